@@ -1,0 +1,70 @@
+// The reservation and its side tables; every address computation of the heap is here.
+//
+// Pages that may hold pointers are handed out from the low end upwards, pointer-free ones from the
+// high end downwards, so that "is it scanned" is a comparison and either kind may use all there is.
+//
+//   base                                                                      base + bytes
+//    | scanned pages --->  ...........reserved...........  <--- pointer-free |
+//                       ^ scanned_end                    ^ pointer_free_begin   (page numbers)
+#pragma once
+
+#include "alloc/page.h"
+
+namespace gleaner::alloc {
+
+enum class Side : uint8_t { kScanned = 0, kPointerFree = 1 };
+constexpr Side SideOf(Kind kind) { return IsPointerFree(kind) ? Side::kPointerFree : Side::kScanned; }
+
+// Side tables and memory become usable in steps of this many pages (4 MiB of heap).
+inline constexpr PageNumber kPagesPerChunk = 256;
+
+struct AddressSpace {
+  // Constant after Init.
+  Addr base = 0;
+  size_t bytes = 0;
+  PageInfo* info = nullptr;  // readable for every page, zero where nothing is committed
+  PageMeta* meta = nullptr;
+  uint8_t* marks = nullptr;
+  bool huge_pages = false;
+
+  // Frontiers of commitment. Written under the commit lock; they only move towards each other.
+  platform::Atomic<PageNumber> scanned_end{0};
+  platform::Atomic<PageNumber> pointer_free_begin{0};
+
+  // Reserves `max_bytes` of heap, or as much as the system allows, halving on refusal. False if not
+  // even `min_bytes` are to be had.
+  [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages);
+
+  // Commits `pages` more pages of a side (a multiple of kPagesPerChunk). False if the reservation is
+  // used up or the system refuses.
+  [[nodiscard]] bool CommitMore(Side side, PageNumber pages);
+
+  PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
+  bool Contains(Addr a) const { return a - base < bytes; }
+  // pre: Contains(a) for the next two.
+  PageNumber PageOf(Addr a) const { return static_cast<PageNumber>((a - base) >> kPageShift); }
+  static size_t OffsetInPage(Addr a) { return a & (kPageBytes - 1); }
+
+  Addr AddressOfPage(PageNumber page) const { return base + (Addr{page} << kPageShift); }
+  uint8_t* MarksOf(PageNumber page) const { return marks + size_t{page} * kMarkBytesPerPage; }
+};
+
+extern AddressSpace g_space;
+
+// The committed pages of a side are [FirstCommitted, EndCommitted).
+inline PageNumber FirstCommitted(Side side) {
+  // Acquire: pairs with CommitMore; the tables up to the frontier are usable.
+  return side == Side::kScanned ? 0
+                                : g_space.pointer_free_begin.Load(platform::memory_order_acquire);
+}
+inline PageNumber EndCommitted(Side side) {
+  return side == Side::kScanned ? g_space.scanned_end.Load(platform::memory_order_acquire)  // as above
+                                : g_space.page_count();
+}
+inline Side SideOfPage(PageNumber page) {
+  return page < FirstCommitted(Side::kPointerFree) ? Side::kScanned : Side::kPointerFree;
+}
+
+void AddressSpaceResetLockAfterFork();
+
+}  // namespace gleaner::alloc

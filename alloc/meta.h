@@ -1,0 +1,76 @@
+// Memory for the heap's own tables, outside the heap and never scanned.
+//
+// Nothing here is on an allocation fast path. Memory given out is zero and is never returned to the
+// system; owners keep free lists of their own where they need them.
+#pragma once
+
+#include "platform/lock.h"
+#include "platform/memory.h"
+
+namespace gleaner::alloc {
+
+// Zeroed memory that lives as long as the process; null if the system refuses. Thread-safe.
+// pre: alignment is a power of two of at most one OS page.
+void* MetaAllocate(size_t bytes, size_t alignment = kCacheLineBytes);
+
+// Bytes of metadata handed out by MetaAllocate so far.
+size_t MetaBytes();
+
+void MetaResetLockAfterFork();
+
+// An array that grows in place: addresses are reserved once, memory is committed as it is reached.
+// Elements are plain data; fresh ones are zero bytes. Not thread-safe: the owner's lock guards it.
+template <class T>
+class ReservedArray {
+ public:
+  // False if the address space cannot be had.
+  [[nodiscard]] bool Reserve(size_t max_elements) {
+    const size_t os_page = platform::OsPageBytes();
+    const size_t bytes = AlignUp(max_elements * sizeof(T), os_page);
+    void* p = platform::Reserve(bytes, os_page);
+    if (p == nullptr) return false;
+    data_ = static_cast<T*>(p);
+    max_ = max_elements;
+    return true;
+  }
+  void Release() {
+    if (data_ != nullptr) {
+      platform::Release(data_, AlignUp(max_ * sizeof(T), platform::OsPageBytes()));
+    }
+    data_ = nullptr;
+    max_ = committed_ = 0;
+  }
+  // Makes elements [0, count) usable. False if the limit is reached or the system refuses.
+  [[nodiscard]] bool EnsureCommitted(size_t count) {
+    if (GLEANER_LIKELY(count <= committed_)) return true;
+    return Grow(count);
+  }
+  size_t committed() const { return committed_; }
+  size_t max() const { return max_; }
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
+
+ private:
+  bool Grow(size_t count) {
+    if (count > max_) return false;
+    const size_t os_page = platform::OsPageBytes();
+    const size_t old_bytes = AlignUp(committed_ * sizeof(T), os_page);
+    size_t bytes = AlignUp(count * sizeof(T), os_page);
+    const size_t doubled = AlignUp(old_bytes + old_bytes / 2, os_page);
+    const size_t all = AlignUp(max_ * sizeof(T), os_page);
+    if (bytes < doubled) bytes = doubled < all ? doubled : all;
+    if (!platform::Commit(reinterpret_cast<char*>(data_) + old_bytes, bytes - old_bytes)) {
+      return false;
+    }
+    committed_ = bytes / sizeof(T) < max_ ? bytes / sizeof(T) : max_;
+    return true;
+  }
+
+  T* data_ = nullptr;
+  size_t max_ = 0;
+  size_t committed_ = 0;
+};
+
+}  // namespace gleaner::alloc

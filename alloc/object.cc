@@ -1,0 +1,214 @@
+#include "alloc/object.h"
+
+#include "alloc/hooks.h"
+#include "alloc/page_space.h"
+#include "alloc/thread_heap.h"
+
+namespace gleaner::alloc {
+namespace {
+
+using platform::memory_order_acq_rel;
+using platform::memory_order_relaxed;
+using platform::memory_order_seq_cst;
+
+PageNumber PagesFor(size_t bytes) {
+  return static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
+}
+
+// Zeroes what a fresh large object needs zeroed, and makes its pages count as resident. The pages
+// are kTaken: no marker looks at them, so the thread may be stopped meanwhile.
+void PrepareLargeMemory(PageNumber first, size_t bytes, bool zeroed) {
+  PageNumber fresh = 0;
+  const Addr end = g_space.AddressOfPage(first) + bytes;
+  for (PageNumber page = first; g_space.AddressOfPage(page) < end; ++page) {
+    const Addr start = g_space.AddressOfPage(page);
+    if (!g_space.info[page].dirty) {
+      ++fresh;
+    } else if (zeroed) {
+      memset(PointerAt<void>(start), 0, end - start < kPageBytes ? end - start : kPageBytes);
+    }
+  }
+  if (fresh != 0) NoteResident(fresh);
+}
+
+// Turns taken pages into a large object, at once as far as a collection can see.
+void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ignore_off_page) {
+  platform::CriticalSection section;
+  const PageNumber pages = PagesFor(bytes);
+  for (PageNumber page = span; page < head; ++page) g_space.info[page].state = PageState::kPadding;
+  for (PageNumber i = 1; i < pages; ++i) {
+    PageInfo& info = g_space.info[head + i];
+    info.pages_back = i;
+    info.kind = kind;
+    info.dirty = true;
+    info.state = PageState::kTail;
+  }
+  PageInfo& info = g_space.info[head];
+  info.object_bytes = bytes;
+  info.kind = kind;
+  info.ignore_off_page = ignore_off_page;
+  info.dirty = true;
+  g_space.meta[head].block = g_space.meta[span].block;
+  info.state = PageState::kLarge;
+  *g_space.MarksOf(head) = g_epoch;
+}
+
+void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
+  if (bytes > g_space.bytes || alignment > g_space.bytes) return nullptr;
+  bytes = AlignUp(bytes, kGranuleBytes);
+  const Side side = SideOf(kind);
+  const PageNumber extra = alignment > kPageBytes ? PagesFor(alignment) - 1 : 0;
+  const PageNumber pages = PagesFor(bytes) + extra;
+  g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
+  PageNumber span = kNoPage;
+  for (int attempt = 0; span == kNoPage; ++attempt) {
+    if (pages > 1 && ThreadHeaps::ShouldShare(side, pages)) ThreadHeaps::FlushFreePages(side);
+    span = SpaceOf(side).Allocate(pages);
+    if (span == kNoPage) {
+      ThreadHeaps::FlushFreePages(side);
+      span = SpaceOf(side).Allocate(pages);
+    }
+    if (span == kNoPage && !g_hooks.exhausted(bytes, attempt)) return nullptr;
+  }
+  const Addr start = AlignUp(g_space.AddressOfPage(span), alignment);
+  const PageNumber head = g_space.PageOf(start);
+  PrepareLargeMemory(head, bytes, IsZeroed(kind));
+  if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
+  Publish(span, head, bytes, kind, ignore_off_page);
+  t_heap->allocated_bytes += bytes;
+  return PointerAt<void>(start);
+}
+
+// A slot of `page` has just been given back by a thread that need not be the owner.
+void NoteFreed(PageNumber page) {
+  PageMeta& meta = g_space.meta[page];
+  // seq_cst: see StopUsing, which does the same two steps the other way round.
+  const uint32_t freed = meta.freed.FetchAdd(1, memory_order_seq_cst) + 1u;
+  if (freed * 8 < g_space.info[page].slot_count) return;
+  if (meta.listing.Load(memory_order_seq_cst) != Listing::kUnlisted) return;
+  Listing unlisted = Listing::kUnlisted;
+  if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
+    ThreadHeaps::at(meta.owner).PushPartial(page);
+  }
+}
+
+}  // namespace
+
+constinit platform::Atomic<uint64_t> g_uncollectable_units{0};
+
+bool FindSlot(Addr a, ObjectRef* out) {
+  if (!g_space.Contains(a)) return false;
+  PageNumber page = g_space.PageOf(a);
+  const PageInfo* info = &g_space.info[page];
+  switch (info->state) {
+    case PageState::kSmall: {
+      const uint32_t slot = SlotIndex(AddressSpace::OffsetInPage(a), info->reciprocal);
+      if (slot >= info->slot_count) return false;
+      *out = {g_space.AddressOfPage(page) + size_t{slot} * info->slot_bytes, info->slot_bytes, page,
+              slot};
+      return true;
+    }
+    case PageState::kTail:
+      page -= static_cast<PageNumber>(info->pages_back);
+      info = &g_space.info[page];
+      [[fallthrough]];
+    case PageState::kLarge:
+      *out = {g_space.AddressOfPage(page), info->object_bytes, page, 0};
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool FindObject(Addr a, ObjectRef* out) {
+  // Relaxed: the caller holds a pointer to the object, or does not care.
+  return FindSlot(a, out) && __atomic_load_n(out->mark(), __ATOMIC_RELAXED) == g_epoch;
+}
+
+void* AllocateObject(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
+  if (bytes <= kMaxSmallBytes && alignment <= kGranuleBytes) {
+    return t_heap->Allocate(kind, SizeClassOf(bytes));
+  }
+  // A power-of-two slot that divides the page is aligned to itself.
+  if (bytes <= kMaxSmallBytes && alignment <= kMaxSmallBytes) {
+    size_t slot = alignment;
+    while (slot < bytes) slot *= 2;
+    return t_heap->Allocate(kind, SizeClassOf(slot));
+  }
+  return AllocateLarge(kind, bytes, alignment, ignore_off_page);
+}
+
+FreeResult FreeObject(void* p) {
+  ObjectRef object;
+  ptrdiff_t given_back;
+  {
+    platform::CriticalSection section;
+    if (!FindSlot(AddressOf(p), &object)) return FreeResult::kForeign;
+    if (object.base != AddressOf(p)) return FreeResult::kInterior;
+    uint8_t* mark = object.mark();
+    // Relaxed: the caller owns the object; see the release below.
+    if (__atomic_load_n(mark, __ATOMIC_RELAXED) != g_epoch) return FreeResult::kNotAllocated;
+    given_back = static_cast<ptrdiff_t>(object.bytes);
+    // Release: the thread that finds the slot free (acquire in FindFree) sees our accesses done.
+    __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
+    if (g_space.info[object.page].state == PageState::kLarge) {
+      PageSpace& space = SpaceOf(SideOf(object.kind()));
+      space.Free(space.SpanFirst(object.page));
+    } else {
+      NoteFreed(object.page);
+    }
+  }
+  ThreadHeap* heap = t_heap;
+  if (heap != &g_no_heap) {
+    heap->freed_bytes += static_cast<uint64_t>(given_back);
+    heap->Account(-given_back);
+  }
+  return FreeResult::kFreed;
+}
+
+bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
+  PageInfo& info = g_space.info[object.page];
+  if (info.state != PageState::kLarge || bytes <= kMaxSmallBytes) return false;
+  const size_t wanted = AlignUp(bytes, kGranuleBytes);
+  const PageNumber have = PagesFor(info.object_bytes);
+  const PageNumber need = PagesFor(wanted);
+  platform::CriticalSection section;
+  if (need != have) {
+    PageSpace& space = SpaceOf(SideOf(info.kind));
+    const PageNumber first = space.SpanFirst(object.page);
+    if (!space.Resize(first, need + (object.page - first))) return false;
+    PageNumber fresh = 0;
+    for (PageNumber i = have; i < need; ++i) {
+      PageInfo& tail = g_space.info[object.page + i];
+      if (tail.dirty && IsZeroed(info.kind)) {
+        memset(PointerAt<void>(g_space.AddressOfPage(object.page + i)), 0, kPageBytes);
+      }
+      fresh += tail.dirty ? 0 : 1;
+      tail.pages_back = i;
+      tail.kind = info.kind;
+      tail.dirty = true;
+      tail.state = PageState::kTail;
+    }
+    if (fresh != 0) NoteResident(fresh);
+  }
+  // What lies between the old end and the next page may hold leftovers of an earlier object.
+  if (wanted > info.object_bytes && IsZeroed(info.kind)) {
+    const Addr old_end = object.base + info.object_bytes;
+    const Addr page_end = object.base + (size_t{have} << kPageShift);
+    const Addr end = object.base + wanted < page_end ? object.base + wanted : page_end;
+    memset(PointerAt<void>(old_end), 0, end - old_end);
+  }
+  if (wanted > info.object_bytes) {
+    t_heap->unpolled_bytes += static_cast<ptrdiff_t>(wanted - info.object_bytes);
+  }
+  info.object_bytes = wanted;
+  return true;
+}
+
+void FreeLargeWorldStopped(PageNumber head) {
+  *g_space.MarksOf(head) = kFreeSlot;
+  PageSpace& space = SpaceOf(SideOf(g_space.info[head].kind));
+  space.Free(space.SpanFirst(head));
+}
+
+}  // namespace gleaner::alloc

@@ -1,0 +1,101 @@
+// Pages: their descriptors and mark bytes, outside the pages, at places computed from the number.
+//
+//   heap        | page 0 | page 1 | ... one reservation, 16 KiB a page
+//   PageInfo[]  hot: all that the pointer test needs, 16 bytes a page
+//   PageMeta[]  cold: lists, owner, tree-fit block
+//   marks[]     1,024 bytes a page, one a slot
+//
+// Mark bytes [inv.mark-byte]: 0 is a free slot, the live epoch (1 or 2) an allocated one. While a
+// cycle marks, the live epoch is "white" and the other one "black"; a marker stores black over white
+// and nothing else. After the cycle black becomes the live epoch and the sweep turns every byte
+// that is not it into 0. So the byte map is also the allocation map, and a word that points into a
+// free slot is no pointer.
+//
+// States of a page, and who moves it (the space's lock is held for moves to and from kUnused; the
+// page's owner makes the others, or the collector with the world stopped):
+//
+//   kUnused -> kTaken        PageSpace hands it out
+//   kTaken -> kSmall         ThreadHeap formats it
+//   kTaken -> kLarge/kTail/kPadding   LargeSpace formats a span
+//   kSmall -> kTaken         sweep or owner finds it empty: a free page of its owner
+//   any but kSmall -> kUnused   given back to the PageSpace
+#pragma once
+
+#include <cstring>
+
+#include "alloc/size_class.h"
+#include "platform/atomic.h"
+
+namespace gleaner::alloc {
+
+// What the collector knows of a page's objects. Constants are those of the libgc API.
+enum class Kind : uint8_t { kAtomic = 0, kNormal = 1, kUncollectable = 2, kAtomicUncollectable = 3 };
+inline constexpr size_t kKindCount = 4;
+
+constexpr bool IsPointerFree(Kind kind) {
+  return kind == Kind::kAtomic || kind == Kind::kAtomicUncollectable;
+}
+constexpr bool IsUncollectable(Kind kind) { return kind >= Kind::kUncollectable; }
+// Memory of these kinds is zero when the program gets it.
+constexpr bool IsZeroed(Kind kind) { return kind != Kind::kAtomic; }
+
+enum class PageState : uint8_t {
+  kUnused = 0,  // in the page space; must be 0: tables start as zeroes
+  kTaken,       // out of the page space, no objects
+  kSmall,       // slots of one size class
+  kLarge,       // first page of a large object
+  kTail,        // further page of a large object
+  kPadding,     // before a large object, for its alignment
+};
+
+// Number of a page in the reservation. 2^32 of them are 64 TiB.
+using PageNumber = uint32_t;
+inline constexpr PageNumber kNoPage = ~PageNumber{0};
+
+struct PageInfo {
+  union {
+    struct {                 // kSmall
+      uint32_t reciprocal;   // of slot_bytes
+      uint16_t slot_bytes;
+      uint16_t slot_count;
+    };
+    uint64_t object_bytes;   // kLarge: usable size
+    uint64_t pages_back;     // kTail: distance to the kLarge page
+  };
+  PageState state;
+  Kind kind;
+  uint8_t size_class;
+  // kLarge: interior pointers beyond the first page do not count (GC_malloc_ignore_off_page).
+  bool ignore_off_page;
+  // Contents may be other than zero. Survives the page's being free.
+  bool dirty;
+  uint8_t unused_[3];
+};
+static_assert(sizeof(PageInfo) == 16);
+
+inline constexpr size_t kMarkBytesPerPage = kMaxSlotsPerPage;
+
+// Live epochs.
+inline constexpr uint8_t kFreeSlot = 0;
+inline constexpr uint8_t OtherEpoch(uint8_t epoch) { return static_cast<uint8_t>(3 - epoch); }
+
+// Whether a page is where its owner looks for free slots.
+enum class Listing : uint8_t {
+  kUnlisted = 0,  // full as far as known
+  kPartial,       // on the owner's list of partial pages
+  kCurrent,       // the owner's thread bumps in it
+  kFree,          // empty, on the owner's list of free pages
+};
+
+struct PageMeta {
+  PageNumber next;  // the list the page is on
+  uint32_t block;   // first page of a span: its block in the tree-fit space
+  uint16_t owner;   // index of the ThreadHeap
+  uint16_t unused_;
+  platform::Atomic<Listing> listing;
+  // Slots given back by GC_free since the page was last listed.
+  platform::Atomic<uint16_t> freed;
+};
+static_assert(sizeof(PageMeta) == 16);
+
+}  // namespace gleaner::alloc

@@ -1,0 +1,158 @@
+#include "alloc/page_space.h"
+
+#include "platform/memory.h"
+
+namespace gleaner::alloc {
+namespace {
+
+constinit PageSpace g_scanned(Side::kScanned);
+constinit PageSpace g_pointer_free(Side::kPointerFree);
+
+// Relaxed throughout: a statistic and a limit that need not be exact to the page.
+constinit platform::Atomic<size_t> g_resident_pages{0};
+constinit platform::Atomic<size_t> g_limit_pages{0};
+
+constexpr PageNumber kDiscardPages = (2 * kMiB) >> kPageShift;
+
+}  // namespace
+
+PageSpace& SpaceOf(Side side) { return side == Side::kScanned ? g_scanned : g_pointer_free; }
+
+bool InitPageSpaces(FitPolicy policy) { return g_scanned.Init(policy) && g_pointer_free.Init(policy); }
+
+void SetHeapLimit(size_t bytes) {
+  g_limit_pages.Store(bytes >> kPageShift, platform::memory_order_relaxed);  // see above
+}
+size_t HeapLimit() {
+  return g_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
+}
+size_t ResidentBytes() {
+  return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
+}
+void NoteResident(PageNumber pages) {
+  g_resident_pages.FetchAdd(pages, platform::memory_order_relaxed);  // see above
+}
+
+bool PageSpace::Init(FitPolicy policy) {
+  // At worst every page is a block of its own.
+  return fit_.Init(policy, g_space.page_count());
+}
+
+// Units are pages counted from the side's own end of the reservation.
+PageNumber PageSpace::PageOfUnits(uint64_t start, uint64_t count) const {
+  return static_cast<PageNumber>(side_ == Side::kScanned ? start
+                                                         : g_space.page_count() - start - count);
+}
+PageNumber PageSpace::FirstPage(BlockId block) const {
+  return PageOfUnits(fit_.StartOf(block), fit_.CountOf(block));
+}
+
+void PageSpace::SetState(PageNumber first, PageNumber count, PageState state) {
+  for (PageNumber i = first; i < first + count; ++i) g_space.info[i].state = state;
+}
+
+bool PageSpace::Grow(PageNumber count) {
+  // A sixteenth more than there is, so that the number of system calls stays logarithmic.
+  PageNumber want = committed_ / 16 > count ? committed_ / 16 : count;
+  want = static_cast<PageNumber>(AlignUp(want, kPagesPerChunk));
+  if (!g_space.CommitMore(side_, want)) {
+    want = static_cast<PageNumber>(AlignUp(count, kPagesPerChunk));
+    if (!g_space.CommitMore(side_, want)) return false;
+  }
+  if (!fit_.Extend(committed_, want)) return false;
+  committed_ += want;
+  return true;
+}
+
+PageNumber PageSpace::Allocate(PageNumber count) {
+  platform::LockGuard guard(lock_);
+  BlockId block = fit_.Allocate(count);
+  if (block == 0) {
+    if (!Grow(count)) return kNoPage;
+    block = fit_.Allocate(count);
+    if (block == 0) return kNoPage;
+  }
+  // Without metadata for a split the block may be larger than asked.
+  const auto got = static_cast<PageNumber>(fit_.CountOf(block));
+  const PageNumber first = FirstPage(block);
+  const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);  // see above
+  if (limit != 0) {
+    size_t fresh = 0;
+    for (PageNumber i = first; i < first + got; ++i) fresh += g_space.info[i].dirty ? 0 : 1;
+    if (fresh != 0 && g_resident_pages.Load(platform::memory_order_relaxed) + fresh > limit) {
+      fit_.Free(block);
+      return kNoPage;
+    }
+  }
+  SetState(first, got, PageState::kTaken);
+  g_space.meta[first].block = block;
+  // Relaxed: written under the lock; readers want a snapshot only.
+  taken_.Store(taken() + got, platform::memory_order_relaxed);
+  return first;
+}
+
+void PageSpace::Free(PageNumber first) {
+  platform::LockGuard guard(lock_);
+  const BlockId block = g_space.meta[first].block;
+  const auto count = static_cast<PageNumber>(fit_.CountOf(block));
+  SetState(FirstPage(block), count, PageState::kUnused);
+  fit_.Free(block);
+  taken_.Store(taken() - count, platform::memory_order_relaxed);  // as in Allocate
+}
+
+PageNumber PageSpace::SpanPages(PageNumber first) {
+  platform::LockGuard guard(lock_);
+  return static_cast<PageNumber>(fit_.CountOf(g_space.meta[first].block));
+}
+
+PageNumber PageSpace::SpanFirst(PageNumber page) {
+  platform::LockGuard guard(lock_);
+  return FirstPage(g_space.meta[page].block);
+}
+
+bool PageSpace::Resize(PageNumber first, PageNumber count) {
+  // Blocks of the mirrored side grow towards lower addresses, which would move the object.
+  if (side_ == Side::kPointerFree) return false;
+  platform::LockGuard guard(lock_);
+  const BlockId block = g_space.meta[first].block;
+  const auto old_count = static_cast<PageNumber>(fit_.CountOf(block));
+  if (count > old_count) {
+    // A limit is checked where pages are chosen; growing in place is only an optimisation.
+    if (HeapLimit() != 0 || !fit_.TryGrow(block, count)) return false;
+    SetState(first + old_count, count - old_count, PageState::kTaken);
+  } else if (count < old_count) {
+    SetState(first + count, old_count - count, PageState::kUnused);
+    fit_.Shrink(block, count);
+  }
+  const auto now = static_cast<PageNumber>(fit_.CountOf(block));
+  taken_.Store(taken() + now - old_count, platform::memory_order_relaxed);  // as in Allocate
+  return true;
+}
+
+size_t PageSpace::DiscardFree() {
+  platform::LockGuard guard(lock_);
+  size_t discarded = 0;
+  fit_.ForEachFree([&](uint64_t start, uint64_t units) {
+    const auto count = static_cast<PageNumber>(units);
+    if (count < kDiscardPages) return;
+    const PageNumber first = PageOfUnits(start, units);
+    PageNumber dirty = 0;
+    for (PageNumber i = first; i < first + count; ++i) dirty += g_space.info[i].dirty ? 1 : 0;
+    if (dirty == 0) return;
+    platform::Discard(PointerAt<void>(g_space.AddressOfPage(first)), size_t{count} << kPageShift);
+    for (PageNumber i = first; i < first + count; ++i) g_space.info[i].dirty = false;
+    discarded += dirty;
+  });
+  g_resident_pages.FetchSub(discarded, platform::memory_order_relaxed);  // see above
+  return discarded << kPageShift;
+}
+
+void PageSpace::CheckForTesting() {
+  platform::LockGuard guard(lock_);
+  fit_.CheckForTesting();
+  GLEANER_CHECK(taken() + fit_.free_units() == committed_,
+                "[inv.page-count] taken %u + free %zu != committed %u", taken(),
+                static_cast<size_t>(fit_.free_units()), committed_);
+}
+
+}  // namespace gleaner::alloc

@@ -1,0 +1,77 @@
+// Spans of pages: one best-fit space a side of the reservation (the tree-fit space of SWAlloc, over
+// pages instead of bytes).
+//
+// Invariants:
+//   [inv.page-count]  taken + free pages of a side = committed pages of that side
+//   resident pages    = pages with PageInfo::dirty, on both sides
+#pragma once
+
+#include "alloc/address_space.h"
+#include "alloc/tree_fit.h"
+#include "platform/lock.h"
+
+namespace gleaner::alloc {
+
+class PageSpace {
+ public:
+  constexpr explicit PageSpace(Side side)
+      : side_(side),
+        lock_(side == Side::kScanned ? platform::LockRank::kScannedSpace
+                                     : platform::LockRank::kPointerFreeSpace) {}
+
+  [[nodiscard]] bool Init(FitPolicy policy);
+
+  // Hands out `count` contiguous pages in state kTaken; kNoPage if neither the space nor the heap
+  // limit has room. Thread-safe, O(log n) plus O(count) for the descriptors.
+  PageNumber Allocate(PageNumber count);
+  // Gives back a span as it was allocated. Its contents stay resident. Thread-safe.
+  void Free(PageNumber first);
+  // Grows or shrinks a span in place; false if the neighbour is not free.
+  bool Resize(PageNumber first, PageNumber count);
+  // Length and first page of the span that a page with a valid PageMeta::block belongs to.
+  PageNumber SpanPages(PageNumber page);
+  PageNumber SpanFirst(PageNumber page);
+
+  // Drops the contents of free pages in pieces of at least 2 MiB. Returns the bytes dropped.
+  size_t DiscardFree();
+
+  // Pages handed out now. A snapshot, for pacing and statistics.
+  PageNumber taken() const { return taken_.Load(platform::memory_order_relaxed); }
+
+  void LockForFork() { lock_.Acquire(); }
+  void UnlockAfterFork() { lock_.Release(); }
+  void ResetLockAfterFork() { lock_.ResetAfterFork(); }
+  void CheckForTesting();
+
+ private:
+  PageNumber PageOfUnits(uint64_t start, uint64_t count) const;
+  PageNumber FirstPage(BlockId block) const;
+  bool Grow(PageNumber count);
+  void SetState(PageNumber first, PageNumber count, PageState state);
+
+  const Side side_;
+  platform::Lock lock_;
+  TreeFit fit_;                             // guarded by lock_
+  PageNumber committed_ = 0;                // guarded by lock_
+  platform::Atomic<PageNumber> taken_{0};   // written under lock_
+};
+
+PageSpace& SpaceOf(Side side);
+[[nodiscard]] bool InitPageSpaces(FitPolicy policy);
+
+// The heap may not have more resident bytes than this; 0 is no limit. Checked when pages that are not
+// resident are handed out.
+void SetHeapLimit(size_t bytes);
+size_t HeapLimit();
+
+// Bytes of pages that are in use or resident though free.
+size_t ResidentBytes();
+// For whoever first writes to a fresh page.
+void NoteResident(PageNumber pages);
+
+// Pages handed out on both sides.
+inline size_t TakenPages() {
+  return size_t{SpaceOf(Side::kScanned).taken()} + SpaceOf(Side::kPointerFree).taken();
+}
+
+}  // namespace gleaner::alloc

@@ -1,0 +1,514 @@
+#include "alloc/thread_heap.h"
+
+#include <new>
+
+#include "alloc/hooks.h"
+#include "alloc/mark_bytes.h"
+#include "alloc/meta.h"
+#include "alloc/object.h"
+#include "alloc/page_space.h"
+
+namespace gleaner::alloc {
+namespace {
+
+using platform::memory_order_acq_rel;
+using platform::memory_order_acquire;
+using platform::memory_order_relaxed;
+using platform::memory_order_release;
+
+// Zeroing happens this far ahead of the bump pointer, so that the lines are in the first-level cache
+// when the program writes them.
+constexpr size_t kWindowBytes = 2 * kKiB;
+
+// Pages taken from the page space at a time grow from 1 to this.
+constexpr PageNumber kMaxBatch = 16;
+
+// A thief takes this many free pages at most.
+constexpr PageNumber kStealBatch = 8;
+
+constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits
+
+struct Shared {
+  Policy policy = Policy::kLps;
+  double k = 1;
+  ReservedArray<ThreadHeap*> heaps;  // entries are constant once counted
+  platform::Atomic<size_t> count{0};
+  // Largest number of pages of each side seen in use (the thesis's max(l)).
+  platform::Atomic<PageNumber> max_live[2] = {};
+  platform::Lock create{platform::LockRank::kHeaps};  // serialises creation and adoption
+};
+constinit Shared g_shared;
+
+// Gives the list head `page` as its new first element. Lock-free, any thread.
+void PushAtomic(platform::Atomic<PageNumber>& head, PageNumber page) {
+  PageNumber first = head.Load(memory_order_relaxed);  // the exchange below decides
+  do {
+    g_space.meta[page].next = first;
+    // Release: the consumer that acquires the head sees `next` and the page's mark bytes.
+  } while (!head.CompareExchange(first, page, memory_order_release));
+}
+
+// pre: the caller is the list's only consumer.
+PageNumber PopAtomic(platform::Atomic<PageNumber>& head) {
+  PageNumber first = head.Load(memory_order_acquire);  // pairs with PushAtomic
+  while (first != kNoPage &&
+         !head.CompareExchange(first, g_space.meta[first].next, memory_order_acquire)) {
+  }
+  return first;
+}
+
+Addr SlotAddress(PageNumber page, uint32_t slot, size_t slot_bytes) {
+  return g_space.AddressOfPage(page) + slot * slot_bytes;
+}
+
+}  // namespace
+
+constinit uint8_t g_epoch = 1;
+constinit Hooks g_hooks = {};
+constinit size_t g_poll_bytes = 32 * kKiB;
+
+constexpr ThreadHeap::ThreadHeap() : bumps{}, runs{}, free_head_{kNoPage, kNoPage} {
+  for (size_t kind = 0; kind < kKindCount; ++kind) {
+    for (size_t c = 0; c < kClassCount; ++c) {
+      bumps[kind][c] = {0, 0, kSlotBytes[c]};
+      runs[kind][c] = {0, kNoPage, 0, false};
+    }
+  }
+}
+
+constinit ThreadHeap g_no_heap;
+constinit __thread ThreadHeap* t_heap __attribute__((tls_model("initial-exec"))) = &g_no_heap;
+
+// --- Allocation ---
+
+void ThreadHeap::Account(ptrdiff_t bytes) {
+  unpolled_bytes += bytes;
+  if (unpolled_bytes >= static_cast<ptrdiff_t>(g_poll_bytes) ||
+      unpolled_bytes <= -static_cast<ptrdiff_t>(g_poll_bytes)) {
+    const ptrdiff_t report = unpolled_bytes;
+    unpolled_bytes = 0;
+    g_hooks.allocated(report);
+  }
+}
+
+void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
+  for (int attempt = 0;; ++attempt) {
+    void* p;
+    {
+      platform::CriticalSection section;
+      p = TryAllocate(kind, size_class);
+    }
+    Account(0);
+    if (GLEANER_LIKELY(p != nullptr)) return p;
+    if (!g_hooks.exhausted(kSlotBytes[size_class], attempt)) return nullptr;
+  }
+}
+
+// pre: inside a critical section, for all below.
+void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
+  Bump& bump = bumps[static_cast<size_t>(kind)][size_class];
+  Run& run = runs[static_cast<size_t>(kind)][size_class];
+  for (;;) {
+    if (bump.cur != run.end) {
+      if (bump.cur == bump.limit) OpenWindow(kind, bump, run);
+      const Addr p = bump.cur;
+      bump.cur = p + bump.slot_bytes;
+      return PointerAt<void>(p);
+    }
+    if (run.page != kNoPage) {
+      if (TakeNextRun(bump, run)) continue;
+      StopUsing(run);
+    }
+    run.page = NextPage(kind, size_class, run);
+    if (run.page == kNoPage) return nullptr;
+    run.next_slot = 0;
+    bump.cur = bump.limit = run.end = 0;
+  }
+}
+
+void ThreadHeap::OpenWindow(Kind kind, Bump& bump, const Run& run) {
+  if (run.known_zero || !IsZeroed(kind)) {
+    bump.limit = run.end;
+    return;
+  }
+  const size_t slots = kWindowBytes / bump.slot_bytes;
+  Addr limit = bump.limit + (slots == 0 ? 1 : slots) * bump.slot_bytes;
+  if (limit > run.end) limit = run.end;
+  memset(PointerAt<void>(bump.limit), 0, limit - bump.limit);
+  bump.limit = limit;
+}
+
+bool ThreadHeap::TakeNextRun(Bump& bump, Run& run) {
+  uint8_t* marks = g_space.MarksOf(run.page);
+  const uint32_t count = g_space.info[run.page].slot_count;
+  const uint32_t first = FindFree(marks, run.next_slot, count);
+  if (first == count) return false;
+  const uint32_t end = FindOccupied(marks, first + 1, count);
+  memset(marks + first, g_epoch, end - first);
+  bump.cur = bump.limit = SlotAddress(run.page, first, bump.slot_bytes);
+  run.end = SlotAddress(run.page, end, bump.slot_bytes);
+  run.next_slot = end;
+  const size_t bytes = run.end - bump.cur;
+  unpolled_bytes += static_cast<ptrdiff_t>(bytes);
+  allocated_bytes += bytes;
+  return true;
+}
+
+// The page has no free slot left that the search would find.
+void ThreadHeap::StopUsing(Run& run) {
+  PageMeta& meta = g_space.meta[run.page];
+  const PageNumber page = run.page;
+  run.page = kNoPage;
+  // seq_cst: the store of the listing and the load of the count must not pass each other, as
+  // NoteFreed does them the other way round (Note [listing] in docs/memory_ordering.md).
+  meta.listing.Store(Listing::kUnlisted, platform::memory_order_seq_cst);
+  if (meta.freed.Load(platform::memory_order_seq_cst) * 8u >= g_space.info[page].slot_count) {
+    Listing unlisted = Listing::kUnlisted;
+    if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
+      PushPartial(page);
+    }
+  }
+}
+
+void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run) {
+  PageInfo& info = g_space.info[page];
+  const size_t slot_bytes = kSlotBytes[size_class];
+  info.reciprocal = ReciprocalOf(slot_bytes);
+  info.slot_bytes = static_cast<uint16_t>(slot_bytes);
+  info.slot_count = static_cast<uint16_t>(kPageBytes / slot_bytes);
+  info.kind = kind;
+  info.size_class = static_cast<uint8_t>(size_class);
+  info.ignore_off_page = false;
+  run.known_zero = !info.dirty;
+  if (!info.dirty) {
+    info.dirty = true;
+    NoteResident(1);
+  }
+  if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
+  PageMeta& meta = g_space.meta[page];
+  meta.owner = index;
+  meta.freed.Store(0, memory_order_relaxed);  // nobody else knows the page yet
+  meta.listing.Store(Listing::kCurrent, memory_order_relaxed);  // likewise
+  if (kVerifyBuild) {
+    GLEANER_CHECK(FindOccupied(g_space.MarksOf(page), 0, info.slot_count) == info.slot_count,
+                  "[inv.free-page] page %u is free but has marked slots", page);
+  }
+  info.state = PageState::kSmall;
+}
+
+PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
+  PageNumber page = PopPartial(kind, size_class);
+  const Side side = SideOf(kind);
+  PageNumber free = kNoPage;
+  if (page == kNoPage) free = PopFree(side);
+  if (page == kNoPage && free == kNoPage) page = ThreadHeaps::StealPartial(kind, size_class);
+  if (page != kNoPage) {
+    PageMeta& meta = g_space.meta[page];
+    meta.owner = index;
+    meta.freed.Store(0, memory_order_relaxed);  // a late increment only lists the page early
+    meta.listing.Store(Listing::kCurrent, memory_order_release);  // NoteFreed must see it unlisted
+    run.known_zero = false;
+    return page;
+  }
+  if (free == kNoPage && ThreadHeaps::ShouldShare(side, 1)) free = ThreadHeaps::Steal(side, this);
+  if (free == kNoPage) free = TakeFresh(side);
+  // Better another thread's page than failure, whatever the policy.
+  if (free == kNoPage) free = ThreadHeaps::Steal(side, this);
+  if (free != kNoPage) Format(free, kind, size_class, run);
+  return free;
+}
+
+PageNumber ThreadHeap::TakeFresh(Side side) {
+  const PageNumber page = SpaceOf(side).Allocate(1);
+  if (page == kNoPage) return kNoPage;
+  for (PageNumber i = 1; i < batch_; ++i) {
+    const PageNumber more = SpaceOf(side).Allocate(1);
+    if (more == kNoPage) break;
+    PushFree(more);
+  }
+  if (batch_ < kMaxBatch) batch_ *= 2;
+  return page;
+}
+
+// --- Lists ---
+
+void ThreadHeap::PushPartial(PageNumber page) {
+  const PageInfo& info = g_space.info[page];
+  PushAtomic(partial_[static_cast<size_t>(info.kind)][info.size_class], page);
+}
+
+PageNumber ThreadHeap::PopPartial(Kind kind, size_t size_class) {
+  return PopAtomic(partial_[static_cast<size_t>(kind)][size_class]);
+}
+
+void ThreadHeap::PushFree(PageNumber page) {
+  const Side side = SideOfPage(page);
+  const auto s = static_cast<size_t>(side);
+  platform::LockGuard guard(lock_);
+  g_space.info[page].state = PageState::kTaken;
+  g_space.meta[page].listing.Store(Listing::kFree, memory_order_relaxed);  // guarded by lock_
+  g_space.meta[page].next = free_head_[s];
+  free_head_[s] = page;
+  free_count_[s].Store(free_pages(side) + 1, memory_order_relaxed);  // written under lock_ only
+}
+
+PageNumber ThreadHeap::PopFree(Side side) {
+  ThreadHeap& heap = g_shared.policy == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
+  if (heap.free_pages(side) == 0) return kNoPage;
+  const auto s = static_cast<size_t>(side);
+  platform::LockGuard guard(heap.lock_);
+  const PageNumber page = heap.free_head_[s];
+  if (page == kNoPage) return kNoPage;
+  heap.free_head_[s] = g_space.meta[page].next;
+  heap.free_count_[s].Store(heap.free_pages(side) - 1, memory_order_relaxed);  // under lock_
+  g_space.meta[page].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
+  return page;
+}
+
+// --- With the world stopped ---
+
+void ThreadHeap::HideRunsWorldStopped() {
+  for (size_t kind = 0; kind < kKindCount; ++kind) {
+    for (size_t c = 0; c < kClassCount; ++c) {
+      const Bump& bump = bumps[kind][c];
+      Run& run = runs[kind][c];
+      if (bump.cur == run.end) continue;
+      uint8_t* marks = g_space.MarksOf(run.page);
+      const Addr page_address = g_space.AddressOfPage(run.page);
+      const size_t first = (bump.cur - page_address) / bump.slot_bytes;
+      const size_t end = (run.end - page_address) / bump.slot_bytes;
+      memset(marks + first, kFreeSlot, end - first);
+      run.end = bump.limit;
+      run.next_slot = static_cast<uint32_t>((bump.limit - page_address) / bump.slot_bytes);
+    }
+  }
+}
+
+void ThreadHeap::RestoreRunsWorldStopped(uint8_t epoch) {
+  for (size_t kind = 0; kind < kKindCount; ++kind) {
+    for (size_t c = 0; c < kClassCount; ++c) {
+      const Bump& bump = bumps[kind][c];
+      const Run& run = runs[kind][c];
+      if (bump.cur == run.end) continue;
+      const Addr page_address = g_space.AddressOfPage(run.page);
+      const size_t first = (bump.cur - page_address) / bump.slot_bytes;
+      const size_t end = (run.end - page_address) / bump.slot_bytes;
+      memset(g_space.MarksOf(run.page) + first, epoch, end - first);
+    }
+  }
+}
+
+void ThreadHeap::DropListsWorldStopped() {
+  for (auto& of_kind : partial_) {
+    for (auto& head : of_kind) head.Store(kNoPage, memory_order_relaxed);  // world stopped
+  }
+  batch_ = 1;
+}
+
+// --- All heaps ---
+
+bool ThreadHeaps::Init(Policy policy, double k) {
+  g_shared.policy = policy;
+  g_shared.k = k;
+  if (!g_shared.heaps.Reserve(kMaxHeaps)) return false;
+  // Heap 0 belongs to no thread: the shared list of PS.
+  ThreadHeap* shared = Acquire();
+  return shared != nullptr;
+}
+
+size_t ThreadHeaps::count() { return g_shared.count.Load(memory_order_acquire); }  // see Acquire
+ThreadHeap& ThreadHeaps::at(size_t index) { return *g_shared.heaps[index]; }
+Policy ThreadHeaps::policy() { return g_shared.policy; }
+double ThreadHeaps::k() { return g_shared.k; }
+
+ThreadHeap* ThreadHeaps::Acquire() {
+  platform::LockGuard guard(g_shared.create);
+  const size_t heaps = count();
+  for (size_t i = 1; i < heaps; ++i) {
+    ThreadHeap& heap = at(i);
+    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // decided under its lock below
+    platform::LockGuard heap_guard(heap.lock_);
+    heap.abandoned_.Store(false, memory_order_relaxed);  // written under lock_
+    return &heap;
+  }
+  if (!g_shared.heaps.EnsureCommitted(heaps + 1)) return nullptr;
+  void* memory = MetaAllocate(sizeof(ThreadHeap));
+  if (memory == nullptr) return nullptr;
+  auto* heap = new (memory) ThreadHeap();
+  for (auto& of_kind : heap->partial_) {
+    for (auto& head : of_kind) head.Store(kNoPage, memory_order_relaxed);  // not shared yet
+  }
+  heap->index = static_cast<uint16_t>(heaps);
+  g_shared.heaps[heaps] = heap;
+  g_shared.count.Store(heaps + 1, memory_order_release);  // pairs with count()
+  return heap;
+}
+
+void ThreadHeap::Retire() {
+  for (size_t kind = 0; kind < kKindCount; ++kind) {
+    for (size_t c = 0; c < kClassCount; ++c) {
+      Bump& bump = bumps[kind][c];
+      Run& run = runs[kind][c];
+      if (run.page == kNoPage) continue;
+      const Addr page_address = g_space.AddressOfPage(run.page);
+      if (bump.cur != run.end) {
+        const size_t first = (bump.cur - page_address) / bump.slot_bytes;
+        const size_t end = (run.end - page_address) / bump.slot_bytes;
+        memset(g_space.MarksOf(run.page) + first, kFreeSlot, end - first);
+      }
+      bump.cur = bump.limit = run.end = 0;
+      const PageInfo& info = g_space.info[run.page];
+      const bool has_room =
+          FindFree(g_space.MarksOf(run.page), 0, info.slot_count) != info.slot_count;
+      const PageNumber page = run.page;
+      run.page = kNoPage;
+      g_space.meta[page].listing.Store(has_room ? Listing::kPartial : Listing::kUnlisted,
+                                       platform::memory_order_seq_cst);
+      if (has_room) PushPartial(page);
+    }
+  }
+  unpolled_bytes = 0;
+}
+
+void ThreadHeaps::Abandon(ThreadHeap* heap) {
+  platform::CriticalSection section;
+  heap->Retire();
+  platform::LockGuard guard(heap->lock_);
+  heap->abandoned_.Store(true, memory_order_relaxed);  // read under lock_ where it matters
+}
+
+ThreadHeap& ThreadHeaps::HomeOfFree(PageNumber page) {
+  return g_shared.policy == Policy::kPageShared ? at(0) : at(g_space.meta[page].owner);
+}
+
+PageNumber ThreadHeaps::Steal(Side side, const ThreadHeap* thief) {
+  if (g_shared.policy == Policy::kPageShared) return kNoPage;  // PopFree has looked already
+  const auto s = static_cast<size_t>(side);
+  const size_t heaps = count();
+  PageNumber batch[kStealBatch];
+  // Neighbours by index first: indices are given out in order of start, which is as near as one node
+  // can say.
+  for (size_t i = 1; i <= heaps; ++i) {
+    ThreadHeap& victim = at((thief->index + i) % heaps);
+    if (&victim == thief || victim.free_pages(side) == 0) continue;
+    PageNumber taken = 0;
+    {
+      platform::LockGuard guard(victim.lock_);
+      const PageNumber half = (victim.free_pages(side) + 1) / 2;
+      const PageNumber want = half < kStealBatch ? half : kStealBatch;
+      while (taken < want && victim.free_head_[s] != kNoPage) {
+        batch[taken] = victim.free_head_[s];
+        victim.free_head_[s] = g_space.meta[batch[taken]].next;
+        ++taken;
+      }
+      // Relaxed: written under lock_.
+      victim.free_count_[s].Store(victim.free_pages(side) - taken, memory_order_relaxed);
+    }
+    if (taken == 0) continue;
+    g_space.meta[batch[0]].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // ours alone
+    for (PageNumber j = 1; j < taken; ++j) at(thief->index).PushFree(batch[j]);
+    return batch[0];
+  }
+  return kNoPage;
+}
+
+PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class) {
+  const size_t heaps = count();
+  for (size_t i = 1; i < heaps; ++i) {
+    ThreadHeap& heap = at(i);
+    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // decided under its lock below
+    auto& head = heap.partial_[static_cast<size_t>(kind)][size_class];
+    if (head.Load(memory_order_relaxed) == kNoPage) continue;  // a hint
+    platform::LockGuard guard(heap.lock_);
+    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // written under lock_
+    const PageNumber page = heap.PopPartial(kind, size_class);
+    if (page != kNoPage) return page;
+  }
+  return kNoPage;
+}
+
+bool ThreadHeaps::ShouldShare(Side side, PageNumber pages) {
+  if (g_shared.policy != Policy::kLps) return false;
+  PageNumber free = 0;
+  const size_t heaps = count();
+  for (size_t i = 0; i < heaps; ++i) free += at(i).free_pages(side);
+  if (free == 0) return false;
+  const PageNumber taken = SpaceOf(side).taken();
+  const PageNumber live = (taken > free ? taken - free : 0) + pages;
+  auto& max_live = g_shared.max_live[static_cast<size_t>(side)];
+  // Relaxed: a lost update is made good at the next miss.
+  if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
+  return taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
+}
+
+void ThreadHeaps::FlushFreePages(Side side) {
+  const auto s = static_cast<size_t>(side);
+  const size_t heaps = count();
+  for (size_t i = 0; i < heaps; ++i) {
+    ThreadHeap& heap = at(i);
+    platform::LockGuard guard(heap.lock_);
+    while (heap.free_head_[s] != kNoPage) {
+      const PageNumber page = heap.free_head_[s];
+      heap.free_head_[s] = g_space.meta[page].next;
+      g_space.meta[page].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // under lock_
+      SpaceOf(side).Free(page);
+    }
+    heap.free_count_[s].Store(0, memory_order_relaxed);  // under lock_
+  }
+}
+
+void ThreadHeaps::LockForFork() { g_shared.create.Acquire(); }
+void ThreadHeaps::UnlockAfterFork() { g_shared.create.Release(); }
+
+void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
+  g_shared.create.ResetAfterFork();
+  const size_t heaps = count();
+  for (size_t i = 0; i < heaps; ++i) {
+    ThreadHeap& heap = at(i);
+    heap.lock_.ResetAfterFork();
+    // A thread may have vanished in the middle of a list operation, so all lists are made anew.
+    for (size_t s = 0; s < 2; ++s) {
+      heap.free_head_[s] = kNoPage;
+      heap.free_count_[s].Store(0, memory_order_relaxed);  // a single thread is left
+    }
+    if (&heap == survivor || i == 0) continue;
+    // Partial pages come back with the next sweep; what was left of the runs stays allocated until
+    // then.
+    heap.DropListsWorldStopped();
+    for (size_t kind = 0; kind < kKindCount; ++kind) {
+      for (size_t c = 0; c < kClassCount; ++c) {
+        heap.bumps[kind][c] = {0, 0, kSlotBytes[c]};
+        heap.runs[kind][c] = {0, kNoPage, 0, false};
+      }
+    }
+    heap.unpolled_bytes = 0;
+    heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
+  }
+  // Pages that were on a free list or in the hands of a thread that is gone.
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    PageSpace& space = SpaceOf(side);
+    for (PageNumber page = FirstCommitted(side); page < EndCommitted(side);) {
+      const PageState state = g_space.info[page].state;
+      PageNumber next = page + 1;
+      PageMeta& meta = g_space.meta[page];
+      if (state == PageState::kSmall && (survivor == nullptr || meta.owner != survivor->index) &&
+          meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {  // a single thread is left
+        meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
+      }
+      if (state != PageState::kUnused && state != PageState::kSmall) {
+        const PageNumber pages = space.SpanPages(page);
+        next = page + pages;
+        if (state == PageState::kTaken) {
+          if (pages == 1) {
+            (survivor != nullptr ? *survivor : at(0)).PushFree(page);
+          } else {
+            space.Free(page);
+          }
+        }
+      }
+      page = next;
+    }
+  }
+}
+
+}  // namespace gleaner::alloc

@@ -1,0 +1,166 @@
+// A thread's part of the heap: bump runs, partial pages and free pages, and the policies by which
+// free pages move between threads (Endo's thesis, allocator: AL, PS, LPS).
+//
+// Allocation. The thread bumps a pointer through a *run*: adjacent free slots of one page, found in
+// the page's mark bytes and set to the live epoch in one fill when the run is taken. Memory is
+// zeroed a *window* ahead. In address order:
+//
+//        page ...| run taken: bytes = epoch                        | not searched yet |
+//                | handed out | window, zeroed | run, not zeroed   |
+//                             ^ bump.cur       ^ bump.limit        ^ run.end
+//
+// What the collector does with a stopped thread's runs [inv.run]: the fast path may have been stopped
+// between loading bump.cur and storing it, so [cur, limit) stays the thread's across a collection
+// (free while marking, the new epoch afterwards). [limit, end) is reachable only through the slow
+// path, a critical section, so the collector takes it back by moving run.end to bump.limit.
+//
+// On a miss, in this order: rest of the run, next run of the page, the thread's partial pages, its
+// free pages, then by policy:
+//   AL   all-local: new pages from the system.
+//   PS   page-shared: free pages live in one shared list; then new pages.
+//   LPS  locality-aware page-shared: if taking a new page would raise consumption above k * max(l),
+//        free pages of other threads, else new pages. l is the number of pages in use (what PS would
+//        consume), max over the run so far [inv.lps-bound].
+#pragma once
+
+#include "alloc/page.h"
+#include "alloc/address_space.h"
+#include "platform/lock.h"
+
+namespace gleaner::alloc {
+
+enum class Policy : uint8_t { kLps, kAllLocal, kPageShared };
+
+struct Bump {
+  Addr cur;
+  Addr limit;
+  size_t slot_bytes;
+};
+
+struct Run {
+  Addr end;
+  PageNumber page;
+  uint32_t next_slot;  // where the search for the next run goes on
+  bool known_zero;
+};
+
+class ThreadHeap {
+ public:
+  constexpr ThreadHeap();
+
+  // The fast path: the next slot of the run, or null. No atomics, no shared memory, no calls. Owner
+  // thread only, as all of this group.
+  GLEANER_ALWAYS_INLINE void* TryBump(Kind kind, size_t size_class) {
+    Bump& bump = bumps[static_cast<size_t>(kind)][size_class];
+    const Addr p = bump.cur;
+    const Addr next = p + bump.slot_bytes;
+    if (GLEANER_UNLIKELY(next > bump.limit)) return nullptr;
+    bump.cur = next;
+    return PointerAt<void>(p);
+  }
+  // Memory for a slot; null when the heap is exhausted.
+  void* Allocate(Kind kind, size_t size_class) {
+    void* p = TryBump(kind, size_class);
+    return GLEANER_LIKELY(p != nullptr) ? p : AllocateSlow(kind, size_class);
+  }
+
+  // Counts `bytes` (negative when freed) against the next collection. Outside critical sections.
+  void Account(ptrdiff_t bytes);
+
+  // --- For the collector, with the world stopped. ---
+  // Takes back what the thread could not have reached, and hides the rest from the marker.
+  void HideRunsWorldStopped();
+  // Sets what the thread still holds to the new epoch.
+  void RestoreRunsWorldStopped(uint8_t epoch);
+  // Forgets the lists; the sweep builds them anew.
+  void DropListsWorldStopped();
+  // Any thread may push, also several sweepers at once.
+  void PushPartial(PageNumber page);
+  void PushFree(PageNumber page);
+
+  // --- The page lists. ---
+  PageNumber free_pages(Side side) const {
+    // Relaxed: a snapshot; the lists themselves are guarded by lock.
+    return free_count_[static_cast<size_t>(side)].Load(platform::memory_order_relaxed);
+  }
+
+  // Owner thread only; the collector with the world stopped.
+  Bump bumps[kKindCount][kClassCount];
+  Run runs[kKindCount][kClassCount];
+  ptrdiff_t unpolled_bytes = 0;
+  uint64_t allocated_bytes = 0;  // over the life of the heap; runs count when taken
+  uint64_t freed_bytes = 0;      // by GC_free
+
+  uint16_t index = 0;  // constant
+
+ private:
+  friend class ThreadHeaps;
+
+  GLEANER_NOINLINE void* AllocateSlow(Kind kind, size_t size_class);
+  void* TryAllocate(Kind kind, size_t size_class);
+  void OpenWindow(Kind kind, Bump& bump, const Run& run);
+  bool TakeNextRun(Bump& bump, Run& run);
+  PageNumber NextPage(Kind kind, size_t size_class, Run& run);
+  void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
+  void StopUsing(Run& run);
+  void Retire();
+  PageNumber PopPartial(Kind kind, size_t size_class);
+  PageNumber PopFree(Side side);
+  PageNumber TakeFresh(Side side);
+
+  // Heads of the lists of partial pages. Any thread pushes; only the owner pops, or, when the heap
+  // is abandoned, whoever holds lock_: with a single consumer the pop has no ABA problem.
+  platform::Atomic<PageNumber> partial_[kKindCount][kClassCount];
+
+  platform::Lock lock_{platform::LockRank::kOwner};
+  PageNumber free_head_[2];                     // guarded by lock_
+  platform::Atomic<PageNumber> free_count_[2];  // written under lock_
+  platform::Atomic<bool> abandoned_{false};     // written under lock_
+  PageNumber batch_ = 1;                        // owner thread only
+};
+
+// All thread heaps. Heaps are never destroyed: a thread that ends abandons its heap, with its pages,
+// and the next thread that starts adopts it; until then other threads may take pages out of it.
+class ThreadHeaps {
+ public:
+  [[nodiscard]] static bool Init(Policy policy, double k);
+
+  // A heap for a thread that starts. Null if metadata memory is refused.
+  static ThreadHeap* Acquire();
+  // The thread that owned the heap ends; also for threads that vanished in a fork.
+  static void Abandon(ThreadHeap* heap);
+
+  static size_t count();
+  static ThreadHeap& at(size_t index);
+  // The heap that gets a page the sweep found empty.
+  static ThreadHeap& HomeOfFree(PageNumber page);
+
+  // A free page of any other thread; kNoPage if there is none.
+  static PageNumber Steal(Side side, const ThreadHeap* thief);
+  // A partial page of an abandoned heap.
+  static PageNumber StealPartial(Kind kind, size_t size_class);
+  // Whether `pages` more from the system would break the bound of the policy in force.
+  static bool ShouldShare(Side side, PageNumber pages);
+  // Gives all free pages of all threads back to the page space, where neighbours coalesce.
+  static void FlushFreePages(Side side);
+
+  static Policy policy();
+  static double k();
+
+  static void LockForFork();
+  static void UnlockAfterFork();
+  // In the child: releases the locks, abandons every heap but `survivor` (may be null) and puts the
+  // page lists right.
+  static void ResetAfterFork(ThreadHeap* survivor);
+};
+
+// The calling thread's heap. A thread that has none yet has a placeholder whose every bump is
+// exhausted, so that the fast path needs no test for null.
+extern __thread ThreadHeap* t_heap;
+// The placeholder.
+extern ThreadHeap g_no_heap;
+
+// Live epoch. Changes only with the world stopped.
+extern uint8_t g_epoch;
+
+}  // namespace gleaner::alloc

@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""Runs the benchmarks alternately on Debian's libgc and on Gleaner and prints one table.
+
+Every row compares two sides, A and B, of one workload: A B A B ..., so that both see the same
+machine. Shown are the median of the runs with minimum and maximum, the ratio A / B (how many times
+faster B is), the peak resident set and the collections. A run counts only if it used the libgc
+intended (the program reports the path that the loader chose) and if its checksum equals that of all
+the other runs of its row. The exit status is 1 if a run failed; a missed target is not a failure.
+"""
+
+import argparse
+import csv
+import os
+import re
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+THEIRS = "libgc"
+OURS = "gleaner"
+NOISE = 0.03  # A target of exactly 1 ("never slower") is met from 1 - NOISE on.
+RUN_TIMEOUT_S = 300
+
+
+@dataclass
+class Side:
+    """One half of a row: a program, what it is called with, and the libgc it is to use."""
+    label: str
+    command: list
+    library: str = ""  # THEIRS, OURS, or empty for a program without libgc.
+    environment: dict = field(default_factory=dict)
+
+
+@dataclass
+class Row:
+    name: str
+    threads: int
+    a: Side
+    b: Side
+    target: float = 0  # The ratio wanted; 0 means the row is for information.
+    metric: str = "seconds"
+
+
+@dataclass
+class Run:
+    values: dict
+    rss_mb: float
+
+
+class RunFailed(Exception):
+    pass
+
+
+def make_rows():
+    rows = []
+
+    def against_libgc(name, command, targets, metric="seconds", alone=()):
+        """Both libraries on 1, 2 ... threads; `alone` holds arguments for one thread only."""
+        for threads, target in targets.items():
+            argv = command + ["--threads", str(threads)]
+            if threads == 1:
+                argv += alone
+            rows.append(Row(name, threads, Side(THEIRS, argv, THEIRS), Side(OURS, argv, OURS),
+                            target, metric))
+
+    def markers(name, command, target):
+        """Our library with one marker against itself with two."""
+        one = Side(f"{OURS}, 1 marker", command, OURS, {"GC_MARKERS": "1"})
+        two = Side(f"{OURS}, 2 markers", command, OURS, {"GC_MARKERS": "2"})
+        rows.append(Row(name, 1, one, two, target, "collect_ms_median"))
+
+    # Debian's libgc starts its markers with the first thread. A program without threads is run in
+    # the way that suits it better: with markers where marking dominates, without where it does not.
+    wake = ["--wake-markers"]
+    against_libgc("GC_MALLOC(16), nothing kept", ["malloc_peak"], {1: 7, 2: 20})
+    against_libgc("binary trees", ["binary_trees"], {1: 1.5, 2: 2}, alone=wake)
+    against_libgc("GCBench", ["gcbench"], {1: 1.6, 2: 2.5}, alone=wake)
+    against_libgc("atomic strings of 8-2000 bytes", ["strings"], {1: 4, 2: 6})
+    against_libgc("hash table, 400 MB", ["hash_table"], {1: 1.2, 2: 1.4}, alone=wake)
+    against_libgc("hash table, without collection", ["hash_table", "--no-collect"], {1: 0, 2: 0},
+                  alone=wake)
+    for shape, target in (("graph", 4), ("arrays", 4), ("huge", 4), ("tree", 1.3), ("list", 1)):
+        against_libgc(f"full collection, {shape}",
+                      ["mark_shapes", "--shape", shape] + wake, {1: target}, "collect_ms_median")
+    markers("2 markers against 1, graph", ["mark_shapes", "--shape", "graph"] + wake, 1.8)
+    small = {"graph": 60_000, "tree": 80_000, "list": 80_000, "arrays": 500, "huge": 300_000}
+    for shape, objects in small.items():
+        markers(f"2 markers against 1, small {shape}",
+                ["mark_shapes", "--shape", shape, "--objects", str(objects), "--repeats", "201"]
+                + wake, 1)
+    against_libgc("BH-pt", ["bh", "--variant", "pt"], {1: 1.3, 2: 2}, alone=wake)
+    against_libgc("BH-pt, interaction lists", ["bh", "--variant", "pt", "--lists"], {1: 1.3, 2: 2},
+                  alone=wake)
+    against_libgc("BH-st", ["bh", "--variant", "st"], {1: 0, 2: 0}, alone=wake)
+    for shape in ("graph", "tree", "list", "arrays", "huge"):
+        rows.append(Row(f"floor against our 1 marker, {shape}", 1,
+                        Side("floor", ["mark_floor", "--shape", shape]),
+                        Side(f"{OURS}, 1 marker", ["mark_shapes", "--shape", shape], OURS,
+                             {"GC_MARKERS": "1"}), 0, "collect_ms_median"))
+    return rows
+
+
+def library_file(directory):
+    return os.path.realpath(os.path.join(directory, "libgc.so.1"))
+
+
+def run_once(side, options):
+    """Runs one side once. Raises RunFailed."""
+    argv = [os.path.join(options.bin, side.command[0])] + side.command[1:]
+    if options.smoke:
+        argv.append("--smoke")
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith(("GC_", "LD_"))}
+    environment.update(side.environment)
+    directory = {THEIRS: options.theirs, OURS: options.ours, "": None}[side.library]
+    if directory:
+        environment["LD_LIBRARY_PATH"] = os.path.abspath(directory)
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        # wait4 gives this child's own rusage; an alarm ends a run that hangs.
+        signal.signal(signal.SIGALRM, lambda *_: process.kill())
+        signal.alarm(RUN_TIMEOUT_S)
+        output = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        signal.alarm(0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    shown = " ".join(argv)
+    if process.returncode != 0:
+        raise RunFailed(f"{shown}: exit status {process.returncode}")
+    lines = output.splitlines()
+    if len(lines) != 1:
+        raise RunFailed(f"{shown}: printed {len(lines)} lines instead of one")
+    values = dict(pair.split("=", 1) for pair in lines[0].split(" "))
+    if directory and os.path.realpath(values["lib"]) != library_file(directory):
+        raise RunFailed(f"{shown}: used {values['lib']}, not {library_file(directory)}")
+    rss_kb = usage.ru_maxrss
+    if rss_kb <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+        # The child begins as a copy of this process, which hides a smaller peak of its own.
+        rss_kb = int(values["peak_rss_kb"])
+    return Run(values, rss_kb / 1000)
+
+
+def three_digits(number):
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+class Result:
+    """The runs of one row."""
+
+    def __init__(self, row):
+        self.row = row
+        self.runs = {"a": [], "b": []}
+
+    def add(self, key, run):
+        self.runs[key].append(run)
+        checksums = {run.values["checksum"] for runs in self.runs.values() for run in runs}
+        if len(checksums) > 1:
+            raise RunFailed(f"{self.row.name}: different checksums {sorted(checksums)}")
+
+    def numbers(self, key, name):
+        return [float(run.values[name]) for run in self.runs[key]]
+
+    def median(self, key):
+        return statistics.median(self.numbers(key, self.row.metric))
+
+    def ratio(self):
+        return self.median("a") / self.median("b")
+
+    def met(self):
+        if not self.row.target:
+            return ""
+        least = 1 - NOISE if self.row.target == 1 else self.row.target
+        return "yes" if self.ratio() >= least else "no"
+
+    def time_text(self, key):
+        numbers = self.numbers(key, self.row.metric)
+        unit = "ms" if self.row.metric == "collect_ms_median" else "s"
+        low, mid, high = map(three_digits,
+                             (min(numbers), statistics.median(numbers), max(numbers)))
+        return f"{mid} {unit} ({low}-{high})"
+
+    def rss(self, key):
+        return statistics.median(run.rss_mb for run in self.runs[key])
+
+    def collections(self, key):
+        return f"{statistics.median(self.numbers(key, 'collections')):.0f}"
+
+    def stall_text(self, key):
+        """The longest stall of a mutator where the program measures it, else the longest pause."""
+        values = self.runs[key][0].values
+        for name in ("max_stall_ms", "pause_max_ms"):
+            if name in values:
+                return three_digits(statistics.median(self.numbers(key, name)))
+        return "-"
+
+
+# A is libgc and B is gleaner, unless the row's name says otherwise.
+HEADER = ["workload", "threads", "libgc (A) median (min-max)", "gleaner (B) median (min-max)",
+          "ratio A/B", "target", "met", "A peak MB", "B peak MB", "RSS ratio B/A",
+          "collections A / B", "longest stall ms, A / B"]
+
+
+def table_line(result):
+    row = result.row
+    name = row.name
+    if (row.a.label, row.b.label) != (THEIRS, OURS):
+        name += f" ({row.a.label} : {row.b.label})"
+    return [name, str(row.threads), result.time_text("a"), result.time_text("b"),
+            f"{result.ratio():.2f}", f"{row.target:g}" if row.target else "info", result.met(),
+            f"{result.rss('a'):.0f}", f"{result.rss('b'):.0f}",
+            f"{result.rss('b') / result.rss('a'):.2f}",
+            f"{result.collections('a')} / {result.collections('b')}",
+            f"{result.stall_text('a')} / {result.stall_text('b')}"]
+
+
+def print_markdown(lines):
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
+    for number, line in enumerate(lines):
+        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |")
+        if number == 0:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+
+
+def write_csv(path, results):
+    fields = ["row", "side", "run", "rss_mb"]
+    records = []
+    for result in results:
+        for key, side in (("a", result.row.a), ("b", result.row.b)):
+            for number, run in enumerate(result.runs[key]):
+                records.append({"row": result.row.name, "side": side.label, "run": number,
+                                "rss_mb": run.rss_mb, **run.values})
+                fields += [name for name in run.values if name not in fields]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        writer.writerows(records)
+
+
+def busy_seconds():
+    """CPU time of the whole machine and of this session's finished runs, in seconds."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:]]
+    user, nice, system, _, _, irq, softirq, steal = ticks[:8]
+    machine = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return machine, own
+
+
+def progress(text):
+    """Shows what is running, if somebody looks."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", metavar="DIR", help="the benchmark programs: <build>/bench")
+    parser.add_argument("--ours", metavar="DIR",
+                        help="directory of our libgc.so.1 (BIN/../lib/gleaner)")
+    parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
+                        help="directory of the libgc.so.1 to compare with (%(default)s)")
+    parser.add_argument("--runs", type=int, help="runs of each side (5, with --smoke 1)")
+    parser.add_argument("--only", metavar="REGEX", default="",
+                        help="only rows whose 'name, threads N' matches")
+    parser.add_argument("--smoke", action="store_true", help="tiny runs; the figures mean nothing")
+    parser.add_argument("--csv", metavar="FILE", help="also write every run to FILE")
+    parser.add_argument("--list", action="store_true", help="print the rows and exit")
+    options = parser.parse_args()
+    if options.list:
+        return options
+    if not options.bin:
+        parser.error("--bin is needed: the directory of the benchmark programs")
+    if options.ours is None:
+        options.ours = os.path.join(options.bin, "..", "lib", "gleaner")
+    for name in ("ours", "theirs"):
+        if not os.path.exists(library_file(getattr(options, name))):
+            parser.error(f"--{name}: there is no libgc.so.1 in {getattr(options, name)}")
+    if options.runs is None:
+        options.runs = 1 if options.smoke else 5
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    rows = [row for row in make_rows()
+            if re.search(options.only, f"{row.name}, threads {row.threads}")]
+    if not rows:
+        sys.exit(f"no row matches {options.only!r}; --list shows them")
+    if options.list:
+        for row in rows:
+            target = f"{row.target:g}x" if row.target else "info"
+            print(f"{row.name}, threads {row.threads}: {target}: {' '.join(row.a.command)}"
+                  + (f" | {' '.join(row.b.command)}" if row.a.command != row.b.command else ""))
+        return 0
+
+    began = time.monotonic()
+    machine_before, own_before = busy_seconds()
+    results, failures = [], []
+    for row in rows:
+        result = Result(row)
+        try:
+            for number in range(options.runs):
+                for key, side in (("a", row.a), ("b", row.b)):
+                    progress(f"{row.name}, threads {row.threads}: run {number + 1}, {side.label}")
+                    result.add(key, run_once(side, options))
+            results.append(result)
+        except RunFailed as failure:
+            failures.append(f"{row.name}, threads {row.threads}: {failure}")
+    progress("")
+
+    elapsed = time.monotonic() - began
+    machine, own = (after - before for after, before in
+                    zip(busy_seconds(), (machine_before, own_before)))
+    print_markdown([HEADER] + [table_line(result) for result in results])
+    foreign = max(0, machine - own) / (elapsed * os.cpu_count())
+    print(f"\n{options.runs} run(s) of each side, alternating, {elapsed:.0f} s; other programs "
+          f"used {foreign:.0%} of the machine's {os.cpu_count()} CPUs meanwhile.")
+    if options.csv:
+        write_csv(options.csv, results)
+    for failure in failures:
+        print(f"FAILED: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+// Threads, pauses and the identity of the loaded libgc; see gc_run.h.
+#include "gc_run.h"
+
+#define GC_THREADS
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gc.h"
+
+namespace bench {
+namespace {
+
+// Written by the thread that collects, under the collector's lock.
+std::atomic<uint64_t> g_pause_began_ns{0};
+std::atomic<uint64_t> g_pause_count{0};
+std::atomic<uint64_t> g_pause_sum_ns{0};
+std::atomic<uint64_t> g_pause_max_ns{0};
+
+extern "C" void OnCollectionEvent(GC_EventType event) {
+  if (event == GC_EVENT_PRE_STOP_WORLD) {
+    g_pause_began_ns = NowNs();
+  } else if (event == GC_EVENT_POST_START_WORLD) {
+    const uint64_t ns = NowNs() - g_pause_began_ns;
+    ++g_pause_count;
+    g_pause_sum_ns += ns;
+    g_pause_max_ns = std::max<uint64_t>(g_pause_max_ns, ns);
+  }
+}
+
+void ResetPauses() {
+  g_pause_count = 0;
+  g_pause_sum_ns = 0;
+  g_pause_max_ns = 0;
+}
+
+Measurement Summarise(uint64_t began_ns, uint64_t ended_ns, uint64_t collections) {
+  Measurement measurement;
+  measurement.seconds = static_cast<double>(ended_ns - began_ns) * 1e-9;
+  measurement.collections = collections;
+  measurement.pauses = g_pause_count;
+  if (measurement.pauses != 0) {
+    measurement.pause_mean_ms =
+        static_cast<double>(g_pause_sum_ns) * 1e-6 / static_cast<double>(measurement.pauses);
+  }
+  measurement.pause_max_ms = static_cast<double>(g_pause_max_ns) * 1e-6;
+  return measurement;
+}
+
+struct Worker {
+  const std::function<void(int)>* body;
+  pthread_barrier_t* barrier;
+  int index;
+  uint64_t began_ns;
+  uint64_t ended_ns;
+};
+
+void* WorkerMain(void* argument) {
+  auto* worker = static_cast<Worker*>(argument);
+  pthread_barrier_wait(worker->barrier);
+  worker->began_ns = NowNs();
+  (*worker->body)(worker->index);
+  worker->ended_ns = NowNs();
+  return nullptr;
+}
+
+void* ReturnAtOnce(void*) { return nullptr; }
+
+std::string LoadedLibrary() {
+  Dl_info info;
+  void* symbol = dlsym(RTLD_DEFAULT, "GC_malloc");
+  if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return "?";
+  char* resolved = realpath(info.dli_fname, nullptr);
+  const std::string path = resolved != nullptr ? resolved : info.dli_fname;
+  std::free(resolved);
+  return path;
+}
+
+}  // namespace
+
+void InitGc(const Options& options) {
+  GC_INIT();
+  GC_set_on_collection_event(OnCollectionEvent);
+  if (!options.wake_markers()) return;
+  pthread_t thread;
+  const int error = pthread_create(&thread, nullptr, ReturnAtOnce, nullptr);
+  if (error != 0) Fail("pthread_create: %s", std::strerror(error));
+  pthread_join(thread, nullptr);
+}
+
+Measurement RunThreads(int threads, const std::function<void(int)>& body) {
+  pthread_barrier_t barrier;
+  pthread_barrier_init(&barrier, nullptr, static_cast<unsigned>(threads));
+  std::vector<Worker> workers(static_cast<size_t>(threads));
+  std::vector<pthread_t> handles(static_cast<size_t>(threads));
+  for (int i = 0; i < threads; ++i) workers[i] = Worker{&body, &barrier, i, 0, 0};
+  for (int i = 1; i < threads; ++i) {
+    const int error = pthread_create(&handles[i], nullptr, WorkerMain, &workers[i]);
+    if (error != 0) Fail("pthread_create of thread %d: %s", i, std::strerror(error));
+  }
+  ResetPauses();
+  const uint64_t collections_before = GC_get_gc_no();
+  WorkerMain(&workers[0]);
+  for (int i = 1; i < threads; ++i) pthread_join(handles[i], nullptr);
+  const uint64_t collections = GC_get_gc_no() - collections_before;
+  pthread_barrier_destroy(&barrier);
+  uint64_t began = workers[0].began_ns;
+  uint64_t ended = workers[0].ended_ns;
+  for (const Worker& worker : workers) {
+    began = std::min(began, worker.began_ns);
+    ended = std::max(ended, worker.ended_ns);
+  }
+  return Summarise(began, ended, collections);
+}
+
+void AddGcResult(const Measurement& measurement, ResultLine* result) {
+  result->Real("seconds", measurement.seconds);
+  result->Count("collections", measurement.collections);
+  result->Count("pauses", measurement.pauses);
+  result->Real("pause_mean_ms", measurement.pause_mean_ms);
+  result->Real("pause_max_ms", measurement.pause_max_ms);
+  result->Real("heap_mb", static_cast<double>(GC_get_heap_size()) * 1e-6);
+  result->Text("lib", LoadedLibrary());
+}
+
+__attribute__((noinline)) void ClearDeadStack() {
+  volatile char dead[32 * 1024];
+  for (volatile char& byte : dead) byte = 0;
+}
+
+}  // namespace bench

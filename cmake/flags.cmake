@@ -1,0 +1,55 @@
+# How code is compiled: for everything, for the library's own code, and for linking the shared libraries.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release or Debug" FORCE)
+endif()
+foreach(language C CXX)
+  set(CMAKE_${language}_FLAGS_RELEASE "-O2 -g1")
+  set(CMAKE_${language}_FLAGS_DEBUG "-Og -g -fno-omit-frame-pointer")
+endforeach()
+
+# The shared libraries are linked by the C driver, and must not get libstdc++ through the back door.
+set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
+
+if(GLEANER_SANITIZE)
+  # vptr needs RTTI. gcc warns of every fence under TSan, and under ASan of variables that are set.
+  add_compile_options(-O1 -g -fno-omit-frame-pointer -fsanitize=${GLEANER_SANITIZE}
+                      -fno-sanitize=vptr -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${GLEANER_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    add_compile_options(-Wno-tsan -Wno-maybe-uninitialized)
+  endif()
+endif()
+
+# What must be the same wherever a header of the layers is included: the library and its unit tests.
+add_library(gleaner_internal INTERFACE)
+target_include_directories(gleaner_internal INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(gleaner_internal INTERFACE
+  GLEANER_VERSION="${PROJECT_VERSION}"
+  $<$<BOOL:${GLEANER_VERIFY}>:GLEANER_VERIFY=1>
+  $<$<AND:$<CONFIG:Release>,$<NOT:$<BOOL:${GLEANER_VERIFY}>>>:NDEBUG>)
+target_compile_options(gleaner_internal INTERFACE
+  -Wall -Wextra -Werror -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+
+# Clients of the drop-in copy-relocate its data, so no -Bsymbolic and no protected visibility;
+# -fno-semantic-interposition binds calls only. A collector reads memory under types of its own:
+# no strict aliasing.
+add_library(gleaner_library_flags INTERFACE)
+target_link_libraries(gleaner_library_flags INTERFACE gleaner_internal)
+target_compile_options(gleaner_library_flags INTERFACE
+  -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ftls-model=initial-exec
+  -fno-semantic-interposition -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing
+  -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wformat-security -Wvla)
+
+# Bound at load time: no lazy binding inside a signal handler of stop-the-world.
+add_library(gleaner_shared_link_flags INTERFACE)
+target_link_options(gleaner_shared_link_flags INTERFACE LINKER:-z,now LINKER:-O1
+  LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
+if(NOT GLEANER_SANITIZE)
+  target_link_options(gleaner_shared_link_flags INTERFACE LINKER:-z,defs)
+endif()

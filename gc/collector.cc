@@ -1,0 +1,165 @@
+#include "gc/collector.h"
+
+#include "alloc/page_space.h"
+#include "alloc/thread_heap.h"
+#include "gc/verify.h"
+#include "platform/clock.h"
+
+namespace gleaner::gc {
+
+using alloc::ThreadHeap;
+using alloc::ThreadHeaps;
+
+constinit Collector g_collector;
+
+namespace {
+
+// Below this, a second marker or sweeper would take longer to wake than the work takes.
+constexpr size_t kHelpersFromBytes = 2 * kMiB;
+constexpr size_t kParallelSweepFromPages = 4096;
+
+}  // namespace
+
+const char* NameOf(Cause cause) {
+  switch (cause) {
+    case Cause::kAllocation:
+      return "allocation";
+    case Cause::kExplicit:
+      return "explicit";
+    case Cause::kExhausted:
+      return "exhausted";
+  }
+  return "?";
+}
+
+bool Collector::Init(const World& world, int max_markers) {
+  world_ = world;
+  pool_.SetSize(max_markers);
+  if (!roots_.Init() || !finalizers_.Init() || !marker_.Init(&pool_, pool_.size())) return false;
+  Tunables tunables;
+  world_.read_tunables(&tunables);
+  pacer_.Configure(tunables.pacer);
+  return true;
+}
+
+bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
+  const uint64_t seen = collections();
+  platform::LockGuard guard(lock_);
+  if (cause != Cause::kExplicit && collections() != seen) return false;
+  return CollectLocked(cause, stack_pointer, give_up);
+}
+
+bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
+  if (give_up != nullptr && give_up() != 0) return false;
+  Tunables tunables;
+  world_.read_tunables(&tunables);
+  if (alloc::ResidentBytes() >= kHelpersFromBytes) pool_.StartHelpers();
+  CycleReport report;
+  report.cause = cause;
+  report.number = collections() + 1;
+
+  world_.event(CycleEvent::kStart);
+  world_.event(CycleEvent::kBeforeStop);
+  const uint64_t begin = platform::NowNs();
+  world_.stop();
+  const uint64_t stopped = platform::NowNs();
+  world_.event(CycleEvent::kStopped);
+  if (give_up != nullptr && give_up() != 0) {
+    world_.event(CycleEvent::kBeforeResume);
+    world_.resume();
+    world_.event(CycleEvent::kResumed);
+    return false;
+  }
+  number_.Store(report.number, platform::memory_order_relaxed);  // a count; written under lock_
+
+  world_.event(CycleEvent::kMarkStart);
+  Mark(tunables, stack_pointer);
+  short_links_.ClearUnreachable(marker_);
+  report.finalizable = finalizers_.QueueUnreachable(&marker_, world_.warn_cycle);
+  short_links_.ForgetDangling(marker_);
+  long_links_.ClearUnreachable(marker_);
+  long_links_.ForgetDangling(marker_);
+  world_.event(CycleEvent::kMarkEnd);
+  report.markers = pool_.last_workers();
+  report.steals = marker_.statistics().steals;
+  report.root_bytes = roots_.bytes();
+  const uint64_t marked = platform::NowNs();
+
+  world_.event(CycleEvent::kSweepStart);
+  alloc::g_epoch = marker_.black();
+  const size_t heaps = ThreadHeaps::count();
+  for (size_t i = 0; i < heaps; ++i) {
+    ThreadHeaps::at(i).RestoreRunsWorldStopped(alloc::g_epoch);
+    ThreadHeaps::at(i).DropListsWorldStopped();
+  }
+  Sweep();
+  pacer_.Configure(tunables.pacer);
+  SweepTotals swept;
+  for (int i = 0; i < kMaxWorkers; ++i) swept.Add(sweep_totals_[i]);
+  pacer_.StartCycle(swept.live_scanned_bytes, swept.live_pointer_free_bytes, roots_.bytes());
+  report.live_bytes = swept.live_bytes();
+  report.live_objects = swept.live_objects;
+  report.free_slot_bytes = swept.free_slot_bytes;
+  report.resident_bytes = alloc::ResidentBytes();
+  uint64_t allocated = 0;
+  for (size_t i = 0; i < heaps; ++i) {
+    const ThreadHeap& heap = ThreadHeaps::at(i);
+    allocated += heap.allocated_bytes - heap.freed_bytes;
+  }
+  const uint64_t before = last_.live_bytes + (allocated - allocated_at_last_);
+  report.freed_bytes = before > report.live_bytes ? before - report.live_bytes : 0;
+  allocated_at_last_ = allocated;
+  world_.event(CycleEvent::kSweepEnd);
+
+  world_.event(CycleEvent::kBeforeResume);
+  const uint64_t swept_at = platform::NowNs();
+  world_.resume();
+  report.pause_ns = platform::NowNs() - begin;
+  report.stop_ns = stopped - begin;
+  report.mark_ns = marked - stopped;
+  report.sweep_ns = swept_at - marked;
+  last_ = report;
+  ++totals_.collections;
+  totals_.pause_ns += report.pause_ns;
+  totals_.mark_ns += report.mark_ns;
+  totals_.freed_bytes += report.freed_bytes;
+  if (report.pause_ns > totals_.max_pause_ns) totals_.max_pause_ns = report.pause_ns;
+  world_.event(CycleEvent::kResumed);
+  world_.event(CycleEvent::kEnd);
+  return true;
+}
+
+void Collector::Mark(const Tunables& tunables, Addr stack_pointer) {
+  const size_t heaps = ThreadHeaps::count();
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
+  roots_.Clear();
+  world_.add_roots(&roots_, stack_pointer);
+  finalizers_.AddRoots(&roots_);
+  roots_.AddUncollectablePages();
+  marker_.MarkFromRoots(tunables.mark, &roots_);
+  if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_);
+}
+
+void Collector::SweepJob(void* collector, int worker) {
+  auto* self = static_cast<Collector*>(collector);
+  self->sweeper_.Run(&self->sweep_totals_[worker]);
+}
+
+void Collector::Sweep() {
+  for (SweepTotals& totals : sweep_totals_) totals = {};
+  sweeper_.Begin();
+  pool_.Begin(SweepJob, this);
+  if (sweeper_.pages() >= kParallelSweepFromPages) {
+    while (pool_.WakeOne()) {
+    }
+  }
+  SweepJob(this, 0);
+  pool_.Finish();
+}
+
+void Collector::ResetAfterFork() {
+  lock_.ResetAfterFork();
+  pool_.ResetAfterFork();
+}
+
+}  // namespace gleaner::gc

@@ -1,0 +1,157 @@
+#include "gc/finalize.h"
+
+namespace gleaner::gc {
+
+using alloc::FindSlot;
+using alloc::ObjectRef;
+
+namespace {
+
+constexpr Addr Hide(Addr a) { return ~a; }
+
+// Whether `a` lies in a heap object that was not marked. Objects outside the heap never go.
+bool IsWhite(const Marker& marker, Addr a, ObjectRef* object) {
+  return FindSlot(a, object) && !marker.IsMarked(*object);
+}
+
+}  // namespace
+
+bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* old) {
+  Finalizer* present = table_.Find(Hide(object));
+  *old = present != nullptr ? *present : Finalizer{};
+  if (finalizer.function == nullptr) {
+    if (present != nullptr) table_.Erase(Hide(object));
+    return true;
+  }
+  if (present != nullptr) {
+    *present = finalizer;
+    return true;
+  }
+  return table_.Insert(Hide(object), finalizer) != nullptr;
+}
+
+void Finalizers::AddRoots(RootTasks* roots) const {
+  roots->Add(table_.storage_begin(), table_.storage_end());
+  if (head_ != tail_) roots->Add(AddressOf(&queue_[head_]), AddressOf(&queue_[tail_]));
+}
+
+bool Finalizers::Enqueue(Addr object, const Finalizer& finalizer) {
+  if (head_ == tail_) head_ = tail_ = 0;
+  if (!queue_.EnsureCommitted(tail_ + 1)) return false;
+  queue_[tail_++] = {PointerAt<void>(object), finalizer.function, finalizer.data};
+  return true;
+}
+
+size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr object)) {
+  if (table_.empty()) return 0;
+  MarkWorker& worker = marker->worker(0);
+  table_.ForEach([&](uint64_t hidden, Finalizer& finalizer) {
+    ObjectRef object;
+    if (!IsWhite(*marker, Hide(hidden), &object)) return;
+    switch (finalizer.order) {
+      case FinalizeOrder::kNormal:
+      case FinalizeOrder::kUnreachable:
+        worker.PushContents(object);
+        break;
+      case FinalizeOrder::kIgnoreSelf:
+        worker.PushContentsButSelf(object);
+        break;
+      case FinalizeOrder::kNoOrder:
+        return;
+    }
+    marker->MarkMore();
+    if (marker->IsMarked(object)) warn_cycle(object.base);
+  });
+  const size_t first = head_ == tail_ ? 0 : tail_;
+  size_t unreachable_ones = 0;
+  // Without memory for the queue the object stays registered, and alive, for another cycle.
+  table_.EraseIf([&](uint64_t hidden, Finalizer& finalizer) {
+    ObjectRef object;
+    if (!IsWhite(*marker, Hide(hidden), &object)) return false;
+    if (finalizer.order == FinalizeOrder::kUnreachable) {
+      ++unreachable_ones;
+      return false;  // decided below
+    }
+    return Enqueue(object.base, finalizer);
+  });
+  for (size_t i = first; i < tail_; ++i) {
+    ObjectRef object;
+    if (FindSlot(AddressOf(queue_[i].object), &object)) worker.MarkObject(object);
+  }
+  marker->MarkMore();
+  if (unreachable_ones != 0) {
+    // Those that something queued refers to are marked by now and simply stay in the table.
+    table_.EraseIf([&](uint64_t hidden, Finalizer& finalizer) {
+      ObjectRef object;
+      if (finalizer.order != FinalizeOrder::kUnreachable ||
+          !IsWhite(*marker, Hide(hidden), &object)) {
+        return false;
+      }
+      const bool queued = Enqueue(object.base, finalizer);
+      worker.MarkObject(object);
+      return queued;
+    });
+    marker->MarkMore();
+  }
+  // Whatever could not be queued must not dangle in the table.
+  table_.ForEach([&](uint64_t hidden, Finalizer&) {
+    ObjectRef object;
+    if (IsWhite(*marker, Hide(hidden), &object)) worker.MarkObject(object);
+  });
+  marker->MarkMore();
+  return tail_ - first;
+}
+
+void Finalizers::QueueAll() {
+  table_.EraseIf([&](uint64_t hidden, Finalizer& finalizer) {
+    return Enqueue(Hide(hidden), finalizer);
+  });
+}
+
+bool Finalizers::Take(Ready* out) {
+  if (head_ == tail_) return false;
+  *out = queue_[head_];
+  queue_[head_++] = {};
+  return true;
+}
+
+LinkResult Links::Register(Addr link, Addr object) {
+  Target* present = table_.Find(Hide(link));
+  if (present != nullptr) {
+    present->hidden_object = Hide(object);
+    return LinkResult::kDuplicate;
+  }
+  return table_.Insert(Hide(link), {Hide(object)}) != nullptr ? LinkResult::kNew
+                                                              : LinkResult::kNoMemory;
+}
+
+bool Links::Unregister(Addr link) { return table_.Erase(Hide(link)); }
+
+LinkResult Links::Move(Addr from, Addr to) {
+  Target* present = table_.Find(Hide(from));
+  if (present == nullptr) return LinkResult::kNotFound;
+  if (from == to) return LinkResult::kNew;
+  if (table_.Find(Hide(to)) != nullptr) return LinkResult::kDuplicate;
+  const Target target = *present;
+  table_.Erase(Hide(from));  // first, so that the insertion cannot need memory
+  table_.Insert(Hide(to), target);
+  return LinkResult::kNew;
+}
+
+GLEANER_NO_SANITIZE void Links::ClearUnreachable(const Marker& marker) {
+  table_.EraseIf([&](uint64_t hidden_link, Target& target) {
+    ObjectRef object;
+    if (!IsWhite(marker, Hide(target.hidden_object), &object)) return false;
+    *PointerAt<Addr>(Hide(hidden_link)) = 0;
+    return true;
+  });
+}
+
+void Links::ForgetDangling(const Marker& marker) {
+  table_.EraseIf([&](uint64_t hidden_link, Target&) {
+    ObjectRef object;
+    return IsWhite(marker, Hide(hidden_link), &object);
+  });
+}
+
+}  // namespace gleaner::gc

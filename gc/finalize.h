@@ -1,0 +1,87 @@
+// Finalizers and disappearing links.
+//
+// All of it is guarded by the collector lock. Objects are kept under their complement, so that the
+// tables may lie where a conservative scan of ours goes: the finalizers' data are roots, the objects
+// are not.
+//
+// Decided at the end of marking, with the world stopped, in this order:
+//   1. short links to white objects are cleared;
+//   2. each white object with a finalizer marks what the *order* says it must not outlive: normal and
+//      unreachable its contents; ignore-self its contents but pointers into itself; no-order nothing;
+//   3. objects still white are queued and marked; what no-order ones refer to is marked too;
+//   4. unreachable ones that a queued object turned out to refer to go back to the table;
+//   5. long links to white objects are cleared; links that lay in white objects are forgotten.
+#pragma once
+
+#include "alloc/hash_table.h"
+#include "gc/marker.h"
+
+namespace gleaner::gc {
+
+enum class FinalizeOrder : uint8_t { kNormal, kIgnoreSelf, kNoOrder, kUnreachable };
+
+struct Finalizer {
+  void (*function)(void* object, void* data) = nullptr;
+  void* data = nullptr;
+  FinalizeOrder order = FinalizeOrder::kNormal;
+};
+
+class Finalizers {
+ public:
+  [[nodiscard]] bool Init() { return queue_.Reserve(kMaxQueue); }
+
+  // Sets (or, with a null function, removes) the object's finalizer and returns the old one in
+  // `old`. False without memory. pre: `object` is the base of an allocated object.
+  [[nodiscard]] bool Register(Addr object, const Finalizer& finalizer, Finalizer* old);
+
+  void AddRoots(RootTasks* roots) const;
+  // Steps 2 to 4. Returns the number of objects queued.
+  size_t QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr object));
+  // Queues every object that has a finalizer (GC_finalize_all).
+  void QueueAll();
+
+  struct Ready {
+    void* object;
+    void (*function)(void*, void*);
+    void* data;
+  };
+  bool Take(Ready* out);
+  size_t ready() const { return tail_ - head_; }
+  size_t registered() const { return table_.size(); }
+
+ private:
+  static constexpr size_t kMaxQueue = size_t{1} << 30;
+
+  [[nodiscard]] bool Enqueue(Addr object, const Finalizer& finalizer);
+
+  alloc::HashTable<Finalizer> table_;  // by ~object
+  // Objects that wait for their finalizer: strong roots, oldest first.
+  alloc::ReservedArray<Ready> queue_;
+  size_t head_ = 0;
+  size_t tail_ = 0;
+};
+
+enum class LinkResult : uint8_t { kNew, kDuplicate, kNoMemory, kNotFound };
+
+class Links {
+ public:
+  // `link` is the address of a word to be cleared when `object` goes.
+  LinkResult Register(Addr link, Addr object);
+  bool Unregister(Addr link);
+  // Moves the registration; kDuplicate if `to` has one already.
+  LinkResult Move(Addr from, Addr to);
+  size_t size() const { return table_.size(); }
+
+  // Clears links whose object is white.
+  void ClearUnreachable(const Marker& marker);
+  // Forgets links that lie in white objects.
+  void ForgetDangling(const Marker& marker);
+
+ private:
+  struct Target {
+    Addr hidden_object;
+  };
+  alloc::HashTable<Target> table_;  // by ~link
+};
+
+}  // namespace gleaner::gc

@@ -1,0 +1,183 @@
+// The stop-parallel marker.
+//
+// Each worker runs this pipeline; prefetches are issued on entering a ring, so that the line is
+// there when the entry comes out at the other end:
+//
+//   root tasks, mark stack                                       candidate ring
+//        |                                                             |
+//   [scan ring] -> filter words -> resolve to (mark byte, range) -> [prefetch mark byte]
+//        ^                                                             |
+//        |                                     white? store black, push the range
+//        +--- prefetch first line <--- mark stack <--------------------+
+//
+// The stack holds ranges of objects already black (packed, one word each). A range above 4 KiB is
+// split and the rest pushed first, so that others can take it; above 1 MiB it is halved.
+//
+// Invariants, with the world stopped:
+//   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
+//   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a segment,
+//                           being scanned or done; or the rescan flag is up.
+// Two markers may find the same byte white; both then store black and both push: harmless, so a plain
+// load and store do (Note [mark-race] in docs/memory_ordering.md).
+//
+// Stack memory exhausted: the object stays black, the rescan flag goes up, and when all else is done
+// every black object of the heap is scanned again. Never aborts, never allocates.
+#pragma once
+
+#include "alloc/object.h"
+#include "gc/range_stack.h"
+#include "gc/roots.h"
+#include "gc/scan.h"
+#include "gc/termination.h"
+#include "gc/work_queue.h"
+#include "gc/worker_pool.h"
+
+namespace gleaner::gc {
+
+// The thesis's variants; constant during a cycle.
+struct MarkConfig {
+  bool all_interior_pointers = true;
+  bool pad_objects = false;       // one-past-the-end pointers in the heap count too
+  bool balance = true;            // work stealing
+  bool split = true;              // splitting of large ranges
+  TerminationMethod termination = TerminationMethod::kStates;
+};
+
+struct alignas(kCacheLineBytes) MarkStatistics {
+  uint64_t objects = 0;        // marked
+  uint64_t bytes_scanned = 0;
+  uint64_t ranges_scanned = 0;
+  uint64_t steals = 0;
+  uint64_t overflows = 0;
+
+  void Add(const MarkStatistics& other) {
+    objects += other.objects;
+    bytes_scanned += other.bytes_scanned;
+    ranges_scanned += other.ranges_scanned;
+    steals += other.steals;
+    overflows += other.overflows;
+  }
+};
+
+class Marker;
+
+class MarkWorker {
+ public:
+  [[nodiscard]] bool Init(Marker* marker, int id, size_t max_stack_entries);
+  void BeginCycle();
+
+  // Scans root words: interior pointers always count, and so does one past the end.
+  void ScanRoots(platform::Range range);
+  // Marks the object, if white, and pushes it.
+  void MarkObject(const alloc::ObjectRef& object);
+  // Pushes an object's contents without marking it.
+  void PushContents(const alloc::ObjectRef& object);
+  // The same without the pointers into the object itself.
+  void PushContentsButSelf(const alloc::ObjectRef& object);
+  // Works until stack, rings and queue are empty; others may be offered some of it.
+  void Drain();
+  // The whole job of one worker in parallel marking.
+  void Run();
+
+  MarkStatistics statistics;
+
+ private:
+  struct Candidate {
+    uint8_t* mark;
+    uint64_t range;  // what to push when it was white; 0 for pointer-free objects
+  };
+  static constexpr size_t kCandidateRing = 32;
+  static constexpr size_t kScanRing = 16;
+  static_assert((kCandidateRing & (kCandidateRing - 1)) == 0);
+  static_assert((kScanRing & (kScanRing - 1)) == 0);
+
+  void Scan(PackedRange range);
+  void ScanWords(const Addr* words, size_t count);
+  template <bool kRoot>
+  void Resolve(Addr word);
+  void Enqueue(uint8_t* mark, uint64_t range);
+  void Settle(const Candidate& candidate);
+  void SettleAll();
+  void Push(PackedRange range);
+  void PushSpan(Addr begin, size_t bytes);
+  void ShareWork();
+  bool FindWork();
+  bool TakeSegment(const Segment& segment);
+
+  Marker* marker_ = nullptr;
+  int id_ = 0;
+
+  // Constant during a cycle, here to be in the worker's own cache lines.
+  Addr base_ = 0;
+  size_t heap_bytes_ = 0;
+  const alloc::PageInfo* info_ = nullptr;
+  uint8_t* marks_ = nullptr;
+  alloc::PageNumber first_pointer_free_ = 0;
+  uint8_t white_ = 0;
+  uint8_t black_ = 0;
+  bool interior_ = true;
+  bool split_ = true;
+  FilterFunction filter_ = nullptr;
+
+  Candidate candidates_[kCandidateRing];
+  size_t candidate_head_ = 0;  // next to come out
+  size_t candidate_tail_ = 0;
+  PackedRange scan_ring_[kScanRing];
+  size_t scan_head_ = 0;
+  size_t scan_tail_ = 0;
+  uint64_t scanned_since_share_ = 0;  // bytes
+  Addr buffer_[kScanWords + kFilterSlack];
+
+  RangeStack stack_;
+
+ public:
+  WorkQueue queue;  // of segments, for all workers
+};
+
+class Marker {
+ public:
+  // False if the workers' metadata cannot be had.
+  [[nodiscard]] bool Init(WorkerPool* pool, int max_workers);
+
+  // pre: the world is stopped, runs are hidden. Marks everything reachable from the root tasks.
+  void MarkFromRoots(const MarkConfig& config, RootTasks* roots);
+  // Marks from what worker 0 was given since by MarkObject or PushContents (finalizers). Serial.
+  void MarkMore();
+
+  bool IsMarked(const alloc::ObjectRef& object) const { return *object.mark() == black_; }
+  MarkWorker& worker(int i) { return *workers_[i]; }
+  MarkStatistics statistics() const;
+
+  uint8_t white() const { return white_; }
+  uint8_t black() const { return black_; }
+
+ private:
+  friend class MarkWorker;
+
+  static void RunJob(void* marker, int worker);
+  void RescanHeap();
+
+  WorkerPool* pool_ = nullptr;
+  MarkWorker* workers_[kMaxWorkers] = {};
+  int worker_count_ = 0;
+
+  // Constant during a cycle.
+  MarkConfig config_;
+  uint8_t white_ = 0;
+  uint8_t black_ = 0;
+  RootTasks* roots_ = nullptr;
+
+  Termination termination_;
+  // Idle workers asleep on `work_available_`, and segments published while some were.
+  platform::Atomic<uint32_t> sleepers_{0};
+  platform::Atomic<uint32_t> work_available_{0};
+  platform::Atomic<uint32_t> idle_{0};   // idle workers, asleep or not: a hint for sharing
+  platform::Atomic<bool> done_{false};
+  platform::Atomic<bool> overflowed_{false};
+};
+
+// Whether a pointer with that displacement into an object counts when it comes from the heap and
+// interior pointers in general do not. Written under the collector lock.
+extern uint8_t g_valid_displacement[alloc::kPageBytes];
+
+}  // namespace gleaner::gc

@@ -1,0 +1,115 @@
+#include "gc/roots.h"
+
+#include <cstring>
+
+#include "alloc/object.h"
+
+namespace gleaner::gc {
+
+void RootTasks::Clear() {
+  count_ = 0;
+  first_page_task_ = 0;
+  bytes_ = 0;
+  next_.Store(0, platform::memory_order_relaxed);  // workers start later and acquire then
+}
+
+bool RootTasks::Append(platform::Range range) {
+  if (!tasks_.EnsureCommitted(count_ + 1)) return false;
+  tasks_[count_++] = range;
+  return true;
+}
+
+void RootTasks::Add(Addr begin, Addr end) {
+  begin = AlignUp(begin, kWordBytes);
+  end = AlignDown(end, kWordBytes);
+  if (begin >= end) return;
+  bytes_ += end - begin;
+  while (begin < end) {
+    // Without memory for more tasks the last one takes all that is left.
+    const bool room = tasks_.EnsureCommitted(count_ + 2);
+    const Addr stop = room && end - begin > kTaskBytes ? begin + kTaskBytes : end;
+    if (!Append({begin, stop})) Fatal("no memory for the list of roots");
+    begin = stop;
+  }
+  first_page_task_ = count_;
+}
+
+void RootTasks::AddUncollectablePages() {
+  // Relaxed: the world is stopped.
+  if (alloc::g_uncollectable_units.Load(platform::memory_order_relaxed) == 0) return;
+  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
+    const alloc::PageNumber end = EndCommitted(side);
+    for (alloc::PageNumber page = FirstCommitted(side); page < end;) {
+      const alloc::PageNumber stop = end - page > kPagesPerTask ? page + kPagesPerTask : end;
+      if (!Append({page, stop})) Fatal("no memory for the list of roots");
+      page = stop;
+    }
+  }
+}
+
+size_t RootTasks::Claim() {
+  const size_t task = next_.FetchAdd(1, platform::memory_order_relaxed);  // only uniqueness counts
+  return task < count_ ? task : count_;
+}
+
+bool RangeSet::Ready() { return ranges_.max() != 0 || ranges_.Reserve(kMaxRanges); }
+
+bool RangeSet::InsertAt(size_t index, platform::Range range) {
+  if (!ranges_.EnsureCommitted(count_ + 1)) return false;
+  memmove(&ranges_[index + 1], &ranges_[index], (count_ - index) * sizeof(platform::Range));
+  ranges_[index] = range;
+  ++count_;
+  return true;
+}
+
+bool RangeSet::Add(platform::Range range) {
+  if (range.begin >= range.end) return true;
+  if (!Ready()) return false;
+  size_t i = 0;
+  while (i < count_ && ranges_[i].end < range.begin) ++i;
+  // Everything from i that touches the range becomes one with it.
+  size_t last = i;
+  while (last < count_ && ranges_[last].begin <= range.end) {
+    if (ranges_[last].begin < range.begin) range.begin = ranges_[last].begin;
+    if (ranges_[last].end > range.end) range.end = ranges_[last].end;
+    ++last;
+  }
+  if (last == i) return InsertAt(i, range);
+  ranges_[i] = range;
+  memmove(&ranges_[i + 1], &ranges_[last], (count_ - last) * sizeof(platform::Range));
+  count_ -= last - i - 1;
+  return true;
+}
+
+bool RangeSet::Remove(platform::Range range) {
+  for (size_t i = 0; i < count_;) {
+    platform::Range& r = ranges_[i];
+    if (r.end <= range.begin || r.begin >= range.end) {
+      ++i;
+    } else if (r.begin < range.begin && r.end > range.end) {
+      const platform::Range upper{range.end, r.end};
+      if (!InsertAt(i + 1, upper)) return false;
+      ranges_[i].end = range.begin;
+      return true;
+    } else if (r.begin < range.begin) {
+      r.end = range.begin;
+      ++i;
+    } else if (r.end > range.end) {
+      r.begin = range.end;
+      ++i;
+    } else {
+      memmove(&ranges_[i], &ranges_[i + 1], (count_ - i - 1) * sizeof(platform::Range));
+      --count_;
+    }
+  }
+  return true;
+}
+
+bool RangeSet::Overlaps(platform::Range range) const {
+  for (size_t i = 0; i < count_; ++i) {
+    if (ranges_[i].begin < range.end && range.begin < ranges_[i].end) return true;
+  }
+  return false;
+}
+
+}  // namespace gleaner::gc

@@ -1,0 +1,79 @@
+// Root tasks of one collection, and the ranges the program registered.
+#pragma once
+
+#include "alloc/meta.h"
+#include "platform/atomic.h"
+#include "platform/thread.h"
+
+namespace gleaner::gc {
+
+// What is to be scanned before marking: cut into pieces that workers claim one by one.
+class RootTasks {
+ public:
+  [[nodiscard]] bool Init() { return tasks_.Reserve(kMaxTasks); }
+
+  // Collecting thread only, before marking.
+  void Clear();
+  // Adds the words of [begin, end), rounded inwards to word boundaries.
+  void Add(Addr begin, Addr end);
+  void AddUncollectablePages();
+
+  // The whole list, for those who want no cutting into claims.
+  size_t size() const { return count_; }
+  platform::Range at(size_t i) const { return tasks_[i]; }
+  bool is_page_task(size_t i) const { return i >= first_page_task_; }
+  size_t bytes() const { return bytes_; }
+
+  // Any worker: the next task's index, or size() when all are claimed.
+  size_t Claim();
+
+ private:
+  static constexpr size_t kMaxTasks = size_t{1} << 20;
+  static constexpr size_t kTaskBytes = 64 * kKiB;
+  static constexpr size_t kPagesPerTask = 1024;
+
+  bool Append(platform::Range range);
+
+  alloc::ReservedArray<platform::Range> tasks_;
+  size_t count_ = 0;
+  size_t first_page_task_ = 0;
+  size_t bytes_ = 0;
+  platform::Atomic<size_t> next_{0};
+};
+
+// Ranges the program added (GC_add_roots) or took out (GC_exclude_static_roots). Sorted, disjoint.
+// Guarded by the collector lock.
+class RangeSet {
+ public:
+  [[nodiscard]] bool Add(platform::Range range);
+  // Removes the range, also from the middle of a larger one. False if metadata is exhausted.
+  [[nodiscard]] bool Remove(platform::Range range);
+  void Clear() { count_ = 0; }
+  bool Overlaps(platform::Range range) const;
+  bool Contains(Addr a) const { return Overlaps({a, a + 1}); }
+  size_t size() const { return count_; }
+  platform::Range at(size_t i) const { return ranges_[i]; }
+
+  // Calls f(part) for each part of `range` that is not in the set.
+  template <class F>
+  void ForEachGap(platform::Range range, F f) const {
+    for (size_t i = 0; i < count_ && range.begin < range.end; ++i) {
+      const platform::Range& r = ranges_[i];
+      if (r.end <= range.begin) continue;
+      if (r.begin >= range.end) break;
+      if (range.begin < r.begin) f(platform::Range{range.begin, r.begin});
+      range.begin = r.end;
+    }
+    if (range.begin < range.end) f(range);
+  }
+
+ private:
+  static constexpr size_t kMaxRanges = size_t{1} << 24;
+  [[nodiscard]] bool InsertAt(size_t index, platform::Range range);
+  [[nodiscard]] bool Ready();
+
+  alloc::ReservedArray<platform::Range> ranges_;
+  size_t count_ = 0;
+};
+
+}  // namespace gleaner::gc

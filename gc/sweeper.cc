@@ -1,0 +1,93 @@
+#include "gc/sweeper.h"
+
+#include "alloc/mark_bytes.h"
+#include "alloc/object.h"
+#include "alloc/thread_heap.h"
+
+namespace gleaner::gc {
+
+using alloc::g_space;
+using alloc::Listing;
+using alloc::PageInfo;
+using alloc::PageMeta;
+using alloc::PageNumber;
+using alloc::PageState;
+using alloc::Side;
+using alloc::ThreadHeaps;
+using platform::memory_order_relaxed;
+
+void Sweeper::Begin() {
+  pages_ = 0;
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    const auto s = static_cast<size_t>(side);
+    begin_[s] = FirstCommitted(side);
+    end_[s] = EndCommitted(side);
+    pages_ += end_[s] - begin_[s];
+  }
+  next_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
+}
+
+void Sweeper::Run(SweepTotals* totals) {
+  const size_t scanned = end_[0] - begin_[0];
+  for (;;) {
+    // Relaxed: only uniqueness counts. Claims go from the highest page down and so do pages within
+    // one, as the lists are last-in-first-out: threads will allocate upwards.
+    const size_t claim = next_.FetchAdd(1, memory_order_relaxed);
+    if (claim * kPagesPerClaim >= pages_) return;
+    // Commitment is a multiple of the claim, so no claim crosses from one side to the other.
+    const size_t end = pages_ - claim * kPagesPerClaim;
+    const size_t begin = end - kPagesPerClaim;
+    const PageNumber offset = begin < scanned ? 0 : static_cast<PageNumber>(begin_[1] - scanned);
+    SweepPages(static_cast<PageNumber>(begin) + offset, static_cast<PageNumber>(end) + offset,
+               totals);
+  }
+}
+
+void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) {
+  for (PageNumber page = end; page-- > begin;) {
+    const PageInfo& info = g_space.info[page];
+    if (info.state == PageState::kSmall) {
+      SweepPage(page, totals);
+    } else if (info.state == PageState::kLarge) {
+      if (*g_space.MarksOf(page) != alloc::g_epoch) {
+        alloc::FreeLargeWorldStopped(page);
+      } else {
+        ++totals->live_objects;
+        (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
+            info.object_bytes;
+      }
+    }
+  }
+}
+
+void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
+  const PageInfo& info = g_space.info[page];
+  PageMeta& meta = g_space.meta[page];
+  const uint32_t slots = info.slot_count;
+  const uint32_t live = alloc::NormaliseMarks(g_space.MarksOf(page), slots, alloc::g_epoch);
+  const uint64_t live_bytes = uint64_t{live} * info.slot_bytes;
+  totals->live_objects += live;
+  (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
+      live_bytes;
+  // Relaxed, here and below: the world is stopped and no other worker has this page.
+  meta.freed.Store(0, memory_order_relaxed);
+  if (meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {
+    totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
+    return;
+  }
+  if (live == 0) {
+    ++totals->free_pages;
+    ThreadHeaps::HomeOfFree(page).PushFree(page);
+    return;
+  }
+  totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
+  // A page that is nearly full would cost a search each time and give next to nothing.
+  if (live != slots && (slots - live) * 16 >= slots) {
+    meta.listing.Store(Listing::kPartial, memory_order_relaxed);
+    ThreadHeaps::at(meta.owner).PushPartial(page);
+  } else {
+    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);
+  }
+}
+
+}  // namespace gleaner::gc

@@ -1,0 +1,76 @@
+// When is marking over? When every worker is idle.
+//
+// A worker is idle only while its stack, rings and queue are empty, and it turns busy *before* it
+// takes work from another's queue. So if all are idle at one instant, there is no work and nobody who
+// could make any [inv.termination].
+//
+// kStates, the non-serialising detector (thesis: a termination test without a shared bottleneck):
+// each worker has a counter in a cache line of its own, odd while idle, incremented at each change. The
+// detector reads all counters twice; if all are odd and none has moved between, there was an instant
+// at which all were idle. Nothing is shared but by the one who asks.
+// kCounter, the variant to compare with: one shared count of busy workers.
+#pragma once
+
+#include "platform/atomic.h"
+
+namespace gleaner::gc {
+
+inline constexpr int kMaxWorkers = 64;
+
+enum class TerminationMethod : uint8_t { kStates, kCounter };
+
+class Termination {
+ public:
+  // Before the workers start. All begin idle.
+  void Reset(TerminationMethod method, int workers) {
+    method_ = method;
+    workers_ = workers;
+    busy_.Store(0, platform::memory_order_seq_cst);
+    for (int i = 0; i < workers; ++i) states_[i].count.Store(1, platform::memory_order_seq_cst);
+  }
+
+  // pre: the worker is idle; SetIdle: it is busy and has no work left.
+  void SetBusy(int worker) { Change(worker, +1); }
+  void SetIdle(int worker) { Change(worker, -1); }
+
+  // Whether all workers were idle at some instant since the call began.
+  bool AllIdle() const {
+    if (method_ == TerminationMethod::kCounter) return busy_.Load(platform::memory_order_seq_cst) == 0;
+    uint64_t seen[kMaxWorkers];
+    for (int i = 0; i < workers_; ++i) {
+      seen[i] = states_[i].count.Load(platform::memory_order_seq_cst);
+      if (seen[i] % 2 == 0) return false;
+    }
+    for (int i = 0; i < workers_; ++i) {
+      if (states_[i].count.Load(platform::memory_order_seq_cst) != seen[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  void Change(int worker, int busy) {
+    if (method_ == TerminationMethod::kCounter) {
+      if (busy > 0) {
+        busy_.FetchAdd(1, platform::memory_order_seq_cst);
+      } else {
+        busy_.FetchSub(1, platform::memory_order_seq_cst);
+      }
+      return;
+    }
+    auto& count = states_[worker].count;
+    // Relaxed: the worker's own counter. The store is seq_cst: becoming busy must be visible before
+    // the steal that follows.
+    count.Store(count.Load(platform::memory_order_relaxed) + 1, platform::memory_order_seq_cst);
+  }
+
+  struct alignas(kCacheLineBytes) State {
+    platform::Atomic<uint64_t> count;
+  };
+
+  TerminationMethod method_ = TerminationMethod::kStates;
+  int workers_ = 0;
+  alignas(kCacheLineBytes) platform::Atomic<int64_t> busy_{0};
+  State states_[kMaxWorkers];
+};
+
+}  // namespace gleaner::gc

@@ -1,0 +1,150 @@
+#include "gc/verify.h"
+
+#include "alloc/object.h"
+
+namespace gleaner::gc {
+namespace {
+
+using alloc::FindSlot;
+using alloc::g_space;
+using alloc::ObjectRef;
+using alloc::PageInfo;
+using alloc::PageNumber;
+using alloc::PageState;
+using alloc::Side;
+
+// A plain depth-first marker: one object at a time, no rings, no filter, no packing.
+class SerialMarker {
+ public:
+  SerialMarker(const Marker& marker, const MarkConfig& config) : marker_(marker), config_(config) {}
+
+  bool Init() {
+    const size_t pages = g_space.page_count();
+    return seen_.Reserve(2 * pages * alloc::kMarkBytesPerPage) && stack_.Reserve(pages * 64);
+  }
+  ~SerialMarker() {
+    seen_.Release();
+    stack_.Release();
+  }
+
+  void FromRoots(const RootTasks& roots) {
+    for (size_t i = 0; i < roots.size(); ++i) {
+      const platform::Range range = roots.at(i);
+      if (roots.is_page_task(i)) {
+        for (Addr page = range.begin; page < range.end; ++page) {
+          Uncollectable(static_cast<PageNumber>(page));
+        }
+      } else {
+        Words(range.begin, range.end, true);
+      }
+      Drain();
+    }
+  }
+
+  void CompareAll() const {
+    for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+      for (PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) ComparePage(page);
+    }
+  }
+
+ private:
+  void Uncollectable(PageNumber page) {
+    const PageInfo& info = g_space.info[page];
+    if (!IsUncollectable(info.kind)) return;
+    const Addr start = g_space.AddressOfPage(page);
+    if (info.state == PageState::kLarge) {
+      Visit(start, true);
+    } else if (info.state == PageState::kSmall) {
+      for (uint32_t slot = 0; slot < info.slot_count; ++slot) {
+        Visit(start + size_t{slot} * info.slot_bytes, true);
+      }
+    }
+  }
+
+  GLEANER_NO_SANITIZE void Words(Addr begin, Addr end, bool root) {
+    for (Addr at = begin; at < end; at += kWordBytes) {
+      const Addr word = *PointerAt<const Addr>(at);
+      Visit(word, root);
+      if ((root && word % alloc::kGranuleBytes == 0) || config_.pad_objects) Visit(word - 1, root);
+    }
+  }
+
+  void Visit(Addr word, bool root) {
+    ObjectRef object;
+    if (!FindSlot(word, &object)) return;
+    if (word - object.base >= object.bytes) return;
+    const PageInfo& info = g_space.info[object.page];
+    if (info.state == PageState::kLarge && g_space.PageOf(word) != object.page &&
+        info.ignore_off_page) {
+      return;
+    }
+    if (!root && !config_.all_interior_pointers) {
+      const size_t displacement = word - object.base;
+      if (displacement >= alloc::kPageBytes || !g_valid_displacement[displacement]) return;
+    }
+    const uint8_t mark = *object.mark();
+    if (mark != marker_.white() && mark != marker_.black()) return;
+    const size_t index = static_cast<size_t>(object.mark() - g_space.marks);
+    // The table of the high side would commit everything below it: count pointer-free pages from
+    // the top instead.
+    const size_t place = PlaceOf(object.page, index);
+    if (!seen_.EnsureCommitted(place + 1)) Fatal("mark verification: no memory for a second table");
+    if (seen_[place] != 0) return;
+    seen_[place] = 1;
+    if (IsPointerFree(info.kind)) return;
+    if (!stack_.EnsureCommitted(depth_ + 1)) Fatal("mark verification: stack exhausted");
+    stack_[depth_++] = object.base;
+  }
+
+  void Drain() {
+    while (depth_ != 0) {
+      ObjectRef object;
+      if (!FindSlot(stack_[--depth_], &object)) Fatal("mark verification: object vanished");
+      Words(object.base, object.base + object.bytes, false);
+    }
+  }
+
+  // Pages of both sides interleaved, each counted from its own end.
+  static size_t PlaceOf(PageNumber page, size_t index) {
+    const bool scanned = alloc::SideOfPage(page) == Side::kScanned;
+    const size_t rank = scanned ? size_t{page} : size_t{g_space.page_count() - 1 - page};
+    return (rank * 2 + (scanned ? 0 : 1)) * alloc::kMarkBytesPerPage +
+           index % alloc::kMarkBytesPerPage;
+  }
+
+  void ComparePage(PageNumber page) const {
+    const PageInfo& info = g_space.info[page];
+    if (info.state != PageState::kSmall && info.state != PageState::kLarge) return;
+    const uint32_t slots = info.state == PageState::kSmall ? info.slot_count : 1;
+    for (uint32_t slot = 0; slot < slots; ++slot) {
+      const uint8_t* mark = g_space.MarksOf(page) + slot;
+      const size_t place = PlaceOf(page, static_cast<size_t>(mark - g_space.marks));
+      const bool reachable = place < seen_.committed() && seen_[place] != 0;
+      const bool black = *mark == marker_.black();
+      GLEANER_CHECK(reachable == black, "[inv.mark-complete] object %p (page state %d, kind %d) is %s",
+                    PointerAt<void>(g_space.AddressOfPage(page) + size_t{slot} * info.slot_bytes),
+                    static_cast<int>(info.state), static_cast<int>(info.kind),
+                    black ? "marked but not reachable" : "reachable but not marked");
+    }
+  }
+
+  const Marker& marker_;
+  const MarkConfig& config_;
+  alloc::ReservedArray<uint8_t> seen_;
+  alloc::ReservedArray<Addr> stack_;
+  size_t depth_ = 0;
+};
+
+}  // namespace
+
+void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots) {
+  SerialMarker serial(marker, config);
+  if (!serial.Init()) {
+    Complain("mark verification skipped: no address space for a second table");
+    return;
+  }
+  serial.FromRoots(roots);
+  serial.CompareAll();
+}
+
+}  // namespace gleaner::gc

@@ -1,0 +1,74 @@
+#include "gc/worker_pool.h"
+
+#include "platform/thread.h"
+
+namespace gleaner::gc {
+
+using platform::memory_order_acquire;
+using platform::memory_order_release;
+using platform::memory_order_seq_cst;
+
+void WorkerPool::Begin(Job job, void* context) {
+  job_ = job;
+  context_ = context;
+  joined_ = 0;
+}
+
+void WorkerPool::StartHelpers() {
+  while (started_ + 1 < size_) {
+    Helper& helper = helpers_[started_];
+    helper.pool = this;
+    helper.worker = started_ + 1;
+    if (!platform::StartHelperThread(HelperMain, &helper)) {
+      size_ = started_ + 1;  // the system has no threads for us: do not ask each time
+      return;
+    }
+    ++started_;
+  }
+}
+
+bool WorkerPool::WakeOne() {
+  // Somebody else is waking one: that is enough for now. Acquire and release make `joined_` the
+  // holder's own.
+  if (wake_.Exchange(1, memory_order_acquire) != 0) return false;
+  const bool can = joined_ < started_ && joined_ + 1 < size_;
+  if (can) {
+    Helper& helper = helpers_[joined_++];
+    running_.FetchAdd(1, memory_order_seq_cst);
+    helper.jobs.FetchAdd(1, memory_order_seq_cst);  // also publishes job_ and context_
+    FutexWake(&helper.jobs, 1);
+  }
+  wake_.Store(0, memory_order_release);  // as above
+  return can;
+}
+
+void WorkerPool::Finish() {
+  for (;;) {
+    const uint32_t running = running_.Load(memory_order_seq_cst);
+    if (running == 0) return;
+    platform::FutexWait(&running_, running);
+  }
+}
+
+void WorkerPool::HelperMain(void* argument) {
+  auto* helper = static_cast<Helper*>(argument);
+  for (uint32_t done = 0;; ++done) {
+    while (helper->jobs.Load(memory_order_seq_cst) == done) platform::FutexWait(&helper->jobs, done);
+    helper->pool->Help(helper->worker);
+  }
+}
+
+void WorkerPool::Help(int worker) {
+  job_(context_, worker);
+  if (running_.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&running_);
+}
+
+void WorkerPool::ResetAfterFork() {
+  for (Helper& helper : helpers_) helper.jobs.Store(0, memory_order_seq_cst);
+  started_ = 0;
+  joined_ = 0;
+  wake_.Store(0, memory_order_seq_cst);
+  running_.Store(0, memory_order_seq_cst);
+}
+
+}  // namespace gleaner::gc

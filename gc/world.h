@@ -1,0 +1,44 @@
+// What the collector needs of the rest of the process. The runtime provides the real one; tests
+// drive the collector with a fake.
+#pragma once
+
+#include "gc/finalize.h"
+#include "gc/marker.h"
+#include "gc/pacer.h"
+#include "gc/roots.h"
+
+namespace gleaner::gc {
+
+enum class CycleEvent : uint8_t {
+  kStart,
+  kBeforeStop,
+  kStopped,
+  kMarkStart,
+  kMarkEnd,
+  kSweepStart,
+  kSweepEnd,
+  kBeforeResume,
+  kResumed,
+  kEnd,
+};
+
+// Read anew at each collection, since clients write the variables behind them directly.
+struct Tunables {
+  MarkConfig mark;
+  PacerConfig pacer;
+  bool verify = false;
+};
+
+struct World {
+  // Stops all mutators but the caller; from then on until `resume` they change nothing.
+  void (*stop)();
+  void (*resume)();
+  // Adds the roots of stopped threads, loaded objects and the program's own; the collecting thread's
+  // stack counts from `stack_pointer` on.
+  void (*add_roots)(RootTasks* roots, Addr stack_pointer);
+  void (*read_tunables)(Tunables* tunables);
+  void (*event)(CycleEvent event);
+  void (*warn_cycle)(Addr object);
+};
+
+}  // namespace gleaner::gc

@@ -1,0 +1,2 @@
+/* The short spelling, #include <gc.h>. Everything is in gc/gc.h. */
+#include "gc/gc.h"

@@ -1,0 +1,85 @@
+// Checks, units and bit helpers that every layer uses.
+//
+// Three strengths of check: GLEANER_CHECK is in every build and guards what a caller or the operating
+// system may get wrong; GLEANER_DCHECK is in debug and verify builds; GLEANER_VERIFY_ONLY wraps the
+// expensive invariants of docs/invariants.md and exists only in the verify builds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#define GLEANER_LIKELY(x) __builtin_expect(!!(x), 1)
+#define GLEANER_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define GLEANER_NOINLINE __attribute__((noinline))
+#define GLEANER_COLD __attribute__((noinline, cold))
+#define GLEANER_ALWAYS_INLINE inline __attribute__((always_inline))
+// Conservative scanning reads memory that belongs to others on purpose.
+#define GLEANER_NO_SANITIZE __attribute__((no_sanitize("address", "undefined", "thread")))
+
+#ifdef GLEANER_VERIFY
+inline constexpr bool kVerifyBuild = true;
+#else
+inline constexpr bool kVerifyBuild = false;
+#endif
+
+#if defined(GLEANER_VERIFY) || !defined(NDEBUG)
+inline constexpr bool kDebugChecks = true;
+#else
+inline constexpr bool kDebugChecks = false;
+#endif
+
+namespace gleaner {
+
+using Addr = uintptr_t;
+
+inline constexpr size_t kWordBytes = sizeof(void*);
+inline constexpr size_t kCacheLineBytes = 64;
+inline constexpr size_t kKiB = 1024;
+inline constexpr size_t kMiB = 1024 * kKiB;
+inline constexpr size_t kGiB = 1024 * kMiB;
+
+// pre: alignment is a power of two; no overflow.
+constexpr size_t AlignUp(size_t value, size_t alignment) {
+  return (value + alignment - 1) & ~(alignment - 1);
+}
+constexpr size_t AlignDown(size_t value, size_t alignment) { return value & ~(alignment - 1); }
+constexpr bool IsPowerOfTwo(size_t value) { return value != 0 && (value & (value - 1)) == 0; }
+
+// Scatters the bits of a word (Stafford's variant 13 of the 64-bit finalizer of MurmurHash3).
+constexpr uint64_t Mix64(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+template <class T>
+T* PointerAt(Addr address) {
+  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr): a heap's trade
+}
+inline Addr AddressOf(const volatile void* p) { return reinterpret_cast<Addr>(p); }
+
+// Writes the message to standard error and aborts. Allocates nothing; callable from anywhere,
+// signal handlers included.
+[[noreturn]] GLEANER_COLD void Fatal(const char* format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+// Writes one line "gleaner: ..." to standard error. Allocates nothing.
+GLEANER_COLD void Complain(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// Called by Fatal before it aborts, to describe what the collector was doing. May be null.
+extern void (*g_fatal_context)();
+
+}  // namespace gleaner
+
+#define GLEANER_CHECK(condition, ...)                                             \
+  do {                                                                            \
+    if (GLEANER_UNLIKELY(!(condition))) {                                         \
+      ::gleaner::Complain("%s:%d: check failed: %s", __FILE__, __LINE__, #condition); \
+      ::gleaner::Fatal(__VA_ARGS__);                                              \
+    }                                                                             \
+  } while (false)
+
+#define GLEANER_DCHECK(condition, ...)                     \
+  do {                                                     \
+    if (kDebugChecks) GLEANER_CHECK(condition, __VA_ARGS__); \
+  } while (false)

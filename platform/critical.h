@@ -1,0 +1,47 @@
+// Sections in which the calling thread must not be stopped.
+//
+// While a thread is inside one, the suspend signal only notes that a stop is wanted; the thread parks
+// when it leaves. Sections nest, are short, never block on anything but a lock of rank kHeaps or
+// above, and never call out to the program. Holding such a lock opens a section (lock.h), so the
+// world is never stopped with one of them held [inv.no-lock-in-stopped-thread].
+#pragma once
+
+#include <atomic>
+
+#include "platform/base.h"
+
+namespace gleaner::platform {
+
+struct CriticalState {
+  // Owner thread only, also in its own signal handler; hence signal fences and no atomics.
+  volatile uint32_t depth;
+  volatile bool stop_pending;
+};
+
+extern __thread CriticalState t_critical;
+
+// Parks the calling thread until the world is resumed. Only for LeaveCritical.
+GLEANER_COLD void ParkPending();
+
+inline void EnterCritical() {
+  t_critical.depth = t_critical.depth + 1;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // against the handler, same thread
+}
+
+inline void LeaveCritical() {
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // against the handler, same thread
+  const uint32_t depth = t_critical.depth - 1;
+  t_critical.depth = depth;
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the handler sees depth 0 or sets pending
+  if (GLEANER_UNLIKELY(depth == 0 && t_critical.stop_pending)) ParkPending();
+}
+
+class CriticalSection {
+ public:
+  CriticalSection() { EnterCritical(); }
+  ~CriticalSection() { LeaveCritical(); }
+  CriticalSection(const CriticalSection&) = delete;
+  CriticalSection& operator=(const CriticalSection&) = delete;
+};
+
+}  // namespace gleaner::platform

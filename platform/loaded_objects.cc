@@ -1,0 +1,87 @@
+#include "platform/loaded_objects.h"
+
+#include <link.h>
+
+namespace gleaner::platform {
+namespace {
+
+struct LockedCall {
+  void (*f)(void*);
+  void* context;
+};
+
+// dl_iterate_phdr calls back with the loader's list locked; the lock is recursive.
+int CallOnce(dl_phdr_info*, size_t, void* data) {
+  const auto* call = static_cast<const LockedCall*>(data);
+  call->f(call->context);
+  return 1;
+}
+
+int ReadGeneration(dl_phdr_info* info, size_t, void* data) {
+  *static_cast<LoaderGeneration*>(data) = {info->dlpi_adds, info->dlpi_subs};
+  return 1;
+}
+
+// Whether the object is this library in a shared object of its own. In a static link the library's
+// data lies among the program's and is scanned with it.
+bool IsOurOwnLibrary(const dl_phdr_info* info) {
+  if (info->dlpi_name == nullptr || info->dlpi_name[0] == 0) return false;
+  const Addr here = AddressOf(reinterpret_cast<const void*>(&IsOurOwnLibrary));
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type == PT_LOAD && here - (info->dlpi_addr + header.p_vaddr) < header.p_memsz) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int Visit(dl_phdr_info* info, size_t, void* data) {
+  const auto* visitor = static_cast<const LoadedObjectVisitor*>(data);
+  if (IsOurOwnLibrary(info)) return 0;
+  Range read_only;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type == PT_GNU_RELRO) {
+      read_only.begin = info->dlpi_addr + header.p_vaddr;
+      read_only.end = read_only.begin + header.p_memsz;
+    }
+  }
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type == PT_TLS && info->dlpi_tls_modid != 0) {
+      visitor->tls(visitor->context, {info->dlpi_tls_modid, header.p_memsz});
+    }
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_W) == 0) continue;
+    Range segment;
+    segment.begin = info->dlpi_addr + header.p_vaddr;
+    segment.end = segment.begin + header.p_memsz;
+    if (read_only.begin < segment.end && segment.begin < read_only.end) {
+      if (segment.begin < read_only.begin) {
+        visitor->segment(visitor->context, info->dlpi_name, {segment.begin, read_only.begin});
+      }
+      segment.begin = read_only.end;
+    }
+    if (segment.begin < segment.end) visitor->segment(visitor->context, info->dlpi_name, segment);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void WithLoaderLocked(void (*f)(void*), void* context) {
+  LockedCall call{f, context};
+  dl_iterate_phdr(CallOnce, &call);
+}
+
+LoaderGeneration CurrentLoaderGeneration() {
+  LoaderGeneration generation;
+  dl_iterate_phdr(ReadGeneration, &generation);
+  return generation;
+}
+
+void VisitLoadedObjects(const LoadedObjectVisitor& visitor) {
+  dl_iterate_phdr(Visit, const_cast<LoadedObjectVisitor*>(&visitor));
+}
+
+}  // namespace gleaner::platform

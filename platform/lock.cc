@@ -1,0 +1,65 @@
+#include "platform/lock.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+namespace gleaner::platform {
+
+#ifdef GLEANER_VERIFY
+thread_local uint64_t t_atomic_rmw_count = 0;
+
+namespace {
+// Bit r is set while this thread holds a lock of rank r.
+thread_local uint32_t t_held_ranks = 0;
+}  // namespace
+
+void Lock::CheckRank() const {
+  const uint32_t bit = 1u << static_cast<uint32_t>(rank_);
+  GLEANER_CHECK(t_held_ranks < bit, "[inv.lock-rank] taking rank %u while holding ranks 0x%x",
+                static_cast<unsigned>(rank_), t_held_ranks);
+}
+void Lock::NoteHeld() const { t_held_ranks |= 1u << static_cast<uint32_t>(rank_); }
+void Lock::NoteReleased() const { t_held_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
+#endif
+
+void FutexWait(Atomic<uint32_t>* word, uint32_t expected) {
+  const int saved = errno;
+  syscall(SYS_futex, word->raw(), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+  errno = saved;
+}
+
+bool FutexWaitFor(Atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns) {
+  const int saved = errno;
+  const timespec timeout{static_cast<time_t>(timeout_ns / 1000000000u),
+                         static_cast<long>(timeout_ns % 1000000000u)};
+  const long rc = syscall(SYS_futex, word->raw(), FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);
+  const bool timed_out = rc != 0 && errno == ETIMEDOUT;
+  errno = saved;
+  return !timed_out;
+}
+
+void FutexWake(Atomic<uint32_t>* word, int waiters) {
+  const int saved = errno;
+  syscall(SYS_futex, word->raw(), FUTEX_WAKE_PRIVATE, waiters, nullptr, nullptr, 0);
+  errno = saved;
+}
+
+void Lock::AcquireSlow() {
+  for (int spin = 0; spin < 100; ++spin) {
+    uint32_t free = kFree;
+    if (state_.Load(memory_order_relaxed) == kFree &&  // a hint; the exchange decides
+        state_.CompareExchange(free, kHeld, memory_order_acquire)) {
+      return;
+    }
+    CpuRelax();
+  }
+  // Acquire pairs with Release; kContended makes the holder wake us.
+  while (state_.Exchange(kContended, memory_order_acquire) != kFree) FutexWait(&state_, kContended);
+}
+
+}  // namespace gleaner::platform

@@ -1,0 +1,97 @@
+// Locks with a rank, and the futex they and the stop-the-world protocol sleep on.
+//
+// Rank rule [inv.lock-rank]: a thread takes locks in strictly rising rank. The ranks are the whole
+// lock order of the library; the verify build checks it at every Acquire. Holding a lock of rank
+// kHeaps or above is a critical section (critical.h): its holder cannot be stopped, so the collector
+// may take it while the world is stopped.
+#pragma once
+
+#include "platform/atomic.h"
+#include "platform/critical.h"
+
+namespace gleaner::platform {
+
+enum class LockRank : uint8_t {
+  kCollector = 1,         // one collection, registration or change of roots at a time
+  kThreads = 2,           // the list of threads
+  kHeaps = 3,             // creation and adoption of thread heaps
+  kOwner = 4,             // one thread heap's free pages
+  kScannedSpace = 5,      // the page space of pages that may hold pointers
+  kPointerFreeSpace = 6,  // the other one
+  kCommit = 7,            // the frontiers of the address space
+  kMeta = 8,              // metadata memory
+  kLog = 9,               // the statistics stream
+};
+
+// Sleeps while *word == expected; may return early.
+void FutexWait(Atomic<uint32_t>* word, uint32_t expected);
+// The same, giving up after `timeout_ns`. False on time-out.
+bool FutexWaitFor(Atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns);
+void FutexWake(Atomic<uint32_t>* word, int waiters);
+inline void FutexWakeAll(Atomic<uint32_t>* word) { FutexWake(word, INT32_MAX); }
+
+class Lock {
+ public:
+  constexpr explicit Lock(LockRank rank) : rank_(rank) {}
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  void Acquire() {
+    CheckRank();
+    if (DefersStop()) EnterCritical();
+    uint32_t free = kFree;
+    // Acquire pairs with the release exchange in Release.
+    if (GLEANER_UNLIKELY(!state_.CompareExchange(free, kHeld, memory_order_acquire))) AcquireSlow();
+    NoteHeld();
+  }
+  bool TryAcquire() {
+    if (DefersStop()) EnterCritical();
+    uint32_t free = kFree;
+    if (!state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // as in Acquire
+      if (DefersStop()) LeaveCritical();
+      return false;
+    }
+    NoteHeld();
+    return true;
+  }
+  void Release() {
+    NoteReleased();
+    // Release pairs with the acquire in Acquire.
+    if (state_.Exchange(kFree, memory_order_release) == kContended) FutexWake(&state_, 1);
+    if (DefersStop()) LeaveCritical();
+  }
+  // In a forked child, where the holder may no longer exist.
+  void ResetAfterFork() { state_.Store(kFree, memory_order_seq_cst); }
+  bool IsHeld() const { return state_.Load(memory_order_relaxed) != kFree; }  // a hint only
+
+ private:
+  static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
+
+  bool DefersStop() const { return rank_ >= LockRank::kHeaps; }
+  void AcquireSlow();
+#ifdef GLEANER_VERIFY
+  void CheckRank() const;
+  void NoteHeld() const;
+  void NoteReleased() const;
+#else
+  void CheckRank() const {}
+  void NoteHeld() const {}
+  void NoteReleased() const {}
+#endif
+
+  Atomic<uint32_t> state_{kFree};
+  const LockRank rank_;
+};
+
+class LockGuard {
+ public:
+  explicit LockGuard(Lock& lock) : lock_(lock) { lock_.Acquire(); }
+  ~LockGuard() { lock_.Release(); }
+  LockGuard(const LockGuard&) = delete;
+  LockGuard& operator=(const LockGuard&) = delete;
+
+ private:
+  Lock& lock_;
+};
+
+}  // namespace gleaner::platform

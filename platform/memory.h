@@ -1,0 +1,37 @@
+// Address space from the operating system: the whole contract of the heap with the kernel's memory.
+//
+// Memory is reserved (addresses only), then committed (may be touched; reads as zero), then perhaps
+// discarded (stays committed, its contents are gone and read as zero again). All functions are
+// thread-safe and allocate nothing.
+#pragma once
+
+#include "platform/base.h"
+
+namespace gleaner::platform {
+
+// The unit of commitment. Constant on x86-64; larger on some aarch64 kernels.
+size_t OsPageBytes();
+
+// Reserves `bytes` of address space at a multiple of `alignment`; null if the system refuses.
+// pre: bytes is a multiple of the OS page, alignment a power of two and at least an OS page.
+void* Reserve(size_t bytes, size_t alignment);
+
+// Reserves address space that reads as zero and becomes writable by Commit. Null if refused.
+void* ReserveZeroes(size_t bytes);
+
+// Gives reserved addresses back. pre: [p, p + bytes) lies in one reservation.
+void Release(void* p, size_t bytes);
+
+// Makes reserved memory readable and writable. False if the system refuses (errno is kept).
+[[nodiscard]] bool Commit(void* p, size_t bytes);
+
+// Drops the contents of committed memory; it reads as zero afterwards.
+void Discard(void* p, size_t bytes);
+
+// Asks for 2 MiB pages in the range. Advice only.
+void AdviseHugePages(void* p, size_t bytes);
+
+// The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX.
+size_t AddressSpaceLimit();
+
+}  // namespace gleaner::platform

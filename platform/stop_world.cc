@@ -1,0 +1,199 @@
+#include "platform/stop_world.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csetjmp>
+
+#include "platform/clock.h"
+#include "platform/lock.h"
+
+namespace gleaner::platform {
+
+__thread CriticalState t_critical __attribute__((tls_model("initial-exec"))) = {};
+__thread StopRecord* t_stop_record __attribute__((tls_model("initial-exec"))) = nullptr;
+
+namespace {
+
+constinit int g_suspend_signal = SIGPWR;
+constinit int g_restart_signal = SIGXCPU;
+constinit bool g_handler_installed = false;
+
+// Number of the stop under way, 0 when the world runs. Stopped threads sleep on it.
+constinit Atomic<uint32_t> g_stop{0};
+// Threads still to park. The stopper sleeps on it.
+constinit Atomic<uint32_t> g_remaining{0};
+// Number of the last stop. Guarded by the collector lock.
+constinit uint32_t g_last_stop = 0;
+
+// An acknowledgement that takes this long is reported: a thread that blocks the suspend signal
+// would otherwise be a silent hang.
+constexpr uint64_t kPatienceNs = 5000000000u;
+
+// Async-signal-safe.
+GLEANER_NOINLINE void Park(StopRecord* self) {
+  const uint32_t stop = self->asked.Exchange(0, memory_order_seq_cst);
+  if (stop == 0) return;  // somebody else's signal, or one that was answered already
+  // A thread that was asked while it entered a blocking section is in that section again afterwards.
+  const MutatorState before = self->state.Load(memory_order_seq_cst);
+  const Addr stack_pointer_before = self->stack_pointer;
+  self->stack_pointer = AddressOf(__builtin_frame_address(0));
+  stack_t alternate;
+  self->alternate_stack_end = 0;
+  if (sigaltstack(nullptr, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK) != 0) {
+    self->alternate_stack_end = AddressOf(alternate.ss_sp) + alternate.ss_size;
+  }
+  self->state.Store(MutatorState::kParked, memory_order_seq_cst);
+  if (g_remaining.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&g_remaining);
+  while (g_stop.Load(memory_order_seq_cst) == stop) FutexWait(&g_stop, stop);
+  self->stack_pointer = stack_pointer_before;
+  self->alternate_stack_end = 0;
+  self->state.Store(before, memory_order_seq_cst);
+}
+
+void OnSuspendSignal(int, siginfo_t*, void*) {
+  StopRecord* self = t_stop_record;
+  if (self == nullptr) return;
+  if (t_critical.depth != 0) {
+    t_critical.stop_pending = true;
+    return;
+  }
+  const int saved = errno;
+  Park(self);
+  errno = saved;
+}
+
+void ParkWithRegisters(Addr, void* context) { Park(static_cast<StopRecord*>(context)); }
+
+}  // namespace
+
+void SetSuspendSignal(int number) {
+  if (!g_handler_installed) g_suspend_signal = number;
+}
+int SuspendSignal() { return g_suspend_signal; }
+void SetRestartSignal(int number) { g_restart_signal = number; }
+int RestartSignal() { return g_restart_signal; }
+
+void InstallStopHandler() {
+  if (g_handler_installed) return;
+  struct sigaction action = {};
+  action.sa_sigaction = OnSuspendSignal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  sigfillset(&action.sa_mask);
+  // A fault while parked is a bug of ours and should be seen as one.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) sigdelset(&action.sa_mask, fault);
+  GLEANER_CHECK(sigaction(g_suspend_signal, &action, nullptr) == 0,
+                "cannot install a handler for suspend signal %d", g_suspend_signal);
+  g_handler_installed = true;
+}
+
+void UnblockSuspendSignal() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, g_suspend_signal);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
+  using Sigmask = int (*)(int, const sigset_t*, sigset_t*);
+  static Sigmask real = nullptr;  // racing threads store the same value
+  Sigmask set_mask = __atomic_load_n(&real, __ATOMIC_RELAXED);
+  if (set_mask == nullptr) {
+    set_mask = reinterpret_cast<Sigmask>(dlsym(RTLD_NEXT, "pthread_sigmask"));
+    __atomic_store_n(&real, set_mask, __ATOMIC_RELAXED);  // as above
+  }
+  if (set == nullptr || how == SIG_UNBLOCK) return set_mask(how, set, old);
+  sigset_t open = *set;
+  sigdelset(&open, g_suspend_signal);
+  return set_mask(how, &open, old);
+}
+
+void ParkPending() {
+  t_critical.stop_pending = false;
+  // The handler may run between the two lines; `asked` lets only one of them park.
+  if (t_stop_record != nullptr) WithRegistersOnStack(ParkWithRegisters, t_stop_record);
+}
+
+void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
+  if (++g_last_stop == 0) g_last_stop = 1;
+  const uint32_t stop = g_last_stop;
+  // One more than the threads asked, so that it cannot reach zero while we still ask.
+  g_remaining.Store(1, memory_order_seq_cst);
+  g_stop.Store(stop, memory_order_seq_cst);
+  const int pid = getpid();
+  for (size_t i = 0; i < count; ++i) {
+    StopRecord* record = records[i];
+    if (record == self || record->state.Load(memory_order_seq_cst) == MutatorState::kBlocked) continue;
+    g_remaining.FetchAdd(1, memory_order_seq_cst);
+    record->asked.Store(stop, memory_order_seq_cst);
+    if (syscall(SYS_tgkill, pid, record->tid, g_suspend_signal) != 0) {
+      // ESRCH: the thread ended without telling us (a raw exit); it has no stack any more.
+      GLEANER_CHECK(errno == ESRCH, "cannot signal thread %d: errno %d", record->tid, errno);
+      if (record->asked.Exchange(0, memory_order_seq_cst) != 0) {
+        g_remaining.FetchSub(1, memory_order_seq_cst);
+        record->stack_pointer = 0;
+      }
+    }
+  }
+  uint32_t left = g_remaining.FetchSub(1, memory_order_seq_cst) - 1;
+  bool reported = false;
+  while (left != 0) {
+    if (!FutexWaitFor(&g_remaining, left, kPatienceNs) && !reported) {
+      reported = true;
+      for (size_t i = 0; i < count; ++i) {
+        if (records[i]->asked.Load(memory_order_seq_cst) != 0) {
+          Complain("still waiting for thread %d to stop: does it block signal %d?", records[i]->tid,
+                   g_suspend_signal);
+        }
+      }
+    }
+    left = g_remaining.Load(memory_order_seq_cst);
+  }
+}
+
+void ResumeAll() {
+  g_stop.Store(0, memory_order_seq_cst);
+  FutexWakeAll(&g_stop);
+}
+
+bool WorldIsStopped() { return g_stop.Load(memory_order_seq_cst) != 0; }
+
+void EnterBlocking(StopRecord* self, Addr stack_pointer) {
+  self->stack_pointer = stack_pointer;
+  self->alternate_stack_end = 0;
+  self->state.Store(MutatorState::kBlocked, memory_order_seq_cst);
+}
+
+void LeaveBlocking(StopRecord* self) {
+  self->state.Store(MutatorState::kRunning, memory_order_seq_cst);
+  // If we were asked as a running thread in this instant, the signal will park us; if we were
+  // taken for blocked, wait here.
+  for (;;) {
+    const uint32_t stop = g_stop.Load(memory_order_seq_cst);
+    if (stop == 0) return;
+    FutexWait(&g_stop, stop);
+  }
+}
+
+void ResetStopAfterFork() {
+  g_stop.Store(0, memory_order_seq_cst);
+  g_remaining.Store(0, memory_order_seq_cst);
+  t_critical.stop_pending = false;
+  if (t_stop_record != nullptr) {
+    t_stop_record->tid = static_cast<int32_t>(syscall(SYS_gettid));
+    t_stop_record->asked.Store(0, memory_order_seq_cst);
+  }
+}
+
+GLEANER_NOINLINE void WithRegistersOnStack(void (*f)(Addr, void*), void* context) {
+  // __builtin_unwind_init makes the prologue save every callee-saved register in this frame, in
+  // clear (setjmp would mangle some of them).
+  __builtin_unwind_init();
+  f(AddressOf(__builtin_frame_address(0)) - 16 * kWordBytes, context);
+  asm volatile("" ::: "memory");  // no tail call: the frame must outlive f
+}
+
+}  // namespace gleaner::platform

@@ -1,0 +1,81 @@
+// Stopping all other registered threads, and letting them go on.
+//
+// Protocol. The stopper holds the collector lock and the threads lock, so no other stop is under way
+// and no thread comes or goes. It raises the stop flag, then asks every other thread: one in a
+// blocking section counts as stopped; to any other it sends the suspend signal. The handler parks
+// there and then, or, inside a critical section, leaves a note and parks at its end. Each parked
+// thread counts itself off; the last one wakes the stopper. ResumeAll lowers the flag and wakes all
+// with one broadcast.
+//
+// States of a thread and who changes them:
+//   kRunning -> kBlocked -> kRunning   the thread itself (EnterBlocking, LeaveBlocking)
+//   kRunning -> kParked  -> kRunning   the thread itself (signal handler or end of critical section)
+// LeaveBlocking stores kRunning and then reads the stop flag; the stopper raises the flag and then
+// reads the state. Both are seq_cst, so at least one of the two sees the other: see
+// docs/memory_ordering.md, Note [blocking].
+#pragma once
+
+#include <pthread.h>  // sigset_t
+
+#include "platform/atomic.h"
+#include "platform/critical.h"
+
+namespace gleaner::platform {
+
+enum class MutatorState : uint32_t { kRunning, kBlocked, kParked };
+
+struct StopRecord {
+  // Set at registration, constant afterwards.
+  int32_t tid = 0;
+  Addr thread_pointer = 0;
+
+  // The thread itself; read by the stopper.
+  Atomic<MutatorState> state{MutatorState::kRunning};
+  // Lowest address of the stack that is in use. Written by the thread before it parks or blocks,
+  // read while it is stopped.
+  Addr stack_pointer = 0;
+  // If the thread was stopped on an alternate signal stack: the end of that stack, else 0.
+  Addr alternate_stack_end = 0;
+
+  // Number of the stop asked for; 0 when none is. Written by the stopper, consumed by the thread.
+  Atomic<uint32_t> asked{0};
+};
+
+// The calling thread's record, null if it is not registered.
+extern __thread StopRecord* t_stop_record;
+
+// Numbers of the signals in use. Set before InstallStopHandler; a later change has no effect.
+void SetSuspendSignal(int number);
+int SuspendSignal();
+void SetRestartSignal(int number);
+int RestartSignal();
+
+// Installs the suspend signal's handler. Idempotent.
+void InstallStopHandler();
+// Unblocks the suspend signal for the calling thread.
+void UnblockSuspendSignal();
+// pthread_sigmask, except that the suspend signal is never blocked. Same contract.
+int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old);
+
+// pre: collector and threads locks are held; `records` are all registered threads.
+// Stops every thread of `records` except `self` (which may be null). On return each of them is
+// kParked or kBlocked and changes nothing until ResumeAll.
+void StopAll(StopRecord* const* records, size_t count, const StopRecord* self);
+void ResumeAll();
+
+// True between StopAll and ResumeAll.
+bool WorldIsStopped();
+
+// Blocking sections: the thread promises not to touch the heap and is not signalled. `stack_pointer`
+// is the lowest address whose contents count as roots meanwhile.
+void EnterBlocking(StopRecord* self, Addr stack_pointer);
+// Waits if the world is stopped.
+void LeaveBlocking(StopRecord* self);
+
+// In a forked child: no stop is under way.
+void ResetStopAfterFork();
+
+// Calls f(context) with the callee-saved registers spilled to the stack above the address passed.
+void WithRegistersOnStack(void (*f)(Addr stack_pointer, void* context), void* context);
+
+}  // namespace gleaner::platform

@@ -1,0 +1,203 @@
+#include "platform/thread.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+extern "C" {
+// The stack pointer at the entry of the program; ld.so exports it.
+extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
+}
+
+namespace gleaner::platform {
+namespace {
+
+// The thread's table of TLS blocks as glibc keeps it: entry 0 holds a generation, entry -1 the
+// number of entries, the others a block and what to free.
+struct DtvEntry {
+  Addr block;
+  Addr to_free;
+};
+constexpr Addr kUnallocatedBlock = ~Addr{0};
+#if defined(__x86_64__)
+constexpr size_t kDtvOffset = 8;
+#else
+constexpr size_t kDtvOffset = 0;
+#endif
+
+// Reads a small file of the kernel's. Returns its length, 0 on any failure.
+size_t ReadSmallFile(const char* path, char* buffer, size_t capacity) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t n = read(fd, buffer, capacity - 1);
+  close(fd);
+  if (n <= 0) return 0;
+  buffer[n] = 0;
+  return static_cast<size_t>(n);
+}
+
+// Processors a quota of `quota` microseconds each `period` amounts to; INT32_MAX without a quota.
+int CpusOfQuota(long quota, long period) {
+  if (quota <= 0 || period <= 0) return INT32_MAX;
+  return static_cast<int>((quota + period - 1) / period);
+}
+
+int CgroupCpuLimit() {
+  char text[512];
+  char path[640];
+  int limit = INT32_MAX;
+  // Version 2: every level from our own group to the root may set a quota.
+  if (ReadSmallFile("/proc/self/cgroup", text, sizeof text) != 0) {
+    const char* unified = strstr(text, "0::");
+    if (unified != nullptr) {
+      char group[512];
+      snprintf(group, sizeof group, "%s", unified + 3);
+      group[strcspn(group, "\n")] = 0;
+      for (;;) {
+        char quota_text[64];
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        if (ReadSmallFile(path, quota_text, sizeof quota_text) != 0) {
+          char* rest = nullptr;
+          const long quota = strtol(quota_text, &rest, 10);  // "max" reads as 0: no quota
+          const int cpus = CpusOfQuota(quota, strtol(rest, nullptr, 10));
+          if (cpus < limit) limit = cpus;
+        }
+        char* slash = strrchr(group, '/');
+        if (slash == nullptr) break;
+        *slash = 0;
+      }
+    }
+  }
+  // Version 1.
+  if (ReadSmallFile("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) != 0) {
+    const long quota = strtol(text, nullptr, 10);
+    if (ReadSmallFile("/sys/fs/cgroup/cpu/cpu.cfs_period_us", text, sizeof text) != 0) {
+      const int cpus = CpusOfQuota(quota, strtol(text, nullptr, 10));
+      if (cpus < limit) limit = cpus;
+    }
+  }
+  return limit;
+}
+
+int AffinityCpuCount() {
+  // Room for 8,192 processors; a fixed-size cpu_set_t stops at 1,024.
+  unsigned long mask[8192 / (8 * sizeof(unsigned long))] = {};
+  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
+  int count = 0;
+  for (long i = 0; i * static_cast<long>(sizeof(unsigned long)) < bytes; ++i) {
+    count += __builtin_popcountl(mask[i]);
+  }
+  return count;
+}
+
+int CompareTls(dl_phdr_info* info, size_t, void* all_equal) {
+  if (info->dlpi_tls_modid == 0 || info->dlpi_tls_data == nullptr) return 0;
+  const TlsModule module{info->dlpi_tls_modid, 1};
+  if (TlsBlockOf(CurrentThreadPointer(), module).begin != AddressOf(info->dlpi_tls_data)) {
+    *static_cast<bool*>(all_equal) = false;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int32_t CurrentThreadId() { return static_cast<int32_t>(syscall(SYS_gettid)); }
+
+Range CurrentStackBounds() {
+  if (CurrentThreadId() == getpid()) {
+    const Addr end = AddressOf(__libc_stack_end);
+    rlimit limit;
+    size_t bytes = 8 * kMiB;
+    if (getrlimit(RLIMIT_STACK, &limit) == 0) {
+      bytes = limit.rlim_cur == RLIM_INFINITY ? 1 * kGiB : limit.rlim_cur;
+    }
+    return {end > bytes ? end - bytes : 0, end};
+  }
+  pthread_attr_t attributes;
+  GLEANER_CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0,
+                "the C library does not know the stack of thread %d", CurrentThreadId());
+  void* base = nullptr;
+  size_t bytes = 0;
+  pthread_attr_getstack(&attributes, &base, &bytes);
+  pthread_attr_destroy(&attributes);
+  return {AddressOf(base), AddressOf(base) + bytes};
+}
+
+int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                      void* argument) {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static Create real = nullptr;  // racing threads store the same value
+  Create create = __atomic_load_n(&real, __ATOMIC_RELAXED);
+  if (create == nullptr) {
+    create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+    if (create == nullptr) create = reinterpret_cast<Create>(dlsym(RTLD_DEFAULT, "pthread_create"));
+    __atomic_store_n(&real, create, __ATOMIC_RELAXED);  // as above
+  }
+  return create(thread, attributes, start, argument);
+}
+
+namespace {
+struct HelperStart {
+  void (*start)(void*);
+  void* argument;
+};
+void* RunHelper(void* data) {
+  const HelperStart start = *static_cast<HelperStart*>(data);
+  free(data);
+  start.start(start.argument);
+  return nullptr;
+}
+}  // namespace
+
+bool StartHelperThread(void (*start)(void*), void* argument) {
+  auto* data = static_cast<HelperStart*>(malloc(sizeof(HelperStart)));
+  if (data == nullptr) return false;
+  *data = {start, argument};
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 256 * kKiB);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int error = RealPthreadCreate(&thread, &attributes, RunHelper, data);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (error != 0) free(data);
+  return error == 0;
+}
+
+int UsableCpuCount() {
+  const int affinity = AffinityCpuCount();
+  const int quota = CgroupCpuLimit();
+  const int cpus = affinity < quota ? affinity : quota;
+  return cpus < 1 ? 1 : cpus;
+}
+
+Range TlsBlockOf(Addr thread_pointer, const TlsModule& module) {
+  const auto* table = PointerAt<const DtvEntry>(*PointerAt<const Addr>(thread_pointer + kDtvOffset));
+  if (table == nullptr || module.id > table[-1].block) return {};
+  const Addr block = table[module.id].block;
+  if (block == kUnallocatedBlock || block == 0) return {};
+  return {block, block + module.bytes};
+}
+
+bool TlsLayoutIsKnown() {
+  bool all_equal = true;
+  dl_iterate_phdr(CompareTls, &all_equal);
+  return all_equal;
+}
+
+}  // namespace gleaner::platform

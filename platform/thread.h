@@ -1,0 +1,51 @@
+// What the operating system and the C library know of a thread: its stack, its thread-local storage.
+#pragma once
+
+#include <pthread.h>
+
+#include "platform/base.h"
+
+namespace gleaner::platform {
+
+struct Range {
+  Addr begin = 0;
+  Addr end = 0;
+  bool Contains(Addr a) const { return a - begin < end - begin; }
+  size_t bytes() const { return end - begin; }
+};
+
+int32_t CurrentThreadId();
+
+// Stack of the calling thread, [lowest usable address, address above the first frame). May call
+// malloc; not for signal handlers.
+Range CurrentStackBounds();
+
+inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()); }
+
+// The C library's pthread_create, never an interposed one. Same contract.
+int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                      void* argument);
+
+// Starts a detached thread that blocks all signals and is not known to the thread registry. False if
+// the system refuses.
+bool StartHelperThread(void (*start)(void*), void* argument);
+
+// Processors this process may use: the affinity mask, further bounded by the cgroup's quota
+// (rounded up). At least 1. Reads files; for start-up.
+int UsableCpuCount();
+
+// One module's thread-local storage.
+struct TlsModule {
+  size_t id;     // index in a thread's table of blocks
+  size_t bytes;  // size of the block
+};
+
+// Where the module's block of the thread with that thread pointer lies; empty if the thread has not
+// touched it. The thread must be the caller or stopped.
+Range TlsBlockOf(Addr thread_pointer, const TlsModule& module);
+
+// Compares TlsBlockOf with what the C library says for the calling thread, for every module that has
+// a block. False if the layout is not the one we know; TLS cannot be scanned then.
+bool TlsLayoutIsKnown();
+
+}  // namespace gleaner::platform

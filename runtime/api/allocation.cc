@@ -1,0 +1,144 @@
+// The GC_ API: getting, resizing and freeing memory.
+#include <cerrno>
+#include <cstring>
+#include <cwchar>
+
+#include "alloc/object.h"
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+using gleaner::AddressOf;
+using gleaner::Complain;
+using gleaner::alloc::FreeResult;
+using gleaner::alloc::Kind;
+using gleaner::alloc::ObjectRef;
+namespace alloc = gleaner::alloc;
+namespace runtime = gleaner::runtime;
+
+namespace {
+
+// The path that nearly all calls take: a bump of the thread's own pointer. The rest is out of line.
+GLEANER_ALWAYS_INLINE void* AllocateInline(Kind kind, size_t bytes) {
+  if (GLEANER_LIKELY(bytes <= alloc::kMaxSmallBytes)) {
+    void* p = alloc::t_heap->TryBump(kind, alloc::SizeClassOf(bytes));
+    if (GLEANER_LIKELY(p != nullptr)) return p;
+  }
+  return runtime::Allocate(kind, bytes);
+}
+
+void Free(const char* call, void* object) {
+  switch (alloc::FreeObject(object)) {
+    case FreeResult::kFreed:
+      return;
+    case FreeResult::kForeign:
+      return Complain("%s(%p): not an object of the heap; ignored", call, object);
+    case FreeResult::kInterior:
+      return Complain("%s(%p): points into an object, not to its start; ignored", call, object);
+    case FreeResult::kNotAllocated:
+      return Complain("%s(%p): the object is free already; ignored", call, object);
+  }
+}
+
+char* CopyString(const char* text, size_t length) {
+  auto* copy = static_cast<char*>(AllocateInline(Kind::kAtomic, length + 1));
+  if (copy == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  memcpy(copy, text, length);
+  copy[length] = 0;
+  return copy;
+}
+
+}  // namespace
+
+extern "C" {
+
+void* GC_malloc(size_t bytes) { return AllocateInline(Kind::kNormal, bytes); }
+void* GC_malloc_atomic(size_t bytes) { return AllocateInline(Kind::kAtomic, bytes); }
+void* GC_malloc_uncollectable(size_t bytes) { return AllocateInline(Kind::kUncollectable, bytes); }
+void* GC_malloc_atomic_uncollectable(size_t bytes) {
+  return AllocateInline(Kind::kAtomicUncollectable, bytes);
+}
+
+void* GC_malloc_ignore_off_page(size_t bytes) {
+  return runtime::Allocate(Kind::kNormal, bytes, alloc::kGranuleBytes, true);
+}
+void* GC_malloc_atomic_ignore_off_page(size_t bytes) {
+  return runtime::Allocate(Kind::kAtomic, bytes, alloc::kGranuleBytes, true);
+}
+
+void* GC_malloc_stubborn(size_t bytes) { return GC_malloc(bytes); }
+void GC_change_stubborn(const void*) {}
+void GC_end_stubborn_change(const void*) {}
+void GC_ptr_store_and_dirty(void* slot, const void* value) { *static_cast<const void**>(slot) = value; }
+
+void* GC_memalign(size_t alignment, size_t bytes) {
+  if (!gleaner::IsPowerOfTwo(alignment)) {
+    Complain("GC_memalign(%zu, %zu): the alignment is no power of two", alignment, bytes);
+    errno = EINVAL;
+    return nullptr;
+  }
+  return runtime::Allocate(Kind::kNormal, bytes, alignment);
+}
+
+int GC_posix_memalign(void** result, size_t alignment, size_t bytes) {
+  if (!gleaner::IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
+  void* p = GC_memalign(alignment, bytes);
+  if (p == nullptr) return ENOMEM;
+  *result = p;
+  return 0;
+}
+
+void* GC_valloc(size_t bytes) { return GC_memalign(gleaner::platform::OsPageBytes(), bytes); }
+void* GC_pvalloc(size_t bytes) {
+  const size_t os_page = gleaner::platform::OsPageBytes();
+  const size_t rounded = gleaner::AlignUp(bytes, os_page);
+  return rounded < bytes ? runtime::OutOfMemory(bytes) : GC_memalign(os_page, rounded);
+}
+
+void* GC_realloc(void* old, size_t bytes) {
+  if (old == nullptr) return GC_malloc(bytes);
+  if (bytes == 0) {
+    Free("GC_realloc", old);
+    return nullptr;
+  }
+  ObjectRef object;
+  if (!alloc::FindObject(AddressOf(old), &object) || object.base != AddressOf(old)) {
+    Complain("GC_realloc(%p, %zu): not an object of the heap", old, bytes);
+    errno = EINVAL;
+    return nullptr;
+  }
+  // Moving is worth it only if the object outgrows its slot or would waste half of it.
+  if (bytes <= object.bytes && bytes * 2 > object.bytes) {
+    // What is cut off must not keep anything alive, and reads as zero if the object grows again.
+    if (IsZeroed(object.kind())) memset(static_cast<char*>(old) + bytes, 0, object.bytes - bytes);
+    return old;
+  }
+  if (alloc::ResizeInPlace(object, bytes)) return old;
+  void* moved = runtime::Allocate(object.kind(), bytes);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, old, bytes < object.bytes ? bytes : object.bytes);
+  Free("GC_realloc", old);
+  return moved;
+}
+
+void GC_free(void* object) {
+  if (object != nullptr) Free("GC_free", object);
+}
+
+char* GC_strdup(const char* text) {
+  return text == nullptr ? nullptr : CopyString(text, strlen(text));
+}
+char* GC_strndup(const char* text, size_t max) { return CopyString(text, strnlen(text, max)); }
+wchar_t* GC_wcsdup(const wchar_t* text) {
+  const size_t bytes = (wcslen(text) + 1) * sizeof(wchar_t);
+  auto* copy = static_cast<wchar_t*>(GC_malloc_atomic(bytes));
+  if (copy == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return static_cast<wchar_t*>(memcpy(copy, text, bytes));
+}
+
+}  // extern "C"

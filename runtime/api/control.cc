@@ -1,0 +1,89 @@
+// The GC_ API: starting, collecting, turning collection off and on, bounding the heap.
+#include <cstdlib>
+
+#include "alloc/page_space.h"
+#include "alloc/thread_heap.h"
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace alloc = gleaner::alloc;
+namespace runtime = gleaner::runtime;
+using gleaner::gc::Cause;
+using gleaner::gc::g_collector;
+
+namespace {
+
+// Set by GC_deinit.
+constinit bool g_deinitialised = false;
+
+void ReturnFreeMemory() {
+  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
+    alloc::ThreadHeaps::FlushFreePages(side);
+    alloc::SpaceOf(side).DiscardFree();
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+unsigned GC_get_version(void) { return 0x080202; }
+
+void GC_init(void) {
+  runtime::Init();
+  g_deinitialised = false;
+}
+int GC_is_init_called(void) { return runtime::IsInitialised() && !g_deinitialised ? 1 : 0; }
+void GC_deinit(void) { g_deinitialised = true; }
+
+void GC_gcollect(void) {
+  runtime::Init();
+  runtime::Collect(Cause::kExplicit, runtime::g_stop_func);
+  if (runtime::g_force_unmap) ReturnFreeMemory();
+}
+
+void GC_gcollect_and_unmap(void) {
+  runtime::Init();
+  runtime::Collect(Cause::kExplicit);
+  ReturnFreeMemory();
+}
+
+int GC_try_to_collect(GC_stop_func stop) {
+  runtime::Init();
+  return runtime::Collect(Cause::kExplicit, stop) ? 1 : 0;
+}
+
+int GC_collect_a_little(void) {
+  runtime::Init();
+  gleaner::gc::Pacer& pacer = g_collector.pacer();
+  if (pacer.allocated() >= pacer.allowance()) runtime::Collect(Cause::kAllocation);
+  return 0;
+}
+
+void GC_disable(void) { __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST); }
+void GC_enable(void) {
+  if (__atomic_sub_fetch(&GC_dont_gc, 1, __ATOMIC_SEQ_CST) < 0) {
+    __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST);
+    gleaner::Complain("GC_enable: collection is not disabled; ignored");
+  }
+}
+int GC_is_disabled(void) { return GC_dont_gc != 0 ? 1 : 0; }
+
+void GC_set_disable_automatic_collection(int on) { runtime::g_disable_automatic = on; }
+int GC_get_disable_automatic_collection(void) { return runtime::g_disable_automatic; }
+
+int GC_expand_hp(size_t bytes) {
+  runtime::Init();
+  const size_t limit = alloc::HeapLimit();
+  const size_t resident = alloc::ResidentBytes();
+  if (bytes > alloc::g_space.bytes || (limit != 0 && resident + bytes > limit)) return 0;
+  gleaner::platform::LockGuard guard(g_collector.lock());
+  g_collector.pacer().ExpandHeap(bytes);
+  return 1;
+}
+
+void GC_set_max_heap_size(GC_word bytes) { runtime::SetMaxHeap(bytes); }
+
+void GC_abort_on_oom(void) { gleaner::Fatal("out of memory"); }
+
+}  // extern "C"

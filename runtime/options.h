@@ -1,0 +1,37 @@
+// Options: values, and the table they come from (options.def).
+//
+// Read once, at initialisation, from the environment: GLEANER_NAME, or libgc's own variable where
+// there is one (GLEANER_NAME wins). A value out of range, one that does not parse and a GLEANER_
+// variable that is no option are reported on standard error, by name and with what is allowed; the
+// default is used then.
+#pragma once
+
+#include "platform/base.h"
+
+namespace gleaner::runtime {
+
+namespace option_types {
+using Bool = bool;
+using Count = uint32_t;
+using Bytes = uint64_t;
+using Real = double;
+using Choice = uint32_t;  // index into the names
+using Text = const char*;
+}  // namespace option_types
+
+struct Options {
+#define OPTION(name, type, default_value, low, high, choices, libgc_variable, doc) option_types::type name;
+#include "runtime/options.def"
+#undef OPTION
+};
+
+// Constant after initialisation.
+extern Options g_options;
+
+// Fills g_options from defaults and environment. Allocates nothing.
+void ReadOptions();
+
+// The table on standard output, as text or as the body of docs/options.md.
+__attribute__((visibility("default"))) void PrintOptions(bool markdown);
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,354 @@
+#include "runtime/runtime.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+
+#include "alloc/hooks.h"
+#include "alloc/object.h"
+#include "alloc/page_space.h"
+#include "platform/process.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+using gc::Cause;
+using gc::CycleEvent;
+using gc::g_collector;
+
+namespace {
+
+enum class InitState : uint32_t { kNot, kRunning, kDone };
+constinit platform::Atomic<uint32_t> g_init_state{static_cast<uint32_t>(InitState::kNot)};
+
+constinit platform::Lock g_log_lock(platform::LockRank::kLog);
+constinit int g_log_fd = STDERR_FILENO;
+
+// The client set a limit before Init: the option does not replace it.
+constinit bool g_max_heap_set = false;
+
+// Collection number up to which the client's notifier was called.
+constinit platform::Atomic<uint64_t> g_notified{0};
+
+// --- The collector's view of the process (gc::World) ---
+
+void StopWorld() { Threads::Stop(); }
+void ResumeWorld() { Threads::Resume(); }
+
+void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
+  Thread* self = Threads::Current();
+  if (self != nullptr) {
+    self->stack_pointer = stack_pointer;
+    self->alternate_stack_end = 0;
+  }
+  Threads::AddRoots(roots);
+}
+
+void ReadTunables(gc::Tunables* tunables) {
+  tunables->mark.all_interior_pointers = GC_all_interior_pointers != 0;
+  tunables->mark.pad_objects = g_options.pad_objects;
+  tunables->mark.balance = g_options.mark_balance;
+  tunables->mark.split = g_options.mark_split;
+  tunables->mark.termination = static_cast<gc::TerminationMethod>(g_options.termination);
+  tunables->pacer.free_space_divisor = GC_free_space_divisor;
+  tunables->pacer.min_allowance_bytes =
+      g_min_bytes_allocd != 0 ? g_min_bytes_allocd : static_cast<size_t>(g_options.min_allowance);
+  tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
+  tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
+  tunables->verify = g_options.mark_verify;
+}
+
+void Notify(GC_EventType event) {
+  if (g_on_collection_event != nullptr) g_on_collection_event(event);
+}
+
+void OnEvent(CycleEvent event) {
+  switch (event) {
+    case CycleEvent::kStart:
+      if (g_start_callback != nullptr) g_start_callback();
+      return Notify(GC_EVENT_START);
+    case CycleEvent::kBeforeStop:
+      return Notify(GC_EVENT_PRE_STOP_WORLD);
+    case CycleEvent::kStopped:
+      GC_gc_no = g_collector.collections() + 1;
+      return Notify(GC_EVENT_POST_STOP_WORLD);
+    case CycleEvent::kMarkStart:
+      return Notify(GC_EVENT_MARK_START);
+    case CycleEvent::kMarkEnd:
+      return Notify(GC_EVENT_MARK_END);
+    case CycleEvent::kSweepStart:
+      return Notify(GC_EVENT_RECLAIM_START);
+    case CycleEvent::kSweepEnd:
+      return Notify(GC_EVENT_RECLAIM_END);
+    case CycleEvent::kBeforeResume:
+      return Notify(GC_EVENT_PRE_START_WORLD);
+    case CycleEvent::kResumed:
+      return Notify(GC_EVENT_POST_START_WORLD);
+    case CycleEvent::kEnd:
+      break;
+  }
+  Notify(GC_EVENT_END);
+  if (g_options.print_stats == 0) return;
+  const gc::CycleReport& r = g_collector.last();
+  Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause %.3f ms "
+      "(stop %.3f, mark %.3f, sweep %.3f), %d marker%s, %llu finalizable\n",
+      static_cast<unsigned long long>(r.number), NameOf(r.cause), static_cast<double>(r.live_bytes) / 1e6,
+      static_cast<unsigned long long>(r.live_objects), static_cast<double>(r.freed_bytes) / 1e6,
+      static_cast<double>(r.resident_bytes) / 1e6, static_cast<double>(r.pause_ns) / 1e6,
+      static_cast<double>(r.stop_ns) / 1e6, static_cast<double>(r.mark_ns) / 1e6,
+      static_cast<double>(r.sweep_ns) / 1e6, r.markers, r.markers == 1 ? "" : "s",
+      static_cast<unsigned long long>(r.finalizable));
+}
+
+void WarnCycle(Addr object) {
+  Warn("Finalization cycle involving %p", static_cast<GC_word>(object));
+}
+
+constexpr gc::World kWorld = {StopWorld, ResumeWorld, AddRoots, ReadTunables, OnEvent, WarnCycle};
+
+// --- The allocator's hooks ---
+
+bool AutomaticCollectionAllowed() { return GC_dont_gc == 0 && g_disable_automatic == 0; }
+
+void OnAllocated(ptrdiff_t bytes) {
+  if (!g_collector.pacer().OnAllocated(bytes)) return;
+  if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation);
+}
+
+bool OnExhausted(size_t, int attempt) {
+  if (GC_dont_gc != 0 || attempt > 1) return false;
+  Collect(attempt == 0 ? Cause::kExhausted : Cause::kExplicit);
+  return true;
+}
+
+// --- Finalizers ---
+
+void AfterCollection() {
+  size_t ready;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    ready = g_collector.finalizers().ready();
+  }
+  if (ready == 0) return;
+  if (GC_finalize_on_demand == 0) {
+    Thread* self = Threads::Current();
+    // A finalizer that allocates does not run other finalizers on top of itself.
+    if (self != nullptr && !self->running_finalizers) InvokeFinalizers();
+    return;
+  }
+  const uint64_t now = g_collector.collections();
+  if (GC_finalizer_notifier != nullptr && g_notified.Exchange(now, platform::memory_order_seq_cst) != now) {
+    GC_finalizer_notifier();
+  }
+}
+
+struct CollectCall {
+  Cause cause;
+  int (*give_up)();
+  bool done;
+};
+
+void CollectWithRegisters(Addr stack_pointer, void* context) {
+  auto* call = static_cast<CollectCall*>(context);
+  call->done = g_collector.Collect(call->cause, stack_pointer, call->give_up);
+}
+
+struct BlockingCall {
+  void* (*f)(void*);
+  void* data;
+  void* result;
+};
+
+void BlockWithRegisters(Addr stack_pointer, void* context) {
+  auto* call = static_cast<BlockingCall*>(context);
+  Thread* self = Threads::Current();
+  platform::EnterBlocking(self, stack_pointer);
+  call->result = call->f(call->data);
+  platform::LeaveBlocking(self);
+}
+
+void InitOnce() {
+  ReadOptions();
+  if (g_options.log_file != nullptr) {
+    const int fd = platform::OpenLogFile(g_options.log_file);
+    if (fd < 0) {
+      Complain("cannot write the log file %s: errno %d", g_options.log_file, errno);
+    } else {
+      g_log_fd = fd;
+    }
+  }
+  constexpr size_t kLeastHeap = 16 * kMiB;
+  bool ok = alloc::g_space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.huge_pages);
+  ok = ok && alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit));
+  ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
+  ok = ok && Threads::Init();
+  if (!ok) Fatal("cannot start: the system refuses %zu MiB of address space", kLeastHeap / kMiB);
+  if (!g_max_heap_set) alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
+  GC_least_plausible_heap_addr = PointerAt<void>(alloc::g_space.base);
+  GC_greatest_plausible_heap_addr = PointerAt<void>(alloc::g_space.base + alloc::g_space.bytes);
+  ApplyOptionsToVariables();
+  const int markers = g_options.markers != 0 ? static_cast<int>(g_options.markers)
+                      : g_markers_wanted != 0 ? g_markers_wanted
+                                              : platform::UsableCpuCount();
+  if (!g_collector.Init(kWorld, markers)) Fatal("cannot start: no memory for the collector's tables");
+  GC_parallel = g_collector.pool().size() - 1;
+  alloc::g_hooks = {OnAllocated, OnExhausted};
+  platform::InstallStopHandler();
+  Thread* self = Threads::Register();
+  if (self == nullptr) Fatal("cannot start: no memory to register the first thread");
+  self->is_main = platform::CurrentThreadId() == getpid();
+  if (self->is_main) {
+    if (GC_stackbottom == nullptr) GC_stackbottom = PointerAt<char>(self->stack_bottom);
+  }
+  if (g_handle_fork > 0) pthread_atfork(PrepareFork, ParentAfterFork, ChildAfterFork);
+}
+
+}  // namespace
+
+bool IsInitialised() {
+  // Acquire: pairs with the release store at the end of Init.
+  return g_init_state.Load(platform::memory_order_acquire) == static_cast<uint32_t>(InitState::kDone);
+}
+
+void Init() {
+  if (IsInitialised()) return;
+  uint32_t state = static_cast<uint32_t>(InitState::kNot);
+  if (!g_init_state.CompareExchange(state, static_cast<uint32_t>(InitState::kRunning),
+                                    platform::memory_order_seq_cst)) {
+    // Another thread is at it.
+    while (!IsInitialised()) platform::FutexWait(&g_init_state, static_cast<uint32_t>(InitState::kRunning));
+    return;
+  }
+  InitOnce();
+  // Release: everything set up above is visible to whoever sees kDone.
+  g_init_state.Store(static_cast<uint32_t>(InitState::kDone), platform::memory_order_release);
+  platform::FutexWakeAll(&g_init_state);
+}
+
+bool AttachThread() {
+  if (GLEANER_LIKELY(Threads::Current() != nullptr)) return true;
+  Init();
+  return Threads::Current() != nullptr || Threads::Register() != nullptr;
+}
+
+void SetMaxHeap(size_t bytes) {
+  g_max_heap_set = true;
+  alloc::SetHeapLimit(bytes);
+}
+
+bool Collect(Cause cause, int (*give_up)()) {
+  if (GC_dont_gc != 0) return false;
+  if (!AttachThread()) return false;
+  CollectCall call{cause, give_up, false};
+  platform::WithRegistersOnStack(CollectWithRegisters, &call);
+  if (call.done) AfterCollection();
+  return call.done;
+}
+
+int InvokeFinalizers() {
+  Thread* self = Threads::Current();
+  const bool nested = self != nullptr && self->running_finalizers;
+  if (self != nullptr) self->running_finalizers = true;
+  int count = 0;
+  for (;;) {
+    gc::Finalizers::Ready ready;
+    {
+      platform::LockGuard guard(g_collector.lock());
+      if (!g_collector.finalizers().Take(&ready)) break;
+    }
+    ready.function(ready.object, ready.data);
+    ++count;
+  }
+  if (self != nullptr) self->running_finalizers = nested;
+  return count;
+}
+
+void* DoBlocking(void* (*f)(void*), void* data) {
+  if (Threads::Current() == nullptr) return f(data);
+  BlockingCall call{f, data, nullptr};
+  platform::WithRegistersOnStack(BlockWithRegisters, &call);
+  return call.result;
+}
+
+void* CallWithGcActive(void* (*f)(void*), void* data) {
+  Thread* self = Threads::Current();
+  // Called outside a blocking section, it is a plain call.
+  if (self == nullptr ||
+      self->state.Load(platform::memory_order_seq_cst) != platform::MutatorState::kBlocked) {
+    return f(data);
+  }
+  const Addr stack_pointer = self->stack_pointer;
+  platform::LeaveBlocking(self);
+  void* result = f(data);
+  platform::EnterBlocking(self, stack_pointer);
+  return result;
+}
+
+// --- Fork ---
+//
+// Before the fork the forking thread takes every lock that guards shared structures, in rank order, so
+// no other thread is inside one of them when the process is copied. A thread heap's free lists are the
+// exception: their owners may be inside, and the child rebuilds them (ThreadHeaps::ResetAfterFork).
+// In the child only the forking thread exists; the others' heaps are abandoned, and their stacks no
+// longer count as roots.
+
+void PrepareFork() {
+  if (!IsInitialised()) return;
+  g_collector.lock().Acquire();
+  Threads::lock().Acquire();
+  alloc::ThreadHeaps::LockForFork();
+  alloc::SpaceOf(alloc::Side::kScanned).LockForFork();
+  alloc::SpaceOf(alloc::Side::kPointerFree).LockForFork();
+}
+
+void ParentAfterFork() {
+  if (!IsInitialised()) return;
+  alloc::SpaceOf(alloc::Side::kPointerFree).UnlockAfterFork();
+  alloc::SpaceOf(alloc::Side::kScanned).UnlockAfterFork();
+  alloc::ThreadHeaps::UnlockAfterFork();
+  Threads::lock().Release();
+  g_collector.lock().Release();
+}
+
+void ChildAfterFork() {
+  if (!IsInitialised()) return;
+  platform::ResetStopAfterFork();
+  alloc::AddressSpaceResetLockAfterFork();
+  alloc::MetaResetLockAfterFork();
+  g_log_lock.ResetAfterFork();
+  ParentAfterFork();
+  g_collector.ResetAfterFork();
+  Threads::ResetAfterFork();
+  Thread* self = Threads::Current();
+  alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
+}
+
+// --- Messages and memory ---
+
+void SetLogFd(int fd) { g_log_fd = fd; }
+
+void Log(const char* format, ...) {
+  char line[512];
+  va_list arguments;
+  va_start(arguments, format);
+  int n = vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  if (n >= static_cast<int>(sizeof line)) n = sizeof line - 1;
+  platform::LockGuard guard(g_log_lock);
+  if (n > 0 && write(g_log_fd, line, static_cast<size_t>(n)) < 0) return;  // nobody left to tell
+}
+
+void* OutOfMemory(size_t bytes) {
+  errno = ENOMEM;
+  return GC_oom_fn != nullptr ? GC_oom_fn(bytes) : nullptr;
+}
+
+void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
+  void* p = AttachThread() ? alloc::AllocateObject(kind, bytes, alignment, ignore_off_page) : nullptr;
+  return p != nullptr ? p : OutOfMemory(bytes);
+}
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,52 @@
+// Life of the runtime: initialisation, the hooks of the layers below, fork, statistics lines.
+#pragma once
+
+#include "gc/collector.h"
+#include "runtime/options.h"
+#include "runtime/threads.h"
+
+namespace gleaner::runtime {
+
+// Initialises the runtime and registers the calling thread; a further call does nothing. The first
+// allocation does it too. Aborts with a message if the system refuses the minimum.
+void Init();
+bool IsInitialised();
+
+// Makes the calling thread a mutator with a heap, initialising the runtime first if need be. False
+// without memory. Cheap if it is one already.
+bool AttachThread();
+
+// Collects, then runs or announces finalizers as the client's variables say. False if collection is
+// disabled, `give_up` said so, or another thread did the work meanwhile.
+bool Collect(gc::Cause cause, int (*give_up)() = nullptr);
+
+// Bounds the heap; callable before Init. 0 is no limit.
+void SetMaxHeap(size_t bytes);
+
+// Runs all finalizers that are ready, on the calling thread; returns how many. Not under the
+// collector lock.
+int InvokeFinalizers();
+
+// Calls f(data) while the calling thread counts as blocked: it must not touch the heap.
+void* DoBlocking(void* (*f)(void*), void* data);
+// The opposite, inside such a section.
+void* CallWithGcActive(void* (*f)(void*), void* data);
+
+// The fork protocol; installed with pthread_atfork unless the client says otherwise.
+void PrepareFork();
+void ParentAfterFork();
+void ChildAfterFork();
+
+// One line to the statistics stream (standard error, or the log file). Allocates nothing.
+void Log(const char* format, ...) __attribute__((format(printf, 1, 2)));
+void SetLogFd(int fd);
+
+// Runs out of memory: calls the client's procedure and returns what it returns.
+void* OutOfMemory(size_t bytes);
+
+// Memory for the API's allocation functions: initialises, attaches the thread, collects and calls the
+// out-of-memory procedure as needed.
+void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment = alloc::kGranuleBytes,
+               bool ignore_off_page = false);
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,247 @@
+#include "runtime/threads.h"
+
+#include <new>
+
+#include "platform/loaded_objects.h"
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+using platform::LoaderGeneration;
+using platform::Range;
+using platform::TlsModule;
+
+constinit StaticRoots g_static_roots;
+
+namespace {
+
+constinit platform::Lock g_threads_lock(platform::LockRank::kThreads);
+constexpr size_t kMaxThreads = size_t{1} << 22;
+
+struct Registry {
+  // Guarded by g_threads_lock.
+  alloc::ReservedArray<platform::StopRecord*> records;
+  size_t count = 0;
+  Thread* free = nullptr;
+  // Constant after Init.
+  pthread_key_t exit_key = 0;
+  bool tls_is_known = false;
+  // What the loader had at the last look. Written inside WithLoaderLocked by the stopper.
+  LoaderGeneration generation{~0ull, ~0ull};
+  gc::RangeSet main_segments;
+  gc::RangeSet library_segments;
+  alloc::ReservedArray<TlsModule> modules;
+  size_t module_count = 0;
+};
+constinit Registry g_registry;
+
+// The end of a thread is seen by a destructor of thread-specific data. Others' destructors may still
+// use the heap, so ours lets them all have their turn and unregisters in the last round.
+void OnThreadExit(void* value) {
+  auto* thread = static_cast<Thread*>(value);
+  if (platform::t_stop_record != thread) return;  // unregistered by hand
+  if (++thread->exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(g_registry.exit_key, thread);
+    return;
+  }
+  Threads::Unregister();
+}
+
+void NoteSegment(void*, const char* name, Range range) {
+  if (g_has_static_roots != nullptr && !g_has_static_roots(name, PointerAt<void>(range.begin), range.bytes())) {
+    return;
+  }
+  const bool is_main = name == nullptr || name[0] == 0;
+  if (!(is_main ? g_registry.main_segments : g_registry.library_segments).Add(range)) {
+    Complain("no memory to note the data of %s: pointers there will be missed", name);
+  }
+}
+
+void NoteTls(void*, TlsModule module) {
+  if (!g_registry.modules.EnsureCommitted(g_registry.module_count + 1)) return;
+  g_registry.modules[g_registry.module_count++] = module;
+}
+
+// Inside WithLoaderLocked.
+void StopWithLoaderLocked(void*) {
+  const LoaderGeneration now = platform::CurrentLoaderGeneration();
+  if (now != g_registry.generation || g_has_static_roots != nullptr) {
+    g_registry.generation = now;
+    g_registry.main_segments.Clear();
+    g_registry.library_segments.Clear();
+    g_registry.module_count = 0;
+    platform::VisitLoadedObjects({NoteSegment, NoteTls, nullptr});
+  }
+  g_threads_lock.Acquire();
+  platform::StopAll(g_registry.records.data(), g_registry.count, platform::t_stop_record);
+}
+
+void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
+  Addr low = thread.stack_pointer;
+  const Addr bottom = thread.is_main && GC_stackbottom != nullptr ? AddressOf(GC_stackbottom)
+                                                                  : thread.stack_bottom;
+  if (thread.alternate_stack_end != 0) {
+    // Stopped in a handler on an alternate stack. The kernel saved the interrupted stack pointer
+    // there, so the lowest word that points into the thread's own stack is at or below it.
+    roots->Add(low, thread.alternate_stack_end);
+    low = bottom;
+    for (Addr at = AlignUp(thread.stack_pointer, kWordBytes); at < thread.alternate_stack_end;
+         at += kWordBytes) {
+      const Addr word = *PointerAt<const Addr>(at);
+      if (thread.stack.Contains(word) && word < low) low = word;
+    }
+  }
+  if (low != 0 && low < bottom) roots->Add(low, bottom);
+  if (!g_registry.tls_is_known || low == 0) return;
+  for (size_t i = 0; i < g_registry.module_count; ++i) {
+    const Range block = platform::TlsBlockOf(thread.thread_pointer, g_registry.modules[i]);
+    if (block.begin != 0) roots->Add(block.begin, block.end);
+  }
+}
+
+struct StartInfo {
+  void* (*start)(void*);
+  void* argument;
+  platform::Atomic<uint32_t> registered{0};
+};
+
+void* RunRegistered(void* data) {
+  auto* info = static_cast<StartInfo*>(data);
+  void* (*start)(void*) = info->start;
+  void* argument = info->argument;
+  const bool ok = Threads::Current() != nullptr || Threads::Register() != nullptr;
+  if (!ok) Complain("no memory to register a new thread; its stack is not scanned");
+  // After the wake-up the parent may return and `info`, on its stack, be gone. A futex call on memory
+  // that was reused at worst wakes somebody who looks again.
+  info->registered.Store(1, platform::memory_order_seq_cst);
+  platform::FutexWakeAll(&info->registered);
+  return start(argument);
+}
+
+}  // namespace
+
+bool Threads::Init() {
+  if (!g_registry.records.Reserve(kMaxThreads) || !g_registry.modules.Reserve(size_t{1} << 20)) {
+    return false;
+  }
+  if (pthread_key_create(&g_registry.exit_key, OnThreadExit) != 0) return false;
+  g_registry.tls_is_known = platform::TlsLayoutIsKnown();
+  if (!g_registry.tls_is_known) {
+    Complain("unknown layout of thread-local storage: pointers there are not seen");
+  }
+  return true;
+}
+
+size_t Threads::count() {
+  platform::LockGuard guard(g_threads_lock);
+  return g_registry.count;
+}
+
+platform::Lock& Threads::lock() { return g_threads_lock; }
+
+Thread* Threads::Register(Addr stack_bottom) {
+  const Range stack = platform::CurrentStackBounds();
+  Thread* thread = nullptr;
+  {
+    platform::LockGuard guard(g_threads_lock);
+    if (!g_registry.records.EnsureCommitted(g_registry.count + 1)) return nullptr;
+    thread = g_registry.free;
+    if (thread != nullptr) {
+      g_registry.free = thread->next_free;
+    } else {
+      void* memory = alloc::MetaAllocate(sizeof(Thread));
+      if (memory == nullptr) return nullptr;
+      thread = static_cast<Thread*>(memory);
+    }
+    new (thread) Thread();
+    thread->heap = alloc::ThreadHeaps::Acquire();
+    if (thread->heap == nullptr) {
+      thread->next_free = g_registry.free;
+      g_registry.free = thread;
+      return nullptr;
+    }
+    thread->tid = platform::CurrentThreadId();
+    thread->thread_pointer = platform::CurrentThreadPointer();
+    thread->stack = stack;
+    thread->stack_bottom = stack_bottom != 0 ? stack_bottom : stack.end;
+    // Not in the list yet: a stop under way does not wait for us, and we wait here for the lock.
+    platform::t_stop_record = thread;
+    alloc::t_heap = thread->heap;
+    thread->index = g_registry.count;
+    g_registry.records[g_registry.count++] = thread;
+  }
+  platform::UnblockSuspendSignal();
+  pthread_setspecific(g_registry.exit_key, thread);
+  return thread;
+}
+
+void Threads::Unregister() {
+  Thread* thread = Current();
+  platform::LockGuard guard(g_threads_lock);
+  alloc::ThreadHeaps::Abandon(thread->heap);
+  alloc::t_heap = &alloc::g_no_heap;
+  platform::StopRecord* last = g_registry.records[--g_registry.count];
+  g_registry.records[thread->index] = last;
+  static_cast<Thread*>(last)->index = thread->index;
+  platform::t_stop_record = nullptr;
+  thread->next_free = g_registry.free;
+  g_registry.free = thread;
+}
+
+void Threads::Stop() { platform::WithLoaderLocked(StopWithLoaderLocked, nullptr); }
+
+void Threads::Resume() {
+  platform::ResumeAll();
+  g_threads_lock.Release();
+}
+
+void Threads::AddRoots(gc::RootTasks* roots) {
+  for (size_t i = 0; i < g_registry.count; ++i) {
+    AddThreadRoots(*static_cast<Thread*>(g_registry.records[i]), roots);
+  }
+  const auto add = [roots](Range range) {
+    g_static_roots.excluded.ForEachGap(range, [roots](Range part) { roots->Add(part.begin, part.end); });
+  };
+  const bool libraries = GC_no_dls == 0;
+  if (libraries || !g_static_roots.main_data_cleared) {
+    for (size_t i = 0; i < g_registry.main_segments.size(); ++i) add(g_registry.main_segments.at(i));
+  }
+  if (libraries) {
+    for (size_t i = 0; i < g_registry.library_segments.size(); ++i) {
+      add(g_registry.library_segments.at(i));
+    }
+  }
+  for (size_t i = 0; i < g_static_roots.added.size(); ++i) add(g_static_roots.added.at(i));
+}
+
+void Threads::NoteAlternateStack(Range stack, Range) {
+  Thread* thread = Current();
+  if (thread == nullptr) return;
+  platform::LockGuard guard(g_threads_lock);
+  if (stack.begin != 0) thread->stack = stack;
+}
+
+int Threads::Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                    void* argument) {
+  StartInfo info{start, argument};
+  const int error = platform::RealPthreadCreate(thread, attributes, RunRegistered, &info);
+  if (error != 0) return error;
+  // Until then the argument is kept by our own stack.
+  while (info.registered.Load(platform::memory_order_seq_cst) == 0) {
+    platform::FutexWait(&info.registered, 0);
+  }
+  return 0;
+}
+
+void Threads::ResetAfterFork() {
+  g_threads_lock.ResetAfterFork();
+  Thread* survivor = Current();
+  g_registry.count = 0;
+  if (survivor != nullptr) {
+    survivor->index = 0;
+    g_registry.records[g_registry.count++] = survivor;
+  }
+}
+
+}  // namespace gleaner::runtime

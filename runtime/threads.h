@@ -1,0 +1,72 @@
+// The registry of mutator threads.
+//
+// A thread is known from its registration (by the pthread_create wrappers, by hand, or by its first
+// allocation) until its thread-specific data are destroyed. The list is guarded by the threads lock,
+// which a collection holds from the stop to the resume: no thread comes or goes meanwhile.
+#pragma once
+
+#include "alloc/thread_heap.h"
+#include "gc/roots.h"
+#include "platform/stop_world.h"
+#include "platform/thread.h"
+
+namespace gleaner::runtime {
+
+struct Thread : platform::StopRecord {
+  alloc::ThreadHeap* heap = nullptr;  // constant while registered
+  platform::Range stack;              // constant while registered
+  // Where scanning ends: the thread's own to move (GC_set_stackbottom); read while it is stopped.
+  Addr stack_bottom = 0;
+  bool is_main = false;
+  bool by_hand = false;               // GC_register_my_thread
+  int exit_rounds = 0;                // destructor rounds seen; the thread only
+  bool running_finalizers = false;    // the thread only
+  size_t index = 0;                   // in the list; guarded by the threads lock
+  Thread* next_free = nullptr;        // in the list of unused records; likewise
+};
+
+class Threads {
+ public:
+  [[nodiscard]] static bool Init();
+
+  // The calling thread's record; null if it is not registered.
+  static Thread* Current() { return static_cast<Thread*>(platform::t_stop_record); }
+
+  // Registers the calling thread; `stack_bottom` 0 means its own. Null without memory.
+  // pre: not registered.
+  static Thread* Register(Addr stack_bottom = 0);
+  // The calling thread stops being a mutator. pre: registered.
+  static void Unregister();
+
+  static size_t count();
+  static platform::Lock& lock();
+
+  // pre: the collector lock is held. Stops all but the caller, with the threads lock held until
+  // Resume; no shared object comes or goes at the instant of the stop.
+  static void Stop();
+  static void Resume();
+
+  // With the world stopped: stacks, registers, alternate stacks and TLS of all threads.
+  static void AddRoots(gc::RootTasks* roots);
+
+  // GC_register_altstack: the calling thread's own stack and its alternate one.
+  static void NoteAlternateStack(platform::Range stack, platform::Range alternate);
+
+  // pthread_create that returns when the child is registered. Same contract otherwise.
+  static int Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                    void* argument);
+
+  // Of the fork protocol (runtime.cc). In the child the calling thread alone remains.
+  static void ResetAfterFork();
+};
+
+// Memory of loaded objects and of the program's own making that counts as roots.
+struct StaticRoots {
+  gc::RangeSet added;     // GC_add_roots
+  gc::RangeSet excluded;  // GC_exclude_static_roots
+  bool main_data_cleared = false;
+};
+// Guarded by the collector lock.
+extern StaticRoots g_static_roots;
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,77 @@
+#include "runtime/variables.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "runtime/runtime.h"
+
+namespace {
+void* ReturnNull(size_t) { return nullptr; }
+}  // namespace
+
+extern "C" {
+
+int GC_all_interior_pointers = 1;
+int GC_dont_expand = 0;
+int GC_dont_precollect = 0;
+int GC_finalize_on_demand = 0;
+int GC_full_freq = 19;
+int GC_java_finalization = 1;
+int GC_no_dls = 0;
+int GC_parallel = 0;
+unsigned long GC_time_limit = 999999;
+GC_word GC_free_space_divisor = 3;
+GC_word GC_gc_no = 0;
+GC_word GC_max_retries = 0;
+GC_word GC_non_gc_bytes = 0;
+GC_oom_func GC_oom_fn = ReturnNull;
+GC_on_heap_resize_proc GC_on_heap_resize = nullptr;
+GC_finalizer_notifier_proc GC_finalizer_notifier = nullptr;
+GC_push_other_roots_proc GC_push_other_roots = nullptr;
+int GC_dont_gc = 0;
+int GC_use_entire_heap = 0;
+char* GC_stackbottom = nullptr;
+void* GC_least_plausible_heap_addr = reinterpret_cast<void*>(~uintptr_t{0});
+void* GC_greatest_plausible_heap_addr = nullptr;
+
+}  // extern "C"
+
+namespace gleaner::runtime {
+
+constinit GC_has_static_roots_func g_has_static_roots = nullptr;
+constinit GC_stop_func g_stop_func = nullptr;
+constinit GC_on_collection_event_proc g_on_collection_event = nullptr;
+constinit GC_on_thread_event_proc g_on_thread_event = nullptr;
+constinit GC_start_callback_proc g_start_callback = nullptr;
+constinit GC_await_finalize_proc g_await_finalize = nullptr;
+constinit int g_handle_fork = 1;
+constinit int g_disable_automatic = 0;
+constinit bool g_force_unmap = false;
+constinit GC_word g_min_bytes_allocd = 0;
+constinit GC_word g_allocd_bytes_per_finalizer = 0;
+constinit int g_markers_wanted = 0;
+
+namespace {
+
+void PrintWarning(char* format, GC_word argument) {
+  char message[256];
+  snprintf(message, sizeof message, format, argument);
+  Log("gleaner: warning: %s\n", message);
+}
+
+}  // namespace
+
+constinit GC_warn_proc g_warn_proc = PrintWarning;
+
+void Warn(const char* format, GC_word argument) {
+  g_warn_proc(const_cast<char*>(format), argument);
+}
+
+void ApplyOptionsToVariables() {
+  if (GC_all_interior_pointers == 1) GC_all_interior_pointers = g_options.all_interior_pointers ? 1 : 0;
+  if (GC_free_space_divisor == 3) GC_free_space_divisor = g_options.free_space_divisor;
+  if (g_options.dont_gc) GC_dont_gc = 1;
+  if (g_options.unmap_on_gcollect) g_force_unmap = true;
+}
+
+}  // namespace gleaner::runtime

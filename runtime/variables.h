@@ -1,0 +1,34 @@
+// The variables of the libgc API that clients read and write directly, and the callbacks they set.
+//
+// All of them are plain words, read anew at each use: a client may write them at any time, before
+// initialisation too (COMPAT.md 3).
+#pragma once
+
+#include "gc.h"
+#include "platform/base.h"
+
+namespace gleaner::runtime {
+
+extern GC_has_static_roots_func g_has_static_roots;
+extern GC_warn_proc g_warn_proc;
+extern GC_stop_func g_stop_func;
+extern GC_on_collection_event_proc g_on_collection_event;
+extern GC_on_thread_event_proc g_on_thread_event;
+extern GC_start_callback_proc g_start_callback;
+extern GC_await_finalize_proc g_await_finalize;
+extern int g_handle_fork;                 // GC_set_handle_fork
+extern int g_disable_automatic;           // GC_set_disable_automatic_collection
+extern bool g_force_unmap;                // GC_set_force_unmap_on_gcollect
+extern GC_word g_min_bytes_allocd;        // GC_set_min_bytes_allocd; 0: the option
+extern GC_word g_allocd_bytes_per_finalizer;
+
+extern int g_markers_wanted;              // GC_set_markers_count; 0: as many as there are processors
+
+// After the options are read: those that have a variable are stored in it, unless the client wrote
+// the variable before.
+void ApplyOptionsToVariables();
+
+// Warns through the client's procedure; `format` has one %-conversion for the word.
+void Warn(const char* format, GC_word argument);
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,136 @@
+/*
+ * Checks for the programs in tests/api. Each program is one test: it prints every check that fails,
+ * with its values, and returns check_result().
+ *
+ * A program must pass on Debian's libgc 8.2.2 too; what only Gleaner promises stands under
+ * `if (on_gleaner())`. Whether garbage is collected is asked of many objects at once ("mostly"), since
+ * stale words on stacks and in registers may keep some: at most one in ten is let through.
+ */
+#ifndef GLEANER_TESTS_API_CHECK_H
+#define GLEANER_TESTS_API_CHECK_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#ifndef GC_THREADS
+#define GC_THREADS
+#endif
+#include <gc.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline))
+#define MAYBE_UNUSED __attribute__((unused))
+
+static int check_failures;
+
+static MAYBE_UNUSED void check_fail(const char *file, int line, const char *what) {
+  __sync_fetch_and_add(&check_failures, 1);
+  fprintf(stderr, "%s:%d: %s\n", file, line, what);
+}
+
+static MAYBE_UNUSED void check_compare(const char *file, int line, const char *left,
+                                       const char *relation, const char *right, int holds,
+                                       long long left_value, long long right_value) {
+  if (holds) return;
+  __sync_fetch_and_add(&check_failures, 1);
+  fprintf(stderr, "%s:%d: %s %s %s: %lld (0x%llx) and %lld (0x%llx)\n", file, line, left, relation,
+          right, left_value, (unsigned long long)left_value, right_value,
+          (unsigned long long)right_value);
+}
+
+#define CHECK(condition) ((condition) ? (void)0 : check_fail(__FILE__, __LINE__, #condition))
+/* Each operand is evaluated once. */
+#define CHECK_RELATION(a, relation, b)                                                       \
+  do {                                                                                       \
+    long long check_a = (long long)(a), check_b = (long long)(b);                            \
+    check_compare(__FILE__, __LINE__, #a, #relation, #b, check_a relation check_b, check_a,  \
+                  check_b);                                                                  \
+  } while (0)
+#define CHECK_EQ(a, b) CHECK_RELATION(a, ==, b)
+#define CHECK_NE(a, b) CHECK_RELATION(a, !=, b)
+#define CHECK_GE(a, b) CHECK_RELATION(a, >=, b)
+#define CHECK_LE(a, b) CHECK_RELATION(a, <=, b)
+#define CHECK_PTR(a, b) CHECK_RELATION((intptr_t)(a), ==, (intptr_t)(b))
+#define CHECK_NULL(a) CHECK_RELATION((intptr_t)(a), ==, (intptr_t)0)
+/* Of `all` things at least nine in ten. */
+#define CHECK_MOSTLY(count, all) CHECK_RELATION(count, >=, (all) - (all) / 10)
+
+static MAYBE_UNUSED int check_result(void) {
+  if (check_failures) fprintf(stderr, "%d checks failed\n", check_failures);
+  return check_failures != 0;
+}
+
+/* Gleaner's own symbol tells the libraries apart. */
+static MAYBE_UNUSED int on_gleaner(void) { return dlsym(RTLD_DEFAULT, "gleaner_version") != NULL; }
+
+/* Overwrites what earlier calls left below the caller's frame. */
+static MAYBE_UNUSED NOINLINE void scrub_stack(void) {
+  volatile char unused[32768];
+  size_t i;
+  for (i = 0; i < sizeof unused; i++) unused[i] = 0;
+}
+
+static MAYBE_UNUSED NOINLINE void collect(void) {
+  scrub_stack();
+  GC_gcollect();
+}
+
+/* Runs fn(arg) on a thread of its own, so that nothing of it stays on this stack. */
+static MAYBE_UNUSED void *run_in_thread(void *(*fn)(void *), void *arg) {
+  pthread_t thread;
+  void *result = NULL;
+  CHECK_EQ(pthread_create(&thread, NULL, fn, arg), 0);
+  CHECK_EQ(pthread_join(thread, &result), 0);
+  return result;
+}
+
+static MAYBE_UNUSED void sleep_ms(long ms) {
+  struct timespec t;
+  t.tv_sec = ms / 1000;
+  t.tv_nsec = ms % 1000 * 1000000;
+  while (nanosleep(&t, &t) != 0 && errno == EINTR) {
+  }
+}
+
+/* Objects under watch: hidden pointers that disappear with their objects, in memory of malloc. */
+struct watch {
+  size_t count;
+  GC_hidden_pointer *links;
+};
+
+static MAYBE_UNUSED void watch_init(struct watch *w, size_t count) {
+  w->count = count;
+  w->links = (GC_hidden_pointer *)calloc(count, sizeof *w->links);
+}
+
+static MAYBE_UNUSED void watch_object(struct watch *w, size_t i, void *object) {
+  w->links[i] = GC_HIDE_POINTER(object);
+  CHECK_EQ(GC_general_register_disappearing_link((void **)&w->links[i], object), GC_SUCCESS);
+}
+
+static MAYBE_UNUSED size_t watch_gone(const struct watch *w) {
+  size_t i, gone = 0;
+  for (i = 0; i < w->count; i++) gone += w->links[i] == 0;
+  return gone;
+}
+
+static MAYBE_UNUSED void watch_end(struct watch *w) {
+  size_t i;
+  for (i = 0; i < w->count; i++) GC_unregister_disappearing_link((void **)&w->links[i]);
+  free(w->links);
+  w->links = NULL;
+}
+
+/* A way to fail instead of hanging. */
+static MAYBE_UNUSED void fail_after(unsigned seconds) { alarm(seconds); }
+
+#endif

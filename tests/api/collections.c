@@ -1,0 +1,184 @@
+/* Starting, refusing and observing collections: GC_gcollect, stop functions, disable and enable, the
+   count of collections, start callback and events. */
+#include "check.h"
+
+static size_t stop_calls;
+static int GC_CALLBACK never_stop(void) {
+  stop_calls++;
+  return 0;
+}
+static int GC_CALLBACK always_stop(void) {
+  stop_calls++;
+  return 1;
+}
+
+/* The number of collections that a piece of code does. */
+#define COUNT_COLLECTIONS(count, code) \
+  do {                                 \
+    GC_word before = GC_get_gc_no();   \
+    code;                              \
+    count = GC_get_gc_no() - before;   \
+  } while (0)
+
+struct node {
+  struct node *next;
+  char payload[100];
+};
+
+/* Something to mark, for long enough that a stop function is asked. */
+static struct node *list;
+
+static void counting(void) {
+  GC_word n;
+  size_t i;
+  COUNT_COLLECTIONS(n, GC_gcollect());
+  CHECK_EQ(n, 1);
+  CHECK_EQ(GC_gc_no, GC_get_gc_no());
+  COUNT_COLLECTIONS(n, GC_gcollect_and_unmap());
+  CHECK_GE(n, 1);
+  COUNT_COLLECTIONS(n, for (i = 0; i < 3000000; i++) GC_malloc(100));
+  CHECK_GE(n, 1);
+}
+
+static void stopping(void) {
+  GC_word n;
+  int done;
+  COUNT_COLLECTIONS(n, done = GC_try_to_collect(never_stop));
+  CHECK_EQ(done, 1);
+  CHECK_EQ(n, 1);
+  CHECK_GE(stop_calls, 1);
+  COUNT_COLLECTIONS(n, done = GC_try_to_collect(always_stop));
+  CHECK_EQ(done, 0);
+  CHECK_EQ(n, 0);
+
+  GC_set_stop_func(always_stop);
+  CHECK(GC_get_stop_func() == always_stop);
+  COUNT_COLLECTIONS(n, GC_gcollect());
+  CHECK_EQ(n, 0);
+  COUNT_COLLECTIONS(n, done = GC_try_to_collect(never_stop));
+  CHECK_EQ(done, 1);
+  COUNT_COLLECTIONS(n, GC_gcollect_and_unmap());
+  CHECK_GE(n, 1);
+  GC_set_stop_func(never_stop);
+  COUNT_COLLECTIONS(n, GC_gcollect());
+  CHECK_EQ(n, 1);
+}
+
+static void disabling(void) {
+  GC_word n;
+  size_t i;
+  CHECK(!GC_is_disabled());
+  GC_disable();
+  GC_disable();
+  CHECK(GC_is_disabled());
+  CHECK_EQ(GC_dont_gc, 2);
+  COUNT_COLLECTIONS(n, {
+    GC_gcollect();
+    GC_collect_a_little();
+    CHECK_EQ(GC_try_to_collect(never_stop), 0);
+    for (i = 0; i < 1000000; i++) GC_malloc(100);
+  });
+  CHECK_EQ(n, 0);
+  GC_enable();
+  CHECK(GC_is_disabled());
+  COUNT_COLLECTIONS(n, GC_gcollect());
+  CHECK_EQ(n, 0);
+  GC_enable();
+  CHECK(!GC_is_disabled());
+  COUNT_COLLECTIONS(n, GC_gcollect());
+  CHECK_EQ(n, 1);
+
+  /* The variable itself. */
+  GC_dont_gc = 1;
+  CHECK(GC_is_disabled());
+  COUNT_COLLECTIONS(n, GC_gcollect());
+  CHECK_EQ(n, 0);
+  GC_dont_gc = 0;
+
+  GC_set_disable_automatic_collection(1);
+  CHECK(GC_get_disable_automatic_collection());
+  COUNT_COLLECTIONS(n, for (i = 0; i < 500000; i++) GC_malloc(100));
+  CHECK_EQ(n, 0);
+  COUNT_COLLECTIONS(n, GC_gcollect());
+  CHECK_EQ(n, 1);
+  GC_set_disable_automatic_collection(0);
+  CHECK_EQ(GC_collect_a_little(), 0);
+}
+
+static GC_EventType events[100];
+static size_t event_count, starts, resizes;
+static GC_word resized_to;
+static void GC_CALLBACK on_event(GC_EventType event) {
+  if (event_count < 100) events[event_count] = event;
+  event_count++;
+}
+static void GC_CALLBACK on_start(void) { starts++; }
+static void GC_CALLBACK on_resize(GC_word bytes) {
+  resizes++;
+  resized_to = bytes;
+}
+
+static void observing(void) {
+  static const GC_EventType expected[] = {GC_EVENT_START,           GC_EVENT_PRE_STOP_WORLD,
+                                          GC_EVENT_POST_STOP_WORLD, GC_EVENT_MARK_START,
+                                          GC_EVENT_MARK_END,        GC_EVENT_PRE_START_WORLD,
+                                          GC_EVENT_POST_START_WORLD, GC_EVENT_RECLAIM_START,
+                                          GC_EVENT_RECLAIM_END,     GC_EVENT_END};
+  size_t i;
+  GC_set_on_collection_event(on_event);
+  CHECK(GC_get_on_collection_event() == on_event);
+  GC_set_start_callback(on_start);
+  CHECK(GC_get_start_callback() == on_start);
+  GC_gcollect();
+  CHECK_EQ(starts, 1);
+  CHECK_EQ(event_count, sizeof expected / sizeof *expected);
+  for (i = 0; i < sizeof expected / sizeof *expected; i++) CHECK_EQ(events[i], expected[i]);
+  GC_set_on_collection_event(NULL);
+  GC_set_start_callback(NULL);
+  GC_gcollect();
+  CHECK_EQ(starts, 1);
+
+  GC_set_on_heap_resize(on_resize);
+  CHECK(GC_get_on_heap_resize() == on_resize && GC_on_heap_resize == on_resize);
+  CHECK_EQ(GC_expand_hp(8 << 20), 1);
+  CHECK_GE(resizes, 1);
+  CHECK_EQ(resized_to, GC_get_heap_size());
+  GC_on_heap_resize = NULL;
+  CHECK(GC_get_on_heap_resize() == NULL);
+}
+
+static size_t pushed;
+static GC_push_other_roots_proc previous_push;
+static void GC_CALLBACK push(void) {
+  pushed++;
+  if (previous_push) previous_push();
+}
+
+static void further_roots(void) {
+  previous_push = GC_get_push_other_roots();
+  GC_set_push_other_roots(push);
+  CHECK(GC_get_push_other_roots() == push && GC_push_other_roots == push);
+  GC_gcollect();
+  CHECK_EQ(pushed, 1);
+  GC_push_other_roots = previous_push;
+  GC_gcollect();
+  CHECK_EQ(pushed, 1);
+}
+
+int main(void) {
+  size_t i;
+  GC_INIT();
+  for (i = 0; i < 200000; i++) {
+    struct node *n = GC_NEW(struct node);
+    n->next = list;
+    list = n;
+  }
+  counting();
+  stopping();
+  disabling();
+  observing();
+  further_roots();
+  for (i = 0; list; list = list->next) i++;
+  CHECK_EQ(i, 200000);
+  return check_result();
+}

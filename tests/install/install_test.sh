@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# usage: install_test.sh BUILD_DIR
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+cmake --install "$1" --prefix "$scratch/first" >/dev/null
+mv "$scratch/first" "$scratch/prefix"
+prefix=$scratch/prefix
+
+for file in lib/libgleaner.so lib/libgleaner.a lib/gleaner/libgc.so.1 bin/gleaner \
+    include/gleaner/gc.h lib/cmake/Gleaner/GleanerConfig.cmake lib/pkgconfig/gleaner.pc; do
+  [[ -e $prefix/$file ]] || { echo "not installed: $file"; exit 1; }
+done
+"$prefix/bin/gleaner" --version
+
+expect() {
+  local output
+  output=$("$@")
+  [[ $output == "consumer: ok" ]] || { echo "$*: $output"; exit 1; }
+}
+
+echo "== pkg-config"
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+# shellcheck disable=SC2046
+cc -o "$scratch/by_pkg_config" "$here/consumer/consumer.c" $(pkg-config --cflags --libs gleaner)
+expect env LD_LIBRARY_PATH="$prefix/lib" "$scratch/by_pkg_config"
+
+echo "== find_package: shared, and static without libstdc++"
+cmake -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake --build "$scratch/build" >/dev/null
+expect "$scratch/build/consumer_shared"
+expect "$scratch/build/consumer_static"
+
+echo "== linked with Debian's libgc, run on the drop-in"
+cc -o "$scratch/on_libgc" "$here/consumer/consumer.c" -lgc
+expect "$scratch/on_libgc"
+expect env LD_LIBRARY_PATH="$prefix/lib/gleaner" "$scratch/on_libgc"
+expect env LD_LIBRARY_PATH="$prefix/lib/gleaner" LD_BIND_NOW=1 "$scratch/on_libgc"

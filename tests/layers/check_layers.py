@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Checks who includes what.
+
+  platform <- alloc <- gc <- runtime <- tools: a folder includes itself and those to its left.
+  The public headers (include/gleaner) are included from runtime/ on.
+  Only platform/*.cc includes <sys/*>, <signal.h> and other headers of the operating system.
+  Only runtime/options.cc reads the environment.
+
+usage: check_layers.py ROOT
+"""
+
+import pathlib
+import re
+import sys
+
+LAYERS = ["platform", "alloc", "gc", "runtime", "tools"]
+ENVIRONMENT_READER = "runtime/options.cc"
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+OS_HEADER = re.compile(r"sys/|linux/|asm/|hwloc|c?signal(\.h)?$|ucontext\.h$")
+ENVIRONMENT = re.compile(r"\b(?:secure_)?getenv\b|\b_?_?environ\b")
+COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+
+def blank(match):
+    """Keeps line numbers right."""
+    return "\n" * match[0].count("\n")
+
+
+def include_error(root, path, layer, quoted, system):
+    if system:
+        if OS_HEADER.match(system) and not (layer == "platform" and path.suffix == ".cc"):
+            return f"includes <{system}>; only platform/*.cc may"
+        return None
+    if (root / quoted).is_file():
+        target = quoted.split("/")[0]
+        if target not in LAYERS:
+            return f'includes "{quoted}", which is in no layer'
+        if LAYERS.index(target) > LAYERS.index(layer):
+            return f'includes "{quoted}": {target}/ is above {layer}/'
+        return None
+    if (root / "include/gleaner" / quoted).is_file():
+        if LAYERS.index(layer) < LAYERS.index("runtime"):
+            return f'includes "{quoted}": the public headers are for runtime/ and tools/'
+        return None
+    return f'includes "{quoted}", which is not a path from the root or in include/gleaner/'
+
+
+def violations(root):
+    for layer in LAYERS:
+        for path in sorted((root / layer).rglob("*")):
+            if path.suffix not in (".h", ".cc", ".def", ".inc"):
+                continue
+            text = path.read_text()
+            name = path.relative_to(root).as_posix()
+
+            for match in INCLUDE.finditer(text):
+                error = include_error(root, path, layer, match[1], match[2])
+                if error:
+                    yield f"{name}:{text.count(chr(10), 0, match.start(0)) + 1}: {error}"
+
+            code = COMMENT_OR_STRING.sub(blank, text)
+            if name != ENVIRONMENT_READER:
+                for match in ENVIRONMENT.finditer(code):
+                    line = code.count("\n", 0, match.start()) + 1
+                    yield f"{name}:{line}: reads the environment; only {ENVIRONMENT_READER} may"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    found = list(violations(root))
+    for violation in found:
+        print(violation)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

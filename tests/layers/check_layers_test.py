@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Seeds violations into a small tree and sees check_layers.py find exactly them."""
+
+import pathlib
+import tempfile
+import unittest
+
+import check_layers
+
+CLEAN = {
+    "platform/memory.h": "#include <cstddef>\n",
+    "platform/memory.cc": '#include "platform/memory.h"\n#include <sys/mman.h>\n#include <signal.h>\n',
+    "alloc/page.h": '#include "platform/memory.h"\n// getenv is read elsewhere.\n',
+    "gc/marker.cc": '#include "alloc/page.h"\nconst char* kText = "environ";\n',
+    "runtime/options.cc": '#include "gc.h"\n#include "gc/gc_mark.h"\nchar* v = getenv("X");\n',
+    "tools/gleaner.cc": '#include "runtime/options.h"\n#include <CLI/CLI.hpp>\n',
+    "runtime/options.h": "",
+    "include/gleaner/gc.h": "#include <signal.h>\n",
+    "include/gleaner/gc/gc_mark.h": "",
+    "tests/fake.h": "",
+}
+
+
+class CheckLayers(unittest.TestCase):
+    def found(self, extra):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in {**CLEAN, **extra}.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            return list(check_layers.violations(root))
+
+    def expect_one(self, name, text, line, part):
+        found = self.found({name: text})
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(found[0].startswith(f"{name}:{line}: "), found)
+        self.assertIn(part, found[0])
+
+    def test_clean_tree(self):
+        self.assertEqual(self.found({}), [])
+
+    def test_include_of_a_layer_above(self):
+        self.expect_one("platform/bad.cc", '\n#include "alloc/page.h"\n', 2, "alloc/ is above platform/")
+        self.expect_one("gc/bad.h", '#include "runtime/options.h"\n', 1, "runtime/ is above gc/")
+        self.expect_one("runtime/api/bad.cc", '#  include "tools/gleaner.cc"\n', 1, "tools/ is above")
+
+    def test_public_header_below_runtime(self):
+        self.expect_one("gc/bad.cc", '#include "gc/gc_mark.h"\n', 1, "public headers")
+
+    def test_path_that_is_not_from_the_root(self):
+        self.expect_one("alloc/bad.cc", '#include "page.h"\n', 1, "not a path from the root")
+        self.expect_one("alloc/bad.cc", '#include "tests/fake.h"\n', 1, "in no layer")
+
+    def test_operating_system_header(self):
+        for header in ("sys/mman.h", "signal.h", "csignal", "hwloc.h", "linux/futex.h"):
+            self.expect_one("alloc/bad.cc", f"#include <{header}>\n", 1, "only platform/*.cc")
+        self.expect_one("platform/bad.h", "#include <sys/types.h>\n", 1, "only platform/*.cc")
+
+    def test_environment(self):
+        self.expect_one("gc/bad.cc", '/* two\nlines */ auto v = getenv("X");\n', 2, "environment")
+        self.expect_one("runtime/bad.cc", "\nextern char** environ;\n", 2, "environment")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Checks a built shared library: its SONAME, what it needs, what it runs at load, what it exports.
+
+usage: check_library.py LIBRARY SONAME
+"""
+
+import re
+import subprocess
+import sys
+
+POINTER_BYTES = 8
+
+
+def readelf(option, library):
+    return subprocess.run(["readelf", "-W", option, library], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def findings(library, soname):
+    dynamic = readelf("-d", library)
+    actual = re.search(r"\(SONAME\).*\[(.*)\]", dynamic)
+    if not actual or actual[1] != soname:
+        yield f"SONAME is {actual[1] if actual else 'missing'}, not {soname}"
+    for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
+        if not re.match(r"libc\.so\.|ld-linux", needed):
+            yield f"needs {needed}"
+    if "SYMBOLIC" in dynamic:
+        yield "binds symbolically, which breaks clients that copy-relocate its data"
+    # One entry is the compiler's own frame_dummy.
+    constructors = re.search(r"\(INIT_ARRAYSZ\)\s+(\d+)", dynamic)
+    if constructors and int(constructors[1]) > POINTER_BYTES:
+        yield "has global constructors"
+    for line in readelf("--dyn-syms", library).splitlines():
+        symbol = line.split()
+        if len(symbol) < 8 or not symbol[0].rstrip(":").isdigit() or symbol[6] == "UND":
+            continue
+        visibility, name = symbol[5], symbol[7]
+        if visibility == "PROTECTED":
+            yield f"{name} is protected"
+        if name.startswith("_Z"):
+            yield f"exports a C++ name: {name}"
+
+
+def main():
+    library, soname = sys.argv[1:]
+    found = list(findings(library, soname))
+    for finding in found:
+        print(f"{library}: {finding}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
