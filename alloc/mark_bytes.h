@@ -18,50 +18,52 @@ inline constexpr uint64_t kHighs = 0x8080808080808080u;
 inline uint64_t LoadMarks(const uint8_t* marks) {
   return __atomic_load_n(reinterpret_cast<const uint64_t*>(marks), __ATOMIC_ACQUIRE);
 }
-// Bit 7 of each byte that is zero; exact below and at the lowest zero byte.
-constexpr uint64_t ZeroBytes(uint64_t word) { return (word - kOnes) & ~word & kHighs; }
+// Bit 7 of each byte that is not zero.
+constexpr uint64_t OccupiedBytes(uint64_t word) { return (((word & ~kHighs) + ~kHighs) | word) & kHighs; }
+
+// Index + 1 of the last byte of [0, end) for which `Select` has bit 7 set, or 0.
+template <uint64_t (*Select)(uint64_t)>
+inline uint32_t FindLast(const uint8_t* marks, uint32_t end) {
+  for (uint32_t top = end; top != 0;) {
+    const uint32_t base = (top - 1) & ~7u;
+    // Bytes from `top` on do not count.
+    const uint64_t keep = ~uint64_t{0} >> (8 * (8 - (top - base)));
+    const uint64_t found = Select(LoadMarks(marks + base)) & keep;
+    if (found != 0) return base + 8 - static_cast<uint32_t>(__builtin_clzll(found)) / 8;
+    top = base;
+  }
+  return 0;
+}
+constexpr uint64_t FreeBytes(uint64_t word) { return ~OccupiedBytes(word) & kHighs; }
 }  // namespace internal
 
-// First index in [from, count) whose byte is zero, or count. The array is 8-byte aligned and
-// readable up to the next multiple of 8.
-inline uint32_t FindFree(const uint8_t* marks, uint32_t from, uint32_t count) {
-  uint32_t base = from & ~7u;
-  // Bytes below `from` count as occupied.
-  uint64_t skip = (from & 7) != 0 ? (uint64_t{1} << ((from & 7) * 8)) - 1 : 0;
-  for (; base < count; base += 8, skip = 0) {
-    const uint64_t zero = internal::ZeroBytes(internal::LoadMarks(marks + base) | skip);
-    if (zero != 0) {
-      const auto index = base + static_cast<uint32_t>(__builtin_ctzll(zero)) / 8;
-      return index < count ? index : count;
-    }
-  }
-  return count;
+// One more than the index of the last free slot below `end`; 0 if there is none. The array is 8-byte
+// aligned and readable up to the next multiple of 8.
+inline uint32_t FindLastFree(const uint8_t* marks, uint32_t end) {
+  return internal::FindLast<internal::FreeBytes>(marks, end);
 }
-
-// First index in [from, count) whose byte is not zero, or count.
-inline uint32_t FindOccupied(const uint8_t* marks, uint32_t from, uint32_t count) {
-  uint32_t base = from & ~7u;
-  uint64_t keep = ~uint64_t{0} << ((from & 7) * 8);
-  for (; base < count; base += 8, keep = ~uint64_t{0}) {
-    const uint64_t word = internal::LoadMarks(marks + base) & keep;
-    if (word != 0) {
-      const auto index = base + static_cast<uint32_t>(__builtin_ctzll(word)) / 8;
-      return index < count ? index : count;
-    }
-  }
-  return count;
+// The same for slots that are not free.
+inline uint32_t FindLastOccupied(const uint8_t* marks, uint32_t end) {
+  return internal::FindLast<internal::OccupiedBytes>(marks, end);
 }
 
 // Turns every byte that is not `epoch` into 0 and returns how many are `epoch`.
-// pre: the world is stopped or nobody else knows the page; count bytes, array as above.
+// pre: the world is stopped or nobody else knows the page; the array is 16-byte aligned and its bytes
+// from `count` up to the next multiple of 16 are 0 or may become 0.
 inline uint32_t NormaliseMarks(uint8_t* marks, uint32_t count, uint8_t epoch) {
-  uint32_t live = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    const bool is_live = marks[i] == epoch;
-    marks[i] = is_live ? epoch : kFreeSlot;
-    live += is_live ? 1 : 0;
+  using Vector = uint8_t __attribute__((vector_size(16)));
+  using Words = uint64_t __attribute__((vector_size(16)));
+  const Vector live = Vector{} + epoch;
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < count; i += 16) {
+    auto* at = reinterpret_cast<Vector*>(marks + i);
+    const auto is_live = reinterpret_cast<Vector>(*at == live);
+    *at &= is_live;
+    const auto ones = reinterpret_cast<Words>(is_live & 1);
+    // At most 16 ones in 16 bytes: the multiplication adds the eight of each half up.
+    total += ((ones[0] + ones[1]) * internal::kOnes) >> 56;
   }
-  return live;
+  return static_cast<uint32_t>(total);
 }
 
 }  // namespace gleaner::alloc

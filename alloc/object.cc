@@ -46,6 +46,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   PageInfo& info = g_space.info[head];
   info.object_bytes = bytes;
   info.kind = kind;
+  info.pointer_free = IsPointerFree(kind);
   info.ignore_off_page = ignore_off_page;
   info.dirty = true;
   g_space.meta[head].block = g_space.meta[span].block;

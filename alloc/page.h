@@ -52,8 +52,12 @@ enum class PageState : uint8_t {
 using PageNumber = uint32_t;
 inline constexpr PageNumber kNoPage = ~PageNumber{0};
 
+// The first word tells the marker at once whether a page has slots: slot_count is 0 in every state but
+// kSmall, as object_bytes and pages_back are below 2^48 and other states keep the word 0
+// [inv.slot-count].
 struct PageInfo {
   union {
+    uint64_t word;           // 0 but in the following states
     struct {                 // kSmall
       uint32_t reciprocal;   // of slot_bytes
       uint16_t slot_bytes;
@@ -69,7 +73,8 @@ struct PageInfo {
   bool ignore_off_page;
   // Contents may be other than zero. Survives the page's being free.
   bool dirty;
-  uint8_t unused_[3];
+  bool pointer_free;  // of kind
+  uint8_t unused_[2];
 };
 static_assert(sizeof(PageInfo) == 16);
 

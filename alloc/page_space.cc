@@ -48,7 +48,10 @@ PageNumber PageSpace::FirstPage(BlockId block) const {
 }
 
 void PageSpace::SetState(PageNumber first, PageNumber count, PageState state) {
-  for (PageNumber i = first; i < first + count; ++i) g_space.info[i].state = state;
+  for (PageNumber i = first; i < first + count; ++i) {
+    g_space.info[i].state = state;
+    g_space.info[i].word = 0;
+  }
 }
 
 bool PageSpace::Grow(PageNumber count) {

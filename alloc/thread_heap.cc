@@ -70,8 +70,8 @@ constinit size_t g_poll_bytes = 32 * kKiB;
 constexpr ThreadHeap::ThreadHeap() : bumps{}, runs{}, free_head_{kNoPage, kNoPage} {
   for (size_t kind = 0; kind < kKindCount; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
-      bumps[kind][c] = {0, 0, kSlotBytes[c]};
-      runs[kind][c] = {0, kNoPage, 0, false};
+      bumps[kind][c] = {kNoRun, kNoRun, kSlotBytes[c]};
+      runs[kind][c] = {kNoRun, kNoPage, 0, false};
     }
   }
 }
@@ -109,49 +109,54 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
   Bump& bump = bumps[static_cast<size_t>(kind)][size_class];
   Run& run = runs[static_cast<size_t>(kind)][size_class];
   for (;;) {
-    if (bump.cur != run.end) {
+    if (bump.cur != run.begin) {
       if (bump.cur == bump.limit) OpenWindow(kind, bump, run);
-      const Addr p = bump.cur;
-      bump.cur = p + bump.slot_bytes;
-      return PointerAt<void>(p);
+      bump.cur -= bump.slot_bytes;
+      return PointerAt<void>(bump.cur);
     }
     if (run.page != kNoPage) {
       if (TakeNextRun(bump, run)) continue;
       StopUsing(run);
     }
+    bump.cur = bump.limit = run.begin = kNoRun;
     run.page = NextPage(kind, size_class, run);
     if (run.page == kNoPage) return nullptr;
-    run.next_slot = 0;
-    bump.cur = bump.limit = run.end = 0;
+    run.next_slot = g_space.info[run.page].slot_count;
   }
 }
 
 void ThreadHeap::OpenWindow(Kind kind, Bump& bump, const Run& run) {
   if (run.known_zero || !IsZeroed(kind)) {
-    bump.limit = run.end;
+    bump.limit = run.begin;
     return;
   }
   const size_t slots = kWindowBytes / bump.slot_bytes;
-  Addr limit = bump.limit + (slots == 0 ? 1 : slots) * bump.slot_bytes;
-  if (limit > run.end) limit = run.end;
-  memset(PointerAt<void>(bump.limit), 0, limit - bump.limit);
+  const size_t window = (slots == 0 ? 1 : slots) * bump.slot_bytes;
+  const Addr limit = bump.limit - run.begin > window ? bump.limit - window : run.begin;
+  memset(PointerAt<void>(limit), 0, bump.limit - limit);
   bump.limit = limit;
 }
 
 bool ThreadHeap::TakeNextRun(Bump& bump, Run& run) {
   uint8_t* marks = g_space.MarksOf(run.page);
-  const uint32_t count = g_space.info[run.page].slot_count;
-  const uint32_t first = FindFree(marks, run.next_slot, count);
-  if (first == count) return false;
-  const uint32_t end = FindOccupied(marks, first + 1, count);
-  memset(marks + first, g_epoch, end - first);
-  bump.cur = bump.limit = SlotAddress(run.page, first, bump.slot_bytes);
-  run.end = SlotAddress(run.page, end, bump.slot_bytes);
-  run.next_slot = end;
-  const size_t bytes = run.end - bump.cur;
+  const uint32_t end = FindLastFree(marks, run.next_slot);
+  if (end == 0) return false;
+  const uint32_t begin = FindLastOccupied(marks, end - 1);
+  memset(marks + begin, g_epoch, end - begin);
+  bump.cur = bump.limit = SlotAddress(run.page, end, bump.slot_bytes);
+  run.begin = SlotAddress(run.page, begin, bump.slot_bytes);
+  run.next_slot = begin;
+  const size_t bytes = bump.cur - run.begin;
   unpolled_bytes += static_cast<ptrdiff_t>(bytes);
   allocated_bytes += bytes;
   return true;
+}
+
+ThreadHeap::Unused ThreadHeap::UnusedOf(const Bump& bump, const Run& run) {
+  if (run.page == kNoPage) return {nullptr, 0, 0};
+  const Addr page = g_space.AddressOfPage(run.page);
+  return {g_space.MarksOf(run.page), static_cast<uint32_t>((run.begin - page) / bump.slot_bytes),
+          static_cast<uint32_t>((bump.cur - page) / bump.slot_bytes)};
 }
 
 // The page has no free slot left that the search would find.
@@ -177,6 +182,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   info.slot_bytes = static_cast<uint16_t>(slot_bytes);
   info.slot_count = static_cast<uint16_t>(kPageBytes / slot_bytes);
   info.kind = kind;
+  info.pointer_free = IsPointerFree(kind);
   info.size_class = static_cast<uint8_t>(size_class);
   info.ignore_off_page = false;
   run.known_zero = !info.dirty;
@@ -190,7 +196,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   meta.freed.Store(0, memory_order_relaxed);  // nobody else knows the page yet
   meta.listing.Store(Listing::kCurrent, memory_order_relaxed);  // likewise
   if (kVerifyBuild) {
-    GLEANER_CHECK(FindOccupied(g_space.MarksOf(page), 0, info.slot_count) == info.slot_count,
+    GLEANER_CHECK(FindLastOccupied(g_space.MarksOf(page), info.slot_count) == 0,
                   "[inv.free-page] page %u is free but has marked slots", page);
   }
   info.state = PageState::kSmall;
@@ -246,6 +252,7 @@ void ThreadHeap::PushFree(PageNumber page) {
   const auto s = static_cast<size_t>(side);
   platform::LockGuard guard(lock_);
   g_space.info[page].state = PageState::kTaken;
+  g_space.info[page].word = 0;
   g_space.meta[page].listing.Store(Listing::kFree, memory_order_relaxed);  // guarded by lock_
   g_space.meta[page].next = free_head_[s];
   free_head_[s] = page;
@@ -272,14 +279,11 @@ void ThreadHeap::HideRunsWorldStopped() {
     for (size_t c = 0; c < kClassCount; ++c) {
       const Bump& bump = bumps[kind][c];
       Run& run = runs[kind][c];
-      if (bump.cur == run.end) continue;
-      uint8_t* marks = g_space.MarksOf(run.page);
-      const Addr page_address = g_space.AddressOfPage(run.page);
-      const size_t first = (bump.cur - page_address) / bump.slot_bytes;
-      const size_t end = (run.end - page_address) / bump.slot_bytes;
-      memset(marks + first, kFreeSlot, end - first);
-      run.end = bump.limit;
-      run.next_slot = static_cast<uint32_t>((bump.limit - page_address) / bump.slot_bytes);
+      if (bump.cur == run.begin) continue;
+      const Unused unused = UnusedOf(bump, run);
+      memset(unused.marks + unused.begin, kFreeSlot, unused.end - unused.begin);
+      run.begin = bump.limit;
+      run.next_slot = UnusedOf(bump, run).begin;
     }
   }
 }
@@ -287,13 +291,9 @@ void ThreadHeap::HideRunsWorldStopped() {
 void ThreadHeap::RestoreRunsWorldStopped(uint8_t epoch) {
   for (size_t kind = 0; kind < kKindCount; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
-      const Bump& bump = bumps[kind][c];
-      const Run& run = runs[kind][c];
-      if (bump.cur == run.end) continue;
-      const Addr page_address = g_space.AddressOfPage(run.page);
-      const size_t first = (bump.cur - page_address) / bump.slot_bytes;
-      const size_t end = (run.end - page_address) / bump.slot_bytes;
-      memset(g_space.MarksOf(run.page) + first, epoch, end - first);
+      if (bumps[kind][c].cur == runs[kind][c].begin) continue;
+      const Unused unused = UnusedOf(bumps[kind][c], runs[kind][c]);
+      memset(unused.marks + unused.begin, epoch, unused.end - unused.begin);
     }
   }
 }
@@ -350,18 +350,12 @@ void ThreadHeap::Retire() {
       Bump& bump = bumps[kind][c];
       Run& run = runs[kind][c];
       if (run.page == kNoPage) continue;
-      const Addr page_address = g_space.AddressOfPage(run.page);
-      if (bump.cur != run.end) {
-        const size_t first = (bump.cur - page_address) / bump.slot_bytes;
-        const size_t end = (run.end - page_address) / bump.slot_bytes;
-        memset(g_space.MarksOf(run.page) + first, kFreeSlot, end - first);
-      }
-      bump.cur = bump.limit = run.end = 0;
-      const PageInfo& info = g_space.info[run.page];
-      const bool has_room =
-          FindFree(g_space.MarksOf(run.page), 0, info.slot_count) != info.slot_count;
+      const Unused unused = UnusedOf(bump, run);
+      memset(unused.marks + unused.begin, kFreeSlot, unused.end - unused.begin);
+      bump.cur = bump.limit = run.begin = kNoRun;
       const PageNumber page = run.page;
       run.page = kNoPage;
+      const bool has_room = FindLastFree(unused.marks, g_space.info[page].slot_count) != 0;
       g_space.meta[page].listing.Store(has_room ? Listing::kPartial : Listing::kUnlisted,
                                        platform::memory_order_seq_cst);
       if (has_room) PushPartial(page);
@@ -477,8 +471,8 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
     heap.DropListsWorldStopped();
     for (size_t kind = 0; kind < kKindCount; ++kind) {
       for (size_t c = 0; c < kClassCount; ++c) {
-        heap.bumps[kind][c] = {0, 0, kSlotBytes[c]};
-        heap.runs[kind][c] = {0, kNoPage, 0, false};
+        heap.bumps[kind][c] = {kNoRun, kNoRun, kSlotBytes[c]};
+        heap.runs[kind][c] = {kNoRun, kNoPage, 0, false};
       }
     }
     heap.unpolled_bytes = 0;

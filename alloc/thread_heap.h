@@ -3,16 +3,21 @@
 //
 // Allocation. The thread bumps a pointer through a *run*: adjacent free slots of one page, found in
 // the page's mark bytes and set to the live epoch in one fill when the run is taken. Memory is
-// zeroed a *window* ahead. In address order:
+// zeroed a *window* ahead. Runs are used downwards:
 //
-//        page ...| run taken: bytes = epoch                        | not searched yet |
-//                | handed out | window, zeroed | run, not zeroed   |
-//                             ^ bump.cur       ^ bump.limit        ^ run.end
+//        | not searched yet | run taken: bytes = epoch                         |... page
+//                           | run, not zeroed | window, zeroed    | handed out |
+//                           ^ run.begin       ^ bump.limit        ^ bump.cur
+//
+// Downwards, because a root that points to the base of an object also keeps the slot below it (it may
+// be one past that one's end), and that should rather be what was allocated next, say a child, than
+// what was allocated last before, which may be the root of a structure that died (measured: GCBench
+// upwards keeps its dead stretch tree, 16 MB, for ever).
 //
 // What the collector does with a stopped thread's runs [inv.run]: the fast path may have been stopped
-// between loading bump.cur and storing it, so [cur, limit) stays the thread's across a collection
-// (free while marking, the new epoch afterwards). [limit, end) is reachable only through the slow
-// path, a critical section, so the collector takes it back by moving run.end to bump.limit.
+// between loading bump.cur and storing it, so [limit, cur) stays the thread's across a collection
+// (free while marking, the new epoch afterwards). [begin, limit) is reachable only through the slow
+// path, a critical section, so the collector takes it back by moving run.begin to bump.limit.
 //
 // On a miss, in this order: rest of the run, next run of the page, the thread's partial pages, its
 // free pages, then by policy:
@@ -38,30 +43,33 @@ struct Bump {
 };
 
 struct Run {
-  Addr end;
+  Addr begin;
   PageNumber page;
-  uint32_t next_slot;  // where the search for the next run goes on
+  uint32_t next_slot;  // the search for the next run goes on below this one
   bool known_zero;
 };
+
+// An exhausted bump has cur = limit; one that never had a run, this.
+inline constexpr Addr kNoRun = kPageBytes;
 
 class ThreadHeap {
  public:
   constexpr ThreadHeap();
 
-  // The fast path: the next slot of the run, or null. No atomics, no shared memory, no calls. Owner
-  // thread only, as all of this group.
-  GLEANER_ALWAYS_INLINE void* TryBump(Kind kind, size_t size_class) {
+  // The fast path: the next slot of the run, if there is one. No atomics, no shared memory, no calls.
+  // Owner thread only, as all of this group.
+  GLEANER_ALWAYS_INLINE bool TryBump(Kind kind, size_t size_class, void** out) {
     Bump& bump = bumps[static_cast<size_t>(kind)][size_class];
-    const Addr p = bump.cur;
-    const Addr next = p + bump.slot_bytes;
-    if (GLEANER_UNLIKELY(next > bump.limit)) return nullptr;
-    bump.cur = next;
-    return PointerAt<void>(p);
+    const Addr p = bump.cur - bump.slot_bytes;
+    if (GLEANER_UNLIKELY(p < bump.limit)) return false;
+    bump.cur = p;
+    *out = PointerAt<void>(p);
+    return true;
   }
   // Memory for a slot; null when the heap is exhausted.
   void* Allocate(Kind kind, size_t size_class) {
-    void* p = TryBump(kind, size_class);
-    return GLEANER_LIKELY(p != nullptr) ? p : AllocateSlow(kind, size_class);
+    void* p;
+    return GLEANER_LIKELY(TryBump(kind, size_class, &p)) ? p : AllocateSlow(kind, size_class);
   }
 
   // Counts `bytes` (negative when freed) against the next collection. Outside critical sections.
@@ -100,6 +108,13 @@ class ThreadHeap {
   void* TryAllocate(Kind kind, size_t size_class);
   void OpenWindow(Kind kind, Bump& bump, const Run& run);
   bool TakeNextRun(Bump& bump, Run& run);
+  // The slots [begin, end) that the thread holds and has not handed out, their page's marks.
+  struct Unused {
+    uint8_t* marks;
+    uint32_t begin;
+    uint32_t end;
+  };
+  static Unused UnusedOf(const Bump& bump, const Run& run);
   PageNumber NextPage(Kind kind, size_t size_class, Run& run);
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
   void StopUsing(Run& run);

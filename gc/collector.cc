@@ -96,7 +96,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   pacer_.Configure(tunables.pacer);
   SweepTotals swept;
   for (int i = 0; i < kMaxWorkers; ++i) swept.Add(sweep_totals_[i]);
-  pacer_.StartCycle(swept.live_scanned_bytes, swept.live_pointer_free_bytes, roots_.bytes());
+  pacer_.StartCycle(swept.live_bytes(), roots_.bytes());
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
   report.free_slot_bytes = swept.free_slot_bytes;

@@ -1,5 +1,6 @@
 #include "gc/marker.h"
 
+#include <initializer_list>
 #include <new>
 
 #include "alloc/mark_bytes.h"
@@ -38,6 +39,8 @@ constexpr uint64_t kShareEveryBytes = 8 * kKiB;
 constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
 // Turns of looking for work before an idle worker sleeps.
 constexpr int kSpinTurns = 200;
+// Roots are scanned on until the stack is this deep.
+constexpr size_t kDrainRootsAt = 256;
 
 }  // namespace
 
@@ -55,33 +58,208 @@ void MarkWorker::BeginCycle() {
   heap_bytes_ = g_space.bytes;
   info_ = g_space.info;
   marks_ = g_space.marks;
-  first_pointer_free_ = FirstCommitted(alloc::Side::kPointerFree);
   white_ = marker_->white_;
   black_ = marker_->black_;
   interior_ = marker_->config_.all_interior_pointers;
+  pad_objects_ = marker_->config_.pad_objects;
   split_ = marker_->config_.split;
   statistics = {};
   scanned_since_share_ = 0;
 }
 
-void MarkWorker::Push(PackedRange range) {
-  if (GLEANER_UNLIKELY(!stack_.Push(range))) {
-    ++statistics.overflows;
-    marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
+class MarkWorker::Pipeline {
+ public:
+  GLEANER_ALWAYS_INLINE explicit Pipeline(MarkWorker* worker)
+      : worker_(worker),
+        base_(worker->base_),
+        heap_bytes_(worker->heap_bytes_),
+        info_(worker->info_),
+        marks_(worker->marks_),
+        white_(worker->white_),
+        black_(worker->black_),
+        interior_(worker->interior_) {
+    Load();
   }
+  GLEANER_ALWAYS_INLINE ~Pipeline() { Save(); }
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  GLEANER_ALWAYS_INLINE void Load() {
+    head_ = worker_->candidate_head_;
+    tail_ = worker_->candidate_tail_;
+    objects_ = 0;
+  }
+  GLEANER_ALWAYS_INLINE void Save() {
+    worker_->candidate_head_ = head_;
+    worker_->candidate_tail_ = tail_;
+    worker_->statistics.objects += objects_;
+  }
+
+  GLEANER_ALWAYS_INLINE bool InHeap(Addr word) const { return word - base_ < heap_bytes_; }
+
+  // Second step of a scan: from a word inside the reservation to its mark byte. Roots count whatever
+  // their displacement. Null if the word is no pointer.
+  template <bool kRoot>
+  GLEANER_ALWAYS_INLINE uint8_t* Resolve(Addr word) const {
+    const size_t page = (word - base_) >> alloc::kPageShift;
+    const PageInfo& info = info_[page];
+    const size_t offset = AddressSpace::OffsetInPage(word);
+    const uint32_t slot = alloc::SlotIndex(offset, info.reciprocal);
+    if (GLEANER_UNLIKELY(slot >= info.slot_count)) return ResolveLarge<kRoot>(word, page);
+    if (!kRoot && GLEANER_UNLIKELY(!interior_) &&
+        !g_valid_displacement[offset - size_t{slot} * info.slot_bytes]) {
+      return nullptr;
+    }
+    return marks_ + page * alloc::kMarkBytesPerPage + slot;
+  }
+
+  // Resolves, and gives the mark byte time to arrive in the cache.
+  template <bool kRoot>
+  GLEANER_ALWAYS_INLINE void Enqueue(Addr word) {
+    uint8_t* mark = Resolve<kRoot>(word);
+    if (GLEANER_UNLIKELY(mark == nullptr)) return;
+    __builtin_prefetch(mark, 1, 3);
+    Candidate& slot = worker_->candidates_[tail_ % kCandidateRing];
+    if (tail_ - head_ == kCandidateRing) {
+      ++head_;
+      Settle(slot);  // the oldest lies where the newest goes
+    }
+    ++tail_;
+    slot = {mark, word};
+  }
+
+  // Marks the object if it is white. Its contents are to be scanned if it may have any: true, and
+  // where they are, unless that is too long for one range.
+  GLEANER_ALWAYS_INLINE bool Mark(const Candidate& candidate, Addr* begin, size_t* bytes) {
+    // Relaxed: a lost race marks twice (head of marker.h).
+    if (__atomic_load_n(candidate.mark, __ATOMIC_RELAXED) != white_) return false;
+    __atomic_store_n(candidate.mark, black_, __ATOMIC_RELAXED);
+    ++objects_;
+    const PageInfo& info = info_[(candidate.word - base_) >> alloc::kPageShift];
+    if (info.pointer_free) return false;
+    if (GLEANER_UNLIKELY(info.slot_count == 0)) {
+      PushLarge(candidate.word);
+      return false;
+    }
+    const size_t offset = AddressSpace::OffsetInPage(candidate.word);
+    const size_t start = size_t{alloc::SlotIndex(offset, info.reciprocal)} * info.slot_bytes;
+    *bytes = info.slot_bytes;
+    Addr object = candidate.word;
+    // Nearly all pointers point to the start. A predicted branch, which the empty asm keeps the
+    // compiler from turning into arithmetic, lets the processor load the contents before it has seen
+    // the descriptor: on a list this is half of the time.
+    if (GLEANER_UNLIKELY(offset != start)) {
+      object -= offset - start;
+      asm("" : "+r"(object));
+    }
+    *begin = object;
+    return true;
+  }
+
+  GLEANER_ALWAYS_INLINE void Settle(const Candidate& candidate) {
+    Addr begin;
+    size_t bytes;
+    if (Mark(candidate, &begin, &bytes) && GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
+      worker_->NoteOverflow();
+    }
+  }
+
+  GLEANER_ALWAYS_INLINE bool Empty() const { return head_ == tail_; }
+  GLEANER_ALWAYS_INLINE bool SettleAll() {
+    if (head_ == tail_) return false;
+    do {
+      Settle(worker_->candidates_[head_++ % kCandidateRing]);
+    } while (head_ != tail_);
+    return true;
+  }
+
+  // First step: the words of the range that point into the reservation, to the worker's buffer. Also
+  // the last of them, in a register, for chains.
+  GLEANER_ALWAYS_INLINE GLEANER_NO_SANITIZE size_t Filter(Addr begin, size_t bytes, Addr* last) {
+    const Addr* words = PointerAt<const Addr>(begin);
+    const size_t count = bytes / kWordBytes;
+    Addr* out = worker_->buffer_;
+    if (count > kInlineFilterWords) {
+      const size_t kept = worker_->filter_(words, count, base_, heap_bytes_, out);
+      *last = kept != 0 ? out[kept - 1] : 0;
+      return kept;
+    }
+    size_t kept = 0;
+    Addr found = 0;
+    for (size_t i = 0; i < count; i += 2) {
+      for (const Addr word : {words[i], words[i + 1]}) {
+        out[kept] = word;
+        kept += InHeap(word) ? 1 : 0;
+        found = InHeap(word) ? word : found;
+      }
+    }
+    *last = found;
+    return kept;
+  }
+
+ private:
+  static constexpr size_t kInlineFilterWords = 8;
+
+  template <bool kRoot>
+  GLEANER_NOINLINE uint8_t* ResolveLarge(Addr word, size_t page) const {
+    const PageInfo& info = info_[page];
+    size_t head = page;
+    if (info.state == PageState::kTail) {
+      if (!kRoot && !interior_) return nullptr;  // displacements are smaller than a page
+      head -= info.pages_back;
+      if (info_[head].ignore_off_page) return nullptr;
+    } else if (info.state != PageState::kLarge) {
+      return nullptr;
+    }
+    const Addr displacement = word - (base_ + (head << alloc::kPageShift));
+    if (displacement >= info_[head].object_bytes) return nullptr;
+    if (!kRoot && !interior_ && !g_valid_displacement[displacement]) return nullptr;
+    return marks_ + head * alloc::kMarkBytesPerPage;
+  }
+
+  GLEANER_NOINLINE void PushLarge(Addr word) {
+    ObjectRef object;
+    if (FindSlot(word, &object)) worker_->PushSpan(object.base, object.bytes);
+  }
+
+  MarkWorker* const worker_;
+  const Addr base_;
+  const size_t heap_bytes_;
+  const PageInfo* const info_;
+  uint8_t* const marks_;
+  const uint8_t white_;
+  const uint8_t black_;
+  const bool interior_;
+  size_t head_;
+  size_t tail_;
+  uint64_t objects_;
+};
+
+GLEANER_COLD void MarkWorker::NoteOverflow() {
+  ++statistics.overflows;
+  marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
 }
 
 // Pushes memory of any length.
 void MarkWorker::PushSpan(Addr begin, size_t bytes) {
   while (bytes > kSpanBytes) {
     bytes -= kSpanBytes;
-    Push({begin + bytes, kSpanBytes});
+    if (!stack_.Push({begin + bytes, kSpanBytes})) NoteOverflow();
   }
-  Push({begin, bytes});
+  if (!stack_.Push({begin, bytes})) NoteOverflow();
 }
 
 void MarkWorker::PushContents(const ObjectRef& object) {
   if (!IsPointerFree(object.kind())) PushSpan(object.base, object.bytes);
+}
+
+GLEANER_NO_SANITIZE void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
+  if (IsPointerFree(object.kind())) return;
+  Pipeline pipeline(this);
+  for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
+    const Addr word = *PointerAt<const Addr>(at);
+    if (word - object.base >= object.bytes && pipeline.InHeap(word)) pipeline.Enqueue<false>(word);
+  }
 }
 
 void MarkWorker::MarkObject(const ObjectRef& object) {
@@ -91,165 +269,108 @@ void MarkWorker::MarkObject(const ObjectRef& object) {
   PushContents(object);
 }
 
-// The candidate was given time to arrive in the cache: test it and mark it.
-GLEANER_ALWAYS_INLINE void MarkWorker::Settle(const Candidate& candidate) {
-  // Relaxed: a lost race marks twice (head of marker.h).
-  if (__atomic_load_n(candidate.mark, __ATOMIC_RELAXED) != white_) return;
-  __atomic_store_n(candidate.mark, black_, __ATOMIC_RELAXED);
-  ++statistics.objects;
-  const uint64_t range = candidate.range;
-  if (range == 0) return;
-  if (GLEANER_UNLIKELY((range & kWholeObject) == kWholeObject)) {
-    const Addr object = PackedRange::FromBits(range).begin();
-    PushSpan(object, info_[g_space.PageOf(object)].object_bytes);
-  } else {
-    Push(PackedRange::FromBits(range));
-  }
-}
-
-void MarkWorker::SettleAll() {
-  while (candidate_head_ != candidate_tail_) {
-    Settle(candidates_[candidate_head_++ % kCandidateRing]);
-  }
-}
-
-GLEANER_ALWAYS_INLINE void MarkWorker::Enqueue(uint8_t* mark, uint64_t range) {
-  __builtin_prefetch(mark, 1, 3);
-  if (candidate_tail_ - candidate_head_ == kCandidateRing) {
-    Settle(candidates_[candidate_head_++ % kCandidateRing]);
-  }
-  candidates_[candidate_tail_++ % kCandidateRing] = {mark, range};
-}
-
-// pre: word - base_ < heap_bytes_.
-template <bool kRoot>
-GLEANER_ALWAYS_INLINE void MarkWorker::Resolve(Addr word) {
-  const auto page = static_cast<PageNumber>((word - base_) >> alloc::kPageShift);
-  const PageInfo& info = info_[page];
-  if (GLEANER_LIKELY(info.state == PageState::kSmall)) {
-    const size_t offset = AddressSpace::OffsetInPage(word);
-    const uint32_t slot = alloc::SlotIndex(offset, info.reciprocal);
-    if (GLEANER_UNLIKELY(slot >= info.slot_count)) return;
-    const size_t start = size_t{slot} * info.slot_bytes;
-    if (!kRoot && !interior_ && !g_valid_displacement[offset - start]) return;
-    const Addr object = base_ + (Addr{page} << alloc::kPageShift) + start;
-    Enqueue(marks_ + size_t{page} * alloc::kMarkBytesPerPage + slot,
-            page >= first_pointer_free_ ? 0 : PackedRange(object, info.slot_bytes).bits());
-    return;
-  }
-  PageNumber head = page;
-  if (info.state == PageState::kTail) {
-    if (!kRoot && !interior_) return;  // displacements are smaller than a page
-    head -= static_cast<PageNumber>(info.pages_back);
-    if (info_[head].ignore_off_page) return;
-  } else if (info.state != PageState::kLarge) {
-    return;
-  }
-  const Addr object = base_ + (Addr{head} << alloc::kPageShift);
-  if (word - object >= info_[head].object_bytes) return;
-  if (!kRoot && !interior_ && !g_valid_displacement[word - object]) return;
-  Enqueue(marks_ + size_t{head} * alloc::kMarkBytesPerPage,
-          head >= first_pointer_free_
-              ? 0
-              : PackedRange(object, kWholeObject * alloc::kGranuleBytes).bits());
-}
-
-GLEANER_NO_SANITIZE void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
-  if (IsPointerFree(object.kind())) return;
-  for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
-    const Addr word = *PointerAt<const Addr>(at);
-    if (word - object.base >= object.bytes && word - base_ < heap_bytes_) Resolve<false>(word);
-  }
-}
-
-GLEANER_NO_SANITIZE void MarkWorker::ScanWords(const Addr* words, size_t count) {
-  const size_t kept = filter_(words, count, base_, heap_bytes_, buffer_);
-  for (size_t i = 0; i < kept; ++i) Resolve<false>(buffer_[i]);
-  if (GLEANER_UNLIKELY(marker_->config_.pad_objects)) {
-    for (size_t i = 0; i < kept; ++i) Resolve<false>(buffer_[i] - 1);
-  }
-}
-
-void MarkWorker::Scan(PackedRange range) {
+// Cuts off the piece of a long range to scan now and pushes the rest, first.
+PackedRange MarkWorker::Split(PackedRange range) {
   const Addr begin = range.begin();
   size_t bytes = range.bytes();
-  if (GLEANER_UNLIKELY(bytes > kSplitBytes)) {
-    if (split_) {
-      while (bytes > kHalveBytes) {
-        const size_t half = AlignDown(bytes / 2, kSplitBytes);
-        Push({begin + half, bytes - half});
-        bytes = half;
-      }
-      if (bytes > kSplitBytes) {
-        Push({begin + kSplitBytes, bytes - kSplitBytes});
-        bytes = kSplitBytes;
-      }
-    } else {
-      // The variant without splitting: one worker scans it all.
-      for (; bytes > kSplitBytes; bytes -= kSplitBytes) {
-        ScanWords(PointerAt<const Addr>(begin + bytes - kSplitBytes), kScanWords);
-      }
-    }
+  while (split_ && bytes > kHalveBytes) {
+    const size_t half = AlignDown(bytes / 2, kSplitBytes);
+    if (!stack_.Push({begin + half, bytes - half})) NoteOverflow();
+    bytes = half;
   }
-  ++statistics.ranges_scanned;
-  statistics.bytes_scanned += bytes;
-  scanned_since_share_ += bytes;
-  ScanWords(PointerAt<const Addr>(begin), bytes / kWordBytes);
+  if (!stack_.Push({begin + kSplitBytes, bytes - kSplitBytes})) NoteOverflow();
+  return {begin, kSplitBytes};
 }
 
 void MarkWorker::ScanRoots(platform::Range range) {
   for (Addr at = range.begin; at < range.end; at += kScanWords * kWordBytes) {
     const size_t left = (range.end - at) / kWordBytes;
-    // Words one past the reservation's end may be past the end of its last object.
-    const size_t kept = filter_(PointerAt<const Addr>(at), left < kScanWords ? left : kScanWords,
-                                base_, heap_bytes_ + 1, buffer_);
-    for (size_t i = 0; i < kept; ++i) {
-      const Addr word = buffer_[i];
-      if (GLEANER_LIKELY(word - base_ < heap_bytes_)) Resolve<true>(word);
-      // Objects have no padding byte: a pointer one past the end of one is the base of the next. The
-      // program may mean either, so both stay (DESIGN.md 4).
-      if (word % alloc::kGranuleBytes == 0 && word != base_) Resolve<true>(word - 1);
+    const size_t count = left < kScanWords ? left : kScanWords;
+    // A word one past the reservation's end may be one past the end of its last object.
+    const size_t kept = filter_(PointerAt<const Addr>(at), count, base_, heap_bytes_ + 1, buffer_);
+    {
+      Pipeline pipeline(this);
+      for (size_t i = 0; i < kept; ++i) {
+        const Addr word = buffer_[i];
+        if (GLEANER_LIKELY(pipeline.InHeap(word))) pipeline.Enqueue<true>(word);
+        // Objects have no padding byte: a pointer one past the end of one is the base of the next.
+        // The program may mean either, so both stay (DESIGN.md 4).
+        if (word % alloc::kGranuleBytes == 0 && word != base_) pipeline.Enqueue<true>(word - 1);
+      }
     }
-    scanned_since_share_ += left < kScanWords ? left * kWordBytes : kScanWords * kWordBytes;
-    if (stack_.size() > kSpinTurns) Drain();
+    if (stack_.size() > kDrainRootsAt) Drain();
   }
 }
 
 void MarkWorker::Drain() {
+  Pipeline pipeline(this);
+  size_t scan_head = scan_head_;
+  size_t scan_tail = scan_tail_;
+  uint64_t scanned = 0;
   for (;;) {
-    while (scan_tail_ - scan_head_ < kScanRing && !stack_.empty()) {
+    while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
       const PackedRange range = stack_.Pop();
       __builtin_prefetch(PointerAt<void>(range.begin()), 0, 3);
-      scan_ring_[scan_tail_++ % kScanRing] = range;
+      scan_ring_[scan_tail++ % kScanRing] = range;
     }
-    if (scan_head_ == scan_tail_) {
-      if (candidate_head_ == candidate_tail_) return;
-      SettleAll();
-      continue;
+    if (scan_head == scan_tail) {
+      if (pipeline.SettleAll()) continue;
+      break;
     }
-    Scan(scan_ring_[scan_head_++ % kScanRing]);
-    if (GLEANER_UNLIKELY(scanned_since_share_ >= kShareEveryBytes)) ShareWork();
+    PackedRange range = scan_ring_[scan_head++ % kScanRing];
+    if (GLEANER_UNLIKELY(range.bytes() > kSplitBytes)) range = Split(range);
+    Addr begin = range.begin();
+    size_t bytes = range.bytes();
+    Addr last;
+    scanned += bytes;
+    size_t kept = pipeline.Filter(begin, bytes, &last);
+    // A chain: one pointer, and nothing else to do meanwhile. Follow it without the detour through
+    // stack and rings, whose latency would be all that counts.
+    while (kept == 1 && scan_head == scan_tail && pipeline.Empty() && stack_.empty() && !pad_objects_) {
+      kept = 0;
+      uint8_t* mark = pipeline.Resolve<false>(last);
+      if (mark == nullptr || !pipeline.Mark({mark, last}, &begin, &bytes)) break;
+      scanned += bytes;
+      if (GLEANER_UNLIKELY(bytes > kSplitBytes)) {
+        PushSpan(begin, bytes);
+      } else {
+        kept = pipeline.Filter(begin, bytes, &last);
+      }
+    }
+    for (size_t i = 0; i < kept; ++i) pipeline.Enqueue<false>(buffer_[i]);
+    if (GLEANER_UNLIKELY(pad_objects_)) {
+      for (size_t i = 0; i < kept; ++i) {
+        if (pipeline.InHeap(buffer_[i] - 1)) pipeline.Enqueue<false>(buffer_[i] - 1);
+      }
+    }
+    if (GLEANER_UNLIKELY(scanned >= kShareEveryBytes)) {
+      statistics.bytes_scanned += scanned;
+      scanned_since_share_ += scanned;
+      scanned = 0;
+      ShareWork();
+    }
   }
+  statistics.bytes_scanned += scanned;
+  scanned_since_share_ += scanned;
+  scan_head_ = scan_head;
+  scan_tail_ = scan_tail;
+  stack_.Rewind();
 }
 
 // Offers the oldest ranges when somebody has nothing to do, or wakes somebody when there is enough.
 void MarkWorker::ShareWork() {
-  if (!marker_->config_.balance || stack_.size() < 4) return;
+  if (!marker_->config_.balance || stack_.size() < 2 || !queue.LooksEmpty()) return;
   const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
   if (!hungry) {
-    if (scanned_since_share_ < kHelpAfterBytes || !marker_->pool_->WakeOne()) return;
+    if (statistics.bytes_scanned < kHelpAfterBytes || !marker_->pool_->CanWake()) return;
+    if (!marker_->pool_->WakeOne()) return;
   }
-  scanned_since_share_ = 0;
-  if (!queue.LooksEmpty()) return;  // what was offered last is still there
   Segment segment;
   const size_t half = stack_.size() / 2;
   const size_t share = half < Segment::kCapacity ? half : Segment::kCapacity;
   for (size_t i = 0; i < share; ++i) segment.ranges[i] = stack_.TakeOldest().bits();
   segment.count = share;
-  if (!queue.Push(segment)) {
-    TakeSegment(segment);
-    return;
-  }
+  queue.Push(segment);  // it was empty
   // seq_cst: the segment is visible before we look for sleepers, who look for segments after they
   // have counted themselves (Note [sleepers]).
   if (marker_->sleepers_.Load(memory_order_seq_cst) != 0) {
@@ -258,16 +379,17 @@ void MarkWorker::ShareWork() {
   }
 }
 
-bool MarkWorker::TakeSegment(const Segment& segment) {
-  for (size_t i = 0; i < segment.count; ++i) Push(PackedRange::FromBits(segment.ranges[i]));
-  return true;
+void MarkWorker::TakeSegment(const Segment& segment) {
+  for (size_t i = 0; i < segment.count; ++i) {
+    if (!stack_.Push(PackedRange::FromBits(segment.ranges[i]))) NoteOverflow();
+  }
 }
 
 // Idle until there is work (true) or none is left anywhere (false).
 bool MarkWorker::FindWork() {
   Marker& marker = *marker_;
   Segment segment;
-  if (queue.Pop(&segment)) return TakeSegment(segment);
+  if (queue.Pop(&segment)) return TakeSegment(segment), true;
   if (!marker.config_.balance) {
     // Without balancing every worker stops when its own share of the roots is done.
     marker.termination_.SetIdle(id_);
@@ -286,7 +408,7 @@ bool MarkWorker::FindWork() {
       if (victim.queue.Steal(&segment)) {
         marker.idle_.FetchSub(1, memory_order_relaxed);  // a hint
         ++statistics.steals;
-        return TakeSegment(segment);
+        return TakeSegment(segment), true;
       }
       marker.termination_.SetIdle(id_);
     }
@@ -313,35 +435,32 @@ bool MarkWorker::FindWork() {
   }
 }
 
-void MarkWorker::Run() {
-  Marker& marker = *marker_;
-  RootTasks& roots = *marker.roots_;
-  marker.termination_.SetBusy(id_);
-  for (size_t task = roots.Claim(); task != roots.size(); task = roots.Claim()) {
-    const platform::Range range = roots.at(task);
-    if (!roots.is_page_task(task)) {
-      ScanRoots(range);
-    } else {
-      for (Addr page = range.begin; page < range.end; ++page) {
-        const PageInfo& info = info_[page];
-        if (!IsUncollectable(info.kind)) continue;
-        ObjectRef object;
-        const Addr address = g_space.AddressOfPage(static_cast<PageNumber>(page));
-        if (info.state == PageState::kLarge) {
-          object = {address, info.object_bytes, static_cast<PageNumber>(page), 0};
-          MarkObject(object);
-        } else if (info.state == PageState::kSmall) {
-          for (uint32_t slot = 0; slot < info.slot_count; ++slot) {
-            object = {address + size_t{slot} * info.slot_bytes, info.slot_bytes,
-                      static_cast<PageNumber>(page), slot};
-            MarkObject(object);
-          }
-        }
-        if (stack_.size() > kSpinTurns) Drain();
+void MarkWorker::RunRootTask(size_t task) {
+  const RootTasks& roots = *marker_->roots_;
+  const platform::Range range = roots.at(task);
+  if (!roots.is_page_task(task)) {
+    ScanRoots(range);
+  } else {
+    for (Addr page = range.begin; page < range.end; ++page) {
+      const PageInfo& info = info_[page];
+      if (!IsUncollectable(info.kind)) continue;
+      if (info.state != PageState::kSmall && info.state != PageState::kLarge) continue;
+      const Addr address = g_space.AddressOfPage(static_cast<PageNumber>(page));
+      const bool small = info.state == PageState::kSmall;
+      const size_t bytes = small ? info.slot_bytes : info.object_bytes;
+      for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
+        MarkObject({address + slot * bytes, bytes, static_cast<PageNumber>(page), slot});
       }
+      if (stack_.size() > kDrainRootsAt) Drain();
     }
-    Drain();
   }
+  Drain();
+}
+
+void MarkWorker::Run() {
+  RootTasks& roots = *marker_->roots_;
+  marker_->termination_.SetBusy(id_);
+  for (size_t task = roots.Claim(); task != roots.size(); task = roots.Claim()) RunRootTask(task);
   do {
     Drain();
   } while (FindWork());
@@ -386,7 +505,6 @@ void Marker::MarkFromRoots(const MarkConfig& config, RootTasks* roots) {
   termination_.Reset(config.termination, worker_count_);
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
   pool_->Begin(RunJob, this);
-  // Roots of several tasks' size are work enough to share at once.
   workers_[0]->Run();
   pool_->Finish();
   RescanHeap();

@@ -84,25 +84,24 @@ class MarkWorker {
  private:
   struct Candidate {
     uint8_t* mark;
-    uint64_t range;  // what to push when it was white; 0 for pointer-free objects
+    Addr word;  // the pointer that was found; resolved in full only if the byte is white
   };
   static constexpr size_t kCandidateRing = 32;
   static constexpr size_t kScanRing = 16;
   static_assert((kCandidateRing & (kCandidateRing - 1)) == 0);
   static_assert((kScanRing & (kScanRing - 1)) == 0);
 
-  void Scan(PackedRange range);
-  void ScanWords(const Addr* words, size_t count);
-  template <bool kRoot>
-  void Resolve(Addr word);
-  void Enqueue(uint8_t* mark, uint64_t range);
-  void Settle(const Candidate& candidate);
-  void SettleAll();
-  void Push(PackedRange range);
+  // The part of the worker's state that the pipeline keeps in registers: a local copy of it, since
+  // every store to a mark byte may alias everything that lies in memory. Save writes it back.
+  class Pipeline;
+
+  PackedRange Split(PackedRange range);
   void PushSpan(Addr begin, size_t bytes);
+  void NoteOverflow();
   void ShareWork();
   bool FindWork();
-  bool TakeSegment(const Segment& segment);
+  void TakeSegment(const Segment& segment);
+  void RunRootTask(size_t task);
 
   Marker* marker_ = nullptr;
   int id_ = 0;
@@ -112,23 +111,22 @@ class MarkWorker {
   size_t heap_bytes_ = 0;
   const alloc::PageInfo* info_ = nullptr;
   uint8_t* marks_ = nullptr;
-  alloc::PageNumber first_pointer_free_ = 0;
   uint8_t white_ = 0;
   uint8_t black_ = 0;
   bool interior_ = true;
+  bool pad_objects_ = false;
   bool split_ = true;
   FilterFunction filter_ = nullptr;
 
-  Candidate candidates_[kCandidateRing];
+  RangeStack stack_;
   size_t candidate_head_ = 0;  // next to come out
   size_t candidate_tail_ = 0;
-  PackedRange scan_ring_[kScanRing];
   size_t scan_head_ = 0;
   size_t scan_tail_ = 0;
-  uint64_t scanned_since_share_ = 0;  // bytes
+  uint64_t scanned_since_share_ = 0;  // bytes, since others were last thought of
+  Candidate candidates_[kCandidateRing];
+  PackedRange scan_ring_[kScanRing];
   Addr buffer_[kScanWords + kFilterSlack];
-
-  RangeStack stack_;
 
  public:
   WorkQueue queue;  // of segments, for all workers

@@ -24,16 +24,15 @@ void Pacer::ExpandHeap(size_t bytes) {
   SetAllowance();
 }
 
-void Pacer::StartCycle(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
-                       size_t root_bytes) {
-  live_bytes_ = live_scanned_bytes + live_pointer_free_bytes;
-  weighted_live_bytes_ = 2 * live_scanned_bytes + live_pointer_free_bytes / 4 + root_bytes;
+void Pacer::StartCycle(uint64_t live_bytes, size_t root_bytes) {
+  live_bytes_ = live_bytes;
+  root_bytes_ = root_bytes;
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
   SetAllowance();
 }
 
 void Pacer::SetAllowance() {
-  size_t allowance = weighted_live_bytes_ / config_.free_space_divisor;
+  size_t allowance = (2 * live_bytes_ + root_bytes_) / config_.free_space_divisor;
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
   const uint64_t wanted = config_.initial_heap_bytes + expanded_bytes_;
   if (wanted > live_bytes_ && allowance < wanted - live_bytes_) allowance = wanted - live_bytes_;

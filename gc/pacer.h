@@ -1,9 +1,10 @@
 // When to collect: the heap may grow by a share of what the last collection found live.
 //
 // With libgc's free_space_divisor d (default 3) the allowance between two collections is
-//   (2 * live bytes that may hold pointers + live pointer-free bytes / 4 + bytes of roots) / d
-// as there, so that a program tuned for libgc keeps its balance of time and memory; it is never less
-// than `min_allowance_bytes`. A heap that the program expanded (GC_expand_hp) is filled before it is
+//   (2 * live bytes + bytes of roots) / d
+// so that a program tuned for libgc keeps its balance of time and memory; it is never less than
+// `min_allowance_bytes`. libgc counts pointer-free bytes for less here, but in effect collects later,
+// namely when its heap is full; counting them in full comes to the same memory (docs/performance.md). A heap that the program expanded (GC_expand_hp) is filled before it is
 // collected.
 #pragma once
 
@@ -26,7 +27,7 @@ class Pacer {
   // The program wants the heap to be this much larger. Guarded by the collector lock.
   void ExpandHeap(size_t bytes);
   // After a collection, with the world stopped.
-  void StartCycle(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes, size_t root_bytes);
+  void StartCycle(uint64_t live_bytes, size_t root_bytes);
 
   // A thread reports net allocation. True if a collection is due.
   bool OnAllocated(ptrdiff_t bytes) {
@@ -42,7 +43,7 @@ class Pacer {
   void SetAllowance();
 
   PacerConfig config_;
-  uint64_t weighted_live_bytes_ = 0;
+  size_t root_bytes_ = 0;
   uint64_t live_bytes_ = 0;
   uint64_t expanded_bytes_ = 0;  // what the program asked for, over the whole run
   platform::Atomic<ptrdiff_t> allocated_{0};

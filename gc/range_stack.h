@@ -4,6 +4,8 @@
 //   | address / 16 (44 bit) | granules |      granules of 16 bytes, so up to 16 MiB a range
 #pragma once
 
+#include <cstring>
+
 #include "alloc/meta.h"
 #include "alloc/size_class.h"
 
@@ -39,37 +41,45 @@ class PackedRange {
 // oldest, near the roots, and so stands for the largest subgraphs (thesis, lazy task creation).
 class RangeStack {
  public:
-  [[nodiscard]] bool Init(size_t max_entries) { return entries_.Reserve(max_entries); }
-
-  bool empty() const { return bottom_ == top_; }
-  size_t size() const { return top_ - bottom_; }
-
-  // False when the memory for the stack is used up; the range is not pushed then.
-  [[nodiscard]] bool Push(PackedRange range) {
-    if (GLEANER_UNLIKELY(top_ == entries_.committed()) && !entries_.EnsureCommitted(top_ + 1)) {
-      return false;
-    }
-    entries_[top_++] = range;
+  [[nodiscard]] bool Init(size_t max_entries) {
+    if (!entries_.Reserve(max_entries)) return false;
+    bottom_ = top_ = limit_ = entries_.data();
     return true;
   }
-  // pre: not empty.
-  PackedRange Pop() {
-    const PackedRange range = entries_[--top_];
-    if (top_ == bottom_) top_ = bottom_ = 0;
-    return range;
+
+  bool empty() const { return bottom_ == top_; }
+  size_t size() const { return static_cast<size_t>(top_ - bottom_); }
+
+  // False when the memory for the stack is used up; the range is not pushed then.
+  [[nodiscard]] GLEANER_ALWAYS_INLINE bool Push(PackedRange range) {
+    if (GLEANER_UNLIKELY(top_ == limit_) && !Grow()) return false;
+    *top_++ = range;
+    return true;
   }
-  // pre: not empty.
-  PackedRange TakeOldest() {
-    const PackedRange range = entries_[bottom_++];
-    if (top_ == bottom_) top_ = bottom_ = 0;
-    return range;
-  }
-  size_t peak_bytes() const { return entries_.committed() * sizeof(PackedRange); }
+  // pre: not empty, for the next two.
+  PackedRange Pop() { return *--top_; }
+  PackedRange TakeOldest() { return *bottom_++; }
+  // Makes the whole memory usable again. pre: empty.
+  void Rewind() { bottom_ = top_ = entries_.data(); }
 
  private:
+  GLEANER_COLD bool Grow() {
+    const size_t used = static_cast<size_t>(top_ - entries_.data());
+    if (bottom_ != entries_.data() && size() <= used / 2) {
+      memmove(entries_.data(), bottom_, size() * sizeof(PackedRange));
+      top_ -= bottom_ - entries_.data();
+      bottom_ = entries_.data();
+      return true;
+    }
+    if (!entries_.EnsureCommitted(used + 1)) return false;
+    limit_ = entries_.data() + entries_.committed();
+    return true;
+  }
+
+  PackedRange* bottom_ = nullptr;
+  PackedRange* top_ = nullptr;
+  PackedRange* limit_ = nullptr;  // end of committed memory
   alloc::ReservedArray<PackedRange> entries_;
-  size_t bottom_ = 0;
-  size_t top_ = 0;
 };
 
 }  // namespace gleaner::gc

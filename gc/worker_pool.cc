@@ -5,13 +5,14 @@
 namespace gleaner::gc {
 
 using platform::memory_order_acquire;
+using platform::memory_order_relaxed;
 using platform::memory_order_release;
 using platform::memory_order_seq_cst;
 
 void WorkerPool::Begin(Job job, void* context) {
   job_ = job;
   context_ = context;
-  joined_ = 0;
+  joined_.Store(0, memory_order_relaxed);  // no job is open
 }
 
 void WorkerPool::StartHelpers() {
@@ -31,9 +32,11 @@ bool WorkerPool::WakeOne() {
   // Somebody else is waking one: that is enough for now. Acquire and release make `joined_` the
   // holder's own.
   if (wake_.Exchange(1, memory_order_acquire) != 0) return false;
-  const bool can = joined_ < started_ && joined_ + 1 < size_;
+  const bool can = CanWake();
   if (can) {
-    Helper& helper = helpers_[joined_++];
+    const int joined = joined_.Load(memory_order_relaxed);  // written under wake_, which we hold
+    joined_.Store(joined + 1, memory_order_relaxed);        // likewise
+    Helper& helper = helpers_[joined];
     running_.FetchAdd(1, memory_order_seq_cst);
     helper.jobs.FetchAdd(1, memory_order_seq_cst);  // also publishes job_ and context_
     FutexWake(&helper.jobs, 1);
@@ -66,7 +69,7 @@ void WorkerPool::Help(int worker) {
 void WorkerPool::ResetAfterFork() {
   for (Helper& helper : helpers_) helper.jobs.Store(0, memory_order_seq_cst);
   started_ = 0;
-  joined_ = 0;
+  joined_.Store(0, memory_order_relaxed);  // no job is open
   wake_.Store(0, memory_order_seq_cst);
   running_.Store(0, memory_order_seq_cst);
 }

@@ -25,12 +25,18 @@ class WorkerPool {
   // Opens a job. The caller then runs its own part, may call WakeOne from any worker meanwhile, and
   // calls Finish, which returns when every woken helper has left the job.
   void Begin(Job job, void* context);
+  // Whether WakeOne may succeed: a cheap hint.
+  bool CanWake() const {
+    // Relaxed: WakeOne decides.
+    const int joined = joined_.Load(platform::memory_order_relaxed);
+    return joined < started_ && joined + 1 < size_;
+  }
   // Wakes one more helper; false if all that were started are in the job already. Any worker of the
   // job.
   bool WakeOne();
   void Finish();
   // Workers that took part in the last job.
-  int last_workers() const { return joined_ + 1; }
+  int last_workers() const { return joined_.Load(platform::memory_order_relaxed) + 1; }  // job over
 
   // In a forked child: the helpers do not exist.
   void ResetAfterFork();
@@ -49,7 +55,7 @@ class WorkerPool {
   int started_ = 0;        // guarded by the collector lock; constant during a job
   Job job_ = nullptr;      // constant during a job
   void* context_ = nullptr;
-  int joined_ = 0;         // helpers woken in this job; guarded by wake_
+  platform::Atomic<int> joined_{0};  // helpers woken in this job; written under wake_
   platform::Atomic<uint32_t> wake_{0};     // 1 while somebody wakes a helper
   platform::Atomic<uint32_t> running_{0};  // helpers in the job; Finish sleeps on it
   Helper helpers_[kMaxWorkers];

@@ -6,11 +6,13 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "alloc/hooks.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/process.h"
+#include "runtime/statistics.h"
 #include "runtime/variables.h"
 
 namespace gleaner::runtime {
@@ -45,6 +47,7 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
     self->alternate_stack_end = 0;
   }
   Threads::AddRoots(roots);
+  if (GC_push_other_roots != nullptr) GC_push_other_roots();
 }
 
 void ReadTunables(gc::Tunables* tunables) {
@@ -54,8 +57,8 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->mark.split = g_options.mark_split;
   tunables->mark.termination = static_cast<gc::TerminationMethod>(g_options.termination);
   tunables->pacer.free_space_divisor = GC_free_space_divisor;
-  tunables->pacer.min_allowance_bytes =
-      g_min_bytes_allocd != 0 ? g_min_bytes_allocd : static_cast<size_t>(g_options.min_allowance);
+  const auto least = static_cast<size_t>(g_options.min_allowance);
+  tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > least ? g_min_bytes_allocd : least;
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
@@ -82,6 +85,7 @@ void OnEvent(CycleEvent event) {
     case CycleEvent::kSweepStart:
       return Notify(GC_EVENT_RECLAIM_START);
     case CycleEvent::kSweepEnd:
+      NoteCollection();
       return Notify(GC_EVENT_RECLAIM_END);
     case CycleEvent::kBeforeResume:
       return Notify(GC_EVENT_PRE_START_WORLD);
@@ -113,7 +117,31 @@ constexpr gc::World kWorld = {StopWorld, ResumeWorld, AddRoots, ReadTunables, On
 
 bool AutomaticCollectionAllowed() { return GC_dont_gc == 0 && g_disable_automatic == 0; }
 
+// A conservative collector suffers from dead pointers in the stack: a frame that is pushed over an
+// area used before, and does not write all of it, revives what it finds there. So now and then, when
+// the stack is shallower than it was, the part below is cleared. At most this much at a time.
+constexpr size_t kMaxClearedStackBytes = 64 * kKiB;
+constexpr size_t kStackSlopBytes = 1 * kKiB;  // deeper than the deepest seen
+
+GLEANER_NOINLINE void ClearDeadStack(size_t bytes) {
+  void* dead = __builtin_alloca(bytes);
+  memset(dead, 0, bytes);
+  asm volatile("" : : "r"(dead) : "memory");  // or the store would be dead, too
+}
+
+void ClearDeadStackOf(Thread* self) {
+  const Addr here = AddressOf(__builtin_frame_address(0));
+  if (!self->stack.Contains(here)) return;  // a stack of the program's own
+  const Addr deepest = self->deepest_stack_pointer;
+  self->deepest_stack_pointer = here;
+  if (deepest >= here) return;
+  size_t bytes = here - deepest + kStackSlopBytes;
+  if (bytes > kMaxClearedStackBytes) bytes = kMaxClearedStackBytes;
+  if (here - self->stack.begin > 2 * bytes) ClearDeadStack(bytes);
+}
+
 void OnAllocated(ptrdiff_t bytes) {
+  if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   if (!g_collector.pacer().OnAllocated(bytes)) return;
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation);
 }
@@ -203,7 +231,11 @@ void InitOnce() {
   if (self->is_main) {
     if (GC_stackbottom == nullptr) GC_stackbottom = PointerAt<char>(self->stack_bottom);
   }
-  if (g_handle_fork > 0) pthread_atfork(PrepareFork, ParentAfterFork, ChildAfterFork);
+  if (g_handle_fork != 0) {
+    const bool installed = pthread_atfork(PrepareFork, ParentAfterFork, ChildAfterFork) == 0;
+    if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
+    g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
+  }
 }
 
 }  // namespace
@@ -267,7 +299,12 @@ int InvokeFinalizers() {
 }
 
 void* DoBlocking(void* (*f)(void*), void* data) {
-  if (Threads::Current() == nullptr) return f(data);
+  const Thread* self = Threads::Current();
+  // Inside such a section already, the outer one's promise covers it.
+  if (self == nullptr ||
+      self->state.Load(platform::memory_order_seq_cst) == platform::MutatorState::kBlocked) {
+    return f(data);
+  }
   BlockingCall call{f, data, nullptr};
   platform::WithRegistersOnStack(BlockWithRegisters, &call);
   return call.result;

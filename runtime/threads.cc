@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "alloc/hash_table.h"
 #include "platform/loaded_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -24,11 +25,14 @@ struct Registry {
   alloc::ReservedArray<platform::StopRecord*> records;
   size_t count = 0;
   Thread* free = nullptr;
+  // Results of threads that have ended and not been joined, by pthread_t: roots.
+  alloc::HashTable<void*> results;
   // Constant after Init.
   pthread_key_t exit_key = 0;
   bool tls_is_known = false;
   // What the loader had at the last look. Written inside WithLoaderLocked by the stopper.
   LoaderGeneration generation{~0ull, ~0ull};
+  GC_has_static_roots_func filter = nullptr;
   gc::RangeSet main_segments;
   gc::RangeSet library_segments;
   alloc::ReservedArray<TlsModule> modules;
@@ -63,16 +67,22 @@ void NoteTls(void*, TlsModule module) {
   g_registry.modules[g_registry.module_count++] = module;
 }
 
-// Inside WithLoaderLocked.
-void StopWithLoaderLocked(void*) {
+// Looks again at what the loader has, if that may have changed. Inside WithLoaderLocked, under the
+// collector lock.
+void RefreshLoadedObjects(void*) {
   const LoaderGeneration now = platform::CurrentLoaderGeneration();
-  if (now != g_registry.generation || g_has_static_roots != nullptr) {
+  if (now != g_registry.generation || g_has_static_roots != nullptr || g_registry.filter != nullptr) {
     g_registry.generation = now;
+    g_registry.filter = g_has_static_roots;
     g_registry.main_segments.Clear();
     g_registry.library_segments.Clear();
     g_registry.module_count = 0;
     platform::VisitLoadedObjects({NoteSegment, NoteTls, nullptr});
   }
+}
+
+void StopWithLoaderLocked(void*) {
+  RefreshLoadedObjects(nullptr);
   g_threads_lock.Acquire();
   platform::StopAll(g_registry.records.data(), g_registry.count, platform::t_stop_record);
 }
@@ -116,7 +126,51 @@ void* RunRegistered(void* data) {
   // that was reused at worst wakes somebody who looks again.
   info->registered.Store(1, platform::memory_order_seq_cst);
   platform::FutexWakeAll(&info->registered);
-  return start(argument);
+  void* result = start(argument);
+  if (Threads::Current() != nullptr) Threads::Current()->result = result;
+  return result;
+}
+
+// Tells the program of each thread that the stop under way has parked.
+void AnnounceParked(GC_EventType event) {
+  if (g_on_thread_event == nullptr) return;
+  for (size_t i = 0; i < g_registry.count; ++i) {
+    auto* thread = static_cast<Thread*>(g_registry.records[i]);
+    if (thread->state.Load(platform::memory_order_seq_cst) == platform::MutatorState::kParked) {
+      g_on_thread_event(event, PointerAt<void>(thread->id));
+    }
+  }
+}
+
+// Whether somebody may still ask for the calling thread's result.
+bool CurrentThreadIsJoinable() {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
+  int state = PTHREAD_CREATE_JOINABLE;
+  pthread_attr_getdetachstate(&attributes, &state);
+  pthread_attr_destroy(&attributes);
+  return state == PTHREAD_CREATE_JOINABLE;
+}
+
+// The calling thread stops being a mutator; its result, if that is an object, becomes a root.
+void RemoveFromList(Thread* thread, bool has_result) {
+  platform::LockGuard guard(g_threads_lock);
+  if (has_result && g_registry.results.Insert(thread->id, thread->result) == nullptr) {
+    Complain("no memory to keep the result of a thread: it may be collected before it is joined");
+  }
+  alloc::ThreadHeaps::Abandon(thread->heap);
+  alloc::t_heap = &alloc::g_no_heap;
+  platform::StopRecord* last = g_registry.records[--g_registry.count];
+  g_registry.records[thread->index] = last;
+  static_cast<Thread*>(last)->index = thread->index;
+  platform::t_stop_record = nullptr;
+  thread->next_free = g_registry.free;
+  g_registry.free = thread;
+}
+
+void ForgetResult(pthread_t id) {
+  platform::LockGuard guard(g_threads_lock);
+  g_registry.results.Erase(id);
 }
 
 }  // namespace
@@ -162,6 +216,8 @@ Thread* Threads::Register(Addr stack_bottom) {
       return nullptr;
     }
     thread->tid = platform::CurrentThreadId();
+    thread->id = pthread_self();
+    g_registry.results.Erase(thread->id);  // of an earlier thread that nobody joined through us
     thread->thread_pointer = platform::CurrentThreadPointer();
     thread->stack = stack;
     thread->stack_bottom = stack_bottom != 0 ? stack_bottom : stack.end;
@@ -178,20 +234,19 @@ Thread* Threads::Register(Addr stack_bottom) {
 
 void Threads::Unregister() {
   Thread* thread = Current();
-  platform::LockGuard guard(g_threads_lock);
-  alloc::ThreadHeaps::Abandon(thread->heap);
-  alloc::t_heap = &alloc::g_no_heap;
-  platform::StopRecord* last = g_registry.records[--g_registry.count];
-  g_registry.records[thread->index] = last;
-  static_cast<Thread*>(last)->index = thread->index;
-  platform::t_stop_record = nullptr;
-  thread->next_free = g_registry.free;
-  g_registry.free = thread;
+  const bool has_result = alloc::g_space.Contains(AddressOf(thread->result));
+  RemoveFromList(thread, has_result);
+  // Only now: if another thread detaches this one, either it finds the result or we see the change.
+  if (has_result && !CurrentThreadIsJoinable()) ForgetResult(pthread_self());
 }
 
-void Threads::Stop() { platform::WithLoaderLocked(StopWithLoaderLocked, nullptr); }
+void Threads::Stop() {
+  platform::WithLoaderLocked(StopWithLoaderLocked, nullptr);
+  AnnounceParked(GC_EVENT_THREAD_SUSPENDED);
+}
 
 void Threads::Resume() {
+  AnnounceParked(GC_EVENT_THREAD_UNSUSPENDED);
   platform::ResumeAll();
   g_threads_lock.Release();
 }
@@ -200,6 +255,7 @@ void Threads::AddRoots(gc::RootTasks* roots) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     AddThreadRoots(*static_cast<Thread*>(g_registry.records[i]), roots);
   }
+  roots->Add(g_registry.results.storage_begin(), g_registry.results.storage_end());
   const auto add = [roots](Range range) {
     g_static_roots.excluded.ForEachGap(range, [roots](Range part) { roots->Add(part.begin, part.end); });
   };
@@ -232,6 +288,28 @@ int Threads::Create(pthread_t* thread, const pthread_attr_t* attributes, void* (
     platform::FutexWait(&info.registered, 0);
   }
   return 0;
+}
+
+void Threads::Exit(void* result) {
+  if (Current() != nullptr) Current()->result = result;
+  pthread_exit(result);
+}
+
+int Threads::Join(pthread_t thread, void** result) {
+  const int error = pthread_join(thread, result);
+  if (error == 0) ForgetResult(thread);
+  return error;
+}
+
+int Threads::Detach(pthread_t thread) {
+  const int error = pthread_detach(thread);
+  if (error == 0) ForgetResult(thread);
+  return error;
+}
+
+bool Threads::IsDataOfLoadedObject(Addr address) {
+  platform::WithLoaderLocked(RefreshLoadedObjects, nullptr);
+  return g_registry.main_segments.Contains(address) || g_registry.library_segments.Contains(address);
 }
 
 void Threads::ResetAfterFork() {

@@ -13,14 +13,18 @@
 namespace gleaner::runtime {
 
 struct Thread : platform::StopRecord {
-  alloc::ThreadHeap* heap = nullptr;  // constant while registered
+  pthread_t id = 0;                   // constant while registered
+  alloc::ThreadHeap* heap = nullptr;  // likewise
   platform::Range stack;              // constant while registered
   // Where scanning ends: the thread's own to move (GC_set_stackbottom); read while it is stopped.
   Addr stack_bottom = 0;
+  // Deepest stack pointer seen since the dead part of the stack was last cleared. The thread only.
+  Addr deepest_stack_pointer = ~Addr{0};
   bool is_main = false;
   bool by_hand = false;               // GC_register_my_thread
   int exit_rounds = 0;                // destructor rounds seen; the thread only
   bool running_finalizers = false;    // the thread only
+  void* result = nullptr;             // what a joiner will get, once known; the thread only
   size_t index = 0;                   // in the list; guarded by the threads lock
   Thread* next_free = nullptr;        // in the list of unused records; likewise
 };
@@ -55,6 +59,16 @@ class Threads {
   // pthread_create that returns when the child is registered. Same contract otherwise.
   static int Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                     void* argument);
+
+  // pthread_exit, pthread_join and pthread_detach for threads whose result may be an object: it is kept
+  // from the thread's end until it has been joined. Same contracts otherwise.
+  [[noreturn]] static void Exit(void* result);
+  static int Join(pthread_t thread, void** result);
+  static int Detach(pthread_t thread);
+
+  // Whether the address is in writable data of the program or of a shared object. pre: the collector
+  // lock is held.
+  static bool IsDataOfLoadedObject(Addr address);
 
   // Of the fork protocol (runtime.cc). In the child the calling thread alone remains.
   static void ResetAfterFork();

@@ -7,6 +7,11 @@
 
 namespace {
 void* ReturnNull(size_t) { return nullptr; }
+
+// What libgc's own does with a fatal message; the process aborts when it returns.
+void PrintReason(const char* reason) {
+  if (reason != nullptr) gleaner::runtime::Log("%s\n", reason);
+}
 }  // namespace
 
 extern "C" {
@@ -24,6 +29,7 @@ GC_word GC_free_space_divisor = 3;
 GC_word GC_gc_no = 0;
 GC_word GC_max_retries = 0;
 GC_word GC_non_gc_bytes = 0;
+GC_abort_func GC_on_abort = PrintReason;
 GC_oom_func GC_oom_fn = ReturnNull;
 GC_on_heap_resize_proc GC_on_heap_resize = nullptr;
 GC_finalizer_notifier_proc GC_finalizer_notifier = nullptr;

@@ -20,8 +20,8 @@ namespace {
 // The path that nearly all calls take: a bump of the thread's own pointer. The rest is out of line.
 GLEANER_ALWAYS_INLINE void* AllocateInline(Kind kind, size_t bytes) {
   if (GLEANER_LIKELY(bytes <= alloc::kMaxSmallBytes)) {
-    void* p = alloc::t_heap->TryBump(kind, alloc::SizeClassOf(bytes));
-    if (GLEANER_LIKELY(p != nullptr)) return p;
+    void* p;
+    if (GLEANER_LIKELY(alloc::t_heap->TryBump(kind, alloc::SizeClassOf(bytes), &p))) return p;
   }
   return runtime::Allocate(kind, bytes);
 }

@@ -40,14 +40,14 @@ static void freed_bytes(void) {
   CHECK_LE(GC_get_expl_freed_bytes_since_gc(), kSlack);
 }
 
-static void uncollectable_bytes(void) {
+static void uncollectable_bytes(size_t size) {
   GC_word before = GC_get_non_gc_bytes();
   void *objects[100];
   size_t i;
   for (i = 0; i < 100; i++)
-    objects[i] = i % 2 ? GC_malloc_uncollectable(10000) : GC_malloc_atomic_uncollectable(10000);
-  CHECK_GE(GC_get_non_gc_bytes(), before + 1000000);
-  CHECK_LE(GC_get_non_gc_bytes(), before + 1400000);
+    objects[i] = i % 2 ? GC_malloc_uncollectable(size) : GC_malloc_atomic_uncollectable(size);
+  CHECK_GE(GC_get_non_gc_bytes(), before + 100 * size);
+  CHECK_LE(GC_get_non_gc_bytes(), before + 140 * size);
   for (i = 0; i < 100; i++) GC_free(objects[i]);
   CHECK_EQ(GC_get_non_gc_bytes(), before);
 }
@@ -73,7 +73,7 @@ static void heap_size(void) {
   collect();
   CHECK_GE(GC_get_free_bytes() + GC_get_unmapped_bytes(), before + (30 << 20));
   GC_gcollect_and_unmap();
-  CHECK_GE(GC_get_unmapped_bytes(), 20 << 20);
+  CHECK_GE(GC_get_unmapped_bytes(), on_gleaner() ? 20 << 20 : 1 << 20);
   /* And it is still usable. */
   for (i = 0; i < 40; i++) {
     held[i] = GC_malloc(1 << 20);
@@ -160,7 +160,11 @@ int main(void) {
   GC_set_warn_proc(GC_ignore_warn_proc);
   allocated_bytes();
   freed_bytes();
-  uncollectable_bytes();
+  /* libgc forgets to add some small objects and all large ones, but subtracts them when freed. */
+  if (on_gleaner()) {
+    uncollectable_bytes(1000);
+    uncollectable_bytes(10000);
+  }
   heap_size();
   together();
   reclaimed_bytes();

@@ -309,6 +309,7 @@ class TreeFitPolicyTest : public testing::TestWithParam<FitPolicy> {
   // Splits all the space into blocks of these sizes.
   std::vector<BlockId> Fill(const std::vector<uint64_t>& counts) {
     std::vector<BlockId> blocks;
+    blocks.reserve(counts.size());
     for (uint64_t count : counts) blocks.push_back(space_.Allocate(count));
     EXPECT_EQ(space_.free_units(), 0u);
     return blocks;
@@ -503,8 +504,8 @@ TEST_P(TreeFitPolicyTest, WithoutMetadataWholeBlocksAreHandedOut) {
 TEST_P(TreeFitPolicyTest, NodesAreUsedAgain) {
   Init(1000, 1, 20);
   for (int round = 0; round < 1000; ++round) {
-    std::vector<BlockId> blocks;
-    for (int i = 0; i < 19; ++i) blocks.push_back(space_.Allocate(7));
+    BlockId blocks[19];
+    for (BlockId& block : blocks) block = space_.Allocate(7);
     EXPECT_EQ(space_.block_count(), 20u);
     for (BlockId block : blocks) space_.Free(block);
     EXPECT_EQ(space_.block_count(), 1u);

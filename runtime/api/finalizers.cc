@@ -1,0 +1,112 @@
+// The GC_ API: finalizers.
+#include "runtime/api/api.h"
+
+#include "alloc/object.h"
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace alloc = gleaner::alloc;
+namespace platform = gleaner::platform;
+namespace runtime = gleaner::runtime;
+using gleaner::AddressOf;
+using gleaner::Complain;
+using gleaner::gc::FinalizeOrder;
+using gleaner::gc::Finalizer;
+using gleaner::gc::g_collector;
+using gleaner::runtime::RejectNull;
+
+namespace {
+
+// Objects outside the heap never go, so they get no finalizer, as in libgc: not worth a message.
+bool CanBeFinalized(const char* call, void* object) {
+  if (RejectNull(call, "the object", object)) return false;
+  void* base = GC_base(object);
+  if (base == object) return true;
+  if (base != nullptr) {
+    Complain("%s(%p): points into an object, not to its start; ignored", call, object);
+  }
+  return false;
+}
+
+void Register(const char* call, FinalizeOrder order, void* object, GC_finalization_proc fn, void* data,
+              GC_finalization_proc* old_fn, void** old_data) {
+  Finalizer old;
+  bool is_pressure = false;
+  if (CanBeFinalized(call, object)) {
+    bool done;
+    {
+      platform::LockGuard guard(g_collector.lock());
+      done = g_collector.finalizers().Register(AddressOf(object), {fn, data, order}, &old);
+      // Collecting earlier for the sake of finalizers pays only where collections find some due.
+      is_pressure = fn != nullptr && old.function == nullptr && g_collector.last().finalizable != 0;
+    }
+    if (!done) {
+      runtime::OutOfMemory(sizeof(Finalizer));
+      return;
+    }
+  }
+  if (old_fn != nullptr) *old_fn = old.function;
+  if (old_data != nullptr) *old_data = old.data;
+  if (is_pressure && runtime::g_allocd_bytes_per_finalizer != 0 && runtime::AttachThread()) {
+    alloc::t_heap->Account(static_cast<ptrdiff_t>(runtime::g_allocd_bytes_per_finalizer));
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+#define REGISTRATION(name, order)                                                                 \
+  void name(void* object, GC_finalization_proc fn, void* data, GC_finalization_proc* old_fn,      \
+            void** old_data) {                                                                    \
+    Register(#name, FinalizeOrder::order, object, fn, data, old_fn, old_data);                    \
+  }
+REGISTRATION(GC_register_finalizer, kNormal)
+REGISTRATION(GC_register_finalizer_ignore_self, kIgnoreSelf)
+REGISTRATION(GC_register_finalizer_no_order, kNoOrder)
+REGISTRATION(GC_register_finalizer_unreachable, kUnreachable)
+#undef REGISTRATION
+
+// Without the lock: two words of which a collection in between may change both, and then the answer
+// was right a moment ago.
+int GC_should_invoke_finalizers(void) { return g_collector.finalizers().ready() != 0 ? 1 : 0; }
+
+int GC_invoke_finalizers(void) {
+  // A finalizer may allocate, and its object is kept by this thread's stack.
+  if (!runtime::AttachThread()) return 0;
+  return runtime::InvokeFinalizers();
+}
+
+void GC_finalize_all(void) {
+  if (!runtime::AttachThread()) return;
+  do {
+    platform::LockGuard guard(g_collector.lock());
+    g_collector.finalizers().QueueAll();
+    // None queued: all have run, or there is no memory to queue them.
+  } while (runtime::InvokeFinalizers() != 0);
+}
+
+void GC_set_finalize_on_demand(int on) { GC_finalize_on_demand = on; }
+int GC_get_finalize_on_demand(void) { return GC_finalize_on_demand; }
+
+void GC_set_finalizer_notifier(GC_finalizer_notifier_proc notifier) {
+  GC_finalizer_notifier = notifier;
+}
+GC_finalizer_notifier_proc GC_get_finalizer_notifier(void) { return GC_finalizer_notifier; }
+
+void GC_set_await_finalize_proc(GC_await_finalize_proc proc) {
+  runtime::g_await_finalize = proc;
+}
+GC_await_finalize_proc GC_get_await_finalize_proc(void) {
+  return runtime::g_await_finalize;
+}
+
+void GC_set_java_finalization(int on) { GC_java_finalization = on; }
+int GC_get_java_finalization(void) { return GC_java_finalization; }
+
+void GC_set_allocd_bytes_per_finalizer(GC_word bytes) {
+  runtime::g_allocd_bytes_per_finalizer = bytes;
+}
+GC_word GC_get_allocd_bytes_per_finalizer(void) { return runtime::g_allocd_bytes_per_finalizer; }
+
+}  // extern "C"

@@ -1,0 +1,97 @@
+// The GC_ API: disappearing links, short and long.
+#include "runtime/api/api.h"
+
+#include "runtime/runtime.h"
+
+namespace platform = gleaner::platform;
+namespace runtime = gleaner::runtime;
+using gleaner::AddressOf;
+using gleaner::Complain;
+using gleaner::gc::g_collector;
+using gleaner::gc::LinkResult;
+using gleaner::gc::Links;
+using gleaner::runtime::RejectNull;
+
+namespace {
+
+bool IsAligned(const void* p) { return AddressOf(p) % gleaner::kWordBytes == 0; }
+
+// Whether `link` is a place that can be cleared.
+bool IsLink(const char* call, void** link) {
+  if (RejectNull(call, "the link", link)) return false;
+  if (IsAligned(link)) return true;
+  Complain("%s: the link %p is no multiple of %zu; ignored", call, static_cast<void*>(link),
+           gleaner::kWordBytes);
+  return false;
+}
+
+int Register(const char* call, Links& links, void** link, const void* object) {
+  if (!IsLink(call, link) || RejectNull(call, "the object", object)) return GC_NOT_FOUND;
+  LinkResult result;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    result = links.Register(AddressOf(link), AddressOf(object));
+  }
+  if (result == LinkResult::kDuplicate) return GC_DUPLICATE;
+  if (result == LinkResult::kNew) return GC_SUCCESS;
+  runtime::OutOfMemory(2 * gleaner::kWordBytes);
+  return GC_NO_MEMORY;
+}
+
+int Move(const char* call, Links& links, void** from, void** to) {
+  if (!IsLink(call, to)) return GC_NOT_FOUND;
+  if (from == nullptr || !IsAligned(from)) return GC_NOT_FOUND;
+  platform::LockGuard guard(g_collector.lock());
+  switch (links.Move(AddressOf(from), AddressOf(to))) {
+    case LinkResult::kNew:
+      return GC_SUCCESS;
+    case LinkResult::kDuplicate:
+      return GC_DUPLICATE;
+    case LinkResult::kNotFound:
+    case LinkResult::kNoMemory:  // a move needs none
+      break;
+  }
+  return GC_NOT_FOUND;
+}
+
+int Unregister(Links& links, void** link) {
+  if (link == nullptr || !IsAligned(link)) return 0;
+  platform::LockGuard guard(g_collector.lock());
+  return links.Unregister(AddressOf(link)) ? 1 : 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+int GC_register_disappearing_link(void** link) {
+  const char* const call = "GC_register_disappearing_link";
+  if (!IsLink(call, link)) return GC_NOT_FOUND;
+  void* object = GC_base(link);
+  if (object == nullptr) {
+    Complain("%s: the link %p does not lie in an object of the heap; ignored", call,
+             static_cast<void*>(link));
+    return GC_NOT_FOUND;
+  }
+  return Register(call, g_collector.short_links(), link, object);
+}
+
+int GC_general_register_disappearing_link(void** link, const void* object) {
+  return Register("GC_general_register_disappearing_link", g_collector.short_links(), link, object);
+}
+int GC_move_disappearing_link(void** link, void** new_link) {
+  return Move("GC_move_disappearing_link", g_collector.short_links(), link, new_link);
+}
+int GC_unregister_disappearing_link(void** link) {
+  return Unregister(g_collector.short_links(), link);
+}
+
+int GC_register_long_link(void** link, const void* object) {
+  return Register("GC_register_long_link", g_collector.long_links(), link, object);
+}
+int GC_move_long_link(void** link, void** new_link) {
+  return Move("GC_move_long_link", g_collector.long_links(), link, new_link);
+}
+int GC_unregister_long_link(void** link) { return Unregister(g_collector.long_links(), link); }
+
+}  // extern "C"

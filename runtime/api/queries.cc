@@ -1,0 +1,161 @@
+// The GC_ API: questions about pointers, and checks of pointer arithmetic.
+//
+// An address is looked up in a critical section, so that no collection moves page descriptors on under
+// the caller. A slot counts as an object unless its mark byte is that of a free slot: right during a
+// collection too, when a thread that is not stopped sees both epochs.
+#include "runtime/api/api.h"
+
+#include <cstring>
+
+#include "alloc/object.h"
+#include "gc/collector.h"
+#include "runtime/runtime.h"
+
+namespace alloc = gleaner::alloc;
+namespace platform = gleaner::platform;
+using gleaner::Addr;
+using gleaner::AddressOf;
+using gleaner::Complain;
+using gleaner::Fatal;
+using gleaner::PointerAt;
+using gleaner::alloc::ObjectRef;
+using gleaner::gc::g_collector;
+
+namespace {
+
+bool ResolveSlot(Addr a, ObjectRef* out) {
+  platform::CriticalSection section;
+  return alloc::FindSlot(a, out);
+}
+
+bool ResolveObject(Addr a, ObjectRef* out) {
+  platform::CriticalSection section;
+  // Relaxed: a snapshot, out of date at once if another thread frees the object.
+  return alloc::FindSlot(a, out) &&
+         __atomic_load_n(out->mark(), __ATOMIC_RELAXED) != alloc::kFreeSlot;
+}
+
+bool IsInHeap(Addr a) {
+  if (!alloc::g_space.Contains(a)) return false;
+  const alloc::PageNumber page = alloc::g_space.PageOf(a);
+  return page < EndCommitted(alloc::Side::kScanned) ||
+         page >= FirstCommitted(alloc::Side::kPointerFree);
+}
+
+// Whether `a` is in the object or just past its end.
+bool Spans(const ObjectRef& object, Addr a) { return a - object.base <= object.bytes; }
+
+bool AreInSameObject(Addr p, Addr q) {
+  if (p == q || (!IsInHeap(p) && !IsInHeap(q))) return true;
+  ObjectRef object;
+  // A pointer just past the end is in the slot behind: look before it as well.
+  for (const Addr inside : {p, p - 1, q, q - 1}) {
+    if (ResolveSlot(inside, &object) && Spans(object, p) && Spans(object, q)) return true;
+  }
+  return false;
+}
+
+void SameObjectFailed(void* p, void* q) {
+  Fatal("GC_same_obj: %p and %p do not point into the same object", p, q);
+}
+void DisplacementFailed(void* p) {
+  Fatal("GC_is_valid_displacement: %p does not keep an object: neither a base nor at a registered "
+        "displacement",
+        p);
+}
+void VisibilityFailed(void* p) {
+  Fatal("GC_is_visible: the collector does not look for pointers at %p", p);
+}
+
+// `bytes` behind `p`, as far from it as it says: the caller's arithmetic may leave the object.
+void* Advance(void* p, ptrdiff_t bytes) {
+  return PointerAt<void>(AddressOf(p) + static_cast<Addr>(bytes));
+}
+
+}  // namespace
+
+extern "C" {
+
+void (*GC_same_obj_print_proc)(void*, void*) = SameObjectFailed;
+void (*GC_is_valid_displacement_print_proc)(void*) = DisplacementFailed;
+void (*GC_is_visible_print_proc)(void*) = VisibilityFailed;
+
+void* GC_base(void* pointer) {
+  ObjectRef object;
+  return ResolveObject(AddressOf(pointer), &object) ? PointerAt<void>(object.base) : nullptr;
+}
+
+int GC_is_heap_ptr(const void* pointer) { return IsInHeap(AddressOf(pointer)) ? 1 : 0; }
+
+size_t GC_size(const void* object) {
+  ObjectRef found;
+  if (ResolveSlot(AddressOf(object), &found)) return found.bytes;
+  Complain("GC_size(%p): not an object of the heap", object);
+  return 0;
+}
+
+size_t GC_get_size_map_at(int i) {
+  if (i < 0 || static_cast<size_t>(i) > alloc::kMaxSmallBytes) return static_cast<size_t>(-1);
+  return alloc::kSlotBytes[alloc::SizeClassOf(static_cast<size_t>(i))];
+}
+
+void GC_register_displacement(size_t offset) {
+  if (offset >= alloc::kPageBytes) {
+    return Complain("GC_register_displacement(%zu): at most %zu; ignored", offset,
+                    alloc::kPageBytes - 1);
+  }
+  platform::LockGuard guard(g_collector.lock());
+  gleaner::gc::g_valid_displacement[offset] = 1;
+}
+
+void* GC_same_obj(void* p, void* q) {
+  if (!AreInSameObject(AddressOf(p), AddressOf(q))) GC_same_obj_print_proc(p, q);
+  return p;
+}
+
+void* GC_is_valid_displacement(void* p) {
+  if (!IsInHeap(AddressOf(p))) return p;
+  ObjectRef object;
+  const bool in_object = ResolveSlot(AddressOf(p), &object);
+  const size_t offset = in_object ? AddressOf(p) - object.base : 0;
+  if (!in_object ||
+      (GC_all_interior_pointers == 0 &&
+       (offset >= alloc::kPageBytes || !gleaner::gc::g_valid_displacement[offset]))) {
+    GC_is_valid_displacement_print_proc(p);
+  }
+  return p;
+}
+
+void* GC_is_visible(void* p) {
+  if (!IsInHeap(AddressOf(p))) return p;
+  ObjectRef object;
+  if (AddressOf(p) % gleaner::kWordBytes != 0 || !ResolveSlot(AddressOf(p), &object) ||
+      IsPointerFree(object.kind())) {
+    GC_is_visible_print_proc(p);
+  }
+  return p;
+}
+
+void* GC_pre_incr(void** p, ptrdiff_t bytes) {
+  void* before = *p;
+  *p = Advance(before, bytes);
+  return GC_same_obj(*p, before);
+}
+
+void* GC_post_incr(void** p, ptrdiff_t bytes) {
+  void* before = *p;
+  *p = Advance(before, bytes);
+  GC_same_obj(*p, before);
+  return before;
+}
+
+GLEANER_NOINLINE void GC_noop1(GC_word value) { asm volatile("" : : "r"(value) : "memory"); }
+
+GLEANER_NOINLINE void* GC_clear_stack(void* arg) {
+  char unused[2048];
+  memset(unused, 0, sizeof unused);
+  asm volatile("" : : "r"(unused) : "memory");
+  return arg;
+}
+
+}  // extern "C"

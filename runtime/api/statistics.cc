@@ -1,0 +1,132 @@
+// The GC_ API: figures; and those of Gleaner's own interface.
+#include "runtime/api/api.h"
+
+#include <cstring>
+
+#include "alloc/page_space.h"
+#include "gleaner.h"
+#include "runtime/runtime.h"
+#include "runtime/statistics.h"
+
+namespace alloc = gleaner::alloc;
+namespace platform = gleaner::platform;
+namespace runtime = gleaner::runtime;
+using gleaner::gc::g_collector;
+using gleaner::runtime::HeapFigures;
+using gleaner::runtime::RejectNull;
+
+namespace {
+
+// Total of the pauses when the program asked for their measurement, and whether it did.
+constinit uint64_t g_pauses_before_ns = 0;
+constinit bool g_measuring = false;
+
+// Relaxed: a count that a collection may be replacing.
+uint64_t TotalPauseNs() { return __atomic_load_n(&g_collector.totals().pause_ns, __ATOMIC_RELAXED); }
+
+uint64_t ObtainedBytes() { return runtime::MostHeapBytes() + runtime::MetadataBytes(); }
+
+// Copies as much of `from` as the caller has room for. Returns how much that is.
+size_t CopyOut(void* to, size_t size, const void* from, size_t from_bytes) {
+  const size_t bytes = size < from_bytes ? size : from_bytes;
+  memcpy(to, from, bytes);
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" {
+
+GC_word GC_get_gc_no(void) { return GC_gc_no; }
+
+size_t GC_get_heap_size(void) { return runtime::HeapBytes(); }
+size_t GC_get_free_bytes(void) { return runtime::ReadHeapFigures().free_bytes; }
+size_t GC_get_unmapped_bytes(void) { return runtime::ReadHeapFigures().unmapped_bytes; }
+size_t GC_get_bytes_since_gc(void) { return runtime::ReadHeapFigures().allocated_since_gc_bytes; }
+size_t GC_get_expl_freed_bytes_since_gc(void) {
+  return runtime::ReadHeapFigures().explicitly_freed_since_gc_bytes;
+}
+size_t GC_get_total_bytes(void) { return runtime::ReadHeapFigures().allocated_bytes; }
+size_t GC_get_obtained_from_os_bytes(void) { return ObtainedBytes(); }
+
+void GC_get_heap_usage_safe(GC_word* heap_size, GC_word* free_bytes, GC_word* unmapped_bytes,
+                            GC_word* bytes_since_gc, GC_word* total_bytes) {
+  HeapFigures figures;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    figures = runtime::ReadHeapFigures();
+  }
+  if (heap_size != nullptr) *heap_size = figures.heap_bytes;
+  if (free_bytes != nullptr) *free_bytes = figures.free_bytes;
+  if (unmapped_bytes != nullptr) *unmapped_bytes = figures.unmapped_bytes;
+  if (bytes_since_gc != nullptr) *bytes_since_gc = figures.allocated_since_gc_bytes;
+  if (total_bytes != nullptr) *total_bytes = figures.allocated_bytes;
+}
+
+size_t GC_get_memory_use(void) {
+  platform::LockGuard guard(g_collector.lock());
+  return runtime::OccupiedBytes();
+}
+
+size_t GC_get_prof_stats_unsafe(GC_prof_stats_s* stats, size_t size) {
+  if (RejectNull("GC_get_prof_stats", "the result", stats)) return 0;
+  const HeapFigures figures = runtime::ReadHeapFigures();
+  const uint64_t reclaimed_last = g_collector.last().freed_bytes;
+  GC_prof_stats_s all;
+  all.heapsize_full = figures.heap_bytes + figures.unmapped_bytes;
+  all.free_bytes_full = figures.free_bytes + figures.unmapped_bytes;
+  all.unmapped_bytes = figures.unmapped_bytes;
+  all.bytes_allocd_since_gc = figures.allocated_since_gc_bytes;
+  all.allocd_bytes_before_gc = figures.allocated_bytes - figures.allocated_since_gc_bytes;
+  all.non_gc_bytes = GC_non_gc_bytes;
+  all.gc_no = GC_gc_no;
+  all.markers_m1 = static_cast<GC_word>(GC_parallel);
+  all.bytes_reclaimed_since_gc = reclaimed_last;
+  all.reclaimed_bytes_before_gc = g_collector.totals().freed_bytes - reclaimed_last;
+  all.expl_freed_bytes_since_gc = figures.explicitly_freed_since_gc_bytes;
+  all.obtained_from_os_bytes = ObtainedBytes();
+  const size_t filled = CopyOut(stats, size, &all, sizeof all);
+  memset(reinterpret_cast<char*>(stats) + filled, 0xff, size - filled);
+  return filled;
+}
+
+size_t GC_get_prof_stats(GC_prof_stats_s* stats, size_t size) {
+  platform::LockGuard guard(g_collector.lock());
+  return GC_get_prof_stats_unsafe(stats, size);
+}
+
+void GC_start_performance_measurement(void) {
+  if (g_measuring) return;
+  g_pauses_before_ns = TotalPauseNs();
+  g_measuring = true;
+}
+
+unsigned long GC_get_full_gc_total_time(void) {
+  return g_measuring ? (TotalPauseNs() - g_pauses_before_ns) / 1000000 : 0;
+}
+
+const char* gleaner_version(void) { return GLEANER_VERSION; }
+
+size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
+  if (RejectNull("gleaner_get_stats", "the result", stats)) return 0;
+  gleaner_stats all = {};
+  {
+    platform::LockGuard guard(g_collector.lock());
+    const auto& last = g_collector.last();
+    const auto& totals = g_collector.totals();
+    all.collections = totals.collections;
+    all.live_bytes = last.live_bytes;
+    all.heap_bytes = alloc::ResidentBytes();
+    all.last_pause_ns = last.pause_ns;
+    all.mean_pause_ns = totals.collections != 0 ? totals.pause_ns / totals.collections : 0;
+    all.max_pause_ns = totals.max_pause_ns;
+    all.total_pause_ns = totals.pause_ns;
+    all.mark_ns = last.mark_ns;
+    all.markers = static_cast<uint64_t>(last.markers);
+    all.bytes_freed_last = last.freed_bytes;
+    all.metadata_bytes = runtime::MetadataBytes();
+  }
+  return CopyOut(stats, size, &all, sizeof all);
+}
+
+}  // extern "C"

@@ -1,0 +1,243 @@
+// The GC_ API: threads, their stacks, blocking sections, the lock, the world, fork and signals.
+#include "runtime/api/api.h"
+
+#include <dlfcn.h>
+
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace platform = gleaner::platform;
+namespace runtime = gleaner::runtime;
+using gleaner::Addr;
+using gleaner::AddressOf;
+using gleaner::Complain;
+using gleaner::PointerAt;
+using gleaner::gc::g_collector;
+using gleaner::runtime::RejectNull;
+using gleaner::runtime::Thread;
+using gleaner::runtime::Threads;
+
+namespace {
+
+// Where scanning of the thread's stack ends. The main thread's end is in a variable that programs
+// write too.
+Addr StackBottom(const Thread& thread) {
+  return thread.is_main ? AddressOf(GC_stackbottom) : thread.stack_bottom;
+}
+void SetStackBottom(Thread& thread, Addr bottom) {
+  if (thread.is_main) {
+    GC_stackbottom = PointerAt<char>(bottom);
+  } else {
+    thread.stack_bottom = bottom;
+  }
+}
+
+bool IsSignal(const char* call, int number) {
+  if (number >= 1 && number < NSIG && number != SIGKILL && number != SIGSTOP) return true;
+  Complain("%s(%d): no signal that can be caught; ignored", call, number);
+  return false;
+}
+
+}  // namespace
+
+extern "C" {
+
+// --- Threads made, joined and ended ---
+
+int GC_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                      void* argument) {
+  runtime::Init();
+  return Threads::Create(thread, attributes, start, argument);
+}
+int GC_pthread_join(pthread_t thread, void** result) { return Threads::Join(thread, result); }
+int GC_pthread_detach(pthread_t thread) { return Threads::Detach(thread); }
+void GC_pthread_exit(void* result) { Threads::Exit(result); }
+int GC_pthread_cancel(pthread_t thread) { return pthread_cancel(thread); }
+
+int GC_pthread_sigmask(int how, const sigset_t* set, sigset_t* old_set) {
+  return platform::SigmaskKeepingSuspend(how, set, old_set);
+}
+
+void* GC_dlopen(const char* path, int mode) {
+  GC_disable();
+  void* handle = dlopen(path, mode);
+  GC_enable();
+  return handle;
+}
+
+// --- Registration by hand ---
+
+void GC_allow_register_threads(void) { runtime::Init(); }
+
+int GC_get_stack_base(GC_stack_base* base) {
+  if (RejectNull("GC_get_stack_base", "the result", base)) return GC_UNIMPLEMENTED;
+  base->mem_base = PointerAt<void>(platform::CurrentStackBounds().end);
+  return GC_SUCCESS;
+}
+
+int GC_register_my_thread(const GC_stack_base* base) {
+  if (RejectNull("GC_register_my_thread", "the stack base", base)) return GC_UNIMPLEMENTED;
+  runtime::Init();
+  if (Threads::Current() != nullptr) return GC_DUPLICATE;
+  Thread* self = Threads::Register(AddressOf(base->mem_base));
+  if (self == nullptr) return GC_NO_MEMORY;
+  self->by_hand = true;
+  return GC_SUCCESS;
+}
+
+int GC_unregister_my_thread(void) {
+  if (Threads::Current() != nullptr) {
+    Threads::Unregister();
+  } else {
+    Complain("GC_unregister_my_thread: the calling thread is not registered; ignored");
+  }
+  return GC_SUCCESS;
+}
+
+int GC_thread_is_registered(void) { return Threads::Current() != nullptr ? 1 : 0; }
+
+void GC_register_altstack(void* stack, GC_word stack_size, void* altstack, GC_word altstack_size) {
+  if (!runtime::AttachThread()) return;
+  const Addr low = AddressOf(stack);
+  const Addr alternate = AddressOf(altstack);
+  Threads::NoteAlternateStack({low, low + stack_size}, {alternate, alternate + altstack_size});
+}
+
+// --- Stack bases ---
+
+GLEANER_NOINLINE void* GC_call_with_stack_base(GC_stack_base_func fn, void* data) {
+  if (RejectNull("GC_call_with_stack_base", "the function", fn)) return nullptr;
+  GC_stack_base base{__builtin_frame_address(0)};
+  void* result = fn(&base, data);
+  asm volatile("" : : "r"(&base) : "memory");  // no tail call: the frame must outlive fn
+  return result;
+}
+
+void* GC_get_my_stackbottom(GC_stack_base* base) {
+  if (RejectNull("GC_get_my_stackbottom", "the result", base)) return nullptr;
+  if (!runtime::AttachThread()) return nullptr;
+  Thread* self = Threads::Current();
+  base->mem_base = PointerAt<void>(StackBottom(*self));
+  return self;
+}
+
+void GC_set_stackbottom(void* handle, const GC_stack_base* base) {
+  if (RejectNull("GC_set_stackbottom", "the stack base", base) ||
+      RejectNull("GC_set_stackbottom", "the address in the stack base", base->mem_base)) {
+    return;
+  }
+  auto* thread = handle != nullptr ? static_cast<Thread*>(handle) : Threads::Current();
+  if (thread != nullptr) {
+    SetStackBottom(*thread, AddressOf(base->mem_base));
+  } else if (!runtime::IsInitialised()) {
+    GC_stackbottom = static_cast<char*>(base->mem_base);
+  } else {
+    Complain("GC_set_stackbottom: the calling thread is not registered; ignored");
+  }
+}
+
+// --- Blocking sections, the lock, the world ---
+
+void* GC_do_blocking(GC_fn_type fn, void* data) {
+  if (RejectNull("GC_do_blocking", "the function", fn)) return nullptr;
+  return runtime::DoBlocking(fn, data);
+}
+
+GLEANER_NOINLINE void* GC_call_with_gc_active(GC_fn_type fn, void* data) {
+  if (RejectNull("GC_call_with_gc_active", "the function", fn)) return nullptr;
+  if (runtime::AttachThread()) {
+    // A thread that was registered with too hot a base has at least this frame on its stack.
+    Thread* self = Threads::Current();
+    const Addr frame = AddressOf(__builtin_frame_address(0));
+    if (StackBottom(*self) < frame) SetStackBottom(*self, frame);
+  }
+  return runtime::CallWithGcActive(fn, data);
+}
+
+void* GC_call_with_alloc_lock(GC_fn_type fn, void* data) {
+  if (RejectNull("GC_call_with_alloc_lock", "the function", fn)) return nullptr;
+  platform::LockGuard guard(g_collector.lock());
+  return fn(data);
+}
+
+void GC_alloc_lock(void) { g_collector.lock().Acquire(); }
+void GC_alloc_unlock(void) {
+  if (g_collector.lock().IsHeld()) {
+    g_collector.lock().Release();
+  } else {
+    Complain("GC_alloc_unlock: the lock is not held; ignored");
+  }
+}
+
+void GC_stop_world_external(void) {
+  runtime::Init();
+  g_collector.lock().Acquire();
+  Threads::Stop();
+}
+void GC_start_world_external(void) {
+  if (!platform::WorldIsStopped()) {
+    return Complain("GC_start_world_external: the world is not stopped; ignored");
+  }
+  Threads::Resume();
+  g_collector.lock().Release();
+}
+
+// Needs a hook in the stop protocol, which is not there yet.
+void GC_suspend_thread(pthread_t thread) {
+  Complain("GC_suspend_thread(0x%lx): not supported; the thread runs on", thread);
+}
+void GC_resume_thread(pthread_t) {}
+int GC_is_thread_suspended(pthread_t) { return 0; }
+
+void GC_set_on_thread_event(GC_on_thread_event_proc proc) { runtime::g_on_thread_event = proc; }
+GC_on_thread_event_proc GC_get_on_thread_event(void) { return runtime::g_on_thread_event; }
+
+// --- Fork ---
+
+void GC_set_handle_fork(int mode) {
+  if (!runtime::IsInitialised()) runtime::g_handle_fork = mode < -1 ? 1 : mode;
+}
+
+// Nothing to do for the program where the library's own handlers are installed.
+void GC_atfork_prepare(void) {
+  if (runtime::g_handle_fork <= 0) runtime::PrepareFork();
+}
+void GC_atfork_parent(void) {
+  if (runtime::g_handle_fork <= 0) runtime::ParentAfterFork();
+}
+void GC_atfork_child(void) {
+  if (runtime::g_handle_fork <= 0) runtime::ChildAfterFork();
+}
+
+// --- Signals ---
+
+void GC_set_suspend_signal(int number) {
+  if (!runtime::IsInitialised() && IsSignal("GC_set_suspend_signal", number)) {
+    platform::SetSuspendSignal(number);
+  }
+}
+int GC_get_suspend_signal(void) { return platform::SuspendSignal(); }
+
+void GC_set_thr_restart_signal(int number) {
+  if (!runtime::IsInitialised() && IsSignal("GC_set_thr_restart_signal", number)) {
+    platform::SetRestartSignal(number);
+  }
+}
+int GC_get_thr_restart_signal(void) { return platform::RestartSignal(); }
+
+// --- Marking threads ---
+
+void GC_set_markers_count(unsigned markers) {
+  constexpr unsigned kMost = gleaner::gc::kMaxWorkers;
+  runtime::g_markers_wanted = static_cast<int>(markers < kMost ? markers : kMost);
+}
+
+void GC_start_mark_threads(void) {
+  runtime::Init();
+  platform::LockGuard guard(g_collector.lock());
+  g_collector.pool().StartHelpers();
+}
+
+int GC_get_parallel(void) { return GC_parallel; }
+
+}  // extern "C"

@@ -1,0 +1,114 @@
+// The GC_ API: settings, and the functions that the program wants called.
+//
+// A setting is one word that is read anew wherever it counts, so setters work at any time, before
+// initialisation too. Some are kept for the sake of the programs that ask for them: what they tune has
+// no counterpart here.
+#include "runtime/api/api.h"
+
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace runtime = gleaner::runtime;
+using gleaner::Complain;
+using gleaner::runtime::RejectNull;
+
+namespace {
+
+// Of incremental collections.
+constinit unsigned long g_time_limit_ns = 0;  // beside GC_time_limit, in milliseconds
+constinit int g_max_prior_attempts = 1;
+constinit int g_rate = 10;
+
+constinit bool g_pages_executable = false;
+
+int NeverStop() { return 0; }
+
+}  // namespace
+
+extern "C" {
+
+// --- Words that need no check ---
+
+#define SETTING(type, name, variable)              \
+  void GC_set_##name(type value) { variable = value; } \
+  type GC_get_##name(void) { return variable; }
+SETTING(int, dont_expand, GC_dont_expand)
+SETTING(int, dont_precollect, GC_dont_precollect)
+SETTING(GC_word, max_retries, GC_max_retries)
+SETTING(GC_word, non_gc_bytes, GC_non_gc_bytes)
+// Functions that may be absent.
+SETTING(GC_on_heap_resize_proc, on_heap_resize, GC_on_heap_resize)
+SETTING(GC_on_collection_event_proc, on_collection_event, runtime::g_on_collection_event)
+SETTING(GC_start_callback_proc, start_callback, runtime::g_start_callback)
+#undef SETTING
+
+// --- Words with a range ---
+
+#define SETTING_FROM(type, format, name, least, variable)                               \
+  void GC_set_##name(type value) {                                                      \
+    if (value >= (least)) {                                                             \
+      variable = value;                                                                 \
+    } else {                                                                            \
+      Complain("GC_set_" #name "(" format "): at least %d; ignored", value, (least));   \
+    }                                                                                   \
+  }                                                                                     \
+  type GC_get_##name(void) { return variable; }
+SETTING_FROM(GC_word, "%lu", free_space_divisor, 1, GC_free_space_divisor)
+SETTING_FROM(int, "%d", full_freq, 0, GC_full_freq)
+SETTING_FROM(int, "%d", max_prior_attempts, 0, g_max_prior_attempts)
+SETTING_FROM(int, "%d", rate, 1, g_rate)
+SETTING_FROM(size_t, "%zu", min_bytes_allocd, 1, runtime::g_min_bytes_allocd)
+#undef SETTING_FROM
+
+void GC_set_all_interior_pointers(int on) { GC_all_interior_pointers = on != 0 ? 1 : 0; }
+int GC_get_all_interior_pointers(void) { return GC_all_interior_pointers; }
+
+void GC_set_force_unmap_on_gcollect(int on) { runtime::g_force_unmap = on != 0; }
+int GC_get_force_unmap_on_gcollect(void) { return runtime::g_force_unmap ? 1 : 0; }
+
+void GC_set_pages_executable(int on) {
+  if (!runtime::IsInitialised()) g_pages_executable = on != 0;
+}
+int GC_get_pages_executable(void) { return g_pages_executable ? 1 : 0; }
+
+void GC_set_time_limit(unsigned long milliseconds) { GC_time_limit = milliseconds; }
+unsigned long GC_get_time_limit(void) { return GC_time_limit; }
+
+void GC_set_time_limit_tv(GC_timeval_s limit) {
+  if (limit.tv_nsec >= 1000000) {
+    return Complain("GC_set_time_limit_tv: %lu nanoseconds beside the milliseconds, at most 999999; "
+                    "ignored",
+                    limit.tv_nsec);
+  }
+  GC_time_limit = limit.tv_ms;
+  g_time_limit_ns = limit.tv_nsec;
+}
+GC_timeval_s GC_get_time_limit_tv(void) { return {GC_time_limit, g_time_limit_ns}; }
+
+// --- Functions that must be there ---
+
+#define REQUIRED_FUNCTION(type, name, variable)                                         \
+  void GC_set_##name(type fn) {                                                         \
+    if (!RejectNull("GC_set_" #name, "the function", fn)) variable = fn;                \
+  }
+REQUIRED_FUNCTION(GC_oom_func, oom_fn, GC_oom_fn)
+REQUIRED_FUNCTION(GC_abort_func, abort_func, GC_on_abort)
+REQUIRED_FUNCTION(GC_warn_proc, warn_proc, runtime::g_warn_proc)
+REQUIRED_FUNCTION(GC_stop_func, stop_func, runtime::g_stop_func)
+#undef REQUIRED_FUNCTION
+
+GC_oom_func GC_get_oom_fn(void) { return GC_oom_fn; }
+GC_abort_func GC_get_abort_func(void) { return GC_on_abort; }
+GC_warn_proc GC_get_warn_proc(void) { return runtime::g_warn_proc; }
+GC_stop_func GC_get_stop_func(void) {
+  return runtime::g_stop_func != nullptr ? runtime::g_stop_func : NeverStop;
+}
+
+void GC_ignore_warn_proc(char*, GC_word) {}
+
+void GC_set_log_fd(int fd) {
+  if (fd < 0) return Complain("GC_set_log_fd(%d): no file descriptor; ignored", fd);
+  runtime::SetLogFd(fd);
+}
+
+}  // extern "C"

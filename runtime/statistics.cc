@@ -1,0 +1,101 @@
+#include "runtime/statistics.h"
+
+#include "alloc/page_space.h"
+#include "alloc/thread_heap.h"
+
+namespace gleaner::runtime {
+
+using alloc::PageNumber;
+using alloc::PageState;
+using alloc::Side;
+using gc::g_collector;
+
+namespace {
+
+using platform::memory_order_relaxed;
+
+// Relaxed throughout: counts, each true by itself.
+uint64_t Read(const uint64_t& count) { return __atomic_load_n(&count, __ATOMIC_RELAXED); }
+
+struct Sums {
+  uint64_t allocated = 0;
+  uint64_t explicitly_freed = 0;
+};
+
+// Over all thread heaps, since the start.
+Sums ReadSums() {
+  Sums sums;
+  const size_t heaps = alloc::ThreadHeaps::count();
+  for (size_t i = 0; i < heaps; ++i) {
+    sums.allocated += Read(alloc::ThreadHeaps::at(i).allocated_bytes);
+    sums.explicitly_freed += Read(alloc::ThreadHeaps::at(i).freed_bytes);
+  }
+  return sums;
+}
+
+// As the last collection found them. Written with the world stopped.
+constinit platform::Atomic<uint64_t> g_allocated_before{0};
+constinit platform::Atomic<uint64_t> g_explicitly_freed_before{0};
+constinit platform::Atomic<size_t> g_most_heap_bytes{0};
+
+// a - b, 0 if counts that were read at different times make it negative.
+uint64_t Difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+}  // namespace
+
+size_t HeapBytes() { return alloc::ResidentBytes(); }
+
+size_t MostHeapBytes() {
+  const size_t now = HeapBytes();
+  const size_t before = g_most_heap_bytes.Load(memory_order_relaxed);
+  return now > before ? now : before;
+}
+
+void NoteCollection() {
+  const Sums sums = ReadSums();
+  g_allocated_before.Store(sums.allocated, memory_order_relaxed);
+  g_explicitly_freed_before.Store(sums.explicitly_freed, memory_order_relaxed);
+  g_most_heap_bytes.Store(MostHeapBytes(), memory_order_relaxed);
+}
+
+HeapFigures ReadHeapFigures() {
+  const gc::CycleReport& last = g_collector.last();
+  const Sums sums = ReadSums();
+  HeapFigures figures;
+  figures.allocated_bytes = sums.allocated;
+  figures.allocated_since_gc_bytes =
+      Difference(sums.allocated, g_allocated_before.Load(memory_order_relaxed));
+  figures.explicitly_freed_since_gc_bytes =
+      Difference(sums.explicitly_freed, g_explicitly_freed_before.Load(memory_order_relaxed));
+  figures.heap_bytes = HeapBytes();
+  figures.free_bytes = Difference(
+      figures.heap_bytes,
+      Difference(Read(last.live_bytes) + figures.allocated_since_gc_bytes,
+                 figures.explicitly_freed_since_gc_bytes));
+  figures.unmapped_bytes = Difference(MostHeapBytes(), figures.heap_bytes);
+  return figures;
+}
+
+size_t MetadataBytes() {
+  size_t pages = 0;
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    pages += EndCommitted(side) - FirstCommitted(side);
+  }
+  constexpr size_t kBytesPerPage =
+      sizeof(alloc::PageInfo) + sizeof(alloc::PageMeta) + alloc::kMarkBytesPerPage;
+  return pages * kBytesPerPage + alloc::MetaBytes();
+}
+
+size_t OccupiedBytes() {
+  size_t pages = 0;
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    const PageNumber end = EndCommitted(side);
+    for (PageNumber page = FirstCommitted(side); page < end; ++page) {
+      const PageState state = alloc::g_space.info[page].state;
+      pages += state == PageState::kSmall || state == PageState::kLarge || state == PageState::kTail;
+    }
+  }
+  return pages * alloc::kPageBytes;
+}
+
+}  // namespace gleaner::runtime

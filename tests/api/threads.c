@@ -1,0 +1,350 @@
+/* Threads: made through the redirection or registered by hand, their arguments and results, ends of
+   every sort, the signal mask, thread-specific data. */
+#include "check.h"
+
+#include <gc/javaxfc.h>
+#include <semaphore.h>
+#include <signal.h>
+
+/* The system's calls, without the redirection. */
+typedef int (*create_fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+typedef int (*join_fn)(pthread_t, void **);
+typedef int (*sigmask_fn)(int, const sigset_t *, sigset_t *);
+static create_fn system_create;
+static join_fn system_join;
+static sigmask_fn system_sigmask;
+
+static void *churn(void *arg) {
+  size_t i;
+  (void)arg;
+  for (i = 0; i < 100000; i++) memset(GC_malloc(64), 0xff, 64);
+  return NULL;
+}
+
+static int intact(const size_t *p, size_t magic) { return p[0] == magic && p[7] == magic; }
+static size_t *new_object(size_t magic) {
+  size_t *p = (size_t *)GC_malloc(8 * sizeof *p);
+  p[0] = p[7] = magic;
+  return p;
+}
+
+static void *check_registered(void *arg) {
+  struct GC_stack_base base, mine;
+  (void)arg;
+  CHECK(GC_thread_is_registered());
+  CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
+  CHECK(GC_get_my_stackbottom(&mine) != NULL);
+  CHECK((char *)mine.mem_base > (char *)__builtin_frame_address(0));
+  CHECK((char *)mine.mem_base <= (char *)base.mem_base);
+  CHECK_EQ(GC_register_my_thread(&base), GC_DUPLICATE);
+  return NULL;
+}
+
+/* Argument and result are each the only pointer for a while. */
+static sem_t go;
+static void *pass_on(void *arg) {
+  size_t *p = (size_t *)arg, *q;
+  while (sem_wait(&go) != 0) {
+  }
+  CHECK(intact(p, 0x1234));
+  q = new_object(0x4321);
+  GC_gcollect();
+  return q;
+}
+
+static void arguments_and_results(void) {
+  pthread_t threads[20];
+  void *result;
+  size_t i;
+  sem_init(&go, 0, 0);
+  for (i = 0; i < 20; i++) CHECK_EQ(pthread_create(&threads[i], NULL, pass_on, new_object(0x1234)), 0);
+  collect();
+  run_in_thread(churn, NULL);
+  for (i = 0; i < 20; i++) sem_post(&go);
+  sleep_ms(50);
+  collect();
+  run_in_thread(churn, NULL);
+  for (i = 0; i < 20; i++) {
+    result = NULL;
+    CHECK_EQ(pthread_join(threads[i], &result), 0);
+    CHECK(result != NULL && intact((size_t *)result, 0x4321));
+  }
+}
+
+/* By hand, the way guile does it. Signals in step: the thread waits for the main thread to collect. */
+static sem_t ready;
+static __thread void *tls_of_registered;
+static void *by_hand(void *arg) {
+  struct GC_stack_base base;
+  size_t *volatile p;
+  (void)arg;
+  CHECK(!GC_thread_is_registered());
+  CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
+  CHECK_EQ(GC_register_my_thread(&base), GC_SUCCESS);
+  CHECK(GC_thread_is_registered());
+  CHECK_EQ(GC_register_my_thread(&base), GC_DUPLICATE);
+  p = new_object(0x77);
+  tls_of_registered = new_object(0x78);
+  sem_post(&ready);
+  while (sem_wait(&go) != 0) {
+  }
+  CHECK(intact(p, 0x77));
+  CHECK(intact((size_t *)tls_of_registered, 0x78));
+  tls_of_registered = NULL;
+  GC_gcollect();
+  CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
+  CHECK(!GC_thread_is_registered());
+  /* And once more. */
+  CHECK_EQ(GC_register_my_thread(&base), GC_SUCCESS);
+  p = new_object(0x79);
+  GC_gcollect();
+  CHECK(intact(p, 0x79));
+  CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
+  return NULL;
+}
+
+static void registered_by_hand(void) {
+  pthread_t threads[10];
+  size_t i;
+  GC_allow_register_threads();
+  for (i = 0; i < 10; i++) CHECK_EQ(system_create(&threads[i], NULL, by_hand, NULL), 0);
+  for (i = 0; i < 10; i++) sem_wait(&ready);
+  collect();
+  run_in_thread(churn, NULL);
+  for (i = 0; i < 10; i++) sem_post(&go);
+  for (i = 0; i < 10; i++) CHECK_EQ(system_join(threads[i], NULL), 0);
+  {
+    struct GC_stack_base base;
+    CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
+    CHECK_EQ(GC_register_my_thread(&base), GC_DUPLICATE); /* the main thread always is */
+  }
+}
+
+static void *GC_CALLBACK with_base(struct GC_stack_base *base, void *data) {
+  CHECK((char *)base->mem_base >= (char *)__builtin_frame_address(0));
+  return data;
+}
+static void *base_of_unregistered(void *arg) { return GC_call_with_stack_base(with_base, arg); }
+
+/* Threads that the collector knows nothing of, with every signal blocked: it must not wait for them. */
+static void *sleep_blocked(void *arg) {
+  sigset_t all;
+  (void)arg;
+  sigfillset(&all);
+  system_sigmask(SIG_BLOCK, &all, NULL);
+  sem_post(&ready);
+  while (sem_wait(&go) != 0) {
+  }
+  return NULL;
+}
+
+static void unregistered(void) {
+  pthread_t thread;
+  void *result = NULL;
+  CHECK_EQ(system_create(&thread, NULL, base_of_unregistered, &thread), 0);
+  CHECK_EQ(system_join(thread, &result), 0);
+  CHECK_PTR(result, &thread);
+  CHECK_PTR(GC_call_with_stack_base(with_base, &thread), &thread);
+  CHECK_EQ(system_create(&thread, NULL, sleep_blocked, NULL), 0);
+  sem_wait(&ready);
+  collect();
+  sem_post(&go);
+  CHECK_EQ(system_join(thread, NULL), 0);
+}
+
+/* Destructors of thread-specific data allocate and collect, several rounds of them. For libgc they must
+   register the thread again; Gleaner allows that, and does not need it. */
+static pthread_key_t key;
+static int register_in_destructor;
+static size_t destructor_rounds, destructor_objects;
+static void destroy(void *value) {
+  size_t i, *p = (size_t *)value;
+  struct GC_stack_base base;
+  int registered = GC_DUPLICATE;
+  if (register_in_destructor) {
+    CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
+    registered = GC_register_my_thread(&base);
+  }
+  if (!intact(p, 3) && !intact(p, 2) && !intact(p, 1)) check_fail(__FILE__, __LINE__, "spoilt data");
+  __sync_fetch_and_add(&destructor_rounds, 1);
+  for (i = 0; i < 1000; i++) {
+    size_t *volatile q = new_object(0x99);
+    if (i % 500 == 0) GC_gcollect();
+    if (intact(q, 0x99)) __sync_fetch_and_add(&destructor_objects, 1);
+  }
+  if (p[0] > 1) {
+    /* The value is kept alive by an uncollectable object: specific data is no root of libgc's. */
+    size_t next = p[0] - 1;
+    p[0] = p[7] = next;
+    pthread_setspecific(key, p);
+  } else {
+    GC_free(p);
+  }
+  if (registered == GC_SUCCESS) CHECK_EQ(GC_unregister_my_thread(), GC_SUCCESS);
+}
+static void *use_specific(void *arg) {
+  size_t *p = (size_t *)GC_malloc_uncollectable(8 * sizeof *p);
+  (void)arg;
+  p[0] = p[7] = 3;
+  pthread_setspecific(key, p);
+  return NULL;
+}
+
+static void specific_data(int with_registration) {
+  pthread_t threads[10];
+  size_t i;
+  register_in_destructor = with_registration;
+  destructor_rounds = destructor_objects = 0;
+  pthread_key_create(&key, destroy);
+  for (i = 0; i < 10; i++) CHECK_EQ(pthread_create(&threads[i], NULL, use_specific, NULL), 0);
+  for (i = 0; i < 10; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  CHECK_EQ(destructor_rounds, 30);
+  CHECK_EQ(destructor_objects, 30 * 1000);
+  pthread_key_delete(key);
+}
+
+static void *exits(void *arg) {
+  churn(NULL);
+  pthread_exit(new_object((size_t)arg));
+}
+static void *waits_for_ever(void *arg) {
+  size_t *volatile p = new_object(1);
+  sem_post(&ready);
+  while (arg == NULL) sleep_ms(1000);
+  return p;
+}
+static void *ends_detached(void *arg) {
+  new_object(1);
+  if (arg) CHECK_EQ(pthread_detach(pthread_self()), 0);
+  sem_post(&ready);
+  return new_object(1);
+}
+
+static void ends(void) {
+  pthread_t thread;
+  pthread_attr_t attr;
+  void *result = NULL;
+  size_t i;
+  CHECK_EQ(pthread_create(&thread, NULL, exits, (void *)0x55), 0);
+  CHECK_EQ(pthread_join(thread, &result), 0);
+  CHECK(intact((size_t *)result, 0x55));
+
+  CHECK_EQ(pthread_create(&thread, NULL, waits_for_ever, NULL), 0);
+  sem_wait(&ready);
+  CHECK_EQ(pthread_cancel(thread), 0);
+  CHECK_EQ(pthread_join(thread, &result), 0);
+  CHECK_PTR(result, PTHREAD_CANCELED);
+  collect();
+
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  for (i = 0; i < 30; i++) {
+    CHECK_EQ(pthread_create(&thread, i % 3 == 0 ? &attr : NULL, ends_detached, i % 3 == 1 ? &attr : NULL), 0);
+    if (i % 3 == 2) CHECK_EQ(pthread_detach(thread), 0);
+  }
+  for (i = 0; i < 30; i++) {
+    sem_wait(&ready);
+    GC_gcollect();
+  }
+  pthread_attr_destroy(&attr);
+  CHECK_EQ(pthread_join(pthread_self(), NULL), EDEADLK);
+}
+
+static void signal_mask(void) {
+  sigset_t all, now, old;
+  sigfillset(&all);
+  CHECK_EQ(pthread_sigmask(SIG_SETMASK, &all, &old), 0);
+  system_sigmask(SIG_BLOCK, NULL, &now);
+  CHECK_EQ(sigismember(&now, GC_get_suspend_signal()), 0);
+  CHECK_EQ(sigismember(&now, SIGUSR1), 1);
+  CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+  CHECK_EQ(pthread_sigmask(SIG_BLOCK, &all, NULL), 0);
+  system_sigmask(SIG_BLOCK, NULL, &now);
+  CHECK_EQ(sigismember(&now, GC_get_suspend_signal()), 0);
+  run_in_thread(check_registered, NULL);
+  CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+  CHECK_EQ(pthread_sigmask(SIG_BLOCK, NULL, &now), 0);
+  CHECK_EQ(sigismember(&now, SIGUSR1), 0);
+}
+
+/* Threads that are stopped one by one or all together change nothing meanwhile. */
+static volatile size_t counter;
+static volatile int stop_counting;
+static void *count(void *arg) {
+  void *volatile p = new_object(0x66);
+  (void)arg;
+  sem_post(&ready);
+  while (!stop_counting) counter++;
+  CHECK(intact((size_t *)p, 0x66));
+  return NULL;
+}
+
+static void *thread_of_event;
+static size_t suspended, resumed;
+static void GC_CALLBACK on_thread_event(GC_EventType event, void *thread) {
+  thread_of_event = thread;
+  suspended += event == GC_EVENT_THREAD_SUSPENDED;
+  resumed += event == GC_EVENT_THREAD_UNSUSPENDED;
+}
+
+static void stopping(void) {
+  pthread_t thread;
+  size_t before;
+  int i;
+  CHECK_EQ(pthread_create(&thread, NULL, count, NULL), 0);
+  sem_wait(&ready);
+
+  CHECK(!GC_is_thread_suspended(thread));
+  for (i = 0; i < 3; i++) {
+    GC_suspend_thread(thread);
+    GC_suspend_thread(thread);
+    CHECK(GC_is_thread_suspended(thread));
+    before = counter;
+    collect();
+    run_in_thread(churn, NULL);
+    sleep_ms(5);
+    CHECK_EQ(counter, before);
+    GC_resume_thread(thread);
+    CHECK(!GC_is_thread_suspended(thread));
+    while (counter == before) sleep_ms(1);
+  }
+  GC_resume_thread(thread);
+
+  GC_stop_world_external();
+  before = counter;
+  sleep_ms(20);
+  CHECK_EQ(counter, before);
+  GC_start_world_external();
+  while (counter == before) sleep_ms(1);
+
+  GC_set_on_thread_event(on_thread_event);
+  CHECK(GC_get_on_thread_event() == on_thread_event);
+  GC_gcollect();
+  GC_set_on_thread_event(NULL);
+  CHECK_EQ(suspended, 1);
+  CHECK_EQ(resumed, 1);
+  CHECK_PTR(thread_of_event, thread);
+  stop_counting = 1;
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+int main(void) {
+  system_create = (create_fn)dlsym(RTLD_DEFAULT, "pthread_create");
+  system_join = (join_fn)dlsym(RTLD_DEFAULT, "pthread_join");
+  system_sigmask = (sigmask_fn)dlsym(RTLD_DEFAULT, "pthread_sigmask");
+  fail_after(50);
+  GC_INIT();
+  sem_init(&go, 0, 0);
+  sem_init(&ready, 0, 0);
+  run_in_thread(check_registered, NULL);
+  check_registered(NULL);
+  arguments_and_results();
+  registered_by_hand();
+  unregistered();
+  specific_data(1);
+  if (on_gleaner()) specific_data(0);
+  ends();
+  signal_mask();
+  stopping();
+  return check_result();
+}
