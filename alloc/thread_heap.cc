@@ -317,6 +317,13 @@ bool ThreadHeaps::Init(Policy policy, double k) {
 }
 
 size_t ThreadHeaps::count() { return g_shared.count.Load(memory_order_acquire); }  // see Acquire
+size_t ThreadHeaps::active() {
+  size_t active = 0;
+  for (size_t i = 1; i < count(); ++i) {
+    active += at(i).abandoned_.Load(memory_order_relaxed) ? 0 : 1;  // a snapshot
+  }
+  return active == 0 ? 1 : active;
+}
 ThreadHeap& ThreadHeaps::at(size_t index) { return *g_shared.heaps[index]; }
 Policy ThreadHeaps::policy() { return g_shared.policy; }
 double ThreadHeaps::k() { return g_shared.k; }

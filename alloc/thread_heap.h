@@ -146,6 +146,8 @@ class ThreadHeaps {
   static void Abandon(ThreadHeap* heap);
 
   static size_t count();
+  // Heaps that have a thread; at least 1.
+  static size_t active();
   static ThreadHeap& at(size_t index);
   // The heap that gets a page the sweep found empty.
   static ThreadHeap& HomeOfFree(PageNumber page);

@@ -96,11 +96,15 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   pacer_.Configure(tunables.pacer);
   SweepTotals swept;
   for (int i = 0; i < kMaxWorkers; ++i) swept.Add(sweep_totals_[i]);
-  pacer_.StartCycle(swept.live_bytes(), roots_.bytes());
+  const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
+  const uint64_t resident_bytes = alloc::ResidentBytes();
+  pacer_.StartCycle({swept.live_scanned_bytes, swept.live_pointer_free_bytes, roots_.bytes(),
+                     resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
+                     ThreadHeaps::active()});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
   report.free_slot_bytes = swept.free_slot_bytes;
-  report.resident_bytes = alloc::ResidentBytes();
+  report.resident_bytes = resident_bytes;
   uint64_t allocated = 0;
   for (size_t i = 0; i < heaps; ++i) {
     const ThreadHeap& heap = ThreadHeaps::at(i);

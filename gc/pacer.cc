@@ -5,11 +5,15 @@
 namespace gleaner::gc {
 namespace {
 
-// A thread reports when it has allocated this share of the allowance, so that even many threads
-// together overshoot by little.
-constexpr size_t kReportsPerAllowance = 32;
+// All threads together overshoot the allowance by at most one part in so many: each reports when it
+// has allocated its share of that.
+constexpr size_t kReportsPerAllowance = 16;
 constexpr size_t kMinReportBytes = 4 * kKiB;
 constexpr size_t kMaxReportBytes = 1 * kMiB;
+
+// libgc's own weights are 2 and 1/4, but its heap fills up before it collects.
+constexpr double kScannedWeight = 2.4;
+constexpr double kPointerFreeWeight = 1.33;
 
 }  // namespace
 
@@ -24,22 +28,27 @@ void Pacer::ExpandHeap(size_t bytes) {
   SetAllowance();
 }
 
-void Pacer::StartCycle(uint64_t live_bytes, size_t root_bytes) {
-  live_bytes_ = live_bytes;
-  root_bytes_ = root_bytes;
+void Pacer::StartCycle(const PacerInput& found) {
+  found_ = found;
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
   SetAllowance();
 }
 
 void Pacer::SetAllowance() {
-  size_t allowance = (2 * live_bytes_ + root_bytes_) / config_.free_space_divisor;
+  const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
+  const double weighted = kScannedWeight * static_cast<double>(found_.live_scanned_bytes) +
+                          kPointerFreeWeight * static_cast<double>(found_.live_pointer_free_bytes) +
+                          static_cast<double>(found_.root_bytes);
+  auto allowance = static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
+  const uint64_t free = found_.free_resident_bytes - found_.free_resident_bytes / 8;
+  if (allowance < free) allowance = free;
   const uint64_t wanted = config_.initial_heap_bytes + expanded_bytes_;
-  if (wanted > live_bytes_ && allowance < wanted - live_bytes_) allowance = wanted - live_bytes_;
+  if (wanted > live && allowance < wanted - live) allowance = wanted - live;
   if (config_.stress_bytes != 0) allowance = config_.stress_bytes;
   // Relaxed: see OnAllocated.
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
-  size_t report = allowance / kReportsPerAllowance;
+  size_t report = allowance / (kReportsPerAllowance * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
   if (report > kMaxReportBytes) report = kMaxReportBytes;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;

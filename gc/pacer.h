@@ -1,11 +1,15 @@
 // When to collect: the heap may grow by a share of what the last collection found live.
 //
 // With libgc's free_space_divisor d (default 3) the allowance between two collections is
-//   (2 * live bytes + bytes of roots) / d
-// so that a program tuned for libgc keeps its balance of time and memory; it is never less than
-// `min_allowance_bytes`. libgc counts pointer-free bytes for less here, but in effect collects later,
-// namely when its heap is full; counting them in full comes to the same memory (docs/performance.md). A heap that the program expanded (GC_expand_hp) is filled before it is
-// collected.
+//   (kScannedWeight * live bytes that may hold pointers
+//    + kPointerFreeWeight * live pointer-free bytes + bytes of roots) / d
+// so that a program tuned for libgc keeps its balance of time and memory. The weights are chosen so
+// that the peak memory is libgc's (docs/performance.md). The allowance is never less than
+//   - min_allowance_bytes;
+//   - the memory that is resident and wholly free, less an eighth: using it costs nothing, and like
+//     libgc we do not collect while the heap is not full. The eighth is more than threads can
+//     overshoot by, so this rule never makes the heap grow;
+//   - what is missing to the size that the program asked for (GC_expand_hp).
 #pragma once
 
 #include "platform/atomic.h"
@@ -20,14 +24,24 @@ struct PacerConfig {
   size_t initial_heap_bytes = 0;
 };
 
+// What a collection found.
+struct PacerInput {
+  uint64_t live_scanned_bytes = 0;
+  uint64_t live_pointer_free_bytes = 0;
+  uint64_t root_bytes = 0;
+  uint64_t free_resident_bytes = 0;  // in pages without any object
+  size_t threads = 1;
+};
+
 class Pacer {
  public:
-  // Before the first collection, and whenever the configuration changes.
+  // Before the first collection, and whenever the configuration changes. Guarded by the collector
+  // lock, as the next two.
   void Configure(const PacerConfig& config);
-  // The program wants the heap to be this much larger. Guarded by the collector lock.
+  // The program wants the heap to be this much larger.
   void ExpandHeap(size_t bytes);
   // After a collection, with the world stopped.
-  void StartCycle(uint64_t live_bytes, size_t root_bytes);
+  void StartCycle(const PacerInput& found);
 
   // A thread reports net allocation. True if a collection is due.
   bool OnAllocated(ptrdiff_t bytes) {
@@ -43,8 +57,7 @@ class Pacer {
   void SetAllowance();
 
   PacerConfig config_;
-  size_t root_bytes_ = 0;
-  uint64_t live_bytes_ = 0;
+  PacerInput found_;
   uint64_t expanded_bytes_ = 0;  // what the program asked for, over the whole run
   platform::Atomic<ptrdiff_t> allocated_{0};
   platform::Atomic<ptrdiff_t> allowance_{PTRDIFF_MAX};

@@ -53,6 +53,7 @@ void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) 
         alloc::FreeLargeWorldStopped(page);
       } else {
         ++totals->live_objects;
+        totals->used_pages += AlignUp(info.object_bytes, alloc::kPageBytes) >> alloc::kPageShift;
         (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
             info.object_bytes;
       }
@@ -72,14 +73,15 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   // Relaxed, here and below: the world is stopped and no other worker has this page.
   meta.freed.Store(0, memory_order_relaxed);
   if (meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {
+    ++totals->used_pages;
     totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
     return;
   }
   if (live == 0) {
-    ++totals->free_pages;
     ThreadHeaps::HomeOfFree(page).PushFree(page);
     return;
   }
+  ++totals->used_pages;
   totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
   // A page that is nearly full would cost a search each time and give next to nothing.
   if (live != slots && (slots - live) * 16 >= slots) {

@@ -69,9 +69,8 @@ HeapFigures ReadHeapFigures() {
       Difference(sums.explicitly_freed, g_explicitly_freed_before.Load(memory_order_relaxed));
   figures.heap_bytes = HeapBytes();
   figures.free_bytes = Difference(
-      figures.heap_bytes,
-      Difference(Read(last.live_bytes) + figures.allocated_since_gc_bytes,
-                 figures.explicitly_freed_since_gc_bytes));
+      figures.heap_bytes, Difference(Read(last.live_bytes) + figures.allocated_since_gc_bytes,
+                                     figures.explicitly_freed_since_gc_bytes));
   figures.unmapped_bytes = Difference(MostHeapBytes(), figures.heap_bytes);
   return figures;
 }
@@ -92,7 +91,8 @@ size_t OccupiedBytes() {
     const PageNumber end = EndCommitted(side);
     for (PageNumber page = FirstCommitted(side); page < end; ++page) {
       const PageState state = alloc::g_space.info[page].state;
-      pages += state == PageState::kSmall || state == PageState::kLarge || state == PageState::kTail;
+      pages +=
+          state == PageState::kSmall || state == PageState::kLarge || state == PageState::kTail;
     }
   }
   return pages * alloc::kPageBytes;

@@ -6,8 +6,8 @@
 //   unmapped  pages that were resident once and are not now
 //
 // A thread counts what it allocates when it takes a run of slots, so a figure may be ahead of the
-// program by a run a thread and size class. Reading takes no lock; figures belong together if they are
-// read under the collector lock and nobody allocates meanwhile.
+// program by a run a thread and size class. Reading takes no lock; figures belong together if they
+// are read under the collector lock and nobody allocates meanwhile.
 #pragma once
 
 #include "gc/collector.h"

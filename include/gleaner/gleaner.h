@@ -23,8 +23,8 @@ extern "C" {
 GLEANER_API const char *gleaner_version(void);
 
 /*
- * Figures of the heap and of the collections so far. Times are nanoseconds of CLOCK_MONOTONIC, sizes
- * are bytes. Before the first collection everything but heap_bytes and metadata_bytes is 0.
+ * Figures of the heap and of the collections so far. Times are nanoseconds of CLOCK_MONOTONIC,
+ * sizes are bytes. Before the first collection everything but heap_bytes and metadata_bytes is 0.
  * Later versions add fields at the end only.
  */
 struct gleaner_stats {
@@ -42,8 +42,8 @@ struct gleaner_stats {
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_stats)) bytes of *stats, with `size` the caller's
-   sizeof, and returns how many bytes it filled. The figures belong together: none is taken before and
-   another after a collection. Any thread, not inside a collection callback. */
+   sizeof, and returns how many bytes it filled. The figures belong together: none is taken before
+   and another after a collection. Any thread, not inside a collection callback. */
 GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
 
 #ifdef __cplusplus

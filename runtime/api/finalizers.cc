@@ -1,7 +1,6 @@
 // The GC_ API: finalizers.
-#include "runtime/api/api.h"
-
 #include "alloc/object.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -28,8 +27,8 @@ bool CanBeFinalized(const char* call, void* object) {
   return false;
 }
 
-void Register(const char* call, FinalizeOrder order, void* object, GC_finalization_proc fn, void* data,
-              GC_finalization_proc* old_fn, void** old_data) {
+void Register(const char* call, FinalizeOrder order, void* object, GC_finalization_proc fn,
+              void* data, GC_finalization_proc* old_fn, void** old_data) {
   Finalizer old;
   bool is_pressure = false;
   if (CanBeFinalized(call, object)) {
@@ -56,10 +55,10 @@ void Register(const char* call, FinalizeOrder order, void* object, GC_finalizati
 
 extern "C" {
 
-#define REGISTRATION(name, order)                                                                 \
-  void name(void* object, GC_finalization_proc fn, void* data, GC_finalization_proc* old_fn,      \
-            void** old_data) {                                                                    \
-    Register(#name, FinalizeOrder::order, object, fn, data, old_fn, old_data);                    \
+#define REGISTRATION(name, order)                                                            \
+  void name(void* object, GC_finalization_proc fn, void* data, GC_finalization_proc* old_fn, \
+            void** old_data) {                                                               \
+    Register(#name, FinalizeOrder::order, object, fn, data, old_fn, old_data);               \
   }
 REGISTRATION(GC_register_finalizer, kNormal)
 REGISTRATION(GC_register_finalizer_ignore_self, kIgnoreSelf)
@@ -94,12 +93,8 @@ void GC_set_finalizer_notifier(GC_finalizer_notifier_proc notifier) {
 }
 GC_finalizer_notifier_proc GC_get_finalizer_notifier(void) { return GC_finalizer_notifier; }
 
-void GC_set_await_finalize_proc(GC_await_finalize_proc proc) {
-  runtime::g_await_finalize = proc;
-}
-GC_await_finalize_proc GC_get_await_finalize_proc(void) {
-  return runtime::g_await_finalize;
-}
+void GC_set_await_finalize_proc(GC_await_finalize_proc proc) { runtime::g_await_finalize = proc; }
+GC_await_finalize_proc GC_get_await_finalize_proc(void) { return runtime::g_await_finalize; }
 
 void GC_set_java_finalization(int on) { GC_java_finalization = on; }
 int GC_get_java_finalization(void) { return GC_java_finalization; }

@@ -1,6 +1,5 @@
 // The GC_ API: disappearing links, short and long.
 #include "runtime/api/api.h"
-
 #include "runtime/runtime.h"
 
 namespace platform = gleaner::platform;

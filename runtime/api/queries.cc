@@ -1,14 +1,13 @@
 // The GC_ API: questions about pointers, and checks of pointer arithmetic.
 //
-// An address is looked up in a critical section, so that no collection moves page descriptors on under
-// the caller. A slot counts as an object unless its mark byte is that of a free slot: right during a
-// collection too, when a thread that is not stopped sees both epochs.
-#include "runtime/api/api.h"
-
+// An address is looked up in a critical section, so that no collection moves page descriptors on
+// under the caller. A slot counts as an object unless its mark byte is that of a free slot: right
+// during a collection too, when a thread that is not stopped sees both epochs.
 #include <cstring>
 
 #include "alloc/object.h"
 #include "gc/collector.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 
 namespace alloc = gleaner::alloc;
@@ -25,14 +24,14 @@ namespace {
 
 bool ResolveSlot(Addr a, ObjectRef* out) {
   platform::CriticalSection section;
-  return alloc::FindSlot(a, out);
+  // Behind a large object there may be the rest of its last page.
+  return alloc::FindSlot(a, out) && a - out->base < out->bytes;
 }
 
 bool ResolveObject(Addr a, ObjectRef* out) {
   platform::CriticalSection section;
   // Relaxed: a snapshot, out of date at once if another thread frees the object.
-  return alloc::FindSlot(a, out) &&
-         __atomic_load_n(out->mark(), __ATOMIC_RELAXED) != alloc::kFreeSlot;
+  return ResolveSlot(a, out) && __atomic_load_n(out->mark(), __ATOMIC_RELAXED) != alloc::kFreeSlot;
 }
 
 bool IsInHeap(Addr a) {
@@ -42,34 +41,40 @@ bool IsInHeap(Addr a) {
          page >= FirstCommitted(alloc::Side::kPointerFree);
 }
 
-// Whether `a` is in the object or just past its end.
-bool Spans(const ObjectRef& object, Addr a) { return a - object.base <= object.bytes; }
-
 bool AreInSameObject(Addr p, Addr q) {
   if (p == q || (!IsInHeap(p) && !IsInHeap(q))) return true;
   ObjectRef object;
-  // A pointer just past the end is in the slot behind: look before it as well.
-  for (const Addr inside : {p, p - 1, q, q - 1}) {
-    if (ResolveSlot(inside, &object) && Spans(object, p) && Spans(object, q)) return true;
-  }
-  return false;
+  return ResolveSlot(p, &object) && q - object.base < object.bytes;
+}
+
+// The same for a step of a pointer's walk, which may begin or end just past the object: an address
+// that belongs to the object behind already, since objects have no padding.
+bool IsStepInObject(Addr before, Addr after) {
+  ObjectRef object;
+  return AreInSameObject(before, after) ||
+         (ResolveSlot(before, &object) && after == object.base + object.bytes) ||
+         (ResolveSlot(after, &object) && before == object.base + object.bytes);
 }
 
 void SameObjectFailed(void* p, void* q) {
   Fatal("GC_same_obj: %p and %p do not point into the same object", p, q);
 }
 void DisplacementFailed(void* p) {
-  Fatal("GC_is_valid_displacement: %p does not keep an object: neither a base nor at a registered "
-        "displacement",
-        p);
+  Fatal(
+      "GC_is_valid_displacement: %p does not keep an object: neither a base nor at a registered "
+      "displacement",
+      p);
 }
 void VisibilityFailed(void* p) {
   Fatal("GC_is_visible: the collector does not look for pointers at %p", p);
 }
 
-// `bytes` behind `p`, as far from it as it says: the caller's arithmetic may leave the object.
-void* Advance(void* p, ptrdiff_t bytes) {
-  return PointerAt<void>(AddressOf(p) + static_cast<Addr>(bytes));
+// *p += bytes, checked; returns the old value.
+void* Step(void** p, ptrdiff_t bytes) {
+  void* before = *p;
+  *p = PointerAt<void>(AddressOf(before) + static_cast<Addr>(bytes));
+  if (!IsStepInObject(AddressOf(before), AddressOf(*p))) GC_same_obj_print_proc(*p, before);
+  return before;
 }
 
 }  // namespace
@@ -118,9 +123,8 @@ void* GC_is_valid_displacement(void* p) {
   ObjectRef object;
   const bool in_object = ResolveSlot(AddressOf(p), &object);
   const size_t offset = in_object ? AddressOf(p) - object.base : 0;
-  if (!in_object ||
-      (GC_all_interior_pointers == 0 &&
-       (offset >= alloc::kPageBytes || !gleaner::gc::g_valid_displacement[offset]))) {
+  if (!in_object || (GC_all_interior_pointers == 0 &&
+                     (offset >= alloc::kPageBytes || !gleaner::gc::g_valid_displacement[offset]))) {
     GC_is_valid_displacement_print_proc(p);
   }
   return p;
@@ -137,17 +141,10 @@ void* GC_is_visible(void* p) {
 }
 
 void* GC_pre_incr(void** p, ptrdiff_t bytes) {
-  void* before = *p;
-  *p = Advance(before, bytes);
-  return GC_same_obj(*p, before);
+  Step(p, bytes);
+  return *p;
 }
-
-void* GC_post_incr(void** p, ptrdiff_t bytes) {
-  void* before = *p;
-  *p = Advance(before, bytes);
-  GC_same_obj(*p, before);
-  return before;
-}
+void* GC_post_incr(void** p, ptrdiff_t bytes) { return Step(p, bytes); }
 
 GLEANER_NOINLINE void GC_noop1(GC_word value) { asm volatile("" : : "r"(value) : "memory"); }
 

@@ -3,7 +3,6 @@
 // Nothing here needs the runtime to be initialised: the ranges are there when the first collection
 // asks for them.
 #include "runtime/api/api.h"
-
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -30,7 +29,8 @@ void GC_add_roots(void* low, void* high) {
   if (!IsOrdered("GC_add_roots", low, high)) return;
   platform::LockGuard guard(g_collector.lock());
   if (!g_static_roots.added.Add({AddressOf(low), AddressOf(high)})) {
-    Complain("GC_add_roots(%p, %p): no memory to note it; pointers there will be missed", low, high);
+    Complain("GC_add_roots(%p, %p): no memory to note it; pointers there will be missed", low,
+             high);
   }
 }
 

@@ -1,12 +1,12 @@
 // The GC_ API: figures; and those of Gleaner's own interface.
-#include "runtime/api/api.h"
+#include "runtime/statistics.h"
 
 #include <cstring>
 
 #include "alloc/page_space.h"
 #include "gleaner.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
-#include "runtime/statistics.h"
 
 namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;
@@ -22,7 +22,9 @@ constinit uint64_t g_pauses_before_ns = 0;
 constinit bool g_measuring = false;
 
 // Relaxed: a count that a collection may be replacing.
-uint64_t TotalPauseNs() { return __atomic_load_n(&g_collector.totals().pause_ns, __ATOMIC_RELAXED); }
+uint64_t TotalPauseNs() {
+  return __atomic_load_n(&g_collector.totals().pause_ns, __ATOMIC_RELAXED);
+}
 
 uint64_t ObtainedBytes() { return runtime::MostHeapBytes() + runtime::MetadataBytes(); }
 

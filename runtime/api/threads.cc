@@ -1,8 +1,7 @@
 // The GC_ API: threads, their stacks, blocking sections, the lock, the world, fork and signals.
-#include "runtime/api/api.h"
-
 #include <dlfcn.h>
 
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 

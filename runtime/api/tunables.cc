@@ -1,10 +1,9 @@
 // The GC_ API: settings, and the functions that the program wants called.
 //
 // A setting is one word that is read anew wherever it counts, so setters work at any time, before
-// initialisation too. Some are kept for the sake of the programs that ask for them: what they tune has
-// no counterpart here.
+// initialisation too. Some are kept for the sake of the programs that ask for them: what they tune
+// has no counterpart here.
 #include "runtime/api/api.h"
-
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -29,7 +28,7 @@ extern "C" {
 
 // --- Words that need no check ---
 
-#define SETTING(type, name, variable)              \
+#define SETTING(type, name, variable)                  \
   void GC_set_##name(type value) { variable = value; } \
   type GC_get_##name(void) { return variable; }
 SETTING(int, dont_expand, GC_dont_expand)
@@ -44,21 +43,29 @@ SETTING(GC_start_callback_proc, start_callback, runtime::g_start_callback)
 
 // --- Words with a range ---
 
-#define SETTING_FROM(type, format, name, least, variable)                               \
-  void GC_set_##name(type value) {                                                      \
-    if (value >= (least)) {                                                             \
-      variable = value;                                                                 \
-    } else {                                                                            \
-      Complain("GC_set_" #name "(" format "): at least %d; ignored", value, (least));   \
-    }                                                                                   \
-  }                                                                                     \
+#define SETTING_FROM(type, format, name, least, variable)                             \
+  void GC_set_##name(type value) {                                                    \
+    if (value >= (least)) {                                                           \
+      variable = value;                                                               \
+    } else {                                                                          \
+      Complain("GC_set_" #name "(" format "): at least %d; ignored", value, (least)); \
+    }                                                                                 \
+  }                                                                                   \
   type GC_get_##name(void) { return variable; }
 SETTING_FROM(GC_word, "%lu", free_space_divisor, 1, GC_free_space_divisor)
 SETTING_FROM(int, "%d", full_freq, 0, GC_full_freq)
 SETTING_FROM(int, "%d", max_prior_attempts, 0, g_max_prior_attempts)
 SETTING_FROM(int, "%d", rate, 1, g_rate)
-SETTING_FROM(size_t, "%zu", min_bytes_allocd, 1, runtime::g_min_bytes_allocd)
 #undef SETTING_FROM
+
+// The larger of this and the option min_allowance counts. 0: never set, which reads as 1.
+void GC_set_min_bytes_allocd(size_t bytes) {
+  if (bytes == 0) return Complain("GC_set_min_bytes_allocd(0): at least 1; ignored");
+  runtime::g_min_bytes_allocd = bytes;
+}
+size_t GC_get_min_bytes_allocd(void) {
+  return runtime::g_min_bytes_allocd != 0 ? runtime::g_min_bytes_allocd : 1;
+}
 
 void GC_set_all_interior_pointers(int on) { GC_all_interior_pointers = on != 0 ? 1 : 0; }
 int GC_get_all_interior_pointers(void) { return GC_all_interior_pointers; }
@@ -76,9 +83,10 @@ unsigned long GC_get_time_limit(void) { return GC_time_limit; }
 
 void GC_set_time_limit_tv(GC_timeval_s limit) {
   if (limit.tv_nsec >= 1000000) {
-    return Complain("GC_set_time_limit_tv: %lu nanoseconds beside the milliseconds, at most 999999; "
-                    "ignored",
-                    limit.tv_nsec);
+    return Complain(
+        "GC_set_time_limit_tv: %lu nanoseconds beside the milliseconds, at most 999999; "
+        "ignored",
+        limit.tv_nsec);
   }
   GC_time_limit = limit.tv_ms;
   g_time_limit_ns = limit.tv_nsec;
@@ -87,9 +95,9 @@ GC_timeval_s GC_get_time_limit_tv(void) { return {GC_time_limit, g_time_limit_ns
 
 // --- Functions that must be there ---
 
-#define REQUIRED_FUNCTION(type, name, variable)                                         \
-  void GC_set_##name(type fn) {                                                         \
-    if (!RejectNull("GC_set_" #name, "the function", fn)) variable = fn;                \
+#define REQUIRED_FUNCTION(type, name, variable)                          \
+  void GC_set_##name(type fn) {                                          \
+    if (!RejectNull("GC_set_" #name, "the function", fn)) variable = fn; \
   }
 REQUIRED_FUNCTION(GC_oom_func, oom_fn, GC_oom_fn)
 REQUIRED_FUNCTION(GC_abort_func, abort_func, GC_on_abort)

@@ -13,9 +13,10 @@ static int is_filled(const void *object, int byte, size_t size) {
   return 1;
 }
 
-static const size_t kSizes[] = {0,    1,    7,    8,    15,    16,    17,    31,    32,     33,    48,
-                                64,   100,  128,  129,  256,   257,   500,   512,   1000,   1024,  2047,
-                                2048, 2049, 4095, 4096, 10000, 16384, 16385, 65536, 100000, 1 << 20, 5000001};
+static const size_t kSizes[] = {0,     1,     7,     8,      15,      16,     17,   31,   32,
+                                33,    48,    64,    100,    128,     129,    256,  257,  500,
+                                512,   1000,  1024,  2047,   2048,    2049,   4095, 4096, 10000,
+                                16384, 16385, 65536, 100000, 1 << 20, 5000001};
 enum { kSizeCount = sizeof kSizes / sizeof *kSizes };
 
 /* Every call's result, dirtied and dropped, so that later rounds get used memory. */
@@ -161,7 +162,8 @@ static void strings(void) {
   CHECK(strcmp(GC_strndup("abc", 100), "abc") == 0);
   CHECK(strcmp(GC_STRNDUP("abc", 0), "") == 0);
   if (on_gleaner()) {
-    wchar_t *(*wide)(const wchar_t *) = (wchar_t * (*)(const wchar_t *)) dlsym(RTLD_DEFAULT, "GC_wcsdup");
+    wchar_t *(*wide)(const wchar_t *) =
+        (wchar_t * (*)(const wchar_t *)) dlsym(RTLD_DEFAULT, "GC_wcsdup");
     CHECK(wide != NULL && wcscmp(wide(L"gl\u00fcck"), L"gl\u00fcck") == 0);
   }
 }

@@ -3,8 +3,8 @@
  * with its values, and returns check_result().
  *
  * A program must pass on Debian's libgc 8.2.2 too; what only Gleaner promises stands under
- * `if (on_gleaner())`. Whether garbage is collected is asked of many objects at once ("mostly"), since
- * stale words on stacks and in registers may keep some: at most one in ten is let through.
+ * `if (on_gleaner())`. Whether garbage is collected is asked of many objects at once ("mostly"),
+ * since stale words on stacks and in registers may keep some: at most one in ten is let through.
  */
 #ifndef GLEANER_TESTS_API_CHECK_H
 #define GLEANER_TESTS_API_CHECK_H
@@ -49,11 +49,11 @@ static MAYBE_UNUSED void check_compare(const char *file, int line, const char *l
 
 #define CHECK(condition) ((condition) ? (void)0 : check_fail(__FILE__, __LINE__, #condition))
 /* Each operand is evaluated once. */
-#define CHECK_RELATION(a, relation, b)                                                       \
-  do {                                                                                       \
-    long long check_a = (long long)(a), check_b = (long long)(b);                            \
-    check_compare(__FILE__, __LINE__, #a, #relation, #b, check_a relation check_b, check_a,  \
-                  check_b);                                                                  \
+#define CHECK_RELATION(a, relation, b)                                                      \
+  do {                                                                                      \
+    long long check_a = (long long)(a), check_b = (long long)(b);                           \
+    check_compare(__FILE__, __LINE__, #a, #relation, #b, check_a relation check_b, check_a, \
+                  check_b);                                                                 \
   } while (0)
 #define CHECK_EQ(a, b) CHECK_RELATION(a, ==, b)
 #define CHECK_NE(a, b) CHECK_RELATION(a, !=, b)

@@ -1,10 +1,9 @@
-// gc.h from C++: the declarations have C linkage, the macros work, and objects of C++ containers' sort,
-// with interior pointers and exceptions around, are kept.
+// gc.h from C++: the declarations have C linkage, the macros work, and objects of C++ containers'
+// sort, with interior pointers and exceptions around, are kept.
 #include "check.h"
 
 #include <gc/javaxfc.h>
 #include <gleaner.h>
-
 #include <stdexcept>
 
 namespace {

@@ -1,4 +1,5 @@
-/* When finalizers run: on demand and otherwise, the notifier, the await callback, GC_finalize_all. */
+/* When finalizers run: on demand and otherwise, the notifier, the await callback, GC_finalize_all.
+ */
 #include "check.h"
 
 #include <gc/javaxfc.h>

@@ -1,5 +1,6 @@
-/* Finalizers: the four orders over chains, cycles and shared objects; resurrection; what a registration
-   returns; and what finalizers may do. Each shape is built kCount times, and counts are of shapes. */
+/* Finalizers: the four orders over chains, cycles and shared objects; resurrection; what a
+   registration returns; and what finalizers may do. Each shape is built kCount times, and counts
+   are of shapes. */
 #include "check.h"
 
 enum { kCount = 2000 };
@@ -107,7 +108,8 @@ static void chains(void) {
   CHECK_MOSTLY(finalized[1], kCount);
   CHECK_MOSTLY(finalized[2], kCount);
 
-  /* What a no_order object refers to does not wait for it, unless it is registered as unreachable. */
+  /* What a no_order object refers to does not wait for it, unless it is registered as unreachable.
+   */
   build_shapes(2, 0, NO_ORDER, PLAIN, NULL);
   collect();
   CHECK_MOSTLY(finalized[0], kCount);
@@ -263,8 +265,8 @@ static void registrations(void) {
   GC_register_finalizer(outside, other, NULL, &old_fn, &old_data);
   CHECK(old_fn == NULL && old_data == NULL);
 
-  /* Not the base of an object: ignored too. (libgc registers the address, runs `other` while the object
-     is in use, and may crash.) */
+  /* Not the base of an object: ignored too. (libgc registers the address, runs `other` while the
+     object is in use, and may crash.) */
   if (on_gleaner()) {
     old_fn = other;
     old_data = &old_fn;
@@ -284,7 +286,8 @@ static void registrations(void) {
 static size_t data_intact;
 static void GC_CALLBACK check_data(void *object, void *data) {
   struct node *d = (struct node *)data;
-  if (d->magic == kMagic && d->next->magic == kMagic && d->place == *(size_t *)object) data_intact++;
+  if (d->magic == kMagic && d->next->magic == kMagic && d->place == *(size_t *)object)
+    data_intact++;
 }
 
 static void *with_data(void *arg) {
@@ -301,7 +304,8 @@ static void *with_data(void *arg) {
 static void *churn(void *arg) {
   size_t i;
   (void)arg;
-  for (i = 0; i < 20 * kCount; i++) memset(GC_malloc(sizeof(struct node)), 0xff, sizeof(struct node));
+  for (i = 0; i < 20 * kCount; i++)
+    memset(GC_malloc(sizeof(struct node)), 0xff, sizeof(struct node));
   return NULL;
 }
 

@@ -1,4 +1,5 @@
-/* A program that forks while its other threads allocate. What the child and the parent do afterwards. */
+/* A program that forks while its other threads allocate. What the child and the parent do
+ * afterwards. */
 #ifndef GLEANER_TESTS_API_FORKING_H
 #define GLEANER_TESTS_API_FORKING_H
 
@@ -63,7 +64,8 @@ static void fork_often(pid_t (*fork_function)(void)) {
   pthread_t threads[4];
   size_t i;
   old_tree = make_tree(14);
-  for (i = 0; i < 4; i++) CHECK_EQ(pthread_create(&threads[i], NULL, allocate, (void *)(uintptr_t)&stop), 0);
+  for (i = 0; i < 4; i++)
+    CHECK_EQ(pthread_create(&threads[i], NULL, allocate, (void *)(uintptr_t)&stop), 0);
   for (i = 0; i < 20; i++) {
     int status = 0;
     pid_t child = fork_function();

@@ -1,5 +1,5 @@
-/* all_interior_pointers = 0, as guile, ecl, nix and inkscape have it: in heap objects and static data
-   only pointers to the base and to registered displacements count; on the stack all do. */
+/* all_interior_pointers = 0, as guile, ecl, nix and inkscape have it: in heap objects and static
+   data only pointers to the base and to registered displacements count; on the stack all do. */
 #include "check.h"
 
 enum { kCount = 3000, kDisplacement = 24 };

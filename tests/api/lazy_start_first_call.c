@@ -1,4 +1,5 @@
-/* Whatever the first call is, the library starts by itself. Each call is tried in its own process. */
+/* Whatever the first call is, the library starts by itself. Each call is tried in its own process.
+ */
 #include "check.h"
 
 #include <sys/wait.h>
@@ -21,8 +22,9 @@ static void *by_expanding(void) {
 }
 
 int main(void) {
-  static void *(*const first[])(void) = {by_malloc,  by_malloc_atomic, by_large_malloc,    by_uncollectable, by_realloc,
-                                         by_strdup,  by_memalign,      by_ignore_off_page, by_collecting,    by_expanding};
+  static void *(*const first[])(void) = {
+      by_malloc, by_malloc_atomic, by_large_malloc,    by_uncollectable, by_realloc,
+      by_strdup, by_memalign,      by_ignore_off_page, by_collecting,    by_expanding};
   size_t i;
   for (i = 0; i < sizeof first / sizeof *first; i++) {
     int status = 0;

@@ -10,9 +10,10 @@ struct table {
   int (*move)(void **link, void **new_link);
   int (*remove)(void **link);
 };
-static const struct table kShort = {"short", GC_general_register_disappearing_link, GC_move_disappearing_link,
-                                    GC_unregister_disappearing_link};
-static const struct table kLong = {"long", GC_register_long_link, GC_move_long_link, GC_unregister_long_link};
+static const struct table kShort = {"short", GC_general_register_disappearing_link,
+                                    GC_move_disappearing_link, GC_unregister_disappearing_link};
+static const struct table kLong = {"long", GC_register_long_link, GC_move_long_link,
+                                   GC_unregister_long_link};
 
 static void results(const struct table *t) {
   void *link = NULL, *other = NULL, *third = NULL;
@@ -43,7 +44,7 @@ static void results(const struct table *t) {
 struct making {
   const struct table *table;
   GC_hidden_pointer *links; /* kCount, in memory of malloc */
-  void **held;              /* keeps every second object */
+  void **held; /* keeps every second object; in the heap, where words keep no neighbours */
 };
 
 static void *make(void *arg) {
@@ -59,9 +60,10 @@ static void *make(void *arg) {
 }
 
 static void make_links(struct making *m, const struct table *t) {
-  static void *held[kCount];
+  static void **held;
   m->table = t;
   m->links = (GC_hidden_pointer *)calloc(kCount, sizeof *m->links);
+  held = (void **)GC_malloc(kCount * sizeof *held);
   m->held = held;
   GC_disable();
   run_in_thread(make, m);
@@ -121,7 +123,7 @@ static void moving(const struct table *t) {
 
 /* A duplicate registration gives the link to the other object. */
 static GC_hidden_pointer retargeted[kCount];
-static void *keep[kCount];
+static void **keep;
 static void *retarget(void *arg) {
   const struct table *t = (const struct table *)arg;
   size_t i;
@@ -137,13 +139,14 @@ static void *retarget(void *arg) {
 
 static void retargeting(const struct table *t) {
   size_t i;
+  keep = (void **)GC_malloc(kCount * sizeof *keep);
   GC_disable();
   run_in_thread(retarget, (void *)(uintptr_t)t);
   GC_enable();
   collect();
   CHECK_EQ(cleared(retargeted, 1, 2), 0);
   CHECK_MOSTLY(cleared(retargeted, 0, 2), kCount / 2);
-  memset(keep, 0, sizeof keep);
+  keep = NULL;
   for (i = 0; i < kCount; i++) t->remove((void **)&retargeted[i]);
 }
 
@@ -286,10 +289,10 @@ static void *GC_CALLBACK read_weak(void *arg) {
   *(void **)arg = object;
   return object;
 }
-static volatile int stop_collecting;
-static void *collect_always(void *arg) {
+static volatile size_t collections;
+static void *collect_often(void *arg) {
   (void)arg;
-  while (!stop_collecting) GC_gcollect();
+  for (; collections < 500; collections++) GC_gcollect();
   return NULL;
 }
 
@@ -313,9 +316,8 @@ static NOINLINE void use_weak(size_t i) {
 static void weak_references(void) {
   pthread_t collector;
   size_t i;
-  CHECK_EQ(pthread_create(&collector, NULL, collect_always, NULL), 0);
-  for (i = 0; i < 20000; i++) use_weak(i);
-  stop_collecting = 1;
+  CHECK_EQ(pthread_create(&collector, NULL, collect_often, NULL), 0);
+  for (i = 0; collections < 500; i++) use_weak(i);
   pthread_join(collector, NULL);
 }
 

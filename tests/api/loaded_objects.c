@@ -1,5 +1,6 @@
-/* Objects loaded and unloaded at run time: their data and thread-local variables are roots while they
-   are loaded, unless a filter says otherwise. Needs gleaner_api_plugin_slots.so beside the program. */
+/* Objects loaded and unloaded at run time: their data and thread-local variables are roots while
+   they are loaded, unless a filter says otherwise. Needs gleaner_api_plugin_slots.so beside the
+   program. */
 #include "check.h"
 
 #include <libgen.h>

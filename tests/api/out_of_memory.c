@@ -13,9 +13,10 @@ static void *GC_CALLBACK count_oom(size_t size) {
   return oom_answer;
 }
 
-static const size_t kImpossible[] = {SIZE_MAX,         SIZE_MAX - 1,     SIZE_MAX - 15,       SIZE_MAX - 16,
-                                     SIZE_MAX - 4095,  SIZE_MAX - 4096,  SIZE_MAX - 16383,    SIZE_MAX - 16384,
-                                     SIZE_MAX - 65536, SIZE_MAX / 2,     SIZE_MAX / 2 + 1,    SIZE_MAX / 2 - 4096,
+static const size_t kImpossible[] = {SIZE_MAX,         SIZE_MAX - 1,     SIZE_MAX - 15,
+                                     SIZE_MAX - 16,    SIZE_MAX - 4095,  SIZE_MAX - 4096,
+                                     SIZE_MAX - 16383, SIZE_MAX - 16384, SIZE_MAX - 65536,
+                                     SIZE_MAX / 2,     SIZE_MAX / 2 + 1, SIZE_MAX / 2 - 4096,
                                      SIZE_MAX / 4,     (size_t)1 << 60,  ((size_t)1 << 48) + 1};
 enum { kImpossibleCount = sizeof kImpossible / sizeof *kImpossible };
 
@@ -27,14 +28,14 @@ static size_t opaque(size_t size) {
 
 static void check_refused(const char *what, void *result, size_t size) {
   if (result == oom_answer && oom_calls == 1) return;
-  fprintf(stderr, "%s(0x%zx) gave %p instead of %p, oom function called %d times\n", what, size, result,
-          oom_answer, oom_calls);
+  fprintf(stderr, "%s(0x%zx) gave %p instead of %p, oom function called %d times\n", what, size,
+          result, oom_answer, oom_calls);
   check_failures++;
 }
 
-#define REFUSED(call)                         \
-  do {                                        \
-    oom_calls = 0;                            \
+#define REFUSED(call)                           \
+  do {                                          \
+    oom_calls = 0;                              \
     check_refused(#call, (void *)(call), size); \
   } while (0)
 

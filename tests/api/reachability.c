@@ -1,6 +1,6 @@
-/* What keeps objects: static data, stacks, registers, thread-local variables, uncollectable objects,
-   added roots, the insides and ends of objects; and what does not: hidden pointers, pointer-free
-   objects, excluded and removed roots. */
+/* What keeps objects: static data, stacks, registers, thread-local variables, uncollectable
+   objects, added roots, the insides and ends of objects; and what does not: hidden pointers,
+   pointer-free objects, excluded and removed roots. */
 #include "check.h"
 
 enum { kCount = 5000 };
@@ -48,7 +48,8 @@ static void make_in(struct watch *w, void **slots, size_t offset) {
 static void *churn(void *arg) {
   size_t i;
   (void)arg;
-  for (i = 0; i < 4 * kCount; i++) memset(GC_malloc(sizeof(struct node)), 0xff, sizeof(struct node));
+  for (i = 0; i < 4 * kCount; i++)
+    memset(GC_malloc(sizeof(struct node)), 0xff, sizeof(struct node));
   return NULL;
 }
 
@@ -114,7 +115,8 @@ static void *on_a_threads_stack(void *arg) {
   return NULL;
 }
 
-/* Only the address just behind each object. The sizes are ones that have no spare byte at the end. */
+/* Only the address just behind each object. The sizes are ones that have no spare byte at the end.
+ */
 static void past_the_end(void) {
   on_the_stack(sizeof(struct node), "past the end on the stack");
   {

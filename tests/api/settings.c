@@ -11,15 +11,15 @@
 #include "check.h"
 
 /* Each function pair `name` of `type`: round trips of two values, and back. */
-#define ROUND_TRIP(type, name, one, two)       \
-  do {                                         \
-    type old_value = GC_get_##name();          \
-    GC_set_##name(one);                        \
-    CHECK_EQ(GC_get_##name(), one);            \
-    GC_set_##name(two);                        \
-    CHECK_EQ(GC_get_##name(), two);            \
-    GC_set_##name(old_value);                  \
-    CHECK_EQ(GC_get_##name(), old_value);      \
+#define ROUND_TRIP(type, name, one, two)  \
+  do {                                    \
+    type old_value = GC_get_##name();     \
+    GC_set_##name(one);                   \
+    CHECK_EQ(GC_get_##name(), one);       \
+    GC_set_##name(two);                   \
+    CHECK_EQ(GC_get_##name(), two);       \
+    GC_set_##name(old_value);             \
+    CHECK_EQ(GC_get_##name(), old_value); \
   } while (0)
 
 /* The same, with the variable of that name. */

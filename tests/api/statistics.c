@@ -1,5 +1,5 @@
-/* The figures: how they move with allocation, freeing and collections, and that they agree. The slack
-   is what threads may hold back in their caches. */
+/* The figures: how they move with allocation, freeing and collections, and that they agree. The
+   slack is what threads may hold back in their caches. */
 #include "check.h"
 
 enum { kSlack = 256 * 1024 };

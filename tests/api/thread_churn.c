@@ -1,5 +1,5 @@
-/* 10,000 threads, started and ended in batches, while others allocate and collect: nothing that a live
-   thread holds is lost, nothing of the dead ones stays, no table fills up. */
+/* 10,000 threads, started and ended in batches, while others allocate and collect: nothing that a
+   live thread holds is lost, nothing of the dead ones stays, no table fills up. */
 #include "check.h"
 
 enum { kBatch = 50, kBatches = 200, kThreads = kBatch * kBatches };
@@ -61,7 +61,8 @@ int main(void) {
   watch_init(&objects, kThreads);
   for (i = 0; i < 2; i++) CHECK_EQ(pthread_create(&disturbing[i], NULL, disturb, NULL), 0);
   for (i = 0; i < kThreads; i += kBatch) {
-    for (k = 0; k < kBatch; k++) CHECK_EQ(pthread_create(&batch[k], NULL, work, (void *)(i + k)), 0);
+    for (k = 0; k < kBatch; k++)
+      CHECK_EQ(pthread_create(&batch[k], NULL, work, (void *)(i + k)), 0);
     for (k = 0; k < kBatch; k++) {
       void *result = NULL;
       CHECK_EQ(pthread_join(batch[k], &result), 0);

@@ -1,5 +1,5 @@
-/* Blocked and active threads, the allocation lock, alternate signal stacks, and stacks that a program
-   switches by itself. */
+/* Blocked and active threads, the allocation lock, alternate signal stacks, and stacks that a
+   program switches by itself. */
 #include "check.h"
 
 #include <semaphore.h>
@@ -232,8 +232,8 @@ static void alternate_stack(int registered) {
   CHECK(handler_ran);
 }
 
-/* A fiber: another stack on the same thread, made known by GC_set_stackbottom under the lock, or by the
-   variable GC_stackbottom on the main thread. */
+/* A fiber: another stack on the same thread, made known by GC_set_stackbottom under the lock, or by
+   the variable GC_stackbottom on the main thread. */
 enum { kFiberStack = 256 << 10 };
 static ucontext_t thread_context, fiber_context;
 static char *fiber_stack;

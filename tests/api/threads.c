@@ -57,7 +57,8 @@ static void arguments_and_results(void) {
   void *result;
   size_t i;
   sem_init(&go, 0, 0);
-  for (i = 0; i < 20; i++) CHECK_EQ(pthread_create(&threads[i], NULL, pass_on, new_object(0x1234)), 0);
+  for (i = 0; i < 20; i++)
+    CHECK_EQ(pthread_create(&threads[i], NULL, pass_on, new_object(0x1234)), 0);
   collect();
   run_in_thread(churn, NULL);
   for (i = 0; i < 20; i++) sem_post(&go);
@@ -71,7 +72,8 @@ static void arguments_and_results(void) {
   }
 }
 
-/* By hand, the way guile does it. Signals in step: the thread waits for the main thread to collect. */
+/* By hand, the way guile does it. Signals in step: the thread waits for the main thread to collect.
+ */
 static sem_t ready;
 static __thread void *tls_of_registered;
 static void *by_hand(void *arg) {
@@ -126,7 +128,8 @@ static void *GC_CALLBACK with_base(struct GC_stack_base *base, void *data) {
 }
 static void *base_of_unregistered(void *arg) { return GC_call_with_stack_base(with_base, arg); }
 
-/* Threads that the collector knows nothing of, with every signal blocked: it must not wait for them. */
+/* Threads that the collector knows nothing of, with every signal blocked: it must not wait for
+ * them. */
 static void *sleep_blocked(void *arg) {
   sigset_t all;
   (void)arg;
@@ -152,8 +155,8 @@ static void unregistered(void) {
   CHECK_EQ(system_join(thread, NULL), 0);
 }
 
-/* Destructors of thread-specific data allocate and collect, several rounds of them. For libgc they must
-   register the thread again; Gleaner allows that, and does not need it. */
+/* Destructors of thread-specific data allocate and collect, several rounds of them. For libgc they
+   must register the thread again; Gleaner allows that, and does not need it. */
 static pthread_key_t key;
 static int register_in_destructor;
 static size_t destructor_rounds, destructor_objects;
@@ -165,7 +168,8 @@ static void destroy(void *value) {
     CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
     registered = GC_register_my_thread(&base);
   }
-  if (!intact(p, 3) && !intact(p, 2) && !intact(p, 1)) check_fail(__FILE__, __LINE__, "spoilt data");
+  if (!intact(p, 3) && !intact(p, 2) && !intact(p, 1))
+    check_fail(__FILE__, __LINE__, "spoilt data");
   __sync_fetch_and_add(&destructor_rounds, 1);
   for (i = 0; i < 1000; i++) {
     size_t *volatile q = new_object(0x99);
@@ -239,7 +243,9 @@ static void ends(void) {
   pthread_attr_init(&attr);
   pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
   for (i = 0; i < 30; i++) {
-    CHECK_EQ(pthread_create(&thread, i % 3 == 0 ? &attr : NULL, ends_detached, i % 3 == 1 ? &attr : NULL), 0);
+    CHECK_EQ(pthread_create(&thread, i % 3 == 0 ? &attr : NULL, ends_detached,
+                            i % 3 == 1 ? &attr : NULL),
+             0);
     if (i % 3 == 2) CHECK_EQ(pthread_detach(thread), 0);
   }
   for (i = 0; i < 30; i++) {

@@ -1,6 +1,6 @@
 /*
- * The GC_ interface: a collected heap for C and C++ programs, compatible in source and in binary with
- * version 8.2.2 of libgc, the Boehm-Demers-Weiser collector. This file is Gleaner's own text.
+ * The GC_ interface: a collected heap for C and C++ programs, compatible in source and in binary
+ * with version 8.2.2 of libgc, the Boehm-Demers-Weiser collector. This file is Gleaner's own text.
  *
  * A minimal program:
  *
@@ -8,21 +8,21 @@
  *     int main(void) { GC_INIT(); char **v = (char **)GC_MALLOC(10 * sizeof *v); ... }
  *
  * What the collector sees. Roots are the stacks and registers of registered threads, thread-local
- * variables, the writable data of all loaded objects, ranges given to GC_add_roots, and uncollectable
- * objects. Any aligned word there that looks like a pointer to an object, its base or (see
- * GC_set_all_interior_pointers) its inside, keeps the object, and so do the words of a kept object
- * unless it is pointer-free ("atomic"). Objects never move.
+ * variables, the writable data of all loaded objects, ranges given to GC_add_roots, and
+ * uncollectable objects. Any aligned word there that looks like a pointer to an object, its base or
+ * (see GC_set_all_interior_pointers) its inside, keeps the object, and so do the words of a kept
+ * object unless it is pointer-free ("atomic"). Objects never move.
  *
  * Conventions of the descriptions below. Sizes are bytes. Unless something else is said, a call
  *   - is allowed on every registered thread at any time, and on the main thread before GC_init;
- *   - takes the allocation lock if it needs it, so it must not be made by a thread that holds the lock
- *     (inside GC_call_with_alloc_lock, GC_alloc_lock, or a callback said to run "under the lock");
+ *   - takes the allocation lock if it needs it, so it must not be made by a thread that holds the
+ *     lock (in GC_call_with_alloc_lock, GC_alloc_lock, or a callback that runs "under the lock");
  *   - is safe against concurrent calls on other threads.
  * "Plain" marks getters and setters of one word that take no lock: allowed anywhere, under the lock
  * too, and a concurrent setter means that one of the values is seen.
  *
- * Define GC_THREADS before the inclusion if the program has threads; see gc_config_macros.h for this
- * and the other macros that may be set.
+ * Define GC_THREADS before the inclusion if the program has threads; see gc_config_macros.h for
+ * this and the other macros that may be set.
  */
 #ifndef GC_H
 #define GC_H
@@ -46,7 +46,7 @@ typedef long GC_signed_word;
 #define GC_UNIMPLEMENTED 3 /* not possible on this system */
 #define GC_NOT_FOUND 4     /* nothing is registered there */
 
-/* ---- Version, start and end ------------------------------------------------------------------- */
+/* ---- Version, start and end ---- */
 
 /* The libgc version that the library stands for: major << 16 | minor << 8 | micro. Plain. */
 GC_API unsigned GC_CALL GC_get_version(void);
@@ -58,17 +58,17 @@ GC_API void GC_CALL GC_init(void);
 /* Nonzero once GC_init has run or is running. Plain. */
 GC_API int GC_CALL GC_is_init_called(void);
 
-/* Says that the program is done with the collector. Nothing needs to be released: the heap goes with
-   the process, and GC_is_init_called is 0 from here on. No other GC_ call may follow except this one
-   again. */
+/* Says that the program is done with the collector. Nothing needs to be released: the heap goes
+   with the process, and GC_is_init_called is 0 from here on. No other GC_ call may follow except
+   this one again. */
 GC_API void GC_CALL GC_deinit(void);
 
-/* ---- Allocation ------------------------------------------------------------------------------- */
+/* ---- Allocation ---- */
 /*
- * Results are aligned to 16 bytes. Asking for 0 bytes gives an object of the smallest size. When the
- * memory is not to be had, after a collection, the result is that of the out-of-memory function
- * (GC_set_oom_fn), which is NULL unless the program says otherwise; that holds too for sizes that no
- * address space could hold. Any registered thread may allocate, also in thread-specific-data
+ * Results are aligned to 16 bytes. Asking for 0 bytes gives an object of the smallest size. When
+ * the memory is not to be had, after a collection, the result is that of the out-of-memory function
+ * (GC_set_oom_fn), which is NULL unless the program says otherwise; that holds too for sizes that
+ * no address space could hold. Any registered thread may allocate, also in thread-specific-data
  * destructors, and not inside a callback that runs under the lock.
  */
 
@@ -84,14 +84,14 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL GC_malloc_uncollectabl
 
 /* A pointer-free object that lives until GC_free; not zeroed. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
-GC_malloc_atomic_uncollectable(size_t size);
+    GC_malloc_atomic_uncollectable(size_t size);
 
-/* GC_malloc and GC_malloc_atomic for large objects, with a promise: as long as the object is in use,
-   some pointer to its first 256 bytes is kept. The collector may then disregard words that point
-   further in. */
+/* GC_malloc and GC_malloc_atomic for large objects, with a promise: as long as the object is in
+   use, some pointer to its first 256 bytes is kept. The collector may then disregard words that
+   point further in. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL GC_malloc_ignore_off_page(size_t size);
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
-GC_malloc_atomic_ignore_off_page(size_t size);
+    GC_malloc_atomic_ignore_off_page(size_t size);
 
 /* GC_malloc under an old name. */
 GC_API void *GC_CALL GC_malloc_stubborn(size_t size);
@@ -106,12 +106,12 @@ GC_API void GC_CALL GC_end_stubborn_change(const void *object) GC_ATTR_NONNULL(1
 /* *slot = value, the announcement GC_end_stubborn_change(slot), and GC_reachable_here(value). */
 GC_API void GC_CALL GC_ptr_store_and_dirty(void *slot, const void *value);
 
-/* A zeroed object at a multiple of `align`, which must be a power of two. A larger alignment than the
-   collector can give (at least 4096 is possible) counts as out of memory. */
+/* A zeroed object at a multiple of `align`, which must be a power of two. A larger alignment than
+   the collector can give (at least 4096 is possible) counts as out of memory. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(2) void *GC_CALL GC_memalign(size_t align, size_t size);
 
-/* posix_memalign: 0 and the object in *result, or EINVAL if `align` is no power of two or no multiple
-   of sizeof(void *), with *result unchanged, or ENOMEM, with NULL in *result (or what the
+/* posix_memalign: 0 and the object in *result, or EINVAL if `align` is no power of two or no
+   multiple of sizeof(void *), with *result unchanged, or ENOMEM, with NULL in *result (or what the
    out-of-memory function returned, and then 0). */
 GC_API int GC_CALL GC_posix_memalign(void **result, size_t align, size_t size) GC_ATTR_NONNULL(1);
 
@@ -121,11 +121,11 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL GC_valloc(size_t size)
 /* The same, with the size rounded up to a multiple of the OS page size. As new as GC_valloc. */
 GC_API GC_ATTR_MALLOC void *GC_CALL GC_pvalloc(size_t size);
 
-/* Changes the size of an object of any sort; the result is of the same sort. The contents are kept up
-   to the smaller of both sizes, and what a pointer-bearing object gains is zero. If the object cannot
-   stay where it is, the old one is freed. A NULL object: GC_malloc(size). Size 0: GC_free, and the
-   result is NULL. Without memory: the out-of-memory function's result, with the old object intact. An
-   object shrunk to less than half moves, so that the rest can be used. */
+/* Changes the size of an object of any sort; the result is of the same sort. The contents are kept
+   up to the smaller of both sizes, and what a pointer-bearing object gains is zero. If the object
+   cannot stay where it is, the old one is freed. A NULL object: GC_malloc(size). Size 0: GC_free,
+   and the result is NULL. Without memory: the out-of-memory function's result, with the old object
+   intact. An object shrunk to less than half moves, so that the rest can be used. */
 GC_API void *GC_CALL GC_realloc(void *object, size_t size) GC_ATTR_ALLOC_SIZE(2);
 
 /* Gives an object back at once. `object` is NULL (nothing happens) or the base of an object that is
@@ -134,7 +134,8 @@ GC_API void *GC_CALL GC_realloc(void *object, size_t size) GC_ATTR_ALLOC_SIZE(2)
 GC_API void GC_CALL GC_free(void *object);
 
 /* Copies of strings into pointer-free objects. GC_strndup copies at most `max` characters and adds
-   the final zero. NULL: a copy of NULL is NULL for GC_strdup. Without memory NULL, and errno ENOMEM. */
+   the final zero. NULL: a copy of NULL is NULL for GC_strdup. Without memory NULL, and errno
+   ENOMEM. */
 GC_API GC_ATTR_MALLOC char *GC_CALL GC_strdup(const char *text);
 GC_API GC_ATTR_MALLOC char *GC_CALL GC_strndup(const char *text, size_t max) GC_ATTR_NONNULL(1);
 #if defined(GC_REQUIRE_WCSDUP) || defined(GC_BUILD)
@@ -165,10 +166,11 @@ GC_API GC_ATTR_MALLOC wchar_t *GC_CALL GC_wcsdup(const wchar_t *text) GC_ATTR_NO
 #define GC_NEW_UNCOLLECTABLE(type) ((type *)GC_MALLOC_UNCOLLECTABLE(sizeof(type)))
 #define GC_NEW_STUBBORN(type) GC_NEW(type)
 
-/* ---- Questions about pointers ----------------------------------------------------------------- */
+/* ---- Questions about pointers ---- */
 
-/* The address where the object begins that `pointer` points into, or NULL if it points into none. The
-   last byte of an object still belongs to it. An object that was freed may or may not be found. */
+/* The address where the object begins that `pointer` points into, or NULL if it points into none.
+   The last byte of an object still belongs to it. An object that was freed may or may not be found.
+ */
 GC_API void *GC_CALL GC_base(void *pointer);
 
 /* Nonzero if `pointer` points into the collected heap, be it used or free there. Takes no lock. */
@@ -177,18 +179,19 @@ GC_API int GC_CALL GC_is_heap_ptr(const void *pointer);
 /* How many bytes the object that begins at `object` has: what was asked for, or somewhat more. */
 GC_API size_t GC_CALL GC_size(const void *object) GC_ATTR_NONNULL(1);
 
-/* The size of the object that a request of `i` bytes gets, for i from 0 to 2047; (size_t)-1 for a negative i or
-   one far beyond. After GC_init. Takes no lock. */
+/* The size of the object that a request of `i` bytes gets, for i from 0 to 2047; (size_t)-1 for a
+   negative i or one far beyond. After GC_init. Takes no lock. */
 GC_API size_t GC_CALL GC_get_size_map_at(int i);
 
-/* Allows pointers to `offset` bytes behind an object's base, from heap objects and static data, while
-   all_interior_pointers is 0. Best called before anything else; offsets once allowed stay. */
+/* Allows pointers to `offset` bytes behind an object's base, from heap objects and static data,
+   while all_interior_pointers is 0. Best called before anything else; offsets once allowed stay. */
 GC_API void GC_CALL GC_register_displacement(size_t offset);
 #define GC_REGISTER_DISPLACEMENT(offset) GC_register_displacement(offset)
 
 /* Checks for programs that verify their pointer arithmetic. Each returns its (first) argument. When
-   the check fails it calls the function in the variable of the same name with _print_proc behind it;
-   unless replaced, that prints the pointers and aborts. A pointer outside the heap fails no check. */
+   the check fails it calls the function in the variable of the same name with _print_proc behind
+   it; unless replaced, that prints the pointers and aborts. A pointer outside the heap fails no
+   check. */
 /* `p` and `q` point into the same object. */
 GC_API void *GC_CALL GC_same_obj(void *p, void *q);
 /* `p` is a pointer that would keep its object: its base, or an allowed displacement. */
@@ -213,8 +216,8 @@ GC_API void(GC_CALLBACK *GC_is_visible_print_proc)(void *p);
 #define GC_PTR_STORE(slot, value) (*(void **)(slot) = (void *)(value))
 #define GC_PTR_STORE_AND_DIRTY(slot, value) GC_ptr_store_and_dirty(slot, value)
 
-/* A pointer in a form that the collector does not take for one, and back. Turn it back only under the
-   lock if links or finalizers watch the object (GC_call_with_alloc_lock). */
+/* A pointer in a form that the collector does not take for one, and back. Turn it back only under
+   the lock if links or finalizers watch the object (GC_call_with_alloc_lock). */
 typedef GC_word GC_hidden_pointer;
 #define GC_HIDE_POINTER(p) (~(GC_hidden_pointer)(p))
 #define GC_REVEAL_POINTER(hidden) ((void *)GC_HIDE_POINTER(hidden))
@@ -233,10 +236,10 @@ GC_API void GC_CALL GC_noop1(GC_word value);
 /* Overwrites some of the unused part of the stack, where stale pointers may lie; returns `arg`. */
 GC_API void *GC_CALL GC_clear_stack(void *arg);
 
-/* ---- Collections ------------------------------------------------------------------------------ */
+/* ---- Collections ---- */
 
-/* Collects the whole heap now, unless collections are disabled. Finalizers that become due run before
-   it returns, unless finalize_on_demand is set. */
+/* Collects the whole heap now, unless collections are disabled. Finalizers that become due run
+   before it returns, unless finalize_on_demand is set. */
 GC_API void GC_CALL GC_gcollect(void);
 
 /* The same, not to be stopped by the default stop function, and returns as much free memory to the
@@ -256,11 +259,11 @@ GC_API int GC_CALL GC_try_to_collect(GC_stop_func stop) GC_ATTR_NONNULL(1);
 GC_API void GC_CALL GC_set_stop_func(GC_stop_func stop) GC_ATTR_NONNULL(1);
 GC_API GC_stop_func GC_CALL GC_get_stop_func(void);
 
-/* Does a small part of the collection's work, for a program that is idle. Nonzero if there is more to
-   do. Where collections are not incremental, does a whole one if it is due, and returns 0. */
+/* Does a small part of the collection's work, for a program that is idle. Nonzero if there is more
+   to do. Where collections are not incremental, does a whole one if it is due, and returns 0. */
 GC_API int GC_CALL GC_collect_a_little(void);
 
-/* No collection from here on, not even by GC_gcollect, until as many GC_enable as GC_disable calls. */
+/* No collection from here on, not even by GC_gcollect, until GC_enable was called as often. */
 GC_API void GC_CALL GC_disable(void);
 GC_API void GC_CALL GC_enable(void);
 /* Nonzero while disabled. Plain. */
@@ -270,14 +273,14 @@ GC_API int GC_CALL GC_is_disabled(void);
 GC_API void GC_CALL GC_set_disable_automatic_collection(int on);
 GC_API int GC_CALL GC_get_disable_automatic_collection(void);
 
-/* Gets `bytes` more for the heap from the system. 1, or 0 if that is impossible or over the limit. */
+/* Gets `bytes` more for the heap from the system. 1, or 0 if impossible or over the limit. */
 GC_API int GC_CALL GC_expand_hp(size_t bytes);
 
 /* Keeps the heap at or below `bytes`; 0, the default, is no limit. Allocations that would need more
    count as out of memory. Plain. */
 GC_API void GC_CALL GC_set_max_heap_size(GC_word bytes);
 
-/* ---- Figures ---------------------------------------------------------------------------------- */
+/* ---- Figures ---- */
 
 /* The number of collections so far. Plain. */
 GC_API GC_word GC_CALL GC_get_gc_no(void);
@@ -322,8 +325,8 @@ struct GC_prof_stats_s {
   GC_word obtained_from_os_bytes;    /* obtained from the system in all */
 };
 
-/* Fills the first `size` bytes of *stats under the lock. Bytes that this library has no figure for are
-   set to 0xff. Returns how many bytes it has filled with figures. */
+/* Fills the first `size` bytes of *stats under the lock. Bytes that this library has no figure for
+   are set to 0xff. Returns how many bytes it has filled with figures. */
 GC_API size_t GC_CALL GC_get_prof_stats(struct GC_prof_stats_s *stats, size_t size);
 /* The same for a caller that holds the lock. */
 GC_API size_t GC_CALL GC_get_prof_stats_unsafe(struct GC_prof_stats_s *stats, size_t size);
@@ -332,7 +335,7 @@ GC_API size_t GC_CALL GC_get_prof_stats_unsafe(struct GC_prof_stats_s *stats, si
 GC_API void GC_CALL GC_start_performance_measurement(void);
 GC_API unsigned long GC_CALL GC_get_full_gc_total_time(void);
 
-/* ---- Roots ------------------------------------------------------------------------------------ */
+/* ---- Roots ---- */
 /* Ranges run from `low` to just before `high`, and need not be aligned: words on aligned addresses
    that lie wholly inside count. low <= high. */
 
@@ -355,8 +358,8 @@ GC_API void GC_CALL GC_clear_exclusion_table(void);
 /* Nonzero if the address is in a root that goes away by itself: the data of a loaded object. */
 GC_API int GC_CALL GC_is_tmp_root(void *address);
 
-/* Asked for each writable segment of a loaded object whether to search it (nonzero) or not. Under the
-   lock, possibly with threads stopped. */
+/* Asked for each writable segment of a loaded object whether to search it (nonzero) or not. Under
+   the lock, possibly with threads stopped. */
 typedef int(GC_CALLBACK *GC_has_static_roots_func)(const char *file_name, void *start,
                                                    size_t bytes);
 /* Replaces that function; NULL, the default, searches all. */
@@ -372,10 +375,10 @@ typedef void(GC_CALLBACK *GC_push_other_roots_proc)(void);
 GC_API void GC_CALL GC_set_push_other_roots(GC_push_other_roots_proc proc);
 GC_API GC_push_other_roots_proc GC_CALL GC_get_push_other_roots(void);
 
-/* ---- Threads ---------------------------------------------------------------------------------- */
+/* ---- Threads ---- */
 /*
- * A thread that allocates or holds pointers into the heap must be registered. The main thread is, and
- * so is every thread made by pthread_create in a source with GC_THREADS, which is then
+ * A thread that allocates or holds pointers into the heap must be registered. The main thread is,
+ * and so is every thread made by pthread_create in a source with GC_THREADS, which is then
  * GC_pthread_create. A thread made by other means registers itself:
  *
  *     struct GC_stack_base base;
@@ -393,12 +396,12 @@ struct GC_stack_base {
 typedef void *(GC_CALLBACK *GC_fn_type)(void *data);
 typedef void *(GC_CALLBACK *GC_stack_base_func)(struct GC_stack_base *base, void *data);
 
-/* Calls fn(base, data) with a base at or just above the callee's frame; returns its result. Needs no
-   registration. */
+/* Calls fn(base, data) with a base at or just above the callee's frame; returns its result. Needs
+   no registration. */
 GC_API void *GC_CALL GC_call_with_stack_base(GC_stack_base_func fn, void *data) GC_ATTR_NONNULL(1);
 
-/* Stores the calling thread's stack base as the system knows it. GC_SUCCESS or GC_UNIMPLEMENTED. Needs
-   no registration. */
+/* Stores the calling thread's stack base as the system knows it. GC_SUCCESS or GC_UNIMPLEMENTED.
+   Needs no registration. */
 GC_API int GC_CALL GC_get_stack_base(struct GC_stack_base *base) GC_ATTR_NONNULL(1);
 
 /* Announces that threads will register by themselves. Called on a registered thread after GC_init;
@@ -420,21 +423,22 @@ GC_API int GC_CALL GC_thread_is_registered(void);
 GC_API void GC_CALL GC_register_altstack(void *stack, GC_word stack_size, void *altstack,
                                          GC_word altstack_size);
 
-/* The base that the collector uses for the calling thread, and a handle of the thread (not NULL). */
+/* The base that the collector uses for the calling thread. Returns the thread's handle. */
 GC_API void *GC_CALL GC_get_my_stackbottom(struct GC_stack_base *base) GC_ATTR_NONNULL(1);
 
-/* Changes it, for a program that switches stacks: `thread` is a handle, or NULL for the caller itself.
-   Call with the lock held; before GC_init, where it means the main thread, without. */
+/* Changes it, for a program that switches stacks: `thread` is a handle, or NULL for the caller
+   itself. Call with the lock held; before GC_init, where it means the main thread, without. */
 GC_API void GC_CALL GC_set_stackbottom(void *thread, const struct GC_stack_base *base)
     GC_ATTR_NONNULL(2);
 
-/* Runs fn(data) and returns its result. Meanwhile the calling thread counts as inactive: collections
-   do not wait for it or stop it, and of its stack they search only the frames above this call. fn may
-   not touch the heap, except in GC_call_with_gc_active. Needs GC_init and registration. */
+/* Runs fn(data) and returns its result. Meanwhile the calling thread counts as inactive:
+   collections do not wait for it or stop it, and of its stack they search only the frames above
+   this call. fn may not touch the heap, except in GC_call_with_gc_active. Needs GC_init and
+   registration. */
 GC_API void *GC_CALL GC_do_blocking(GC_fn_type fn, void *data) GC_ATTR_NONNULL(1);
 
-/* Runs fn(data) as a normal, active part inside GC_do_blocking. Outside of one, the thread's stack is
-   searched at least up to this call's frame. Both nest to any depth. */
+/* Runs fn(data) as a normal, active part inside GC_do_blocking. Outside of one, the thread's stack
+   is searched at least up to this call's frame. Both nest to any depth. */
 GC_API void *GC_CALL GC_call_with_gc_active(GC_fn_type fn, void *data) GC_ATTR_NONNULL(1);
 
 /* Runs fn(data) under the lock and returns its result: nothing is collected and no link is cleared
@@ -448,16 +452,17 @@ GC_API void GC_CALL GC_alloc_unlock(void);
 GC_API void GC_CALL GC_stop_world_external(void);
 GC_API void GC_CALL GC_start_world_external(void);
 
-/* What fork() does. 1: the library's own fork handlers bring the heap over into the child, where only
-   the calling thread remains. 0: none. -1: try, and leave it to the program if that cannot be. Before
-   GC_init. */
+/* What fork() does. 1: the library's own fork handlers bring the heap over into the child, where
+   only the calling thread remains. 0: none. -1: try, and leave it to the program if that cannot be.
+   Before GC_init. */
 GC_API void GC_CALL GC_set_handle_fork(int mode);
-/* Around a fork() that no handler takes care of: before, and after it in the parent and in the child. */
+/* Before fork(), and after it in the parent and in the child, if the program is to take care of it.
+   Without effect where the library's handlers do. */
 GC_API void GC_CALL GC_atfork_prepare(void);
 GC_API void GC_CALL GC_atfork_parent(void);
 GC_API void GC_CALL GC_atfork_child(void);
 
-/* The signals that stop a thread and let it go. Set before GC_init; later changes have no effect. */
+/* The signals that stop a thread and let it go. Set before GC_init; later calls have no effect. */
 GC_API void GC_CALL GC_set_suspend_signal(int signal_number);
 GC_API int GC_CALL GC_get_suspend_signal(void);
 GC_API void GC_CALL GC_set_thr_restart_signal(int signal_number);
@@ -471,24 +476,24 @@ GC_API void GC_CALL GC_start_mark_threads(void);
 /* The number of marking threads beside the collecting one. Plain. */
 GC_API int GC_CALL GC_get_parallel(void);
 
-/* ---- Finalizers ------------------------------------------------------------------------------- */
+/* ---- Finalizers ---- */
 /*
- * When an object cannot be reached any more, fn(object, data) is called once, and the registration is
- * over. The object stays for that call, and longer if the call stores its address. Each object has at
- * most one finalizer, of one of four orders, which differ in which other references count:
+ * When an object cannot be reached any more, fn(object, data) is called once, and the registration
+ * is over. The object stays for that call, and longer if the call stores its address. Each object
+ * has at most one finalizer, of one of four orders, which differ in which other references count:
  *
- *   (plain)      an object waits while another finalizable object refers to it, directly or not: chains
- *                are finalized from the front, one a collection, and a cycle never is
- *   ignore_self  the same, but references from the object's own memory to itself do not count
- *   no_order     no reference from other finalizable objects counts: all that became unreachable are
- *                finalized together
- *   unreachable  waits while any object still to be finalized, no_order ones included, refers to it
- *                (needs java_finalization, which is on by default)
+ *   - (no suffix): an object waits while a finalizable object refers to it, directly or not: chains
+ *     are finalized from the front, one object a collection, and a cycle never is;
+ *   - ignore_self: the same, but references from the object's own memory to itself do not count;
+ *   - no_order: no reference from finalizable objects counts: all that became unreachable are
+ *     finalized together;
+ *   - unreachable: an object waits while any object still to be finalized, no_order ones included,
+ *     refers to it (needs java_finalization, which is on by default).
  *
- * `object` is the base of an object; otherwise nothing is registered, and the old values are 0. fn NULL
- * removes the finalizer. Memory that `data` points to is kept until the call. The old function and data
- * are stored in *old_fn and *old_data unless these are NULL; if there is no memory for the new entry,
- * nothing is stored.
+ * `object` is the base of an object; otherwise nothing is registered, and the old values are 0. fn
+ * NULL removes the finalizer. Memory that `data` points to is kept until the call. The old function
+ * and data are stored in *old_fn and *old_data unless these are NULL; if there is no memory for the
+ * new entry, nothing is stored.
  */
 typedef void(GC_CALLBACK *GC_finalization_proc)(void *object, void *data);
 
@@ -498,9 +503,9 @@ GC_API void GC_CALL GC_register_finalizer(void *object, GC_finalization_proc fn,
 GC_API void GC_CALL GC_register_finalizer_ignore_self(void *object, GC_finalization_proc fn,
                                                       void *data, GC_finalization_proc *old_fn,
                                                       void **old_data) GC_ATTR_NONNULL(1);
-GC_API void GC_CALL GC_register_finalizer_no_order(void *object, GC_finalization_proc fn, void *data,
-                                                   GC_finalization_proc *old_fn, void **old_data)
-    GC_ATTR_NONNULL(1);
+GC_API void GC_CALL GC_register_finalizer_no_order(void *object, GC_finalization_proc fn,
+                                                   void *data, GC_finalization_proc *old_fn,
+                                                   void **old_data) GC_ATTR_NONNULL(1);
 GC_API void GC_CALL GC_register_finalizer_unreachable(void *object, GC_finalization_proc fn,
                                                       void *data, GC_finalization_proc *old_fn,
                                                       void **old_data) GC_ATTR_NONNULL(1);
@@ -517,8 +522,8 @@ GC_API void GC_CALL GC_register_finalizer_unreachable(void *object, GC_finalizat
 /* Nonzero if finalizers are due. Plain. */
 GC_API int GC_CALL GC_should_invoke_finalizers(void);
 
-/* Calls the finalizers that are due, on the calling thread and without the lock, and returns how many.
-   Allocation does this by itself now and then unless finalize_on_demand is set. */
+/* Calls the finalizers that are due, on the calling thread and without the lock, and returns how
+   many. Allocation does this by itself now and then unless finalize_on_demand is set. */
 GC_API int GC_CALL GC_invoke_finalizers(void);
 
 /* Nonzero: finalizers run only in GC_invoke_finalizers. Plain. */
@@ -536,8 +541,8 @@ typedef void(GC_CALLBACK *GC_await_finalize_proc)(void *object);
 GC_API void GC_CALL GC_set_await_finalize_proc(GC_await_finalize_proc proc);
 GC_API GC_await_finalize_proc GC_CALL GC_get_await_finalize_proc(void);
 
-/* Nonzero (the default): what finalizable objects refer to is marked in a pass of its own, which makes
-   no_order safer and `unreachable` possible. Plain. */
+/* Nonzero (the default): what finalizable objects refer to is marked in a pass of its own, which
+   makes no_order safer and `unreachable` possible. Plain. */
 GC_API void GC_CALL GC_set_java_finalization(int on);
 GC_API int GC_CALL GC_get_java_finalization(void);
 
@@ -546,29 +551,29 @@ GC_API int GC_CALL GC_get_java_finalization(void);
 GC_API void GC_CALL GC_set_allocd_bytes_per_finalizer(GC_word bytes);
 GC_API GC_word GC_CALL GC_get_allocd_bytes_per_finalizer(void);
 
-/* ---- Disappearing links ----------------------------------------------------------------------- */
+/* ---- Disappearing links ---- */
 /*
- * A link is a word that the collector sets to 0 when its object goes. It does not keep the object by
- * itself, but the pointer in it does if it lies where the collector looks: so it is hidden
- * (GC_HIDE_POINTER) or lies in a pointer-free object. Its address is a multiple of the pointer size.
- * Registrations inside objects end with these objects.
+ * A link is a word that the collector sets to 0 when its object goes. It does not keep the object
+ * by itself, but the pointer in it does if it lies where the collector looks: so it is hidden
+ * (GC_HIDE_POINTER) or lies in a pointer-free object. Its address is a multiple of the pointer
+ * size. Registrations inside objects end with these objects.
  *
  * Short links are cleared when the object is first found unreachable, before finalizers are decided
  * on; long links when it is not even reachable from finalizers, so it can never come back.
  */
 
-/* A short link in the object itself: cleared when the object that contains the link goes. GC_SUCCESS,
-   GC_DUPLICATE or GC_NO_MEMORY. */
+/* A short link in the object itself: cleared when the object that contains the link goes.
+   GC_SUCCESS, GC_DUPLICATE or GC_NO_MEMORY. */
 GC_API int GC_CALL GC_register_disappearing_link(void **link) GC_ATTR_NONNULL(1);
 
-/* A short link anywhere, cleared when `object` (a base) goes. GC_SUCCESS; GC_DUPLICATE if the link was
-   registered, which it now is for `object`; GC_NO_MEMORY. */
+/* A short link anywhere, cleared when `object` (a base) goes. GC_SUCCESS; GC_DUPLICATE if the link
+   was registered, which it now is for `object`; GC_NO_MEMORY. */
 GC_API int GC_CALL GC_general_register_disappearing_link(void **link, const void *object)
     GC_ATTR_NONNULL(1) GC_ATTR_NONNULL(2);
 
-/* The registration of a link goes to the word at `new_link`; neither word changes. GC_SUCCESS, also if
-   both are the same registered link; GC_DUPLICATE if new_link is registered; GC_NOT_FOUND if link is
-   not. */
+/* The registration of a link goes to the word at `new_link`; neither word changes. GC_SUCCESS, also
+   if both are the same registered link; GC_DUPLICATE if new_link is registered; GC_NOT_FOUND if
+   link is not. */
 GC_API int GC_CALL GC_move_disappearing_link(void **link, void **new_link) GC_ATTR_NONNULL(2);
 
 /* 1 if the link was registered, and now is not; else 0. */
@@ -584,10 +589,10 @@ GC_API int GC_CALL GC_unregister_long_link(void **link);
   GC_general_register_disappearing_link(link, object)
 #define GC_REGISTER_LONG_LINK(link, object) GC_register_long_link(link, object)
 
-/* ---- Failures, messages and events ------------------------------------------------------------ */
+/* ---- Failures, messages and events ---- */
 
-/* Called without the lock with the size of an allocation that failed. Its result, NULL or an object,
-   is the allocation's; or it does not return. The default returns NULL. Not NULL itself. */
+/* Called without the lock with the size of an allocation that failed. Its result, NULL or an
+   object, is the allocation's; or it does not return. The default returns NULL. Not NULL itself. */
 typedef void *(GC_CALLBACK *GC_oom_func)(size_t bytes);
 GC_API void GC_CALL GC_set_oom_fn(GC_oom_func fn) GC_ATTR_NONNULL(1);
 GC_API GC_oom_func GC_CALL GC_get_oom_fn(void);
@@ -603,8 +608,8 @@ GC_API GC_warn_proc GC_CALL GC_get_warn_proc(void);
 /* The warn function that says nothing. */
 GC_API void GC_CALLBACK GC_ignore_warn_proc(char *format, GC_word argument);
 
-/* Called before the library ends the process, with the reason, or with NULL before a plain exit. The
-   default prints the reason to stderr. Not NULL. */
+/* Called before the library ends the process, with the reason, or with NULL before a plain exit.
+   The default prints the reason to stderr. Not NULL. */
 typedef void(GC_CALLBACK *GC_abort_func)(const char *reason);
 GC_API void GC_CALL GC_set_abort_func(GC_abort_func fn) GC_ATTR_NONNULL(1);
 GC_API GC_abort_func GC_CALL GC_get_abort_func(void);
@@ -618,9 +623,9 @@ typedef void(GC_CALLBACK *GC_on_heap_resize_proc)(GC_word new_bytes);
 GC_API void GC_CALL GC_set_on_heap_resize(GC_on_heap_resize_proc proc);
 GC_API GC_on_heap_resize_proc GC_CALL GC_get_on_heap_resize(void);
 
-/* The stages of a collection, in the order they come in a collection that stops all threads for its
-   whole length: START PRE_STOP_WORLD POST_STOP_WORLD MARK_START MARK_END PRE_START_WORLD
-   POST_START_WORLD RECLAIM_START RECLAIM_END END. */
+/* The stages of a collection that stops all threads: START PRE_STOP_WORLD POST_STOP_WORLD
+   MARK_START MARK_END PRE_START_WORLD POST_START_WORLD END, in this order, and RECLAIM_START
+   RECLAIM_END anywhere between MARK_END and END. */
 typedef enum {
   GC_EVENT_START,
   GC_EVENT_MARK_START,
@@ -636,7 +641,7 @@ typedef enum {
   GC_EVENT_THREAD_UNSUSPENDED
 } GC_EventType;
 
-/* Called at each stage, under the lock and possibly with threads stopped. NULL: nothing is called. */
+/* Called at each stage, under the lock, possibly with threads stopped. NULL: nothing is called. */
 typedef void(GC_CALLBACK *GC_on_collection_event_proc)(GC_EventType event);
 GC_API void GC_CALL GC_set_on_collection_event(GC_on_collection_event_proc proc);
 GC_API GC_on_collection_event_proc GC_CALL GC_get_on_collection_event(void);
@@ -653,12 +658,12 @@ typedef void(GC_CALLBACK *GC_start_callback_proc)(void);
 GC_API void GC_CALL GC_set_start_callback(GC_start_callback_proc proc);
 GC_API GC_start_callback_proc GC_CALL GC_get_start_callback(void);
 
-/* ---- Settings --------------------------------------------------------------------------------- */
+/* ---- Settings ---- */
 /* Plain, and of effect from the next decision on, unless said otherwise. */
 
-/* Nonzero (the default): a pointer to any byte of an object, or just past its end, keeps it. 0: from
-   heap objects and static data only pointers to its base and to registered displacements do; from
-   stacks and registers all. Before GC_init. */
+/* Nonzero (the default): a pointer to any byte of an object, or just past its end, keeps it. 0:
+   from heap objects and static data only pointers to its base and to registered displacements do;
+   from stacks and registers all. Before GC_init. */
 GC_API void GC_CALL GC_set_all_interior_pointers(int on);
 GC_API int GC_CALL GC_get_all_interior_pointers(void);
 
@@ -670,8 +675,8 @@ GC_API int GC_CALL GC_get_dont_expand(void);
 GC_API void GC_CALL GC_set_dont_precollect(int on);
 GC_API int GC_CALL GC_get_dont_precollect(void);
 
-/* Between collections about (what a collection has to look at) / divisor bytes are allocated: larger
-   means a smaller heap and more collections. At least 1, default 3. */
+/* Between collections about (what a collection has to look at) / divisor bytes are allocated:
+   larger means a smaller heap and more collections. At least 1, default 3. */
 GC_API void GC_CALL GC_set_free_space_divisor(GC_word divisor);
 GC_API GC_word GC_CALL GC_get_free_space_divisor(void);
 
@@ -679,8 +684,8 @@ GC_API GC_word GC_CALL GC_get_free_space_divisor(void);
 GC_API void GC_CALL GC_set_full_freq(int count);
 GC_API int GC_CALL GC_get_full_freq(void);
 
-/* How long a step of an incremental collection should take: milliseconds, or with nanoseconds (below
-   one million) beside them. GC_TIME_UNLIMITED, the default: no limit. */
+/* How long a step of an incremental collection should take: milliseconds, or with nanoseconds
+   (below one million) beside them. GC_TIME_UNLIMITED, the default: no limit. */
 #define GC_TIME_UNLIMITED 999999
 struct GC_timeval_s {
   unsigned long tv_ms;   /* milliseconds */
@@ -715,14 +720,14 @@ GC_API int GC_CALL GC_get_force_unmap_on_gcollect(void);
 GC_API void GC_CALL GC_set_pages_executable(int on);
 GC_API int GC_CALL GC_get_pages_executable(void);
 
-/* Bytes in objects that a collection cannot free, which the collector leaves out of the decision when
-   to collect. Uncollectable objects count themselves. */
+/* Bytes in objects that a collection cannot free, which the collector leaves out of the decision
+   when to collect. Uncollectable objects count themselves. */
 GC_API void GC_CALL GC_set_non_gc_bytes(GC_word bytes);
 GC_API GC_word GC_CALL GC_get_non_gc_bytes(void);
 
-/* ---- Variables -------------------------------------------------------------------------------- */
-/* The settings themselves, for programs that write them directly. The collector reads them each time
-   it needs them. Functions above with the same name describe them. */
+/* ---- Variables ---- */
+/* The settings themselves, for programs that write them directly. The collector reads them each
+   time it needs them. Functions above with the same name describe them. */
 
 GC_API int GC_all_interior_pointers;
 GC_API int GC_dont_expand;
@@ -756,32 +761,33 @@ GC_API char *GC_stackbottom;
 GC_API void *GC_least_plausible_heap_addr;
 GC_API void *GC_greatest_plausible_heap_addr;
 
-/* ---- GC_INIT ---------------------------------------------------------------------------------- */
+/* ---- GC_INIT ---- */
 /*
- * Applies settings given as macros at compilation, and starts the collector. To be used in main() of
- * the program. The macros, each optional, and the function or variable each stands for:
+ * Applies settings given as macros at compilation, and starts the collector. To be used in main()
+ * of the program. The macros, each optional, and the function or variable each stands for:
  *
- *   GC_DONT_EXPAND, GC_FORCE_UNMAP_ON_GCOLLECT, GC_DONT_GC, GC_IGNORE_WARN       (to be defined only)
- *   GC_MAX_RETRIES, GC_ALLOCD_BYTES_PER_FINALIZER, GC_FREE_SPACE_DIVISOR, GC_FULL_FREQ, GC_TIME_LIMIT,
- *   GC_MAXIMUM_HEAP_SIZE, GC_MARKERS, GC_SIG_SUSPEND, GC_SIG_THR_RESTART         (with a value)
- *   GC_INITIAL_HEAP_SIZE                         (bytes; the heap is expanded to this after the start)
+ *   - without a value: GC_DONT_EXPAND, GC_FORCE_UNMAP_ON_GCOLLECT, GC_DONT_GC, GC_IGNORE_WARN;
+ *   - with a value: GC_MAX_RETRIES, GC_ALLOCD_BYTES_PER_FINALIZER, GC_FREE_SPACE_DIVISOR,
+ *     GC_FULL_FREQ, GC_TIME_LIMIT, GC_MAXIMUM_HEAP_SIZE, GC_MARKERS, GC_SIG_SUSPEND,
+ *     GC_SIG_THR_RESTART;
+ *   - GC_INITIAL_HEAP_SIZE, in bytes: the heap is expanded to this size after the start.
  */
-#define GC_INIT()             \
-  {                           \
-    GC_INIT_CONF_EXPAND_      \
-    GC_INIT_CONF_UNMAP_       \
-    GC_INIT_CONF_RETRIES_     \
-    GC_INIT_CONF_FINALIZERS_  \
-    GC_INIT_CONF_DIVISOR_     \
-    GC_INIT_CONF_FREQ_        \
-    GC_INIT_CONF_TIME_        \
-    GC_INIT_CONF_MARKERS_     \
-    GC_INIT_CONF_SUSPEND_     \
-    GC_INIT_CONF_RESTART_     \
-    GC_INIT_CONF_LIMIT_       \
-    GC_init();                \
-    GC_INIT_CONF_WARN_        \
-    GC_INIT_CONF_SIZE_        \
+#define GC_INIT()            \
+  {                          \
+    GC_INIT_CONF_EXPAND_     \
+    GC_INIT_CONF_UNMAP_      \
+    GC_INIT_CONF_RETRIES_    \
+    GC_INIT_CONF_FINALIZERS_ \
+    GC_INIT_CONF_DIVISOR_    \
+    GC_INIT_CONF_FREQ_       \
+    GC_INIT_CONF_TIME_       \
+    GC_INIT_CONF_MARKERS_    \
+    GC_INIT_CONF_SUSPEND_    \
+    GC_INIT_CONF_RESTART_    \
+    GC_INIT_CONF_LIMIT_      \
+    GC_init();               \
+    GC_INIT_CONF_WARN_       \
+    GC_INIT_CONF_SIZE_       \
   }
 
 #ifdef GC_DONT_EXPAND
@@ -847,9 +853,9 @@ GC_API void *GC_greatest_plausible_heap_addr;
 #define GC_INIT_CONF_WARN_
 #endif
 #ifdef GC_INITIAL_HEAP_SIZE
-#define GC_INIT_CONF_SIZE_                                               \
-  if (GC_get_heap_size() < (size_t)(GC_INITIAL_HEAP_SIZE))               \
-    (void)GC_expand_hp((size_t)(GC_INITIAL_HEAP_SIZE) - GC_get_heap_size());
+#define GC_INIT_CONF_SIZE_                                 \
+  if (GC_get_heap_size() < (size_t)(GC_INITIAL_HEAP_SIZE)) \
+    (void)GC_expand_hp((size_t)(GC_INITIAL_HEAP_SIZE)-GC_get_heap_size());
 #else
 #define GC_INIT_CONF_SIZE_
 #endif

@@ -1,5 +1,5 @@
 /*
- * Compiler and platform macros of the GC_ headers. gc/gc.h includes this file; nobody else needs to.
+ * Compiler and platform macros of the GC_ headers, for gc/gc.h, which includes this file.
  *
  * Macros a program may define before it includes gc.h:
  *   GC_THREADS                 the program has threads: declares the pthread wrappers and redirects
@@ -10,8 +10,8 @@
  *                              neither declare nor redirect that one call.
  *   GC_OOM_FUNC_RETURNS_ALIAS  the out-of-memory function may return an object that is in use, so
  *                              the compiler must not assume that allocation results are fresh.
- *   GC_BUILD                   set by the library's own sources: its functions check their arguments,
- *                              so no attribute may tell the compiler that they are valid.
+ *   GC_BUILD                   set by the library's own sources, which check their arguments: no
+ *                              attribute may then tell the compiler that they are valid.
  */
 #ifndef GLEANER_GC_CONFIG_MACROS_H
 #define GLEANER_GC_CONFIG_MACROS_H

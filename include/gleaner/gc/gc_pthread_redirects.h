@@ -1,11 +1,12 @@
 /*
- * Thread calls that the collector takes part in. gc/gc.h includes this file when GC_THREADS is defined.
+ * Thread calls that the collector takes part in. gc/gc.h includes this file when GC_THREADS is
+ * defined.
  *
  * Each wrapper has the contract of the call it is named after, and adds what its comment says. The
  * second half makes the plain names mean the wrappers. To undo it in one file, #undef the name.
  *
- * GC_PTHREAD_REDIRECTS_ONLY (defined before the inclusion) leaves out the declarations: for a second
- * inclusion, after a system header that undoes the redirection.
+ * GC_PTHREAD_REDIRECTS_ONLY (defined before the inclusion) leaves out the declarations: for a
+ * second inclusion, after a system header that undoes the redirection.
  */
 #if !defined(GC_H) || !defined(GC_PTHREADS)
 #error "include gc.h, with GC_THREADS defined, instead of this file"
@@ -48,14 +49,14 @@ GC_API int GC_pthread_cancel(pthread_t thread);
 #endif
 
 #ifndef GC_NO_PTHREAD_SIGMASK
-/* pthread_sigmask, except that SIG_BLOCK and SIG_SETMASK never block the suspend signal: a registered
-   thread that blocks it would hold up every collection. */
+/* pthread_sigmask, except that SIG_BLOCK and SIG_SETMASK never block the suspend signal: a
+   registered thread that blocks it would hold up every collection. */
 GC_API int GC_pthread_sigmask(int how, const sigset_t *set, sigset_t *old_set);
 #endif
 
 #ifndef GC_NO_DLOPEN
-/* dlopen with collections held off meanwhile, so that constructors of the opened object may allocate
-   before its data is known as a root. */
+/* dlopen with collections held off meanwhile, so that constructors of the opened object may
+   allocate before its data is known as a root. */
 GC_API void *GC_dlopen(const char *path, int mode);
 #endif
 

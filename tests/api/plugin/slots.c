@@ -1,5 +1,5 @@
-/* A loadable object whose data, zeroed data and thread-local variables may each hold the only pointers
-   to collected objects. */
+/* A loadable object whose data, zeroed data and thread-local variables may each hold the only
+   pointers to collected objects. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@ static void *initialized_slots[kSlots] = {(void *)1};
 static void *zeroed_slots[kSlots];
 static __thread void *thread_slots[kSlots];
 
-/* The constructor allocates before dlopen has returned, when this object may not be known as a root yet,
-   and has a collection done, or not, as the collector thinks right. */
+/* The constructor allocates before dlopen has returned, when this object may not be known as a root
+   yet, and has a collection done, or not, as the collector thinks right. */
 static char *from_constructor;
 
 __attribute__((constructor)) static void start(void) {
