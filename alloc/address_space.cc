@@ -62,7 +62,8 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
   if (!CommitTable(info, sizeof(PageInfo), first, pages) ||
       !CommitTable(meta, sizeof(PageMeta), first, pages) ||
       !CommitTable(marks, kMarkBytesPerPage, first, pages) ||
-      !platform::Commit(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift)) {
+      !platform::Commit(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift,
+                        executable)) {
     return false;
   }
   const size_t used = size_t{side == Side::kScanned ? low : page_count() - high} << kPageShift;

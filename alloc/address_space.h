@@ -26,6 +26,7 @@ struct AddressSpace {
   PageMeta* meta = nullptr;
   uint8_t* marks = nullptr;
   bool huge_pages = false;
+  bool executable = false;  // pages may hold code; set before Init
 
   // Frontiers of commitment. Written under the commit lock; they only move towards each other.
   platform::Atomic<PageNumber> scanned_end{0};

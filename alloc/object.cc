@@ -15,20 +15,16 @@ PageNumber PagesFor(size_t bytes) {
   return static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
 }
 
-// Zeroes what a fresh large object needs zeroed, and makes its pages count as resident. The pages
-// are kTaken: no marker looks at them, so the thread may be stopped meanwhile.
+// Zeroes what a fresh large object needs zeroed. The pages are kTaken: no marker looks at them, so the
+// thread may be stopped meanwhile.
 void PrepareLargeMemory(PageNumber first, size_t bytes, bool zeroed) {
-  PageNumber fresh = 0;
+  if (!zeroed) return;
   const Addr end = g_space.AddressOfPage(first) + bytes;
   for (PageNumber page = first; g_space.AddressOfPage(page) < end; ++page) {
     const Addr start = g_space.AddressOfPage(page);
-    if (!g_space.info[page].dirty) {
-      ++fresh;
-    } else if (zeroed) {
-      memset(PointerAt<void>(start), 0, end - start < kPageBytes ? end - start : kPageBytes);
-    }
+    if (!g_space.info[page].dirty) continue;
+    memset(PointerAt<void>(start), 0, end - start < kPageBytes ? end - start : kPageBytes);
   }
-  if (fresh != 0) NoteResident(fresh);
 }
 
 // Turns taken pages into a large object, at once as far as a collection can see.
@@ -122,6 +118,7 @@ bool FindSlot(Addr a, ObjectRef* out) {
 }
 
 bool FindObject(Addr a, ObjectRef* out) {
+  platform::CriticalSection section;  // mark byte and epoch must be of one cycle
   // Relaxed: the caller holds a pointer to the object, or does not care.
   return FindSlot(a, out) && __atomic_load_n(out->mark(), __ATOMIC_RELAXED) == g_epoch;
 }
@@ -178,19 +175,16 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
     PageSpace& space = SpaceOf(SideOf(info.kind));
     const PageNumber first = space.SpanFirst(object.page);
     if (!space.Resize(first, need + (object.page - first))) return false;
-    PageNumber fresh = 0;
     for (PageNumber i = have; i < need; ++i) {
       PageInfo& tail = g_space.info[object.page + i];
       if (tail.dirty && IsZeroed(info.kind)) {
         memset(PointerAt<void>(g_space.AddressOfPage(object.page + i)), 0, kPageBytes);
       }
-      fresh += tail.dirty ? 0 : 1;
       tail.pages_back = i;
       tail.kind = info.kind;
       tail.dirty = true;
       tail.state = PageState::kTail;
     }
-    if (fresh != 0) NoteResident(fresh);
   }
   // What lies between the old end and the next page may hold leftovers of an earlier object.
   if (wanted > info.object_bytes && IsZeroed(info.kind)) {

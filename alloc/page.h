@@ -71,10 +71,11 @@ struct PageInfo {
   uint8_t size_class;
   // kLarge: interior pointers beyond the first page do not count (GC_malloc_ignore_off_page).
   bool ignore_off_page;
-  // Contents may be other than zero. Survives the page's being free.
-  bool dirty;
   bool pointer_free;  // of kind
-  uint8_t unused_[2];
+  // The next two survive the page's being free; discarding its contents clears them.
+  bool dirty;     // contents may be other than zero
+  bool resident;  // counted as resident memory: was handed out before
+  uint8_t unused_;
 };
 static_assert(sizeof(PageInfo) == 16);
 

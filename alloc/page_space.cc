@@ -29,10 +29,6 @@ size_t HeapLimit() {
 size_t ResidentBytes() {
   return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
 }
-void NoteResident(PageNumber pages) {
-  g_resident_pages.FetchAdd(pages, platform::memory_order_relaxed);  // see above
-}
-
 bool PageSpace::Init(FitPolicy policy) {
   // At worst every page is a block of its own.
   return fit_.Init(policy, g_space.page_count());
@@ -78,20 +74,34 @@ PageNumber PageSpace::Allocate(PageNumber count) {
   // Without metadata for a split the block may be larger than asked.
   const auto got = static_cast<PageNumber>(fit_.CountOf(block));
   const PageNumber first = FirstPage(block);
-  const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);  // see above
-  if (limit != 0) {
-    size_t fresh = 0;
-    for (PageNumber i = first; i < first + got; ++i) fresh += g_space.info[i].dirty ? 0 : 1;
-    if (fresh != 0 && g_resident_pages.Load(platform::memory_order_relaxed) + fresh > limit) {
-      fit_.Free(block);
-      return kNoPage;
-    }
+  const PageNumber fresh = FreshPages(first, got);
+  if (!FitsLimit(fresh)) {
+    fit_.Free(block);
+    return kNoPage;
   }
-  SetState(first, got, PageState::kTaken);
+  Take(first, got, fresh);
   g_space.meta[first].block = block;
-  // Relaxed: written under the lock; readers want a snapshot only.
-  taken_.Store(taken() + got, platform::memory_order_relaxed);
   return first;
+}
+
+PageNumber PageSpace::FreshPages(PageNumber first, PageNumber count) {
+  PageNumber fresh = 0;
+  for (PageNumber i = first; i < first + count; ++i) fresh += g_space.info[i].resident ? 0 : 1;
+  return fresh;
+}
+
+bool PageSpace::FitsLimit(PageNumber fresh) {
+  const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);  // see above
+  return limit == 0 || fresh == 0 ||
+         g_resident_pages.Load(platform::memory_order_relaxed) + fresh <= limit;  // see above
+}
+
+void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
+  SetState(first, count, PageState::kTaken);
+  for (PageNumber i = first; i < first + count; ++i) g_space.info[i].resident = true;
+  if (fresh != 0) g_resident_pages.FetchAdd(fresh, platform::memory_order_relaxed);  // see above
+  // Relaxed: written under the lock; readers want a snapshot only.
+  taken_.Store(taken() + count, platform::memory_order_relaxed);
 }
 
 void PageSpace::Free(PageNumber first) {
@@ -100,7 +110,7 @@ void PageSpace::Free(PageNumber first) {
   const auto count = static_cast<PageNumber>(fit_.CountOf(block));
   SetState(FirstPage(block), count, PageState::kUnused);
   fit_.Free(block);
-  taken_.Store(taken() - count, platform::memory_order_relaxed);  // as in Allocate
+  taken_.Store(taken() - count, platform::memory_order_relaxed);  // as in Take
 }
 
 PageNumber PageSpace::SpanPages(PageNumber first) {
@@ -120,15 +130,21 @@ bool PageSpace::Resize(PageNumber first, PageNumber count) {
   const BlockId block = g_space.meta[first].block;
   const auto old_count = static_cast<PageNumber>(fit_.CountOf(block));
   if (count > old_count) {
-    // A limit is checked where pages are chosen; growing in place is only an optimisation.
-    if (HeapLimit() != 0 || !fit_.TryGrow(block, count)) return false;
-    SetState(first + old_count, count - old_count, PageState::kTaken);
+    if (!fit_.TryGrow(block, count)) return false;
+    const auto now = static_cast<PageNumber>(fit_.CountOf(block));
+    const PageNumber fresh = FreshPages(first + old_count, now - old_count);
+    if (!FitsLimit(fresh)) {
+      fit_.Shrink(block, old_count);
+      return false;
+    }
+    Take(first + old_count, now - old_count, fresh);
   } else if (count < old_count) {
     SetState(first + count, old_count - count, PageState::kUnused);
     fit_.Shrink(block, count);
+    // Relaxed: as in Take.
+    taken_.Store(taken() + static_cast<PageNumber>(fit_.CountOf(block)) - old_count,
+                 platform::memory_order_relaxed);
   }
-  const auto now = static_cast<PageNumber>(fit_.CountOf(block));
-  taken_.Store(taken() + now - old_count, platform::memory_order_relaxed);  // as in Allocate
   return true;
 }
 
@@ -139,12 +155,13 @@ size_t PageSpace::DiscardFree() {
     const auto count = static_cast<PageNumber>(units);
     if (count < kDiscardPages) return;
     const PageNumber first = PageOfUnits(start, units);
-    PageNumber dirty = 0;
-    for (PageNumber i = first; i < first + count; ++i) dirty += g_space.info[i].dirty ? 1 : 0;
-    if (dirty == 0) return;
+    const PageNumber resident = count - FreshPages(first, count);
+    if (resident == 0) return;
     platform::Discard(PointerAt<void>(g_space.AddressOfPage(first)), size_t{count} << kPageShift);
-    for (PageNumber i = first; i < first + count; ++i) g_space.info[i].dirty = false;
-    discarded += dirty;
+    for (PageNumber i = first; i < first + count; ++i) {
+      g_space.info[i].dirty = g_space.info[i].resident = false;
+    }
+    discarded += resident;
   });
   g_resident_pages.FetchSub(discarded, platform::memory_order_relaxed);  // see above
   return discarded << kPageShift;

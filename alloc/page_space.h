@@ -3,7 +3,7 @@
 //
 // Invariants:
 //   [inv.page-count]  taken + free pages of a side = committed pages of that side
-//   resident pages    = pages with PageInfo::dirty, on both sides
+//   resident pages    = pages with PageInfo::resident, on both sides
 #pragma once
 
 #include "alloc/address_space.h"
@@ -48,6 +48,10 @@ class PageSpace {
   PageNumber FirstPage(BlockId block) const;
   bool Grow(PageNumber count);
   void SetState(PageNumber first, PageNumber count, PageState state);
+  // Pages of the span that would become resident.
+  static PageNumber FreshPages(PageNumber first, PageNumber count);
+  static bool FitsLimit(PageNumber fresh);
+  void Take(PageNumber first, PageNumber count, PageNumber fresh);
 
   const Side side_;
   platform::Lock lock_;
@@ -64,10 +68,8 @@ PageSpace& SpaceOf(Side side);
 void SetHeapLimit(size_t bytes);
 size_t HeapLimit();
 
-// Bytes of pages that are in use or resident though free.
+// Bytes of pages that are in use or resident though free. Pages count from when they are handed out.
 size_t ResidentBytes();
-// For whoever first writes to a fresh page.
-void NoteResident(PageNumber pages);
 
 // Pages handed out on both sides.
 inline size_t TakenPages() {

@@ -21,7 +21,7 @@ using platform::memory_order_release;
 constexpr size_t kWindowBytes = 2 * kKiB;
 
 // Pages taken from the page space at a time grow from 1 to this.
-constexpr PageNumber kMaxBatch = 16;
+constexpr PageNumber kMaxBatch = 4;
 
 // A thief takes this many free pages at most.
 constexpr PageNumber kStealBatch = 8;
@@ -186,10 +186,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   info.size_class = static_cast<uint8_t>(size_class);
   info.ignore_off_page = false;
   run.known_zero = !info.dirty;
-  if (!info.dirty) {
-    info.dirty = true;
-    NoteResident(1);
-  }
+  info.dirty = true;
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   PageMeta& meta = g_space.meta[page];
   meta.owner = index;

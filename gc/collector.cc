@@ -1,5 +1,7 @@
 #include "gc/collector.h"
 
+#include <initializer_list>
+
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
 #include "gc/verify.h"
@@ -129,8 +131,16 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   totals_.freed_bytes += report.freed_bytes;
   if (report.pause_ns > totals_.max_pause_ns) totals_.max_pause_ns = report.pause_ns;
   world_.event(CycleEvent::kResumed);
+  if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
   world_.event(CycleEvent::kEnd);
   return true;
+}
+
+void Collector::ReturnFreeMemory() {
+  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
+    ThreadHeaps::FlushFreePages(side);
+    alloc::SpaceOf(side).DiscardFree();
+  }
 }
 
 void Collector::Mark(const Tunables& tunables, Addr stack_pointer) {

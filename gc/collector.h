@@ -71,6 +71,9 @@ class Collector {
   Pacer& pacer() { return pacer_; }
   uint64_t collections() const { return number_.Load(platform::memory_order_relaxed); }  // a count
 
+  // Gives free pages back to the system. Not inside critical sections.
+  static void ReturnFreeMemory();
+
   void ResetAfterFork();
 
  private:

@@ -31,14 +31,15 @@ bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* ol
 }
 
 void Finalizers::AddRoots(RootTasks* roots) const {
-  roots->Add(table_.storage_begin(), table_.storage_end());
-  if (head_ != tail_) roots->Add(AddressOf(&queue_[head_]), AddressOf(&queue_[tail_]));
+  roots->Add(RootKind::kData, table_.storage_begin(), table_.storage_end());
+  if (head_ != tail_) roots->Add(RootKind::kData, AddressOf(&queue_[head_]), AddressOf(&queue_[tail_]));
 }
 
 bool Finalizers::Enqueue(Addr object, const Finalizer& finalizer) {
   if (head_ == tail_) head_ = tail_ = 0;
   if (!queue_.EnsureCommitted(tail_ + 1)) return false;
   queue_[tail_++] = {PointerAt<void>(object), finalizer.function, finalizer.data};
+  if (on_queued != nullptr) on_queued(PointerAt<void>(object));
   return true;
 }
 

@@ -39,6 +39,8 @@ class Finalizers {
   size_t QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr object));
   // Queues every object that has a finalizer (GC_finalize_all).
   void QueueAll();
+  // Called, under the lock, for each object that is queued. May be null; any thread may set it.
+  void (*on_queued)(void* object) = nullptr;
 
   struct Ready {
     void* object;

@@ -97,16 +97,16 @@ class MarkWorker::Pipeline {
 
   GLEANER_ALWAYS_INLINE bool InHeap(Addr word) const { return word - base_ < heap_bytes_; }
 
-  // Second step of a scan: from a word inside the reservation to its mark byte. Roots count whatever
-  // their displacement. Null if the word is no pointer.
-  template <bool kRoot>
+  // Second step of a scan: from a word inside the reservation to its mark byte. Null if the word is no
+  // pointer. kInterior: it counts whatever its displacement.
+  template <bool kInterior>
   GLEANER_ALWAYS_INLINE uint8_t* Resolve(Addr word) const {
     const size_t page = (word - base_) >> alloc::kPageShift;
     const PageInfo& info = info_[page];
     const size_t offset = AddressSpace::OffsetInPage(word);
     const uint32_t slot = alloc::SlotIndex(offset, info.reciprocal);
-    if (GLEANER_UNLIKELY(slot >= info.slot_count)) return ResolveLarge<kRoot>(word, page);
-    if (!kRoot && GLEANER_UNLIKELY(!interior_) &&
+    if (GLEANER_UNLIKELY(slot >= info.slot_count)) return ResolveLarge<kInterior>(word, page);
+    if (!kInterior && GLEANER_UNLIKELY(!interior_) &&
         !g_valid_displacement[offset - size_t{slot} * info.slot_bytes]) {
       return nullptr;
     }
@@ -114,9 +114,9 @@ class MarkWorker::Pipeline {
   }
 
   // Resolves, and gives the mark byte time to arrive in the cache.
-  template <bool kRoot>
+  template <bool kInterior>
   GLEANER_ALWAYS_INLINE void Enqueue(Addr word) {
-    uint8_t* mark = Resolve<kRoot>(word);
+    uint8_t* mark = Resolve<kInterior>(word);
     if (GLEANER_UNLIKELY(mark == nullptr)) return;
     __builtin_prefetch(mark, 1, 3);
     Candidate& slot = worker_->candidates_[tail_ % kCandidateRing];
@@ -200,12 +200,12 @@ class MarkWorker::Pipeline {
  private:
   static constexpr size_t kInlineFilterWords = 8;
 
-  template <bool kRoot>
+  template <bool kInterior>
   GLEANER_NOINLINE uint8_t* ResolveLarge(Addr word, size_t page) const {
     const PageInfo& info = info_[page];
     size_t head = page;
     if (info.state == PageState::kTail) {
-      if (!kRoot && !interior_) return nullptr;  // displacements are smaller than a page
+      if (!kInterior && !interior_) return nullptr;  // displacements are smaller than a page
       head -= info.pages_back;
       if (info_[head].ignore_off_page) return nullptr;
     } else if (info.state != PageState::kLarge) {
@@ -213,7 +213,7 @@ class MarkWorker::Pipeline {
     }
     const Addr displacement = word - (base_ + (head << alloc::kPageShift));
     if (displacement >= info_[head].object_bytes) return nullptr;
-    if (!kRoot && !interior_ && !g_valid_displacement[displacement]) return nullptr;
+    if (!kInterior && !interior_ && !g_valid_displacement[displacement]) return nullptr;
     return marks_ + head * alloc::kMarkBytesPerPage;
   }
 
@@ -282,7 +282,7 @@ PackedRange MarkWorker::Split(PackedRange range) {
   return {begin, kSplitBytes};
 }
 
-void MarkWorker::ScanRoots(platform::Range range) {
+void MarkWorker::ScanRoots(platform::Range range, bool interior) {
   for (Addr at = range.begin; at < range.end; at += kScanWords * kWordBytes) {
     const size_t left = (range.end - at) / kWordBytes;
     const size_t count = left < kScanWords ? left : kScanWords;
@@ -292,10 +292,18 @@ void MarkWorker::ScanRoots(platform::Range range) {
       Pipeline pipeline(this);
       for (size_t i = 0; i < kept; ++i) {
         const Addr word = buffer_[i];
-        if (GLEANER_LIKELY(pipeline.InHeap(word))) pipeline.Enqueue<true>(word);
+        if (GLEANER_LIKELY(pipeline.InHeap(word))) {
+          if (interior) {
+            pipeline.Enqueue<true>(word);
+          } else {
+            pipeline.Enqueue<false>(word);
+          }
+        }
         // Objects have no padding byte: a pointer one past the end of one is the base of the next.
         // The program may mean either, so both stay (DESIGN.md 4).
-        if (word % alloc::kGranuleBytes == 0 && word != base_) pipeline.Enqueue<true>(word - 1);
+        if (interior_ && word % alloc::kGranuleBytes == 0 && word != base_) {
+          pipeline.Enqueue<true>(word - 1);
+        }
       }
     }
     if (stack_.size() > kDrainRootsAt) Drain();
@@ -437,9 +445,10 @@ bool MarkWorker::FindWork() {
 
 void MarkWorker::RunRootTask(size_t task) {
   const RootTasks& roots = *marker_->roots_;
-  const platform::Range range = roots.at(task);
-  if (!roots.is_page_task(task)) {
-    ScanRoots(range);
+  const platform::Range range = roots.at(task).range;
+  const RootKind kind = roots.at(task).kind;
+  if (kind != RootKind::kUncollectablePages) {
+    ScanRoots(range, kind == RootKind::kStack);
   } else {
     for (Addr page = range.begin; page < range.end; ++page) {
       const PageInfo& info = info_[page];

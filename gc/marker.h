@@ -66,8 +66,8 @@ class MarkWorker {
   [[nodiscard]] bool Init(Marker* marker, int id, size_t max_stack_entries);
   void BeginCycle();
 
-  // Scans root words: interior pointers always count, and so does one past the end.
-  void ScanRoots(platform::Range range);
+  // Scans root words: one past the end counts, and other interior pointers if `interior`.
+  void ScanRoots(platform::Range range, bool interior);
   // Marks the object, if white, and pushes it.
   void MarkObject(const alloc::ObjectRef& object);
   // Pushes an object's contents without marking it.

@@ -20,18 +20,25 @@ constexpr double kPointerFreeWeight = 1.33;
 void Pacer::Configure(const PacerConfig& config) {
   config_ = config;
   if (config_.free_space_divisor == 0) config_.free_space_divisor = 1;
-  SetAllowance();
+  ExpandHeapTo(config_.initial_heap_bytes);
 }
 
-void Pacer::ExpandHeap(size_t bytes) {
-  expanded_bytes_ += bytes;
+void Pacer::ExpandHeapTo(size_t bytes) {
+  // Relaxed: written under the collector lock.
+  if (bytes > wanted_bytes()) wanted_bytes_.Store(bytes, platform::memory_order_relaxed);
   SetAllowance();
 }
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
+  surplus_cycles_ = found.free_resident_bytes > MostUsefulFreeBytes() ? surplus_cycles_ + 1 : 0;
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
   SetAllowance();
+}
+
+// More free memory than this, and collecting later no longer saves time worth mentioning.
+uint64_t Pacer::MostUsefulFreeBytes() const {
+  return 32 * kMiB + 4 * (found_.live_scanned_bytes + found_.live_pointer_free_bytes);
 }
 
 void Pacer::SetAllowance() {
@@ -41,9 +48,11 @@ void Pacer::SetAllowance() {
                           static_cast<double>(found_.root_bytes);
   auto allowance = static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
-  const uint64_t free = found_.free_resident_bytes - found_.free_resident_bytes / 8;
+  uint64_t free = found_.free_resident_bytes;
+  if (free > MostUsefulFreeBytes()) free = MostUsefulFreeBytes();
+  free -= free / 8;
   if (allowance < free) allowance = free;
-  const uint64_t wanted = config_.initial_heap_bytes + expanded_bytes_;
+  const uint64_t wanted = wanted_bytes();
   if (wanted > live && allowance < wanted - live) allowance = wanted - live;
   if (config_.stress_bytes != 0) allowance = config_.stress_bytes;
   // Relaxed: see OnAllocated.

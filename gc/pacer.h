@@ -8,7 +8,8 @@
 //   - min_allowance_bytes;
 //   - the memory that is resident and wholly free, less an eighth: using it costs nothing, and like
 //     libgc we do not collect while the heap is not full. The eighth is more than threads can
-//     overshoot by, so this rule never makes the heap grow;
+//     overshoot by, so this rule never makes the heap grow. What is free beyond several times the
+//     live bytes is surplus, though: it is not waited for, and goes back to the system when it stays;
 //   - what is missing to the size that the program asked for (GC_expand_hp).
 #pragma once
 
@@ -38,10 +39,15 @@ class Pacer {
   // Before the first collection, and whenever the configuration changes. Guarded by the collector
   // lock, as the next two.
   void Configure(const PacerConfig& config);
-  // The program wants the heap to be this much larger.
-  void ExpandHeap(size_t bytes);
+  // The program wants a heap of at least that size.
+  void ExpandHeapTo(size_t bytes);
+  // The heap's size as far as the program asked for it; any thread.
+  size_t wanted_bytes() const { return wanted_bytes_.Load(platform::memory_order_relaxed); }  // a count
   // After a collection, with the world stopped.
   void StartCycle(const PacerInput& found);
+
+  // Whether there has been so much surplus for several collections that it should go back.
+  bool HasLastingSurplus() const { return surplus_cycles_ >= kSurplusCycles; }
 
   // A thread reports net allocation. True if a collection is due.
   bool OnAllocated(ptrdiff_t bytes) {
@@ -54,11 +60,14 @@ class Pacer {
   ptrdiff_t allowance() const { return allowance_.Load(platform::memory_order_relaxed); }  // likewise
 
  private:
+  static constexpr int kSurplusCycles = 6;
   void SetAllowance();
+  uint64_t MostUsefulFreeBytes() const;
 
   PacerConfig config_;
   PacerInput found_;
-  uint64_t expanded_bytes_ = 0;  // what the program asked for, over the whole run
+  int surplus_cycles_ = 0;
+  platform::Atomic<size_t> wanted_bytes_{0};  // grows only
   platform::Atomic<ptrdiff_t> allocated_{0};
   platform::Atomic<ptrdiff_t> allowance_{PTRDIFF_MAX};
 };

@@ -8,18 +8,17 @@ namespace gleaner::gc {
 
 void RootTasks::Clear() {
   count_ = 0;
-  first_page_task_ = 0;
   bytes_ = 0;
   next_.Store(0, platform::memory_order_relaxed);  // workers start later and acquire then
 }
 
-bool RootTasks::Append(platform::Range range) {
+bool RootTasks::Append(platform::Range range, RootKind kind) {
   if (!tasks_.EnsureCommitted(count_ + 1)) return false;
-  tasks_[count_++] = range;
+  tasks_[count_++] = {range, kind};
   return true;
 }
 
-void RootTasks::Add(Addr begin, Addr end) {
+void RootTasks::Add(RootKind kind, Addr begin, Addr end) {
   begin = AlignUp(begin, kWordBytes);
   end = AlignDown(end, kWordBytes);
   if (begin >= end) return;
@@ -28,10 +27,9 @@ void RootTasks::Add(Addr begin, Addr end) {
     // Without memory for more tasks the last one takes all that is left.
     const bool room = tasks_.EnsureCommitted(count_ + 2);
     const Addr stop = room && end - begin > kTaskBytes ? begin + kTaskBytes : end;
-    if (!Append({begin, stop})) Fatal("no memory for the list of roots");
+    if (!Append({begin, stop}, kind)) Fatal("no memory for the list of roots");
     begin = stop;
   }
-  first_page_task_ = count_;
 }
 
 void RootTasks::AddUncollectablePages() {
@@ -41,7 +39,7 @@ void RootTasks::AddUncollectablePages() {
     const alloc::PageNumber end = EndCommitted(side);
     for (alloc::PageNumber page = FirstCommitted(side); page < end;) {
       const alloc::PageNumber stop = end - page > kPagesPerTask ? page + kPagesPerTask : end;
-      if (!Append({page, stop})) Fatal("no memory for the list of roots");
+      if (!Append({page, stop}, RootKind::kUncollectablePages)) Fatal("no memory for the list of roots");
       page = stop;
     }
   }

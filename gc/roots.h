@@ -7,6 +7,10 @@
 
 namespace gleaner::gc {
 
+// How a root is read. From stacks and registers interior pointers always count; from data only if
+// they do in general (GC_set_all_interior_pointers).
+enum class RootKind : uint8_t { kStack, kData, kUncollectablePages };
+
 // What is to be scanned before marking: cut into pieces that workers claim one by one.
 class RootTasks {
  public:
@@ -15,13 +19,16 @@ class RootTasks {
   // Collecting thread only, before marking.
   void Clear();
   // Adds the words of [begin, end), rounded inwards to word boundaries.
-  void Add(Addr begin, Addr end);
+  void Add(RootKind kind, Addr begin, Addr end);
   void AddUncollectablePages();
 
   // The whole list, for those who want no cutting into claims.
   size_t size() const { return count_; }
-  platform::Range at(size_t i) const { return tasks_[i]; }
-  bool is_page_task(size_t i) const { return i >= first_page_task_; }
+  struct Task {
+    platform::Range range;  // for kUncollectablePages, of page numbers
+    RootKind kind;
+  };
+  const Task& at(size_t i) const { return tasks_[i]; }
   size_t bytes() const { return bytes_; }
 
   // Any worker: the next task's index, or size() when all are claimed.
@@ -32,11 +39,10 @@ class RootTasks {
   static constexpr size_t kTaskBytes = 64 * kKiB;
   static constexpr size_t kPagesPerTask = 1024;
 
-  bool Append(platform::Range range);
+  bool Append(platform::Range range, RootKind kind);
 
-  alloc::ReservedArray<platform::Range> tasks_;
+  alloc::ReservedArray<Task> tasks_;
   size_t count_ = 0;
-  size_t first_page_task_ = 0;
   size_t bytes_ = 0;
   platform::Atomic<size_t> next_{0};
 };

@@ -29,13 +29,14 @@ class SerialMarker {
 
   void FromRoots(const RootTasks& roots) {
     for (size_t i = 0; i < roots.size(); ++i) {
-      const platform::Range range = roots.at(i);
-      if (roots.is_page_task(i)) {
+      const platform::Range range = roots.at(i).range;
+      const RootKind kind = roots.at(i).kind;
+      if (kind == RootKind::kUncollectablePages) {
         for (Addr page = range.begin; page < range.end; ++page) {
           Uncollectable(static_cast<PageNumber>(page));
         }
       } else {
-        Words(range.begin, range.end, true);
+        Words(range.begin, range.end, true, kind == RootKind::kStack);
       }
       Drain();
     }
@@ -61,15 +62,16 @@ class SerialMarker {
     }
   }
 
-  GLEANER_NO_SANITIZE void Words(Addr begin, Addr end, bool root) {
+  GLEANER_NO_SANITIZE void Words(Addr begin, Addr end, bool root, bool interior) {
     for (Addr at = begin; at < end; at += kWordBytes) {
       const Addr word = *PointerAt<const Addr>(at);
-      Visit(word, root);
-      if ((root && word % alloc::kGranuleBytes == 0) || config_.pad_objects) Visit(word - 1, root);
+      Visit(word, interior);
+      const bool past_end = root && config_.all_interior_pointers && word % alloc::kGranuleBytes == 0;
+      if (past_end || config_.pad_objects) Visit(word - 1, past_end);
     }
   }
 
-  void Visit(Addr word, bool root) {
+  void Visit(Addr word, bool interior) {
     ObjectRef object;
     if (!FindSlot(word, &object)) return;
     if (word - object.base >= object.bytes) return;
@@ -78,7 +80,7 @@ class SerialMarker {
         info.ignore_off_page) {
       return;
     }
-    if (!root && !config_.all_interior_pointers) {
+    if (!interior && !config_.all_interior_pointers) {
       const size_t displacement = word - object.base;
       if (displacement >= alloc::kPageBytes || !g_valid_displacement[displacement]) return;
     }
@@ -100,7 +102,7 @@ class SerialMarker {
     while (depth_ != 0) {
       ObjectRef object;
       if (!FindSlot(stack_[--depth_], &object)) Fatal("mark verification: object vanished");
-      Words(object.base, object.base + object.bytes, false);
+      Words(object.base, object.base + object.bytes, false, false);
     }
   }
 

@@ -32,7 +32,9 @@ void* ReserveZeroes(size_t bytes) {
 
 void Release(void* p, size_t bytes) { munmap(p, bytes); }
 
-bool Commit(void* p, size_t bytes) { return mprotect(p, bytes, PROT_READ | PROT_WRITE) == 0; }
+bool Commit(void* p, size_t bytes, bool executable) {
+  return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;
+}
 
 void Discard(void* p, size_t bytes) { madvise(p, bytes, MADV_DONTNEED); }
 

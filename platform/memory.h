@@ -22,8 +22,9 @@ void* ReserveZeroes(size_t bytes);
 // Gives reserved addresses back. pre: [p, p + bytes) lies in one reservation.
 void Release(void* p, size_t bytes);
 
-// Makes reserved memory readable and writable. False if the system refuses (errno is kept).
-[[nodiscard]] bool Commit(void* p, size_t bytes);
+// Makes reserved memory readable and writable, and executable if asked. False if the system refuses
+// (errno is kept).
+[[nodiscard]] bool Commit(void* p, size_t bytes, bool executable = false);
 
 // Drops the contents of committed memory; it reads as zero afterwards.
 void Discard(void* p, size_t bytes);

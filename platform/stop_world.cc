@@ -51,6 +51,18 @@ void AwaitChange(Atomic<uint32_t>* word, uint32_t value) {
   while (word->Load(memory_order_seq_cst) == value) FutexWait(word, value);
 }
 
+// The rest of a stop for a thread that is suspended by itself: as in a blocking section whose stack
+// is in use up to this frame. Async-signal-safe. Stops that come meanwhile find the thread blocked, or
+// signal it between two suspensions; the signal is open for that, and Park nests.
+GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr alternate_stack_end) {
+  UnblockSuspendSignal();
+  self->stack_pointer = AddressOf(__builtin_frame_address(0));
+  self->alternate_stack_end = alternate_stack_end;
+  self->state.Store(MutatorState::kBlocked, memory_order_seq_cst);
+  LeaveBlocking(self);
+  self->alternate_stack_end = 0;
+}
+
 // Async-signal-safe.
 GLEANER_NOINLINE void Park(StopRecord* self) {
   const uint32_t stop = self->asked.Exchange(0, memory_order_seq_cst);
@@ -58,6 +70,7 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   // A thread that was asked while it entered a blocking section is in that section again afterwards.
   const MutatorState before = self->state.Load(memory_order_seq_cst);
   const Addr stack_pointer_before = self->stack_pointer;
+  const Addr alternate_before = self->alternate_stack_end;
   self->stack_pointer = AddressOf(__builtin_frame_address(0));
   stack_t alternate;
   self->alternate_stack_end = 0;
@@ -67,9 +80,13 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   self->state.Store(MutatorState::kParked, memory_order_seq_cst);
   if (g_remaining.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&g_remaining);
   AwaitChange(&g_stop, stop);
+  const Addr alternate_stack_end = self->alternate_stack_end;
   self->stack_pointer = stack_pointer_before;
-  self->alternate_stack_end = 0;
+  self->alternate_stack_end = alternate_before;
   self->state.Store(before, memory_order_seq_cst);
+  if (before != MutatorState::kBlocked && self->suspended.Load(memory_order_seq_cst) != 0) {
+    StaySuspended(self, alternate_stack_end);
+  }
 }
 
 void OnSuspendSignal(int, siginfo_t*, void*) {
@@ -192,14 +209,26 @@ void EnterBlocking(StopRecord* self, Addr stack_pointer) {
 }
 
 void LeaveBlocking(StopRecord* self) {
-  self->state.Store(MutatorState::kRunning, memory_order_seq_cst);
-  // If we were asked as a running thread in this instant, the signal will park us; if we were
-  // taken for blocked, wait here.
   for (;;) {
-    const uint32_t stop = g_stop.Load(memory_order_seq_cst);
-    if (stop == 0) return;
-    FutexWait(&g_stop, stop);
+    self->state.Store(MutatorState::kRunning, memory_order_seq_cst);
+    // If we were asked as a running thread in this instant, the signal will park us; if we were
+    // taken for blocked, wait here.
+    for (;;) {
+      const uint32_t stop = g_stop.Load(memory_order_seq_cst);
+      if (stop == 0) break;
+      FutexWait(&g_stop, stop);
+    }
+    if (self->suspended.Load(memory_order_seq_cst) == 0) return;
+    self->state.Store(MutatorState::kBlocked, memory_order_seq_cst);
+    FutexWait(&self->suspended, 1);
   }
+}
+
+void Suspend(StopRecord* record) { record->suspended.Store(1, memory_order_seq_cst); }
+
+void Unsuspend(StopRecord* record) {
+  record->suspended.Store(0, memory_order_seq_cst);
+  FutexWakeAll(&record->suspended);
 }
 
 void ResetStopAfterFork() {

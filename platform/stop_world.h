@@ -10,6 +10,7 @@
 // States of a thread and who changes them:
 //   kRunning -> kBlocked -> kRunning   the thread itself (EnterBlocking, LeaveBlocking)
 //   kRunning -> kParked  -> kRunning   the thread itself (signal handler or end of critical section)
+// A thread that is suspended by itself (Suspend) stays kBlocked after the world has resumed.
 // LeaveBlocking stores kRunning and then reads the stop flag; the stopper raises the flag and then
 // reads the state. Both are seq_cst, so at least one of the two sees the other: see
 // docs/memory_ordering.md, Note [blocking].
@@ -39,6 +40,10 @@ struct StopRecord {
 
   // Number of the stop asked for; 0 when none is. Written by the stopper, consumed by the thread.
   Atomic<uint32_t> asked{0};
+
+  // 1: the thread is to stay where it is, alone, also when the world runs; it sleeps on this word.
+  // Raised with the world stopped, so that the thread sees it before it runs on.
+  Atomic<uint32_t> suspended{0};
 };
 
 // The calling thread's record, null if it is not registered.
@@ -71,6 +76,12 @@ bool WorldIsStopped();
 void EnterBlocking(StopRecord* self, Addr stack_pointer);
 // Waits if the world is stopped.
 void LeaveBlocking(StopRecord* self);
+
+// Keeps one thread stopped after ResumeAll; a thread in a blocking section stops at its end.
+// pre: the world is stopped.
+void Suspend(StopRecord* record);
+// Lets it go on. pre: the record stays valid meanwhile.
+void Unsuspend(StopRecord* record);
 
 // In a forked child: no stop is under way.
 void ResetStopAfterFork();

@@ -133,6 +133,36 @@ Range CurrentStackBounds() {
   return {AddressOf(base), AddressOf(base) + bytes};
 }
 
+Range MappingOf(Addr address) {
+  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  // Lines begin with "begin-end " in hexadecimal; the rest of a line is skipped.
+  Range range;
+  Range found;
+  enum { kBegin, kEnd, kRest } part = kBegin;
+  char buffer[4096];
+  for (ssize_t n; found.end == 0 && (n = read(fd, buffer, sizeof buffer)) > 0;) {
+    for (ssize_t i = 0; i < n && found.end == 0; ++i) {
+      const char c = buffer[i];
+      if (c == '\n') {
+        range = {};
+        part = kBegin;
+      } else if (part == kBegin && c == '-') {
+        part = kEnd;
+      } else if (part == kEnd && c == ' ') {
+        part = kRest;
+        if (range.Contains(address)) found = range;
+      } else if (part != kRest) {
+        const Addr digit = static_cast<Addr>(c <= '9' ? c - '0' : c - 'a' + 10);
+        Addr& value = part == kBegin ? range.begin : range.end;
+        value = value * 16 + digit;
+      }
+    }
+  }
+  close(fd);
+  return found;
+}
+
 int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

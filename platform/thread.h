@@ -20,6 +20,9 @@ int32_t CurrentThreadId();
 // malloc; not for signal handlers.
 Range CurrentStackBounds();
 
+// The mapping of the process that an address lies in; empty if there is none. Allocates nothing.
+Range MappingOf(Addr address);
+
 inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()); }
 
 // The C library's pthread_create, never an interposed one. Same contract.

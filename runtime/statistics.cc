@@ -43,7 +43,11 @@ uint64_t Difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
 
-size_t HeapBytes() { return alloc::ResidentBytes(); }
+size_t HeapBytes() {
+  const size_t resident = alloc::ResidentBytes();
+  const size_t wanted = g_collector.pacer().wanted_bytes();
+  return resident > wanted ? resident : wanted;
+}
 
 size_t MostHeapBytes() {
   const size_t now = HeapBytes();

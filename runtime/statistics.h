@@ -1,6 +1,6 @@
 // Figures of the heap, and what they are made of.
 //
-//   heap      resident pages
+//   heap      resident pages, or what the program asked for (GC_expand_hp) if that is more
 //   used      live at the end of the last collection + allocated since - given to GC_free since
 //   free      heap - used
 //   unmapped  pages that were resident once and are not now

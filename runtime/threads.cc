@@ -9,6 +9,7 @@
 
 namespace gleaner::runtime {
 
+using gc::RootKind;
 using platform::LoaderGeneration;
 using platform::Range;
 using platform::TlsModule;
@@ -94,7 +95,7 @@ void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
   if (thread.alternate_stack_end != 0) {
     // Stopped in a handler on an alternate stack. The kernel saved the interrupted stack pointer
     // there, so the lowest word that points into the thread's own stack is at or below it.
-    roots->Add(low, thread.alternate_stack_end);
+    roots->Add(RootKind::kStack, low, thread.alternate_stack_end);
     low = bottom;
     for (Addr at = AlignUp(thread.stack_pointer, kWordBytes); at < thread.alternate_stack_end;
          at += kWordBytes) {
@@ -102,11 +103,25 @@ void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
       if (thread.stack.Contains(word) && word < low) low = word;
     }
   }
-  if (low != 0 && low < bottom) roots->Add(low, bottom);
+  if (low != 0 && low < bottom && thread.stack.Contains(low)) {
+    roots->Add(RootKind::kStack, low, bottom);
+  } else if (low != 0) {
+    // On a stack of the program's own. If it told us where that ends, it lies in one mapping with the
+    // stack pointer. If not, all of that mapping counts, and the thread's first stack wherever it
+    // may be in use.
+    const Range mapping = platform::MappingOf(low);
+    const bool told = bottom > low && bottom <= mapping.end;
+    roots->Add(RootKind::kStack, low, told ? bottom : mapping.end);
+    if (!told) {
+      Range first = platform::MappingOf(thread.stack.end - 1);
+      if (first.begin < thread.stack.begin) first.begin = thread.stack.begin;
+      roots->Add(RootKind::kStack, first.begin, thread.stack.end);
+    }
+  }
   if (!g_registry.tls_is_known || low == 0) return;
   for (size_t i = 0; i < g_registry.module_count; ++i) {
     const Range block = platform::TlsBlockOf(thread.thread_pointer, g_registry.modules[i]);
-    if (block.begin != 0) roots->Add(block.begin, block.end);
+    if (block.begin != 0) roots->Add(RootKind::kData, block.begin, block.end);
   }
 }
 
@@ -131,6 +146,15 @@ void* RunRegistered(void* data) {
   return result;
 }
 
+// The registered thread of that name, or null. Under the threads lock.
+Thread* FindLocked(pthread_t id) {
+  for (size_t i = 0; i < g_registry.count; ++i) {
+    auto* thread = static_cast<Thread*>(g_registry.records[i]);
+    if (pthread_equal(thread->id, id)) return thread;
+  }
+  return nullptr;
+}
+
 // Tells the program of each thread that the stop under way has parked.
 void AnnounceParked(GC_EventType event) {
   if (g_on_thread_event == nullptr) return;
@@ -150,6 +174,21 @@ bool CurrentThreadIsJoinable() {
   pthread_attr_getdetachstate(&attributes, &state);
   pthread_attr_destroy(&attributes);
   return state == PTHREAD_CREATE_JOINABLE;
+}
+
+// A thread that attached itself in its last round of destructors ended without telling us. Its number
+// is in use again: forget it, or a stop would wait for it. pre: the threads lock is held.
+void DropRecordOf(int32_t tid) {
+  for (size_t i = 0; i < g_registry.count; ++i) {
+    auto* dead = static_cast<Thread*>(g_registry.records[i]);
+    if (dead->tid != tid) continue;
+    alloc::ThreadHeaps::Abandon(dead->heap);
+    g_registry.records[i] = g_registry.records[--g_registry.count];
+    static_cast<Thread*>(g_registry.records[i])->index = i;
+    dead->next_free = g_registry.free;
+    g_registry.free = dead;
+    return;
+  }
 }
 
 // The calling thread stops being a mutator; its result, if that is an object, becomes a root.
@@ -195,6 +234,7 @@ size_t Threads::count() {
 platform::Lock& Threads::lock() { return g_threads_lock; }
 
 Thread* Threads::Register(Addr stack_bottom) {
+  const int32_t tid = platform::CurrentThreadId();
   const Range stack = platform::CurrentStackBounds();
   Thread* thread = nullptr;
   {
@@ -209,13 +249,14 @@ Thread* Threads::Register(Addr stack_bottom) {
       thread = static_cast<Thread*>(memory);
     }
     new (thread) Thread();
+    DropRecordOf(tid);
     thread->heap = alloc::ThreadHeaps::Acquire();
     if (thread->heap == nullptr) {
       thread->next_free = g_registry.free;
       g_registry.free = thread;
       return nullptr;
     }
-    thread->tid = platform::CurrentThreadId();
+    thread->tid = tid;
     thread->id = pthread_self();
     g_registry.results.Erase(thread->id);  // of an earlier thread that nobody joined through us
     thread->thread_pointer = platform::CurrentThreadPointer();
@@ -255,9 +296,9 @@ void Threads::AddRoots(gc::RootTasks* roots) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     AddThreadRoots(*static_cast<Thread*>(g_registry.records[i]), roots);
   }
-  roots->Add(g_registry.results.storage_begin(), g_registry.results.storage_end());
+  roots->Add(RootKind::kData, g_registry.results.storage_begin(), g_registry.results.storage_end());
   const auto add = [roots](Range range) {
-    g_static_roots.excluded.ForEachGap(range, [roots](Range part) { roots->Add(part.begin, part.end); });
+    g_static_roots.excluded.ForEachGap(range, [roots](Range part) { roots->Add(RootKind::kData, part.begin, part.end); });
   };
   const bool libraries = GC_no_dls == 0;
   if (libraries || !g_static_roots.main_data_cleared) {
@@ -305,6 +346,25 @@ int Threads::Detach(pthread_t thread) {
   const int error = pthread_detach(thread);
   if (error == 0) ForgetResult(thread);
   return error;
+}
+
+void Threads::Suspend(pthread_t id) {
+  Stop();
+  Thread* thread = FindLocked(id);
+  if (thread != nullptr) platform::Suspend(thread);
+  Resume();
+}
+
+void Threads::Unsuspend(pthread_t id) {
+  platform::LockGuard guard(g_threads_lock);
+  Thread* thread = FindLocked(id);
+  if (thread != nullptr) platform::Unsuspend(thread);
+}
+
+bool Threads::IsSuspended(pthread_t id) {
+  platform::LockGuard guard(g_threads_lock);
+  const Thread* thread = FindLocked(id);
+  return thread != nullptr && thread->suspended.Load(platform::memory_order_seq_cst) != 0;
 }
 
 bool Threads::IsDataOfLoadedObject(Addr address) {

@@ -66,6 +66,12 @@ class Threads {
   static int Join(pthread_t thread, void** result);
   static int Detach(pthread_t thread);
 
+  // Stops one registered thread, also while the world runs, and lets it go on; others are ignored. The
+  // calling thread stops at the end of its next blocking section. pre: the collector lock is held.
+  static void Suspend(pthread_t thread);
+  static void Unsuspend(pthread_t thread);
+  static bool IsSuspended(pthread_t thread);
+
   // Whether the address is in writable data of the program or of a shared object. pre: the collector
   // lock is held.
   static bool IsDataOfLoadedObject(Addr address);

@@ -7,6 +7,7 @@
 
 namespace {
 void* ReturnNull(size_t) { return nullptr; }
+void PushNothing() {}
 
 // What libgc's own does with a fatal message; the process aborts when it returns.
 void PrintReason(const char* reason) {
@@ -33,7 +34,7 @@ GC_abort_func GC_on_abort = PrintReason;
 GC_oom_func GC_oom_fn = ReturnNull;
 GC_on_heap_resize_proc GC_on_heap_resize = nullptr;
 GC_finalizer_notifier_proc GC_finalizer_notifier = nullptr;
-GC_push_other_roots_proc GC_push_other_roots = nullptr;
+GC_push_other_roots_proc GC_push_other_roots = PushNothing;
 int GC_dont_gc = 0;
 int GC_use_entire_heap = 0;
 char* GC_stackbottom = nullptr;
@@ -54,7 +55,7 @@ constinit int g_handle_fork = 1;
 constinit int g_disable_automatic = 0;
 constinit bool g_force_unmap = false;
 constinit GC_word g_min_bytes_allocd = 0;
-constinit GC_word g_allocd_bytes_per_finalizer = 0;
+constinit GC_word g_allocd_bytes_per_finalizer = 10000;
 constinit int g_markers_wanted = 0;
 
 namespace {

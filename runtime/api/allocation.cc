@@ -4,6 +4,7 @@
 #include <cwchar>
 
 #include "alloc/object.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -26,7 +27,27 @@ GLEANER_ALWAYS_INLINE void* AllocateInline(Kind kind, size_t bytes) {
   return runtime::Allocate(kind, bytes);
 }
 
+// Uncollectable objects count in GC_non_gc_bytes, with their usable size.
+void CountUncollectable(void* object, bool allocated) {
+  ObjectRef found;
+  if (!alloc::FindSlot(AddressOf(object), &found) || !IsUncollectable(found.kind())) return;
+  if (allocated) {
+    __atomic_fetch_add(&GC_non_gc_bytes, found.bytes, __ATOMIC_RELAXED);  // a statistic
+  } else {
+    __atomic_fetch_sub(&GC_non_gc_bytes, found.bytes, __ATOMIC_RELAXED);  // likewise
+  }
+}
+
+void* AllocateUncollectable(Kind kind, size_t bytes) {
+  void* p = AllocateInline(kind, bytes);
+  if (p != nullptr) CountUncollectable(p, true);
+  return p;
+}
+
 void Free(const char* call, void* object) {
+  if (alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0) {  // a hint
+    CountUncollectable(object, false);
+  }
   switch (alloc::FreeObject(object)) {
     case FreeResult::kFreed:
       return;
@@ -56,9 +77,9 @@ extern "C" {
 
 void* GC_malloc(size_t bytes) { return AllocateInline(Kind::kNormal, bytes); }
 void* GC_malloc_atomic(size_t bytes) { return AllocateInline(Kind::kAtomic, bytes); }
-void* GC_malloc_uncollectable(size_t bytes) { return AllocateInline(Kind::kUncollectable, bytes); }
+void* GC_malloc_uncollectable(size_t bytes) { return AllocateUncollectable(Kind::kUncollectable, bytes); }
 void* GC_malloc_atomic_uncollectable(size_t bytes) {
-  return AllocateInline(Kind::kAtomicUncollectable, bytes);
+  return AllocateUncollectable(Kind::kAtomicUncollectable, bytes);
 }
 
 void* GC_malloc_ignore_off_page(size_t bytes) {
@@ -115,9 +136,10 @@ void* GC_realloc(void* old, size_t bytes) {
     if (IsZeroed(object.kind())) memset(static_cast<char*>(old) + bytes, 0, object.bytes - bytes);
     return old;
   }
-  if (alloc::ResizeInPlace(object, bytes)) return old;
+  if (bytes > object.bytes && alloc::ResizeInPlace(object, bytes)) return old;
   void* moved = runtime::Allocate(object.kind(), bytes);
   if (moved == nullptr) return nullptr;
+  if (IsUncollectable(object.kind())) CountUncollectable(moved, true);
   memcpy(moved, old, bytes < object.bytes ? bytes : object.bytes);
   Free("GC_realloc", old);
   return moved;

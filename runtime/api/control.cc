@@ -2,8 +2,8 @@
 #include <cstdlib>
 
 #include "alloc/page_space.h"
-#include "alloc/thread_heap.h"
 #include "runtime/runtime.h"
+#include "runtime/statistics.h"
 #include "runtime/variables.h"
 
 namespace alloc = gleaner::alloc;
@@ -15,13 +15,6 @@ namespace {
 
 // Set by GC_deinit.
 constinit bool g_deinitialised = false;
-
-void ReturnFreeMemory() {
-  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
-    alloc::ThreadHeaps::FlushFreePages(side);
-    alloc::SpaceOf(side).DiscardFree();
-  }
-}
 
 }  // namespace
 
@@ -39,13 +32,13 @@ void GC_deinit(void) { g_deinitialised = true; }
 void GC_gcollect(void) {
   runtime::Init();
   runtime::Collect(Cause::kExplicit, runtime::g_stop_func);
-  if (runtime::g_force_unmap) ReturnFreeMemory();
+  if (runtime::g_force_unmap) g_collector.ReturnFreeMemory();
 }
 
 void GC_gcollect_and_unmap(void) {
   runtime::Init();
   runtime::Collect(Cause::kExplicit);
-  ReturnFreeMemory();
+  g_collector.ReturnFreeMemory();
 }
 
 int GC_try_to_collect(GC_stop_func stop) {
@@ -74,16 +67,21 @@ int GC_get_disable_automatic_collection(void) { return runtime::g_disable_automa
 
 int GC_expand_hp(size_t bytes) {
   runtime::Init();
-  const size_t limit = alloc::HeapLimit();
-  const size_t resident = alloc::ResidentBytes();
-  if (bytes > alloc::g_space.bytes || (limit != 0 && resident + bytes > limit)) return 0;
   gleaner::platform::LockGuard guard(g_collector.lock());
-  g_collector.pacer().ExpandHeap(bytes);
+  const size_t limit = alloc::HeapLimit();
+  const size_t heap = runtime::HeapBytes();
+  if (bytes > alloc::g_space.bytes || (limit != 0 && heap + bytes > limit)) return 0;
+  g_collector.pacer().ExpandHeapTo(heap + bytes);
+  if (GC_on_heap_resize != nullptr) GC_on_heap_resize(heap + bytes);
   return 1;
 }
 
 void GC_set_max_heap_size(GC_word bytes) { runtime::SetMaxHeap(bytes); }
 
-void GC_abort_on_oom(void) { gleaner::Fatal("out of memory"); }
+void GC_abort_on_oom(void) {
+  gleaner::Complain("out of memory");
+  if (GC_on_abort != nullptr) GC_on_abort(nullptr);
+  exit(1);
+}
 
 }  // extern "C"

@@ -37,6 +37,8 @@ bool IsSignal(const char* call, int number) {
   return false;
 }
 
+void* Nothing(void*) { return nullptr; }
+
 }  // namespace
 
 extern "C" {
@@ -181,12 +183,23 @@ void GC_start_world_external(void) {
   g_collector.lock().Release();
 }
 
-// Needs a hook in the stop protocol, which is not there yet.
 void GC_suspend_thread(pthread_t thread) {
-  Complain("GC_suspend_thread(0x%lx): not supported; the thread runs on", thread);
+  runtime::Init();
+  {
+    platform::LockGuard guard(g_collector.lock());
+    Threads::Suspend(thread);
+  }
+  // The calling thread stops at the end of a blocking section.
+  if (pthread_equal(thread, pthread_self())) runtime::DoBlocking(Nothing, nullptr);
 }
-void GC_resume_thread(pthread_t) {}
-int GC_is_thread_suspended(pthread_t) { return 0; }
+void GC_resume_thread(pthread_t thread) {
+  if (!runtime::IsInitialised()) return;
+  platform::LockGuard guard(g_collector.lock());
+  Threads::Unsuspend(thread);
+}
+int GC_is_thread_suspended(pthread_t thread) {
+  return runtime::IsInitialised() && Threads::IsSuspended(thread) ? 1 : 0;
+}
 
 void GC_set_on_thread_event(GC_on_thread_event_proc proc) { runtime::g_on_thread_event = proc; }
 GC_on_thread_event_proc GC_get_on_thread_event(void) { return runtime::g_on_thread_event; }
