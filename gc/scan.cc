@@ -1,6 +1,7 @@
 #include "gc/scan.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -38,10 +39,25 @@ GLEANER_NO_SANITIZE __attribute__((target("avx512f"))) size_t FilterAvx512(const
 }
 #endif
 
+#if defined(__x86_64__)
+namespace {
+
+// Whether the processor has AVX-512 and the system saves its registers. (The compiler's own
+// __builtin_cpu_supports would bring a global constructor with it.)
+__attribute__((target("xsave"))) bool HasAvx512() {
+  unsigned a, b, c, d;
+  if (__get_cpuid_count(1, 0, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return false;
+  constexpr unsigned long long kZmmState = 0xe6;  // SSE, AVX, opmask, both halves of ZMM
+  if ((_xgetbv(0) & kZmmState) != kZmmState) return false;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_AVX512F) != 0;
+}
+
+}  // namespace
+#endif
+
 FilterFunction ChooseFilter() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f")) return FilterAvx512;
+  if (HasAvx512()) return FilterAvx512;
 #endif
   return FilterScalar;
 }
