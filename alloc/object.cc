@@ -52,7 +52,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
 
 void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
   if (bytes > g_space.bytes || alignment > g_space.bytes) return nullptr;
-  bytes = AlignUp(bytes, kGranuleBytes);
+  bytes = AlignUp(bytes == 0 ? 1 : bytes, kGranuleBytes);  // 0 only with a large alignment
   const Side side = SideOf(kind);
   const PageNumber extra = alignment > kPageBytes ? PagesFor(alignment) - 1 : 0;
   const PageNumber pages = PagesFor(bytes) + extra;

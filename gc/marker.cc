@@ -39,6 +39,8 @@ constexpr uint64_t kShareEveryBytes = 8 * kKiB;
 constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
 // Turns of looking for work before an idle worker sleeps.
 constexpr int kSpinTurns = 200;
+// From this many words on it pays to drop the marked ones in a batch.
+constexpr size_t kSelectWords = 16;
 // Roots are scanned on until the stack is this deep.
 constexpr size_t kDrainRootsAt = 256;
 
@@ -63,6 +65,7 @@ void MarkWorker::BeginCycle() {
   interior_ = marker_->config_.all_interior_pointers;
   pad_objects_ = marker_->config_.pad_objects;
   split_ = marker_->config_.split;
+  select_ = interior_ ? ChooseSelect() : nullptr;
   statistics = {};
   scanned_since_share_ = 0;
 }
@@ -344,6 +347,9 @@ void MarkWorker::Drain() {
       } else {
         kept = pipeline.Filter(begin, bytes, &last);
       }
+    }
+    if (kept >= kSelectWords && select_ != nullptr && !pad_objects_) {
+      kept = select_({base_, info_, marks_, white_}, buffer_, kept);
     }
     for (size_t i = 0; i < kept; ++i) pipeline.Enqueue<false>(buffer_[i]);
     if (GLEANER_UNLIKELY(pad_objects_)) {

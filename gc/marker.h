@@ -117,6 +117,7 @@ class MarkWorker {
   bool pad_objects_ = false;
   bool split_ = true;
   FilterFunction filter_ = nullptr;
+  SelectFunction select_ = nullptr;  // null where every displacement has to be looked at
 
   RangeStack stack_;
   size_t candidate_head_ = 0;  // next to come out
