@@ -36,6 +36,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
     PageInfo& info = g_space.info[head + i];
     info.pages_back = i;
     info.kind = kind;
+    info.pointer_free = IsPointerFree(kind);
     info.dirty = true;
     info.state = PageState::kTail;
   }

@@ -139,7 +139,7 @@ LinkResult Links::Move(Addr from, Addr to) {
   return LinkResult::kNew;
 }
 
-GLEANER_NO_SANITIZE void Links::ClearUnreachable(const Marker& marker) {
+void Links::ClearUnreachable(const Marker& marker) {
   table_.EraseIf([&](uint64_t hidden_link, Target& target) {
     ObjectRef object;
     if (!IsWhite(marker, Hide(target.hidden_object), &object)) return false;

@@ -178,7 +178,7 @@ class MarkWorker::Pipeline {
 
   // First step: the words of the range that point into the reservation, to the worker's buffer. Also
   // the last of them, in a register, for chains.
-  GLEANER_ALWAYS_INLINE GLEANER_NO_SANITIZE size_t Filter(Addr begin, size_t bytes, Addr* last) {
+  GLEANER_ALWAYS_INLINE size_t Filter(Addr begin, size_t bytes, Addr* last) {
     const Addr* words = PointerAt<const Addr>(begin);
     const size_t count = bytes / kWordBytes;
     Addr* out = worker_->buffer_;
@@ -256,11 +256,11 @@ void MarkWorker::PushContents(const ObjectRef& object) {
   if (!IsPointerFree(object.kind())) PushSpan(object.base, object.bytes);
 }
 
-GLEANER_NO_SANITIZE void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
+void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
   if (IsPointerFree(object.kind())) return;
   Pipeline pipeline(this);
   for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
-    const Addr word = *PointerAt<const Addr>(at);
+    const Addr word = LoadForeignWord(at);
     if (word - object.base >= object.bytes && pipeline.InHeap(word)) pipeline.Enqueue<false>(word);
   }
 }

@@ -62,9 +62,9 @@ class SerialMarker {
     }
   }
 
-  GLEANER_NO_SANITIZE void Words(Addr begin, Addr end, bool root, bool interior) {
+  void Words(Addr begin, Addr end, bool root, bool interior) {
     for (Addr at = begin; at < end; at += kWordBytes) {
-      const Addr word = *PointerAt<const Addr>(at);
+      const Addr word = LoadForeignWord(at);
       Visit(word, interior);
       const bool past_end = root && config_.all_interior_pointers && word % alloc::kGranuleBytes == 0;
       if (past_end || config_.pad_objects) Visit(word - 1, past_end);

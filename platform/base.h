@@ -13,7 +13,8 @@
 #define GLEANER_NOINLINE __attribute__((noinline))
 #define GLEANER_COLD __attribute__((noinline, cold))
 #define GLEANER_ALWAYS_INLINE inline __attribute__((always_inline))
-// Conservative scanning reads memory that belongs to others on purpose.
+// Conservative scanning reads memory that belongs to others on purpose. Only for functions that call
+// nothing: what GCC inlines into such a function leaves its locals poisoned behind.
 #define GLEANER_NO_SANITIZE __attribute__((no_sanitize("address", "undefined", "thread")))
 
 #ifdef GLEANER_VERIFY
@@ -56,6 +57,8 @@ template <class T>
 T* PointerAt(Addr address) {
   return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr): a heap's trade
 }
+// The word at an address that a conservative scan came to, whoever it belongs to.
+GLEANER_NO_SANITIZE inline Addr LoadForeignWord(Addr address) { return *PointerAt<const Addr>(address); }
 inline Addr AddressOf(const volatile void* p) { return reinterpret_cast<Addr>(p); }
 
 // Writes the message to standard error and aborts. Allocates nothing; callable from anywhere,

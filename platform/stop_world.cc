@@ -36,7 +36,7 @@ constexpr uint64_t kPatienceNs = 5000000000u;
 
 // How often to look before sleeping, when every thread has a processor to itself: some 20 us, less
 // than a sleep and a wake-up cost.
-constexpr int kSpins = 400;
+constexpr int kSpins = 3000;
 // Whether spinning pays, decided by the stopper: read by the threads it has stopped.
 constinit Atomic<bool> g_spin{false};
 
@@ -245,7 +245,8 @@ GLEANER_NOINLINE void WithRegistersOnStack(void (*f)(Addr, void*), void* context
   // __builtin_unwind_init makes the prologue save every callee-saved register in this frame, in
   // clear (setjmp would mangle some of them).
   __builtin_unwind_init();
-  f(AddressOf(__builtin_frame_address(0)) - 16 * kWordBytes, context);
+  // Below what this frame saved and above what f will use: its frame changes while others scan ours.
+  f(AddressOf(__builtin_alloca(kWordBytes)), context);
   asm volatile("" ::: "memory");  // no tail call: the frame must outlive f
 }
 

@@ -99,7 +99,7 @@ void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
     low = bottom;
     for (Addr at = AlignUp(thread.stack_pointer, kWordBytes); at < thread.alternate_stack_end;
          at += kWordBytes) {
-      const Addr word = *PointerAt<const Addr>(at);
+      const Addr word = LoadForeignWord(at);
       if (thread.stack.Contains(word) && word < low) low = word;
     }
   }

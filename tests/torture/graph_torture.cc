@@ -162,7 +162,21 @@ class Locked {
   Domain& domain_;
 };
 
-// Roots outside the heap keep interior pointers and pointers one past the end, whatever the options.
+// A reference on the stack: what the graph does not reach for a moment must not go, since other threads
+// collect.
+class Hold {
+ public:
+  explicit Hold(void* object = nullptr) : object_(object) {}
+  ~Hold() { asm volatile("" : : "r"(&object_) : "memory"); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  void Set(void* object) { object_ = object; }
+
+ private:
+  void* volatile object_;
+};
+
+// Roots outside the heap also keep what they point one past the end of.
 bool RootsAreOutsideHeap(const Domain& domain) { return domain.where != Where::kUncollectable; }
 
 // --- Contents ---
@@ -316,11 +330,11 @@ uint32_t RandomDisplacement(const Domain& domain, const Node& node, bool from_ro
   if (!random.OneIn(3)) return 0;
   const bool outside = from_root && RootsAreOutsideHeap(domain);
   // One past the end counts in a root, for objects of which every byte does.
-  if (outside && !node.first_page_only && random.OneIn(4)) {
+  if (outside && g_interior && !node.first_page_only && random.OneIn(4)) {
     return static_cast<uint32_t>(GC_size(node.address()));
   }
   if (node.bytes == 0) return 0;
-  if (!outside && !g_interior) return node.bytes > 8 && random.OneIn(2) ? 8 : 0;  // registered
+  if (!g_interior) return node.bytes > 8 && random.OneIn(2) ? 8 : 0;  // registered
   const size_t limit = node.first_page_only && node.bytes > 512 ? 512 : node.bytes;
   return static_cast<uint32_t>(random.Below(limit));
 }
@@ -343,8 +357,8 @@ void CheckZero(const char* p, size_t bytes, const char* call) {
   }
 }
 
-// An object with its contents written; the caller links it before the next collection can miss it.
-uint32_t Allocate(Domain& domain, Random& random) {
+// An object with its contents written. Nothing refers to it but `hold`.
+uint32_t Allocate(Domain& domain, Random& random, Hold* hold) {
   const size_t bytes = RandomSize(random);
   const size_t dice = random.Below(100);
   Node fresh;
@@ -373,6 +387,7 @@ uint32_t Allocate(Domain& domain, Random& random) {
     p = GC_memalign(alignment, bytes);
     if (reinterpret_cast<uintptr_t>(p) % alignment != 0) Fail("GC_memalign(%zu, %zu): %p", alignment, bytes, p);
   }
+  hold->Set(p);
   if (p == nullptr) Fail("no memory for %zu bytes", bytes);
   if (reinterpret_cast<uintptr_t>(p) % 16 != 0) Fail("%zu bytes at %p", bytes, p);
   const size_t usable = GC_size(p);
@@ -434,6 +449,7 @@ void Redirect(Domain& domain, uint32_t from, uint32_t to) {
 }
 
 void FreeNode(Domain& domain, uint32_t index) {
+  Hold hold(domain.nodes[index].address());
   Redirect(domain, index, 0);
   Node& node = domain.nodes[index];
   if (!node.in_use) return;
@@ -451,6 +467,7 @@ void Reallocate(Domain& domain, uint32_t index, Random& random) {
   const size_t usable = GC_size(old.address());
   auto* p = static_cast<char*>(GC_realloc(old.address(), bytes));
   if (p == nullptr) Fail("GC_realloc to %zu bytes failed", bytes);
+  Hold hold(p);
   const size_t kept = bytes < old.bytes ? bytes : old.bytes;
   // The part that was kept, seen through a node of that length.
   const auto* before = reinterpret_cast<const unsigned char*>(p);
@@ -568,7 +585,8 @@ void Operate(Domain& domain, Random& random) {
   }
   const size_t dice = random.Below(100);
   if (dice < 60) {
-    Link(domain, Allocate(domain, random), random);
+    Hold hold;
+    Link(domain, Allocate(domain, random, &hold), random);
     return;
   }
   const uint32_t index = RandomNode(domain, random);
