@@ -13,7 +13,9 @@
 namespace gleaner::alloc {
 
 enum class Side : uint8_t { kScanned = 0, kPointerFree = 1 };
-constexpr Side SideOf(Kind kind) { return IsPointerFree(kind) ? Side::kPointerFree : Side::kScanned; }
+constexpr Side SideOf(Kind kind) {
+  return IsPointerFree(kind) ? Side::kPointerFree : Side::kScanned;
+}
 
 // Side tables and memory become usable in steps of this many pages (4 MiB of heap).
 inline constexpr PageNumber kPagesPerChunk = 256;
@@ -36,8 +38,8 @@ struct AddressSpace {
   // even `min_bytes` are to be had.
   [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages);
 
-  // Commits `pages` more pages of a side (a multiple of kPagesPerChunk). False if the reservation is
-  // used up or the system refuses.
+  // Commits `pages` more pages of a side (a multiple of kPagesPerChunk). False if the reservation
+  // is used up or the system refuses.
   [[nodiscard]] bool CommitMore(Side side, PageNumber pages);
 
   PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
@@ -59,8 +61,9 @@ inline PageNumber FirstCommitted(Side side) {
                                 : g_space.pointer_free_begin.Load(platform::memory_order_acquire);
 }
 inline PageNumber EndCommitted(Side side) {
-  return side == Side::kScanned ? g_space.scanned_end.Load(platform::memory_order_acquire)  // as above
-                                : g_space.page_count();
+  return side == Side::kScanned
+             ? g_space.scanned_end.Load(platform::memory_order_acquire)  // as above
+             : g_space.page_count();
 }
 inline Side SideOfPage(PageNumber page) {
   return page < FirstCommitted(Side::kPointerFree) ? Side::kScanned : Side::kPointerFree;

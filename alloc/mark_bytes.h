@@ -1,8 +1,9 @@
 // Searching and counting in the mark bytes of one page.
 //
 // Other threads may store 0 to single bytes meanwhile (GC_free), so the words are read atomically;
-// a byte that changes under the search is found or not, and both are right. Acquire: what the freeing
-// thread did to the object is over before its slot is found free (pairs with the release in Free).
+// a byte that changes under the search is found or not, and both are right. Acquire: what the
+// freeing thread did to the object is over before its slot is found free (pairs with the release in
+// Free).
 #pragma once
 
 #include <cstring>
@@ -19,7 +20,9 @@ inline uint64_t LoadMarks(const uint8_t* marks) {
   return __atomic_load_n(reinterpret_cast<const uint64_t*>(marks), __ATOMIC_ACQUIRE);
 }
 // Bit 7 of each byte that is not zero.
-constexpr uint64_t OccupiedBytes(uint64_t word) { return (((word & ~kHighs) + ~kHighs) | word) & kHighs; }
+constexpr uint64_t OccupiedBytes(uint64_t word) {
+  return (((word & ~kHighs) + ~kHighs) | word) & kHighs;
+}
 
 // Index + 1 of the last byte of [0, end) for which `Select` has bit 7 set, or 0.
 template <uint64_t (*Select)(uint64_t)>
@@ -37,8 +40,8 @@ inline uint32_t FindLast(const uint8_t* marks, uint32_t end) {
 constexpr uint64_t FreeBytes(uint64_t word) { return ~OccupiedBytes(word) & kHighs; }
 }  // namespace internal
 
-// One more than the index of the last free slot below `end`; 0 if there is none. The array is 8-byte
-// aligned and readable up to the next multiple of 8.
+// One more than the index of the last free slot below `end`; 0 if there is none. The array is
+// 8-byte aligned and readable up to the next multiple of 8.
 inline uint32_t FindLastFree(const uint8_t* marks, uint32_t end) {
   return internal::FindLast<internal::FreeBytes>(marks, end);
 }
@@ -48,8 +51,8 @@ inline uint32_t FindLastOccupied(const uint8_t* marks, uint32_t end) {
 }
 
 // Turns every byte that is not `epoch` into 0 and returns how many are `epoch`.
-// pre: the world is stopped or nobody else knows the page; the array is 16-byte aligned and its bytes
-// from `count` up to the next multiple of 16 are 0 or may become 0.
+// pre: the world is stopped or nobody else knows the page; the array is 16-byte aligned and its
+// bytes from `count` up to the next multiple of 16 are 0 or may become 0.
 inline uint32_t NormaliseMarks(uint8_t* marks, uint32_t count, uint8_t epoch) {
   using Vector = uint8_t __attribute__((vector_size(16)));
   using Words = uint64_t __attribute__((vector_size(16)));

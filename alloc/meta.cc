@@ -17,7 +17,8 @@ void* MetaAllocate(size_t bytes, size_t alignment) {
   platform::LockGuard guard(g_lock);
   Addr start = AlignUp(g_next, alignment);
   if (g_next == 0 || start + bytes > g_end) {
-    const size_t segment = AlignUp(bytes < kSegmentBytes ? kSegmentBytes : bytes, platform::OsPageBytes());
+    const size_t segment =
+        AlignUp(bytes < kSegmentBytes ? kSegmentBytes : bytes, platform::OsPageBytes());
     void* p = platform::Reserve(segment, platform::OsPageBytes());
     if (p == nullptr) return nullptr;
     if (!platform::Commit(p, segment)) {

@@ -15,8 +15,8 @@ PageNumber PagesFor(size_t bytes) {
   return static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
 }
 
-// Zeroes what a fresh large object needs zeroed. The pages are kTaken: no marker looks at them, so the
-// thread may be stopped meanwhile.
+// Zeroes what a fresh large object needs zeroed. The pages are kTaken: no marker looks at them, so
+// the thread may be stopped meanwhile.
 void PrepareLargeMemory(PageNumber first, size_t bytes, bool zeroed) {
   if (!zeroed) return;
   const Addr end = g_space.AddressOfPage(first) + bytes;

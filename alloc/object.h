@@ -7,9 +7,9 @@ namespace gleaner::alloc {
 
 struct ObjectRef {
   Addr base;
-  size_t bytes;       // usable size
-  PageNumber page;    // of the base
-  uint32_t slot;      // index of the mark byte in that page
+  size_t bytes;     // usable size
+  PageNumber page;  // of the base
+  uint32_t slot;    // index of the mark byte in that page
   uint8_t* mark() const { return g_space.MarksOf(page) + slot; }
   Kind kind() const { return g_space.info[page].kind; }
 };
@@ -37,8 +37,8 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes);
 // With the world stopped: gives back a large object's pages.
 void FreeLargeWorldStopped(PageNumber head);
 
-// Pages and large objects of uncollectable kinds ever made: while 0, the collector need not look for
-// them among its roots.
+// Pages and large objects of uncollectable kinds ever made: while 0, the collector need not look
+// for them among its roots.
 extern platform::Atomic<uint64_t> g_uncollectable_units;
 
 }  // namespace gleaner::alloc

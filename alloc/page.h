@@ -6,10 +6,10 @@
 //   marks[]     1,024 bytes a page, one a slot
 //
 // Mark bytes [inv.mark-byte]: 0 is a free slot, the live epoch (1 or 2) an allocated one. While a
-// cycle marks, the live epoch is "white" and the other one "black"; a marker stores black over white
-// and nothing else. After the cycle black becomes the live epoch and the sweep turns every byte
-// that is not it into 0. So the byte map is also the allocation map, and a word that points into a
-// free slot is no pointer.
+// cycle marks, the live epoch is "white" and the other one "black"; a marker stores black over
+// white and nothing else. After the cycle black becomes the live epoch and the sweep turns every
+// byte that is not it into 0. So the byte map is also the allocation map, and a word that points
+// into a free slot is no pointer.
 //
 // States of a page, and who moves it (the space's lock is held for moves to and from kUnused; the
 // page's owner makes the others, or the collector with the world stopped):
@@ -29,7 +29,12 @@
 namespace gleaner::alloc {
 
 // What the collector knows of a page's objects. Constants are those of the libgc API.
-enum class Kind : uint8_t { kAtomic = 0, kNormal = 1, kUncollectable = 2, kAtomicUncollectable = 3 };
+enum class Kind : uint8_t {
+  kAtomic = 0,
+  kNormal = 1,
+  kUncollectable = 2,
+  kAtomicUncollectable = 3
+};
 inline constexpr size_t kKindCount = 4;
 
 constexpr bool IsPointerFree(Kind kind) {
@@ -52,19 +57,19 @@ enum class PageState : uint8_t {
 using PageNumber = uint32_t;
 inline constexpr PageNumber kNoPage = ~PageNumber{0};
 
-// The first word tells the marker at once whether a page has slots: slot_count is 0 in every state but
-// kSmall, as object_bytes and pages_back are below 2^48 and other states keep the word 0
+// The first word tells the marker at once whether a page has slots: slot_count is 0 in every state
+// but kSmall, as object_bytes and pages_back are below 2^48 and other states keep the word 0
 // [inv.slot-count].
 struct PageInfo {
   union {
-    uint64_t word;           // 0 but in the following states
-    struct {                 // kSmall
-      uint32_t reciprocal;   // of slot_bytes
+    uint64_t word;          // 0 but in the following states
+    struct {                // kSmall
+      uint32_t reciprocal;  // of slot_bytes
       uint16_t slot_bytes;
       uint16_t slot_count;
     };
-    uint64_t object_bytes;   // kLarge: usable size
-    uint64_t pages_back;     // kTail: distance to the kLarge page
+    uint64_t object_bytes;  // kLarge: usable size
+    uint64_t pages_back;    // kTail: distance to the kLarge page
   };
   PageState state;
   Kind kind;

@@ -18,7 +18,9 @@ constexpr PageNumber kDiscardPages = (2 * kMiB) >> kPageShift;
 
 PageSpace& SpaceOf(Side side) { return side == Side::kScanned ? g_scanned : g_pointer_free; }
 
-bool InitPageSpaces(FitPolicy policy) { return g_scanned.Init(policy) && g_pointer_free.Init(policy); }
+bool InitPageSpaces(FitPolicy policy) {
+  return g_scanned.Init(policy) && g_pointer_free.Init(policy);
+}
 
 void SetHeapLimit(size_t bytes) {
   g_limit_pages.Store(bytes >> kPageShift, platform::memory_order_relaxed);  // see above

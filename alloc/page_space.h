@@ -55,20 +55,21 @@ class PageSpace {
 
   const Side side_;
   platform::Lock lock_;
-  TreeFit fit_;                             // guarded by lock_
-  PageNumber committed_ = 0;                // guarded by lock_
-  platform::Atomic<PageNumber> taken_{0};   // written under lock_
+  TreeFit fit_;                            // guarded by lock_
+  PageNumber committed_ = 0;               // guarded by lock_
+  platform::Atomic<PageNumber> taken_{0};  // written under lock_
 };
 
 PageSpace& SpaceOf(Side side);
 [[nodiscard]] bool InitPageSpaces(FitPolicy policy);
 
-// The heap may not have more resident bytes than this; 0 is no limit. Checked when pages that are not
-// resident are handed out.
+// The heap may not have more resident bytes than this; 0 is no limit. Checked when pages that are
+// not resident are handed out.
 void SetHeapLimit(size_t bytes);
 size_t HeapLimit();
 
-// Bytes of pages that are in use or resident though free. Pages count from when they are handed out.
+// Bytes of pages that are in use or resident though free. Pages count from when they are handed
+// out.
 size_t ResidentBytes();
 
 // Pages handed out on both sides.

@@ -1,8 +1,8 @@
 // Size classes: which slot size serves a request.
 //
 // 16-byte steps to 128, then four per doubling to 1 KiB; above that, the sizes that cut a page into
-// 14, 12, 10, 9, 8 ... 2 slots, so that no page ends in waste worth mentioning (DESIGN.md 4). A slot has
-// no padding byte: powers of two stay powers of two.
+// 14, 12, 10, 9, 8 ... 2 slots, so that no page ends in waste worth mentioning (DESIGN.md 4). A
+// slot has no padding byte: powers of two stay powers of two.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline constexpr size_t kPageShift = 14;
 inline constexpr size_t kPageBytes = size_t{1} << kPageShift;
 
 inline constexpr std::array<uint16_t, 31> kSlotBytes = {
-    16,  32,  48,  64,  80,  96,   112,  128,  160,  192,  224,  256,  320,  384,  448, 512,
+    16,  32,  48,  64,   80,   96,   112,  128,  160,  192,  224,  256,  320,  384,  448, 512,
     640, 768, 896, 1024, 1168, 1360, 1632, 1808, 2048, 2336, 2720, 3264, 4096, 5456, 8192};
 inline constexpr size_t kClassCount = kSlotBytes.size();
 inline constexpr size_t kMaxSmallBytes = kSlotBytes.back();
@@ -41,8 +41,8 @@ constexpr size_t SizeClassOf(size_t bytes) {
   return internal::kClassTable[(bytes + kGranuleBytes - 1) / kGranuleBytes];
 }
 
-// Division of an offset in a page by a slot size, as a multiplication: with r = floor(2^32/size) + 1,
-// (offset * r) >> 32 is exact for offset < 2^14, since r exceeds 2^32/size by less than one and
+// Division of an offset in a page by a slot size, as a multiplication: with r = floor(2^32/size) +
+// 1, (offset * r) >> 32 is exact for offset < 2^14, since r exceeds 2^32/size by less than one and
 // 2^14 / 2^32 is below 1/8192, the least distance of a quotient from the next integer.
 constexpr uint32_t ReciprocalOf(size_t slot_bytes) {
   return static_cast<uint32_t>((uint64_t{1} << 32) / slot_bytes + 1);

@@ -16,8 +16,8 @@ using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
 using platform::memory_order_release;
 
-// Zeroing happens this far ahead of the bump pointer, so that the lines are in the first-level cache
-// when the program writes them.
+// Zeroing happens this far ahead of the bump pointer, so that the lines are in the first-level
+// cache when the program writes them.
 constexpr size_t kWindowBytes = 2 * kKiB;
 
 // Pages taken from the page space at a time grow from 1 to this.
@@ -190,7 +190,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   PageMeta& meta = g_space.meta[page];
   meta.owner = index;
-  meta.freed.Store(0, memory_order_relaxed);  // nobody else knows the page yet
+  meta.freed.Store(0, memory_order_relaxed);                    // nobody else knows the page yet
   meta.listing.Store(Listing::kCurrent, memory_order_relaxed);  // likewise
   if (kVerifyBuild) {
     GLEANER_CHECK(FindLastOccupied(g_space.MarksOf(page), info.slot_count) == 0,
@@ -384,8 +384,8 @@ PageNumber ThreadHeaps::Steal(Side side, const ThreadHeap* thief) {
   const auto s = static_cast<size_t>(side);
   const size_t heaps = count();
   PageNumber batch[kStealBatch];
-  // Neighbours by index first: indices are given out in order of start, which is as near as one node
-  // can say.
+  // Neighbours by index first: indices are given out in order of start, which is as near as one
+  // node can say.
   for (size_t i = 1; i <= heaps; ++i) {
     ThreadHeap& victim = at((thief->index + i) % heaps);
     if (&victim == thief || victim.free_pages(side) == 0) continue;
@@ -490,7 +490,8 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       PageNumber next = page + 1;
       PageMeta& meta = g_space.meta[page];
       if (state == PageState::kSmall && (survivor == nullptr || meta.owner != survivor->index) &&
-          meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {  // a single thread is left
+          meta.listing.Load(memory_order_relaxed) ==
+              Listing::kCurrent) {                                     // a single thread is left
         meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
       }
       if (state != PageState::kUnused && state != PageState::kSmall) {

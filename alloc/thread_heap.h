@@ -9,27 +9,28 @@
 //                           | run, not zeroed | window, zeroed    | handed out |
 //                           ^ run.begin       ^ bump.limit        ^ bump.cur
 //
-// Downwards, because a root that points to the base of an object also keeps the slot below it (it may
-// be one past that one's end), and that should rather be what was allocated next, say a child, than
-// what was allocated last before, which may be the root of a structure that died (measured: GCBench
-// upwards keeps its dead stretch tree, 16 MB, for ever).
+// Downwards, because a root that points to the base of an object also keeps the slot below it (it
+// may be one past that one's end), and that should rather be what was allocated next, say a child,
+// than what was allocated last before, which may be the root of a structure that died (measured:
+// GCBench upwards keeps its dead stretch tree, 16 MB, for ever).
 //
-// What the collector does with a stopped thread's runs [inv.run]: the fast path may have been stopped
-// between loading bump.cur and storing it, so [limit, cur) stays the thread's across a collection
-// (free while marking, the new epoch afterwards). [begin, limit) is reachable only through the slow
-// path, a critical section, so the collector takes it back by moving run.begin to bump.limit.
+// What the collector does with a stopped thread's runs [inv.run]: the fast path may have been
+// stopped between loading bump.cur and storing it, so [limit, cur) stays the thread's across a
+// collection (free while marking, the new epoch afterwards). [begin, limit) is reachable only
+// through the slow path, a critical section, so the collector takes it back by moving run.begin to
+// bump.limit.
 //
 // On a miss, in this order: rest of the run, next run of the page, the thread's partial pages, its
 // free pages, then by policy:
 //   AL   all-local: new pages from the system.
 //   PS   page-shared: free pages live in one shared list; then new pages.
 //   LPS  locality-aware page-shared: if taking a new page would raise consumption above k * max(l),
-//        free pages of other threads, else new pages. l is the number of pages in use (what PS would
-//        consume), max over the run so far [inv.lps-bound].
+//        free pages of other threads, else new pages. l is the number of pages in use (what PS
+//        would consume), max over the run so far [inv.lps-bound].
 #pragma once
 
-#include "alloc/page.h"
 #include "alloc/address_space.h"
+#include "alloc/page.h"
 #include "platform/lock.h"
 
 namespace gleaner::alloc {
@@ -56,8 +57,8 @@ class ThreadHeap {
  public:
   constexpr ThreadHeap();
 
-  // The fast path: the next slot of the run, if there is one. No atomics, no shared memory, no calls.
-  // Owner thread only, as all of this group.
+  // The fast path: the next slot of the run, if there is one. No atomics, no shared memory, no
+  // calls. Owner thread only, as all of this group.
   GLEANER_ALWAYS_INLINE bool TryBump(Kind kind, size_t size_class, void** out) {
     Bump& bump = bumps[static_cast<size_t>(kind)][size_class];
     const Addr p = bump.cur - bump.slot_bytes;
@@ -134,8 +135,9 @@ class ThreadHeap {
   PageNumber batch_ = 1;                        // owner thread only
 };
 
-// All thread heaps. Heaps are never destroyed: a thread that ends abandons its heap, with its pages,
-// and the next thread that starts adopts it; until then other threads may take pages out of it.
+// All thread heaps. Heaps are never destroyed: a thread that ends abandons its heap, with its
+// pages, and the next thread that starts adopts it; until then other threads may take pages out of
+// it.
 class ThreadHeaps {
  public:
   [[nodiscard]] static bool Init(Policy policy, double k);

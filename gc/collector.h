@@ -25,17 +25,17 @@ struct CycleReport {
   Cause cause = Cause::kExplicit;
   uint64_t live_bytes = 0;
   uint64_t live_objects = 0;
-  uint64_t freed_bytes = 0;     // objects that died, by size
+  uint64_t freed_bytes = 0;  // objects that died, by size
   uint64_t free_slot_bytes = 0;
   uint64_t resident_bytes = 0;
   uint64_t root_bytes = 0;
-  uint64_t pause_ns = 0;        // from the first signal to the resume
-  uint64_t stop_ns = 0;         // parts of the pause
+  uint64_t pause_ns = 0;  // from the first signal to the resume
+  uint64_t stop_ns = 0;   // parts of the pause
   uint64_t mark_ns = 0;
   uint64_t sweep_ns = 0;
   uint64_t steals = 0;
-  uint64_t finalizable = 0;     // objects queued for finalization
-  int markers = 0;              // workers that took part in marking
+  uint64_t finalizable = 0;  // objects queued for finalization
+  int markers = 0;           // workers that took part in marking
 };
 
 // Sums over the life of the process.

@@ -32,7 +32,8 @@ bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* ol
 
 void Finalizers::AddRoots(RootTasks* roots) const {
   roots->Add(RootKind::kData, table_.storage_begin(), table_.storage_end());
-  if (head_ != tail_) roots->Add(RootKind::kData, AddressOf(&queue_[head_]), AddressOf(&queue_[tail_]));
+  if (head_ != tail_)
+    roots->Add(RootKind::kData, AddressOf(&queue_[head_]), AddressOf(&queue_[tail_]));
 }
 
 bool Finalizers::Enqueue(Addr object, const Finalizer& finalizer) {
@@ -104,9 +105,8 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
 }
 
 void Finalizers::QueueAll() {
-  table_.EraseIf([&](uint64_t hidden, Finalizer& finalizer) {
-    return Enqueue(Hide(hidden), finalizer);
-  });
+  table_.EraseIf(
+      [&](uint64_t hidden, Finalizer& finalizer) { return Enqueue(Hide(hidden), finalizer); });
 }
 
 bool Finalizers::Take(Ready* out) {

@@ -1,13 +1,15 @@
 // Finalizers and disappearing links.
 //
 // All of it is guarded by the collector lock. Objects are kept under their complement, so that the
-// tables may lie where a conservative scan of ours goes: the finalizers' data are roots, the objects
-// are not.
+// tables may lie where a conservative scan of ours goes: the finalizers' data are roots, the
+// objects are not.
 //
 // Decided at the end of marking, with the world stopped, in this order:
 //   1. short links to white objects are cleared;
-//   2. each white object with a finalizer marks what the *order* says it must not outlive: normal and
-//      unreachable its contents; ignore-self its contents but pointers into itself; no-order nothing;
+//   2. each white object with a finalizer marks what the *order* says it must not outlive: normal
+//   and
+//      unreachable its contents; ignore-self its contents but pointers into itself; no-order
+//      nothing;
 //   3. objects still white are queued and marked; what no-order ones refer to is marked too;
 //   4. unreachable ones that a queued object turned out to refer to go back to the table;
 //   5. long links to white objects are cleared; links that lay in white objects are forgotten.

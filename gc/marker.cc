@@ -100,8 +100,8 @@ class MarkWorker::Pipeline {
 
   GLEANER_ALWAYS_INLINE bool InHeap(Addr word) const { return word - base_ < heap_bytes_; }
 
-  // Second step of a scan: from a word inside the reservation to its mark byte. Null if the word is no
-  // pointer. kInterior: it counts whatever its displacement.
+  // Second step of a scan: from a word inside the reservation to its mark byte. Null if the word is
+  // no pointer. kInterior: it counts whatever its displacement.
   template <bool kInterior>
   GLEANER_ALWAYS_INLINE uint8_t* Resolve(Addr word) const {
     const size_t page = (word - base_) >> alloc::kPageShift;
@@ -149,8 +149,8 @@ class MarkWorker::Pipeline {
     *bytes = info.slot_bytes;
     Addr object = candidate.word;
     // Nearly all pointers point to the start. A predicted branch, which the empty asm keeps the
-    // compiler from turning into arithmetic, lets the processor load the contents before it has seen
-    // the descriptor: on a list this is half of the time.
+    // compiler from turning into arithmetic, lets the processor load the contents before it has
+    // seen the descriptor: on a list this is half of the time.
     if (GLEANER_UNLIKELY(offset != start)) {
       object -= offset - start;
       asm("" : "+r"(object));
@@ -162,7 +162,8 @@ class MarkWorker::Pipeline {
   GLEANER_ALWAYS_INLINE void Settle(const Candidate& candidate) {
     Addr begin;
     size_t bytes;
-    if (Mark(candidate, &begin, &bytes) && GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
+    if (Mark(candidate, &begin, &bytes) &&
+        GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
       worker_->NoteOverflow();
     }
   }
@@ -176,8 +177,8 @@ class MarkWorker::Pipeline {
     return true;
   }
 
-  // First step: the words of the range that point into the reservation, to the worker's buffer. Also
-  // the last of them, in a register, for chains.
+  // First step: the words of the range that point into the reservation, to the worker's buffer.
+  // Also the last of them, in a register, for chains.
   GLEANER_ALWAYS_INLINE size_t Filter(Addr begin, size_t bytes, Addr* last) {
     const Addr* words = PointerAt<const Addr>(begin);
     const size_t count = bytes / kWordBytes;
@@ -337,7 +338,8 @@ void MarkWorker::Drain() {
     size_t kept = pipeline.Filter(begin, bytes, &last);
     // A chain: one pointer, and nothing else to do meanwhile. Follow it without the detour through
     // stack and rings, whose latency would be all that counts.
-    while (kept == 1 && scan_head == scan_tail && pipeline.Empty() && stack_.empty() && !pad_objects_) {
+    while (kept == 1 && scan_head == scan_tail && pipeline.Empty() && stack_.empty() &&
+           !pad_objects_) {
       kept = 0;
       uint8_t* mark = pipeline.Resolve<false>(last);
       if (mark == nullptr || !pipeline.Mark({mark, last}, &begin, &bytes)) break;
@@ -438,7 +440,8 @@ bool MarkWorker::FindWork() {
       marker.sleepers_.FetchAdd(1, memory_order_seq_cst);
       if (!marker.done_.Load(memory_order_seq_cst)) {
         bool offered = false;
-        for (int i = 0; i < marker.worker_count_; ++i) offered |= !marker.workers_[i]->queue.LooksEmpty();
+        for (int i = 0; i < marker.worker_count_; ++i)
+          offered |= !marker.workers_[i]->queue.LooksEmpty();
         if (!offered) platform::FutexWait(&marker.work_available_, seen);
       }
       marker.sleepers_.FetchSub(1, memory_order_seq_cst);

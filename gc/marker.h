@@ -15,13 +15,14 @@
 //
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
-//   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a segment,
+//   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
+//   segment,
 //                           being scanned or done; or the rescan flag is up.
-// Two markers may find the same byte white; both then store black and both push: harmless, so a plain
-// load and store do (Note [mark-race] in docs/memory_ordering.md).
+// Two markers may find the same byte white; both then store black and both push: harmless, so a
+// plain load and store do (Note [mark-race] in docs/memory_ordering.md).
 //
-// Stack memory exhausted: the object stays black, the rescan flag goes up, and when all else is done
-// every black object of the heap is scanned again. Never aborts, never allocates.
+// Stack memory exhausted: the object stays black, the rescan flag goes up, and when all else is
+// done every black object of the heap is scanned again. Never aborts, never allocates.
 #pragma once
 
 #include "alloc/object.h"
@@ -37,14 +38,14 @@ namespace gleaner::gc {
 // The thesis's variants; constant during a cycle.
 struct MarkConfig {
   bool all_interior_pointers = true;
-  bool pad_objects = false;       // one-past-the-end pointers in the heap count too
-  bool balance = true;            // work stealing
-  bool split = true;              // splitting of large ranges
+  bool pad_objects = false;  // one-past-the-end pointers in the heap count too
+  bool balance = true;       // work stealing
+  bool split = true;         // splitting of large ranges
   TerminationMethod termination = TerminationMethod::kStates;
 };
 
 struct alignas(kCacheLineBytes) MarkStatistics {
-  uint64_t objects = 0;        // marked
+  uint64_t objects = 0;  // marked
   uint64_t bytes_scanned = 0;
   uint64_t ranges_scanned = 0;
   uint64_t steals = 0;
@@ -170,7 +171,7 @@ class Marker {
   // Idle workers asleep on `work_available_`, and segments published while some were.
   platform::Atomic<uint32_t> sleepers_{0};
   platform::Atomic<uint32_t> work_available_{0};
-  platform::Atomic<uint32_t> idle_{0};   // idle workers, asleep or not: a hint for sharing
+  platform::Atomic<uint32_t> idle_{0};  // idle workers, asleep or not: a hint for sharing
   platform::Atomic<bool> done_{false};
   platform::Atomic<bool> overflowed_{false};
 };

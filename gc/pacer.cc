@@ -46,7 +46,8 @@ void Pacer::SetAllowance() {
   const double weighted = kScannedWeight * static_cast<double>(found_.live_scanned_bytes) +
                           kPointerFreeWeight * static_cast<double>(found_.live_pointer_free_bytes) +
                           static_cast<double>(found_.root_bytes);
-  auto allowance = static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));
+  auto allowance =
+      static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
   uint64_t free = found_.free_resident_bytes;
   if (free > MostUsefulFreeBytes()) free = MostUsefulFreeBytes();

@@ -9,7 +9,8 @@
 //   - the memory that is resident and wholly free, less an eighth: using it costs nothing, and like
 //     libgc we do not collect while the heap is not full. The eighth is more than threads can
 //     overshoot by, so this rule never makes the heap grow. What is free beyond several times the
-//     live bytes is surplus, though: it is not waited for, and goes back to the system when it stays;
+//     live bytes is surplus, though: it is not waited for, and goes back to the system when it
+//     stays;
 //   - what is missing to the size that the program asked for (GC_expand_hp).
 #pragma once
 
@@ -42,7 +43,9 @@ class Pacer {
   // The program wants a heap of at least that size.
   void ExpandHeapTo(size_t bytes);
   // The heap's size as far as the program asked for it; any thread.
-  size_t wanted_bytes() const { return wanted_bytes_.Load(platform::memory_order_relaxed); }  // a count
+  size_t wanted_bytes() const {
+    return wanted_bytes_.Load(platform::memory_order_relaxed);
+  }  // a count
   // After a collection, with the world stopped.
   void StartCycle(const PacerInput& found);
 
@@ -56,8 +59,12 @@ class Pacer {
     return before + bytes >= allowance_.Load(platform::memory_order_relaxed);
   }
   // Net bytes since the last collection, as far as reported.
-  ptrdiff_t allocated() const { return allocated_.Load(platform::memory_order_relaxed); }  // a count
-  ptrdiff_t allowance() const { return allowance_.Load(platform::memory_order_relaxed); }  // likewise
+  ptrdiff_t allocated() const {
+    return allocated_.Load(platform::memory_order_relaxed);
+  }  // a count
+  ptrdiff_t allowance() const {
+    return allowance_.Load(platform::memory_order_relaxed);
+  }  // likewise
 
  private:
   static constexpr int kSurplusCycles = 6;

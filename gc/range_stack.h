@@ -14,8 +14,7 @@ namespace gleaner::gc {
 class PackedRange {
  public:
   static constexpr unsigned kGranuleBits = 20;
-  static constexpr size_t kMaxBytes =
-      ((size_t{1} << kGranuleBits) - 1) * alloc::kGranuleBytes;
+  static constexpr size_t kMaxBytes = ((size_t{1} << kGranuleBits) - 1) * alloc::kGranuleBytes;
 
   constexpr PackedRange() = default;
   // pre: both multiples of 16, bytes <= kMaxBytes.

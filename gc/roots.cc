@@ -39,7 +39,8 @@ void RootTasks::AddUncollectablePages() {
     const alloc::PageNumber end = EndCommitted(side);
     for (alloc::PageNumber page = FirstCommitted(side); page < end;) {
       const alloc::PageNumber stop = end - page > kPagesPerTask ? page + kPagesPerTask : end;
-      if (!Append({page, stop}, RootKind::kUncollectablePages)) Fatal("no memory for the list of roots");
+      if (!Append({page, stop}, RootKind::kUncollectablePages))
+        Fatal("no memory for the list of roots");
       page = stop;
     }
   }

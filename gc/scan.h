@@ -13,8 +13,9 @@ namespace gleaner::gc {
 inline constexpr size_t kScanWords = 512;
 inline constexpr size_t kFilterSlack = 8;
 
-// Copies the words w of [words, words + count) with w - base < bytes to `out`, in order, and returns
-// how many. Writes at most kFilterSlack words past the last. Reads memory that others may own.
+// Copies the words w of [words, words + count) with w - base < bytes to `out`, in order, and
+// returns how many. Writes at most kFilterSlack words past the last. Reads memory that others may
+// own.
 using FilterFunction = size_t (*)(const Addr* words, size_t count, Addr base, size_t bytes,
                                   Addr* out);
 
@@ -26,11 +27,12 @@ size_t FilterAvx512(const Addr* words, size_t count, Addr base, size_t bytes, Ad
 // The fastest this processor has.
 FilterFunction ChooseFilter();
 
-// Second step for many words at once: which of them does the marker still have to look at? Drops those
-// whose slot is marked already, or not allocated, or in the waste at the end of a page; keeps white
-// ones and all that do not lie on a page of small slots. In long arrays nearly all pointers are
-// dropped here, at a third of the cost of resolving them one by one. The mark bytes are read without
-// waiting for a prefetch: the groups of eight are independent, so many reads are under way at once.
+// Second step for many words at once: which of them does the marker still have to look at? Drops
+// those whose slot is marked already, or not allocated, or in the waste at the end of a page; keeps
+// white ones and all that do not lie on a page of small slots. In long arrays nearly all pointers
+// are dropped here, at a third of the cost of resolving them one by one. The mark bytes are read
+// without waiting for a prefetch: the groups of eight are independent, so many reads are under way
+// at once.
 struct SelectContext {
   Addr base;
   const void* info;      // alloc::PageInfo of page 0

@@ -1,14 +1,14 @@
 // When is marking over? When every worker is idle.
 //
 // A worker is idle only while its stack, rings and queue are empty, and it turns busy *before* it
-// takes work from another's queue. So if all are idle at one instant, there is no work and nobody who
-// could make any [inv.termination].
+// takes work from another's queue. So if all are idle at one instant, there is no work and nobody
+// who could make any [inv.termination].
 //
 // kStates, the non-serialising detector (thesis: a termination test without a shared bottleneck):
-// each worker has a counter in a cache line of its own, odd while idle, incremented at each change. The
-// detector reads all counters twice; if all are odd and none has moved between, there was an instant
-// at which all were idle. Nothing is shared but by the one who asks.
-// kCounter, the variant to compare with: one shared count of busy workers.
+// each worker has a counter in a cache line of its own, odd while idle, incremented at each change.
+// The detector reads all counters twice; if all are odd and none has moved between, there was an
+// instant at which all were idle. Nothing is shared but by the one who asks. kCounter, the variant
+// to compare with: one shared count of busy workers.
 #pragma once
 
 #include "platform/atomic.h"
@@ -35,7 +35,8 @@ class Termination {
 
   // Whether all workers were idle at some instant since the call began.
   bool AllIdle() const {
-    if (method_ == TerminationMethod::kCounter) return busy_.Load(platform::memory_order_seq_cst) == 0;
+    if (method_ == TerminationMethod::kCounter)
+      return busy_.Load(platform::memory_order_seq_cst) == 0;
     uint64_t seen[kMaxWorkers];
     for (int i = 0; i < workers_; ++i) {
       seen[i] = states_[i].count.Load(platform::memory_order_seq_cst);

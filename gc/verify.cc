@@ -44,7 +44,8 @@ class SerialMarker {
 
   void CompareAll() const {
     for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-      for (PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) ComparePage(page);
+      for (PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page)
+        ComparePage(page);
     }
   }
 
@@ -66,7 +67,8 @@ class SerialMarker {
     for (Addr at = begin; at < end; at += kWordBytes) {
       const Addr word = LoadForeignWord(at);
       Visit(word, interior);
-      const bool past_end = root && config_.all_interior_pointers && word % alloc::kGranuleBytes == 0;
+      const bool past_end =
+          root && config_.all_interior_pointers && word % alloc::kGranuleBytes == 0;
       if (past_end || config_.pad_objects) Visit(word - 1, past_end);
     }
   }
@@ -123,7 +125,8 @@ class SerialMarker {
       const size_t place = PlaceOf(page, static_cast<size_t>(mark - g_space.marks));
       const bool reachable = place < seen_.committed() && seen_[place] != 0;
       const bool black = *mark == marker_.black();
-      GLEANER_CHECK(reachable == black, "[inv.mark-complete] object %p (page state %d, kind %d) is %s",
+      GLEANER_CHECK(reachable == black,
+                    "[inv.mark-complete] object %p (page state %d, kind %d) is %s",
                     PointerAt<void>(g_space.AddressOfPage(page) + size_t{slot} * info.slot_bytes),
                     static_cast<int>(info.state), static_cast<int>(info.kind),
                     black ? "marked but not reachable" : "reachable but not marked");

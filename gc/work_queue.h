@@ -71,7 +71,8 @@ class WorkQueue {
 
   // A hint for others, exact for an idle owner.
   bool LooksEmpty() const {
-    return top_.Load(platform::memory_order_seq_cst) >= bottom_.Load(platform::memory_order_seq_cst);
+    return top_.Load(platform::memory_order_seq_cst) >=
+           bottom_.Load(platform::memory_order_seq_cst);
   }
 
  private:

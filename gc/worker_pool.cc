@@ -56,7 +56,8 @@ void WorkerPool::Finish() {
 void WorkerPool::HelperMain(void* argument) {
   auto* helper = static_cast<Helper*>(argument);
   for (uint32_t done = 0;; ++done) {
-    while (helper->jobs.Load(memory_order_seq_cst) == done) platform::FutexWait(&helper->jobs, done);
+    while (helper->jobs.Load(memory_order_seq_cst) == done)
+      platform::FutexWait(&helper->jobs, done);
     helper->pool->Help(helper->worker);
   }
 }

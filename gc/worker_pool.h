@@ -15,7 +15,9 @@ class WorkerPool {
   using Job = void (*)(void* context, int worker);
 
   // Sets how many workers there may be, the caller's own included. Guarded by the collector lock.
-  void SetSize(int workers) { size_ = workers < 1 ? 1 : workers > kMaxWorkers ? kMaxWorkers : workers; }
+  void SetSize(int workers) {
+    size_ = workers < 1 ? 1 : workers > kMaxWorkers ? kMaxWorkers : workers;
+  }
   int size() const { return size_; }
 
   // Starts the helper threads that are missing. Not with the world stopped: starting a thread takes
@@ -48,14 +50,14 @@ class WorkerPool {
   struct Helper {
     WorkerPool* pool = nullptr;
     int worker = 0;
-    platform::Atomic<uint32_t> jobs{0};    // raised to wake it; the helper sleeps on it
+    platform::Atomic<uint32_t> jobs{0};  // raised to wake it; the helper sleeps on it
   };
 
   int size_ = 1;
-  int started_ = 0;        // guarded by the collector lock; constant during a job
-  Job job_ = nullptr;      // constant during a job
+  int started_ = 0;    // guarded by the collector lock; constant during a job
+  Job job_ = nullptr;  // constant during a job
   void* context_ = nullptr;
-  platform::Atomic<int> joined_{0};  // helpers woken in this job; written under wake_
+  platform::Atomic<int> joined_{0};        // helpers woken in this job; written under wake_
   platform::Atomic<uint32_t> wake_{0};     // 1 while somebody wakes a helper
   platform::Atomic<uint32_t> running_{0};  // helpers in the job; Finish sleeps on it
   Helper helpers_[kMaxWorkers];

@@ -33,8 +33,8 @@ struct World {
   // Stops all mutators but the caller; from then on until `resume` they change nothing.
   void (*stop)();
   void (*resume)();
-  // Adds the roots of stopped threads, loaded objects and the program's own; the collecting thread's
-  // stack counts from `stack_pointer` on.
+  // Adds the roots of stopped threads, loaded objects and the program's own; the collecting
+  // thread's stack counts from `stack_pointer` on.
   void (*add_roots)(RootTasks* roots, Addr stack_pointer);
   void (*read_tunables)(Tunables* tunables);
   void (*event)(CycleEvent event);

@@ -1,8 +1,8 @@
 // Checks, units and bit helpers that every layer uses.
 //
-// Three strengths of check: GLEANER_CHECK is in every build and guards what a caller or the operating
-// system may get wrong; GLEANER_DCHECK is in debug and verify builds; GLEANER_VERIFY_ONLY wraps the
-// expensive invariants of docs/invariants.md and exists only in the verify builds.
+// Three strengths of check: GLEANER_CHECK is in every build and guards what a caller or the
+// operating system may get wrong; GLEANER_DCHECK is in debug and verify builds; GLEANER_VERIFY_ONLY
+// wraps the expensive invariants of docs/invariants.md and exists only in the verify builds.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 #define GLEANER_NOINLINE __attribute__((noinline))
 #define GLEANER_COLD __attribute__((noinline, cold))
 #define GLEANER_ALWAYS_INLINE inline __attribute__((always_inline))
-// Conservative scanning reads memory that belongs to others on purpose. Only for functions that call
-// nothing: what GCC inlines into such a function leaves its locals poisoned behind.
+// Conservative scanning reads memory that belongs to others on purpose. Only for functions that
+// call nothing: what GCC inlines into such a function leaves its locals poisoned behind.
 #define GLEANER_NO_SANITIZE __attribute__((no_sanitize("address", "undefined", "thread")))
 
 #ifdef GLEANER_VERIFY
@@ -58,13 +58,14 @@ T* PointerAt(Addr address) {
   return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr): a heap's trade
 }
 // The word at an address that a conservative scan came to, whoever it belongs to.
-GLEANER_NO_SANITIZE inline Addr LoadForeignWord(Addr address) { return *PointerAt<const Addr>(address); }
+GLEANER_NO_SANITIZE inline Addr LoadForeignWord(Addr address) {
+  return *PointerAt<const Addr>(address);
+}
 inline Addr AddressOf(const volatile void* p) { return reinterpret_cast<Addr>(p); }
 
 // Writes the message to standard error and aborts. Allocates nothing; callable from anywhere,
 // signal handlers included.
-[[noreturn]] GLEANER_COLD void Fatal(const char* format, ...)
-    __attribute__((format(printf, 1, 2)));
+[[noreturn]] GLEANER_COLD void Fatal(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 // Writes one line "gleaner: ..." to standard error. Allocates nothing.
 GLEANER_COLD void Complain(const char* format, ...) __attribute__((format(printf, 1, 2)));
@@ -74,15 +75,15 @@ extern void (*g_fatal_context)();
 
 }  // namespace gleaner
 
-#define GLEANER_CHECK(condition, ...)                                             \
-  do {                                                                            \
-    if (GLEANER_UNLIKELY(!(condition))) {                                         \
+#define GLEANER_CHECK(condition, ...)                                                 \
+  do {                                                                                \
+    if (GLEANER_UNLIKELY(!(condition))) {                                             \
       ::gleaner::Complain("%s:%d: check failed: %s", __FILE__, __LINE__, #condition); \
-      ::gleaner::Fatal(__VA_ARGS__);                                              \
-    }                                                                             \
+      ::gleaner::Fatal(__VA_ARGS__);                                                  \
+    }                                                                                 \
   } while (false)
 
-#define GLEANER_DCHECK(condition, ...)                     \
-  do {                                                     \
+#define GLEANER_DCHECK(condition, ...)                       \
+  do {                                                       \
     if (kDebugChecks) GLEANER_CHECK(condition, __VA_ARGS__); \
   } while (false)

@@ -1,8 +1,8 @@
 // Sections in which the calling thread must not be stopped.
 //
-// While a thread is inside one, the suspend signal only notes that a stop is wanted; the thread parks
-// when it leaves. Sections nest, are short, never block on anything but a lock of rank kHeaps or
-// above, and never call out to the program. Holding such a lock opens a section (lock.h), so the
+// While a thread is inside one, the suspend signal only notes that a stop is wanted; the thread
+// parks when it leaves. Sections nest, are short, never block on anything but a lock of rank kHeaps
+// or above, and never call out to the program. Holding such a lock opens a section (lock.h), so the
 // world is never stopped with one of them held [inv.no-lock-in-stopped-thread].
 #pragma once
 

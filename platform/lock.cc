@@ -37,7 +37,8 @@ bool FutexWaitFor(Atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns
   const int saved = errno;
   const timespec timeout{static_cast<time_t>(timeout_ns / 1000000000u),
                          static_cast<long>(timeout_ns % 1000000000u)};
-  const long rc = syscall(SYS_futex, word->raw(), FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);
+  const long rc =
+      syscall(SYS_futex, word->raw(), FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);
   const bool timed_out = rc != 0 && errno == ETIMEDOUT;
   errno = saved;
   return !timed_out;

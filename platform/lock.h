@@ -2,8 +2,8 @@
 //
 // Rank rule [inv.lock-rank]: a thread takes locks in strictly rising rank. The ranks are the whole
 // lock order of the library; the verify build checks it at every Acquire. Holding a lock of rank
-// kHeaps or above is a critical section (critical.h): its holder cannot be stopped, so the collector
-// may take it while the world is stopped.
+// kHeaps or above is a critical section (critical.h): its holder cannot be stopped, so the
+// collector may take it while the world is stopped.
 #pragma once
 
 #include "platform/atomic.h"

@@ -14,8 +14,8 @@ size_t OsPageBytes() {
 void* Reserve(size_t bytes, size_t alignment) {
   const size_t slack = alignment > OsPageBytes() ? alignment : 0;
   if (bytes + slack < bytes) return nullptr;
-  void* raw = mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+  void* raw =
+      mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   const Addr start = AddressOf(raw);
   const Addr aligned = AlignUp(start, alignment);

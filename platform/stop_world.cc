@@ -52,8 +52,8 @@ void AwaitChange(Atomic<uint32_t>* word, uint32_t value) {
 }
 
 // The rest of a stop for a thread that is suspended by itself: as in a blocking section whose stack
-// is in use up to this frame. Async-signal-safe. Stops that come meanwhile find the thread blocked, or
-// signal it between two suspensions; the signal is open for that, and Park nests.
+// is in use up to this frame. Async-signal-safe. Stops that come meanwhile find the thread blocked,
+// or signal it between two suspensions; the signal is open for that, and Park nests.
 GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr alternate_stack_end) {
   UnblockSuspendSignal();
   self->stack_pointer = AddressOf(__builtin_frame_address(0));
@@ -67,7 +67,8 @@ GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr alternate_stack_end) 
 GLEANER_NOINLINE void Park(StopRecord* self) {
   const uint32_t stop = self->asked.Exchange(0, memory_order_seq_cst);
   if (stop == 0) return;  // somebody else's signal, or one that was answered already
-  // A thread that was asked while it entered a blocking section is in that section again afterwards.
+  // A thread that was asked while it entered a blocking section is in that section again
+  // afterwards.
   const MutatorState before = self->state.Load(memory_order_seq_cst);
   const Addr stack_pointer_before = self->stack_pointer;
   const Addr alternate_before = self->alternate_stack_end;
@@ -119,7 +120,8 @@ void InstallStopHandler() {
   action.sa_flags = SA_RESTART | SA_SIGINFO;
   sigfillset(&action.sa_mask);
   // A fault while parked is a bug of ours and should be seen as one.
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) sigdelset(&action.sa_mask, fault);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
+    sigdelset(&action.sa_mask, fault);
   GLEANER_CHECK(sigaction(g_suspend_signal, &action, nullptr) == 0,
                 "cannot install a handler for suspend signal %d", g_suspend_signal);
   g_handler_installed = true;
@@ -163,7 +165,8 @@ void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
   const int pid = getpid();
   for (size_t i = 0; i < count; ++i) {
     StopRecord* record = records[i];
-    if (record == self || record->state.Load(memory_order_seq_cst) == MutatorState::kBlocked) continue;
+    if (record == self || record->state.Load(memory_order_seq_cst) == MutatorState::kBlocked)
+      continue;
     g_remaining.FetchAdd(1, memory_order_seq_cst);
     record->asked.Store(stop, memory_order_seq_cst);
     if (syscall(SYS_tgkill, pid, record->tid, g_suspend_signal) != 0) {
@@ -245,7 +248,8 @@ GLEANER_NOINLINE void WithRegistersOnStack(void (*f)(Addr, void*), void* context
   // __builtin_unwind_init makes the prologue save every callee-saved register in this frame, in
   // clear (setjmp would mangle some of them).
   __builtin_unwind_init();
-  // Below what this frame saved and above what f will use: its frame changes while others scan ours.
+  // Below what this frame saved and above what f will use: its frame changes while others scan
+  // ours.
   f(AddressOf(__builtin_alloca(kWordBytes)), context);
   asm volatile("" ::: "memory");  // no tail call: the frame must outlive f
 }

@@ -1,7 +1,7 @@
 // Stopping all other registered threads, and letting them go on.
 //
-// Protocol. The stopper holds the collector lock and the threads lock, so no other stop is under way
-// and no thread comes or goes. It raises the stop flag, then asks every other thread: one in a
+// Protocol. The stopper holds the collector lock and the threads lock, so no other stop is under
+// way and no thread comes or goes. It raises the stop flag, then asks every other thread: one in a
 // blocking section counts as stopped; to any other it sends the suspend signal. The handler parks
 // there and then, or, inside a critical section, leaves a note and parks at its end. Each parked
 // thread counts itself off; the last one wakes the stopper. ResumeAll lowers the flag and wakes all
@@ -9,7 +9,8 @@
 //
 // States of a thread and who changes them:
 //   kRunning -> kBlocked -> kRunning   the thread itself (EnterBlocking, LeaveBlocking)
-//   kRunning -> kParked  -> kRunning   the thread itself (signal handler or end of critical section)
+//   kRunning -> kParked  -> kRunning   the thread itself (signal handler or end of critical
+//   section)
 // A thread that is suspended by itself (Suspend) stays kBlocked after the world has resumed.
 // LeaveBlocking stores kRunning and then reads the stop flag; the stopper raises the flag and then
 // reads the state. Both are seq_cst, so at least one of the two sees the other: see
@@ -71,8 +72,8 @@ void ResumeAll();
 // True between StopAll and ResumeAll.
 bool WorldIsStopped();
 
-// Blocking sections: the thread promises not to touch the heap and is not signalled. `stack_pointer`
-// is the lowest address whose contents count as roots meanwhile.
+// Blocking sections: the thread promises not to touch the heap and is not signalled.
+// `stack_pointer` is the lowest address whose contents count as roots meanwhile.
 void EnterBlocking(StopRecord* self, Addr stack_pointer);
 // Waits if the world is stopped.
 void LeaveBlocking(StopRecord* self);

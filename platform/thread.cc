@@ -217,7 +217,8 @@ int UsableCpuCount() {
 }
 
 Range TlsBlockOf(Addr thread_pointer, const TlsModule& module) {
-  const auto* table = PointerAt<const DtvEntry>(*PointerAt<const Addr>(thread_pointer + kDtvOffset));
+  const auto* table =
+      PointerAt<const DtvEntry>(*PointerAt<const Addr>(thread_pointer + kDtvOffset));
   if (table == nullptr || module.id > table[-1].block) return {};
   const Addr block = table[module.id].block;
   if (block == kUnallocatedBlock || block == 0) return {};

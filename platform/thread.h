@@ -1,4 +1,5 @@
-// What the operating system and the C library know of a thread: its stack, its thread-local storage.
+// What the operating system and the C library know of a thread: its stack, its thread-local
+// storage.
 #pragma once
 
 #include <pthread.h>
@@ -29,8 +30,8 @@ inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()
 int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument);
 
-// Starts a detached thread that blocks all signals and is not known to the thread registry. False if
-// the system refuses.
+// Starts a detached thread that blocks all signals and is not known to the thread registry. False
+// if the system refuses.
 bool StartHelperThread(void (*start)(void*), void* argument);
 
 // Processors this process may use: the affinity mask, further bounded by the cgroup's quota
@@ -47,8 +48,8 @@ struct TlsModule {
 // touched it. The thread must be the caller or stopped.
 Range TlsBlockOf(Addr thread_pointer, const TlsModule& module);
 
-// Compares TlsBlockOf with what the C library says for the calling thread, for every module that has
-// a block. False if the layout is not the one we know; TLS cannot be scanned then.
+// Compares TlsBlockOf with what the C library says for the calling thread, for every module that
+// has a block. False if the layout is not the one we know; TLS cannot be scanned then.
 bool TlsLayoutIsKnown();
 
 }  // namespace gleaner::platform

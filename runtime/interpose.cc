@@ -1,6 +1,6 @@
 // The native library knows every thread of the program: pthread_create registers the child, and no
-// thread can block the suspend signal by accident. Not part of the drop-in, which changes nothing for
-// threads that libgc would not know either.
+// thread can block the suspend signal by accident. Not part of the drop-in, which changes nothing
+// for threads that libgc would not know either.
 #include <dlfcn.h>
 #include <pthread.h>
 

@@ -20,7 +20,8 @@ using Text = const char*;
 }  // namespace option_types
 
 struct Options {
-#define OPTION(name, type, default_value, low, high, choices, libgc_variable, doc) option_types::type name;
+#define OPTION(name, type, default_value, low, high, choices, libgc_variable, doc) \
+  option_types::type name;
 #include "runtime/options.def"
 #undef OPTION
 };

@@ -97,14 +97,15 @@ void OnEvent(CycleEvent event) {
   Notify(GC_EVENT_END);
   if (g_options.print_stats == 0) return;
   const gc::CycleReport& r = g_collector.last();
-  Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause %.3f ms "
+  Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause "
+      "%.3f ms "
       "(stop %.3f, mark %.3f, sweep %.3f), %d marker%s, %llu finalizable\n",
-      static_cast<unsigned long long>(r.number), NameOf(r.cause), static_cast<double>(r.live_bytes) / 1e6,
-      static_cast<unsigned long long>(r.live_objects), static_cast<double>(r.freed_bytes) / 1e6,
-      static_cast<double>(r.resident_bytes) / 1e6, static_cast<double>(r.pause_ns) / 1e6,
-      static_cast<double>(r.stop_ns) / 1e6, static_cast<double>(r.mark_ns) / 1e6,
-      static_cast<double>(r.sweep_ns) / 1e6, r.markers, r.markers == 1 ? "" : "s",
-      static_cast<unsigned long long>(r.finalizable));
+      static_cast<unsigned long long>(r.number), NameOf(r.cause),
+      static_cast<double>(r.live_bytes) / 1e6, static_cast<unsigned long long>(r.live_objects),
+      static_cast<double>(r.freed_bytes) / 1e6, static_cast<double>(r.resident_bytes) / 1e6,
+      static_cast<double>(r.pause_ns) / 1e6, static_cast<double>(r.stop_ns) / 1e6,
+      static_cast<double>(r.mark_ns) / 1e6, static_cast<double>(r.sweep_ns) / 1e6, r.markers,
+      r.markers == 1 ? "" : "s", static_cast<unsigned long long>(r.finalizable));
 }
 
 void WarnCycle(Addr object) {
@@ -118,8 +119,8 @@ constexpr gc::World kWorld = {StopWorld, ResumeWorld, AddRoots, ReadTunables, On
 bool AutomaticCollectionAllowed() { return GC_dont_gc == 0 && g_disable_automatic == 0; }
 
 // A conservative collector suffers from dead pointers in the stack: a frame that is pushed over an
-// area used before, and does not write all of it, revives what it finds there. So now and then, when
-// the stack is shallower than it was, the part below is cleared. At most this much at a time.
+// area used before, and does not write all of it, revives what it finds there. So now and then,
+// when the stack is shallower than it was, the part below is cleared. At most this much at a time.
 constexpr size_t kMaxClearedStackBytes = 64 * kKiB;
 constexpr size_t kStackSlopBytes = 1 * kKiB;  // deeper than the deepest seen
 
@@ -168,7 +169,8 @@ void AfterCollection() {
     return;
   }
   const uint64_t now = g_collector.collections();
-  if (GC_finalizer_notifier != nullptr && g_notified.Exchange(now, platform::memory_order_seq_cst) != now) {
+  if (GC_finalizer_notifier != nullptr &&
+      g_notified.Exchange(now, platform::memory_order_seq_cst) != now) {
     GC_finalizer_notifier();
   }
 }
@@ -209,7 +211,8 @@ void InitOnce() {
     }
   }
   constexpr size_t kLeastHeap = 16 * kMiB;
-  bool ok = alloc::g_space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.huge_pages);
+  bool ok =
+      alloc::g_space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.huge_pages);
   ok = ok && alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit));
   ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
   ok = ok && Threads::Init();
@@ -218,10 +221,11 @@ void InitOnce() {
   GC_least_plausible_heap_addr = PointerAt<void>(alloc::g_space.base);
   GC_greatest_plausible_heap_addr = PointerAt<void>(alloc::g_space.base + alloc::g_space.bytes);
   ApplyOptionsToVariables();
-  const int markers = g_options.markers != 0 ? static_cast<int>(g_options.markers)
+  const int markers = g_options.markers != 0  ? static_cast<int>(g_options.markers)
                       : g_markers_wanted != 0 ? g_markers_wanted
                                               : platform::UsableCpuCount();
-  if (!g_collector.Init(kWorld, markers)) Fatal("cannot start: no memory for the collector's tables");
+  if (!g_collector.Init(kWorld, markers))
+    Fatal("cannot start: no memory for the collector's tables");
   GC_parallel = g_collector.pool().size() - 1;
   alloc::g_hooks = {OnAllocated, OnExhausted};
   platform::InstallStopHandler();
@@ -242,7 +246,8 @@ void InitOnce() {
 
 bool IsInitialised() {
   // Acquire: pairs with the release store at the end of Init.
-  return g_init_state.Load(platform::memory_order_acquire) == static_cast<uint32_t>(InitState::kDone);
+  return g_init_state.Load(platform::memory_order_acquire) ==
+         static_cast<uint32_t>(InitState::kDone);
 }
 
 void Init() {
@@ -251,7 +256,8 @@ void Init() {
   if (!g_init_state.CompareExchange(state, static_cast<uint32_t>(InitState::kRunning),
                                     platform::memory_order_seq_cst)) {
     // Another thread is at it.
-    while (!IsInitialised()) platform::FutexWait(&g_init_state, static_cast<uint32_t>(InitState::kRunning));
+    while (!IsInitialised())
+      platform::FutexWait(&g_init_state, static_cast<uint32_t>(InitState::kRunning));
     return;
   }
   InitOnce();
@@ -326,11 +332,11 @@ void* CallWithGcActive(void* (*f)(void*), void* data) {
 
 // --- Fork ---
 //
-// Before the fork the forking thread takes every lock that guards shared structures, in rank order, so
-// no other thread is inside one of them when the process is copied. A thread heap's free lists are the
-// exception: their owners may be inside, and the child rebuilds them (ThreadHeaps::ResetAfterFork).
-// In the child only the forking thread exists; the others' heaps are abandoned, and their stacks no
-// longer count as roots.
+// Before the fork the forking thread takes every lock that guards shared structures, in rank order,
+// so no other thread is inside one of them when the process is copied. A thread heap's free lists
+// are the exception: their owners may be inside, and the child rebuilds them
+// (ThreadHeaps::ResetAfterFork). In the child only the forking thread exists; the others' heaps are
+// abandoned, and their stacks no longer count as roots.
 
 void PrepareFork() {
   if (!IsInitialised()) return;
@@ -384,7 +390,8 @@ void* OutOfMemory(size_t bytes) {
 }
 
 void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
-  void* p = AttachThread() ? alloc::AllocateObject(kind, bytes, alignment, ignore_off_page) : nullptr;
+  void* p =
+      AttachThread() ? alloc::AllocateObject(kind, bytes, alignment, ignore_off_page) : nullptr;
   return p != nullptr ? p : OutOfMemory(bytes);
 }
 

@@ -44,8 +44,8 @@ void SetLogFd(int fd);
 // Runs out of memory: calls the client's procedure and returns what it returns.
 void* OutOfMemory(size_t bytes);
 
-// Memory for the API's allocation functions: initialises, attaches the thread, collects and calls the
-// out-of-memory procedure as needed.
+// Memory for the API's allocation functions: initialises, attaches the thread, collects and calls
+// the out-of-memory procedure as needed.
 void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment = alloc::kGranuleBytes,
                bool ignore_off_page = false);
 

@@ -41,8 +41,8 @@ struct Registry {
 };
 constinit Registry g_registry;
 
-// The end of a thread is seen by a destructor of thread-specific data. Others' destructors may still
-// use the heap, so ours lets them all have their turn and unregisters in the last round.
+// The end of a thread is seen by a destructor of thread-specific data. Others' destructors may
+// still use the heap, so ours lets them all have their turn and unregisters in the last round.
 void OnThreadExit(void* value) {
   auto* thread = static_cast<Thread*>(value);
   if (platform::t_stop_record != thread) return;  // unregistered by hand
@@ -54,7 +54,8 @@ void OnThreadExit(void* value) {
 }
 
 void NoteSegment(void*, const char* name, Range range) {
-  if (g_has_static_roots != nullptr && !g_has_static_roots(name, PointerAt<void>(range.begin), range.bytes())) {
+  if (g_has_static_roots != nullptr &&
+      !g_has_static_roots(name, PointerAt<void>(range.begin), range.bytes())) {
     return;
   }
   const bool is_main = name == nullptr || name[0] == 0;
@@ -72,7 +73,8 @@ void NoteTls(void*, TlsModule module) {
 // collector lock.
 void RefreshLoadedObjects(void*) {
   const LoaderGeneration now = platform::CurrentLoaderGeneration();
-  if (now != g_registry.generation || g_has_static_roots != nullptr || g_registry.filter != nullptr) {
+  if (now != g_registry.generation || g_has_static_roots != nullptr ||
+      g_registry.filter != nullptr) {
     g_registry.generation = now;
     g_registry.filter = g_has_static_roots;
     g_registry.main_segments.Clear();
@@ -90,8 +92,8 @@ void StopWithLoaderLocked(void*) {
 
 void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
   Addr low = thread.stack_pointer;
-  const Addr bottom = thread.is_main && GC_stackbottom != nullptr ? AddressOf(GC_stackbottom)
-                                                                  : thread.stack_bottom;
+  const Addr bottom =
+      thread.is_main && GC_stackbottom != nullptr ? AddressOf(GC_stackbottom) : thread.stack_bottom;
   if (thread.alternate_stack_end != 0) {
     // Stopped in a handler on an alternate stack. The kernel saved the interrupted stack pointer
     // there, so the lowest word that points into the thread's own stack is at or below it.
@@ -106,9 +108,9 @@ void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
   if (low != 0 && low < bottom && thread.stack.Contains(low)) {
     roots->Add(RootKind::kStack, low, bottom);
   } else if (low != 0) {
-    // On a stack of the program's own. If it told us where that ends, it lies in one mapping with the
-    // stack pointer. If not, all of that mapping counts, and the thread's first stack wherever it
-    // may be in use.
+    // On a stack of the program's own. If it told us where that ends, it lies in one mapping with
+    // the stack pointer. If not, all of that mapping counts, and the thread's first stack wherever
+    // it may be in use.
     const Range mapping = platform::MappingOf(low);
     const bool told = bottom > low && bottom <= mapping.end;
     roots->Add(RootKind::kStack, low, told ? bottom : mapping.end);
@@ -137,8 +139,8 @@ void* RunRegistered(void* data) {
   void* argument = info->argument;
   const bool ok = Threads::Current() != nullptr || Threads::Register() != nullptr;
   if (!ok) Complain("no memory to register a new thread; its stack is not scanned");
-  // After the wake-up the parent may return and `info`, on its stack, be gone. A futex call on memory
-  // that was reused at worst wakes somebody who looks again.
+  // After the wake-up the parent may return and `info`, on its stack, be gone. A futex call on
+  // memory that was reused at worst wakes somebody who looks again.
   info->registered.Store(1, platform::memory_order_seq_cst);
   platform::FutexWakeAll(&info->registered);
   void* result = start(argument);
@@ -176,8 +178,8 @@ bool CurrentThreadIsJoinable() {
   return state == PTHREAD_CREATE_JOINABLE;
 }
 
-// A thread that attached itself in its last round of destructors ended without telling us. Its number
-// is in use again: forget it, or a stop would wait for it. pre: the threads lock is held.
+// A thread that attached itself in its last round of destructors ended without telling us. Its
+// number is in use again: forget it, or a stop would wait for it. pre: the threads lock is held.
 void DropRecordOf(int32_t tid) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     auto* dead = static_cast<Thread*>(g_registry.records[i]);
@@ -298,11 +300,13 @@ void Threads::AddRoots(gc::RootTasks* roots) {
   }
   roots->Add(RootKind::kData, g_registry.results.storage_begin(), g_registry.results.storage_end());
   const auto add = [roots](Range range) {
-    g_static_roots.excluded.ForEachGap(range, [roots](Range part) { roots->Add(RootKind::kData, part.begin, part.end); });
+    g_static_roots.excluded.ForEachGap(
+        range, [roots](Range part) { roots->Add(RootKind::kData, part.begin, part.end); });
   };
   const bool libraries = GC_no_dls == 0;
   if (libraries || !g_static_roots.main_data_cleared) {
-    for (size_t i = 0; i < g_registry.main_segments.size(); ++i) add(g_registry.main_segments.at(i));
+    for (size_t i = 0; i < g_registry.main_segments.size(); ++i)
+      add(g_registry.main_segments.at(i));
   }
   if (libraries) {
     for (size_t i = 0; i < g_registry.library_segments.size(); ++i) {
@@ -369,7 +373,8 @@ bool Threads::IsSuspended(pthread_t id) {
 
 bool Threads::IsDataOfLoadedObject(Addr address) {
   platform::WithLoaderLocked(RefreshLoadedObjects, nullptr);
-  return g_registry.main_segments.Contains(address) || g_registry.library_segments.Contains(address);
+  return g_registry.main_segments.Contains(address) ||
+         g_registry.library_segments.Contains(address);
 }
 
 void Threads::ResetAfterFork() {

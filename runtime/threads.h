@@ -1,8 +1,8 @@
 // The registry of mutator threads.
 //
 // A thread is known from its registration (by the pthread_create wrappers, by hand, or by its first
-// allocation) until its thread-specific data are destroyed. The list is guarded by the threads lock,
-// which a collection holds from the stop to the resume: no thread comes or goes meanwhile.
+// allocation) until its thread-specific data are destroyed. The list is guarded by the threads
+// lock, which a collection holds from the stop to the resume: no thread comes or goes meanwhile.
 #pragma once
 
 #include "alloc/thread_heap.h"
@@ -21,12 +21,12 @@ struct Thread : platform::StopRecord {
   // Deepest stack pointer seen since the dead part of the stack was last cleared. The thread only.
   Addr deepest_stack_pointer = ~Addr{0};
   bool is_main = false;
-  bool by_hand = false;               // GC_register_my_thread
-  int exit_rounds = 0;                // destructor rounds seen; the thread only
-  bool running_finalizers = false;    // the thread only
-  void* result = nullptr;             // what a joiner will get, once known; the thread only
-  size_t index = 0;                   // in the list; guarded by the threads lock
-  Thread* next_free = nullptr;        // in the list of unused records; likewise
+  bool by_hand = false;             // GC_register_my_thread
+  int exit_rounds = 0;              // destructor rounds seen; the thread only
+  bool running_finalizers = false;  // the thread only
+  void* result = nullptr;           // what a joiner will get, once known; the thread only
+  size_t index = 0;                 // in the list; guarded by the threads lock
+  Thread* next_free = nullptr;      // in the list of unused records; likewise
 };
 
 class Threads {
@@ -60,20 +60,21 @@ class Threads {
   static int Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                     void* argument);
 
-  // pthread_exit, pthread_join and pthread_detach for threads whose result may be an object: it is kept
-  // from the thread's end until it has been joined. Same contracts otherwise.
+  // pthread_exit, pthread_join and pthread_detach for threads whose result may be an object: it is
+  // kept from the thread's end until it has been joined. Same contracts otherwise.
   [[noreturn]] static void Exit(void* result);
   static int Join(pthread_t thread, void** result);
   static int Detach(pthread_t thread);
 
-  // Stops one registered thread, also while the world runs, and lets it go on; others are ignored. The
-  // calling thread stops at the end of its next blocking section. pre: the collector lock is held.
+  // Stops one registered thread, also while the world runs, and lets it go on; others are ignored.
+  // The calling thread stops at the end of its next blocking section. pre: the collector lock is
+  // held.
   static void Suspend(pthread_t thread);
   static void Unsuspend(pthread_t thread);
   static bool IsSuspended(pthread_t thread);
 
-  // Whether the address is in writable data of the program or of a shared object. pre: the collector
-  // lock is held.
+  // Whether the address is in writable data of the program or of a shared object. pre: the
+  // collector lock is held.
   static bool IsDataOfLoadedObject(Addr address);
 
   // Of the fork protocol (runtime.cc). In the child the calling thread alone remains.

@@ -75,7 +75,8 @@ void Warn(const char* format, GC_word argument) {
 }
 
 void ApplyOptionsToVariables() {
-  if (GC_all_interior_pointers == 1) GC_all_interior_pointers = g_options.all_interior_pointers ? 1 : 0;
+  if (GC_all_interior_pointers == 1)
+    GC_all_interior_pointers = g_options.all_interior_pointers ? 1 : 0;
   if (GC_free_space_divisor == 3) GC_free_space_divisor = g_options.free_space_divisor;
   if (g_options.dont_gc) GC_dont_gc = 1;
   if (g_options.unmap_on_gcollect) g_force_unmap = true;

@@ -16,13 +16,13 @@ extern GC_on_collection_event_proc g_on_collection_event;
 extern GC_on_thread_event_proc g_on_thread_event;
 extern GC_start_callback_proc g_start_callback;
 extern GC_await_finalize_proc g_await_finalize;
-extern int g_handle_fork;                 // GC_set_handle_fork
-extern int g_disable_automatic;           // GC_set_disable_automatic_collection
-extern bool g_force_unmap;                // GC_set_force_unmap_on_gcollect
-extern GC_word g_min_bytes_allocd;        // GC_set_min_bytes_allocd; 0: the option
+extern int g_handle_fork;           // GC_set_handle_fork
+extern int g_disable_automatic;     // GC_set_disable_automatic_collection
+extern bool g_force_unmap;          // GC_set_force_unmap_on_gcollect
+extern GC_word g_min_bytes_allocd;  // GC_set_min_bytes_allocd; 0: the option
 extern GC_word g_allocd_bytes_per_finalizer;
 
-extern int g_markers_wanted;              // GC_set_markers_count; 0: as many as there are processors
+extern int g_markers_wanted;  // GC_set_markers_count; 0: as many as there are processors
 
 // After the options are read: those that have a variable are stored in it, unless the client wrote
 // the variable before.

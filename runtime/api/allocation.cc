@@ -77,7 +77,9 @@ extern "C" {
 
 void* GC_malloc(size_t bytes) { return AllocateInline(Kind::kNormal, bytes); }
 void* GC_malloc_atomic(size_t bytes) { return AllocateInline(Kind::kAtomic, bytes); }
-void* GC_malloc_uncollectable(size_t bytes) { return AllocateUncollectable(Kind::kUncollectable, bytes); }
+void* GC_malloc_uncollectable(size_t bytes) {
+  return AllocateUncollectable(Kind::kUncollectable, bytes);
+}
 void* GC_malloc_atomic_uncollectable(size_t bytes) {
   return AllocateUncollectable(Kind::kAtomicUncollectable, bytes);
 }
@@ -92,7 +94,9 @@ void* GC_malloc_atomic_ignore_off_page(size_t bytes) {
 void* GC_malloc_stubborn(size_t bytes) { return GC_malloc(bytes); }
 void GC_change_stubborn(const void*) {}
 void GC_end_stubborn_change(const void*) {}
-void GC_ptr_store_and_dirty(void* slot, const void* value) { *static_cast<const void**>(slot) = value; }
+void GC_ptr_store_and_dirty(void* slot, const void* value) {
+  *static_cast<const void**>(slot) = value;
+}
 
 void* GC_memalign(size_t alignment, size_t bytes) {
   if (!gleaner::IsPowerOfTwo(alignment)) {

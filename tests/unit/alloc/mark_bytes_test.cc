@@ -1,0 +1,108 @@
+#include "alloc/mark_bytes.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace gleaner::alloc {
+namespace {
+
+constexpr uint32_t kBytes = kMarkBytesPerPage;
+
+struct alignas(16) Marks {
+  uint8_t bytes[kBytes] = {};
+};
+
+uint32_t NaiveLast(const uint8_t* marks, uint32_t end, bool occupied) {
+  while (end != 0 && (marks[end - 1] != kFreeSlot) != occupied) --end;
+  return end;
+}
+
+void CompareAt(const Marks& marks, uint32_t end) {
+  ASSERT_EQ(FindLastFree(marks.bytes, end), NaiveLast(marks.bytes, end, false)) << "below " << end;
+  ASSERT_EQ(FindLastOccupied(marks.bytes, end), NaiveLast(marks.bytes, end, true)) << "below " << end;
+}
+
+TEST(MarkBytesTest, FindLastInUniformBytes) {
+  for (const uint8_t value : {0, 1, 2, 0x7f, 0x80, 0xff}) {
+    Marks marks;
+    memset(marks.bytes, value, kBytes);
+    for (uint32_t end = 0; end <= kBytes; ++end) CompareAt(marks, end);
+  }
+}
+
+// One byte that differs, at every place, seen from every end near it.
+TEST(MarkBytesTest, FindLastSeesEverySingleByte) {
+  for (const uint8_t value : {1, 2, 0x80}) {
+    for (uint32_t at = 0; at < 80; ++at) {
+      Marks occupied;
+      occupied.bytes[at] = value;
+      Marks free;
+      memset(free.bytes, value, kBytes);
+      free.bytes[at] = kFreeSlot;
+      for (uint32_t end = 0; end < 100; ++end) {
+        CompareAt(occupied, end);
+        CompareAt(free, end);
+      }
+    }
+  }
+}
+
+TEST(MarkBytesTest, FindLastInRandomBytes) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    Marks marks;
+    const unsigned density = 1 + random() % 60;
+    for (uint8_t& byte : marks.bytes) byte = random() % density == 0 ? static_cast<uint8_t>(1 + random() % 2) : 0;
+    if (round % 2 != 0) {
+      for (uint8_t& byte : marks.bytes) byte = byte == 0 ? 1 : 0;
+    }
+    for (int i = 0; i < 100; ++i) CompareAt(marks, random() % (kBytes + 1));
+    CompareAt(marks, kBytes);
+  }
+}
+
+// Runs found by the two searches, as ThreadHeap uses them, are the free slots, each once.
+TEST(MarkBytesTest, TheRunsFoundAreTheFreeSlots) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 100; ++round) {
+    Marks marks;
+    const uint32_t slots = 2 + random() % (kBytes - 1);
+    for (uint32_t i = 0; i < slots; ++i) marks.bytes[i] = random() % 3 == 0 ? 1 : 0;
+    Marks expected = marks;
+    for (uint32_t next = slots; next != 0;) {
+      const uint32_t end = FindLastFree(marks.bytes, next);
+      if (end == 0) break;
+      const uint32_t begin = FindLastOccupied(marks.bytes, end - 1);
+      for (uint32_t i = begin; i < end; ++i) {
+        ASSERT_EQ(marks.bytes[i], kFreeSlot);
+        marks.bytes[i] = 7;
+      }
+      next = begin;
+    }
+    for (uint32_t i = 0; i < slots; ++i) ASSERT_EQ(marks.bytes[i], expected.bytes[i] == 0 ? 7 : 1) << i;
+  }
+}
+
+TEST(MarkBytesTest, NormaliseKeepsAndCountsTheEpoch) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 400; ++round) {
+    const uint8_t epoch = static_cast<uint8_t>(1 + round % 2);
+    const uint32_t count = round < 40 ? static_cast<uint32_t>(round) : random() % (kBytes + 1);
+    Marks marks;
+    for (uint32_t i = 0; i < count; ++i) {
+      marks.bytes[i] = static_cast<uint8_t>(round % 5 == 0 ? epoch : random() % 3);
+    }
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < count; ++i) live += marks.bytes[i] == epoch ? 1 : 0;
+    const Marks before = marks;
+    ASSERT_EQ(NormaliseMarks(marks.bytes, count, epoch), live) << count;
+    for (uint32_t i = 0; i < count; ++i) {
+      ASSERT_EQ(marks.bytes[i], before.bytes[i] == epoch ? epoch : kFreeSlot) << i;
+    }
+    for (uint32_t i = static_cast<uint32_t>(AlignUp(count, 16)); i < kBytes; ++i) ASSERT_EQ(marks.bytes[i], 0);
+  }
+}
+
+}  // namespace
+}  // namespace gleaner::alloc
