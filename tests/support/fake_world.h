@@ -1,0 +1,39 @@
+// The collector without threads or signals: its roots are a list of words, and the test sees to it that
+// no other thread changes the heap during a collection.
+#pragma once
+
+#include <vector>
+
+#include "gc/collector.h"
+#include "tests/support/heap.h"
+
+namespace gleaner::testing {
+
+inline std::vector<void*> g_roots;  // data, not stack
+inline gc::Tunables g_tunables;
+
+inline void StartCollector(int markers = 1) {
+  g_tunables.verify = true;
+  g_tunables.pacer.min_allowance_bytes = 1 * kMiB;
+  static constexpr gc::World kWorld = {
+      [] {},
+      [] {},
+      [](gc::RootTasks* roots, Addr) {
+        const Addr begin = AddressOf(g_roots.data());
+        roots->Add(gc::RootKind::kData, begin, begin + g_roots.size() * sizeof(void*));
+      },
+      [](gc::Tunables* tunables) { *tunables = g_tunables; },
+      [](gc::CycleEvent) {},
+      [](Addr) {},
+  };
+  ASSERT_TRUE(gc::g_collector.Init(kWorld, markers));
+}
+
+inline void Collect() { ASSERT_TRUE(gc::g_collector.Collect(gc::Cause::kExplicit, 0)); }
+
+inline bool IsAllocated(const void* p) {
+  alloc::ObjectRef object;
+  return alloc::FindObject(AddressOf(p), &object) && object.base == AddressOf(p);
+}
+
+}  // namespace gleaner::testing

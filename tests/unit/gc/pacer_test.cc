@@ -1,0 +1,136 @@
+#include "gc/pacer.h"
+
+#include <gtest/gtest.h>
+
+#include "alloc/hooks.h"
+
+namespace gleaner::gc {
+namespace {
+
+PacerConfig Config(size_t divisor = 3) {
+  PacerConfig config;
+  config.min_allowance_bytes = 512 * kKiB;
+  config.free_space_divisor = divisor;
+  return config;
+}
+
+PacerInput Found(uint64_t scanned, uint64_t pointer_free = 0, uint64_t roots = 0, uint64_t free = 0,
+                 size_t threads = 1) {
+  PacerInput input;
+  input.live_scanned_bytes = scanned;
+  input.live_pointer_free_bytes = pointer_free;
+  input.root_bytes = roots;
+  input.free_resident_bytes = free;
+  input.threads = threads;
+  return input;
+}
+
+TEST(PacerTest, NothingIsDueBeforeItIsConfigured) {
+  Pacer pacer;
+  EXPECT_FALSE(pacer.OnAllocated(1 << 30));
+}
+
+TEST(PacerTest, TheAllowanceIsNeverBelowTheMinimum) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(512 * kKiB));
+  EXPECT_FALSE(pacer.OnAllocated(512 * kKiB - 1));
+  EXPECT_TRUE(pacer.OnAllocated(1));
+  pacer.StartCycle(Found(1000));
+  EXPECT_EQ(pacer.allocated(), 0);
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(512 * kKiB));
+}
+
+TEST(PacerTest, TheAllowanceIsAShareOfTheLiveBytesAndRoots) {
+  Pacer pacer;
+  pacer.Configure(Config(3));
+  pacer.StartCycle(Found(300 * kMiB));
+  const ptrdiff_t scanned = pacer.allowance();
+  EXPECT_GT(scanned, static_cast<ptrdiff_t>(100 * kMiB));  // a weight of at least 1
+  EXPECT_LT(scanned, static_cast<ptrdiff_t>(300 * kMiB));
+  pacer.StartCycle(Found(600 * kMiB));
+  EXPECT_NEAR(static_cast<double>(pacer.allowance()), 2.0 * static_cast<double>(scanned), 10);
+  // Pointer-free memory costs nothing to mark, so it counts less.
+  pacer.StartCycle(Found(0, 300 * kMiB));
+  EXPECT_LT(pacer.allowance(), scanned);
+  EXPECT_GT(pacer.allowance(), 0);
+  pacer.StartCycle(Found(300 * kMiB, 0, 30 * kMiB));
+  EXPECT_NEAR(static_cast<double>(pacer.allowance() - scanned), 10.0 * kMiB, 10);
+  // Twice the divisor, half the allowance.
+  pacer.StartCycle(Found(300 * kMiB));
+  pacer.Configure(Config(6));
+  EXPECT_NEAR(static_cast<double>(pacer.allowance()), 0.5 * static_cast<double>(scanned), 10);
+}
+
+TEST(PacerTest, ADivisorOfZeroIsOne) {
+  Pacer zero;
+  Pacer one;
+  zero.Configure(Config(0));
+  one.Configure(Config(1));
+  zero.StartCycle(Found(100 * kMiB));
+  one.StartCycle(Found(100 * kMiB));
+  EXPECT_EQ(zero.allowance(), one.allowance());
+}
+
+TEST(PacerTest, FreeResidentMemoryIsUsedBeforeCollecting) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  pacer.StartCycle(Found(1 * kMiB, 0, 0, 800 * kMiB));
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(700 * kMiB));
+}
+
+TEST(PacerTest, TheInitialHeapAndExpansionsWaitForTheirSize) {
+  Pacer pacer;
+  PacerConfig config = Config();
+  config.initial_heap_bytes = 64 * kMiB;
+  pacer.Configure(config);
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(64 * kMiB));
+  pacer.ExpandHeap(36 * kMiB);
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(100 * kMiB));
+  pacer.StartCycle(Found(10 * kMiB));
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(90 * kMiB));
+  pacer.StartCycle(Found(1000 * kMiB));
+  EXPECT_GT(pacer.allowance(), static_cast<ptrdiff_t>(100 * kMiB));
+}
+
+TEST(PacerTest, StressOverrulesTheRest) {
+  Pacer pacer;
+  PacerConfig config = Config();
+  config.stress_bytes = 4096;
+  config.initial_heap_bytes = 64 * kMiB;
+  pacer.Configure(config);
+  pacer.StartCycle(Found(1000 * kMiB, 0, 0, 500 * kMiB));
+  EXPECT_EQ(pacer.allowance(), 4096);
+  EXPECT_LE(alloc::g_poll_bytes, 4096u);
+  EXPECT_FALSE(pacer.OnAllocated(4095));
+  EXPECT_TRUE(pacer.OnAllocated(1));
+}
+
+TEST(PacerTest, FreeingTakesBackAllocation) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  EXPECT_FALSE(pacer.OnAllocated(500 * kKiB));
+  EXPECT_FALSE(pacer.OnAllocated(-400 * static_cast<ptrdiff_t>(kKiB)));
+  EXPECT_EQ(pacer.allocated(), static_cast<ptrdiff_t>(100 * kKiB));
+  EXPECT_FALSE(pacer.OnAllocated(400 * kKiB));
+  EXPECT_TRUE(pacer.OnAllocated(12 * kKiB));
+}
+
+// All threads together may pass the allowance by a sixteenth before one of them notices, unless that is
+// less than the least amount that is worth a report each.
+TEST(PacerTest, ThreadsReportOftenEnough) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  for (const size_t threads : {1, 2, 7, 64, 1000}) {
+    for (const uint64_t live : {0ull, 1ull << 20, 100ull << 20, 10ull << 30}) {
+      pacer.StartCycle(Found(live, 0, 0, 0, threads));
+      const auto allowance = static_cast<size_t>(pacer.allowance());
+      EXPECT_LE(alloc::g_poll_bytes, 1 * kMiB);
+      EXPECT_TRUE(alloc::g_poll_bytes * threads <= allowance / 16 || alloc::g_poll_bytes == 4 * kKiB)
+          << alloc::g_poll_bytes << " bytes, " << threads << " threads, allowance " << allowance;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gleaner::gc

@@ -1,0 +1,148 @@
+// The two vector steps of a scan against scalar code and against naive code.
+#include "gc/scan.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "alloc/address_space.h"
+
+namespace gleaner::gc {
+namespace {
+
+constexpr Addr kBase = 0x7e0000000000;
+constexpr size_t kHeapBytes = 64 * kMiB;
+constexpr Addr kCanary = 0xc0c0c0c0c0c0c0c0;
+
+bool HasAvx512() { return ChooseSelect() != nullptr; }
+
+std::vector<Addr> Naive(const std::vector<Addr>& words, Addr base, size_t bytes) {
+  std::vector<Addr> kept;
+  for (const Addr word : words) {
+    if (word >= base && word - base < bytes) kept.push_back(word);
+  }
+  return kept;
+}
+
+void CheckFilter(FilterFunction filter, const std::vector<Addr>& words) {
+  // The source ends where it ends: a read beyond it is the sanitizer's to see.
+  const std::vector<Addr> source(words);
+  std::vector<Addr> out(words.size() + kFilterSlack + 1, kCanary);
+  const size_t kept = filter(source.data(), source.size(), kBase, kHeapBytes, out.data());
+  const std::vector<Addr> expected = Naive(words, kBase, kHeapBytes);
+  ASSERT_EQ(kept, expected.size());
+  for (size_t i = 0; i < kept; ++i) ASSERT_EQ(out[i], expected[i]) << i;
+  ASSERT_EQ(out.back(), kCanary);
+}
+
+void CheckFilters(const std::vector<Addr>& words) {
+  CheckFilter(FilterScalar, words);
+#if defined(__x86_64__)
+  if (HasAvx512()) CheckFilter(FilterAvx512, words);
+#endif
+}
+
+TEST(FilterTest, EdgesOfTheReservation) {
+  CheckFilters({});
+  CheckFilters({0, kBase - 1, kBase, kBase + 1, kBase + kHeapBytes - 1, kBase + kHeapBytes,
+                kBase + kHeapBytes + 1, ~Addr{0}, Addr{1} << 63, kBase ^ (Addr{1} << 63)});
+}
+
+TEST(FilterTest, EveryCountUpToAFewVectors) {
+  for (size_t count = 0; count <= 40; ++count) {
+    CheckFilters(std::vector<Addr>(count, kBase + 64));
+    CheckFilters(std::vector<Addr>(count, 64));
+  }
+}
+
+TEST(FilterTest, RandomWords) {
+  std::mt19937_64 random(6);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<Addr> words(random() % (kScanWords + 1));
+    const uint64_t share = 1 + random() % 8;
+    for (Addr& word : words) word = random() % share == 0 ? kBase + random() % kHeapBytes : random();
+    CheckFilters(words);
+  }
+}
+
+#if defined(__x86_64__)
+
+// A few pages of made-up descriptors: all classes, other states, all kinds of marks.
+class SelectTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kPages = 128;
+  SelectTest() : info_(kPages), marks_(kPages * alloc::kMarkBytesPerPage + 4) {
+    std::mt19937 random(7);
+    for (size_t page = 0; page < kPages; ++page) {
+      alloc::PageInfo& info = info_[page];
+      if (page < alloc::kClassCount * 2) {
+        const uint16_t slot = alloc::kSlotBytes[page % alloc::kClassCount];
+        info.reciprocal = alloc::ReciprocalOf(slot);
+        info.slot_bytes = slot;
+        info.slot_count = static_cast<uint16_t>(alloc::kPageBytes / slot);
+        info.state = alloc::PageState::kSmall;
+      } else if (page % 3 == 0) {
+        info.state = alloc::PageState::kLarge;
+        info.object_bytes = 0xfffffff0;
+      } else if (page % 3 == 1) {
+        info.state = alloc::PageState::kTail;
+        info.pages_back = page;
+      }
+      for (size_t i = 0; i < alloc::kMarkBytesPerPage; ++i) {
+        marks_[page * alloc::kMarkBytesPerPage + i] = static_cast<uint8_t>(random() % 3);
+      }
+    }
+  }
+
+  bool Keeps(Addr word, uint8_t white) const {
+    const size_t page = (word - kBase) / alloc::kPageBytes;
+    const alloc::PageInfo& info = info_[page];
+    if (info.state != alloc::PageState::kSmall) return true;
+    const size_t slot = (word - kBase) % alloc::kPageBytes / info.slot_bytes;
+    return slot < info.slot_count && marks_[page * alloc::kMarkBytesPerPage + slot] == white;
+  }
+
+  void Check(std::vector<Addr> words, uint8_t white) const {
+    std::vector<Addr> expected;
+    for (const Addr word : words) {
+      if (Keeps(word, white)) expected.push_back(word);
+    }
+    const size_t count = words.size();
+    words.resize(count + kFilterSlack + 1, kCanary);
+    const size_t kept = SelectAvx512({kBase, info_.data(), marks_.data(), white}, words.data(), count);
+    ASSERT_EQ(kept, expected.size());
+    for (size_t i = 0; i < kept; ++i) ASSERT_EQ(words[i], expected[i]) << i;
+    ASSERT_EQ(words.back(), kCanary);
+  }
+
+  std::vector<alloc::PageInfo> info_;
+  std::vector<uint8_t> marks_;
+};
+
+TEST_F(SelectTest, EveryOffsetOfEveryClass) {
+  if (!HasAvx512()) GTEST_SKIP() << "no AVX-512";
+  for (size_t page = 0; page < kPages; ++page) {
+    for (size_t offset = 0; offset < alloc::kPageBytes; offset += 512) {
+      std::vector<Addr> words;
+      for (size_t i = 0; i < 512; ++i) words.push_back(kBase + page * alloc::kPageBytes + offset + i);
+      Check(words, 1);
+      Check(words, 2);
+    }
+  }
+}
+
+TEST_F(SelectTest, RandomWordsOfEveryCount) {
+  if (!HasAvx512()) GTEST_SKIP() << "no AVX-512";
+  std::mt19937_64 random(8);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<Addr> words(round < 100 ? static_cast<size_t>(round) : random() % (kScanWords + 1));
+    for (Addr& word : words) word = kBase + random() % (kPages * alloc::kPageBytes);
+    Check(words, static_cast<uint8_t>(1 + round % 2));
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace gleaner::gc
