@@ -65,10 +65,10 @@ def large_page():
 
 def show_benchmark(args):
     cpus = len(os.sched_getaffinity(0))
-    print(f"\n1. bh, the Barnes-Hut benchmark: one binary on both libraries, {cpus} CPUs,"
+    print(f"\n1. bh --lists, Barnes-Hut with interaction lists: one binary on both libraries, {cpus} CPUs,"
           f" median of {RUNS} runs\n")
     values = [dict(re.findall(r"(\w+)=(\S+)", run.output.decode()))
-              for run in alternate(args, [args.bh, "--threads", str(cpus)])]
+              for run in alternate(args, [args.bh, "--lists", "--threads", str(cpus)])]
 
     def row(name, key, form, unit=1.0):
         libgc, gleaner = (float(side[key]) / unit for side in values)

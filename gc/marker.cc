@@ -11,7 +11,6 @@ namespace gleaner::gc {
 
 using alloc::AddressSpace;
 using alloc::g_space;
-using alloc::Kind;
 using alloc::ObjectRef;
 using alloc::PageInfo;
 using alloc::PageNumber;
@@ -29,8 +28,6 @@ constexpr size_t kSplitBytes = kScanWords * kWordBytes;
 constexpr size_t kHalveBytes = 1 * kMiB;
 // Large objects are pushed as ranges of this size.
 constexpr size_t kSpanBytes = 8 * kMiB;
-// Marks a range that stands for a whole large object.
-constexpr uint64_t kWholeObject = (uint64_t{1} << PackedRange::kGranuleBits) - 1;
 
 // A worker looks at most this often, in bytes scanned, whether others are hungry.
 constexpr uint64_t kShareEveryBytes = 8 * kKiB;
