@@ -171,9 +171,9 @@ void Collector::Sweep() {
   pool_.Finish();
 }
 
-void Collector::ResetAfterFork() {
+void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
-  pool_.ResetAfterFork();
+  pool_.ResetAfterFork(alone);
 }
 
 }  // namespace gleaner::gc

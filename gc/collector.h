@@ -74,7 +74,8 @@ class Collector {
   // Gives free pages back to the system. Not inside critical sections.
   static void ReturnFreeMemory();
 
-  void ResetAfterFork();
+  // `alone`: the process had one mutator when it forked.
+  void ResetAfterFork(bool alone);
 
  private:
   bool CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)());

@@ -53,7 +53,7 @@ void WorkerPool::Finish() {
   }
 }
 
-void WorkerPool::HelperMain(void* argument) {
+void* WorkerPool::HelperMain(void* argument) {
   auto* helper = static_cast<Helper*>(argument);
   for (uint32_t done = 0;; ++done) {
     while (helper->jobs.Load(memory_order_seq_cst) == done)
@@ -67,7 +67,8 @@ void WorkerPool::Help(int worker) {
   if (running_.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&running_);
 }
 
-void WorkerPool::ResetAfterFork() {
+void WorkerPool::ResetAfterFork(bool helpers_wanted) {
+  if (!helpers_wanted) size_ = 1;
   for (Helper& helper : helpers_) helper.jobs.Store(0, memory_order_seq_cst);
   started_ = 0;
   joined_.Store(0, memory_order_relaxed);  // no job is open

@@ -40,11 +40,11 @@ class WorkerPool {
   // Workers that took part in the last job.
   int last_workers() const { return joined_.Load(platform::memory_order_relaxed) + 1; }  // job over
 
-  // In a forked child: the helpers do not exist.
-  void ResetAfterFork();
+  // In a forked child: the helpers do not exist. If they are not wanted, marking is serial from now on.
+  void ResetAfterFork(bool helpers_wanted);
 
  private:
-  static void HelperMain(void* argument);
+  static void* HelperMain(void* argument);
   void Help(int helper);
 
   struct Helper {

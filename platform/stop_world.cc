@@ -34,9 +34,9 @@ constinit uint32_t g_last_stop = 0;
 // would otherwise be a silent hang.
 constexpr uint64_t kPatienceNs = 5000000000u;
 
-// How often to look before sleeping, when every thread has a processor to itself: some 20 us, less
+// How often to look before sleeping, when every thread has a processor to itself: some 50 us, less
 // than a sleep and a wake-up cost.
-constexpr int kSpins = 3000;
+constexpr int kSpins = 1200;
 // Whether spinning pays, decided by the stopper: read by the threads it has stopped.
 constinit Atomic<bool> g_spin{false};
 

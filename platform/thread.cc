@@ -176,23 +176,7 @@ int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void*
   return create(thread, attributes, start, argument);
 }
 
-namespace {
-struct HelperStart {
-  void (*start)(void*);
-  void* argument;
-};
-void* RunHelper(void* data) {
-  const HelperStart start = *static_cast<HelperStart*>(data);
-  free(data);
-  start.start(start.argument);
-  return nullptr;
-}
-}  // namespace
-
-bool StartHelperThread(void (*start)(void*), void* argument) {
-  auto* data = static_cast<HelperStart*>(malloc(sizeof(HelperStart)));
-  if (data == nullptr) return false;
-  *data = {start, argument};
+bool StartHelperThread(void* (*start)(void*), void* argument) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -202,10 +186,9 @@ bool StartHelperThread(void (*start)(void*), void* argument) {
   pthread_attr_setstacksize(&attributes, 256 * kKiB);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const int error = RealPthreadCreate(&thread, &attributes, RunHelper, data);
+  const int error = RealPthreadCreate(&thread, &attributes, start, argument);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
-  if (error != 0) free(data);
   return error == 0;
 }
 

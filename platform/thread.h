@@ -32,7 +32,7 @@ int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void*
 
 // Starts a detached thread that blocks all signals and is not known to the thread registry. False
 // if the system refuses.
-bool StartHelperThread(void (*start)(void*), void* argument);
+bool StartHelperThread(void* (*start)(void*), void* argument);
 
 // Processors this process may use: the affinity mask, further bounded by the cgroup's quota
 // (rounded up). At least 1. Reads files; for start-up.

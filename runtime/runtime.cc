@@ -363,7 +363,9 @@ void ChildAfterFork() {
   alloc::MetaResetLockAfterFork();
   g_log_lock.ResetAfterFork();
   ParentAfterFork();
-  g_collector.ResetAfterFork();
+  // A thread that is gone may have held a lock of the program's malloc, and starting a helper thread
+  // needs that: then the child marks serially. (Helpers never hold such a lock.)
+  g_collector.ResetAfterFork(Threads::count() <= 1);
   Threads::ResetAfterFork();
   Thread* self = Threads::Current();
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);

@@ -10,7 +10,9 @@ TEST(SizeClassTest, EverySizeGetsTheLeastClassThatHoldsIt) {
     const size_t size_class = SizeClassOf(bytes);
     ASSERT_LT(size_class, kClassCount) << bytes;
     ASSERT_GE(kSlotBytes[size_class], bytes);
-    if (size_class > 0) ASSERT_LT(kSlotBytes[size_class - 1], bytes);
+    if (size_class > 0) {
+      ASSERT_LT(kSlotBytes[size_class - 1], bytes);
+    }
   }
   EXPECT_EQ(SizeClassOf(0), 0u);
 }
@@ -18,7 +20,9 @@ TEST(SizeClassTest, EverySizeGetsTheLeastClassThatHoldsIt) {
 TEST(SizeClassTest, SlotsAreGranulesInRisingOrderAndFitTheMarkBytes) {
   for (size_t c = 0; c < kClassCount; ++c) {
     EXPECT_EQ(kSlotBytes[c] % kGranuleBytes, 0u);
-    if (c > 0) EXPECT_GT(kSlotBytes[c], kSlotBytes[c - 1]);
+    if (c > 0) {
+      EXPECT_GT(kSlotBytes[c], kSlotBytes[c - 1]);
+    }
     EXPECT_LE(kPageBytes / kSlotBytes[c], kMaxSlotsPerPage);
     EXPECT_GE(kPageBytes / kSlotBytes[c], 2u);
   }

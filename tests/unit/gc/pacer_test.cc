@@ -85,7 +85,8 @@ TEST(PacerTest, TheInitialHeapAndExpansionsWaitForTheirSize) {
   config.initial_heap_bytes = 64 * kMiB;
   pacer.Configure(config);
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(64 * kMiB));
-  pacer.ExpandHeap(36 * kMiB);
+  pacer.ExpandHeapTo(100 * kMiB);
+  pacer.ExpandHeapTo(80 * kMiB);  // less is no change
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(100 * kMiB));
   pacer.StartCycle(Found(10 * kMiB));
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(90 * kMiB));

@@ -29,7 +29,9 @@ class Pair {
     for (size_t i = 0; i < set_.size(); ++i) {
       const Range range = set_.at(i);
       ASSERT_LT(range.begin, range.end);
-      if (i > 0) ASSERT_GT(range.begin, last_end) << "ranges touch";
+      if (i > 0) {
+        ASSERT_GT(range.begin, last_end) << "ranges touch";
+      }
       last_end = range.end;
       for (Addr a = range.begin; a < range.end; ++a) covered[a] = true;
     }

@@ -1,0 +1,124 @@
+// Memory from the system, facts about threads, messages.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <thread>
+
+#include "platform/base.h"
+#include "platform/clock.h"
+#include "platform/memory.h"
+#include "platform/thread.h"
+#include "tests/support/child.h"
+
+namespace gleaner::platform {
+namespace {
+
+TEST(BitsTest, AlignAndPowers) {
+  EXPECT_EQ(AlignUp(0, 16), 0u);
+  EXPECT_EQ(AlignUp(1, 16), 16u);
+  EXPECT_EQ(AlignUp(16, 16), 16u);
+  EXPECT_EQ(AlignDown(31, 16), 16u);
+  EXPECT_FALSE(IsPowerOfTwo(0));
+  EXPECT_TRUE(IsPowerOfTwo(1));
+  EXPECT_FALSE(IsPowerOfTwo(12));
+  EXPECT_TRUE(IsPowerOfTwo(size_t{1} << 63));
+}
+
+TEST(MemoryTest, ReservedMemoryIsAlignedZeroAfterCommitAndAfterDiscard) {
+  for (const size_t alignment : {OsPageBytes(), 64 * kKiB, 2 * kMiB, 64 * kMiB}) {
+    auto* p = static_cast<char*>(Reserve(4 * kMiB, alignment));
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(AddressOf(p) % alignment, 0u);
+    ASSERT_TRUE(Commit(p + kMiB, kMiB));
+    for (size_t i = 0; i < kMiB; i += 512) ASSERT_EQ(p[kMiB + i], 0);
+    memset(p + kMiB, 1, kMiB);
+    Discard(p + kMiB, kMiB / 2);
+    EXPECT_EQ(p[kMiB], 0);
+    EXPECT_EQ(p[kMiB + kMiB / 2], 1);
+    Release(p, 4 * kMiB);
+  }
+}
+
+TEST(MemoryTest, ReserveZeroesReadsAsZero) {
+  auto* p = static_cast<char*>(ReserveZeroes(64 * kMiB));
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(p[0], 0);
+  EXPECT_EQ(p[64 * kMiB - 1], 0);
+  ASSERT_TRUE(Commit(p, OsPageBytes()));
+  p[0] = 1;
+  Release(p, 64 * kMiB);
+}
+
+TEST(MemoryTest, RefusalIsNull) {
+  EXPECT_EQ(Reserve(size_t{1} << 60, OsPageBytes()), nullptr);
+  EXPECT_EQ(Reserve(SIZE_MAX - OsPageBytes() + 1, 2 * kMiB), nullptr);
+  EXPECT_EQ(ReserveZeroes(size_t{1} << 60), nullptr);
+}
+
+TEST(MemoryTest, AddressSpaceLimitIsTheSystems) {
+  EXPECT_CHILD_OK([] {
+    rlimit limit;
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+    if (limit.rlim_cur == RLIM_INFINITY) {
+      EXPECT_EQ(AddressSpaceLimit(), SIZE_MAX);
+    }
+    limit.rlim_cur = 5 * kGiB;
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    EXPECT_EQ(AddressSpaceLimit(), 5 * kGiB);
+  });
+}
+
+TEST(ThreadTest, TheStackBoundsHoldTheStack) {
+  const auto check = [] {
+    const Range stack = CurrentStackBounds();
+    const Addr here = AddressOf(__builtin_frame_address(0));
+    EXPECT_TRUE(stack.Contains(here));
+    EXPECT_GT(stack.bytes(), 64 * kKiB);
+  };
+  check();
+  std::thread(check).join();
+}
+
+TEST(ThreadTest, TheLayoutOfThreadLocalStorageIsKnown) {
+  EXPECT_TRUE(TlsLayoutIsKnown());
+  std::thread([] { EXPECT_TRUE(TlsLayoutIsKnown()); }).join();
+}
+
+TEST(ThreadTest, TheCpuCountRespectsTheAffinityMask) {
+  EXPECT_CHILD_OK([] {
+    EXPECT_GE(UsableCpuCount(), 1);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(UsableCpuCount(), 1);
+  });
+}
+
+TEST(MessagesTest, ComplainWritesOneLineAndLongOnesAreCut) {
+  const auto result = testing::RunInChild([] {
+    Complain("%d and %s", 5, "text");
+    const std::string text(2000, 'x');
+    Complain("%s", text.c_str());
+    Complain("after");
+  });
+  EXPECT_TRUE(result.ok());
+  EXPECT_EQ(result.err.substr(0, 20), "gleaner: 5 and text\n");
+  EXPECT_EQ(result.err.substr(result.err.size() - 15), "gleaner: after\n");
+  EXPECT_LT(result.err.size(), 600u);
+}
+
+TEST(MessagesTest, FatalDescribesAndAborts) {
+  const auto result = testing::RunInChild([] {
+    g_fatal_context = [] { Complain("the context"); };
+    Fatal("number %d", 7);
+  });
+  EXPECT_TRUE(result.aborted());
+  EXPECT_NE(result.err.find("gleaner: fatal: number 7\n"), std::string::npos);
+  EXPECT_NE(result.err.find("gleaner: the context\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gleaner::platform
