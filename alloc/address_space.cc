@@ -11,6 +11,8 @@ namespace {
 // Huge pages are asked for from this much of a side on: below it, a 2 MiB page mostly unused would
 // cost more memory than it saves time.
 constexpr size_t kHugePagesFromBytes = 16 * kMiB;
+// One huge page of mark bytes serves 32 MiB of heap.
+constexpr size_t kHugeMarksFromBytes = 64 * kMiB;
 
 constinit platform::Lock g_commit_lock(platform::LockRank::kCommit);
 
@@ -69,7 +71,9 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
   const size_t used = size_t{side == Side::kScanned ? low : page_count() - high} << kPageShift;
   if (huge_pages && used + (size_t{pages} << kPageShift) > kHugePagesFromBytes) {
     platform::AdviseHugePages(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift);
-    platform::AdviseHugePages(MarksOf(first), size_t{pages} * kMarkBytesPerPage);
+    if (used > kHugeMarksFromBytes) {
+      platform::AdviseHugePages(MarksOf(first), size_t{pages} * kMarkBytesPerPage);
+    }
   }
   // Release: a sweep or a root scan that sees the new frontier (acquire) sees usable tables.
   if (side == Side::kScanned) {

@@ -23,7 +23,9 @@ bool InitPageSpaces(FitPolicy policy) {
 }
 
 void SetHeapLimit(size_t bytes) {
-  g_limit_pages.Store(bytes >> kPageShift, platform::memory_order_relaxed);  // see above
+  // Less than a page is a limit, too: 0 pages would be none.
+  const size_t pages = bytes != 0 && bytes < kPageBytes ? 1 : bytes >> kPageShift;
+  g_limit_pages.Store(pages, platform::memory_order_relaxed);  // see above
 }
 size_t HeapLimit() {
   return g_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above

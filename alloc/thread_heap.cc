@@ -224,10 +224,12 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
 PageNumber ThreadHeap::TakeFresh(Side side) {
   const PageNumber page = SpaceOf(side).Allocate(1);
   if (page == kNoPage) return kNoPage;
+  // The rest of the batch goes where PopFree looks.
+  ThreadHeap& home = g_shared.policy == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
   for (PageNumber i = 1; i < batch_; ++i) {
     const PageNumber more = SpaceOf(side).Allocate(1);
     if (more == kNoPage) break;
-    PushFree(more);
+    home.PushFree(more);
   }
   if (batch_ < kMaxBatch) batch_ *= 2;
   return page;

@@ -48,7 +48,9 @@ constexpr size_t kDrainRootsAt = 256;
 bool MarkWorker::Init(Marker* marker, int id, size_t max_stack_entries) {
   marker_ = marker;
   id_ = id;
+  // Asking the processor is slow under a hypervisor, so once.
   filter_ = ChooseFilter();
+  fastest_select_ = ChooseSelect();
   return stack_.Init(max_stack_entries);
 }
 
@@ -62,7 +64,7 @@ void MarkWorker::BeginCycle() {
   interior_ = marker_->config_.all_interior_pointers;
   pad_objects_ = marker_->config_.pad_objects;
   split_ = marker_->config_.split;
-  select_ = interior_ ? ChooseSelect() : nullptr;
+  select_ = interior_ ? fastest_select_ : nullptr;
   statistics = {};
   scanned_since_share_ = 0;
 }

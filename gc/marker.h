@@ -118,6 +118,7 @@ class MarkWorker {
   bool pad_objects_ = false;
   bool split_ = true;
   FilterFunction filter_ = nullptr;
+  SelectFunction fastest_select_ = nullptr;
   SelectFunction select_ = nullptr;  // null where every displacement has to be looked at
 
   RangeStack stack_;

@@ -12,7 +12,7 @@ constexpr size_t kMinReportBytes = 4 * kKiB;
 constexpr size_t kMaxReportBytes = 1 * kMiB;
 
 // libgc's own weights are 2 and 1/4, but its heap fills up before it collects.
-constexpr double kScannedWeight = 2.4;
+constexpr double kScannedWeight = 1.6;
 constexpr double kPointerFreeWeight = 1.33;
 
 }  // namespace

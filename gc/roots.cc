@@ -81,6 +81,7 @@ bool RangeSet::Add(platform::Range range) {
 }
 
 bool RangeSet::Remove(platform::Range range) {
+  if (range.begin >= range.end) return true;
   for (size_t i = 0; i < count_;) {
     platform::Range& r = ranges_[i];
     if (r.end <= range.begin || r.begin >= range.end) {

@@ -245,7 +245,10 @@ size_t Distance(const char* a, const char* b) {
 void ReportUnknown(const char* entry) {
   char name[kMaxName];
   const size_t length = strcspn(entry, "=");
-  if (length >= kMaxName) return;
+  if (length >= kMaxName) {
+    return Complain("%.*s... is no option (`gleaner options` lists them all)",
+                    static_cast<int>(kMaxName), entry);
+  }
   memcpy(name, entry, length);
   name[length] = 0;
   char variable[kMaxName];

@@ -188,12 +188,14 @@ TEST(PageSharingTest, TheHeapOfAThreadThatEndedIsUsed) {
   EXPECT_CHILD_OK([] {
     Heaps heaps(Policy::kLps, 1, 3);
     heaps.Fill(1, 0, 100);
-    // Every other object dies: partial pages.
-    for (size_t i = 0; i < 100 * kObjectsAPage; i += 2) g_roots[i] = nullptr;
+    // Half of each page dies, but for the slot that a pointer to the base of the next one keeps.
+    for (size_t i = 0; i < 100 * kObjectsAPage; ++i) {
+      if (i % kObjectsAPage < kObjectsAPage / 2) g_roots[i] = nullptr;
+    }
     Collect();
     const size_t taken = alloc::SpaceOf(Side::kScanned).taken();
     ThreadHeaps::Abandon(&heaps.heap(1));
-    heaps.Fill(2, 100 * kObjectsAPage, 45);  // of the 50 pages' worth of free slots
+    heaps.Fill(2, 100 * kObjectsAPage, 40);  // of some 43 pages' worth of free slots
     EXPECT_LE(alloc::SpaceOf(Side::kScanned).taken(), taken + kBatch);
     EXPECT_EQ(ThreadHeaps::Acquire(), &heaps.heap(1));
     EXPECT_NE(ThreadHeaps::Acquire(), &heaps.heap(1));

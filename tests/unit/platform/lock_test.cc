@@ -10,16 +10,18 @@ namespace gleaner::platform {
 namespace {
 
 TEST(LockTest, TryAcquireFailsWhileHeld) {
-  Lock lock(LockRank::kThreads);
-  EXPECT_FALSE(lock.IsHeld());
-  ASSERT_TRUE(lock.TryAcquire());
-  EXPECT_TRUE(lock.IsHeld());
-  EXPECT_FALSE(lock.TryAcquire());
-  lock.Release();
-  EXPECT_FALSE(lock.IsHeld());
-  ASSERT_TRUE(lock.TryAcquire());
-  lock.ResetAfterFork();
-  EXPECT_FALSE(lock.IsHeld());
+  EXPECT_CHILD_OK([] {
+    Lock lock(LockRank::kThreads);
+    EXPECT_FALSE(lock.IsHeld());
+    ASSERT_TRUE(lock.TryAcquire());
+    EXPECT_TRUE(lock.IsHeld());
+    EXPECT_FALSE(lock.TryAcquire());
+    lock.Release();
+    EXPECT_FALSE(lock.IsHeld());
+    ASSERT_TRUE(lock.TryAcquire());
+    lock.ResetAfterFork();
+    EXPECT_FALSE(lock.IsHeld());
+  });
 }
 
 // [inv.no-lock-in-stopped-thread]
