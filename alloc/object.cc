@@ -9,7 +9,6 @@ namespace {
 
 using platform::memory_order_acq_rel;
 using platform::memory_order_relaxed;
-using platform::memory_order_seq_cst;
 
 PageNumber PagesFor(size_t bytes) {
   return static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
@@ -80,10 +79,10 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
 // A slot of `page` has just been given back by a thread that need not be the owner.
 void NoteFreed(PageNumber page) {
   PageMeta& meta = g_space.meta[page];
-  // seq_cst: see StopUsing, which does the same two steps the other way round.
-  const uint32_t freed = meta.freed.FetchAdd(1, memory_order_seq_cst) + 1u;
+  // Relaxed: a count that may be noticed late (StopUsing); the slot itself was released before.
+  const uint32_t freed = meta.freed.FetchAdd(1, memory_order_relaxed) + 1u;
   if (freed * 8 < g_space.info[page].slot_count) return;
-  if (meta.listing.Load(memory_order_seq_cst) != Listing::kUnlisted) return;
+  if (meta.listing.Load(memory_order_relaxed) != Listing::kUnlisted) return;  // decided below
   Listing unlisted = Listing::kUnlisted;
   if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
     ThreadHeaps::at(meta.owner).PushPartial(page);

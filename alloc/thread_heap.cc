@@ -164,10 +164,12 @@ void ThreadHeap::StopUsing(Run& run) {
   PageMeta& meta = g_space.meta[run.page];
   const PageNumber page = run.page;
   run.page = kNoPage;
-  // seq_cst: the store of the listing and the load of the count must not pass each other, as
-  // NoteFreed does them the other way round (Note [listing] in docs/memory_ordering.md).
-  meta.listing.Store(Listing::kUnlisted, platform::memory_order_seq_cst);
-  if (meta.freed.Load(platform::memory_order_seq_cst) * 8u >= g_space.info[page].slot_count) {
+  // Release: pairs with NoteFreed. The load may pass the store, so a slot that is freed at this
+  // very moment may go unnoticed; the page is then found by the next free in it or by the next
+  // sweep. A fence here would wait for the program's own stores, page after page (Note [listing] in
+  // docs/memory_ordering.md).
+  meta.listing.Store(Listing::kUnlisted, memory_order_release);
+  if (meta.freed.Load(memory_order_relaxed) * 8u >= g_space.info[page].slot_count) {
     Listing unlisted = Listing::kUnlisted;
     if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
       PushPartial(page);
@@ -363,7 +365,7 @@ void ThreadHeap::Retire() {
       run.page = kNoPage;
       const bool has_room = FindLastFree(unused.marks, g_space.info[page].slot_count) != 0;
       g_space.meta[page].listing.Store(has_room ? Listing::kPartial : Listing::kUnlisted,
-                                       platform::memory_order_seq_cst);
+                                       memory_order_release);
       if (has_room) PushPartial(page);
     }
   }

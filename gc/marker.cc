@@ -522,6 +522,11 @@ void Marker::MarkFromRoots(const MarkConfig& config, RootTasks* roots) {
   termination_.Reset(config.termination, worker_count_);
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
   pool_->Begin(RunJob, this);
+  if (!config.balance) {
+    // Nobody will be woken for work to share: each worker marks from the roots it claims.
+    while (pool_->WakeOne()) {
+    }
+  }
   workers_[0]->Run();
   pool_->Finish();
   RescanHeap();
