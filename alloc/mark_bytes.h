@@ -17,7 +17,16 @@ inline constexpr uint64_t kOnes = 0x0101010101010101u;
 inline constexpr uint64_t kHighs = 0x8080808080808080u;
 
 inline uint64_t LoadMarks(const uint8_t* marks) {
+#ifdef __SANITIZE_THREAD__
+  // The sanitizer sees no synchronisation between a word that is read and a byte that was written.
+  uint64_t word = 0;
+  for (unsigned i = 0; i < 8; ++i) {
+    word |= uint64_t{__atomic_load_n(marks + i, __ATOMIC_ACQUIRE)} << (8 * i);
+  }
+  return word;
+#else
   return __atomic_load_n(reinterpret_cast<const uint64_t*>(marks), __ATOMIC_ACQUIRE);
+#endif
 }
 // Bit 7 of each byte that is not zero.
 constexpr uint64_t OccupiedBytes(uint64_t word) {

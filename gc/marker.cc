@@ -266,8 +266,9 @@ void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
 }
 
 void MarkWorker::MarkObject(const ObjectRef& object) {
-  if (*object.mark() != white_) return;
-  *object.mark() = black_;
+  // Relaxed: as in Pipeline::Mark; roots are marked in parallel, too.
+  if (__atomic_load_n(object.mark(), __ATOMIC_RELAXED) != white_) return;
+  __atomic_store_n(object.mark(), black_, __ATOMIC_RELAXED);
   ++statistics.objects;
   PushContents(object);
 }

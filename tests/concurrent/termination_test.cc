@@ -189,7 +189,7 @@ TEST_P(TerminationTest, FamiliesThatDieOut) {
           [](Random& r, uint64_t token, std::vector<uint64_t>* children) {
             if (token == 0) return;
             for (size_t child = r.Below(4); child != 0; --child) {
-              children->push_back(r.Below(static_cast<size_t>(token)));
+              children->push_back(token - 1 - (token > 1 ? r.Below(2) : 0));
             }
             if (r.OneIn(8)) Jitter(r);
           },

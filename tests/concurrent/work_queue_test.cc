@@ -77,8 +77,8 @@ TEST_F(WorkQueueTest, AFullQueueRefusesAndKeepsWhatItHas) {
 
 struct Load {
   const char* name;
-  size_t max_burst;  // segments pushed, then popped, at a time
-  size_t pop_percent;
+  size_t max_push;  // at a time
+  size_t max_pop;
 };
 
 // The owner pushes and pops in bursts while thieves take what they can.
@@ -88,7 +88,6 @@ void Contend(size_t thieves, const Load& load, uint64_t segments) {
   Atomic<bool> over{false};
   Atomic<uint64_t> spoilt{0};
   Atomic<uint64_t> twice{0};
-  uint64_t stolen = 0;
   uint64_t refused = 0;
   const auto take = [&](const Segment& segment) {
     if (!IsIntact(segment) || segment.ranges[0] >= segments) {
@@ -97,13 +96,13 @@ void Contend(size_t thieves, const Load& load, uint64_t segments) {
       twice.FetchAdd(1, memory_order_seq_cst);
     }
   };
-  Atomic<uint64_t> all_stolen{0};
+  Atomic<uint64_t> stolen{0};
   RunThreads(1 + thieves, [&](size_t self) {
-    Random random(self + thieves * 100 + load.max_burst);
+    Random random(self + thieves * 100 + load.max_push);
     Segment segment;
     if (self == 0) {
       for (uint64_t next = 0; next < segments;) {
-        for (size_t n = 1 + random.Below(load.max_burst); n != 0 && next < segments; --n) {
+        for (size_t n = 1 + random.Below(load.max_push); n != 0 && next < segments; --n) {
           if (queue->Push(Make(next))) {
             ++next;
           } else {
@@ -111,7 +110,7 @@ void Contend(size_t thieves, const Load& load, uint64_t segments) {
             break;
           }
         }
-        for (size_t n = random.Below(load.max_burst) * load.pop_percent / 100; n != 0; --n) {
+        for (size_t n = random.Below(load.max_pop + 1); n != 0; --n) {
           if (queue->Pop(&segment)) take(segment);
         }
         if (random.OneIn(8)) Jitter(random);
@@ -131,25 +130,24 @@ void Contend(size_t thieves, const Load& load, uint64_t segments) {
       }
     }
     EXPECT_FALSE(queue->Steal(&segment));
-    all_stolen.FetchAdd(mine, memory_order_seq_cst);
+    stolen.FetchAdd(mine, memory_order_seq_cst);
   });
-  stolen = all_stolen.Load(memory_order_seq_cst);
   uint64_t missing = 0;
   for (const auto& once : taken) missing += once.Load(memory_order_seq_cst) == 0 ? 1 : 0;
   EXPECT_EQ(missing, 0u) << load.name << ", thieves " << thieves;
   EXPECT_EQ(twice.Load(memory_order_seq_cst), 0u) << load.name << ", thieves " << thieves;
   EXPECT_EQ(spoilt.Load(memory_order_seq_cst), 0u) << load.name << ", thieves " << thieves;
   printf("%s, %zu thieves: %llu segments, %llu stolen, %llu refusals\n", load.name, thieves,
-         static_cast<unsigned long long>(segments), static_cast<unsigned long long>(stolen),
+         static_cast<unsigned long long>(segments), static_cast<unsigned long long>(stolen.Load(memory_order_seq_cst)),
          static_cast<unsigned long long>(refused));
 }
 
 TEST_F(WorkQueueTest, EachSegmentIsTakenOnce) {
   const uint64_t segments = 300000 / testing::kSlowdown;
   for (const size_t thieves : {1u, 2u, 3u}) {
-    Contend(thieves, {"nearly empty", 2, 100}, segments);  // all fight for the last one
-    Contend(thieves, {"some", 20, 90}, segments);
-    Contend(thieves, {"nearly full", 128, 40}, segments);
+    Contend(thieves, {"nearly empty", 1, 2}, segments);  // all fight for the last one
+    Contend(thieves, {"some", 20, 24}, segments);
+    Contend(thieves, {"nearly full", 128, 30}, segments);
   }
 }
 

@@ -1,0 +1,451 @@
+// Parallel marking against a serial traversal of the test's own: 1 to 4 workers, with and without
+// balancing and splitting, both termination methods.
+//
+// Several threads build the heap, with the allocator alone, and have ended before the first mark. The reference knows every object from a list and finds the one an
+// address lies in by bisection; it shares no code with the marker.
+#include "gc/marker.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "tests/concurrent/concurrent.h"
+#include "tests/support/heap.h"
+
+namespace gleaner::gc {
+namespace {
+
+using alloc::Kind;
+using alloc::ObjectRef;
+using alloc::ThreadHeaps;
+using testing::Random;
+using testing::RunThreads;
+
+class MarkingTest : public testing::ConcurrentTest {};
+
+struct Object {
+  Addr base = 0;
+  size_t bytes = 0;  // usable
+  Kind kind = Kind::kNormal;
+  bool first_page_only = false;
+  uint8_t* mark = nullptr;
+  bool reachable = false;
+};
+
+Object Describe(void* p, bool first_page_only = false) {
+  ObjectRef found;
+  EXPECT_TRUE(alloc::FindObject(AddressOf(p), &found));
+  return {found.base, found.bytes, found.kind(), first_page_only, found.mark(), false};
+}
+
+// Root words; the marker's and the reference's.
+struct Root {
+  RootKind kind;
+  std::vector<Addr> words;
+};
+
+class Graph {
+ public:
+  std::vector<Object> objects;
+  std::vector<Root> roots;
+
+  void Sort() {
+    std::sort(objects.begin(), objects.end(),
+              [](const Object& a, const Object& b) { return a.base < b.base; });
+  }
+
+  // Serial, depth first.
+  void TraceReference(const MarkConfig& config) {
+    config_ = config;
+    for (Object& object : objects) object.reachable = false;
+    for (const Object& object : objects) {
+      if (IsUncollectable(object.kind)) Visit(object.base, true);
+    }
+    for (const Root& root : roots) {
+      for (const Addr word : root.words) {
+        Visit(word, config.all_interior_pointers || root.kind == RootKind::kStack);
+        if (config.all_interior_pointers && word % alloc::kGranuleBytes == 0) {
+          Visit(word - 1, true);
+        }
+      }
+    }
+    while (!stack_.empty()) {
+      const Object object = *stack_.back();
+      stack_.pop_back();
+      for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
+        const Addr word = *PointerAt<const Addr>(at);
+        Visit(word, config.all_interior_pointers);
+        if (config.pad_objects) Visit(word - 1, config.all_interior_pointers);
+      }
+    }
+  }
+
+  // What the marker did, against the reference.
+  void Compare(uint8_t white, uint8_t black) const {
+    size_t reachable = 0;
+    size_t marked = 0;
+    size_t reported = 0;
+    for (const Object& object : objects) {
+      const uint8_t mark = *object.mark;
+      reachable += object.reachable ? 1 : 0;
+      marked += mark == black ? 1 : 0;
+      if (mark != (object.reachable ? black : white) && ++reported <= 5) {
+        ADD_FAILURE() << "object " << std::hex << object.base << std::dec << " of " << object.bytes
+                      << " bytes, kind " << static_cast<int>(object.kind) << ", is "
+                      << (object.reachable ? "" : "not ") << "reachable, its mark is "
+                      << static_cast<int>(mark) << ", black is " << static_cast<int>(black);
+      }
+    }
+    EXPECT_EQ(marked, reachable);
+    // No mark where there is no object.
+    size_t black_bytes = 0;
+    size_t white_bytes = 0;
+    for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
+      for (alloc::PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
+        const uint8_t* marks = alloc::g_space.MarksOf(page);
+        for (size_t i = 0; i < alloc::kMarkBytesPerPage; ++i) {
+          black_bytes += marks[i] == black ? 1 : 0;
+          white_bytes += marks[i] == white ? 1 : 0;
+        }
+      }
+    }
+    EXPECT_EQ(black_bytes, reachable);
+    EXPECT_EQ(white_bytes, objects.size() - reachable);
+  }
+
+  size_t reachable() const {
+    return static_cast<size_t>(std::count_if(objects.begin(), objects.end(),
+                                             [](const Object& o) { return o.reachable; }));
+  }
+
+ private:
+  void Visit(Addr word, bool interior) {
+    auto after = std::upper_bound(objects.begin(), objects.end(), word,
+                                  [](Addr a, const Object& object) { return a < object.base; });
+    if (after == objects.begin()) return;
+    Object& object = *--after;
+    const Addr displacement = word - object.base;
+    if (displacement >= object.bytes) return;
+    if (!interior && displacement != 0) return;  // no other displacement is registered
+    if (object.first_page_only && displacement >= alloc::kPageBytes) return;
+    if (object.reachable) return;
+    object.reachable = true;
+    if (!IsPointerFree(object.kind)) stack_.push_back(&object);
+  }
+
+  MarkConfig config_;
+  std::vector<Object*> stack_;
+};
+
+// A marker with its pool, both for good: helper threads never end.
+struct Machine {
+  WorkerPool pool;
+  Marker marker;
+  RootTasks tasks;
+
+  void Start(int workers) {
+    pool.SetSize(workers);
+    ASSERT_TRUE(marker.Init(&pool, workers));
+    ASSERT_TRUE(tasks.Init());
+    pool.StartHelpers();
+  }
+
+  MarkStatistics Mark(Graph& graph, const MarkConfig& config) {
+    for (size_t i = 0; i < ThreadHeaps::count(); ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
+    for (const Object& object : graph.objects) *object.mark = alloc::g_epoch;
+    tasks.Clear();
+    for (const Root& root : graph.roots) {
+      const Addr begin = AddressOf(root.words.data());
+      tasks.Add(root.kind, begin, begin + root.words.size() * kWordBytes);
+    }
+    tasks.AddUncollectablePages();
+    marker.MarkFromRoots(config, &tasks);
+    return marker.statistics();
+  }
+};
+
+Machine& NewMachine(int workers) {
+  auto* machine = new Machine;  // NOLINT: its threads use it as long as the process lives
+  machine->Start(workers);
+  return *machine;
+}
+
+// --- Graphs ---
+
+size_t RandomBytes(Random& random) {
+  switch (random.Below(100)) {
+    case 0:
+      return 8193 + random.Below(60000);
+    case 1:
+    case 2:
+      return 1025 + random.Below(7000);
+    default:
+      return 1 + random.Below(random.OneIn(4) ? 1024 : 64);
+  }
+}
+
+Kind RandomKind(Random& random) {
+  const size_t dice = random.Below(1000);
+  return dice < 2     ? Kind::kUncollectable
+         : dice < 4   ? Kind::kAtomicUncollectable
+         : dice < 250 ? Kind::kAtomic
+                      : Kind::kNormal;
+}
+
+// A word that refers to one of `objects`: mostly its base, now and then inside it or one past it.
+Addr Reference(Random& random, const std::vector<Object>& objects) {
+  const Object& target = objects[random.Below(objects.size())];
+  switch (random.Below(16)) {
+    case 0:
+      return target.base + random.Below(target.bytes);
+    case 1:
+      return target.base + target.bytes;
+    default:
+      return target.base;
+  }
+}
+
+// Words of all sorts: few references, so that not all of the graph is reached, and what looks like
+// one and is none. Pointer-free objects get them too.
+void FillRandomly(Random& random, const Object& object, const std::vector<Object>& objects,
+                  const std::vector<Addr>& freed) {
+  auto* words = PointerAt<Addr>(object.base);
+  const size_t count = object.bytes / kWordBytes;
+  const size_t references = random.Below(4) + (random.OneIn(50) ? count / 2 : 0);
+  for (size_t i = 0; i < count; ++i) words[i] = 0;
+  for (size_t i = 0; i < references; ++i) {
+    words[random.Below(count)] = Reference(random, objects);
+  }
+  if (random.OneIn(4)) words[random.Below(count)] = random.Next();
+  if (random.OneIn(8) && !freed.empty()) words[random.Below(count)] = freed[random.Below(freed.size())];
+  if (random.OneIn(8)) {
+    words[random.Below(count)] = alloc::g_space.base + random.Below(alloc::g_space.bytes);
+  }
+}
+
+// Built by several threads, which have ended when this returns.
+void BuildRandom(Graph* graph, size_t threads, size_t objects_a_thread) {
+  std::vector<std::vector<Object>> parts(threads);
+  std::vector<std::vector<Addr>> freed(threads);
+  RunThreads(threads, [&](size_t self) {
+    Random random(self + 1000);
+    alloc::t_heap = ThreadHeaps::Acquire();
+    ASSERT_NE(alloc::t_heap, nullptr);
+    for (size_t i = 0; i < objects_a_thread; ++i) {
+      const bool first_page_only = random.OneIn(100);
+      const size_t bytes = first_page_only ? 40000 : RandomBytes(random);
+      void* p = alloc::AllocateObject(RandomKind(random), bytes, alloc::kGranuleBytes,
+                                      first_page_only);
+      ASSERT_NE(p, nullptr);
+      if (random.OneIn(5)) {
+        ASSERT_EQ(alloc::FreeObject(p), alloc::FreeResult::kFreed);
+        freed[self].push_back(AddressOf(p));
+      } else {
+        parts[self].push_back(Describe(p, first_page_only));
+      }
+    }
+    // Some heaps keep their runs, to be hidden; some are abandoned.
+    if (self % 2 == 0) ThreadHeaps::Abandon(alloc::t_heap);
+    alloc::t_heap = &alloc::g_no_heap;
+  });
+  for (const auto& part : parts) {
+    graph->objects.insert(graph->objects.end(), part.begin(), part.end());
+  }
+  std::vector<Addr> all_freed;
+  for (const auto& part : freed) all_freed.insert(all_freed.end(), part.begin(), part.end());
+  graph->Sort();
+  RunThreads(threads, [&](size_t self) {
+    Random random(self + 2000);
+    for (const Object& object : parts[self]) {
+      FillRandomly(random, object, graph->objects, all_freed);
+    }
+  });
+  Random random(3000);
+  for (const RootKind kind : {RootKind::kData, RootKind::kStack, RootKind::kData}) {
+    Root root{kind, std::vector<Addr>(20000)};
+    for (Addr& word : root.words) {
+      word = random.OneIn(40) ? Reference(random, graph->objects) : random.Next() >> random.Below(64);
+    }
+    graph->roots.push_back(std::move(root));
+  }
+}
+
+// A list of `length` nodes of `bytes`, from the front.
+void* BuildList(Graph* graph, size_t length, size_t bytes) {
+  void* next = nullptr;
+  for (size_t i = 0; i < length; ++i) {
+    void* node = testing::Allocate(Kind::kNormal, bytes);
+    EXPECT_NE(node, nullptr);
+    *static_cast<void**>(node) = next;
+    graph->objects.push_back(Describe(node));
+    next = node;
+  }
+  return next;
+}
+
+// Arrays of arrays, the larger of them over 1 MiB, with leaves of 16 bytes.
+void* BuildTree(Graph* graph, Random& random, size_t depth, size_t width) {
+  if (depth == 0) {
+    void* leaf = testing::Allocate(random.OneIn(2) ? Kind::kNormal : Kind::kAtomic, 16);
+    graph->objects.push_back(Describe(leaf));
+    return leaf;
+  }
+  auto** array = static_cast<void**>(testing::Allocate(Kind::kNormal, width * sizeof(void*)));
+  EXPECT_NE(array, nullptr);
+  graph->objects.push_back(Describe(array));
+  for (size_t i = 0; i < width; ++i) {
+    if (!random.OneIn(3)) array[i] = BuildTree(graph, random, depth - 1, 40);
+  }
+  return array;
+}
+
+void AddRoots(Graph* graph, std::initializer_list<void*> pointers) {
+  Root root{RootKind::kStack, {}};
+  for (void* p : pointers) root.words.push_back(AddressOf(p));
+  graph->roots.push_back(root);
+}
+
+// --- Tests ---
+
+std::string NameOf(int workers, const MarkConfig& config) {
+  return std::to_string(workers) + " workers, balance " + std::to_string(config.balance) +
+         ", split " + std::to_string(config.split) + ", interior " +
+         std::to_string(config.all_interior_pointers) + ", pad " +
+         std::to_string(config.pad_objects) + ", termination " +
+         (config.termination == TerminationMethod::kStates ? "states" : "counter");
+}
+
+// Marks with every combination, each several times.
+void MarkAllWays(Graph& graph, int rounds) {
+  graph.Sort();
+  graph.TraceReference({});  // the variants must not make a difference
+  for (int workers = 1; workers <= 4; ++workers) {
+    Machine& machine = NewMachine(workers);
+    uint64_t steals = 0;
+    int most_workers = 0;
+    for (int variant = 0; variant < 8; ++variant) {
+      MarkConfig config;
+      config.balance = (variant & 1) == 0;
+      config.split = (variant & 2) == 0;
+      config.termination =
+          (variant & 4) == 0 ? TerminationMethod::kStates : TerminationMethod::kCounter;
+      for (int round = 0; round < rounds; ++round) {
+        SCOPED_TRACE(NameOf(workers, config));
+        const MarkStatistics statistics = machine.Mark(graph, config);
+        graph.Compare(machine.marker.white(), machine.marker.black());
+        EXPECT_GE(statistics.objects, graph.reachable());  // twice by a lost race
+        EXPECT_EQ(statistics.overflows, 0u);
+        if (!config.balance) {
+          EXPECT_EQ(statistics.steals, 0u);
+        }
+        steals += statistics.steals;
+        most_workers = std::max(most_workers, machine.pool.last_workers());
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+    EXPECT_LE(most_workers, workers);
+    if (workers > 1) {
+      EXPECT_GT(most_workers, 1) << "nobody helped";
+    }
+    printf("%d workers: %zu of %zu objects reachable, up to %d took part, %llu steals\n", workers,
+           graph.reachable(), graph.objects.size(), most_workers,
+           static_cast<unsigned long long>(steals));
+  }
+}
+
+TEST_F(MarkingTest, RandomGraphs) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildRandom(&graph, 4, 25000 / testing::kSlowdown);
+    MarkAllWays(graph, 3);
+  });
+}
+
+TEST_F(MarkingTest, ArraysAndLists) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    Random random(1);
+    AddRoots(&graph, {BuildList(&graph, 40000 / testing::kSlowdown, 16),
+                      BuildList(&graph, 5000 / testing::kSlowdown, 100),
+                      BuildTree(&graph, random, 2, 8000 / testing::kSlowdown),
+                      BuildTree(&graph, random, 1, 300000 / testing::kSlowdown)});  // 2.4 MB
+    BuildList(&graph, 1000, 32);                                                    // dead
+    MarkAllWays(graph, 3);
+  });
+}
+
+// What counts as a pointer is the same for any number of workers.
+TEST_F(MarkingTest, InteriorPointersAndPadding) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildRandom(&graph, 2, 20000 / testing::kSlowdown);
+    for (const int workers : {1, 3}) {
+      Machine& machine = NewMachine(workers);
+      for (const bool interior : {true, false}) {
+        for (const bool pad : {false, true}) {
+          MarkConfig config;
+          config.all_interior_pointers = interior;
+          config.pad_objects = pad;
+          graph.TraceReference(config);
+          SCOPED_TRACE(NameOf(workers, config));
+          machine.Mark(graph, config);
+          graph.Compare(machine.marker.white(), machine.marker.black());
+          printf("%s: %zu reachable\n", NameOf(workers, config).c_str(), graph.reachable());
+        }
+      }
+    }
+  });
+}
+
+// Each node of the spine has 500 leaves and comes before, between or after them, so that at each
+// step some hundred ranges stay behind: more than the stack of a 16 MiB heap holds (65,536).
+void BuildComb(Graph* graph, size_t length) {
+  constexpr size_t kTeeth = 508;
+  void* next = nullptr;
+  for (size_t i = 0; i < length; ++i) {
+    auto** node = static_cast<void**>(testing::Allocate(Kind::kNormal, 4096));
+    ASSERT_NE(node, nullptr);
+    graph->objects.push_back(Describe(node));
+    const size_t place = i % 3 * ((kTeeth - 1) / 2);
+    for (size_t tooth = 0; tooth < kTeeth; ++tooth) {
+      void** leaf = tooth == place ? static_cast<void**>(next)
+                                   : static_cast<void**>(testing::Allocate(Kind::kNormal, 16));
+      node[tooth] = leaf;
+      if (tooth != place) graph->objects.push_back(Describe(leaf));
+    }
+    next = node;
+  }
+  AddRoots(graph, {next});
+}
+
+TEST_F(MarkingTest, AFullStackLosesNothing) {
+  EXPECT_CHILD_OK([] {
+    testing::HeapConfig heap;
+    heap.reserve = 16 * kMiB;
+    testing::StartHeap(heap);
+    Graph graph;
+    BuildComb(&graph, 900);
+    graph.Sort();
+    graph.TraceReference({});
+    EXPECT_EQ(graph.reachable(), graph.objects.size());
+    for (int workers = 1; workers <= 4; ++workers) {
+      Machine& machine = NewMachine(workers);
+      uint64_t overflows = 0;
+      for (int round = 0; round < 3; ++round) {
+        SCOPED_TRACE(workers);
+        overflows += machine.Mark(graph, {}).overflows;
+        graph.Compare(machine.marker.white(), machine.marker.black());
+      }
+      if (workers == 1) {
+        EXPECT_GT(overflows, 0u);
+      }
+      printf("%d workers: %llu overflows\n", workers, static_cast<unsigned long long>(overflows));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gleaner::gc
