@@ -147,7 +147,8 @@ FreeResult FreeObject(void* p) {
     // Relaxed: the caller owns the object; see the release below.
     if (__atomic_load_n(mark, __ATOMIC_RELAXED) != g_epoch) return FreeResult::kNotAllocated;
     given_back = static_cast<ptrdiff_t>(object.bytes);
-    // Release: the thread that finds the slot free (acquire in FindFree) sees our accesses done.
+    // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
+    // done.
     __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
     if (g_space.info[object.page].state == PageState::kLarge) {
       PageSpace& space = SpaceOf(SideOf(object.kind()));
@@ -182,6 +183,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
       }
       tail.pages_back = i;
       tail.kind = info.kind;
+      tail.pointer_free = info.pointer_free;
       tail.dirty = true;
       tail.state = PageState::kTail;
     }

@@ -16,8 +16,8 @@
 //
 //   kUnused -> kTaken        PageSpace hands it out
 //   kTaken -> kSmall         ThreadHeap formats it
-//   kTaken -> kLarge/kTail/kPadding   LargeSpace formats a span
-//   kSmall -> kTaken         sweep or owner finds it empty: a free page of its owner
+//   kTaken -> kLarge/kTail/kPadding   object.cc makes a span a large object
+//   kSmall -> kTaken         the sweep finds it empty: a free page of its owner
 //   any but kSmall -> kUnused   given back to the PageSpace
 #pragma once
 

@@ -1,7 +1,7 @@
 // Size classes: which slot size serves a request.
 //
 // 16-byte steps to 128, then four per doubling to 1 KiB; above that, the sizes that cut a page into
-// 14, 12, 10, 9, 8 ... 2 slots, so that no page ends in waste worth mentioning (DESIGN.md 4). A
+// 14, 12, 10, 9, 8 ... 2 slots, so that no page ends in waste worth mentioning. A
 // slot has no padding byte: powers of two stay powers of two.
 #pragma once
 

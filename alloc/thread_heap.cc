@@ -211,7 +211,8 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
     PageMeta& meta = g_space.meta[page];
     meta.owner = index;
     meta.freed.Store(0, memory_order_relaxed);  // a late increment only lists the page early
-    meta.listing.Store(Listing::kCurrent, memory_order_release);  // NoteFreed must see it unlisted
+    meta.listing.Store(Listing::kCurrent,
+                       memory_order_release);  // NoteFreed must not take it for unlisted
     run.known_zero = false;
     return page;
   }
@@ -434,13 +435,12 @@ bool ThreadHeaps::ShouldShare(Side side, PageNumber pages) {
   PageNumber free = 0;
   const size_t heaps = count();
   for (size_t i = 0; i < heaps; ++i) free += at(i).free_pages(side);
-  if (free == 0) return false;
   const PageNumber taken = SpaceOf(side).taken();
   const PageNumber live = (taken > free ? taken - free : 0) + pages;
   auto& max_live = g_shared.max_live[static_cast<size_t>(side)];
   // Relaxed: a lost update is made good at the next miss.
   if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
-  return taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
+  return free != 0 && taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
 }
 
 void ThreadHeaps::FlushFreePages(Side side) {

@@ -21,12 +21,13 @@
 // bump.limit.
 //
 // On a miss, in this order: rest of the run, next run of the page, the thread's partial pages, its
-// free pages, then by policy:
+// free pages, partial pages of heaps whose thread has ended, then by policy:
 //   AL   all-local: new pages from the system.
 //   PS   page-shared: free pages live in one shared list; then new pages.
 //   LPS  locality-aware page-shared: if taking a new page would raise consumption above k * max(l),
 //        free pages of other threads, else new pages. l is the number of pages in use (what PS
 //        would consume), max over the run so far [inv.lps-bound].
+// When the system has no more pages, free pages of other threads serve under any policy.
 #pragma once
 
 #include "alloc/address_space.h"

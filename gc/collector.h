@@ -9,7 +9,7 @@
 //   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h)
 //   8. pace      the next allowance (gc/pacer.h)
 //   9. resume
-//  10. report, with the lock released
+//  10. give lasting surplus back to the system, report
 #pragma once
 
 #include "gc/sweeper.h"

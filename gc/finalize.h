@@ -6,12 +6,12 @@
 //
 // Decided at the end of marking, with the world stopped, in this order:
 //   1. short links to white objects are cleared;
-//   2. each white object with a finalizer marks what the *order* says it must not outlive: normal
-//   and
-//      unreachable its contents; ignore-self its contents but pointers into itself; no-order
-//      nothing;
-//   3. objects still white are queued and marked; what no-order ones refer to is marked too;
-//   4. unreachable ones that a queued object turned out to refer to go back to the table;
+//   2. each white object with a finalizer marks what the *order* says must outlive it: with the
+//      orders normal and unreachable its contents, with ignore-self its contents but not pointers
+//      into itself, with no-order nothing;
+//   3. objects still white are queued and marked, with what they refer to, but for the order
+//      unreachable;
+//   4. of that order, objects still white now are queued and marked; the others wait in the table;
 //   5. long links to white objects are cleared; links that lay in white objects are forgotten.
 #pragma once
 

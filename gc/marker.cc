@@ -277,7 +277,7 @@ void MarkWorker::MarkObject(const ObjectRef& object) {
 PackedRange MarkWorker::Split(PackedRange range) {
   const Addr begin = range.begin();
   size_t bytes = range.bytes();
-  while (split_ && bytes > kHalveBytes) {
+  while (bytes > kHalveBytes) {
     const size_t half = AlignDown(bytes / 2, kSplitBytes);
     if (!stack_.Push({begin + half, bytes - half})) NoteOverflow();
     bytes = half;
@@ -304,7 +304,7 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
           }
         }
         // Objects have no padding byte: a pointer one past the end of one is the base of the next.
-        // The program may mean either, so both stay (DESIGN.md 4).
+        // The program may mean either, so both stay.
         if (interior_ && word % alloc::kGranuleBytes == 0 && word != base_) {
           pipeline.Enqueue<true>(word - 1);
         }
@@ -319,18 +319,31 @@ void MarkWorker::Drain() {
   size_t scan_head = scan_head_;
   size_t scan_tail = scan_tail_;
   uint64_t scanned = 0;
+  // Without splitting: what is left of the range in hand. Nobody else gets any of it.
+  PackedRange unsplit;
   for (;;) {
     while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
       const PackedRange range = stack_.Pop();
       __builtin_prefetch(PointerAt<void>(range.begin()), 0, 3);
       scan_ring_[scan_tail++ % kScanRing] = range;
     }
-    if (scan_head == scan_tail) {
-      if (pipeline.SettleAll()) continue;
-      break;
+    PackedRange range = unsplit;
+    if (GLEANER_LIKELY(range.bytes() == 0)) {
+      if (scan_head == scan_tail) {
+        if (pipeline.SettleAll()) continue;
+        break;
+      }
+      range = scan_ring_[scan_head++ % kScanRing];
     }
-    PackedRange range = scan_ring_[scan_head++ % kScanRing];
-    if (GLEANER_UNLIKELY(range.bytes() > kSplitBytes)) range = Split(range);
+    unsplit = PackedRange();
+    if (GLEANER_UNLIKELY(range.bytes() > kSplitBytes)) {
+      if (split_) {
+        range = Split(range);
+      } else {
+        unsplit = {range.begin() + kSplitBytes, range.bytes() - kSplitBytes};
+        range = {range.begin(), kSplitBytes};
+      }
+    }
     Addr begin = range.begin();
     size_t bytes = range.bytes();
     Addr last;

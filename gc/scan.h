@@ -1,8 +1,7 @@
 // First step of a scan: which words of a block could be heap pointers?
 //
 // A branch-free filter compacts them into a buffer; resolving them is the marker's second step. A
-// branch a word costs 5-10 times as much, since whether a word is a pointer is unpredictable
-// (DESIGN.md 5).
+// branch a word costs 5-10 times as much, since whether a word is a pointer is unpredictable.
 #pragma once
 
 #include "alloc/page.h"

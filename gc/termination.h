@@ -7,8 +7,9 @@
 // kStates, the non-serialising detector (thesis: a termination test without a shared bottleneck):
 // each worker has a counter in a cache line of its own, odd while idle, incremented at each change.
 // The detector reads all counters twice; if all are odd and none has moved between, there was an
-// instant at which all were idle. Nothing is shared but by the one who asks. kCounter, the variant
-// to compare with: one shared count of busy workers.
+// instant at which all were idle. Nothing is shared but by the one who asks.
+//
+// kCounter, the variant to compare with: one shared count of busy workers.
 #pragma once
 
 #include "platform/atomic.h"

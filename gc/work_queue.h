@@ -3,8 +3,8 @@
 // The work-stealing deque of Chase and Lev with the memory orders of Le, Pop, Cohen and Zappa
 // Nardelli ("Correct and efficient work-stealing for weak memory models", PPoPP 2013), its fences
 // folded into seq_cst accesses so that the thread sanitizer can follow them. A segment is copied in
-// and out by value: the slot of a taken segment may be reused at once only because the owner never
-// wraps onto a slot whose index a thief may still be reading (Push refuses before that).
+// and out by value; a thief that loses the race for one may have read a slot that the owner was
+// rewriting, and throws away what it read.
 #pragma once
 
 #include "gc/range_stack.h"

@@ -16,8 +16,10 @@ class WorkerPool {
 
   // Sets how many workers there may be, the caller's own included. Guarded by the collector lock.
   void SetSize(int workers) {
-    size_ = workers < 1 ? 1 : workers > kMaxWorkers ? kMaxWorkers : workers;
+    wanted_ = size_ = workers < 1 ? 1 : workers > kMaxWorkers ? kMaxWorkers : workers;
   }
+  // Takes back what ResetAfterFork gave up.
+  void RestoreSize() { size_ = wanted_; }
   int size() const { return size_; }
 
   // Starts the helper threads that are missing. Not with the world stopped: starting a thread takes
@@ -40,7 +42,8 @@ class WorkerPool {
   // Workers that took part in the last job.
   int last_workers() const { return joined_.Load(platform::memory_order_relaxed) + 1; }  // job over
 
-  // In a forked child: the helpers do not exist. If they are not wanted, marking is serial from now on.
+  // In a forked child: the helpers do not exist. If they are not wanted, marking is serial from now
+  // on.
   void ResetAfterFork(bool helpers_wanted);
 
  private:
@@ -54,6 +57,7 @@ class WorkerPool {
   };
 
   int size_ = 1;
+  int wanted_ = 1;
   int started_ = 0;    // guarded by the collector lock; constant during a job
   Job job_ = nullptr;  // constant during a job
   void* context_ = nullptr;

@@ -1,6 +1,6 @@
 // Atomics whose read-modify-writes can be counted.
 //
-// The allocation fast path must not execute an atomic read-modify-write (DESIGN.md 4); the verify
+// The allocation fast path must not execute an atomic read-modify-write; the verify
 // build counts them per thread so that a test can say so. Every call names its memory order, and
 // every order weaker than seq_cst is explained at the site or in docs/memory_ordering.md.
 #pragma once

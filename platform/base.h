@@ -1,7 +1,7 @@
 // Checks, units and bit helpers that every layer uses.
 //
 // Three strengths of check: GLEANER_CHECK is in every build and guards what a caller or the
-// operating system may get wrong; GLEANER_DCHECK is in debug and verify builds; GLEANER_VERIFY_ONLY
+// operating system may get wrong; GLEANER_DCHECK is in debug and verify builds; kVerifyBuild
 // wraps the expensive invariants of docs/invariants.md and exists only in the verify builds.
 #pragma once
 

@@ -9,9 +9,10 @@
 //
 // States of a thread and who changes them:
 //   kRunning -> kBlocked -> kRunning   the thread itself (EnterBlocking, LeaveBlocking)
-//   kRunning -> kParked  -> kRunning   the thread itself (signal handler or end of critical
-//   section)
-// A thread that is suspended by itself (Suspend) stays kBlocked after the world has resumed.
+//   kRunning -> kParked -> kRunning    the thread itself (handler, or end of critical section)
+//   kBlocked -> kParked -> kBlocked    the same, asked just before it entered a blocking section
+//   kParked -> kBlocked -> kRunning    a thread that is suspended alone (Suspend), once resumed
+//
 // LeaveBlocking stores kRunning and then reads the stop flag; the stopper raises the flag and then
 // reads the state. Both are seq_cst, so at least one of the two sees the other: see
 // docs/memory_ordering.md, Note [blocking].

@@ -68,7 +68,24 @@ void Notify(GC_EventType event) {
   if (g_on_collection_event != nullptr) g_on_collection_event(event);
 }
 
+// What the client's GC_on_heap_resize was told last. Guarded by the collector lock.
+constinit size_t g_announced_heap_bytes = 0;
+
+// What the collector did last, for the message of a fatal error.
+constinit platform::Atomic<int> g_last_event{-1};
+
+void DescribePhase() {
+  static const char* const names[] = {
+      "start",    "before the stop", "stopped",         "marking", "marked",
+      "sweeping", "swept",           "before resuming", "resumed", "end"};
+  const int event = g_last_event.Load(platform::memory_order_relaxed);  // a hint for the reader
+  Complain("thread %d; collections so far: %llu; the collector's last event: %s",
+           platform::CurrentThreadId(), static_cast<unsigned long long>(g_collector.collections()),
+           event < 0 ? "none" : names[event]);
+}
+
 void OnEvent(CycleEvent event) {
+  g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // as above
   switch (event) {
     case CycleEvent::kStart:
       if (g_start_callback != nullptr) g_start_callback();
@@ -76,9 +93,9 @@ void OnEvent(CycleEvent event) {
     case CycleEvent::kBeforeStop:
       return Notify(GC_EVENT_PRE_STOP_WORLD);
     case CycleEvent::kStopped:
-      GC_gc_no = g_collector.collections() + 1;
       return Notify(GC_EVENT_POST_STOP_WORLD);
     case CycleEvent::kMarkStart:
+      GC_gc_no = g_collector.collections();
       return Notify(GC_EVENT_MARK_START);
     case CycleEvent::kMarkEnd:
       return Notify(GC_EVENT_MARK_END);
@@ -94,6 +111,9 @@ void OnEvent(CycleEvent event) {
     case CycleEvent::kEnd:
       break;
   }
+  const size_t heap = HeapBytes();
+  if (GC_on_heap_resize != nullptr && heap != g_announced_heap_bytes) GC_on_heap_resize(heap);
+  g_announced_heap_bytes = heap;
   Notify(GC_EVENT_END);
   if (g_options.print_stats == 0) return;
   const gc::CycleReport& r = g_collector.last();
@@ -144,7 +164,7 @@ void ClearDeadStackOf(Thread* self) {
 void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   if (!g_collector.pacer().OnAllocated(bytes)) return;
-  if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation);
+  if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }
 
 bool OnExhausted(size_t, int attempt) {
@@ -201,6 +221,7 @@ void BlockWithRegisters(Addr stack_pointer, void* context) {
 }
 
 void InitOnce() {
+  g_fatal_context = DescribePhase;
   ReadOptions();
   if (g_options.log_file != nullptr) {
     const int fd = platform::OpenLogFile(g_options.log_file);
@@ -248,6 +269,11 @@ bool IsInitialised() {
   // Acquire: pairs with the release store at the end of Init.
   return g_init_state.Load(platform::memory_order_acquire) ==
          static_cast<uint32_t>(InitState::kDone);
+}
+
+bool IsInitialisationCalled() {
+  return g_init_state.Load(platform::memory_order_relaxed) !=  // a hint
+         static_cast<uint32_t>(InitState::kNot);
 }
 
 void Init() {
@@ -363,8 +389,8 @@ void ChildAfterFork() {
   alloc::MetaResetLockAfterFork();
   g_log_lock.ResetAfterFork();
   ParentAfterFork();
-  // A thread that is gone may have held a lock of the program's malloc, and starting a helper thread
-  // needs that: then the child marks serially. (Helpers never hold such a lock.)
+  // A thread that is gone may have held a lock of the program's malloc, and starting a helper
+  // thread needs that: then the child marks serially. (Helpers never hold such a lock.)
   g_collector.ResetAfterFork(Threads::count() <= 1);
   Threads::ResetAfterFork();
   Thread* self = Threads::Current();

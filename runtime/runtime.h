@@ -11,6 +11,8 @@ namespace gleaner::runtime {
 // allocation does it too. Aborts with a message if the system refuses the minimum.
 void Init();
 bool IsInitialised();
+// Also while Init runs.
+bool IsInitialisationCalled();
 
 // Makes the calling thread a mutator with a heap, initialising the runtime first if need be. False
 // without memory. Cheap if it is one already.

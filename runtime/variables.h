@@ -1,7 +1,7 @@
 // The variables of the libgc API that clients read and write directly, and the callbacks they set.
 //
 // All of them are plain words, read anew at each use: a client may write them at any time, before
-// initialisation too (COMPAT.md 3).
+// initialisation too.
 #pragma once
 
 #include "gc.h"
@@ -15,7 +15,6 @@ extern GC_stop_func g_stop_func;
 extern GC_on_collection_event_proc g_on_collection_event;
 extern GC_on_thread_event_proc g_on_thread_event;
 extern GC_start_callback_proc g_start_callback;
-extern GC_await_finalize_proc g_await_finalize;
 extern int g_handle_fork;           // GC_set_handle_fork
 extern int g_disable_automatic;     // GC_set_disable_automatic_collection
 extern bool g_force_unmap;          // GC_set_force_unmap_on_gcollect

@@ -110,9 +110,8 @@ void* GC_memalign(size_t alignment, size_t bytes) {
 int GC_posix_memalign(void** result, size_t alignment, size_t bytes) {
   if (!gleaner::IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   void* p = GC_memalign(alignment, bytes);
-  if (p == nullptr) return ENOMEM;
   *result = p;
-  return 0;
+  return p == nullptr ? ENOMEM : 0;
 }
 
 void* GC_valloc(size_t bytes) { return GC_memalign(gleaner::platform::OsPageBytes(), bytes); }

@@ -26,7 +26,9 @@ void GC_init(void) {
   runtime::Init();
   g_deinitialised = false;
 }
-int GC_is_init_called(void) { return runtime::IsInitialised() && !g_deinitialised ? 1 : 0; }
+int GC_is_init_called(void) {
+  return runtime::IsInitialisationCalled() && !g_deinitialised ? 1 : 0;
+}
 void GC_deinit(void) { g_deinitialised = true; }
 
 void GC_gcollect(void) {

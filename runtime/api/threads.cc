@@ -247,6 +247,8 @@ void GC_set_markers_count(unsigned markers) {
 void GC_start_mark_threads(void) {
   runtime::Init();
   platform::LockGuard guard(g_collector.lock());
+  // Also in the child of a fork, which marks serially until its program says otherwise.
+  g_collector.pool().RestoreSize();
   g_collector.pool().StartHelpers();
 }
 

@@ -1,6 +1,4 @@
-// What the tests of threads share: a seed, random numbers, and threads that start together.
-//
-// The seed is 1, or what --gtest_random_seed says, and is printed first.
+// What the tests of threads share: random numbers from --seed, and threads that start together.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,12 +6,12 @@
 
 #include <atomic>
 #include <barrier>
-#include <cstdio>
 #include <thread>
 #include <vector>
 
 #include "platform/atomic.h"
 #include "platform/clock.h"
+#include "tests/support/flags.h"
 
 namespace gleaner::testing {
 
@@ -25,14 +23,9 @@ inline constexpr bool kThreadSanitizer = false;
 // Work is divided by this.
 inline constexpr size_t kSlowdown = kThreadSanitizer ? 8 : 1;
 
-inline uint64_t Seed() {
-  const auto flag = static_cast<uint64_t>(GTEST_FLAG_GET(random_seed));
-  return flag == 0 ? 1 : flag;
-}
-
 class Random {
  public:
-  explicit Random(uint64_t stream) : state_(Mix64(Seed() * 0x9e3779b97f4a7c15u + stream)) {}
+  explicit Random(uint64_t stream) : state_(Mix64(uint64_t{Seed()} * 0x9e3779b97f4a7c15u + stream)) {}
   uint64_t Next() { return Mix64(state_ += 0x9e3779b97f4a7c15u); }
   size_t Below(size_t n) { return static_cast<size_t>(Next() % n); }
   bool OneIn(size_t n) { return Below(n) == 0; }
@@ -73,7 +66,7 @@ class Deadline {
 
 class ConcurrentTest : public ::testing::Test {
  protected:
-  void SetUp() override { printf("seed %llu\n", static_cast<unsigned long long>(Seed())); }
+  void SetUp() override { Seed(); }  // is printed
 };
 
 }  // namespace gleaner::testing

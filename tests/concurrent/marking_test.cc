@@ -400,8 +400,9 @@ TEST_F(MarkingTest, InteriorPointersAndPadding) {
   });
 }
 
-// Each node of the spine has 500 leaves and comes before, between or after them, so that at each
-// step some hundred ranges stay behind: more than the stack of a 16 MiB heap holds (65,536).
+// Each node of the spine has 507 leaves, and the next node is among the last of them but not the
+// very last (those wait in the candidate ring till the stack is empty), so that at each step some
+// hundred ranges stay behind: more than the stack of a 16 MiB heap holds (65,536).
 void BuildComb(Graph* graph, size_t length) {
   constexpr size_t kTeeth = 508;
   void* next = nullptr;
@@ -409,7 +410,7 @@ void BuildComb(Graph* graph, size_t length) {
     auto** node = static_cast<void**>(testing::Allocate(Kind::kNormal, 4096));
     ASSERT_NE(node, nullptr);
     graph->objects.push_back(Describe(node));
-    const size_t place = i % 3 * ((kTeeth - 1) / 2);
+    const size_t place = i % 2 == 0 ? 250 : 450;
     for (size_t tooth = 0; tooth < kTeeth; ++tooth) {
       void** leaf = tooth == place ? static_cast<void**>(next)
                                    : static_cast<void**>(testing::Allocate(Kind::kNormal, 16));

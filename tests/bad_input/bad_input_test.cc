@@ -1,0 +1,556 @@
+// What the API promises to programs that ask for what cannot be, and on systems that refuse. Each part
+// runs in a child of its own that starts the collector anew; what it says on standard error is checked.
+#ifndef GC_THREADS
+#define GC_THREADS
+#endif
+#include <errno.h>
+#include <gc.h>
+#include <gleaner.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "tests/support/child.h"
+
+namespace {
+
+using gleaner::testing::ChildResult;
+using gleaner::testing::RunInChild;
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kAddressSanitizer = true;  // needs terabytes of address space, and large stacks
+#else
+constexpr bool kAddressSanitizer = false;
+#endif
+
+bool Says(const ChildResult& result, const std::string& text) { return result.err.find(text) != std::string::npos; }
+
+template <class F>
+ChildResult RunWith(std::initializer_list<const char*> environment, F f, unsigned seconds = 60) {
+  return RunInChild(
+      [&] {
+        for (const char* entry : environment) putenv(const_cast<char*>(entry));
+        f();
+      },
+      seconds);
+}
+
+size_t Opaque(size_t n) {
+  volatile size_t copy = n;
+  return copy;
+}
+
+struct Node {
+  Node* next;
+  uintptr_t number;
+};
+
+Node* MakeList(size_t length) {
+  Node* list = nullptr;
+  for (size_t i = 0; i < length; ++i) {
+    auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
+    if (node == nullptr) return nullptr;
+    node->next = list;
+    node->number = ~i;
+    list = node;
+  }
+  return list;
+}
+// The nodes that are there and hold what they should.
+size_t CountList(const Node* list, size_t length) {
+  size_t count = 0;
+  for (; list != nullptr && list->number == ~(length - 1 - count); list = list->next) ++count;
+  return count;
+}
+
+// The heap still works.
+void ExpectWorks() {
+  for (int round = 0; round < 3; ++round) {
+    Node* list = MakeList(10000);
+    GC_gcollect();
+    EXPECT_EQ(CountList(list, 10000), 10000u);
+  }
+}
+
+int g_oom_calls = 0;
+size_t g_oom_bytes = 0;
+void* CountOom(size_t bytes) {
+  ++g_oom_calls;
+  g_oom_bytes = bytes;
+  return nullptr;
+}
+
+void SetLimit(int resource, size_t bytes) {
+  rlimit limit;
+  ASSERT_EQ(getrlimit(static_cast<__rlimit_resource>(resource), &limit), 0);
+  limit.rlim_cur = bytes;
+  ASSERT_EQ(setrlimit(static_cast<__rlimit_resource>(resource), &limit), 0);
+}
+
+// --- Wrong arguments ---
+
+TEST(BadSizesTest, AreRefusedAndReportedToTheOomFunction) {
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    GC_set_oom_fn(CountOom);
+    for (const size_t size : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 15, SIZE_MAX - 16384, SIZE_MAX / 2 + 1, size_t{1} << 50}) {
+      g_oom_calls = 0;
+      EXPECT_EQ(GC_malloc(Opaque(size)), nullptr);
+      EXPECT_EQ(g_oom_bytes, size);
+      EXPECT_EQ(GC_malloc_atomic(Opaque(size)), nullptr);
+      EXPECT_EQ(GC_malloc_uncollectable(Opaque(size)), nullptr);
+      EXPECT_EQ(GC_memalign(64, Opaque(size)), nullptr);
+      EXPECT_EQ(GC_memalign(size_t{1} << 20, Opaque(size)), nullptr);
+      void* old = GC_malloc(40);
+      memset(old, 3, 40);
+      EXPECT_EQ(GC_realloc(old, Opaque(size)), nullptr);
+      EXPECT_EQ(static_cast<char*>(old)[39], 3);
+      EXPECT_EQ(g_oom_calls, 6);
+      EXPECT_EQ(errno, ENOMEM);
+    }
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
+}
+
+TEST(BadFreeTest, IsNamedAndIgnored) {
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    int on_stack = 0;
+    static int in_data = 0;
+    void* foreign = malloc(100);
+    auto* object = static_cast<char*>(GC_malloc(100));
+    auto* large = static_cast<char*>(GC_malloc(100000));
+    GC_free(nullptr);
+    GC_free(&on_stack);
+    GC_free(&in_data);
+    GC_free(foreign);
+    GC_free(object + 8);
+    GC_free(large + 50000);
+    EXPECT_EQ(object[0], 0);
+    GC_free(object);
+    GC_free(object);
+    GC_free(large);
+    GC_free(large);
+    free(foreign);
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
+  size_t lines = 0;
+  for (const char c : result.err) lines += c == '\n' ? 1 : 0;
+  EXPECT_EQ(lines, 7u) << result.err;
+  EXPECT_TRUE(Says(result, "GC_free(0x")) << result.err;
+  EXPECT_TRUE(Says(result, "not an object of the heap; ignored")) << result.err;
+  EXPECT_TRUE(Says(result, "points into an object, not to its start; ignored")) << result.err;
+  EXPECT_TRUE(Says(result, "the object is free already; ignored")) << result.err;
+}
+
+TEST(BadReallocTest, IsNamedAndRefused) {
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    int on_stack = 0;
+    auto* object = static_cast<char*>(GC_malloc(100));
+    errno = 0;
+    EXPECT_EQ(GC_realloc(&on_stack, 10), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(GC_realloc(object + 16, 10), nullptr);
+    GC_free(object);
+    EXPECT_EQ(GC_realloc(object, 10), nullptr);
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
+  EXPECT_TRUE(Says(result, "GC_realloc(0x")) << result.err;
+  EXPECT_TRUE(Says(result, "not an object of the heap")) << result.err;
+}
+
+TEST(BadAlignmentTest, IsNamedAndRefused) {
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    for (const size_t alignment : {size_t{0}, size_t{3}, size_t{24}, size_t{4095}, SIZE_MAX}) {
+      errno = 0;
+      EXPECT_EQ(GC_memalign(Opaque(alignment), 100), nullptr) << alignment;
+      EXPECT_EQ(errno, EINVAL);
+    }
+    void* untouched = &errno;
+    EXPECT_EQ(GC_posix_memalign(&untouched, 24, 100), EINVAL);
+    EXPECT_EQ(GC_posix_memalign(&untouched, 4, 100), EINVAL);
+    EXPECT_EQ(untouched, &errno);
+    EXPECT_EQ(GC_memalign(size_t{1} << 62, 100), nullptr);
+    // Any power of two that there is room for, down to no bytes at all.
+    for (size_t alignment = 1; alignment <= 4 * kMiB; alignment *= 2) {
+      for (const size_t bytes : {size_t{0}, size_t{1}, size_t{10000}, size_t{100000}}) {
+        void* p = GC_memalign(alignment, bytes);
+        ASSERT_NE(p, nullptr);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % alignment, 0u);
+        EXPECT_EQ(GC_base(p), p) << alignment << " " << bytes;
+        memset(p, 1, bytes);
+      }
+    }
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
+  EXPECT_TRUE(Says(result, "GC_memalign(24, 100): the alignment is no power of two")) << result.err;
+}
+
+TEST(BadOptionsTest, AreReportedAtTheStartAndTheProgramRuns) {
+  const ChildResult result = RunWith({"GLEANER_MARKRES=2", "GLEANER_K=0.1", "GLEANER_POLICY=best", "GC_MARKERS=1e9"}, [] {
+    GC_INIT();
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
+  EXPECT_TRUE(Says(result, "GLEANER_MARKRES is no option; did you mean GLEANER_MARKERS?")) << result.err;
+  EXPECT_TRUE(Says(result, "option GLEANER_K: '0.1' is not allowed (1 to 65535); using 1")) << result.err;
+  EXPECT_TRUE(Says(result, "option GLEANER_POLICY: 'best' is not allowed (lps/al/ps); using lps")) << result.err;
+  EXPECT_TRUE(Says(result, "option GC_MARKERS: '1e9' is not allowed (0 to 64); using 0")) << result.err;
+}
+
+// --- Limits ---
+
+// Fills what there is with a list, which is dropped on return.
+__attribute__((noinline)) size_t FillHeap(size_t object_bytes) {
+  void** list = nullptr;
+  size_t bytes = 0;
+  g_oom_calls = 0;
+  while (auto* p = static_cast<void**>(GC_malloc(object_bytes))) {
+    p[0] = list;
+    list = p;
+    bytes += object_bytes;
+  }
+  EXPECT_EQ(g_oom_calls, 1);
+  EXPECT_EQ(g_oom_bytes, object_bytes);
+  while (list != nullptr) {
+    auto** next = static_cast<void**>(list[0]);
+    list[0] = nullptr;
+    list = next;
+  }
+  return bytes;
+}
+
+void* FillInThread(void* argument) {
+  auto* sizes = static_cast<size_t*>(argument);
+  sizes[1] = FillHeap(sizes[0]);
+  return nullptr;
+}
+
+// On a thread of its own, so that nothing of the list stays on the stack.
+size_t Fill(size_t object_bytes) {
+  size_t sizes[2] = {object_bytes, 0};
+  pthread_t thread;
+  EXPECT_EQ(pthread_create(&thread, nullptr, FillInThread, sizes), 0);
+  EXPECT_EQ(pthread_join(thread, nullptr), 0);
+  return sizes[1];
+}
+
+size_t HeapBytes() {
+  gleaner_stats stats;
+  gleaner_get_stats(&stats, sizeof stats);
+  return stats.heap_bytes;
+}
+
+TEST(HeapLimitTest, GivesNullAndTheProgramGoesOn) {
+  for (const char* policy : {"GLEANER_POLICY=lps", "GLEANER_POLICY=al", "GLEANER_POLICY=ps"}) {
+    const ChildResult result = RunWith({policy}, [] {
+      GC_INIT();
+      GC_set_oom_fn(CountOom);
+      GC_set_max_heap_size(32 * kMiB);
+      for (int round = 0; round < 3; ++round) {
+        for (const size_t bytes : {16, 1000, 8000, 100000}) {
+          EXPECT_GE(Fill(bytes), 20 * kMiB) << bytes << " bytes, round " << round;
+          EXPECT_LE(HeapBytes(), 32 * kMiB);
+        }
+      }
+      ExpectWorks();
+    });
+    EXPECT_TRUE(result.ok()) << policy << "\n" << result.err;
+  }
+}
+
+TEST(HeapLimitTest, ComesFromTheEnvironmentToo) {
+  const ChildResult result = RunWith({"GLEANER_MAX_HEAP=16m"}, [] {
+    GC_INIT();
+    GC_set_oom_fn(CountOom);
+    const size_t filled = Fill(1000);
+    EXPECT_GE(filled, 10 * kMiB);
+    EXPECT_LE(filled, 16 * kMiB);
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
+}
+
+void* FillTogether(void*) {
+  for (int i = 0; i < 3; ++i) {
+    void** list = nullptr;
+    while (auto* p = static_cast<void**>(GC_malloc(500))) {
+      p[0] = list;
+      list = p;
+    }
+  }
+  return nullptr;
+}
+
+TEST(HeapLimitTest, HoldsForManyThreads) {
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    GC_set_oom_fn(CountOom);
+    GC_set_max_heap_size(32 * kMiB);
+    pthread_t threads[8];
+    for (pthread_t& thread : threads) ASSERT_EQ(pthread_create(&thread, nullptr, FillTogether, nullptr), 0);
+    for (pthread_t thread : threads) ASSERT_EQ(pthread_join(thread, nullptr), 0);
+    EXPECT_LE(HeapBytes(), 32 * kMiB);
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
+}
+
+// The system allows little address space from the start: it works, or it says why it cannot.
+TEST(AddressSpaceTest, SmallFromTheStart) {
+  if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs the address space itself";
+  for (const size_t mib : {24, 48, 64, 100, 128, 160, 200, 256, 300, 400, 512, 700, 1024, 2048, 4096, 16384, 65536}) {
+    for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=8"}) {
+      const ChildResult result = RunWith({markers}, [mib] {
+        SetLimit(RLIMIT_AS, mib * kMiB);
+        GC_INIT();
+        GC_set_oom_fn(CountOom);
+        // Most of a small space.
+        ASSERT_NE(MakeList(100000), nullptr);
+        ExpectWorks();
+        if (mib <= 1024) {
+          for (int round = 0; round < 2; ++round) {
+            size_t sizes[2] = {1000, 0};
+            FillInThread(sizes);
+            EXPECT_GE(sizes[1], 4 * kMiB);
+          }
+          ExpectWorks();
+        }
+      });
+      if (mib >= 200) {
+        EXPECT_TRUE(result.ok()) << mib << " MiB, " << markers << ": status 0x" << std::hex << result.status << "\n" << result.err;
+      } else {
+        EXPECT_TRUE(result.ok() || (result.aborted() && Says(result, "cannot start"))) << mib << " MiB, " << markers << ": status 0x" << std::hex << result.status << "\n" << result.err;
+      }
+    }
+  }
+}
+
+TEST(AddressSpaceTest, RefusedLater) {
+  if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs the address space itself";
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    GC_set_oom_fn(CountOom);
+    ExpectWorks();
+    rlimit old;
+    getrlimit(RLIMIT_AS, &old);
+    SetLimit(RLIMIT_AS, 4096);
+    // The heap's own space is reserved; what needs more must fail softly.
+    ExpectWorks();
+    void* p = GC_malloc(50 * kMiB);
+    EXPECT_NE(p, nullptr);
+    for (int i = 0; i < 100000; ++i) {
+      void* object = GC_malloc(16);
+      ASSERT_NE(object, nullptr);
+      GC_register_finalizer_no_order(object, [](void*, void*) {}, nullptr, nullptr, nullptr);
+    }
+    ExpectWorks();
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &old), 0);
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
+}
+
+// The system refuses to make memory usable (RLIMIT_DATA bounds private writable memory).
+TEST(MemoryRefusedTest, AllocationFailsSoftlyAndRecovers) {
+  if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer allocates, too";
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    GC_set_oom_fn(CountOom);
+    Node* list = MakeList(200000);
+    rlimit old;
+    getrlimit(RLIMIT_DATA, &old);
+    SetLimit(RLIMIT_DATA, 4096);
+    g_oom_calls = 0;
+    void* keep = nullptr;
+    size_t bytes = 0;
+    while (void** p = static_cast<void**>(GC_malloc(5000))) {
+      *p = keep;
+      keep = p;
+      bytes += 5000;
+      if (bytes > 1024 * kMiB) break;
+    }
+    EXPECT_EQ(g_oom_calls, 1);
+    EXPECT_LT(bytes, 100 * kMiB);
+    GC_gcollect();
+    EXPECT_EQ(CountList(list, 200000), 200000u);
+    ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
+    EXPECT_NE(GC_malloc(50 * kMiB), nullptr);
+    EXPECT_EQ(CountList(list, 200000), 200000u);
+    ExpectWorks();
+  });
+  EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
+}
+
+// Not even the first page of a mark stack is to be had: marking ends and loses nothing.
+TEST(MemoryRefusedTest, AFirstCollectionNeedsNoNewMemory) {
+  if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer allocates, too";
+  const ChildResult result = RunWith({"GLEANER_INITIAL_HEAP=1g", "GLEANER_MARKERS=2"}, [] {
+    GC_INIT();
+    Node* list = MakeList(200000);
+    ASSERT_EQ(GC_get_gc_no(), 0u);
+    rlimit old;
+    getrlimit(RLIMIT_DATA, &old);
+    SetLimit(RLIMIT_DATA, 4096);
+    GC_gcollect();
+    EXPECT_EQ(GC_get_gc_no(), 1u);
+    ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
+    EXPECT_EQ(CountList(list, 200000), 200000u);
+    ExpectWorks();
+  }, 30);
+  EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
+}
+
+// --- Many threads, deep structures, small stacks ---
+
+void* AllocateALittle(void* argument) {
+  void** kept = static_cast<void**>(GC_malloc(64));
+  for (int i = 0; i < 50; ++i) kept[i % 8] = GC_malloc(static_cast<size_t>(16 + i * 8));
+  for (int i = 0; i < 8; ++i) {
+    if (GC_base(kept[i]) != kept[i]) return argument;
+  }
+  return nullptr;
+}
+
+TEST(ThreadsTest, TenThousandStartAndEnd) {
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    gleaner_stats before = {};
+    for (int batch = 0; batch < 100; ++batch) {
+      pthread_t threads[100];
+      for (pthread_t& thread : threads) ASSERT_EQ(pthread_create(&thread, nullptr, AllocateALittle, &thread), 0);
+      for (pthread_t thread : threads) {
+        void* wrong = nullptr;
+        ASSERT_EQ(pthread_join(thread, &wrong), 0);
+        ASSERT_EQ(wrong, nullptr);
+      }
+      if (batch == 4) gleaner_get_stats(&before, sizeof before);
+    }
+    gleaner_stats after = {};
+    gleaner_get_stats(&after, sizeof after);
+    // No more than 100 heaps and records, used again and again. A heap is some 7 KiB of metadata.
+    EXPECT_LE(after.metadata_bytes, before.metadata_bytes + 2 * kMiB);
+    EXPECT_LE(after.heap_bytes, before.heap_bytes + 32 * kMiB);
+    ExpectWorks();
+  }, 110);
+  EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
+}
+
+void* AllocateLists(void*) {
+  for (int i = 0; i < 4; ++i) {
+    Node* list = MakeList(5000);
+    if (CountList(list, 5000) != 5000) return list;
+  }
+  return nullptr;
+}
+
+TEST(ThreadsTest, ManyMoreThanProcessors) {
+  for (const char* every : {"GLEANER_COLLECT_EVERY=0", "GLEANER_COLLECT_EVERY=256k"}) {
+    const ChildResult result = RunWith({every}, [] {
+      GC_INIT();
+      pthread_t threads[64];
+      for (pthread_t& thread : threads) ASSERT_EQ(pthread_create(&thread, nullptr, AllocateLists, nullptr), 0);
+      for (pthread_t thread : threads) {
+        void* wrong = nullptr;
+        ASSERT_EQ(pthread_join(thread, &wrong), 0);
+        EXPECT_EQ(wrong, nullptr);
+      }
+      ExpectWorks();
+    }, 110);
+    EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
+  }
+}
+
+Node* g_list;
+
+void* CollectOnSmallStack(void*) {
+  GC_gcollect();
+  // And an allocation that collects.
+  for (int i = 0; i < 100000; ++i) GC_malloc(64);
+  return nullptr;
+}
+
+// Depth costs no stack.
+TEST(DeepTest, TenMillionNodesFromASmallStack) {
+  const size_t length = kAddressSanitizer ? 1000000 : 10000000;
+  for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=4"}) {
+    const ChildResult result = RunWith({markers}, [length] {
+      GC_INIT();
+      g_list = MakeList(length);
+      ASSERT_NE(g_list, nullptr);
+      for (const size_t stack : {size_t{PTHREAD_STACK_MIN}, size_t{64} * 1024}) {
+        if (kAddressSanitizer && stack < 64 * 1024) continue;
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        ASSERT_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
+        pthread_t thread;
+        ASSERT_EQ(pthread_create(&thread, &attributes, CollectOnSmallStack, nullptr), 0);
+        ASSERT_EQ(pthread_join(thread, nullptr), 0);
+      }
+      EXPECT_EQ(CountList(g_list, length), length);
+    }, 110);
+    EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
+  }
+}
+
+// A comb: each node of a list holds leaves that are found before the rest of the list is done, so the
+// mark stack grows with the length of the list; with a small reservation there is not room enough.
+struct Comb {
+  static constexpr size_t kTeeth = 29;
+  uintptr_t number;
+  Node* teeth[kTeeth];
+  Comb* next;  // found last, so followed first
+};
+
+Comb* g_comb;
+
+TEST(MarkStackTest, ExhaustionLosesNothing) {
+  constexpr size_t kLength = 20000;
+  for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=4"}) {
+    const ChildResult result = RunWith({markers, "GLEANER_RESERVE=64m", "GLEANER_MARK_VERIFY=1"}, [] {
+      GC_INIT();
+      for (size_t i = 0; i < kLength; ++i) {
+        auto* comb = static_cast<Comb*>(GC_malloc(sizeof(Comb)));
+        ASSERT_NE(comb, nullptr);
+        comb->number = ~i;
+        comb->next = g_comb;
+        g_comb = comb;
+        for (size_t t = 0; t < Comb::kTeeth; ++t) {
+          auto* tooth = static_cast<Node*>(GC_malloc(sizeof(Node)));
+          ASSERT_NE(tooth, nullptr);
+          tooth->number = ~(i * 100 + t);
+          comb->teeth[t] = tooth;
+        }
+      }
+      for (int round = 0; round < 3; ++round) GC_gcollect();
+      size_t i = kLength;
+      for (const Comb* comb = g_comb; comb != nullptr; comb = comb->next) {
+        --i;
+        ASSERT_EQ(comb->number, ~i);
+        for (size_t t = 0; t < Comb::kTeeth; ++t) {
+          ASSERT_EQ(GC_base(comb->teeth[t]), comb->teeth[t]);
+          ASSERT_EQ(comb->teeth[t]->number, ~(i * 100 + t));
+        }
+      }
+      EXPECT_EQ(i, 0u);
+    });
+    EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
+  }
+}
+
+}  // namespace

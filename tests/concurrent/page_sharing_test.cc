@@ -1,0 +1,420 @@
+// Thread heaps with real threads: no slot is lost or handed out twice, and pages move between
+// threads as the policies say.
+//
+// l, the live need, is the number of pages taken that are on no free list. The bound of LPS
+// [inv.lps-bound] is  pages taken <= k * max(l) + slack,  max over what was seen with the threads at
+// rest; within a phase l only grows, so that is its maximum. The slack has two parts. Each thread
+// that finds room below the bound takes up to kBatch pages, and all may find the same room:
+// kBatch * threads. And pages that a thief has in hand are on no free list for a moment, so that
+// another thread may take l for larger than it is: kStealBatch * threads, times k.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "tests/concurrent/concurrent.h"
+#include "tests/support/fake_world.h"
+
+namespace gleaner::alloc {
+namespace {
+
+using testing::Random;
+using testing::RunThreads;
+
+constexpr size_t kBatch = 4;       // ThreadHeap takes up to so many pages from the page space
+constexpr size_t kStealBatch = 8;  // and up to so many from another heap
+constexpr size_t kObjectBytes = 1024;
+constexpr size_t kObjectsAPage = kPageBytes / kObjectBytes;
+
+class PageSharingTest : public testing::ConcurrentTest {};
+
+struct Setting {
+  const char* name;
+  Policy policy;
+  double k;
+};
+constexpr Setting kSettings[] = {{"lps, k = 1", Policy::kLps, 1},
+                                 {"lps, k = 2", Policy::kLps, 2},
+                                 {"lps, k = threads", Policy::kLps, 4},
+                                 {"al", Policy::kAllLocal, 1},
+                                 {"ps", Policy::kPageShared, 1}};
+constexpr size_t kThreads = 4;
+
+size_t Taken() { return SpaceOf(Side::kScanned).taken(); }
+size_t FreeListed() {
+  size_t free = 0;
+  for (size_t i = 0; i < ThreadHeaps::count(); ++i) {
+    free += ThreadHeaps::at(i).free_pages(Side::kScanned);
+  }
+  return free;
+}
+
+void CheckSpaces() {
+  SpaceOf(Side::kScanned).CheckForTesting();
+  SpaceOf(Side::kPointerFree).CheckForTesting();
+}
+
+// --- Slots ---
+
+struct Object {
+  uint64_t* words;
+  size_t count;
+  uint64_t id;
+};
+
+void Write(const Object& object) {
+  for (size_t i = 0; i < object.count; ++i) object.words[i] = Mix64(object.id + i);
+}
+bool IsIntact(const Object& object) {
+  for (size_t i = 0; i < object.count; ++i) {
+    if (object.words[i] != Mix64(object.id + i)) return false;
+  }
+  return true;
+}
+
+// Objects on their way to a thread that did not allocate them.
+class Exchange {
+ public:
+  void Put(const Object& object) {
+    std::lock_guard guard(mu_);
+    objects_.push_back(object);
+  }
+  bool Take(Random& random, Object* out) {
+    std::lock_guard guard(mu_);
+    if (objects_.empty()) return false;
+    std::swap(objects_[random.Below(objects_.size())], objects_.back());
+    *out = objects_.back();
+    objects_.pop_back();
+    return true;
+  }
+  const std::vector<Object>& objects() const { return objects_; }
+
+ private:
+  std::mutex mu_;
+  std::vector<Object> objects_;
+};
+
+size_t AllocatedSlots() {
+  size_t slots = 0;
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    for (PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
+      const uint8_t* marks = g_space.MarksOf(page);
+      slots += static_cast<size_t>(std::count(marks, marks + kMarkBytesPerPage, g_epoch));
+    }
+  }
+  return slots;
+}
+
+void MixedLoad(size_t self, size_t steps, Exchange& exchange, std::vector<Object>& mine) {
+  Random random(self);
+  t_heap = ThreadHeaps::Acquire();
+  ASSERT_NE(t_heap, nullptr);
+  for (size_t step = 0; step < steps; ++step) {
+    const size_t dice = random.Below(100);
+    if (dice < 55) {
+      const size_t bytes = random.OneIn(200) ? 8200 + random.Below(60000)
+                           : random.OneIn(8) ? 8 + random.Below(8184)
+                                             : 8 + random.Below(200);
+      const auto kind = static_cast<Kind>(random.Below(kKindCount));
+      Object object{static_cast<uint64_t*>(AllocateObject(kind, bytes)), bytes / 8, random.Next()};
+      ASSERT_NE(object.words, nullptr);
+      for (size_t i = 0; IsZeroed(kind) && i < object.count; ++i) ASSERT_EQ(object.words[i], 0u);
+      Write(object);
+      if (random.OneIn(2)) {
+        exchange.Put(object);
+      } else {
+        mine.push_back(object);
+      }
+    } else if (dice < 75) {
+      Object object;
+      if (exchange.Take(random, &object)) {
+        ASSERT_TRUE(IsIntact(object));
+        ASSERT_EQ(FreeObject(object.words), FreeResult::kFreed);
+      }
+    } else if (dice < 95) {
+      if (mine.empty()) continue;
+      std::swap(mine[random.Below(mine.size())], mine.back());
+      ASSERT_TRUE(IsIntact(mine.back()));
+      ASSERT_EQ(FreeObject(mine.back().words), FreeResult::kFreed);
+      mine.pop_back();
+    } else if (random.OneIn(20)) {
+      // The thread ends and another begins.
+      ThreadHeaps::Abandon(t_heap);
+      t_heap = &g_no_heap;
+      if (random.OneIn(2)) Jitter(random);
+      t_heap = ThreadHeaps::Acquire();
+      ASSERT_NE(t_heap, nullptr);
+    }
+  }
+  ThreadHeaps::Abandon(t_heap);
+  t_heap = &g_no_heap;
+}
+
+TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwice) {
+  for (const Setting& setting : kSettings) {
+    SCOPED_TRACE(setting.name);
+    EXPECT_CHILD_OK([&setting] {
+      testing::HeapConfig config;
+      config.policy = setting.policy;
+      config.k = setting.k;
+      testing::StartHeap(config);
+      ThreadHeaps::Abandon(t_heap);
+      t_heap = &g_no_heap;
+      Exchange exchange;
+      std::vector<Object> own[kThreads];
+      RunThreads(kThreads, [&](size_t self) {
+        MixedLoad(self, 60000 / testing::kSlowdown, exchange, own[self]);
+      });
+      CheckSpaces();
+      size_t live = 0;
+      size_t spoilt = 0;
+      std::vector<const std::vector<Object>*> all{&exchange.objects()};
+      for (const auto& objects : own) all.push_back(&objects);
+      for (const auto* objects : all) {
+        live += objects->size();
+        for (const Object& object : *objects) spoilt += IsIntact(object) ? 0 : 1;
+      }
+      EXPECT_GT(live, 0u);
+      EXPECT_EQ(spoilt, 0u);
+      // All runs are given back: what is allocated is what the test holds.
+      EXPECT_EQ(AllocatedSlots(), live);
+      for (const auto* objects : all) {
+        for (const Object& object : *objects) {
+          ASSERT_EQ(FreeObject(object.words), FreeResult::kFreed);
+        }
+      }
+      EXPECT_EQ(AllocatedSlots(), 0u);
+      EXPECT_EQ(ThreadHeaps::active(), 1u);  // at least 1, by definition
+      EXPECT_LE(ThreadHeaps::count(), 2 + kThreads);
+      printf("%s: %zu objects live, %zu heaps, %zu pages\n", setting.name, live,
+             ThreadHeaps::count(), TakenPages());
+    });
+  }
+}
+
+// --- Pages ---
+
+// Threads with a heap of their own that work in phases; in between everything rests.
+class Team {
+ public:
+  explicit Team(const Setting& setting) : setting_(setting) {
+    testing::HeapConfig config;
+    config.policy = setting.policy;
+    config.k = setting.k;
+    testing::StartHeap(config);
+    testing::StartCollector();
+    testing::g_roots.assign(kRegions * kRegionObjects, nullptr);
+    heaps_.push_back(t_heap);
+    t_heap = &g_no_heap;
+    while (heaps_.size() < kThreads) heaps_.push_back(ThreadHeaps::Acquire());
+  }
+
+  static constexpr size_t kRegions = 8;
+  static constexpr size_t kRegionPages = 400;
+  static constexpr size_t kRegionObjects = kRegionPages * kObjectsAPage;
+
+  // Thread `self` allocates so many pages of objects, rooted in the region. On any thread.
+  void Fill(size_t self, size_t region, size_t pages) {
+    t_heap = heaps_[self];
+    for (size_t i = 0; i < pages * kObjectsAPage; ++i) {
+      void* p = t_heap->Allocate(Kind::kNormal, SizeClassOf(kObjectBytes));
+      ASSERT_NE(p, nullptr);
+      void*& root = testing::g_roots[region * kRegionObjects + i];
+      ASSERT_EQ(root, nullptr);
+      memset(p, static_cast<int>(self + 1), kObjectBytes);
+      root = p;
+    }
+    t_heap = &g_no_heap;
+  }
+  // Checks what Fill wrote, and lets it go, or frees it with thread `self`'s heap.
+  void Drop(size_t region, size_t filled_by, const size_t* freed_by = nullptr) {
+    if (freed_by != nullptr) t_heap = heaps_[*freed_by];
+    for (size_t i = 0; i < kRegionObjects; ++i) {
+      void*& root = testing::g_roots[region * kRegionObjects + i];
+      if (root == nullptr) continue;
+      const auto* bytes = static_cast<const char*>(root);
+      ASSERT_EQ(bytes[0], static_cast<char>(filled_by + 1));
+      ASSERT_EQ(memcmp(bytes, bytes + 1, kObjectBytes - 1), 0);
+      if (freed_by != nullptr) ASSERT_EQ(FreeObject(root), FreeResult::kFreed);
+      root = nullptr;
+    }
+    t_heap = &g_no_heap;
+  }
+
+  // With all threads at rest.
+  void Measure() {
+    max_live_ = std::max(max_live_, Taken() - FreeListed());
+    max_taken_ = std::max(max_taken_, Taken());
+    CheckSpaces();
+    if (setting_.policy == Policy::kLps) {
+      EXPECT_LE(static_cast<double>(Taken()),
+                setting_.k * static_cast<double>(max_live_ + kStealBatch * kThreads) +
+                    static_cast<double>(kBatch * kThreads))
+          << "[inv.lps-bound], live at most " << max_live_;
+    }
+  }
+  void Collect() {
+    testing::Collect();
+    Measure();
+  }
+
+  size_t max_live() const { return max_live_; }
+  size_t max_taken() const { return max_taken_; }
+  ThreadHeap& heap(size_t i) { return *heaps_[i]; }
+
+ private:
+  const Setting setting_;
+  std::vector<ThreadHeap*> heaps_;
+  size_t max_live_ = 0;
+  size_t max_taken_ = 0;
+};
+
+// Pairs of threads in turn need a lot, at the same time, drop it, and rest: the worst there is for
+// memory that stays local.
+TEST_F(PageSharingTest, ConsumptionIsWhatThePolicyAllows) {
+  for (const Setting& setting : kSettings) {
+    SCOPED_TRACE(setting.name);
+    EXPECT_CHILD_OK([&setting] {
+      Team team(setting);
+      Random random(77);
+      size_t most[kThreads] = {};
+      for (size_t phase = 0; phase < 12; ++phase) {
+        const size_t first = phase % 2 * 2;
+        size_t pages[2];
+        for (size_t i = 0; i < 2; ++i) {
+          pages[i] = 200 + random.Below(50);
+          most[first + i] = std::max(most[first + i], pages[i]);
+        }
+        RunThreads(2, [&](size_t i) { team.Fill(first + i, i, pages[i]); });
+        team.Measure();
+        for (size_t i = 0; i < 2; ++i) team.Drop(i, first + i);
+        team.Collect();
+      }
+      const size_t sum = most[0] + most[1] + most[2] + most[3];
+      const size_t pair = std::max(most[0] + most[1], most[2] + most[3]);
+      constexpr size_t kSlack = (kBatch + 2) * kThreads;  // and a current page or two for each
+      printf("%s: %zu pages taken, %zu live at most, %zu if all is local\n", setting.name,
+             team.max_taken(), team.max_live(), sum);
+      EXPECT_LE(team.max_live(), pair + kSlack);
+      switch (setting.policy) {
+        case Policy::kLps:  // the bound is checked in Measure; and what k allows is used
+          if (setting.k >= 2) EXPECT_GE(team.max_taken() + kSlack, sum);
+          break;
+        case Policy::kAllLocal:
+          EXPECT_GE(team.max_taken(), sum);
+          EXPECT_LE(team.max_taken(), sum + kSlack);
+          break;
+        case Policy::kPageShared:
+          EXPECT_LE(team.max_taken(), pair + kSlack);
+          break;
+      }
+    });
+  }
+}
+
+// Any threads, any amounts, some of it kept.
+TEST_F(PageSharingTest, RandomLoadsKeepTheBound) {
+  for (const double k : {1.0, 1.5, 4.0}) {
+    EXPECT_CHILD_OK([k] {
+      Team team({"lps", Policy::kLps, k});
+      Random random(static_cast<uint64_t>(k * 10));
+      size_t owner[Team::kRegions] = {};
+      for (size_t phase = 0; phase < 25; ++phase) {
+        size_t region[kThreads];
+        size_t pages[kThreads];
+        for (size_t i = 0; i < kThreads; ++i) {
+          region[i] = i * 2 + random.Below(2);
+          pages[i] = random.OneIn(3) ? 0 : random.Below(150);
+          if (pages[i] == 0) continue;
+          team.Drop(region[i], owner[region[i]]);
+          owner[region[i]] = (i + phase) % kThreads;
+        }
+        if (random.OneIn(2)) team.Collect();
+        RunThreads(kThreads, [&](size_t i) {
+          if (pages[i] != 0) team.Fill(owner[region[i]], region[i], pages[i]);
+        });
+        team.Measure();
+      }
+      printf("k = %.1f: %zu pages taken, %zu live at most\n", k, team.max_taken(), team.max_live());
+    });
+  }
+}
+
+// The pages on the free list of a thread that rests serve those that work.
+TEST_F(PageSharingTest, AnIdleThreadsFreePagesAreUsed) {
+  EXPECT_CHILD_OK([] {
+    Team team({"lps", Policy::kLps, 1});
+    RunThreads(1, [&](size_t) { team.Fill(0, 0, 300); });
+    team.Drop(0, 0);
+    team.Collect();
+    EXPECT_GE(team.heap(0).free_pages(Side::kScanned), 298u);
+    const size_t taken = Taken();
+    RunThreads(3, [&](size_t i) { team.Fill(1 + i, i, 90); });
+    team.Measure();
+    EXPECT_LE(Taken(), taken + 3 * kBatch);
+    EXPECT_LE(FreeListed(), 300 - 3 * 90 + 3 * kBatch);
+    for (size_t i = 0; i < 3; ++i) team.Drop(i, 1 + i);
+  });
+}
+
+// Thread 3 never allocates. What it frees of the others is used again by the page's owner at once,
+// and after a collection by anybody.
+TEST_F(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsed) {
+  EXPECT_CHILD_OK([] {
+    constexpr size_t kFreeOnly = 3;
+    Team team({"lps", Policy::kLps, 1});
+    RunThreads(2, [&](size_t i) { team.Fill(i, i, 200); });
+    team.Measure();
+    const size_t taken = Taken();
+    // One thread frees thread 0's objects while thread 1 goes on.
+    RunThreads(2, [&](size_t i) {
+      if (i == 0) {
+        team.Drop(0, 0, &kFreeOnly);
+      } else {
+        team.Fill(1, 2, 20);
+      }
+    });
+    const size_t grown = Taken();
+    EXPECT_LE(grown, taken + 20 + kBatch);
+    RunThreads(1, [&](size_t) { team.Fill(0, 0, 195); });
+    EXPECT_LE(Taken(), grown) << "the owner does not use what others free";
+    team.Measure();
+
+    team.Drop(0, 0, &kFreeOnly);
+    team.Collect();
+    RunThreads(1, [&](size_t) { team.Fill(2, 3, 190); });
+    EXPECT_LE(Taken(), grown + kBatch) << "others do not use what was freed";
+    team.Measure();
+    EXPECT_EQ(team.heap(kFreeOnly).free_pages(Side::kScanned), 0u);
+    EXPECT_EQ(team.heap(kFreeOnly).allocated_bytes, 0u);
+    for (const size_t region : {1u, 2u}) team.Drop(region, 1);
+    team.Drop(3, 2);
+  });
+}
+
+// Threads that end leave pages with room; those that go on, and those that come, fill them up.
+TEST_F(PageSharingTest, AbandonedHeapsAreFilledUp) {
+  EXPECT_CHILD_OK([] {
+    Team team({"lps", Policy::kLps, 1});
+    RunThreads(2, [&](size_t i) { team.Fill(i, i, 200); });
+    // Every second object goes.
+    for (size_t region = 0; region < 2; ++region) {
+      for (size_t i = 0; i < 200 * kObjectsAPage; i += 2) {
+        ASSERT_EQ(FreeObject(testing::g_roots[region * Team::kRegionObjects + i]),
+                  FreeResult::kFreed);
+        testing::g_roots[region * Team::kRegionObjects + i] = nullptr;
+      }
+    }
+    const size_t taken = Taken();
+    ThreadHeaps::Abandon(&team.heap(0));
+    ThreadHeaps::Abandon(&team.heap(1));
+    RunThreads(2, [&](size_t i) { team.Fill(2 + i, 2 + i, 95); });
+    EXPECT_LE(Taken(), taken + 2 * kBatch);
+    EXPECT_EQ(ThreadHeaps::Acquire(), &team.heap(0));
+    EXPECT_EQ(ThreadHeaps::Acquire(), &team.heap(1));
+    for (size_t i = 0; i < 4; ++i) team.Drop(i, i);
+    team.Collect();
+  });
+}
+
+}  // namespace
+}  // namespace gleaner::alloc
