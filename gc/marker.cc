@@ -22,8 +22,10 @@ constinit uint8_t g_valid_displacement[alloc::kPageBytes] = {1};
 
 namespace {
 
-// A range longer than this is scanned in pieces; the rest goes back to the stack first.
-constexpr size_t kSplitBytes = kScanWords * kWordBytes;
+// A longer range is scanned in steps of this.
+constexpr size_t kScanBytes = kScanWords * kWordBytes;
+// A range longer than this is split: the rest goes back to the stack, where others can take it.
+constexpr size_t kSplitBytes = 32 * kKiB;
 // A range longer than this is halved, so that thieves get shares of equal size.
 constexpr size_t kHalveBytes = 1 * kMiB;
 // Large objects are pushed as ranges of this size.
@@ -319,15 +321,15 @@ void MarkWorker::Drain() {
   size_t scan_head = scan_head_;
   size_t scan_tail = scan_tail_;
   uint64_t scanned = 0;
-  // Without splitting: what is left of the range in hand. Nobody else gets any of it.
-  PackedRange unsplit;
+  // What is left of a long range that is being scanned.
+  PackedRange in_hand;
   for (;;) {
     while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
       const PackedRange range = stack_.Pop();
       __builtin_prefetch(PointerAt<void>(range.begin()), 0, 3);
       scan_ring_[scan_tail++ % kScanRing] = range;
     }
-    PackedRange range = unsplit;
+    PackedRange range = in_hand;
     if (GLEANER_LIKELY(range.bytes() == 0)) {
       if (scan_head == scan_tail) {
         if (pipeline.SettleAll()) continue;
@@ -335,14 +337,11 @@ void MarkWorker::Drain() {
       }
       range = scan_ring_[scan_head++ % kScanRing];
     }
-    unsplit = PackedRange();
-    if (GLEANER_UNLIKELY(range.bytes() > kSplitBytes)) {
-      if (split_) {
-        range = Split(range);
-      } else {
-        unsplit = {range.begin() + kSplitBytes, range.bytes() - kSplitBytes};
-        range = {range.begin(), kSplitBytes};
-      }
+    in_hand = PackedRange();
+    if (GLEANER_UNLIKELY(range.bytes() > kScanBytes)) {
+      if (split_ && range.bytes() > kSplitBytes) range = Split(range);
+      in_hand = {range.begin() + kScanBytes, range.bytes() - kScanBytes};
+      range = {range.begin(), kScanBytes};
     }
     Addr begin = range.begin();
     size_t bytes = range.bytes();
@@ -357,7 +356,7 @@ void MarkWorker::Drain() {
       uint8_t* mark = pipeline.Resolve<false>(last);
       if (mark == nullptr || !pipeline.Mark({mark, last}, &begin, &bytes)) break;
       scanned += bytes;
-      if (GLEANER_UNLIKELY(bytes > kSplitBytes)) {
+      if (GLEANER_UNLIKELY(bytes > kScanBytes)) {
         PushSpan(begin, bytes);
       } else {
         kept = pipeline.Filter(begin, bytes, &last);

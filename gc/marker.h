@@ -10,7 +10,7 @@
 //        |                                     white? store black, push the range
 //        +--- prefetch first line <--- mark stack <--------------------+
 //
-// The stack holds ranges of objects already black (packed, one word each). A range above 4 KiB is
+// The stack holds ranges of objects already black (packed, one word each). A range above 32 KiB is
 // split and the rest pushed first, so that others can take it; above 1 MiB it is halved.
 //
 // Invariants, with the world stopped:
