@@ -12,8 +12,6 @@ constinit PageSpace g_pointer_free(Side::kPointerFree);
 constinit platform::Atomic<size_t> g_resident_pages{0};
 constinit platform::Atomic<size_t> g_limit_pages{0};
 
-constexpr PageNumber kDiscardPages = (2 * kMiB) >> kPageShift;
-
 }  // namespace
 
 PageSpace& SpaceOf(Side side) { return side == Side::kScanned ? g_scanned : g_pointer_free; }
@@ -68,6 +66,16 @@ bool PageSpace::Grow(PageNumber count) {
 }
 
 PageNumber PageSpace::Allocate(PageNumber count) {
+  bool over_limit = false;
+  const PageNumber first = TryAllocate(count, &over_limit);
+  if (GLEANER_LIKELY(first != kNoPage) || !over_limit) return first;
+  // The best fit has pages that are not resident, and the limit leaves no room for them; but there
+  // may be free pages elsewhere that are.
+  const size_t dropped = g_scanned.DiscardFree(1) + g_pointer_free.DiscardFree(1);
+  return dropped != 0 ? TryAllocate(count, &over_limit) : kNoPage;
+}
+
+PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
   platform::LockGuard guard(lock_);
   BlockId block = fit_.Allocate(count);
   if (block == 0) {
@@ -81,6 +89,7 @@ PageNumber PageSpace::Allocate(PageNumber count) {
   const PageNumber fresh = FreshPages(first, got);
   if (!FitsLimit(fresh)) {
     fit_.Free(block);
+    *over_limit = true;
     return kNoPage;
   }
   Take(first, got, fresh);
@@ -152,12 +161,12 @@ bool PageSpace::Resize(PageNumber first, PageNumber count) {
   return true;
 }
 
-size_t PageSpace::DiscardFree() {
+size_t PageSpace::DiscardFree(PageNumber min_pages) {
   platform::LockGuard guard(lock_);
   size_t discarded = 0;
   fit_.ForEachFree([&](uint64_t start, uint64_t units) {
     const auto count = static_cast<PageNumber>(units);
-    if (count < kDiscardPages) return;
+    if (count < min_pages) return;
     const PageNumber first = PageOfUnits(start, units);
     const PageNumber resident = count - FreshPages(first, count);
     if (resident == 0) return;

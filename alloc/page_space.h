@@ -32,8 +32,9 @@ class PageSpace {
   PageNumber SpanPages(PageNumber page);
   PageNumber SpanFirst(PageNumber page);
 
-  // Drops the contents of free pages in pieces of at least 2 MiB. Returns the bytes dropped.
-  size_t DiscardFree();
+  // Drops the contents of free pages in pieces of at least `min_pages`. Returns the bytes dropped.
+  static constexpr PageNumber kDiscardPages = (2 * kMiB) >> kPageShift;
+  size_t DiscardFree(PageNumber min_pages = kDiscardPages);
 
   // Pages handed out now. A snapshot, for pacing and statistics.
   PageNumber taken() const { return taken_.Load(platform::memory_order_relaxed); }
@@ -46,6 +47,8 @@ class PageSpace {
  private:
   PageNumber PageOfUnits(uint64_t start, uint64_t count) const;
   PageNumber FirstPage(BlockId block) const;
+  // Allocate, but `over_limit` says whether only the heap limit was in the way.
+  PageNumber TryAllocate(PageNumber count, bool* over_limit);
   bool Grow(PageNumber count);
   void SetState(PageNumber first, PageNumber count, PageState state);
   // Pages of the span that would become resident.

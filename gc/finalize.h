@@ -30,7 +30,10 @@ struct Finalizer {
 
 class Finalizers {
  public:
-  [[nodiscard]] bool Init() { return queue_.Reserve(kMaxQueue); }
+  [[nodiscard]] bool Init() {
+    const size_t entries = alloc::g_space.bytes / 256;  // a full queue makes objects wait
+    return queue_.Reserve(entries < kMaxQueue ? entries : kMaxQueue);
+  }
 
   // Sets (or, with a null function, removes) the object's finalizer and returns the old one in
   // `old`. False without memory. pre: `object` is the base of an allocated object.

@@ -509,13 +509,17 @@ bool Marker::Init(WorkerPool* pool, int max_workers) {
     void* memory = alloc::MetaAllocate(sizeof(MarkWorker));
     if (memory == nullptr) break;
     auto* worker = new (memory) MarkWorker();
-    while (!worker->Init(this, i, entries)) {
+    bool ready = worker->Init(this, i, entries);
+    while (!ready && entries >= 8192) {
       entries /= 2;
-      if (entries < 4096) return i > 0;
+      ready = worker->Init(this, i, entries);
     }
+    if (!ready) break;
     workers_[i] = worker;
     worker_count_ = i + 1;
   }
+  // No helper may be woken that has no worker.
+  if (worker_count_ < pool->size()) pool->SetSize(worker_count_);
   return worker_count_ > 0;
 }
 

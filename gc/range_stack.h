@@ -42,7 +42,13 @@ class RangeStack {
  public:
   [[nodiscard]] bool Init(size_t max_entries) {
     if (!entries_.Reserve(max_entries)) return false;
-    bottom_ = top_ = limit_ = entries_.data();
+    // Without a first piece, marking could not go on at all when the system refuses memory.
+    if (!entries_.EnsureCommitted(max_entries < kFirstEntries ? max_entries : kFirstEntries)) {
+      entries_.Release();
+      return false;
+    }
+    bottom_ = top_ = entries_.data();
+    limit_ = entries_.data() + entries_.committed();
     return true;
   }
 
@@ -62,6 +68,8 @@ class RangeStack {
   void Rewind() { bottom_ = top_ = entries_.data(); }
 
  private:
+  static constexpr size_t kFirstEntries = 4096;
+
   GLEANER_COLD bool Grow() {
     const size_t used = static_cast<size_t>(top_ - entries_.data());
     if (bottom_ != entries_.data() && size() <= used / 2) {

@@ -14,7 +14,8 @@ enum class RootKind : uint8_t { kStack, kData, kUncollectablePages };
 // What is to be scanned before marking: cut into pieces that workers claim one by one.
 class RootTasks {
  public:
-  [[nodiscard]] bool Init() { return tasks_.Reserve(kMaxTasks); }
+  // The first tasks have their memory at once: a collection may be what gets the system more.
+  [[nodiscard]] bool Init() { return tasks_.Reserve(kMaxTasks) && tasks_.EnsureCommitted(kFirstTasks); }
 
   // Collecting thread only, before marking.
   void Clear();
@@ -35,7 +36,8 @@ class RootTasks {
   size_t Claim();
 
  private:
-  static constexpr size_t kMaxTasks = size_t{1} << 20;
+  static constexpr size_t kMaxTasks = size_t{1} << 18;
+  static constexpr size_t kFirstTasks = 1024;
   static constexpr size_t kTaskBytes = 64 * kKiB;
   static constexpr size_t kPagesPerTask = 1024;
 
@@ -51,6 +53,8 @@ class RootTasks {
 // Guarded by the collector lock.
 class RangeSet {
  public:
+  // Memory for the first `ranges`, for sets that must not fail then. Others need no initialisation.
+  [[nodiscard]] bool Prepare(size_t ranges) { return Ready() && ranges_.EnsureCommitted(ranges); }
   [[nodiscard]] bool Add(platform::Range range);
   // Removes the range, also from the middle of a larger one. False if metadata is exhausted.
   [[nodiscard]] bool Remove(platform::Range range);
@@ -74,7 +78,7 @@ class RangeSet {
   }
 
  private:
-  static constexpr size_t kMaxRanges = size_t{1} << 24;
+  static constexpr size_t kMaxRanges = size_t{1} << 16;
   [[nodiscard]] bool InsertAt(size_t index, platform::Range range);
   [[nodiscard]] bool Ready();
 

@@ -19,7 +19,8 @@ constinit StaticRoots g_static_roots;
 namespace {
 
 constinit platform::Lock g_threads_lock(platform::LockRank::kThreads);
-constexpr size_t kMaxThreads = size_t{1} << 22;
+constexpr size_t kMaxThreads = size_t{1} << 16;  // each has a heap, of which there are fewer
+constexpr size_t kMaxTlsModules = size_t{1} << 16;
 
 struct Registry {
   // Guarded by g_threads_lock.
@@ -217,7 +218,12 @@ void ForgetResult(pthread_t id) {
 }  // namespace
 
 bool Threads::Init() {
-  if (!g_registry.records.Reserve(kMaxThreads) || !g_registry.modules.Reserve(size_t{1} << 20)) {
+  // Room for what an ordinary program has loaded: a collection without memory must not miss roots.
+  constexpr size_t kUsualObjects = 256;
+  if (!g_registry.records.Reserve(kMaxThreads) || !g_registry.modules.Reserve(kMaxTlsModules) ||
+      !g_registry.modules.EnsureCommitted(kUsualObjects) ||
+      !g_registry.main_segments.Prepare(kUsualObjects) ||
+      !g_registry.library_segments.Prepare(kUsualObjects)) {
     return false;
   }
   if (pthread_key_create(&g_registry.exit_key, OnThreadExit) != 0) return false;

@@ -315,7 +315,7 @@ TEST(HeapLimitTest, HoldsForManyThreads) {
 TEST(AddressSpaceTest, SmallFromTheStart) {
   if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs the address space itself";
   for (const size_t mib : {24, 48, 64, 100, 128, 160, 200, 256, 300, 400, 512, 700, 1024, 2048, 4096, 16384, 65536}) {
-    for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=8"}) {
+    for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=64"}) {
       const ChildResult result = RunWith({markers}, [mib] {
         SetLimit(RLIMIT_AS, mib * kMiB);
         GC_INIT();

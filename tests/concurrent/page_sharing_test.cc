@@ -234,7 +234,9 @@ class Team {
       const auto* bytes = static_cast<const char*>(root);
       ASSERT_EQ(bytes[0], static_cast<char>(filled_by + 1));
       ASSERT_EQ(memcmp(bytes, bytes + 1, kObjectBytes - 1), 0);
-      if (freed_by != nullptr) ASSERT_EQ(FreeObject(root), FreeResult::kFreed);
+      if (freed_by != nullptr) {
+        ASSERT_EQ(FreeObject(root), FreeResult::kFreed);
+      }
       root = nullptr;
     }
     t_heap = &g_no_heap;
@@ -297,7 +299,9 @@ TEST_F(PageSharingTest, ConsumptionIsWhatThePolicyAllows) {
       EXPECT_LE(team.max_live(), pair + kSlack);
       switch (setting.policy) {
         case Policy::kLps:  // the bound is checked in Measure; and what k allows is used
-          if (setting.k >= 2) EXPECT_GE(team.max_taken() + kSlack, sum);
+          if (setting.k >= 2) {
+            EXPECT_GE(team.max_taken() + kSlack, sum);
+          }
           break;
         case Policy::kAllLocal:
           EXPECT_GE(team.max_taken(), sum);
@@ -344,6 +348,7 @@ TEST_F(PageSharingTest, AnIdleThreadsFreePagesAreUsed) {
   EXPECT_CHILD_OK([] {
     Team team({"lps", Policy::kLps, 1});
     RunThreads(1, [&](size_t) { team.Fill(0, 0, 300); });
+    team.Measure();
     team.Drop(0, 0);
     team.Collect();
     EXPECT_GE(team.heap(0).free_pages(Side::kScanned), 298u);
@@ -396,6 +401,7 @@ TEST_F(PageSharingTest, AbandonedHeapsAreFilledUp) {
   EXPECT_CHILD_OK([] {
     Team team({"lps", Policy::kLps, 1});
     RunThreads(2, [&](size_t i) { team.Fill(i, i, 200); });
+    team.Measure();
     // Every second object goes.
     for (size_t region = 0; region < 2; ++region) {
       for (size_t i = 0; i < 200 * kObjectsAPage; i += 2) {
