@@ -27,30 +27,31 @@ GLEANER_ALWAYS_INLINE void* AllocateInline(Kind kind, size_t bytes) {
   return runtime::Allocate(kind, bytes);
 }
 
-// Uncollectable objects count in GC_non_gc_bytes, with their usable size.
-void CountUncollectable(void* object, bool allocated) {
+// What the object counts in GC_non_gc_bytes: its usable size if it is uncollectable.
+GC_word NonGcBytesOf(void* object) {
   ObjectRef found;
-  if (!alloc::FindSlot(AddressOf(object), &found) || !IsUncollectable(found.kind())) return;
-  if (allocated) {
-    __atomic_fetch_add(&GC_non_gc_bytes, found.bytes, __ATOMIC_RELAXED);  // a statistic
-  } else {
-    __atomic_fetch_sub(&GC_non_gc_bytes, found.bytes, __ATOMIC_RELAXED);  // likewise
-  }
+  if (!alloc::FindSlot(AddressOf(object), &found) || !IsUncollectable(found.kind())) return 0;
+  return found.bytes;
+}
+
+// Negative numbers wrap, as they should.
+void AddNonGcBytes(GC_word bytes) {
+  if (bytes != 0) __atomic_fetch_add(&GC_non_gc_bytes, bytes, __ATOMIC_RELAXED);  // a statistic
 }
 
 void* AllocateUncollectable(Kind kind, size_t bytes) {
   void* p = AllocateInline(kind, bytes);
-  if (p != nullptr) CountUncollectable(p, true);
+  if (p != nullptr) AddNonGcBytes(NonGcBytesOf(p));
   return p;
 }
 
 void Free(const char* call, void* object) {
-  if (alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0) {  // a hint
-    CountUncollectable(object, false);
-  }
+  // Relaxed: whoever has an uncollectable object sees the count that came with it.
+  const bool any = alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0;
+  const GC_word non_gc_bytes = any ? NonGcBytesOf(object) : 0;
   switch (alloc::FreeObject(object)) {
     case FreeResult::kFreed:
-      return;
+      return AddNonGcBytes(-non_gc_bytes);
     case FreeResult::kForeign:
       return Complain("%s(%p): not an object of the heap; ignored", call, object);
     case FreeResult::kInterior:
@@ -139,10 +140,13 @@ void* GC_realloc(void* old, size_t bytes) {
     if (IsZeroed(object.kind())) memset(static_cast<char*>(old) + bytes, 0, object.bytes - bytes);
     return old;
   }
-  if (bytes > object.bytes && alloc::ResizeInPlace(object, bytes)) return old;
+  if (bytes > object.bytes && alloc::ResizeInPlace(object, bytes)) {
+    if (IsUncollectable(object.kind())) AddNonGcBytes(NonGcBytesOf(old) - object.bytes);
+    return old;
+  }
   void* moved = runtime::Allocate(object.kind(), bytes);
   if (moved == nullptr) return nullptr;
-  if (IsUncollectable(object.kind())) CountUncollectable(moved, true);
+  if (IsUncollectable(object.kind())) AddNonGcBytes(NonGcBytesOf(moved));
   memcpy(moved, old, bytes < object.bytes ? bytes : object.bytes);
   Free("GC_realloc", old);
   return moved;

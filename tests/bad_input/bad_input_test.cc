@@ -1,5 +1,6 @@
-// What the API promises to programs that ask for what cannot be, and on systems that refuse. Each part
-// runs in a child of its own that starts the collector anew; what it says on standard error is checked.
+// What the API promises to programs that ask for what cannot be, and on systems that refuse. Each
+// part runs in a child of its own that starts the collector anew; what it says on standard error is
+// checked.
 #ifndef GC_THREADS
 #define GC_THREADS
 #endif
@@ -32,7 +33,9 @@ constexpr bool kAddressSanitizer = true;  // needs terabytes of address space, a
 constexpr bool kAddressSanitizer = false;
 #endif
 
-bool Says(const ChildResult& result, const std::string& text) { return result.err.find(text) != std::string::npos; }
+bool Says(const ChildResult& result, const std::string& text) {
+  return result.err.find(text) != std::string::npos;
+}
 
 template <class F>
 ChildResult RunWith(std::initializer_list<const char*> environment, F f, unsigned seconds = 60) {
@@ -102,7 +105,8 @@ TEST(BadSizesTest, AreRefusedAndReportedToTheOomFunction) {
   const ChildResult result = RunWith({}, [] {
     GC_INIT();
     GC_set_oom_fn(CountOom);
-    for (const size_t size : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 15, SIZE_MAX - 16384, SIZE_MAX / 2 + 1, size_t{1} << 50}) {
+    for (const size_t size : {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 15, SIZE_MAX - 16384,
+                              SIZE_MAX / 2 + 1, size_t{1} << 50}) {
       g_oom_calls = 0;
       EXPECT_EQ(GC_malloc(Opaque(size)), nullptr);
       EXPECT_EQ(g_oom_bytes, size);
@@ -202,15 +206,20 @@ TEST(BadAlignmentTest, IsNamedAndRefused) {
 }
 
 TEST(BadOptionsTest, AreReportedAtTheStartAndTheProgramRuns) {
-  const ChildResult result = RunWith({"GLEANER_MARKRES=2", "GLEANER_K=0.1", "GLEANER_POLICY=best", "GC_MARKERS=1e9"}, [] {
-    GC_INIT();
-    ExpectWorks();
-  });
+  const ChildResult result =
+      RunWith({"GLEANER_MARKRES=2", "GLEANER_K=0.1", "GLEANER_POLICY=best", "GC_MARKERS=1e9"}, [] {
+        GC_INIT();
+        ExpectWorks();
+      });
   EXPECT_TRUE(result.ok()) << result.err;
-  EXPECT_TRUE(Says(result, "GLEANER_MARKRES is no option; did you mean GLEANER_MARKERS?")) << result.err;
-  EXPECT_TRUE(Says(result, "option GLEANER_K: '0.1' is not allowed (1 to 65535); using 1")) << result.err;
-  EXPECT_TRUE(Says(result, "option GLEANER_POLICY: 'best' is not allowed (lps/al/ps); using lps")) << result.err;
-  EXPECT_TRUE(Says(result, "option GC_MARKERS: '1e9' is not allowed (0 to 64); using 0")) << result.err;
+  EXPECT_TRUE(Says(result, "GLEANER_MARKRES is no option; did you mean GLEANER_MARKERS?"))
+      << result.err;
+  EXPECT_TRUE(Says(result, "option GLEANER_K: '0.1' is not allowed (1 to 65535); using 1"))
+      << result.err;
+  EXPECT_TRUE(Says(result, "option GLEANER_POLICY: 'best' is not allowed (lps/al/ps); using lps"))
+      << result.err;
+  EXPECT_TRUE(Says(result, "option GC_MARKERS: '1e9' is not allowed (0 to 64); using 0"))
+      << result.err;
 }
 
 // --- Limits ---
@@ -303,7 +312,8 @@ TEST(HeapLimitTest, HoldsForManyThreads) {
     GC_set_oom_fn(CountOom);
     GC_set_max_heap_size(32 * kMiB);
     pthread_t threads[8];
-    for (pthread_t& thread : threads) ASSERT_EQ(pthread_create(&thread, nullptr, FillTogether, nullptr), 0);
+    for (pthread_t& thread : threads)
+      ASSERT_EQ(pthread_create(&thread, nullptr, FillTogether, nullptr), 0);
     for (pthread_t thread : threads) ASSERT_EQ(pthread_join(thread, nullptr), 0);
     EXPECT_LE(HeapBytes(), 32 * kMiB);
     ExpectWorks();
@@ -314,7 +324,8 @@ TEST(HeapLimitTest, HoldsForManyThreads) {
 // The system allows little address space from the start: it works, or it says why it cannot.
 TEST(AddressSpaceTest, SmallFromTheStart) {
   if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs the address space itself";
-  for (const size_t mib : {24, 48, 64, 100, 128, 160, 200, 256, 300, 400, 512, 700, 1024, 2048, 4096, 16384, 65536}) {
+  for (const size_t mib :
+       {24, 48, 64, 100, 128, 160, 200, 256, 300, 400, 512, 700, 1024, 2048, 4096, 16384, 65536}) {
     for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=64"}) {
       const ChildResult result = RunWith({markers}, [mib] {
         SetLimit(RLIMIT_AS, mib * kMiB);
@@ -333,9 +344,13 @@ TEST(AddressSpaceTest, SmallFromTheStart) {
         }
       });
       if (mib >= 200) {
-        EXPECT_TRUE(result.ok()) << mib << " MiB, " << markers << ": status 0x" << std::hex << result.status << "\n" << result.err;
+        EXPECT_TRUE(result.ok()) << mib << " MiB, " << markers << ": status 0x" << std::hex
+                                 << result.status << "\n"
+                                 << result.err;
       } else {
-        EXPECT_TRUE(result.ok() || (result.aborted() && Says(result, "cannot start"))) << mib << " MiB, " << markers << ": status 0x" << std::hex << result.status << "\n" << result.err;
+        EXPECT_TRUE(result.ok() || (result.aborted() && Says(result, "cannot start")))
+            << mib << " MiB, " << markers << ": status 0x" << std::hex << result.status << "\n"
+            << result.err;
       }
     }
   }
@@ -357,7 +372,8 @@ TEST(AddressSpaceTest, RefusedLater) {
     for (int i = 0; i < 100000; ++i) {
       void* object = GC_malloc(16);
       ASSERT_NE(object, nullptr);
-      GC_register_finalizer_no_order(object, [](void*, void*) {}, nullptr, nullptr, nullptr);
+      GC_register_finalizer_no_order(
+          object, [](void*, void*) {}, nullptr, nullptr, nullptr);
     }
     ExpectWorks();
     ASSERT_EQ(setrlimit(RLIMIT_AS, &old), 0);
@@ -400,19 +416,22 @@ TEST(MemoryRefusedTest, AllocationFailsSoftlyAndRecovers) {
 // Not even the first page of a mark stack is to be had: marking ends and loses nothing.
 TEST(MemoryRefusedTest, AFirstCollectionNeedsNoNewMemory) {
   if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer allocates, too";
-  const ChildResult result = RunWith({"GLEANER_INITIAL_HEAP=1g", "GLEANER_MARKERS=2"}, [] {
-    GC_INIT();
-    Node* list = MakeList(200000);
-    ASSERT_EQ(GC_get_gc_no(), 0u);
-    rlimit old;
-    getrlimit(RLIMIT_DATA, &old);
-    SetLimit(RLIMIT_DATA, 4096);
-    GC_gcollect();
-    EXPECT_EQ(GC_get_gc_no(), 1u);
-    ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
-    EXPECT_EQ(CountList(list, 200000), 200000u);
-    ExpectWorks();
-  }, 30);
+  const ChildResult result = RunWith(
+      {"GLEANER_INITIAL_HEAP=1g", "GLEANER_MARKERS=2"},
+      [] {
+        GC_INIT();
+        Node* list = MakeList(200000);
+        ASSERT_EQ(GC_get_gc_no(), 0u);
+        rlimit old;
+        getrlimit(RLIMIT_DATA, &old);
+        SetLimit(RLIMIT_DATA, 4096);
+        GC_gcollect();
+        EXPECT_EQ(GC_get_gc_no(), 1u);
+        ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
+        EXPECT_EQ(CountList(list, 200000), 200000u);
+        ExpectWorks();
+      },
+      30);
   EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
 }
 
@@ -428,26 +447,31 @@ void* AllocateALittle(void* argument) {
 }
 
 TEST(ThreadsTest, TenThousandStartAndEnd) {
-  const ChildResult result = RunWith({}, [] {
-    GC_INIT();
-    gleaner_stats before = {};
-    for (int batch = 0; batch < 100; ++batch) {
-      pthread_t threads[100];
-      for (pthread_t& thread : threads) ASSERT_EQ(pthread_create(&thread, nullptr, AllocateALittle, &thread), 0);
-      for (pthread_t thread : threads) {
-        void* wrong = nullptr;
-        ASSERT_EQ(pthread_join(thread, &wrong), 0);
-        ASSERT_EQ(wrong, nullptr);
-      }
-      if (batch == 4) gleaner_get_stats(&before, sizeof before);
-    }
-    gleaner_stats after = {};
-    gleaner_get_stats(&after, sizeof after);
-    // No more than 100 heaps and records, used again and again. A heap is some 7 KiB of metadata.
-    EXPECT_LE(after.metadata_bytes, before.metadata_bytes + 2 * kMiB);
-    EXPECT_LE(after.heap_bytes, before.heap_bytes + 32 * kMiB);
-    ExpectWorks();
-  }, 110);
+  const ChildResult result = RunWith(
+      {},
+      [] {
+        GC_INIT();
+        gleaner_stats before = {};
+        for (int batch = 0; batch < 100; ++batch) {
+          pthread_t threads[100];
+          for (pthread_t& thread : threads)
+            ASSERT_EQ(pthread_create(&thread, nullptr, AllocateALittle, &thread), 0);
+          for (pthread_t thread : threads) {
+            void* wrong = nullptr;
+            ASSERT_EQ(pthread_join(thread, &wrong), 0);
+            ASSERT_EQ(wrong, nullptr);
+          }
+          if (batch == 4) gleaner_get_stats(&before, sizeof before);
+        }
+        gleaner_stats after = {};
+        gleaner_get_stats(&after, sizeof after);
+        // No more than 100 heaps and records, used again and again. A heap is some 7 KiB of
+        // metadata.
+        EXPECT_LE(after.metadata_bytes, before.metadata_bytes + 2 * kMiB);
+        EXPECT_LE(after.heap_bytes, before.heap_bytes + 32 * kMiB);
+        ExpectWorks();
+      },
+      110);
   EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
 }
 
@@ -461,17 +485,21 @@ void* AllocateLists(void*) {
 
 TEST(ThreadsTest, ManyMoreThanProcessors) {
   for (const char* every : {"GLEANER_COLLECT_EVERY=0", "GLEANER_COLLECT_EVERY=256k"}) {
-    const ChildResult result = RunWith({every}, [] {
-      GC_INIT();
-      pthread_t threads[64];
-      for (pthread_t& thread : threads) ASSERT_EQ(pthread_create(&thread, nullptr, AllocateLists, nullptr), 0);
-      for (pthread_t thread : threads) {
-        void* wrong = nullptr;
-        ASSERT_EQ(pthread_join(thread, &wrong), 0);
-        EXPECT_EQ(wrong, nullptr);
-      }
-      ExpectWorks();
-    }, 110);
+    const ChildResult result = RunWith(
+        {every},
+        [] {
+          GC_INIT();
+          pthread_t threads[64];
+          for (pthread_t& thread : threads)
+            ASSERT_EQ(pthread_create(&thread, nullptr, AllocateLists, nullptr), 0);
+          for (pthread_t thread : threads) {
+            void* wrong = nullptr;
+            ASSERT_EQ(pthread_join(thread, &wrong), 0);
+            EXPECT_EQ(wrong, nullptr);
+          }
+          ExpectWorks();
+        },
+        110);
     EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
   }
 }
@@ -489,27 +517,31 @@ void* CollectOnSmallStack(void*) {
 TEST(DeepTest, TenMillionNodesFromASmallStack) {
   const size_t length = kAddressSanitizer ? 1000000 : 10000000;
   for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=4"}) {
-    const ChildResult result = RunWith({markers}, [length] {
-      GC_INIT();
-      g_list = MakeList(length);
-      ASSERT_NE(g_list, nullptr);
-      for (const size_t stack : {size_t{PTHREAD_STACK_MIN}, size_t{64} * 1024}) {
-        if (kAddressSanitizer && stack < 64 * 1024) continue;
-        pthread_attr_t attributes;
-        pthread_attr_init(&attributes);
-        ASSERT_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
-        pthread_t thread;
-        ASSERT_EQ(pthread_create(&thread, &attributes, CollectOnSmallStack, nullptr), 0);
-        ASSERT_EQ(pthread_join(thread, nullptr), 0);
-      }
-      EXPECT_EQ(CountList(g_list, length), length);
-    }, 110);
+    const ChildResult result = RunWith(
+        {markers},
+        [length] {
+          GC_INIT();
+          g_list = MakeList(length);
+          ASSERT_NE(g_list, nullptr);
+          for (const size_t stack : {size_t{PTHREAD_STACK_MIN}, size_t{64} * 1024}) {
+            if (kAddressSanitizer && stack < 64 * 1024) continue;
+            pthread_attr_t attributes;
+            pthread_attr_init(&attributes);
+            ASSERT_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
+            pthread_t thread;
+            ASSERT_EQ(pthread_create(&thread, &attributes, CollectOnSmallStack, nullptr), 0);
+            ASSERT_EQ(pthread_join(thread, nullptr), 0);
+          }
+          EXPECT_EQ(CountList(g_list, length), length);
+        },
+        110);
     EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
   }
 }
 
-// A comb: each node of a list holds leaves that are found before the rest of the list is done, so the
-// mark stack grows with the length of the list; with a small reservation there is not room enough.
+// A comb: each node of a list holds leaves that are found before the rest of the list is done, so
+// the mark stack grows with the length of the list; with a small reservation there is not room
+// enough.
 struct Comb {
   static constexpr size_t kTeeth = 29;
   uintptr_t number;
@@ -522,33 +554,34 @@ Comb* g_comb;
 TEST(MarkStackTest, ExhaustionLosesNothing) {
   constexpr size_t kLength = 20000;
   for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=4"}) {
-    const ChildResult result = RunWith({markers, "GLEANER_RESERVE=64m", "GLEANER_MARK_VERIFY=1"}, [] {
-      GC_INIT();
-      for (size_t i = 0; i < kLength; ++i) {
-        auto* comb = static_cast<Comb*>(GC_malloc(sizeof(Comb)));
-        ASSERT_NE(comb, nullptr);
-        comb->number = ~i;
-        comb->next = g_comb;
-        g_comb = comb;
-        for (size_t t = 0; t < Comb::kTeeth; ++t) {
-          auto* tooth = static_cast<Node*>(GC_malloc(sizeof(Node)));
-          ASSERT_NE(tooth, nullptr);
-          tooth->number = ~(i * 100 + t);
-          comb->teeth[t] = tooth;
-        }
-      }
-      for (int round = 0; round < 3; ++round) GC_gcollect();
-      size_t i = kLength;
-      for (const Comb* comb = g_comb; comb != nullptr; comb = comb->next) {
-        --i;
-        ASSERT_EQ(comb->number, ~i);
-        for (size_t t = 0; t < Comb::kTeeth; ++t) {
-          ASSERT_EQ(GC_base(comb->teeth[t]), comb->teeth[t]);
-          ASSERT_EQ(comb->teeth[t]->number, ~(i * 100 + t));
-        }
-      }
-      EXPECT_EQ(i, 0u);
-    });
+    const ChildResult result =
+        RunWith({markers, "GLEANER_RESERVE=64m", "GLEANER_MARK_VERIFY=1"}, [] {
+          GC_INIT();
+          for (size_t i = 0; i < kLength; ++i) {
+            auto* comb = static_cast<Comb*>(GC_malloc(sizeof(Comb)));
+            ASSERT_NE(comb, nullptr);
+            comb->number = ~i;
+            comb->next = g_comb;
+            g_comb = comb;
+            for (size_t t = 0; t < Comb::kTeeth; ++t) {
+              auto* tooth = static_cast<Node*>(GC_malloc(sizeof(Node)));
+              ASSERT_NE(tooth, nullptr);
+              tooth->number = ~(i * 100 + t);
+              comb->teeth[t] = tooth;
+            }
+          }
+          for (int round = 0; round < 3; ++round) GC_gcollect();
+          size_t i = kLength;
+          for (const Comb* comb = g_comb; comb != nullptr; comb = comb->next) {
+            --i;
+            ASSERT_EQ(comb->number, ~i);
+            for (size_t t = 0; t < Comb::kTeeth; ++t) {
+              ASSERT_EQ(GC_base(comb->teeth[t]), comb->teeth[t]);
+              ASSERT_EQ(comb->teeth[t]->number, ~(i * 100 + t));
+            }
+          }
+          EXPECT_EQ(i, 0u);
+        });
     EXPECT_TRUE(result.ok()) << std::hex << result.status << "\n" << result.err;
   }
 }

@@ -1,5 +1,5 @@
-// platform::Lock keeps threads out of each other's way and loses no sleeper; the futex calls do what
-// they promise.
+// platform::Lock keeps threads out of each other's way and loses no sleeper; the futex calls do
+// what they promise.
 #include "platform/lock.h"
 
 #include "tests/concurrent/concurrent.h"

@@ -1,14 +1,14 @@
 // Parallel marking against a serial traversal of the test's own: 1 to 4 workers, with and without
 // balancing and splitting, both termination methods.
 //
-// Several threads build the heap, with the allocator alone, and have ended before the first mark. The reference knows every object from a list and finds the one an
-// address lies in by bisection; it shares no code with the marker.
-#include "gc/marker.h"
-
+// Several threads build the heap, with the allocator alone, and have ended before the first mark.
+// The reference knows every object from a list and finds the one an address lies in by bisection;
+// it shares no code with the marker.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
+#include "gc/marker.h"
 #include "tests/concurrent/concurrent.h"
 #include "tests/support/heap.h"
 
@@ -114,8 +114,8 @@ class Graph {
   }
 
   size_t reachable() const {
-    return static_cast<size_t>(std::count_if(objects.begin(), objects.end(),
-                                             [](const Object& o) { return o.reachable; }));
+    return static_cast<size_t>(
+        std::count_if(objects.begin(), objects.end(), [](const Object& o) { return o.reachable; }));
   }
 
  private:
@@ -217,7 +217,8 @@ void FillRandomly(Random& random, const Object& object, const std::vector<Object
     words[random.Below(count)] = Reference(random, objects);
   }
   if (random.OneIn(4)) words[random.Below(count)] = random.Next();
-  if (random.OneIn(8) && !freed.empty()) words[random.Below(count)] = freed[random.Below(freed.size())];
+  if (random.OneIn(8) && !freed.empty())
+    words[random.Below(count)] = freed[random.Below(freed.size())];
   if (random.OneIn(8)) {
     words[random.Below(count)] = alloc::g_space.base + random.Below(alloc::g_space.bytes);
   }
@@ -234,8 +235,8 @@ void BuildRandom(Graph* graph, size_t threads, size_t objects_a_thread) {
     for (size_t i = 0; i < objects_a_thread; ++i) {
       const bool first_page_only = random.OneIn(100);
       const size_t bytes = first_page_only ? 40000 : RandomBytes(random);
-      void* p = alloc::AllocateObject(RandomKind(random), bytes, alloc::kGranuleBytes,
-                                      first_page_only);
+      void* p =
+          alloc::AllocateObject(RandomKind(random), bytes, alloc::kGranuleBytes, first_page_only);
       ASSERT_NE(p, nullptr);
       if (random.OneIn(5)) {
         ASSERT_EQ(alloc::FreeObject(p), alloc::FreeResult::kFreed);
@@ -264,7 +265,8 @@ void BuildRandom(Graph* graph, size_t threads, size_t objects_a_thread) {
   for (const RootKind kind : {RootKind::kData, RootKind::kStack, RootKind::kData}) {
     Root root{kind, std::vector<Addr>(20000)};
     for (Addr& word : root.words) {
-      word = random.OneIn(40) ? Reference(random, graph->objects) : random.Next() >> random.Below(64);
+      word =
+          random.OneIn(40) ? Reference(random, graph->objects) : random.Next() >> random.Below(64);
     }
     graph->roots.push_back(std::move(root));
   }

@@ -2,9 +2,9 @@
 // threads as the policies say.
 //
 // l, the live need, is the number of pages taken that are on no free list. The bound of LPS
-// [inv.lps-bound] is  pages taken <= k * max(l) + slack,  max over what was seen with the threads at
-// rest; within a phase l only grows, so that is its maximum. The slack has two parts. Each thread
-// that finds room below the bound takes up to kBatch pages, and all may find the same room:
+// [inv.lps-bound] is  pages taken <= k * max(l) + slack,  max over what was seen with the threads
+// at rest; within a phase l only grows, so that is its maximum. The slack has two parts. Each
+// thread that finds room below the bound takes up to kBatch pages, and all may find the same room:
 // kBatch * threads. And pages that a thief has in hand are on no free list for a moment, so that
 // another thread may take l for larger than it is: kStealBatch * threads, times k.
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Threads that allocate, free their own and each other's objects, end and start, with collections in
-// between, under the three policies. No two live objects may share a byte, and memory is zero when it is
-// handed out.
+// Threads that allocate, free their own and each other's objects, end and start, with collections
+// in between, under the three policies. No two live objects may share a byte, and memory is zero
+// when it is handed out.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -49,7 +49,10 @@ class Mailbox {
 class Party {
  public:
   Party(Policy policy, unsigned threads, unsigned phases, unsigned steps)
-      : phases_(phases), steps_(steps), mailboxes_(threads), objects_(threads),
+      : phases_(phases),
+        steps_(steps),
+        mailboxes_(threads),
+        objects_(threads),
         barrier_(static_cast<std::ptrdiff_t>(threads), Collection{this}) {
     testing::HeapConfig config;
     config.policy = policy;
@@ -93,7 +96,8 @@ class Party {
         const unsigned dice = random() % 100;
         if (dice < 55) {
           Object object;
-          object.bytes = random() % 100 == 0 ? 8193 + random() % 40000 : 16 + random() % (random() % 8 == 0 ? 4000 : 200);
+          object.bytes = random() % 100 == 0 ? 8193 + random() % 40000
+                                             : 16 + random() % (random() % 8 == 0 ? 4000 : 200);
           const auto kind = static_cast<Kind>(random() % kKindCount);
           object.p = static_cast<unsigned char*>(AllocateObject(kind, object.bytes));
           if (object.p == nullptr) return Fail("no memory");
@@ -199,7 +203,8 @@ TEST(ThreadHeapsTest, HeapsAreAdopted) {
   });
 }
 
-// One thread allocates, another frees, a third sees nothing but their queue: the memory comes round.
+// One thread allocates, another frees, a third sees nothing but their queue: the memory comes
+// round.
 TEST(ThreadHeapsTest, ProducerAndConsumer) {
   EXPECT_CHILD_OK([] {
     testing::StartHeap();

@@ -138,7 +138,8 @@ void Contend(size_t thieves, const Load& load, uint64_t segments) {
   EXPECT_EQ(twice.Load(memory_order_seq_cst), 0u) << load.name << ", thieves " << thieves;
   EXPECT_EQ(spoilt.Load(memory_order_seq_cst), 0u) << load.name << ", thieves " << thieves;
   printf("%s, %zu thieves: %llu segments, %llu stolen, %llu refusals\n", load.name, thieves,
-         static_cast<unsigned long long>(segments), static_cast<unsigned long long>(stolen.Load(memory_order_seq_cst)),
+         static_cast<unsigned long long>(segments),
+         static_cast<unsigned long long>(stolen.Load(memory_order_seq_cst)),
          static_cast<unsigned long long>(refused));
 }
 

@@ -7,7 +7,8 @@
 // the process forks, all the time. What is checked:
 //   - memory that must be zero is zero when it is handed out;
 //   - all that the shadow reaches is there: header, references, every byte of the contents;
-//   - no finalizer runs, and no disappearing link is cleared, for an object that the shadow reaches;
+//   - no finalizer runs, and no disappearing link is cleared, for an object that the shadow
+//   reaches;
 //   - a child of fork sees the same graph, and can allocate and collect;
 //   - arguments and results of threads survive the way;
 //   - in the end, finalizers of nearly all objects that were dropped have run.
@@ -42,7 +43,8 @@ constexpr size_t kHeaderWords = 2;
 constexpr size_t kMaxObjectBytes = 100 * 1024;
 constexpr size_t kDomainBytes = 2 << 20;  // a domain is thinned out when it holds more
 constexpr uintptr_t kMagic = 0x8badf00d00000000u;
-constexpr uintptr_t kNoPointer = uintptr_t{1} << 63;  // set in words that must not look like addresses
+constexpr uintptr_t kNoPointer = uintptr_t{1}
+                                 << 63;  // set in words that must not look like addresses
 
 unsigned long g_seed = 1;
 unsigned g_seconds = 3;
@@ -97,7 +99,8 @@ struct Node {
   uintptr_t hidden_decoy = 0;
   uint64_t id = 0;
   size_t bytes = 0;
-  uint32_t generation = 0;  // raised when the node is given up, so that late finalizers are told apart
+  uint32_t generation =
+      0;  // raised when the node is given up, so that late finalizers are told apart
   uint32_t visited = 0;
   Kind kind = Kind::kNormal;
   bool in_use = false;
@@ -123,7 +126,8 @@ struct Domain {
   pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   size_t index = 0;
   Where where = Where::kStatic;
-  void* volatile* roots = nullptr;  // null: the domain is not to be touched (a child's dead threads)
+  void* volatile* roots =
+      nullptr;  // null: the domain is not to be touched (a child's dead threads)
   uintptr_t hidden_root_object = 0;
   pthread_t owner = {};  // kStack and kTls with a thread
   bool owned = false;
@@ -162,8 +166,8 @@ class Locked {
   Domain& domain_;
 };
 
-// A reference on the stack: what the graph does not reach for a moment must not go, since other threads
-// collect.
+// A reference on the stack: what the graph does not reach for a moment must not go, since other
+// threads collect.
 class Hold {
  public:
   explicit Hold(void* object = nullptr) : object_(object) {}
@@ -210,8 +214,8 @@ void Verify(const Domain& domain, const Node& node) {
     if (words[i] != wanted) {
       Fail("domain %zu: %s of object %lu at %p (%zu bytes, kind %d) is 0x%lx, not 0x%lx: word %zu",
            domain.index, what, static_cast<unsigned long>(node.id),
-           static_cast<const void*>(node.address()), node.bytes, static_cast<int>(node.kind), words[i],
-           wanted, i);
+           static_cast<const void*>(node.address()), node.bytes, static_cast<int>(node.kind),
+           words[i], wanted, i);
     }
     ++i;
   };
@@ -233,12 +237,13 @@ void Verify(const Domain& domain, const Node& node) {
   void* base = GC_base(node.address() + node.bytes / 2);
   if (base != node.address()) {
     Fail("domain %zu: object %lu at %p (%zu bytes, kind %d) has the base %p, asked again %p",
-         domain.index, static_cast<unsigned long>(node.id), static_cast<const void*>(node.address()),
-         node.bytes, static_cast<int>(node.kind), base, GC_base(node.address()));
+         domain.index, static_cast<unsigned long>(node.id),
+         static_cast<const void*>(node.address()), node.bytes, static_cast<int>(node.kind), base,
+         GC_base(node.address()));
   }
   if (node.has_link && reinterpret_cast<uintptr_t>(node.link) != node.hidden) {
-    Fail("domain %zu: the link to object %lu was cleared, but the object is reachable", domain.index,
-         static_cast<unsigned long>(node.id));
+    Fail("domain %zu: the link to object %lu was cleared, but the object is reachable",
+         domain.index, static_cast<unsigned long>(node.id));
   }
   if (node.has_long_link && reinterpret_cast<uintptr_t>(node.long_link) != node.hidden) {
     Fail("domain %zu: the long link to object %lu was cleared, but the object is reachable",
@@ -282,8 +287,8 @@ void Traverse(Domain& domain, bool verify) {
     domain.work.push_back(index);
   };
   for (size_t r = 0; r < kRoots; ++r) {
-    if (verify &&
-        reinterpret_cast<uintptr_t>(domain.roots[r]) != AddressFor(domain, domain.shadow_roots[r])) {
+    if (verify && reinterpret_cast<uintptr_t>(domain.roots[r]) !=
+                      AddressFor(domain, domain.shadow_roots[r])) {
       Fail("domain %zu: root %zu is %p", domain.index, r, domain.roots[r]);
     }
     push(domain.shadow_roots[r].target);
@@ -326,7 +331,8 @@ void SetReference(Domain& domain, Node& node, size_t r, Reference reference) {
 }
 
 // How far into the object a new reference to it may point.
-uint32_t RandomDisplacement(const Domain& domain, const Node& node, bool from_root, Random& random) {
+uint32_t RandomDisplacement(const Domain& domain, const Node& node, bool from_root,
+                            Random& random) {
   if (!random.OneIn(3)) return 0;
   const bool outside = from_root && RootsAreOutsideHeap(domain);
   // One past the end counts in a root, for objects of which every byte does.
@@ -353,7 +359,8 @@ size_t RandomSize(Random& random) {
 
 void CheckZero(const char* p, size_t bytes, const char* call) {
   for (size_t i = 0; i < bytes; ++i) {
-    if (p[i] != 0) Fail("%s(%zu) at %p: byte %zu is %d", call, bytes, static_cast<const void*>(p), i, p[i]);
+    if (p[i] != 0)
+      Fail("%s(%zu) at %p: byte %zu is %d", call, bytes, static_cast<const void*>(p), i, p[i]);
   }
 }
 
@@ -385,7 +392,8 @@ uint32_t Allocate(Domain& domain, Random& random, Hold* hold) {
   } else {
     const size_t alignment = size_t{1} << random.Below(17);
     p = GC_memalign(alignment, bytes);
-    if (reinterpret_cast<uintptr_t>(p) % alignment != 0) Fail("GC_memalign(%zu, %zu): %p", alignment, bytes, p);
+    if (reinterpret_cast<uintptr_t>(p) % alignment != 0)
+      Fail("GC_memalign(%zu, %zu): %p", alignment, bytes, p);
   }
   hold->Set(p);
   if (p == nullptr) Fail("no memory for %zu bytes", bytes);
@@ -430,12 +438,14 @@ void Link(Domain& domain, uint32_t target, Random& random) {
           {target, RandomDisplacement(domain, domain.nodes[target], true, random)});
 }
 
-// All references to `from` lead to `to` (0: nowhere), at the same displacement if that is still inside.
+// All references to `from` lead to `to` (0: nowhere), at the same displacement if that is still
+// inside.
 void Redirect(Domain& domain, uint32_t from, uint32_t to) {
   Traverse(domain, false);  // what is not reachable must not be touched
   const auto moved = [&](Reference reference) {
     if (to == 0) return Reference{};
-    return Reference{to, reference.displacement < domain.nodes[to].bytes ? reference.displacement : 0};
+    return Reference{to,
+                     reference.displacement < domain.nodes[to].bytes ? reference.displacement : 0};
   };
   for (size_t r = 0; r < kRoots; ++r) {
     if (domain.shadow_roots[r].target == from) SetRoot(domain, r, moved(domain.shadow_roots[r]));
@@ -443,7 +453,8 @@ void Redirect(Domain& domain, uint32_t from, uint32_t to) {
   for (Node& node : domain.nodes) {
     if (!node.in_use) continue;
     for (size_t r = 0; r < kMaxReferences; ++r) {
-      if (node.references[r].target == from) SetReference(domain, node, r, moved(node.references[r]));
+      if (node.references[r].target == from)
+        SetReference(domain, node, r, moved(node.references[r]));
     }
   }
 }
@@ -483,11 +494,12 @@ void Reallocate(Domain& domain, uint32_t index, Random& random) {
       wanted = static_cast<unsigned char>(Pattern(old.id, b));
     }
     if (before[b] != wanted) {
-      Fail("GC_realloc(%p, %zu) from %zu bytes to %p: byte %zu is lost", static_cast<void*>(old.address()),
-           bytes, old.bytes, static_cast<void*>(p), b);
+      Fail("GC_realloc(%p, %zu) from %zu bytes to %p: byte %zu is lost",
+           static_cast<void*>(old.address()), bytes, old.bytes, static_cast<void*>(p), b);
     }
   }
-  if (!IsAtomic(old.kind) && bytes > usable) CheckZero(p + usable, GC_size(p) - usable, "GC_realloc");
+  if (!IsAtomic(old.kind) && bytes > usable)
+    CheckZero(p + usable, GC_size(p) - usable, "GC_realloc");
   Node& node = domain.nodes[index];
   domain.bytes += bytes;
   domain.bytes -= old.bytes;
@@ -539,12 +551,14 @@ void Register(Domain& domain, uint32_t index, Random& random) {
     // The vector of nodes never moves: see main.
     if (node.has_link) return;
     node.link = reinterpret_cast<void*>(node.hidden);
-    if (GC_general_register_disappearing_link(&node.link, node.address()) != GC_SUCCESS) Fail("no new link");
+    if (GC_general_register_disappearing_link(&node.link, node.address()) != GC_SUCCESS)
+      Fail("no new link");
     node.has_link = true;
   } else {
     if (node.has_long_link) return;
     node.long_link = reinterpret_cast<void*>(node.hidden);
-    if (GC_register_long_link(&node.long_link, node.address()) != GC_SUCCESS) Fail("no new long link");
+    if (GC_register_long_link(&node.long_link, node.address()) != GC_SUCCESS)
+      Fail("no new long link");
     node.has_long_link = true;
   }
 }
@@ -561,8 +575,8 @@ void Finalizer(void* object, void* tag) {
   Traverse(domain, false);
   const Node& node = domain.nodes[index];
   if (node.in_use && (node.generation & 0x7fffffff) == (generation & 0x7fffffff)) {
-    Fail("domain %zu: finalizer of object %lu at %p runs, but the object is reachable", domain.index,
-         static_cast<unsigned long>(node.id), object);
+    Fail("domain %zu: finalizer of object %lu at %p runs, but the object is reachable",
+         domain.index, static_cast<unsigned long>(node.id), object);
   }
 }
 
@@ -576,7 +590,8 @@ void ThinOut(Domain& domain, Random& random) {
 }
 
 void Operate(Domain& domain, Random& random) {
-  if (domain.nodes.size() - 1 - domain.free_nodes.size() >= g_nodes || domain.bytes > kDomainBytes) {
+  if (domain.nodes.size() - 1 - domain.free_nodes.size() >= g_nodes ||
+      domain.bytes > kDomainBytes) {
     ThinOut(domain, random);
     // Uncollectable objects and what hangs from them may fill it by themselves.
     for (uint32_t i = 1; i < domain.nodes.size() && domain.free_nodes.size() < g_nodes / 4; ++i) {
@@ -752,8 +767,8 @@ void MakeDomains() {
   }
 }
 
-// Nothing is reachable any more: nearly all finalizers must run. Conservatively kept: one in ten, and
-// some for the stacks of the threads that are still there.
+// Nothing is reachable any more: nearly all finalizers must run. Conservatively kept: one in ten,
+// and some for the stacks of the threads that are still there.
 void CheckFinalizersRun() {
   for (Domain& domain : *g_domains) {
     Locked locked(domain);
@@ -807,14 +822,20 @@ __attribute__((noinline)) void Torture() {
 int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const unsigned long value = strtoul(argv[i + 1], nullptr, 10);
-    if (strcmp(argv[i], "--seed") == 0) g_seed = value;
-    else if (strcmp(argv[i], "--seconds") == 0) g_seconds = static_cast<unsigned>(value);
-    else if (strcmp(argv[i], "--threads") == 0) g_threads = static_cast<unsigned>(value);
-    else if (strcmp(argv[i], "--nodes") == 0) g_nodes = static_cast<unsigned>(value);
-    else return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
+    if (strcmp(argv[i], "--seed") == 0)
+      g_seed = value;
+    else if (strcmp(argv[i], "--seconds") == 0)
+      g_seconds = static_cast<unsigned>(value);
+    else if (strcmp(argv[i], "--threads") == 0)
+      g_threads = static_cast<unsigned>(value);
+    else if (strcmp(argv[i], "--nodes") == 0)
+      g_nodes = static_cast<unsigned>(value);
+    else
+      return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
   }
   if (g_threads < 1 || g_threads > 48 || g_nodes < 20) return fprintf(stderr, "out of range\n"), 2;
-  printf("seed %lu, %u s, %u threads, %u objects a domain\n", g_seed, g_seconds, g_threads, g_nodes);
+  printf("seed %lu, %u s, %u threads, %u objects a domain\n", g_seed, g_seconds, g_threads,
+         g_nodes);
   fflush(stdout);
   GC_set_handle_fork(1);
   GC_INIT();
@@ -825,11 +846,13 @@ int main(int argc, char** argv) {
   MakeDomains();
   Torture();
   CheckFinalizersRun();
-  printf("%lu rounds, %lu objects, %lu collections, %lu forks, %lu threads, finalizers: %lu of %lu, %lu links "
-         "cleared, heap %zu KiB\n",
-         g_operations.load(), g_next_id.load(), static_cast<unsigned long>(GC_get_gc_no()), g_forks.load(),
-         g_threads_ended.load(), g_finalizers_run.load(),
-         g_finalizers_registered.load() - g_finalizers_taken_back.load(), g_links_cleared.load(),
-         GC_get_heap_size() / 1024);
+  printf(
+      "%lu rounds, %lu objects, %lu collections, %lu forks, %lu threads, finalizers: %lu of %lu, "
+      "%lu links "
+      "cleared, heap %zu KiB\n",
+      g_operations.load(), g_next_id.load(), static_cast<unsigned long>(GC_get_gc_no()),
+      g_forks.load(), g_threads_ended.load(), g_finalizers_run.load(),
+      g_finalizers_registered.load() - g_finalizers_taken_back.load(), g_links_cleared.load(),
+      GC_get_heap_size() / 1024);
   return 0;
 }

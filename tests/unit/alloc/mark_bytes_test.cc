@@ -20,7 +20,8 @@ uint32_t NaiveLast(const uint8_t* marks, uint32_t end, bool occupied) {
 
 void CompareAt(const Marks& marks, uint32_t end) {
   ASSERT_EQ(FindLastFree(marks.bytes, end), NaiveLast(marks.bytes, end, false)) << "below " << end;
-  ASSERT_EQ(FindLastOccupied(marks.bytes, end), NaiveLast(marks.bytes, end, true)) << "below " << end;
+  ASSERT_EQ(FindLastOccupied(marks.bytes, end), NaiveLast(marks.bytes, end, true))
+      << "below " << end;
 }
 
 TEST(MarkBytesTest, FindLastInUniformBytes) {
@@ -53,7 +54,8 @@ TEST(MarkBytesTest, FindLastInRandomBytes) {
   for (int round = 0; round < 200; ++round) {
     Marks marks;
     const unsigned density = 1 + random() % 60;
-    for (uint8_t& byte : marks.bytes) byte = random() % density == 0 ? static_cast<uint8_t>(1 + random() % 2) : 0;
+    for (uint8_t& byte : marks.bytes)
+      byte = random() % density == 0 ? static_cast<uint8_t>(1 + random() % 2) : 0;
     if (round % 2 != 0) {
       for (uint8_t& byte : marks.bytes) byte = byte == 0 ? 1 : 0;
     }
@@ -80,7 +82,8 @@ TEST(MarkBytesTest, TheRunsFoundAreTheFreeSlots) {
       }
       next = begin;
     }
-    for (uint32_t i = 0; i < slots; ++i) ASSERT_EQ(marks.bytes[i], expected.bytes[i] == 0 ? 7 : 1) << i;
+    for (uint32_t i = 0; i < slots; ++i)
+      ASSERT_EQ(marks.bytes[i], expected.bytes[i] == 0 ? 7 : 1) << i;
   }
 }
 
@@ -100,7 +103,8 @@ TEST(MarkBytesTest, NormaliseKeepsAndCountsTheEpoch) {
     for (uint32_t i = 0; i < count; ++i) {
       ASSERT_EQ(marks.bytes[i], before.bytes[i] == epoch ? epoch : kFreeSlot) << i;
     }
-    for (uint32_t i = static_cast<uint32_t>(AlignUp(count, 16)); i < kBytes; ++i) ASSERT_EQ(marks.bytes[i], 0);
+    for (uint32_t i = static_cast<uint32_t>(AlignUp(count, 16)); i < kBytes; ++i)
+      ASSERT_EQ(marks.bytes[i], 0);
   }
 }
 

@@ -1,4 +1,5 @@
-// From words to objects: interior pointers, ends, tails, free slots, waste; and giving objects back.
+// From words to objects: interior pointers, ends, tails, free slots, waste; and giving objects
+// back.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -47,7 +48,8 @@ TEST(PointerTest, ForeignAddressesAreNoObjects) {
       EXPECT_EQ(FreeObject(PointerAt<void>(word)), FreeResult::kForeign);
     }
     // In the reservation, but never handed out.
-    for (Addr word = g_space.base; word < g_space.base + g_space.bytes; word += 64 * kKiB) ExpectNone(word);
+    for (Addr word = g_space.base; word < g_space.base + g_space.bytes; word += 64 * kKiB)
+      ExpectNone(word);
   });
 }
 
@@ -82,7 +84,8 @@ TEST(PointerTest, TheWasteAtTheEndOfAPageIsNoObject) {
 TEST(PointerTest, LargeObjectsFromEveryPage) {
   EXPECT_CHILD_OK([] {
     StartHeap();
-    for (const Kind kind : {Kind::kNormal, Kind::kAtomic, Kind::kUncollectable, Kind::kAtomicUncollectable}) {
+    for (const Kind kind :
+         {Kind::kNormal, Kind::kAtomic, Kind::kUncollectable, Kind::kAtomicUncollectable}) {
       for (const size_t bytes : {8193u, 16384u, 16385u, 40000u, 1000000u}) {
         void* p = Allocate(kind, bytes);
         ASSERT_NE(p, nullptr);
@@ -112,7 +115,8 @@ TEST(PointerTest, AlignedObjects) {
     StartHeap();
     std::vector<void*> all;
     for (size_t alignment = 1; alignment <= 8 * kMiB; alignment *= 2) {
-      for (const size_t bytes : {size_t{0}, size_t{1}, size_t{16}, size_t{100}, size_t{5000}, size_t{20000}, size_t{100000}}) {
+      for (const size_t bytes : {size_t{0}, size_t{1}, size_t{16}, size_t{100}, size_t{5000},
+                                 size_t{20000}, size_t{100000}}) {
         void* p = AllocateObject(Kind::kNormal, bytes, alignment);
         ASSERT_NE(p, nullptr) << bytes << " at " << alignment;
         EXPECT_EQ(AddressOf(p) % alignment, 0u);
@@ -124,7 +128,8 @@ TEST(PointerTest, AlignedObjects) {
         for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(static_cast<char*>(p)[i], 0);
         memset(p, 0x5a, bytes);
         // The padding before it is nobody's.
-        if (alignment > kPageBytes && g_space.info[g_space.PageOf(AddressOf(p) - 1)].state == PageState::kPadding) {
+        if (alignment > kPageBytes &&
+            g_space.info[g_space.PageOf(AddressOf(p) - 1)].state == PageState::kPadding) {
           ExpectNone(AddressOf(p) - 1);
         }
         all.push_back(p);
@@ -177,7 +182,8 @@ TEST(PointerTest, RandomObjectsAreDisjoint) {
         live.pop_back();
         continue;
       }
-      const size_t bytes = random() % 50 == 0 ? random() % 60000 : random() % (random() % 4 == 0 ? 8193 : 200);
+      const size_t bytes =
+          random() % 50 == 0 ? random() % 60000 : random() % (random() % 4 == 0 ? 8193 : 200);
       const Kind kind = static_cast<Kind>(random() % kKindCount);
       auto* p = static_cast<unsigned char*>(Allocate(kind, bytes));
       ASSERT_NE(p, nullptr);
@@ -199,7 +205,8 @@ TEST(PointerTest, RandomObjectsAreDisjoint) {
 TEST(PointerTest, SizesThatCannotExistGiveNull) {
   EXPECT_CHILD_OK([] {
     StartHeap();
-    for (const size_t bytes : {SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2, size_t{1} << 48, g_space.bytes + 1}) {
+    for (const size_t bytes :
+         {SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2, size_t{1} << 48, g_space.bytes + 1}) {
       EXPECT_EQ(Allocate(Kind::kNormal, bytes), nullptr) << bytes;
       EXPECT_EQ(AllocateObject(Kind::kNormal, bytes, kMiB), nullptr) << bytes;
     }

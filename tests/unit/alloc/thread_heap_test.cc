@@ -51,7 +51,8 @@ TEST(ThreadHeapTest, TheFastPathIsTakenForNearlyAllObjects) {
 TEST(ThreadHeapTest, TheFastPathTouchesNoSharedMemory) {
   EXPECT_CHILD_OK([] {
     StartHeap();
-    for (const Kind kind : {Kind::kNormal, Kind::kAtomic, Kind::kUncollectable, Kind::kAtomicUncollectable}) {
+    for (const Kind kind :
+         {Kind::kNormal, Kind::kAtomic, Kind::kUncollectable, Kind::kAtomicUncollectable}) {
       for (const size_t bytes : {16u, 32u, 112u, 256u}) {
         const size_t size_class = SizeClassOf(bytes);
         ASSERT_NE(Allocate(kind, bytes), nullptr);
@@ -91,14 +92,15 @@ TEST(ThreadHeapTest, MillionsOfObjectsNeedFewAtomicReadModifyWrites) {
     const uint64_t before = platform::AtomicRmwCount();
     for (int i = 0; i < kObjects; ++i) ASSERT_NE(Allocate(Kind::kNormal, 16), nullptr);
     const uint64_t count = platform::AtomicRmwCount() - before;
-    printf("%lu atomic read-modify-writes for %d objects of 16 bytes\n", static_cast<unsigned long>(count), kObjects);
+    printf("%lu atomic read-modify-writes for %d objects of 16 bytes\n",
+           static_cast<unsigned long>(count), kObjects);
     EXPECT_LT(count, 20000u);
   });
 }
 #endif
 
-// Dirties memory of all classes, gives it back slot by slot in an order that makes runs of all lengths,
-// and looks at what comes out again.
+// Dirties memory of all classes, gives it back slot by slot in an order that makes runs of all
+// lengths, and looks at what comes out again.
 TEST(ThreadHeapTest, MemoryIsZeroAfterReuseInAllClasses) {
   EXPECT_CHILD_OK([] {
     StartHeap();
@@ -111,7 +113,8 @@ TEST(ThreadHeapTest, MemoryIsZeroAfterReuseInAllClasses) {
           for (size_t i = 0; i < 3 * slots; ++i) {
             auto* p = static_cast<unsigned char*>(Allocate(kind, kSlotBytes[c]));
             ASSERT_NE(p, nullptr);
-            for (size_t b = 0; b < kSlotBytes[c]; ++b) ASSERT_EQ(p[b], 0) << "class " << c << " byte " << b;
+            for (size_t b = 0; b < kSlotBytes[c]; ++b)
+              ASSERT_EQ(p[b], 0) << "class " << c << " byte " << b;
             memset(p, 0xee, kSlotBytes[c]);
             objects.push_back(p);
           }
@@ -203,7 +206,8 @@ TEST(ThreadHeapTest, TheHeapLimitHoldsAndFreeingMakesRoom) {
         ASSERT_EQ(FreeObject(objects[i]), FreeResult::kFreed);
       }
     }
-    for (size_t i = 0; i < objects.size() / 2; ++i) ASSERT_NE(Allocate(Kind::kNormal, 1000), nullptr) << i;
+    for (size_t i = 0; i < objects.size() / 2; ++i)
+      ASSERT_NE(Allocate(Kind::kNormal, 1000), nullptr) << i;
     EXPECT_LE(ResidentBytes(), 4 * kMiB);
   });
 }

@@ -90,7 +90,8 @@ TEST(CollectTest, OnePastTheEndCountsInRootsAndWithPaddingInTheHeap) {
     g_roots.assign(40, nullptr);
     size_t root = 0;
     std::vector<void*> all;
-    for (const size_t bytes : {size_t{16}, size_t{48}, size_t{1168}, size_t{5456}, size_t{8192}, 3 * kPageBytes, size_t{20000}}) {
+    for (const size_t bytes : {size_t{16}, size_t{48}, size_t{1168}, size_t{5456}, size_t{8192},
+                               3 * kPageBytes, size_t{20000}}) {
       void* p = Allocate(Kind::kNormal, bytes);
       g_roots[root++] = Bytes(p) + bytes;
       all.push_back(p);
@@ -240,11 +241,13 @@ TEST(CollectTest, MemoryIsZeroAfterCollections) {
     g_roots.assign(4000, nullptr);
     for (int step = 0; step < 100000; ++step) {
       const size_t bytes = random() % 100 == 0 ? random() % 50000 : random() % 1200;
-      auto* p = static_cast<unsigned char*>(Allocate(random() % 8 == 0 ? Kind::kUncollectable : Kind::kNormal, bytes));
+      auto* p = static_cast<unsigned char*>(
+          Allocate(random() % 8 == 0 ? Kind::kUncollectable : Kind::kNormal, bytes));
       ASSERT_NE(p, nullptr);
       alloc::ObjectRef object;
       ASSERT_TRUE(alloc::FindObject(AddressOf(p), &object));
-      for (size_t b = 0; b < object.bytes; ++b) ASSERT_EQ(p[b], 0) << b << " of " << bytes << " in step " << step;
+      for (size_t b = 0; b < object.bytes; ++b)
+        ASSERT_EQ(p[b], 0) << b << " of " << bytes << " in step " << step;
       memset(p, 0xff, object.bytes);
       g_roots[random() % g_roots.size()] = p;
       if (IsUncollectable(object.kind()) && random() % 2 == 0) {
@@ -256,8 +259,9 @@ TEST(CollectTest, MemoryIsZeroAfterCollections) {
   });
 }
 
-// Every depth and width at once: a random graph, marked by 1 to 4 workers in all variants, must be what
-// the serial second opinion says (g_tunables.verify), and stay so with a mark stack of no size.
+// Every depth and width at once: a random graph, marked by 1 to 4 workers in all variants, must be
+// what the serial second opinion says (g_tunables.verify), and stay so with a mark stack of no
+// size.
 TEST(CollectTest, RandomGraphsInAllVariants) {
   for (const int markers : {1, 4}) {
     EXPECT_CHILD_OK([markers] {
@@ -266,7 +270,8 @@ TEST(CollectTest, RandomGraphsInAllVariants) {
       for (int variant = 0; variant < 16; ++variant) {
         g_tunables.mark.balance = (variant & 1) == 0;
         g_tunables.mark.split = (variant & 2) == 0;
-        g_tunables.mark.termination = (variant & 4) == 0 ? TerminationMethod::kStates : TerminationMethod::kCounter;
+        g_tunables.mark.termination =
+            (variant & 4) == 0 ? TerminationMethod::kStates : TerminationMethod::kCounter;
         g_tunables.mark.pad_objects = (variant & 8) != 0;
         std::vector<void*> nodes;
         for (int i = 0; i < 20000; ++i) {

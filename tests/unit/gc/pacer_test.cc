@@ -119,8 +119,8 @@ TEST(PacerTest, FreeingTakesBackAllocation) {
   EXPECT_TRUE(pacer.OnAllocated(12 * kKiB));
 }
 
-// All threads together may pass the allowance by a sixteenth before one of them notices, unless that is
-// less than the least amount that is worth a report each.
+// All threads together may pass the allowance by a sixteenth before one of them notices, unless
+// that is less than the least amount that is worth a report each.
 TEST(PacerTest, ThreadsReportOftenEnough) {
   Pacer pacer;
   pacer.Configure(Config());
@@ -129,7 +129,8 @@ TEST(PacerTest, ThreadsReportOftenEnough) {
       pacer.StartCycle(Found(live, 0, 0, 0, threads));
       const auto allowance = static_cast<size_t>(pacer.allowance());
       EXPECT_LE(alloc::g_poll_bytes, 1 * kMiB);
-      EXPECT_TRUE(alloc::g_poll_bytes * threads <= allowance / 16 || alloc::g_poll_bytes == 4 * kKiB)
+      EXPECT_TRUE(alloc::g_poll_bytes * threads <= allowance / 16 ||
+                  alloc::g_poll_bytes == 4 * kKiB)
           << alloc::g_poll_bytes << " bytes, " << threads << " threads, allowance " << allowance;
     }
   }

@@ -2,8 +2,8 @@
 //
 // l, the live need, is the number of pages with at least one object, current pages included: what
 // consumption would be if every empty page were given to whoever wants one. [inv.lps-bound]: pages
-// taken <= k * max(l) + kSlack, where the slack is the batch a thread takes at a time (up to 16) and,
-// for each thread, its current pages, which count as in use though they may be empty.
+// taken <= k * max(l) + kSlack, where the slack is the batch a thread takes at a time (up to 16)
+// and, for each thread, its current pages, which count as in use though they may be empty.
 //
 // The threads' heaps are driven by one thread, so that the tests are deterministic.
 #include <gtest/gtest.h>
@@ -58,12 +58,14 @@ class Heaps {
   }
   void Sample() {
     size_t free = 0;
-    for (size_t i = 0; i < ThreadHeaps::count(); ++i) free += ThreadHeaps::at(i).free_pages(Side::kScanned);
+    for (size_t i = 0; i < ThreadHeaps::count(); ++i)
+      free += ThreadHeaps::at(i).free_pages(Side::kScanned);
     const size_t taken = alloc::SpaceOf(Side::kScanned).taken();
     const size_t live = taken - free;
     max_live_ = std::max(max_live_, live);
     max_taken_ = std::max(max_taken_, taken);
-    const double bound = ThreadHeaps::k() * static_cast<double>(max_live_) + static_cast<double>(kBatch);
+    const double bound =
+        ThreadHeaps::k() * static_cast<double>(max_live_) + static_cast<double>(kBatch);
     if (ThreadHeaps::policy() == Policy::kLps) {
       EXPECT_LE(static_cast<double>(taken), bound) << "[inv.lps-bound] live at most " << max_live_;
     }
@@ -124,7 +126,8 @@ TEST(PageSharingTest, LocalityAwareKeepsItsBoundForEveryK) {
       EXPECT_CHILD_OK([k, threads] {
         Heaps heaps(Policy::kLps, k, threads);
         TakeTurns(heaps, threads, 150);  // the bound is asserted at each sample
-        // And k is used: with k threads' worth allowed, that much is taken before anything is shared.
+        // And k is used: with k threads' worth allowed, that much is taken before anything is
+        // shared.
         const double allowed = std::min(k, static_cast<double>(threads)) * 150;
         EXPECT_GE(static_cast<double>(heaps.max_taken()), allowed * 0.9);
       });
@@ -143,7 +146,8 @@ TEST(PageSharingTest, RandomLoadsKeepTheBound) {
       for (int step = 0; step < 120; ++step) {
         const size_t region = random() % kRegions;
         heaps.Drop(region * kRegionPages * kObjectsAPage, kRegionPages);
-        heaps.Fill(random() % 6, region * kRegionPages * kObjectsAPage, 1 + random() % kRegionPages);
+        heaps.Fill(random() % 6, region * kRegionPages * kObjectsAPage,
+                   1 + random() % kRegionPages);
         if (random() % 3 == 0) Collect();
       }
     });
@@ -230,7 +234,8 @@ TEST(PageSharingTest, EmptyPagesServeLargeObjects) {
   }
 }
 
-// [inv.page-sum]: after a collection every page taken is in use or on a free list, and the sums agree.
+// [inv.page-sum]: after a collection every page taken is in use or on a free list, and the sums
+// agree.
 TEST(PageSharingTest, PagesAddUpAfterCollections) {
   for (const Policy policy : {Policy::kLps, Policy::kAllLocal, Policy::kPageShared}) {
     EXPECT_CHILD_OK([policy] {
@@ -246,7 +251,8 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
         }
         Collect();
         size_t free = 0;
-        for (size_t i = 0; i < ThreadHeaps::count(); ++i) free += ThreadHeaps::at(i).free_pages(Side::kScanned);
+        for (size_t i = 0; i < ThreadHeaps::count(); ++i)
+          free += ThreadHeaps::at(i).free_pages(Side::kScanned);
         size_t used = 0;
         size_t listed = 0;
         for (alloc::PageNumber page = 0; page < alloc::EndCommitted(Side::kScanned); ++page) {

@@ -1,10 +1,10 @@
 // RangeSet (gc/roots.h) against a naive bitmap, and RootTasks.
-#include "gc/roots.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
+
+#include "gc/roots.h"
 
 namespace gleaner::gc {
 namespace {

@@ -12,9 +12,11 @@ namespace {
 PackedRange Range(uint64_t n) { return {(n + 1) * 16, 16 * (n % 1000 + 1)}; }
 
 TEST(PackedRangeTest, HoldsEveryAddressAndLength) {
-  for (const Addr begin : {Addr{0}, Addr{16}, Addr{0x7ffffffffff0}, Addr{0xfffffffffff0}, (Addr{1} << 48) - 16}) {
-    for (const size_t bytes : {size_t{16}, size_t{32}, size_t{4096}, size_t{1} << 20, size_t{8} << 20,
-                               PackedRange::kMaxBytes - 16, PackedRange::kMaxBytes}) {
+  for (const Addr begin :
+       {Addr{0}, Addr{16}, Addr{0x7ffffffffff0}, Addr{0xfffffffffff0}, (Addr{1} << 48) - 16}) {
+    for (const size_t bytes :
+         {size_t{16}, size_t{32}, size_t{4096}, size_t{1} << 20, size_t{8} << 20,
+          PackedRange::kMaxBytes - 16, PackedRange::kMaxBytes}) {
       const PackedRange range(begin, bytes);
       EXPECT_EQ(range.begin(), begin);
       EXPECT_EQ(range.bytes(), bytes);

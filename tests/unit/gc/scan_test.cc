@@ -61,7 +61,8 @@ TEST(FilterTest, RandomWords) {
   for (int round = 0; round < 500; ++round) {
     std::vector<Addr> words(random() % (kScanWords + 1));
     const uint64_t share = 1 + random() % 8;
-    for (Addr& word : words) word = random() % share == 0 ? kBase + random() % kHeapBytes : random();
+    for (Addr& word : words)
+      word = random() % share == 0 ? kBase + random() % kHeapBytes : random();
     CheckFilters(words);
   }
 }
@@ -110,7 +111,8 @@ class SelectTest : public ::testing::Test {
     }
     const size_t count = words.size();
     words.resize(count + kFilterSlack + 1, kCanary);
-    const size_t kept = SelectAvx512({kBase, info_.data(), marks_.data(), white}, words.data(), count);
+    const size_t kept =
+        SelectAvx512({kBase, info_.data(), marks_.data(), white}, words.data(), count);
     ASSERT_EQ(kept, expected.size());
     for (size_t i = 0; i < kept; ++i) ASSERT_EQ(words[i], expected[i]) << i;
     ASSERT_EQ(words.back(), kCanary);
@@ -125,7 +127,8 @@ TEST_F(SelectTest, EveryOffsetOfEveryClass) {
   for (size_t page = 0; page < kPages; ++page) {
     for (size_t offset = 0; offset < alloc::kPageBytes; offset += 512) {
       std::vector<Addr> words;
-      for (size_t i = 0; i < 512; ++i) words.push_back(kBase + page * alloc::kPageBytes + offset + i);
+      for (size_t i = 0; i < 512; ++i)
+        words.push_back(kBase + page * alloc::kPageBytes + offset + i);
       Check(words, 1);
       Check(words, 2);
     }

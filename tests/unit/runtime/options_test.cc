@@ -33,25 +33,27 @@ std::string Read(std::initializer_list<Variable> variables, F f) {
 }
 
 // Reads one option that must be refused: the message names variable, value, range and default.
-void ExpectRefused(const char* name, const char* value, const char* range, const char* default_text) {
+void ExpectRefused(const char* name, const char* value, const char* range,
+                   const char* default_text) {
   const std::string said = Read({{name, value}}, [] {});
-  const std::string expected = std::string("gleaner: option ") + name + ": '" + value + "' is not allowed (" +
-                               range + "); using " + default_text + "\n";
+  const std::string expected = std::string("gleaner: option ") + name + ": '" + value +
+                               "' is not allowed (" + range + "); using " + default_text + "\n";
   EXPECT_EQ(said, expected);
 }
 
 TEST(OptionsTest, Defaults) {
-  EXPECT_EQ(Read({}, [] {
-              EXPECT_EQ(g_options.policy, 0u);
-              EXPECT_EQ(g_options.k, 1.0);
-              EXPECT_EQ(g_options.markers, 0u);
-              EXPECT_EQ(g_options.free_space_divisor, 3u);
-              EXPECT_EQ(g_options.min_allowance, 512 * kKiB);
-              EXPECT_EQ(g_options.reserve, size_t{1} << 40);
-              EXPECT_TRUE(g_options.huge_pages);
-              EXPECT_TRUE(g_options.all_interior_pointers);
-              EXPECT_EQ(g_options.log_file, nullptr);
-            }),
+  EXPECT_EQ(Read({},
+                 [] {
+                   EXPECT_EQ(g_options.policy, 0u);
+                   EXPECT_EQ(g_options.k, 1.0);
+                   EXPECT_EQ(g_options.markers, 0u);
+                   EXPECT_EQ(g_options.free_space_divisor, 3u);
+                   EXPECT_EQ(g_options.min_allowance, 512 * kKiB);
+                   EXPECT_EQ(g_options.reserve, size_t{1} << 40);
+                   EXPECT_TRUE(g_options.huge_pages);
+                   EXPECT_TRUE(g_options.all_interior_pointers);
+                   EXPECT_EQ(g_options.log_file, nullptr);
+                 }),
             "");
 }
 
@@ -77,10 +79,15 @@ TEST(OptionsTest, BytesTakeSuffixes) {
   const struct {
     const char* text;
     uint64_t bytes;
-  } cases[] = {{"1048576", kMiB}, {"1024k", kMiB},  {"1024K", kMiB},   {"1m", kMiB},        {"1M", kMiB},
-               {"1MB", kMiB},     {"1MiB", kMiB},   {"1.5m", 3 * kMiB / 2}, {"2g", 2 * kGiB}, {"1t", uint64_t{1} << 40}};
+  } cases[] = {{"1048576", kMiB}, {"1024k", kMiB},
+               {"1024K", kMiB},   {"1m", kMiB},
+               {"1M", kMiB},      {"1MB", kMiB},
+               {"1MiB", kMiB},    {"1.5m", 3 * kMiB / 2},
+               {"2g", 2 * kGiB},  {"1t", uint64_t{1} << 40}};
   for (const auto& test : cases) {
-    EXPECT_EQ(Read({{"GLEANER_COLLECT_EVERY", test.text}}, [&] { EXPECT_EQ(g_options.collect_every, test.bytes) << test.text; }), "");
+    EXPECT_EQ(Read({{"GLEANER_COLLECT_EVERY", test.text}},
+                   [&] { EXPECT_EQ(g_options.collect_every, test.bytes) << test.text; }),
+              "");
   }
 }
 
@@ -94,13 +101,14 @@ TEST(OptionsTest, SwitchesTakeWords) {
 }
 
 TEST(OptionsTest, RangesAreInclusive) {
-  EXPECT_EQ(Read({{"GLEANER_MARKERS", "64"}, {"GLEANER_K", "65535"}, {"GLEANER_MIN_ALLOWANCE", "64k"}},
-                 [] {
-                   EXPECT_EQ(g_options.markers, 64u);
-                   EXPECT_EQ(g_options.k, 65535.0);
-                   EXPECT_EQ(g_options.min_allowance, 64 * kKiB);
-                 }),
-            "");
+  EXPECT_EQ(
+      Read({{"GLEANER_MARKERS", "64"}, {"GLEANER_K", "65535"}, {"GLEANER_MIN_ALLOWANCE", "64k"}},
+           [] {
+             EXPECT_EQ(g_options.markers, 64u);
+             EXPECT_EQ(g_options.k, 65535.0);
+             EXPECT_EQ(g_options.min_allowance, 64 * kKiB);
+           }),
+      "");
 }
 
 TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
@@ -137,15 +145,20 @@ TEST(OptionsTest, ARefusedValueLeavesTheDefault) {
 }
 
 TEST(OptionsTest, AMisspeltNameGetsASuggestion) {
-  const std::string said = Read({{"GLEANER_MARKRES", "4"}}, [] { EXPECT_EQ(g_options.markers, 0u); });
-  EXPECT_NE(said.find("GLEANER_MARKRES is no option; did you mean GLEANER_MARKERS?"), std::string::npos) << said;
-  const std::string lower = Read({{"GLEANER_markers", "4"}}, [] { EXPECT_EQ(g_options.markers, 0u); });
+  const std::string said =
+      Read({{"GLEANER_MARKRES", "4"}}, [] { EXPECT_EQ(g_options.markers, 0u); });
+  EXPECT_NE(said.find("GLEANER_MARKRES is no option; did you mean GLEANER_MARKERS?"),
+            std::string::npos)
+      << said;
+  const std::string lower =
+      Read({{"GLEANER_markers", "4"}}, [] { EXPECT_EQ(g_options.markers, 0u); });
   EXPECT_NE(lower.find("GLEANER_markers is no option"), std::string::npos) << lower;
 }
 
 TEST(OptionsTest, AnyMisspeltNameIsReported) {
-  for (const std::string& name : {std::string("GLEANER_"), std::string("GLEANER_X"), "GLEANER_" + std::string(54, 'Q'),
-                                  "GLEANER_" + std::string(300, 'Q')}) {
+  for (const std::string& name :
+       {std::string("GLEANER_"), std::string("GLEANER_X"), "GLEANER_" + std::string(54, 'Q'),
+        "GLEANER_" + std::string(300, 'Q')}) {
     const std::string said = Read({{name.c_str(), "1"}}, [] {});
     EXPECT_NE(said.find(name.substr(0, 40)), std::string::npos) << name << ": " << said;
     EXPECT_NE(said.find(" is no option"), std::string::npos) << name << ": " << said;
@@ -160,7 +173,9 @@ TEST(OptionsTest, LibgcsNamesWorkAndOursWin) {
                    EXPECT_TRUE(g_options.dont_gc);
                  }),
             "");
-  EXPECT_EQ(Read({{"GC_MARKERS", "3"}, {"GLEANER_MARKERS", "5"}}, [] { EXPECT_EQ(g_options.markers, 5u); }), "");
+  EXPECT_EQ(Read({{"GC_MARKERS", "3"}, {"GLEANER_MARKERS", "5"}},
+                 [] { EXPECT_EQ(g_options.markers, 5u); }),
+            "");
   // A switch of libgc's is on when it exists.
   EXPECT_EQ(Read({{"GC_DONT_GC", ""}}, [] { EXPECT_TRUE(g_options.dont_gc); }), "");
   EXPECT_EQ(Read({{"GC_DONT_GC", "0"}}, [] { EXPECT_FALSE(g_options.dont_gc); }), "");
@@ -170,7 +185,8 @@ TEST(OptionsTest, LibgcsNamesWorkAndOursWin) {
 }
 
 TEST(OptionsTest, OtherVariablesAreNotLookedAt) {
-  EXPECT_EQ(Read({{"GC_NO_SUCH_THING", "1"}, {"GLEANER", "1"}, {"XGLEANER_MARKERS", "99"}}, [] {}), "");
+  EXPECT_EQ(Read({{"GC_NO_SUCH_THING", "1"}, {"GLEANER", "1"}, {"XGLEANER_MARKERS", "99"}}, [] {}),
+            "");
 }
 
 }  // namespace
