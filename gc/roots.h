@@ -15,7 +15,9 @@ enum class RootKind : uint8_t { kStack, kData, kUncollectablePages };
 class RootTasks {
  public:
   // The first tasks have their memory at once: a collection may be what gets the system more.
-  [[nodiscard]] bool Init() { return tasks_.Reserve(kMaxTasks) && tasks_.EnsureCommitted(kFirstTasks); }
+  [[nodiscard]] bool Init() {
+    return tasks_.Reserve(kMaxTasks) && tasks_.EnsureCommitted(kFirstTasks);
+  }
 
   // Collecting thread only, before marking.
   void Clear();

@@ -20,7 +20,8 @@ class SerialMarker {
 
   bool Init() {
     const size_t pages = g_space.page_count();
-    return seen_.Reserve(2 * pages * alloc::kMarkBytesPerPage) && stack_.Reserve(pages * alloc::kMarkBytesPerPage);
+    return seen_.Reserve(2 * pages * alloc::kMarkBytesPerPage) &&
+           stack_.Reserve(pages * alloc::kMarkBytesPerPage);
   }
   ~SerialMarker() {
     seen_.Release();

@@ -25,7 +25,8 @@ inline constexpr size_t kSlowdown = kThreadSanitizer ? 8 : 1;
 
 class Random {
  public:
-  explicit Random(uint64_t stream) : state_(Mix64(uint64_t{Seed()} * 0x9e3779b97f4a7c15u + stream)) {}
+  explicit Random(uint64_t stream)
+      : state_(Mix64(uint64_t{Seed()} * 0x9e3779b97f4a7c15u + stream)) {}
   uint64_t Next() { return Mix64(state_ += 0x9e3779b97f4a7c15u); }
   size_t Below(size_t n) { return static_cast<size_t>(Next() % n); }
   bool OneIn(size_t n) { return Below(n) == 0; }

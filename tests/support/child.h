@@ -1,4 +1,5 @@
-// Runs a part of a test in a forked child: the heap's state is global, and some tests end the process.
+// Runs a part of a test in a forked child: the heap's state is global, and some tests end the
+// process.
 #pragma once
 
 #include <fcntl.h>
@@ -39,17 +40,18 @@ ChildResult RunInChild(F f, unsigned seconds = 120) {
   if (child > 0) waitpid(child, &result.status, 0);
   char buffer[4096];
   lseek(file, 0, SEEK_SET);
-  for (ssize_t n; (n = read(file, buffer, sizeof buffer)) > 0;) result.err.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = read(file, buffer, sizeof buffer)) > 0;)
+    result.err.append(buffer, static_cast<size_t>(n));
   close(file);
   return result;
 }
 
 // The same, for code that must succeed.
-#define EXPECT_CHILD_OK(...)                                                              \
-  do {                                                                                    \
-    const auto child_result = ::gleaner::testing::RunInChild(__VA_ARGS__);                \
-    EXPECT_TRUE(child_result.ok()) << "status 0x" << std::hex << child_result.status      \
-                                   << "\n" << child_result.err;                           \
+#define EXPECT_CHILD_OK(...)                                                                 \
+  do {                                                                                       \
+    const auto child_result = ::gleaner::testing::RunInChild(__VA_ARGS__);                   \
+    EXPECT_TRUE(child_result.ok()) << "status 0x" << std::hex << child_result.status << "\n" \
+                                   << child_result.err;                                      \
   } while (false)
 
 }  // namespace gleaner::testing

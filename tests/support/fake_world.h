@@ -1,5 +1,5 @@
-// The collector without threads or signals: its roots are a list of words, and the test sees to it that
-// no other thread changes the heap during a collection.
+// The collector without threads or signals: its roots are a list of words, and the test sees to it
+// that no other thread changes the heap during a collection.
 #pragma once
 
 #include <vector>
