@@ -40,6 +40,10 @@ constexpr int kSpins = 1200;
 // Whether spinning pays, decided by the stopper: read by the threads it has stopped.
 constinit Atomic<bool> g_spin{false};
 
+// How long to wait for threads to reach the end of a critical section before they are signalled:
+// some 3 us, a fraction of what a signal takes.
+constexpr int kSpinsBeforeSignal = 80;
+
 // Waits until *word differs from `value`.
 void AwaitChange(Atomic<uint32_t>* word, uint32_t value) {
   if (g_spin.Load(memory_order_relaxed)) {  // a hint
@@ -94,7 +98,7 @@ void OnSuspendSignal(int, siginfo_t*, void*) {
   StopRecord* self = t_stop_record;
   if (self == nullptr) return;
   if (t_critical.depth != 0) {
-    t_critical.stop_pending = true;
+    t_critical.stop_pending.Store(true, memory_order_relaxed);  // same thread
     return;
   }
   const int saved = errno;
@@ -149,26 +153,36 @@ int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
 }
 
 void ParkPending() {
-  t_critical.stop_pending = false;
+  t_critical.stop_pending.Store(false, memory_order_relaxed);  // a hint
   // The handler may run between the two lines; `asked` lets only one of them park.
   if (t_stop_record != nullptr) WithRegistersOnStack(ParkWithRegisters, t_stop_record);
 }
 
 void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
   static const int cpus = UsableCpuCount();
-  g_spin.Store(count <= static_cast<size_t>(cpus), memory_order_relaxed);  // a hint
+  const bool spin = count <= static_cast<size_t>(cpus);
+  g_spin.Store(spin, memory_order_relaxed);  // a hint
   if (++g_last_stop == 0) g_last_stop = 1;
   const uint32_t stop = g_last_stop;
   // One more than the threads asked, so that it cannot reach zero while we still ask.
   g_remaining.Store(1, memory_order_seq_cst);
   g_stop.Store(stop, memory_order_seq_cst);
-  const int pid = getpid();
   for (size_t i = 0; i < count; ++i) {
     StopRecord* record = records[i];
     if (record == self || record->state.Load(memory_order_seq_cst) == MutatorState::kBlocked)
       continue;
     g_remaining.FetchAdd(1, memory_order_seq_cst);
     record->asked.Store(stop, memory_order_seq_cst);
+    record->critical->stop_pending.Store(true, memory_order_relaxed);  // a hint
+  }
+  for (int i = 0; spin && i < kSpinsBeforeSignal; ++i) {
+    if (g_remaining.Load(memory_order_seq_cst) == 1) break;
+    CpuRelax();
+  }
+  const int pid = getpid();
+  for (size_t i = 0; i < count; ++i) {
+    StopRecord* record = records[i];
+    if (record->asked.Load(memory_order_seq_cst) == 0) continue;
     if (syscall(SYS_tgkill, pid, record->tid, g_suspend_signal) != 0) {
       // ESRCH: the thread ended without telling us (a raw exit); it has no stack any more.
       GLEANER_CHECK(errno == ESRCH, "cannot signal thread %d: errno %d", record->tid, errno);
@@ -180,7 +194,7 @@ void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
   }
   uint32_t left = g_remaining.FetchSub(1, memory_order_seq_cst) - 1;
   bool reported = false;
-  for (int i = 0; left != 0 && i < kSpins && g_spin.Load(memory_order_relaxed); ++i) {  // a hint
+  for (int i = 0; left != 0 && i < kSpins && spin; ++i) {
     CpuRelax();
     left = g_remaining.Load(memory_order_seq_cst);
   }
@@ -237,7 +251,7 @@ void Unsuspend(StopRecord* record) {
 void ResetStopAfterFork() {
   g_stop.Store(0, memory_order_seq_cst);
   g_remaining.Store(0, memory_order_seq_cst);
-  t_critical.stop_pending = false;
+  t_critical.stop_pending.Store(false, memory_order_relaxed);  // no other thread
   if (t_stop_record != nullptr) {
     t_stop_record->tid = static_cast<int32_t>(syscall(SYS_gettid));
     t_stop_record->asked.Store(0, memory_order_seq_cst);

@@ -2,10 +2,11 @@
 //
 // Protocol. The stopper holds the collector lock and the threads lock, so no other stop is under
 // way and no thread comes or goes. It raises the stop flag, then asks every other thread: one in a
-// blocking section counts as stopped; to any other it sends the suspend signal. The handler parks
-// there and then, or, inside a critical section, leaves a note and parks at its end. Each parked
-// thread counts itself off; the last one wakes the stopper. ResumeAll lowers the flag and wakes all
-// with one broadcast.
+// blocking section counts as stopped; any other finds a note at the end of its next critical section
+// and parks there. If every thread has a processor, the stopper waits a moment for that; to those
+// that have not answered it sends the suspend signal. The handler parks there and then, or, inside a
+// critical section, leaves the note again. Each parked thread counts itself off; the last one wakes
+// the stopper. ResumeAll lowers the flag and wakes all with one broadcast.
 //
 // States of a thread and who changes them:
 //   kRunning -> kBlocked -> kRunning   the thread itself (EnterBlocking, LeaveBlocking)
@@ -31,6 +32,7 @@ struct StopRecord {
   // Set at registration, constant afterwards.
   int32_t tid = 0;
   Addr thread_pointer = 0;
+  CriticalState* critical = nullptr;
 
   // The thread itself; read by the stopper.
   Atomic<MutatorState> state{MutatorState::kRunning};

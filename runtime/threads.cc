@@ -268,6 +268,7 @@ Thread* Threads::Register(Addr stack_bottom) {
     thread->id = pthread_self();
     g_registry.results.Erase(thread->id);  // of an earlier thread that nobody joined through us
     thread->thread_pointer = platform::CurrentThreadPointer();
+    thread->critical = &platform::t_critical;
     thread->stack = stack;
     thread->stack_bottom = stack_bottom != 0 ? stack_bottom : stack.end;
     // Not in the list yet: a stop under way does not wait for us, and we wait here for the lock.
