@@ -1,5 +1,7 @@
 #include "gc/marker.h"
 
+#include <sched.h>
+
 #include <initializer_list>
 #include <new>
 
@@ -36,7 +38,9 @@ constexpr uint64_t kShareEveryBytes = 8 * kKiB;
 // Waking a helper costs as much as scanning this much (some 50 us), so only a worker that has
 // scanned more, and still has work, wakes one.
 constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
-// Turns of looking for work before an idle worker sleeps.
+// Turns of looking for work before an idle worker offers its processor to others, and before it
+// sleeps.
+constexpr int kYieldTurns = 8;
 constexpr int kSpinTurns = 200;
 // From this many words on it pays to drop the marked ones in a batch.
 constexpr size_t kSelectWords = 16;
@@ -421,7 +425,7 @@ bool MarkWorker::FindWork() {
   if (!marker.config_.balance) {
     // Without balancing every worker stops when its own share of the roots is done.
     marker.termination_.SetIdle(id_);
-    while (!marker.termination_.AllIdle()) platform::CpuRelax();
+    while (!marker.termination_.AllIdle()) sched_yield();
     return false;
   }
   marker.idle_.FetchAdd(1, memory_order_relaxed);  // a hint for ShareWork
@@ -458,6 +462,8 @@ bool MarkWorker::FindWork() {
       }
       marker.sleepers_.FetchSub(1, memory_order_seq_cst);
       turn = 0;
+    } else if (turn >= kYieldTurns) {
+      sched_yield();  // the one with the work may be waiting for this very processor
     } else {
       for (int i = 0; i < 32; ++i) platform::CpuRelax();
     }
@@ -539,13 +545,15 @@ void Marker::MarkFromRoots(const MarkConfig& config, RootTasks* roots) {
   termination_.Reset(config.termination, worker_count_);
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
   pool_->Begin(RunJob, this);
-  if (!config.balance) {
-    // Nobody will be woken for work to share: each worker marks from the roots it claims.
+  if (!config.balance || helped_) {
+    // Without balancing nobody will be woken for work to share: each worker marks from the roots it
+    // claims. And if the last cycle had work for helpers, they may as well wake up meanwhile.
     while (pool_->WakeOne()) {
     }
   }
   workers_[0]->Run();
   pool_->Finish();
+  helped_ = statistics().steals != 0;
   RescanHeap();
 }
 

@@ -160,6 +160,8 @@ class Marker {
 
   WorkerPool* pool_ = nullptr;
   MarkWorker* workers_[kMaxWorkers] = {};
+  // Whether helpers found work in the last cycle.
+  bool helped_ = false;
   int worker_count_ = 0;
 
   // Constant during a cycle.

@@ -13,7 +13,14 @@ constexpr size_t kMaxReportBytes = 1 * kMiB;
 
 // libgc's own weights are 2 and 1/4, but its heap fills up before it collects.
 constexpr double kScannedWeight = 1.6;
+// For scanned bytes beyond the first 8 MiB: there, what a process needs besides its heap counts for
+// less of its memory.
+constexpr double kManyScannedWeight = 2.0;
+constexpr uint64_t kManyScannedBytes = 8 * kMiB;
 constexpr double kPointerFreeWeight = 1.33;
+// For one thread alone. Several need more pages for the same live bytes: each has pages of its own
+// in every size class, whose free slots the others cannot use.
+constexpr double kLonePointerFreeWeight = 1.9;
 
 }  // namespace
 
@@ -43,8 +50,13 @@ uint64_t Pacer::MostUsefulFreeBytes() const {
 
 void Pacer::SetAllowance() {
   const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
-  const double weighted = kScannedWeight * static_cast<double>(found_.live_scanned_bytes) +
-                          kPointerFreeWeight * static_cast<double>(found_.live_pointer_free_bytes) +
+  const double pointer_free_weight =
+      found_.threads > 1 ? kPointerFreeWeight : kLonePointerFreeWeight;
+  const uint64_t few = found_.live_scanned_bytes < kManyScannedBytes ? found_.live_scanned_bytes
+                                                                     : kManyScannedBytes;
+  const double weighted = kScannedWeight * static_cast<double>(few) +
+                          kManyScannedWeight * static_cast<double>(found_.live_scanned_bytes - few) +
+                          pointer_free_weight * static_cast<double>(found_.live_pointer_free_bytes) +
                           static_cast<double>(found_.root_bytes);
   auto allowance =
       static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));

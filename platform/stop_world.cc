@@ -39,6 +39,12 @@ constexpr uint64_t kPatienceNs = 5000000000u;
 constexpr int kSpins = 1200;
 // Whether spinning pays, decided by the stopper: read by the threads it has stopped.
 constinit Atomic<bool> g_spin{false};
+// A thread that spins takes a processor from the markers, and after a stop of this length it will
+// sleep anyway.
+constexpr uint64_t kShortStopNs = 100000;
+// When the last stop began, and whether it was a short one. Guarded by the collector lock.
+constinit uint64_t g_stop_began_ns = 0;
+constinit bool g_last_was_short = true;
 
 // How long to wait for threads to reach the end of a critical section before they are signalled:
 // some 3 us, a fraction of what a signal takes.
@@ -161,7 +167,8 @@ void ParkPending() {
 void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
   static const int cpus = UsableCpuCount();
   const bool spin = count <= static_cast<size_t>(cpus);
-  g_spin.Store(spin, memory_order_relaxed);  // a hint
+  g_spin.Store(spin && g_last_was_short, memory_order_relaxed);  // a hint
+  g_stop_began_ns = NowNs();
   if (++g_last_stop == 0) g_last_stop = 1;
   const uint32_t stop = g_last_stop;
   // One more than the threads asked, so that it cannot reach zero while we still ask.
@@ -213,6 +220,7 @@ void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
 }
 
 void ResumeAll() {
+  g_last_was_short = NowNs() - g_stop_began_ns < kShortStopNs;
   g_stop.Store(0, memory_order_seq_cst);
   FutexWakeAll(&g_stop);
 }
