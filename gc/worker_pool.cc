@@ -1,7 +1,5 @@
 #include "gc/worker_pool.h"
 
-#include "platform/thread.h"
-
 namespace gleaner::gc {
 
 using platform::memory_order_acquire;
@@ -37,6 +35,7 @@ bool WorkerPool::WakeOne() {
     const int joined = joined_.Load(memory_order_relaxed);  // written under wake_, which we hold
     joined_.Store(joined + 1, memory_order_relaxed);        // likewise
     Helper& helper = helpers_[joined];
+    helper.placement.KeepOffThisCpu();
     running_.FetchAdd(1, memory_order_seq_cst);
     helper.jobs.FetchAdd(1, memory_order_seq_cst);  // also publishes job_ and context_
     FutexWake(&helper.jobs, 1);
@@ -55,6 +54,7 @@ void WorkerPool::Finish() {
 
 void* WorkerPool::HelperMain(void* argument) {
   auto* helper = static_cast<Helper*>(argument);
+  helper->placement.Announce();
   for (uint32_t done = 0;; ++done) {
     while (helper->jobs.Load(memory_order_seq_cst) == done)
       platform::FutexWait(&helper->jobs, done);
@@ -69,7 +69,10 @@ void WorkerPool::Help(int worker) {
 
 void WorkerPool::ResetAfterFork(bool helpers_wanted) {
   if (!helpers_wanted) size_ = 1;
-  for (Helper& helper : helpers_) helper.jobs.Store(0, memory_order_seq_cst);
+  for (Helper& helper : helpers_) {
+    helper.jobs.Store(0, memory_order_seq_cst);
+    helper.placement.Forget();
+  }
   started_ = 0;
   joined_.Store(0, memory_order_relaxed);  // no job is open
   wake_.Store(0, memory_order_seq_cst);

@@ -7,6 +7,7 @@
 
 #include "gc/termination.h"
 #include "platform/lock.h"
+#include "platform/thread.h"
 
 namespace gleaner::gc {
 
@@ -53,6 +54,7 @@ class WorkerPool {
   struct Helper {
     WorkerPool* pool = nullptr;
     int worker = 0;
+    platform::HelperPlacement placement;
     platform::Atomic<uint32_t> jobs{0};  // raised to wake it; the helper sleeps on it
   };
 

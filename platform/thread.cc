@@ -199,6 +199,33 @@ int UsableCpuCount() {
   return cpus < 1 ? 1 : cpus;
 }
 
+void HelperPlacement::Announce() {
+  tid_.Store(static_cast<int32_t>(syscall(SYS_gettid)), memory_order_release);
+}
+
+void HelperPlacement::Forget() {
+  tid_.Store(0, memory_order_release);
+  kept_off_ = -1;
+}
+
+void HelperPlacement::KeepOffThisCpu() {
+  const int32_t tid = tid_.Load(memory_order_acquire);
+  const int cpu = sched_getcpu();
+  if (tid == 0 || cpu < 0 || cpu == kept_off_) return;
+  Mask mask = {};
+  const long bytes = syscall(SYS_sched_getaffinity, tid, sizeof mask, &mask);
+  if (bytes <= 0) return;
+  if (kept_off_ < 0 || memcmp(&mask, &set_, sizeof mask) != 0) allowed_ = mask;
+  mask = allowed_;
+  const auto bit = static_cast<size_t>(cpu);
+  mask.words[bit / kWordBits] &= ~(1ul << (bit % kWordBits));
+  unsigned long any = 0;
+  for (const unsigned long bits : mask.words) any |= bits;
+  if (any == 0 || syscall(SYS_sched_setaffinity, tid, bytes, &mask) != 0) return;
+  set_ = mask;
+  kept_off_ = cpu;
+}
+
 Range TlsBlockOf(Addr thread_pointer, const TlsModule& module) {
   const auto* table =
       PointerAt<const DtvEntry>(*PointerAt<const Addr>(thread_pointer + kDtvOffset));

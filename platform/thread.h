@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "platform/atomic.h"
 #include "platform/base.h"
 
 namespace gleaner::platform {
@@ -37,6 +38,32 @@ bool StartHelperThread(void* (*start)(void*), void* argument);
 // Processors this process may use: the affinity mask, further bounded by the cgroup's quota
 // (rounded up). At least 1. Reads files; for start-up.
 int UsableCpuCount();
+
+// Keeps a helper thread off the processor of whoever wakes it. A scheduler that wakes a thread while
+// all processors are busy may queue it behind its waker; if another falls idle a moment later, the
+// helper still waits for the next balancing, some 4 ms.
+//
+// Announce is for the helper, once; KeepOffThisCpu for one waker at a time. A change of the helper's
+// affinity from outside is respected.
+class HelperPlacement {
+ public:
+  void Announce();
+  void KeepOffThisCpu();
+  // In a forked child: the helper does not exist.
+  void Forget();
+
+ private:
+  static constexpr size_t kWordBits = 8 * sizeof(unsigned long);
+  // Room for 8,192 processors; cpu_set_t stops at 1,024.
+  struct Mask {
+    unsigned long words[8192 / kWordBits];
+  };
+
+  Atomic<int32_t> tid_{0};
+  int kept_off_ = -1;  // the processor that `set_` lacks, or -1
+  Mask allowed_ = {};  // what the helper may use, as far as others have a say
+  Mask set_ = {};      // what we have set
+};
 
 // One module's thread-local storage.
 struct TlsModule {
