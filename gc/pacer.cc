@@ -12,10 +12,10 @@ constexpr size_t kMinReportBytes = 4 * kKiB;
 constexpr size_t kMaxReportBytes = 1 * kMiB;
 
 // libgc's own weights are 2 and 1/4, but its heap fills up before it collects.
-constexpr double kScannedWeight = 1.6;
+constexpr double kScannedWeight = 1.7;
 // For scanned bytes beyond the first 8 MiB: there, what a process needs besides its heap counts for
 // less of its memory.
-constexpr double kManyScannedWeight = 2.0;
+constexpr double kManyScannedWeight = 2.4;
 constexpr uint64_t kManyScannedBytes = 8 * kMiB;
 constexpr double kPointerFreeWeight = 1.33;
 // For one thread alone. Several need more pages for the same live bytes: each has pages of its own
