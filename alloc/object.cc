@@ -35,14 +35,14 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
     PageInfo& info = g_space.info[head + i];
     info.pages_back = i;
     info.kind = kind;
-    info.pointer_free = IsPointerFree(kind);
+    info.contents = ContentsOf(kind);
     info.dirty = true;
     info.state = PageState::kTail;
   }
   PageInfo& info = g_space.info[head];
   info.object_bytes = bytes;
   info.kind = kind;
-  info.pointer_free = IsPointerFree(kind);
+  info.contents = ContentsOf(kind);
   info.ignore_off_page = ignore_off_page;
   info.dirty = true;
   g_space.meta[head].block = g_space.meta[span].block;
@@ -183,7 +183,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
       }
       tail.pages_back = i;
       tail.kind = info.kind;
-      tail.pointer_free = info.pointer_free;
+      tail.contents = info.contents;
       tail.dirty = true;
       tail.state = PageState::kTail;
     }

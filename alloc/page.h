@@ -9,7 +9,8 @@
 // cycle marks, the live epoch is "white" and the other one "black"; a marker stores black over
 // white and nothing else. After the cycle black becomes the live epoch and the sweep turns every
 // byte that is not it into 0. So the byte map is also the allocation map, and a word that points
-// into a free slot is no pointer.
+// into a free slot is no pointer. A fourth value, 3, exists only between a sweep and the disclaim
+// procedures that follow it: not free, not reachable.
 //
 // States of a page, and who moves it (the space's lock is held for moves to and from kUnused; the
 // page's owner makes the others, or the collector with the world stopped):
@@ -28,21 +29,36 @@
 
 namespace gleaner::alloc {
 
-// What the collector knows of a page's objects. Constants are those of the libgc API.
+// What the collector knows of a page's objects. Constants are those of the libgc API. Kinds from
+// kFirstMade on are made at run time (gc/kinds.h): collectable, zeroed, on the scanned side.
 enum class Kind : uint8_t {
   kAtomic = 0,
   kNormal = 1,
   kUncollectable = 2,
-  kAtomicUncollectable = 3
+  kAtomicUncollectable = 3,
+  kFirstMade = 4
 };
-inline constexpr size_t kKindCount = 4;
+inline constexpr size_t kBuiltInKinds = 4;
+inline constexpr size_t kMaxKinds = 16;
 
 constexpr bool IsPointerFree(Kind kind) {
   return kind == Kind::kAtomic || kind == Kind::kAtomicUncollectable;
 }
-constexpr bool IsUncollectable(Kind kind) { return kind >= Kind::kUncollectable; }
+constexpr bool IsUncollectable(Kind kind) {
+  return kind == Kind::kUncollectable || kind == Kind::kAtomicUncollectable;
+}
 // Memory of these kinds is zero when the program gets it.
 constexpr bool IsZeroed(Kind kind) { return kind != Kind::kAtomic; }
+
+// How the marker reads an object.
+enum class Contents : uint8_t {
+  kWords = 0,        // every word may be a pointer
+  kPointerFree = 1,  // none is
+  kDescribed = 2,    // as the kind's descriptor says
+};
+// By kind. A row is written before the first page of its kind exists.
+extern Contents g_contents[kMaxKinds];
+inline Contents ContentsOf(Kind kind) { return g_contents[static_cast<size_t>(kind)]; }
 
 enum class PageState : uint8_t {
   kUnused = 0,  // in the page space; must be 0: tables start as zeroes
@@ -76,7 +92,7 @@ struct PageInfo {
   uint8_t size_class;
   // kLarge: interior pointers beyond the first page do not count (GC_malloc_ignore_off_page).
   bool ignore_off_page;
-  bool pointer_free;  // of kind
+  Contents contents;  // of kind
   // The next two survive the page's being free; discarding its contents clears them.
   bool dirty;     // contents may be other than zero
   bool resident;  // counted as resident memory: was handed out before
@@ -88,6 +104,8 @@ inline constexpr size_t kMarkBytesPerPage = kMaxSlotsPerPage;
 
 // Live epochs.
 inline constexpr uint8_t kFreeSlot = 0;
+// Unreachable, and its kind's disclaim procedure has not been asked yet (gc/sweeper.h).
+inline constexpr uint8_t kDisclaiming = 3;
 inline constexpr uint8_t OtherEpoch(uint8_t epoch) { return static_cast<uint8_t>(3 - epoch); }
 
 // Whether a page is where its owner looks for free slots.

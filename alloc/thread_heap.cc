@@ -64,15 +64,24 @@ Addr SlotAddress(PageNumber page, uint32_t slot, size_t slot_bytes) {
 }  // namespace
 
 constinit uint8_t g_epoch = 1;
+constinit Contents g_contents[kMaxKinds] = {Contents::kPointerFree, Contents::kWords,
+                                            Contents::kWords, Contents::kPointerFree};
 constinit Hooks g_hooks = {};
 constinit size_t g_poll_bytes = 32 * kKiB;
 
 constexpr ThreadHeap::ThreadHeap() : bumps{}, runs{}, free_head_{kNoPage, kNoPage} {
-  for (size_t kind = 0; kind < kKindCount; ++kind) {
-    for (size_t c = 0; c < kClassCount; ++c) {
-      bumps[kind][c] = {kNoRun, kNoRun, kSlotBytes[c]};
-      runs[kind][c] = {kNoRun, kNoPage, 0, false};
-    }
+  for (size_t kind = 0; kind < kBuiltInKinds; ++kind) ResetRow(kind);
+}
+
+// The rows that are not ready stay untouched, and so do the pages they lie in.
+ThreadHeap::ThreadHeap(uint16_t i) : index(i), free_head_{kNoPage, kNoPage} {
+  for (size_t kind = 0; kind < kBuiltInKinds; ++kind) ResetRow(kind);
+}
+
+constexpr void ThreadHeap::ResetRow(size_t kind) {
+  for (size_t c = 0; c < kClassCount; ++c) {
+    bumps[kind][c] = {kNoRun, kNoRun, kSlotBytes[c]};
+    runs[kind][c] = {kNoRun, kNoPage, 0, false};
   }
 }
 
@@ -80,6 +89,14 @@ constinit ThreadHeap g_no_heap;
 constinit __thread ThreadHeap* t_heap __attribute__((tls_model("initial-exec"))) = &g_no_heap;
 
 // --- Allocation ---
+
+void ThreadHeap::PrepareKinds(Kind last) {
+  platform::CriticalSection section;  // the collector looks at the first kinds_ rows
+  for (; kinds_ <= static_cast<size_t>(last); ++kinds_) {
+    ResetRow(kinds_);
+    for (auto& head : partial_[kinds_]) head.Store(kNoPage, memory_order_relaxed);  // not in use
+  }
+}
 
 void ThreadHeap::Account(ptrdiff_t bytes) {
   unpolled_bytes += bytes;
@@ -184,7 +201,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   info.slot_bytes = static_cast<uint16_t>(slot_bytes);
   info.slot_count = static_cast<uint16_t>(kPageBytes / slot_bytes);
   info.kind = kind;
-  info.pointer_free = IsPointerFree(kind);
+  info.contents = ContentsOf(kind);
   info.size_class = static_cast<uint8_t>(size_class);
   info.ignore_off_page = false;
   run.known_zero = !info.dirty;
@@ -284,7 +301,7 @@ PageNumber ThreadHeap::PopFree(Side side) {
 // --- With the world stopped ---
 
 void ThreadHeap::HideRunsWorldStopped() {
-  for (size_t kind = 0; kind < kKindCount; ++kind) {
+  for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
       const Bump& bump = bumps[kind][c];
       Run& run = runs[kind][c];
@@ -298,7 +315,7 @@ void ThreadHeap::HideRunsWorldStopped() {
 }
 
 void ThreadHeap::RestoreRunsWorldStopped(uint8_t epoch) {
-  for (size_t kind = 0; kind < kKindCount; ++kind) {
+  for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
       if (bumps[kind][c].cur == runs[kind][c].begin) continue;
       const Unused unused = UnusedOf(bumps[kind][c], runs[kind][c]);
@@ -308,8 +325,8 @@ void ThreadHeap::RestoreRunsWorldStopped(uint8_t epoch) {
 }
 
 void ThreadHeap::DropListsWorldStopped() {
-  for (auto& of_kind : partial_) {
-    for (auto& head : of_kind) head.Store(kNoPage, memory_order_relaxed);  // world stopped
+  for (size_t kind = 0; kind < kinds_; ++kind) {
+    for (auto& head : partial_[kind]) head.Store(kNoPage, memory_order_relaxed);  // world stopped
   }
   batch_ = 1;
 }
@@ -350,18 +367,17 @@ ThreadHeap* ThreadHeaps::Acquire() {
   if (!g_shared.heaps.EnsureCommitted(heaps + 1)) return nullptr;
   void* memory = MetaAllocate(sizeof(ThreadHeap));
   if (memory == nullptr) return nullptr;
-  auto* heap = new (memory) ThreadHeap();
-  for (auto& of_kind : heap->partial_) {
-    for (auto& head : of_kind) head.Store(kNoPage, memory_order_relaxed);  // not shared yet
+  auto* heap = new (memory) ThreadHeap(static_cast<uint16_t>(heaps));
+  for (size_t kind = 0; kind < kBuiltInKinds; ++kind) {
+    for (auto& head : heap->partial_[kind]) head.Store(kNoPage, memory_order_relaxed);  // not shared
   }
-  heap->index = static_cast<uint16_t>(heaps);
   g_shared.heaps[heaps] = heap;
   g_shared.count.Store(heaps + 1, memory_order_release);  // pairs with count()
   return heap;
 }
 
 void ThreadHeap::Retire() {
-  for (size_t kind = 0; kind < kKindCount; ++kind) {
+  for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
       Bump& bump = bumps[kind][c];
       Run& run = runs[kind][c];
@@ -431,6 +447,7 @@ PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class) {
     if (head.Load(memory_order_relaxed) == kNoPage) continue;  // a hint
     platform::LockGuard guard(heap.lock_);
     if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // written under lock_
+    if (static_cast<size_t>(kind) >= heap.kinds_) continue;
     const PageNumber page = heap.PopPartial(kind, size_class);
     if (page != kNoPage) return page;
   }
@@ -484,12 +501,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
     // Partial pages come back with the next sweep; what was left of the runs stays allocated until
     // then.
     heap.DropListsWorldStopped();
-    for (size_t kind = 0; kind < kKindCount; ++kind) {
-      for (size_t c = 0; c < kClassCount; ++c) {
-        heap.bumps[kind][c] = {kNoRun, kNoRun, kSlotBytes[c]};
-        heap.runs[kind][c] = {kNoRun, kNoPage, 0, false};
-      }
-    }
+    for (size_t kind = 0; kind < heap.kinds_; ++kind) heap.ResetRow(kind);
     heap.unpolled_bytes = 0;
     heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
   }

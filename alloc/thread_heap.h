@@ -56,7 +56,10 @@ inline constexpr Addr kNoRun = kPageBytes;
 
 class ThreadHeap {
  public:
+  // The placeholder of threads that have no heap yet.
   constexpr ThreadHeap();
+  // pre: in zeroed memory.
+  explicit ThreadHeap(uint16_t index);
 
   // The fast path: the next slot of the run, if there is one. No atomics, no shared memory, no
   // calls. Owner thread only, as all of this group.
@@ -71,6 +74,7 @@ class ThreadHeap {
   // Memory for a slot; null when the heap is exhausted.
   void* Allocate(Kind kind, size_t size_class) {
     void* p;
+    if (GLEANER_UNLIKELY(static_cast<size_t>(kind) >= kinds_)) PrepareKinds(kind);
     return GLEANER_LIKELY(TryBump(kind, size_class, &p)) ? p : AllocateSlow(kind, size_class);
   }
 
@@ -95,8 +99,8 @@ class ThreadHeap {
   }
 
   // Owner thread only; the collector with the world stopped.
-  Bump bumps[kKindCount][kClassCount];
-  Run runs[kKindCount][kClassCount];
+  Bump bumps[kMaxKinds][kClassCount];
+  Run runs[kMaxKinds][kClassCount];
   ptrdiff_t unpolled_bytes = 0;
   uint64_t allocated_bytes = 0;  // over the life of the heap; runs count when taken
   uint64_t freed_bytes = 0;      // by GC_free
@@ -106,6 +110,9 @@ class ThreadHeap {
  private:
   friend class ThreadHeaps;
 
+  constexpr void ResetRow(size_t kind);
+  // Makes the rows up to that kind ready: a thread that never meets a kind pays nothing for it.
+  GLEANER_COLD void PrepareKinds(Kind last);
   GLEANER_NOINLINE void* AllocateSlow(Kind kind, size_t size_class);
   void* TryAllocate(Kind kind, size_t size_class);
   void OpenWindow(Kind kind, Bump& bump, const Run& run);
@@ -127,9 +134,12 @@ class ThreadHeap {
 
   // Heads of the lists of partial pages. Any thread pushes; only the owner pops, or, when the heap
   // is abandoned, whoever holds lock_: with a single consumer the pop has no ABA problem.
-  platform::Atomic<PageNumber> partial_[kKindCount][kClassCount];
+  platform::Atomic<PageNumber> partial_[kMaxKinds][kClassCount];
 
   platform::Lock lock_{platform::LockRank::kOwner};
+  // Rows of the tables that are ready. Owner thread only; grows.
+  size_t kinds_ = kBuiltInKinds;
+
   PageNumber free_head_[2];                     // guarded by lock_
   platform::Atomic<PageNumber> free_count_[2];  // written under lock_
   platform::Atomic<bool> abandoned_{false};     // written under lock_

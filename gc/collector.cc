@@ -20,6 +20,23 @@ namespace {
 constexpr size_t kHelpersFromBytes = 2 * kMiB;
 constexpr size_t kParallelSweepFromPages = 4096;
 
+// What a root procedure of the program's pushes through.
+struct RootSink : MarkSink {
+  RootSink(RootTasks* r, Marker* m) : MarkSink{PushObject, PushRange}, roots(r), marker(m) {}
+  static void PushObject(MarkSink* self, Addr word) {
+    Marker* marker = static_cast<RootSink*>(self)->marker;
+    marker->NoteMarkedByHand();
+    MarkSink* objects = marker->worker(0).sink();
+    objects->push(objects, word);
+  }
+  static void PushRange(MarkSink* self, Addr begin, Addr end, bool interior) {
+    static_cast<RootSink*>(self)->roots->Add(interior ? RootKind::kStack : RootKind::kData, begin,
+                                             end);
+  }
+  RootTasks* roots;
+  Marker* marker;
+};
+
 }  // namespace
 
 const char* NameOf(Cause cause) {
@@ -131,6 +148,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   totals_.freed_bytes += report.freed_bytes;
   if (report.pause_ns > totals_.max_pause_ns) totals_.max_pause_ns = report.pause_ns;
   world_.event(CycleEvent::kResumed);
+  if (g_any_disclaim) sweeper_.Disclaim();
   if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
   world_.event(CycleEvent::kEnd);
   return true;
@@ -146,11 +164,15 @@ void Collector::ReturnFreeMemory() {
 void Collector::Mark(const Tunables& tunables, Addr stack_pointer) {
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
+  marker_.Begin(tunables.mark);
   roots_.Clear();
+  RootSink sink(&roots_, &marker_);
+  t_mark_sink = &sink;
   world_.add_roots(&roots_, stack_pointer);
+  t_mark_sink = nullptr;
   finalizers_.AddRoots(&roots_);
   roots_.AddUncollectablePages();
-  marker_.MarkFromRoots(tunables.mark, &roots_);
+  marker_.MarkFromRoots(&roots_);
   if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_);
 }
 

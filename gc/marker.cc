@@ -11,6 +11,7 @@
 
 namespace gleaner::gc {
 
+using alloc::Contents;
 using alloc::AddressSpace;
 using alloc::g_space;
 using alloc::ObjectRef;
@@ -144,7 +145,7 @@ class MarkWorker::Pipeline {
     __atomic_store_n(candidate.mark, black_, __ATOMIC_RELAXED);
     ++objects_;
     const PageInfo& info = info_[(candidate.word - base_) >> alloc::kPageShift];
-    if (info.pointer_free) return false;
+    if (info.contents == Contents::kPointerFree) return false;
     if (GLEANER_UNLIKELY(info.slot_count == 0)) {
       PushLarge(candidate.word);
       return false;
@@ -159,6 +160,10 @@ class MarkWorker::Pipeline {
     if (GLEANER_UNLIKELY(offset != start)) {
       object -= offset - start;
       asm("" : "+r"(object));
+    }
+    if (GLEANER_UNLIKELY(info.contents != Contents::kWords)) {
+      worker_->PushForDescription(object);
+      return false;
     }
     *begin = object;
     return true;
@@ -228,7 +233,7 @@ class MarkWorker::Pipeline {
 
   GLEANER_NOINLINE void PushLarge(Addr word) {
     ObjectRef object;
-    if (FindSlot(word, &object)) worker_->PushSpan(object.base, object.bytes);
+    if (FindSlot(word, &object)) worker_->PushContents(object);
   }
 
   MarkWorker* const worker_;
@@ -258,12 +263,50 @@ void MarkWorker::PushSpan(Addr begin, size_t bytes) {
   if (!stack_.Push({begin, bytes})) NoteOverflow();
 }
 
+// A range of no bytes on the stack stands for the object that begins there.
+void MarkWorker::PushForDescription(Addr base) {
+  if (!stack_.Push({base, 0})) NoteOverflow();
+}
+
 void MarkWorker::PushContents(const ObjectRef& object) {
-  if (!IsPointerFree(object.kind())) PushSpan(object.base, object.bytes);
+  switch (g_space.info[object.page].contents) {
+    case Contents::kWords:
+      return PushSpan(object.base, object.bytes);
+    case Contents::kPointerFree:
+      return;
+    case Contents::kDescribed:
+      return PushForDescription(object.base);
+  }
+}
+
+void MarkWorker::PushFound(MarkSink* sink, Addr word) {
+  Pipeline pipeline(static_cast<Sink*>(sink)->worker);
+  if (pipeline.InHeap(word)) pipeline.Enqueue<false>(word);
+}
+
+void MarkWorker::PushFoundRange(MarkSink* sink, Addr begin, Addr end, bool interior) {
+  Pipeline pipeline(static_cast<Sink*>(sink)->worker);
+  for (Addr at = AlignUp(begin, kWordBytes); at + kWordBytes <= end; at += kWordBytes) {
+    const Addr word = LoadForeignWord(at);
+    if (!pipeline.InHeap(word)) continue;
+    if (interior) {
+      pipeline.Enqueue<true>(word);
+    } else {
+      pipeline.Enqueue<false>(word);
+    }
+  }
+}
+
+// pre: the pipeline's state is saved.
+void MarkWorker::ScanDescribed(Addr base) {
+  ObjectRef object;
+  if (!FindSlot(base, &object)) return;
+  statistics.bytes_scanned += object.bytes;
+  PushDescribed(object, &sink_);
 }
 
 void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
-  if (IsPointerFree(object.kind())) return;
+  if (g_space.info[object.page].contents == Contents::kPointerFree) return;
   Pipeline pipeline(this);
   for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
     const Addr word = LoadForeignWord(at);
@@ -340,6 +383,12 @@ void MarkWorker::Drain() {
         break;
       }
       range = scan_ring_[scan_head++ % kScanRing];
+      if (GLEANER_UNLIKELY(range.bytes() == 0)) {
+        pipeline.Save();
+        ScanDescribed(range.begin());
+        pipeline.Load();
+        continue;
+      }
     }
     in_hand = PackedRange();
     if (GLEANER_UNLIKELY(range.bytes() > kScanBytes)) {
@@ -479,13 +528,19 @@ void MarkWorker::RunRootTask(size_t task) {
   } else {
     for (Addr page = range.begin; page < range.end; ++page) {
       const PageInfo& info = info_[page];
-      if (!IsUncollectable(info.kind)) continue;
+      const bool marked_too = IsUncollectable(info.kind);
+      if (!marked_too && !RowOf(info.kind).marks_contents_of_unreachable) continue;
       if (info.state != PageState::kSmall && info.state != PageState::kLarge) continue;
       const Addr address = g_space.AddressOfPage(static_cast<PageNumber>(page));
       const bool small = info.state == PageState::kSmall;
       const size_t bytes = small ? info.slot_bytes : info.object_bytes;
       for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-        MarkObject({address + slot * bytes, bytes, static_cast<PageNumber>(page), slot});
+        const ObjectRef object{address + slot * bytes, bytes, static_cast<PageNumber>(page), slot};
+        if (marked_too) {
+          MarkObject(object);
+        } else if (*object.mark() != alloc::kFreeSlot) {
+          PushContents(object);
+        }
       }
       if (stack_.size() > kDrainRootsAt) Drain();
     }
@@ -533,19 +588,23 @@ void Marker::RunJob(void* marker, int worker) {
   static_cast<Marker*>(marker)->workers_[worker]->Run();
 }
 
-void Marker::MarkFromRoots(const MarkConfig& config, RootTasks* roots) {
+void Marker::Begin(const MarkConfig& config) {
   config_ = config;
-  roots_ = roots;
   white_ = alloc::g_epoch;
   black_ = alloc::OtherEpoch(white_);
+  marked_by_hand_ = false;
+  overflowed_.Store(false, memory_order_relaxed);  // published with the helpers' wake-up
+  for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
+}
+
+void Marker::MarkFromRoots(RootTasks* roots) {
+  roots_ = roots;
   done_.Store(false, memory_order_seq_cst);
   idle_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
   sleepers_.Store(0, memory_order_seq_cst);
-  overflowed_.Store(false, memory_order_relaxed);  // likewise
-  termination_.Reset(config.termination, worker_count_);
-  for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
+  termination_.Reset(config_.termination, worker_count_);
   pool_->Begin(RunJob, this);
-  if (!config.balance || helped_) {
+  if (!config_.balance || helped_) {
     // Without balancing nobody will be woken for work to share: each worker marks from the roots it
     // claims. And if the last cycle had work for helpers, they may as well wake up meanwhile.
     while (pool_->WakeOne()) {
@@ -555,6 +614,12 @@ void Marker::MarkFromRoots(const MarkConfig& config, RootTasks* roots) {
   pool_->Finish();
   helped_ = statistics().steals != 0;
   RescanHeap();
+}
+
+void Marker::SetMark(const ObjectRef& object, bool marked) {
+  if (black_ == alloc::g_epoch || *object.mark() == alloc::kFreeSlot) return;
+  marked_by_hand_ = true;
+  *object.mark() = marked ? black_ : white_;
 }
 
 void Marker::MarkMore() {

@@ -26,6 +26,7 @@
 #pragma once
 
 #include "alloc/object.h"
+#include "gc/kinds.h"
 #include "gc/range_stack.h"
 #include "gc/roots.h"
 #include "gc/scan.h"
@@ -75,6 +76,8 @@ class MarkWorker {
   void PushContents(const alloc::ObjectRef& object);
   // The same without the pointers into the object itself.
   void PushContentsButSelf(const alloc::ObjectRef& object);
+  // For procedures of the program's that name objects.
+  MarkSink* sink() { return &sink_; }
   // Works until stack, rings and queue are empty; others may be offered some of it.
   void Drain();
   // The whole job of one worker in parallel marking.
@@ -95,6 +98,16 @@ class MarkWorker {
   // The part of the worker's state that the pipeline keeps in registers: a local copy of it, since
   // every store to a mark byte may alias everything that lies in memory. Save writes it back.
   class Pipeline;
+
+  // What mark procedures push through.
+  struct Sink : MarkSink {
+    explicit Sink(MarkWorker* w) : MarkSink{PushFound, PushFoundRange}, worker(w) {}
+    MarkWorker* worker;
+  };
+  static void PushFound(MarkSink* sink, Addr word);
+  static void PushFoundRange(MarkSink* sink, Addr begin, Addr end, bool interior);
+  void PushForDescription(Addr base);
+  void ScanDescribed(Addr base);
 
   PackedRange Split(PackedRange range);
   void PushSpan(Addr begin, size_t bytes);
@@ -121,6 +134,7 @@ class MarkWorker {
   SelectFunction fastest_select_ = nullptr;
   SelectFunction select_ = nullptr;  // null where every displacement has to be looked at
 
+  Sink sink_{this};
   RangeStack stack_;
   size_t candidate_head_ = 0;  // next to come out
   size_t candidate_tail_ = 0;
@@ -140,12 +154,21 @@ class Marker {
   // False if the workers' metadata cannot be had.
   [[nodiscard]] bool Init(WorkerPool* pool, int max_workers);
 
-  // pre: the world is stopped, runs are hidden. Marks everything reachable from the root tasks.
-  void MarkFromRoots(const MarkConfig& config, RootTasks* roots);
+  // pre, for both: the world is stopped, runs are hidden. After Begin it is decided what is white and
+  // what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable from
+  // those and from the root tasks.
+  void Begin(const MarkConfig& config);
+  void MarkFromRoots(RootTasks* roots);
   // Marks from what worker 0 was given since by MarkObject or PushContents (finalizers). Serial.
   void MarkMore();
 
   bool IsMarked(const alloc::ObjectRef& object) const { return *object.mark() == black_; }
+  // The program's word for it: the object counts as marked, or does not, and its contents are not
+  // looked at. No effect outside cycles.
+  void SetMark(const alloc::ObjectRef& object, bool marked);
+  // Whether the program had such a word in this cycle, so that what is black need not be reachable.
+  bool marked_by_hand() const { return marked_by_hand_; }
+  void NoteMarkedByHand() { marked_by_hand_ = true; }
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
 
@@ -166,9 +189,12 @@ class Marker {
 
   // Constant during a cycle.
   MarkConfig config_;
-  uint8_t white_ = 0;
-  uint8_t black_ = 0;
   RootTasks* roots_ = nullptr;
+
+  // Outside cycles black is the live epoch.
+  uint8_t white_ = 2;
+  uint8_t black_ = 1;
+  bool marked_by_hand_ = false;
 
   Termination termination_;
   // Idle workers asleep on `work_available_`, and segments published while some were.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "alloc/object.h"
+#include "gc/kinds.h"
 
 namespace gleaner::gc {
 
@@ -34,7 +35,10 @@ void RootTasks::Add(RootKind kind, Addr begin, Addr end) {
 
 void RootTasks::AddUncollectablePages() {
   // Relaxed: the world is stopped.
-  if (alloc::g_uncollectable_units.Load(platform::memory_order_relaxed) == 0) return;
+  if (alloc::g_uncollectable_units.Load(platform::memory_order_relaxed) == 0 &&
+      !g_any_unreachable_contents) {
+    return;
+  }
   for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
     const alloc::PageNumber end = EndCommitted(side);
     for (alloc::PageNumber page = FirstCommitted(side); page < end;) {

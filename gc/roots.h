@@ -23,6 +23,7 @@ class RootTasks {
   void Clear();
   // Adds the words of [begin, end), rounded inwards to word boundaries.
   void Add(RootKind kind, Addr begin, Addr end);
+  // Pages whose objects, or the contents of whose objects, are roots.
   void AddUncollectablePages();
 
   // The whole list, for those who want no cutting into claims.

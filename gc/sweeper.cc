@@ -3,11 +3,16 @@
 #include "alloc/mark_bytes.h"
 #include "alloc/object.h"
 #include "alloc/thread_heap.h"
+#include "gc/kinds.h"
 
 namespace gleaner::gc {
 
+using alloc::g_epoch;
 using alloc::g_space;
+using alloc::kDisclaiming;
+using alloc::kFreeSlot;
 using alloc::Listing;
+using alloc::OtherEpoch;
 using alloc::PageInfo;
 using alloc::PageMeta;
 using alloc::PageNumber;
@@ -15,6 +20,41 @@ using alloc::PageState;
 using alloc::Side;
 using alloc::ThreadHeaps;
 using platform::memory_order_relaxed;
+
+namespace {
+
+// What is unreachable on the page waits for its disclaim procedure. Returns what is not free.
+uint32_t MarkForDisclaim(PageNumber page, uint32_t slots) {
+  uint8_t* marks = g_space.MarksOf(page);
+  uint32_t used = 0;
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    if (marks[slot] == OtherEpoch(g_epoch)) marks[slot] = kDisclaiming;
+    used += marks[slot] != kFreeSlot ? 1 : 0;
+  }
+  return used;
+}
+
+void DisclaimPage(PageNumber page) {
+  const PageInfo& info = g_space.info[page];
+  if (info.state != PageState::kSmall && info.state != PageState::kLarge) return;
+  const DisclaimProcedure procedure = RowOf(info.kind).disclaim;
+  if (procedure == nullptr) return;
+  const bool small = info.state == PageState::kSmall;
+  const Addr base = g_space.AddressOfPage(page);
+  const size_t slot_bytes = small ? info.slot_bytes : 0;
+  const uint32_t slots = small ? info.slot_count : 1;
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    uint8_t* mark = g_space.MarksOf(page) + slot;
+    // Relaxed: only this thread writes kDisclaiming slots until their bytes change.
+    if (__atomic_load_n(mark, __ATOMIC_RELAXED) != kDisclaiming) continue;
+    void* object = PointerAt<void>(base + slot * slot_bytes);
+    const bool keep = procedure(object) != 0;
+    __atomic_store_n(mark, g_epoch, __ATOMIC_RELAXED);  // as above
+    if (!keep) alloc::FreeObject(object);
+  }
+}
+
+}  // namespace
 
 void Sweeper::Begin() {
   pages_ = 0;
@@ -43,13 +83,22 @@ void Sweeper::Run(SweepTotals* totals) {
   }
 }
 
+void Sweeper::Disclaim() {
+  // Kinds that can have such procedures are on the scanned side, but for GC_malloc_atomic's.
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    const auto s = static_cast<size_t>(side);
+    for (PageNumber page = begin_[s]; page < end_[s]; ++page) DisclaimPage(page);
+  }
+}
+
 void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) {
   for (PageNumber page = end; page-- > begin;) {
     const PageInfo& info = g_space.info[page];
     if (info.state == PageState::kSmall) {
       SweepPage(page, totals);
     } else if (info.state == PageState::kLarge) {
-      if (*g_space.MarksOf(page) != alloc::g_epoch) {
+      if (RowOf(info.kind).disclaim != nullptr) MarkForDisclaim(page, 1);
+      if (*g_space.MarksOf(page) == kFreeSlot || *g_space.MarksOf(page) == OtherEpoch(g_epoch)) {
         alloc::FreeLargeWorldStopped(page);
       } else {
         ++totals->live_objects;
@@ -65,7 +114,12 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   const PageInfo& info = g_space.info[page];
   PageMeta& meta = g_space.meta[page];
   const uint32_t slots = info.slot_count;
-  const uint32_t live = alloc::NormaliseMarks(g_space.MarksOf(page), slots, alloc::g_epoch);
+  uint32_t live;
+  if (GLEANER_LIKELY(RowOf(info.kind).disclaim == nullptr)) {
+    live = alloc::NormaliseMarks(g_space.MarksOf(page), slots, g_epoch);
+  } else {
+    live = MarkForDisclaim(page, slots);
+  }
   const uint64_t live_bytes = uint64_t{live} * info.slot_bytes;
   totals->live_objects += live;
   (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=

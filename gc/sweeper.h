@@ -9,6 +9,11 @@
 //   a thread's current page stays where it is
 //
 // Free runs are found later, by the allocating thread, one by one.
+//
+// An unreachable object whose kind has a disclaim procedure is not free yet: its byte becomes
+// kDisclaiming. When the world runs again, and the collector lock is still held, Disclaim asks the
+// procedure, which may touch the object and what it refers to and may take locks; then the byte
+// becomes the epoch, or the slot is given back as by GC_free.
 #pragma once
 
 #include "alloc/address_space.h"
@@ -39,6 +44,8 @@ class Sweeper {
   void Begin();
   // Any worker: sweeps until nothing is left to claim, adding to `totals`.
   void Run(SweepTotals* totals);
+  // Asks the disclaim procedures. pre: the sweep is over, the world runs, the collector lock is held.
+  void Disclaim();
   // Pages there are to sweep.
   size_t pages() const { return pages_; }
 

@@ -16,7 +16,8 @@ using alloc::Side;
 // A plain depth-first marker: one object at a time, no rings, no filter, no packing.
 class SerialMarker {
  public:
-  SerialMarker(const Marker& marker, const MarkConfig& config) : marker_(marker), config_(config) {}
+  SerialMarker(const Marker& marker, const MarkConfig& config)
+      : marker_(marker), config_(config), sink_(this) {}
 
   bool Init() {
     const size_t pages = g_space.page_count();
@@ -53,14 +54,41 @@ class SerialMarker {
  private:
   void Uncollectable(PageNumber page) {
     const PageInfo& info = g_space.info[page];
-    if (!IsUncollectable(info.kind)) return;
-    const Addr start = g_space.AddressOfPage(page);
-    if (info.state == PageState::kLarge) {
-      Visit(start, true);
-    } else if (info.state == PageState::kSmall) {
-      for (uint32_t slot = 0; slot < info.slot_count; ++slot) {
-        Visit(start + size_t{slot} * info.slot_bytes, true);
+    const bool visited = IsUncollectable(info.kind);
+    if (!visited && !RowOf(info.kind).marks_contents_of_unreachable) return;
+    if (info.state != PageState::kLarge && info.state != PageState::kSmall) return;
+    const bool small = info.state == PageState::kSmall;
+    const size_t bytes = small ? info.slot_bytes : info.object_bytes;
+    for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
+      const ObjectRef object{g_space.AddressOfPage(page) + slot * bytes, bytes, page, slot};
+      if (visited) {
+        Visit(object.base, true);
+      } else if (*object.mark() != alloc::kFreeSlot) {
+        Scan(object);
       }
+    }
+  }
+
+  struct Sink : MarkSink {
+    explicit Sink(SerialMarker* m) : MarkSink{Push, PushRange}, marker(m) {}
+    static void Push(MarkSink* sink, Addr word) {
+      static_cast<Sink*>(sink)->marker->Visit(word, false);
+    }
+    static void PushRange(MarkSink* sink, Addr begin, Addr end, bool interior) {
+      static_cast<Sink*>(sink)->marker->Words(AlignUp(begin, kWordBytes),
+                                              AlignDown(end, kWordBytes), false, interior);
+    }
+    SerialMarker* marker;
+  };
+
+  void Scan(const ObjectRef& object) {
+    switch (g_space.info[object.page].contents) {
+      case alloc::Contents::kWords:
+        return Words(object.base, object.base + object.bytes, false, false);
+      case alloc::Contents::kPointerFree:
+        return;
+      case alloc::Contents::kDescribed:
+        return PushDescribed(object, &sink_);
     }
   }
 
@@ -96,7 +124,7 @@ class SerialMarker {
     if (!seen_.EnsureCommitted(place + 1)) Fatal("mark verification: no memory for a second table");
     if (seen_[place] != 0) return;
     seen_[place] = 1;
-    if (IsPointerFree(info.kind)) return;
+    if (info.contents == alloc::Contents::kPointerFree) return;
     if (!stack_.EnsureCommitted(depth_ + 1)) Fatal("mark verification: stack exhausted");
     stack_[depth_++] = object.base;
   }
@@ -105,7 +133,7 @@ class SerialMarker {
     while (depth_ != 0) {
       ObjectRef object;
       if (!FindSlot(stack_[--depth_], &object)) Fatal("mark verification: object vanished");
-      Words(object.base, object.base + object.bytes, false, false);
+      Scan(object);
     }
   }
 
@@ -126,7 +154,7 @@ class SerialMarker {
       const size_t place = PlaceOf(page, static_cast<size_t>(mark - g_space.marks));
       const bool reachable = place < seen_.committed() && seen_[place] != 0;
       const bool black = *mark == marker_.black();
-      GLEANER_CHECK(reachable == black,
+      GLEANER_CHECK(reachable == black || (black && marker_.marked_by_hand()),
                     "[inv.mark-complete] object %p (page state %d, kind %d) is %s",
                     PointerAt<void>(g_space.AddressOfPage(page) + size_t{slot} * info.slot_bytes),
                     static_cast<int>(info.state), static_cast<int>(info.kind),
@@ -136,6 +164,7 @@ class SerialMarker {
 
   const Marker& marker_;
   const MarkConfig& config_;
+  Sink sink_;
   alloc::ReservedArray<uint8_t> seen_;
   alloc::ReservedArray<Addr> stack_;
   size_t depth_ = 0;

@@ -159,7 +159,8 @@ struct Machine {
       tasks.Add(root.kind, begin, begin + root.words.size() * kWordBytes);
     }
     tasks.AddUncollectablePages();
-    marker.MarkFromRoots(config, &tasks);
+    marker.Begin(config);
+    marker.MarkFromRoots(&tasks);
     return marker.statistics();
   }
 };

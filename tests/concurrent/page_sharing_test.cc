@@ -114,7 +114,7 @@ void MixedLoad(size_t self, size_t steps, Exchange& exchange, std::vector<Object
       const size_t bytes = random.OneIn(200) ? 8200 + random.Below(60000)
                            : random.OneIn(8) ? 8 + random.Below(8184)
                                              : 8 + random.Below(200);
-      const auto kind = static_cast<Kind>(random.Below(kKindCount));
+      const auto kind = static_cast<Kind>(random.Below(kBuiltInKinds));
       Object object{static_cast<uint64_t*>(AllocateObject(kind, bytes)), bytes / 8, random.Next()};
       ASSERT_NE(object.words, nullptr);
       for (size_t i = 0; IsZeroed(kind) && i < object.count; ++i) ASSERT_EQ(object.words[i], 0u);

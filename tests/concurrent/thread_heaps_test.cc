@@ -98,7 +98,7 @@ class Party {
           Object object;
           object.bytes = random() % 100 == 0 ? 8193 + random() % 40000
                                              : 16 + random() % (random() % 8 == 0 ? 4000 : 200);
-          const auto kind = static_cast<Kind>(random() % kKindCount);
+          const auto kind = static_cast<Kind>(random() % kBuiltInKinds);
           object.p = static_cast<unsigned char*>(AllocateObject(kind, object.bytes));
           if (object.p == nullptr) return Fail("no memory");
           object.tag = static_cast<unsigned char>(1 + random() % 255);

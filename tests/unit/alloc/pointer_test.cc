@@ -97,7 +97,7 @@ TEST(PointerTest, LargeObjectsFromEveryPage) {
         // What the marker asks each page of the object.
         for (size_t i = 0; i < usable; i += kPageBytes) {
           const PageInfo& info = g_space.info[g_space.PageOf(AddressOf(p) + i)];
-          EXPECT_EQ(info.pointer_free, IsPointerFree(kind)) << bytes << " at " << i;
+          EXPECT_EQ(info.contents, ContentsOf(kind)) << bytes << " at " << i;
           EXPECT_EQ(info.kind, kind);
           EXPECT_EQ(info.slot_count, 0u);  // [inv.slot-count]
         }
@@ -184,7 +184,7 @@ TEST(PointerTest, RandomObjectsAreDisjoint) {
       }
       const size_t bytes =
           random() % 50 == 0 ? random() % 60000 : random() % (random() % 4 == 0 ? 8193 : 200);
-      const Kind kind = static_cast<Kind>(random() % kKindCount);
+      const Kind kind = static_cast<Kind>(random() % kBuiltInKinds);
       auto* p = static_cast<unsigned char*>(Allocate(kind, bytes));
       ASSERT_NE(p, nullptr);
       if (IsZeroed(kind)) {

@@ -1,0 +1,131 @@
+#include "gc/kinds.h"
+
+namespace gleaner::gc {
+
+using alloc::Contents;
+using alloc::Kind;
+using alloc::ObjectRef;
+
+constinit KindRow g_kinds[alloc::kMaxKinds] = {};
+constinit size_t g_kind_count = alloc::kBuiltInKinds;
+constinit MarkProcedure g_mark_procedures[kMaxMarkProcedures] = {};
+constinit size_t g_mark_procedure_count = kReservedMarkProcedures;
+constinit bool g_any_disclaim = false;
+constinit bool g_any_unreachable_contents = false;
+constinit __thread MarkSink* t_mark_sink __attribute__((tls_model("initial-exec"))) = nullptr;
+
+namespace {
+
+// What mark procedures get for the mark stack: opaque to them, and to be returned.
+constinit char g_stack_cookie[4096] = {};
+GC_ms_entry* StackTop() { return reinterpret_cast<GC_ms_entry*>(g_stack_cookie); }
+GC_ms_entry* StackLimit() { return reinterpret_cast<GC_ms_entry*>(g_stack_cookie + 4096); }
+
+constexpr unsigned kProcedureShift = 2;
+constexpr unsigned kEnvironmentShift = 8;
+
+uint64_t WordAt(Addr a) { return LoadForeignWord(a); }
+
+// One line for a descriptor or procedure that is wrong, not one for each object.
+constinit platform::Atomic<uint64_t> g_complained{0};
+
+bool FirstComplaintAbout(uint64_t what) {
+  return g_complained.Exchange(what, platform::memory_order_relaxed) != what;  // only a message
+}
+
+void CallProcedure(const ObjectRef& object, uint64_t descriptor, MarkSink* sink) {
+  const size_t number = (descriptor >> kProcedureShift) % kMaxMarkProcedures;
+  const MarkProcedure procedure = g_mark_procedures[number];
+  if (procedure == nullptr) {
+    if (FirstComplaintAbout(descriptor)) {
+      Complain("mark descriptor 0x%llx names procedure %zu, which is not registered (GC_new_proc); "
+               "objects are scanned whole",
+               static_cast<unsigned long long>(descriptor), number);
+    }
+    return sink->push_range(sink, object.base, object.base + object.bytes, false);
+  }
+  MarkSink* const outer = t_mark_sink;
+  t_mark_sink = sink;
+  const GC_ms_entry* top = procedure(PointerAt<uint64_t>(object.base), StackTop(), StackLimit(),
+                                     descriptor >> kEnvironmentShift);
+  t_mark_sink = outer;
+  if (top != StackTop() && FirstComplaintAbout(descriptor)) {
+    Complain("mark procedure %zu returned %p instead of the mark stack pointer it was given, or "
+             "what GC_mark_and_push returned; what it pushed through GC_mark_and_push counts",
+             number, static_cast<const void*>(top));
+  }
+}
+
+}  // namespace
+
+int MakeKind(uint64_t descriptor, bool add_size) {
+  if (g_kind_count == alloc::kMaxKinds) return -1;
+  const size_t kind = g_kind_count++;
+  g_kinds[kind] = {descriptor, add_size, false, nullptr};
+  const bool length = (descriptor & kDescriptorTags) == kLength;
+  alloc::g_contents[kind] = length && descriptor == 0
+                                ? (add_size ? Contents::kWords : Contents::kPointerFree)
+                                : Contents::kDescribed;
+  return static_cast<int>(kind);
+}
+
+int MakeMarkProcedure(MarkProcedure procedure) {
+  if (g_mark_procedure_count == kMaxMarkProcedures) return -1;
+  g_mark_procedures[g_mark_procedure_count] = procedure;
+  return static_cast<int>(g_mark_procedure_count++);
+}
+
+void SetDisclaim(Kind kind, DisclaimProcedure procedure, bool marks_contents) {
+  KindRow& row = g_kinds[static_cast<size_t>(kind)];
+  row.disclaim = procedure;
+  row.marks_contents_of_unreachable = procedure != nullptr && marks_contents;
+  g_any_disclaim = g_any_unreachable_contents = false;
+  for (const KindRow& each : g_kinds) {
+    g_any_disclaim |= each.disclaim != nullptr;
+    g_any_unreachable_contents |= each.marks_contents_of_unreachable;
+  }
+}
+
+void PushDescribed(const ObjectRef& object, MarkSink* sink) {
+  const KindRow& row = RowOf(object.kind());
+  uint64_t descriptor = row.descriptor + (row.add_size ? object.bytes : 0);
+  if ((descriptor & kDescriptorTags) == kPerObject) {
+    if (static_cast<int64_t>(descriptor) >= 0) {
+      const size_t offset = descriptor - kPerObject;
+      descriptor = offset <= object.bytes - kWordBytes ? WordAt(object.base + offset) : 0;
+    } else {
+      const Addr type = WordAt(object.base);
+      if (type == 0) return;  // on a free list, or not set up yet
+      descriptor = WordAt(type - (descriptor - kPerObject + kIndirectBias));
+      // On a client's free list the first word is the next object, which is zero otherwise.
+      if (descriptor == 0) return sink->push(sink, type);
+    }
+  }
+  switch (descriptor & kDescriptorTags) {
+    case kLength: {
+      const size_t bytes = descriptor < object.bytes ? descriptor : object.bytes;
+      return sink->push_range(sink, object.base, object.base + bytes, false);
+    }
+    case kBitmap: {
+      const size_t words = object.bytes / kWordBytes;
+      uint64_t bits = descriptor & ~kDescriptorTags;
+      while (bits != 0) {
+        const auto word = static_cast<size_t>(__builtin_clzll(bits));
+        if (word >= words) return;
+        sink->push(sink, WordAt(object.base + word * kWordBytes));
+        bits &= ~(uint64_t{1} << (63 - word));
+      }
+      return;
+    }
+    case kProcedure:
+      return CallProcedure(object, descriptor, sink);
+    default:
+      if (FirstComplaintAbout(descriptor)) {
+        Complain("object %p: its descriptor 0x%llx refers to a descriptor again; scanned whole",
+                 PointerAt<void>(object.base), static_cast<unsigned long long>(descriptor));
+      }
+      return sink->push_range(sink, object.base, object.base + object.bytes, false);
+  }
+}
+
+}  // namespace gleaner::gc
