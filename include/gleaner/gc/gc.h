@@ -38,6 +38,9 @@ extern "C" {
 typedef unsigned long GC_word;
 typedef long GC_signed_word;
 
+/* void * under an old name. */
+typedef void *GC_PTR;
+
 /* Results of the calls that return a status. */
 #define GC_SUCCESS 0       /* done */
 #define GC_DUPLICATE 1     /* was registered already */
@@ -143,22 +146,116 @@ GC_API GC_ATTR_MALLOC char *GC_CALL GC_strndup(const char *text, size_t max) GC_
 GC_API GC_ATTR_MALLOC wchar_t *GC_CALL GC_wcsdup(const wchar_t *text) GC_ATTR_NONNULL(1);
 #endif
 
+/* Takes a whole list of objects of `size` zero bytes, linked through their first words, which is
+   cheaper than one by one. NULL if there is no memory. */
+GC_API GC_ATTR_MALLOC void *GC_CALL GC_malloc_many(size_t size);
+/* The object behind `object` in such a list: an lvalue. */
+#define GC_NEXT(object) (*(void **)(object))
+
+/* ---- Allocation with checks ---- */
+/*
+ * A program compiled with GC_DEBUG defined, which uses the macros below instead of the functions,
+ * gets objects that know where they were allocated and that are watched for writes before their
+ * start and behind their end. The functions can be called directly too.
+ *
+ * Such an object lies GC_get_debug_header_size() bytes behind the object that GC_base finds, and is
+ * given back with GC_debug_free and resized with GC_debug_realloc. The calls that take the base of
+ * an object (links, GC_size, ...) take GC_base(object).
+ *
+ * The marks around an object are looked at when it is freed or resized, and at each collection for
+ * all objects. A damaged object is reported to stderr, with the place of its allocation, once; a
+ * report of GC_debug_free or GC_debug_realloc names the call. When a debugged object is freed, its
+ * words are overwritten with 0xEFBEADDEDEADBEEF, and it is freed for good unless it is damaged.
+ */
+
+/* The place of an allocation, as arguments and as parameters. The string is kept, not copied. */
+#define GC_EXTRAS __FILE__, __LINE__
+#define GC_EXTRA_PARAMS const char *s, int i
+
+GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
+    GC_debug_malloc(size_t size, GC_EXTRA_PARAMS);
+GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
+    GC_debug_malloc_atomic(size_t size, GC_EXTRA_PARAMS);
+GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
+    GC_debug_malloc_uncollectable(size_t size, GC_EXTRA_PARAMS);
+GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
+    GC_debug_malloc_atomic_uncollectable(size_t size, GC_EXTRA_PARAMS);
+GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
+    GC_debug_malloc_ignore_off_page(size_t size, GC_EXTRA_PARAMS);
+GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
+    GC_debug_malloc_atomic_ignore_off_page(size_t size, GC_EXTRA_PARAMS);
+GC_API void *GC_CALL GC_debug_malloc_stubborn(size_t size, GC_EXTRA_PARAMS);
+GC_API GC_ATTR_MALLOC char *GC_CALL GC_debug_strdup(const char *text, GC_EXTRA_PARAMS);
+GC_API GC_ATTR_MALLOC char *GC_CALL GC_debug_strndup(const char *text, size_t max, GC_EXTRA_PARAMS)
+    GC_ATTR_NONNULL(1);
+#if defined(GC_REQUIRE_WCSDUP) || defined(GC_BUILD)
+GC_API GC_ATTR_MALLOC wchar_t *GC_CALL GC_debug_wcsdup(const wchar_t *text, GC_EXTRA_PARAMS)
+    GC_ATTR_NONNULL(1);
+#endif
+
+/* GC_realloc for an object of the calls above; the result is one too, with the new place. An
+   object without the marks is handled as GC_realloc does, after a message. */
+GC_API void *GC_CALL GC_debug_realloc(void *object, size_t size, GC_EXTRA_PARAMS)
+    GC_ATTR_ALLOC_SIZE(2);
+/* GC_free for such an object. Freeing one twice is reported and does nothing. */
+GC_API void GC_CALL GC_debug_free(void *object);
+
+/* GC_debug_malloc and GC_debug_realloc with the caller's code address in the place of a file and a
+   line, in the form of malloc and realloc. */
+GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL GC_debug_malloc_replacement(size_t size);
+GC_API GC_ATTR_ALLOC_SIZE(2) void *GC_CALL GC_debug_realloc_replacement(void *object, size_t size);
+
+/* GC_change_stubborn, GC_end_stubborn_change and GC_ptr_store_and_dirty; the last one checks its
+   arguments with GC_is_visible and GC_is_valid_displacement. */
+GC_API void GC_CALL GC_debug_change_stubborn(const void *object);
+GC_API void GC_CALL GC_debug_end_stubborn_change(const void *object) GC_ATTR_NONNULL(1);
+GC_API void GC_CALL GC_debug_ptr_store_and_dirty(void *slot, const void *value);
+
+/* GC_register_displacement for objects with and without checks. */
+GC_API void GC_CALL GC_debug_register_displacement(size_t offset);
+
+#if defined(GC_DEBUG_REPLACEMENT)
+#define GC_MALLOC(size) GC_debug_malloc_replacement(size)
+#define GC_REALLOC(object, size) GC_debug_realloc_replacement(object, size)
+#elif defined(GC_DEBUG)
+#define GC_MALLOC(size) GC_debug_malloc(size, GC_EXTRAS)
+#define GC_REALLOC(object, size) GC_debug_realloc(object, size, GC_EXTRAS)
+#else
 #define GC_MALLOC(size) GC_malloc(size)
+#define GC_REALLOC(object, size) GC_realloc(object, size)
+#endif
+
+#ifdef GC_DEBUG
+#define GC_MALLOC_ATOMIC(size) GC_debug_malloc_atomic(size, GC_EXTRAS)
+#define GC_MALLOC_UNCOLLECTABLE(size) GC_debug_malloc_uncollectable(size, GC_EXTRAS)
+#define GC_MALLOC_ATOMIC_UNCOLLECTABLE(size) GC_debug_malloc_atomic_uncollectable(size, GC_EXTRAS)
+#define GC_MALLOC_IGNORE_OFF_PAGE(size) GC_debug_malloc_ignore_off_page(size, GC_EXTRAS)
+#define GC_MALLOC_ATOMIC_IGNORE_OFF_PAGE(size) \
+  GC_debug_malloc_atomic_ignore_off_page(size, GC_EXTRAS)
+#define GC_CHANGE_STUBBORN(object) GC_debug_change_stubborn(object)
+#define GC_END_STUBBORN_CHANGE(object) GC_debug_end_stubborn_change(object)
+#define GC_FREE(object) GC_debug_free(object)
+#define GC_STRDUP(text) GC_debug_strdup(text, GC_EXTRAS)
+#define GC_STRNDUP(text, max) GC_debug_strndup(text, max, GC_EXTRAS)
+#ifdef GC_REQUIRE_WCSDUP
+#define GC_WCSDUP(text) GC_debug_wcsdup(text, GC_EXTRAS)
+#endif
+#else
 #define GC_MALLOC_ATOMIC(size) GC_malloc_atomic(size)
 #define GC_MALLOC_UNCOLLECTABLE(size) GC_malloc_uncollectable(size)
 #define GC_MALLOC_ATOMIC_UNCOLLECTABLE(size) GC_malloc_atomic_uncollectable(size)
 #define GC_MALLOC_IGNORE_OFF_PAGE(size) GC_malloc_ignore_off_page(size)
 #define GC_MALLOC_ATOMIC_IGNORE_OFF_PAGE(size) GC_malloc_atomic_ignore_off_page(size)
-#define GC_MALLOC_STUBBORN(size) GC_MALLOC(size)
 #define GC_CHANGE_STUBBORN(object) GC_change_stubborn(object)
 #define GC_END_STUBBORN_CHANGE(object) GC_end_stubborn_change(object)
-#define GC_REALLOC(object, size) GC_realloc(object, size)
 #define GC_FREE(object) GC_free(object)
 #define GC_STRDUP(text) GC_strdup(text)
 #define GC_STRNDUP(text, max) GC_strndup(text, max)
 #ifdef GC_REQUIRE_WCSDUP
 #define GC_WCSDUP(text) GC_wcsdup(text)
 #endif
+#endif
+#define GC_MALLOC_STUBBORN(size) GC_MALLOC(size)
 
 /* One object of a type. `type` is a type name to which a * can be appended. */
 #define GC_NEW(type) ((type *)GC_MALLOC(sizeof(type)))
@@ -186,7 +283,11 @@ GC_API size_t GC_CALL GC_get_size_map_at(int i);
 /* Allows pointers to `offset` bytes behind an object's base, from heap objects and static data,
    while all_interior_pointers is 0. Best called before anything else; offsets once allowed stay. */
 GC_API void GC_CALL GC_register_displacement(size_t offset);
+#ifdef GC_DEBUG
+#define GC_REGISTER_DISPLACEMENT(offset) GC_debug_register_displacement(offset)
+#else
 #define GC_REGISTER_DISPLACEMENT(offset) GC_register_displacement(offset)
+#endif
 
 /* Checks for programs that verify their pointer arithmetic. Each returns its (first) argument. When
    the check fails it calls the function in the variable of the same name with _print_proc behind
@@ -208,13 +309,31 @@ GC_API void(GC_CALLBACK *GC_same_obj_print_proc)(void *p, void *q);
 GC_API void(GC_CALLBACK *GC_is_valid_displacement_print_proc)(void *p);
 GC_API void(GC_CALLBACK *GC_is_visible_print_proc)(void *p);
 
-/* Unchecked pointer arithmetic and stores, under the names that a checking build would replace. */
+/* Pointer arithmetic and stores, checked by the functions above if GC_DEBUG is defined. x is a
+   pointer lvalue and may be evaluated more than once; n counts elements. The names that end in 3
+   take the type of the result. */
+#if defined(GC_DEBUG) && defined(__GNUC__)
+#define GC_PTR_ADD3(x, n, type) ((type)GC_same_obj((x) + (n), (x)))
+#define GC_PRE_INCR3(x, n, type) ((type)GC_pre_incr((void **)&(x), (n) * (ptrdiff_t)sizeof(*(x))))
+#define GC_POST_INCR3(x, n, type) ((type)GC_post_incr((void **)&(x), (n) * (ptrdiff_t)sizeof(*(x))))
+#define GC_PTR_ADD(x, n) GC_PTR_ADD3(x, n, __typeof__(x))
+#define GC_PRE_INCR(x, n) GC_PRE_INCR3(x, n, __typeof__(x))
+#define GC_POST_INCR(x) GC_POST_INCR3(x, 1, __typeof__(x))
+#define GC_POST_DECR(x) GC_POST_INCR3(x, -1, __typeof__(x))
+#else
 #define GC_PTR_ADD(x, n) ((x) + (n))
 #define GC_PRE_INCR(x, n) ((x) += (n))
 #define GC_POST_INCR(x) ((x)++)
 #define GC_POST_DECR(x) ((x)--)
+#endif
+#ifdef GC_DEBUG
+#define GC_PTR_STORE(slot, value) \
+  (*(void **)GC_is_visible((void *)(slot)) = GC_is_valid_displacement((void *)(value)))
+#define GC_PTR_STORE_AND_DIRTY(slot, value) GC_debug_ptr_store_and_dirty(slot, value)
+#else
 #define GC_PTR_STORE(slot, value) (*(void **)(slot) = (void *)(value))
 #define GC_PTR_STORE_AND_DIRTY(slot, value) GC_ptr_store_and_dirty(slot, value)
+#endif
 
 /* A pointer in a form that the collector does not take for one, and back. Turn it back only under
    the lock if links or finalizers watch the object (GC_call_with_alloc_lock). */
@@ -262,6 +381,27 @@ GC_API GC_stop_func GC_CALL GC_get_stop_func(void);
 /* Does a small part of the collection's work, for a program that is idle. Nonzero if there is more
    to do. Where collections are not incremental, does a whole one if it is due, and returns 0. */
 GC_API int GC_CALL GC_collect_a_little(void);
+
+/* Asks for collections in small steps. Whether there are any says GC_is_incremental_mode. */
+GC_API void GC_CALL GC_enable_incremental(void);
+/* Nonzero if collections are done in steps. Plain. */
+GC_API int GC_CALL GC_is_incremental_mode(void);
+/* Begins a collection in steps, if there are such; GC_collect_a_little carries it on. */
+GC_API void GC_CALL GC_start_incremental_collection(void);
+
+/* Which memory collections in steps may protect against writing, so that system calls that write
+   there fail: a sum of the values below. */
+#define GC_PROTECTS_NONE 0         /* none */
+#define GC_PROTECTS_POINTER_HEAP 1 /* objects that may hold pointers */
+#define GC_PROTECTS_PTRFREE_HEAP 2 /* pointer-free objects */
+#define GC_PROTECTS_STATIC_DATA 4  /* static data */
+#define GC_PROTECTS_STACK 8        /* stacks */
+GC_API int GC_CALL GC_incremental_protection_needs(void);
+
+/* Nonzero: the program announces all its stores of pointers (GC_END_STUBBORN_CHANGE,
+   GC_PTR_STORE_AND_DIRTY), and the collector may rely on that. Before GC_init. Plain. */
+GC_API void GC_CALL GC_set_manual_vdb_allowed(int on);
+GC_API int GC_CALL GC_get_manual_vdb_allowed(void);
 
 /* No collection from here on, not even by GC_gcollect, until GC_enable was called as often. */
 GC_API void GC_CALL GC_disable(void);
@@ -510,6 +650,33 @@ GC_API void GC_CALL GC_register_finalizer_unreachable(void *object, GC_finalizat
                                                       void *data, GC_finalization_proc *old_fn,
                                                       void **old_data) GC_ATTR_NONNULL(1);
 
+/* The four for objects with checks (GC_DEBUG): `object` is what the program sees, and so is what fn
+   is called with. */
+GC_API void GC_CALL GC_debug_register_finalizer(void *object, GC_finalization_proc fn, void *data,
+                                                GC_finalization_proc *old_fn, void **old_data)
+    GC_ATTR_NONNULL(1);
+GC_API void GC_CALL GC_debug_register_finalizer_ignore_self(void *object, GC_finalization_proc fn,
+                                                            void *data,
+                                                            GC_finalization_proc *old_fn,
+                                                            void **old_data) GC_ATTR_NONNULL(1);
+GC_API void GC_CALL GC_debug_register_finalizer_no_order(void *object, GC_finalization_proc fn,
+                                                         void *data, GC_finalization_proc *old_fn,
+                                                         void **old_data) GC_ATTR_NONNULL(1);
+GC_API void GC_CALL GC_debug_register_finalizer_unreachable(void *object, GC_finalization_proc fn,
+                                                            void *data,
+                                                            GC_finalization_proc *old_fn,
+                                                            void **old_data) GC_ATTR_NONNULL(1);
+
+#ifdef GC_DEBUG
+#define GC_REGISTER_FINALIZER(object, fn, data, old_fn, old_data) \
+  GC_debug_register_finalizer(object, fn, data, old_fn, old_data)
+#define GC_REGISTER_FINALIZER_IGNORE_SELF(object, fn, data, old_fn, old_data) \
+  GC_debug_register_finalizer_ignore_self(object, fn, data, old_fn, old_data)
+#define GC_REGISTER_FINALIZER_NO_ORDER(object, fn, data, old_fn, old_data) \
+  GC_debug_register_finalizer_no_order(object, fn, data, old_fn, old_data)
+#define GC_REGISTER_FINALIZER_UNREACHABLE(object, fn, data, old_fn, old_data) \
+  GC_debug_register_finalizer_unreachable(object, fn, data, old_fn, old_data)
+#else
 #define GC_REGISTER_FINALIZER(object, fn, data, old_fn, old_data) \
   GC_register_finalizer(object, fn, data, old_fn, old_data)
 #define GC_REGISTER_FINALIZER_IGNORE_SELF(object, fn, data, old_fn, old_data) \
@@ -518,6 +685,7 @@ GC_API void GC_CALL GC_register_finalizer_unreachable(void *object, GC_finalizat
   GC_register_finalizer_no_order(object, fn, data, old_fn, old_data)
 #define GC_REGISTER_FINALIZER_UNREACHABLE(object, fn, data, old_fn, old_data) \
   GC_register_finalizer_unreachable(object, fn, data, old_fn, old_data)
+#endif
 
 /* Nonzero if finalizers are due. Plain. */
 GC_API int GC_CALL GC_should_invoke_finalizers(void);
@@ -585,9 +753,38 @@ GC_API int GC_CALL GC_register_long_link(void **link, const void *object) GC_ATT
 GC_API int GC_CALL GC_move_long_link(void **link, void **new_link) GC_ATTR_NONNULL(2);
 GC_API int GC_CALL GC_unregister_long_link(void **link);
 
+#ifdef GC_DEBUG
+#define GC_GENERAL_REGISTER_DISAPPEARING_LINK(link, object) \
+  GC_general_register_disappearing_link(link, GC_base((void *)(object)))
+#define GC_REGISTER_LONG_LINK(link, object) GC_register_long_link(link, GC_base((void *)(object)))
+#else
 #define GC_GENERAL_REGISTER_DISAPPEARING_LINK(link, object) \
   GC_general_register_disappearing_link(link, object)
 #define GC_REGISTER_LONG_LINK(link, object) GC_register_long_link(link, object)
+#endif
+
+/* ---- Toggle references ---- */
+/*
+ * For a library whose objects are paired with objects that something else owns, which counts
+ * references: as long as others hold the partner, the object must be kept; otherwise it goes with
+ * the last reference from the heap. A registered object is held by the collector strongly or
+ * weakly, as a function of the program says at each collection.
+ */
+typedef enum {
+  GC_TOGGLE_REF_DROP,   /* the registration ends */
+  GC_TOGGLE_REF_STRONG, /* keep the object */
+  GC_TOGGLE_REF_WEAK    /* do not */
+} GC_ToggleRefStatus;
+
+/* Called at each collection for each registered object, under the lock, threads not stopped. */
+typedef GC_ToggleRefStatus(GC_CALLBACK *GC_toggleref_func)(void *object);
+/* NULL, the default: nothing is called, and objects stay what they are. */
+GC_API void GC_CALL GC_set_toggleref_func(GC_toggleref_func fn);
+GC_API GC_toggleref_func GC_CALL GC_get_toggleref_func(void);
+
+/* Registers an object, strongly (nonzero) or weakly at first. GC_SUCCESS, also if nothing is done
+   because there is no function; GC_NO_MEMORY. */
+GC_API int GC_CALL GC_toggleref_add(void *object, int is_strong) GC_ATTR_NONNULL(1);
 
 /* ---- Failures, messages and events ---- */
 
@@ -616,6 +813,22 @@ GC_API GC_abort_func GC_CALL GC_get_abort_func(void);
 
 /* Where messages other than warnings go, instead of stderr. */
 GC_API void GC_CALL GC_set_log_fd(int fd);
+
+/* Prints to stdout, to stderr, and to where messages go (GC_set_log_fd), at most 1023 bytes a call.
+   Allocates nothing. GC_log_printf may be called under the lock and with threads stopped. */
+GC_API void GC_printf(const char *format, ...) GC_ATTR_PRINTF;
+GC_API void GC_err_printf(const char *format, ...) GC_ATTR_PRINTF;
+GC_API void GC_log_printf(const char *format, ...) GC_ATTR_PRINTF;
+
+/* Descriptions of the collector's state for people, to stdout; their form may change. GC_dump
+   takes the lock and prints all of it under the number of the last collection; GC_dump_named is for
+   a caller that holds the lock or runs no other thread, and uses `name` unless it is NULL. The
+   other two print one part, for such a caller as well: every block of pages, and registered links
+   and finalizers. */
+GC_API void GC_CALL GC_dump(void);
+GC_API void GC_CALL GC_dump_named(const char *name);
+GC_API void GC_CALL GC_dump_regions(void);
+GC_API void GC_CALL GC_dump_finalization(void);
 
 /* Called under the lock, possibly with threads stopped, when the heap has grown or shrunk, with its
    new size in bytes. NULL: nothing is called. */
@@ -725,6 +938,18 @@ GC_API int GC_CALL GC_get_pages_executable(void);
 GC_API void GC_CALL GC_set_non_gc_bytes(GC_word bytes);
 GC_API GC_word GC_CALL GC_get_non_gc_bytes(void);
 
+/* Nonzero: objects that become unreachable without GC_free are reported to stderr by the collection
+   that finds them, with the place of their allocation if they were allocated with checks
+   (GC_DEBUG), and then given back. There is a last collection at the program's end. Before GC_init,
+   or as the first action after it. */
+GC_API void GC_CALL GC_set_find_leak(int on);
+GC_API int GC_CALL GC_get_find_leak(void);
+
+/* For a program that hands out memory of its objects by itself: counts bytes as allocated or as
+   given to GC_free since the last collection. Under the lock. */
+GC_API void GC_CALL GC_incr_bytes_allocd(size_t bytes);
+GC_API void GC_CALL GC_incr_bytes_freed(size_t bytes);
+
 /* ---- Variables ---- */
 /* The settings themselves, for programs that write them directly. The collector reads them each
    time it needs them. Functions above with the same name describe them. */
@@ -733,6 +958,7 @@ GC_API int GC_all_interior_pointers;
 GC_API int GC_dont_expand;
 GC_API int GC_dont_precollect;
 GC_API int GC_finalize_on_demand;
+GC_API int GC_find_leak;
 GC_API int GC_full_freq;
 GC_API int GC_java_finalization;
 GC_API int GC_no_dls;

@@ -64,6 +64,10 @@
 #define GC_ATTR_ALLOC_SIZE(argnum) __attribute__((__alloc_size__(argnum)))
 #endif
 
+#ifndef GC_ATTR_PRINTF
+#define GC_ATTR_PRINTF __attribute__((__format__(__printf__, 1, 2)))
+#endif
+
 #ifndef GC_ATTR_NONNULL
 #ifdef GC_BUILD
 #define GC_ATTR_NONNULL(argnum)
