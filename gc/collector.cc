@@ -78,6 +78,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   report.number = collections() + 1;
 
   world_.event(CycleEvent::kStart);
+  if (const auto ask = world_.toggle_function(); ask != nullptr) toggle_refs_.Update(ask);
   world_.event(CycleEvent::kBeforeStop);
   const uint64_t begin = platform::NowNs();
   world_.stop();
@@ -94,6 +95,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kMarkStart);
   Mark(tunables, stack_pointer);
   short_links_.ClearUnreachable(marker_);
+  toggle_refs_.ForgetUnreachable(marker_);
   report.finalizable = finalizers_.QueueUnreachable(&marker_, world_.warn_cycle);
   short_links_.ForgetDangling(marker_);
   long_links_.ClearUnreachable(marker_);
@@ -154,6 +156,29 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   return true;
 }
 
+void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context),
+                              void* context) {
+  world_.stop();
+  // What threads hold and have not handed out must not look like objects.
+  const size_t heaps = ThreadHeaps::count();
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
+  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
+    for (alloc::PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
+      const alloc::PageInfo& info = alloc::g_space.info[page];
+      const bool small = info.state == alloc::PageState::kSmall;
+      if (!small && info.state != alloc::PageState::kLarge) continue;
+      const size_t bytes = small ? info.slot_bytes : info.object_bytes;
+      for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
+        const alloc::ObjectRef object{alloc::g_space.AddressOfPage(page) + slot * bytes, bytes, page,
+                                      slot};
+        if (*object.mark() == alloc::g_epoch) f(object, context);
+      }
+    }
+  }
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsWorldStopped(alloc::g_epoch);
+  world_.resume();
+}
+
 void Collector::ReturnFreeMemory() {
   for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
     ThreadHeaps::FlushFreePages(side);
@@ -172,6 +197,7 @@ void Collector::Mark(const Tunables& tunables, Addr stack_pointer) {
   t_mark_sink = nullptr;
   finalizers_.AddRoots(&roots_);
   roots_.AddUncollectablePages();
+  toggle_refs_.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
   if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_);
 }

@@ -63,13 +63,18 @@ class Collector {
   Finalizers& finalizers() { return finalizers_; }
   Links& short_links() { return short_links_; }
   Links& long_links() { return long_links_; }
+  ToggleRefs& toggle_refs() { return toggle_refs_; }
   WorkerPool& pool() { return pool_; }
+  Marker& marker() { return marker_; }
   const CycleReport& last() const { return last_; }
   const CollectorTotals& totals() const { return totals_; }
 
   // --- Any thread. ---
   Pacer& pacer() { return pacer_; }
   uint64_t collections() const { return number_.Load(platform::memory_order_relaxed); }  // a count
+
+  // Stops the world and calls `f` for every object. pre: lock() is held.
+  void ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context), void* context);
 
   // Gives free pages back to the system. Not inside critical sections.
   static void ReturnFreeMemory();
@@ -95,6 +100,7 @@ class Collector {
   Finalizers finalizers_;
   Links short_links_;
   Links long_links_;
+  ToggleRefs toggle_refs_;
   Pacer pacer_;
   CycleReport last_;
   CollectorTotals totals_;

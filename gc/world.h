@@ -6,6 +6,7 @@
 #include "gc/marker.h"
 #include "gc/pacer.h"
 #include "gc/roots.h"
+#include "gc/toggle_refs.h"
 
 namespace gleaner::gc {
 
@@ -39,6 +40,8 @@ struct World {
   void (*read_tunables)(Tunables* tunables);
   void (*event)(CycleEvent event);
   void (*warn_cycle)(Addr object);
+  // What the program says of a toggle reference; null if it says nothing. Read anew each time.
+  ToggleStatus (*(*toggle_function)())(void* object);
 };
 
 }  // namespace gleaner::gc

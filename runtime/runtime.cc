@@ -35,6 +35,9 @@ constinit bool g_max_heap_set = false;
 // Collection number up to which the client's notifier was called.
 constinit platform::Atomic<uint64_t> g_notified{0};
 
+// Said once that a callback under the lock allocates.
+constinit platform::Atomic<uint32_t> g_under_lock_complaints{0};
+
 // --- The collector's view of the process (gc::World) ---
 
 void StopWorld() { Threads::Stop(); }
@@ -132,7 +135,22 @@ void WarnCycle(Addr object) {
   Warn("Finalization cycle involving %p", static_cast<GC_word>(object));
 }
 
-constexpr gc::World kWorld = {StopWorld, ResumeWorld, AddRoots, ReadTunables, OnEvent, WarnCycle};
+gc::ToggleStatus AskToggle(void* object) {
+  switch (g_toggleref_func(object)) {
+    case GC_TOGGLE_REF_STRONG:
+      return gc::ToggleStatus::kStrong;
+    case GC_TOGGLE_REF_WEAK:
+      return gc::ToggleStatus::kWeak;
+    default:
+      return gc::ToggleStatus::kDrop;
+  }
+}
+gc::ToggleStatus (*ToggleFunction())(void*) {
+  return g_toggleref_func != nullptr ? AskToggle : nullptr;
+}
+
+constexpr gc::World kWorld = {StopWorld, ResumeWorld, AddRoots,      ReadTunables,
+                              OnEvent,   WarnCycle,   ToggleFunction};
 
 // --- The allocator's hooks ---
 
@@ -203,7 +221,10 @@ struct CollectCall {
 
 void CollectWithRegisters(Addr stack_pointer, void* context) {
   auto* call = static_cast<CollectCall*>(context);
+  Thread* self = Threads::Current();
+  ++self->under_lock;  // in the callbacks that the collection makes
   call->done = g_collector.Collect(call->cause, stack_pointer, call->give_up);
+  --self->under_lock;
 }
 
 struct BlockingCall {
@@ -306,6 +327,13 @@ void SetMaxHeap(size_t bytes) {
 bool Collect(Cause cause, int (*give_up)()) {
   if (GC_dont_gc != 0) return false;
   if (!AttachThread()) return false;
+  if (Threads::Current()->under_lock != 0) {
+    if (g_under_lock_complaints.Exchange(1, platform::memory_order_relaxed) == 0) {  // a message
+      Complain("GC_malloc, GC_gcollect or the like was called in a callback that runs under the "
+               "allocation lock, or after GC_alloc_lock: no collection can start there");
+    }
+    return false;
+  }
   CollectCall call{cause, give_up, false};
   platform::WithRegistersOnStack(CollectWithRegisters, &call);
   if (call.done) AfterCollection();

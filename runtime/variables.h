@@ -15,6 +15,7 @@ extern GC_stop_func g_stop_func;
 extern GC_on_collection_event_proc g_on_collection_event;
 extern GC_on_thread_event_proc g_on_thread_event;
 extern GC_start_callback_proc g_start_callback;
+extern GC_toggleref_func g_toggleref_func;
 extern int g_handle_fork;           // GC_set_handle_fork
 extern int g_disable_automatic;     // GC_set_disable_automatic_collection
 extern bool g_force_unmap;          // GC_set_force_unmap_on_gcollect

@@ -55,6 +55,12 @@ int GC_collect_a_little(void) {
   return 0;
 }
 
+// Collections are not done in steps.
+void GC_enable_incremental(void) { runtime::Init(); }
+int GC_is_incremental_mode(void) { return 0; }
+void GC_start_incremental_collection(void) {}
+int GC_incremental_protection_needs(void) { return GC_PROTECTS_NONE; }
+
 void GC_disable(void) { __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST); }
 void GC_enable(void) {
   if (__atomic_sub_fetch(&GC_dont_gc, 1, __ATOMIC_SEQ_CST) < 0) {

@@ -1,6 +1,7 @@
 // The GC_ API: disappearing links, short and long.
 #include "runtime/api/api.h"
 #include "runtime/runtime.h"
+#include "runtime/variables.h"
 
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;
@@ -92,5 +93,21 @@ int GC_move_long_link(void** link, void** new_link) {
   return Move("GC_move_long_link", g_collector.long_links(), link, new_link);
 }
 int GC_unregister_long_link(void** link) { return Unregister(g_collector.long_links(), link); }
+
+void GC_set_toggleref_func(GC_toggleref_func ask) { runtime::g_toggleref_func = ask; }
+GC_toggleref_func GC_get_toggleref_func(void) { return runtime::g_toggleref_func; }
+
+int GC_toggleref_add(void* object, int is_strong) {
+  if (RejectNull("GC_toggleref_add", "the object", object)) return GC_SUCCESS;
+  if (runtime::g_toggleref_func == nullptr) return GC_SUCCESS;
+  gleaner::alloc::ObjectRef found;
+  if (!gleaner::alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) {
+    Complain("GC_toggleref_add(%p): not an object of the heap; ignored", object);
+    return GC_SUCCESS;
+  }
+  platform::LockGuard guard(g_collector.lock());
+  return g_collector.toggle_refs().Add(AddressOf(object), is_strong != 0) ? GC_SUCCESS
+                                                                          : GC_NO_MEMORY;
+}
 
 }  // extern "C"

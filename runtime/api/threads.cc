@@ -157,13 +157,27 @@ GLEANER_NOINLINE void* GC_call_with_gc_active(GC_fn_type fn, void* data) {
 
 void* GC_call_with_alloc_lock(GC_fn_type fn, void* data) {
   if (RejectNull("GC_call_with_alloc_lock", "the function", fn)) return nullptr;
+  if (!runtime::AttachThread()) return nullptr;
+  Thread* self = Threads::Current();
+  if (self->under_lock != 0) {
+    Complain("GC_call_with_alloc_lock: the calling thread holds the lock already");
+    return fn(data);
+  }
   platform::LockGuard guard(g_collector.lock());
-  return fn(data);
+  ++self->under_lock;
+  void* result = fn(data);
+  --self->under_lock;
+  return result;
 }
 
-void GC_alloc_lock(void) { g_collector.lock().Acquire(); }
+void GC_alloc_lock(void) {
+  runtime::AttachThread();
+  g_collector.lock().Acquire();
+  if (Thread* self = Threads::Current(); self != nullptr) ++self->under_lock;
+}
 void GC_alloc_unlock(void) {
   if (g_collector.lock().IsHeld()) {
+    if (Thread* self = Threads::Current(); self != nullptr) --self->under_lock;
     g_collector.lock().Release();
   } else {
     Complain("GC_alloc_unlock: the lock is not held; ignored");

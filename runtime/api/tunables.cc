@@ -17,6 +17,7 @@ namespace {
 constinit unsigned long g_time_limit_ns = 0;  // beside GC_time_limit, in milliseconds
 constinit int g_max_prior_attempts = 1;
 constinit int g_rate = 10;
+constinit int g_manual_vdb_allowed = 0;
 
 int NeverStop() { return 0; }
 
@@ -116,5 +117,8 @@ void GC_set_log_fd(int fd) {
   if (fd < 0) return Complain("GC_set_log_fd(%d): no file descriptor; ignored", fd);
   runtime::SetLogFd(fd);
 }
+
+void GC_set_manual_vdb_allowed(int on) { g_manual_vdb_allowed = on != 0 ? 1 : 0; }
+int GC_get_manual_vdb_allowed(void) { return g_manual_vdb_allowed; }
 
 }  // extern "C"

@@ -25,6 +25,7 @@ inline void StartCollector(int markers = 1) {
       [](gc::Tunables* tunables) { *tunables = g_tunables; },
       [](gc::CycleEvent) {},
       [](Addr) {},
+      []() -> gc::ToggleStatus (*)(void*) { return nullptr; },
   };
   ASSERT_TRUE(gc::g_collector.Init(kWorld, markers));
 }

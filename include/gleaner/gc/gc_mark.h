@@ -81,6 +81,13 @@ GC_API void *GC_greatest_plausible_heap_addr;
 GC_API void **GC_CALL GC_new_free_list(void);
 GC_API void **GC_CALL GC_new_free_list_inner(void);
 
+/* libgc's own arrays, of pointer-free, normal, uncollectable, and pointer-free uncollectable
+   objects: here always empty. */
+GC_API void **GC_aobjfreelist_ptr;
+GC_API void **GC_objfreelist_ptr;
+GC_API void **GC_uobjfreelist_ptr;
+GC_API void **GC_auobjfreelist_ptr;
+
 /* A new kind: `descr` describes its objects, plus the size of each if `add_size_to_descr`. Objects
    are zeroed, whether `clear_new_objects` is set or not. All kinds taken (16): the program is ended
    with a message. _inner: the caller holds the allocation lock. */

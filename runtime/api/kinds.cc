@@ -1,0 +1,149 @@
+// The GC_ API: kinds of objects, mark procedures, and allocation by kind.
+#include "runtime/api/api.h"
+
+#include <cerrno>
+
+#include "alloc/object.h"
+#include "alloc/thread_heap.h"
+#include "gc/gc_inline.h"
+#include "gc/gc_mark.h"
+#include "gc/kinds.h"
+#include "runtime/runtime.h"
+
+namespace alloc = gleaner::alloc;
+namespace gc = gleaner::gc;
+namespace platform = gleaner::platform;
+namespace runtime = gleaner::runtime;
+using gleaner::AddressOf;
+using gleaner::Complain;
+using gleaner::Fatal;
+using gleaner::alloc::Kind;
+using gleaner::gc::g_collector;
+using gleaner::runtime::RejectNull;
+
+namespace {
+
+// libgc's arrays of free lists have an entry for each size in granules up to half a block.
+constexpr size_t kFreeListEntries = 129;
+
+// What GC_generic_malloc_many makes at a time.
+constexpr size_t kManyBytes = 4 * gleaner::kKiB;
+
+bool IsKind(int kind) { return kind >= 0 && static_cast<size_t>(kind) < gc::g_kind_count; }
+
+bool RejectKind(const char* call, int kind) {
+  if (GLEANER_LIKELY(IsKind(kind))) return false;
+  Complain("%s: there is no kind %d", call, kind);
+  errno = EINVAL;
+  return true;
+}
+
+void* AllocateKind(const char* call, size_t bytes, int kind, bool ignore_off_page = false) {
+  if (RejectKind(call, kind)) return nullptr;
+  // Uncollectable memory is counted.
+  if (kind == static_cast<int>(Kind::kUncollectable)) return GC_malloc_uncollectable(bytes);
+  if (kind == static_cast<int>(Kind::kAtomicUncollectable)) {
+    return GC_malloc_atomic_uncollectable(bytes);
+  }
+  return runtime::Allocate(static_cast<Kind>(kind), bytes, alloc::kGranuleBytes, ignore_off_page);
+}
+
+unsigned NewKind(void** free_list, GC_word descriptor, int add_size) {
+  RejectNull("GC_new_kind", "the free list", free_list);
+  const int kind = gc::MakeKind(descriptor, add_size != 0);
+  if (kind < 0) Fatal("GC_new_kind: all %zu kinds are in use", alloc::kMaxKinds);
+  return static_cast<unsigned>(kind);
+}
+
+unsigned NewProcedure(GC_mark_proc procedure) {
+  if (RejectNull("GC_new_proc", "the procedure", procedure)) return 0;
+  const int number = gc::MakeMarkProcedure(procedure);
+  if (number < 0) Fatal("GC_new_proc: all %zu numbers are in use", gc::kMaxMarkProcedures);
+  return static_cast<unsigned>(number);
+}
+
+// There is nothing on them; clients that look find that out.
+constinit void* g_empty_free_lists[4][kFreeListEntries] = {};
+
+}  // namespace
+
+extern "C" {
+
+void** GC_aobjfreelist_ptr = g_empty_free_lists[0];
+void** GC_objfreelist_ptr = g_empty_free_lists[1];
+void** GC_uobjfreelist_ptr = g_empty_free_lists[2];
+void** GC_auobjfreelist_ptr = g_empty_free_lists[3];
+
+void** GC_new_free_list(void) {
+  return static_cast<void**>(alloc::MetaAllocate(kFreeListEntries * sizeof(void*)));
+}
+void** GC_new_free_list_inner(void) { return GC_new_free_list(); }
+
+unsigned GC_new_kind(void** free_list, GC_word descriptor, int add_size, int) {
+  runtime::Init();
+  platform::LockGuard guard(g_collector.lock());
+  return NewKind(free_list, descriptor, add_size);
+}
+unsigned GC_new_kind_inner(void** free_list, GC_word descriptor, int add_size, int) {
+  return NewKind(free_list, descriptor, add_size);
+}
+
+unsigned GC_new_proc(GC_mark_proc procedure) {
+  runtime::Init();
+  platform::LockGuard guard(g_collector.lock());
+  return NewProcedure(procedure);
+}
+unsigned GC_new_proc_inner(GC_mark_proc procedure) { return NewProcedure(procedure); }
+
+void* GC_generic_malloc(size_t bytes, int kind) {
+  return AllocateKind("GC_generic_malloc", bytes, kind);
+}
+void* GC_generic_malloc_ignore_off_page(size_t bytes, int kind) {
+  return AllocateKind("GC_generic_malloc_ignore_off_page", bytes, kind, true);
+}
+void* GC_generic_malloc_uncollectable(size_t bytes, int kind) {
+  return AllocateKind("GC_generic_malloc_uncollectable", bytes, kind);
+}
+void* GC_generic_or_special_malloc(size_t bytes, int kind) {
+  return AllocateKind("GC_generic_or_special_malloc", bytes, kind);
+}
+void* GC_malloc_kind(size_t bytes, int kind) { return AllocateKind("GC_malloc_kind", bytes, kind); }
+void* GC_malloc_kind_global(size_t bytes, int kind) {
+  return AllocateKind("GC_malloc_kind_global", bytes, kind);
+}
+
+void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
+  *result = nullptr;
+  if (RejectKind("GC_generic_malloc_many", kind) || !runtime::AttachThread()) return;
+  if (bytes == 0) bytes = 1;
+  // Linked from the last to the first, so that the list is in the order of addresses.
+  const size_t count = bytes >= kManyBytes ? 1 : kManyBytes / bytes;
+  void* list = nullptr;
+  for (size_t i = 0; i < count; ++i) {
+    void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
+    if (object == nullptr) break;
+    *static_cast<void**>(object) = list;
+    list = object;
+  }
+  *result = list;
+}
+
+void* GC_malloc_many(size_t bytes) {
+  void* list;
+  GC_generic_malloc_many(gleaner::AlignUp(bytes == 0 ? 1 : bytes, alloc::kGranuleBytes),
+                         GC_I_NORMAL, &list);
+  return list;
+}
+
+int GC_get_kind_and_size(const void* base, size_t* size) {
+  alloc::ObjectRef object;
+  if (!alloc::FindSlot(AddressOf(base), &object)) {
+    Complain("GC_get_kind_and_size(%p): not an object of the heap", base);
+    if (size != nullptr) *size = 0;
+    return -1;
+  }
+  if (size != nullptr) *size = object.bytes;
+  return static_cast<int>(object.kind());
+}
+
+}  // extern "C"
