@@ -1,6 +1,5 @@
 #include "platform/stop_world.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -149,7 +148,7 @@ int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
   static Sigmask real = nullptr;  // racing threads store the same value
   Sigmask set_mask = __atomic_load_n(&real, __ATOMIC_RELAXED);
   if (set_mask == nullptr) {
-    set_mask = reinterpret_cast<Sigmask>(dlsym(RTLD_NEXT, "pthread_sigmask"));
+    set_mask = reinterpret_cast<Sigmask>(NextFunction("pthread_sigmask"));
     __atomic_store_n(&real, set_mask, __ATOMIC_RELAXED);  // as above
   }
   if (set == nullptr || how == SIG_UNBLOCK) return set_mask(how, set, old);

@@ -163,14 +163,21 @@ Range MappingOf(Addr address) {
   return found;
 }
 
+void* NextFunction(const char* name) {
+  if (void* next = dlsym(RTLD_NEXT, name); next != nullptr) return next;
+  void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  void* function = libc != nullptr ? dlsym(libc, name) : nullptr;
+  GLEANER_CHECK(function != nullptr, "the C library has no function %s", name);
+  return function;
+}
+
 int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static Create real = nullptr;  // racing threads store the same value
   Create create = __atomic_load_n(&real, __ATOMIC_RELAXED);
   if (create == nullptr) {
-    create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
-    if (create == nullptr) create = reinterpret_cast<Create>(dlsym(RTLD_DEFAULT, "pthread_create"));
+    create = reinterpret_cast<Create>(NextFunction("pthread_create"));
     __atomic_store_n(&real, create, __ATOMIC_RELAXED);  // as above
   }
   return create(thread, attributes, start, argument);

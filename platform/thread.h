@@ -27,6 +27,10 @@ Range MappingOf(Addr address);
 
 inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()); }
 
+// The function of that name behind this library in the search order; the C library's own if that
+// comes before us, as where a program links it first. Never this library's. Aborts if there is none.
+void* NextFunction(const char* name);
+
 // The C library's pthread_create, never an interposed one. Same contract.
 int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument);
