@@ -55,6 +55,11 @@ class Finalizers {
   bool Take(Ready* out);
   size_t ready() const { return tail_ - head_; }
   size_t registered() const { return table_.size(); }
+  // Calls f(object, finalizer) for each object that has one and is not queued.
+  template <class F>
+  void ForEach(F f) {
+    table_.ForEach([&](uint64_t hidden, const Finalizer& x) { f(~Addr{hidden}, x); });
+  }
 
  private:
   static constexpr size_t kMaxQueue = size_t{1} << 30;
@@ -78,6 +83,11 @@ class Links {
   // Moves the registration; kDuplicate if `to` has one already.
   LinkResult Move(Addr from, Addr to);
   size_t size() const { return table_.size(); }
+  // Calls f(link, object) for each link.
+  template <class F>
+  void ForEach(F f) {
+    table_.ForEach([&](uint64_t hidden, const Target& x) { f(~Addr{hidden}, ~x.hidden_object); });
+  }
 
   // Clears links whose object is white.
   void ClearUnreachable(const Marker& marker);

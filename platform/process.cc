@@ -11,4 +11,6 @@ int OpenLogFile(const char* path) {
   return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 }
 
+int OpenForReading(const char* path) { return open(path, O_RDONLY | O_CLOEXEC); }
+
 }  // namespace gleaner::platform

@@ -11,5 +11,7 @@ bool HasElevatedRights();
 
 // Opens a file for appending; -1 if that fails.
 int OpenLogFile(const char* path);
+// Opens a file for reading; -1 if that fails.
+int OpenForReading(const char* path);
 
 }  // namespace gleaner::platform

@@ -4,14 +4,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdarg>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "alloc/hooks.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/process.h"
+#include "runtime/dump.h"
+#include "runtime/findings.h"
 #include "runtime/statistics.h"
 #include "runtime/variables.h"
 
@@ -25,9 +26,6 @@ namespace {
 
 enum class InitState : uint32_t { kNot, kRunning, kDone };
 constinit platform::Atomic<uint32_t> g_init_state{static_cast<uint32_t>(InitState::kNot)};
-
-constinit platform::Lock g_log_lock(platform::LockRank::kLog);
-constinit int g_log_fd = STDERR_FILENO;
 
 // The client set a limit before Init: the option does not replace it.
 constinit bool g_max_heap_set = false;
@@ -85,6 +83,9 @@ void DescribePhase() {
   Complain("thread %d; collections so far: %llu; the collector's last event: %s",
            platform::CurrentThreadId(), static_cast<unsigned long long>(g_collector.collections()),
            event < 0 ? "none" : names[event]);
+  if (!g_options.loop_on_abort) return;
+  Complain("waiting for a debugger, process %d (GC_LOOP_ON_ABORT)", getpid());
+  for (;;) pause();
 }
 
 void OnEvent(CycleEvent event) {
@@ -118,7 +119,9 @@ void OnEvent(CycleEvent event) {
   if (GC_on_heap_resize != nullptr && heap != g_announced_heap_bytes) GC_on_heap_resize(heap);
   g_announced_heap_bytes = heap;
   Notify(GC_EVENT_END);
-  if (g_options.print_stats == 0) return;
+  if (g_options.print_address_map) PrintFile("/proc/self/maps");
+  if (g_options.dump_regularly) DumpState(nullptr);
+  if (g_options.print_stats == 0 && !g_options.print_verbose_stats) return;
   const gc::CycleReport& r = g_collector.last();
   Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause "
       "%.3f ms "
@@ -149,8 +152,9 @@ gc::ToggleStatus (*ToggleFunction())(void*) {
   return g_toggleref_func != nullptr ? AskToggle : nullptr;
 }
 
-constexpr gc::World kWorld = {StopWorld, ResumeWorld, AddRoots,      ReadTunables,
-                              OnEvent,   WarnCycle,   ToggleFunction};
+constexpr gc::World kWorld = {
+    StopWorld, ResumeWorld, AddRoots,       ReadTunables,
+    OnEvent,   WarnCycle,   ToggleFunction, Findings::InspectWorldStopped};
 
 // --- The allocator's hooks ---
 
@@ -194,6 +198,7 @@ bool OnExhausted(size_t, int attempt) {
 // --- Finalizers ---
 
 void AfterCollection() {
+  Findings::Report();
   size_t ready;
   {
     platform::LockGuard guard(g_collector.lock());
@@ -241,6 +246,11 @@ void BlockWithRegisters(Addr stack_pointer, void* context) {
   platform::LeaveBlocking(self);
 }
 
+// Objects that were given up after the last collection.
+void FindLastLeaks() {
+  if (GC_find_leak != 0) Collect(Cause::kExplicit);
+}
+
 void InitOnce() {
   g_fatal_context = DescribePhase;
   ReadOptions();
@@ -249,7 +259,8 @@ void InitOnce() {
     if (fd < 0) {
       Complain("cannot write the log file %s: errno %d", g_options.log_file, errno);
     } else {
-      g_log_fd = fd;
+      SetLogFd(fd);
+      if (!g_options.only_log_to_file) PrintAllToLog();
     }
   }
   constexpr size_t kLeastHeap = 16 * kMiB;
@@ -265,11 +276,16 @@ void InitOnce() {
   ApplyOptionsToVariables();
   const int markers = g_options.markers != 0  ? static_cast<int>(g_options.markers)
                       : g_markers_wanted != 0 ? g_markers_wanted
-                                              : platform::UsableCpuCount();
+                      : g_options.processors != 0
+                          ? static_cast<int>(g_options.processors < 64 ? g_options.processors : 64)
+                          : platform::UsableCpuCount();
   if (!g_collector.Init(kWorld, markers))
     Fatal("cannot start: no memory for the collector's tables");
+  if (!Findings::Init()) Fatal("cannot start: no address space for findings");
   GC_parallel = g_collector.pool().size() - 1;
   alloc::g_hooks = {OnAllocated, OnExhausted};
+  if (atexit(FindLastLeaks) != 0)
+    Complain("no memory for an exit handler: the last leaks are missed");
   platform::InstallStopHandler();
   Thread* self = Threads::Register();
   if (self == nullptr) Fatal("cannot start: no memory to register the first thread");
@@ -282,6 +298,7 @@ void InitOnce() {
     if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
     g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
   }
+  if (g_options.dump_regularly) DumpState(nullptr);
 }
 
 }  // namespace
@@ -329,8 +346,9 @@ bool Collect(Cause cause, int (*give_up)()) {
   if (!AttachThread()) return false;
   if (Threads::Current()->under_lock != 0) {
     if (g_under_lock_complaints.Exchange(1, platform::memory_order_relaxed) == 0) {  // a message
-      Complain("GC_malloc, GC_gcollect or the like was called in a callback that runs under the "
-               "allocation lock, or after GC_alloc_lock: no collection can start there");
+      Complain(
+          "GC_malloc, GC_gcollect or the like was called in a callback that runs under the "
+          "allocation lock, or after GC_alloc_lock: no collection can start there");
     }
     return false;
   }
@@ -415,7 +433,7 @@ void ChildAfterFork() {
   platform::ResetStopAfterFork();
   alloc::AddressSpaceResetLockAfterFork();
   alloc::MetaResetLockAfterFork();
-  g_log_lock.ResetAfterFork();
+  ResetPrintingAfterFork();
   ParentAfterFork();
   // A thread that is gone may have held a lock of the program's malloc, and starting a helper
   // thread needs that: then the child marks serially. (Helpers never hold such a lock.)
@@ -425,20 +443,7 @@ void ChildAfterFork() {
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
 }
 
-// --- Messages and memory ---
-
-void SetLogFd(int fd) { g_log_fd = fd; }
-
-void Log(const char* format, ...) {
-  char line[512];
-  va_list arguments;
-  va_start(arguments, format);
-  int n = vsnprintf(line, sizeof line, format, arguments);
-  va_end(arguments);
-  if (n >= static_cast<int>(sizeof line)) n = sizeof line - 1;
-  platform::LockGuard guard(g_log_lock);
-  if (n > 0 && write(g_log_fd, line, static_cast<size_t>(n)) < 0) return;  // nobody left to tell
-}
+// --- Memory ---
 
 void* OutOfMemory(size_t bytes) {
   errno = ENOMEM;

@@ -3,6 +3,7 @@
 
 #include "gc/collector.h"
 #include "runtime/options.h"
+#include "runtime/printing.h"
 #include "runtime/threads.h"
 
 namespace gleaner::runtime {
@@ -38,10 +39,6 @@ void* CallWithGcActive(void* (*f)(void*), void* data);
 void PrepareFork();
 void ParentAfterFork();
 void ChildAfterFork();
-
-// One line to the statistics stream (standard error, or the log file). Allocates nothing.
-void Log(const char* format, ...) __attribute__((format(printf, 1, 2)));
-void SetLogFd(int fd);
 
 // Runs out of memory: calls the client's procedure and returns what it returns.
 void* OutOfMemory(size_t bytes);

@@ -306,9 +306,16 @@ void Threads::AddRoots(gc::RootTasks* roots) {
     AddThreadRoots(*static_cast<Thread*>(g_registry.records[i]), roots);
   }
   roots->Add(RootKind::kData, g_registry.results.storage_begin(), g_registry.results.storage_end());
-  const auto add = [roots](Range range) {
-    g_static_roots.excluded.ForEachGap(
-        range, [roots](Range part) { roots->Add(RootKind::kData, part.begin, part.end); });
+  ForEachStaticRoot(
+      [](void* tasks, Range range) {
+        static_cast<gc::RootTasks*>(tasks)->Add(RootKind::kData, range.begin, range.end);
+      },
+      roots);
+}
+
+void Threads::ForEachStaticRoot(void (*f)(void* context, Range range), void* context) {
+  const auto add = [f, context](Range range) {
+    g_static_roots.excluded.ForEachGap(range, [f, context](Range part) { f(context, part); });
   };
   const bool libraries = GC_no_dls == 0;
   if (libraries || !g_static_roots.main_data_cleared) {

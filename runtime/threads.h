@@ -54,6 +54,10 @@ class Threads {
   // With the world stopped: stacks, registers, alternate stacks and TLS of all threads.
   static void AddRoots(gc::RootTasks* roots);
 
+  // pre: the collector lock is held. Calls f for each range of static data that is a root, as far
+  // as the last collection knew.
+  static void ForEachStaticRoot(void (*f)(void* context, platform::Range range), void* context);
+
   // GC_register_altstack: the calling thread's own stack and its alternate one.
   static void NoteAlternateStack(platform::Range stack, platform::Range alternate);
 

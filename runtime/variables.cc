@@ -21,6 +21,7 @@ int GC_all_interior_pointers = 1;
 int GC_dont_expand = 0;
 int GC_dont_precollect = 0;
 int GC_finalize_on_demand = 0;
+int GC_find_leak = 0;
 int GC_full_freq = 19;
 int GC_java_finalization = 1;
 int GC_no_dls = 0;
@@ -79,6 +80,10 @@ void ApplyOptionsToVariables() {
     GC_all_interior_pointers = g_options.all_interior_pointers ? 1 : 0;
   if (GC_free_space_divisor == 3) GC_free_space_divisor = g_options.free_space_divisor;
   if (g_options.dont_gc) GC_dont_gc = 1;
+  if (GC_full_freq == 19) GC_full_freq = static_cast<int>(g_options.full_frequency);
+  if (GC_time_limit == GC_TIME_UNLIMITED) GC_time_limit = g_options.pause_time_target;
+  if (g_options.use_entire_heap) GC_use_entire_heap = 1;
+  if (g_options.find_leak) GC_find_leak = 1;
   if (g_options.unmap_on_gcollect) g_force_unmap = true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "alloc/object.h"
 #include "runtime/api/api.h"
+#include "runtime/debug_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -13,6 +14,7 @@ using gleaner::Complain;
 using gleaner::alloc::FreeResult;
 using gleaner::alloc::Kind;
 using gleaner::alloc::ObjectRef;
+using gleaner::runtime::DebugObjects;
 namespace alloc = gleaner::alloc;
 namespace runtime = gleaner::runtime;
 
@@ -49,6 +51,10 @@ void Free(const char* call, void* object) {
   // Relaxed: whoever has an uncollectable object sees the count that came with it.
   const bool any = alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0;
   const GC_word non_gc_bytes = any ? NonGcBytesOf(object) : 0;
+  if (DebugObjects::Started()) {
+    gleaner::platform::LockGuard guard(gleaner::gc::g_collector.lock());
+    DebugObjects::Forget(AddressOf(object));
+  }
   switch (alloc::FreeObject(object)) {
     case FreeResult::kFreed:
       return AddNonGcBytes(-non_gc_bytes);

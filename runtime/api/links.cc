@@ -27,6 +27,7 @@ bool IsLink(const char* call, void** link) {
 
 int Register(const char* call, Links& links, void** link, const void* object) {
   if (!IsLink(call, link) || RejectNull(call, "the object", object)) return GC_NOT_FOUND;
+  if (GC_find_leak != 0) return GC_UNIMPLEMENTED;
   LinkResult result;
   {
     platform::LockGuard guard(g_collector.lock());

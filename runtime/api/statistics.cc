@@ -65,6 +65,13 @@ void GC_get_heap_usage_safe(GC_word* heap_size, GC_word* free_bytes, GC_word* un
   if (total_bytes != nullptr) *total_bytes = figures.allocated_bytes;
 }
 
+void GC_incr_bytes_allocd(size_t bytes) {
+  if (runtime::AttachThread()) alloc::t_heap->allocated_bytes += bytes;
+}
+void GC_incr_bytes_freed(size_t bytes) {
+  if (runtime::AttachThread()) alloc::t_heap->freed_bytes += bytes;
+}
+
 size_t GC_get_memory_use(void) {
   platform::LockGuard guard(g_collector.lock());
   return runtime::OccupiedBytes();

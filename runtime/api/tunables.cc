@@ -32,6 +32,7 @@ extern "C" {
   type GC_get_##name(void) { return variable; }
 SETTING(int, dont_expand, GC_dont_expand)
 SETTING(int, dont_precollect, GC_dont_precollect)
+SETTING(int, find_leak, GC_find_leak)
 SETTING(GC_word, max_retries, GC_max_retries)
 SETTING(GC_word, non_gc_bytes, GC_non_gc_bytes)
 // Functions that may be absent.

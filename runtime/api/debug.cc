@@ -1,0 +1,345 @@
+// The GC_ API: allocation with checks.
+//
+// Each allocation is one of the plain calls for a somewhat larger object, which then is made a
+// debugged one; so initialisation, collections and the out-of-memory function are as there.
+#include <cerrno>
+#include <cstring>
+#include <cwchar>
+
+#include "alloc/object.h"
+#include "runtime/api/api.h"
+#include "runtime/debug_objects.h"
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace alloc = gleaner::alloc;
+namespace platform = gleaner::platform;
+namespace runtime = gleaner::runtime;
+using gleaner::Addr;
+using gleaner::AddressOf;
+using gleaner::Complain;
+using gleaner::PointerAt;
+using gleaner::alloc::Kind;
+using gleaner::alloc::ObjectRef;
+using gleaner::gc::g_collector;
+using gleaner::runtime::DebugObject;
+using gleaner::runtime::DebugObjects;
+using gleaner::runtime::Describe;
+using gleaner::runtime::kDebugHeaderBytes;
+using gleaner::runtime::kPlaceChars;
+using gleaner::runtime::Place;
+
+extern "C" {
+GC_API const size_t GC_debug_header_size;
+GC_API size_t GC_get_debug_header_size(void);
+GC_API void* GC_debug_generic_or_special_malloc(size_t bytes, int kind, GC_EXTRA_PARAMS);
+}
+
+namespace {
+
+void ReportFailure(const char* call, size_t bytes, Place place) {
+  char text[kPlaceChars];
+  Complain("%s(%zu): no memory; returning NULL (%s)", call, bytes, Describe(place, text));
+}
+
+// Turns the result of `allocate` for a large enough object into a debugged object of `bytes`.
+template <class F>
+void* AllocateWith(const char* call, size_t bytes, Place place, F allocate) {
+  const size_t total = DebugObjects::BytesFor(bytes);
+  void* p = total != 0 ? allocate(total) : runtime::OutOfMemory(bytes);
+  ObjectRef object;
+  // The out-of-memory function may return anything; what is no fresh object of that size is handed
+  // on as it is.
+  if (p == nullptr || total == 0 || !alloc::FindObject(AddressOf(p), &object) ||
+      object.base != AddressOf(p) || object.bytes < total) {
+    if (p == nullptr) ReportFailure(call, bytes, place);
+    return p;
+  }
+  bool watched;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    watched = DebugObjects::Watch(object.base, bytes, place);
+  }
+  if (!watched) {
+    GC_free(p);
+    p = runtime::OutOfMemory(bytes);
+    if (p == nullptr) ReportFailure(call, bytes, place);
+    return p;
+  }
+  return PointerAt<void>(object.base + kDebugHeaderBytes);
+}
+
+// The base of the object that the program knows as `p`, or 0.
+Addr BaseOfDebugged(void* p, DebugObject* known) {
+  ObjectRef object;
+  if (!alloc::FindObject(AddressOf(p), &object)) return 0;
+  platform::LockGuard guard(g_collector.lock());
+  const DebugObject* entry = DebugObjects::Find(object.base);
+  if (entry == nullptr || object.base + kDebugHeaderBytes != AddressOf(p)) return 0;
+  *known = *entry;
+  return object.base;
+}
+
+// What is done about freeing a pointer.
+struct Freeing {
+  bool is_debugged = false;
+  bool was_freed = false;
+  Addr damage = 0;
+  bool give_back = false;
+  DebugObject known;
+};
+
+Freeing BeginFreeing(const ObjectRef& object) {
+  Freeing freeing;
+  platform::LockGuard guard(g_collector.lock());
+  DebugObject* entry = DebugObjects::Find(object.base);
+  if (entry == nullptr) return freeing;
+  freeing.is_debugged = true;
+  freeing.was_freed = entry->freed;
+  freeing.known = *entry;
+  if (entry->freed) return freeing;
+  if (!entry->reported) freeing.damage = DebugObjects::FindDamage(object.base, *entry);
+  freeing.give_back =
+      IsUncollectable(object.kind()) || (GC_find_leak != 0 && !runtime::g_options.delay_free);
+  DebugObjects::Empty(object.base, *entry);
+  entry->freed = true;
+  return freeing;
+}
+
+void Free(const char* call, void* p) {
+  ObjectRef object;
+  if (!alloc::FindObject(AddressOf(p), &object)) {
+    return Complain("%s(%p): not an object of the heap, or freed already; ignored", call, p);
+  }
+  if (object.base == AddressOf(p)) {
+    Complain("%s(%p): the object was allocated without debugging information", call, p);
+    return GC_free(p);
+  }
+  Freeing freeing;
+  if (object.base + kDebugHeaderBytes == AddressOf(p)) freeing = BeginFreeing(object);
+  if (!freeing.is_debugged) {
+    return Complain(
+        "%s(%p): not what a GC_debug_ call returned: an object without debugging information, or "
+        "the inside of one; ignored",
+        call, p);
+  }
+  char place[kPlaceChars];
+  if (freeing.was_freed) {
+    return Complain("%s(%p): the object (%s, sz=%zu) was freed already; ignored", call, p,
+                    Describe(freeing.known.place, place), freeing.known.bytes);
+  }
+  if (freeing.damage != 0) {
+    Complain(
+        "%s(%p): the object (%s, sz=%zu) is damaged: something was written at %#llx, outside "
+        "of it",
+        call, p, Describe(freeing.known.place, place), freeing.known.bytes,
+        static_cast<unsigned long long>(freeing.damage));
+  }
+  if (freeing.give_back) {
+    GC_free(PointerAt<void>(object.base));
+  } else {
+    GC_incr_bytes_freed(object.bytes);
+  }
+}
+
+void* AllocateOfKind(const char* call, size_t bytes, int kind, Place place) {
+  return AllocateWith(call, bytes, place, [=](size_t total) -> void* {
+    switch (static_cast<Kind>(kind)) {
+      case Kind::kAtomic:
+        return GC_malloc_atomic(total);
+      case Kind::kNormal:
+        return GC_malloc(total);
+      case Kind::kUncollectable:
+        return GC_malloc_uncollectable(total);
+      case Kind::kAtomicUncollectable:
+        return GC_malloc_atomic_uncollectable(total);
+    }
+    Complain("%s(%zu): no such kind: %d", call, bytes, kind);
+    return runtime::OutOfMemory(bytes);
+  });
+}
+
+void* Resize(const char* call, void* old, size_t bytes, Place place) {
+  if (old == nullptr) {
+    return AllocateOfKind(call, bytes, static_cast<int>(Kind::kNormal), place);
+  }
+  if (bytes == 0) {
+    Free(call, old);
+    return nullptr;
+  }
+  DebugObject known;
+  const Addr base = BaseOfDebugged(old, &known);
+  ObjectRef object;
+  if (base == 0 || !alloc::FindObject(base, &object)) {
+    Complain("%s(%p, %zu): the object was allocated without debugging information", call, old,
+             bytes);
+    return GC_realloc(old, bytes);  // which rejects what is no object at all
+  }
+  void* moved = AllocateOfKind(call, bytes, static_cast<int>(object.kind()), place);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, old, bytes < known.bytes ? bytes : known.bytes);
+  Free(call, old);
+  return moved;
+}
+
+char* CopyString(const char* call, const char* text, size_t length, Place place) {
+  auto* copy =
+      static_cast<char*>(AllocateOfKind(call, length + 1, static_cast<int>(Kind::kAtomic), place));
+  if (copy == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  memcpy(copy, text, length);
+  copy[length] = 0;
+  return copy;
+}
+
+// --- Finalizers ---
+
+// What the program registered for a debugged object: an object itself, kept as the data of the
+// finalizer that the collector knows.
+struct Closure {
+  GC_finalization_proc fn;
+  void* data;
+  size_t offset;  // from the base to what the program sees
+};
+
+void CallClosure(void* object, void* data) {
+  const Closure closure = *static_cast<Closure*>(data);
+  closure.fn(PointerAt<void>(AddressOf(object) + closure.offset), closure.data);
+}
+
+using Registration = void (*)(void*, GC_finalization_proc, void*, GC_finalization_proc*, void**);
+
+void RegisterFinalizer(const char* call, Registration registration, void* object,
+                       GC_finalization_proc fn, void* data, GC_finalization_proc* old_fn,
+                       void** old_data) {
+  if (old_fn != nullptr) *old_fn = nullptr;
+  if (old_data != nullptr) *old_data = nullptr;
+  if (GC_find_leak != 0 || runtime::RejectNull(call, "the object", object)) return;
+  void* base = GC_base(object);
+  if (base == nullptr) return;  // such objects never go
+  DebugObject known;
+  size_t offset = kDebugHeaderBytes;
+  if (BaseOfDebugged(object, &known) == 0) {
+    Complain(
+        "%s(%p): not the start of an object with debugging information; registered for the "
+        "object it points into",
+        call, object);
+    if (base == object) offset = 0;
+  }
+  Closure* closure = nullptr;
+  if (fn != nullptr) {
+    closure = static_cast<Closure*>(GC_malloc(sizeof(Closure)));
+    if (closure == nullptr) return;
+    *closure = {fn, data, offset};
+  }
+  GC_finalization_proc old_registered = nullptr;
+  void* old_closure = nullptr;
+  registration(base, fn != nullptr ? CallClosure : nullptr, closure, &old_registered, &old_closure);
+  if (old_registered == CallClosure) {
+    old_registered = static_cast<Closure*>(old_closure)->fn;
+    old_closure = static_cast<Closure*>(old_closure)->data;
+  }
+  if (old_fn != nullptr) *old_fn = old_registered;
+  if (old_data != nullptr) *old_data = old_closure;
+}
+
+}  // namespace
+
+extern "C" {
+
+const size_t GC_debug_header_size = kDebugHeaderBytes;
+size_t GC_get_debug_header_size(void) { return kDebugHeaderBytes; }
+
+#define DEBUG_ALLOCATION(name, kind)                                                 \
+  void* name(size_t bytes, const char* file, int line) {                             \
+    return AllocateOfKind(#name, bytes, static_cast<int>(Kind::kind), {file, line}); \
+  }
+DEBUG_ALLOCATION(GC_debug_malloc, kNormal)
+DEBUG_ALLOCATION(GC_debug_malloc_atomic, kAtomic)
+DEBUG_ALLOCATION(GC_debug_malloc_uncollectable, kUncollectable)
+DEBUG_ALLOCATION(GC_debug_malloc_atomic_uncollectable, kAtomicUncollectable)
+DEBUG_ALLOCATION(GC_debug_malloc_stubborn, kNormal)
+#undef DEBUG_ALLOCATION
+
+void* GC_debug_malloc_ignore_off_page(size_t bytes, const char* file, int line) {
+  return AllocateWith("GC_debug_malloc_ignore_off_page", bytes, {file, line},
+                      GC_malloc_ignore_off_page);
+}
+void* GC_debug_malloc_atomic_ignore_off_page(size_t bytes, const char* file, int line) {
+  return AllocateWith("GC_debug_malloc_atomic_ignore_off_page", bytes, {file, line},
+                      GC_malloc_atomic_ignore_off_page);
+}
+void* GC_debug_generic_or_special_malloc(size_t bytes, int kind, const char* file, int line) {
+  return AllocateOfKind("GC_debug_generic_or_special_malloc", bytes, kind, {file, line});
+}
+
+GLEANER_NOINLINE void* GC_debug_malloc_replacement(size_t bytes) {
+  return AllocateOfKind("GC_debug_malloc_replacement", bytes, static_cast<int>(Kind::kNormal),
+                        {nullptr, static_cast<intptr_t>(AddressOf(__builtin_return_address(0)))});
+}
+GLEANER_NOINLINE void* GC_debug_realloc_replacement(void* object, size_t bytes) {
+  return Resize("GC_debug_realloc_replacement", object, bytes,
+                {nullptr, static_cast<intptr_t>(AddressOf(__builtin_return_address(0)))});
+}
+
+void* GC_debug_realloc(void* object, size_t bytes, const char* file, int line) {
+  return Resize("GC_debug_realloc", object, bytes, {file, line});
+}
+void GC_debug_free(void* object) {
+  if (object != nullptr) Free("GC_debug_free", object);
+}
+
+char* GC_debug_strdup(const char* text, const char* file, int line) {
+  if (text == nullptr) return nullptr;
+  return CopyString("GC_debug_strdup", text, strlen(text), {file, line});
+}
+char* GC_debug_strndup(const char* text, size_t max, const char* file, int line) {
+  if (runtime::RejectNull("GC_debug_strndup", "the text", text)) return nullptr;
+  return CopyString("GC_debug_strndup", text, strnlen(text, max), {file, line});
+}
+wchar_t* GC_debug_wcsdup(const wchar_t* text, const char* file, int line) {
+  if (runtime::RejectNull("GC_debug_wcsdup", "the text", text)) return nullptr;
+  const size_t bytes = (wcslen(text) + 1) * sizeof(wchar_t);
+  void* copy =
+      AllocateOfKind("GC_debug_wcsdup", bytes, static_cast<int>(Kind::kAtomic), {file, line});
+  if (copy == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return static_cast<wchar_t*>(memcpy(copy, text, bytes));
+}
+
+void GC_debug_change_stubborn(const void*) {}
+void GC_debug_end_stubborn_change(const void* object) {
+  if (GC_base(const_cast<void*>(object)) == nullptr) {
+    return Complain("GC_debug_end_stubborn_change(%p): not an object of the heap; ignored", object);
+  }
+  GC_end_stubborn_change(object);
+}
+void GC_debug_ptr_store_and_dirty(void* slot, const void* value) {
+  GC_ptr_store_and_dirty(GC_is_visible(slot), GC_is_valid_displacement(const_cast<void*>(value)));
+}
+
+void GC_debug_register_displacement(size_t offset) {
+  GC_register_displacement(offset);
+  // An offset too large to count is reported once, by the call above.
+  if (offset < alloc::kPageBytes - kDebugHeaderBytes) {
+    GC_register_displacement(offset + kDebugHeaderBytes);
+  }
+}
+
+#define REGISTRATION(order)                                                                       \
+  void GC_debug_register_finalizer##order(void* object, GC_finalization_proc fn, void* data,      \
+                                          GC_finalization_proc* old_fn, void** old_data) {        \
+    RegisterFinalizer("GC_debug_register_finalizer" #order, GC_register_finalizer##order, object, \
+                      fn, data, old_fn, old_data);                                                \
+  }
+REGISTRATION()
+REGISTRATION(_ignore_self)
+REGISTRATION(_no_order)
+REGISTRATION(_unreachable)
+#undef REGISTRATION
+
+}  // extern "C"

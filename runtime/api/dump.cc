@@ -1,0 +1,62 @@
+// The GC_ API: printing, and the collector's state for people.
+#include "runtime/dump.h"
+
+#include <cstdarg>
+
+#include "runtime/api/api.h"
+#include "runtime/findings.h"
+#include "runtime/runtime.h"
+
+namespace alloc = gleaner::alloc;
+namespace platform = gleaner::platform;
+namespace runtime = gleaner::runtime;
+using gleaner::Complain;
+using gleaner::gc::g_collector;
+using gleaner::runtime::Stream;
+
+#define PRINT_TO(stream)                                      \
+  va_list arguments;                                          \
+  va_start(arguments, format);                                \
+  runtime::PrintArguments(Stream::stream, format, arguments); \
+  va_end(arguments)
+
+extern "C" {
+
+GC_API void GC_print_free_list(int kind, size_t granules);
+GC_API void GC_register_describe_type_fn(int kind, void (*fn)(void* object, char* out));
+
+void GC_printf(const char* format, ...) { PRINT_TO(kOutput); }
+void GC_err_printf(const char* format, ...) { PRINT_TO(kError); }
+void GC_log_printf(const char* format, ...) { PRINT_TO(kLog); }
+
+void GC_dump(void) {
+  runtime::Init();
+  platform::LockGuard guard(g_collector.lock());
+  runtime::DumpState(nullptr);
+}
+void GC_dump_named(const char* name) {
+  runtime::Init();
+  runtime::DumpState(name);
+}
+void GC_dump_regions(void) {
+  runtime::Init();
+  runtime::DumpRegions();
+}
+void GC_dump_finalization(void) { runtime::DumpFinalization(); }
+
+void GC_print_free_list(int kind, size_t granules) {
+  if (kind < 0 || static_cast<size_t>(kind) >= runtime::kMaxKinds) {
+    return Complain("GC_print_free_list(%d, %zu): no such kind; ignored", kind, granules);
+  }
+  runtime::Init();
+  runtime::DumpFreeSlots(static_cast<alloc::Kind>(kind), granules * alloc::kGranuleBytes);
+}
+
+void GC_register_describe_type_fn(int kind, void (*fn)(void* object, char* out)) {
+  if (kind < 0 || static_cast<size_t>(kind) >= runtime::kMaxKinds) {
+    return Complain("GC_register_describe_type_fn(%d): no such kind; ignored", kind);
+  }
+  runtime::g_describe_type[kind] = fn;
+}
+
+}  // extern "C"

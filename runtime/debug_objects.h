@@ -1,0 +1,92 @@
+// Objects of the GC_debug_ calls: where they were allocated, and marks around them.
+//
+//   base                                base + 32                 + size, rounded up to words
+//    | file | line | size | start mark |  what the program sees ... |pad| end mark | unused
+//
+// What is known of an object stands in a table outside the heap, by its base; the header in the
+// object is for people with a debugger, and for its mark. So a damaged header does not mislead a
+// report, and memory with the remains of an old header is not taken for a debugged object.
+//
+//   [inv.debugged]  an entry's object is allocated, by a GC_debug_ call, and was not given back:
+//                   GC_free forgets the entry, and so does the collection that finds the object
+//                   unmarked, with the world still stopped.
+//
+// An object given to GC_debug_free is emptied, and kept until nothing refers to it, so that using
+// or freeing it again is noticed. Uncollectable ones are given back at once, and when leaks are
+// looked for all of them are (unless delay_free is set), or each would be kept as a leak.
+//
+// All of it is guarded by the collector lock, except `Started`.
+#pragma once
+
+#include "alloc/hash_table.h"
+#include "gc/marker.h"
+
+namespace gleaner::runtime {
+
+// Where an object was allocated. Without a file, `line` is an address of code.
+struct Place {
+  const char* file = nullptr;
+  intptr_t line = 0;
+};
+
+// Bytes before an object; GC_debug_header_size.
+inline constexpr size_t kDebugHeaderBytes = 32;
+
+struct DebugObject {
+  size_t bytes = 0;  // what the program asked for
+  Place place;
+  bool freed = false;     // by GC_debug_free
+  bool reported = false;  // as damaged
+};
+
+class DebugObjects {
+ public:
+  // True from the first GC_debug_ allocation on.
+  static bool Started() { return __atomic_load_n(&started_, __ATOMIC_RELAXED); }
+
+  // How large an object has to be for `bytes` of the program's; 0 if there is no such size.
+  static size_t BytesFor(size_t bytes);
+
+  // Makes the object at `base` a debugged one. False without memory for the entry.
+  // pre: the object has BytesFor(bytes), and is the caller's alone.
+  [[nodiscard]] static bool Watch(Addr base, size_t bytes, Place place);
+
+  // The entry of the object at `base`, or null.
+  static DebugObject* Find(Addr base);
+  // The object is given back: it is no debugged object any more.
+  static void Forget(Addr base);
+  // Overwrites the program's part.
+  static void Empty(Addr base, const DebugObject& object);
+  // The lowest address around the object where something was written that should not have been; 0
+  // if there is none.
+  static Addr FindDamage(Addr base, const DebugObject& object);
+
+  // With the world stopped, after marking: forgets unmarked objects, and calls
+  // damaged(base, object, where) for the others that are damaged and were not reported.
+  template <class F>
+  static void Inspect(const gc::Marker& marker, F damaged) {
+    table_.EraseIf([&](uint64_t hidden, DebugObject& object) {
+      alloc::ObjectRef ref;
+      const Addr base = ~static_cast<Addr>(hidden);
+      if (!alloc::FindSlot(base, &ref) || !marker.IsMarked(ref)) return true;
+      if (object.freed || object.reported) return false;
+      if (const Addr where = FindDamage(base, object); where != 0) {
+        object.reported = true;
+        damaged(base, object, where);
+      }
+      return false;
+    });
+  }
+
+  static size_t count() { return table_.size(); }
+
+ private:
+  static bool started_;
+  static alloc::HashTable<DebugObject> table_;  // by ~base
+};
+
+// "file.c:12" or "code at 0x...", for messages; `out` has room for kPlaceChars.
+inline constexpr size_t kPlaceChars = 128;
+const char* Describe(const Place& place, char* out);
+
+}  // namespace gleaner::runtime

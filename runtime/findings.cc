@@ -1,0 +1,196 @@
+#include "runtime/findings.h"
+
+#include "gc/collector.h"
+#include "runtime/options.h"
+#include "runtime/printing.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+using alloc::g_space;
+using alloc::ObjectRef;
+using alloc::PageInfo;
+using alloc::PageNumber;
+using alloc::PageState;
+using alloc::Side;
+using gc::g_collector;
+
+namespace {
+
+constexpr size_t kMaxLeaks = size_t{1} << 20;
+constexpr size_t kMaxDamages = 4096;
+
+unsigned long long AsNumber(Addr a) { return a; }
+
+}  // namespace
+
+void (*g_describe_type[kMaxKinds])(void* object, char* out) = {};
+
+constinit Findings::Log<Findings::Leak> Findings::leaks_;
+constinit Findings::Log<Findings::Damage> Findings::damages_;
+constinit bool Findings::any_ = false;
+
+const char* NameOf(alloc::Kind kind) {
+  switch (kind) {
+    case alloc::Kind::kAtomic:
+      return "PTRFREE";
+    case alloc::Kind::kNormal:
+      return "NORMAL";
+    case alloc::Kind::kUncollectable:
+      return "UNCOLLECTABLE";
+    case alloc::Kind::kAtomicUncollectable:
+      return "ATOMIC_UNCOLLECTABLE";
+  }
+  return "OTHER";
+}
+
+template <class T>
+void Findings::Log<T>::Add(const T& entry) {
+  any_ = true;
+  if (entries.EnsureCommitted(noted + 1)) {
+    entries[noted++] = entry;
+  } else {
+    ++lost;
+  }
+}
+
+template <class T>
+void Findings::Log<T>::Claim(size_t* begin, size_t* end, size_t* lost_entries) {
+  *begin = claimed;
+  *end = claimed = noted;
+  *lost_entries = lost;
+  lost = 0;
+}
+
+template <class T>
+void Findings::Log<T>::Done(size_t count) {
+  done += count;
+  if (done == noted) done = claimed = noted = 0;
+}
+
+bool Findings::Init() {
+  return leaks_.entries.Reserve(kMaxLeaks) && damages_.entries.Reserve(kMaxDamages);
+}
+
+void Findings::InspectWorldStopped(const gc::Marker& marker) {
+  for (size_t i = 0; i < leaks_.noted; ++i) {
+    ObjectRef object;
+    if (leaks_.entries[i].base != 0 && alloc::FindSlot(leaks_.entries[i].base, &object)) {
+      *object.mark() = marker.black();
+    }
+  }
+  if (GC_find_leak != 0) FindLeaks(marker);
+  if (!DebugObjects::Started()) return;
+  DebugObjects::Inspect(marker, [](Addr base, const DebugObject& object, Addr where) {
+    damages_.Add({base, where, object.bytes, object.place});
+  });
+}
+
+void Findings::NoteIfLeaked(const gc::Marker& marker, const ObjectRef& object) {
+  if (*object.mark() != marker.white()) return;
+  Leak leak{object.base, object.kind(), false, object.bytes, {}};
+  if (const DebugObject* known = DebugObjects::Find(object.base); known != nullptr) {
+    if (known->freed) return;
+    leak.has_place = true;
+    leak.bytes = known->bytes;
+    leak.place = known->place;
+  }
+  const size_t lost = leaks_.lost;
+  leaks_.Add(leak);
+  if (leaks_.lost == lost) *object.mark() = marker.black();
+}
+
+void Findings::FindLeaks(const gc::Marker& marker) {
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    const PageNumber end = EndCommitted(side);
+    for (PageNumber page = FirstCommitted(side); page < end; ++page) {
+      const PageInfo& info = g_space.info[page];
+      const Addr base = g_space.AddressOfPage(page);
+      if (info.state == PageState::kLarge) {
+        NoteIfLeaked(marker, {base, info.object_bytes, page, 0});
+      } else if (info.state == PageState::kSmall) {
+        for (uint32_t slot = 0; slot < info.slot_count; ++slot) {
+          NoteIfLeaked(marker,
+                       {base + size_t{slot} * info.slot_bytes, info.slot_bytes, page, slot});
+        }
+      }
+    }
+  }
+}
+
+void Findings::PrintLeak(const Leak& leak) {
+  const char* type = NameOf(leak.kind);
+  char description[kTypeChars + 1] = "";
+  const auto kind = static_cast<size_t>(leak.kind);
+  const Addr object = leak.base + (leak.has_place ? kDebugHeaderBytes : 0);
+  if (kind < kMaxKinds && g_describe_type[kind] != nullptr) {
+    g_describe_type[kind](PointerAt<void>(object), description);
+    description[kTypeChars] = 0;
+    type = description;
+  }
+  char place[kPlaceChars] = "allocated without GC_DEBUG";
+  if (leak.has_place) Describe(leak.place, place);
+  Print(Stream::kError, "Leaked %s object at %#llx (%s, sz=%zu, %s)\n",
+        IsPointerFree(leak.kind) ? "atomic" : "composite", AsNumber(object), place, leak.bytes,
+        type);
+}
+
+bool Findings::ReportLeaks() {
+  size_t begin;
+  size_t end;
+  size_t lost;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    leaks_.Claim(&begin, &end, &lost);
+  }
+  if (begin == end && lost == 0) return false;
+  Print(Stream::kError, "gleaner: found %zu leaked objects:\n", end - begin + lost);
+  for (size_t i = begin; i < end; ++i) {
+    PrintLeak(leaks_.entries[i]);
+    platform::LockGuard guard(g_collector.lock());
+    DebugObjects::Forget(leaks_.entries[i].base);
+    alloc::FreeObject(PointerAt<void>(leaks_.entries[i].base));
+    leaks_.entries[i].base = 0;
+  }
+  if (lost != 0) Print(Stream::kError, "gleaner: and %zu leaked objects more\n", lost);
+  platform::LockGuard guard(g_collector.lock());
+  leaks_.Done(end - begin);
+  return true;
+}
+
+bool Findings::ReportDamages() {
+  size_t begin;
+  size_t end;
+  size_t lost;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    damages_.Claim(&begin, &end, &lost);
+  }
+  if (begin == end && lost == 0) return false;
+  for (size_t i = begin; i < end; ++i) {
+    const Damage& damage = damages_.entries[i];
+    char place[kPlaceChars];
+    Print(Stream::kError,
+          "gleaner: a collection found the object at %#llx (%s, sz=%zu) damaged: something was "
+          "written at %#llx, outside of it\n",
+          AsNumber(damage.base + kDebugHeaderBytes), Describe(damage.place, place), damage.bytes,
+          AsNumber(damage.where));
+  }
+  if (lost != 0) Print(Stream::kError, "gleaner: and %zu damaged objects more\n", lost);
+  platform::LockGuard guard(g_collector.lock());
+  damages_.Done(end - begin);
+  return true;
+}
+
+void Findings::Report() {
+  // Relaxed: set by the collection of this thread, or it is another thread's to report.
+  if (!__atomic_load_n(&any_, __ATOMIC_RELAXED)) return;
+  __atomic_store_n(&any_, false, __ATOMIC_RELAXED);
+  const bool damaged = ReportDamages();
+  const bool leaked = ReportLeaks();
+  if ((damaged || leaked) && g_options.abort_on_leak) {
+    Fatal("leaked or damaged objects were found (GC_ABORT_ON_LEAK)");
+  }
+}
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,75 @@
+// What a collection finds wrong with the program's use of memory: leaks (GC_find_leak) and damaged
+// objects of the GC_debug_ calls. Noted with the world stopped, printed after it runs again.
+//
+//   [inv.leak]  an object that was noted as a leak is kept, by marking it in each collection, until
+//               its report is printed; then the thread that printed it gives it back. Nothing else
+//               refers to it, so nobody else does.
+//
+// A leak's contents are not traced: what only leaks refer to is leaked itself.
+#pragma once
+
+#include "runtime/debug_objects.h"
+
+namespace gleaner::runtime {
+
+class Findings {
+ public:
+  [[nodiscard]] static bool Init();
+
+  // With the world stopped (gc::World::inspect).
+  static void InspectWorldStopped(const gc::Marker& marker);
+
+  // Prints what was found since, and gives leaked objects back. Cheap if there is nothing. The
+  // caller holds no lock; the program's GC_describe_type_fn may be called.
+  static void Report();
+
+ private:
+  struct Leak {
+    Addr base;  // 0: printed and given back
+    alloc::Kind kind;
+    bool has_place;
+    size_t bytes;  // the program's, or the size of the slot
+    Place place;
+  };
+  struct Damage {
+    Addr base;
+    Addr where;
+    size_t bytes;
+    Place place;
+  };
+  // Grows in place, so a reporter reads its batch without the lock.
+  template <class T>
+  struct Log {
+    alloc::ReservedArray<T> entries;
+    size_t noted = 0;
+    size_t claimed = 0;  // by a reporter
+    size_t done = 0;
+    size_t lost = 0;  // no memory to note them
+
+    void Add(const T& entry);
+    // Takes all that is noted for printing.
+    void Claim(size_t* begin, size_t* end, size_t* lost_entries);
+    void Done(size_t count);
+  };
+
+  static void NoteIfLeaked(const gc::Marker& marker, const alloc::ObjectRef& object);
+  static void FindLeaks(const gc::Marker& marker);
+  static bool ReportLeaks();
+  static bool ReportDamages();
+  static void PrintLeak(const Leak& leak);
+
+  // All guarded by the collector lock, but for `any`.
+  static Log<Leak> leaks_;
+  static Log<Damage> damages_;
+  static bool any_;  // something is noted and not claimed
+};
+
+// GC_register_describe_type_fn: per kind, writes at most 40 characters about an object. Or null.
+inline constexpr size_t kMaxKinds = 16;
+inline constexpr size_t kTypeChars = 40;
+extern void (*g_describe_type[kMaxKinds])(void* object, char* out);
+
+// "NORMAL", "PTRFREE" and so on.
+const char* NameOf(alloc::Kind kind);
+
+}  // namespace gleaner::runtime

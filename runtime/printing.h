@@ -1,0 +1,34 @@
+// Text for people: to standard output, to standard error, and to where messages go.
+//
+// Nothing here allocates or waits for a lock that a stopped thread could hold: all of it may be
+// called with the world stopped and under any lock of a rank below kLog. errno is kept.
+#pragma once
+
+#include <cstdarg>
+
+#include "platform/base.h"
+
+namespace gleaner::runtime {
+
+enum class Stream : uint8_t { kOutput, kError, kLog };
+
+// The longest text of one call; the rest is cut off.
+inline constexpr size_t kMaxPrintedBytes = 1023;
+
+void Print(Stream stream, const char* format, ...) __attribute__((format(printf, 2, 3)));
+void PrintArguments(Stream stream, const char* format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
+// One line to the log (standard error, or the log file).
+void Log(const char* format, ...) __attribute__((format(printf, 1, 2)));
+// Where kLog goes.
+void SetLogFd(int fd);
+// From now on the other two streams go where kLog goes.
+void PrintAllToLog();
+
+// The contents of a file to standard error; nothing if it cannot be read.
+void PrintFile(const char* path);
+
+void ResetPrintingAfterFork();
+
+}  // namespace gleaner::runtime
