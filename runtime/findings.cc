@@ -123,7 +123,7 @@ void Findings::PrintLeak(const Leak& leak) {
   char description[kTypeChars + 1] = "";
   const auto kind = static_cast<size_t>(leak.kind);
   const Addr object = leak.base + (leak.has_place ? kDebugHeaderBytes : 0);
-  if (kind < kMaxKinds && g_describe_type[kind] != nullptr) {
+  if (leak.has_place && kind < kMaxKinds && g_describe_type[kind] != nullptr) {
     g_describe_type[kind](PointerAt<void>(object), description);
     description[kTypeChars] = 0;
     type = description;

@@ -214,9 +214,10 @@ using Registration = void (*)(void*, GC_finalization_proc, void*, GC_finalizatio
 void RegisterFinalizer(const char* call, Registration registration, void* object,
                        GC_finalization_proc fn, void* data, GC_finalization_proc* old_fn,
                        void** old_data) {
+  if (GC_find_leak != 0) return;
   if (old_fn != nullptr) *old_fn = nullptr;
   if (old_data != nullptr) *old_data = nullptr;
-  if (GC_find_leak != 0 || runtime::RejectNull(call, "the object", object)) return;
+  if (runtime::RejectNull(call, "the object", object)) return;
   void* base = GC_base(object);
   if (base == nullptr) return;  // such objects never go
   DebugObject known;

@@ -29,10 +29,10 @@ bool CanBeFinalized(const char* call, void* object) {
 
 void Register(const char* call, FinalizeOrder order, void* object, GC_finalization_proc fn,
               void* data, GC_finalization_proc* old_fn, void** old_data) {
+  if (GC_find_leak != 0) return;  // an object without a reference is a leak then
   Finalizer old;
   bool is_pressure = false;
-  // Where leaks are looked for, an object without a reference is one.
-  if (GC_find_leak == 0 && CanBeFinalized(call, object)) {
+  if (CanBeFinalized(call, object)) {
     bool done;
     {
       platform::LockGuard guard(g_collector.lock());

@@ -164,8 +164,10 @@ GC_API GC_ATTR_MALLOC void *GC_CALL GC_malloc_many(size_t size);
  *
  * The marks around an object are looked at when it is freed or resized, and at each collection for
  * all objects. A damaged object is reported to stderr, with the place of its allocation, once; a
- * report of GC_debug_free or GC_debug_realloc names the call. When a debugged object is freed, its
- * words are overwritten with 0xEFBEADDEDEADBEEF, and it is freed for good unless it is damaged.
+ * report of GC_debug_free or GC_debug_realloc names the call. An object that is freed has its words
+ * overwritten with 0xEFBEADDEDEADBEEF, and its memory is not used again before a collection finds
+ * that nothing refers to it; so a second GC_debug_free is noticed. Uncollectable objects are given
+ * back at once, and so are all while leaks are looked for (GC_set_find_leak).
  */
 
 /* The place of an allocation, as arguments and as parameters. The string is kept, not copied. */
@@ -194,7 +196,7 @@ GC_API GC_ATTR_MALLOC wchar_t *GC_CALL GC_debug_wcsdup(const wchar_t *text, GC_E
 #endif
 
 /* GC_realloc for an object of the calls above; the result is one too, with the new place. An
-   object without the marks is handled as GC_realloc does, after a message. */
+   object that was allocated otherwise is handled as GC_realloc does, after a message. */
 GC_API void *GC_CALL GC_debug_realloc(void *object, size_t size, GC_EXTRA_PARAMS)
     GC_ATTR_ALLOC_SIZE(2);
 /* GC_free for such an object. Freeing one twice is reported and does nothing. */
@@ -940,8 +942,9 @@ GC_API GC_word GC_CALL GC_get_non_gc_bytes(void);
 
 /* Nonzero: objects that become unreachable without GC_free are reported to stderr by the collection
    that finds them, with the place of their allocation if they were allocated with checks
-   (GC_DEBUG), and then given back. There is a last collection at the program's end. Before GC_init,
-   or as the first action after it. */
+   (GC_DEBUG), and then given back. There is a last collection at the program's end. Finalizers
+   and links are not registered meanwhile: the calls do nothing, and those that return a status
+   return GC_UNIMPLEMENTED. Before GC_init, or as the first action after it. */
 GC_API void GC_CALL GC_set_find_leak(int on);
 GC_API int GC_CALL GC_get_find_leak(void);
 

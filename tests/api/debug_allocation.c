@@ -1,0 +1,193 @@
+/* Allocation with GC_DEBUG: what the macros give, how such objects are resized, freed and
+   collected, and that right use is not complained about. */
+#define GC_DEBUG
+#include "capture.h"
+
+extern const size_t GC_debug_header_size;
+size_t GC_get_debug_header_size(void);
+
+enum { kCount = 2000 };
+
+static void check_object(void *p, size_t size, int zero) {
+  unsigned char *bytes = (unsigned char *)p;
+  size_t i;
+  CHECK_NE((intptr_t)p, 0);
+  CHECK_PTR((char *)GC_base(p), (char *)p - 32);
+  CHECK_EQ((uintptr_t)p % 16, 0);
+  CHECK_GE(GC_size(GC_base(p)), size + 32);
+  if (zero) {
+    for (i = 0; i < size; i++) CHECK_EQ(bytes[i], 0);
+  }
+  memset(p, 0x77, size);
+  GC_FREE(p);
+}
+
+static void all_sorts(void) {
+  static const size_t sizes[] = {0, 1, 7, 8, 9, 16, 20, 100, 1000, 2000, 5000, 20000, 300000};
+  size_t i;
+  GC_INIT();
+  CHECK_EQ(GC_debug_header_size, 32);
+  CHECK_EQ(GC_get_debug_header_size(), 32);
+  for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    check_object(GC_MALLOC(sizes[i]), sizes[i], 1);
+    check_object(GC_MALLOC_ATOMIC(sizes[i]), sizes[i], 0);
+    check_object(GC_MALLOC_UNCOLLECTABLE(sizes[i]), sizes[i], 1);
+    check_object(GC_MALLOC_ATOMIC_UNCOLLECTABLE(sizes[i]), sizes[i], 0);
+    check_object(GC_MALLOC_IGNORE_OFF_PAGE(sizes[i]), sizes[i], 1);
+    check_object(GC_MALLOC_ATOMIC_IGNORE_OFF_PAGE(sizes[i]), sizes[i], 0);
+    check_object(GC_debug_malloc_replacement(sizes[i]), sizes[i], 1);
+  }
+  check_object(GC_NEW(double), sizeof(double), 1);
+  check_object(GC_NEW_ATOMIC(double), sizeof(double), 0);
+  check_object(GC_NEW_UNCOLLECTABLE(double), sizeof(double), 1);
+  GC_FREE(NULL);
+  GC_gcollect();
+}
+
+static void strings(void) {
+  char *copy;
+  GC_INIT();
+  copy = GC_STRDUP("seven");
+  CHECK_EQ(strcmp(copy, "seven"), 0);
+  CHECK_PTR((char *)GC_base(copy), copy - 32);
+  GC_FREE(copy);
+  copy = GC_STRNDUP("seven", 3);
+  CHECK_EQ(strcmp(copy, "sev"), 0);
+  GC_FREE(copy);
+  CHECK_NULL(GC_STRDUP(NULL));
+  GC_gcollect();
+}
+
+static void resizing(void) {
+  size_t i;
+  unsigned char *p;
+  GC_INIT();
+  p = (unsigned char *)GC_REALLOC(NULL, 100);
+  CHECK_PTR((char *)GC_base(p), (char *)p - 32);
+  for (i = 0; i < 100; i++) p[i] = (unsigned char)i;
+  p = (unsigned char *)GC_REALLOC(p, 10000);
+  CHECK_PTR((char *)GC_base(p), (char *)p - 32);
+  for (i = 0; i < 10000; i++) CHECK_EQ(p[i], i < 100 ? i : 0);
+  p = (unsigned char *)GC_REALLOC(p, 10);
+  for (i = 0; i < 10; i++) CHECK_EQ(p[i], i);
+  p = (unsigned char *)GC_debug_realloc_replacement(p, 20);
+  for (i = 0; i < 10; i++) CHECK_EQ(p[i], i);
+  CHECK_NULL(GC_REALLOC(p, 0));
+  p = (unsigned char *)GC_REALLOC(GC_MALLOC_UNCOLLECTABLE(10), 20);
+  GC_FREE(p);
+  if (on_gleaner())
+    CHECK_NULL(GC_base(p)); /* was given back at once, so it was still uncollectable */
+  GC_gcollect();
+}
+
+static char *volatile chain; /* static: what it refers to is kept */
+
+static void *make_chain(void *arg) {
+  struct watch *w = (struct watch *)arg;
+  char *last = NULL;
+  size_t i;
+  for (i = 0; i < kCount; i++) {
+    char **p = (char **)GC_MALLOC(24);
+    *p = last;
+    last = (char *)p;
+    watch_object(w, i, GC_base(p));
+  }
+  chain = last;
+  return NULL;
+}
+
+static void *make_garbage(void *arg) {
+  struct watch *w = (struct watch *)arg;
+  size_t i;
+  for (i = 0; i < kCount; i++) watch_object(w, i, GC_base(GC_MALLOC(24)));
+  return NULL;
+}
+
+static void *make_freed(void *arg) {
+  struct watch *w = (struct watch *)arg;
+  size_t i;
+  for (i = 0; i < kCount; i++) {
+    void *p = GC_MALLOC(24);
+    GC_FREE(p);
+    watch_object(w, i, GC_base(p));
+  }
+  return NULL;
+}
+
+static void life(int interior) {
+  struct watch kept, garbage, freed;
+  GC_set_all_interior_pointers(interior);
+  GC_INIT();
+  watch_init(&kept, kCount);
+  watch_init(&garbage, kCount);
+  watch_init(&freed, kCount);
+  run_in_thread(make_chain, &kept);
+  run_in_thread(make_garbage, &garbage);
+  run_in_thread(make_freed, &freed);
+  collect();
+  CHECK_EQ(watch_gone(&kept), 0);
+  CHECK_MOSTLY(watch_gone(&garbage), kCount);
+  CHECK_MOSTLY(watch_gone(&freed), kCount);
+  chain = NULL;
+  collect();
+  CHECK_MOSTLY(watch_gone(&kept), kCount);
+}
+
+static void life_with_interior_pointers(void) { life(1); }
+static void life_without(void) { life(0); }
+
+/* The remains of debugged objects in memory that is used anew are no debugged objects. */
+static void remains(void) {
+  size_t round, i;
+  GC_INIT();
+  for (round = 0; round < 3; round++) {
+    for (i = 0; i < kCount; i++) {
+      char *p = round == 0 ? (char *)GC_MALLOC_ATOMIC(88) : (char *)GC_malloc_atomic(128);
+      if (round != 0) memset(p + 40, 0x33, 88);
+    }
+    collect();
+  }
+}
+
+static void *allocate_in_thread(void *arg) {
+  void *some[50];
+  size_t i;
+  (void)arg;
+  memset(some, 0, sizeof some);
+  for (i = 0; i < 20000; i++) {
+    void **slot = &some[i * 7 % 50];
+    const size_t size = i % 200 + 1;
+    if (i % 5 == 0) {
+      *slot = GC_REALLOC(*slot, size);
+    } else {
+      GC_FREE(*slot);
+      *slot = GC_MALLOC(size);
+    }
+    memset(*slot, (int)i, size);
+  }
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t thread[4];
+  size_t i;
+  GC_INIT();
+  for (i = 0; i < 4; i++) CHECK_EQ(pthread_create(&thread[i], NULL, allocate_in_thread, NULL), 0);
+  for (i = 0; i < 20; i++) GC_gcollect();
+  for (i = 0; i < 4; i++) CHECK_EQ(pthread_join(thread[i], NULL), 0);
+}
+
+int main(void) {
+  static void (*const cases[])(void) = {
+      all_sorts, strings, resizing, life_with_interior_pointers, life_without, remains, threads};
+  static struct captured c;
+  size_t i;
+  fail_after(50);
+  for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    capture(&c, cases[i]);
+    CHECK_ENDED_WELL(&c);
+    if (on_gleaner()) CHECK_CAPTURED(&c, c.text[0] == 0);
+    CHECK_SILENT_ABOUT(&c, "debug_allocation.c");
+  }
+  return check_result();
+}
