@@ -17,17 +17,14 @@ using gc::g_collector;
 
 namespace {
 
-constexpr size_t kMaxLeaks = size_t{1} << 20;
-constexpr size_t kMaxDamages = 4096;
-
 unsigned long long AsNumber(Addr a) { return a; }
 
 }  // namespace
 
 void (*g_describe_type[kMaxKinds])(void* object, char* out) = {};
 
-constinit Findings::Log<Findings::Leak> Findings::leaks_;
-constinit Findings::Log<Findings::Damage> Findings::damages_;
+constinit decltype(Findings::leaks_) Findings::leaks_;
+constinit decltype(Findings::damages_) Findings::damages_;
 constinit bool Findings::any_ = false;
 
 const char* NameOf(alloc::Kind kind) {
@@ -44,32 +41,31 @@ const char* NameOf(alloc::Kind kind) {
   return "OTHER";
 }
 
-template <class T>
-void Findings::Log<T>::Add(const T& entry) {
+template <class T, size_t kMax>
+void Findings::Log<T, kMax>::Add(const T& entry) {
   any_ = true;
-  if (entries.EnsureCommitted(noted + 1)) {
+  // Address space may be short, so it is reserved only in a program that has something to report.
+  if (entries.max() == 0 && !entries.Reserve(kMax)) {
+    ++lost;
+  } else if (entries.EnsureCommitted(noted + 1)) {
     entries[noted++] = entry;
   } else {
     ++lost;
   }
 }
 
-template <class T>
-void Findings::Log<T>::Claim(size_t* begin, size_t* end, size_t* lost_entries) {
+template <class T, size_t kMax>
+void Findings::Log<T, kMax>::Claim(size_t* begin, size_t* end, size_t* lost_entries) {
   *begin = claimed;
   *end = claimed = noted;
   *lost_entries = lost;
   lost = 0;
 }
 
-template <class T>
-void Findings::Log<T>::Done(size_t count) {
+template <class T, size_t kMax>
+void Findings::Log<T, kMax>::Done(size_t count) {
   done += count;
   if (done == noted) done = claimed = noted = 0;
-}
-
-bool Findings::Init() {
-  return leaks_.entries.Reserve(kMaxLeaks) && damages_.entries.Reserve(kMaxDamages);
 }
 
 void Findings::InspectWorldStopped(const gc::Marker& marker) {

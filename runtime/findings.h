@@ -14,8 +14,6 @@ namespace gleaner::runtime {
 
 class Findings {
  public:
-  [[nodiscard]] static bool Init();
-
   // With the world stopped (gc::World::inspect).
   static void InspectWorldStopped(const gc::Marker& marker);
 
@@ -38,13 +36,13 @@ class Findings {
     Place place;
   };
   // Grows in place, so a reporter reads its batch without the lock.
-  template <class T>
+  template <class T, size_t kMax>
   struct Log {
     alloc::ReservedArray<T> entries;
     size_t noted = 0;
     size_t claimed = 0;  // by a reporter
     size_t done = 0;
-    size_t lost = 0;  // no memory to note them
+    size_t lost = 0;  // no room to note them
 
     void Add(const T& entry);
     // Takes all that is noted for printing.
@@ -59,8 +57,8 @@ class Findings {
   static void PrintLeak(const Leak& leak);
 
   // All guarded by the collector lock, but for `any`.
-  static Log<Leak> leaks_;
-  static Log<Damage> damages_;
+  static Log<Leak, (size_t{1} << 20)> leaks_;
+  static Log<Damage, 4096> damages_;
   static bool any_;  // something is noted and not claimed
 };
 

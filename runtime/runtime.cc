@@ -281,7 +281,6 @@ void InitOnce() {
                           : platform::UsableCpuCount();
   if (!g_collector.Init(kWorld, markers))
     Fatal("cannot start: no memory for the collector's tables");
-  if (!Findings::Init()) Fatal("cannot start: no address space for findings");
   GC_parallel = g_collector.pool().size() - 1;
   alloc::g_hooks = {OnAllocated, OnExhausted};
   if (atexit(FindLastLeaks) != 0)
