@@ -11,6 +11,7 @@ namespace gleaner::runtime {
 
 using alloc::g_space;
 using alloc::Kind;
+using alloc::kMaxKinds;
 using alloc::PageInfo;
 using alloc::PageNumber;
 using alloc::PageState;

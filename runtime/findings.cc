@@ -21,7 +21,7 @@ unsigned long long AsNumber(Addr a) { return a; }
 
 }  // namespace
 
-void (*g_describe_type[kMaxKinds])(void* object, char* out) = {};
+void (*g_describe_type[alloc::kMaxKinds])(void* object, char* out) = {};
 
 constinit decltype(Findings::leaks_) Findings::leaks_;
 constinit decltype(Findings::damages_) Findings::damages_;
@@ -37,6 +37,8 @@ const char* NameOf(alloc::Kind kind) {
       return "UNCOLLECTABLE";
     case alloc::Kind::kAtomicUncollectable:
       return "ATOMIC_UNCOLLECTABLE";
+    case alloc::Kind::kFirstMade:
+      break;
   }
   return "OTHER";
 }
@@ -119,7 +121,7 @@ void Findings::PrintLeak(const Leak& leak) {
   char description[kTypeChars + 1] = "";
   const auto kind = static_cast<size_t>(leak.kind);
   const Addr object = leak.base + (leak.has_place ? kDebugHeaderBytes : 0);
-  if (leak.has_place && kind < kMaxKinds && g_describe_type[kind] != nullptr) {
+  if (leak.has_place && kind < alloc::kMaxKinds && g_describe_type[kind] != nullptr) {
     g_describe_type[kind](PointerAt<void>(object), description);
     description[kTypeChars] = 0;
     type = description;

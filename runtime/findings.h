@@ -63,11 +63,10 @@ class Findings {
 };
 
 // GC_register_describe_type_fn: per kind, writes at most 40 characters about an object. Or null.
-inline constexpr size_t kMaxKinds = 16;
 inline constexpr size_t kTypeChars = 40;
-extern void (*g_describe_type[kMaxKinds])(void* object, char* out);
+extern void (*g_describe_type[alloc::kMaxKinds])(void* object, char* out);
 
-// "NORMAL", "PTRFREE" and so on.
+// "NORMAL", "PTRFREE" and so on; "OTHER" for kinds made at run time.
 const char* NameOf(alloc::Kind kind);
 
 }  // namespace gleaner::runtime

@@ -11,6 +11,9 @@
 #ifndef GC_NO_THREAD_REDIRECTS
 #define GC_NO_THREAD_REDIRECTS
 #endif
+#include "gc/gc_gcj.h"
+#include "gc/gc_inline.h"
+#include "gc/gc_mark.h"
 #include "gc/javaxfc.h"
 #include "platform/base.h"
 

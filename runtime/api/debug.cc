@@ -7,6 +7,7 @@
 #include <cwchar>
 
 #include "alloc/object.h"
+#include "gc/kinds.h"
 #include "runtime/api/api.h"
 #include "runtime/debug_objects.h"
 #include "runtime/runtime.h"
@@ -28,12 +29,6 @@ using gleaner::runtime::Describe;
 using gleaner::runtime::kDebugHeaderBytes;
 using gleaner::runtime::kPlaceChars;
 using gleaner::runtime::Place;
-
-extern "C" {
-GC_API const size_t GC_debug_header_size;
-GC_API size_t GC_get_debug_header_size(void);
-GC_API void* GC_debug_generic_or_special_malloc(size_t bytes, int kind, GC_EXTRA_PARAMS);
-}
 
 namespace {
 
@@ -142,26 +137,16 @@ void Free(const char* call, void* p) {
   }
 }
 
-void* AllocateOfKind(const char* call, size_t bytes, int kind, Place place) {
-  return AllocateWith(call, bytes, place, [=](size_t total) -> void* {
-    switch (static_cast<Kind>(kind)) {
-      case Kind::kAtomic:
-        return GC_malloc_atomic(total);
-      case Kind::kNormal:
-        return GC_malloc(total);
-      case Kind::kUncollectable:
-        return GC_malloc_uncollectable(total);
-      case Kind::kAtomicUncollectable:
-        return GC_malloc_atomic_uncollectable(total);
-    }
-    Complain("%s(%zu): no such kind: %d", call, bytes, kind);
-    return runtime::OutOfMemory(bytes);
+// pre: there is such a kind.
+void* AllocateOfKind(const char* call, size_t bytes, Kind kind, Place place) {
+  return AllocateWith(call, bytes, place, [kind](size_t total) {
+    return GC_generic_or_special_malloc(total, static_cast<int>(kind));
   });
 }
 
 void* Resize(const char* call, void* old, size_t bytes, Place place) {
   if (old == nullptr) {
-    return AllocateOfKind(call, bytes, static_cast<int>(Kind::kNormal), place);
+    return AllocateOfKind(call, bytes, Kind::kNormal, place);
   }
   if (bytes == 0) {
     Free(call, old);
@@ -175,7 +160,7 @@ void* Resize(const char* call, void* old, size_t bytes, Place place) {
              bytes);
     return GC_realloc(old, bytes);  // which rejects what is no object at all
   }
-  void* moved = AllocateOfKind(call, bytes, static_cast<int>(object.kind()), place);
+  void* moved = AllocateOfKind(call, bytes, object.kind(), place);
   if (moved == nullptr) return nullptr;
   memcpy(moved, old, bytes < known.bytes ? bytes : known.bytes);
   Free(call, old);
@@ -183,8 +168,7 @@ void* Resize(const char* call, void* old, size_t bytes, Place place) {
 }
 
 char* CopyString(const char* call, const char* text, size_t length, Place place) {
-  auto* copy =
-      static_cast<char*>(AllocateOfKind(call, length + 1, static_cast<int>(Kind::kAtomic), place));
+  auto* copy = static_cast<char*>(AllocateOfKind(call, length + 1, Kind::kAtomic, place));
   if (copy == nullptr) {
     errno = ENOMEM;
     return nullptr;
@@ -253,9 +237,9 @@ extern "C" {
 const size_t GC_debug_header_size = kDebugHeaderBytes;
 size_t GC_get_debug_header_size(void) { return kDebugHeaderBytes; }
 
-#define DEBUG_ALLOCATION(name, kind)                                                 \
-  void* name(size_t bytes, const char* file, int line) {                             \
-    return AllocateOfKind(#name, bytes, static_cast<int>(Kind::kind), {file, line}); \
+#define DEBUG_ALLOCATION(name, kind)                               \
+  void* name(size_t bytes, const char* file, int line) {           \
+    return AllocateOfKind(#name, bytes, Kind::kind, {file, line}); \
   }
 DEBUG_ALLOCATION(GC_debug_malloc, kNormal)
 DEBUG_ALLOCATION(GC_debug_malloc_atomic, kAtomic)
@@ -273,11 +257,29 @@ void* GC_debug_malloc_atomic_ignore_off_page(size_t bytes, const char* file, int
                       GC_malloc_atomic_ignore_off_page);
 }
 void* GC_debug_generic_or_special_malloc(size_t bytes, int kind, const char* file, int line) {
-  return AllocateOfKind("GC_debug_generic_or_special_malloc", bytes, kind, {file, line});
+  const char* const call = "GC_debug_generic_or_special_malloc";
+  if (kind < 0 || static_cast<size_t>(kind) >= gleaner::gc::g_kind_count) {
+    Complain("%s: there is no kind %d (%s:%d)", call, kind, file, line);
+    errno = EINVAL;
+    return nullptr;
+  }
+  return AllocateOfKind(call, bytes, static_cast<Kind>(kind), {file, line});
+}
+
+void* GC_debug_gcj_malloc(size_t bytes, void* type, const char* file, int line) {
+  const char* const call = "GC_debug_gcj_malloc";
+  if (GC_gcj_debug_kind == 0) {
+    Complain("%s: called before GC_init_gcj_malloc; the object is taken to be pointers", call);
+  }
+  const Kind kind = GC_gcj_debug_kind != 0 ? static_cast<Kind>(GC_gcj_debug_kind) : Kind::kNormal;
+  if (bytes < sizeof type) bytes = sizeof type;
+  void* object = AllocateOfKind(call, bytes, kind, {file, line});
+  if (object != nullptr) *static_cast<void**>(object) = type;
+  return object;
 }
 
 GLEANER_NOINLINE void* GC_debug_malloc_replacement(size_t bytes) {
-  return AllocateOfKind("GC_debug_malloc_replacement", bytes, static_cast<int>(Kind::kNormal),
+  return AllocateOfKind("GC_debug_malloc_replacement", bytes, Kind::kNormal,
                         {nullptr, static_cast<intptr_t>(AddressOf(__builtin_return_address(0)))});
 }
 GLEANER_NOINLINE void* GC_debug_realloc_replacement(void* object, size_t bytes) {
@@ -303,8 +305,7 @@ char* GC_debug_strndup(const char* text, size_t max, const char* file, int line)
 wchar_t* GC_debug_wcsdup(const wchar_t* text, const char* file, int line) {
   if (runtime::RejectNull("GC_debug_wcsdup", "the text", text)) return nullptr;
   const size_t bytes = (wcslen(text) + 1) * sizeof(wchar_t);
-  void* copy =
-      AllocateOfKind("GC_debug_wcsdup", bytes, static_cast<int>(Kind::kAtomic), {file, line});
+  void* copy = AllocateOfKind("GC_debug_wcsdup", bytes, Kind::kAtomic, {file, line});
   if (copy == nullptr) {
     errno = ENOMEM;
     return nullptr;

@@ -22,9 +22,6 @@ using gleaner::runtime::Stream;
 
 extern "C" {
 
-GC_API void GC_print_free_list(int kind, size_t granules);
-GC_API void GC_register_describe_type_fn(int kind, void (*fn)(void* object, char* out));
-
 void GC_printf(const char* format, ...) { PRINT_TO(kOutput); }
 void GC_err_printf(const char* format, ...) { PRINT_TO(kError); }
 void GC_log_printf(const char* format, ...) { PRINT_TO(kLog); }
@@ -45,15 +42,15 @@ void GC_dump_regions(void) {
 void GC_dump_finalization(void) { runtime::DumpFinalization(); }
 
 void GC_print_free_list(int kind, size_t granules) {
-  if (kind < 0 || static_cast<size_t>(kind) >= runtime::kMaxKinds) {
+  if (kind < 0 || static_cast<size_t>(kind) >= alloc::kMaxKinds) {
     return Complain("GC_print_free_list(%d, %zu): no such kind; ignored", kind, granules);
   }
   runtime::Init();
   runtime::DumpFreeSlots(static_cast<alloc::Kind>(kind), granules * alloc::kGranuleBytes);
 }
 
-void GC_register_describe_type_fn(int kind, void (*fn)(void* object, char* out)) {
-  if (kind < 0 || static_cast<size_t>(kind) >= runtime::kMaxKinds) {
+void GC_register_describe_type_fn(int kind, GC_describe_type_fn fn) {
+  if (kind < 0 || static_cast<size_t>(kind) >= alloc::kMaxKinds) {
     return Complain("GC_register_describe_type_fn(%d): no such kind; ignored", kind);
   }
   runtime::g_describe_type[kind] = fn;
