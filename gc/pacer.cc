@@ -40,6 +40,7 @@ void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
   surplus_cycles_ = found.free_resident_bytes > MostUsefulFreeBytes() ? surplus_cycles_ + 1 : 0;
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
+  pressure_.Store(0, platform::memory_order_relaxed);   // likewise
   SetAllowance();
 }
 
@@ -65,9 +66,12 @@ void Pacer::SetAllowance() {
   if (free > MostUsefulFreeBytes()) free = MostUsefulFreeBytes();
   free -= free / 8;
   if (allowance < free) allowance = free;
+  uint64_t room = free < config_.min_allowance_bytes ? config_.min_allowance_bytes : free;
   const uint64_t wanted = wanted_bytes();
   if (wanted > live && allowance < wanted - live) allowance = wanted - live;
   if (config_.stress_bytes != 0) allowance = config_.stress_bytes;
+  if (room > allowance) room = allowance;
+  room_.Store(static_cast<ptrdiff_t>(room), platform::memory_order_relaxed);  // see IsDue
   // Relaxed: see OnAllocated.
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
   size_t report = allowance / (kReportsPerAllowance * found_.threads);

@@ -55,8 +55,14 @@ class Pacer {
   // A thread reports net allocation. True if a collection is due.
   bool OnAllocated(ptrdiff_t bytes) {
     // Relaxed: a count; a thread that sees it late collects a little late.
-    const ptrdiff_t before = allocated_.FetchAdd(bytes, platform::memory_order_relaxed);
-    return before + bytes >= allowance_.Load(platform::memory_order_relaxed);
+    return IsDue(allocated_.FetchAdd(bytes, platform::memory_order_relaxed) + bytes);
+  }
+  // The program registered something that a collection would let go of, as much as if `bytes` had
+  // been allocated: true if a collection is due. Unlike allocation, that never makes one due as
+  // long as there is room in the heap.
+  bool OnPressure(ptrdiff_t bytes) {
+    pressure_.FetchAdd(bytes, platform::memory_order_relaxed);  // likewise
+    return IsDue(allocated());
   }
   // Net bytes since the last collection, as far as reported.
   ptrdiff_t allocated() const {
@@ -68,6 +74,13 @@ class Pacer {
 
  private:
   static constexpr int kSurplusCycles = 6;
+  bool IsDue(ptrdiff_t allocated) const {
+    // Relaxed: as in OnAllocated.
+    const ptrdiff_t allowance = allowance_.Load(platform::memory_order_relaxed);
+    return allocated >= allowance ||
+           (allocated >= room_.Load(platform::memory_order_relaxed) &&
+            allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);
+  }
   void SetAllowance();
   uint64_t MostUsefulFreeBytes() const;
 
@@ -76,7 +89,9 @@ class Pacer {
   int surplus_cycles_ = 0;
   platform::Atomic<size_t> wanted_bytes_{0};  // grows only
   platform::Atomic<ptrdiff_t> allocated_{0};
+  platform::Atomic<ptrdiff_t> pressure_{0};
   platform::Atomic<ptrdiff_t> allowance_{PTRDIFF_MAX};
+  platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};  // what fits into memory that is there already
 };
 
 }  // namespace gleaner::gc

@@ -335,6 +335,12 @@ bool AttachThread() {
   return Threads::Current() != nullptr || Threads::Register() != nullptr;
 }
 
+void NotePressure(size_t bytes) {
+  if (bytes > kGiB) bytes = kGiB;  // sums stay in range
+  if (!g_collector.pacer().OnPressure(static_cast<ptrdiff_t>(bytes))) return;
+  if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
+}
+
 void SetMaxHeap(size_t bytes) {
   g_max_heap_set = true;
   alloc::SetHeapLimit(bytes);

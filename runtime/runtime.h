@@ -23,6 +23,10 @@ bool AttachThread();
 // disabled, `give_up` said so, or another thread did the work meanwhile.
 bool Collect(gc::Cause cause, int (*give_up)() = nullptr);
 
+// The program registered something that a collection would let go of: counts like that many bytes
+// allocated, and collects if that is due.
+void NotePressure(size_t bytes);
+
 // Bounds the heap; callable before Init. 0 is no limit.
 void SetMaxHeap(size_t bytes);
 

@@ -47,9 +47,7 @@ void Register(const char* call, FinalizeOrder order, void* object, GC_finalizati
   }
   if (old_fn != nullptr) *old_fn = old.function;
   if (old_data != nullptr) *old_data = old.data;
-  if (is_pressure && runtime::g_allocd_bytes_per_finalizer != 0 && runtime::AttachThread()) {
-    alloc::t_heap->Account(static_cast<ptrdiff_t>(runtime::g_allocd_bytes_per_finalizer));
-  }
+  if (is_pressure) runtime::NotePressure(runtime::g_allocd_bytes_per_finalizer);
 }
 
 }  // namespace

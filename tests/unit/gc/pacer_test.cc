@@ -67,6 +67,20 @@ TEST(PacerTest, TheAllowanceIsAShareOfTheLiveBytesAndRoots) {
   EXPECT_NEAR(static_cast<double>(pacer.allowance()), 0.5 * static_cast<double>(scanned), 10);
 }
 
+TEST(PacerTest, PressureCollectsEarlierButNotWhileThereIsRoom) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  pacer.StartCycle(Found(300 * kMiB, 0, 0, 80 * kMiB));  // room: 7/8 of the 80
+  ASSERT_GT(pacer.allowance(), static_cast<ptrdiff_t>(75 * kMiB));
+  EXPECT_FALSE(pacer.OnPressure(1 << 30));
+  EXPECT_FALSE(pacer.OnAllocated(69 * kMiB));
+  EXPECT_TRUE(pacer.OnAllocated(1 * kMiB));
+  pacer.StartCycle(Found(300 * kMiB, 0, 0, 80 * kMiB));
+  EXPECT_FALSE(pacer.OnAllocated(70 * kMiB));
+  EXPECT_FALSE(pacer.OnPressure(1000));
+  EXPECT_TRUE(pacer.OnPressure(1 << 30));
+}
+
 TEST(PacerTest, ADivisorOfZeroIsOne) {
   Pacer zero;
   Pacer one;
