@@ -32,8 +32,9 @@ bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* ol
 
 void Finalizers::AddRoots(RootTasks* roots) const {
   roots->Add(RootKind::kData, table_.storage_begin(), table_.storage_end());
+  // As if on a stack: what was registered may be any pointer into the object.
   if (head_ != tail_)
-    roots->Add(RootKind::kData, AddressOf(&queue_[head_]), AddressOf(&queue_[tail_]));
+    roots->Add(RootKind::kStack, AddressOf(&queue_[head_]), AddressOf(&queue_[tail_]));
 }
 
 bool Finalizers::Enqueue(Addr object, const Finalizer& finalizer) {
@@ -74,7 +75,7 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
       ++unreachable_ones;
       return false;  // decided below
     }
-    return Enqueue(object.base, finalizer);
+    return Enqueue(Hide(hidden), finalizer);
   });
   for (size_t i = first; i < tail_; ++i) {
     ObjectRef object;
@@ -89,7 +90,7 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
           !IsWhite(*marker, Hide(hidden), &object)) {
         return false;
       }
-      const bool queued = Enqueue(object.base, finalizer);
+      const bool queued = Enqueue(Hide(hidden), finalizer);
       worker.MarkObject(object);
       return queued;
     });

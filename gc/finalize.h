@@ -36,7 +36,8 @@ class Finalizers {
   }
 
   // Sets (or, with a null function, removes) the object's finalizer and returns the old one in
-  // `old`. False without memory. pre: `object` is the base of an allocated object.
+  // `old`. False without memory. `object` is any pointer into an allocated object, say a tagged one
+  // (ecl); each has a finalizer of its own, which is called with that pointer.
   [[nodiscard]] bool Register(Addr object, const Finalizer& finalizer, Finalizer* old);
 
   void AddRoots(RootTasks* roots) const;

@@ -8,7 +8,6 @@ namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;
 using gleaner::AddressOf;
-using gleaner::Complain;
 using gleaner::gc::FinalizeOrder;
 using gleaner::gc::Finalizer;
 using gleaner::gc::g_collector;
@@ -19,12 +18,7 @@ namespace {
 // Objects outside the heap never go, so they get no finalizer, as in libgc: not worth a message.
 bool CanBeFinalized(const char* call, void* object) {
   if (RejectNull(call, "the object", object)) return false;
-  void* base = GC_base(object);
-  if (base == object) return true;
-  if (base != nullptr) {
-    Complain("%s(%p): points into an object, not to its start; ignored", call, object);
-  }
-  return false;
+  return GC_base(object) != nullptr;
 }
 
 void Register(const char* call, FinalizeOrder order, void* object, GC_finalization_proc fn,

@@ -251,7 +251,7 @@ static void registrations(void) {
   GC_finalization_proc old_fn = other;
   void *old_data = &old_fn;
   static char outside[64];
-  char *p = (char *)GC_malloc(100);
+  char *p = (char *)GC_malloc(100), *inside;
 
   memset(finalized, 0, sizeof finalized);
   GC_disable();
@@ -265,16 +265,18 @@ static void registrations(void) {
   GC_register_finalizer(outside, other, NULL, &old_fn, &old_data);
   CHECK(old_fn == NULL && old_data == NULL);
 
-  /* Not the base of an object: ignored too. (libgc registers the address, runs `other` while the
-     object is in use, and may crash.) */
-  if (on_gleaner()) {
-    old_fn = other;
-    old_data = &old_fn;
-    GC_register_finalizer(p + 16, other, NULL, &old_fn, &old_data);
-    CHECK(old_fn == NULL && old_data == NULL);
-    GC_register_finalizer(p, NULL, NULL, &old_fn, &old_data);
-    CHECK(old_fn == NULL && old_data == NULL);
-  }
+  /* Inside an object, as ecl's tagged pointers are: a finalizer of its own. (From the second granule
+     on libgc runs it while the object is in use, and may crash.) */
+  inside = p + (on_gleaner() ? 16 : 1);
+  old_fn = other;
+  old_data = &old_fn;
+  GC_register_finalizer(inside, other, &spoilt, &old_fn, &old_data);
+  CHECK(old_fn == NULL && old_data == NULL);
+  GC_register_finalizer(p, NULL, NULL, &old_fn, &old_data);
+  CHECK(old_fn == NULL && old_data == NULL);
+  collect();
+  GC_register_finalizer(inside, NULL, NULL, &old_fn, &old_data);
+  CHECK(old_fn == other && old_data == &spoilt);
 
   /* An uncollectable object may have one, which never runs. */
   GC_register_finalizer(GC_malloc_uncollectable(100), other, NULL, NULL, NULL);
