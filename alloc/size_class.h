@@ -24,8 +24,9 @@ inline constexpr size_t kMaxSmallBytes = kSlotBytes.back();
 inline constexpr size_t kMaxSlotsPerPage = kPageBytes / kSlotBytes.front();
 
 namespace internal {
-constexpr auto MakeClassTable() {
-  std::array<uint8_t, kMaxSmallBytes / kGranuleBytes + 1> table{};
+using ClassTable = std::array<uint8_t, kMaxSmallBytes / kGranuleBytes + 1>;
+constexpr ClassTable MakeClassTable() {
+  ClassTable table{};
   size_t size_class = 0;
   for (size_t granules = 0; granules < table.size(); ++granules) {
     if (granules * kGranuleBytes > kSlotBytes[size_class]) ++size_class;
@@ -33,13 +34,18 @@ constexpr auto MakeClassTable() {
   }
   return table;
 }
-inline constexpr auto kClassTable = MakeClassTable();
+extern ClassTable g_class_table;
 }  // namespace internal
 
 // pre: bytes <= kMaxSmallBytes. Zero bytes get the smallest slot.
-constexpr size_t SizeClassOf(size_t bytes) {
-  return internal::kClassTable[(bytes + kGranuleBytes - 1) / kGranuleBytes];
+inline size_t SizeClassOf(size_t bytes) {
+  return internal::g_class_table[(bytes + kGranuleBytes - 1) / kGranuleBytes];
 }
+
+// Gives every small object, but for the largest ones, at least a granule more than asked for: for
+// programs that write past the end of their objects and got away with it, as libgc rounds up what
+// it has added a byte to. Before the first allocation.
+void WidenSizeClasses();
 
 // Division of an offset in a page by a slot size, as a multiplication: with r = floor(2^32/size) +
 // 1, (offset * r) >> 32 is exact for offset < 2^14, since r exceeds 2^32/size by less than one and

@@ -63,6 +63,15 @@ Addr SlotAddress(PageNumber page, uint32_t slot, size_t slot_bytes) {
 
 }  // namespace
 
+constinit internal::ClassTable internal::g_class_table = internal::MakeClassTable();
+
+void WidenSizeClasses() {
+  internal::ClassTable& table = internal::g_class_table;
+  for (size_t granules = 0; granules + 1 < table.size(); ++granules) {
+    table[granules] = table[granules + 1];
+  }
+}
+
 constinit uint8_t g_epoch = 1;
 constinit Contents g_contents[kMaxKinds] = {Contents::kPointerFree, Contents::kWords,
                                             Contents::kWords, Contents::kPointerFree};

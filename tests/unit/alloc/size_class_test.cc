@@ -56,5 +56,16 @@ TEST(SizeClassTest, TheReciprocalIsExactForEveryOffsetAndClass) {
   }
 }
 
+TEST(SizeClassTest, WidenedClassesLeaveAGranuleToSpare) {
+  const internal::ClassTable before = internal::g_class_table;
+  WidenSizeClasses();
+  for (size_t bytes = 0; bytes <= kMaxSmallBytes; ++bytes) {
+    const size_t rounded = AlignUp(bytes, kGranuleBytes);
+    const size_t wanted = rounded < kMaxSmallBytes ? rounded + kGranuleBytes : rounded;
+    ASSERT_GE(kSlotBytes[SizeClassOf(bytes)], wanted) << bytes;
+  }
+  internal::g_class_table = before;
+}
+
 }  // namespace
 }  // namespace gleaner::alloc
