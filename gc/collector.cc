@@ -170,8 +170,8 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
       if (!small && info.state != alloc::PageState::kLarge) continue;
       const size_t bytes = small ? info.slot_bytes : info.object_bytes;
       for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-        const alloc::ObjectRef object{alloc::g_space.AddressOfPage(page) + slot * bytes, bytes, page,
-                                      slot};
+        const alloc::ObjectRef object{alloc::g_space.AddressOfPage(page) + slot * bytes, bytes,
+                                      page, slot};
         if (*object.mark() == alloc::g_epoch) f(object, context);
       }
     }

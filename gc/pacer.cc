@@ -53,12 +53,13 @@ void Pacer::SetAllowance() {
   const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
   const double pointer_free_weight =
       found_.threads > 1 ? kPointerFreeWeight : kLonePointerFreeWeight;
-  const uint64_t few = found_.live_scanned_bytes < kManyScannedBytes ? found_.live_scanned_bytes
-                                                                     : kManyScannedBytes;
-  const double weighted = kScannedWeight * static_cast<double>(few) +
-                          kManyScannedWeight * static_cast<double>(found_.live_scanned_bytes - few) +
-                          pointer_free_weight * static_cast<double>(found_.live_pointer_free_bytes) +
-                          static_cast<double>(found_.root_bytes);
+  const uint64_t few =
+      found_.live_scanned_bytes < kManyScannedBytes ? found_.live_scanned_bytes : kManyScannedBytes;
+  const double weighted =
+      kScannedWeight * static_cast<double>(few) +
+      kManyScannedWeight * static_cast<double>(found_.live_scanned_bytes - few) +
+      pointer_free_weight * static_cast<double>(found_.live_pointer_free_bytes) +
+      static_cast<double>(found_.root_bytes);
   auto allowance =
       static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
