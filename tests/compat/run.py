@@ -158,9 +158,10 @@ def difference(expected, actual, what):
 
 
 def compare(expected, actual, where):
-    for name, text in expected.outcome.items():
-        if actual.outcome[name] != text:
-            raise RunFailed(f"{where}: {name} differs\n{difference(text, actual.outcome[name], name)}")
+    differing = [f"{where}: {name} differs\n{difference(text, actual.outcome[name], name)}"
+                 for name, text in expected.outcome.items() if actual.outcome[name] != text]
+    if differing:
+        raise RunFailed("\n".join(differing))
 
 
 class Result:
