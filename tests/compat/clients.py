@@ -129,6 +129,6 @@ CLIENTS = [
            ["fauhdlc", "-o", "out", "{prepared}/design.vhdl"],
            prepare=[["sh", "-c", "python3 {input}/make_design.py 600 > design.vhdl"]],
            outputs=("out",), lazily_bound=True),
-    Client("mailutils", "the delivery agent filters messages", ("mailutils-mda",), ("/usr/sbin/mda",),
-           ["sh", "{input}/workload.sh"]),
+    Client("mailutils", "the delivery agent filters by Guile and Sieve", ("mailutils-mda",), ("/usr/sbin/mda",),
+           ["sh", "{input}/workload.sh", "{input}/filter.scm"], environment=GUILE),
 ]
