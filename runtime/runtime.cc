@@ -185,7 +185,7 @@ void ClearDeadStackOf(Thread* self) {
 
 void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
-  if (!g_collector.pacer().OnAllocated(bytes)) return;
+  if (!g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes())) return;
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }
 
