@@ -62,6 +62,10 @@ class Pacer {
     return IsDue(allocated) || (allocated >= share_.Load(platform::memory_order_relaxed) &&
                                 resident_bytes > found_.resident_bytes);
   }
+  // Whether the heap should be collected before it grows any further.
+  bool IsShareUsed() const {
+    return allocated() >= share_.Load(platform::memory_order_relaxed);  // as allocated()
+  }
   // The program registered something that a collection would let go of, as much as if `bytes` had
   // been allocated: true if a collection is due. Unlike allocation, that never makes one due as
   // long as there is room in the heap.
