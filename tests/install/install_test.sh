@@ -9,7 +9,8 @@ cmake --install "$1" --prefix "$scratch/first" >/dev/null
 mv "$scratch/first" "$scratch/prefix"
 prefix=$scratch/prefix
 
-for file in lib/libgleaner.so lib/libgleaner.a lib/gleaner/libgc.so.1 bin/gleaner \
+for file in lib/libgleaner.so lib/libgleaner.a lib/gleaner/libgc.so.1 lib/gleaner/libgccpp.so.1 \
+    lib/gleaner/libgctba.so.1 lib/libgccpp.a lib/libgctba.a bin/gleaner include/gleaner/gc_cpp.h \
     include/gleaner/gc.h lib/cmake/Gleaner/GleanerConfig.cmake lib/pkgconfig/gleaner.pc; do
   [[ -e $prefix/$file ]] || { echo "not installed: $file"; exit 1; }
 done

@@ -7,8 +7,8 @@
  *                                    pointer to it: so the container must lie where it looks.
  *   gc_allocator_ignore_off_page<T>  The same for large containers that keep a pointer to the first
  *                                    256 bytes of their memory, as std::vector does.
- *   traceable_allocator<T>           Uncollectable memory: what the container's elements point to is
- *                                    kept as long as the container has them, wherever that lies.
+ *   traceable_allocator<T>           Uncollectable memory: what the container's elements point to
+ * is kept as long as the container has them, wherever that lies.
  *
  *     std::vector<Node *, gc_allocator<Node *> > nodes;
  *
@@ -19,9 +19,9 @@
 #ifndef GC_ALLOCATOR_H
 #define GC_ALLOCATOR_H
 
-#include "gc.h"
-
 #include <new>
+
+#include "gc.h"
 
 #if __cplusplus >= 201103L
 #include <utility>
@@ -46,10 +46,10 @@ struct GC_type_traits {
   GC_false_type GC_is_ptr_free;
 };
 
-#define GC_DECLARE_PTRFREE(type)    \
-  template <>                       \
-  struct GC_type_traits<type> {     \
-    GC_true_type GC_is_ptr_free;    \
+#define GC_DECLARE_PTRFREE(type) \
+  template <>                    \
+  struct GC_type_traits<type> {  \
+    GC_true_type GC_is_ptr_free; \
   }
 
 GC_DECLARE_PTRFREE(char);
@@ -67,8 +67,7 @@ GC_DECLARE_PTRFREE(long double);
 
 /* `size` bytes, pointer-free or searched by the type of the second argument. */
 inline void *GC_selective_alloc(size_t size, GC_true_type, bool ignore_off_page) {
-  void *memory =
-      ignore_off_page ? GC_MALLOC_ATOMIC_IGNORE_OFF_PAGE(size) : GC_MALLOC_ATOMIC(size);
+  void *memory = ignore_off_page ? GC_MALLOC_ATOMIC_IGNORE_OFF_PAGE(size) : GC_MALLOC_ATOMIC(size);
   if (!memory) GC_ALLOCATOR_THROW_OR_ABORT();
   return memory;
 }
@@ -201,8 +200,7 @@ GC_ALLOCATOR_CONSTEXPR inline bool operator!=(const gc_allocator<T> &,
 }
 
 template <class T>
-class gc_allocator_ignore_off_page
-    : public GC_allocator_members<T, GC_collected_memory<T, true> > {
+class gc_allocator_ignore_off_page : public GC_allocator_members<T, GC_collected_memory<T, true> > {
  public:
   template <class U>
   struct rebind {
@@ -215,13 +213,13 @@ class gc_allocator_ignore_off_page
 };
 
 template <class T, class U>
-GC_ALLOCATOR_CONSTEXPR inline bool operator==(
-    const gc_allocator_ignore_off_page<T> &, const gc_allocator_ignore_off_page<U> &) GC_NOEXCEPT {
+GC_ALLOCATOR_CONSTEXPR inline bool operator==(const gc_allocator_ignore_off_page<T> &,
+                                              const gc_allocator_ignore_off_page<U> &) GC_NOEXCEPT {
   return true;
 }
 template <class T, class U>
-GC_ALLOCATOR_CONSTEXPR inline bool operator!=(
-    const gc_allocator_ignore_off_page<T> &, const gc_allocator_ignore_off_page<U> &) GC_NOEXCEPT {
+GC_ALLOCATOR_CONSTEXPR inline bool operator!=(const gc_allocator_ignore_off_page<T> &,
+                                              const gc_allocator_ignore_off_page<U> &) GC_NOEXCEPT {
   return false;
 }
 

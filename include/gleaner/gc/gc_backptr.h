@@ -1,8 +1,8 @@
 /*
  * Why is this object still there? The references that the last collection followed, backwards.
  *
- * For objects of the debugging allocator (GC_MALLOC with GC_DEBUG defined before gc.h), in a process
- * that records them. Call GC_gcollect first: what is told is what that collection saw.
+ * For objects of the debugging allocator (GC_MALLOC with GC_DEBUG defined before gc.h), in a
+ * process that records them. Call GC_gcollect first: what is told is what that collection saw.
  */
 #ifndef GC_BACKPTR_H
 #define GC_BACKPTR_H
@@ -19,12 +19,13 @@ typedef enum {
   GC_NO_SPACE,       /* not an object of the debugging allocator, so nothing was recorded */
   GC_REFD_FROM_ROOT, /* a word in a root; *source is its address */
   GC_REFD_FROM_REG,  /* a word without an address, such as a register */
-  GC_REFD_FROM_HEAP, /* a word in another object, *offset bytes behind that object's start, *source */
+  GC_REFD_FROM_HEAP, /* a word in another object, *offset bytes behind that object's start, *source
+                      */
   GC_FINALIZER_REFD  /* it waits for its finalizer */
 } GC_ref_kind;
 
-/* Where the reference is by which `object`, any address inside an object, was last marked. Stores to
-   *source and *offset as the result says. */
+/* Where the reference is by which `object`, any address inside an object, was last marked. Stores
+ *to source and *offset as the result says. */
 GC_API GC_ref_kind GC_CALL GC_get_back_ptr_info(void *object, void **source, size_t *offset)
     GC_ATTR_NONNULL(1);
 

@@ -13,7 +13,8 @@
  *   NoGC             not collected, and searched: what it points to is kept until it is deleted
  *   PointerFreeNoGC  not collected, holds no pointers; only with GC_ATOMIC_UNCOLLECTABLE defined
  * `new` without a placement means UseGC for classes derived from gc, and the global operator new,
- * which the collector does not search, for others. Linking libgccpp replaces the global one by NoGC.
+ * which the collector does not search, for others. Linking libgccpp replaces the global one by
+ * NoGC.
  *
  * `delete` is allowed for every object made here, and never needed for a collected one.
  *
@@ -32,9 +33,9 @@
 #ifndef GC_CPP_H
 #define GC_CPP_H
 
-#include "gc.h"
-
 #include <new>
+
+#include "gc.h"
 
 #if __cplusplus >= 201703L && !defined(GC_NO_PMR)
 #if __has_include(<memory_resource>)
@@ -59,9 +60,9 @@ GC_API void GC_CALL GC_throw_bad_alloc();
 
 /* What `new` does with an allocation that gave `object`. */
 #if defined(GC_NEW_ABORTS_ON_OOM)
-#define GC_OP_NEW_OOM_CHECK(object)    \
-  do {                                 \
-    if (!(object)) GC_abort_on_oom();  \
+#define GC_OP_NEW_OOM_CHECK(object)   \
+  do {                                \
+    if (!(object)) GC_abort_on_oom(); \
   } while (0)
 #elif defined(__cpp_exceptions) || defined(__EXCEPTIONS)
 #define GC_OP_NEW_OOM_CHECK(object)        \
@@ -69,9 +70,9 @@ GC_API void GC_CALL GC_throw_bad_alloc();
     if (!(object)) throw std::bad_alloc(); \
   } while (0)
 #else
-#define GC_OP_NEW_OOM_CHECK(object)       \
-  do {                                    \
-    if (!(object)) GC_throw_bad_alloc();  \
+#define GC_OP_NEW_OOM_CHECK(object)      \
+  do {                                   \
+    if (!(object)) GC_throw_bad_alloc(); \
   } while (0)
 #endif
 
@@ -224,8 +225,7 @@ class gc_cleanup : public virtual gc {
     void *self = this;
     void *base = GC_base(self);
     if (!base) return;
-    void *offset =
-        reinterpret_cast<void *>(static_cast<char *>(self) - static_cast<char *>(base));
+    void *offset = reinterpret_cast<void *>(static_cast<char *>(self) - static_cast<char *>(base));
     GC_finalization_proc old_proc = 0;
     void *old_data = 0;
     GC_register_finalizer_ignore_self(base, Cleanup, offset, &old_proc, &old_data);
@@ -325,8 +325,7 @@ inline void operator delete[](void *objects, GC_NS_QUALIFY(GCPlacement),
 #endif
 
 #ifdef __cpp_aligned_new
-inline void *operator new(size_t size, std::align_val_t align,
-                          GC_NS_QUALIFY(GCPlacement) placement,
+inline void *operator new(size_t size, std::align_val_t align, GC_NS_QUALIFY(GCPlacement) placement,
                           GC_NS_QUALIFY(GCCleanUpFunc) cleanup = 0, void *data = 0) {
   void *object = GC_NS_QUALIFY(GC_cpp_allocate)(size, align, placement);
   if (cleanup && placement == GC_NS_QUALIFY(UseGC)) {

@@ -18,7 +18,7 @@ GC_API void GC_CALL GC_finalize_all(void);
 
 /* For a gc.h that was included before GC_THREADS was defined. */
 #ifndef GC_SUSPEND_THREAD_ID
-#define GC_SUSPEND_THREAD_ID void *
+#define GC_SUSPEND_THREAD_ID void*
 #endif
 
 /* Stops one registered thread until GC_resume_thread: it runs none of its code, but its stack stays
