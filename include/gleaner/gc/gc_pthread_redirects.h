@@ -54,8 +54,9 @@ GC_API int GC_pthread_cancel(pthread_t thread);
 #endif
 
 /* Strict ISO C has no sigset_t: <signal.h> declares it where POSIX is asked for. */
-#if !defined(GC_NO_PTHREAD_SIGMASK) && \
-    (defined(_GNU_SOURCE) || _POSIX_C_SOURCE >= 199506L || _XOPEN_SOURCE >= 500)
+#if !defined(GC_NO_PTHREAD_SIGMASK) &&                                                   \
+    (defined(_GNU_SOURCE) || (defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 199506L) || \
+     (defined(_XOPEN_SOURCE) && _XOPEN_SOURCE >= 500))
 /* pthread_sigmask, except that SIG_BLOCK and SIG_SETMASK never block the suspend signal: a
    registered thread that blocks it would hold up every collection. */
 GC_API int GC_pthread_sigmask(int how, const sigset_t *set, sigset_t *old_set);
