@@ -49,6 +49,12 @@ endfunction()
 add_side_library(gctba cplusplus/throw_bad_alloc.cc)
 add_side_library(gccpp cplusplus/operator_new.cc cplusplus/throw_bad_alloc.cc)
 
+file(GLOB cord_sources CONFIGURE_DEPENDS cord/*.cc)
+add_side_library(cord ${cord_sources})
+target_include_directories(cord_objects PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_options(cord_objects PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
+set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
+
 find_package(CLI11 REQUIRED)
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.cc)
 add_executable(gleaner ${tool_sources} ${GLEANER_OBJECTS})
