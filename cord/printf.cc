@@ -132,7 +132,6 @@ class Formatter {
         return true;
       case 'd':
       case 'i':
-        return ConvertInteger(s);
       case 'o':
       case 'u':
       case 'x':

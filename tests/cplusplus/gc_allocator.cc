@@ -66,10 +66,10 @@ void Keeps(Vector *v) {
   watch_end(&watched);
 }
 
-std::vector<int *, gc_allocator<int *>> vector;
-std::list<int *, gc_allocator<int *>> list;
-std::vector<int *, gc_allocator_ignore_off_page<int *>> large_vector;
-std::vector<int *, traceable_allocator<int *>> traceable_vector;
+std::vector<int *, gc_allocator<int *> > vector;
+std::list<int *, gc_allocator<int *> > list;
+std::vector<int *, gc_allocator_ignore_off_page<int *> > large_vector;
+std::vector<int *, traceable_allocator<int *> > traceable_vector;
 
 // In memory that the collector does not search.
 template <class Vector>
@@ -82,10 +82,10 @@ void KeepsFromOutside() {
 }
 
 void *FillPointerFree(void *) {
-  std::vector<GC_word, gc_allocator<GC_word>> *words =
-      new (GC_MALLOC_UNCOLLECTABLE(sizeof(*words))) std::vector<GC_word, gc_allocator<GC_word>>;
-  std::vector<Packed, gc_allocator<Packed>> *packed =
-      new (GC_MALLOC_UNCOLLECTABLE(sizeof(*packed))) std::vector<Packed, gc_allocator<Packed>>;
+  std::vector<GC_word, gc_allocator<GC_word> > *words =
+      new (GC_MALLOC_UNCOLLECTABLE(sizeof(*words))) std::vector<GC_word, gc_allocator<GC_word> >;
+  std::vector<Packed, gc_allocator<Packed> > *packed =
+      new (GC_MALLOC_UNCOLLECTABLE(sizeof(*packed))) std::vector<Packed, gc_allocator<Packed> >;
   for (size_t i = 0; i < kObjects; i++) {
     int *p = NewInt(0);
     words->push_back(reinterpret_cast<GC_word>(p));
@@ -106,7 +106,7 @@ void PointerFree() {
 
 template <template <class> class Allocator>
 void Containers() {
-  typedef std::map<Number, int, std::less<Number>, Allocator<std::pair<const Number, int>>> Map;
+  typedef std::map<Number, int, std::less<Number>, Allocator<std::pair<const Number, int> > > Map;
   Map map;
   for (int i = 0; i < 10000; i++) map.insert(std::make_pair(Number(i), 2 * i));
   collect();
@@ -115,13 +115,13 @@ void Containers() {
   map.clear();
   CHECK_EQ(copy.size(), 10000);
 
-  typedef std::basic_string<char, std::char_traits<char>, Allocator<char>> String;
+  typedef std::basic_string<char, std::char_traits<char>, Allocator<char> > String;
   String text;
   for (int i = 0; i < 10000; i++) text += static_cast<char>('a' + i % 26);
   collect();
   CHECK_EQ(text.find("xyzabc"), 23);
 
-  std::vector<Number, Allocator<Number>> numbers(1000, Number(5));
+  std::vector<Number, Allocator<Number> > numbers(1000, Number(5));
   CHECK_EQ(numbers[999].value, 5);
   numbers.resize(100000);
   CHECK_EQ(numbers[999].value, 5);
@@ -170,7 +170,7 @@ constexpr gc_allocator<int> constant_allocator{};
 constexpr traceable_allocator<int> constant_traceable{};
 constexpr gc_allocator_ignore_off_page<int> constant_large{gc_allocator_ignore_off_page<long>()};
 static_assert(gc_allocator<int>() == gc_allocator<long>(), "constant expression");
-static_assert(std::is_empty<gc_allocator<int>>::value, "no state");
+static_assert(std::is_empty<gc_allocator<int> >::value, "no state");
 
 struct alignas(128) Wide {
   int value = 3;
@@ -180,7 +180,7 @@ struct alignas(128) Wide {
 template <template <class> class Allocator>
 void Modern() {
   struct Tree {
-    std::vector<Tree, Allocator<Tree>> children;  // of an incomplete type
+    std::vector<Tree, Allocator<Tree> > children;  // of an incomplete type
   };
   Tree tree;
   tree.children.resize(3);
@@ -188,19 +188,19 @@ void Modern() {
   collect();
   CHECK_EQ(tree.children[1].children.size(), 2);
 
-  std::vector<std::unique_ptr<int>, Allocator<std::unique_ptr<int>>> owners;
+  std::vector<std::unique_ptr<int>, Allocator<std::unique_ptr<int> > > owners;
   for (int i = 0; i < 100; i++) owners.push_back(std::unique_ptr<int>(new int(i)));
   owners.emplace_back(new int(100));
   CHECK_EQ(*owners[100], 100);
 
-  std::vector<Wide, Allocator<Wide>> wide(10);
+  std::vector<Wide, Allocator<Wide> > wide(10);
   for (int i = 0; i < 1000; i++) wide.emplace_back();
   collect();
   for (const Wide &w : wide) {
     CHECK_EQ(reinterpret_cast<size_t>(&w) % alignof(Wide), 0);
     CHECK_EQ(w.value, 3);
   }
-  std::map<int, Wide, std::less<int>, Allocator<std::pair<const int, Wide>>> aligned_map;
+  std::map<int, Wide, std::less<int>, Allocator<std::pair<const int, Wide> > > aligned_map;
   for (int i = 0; i < 1000; i++) CHECK_EQ(aligned_map[i].value, 3);
 
   auto shared = std::allocate_shared<Number>(Allocator<Number>(), 4);
@@ -217,8 +217,8 @@ int main() {
   Keeps(&list);
   Keeps(&large_vector);
   Keeps(&traceable_vector);
-  KeepsFromOutside<std::vector<int *, traceable_allocator<int *>>>();
-  KeepsFromOutside<std::list<int *, traceable_allocator<int *>>>();
+  KeepsFromOutside<std::vector<int *, traceable_allocator<int *> > >();
+  KeepsFromOutside<std::list<int *, traceable_allocator<int *> > >();
   PointerFree();
   Containers<gc_allocator>();
   Containers<gc_allocator_ignore_off_page>();

@@ -12,7 +12,9 @@ import pathlib
 import subprocess
 import sys
 
-SWITCHES = ["GC_THREADS", "GC_DEBUG", "GC_NO_THREAD_REDIRECTS"]
+# Without GC_THREADS there is nothing to redirect.
+THREADS = [[], ["GC_THREADS"], ["GC_THREADS", "GC_NO_THREAD_REDIRECTS"]]
+DEBUG = [[], ["GC_DEBUG"]]
 CPLUSPLUS_ONLY = {"gc_cpp.h", "gc_allocator.h"}
 # Redefines malloc and its like: no header may follow.
 LAST = "leak_detector.h"
@@ -44,9 +46,9 @@ def main():
     names = headers(pathlib.Path(directory), cplusplus)
     if not names:
         sys.exit(f"no headers in {directory}")
-    jobs = [(includes, [m for m, on in zip(SWITCHES, chosen) if on])
+    jobs = [(includes, threads + debug)
             for includes in [[name] for name in names] + [names]
-            for chosen in itertools.product([False, True], repeat=len(SWITCHES))]
+            for threads, debug in itertools.product(THREADS, DEBUG)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = list(filter(None, pool.map(lambda job: compile_error(command, *job), jobs)))
     for error in errors:

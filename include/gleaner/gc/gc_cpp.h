@@ -55,6 +55,9 @@
 #define GC_NS_QUALIFY(name) name
 #endif
 
+/* The calling convention of cleanup functions, under an old name. */
+#define GC_cdecl GC_CALLBACK
+
 /* Throws std::bad_alloc, for code that is compiled without exceptions. In libgccpp and libgctba. */
 GC_API void GC_CALL GC_throw_bad_alloc();
 
