@@ -177,6 +177,11 @@ struct alignas(128) Wide {
   ~Wide() {}
 };
 
+static_assert(constant_allocator == gc_allocator<char>() &&
+                  !(constant_traceable != traceable_allocator<char>()) &&
+                  constant_large == gc_allocator_ignore_off_page<char>(),
+              "constant expressions");
+
 template <template <class> class Allocator>
 void Modern() {
   struct Tree {

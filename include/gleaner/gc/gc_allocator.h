@@ -129,14 +129,14 @@ class GC_allocator_members {
 #if __cplusplus >= 201103L
   T *allocate(size_type count, const void * = 0) {
     if (count > max_size()) GC_ALLOCATOR_THROW_OR_ABORT();
-    if (!kOverAligned) return static_cast<T *>(Memory::Allocate(count * sizeof(T)));
+    if (!OverAligned()) return static_cast<T *>(Memory::Allocate(count * sizeof(T)));
     /* Never from the debugging allocator, which does not align. */
     void *memory = Memory::AllocateAligned(count * sizeof(T), alignof(T));
     if (!memory) GC_ALLOCATOR_THROW_OR_ABORT();
     return static_cast<T *>(memory);
   }
   void deallocate(pointer memory, size_type) GC_NOEXCEPT {
-    if (!kOverAligned) {
+    if (!OverAligned()) {
       Memory::Free(memory);
     } else if (memory) {
       (GC_free)(GC_base(memory));
@@ -153,7 +153,7 @@ class GC_allocator_members {
 
  private:
   /* The heap aligns every object to 16 bytes. */
-  static constexpr bool kOverAligned = alignof(T) > 16;
+  static constexpr bool OverAligned() { return alignof(T) > 16; }
 #else
   T *allocate(size_type count, const void * = 0) {
     if (count > max_size()) GC_ALLOCATOR_THROW_OR_ABORT();

@@ -119,6 +119,14 @@
 #endif
 
 #ifdef __cplusplus
+/* For constructors of programs that want them explicit where that has its full meaning. */
+#ifndef GC_ATTR_EXPLICIT
+#if __cplusplus >= 201103L && !defined(__clang__)
+#define GC_ATTR_EXPLICIT explicit
+#else
+#define GC_ATTR_EXPLICIT
+#endif
+#endif
 #ifndef GC_NOEXCEPT
 #if __cplusplus >= 201103L
 #define GC_NOEXCEPT noexcept
