@@ -1,4 +1,5 @@
-# What is installed: libgleaner, shared and static, the `gleaner` command, headers, package files.
+# What is installed: libgleaner, shared and static, the libraries beside the drop-in, the `gleaner`
+# command, headers, package files.
 
 # The interposed pthread_create and its like: for programs that link libgleaner, not in the drop-in.
 add_library(gleaner_interpose OBJECT runtime/interpose.cc)
@@ -24,6 +25,35 @@ foreach(library gleaner_shared gleaner_static)
     $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include/gleaner>
     $<INSTALL_INTERFACE:include/gleaner>)
 endforeach()
+
+# The libraries that Debian has beside libgc.so.1, under the same SONAMEs: operator new on the heap
+# and what gc_cpp.h throws; the latter alone; cords. The first two need libstdc++, as there.
+# add_side_library(<name> <file>...): shared beside the drop-in, and static for any program.
+function(add_side_library name)
+  add_library(${name}_objects OBJECT ${ARGN})
+  target_include_directories(${name}_objects PRIVATE include/gleaner)
+  target_compile_options(${name}_objects PRIVATE
+    -fPIC -fvisibility=hidden -Wall -Wextra -Werror -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+  add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
+  target_link_options(${name} PRIVATE LINKER:-z,now LINKER:-z,defs LINKER:-O1 LINKER:--as-needed)
+  target_link_libraries(${name} PRIVATE gc_dropin)
+  set_target_properties(${name} PROPERTIES
+    SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
+  add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
+  set_target_properties(${name}_static PROPERTIES
+    OUTPUT_NAME ${name} ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+  install(TARGETS ${name} LIBRARY DESTINATION lib/gleaner)
+  install(TARGETS ${name}_static ARCHIVE DESTINATION lib)
+endfunction()
+
+add_side_library(gctba cplusplus/throw_bad_alloc.cc)
+add_side_library(gccpp cplusplus/operator_new.cc cplusplus/throw_bad_alloc.cc)
+
+file(GLOB cord_sources CONFIGURE_DEPENDS cord/*.cc)
+add_side_library(cord ${cord_sources})
+target_include_directories(cord_objects PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_options(cord_objects PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
+set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
 find_package(CLI11 REQUIRED)
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.cc)

@@ -9,7 +9,9 @@ cmake --install "$1" --prefix "$scratch/first" >/dev/null
 mv "$scratch/first" "$scratch/prefix"
 prefix=$scratch/prefix
 
-for file in lib/libgleaner.so lib/libgleaner.a lib/gleaner/libgc.so.1 bin/gleaner \
+for file in lib/libgleaner.so lib/libgleaner.a lib/gleaner/libgc.so.1 lib/gleaner/libgccpp.so.1 \
+    lib/gleaner/libgctba.so.1 lib/libgccpp.a lib/libgctba.a lib/gleaner/libcord.so.1 lib/libcord.a \
+    bin/gleaner include/gleaner/gc_cpp.h \
     include/gleaner/gc.h lib/cmake/Gleaner/GleanerConfig.cmake lib/pkgconfig/gleaner.pc; do
   [[ -e $prefix/$file ]] || { echo "not installed: $file"; exit 1; }
 done
@@ -26,6 +28,18 @@ export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
 # shellcheck disable=SC2046
 cc -o "$scratch/by_pkg_config" "$here/consumer/consumer.c" $(pkg-config --cflags --libs gleaner)
 expect env LD_LIBRARY_PATH="$prefix/lib" "$scratch/by_pkg_config"
+
+echo "== C++ and cords with libgleaner"
+# shellcheck disable=SC2046
+c++ -o "$scratch/cplusplus" "$here/consumer/consumer.cc" $(pkg-config --cflags gleaner) \
+  "$prefix/lib/libgccpp.a" "$prefix/lib/libcord.a" $(pkg-config --libs gleaner)
+expect env LD_LIBRARY_PATH="$prefix/lib" "$scratch/cplusplus"
+
+echo "== C++ and cords with the drop-in"
+# shellcheck disable=SC2046
+c++ -o "$scratch/on_dropin" "$here/consumer/consumer.cc" $(pkg-config --cflags gleaner) \
+  "$prefix"/lib/gleaner/lib{gccpp,cord,gc}.so.1
+expect env LD_LIBRARY_PATH="$prefix/lib/gleaner" "$scratch/on_dropin"
 
 echo "== find_package: shared, and static without libstdc++"
 cmake -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null

@@ -3,6 +3,7 @@
 
   platform <- alloc <- gc <- runtime <- tools: a folder includes itself and those to its left.
   The public headers (include/gleaner) are included from runtime/ on.
+  cplusplus/ and cord/ include themselves and the public headers.
   Only platform/*.cc includes <sys/*>, <signal.h> and other headers of the operating system.
   Only runtime/options.cc reads the environment.
 
@@ -14,6 +15,8 @@ import re
 import sys
 
 LAYERS = ["platform", "alloc", "gc", "runtime", "tools"]
+# Libraries that are built on the API alone.
+BESIDE = ["cplusplus", "cord"]
 ENVIRONMENT_READER = "runtime/options.cc"
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
@@ -32,6 +35,10 @@ def include_error(root, path, layer, quoted, system):
         if OS_HEADER.match(system) and not (layer == "platform" and path.suffix == ".cc"):
             return f"includes <{system}>; only platform/*.cc may"
         return None
+    if layer in BESIDE:
+        if quoted.startswith(f"{layer}/") or (root / "include/gleaner" / quoted).is_file():
+            return None
+        return f'includes "{quoted}"; {layer}/ is built on the public headers alone'
     if (root / quoted).is_file():
         target = quoted.split("/")[0]
         if target not in LAYERS:
@@ -47,7 +54,7 @@ def include_error(root, path, layer, quoted, system):
 
 
 def violations(root):
-    for layer in LAYERS:
+    for layer in LAYERS + BESIDE:
         for path in sorted((root / layer).rglob("*")):
             if path.suffix not in (".h", ".cc", ".def", ".inc"):
                 continue

@@ -17,6 +17,8 @@ CLEAN = {
     "runtime/options.h": "",
     "include/gleaner/gc.h": "#include <signal.h>\n",
     "include/gleaner/gc/gc_mark.h": "",
+    "cord/node.h": '#include "gc/gc_mark.h"\n',
+    "cord/node.cc": '#include "cord/node.h"\n#include "gc.h"\n',
     "tests/fake.h": "",
 }
 
@@ -46,6 +48,11 @@ class CheckLayers(unittest.TestCase):
 
     def test_public_header_below_runtime(self):
         self.expect_one("gc/bad.cc", '#include "gc/gc_mark.h"\n', 1, "public headers")
+
+    def test_library_beside_the_layers(self):
+        for header in ("platform/memory.h", "runtime/options.h", "cord/node.h"):
+            self.expect_one("cplusplus/bad.cc", f'#include "{header}"\n', 1, "public headers alone")
+        self.expect_one("gc/bad.cc", '#include "cord/node.h"\n', 1, "in no layer")
 
     def test_path_that_is_not_from_the_root(self):
         self.expect_one("alloc/bad.cc", '#include "page.h"\n', 1, "not a path from the root")

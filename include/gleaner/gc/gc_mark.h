@@ -131,11 +131,6 @@ GC_API const size_t GC_debug_header_size;
 
 /* ---- While marking ---- */
 
-/* Called at the start of each collection, under the allocation lock. NULL: nothing. Plain. */
-typedef void(GC_CALLBACK *GC_start_callback_proc)(void);
-GC_API void GC_CALL GC_set_start_callback(GC_start_callback_proc fn);
-GC_API GC_start_callback_proc GC_CALL GC_get_start_callback(void);
-
 /* Whether the object with this base counts as marked: outside collections, whether it was reachable
    at the last one or is newer. */
 GC_API int GC_CALL GC_is_marked(const void *base) GC_ATTR_NONNULL(1);

@@ -1,6 +1,6 @@
 /*
  * Thread calls that the collector takes part in. gc/gc.h includes this file when GC_THREADS is
- * defined.
+ * defined; without GC_THREADS it is empty.
  *
  * Each wrapper has the contract of the call it is named after, and adds what its comment says. The
  * second half makes the plain names mean the wrappers. To undo it in one file, #undef the name.
@@ -8,12 +8,14 @@
  * GC_PTHREAD_REDIRECTS_ONLY (defined before the inclusion) leaves out the declarations: for a
  * second inclusion, after a system header that undoes the redirection.
  */
-#if !defined(GC_H) || !defined(GC_PTHREADS)
-#error "include gc.h, with GC_THREADS defined, instead of this file"
+#ifndef GC_H
+#include "gc.h"
 #endif
 
-#if !defined(GLEANER_GC_PTHREAD_REDIRECTS_H) && !defined(GC_PTHREAD_REDIRECTS_ONLY)
-#define GLEANER_GC_PTHREAD_REDIRECTS_H
+#ifdef GC_PTHREADS
+
+#if !defined(GC_PTHREAD_REDIRECTS_H) && !defined(GC_PTHREAD_REDIRECTS_ONLY)
+#define GC_PTHREAD_REDIRECTS_H
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -31,8 +33,8 @@ extern "C" {
 /* pthread_create, and the new thread is registered before this returns: its stack and thread-local
    variables are roots from its first instruction to its last thread-specific-data destructor. `arg`
    is kept alive on the way. Returns an errno value. */
-GC_API int GC_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
-                             void *arg);
+GC_API int GC_pthread_create(pthread_t *thread, GC_PTHREAD_CREATE_CONST pthread_attr_t *attr,
+                             void *(*start)(void *), void *arg);
 
 /* pthread_join. What the thread returned stays reachable until it has been joined. */
 GC_API int GC_pthread_join(pthread_t thread, void **result);
@@ -40,15 +42,21 @@ GC_API int GC_pthread_join(pthread_t thread, void **result);
 /* pthread_detach. The result of a detached thread is not kept. */
 GC_API int GC_pthread_detach(pthread_t thread);
 
+#ifndef GC_PTHREAD_EXIT_DECLARED
+#define GC_PTHREAD_EXIT_DECLARED
 /* pthread_exit. */
-GC_API void GC_pthread_exit(void *result) __attribute__((__noreturn__));
+GC_API void GC_pthread_exit(void *result) GC_PTHREAD_EXIT_ATTRIBUTE;
+#endif
 
 #ifndef GC_NO_PTHREAD_CANCEL
 /* pthread_cancel. */
 GC_API int GC_pthread_cancel(pthread_t thread);
 #endif
 
-#ifndef GC_NO_PTHREAD_SIGMASK
+/* Strict ISO C has no sigset_t: <signal.h> declares it where POSIX is asked for. */
+#if !defined(GC_NO_PTHREAD_SIGMASK) &&                                                   \
+    (defined(_GNU_SOURCE) || (defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 199506L) || \
+     (defined(_XOPEN_SOURCE) && _XOPEN_SOURCE >= 500))
 /* pthread_sigmask, except that SIG_BLOCK and SIG_SETMASK never block the suspend signal: a
    registered thread that blocks it would hold up every collection. */
 GC_API int GC_pthread_sigmask(int how, const sigset_t *set, sigset_t *old_set);
@@ -93,3 +101,5 @@ GC_API void *GC_dlopen(const char *path, int mode);
 #endif
 
 #endif /* redirections */
+
+#endif /* GC_PTHREADS */

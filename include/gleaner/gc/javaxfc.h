@@ -1,6 +1,6 @@
 /* Calls for runtimes of languages with Java-like finalization and debuggers. */
-#ifndef GLEANER_GC_JAVAXFC_H
-#define GLEANER_GC_JAVAXFC_H
+#ifndef GC_JAVAXFC_H
+#define GC_JAVAXFC_H
 
 #include "gc.h"
 
@@ -15,6 +15,11 @@ extern "C" {
 GC_API void GC_CALL GC_finalize_all(void);
 
 #ifdef GC_THREADS
+
+/* For a gc.h that was included before GC_THREADS was defined. */
+#ifndef GC_SUSPEND_THREAD_ID
+#define GC_SUSPEND_THREAD_ID void*
+#endif
 
 /* Stops one registered thread until GC_resume_thread: it runs none of its code, but its stack stays
    a root. Not counted: one resume ends any number of suspends. Returns once the thread has stopped

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Compiles every public header by itself, and all of them together, in one language standard, with
+each of GC_THREADS, GC_DEBUG and GC_NO_THREAD_REDIRECTS on and off, without a warning.
+
+usage: check_headers.py COMPILER STANDARD INCLUDE_DIR    e.g. gcc c89 include/gleaner
+"""
+
+import concurrent.futures
+import itertools
+import os
+import pathlib
+import subprocess
+import sys
+
+# Without GC_THREADS there is nothing to redirect.
+THREADS = [[], ["GC_THREADS"], ["GC_THREADS", "GC_NO_THREAD_REDIRECTS"]]
+DEBUG = [[], ["GC_DEBUG"]]
+CPLUSPLUS_ONLY = {"gc_cpp.h", "gc_allocator.h"}
+# Redefines malloc and its like: no header may follow.
+LAST = "leak_detector.h"
+FLAGS = ["-fsyntax-only", "-pedantic", "-Wall", "-Wextra", "-Wundef", "-Werror"]
+
+
+def headers(directory, cplusplus):
+    found = [path.relative_to(directory).as_posix() for path in sorted(directory.rglob("*.h"))
+             if cplusplus or path.name not in CPLUSPLUS_ONLY]
+    return sorted(found, key=lambda name: name.endswith(LAST))
+
+
+def compile_error(command, includes, macros):
+    source = "".join(f"#include <{name}>\n" for name in includes)
+    # ISO C asks for a declaration in every file.
+    source += "extern int something;\n"
+    run = subprocess.run(command + [f"-D{macro}" for macro in macros] + ["-"], input=source,
+                         text=True, capture_output=True)
+    if run.returncode == 0:
+        return None
+    return f"{' '.join(includes)} with {' '.join(macros) or 'no macro'}:\n{run.stderr}"
+
+
+def main():
+    compiler, standard, directory = sys.argv[1:]
+    cplusplus = "++" in standard
+    command = [compiler, f"-std={standard}", "-x", "c++" if cplusplus else "c", *FLAGS,
+               "-I", directory]
+    names = headers(pathlib.Path(directory), cplusplus)
+    if not names:
+        sys.exit(f"no headers in {directory}")
+    jobs = [(includes, threads + debug)
+            for includes in [[name] for name in names] + [names]
+            for threads, debug in itertools.product(THREADS, DEBUG)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        errors = list(filter(None, pool.map(lambda job: compile_error(command, *job), jobs)))
+    for error in errors:
+        print(error)
+    print(f"{len(jobs)} compilations of {len(names)} headers, {len(errors)} failed")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
