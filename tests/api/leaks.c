@@ -181,6 +181,27 @@ static void threads(void) {
   for (i = 0; i < 3; i++) CHECK_EQ(pthread_join(thread[i], NULL), 0);
 }
 
+/* Several threads that leak and collect: no leak is reported twice. */
+enum { kLeaksEach = 100 };
+
+static void *leak_and_collect(void *arg) {
+  size_t i;
+  (void)arg;
+  for (i = 0; i < kLeaksEach; i++) {
+    GC_debug_malloc(40, "several.c", 22);
+    if (i % 10 == 9) collect();
+  }
+  return NULL;
+}
+
+static void several_reporters(void) {
+  pthread_t thread[4];
+  size_t i;
+  start();
+  for (i = 0; i < 4; i++) CHECK_EQ(pthread_create(&thread[i], NULL, leak_and_collect, NULL), 0);
+  for (i = 0; i < 4; i++) CHECK_EQ(pthread_join(thread[i], NULL), 0);
+}
+
 static void GC_CALLBACK describe(void *object, char *text) {
   CHECK_EQ(*(int *)object, 4711);
   strcpy(text, "my type");
@@ -249,6 +270,10 @@ int main(void) {
   CHECK_ENDED_WELL(&c);
   CHECK_SAYS(&c, "my type");
   if (!on_gleaner()) return check_result();
+  capture(&c, several_reporters);
+  CHECK_ENDED_WELL(&c);
+  CHECK_CAPTURED(&c, count_text(&c, "several.c:22") <= 4 * kLeaksEach);
+  CHECK_CAPTURED(&c, count_text(&c, "several.c:22") >= 4 * kLeaksEach * 9 / 10);
   capture(&c, threads);
   CHECK_ENDED_WELL(&c);
   CHECK_SILENT_ABOUT(&c, "leaks.c");
