@@ -44,7 +44,7 @@ struct World {
   ToggleStatus (*(*toggle_function)())(void* object);
   // With the world stopped, when it is decided which objects live: unmarked ones are given back
   // next, unless this turns their bytes black. May be null.
-  void (*inspect)(const Marker& marker) = nullptr;
+  void (*inspect)(const Marker& marker, const RootTasks& roots, const MarkConfig& config) = nullptr;
 };
 
 }  // namespace gleaner::gc
