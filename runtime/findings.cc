@@ -74,9 +74,8 @@ template <class T, size_t kMax>
 void Findings::Log<T, kMax>::Add(const T& entry) {
   any_ = true;
   // Address space may be short, so it is reserved only in a program that has something to report.
-  if (entries.max() == 0 && !entries.Reserve(kMax)) {
-    ++lost;
-  } else if (entries.EnsureCommitted(noted + 1)) {
+  const bool reserved = entries.max() != 0 || entries.Reserve(kMax);
+  if (reserved && entries.EnsureCommitted(noted + 1)) {
     entries[noted++] = entry;
   } else {
     ++lost;

@@ -31,30 +31,29 @@ namespace {
 
 constexpr size_t kMaxPrintedLevels = 1000;
 
+// Where the program's part of an object begins. pre: the collector lock is held.
+Addr UserPart(Addr base) {
+  return DebugObjects::Find(base) != nullptr ? base + kDebugHeaderBytes : base;
+}
+
 // Prints the object at `base` as the program knows it. pre: the collector lock is held.
 void PrintObject(const ObjectRef& object) {
   const DebugObject* known = DebugObjects::Find(object.base);
+  const Addr start = UserPart(object.base);
   if (known == nullptr) {
-    GC_printf("object at %#llx (allocated without GC_DEBUG, sz=%zu, %s)\n",
-              static_cast<unsigned long long>(object.base), object.bytes,
+    GC_printf("object at %#lx (allocated without GC_DEBUG, sz=%zu, %s)\n", start, object.bytes,
               runtime::NameOf(object.kind()));
     return;
   }
   char place[runtime::kPlaceChars];
-  GC_printf("object at %#llx (%s, sz=%zu, %s)\n",
-            static_cast<unsigned long long>(object.base + kDebugHeaderBytes),
-            Describe(known->place, place), known->bytes, runtime::NameOf(object.kind()));
+  GC_printf("object at %#lx (%s, sz=%zu, %s)\n", start, Describe(known->place, place), known->bytes,
+            runtime::NameOf(object.kind()));
 }
 
 // pre: the collector lock is held. Another collection may have come in between.
 BackReferences::Reference Find(Addr base) {
   const BackReferences::Reference* found = runtime::g_back_references.Find(base);
   return found != nullptr ? *found : BackReferences::Reference{};
-}
-
-// Where the program's part of an object begins. pre: the collector lock is held.
-Addr UserPart(Addr base) {
-  return DebugObjects::Find(base) != nullptr ? base + kDebugHeaderBytes : base;
 }
 
 uint64_t Random() {
