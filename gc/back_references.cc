@@ -48,8 +48,12 @@ bool BackReferences::RecordWorldStopped(const Marker& marker, const RootTasks& r
   black_ = marker.black();
   config_ = config;
   head_ = tail_ = 0;
-  // Every object enters the queue once, and none is smaller than a granule.
-  if (!queue_.Reserve(g_space.bytes / alloc::kGranuleBytes)) return false;
+  // Every object enters the queue once.
+  size_t pages = 0;
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    pages += EndCommitted(side) - FirstCommitted(side);
+  }
+  if (!queue_.Reserve(pages * alloc::kMaxSlotsPerPage)) return false;
   AddRoots(roots, false);
   AddRoots(roots, true);
   AddRest(marker);
