@@ -209,6 +209,26 @@ static void GC_CALLBACK describe(void *object, char *text) {
 typedef void(GC_CALLBACK *describe_fn)(void *object, char *text);
 void GC_register_describe_type_fn(int kind, describe_fn fn);
 
+/* A leak stays what it was until its report is printed, whatever is allocated and collected. */
+static size_t not_what_it_was;
+static void *others[1000];
+
+static void GC_CALLBACK describe_late(void *object, char *text) {
+  size_t i;
+  for (i = 0; i < 1000; i++) {
+    others[i] = GC_malloc(80);
+    memset(others[i], 0xff, 80);
+  }
+  GC_gcollect();
+  for (i = 0; i < 1000; i++) {
+    GC_free(others[i]);
+    others[i] = GC_malloc(80);
+    memset(others[i], 0xff, 80);
+  }
+  if (*(int *)object != 4711) not_what_it_was++;
+  strcpy(text, "late");
+}
+
 static void *make_described(void *arg) {
   size_t i;
   (void)arg;
@@ -221,6 +241,15 @@ static void described(void) {
   GC_register_describe_type_fn(1, describe);
   run_in_thread(make_described, NULL);
   collect();
+}
+
+static void described_late(void) {
+  start();
+  GC_register_describe_type_fn(1, describe_late);
+  run_in_thread(make_described, NULL);
+  collect();
+  GC_register_describe_type_fn(1, NULL);
+  CHECK_EQ(not_what_it_was, 0);
 }
 
 int main(void) {
@@ -274,6 +303,9 @@ int main(void) {
   CHECK_ENDED_WELL(&c);
   CHECK_CAPTURED(&c, count_text(&c, "several.c:22") <= 4 * kLeaksEach);
   CHECK_CAPTURED(&c, count_text(&c, "several.c:22") >= 4 * kLeaksEach * 9 / 10);
+  capture(&c, described_late);
+  CHECK_ENDED_WELL(&c);
+  CHECK_SAYS(&c, "late");
   capture(&c, threads);
   CHECK_ENDED_WELL(&c);
   CHECK_SILENT_ABOUT(&c, "eaked");
