@@ -37,7 +37,10 @@ static void freed_raw(void) {
   size_t i, round;
   GC_INIT();
   for (round = 0; round < 3; round++) {
-    for (i = 0; i < 1000; i++) GC_free(GC_base(GC_debug_malloc(24, "raw.c", (int)i)));
+    for (i = 0; i < 1000; i++) {
+      kept_raw[i] = (char *)GC_base(GC_debug_malloc(24, "raw.c", (int)i));
+    }
+    for (i = 0; i < 1000; i++) GC_free(kept_raw[i]);
     for (i = 0; i < kRaw; i++) {
       kept_raw[i] = (char *)GC_malloc(64);
       memset(kept_raw[i], 0x11, 64);
