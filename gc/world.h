@@ -42,9 +42,9 @@ struct World {
   void (*warn_cycle)(Addr object);
   // What the program says of a toggle reference; null if it says nothing. Read anew each time.
   ToggleStatus (*(*toggle_function)())(void* object);
-  // With the world stopped, when it is decided which objects live: unmarked ones are about to be
-  // given back, unless it marks them [inv.inspected]. May be null.
-  void (*inspect)(const Marker& marker) = nullptr;
+  // With the world stopped, when it is decided which objects live: unmarked ones are given back
+  // next, unless this turns their bytes black. May be null.
+  void (*inspect)(const Marker& marker, const RootTasks& roots, const MarkConfig& config) = nullptr;
 };
 
 }  // namespace gleaner::gc

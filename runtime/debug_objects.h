@@ -68,7 +68,11 @@ class DebugObjects {
     table_.EraseIf([&](uint64_t hidden, DebugObject& object) {
       alloc::ObjectRef ref;
       const Addr base = ~static_cast<Addr>(hidden);
-      if (!alloc::FindSlot(base, &ref) || !marker.IsMarked(ref)) return true;
+      const bool found = alloc::FindSlot(base, &ref) && ref.base == base;
+      GLEANER_DCHECK(found && *ref.mark() != alloc::kFreeSlot,
+                     "the debugged object at %#llx was given back [inv.debugged]",
+                     static_cast<unsigned long long>(base));
+      if (!found || !marker.IsMarked(ref)) return true;
       if (object.freed || object.reported) return false;
       if (const Addr where = FindDamage(base, object); where != 0) {
         object.reported = true;

@@ -3,6 +3,7 @@
 #include "gc/collector.h"
 #include "runtime/options.h"
 #include "runtime/printing.h"
+#include "runtime/runtime.h"
 #include "runtime/variables.h"
 
 namespace gleaner::runtime {
@@ -18,6 +19,10 @@ using gc::g_collector;
 namespace {
 
 unsigned long long AsNumber(Addr a) { return a; }
+
+// Guarded by the collector lock.
+constinit bool g_references_wanted = false;
+constinit uint64_t g_references_of = 0;  // collection
 
 }  // namespace
 
@@ -43,13 +48,34 @@ const char* NameOf(alloc::Kind kind) {
   return "OTHER";
 }
 
+constinit gc::BackReferences g_back_references;
+
+namespace {
+// pre: the collector lock is held.
+bool HasBackReferences(Addr base) {
+  return g_references_of != 0 && g_references_of == g_collector.collections() &&
+         g_back_references.Find(base) != nullptr;
+}
+}  // namespace
+
+bool RecordBackReferences(Addr base) {
+  {
+    platform::LockGuard guard(g_collector.lock());
+    if (HasBackReferences(base)) return true;
+    g_references_wanted = true;
+  }
+  Collect(gc::Cause::kExplicit);
+  platform::LockGuard guard(g_collector.lock());
+  g_references_wanted = false;
+  return HasBackReferences(base);
+}
+
 template <class T, size_t kMax>
 void Findings::Log<T, kMax>::Add(const T& entry) {
   any_ = true;
   // Address space may be short, so it is reserved only in a program that has something to report.
-  if (entries.max() == 0 && !entries.Reserve(kMax)) {
-    ++lost;
-  } else if (entries.EnsureCommitted(noted + 1)) {
+  const bool reserved = entries.max() != 0 || entries.Reserve(kMax);
+  if (reserved && entries.EnsureCommitted(noted + 1)) {
     entries[noted++] = entry;
   } else {
     ++lost;
@@ -70,7 +96,13 @@ void Findings::Log<T, kMax>::Done(size_t count) {
   if (done == noted) done = claimed = noted = 0;
 }
 
-void Findings::InspectWorldStopped(const gc::Marker& marker) {
+void Findings::InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
+                                   const gc::MarkConfig& config) {
+  if (g_references_wanted) {
+    g_references_wanted = false;
+    const bool done = g_back_references.RecordWorldStopped(marker, roots, config);
+    g_references_of = done ? g_collector.collections() : 0;
+  }
   for (size_t i = 0; i < leaks_.noted; ++i) {
     ObjectRef object;
     if (leaks_.entries[i].base != 0 && alloc::FindSlot(leaks_.entries[i].base, &object)) {

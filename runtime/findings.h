@@ -8,6 +8,7 @@
 // A leak's contents are not traced: what only leaks refer to is leaked itself.
 #pragma once
 
+#include "gc/back_references.h"
 #include "runtime/debug_objects.h"
 
 namespace gleaner::runtime {
@@ -15,7 +16,8 @@ namespace gleaner::runtime {
 class Findings {
  public:
   // With the world stopped (gc::World::inspect).
-  static void InspectWorldStopped(const gc::Marker& marker);
+  static void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
+                                  const gc::MarkConfig& config);
 
   // Prints what was found since, and gives leaked objects back. Cheap if there is nothing. The
   // caller holds no lock; the program's GC_describe_type_fn may be called.
@@ -61,6 +63,13 @@ class Findings {
   static Log<Damage, 4096> damages_;
   static bool any_;  // something is noted and not claimed
 };
+
+// What the last collection that was asked for them found. Guarded by the collector lock.
+extern gc::BackReferences g_back_references;
+// Makes them those of the last collection, and such that the object at `base` is among them, by
+// another collection if need be. False if collections are disabled, the object is gone or there is
+// no memory. The caller holds no lock.
+bool RecordBackReferences(Addr base);
 
 // GC_register_describe_type_fn: per kind, writes at most 40 characters about an object. Or null.
 inline constexpr size_t kTypeChars = 40;

@@ -80,19 +80,15 @@ static void resizing(void) {
   GC_gcollect();
 }
 
-static char *volatile chain; /* static: what it refers to is kept */
+static char *volatile kept_objects[kCount]; /* static: what it refers to is kept */
 
-static void *make_chain(void *arg) {
+static void *make_kept(void *arg) {
   struct watch *w = (struct watch *)arg;
-  char *last = NULL;
   size_t i;
   for (i = 0; i < kCount; i++) {
-    char **p = (char **)GC_MALLOC(24);
-    *p = last;
-    last = (char *)p;
-    watch_object(w, i, GC_base(p));
+    kept_objects[i] = (char *)GC_MALLOC(24);
+    watch_object(w, i, GC_base(kept_objects[i]));
   }
-  chain = last;
   return NULL;
 }
 
@@ -121,16 +117,42 @@ static void life(int interior) {
   watch_init(&kept, kCount);
   watch_init(&garbage, kCount);
   watch_init(&freed, kCount);
-  run_in_thread(make_chain, &kept);
+  run_in_thread(make_kept, &kept);
   run_in_thread(make_garbage, &garbage);
   run_in_thread(make_freed, &freed);
   collect();
   CHECK_EQ(watch_gone(&kept), 0);
   CHECK_MOSTLY(watch_gone(&garbage), kCount);
   CHECK_MOSTLY(watch_gone(&freed), kCount);
-  chain = NULL;
+  memset((void *)kept_objects, 0, sizeof kept_objects);
   collect();
   CHECK_MOSTLY(watch_gone(&kept), kCount);
+}
+
+/* Without interior pointers those to registered displacements count, from what the program sees. */
+static void *make_displaced(void *arg) {
+  struct watch *w = (struct watch *)arg;
+  size_t i;
+  for (i = 0; i < kCount; i++) {
+    char *p = (char *)GC_MALLOC(24);
+    kept_objects[i] = p + (i % 2 ? 8 : 16);
+    watch_object(w, i, GC_base(p));
+  }
+  return NULL;
+}
+
+static void displaced(void) {
+  struct watch w;
+  size_t i, even_gone = 0, odd_gone = 0;
+  GC_set_all_interior_pointers(0);
+  GC_INIT();
+  GC_REGISTER_DISPLACEMENT(8);
+  watch_init(&w, kCount);
+  run_in_thread(make_displaced, &w);
+  collect();
+  for (i = 0; i < kCount; i++) *(i % 2 ? &odd_gone : &even_gone) += w.links[i] == 0;
+  CHECK_EQ(odd_gone, 0);
+  CHECK_MOSTLY(even_gone, kCount / 2);
 }
 
 static void life_with_interior_pointers(void) { life(1); }
@@ -179,7 +201,8 @@ static void threads(void) {
 
 int main(void) {
   static void (*const cases[])(void) = {
-      all_sorts, strings, resizing, life_with_interior_pointers, life_without, remains, threads};
+      all_sorts,    strings,   resizing, life_with_interior_pointers,
+      life_without, displaced, remains,  threads};
   static struct captured c;
   size_t i;
   fail_after(50);

@@ -29,13 +29,22 @@ static void freed_meanwhile(void) {
   GC_gcollect();
 }
 
+enum { kRaw = 5000 }; /* enough to reuse what was freed */
+static char *kept_raw[kRaw];
+
 /* Given back behind the debug allocator's back. */
 static void freed_raw(void) {
   size_t i, round;
   GC_INIT();
   for (round = 0; round < 3; round++) {
-    for (i = 0; i < 1000; i++) GC_free(GC_base(GC_debug_malloc(24, "raw.c", (int)i)));
-    for (i = 0; i < 1000; i++) memset(GC_malloc_atomic(64), 0x11, 64);
+    for (i = 0; i < 1000; i++) {
+      kept_raw[i] = (char *)GC_base(GC_debug_malloc(24, "raw.c", (int)i));
+    }
+    for (i = 0; i < 1000; i++) GC_free(kept_raw[i]);
+    for (i = 0; i < kRaw; i++) {
+      kept_raw[i] = (char *)GC_malloc(64);
+      memset(kept_raw[i], 0x11, 64);
+    }
     GC_gcollect();
   }
 }

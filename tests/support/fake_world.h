@@ -11,6 +11,8 @@ namespace gleaner::testing {
 
 inline std::vector<void*> g_roots;  // data, not stack
 inline gc::Tunables g_tunables;
+// gc::World::inspect; may be null.
+inline void (*g_inspect)(const gc::Marker&, const gc::RootTasks&, const gc::MarkConfig&) = nullptr;
 
 inline void StartCollector(int markers = 1) {
   g_tunables.verify = true;
@@ -26,6 +28,9 @@ inline void StartCollector(int markers = 1) {
       [](gc::CycleEvent) {},
       [](Addr) {},
       []() -> gc::ToggleStatus (*)(void*) { return nullptr; },
+      [](const gc::Marker& marker, const gc::RootTasks& roots, const gc::MarkConfig& config) {
+        if (g_inspect != nullptr) g_inspect(marker, roots, config);
+      },
   };
   ASSERT_TRUE(gc::g_collector.Init(kWorld, markers));
 }

@@ -1,8 +1,9 @@
 /*
- * Why is this object still there? The references that the last collection followed, backwards.
+ * Why is this object still there? References, from an object back to a root on a shortest way.
  *
- * For objects of the debugging allocator (GC_MALLOC with GC_DEBUG defined before gc.h), in a
- * process that records them. Call GC_gcollect first: what is told is what that collection saw.
+ * For all objects; those allocated with GC_DEBUG are named by the place of their allocation. The
+ * first question makes a collection that records what refers to what, with static data before
+ * stacks; further ones, until the next collection, are answered from the record.
  */
 #ifndef GC_BACKPTR_H
 #define GC_BACKPTR_H
@@ -15,17 +16,16 @@ extern "C" {
 
 /* What kept an object. */
 typedef enum {
-  GC_UNREFERENCED,   /* nothing that is known of */
-  GC_NO_SPACE,       /* not an object of the debugging allocator, so nothing was recorded */
+  GC_UNREFERENCED,   /* nothing: not an object, or an uncollectable one */
+  GC_NO_SPACE,       /* nothing is recorded: collections are disabled, or there is no memory */
   GC_REFD_FROM_ROOT, /* a word in a root; *source is its address */
   GC_REFD_FROM_REG,  /* a word without an address, such as a register */
-  GC_REFD_FROM_HEAP, /* a word in another object, *offset bytes behind that object's start, *source
-                      */
+  GC_REFD_FROM_HEAP, /* a word in the object *source, *offset bytes behind its start */
   GC_FINALIZER_REFD  /* it waits for its finalizer */
 } GC_ref_kind;
 
-/* Where the reference is by which `object`, any address inside an object, was last marked. Stores
- *to source and *offset as the result says. */
+/* The reference by which `object`, any address inside an object, is reached from the roots. What is
+   stored in *source and *offset depends on the result. */
 GC_API GC_ref_kind GC_CALL GC_get_back_ptr_info(void *object, void **source, size_t *offset)
     GC_ATTR_NONNULL(1);
 

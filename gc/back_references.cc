@@ -1,0 +1,149 @@
+#include "gc/back_references.h"
+
+namespace gleaner::gc {
+
+using alloc::FindSlot;
+using alloc::g_space;
+using alloc::ObjectRef;
+using alloc::PageInfo;
+using alloc::PageNumber;
+using alloc::PageState;
+using alloc::Side;
+
+namespace {
+
+// Calls f(object) for each slot of the page, be it used or not.
+template <class F>
+void ForEachSlot(PageNumber page, F f) {
+  const PageInfo& info = g_space.info[page];
+  const bool small = info.state == PageState::kSmall;
+  if (!small && info.state != PageState::kLarge) return;
+  const size_t bytes = small ? info.slot_bytes : info.object_bytes;
+  for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
+    f(ObjectRef{g_space.AddressOfPage(page) + slot * bytes, bytes, page, slot});
+  }
+}
+
+}  // namespace
+
+BackReferences::Sink::Sink(BackReferences* r) : MarkSink{}, references(r) {
+  // A procedure tells words, not where it found them.
+  push = [](MarkSink* sink, Addr word) {
+    BackReferences* self = static_cast<Sink*>(sink)->references;
+    Addr at = self->current_.base;
+    const Addr end = at + self->current_.bytes;
+    while (at < end && LoadForeignWord(at) != word) at += kWordBytes;
+    self->Word(word, at < end ? at : self->current_.base, From::kHeap, false);
+  };
+  push_range = [](MarkSink* sink, Addr begin, Addr end, bool interior) {
+    static_cast<Sink*>(sink)->references->Words(AlignUp(begin, kWordBytes),
+                                                AlignDown(end, kWordBytes), From::kHeap, interior);
+  };
+}
+
+bool BackReferences::RecordWorldStopped(const Marker& marker, const RootTasks& roots,
+                                        const MarkConfig& config) {
+  table_.Clear();
+  failed_ = false;
+  black_ = marker.black();
+  config_ = config;
+  head_ = tail_ = 0;
+  // Every object enters the queue once.
+  size_t pages = 0;
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    pages += EndCommitted(side) - FirstCommitted(side);
+  }
+  if (!queue_.Reserve(pages * alloc::kMaxSlotsPerPage)) return false;
+  AddRoots(roots, false);
+  AddRoots(roots, true);
+  AddRest(marker);
+  queue_.Release();
+  if (failed_) table_.Clear();
+  return !failed_;
+}
+
+void BackReferences::AddRoots(const RootTasks& roots, bool stacks) {
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const platform::Range range = roots.at(i).range;
+    const RootKind kind = roots.at(i).kind;
+    if ((kind == RootKind::kStack) != stacks) continue;
+    if (kind == RootKind::kUncollectablePages) {
+      for (Addr page = range.begin; page < range.end; ++page)
+        AddPage(static_cast<PageNumber>(page));
+    } else {
+      Words(range.begin, range.end, From::kRoot, stacks);
+    }
+  }
+  Drain();
+}
+
+void BackReferences::AddPage(PageNumber page) {
+  if (!IsUncollectable(g_space.info[page].kind)) return;
+  ForEachSlot(page, [this](const ObjectRef& object) {
+    if (*object.mark() == black_) Note(object, {});
+  });
+}
+
+// Objects that are black for another reason: finalizable ones, with what they refer to.
+void BackReferences::AddRest(const Marker& marker) {
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    for (PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
+      ForEachSlot(page, [&](const ObjectRef& object) {
+        if (marker.IsMarked(object)) Note(object, {0, From::kFinalizer});
+      });
+    }
+  }
+}
+
+void BackReferences::Words(Addr begin, Addr end, From from, bool interior) {
+  for (Addr at = begin; at < end; at += kWordBytes) {
+    const Addr word = LoadForeignWord(at);
+    Word(word, at, from, interior);
+    // One past the end, as the marker has it.
+    const bool past_end =
+        from == From::kRoot && config_.all_interior_pointers && word % alloc::kGranuleBytes == 0;
+    if (past_end || config_.pad_objects) Word(word - 1, at, from, past_end);
+  }
+}
+
+void BackReferences::Word(Addr word, Addr at, From from, bool interior) {
+  ObjectRef object;
+  if (!FindSlot(word, &object) || *object.mark() != black_) return;
+  const size_t displacement = word - object.base;
+  if (displacement >= object.bytes) return;
+  const PageInfo& info = g_space.info[object.page];
+  if (info.ignore_off_page && g_space.PageOf(word) != object.page) return;
+  if (!interior && !config_.all_interior_pointers &&
+      (displacement >= alloc::kPageBytes || !g_valid_displacement[displacement])) {
+    return;
+  }
+  Note(object, {at, from});
+}
+
+void BackReferences::Note(const ObjectRef& object, Reference reference) {
+  if (failed_ || table_.Find(object.base) != nullptr) return;
+  if (table_.Insert(object.base, reference) == nullptr || !queue_.EnsureCommitted(tail_ + 1)) {
+    failed_ = true;
+    return;
+  }
+  queue_[tail_++] = object.base;
+}
+
+void BackReferences::Drain() {
+  Sink sink(this);
+  while (head_ != tail_ && !failed_) {
+    if (!FindSlot(queue_[head_++], &current_)) continue;
+    switch (g_space.info[current_.page].contents) {
+      case alloc::Contents::kWords:
+        Words(current_.base, current_.base + current_.bytes, From::kHeap, false);
+        break;
+      case alloc::Contents::kPointerFree:
+        break;
+      case alloc::Contents::kDescribed:
+        PushDescribed(current_, &sink);
+        break;
+    }
+  }
+}
+
+}  // namespace gleaner::gc

@@ -1,0 +1,63 @@
+// Why is an object still there? For each object that a collection finds reachable, the word by
+// which it is reached on a shortest way from the roots.
+//
+// Recorded on demand, serially, by a breadth-first search with the world stopped after marking.
+// Static data and uncollectable objects come first and stacks last, so that the pointer in the hand
+// of who asks is the answer only if there is no other. Following the words leads to a root.
+//
+// Guarded by the collector lock.
+#pragma once
+
+#include "alloc/hash_table.h"
+#include "gc/kinds.h"
+#include "gc/marker.h"
+
+namespace gleaner::gc {
+
+class BackReferences {
+ public:
+  enum class From : uint8_t {
+    kNothing,    // uncollectable
+    kRoot,       // the word lies in a root
+    kHeap,       // the word lies in another object
+    kFinalizer,  // kept for a finalizer
+  };
+  struct Reference {
+    Addr word = 0;  // its address
+    From from = From::kNothing;
+  };
+
+  // pre: the world is stopped, and it is decided which objects are black. False without memory;
+  // then nothing is known.
+  bool RecordWorldStopped(const Marker& marker, const RootTasks& roots, const MarkConfig& config);
+  // Of the object at `base`; null if it was not there.
+  const Reference* Find(Addr base) const { return table_.Find(base); }
+  void Clear() { table_.Clear(); }
+
+ private:
+  struct Sink : MarkSink {
+    explicit Sink(BackReferences* r);
+    BackReferences* references;
+  };
+
+  void AddRoots(const RootTasks& roots, bool stacks);
+  void AddPage(alloc::PageNumber page);
+  void AddRest(const Marker& marker);
+  void Words(Addr begin, Addr end, From from, bool interior);
+  void Word(Addr word, Addr at, From from, bool interior);
+  void Note(const alloc::ObjectRef& object, Reference reference);
+  void Drain();
+
+  alloc::HashTable<Reference> table_;  // by base
+
+  // During the search.
+  alloc::ReservedArray<Addr> queue_;
+  size_t head_ = 0;
+  size_t tail_ = 0;
+  bool failed_ = false;
+  uint8_t black_ = 0;
+  MarkConfig config_;
+  alloc::ObjectRef current_ = {};  // whose contents are looked at
+};
+
+}  // namespace gleaner::gc
