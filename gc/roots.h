@@ -39,7 +39,7 @@ class RootTasks {
   size_t Claim();
 
  private:
-  static constexpr size_t kMaxTasks = size_t{1} << 18;
+  static constexpr size_t kMaxTasks = size_t{1} << 20;
   static constexpr size_t kFirstTasks = 1024;
   static constexpr size_t kTaskBytes = 64 * kKiB;
   static constexpr size_t kPagesPerTask = 1024;
