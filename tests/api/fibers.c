@@ -12,10 +12,11 @@ struct object {
   size_t number;
 };
 
-static struct watch watched;
+static struct watch watched;   /* what hangs on a fiber's stack */
+static struct watch on_thread; /* what hangs on the own stack of a thread that runs a fiber */
 
-/* A list of watched objects with the numbers [0, kObjects). */
-static NOINLINE struct object *make_list(void) {
+/* A list of objects, under watch, with the numbers [0, kObjects). */
+static NOINLINE struct object *make_list_of(struct watch *watch) {
   struct object *list = NULL;
   size_t i;
   for (i = kObjects; i-- > 0;) {
@@ -23,10 +24,11 @@ static NOINLINE struct object *make_list(void) {
     o->number = i;
     o->next = list;
     list = o;
-    watch_object(&watched, i, o);
+    watch_object(watch, i, o);
   }
   return list;
 }
+static struct object *make_list(void) { return make_list_of(&watched); }
 
 static NOINLINE int list_is_whole(const struct object *list) {
   size_t i;
@@ -132,41 +134,58 @@ static void dead_part(void) {
 
 /* --- Running while another thread collects; the thread's own stack meanwhile. --- */
 
-static void spin_on_fiber(struct coroutine *self) {
+/* Calls f(data) from deeper than what counts of a fresh stack. */
+static NOINLINE void go_deep(void (*f)(struct coroutine *), struct coroutine *self) {
+  char room[4096];
+  memset(room, 0, sizeof room);
+  __asm__ volatile("" : : "r"(room) : "memory");
+  f(self);
+  __asm__ volatile("" : : "r"(room) : "memory");
+}
+
+static NOINLINE void hold_list_and_spin(struct coroutine *self) {
   struct object *list = make_list();
   CHECK_PTR(gleaner_fiber_current(), self->fiber);
   set_stage(1);
   while (__atomic_load_n(&stage, __ATOMIC_ACQUIRE) < 2) __asm__ volatile("" : : "r"(list));
   self->result = (void *)(intptr_t)list_is_whole(list);
 }
+static void spin_on_fiber(struct coroutine *self) { go_deep(hold_list_and_spin, self); }
 
-static void *hold_list_and_resume(void *argument) {
-  struct coroutine *c = (struct coroutine *)argument;
-  struct object *head = NULL;
-  int i;
-  for (i = 0; i < kObjects; i++) {
-    struct object *o = GC_NEW(struct object);
-    o->number = (size_t)i;
-    o->next = head;
-    head = o;
-  }
+static NOINLINE void hold_list_and_resume_deep(struct coroutine *c) {
+  struct object *list = make_list_of(&on_thread);
   coroutine_resume(c);
-  for (i = kObjects; i-- > 0; head = head->next) CHECK_EQ(head->number, i);
-  CHECK_NULL(head);
+  CHECK(list_is_whole(list));
+}
+static void *hold_list_and_resume(void *c) {
+  go_deep(hold_list_and_resume_deep, (struct coroutine *)c);
   return NULL;
+}
+
+static void watch_both(void) {
+  watch_init(&watched, kObjects);
+  watch_init(&on_thread, kObjects);
+}
+static void check_both(void) {
+  churn();
+  CHECK_EQ(watch_gone(&watched), 0);
+  CHECK_EQ(watch_gone(&on_thread), 0);
+}
+static void end_both(void) {
+  watch_end(&watched);
+  watch_end(&on_thread);
 }
 
 static void running(void) {
   struct coroutine *c;
   pthread_t thread;
-  watch_init(&watched, kObjects);
+  watch_both();
   stage = 0;
   c = coroutine_new(spin_on_fiber, NULL);
   CHECK_EQ(pthread_create(&thread, NULL, hold_list_and_resume, c), 0);
   await_stage(1);
   CHECK_EQ(gleaner_fiber_get_state(c->fiber), GLEANER_FIBER_RUNNING);
-  churn();
-  CHECK_EQ(watch_gone(&watched), 0);
+  check_both();
   CHECK_EQ(gleaner_fiber_destroy(c->fiber), EBUSY);
   CHECK_EQ(gleaner_fiber_announce(c->fiber), EBUSY);
   CHECK_NULL(gleaner_fiber_current());
@@ -174,7 +193,7 @@ static void running(void) {
   pthread_join(thread, NULL);
   CHECK(c->result != NULL);
   coroutine_free(c);
-  watch_end(&watched);
+  end_both();
 }
 
 /* --- A stop between the announcement and the switch. --- */
@@ -329,11 +348,13 @@ static void on_signal(int number) {
   await_stage(3);
 }
 
-static void interrupted(struct coroutine *self) {
-  struct object *list = make_list();
+static NOINLINE void hold_list_and_raise(struct coroutine *self) {
+  struct object *volatile list = make_list(); /* in memory, not in a register */
+  scrub_stack();
   raise(SIGUSR1);
   self->result = (void *)(intptr_t)list_is_whole(list);
 }
+static void interrupted(struct coroutine *self) { go_deep(hold_list_and_raise, self); }
 
 static void *resume_with_alternate_stack(void *c) {
   stack_t alternate;
@@ -356,18 +377,17 @@ static void alternate_stack(void) {
   action.sa_handler = on_signal;
   action.sa_flags = SA_ONSTACK;
   CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
-  watch_init(&watched, kObjects);
+  watch_both();
   stage = 0;
   c = coroutine_new(interrupted, NULL);
   CHECK_EQ(pthread_create(&thread, NULL, resume_with_alternate_stack, c), 0);
   await_stage(2);
-  churn();
-  CHECK_EQ(watch_gone(&watched), 0);
+  check_both();
   set_stage(3);
   pthread_join(thread, NULL);
   CHECK(c->done && c->result != NULL);
   coroutine_free(c);
-  watch_end(&watched);
+  end_both();
 }
 
 /* --- Blocking sections on a fiber. --- */
@@ -380,27 +400,27 @@ static void *wait_for_stage_2(void *unused) {
   return NULL;
 }
 
-static void block_on_fiber(struct coroutine *self) {
+static NOINLINE void hold_list_and_block(struct coroutine *self) {
   struct object *list = make_list();
   GC_do_blocking(wait_for_stage_2, NULL);
   self->result = (void *)(intptr_t)list_is_whole(list);
 }
+static void block_on_fiber(struct coroutine *self) { go_deep(hold_list_and_block, self); }
 
 static void blocking(void) {
   struct coroutine *c;
   pthread_t thread;
-  watch_init(&watched, kObjects);
+  watch_both();
   stage = 0;
   c = coroutine_new(block_on_fiber, NULL);
   CHECK_EQ(pthread_create(&thread, NULL, hold_list_and_resume, c), 0);
   await_stage(1);
-  churn();
-  CHECK_EQ(watch_gone(&watched), 0);
+  check_both();
   set_stage(2);
   pthread_join(thread, NULL);
   CHECK(c->done && c->result != NULL);
   coroutine_free(c);
-  watch_end(&watched);
+  end_both();
 }
 
 /* --- The end of a thread on a fiber. --- */
@@ -436,7 +456,7 @@ static void forking(void) {
   suspended_one = coroutine_new(keep_and_yield, NULL);
   run_in_thread(resume_in_thread, suspended_one);
   watch_end(&watched);
-  watch_init(&watched, kObjects);
+  watch_both();
   running_one = coroutine_new(spin_on_fiber, NULL);
   CHECK_EQ(pthread_create(&thread, NULL, hold_list_and_resume, running_one), 0);
   await_stage(1);
@@ -454,7 +474,7 @@ static void forking(void) {
   }
   waitpid(child, &status, 0);
   CHECK_EQ(status, 0);
-  churn();
+  check_both();
   set_stage(2);
   pthread_join(thread, NULL);
   CHECK(running_one->result != NULL);
@@ -463,7 +483,7 @@ static void forking(void) {
   CHECK(suspended_one->result != NULL);
   coroutine_free(suspended_one);
   coroutine_free(running_one);
-  watch_end(&watched);
+  end_both();
 }
 
 /* --- Many of them, made and destroyed out of order. --- */
