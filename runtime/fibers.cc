@@ -13,7 +13,9 @@ using platform::Range;
 
 namespace {
 
+// Each needs up to three root tasks, or more if much of its stack is in use: see gc::RootTasks.
 constexpr size_t kMaxFibers = size_t{1} << 18;
+constexpr size_t kMaxFibersWhenBounded = size_t{1} << 14;  // by RLIMIT_AS
 
 // Of a stack that nobody has run on yet, this much at its end counts: what makecontext and its like
 // put there for the first function.
@@ -57,6 +59,15 @@ bool OverlapsFiber(Range stack) {
          (i > 0 && Overlap(g_table.sorted[i - 1]->stack, stack));
 }
 
+// pre: the threads lock is held.
+bool Reserve() {
+  if (g_table.records.max() != 0) return true;
+  const bool bounded = platform::AddressSpaceLimit() != SIZE_MAX;
+  const size_t most = bounded ? kMaxFibersWhenBounded : kMaxFibers;
+  return (g_table.sorted.max() != 0 || g_table.sorted.Reserve(most)) &&
+         g_table.records.Reserve(most);
+}
+
 // pre: the threads lock is held. Null without memory.
 Fiber* TakeRecord() {
   Fiber* fiber = g_table.free;
@@ -88,10 +99,7 @@ void Leave(Fiber* fiber, Addr stack_pointer) {
 int Fibers::Create(Range stack, Fiber** result) {
   const Addr here = AddressOf(__builtin_frame_address(0));
   platform::LockGuard guard(Threads::lock());
-  if (g_table.records.max() == 0 &&
-      (!g_table.sorted.Reserve(kMaxFibers) || !g_table.records.Reserve(kMaxFibers))) {
-    return ENOMEM;
-  }
+  if (!Reserve()) return ENOMEM;
   if (OverlapsFiber(stack) || Threads::OverlapsStackLocked(stack, here)) return EEXIST;
   if (!g_table.sorted.EnsureCommitted(g_table.count + 1)) return ENOMEM;
   Fiber* fiber = TakeRecord();

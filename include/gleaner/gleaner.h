@@ -67,9 +67,9 @@ enum gleaner_fiber_state {
    of it is readable (no guard page) until gleaner_fiber_destroy. Of a fresh fiber the last 1,024
    bytes are searched. The memory stays the program's: if it is an object of the heap, the program
    keeps it reachable. Returns NULL, after a message, with errno EINVAL (no stack, misaligned),
-   EEXIST (overlaps a fiber or a thread's stack) or ENOMEM; at most 262,144 fibers exist at a time.
-   Any thread; takes a lock and time proportional to the number of fibers at lower addresses (8
-   bytes moved for each). */
+   EEXIST (overlaps a fiber or a thread's stack) or ENOMEM; at most 262,144 fibers exist at a time,
+   16,384 if the address space is bounded (RLIMIT_AS). Any thread; takes a lock and time
+   proportional to the number of fibers at lower addresses (8 bytes moved for each). */
 GLEANER_API gleaner_fiber *gleaner_fiber_create(void *stack, size_t bytes);
 
 /* The stack is not searched any more and may be freed. 0; EINVAL: no fiber (destroyed before, say);

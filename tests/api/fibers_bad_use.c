@@ -1,6 +1,9 @@
 /* gleaner_fiber_* used wrongly: the result, a message that names the call, and nothing changed. */
 #include "fibers.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+
 static int messages[2]; /* a pipe in place of standard error */
 static int real_stderr;
 
@@ -156,11 +159,39 @@ static void *run_not_there(void *c) {
   return NULL;
 }
 
+/* As many as there can be in a bounded address space, in a process of its own. */
+static void too_many(void) {
+#ifndef __SANITIZE_ADDRESS__
+  enum { kMost = 16384, kEach = 64 };
+  int status = -1;
+  const pid_t child = fork();
+  if (child == 0) {
+    static gleaner_fiber *fibers[kMost];
+    struct rlimit limit;
+    char *stacks = (char *)calloc(kMost + 1, kEach);
+    int i;
+    limit.rlim_cur = limit.rlim_max = (rlim_t)1 << 30;
+    CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    for (i = kMost; i-- > 0;) fibers[i] = gleaner_fiber_create(stacks + i * kEach, kEach);
+    for (i = 0; i < kMost; i++) CHECK(fibers[i] != NULL);
+    NOT_CREATED(gleaner_fiber_create(stacks + kMost * kEach, kEach), ENOMEM, "too many fibers");
+    GC_gcollect();
+    CHECK_EQ(gleaner_fiber_destroy(fibers[kMost / 2]), 0);
+    CHECK(gleaner_fiber_create(stacks + kMost * kEach, kEach) != NULL);
+    GC_gcollect();
+    _exit(check_result());
+  }
+  waitpid(child, &status, 0);
+  CHECK_EQ(status, 0);
+#endif
+}
+
 int main(void) {
   char *stack;
   struct coroutine *c;
   if (!on_gleaner()) return 0;
   fail_after(55);
+  too_many();
   /* Before anything is there. */
   CHECK_NULL(gleaner_fiber_current());
   CHECK_EQ(gleaner_fiber_get_state((gleaner_fiber *)&stack), GLEANER_FIBER_NONE);
