@@ -1,6 +1,5 @@
 /* What tests/tool/run_test.py runs: run_client MODE. Allocates 64 MB, then ends as MODE says. */
 #include <gc.h>
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
