@@ -392,8 +392,20 @@ static void alternate_stack(void) {
 
 /* --- Blocking sections on a fiber. --- */
 
-static void *wait_for_stage_2(void *unused) {
+static void *allocate(void *unused) {
   (void)unused;
+  GC_gcollect();
+  return GC_MALLOC(100);
+}
+
+static void *wait_for_stage_2(void *unused) {
+  struct GC_stack_base before, after;
+  (void)unused;
+  /* That the thread is on a fiber does not move the end of its own stack. */
+  GC_get_my_stackbottom(&before);
+  CHECK(GC_call_with_gc_active(allocate, NULL) != NULL);
+  GC_get_my_stackbottom(&after);
+  CHECK_PTR(after.mem_base, before.mem_base);
   set_stage(1);
   await_stage(2);
   CHECK_EQ(gleaner_fiber_announce(NULL), EPERM);
