@@ -422,10 +422,18 @@ static void block_on_fiber(struct coroutine *self) { go_deep(hold_list_and_block
 static void blocking(void) {
   struct coroutine *c;
   pthread_t thread;
+  pthread_attr_t attributes;
+  char *own_stack, *unused[101];
+  int i, count = 0;
   watch_both();
   stage = 0;
   c = coroutine_new(block_on_fiber, NULL);
-  CHECK_EQ(pthread_create(&thread, NULL, hold_list_and_resume, c), 0);
+  /* A thread whose own stack has lower addresses than the fiber's. */
+  while ((own_stack = make_stack()) > c->stack && count < 100) unused[count++] = own_stack;
+  CHECK(own_stack < c->stack);
+  pthread_attr_init(&attributes);
+  CHECK_EQ(pthread_attr_setstack(&attributes, own_stack, kStackBytes), 0);
+  CHECK_EQ(pthread_create(&thread, &attributes, hold_list_and_resume, c), 0);
   await_stage(1);
   check_both();
   set_stage(2);
@@ -433,6 +441,9 @@ static void blocking(void) {
   CHECK(c->done && c->result != NULL);
   coroutine_free(c);
   end_both();
+  pthread_attr_destroy(&attributes);
+  unused[count++] = own_stack;
+  for (i = 0; i < count; i++) munmap(unused[i] - kGuardBytes, kStackBytes + 2 * kGuardBytes);
 }
 
 /* --- The end of a thread on a fiber. --- */
