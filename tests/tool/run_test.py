@@ -5,6 +5,7 @@ usage: run_test.py GLEANER DROPIN CLIENT
 """
 
 import os
+import pty
 import re
 import shutil
 import signal
@@ -128,6 +129,37 @@ class Figures(unittest.TestCase):
             result = run("--stats", "sh", "-c", f"kill -{number.name[3:]} $$")
             self.assertEqual(result.returncode, -number)
             self.assertIn("wall time", result.stderr)
+
+    def test_figures_of_a_program_that_is_killed(self):
+        process = subprocess.Popen([GLEANER, "run", "--stats", CLIENT, "wait"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+            os.kill(int(children.read()), signal.SIGKILL)
+        result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=60))
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        self.check(result)
+
+    def test_keys_of_the_terminal_are_the_programs_to_handle(self):
+        # A session of its own with a terminal: Ctrl-C reaches both, and once.
+        script = 'trap "n=x$n" INT; echo ready; while [ -z "$n" ]; do sleep 0.05; done; ' \
+                 'sleep 0.2; echo "caught $n"; exit 4'
+        process, terminal = pty.fork()
+        if process == 0:
+            os.execv(GLEANER, [GLEANER, "run", "--stats", "sh", "-c", script])
+        output = b""
+        while True:
+            try:
+                output += os.read(terminal, 1000)
+            except OSError:  # the other end is closed
+                break
+            if b"ready" in output and b"^C" not in output:
+                os.write(terminal, b"\x03")
+        _, status = os.waitpid(process, 0)
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 4, output)
+        self.assertIn(b"caught x\r\n", output)
+        self.assertIn(b"wall time", output)
 
     def test_killing_the_command_kills_the_program(self):
         process = subprocess.Popen([GLEANER, "run", "--stats", "sh", "-c", "echo $$; exec sleep 60"],
