@@ -104,6 +104,15 @@ static void run_coroutine(unsigned a, unsigned b, unsigned number) {
                 (char *)s->own.mem_base);
 }
 
+/* Others disable collection for moments. */
+static void really_collect(void) {
+  const GC_word before = GC_get_gc_no();
+  while (GC_get_gc_no() == before) {
+    GC_gcollect();
+    sched_yield();
+  }
+}
+
 static void *run_scheduler(void *argument) {
   const int number = (int)(intptr_t)argument;
   struct scheduler *s = (struct scheduler *)calloc(1, sizeof *s);
@@ -129,7 +138,7 @@ static void *run_scheduler(void *argument) {
       struct coroutine *c = &s->coroutines[i];
       switch_stacks(s, &s->context, &c->context, &s->own_suspended, &c->stack_pointer, c->bottom);
     }
-    if (round % 8 == number) GC_gcollect();
+    if (round % 8 == number) really_collect();
   }
   schedulers[number] = NULL;
   for (i = 0; i < kPerThread; i++) {
