@@ -11,6 +11,8 @@ constinit PageSpace g_pointer_free(Side::kPointerFree);
 // Relaxed throughout: a statistic and a limit that need not be exact to the page.
 constinit platform::Atomic<size_t> g_resident_pages{0};
 constinit platform::Atomic<size_t> g_limit_pages{0};
+constinit platform::Atomic<bool> g_growth_held{
+    false};  // relaxed, too: who sees it late grows a little
 
 }  // namespace
 
@@ -27,6 +29,12 @@ void SetHeapLimit(size_t bytes) {
 }
 size_t HeapLimit() {
   return g_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
+}
+void HoldGrowth() { g_growth_held.Store(true, platform::memory_order_relaxed); }  // see above
+bool ReleaseGrowth() {
+  if (!g_growth_held.Load(platform::memory_order_relaxed)) return false;  // see above
+  g_growth_held.Store(false, platform::memory_order_relaxed);             // see above
+  return true;
 }
 size_t ResidentBytes() {
   return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
@@ -87,9 +95,10 @@ PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
   const auto got = static_cast<PageNumber>(fit_.CountOf(block));
   const PageNumber first = FirstPage(block);
   const PageNumber fresh = FreshPages(first, got);
-  if (!FitsLimit(fresh)) {
+  const bool fits = FitsLimit(fresh);
+  if (!fits || !MayGrow(fresh)) {
     fit_.Free(block);
-    *over_limit = true;
+    *over_limit = !fits;
     return kNoPage;
   }
   Take(first, got, fresh);
@@ -107,6 +116,10 @@ bool PageSpace::FitsLimit(PageNumber fresh) {
   const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);  // see above
   return limit == 0 || fresh == 0 ||
          g_resident_pages.Load(platform::memory_order_relaxed) + fresh <= limit;  // see above
+}
+
+bool PageSpace::MayGrow(PageNumber fresh) {
+  return fresh == 0 || !g_growth_held.Load(platform::memory_order_relaxed);  // see above
 }
 
 void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
@@ -146,7 +159,7 @@ bool PageSpace::Resize(PageNumber first, PageNumber count) {
     if (!fit_.TryGrow(block, count)) return false;
     const auto now = static_cast<PageNumber>(fit_.CountOf(block));
     const PageNumber fresh = FreshPages(first + old_count, now - old_count);
-    if (!FitsLimit(fresh)) {
+    if (!FitsLimit(fresh) || !MayGrow(fresh)) {
       fit_.Shrink(block, old_count);
       return false;
     }

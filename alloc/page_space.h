@@ -54,6 +54,7 @@ class PageSpace {
   // Pages of the span that would become resident.
   static PageNumber FreshPages(PageNumber first, PageNumber count);
   static bool FitsLimit(PageNumber fresh);
+  static bool MayGrow(PageNumber fresh);
   void Take(PageNumber first, PageNumber count, PageNumber fresh);
 
   const Side side_;
@@ -70,6 +71,12 @@ PageSpace& SpaceOf(Side side);
 // not resident are handed out.
 void SetHeapLimit(size_t bytes);
 size_t HeapLimit();
+
+// While growth is held, pages that are not resident are handed out to nobody: requests that need
+// them fail, and Hooks::exhausted is called. Holding is the pacer's way to be asked before the heap
+// grows. ReleaseGrowth: true if it was held.
+void HoldGrowth();
+bool ReleaseGrowth();
 
 // Bytes of pages that are in use or resident though free. Pages count from when they are handed
 // out.

@@ -378,7 +378,8 @@ ThreadHeap* ThreadHeaps::Acquire() {
   if (memory == nullptr) return nullptr;
   auto* heap = new (memory) ThreadHeap(static_cast<uint16_t>(heaps));
   for (size_t kind = 0; kind < kBuiltInKinds; ++kind) {
-    for (auto& head : heap->partial_[kind]) head.Store(kNoPage, memory_order_relaxed);  // not shared
+    for (auto& head : heap->partial_[kind])
+      head.Store(kNoPage, memory_order_relaxed);  // not shared
   }
   g_shared.heaps[heaps] = heap;
   g_shared.count.Store(heaps + 1, memory_order_release);  // pairs with count()

@@ -120,8 +120,9 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   for (int i = 0; i < kMaxWorkers; ++i) swept.Add(sweep_totals_[i]);
   const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
   const uint64_t resident_bytes = alloc::ResidentBytes();
+  alloc::ReleaseGrowth();
   pacer_.StartCycle({swept.live_scanned_bytes, swept.live_pointer_free_bytes, roots_.bytes(),
-                     resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
+                     resident_bytes > used_bytes ? resident_bytes - used_bytes : 0, resident_bytes,
                      ThreadHeaps::active()});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
@@ -170,8 +171,8 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
       if (!small && info.state != alloc::PageState::kLarge) continue;
       const size_t bytes = small ? info.slot_bytes : info.object_bytes;
       for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-        const alloc::ObjectRef object{alloc::g_space.AddressOfPage(page) + slot * bytes, bytes, page,
-                                      slot};
+        const alloc::ObjectRef object{alloc::g_space.AddressOfPage(page) + slot * bytes, bytes,
+                                      page, slot};
         if (*object.mark() == alloc::g_epoch) f(object, context);
       }
     }

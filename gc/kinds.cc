@@ -38,9 +38,10 @@ void CallProcedure(const ObjectRef& object, uint64_t descriptor, MarkSink* sink)
   const MarkProcedure procedure = g_mark_procedures[number];
   if (procedure == nullptr) {
     if (FirstComplaintAbout(descriptor)) {
-      Complain("mark descriptor 0x%llx names procedure %zu, which is not registered (GC_new_proc); "
-               "objects are scanned whole",
-               static_cast<unsigned long long>(descriptor), number);
+      Complain(
+          "mark descriptor 0x%llx names procedure %zu, which is not registered (GC_new_proc); "
+          "objects are scanned whole",
+          static_cast<unsigned long long>(descriptor), number);
     }
     return sink->push_range(sink, object.base, object.base + object.bytes, false);
   }
@@ -50,9 +51,10 @@ void CallProcedure(const ObjectRef& object, uint64_t descriptor, MarkSink* sink)
                                      descriptor >> kEnvironmentShift);
   t_mark_sink = outer;
   if (top != StackTop() && FirstComplaintAbout(descriptor)) {
-    Complain("mark procedure %zu returned %p instead of the mark stack pointer it was given, or "
-             "what GC_mark_and_push returned; what it pushed through GC_mark_and_push counts",
-             number, static_cast<const void*>(top));
+    Complain(
+        "mark procedure %zu returned %p instead of the mark stack pointer it was given, or "
+        "what GC_mark_and_push returned; what it pushed through GC_mark_and_push counts",
+        number, static_cast<const void*>(top));
   }
 }
 

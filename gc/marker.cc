@@ -11,8 +11,8 @@
 
 namespace gleaner::gc {
 
-using alloc::Contents;
 using alloc::AddressSpace;
+using alloc::Contents;
 using alloc::g_space;
 using alloc::ObjectRef;
 using alloc::PageInfo;

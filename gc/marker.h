@@ -154,9 +154,9 @@ class Marker {
   // False if the workers' metadata cannot be had.
   [[nodiscard]] bool Init(WorkerPool* pool, int max_workers);
 
-  // pre, for both: the world is stopped, runs are hidden. After Begin it is decided what is white and
-  // what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable from
-  // those and from the root tasks.
+  // pre, for both: the world is stopped, runs are hidden. After Begin it is decided what is white
+  // and what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable
+  // from those and from the root tasks.
   void Begin(const MarkConfig& config);
   void MarkFromRoots(RootTasks* roots);
   // Marks from what worker 0 was given since by MarkObject or PushContents (finalizers). Serial.

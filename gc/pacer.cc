@@ -53,15 +53,17 @@ void Pacer::SetAllowance() {
   const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
   const double pointer_free_weight =
       found_.threads > 1 ? kPointerFreeWeight : kLonePointerFreeWeight;
-  const uint64_t few = found_.live_scanned_bytes < kManyScannedBytes ? found_.live_scanned_bytes
-                                                                     : kManyScannedBytes;
-  const double weighted = kScannedWeight * static_cast<double>(few) +
-                          kManyScannedWeight * static_cast<double>(found_.live_scanned_bytes - few) +
-                          pointer_free_weight * static_cast<double>(found_.live_pointer_free_bytes) +
-                          static_cast<double>(found_.root_bytes);
+  const uint64_t few =
+      found_.live_scanned_bytes < kManyScannedBytes ? found_.live_scanned_bytes : kManyScannedBytes;
+  const double weighted =
+      kScannedWeight * static_cast<double>(few) +
+      kManyScannedWeight * static_cast<double>(found_.live_scanned_bytes - few) +
+      pointer_free_weight * static_cast<double>(found_.live_pointer_free_bytes) +
+      static_cast<double>(found_.root_bytes);
   auto allowance =
       static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
+  uint64_t share = allowance;
   uint64_t free = found_.free_resident_bytes;
   if (free > MostUsefulFreeBytes()) free = MostUsefulFreeBytes();
   free -= free / 8;
@@ -69,12 +71,14 @@ void Pacer::SetAllowance() {
   uint64_t room = free < config_.min_allowance_bytes ? config_.min_allowance_bytes : free;
   const uint64_t wanted = wanted_bytes();
   if (wanted > live && allowance < wanted - live) allowance = wanted - live;
-  if (config_.stress_bytes != 0) allowance = config_.stress_bytes;
+  if (wanted > live && share < wanted - live) share = wanted - live;
+  if (config_.stress_bytes != 0) allowance = share = config_.stress_bytes;
   if (room > allowance) room = allowance;
   room_.Store(static_cast<ptrdiff_t>(room), platform::memory_order_relaxed);  // see IsDue
   // Relaxed: see OnAllocated.
+  share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
-  size_t report = allowance / (kReportsPerAllowance * found_.threads);
+  size_t report = share / (kReportsPerAllowance * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
   if (report > kMaxReportBytes) report = kMaxReportBytes;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;

@@ -8,9 +8,10 @@
 //   - min_allowance_bytes;
 //   - the memory that is resident and wholly free, less an eighth: using it costs nothing, and like
 //     libgc we do not collect while the heap is not full. The eighth is more than threads can
-//     overshoot by, so this rule never makes the heap grow. What is free beyond several times the
-//     live bytes is surplus, though: it is not waited for, and goes back to the system when it
-//     stays;
+//     overshoot by. Where objects do not fit into the free pages the heap would grow all the same,
+//     and with it what is free the next time: as soon as it grows, this rule holds no longer. What
+//     is free beyond several times the live bytes is surplus, though: it is not waited for, and
+//     goes back to the system when it stays;
 //   - what is missing to the size that the program asked for (GC_expand_hp).
 #pragma once
 
@@ -32,6 +33,7 @@ struct PacerInput {
   uint64_t live_pointer_free_bytes = 0;
   uint64_t root_bytes = 0;
   uint64_t free_resident_bytes = 0;  // in pages without any object
+  uint64_t resident_bytes = 0;       // all of the heap
   size_t threads = 1;
 };
 
@@ -52,10 +54,17 @@ class Pacer {
   // Whether there has been so much surplus for several collections that it should go back.
   bool HasLastingSurplus() const { return surplus_cycles_ >= kSurplusCycles; }
 
-  // A thread reports net allocation. True if a collection is due.
-  bool OnAllocated(ptrdiff_t bytes) {
+  // A thread reports net allocation; `resident_bytes` is the heap's size now. True if a collection
+  // is due.
+  bool OnAllocated(ptrdiff_t bytes, size_t resident_bytes) {
     // Relaxed: a count; a thread that sees it late collects a little late.
-    return IsDue(allocated_.FetchAdd(bytes, platform::memory_order_relaxed) + bytes);
+    const ptrdiff_t allocated = allocated_.FetchAdd(bytes, platform::memory_order_relaxed) + bytes;
+    return IsDue(allocated) || (allocated >= share_.Load(platform::memory_order_relaxed) &&
+                                resident_bytes > found_.resident_bytes);
+  }
+  // Whether the heap should be collected before it grows any further.
+  bool IsShareUsed() const {
+    return allocated() >= share_.Load(platform::memory_order_relaxed);  // as allocated()
   }
   // The program registered something that a collection would let go of, as much as if `bytes` had
   // been allocated: true if a collection is due. Unlike allocation, that never makes one due as
@@ -91,7 +100,8 @@ class Pacer {
   platform::Atomic<ptrdiff_t> allocated_{0};
   platform::Atomic<ptrdiff_t> pressure_{0};
   platform::Atomic<ptrdiff_t> allowance_{PTRDIFF_MAX};
-  platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};  // what fits into memory that is there already
+  platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without the free memory
+  platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};   // what fits into memory that is there already
 };
 
 }  // namespace gleaner::gc

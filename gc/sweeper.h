@@ -44,7 +44,8 @@ class Sweeper {
   void Begin();
   // Any worker: sweeps until nothing is left to claim, adding to `totals`.
   void Run(SweepTotals* totals);
-  // Asks the disclaim procedures. pre: the sweep is over, the world runs, the collector lock is held.
+  // Asks the disclaim procedures. pre: the sweep is over, the world runs, the collector lock is
+  // held.
   void Disclaim();
   // Pages there are to sweep.
   size_t pages() const { return pages_; }

@@ -188,11 +188,18 @@ void ClearDeadStackOf(Thread* self) {
 void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   NoteAllocationInRunRecord();
-  if (!g_collector.pacer().OnAllocated(bytes)) return;
+  if (!g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes())) {
+    if (g_collector.pacer().IsShareUsed() && AutomaticCollectionAllowed()) alloc::HoldGrowth();
+    return;
+  }
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }
 
 bool OnExhausted(size_t, int attempt) {
+  if (alloc::ReleaseGrowth()) {
+    if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
+    return true;
+  }
   if (GC_dont_gc != 0 || attempt > 1) return false;
   Collect(attempt == 0 ? Cause::kExhausted : Cause::kExplicit);
   return true;

@@ -142,8 +142,8 @@ void* GC_realloc(void* old, size_t bytes) {
   }
   // Moving is worth it only if the object outgrows its slot or would waste half of it.
   if (bytes <= object.bytes && bytes * 2 > object.bytes) {
-    // What is cut off must not keep anything alive, and reads as zero if the object grows again. The
-    // last word of a described object may be its descriptor.
+    // What is cut off must not keep anything alive, and reads as zero if the object grows again.
+    // The last word of a described object may be its descriptor.
     const bool described = ContentsOf(object.kind()) == alloc::Contents::kDescribed;
     if (IsZeroed(object.kind()) && !described) {
       memset(static_cast<char*>(old) + bytes, 0, object.bytes - bytes);

@@ -1,19 +1,6 @@
-// What every file of the GC_ API includes first: gc.h as the library's own sources see it, and the
-// report of null arguments.
+// What the files of the GC_ API share: gc.h, and the report of null arguments.
 #pragma once
 
-#ifndef GC_BUILD
-#define GC_BUILD
-#endif
-#ifndef GC_THREADS
-#define GC_THREADS
-#endif
-#ifndef GC_NO_THREAD_REDIRECTS
-#define GC_NO_THREAD_REDIRECTS
-#endif
-#include "gc/gc_gcj.h"
-#include "gc/gc_inline.h"
-#include "gc/gc_mark.h"
 #include "gc/javaxfc.h"
 #include "platform/base.h"
 

@@ -8,6 +8,8 @@
 
 #include "alloc/object.h"
 #include "gc/kinds.h"
+#include "gc/gc_gcj.h"
+#include "gc/gc_mark.h"
 #include "runtime/api/api.h"
 #include "runtime/debug_objects.h"
 #include "runtime/runtime.h"

@@ -1,8 +1,7 @@
 // The GC_ API: disclaim procedures, and objects with a finalizer in their header.
-#include "runtime/api/api.h"
-
 #include "gc/gc_disclaim.h"
 #include "gc/kinds.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 
 namespace gc = gleaner::gc;

@@ -3,6 +3,8 @@
 
 #include <cstdarg>
 
+#include "gc/gc_inline.h"
+#include "gc/gc_mark.h"
 #include "runtime/api/api.h"
 #include "runtime/findings.h"
 #include "runtime/runtime.h"

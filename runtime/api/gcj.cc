@@ -1,9 +1,8 @@
 // The GC_ API: objects described by what their first word points to.
-#include "runtime/api/api.h"
-
-#include "gc/gc_mark.h"
 #include "gc/gc_gcj.h"
+#include "gc/gc_mark.h"
 #include "gc/kinds.h"
+#include "runtime/api/api.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 
@@ -50,8 +49,7 @@ void GC_init_gcj_malloc(int index, void* procedure) {
   constexpr uint64_t kInType = (-kWordBytes - gc::kIndirectBias) | gc::kPerObject;
   const bool ignore = gleaner::runtime::g_options.ignore_gcj_info;
   const int kind = ignore ? static_cast<int>(Kind::kNormal) : gc::MakeKind(kInType, false);
-  const int debug_kind =
-      ignore ? kind : gc::MakeKind(GC_MAKE_PROC(index, 1), false);
+  const int debug_kind = ignore ? kind : gc::MakeKind(GC_MAKE_PROC(index, 1), false);
   if (kind < 0 || debug_kind < 0) gleaner::Fatal("GC_init_gcj_malloc: all kinds are in use");
   GC_gcj_kind = kind;
   GC_gcj_debug_kind = debug_kind;

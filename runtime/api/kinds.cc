@@ -1,5 +1,5 @@
 // The GC_ API: kinds of objects, mark procedures, and allocation by kind.
-#include "runtime/api/api.h"
+#include "gc/kinds.h"
 
 #include <cerrno>
 
@@ -7,7 +7,7 @@
 #include "alloc/thread_heap.h"
 #include "gc/gc_inline.h"
 #include "gc/gc_mark.h"
-#include "gc/kinds.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 
 namespace alloc = gleaner::alloc;

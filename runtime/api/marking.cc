@@ -1,10 +1,9 @@
 // The GC_ API: what mark procedures and root procedures call, mark bits, all objects.
-#include "runtime/api/api.h"
-
 #include "alloc/object.h"
 #include "gc/gc_mark.h"
 #include "gc/kinds.h"
 #include "platform/stop_world.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 
 namespace alloc = gleaner::alloc;
@@ -76,8 +75,9 @@ void GC_clear_mark_bit(const void* base) { SetMark(base, false); }
 void GC_enumerate_reachable_objects_inner(GC_reachable_object_proc proc, void* data) {
   if (RejectNull("GC_enumerate_reachable_objects_inner", "the procedure", proc)) return;
   if (!g_collector.lock().IsHeld()) {
-    return Complain("GC_enumerate_reachable_objects_inner: the allocation lock is not held "
-                    "(GC_call_with_alloc_lock); ignored");
+    return Complain(
+        "GC_enumerate_reachable_objects_inner: the allocation lock is not held "
+        "(GC_call_with_alloc_lock); ignored");
   }
   Enumeration enumeration{proc, data};
   g_collector.ForEachObject(Report, &enumeration);

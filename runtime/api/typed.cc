@@ -5,14 +5,13 @@
 //
 // The last words of the slot are ours; a word more than asked for is always there. They are zero
 // while the object is being set up, which says that nothing in it is a pointer yet.
-#include "runtime/api/api.h"
-
 #include <cstring>
 
 #include "alloc/object.h"
 #include "gc/gc_mark.h"
 #include "gc/gc_typed.h"
 #include "gc/kinds.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 
 namespace alloc = gleaner::alloc;
@@ -77,7 +76,8 @@ GC_ms_entry* MarkByBitmap(GC_word* object, GC_ms_entry* top, GC_ms_entry*, GC_wo
 void PushElement(Addr begin, size_t bytes, GC_descr descriptor, MarkSink* sink) {
   switch (descriptor & GC_DS_TAGS) {
     case GC_DS_LENGTH:
-      return sink->push_range(sink, begin, begin + (descriptor < bytes ? descriptor : bytes), false);
+      return sink->push_range(sink, begin, begin + (descriptor < bytes ? descriptor : bytes),
+                              false);
     case GC_DS_BITMAP:
       for (GC_word bits = descriptor & ~GC_word{GC_DS_TAGS}; bits != 0;) {
         const auto word = static_cast<size_t>(__builtin_clzll(bits));
@@ -140,9 +140,9 @@ void* AllocateTyped(const char* call, size_t bytes, GC_descr descriptor, bool ig
   return object;
 }
 
-// Makes the kinds of typed objects, when the first descriptor is asked for: kinds and procedures are
-// numbered in the order in which they are made, and clients print these numbers.
-// pre: the collector lock is held.
+// Makes the kinds of typed objects, when the first descriptor is asked for: kinds and procedures
+// are numbered in the order in which they are made, and clients print these numbers. pre: the
+// collector lock is held.
 void MakeTypedKinds() {
   if (g_typed_kind != Kind{}) return;
   const int bitmap_procedure = gc::MakeMarkProcedure(MarkByBitmap);
@@ -217,22 +217,21 @@ void* GC_calloc_explicitly_typed(size_t count, size_t element_bytes, GC_descr de
     return runtime::OutOfMemory(~size_t{0});
   }
   if (RejectDescriptor("GC_calloc_explicitly_typed", descriptor)) return GC_malloc(bytes);
-  const bool plain =
-      (descriptor & GC_DS_TAGS) == GC_DS_LENGTH && descriptor >= element_bytes;
+  const bool plain = (descriptor & GC_DS_TAGS) == GC_DS_LENGTH && descriptor >= element_bytes;
   if (plain || count == 0) return GC_malloc(bytes);
   if (count == 1) return AllocateTyped("GC_calloc_explicitly_typed", bytes, descriptor, false);
   if (element_bytes % kWordBytes != 0) {
-    Complain("GC_calloc_explicitly_typed: elements of %zu bytes, no multiple of %zu; the array is "
-             "taken to be pointers",
-             element_bytes, kWordBytes);
+    Complain(
+        "GC_calloc_explicitly_typed: elements of %zu bytes, no multiple of %zu; the array is "
+        "taken to be pointers",
+        element_bytes, kWordBytes);
     return GC_malloc(bytes);
   }
   void* array = runtime::Allocate(g_array_kind, with_trailer);
   ObjectRef found;
   if (array == nullptr || !alloc::FindSlot(AddressOf(array), &found)) return array;
   if (found.kind() != g_array_kind) return array;
-  GC_word* trailer =
-      static_cast<GC_word*>(array) + found.bytes / kWordBytes - kTrailerWords;
+  GC_word* trailer = static_cast<GC_word*>(array) + found.bytes / kWordBytes - kTrailerWords;
   trailer[2] = descriptor;
   trailer[1] = element_bytes;
   asm volatile("" ::: "memory");  // a stop in between must find no count without the rest

@@ -265,8 +265,8 @@ static void registrations(void) {
   GC_register_finalizer(outside, other, NULL, &old_fn, &old_data);
   CHECK(old_fn == NULL && old_data == NULL);
 
-  /* Inside an object, as ecl's tagged pointers are: a finalizer of its own. (From the second granule
-     on libgc runs it while the object is in use, and may crash.) */
+  /* Inside an object, as ecl's tagged pointers are: a finalizer of its own. (From the second
+     granule on libgc runs it while the object is in use, and may crash.) */
   inside = p + (on_gleaner() ? 16 : 1);
   old_fn = other;
   old_data = &old_fn;

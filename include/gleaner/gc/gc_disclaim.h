@@ -35,8 +35,7 @@ GC_API void GC_CALL GC_init_finalized_malloc(void);
    rules of GC_disclaim_proc; what it refers to is still there then. Aligned to 8 bytes, not 16, as
    a word of the collector's stands before it. GC_free takes the address of that word. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
-    GC_finalized_malloc(size_t size, const struct GC_finalizer_closure *closure)
-        GC_ATTR_NONNULL(2);
+    GC_finalized_malloc(size_t size, const struct GC_finalizer_closure *closure) GC_ATTR_NONNULL(2);
 
 #ifdef __cplusplus
 }

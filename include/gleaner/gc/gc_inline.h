@@ -55,54 +55,54 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
    used for `num_direct` granules does its list get filled; before, and for larger sizes,
    `default_expr` gives the object. `init` is run between taking the object and anything else. When
    the memory is exhausted the result is that of the out-of-memory function. */
-#define GC_FAST_MALLOC_GRANS(result, granules, tiny_fl, num_direct, kind, default_expr, init)   \
-  do {                                                                                          \
-    if (GC_EXPECT((granules) >= GC_TINY_FREELISTS, 0)) {                                        \
-      result = (default_expr);                                                                  \
-    } else {                                                                                    \
-      void **gc_head_ = (tiny_fl) + (granules);                                                 \
-      const GC_word gc_counts_ = (GC_word)(num_direct) + GC_TINY_FREELISTS + 1;                 \
-      void *gc_entry_ = *gc_head_;                                                              \
-      if (GC_EXPECT((GC_word)gc_entry_ <= gc_counts_, 0)) {                                     \
-        if (gc_entry_ != 0 && (GC_word)gc_entry_ <= (GC_word)(num_direct)) {                    \
-          *gc_head_ = (void *)((GC_word)gc_entry_ + (granules) + 1);                            \
-          result = (default_expr);                                                              \
-          break;                                                                                \
-        }                                                                                       \
-        GC_generic_malloc_many((granules) == 0 ? GC_GRANULE_BYTES                               \
-                                               : GC_RAW_BYTES_FROM_INDEX(granules),             \
-                               kind, gc_head_);                                                 \
-        gc_entry_ = *gc_head_;                                                                  \
-        if (GC_EXPECT(gc_entry_ == 0, 0)) {                                                     \
-          result = (*GC_get_oom_fn())((granules) * GC_GRANULE_BYTES);                           \
-          break;                                                                                \
-        }                                                                                       \
-      }                                                                                         \
-      {                                                                                         \
-        void *gc_next_ = *(void **)gc_entry_;                                                   \
-        result = gc_entry_;                                                                     \
-        *gc_head_ = gc_next_;                                                                   \
-        init;                                                                                   \
-        GC_PREFETCH_FOR_WRITE(gc_next_);                                                        \
-        if ((kind) != GC_I_PTRFREE) {                                                           \
-          GC_end_stubborn_change(gc_head_);                                                     \
-          GC_reachable_here(gc_next_);                                                          \
-        }                                                                                       \
-        GC_ASSERT(GC_size(result) >= (granules) * GC_GRANULE_BYTES);                            \
-        GC_ASSERT((kind) == GC_I_PTRFREE || ((GC_word *)(result))[1] == 0);                     \
-      }                                                                                         \
-    }                                                                                           \
+#define GC_FAST_MALLOC_GRANS(result, granules, tiny_fl, num_direct, kind, default_expr, init) \
+  do {                                                                                        \
+    if (GC_EXPECT((granules) >= GC_TINY_FREELISTS, 0)) {                                      \
+      result = (default_expr);                                                                \
+    } else {                                                                                  \
+      void **gc_head_ = (tiny_fl) + (granules);                                               \
+      const GC_word gc_counts_ = (GC_word)(num_direct) + GC_TINY_FREELISTS + 1;               \
+      void *gc_entry_ = *gc_head_;                                                            \
+      if (GC_EXPECT((GC_word)gc_entry_ <= gc_counts_, 0)) {                                   \
+        if (gc_entry_ != 0 && (GC_word)gc_entry_ <= (GC_word)(num_direct)) {                  \
+          *gc_head_ = (void *)((GC_word)gc_entry_ + (granules) + 1);                          \
+          result = (default_expr);                                                            \
+          break;                                                                              \
+        }                                                                                     \
+        GC_generic_malloc_many(                                                               \
+            (granules) == 0 ? GC_GRANULE_BYTES : GC_RAW_BYTES_FROM_INDEX(granules), kind,     \
+            gc_head_);                                                                        \
+        gc_entry_ = *gc_head_;                                                                \
+        if (GC_EXPECT(gc_entry_ == 0, 0)) {                                                   \
+          result = (*GC_get_oom_fn())((granules)*GC_GRANULE_BYTES);                           \
+          break;                                                                              \
+        }                                                                                     \
+      }                                                                                       \
+      {                                                                                       \
+        void *gc_next_ = *(void **)gc_entry_;                                                 \
+        result = gc_entry_;                                                                   \
+        *gc_head_ = gc_next_;                                                                 \
+        init;                                                                                 \
+        GC_PREFETCH_FOR_WRITE(gc_next_);                                                      \
+        if ((kind) != GC_I_PTRFREE) {                                                         \
+          GC_end_stubborn_change(gc_head_);                                                   \
+          GC_reachable_here(gc_next_);                                                        \
+        }                                                                                     \
+        GC_ASSERT(GC_size(result) >= (granules)*GC_GRANULE_BYTES);                            \
+        GC_ASSERT((kind) == GC_I_PTRFREE || ((GC_word *)(result))[1] == 0);                   \
+      }                                                                                       \
+    }                                                                                         \
   } while (0)
 
 #define GC_WORDS_TO_WHOLE_GRANULES(n) GC_WORDS_TO_GRANULES((n) + GC_GRANULE_WORDS - 1)
 
 /* An object of `n` words of a kind. Its first word is the link of the free list until `init` or the
    program writes it. */
-#define GC_MALLOC_WORDS_KIND(result, n, tiny_fl, kind, init)                                     \
-  do {                                                                                           \
-    size_t gc_granules_ = GC_WORDS_TO_WHOLE_GRANULES(n);                                         \
-    GC_FAST_MALLOC_GRANS(result, gc_granules_, tiny_fl, 0, kind,                                 \
-                         GC_malloc_kind(gc_granules_ * GC_GRANULE_BYTES, kind), init);           \
+#define GC_MALLOC_WORDS_KIND(result, n, tiny_fl, kind, init)                          \
+  do {                                                                                \
+    size_t gc_granules_ = GC_WORDS_TO_WHOLE_GRANULES(n);                              \
+    GC_FAST_MALLOC_GRANS(result, gc_granules_, tiny_fl, 0, kind,                      \
+                         GC_malloc_kind(gc_granules_ *GC_GRANULE_BYTES, kind), init); \
   } while (0)
 
 /* As GC_malloc, and as GC_malloc_atomic. */
@@ -112,16 +112,16 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
   GC_MALLOC_WORDS_KIND(result, n, tiny_fl, GC_I_PTRFREE, (void)0)
 
 /* A pair. */
-#define GC_CONS(result, first, second, tiny_fl)                             \
-  do {                                                                      \
-    void *gc_first_ = (void *)(first);                                      \
-    void *gc_second_ = (void *)(second);                                    \
-    GC_MALLOC_WORDS_KIND(result, 2, tiny_fl, GC_I_NORMAL, (void)0);         \
-    if ((result) != 0) {                                                    \
-      *(void **)(result) = gc_first_;                                       \
-      GC_PTR_STORE_AND_DIRTY((void **)(result) + 1, gc_second_);            \
-      GC_reachable_here(gc_first_);                                         \
-    }                                                                       \
+#define GC_CONS(result, first, second, tiny_fl)                     \
+  do {                                                              \
+    void *gc_first_ = (void *)(first);                              \
+    void *gc_second_ = (void *)(second);                            \
+    GC_MALLOC_WORDS_KIND(result, 2, tiny_fl, GC_I_NORMAL, (void)0); \
+    if ((result) != 0) {                                            \
+      *(void **)(result) = gc_first_;                               \
+      GC_PTR_STORE_AND_DIRTY((void **)(result) + 1, gc_second_);    \
+      GC_reachable_here(gc_first_);                                 \
+    }                                                               \
   } while (0)
 
 /* Prints the free slots of a kind and size. */

@@ -56,10 +56,10 @@ GC_API void *GC_least_plausible_heap_addr;
 GC_API void *GC_greatest_plausible_heap_addr;
 
 /* The same as the function, without a call for words that cannot be pointers. */
-#define GC_MARK_AND_PUSH(obj, msp, lim, src)                        \
-  ((GC_word)(obj) >= (GC_word)GC_least_plausible_heap_addr &&       \
+#define GC_MARK_AND_PUSH(obj, msp, lim, src)                          \
+  ((GC_word)(obj) >= (GC_word)GC_least_plausible_heap_addr &&         \
            (GC_word)(obj) <= (GC_word)GC_greatest_plausible_heap_addr \
-       ? GC_mark_and_push(obj, msp, lim, src)                       \
+       ? GC_mark_and_push(obj, msp, lim, src)                         \
        : (msp))
 
 /* ---- Descriptors and kinds ---- */
@@ -72,7 +72,7 @@ GC_API void *GC_greatest_plausible_heap_addr;
 #define GC_DS_PER_OBJECT 3
 #define GC_INDIR_PER_OBJ_BIAS 0x10
 
-#define GC_MAKE_PROC(proc_index, env)                                                      \
+#define GC_MAKE_PROC(proc_index, env)                                                           \
   ((((((GC_word)(env)) << GC_LOG_MAX_MARK_PROCS) | (unsigned)(proc_index)) << GC_DS_TAG_BITS) | \
    (GC_word)GC_DS_PROC)
 
@@ -110,8 +110,7 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
     GC_debug_generic_or_special_malloc(size_t size, int kind, GC_EXTRA_PARAMS);
 
 #ifdef GC_DEBUG
-#define GC_GENERIC_OR_SPECIAL_MALLOC(sz, knd) \
-  GC_debug_generic_or_special_malloc(sz, knd, GC_EXTRAS)
+#define GC_GENERIC_OR_SPECIAL_MALLOC(sz, knd) GC_debug_generic_or_special_malloc(sz, knd, GC_EXTRAS)
 #else
 #define GC_GENERIC_OR_SPECIAL_MALLOC(sz, knd) GC_generic_or_special_malloc(sz, knd)
 #endif

@@ -16,6 +16,6 @@
 #define GC_TINY_FREELISTS 25
 #endif
 
-#define GC_RAW_BYTES_FROM_INDEX(i) ((i) * GC_GRANULE_BYTES)
+#define GC_RAW_BYTES_FROM_INDEX(i) ((i)*GC_GRANULE_BYTES)
 
 #endif

@@ -50,8 +50,7 @@ GC_API GC_ATTR_MALLOC void *GC_CALL GC_calloc_explicitly_typed(size_t n, size_t 
 
 #ifdef GC_DEBUG
 #define GC_MALLOC_EXPLICITLY_TYPED(bytes, d) ((void)(d), GC_MALLOC(bytes))
-#define GC_MALLOC_EXPLICITLY_TYPED_IGNORE_OFF_PAGE(bytes, d) \
-  GC_MALLOC_EXPLICITLY_TYPED(bytes, d)
+#define GC_MALLOC_EXPLICITLY_TYPED_IGNORE_OFF_PAGE(bytes, d) GC_MALLOC_EXPLICITLY_TYPED(bytes, d)
 #define GC_CALLOC_EXPLICITLY_TYPED(n, bytes, d) ((void)(d), GC_MALLOC((n) * (bytes)))
 #else
 #define GC_MALLOC_EXPLICITLY_TYPED(bytes, d) GC_malloc_explicitly_typed(bytes, d)

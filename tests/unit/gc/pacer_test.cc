@@ -27,15 +27,15 @@ PacerInput Found(uint64_t scanned, uint64_t pointer_free = 0, uint64_t roots = 0
 
 TEST(PacerTest, NothingIsDueBeforeItIsConfigured) {
   Pacer pacer;
-  EXPECT_FALSE(pacer.OnAllocated(1 << 30));
+  EXPECT_FALSE(pacer.OnAllocated(1 << 30, 0));
 }
 
 TEST(PacerTest, TheAllowanceIsNeverBelowTheMinimum) {
   Pacer pacer;
   pacer.Configure(Config());
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(512 * kKiB));
-  EXPECT_FALSE(pacer.OnAllocated(512 * kKiB - 1));
-  EXPECT_TRUE(pacer.OnAllocated(1));
+  EXPECT_FALSE(pacer.OnAllocated(512 * kKiB - 1, 0));
+  EXPECT_TRUE(pacer.OnAllocated(1, 0));
   pacer.StartCycle(Found(1000));
   EXPECT_EQ(pacer.allocated(), 0);
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(512 * kKiB));
@@ -73,10 +73,10 @@ TEST(PacerTest, PressureCollectsEarlierButNotWhileThereIsRoom) {
   pacer.StartCycle(Found(300 * kMiB, 0, 0, 80 * kMiB));  // room: 7/8 of the 80
   ASSERT_GT(pacer.allowance(), static_cast<ptrdiff_t>(75 * kMiB));
   EXPECT_FALSE(pacer.OnPressure(1 << 30));
-  EXPECT_FALSE(pacer.OnAllocated(69 * kMiB));
-  EXPECT_TRUE(pacer.OnAllocated(1 * kMiB));
+  EXPECT_FALSE(pacer.OnAllocated(69 * kMiB, 0));
+  EXPECT_TRUE(pacer.OnAllocated(1 * kMiB, 0));
   pacer.StartCycle(Found(300 * kMiB, 0, 0, 80 * kMiB));
-  EXPECT_FALSE(pacer.OnAllocated(70 * kMiB));
+  EXPECT_FALSE(pacer.OnAllocated(70 * kMiB, 0));
   EXPECT_FALSE(pacer.OnPressure(1000));
   EXPECT_TRUE(pacer.OnPressure(1 << 30));
 }
@@ -124,18 +124,18 @@ TEST(PacerTest, StressOverrulesTheRest) {
   pacer.StartCycle(Found(1000 * kMiB, 0, 0, 500 * kMiB));
   EXPECT_EQ(pacer.allowance(), 4096);
   EXPECT_LE(alloc::g_poll_bytes, 4096u);
-  EXPECT_FALSE(pacer.OnAllocated(4095));
-  EXPECT_TRUE(pacer.OnAllocated(1));
+  EXPECT_FALSE(pacer.OnAllocated(4095, 0));
+  EXPECT_TRUE(pacer.OnAllocated(1, 0));
 }
 
 TEST(PacerTest, FreeingTakesBackAllocation) {
   Pacer pacer;
   pacer.Configure(Config());
-  EXPECT_FALSE(pacer.OnAllocated(500 * kKiB));
-  EXPECT_FALSE(pacer.OnAllocated(-400 * static_cast<ptrdiff_t>(kKiB)));
+  EXPECT_FALSE(pacer.OnAllocated(500 * kKiB, 0));
+  EXPECT_FALSE(pacer.OnAllocated(-400 * static_cast<ptrdiff_t>(kKiB), 0));
   EXPECT_EQ(pacer.allocated(), static_cast<ptrdiff_t>(100 * kKiB));
-  EXPECT_FALSE(pacer.OnAllocated(400 * kKiB));
-  EXPECT_TRUE(pacer.OnAllocated(12 * kKiB));
+  EXPECT_FALSE(pacer.OnAllocated(400 * kKiB, 0));
+  EXPECT_TRUE(pacer.OnAllocated(12 * kKiB, 0));
 }
 
 // All threads together may pass the allowance by a sixteenth before one of them notices, unless
@@ -153,6 +153,21 @@ TEST(PacerTest, ThreadsReportOftenEnough) {
           << alloc::g_poll_bytes << " bytes, " << threads << " threads, allowance " << allowance;
     }
   }
+}
+
+// Free pages into which the objects do not fit are no reason to let the heap grow.
+TEST(PacerTest, FreeMemoryCountsOnlyWhileTheHeapDoesNotGrow) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  PacerInput found = Found(1 * kMiB, 0, 0, 16 * kMiB);
+  found.resident_bytes = 18 * kMiB;
+  pacer.StartCycle(found);
+  EXPECT_FALSE(pacer.OnAllocated(4 * kMiB, 18 * kMiB));
+  EXPECT_TRUE(pacer.OnAllocated(4 * kKiB, 18 * kMiB + 16 * kKiB));
+  // A heap that grows before its share is used up may do so.
+  pacer.StartCycle(found);
+  EXPECT_FALSE(pacer.OnAllocated(256 * kKiB, 19 * kMiB));
+  EXPECT_TRUE(pacer.OnAllocated(512 * kKiB, 19 * kMiB));
 }
 
 }  // namespace
