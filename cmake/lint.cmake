@@ -4,7 +4,7 @@ find_program(CLANG_FORMAT NAMES clang-format clang-format-14)
 find_program(RUN_CLANG_TIDY NAMES run-clang-tidy run-clang-tidy-14)
 if(CLANG_FORMAT AND RUN_CLANG_TIDY)
   set(formatted "")
-  foreach(folder IN LISTS GLEANER_LAYERS ITEMS tools cplusplus cord include tests bench demo)
+  foreach(folder IN LISTS GLEANER_LAYERS ITEMS tools cplusplus cord include tests bench demo examples)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS
          ${folder}/*.h ${folder}/*.hpp ${folder}/*.c ${folder}/*.cc)
     list(APPEND formatted ${found})

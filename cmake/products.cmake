@@ -57,7 +57,7 @@ set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
 find_package(CLI11 REQUIRED)
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.cc)
-add_executable(gleaner ${tool_sources} ${GLEANER_OBJECTS})
+add_executable(gleaner ${tool_sources} platform/run_program.cc ${GLEANER_OBJECTS})
 target_link_libraries(gleaner PRIVATE gleaner_internal CLI11::CLI11)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 

@@ -16,7 +16,9 @@ class RootTasks {
  public:
   // The first tasks have their memory at once: a collection may be what gets the system more.
   [[nodiscard]] bool Init() {
-    return tasks_.Reserve(kMaxTasks) && tasks_.EnsureCommitted(kFirstTasks);
+    const bool bounded = platform::AddressSpaceLimit() != SIZE_MAX;
+    return tasks_.Reserve(bounded ? kMaxTasksWhenBounded : kMaxTasks) &&
+           tasks_.EnsureCommitted(kFirstTasks);
   }
 
   // Collecting thread only, before marking.
@@ -39,7 +41,8 @@ class RootTasks {
   size_t Claim();
 
  private:
-  static constexpr size_t kMaxTasks = size_t{1} << 18;
+  static constexpr size_t kMaxTasks = size_t{1} << 20;
+  static constexpr size_t kMaxTasksWhenBounded = size_t{1} << 18;  // by RLIMIT_AS
   static constexpr size_t kFirstTasks = 1024;
   static constexpr size_t kTaskBytes = 64 * kKiB;
   static constexpr size_t kPagesPerTask = 1024;

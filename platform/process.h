@@ -14,4 +14,11 @@ int OpenLogFile(const char* path);
 // Opens a file for reading; -1 if that fails.
 int OpenForReading(const char* path);
 
+// Maps the first `bytes` of a file of exactly one OS page, shared and writable; null if that fails.
+void* MapSharedFile(const char* path, size_t bytes);
+
+// The most memory the present program of the process has had resident so far; 0 if the system does
+// not say. Reads a file.
+uint64_t PeakResidentBytes();
+
 }  // namespace gleaner::platform

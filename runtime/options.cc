@@ -38,6 +38,7 @@ constinit Row g_rows[] = {
 #undef OPTION
 };
 
+constexpr char kLoaderPath[] = "LD_LIBRARY_PATH";
 constexpr char kPrefix[] = "GLEANER_";
 constexpr size_t kPrefixLength = sizeof kPrefix - 1;
 constexpr size_t kMaxName = 64;
@@ -286,6 +287,23 @@ void ReadOptions() {
     if (strncmp(*entry, kPrefix, kPrefixLength) == 0) ReportUnknown(*entry);
   }
 }
+
+bool PrependToLoaderPath(const char* folder) {
+  const char* rest = getenv(kLoaderPath);
+  // An empty entry would be the current folder.
+  const bool any = rest != nullptr && rest[0] != 0;
+  const size_t bytes = strlen(folder) + (any ? strlen(rest) + 1 : 0) + 1;
+  char* path = static_cast<char*>(malloc(bytes));
+  if (path == nullptr) return false;
+  snprintf(path, bytes, "%s%s%s", folder, any ? ":" : "", any ? rest : "");
+  const bool done = setenv(kLoaderPath, path, 1) == 0;
+  free(path);
+  return done;
+}
+
+bool NameRunRecord(const char* path) { return setenv("GLEANER_RUN_RECORD", path, 1) == 0; }
+
+const char* ProgramSearchPath() { return getenv("PATH"); }
 
 void PrintOptions(bool markdown) {
   if (markdown) {

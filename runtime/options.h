@@ -35,4 +35,11 @@ void ReadOptions();
 // The table on standard output, as text or as the body of docs/options.md.
 __attribute__((visibility("default"))) void PrintOptions(bool markdown);
 
+// For `gleaner run`, which changes its own environment before it runs the program. False without
+// memory.
+bool PrependToLoaderPath(const char* folder);
+bool NameRunRecord(const char* path);
+// PATH; null if there is none.
+const char* ProgramSearchPath();
+
 }  // namespace gleaner::runtime

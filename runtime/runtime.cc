@@ -13,6 +13,7 @@
 #include "platform/process.h"
 #include "runtime/dump.h"
 #include "runtime/findings.h"
+#include "runtime/run_record.h"
 #include "runtime/statistics.h"
 #include "runtime/variables.h"
 
@@ -115,6 +116,7 @@ void OnEvent(CycleEvent event) {
     case CycleEvent::kEnd:
       break;
   }
+  NoteCollectionInRunRecord();
   const size_t heap = HeapBytes();
   if (GC_on_heap_resize != nullptr && heap != g_announced_heap_bytes) GC_on_heap_resize(heap);
   g_announced_heap_bytes = heap;
@@ -185,6 +187,7 @@ void ClearDeadStackOf(Thread* self) {
 
 void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
+  NoteAllocationInRunRecord();
   if (!g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes())) {
     if (g_collector.pacer().IsShareUsed() && AutomaticCollectionAllowed()) alloc::HoldGrowth();
     return;
@@ -298,6 +301,7 @@ void InitOnce() {
     Fatal("cannot start: no memory for the collector's tables");
   GC_parallel = g_collector.pool().size() - 1;
   alloc::g_hooks = {OnAllocated, OnExhausted};
+  AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");
   platform::InstallStopHandler();

@@ -18,9 +18,10 @@ struct HeapFigures {
   uint64_t heap_bytes = 0;
   uint64_t free_bytes = 0;
   uint64_t unmapped_bytes = 0;
-  uint64_t allocated_bytes = 0;           // since the start
-  uint64_t allocated_since_gc_bytes = 0;  // of these, since the last collection
-  uint64_t explicitly_freed_since_gc_bytes = 0;
+  uint64_t allocated_bytes = 0;                  // since the start
+  uint64_t allocated_since_gc_bytes = 0;         // of these, since the last collection
+  uint64_t explicitly_freed_bytes = 0;           // by GC_free, since the start
+  uint64_t explicitly_freed_since_gc_bytes = 0;  // likewise
 };
 
 // All of these: any thread, at any time, before initialisation too.

@@ -91,37 +91,53 @@ void StopWithLoaderLocked(void*) {
   platform::StopAll(g_registry.records.data(), g_registry.count, platform::t_stop_record);
 }
 
+// The thread's own stack, in use from `low` on.
+void AddOwnStack(const Thread& thread, Addr low, Addr bottom, gc::RootTasks* roots) {
+  if (low < bottom && thread.stack.Contains(low)) {
+    roots->Add(RootKind::kStack, low, bottom);
+    return;
+  }
+  // On a stack of the program's own. If it told us where that ends, it lies in one mapping with
+  // the stack pointer. If not, all of that mapping counts, and the thread's first stack wherever
+  // it may be in use.
+  const Range mapping = platform::MappingOf(low);
+  const bool told = bottom > low && bottom <= mapping.end;
+  roots->Add(RootKind::kStack, low, told ? bottom : mapping.end);
+  if (told) return;
+  Range first = platform::MappingOf(thread.stack.end - 1);
+  if (first.begin < thread.stack.begin) first.begin = thread.stack.begin;
+  roots->Add(RootKind::kStack, first.begin, thread.stack.end);
+}
+
 void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
+  if (thread.stack_pointer == 0) return;  // it has ended
   Addr low = thread.stack_pointer;
   const Addr bottom =
       thread.is_main && GC_stackbottom != nullptr ? AddressOf(GC_stackbottom) : thread.stack_bottom;
   if (thread.alternate_stack_end != 0) {
     // Stopped in a handler on an alternate stack. The kernel saved the interrupted stack pointer
-    // there, so the lowest word that points into the thread's own stack is at or below it.
+    // there, so the lowest word that points into the interrupted stack is at or below it. That may
+    // be a fiber's; then the own stack counts from where it was left.
     roots->Add(RootKind::kStack, low, thread.alternate_stack_end);
-    low = bottom;
+    low = thread.own_stack_pointer != 0 ? thread.own_stack_pointer : bottom;
     for (Addr at = AlignUp(thread.stack_pointer, kWordBytes); at < thread.alternate_stack_end;
          at += kWordBytes) {
       const Addr word = LoadForeignWord(at);
-      if (thread.stack.Contains(word) && word < low) low = word;
+      if (thread.stack.Contains(word)) {
+        if (word < low) low = word;
+      } else if (Fiber* fiber = Fibers::FindWorldStopped(word)) {
+        if (word < fiber->live) fiber->live = word;
+      }
     }
+  } else if (Fiber* fiber = Fibers::FindWorldStopped(low)) {
+    fiber->live = low;
+    // 0: it got there without a switch that we know of.
+    low = thread.own_stack_pointer;
+    if (low == 0) low = platform::MappingOf(thread.stack.end - 1).begin;
+    if (low < thread.stack.begin) low = thread.stack.begin;
   }
-  if (low != 0 && low < bottom && thread.stack.Contains(low)) {
-    roots->Add(RootKind::kStack, low, bottom);
-  } else if (low != 0) {
-    // On a stack of the program's own. If it told us where that ends, it lies in one mapping with
-    // the stack pointer. If not, all of that mapping counts, and the thread's first stack wherever
-    // it may be in use.
-    const Range mapping = platform::MappingOf(low);
-    const bool told = bottom > low && bottom <= mapping.end;
-    roots->Add(RootKind::kStack, low, told ? bottom : mapping.end);
-    if (!told) {
-      Range first = platform::MappingOf(thread.stack.end - 1);
-      if (first.begin < thread.stack.begin) first.begin = thread.stack.begin;
-      roots->Add(RootKind::kStack, first.begin, thread.stack.end);
-    }
-  }
-  if (!g_registry.tls_is_known || low == 0) return;
+  AddOwnStack(thread, low, bottom, roots);
+  if (!g_registry.tls_is_known) return;
   for (size_t i = 0; i < g_registry.module_count; ++i) {
     const Range block = platform::TlsBlockOf(thread.thread_pointer, g_registry.modules[i]);
     if (block.begin != 0) roots->Add(RootKind::kData, block.begin, block.end);
@@ -185,6 +201,7 @@ void DropRecordOf(int32_t tid) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     auto* dead = static_cast<Thread*>(g_registry.records[i]);
     if (dead->tid != tid) continue;
+    Fibers::AbandonLocked(dead);
     alloc::ThreadHeaps::Abandon(dead->heap);
     g_registry.records[i] = g_registry.records[--g_registry.count];
     static_cast<Thread*>(g_registry.records[i])->index = i;
@@ -200,6 +217,7 @@ void RemoveFromList(Thread* thread, bool has_result) {
   if (has_result && g_registry.results.Insert(thread->id, thread->result) == nullptr) {
     Complain("no memory to keep the result of a thread: it may be collected before it is joined");
   }
+  Fibers::AbandonLocked(thread);
   alloc::ThreadHeaps::Abandon(thread->heap);
   alloc::t_heap = &alloc::g_no_heap;
   platform::StopRecord* last = g_registry.records[--g_registry.count];
@@ -302,9 +320,11 @@ void Threads::Resume() {
 }
 
 void Threads::AddRoots(gc::RootTasks* roots) {
+  Fibers::BeginRootsWorldStopped();
   for (size_t i = 0; i < g_registry.count; ++i) {
     AddThreadRoots(*static_cast<Thread*>(g_registry.records[i]), roots);
   }
+  Fibers::AddRootsWorldStopped(roots);
   roots->Add(RootKind::kData, g_registry.results.storage_begin(), g_registry.results.storage_end());
   ForEachStaticRoot(
       [](void* tasks, Range range) {
@@ -328,6 +348,21 @@ void Threads::ForEachStaticRoot(void (*f)(void* context, Range range), void* con
     }
   }
   for (size_t i = 0; i < g_static_roots.added.size(); ++i) add(g_static_roots.added.at(i));
+}
+
+bool Threads::OverlapsStackLocked(Range range, Addr here) {
+  for (size_t i = 0; i < g_registry.count; ++i) {
+    const auto* thread = static_cast<Thread*>(g_registry.records[i]);
+    Range used = thread->stack;
+    if (thread == Current()) {
+      used.begin = used.Contains(here) ? here : thread->own_stack_pointer;
+      if (used.begin == 0) continue;  // on a stack that we do not know
+    } else if (thread->is_main) {
+      continue;  // how far it may grow is a limit that may have been raised over other mappings
+    }
+    if (used.begin < range.end && range.begin < used.end) return true;
+  }
+  return false;
 }
 
 void Threads::NoteAlternateStack(Range stack, Range) {
@@ -399,6 +434,7 @@ void Threads::ResetAfterFork() {
     survivor->index = 0;
     g_registry.records[g_registry.count++] = survivor;
   }
+  Fibers::ResetAfterFork(survivor);
 }
 
 }  // namespace gleaner::runtime

@@ -9,6 +9,7 @@
 #include "gc/roots.h"
 #include "platform/stop_world.h"
 #include "platform/thread.h"
+#include "runtime/fibers.h"
 
 namespace gleaner::runtime {
 
@@ -20,6 +21,11 @@ struct Thread : platform::StopRecord {
   Addr stack_bottom = 0;
   // Deepest stack pointer seen since the dead part of the stack was last cleared. The thread only.
   Addr deepest_stack_pointer = ~Addr{0};
+  // The fiber that the thread last switched to, null for its own stack. The thread only; in a
+  // critical section.
+  Fiber* fiber = nullptr;
+  // Where the own stack was left for a fiber the last time; 0: never. Likewise.
+  Addr own_stack_pointer = 0;
   bool is_main = false;
   bool by_hand = false;             // GC_register_my_thread
   int exit_rounds = 0;              // destructor rounds seen; the thread only
@@ -57,6 +63,10 @@ class Threads {
   // pre: the collector lock is held. Calls f for each range of static data that is a root, as far
   // as the last collection knew.
   static void ForEachStaticRoot(void (*f)(void* context, platform::Range range), void* context);
+
+  // Whether the range overlaps the stack of another thread, or what is in use of the caller's, from
+  // `here` on. pre: the threads lock is held.
+  static bool OverlapsStackLocked(platform::Range range, Addr here);
 
   // GC_register_altstack: the calling thread's own stack and its alternate one.
   static void NoteAlternateStack(platform::Range stack, platform::Range alternate);

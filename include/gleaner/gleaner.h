@@ -46,6 +46,67 @@ struct gleaner_stats {
    and another after a collection. Any thread, not inside a collection callback. */
 GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
 
+/*
+ * Fibers: stacks of the program's own making, on which coroutines run. A registered stack is
+ * searched for pointers, always, from the stack pointer it was left with to its end, until it is
+ * destroyed. Any thread may go on with a suspended fiber. docs/fibers.md has the rules in full.
+ *
+ * Wrong use is reported on standard error and changes nothing; the results are errno values.
+ */
+typedef struct gleaner_fiber gleaner_fiber;
+
+enum gleaner_fiber_state {
+  GLEANER_FIBER_NONE,      /* not registered */
+  GLEANER_FIBER_FRESH,     /* never switched to */
+  GLEANER_FIBER_SUSPENDED, /* left by a switch */
+  GLEANER_FIBER_RUNNING,   /* switched to by some thread */
+  GLEANER_FIBER_ABANDONED  /* its thread ended on it, or is not in this process after a fork */
+};
+
+/* Registers the stack [stack, stack + bytes), which grows downwards. Both are multiples of 8; all
+   of it is readable (no guard page) until gleaner_fiber_destroy. Of a fresh fiber the last 1,024
+   bytes are searched. The memory stays the program's: if it is an object of the heap, the program
+   keeps it reachable. Returns NULL, after a message, with errno EINVAL (no stack, misaligned),
+   EEXIST (overlaps a fiber or a thread's stack) or ENOMEM; at most 262,144 fibers exist at a time,
+   16,384 if the address space is bounded (RLIMIT_AS). Any thread; takes a lock and time
+   proportional to the number of fibers at lower addresses (8 bytes moved for each). */
+GLEANER_API gleaner_fiber *gleaner_fiber_create(void *stack, size_t bytes);
+
+/* The stack is not searched any more and may be freed. 0; EINVAL: no fiber (destroyed before, say);
+   EBUSY: it is running. Any thread; cost as above. */
+GLEANER_API int gleaner_fiber_destroy(gleaner_fiber *fiber);
+
+/* Continues on `to`, or for NULL on the calling thread's own stack, by way of
+   switch_stacks(argument), which does what the program has for that (swapcontext, its own
+   assembly). Everything it saves may lie anywhere: the registers are on the stack that is left
+   before it is called. Returns 0 when some thread, perhaps another one, has switched back. Without
+   having called switch_stacks: EINVAL (`to` is no fiber, NULL function, or the thread is not on the
+   stack it last switched to), EBUSY (`to` is running, here or elsewhere, or NULL when the thread is
+   on its own stack already), ESRCH (`to` is abandoned), EPERM (inside GC_do_blocking), ENOMEM (the
+   thread cannot be registered). No lock and no system call: one atomic exchange beside the saving
+   of six registers. */
+GLEANER_API int gleaner_fiber_switch(gleaner_fiber *to, void (*switch_stacks)(void *argument),
+                                     void *argument);
+
+/* The same for a program that then switches by itself, at once. The callee-saved registers must get
+   to where they are searched: onto the stack that is left, at most 1,024 bytes below the caller's
+   frame; or into memory named by gleaner_fiber_set_context; or into data, or an object, that is
+   reachable. Until the switch has happened both stacks are searched. Results as above; unless it is
+   0, the thread counts as staying where it is. */
+GLEANER_API int gleaner_fiber_announce(gleaner_fiber *to);
+
+/* Memory beside the stack that is searched as long as the fiber exists: where the program saves its
+   registers, for example a ucontext_t made by malloc. Replaces what was named before; NULL and 0
+   name nothing. 0, or EINVAL: no fiber, or a range that wraps around. Any thread; takes a lock. */
+GLEANER_API int gleaner_fiber_set_context(gleaner_fiber *fiber, const void *context, size_t bytes);
+
+/* What the calling thread last switched to; NULL is its own stack. */
+GLEANER_API gleaner_fiber *gleaner_fiber_current(void);
+
+/* The fiber's state at this moment; GLEANER_FIBER_NONE for NULL and what is no fiber. Any thread.
+ */
+GLEANER_API enum gleaner_fiber_state gleaner_fiber_get_state(const gleaner_fiber *fiber);
+
 #ifdef __cplusplus
 }
 #endif

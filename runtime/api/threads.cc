@@ -147,10 +147,11 @@ void* GC_do_blocking(GC_fn_type fn, void* data) {
 GLEANER_NOINLINE void* GC_call_with_gc_active(GC_fn_type fn, void* data) {
   if (RejectNull("GC_call_with_gc_active", "the function", fn)) return nullptr;
   if (runtime::AttachThread()) {
-    // A thread that was registered with too hot a base has at least this frame on its stack.
+    // A thread that was registered with too hot a base has at least this frame on its stack, unless
+    // it is on a stack of the program's own.
     Thread* self = Threads::Current();
     const Addr frame = AddressOf(__builtin_frame_address(0));
-    if (StackBottom(*self) < frame) SetStackBottom(*self, frame);
+    if (self->stack.Contains(frame) && StackBottom(*self) < frame) SetStackBottom(*self, frame);
   }
   return runtime::CallWithGcActive(fn, data);
 }

@@ -52,3 +52,16 @@ cc -o "$scratch/on_libgc" "$here/consumer/consumer.c" -lgc
 expect "$scratch/on_libgc"
 expect env LD_LIBRARY_PATH="$prefix/lib/gleaner" "$scratch/on_libgc"
 expect env LD_LIBRARY_PATH="$prefix/lib/gleaner" LD_BIND_NOW=1 "$scratch/on_libgc"
+expect "$prefix/bin/gleaner" run "$scratch/on_libgc"
+expect "$prefix/bin/gleaner" run --stats "$scratch/on_libgc" 2>"$scratch/stats"
+grep -q '^gleaner: collections ' "$scratch/stats" || { cat "$scratch/stats"; exit 1; }
+
+echo "== examples, as their first lines say"
+# shellcheck disable=SC2046
+cc -o "$scratch/fibers" "$here/../../examples/fibers_ucontext.c" \
+  $(pkg-config --cflags --libs gleaner)
+# shellcheck disable=SC2046
+c++ -std=c++20 -o "$scratch/coroutines" "$here/../../examples/coroutines.cc" \
+  $(pkg-config --cflags --libs gleaner)
+LD_LIBRARY_PATH="$prefix/lib" "$scratch/fibers"
+LD_LIBRARY_PATH="$prefix/lib" "$scratch/coroutines"

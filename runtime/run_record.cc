@@ -1,0 +1,88 @@
+#include "runtime/run_record.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "gc/collector.h"
+#include "platform/process.h"
+#include "runtime/options.h"
+#include "runtime/statistics.h"
+
+namespace gleaner::runtime {
+namespace {
+
+using gc::g_collector;
+using platform::Atomic;
+using platform::memory_order_relaxed;  // see RunRecord
+
+// What earlier programs of the process left, constant once the record is found.
+struct Before {
+  uint64_t collections;
+  uint64_t pause_ns;
+  uint64_t allocated_bytes;
+  uint64_t freed_bytes;
+};
+
+constinit RunRecord* g_record = nullptr;  // constant after initialisation
+constinit Before g_before = {};
+
+// A forked child has the record, too, and must not write.
+bool IsOurs() {
+  return g_record != nullptr &&
+         g_record->process.Load(memory_order_relaxed) == static_cast<uint64_t>(getpid());
+}
+
+void Raise(Atomic<uint64_t>* most, uint64_t value) {
+  if (value > most->Load(memory_order_relaxed)) most->Store(value, memory_order_relaxed);
+}
+
+void StoreSums() {
+  const HeapFigures figures = ReadHeapFigures();
+  // Threads may store at the same time: no figure goes back.
+  Raise(&g_record->allocated_bytes, g_before.allocated_bytes + figures.allocated_bytes);
+  Raise(&g_record->freed_bytes,
+        g_before.freed_bytes + g_collector.totals().freed_bytes + figures.explicitly_freed_bytes);
+}
+
+void AtExit() {
+  if (!IsOurs()) return;
+  StoreSums();
+  Raise(&g_record->peak_resident_bytes, platform::PeakResidentBytes());
+}
+
+}  // namespace
+
+void AttachRunRecord() {
+  if (g_options.run_record == nullptr) return;
+  // Not ours, or gone: others' children get here, too, and it is nobody's fault.
+  auto* record =
+      static_cast<RunRecord*>(platform::MapSharedFile(g_options.run_record, sizeof(RunRecord)));
+  if (record == nullptr || record->layout != RunRecord::kLayout) return;
+  g_record = record;
+  if (!IsOurs()) {
+    g_record = nullptr;
+    return;
+  }
+  g_before = {record->collections.Load(memory_order_relaxed),
+              record->pause_ns.Load(memory_order_relaxed),
+              record->allocated_bytes.Load(memory_order_relaxed),
+              record->freed_bytes.Load(memory_order_relaxed)};
+  record->programs.Store(record->programs.Load(memory_order_relaxed) + 1, memory_order_relaxed);
+  if (atexit(AtExit) != 0) Complain("no memory: `gleaner run --stats` misses the last allocations");
+}
+
+void NoteCollectionInRunRecord() {
+  if (!IsOurs()) return;
+  const gc::CollectorTotals& totals = g_collector.totals();
+  g_record->collections.Store(g_before.collections + totals.collections, memory_order_relaxed);
+  g_record->pause_ns.Store(g_before.pause_ns + totals.pause_ns, memory_order_relaxed);
+  Raise(&g_record->max_pause_ns, totals.max_pause_ns);
+  StoreSums();
+}
+
+void NoteAllocationInRunRecord() {
+  if (IsOurs()) StoreSums();
+}
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""gleaner run: what the program sees, what the figures say, what is refused.
+
+usage: run_test.py GLEANER DROPIN CLIENT
+"""
+
+import os
+import pty
+import re
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
+ALLOCATED = 64 * 2**20 / 1e6  # by the client, MB
+EARLY_MB = 3  # a program: what a thread has not reported yet, or counts in advance, a run at a time
+
+
+def run(*arguments, tool=GLEANER, **options):
+    return subprocess.run([tool, "run", *arguments], capture_output=True, text=True, timeout=60,
+                          **options)
+
+
+def figure(result, name):
+    found = re.search(rf"^gleaner: {name} +([\d.]+)", result.stderr, re.MULTILINE)
+    assert found, f"no {name} in: {result.stderr}"
+    return float(found[1])
+
+
+class WithoutFigures(unittest.TestCase):
+    def test_exit_status_and_streams_are_the_programs(self):
+        result = run("sh", "-c", "cat; echo to stderr >&2; exit 7", input="to stdout\n")
+        self.assertEqual((result.returncode, result.stdout, result.stderr),
+                         (7, "to stdout\n", "to stderr\n"))
+
+    def test_options_after_the_program_are_its_own(self):
+        self.assertEqual(run("echo", "--stats", "--", "--help").stdout, "--stats -- --help\n")
+        self.assertEqual(run("--", "echo", "--stats").stdout, "--stats\n")
+
+    def test_the_rest_of_the_loader_path_is_kept(self):
+        folder = os.path.dirname(DROPIN)
+        for before, after in ((None, ""), ("", ""), ("/a:/b", ":/a:/b")):
+            environment = {key: value for key, value in os.environ.items()
+                           if key != "LD_LIBRARY_PATH"}
+            if before is not None:
+                environment["LD_LIBRARY_PATH"] = before
+            result = run("sh", "-c", "echo $LD_LIBRARY_PATH", env=environment)
+            self.assertEqual(result.stdout, folder + after + "\n")
+
+    def test_the_program_has_the_drop_in(self):
+        process = subprocess.Popen([GLEANER, "run", CLIENT, "wait"], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        with open(f"/proc/{process.pid}/maps") as maps:
+            self.assertIn(os.path.realpath(DROPIN), maps.read())
+        process.kill()
+        process.communicate()
+
+    def test_a_signal_ends_it_as_it_ends_the_program(self):
+        self.assertEqual(run(CLIENT, "crash").returncode, -signal.SIGSEGV)
+
+
+class Figures(unittest.TestCase):
+    def check(self, result, programs=1):
+        allocated = programs * ALLOCATED
+        early = programs * EARLY_MB
+        self.assertGreaterEqual(figure(result, "collections"), 3)
+        self.assertGreater(figure(result, "pauses +total"), 0)
+        self.assertAlmostEqual(figure(result, "allocated"), allocated, delta=early)
+        freed = figure(result, "freed")
+        self.assertGreater(freed, allocated / 2)
+        self.assertLessEqual(freed, allocated + early)
+        self.assertGreater(figure(result, "peak memory"), 1)
+        self.assertLess(figure(result, "peak memory"), 60)
+        self.assertGreater(figure(result, "wall time"), 0)
+        self.assertEqual(result.stdout, "")
+
+    def test_after_exit(self):
+        result = run("--stats", CLIENT, "exit", "3")
+        self.assertEqual(result.returncode, 3)
+        self.check(result)
+        self.assertNotIn("children", result.stderr)
+
+    def test_after__exit(self):
+        result = run("--stats", CLIENT, "_exit")
+        self.assertEqual(result.returncode, 5)
+        self.check(result)
+
+    def test_after_a_crash(self):
+        result = run("--stats", CLIENT, "crash")
+        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        self.check(result)
+
+    def test_programs_that_a_process_executes_add_up(self):
+        result = run("--stats", CLIENT, "exec")
+        self.assertEqual(result.returncode, 6)
+        self.check(result, programs=2)
+
+    def test_children_do_not_count(self):
+        result = run("--stats", CLIENT, "child")
+        self.assertEqual(result.returncode, 0)
+        self.check(result)
+
+    def test_scripts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "script")
+            with open(script, "w") as file:
+                file.write(f'#!/bin/sh\nexec "{CLIENT}" exit "$@"\n')
+            os.chmod(script, 0o755)
+            result = run("--stats", script, "4")
+        self.assertEqual(result.returncode, 4)
+        self.check(result)
+
+    def test_signals_reach_the_program(self):
+        process = subprocess.Popen([GLEANER, "run", "--stats", CLIENT, "wait"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        process.terminate()
+        result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=60))
+        self.assertEqual(process.returncode, 42)
+        self.check(result)
+
+    def test_a_signal_that_kills_the_program_kills_the_command(self):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            result = run("--stats", "sh", "-c", f"kill -{number.name[3:]} $$")
+            self.assertEqual(result.returncode, -number)
+            self.assertIn("wall time", result.stderr)
+
+    def test_figures_of_a_program_that_is_killed(self):
+        process = subprocess.Popen([GLEANER, "run", "--stats", CLIENT, "wait"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+            os.kill(int(children.read()), signal.SIGKILL)
+        result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=60))
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        self.check(result)
+
+    def test_keys_of_the_terminal_are_the_programs_to_handle(self):
+        # A session of its own with a terminal: Ctrl-C reaches both, and once.
+        script = 'trap "n=x$n" INT; echo ready; while [ -z "$n" ]; do sleep 0.05; done; ' \
+                 'sleep 0.2; echo "caught $n"; exit 4'
+        process, terminal = pty.fork()
+        if process == 0:
+            os.execv(GLEANER, [GLEANER, "run", "--stats", "sh", "-c", script])
+        output = b""
+        while True:
+            try:
+                output += os.read(terminal, 1000)
+            except OSError:  # the other end is closed
+                break
+            if b"ready" in output and b"^C" not in output:
+                os.write(terminal, b"\x03")
+        _, status = os.waitpid(process, 0)
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 4, output)
+        self.assertIn(b"caught x\r\n", output)
+        self.assertIn(b"wall time", output)
+
+    def test_killing_the_command_kills_the_program(self):
+        process = subprocess.Popen([GLEANER, "run", "--stats", "sh", "-c", "echo $$; exec sleep 60"],
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.readline()
+        process.kill()
+        # The program has the other end: this is the end of file.
+        self.assertEqual(process.communicate(timeout=60)[0], "")
+
+    def test_stopping_the_program_stops_the_command(self):
+        process = subprocess.Popen([GLEANER, "run", "--stats", "sh", "-c", "kill -STOP $$; exit 9"],
+                                   stderr=subprocess.DEVNULL)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        self.assertTrue(os.WIFSTOPPED(status))
+        os.kill(process.pid, signal.SIGCONT)
+        _, status = os.waitpid(process.pid, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 9)
+
+    def test_a_program_that_does_not_use_the_library(self):
+        for program in (["true"], [CLIENT, "idle"]):
+            result = run("--stats", *program)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn("has not used the library", result.stderr)
+            self.assertIn("wall time", result.stderr)
+            self.assertNotIn("collections", result.stderr)
+
+    def test_ignored_signals_stay_ignored(self):
+        result = run("--stats", "sh", "-c", "kill -HUP $$; kill -CHLD $$; exit 8",
+                     preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN)
+                                         for s in (signal.SIGHUP, signal.SIGCHLD)])
+        self.assertEqual(result.returncode, 8)
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def copy_of_client(self, change):
+        path = os.path.join(self.folder, "program")
+        with open(CLIENT, "rb") as file:
+            data = bytearray(file.read())
+        change(data)
+        with open(path, "wb") as file:
+            file.write(data)
+        os.chmod(path, 0o755)
+        return path
+
+    def refused(self, status, message, *command, **options):
+        for flags in ([], ["--stats"]):
+            result = run(*flags, *command, **options)
+            self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
+            self.assertRegex(result.stderr, message)
+            self.assertNotIn("wall time", result.stderr)
+
+    def test_no_program(self):
+        self.refused(125, "which program")
+
+    def test_no_such_option(self):
+        self.refused(125, "--stat", "--stat", "true")
+
+    def test_no_such_program(self):
+        self.refused(127, "no-such-program: no such program", "no-such-program")
+        self.refused(127, "no such program", self.folder + "/none")
+        self.refused(127, "no such program", "")
+
+    def test_not_executable(self):
+        path = os.path.join(self.folder, "file")
+        with open(path, "w") as file:
+            file.write("#!/bin/sh\n")
+        self.refused(126, "file: not executable", path)
+        self.refused(126, "not executable", self.folder)
+        self.refused(126, "not executable", "file", env={"PATH": self.folder})
+
+    def test_interpreter_missing(self):
+        path = os.path.join(self.folder, "script")
+        with open(path, "w") as file:
+            file.write("#! /no/interpreter -x\n")
+        os.chmod(path, 0o755)
+        self.refused(126, "script: its interpreter /no/interpreter does not exist", path)
+
+    def test_statically_linked(self):
+        def drop_loader(data):
+            offset, = struct.unpack_from("<Q", data, 32)
+            size, count = struct.unpack_from("<HH", data, 54)
+            for i in range(count):
+                at = offset + i * size
+                if struct.unpack_from("<I", data, at)[0] == 3:  # PT_INTERP
+                    struct.pack_into("<I", data, at, 0)
+        self.refused(125, "statically linked", self.copy_of_client(drop_loader))
+
+    def test_other_machine(self):
+        self.refused(125, "another machine",
+                     self.copy_of_client(lambda data: struct.pack_into("<H", data, 18, 8)))
+
+    def test_set_user_id(self):
+        path = self.copy_of_client(lambda data: None)
+        if os.geteuid() == 0:
+            os.chown(path, 65534, 65534)
+            os.chmod(path, 0o4755)
+        else:
+            path = shutil.which("su")
+        self.assertTrue(os.stat(path).st_mode & stat.S_ISUID)
+        self.refused(125, "other rights", path)
+
+    def test_library_missing(self):
+        os.mkdir(self.folder + "/bin")
+        tool = shutil.copy(GLEANER, self.folder + "/bin/gleaner")
+        self.refused(125, "library is missing: .*/lib/gleaner/libgc.so.1", "true", tool=tool)
+
+    def test_a_copied_tree_finds_its_own_library(self):
+        os.makedirs(self.folder + "/bin")
+        os.makedirs(self.folder + "/lib/gleaner")
+        tool = shutil.copy(GLEANER, self.folder + "/bin/gleaner")
+        shutil.copy(DROPIN, self.folder + "/lib/gleaner/libgc.so.1")
+        os.symlink(tool, self.folder + "/link")
+        result = run("sh", "-c", "echo $LD_LIBRARY_PATH", tool=self.folder + "/link",
+                     env={"PATH": os.environ["PATH"]})
+        self.assertEqual(result.stdout, os.path.realpath(self.folder) + "/lib/gleaner\n")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,131 @@
+#include "tools/run.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "platform/run_program.h"
+#include "runtime/options.h"
+#include "runtime/run_record.h"
+
+namespace {
+
+namespace platform = gleaner::platform;
+using gleaner::runtime::RunRecord;
+using platform::LoaderPath;
+
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
+
+// The status for a result that is not kCounts, after a message.
+int Refuse(const char* program, const platform::Inspection& inspection) {
+  const char* file = inspection.file.c_str();
+  switch (inspection.result) {
+    case LoaderPath::kNotFound:
+      fprintf(stderr, "gleaner run: %s: no such program\n", program);
+      return kNotFound;
+    case LoaderPath::kNotExecutable:
+      fprintf(stderr, "gleaner run: %s: not executable\n", file);
+      return kCannotExecute;
+    case LoaderPath::kNoInterpreter:
+      fprintf(stderr, "gleaner run: %s: its interpreter %s does not exist or is not executable\n",
+              program, file);
+      return kCannotExecute;
+    case LoaderPath::kStatic:
+      fprintf(stderr,
+              "gleaner run: %s is statically linked: it loads no library that could be replaced\n",
+              file);
+      return kRunFailed;
+    case LoaderPath::kElevated:
+      fprintf(stderr,
+              "gleaner run: %s runs with other rights than yours (set-user-ID, set-group-ID or "
+              "capabilities): the loader ignores LD_LIBRARY_PATH then\n",
+              file);
+      return kRunFailed;
+    case LoaderPath::kOtherMachine:
+      fprintf(stderr, "gleaner run: %s is for another machine than this library\n", file);
+      return kRunFailed;
+    case LoaderPath::kCounts:
+      break;
+  }
+  return 0;
+}
+
+int CannotExecute(const char* program, int error) {
+  fprintf(stderr, "gleaner run: %s: %s\n", program, strerror(error));
+  return error == ENOENT ? kNotFound : kCannotExecute;
+}
+
+double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+double Mb(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+void Report(const char* program, const RunRecord& record, const platform::Ended& ended) {
+  const auto read = [](const platform::Atomic<uint64_t>& field) {
+    return field.Load(platform::memory_order_relaxed);  // the writer has ended
+  };
+  if (read(record.programs) == 0) {
+    fprintf(stderr,
+            "gleaner: %s has not used the library: it is not linked with libgc.so.1, finds another "
+            "one by its RPATH, or did not come to use it\n",
+            program);
+  } else {
+    const uint64_t collections = read(record.collections);
+    const uint64_t pauses = read(record.pause_ns);
+    fprintf(stderr, "gleaner: collections  %llu\n", static_cast<unsigned long long>(collections));
+    fprintf(stderr, "gleaner: pauses       total %.3f ms, mean %.3f ms, longest %.3f ms\n",
+            Ms(pauses), collections != 0 ? Ms(pauses) / static_cast<double>(collections) : 0.0,
+            Ms(read(record.max_pause_ns)));
+    fprintf(stderr, "gleaner: allocated    %.3f MB\n", Mb(read(record.allocated_bytes)));
+    fprintf(stderr, "gleaner: freed        %.3f MB\n", Mb(read(record.freed_bytes)));
+  }
+  const uint64_t own_peak = read(record.peak_resident_bytes);
+  fprintf(stderr, "gleaner: peak memory  %.3f MB%s\n",
+          Mb(own_peak != 0 ? own_peak : ended.peak_resident_bytes),
+          own_peak != 0 ? "" : " (the largest of the program and its children)");
+  fprintf(stderr, "gleaner: wall time    %.3f s\n", static_cast<double>(ended.wall_ns) / 1e9);
+}
+
+}  // namespace
+
+int Run(char* const* arguments, bool stats) {
+  const char* program = arguments[0];
+  if (program == nullptr) {
+    fprintf(stderr, "gleaner run: which program? `gleaner run --help` says more\n");
+    return kRunFailed;
+  }
+  // The folder is the same in the build tree and where it is installed.
+  const std::string bin = platform::DirectoryOfThisProgram();
+  const std::string folder = bin.substr(0, bin.rfind('/')) + "/lib/gleaner";
+  const std::string library = folder + "/libgc.so.1";
+  if (!platform::IsReadableFile(library)) {
+    fprintf(stderr, "gleaner run: the library is missing: %s\n", library.c_str());
+    return kRunFailed;
+  }
+  const platform::Inspection inspection =
+      platform::InspectProgram(program, gleaner::runtime::ProgramSearchPath());
+  if (const int status = Refuse(program, inspection); status != 0) return status;
+  if (!gleaner::runtime::PrependToLoaderPath(folder.c_str())) {
+    fprintf(stderr, "gleaner run: no memory for the environment\n");
+    return kRunFailed;
+  }
+  if (!stats) return CannotExecute(program, platform::Execute(arguments));
+
+  std::string path;
+  auto* record = static_cast<RunRecord*>(platform::CreateSharedMemory(sizeof(RunRecord), &path));
+  if (record == nullptr || !gleaner::runtime::NameRunRecord(path.c_str())) {
+    fprintf(stderr, "gleaner run: no shared memory for the figures: %s\n", strerror(errno));
+    return kRunFailed;
+  }
+  record->layout = RunRecord::kLayout;
+  const platform::Ended ended = platform::RunAndWait(
+      arguments,
+      [](uint64_t process, void* context) {
+        // Relaxed: the program is executed afterwards, by the same process.
+        static_cast<RunRecord*>(context)->process.Store(process, platform::memory_order_relaxed);
+      },
+      record);
+  if (ended.error != 0) return CannotExecute(program, ended.error);
+  Report(program, *record, ended);
+  platform::EndLike(ended.status);
+}
