@@ -1,9 +1,10 @@
 /* Rule 4: no -Bsymbolic, no protected visibility, the exact sizes of the data, no symbol versions:
    the program's copy of a variable is the one the library uses. */
+#include "check.h"
+
+/* After check.h, which asks for the extensions. */
 #include <elf.h>
 #include <link.h>
-
-#include "check.h"
 
 /* The program's own definition comes first. */
 __attribute__((visibility("default"))) int GC_full_freq = 77;
