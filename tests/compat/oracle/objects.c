@@ -162,9 +162,9 @@ static void displacements(void) {
 }
 
 static void reallocation(void) {
-  static const size_t pairs[][2] = {{100, 100},     {100, 90},      {100, 60},   {100, 30},
-                                    {1000, 900},    {1000, 600},    {1000, 400}, {1000, 10},
-                                    {10000, 9000},  {10000, 4000},  {16, 17},    {16, 40},
+  static const size_t pairs[][2] = {{100, 100},      {100, 90},       {100, 60},   {100, 30},
+                                    {1000, 900},     {1000, 600},     {1000, 400}, {1000, 10},
+                                    {10000, 9000},   {10000, 4000},   {16, 17},    {16, 40},
                                     {100000, 99000}, {100000, 20000}, {500, 5000}};
   size_t i, j;
   for (i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -215,7 +215,7 @@ static void *GC_CALLBACK give(size_t bytes) {
 }
 
 static void alignment(void) {
-  static const size_t alignments[] = {0,  1,  2,   3,   4,   5,    8,    12,  16,
+  static const size_t alignments[] = {0,  1,  2,  3,   4,   5,   8,    12,  16,
                                       24, 32, 64, 100, 128, 256, 1024, 4096};
   size_t i;
   for (i = 0; i < sizeof alignments / sizeof *alignments; i++) {
@@ -248,8 +248,8 @@ static void strings(void) {
 }
 
 static void failures(void) {
-  static const size_t impossible[] = {(size_t)-1, (size_t)-16, (size_t)-4096, ((size_t)-1) / 2,
-                                      (size_t)1 << 62};
+  static volatile size_t impossible[] = {(size_t)-1, (size_t)-16, (size_t)-4096, ((size_t)-1) / 2,
+                                         (size_t)1 << 62};
   size_t i;
   void *p = &emergency;
   GC_set_warn_proc(GC_ignore_warn_proc);
@@ -259,12 +259,12 @@ static void failures(void) {
     GC_set_oom_fn(give);
     SHOW_AT("GC_malloc gives what the function gives", i, GC_malloc(n) == emergency);
     SHOW_AT("GC_malloc_atomic", i, GC_malloc_atomic(n) == emergency);
-    SHOW_AT("GC_malloc_uncollectable", i, GC_malloc_uncollectable(n) == emergency);
     SHOW_AT("GC_malloc_ignore_off_page", i, GC_malloc_ignore_off_page(n) == emergency);
     SHOW_AT("GC_malloc_atomic_ignore_off_page", i,
             GC_malloc_atomic_ignore_off_page(n) == emergency);
     SHOW_AT("GC_generic_malloc", i, GC_generic_malloc(n, 1) == emergency);
     GC_set_oom_fn(fail);
+    SHOW_AT("GC_malloc_uncollectable fails", i, GC_malloc_uncollectable(n) == NULL);
     SHOW_AT("GC_malloc fails", i, GC_malloc(n) == NULL);
     SHOW_AT("GC_realloc fails", i, GC_realloc(GC_malloc(10), n) == NULL);
     p = &emergency;
@@ -274,7 +274,7 @@ static void failures(void) {
   {
     char *old = (char *)GC_malloc(16);
     old[0] = 'x';
-    GC_realloc(old, (size_t)-1);
+    GC_realloc(old, impossible[0]);
     SHOW(old[0]);
   }
   GC_set_oom_fn(give);

@@ -98,9 +98,9 @@ static void after(void) {
   SHOW(GC_get_full_freq());
 }
 
-#define ROUND_TRIP(name, value)                         \
-  do {                                                  \
-    GC_set_##name(value);                               \
+#define ROUND_TRIP(name, value)                        \
+  do {                                                 \
+    GC_set_##name(value);                              \
     oracle_show(#name " <- " #value, GC_get_##name()); \
   } while (0)
 
