@@ -69,6 +69,11 @@ void PrintWarning(char* format, GC_word argument) {
 
 }  // namespace
 
+// The default would only print what has been printed.
+void TellOfAbort(const char* reason) {
+  if (GC_on_abort != nullptr && GC_on_abort != PrintReason) GC_on_abort(reason);
+}
+
 constinit GC_warn_proc g_warn_proc = PrintWarning;
 
 void Warn(const char* format, GC_word argument) {

@@ -31,4 +31,7 @@ void ApplyOptionsToVariables();
 // Warns through the client's procedure; `format` has one %-conversion for the word.
 void Warn(const char* format, GC_word argument);
 
+// Calls the program's abort function, if it has set one, before the process is ended.
+void TellOfAbort(const char* reason);
+
 }  // namespace gleaner::runtime

@@ -79,10 +79,6 @@ static void pre_incr(void) {
   GC_pre_incr(&p, 1000);
 }
 static void visible(void) { GC_is_visible(GC_malloc_atomic(10)); }
-static void displacement(void) {
-  GC_all_interior_pointers = 0;
-  GC_is_valid_displacement((char *)GC_malloc(100) + 9);
-}
 static void many_kinds(void) {
   int i;
   for (i = 0; i < 20; i++) GC_new_kind(GC_new_free_list(), 0, 1, 1);
@@ -158,7 +154,6 @@ static void ends(void) {
   END_OF(same_obj_told);
   END_OF(pre_incr);
   END_OF(visible);
-  END_OF(displacement);
   END_OF(many_kinds);
   END_OF(many_procs);
   END_OF(kinds_told);

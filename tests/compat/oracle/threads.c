@@ -200,7 +200,7 @@ static size_t gone(void) {
   n = watch_gone(&w);
   watch_end(&w);
   memset(data, 0, sizeof data);
-  return (n + 99) / 100;
+  return (n + 50) / 100; /* in tenths, since stale words may keep some */
 }
 static void roots(void) {
   SHOW(gone());
