@@ -136,7 +136,7 @@ void OnEvent(CycleEvent event) {
 }
 
 void WarnCycle(Addr object) {
-  Warn("Finalization cycle involving %p", static_cast<GC_word>(object));
+  Warn("GC Warning: Finalization cycle involving %p\n", static_cast<GC_word>(object));
 }
 
 gc::ToggleStatus AskToggle(void* object) {

@@ -64,7 +64,7 @@ namespace {
 void PrintWarning(char* format, GC_word argument) {
   char message[256];
   snprintf(message, sizeof message, format, argument);
-  Log("gleaner: warning: %s\n", message);
+  Log("%s", message);
 }
 
 }  // namespace

@@ -148,6 +148,33 @@ static void order(void) {
   shape("cycle, ignore_self", IGNORE_SELF, IGNORE_SELF, 1, 0);
 }
 
+static size_t warnings;
+static char last_warning[100];
+static void GC_CALLBACK count_warning(char *format, GC_word argument) {
+  (void)argument;
+  warnings++;
+  snprintf(last_warning, sizeof last_warning, "%.12s", format);
+}
+static void *GC_CALLBACK no_memory(size_t bytes) {
+  (void)bytes;
+  return NULL;
+}
+static void warned(void) {
+  GC_set_warn_proc(count_warning);
+  shape("cycle", PLAIN, PLAIN, 1, 0);
+  SHOW(warnings > 0);
+  SHOW_TEXT("it begins with", last_warning);
+  shape("chain", PLAIN, PLAIN, 0, 0);
+  warnings = 0;
+  GC_gcollect();
+  SHOW(GC_malloc(100) != NULL);
+  GC_set_oom_fn(no_memory);
+  GC_set_max_heap_size(GC_get_heap_size() + (1 << 20));
+  warnings = 0;
+  SHOW(GC_malloc(100 << 20) == NULL);
+  SHOW(warnings > 0);
+}
+
 static size_t notified;
 static void GC_CALLBACK notify(void) { notified++; }
 static void on_demand(void) {
@@ -283,6 +310,7 @@ static void toggles(void) {
 const struct oracle_section finalization_sections[] = {{"link_codes", link_codes, 1},
                                                        {"registrations", registrations, 1},
                                                        {"order", order, 1},
+                                                       {"warned", warned, 1},
                                                        {"on_demand", on_demand, 1},
                                                        {"without_java", without_java, 1},
                                                        {"all_at_the_end", all_at_the_end, 1},
