@@ -18,7 +18,8 @@ __thread StopRecord* t_stop_record __attribute__((tls_model("initial-exec"))) = 
 
 namespace {
 
-constinit int g_suspend_signal = SIGPWR;
+constexpr int kDefaultSuspendSignal = SIGPWR;
+constinit int g_suspend_signal = kDefaultSuspendSignal;
 constinit int g_restart_signal = SIGXCPU;
 // What takes the place of the suspend signal when somebody else installs a handler for it. Kept
 // open by all threads from the start, since a thread cannot be asked to open it later. 0: none is
@@ -139,13 +140,8 @@ void InstallHandler(int number) {
                 "cannot install a handler for suspend signal %d", number);
 }
 
-// A signal sent to another's handler would not stop the thread, and might crash it.
-void KeepSuspendSignalOurs() {
-  struct sigaction action;
-  if (sigaction(g_suspend_signal, nullptr, &action) != 0 ||
-      ((action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == OnSuspendSignal)) {
-    return;
-  }
+// From here on stops use another signal, if one is free.
+void MoveSuspendSignal() {
   const bool usable = g_reserve_signal != 0 && IsFreeSignal(g_reserve_signal);
   const int number = usable ? g_reserve_signal : FindFreeSignal();
   if (number == 0) {
@@ -155,6 +151,15 @@ void KeepSuspendSignalOurs() {
   InstallHandler(number);
   g_suspend_signal = number;
   g_reserve_signal = FindFreeSignal();
+}
+
+// A signal sent to another's handler would not stop the thread, and might crash it.
+void KeepSuspendSignalOurs() {
+  struct sigaction action;
+  if (sigaction(g_suspend_signal, nullptr, &action) == 0 &&
+      ((action.sa_flags & SA_SIGINFO) == 0 || action.sa_sigaction != OnSuspendSignal)) {
+    MoveSuspendSignal();
+  }
 }
 
 void ParkWithRegisters(Addr, void* context) { Park(static_cast<StopRecord*>(context)); }
@@ -174,7 +179,7 @@ void InstallStopHandler() {
   if (IsFreeSignal(g_suspend_signal)) {
     InstallHandler(g_suspend_signal);
   } else {
-    KeepSuspendSignalOurs();
+    MoveSuspendSignal();
   }
   g_handler_installed = true;
 }
@@ -200,6 +205,10 @@ int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
   sigdelset(&open, g_suspend_signal);
   if (g_reserve_signal != 0) sigdelset(&open, g_reserve_signal);
   return set_mask(how, &open, old);
+}
+
+void LeaveDefaultSuspendSignal() {
+  if (g_handler_installed && g_suspend_signal == kDefaultSuspendSignal) MoveSuspendSignal();
 }
 
 void BeginStop() {

@@ -62,6 +62,11 @@ int SuspendSignal();
 void SetRestartSignal(int number);
 int RestartSignal();
 
+// Another collector, whose default is the same, is in the process and may start at any time: also
+// between the last look at the handler and the signal's arrival. Nothing, if the suspend signal is
+// another one already. pre: the collector lock is held, and no stop is under way.
+void LeaveDefaultSuspendSignal();
+
 // Installs the suspend signal's handler. Idempotent.
 void InstallStopHandler();
 // Unblocks the suspend signal for the calling thread, and the one that would take its place.

@@ -1,5 +1,6 @@
 #include "runtime/threads.h"
 
+#include <cstring>
 #include <new>
 
 #include "alloc/hash_table.h"
@@ -55,7 +56,16 @@ void OnThreadExit(void* value) {
   Threads::Unregister();
 }
 
+// Whether an object is another collector, by its name.
+bool IsCollector(const char* name) {
+  const char* slash = name != nullptr ? strrchr(name, '/') : nullptr;
+  const char* base = slash != nullptr ? slash + 1 : name;
+  return base != nullptr &&
+         (strncmp(base, "libgc.so", 8) == 0 || strncmp(base, "libgleaner.so", 13) == 0);
+}
+
 void NoteSegment(void*, const char* name, Range range) {
+  if (IsCollector(name)) platform::LeaveDefaultSuspendSignal();
   if (g_has_static_roots != nullptr &&
       !g_has_static_roots(name, PointerAt<void>(range.begin), range.bytes())) {
     return;
