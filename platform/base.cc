@@ -8,18 +8,26 @@
 
 namespace gleaner {
 
-void (*g_fatal_context)() = nullptr;
+void (*g_fatal_context)(const char* reason) = nullptr;
 
 namespace {
 
-void WriteLine(const char* prefix, const char* format, va_list arguments) {
-  char line[512];
-  int n = snprintf(line, sizeof line, "%s", prefix);
-  const int rest = vsnprintf(line + n, sizeof line - static_cast<size_t>(n) - 1, format, arguments);
+constexpr size_t kMaxLineBytes = 512;
+
+// Puts prefix, message and a newline into `line`; returns their length. The message is cut off if
+// it is too long.
+size_t FormatLine(char* line, const char* prefix, const char* format, va_list arguments) {
+  int n = snprintf(line, kMaxLineBytes, "%s", prefix);
+  const int rest =
+      vsnprintf(line + n, kMaxLineBytes - static_cast<size_t>(n) - 1, format, arguments);
   if (rest > 0) n += rest;
-  if (n > static_cast<int>(sizeof line) - 2) n = static_cast<int>(sizeof line) - 2;
+  if (n > static_cast<int>(kMaxLineBytes) - 2) n = static_cast<int>(kMaxLineBytes) - 2;
   line[n++] = '\n';
-  if (write(STDERR_FILENO, line, static_cast<size_t>(n)) < 0) return;  // nobody left to tell
+  return static_cast<size_t>(n);
+}
+
+void Write(const char* line, size_t bytes) {
+  if (write(STDERR_FILENO, line, bytes) < 0) return;  // nobody left to tell
 }
 
 }  // namespace
@@ -27,19 +35,24 @@ void WriteLine(const char* prefix, const char* format, va_list arguments) {
 void Complain(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  WriteLine("gleaner: ", format, arguments);
+  char line[kMaxLineBytes];
+  const size_t bytes = FormatLine(line, "gleaner: ", format, arguments);
   va_end(arguments);
+  Write(line, bytes);
 }
 
 void Fatal(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  WriteLine("gleaner: fatal: ", format, arguments);
+  char line[kMaxLineBytes];
+  const size_t bytes = FormatLine(line, "gleaner: fatal: ", format, arguments);
   va_end(arguments);
+  Write(line, bytes);
   if (g_fatal_context != nullptr) {
     auto* describe = g_fatal_context;
     g_fatal_context = nullptr;  // a failure while describing must not recurse
-    describe();
+    line[bytes - 1] = 0;
+    describe(line);
   }
   abort();
 }

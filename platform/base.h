@@ -70,8 +70,9 @@ inline Addr AddressOf(const volatile void* p) { return reinterpret_cast<Addr>(p)
 // Writes one line "gleaner: ..." to standard error. Allocates nothing.
 GLEANER_COLD void Complain(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// Called by Fatal before it aborts, to describe what the collector was doing. May be null.
-extern void (*g_fatal_context)();
+// Called by Fatal before it aborts, with the line it has written: describes what the collector was
+// doing, and tells the program. May be null.
+extern void (*g_fatal_context)(const char* reason);
 
 }  // namespace gleaner
 

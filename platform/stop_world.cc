@@ -18,9 +18,16 @@ __thread StopRecord* t_stop_record __attribute__((tls_model("initial-exec"))) = 
 
 namespace {
 
-constinit int g_suspend_signal = SIGPWR;
+constexpr int kDefaultSuspendSignal = SIGPWR;
+constinit int g_suspend_signal = kDefaultSuspendSignal;
 constinit int g_restart_signal = SIGXCPU;
+// What takes the place of the suspend signal when somebody else installs a handler for it. Kept
+// open by all threads from the start, since a thread cannot be asked to open it later. 0: none is
+// free.
+constinit int g_reserve_signal = 0;
 constinit bool g_handler_installed = false;
+// The stopper's signal mask outside the stop. Guarded by the collector lock.
+constinit sigset_t g_mask_before_stop = {};
 
 // Number of the stop under way, 0 when the world runs. Stopped threads sleep on it.
 constinit Atomic<uint32_t> g_stop{0};
@@ -28,10 +35,6 @@ constinit Atomic<uint32_t> g_stop{0};
 constinit Atomic<uint32_t> g_remaining{0};
 // Number of the last stop. Guarded by the collector lock.
 constinit uint32_t g_last_stop = 0;
-
-// An acknowledgement that takes this long is reported: a thread that blocks the suspend signal
-// would otherwise be a silent hang.
-constexpr uint64_t kPatienceNs = 5000000000u;
 
 // How often to look before sleeping, when every thread has a processor to itself: some 50 us, less
 // than a sleep and a wake-up cost.
@@ -111,6 +114,54 @@ void OnSuspendSignal(int, siginfo_t*, void*) {
   errno = saved;
 }
 
+bool IsFreeSignal(int number) {
+  struct sigaction action;
+  return sigaction(number, nullptr, &action) == 0 && (action.sa_flags & SA_SIGINFO) == 0 &&
+         (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
+}
+
+// A real-time signal that nobody has a handler for, or 0. From above: programs count from below.
+int FindFreeSignal() {
+  for (int number = SIGRTMAX - 1; number >= SIGRTMIN; --number) {
+    if (number != g_suspend_signal && IsFreeSignal(number)) return number;
+  }
+  return 0;
+}
+
+void InstallHandler(int number) {
+  struct sigaction action = {};
+  action.sa_sigaction = OnSuspendSignal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  sigfillset(&action.sa_mask);
+  // A fault while parked is a bug of ours and should be seen as one.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
+    sigdelset(&action.sa_mask, fault);
+  GLEANER_CHECK(sigaction(number, &action, nullptr) == 0,
+                "cannot install a handler for suspend signal %d", number);
+}
+
+// From here on stops use another signal, if one is free.
+void MoveSuspendSignal() {
+  const bool usable = g_reserve_signal != 0 && IsFreeSignal(g_reserve_signal);
+  const int number = usable ? g_reserve_signal : FindFreeSignal();
+  if (number == 0) {
+    InstallHandler(g_suspend_signal);
+    return;
+  }
+  InstallHandler(number);
+  g_suspend_signal = number;
+  g_reserve_signal = FindFreeSignal();
+}
+
+// A signal sent to another's handler would not stop the thread, and might crash it.
+void KeepSuspendSignalOurs() {
+  struct sigaction action;
+  if (sigaction(g_suspend_signal, nullptr, &action) == 0 &&
+      ((action.sa_flags & SA_SIGINFO) == 0 || action.sa_sigaction != OnSuspendSignal)) {
+    MoveSuspendSignal();
+  }
+}
+
 void ParkWithRegisters(Addr, void* context) { Park(static_cast<StopRecord*>(context)); }
 
 }  // namespace
@@ -124,15 +175,12 @@ int RestartSignal() { return g_restart_signal; }
 
 void InstallStopHandler() {
   if (g_handler_installed) return;
-  struct sigaction action = {};
-  action.sa_sigaction = OnSuspendSignal;
-  action.sa_flags = SA_RESTART | SA_SIGINFO;
-  sigfillset(&action.sa_mask);
-  // A fault while parked is a bug of ours and should be seen as one.
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
-    sigdelset(&action.sa_mask, fault);
-  GLEANER_CHECK(sigaction(g_suspend_signal, &action, nullptr) == 0,
-                "cannot install a handler for suspend signal %d", g_suspend_signal);
+  g_reserve_signal = FindFreeSignal();
+  if (IsFreeSignal(g_suspend_signal)) {
+    InstallHandler(g_suspend_signal);
+  } else {
+    MoveSuspendSignal();
+  }
   g_handler_installed = true;
 }
 
@@ -140,6 +188,7 @@ void UnblockSuspendSignal() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, g_suspend_signal);
+  if (g_reserve_signal != 0) sigaddset(&set, g_reserve_signal);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
@@ -154,8 +203,24 @@ int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
   if (set == nullptr || how == SIG_UNBLOCK) return set_mask(how, set, old);
   sigset_t open = *set;
   sigdelset(&open, g_suspend_signal);
+  if (g_reserve_signal != 0) sigdelset(&open, g_reserve_signal);
   return set_mask(how, &open, old);
 }
+
+void LeaveDefaultSuspendSignal() {
+  if (g_handler_installed && g_suspend_signal == kDefaultSuspendSignal) MoveSuspendSignal();
+}
+
+void BeginStop() {
+  KeepSuspendSignalOurs();
+  sigset_t all;
+  sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) sigdelset(&all, fault);
+  SigmaskKeepingSuspend(SIG_SETMASK, &all, &g_mask_before_stop);
+}
+
+// The signals kept open were open before, too.
+void EndStop() { SigmaskKeepingSuspend(SIG_SETMASK, &g_mask_before_stop, nullptr); }
 
 void ParkPending() {
   t_critical.stop_pending.Store(false, memory_order_relaxed);  // a hint
@@ -163,7 +228,24 @@ void ParkPending() {
   if (t_stop_record != nullptr) WithRegistersOnStack(ParkWithRegisters, t_stop_record);
 }
 
-void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
+namespace {
+
+// Takes back what threads have not answered. Those that had just begun to answer count themselves
+// off and find no stop to wait for.
+void Withdraw(StopRecord* const* records, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (records[i]->asked.Exchange(0, memory_order_seq_cst) != 0) {
+      g_remaining.FetchSub(1, memory_order_seq_cst);
+    }
+  }
+  g_stop.Store(0, memory_order_seq_cst);
+  FutexWakeAll(&g_stop);
+}
+
+}  // namespace
+
+bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, uint64_t patience_ns,
+             bool report) {
   static const int cpus = UsableCpuCount();
   const bool spin = count <= static_cast<size_t>(cpus);
   g_spin.Store(spin && g_last_was_short, memory_order_relaxed);  // a hint
@@ -190,6 +272,8 @@ void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
     StopRecord* record = records[i];
     if (record->asked.Load(memory_order_seq_cst) == 0) continue;
     if (syscall(SYS_tgkill, pid, record->tid, g_suspend_signal) != 0) {
+      // No room in the queue of signals: the next attempt may find some.
+      if (errno == EAGAIN) continue;
       // ESRCH: the thread ended without telling us (a raw exit); it has no stack any more.
       GLEANER_CHECK(errno == ESRCH, "cannot signal thread %d: errno %d", record->tid, errno);
       if (record->asked.Exchange(0, memory_order_seq_cst) != 0) {
@@ -199,23 +283,34 @@ void StopAll(StopRecord* const* records, size_t count, const StopRecord* self) {
     }
   }
   uint32_t left = g_remaining.FetchSub(1, memory_order_seq_cst) - 1;
-  bool reported = false;
   for (int i = 0; left != 0 && i < kSpins && spin; ++i) {
     CpuRelax();
     left = g_remaining.Load(memory_order_seq_cst);
   }
   while (left != 0) {
-    if (!FutexWaitFor(&g_remaining, left, kPatienceNs) && !reported) {
-      reported = true;
-      for (size_t i = 0; i < count; ++i) {
-        if (records[i]->asked.Load(memory_order_seq_cst) != 0) {
-          Complain("still waiting for thread %d to stop: does it block signal %d?", records[i]->tid,
-                   g_suspend_signal);
-        }
+    const uint64_t waited_ns = NowNs() - g_stop_began_ns;
+    if (waited_ns >= patience_ns) {
+      for (size_t i = 0; i < count && report; ++i) {
+        if (records[i]->asked.Load(memory_order_seq_cst) == 0) continue;
+        Complain("still waiting for thread %d to stop: does it block signal %d?", records[i]->tid,
+                 g_suspend_signal);
       }
+      Withdraw(records, count);
+      return false;
     }
+    FutexWaitFor(&g_remaining, left, patience_ns - waited_ns);
     left = g_remaining.Load(memory_order_seq_cst);
   }
+  return true;
+}
+
+void AwaitWithdrawn(uint64_t pause_ns) {
+  for (;;) {
+    const uint32_t left = g_remaining.Load(memory_order_seq_cst);
+    if (left == 0) break;
+    FutexWait(&g_remaining, left);
+  }
+  FutexWaitFor(&g_remaining, 0, pause_ns);
 }
 
 void ResumeAll() {

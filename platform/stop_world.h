@@ -2,11 +2,12 @@
 //
 // Protocol. The stopper holds the collector lock and the threads lock, so no other stop is under
 // way and no thread comes or goes. It raises the stop flag, then asks every other thread: one in a
-// blocking section counts as stopped; any other finds a note at the end of its next critical section
-// and parks there. If every thread has a processor, the stopper waits a moment for that; to those
-// that have not answered it sends the suspend signal. The handler parks there and then, or, inside a
-// critical section, leaves the note again. Each parked thread counts itself off; the last one wakes
-// the stopper. ResumeAll lowers the flag and wakes all with one broadcast.
+// blocking section counts as stopped; any other finds a note at the end of its next critical
+// section and parks there. If every thread has a processor, the stopper waits a moment for that; to
+// those that have not answered it sends the suspend signal. The handler parks there and then, or,
+// inside a critical section, leaves the note again. Each parked thread counts itself off; the last
+// one wakes the stopper. ResumeAll lowers the flag and wakes all with one broadcast. A stop that
+// takes too long is given up and tried again.
 //
 // States of a thread and who changes them:
 //   kRunning -> kBlocked -> kRunning   the thread itself (EnterBlocking, LeaveBlocking)
@@ -54,22 +55,45 @@ struct StopRecord {
 extern __thread StopRecord* t_stop_record;
 
 // Numbers of the signals in use. Set before InstallStopHandler; a later change has no effect.
+// The suspend signal is never shared: if its handler is somebody else's, at the start or at a later
+// stop (another collector in the process wants the same number), another one takes its place.
 void SetSuspendSignal(int number);
 int SuspendSignal();
 void SetRestartSignal(int number);
 int RestartSignal();
 
+// Another collector, whose default is the same, is in the process and may start at any time: also
+// between the last look at the handler and the signal's arrival. Nothing, if the suspend signal is
+// another one already. pre: the collector lock is held, and no stop is under way.
+void LeaveDefaultSuspendSignal();
+
 // Installs the suspend signal's handler. Idempotent.
 void InstallStopHandler();
-// Unblocks the suspend signal for the calling thread.
+// Unblocks the suspend signal for the calling thread, and the one that would take its place.
 void UnblockSuspendSignal();
-// pthread_sigmask, except that the suspend signal is never blocked. Same contract.
+// pthread_sigmask, except that these two are never blocked. Same contract.
 int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old);
 
+// Around a stop, from before the loader's lock is taken: no handler runs on the stopper. If another
+// collector suspended it there, with our world half stopped, each would wait for the other.
+// Guarded by the collector lock.
+void BeginStop();
+void EndStop();
+
 // pre: collector and threads locks are held; `records` are all registered threads.
-// Stops every thread of `records` except `self` (which may be null). On return each of them is
-// kParked or kBlocked and changes nothing until ResumeAll.
-void StopAll(StopRecord* const* records, size_t count, const StopRecord* self);
+// Stops every thread of `records` except `self` (which may be null). True: each of them is kParked
+// or kBlocked and changes nothing until ResumeAll. False: not all answered within `patience_ns`;
+// the world runs, and AwaitWithdrawn is to be called. Then `report` says which did not answer.
+//
+// A stop has to be given up now and then because of other collectors in the process: a thread that
+// they have suspended cannot answer before their collection is over, which may be waiting for a
+// thread that has answered us, or for the stopper itself.
+[[nodiscard]] bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self,
+                           uint64_t patience_ns, bool report);
+// Waits until no thread is about to answer a stop that was given up, and `pause_ns` longer.
+// pre: the collector lock is held without interruption since the stop; no lock above it is held,
+// and signals are open.
+void AwaitWithdrawn(uint64_t pause_ns);
 void ResumeAll();
 
 // True between StopAll and ResumeAll.

@@ -76,7 +76,7 @@ constinit size_t g_announced_heap_bytes = 0;
 // What the collector did last, for the message of a fatal error.
 constinit platform::Atomic<int> g_last_event{-1};
 
-void DescribePhase() {
+void DescribePhase(const char* reason) {
   static const char* const names[] = {
       "start",    "before the stop", "stopped",         "marking", "marked",
       "sweeping", "swept",           "before resuming", "resumed", "end"};
@@ -84,6 +84,7 @@ void DescribePhase() {
   Complain("thread %d; collections so far: %llu; the collector's last event: %s",
            platform::CurrentThreadId(), static_cast<unsigned long long>(g_collector.collections()),
            event < 0 ? "none" : names[event]);
+  TellOfAbort(reason);
   if (!g_options.loop_on_abort) return;
   Complain("waiting for a debugger, process %d (GC_LOOP_ON_ABORT)", getpid());
   for (;;) pause();
@@ -137,7 +138,7 @@ void OnEvent(CycleEvent event) {
 }
 
 void WarnCycle(Addr object) {
-  Warn("Finalization cycle involving %p", static_cast<GC_word>(object));
+  Warn("GC Warning: Finalization cycle involving %p\n", static_cast<GC_word>(object));
 }
 
 gc::ToggleStatus AskToggle(void* object) {

@@ -1,8 +1,10 @@
 #include "runtime/threads.h"
 
+#include <cstring>
 #include <new>
 
 #include "alloc/hash_table.h"
+#include "platform/clock.h"
 #include "platform/loaded_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -54,7 +56,16 @@ void OnThreadExit(void* value) {
   Threads::Unregister();
 }
 
+// Whether an object is another collector, by its name.
+bool IsCollector(const char* name) {
+  const char* slash = name != nullptr ? strrchr(name, '/') : nullptr;
+  const char* base = slash != nullptr ? slash + 1 : name;
+  return base != nullptr &&
+         (strncmp(base, "libgc.so", 8) == 0 || strncmp(base, "libgleaner.so", 13) == 0);
+}
+
 void NoteSegment(void*, const char* name, Range range) {
+  if (IsCollector(name)) platform::LeaveDefaultSuspendSignal();
   if (g_has_static_roots != nullptr &&
       !g_has_static_roots(name, PointerAt<void>(range.begin), range.bytes())) {
     return;
@@ -85,11 +96,26 @@ void RefreshLoadedObjects(void*) {
   }
 }
 
-void StopWithLoaderLocked(void*) {
+struct StopAttempt {
+  uint64_t patience_ns;
+  bool report;
+  bool stopped;
+};
+
+void StopWithLoaderLocked(void* context) {
+  auto* attempt = static_cast<StopAttempt*>(context);
   RefreshLoadedObjects(nullptr);
   g_threads_lock.Acquire();
-  platform::StopAll(g_registry.records.data(), g_registry.count, platform::t_stop_record);
+  attempt->stopped =
+      platform::StopAll(g_registry.records.data(), g_registry.count, platform::t_stop_record,
+                        attempt->patience_ns, attempt->report);
+  if (!attempt->stopped) g_threads_lock.Release();
 }
+
+// How long to wait for all threads to stop before the stop is tried anew: doubled each time. A
+// thread that has not answered at the end is reported; it would otherwise be a silent hang.
+constexpr uint64_t kFirstPatienceNs = 10000000;
+constexpr uint64_t kMostPatienceNs = 256 * kFirstPatienceNs;
 
 // The thread's own stack, in use from `low` on.
 void AddOwnStack(const Thread& thread, Addr low, Addr bottom, gc::RootTasks* roots) {
@@ -309,7 +335,19 @@ void Threads::Unregister() {
 }
 
 void Threads::Stop() {
-  platform::WithLoaderLocked(StopWithLoaderLocked, nullptr);
+  StopAttempt attempt{kFirstPatienceNs, false, false};
+  bool reported = false;
+  for (;;) {
+    platform::BeginStop();
+    platform::WithLoaderLocked(StopWithLoaderLocked, &attempt);
+    if (attempt.stopped) break;
+    platform::EndStop();
+    // Of two collectors that give up for each other's sake one should be first the next time.
+    platform::AwaitWithdrawn(platform::NowNs() % attempt.patience_ns);
+    reported |= attempt.report;
+    if (attempt.patience_ns < kMostPatienceNs) attempt.patience_ns *= 2;
+    attempt.report = attempt.patience_ns == kMostPatienceNs && !reported;
+  }
   AnnounceParked(GC_EVENT_THREAD_SUSPENDED);
 }
 
@@ -317,6 +355,7 @@ void Threads::Resume() {
   AnnounceParked(GC_EVENT_THREAD_UNSUSPENDED);
   platform::ResumeAll();
   g_threads_lock.Release();
+  platform::EndStop();
 }
 
 void Threads::AddRoots(gc::RootTasks* roots) {

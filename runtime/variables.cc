@@ -64,10 +64,15 @@ namespace {
 void PrintWarning(char* format, GC_word argument) {
   char message[256];
   snprintf(message, sizeof message, format, argument);
-  Log("gleaner: warning: %s\n", message);
+  Log("%s", message);
 }
 
 }  // namespace
+
+// The default would only print what has been printed.
+void TellOfAbort(const char* reason) {
+  if (GC_on_abort != nullptr && GC_on_abort != PrintReason) GC_on_abort(reason);
+}
 
 constinit GC_warn_proc g_warn_proc = PrintWarning;
 

@@ -29,6 +29,10 @@ extern int g_markers_wanted;  // GC_set_markers_count; 0: as many as there are p
 void ApplyOptionsToVariables();
 
 // Warns through the client's procedure; `format` has one %-conversion for the word.
+// The text begins with "GC Warning: ", by which programs recognise it, and ends with a newline.
 void Warn(const char* format, GC_word argument);
+
+// Calls the program's abort function, if it has set one, before the process is ended.
+void TellOfAbort(const char* reason);
 
 }  // namespace gleaner::runtime

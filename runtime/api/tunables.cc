@@ -19,6 +19,8 @@ constinit int g_max_prior_attempts = 1;
 constinit int g_rate = 10;
 constinit int g_manual_vdb_allowed = 0;
 
+constinit bool g_pages_executable = false;
+
 int NeverStop() { return 0; }
 
 }  // namespace
@@ -74,9 +76,11 @@ void GC_set_force_unmap_on_gcollect(int on) { runtime::g_force_unmap = on != 0; 
 int GC_get_force_unmap_on_gcollect(void) { return runtime::g_force_unmap ? 1 : 0; }
 
 void GC_set_pages_executable(int on) {
-  if (!runtime::IsInitialised()) gleaner::alloc::g_space.executable = on != 0;
+  g_pages_executable = on != 0;
+  // The heap is mapped at the start, and stays as it is then.
+  if (!runtime::IsInitialised()) gleaner::alloc::g_space.executable = g_pages_executable;
 }
-int GC_get_pages_executable(void) { return gleaner::alloc::g_space.executable ? 1 : 0; }
+int GC_get_pages_executable(void) { return g_pages_executable ? 1 : 0; }
 
 void GC_set_time_limit(unsigned long milliseconds) { GC_time_limit = milliseconds; }
 unsigned long GC_get_time_limit(void) { return GC_time_limit; }

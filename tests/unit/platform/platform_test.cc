@@ -112,7 +112,7 @@ TEST(MessagesTest, ComplainWritesOneLineAndLongOnesAreCut) {
 
 TEST(MessagesTest, FatalDescribesAndAborts) {
   const auto result = testing::RunInChild([] {
-    g_fatal_context = [] { Complain("the context"); };
+    g_fatal_context = [](const char*) { Complain("the context"); };
     Fatal("number %d", 7);
   });
   EXPECT_TRUE(result.aborted());
