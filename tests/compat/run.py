@@ -32,6 +32,7 @@ LIBGC = "libgc"
 GLEANER = "gleaner"
 SHOWN_LINES = 20
 SKIPPED = 77
+CLEAR = "\r\033[K"  # of a terminal: the line that shows what is running
 
 
 class RunFailed(Exception):
@@ -201,7 +202,7 @@ def test(client, machine, options):
     """All runs of one workload. Raises RunFailed."""
     def show(what):
         if sys.stderr.isatty():
-            print(f"\r\033[K{client.name}: {what}", end="", file=sys.stderr, flush=True)
+            print(f"{CLEAR}{client.name}: {what}", end="", file=sys.stderr, flush=True)
     result = Result(client)
     show("preparing")
     machine.prepare(client)
@@ -299,11 +300,15 @@ def main():
                 continue
             try:
                 results.append(test(client, machine, options))
+                done = results[-1]
+                print(f"{CLEAR if sys.stderr.isatty() else ''}{client.name}: equal; "
+                      f"{done.speedup():.2f} times as fast, {done.growth():.2f} of the memory",
+                      file=sys.stderr, flush=True)
             except RunFailed as failure:
                 failures.append(f"{client.name}: {failure}")
                 print(f"FAILED: {failures[-1]}\n", file=sys.stderr, flush=True)
     if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+        print(CLEAR, end="", file=sys.stderr, flush=True)
     if results:
         print_table(results, options.markdown)
     if absent:
