@@ -21,7 +21,7 @@ using alloc::PageState;
 using platform::memory_order_relaxed;
 using platform::memory_order_seq_cst;
 
-constinit uint8_t g_valid_displacement[alloc::kPageBytes] = {1};
+constinit uint8_t g_valid_displacement[alloc::kPageBytes] = {};
 
 namespace {
 
@@ -560,6 +560,7 @@ void MarkWorker::Run() {
 // --- All workers ---
 
 bool Marker::Init(WorkerPool* pool, int max_workers) {
+  g_valid_displacement[0] = 1;  // here, so that the table is no initialised data
   pool_ = pool;
   if (max_workers > kMaxWorkers) max_workers = kMaxWorkers;
   // Room for as many ranges as the heap may hold objects of 256 bytes, 2 GiB at most.

@@ -89,15 +89,41 @@ int CgroupCpuLimit() {
   return limit;
 }
 
-int AffinityCpuCount() {
-  // Room for 8,192 processors; a fixed-size cpu_set_t stops at 1,024.
-  unsigned long mask[8192 / (8 * sizeof(unsigned long))] = {};
-  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
-  int count = 0;
-  for (long i = 0; i * static_cast<long>(sizeof(unsigned long)) < bytes; ++i) {
-    count += __builtin_popcountl(mask[i]);
+// Processors of a thread. Room for 8,192 of them; a fixed-size cpu_set_t stops at 1,024.
+class CpuMask {
+ public:
+  void ForgetBeyond(size_t bytes) {
+    memset(reinterpret_cast<char*>(words_) + bytes, 0, sizeof words_ - bytes);
   }
-  return count;
+  void Set(int cpu, bool on) {
+    const auto bit = static_cast<size_t>(cpu);
+    if (bit / kBits >= kWords) return;
+    const unsigned long one = 1ul << (bit % kBits);
+    words_[bit / kBits] = on ? words_[bit / kBits] | one : words_[bit / kBits] & ~one;
+  }
+  int Count() const {
+    int count = 0;
+    for (const unsigned long word : words_) count += __builtin_popcountl(word);
+    return count;
+  }
+  uint64_t Digest() const {
+    uint64_t digest = 0;
+    for (const unsigned long word : words_) digest = Mix64(digest ^ word) + 1;
+    return digest;
+  }
+
+ private:
+  static constexpr size_t kBits = 8 * sizeof(unsigned long);
+  static constexpr size_t kWords = 8192 / kBits;
+  unsigned long words_[kWords];
+};
+
+int AffinityCpuCount() {
+  CpuMask mask;
+  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, &mask);
+  if (bytes <= 0) return 0;
+  mask.ForgetBeyond(static_cast<size_t>(bytes));
+  return mask.Count();
 }
 
 int CompareTls(dl_phdr_info* info, size_t, void* all_equal) {
@@ -212,25 +238,23 @@ void HelperPlacement::Announce() {
 
 void HelperPlacement::Forget() {
   tid_.Store(0, memory_order_release);
-  kept_off_ = -1;
+  kept_off_ = 0;
 }
 
 void HelperPlacement::KeepOffThisCpu() {
   const int32_t tid = tid_.Load(memory_order_acquire);
   const int cpu = sched_getcpu();
-  if (tid == 0 || cpu < 0 || cpu == kept_off_) return;
-  Mask mask = {};
+  if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_) return;
+  CpuMask mask;
   const long bytes = syscall(SYS_sched_getaffinity, tid, sizeof mask, &mask);
   if (bytes <= 0) return;
-  if (kept_off_ < 0 || memcmp(&mask, &set_, sizeof mask) != 0) allowed_ = mask;
-  mask = allowed_;
-  const auto bit = static_cast<size_t>(cpu);
-  mask.words[bit / kWordBits] &= ~(1ul << (bit % kWordBits));
-  unsigned long any = 0;
-  for (const unsigned long bits : mask.words) any |= bits;
-  if (any == 0 || syscall(SYS_sched_setaffinity, tid, bytes, &mask) != 0) return;
-  set_ = mask;
-  kept_off_ = cpu;
+  mask.ForgetBeyond(static_cast<size_t>(bytes));
+  // What we took away, unless somebody has set another mask since.
+  if (kept_off_ != 0 && mask.Digest() == set_digest_) mask.Set(kept_off_ - 1, true);
+  mask.Set(cpu, false);
+  if (mask.Count() == 0 || syscall(SYS_sched_setaffinity, tid, bytes, &mask) != 0) return;
+  set_digest_ = mask.Digest();
+  kept_off_ = cpu + 1;
 }
 
 Range TlsBlockOf(Addr thread_pointer, const TlsModule& module) {

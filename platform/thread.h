@@ -57,16 +57,9 @@ class HelperPlacement {
   void Forget();
 
  private:
-  static constexpr size_t kWordBits = 8 * sizeof(unsigned long);
-  // Room for 8,192 processors; cpu_set_t stops at 1,024.
-  struct Mask {
-    unsigned long words[8192 / kWordBits];
-  };
-
   Atomic<int32_t> tid_{0};
-  int kept_off_ = -1;  // the processor that `set_` lacks, or -1
-  Mask allowed_ = {};  // what the helper may use, as far as others have a say
-  Mask set_ = {};      // what we have set
+  int kept_off_ = 0;        // one more than the processor that we took away, or 0
+  uint64_t set_digest_ = 0;  // of the mask that we set, to see whether it is still in force
 };
 
 // One module's thread-local storage.

@@ -48,7 +48,7 @@ TEST(OptionsTest, Defaults) {
                    EXPECT_EQ(g_options.k, 1.0);
                    EXPECT_EQ(g_options.markers, 0u);
                    EXPECT_EQ(g_options.free_space_divisor, 3u);
-                   EXPECT_EQ(g_options.min_allowance, 480 * kKiB);
+                   EXPECT_EQ(g_options.min_allowance, 448 * kKiB);
                    EXPECT_EQ(g_options.reserve, size_t{1} << 40);
                    EXPECT_TRUE(g_options.huge_pages);
                    EXPECT_TRUE(g_options.all_interior_pointers);
@@ -133,7 +133,7 @@ TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
   ExpectRefused("GLEANER_RESERVE", "1m", "64m to 16t", "1t");
   ExpectRefused("GLEANER_RESERVE", "64mm", "64m to 16t", "1t");
   ExpectRefused("GLEANER_RESERVE", "64 m", "64m to 16t", "1t");
-  ExpectRefused("GLEANER_MIN_ALLOWANCE", "1k", "64k to 1t", "480k");
+  ExpectRefused("GLEANER_MIN_ALLOWANCE", "1k", "64k to 1t", "448k");
 }
 
 TEST(OptionsTest, ARefusedValueLeavesTheDefault) {
