@@ -41,7 +41,8 @@ void Pacer::StartCycle(const PacerInput& found) {
   surplus_cycles_ = found.free_resident_bytes > MostUsefulFreeBytes() ? surplus_cycles_ + 1 : 0;
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
   pressure_.Store(0, platform::memory_order_relaxed);   // likewise
-  grown_beyond_.Store(found.resident_bytes, platform::memory_order_relaxed);  // likewise
+  grown_beyond_.Store(found.resident_bytes + found.resident_bytes / 16,
+                      platform::memory_order_relaxed);  // likewise
   SetAllowance();
 }
 

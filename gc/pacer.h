@@ -59,8 +59,9 @@ class Pacer {
   bool OnAllocated(ptrdiff_t bytes, size_t resident_bytes) {
     // Relaxed: a count; a thread that sees it late collects a little late.
     const ptrdiff_t allocated = allocated_.FetchAdd(bytes, platform::memory_order_relaxed) + bytes;
-    return IsDue(allocated) || (allocated >= share_.Load(platform::memory_order_relaxed) &&
-                                resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
+    return IsDue(allocated) ||
+           (allocated >= share_.Load(platform::memory_order_relaxed) &&
+            resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
   }
   // Whether the heap should be collected before it grows any further.
   bool IsShareUsed() const {
@@ -100,7 +101,9 @@ class Pacer {
   platform::Atomic<ptrdiff_t> allocated_{0};
   platform::Atomic<ptrdiff_t> pressure_{0};
   platform::Atomic<ptrdiff_t> allowance_{PTRDIFF_MAX};
-  platform::Atomic<size_t> grown_beyond_{SIZE_MAX};  // resident bytes after the last collection
+  // A heap of this many resident bytes has grown since the last collection: by more than the few
+  // pages that threads take at a time.
+  platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without the free memory
   platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};   // what fits into memory that is there already
 };

@@ -1,10 +1,11 @@
 // Sections in which the calling thread must not be stopped.
 //
 // While a thread is inside one, the suspend signal only notes that a stop is wanted; the thread
-// parks when it leaves. The stopper leaves the same note before it signals anybody, so a thread that
-// leaves a section soon enough needs no signal: the end of a section is a safepoint. Sections nest, are short, never block on anything but a lock of rank kHeaps
-// or above, and never call out to the program. Holding such a lock opens a section (lock.h), so the
-// world is never stopped with one of them held [inv.no-lock-in-stopped-thread].
+// parks when it leaves. The stopper leaves the same note before it signals anybody, so a thread
+// that leaves a section soon enough needs no signal: the end of a section is a safepoint. Sections
+// nest, are short, never block on anything but a lock of rank kHeaps or above, and never call out
+// to the program. Holding such a lock opens a section (lock.h), so the world is never stopped with
+// one of them held [inv.no-lock-in-stopped-thread].
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,8 @@ inline void LeaveCritical() {
   const uint32_t depth = t_critical.depth - 1;
   t_critical.depth = depth;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the handler sees depth 0 or sets pending
-  if (GLEANER_UNLIKELY(depth == 0 && t_critical.stop_pending.Load(memory_order_relaxed))) ParkPending();
+  if (GLEANER_UNLIKELY(depth == 0 && t_critical.stop_pending.Load(memory_order_relaxed)))
+    ParkPending();
 }
 
 class CriticalSection {

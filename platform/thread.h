@@ -28,7 +28,8 @@ Range MappingOf(Addr address);
 inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()); }
 
 // The function of that name behind this library in the search order; the C library's own if that
-// comes before us, as where a program links it first. Never this library's. Aborts if there is none.
+// comes before us, as where a program links it first. Never this library's. Aborts if there is
+// none.
 void* NextFunction(const char* name);
 
 // The C library's pthread_create, never an interposed one. Same contract.
@@ -43,12 +44,12 @@ bool StartHelperThread(void* (*start)(void*), void* argument);
 // (rounded up). At least 1. Reads files; for start-up.
 int UsableCpuCount();
 
-// Keeps a helper thread off the processor of whoever wakes it. A scheduler that wakes a thread while
-// all processors are busy may queue it behind its waker; if another falls idle a moment later, the
-// helper still waits for the next balancing, some 4 ms.
+// Keeps a helper thread off the processor of whoever wakes it. A scheduler that wakes a thread
+// while all processors are busy may queue it behind its waker; if another falls idle a moment
+// later, the helper still waits for the next balancing, some 4 ms.
 //
-// Announce is for the helper, once; KeepOffThisCpu for one waker at a time. A change of the helper's
-// affinity from outside is respected.
+// Announce is for the helper, once; KeepOffThisCpu for one waker at a time. A change of the
+// helper's affinity from outside is respected.
 class HelperPlacement {
  public:
   void Announce();
@@ -58,7 +59,7 @@ class HelperPlacement {
 
  private:
   Atomic<int32_t> tid_{0};
-  int kept_off_ = 0;        // one more than the processor that we took away, or 0
+  int kept_off_ = 0;         // one more than the processor that we took away, or 0
   uint64_t set_digest_ = 0;  // of the mask that we set, to see whether it is still in force
 };
 

@@ -15,7 +15,8 @@ struct pair {
 
 static struct watch strong_targets, weak_targets;
 
-/* COUNT objects of a kind, each with a counted and an uncounted pointer, in a list that is alive. */
+/* COUNT objects of a kind, each with a counted and an uncounted pointer, in a list that is alive.
+ */
 void *pairs; /* not static: the compiler would drop stores nobody reads */
 
 static NOINLINE void *make_pairs(int kind, size_t first, size_t second) {
@@ -108,8 +109,8 @@ static void descriptors(void) {
 static void per_object(void) {
   static struct { GC_word unused, descriptor; } type;
   int in_object = (int)GC_new_kind(GC_new_free_list(), 8 | GC_DS_PER_OBJECT, 0, 1);
-  int in_type = (int)GC_new_kind(
-      GC_new_free_list(), ((GC_word)(-8 - GC_INDIR_PER_OBJ_BIAS)) | GC_DS_PER_OBJECT, 0, 1);
+  int in_type = (int)GC_new_kind(GC_new_free_list(),
+                                 ((GC_word)(-8 - GC_INDIR_PER_OBJ_BIAS)) | GC_DS_PER_OBJECT, 0, 1);
   size_t i;
   void **all;
   watch_init(&strong_targets, COUNT);

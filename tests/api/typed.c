@@ -108,8 +108,8 @@ static NOINLINE void fill_gcj(struct watch *counted, struct watch *ignored) {
   all = (void **)GC_malloc(COUNT * sizeof *all);
   for (i = 0; i < COUNT; i++) {
     struct type *type = i % 2 ? &by_bitmap : &by_procedure;
-    GC_word *object = (GC_word *)(i % 3 ? GC_GCJ_MALLOC(48, type)
-                                        : GC_GCJ_MALLOC_IGNORE_OFF_PAGE(48, type));
+    GC_word *object =
+        (GC_word *)(i % 3 ? GC_GCJ_MALLOC(48, type) : GC_GCJ_MALLOC_IGNORE_OFF_PAGE(48, type));
     void *target = GC_malloc(32), *other = GC_malloc(32);
     CHECK_PTR(object[0], type);
     CHECK_EQ(GC_get_kind_and_size(object, NULL), GC_gcj_kind);

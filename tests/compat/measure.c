@@ -1,7 +1,7 @@
-/* measure RESULT PROGRAM [ARGUMENT...]: runs the program with this process's environment and standard
-   streams and writes "seconds peak_rss_kb status" to the file RESULT: wall time from before fork to
-   the end, the largest resident set of the program and of the children it waited for, and the exit
-   status as a shell gives it (128 + n after signal n).
+/* measure RESULT PROGRAM [ARGUMENT...]: runs the program with this process's environment and
+   standard streams and writes "seconds peak_rss_kb status" to the file RESULT: wall time from
+   before fork to the end, the largest resident set of the program and of the children it waited
+   for, and the exit status as a shell gives it (128 + n after signal n).
 
    A child starts with the peak of the process that it was forked from; this one is small enough to
    hide nothing, unlike the Python that calls it. */

@@ -1,5 +1,5 @@
-/* HOMFLY polynomials of closed braids: libhomfly initialises the collector at each call and allocates
-   its polynomials in it. */
+/* HOMFLY polynomials of closed braids: libhomfly initialises the collector at each call and
+   allocates its polynomials in it. */
 #include <homfly.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 #define MAX_CROSSINGS 64
 #define MAX_STRANDS 8
 
-/* The closure of the braid word: letter i crosses the strands i and i + 1 (negative: the other way).
-   Printed in the library's notation: components, then for each its passages (crossing, over 1 or under
-   -1), then each crossing with its hand. */
+/* The closure of the braid word: letter i crosses the strands i and i + 1 (negative: the other
+   way). Printed in the library's notation: components, then for each its passages (crossing, over 1
+   or under -1), then each crossing with its hand. */
 static void closed_braid(const int *word, int letters, int strands, char *text, size_t room) {
   int visited[MAX_STRANDS] = {0};
   int components = 0, at = 0, start, i;
