@@ -238,6 +238,16 @@ struct CollectCall {
 void CollectWithRegisters(Addr stack_pointer, void* context) {
   auto* call = static_cast<CollectCall*>(context);
   Thread* self = Threads::Current();
+  const uint64_t seen = g_collector.collections();
+  if (g_collector.lock().IsHeld()) {
+    // Most likely another thread is about to stop us. Asleep on the lock we would have to be woken
+    // by a signal; blocked we count as stopped.
+    platform::EnterBlocking(self, stack_pointer);
+    g_collector.lock().Acquire();
+    g_collector.lock().Release();
+    platform::LeaveBlocking(self);
+    if (call->cause != Cause::kExplicit && g_collector.collections() != seen) return;
+  }
   ++self->under_lock;  // in the callbacks that the collection makes
   call->done = g_collector.Collect(call->cause, stack_pointer, call->give_up);
   --self->under_lock;
