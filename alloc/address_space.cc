@@ -1,6 +1,7 @@
 #include "alloc/address_space.h"
 
 #include "alloc/meta.h"
+#include "platform/clock.h"
 
 namespace gleaner::alloc {
 
@@ -15,6 +16,42 @@ constexpr size_t kHugePagesFromBytes = 16 * kMiB;
 constexpr size_t kHugeMarksFromBytes = 64 * kMiB;
 
 constinit platform::Lock g_commit_lock(platform::LockRank::kCommit);
+
+constexpr size_t kHugePageBytes = 2 * kMiB;
+// 512 small pages cost about as much (measured: 130-180 us; a huge page 60-100 us).
+constexpr uint64_t kSlowHugePageNs = 300'000;
+
+// Whether huge pages are to be had quickly, found out by touching one. They are not where the system
+// must compact memory first, nor in a virtual machine whose host took the memory back and returns
+// it in small pages (measured: 1-3 ms each, three times what the small ones cost). After a slow one
+// the next few chunks do without, twice as many each time. Guarded by g_commit_lock.
+class HugePageProbe {
+ public:
+  // Advises [p, p + bytes), about to be used for the first time, if it pays.
+  void Advise(void* p, size_t bytes) {
+    if (chunks_to_skip_ != 0) {
+      --chunks_to_skip_;
+      return;
+    }
+    const uint64_t begin = platform::NowNs();
+    platform::AdviseHugePages(p, kHugePageBytes);
+    *static_cast<volatile char*>(p) = 0;
+    if (platform::NowNs() - begin > kSlowHugePageNs) {
+      chunks_to_skip_ = next_skip_;
+      if (next_skip_ < kMaxSkip) next_skip_ *= 2;
+    } else {
+      next_skip_ = kMinSkip;
+      platform::AdviseHugePages(p, bytes);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kMinSkip = 8;
+  static constexpr uint32_t kMaxSkip = 512;
+  uint32_t chunks_to_skip_ = 0;
+  uint32_t next_skip_ = kMinSkip;
+};
+constinit HugePageProbe g_huge_pages;
 
 bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber pages) {
   return platform::Commit(static_cast<char*>(table) + first * element_bytes, pages * element_bytes);
@@ -70,7 +107,7 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
   }
   const size_t used = size_t{side == Side::kScanned ? low : page_count() - high} << kPageShift;
   if (huge_pages && used + (size_t{pages} << kPageShift) > kHugePagesFromBytes) {
-    platform::AdviseHugePages(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift);
+    g_huge_pages.Advise(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift);
     if (used > kHugeMarksFromBytes) {
       platform::AdviseHugePages(MarksOf(first), size_t{pages} * kMarkBytesPerPage);
     }

@@ -65,7 +65,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
       ThreadHeaps::FlushFreePages(side);
       span = SpaceOf(side).Allocate(pages);
     }
-    if (span == kNoPage && !g_hooks.exhausted(bytes, attempt)) return nullptr;
+    if (span == kNoPage && !g_hooks.exhausted(size_t{pages} << kPageShift, attempt)) return nullptr;
   }
   const Addr start = AlignUp(g_space.AddressOfPage(span), alignment);
   const PageNumber head = g_space.PageOf(start);

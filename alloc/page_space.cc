@@ -11,8 +11,7 @@ constinit PageSpace g_pointer_free(Side::kPointerFree);
 // Relaxed throughout: a statistic and a limit that need not be exact to the page.
 constinit platform::Atomic<size_t> g_resident_pages{0};
 constinit platform::Atomic<size_t> g_limit_pages{0};
-constinit platform::Atomic<bool> g_growth_held{
-    false};  // relaxed, too: who sees it late grows a little
+constinit platform::Atomic<size_t> g_growth_limit_pages{SIZE_MAX};
 
 }  // namespace
 
@@ -30,11 +29,14 @@ void SetHeapLimit(size_t bytes) {
 size_t HeapLimit() {
   return g_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
 }
-void HoldGrowth() { g_growth_held.Store(true, platform::memory_order_relaxed); }  // see above
-bool ReleaseGrowth() {
-  if (!g_growth_held.Load(platform::memory_order_relaxed)) return false;  // see above
-  g_growth_held.Store(false, platform::memory_order_relaxed);             // see above
-  return true;
+void LimitGrowth(size_t resident_bytes) {
+  g_growth_limit_pages.Store(resident_bytes >> kPageShift,
+                             platform::memory_order_relaxed);  // see above
+}
+bool ExceedsGrowthLimit(size_t bytes) {
+  return g_resident_pages.Load(platform::memory_order_relaxed) +    // see above
+             (AlignUp(bytes, kPageBytes) >> kPageShift) >
+         g_growth_limit_pages.Load(platform::memory_order_relaxed);  // see above
 }
 size_t ResidentBytes() {
   return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
@@ -119,7 +121,8 @@ bool PageSpace::FitsLimit(PageNumber fresh) {
 }
 
 bool PageSpace::MayGrow(PageNumber fresh) {
-  return fresh == 0 || !g_growth_held.Load(platform::memory_order_relaxed);  // see above
+  return fresh == 0 || g_resident_pages.Load(platform::memory_order_relaxed) + fresh <=  // see above
+                           g_growth_limit_pages.Load(platform::memory_order_relaxed);
 }
 
 void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
@@ -174,14 +177,21 @@ bool PageSpace::Resize(PageNumber first, PageNumber count) {
   return true;
 }
 
-size_t PageSpace::DiscardFree(PageNumber min_pages) {
+size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
   platform::LockGuard guard(lock_);
   size_t discarded = 0;
   fit_.ForEachFree([&](uint64_t start, uint64_t units) {
-    const auto count = static_cast<PageNumber>(units);
-    if (count < min_pages) return;
-    const PageNumber first = PageOfUnits(start, units);
-    const PageNumber resident = count - FreshPages(first, count);
+    if (units < min_pages || discarded >= enough_pages) return;
+    // The end of the span that is used last: best fit takes the other one.
+    PageNumber first = kNoPage;
+    PageNumber count = 0;
+    PageNumber resident = 0;
+    while (count < units && discarded + resident < enough_pages) {
+      ++count;
+      first = PageOfUnits(start + units - count, count);
+      const PageNumber next = side_ == Side::kScanned ? first : first + count - 1;
+      resident += g_space.info[next].resident ? 1 : 0;
+    }
     if (resident == 0) return;
     platform::Discard(PointerAt<void>(g_space.AddressOfPage(first)), size_t{count} << kPageShift);
     for (PageNumber i = first; i < first + count; ++i) {

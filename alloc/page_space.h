@@ -32,9 +32,10 @@ class PageSpace {
   PageNumber SpanPages(PageNumber page);
   PageNumber SpanFirst(PageNumber page);
 
-  // Drops the contents of free pages in pieces of at least `min_pages`. Returns the bytes dropped.
+  // Drops the contents of free pages in pieces of at least `min_pages`, until there are
+  // `enough_pages`. Returns the bytes dropped.
   static constexpr PageNumber kDiscardPages = (2 * kMiB) >> kPageShift;
-  size_t DiscardFree(PageNumber min_pages = kDiscardPages);
+  size_t DiscardFree(PageNumber min_pages = kDiscardPages, size_t enough_pages = SIZE_MAX);
 
   // Pages handed out now. A snapshot, for pacing and statistics.
   PageNumber taken() const { return taken_.Load(platform::memory_order_relaxed); }
@@ -72,11 +73,11 @@ PageSpace& SpaceOf(Side side);
 void SetHeapLimit(size_t bytes);
 size_t HeapLimit();
 
-// While growth is held, pages that are not resident are handed out to nobody: requests that need
-// them fail, and Hooks::exhausted is called. Holding is the pacer's way to be asked before the heap
-// grows. ReleaseGrowth: true if it was held.
-void HoldGrowth();
-bool ReleaseGrowth();
+// The pacer's way to be asked before the heap grows beyond so many resident bytes: a request that
+// would make it larger fails, and Hooks::exhausted is called. No limit at first.
+void LimitGrowth(size_t resident_bytes);
+// Whether a request for `bytes` may have failed for that reason.
+bool ExceedsGrowthLimit(size_t bytes);
 
 // Bytes of pages that are in use or resident though free. Pages count from when they are handed
 // out.

@@ -26,6 +26,10 @@ constexpr PageNumber kMaxBatch = 4;
 // A thief takes this many free pages at most.
 constexpr PageNumber kStealBatch = 8;
 
+// Free pages that do not fit are given back this share of the heap at a time, or as much as is asked
+// for.
+constexpr size_t kTradedAtOnce = 64;
+
 constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits
 
 struct Shared {
@@ -491,6 +495,23 @@ void ThreadHeaps::FlushFreePages(Side side) {
     }
     heap.free_count_[s].Store(0, memory_order_relaxed);  // under lock_
   }
+}
+
+bool ThreadHeaps::TradeFreePages(size_t bytes, size_t least_share) {
+  const size_t resident = ResidentBytes() >> kPageShift;
+  size_t used = TakenPages();
+  for (size_t i = 0; i < count(); ++i) {
+    used -= at(i).free_pages(Side::kScanned) + at(i).free_pages(Side::kPointerFree);
+  }
+  if (used >= resident || resident - used < resident / least_share) return false;
+  size_t enough = AlignUp(bytes, kPageBytes) >> kPageShift;
+  if (enough < resident / kTradedAtOnce) enough = resident / kTradedAtOnce;
+  size_t traded = 0;
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    FlushFreePages(side);
+    if (traded < enough) traded += SpaceOf(side).DiscardFree(1, enough - traded) >> kPageShift;
+  }
+  return traded != 0;
 }
 
 void ThreadHeaps::LockForFork() { g_shared.create.Acquire(); }

@@ -173,6 +173,11 @@ class ThreadHeaps {
   static bool ShouldShare(Side side, PageNumber pages);
   // Gives all free pages of all threads back to the page space, where neighbours coalesce.
   static void FlushFreePages(Side side);
+  // For when the heap must grow though a good part of it is free, because that does not fit what is
+  // asked for: holes between large objects that get larger and larger, or pages of the other side.
+  // Gives at least `bytes` of it back to the system, so that as much may be had in its place. False
+  // if less than one part in `least_share` of the heap is free.
+  static bool TradeFreePages(size_t bytes, size_t least_share);
 
   static Policy policy();
   static double k();

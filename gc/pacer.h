@@ -63,6 +63,11 @@ class Pacer {
            (allocated >= share_.Load(platform::memory_order_relaxed) &&
             resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
   }
+  // A heap of so many resident bytes may become this large before anybody asks again.
+  static size_t MayGrowTo(size_t resident_bytes) {
+    const size_t step = resident_bytes / 16;
+    return resident_bytes + (step < kMinGrowthStep ? kMinGrowthStep : step);
+  }
   // Whether the heap should be collected before it grows any further.
   bool IsShareUsed() const {
     return allocated() >= share_.Load(platform::memory_order_relaxed);  // as allocated()
@@ -84,6 +89,7 @@ class Pacer {
 
  private:
   static constexpr int kSurplusCycles = 6;
+  static constexpr size_t kMinGrowthStep = 256 * kKiB;
   bool IsDue(ptrdiff_t allocated) const {
     // Relaxed: as in OnAllocated.
     const ptrdiff_t allowance = allowance_.Load(platform::memory_order_relaxed);

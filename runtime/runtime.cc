@@ -190,15 +190,24 @@ void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   NoteAllocationInRunRecord();
   if (!g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes())) {
-    if (g_collector.pacer().IsShareUsed() && AutomaticCollectionAllowed()) alloc::HoldGrowth();
+    if (g_collector.pacer().IsShareUsed() && AutomaticCollectionAllowed()) {
+      alloc::LimitGrowth(alloc::ResidentBytes());
+    }
     return;
   }
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }
 
-bool OnExhausted(size_t, int attempt) {
-  if (alloc::ReleaseGrowth()) {
-    if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
+bool OnExhausted(size_t bytes, int attempt) {
+  if (alloc::ExceedsGrowthLimit(bytes)) {
+    const bool share_used = g_collector.pacer().IsShareUsed();
+    // Small objects usually fit into what is free before long; large ones that do not, never will.
+    const bool useless = share_used || bytes > alloc::kPageBytes;
+    if (alloc::ThreadHeaps::TradeFreePages(bytes, useless ? 8 : 4)) return true;
+    if (!share_used || !AutomaticCollectionAllowed() ||
+        !Collect(Cause::kAllocation, g_stop_func)) {
+      alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes() + bytes));
+    }
     return true;
   }
   if (GC_dont_gc != 0 || attempt > 1) return false;
