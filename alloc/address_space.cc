@@ -21,10 +21,10 @@ constexpr size_t kHugePageBytes = 2 * kMiB;
 // 512 small pages cost about as much (measured: 130-180 us; a huge page 60-100 us).
 constexpr uint64_t kSlowHugePageNs = 300'000;
 
-// Whether huge pages are to be had quickly, found out by touching one. They are not where the system
-// must compact memory first, nor in a virtual machine whose host took the memory back and returns
-// it in small pages (measured: 1-3 ms each, three times what the small ones cost). After a slow one
-// the next few chunks do without, twice as many each time. Guarded by g_commit_lock.
+// Whether huge pages are to be had quickly, found out by touching one. They are not where the
+// system must compact memory first, nor in a virtual machine whose host took the memory back and
+// returns it in small pages (measured: 1-3 ms each, three times what the small ones cost). After a
+// slow one the next few chunks do without, twice as many each time. Guarded by g_commit_lock.
 class HugePageProbe {
  public:
   // Advises [p, p + bytes), about to be used for the first time, if it pays.

@@ -34,7 +34,7 @@ void LimitGrowth(size_t resident_bytes) {
                              platform::memory_order_relaxed);  // see above
 }
 bool ExceedsGrowthLimit(size_t bytes) {
-  return g_resident_pages.Load(platform::memory_order_relaxed) +    // see above
+  return g_resident_pages.Load(platform::memory_order_relaxed) +  // see above
              (AlignUp(bytes, kPageBytes) >> kPageShift) >
          g_growth_limit_pages.Load(platform::memory_order_relaxed);  // see above
 }
@@ -121,8 +121,9 @@ bool PageSpace::FitsLimit(PageNumber fresh) {
 }
 
 bool PageSpace::MayGrow(PageNumber fresh) {
-  return fresh == 0 || g_resident_pages.Load(platform::memory_order_relaxed) + fresh <=  // see above
-                           g_growth_limit_pages.Load(platform::memory_order_relaxed);
+  return fresh == 0 ||
+         g_resident_pages.Load(platform::memory_order_relaxed) + fresh <=  // see above
+             g_growth_limit_pages.Load(platform::memory_order_relaxed);
 }
 
 void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {

@@ -26,8 +26,8 @@ constexpr PageNumber kMaxBatch = 4;
 // A thief takes this many free pages at most.
 constexpr PageNumber kStealBatch = 8;
 
-// Free pages that do not fit are given back this share of the heap at a time, or as much as is asked
-// for.
+// Free pages that do not fit are given back this share of the heap at a time, or as much as is
+// asked for.
 constexpr size_t kTradedAtOnce = 64;
 
 constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits

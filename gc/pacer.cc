@@ -18,9 +18,18 @@ constexpr double kScannedWeight = 1.7;
 constexpr double kManyScannedWeight = 2.4;
 constexpr uint64_t kManyScannedBytes = 8 * kMiB;
 constexpr double kPointerFreeWeight = 1.33;
+// In a large process a small heap may be a little larger: it shows less.
+constexpr double kProcessWeight = 0.12;
 // For one thread alone. Several need more pages for the same live bytes: each has pages of its own
 // in every size class, whose free slots the others cannot use.
 constexpr double kLonePointerFreeWeight = 1.9;
+constexpr uint64_t kManyPointerFreeBytes = 24 * kMiB;  // beyond these it is as for several
+
+// The first `few` bytes count with one weight, those beyond with another.
+double Weigh(uint64_t bytes, uint64_t few, double weight, double weight_beyond) {
+  if (few > bytes) few = bytes;
+  return weight * static_cast<double>(few) + weight_beyond * static_cast<double>(bytes - few);
+}
 
 }  // namespace
 
@@ -51,17 +60,21 @@ uint64_t Pacer::MostUsefulFreeBytes() const {
   return 32 * kMiB + 4 * (found_.live_scanned_bytes + found_.live_pointer_free_bytes);
 }
 
+// Pages that are partly used count as full: what is free in them serves few sizes.
+uint64_t Pacer::BytesMissingTo(uint64_t wanted) const {
+  const uint64_t used = found_.resident_bytes - found_.free_resident_bytes;
+  return wanted > used ? wanted - used : 0;
+}
+
 void Pacer::SetAllowance() {
-  const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
   const double pointer_free_weight =
       found_.threads > 1 ? kPointerFreeWeight : kLonePointerFreeWeight;
-  const uint64_t few =
-      found_.live_scanned_bytes < kManyScannedBytes ? found_.live_scanned_bytes : kManyScannedBytes;
   const double weighted =
-      kScannedWeight * static_cast<double>(few) +
-      kManyScannedWeight * static_cast<double>(found_.live_scanned_bytes - few) +
-      pointer_free_weight * static_cast<double>(found_.live_pointer_free_bytes) +
-      static_cast<double>(found_.root_bytes);
+      Weigh(found_.live_scanned_bytes, kManyScannedBytes, kScannedWeight, kManyScannedWeight) +
+      Weigh(found_.live_pointer_free_bytes, kManyPointerFreeBytes, pointer_free_weight,
+            kPointerFreeWeight) +
+      static_cast<double>(found_.root_bytes) +
+      kProcessWeight * static_cast<double>(config_.process_bytes);
   auto allowance =
       static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
@@ -71,15 +84,17 @@ void Pacer::SetAllowance() {
   free -= free / 8;
   if (allowance < free) allowance = free;
   uint64_t room = free < config_.min_allowance_bytes ? config_.min_allowance_bytes : free;
-  const uint64_t wanted = wanted_bytes();
-  if (wanted > live && allowance < wanted - live) allowance = wanted - live;
-  if (wanted > live && share < wanted - live) share = wanted - live;
+  const uint64_t missing = BytesMissingTo(wanted_bytes());
+  if (allowance < missing) allowance = missing;
+  if (share < missing) share = missing;
   if (config_.stress_bytes != 0) allowance = share = config_.stress_bytes;
   if (room > allowance) room = allowance;
   room_.Store(static_cast<ptrdiff_t>(room), platform::memory_order_relaxed);  // see IsDue
   // Relaxed: see OnAllocated.
   share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
+  const uint64_t dense = found_.live_scanned_bytes + found_.live_pointer_free_bytes + share;
+  sparse_beyond_.Store(dense + dense / 2, platform::memory_order_relaxed);  // likewise
   size_t report = share / (kReportsPerAllowance * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
   if (report > kMaxReportBytes) report = kMaxReportBytes;

@@ -2,7 +2,8 @@
 //
 // With libgc's free_space_divisor d (default 3) the allowance between two collections is
 //   (kScannedWeight * live bytes that may hold pointers
-//    + kPointerFreeWeight * live pointer-free bytes + bytes of roots) / d
+//    + kPointerFreeWeight * live pointer-free bytes + bytes of roots
+//    + kProcessWeight * what else the process has resident) / d
 // so that a program tuned for libgc keeps its balance of time and memory. The weights are chosen so
 // that the peak memory is libgc's (docs/performance.md). The allowance is never less than
 //   - min_allowance_bytes;
@@ -25,6 +26,8 @@ struct PacerConfig {
   // If not 0: collect every so many bytes, whatever is live (for tests).
   size_t stress_bytes = 0;
   size_t initial_heap_bytes = 0;
+  // What the process has resident besides the heap.
+  uint64_t process_bytes = 0;
 };
 
 // What a collection found.
@@ -72,6 +75,16 @@ class Pacer {
   bool IsShareUsed() const {
     return allocated() >= share_.Load(platform::memory_order_relaxed);  // as allocated()
   }
+  // Whether to collect now that the heap of `resident_bytes` must grow: also when half the share is
+  // used, if the heap is much larger than what is live, because objects of one size lie scattered
+  // and leave no room for others.
+  bool ShouldCollectBeforeGrowing(size_t resident_bytes) const {
+    // Relaxed: as in OnAllocated.
+    const ptrdiff_t share = share_.Load(platform::memory_order_relaxed);
+    return allocated() >= share ||
+           (allocated() >= share / 2 &&
+            resident_bytes > sparse_beyond_.Load(platform::memory_order_relaxed));
+  }
   // The program registered something that a collection would let go of, as much as if `bytes` had
   // been allocated: true if a collection is due. Unlike allocation, that never makes one due as
   // long as there is room in the heap.
@@ -99,6 +112,7 @@ class Pacer {
   }
   void SetAllowance();
   uint64_t MostUsefulFreeBytes() const;
+  uint64_t BytesMissingTo(uint64_t wanted) const;
 
   PacerConfig config_;
   PacerInput found_;
@@ -110,6 +124,8 @@ class Pacer {
   // A heap of this many resident bytes has grown since the last collection: by more than the few
   // pages that threads take at a time.
   platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
+  // A heap of this many resident bytes is mostly free, in pieces.
+  platform::Atomic<size_t> sparse_beyond_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without the free memory
   platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};   // what fits into memory that is there already
 };

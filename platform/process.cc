@@ -13,6 +13,21 @@
 
 namespace gleaner::platform {
 
+namespace {
+
+// The beginning of a file, as much of it as fits, as a string. False if it cannot be read.
+bool ReadSmallFile(const char* path, char* text, size_t capacity) {
+  const int fd = OpenForReading(path);
+  if (fd < 0) return false;
+  const ssize_t n = read(fd, text, capacity - 1);
+  close(fd);
+  if (n <= 0) return false;
+  text[n] = 0;
+  return true;
+}
+
+}  // namespace
+
 bool HasElevatedRights() { return getauxval(AT_SECURE) != 0; }
 
 int OpenLogFile(const char* path) {
@@ -34,14 +49,16 @@ void* MapSharedFile(const char* path, size_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
+uint64_t ResidentProcessBytes() {
+  char text[256];
+  if (!ReadSmallFile("/proc/self/statm", text, sizeof text)) return 0;
+  const char* resident = strchr(text, ' ');  // the second number, in pages
+  return resident == nullptr ? 0 : strtoull(resident, nullptr, 10) * OsPageBytes();
+}
+
 uint64_t PeakResidentBytes() {
-  const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
   char text[4096];
-  const ssize_t n = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (n <= 0) return 0;
-  text[n] = 0;
+  if (!ReadSmallFile("/proc/self/status", text, sizeof text)) return 0;
   const char* peak = strstr(text, "VmHWM:");
   return peak == nullptr ? 0 : strtoull(peak + strlen("VmHWM:"), nullptr, 10) * kKiB;
 }

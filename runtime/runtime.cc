@@ -52,6 +52,19 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
   if (GC_push_other_roots != nullptr) GC_push_other_roots();
 }
 
+// What the process has resident besides the heap, looked up from time to time: reading the file
+// costs as much as a tiny collection. Guarded by the collector lock.
+uint64_t ProcessBytes() {
+  static constinit uint64_t bytes = 0;
+  const uint64_t collections = g_collector.collections();
+  if ((collections & (collections - 1)) == 0 || collections % 64 == 0) {
+    const uint64_t all = platform::ResidentProcessBytes();
+    const uint64_t heap = alloc::ResidentBytes();
+    bytes = all > heap ? all - heap : 0;
+  }
+  return bytes;
+}
+
 void ReadTunables(gc::Tunables* tunables) {
   tunables->mark.all_interior_pointers = GC_all_interior_pointers != 0;
   tunables->mark.pad_objects = g_options.pad_objects;
@@ -62,6 +75,7 @@ void ReadTunables(gc::Tunables* tunables) {
   const auto least = static_cast<size_t>(g_options.min_allowance);
   tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > least ? g_min_bytes_allocd : least;
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
+  tunables->pacer.process_bytes = ProcessBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
 }
@@ -108,6 +122,7 @@ void OnEvent(CycleEvent event) {
     case CycleEvent::kSweepStart:
       return Notify(GC_EVENT_RECLAIM_START);
     case CycleEvent::kSweepEnd:
+      alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes()));
       NoteCollection();
       return Notify(GC_EVENT_RECLAIM_END);
     case CycleEvent::kBeforeResume:
@@ -200,12 +215,12 @@ void OnAllocated(ptrdiff_t bytes) {
 
 bool OnExhausted(size_t bytes, int attempt) {
   if (alloc::ExceedsGrowthLimit(bytes)) {
-    const bool share_used = g_collector.pacer().IsShareUsed();
+    const bool collect = AutomaticCollectionAllowed() &&
+                         g_collector.pacer().ShouldCollectBeforeGrowing(alloc::ResidentBytes());
     // Small objects usually fit into what is free before long; large ones that do not, never will.
-    const bool useless = share_used || bytes > alloc::kPageBytes;
+    const bool useless = collect || bytes > alloc::kPageBytes;
     if (alloc::ThreadHeaps::TradeFreePages(bytes, useless ? 8 : 4)) return true;
-    if (!share_used || !AutomaticCollectionAllowed() ||
-        !Collect(Cause::kAllocation, g_stop_func)) {
+    if (!collect || !Collect(Cause::kAllocation, g_stop_func)) {
       alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes() + bytes));
     }
     return true;
