@@ -60,9 +60,10 @@ uint64_t Pacer::MostUsefulFreeBytes() const {
   return 32 * kMiB + 4 * (found_.live_scanned_bytes + found_.live_pointer_free_bytes);
 }
 
-// Pages that are partly used count as full: what is free in them serves few sizes.
+// What is free in pages that are partly used counts half: it serves few sizes.
 uint64_t Pacer::BytesMissingTo(uint64_t wanted) const {
-  const uint64_t used = found_.resident_bytes - found_.free_resident_bytes;
+  const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
+  const uint64_t used = (live + found_.resident_bytes - found_.free_resident_bytes) / 2;
   return wanted > used ? wanted - used : 0;
 }
 
@@ -93,8 +94,6 @@ void Pacer::SetAllowance() {
   // Relaxed: see OnAllocated.
   share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
-  const uint64_t dense = found_.live_scanned_bytes + found_.live_pointer_free_bytes + share;
-  sparse_beyond_.Store(dense + dense / 2, platform::memory_order_relaxed);  // likewise
   size_t report = share / (kReportsPerAllowance * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
   if (report > kMaxReportBytes) report = kMaxReportBytes;

@@ -75,16 +75,6 @@ class Pacer {
   bool IsShareUsed() const {
     return allocated() >= share_.Load(platform::memory_order_relaxed);  // as allocated()
   }
-  // Whether to collect now that the heap of `resident_bytes` must grow: also when half the share is
-  // used, if the heap is much larger than what is live, because objects of one size lie scattered
-  // and leave no room for others.
-  bool ShouldCollectBeforeGrowing(size_t resident_bytes) const {
-    // Relaxed: as in OnAllocated.
-    const ptrdiff_t share = share_.Load(platform::memory_order_relaxed);
-    return allocated() >= share ||
-           (allocated() >= share / 2 &&
-            resident_bytes > sparse_beyond_.Load(platform::memory_order_relaxed));
-  }
   // The program registered something that a collection would let go of, as much as if `bytes` had
   // been allocated: true if a collection is due. Unlike allocation, that never makes one due as
   // long as there is room in the heap.
@@ -102,7 +92,7 @@ class Pacer {
 
  private:
   static constexpr int kSurplusCycles = 6;
-  static constexpr size_t kMinGrowthStep = 256 * kKiB;
+  static constexpr size_t kMinGrowthStep = 128 * kKiB;
   bool IsDue(ptrdiff_t allocated) const {
     // Relaxed: as in OnAllocated.
     const ptrdiff_t allowance = allowance_.Load(platform::memory_order_relaxed);
@@ -124,8 +114,6 @@ class Pacer {
   // A heap of this many resident bytes has grown since the last collection: by more than the few
   // pages that threads take at a time.
   platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
-  // A heap of this many resident bytes is mostly free, in pieces.
-  platform::Atomic<size_t> sparse_beyond_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without the free memory
   platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};   // what fits into memory that is there already
 };

@@ -215,8 +215,7 @@ void OnAllocated(ptrdiff_t bytes) {
 
 bool OnExhausted(size_t bytes, int attempt) {
   if (alloc::ExceedsGrowthLimit(bytes)) {
-    const bool collect = AutomaticCollectionAllowed() &&
-                         g_collector.pacer().ShouldCollectBeforeGrowing(alloc::ResidentBytes());
+    const bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
     // Small objects usually fit into what is free before long; large ones that do not, never will.
     const bool useless = collect || bytes > alloc::kPageBytes;
     if (alloc::ThreadHeaps::TradeFreePages(bytes, useless ? 8 : 4)) return true;
