@@ -4,6 +4,7 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "alloc/walk.h"
 #include "gc/verify.h"
 #include "platform/clock.h"
 
@@ -163,19 +164,9 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
   // What threads hold and have not handed out must not look like objects.
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
-  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
-    for (alloc::PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
-      const alloc::PageInfo& info = alloc::g_space.info[page];
-      const bool small = info.state == alloc::PageState::kSmall;
-      if (!small && info.state != alloc::PageState::kLarge) continue;
-      const size_t bytes = small ? info.slot_bytes : info.object_bytes;
-      for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-        const alloc::ObjectRef object{alloc::g_space.AddressOfPage(page) + slot * bytes, bytes,
-                                      page, slot};
-        if (*object.mark() == alloc::g_epoch) f(object, context);
-      }
-    }
-  }
+  alloc::ForEachSlot([f, context](const alloc::ObjectRef& object) {
+    if (*object.mark() == alloc::g_epoch) f(object, context);
+  });
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsWorldStopped(alloc::g_epoch);
   world_.resume();
 }

@@ -2,12 +2,10 @@
 
 #include <sched.h>
 
-#include <initializer_list>
 #include <new>
 
-#include "alloc/mark_bytes.h"
-#include "alloc/object.h"
 #include "alloc/thread_heap.h"
+#include "alloc/walk.h"
 
 namespace gleaner::gc {
 
@@ -526,22 +524,17 @@ void MarkWorker::RunRootTask(size_t task) {
   if (kind != RootKind::kUncollectablePages) {
     ScanRoots(range, kind == RootKind::kStack);
   } else {
-    for (Addr page = range.begin; page < range.end; ++page) {
-      const PageInfo& info = info_[page];
-      const bool marked_too = IsUncollectable(info.kind);
-      if (!marked_too && !RowOf(info.kind).marks_contents_of_unreachable) continue;
-      if (info.state != PageState::kSmall && info.state != PageState::kLarge) continue;
-      const Addr address = g_space.AddressOfPage(static_cast<PageNumber>(page));
-      const bool small = info.state == PageState::kSmall;
-      const size_t bytes = small ? info.slot_bytes : info.object_bytes;
-      for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-        const ObjectRef object{address + slot * bytes, bytes, static_cast<PageNumber>(page), slot};
+    for (auto page = static_cast<PageNumber>(range.begin); page < range.end; ++page) {
+      const alloc::Kind kind_of_page = info_[page].kind;
+      const bool marked_too = IsUncollectable(kind_of_page);
+      if (!marked_too && !RowOf(kind_of_page).marks_contents_of_unreachable) continue;
+      alloc::ForEachSlotOf(page, [this, marked_too](const ObjectRef& object) {
         if (marked_too) {
           MarkObject(object);
         } else if (*object.mark() != alloc::kFreeSlot) {
           PushContents(object);
         }
-      }
+      });
       if (stack_.size() > kDrainRootsAt) Drain();
     }
   }
@@ -635,19 +628,13 @@ void Marker::RescanHeap() {
     overflowed_.Store(false, memory_order_relaxed);
     config_.balance = false;
     MarkWorker& worker = *workers_[0];
-    const PageNumber end = EndCommitted(alloc::Side::kScanned);
-    for (PageNumber page = 0; page < end; ++page) {
-      const PageInfo& info = g_space.info[page];
-      if (info.state != PageState::kSmall && info.state != PageState::kLarge) continue;
-      const uint32_t slots = info.state == PageState::kSmall ? info.slot_count : 1;
-      const size_t bytes = info.state == PageState::kSmall ? info.slot_bytes : info.object_bytes;
-      for (uint32_t slot = 0; slot < slots; ++slot) {
-        const ObjectRef object{g_space.AddressOfPage(page) + slot * bytes, bytes, page, slot};
-        if (*object.mark() != black_) continue;
+    alloc::ForEachPage(alloc::Side::kScanned, [&](PageNumber page, const PageInfo&) {
+      alloc::ForEachSlotOf(page, [&](const ObjectRef& object) {
+        if (!IsMarked(object)) return;
         worker.PushContents(object);
         worker.Drain();
-      }
-    }
+      });
+    });
   }
 }
 

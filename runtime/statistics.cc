@@ -2,12 +2,13 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "alloc/walk.h"
 
 namespace gleaner::runtime {
 
+using alloc::PageInfo;
 using alloc::PageNumber;
 using alloc::PageState;
-using alloc::Side;
 using gc::g_collector;
 
 namespace {
@@ -81,25 +82,17 @@ HeapFigures ReadHeapFigures() {
 }
 
 size_t MetadataBytes() {
-  size_t pages = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    pages += EndCommitted(side) - FirstCommitted(side);
-  }
   constexpr size_t kBytesPerPage =
       sizeof(alloc::PageInfo) + sizeof(alloc::PageMeta) + alloc::kMarkBytesPerPage;
-  return pages * kBytesPerPage + alloc::MetaBytes();
+  return alloc::CommittedPages() * kBytesPerPage + alloc::MetaBytes();
 }
 
 size_t OccupiedBytes() {
   size_t pages = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    const PageNumber end = EndCommitted(side);
-    for (PageNumber page = FirstCommitted(side); page < end; ++page) {
-      const PageState state = alloc::g_space.info[page].state;
-      pages +=
-          state == PageState::kSmall || state == PageState::kLarge || state == PageState::kTail;
-    }
-  }
+  alloc::ForEachPage([&pages](PageNumber, const PageInfo& info) {
+    pages += info.state == PageState::kSmall || info.state == PageState::kLarge ||
+             info.state == PageState::kTail;
+  });
   return pages * alloc::kPageBytes;
 }
 
