@@ -195,13 +195,10 @@ static void *use_specific(void *arg) {
 }
 
 static void specific_data(int with_registration) {
-  pthread_t threads[10];
-  size_t i;
   register_in_destructor = with_registration;
   destructor_rounds = destructor_objects = 0;
   pthread_key_create(&key, destroy);
-  for (i = 0; i < 10; i++) CHECK_EQ(pthread_create(&threads[i], NULL, use_specific, NULL), 0);
-  for (i = 0; i < 10; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  run_in_threads(10, use_specific, NULL, 0);
   CHECK_EQ(destructor_rounds, 30);
   CHECK_EQ(destructor_objects, 30 * 1000);
   pthread_key_delete(key);
