@@ -37,6 +37,18 @@ bool IsSignal(const char* call, int number) {
   return false;
 }
 
+// The collector lock in the hands of the program's own code, which may allocate: no collection is
+// tried meanwhile, and the thread has its heap before.
+void AcquireForProgram() {
+  runtime::AttachThread();
+  g_collector.lock().Acquire();
+  if (Thread* self = Threads::Current(); self != nullptr) ++self->under_lock;
+}
+void ReleaseForProgram() {
+  if (Thread* self = Threads::Current(); self != nullptr) --self->under_lock;
+  g_collector.lock().Release();
+}
+
 void* Nothing(void*) { return nullptr; }
 
 }  // namespace
@@ -159,35 +171,27 @@ GLEANER_NOINLINE void* GC_call_with_gc_active(GC_fn_type fn, void* data) {
 void* GC_call_with_alloc_lock(GC_fn_type fn, void* data) {
   if (RejectNull("GC_call_with_alloc_lock", "the function", fn)) return nullptr;
   if (!runtime::AttachThread()) return nullptr;
-  Thread* self = Threads::Current();
-  if (self->under_lock != 0) {
+  if (Threads::Current()->under_lock != 0) {
     Complain("GC_call_with_alloc_lock: the calling thread holds the lock already");
     return fn(data);
   }
-  platform::LockGuard guard(g_collector.lock());
-  ++self->under_lock;
+  AcquireForProgram();
   void* result = fn(data);
-  --self->under_lock;
+  ReleaseForProgram();
   return result;
 }
 
-void GC_alloc_lock(void) {
-  runtime::AttachThread();
-  g_collector.lock().Acquire();
-  if (Thread* self = Threads::Current(); self != nullptr) ++self->under_lock;
-}
+void GC_alloc_lock(void) { AcquireForProgram(); }
 void GC_alloc_unlock(void) {
   if (g_collector.lock().IsHeld()) {
-    if (Thread* self = Threads::Current(); self != nullptr) --self->under_lock;
-    g_collector.lock().Release();
+    ReleaseForProgram();
   } else {
     Complain("GC_alloc_unlock: the lock is not held; ignored");
   }
 }
 
 void GC_stop_world_external(void) {
-  runtime::Init();
-  g_collector.lock().Acquire();
+  AcquireForProgram();
   Threads::Stop();
 }
 void GC_start_world_external(void) {
@@ -195,7 +199,7 @@ void GC_start_world_external(void) {
     return Complain("GC_start_world_external: the world is not stopped; ignored");
   }
   Threads::Resume();
-  g_collector.lock().Release();
+  ReleaseForProgram();
 }
 
 void GC_suspend_thread(pthread_t thread) {
