@@ -133,10 +133,10 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
   // A page that is nearly full would cost a search each time and give next to nothing.
   if (live != slots && (slots - live) * 16 >= slots) {
-    meta.listing.Store(Listing::kPartial, memory_order_relaxed);
+    meta.listing.Store(Listing::kPartial, memory_order_relaxed);  // as above
     ThreadHeaps::at(meta.owner).PushPartial(page);
   } else {
-    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);
+    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // as above
   }
 }
 

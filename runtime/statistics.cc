@@ -34,7 +34,8 @@ Sums ReadSums() {
   return sums;
 }
 
-// As the last collection found them. Written with the world stopped.
+// As the last collection found them. Written with the world stopped, which publishes them with the
+// resume; relaxed, since a reader outside the lock takes each as it is at some instant.
 constinit platform::Atomic<uint64_t> g_allocated_before{0};
 constinit platform::Atomic<uint64_t> g_explicitly_freed_before{0};
 constinit platform::Atomic<size_t> g_most_heap_bytes{0};
@@ -52,12 +53,13 @@ size_t HeapBytes() {
 
 size_t MostHeapBytes() {
   const size_t now = HeapBytes();
-  const size_t before = g_most_heap_bytes.Load(memory_order_relaxed);
+  const size_t before = g_most_heap_bytes.Load(memory_order_relaxed);  // a statistic
   return now > before ? now : before;
 }
 
 void NoteCollection() {
   const Sums sums = ReadSums();
+  // Relaxed: the world is stopped.
   g_allocated_before.Store(sums.allocated, memory_order_relaxed);
   g_explicitly_freed_before.Store(sums.explicitly_freed, memory_order_relaxed);
   g_most_heap_bytes.Store(MostHeapBytes(), memory_order_relaxed);
@@ -67,6 +69,8 @@ HeapFigures ReadHeapFigures() {
   const gc::CycleReport& last = g_collector.last();
   const Sums sums = ReadSums();
   HeapFigures figures;
+  // Relaxed, below: a collection that ends meanwhile may be noticed in some figures and not in
+  // others.
   figures.allocated_bytes = sums.allocated;
   figures.allocated_since_gc_bytes =
       Difference(sums.allocated, g_allocated_before.Load(memory_order_relaxed));
