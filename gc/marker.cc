@@ -586,7 +586,7 @@ void Marker::Begin(const MarkConfig& config) {
   config_ = config;
   white_ = alloc::g_epoch;
   black_ = alloc::OtherEpoch(white_);
-  marked_by_hand_ = false;
+  marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
   overflowed_.Store(false, memory_order_relaxed);  // published with the helpers' wake-up
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
@@ -611,9 +611,13 @@ void Marker::MarkFromRoots(RootTasks* roots) {
 }
 
 void Marker::SetMark(const ObjectRef& object, bool marked) {
-  if (black_ == alloc::g_epoch || *object.mark() == alloc::kFreeSlot) return;
-  marked_by_hand_ = true;
-  *object.mark() = marked ? black_ : white_;
+  // Relaxed: as in Pipeline::Mark, since a mark procedure may call this while others mark.
+  if (black_ == alloc::g_epoch ||
+      __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
+    return;
+  }
+  NoteMarkedByHand();
+  __atomic_store_n(object.mark(), marked ? black_ : white_, __ATOMIC_RELAXED);
 }
 
 void Marker::MarkMore() {

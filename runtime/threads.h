@@ -30,10 +30,12 @@ struct Thread : platform::StopRecord {
   bool by_hand = false;             // GC_register_my_thread
   int exit_rounds = 0;              // destructor rounds seen; the thread only
   bool running_finalizers = false;  // the thread only
-  int under_lock = 0;               // runs code of the program's under the collector lock; likewise
-  void* result = nullptr;           // what a joiner will get, once known; the thread only
-  size_t index = 0;                 // in the list; guarded by the threads lock
-  Thread* next_free = nullptr;      // in the list of unused records; likewise
+  // Levels at which the thread runs code of the program's under the collector lock, which it holds:
+  // no collection can start. The thread only.
+  int under_lock = 0;
+  void* result = nullptr;       // what a joiner will get, once known; the thread only
+  size_t index = 0;             // in the list; guarded by the threads lock
+  Thread* next_free = nullptr;  // in the list of unused records; likewise
 };
 
 class Threads {
