@@ -587,7 +587,7 @@ void Marker::Begin(const MarkConfig& config) {
   white_ = alloc::g_epoch;
   black_ = alloc::OtherEpoch(white_);
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
-  overflowed_.Store(false, memory_order_relaxed);  // published with the helpers' wake-up
+  overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
 
