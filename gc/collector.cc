@@ -105,7 +105,6 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kMarkEnd);
   report.markers = pool_.last_workers();
   report.steals = marker_.statistics().steals;
-  report.root_bytes = roots_.bytes();
   const uint64_t marked = platform::NowNs();
 
   world_.event(CycleEvent::kSweepStart);
@@ -126,7 +125,6 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
                      ThreadHeaps::active()});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
-  report.free_slot_bytes = swept.free_slot_bytes;
   report.resident_bytes = resident_bytes;
   uint64_t allocated = 0;
   for (size_t i = 0; i < heaps; ++i) {
@@ -148,7 +146,6 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   last_ = report;
   ++totals_.collections;
   totals_.pause_ns += report.pause_ns;
-  totals_.mark_ns += report.mark_ns;
   totals_.freed_bytes += report.freed_bytes;
   if (report.pause_ns > totals_.max_pause_ns) totals_.max_pause_ns = report.pause_ns;
   world_.event(CycleEvent::kResumed);

@@ -71,7 +71,6 @@ void MarkWorker::BeginCycle() {
   split_ = marker_->config_.split;
   select_ = interior_ ? fastest_select_ : nullptr;
   statistics = {};
-  scanned_since_share_ = 0;
 }
 
 class MarkWorker::Pipeline {
@@ -424,13 +423,11 @@ void MarkWorker::Drain() {
     }
     if (GLEANER_UNLIKELY(scanned >= kShareEveryBytes)) {
       statistics.bytes_scanned += scanned;
-      scanned_since_share_ += scanned;
       scanned = 0;
       ShareWork();
     }
   }
   statistics.bytes_scanned += scanned;
-  scanned_since_share_ += scanned;
   scan_head_ = scan_head;
   scan_tail_ = scan_tail;
   stack_.Rewind();

@@ -48,14 +48,12 @@ struct MarkConfig {
 struct alignas(kCacheLineBytes) MarkStatistics {
   uint64_t objects = 0;  // marked
   uint64_t bytes_scanned = 0;
-  uint64_t ranges_scanned = 0;
   uint64_t steals = 0;
   uint64_t overflows = 0;
 
   void Add(const MarkStatistics& other) {
     objects += other.objects;
     bytes_scanned += other.bytes_scanned;
-    ranges_scanned += other.ranges_scanned;
     steals += other.steals;
     overflows += other.overflows;
   }
@@ -140,7 +138,6 @@ class MarkWorker {
   size_t candidate_tail_ = 0;
   size_t scan_head_ = 0;
   size_t scan_tail_ = 0;
-  uint64_t scanned_since_share_ = 0;  // bytes, since others were last thought of
   Candidate candidates_[kCandidateRing];
   PackedRange scan_ring_[kScanRing];
   Addr buffer_[kScanWords + kFilterSlack];

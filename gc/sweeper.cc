@@ -122,7 +122,6 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   meta.freed.Store(0, memory_order_relaxed);
   if (meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {
     ++totals->used_pages;
-    totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
     return;
   }
   if (live == 0) {
@@ -130,7 +129,6 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
     return;
   }
   ++totals->used_pages;
-  totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
   // A page that is nearly full would cost a search each time and give next to nothing.
   if (live != slots && (slots - live) * 16 >= slots) {
     meta.listing.Store(Listing::kPartial, memory_order_relaxed);  // as above

@@ -92,10 +92,7 @@ int GC_register_my_thread(const GC_stack_base* base) {
   if (RejectNull("GC_register_my_thread", "the stack base", base)) return GC_UNIMPLEMENTED;
   runtime::Init();
   if (Threads::Current() != nullptr) return GC_DUPLICATE;
-  Thread* self = Threads::Register(AddressOf(base->mem_base));
-  if (self == nullptr) return GC_NO_MEMORY;
-  self->by_hand = true;
-  return GC_SUCCESS;
+  return Threads::Register(AddressOf(base->mem_base)) != nullptr ? GC_SUCCESS : GC_NO_MEMORY;
 }
 
 int GC_unregister_my_thread(void) {
@@ -109,11 +106,11 @@ int GC_unregister_my_thread(void) {
 
 int GC_thread_is_registered(void) { return Threads::Current() != nullptr ? 1 : 0; }
 
-void GC_register_altstack(void* stack, GC_word stack_size, void* altstack, GC_word altstack_size) {
+// A handler on an alternate stack is recognised when it is stopped there.
+void GC_register_altstack(void* stack, GC_word stack_size, void*, GC_word) {
   if (!runtime::AttachThread()) return;
   const Addr low = AddressOf(stack);
-  const Addr alternate = AddressOf(altstack);
-  Threads::NoteAlternateStack({low, low + stack_size}, {alternate, alternate + altstack_size});
+  Threads::NoteOwnStack({low, low + stack_size});
 }
 
 // --- Stack bases ---
