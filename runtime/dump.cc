@@ -20,8 +20,6 @@ using gc::g_collector;
 
 namespace {
 
-unsigned long long AsNumber(Addr a) { return a; }
-
 #define OUT(...) Print(Stream::kOutput, __VA_ARGS__)
 
 // Relaxed: a snapshot.

@@ -14,8 +14,6 @@ using gc::g_collector;
 
 namespace {
 
-unsigned long long AsNumber(Addr a) { return a; }
-
 // Guarded by the collector lock.
 constinit bool g_references_wanted = false;
 constinit uint64_t g_references_of = 0;  // collection
