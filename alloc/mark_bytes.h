@@ -16,6 +16,7 @@ namespace internal {
 inline constexpr uint64_t kOnes = 0x0101010101010101u;
 inline constexpr uint64_t kHighs = 0x8080808080808080u;
 
+// Acquire: head of this file.
 inline uint64_t LoadMarks(const uint8_t* marks) {
 #ifdef __SANITIZE_THREAD__
   // The sanitizer sees no synchronisation between a word that is read and a byte that was written.

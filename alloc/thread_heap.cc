@@ -402,6 +402,7 @@ void ThreadHeap::Retire() {
       const PageNumber page = run.page;
       run.page = kNoPage;
       const bool has_room = FindLastFree(unused.marks, g_space.info[page].slot_count) != 0;
+      // Release: who lists the page after a free in it (NoteFreed) sees it as we left it.
       g_space.meta[page].listing.Store(has_room ? Listing::kPartial : Listing::kUnlisted,
                                        memory_order_release);
       if (has_room) PushPartial(page);

@@ -1,5 +1,7 @@
 #include "gc/back_references.h"
 
+#include "alloc/walk.h"
+
 namespace gleaner::gc {
 
 using alloc::FindSlot;
@@ -7,24 +9,6 @@ using alloc::g_space;
 using alloc::ObjectRef;
 using alloc::PageInfo;
 using alloc::PageNumber;
-using alloc::PageState;
-using alloc::Side;
-
-namespace {
-
-// Calls f(object) for each slot of the page, be it used or not.
-template <class F>
-void ForEachSlot(PageNumber page, F f) {
-  const PageInfo& info = g_space.info[page];
-  const bool small = info.state == PageState::kSmall;
-  if (!small && info.state != PageState::kLarge) return;
-  const size_t bytes = small ? info.slot_bytes : info.object_bytes;
-  for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-    f(ObjectRef{g_space.AddressOfPage(page) + slot * bytes, bytes, page, slot});
-  }
-}
-
-}  // namespace
 
 BackReferences::Sink::Sink(BackReferences* r) : MarkSink{}, references(r) {
   // A procedure tells words, not where it found them.
@@ -49,11 +33,7 @@ bool BackReferences::RecordWorldStopped(const Marker& marker, const RootTasks& r
   config_ = config;
   head_ = tail_ = 0;
   // Every object enters the queue once.
-  size_t pages = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    pages += EndCommitted(side) - FirstCommitted(side);
-  }
-  if (!queue_.Reserve(pages * alloc::kMaxSlotsPerPage)) return false;
+  if (!queue_.Reserve(alloc::CommittedPages() * alloc::kMaxSlotsPerPage)) return false;
   AddRoots(roots, false);
   AddRoots(roots, true);
   AddRest(marker);
@@ -79,20 +59,16 @@ void BackReferences::AddRoots(const RootTasks& roots, bool stacks) {
 
 void BackReferences::AddPage(PageNumber page) {
   if (!IsUncollectable(g_space.info[page].kind)) return;
-  ForEachSlot(page, [this](const ObjectRef& object) {
+  alloc::ForEachSlotOf(page, [this](const ObjectRef& object) {
     if (*object.mark() == black_) Note(object, {});
   });
 }
 
 // Objects that are black for another reason: finalizable ones, with what they refer to.
 void BackReferences::AddRest(const Marker& marker) {
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    for (PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
-      ForEachSlot(page, [&](const ObjectRef& object) {
-        if (marker.IsMarked(object)) Note(object, {0, From::kFinalizer});
-      });
-    }
-  }
+  alloc::ForEachSlot([&](const ObjectRef& object) {
+    if (marker.IsMarked(object)) Note(object, {0, From::kFinalizer});
+  });
 }
 
 void BackReferences::Words(Addr begin, Addr end, From from, bool interior) {

@@ -4,6 +4,7 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "alloc/walk.h"
 #include "gc/verify.h"
 #include "platform/clock.h"
 
@@ -104,7 +105,6 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kMarkEnd);
   report.markers = pool_.last_workers();
   report.steals = marker_.statistics().steals;
-  report.root_bytes = roots_.bytes();
   const uint64_t marked = platform::NowNs();
 
   world_.event(CycleEvent::kSweepStart);
@@ -125,7 +125,6 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
                      ThreadHeaps::active()});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
-  report.free_slot_bytes = swept.free_slot_bytes;
   report.resident_bytes = resident_bytes;
   uint64_t allocated = 0;
   for (size_t i = 0; i < heaps; ++i) {
@@ -147,7 +146,6 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   last_ = report;
   ++totals_.collections;
   totals_.pause_ns += report.pause_ns;
-  totals_.mark_ns += report.mark_ns;
   totals_.freed_bytes += report.freed_bytes;
   if (report.pause_ns > totals_.max_pause_ns) totals_.max_pause_ns = report.pause_ns;
   world_.event(CycleEvent::kResumed);
@@ -163,19 +161,9 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
   // What threads hold and have not handed out must not look like objects.
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
-  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
-    for (alloc::PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
-      const alloc::PageInfo& info = alloc::g_space.info[page];
-      const bool small = info.state == alloc::PageState::kSmall;
-      if (!small && info.state != alloc::PageState::kLarge) continue;
-      const size_t bytes = small ? info.slot_bytes : info.object_bytes;
-      for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-        const alloc::ObjectRef object{alloc::g_space.AddressOfPage(page) + slot * bytes, bytes,
-                                      page, slot};
-        if (*object.mark() == alloc::g_epoch) f(object, context);
-      }
-    }
-  }
+  alloc::ForEachSlot([f, context](const alloc::ObjectRef& object) {
+    if (*object.mark() == alloc::g_epoch) f(object, context);
+  });
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsWorldStopped(alloc::g_epoch);
   world_.resume();
 }

@@ -26,14 +26,12 @@ struct CycleReport {
   uint64_t live_bytes = 0;
   uint64_t live_objects = 0;
   uint64_t freed_bytes = 0;  // objects that died, by size
-  uint64_t free_slot_bytes = 0;
   uint64_t resident_bytes = 0;
-  uint64_t root_bytes = 0;
   uint64_t pause_ns = 0;  // from the first signal to the resume
   uint64_t stop_ns = 0;   // parts of the pause
   uint64_t mark_ns = 0;
   uint64_t sweep_ns = 0;
-  uint64_t steals = 0;
+  uint64_t steals = 0;       // of work between markers
   uint64_t finalizable = 0;  // objects queued for finalization
   int markers = 0;           // workers that took part in marking
 };
@@ -43,7 +41,6 @@ struct CollectorTotals {
   uint64_t collections = 0;
   uint64_t pause_ns = 0;
   uint64_t max_pause_ns = 0;
-  uint64_t mark_ns = 0;
   uint64_t freed_bytes = 0;
 };
 

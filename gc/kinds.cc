@@ -24,8 +24,6 @@ GC_ms_entry* StackLimit() { return reinterpret_cast<GC_ms_entry*>(g_stack_cookie
 constexpr unsigned kProcedureShift = 2;
 constexpr unsigned kEnvironmentShift = 8;
 
-uint64_t WordAt(Addr a) { return LoadForeignWord(a); }
-
 // One line for a descriptor or procedure that is wrong, not one for each object.
 constinit platform::Atomic<uint64_t> g_complained{0};
 
@@ -88,46 +86,46 @@ void SetDisclaim(Kind kind, DisclaimProcedure procedure, bool marks_contents) {
   }
 }
 
+bool PushByDescriptor(Addr begin, size_t bytes, uint64_t descriptor, MarkSink* sink) {
+  switch (descriptor & kDescriptorTags) {
+    case kLength:
+      sink->push_range(sink, begin, begin + (descriptor < bytes ? descriptor : bytes), false);
+      return true;
+    case kBitmap:
+      for (uint64_t bits = descriptor & ~kDescriptorTags; bits != 0;) {
+        const auto word = static_cast<size_t>(__builtin_clzll(bits));
+        if (word * kWordBytes >= bytes) break;
+        sink->push(sink, LoadForeignWord(begin + word * kWordBytes));
+        bits &= ~(uint64_t{1} << (63 - word));
+      }
+      return true;
+    default:
+      return false;
+  }
+}
+
 void PushDescribed(const ObjectRef& object, MarkSink* sink) {
   const KindRow& row = RowOf(object.kind());
   uint64_t descriptor = row.descriptor + (row.add_size ? object.bytes : 0);
   if ((descriptor & kDescriptorTags) == kPerObject) {
     if (static_cast<int64_t>(descriptor) >= 0) {
       const size_t offset = descriptor - kPerObject;
-      descriptor = offset <= object.bytes - kWordBytes ? WordAt(object.base + offset) : 0;
+      descriptor = offset <= object.bytes - kWordBytes ? LoadForeignWord(object.base + offset) : 0;
     } else {
-      const Addr type = WordAt(object.base);
+      const Addr type = LoadForeignWord(object.base);
       if (type == 0) return;  // on a free list, or not set up yet
-      descriptor = WordAt(type - (descriptor - kPerObject + kIndirectBias));
+      descriptor = LoadForeignWord(type - (descriptor - kPerObject + kIndirectBias));
       // On a client's free list the first word is the next object, which is zero otherwise.
       if (descriptor == 0) return sink->push(sink, type);
     }
   }
-  switch (descriptor & kDescriptorTags) {
-    case kLength: {
-      const size_t bytes = descriptor < object.bytes ? descriptor : object.bytes;
-      return sink->push_range(sink, object.base, object.base + bytes, false);
-    }
-    case kBitmap: {
-      const size_t words = object.bytes / kWordBytes;
-      uint64_t bits = descriptor & ~kDescriptorTags;
-      while (bits != 0) {
-        const auto word = static_cast<size_t>(__builtin_clzll(bits));
-        if (word >= words) return;
-        sink->push(sink, WordAt(object.base + word * kWordBytes));
-        bits &= ~(uint64_t{1} << (63 - word));
-      }
-      return;
-    }
-    case kProcedure:
-      return CallProcedure(object, descriptor, sink);
-    default:
-      if (FirstComplaintAbout(descriptor)) {
-        Complain("object %p: its descriptor 0x%llx refers to a descriptor again; scanned whole",
-                 PointerAt<void>(object.base), static_cast<unsigned long long>(descriptor));
-      }
-      return sink->push_range(sink, object.base, object.base + object.bytes, false);
+  if (PushByDescriptor(object.base, object.bytes, descriptor, sink)) return;
+  if ((descriptor & kDescriptorTags) == kProcedure) return CallProcedure(object, descriptor, sink);
+  if (FirstComplaintAbout(descriptor)) {
+    Complain("object %p: its descriptor 0x%llx refers to a descriptor again; scanned whole",
+             PointerAt<void>(object.base), static_cast<unsigned long long>(descriptor));
   }
+  sink->push_range(sink, object.base, object.base + object.bytes, false);
 }
 
 }  // namespace gleaner::gc

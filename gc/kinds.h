@@ -71,6 +71,10 @@ struct MarkSink {
 // The calling thread's, null outside such procedures.
 extern __thread MarkSink* t_mark_sink;
 
+// Hands the words of [begin, begin + bytes), a multiple of words, that a length or bitmap
+// descriptor calls pointers to the sink. False, without a look at them, for descriptors of the
+// other two tags.
+bool PushByDescriptor(Addr begin, size_t bytes, uint64_t descriptor, MarkSink* sink);
 // Hands everything that the object's descriptor calls a pointer to the sink.
 // pre: the object's contents are described.
 void PushDescribed(const alloc::ObjectRef& object, MarkSink* sink);

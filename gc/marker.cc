@@ -2,12 +2,10 @@
 
 #include <sched.h>
 
-#include <initializer_list>
 #include <new>
 
-#include "alloc/mark_bytes.h"
-#include "alloc/object.h"
 #include "alloc/thread_heap.h"
+#include "alloc/walk.h"
 
 namespace gleaner::gc {
 
@@ -73,7 +71,6 @@ void MarkWorker::BeginCycle() {
   split_ = marker_->config_.split;
   select_ = interior_ ? fastest_select_ : nullptr;
   statistics = {};
-  scanned_since_share_ = 0;
 }
 
 class MarkWorker::Pipeline {
@@ -426,13 +423,11 @@ void MarkWorker::Drain() {
     }
     if (GLEANER_UNLIKELY(scanned >= kShareEveryBytes)) {
       statistics.bytes_scanned += scanned;
-      scanned_since_share_ += scanned;
       scanned = 0;
       ShareWork();
     }
   }
   statistics.bytes_scanned += scanned;
-  scanned_since_share_ += scanned;
   scan_head_ = scan_head;
   scan_tail_ = scan_tail;
   stack_.Rewind();
@@ -526,22 +521,17 @@ void MarkWorker::RunRootTask(size_t task) {
   if (kind != RootKind::kUncollectablePages) {
     ScanRoots(range, kind == RootKind::kStack);
   } else {
-    for (Addr page = range.begin; page < range.end; ++page) {
-      const PageInfo& info = info_[page];
-      const bool marked_too = IsUncollectable(info.kind);
-      if (!marked_too && !RowOf(info.kind).marks_contents_of_unreachable) continue;
-      if (info.state != PageState::kSmall && info.state != PageState::kLarge) continue;
-      const Addr address = g_space.AddressOfPage(static_cast<PageNumber>(page));
-      const bool small = info.state == PageState::kSmall;
-      const size_t bytes = small ? info.slot_bytes : info.object_bytes;
-      for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-        const ObjectRef object{address + slot * bytes, bytes, static_cast<PageNumber>(page), slot};
+    for (auto page = static_cast<PageNumber>(range.begin); page < range.end; ++page) {
+      const alloc::Kind kind_of_page = info_[page].kind;
+      const bool marked_too = IsUncollectable(kind_of_page);
+      if (!marked_too && !RowOf(kind_of_page).marks_contents_of_unreachable) continue;
+      alloc::ForEachSlotOf(page, [this, marked_too](const ObjectRef& object) {
         if (marked_too) {
           MarkObject(object);
         } else if (*object.mark() != alloc::kFreeSlot) {
           PushContents(object);
         }
-      }
+      });
       if (stack_.size() > kDrainRootsAt) Drain();
     }
   }
@@ -593,8 +583,8 @@ void Marker::Begin(const MarkConfig& config) {
   config_ = config;
   white_ = alloc::g_epoch;
   black_ = alloc::OtherEpoch(white_);
-  marked_by_hand_ = false;
-  overflowed_.Store(false, memory_order_relaxed);  // published with the helpers' wake-up
+  marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
+  overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
 
@@ -618,9 +608,13 @@ void Marker::MarkFromRoots(RootTasks* roots) {
 }
 
 void Marker::SetMark(const ObjectRef& object, bool marked) {
-  if (black_ == alloc::g_epoch || *object.mark() == alloc::kFreeSlot) return;
-  marked_by_hand_ = true;
-  *object.mark() = marked ? black_ : white_;
+  // Relaxed: as in Pipeline::Mark, since a mark procedure may call this while others mark.
+  if (black_ == alloc::g_epoch ||
+      __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
+    return;
+  }
+  NoteMarkedByHand();
+  __atomic_store_n(object.mark(), marked ? black_ : white_, __ATOMIC_RELAXED);
 }
 
 void Marker::MarkMore() {
@@ -635,19 +629,13 @@ void Marker::RescanHeap() {
     overflowed_.Store(false, memory_order_relaxed);
     config_.balance = false;
     MarkWorker& worker = *workers_[0];
-    const PageNumber end = EndCommitted(alloc::Side::kScanned);
-    for (PageNumber page = 0; page < end; ++page) {
-      const PageInfo& info = g_space.info[page];
-      if (info.state != PageState::kSmall && info.state != PageState::kLarge) continue;
-      const uint32_t slots = info.state == PageState::kSmall ? info.slot_count : 1;
-      const size_t bytes = info.state == PageState::kSmall ? info.slot_bytes : info.object_bytes;
-      for (uint32_t slot = 0; slot < slots; ++slot) {
-        const ObjectRef object{g_space.AddressOfPage(page) + slot * bytes, bytes, page, slot};
-        if (*object.mark() != black_) continue;
+    alloc::ForEachPage(alloc::Side::kScanned, [&](PageNumber page, const PageInfo&) {
+      alloc::ForEachSlotOf(page, [&](const ObjectRef& object) {
+        if (!IsMarked(object)) return;
         worker.PushContents(object);
         worker.Drain();
-      }
-    }
+      });
+    });
   }
 }
 

@@ -48,14 +48,12 @@ struct MarkConfig {
 struct alignas(kCacheLineBytes) MarkStatistics {
   uint64_t objects = 0;  // marked
   uint64_t bytes_scanned = 0;
-  uint64_t ranges_scanned = 0;
   uint64_t steals = 0;
   uint64_t overflows = 0;
 
   void Add(const MarkStatistics& other) {
     objects += other.objects;
     bytes_scanned += other.bytes_scanned;
-    ranges_scanned += other.ranges_scanned;
     steals += other.steals;
     overflows += other.overflows;
   }
@@ -140,7 +138,6 @@ class MarkWorker {
   size_t candidate_tail_ = 0;
   size_t scan_head_ = 0;
   size_t scan_tail_ = 0;
-  uint64_t scanned_since_share_ = 0;  // bytes, since others were last thought of
   Candidate candidates_[kCandidateRing];
   PackedRange scan_ring_[kScanRing];
   Addr buffer_[kScanWords + kFilterSlack];
@@ -167,8 +164,10 @@ class Marker {
   // looked at. No effect outside cycles.
   void SetMark(const alloc::ObjectRef& object, bool marked);
   // Whether the program had such a word in this cycle, so that what is black need not be reachable.
-  bool marked_by_hand() const { return marked_by_hand_; }
-  void NoteMarkedByHand() { marked_by_hand_ = true; }
+  bool marked_by_hand() const {
+    return marked_by_hand_.Load(platform::memory_order_relaxed);  // see there
+  }
+  void NoteMarkedByHand() { marked_by_hand_.Store(true, platform::memory_order_relaxed); }  // same
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
 
@@ -181,20 +180,23 @@ class Marker {
   static void RunJob(void* marker, int worker);
   void RescanHeap();
 
+  // Constant after Init.
   WorkerPool* pool_ = nullptr;
   MarkWorker* workers_[kMaxWorkers] = {};
-  // Whether helpers found work in the last cycle.
-  bool helped_ = false;
   int worker_count_ = 0;
 
-  // Constant during a cycle.
+  // Written by the collecting thread while no worker runs, read by the workers.
   MarkConfig config_;
   RootTasks* roots_ = nullptr;
-
   // Outside cycles black is the live epoch.
   uint8_t white_ = 2;
   uint8_t black_ = 1;
-  bool marked_by_hand_ = false;
+
+  // Helpers found work in the last cycle. Collecting thread only.
+  bool helped_ = false;
+  // Set by the collecting thread, or by a worker whose mark procedure says so; read when marking is
+  // over, which the workers' end publishes.
+  platform::Atomic<bool> marked_by_hand_{false};
 
   Termination termination_;
   // Idle workers asleep on `work_available_`, and segments published while some were.

@@ -104,9 +104,13 @@ class Pacer {
   uint64_t MostUsefulFreeBytes() const;
   uint64_t BytesMissingTo(uint64_t wanted) const;
 
+  // Guarded by the collector lock.
   PacerConfig config_;
   PacerInput found_;
   int surplus_cycles_ = 0;
+
+  // Read by any thread. Any thread adds to allocated_ and pressure_, which the collecting thread
+  // sets to 0 with the world stopped; the others are written under the collector lock.
   platform::Atomic<size_t> wanted_bytes_{0};  // grows only
   platform::Atomic<ptrdiff_t> allocated_{0};
   platform::Atomic<ptrdiff_t> pressure_{0};

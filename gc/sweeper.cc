@@ -1,8 +1,8 @@
 #include "gc/sweeper.h"
 
 #include "alloc/mark_bytes.h"
-#include "alloc/object.h"
 #include "alloc/thread_heap.h"
+#include "alloc/walk.h"
 #include "gc/kinds.h"
 
 namespace gleaner::gc {
@@ -12,6 +12,7 @@ using alloc::g_space;
 using alloc::kDisclaiming;
 using alloc::kFreeSlot;
 using alloc::Listing;
+using alloc::ObjectRef;
 using alloc::OtherEpoch;
 using alloc::PageInfo;
 using alloc::PageMeta;
@@ -35,23 +36,16 @@ uint32_t MarkForDisclaim(PageNumber page, uint32_t slots) {
 }
 
 void DisclaimPage(PageNumber page) {
-  const PageInfo& info = g_space.info[page];
-  if (info.state != PageState::kSmall && info.state != PageState::kLarge) return;
-  const DisclaimProcedure procedure = RowOf(info.kind).disclaim;
+  const DisclaimProcedure procedure = RowOf(g_space.info[page].kind).disclaim;
   if (procedure == nullptr) return;
-  const bool small = info.state == PageState::kSmall;
-  const Addr base = g_space.AddressOfPage(page);
-  const size_t slot_bytes = small ? info.slot_bytes : 0;
-  const uint32_t slots = small ? info.slot_count : 1;
-  for (uint32_t slot = 0; slot < slots; ++slot) {
-    uint8_t* mark = g_space.MarksOf(page) + slot;
+  alloc::ForEachSlotOf(page, [procedure](const ObjectRef& slot) {
     // Relaxed: only this thread writes kDisclaiming slots until their bytes change.
-    if (__atomic_load_n(mark, __ATOMIC_RELAXED) != kDisclaiming) continue;
-    void* object = PointerAt<void>(base + slot * slot_bytes);
+    if (__atomic_load_n(slot.mark(), __ATOMIC_RELAXED) != kDisclaiming) return;
+    void* object = PointerAt<void>(slot.base);
     const bool keep = procedure(object) != 0;
-    __atomic_store_n(mark, g_epoch, __ATOMIC_RELAXED);  // as above
+    __atomic_store_n(slot.mark(), g_epoch, __ATOMIC_RELAXED);  // as above
     if (!keep) alloc::FreeObject(object);
-  }
+  });
 }
 
 }  // namespace
@@ -128,7 +122,6 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   meta.freed.Store(0, memory_order_relaxed);
   if (meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {
     ++totals->used_pages;
-    totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
     return;
   }
   if (live == 0) {
@@ -136,13 +129,12 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
     return;
   }
   ++totals->used_pages;
-  totals->free_slot_bytes += uint64_t{slots - live} * info.slot_bytes;
   // A page that is nearly full would cost a search each time and give next to nothing.
   if (live != slots && (slots - live) * 16 >= slots) {
-    meta.listing.Store(Listing::kPartial, memory_order_relaxed);
+    meta.listing.Store(Listing::kPartial, memory_order_relaxed);  // as above
     ThreadHeaps::at(meta.owner).PushPartial(page);
   } else {
-    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);
+    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // as above
   }
 }
 

@@ -25,14 +25,12 @@ struct alignas(kCacheLineBytes) SweepTotals {
   uint64_t live_scanned_bytes = 0;  // in objects that may hold pointers
   uint64_t live_pointer_free_bytes = 0;
   uint64_t live_objects = 0;
-  uint64_t free_slot_bytes = 0;  // free slots on pages in use
-  uint64_t used_pages = 0;       // with objects, live after this sweep
+  uint64_t used_pages = 0;  // with objects, live after this sweep
 
   void Add(const SweepTotals& other) {
     live_scanned_bytes += other.live_scanned_bytes;
     live_pointer_free_bytes += other.live_pointer_free_bytes;
     live_objects += other.live_objects;
-    free_slot_bytes += other.free_slot_bytes;
     used_pages += other.used_pages;
   }
   uint64_t live_bytes() const { return live_scanned_bytes + live_pointer_free_bytes; }

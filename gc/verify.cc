@@ -1,6 +1,6 @@
 #include "gc/verify.h"
 
-#include "alloc/object.h"
+#include "alloc/walk.h"
 
 namespace gleaner::gc {
 namespace {
@@ -45,10 +45,7 @@ class SerialMarker {
   }
 
   void CompareAll() const {
-    for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-      for (PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page)
-        ComparePage(page);
-    }
+    alloc::ForEachSlot([this](const ObjectRef& object) { Compare(object); });
   }
 
  private:
@@ -56,17 +53,13 @@ class SerialMarker {
     const PageInfo& info = g_space.info[page];
     const bool visited = IsUncollectable(info.kind);
     if (!visited && !RowOf(info.kind).marks_contents_of_unreachable) return;
-    if (info.state != PageState::kLarge && info.state != PageState::kSmall) return;
-    const bool small = info.state == PageState::kSmall;
-    const size_t bytes = small ? info.slot_bytes : info.object_bytes;
-    for (uint32_t slot = 0; slot < (small ? info.slot_count : 1u); ++slot) {
-      const ObjectRef object{g_space.AddressOfPage(page) + slot * bytes, bytes, page, slot};
+    alloc::ForEachSlotOf(page, [this, visited](const ObjectRef& object) {
       if (visited) {
         Visit(object.base, true);
       } else if (*object.mark() != alloc::kFreeSlot) {
         Scan(object);
       }
-    }
+    });
   }
 
   struct Sink : MarkSink {
@@ -117,10 +110,7 @@ class SerialMarker {
     }
     const uint8_t mark = *object.mark();
     if (mark != marker_.white() && mark != marker_.black()) return;
-    const size_t index = static_cast<size_t>(object.mark() - g_space.marks);
-    // The table of the high side would commit everything below it: count pointer-free pages from
-    // the top instead.
-    const size_t place = PlaceOf(object.page, index);
+    const size_t place = PlaceOf(object);
     if (!seen_.EnsureCommitted(place + 1)) Fatal("mark verification: no memory for a second table");
     if (seen_[place] != 0) return;
     seen_[place] = 1;
@@ -137,29 +127,23 @@ class SerialMarker {
     }
   }
 
-  // Pages of both sides interleaved, each counted from its own end.
-  static size_t PlaceOf(PageNumber page, size_t index) {
-    const bool scanned = alloc::SideOfPage(page) == Side::kScanned;
-    const size_t rank = scanned ? size_t{page} : size_t{g_space.page_count() - 1 - page};
-    return (rank * 2 + (scanned ? 0 : 1)) * alloc::kMarkBytesPerPage +
-           index % alloc::kMarkBytesPerPage;
+  // The object's place in `seen_`: pages of both sides interleaved, each counted from its own end,
+  // since counting the high side from the low end would commit everything below it.
+  static size_t PlaceOf(const ObjectRef& object) {
+    const bool scanned = alloc::SideOfPage(object.page) == Side::kScanned;
+    const size_t rank = scanned ? object.page : g_space.page_count() - 1 - object.page;
+    return (rank * 2 + (scanned ? 0 : 1)) * alloc::kMarkBytesPerPage + object.slot;
   }
 
-  void ComparePage(PageNumber page) const {
-    const PageInfo& info = g_space.info[page];
-    if (info.state != PageState::kSmall && info.state != PageState::kLarge) return;
-    const uint32_t slots = info.state == PageState::kSmall ? info.slot_count : 1;
-    for (uint32_t slot = 0; slot < slots; ++slot) {
-      const uint8_t* mark = g_space.MarksOf(page) + slot;
-      const size_t place = PlaceOf(page, static_cast<size_t>(mark - g_space.marks));
-      const bool reachable = place < seen_.committed() && seen_[place] != 0;
-      const bool black = *mark == marker_.black();
-      GLEANER_CHECK(reachable == black || (black && marker_.marked_by_hand()),
-                    "[inv.mark-complete] object %p (page state %d, kind %d) is %s",
-                    PointerAt<void>(g_space.AddressOfPage(page) + size_t{slot} * info.slot_bytes),
-                    static_cast<int>(info.state), static_cast<int>(info.kind),
-                    black ? "marked but not reachable" : "reachable but not marked");
-    }
+  void Compare(const ObjectRef& object) const {
+    const size_t place = PlaceOf(object);
+    const bool reachable = place < seen_.committed() && seen_[place] != 0;
+    const bool black = marker_.IsMarked(object);
+    GLEANER_CHECK(reachable == black || (black && marker_.marked_by_hand()),
+                  "[inv.mark-complete] object %p (page state %d, kind %d) is %s",
+                  PointerAt<void>(object.base), static_cast<int>(g_space.info[object.page].state),
+                  static_cast<int>(object.kind()),
+                  black ? "marked but not reachable" : "reachable but not marked");
   }
 
   const Marker& marker_;

@@ -44,7 +44,8 @@ constinit Atomic<bool> g_spin{false};
 // A thread that spins takes a processor from the markers, and after a stop of this length it will
 // sleep anyway.
 constexpr uint64_t kShortStopNs = 100000;
-// When the last stop began, and whether it was a short one. Guarded by the collector lock.
+// When the last stop began, and whether it was a short one. Both written and read by StopAll and
+// ResumeAll only: guarded by the collector lock.
 constinit uint64_t g_stop_began_ns = 0;
 constinit bool g_last_was_short = true;
 

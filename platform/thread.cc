@@ -232,17 +232,19 @@ int UsableCpuCount() {
   return cpus < 1 ? 1 : cpus;
 }
 
+// Relaxed, in these three: nothing but the number is passed on, and a waker that sees 0 leaves the
+// helper where it is.
 void HelperPlacement::Announce() {
-  tid_.Store(static_cast<int32_t>(syscall(SYS_gettid)), memory_order_release);
+  tid_.Store(static_cast<int32_t>(syscall(SYS_gettid)), memory_order_relaxed);
 }
 
 void HelperPlacement::Forget() {
-  tid_.Store(0, memory_order_release);
+  tid_.Store(0, memory_order_relaxed);
   kept_off_ = 0;
 }
 
 void HelperPlacement::KeepOffThisCpu() {
-  const int32_t tid = tid_.Load(memory_order_acquire);
+  const int32_t tid = tid_.Load(memory_order_relaxed);
   const int cpu = sched_getcpu();
   if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_) return;
   CpuMask mask;

@@ -58,7 +58,8 @@ class HelperPlacement {
   void Forget();
 
  private:
-  Atomic<int32_t> tid_{0};
+  Atomic<int32_t> tid_{0};  // written by the helper
+  // The waker only.
   int kept_off_ = 0;         // one more than the processor that we took away, or 0
   uint64_t set_digest_ = 0;  // of the mask that we set, to see whether it is still in force
 };

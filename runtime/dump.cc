@@ -1,5 +1,6 @@
 #include "runtime/dump.h"
 
+#include "alloc/walk.h"
 #include "gc/collector.h"
 #include "runtime/debug_objects.h"
 #include "runtime/findings.h"
@@ -15,31 +16,22 @@ using alloc::kMaxKinds;
 using alloc::PageInfo;
 using alloc::PageNumber;
 using alloc::PageState;
-using alloc::Side;
 using gc::g_collector;
 
 namespace {
 
-unsigned long long AsNumber(Addr a) { return a; }
-
 #define OUT(...) Print(Stream::kOutput, __VA_ARGS__)
 
-// Mark bytes that say an object is there.
-uint32_t CountUsed(PageNumber page, uint32_t slots) {
-  const uint8_t* marks = g_space.MarksOf(page);
-  uint32_t used = 0;
-  for (uint32_t i = 0; i < slots; ++i) {
-    used += __atomic_load_n(&marks[i], __ATOMIC_RELAXED) != alloc::kFreeSlot;  // a snapshot
-  }
-  return used;
+// Relaxed: a snapshot.
+bool IsFree(const uint8_t* mark) {
+  return __atomic_load_n(mark, __ATOMIC_RELAXED) == alloc::kFreeSlot;
 }
 
-template <class F>
-void ForEachPage(F f) {
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    const PageNumber end = EndCommitted(side);
-    for (PageNumber page = FirstCommitted(side); page < end; ++page) f(page, g_space.info[page]);
-  }
+uint32_t CountUsed(PageNumber page) {
+  uint32_t used = 0;
+  alloc::ForEachSlotOf(
+      page, [&used](const alloc::ObjectRef& object) { used += IsFree(object.mark()) ? 0 : 1; });
+  return used;
 }
 
 void DumpRoots() {
@@ -60,9 +52,9 @@ void DumpHeap() {
       static_cast<unsigned long long>(figures.heap_bytes),
       static_cast<unsigned long long>(figures.free_bytes),
       static_cast<unsigned long long>(figures.unmapped_bytes), MetadataBytes());
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
     OUT("  %s pages from %#llx to %#llx\n",
-        side == Side::kScanned ? "pointer-bearing" : "pointer-free",
+        side == alloc::Side::kScanned ? "pointer-bearing" : "pointer-free",
         AsNumber(g_space.AddressOfPage(FirstCommitted(side))),
         AsNumber(g_space.base + (size_t{EndCommitted(side)} << alloc::kPageShift)));
   }
@@ -79,7 +71,7 @@ void DumpUse() {
   size_t free_pages = 0;
   size_t resident_free_pages = 0;
   OUT("Large objects:\n");
-  ForEachPage([&](PageNumber page, const PageInfo& info) {
+  alloc::ForEachPage([&](PageNumber page, const PageInfo& info) {
     if (info.state == PageState::kLarge) {
       OUT("  %#llx: %llu bytes, %s\n", AsNumber(g_space.AddressOfPage(page)),
           static_cast<unsigned long long>(info.object_bytes), NameOf(info.kind));
@@ -89,7 +81,7 @@ void DumpUse() {
       Row& row = rows[kind][info.size_class];
       ++row.pages;
       row.slots += info.slot_count;
-      row.used += CountUsed(page, info.slot_count);
+      row.used += CountUsed(page);
     } else if (info.state != PageState::kTail && info.state != PageState::kPadding) {
       ++free_pages;
       resident_free_pages += info.resident;
@@ -163,7 +155,7 @@ void DumpRegions() {
     }
   } region;
   OUT("Regions:\n");
-  ForEachPage([&](PageNumber page, const PageInfo& info) {
+  alloc::ForEachPage([&](PageNumber page, const PageInfo& info) {
     const bool same_page_kind =
         info.state == region.info.state && info.state != PageState::kLarge &&
         (info.state != PageState::kSmall ||
@@ -192,17 +184,15 @@ void DumpFinalization() {
 }
 
 void DumpFreeSlots(Kind kind, size_t slot_bytes) {
-  ForEachPage([&](PageNumber page, const PageInfo& info) {
+  alloc::ForEachPage([&](PageNumber page, const PageInfo& info) {
     if (info.state != PageState::kSmall || info.kind != kind || info.slot_bytes != slot_bytes) {
       return;
     }
-    for (uint32_t slot = 0; slot < info.slot_count; ++slot) {
-      if (__atomic_load_n(g_space.MarksOf(page) + slot, __ATOMIC_RELAXED) != alloc::kFreeSlot) {
-        continue;  // relaxed: a snapshot
-      }
-      OUT("Free slot %u of the page at %#llx: %#llx\n", slot, AsNumber(g_space.AddressOfPage(page)),
-          AsNumber(g_space.AddressOfPage(page) + size_t{slot} * slot_bytes));
-    }
+    alloc::ForEachSlotOf(page, [page](const alloc::ObjectRef& object) {
+      if (!IsFree(object.mark())) return;
+      OUT("Free slot %u of the page at %#llx: %#llx\n", object.slot,
+          AsNumber(g_space.AddressOfPage(page)), AsNumber(object.base));
+    });
   });
 }
 

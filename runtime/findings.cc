@@ -1,5 +1,6 @@
 #include "runtime/findings.h"
 
+#include "alloc/walk.h"
 #include "gc/collector.h"
 #include "runtime/options.h"
 #include "runtime/printing.h"
@@ -8,17 +9,10 @@
 
 namespace gleaner::runtime {
 
-using alloc::g_space;
 using alloc::ObjectRef;
-using alloc::PageInfo;
-using alloc::PageNumber;
-using alloc::PageState;
-using alloc::Side;
 using gc::g_collector;
 
 namespace {
-
-unsigned long long AsNumber(Addr a) { return a; }
 
 // Guarded by the collector lock.
 constinit bool g_references_wanted = false;
@@ -131,21 +125,7 @@ void Findings::NoteIfLeaked(const gc::Marker& marker, const ObjectRef& object) {
 }
 
 void Findings::FindLeaks(const gc::Marker& marker) {
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    const PageNumber end = EndCommitted(side);
-    for (PageNumber page = FirstCommitted(side); page < end; ++page) {
-      const PageInfo& info = g_space.info[page];
-      const Addr base = g_space.AddressOfPage(page);
-      if (info.state == PageState::kLarge) {
-        NoteIfLeaked(marker, {base, info.object_bytes, page, 0});
-      } else if (info.state == PageState::kSmall) {
-        for (uint32_t slot = 0; slot < info.slot_count; ++slot) {
-          NoteIfLeaked(marker,
-                       {base + size_t{slot} * info.slot_bytes, info.slot_bytes, page, slot});
-        }
-      }
-    }
-  }
+  alloc::ForEachSlot([&marker](const ObjectRef& object) { NoteIfLeaked(marker, object); });
 }
 
 void Findings::PrintLeak(const Leak& leak) {

@@ -15,6 +15,9 @@ enum class Stream : uint8_t { kOutput, kError, kLog };
 // The longest text of one call; the rest is cut off.
 inline constexpr size_t kMaxPrintedBytes = 1023;
 
+// An address as %llx prints it.
+inline unsigned long long AsNumber(Addr a) { return a; }
+
 void Print(Stream stream, const char* format, ...) __attribute__((format(printf, 2, 3)));
 void PrintArguments(Stream stream, const char* format, va_list arguments)
     __attribute__((format(printf, 2, 0)));

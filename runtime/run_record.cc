@@ -14,7 +14,7 @@ namespace {
 
 using gc::g_collector;
 using platform::Atomic;
-using platform::memory_order_relaxed;  // see RunRecord
+using platform::memory_order_relaxed;
 
 // What earlier programs of the process left, constant once the record is found.
 struct Before {
@@ -27,22 +27,27 @@ struct Before {
 constinit RunRecord* g_record = nullptr;  // constant after initialisation
 constinit Before g_before = {};
 
-// A forked child has the record, too, and must not write.
+// A forked child has the record, too, and must not write. Relaxed: written before the program
+// began.
 bool IsOurs() {
   return g_record != nullptr &&
          g_record->process.Load(memory_order_relaxed) == static_cast<uint64_t>(getpid());
 }
 
+// Relaxed, here and below: each figure is true by itself, and is read when the process has ended
+// (head of RunRecord). Two threads that raise one at once may leave the smaller, which the next
+// report mends.
 void Raise(Atomic<uint64_t>* most, uint64_t value) {
   if (value > most->Load(memory_order_relaxed)) most->Store(value, memory_order_relaxed);
 }
 
 void StoreSums() {
   const HeapFigures figures = ReadHeapFigures();
-  // Threads may store at the same time: no figure goes back.
+  // Threads may store at the same time, each what it has read: an older sum does not count.
   Raise(&g_record->allocated_bytes, g_before.allocated_bytes + figures.allocated_bytes);
-  Raise(&g_record->freed_bytes,
-        g_before.freed_bytes + g_collector.totals().freed_bytes + figures.explicitly_freed_bytes);
+  // Relaxed: a count that a collection under way may be about to raise.
+  const uint64_t found_dead = __atomic_load_n(&g_collector.totals().freed_bytes, __ATOMIC_RELAXED);
+  Raise(&g_record->freed_bytes, g_before.freed_bytes + found_dead + figures.explicitly_freed_bytes);
 }
 
 void AtExit() {
@@ -64,6 +69,7 @@ void AttachRunRecord() {
     g_record = nullptr;
     return;
   }
+  // Relaxed: the program before this one, in the same process, is over.
   g_before = {record->collections.Load(memory_order_relaxed),
               record->pause_ns.Load(memory_order_relaxed),
               record->allocated_bytes.Load(memory_order_relaxed),
@@ -75,6 +81,7 @@ void AttachRunRecord() {
 void NoteCollectionInRunRecord() {
   if (!IsOurs()) return;
   const gc::CollectorTotals& totals = g_collector.totals();
+  // Relaxed: as in Raise; the collector lock is held.
   g_record->collections.Store(g_before.collections + totals.collections, memory_order_relaxed);
   g_record->pause_ns.Store(g_before.pause_ns + totals.pause_ns, memory_order_relaxed);
   Raise(&g_record->max_pause_ns, totals.max_pause_ns);

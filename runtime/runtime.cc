@@ -406,7 +406,8 @@ bool Collect(Cause cause, int (*give_up)()) {
     if (g_under_lock_complaints.Exchange(1, platform::memory_order_relaxed) == 0) {  // a message
       Complain(
           "GC_malloc, GC_gcollect or the like was called in a callback that runs under the "
-          "allocation lock, or after GC_alloc_lock: no collection can start there");
+          "allocation lock, or after GC_alloc_lock or GC_stop_world_external: no collection can "
+          "start there");
     }
     return false;
   }

@@ -2,12 +2,13 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "alloc/walk.h"
 
 namespace gleaner::runtime {
 
+using alloc::PageInfo;
 using alloc::PageNumber;
 using alloc::PageState;
-using alloc::Side;
 using gc::g_collector;
 
 namespace {
@@ -33,7 +34,8 @@ Sums ReadSums() {
   return sums;
 }
 
-// As the last collection found them. Written with the world stopped.
+// As the last collection found them. Written with the world stopped, which publishes them with the
+// resume; relaxed, since a reader outside the lock takes each as it is at some instant.
 constinit platform::Atomic<uint64_t> g_allocated_before{0};
 constinit platform::Atomic<uint64_t> g_explicitly_freed_before{0};
 constinit platform::Atomic<size_t> g_most_heap_bytes{0};
@@ -51,12 +53,13 @@ size_t HeapBytes() {
 
 size_t MostHeapBytes() {
   const size_t now = HeapBytes();
-  const size_t before = g_most_heap_bytes.Load(memory_order_relaxed);
+  const size_t before = g_most_heap_bytes.Load(memory_order_relaxed);  // a statistic
   return now > before ? now : before;
 }
 
 void NoteCollection() {
   const Sums sums = ReadSums();
+  // Relaxed: the world is stopped.
   g_allocated_before.Store(sums.allocated, memory_order_relaxed);
   g_explicitly_freed_before.Store(sums.explicitly_freed, memory_order_relaxed);
   g_most_heap_bytes.Store(MostHeapBytes(), memory_order_relaxed);
@@ -66,6 +69,8 @@ HeapFigures ReadHeapFigures() {
   const gc::CycleReport& last = g_collector.last();
   const Sums sums = ReadSums();
   HeapFigures figures;
+  // Relaxed, below: a collection that ends meanwhile may be noticed in some figures and not in
+  // others.
   figures.allocated_bytes = sums.allocated;
   figures.allocated_since_gc_bytes =
       Difference(sums.allocated, g_allocated_before.Load(memory_order_relaxed));
@@ -81,25 +86,17 @@ HeapFigures ReadHeapFigures() {
 }
 
 size_t MetadataBytes() {
-  size_t pages = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    pages += EndCommitted(side) - FirstCommitted(side);
-  }
   constexpr size_t kBytesPerPage =
       sizeof(alloc::PageInfo) + sizeof(alloc::PageMeta) + alloc::kMarkBytesPerPage;
-  return pages * kBytesPerPage + alloc::MetaBytes();
+  return alloc::CommittedPages() * kBytesPerPage + alloc::MetaBytes();
 }
 
 size_t OccupiedBytes() {
   size_t pages = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    const PageNumber end = EndCommitted(side);
-    for (PageNumber page = FirstCommitted(side); page < end; ++page) {
-      const PageState state = alloc::g_space.info[page].state;
-      pages +=
-          state == PageState::kSmall || state == PageState::kLarge || state == PageState::kTail;
-    }
-  }
+  alloc::ForEachPage([&pages](PageNumber, const PageInfo& info) {
+    pages += info.state == PageState::kSmall || info.state == PageState::kLarge ||
+             info.state == PageState::kTail;
+  });
   return pages * alloc::kPageBytes;
 }
 

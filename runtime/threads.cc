@@ -404,11 +404,10 @@ bool Threads::OverlapsStackLocked(Range range, Addr here) {
   return false;
 }
 
-void Threads::NoteAlternateStack(Range stack, Range) {
-  Thread* thread = Current();
-  if (thread == nullptr) return;
+void Threads::NoteOwnStack(Range stack) {
+  if (Current() == nullptr || stack.begin == 0) return;
   platform::LockGuard guard(g_threads_lock);
-  if (stack.begin != 0) thread->stack = stack;
+  Current()->stack = stack;
 }
 
 int Threads::Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),

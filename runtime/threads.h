@@ -27,13 +27,14 @@ struct Thread : platform::StopRecord {
   // Where the own stack was left for a fiber the last time; 0: never. Likewise.
   Addr own_stack_pointer = 0;
   bool is_main = false;
-  bool by_hand = false;             // GC_register_my_thread
   int exit_rounds = 0;              // destructor rounds seen; the thread only
   bool running_finalizers = false;  // the thread only
-  int under_lock = 0;               // runs code of the program's under the collector lock; likewise
-  void* result = nullptr;           // what a joiner will get, once known; the thread only
-  size_t index = 0;                 // in the list; guarded by the threads lock
-  Thread* next_free = nullptr;      // in the list of unused records; likewise
+  // Levels at which the thread runs code of the program's under the collector lock, which it holds:
+  // no collection can start. The thread only.
+  int under_lock = 0;
+  void* result = nullptr;       // what a joiner will get, once known; the thread only
+  size_t index = 0;             // in the list; guarded by the threads lock
+  Thread* next_free = nullptr;  // in the list of unused records; likewise
 };
 
 class Threads {
@@ -68,8 +69,8 @@ class Threads {
   // `here` on. pre: the threads lock is held.
   static bool OverlapsStackLocked(platform::Range range, Addr here);
 
-  // GC_register_altstack: the calling thread's own stack and its alternate one.
-  static void NoteAlternateStack(platform::Range stack, platform::Range alternate);
+  // GC_register_altstack: where the calling thread's own stack is. Nothing if the range is empty.
+  static void NoteOwnStack(platform::Range stack);
 
   // pthread_create that returns when the child is registered. Same contract otherwise.
   static int Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),

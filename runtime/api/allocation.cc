@@ -68,14 +68,7 @@ void Free(const char* call, void* object) {
 }
 
 char* CopyString(const char* text, size_t length) {
-  auto* copy = static_cast<char*>(AllocateInline(Kind::kAtomic, length + 1));
-  if (copy == nullptr) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  memcpy(copy, text, length);
-  copy[length] = 0;
-  return copy;
+  return runtime::CopyText(AllocateInline(Kind::kAtomic, length + 1), text, length);
 }
 
 }  // namespace
@@ -171,13 +164,8 @@ char* GC_strdup(const char* text) {
 }
 char* GC_strndup(const char* text, size_t max) { return CopyString(text, strnlen(text, max)); }
 wchar_t* GC_wcsdup(const wchar_t* text) {
-  const size_t bytes = (wcslen(text) + 1) * sizeof(wchar_t);
-  auto* copy = static_cast<wchar_t*>(GC_malloc_atomic(bytes));
-  if (copy == nullptr) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return static_cast<wchar_t*>(memcpy(copy, text, bytes));
+  const size_t length = wcslen(text);
+  return runtime::CopyText(GC_malloc_atomic((length + 1) * sizeof(wchar_t)), text, length);
 }
 
 }  // extern "C"

@@ -1,5 +1,8 @@
-// What the files of the GC_ API share: gc.h, and the report of null arguments.
+// What the files of the GC_ API share: gc.h, the report of null arguments, copies of texts.
 #pragma once
+
+#include <cerrno>
+#include <cstring>
 
 #include "gc/javaxfc.h"
 #include "platform/base.h"
@@ -12,6 +15,20 @@ bool RejectNull(const char* call, const char* argument, P p) {
   if (GLEANER_LIKELY(p != nullptr)) return false;
   Complain("%s: %s is NULL; ignored", call, argument);
   return true;
+}
+
+// Copies a text of that many characters into `memory`, which has room for one more, the end. Null,
+// with errno ENOMEM, if there is no memory.
+template <class Character>
+Character* CopyText(void* memory, const Character* text, size_t length) {
+  if (memory == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  auto* copy = static_cast<Character*>(memory);
+  memcpy(copy, text, length * sizeof(Character));
+  copy[length] = 0;
+  return copy;
 }
 
 }  // namespace gleaner::runtime

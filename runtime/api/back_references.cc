@@ -4,6 +4,7 @@
 // the next collection.
 #include "gc/back_references.h"
 
+#include "alloc/walk.h"
 #include "gc/gc_backptr.h"
 #include "platform/clock.h"
 #include "runtime/api/api.h"
@@ -65,8 +66,8 @@ uint64_t Random() {
 
 // A random committed page; kNoPage if there is none.
 PageNumber RandomPage() {
-  const PageNumber scanned = EndCommitted(Side::kScanned) - FirstCommitted(Side::kScanned);
-  const PageNumber others = EndCommitted(Side::kPointerFree) - FirstCommitted(Side::kPointerFree);
+  const auto scanned = static_cast<PageNumber>(alloc::CommittedPages(Side::kScanned));
+  const size_t others = alloc::CommittedPages(Side::kPointerFree);
   if (scanned + others == 0) return alloc::kNoPage;
   const auto i = static_cast<PageNumber>(Random() % (scanned + others));
   return i < scanned ? FirstCommitted(Side::kScanned) + i

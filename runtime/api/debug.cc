@@ -170,14 +170,7 @@ void* Resize(const char* call, void* old, size_t bytes, Place place) {
 }
 
 char* CopyString(const char* call, const char* text, size_t length, Place place) {
-  auto* copy = static_cast<char*>(AllocateOfKind(call, length + 1, Kind::kAtomic, place));
-  if (copy == nullptr) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  memcpy(copy, text, length);
-  copy[length] = 0;
-  return copy;
+  return runtime::CopyText(AllocateOfKind(call, length + 1, Kind::kAtomic, place), text, length);
 }
 
 // --- Finalizers ---
@@ -306,13 +299,10 @@ char* GC_debug_strndup(const char* text, size_t max, const char* file, int line)
 }
 wchar_t* GC_debug_wcsdup(const wchar_t* text, const char* file, int line) {
   if (runtime::RejectNull("GC_debug_wcsdup", "the text", text)) return nullptr;
-  const size_t bytes = (wcslen(text) + 1) * sizeof(wchar_t);
-  void* copy = AllocateOfKind("GC_debug_wcsdup", bytes, Kind::kAtomic, {file, line});
-  if (copy == nullptr) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return static_cast<wchar_t*>(memcpy(copy, text, bytes));
+  const size_t length = wcslen(text);
+  void* memory = AllocateOfKind("GC_debug_wcsdup", (length + 1) * sizeof(wchar_t), Kind::kAtomic,
+                                {file, line});
+  return runtime::CopyText(memory, text, length);
 }
 
 void GC_debug_change_stubborn(const void*) {}

@@ -1,10 +1,8 @@
 // The GC_ API: finalizers.
-#include "alloc/object.h"
 #include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
-namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;
 using gleaner::AddressOf;

@@ -37,6 +37,18 @@ bool IsSignal(const char* call, int number) {
   return false;
 }
 
+// The collector lock in the hands of the program's own code, which may allocate: no collection is
+// tried meanwhile, and the thread has its heap before.
+void AcquireForProgram() {
+  runtime::AttachThread();
+  g_collector.lock().Acquire();
+  if (Thread* self = Threads::Current(); self != nullptr) ++self->under_lock;
+}
+void ReleaseForProgram() {
+  if (Thread* self = Threads::Current(); self != nullptr) --self->under_lock;
+  g_collector.lock().Release();
+}
+
 void* Nothing(void*) { return nullptr; }
 
 }  // namespace
@@ -80,10 +92,7 @@ int GC_register_my_thread(const GC_stack_base* base) {
   if (RejectNull("GC_register_my_thread", "the stack base", base)) return GC_UNIMPLEMENTED;
   runtime::Init();
   if (Threads::Current() != nullptr) return GC_DUPLICATE;
-  Thread* self = Threads::Register(AddressOf(base->mem_base));
-  if (self == nullptr) return GC_NO_MEMORY;
-  self->by_hand = true;
-  return GC_SUCCESS;
+  return Threads::Register(AddressOf(base->mem_base)) != nullptr ? GC_SUCCESS : GC_NO_MEMORY;
 }
 
 int GC_unregister_my_thread(void) {
@@ -97,11 +106,11 @@ int GC_unregister_my_thread(void) {
 
 int GC_thread_is_registered(void) { return Threads::Current() != nullptr ? 1 : 0; }
 
-void GC_register_altstack(void* stack, GC_word stack_size, void* altstack, GC_word altstack_size) {
+// A handler on an alternate stack is recognised when it is stopped there.
+void GC_register_altstack(void* stack, GC_word stack_size, void*, GC_word) {
   if (!runtime::AttachThread()) return;
   const Addr low = AddressOf(stack);
-  const Addr alternate = AddressOf(altstack);
-  Threads::NoteAlternateStack({low, low + stack_size}, {alternate, alternate + altstack_size});
+  Threads::NoteOwnStack({low, low + stack_size});
 }
 
 // --- Stack bases ---
@@ -159,35 +168,27 @@ GLEANER_NOINLINE void* GC_call_with_gc_active(GC_fn_type fn, void* data) {
 void* GC_call_with_alloc_lock(GC_fn_type fn, void* data) {
   if (RejectNull("GC_call_with_alloc_lock", "the function", fn)) return nullptr;
   if (!runtime::AttachThread()) return nullptr;
-  Thread* self = Threads::Current();
-  if (self->under_lock != 0) {
+  if (Threads::Current()->under_lock != 0) {
     Complain("GC_call_with_alloc_lock: the calling thread holds the lock already");
     return fn(data);
   }
-  platform::LockGuard guard(g_collector.lock());
-  ++self->under_lock;
+  AcquireForProgram();
   void* result = fn(data);
-  --self->under_lock;
+  ReleaseForProgram();
   return result;
 }
 
-void GC_alloc_lock(void) {
-  runtime::AttachThread();
-  g_collector.lock().Acquire();
-  if (Thread* self = Threads::Current(); self != nullptr) ++self->under_lock;
-}
+void GC_alloc_lock(void) { AcquireForProgram(); }
 void GC_alloc_unlock(void) {
   if (g_collector.lock().IsHeld()) {
-    if (Thread* self = Threads::Current(); self != nullptr) --self->under_lock;
-    g_collector.lock().Release();
+    ReleaseForProgram();
   } else {
     Complain("GC_alloc_unlock: the lock is not held; ignored");
   }
 }
 
 void GC_stop_world_external(void) {
-  runtime::Init();
-  g_collector.lock().Acquire();
+  AcquireForProgram();
   Threads::Stop();
 }
 void GC_start_world_external(void) {
@@ -195,7 +196,7 @@ void GC_start_world_external(void) {
     return Complain("GC_start_world_external: the world is not stopped; ignored");
   }
   Threads::Resume();
-  g_collector.lock().Release();
+  ReleaseForProgram();
 }
 
 void GC_suspend_thread(pthread_t thread) {

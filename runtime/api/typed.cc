@@ -53,6 +53,11 @@ bool BitAt(const GC_word* bitmap, size_t index) {
   return (bitmap[index / kWordBits] >> (index % kWordBits) & 1) != 0;
 }
 
+// The environment of a descriptor that names MarkByBitmap: where its bitmap begins.
+size_t PartOf(GC_descr descriptor) {
+  return descriptor >> (GC_DS_TAG_BITS + GC_LOG_MAX_MARK_PROCS);
+}
+
 // Words from `begin` on, as the bitmap that starts at `part` says, up to `end`.
 void PushBitmap(Addr begin, Addr end, size_t part, MarkSink* sink) {
   for (;; ++part, begin += kWordBits * kWordBytes) {
@@ -73,33 +78,17 @@ GC_ms_entry* MarkByBitmap(GC_word* object, GC_ms_entry* top, GC_ms_entry*, GC_wo
   return top;
 }
 
-void PushElement(Addr begin, size_t bytes, GC_descr descriptor, MarkSink* sink) {
-  switch (descriptor & GC_DS_TAGS) {
-    case GC_DS_LENGTH:
-      return sink->push_range(sink, begin, begin + (descriptor < bytes ? descriptor : bytes),
-                              false);
-    case GC_DS_BITMAP:
-      for (GC_word bits = descriptor & ~GC_word{GC_DS_TAGS}; bits != 0;) {
-        const auto word = static_cast<size_t>(__builtin_clzll(bits));
-        if (word * kWordBytes >= bytes) return;
-        sink->push(sink, gleaner::LoadForeignWord(begin + word * kWordBytes));
-        bits &= ~(GC_word{1} << (kWordBits - 1 - word));
-      }
-      return;
-    default:
-      return PushBitmap(begin, begin + bytes,
-                        descriptor >> (GC_DS_TAG_BITS + GC_LOG_MAX_MARK_PROCS), sink);
-  }
-}
-
 GC_ms_entry* MarkArray(GC_word* object, GC_ms_entry* top, GC_ms_entry*, GC_word) {
   ObjectRef found;
   if (!alloc::FindSlot(AddressOf(object), &found)) return top;
   const GC_word* trailer = object + found.bytes / kWordBytes - kTrailerWords;
   const size_t count = trailer[0];
   const size_t bytes = trailer[1];
+  const GC_descr descriptor = trailer[2];
   for (size_t i = 0; i < count; ++i) {
-    PushElement(found.base + i * bytes, bytes, trailer[2], t_mark_sink);
+    const Addr begin = found.base + i * bytes;
+    if (gc::PushByDescriptor(begin, bytes, descriptor, t_mark_sink)) continue;
+    PushBitmap(begin, begin + bytes, PartOf(descriptor), t_mark_sink);
   }
   return top;
 }
@@ -113,7 +102,7 @@ bool IsTypedDescriptor(GC_descr descriptor) {
     case GC_DS_PROC: {
       constexpr GC_word kNumbers = GC_MAX_MARK_PROCS - 1;
       return ((descriptor >> GC_DS_TAG_BITS) & kNumbers) == g_bitmap_procedure &&
-             descriptor >> (GC_DS_TAG_BITS + GC_LOG_MAX_MARK_PROCS) < g_part_count;
+             PartOf(descriptor) < g_part_count;
     }
     default:
       return false;

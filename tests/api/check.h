@@ -93,6 +93,38 @@ static MAYBE_UNUSED void *run_in_thread(void *(*fn)(void *), void *arg) {
   return result;
 }
 
+/* Runs fn(arg) on `count` threads at once, at most 16, while this one collects that many times. */
+static MAYBE_UNUSED void run_in_threads(size_t count, void *(*fn)(void *), void *arg,
+                                        size_t collections) {
+  pthread_t threads[16];
+  size_t i;
+  for (i = 0; i < count; i++) CHECK_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
+  for (i = 0; i < collections; i++) GC_gcollect();
+  for (i = 0; i < count; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+/* For such threads: resizes and replaces objects of many sizes, and frees them all, by the macros
+   of gc.h, which GC_DEBUG makes the calls of the debugging allocator. */
+static MAYBE_UNUSED void *use_and_free(void *arg) {
+  void *some[50];
+  size_t i;
+  (void)arg;
+  memset(some, 0, sizeof some);
+  for (i = 0; i < 20000; i++) {
+    void **slot = &some[i * 7 % 50];
+    const size_t size = i % 300 + 1;
+    if (i % 5 == 0) {
+      *slot = GC_REALLOC(*slot, size);
+    } else {
+      GC_FREE(*slot);
+      *slot = i % 2 ? GC_MALLOC(size) : GC_MALLOC_ATOMIC(size);
+    }
+    memset(*slot, (int)i, size);
+  }
+  for (i = 0; i < 50; i++) GC_FREE(some[i]);
+  return NULL;
+}
+
 static MAYBE_UNUSED void sleep_ms(long ms) {
   struct timespec t;
   t.tv_sec = ms / 1000;

@@ -171,32 +171,9 @@ static void remains(void) {
   }
 }
 
-static void *allocate_in_thread(void *arg) {
-  void *some[50];
-  size_t i;
-  (void)arg;
-  memset(some, 0, sizeof some);
-  for (i = 0; i < 20000; i++) {
-    void **slot = &some[i * 7 % 50];
-    const size_t size = i % 200 + 1;
-    if (i % 5 == 0) {
-      *slot = GC_REALLOC(*slot, size);
-    } else {
-      GC_FREE(*slot);
-      *slot = GC_MALLOC(size);
-    }
-    memset(*slot, (int)i, size);
-  }
-  return NULL;
-}
-
 static void threads(void) {
-  pthread_t thread[4];
-  size_t i;
   GC_INIT();
-  for (i = 0; i < 4; i++) CHECK_EQ(pthread_create(&thread[i], NULL, allocate_in_thread, NULL), 0);
-  for (i = 0; i < 20; i++) GC_gcollect();
-  for (i = 0; i < 4; i++) CHECK_EQ(pthread_join(thread[i], NULL), 0);
+  run_in_threads(4, use_and_free, NULL, 20);
 }
 
 int main(void) {

@@ -158,27 +158,9 @@ static void many_at_once(void) {
 }
 
 /* Threads that leak nothing while another one collects all the time. */
-static void *use_and_free(void *arg) {
-  void *some[50];
-  size_t i;
-  (void)arg;
-  memset(some, 0, sizeof some);
-  for (i = 0; i < 20000; i++) {
-    void **slot = &some[i * 7 % 50];
-    if (*slot) GC_FREE(*slot);
-    *slot = i % 2 ? GC_MALLOC(i % 300 + 1) : GC_MALLOC_ATOMIC(i % 3000 + 1);
-  }
-  for (i = 0; i < 50; i++) GC_FREE(some[i]);
-  return NULL;
-}
-
 static void threads(void) {
-  pthread_t thread[3];
-  size_t i;
   start();
-  for (i = 0; i < 3; i++) CHECK_EQ(pthread_create(&thread[i], NULL, use_and_free, NULL), 0);
-  for (i = 0; i < 30; i++) GC_gcollect();
-  for (i = 0; i < 3; i++) CHECK_EQ(pthread_join(thread[i], NULL), 0);
+  run_in_threads(3, use_and_free, NULL, 30);
 }
 
 /* Several threads that leak and collect: no leak is reported twice. */
@@ -195,11 +177,8 @@ static void *leak_and_collect(void *arg) {
 }
 
 static void several_reporters(void) {
-  pthread_t thread[4];
-  size_t i;
   start();
-  for (i = 0; i < 4; i++) CHECK_EQ(pthread_create(&thread[i], NULL, leak_and_collect, NULL), 0);
-  for (i = 0; i < 4; i++) CHECK_EQ(pthread_join(thread[i], NULL), 0);
+  run_in_threads(4, leak_and_collect, NULL, 0);
 }
 
 static void GC_CALLBACK describe(void *object, char *text) {

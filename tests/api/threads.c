@@ -195,13 +195,10 @@ static void *use_specific(void *arg) {
 }
 
 static void specific_data(int with_registration) {
-  pthread_t threads[10];
-  size_t i;
   register_in_destructor = with_registration;
   destructor_rounds = destructor_objects = 0;
   pthread_key_create(&key, destroy);
-  for (i = 0; i < 10; i++) CHECK_EQ(pthread_create(&threads[i], NULL, use_specific, NULL), 0);
-  for (i = 0; i < 10; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  run_in_threads(10, use_specific, NULL, 0);
   CHECK_EQ(destructor_rounds, 30);
   CHECK_EQ(destructor_objects, 30 * 1000);
   pthread_key_delete(key);
@@ -293,6 +290,35 @@ static void GC_CALLBACK on_thread_event(GC_EventType event, void *thread) {
   resumed += event == GC_EVENT_THREAD_UNSUSPENDED;
 }
 
+/* Much more than is allocated between two collections. */
+static void allocate_in_a_stopped_world(void) {
+  void **list = NULL;
+  size_t i, length = 0;
+  GC_word collections;
+  collect();
+  GC_stop_world_external();
+  collections = GC_get_gc_no();
+  for (i = 0; i < 400000; i++) {
+    void **node = (void **)GC_malloc(64);
+    node[0] = list;
+    node[1] = (void *)~i;
+    list = node;
+    if (i % 1000 == 0) GC_malloc_atomic(100000);
+  }
+  GC_gcollect();
+  CHECK_EQ(GC_get_gc_no(), collections);
+  GC_start_world_external();
+  GC_gcollect();
+  CHECK_EQ(GC_get_gc_no(), collections + 1);
+  for (; list != NULL; list = (void **)list[0]) length += list[1] == (void *)~(400000 - 1 - length);
+  CHECK_EQ(length, 400000);
+}
+static void *allocate_unregistered(void *arg) {
+  allocate_in_a_stopped_world();
+  GC_unregister_my_thread();
+  return arg;
+}
+
 static void stopping(void) {
   pthread_t thread;
   size_t before;
@@ -322,6 +348,12 @@ static void stopping(void) {
   CHECK_EQ(counter, before);
   GC_start_world_external();
   while (counter == before) sleep_ms(1);
+  if (on_gleaner()) { /* on libgc it waits for the lock for ever */
+    pthread_t other;
+    allocate_in_a_stopped_world();
+    CHECK_EQ(system_create(&other, NULL, allocate_unregistered, NULL), 0);
+    CHECK_EQ(system_join(other, NULL), 0);
+  }
 
   GC_set_on_thread_event(on_thread_event);
   CHECK(GC_get_on_thread_event() == on_thread_event);

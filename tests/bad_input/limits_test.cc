@@ -3,55 +3,17 @@
 //
 // This program calls itself: with --under-limit it is the one that is started with little address
 // space.
-#ifndef GC_THREADS
-#define GC_THREADS
-#endif
-#include <gc.h>
-#include <gleaner.h>
-#include <gtest/gtest.h>
 #include <pthread.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <initializer_list>
-#include <string>
 
-#include "tests/support/child.h"
+#include "tests/bad_input/bad_input.h"
 
 namespace {
 
-using gleaner::testing::ChildResult;
-using gleaner::testing::RunInChild;
-
-constexpr size_t kMiB = size_t{1} << 20;
-
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kAddressSanitizer = true;  // needs memory and address space of its own
-#else
-constexpr bool kAddressSanitizer = false;
-#endif
-
-#define EXPECT_OK(result) \
-  EXPECT_TRUE((result).ok()) << "status 0x" << std::hex << (result).status << "\n" << (result).err
-
-template <class F>
-ChildResult RunWith(std::initializer_list<const char*> environment, F f, unsigned seconds = 60) {
-  return RunInChild(
-      [&] {
-        for (const char* entry : environment) putenv(const_cast<char*>(entry));
-        f();
-      },
-      seconds);
-}
-
-bool SetLimit(__rlimit_resource resource, size_t bytes) {
-  rlimit limit;
-  if (getrlimit(resource, &limit) != 0) return false;
-  limit.rlim_cur = bytes;
-  return setrlimit(resource, &limit) == 0;
-}
+using namespace gleaner::testing;
 
 // A list of blocks with contents that follow from their number.
 struct Block {
@@ -142,7 +104,7 @@ TEST(AddressSpaceTest, BoundedBeforeTheProgramStarts) {
   for (const size_t mib : {64, 256, 1024}) {
     const ChildResult result = RunInChild(
         [mib] {
-          if (!SetLimit(RLIMIT_AS, mib * kMiB)) _exit(2);
+          const Limit limit(RLIMIT_AS, mib * kMiB);
           execl("/proc/self/exe", "limits_test", "--under-limit", nullptr);
           _exit(3);
         },
@@ -199,15 +161,14 @@ TEST(MemoryRefusedTest, WhileThreadsAllocate) {
         ASSERT_EQ(pthread_create(&thread, nullptr, AllocateThroughTheLimit, &party), 0);
       }
       usleep(100000);
-      rlimit old;
-      getrlimit(RLIMIT_DATA, &old);
-      ASSERT_TRUE(SetLimit(RLIMIT_DATA, 4096));
-      party.refused = true;
-      while (party.at_the_limit != 4) {
-        GC_gcollect();
-        usleep(1000);
+      {
+        const MemoryRefused refused;
+        party.refused = true;
+        while (party.at_the_limit != 4) {
+          GC_gcollect();
+          usleep(1000);
+        }
       }
-      ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
       party.allowed = true;
       for (pthread_t thread : threads) ASSERT_EQ(pthread_join(thread, nullptr), 0);
       EXPECT_EQ(party.wrong, 0);
@@ -240,7 +201,7 @@ void* AllocateLarge(void*) {
 }
 
 TEST(HeapLimitTest, TheOomFunctionsAnswerIsReturnedAndSurvivorsAreIntact) {
-  for (const char* limit : {"GC_MAXIMUM_HEAP_SIZE=33554432", "GC_MAXIMUM_HEAP_SIZE=32M"}) {
+  for (const char* limit : {"GC_MAXIMUM_HEAP_SIZE=33554432", "GLEANER_MAX_HEAP=32M"}) {
     const ChildResult result = RunWith({limit}, [] {
       GC_INIT();
       GC_set_oom_fn(AnswerOom);
@@ -361,15 +322,16 @@ void CollectOnSmallStack() {
 // A stack for 64 MiB / 256 entries, and a graph that needs half as many again.
 TEST(MarkStackTest, AWideGraphWithASmallReservation) {
   for (const char* markers : {"GLEANER_MARKERS=1", "GLEANER_MARKERS=4"}) {
-    const ChildResult result = RunWith({markers, "GLEANER_RESERVE=64m"}, [] {
-      constexpr size_t kLength = 1500;
-      GC_INIT();
-      BuildSpine(kLength);
-      for (int round = 0; round < 3; ++round) {
-        CollectOnSmallStack();
-        EXPECT_EQ(CountSpine(kLength), kLength * (Spine::kTeeth - 1));
-      }
-    });
+    const ChildResult result =
+        RunWith({markers, "GLEANER_RESERVE=64m", "GLEANER_MARK_VERIFY=1"}, [] {
+          constexpr size_t kLength = 1500;
+          GC_INIT();
+          BuildSpine(kLength);
+          for (int round = 0; round < 3; ++round) {
+            CollectOnSmallStack();
+            EXPECT_EQ(CountSpine(kLength), kLength * (Spine::kTeeth - 1));
+          }
+        });
     EXPECT_OK(result) << "\n" << markers;
   }
 }
@@ -383,14 +345,13 @@ TEST(MarkStackTest, AWideGraphWithoutMemoryForTheStack) {
       GC_INIT();
       GC_gcollect();  // some entries
       BuildSpine(kLength);
-      rlimit old;
-      getrlimit(RLIMIT_DATA, &old);
-      ASSERT_TRUE(SetLimit(RLIMIT_DATA, 4096));
-      for (int round = 0; round < 3; ++round) {
-        CollectThenOverwrite(nullptr);
-        EXPECT_EQ(CountSpine(kLength), kLength * (Spine::kTeeth - 1));
+      {
+        const MemoryRefused refused;
+        for (int round = 0; round < 3; ++round) {
+          CollectThenOverwrite(nullptr);
+          EXPECT_EQ(CountSpine(kLength), kLength * (Spine::kTeeth - 1));
+        }
       }
-      ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
       CollectOnSmallStack();
       EXPECT_EQ(CountSpine(kLength), kLength * (Spine::kTeeth - 1));
     });

@@ -1,10 +1,5 @@
 // Programs whose every system call is interrupted, and programs that fork while their threads
 // allocate and collect.
-#ifndef GC_THREADS
-#define GC_THREADS
-#endif
-#include <gc.h>
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -13,21 +8,13 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "tests/support/child.h"
+#include "tests/bad_input/bad_input.h"
 
 namespace {
 
-using gleaner::testing::ChildResult;
-using gleaner::testing::RunInChild;
+using namespace gleaner::testing;
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr unsigned kSlowdown = 4;
-#else
-constexpr unsigned kSlowdown = 1;
-#endif
-
-#define EXPECT_OK(result) \
-  EXPECT_TRUE((result).ok()) << "status 0x" << std::hex << (result).status << "\n" << (result).err
+constexpr unsigned kSlowdown = kAddressSanitizer ? 4 : 1;
 
 struct Node {
   Node* next;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "alloc/walk.h"
 #include "gc/marker.h"
 #include "tests/concurrent/concurrent.h"
 #include "tests/support/heap.h"
@@ -100,15 +101,13 @@ class Graph {
     // No mark where there is no object.
     size_t black_bytes = 0;
     size_t white_bytes = 0;
-    for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
-      for (alloc::PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
-        const uint8_t* marks = alloc::g_space.MarksOf(page);
-        for (size_t i = 0; i < alloc::kMarkBytesPerPage; ++i) {
-          black_bytes += marks[i] == black ? 1 : 0;
-          white_bytes += marks[i] == white ? 1 : 0;
-        }
+    alloc::ForEachPage([&](alloc::PageNumber page, const alloc::PageInfo&) {
+      const uint8_t* marks = alloc::g_space.MarksOf(page);
+      for (size_t i = 0; i < alloc::kMarkBytesPerPage; ++i) {
+        black_bytes += marks[i] == black ? 1 : 0;
+        white_bytes += marks[i] == white ? 1 : 0;
       }
-    }
+    });
     EXPECT_EQ(black_bytes, reachable);
     EXPECT_EQ(white_bytes, objects.size() - reachable);
   }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "alloc/walk.h"
 #include "tests/concurrent/concurrent.h"
 #include "tests/support/fake_world.h"
 
@@ -95,12 +96,10 @@ class Exchange {
 
 size_t AllocatedSlots() {
   size_t slots = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    for (PageNumber page = FirstCommitted(side); page < EndCommitted(side); ++page) {
-      const uint8_t* marks = g_space.MarksOf(page);
-      slots += static_cast<size_t>(std::count(marks, marks + kMarkBytesPerPage, g_epoch));
-    }
-  }
+  ForEachPage([&slots](PageNumber page, const PageInfo&) {
+    const uint8_t* marks = g_space.MarksOf(page);
+    slots += static_cast<size_t>(std::count(marks, marks + kMarkBytesPerPage, g_epoch));
+  });
   return slots;
 }
 

@@ -20,14 +20,16 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
+
+#include "torture.h"
 
 namespace {
+
+using namespace torture;
 
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 4096;
@@ -35,45 +37,12 @@ constexpr size_t kFibersPerThread = 8;
 constexpr size_t kMaxThreads = 48;
 constexpr size_t kMaxDepth = 12;
 
-unsigned long g_seed = 1;
-unsigned g_seconds = 3;
-unsigned g_threads = 4;
-unsigned g_nodes = 300;
 std::atomic<bool> g_stop{false};
 std::atomic<unsigned long> g_yields{0};
 std::atomic<unsigned long> g_moves{0};
 std::atomic<unsigned long> g_fibers{0};
 std::atomic<unsigned long> g_forks{0};
 std::atomic<unsigned long> g_threads_ended{0};
-
-[[noreturn]] __attribute__((format(printf, 1, 2))) void Fail(const char* format, ...) {
-  fprintf(stderr, "fiber_torture (seed %lu, collection %lu): ", g_seed,
-          static_cast<unsigned long>(GC_get_gc_no()));
-  va_list arguments;
-  va_start(arguments, format);
-  vfprintf(stderr, format, arguments);
-  va_end(arguments);
-  fputc('\n', stderr);
-  abort();
-}
-
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(Mix(seed)) {}
-  uint64_t Next() { return state_ = Mix(state_); }
-  size_t Below(size_t n) { return static_cast<size_t>(Next() % n); }
-  bool OneIn(size_t n) { return Below(n) == 0; }
-
- private:
-  uint64_t state_;
-};
 
 // --- Data ---
 
@@ -288,6 +257,7 @@ void ForkAndCheck(Random& random) {
   if (child < 0) Fail("fork");
   if (child == 0) {
     alarm(60);
+    g_process = "child";
     GC_gcollect();
     for (int i = 0; i < 20; ++i) {
       Fiber* fiber = Pop(random);
@@ -314,33 +284,10 @@ void Start(pthread_t* thread, uint64_t seed) {
   }
 }
 
-double Now() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const unsigned long value = strtoul(argv[i + 1], nullptr, 10);
-    if (strcmp(argv[i], "--seed") == 0)
-      g_seed = value;
-    else if (strcmp(argv[i], "--seconds") == 0)
-      g_seconds = static_cast<unsigned>(value);
-    else if (strcmp(argv[i], "--threads") == 0)
-      g_threads = static_cast<unsigned>(value);
-    else if (strcmp(argv[i], "--nodes") == 0)
-      g_nodes = static_cast<unsigned>(value);
-    else
-      return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
-  if (g_threads < 1 || g_threads > kMaxThreads || g_nodes < 20) {
-    return fprintf(stderr, "out of range\n"), 2;
-  }
-  printf("seed %lu, %u s, %u threads, %u nodes\n", g_seed, g_seconds, g_threads, g_nodes);
-  fflush(stdout);
+  if (!ReadOptions(argc, argv, "fiber_torture", kMaxThreads)) return 2;
   GC_set_handle_fork(1);
   GC_INIT();
   Random random(g_seed);

@@ -26,19 +26,21 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <vector>
+
+#include "torture.h"
 
 namespace {
 
+using namespace torture;
+
 constexpr size_t kRoots = 8;
 constexpr size_t kMaxReferences = 6;
-constexpr size_t kMaxThreads = 64;
+constexpr size_t kMaxThreads = 48;
 constexpr size_t kHeaderWords = 2;
 constexpr size_t kMaxObjectBytes = 100 * 1024;
 constexpr size_t kDomainBytes = 2 << 20;  // a domain is thinned out when it holds more
@@ -46,42 +48,8 @@ constexpr uintptr_t kMagic = 0x8badf00d00000000u;
 constexpr uintptr_t kNoPointer = uintptr_t{1}
                                  << 63;  // set in words that must not look like addresses
 
-unsigned long g_seed = 1;
-unsigned g_seconds = 3;
-unsigned g_threads = 4;
-unsigned g_nodes = 300;  // in a domain
 bool g_interior = true;
 std::atomic<bool> g_stop{false};
-const char* g_process = "parent";  // or how far a child is
-
-[[noreturn]] __attribute__((format(printf, 1, 2))) void Fail(const char* format, ...) {
-  fprintf(stderr, "graph_torture (seed %lu, %s, collection %lu): ", g_seed, g_process,
-          static_cast<unsigned long>(GC_get_gc_no()));
-  va_list arguments;
-  va_start(arguments, format);
-  vfprintf(stderr, format, arguments);
-  va_end(arguments);
-  fputc('\n', stderr);
-  abort();
-}
-
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(Mix(seed)) {}
-  uint64_t Next() { return state_ = Mix(state_); }
-  size_t Below(size_t n) { return static_cast<size_t>(Next() % n); }
-  bool OneIn(size_t n) { return Below(n) == 0; }
-
- private:
-  uint64_t state_;
-};
 
 // --- Shadow ---
 
@@ -792,12 +760,6 @@ void CheckFinalizersRun() {
   }
 }
 
-double Now() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 __attribute__((noinline)) void Torture() {
   pthread_t threads[kMaxThreads];
   Random random(g_seed);
@@ -820,23 +782,7 @@ __attribute__((noinline)) void Torture() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const unsigned long value = strtoul(argv[i + 1], nullptr, 10);
-    if (strcmp(argv[i], "--seed") == 0)
-      g_seed = value;
-    else if (strcmp(argv[i], "--seconds") == 0)
-      g_seconds = static_cast<unsigned>(value);
-    else if (strcmp(argv[i], "--threads") == 0)
-      g_threads = static_cast<unsigned>(value);
-    else if (strcmp(argv[i], "--nodes") == 0)
-      g_nodes = static_cast<unsigned>(value);
-    else
-      return fprintf(stderr, "unknown option %s\n", argv[i]), 2;
-  }
-  if (g_threads < 1 || g_threads > 48 || g_nodes < 20) return fprintf(stderr, "out of range\n"), 2;
-  printf("seed %lu, %u s, %u threads, %u objects a domain\n", g_seed, g_seconds, g_threads,
-         g_nodes);
-  fflush(stdout);
+  if (!ReadOptions(argc, argv, "graph_torture", kMaxThreads)) return 2;
   GC_set_handle_fork(1);
   GC_INIT();
   GC_set_finalize_on_demand(1);

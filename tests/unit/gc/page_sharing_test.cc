@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "alloc/walk.h"
 #include "tests/support/fake_world.h"
 
 namespace gleaner::gc {
@@ -255,8 +256,8 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
           free += ThreadHeaps::at(i).free_pages(Side::kScanned);
         size_t used = 0;
         size_t listed = 0;
-        for (alloc::PageNumber page = 0; page < alloc::EndCommitted(Side::kScanned); ++page) {
-          switch (alloc::g_space.info[page].state) {
+        alloc::ForEachPage(Side::kScanned, [&](alloc::PageNumber, const alloc::PageInfo& info) {
+          switch (info.state) {
             case alloc::PageState::kUnused:
               break;
             case alloc::PageState::kTaken:
@@ -265,7 +266,7 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
             default:
               ++used;
           }
-        }
+        });
         ASSERT_EQ(listed, free) << "pages on free lists";
         ASSERT_EQ(used + free, alloc::SpaceOf(Side::kScanned).taken());
         alloc::SpaceOf(Side::kScanned).CheckForTesting();
