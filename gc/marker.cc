@@ -277,8 +277,8 @@ void MarkWorker::PushContents(const ObjectRef& object) {
 }
 
 void MarkWorker::PushFound(MarkSink* sink, Addr word) {
-  Pipeline pipeline(static_cast<Sink*>(sink)->worker);
-  if (pipeline.InHeap(word)) pipeline.Enqueue<false>(word);
+  MarkWorker* worker = static_cast<Sink*>(sink)->worker;
+  if (word - worker->base_ < worker->heap_bytes_) Pipeline(worker).Enqueue<false>(word);
 }
 
 void MarkWorker::PushFoundRange(MarkSink* sink, Addr begin, Addr end, bool interior) {
