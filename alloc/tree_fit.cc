@@ -3,128 +3,33 @@
 namespace gleaner::alloc {
 
 bool TreeFit::Init(FitPolicy policy, uint32_t max_blocks, uint64_t min_split) {
-  GLEANER_CHECK(nodes_.data() == nullptr, "tree-fit: Init of a space in use");
-  GLEANER_CHECK(max_blocks > 0 && max_blocks < UINT32_MAX, "tree-fit: Init for %u blocks",
-                max_blocks);
-  GLEANER_CHECK(min_split > 0, "tree-fit: Init with a min_split of 0");
-  if (!nodes_.Reserve(size_t{max_blocks} + 1)) return false;
-  if (!nodes_.EnsureCommitted(1)) {
-    nodes_.Release();
-    return false;
-  }
+  if (!InitList(max_blocks, min_split)) return false;
   policy_ = policy;
-  min_split_ = min_split;
-  fresh_ = 1;  // node 0, all zero, is the empty list
   return true;
 }
 
 void TreeFit::Destroy() {
-  nodes_.Release();
-  free_units_ = total_units_ = tree_steps_ = 0;
-  block_count_ = fresh_ = 0;
-  unused_ = kNone;
+  DestroyList();
+  tree_steps_ = 0;
   levels_in_use_ = 0;
   for (uint64_t& bins : bins_in_use_) bins = 0;
   for (BlockId& root : roots_) root = kNone;
 }
 
-bool TreeFit::Extend(uint64_t start, uint64_t count) {
-  GLEANER_CHECK(count > 0 && count <= kMaxUnits && start <= kMaxUnits - count,
-                "tree-fit: Extend by %llu units at %llu", static_cast<unsigned long long>(count),
-                static_cast<unsigned long long>(start));
-  const BlockId last = nodes_[0].prev;
-  GLEANER_CHECK(start >= EndOf(last), "tree-fit: Extend at %llu, below the end %llu",
-                static_cast<unsigned long long>(start),
-                static_cast<unsigned long long>(EndOf(last)));
-  if (nodes_[last].height != 0 && EndOf(last) == start) {
-    RemoveFree(last);
-    SetCount(last, nodes_[last].count + count);
-    AddFree(last);
-  } else {
-    const BlockId block = NewBlock(start, count, last);
-    if (block == kNone) return false;
-    AddFree(block);
-  }
-  total_units_ += count;
-  return true;
-}
-
-BlockId TreeFit::Allocate(uint64_t count, uint64_t alignment) {
-  GLEANER_CHECK(count > 0 && IsPowerOfTwo(alignment), "tree-fit: Allocate(%llu, alignment %llu)",
-                static_cast<unsigned long long>(count), static_cast<unsigned long long>(alignment));
-  BlockId block = alignment == 1 ? FirstAtLeast(count, 0) : FindAligned(count, alignment);
-  if (kVerifyBuild && block_count_ < kLinearCheckBlocks) {
-    const BlockId linear = LinearSearch(count, alignment, HasSpareNode());
-    GLEANER_CHECK(alignment == 1 ? block == linear : (block == kNone) == (linear == kNone),
-                  "tree-fit: found %u, a linear search %u [inv.tree-fit-best]", block, linear);
-  }
-  if (block == kNone) return kNone;
-  RemoveFree(block);
-  const uint64_t gap = AlignUp(nodes_[block].start, alignment) - nodes_[block].start;
-  if (gap != 0) {
-    const BlockId left = block;
-    block = SplitOff(left, gap);
-    AddFree(left);
-  }
-  GiveBackRest(block, count);
+BlockId TreeFit::Find(uint64_t count, uint64_t alignment) {
+  const BlockId block = alignment == 1 ? FirstAtLeast(count, 0) : FindAligned(count, alignment);
+  if (kVerifyBuild && block_count_ < kLinearCheckBlocks) CheckFound(block, count, alignment);
   return block;
 }
 
-void TreeFit::Free(BlockId block) {
-  CheckAllocated(block, "Free");
-  const BlockId left = nodes_[block].prev;
-  if (IsFreeAndTouches(left, left, block)) {
-    RemoveFree(left);
-    SetCount(left, nodes_[left].count + nodes_[block].count);
-    DropBlock(block);
-    block = left;
-  }
-  const BlockId right = nodes_[block].next;
-  if (IsFreeAndTouches(right, block, right)) {
-    RemoveFree(right);
-    SetCount(block, nodes_[block].count + nodes_[right].count);
-    DropBlock(right);
-  }
-  AddFree(block);
-}
-
-void TreeFit::Shrink(BlockId block, uint64_t count) {
-  CheckAllocated(block, "Shrink");
-  const uint64_t have = nodes_[block].count;
-  GLEANER_CHECK(count > 0 && count <= have, "tree-fit: Shrink of %llu units to %llu",
-                static_cast<unsigned long long>(have), static_cast<unsigned long long>(count));
-  if (count == have) return;
-  const BlockId right = nodes_[block].next;
-  if (IsFreeAndTouches(right, block, right)) {
-    RemoveFree(right);
-    nodes_[right].start -= have - count;
-    SetCount(right, nodes_[right].count + (have - count));
-    SetCount(block, count);
-    AddFree(right);
-  } else {
-    GiveBackRest(block, count);
-  }
-}
-
-bool TreeFit::TryGrow(BlockId block, uint64_t count) {
-  CheckAllocated(block, "TryGrow");
-  const uint64_t have = nodes_[block].count;
-  if (count <= have) return true;
-  const uint64_t missing = count - have;
-  const BlockId right = nodes_[block].next;
-  if (!IsFreeAndTouches(right, block, right) || nodes_[right].count < missing) return false;
-  RemoveFree(right);
-  const uint64_t rest = nodes_[right].count - missing;
-  if (rest >= min_split_) {
-    nodes_[right].start += missing;
-    SetCount(right, rest);
-    SetCount(block, count);
-    AddFree(right);
-  } else {
-    SetCount(block, count + rest);
-    DropBlock(right);
-  }
-  return true;
+void TreeFit::CheckFound(BlockId block, uint64_t count, uint64_t alignment) {
+  const BlockId linear = LinearSearch(count, alignment, HasSpareNode());
+  const bool as_promised = alignment == 1 ? block == linear
+                           : block != kNone
+                               ? linear != kNone
+                               : linear == kNone || nodes_[linear].count < count + alignment - 1;
+  GLEANER_CHECK(as_promised, "tree-fit: found %u, a linear search %u [inv.tree-fit-best]", block,
+                linear);
 }
 
 uint64_t TreeFit::largest_free() const {
@@ -134,57 +39,6 @@ uint64_t TreeFit::largest_free() const {
   BlockId node = roots_[level * kSubBins + sub];
   while (nodes_[node].child[1] != kNone) node = nodes_[node].child[1];
   return nodes_[node].count;
-}
-
-void TreeFit::CheckAllocated(BlockId block, const char* call) const {
-  GLEANER_CHECK(
-      block != kNone && block < fresh_ && nodes_[block].count != 0 && nodes_[block].height == 0,
-      "tree-fit: %s of %u, which is not an allocated block", call, block);
-}
-
-bool TreeFit::HasSpareNode() {
-  return unused_ != kNone || nodes_.EnsureCommitted(size_t{fresh_} + 1);
-}
-
-BlockId TreeFit::NewBlock(uint64_t start, uint64_t count, BlockId after) {
-  if (!HasSpareNode()) return kNone;
-  BlockId block = unused_;
-  if (block != kNone) {
-    unused_ = nodes_[block].next;
-  } else {
-    block = fresh_++;
-  }
-  const BlockId next = nodes_[after].next;
-  nodes_[block].start = start;
-  SetCount(block, count);
-  nodes_[block].prev = after;
-  nodes_[block].next = next;
-  nodes_[after].next = block;
-  nodes_[next].prev = block;
-  ++block_count_;
-  return block;
-}
-
-void TreeFit::DropBlock(BlockId block) {
-  Node& node = nodes_[block];
-  nodes_[node.prev].next = node.next;
-  nodes_[node.next].prev = node.prev;
-  node.count = 0;
-  node.next = unused_;
-  unused_ = block;
-  --block_count_;
-}
-
-BlockId TreeFit::SplitOff(BlockId block, uint64_t keep) {
-  const BlockId rest = NewBlock(nodes_[block].start + keep, nodes_[block].count - keep, block);
-  if (rest != kNone) SetCount(block, keep);
-  return rest;
-}
-
-void TreeFit::GiveBackRest(BlockId block, uint64_t keep) {
-  if (nodes_[block].count - keep < min_split_) return;
-  const BlockId rest = SplitOff(block, keep);
-  if (rest != kNone) AddFree(rest);
 }
 
 uint32_t TreeFit::BinOf(uint64_t count) const {
@@ -209,17 +63,23 @@ uint32_t TreeFit::NextBinInUse(uint32_t bin) const {
   return level * kSubBins + static_cast<uint32_t>(std::countr_zero(bins));
 }
 
-void TreeFit::AddFree(BlockId block) {
-  if (kVerifyBuild) {
-    const BlockId left = nodes_[block].prev, right = nodes_[block].next;
-    GLEANER_CHECK(!IsFreeAndTouches(left, left, block) && !IsFreeAndTouches(right, block, right),
-                  "tree-fit: block %u freed beside a free block [inv.tree-fit-neighbours]", block);
+uint32_t TreeFit::PreviousBinInUse(uint32_t end) const {
+  uint32_t level = end / kSubBins;
+  uint64_t bins = level < kLevels ? bins_in_use_[level] & ~(~uint64_t{0} << (end % kSubBins)) : 0;
+  if (bins == 0) {
+    const uint64_t levels = levels_in_use_ & ~(~uint64_t{0} << level);
+    if (levels == 0) return kBins;
+    level = 63 - static_cast<uint32_t>(std::countl_zero(levels));
+    bins = bins_in_use_[level];
   }
+  return level * kSubBins + 63 - static_cast<uint32_t>(std::countl_zero(bins));
+}
+
+void TreeFit::AddFree(BlockId block) {
   const uint32_t bin = BinOf(nodes_[block].count);
   TreeInsert(&roots_[bin], block);
   bins_in_use_[bin / kSubBins] |= uint64_t{1} << (bin % kSubBins);
   levels_in_use_ |= uint64_t{1} << (bin / kSubBins);
-  free_units_ += nodes_[block].count;
 }
 
 void TreeFit::RemoveFree(BlockId block) {
@@ -230,7 +90,6 @@ void TreeFit::RemoveFree(BlockId block) {
     bins &= ~(uint64_t{1} << (bin % kSubBins));
     if (bins == 0) levels_in_use_ &= ~(uint64_t{1} << (bin / kSubBins));
   }
-  free_units_ -= nodes_[block].count;
 }
 
 BlockId TreeFit::FirstAtLeast(uint64_t count, uint64_t start) const {
@@ -254,16 +113,40 @@ BlockId TreeFit::FirstAtLeast(uint64_t count, uint64_t start) const {
   return best;
 }
 
+BlockId TreeFit::LastBelow(uint64_t count, uint64_t start) const {
+  const uint32_t bin = BinOf(count);
+  BlockId best = kNone;
+  uint64_t steps = 0;
+  for (BlockId b = roots_[bin]; b != kNone; ++steps) {
+    const Node& node = nodes_[b];
+    const bool below = node.count < count || (node.count == count && node.start < start);
+    if (below) best = b;
+    b = node.child[below ? 1 : 0];
+  }
+  if (best == kNone) {
+    const uint32_t previous = PreviousBinInUse(bin);
+    if (previous != kBins) {
+      for (BlockId b = roots_[previous]; b != kNone; b = nodes_[b].child[1], ++steps) best = b;
+    }
+  }
+  tree_steps_ += steps;
+  return best;
+}
+
 BlockId TreeFit::FindAligned(uint64_t count, uint64_t alignment) {
   const bool may_split = HasSpareNode();
-  BlockId block = FirstAtLeast(count, 0);
+  const BlockId smallest = FirstAtLeast(count, 0);
+  BlockId block = smallest;
   for (uint32_t i = 0; i < kAlignedProbes; ++i, block = Successor(block)) {
     if (block == kNone || Holds(block, count, alignment, may_split)) return block;
   }
   const BlockId roomy = FirstAtLeast(count + alignment - 1, 0);
   if (roomy != kNone && Holds(roomy, count, alignment, may_split)) return roomy;
-  while (block != kNone && !Holds(block, count, alignment, may_split)) block = Successor(block);
-  return block;
+  block = LastBelow(kMaxUnits, kMaxUnits);
+  for (uint32_t i = 0; i < kAlignedProbes && block != smallest; ++i, block = Predecessor(block)) {
+    if (Holds(block, count, alignment, may_split)) return block;
+  }
+  return kNone;
 }
 
 BlockId TreeFit::LinearSearch(uint64_t count, uint64_t alignment, bool may_split) const {
@@ -381,38 +264,7 @@ uint32_t TreeFit::CheckTree(BlockId node, uint32_t bin, BlockId* last) const {
 }
 
 void TreeFit::CheckForTesting() const {
-  if (nodes_.data() == nullptr) return;
-  uint64_t free_units = 0, units = 0;
-  uint32_t blocks = 0, free_blocks = 0;
-  BlockId left = kNone;
-  for (BlockId b = nodes_[0].next; b != kNone; left = b, b = nodes_[b].next) {
-    const Node& node = nodes_[b];
-    GLEANER_CHECK(b < fresh_ && node.count != 0 && node.prev == left && node.start >= EndOf(left),
-                  "tree-fit: the list is broken at block %u", b);
-    ++blocks;
-    units += node.count;
-    if (node.height == 0) continue;
-    ++free_blocks;
-    free_units += node.count;
-    GLEANER_CHECK(!IsFreeAndTouches(left, left, b),
-                  "tree-fit: blocks %u and %u are both free [inv.tree-fit-neighbours]", left, b);
-  }
-  GLEANER_CHECK(nodes_[0].prev == left && blocks == block_count_,
-                "tree-fit: %u blocks in the list, %u counted", blocks, block_count_);
-  GLEANER_CHECK(
-      units == total_units_ && free_units == free_units_,
-      "tree-fit: %llu units of %llu, free %llu of %llu [inv.tree-fit-units]",
-      static_cast<unsigned long long>(units), static_cast<unsigned long long>(total_units_),
-      static_cast<unsigned long long>(free_units), static_cast<unsigned long long>(free_units_));
-
-  uint32_t unused = 0;
-  for (BlockId b = unused_; b != kNone; b = nodes_[b].next) {
-    GLEANER_CHECK(b < fresh_ && nodes_[b].count == 0, "tree-fit: block %u is not unused", b);
-    ++unused;
-  }
-  GLEANER_CHECK(blocks + unused + 1 == fresh_, "tree-fit: %u nodes, %u blocks, %u unused", fresh_,
-                blocks, unused);
-
+  const uint32_t free_blocks = CheckNeighbours();
   BlockId last = kNone;
   uint32_t in_trees = 0;
   for (uint32_t bin = 0; bin < kBins; ++bin) {
@@ -426,7 +278,7 @@ void TreeFit::CheckForTesting() const {
                 free_blocks);
 
   if (block_count_ >= kLinearCheckBlocks) return;
-  for (BlockId b = nodes_[0].next; b != kNone; b = nodes_[b].next) {
+  for (BlockId b = FirstBlock(); b != kNone; b = nodes_[b].next) {
     for (uint64_t count = nodes_[b].count; count < nodes_[b].count + 2; ++count) {
       const BlockId best = FirstAtLeast(count, 0), linear = LinearSearch(count, 1, true);
       GLEANER_CHECK(best == linear, "tree-fit: found %u, a linear search %u [inv.tree-fit-best]",
@@ -434,5 +286,7 @@ void TreeFit::CheckForTesting() const {
     }
   }
 }
+
+template class FitSpace<TreeFit>;
 
 }  // namespace gleaner::alloc

@@ -163,8 +163,10 @@ class Model {
     }
     const auto roomy = by_size.lower_bound({count + alignment - 1, 0});
     if (roomy != by_size.end() && holds(roomy->second)) return roomy->second;
-    for (auto& [key, b] : by_size) {
-      if (holds(b)) return b;
+    probes = 0;
+    for (auto b = by_size.rbegin(); b != by_size.rend() && probes < TreeFit::kAlignedProbes;
+         ++b, ++probes) {
+      if (holds(b->second)) return b->second;
     }
     return blocks_.end();
   }
@@ -463,6 +465,21 @@ TEST_P(TreeFitPolicyTest, AlignmentFindsTheOnlyBlockThatHolds) {
   EXPECT_EQ(space_.Allocate(8, 8), TreeFit::kNone);
 }
 
+// The price of a bounded search: a block that would do, among many smaller and larger ones that do
+// not, is passed by; one of count + alignment - 1 units never is.
+TEST_P(TreeFitPolicyTest, AlignmentIsRefusedOnlyWithoutARoomyBlock) {
+  constexpr uint32_t kOfEach = TreeFit::kAlignedProbes * 2;
+  Init(0);
+  uint64_t start = 1;
+  for (uint32_t i = 0; i < kOfEach; ++i, start += 16) ASSERT_TRUE(space_.Extend(start, 8));
+  ASSERT_TRUE(space_.Extend(start - 2, 9));
+  start += 16;
+  for (uint32_t i = 0; i < kOfEach; ++i, start += 16) ASSERT_TRUE(space_.Extend(start, 10));
+  EXPECT_EQ(space_.Allocate(8, 8), TreeFit::kNone);
+  ASSERT_TRUE(space_.Extend(start, 8 + 8 - 1));
+  EXPECT_EQ(space_.RangeOf(space_.Allocate(8, 8)), (Range{start + 7, 8}));
+}
+
 TEST_P(TreeFitPolicyTest, HugeNumbers) {
   ASSERT_TRUE(space_.Init(GetParam(), 10));
   const uint64_t half = uint64_t{1} << 55;
@@ -523,7 +540,7 @@ TEST_P(TreeFitPolicyTest, DestroyMakesInitPossibleAgain) {
 }
 
 // 100,000 free blocks among as many allocated ones: no operation looks at more tree nodes than
-// three descents of an AVL tree of that size allow.
+// three descents of an AVL tree of that size allow, and an aligned one than the probes do.
 TEST_P(TreeFitPolicyTest, AHundredThousandBlocksCostALogarithm) {
   constexpr uint32_t kBlocks = 100000;
   for (const bool same_size : {true, false}) {
@@ -557,8 +574,22 @@ TEST_P(TreeFitPolicyTest, AHundredThousandBlocksCostALogarithm) {
       note();
       ASSERT_NE(block, TreeFit::kNone);
     }
-    space_.CheckForTesting();
     EXPECT_LE(static_cast<double>(worst), limit);
+    worst = 0;
+    for (int i = 0; i < 20000; ++i) {
+      BlockId& block = kept[random() % kept.size()];
+      space_.Free(block);
+      note();
+      const BlockId aligned = space_.Allocate(1 + random() % 900, uint64_t{1} << random() % 14);
+      note();
+      if (aligned != TreeFit::kNone) space_.Free(aligned);
+      note();
+      block = space_.Allocate(1);
+      note();
+      ASSERT_NE(block, TreeFit::kNone);
+    }
+    space_.CheckForTesting();
+    EXPECT_LE(static_cast<double>(worst), limit / 3 * (2 * TreeFit::kAlignedProbes + 5));
     space_.Destroy();
   }
 }

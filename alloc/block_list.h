@@ -1,0 +1,120 @@
+// The blocks of a space of units, free and allocated, in a doubly linked list by address. What all
+// fit policies have in common: tree_fit.h, first_fit.h, buddy.h.
+//
+// Metadata is out of band: the list never touches the memory it describes and deals in unit numbers
+// only. Which free block serves a request, and how free blocks are found again, is the policy's.
+//
+// Invariants:
+//   [inv.tree-fit-units]  free units + units of allocated blocks = units ever added.
+//
+// Not thread-safe: the lock of the space it belongs to guards it.
+#pragma once
+
+#include "alloc/meta.h"
+#include "platform/base.h"
+
+namespace gleaner::alloc {
+
+// Names a block, free or allocated. An allocated block keeps its id until it is freed.
+using BlockId = uint32_t;
+
+class BlockList {
+ public:
+  static constexpr BlockId kNone = 0;
+  // Unit numbers, ends of regions included, stay at or below this.
+  static constexpr uint64_t kMaxUnits = (uint64_t{1} << 56) - 1;
+
+  constexpr BlockList() = default;
+  BlockList(const BlockList&) = delete;
+  BlockList& operator=(const BlockList&) = delete;
+
+  uint64_t StartOf(BlockId block) const { return InUse(block).start; }
+  uint64_t CountOf(BlockId block) const { return InUse(block).count; }
+  bool IsFree(BlockId block) const { return InUse(block).height != 0; }
+
+  // Two words of every allocated block are its owner's; what they hold after Allocate is undefined.
+  BlockId& OwnerWord(BlockId block, uint32_t which) {
+    GLEANER_DCHECK(!IsFree(block), "block %u is free: it has no owner", block);
+    return nodes_[block].child[which];
+  }
+
+  uint64_t free_units() const { return free_units_; }
+  uint64_t total_units() const { return total_units_; }
+  uint32_t block_count() const { return block_count_; }  // free and allocated
+  size_t MetadataBytes() const { return nodes_.committed() * sizeof(Node); }
+
+  // Calls f(start, count) for every free block in address order. f must not change the space.
+  template <class F>
+  void ForEachFree(F f) const {
+    for (BlockId b = FirstBlock(); b != kNone; b = nodes_[b].next) {
+      if (nodes_[b].height != 0) f(nodes_[b].start, uint64_t{nodes_[b].count});
+    }
+  }
+  // Calls f(block) for every block in address order.
+  template <class F>
+  void ForEachBlock(F f) const {
+    for (BlockId b = FirstBlock(); b != kNone; b = nodes_[b].next) f(b);
+  }
+
+ protected:
+  // A block. `count` and `height` tell its state:
+  //   unused     count == 0; `next` chains the unused nodes
+  //   allocated  count > 0, height == 0; `child` is the owner's
+  //   free       count > 0, height > 0; `height` and `child` are the policy's
+  // Node 0 is the head of the circular list, ends at unit 0, and stands for "no block".
+  struct Node {
+    uint64_t start;
+    uint64_t count : 56;
+    uint64_t height : 8;
+    BlockId prev, next;  // address order
+    BlockId child[2];
+  };
+  static_assert(sizeof(Node) == 32);
+
+  [[nodiscard]] bool InitList(uint32_t max_blocks, uint64_t min_split);
+  void DestroyList();
+
+  const Node& InUse(BlockId block) const {
+    GLEANER_DCHECK(block != kNone && block < fresh_ && nodes_[block].count != 0,
+                   "%u is not a block", block);
+    return nodes_[block];
+  }
+  BlockId FirstBlock() const { return nodes_.data() == nullptr ? kNone : nodes_[0].next; }
+  uint64_t EndOf(BlockId block) const { return nodes_[block].start + nodes_[block].count; }
+  bool IsFreeAndTouches(BlockId free, BlockId left, BlockId right) const {
+    return nodes_[free].height != 0 && EndOf(left) == nodes_[right].start;
+  }
+  void SetCount(BlockId block, uint64_t count) { nodes_[block].count = count & kMaxUnits; }
+  void CheckAllocated(BlockId block, const char* call) const;
+  void CheckExtend(uint64_t start, uint64_t count) const;
+
+  // Whether the free block holds `count` units at a multiple of `alignment`.
+  bool Holds(BlockId block, uint64_t count, uint64_t alignment, bool may_split) const {
+    const uint64_t start = AlignUp(nodes_[block].start, alignment);
+    if (start != nodes_[block].start && !may_split) return false;
+    return start <= EndOf(block) && EndOf(block) - start >= count;
+  }
+
+  // False if neither an unused node is left nor a fresh one can be had.
+  bool HasSpareNode();
+  // An allocated block behind `after` in the list; kNone if there is no node.
+  BlockId NewBlock(uint64_t start, uint64_t count, BlockId after);
+  // Takes an allocated block off the list; its units must have gone to another.
+  void DropBlock(BlockId block);
+  // Cuts an allocated block after `keep` units and returns the right part, allocated too; kNone,
+  // with nothing changed, if there is no node.
+  BlockId SplitOff(BlockId block, uint64_t keep);
+
+  // The shape of the list and the sums; Fatal if one is broken. Returns the number of free blocks.
+  uint32_t CheckList() const;
+
+  ReservedArray<Node> nodes_;
+  uint64_t free_units_ = 0;  // the policy keeps it
+  uint64_t total_units_ = 0;
+  uint64_t min_split_ = 1;
+  uint32_t block_count_ = 0;
+  uint32_t fresh_ = 0;      // nodes from here on were never used
+  BlockId unused_ = kNone;  // chain of nodes to use again
+};
+
+}  // namespace gleaner::alloc
