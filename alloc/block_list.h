@@ -117,4 +117,43 @@ class BlockList {
   BlockId unused_ = kNone;  // chain of nodes to use again
 };
 
+inline bool BlockList::HasSpareNode() {
+  return unused_ != kNone || nodes_.EnsureCommitted(size_t{fresh_} + 1);
+}
+
+inline BlockId BlockList::NewBlock(uint64_t start, uint64_t count, BlockId after) {
+  if (!HasSpareNode()) return kNone;
+  BlockId block = unused_;
+  if (block != kNone) {
+    unused_ = nodes_[block].next;
+  } else {
+    block = fresh_++;
+  }
+  const BlockId next = nodes_[after].next;
+  nodes_[block].start = start;
+  SetCount(block, count);
+  nodes_[block].prev = after;
+  nodes_[block].next = next;
+  nodes_[after].next = block;
+  nodes_[next].prev = block;
+  ++block_count_;
+  return block;
+}
+
+inline void BlockList::DropBlock(BlockId block) {
+  Node& node = nodes_[block];
+  nodes_[node.prev].next = node.next;
+  nodes_[node.next].prev = node.prev;
+  node.count = 0;
+  node.next = unused_;
+  unused_ = block;
+  --block_count_;
+}
+
+inline BlockId BlockList::SplitOff(BlockId block, uint64_t keep) {
+  const BlockId rest = NewBlock(nodes_[block].start + keep, nodes_[block].count - keep, block);
+  if (rest != kNone) SetCount(block, keep);
+  return rest;
+}
+
 }  // namespace gleaner::alloc
