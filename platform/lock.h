@@ -21,6 +21,8 @@ enum class LockRank : uint8_t {
   kCommit = 7,            // the frontiers of the address space
   kMeta = 8,              // metadata memory
   kLog = 9,               // the statistics stream
+  kArenaTable = 10,       // which arenas there are
+  kArena = 11,            // one arena
 };
 
 // Sleeps while *word == expected; may return early.

@@ -11,6 +11,7 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/process.h"
+#include "runtime/arenas.h"
 #include "runtime/dump.h"
 #include "runtime/findings.h"
 #include "runtime/run_record.h"
@@ -346,7 +347,7 @@ void InitOnce() {
     if (GC_stackbottom == nullptr) GC_stackbottom = PointerAt<char>(self->stack_bottom);
   }
   if (g_handle_fork != 0) {
-    const bool installed = pthread_atfork(PrepareFork, ParentAfterFork, ChildAfterFork) == 0;
+    const bool installed = InstallForkHandlers();
     if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
     g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
   }
@@ -500,6 +501,35 @@ void ChildAfterFork() {
   Threads::ResetAfterFork();
   Thread* self = Threads::Current();
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
+}
+
+namespace {
+
+// 1: GC_ initialisation has found that the handlers below are to do all there is to do.
+bool HandlesCollector() { return IsInitialised() && g_handle_fork == 1; }
+
+void BeforeFork() {
+  if (HandlesCollector()) PrepareFork();
+  Arenas::LockForFork();
+}
+void AfterForkInParent() {
+  Arenas::UnlockAfterFork();
+  if (HandlesCollector()) ParentAfterFork();
+}
+void AfterForkInChild() {
+  Arenas::UnlockAfterFork();
+  if (HandlesCollector()) ChildAfterFork();
+}
+
+constinit platform::Atomic<bool> g_fork_handlers_installed{false};
+
+}  // namespace
+
+bool InstallForkHandlers() {
+  if (g_fork_handlers_installed.Exchange(true, platform::memory_order_seq_cst)) return true;
+  if (pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0) return true;
+  g_fork_handlers_installed.Store(false, platform::memory_order_seq_cst);
+  return false;
 }
 
 // --- Memory ---

@@ -43,6 +43,9 @@ void* CallWithGcActive(void* (*f)(void*), void* data);
 void PrepareFork();
 void ParentAfterFork();
 void ChildAfterFork();
+// Installs handlers, once, that follow this protocol unless the client does it, and hold the arenas
+// still in any case. False without memory. Any thread, without locks.
+bool InstallForkHandlers();
 
 // Runs out of memory: calls the client's procedure and returns what it returns.
 void* OutOfMemory(size_t bytes);

@@ -107,6 +107,102 @@ GLEANER_API gleaner_fiber *gleaner_fiber_current(void);
  */
 GLEANER_API enum gleaner_fiber_state gleaner_fiber_get_state(const gleaner_fiber *fiber);
 
+/*
+ * Arenas: allocation from one range of memory by a policy of the program's choice; docs/arenas.md.
+ * The collector neither searches an arena for pointers nor reclaims its blocks. What describes an
+ * arena's blocks lies outside its memory: writing past a block damages other blocks only.
+ *
+ * Wrong use is reported on standard error, with the call and the address, and changes nothing.
+ */
+typedef struct gleaner_arena gleaner_arena;
+
+enum gleaner_arena_policy {
+  GLEANER_ARENA_BINNED,    /* best fit, bins of small trees; every call O(log n) */
+  GLEANER_ARENA_TREE,      /* best fit, one balanced tree as in the SWAlloc paper; O(log n) */
+  GLEANER_ARENA_FIRST_FIT, /* to compare with: first fit, free list in address order; O(n) */
+  GLEANER_ARENA_BUDDY      /* to compare with: powers of two; O(log n), up to half is padding */
+};
+
+enum gleaner_arena_flag {
+  GLEANER_ARENA_THREAD_SAFE = 1, /* any thread may use it at any time; else one at a time */
+  GLEANER_ARENA_HUGE_PAGES = 2   /* asks for 2 MiB pages; for memory of the arena's own only */
+};
+
+/* Begin with GLEANER_ARENA_OPTIONS, then change fields. Later versions add fields at the end. */
+struct gleaner_arena_options {
+  size_t size;            /* sizeof(struct gleaner_arena_options) */
+  int policy;             /* enum gleaner_arena_policy */
+  unsigned flags;         /* of enum gleaner_arena_flag */
+  size_t granularity;     /* blocks begin at multiples of it: a power of two from 16 to 4,096 */
+  size_t threshold;       /* blocks of up to so many bytes come from slabs; 0 to 262,144, 0: none */
+  size_t resident_budget; /* so much free memory stays resident; SIZE_MAX: all. Own memory only */
+  unsigned decay_ms;      /* how fast more than that goes back: two thirds in this time, by calls */
+                          /* of free; 0: at once */
+};
+#define GLEANER_ARENA_OPTIONS \
+  { sizeof(struct gleaner_arena_options), GLEANER_ARENA_BINNED, 0, 256, 131072, 67108864, 1000 }
+
+/* An arena of `bytes`, rounded up to OS pages, of memory of its own, which becomes resident as it
+   is touched. `options` may be NULL. Returns NULL with errno EINVAL after a message (0 bytes, an
+   option out of range) or ENOMEM (the system refuses; 65,536 arenas exist). Any thread. */
+GLEANER_API gleaner_arena *gleaner_arena_create(size_t bytes,
+                                                const struct gleaner_arena_options *options);
+
+/* An arena on the program's memory: readable, writable, used by nobody else until the arena is
+   destroyed, with at least one multiple of the granularity in it that has as many bytes behind it.
+   Need be neither aligned nor zero. The arena never writes to it (but for zeroed blocks). Result as
+   above; EINVAL also for NULL and what is too small. */
+GLEANER_API gleaner_arena *gleaner_arena_create_on(void *memory, size_t bytes,
+                                                   const struct gleaner_arena_options *options);
+
+/* A block of at least `size` bytes, rounded up to the granularity, at a multiple of `alignment`:
+   any power of two, or 0 for the granularity; 0 bytes get the smallest block. Returns NULL with
+   errno ENOMEM if the arena cannot hold it (it stays usable), or EINVAL after a message. An aligned
+   request is certain to succeed if size + alignment bytes are free in one piece; with
+   less it may be refused though the block would fit. */
+GLEANER_API void *gleaner_arena_allocate(gleaner_arena *arena, size_t size, size_t alignment);
+
+/* The same, and the block is zero. What is known to be zero is not written to. */
+GLEANER_API void *gleaner_arena_allocate_zeroed(gleaner_arena *arena, size_t size,
+                                                size_t alignment);
+
+/* Frees a block. NULL is ignored. Returns 0; EINVAL after a message if no block of this arena that
+   is in use begins at `block`. */
+GLEANER_API int gleaner_arena_free(gleaner_arena *arena, void *block);
+
+/* How many bytes the program may use of the block, as rounded; 0 if it is none in use. */
+GLEANER_API size_t gleaner_arena_usable_size(gleaner_arena *arena, const void *block);
+
+/* Gives the free memory of an arena with memory of its own back to the system, in whole 2 MiB.
+   Returns the bytes of address space that this concerned. Time proportional to the arena's size. */
+GLEANER_API size_t gleaner_arena_trim(gleaner_arena *arena);
+
+/* Sizes in bytes. Later versions add fields at the end only. */
+struct gleaner_arena_stats {
+  uint64_t pool_bytes;      /* what there is to hand out */
+  uint64_t used_bytes;      /* in blocks in use, as rounded */
+  uint64_t largest_free;    /* the largest block that could be had; empty slabs do not count */
+  uint64_t slab_bytes;      /* in slabs, blocks in use included */
+  uint64_t idle_bytes;      /* in free pieces of 2 MiB that are resident, as far as touched */
+  uint64_t discarded_bytes; /* of address space given back to the system, in all */
+  uint64_t metadata_bytes;  /* of tables, outside the arena's memory */
+  uint64_t used_blocks;     /* blocks in use, now */
+  uint64_t free_blocks;     /* pieces of free memory between blocks and slabs, now */
+  uint64_t allocations;     /* successful ones so far */
+  uint64_t frees;           /* successful ones so far */
+  uint64_t failures;        /* requests refused for want of room */
+  uint64_t bad_frees;       /* frees refused */
+};
+
+/* Fills the first min(size, sizeof(struct gleaner_arena_stats)) bytes of *stats and returns how
+   many that is; 0 after a message if there is no such arena. */
+GLEANER_API size_t gleaner_arena_get_stats(gleaner_arena *arena, struct gleaner_arena_stats *stats,
+                                           size_t size);
+
+/* Ends the arena with all its blocks; the program's memory is its own again. Nobody else may be
+   using the arena. Returns 0; EINVAL after a message for NULL and what is no arena, or no more. */
+GLEANER_API int gleaner_arena_destroy(gleaner_arena *arena);
+
 #ifdef __cplusplus
 }
 #endif
