@@ -4,6 +4,19 @@
 
 namespace gleaner::alloc {
 
+namespace {
+
+// In line: without a processor flag, std::popcount is a call into libgcc.
+size_t CountBits(uint64_t x) {
+  if (x == 0) return 0;
+  x -= (x >> 1) & 0x5555555555555555u;
+  x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
+  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return (x * 0x0101010101010101u) >> 56;
+}
+
+}  // namespace
+
 bool Residency::Init(Addr begin, size_t bytes, size_t budget_bytes, uint64_t decay_ns) {
   GLEANER_CHECK(!initialised() && bytes > 0, "residency: Init(%zu bytes) of a range in use", bytes);
   begin_ = fresh_from_ = begin;
@@ -43,7 +56,7 @@ void Residency::ForEachWord(size_t first, size_t end, F f) {
 
 void Residency::UseChunks(size_t first, size_t end) {
   ForEachWord(first, end, [this](Chunks& chunks, uint64_t mask) {
-    idle_chunks_ -= static_cast<size_t>(std::popcount(chunks.Idle() & mask));
+    idle_chunks_ -= CountBits(chunks.Idle() & mask);
     chunks.dirty |= mask;
     chunks.used |= mask;
     chunks.aged &= ~mask;
@@ -53,7 +66,7 @@ void Residency::UseChunks(size_t first, size_t end) {
 void Residency::UnuseChunks(size_t first, size_t end) {
   ForEachWord(first, end, [this](Chunks& chunks, uint64_t mask) {
     chunks.used &= ~mask;
-    idle_chunks_ += static_cast<size_t>(std::popcount(mask));
+    idle_chunks_ += CountBits(mask);
   });
 }
 
@@ -162,7 +175,7 @@ void Residency::CheckForTesting() const {
   size_t idle = 0;
   for (size_t word = 0; word < WordCount(); ++word) {
     const Chunks& chunks = chunks_[word];
-    idle += static_cast<size_t>(std::popcount(chunks.Idle()));
+    idle += CountBits(chunks.Idle());
     GLEANER_CHECK((chunks.used & ~chunks.dirty) == 0 && (chunks.aged & ~chunks.Idle()) == 0,
                   "residency: word %zu: dirty %llx used %llx aged %llx", word,
                   static_cast<unsigned long long>(chunks.dirty),

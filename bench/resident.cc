@@ -5,8 +5,12 @@
 // Blocks are left untouched, their first byte is written, or a byte of every page; with the last,
 // an N whose blocks would not fit into --memory is left out, since N blocks hold N * 4 MB on
 // average. The operations are the same for every allocator, since they depend on --seed alone.
+// --sizes log spreads the sizes evenly over the orders of magnitude, so that most blocks are small:
+// with it, and --threshold, one sees from which size on a block should be the tree's own.
+//
 // --tail reports the slowest operations too, at the price of reading the clock around each.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <vector>
 
@@ -34,7 +38,7 @@ double Quantile(const std::vector<uint32_t>& sorted, double q) {
 int main(int argc, char** argv) {
   uint64_t only, operations, max_bytes, seed, memory_mb, repeats;
   bool tail = false;
-  int touch;
+  int touch, sizes;
   bench::Options options("gleaner_bench_resident",
                          "frees and allocations among resident blocks, as CSV");
   bench::AllocatorOptions allocator(&options);
@@ -42,6 +46,7 @@ int main(int argc, char** argv) {
   options.Number("blocks", &only, 0, 64, 0, 1u << 20, "resident blocks; 0: 256 to 16,384");
   options.Number("operations", &operations, 1'000'000, 2000, 1, UINT64_C(1) << 40,
                  "pairs of a free and an allocation");
+  options.Choice("sizes", &sizes, {"uniform", "log"}, "or uniform in their logarithm");
   options.Number("max", &max_bytes, 8u << 20, 64u << 10, 1, UINT64_C(1) << 40, "largest size");
   options.Number("memory", &memory_mb, 8192, 8192, 1, UINT64_C(1) << 30,
                  "MiB that blocks may hold when all pages are touched");
@@ -56,19 +61,24 @@ int main(int argc, char** argv) {
   const auto how = static_cast<Touch>(touch);
   for (uint64_t blocks = only != 0 ? only : 256; blocks <= (only != 0 ? only : 16384);
        blocks *= 2) {
-    // The pool has half as much again as the blocks hold on average.
+    // The pool has half as much again as the blocks hold on average; with buddies, which round up
+    // to powers of two, three times as much.
     const uint64_t held_bytes = blocks * (max_bytes / 2 + 1);
     if (how == Touch::kAll && held_bytes >> 20 > memory_mb) continue;
     std::vector<double> seconds;
     Result last;
     for (uint64_t repeat = 0; repeat < repeats; ++repeat) {
-      gleaner_arena* arena = allocator.CreateArena(held_bytes / 2 * 3 + (16u << 20));
+      gleaner_arena* arena = allocator.CreateArena(
+          (allocator.is_buddy() ? held_bytes * 3 : held_bytes / 2 * 3) + (16u << 20));
       Result result;
       bench::WithAllocator(arena, [&](auto allocate, auto release) {
         bench::Rng random(seed);
         std::vector<void*> held(blocks);
         const auto fill = [&](void*& block) {
-          const uint64_t bytes = 1 + random.Below(max_bytes);
+          const uint64_t bytes =
+              sizes == 0 ? 1 + random.Below(max_bytes)
+                         : static_cast<uint64_t>(
+                               std::exp(random.Unit() * std::log(static_cast<double>(max_bytes))));
           block = allocate(bytes);
           if (block == nullptr) bench::Fail("no block of %lu bytes", bytes);
           bench::TouchBlock(block, bytes, how);

@@ -21,6 +21,7 @@ class AllocatorOptions {
   // As on the command line.
   const std::string& name() const { return kNames[static_cast<size_t>(choice_)]; }
   bool is_malloc() const { return choice_ == 0; }
+  bool is_buddy() const { return name() == "arena-buddy"; }
   uint64_t threshold() const { return is_malloc() ? 0 : threshold_; }
 
   // An arena as asked for; null for malloc. Ends the program if it cannot be had.
