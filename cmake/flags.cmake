@@ -26,6 +26,10 @@ if(GLEANER_SANITIZE)
   endif()
 endif()
 
+if(GLEANER_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # coverage, for libFuzzer to follow
+endif()
+
 # What must be the same wherever a header of the layers is included: the library and its unit tests.
 add_library(gleaner_internal INTERFACE)
 target_include_directories(gleaner_internal INTERFACE ${CMAKE_SOURCE_DIR})
