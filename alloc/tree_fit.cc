@@ -11,8 +11,7 @@ bool TreeFit::Init(FitPolicy policy, uint32_t max_blocks, uint64_t min_split) {
 void TreeFit::Destroy() {
   DestroyList();
   tree_steps_ = 0;
-  levels_in_use_ = 0;
-  for (uint64_t& bins : bins_in_use_) bins = 0;
+  bins_in_use_.Clear();
   for (BlockId& root : roots_) root = kNone;
 }
 
@@ -33,10 +32,8 @@ void TreeFit::CheckFound(BlockId block, uint64_t count, uint64_t alignment) {
 }
 
 uint64_t TreeFit::largest_free() const {
-  if (levels_in_use_ == 0) return 0;
-  const auto level = 63 - static_cast<uint32_t>(std::countl_zero(levels_in_use_));
-  const auto sub = 63 - static_cast<uint32_t>(std::countl_zero(bins_in_use_[level]));
-  BlockId node = roots_[level * kSubBins + sub];
+  if (bins_in_use_.empty()) return 0;
+  BlockId node = roots_[bins_in_use_.Previous(kBins)];
   while (nodes_[node].child[1] != kNone) node = nodes_[node].child[1];
   return nodes_[node].count;
 }
@@ -50,46 +47,16 @@ uint32_t TreeFit::BinOf(uint64_t count) const {
   return (shift << kSubBinBits) + static_cast<uint32_t>(count >> shift);
 }
 
-uint32_t TreeFit::NextBinInUse(uint32_t bin) const {
-  if (bin >= kBins) return kBins;
-  uint32_t level = bin / kSubBins;
-  uint64_t bins = bins_in_use_[level] & (~uint64_t{0} << (bin % kSubBins));
-  if (bins == 0) {
-    const uint64_t levels = levels_in_use_ & (~uint64_t{1} << level);
-    if (levels == 0) return kBins;
-    level = static_cast<uint32_t>(std::countr_zero(levels));
-    bins = bins_in_use_[level];
-  }
-  return level * kSubBins + static_cast<uint32_t>(std::countr_zero(bins));
-}
-
-uint32_t TreeFit::PreviousBinInUse(uint32_t end) const {
-  uint32_t level = end / kSubBins;
-  uint64_t bins = level < kLevels ? bins_in_use_[level] & ~(~uint64_t{0} << (end % kSubBins)) : 0;
-  if (bins == 0) {
-    const uint64_t levels = levels_in_use_ & ~(~uint64_t{0} << level);
-    if (levels == 0) return kBins;
-    level = 63 - static_cast<uint32_t>(std::countl_zero(levels));
-    bins = bins_in_use_[level];
-  }
-  return level * kSubBins + 63 - static_cast<uint32_t>(std::countl_zero(bins));
-}
-
 void TreeFit::AddFree(BlockId block) {
   const uint32_t bin = BinOf(nodes_[block].count);
   TreeInsert(&roots_[bin], block);
-  bins_in_use_[bin / kSubBins] |= uint64_t{1} << (bin % kSubBins);
-  levels_in_use_ |= uint64_t{1} << (bin / kSubBins);
+  bins_in_use_.Insert(bin);
 }
 
 void TreeFit::RemoveFree(BlockId block) {
   const uint32_t bin = BinOf(nodes_[block].count);
   TreeRemove(&roots_[bin], block);
-  if (roots_[bin] == kNone) {
-    uint64_t& bins = bins_in_use_[bin / kSubBins];
-    bins &= ~(uint64_t{1} << (bin % kSubBins));
-    if (bins == 0) levels_in_use_ &= ~(uint64_t{1} << (bin / kSubBins));
-  }
+  if (roots_[bin] == kNone) bins_in_use_.Erase(bin);
 }
 
 BlockId TreeFit::FirstAtLeast(uint64_t count, uint64_t start) const {
@@ -104,8 +71,8 @@ BlockId TreeFit::FirstAtLeast(uint64_t count, uint64_t start) const {
     b = node.child[enough ? 0 : 1];
   }
   if (best == kNone) {
-    const uint32_t next = NextBinInUse(bin + 1);
-    if (next != kBins) {
+    const uint32_t next = bins_in_use_.Next(bin + 1);
+    if (next != bins_in_use_.kNone) {
       for (BlockId b = roots_[next]; b != kNone; b = nodes_[b].child[0], ++steps) best = b;
     }
   }
@@ -124,8 +91,8 @@ BlockId TreeFit::LastBelow(uint64_t count, uint64_t start) const {
     b = node.child[below ? 1 : 0];
   }
   if (best == kNone) {
-    const uint32_t previous = PreviousBinInUse(bin);
-    if (previous != kBins) {
+    const uint32_t previous = bins_in_use_.Previous(bin);
+    if (previous != bins_in_use_.kNone) {
       for (BlockId b = roots_[previous]; b != kNone; b = nodes_[b].child[1], ++steps) best = b;
     }
   }
@@ -268,9 +235,7 @@ void TreeFit::CheckForTesting() const {
   BlockId last = kNone;
   uint32_t in_trees = 0;
   for (uint32_t bin = 0; bin < kBins; ++bin) {
-    const uint64_t bins = bins_in_use_[bin / kSubBins];
-    GLEANER_CHECK((roots_[bin] != kNone) == ((bins >> (bin % kSubBins) & 1) != 0) &&
-                      (bins != 0) == ((levels_in_use_ >> (bin / kSubBins) & 1) != 0),
+    GLEANER_CHECK((roots_[bin] != kNone) == bins_in_use_.Contains(bin),
                   "tree-fit: the bitmap is wrong about bin %u", bin);
     in_trees += CheckTree(roots_[bin], bin, &last);
   }
