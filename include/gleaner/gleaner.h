@@ -157,9 +157,9 @@ GLEANER_API gleaner_arena *gleaner_arena_create_on(void *memory, size_t bytes,
 
 /* A block of at least `size` bytes, rounded up to the granularity, at a multiple of `alignment`:
    any power of two, or 0 for the granularity; 0 bytes get the smallest block. Returns NULL with
-   errno ENOMEM if the arena cannot hold it (it stays usable), or EINVAL after a message. An aligned
-   request is certain to succeed if size + alignment bytes are free in one piece; with
-   less it may be refused though the block would fit. */
+   errno ENOMEM if the arena cannot hold it (it stays usable), or EINVAL after a message. But with
+   buddies, an aligned request is certain to succeed if size + alignment bytes are free in one
+   piece; with less it may be refused though the block would fit. Default policy: O(log n). */
 GLEANER_API void *gleaner_arena_allocate(gleaner_arena *arena, size_t size, size_t alignment);
 
 /* The same, and the block is zero. What is known to be zero is not written to. */
