@@ -48,7 +48,7 @@ class SlabTier {
     if (units > max_units_ || alignment > max_units_) return kNoClass;
     uint64_t wanted = AlignUp(units, alignment);
     uint32_t size_class = ClassOfUnits(wanted);
-    while (UnitsOfClass(size_class) % alignment != 0) ++size_class;
+    while ((UnitsOfClass(size_class) & (alignment - 1)) != 0) ++size_class;
     return UnitsOfClass(size_class) <= max_units_ && alignment << unit_shift_ <= kGrainBytes
                ? size_class
                : kNoClass;
