@@ -109,11 +109,16 @@ int AbsolutePath(const char* path, char* buffer, size_t bytes) {
   return 0;
 }
 
-int RemoveOldFile(const char* path) {
+int ClearPath(const char* path) {
   struct stat status;
-  if (lstat(path, &status) != 0) return errno == ENOENT ? 0 : errno;
-  if (S_ISDIR(status.st_mode)) return EISDIR;
-  if (!S_ISREG(status.st_mode)) return EINVAL;
+  if (lstat(path, &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return EISDIR;
+    if (!S_ISREG(status.st_mode)) return EINVAL;
+    if (unlink(path) != 0) return errno;
+  }
+  const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return errno;
+  close(fd);
   return unlink(path) == 0 ? 0 : errno;
 }
 

@@ -33,8 +33,8 @@ const uint8_t* ReadWholeFile(const char* path, size_t* bytes, int* error);
 // The absolute form of a path for a file that need not exist, in `buffer` of `bytes`. 0 or errno.
 int AbsolutePath(const char* path, char* buffer, size_t bytes);
 
-// Removes what an earlier run left at `path`. 0, also if there is nothing; errno; EISDIR or EINVAL
-// if it is no regular file.
-int RemoveOldFile(const char* path);
+// Makes way for a file at `path`: removes the one that is there, and sees that one can be created.
+// 0; errno; EISDIR or EINVAL if what is there is no regular file.
+int ClearPath(const char* path);
 
 }  // namespace gleaner::platform

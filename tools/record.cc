@@ -63,7 +63,7 @@ int Record(char* const* arguments, const RecordOptions& options) {
   }
   char path[PATH_MAX];
   int error = platform::AbsolutePath(options.file.c_str(), path, sizeof path);
-  if (error == 0) error = platform::RemoveOldFile(path);
+  if (error == 0) error = platform::ClearPath(path);
   if (error != 0) {
     fprintf(stderr, "gleaner record: %s: %s\n", options.file.c_str(), strerror(error));
     return kLaunchFailed;
