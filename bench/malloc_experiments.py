@@ -62,26 +62,34 @@ def clean_environment(preload="", **more):
     return environment
 
 
-def run(argv, preload="", stdin=None, **environment):
-    """Runs a program to its end. Raises RunFailed."""
-    begin = time.perf_counter()
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(argv, stdin=stdin or subprocess.DEVNULL, stdout=output,
-                                   stderr=errors, env=clean_environment(preload, **environment))
-        # wait4 gives this child's own rusage; an alarm ends a run that hangs.
-        signal.signal(signal.SIGALRM, lambda *_: process.kill())
-        signal.alarm(RUN_TIMEOUT_S)
-        _, status, usage = os.wait4(process.pid, 0)
-        signal.alarm(0)
+def run(argv, preload="", **environment):
+    """Runs a program to its end. Raises RunFailed.
+
+    time(1) starts it: the peak that the kernel reports of a child of this process would begin with
+    this process's own."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors, \
+            tempfile.NamedTemporaryFile("r") as figures:
+        prefix = ["time", "-q", "-f", "%e %M", "-o", figures.name]
+        if preload:
+            prefix += ["env", f"LD_PRELOAD={preload}"]
+        begin = time.perf_counter()
+        process = subprocess.Popen([*prefix, *argv], stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=errors, env=clean_environment(**environment),
+                                   start_new_session=True)
+        try:
+            process.wait(RUN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise RunFailed(f"{' '.join(argv)}: not done after {RUN_TIMEOUT_S} s") from None
         seconds = time.perf_counter() - begin
-        process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         text = output.read().decode(errors="replace")
         if process.returncode != 0:
             errors.seek(0)
             raise RunFailed(f"{' '.join(argv)}: status {process.returncode}: "
                             f"{errors.read().decode(errors='replace').strip()[-500:]}")
-    return Run(text, seconds, usage.ru_maxrss)
+        return Run(text, seconds, int(figures.read().split()[-1]))
 
 
 def find_library(soname):
@@ -141,6 +149,8 @@ class Row:
 class Experiment:
     """Rows by allocators, run in turns, printed, and written as CSV and picture."""
 
+    SLOW_S = 10  # what takes longer is not repeated
+
     def __init__(self, name, rows, allocators, options):
         self.name, self.options = name, options
         self.rows = [row for row in rows if options.only in row.name]
@@ -171,6 +181,8 @@ class Experiment:
                     series = self.results.setdefault((row.name, name), Series())
                     series.values.append(value)
                     series.rss_kb.append(rss_kb)
+                    if row.unit == "s" and value > self.SLOW_S:
+                        dead.add(name)  # once is enough
             self.print_row(row, [name for name, _ in sides])
         self.write()
 
@@ -236,6 +248,9 @@ class Experiment:
         axes.axhline(1, color="black", linewidth=0.5)
         axes.set_ylabel("times as fast as glibc")
         axes.legend(fontsize="small")
+        self.save(plot, figure)
+
+    def save(self, plot, figure):
         figure.tight_layout()
         figure.savefig(self.path(".png"), dpi=120)
         plot.close(figure)
@@ -303,25 +318,72 @@ def tbb(options, _):
                                    threads) for threads in ("1", "2"))
 
 
-# --- Programs that other parts of the project bring: they print CSV of their own ---
+# --- SWAlloc's experiments: programs that print a line of CSV for each point ---
 
-def table_of(program, options, arguments):
-    """A row for each line of the CSV that the program prints: the first columns name the workload,
-    `ns` is the value. None if it is not built."""
-    path = os.path.join(options.build, "bench", program)
-    if not os.path.exists(path):
-        print(f"not built: {path}", file=sys.stderr)
-        return []
-    print(f"{path} is run by hand: {program} --help", file=sys.stderr)
-    return []
+class Sweep(Experiment):
+    """Runs `program` once for each side and turn. A point is named by the column `point`, its value
+    is that of the column `value`, in ns. The preloaded allocators, then the arena's policies."""
+
+    ARENAS = ["arena-binned", "arena-tree", "arena-first-fit", "arena-buddy"]
+
+    def __init__(self, name, program, point, value, arguments, allocators, options):
+        super().__init__(name, [], allocators, options)
+        self.program = os.path.join(options.build, "bench", program)
+        self.point, self.value, self.arguments = point, value, arguments
+        chosen = not options.allocators
+        self.sides = {side: ("malloc", path) for side, path in allocators.items()}
+        self.sides.update({side: (side, "") for side in self.ARENAS if chosen})
+        self.rss_column = "rss_mb"
+
+    def run(self):
+        if not os.path.exists(self.program):
+            print(f"not built: {self.program}", file=sys.stderr)
+            return
+        sides = list(self.sides.items())
+        points = {}
+        for turn in range(self.options.runs):
+            for name, (allocator, preload) in sides[turn % len(sides):] + sides[:turn % len(sides)]:
+                try:
+                    result = run([self.program, "--allocator", allocator, *self.arguments,
+                                  *(["--smoke"] if self.options.smoke else [])], preload)
+                except RunFailed as error:
+                    print(f"FAILED: {self.name} on {name}: {error}", file=sys.stderr)
+                    self.failed = True
+                    continue
+                for line in csv.DictReader(result.output.splitlines()):
+                    point = line[self.point]
+                    points[point] = Row(point, None, "ns", allocators=self.sides)
+                    series = self.results.setdefault((point, name), Series())
+                    series.values.append(float(line[self.value]))
+                    series.rss_kb.append(float(line.get(self.rss_column, 0)) * 1000)
+        self.rows = list(points.values())
+        for row in self.rows:
+            self.print_row(row, list(self.sides))
+        self.write()
+
+    def draw(self, plot):
+        figure, axes = plot.subplots(figsize=(8, 5))
+        for name in self.sides:
+            points = [(int(row.name), self.results[row.name, name].median) for row in self.rows
+                      if (row.name, name) in self.results]
+            if points:
+                axes.plot(*zip(*points), marker="o", markersize=3, linewidth=1, label=name)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlabel(self.point)
+        axes.set_ylabel("ns")
+        axes.legend(fontsize="small")
+        self.save(plot, figure)
 
 
-def sizes(options, _):
-    return table_of("gleaner_bench_sizes", options, [])
+def sizes(options, allocators):
+    return [Sweep("sizes", "gleaner_bench_sizes", "bytes", "ns_per_pair",
+                  ["--repeats", "1", "--ms", "20"], allocators, options)]
 
 
-def resident(options, _):
-    return table_of("gleaner_bench_resident", options, [])
+def resident(options, allocators):
+    return [Sweep(f"resident_{touch}", "gleaner_bench_resident", "blocks", "ns_per_operation",
+                  ["--touch", touch], allocators, options) for touch in ("none", "first", "all")]
 
 
 # --- Real programs ---
@@ -392,7 +454,7 @@ class Inputs:
             f"s = s * 31 + (x ^ j) % ({i} + 3); switch (s & 7) {{ case 0: return s + 1; "
             f"case 1: return s - x; case 2: return s ^ {i}; default: return s; }} }}\n"
             for i in range(600))
-        return self.file("work.c", "#include <stdio.h>\n#include <stdlib.h>\n" + functions +
+        return self.file("work.c", "int printf(const char *, ...);\n" + functions +
                          "int main(void) { int s = 0;\n" +
                          "".join(f"s += f{i}(s & 15);\n" for i in range(600)) +
                          'printf("%d\\n", s); return 0; }\n')
@@ -557,6 +619,11 @@ def draw_courses(options, rows):
         print(f"== {path}")
 
 
+def as_user(user):
+    """A command that becomes the user's, in the same process: signals reach what follows."""
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "--"]
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -583,7 +650,7 @@ class Server:
     def __init__(self, argv, preload, port, user=None):
         self.log = tempfile.TemporaryFile()
         if user:
-            argv = ["runuser", "-u", user, "--", "env", f"LD_PRELOAD={preload}", *argv]
+            argv = [*as_user(user), "env", f"LD_PRELOAD={preload}", *argv]
             preload = ""
         self.process = subprocess.Popen(argv, env=clean_environment(preload), stdout=self.log,
                                         stderr=self.log, stdin=subprocess.DEVNULL)
@@ -679,9 +746,9 @@ def measure_postgres(options):
     binaries = sorted(os.path.join("/usr/lib/postgresql", version, "bin")
                       for version in os.listdir("/usr/lib/postgresql"))[-1]
     user = "postgres" if os.geteuid() == 0 else None
-    become = ["runuser", "-u", user, "--"] if user else []
+    become = as_user(user) if user else []
     folder = tempfile.mkdtemp(dir=options.scratch)
-    os.chmod(options.scratch, 0o755)
+    os.chmod(options.scratch, 0o711)
     if user:
         shutil.chown(folder, user)
     data = os.path.join(folder, "data")
@@ -772,12 +839,14 @@ def main():
         for name in chosen:
             print(f"== {name}; load average {os.getloadavg()[0]:.2f}")
             with tempfile.TemporaryDirectory() as options.scratch:
-                rows = EXPERIMENTS[name](options, allocators)
-                experiment = Experiment(name, rows, allocators, options)
-                experiment.run()
+                found = EXPERIMENTS[name](options, allocators)
+                if not found or isinstance(found[0], Row):
+                    found = [Experiment(name, found, allocators, options)]
+                for experiment in found:
+                    experiment.run()
+                    failed = failed or experiment.failed
                 if name == "replay":
-                    draw_courses(options, experiment.rows)
-                failed = failed or experiment.failed
+                    draw_courses(options, found[0].rows)
     except RunFailed as error:
         sys.exit(f"malloc_experiments.py: {error}")
     return 1 if failed else 0

@@ -69,6 +69,7 @@ file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.cc)
 add_executable(gleaner ${tool_sources} platform/run_program.cc platform/memory_figures.cc
   record/trace_reader.cc ${GLEANER_OBJECTS})
 target_link_libraries(gleaner PRIVATE gleaner_internal CLI11::CLI11)
+target_include_directories(gleaner PRIVATE include/gleaner)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 # Always lib/, never lib/<triplet>: LD_LIBRARY_PATH=<prefix>/lib/gleaner is the documented interface.

@@ -408,7 +408,7 @@ int Replay(const ReplayOptions& options) {
     return complain(path, why.c_str());
   }
   const std::unique_ptr<ReplayHeap> heap =
-      MakeReplayHeap(options.allocator, plan.peak_live_bytes(), plan.block_count());
+      MakeReplayHeap(options.allocator, plan.peak_live_bytes());
   if (heap == nullptr) return complain(options.allocator.c_str(), "no memory for the heap");
   printf("allocator           %s\n", options.allocator.c_str());
   fflush(stdout);

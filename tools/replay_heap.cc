@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 
-#include "alloc/tree_fit.h"
+#include "gleaner.h"
+#include "platform/atomic.h"
+#include "platform/base.h"
 
 namespace {
 
 using gleaner::AlignUp;
 using gleaner::kMiB;
-namespace alloc = gleaner::alloc;
-namespace platform = gleaner::platform;
 
 // What malloc is in this process: the C library's, or what is preloaded.
 class MallocHeap : public ReplayHeap {
@@ -29,126 +28,76 @@ class MallocHeap : public ReplayHeap {
   }
 };
 
-// A space of units under one lock, with the block's number before its first byte, as SWAlloc has
-// its metadata.
-template <class Space>
-class SpaceHeap : public ReplayHeap {
+// An arena with memory of its own.
+class ArenaHeap : public ReplayHeap {
  public:
-  template <class... Args>
-  bool Init(uint64_t reserve, uint32_t blocks, Args... policy) {
-    reserved_ = reserve;
-    base_ = static_cast<char*>(platform::Reserve(reserve, platform::OsPageBytes()));
-    return base_ != nullptr && space_.Init(policy..., blocks);
+  bool Init(uint64_t bytes, const gleaner_arena_options& options) {
+    arena_ = gleaner_arena_create(bytes, &options);
+    return arena_ != nullptr;
   }
-  ~SpaceHeap() override {
-    if (base_ != nullptr) platform::Release(base_, reserved_);
+  ~ArenaHeap() override {
+    if (arena_ != nullptr) gleaner_arena_destroy(arena_);
   }
 
   void* Allocate(size_t size, size_t alignment) override {
-    const std::lock_guard guard(mutex_);
-    return AllocateLocked(size, std::max(alignment, kUnit));
+    return Note(gleaner_arena_allocate(arena_, size, std::max(alignment, kMallocAlignment)), size);
   }
   void* AllocateZeroed(size_t size) override {
-    void* p = Allocate(size, 0);
-    if (p != nullptr) memset(p, 0, size);
-    return p;
+    return Note(gleaner_arena_allocate_zeroed(arena_, size, kMallocAlignment), size);
   }
-  void Free(void* p) override {
-    const std::lock_guard guard(mutex_);
-    space_.Free(BlockOf(p));
-  }
+  void Free(void* p) override { gleaner_arena_free(arena_, p); }
+  // Arenas do not resize: in place if the block is large enough and less than half would be unused.
   void* Resize(void* p, size_t old_size, size_t size) override {
-    const std::lock_guard guard(mutex_);
-    const alloc::BlockId block = BlockOf(p);
-    const auto before =
-        static_cast<uint64_t>(static_cast<char*>(p) - base_) / kUnit - space_.StartOf(block);
-    const uint64_t units = before + UnitsFor(size);
-    if (units <= space_.CountOf(block)) {
-      space_.Shrink(block, units);
-      return p;
-    }
-    if (space_.TryGrow(block, units)) return p;
-    void* fresh = AllocateLocked(size, kUnit);
+    const size_t usable = gleaner_arena_usable_size(arena_, p);
+    if (size <= usable && size >= usable / 2) return p;
+    void* fresh = Allocate(size, 0);
     if (fresh == nullptr) return nullptr;
     memcpy(fresh, p, std::min(old_size, size));
-    space_.Free(block);
+    gleaner_arena_free(arena_, p);
     return fresh;
   }
-  uint64_t AddressSpace() const override { return used_; }
-  uint64_t PeakAddressSpace() const override { return used_; }
+  uint64_t AddressSpace() const override {
+    const uint64_t low = lowest_.Load(kRelaxed), high = highest_.Load(kRelaxed);
+    return high > low ? high - low : 0;
+  }
+  uint64_t PeakAddressSpace() const override { return AddressSpace(); }
 
  private:
-  static constexpr size_t kUnit = 16;
-  static constexpr uint64_t kGrowBytes = kMiB;
+  static constexpr size_t kMallocAlignment = 16;
+  static constexpr auto kRelaxed = gleaner::platform::memory_order_relaxed;
 
-  static uint64_t UnitsFor(size_t size) {
-    return std::max<uint64_t>(AlignUp(size, kUnit) / kUnit, 1);
-  }
-  static alloc::BlockId BlockOf(void* p) {
-    alloc::BlockId block;
-    memcpy(&block, static_cast<char*>(p) - kUnit, sizeof block);
-    return block;
-  }
-
-  // The header takes as much as the alignment, so that what follows is aligned.
-  void* AllocateLocked(size_t size, size_t alignment) {
-    const uint64_t units = UnitsFor(size) + alignment / kUnit;
-    alloc::BlockId block = space_.Allocate(units, alignment / kUnit);
-    if (block == Space::kNone) {
-      if (!Grow((units + alignment / kUnit) * kUnit)) return nullptr;
-      block = space_.Allocate(units, alignment / kUnit);
-      if (block == Space::kNone) return nullptr;
+  // The range that blocks have been in. Relaxed: a figure, which nothing else depends on.
+  void* Note(void* p, size_t size) {
+    if (p == nullptr) return nullptr;
+    const uint64_t begin = gleaner::AddressOf(p);
+    for (uint64_t low = lowest_.Load(kRelaxed);
+         begin < low && !lowest_.CompareExchange(low, begin, kRelaxed);) {
     }
-    char* p = base_ + space_.StartOf(block) * kUnit + alignment;
-    memcpy(p - kUnit, &block, sizeof block);
+    for (uint64_t high = highest_.Load(kRelaxed);
+         begin + size > high && !highest_.CompareExchange(high, begin + size, kRelaxed);) {
+    }
     return p;
   }
-  bool Grow(uint64_t bytes) {
-    bytes = AlignUp(bytes, kGrowBytes);
-    if (bytes > reserved_ - used_ || !platform::Commit(base_ + used_, bytes) ||
-        !space_.Extend(used_ / kUnit, bytes / kUnit)) {
-      return false;
-    }
-    used_ += bytes;
-    return true;
-  }
 
-  uint64_t reserved_ = 0;
-  char* base_ = nullptr;
-  // Guarded by mutex_.
-  std::mutex mutex_;
-  Space space_;
-  uint64_t used_ = 0;  // also read for a sample, as it may be
+  gleaner_arena* arena_ = nullptr;
+  gleaner::platform::Atomic<uint64_t> lowest_{UINT64_MAX};
+  gleaner::platform::Atomic<uint64_t> highest_{0};
 };
-
-template <class Space, class... Args>
-std::unique_ptr<ReplayHeap> MakeSpaceHeap(uint64_t bytes, uint32_t blocks, Args... policy) {
-  constexpr uint64_t kMost = uint64_t{1} << 45;
-  const uint64_t reserve = std::min(kMost, AlignUp(bytes, kMiB) * 4 + 1024 * kMiB);
-  auto heap = std::make_unique<SpaceHeap<Space>>();
-  // Between two allocated blocks there is at most one free one.
-  const uint64_t most = std::min<uint64_t>(uint64_t{blocks} * 2 + 2, UINT32_MAX - 1);
-  if (!heap->Init(reserve, static_cast<uint32_t>(most), policy...)) return nullptr;
-  return heap;
-}
 
 struct Row {
   const char* name;
-  std::unique_ptr<ReplayHeap> (*make)(uint64_t bytes, uint32_t blocks);
+  int policy;        // of an arena; kNoArena for malloc
+  size_t threshold;  // blocks up to this are in slabs
 };
+constexpr int kNoArena = -1;
+constexpr size_t kSlabs = 131072;
 constexpr Row kRows[] = {
-    {"malloc",
-     [](uint64_t, uint32_t) -> std::unique_ptr<ReplayHeap> {
-       return std::make_unique<MallocHeap>();
-     }},
-    {"tree-fit",
-     [](uint64_t bytes, uint32_t blocks) {
-       return MakeSpaceHeap<alloc::TreeFit>(bytes, blocks, alloc::FitPolicy::kBinned);
-     }},
-    {"plain-tree",
-     [](uint64_t bytes, uint32_t blocks) {
-       return MakeSpaceHeap<alloc::TreeFit>(bytes, blocks, alloc::FitPolicy::kPlainTree);
-     }},
+    {"malloc", kNoArena, 0},
+    {"arena", GLEANER_ARENA_BINNED, kSlabs},
+    {"tree-fit", GLEANER_ARENA_BINNED, 0},
+    {"plain-tree", GLEANER_ARENA_TREE, 0},
+    {"first-fit", GLEANER_ARENA_FIRST_FIT, 0},
+    {"buddy", GLEANER_ARENA_BUDDY, 0},
 };
 
 }  // namespace
@@ -159,10 +108,20 @@ std::vector<std::string> ReplayHeapNames() {
   return names;
 }
 
-std::unique_ptr<ReplayHeap> MakeReplayHeap(const std::string& name, uint64_t bytes,
-                                           uint32_t blocks) {
-  for (const Row& row : kRows) {
-    if (name == row.name) return row.make(bytes, blocks);
-  }
-  return nullptr;
+std::unique_ptr<ReplayHeap> MakeReplayHeap(const std::string& name, uint64_t bytes) {
+  const Row* row = std::find_if(std::begin(kRows), std::end(kRows),
+                                [&](const Row& each) { return name == each.name; });
+  if (row == std::end(kRows)) return nullptr;
+  if (row->policy == kNoArena) return std::make_unique<MallocHeap>();
+  gleaner_arena_options options = GLEANER_ARENA_OPTIONS;
+  options.policy = row->policy;
+  options.flags = GLEANER_ARENA_THREAD_SAFE;
+  options.granularity = 16;
+  options.threshold = row->threshold;
+  // Room for fragmentation: it costs addresses only.
+  constexpr uint64_t kMost = uint64_t{1} << 44;
+  const uint64_t pool = std::min(kMost, AlignUp(std::min(bytes, kMost), kMiB) * 4 + 1024 * kMiB);
+  auto heap = std::make_unique<ArenaHeap>();
+  if (!heap->Init(pool, options)) return nullptr;
+  return heap;
 }

@@ -26,6 +26,5 @@ class ReplayHeap {
 // The names that MakeReplayHeap knows.
 std::vector<std::string> ReplayHeapNames();
 // Null for an unknown name, and if the system refuses what the heap needs. `bytes` bounds what will
-// be live at a time, `blocks` how many blocks.
-std::unique_ptr<ReplayHeap> MakeReplayHeap(const std::string& name, uint64_t bytes,
-                                           uint32_t blocks);
+// be live at a time.
+std::unique_ptr<ReplayHeap> MakeReplayHeap(const std::string& name, uint64_t bytes);
