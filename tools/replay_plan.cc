@@ -39,6 +39,11 @@ bool ReplayPlan::Make(const gleaner::record::TraceReader& trace, bool one_thread
   return done;
 }
 
+ReplayPlan::~ReplayPlan() {
+  operations_.Release();
+  starts_.Release();
+}
+
 uint64_t ReplayPlan::TimeOf(uint64_t index) const {
   return moments_[std::min<uint64_t>(index * kMoments / std::max<uint64_t>(operation_count_, 1),
                                      kMoments)];

@@ -36,7 +36,12 @@ class ReplayPlan {
  public:
   static constexpr size_t kMoments = 1024;
 
-  // False without memory. With `one_thread` all operations are the first thread's, in the order of
+  ReplayPlan() = default;
+  ReplayPlan(const ReplayPlan&) = delete;
+  ReplayPlan& operator=(const ReplayPlan&) = delete;
+  ~ReplayPlan();
+
+  // Once. False without memory. With `one_thread` all operations are the first thread's, in the order of
   // the trace.
   bool Make(const gleaner::record::TraceReader& trace, bool one_thread);
 

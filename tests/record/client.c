@@ -19,7 +19,7 @@
     }                                                           \
   } while (0)
 
-enum { kBlocks = 1000, kThreads = 8, kRounds = 100 };
+enum { kBlocks = 1000, kThreads = 8, kRounds = 20 };
 
 static unsigned long a(const void *p) { return (unsigned long)(uintptr_t)p; }
 

@@ -21,7 +21,7 @@ ALLOCATORS = None  # set below: what the tool says it has
 
 
 def tool(*arguments, **options):
-    return subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=120,
+    return subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=280,
                           **options)
 
 
@@ -88,7 +88,7 @@ class Recording(Case):
         self.record(CLIENT, "threads")
         trace = Trace(self.trace)
         self.assertEqual(len({event[1] for event in trace.events}), 9)
-        self.assertGreater(len(trace.events), 1_600_000)
+        self.assertGreater(len(trace.events), 320_000)
         self.assertEqual(trace.lives(), 0)
         for allocator in ALLOCATORS:
             result = self.replay("--allocator", allocator)
@@ -210,21 +210,22 @@ class Recording(Case):
 class Replaying(Case):
     def test_a_recorded_python(self):
         self.record("/usr/bin/python3", "-c",
-                    "print(sum(len(str({i: [i] * 5})) for i in range(20000)))",
+                    "print(sum(len(str({i: [i] * 5})) for i in range(3000)))",
                     env={**os.environ, "PYTHONMALLOC": "malloc"})
         events = len(Trace(self.trace).events)
-        self.assertGreater(events, 100_000)
-        for allocator in ALLOCATORS:
-            for more in ([], ["--one-thread"], ["--touch", "none"], ["--touch", "first"]):
-                result = self.replay("--allocator", allocator, *more)
-                self.assertEqual(figure(result, "events"), events)
-                self.assertGreater(figure(result, "time"), 0)
-                requested = figure(result, "peak requested")
-                self.assertGreater(requested, 1)
-                self.assertGreater(figure(result, "peak address space"), requested * 0.9)
-                if not more:
-                    self.assertGreater(figure(result, "peak resident"), requested * 0.9)
-                    self.assertGreater(figure(result, "page faults"), 100)
+        self.assertGreater(events, 30_000)
+        ways = [["--allocator", allocator] for allocator in ALLOCATORS]
+        ways += [["--one-thread"], ["--touch", "none"], ["--touch", "first"]]
+        for way in ways:
+            result = self.replay(*way)
+            self.assertEqual(figure(result, "events"), events)
+            self.assertGreater(figure(result, "time"), 0)
+            requested = figure(result, "peak requested")
+            self.assertGreater(requested, 1)
+            self.assertGreater(figure(result, "peak address space"), requested * 0.9)
+            if "--touch" not in way:
+                self.assertGreater(figure(result, "peak resident"), requested * 0.9)
+                self.assertGreater(figure(result, "page faults"), 100)
 
     def test_the_course_of_memory(self):
         self.record(CLIENT, "calls")
