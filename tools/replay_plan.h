@@ -41,8 +41,8 @@ class ReplayPlan {
   ReplayPlan& operator=(const ReplayPlan&) = delete;
   ~ReplayPlan();
 
-  // Once. False without memory. With `one_thread` all operations are the first thread's, in the order of
-  // the trace.
+  // Once. False without memory. With `one_thread` all operations are the first thread's, in the
+  // order of the trace.
   bool Make(const gleaner::record::TraceReader& trace, bool one_thread);
 
   uint32_t thread_count() const { return thread_count_; }
