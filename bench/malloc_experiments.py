@@ -620,7 +620,8 @@ def draw_courses(options, rows):
                 axis.plot(*requested, label="requested", color="black", linewidth=1.5)
             axis.set_title(f"{row.name}: {title}, MB")
             axis.set_xlabel("operations")
-        axes[0].legend(fontsize="small")
+        axes[1].set_yscale("log")  # a buddy spreads its blocks over its pool
+        axes[0].legend(fontsize="small", loc="upper left")
         figure.tight_layout()
         path = os.path.join(options.out, f"replay_{row.name}.png")
         figure.savefig(path, dpi=110)
