@@ -55,10 +55,21 @@ target_include_directories(cord_objects PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(cord_objects PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
 set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
+# The recorder of `gleaner record`, preloaded into any program: nothing of the heap is in it.
+add_library(gleaner_record SHARED record/interpose.cc record/trace_writer.cc platform/record_file.cc
+  platform/base.cc platform/memory.cc platform/process.cc runtime/options.cc)
+target_link_libraries(gleaner_record PRIVATE gleaner_library_flags gleaner_shared_link_flags)
+# The compiler must not make malloc out of malloc and memset, or know what free does.
+set_source_files_properties(record/interpose.cc PROPERTIES COMPILE_OPTIONS -fno-builtin)
+set_target_properties(gleaner_record PROPERTIES
+  LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
+
 find_package(CLI11 REQUIRED)
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.cc)
-add_executable(gleaner ${tool_sources} platform/run_program.cc ${GLEANER_OBJECTS})
+add_executable(gleaner ${tool_sources} platform/run_program.cc platform/memory_figures.cc
+  record/trace_reader.cc ${GLEANER_OBJECTS})
 target_link_libraries(gleaner PRIVATE gleaner_internal CLI11::CLI11)
+target_include_directories(gleaner PRIVATE include/gleaner)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 # Always lib/, never lib/<triplet>: LD_LIBRARY_PATH=<prefix>/lib/gleaner is the documented interface.
@@ -72,7 +83,7 @@ configure_file(cmake/gleaner.pc.in ${CMAKE_BINARY_DIR}/gleaner.pc @ONLY)
 
 install(TARGETS gleaner_shared gleaner_static EXPORT GleanerTargets LIBRARY DESTINATION lib
         ARCHIVE DESTINATION lib)
-install(TARGETS gc_dropin LIBRARY DESTINATION ${GLEANER_DROPIN_DIR})
+install(TARGETS gc_dropin gleaner_record LIBRARY DESTINATION ${GLEANER_DROPIN_DIR})
 install(TARGETS gleaner RUNTIME DESTINATION bin)
 install(DIRECTORY include/gleaner/ DESTINATION include/gleaner)
 install(EXPORT GleanerTargets NAMESPACE Gleaner:: DESTINATION lib/cmake/Gleaner)

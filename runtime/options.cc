@@ -267,6 +267,20 @@ void ReportUnknown(const char* entry) {
   Complain("%s is no option; did you mean %s? (`gleaner options` lists them all)", name, nearest);
 }
 
+// Puts `first` before what a list of the loader's holds. False without memory.
+bool Prepend(const char* variable, const char* first) {
+  const char* rest = getenv(variable);
+  // An empty entry would be the current folder.
+  const bool any = rest != nullptr && rest[0] != 0;
+  const size_t bytes = strlen(first) + (any ? strlen(rest) + 1 : 0) + 1;
+  char* list = static_cast<char*>(malloc(bytes));
+  if (list == nullptr) return false;
+  snprintf(list, bytes, "%s%s%s", first, any ? ":" : "", any ? rest : "");
+  const bool done = setenv(variable, list, 1) == 0;
+  free(list);
+  return done;
+}
+
 }  // namespace
 
 void ReadOptions() {
@@ -288,17 +302,17 @@ void ReadOptions() {
   }
 }
 
-bool PrependToLoaderPath(const char* folder) {
-  const char* rest = getenv(kLoaderPath);
-  // An empty entry would be the current folder.
-  const bool any = rest != nullptr && rest[0] != 0;
-  const size_t bytes = strlen(folder) + (any ? strlen(rest) + 1 : 0) + 1;
-  char* path = static_cast<char*>(malloc(bytes));
-  if (path == nullptr) return false;
-  snprintf(path, bytes, "%s%s%s", folder, any ? ":" : "", any ? rest : "");
-  const bool done = setenv(kLoaderPath, path, 1) == 0;
-  free(path);
-  return done;
+bool HasEnvironment() { return environ != nullptr; }
+
+bool PrependToLoaderPath(const char* folder) { return Prepend(kLoaderPath, folder); }
+bool PrependToPreload(const char* library) { return Prepend("LD_PRELOAD", library); }
+
+bool NameTrace(const char* path, uint64_t limit_bytes, bool children) {
+  char limit[24];
+  snprintf(limit, sizeof limit, "%llu", static_cast<unsigned long long>(limit_bytes));
+  return setenv("GLEANER_RECORD_FILE", path, 1) == 0 &&
+         setenv("GLEANER_RECORD_LIMIT", limit, 1) == 0 &&
+         setenv("GLEANER_RECORD_CHILDREN", children ? "1" : "0", 1) == 0;
 }
 
 bool NameRunRecord(const char* path) { return setenv("GLEANER_RUN_RECORD", path, 1) == 0; }

@@ -29,6 +29,9 @@ struct Options {
 // Constant after initialisation.
 extern Options g_options;
 
+// False before libc has started.
+bool HasEnvironment();
+
 // Fills g_options from defaults and environment. Allocates nothing.
 void ReadOptions();
 
@@ -38,6 +41,9 @@ __attribute__((visibility("default"))) void PrintOptions(bool markdown);
 // For `gleaner run`, which changes its own environment before it runs the program. False without
 // memory.
 bool PrependToLoaderPath(const char* folder);
+bool PrependToPreload(const char* library);
+// The same for `gleaner record`: where the recorder writes, how much, and for which programs.
+bool NameTrace(const char* path, uint64_t limit_bytes, bool children);
 bool NameRunRecord(const char* path);
 // PATH; null if there is none.
 const char* ProgramSearchPath();

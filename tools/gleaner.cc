@@ -3,15 +3,31 @@
 #include <cstring>
 
 #include "runtime/options.h"
+#include "tools/launch.h"
+#include "tools/record.h"
+#include "tools/replay.h"
+#include "tools/replay_heap.h"
 #include "tools/run.h"
 
 namespace {
 
-// Index of the first argument that is not `gleaner run`'s own: the program, or the "--" before it.
-int EndOfRunOptions(int argc, char** argv) {
+// Commands that end in a program and its arguments.
+bool TakesProgram(const char* command) {
+  return strcmp(command, "run") == 0 || strcmp(command, "record") == 0;
+}
+
+bool IsOneOf(const char* word, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [word](const char* each) { return strcmp(word, each) == 0; });
+}
+
+// Index of the first argument that is not the command's own: the program, or the "--" before it.
+int EndOfOwnArguments(int argc, char** argv) {
   int i = 2;
-  while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0) ++i;
-  return i;
+  while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0) {
+    i += IsOneOf(argv[i], {"-o", "--output", "--limit"}) ? 2 : 1;
+  }
+  return std::min(i, argc);
 }
 
 }  // namespace
@@ -32,17 +48,54 @@ int main(int argc, char** argv) {
   run->add_flag("--stats", stats,
                 "At the end, print collections, pauses, memory and time on standard error");
 
-  const bool is_run = argc > 1 && strcmp(argv[1], "run") == 0;
-  const int end = is_run ? EndOfRunOptions(argc, argv) : argc;
+  CLI::App* record = app.add_subcommand("record", "Write a trace of a program's allocations");
+  record->footer(
+      "gleaner record [OPTIONS] [--] PROGRAM [ARGUMENT...]: what follows PROGRAM is the "
+      "program's.");
+  RecordOptions recording;
+  bool no_children = false;
+  record->add_option("-o,--output", recording.file, "The trace; gleaner.trace if not given");
+  record
+      ->add_option("--limit", recording.limit_bytes,
+                   "The most bytes of a trace, also as 64k, 256m or 1g; 256m if not given")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{64} << 10, uint64_t{1} << 40));
+  record->add_flag("--no-children", no_children,
+                   "Only the first program; else each process gets a file OUTPUT.PROCESS");
+
+  CLI::App* replay = app.add_subcommand("replay", "Replay a trace on an allocator of choice");
+  ReplayOptions replaying;
+  replay->add_option("TRACE", replaying.trace, "What `gleaner record` wrote")->required();
+  std::string names;
+  for (const std::string& name : ReplayHeapNames()) names += (names.empty() ? "" : ", ") + name;
+  replay->add_option("--allocator", replaying.allocator, names + "; malloc if not given");
+  const std::map<std::string, Touch> touches = {
+      {"none", Touch::kNone}, {"first", Touch::kFirst}, {"pages", Touch::kPages}};
+  replay
+      ->add_option("--touch", replaying.touch,
+                   "Which bytes of a new block are written: none, first, or pages (one of each 4 "
+                   "KiB, and the first; if not given)")
+      ->transform(CLI::CheckedTransformer(touches, CLI::ignore_case).description(""));
+  replay->add_flag("--one-thread", replaying.one_thread,
+                   "Everything in one thread, in the recorded order");
+  replay->add_option("--csv", replaying.csv, "Write the course of memory to this file");
+  replay->add_option("--points", replaying.points, "Lines of that file; 200 if not given")
+      ->check(CLI::Range(1u, 1000000u));
+
+  const bool takes_program = argc > 1 && TakesProgram(argv[1]);
+  const int end = takes_program ? EndOfOwnArguments(argc, argv) : argc;
   try {
     app.parse(end, argv);
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
-    return is_run && status != 0 ? kRunFailed : status;
+    return takes_program && status != 0 ? kLaunchFailed : status;
   }
   if (options->parsed()) gleaner::runtime::PrintOptions(markdown);
-  if (!is_run) return 0;
-  int program = end;
-  if (program < argc && strcmp(argv[program], "--") == 0) ++program;
-  return Run(argv + program, stats);
+  if (replay->parsed()) return Replay(replaying);
+  if (!takes_program) return 0;
+  char** program = argv + end;
+  if (*program != nullptr && strcmp(*program, "--") == 0) ++program;
+  if (run->parsed()) return Run(program, stats);
+  recording.children = !no_children;
+  return Record(program, recording);
 }

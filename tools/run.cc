@@ -8,54 +8,12 @@
 #include "platform/run_program.h"
 #include "runtime/options.h"
 #include "runtime/run_record.h"
+#include "tools/launch.h"
 
 namespace {
 
 namespace platform = gleaner::platform;
 using gleaner::runtime::RunRecord;
-using platform::LoaderPath;
-
-constexpr int kCannotExecute = 126;
-constexpr int kNotFound = 127;
-
-// The status for a result that is not kCounts, after a message.
-int Refuse(const char* program, const platform::Inspection& inspection) {
-  const char* file = inspection.file.c_str();
-  switch (inspection.result) {
-    case LoaderPath::kNotFound:
-      fprintf(stderr, "gleaner run: %s: no such program\n", program);
-      return kNotFound;
-    case LoaderPath::kNotExecutable:
-      fprintf(stderr, "gleaner run: %s: not executable\n", file);
-      return kCannotExecute;
-    case LoaderPath::kNoInterpreter:
-      fprintf(stderr, "gleaner run: %s: its interpreter %s does not exist or is not executable\n",
-              program, file);
-      return kCannotExecute;
-    case LoaderPath::kStatic:
-      fprintf(stderr,
-              "gleaner run: %s is statically linked: it loads no library that could be replaced\n",
-              file);
-      return kRunFailed;
-    case LoaderPath::kElevated:
-      fprintf(stderr,
-              "gleaner run: %s runs with other rights than yours (set-user-ID, set-group-ID or "
-              "capabilities): the loader ignores LD_LIBRARY_PATH then\n",
-              file);
-      return kRunFailed;
-    case LoaderPath::kOtherMachine:
-      fprintf(stderr, "gleaner run: %s is for another machine than this library\n", file);
-      return kRunFailed;
-    case LoaderPath::kCounts:
-      break;
-  }
-  return 0;
-}
-
-int CannotExecute(const char* program, int error) {
-  fprintf(stderr, "gleaner run: %s: %s\n", program, strerror(error));
-  return error == ENOENT ? kNotFound : kCannotExecute;
-}
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
@@ -90,32 +48,22 @@ void Report(const char* program, const RunRecord& record, const platform::Ended&
 
 int Run(char* const* arguments, bool stats) {
   const char* program = arguments[0];
-  if (program == nullptr) {
-    fprintf(stderr, "gleaner run: which program? `gleaner run --help` says more\n");
-    return kRunFailed;
+  std::string folder;
+  if (const int status = CheckLaunch("run", program, "libgc.so.1", "LD_LIBRARY_PATH", &folder);
+      status != 0) {
+    return status;
   }
-  // The folder is the same in the build tree and where it is installed.
-  const std::string bin = platform::DirectoryOfThisProgram();
-  const std::string folder = bin.substr(0, bin.rfind('/')) + "/lib/gleaner";
-  const std::string library = folder + "/libgc.so.1";
-  if (!platform::IsReadableFile(library)) {
-    fprintf(stderr, "gleaner run: the library is missing: %s\n", library.c_str());
-    return kRunFailed;
-  }
-  const platform::Inspection inspection =
-      platform::InspectProgram(program, gleaner::runtime::ProgramSearchPath());
-  if (const int status = Refuse(program, inspection); status != 0) return status;
   if (!gleaner::runtime::PrependToLoaderPath(folder.c_str())) {
     fprintf(stderr, "gleaner run: no memory for the environment\n");
-    return kRunFailed;
+    return kLaunchFailed;
   }
-  if (!stats) return CannotExecute(program, platform::Execute(arguments));
+  if (!stats) return CannotExecute("run", program, platform::Execute(arguments));
 
   std::string path;
   auto* record = static_cast<RunRecord*>(platform::CreateSharedMemory(sizeof(RunRecord), &path));
   if (record == nullptr || !gleaner::runtime::NameRunRecord(path.c_str())) {
     fprintf(stderr, "gleaner run: no shared memory for the figures: %s\n", strerror(errno));
-    return kRunFailed;
+    return kLaunchFailed;
   }
   record->layout = RunRecord::kLayout;
   const platform::Ended ended = platform::RunAndWait(
@@ -125,7 +73,7 @@ int Run(char* const* arguments, bool stats) {
         static_cast<RunRecord*>(context)->process.Store(process, platform::memory_order_relaxed);
       },
       record);
-  if (ended.error != 0) return CannotExecute(program, ended.error);
+  if (ended.error != 0) return CannotExecute("run", program, ended.error);
   Report(program, *record, ended);
   platform::EndLike(ended.status);
 }

@@ -1,9 +1,6 @@
 // `gleaner run`: one program on the drop-in.
 #pragma once
 
-// The exit status of a failure of `gleaner run` itself; 126 and 127 are as in a shell.
-inline constexpr int kRunFailed = 125;
-
 // Runs the program with the drop-in's folder first in the loader's path. `arguments` ends with
 // null, as that of main(). Without `stats` the program replaces this process. With it, figures are
 // printed at the end, and this process ends as the program did. Returns only if the program could

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks who includes what.
 
-  platform <- alloc <- gc <- runtime <- tools: a folder includes itself and those to its left.
+  platform <- alloc <- gc <- runtime <- record <- tools: a folder includes itself and those to its left.
   The public headers (include/gleaner) are included from runtime/ on.
   cplusplus/ and cord/ include themselves and the public headers.
   Only platform/*.cc includes <sys/*>, <signal.h> and other headers of the operating system.
@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["platform", "alloc", "gc", "runtime", "tools"]
+LAYERS = ["platform", "alloc", "gc", "runtime", "record", "tools"]
 # Libraries that are built on the API alone.
 BESIDE = ["cplusplus", "cord"]
 ENVIRONMENT_READER = "runtime/options.cc"

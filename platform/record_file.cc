@@ -1,0 +1,107 @@
+#include "platform/record_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+
+#include "platform/memory.h"
+
+namespace gleaner::platform {
+namespace {
+
+uint64_t Read(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+int RecordFile::Create(const char* path) {
+  const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return errno;
+  struct stat status;
+  fstat(fd, &status);
+  close(fd);
+  path_ = path;
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
+  return 0;
+}
+
+int RecordFile::Open() const {
+  const int fd = open(path_, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return -1;
+  struct stat status;
+  if (fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) return fd;
+  close(fd);
+  errno = ESTALE;
+  return -1;
+}
+
+int RecordFile::Grow(uint64_t bytes) {
+  const int fd = Open();
+  if (fd < 0) return errno;
+  int error = fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  if (error == EOPNOTSUPP) error = ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+int RecordFile::Cut(uint64_t bytes) {
+  const int fd = Open();
+  if (fd < 0) return errno;
+  const int error = ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+void* RecordFile::Map(uint64_t offset, size_t bytes) {
+  const int fd = Open();
+  if (fd < 0) return nullptr;
+  void* p =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  const int error = errno;
+  close(fd);
+  errno = error;
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+void RecordFile::Unmap(void* p, size_t bytes) { munmap(p, bytes); }
+
+uint64_t FileSizeLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  return limit.rlim_cur;
+}
+
+Atomic<uint32_t>* MapForkWord() {
+  void* p =
+      mmap(nullptr, OsPageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  if (madvise(p, OsPageBytes(), MADV_WIPEONFORK) != 0) {
+    munmap(p, OsPageBytes());
+    return nullptr;
+  }
+  return static_cast<Atomic<uint32_t>*>(p);
+}
+
+uint64_t ProcessNumber() { return static_cast<uint64_t>(getpid()); }
+
+size_t ReadCommandLine(char* buffer, size_t bytes) {
+  const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t n = read(fd, buffer, bytes);
+  close(fd);
+  return n > 0 ? static_cast<size_t>(n) : 0;
+}
+
+uint64_t WallClockNs() { return Read(CLOCK_REALTIME); }
+uint64_t CoarseMs() { return Read(CLOCK_MONOTONIC_COARSE) / 1000000; }
+
+}  // namespace gleaner::platform

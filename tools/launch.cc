@@ -1,0 +1,76 @@
+#include "tools/launch.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "platform/run_program.h"
+#include "runtime/options.h"
+
+namespace {
+
+namespace platform = gleaner::platform;
+using platform::LoaderPath;
+
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
+
+// The status for a result that is not kCounts, after a message.
+int Refuse(const char* command, const char* program, const char* variable,
+           const platform::Inspection& inspection) {
+  const char* file = inspection.file.c_str();
+  switch (inspection.result) {
+    case LoaderPath::kNotFound:
+      fprintf(stderr, "gleaner %s: %s: no such program\n", command, program);
+      return kNotFound;
+    case LoaderPath::kNotExecutable:
+      fprintf(stderr, "gleaner %s: %s: not executable\n", command, file);
+      return kCannotExecute;
+    case LoaderPath::kNoInterpreter:
+      fprintf(stderr, "gleaner %s: %s: its interpreter %s does not exist or is not executable\n",
+              command, program, file);
+      return kCannotExecute;
+    case LoaderPath::kStatic:
+      fprintf(stderr,
+              "gleaner %s: %s is statically linked: it loads no library that could be replaced\n",
+              command, file);
+      return kLaunchFailed;
+    case LoaderPath::kElevated:
+      fprintf(stderr,
+              "gleaner %s: %s runs with other rights than yours (set-user-ID, set-group-ID or "
+              "capabilities): the loader ignores %s then\n",
+              command, file, variable);
+      return kLaunchFailed;
+    case LoaderPath::kOtherMachine:
+      fprintf(stderr, "gleaner %s: %s is for another machine than this library\n", command, file);
+      return kLaunchFailed;
+    case LoaderPath::kCounts:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int CheckLaunch(const char* command, const char* program, const char* library, const char* variable,
+                std::string* folder) {
+  if (program == nullptr) {
+    fprintf(stderr, "gleaner %s: which program? `gleaner %s --help` says more\n", command, command);
+    return kLaunchFailed;
+  }
+  // The folder is the same in the build tree and where it is installed.
+  const std::string bin = platform::DirectoryOfThisProgram();
+  *folder = bin.substr(0, bin.rfind('/')) + "/lib/gleaner";
+  const std::string file = *folder + "/" + library;
+  if (!platform::IsReadableFile(file)) {
+    fprintf(stderr, "gleaner %s: the library is missing: %s\n", command, file.c_str());
+    return kLaunchFailed;
+  }
+  return Refuse(command, program, variable,
+                platform::InspectProgram(program, gleaner::runtime::ProgramSearchPath()));
+}
+
+int CannotExecute(const char* command, const char* program, int error) {
+  fprintf(stderr, "gleaner %s: %s: %s\n", command, program, strerror(error));
+  return error == ENOENT ? kNotFound : kCannotExecute;
+}

@@ -1,0 +1,21 @@
+// `gleaner replay`: a recorded trace, on an allocator of choice.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+enum class Touch : uint8_t { kNone, kFirst, kPages };
+
+struct ReplayOptions {
+  std::string trace;
+  std::string allocator = "malloc";
+  Touch touch = Touch::kPages;  // which bytes of a new block are written
+  bool one_thread = false;
+  std::string csv;        // where the course of memory goes; empty for nowhere
+  uint32_t points = 200;  // of that course
+};
+
+// Prints what it found on standard output. The exit status: 0; 1 if the trace or the allocator
+// could not be used, or an operation was refused memory; 2 if the trace is damaged and what
+// precedes the damage was replayed.
+int Replay(const ReplayOptions& options);

@@ -1,0 +1,116 @@
+// What a replay does: the events of a trace, made into a list of operations for each thread.
+//
+// Blocks have numbers in place of addresses. Operations on one block take turns: each has the
+// number of its turn, waits until the block has come to it, and passes the turn on. So a block is
+// not freed before the thread that allocates it has done so, and nothing else is ordered between
+// threads. An operation only ever waits for one that came before it in the trace; so the earliest
+// that is not done can always go on, and no replay deadlocks.
+//
+// The plan's memory comes from the system directly and is touched while it is made: the heap that
+// is measured starts fresh.
+#pragma once
+
+#include <string>
+
+#include "alloc/meta.h"
+#include "record/trace_reader.h"
+
+enum class OperationKind : uint8_t {
+  kAllocate,
+  kZeroed,
+  kFree,
+  kResize,
+  kSpawn,  // thread number `block` begins
+};
+
+struct Operation {
+  uint64_t size : 48;
+  uint64_t alignment_log2 : 8;  // kAllocate: 0 is what malloc gives
+  uint64_t kind : 8;
+  uint32_t block;
+  uint32_t turn;
+};
+static_assert(sizeof(Operation) == 16);
+
+class ReplayPlan {
+ public:
+  static constexpr size_t kMoments = 1024;
+
+  ReplayPlan() = default;
+  ReplayPlan(const ReplayPlan&) = delete;
+  ReplayPlan& operator=(const ReplayPlan&) = delete;
+  ~ReplayPlan();
+
+  // Once. False without memory. With `one_thread` all operations are the first thread's, in the
+  // order of the trace.
+  bool Make(const gleaner::record::TraceReader& trace, bool one_thread);
+
+  uint32_t thread_count() const { return thread_count_; }
+  const Operation* begin(uint32_t thread) const { return &operations_[starts_[thread]]; }
+  const Operation* end(uint32_t thread) const { return &operations_[starts_[thread + 1]]; }
+  uint64_t operation_count() const { return operation_count_; }
+  uint32_t block_count() const { return block_count_; }
+  // The most bytes that the program had asked for and not freed, at one time.
+  uint64_t peak_live_bytes() const { return peak_live_bytes_; }
+  // When the program had done operation `index`, in ms since the recording began.
+  uint64_t TimeOf(uint64_t index) const;
+
+  // Of blocks that the trace does not have the beginning of (made before it began, or lost): left
+  // out. And of blocks whose end was lost: freed when their address is given out again.
+  uint64_t unknown_frees() const { return unknown_frees_; }
+  uint64_t lost_frees() const { return lost_frees_; }
+
+ private:
+  static constexpr uint32_t kNoBlock = 0;  // numbers begin at 1
+  static constexpr uint32_t kMaxSpare = 1024;
+
+  // Numbers of freed blocks are used again, by the thread that freed them if possible: then the new
+  // block need not wait for another thread.
+  struct Spare {
+    uint32_t first, count;
+  };
+  struct Block {
+    uint32_t turn;
+    uint32_t next;  // in a list of spare ones
+    uint64_t size;
+  };
+  struct Thread {
+    bool begun;
+    uint32_t resizing;  // the block, or kNoBlock
+    uint64_t operations;
+    Spare spare;
+  };
+
+  bool Add(const gleaner::record::Event& event);
+  bool Append(uint32_t thread, OperationKind kind, uint32_t block, uint64_t size = 0,
+              uint8_t alignment_log2 = 0);
+  bool Begin(uint32_t thread, OperationKind kind, const gleaner::record::Event& event);
+  bool End(uint32_t thread, uint32_t block);
+  uint32_t TakeNumber(uint32_t thread);
+  void GiveNumber(uint32_t thread, uint32_t block);
+  bool SortByThread();
+  void AddLive(uint64_t before, uint64_t after);
+
+  template <class T>
+  using Array = gleaner::alloc::ReservedArray<T>;
+
+  Array<Operation> operations_;
+  Array<uint64_t> starts_;
+  uint64_t operation_count_ = 0;
+  uint32_t thread_count_ = 0;
+  uint32_t block_count_ = 0;  // the highest number + 1
+  uint64_t live_bytes_ = 0;
+  uint64_t peak_live_bytes_ = 0;
+  uint64_t unknown_frees_ = 0;
+  uint64_t lost_frees_ = 0;
+  uint64_t moments_[kMoments + 1] = {};  // TimeOf at the end of each of kMoments equal parts
+
+  // While it is made.
+  bool one_thread_ = false;
+  uint32_t last_thread_ = 0;
+  uint64_t expected_operations_ = 0;
+  Array<uint32_t> thread_of_;  // of an operation
+  Array<Block> blocks_;
+  Array<Thread> threads_;
+  uint32_t old_first_ = kNoBlock, old_last_ = kNoBlock;  // numbers anyone may take, oldest first
+};
