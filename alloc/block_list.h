@@ -111,7 +111,7 @@ class BlockList {
   ReservedArray<Node> nodes_;
   uint64_t free_units_ = 0;  // the policy keeps it
   uint64_t total_units_ = 0;
-  uint64_t min_split_ = 1;
+  uint64_t min_split_ = 0;  // set by Init; all zero until then, so that an empty list costs no data
   uint32_t block_count_ = 0;
   uint32_t fresh_ = 0;      // nodes from here on were never used
   BlockId unused_ = kNone;  // chain of nodes to use again

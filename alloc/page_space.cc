@@ -5,8 +5,10 @@
 namespace gleaner::alloc {
 namespace {
 
-constinit PageSpace g_scanned(Side::kScanned);
-constinit PageSpace g_pointer_free(Side::kPointerFree);
+constinit TreeFit g_scanned_fit;
+constinit TreeFit g_pointer_free_fit;
+constinit PageSpace g_scanned(Side::kScanned, &g_scanned_fit);
+constinit PageSpace g_pointer_free(Side::kPointerFree, &g_pointer_free_fit);
 
 // Relaxed throughout: a statistic and a limit that need not be exact to the page.
 constinit platform::Atomic<size_t> g_resident_pages{0};

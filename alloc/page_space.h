@@ -14,10 +14,13 @@ namespace gleaner::alloc {
 
 class PageSpace {
  public:
-  constexpr explicit PageSpace(Side side)
+  // `fit` is an object of its own because it is zero at first, and large: so it costs no
+  // initialised data, of which every page that is written would be copied.
+  constexpr PageSpace(Side side, TreeFit* fit)
       : side_(side),
         lock_(side == Side::kScanned ? platform::LockRank::kScannedSpace
-                                     : platform::LockRank::kPointerFreeSpace) {}
+                                     : platform::LockRank::kPointerFreeSpace),
+        fit_(*fit) {}
 
   [[nodiscard]] bool Init(FitPolicy policy);
 
@@ -60,7 +63,7 @@ class PageSpace {
 
   const Side side_;
   platform::Lock lock_;
-  TreeFit fit_;                            // guarded by lock_
+  TreeFit& fit_;                           // guarded by lock_
   PageNumber committed_ = 0;               // guarded by lock_
   platform::Atomic<PageNumber> taken_{0};  // written under lock_
 };

@@ -17,13 +17,15 @@ constexpr double kScannedWeight = 1.7;
 // less of its memory.
 constexpr double kManyScannedWeight = 2.4;
 constexpr uint64_t kManyScannedBytes = 8 * kMiB;
-constexpr double kPointerFreeWeight = 1.33;
+constexpr double kPointerFreeWeight = 1.15;
 // In a large process a small heap may be a little larger: it shows less.
 constexpr double kProcessWeight = 0.12;
 // For one thread alone. Several need more pages for the same live bytes: each has pages of its own
 // in every size class, whose free slots the others cannot use.
 constexpr double kLonePointerFreeWeight = 1.9;
-constexpr uint64_t kManyPointerFreeBytes = 24 * kMiB;  // beyond these it is as for several
+// For what is beyond the first 24 MiB, for any number of threads.
+constexpr double kManyPointerFreeWeight = 0.8;
+constexpr uint64_t kManyPointerFreeBytes = 24 * kMiB;
 
 // The first `few` bytes count with one weight, those beyond with another.
 double Weigh(uint64_t bytes, uint64_t few, double weight, double weight_beyond) {
@@ -73,7 +75,7 @@ void Pacer::SetAllowance() {
   const double weighted =
       Weigh(found_.live_scanned_bytes, kManyScannedBytes, kScannedWeight, kManyScannedWeight) +
       Weigh(found_.live_pointer_free_bytes, kManyPointerFreeBytes, pointer_free_weight,
-            kPointerFreeWeight) +
+            kManyPointerFreeWeight) +
       static_cast<double>(found_.root_bytes) +
       kProcessWeight * static_cast<double>(config_.process_bytes);
   auto allowance =
