@@ -120,9 +120,11 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   for (int i = 0; i < kMaxWorkers; ++i) swept.Add(sweep_totals_[i]);
   const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
   const uint64_t resident_bytes = alloc::ResidentBytes();
-  pacer_.StartCycle({swept.live_scanned_bytes, swept.live_pointer_free_bytes, roots_.bytes(),
-                     resident_bytes > used_bytes ? resident_bytes - used_bytes : 0, resident_bytes,
-                     ThreadHeaps::active()});
+  pacer_.StartCycle(
+      {swept.live_scanned_bytes, swept.live_pointer_free_bytes,
+       tunables.mark.all_interior_pointers ? swept.live_granules * alloc::kGranuleBytes : 0,
+       roots_.bytes(), resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
+       resident_bytes, ThreadHeaps::active()});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_bytes;

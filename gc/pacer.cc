@@ -72,14 +72,15 @@ uint64_t Pacer::BytesMissingTo(uint64_t wanted) const {
 void Pacer::SetAllowance() {
   const double pointer_free_weight =
       found_.threads > 1 ? kPointerFreeWeight : kLonePointerFreeWeight;
-  const double weighted =
-      Weigh(found_.live_scanned_bytes, kManyScannedBytes, kScannedWeight, kManyScannedWeight) +
-      Weigh(found_.live_pointer_free_bytes, kManyPointerFreeBytes, pointer_free_weight,
-            kManyPointerFreeWeight) +
-      static_cast<double>(found_.root_bytes) +
-      kProcessWeight * static_cast<double>(config_.process_bytes);
+  const double weighted = Weigh(found_.live_scanned_bytes + found_.unpadded_bytes,
+                                kManyScannedBytes, kScannedWeight, kManyScannedWeight) +
+                          Weigh(found_.live_pointer_free_bytes, kManyPointerFreeBytes,
+                                pointer_free_weight, kManyPointerFreeWeight) +
+                          static_cast<double>(found_.root_bytes) +
+                          kProcessWeight * static_cast<double>(config_.process_bytes);
   auto allowance =
-      static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor));
+      static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor)) +
+      found_.unpadded_bytes / 2;
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
   uint64_t share = allowance;
   uint64_t free = found_.free_resident_bytes;

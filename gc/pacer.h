@@ -1,5 +1,8 @@
 // When to collect: the heap may grow by a share of what the last collection found live.
 //
+// What libgc would spend on padding comes on top and counts as live: a heap of pairs takes half of
+// the memory, and part of the rest buys time.
+//
 // With libgc's free_space_divisor d (default 3) the allowance between two collections is
 //   (kScannedWeight * live bytes that may hold pointers
 //    + kPointerFreeWeight * live pointer-free bytes + bytes of roots
@@ -34,6 +37,9 @@ struct PacerConfig {
 struct PacerInput {
   uint64_t live_scanned_bytes = 0;
   uint64_t live_pointer_free_bytes = 0;
+  // What libgc would spend on padding: a granule for each object that just fills one. Where it is
+  // mostly such objects, like pairs, libgc's heap is twice as large.
+  uint64_t unpadded_bytes = 0;
   uint64_t root_bytes = 0;
   uint64_t free_resident_bytes = 0;  // in pages without any object
   uint64_t resident_bytes = 0;       // all of the heap

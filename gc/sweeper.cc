@@ -116,6 +116,7 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   }
   const uint64_t live_bytes = uint64_t{live} * info.slot_bytes;
   totals->live_objects += live;
+  if (info.slot_bytes == alloc::kGranuleBytes) totals->live_granules += live;
   (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
       live_bytes;
   // Relaxed, here and below: the world is stopped and no other worker has this page.
