@@ -12,6 +12,9 @@ struct Hooks {
   // `bytes` cannot be had without passing the heap limit or the system's own. `attempt` counts from
   // 0 for one request. True if it is worth trying again. Same context as above.
   bool (*exhausted)(size_t bytes, int attempt);
+  // `bytes` cannot be had unless the heap grows beyond the limit (LimitGrowth). Makes room or moves
+  // the limit: the request is tried again in any case. Same context.
+  void (*grow)(size_t bytes);
 };
 
 extern Hooks g_hooks;

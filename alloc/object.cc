@@ -58,14 +58,20 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   const PageNumber pages = PagesFor(bytes) + extra;
   g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
   PageNumber span = kNoPage;
-  for (int attempt = 0; span == kNoPage; ++attempt) {
+  for (int attempt = 0;;) {
     if (pages > 1 && ThreadHeaps::ShouldShare(side, pages)) ThreadHeaps::FlushFreePages(side);
     span = SpaceOf(side).Allocate(pages);
     if (span == kNoPage) {
       ThreadHeaps::FlushFreePages(side);
       span = SpaceOf(side).Allocate(pages);
     }
-    if (span == kNoPage && !g_hooks.exhausted(size_t{pages} << kPageShift, attempt)) return nullptr;
+    if (span != kNoPage) break;
+    const size_t span_bytes = size_t{pages} << kPageShift;
+    if (TakeGrowthRefusal()) {
+      if (!ThreadHeaps::TradeHoles(side, span_bytes)) g_hooks.grow(span_bytes);
+    } else if (!g_hooks.exhausted(span_bytes, attempt++)) {
+      return nullptr;
+    }
   }
   const Addr start = AlignUp(g_space.AddressOfPage(span), alignment);
   const PageNumber head = g_space.PageOf(start);

@@ -14,6 +14,7 @@ constinit PageSpace g_pointer_free(Side::kPointerFree, &g_pointer_free_fit);
 constinit platform::Atomic<size_t> g_resident_pages{0};
 constinit platform::Atomic<size_t> g_limit_pages{0};
 constinit platform::Atomic<size_t> g_growth_limit_pages{SIZE_MAX};
+constinit __thread bool t_growth_refused __attribute__((tls_model("initial-exec"))) = false;
 
 }  // namespace
 
@@ -35,10 +36,13 @@ void LimitGrowth(size_t resident_bytes) {
   g_growth_limit_pages.Store(resident_bytes >> kPageShift,
                              platform::memory_order_relaxed);  // see above
 }
-bool ExceedsGrowthLimit(size_t bytes) {
-  return g_resident_pages.Load(platform::memory_order_relaxed) +  // see above
-             (AlignUp(bytes, kPageBytes) >> kPageShift) >
-         g_growth_limit_pages.Load(platform::memory_order_relaxed);  // see above
+size_t GrowthLimit() {
+  return g_growth_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
+}
+bool TakeGrowthRefusal() {
+  const bool refused = t_growth_refused;
+  t_growth_refused = false;
+  return refused;
 }
 size_t ResidentBytes() {
   return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
@@ -88,6 +92,7 @@ PageNumber PageSpace::Allocate(PageNumber count) {
 }
 
 PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
+  t_growth_refused = false;
   platform::LockGuard guard(lock_);
   BlockId block = fit_.Allocate(count);
   if (block == 0) {
@@ -123,15 +128,24 @@ bool PageSpace::FitsLimit(PageNumber fresh) {
 }
 
 bool PageSpace::MayGrow(PageNumber fresh) {
-  return fresh == 0 ||
-         g_resident_pages.Load(platform::memory_order_relaxed) + fresh <=  // see above
-             g_growth_limit_pages.Load(platform::memory_order_relaxed);
+  t_growth_refused =
+      fresh != 0 && g_resident_pages.Load(platform::memory_order_relaxed) + fresh >  // see above
+                        g_growth_limit_pages.Load(platform::memory_order_relaxed);
+  return !t_growth_refused;
+}
+
+void PageSpace::AddResident(ptrdiff_t pages) {
+  g_resident_pages.FetchAdd(static_cast<size_t>(pages),
+                            platform::memory_order_relaxed);  // see above
+  // Relaxed: written under the lock; readers want a snapshot only.
+  resident_.Store(static_cast<PageNumber>(resident_.Load(platform::memory_order_relaxed) + pages),
+                  platform::memory_order_relaxed);
 }
 
 void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
   SetState(first, count, PageState::kTaken);
   for (PageNumber i = first; i < first + count; ++i) g_space.info[i].resident = true;
-  if (fresh != 0) g_resident_pages.FetchAdd(fresh, platform::memory_order_relaxed);  // see above
+  if (fresh != 0) AddResident(fresh);
   // Relaxed: written under the lock; readers want a snapshot only.
   taken_.Store(taken() + count, platform::memory_order_relaxed);
 }
@@ -202,7 +216,7 @@ size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
     }
     discarded += resident;
   });
-  g_resident_pages.FetchSub(discarded, platform::memory_order_relaxed);  // see above
+  AddResident(-static_cast<ptrdiff_t>(discarded));
   return discarded << kPageShift;
 }
 

@@ -40,6 +40,11 @@ class PageSpace {
   static constexpr PageNumber kDiscardPages = (2 * kMiB) >> kPageShift;
   size_t DiscardFree(PageNumber min_pages = kDiscardPages, size_t enough_pages = SIZE_MAX);
 
+  // Pages that are resident though nobody has them. A snapshot.
+  PageNumber resident_free() const {
+    const PageNumber resident = resident_.Load(platform::memory_order_relaxed);  // a snapshot
+    return resident > taken() ? resident - taken() : 0;
+  }
   // Pages handed out now. A snapshot, for pacing and statistics.
   PageNumber taken() const { return taken_.Load(platform::memory_order_relaxed); }
 
@@ -59,13 +64,15 @@ class PageSpace {
   static PageNumber FreshPages(PageNumber first, PageNumber count);
   static bool FitsLimit(PageNumber fresh);
   static bool MayGrow(PageNumber fresh);
+  void AddResident(ptrdiff_t pages);
   void Take(PageNumber first, PageNumber count, PageNumber fresh);
 
   const Side side_;
   platform::Lock lock_;
-  TreeFit& fit_;                           // guarded by lock_
-  PageNumber committed_ = 0;               // guarded by lock_
-  platform::Atomic<PageNumber> taken_{0};  // written under lock_
+  TreeFit& fit_;                              // guarded by lock_
+  PageNumber committed_ = 0;                  // guarded by lock_
+  platform::Atomic<PageNumber> resident_{0};  // written under lock_
+  platform::Atomic<PageNumber> taken_{0};     // written under lock_
 };
 
 PageSpace& SpaceOf(Side side);
@@ -77,10 +84,12 @@ void SetHeapLimit(size_t bytes);
 size_t HeapLimit();
 
 // The pacer's way to be asked before the heap grows beyond so many resident bytes: a request that
-// would make it larger fails, and Hooks::exhausted is called. No limit at first.
+// would make it larger fails, and Hooks::grow is called. No limit at first.
 void LimitGrowth(size_t resident_bytes);
-// Whether a request for `bytes` may have failed for that reason.
-bool ExceedsGrowthLimit(size_t bytes);
+size_t GrowthLimit();
+// Whether that was why the calling thread's last request failed; asking forgets it. The limit
+// itself cannot tell: another thread's collection may have moved it since.
+bool TakeGrowthRefusal();
 
 // Bytes of pages that are in use or resident though free. Pages count from when they are handed
 // out.

@@ -29,6 +29,8 @@ constexpr PageNumber kStealBatch = 8;
 // Free pages that do not fit are given back this share of the heap at a time, or as much as is
 // asked for.
 constexpr size_t kTradedAtOnce = 64;
+// Holes between large objects are a waste from this share of the heap on.
+constexpr size_t kHolesShare = 8;
 
 constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits
 
@@ -122,7 +124,7 @@ void ThreadHeap::Account(ptrdiff_t bytes) {
 }
 
 void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
-  for (int attempt = 0;; ++attempt) {
+  for (int attempt = 0;;) {
     void* p;
     {
       platform::CriticalSection section;
@@ -130,7 +132,11 @@ void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
     }
     Account(0);
     if (GLEANER_LIKELY(p != nullptr)) return p;
-    if (!g_hooks.exhausted(kSlotBytes[size_class], attempt)) return nullptr;
+    if (TakeGrowthRefusal()) {
+      g_hooks.grow(kSlotBytes[size_class]);
+    } else if (!g_hooks.exhausted(kSlotBytes[size_class], attempt++)) {
+      return nullptr;
+    }
   }
 }
 
@@ -498,21 +504,36 @@ void ThreadHeaps::FlushFreePages(Side side) {
   }
 }
 
+size_t ThreadHeaps::ResidentFreePages(Side side) {
+  size_t free = SpaceOf(side).resident_free();
+  for (size_t i = 0; i < count(); ++i) free += at(i).free_pages(side);
+  return free;
+}
+
 bool ThreadHeaps::TradeFreePages(size_t bytes, size_t least_share) {
-  const size_t resident = ResidentBytes() >> kPageShift;
-  size_t used = TakenPages();
-  for (size_t i = 0; i < count(); ++i) {
-    used -= at(i).free_pages(Side::kScanned) + at(i).free_pages(Side::kPointerFree);
-  }
-  if (used >= resident || resident - used < resident / least_share) return false;
-  size_t enough = AlignUp(bytes, kPageBytes) >> kPageShift;
-  if (enough < resident / kTradedAtOnce) enough = resident / kTradedAtOnce;
+  size_t free = 0;
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) free += ResidentFreePages(side);
+  if (free * least_share < (ResidentBytes() >> kPageShift)) return false;
+  const size_t traded = Trade(Side::kScanned, bytes);
+  return (traded >= bytes ? traded : traded + Trade(Side::kPointerFree, bytes - traded)) != 0;
+}
+
+bool ThreadHeaps::TradeHoles(Side side, size_t bytes) {
+  return ResidentFreePages(side) * kHolesShare >= (ResidentBytes() >> kPageShift) &&
+         Trade(side, bytes) != 0;
+}
+
+size_t ThreadHeaps::Trade(Side side, size_t bytes) {
+  const size_t least = ResidentBytes() / kTradedAtOnce;
+  const size_t enough = AlignUp(bytes < least ? least : bytes, kPageBytes) >> kPageShift;
+  FlushFreePages(side);
+  // Long spans first: best fit turns to the short ones, which had better stay resident.
   size_t traded = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    FlushFreePages(side);
-    if (traded < enough) traded += SpaceOf(side).DiscardFree(1, enough - traded) >> kPageShift;
+  for (PageNumber min_pages = PageSpace::kDiscardPages; min_pages != 0 && traded < enough;
+       min_pages /= 8) {
+    traded += SpaceOf(side).DiscardFree(min_pages, enough - traded) >> kPageShift;
   }
-  return traded != 0;
+  return traded << kPageShift;
 }
 
 void ThreadHeaps::LockForFork() { g_shared.create.Acquire(); }

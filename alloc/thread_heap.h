@@ -174,10 +174,11 @@ class ThreadHeaps {
   // Gives all free pages of all threads back to the page space, where neighbours coalesce.
   static void FlushFreePages(Side side);
   // For when the heap must grow though a good part of it is free, because that does not fit what is
-  // asked for: holes between large objects that get larger and larger, or pages of the other side.
-  // Gives at least `bytes` of it back to the system, so that as much may be had in its place. False
-  // if less than one part in `least_share` of the heap is free.
+  // asked for. Gives at least `bytes` of it back to the system, so that as much may be had in its
+  // place. False if less than one part in `least_share` of the heap is free.
   static bool TradeFreePages(size_t bytes, size_t least_share);
+  // The same for a large object that fits none of the holes that others have left on its side.
+  static bool TradeHoles(Side side, size_t bytes);
 
   static Policy policy();
   static double k();
@@ -187,6 +188,11 @@ class ThreadHeaps {
   // In the child: releases the locks, abandons every heap but `survivor` (may be null) and puts the
   // page lists right.
   static void ResetAfterFork(ThreadHeap* survivor);
+
+ private:
+  // Pages without objects, wherever they are. A snapshot.
+  static size_t ResidentFreePages(Side side);
+  static size_t Trade(Side side, size_t bytes);
 };
 
 // The calling thread's heap. A thread that has none yet has a placeholder whose every bump is

@@ -214,20 +214,22 @@ void OnAllocated(ptrdiff_t bytes) {
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }
 
-bool OnExhausted(size_t bytes, int attempt) {
-  if (alloc::ExceedsGrowthLimit(bytes)) {
-    const bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
-    // Small objects usually fit into what is free before long; large ones that do not, never will.
-    const bool useless = collect || bytes > alloc::kPageBytes;
-    if (alloc::ThreadHeaps::TradeFreePages(bytes, useless ? 8 : 4)) return true;
-    if (!collect || !Collect(Cause::kAllocation, g_stop_func)) {
-      alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes() + bytes));
-    }
-    return true;
-  }
+bool OnExhausted(size_t, int attempt) {
   if (GC_dont_gc != 0 || attempt > 1) return false;
   Collect(attempt == 0 ? Cause::kExhausted : Cause::kExplicit);
   return true;
+}
+
+void OnGrowth(size_t bytes) {
+  if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // it has moved meanwhile
+  const uint64_t seen = g_collector.collections();
+  const bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
+  // Most of what is free finds its use before long, so that it must be more within the share.
+  if (alloc::ThreadHeaps::TradeFreePages(bytes, collect ? 8 : 4)) return;
+  if (collect && (g_collector.collections() != seen || Collect(Cause::kAllocation, g_stop_func))) {
+    return;  // the collection has moved the limit
+  }
+  alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes() + bytes));
 }
 
 // --- Finalizers ---
@@ -335,7 +337,7 @@ void InitOnce() {
   if (!g_collector.Init(kWorld, markers))
     Fatal("cannot start: no memory for the collector's tables");
   GC_parallel = g_collector.pool().size() - 1;
-  alloc::g_hooks = {OnAllocated, OnExhausted};
+  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
   AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");
