@@ -105,7 +105,9 @@ PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
   const PageNumber first = FirstPage(block);
   const PageNumber fresh = FreshPages(first, got);
   const bool fits = FitsLimit(fresh);
-  if (!fits || !MayGrow(fresh)) {
+  // A block that is larger than asked for want of metadata counts as what was asked, as in
+  // Hooks::grow.
+  if (!fits || !MayGrow(fresh < count ? fresh : count)) {
     fit_.Free(block);
     *over_limit = !fits;
     return kNoPage;

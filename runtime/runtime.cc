@@ -221,6 +221,7 @@ bool OnExhausted(size_t, int attempt) {
 }
 
 void OnGrowth(size_t bytes) {
+  bytes = AlignUp(bytes, alloc::kPageBytes);
   if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // it has moved meanwhile
   const uint64_t seen = g_collector.collections();
   const bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
