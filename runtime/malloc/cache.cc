@@ -127,16 +127,29 @@ bool TakeFromPool(size_t bytes) {
   return true;
 }
 
-// Changes what the thread's capacities amount to; false, with nothing changed, if the pool does not
-// have the surplus.
-bool SetAllotted(size_t bytes) {
-  const auto surplus = [](size_t all) { return all > kThreadBytes ? all - kThreadBytes : 0; };
-  const size_t have = surplus(Own().allotted);
-  const size_t need = surplus(bytes);
-  if (need > have && !TakeFromPool(need - have)) return false;
-  if (need < have) g_pool_bytes.FetchAdd(have - need, platform::memory_order_relaxed);  // see above
-  Own().allotted = bytes;
+// Bytes more for the thread's magazines of that kind; false if it may not have them.
+bool TryAllot(size_t size_class, size_t bytes) {
+  ThreadMagazines& own = Own();
+  const bool is_slot = size_class < kFirstMedium;
+  if (is_slot ? own.slot_bytes + bytes > kThreadBytes : !TakeFromPool(bytes)) return false;
+  (is_slot ? own.slot_bytes : own.medium_bytes) += bytes;
   return true;
+}
+
+void ReturnAllotted(size_t size_class, size_t bytes) {
+  ThreadMagazines& own = Own();
+  if (size_class < kFirstMedium) {
+    own.slot_bytes -= bytes;
+  } else {
+    own.medium_bytes -= bytes;
+    g_pool_bytes.FetchAdd(bytes, platform::memory_order_relaxed);  // see above
+  }
+}
+
+// For a thread whose magazines have their least capacities, or none.
+void ReturnAllAllotted() {
+  ReturnAllotted(0, Own().slot_bytes);
+  ReturnAllotted(kFirstMedium, Own().medium_bytes);
 }
 
 // Gives back the blocks of a magazine that were freed first.
@@ -149,7 +162,7 @@ void Drop(size_t size_class, size_t count) {
   magazine.top = bottom + kept;
 }
 
-// Takes half of the capacity beyond the least away from some other class.
+// Takes half of the capacity beyond the least away from some other class of the kind.
 void ShrinkAnother(size_t size_class) {
   ThreadMagazines& own = Own();
   for (size_t i = 0; i < kCachedClasses; ++i) {
@@ -157,13 +170,14 @@ void ShrinkAnother(size_t size_class) {
     own.next_victim = victim + 1 == kCachedClasses ? 0 : victim + 1;
     const ClassShape& shape = kShapes[victim];
     const size_t capacity = CapacityOf(victim);
-    if (victim == size_class || capacity <= shape.least) continue;
+    const bool same_kind = (victim < kFirstMedium) == (size_class < kFirstMedium);
+    if (victim == size_class || !same_kind || capacity <= shape.least) continue;
     const size_t cut = (capacity - shape.least + 1) / 2;
     Magazine& magazine = t_magazines.of[victim];
     const auto room = static_cast<size_t>(magazine.limit - magazine.top);
     if (room < cut) Drop(victim, cut - room);
     magazine.limit -= cut;
-    (void)SetAllotted(own.allotted - cut * shape.bytes);
+    ReturnAllotted(victim, cut * shape.bytes);
     return;
   }
 }
@@ -174,7 +188,7 @@ bool TryEnlarge(size_t size_class) {
   const size_t capacity = CapacityOf(size_class);
   const size_t doubled = capacity == 0 ? 1 : 2 * capacity;
   const size_t more = (doubled < shape.most ? doubled : shape.most) - capacity;
-  if (more == 0 || !SetAllotted(Own().allotted + more * shape.bytes)) return false;
+  if (more == 0 || !TryAllot(size_class, more * shape.bytes)) return false;
   t_magazines.of[size_class].limit += more;
   return true;
 }
@@ -186,7 +200,7 @@ void EndThread(void*) {
     return;
   }
   ThreadCache::Flush();
-  (void)SetAllotted(0);
+  ReturnAllAllotted();
   t_magazines = kNoMagazines;
   SlotHeap* heap = t_state.heap;
   t_state.heap = nullptr;
@@ -201,7 +215,7 @@ bool PrepareThread() {
   SlotHeap* heap = SlotHeaps::Acquire();
   if (heap == nullptr) return false;
   t_state.heap = heap;
-  (void)SetAllotted(0);  // of a thread that vanished in a fork
+  ReturnAllAllotted();  // of a thread that vanished in a fork
   for (size_t c = 0; c < kCachedClasses; ++c) {
     void** bottom = BottomOf(c);
     t_magazines.of[c] = {bottom, bottom + kShapes[c].least};

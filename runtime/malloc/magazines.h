@@ -1,9 +1,9 @@
 // Where a thread's magazines lie, and how much they may hold.
 //
 // A magazine's capacity follows its use: it doubles when it runs full or empty, up to MaxBlocks of
-// its class, as long as those of all classes together stay within kThreadBytes, and beyond that as
-// long as there is something left of a pool of kPoolBytes that all threads share. Then a class that
-// runs full takes half of what another one of the thread has. So what waits in the magazines of t
+// its class, as long as those of all slot classes together stay within kThreadBytes, and those of
+// all medium classes of all threads within a pool of kPoolBytes. Then a class that runs full takes
+// half of what another one of its kind has in the thread. So what waits in the magazines of t
 // threads is at most
 //
 //   t * (kThreadBytes + kLeastBytes) + kPoolBytes
@@ -13,7 +13,7 @@
 
 namespace gleaner::malloc_proxy {
 
-inline constexpr size_t kThreadBytes = 2 * kMiB;
+inline constexpr size_t kThreadBytes = 512 * kKiB;
 inline constexpr size_t kPoolBytes = 16 * kMiB;
 
 // The capacity of a magazine at first, and at least.
@@ -46,7 +46,10 @@ static_assert(kLeastBytes < 64 * kKiB);
 
 // Owner thread only.
 struct ThreadMagazines {
-  size_t allotted;     // bytes that all capacities amount to, beyond the least ones
+  // Bytes that the capacities of slot classes, and those of medium classes, amount to beyond the
+  // least ones.
+  size_t slot_bytes;
+  size_t medium_bytes;
   size_t next_victim;  // the class that gives room next
   // For each class a null and then the blocks.
   void* words[internal::MagazineWords()];
