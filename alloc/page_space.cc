@@ -1,5 +1,6 @@
 #include "alloc/page_space.h"
 
+#include "platform/clock.h"
 #include "platform/memory.h"
 
 namespace gleaner::alloc {
@@ -52,6 +53,10 @@ bool PageSpace::Init(FitPolicy policy) {
   return fit_.Init(policy, g_space.page_count());
 }
 
+bool PageSpace::InitResidency(size_t budget_bytes, uint64_t decay_ns) {
+  return residency_.Init(g_space.base, g_space.bytes, budget_bytes, decay_ns);
+}
+
 // Units are pages counted from the side's own end of the reservation.
 PageNumber PageSpace::PageOfUnits(uint64_t start, uint64_t count) const {
   return static_cast<PageNumber>(side_ == Side::kScanned ? start
@@ -82,6 +87,11 @@ bool PageSpace::Grow(PageNumber count) {
 }
 
 PageNumber PageSpace::Allocate(PageNumber count) {
+  if (residency_.initialised()) {
+    const Span span = AllocateSpan(count);
+    if (span.first != kNoPage) g_space.meta[span.first].block = span.block;
+    return span.first;
+  }
   bool over_limit = false;
   const PageNumber first = TryAllocate(count, &over_limit);
   if (GLEANER_LIKELY(first != kNoPage) || !over_limit) return first;
@@ -91,15 +101,16 @@ PageNumber PageSpace::Allocate(PageNumber count) {
   return dropped != 0 ? TryAllocate(count, &over_limit) : kNoPage;
 }
 
+BlockId PageSpace::TakeBlock(PageNumber count) {
+  const BlockId block = fit_.Allocate(count);
+  if (block != TreeFit::kNone) return block;
+  return Grow(count) ? fit_.Allocate(count) : TreeFit::kNone;
+}
+
 PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
-  t_growth_refused = false;
   platform::LockGuard guard(lock_);
-  BlockId block = fit_.Allocate(count);
-  if (block == 0) {
-    if (!Grow(count)) return kNoPage;
-    block = fit_.Allocate(count);
-    if (block == 0) return kNoPage;
-  }
+  const BlockId block = TakeBlock(count);
+  if (block == TreeFit::kNone) return kNoPage;
   // Without metadata for a split the block may be larger than asked.
   const auto got = static_cast<PageNumber>(fit_.CountOf(block));
   const PageNumber first = FirstPage(block);
@@ -148,17 +159,17 @@ void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
   SetState(first, count, PageState::kTaken);
   for (PageNumber i = first; i < first + count; ++i) g_space.info[i].resident = true;
   if (fresh != 0) AddResident(fresh);
-  // Relaxed: written under the lock; readers want a snapshot only.
-  taken_.Store(taken() + count, platform::memory_order_relaxed);
+  AddTaken(count);
 }
 
 void PageSpace::Free(PageNumber first) {
+  if (residency_.initialised()) return FreeSpan(g_space.meta[first].block);
   platform::LockGuard guard(lock_);
   const BlockId block = g_space.meta[first].block;
   const auto count = static_cast<PageNumber>(fit_.CountOf(block));
   SetState(FirstPage(block), count, PageState::kUnused);
   fit_.Free(block);
-  taken_.Store(taken() - count, platform::memory_order_relaxed);  // as in Take
+  AddTaken(-count);
 }
 
 PageNumber PageSpace::SpanPages(PageNumber first) {
@@ -189,14 +200,72 @@ bool PageSpace::Resize(PageNumber first, PageNumber count) {
   } else if (count < old_count) {
     SetState(first + count, old_count - count, PageState::kUnused);
     fit_.Shrink(block, count);
-    // Relaxed: as in Take.
-    taken_.Store(taken() + static_cast<PageNumber>(fit_.CountOf(block)) - old_count,
-                 platform::memory_order_relaxed);
+    AddTaken(static_cast<PageNumber>(fit_.CountOf(block)) - old_count);
   }
   return true;
 }
 
+PageSpace::Span PageSpace::AllocateSpan(PageNumber count) {
+  // Relaxed: see above.
+  const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
+  platform::LockGuard guard(lock_);
+  Span span{kNoPage, TreeFit::kNone, {}};
+  if (limit != 0 && taken() + count > limit) return span;
+  span.block = TakeBlock(count);
+  if (span.block == TreeFit::kNone) return span;
+  // Without metadata for a split the block may be larger than asked.
+  const auto got = static_cast<PageNumber>(fit_.CountOf(span.block));
+  span.first = FirstPage(span.block);
+  span.unknown = residency_.Take(g_space.AddressOfPage(span.first), size_t{got} << kPageShift);
+  AddTaken(got);
+  return span;
+}
+
+void PageSpace::FreeSpan(BlockId block) {
+  platform::LockGuard guard(lock_);
+  const auto count = static_cast<PageNumber>(fit_.CountOf(block));
+  residency_.Return(g_space.AddressOfPage(FirstPage(block)), size_t{count} << kPageShift);
+  fit_.Free(block);
+  AddTaken(-count);
+  if (residency_.IsDecayDue()) residency_.Decay(platform::NowNs());
+}
+
+bool PageSpace::ResizeSpan(BlockId block, PageNumber count) {
+  platform::LockGuard guard(lock_);
+  const auto before = static_cast<PageNumber>(fit_.CountOf(block));
+  if (count > before) {
+    // Relaxed: see above.
+    const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
+    if (limit != 0 && taken() + (count - before) > limit) return false;
+    if (!fit_.TryGrow(block, count)) return false;
+  } else {
+    fit_.Shrink(block, count);
+  }
+  const auto after = static_cast<PageNumber>(fit_.CountOf(block));
+  const Addr begin = g_space.AddressOfPage(FirstPage(block));
+  residency_.Return(begin, size_t{before} << kPageShift);
+  (void)residency_.Take(begin, size_t{after} << kPageShift);
+  AddTaken(after - before);
+  return true;
+}
+
+PageNumber PageSpace::FirstOf(BlockId block) {
+  platform::LockGuard guard(lock_);
+  return FirstPage(block);
+}
+
+size_t PageSpace::Trim() {
+  platform::LockGuard guard(lock_);
+  return residency_.Trim();
+}
+
+size_t PageSpace::IdleBytes() {
+  platform::LockGuard guard(lock_);
+  return residency_.idle_bytes();
+}
+
 size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
+  if (residency_.initialised()) return Trim();
   platform::LockGuard guard(lock_);
   size_t discarded = 0;
   fit_.ForEachFree([&](uint64_t start, uint64_t units) {

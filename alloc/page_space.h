@@ -7,6 +7,7 @@
 #pragma once
 
 #include "alloc/address_space.h"
+#include "alloc/residency.h"
 #include "alloc/tree_fit.h"
 #include "platform/lock.h"
 
@@ -23,6 +24,13 @@ class PageSpace {
         fit_(*fit) {}
 
   [[nodiscard]] bool Init(FitPolicy policy);
+  // For a heap without a collector, before the first span is handed out; the scanned side only.
+  // The space leaves the pages' descriptors alone then, so that a span costs O(log n) of any
+  // length: the states are its user's to keep, and `dirty` and `resident` mean nothing. What is
+  // resident and what is zero is known by 2 MiB; a budget of free memory stays resident, and the
+  // rest goes back to the system by and by (Residency). The heap limit counts pages handed out.
+  // False without memory for the tables.
+  [[nodiscard]] bool InitResidency(size_t budget_bytes, uint64_t decay_ns);
 
   // Hands out `count` contiguous pages in state kTaken; kNoPage if neither the space nor the heap
   // limit has room. Thread-safe, O(log n) plus O(count) for the descriptors.
@@ -39,6 +47,22 @@ class PageSpace {
   // `enough_pages`. Returns the bytes dropped.
   static constexpr PageNumber kDiscardPages = (2 * kMiB) >> kPageShift;
   size_t DiscardFree(PageNumber min_pages = kDiscardPages, size_t enough_pages = SIZE_MAX);
+  // With InitResidency: spans by their blocks, for users that keep those in place of
+  // PageMeta::block. Outside of `unknown` the span reads as zero.
+  struct Span {
+    PageNumber first;  // kNoPage if there is none
+    BlockId block;
+    Residency::Range unknown;
+  };
+  Span AllocateSpan(PageNumber count);
+  void FreeSpan(BlockId block);
+  bool ResizeSpan(BlockId block, PageNumber count);
+  PageNumber FirstOf(BlockId block);
+
+  // With InitResidency: discards all that is free in whole pieces of 2 MiB; the bytes.
+  size_t Trim();
+  // With InitResidency: free bytes in such pieces that may be resident. A snapshot.
+  size_t IdleBytes();
 
   // Pages that are resident though nobody has them. A snapshot.
   PageNumber resident_free() const {
@@ -58,6 +82,8 @@ class PageSpace {
   PageNumber FirstPage(BlockId block) const;
   // Allocate, but `over_limit` says whether only the heap limit was in the way.
   PageNumber TryAllocate(PageNumber count, bool* over_limit);
+  // A block of the tree-fit space, which grows if it must; kNone if it cannot.
+  BlockId TakeBlock(PageNumber count);
   bool Grow(PageNumber count);
   void SetState(PageNumber first, PageNumber count, PageState state);
   // Pages of the span that would become resident.
@@ -66,10 +92,15 @@ class PageSpace {
   static bool MayGrow(PageNumber fresh);
   void AddResident(ptrdiff_t pages);
   void Take(PageNumber first, PageNumber count, PageNumber fresh);
+  void AddTaken(PageNumber count) {
+    // Relaxed: written under the lock; readers want a snapshot only.
+    taken_.Store(taken() + count, platform::memory_order_relaxed);
+  }
 
   const Side side_;
   platform::Lock lock_;
   TreeFit& fit_;                              // guarded by lock_
+  Residency residency_;                       // guarded by lock_
   PageNumber committed_ = 0;                  // guarded by lock_
   platform::Atomic<PageNumber> resident_{0};  // written under lock_
   platform::Atomic<PageNumber> taken_{0};     // written under lock_

@@ -252,12 +252,22 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
     run.known_zero = false;
     return page;
   }
-  if (free == kNoPage && ThreadHeaps::ShouldShare(side, 1)) free = ThreadHeaps::Steal(side, this);
-  if (free == kNoPage) free = TakeFresh(side);
-  // Better another thread's page than failure, whatever the policy.
-  if (free == kNoPage) free = ThreadHeaps::Steal(side, this);
+  if (free == kNoPage) free = TakeFreeOfOthers(side);
   if (free != kNoPage) Format(free, kind, size_class, run);
   return free;
+}
+
+PageNumber ThreadHeap::TakeFree(Side side) {
+  const PageNumber page = PopFree(side);
+  return page != kNoPage ? page : TakeFreeOfOthers(side);
+}
+
+PageNumber ThreadHeap::TakeFreeOfOthers(Side side) {
+  PageNumber page = kNoPage;
+  if (ThreadHeaps::ShouldShare(side, 1)) page = ThreadHeaps::Steal(side, this);
+  if (page == kNoPage) page = TakeFresh(side);
+  // Better another thread's page than failure, whatever the policy.
+  return page != kNoPage ? page : ThreadHeaps::Steal(side, this);
 }
 
 PageNumber ThreadHeap::TakeFresh(Side side) {
@@ -538,6 +548,13 @@ size_t ThreadHeaps::Trade(Side side, size_t bytes) {
 
 void ThreadHeaps::LockForFork() { g_shared.create.Acquire(); }
 void ThreadHeaps::UnlockAfterFork() { g_shared.create.Release(); }
+
+void ThreadHeaps::LockListsForFork() {
+  for (size_t i = 0; i < count(); ++i) at(i).lock_.AcquireAmongEquals();
+}
+void ThreadHeaps::UnlockListsAfterFork() {
+  for (size_t i = 0; i < count(); ++i) at(i).lock_.Release();
+}
 
 void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
   g_shared.create.ResetAfterFork();

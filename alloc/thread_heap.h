@@ -91,6 +91,9 @@ class ThreadHeap {
   // Any thread may push, also several sweepers at once.
   void PushPartial(PageNumber page);
   void PushFree(PageNumber page);
+  // A page without objects, kTaken: from the thread's free pages, or from where the policy says.
+  // kNoPage if there is none. Owner thread only.
+  PageNumber TakeFree(Side side);
 
   // --- The page lists. ---
   PageNumber free_pages(Side side) const {
@@ -130,6 +133,8 @@ class ThreadHeap {
   void Retire();
   PageNumber PopPartial(Kind kind, size_t size_class);
   PageNumber PopFree(Side side);
+  // Where TakeFree looks when the thread has no free page.
+  PageNumber TakeFreeOfOthers(Side side);
   PageNumber TakeFresh(Side side);
 
   // Heads of the lists of partial pages. Any thread pushes; only the owner pops, or, when the heap
@@ -185,6 +190,9 @@ class ThreadHeaps {
 
   static void LockForFork();
   static void UnlockAfterFork();
+  // With the heaps' own locks held, too, the child finds all lists in order. After LockForFork.
+  static void LockListsForFork();
+  static void UnlockListsAfterFork();
   // In the child: releases the locks, abandons every heap but `survivor` (may be null) and puts the
   // page lists right.
   static void ResetAfterFork(ThreadHeap* survivor);

@@ -15,14 +15,15 @@ enum class LockRank : uint8_t {
   kCollector = 1,         // one collection, registration or change of roots at a time
   kThreads = 2,           // the list of threads
   kHeaps = 3,             // creation and adoption of thread heaps
-  kOwner = 4,             // one thread heap's free pages
-  kScannedSpace = 5,      // the page space of pages that may hold pointers
-  kPointerFreeSpace = 6,  // the other one
-  kCommit = 7,            // the frontiers of the address space
-  kMeta = 8,              // metadata memory
-  kLog = 9,               // the statistics stream
-  kArenaTable = 10,       // which arenas there are
-  kArena = 11,            // one arena
+  kSlots = 4,             // the pages of one slot heap, or the shelf of spans (runtime/malloc)
+  kOwner = 5,             // one thread heap's free pages
+  kScannedSpace = 6,      // the page space of pages that may hold pointers
+  kPointerFreeSpace = 7,  // the other one
+  kCommit = 8,            // the frontiers of the address space
+  kMeta = 9,              // metadata memory
+  kLog = 10,              // the statistics stream
+  kArenaTable = 11,       // which arenas there are
+  kArena = 12,            // one arena
 };
 
 // Sleeps while *word == expected; may return early.
@@ -40,6 +41,11 @@ class Lock {
 
   void Acquire() {
     CheckRank();
+    AcquireAmongEquals();
+  }
+  // Acquire, while other locks of the same rank may be held. For the one thread that takes all of
+  // them, in an order of its own, before a fork.
+  void AcquireAmongEquals() {
     if (DefersStop()) EnterCritical();
     uint32_t free = kFree;
     // Acquire pairs with the release exchange in Release.

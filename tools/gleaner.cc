@@ -43,10 +43,15 @@ int main(int argc, char** argv) {
 
   CLI::App* run = app.add_subcommand("run", "Run a program on Gleaner instead of libgc");
   run->footer(
-      "gleaner run [--stats] PROGRAM [ARGUMENT...]: what follows PROGRAM is the program's.");
-  bool stats = false;
-  run->add_flag("--stats", stats,
-                "At the end, print collections, pauses, memory and time on standard error");
+      "gleaner run [--stats|--malloc] PROGRAM [ARGUMENT...]: what follows PROGRAM is the "
+      "program's.");
+  RunOptions run_options;
+  CLI::Option* stats =
+      run->add_flag("--stats", run_options.stats,
+                    "At the end, print collections, pauses, memory and time on standard error");
+  run->add_flag("--malloc", run_options.malloc,
+                "Any program: malloc, free, new and delete on Gleaner's heap, without collection")
+      ->excludes(stats);
 
   CLI::App* record = app.add_subcommand("record", "Write a trace of a program's allocations");
   record->footer(
@@ -95,7 +100,7 @@ int main(int argc, char** argv) {
   if (!takes_program) return 0;
   char** program = argv + end;
   if (*program != nullptr && strcmp(*program, "--") == 0) ++program;
-  if (run->parsed()) return Run(program, stats);
+  if (run->parsed()) return Run(program, run_options);
   recording.children = !no_children;
   return Record(program, recording);
 }

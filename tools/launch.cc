@@ -66,6 +66,11 @@ int CheckLaunch(const char* command, const char* program, const char* library, c
     fprintf(stderr, "gleaner %s: the library is missing: %s\n", command, file.c_str());
     return kLaunchFailed;
   }
+  if (strcmp(variable, "LD_PRELOAD") == 0 && file.find_first_of(" :") != std::string::npos) {
+    fprintf(stderr, "gleaner %s: LD_PRELOAD cannot name %s: no blanks, no colons\n", command,
+            file.c_str());
+    return kLaunchFailed;
+  }
   return Refuse(command, program, variable,
                 platform::InspectProgram(program, gleaner::runtime::ProgramSearchPath()));
 }

@@ -46,18 +46,20 @@ void Report(const char* program, const RunRecord& record, const platform::Ended&
 
 }  // namespace
 
-int Run(char* const* arguments, bool stats) {
+int Run(char* const* arguments, const RunOptions& options) {
   const char* program = arguments[0];
   std::string folder;
-  if (const int status = CheckLaunch("run", program, "libgc.so.1", "LD_LIBRARY_PATH", &folder);
-      status != 0) {
+  const char* library = options.malloc ? "libgleaner_malloc.so" : "libgc.so.1";
+  const char* variable = options.malloc ? "LD_PRELOAD" : "LD_LIBRARY_PATH";
+  if (const int status = CheckLaunch("run", program, library, variable, &folder); status != 0) {
     return status;
   }
-  if (!gleaner::runtime::PrependToLoaderPath(folder.c_str())) {
+  if (!(options.malloc ? gleaner::runtime::PrependToPreload((folder + "/" + library).c_str())
+                       : gleaner::runtime::PrependToLoaderPath(folder.c_str()))) {
     fprintf(stderr, "gleaner run: no memory for the environment\n");
     return kLaunchFailed;
   }
-  if (!stats) return CannotExecute("run", program, platform::Execute(arguments));
+  if (!options.stats) return CannotExecute("run", program, platform::Execute(arguments));
 
   std::string path;
   auto* record = static_cast<RunRecord*>(platform::CreateSharedMemory(sizeof(RunRecord), &path));

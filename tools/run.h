@@ -1,8 +1,13 @@
-// `gleaner run`: one program on the drop-in.
+// `gleaner run`: one program on the drop-in, or on the malloc of the heap.
 #pragma once
 
-// Runs the program with the drop-in's folder first in the loader's path. `arguments` ends with
-// null, as that of main(). Without `stats` the program replaces this process. With it, figures are
-// printed at the end, and this process ends as the program did. Returns only if the program could
-// not be run: the exit status for that, after a message.
-int Run(char* const* arguments, bool stats);
+struct RunOptions {
+  bool stats = false;   // figures at the end; this process ends as the program did
+  bool malloc = false;  // libgleaner_malloc.so is preloaded, in place of the drop-in
+};
+
+// Runs the program with the drop-in's folder first in the loader's path, or with the malloc
+// preloaded. `arguments` ends with null, as that of main(). Without `stats` the program replaces
+// this process. Returns only if the program could not be run: the exit status for that, after a
+// message. pre: not both options.
+int Run(char* const* arguments, const RunOptions& options);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """gleaner run: what the program sees, what the figures say, what is refused.
 
-usage: run_test.py GLEANER DROPIN CLIENT
+usage: run_test.py GLEANER DROPIN CLIENT MALLOC
 """
 
 import os
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
+GLEANER, DROPIN, CLIENT, MALLOC = (os.path.abspath(path) for path in sys.argv[1:5])
 ALLOCATED = 64 * 2**20 / 1e6  # by the client, MB
 EARLY_MB = 3  # a program: what a thread has not reported yet, or counts in advance, a run at a time
 
@@ -62,6 +62,40 @@ class WithoutFigures(unittest.TestCase):
 
     def test_a_signal_ends_it_as_it_ends_the_program(self):
         self.assertEqual(run(CLIENT, "crash").returncode, -signal.SIGSEGV)
+
+
+class Malloc(unittest.TestCase):
+    def test_the_library_is_preloaded_and_the_rest_kept(self):
+        for before, after in ((None, ""), ("", ""), ("libm.so.6", ":libm.so.6")):
+            environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+            if before is not None:
+                environment["LD_PRELOAD"] = before
+            result = run("--malloc", "sh", "-c", "echo $LD_PRELOAD; cat /proc/self/maps; exit 7",
+                         env=environment)
+            self.assertEqual(result.returncode, 7)
+            self.assertEqual(result.stdout.split("\n")[0], MALLOC + after)
+            self.assertIn(os.path.realpath(MALLOC), result.stdout.split("\n", 1)[1])
+            self.assertEqual(result.stderr, "")
+
+    def test_figures_are_for_the_collector(self):
+        result = run("--malloc", "--stats", "true")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("--malloc", result.stderr)
+
+    def test_refusals_name_the_variable(self):
+        result = run("--malloc", "no-such-program")
+        self.assertEqual(result.returncode, 127)
+        with tempfile.TemporaryDirectory(suffix="a b") as folder:
+            os.makedirs(folder + "/bin")
+            os.makedirs(folder + "/lib/gleaner")
+            tool = shutil.copy(GLEANER, folder + "/bin/gleaner")
+            result = run("--malloc", "true", tool=tool)
+            self.assertEqual(result.returncode, 125)
+            self.assertIn("library is missing", result.stderr)
+            shutil.copy(MALLOC, folder + "/lib/gleaner")
+            result = run("--malloc", "true", tool=tool)
+            self.assertEqual(result.returncode, 125)
+            self.assertIn("no blanks, no colons", result.stderr)
 
 
 class Figures(unittest.TestCase):

@@ -1,0 +1,58 @@
+// Where a thread's magazines lie, and how much they may hold.
+//
+// A magazine's capacity follows its use: it doubles when it runs full or empty, up to MaxBlocks of
+// its class, as long as those of all slot classes together stay within kThreadBytes, and those of
+// all medium classes of all threads within a pool of kPoolBytes. Then a class that runs full takes
+// half of what another one of its kind has in the thread. So what waits in the magazines of t
+// threads is at most
+//
+//   t * (kThreadBytes + kLeastBytes) + kPoolBytes
+#pragma once
+
+#include "runtime/malloc/spans.h"
+
+namespace gleaner::malloc_proxy {
+
+inline constexpr size_t kThreadBytes = 512 * kKiB;
+inline constexpr size_t kPoolBytes = 16 * kMiB;
+
+// The capacity of a magazine at first, and at least.
+constexpr size_t LeastBlocks(size_t size_class) {
+  const size_t blocks = 2 * kKiB / ClassBytes(size_class);
+  return blocks < 16 ? blocks : 16;
+}
+// At most.
+constexpr size_t MaxBlocks(size_t size_class) {
+  const size_t blocks = 512 * kKiB / ClassBytes(size_class);
+  return blocks < 64 ? 64 : blocks < 1024 ? blocks : 1024;
+}
+
+namespace internal {
+constexpr size_t LeastBytes() {
+  size_t bytes = 0;
+  for (size_t c = 0; c < kCachedClasses; ++c) bytes += LeastBlocks(c) * ClassBytes(c);
+  return bytes;
+}
+constexpr size_t MagazineWords() {
+  size_t words = 0;
+  for (size_t c = 0; c < kCachedClasses; ++c) words += 1 + MaxBlocks(c);
+  return words;
+}
+}  // namespace internal
+
+// LeastBlocks of all classes together.
+inline constexpr size_t kLeastBytes = internal::LeastBytes();
+static_assert(kLeastBytes < 64 * kKiB);
+
+// Owner thread only.
+struct ThreadMagazines {
+  // Bytes that the capacities of slot classes, and those of medium classes, amount to beyond the
+  // least ones.
+  size_t slot_bytes;
+  size_t medium_bytes;
+  size_t next_victim;  // the class that gives room next
+  // For each class a null and then the blocks.
+  void* words[internal::MagazineWords()];
+};
+
+}  // namespace gleaner::malloc_proxy

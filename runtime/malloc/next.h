@@ -1,0 +1,14 @@
+// The allocator behind this one in the search order, mostly the C library's: for pointers that are
+// not ours, and for a process that refuses us address space.
+#pragma once
+
+#include "platform/base.h"
+
+namespace gleaner::malloc_proxy {
+
+void* NextAllocate(size_t bytes, size_t alignment, bool zeroed);
+void* NextReallocate(void* p, size_t bytes);
+void NextFree(void* p);
+size_t NextUsableBytes(void* p);
+
+}  // namespace gleaner::malloc_proxy

@@ -1,0 +1,115 @@
+#include "runtime/malloc/process.h"
+
+#include <pthread.h>
+
+#include "alloc/page_space.h"
+#include "runtime/malloc/cache.h"
+#include "runtime/malloc/slot_heap.h"
+#include "runtime/malloc/spans.h"
+#include "runtime/options.h"
+
+namespace gleaner::malloc_proxy {
+
+constinit HeapBounds g_bounds = {};
+
+namespace {
+
+using platform::memory_order_acquire;
+using platform::memory_order_relaxed;
+using platform::memory_order_release;
+using runtime::g_options;
+
+enum StartState : uint32_t { kNotStarted, kStarting, kStarted, kRefused };
+constinit platform::Atomic<uint32_t> g_start{kNotStarted};
+
+constexpr size_t kLeastHeap = 16 * kMiB;
+
+// Free memory in pieces of 2 MiB that stays resident, and how long a surplus does.
+constexpr size_t kIdleBudgetBytes = 64 * kMiB;
+constexpr uint64_t kDecayNs = 1'000'000'000;
+
+void LockAll() {
+  if (g_start.Load(memory_order_relaxed) != kStarted)
+    return;  // the caller has started it, if at all
+  SlotHeaps::LockForFork();
+  Shelf::LockForFork();
+  alloc::SpaceOf(kSide).LockForFork();
+}
+
+void UnlockAll() {
+  if (g_start.Load(memory_order_relaxed) != kStarted) return;  // as above
+  alloc::SpaceOf(kSide).UnlockAfterFork();
+  Shelf::UnlockAfterFork();
+  SlotHeaps::UnlockAfterFork();
+}
+
+void UnlockAllInChild() {
+  if (g_start.Load(memory_order_relaxed) != kStarted) return;  // as above
+  UnlockAll();
+  SlotHeaps::AbandonOthers(ThreadCache::Heap());
+}
+
+bool MakeHeap() {
+  runtime::ReadOptions();
+  alloc::AddressSpace& space = alloc::g_space;
+  const bool ok =
+      space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.malloc_huge_pages) &&
+      alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&
+      alloc::SpaceOf(kSide).InitResidency(kIdleBudgetBytes, kDecayNs) &&
+      alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k) &&
+      SlotHeaps::Init();
+  if (!ok) return false;
+  alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
+  ThreadCache::Init();
+  g_bounds = {space.base, space.bytes / alloc::kGranuleBytes, space.info};
+  return true;
+}
+
+}  // namespace
+
+bool Start() {
+  // Acquire: pairs with the release below.
+  uint32_t state = g_start.Load(memory_order_acquire);
+  if (GLEANER_LIKELY(state == kStarted)) return true;
+  if (state == kNotStarted && g_start.CompareExchange(state, kStarting, memory_order_acquire)) {
+    const bool ok = MakeHeap();
+    g_start.Store(ok ? kStarted : kRefused, memory_order_release);  // who sees it sees the heap
+    platform::FutexWakeAll(&g_start);
+    if (!ok) {
+      Complain("malloc: the system refuses %zu MiB of address space; not replaced",
+               kLeastHeap / kMiB);
+    } else if (pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
+      Complain("malloc: no memory for fork handlers: fork() is unsafe with several threads");
+    }
+    return ok;
+  }
+  while ((state = g_start.Load(memory_order_acquire)) == kStarting) {  // as above
+    platform::FutexWait(&g_start, kStarting);
+  }
+  return state == kStarted;
+}
+
+bool ChecksEveryCall() { return g_options.malloc_check; }
+
+bool Trim() {
+  Shelf::Clear();
+  alloc::ThreadHeaps::FlushFreePages(kSide);
+  return alloc::SpaceOf(kSide).Trim() != 0;
+}
+
+Figures CountMemory() {
+  const SlotHeaps::Figures slots = SlotHeaps::Count();
+  const size_t pages = alloc::SpaceOf(kSide).taken();
+  const size_t not_large = slots.small_pages + slots.free_pages;
+  Figures figures;
+  figures.small_bytes = (slots.small_pages << alloc::kPageShift) - slots.free_slot_bytes;
+  figures.free_small_bytes = slots.free_slot_bytes;
+  figures.free_slots = slots.free_slots;
+  figures.free_page_bytes = slots.free_pages << alloc::kPageShift;
+  figures.large_bytes = pages > not_large ? (pages - not_large) << alloc::kPageShift : 0;
+  figures.waiting_bytes = Shelf::Bytes();
+  figures.idle_bytes = alloc::SpaceOf(kSide).IdleBytes();
+  return figures;
+}
+
+}  // namespace gleaner::malloc_proxy

@@ -1,0 +1,186 @@
+#include "runtime/malloc/spans.h"
+
+#include "alloc/page_space.h"
+#include "alloc/thread_heap.h"
+
+namespace gleaner::malloc_proxy {
+namespace {
+
+using alloc::g_space;
+using alloc::kNoPage;
+using alloc::kPageBytes;
+using alloc::kPageShift;
+using alloc::PageInfo;
+using alloc::PageState;
+
+// PageInfo::ignore_off_page of the first page of a medium block says that it is on the shelf: there
+// is nobody else to read it.
+bool IsWaiting(const PageInfo& info) { return info.ignore_off_page; }
+void SetWaiting(PageInfo& info, bool waits) { info.ignore_off_page = waits; }
+
+// pre: bytes <= g_space.bytes.
+PageNumber PagesFor(size_t bytes) {
+  return bytes == 0 ? 1 : static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
+}
+
+// The word of the first page's descriptor: its block in the page space, and its pages.
+void SetBlock(PageInfo& info, alloc::BlockId block, PageNumber pages) {
+  info.word = uint64_t{block} << 32 | pages;
+}
+alloc::BlockId BlockOf(const PageInfo& info) {
+  return static_cast<alloc::BlockId>(info.word >> 32);
+}
+PageNumber PagesOf(const PageInfo& info) { return static_cast<PageNumber>(info.word); }
+
+// The first page of the block at `p`, or kNoPage.
+PageNumber HeadOf(const void* p) {
+  const Addr a = AddressOf(p);
+  const PageNumber page = g_space.PageOf(a);
+  const bool is_head =
+      alloc::AddressSpace::OffsetInPage(a) == 0 && g_space.info[page].state == PageState::kLarge;
+  return is_head ? page : kNoPage;
+}
+
+alloc::PageSpace::Span TakePages(PageNumber pages) {
+  alloc::PageSpace& space = alloc::SpaceOf(kSide);
+  if (pages > 1 && alloc::ThreadHeaps::ShouldShare(kSide, pages)) {
+    alloc::ThreadHeaps::FlushFreePages(kSide);
+  }
+  alloc::PageSpace::Span span = space.AllocateSpan(pages);
+  if (GLEANER_UNLIKELY(span.first == kNoPage)) {
+    Shelf::Clear();
+    alloc::ThreadHeaps::FlushFreePages(kSide);
+    span = space.AllocateSpan(pages);
+  }
+  return span;
+}
+
+void FreeHead(PageNumber head) {
+  PageInfo& info = g_space.info[head];
+  info.state = PageState::kTaken;
+  alloc::SpaceOf(kSide).FreeSpan(BlockOf(info));
+}
+
+constexpr size_t kMaxShelfBytes = 8 * kMiB;
+constexpr size_t kMaxShelfBlocks = 64;  // of a class
+
+struct ShelfState {
+  platform::Lock lock{platform::LockRank::kSlots};
+  // Guarded by lock.
+  size_t bytes = 0;
+  struct {
+    size_t count;
+    void* blocks[kMaxShelfBlocks];
+  } of[kMediumClasses] = {};
+};
+constinit ShelfState g_shelf;
+
+}  // namespace
+
+void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroed) {
+  if (bytes > g_space.bytes || alignment > g_space.bytes) return nullptr;
+  const PageNumber pages = size_class == kLargeClass ? PagesFor(bytes) : MediumPages(size_class);
+  const PageNumber padding = alignment > kPageBytes ? PagesFor(alignment) - 1 : 0;
+  const alloc::PageSpace::Span span = TakePages(pages + padding);
+  if (span.first == kNoPage) return nullptr;
+  const Addr start = AlignUp(g_space.AddressOfPage(span.first), alignment);
+  const PageNumber head = g_space.PageOf(start);
+  // The padding behind the block goes back at once; if it cannot, it stays.
+  if (padding != 0) {
+    (void)alloc::SpaceOf(kSide).ResizeSpan(span.block, head - span.first + pages);
+  }
+  if (zeroed) {
+    const Addr begin = span.unknown.begin > start ? span.unknown.begin : start;
+    const Addr end = span.unknown.end < start + bytes ? span.unknown.end : start + bytes;
+    if (begin < end) memset(PointerAt<void>(begin), 0, end - begin);
+  }
+  PageInfo& info = g_space.info[head];
+  SetBlock(info, span.block, pages);
+  info.size_class = static_cast<uint8_t>(size_class);
+  SetWaiting(info, false);
+  info.state = PageState::kLarge;
+  return PointerAt<void>(start);
+}
+
+BlockError FreeSpan(void* p) {
+  const PageNumber head = HeadOf(p);
+  if (head == kNoPage) return BlockError::kNoBlock;
+  PageInfo& info = g_space.info[head];
+  // Of two threads that free it, one is told. Acquire and release: what the program did to the
+  // block is over before it is free; the space's lock carries that on.
+  if (__atomic_exchange_n(&info.state, PageState::kTaken, __ATOMIC_ACQ_REL) != PageState::kLarge) {
+    return BlockError::kNotOut;
+  }
+  alloc::SpaceOf(kSide).FreeSpan(BlockOf(info));
+  return BlockError::kNone;
+}
+
+size_t SpanBytes(const void* p) {
+  const PageNumber head = HeadOf(p);
+  return head == kNoPage ? 0 : size_t{PagesOf(g_space.info[head])} << kPageShift;
+}
+
+bool ResizeSpan(void* p, size_t bytes) {
+  const PageNumber head = g_space.PageOf(AddressOf(p));
+  PageInfo& info = g_space.info[head];
+  if (bytes > g_space.bytes) return false;
+  const PageNumber need = PagesFor(bytes);
+  if (need == PagesOf(info)) return true;
+  alloc::PageSpace& space = alloc::SpaceOf(kSide);
+  const PageNumber padding = head - space.FirstOf(BlockOf(info));
+  if (!space.ResizeSpan(BlockOf(info), padding + need)) return false;
+  SetBlock(info, BlockOf(info), need);
+  return true;
+}
+
+size_t Shelf::Take(size_t size_class, void** out, size_t want) {
+  platform::LockGuard guard(g_shelf.lock);
+  auto& stack = g_shelf.of[size_class - kFirstMedium];
+  const size_t got = stack.count < want ? stack.count : want;
+  for (size_t i = 0; i < got; ++i) {
+    out[i] = stack.blocks[--stack.count];
+    SetWaiting(g_space.info[g_space.PageOf(AddressOf(out[i]))], false);
+  }
+  g_shelf.bytes -= got * ClassBytes(size_class);
+  return got;
+}
+
+BlockError Shelf::Put(size_t size_class, void** blocks, size_t count, void** wrong) {
+  const size_t bytes = ClassBytes(size_class);
+  platform::LockGuard guard(g_shelf.lock);
+  auto& stack = g_shelf.of[size_class - kFirstMedium];
+  for (size_t i = 0; i < count; ++i) {
+    const PageNumber head = HeadOf(blocks[i]);
+    if (head == kNoPage || g_space.info[head].size_class != size_class ||
+        IsWaiting(g_space.info[head])) {
+      *wrong = blocks[i];
+      return head == kNoPage ? BlockError::kNoBlock : BlockError::kNotOut;
+    }
+    if (stack.count == kMaxShelfBlocks || g_shelf.bytes + bytes > kMaxShelfBytes) {
+      FreeHead(head);
+      continue;
+    }
+    SetWaiting(g_space.info[head], true);
+    stack.blocks[stack.count++] = blocks[i];
+    g_shelf.bytes += bytes;
+  }
+  return BlockError::kNone;
+}
+
+void Shelf::Clear() {
+  platform::LockGuard guard(g_shelf.lock);
+  for (auto& stack : g_shelf.of) {
+    while (stack.count != 0) FreeHead(g_space.PageOf(AddressOf(stack.blocks[--stack.count])));
+  }
+  g_shelf.bytes = 0;
+}
+
+size_t Shelf::Bytes() {
+  platform::LockGuard guard(g_shelf.lock);
+  return g_shelf.bytes;
+}
+
+void Shelf::LockForFork() { g_shelf.lock.AcquireAmongEquals(); }
+void Shelf::UnlockAfterFork() { g_shelf.lock.Release(); }
+
+}  // namespace gleaner::malloc_proxy

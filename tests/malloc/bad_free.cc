@@ -1,0 +1,121 @@
+// Pointers that must not be freed end the program with a message that names call and address; with
+// GLEANER_MALLOC_CHECK=1 in that very call.
+#include <malloc.h>
+#include <sys/wait.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+
+namespace {
+
+bool g_checked = false;
+
+struct Ended {
+  int status = -1;
+  std::string text;
+};
+
+template <class F>
+Ended Run(F f) {
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    dup2(ends[1], 2);
+    f();
+    _exit(0);
+  }
+  close(ends[1]);
+  Ended ended;
+  char buffer[512];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) ended.text.append(buffer, n);
+  close(ends[0]);
+  CHECK(waitpid(child, &ended.status, 0) == child);
+  return ended;
+}
+
+template <class F>
+void Aborts(const char* message, F f) {
+  const Ended ended = Run(f);
+  if (!WIFSIGNALED(ended.status) || WTERMSIG(ended.status) != SIGABRT ||
+      ended.text.find(message) == std::string::npos) {
+    fprintf(stderr, "expected \"%s\", got status %d, \"%s\"\n", message, ended.status,
+            ended.text.c_str());
+    _exit(1);
+  }
+}
+
+std::string Name(void* p, const char* call) {
+  char text[64];
+  snprintf(text, sizeof text, "%s(%p): ", call, p);
+  return text;
+}
+
+}  // namespace
+
+int main() {
+  require_gleaner();
+  g_checked = getenv("GLEANER_MALLOC_CHECK") != nullptr;
+  auto* small = static_cast<char*>(malloc(100));
+  auto* large = static_cast<char*>(malloc(2'000'000));
+  for (size_t offset : {1, 8}) {
+    Aborts((Name(small + offset, "free") + "invalid pointer").c_str(),
+           [=] { free(opaque(small + offset)); });
+  }
+  Aborts((Name(large + 16, "free") + "invalid pointer").c_str(), [=] { free(opaque(large + 16)); });
+  Aborts((Name(large + 65536, "free") + "invalid pointer").c_str(),
+         [=] { free(opaque(large + 65536)); });
+  Aborts((Name(large + 16, "realloc") + "invalid pointer").c_str(),
+         [=] { large[0] = *static_cast<char*>(realloc(opaque(large + 16), 5)); });
+  Aborts((Name(small + 16, "malloc_usable_size") + "invalid pointer").c_str(),
+         [=] { large[0] = static_cast<char>(malloc_usable_size(opaque(small + 16))); });
+  // At once.
+  // With every call checked the page is given up with its last block.
+  const std::string again = Name(small, "free") + (g_checked ? "invalid pointer" : "double free");
+  Aborts(again.c_str(), [=] {
+    free(opaque(small));
+    free(opaque(small));
+  });
+  Aborts("free", [=] {
+    delete static_cast<char*>(opaque(small));
+    delete static_cast<char*>(opaque(small));
+  });
+  Aborts("free(", [=] {
+    free(opaque(large));
+    free(opaque(large));
+  });
+  // Not one after the other: when the magazine gives its slots back, here at the thread's end.
+  Aborts("double free", [] {
+    std::thread([] {
+      void* p[4];
+      for (void*& each : p) each = malloc(100);
+      free(opaque(p[0]));
+      free(opaque(p[1]));
+      free(opaque(p[0]));
+    }).join();
+  });
+  // Of another thread's block.
+  Aborts("free(", [] {
+    void* p = malloc(100);
+    std::thread([p] { free(p); }).join();
+    std::thread([p] { free(opaque(p)); }).join();
+  });
+  if (g_checked) {
+    Aborts("double free", [] {
+      void* p[4];
+      for (void*& each : p) each = malloc(100);
+      free(opaque(p[0]));
+      free(opaque(p[1]));
+      free(opaque(p[0]));
+      _exit(0);
+    });
+    Aborts("free", [=] {
+      free(opaque(small + 16));
+      _exit(0);
+    });
+  }
+}
