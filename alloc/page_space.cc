@@ -108,6 +108,7 @@ BlockId PageSpace::TakeBlock(PageNumber count) {
 }
 
 PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
+  t_growth_refused = false;
   platform::LockGuard guard(lock_);
   const BlockId block = TakeBlock(count);
   if (block == TreeFit::kNone) return kNoPage;
