@@ -115,7 +115,8 @@ void GiveBack(size_t size_class, void** blocks, size_t count) {
   if (GLEANER_UNLIKELY(error != BlockError::kNone)) BadPointer(Call::kFree, wrong, error);
 }
 
-// What is left of the pool. Relaxed: a count that nothing else hangs on.
+// What is left of the pool. Relaxed: a count that nothing else hangs on. The exchange acquires only
+// because that is what it does when it fails, and success may not be weaker.
 constinit platform::Atomic<size_t> g_pool_bytes{kPoolBytes};
 
 bool TakeFromPool(size_t bytes) {
@@ -123,7 +124,7 @@ bool TakeFromPool(size_t bytes) {
   do {
     if (left < bytes) return false;
   } while (!g_pool_bytes.CompareExchange(left, left - bytes,
-                                         platform::memory_order_relaxed));  // see above
+                                         platform::memory_order_acquire));  // see above
   return true;
 }
 
