@@ -42,6 +42,11 @@ class FitSpace : public BlockList {
   // neighbour; a rest below min_split comes along. False, with nothing changed, if it cannot.
   // Needs no metadata. True if the block is that large already.
   bool TryGrow(BlockId block, uint64_t count);
+  // Whether it could after an Extend that is large enough.
+  bool IsLastAllocated(BlockId block) const {
+    const BlockId right = nodes_[block].next;
+    return right == kNone || (IsFreeAndTouches(right, block, right) && nodes_[right].next == kNone);
+  }
 
  protected:
   // Fatal if two free blocks touch. Returns the number of free blocks.

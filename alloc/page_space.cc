@@ -238,7 +238,10 @@ bool PageSpace::ResizeSpan(BlockId block, PageNumber count) {
     // Relaxed: see above.
     const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
     if (limit != 0 && taken() + (count - before) > limit) return false;
-    if (!fit_.TryGrow(block, count)) return false;
+    if (!fit_.TryGrow(block, count) &&
+        !(fit_.IsLastAllocated(block) && Grow(count - before) && fit_.TryGrow(block, count))) {
+      return false;
+    }
   } else {
     fit_.Shrink(block, count);
   }

@@ -38,6 +38,25 @@ bool Commit(void* p, size_t bytes, bool executable) {
 
 void Discard(void* p, size_t bytes) { madvise(p, bytes, MADV_DONTNEED); }
 
+bool Renew(void* p, size_t bytes) {
+  return mmap(p, bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
+
+Moved MoveContents(void* from, void* to, size_t bytes) {
+  if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) !=
+      MAP_FAILED) {
+    return Moved::kDone;
+  }
+  // Some failures come after the destination has been unmapped. If there is a mapping now, nobody
+  // can say whether it is still ours.
+  void* again = mmap(to, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (again == to) return Moved::kRefused;
+  if (again != MAP_FAILED) munmap(again, bytes);  // of an old system, which does not know the flag
+  return Moved::kLost;
+}
+
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
 
 size_t AddressSpaceLimit() {

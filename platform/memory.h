@@ -29,6 +29,20 @@ void Release(void* p, size_t bytes);
 // Drops the contents of committed memory; it reads as zero afterwards.
 void Discard(void* p, size_t bytes);
 
+// Makes committed memory as if freshly committed: it reads as zero, and the system keeps no account
+// of where it came from (MoveContents). False if the system refuses; then nothing has changed.
+[[nodiscard]] bool Renew(void* p, size_t bytes);
+
+// Moves the contents of committed memory to other committed memory of one mapping, page table by
+// page table; what was there is lost, and the source reads as zero. The destination counts as a
+// mapping of its own from then on, of which a process can have some 65,000: Renew undoes that.
+enum class Moved : uint8_t {
+  kDone,
+  kRefused,  // nothing has changed, but that the destination may read as zero
+  kLost,     // the destination must not be used any more; the source is as it was
+};
+[[nodiscard]] Moved MoveContents(void* from, void* to, size_t bytes);
+
 // Asks for 2 MiB pages in the range. Advice only.
 void AdviseHugePages(void* p, size_t bytes);
 

@@ -339,6 +339,7 @@ void* Reallocate(void* p, size_t bytes) {
   if (bytes > PTRDIFF_MAX) return OutOfMemory();
   if (have > kMaxMediumBytes && bytes > kMaxMediumBytes) {
     if (ResizeSpan(p, bytes)) return p;
+    if (void* moved = bytes > have ? MoveSpan(p, bytes) : nullptr; moved != nullptr) return moved;
   } else if (bytes <= have && bytes + kGranuleBytes > have / 2) {
     return p;
   }

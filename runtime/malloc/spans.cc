@@ -2,6 +2,7 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "platform/memory.h"
 
 namespace gleaner::malloc_proxy {
 namespace {
@@ -17,6 +18,21 @@ using alloc::PageState;
 // is nobody else to read it.
 bool IsWaiting(const PageInfo& info) { return info.ignore_off_page; }
 void SetWaiting(PageInfo& info, bool waits) { info.ignore_off_page = waits; }
+
+// PageInfo::dirty of a large block's first page says that its contents came by MoveSpan, so that
+// its pages are a mapping of their own until they are renewed.
+bool IsMoved(const PageInfo& info) { return info.dirty; }
+void SetMoved(PageInfo& info, bool moved) { info.dirty = moved; }
+
+// Blocks that may be so at once: each costs the process two mappings more, of some 65,000.
+constexpr size_t kMaxMoved = 8192;
+// Relaxed: a count that nothing else hangs on.
+constinit platform::Atomic<size_t> g_moved{0};
+
+void RenewPages(PageNumber first, PageNumber pages) {
+  (void)platform::Renew(PointerAt<void>(g_space.AddressOfPage(first)),
+                        size_t{pages} << kPageShift);  // refused, they stay a mapping of their own
+}
 
 // pre: bytes <= g_space.bytes.
 PageNumber PagesFor(size_t bytes) {
@@ -98,6 +114,7 @@ void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroe
   SetBlock(info, span.block, pages);
   info.size_class = static_cast<uint8_t>(size_class);
   SetWaiting(info, false);
+  SetMoved(info, false);
   info.state = PageState::kLarge;
   return PointerAt<void>(start);
 }
@@ -110,6 +127,10 @@ BlockError FreeSpan(void* p) {
   // block is over before it is free; the space's lock carries that on.
   if (__atomic_exchange_n(&info.state, PageState::kTaken, __ATOMIC_ACQ_REL) != PageState::kLarge) {
     return BlockError::kNotOut;
+  }
+  if (GLEANER_UNLIKELY(IsMoved(info))) {
+    RenewPages(head, PagesOf(info));
+    g_moved.FetchSub(1, platform::memory_order_relaxed);  // see above
   }
   alloc::SpaceOf(kSide).FreeSpan(BlockOf(info));
   return BlockError::kNone;
@@ -126,11 +147,35 @@ bool ResizeSpan(void* p, size_t bytes) {
   if (bytes > g_space.bytes) return false;
   const PageNumber need = PagesFor(bytes);
   if (need == PagesOf(info)) return true;
+  if (IsMoved(info) && need < PagesOf(info)) RenewPages(head + need, PagesOf(info) - need);
   alloc::PageSpace& space = alloc::SpaceOf(kSide);
   const PageNumber padding = head - space.FirstOf(BlockOf(info));
   if (!space.ResizeSpan(BlockOf(info), padding + need)) return false;
   SetBlock(info, BlockOf(info), need);
   return true;
+}
+
+void* MoveSpan(void* p, size_t bytes) {
+  // Relaxed: see above.
+  if (g_moved.FetchAdd(1, platform::memory_order_relaxed) >= kMaxMoved) {
+    g_moved.FetchSub(1, platform::memory_order_relaxed);
+    return nullptr;
+  }
+  const PageInfo& from = g_space.info[g_space.PageOf(AddressOf(p))];
+  void* to = AllocateSpan(kLargeClass, bytes, alloc::kGranuleBytes, false);
+  if (to != nullptr) {
+    const platform::Moved moved =
+        platform::MoveContents(p, to, size_t{PagesOf(from)} << kPageShift);
+    if (moved == platform::Moved::kDone) {
+      SetMoved(g_space.info[g_space.PageOf(AddressOf(to))], true);
+      if (FreeSpan(p) != BlockError::kNone) Fatal("realloc(%p): freed meanwhile", p);
+      return to;
+    }
+    // What is lost stays allocated for ever.
+    if (moved == platform::Moved::kRefused) (void)FreeSpan(to);
+  }
+  g_moved.FetchSub(1, platform::memory_order_relaxed);  // see above
+  return nullptr;
 }
 
 size_t Shelf::Take(size_t size_class, void** out, size_t want) {

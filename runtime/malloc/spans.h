@@ -82,6 +82,10 @@ size_t SpanBytes(const void* p);
 // Makes a block of kLargeClass `bytes` large where it is; false if it cannot. pre: bytes > 0.
 bool ResizeSpan(void* p, size_t bytes);
 
+// Makes a block of kLargeClass larger elsewhere, by moving page tables instead of bytes, and frees
+// the old one. Null, with nothing changed, if that cannot be.
+void* MoveSpan(void* p, size_t bytes);
+
 // Freed medium blocks that all threads share.
 class Shelf {
  public:

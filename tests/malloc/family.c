@@ -137,6 +137,47 @@ static void reallocs(void) {
   free(p);
 }
 
+static unsigned mappings(void) {
+  FILE* file = fopen("/proc/self/maps", "r");
+  CHECK(file != NULL);
+  unsigned lines = 0;
+  for (int c; (c = getc(file)) != EOF;) lines += c == '\n';
+  fclose(file);
+  return lines;
+}
+
+/* Blocks that are in each other's way when they grow: their pages move, and what that leaves in the
+   system's account of mappings goes away with them. */
+static void moves(void) {
+  enum { kBlocks = 8 };
+  const unsigned before = mappings();
+  for (int round = 0; round < 3; ++round) {
+    unsigned char* p[kBlocks];
+    size_t bytes[kBlocks];
+    for (unsigned i = 0; i < kBlocks; ++i) {
+      bytes[i] = ((size_t)1 << 20) + 100 + i;
+      p[i] = malloc(bytes[i]);
+      fill(p[i], bytes[i], i);
+    }
+    for (int step = 0; step < 6; ++step) {
+      for (unsigned i = 0; i < kBlocks; ++i) {
+        const size_t more = bytes[i] * 3 / 2 + i * 1000;
+        p[i] = realloc(p[i], more);
+        CHECK(p[i] != NULL && holds(p[i], bytes[i], i));
+        for (size_t b = bytes[i]; b < more; ++b) p[i][b] = (unsigned char)(i * 31 + b);
+        bytes[i] = more;
+      }
+    }
+    for (unsigned i = 0; i < kBlocks; ++i) {
+      bytes[i] /= 3;
+      p[i] = realloc(p[i], bytes[i]);
+      CHECK(p[i] != NULL && holds(p[i], bytes[i], i));
+    }
+    for (unsigned i = 0; i < kBlocks; ++i) free(p[i]);
+  }
+  CHECK(mappings() <= before + 8);
+}
+
 #define FAILS(call)                           \
   do {                                        \
     errno = 0;                                \
@@ -222,6 +263,7 @@ int main(void) {
   unique();
   alignments();
   reallocs();
+  moves();
   failures();
   figures();
   trim();
