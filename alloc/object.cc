@@ -173,7 +173,9 @@ FreeResult FreeObject(void* p) {
 
 bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   PageInfo& info = g_space.info[object.page];
-  if (info.state != PageState::kLarge || bytes <= kMaxSmallBytes) return false;
+  if (info.state != PageState::kLarge || bytes <= kMaxSmallBytes || bytes > g_space.bytes) {
+    return false;
+  }
   const size_t wanted = AlignUp(bytes, kGranuleBytes);
   const PageNumber have = PagesFor(info.object_bytes);
   const PageNumber need = PagesFor(wanted);

@@ -65,9 +65,7 @@ set_target_properties(gleaner_record PROPERTIES
   LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
 
 # Beside the drop-in, as it is named in LD_PRELOAD by `gleaner run`.
-add_library(gleaner_malloc SHARED
-  $<TARGET_OBJECTS:gleaner_platform> $<TARGET_OBJECTS:gleaner_alloc>
-  $<TARGET_OBJECTS:gleaner_malloc_objects>)
+add_library(gleaner_malloc SHARED ${GLEANER_OBJECTS} $<TARGET_OBJECTS:gleaner_malloc_objects>)
 target_link_options(gleaner_malloc PRIVATE LINKER:-z,now LINKER:-z,defs LINKER:-O1
   LINKER:--gc-sections LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/malloc_exports.map)
 set_target_properties(gleaner_malloc PROPERTIES

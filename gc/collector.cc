@@ -69,6 +69,13 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
   return CollectLocked(cause, stack_pointer, give_up);
 }
 
+bool Collector::TryCollect(Cause cause, Addr stack_pointer, int (*give_up)()) {
+  if (!lock_.TryAcquire()) return false;
+  const bool done = CollectLocked(cause, stack_pointer, give_up);
+  lock_.Release();
+  return done;
+}
+
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
   Tunables tunables;

@@ -54,6 +54,8 @@ class Collector {
   // `give_up`, if not null, is asked before the threads are stopped and once more before marking:
   // nonzero gives the collection up.
   bool Collect(Cause cause, Addr stack_pointer, int (*give_up)() = nullptr);
+  // Collects unless that would mean to wait for the lock.
+  bool TryCollect(Cause cause, Addr stack_pointer, int (*give_up)() = nullptr);
 
   // --- Guarded by lock(). ---
   platform::Lock& lock() { return lock_; }

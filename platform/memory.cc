@@ -4,7 +4,39 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "platform/thread.h"
+
 namespace gleaner::platform {
+namespace {
+
+// What is reserved. An entry belongs to who has set `begin` from 0; one with bytes is valid.
+// Relaxed: it is read with the world stopped, which orders it after what the threads did.
+struct Reservation {
+  Atomic<Addr> begin;
+  Atomic<size_t> bytes;
+};
+constexpr size_t kMaxReservations = 1024;
+constinit Reservation g_reservations[kMaxReservations] = {};
+
+void NoteReservation(Addr begin, size_t bytes) {
+  for (Reservation& entry : g_reservations) {
+    Addr free = entry.begin.Load(memory_order_relaxed);  // a hint; the exchange decides
+    if (free != 0 || !entry.begin.CompareExchange(free, begin, memory_order_acquire)) continue;
+    entry.bytes.Store(bytes, memory_order_relaxed);  // see above
+    return;
+  }
+}
+
+void ForgetReservation(Addr begin) {
+  for (Reservation& entry : g_reservations) {
+    if (entry.begin.Load(memory_order_relaxed) != begin) continue;  // our own, or another's
+    entry.bytes.Store(0, memory_order_relaxed);                     // see above
+    entry.begin.Store(0, memory_order_release);                     // for who uses it next
+    return;
+  }
+}
+
+}  // namespace
 
 size_t OsPageBytes() {
   static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -22,15 +54,29 @@ void* Reserve(size_t bytes, size_t alignment) {
   if (aligned != start) munmap(raw, aligned - start);
   const Addr end = start + bytes + slack;
   if (end != aligned + bytes) munmap(PointerAt<void>(aligned + bytes), end - (aligned + bytes));
+  NoteReservation(aligned, bytes);
   return PointerAt<void>(aligned);
 }
 
 void* ReserveZeroes(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return p == MAP_FAILED ? nullptr : p;
+  if (p == MAP_FAILED) return nullptr;
+  NoteReservation(AddressOf(p), bytes);
+  return p;
 }
 
-void Release(void* p, size_t bytes) { munmap(p, bytes); }
+void VisitReservations(void (*f)(void* context, Range range), void* context) {
+  for (const Reservation& entry : g_reservations) {
+    const Addr begin = entry.begin.Load(memory_order_relaxed);    // see above
+    const size_t bytes = entry.bytes.Load(memory_order_relaxed);  // likewise
+    if (bytes != 0) f(context, {begin, begin + bytes});
+  }
+}
+
+void Release(void* p, size_t bytes) {
+  ForgetReservation(AddressOf(p));
+  munmap(p, bytes);
+}
 
 bool Commit(void* p, size_t bytes, bool executable) {
   return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;

@@ -19,7 +19,12 @@ void* Reserve(size_t bytes, size_t alignment);
 // Reserves address space that reads as zero and becomes writable by Commit. Null if refused.
 void* ReserveZeroes(size_t bytes);
 
-// Gives reserved addresses back. pre: [p, p + bytes) lies in one reservation.
+// Calls f(context, range) for what has been reserved and not given back. For the collecting thread
+// with the world stopped; ranges beyond the first thousand or so are missing.
+struct Range;
+void VisitReservations(void (*f)(void* context, Range range), void* context);
+
+// Gives reserved addresses back. pre: [p, p + bytes) is one reservation.
 void Release(void* p, size_t bytes);
 
 // Makes reserved memory readable and writable, and executable if asked. False if the system refuses

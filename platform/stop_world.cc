@@ -193,7 +193,7 @@ void UnblockSuspendSignal() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
+int RealSigmask(int how, const sigset_t* set, sigset_t* old) {
   using Sigmask = int (*)(int, const sigset_t*, sigset_t*);
   static Sigmask real = nullptr;  // racing threads store the same value
   Sigmask set_mask = __atomic_load_n(&real, __ATOMIC_RELAXED);
@@ -201,11 +201,15 @@ int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
     set_mask = reinterpret_cast<Sigmask>(NextFunction("pthread_sigmask"));
     __atomic_store_n(&real, set_mask, __ATOMIC_RELAXED);  // as above
   }
-  if (set == nullptr || how == SIG_UNBLOCK) return set_mask(how, set, old);
+  return set_mask(how, set, old);
+}
+
+int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
+  if (set == nullptr || how == SIG_UNBLOCK) return RealSigmask(how, set, old);
   sigset_t open = *set;
   sigdelset(&open, g_suspend_signal);
   if (g_reserve_signal != 0) sigdelset(&open, g_reserve_signal);
-  return set_mask(how, &open, old);
+  return RealSigmask(how, &open, old);
 }
 
 void LeaveDefaultSuspendSignal() {

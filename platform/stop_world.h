@@ -71,7 +71,9 @@ void LeaveDefaultSuspendSignal();
 void InstallStopHandler();
 // Unblocks the suspend signal for the calling thread, and the one that would take its place.
 void UnblockSuspendSignal();
-// pthread_sigmask, except that these two are never blocked. Same contract.
+// The C library's pthread_sigmask, never an interposed one. Same contract.
+int RealSigmask(int how, const sigset_t* set, sigset_t* old);
+// The same, except that these two are never blocked.
 int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old);
 
 // Around a stop, from before the loader's lock is taken: no handler runs on the stopper. If another

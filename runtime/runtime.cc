@@ -20,6 +20,8 @@
 
 namespace gleaner::runtime {
 
+constinit MallocSupport g_malloc_support;
+
 using gc::Cause;
 using gc::CycleEvent;
 using gc::g_collector;
@@ -51,6 +53,7 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
   }
   Threads::AddRoots(roots);
   if (GC_push_other_roots != nullptr) GC_push_other_roots();
+  if (g_malloc_support.add_roots != nullptr) g_malloc_support.add_roots(roots);
 }
 
 // What the process has resident besides the heap, looked up from time to time: reading the file
@@ -266,6 +269,12 @@ void CollectWithRegisters(Addr stack_pointer, void* context) {
   auto* call = static_cast<CollectCall*>(context);
   Thread* self = Threads::Current();
   const uint64_t seen = g_collector.collections();
+  if (g_malloc_support.never_wait && call->cause == Cause::kAllocation) {
+    ++self->under_lock;
+    call->done = g_collector.TryCollect(call->cause, stack_pointer, call->give_up);
+    --self->under_lock;
+    return;
+  }
   if (g_collector.lock().IsHeld()) {
     // Most likely another thread is about to stop us. Asleep on the lock we would have to be woken
     // by a signal; blocked we count as stopped.

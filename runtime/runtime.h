@@ -8,6 +8,17 @@
 
 namespace gleaner::runtime {
 
+// For a runtime that serves malloc. Set before Init, constant afterwards.
+struct MallocSupport {
+  // Allocation may be called with locks of the C library held that a collection needs, the
+  // loader's above all: a thread whose allocation finds a collection due does not wait for one that
+  // is under way.
+  bool never_wait = false;
+  // Adds further roots with the world stopped, after all others. May be null.
+  void (*add_roots)(gc::RootTasks* roots) = nullptr;
+};
+extern MallocSupport g_malloc_support;
+
 // Initialises the runtime and registers the calling thread; a further call does nothing. The first
 // allocation does it too. Aborts with a message if the system refuses the minimum.
 void Init();

@@ -254,6 +254,9 @@ void RemoveFromList(Thread* thread, bool has_result) {
   g_registry.free = thread;
 }
 
+// The calling thread is in Register, or was.
+constinit __thread bool t_came_to_register = false;
+
 void ForgetResult(pthread_t id) {
   platform::LockGuard guard(g_threads_lock);
   g_registry.results.Erase(id);
@@ -285,8 +288,11 @@ size_t Threads::count() {
 
 platform::Lock& Threads::lock() { return g_threads_lock; }
 
+bool Threads::HasComeToRegister() { return t_came_to_register; }
+
 Thread* Threads::Register(Addr stack_bottom) {
   const int32_t tid = platform::CurrentThreadId();
+  t_came_to_register = true;
   const Range stack = platform::CurrentStackBounds();
   Thread* thread = nullptr;
   {
@@ -370,6 +376,14 @@ void Threads::AddRoots(gc::RootTasks* roots) {
         static_cast<gc::RootTasks*>(tasks)->Add(RootKind::kData, range.begin, range.end);
       },
       roots);
+}
+
+void Threads::ForEachStackWorldStopped(void (*f)(void* context, Range stack), void* context) {
+  for (size_t i = 0; i < g_registry.count; ++i) {
+    const auto& thread = *static_cast<Thread*>(g_registry.records[i]);
+    // How far the first thread's may grow is a limit, not memory.
+    f(context, thread.is_main ? platform::MappingOf(thread.stack.end - 1) : thread.stack);
+  }
 }
 
 void Threads::ForEachStaticRoot(void (*f)(void* context, Range range), void* context) {

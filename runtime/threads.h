@@ -47,6 +47,9 @@ class Threads {
   // Registers the calling thread; `stack_bottom` 0 means its own. Null without memory.
   // pre: not registered.
   static Thread* Register(Addr stack_bottom = 0);
+  // Whether the calling thread is about to, for which it asks the C library, which may call malloc;
+  // or has been registered once.
+  static bool HasComeToRegister();
   // The calling thread stops being a mutator. pre: registered.
   static void Unregister();
 
@@ -60,6 +63,10 @@ class Threads {
 
   // With the world stopped: stacks, registers, alternate stacks and TLS of all threads.
   static void AddRoots(gc::RootTasks* roots);
+
+  // With the world stopped. Calls f for the stack of each thread, used or not.
+  static void ForEachStackWorldStopped(void (*f)(void* context, platform::Range stack),
+                                       void* context);
 
   // pre: the collector lock is held. Calls f for each range of static data that is a root, as far
   // as the last collection knew.

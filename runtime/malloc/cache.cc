@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdint>
 
+#include "runtime/malloc/collecting.h"
 #include "runtime/malloc/next.h"
 
 namespace gleaner::malloc_proxy {
@@ -279,6 +280,10 @@ void* AllocateOrFail(size_t bytes, size_t alignment, bool zeroed) {
   if (GLEANER_UNLIKELY(!Start())) return NextAllocate(bytes, alignment, zeroed);
   if (bytes > PTRDIFF_MAX) return OutOfMemory();
   const int saved = errno;
+  if (IsCollecting()) {
+    void* p = Collecting::Allocate(bytes, alignment);
+    return p != nullptr ? (errno = saved, p) : OutOfMemory();
+  }
   void* p = AllocateAny(bytes, alignment, zeroed);
   if (GLEANER_UNLIKELY(p == nullptr)) {
     // What waits in the magazines may make up a page.
@@ -297,7 +302,9 @@ void* AllocateSlow(size_t bytes) { return AllocateOrFail(bytes, kGranuleBytes, f
 
 void FreeSlow(void* p) {
   const int saved = errno;
-  if (!g_space.Contains(AddressOf(p))) {
+  if (IsCollecting()) {
+    if (!Collecting::Free(p, NameOf(Call::kFree)) && p != nullptr) NextFree(p);
+  } else if (!g_space.Contains(AddressOf(p))) {
     if (p != nullptr) NextFree(p);
   } else {
     const size_t size_class = ClassOf(p);
@@ -326,6 +333,10 @@ void* AllocateZeroed(size_t bytes) {
 
 size_t UsableBytes(void* p, Call call) {
   if (p == nullptr) return 0;
+  if (IsCollecting()) {
+    size_t bytes;
+    return Collecting::UsableBytes(p, &bytes, NameOf(call)) ? bytes : NextUsableBytes(p);
+  }
   if (!g_space.Contains(AddressOf(p))) return NextUsableBytes(p);
   const size_t size_class = ClassOf(p);
   if (size_class == kNoClass) BadPointer(call, p, BlockError::kNoBlock);
@@ -334,10 +345,16 @@ size_t UsableBytes(void* p, Call call) {
 
 void* Reallocate(void* p, size_t bytes) {
   if (p == nullptr) return Allocate(bytes);
-  if (!g_space.Contains(AddressOf(p))) return NextReallocate(p, bytes);
-  const size_t have = UsableBytes(p, Call::kRealloc);
+  size_t have = 0;
+  if (IsCollecting()) {
+    if (!Collecting::UsableBytes(p, &have, NameOf(Call::kRealloc))) return NextReallocate(p, bytes);
+  } else {
+    if (!g_space.Contains(AddressOf(p))) return NextReallocate(p, bytes);
+    have = UsableBytes(p, Call::kRealloc);
+  }
   if (bytes > PTRDIFF_MAX) return OutOfMemory();
-  if (have > kMaxMediumBytes && bytes > kMaxMediumBytes) {
+  if (IsCollecting() && bytes > kMaxSmallBytes && Collecting::Resize(p, bytes)) return p;
+  if (!IsCollecting() && have > kMaxMediumBytes && bytes > kMaxMediumBytes) {
     if (ResizeSpan(p, bytes)) return p;
     if (void* moved = bytes > have ? MoveSpan(p, bytes) : nullptr; moved != nullptr) return moved;
   } else if (bytes <= have && bytes + kGranuleBytes > have / 2) {

@@ -4,6 +4,7 @@
 
 #include "alloc/page_space.h"
 #include "runtime/malloc/cache.h"
+#include "runtime/malloc/collecting.h"
 #include "runtime/malloc/slot_heap.h"
 #include "runtime/malloc/spans.h"
 #include "runtime/options.h"
@@ -49,8 +50,17 @@ void UnlockAllInChild() {
   SlotHeaps::AbandonOthers(ThreadCache::Heap());
 }
 
+// The thread that starts is here: what it calls may call malloc.
+constinit __thread bool t_starting = false;
+constinit bool g_collecting = false;  // written once, before the start is announced
+
 bool MakeHeap() {
   runtime::ReadOptions();
+  if (g_options.collect) {
+    g_collecting = true;
+    Collecting::Start();
+    return true;
+  }
   alloc::AddressSpace& space = alloc::g_space;
   const bool ok =
       space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.malloc_huge_pages) &&
@@ -72,32 +82,44 @@ bool Start() {
   uint32_t state = g_start.Load(memory_order_acquire);
   if (GLEANER_LIKELY(state == kStarted)) return true;
   if (state == kNotStarted && g_start.CompareExchange(state, kStarting, memory_order_acquire)) {
+    t_starting = true;
     const bool ok = MakeHeap();
+    t_starting = false;
     g_start.Store(ok ? kStarted : kRefused, memory_order_release);  // who sees it sees the heap
     platform::FutexWakeAll(&g_start);
     if (!ok) {
       Complain("malloc: the system refuses %zu MiB of address space; not replaced",
                kLeastHeap / kMiB);
-    } else if (pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
+    } else if (!g_collecting && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
       Complain("malloc: no memory for fork handlers: fork() is unsafe with several threads");
     }
     return ok;
   }
+  if (t_starting) return true;
   while ((state = g_start.Load(memory_order_acquire)) == kStarting) {  // as above
     platform::FutexWait(&g_start, kStarting);
   }
   return state == kStarted;
 }
 
+bool IsCollecting() { return g_collecting; }
+
 bool ChecksEveryCall() { return g_options.malloc_check; }
 
 bool Trim() {
+  if (g_collecting) return Collecting::Trim();
   Shelf::Clear();
   alloc::ThreadHeaps::FlushFreePages(kSide);
   return alloc::SpaceOf(kSide).Trim() != 0;
 }
 
 Figures CountMemory() {
+  if (g_collecting) {
+    Figures figures = {};
+    figures.large_bytes = alloc::TakenPages() << alloc::kPageShift;
+    figures.idle_bytes = alloc::ResidentBytes() - figures.large_bytes;
+    return figures;
+  }
   const SlotHeaps::Figures slots = SlotHeaps::Count();
   const size_t pages = alloc::SpaceOf(kSide).taken();
   const size_t not_large = slots.small_pages + slots.free_pages;

@@ -18,6 +18,9 @@ extern HeapBounds g_bounds;
 // serves the program. Any thread, at any time after the loader has relocated the library.
 bool Start();
 
+// GLEANER_COLLECT: collecting.h serves all calls. Known from the start on.
+bool IsCollecting();
+
 // Each call goes to the pages itself: GLEANER_MALLOC_CHECK.
 bool ChecksEveryCall();
 

@@ -1,0 +1,42 @@
+// malloc on the collector's heap, for GLEANER_COLLECT: what the program loses is collected. Blocks
+// are ordinary collectable objects, which `free` gives back at once.
+//
+// The roots are more than those of a program that was written for a collector: all private writable
+// mappings of the process, so that what the C library and the loader keep, and what the program has
+// in memory of its own, counts.
+//
+// Threads register with the collector when pthread_create starts them, or by their first
+// allocation. A thread that is not registered yet, or no longer, may still need blocks, the one
+// that registers above all (the C library allocates for it): those are *orphans*, which are never
+// collected, and are made and freed under the threads lock, so never while the world is stopped.
+// What is needed before the heap is ready comes from a small buffer and stays for ever.
+#pragma once
+
+#include <pthread.h>
+
+#include "runtime/malloc/spans.h"
+
+namespace gleaner::malloc_proxy {
+
+class Collecting {
+ public:
+  // Once, at the start of the process's malloc.
+  static void Start();
+
+  // As the functions of cache.h. All memory is zero. pre: Start was called, for all below.
+  static void* Allocate(size_t bytes, size_t alignment);
+  // Whether the block is ours; if it is no block, the program ends with a message that names
+  // `call`.
+  static bool Free(void* p, const char* call);
+  static bool UsableBytes(void* p, size_t* bytes, const char* call);
+  // Makes the block that large where it is; false if it cannot.
+  static bool Resize(void* p, size_t bytes);
+
+  // Collects and gives free memory back; whether there was any.
+  static bool Trim();
+
+  static int CreateThread(pthread_t* thread, const pthread_attr_t* attributes,
+                          void* (*start)(void*), void* argument);
+};
+
+}  // namespace gleaner::malloc_proxy
