@@ -381,8 +381,10 @@ void Threads::AddRoots(gc::RootTasks* roots) {
 void Threads::ForEachStackWorldStopped(void (*f)(void* context, Range stack), void* context) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     const auto& thread = *static_cast<Thread*>(g_registry.records[i]);
+    Range stack = thread.stack;
     // How far the first thread's may grow is a limit, not memory.
-    f(context, thread.is_main ? platform::MappingOf(thread.stack.end - 1) : thread.stack);
+    if (thread.is_main) stack.begin = platform::MappingOf(stack.end - 1).begin;
+    f(context, stack);
   }
 }
 
