@@ -69,13 +69,6 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
   return CollectLocked(cause, stack_pointer, give_up);
 }
 
-bool Collector::TryCollect(Cause cause, Addr stack_pointer, int (*give_up)()) {
-  if (!lock_.TryAcquire()) return false;
-  const bool done = CollectLocked(cause, stack_pointer, give_up);
-  lock_.Release();
-  return done;
-}
-
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
   Tunables tunables;
@@ -89,7 +82,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   if (const auto ask = world_.toggle_function(); ask != nullptr) toggle_refs_.Update(ask);
   world_.event(CycleEvent::kBeforeStop);
   const uint64_t begin = platform::NowNs();
-  world_.stop();
+  if (!world_.stop()) return false;
   const uint64_t stopped = platform::NowNs();
   world_.event(CycleEvent::kStopped);
   if (give_up != nullptr && give_up() != 0) {
@@ -166,7 +159,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
 
 void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context),
                               void* context) {
-  world_.stop();
+  while (!world_.stop()) {
+  }
   // What threads hold and have not handed out must not look like objects.
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();

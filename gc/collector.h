@@ -54,10 +54,9 @@ class Collector {
   // `give_up`, if not null, is asked before the threads are stopped and once more before marking:
   // nonzero gives the collection up.
   bool Collect(Cause cause, Addr stack_pointer, int (*give_up)() = nullptr);
-  // Collects unless that would mean to wait for the lock.
-  bool TryCollect(Cause cause, Addr stack_pointer, int (*give_up)() = nullptr);
-
   // --- Guarded by lock(). ---
+  // Collects, unless it is given up or the world cannot be stopped.
+  bool CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)());
   platform::Lock& lock() { return lock_; }
   Finalizers& finalizers() { return finalizers_; }
   Links& short_links() { return short_links_; }
@@ -82,7 +81,6 @@ class Collector {
   void ResetAfterFork(bool alone);
 
  private:
-  bool CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)());
   void Mark(const Tunables& tunables, Addr stack_pointer);
   void Sweep();
   static void SweepJob(void* collector, int worker);

@@ -25,6 +25,8 @@ class RootTasks {
   void Clear();
   // Adds the words of [begin, end), rounded inwards to word boundaries.
   void Add(RootKind kind, Addr begin, Addr end);
+  // Memory that somebody has looked through to find what was added: counts as roots for the pacer.
+  void CountBytes(size_t bytes) { bytes_ += bytes; }
   // Pages whose objects, or the contents of whose objects, are roots.
   void AddUncollectablePages();
 

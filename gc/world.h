@@ -31,8 +31,9 @@ struct Tunables {
 };
 
 struct World {
-  // Stops all mutators but the caller; from then on until `resume` they change nothing.
-  void (*stop)();
+  // Stops all mutators but the caller; from then on until `resume` they change nothing. False if
+  // that cannot be done now: the world runs.
+  bool (*stop)();
   void (*resume)();
   // Adds the roots of stopped threads, loaded objects and the program's own; the collecting
   // thread's stack counts from `stack_pointer` on.

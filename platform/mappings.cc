@@ -1,105 +1,130 @@
 #include "platform/mappings.h"
 
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "platform/memory.h"
 
 namespace gleaner::platform {
 namespace {
 
-class File {
- public:
-  explicit File(const char* path) : fd_(open(path, O_RDONLY | O_CLOEXEC)) {}
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
+int OpenOwn(const char* path) { return open(path, O_RDONLY | O_CLOEXEC); }
 
- private:
-  const int fd_;
-};
-
-// One line at a time: "begin-end perms ...", numbers in hexadecimal.
+// One line at a time: "begin-end perms offset device inode   path", numbers in hexadecimal but for
+// the inode.
 class LineParser {
  public:
-  // True at the end of a line, whose fields are valid then.
+  // True at the end of a line, whose fields are valid until the next character.
   bool Take(char c) {
-    if (c == '\n') {
-      const bool whole = field_ == kRest;
-      Clear();
-      return whole;
-    }
+    if (starts_) *this = LineParser();
+    starts_ = c == '\n';
+    if (starts_) return field_ >= kInode;
     switch (field_) {
       case kBegin:
-      case kEnd: {
-        if (begins_) range_ = {};
-        begins_ = false;
-        if (c == '-') {
-          field_ = kEnd;
-        } else if (c == ' ') {
-          field_ = kPermissions;
-          permission_count_ = 0;
+      case kEnd:
+        if (c == '-' || c == ' ') {
+          Next();
         } else {
           Addr& value = field_ == kBegin ? range_.begin : range_.end;
           value = value * 16 + static_cast<Addr>(c <= '9' ? c - '0' : c - 'a' + 10);
         }
         break;
-      }
       case kPermissions:
         if (c == ' ') {
-          field_ = kRest;
-        } else if (permission_count_ < sizeof permissions_) {
-          permissions_[permission_count_++] = c;
+          Next();
+        } else if (count_ < sizeof permissions_) {
+          permissions_[count_++] = c;
         }
         break;
-      case kRest:
+      case kOffset:
+      case kDevice:
+        if (c == ' ') Next();
+        break;
+      case kInode:
+        if (c == ' ') {
+          Next();
+        } else {
+          has_inode_ |= c != '0';
+        }
+        break;
+      case kPath:
+        if (count_ == 0 && c == ' ') break;
+        if (count_ < sizeof path_ - 1) path_[count_++] = c;
         break;
     }
     return false;
   }
-  Range range() const { return range_; }
-  bool IsPrivateWritable() const {
-    return permissions_[0] == 'r' && permissions_[1] == 'w' && permissions_[3] == 'p';
+
+  // Whether the process may have left pointers there, and how to look at it.
+  bool IsOfInterest(Mapping* mapping) const {
+    const bool readable = permissions_[0] == 'r';
+    const bool writable = permissions_[1] == 'w';
+    *mapping = {range_, has_inode_, writable};
+    const bool is_device = strncmp(path_, "/dev/", 5) == 0;
+    // MAP_SHARED | MAP_ANONYMOUS, which nobody can cut off as a file.
+    const bool is_zero_device = strncmp(path_, "/dev/zero", 9) == 0;
+    if (!readable || (is_device && !is_zero_device)) return false;
+    if (permissions_[3] == 's') return writable && is_zero_device;
+    if (writable) return true;
+    // Data that the loader or the program has made read-only. Larger files are what people map to
+    // read them.
+    constexpr size_t kMaxDataBytes = 16 * kMiB;
+    if (has_inode_) return permissions_[2] != 'x' && range_.bytes() <= kMaxDataBytes;
+    return strncmp(path_, "[v", 2) != 0;  // the kernel's own: [vvar], [vdso], [vsyscall]
   }
 
  private:
-  void Clear() {
-    field_ = kBegin;
-    begins_ = true;
+  void Next() {
+    field_ = static_cast<Field>(field_ + 1);
+    count_ = 0;
   }
-  enum { kBegin, kEnd, kPermissions, kRest } field_ = kBegin;
-  bool begins_ = true;
+  enum Field { kBegin, kEnd, kPermissions, kOffset, kDevice, kInode, kPath } field_ = kBegin;
+  bool starts_ = false;
   Range range_;
+  bool has_inode_ = false;
   char permissions_[4] = {};
-  size_t permission_count_ = 0;
+  char path_[16] = {};
+  size_t count_ = 0;  // of characters of the field
 };
+
+// An entry of /proc/self/pagemap: whether the page is in memory or in swap, and whether it is the
+// file's own, or shared, rather than the process's copy.
+constexpr uint64_t kTouched = uint64_t{3} << 62;
+constexpr uint64_t kNotPrivate = uint64_t{1} << 61;
 
 }  // namespace
 
-bool VisitPrivateWritableMappings(void (*f)(void* context, Range range), void* context) {
-  const File file("/proc/self/maps");
-  if (file.fd() < 0) return false;
+bool VisitMappings(void (*f)(void* context, const Mapping& mapping), void* context) {
+  const int fd = OpenOwn("/proc/self/maps");
+  if (fd < 0) return false;
   LineParser line;
+  Mapping mapping;
   char buffer[4096];
   ssize_t n;
-  while ((n = read(file.fd(), buffer, sizeof buffer)) > 0) {
+  while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
     for (ssize_t i = 0; i < n; ++i) {
-      if (line.Take(buffer[i]) && line.IsPrivateWritable()) f(context, line.range());
+      if (line.Take(buffer[i]) && line.IsOfInterest(&mapping)) f(context, mapping);
     }
   }
+  close(fd);
   return n == 0;
 }
 
-void VisitTouched(Range range, void (*f)(void* context, Range part), void* context) {
-  // An entry a page: bit 63 is set if it is in memory, bit 62 if in swap.
-  constexpr uint64_t kTouched = uint64_t{3} << 62;
+TouchedPages::TouchedPages() : fd_(OpenOwn("/proc/self/pagemap")) {}
+TouchedPages::~TouchedPages() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void TouchedPages::Visit(const Mapping& mapping, Range range,
+                         void (*f)(void* context, Range part), void* context) const {
   constexpr size_t kEntries = 512;
   constexpr size_t kGapPages = 16;  // fewer untouched pages than these are not worth a cut
-  const File file("/proc/self/pagemap");
   const size_t os_page = OsPageBytes();
+  const size_t gap = mapping.is_file ? 0 : kGapPages * os_page;
   uint64_t entries[kEntries];
   Range part;  // of whole pages; an end of 0 is none
   const auto give = [&] {
@@ -108,12 +133,13 @@ void VisitTouched(Range range, void (*f)(void* context, Range part), void* conte
                 part.end > range.end ? range.end : part.end});
     part.end = 0;
   };
+  if (fd_ < 0 && mapping.is_file && !mapping.is_writable) return;
   for (Addr at = AlignDown(range.begin, os_page); at < range.end;) {
     const size_t left = (range.end - at + os_page - 1) / os_page;
     const size_t want = left < kEntries ? left : kEntries;
-    const ssize_t n = file.fd() < 0 ? -1
-                                    : pread(file.fd(), entries, want * sizeof(uint64_t),
-                                            static_cast<off_t>(at / os_page * sizeof(uint64_t)));
+    const ssize_t n = fd_ < 0 ? -1
+                              : pread(fd_, entries, want * sizeof(uint64_t),
+                                      static_cast<off_t>(at / os_page * sizeof(uint64_t)));
     if (n < static_cast<ssize_t>(sizeof(uint64_t))) {
       if (part.end == 0) part.begin = at;
       part.end = range.end;
@@ -122,14 +148,21 @@ void VisitTouched(Range range, void (*f)(void* context, Range part), void* conte
     const size_t got = static_cast<size_t>(n) / sizeof(uint64_t);
     for (size_t i = 0; i < got; ++i, at += os_page) {
       if ((entries[i] & kTouched) == 0) continue;
-      if (part.end != 0 && at - part.end > kGapPages * os_page) {
-        give();
-      }
+      if (mapping.is_file && (entries[i] & kNotPrivate) != 0) continue;
+      if (part.end != 0 && at - part.end > gap) give();
       if (part.end == 0) part.begin = at;
       part.end = at + os_page;
     }
   }
   give();
+}
+
+size_t CopyIfMapped(void* to, Addr from, size_t bytes) {
+  const iovec local = {to, bytes};
+  const iovec remote = {PointerAt<void>(from), bytes};
+  const ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+  if (n >= 0) return static_cast<size_t>(n);
+  return errno == EFAULT || errno == ENOMEM ? 0 : SIZE_MAX;
 }
 
 }  // namespace gleaner::platform

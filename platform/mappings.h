@@ -1,19 +1,44 @@
-// The mappings of the process, as the system lists them. Allocates nothing; for the collecting
-// thread, also with the world stopped.
+// The mappings of the process, as the system lists them, and reading memory that may vanish.
+// Allocates nothing; for the collecting thread, also with the world stopped.
 #pragma once
 
 #include "platform/thread.h"
 
 namespace gleaner::platform {
 
-// Calls f(context, range) for each private mapping that may be read and written. False if the
-// system's list cannot be read.
-[[nodiscard]] bool VisitPrivateWritableMappings(void (*f)(void* context, Range range),
-                                                void* context);
+struct Mapping {
+  Range range;
+  // Of a file's mapping only the pages count that the process has written (VisitTouched): the
+  // others are the file's, and reading one behind the file's end is a fault.
+  bool is_file = false;
+  bool is_writable = false;
+};
 
-// Calls f(context, part) for the parts of a range that were ever touched, as far as the system
-// says: what was not reads as zero, and reading it would cost memory. Parts that are near each
-// other are joined.
-void VisitTouched(Range range, void (*f)(void* context, Range part), void* context);
+// Calls f(context, mapping) for each mapping where the process may have left pointers of its own:
+// private ones, writable or of which the system may hold copies that were written before they
+// became read-only, and anonymous shared ones. Devices and code are left out. False if the system's list
+// cannot be read, or not to its end.
+[[nodiscard]] bool VisitMappings(void (*f)(void* context, const Mapping& mapping), void* context);
+
+// Calls f(context, part) for the parts of a mapping that were ever touched, as far as the system
+// says: what was not reads as zero, and reading it would cost memory. Parts of anonymous mappings
+// that are near each other are joined. Without the system's answer that is all of an anonymous
+// mapping, and of a file's all that is writable.
+class TouchedPages {
+ public:
+  TouchedPages();
+  ~TouchedPages();
+  TouchedPages(const TouchedPages&) = delete;
+  TouchedPages& operator=(const TouchedPages&) = delete;
+  void Visit(const Mapping& mapping, Range part, void (*f)(void* context, Range part),
+             void* context) const;
+
+ private:
+  const int fd_;
+};
+
+// Copies memory of this process from where another thread may unmap it meanwhile. Returns how many
+// bytes could be copied; SIZE_MAX if the system has no such service.
+size_t CopyIfMapped(void* to, Addr from, size_t bytes);
 
 }  // namespace gleaner::platform

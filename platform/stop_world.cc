@@ -26,6 +26,7 @@ constinit int g_restart_signal = SIGXCPU;
 // free.
 constinit int g_reserve_signal = 0;
 constinit bool g_handler_installed = false;
+constinit bool g_block_signals_while_parked = false;  // written before there are other threads
 // The stopper's signal mask outside the stop. Guarded by the collector lock.
 constinit sigset_t g_mask_before_stop = {};
 
@@ -129,14 +130,19 @@ int FindFreeSignal() {
   return 0;
 }
 
+// A fault while parked is a bug of ours and should be seen as one.
+sigset_t AllButFaults() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) sigdelset(&all, fault);
+  return all;
+}
+
 void InstallHandler(int number) {
   struct sigaction action = {};
   action.sa_sigaction = OnSuspendSignal;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
-  sigfillset(&action.sa_mask);
-  // A fault while parked is a bug of ours and should be seen as one.
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT})
-    sigdelset(&action.sa_mask, fault);
+  action.sa_mask = AllButFaults();
   GLEANER_CHECK(sigaction(number, &action, nullptr) == 0,
                 "cannot install a handler for suspend signal %d", number);
 }
@@ -204,13 +210,20 @@ int RealSigmask(int how, const sigset_t* set, sigset_t* old) {
   return set_mask(how, set, old);
 }
 
-int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
-  if (set == nullptr || how == SIG_UNBLOCK) return RealSigmask(how, set, old);
-  sigset_t open = *set;
-  sigdelset(&open, g_suspend_signal);
-  if (g_reserve_signal != 0) sigdelset(&open, g_reserve_signal);
-  return RealSigmask(how, &open, old);
+const sigset_t* WithoutSuspend(const sigset_t* set, sigset_t* copy) {
+  if (set == nullptr) return nullptr;
+  *copy = *set;
+  sigdelset(copy, g_suspend_signal);
+  if (g_reserve_signal != 0) sigdelset(copy, g_reserve_signal);
+  return copy;
 }
+
+int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
+  sigset_t open;
+  return RealSigmask(how, how == SIG_UNBLOCK ? set : WithoutSuspend(set, &open), old);
+}
+
+void BlockSignalsWhileParked() { g_block_signals_while_parked = true; }
 
 void LeaveDefaultSuspendSignal() {
   if (g_handler_installed && g_suspend_signal == kDefaultSuspendSignal) MoveSuspendSignal();
@@ -218,9 +231,7 @@ void LeaveDefaultSuspendSignal() {
 
 void BeginStop() {
   KeepSuspendSignalOurs();
-  sigset_t all;
-  sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) sigdelset(&all, fault);
+  const sigset_t all = AllButFaults();
   SigmaskKeepingSuspend(SIG_SETMASK, &all, &g_mask_before_stop);
 }
 
@@ -230,7 +241,16 @@ void EndStop() { SigmaskKeepingSuspend(SIG_SETMASK, &g_mask_before_stop, nullptr
 void ParkPending() {
   t_critical.stop_pending.Store(false, memory_order_relaxed);  // a hint
   // The handler may run between the two lines; `asked` lets only one of them park.
-  if (t_stop_record != nullptr) WithRegistersOnStack(ParkWithRegisters, t_stop_record);
+  if (t_stop_record == nullptr) return;
+  if (!g_block_signals_while_parked) {
+    WithRegistersOnStack(ParkWithRegisters, t_stop_record);
+    return;
+  }
+  const sigset_t all = AllButFaults();
+  sigset_t before;
+  RealSigmask(SIG_SETMASK, &all, &before);
+  WithRegistersOnStack(ParkWithRegisters, t_stop_record);
+  RealSigmask(SIG_SETMASK, &before, nullptr);
 }
 
 namespace {

@@ -67,6 +67,10 @@ int RestartSignal();
 // another one already. pre: the collector lock is held, and no stop is under way.
 void LeaveDefaultSuspendSignal();
 
+// From here on, a thread that parks at the end of a critical section blocks all signals meanwhile,
+// as one that parks in the handler does: no handler of the program's runs in a stopped world.
+void BlockSignalsWhileParked();
+
 // Installs the suspend signal's handler. Idempotent.
 void InstallStopHandler();
 // Unblocks the suspend signal for the calling thread, and the one that would take its place.
@@ -75,6 +79,9 @@ void UnblockSuspendSignal();
 int RealSigmask(int how, const sigset_t* set, sigset_t* old);
 // The same, except that these two are never blocked.
 int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old);
+
+// The set without these two; `copy` is where it is made. Null stays null.
+const sigset_t* WithoutSuspend(const sigset_t* set, sigset_t* copy);
 
 // Around a stop, from before the loader's lock is taken: no handler runs on the stopper. If another
 // collector suspended it there, with our world half stopped, each would wait for the other.

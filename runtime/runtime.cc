@@ -42,7 +42,11 @@ constinit platform::Atomic<uint32_t> g_under_lock_complaints{0};
 
 // --- The collector's view of the process (gc::World) ---
 
-void StopWorld() { Threads::Stop(); }
+bool StopWorld() {
+  if (g_malloc_support.never_wait) return Threads::TryStop();
+  Threads::Stop();
+  return true;
+}
 void ResumeWorld() { Threads::Resume(); }
 
 void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
@@ -265,16 +269,38 @@ struct CollectCall {
   bool done;
 };
 
+// How long an allocation that would fail otherwise waits for a collection of another thread's.
+constexpr uint64_t kMostWaitNs = 200'000'000;
+constexpr uint64_t kWaitNs = 200'000;
+
+// The collector's question whether to give up: before the stop and, with the world stopped, before
+// marking.
+int HasNoRoots() {
+  return platform::WorldIsStopped() && g_malloc_support.find_roots != nullptr &&
+         !g_malloc_support.find_roots();
+}
+
+void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
+  const uint64_t seen = g_collector.collections();
+  platform::Atomic<uint32_t> sleep{0};  // nobody wakes us
+  for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
+    if (g_collector.lock().TryAcquire()) break;
+    if (call->cause == Cause::kAllocation || waited_ns >= kMostWaitNs) return;
+    platform::FutexWaitFor(&sleep, 0, kWaitNs);
+    if (call->cause != Cause::kExplicit && g_collector.collections() != seen) return;
+  }
+  ++self->under_lock;
+  call->done = g_collector.CollectLocked(call->cause, stack_pointer, HasNoRoots);
+  if (g_malloc_support.collected != nullptr) g_malloc_support.collected(call->done);
+  --self->under_lock;
+  g_collector.lock().Release();
+}
+
 void CollectWithRegisters(Addr stack_pointer, void* context) {
   auto* call = static_cast<CollectCall*>(context);
   Thread* self = Threads::Current();
   const uint64_t seen = g_collector.collections();
-  if (g_malloc_support.never_wait && call->cause == Cause::kAllocation) {
-    ++self->under_lock;
-    call->done = g_collector.TryCollect(call->cause, stack_pointer, call->give_up);
-    --self->under_lock;
-    return;
-  }
+  if (g_malloc_support.never_wait) return CollectForMalloc(self, stack_pointer, call);
   if (g_collector.lock().IsHeld()) {
     // Most likely another thread is about to stop us. Asleep on the lock we would have to be woken
     // by a signal; blocked we count as stopped.
@@ -311,7 +337,10 @@ void FindLastLeaks() {
 // Programs that write past the end of their objects, which libgc's padding hides.
 bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0; }
 
-void InitOnce() {
+constexpr size_t kLeastHeap = 16 * kMiB;
+
+// False if there is not enough address space.
+bool InitOnce() {
   g_fatal_context = DescribePhase;
   ReadOptions();
   if (g_options.log_file != nullptr) {
@@ -328,13 +357,12 @@ void InitOnce() {
       (g_options.spare_bytes == kAuto && IsKnownToOverrun(program_invocation_short_name))) {
     alloc::WidenSizeClasses();
   }
-  constexpr size_t kLeastHeap = 16 * kMiB;
   bool ok =
       alloc::g_space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.huge_pages);
   ok = ok && alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit));
   ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
   ok = ok && Threads::Init();
-  if (!ok) Fatal("cannot start: the system refuses %zu MiB of address space", kLeastHeap / kMiB);
+  if (!ok) return false;
   if (!g_max_heap_set) alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   GC_least_plausible_heap_addr = PointerAt<void>(alloc::g_space.base);
   GC_greatest_plausible_heap_addr = PointerAt<void>(alloc::g_space.base + alloc::g_space.bytes);
@@ -364,6 +392,7 @@ void InitOnce() {
     g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
   }
   if (g_options.dump_regularly) DumpState(nullptr);
+  return true;
 }
 
 }  // namespace
@@ -379,6 +408,14 @@ bool IsInitialisationCalled() {
          static_cast<uint32_t>(InitState::kNot);
 }
 
+namespace {
+void AnnounceInit() {
+  // Release: everything set up is visible to whoever sees kDone.
+  g_init_state.Store(static_cast<uint32_t>(InitState::kDone), platform::memory_order_release);
+  platform::FutexWakeAll(&g_init_state);
+}
+}  // namespace
+
 void Init() {
   if (IsInitialised()) return;
   uint32_t state = static_cast<uint32_t>(InitState::kNot);
@@ -389,10 +426,18 @@ void Init() {
       platform::FutexWait(&g_init_state, static_cast<uint32_t>(InitState::kRunning));
     return;
   }
-  InitOnce();
-  // Release: everything set up above is visible to whoever sees kDone.
-  g_init_state.Store(static_cast<uint32_t>(InitState::kDone), platform::memory_order_release);
-  platform::FutexWakeAll(&g_init_state);
+  if (!InitOnce()) {
+    Fatal("cannot start: the system refuses %zu MiB of address space", kLeastHeap / kMiB);
+  }
+  AnnounceInit();
+}
+
+bool TryInit() {
+  // Relaxed: nobody else starts it.
+  g_init_state.Store(static_cast<uint32_t>(InitState::kRunning), platform::memory_order_relaxed);
+  if (!InitOnce()) return false;
+  AnnounceInit();
+  return true;
 }
 
 bool AttachThread() {

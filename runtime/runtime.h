@@ -10,18 +10,26 @@ namespace gleaner::runtime {
 
 // For a runtime that serves malloc. Set before Init, constant afterwards.
 struct MallocSupport {
-  // Allocation may be called with locks of the C library held that a collection needs, the
-  // loader's above all: a thread whose allocation finds a collection due does not wait for one that
-  // is under way.
+  // Allocation may be called with locks of the C library held that other threads need on their way
+  // to a stop: a thread whose allocation finds a collection due does not wait long for one that is
+  // under way. The loader is not asked for anything, and no collection waits long for a thread that
+  // does not stop.
   bool never_wait = false;
-  // Adds further roots with the world stopped, after all others. May be null.
+  // Asked with the world stopped, before marking: false gives the collection up. May be null.
+  bool (*find_roots)() = nullptr;
+  // Adds further roots, after all others. May be null.
   void (*add_roots)(gc::RootTasks* roots) = nullptr;
+  // After a collection, under its lock; also after one that was given up. May be null.
+  void (*collected)(bool done) = nullptr;
 };
 extern MallocSupport g_malloc_support;
 
 // Initialises the runtime and registers the calling thread; a further call does nothing. The first
 // allocation does it too. Aborts with a message if the system refuses the minimum.
 void Init();
+// The same, but for the messages: false, and nothing is usable, if the system refuses the minimum
+// of address space. The first call of all.
+[[nodiscard]] bool TryInit();
 bool IsInitialised();
 // Also while Init runs.
 bool IsInitialisationCalled();

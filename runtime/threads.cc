@@ -4,6 +4,7 @@
 #include <new>
 
 #include "alloc/hash_table.h"
+#include "alloc/object.h"
 #include "platform/clock.h"
 #include "platform/loaded_objects.h"
 #include "runtime/runtime.h"
@@ -102,9 +103,8 @@ struct StopAttempt {
   bool stopped;
 };
 
-void StopWithLoaderLocked(void* context) {
+void StopThreads(void* context) {
   auto* attempt = static_cast<StopAttempt*>(context);
-  RefreshLoadedObjects(nullptr);
   g_threads_lock.Acquire();
   attempt->stopped =
       platform::StopAll(g_registry.records.data(), g_registry.count, platform::t_stop_record,
@@ -112,10 +112,33 @@ void StopWithLoaderLocked(void* context) {
   if (!attempt->stopped) g_threads_lock.Release();
 }
 
+void StopWithLoaderLocked(void* context) {
+  RefreshLoadedObjects(nullptr);
+  StopThreads(context);
+}
+
 // How long to wait for all threads to stop before the stop is tried anew: doubled each time. A
 // thread that has not answered at the end is reported; it would otherwise be a silent hang.
 constexpr uint64_t kFirstPatienceNs = 10000000;
 constexpr uint64_t kMostPatienceNs = 256 * kFirstPatienceNs;
+constexpr int kAttemptsOfTryStop = 4;  // 150 ms, and pauses of at most as much between them
+
+void AwaitNextAttempt(StopAttempt* attempt) {
+  platform::EndStop();
+  // Of two collectors that give up for each other's sake one should be first the next time.
+  platform::AwaitWithdrawn(platform::NowNs() % attempt->patience_ns);
+  if (attempt->patience_ns < kMostPatienceNs) attempt->patience_ns *= 2;
+}
+
+// What a stack pointer outside all known stacks lies in: a mapping, or, where malloc is ours, a
+// block of the heap, which that keeps.
+Range StackAround(const Thread& thread, Addr low, gc::RootTasks* roots) {
+  alloc::ObjectRef block;
+  if (!alloc::FindSlot(low, &block)) return platform::MappingOf(low);
+  const Addr word = AddressOf(&thread.stack_pointer);
+  roots->Add(RootKind::kStack, word, word + sizeof thread.stack_pointer);
+  return {block.base, block.base + block.bytes};
+}
 
 // The thread's own stack, in use from `low` on.
 void AddOwnStack(const Thread& thread, Addr low, Addr bottom, gc::RootTasks* roots) {
@@ -126,7 +149,7 @@ void AddOwnStack(const Thread& thread, Addr low, Addr bottom, gc::RootTasks* roo
   // On a stack of the program's own. If it told us where that ends, it lies in one mapping with
   // the stack pointer. If not, all of that mapping counts, and the thread's first stack wherever
   // it may be in use.
-  const Range mapping = platform::MappingOf(low);
+  const Range mapping = StackAround(thread, low, roots);
   const bool told = bottom > low && bottom <= mapping.end;
   roots->Add(RootKind::kStack, low, told ? bottom : mapping.end);
   if (told) return;
@@ -347,14 +370,22 @@ void Threads::Stop() {
     platform::BeginStop();
     platform::WithLoaderLocked(StopWithLoaderLocked, &attempt);
     if (attempt.stopped) break;
-    platform::EndStop();
-    // Of two collectors that give up for each other's sake one should be first the next time.
-    platform::AwaitWithdrawn(platform::NowNs() % attempt.patience_ns);
+    AwaitNextAttempt(&attempt);
     reported |= attempt.report;
-    if (attempt.patience_ns < kMostPatienceNs) attempt.patience_ns *= 2;
     attempt.report = attempt.patience_ns == kMostPatienceNs && !reported;
   }
   AnnounceParked(GC_EVENT_THREAD_SUSPENDED);
+}
+
+bool Threads::TryStop() {
+  StopAttempt attempt{kFirstPatienceNs, false, false};
+  for (int i = 0; i < kAttemptsOfTryStop; ++i) {
+    platform::BeginStop();
+    StopThreads(&attempt);
+    if (attempt.stopped) return true;
+    AwaitNextAttempt(&attempt);
+  }
+  return false;
 }
 
 void Threads::Resume() {
@@ -378,13 +409,12 @@ void Threads::AddRoots(gc::RootTasks* roots) {
       roots);
 }
 
-void Threads::ForEachStackWorldStopped(void (*f)(void* context, Range stack), void* context) {
+void Threads::ForEachStackWorldStopped(void (*f)(void* context, Range stack, bool is_main),
+                                       void* context) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     const auto& thread = *static_cast<Thread*>(g_registry.records[i]);
-    Range stack = thread.stack;
-    // How far the first thread's may grow is a limit, not memory.
-    if (thread.is_main) stack.begin = platform::MappingOf(stack.end - 1).begin;
-    f(context, stack);
+    // A thread that has ended without telling us has no stack: something else may be there.
+    if (thread.stack_pointer != 0) f(context, thread.stack, thread.is_main);
   }
 }
 

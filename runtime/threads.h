@@ -59,13 +59,18 @@ class Threads {
   // pre: the collector lock is held. Stops all but the caller, with the threads lock held until
   // Resume; no shared object comes or goes at the instant of the stop.
   static void Stop();
+  // The same, unless some thread does not stop within a quarter of a second. Does not need the
+  // loader, and looks at no shared objects: for a malloc (MallocSupport).
+  [[nodiscard]] static bool TryStop();
   static void Resume();
 
   // With the world stopped: stacks, registers, alternate stacks and TLS of all threads.
   static void AddRoots(gc::RootTasks* roots);
 
-  // With the world stopped. Calls f for the stack of each thread, used or not.
-  static void ForEachStackWorldStopped(void (*f)(void* context, platform::Range stack),
+  // With the world stopped. Calls f for the stack of each thread, used or not; that of the first
+  // thread of the process may begin anywhere in its mapping.
+  static void ForEachStackWorldStopped(void (*f)(void* context, platform::Range stack,
+                                                 bool is_main),
                                        void* context);
 
   // pre: the collector lock is held. Calls f for each range of static data that is a root, as far

@@ -3,8 +3,7 @@
 #include "alloc/hooks.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
-#include "platform/mappings.h"
-#include "platform/memory.h"
+#include "runtime/malloc/process_roots.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -43,57 +42,71 @@ size_t EarlyBytes(const void* p) {
 
 // --- Roots ---
 
-// Memory of our own, which says nothing about the program's. Guarded by the collector lock.
-constinit gc::RangeSet g_excluded;
+// Collections in a row that had to be given up, and the heap's size from which on the next one is
+// tried: a process that cannot look for roots should not stop its threads all the time. Relaxed: a
+// heuristic; written under the collector lock.
+constinit platform::Atomic<uint32_t> g_given_up{0};
+constinit platform::Atomic<size_t> g_retry_bytes{0};
+constexpr size_t kRetryStep = 4 * kMiB;
+constexpr uint32_t kToldAfter = 8;
 
-void Exclude(Range range) {
-  // Without memory for the list more counts as a root.
-  if (range.begin < range.end) (void)g_excluded.Add(range);
+void AddRoots(gc::RootTasks* roots) {
+  ProcessRoots::AddTo(roots);
+  roots->CountBytes(ProcessRoots::bytes_read());
 }
 
-void AddMappings(gc::RootTasks* roots) {
-  constexpr size_t kAlwaysWhole = 256 * kKiB;
-  g_excluded.Clear();
-  Exclude({g_space.base, g_space.base + g_space.bytes});
-  platform::VisitReservations([](void*, Range range) { Exclude(range); }, nullptr);
-  // Stacks of registered threads count from their stack pointers on, and have been added.
-  Threads::ForEachStackWorldStopped([](void*, Range range) { Exclude(range); }, nullptr);
-  const bool read = platform::VisitPrivateWritableMappings(
-      [](void* context, Range mapping) {
-        g_excluded.ForEachGap(mapping, [context](Range part) {
-          const auto add = [](void* tasks, Range touched) {
-            static_cast<gc::RootTasks*>(tasks)->Add(gc::RootKind::kData, touched.begin,
-                                                    touched.end);
-          };
-          if (part.bytes() <= kAlwaysWhole) return add(context, part);
-          platform::VisitTouched(part, add, context);
-        });
-      },
-      roots);
-  if (!read) Fatal("collecting malloc: /proc/self/maps cannot be read: it has roots");
+void OnCollected(bool done) {
+  using platform::memory_order_relaxed;  // see above
+  ProcessRoots::Release();
+  if (done) return g_given_up.Store(0, memory_order_relaxed);
+  const uint32_t times = g_given_up.FetchAdd(1, memory_order_relaxed) + 1;
+  g_retry_bytes.Store(alloc::ResidentBytes() + times * kRetryStep, memory_order_relaxed);
+  if (times == kToldAfter) {
+    Complain("collecting malloc: no collection is possible: /proc/self/maps cannot be read, or a "
+             "thread does not stop");
+  }
 }
 
 // --- The allocator's hooks: a thread that cannot collect here and now goes on without. ---
 
 alloc::Hooks g_runtime_hooks;
 
-bool MayCollect() { return Threads::Current() != nullptr && Threads::Current()->under_lock == 0; }
+// In a child of vfork, or a thread of a bare clone() that shares our thread-local storage, the
+// record is another thread's, and the threads are not to be stopped from there.
+bool MayCollect() {
+  const runtime::Thread* self = Threads::Current();
+  if (self == nullptr || self->under_lock != 0 || self->tid != platform::CurrentThreadId()) {
+    return false;
+  }
+  using platform::memory_order_relaxed;  // see above
+  return GLEANER_LIKELY(g_given_up.Load(memory_order_relaxed) == 0) ||
+         alloc::ResidentBytes() >= g_retry_bytes.Load(memory_order_relaxed);
+}
+
 void OnAllocated(ptrdiff_t bytes) {
-  if (MayCollect()) g_runtime_hooks.allocated(bytes);
+  if (!MayCollect()) return;
+  const platform::UncancellableSection section;
+  g_runtime_hooks.allocated(bytes);
 }
 bool OnExhausted(size_t bytes, int attempt) {
-  return MayCollect() && g_runtime_hooks.exhausted(bytes, attempt);
+  if (!MayCollect()) return false;
+  const platform::UncancellableSection section;
+  return g_runtime_hooks.exhausted(bytes, attempt);
 }
 void OnGrowth(size_t bytes) {
-  if (MayCollect()) return g_runtime_hooks.grow(bytes);
-  alloc::LimitGrowth(alloc::ResidentBytes() + bytes);
+  if (!MayCollect()) return alloc::LimitGrowth(alloc::ResidentBytes() + bytes);
+  const platform::UncancellableSection section;
+  g_runtime_hooks.grow(bytes);
 }
 
 // --- Threads ---
 
+// Whether the calling thread is registered, now.
 bool Attach() {
   if (GLEANER_LIKELY(Threads::Current() != nullptr)) return true;
-  return !Threads::HasComeToRegister() && runtime::AttachThread();
+  if (Threads::HasComeToRegister()) return false;
+  const platform::UncancellableSection section;
+  return runtime::AttachThread();
 }
 
 // The thread heap that belongs to no thread, under the threads lock.
@@ -109,6 +122,14 @@ class OrphanSection {
   alloc::ThreadHeap* const saved_;
 };
 
+// f() as a thread that is either stopped by a collection or keeps it from starting.
+template <class F>
+auto AsMutator(F f) {
+  if (GLEANER_LIKELY(Attach())) return f();
+  const OrphanSection section;
+  return f();
+}
+
 [[noreturn]] GLEANER_COLD void BadPointer(const char* call, const void* p, FreeResult result) {
   if (result == FreeResult::kNotAllocated) {
     Fatal(
@@ -121,14 +142,29 @@ class OrphanSection {
 
 }  // namespace
 
-void Collecting::Start() {
-  runtime::g_malloc_support = {.never_wait = true, .add_roots = AddMappings};
-  // A helper is a thread, and starting one from inside malloc asks for trouble.
-  if (runtime::g_markers_wanted == 0) runtime::g_markers_wanted = 1;
-  runtime::Init();
+bool Collecting::Start() {
+  runtime::g_malloc_support = {.never_wait = true,
+                               .find_roots = ProcessRoots::Find,
+                               .add_roots = AddRoots,
+                               .collected = OnCollected};
+  // A helper is a thread, and one must not be started from inside malloc.
+  runtime::g_markers_wanted = 1;
+  if (runtime::g_options.markers > 1) Complain("GLEANER_MARKERS is 1 under GLEANER_COLLECT");
+  runtime::g_options.markers = 1;
+  // Segments of loaded objects are among the mappings.
+  GC_no_dls = 1;
+  runtime::g_static_roots.main_data_cleared = true;
+  if (!runtime::TryInit()) return false;
+  // Programs keep any pointer into a block, and want no procedures called.
+  GC_all_interior_pointers = 1;
+  // Whoever else wants the default signal is another collector.
+  platform::LeaveDefaultSuspendSignal();
+  platform::BlockSignalsWhileParked();
+  ProcessRoots::Init();
   g_runtime_hooks = alloc::g_hooks;
   alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
   g_ready = true;
+  return true;
 }
 
 void* Collecting::Allocate(size_t bytes, size_t alignment) {
@@ -143,13 +179,7 @@ void* Collecting::Allocate(size_t bytes, size_t alignment) {
 bool Collecting::Free(void* p, const char* call) {
   if (IsEarly(p)) return true;
   if (!g_space.Contains(AddressOf(p))) return false;
-  FreeResult result;
-  if (Threads::Current() != nullptr) {
-    result = alloc::FreeObject(p);
-  } else {
-    const OrphanSection section;
-    result = alloc::FreeObject(p);
-  }
+  const FreeResult result = AsMutator([p] { return alloc::FreeObject(p); });
   if (GLEANER_UNLIKELY(result != FreeResult::kFreed)) BadPointer(call, p, result);
   return true;
 }
@@ -158,23 +188,28 @@ bool Collecting::UsableBytes(void* p, size_t* bytes, const char* call) {
   if (IsEarly(p)) return *bytes = EarlyBytes(p), true;
   if (!g_space.Contains(AddressOf(p))) return false;
   ObjectRef object;
-  if (!alloc::FindObject(AddressOf(p), &object)) BadPointer(call, p, FreeResult::kNotAllocated);
+  if (!AsMutator([&] { return alloc::FindObject(AddressOf(p), &object); })) {
+    BadPointer(call, p, FreeResult::kNotAllocated);
+  }
   if (object.base != AddressOf(p)) BadPointer(call, p, FreeResult::kInterior);
   *bytes = object.bytes;
   return true;
 }
 
 bool Collecting::Resize(void* p, size_t bytes) {
-  ObjectRef object;
-  if (!g_space.Contains(AddressOf(p)) || !alloc::FindObject(AddressOf(p), &object)) return false;
-  if (Threads::Current() != nullptr) return alloc::ResizeInPlace(object, bytes);
-  const OrphanSection section;
-  return alloc::ResizeInPlace(object, bytes);
+  if (!g_space.Contains(AddressOf(p))) return false;
+  return AsMutator([=] {
+    ObjectRef object;
+    return alloc::FindObject(AddressOf(p), &object) && alloc::ResizeInPlace(object, bytes);
+  });
 }
 
 bool Collecting::Trim() {
   const size_t before = alloc::ResidentBytes();
-  if (Attach() && MayCollect()) (void)runtime::Collect(gc::Cause::kExplicit);
+  if (Attach() && MayCollect()) {
+    const platform::UncancellableSection section;
+    (void)runtime::Collect(gc::Cause::kExplicit);
+  }
   gc::Collector::ReturnFreeMemory();
   return alloc::ResidentBytes() < before;
 }

@@ -1,9 +1,7 @@
 // malloc on the collector's heap, for GLEANER_COLLECT: what the program loses is collected. Blocks
 // are ordinary collectable objects, which `free` gives back at once.
 //
-// The roots are more than those of a program that was written for a collector: all private writable
-// mappings of the process, so that what the C library and the loader keep, and what the program has
-// in memory of its own, counts.
+// The roots are more than those of a program that was written for a collector: process_roots.h.
 //
 // Threads register with the collector when pthread_create starts them, or by their first
 // allocation. A thread that is not registered yet, or no longer, may still need blocks, the one
@@ -20,8 +18,8 @@ namespace gleaner::malloc_proxy {
 
 class Collecting {
  public:
-  // Once, at the start of the process's malloc.
-  static void Start();
+  // Once, at the start of the process's malloc. False if the system refuses the address space.
+  [[nodiscard]] static bool Start();
 
   // As the functions of cache.h. All memory is zero. pre: Start was called, for all below.
   static void* Allocate(size_t bytes, size_t alignment);

@@ -57,9 +57,9 @@ constinit bool g_collecting = false;  // written once, before the start is annou
 bool MakeHeap() {
   runtime::ReadOptions();
   if (g_options.collect) {
-    g_collecting = true;
-    Collecting::Start();
-    return true;
+    g_collecting = true;  // also for what the start calls
+    g_collecting = Collecting::Start();
+    return g_collecting;
   }
   alloc::AddressSpace& space = alloc::g_space;
   const bool ok =
@@ -84,6 +84,7 @@ bool Start() {
   if (state == kNotStarted && g_start.CompareExchange(state, kStarting, memory_order_acquire)) {
     t_starting = true;
     const bool ok = MakeHeap();
+    FindSignalFunctions();
     t_starting = false;
     g_start.Store(ok ? kStarted : kRefused, memory_order_release);  // who sees it sees the heap
     platform::FutexWakeAll(&g_start);

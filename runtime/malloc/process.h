@@ -21,6 +21,9 @@ bool Start();
 // GLEANER_COLLECT: collecting.h serves all calls. Known from the start on.
 bool IsCollecting();
 
+// Looks up what threads.cc stands in front of. Once, at the start.
+void FindSignalFunctions();
+
 // Each call goes to the pages itself: GLEANER_MALLOC_CHECK.
 bool ChecksEveryCall();
 

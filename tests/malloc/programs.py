@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Real programs give the same output and exit status with the library as without.
 
-usage: programs.py LIBRARY
+usage: programs.py LIBRARY [VARIABLE=VALUE...]
+
+The variables are in the environment of the runs with the library.
 """
 
 import os
@@ -11,6 +13,7 @@ import sys
 import tempfile
 
 LIBRARY = os.path.abspath(sys.argv[1])
+VARIABLES = dict(argument.split("=", 1) for argument in sys.argv[2:])
 
 C_PROGRAM = """
 #include <stdio.h>
@@ -98,9 +101,10 @@ def main():
                 print(f"{name}: not installed")
                 continue
             results = []
-            for preload in ("", LIBRARY):
-                environment = {**os.environ, "LD_PRELOAD": preload, "LC_ALL": "C"}
-                environment.pop("GLEANER_MALLOC_CHECK", None)
+            for variables in ({"LD_PRELOAD": ""}, {"LD_PRELOAD": LIBRARY, **VARIABLES}):
+                environment = {key: value for key, value in os.environ.items()
+                               if not key.startswith(("GLEANER_", "GC_"))}
+                environment.update(variables, LC_ALL="C")
                 result = subprocess.run(command, input=text, capture_output=True, text=True,
                                         timeout=120, env=environment)
                 results.append((result.returncode, result.stdout, result.stderr))

@@ -18,7 +18,7 @@ inline void StartCollector(int markers = 1) {
   g_tunables.verify = true;
   g_tunables.pacer.min_allowance_bytes = 1 * kMiB;
   static constexpr gc::World kWorld = {
-      [] {},
+      [] { return true; },
       [] {},
       [](gc::RootTasks* roots, Addr) {
         const Addr begin = AddressOf(g_roots.data());
