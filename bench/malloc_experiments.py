@@ -8,7 +8,8 @@ usage: malloc_experiments.py [--build DIR] [--out DIR] [--runs N] [--only TEXT] 
   resident  a million replacements among 256 to 16,384 resident blocks
   replay    traces of real programs, recorded now, on each allocator and on each policy
   tbb       a million `new double` under oneTBB's parallel_for
-  programs  real programs, their results compared with those on glibc
+  programs  real programs, their results compared with those on glibc; gleaner-collect is with
+            GLEANER_COLLECT=1
   all       all of these
 
 The allocators take turns, so that all see the same machine. Of each experiment the median, minimum
@@ -39,6 +40,7 @@ PEERS = {
 }
 GLIBC = "glibc"
 OURS = "gleaner"
+COLLECTING = "gleaner-collect"
 RUN_TIMEOUT_S = 300
 
 
@@ -57,11 +59,17 @@ class Run:
     rss_kb: int
 
 
+def variables(preload):
+    """What stands for an allocator, as NAME=VALUE: a library to preload, and variables behind it."""
+    library, *more = preload.split()
+    return [f"LD_PRELOAD={library}", *more]
+
+
 def clean_environment(preload="", **more):
     environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith(("LD_", "GLEANER_", "MALLOC_"))}
+                   if not key.startswith(("LD_", "GLEANER_", "GC_", "MALLOC_"))}
     if preload:
-        environment["LD_PRELOAD"] = preload
+        environment.update(pair.split("=", 1) for pair in variables(preload))
     environment.update(more)
     return environment
 
@@ -75,7 +83,7 @@ def run(argv, preload="", patience_s=None, **environment):
             tempfile.NamedTemporaryFile("r") as figures:
         prefix = ["time", "-q", "-f", "%e %M", "-o", figures.name]
         if preload:
-            prefix += ["env", f"LD_PRELOAD={preload}"]
+            prefix += ["env", *variables(preload)]
         begin = time.perf_counter()
         process = subprocess.Popen([*prefix, *argv], stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=errors, env=clean_environment(**environment),
@@ -123,10 +131,10 @@ def find_allocators(ours, chosen):
         if path and os.path.realpath(path) not in maps:
             raise RunFailed(f"{path} is not loaded by LD_PRELOAD")
     if chosen:
-        unknown = set(chosen) - set(allocators)
+        unknown = set(chosen) - set(allocators) - {COLLECTING}
         if unknown:
             raise RunFailed(f"no such allocator: {', '.join(sorted(unknown))}")
-        allocators = {name: allocators[name] for name in chosen}
+        allocators = {name: allocators[name] for name in chosen if name != COLLECTING}
     return allocators
 
 
@@ -660,7 +668,7 @@ class Server:
     def __init__(self, argv, preload, port, user=None):
         self.log = tempfile.TemporaryFile()
         if user:
-            argv = [*as_user(user), "env", f"LD_PRELOAD={preload}", *argv]
+            argv = [*as_user(user), "env", *(variables(preload) if preload else []), *argv]
             preload = ""
         self.process = subprocess.Popen(argv, env=clean_environment(preload), stdout=self.log,
                                         stderr=self.log, stdin=subprocess.DEVNULL)
@@ -783,9 +791,12 @@ def measure_postgres(options):
     return measure
 
 
-def programs(options, _):
+def programs(options, allocators):
     inputs = Inputs(options.scratch)
     rows = []
+    sides = dict(allocators)
+    if OURS in sides and not options.allocators or COLLECTING in options.allocators:
+        sides[COLLECTING] = f"{options.ours} GLEANER_COLLECT=1"
     for name, make in commands(inputs).items():
         if options.only not in name:
             continue
@@ -802,7 +813,7 @@ def programs(options, _):
             answer = "" if name == "cmake" else hashlib.sha1(result.output.encode()).hexdigest()
             return result.seconds, result.rss_kb, answer
 
-        rows.append(Row(name, measure))
+        rows.append(Row(name, measure, allocators=sides))
 
     servers = {
         "redis-server": (["redis-server", "redis-benchmark"], lambda: measure_redis(options), "s"),
@@ -815,7 +826,7 @@ def programs(options, _):
         if not all(shutil.which(each) or os.path.isdir(each) for each in needed):
             print(f"left out: {name}: not installed", file=sys.stderr)
             continue
-        rows.append(Row(name, make(), unit, unit == "/s"))
+        rows.append(Row(name, make(), unit, unit == "/s", sides))
     return rows
 
 
@@ -843,9 +854,9 @@ def main():
     chosen = list(EXPERIMENTS) if "all" in options.experiments else options.experiments
     failed = False
     try:
-        allocators = find_allocators(
-            options.ours or os.path.join(options.build, "lib/gleaner/libgleaner_malloc.so"),
-            options.allocators)
+        options.ours = os.path.abspath(
+            options.ours or os.path.join(options.build, "lib/gleaner/libgleaner_malloc.so"))
+        allocators = find_allocators(options.ours, options.allocators)
         for name in chosen:
             print(f"== {name}; load average {os.getloadavg()[0]:.2f}")
             with tempfile.TemporaryDirectory() as options.scratch:
