@@ -306,6 +306,7 @@ bool HasEnvironment() { return environ != nullptr; }
 
 bool PrependToLoaderPath(const char* folder) { return Prepend(kLoaderPath, folder); }
 bool PrependToPreload(const char* library) { return Prepend("LD_PRELOAD", library); }
+bool AskToCollect() { return setenv("GLEANER_COLLECT", "1", 1) == 0; }
 
 bool NameTrace(const char* path, uint64_t limit_bytes, bool children) {
   char limit[24];

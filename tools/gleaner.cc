@@ -43,15 +43,22 @@ int main(int argc, char** argv) {
 
   CLI::App* run = app.add_subcommand("run", "Run a program on Gleaner instead of libgc");
   run->footer(
-      "gleaner run [--stats|--malloc] PROGRAM [ARGUMENT...]: what follows PROGRAM is the "
-      "program's.");
+      "gleaner run [--malloc [--collect]] [--stats] PROGRAM [ARGUMENT...]: what follows PROGRAM is "
+      "the program's. With --malloc, --stats needs --collect.");
   RunOptions run_options;
-  CLI::Option* stats =
-      run->add_flag("--stats", run_options.stats,
-                    "At the end, print collections, pauses, memory and time on standard error");
-  run->add_flag("--malloc", run_options.malloc,
-                "Any program: malloc, free, new and delete on Gleaner's heap, without collection")
-      ->excludes(stats);
+  run->add_flag("--stats", run_options.stats,
+                "At the end, print collections, pauses, memory and time on standard error");
+  CLI::Option* malloc =
+      run->add_flag("--malloc", run_options.malloc,
+                    "Any program: malloc, free, new and delete on Gleaner's heap");
+  run->add_flag("--collect", run_options.collect,
+                "Memory that the program has lost is collected, though it was never freed")
+      ->needs(malloc);
+  run->callback([&run_options] {
+    if (run_options.stats && run_options.malloc && !run_options.collect) {
+      throw CLI::ValidationError("--stats", "with --malloc it needs --collect");
+    }
+  });
 
   CLI::App* record = app.add_subcommand("record", "Write a trace of a program's allocations");
   record->footer(

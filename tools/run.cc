@@ -18,15 +18,16 @@ using gleaner::runtime::RunRecord;
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-void Report(const char* program, const RunRecord& record, const platform::Ended& ended) {
+void Report(const char* program, const RunOptions& options, const RunRecord& record,
+            const platform::Ended& ended) {
   const auto read = [](const platform::Atomic<uint64_t>& field) {
     return field.Load(platform::memory_order_relaxed);  // the writer has ended
   };
   if (read(record.programs) == 0) {
     fprintf(stderr,
-            "gleaner: %s has not used the library: it is not linked with libgc.so.1, finds another "
-            "one by its RPATH, or did not come to use it\n",
-            program);
+            "gleaner: %s has not used the library: it %s, or did not come to use it\n", program,
+            options.malloc ? "is no program that is linked dynamically"
+                           : "is not linked with libgc.so.1, finds another one by its RPATH");
   } else {
     const uint64_t collections = read(record.collections);
     const uint64_t pauses = read(record.pause_ns);
@@ -55,7 +56,8 @@ int Run(char* const* arguments, const RunOptions& options) {
     return status;
   }
   if (!(options.malloc ? gleaner::runtime::PrependToPreload((folder + "/" + library).c_str())
-                       : gleaner::runtime::PrependToLoaderPath(folder.c_str()))) {
+                       : gleaner::runtime::PrependToLoaderPath(folder.c_str())) ||
+      (options.collect && !gleaner::runtime::AskToCollect())) {
     fprintf(stderr, "gleaner run: no memory for the environment\n");
     return kLaunchFailed;
   }
@@ -76,6 +78,6 @@ int Run(char* const* arguments, const RunOptions& options) {
       },
       record);
   if (ended.error != 0) return CannotExecute("run", program, ended.error);
-  Report(program, *record, ended);
+  Report(program, options, *record, ended);
   platform::EndLike(ended.status);
 }

@@ -80,7 +80,27 @@ class Malloc(unittest.TestCase):
     def test_figures_are_for_the_collector(self):
         result = run("--malloc", "--stats", "true")
         self.assertEqual(result.returncode, 125)
+        self.assertIn("--collect", result.stderr)
+        result = run("--collect", "true")
+        self.assertEqual(result.returncode, 125)
         self.assertIn("--malloc", result.stderr)
+
+    def test_what_is_lost_is_collected(self):
+        environment = {key: value for key, value in os.environ.items() if key != "GLEANER_COLLECT"}
+        code = "import os; print(os.environ.get('GLEANER_COLLECT'))"
+        result = run("--malloc", sys.executable, "-c", code, env=environment)
+        self.assertEqual(result.stdout, "None\n")
+        code += """
+import ctypes
+malloc = ctypes.CDLL(None).malloc
+for i in range(100000): malloc(1000)
+"""
+        result = run("--malloc", "--collect", "--stats", sys.executable, "-c", code, env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, "1\n")
+        self.assertGreater(figure(result, "collections"), 3)
+        self.assertGreater(figure(result, "allocated"), 100)
+        self.assertLess(figure(result, "peak memory"), 60)
 
     def test_refusals_name_the_variable(self):
         result = run("--malloc", "no-such-program")
