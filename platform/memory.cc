@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "platform/thread.h"
 
 namespace gleaner::platform {
@@ -85,8 +87,12 @@ bool Commit(void* p, size_t bytes, bool executable) {
 void Discard(void* p, size_t bytes) { madvise(p, bytes, MADV_DONTNEED); }
 
 bool Renew(void* p, size_t bytes) {
-  return mmap(p, bytes, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+  if (mmap(p, bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED) {
+    return true;
+  }
+  // Some refusals come after the old mapping has gone: then this fails, too.
+  return madvise(p, bytes, MADV_DONTNEED) == 0;
 }
 
 Moved MoveContents(void* from, void* to, size_t bytes) {
@@ -94,6 +100,8 @@ Moved MoveContents(void* from, void* to, size_t bytes) {
       MAP_FAILED) {
     return Moved::kDone;
   }
+  // The system does not know the call, or does not allow it: it has not looked at the memory.
+  if (errno == EINVAL || errno == ENOSYS || errno == EPERM) return Moved::kRefused;
   // Some failures come after the destination has been unmapped. If there is a mapping now, nobody
   // can say whether it is still ours.
   void* again = mmap(to, bytes, PROT_READ | PROT_WRITE,

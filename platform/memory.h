@@ -35,7 +35,8 @@ void Release(void* p, size_t bytes);
 void Discard(void* p, size_t bytes);
 
 // Makes committed memory as if freshly committed: it reads as zero, and the system keeps no account
-// of where it came from (MoveContents). False if the system refuses; then nothing has changed.
+// of where it came from (MoveContents). If the system refuses that, it is discarded only; false if
+// even that cannot be: then it must not be used any more.
 [[nodiscard]] bool Renew(void* p, size_t bytes);
 
 // Moves the contents of committed memory to other committed memory of one mapping, page table by

@@ -94,7 +94,11 @@ bool OnExhausted(size_t bytes, int attempt) {
   return g_runtime_hooks.exhausted(bytes, attempt);
 }
 void OnGrowth(size_t bytes) {
-  if (!MayCollect()) return alloc::LimitGrowth(alloc::ResidentBytes() + bytes);
+  if (!MayCollect()) {
+    // The refusal was of whole pages: with less it would come again.
+    const size_t room = AlignUp(bytes, alloc::kPageBytes);
+    return alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes() + room));
+  }
   const platform::UncancellableSection section;
   g_runtime_hooks.grow(bytes);
 }

@@ -29,9 +29,9 @@ constexpr size_t kMaxMoved = 8192;
 // Relaxed: a count that nothing else hangs on.
 constinit platform::Atomic<size_t> g_moved{0};
 
-void RenewPages(PageNumber first, PageNumber pages) {
-  (void)platform::Renew(PointerAt<void>(g_space.AddressOfPage(first)),
-                        size_t{pages} << kPageShift);  // refused, they stay a mapping of their own
+[[nodiscard]] bool RenewPages(PageNumber first, PageNumber pages) {
+  return platform::Renew(PointerAt<void>(g_space.AddressOfPage(first)),
+                         size_t{pages} << kPageShift);
 }
 
 // pre: bytes <= g_space.bytes.
@@ -129,8 +129,8 @@ BlockError FreeSpan(void* p) {
     return BlockError::kNotOut;
   }
   if (GLEANER_UNLIKELY(IsMoved(info))) {
-    RenewPages(head, PagesOf(info));
     g_moved.FetchSub(1, platform::memory_order_relaxed);  // see above
+    if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // nobody gets it again
   }
   alloc::SpaceOf(kSide).FreeSpan(BlockOf(info));
   return BlockError::kNone;
@@ -147,7 +147,10 @@ bool ResizeSpan(void* p, size_t bytes) {
   if (bytes > g_space.bytes) return false;
   const PageNumber need = PagesFor(bytes);
   if (need == PagesOf(info)) return true;
-  if (IsMoved(info) && need < PagesOf(info)) RenewPages(head + need, PagesOf(info) - need);
+  // The tail's contents are lost in any case; refused, the block is copied.
+  if (IsMoved(info) && need < PagesOf(info) && !RenewPages(head + need, PagesOf(info) - need)) {
+    return false;
+  }
   alloc::PageSpace& space = alloc::SpaceOf(kSide);
   const PageNumber padding = head - space.FirstOf(BlockOf(info));
   if (!space.ResizeSpan(BlockOf(info), padding + need)) return false;
