@@ -463,6 +463,24 @@ void NoFiles() {
   for (unsigned i = 0; i < blocks.size(); ++i) CHECK(Holds(blocks[i], i));
 }
 
+// A thread that cannot collect, as it is about to be registered, meets a heap that is to grow no
+// further without a collection: at whatever size that is.
+void FirstThread() {
+  for (size_t kept = 0; kept < 150; ++kept) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      alarm(20);
+      std::vector<void*> blocks;
+      for (size_t i = 0; i < kept; ++i) blocks.push_back(memset(malloc(20'000), 1, 20'000));
+      std::thread([] { free(opaque(malloc(100))); }).join();
+      _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+  }
+}
+
 // A block is given back at once: no collection is needed for a program that frees everything.
 void FreesAll() {
   void* first = malloc(100'000);
@@ -495,6 +513,7 @@ int main(int argc, char** argv) {
   if (which == "stacks") return KeptOnStacks(), 0;
   if (which == "signals") return Signals(), 0;
   if (which == "threads") return Threads(), 0;
+  if (which == "first_thread") return FirstThread(), 0;
   if (which == "vfork") return Vfork(), 0;
   if (which == "no_files") return NoFiles(), 0;
   if (which == "frees_all") return FreesAll(), 0;
