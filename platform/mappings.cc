@@ -119,8 +119,8 @@ TouchedPages::~TouchedPages() {
   if (fd_ >= 0) close(fd_);
 }
 
-void TouchedPages::Visit(const Mapping& mapping, Range range,
-                         void (*f)(void* context, Range part), void* context) const {
+void TouchedPages::Visit(const Mapping& mapping, Range range, void (*f)(void* context, Range part),
+                         void* context) const {
   constexpr size_t kEntries = 512;
   constexpr size_t kGapPages = 16;  // fewer untouched pages than these are not worth a cut
   const size_t os_page = OsPageBytes();

@@ -16,8 +16,8 @@ struct Mapping {
 
 // Calls f(context, mapping) for each mapping where the process may have left pointers of its own:
 // private ones, writable or of which the system may hold copies that were written before they
-// became read-only, and anonymous shared ones. Devices and code are left out. False if the system's list
-// cannot be read, or not to its end.
+// became read-only, and anonymous shared ones. Devices and code are left out. False if the system's
+// list cannot be read, or not to its end.
 [[nodiscard]] bool VisitMappings(void (*f)(void* context, const Mapping& mapping), void* context);
 
 // Calls f(context, part) for the parts of a mapping that were ever touched, as far as the system

@@ -24,8 +24,8 @@ void Report(const char* program, const RunOptions& options, const RunRecord& rec
     return field.Load(platform::memory_order_relaxed);  // the writer has ended
   };
   if (read(record.programs) == 0) {
-    fprintf(stderr,
-            "gleaner: %s has not used the library: it %s, or did not come to use it\n", program,
+    fprintf(stderr, "gleaner: %s has not used the library: it %s, or did not come to use it\n",
+            program,
             options.malloc ? "is no program that is linked dynamically"
                            : "is not linked with libgc.so.1, finds another one by its RPATH");
   } else {

@@ -2,8 +2,8 @@
 #pragma once
 
 struct RunOptions {
-  bool stats = false;   // figures at the end; this process ends as the program did
-  bool malloc = false;  // libgleaner_malloc.so is preloaded, in place of the drop-in
+  bool stats = false;    // figures at the end; this process ends as the program did
+  bool malloc = false;   // libgleaner_malloc.so is preloaded, in place of the drop-in
   bool collect = false;  // with GLEANER_COLLECT=1
 };
 

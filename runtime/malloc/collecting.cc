@@ -62,8 +62,9 @@ void OnCollected(bool done) {
   const uint32_t times = g_given_up.FetchAdd(1, memory_order_relaxed) + 1;
   g_retry_bytes.Store(alloc::ResidentBytes() + times * kRetryStep, memory_order_relaxed);
   if (times == kToldAfter) {
-    Complain("collecting malloc: no collection is possible: /proc/self/maps cannot be read, or a "
-             "thread does not stop");
+    Complain(
+        "collecting malloc: no collection is possible: /proc/self/maps cannot be read, or a "
+        "thread does not stop");
   }
 }
 

@@ -129,7 +129,7 @@ BlockError FreeSpan(void* p) {
     return BlockError::kNotOut;
   }
   if (GLEANER_UNLIKELY(IsMoved(info))) {
-    g_moved.FetchSub(1, platform::memory_order_relaxed);  // see above
+    g_moved.FetchSub(1, platform::memory_order_relaxed);             // see above
     if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // nobody gets it again
   }
   alloc::SpaceOf(kSide).FreeSpan(BlockOf(info));

@@ -1,6 +1,6 @@
 // The functions of the C library that a collecting malloc must see: threads start registered, and
-// no thread blocks the signal that stops it, nor takes it for one of the program's: not in its mask,
-// and not while it waits. When nothing is collected, they do what they always do.
+// no thread blocks the signal that stops it, nor takes it for one of the program's: not in its
+// mask, and not while it waits. When nothing is collected, they do what they always do.
 #include <pthread.h>
 
 #include <cerrno>

@@ -386,28 +386,30 @@ void Threads() {
       running.fetch_add(1);
       pthread_attr_setstacksize(&attributes, (1 + random() % 16) * kMiB);
       pthread_t thread;
-      CHECK(pthread_create(&thread, &attributes,
-                           [](void* argument) -> void* {
-                             CHECK(Holds(static_cast<unsigned char*>(argument), 41));
-                             Churn(100'000);
-                             count->fetch_sub(1);
-                             return nullptr;
-                           },
-                           NewBlock(41)) == 0);
+      CHECK(pthread_create(
+                &thread, &attributes,
+                [](void* argument) -> void* {
+                  CHECK(Holds(static_cast<unsigned char*>(argument), 41));
+                  Churn(100'000);
+                  count->fetch_sub(1);
+                  return nullptr;
+                },
+                NewBlock(41)) == 0);
     }
     Churn(kMiB);
     while (running.load() != 0) Churn(10'000);
   }
   for (int round = 0; round < 30; ++round) {
     pthread_t thread;
-    CHECK(pthread_create(&thread, nullptr,
-                         [](void*) -> void* {
-                           for (;;) {
-                             Churn(100'000);
-                             pthread_testcancel();
-                           }
-                         },
-                         nullptr) == 0);
+    CHECK(pthread_create(
+              &thread, nullptr,
+              [](void*) -> void* {
+                for (;;) {
+                  Churn(100'000);
+                  pthread_testcancel();
+                }
+              },
+              nullptr) == 0);
     Churn(kMiB);
     usleep(random() % 3000);
     CHECK(pthread_cancel(thread) == 0);
