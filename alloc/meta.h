@@ -53,6 +53,7 @@ class ReservedArray {
   const T& operator[](size_t i) const { return data_[i]; }
 
  private:
+  static constexpr size_t kAtOnceBytes = 1 * kMiB;
   bool Grow(size_t count) {
     if (count > max_) return false;
     const size_t os_page = platform::OsPageBytes();
@@ -60,7 +61,9 @@ class ReservedArray {
     size_t bytes = AlignUp(count * sizeof(T), os_page);
     const size_t doubled = AlignUp(old_bytes + old_bytes / 2, os_page);
     const size_t all = AlignUp(max_ * sizeof(T), os_page);
-    if (bytes < doubled) bytes = doubled < all ? doubled : all;
+    if (bytes < doubled) bytes = doubled;
+    // Small ones at once: neighbours are one mapping then, and untouched memory costs nothing.
+    if (bytes > all || all <= kAtOnceBytes) bytes = all;
     if (!platform::Commit(reinterpret_cast<char*>(data_) + old_bytes, bytes - old_bytes)) {
       return false;
     }

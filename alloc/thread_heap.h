@@ -105,8 +105,9 @@ class ThreadHeap {
   Bump bumps[kMaxKinds][kClassCount];
   Run runs[kMaxKinds][kClassCount];
   ptrdiff_t unpolled_bytes = 0;
-  uint64_t allocated_bytes = 0;  // over the life of the heap; runs count when taken
-  uint64_t freed_bytes = 0;      // by GC_free
+  uint64_t allocated_bytes = 0;          // over the life of the heap; runs count when taken
+  uint64_t freed_bytes = 0;              // by GC_free
+  uint64_t allocated_at_collection = 0;  // the collector's: allocated_bytes at the last one
 
   uint16_t index = 0;  // constant
 

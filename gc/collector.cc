@@ -69,6 +69,28 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
   return CollectLocked(cause, stack_pointer, give_up);
 }
 
+namespace {
+
+// The heaps that have allocated an eighth or more of all since the last call. With the world
+// stopped.
+int CountBusyHeaps() {
+  const size_t heaps = ThreadHeaps::count();
+  uint64_t all = 0;
+  for (size_t i = 0; i < heaps; ++i) {
+    const ThreadHeap& heap = ThreadHeaps::at(i);
+    all += heap.allocated_bytes - heap.allocated_at_collection;
+  }
+  int busy = 0;
+  for (size_t i = 0; i < heaps; ++i) {
+    ThreadHeap& heap = ThreadHeaps::at(i);
+    if ((heap.allocated_bytes - heap.allocated_at_collection) * 8 > all) ++busy;
+    heap.allocated_at_collection = heap.allocated_bytes;
+  }
+  return busy;
+}
+
+}  // namespace
+
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
   Tunables tunables;
@@ -124,7 +146,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
       {swept.live_scanned_bytes, swept.live_pointer_free_bytes,
        tunables.mark.all_interior_pointers ? swept.live_granules * alloc::kGranuleBytes : 0,
        roots_.bytes(), resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
-       resident_bytes, ThreadHeaps::active()});
+       resident_bytes, ThreadHeaps::active(), CountBusyHeaps() > 1, platform::NowNs() - begin,
+       begin - last_end_ns_});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_bytes;
@@ -141,7 +164,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kBeforeResume);
   const uint64_t swept_at = platform::NowNs();
   world_.resume();
-  report.pause_ns = platform::NowNs() - begin;
+  last_end_ns_ = platform::NowNs();
+  report.pause_ns = last_end_ns_ - begin;
   report.stop_ns = stopped - begin;
   report.mark_ns = marked - stopped;
   report.sweep_ns = swept_at - marked;

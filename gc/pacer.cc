@@ -19,13 +19,20 @@ constexpr double kManyScannedWeight = 2.4;
 constexpr uint64_t kManyScannedBytes = 8 * kMiB;
 constexpr double kPointerFreeWeight = 1.15;
 // In a large process a small heap may be a little larger: it shows less.
-constexpr double kProcessWeight = 0.12;
+constexpr double kProcessWeight = 0.08;
 // For one thread alone. Several need more pages for the same live bytes: each has pages of its own
 // in every size class, whose free slots the others cannot use.
 constexpr double kLonePointerFreeWeight = 1.9;
 // For what is beyond the first 24 MiB, for any number of threads.
 constexpr double kManyPointerFreeWeight = 0.8;
 constexpr uint64_t kManyPointerFreeBytes = 24 * kMiB;
+
+// How the allowance follows the share of time that several threads stand still.
+constexpr double kMaxCostFactor = 1.5;
+constexpr double kCostStep = 0.125;
+constexpr uint64_t kCostly = 3;                  // one part in so many, or more
+constexpr uint64_t kCheap = 5;                   // likewise, or less
+constexpr uint64_t kMaxCostlyBytes = 32 * kMiB;  // what is beyond has much memory anyway
 
 // The first `few` bytes count with one weight, those beyond with another.
 double Weigh(uint64_t bytes, uint64_t few, double weight, double weight_beyond) {
@@ -54,7 +61,17 @@ void Pacer::StartCycle(const PacerInput& found) {
   pressure_.Store(0, platform::memory_order_relaxed);   // likewise
   grown_beyond_.Store(found.resident_bytes + found.resident_bytes / 16,
                       platform::memory_order_relaxed);  // likewise
+  NoteCost();
   SetAllowance();
+}
+
+void Pacer::NoteCost() {
+  const uint64_t cycle_ns = found_.pause_ns + found_.since_last_ns;
+  if (found_.several_busy && found_.pause_ns > cycle_ns / kCostly) {
+    if (cost_factor_ < kMaxCostFactor) cost_factor_ += kCostStep;
+  } else if (!found_.several_busy || found_.pause_ns < cycle_ns / kCheap) {
+    if (cost_factor_ > 1) cost_factor_ -= kCostStep;
+  }
 }
 
 // More free memory than this, and collecting later no longer saves time worth mentioning.
@@ -70,14 +87,17 @@ uint64_t Pacer::BytesMissingTo(uint64_t wanted) const {
 }
 
 void Pacer::SetAllowance() {
-  const double pointer_free_weight =
-      found_.threads > 1 ? kPointerFreeWeight : kLonePointerFreeWeight;
-  const double weighted = Weigh(found_.live_scanned_bytes + found_.unpadded_bytes,
-                                kManyScannedBytes, kScannedWeight, kManyScannedWeight) +
-                          Weigh(found_.live_pointer_free_bytes, kManyPointerFreeBytes,
-                                pointer_free_weight, kManyPointerFreeWeight) +
-                          static_cast<double>(found_.root_bytes) +
-                          kProcessWeight * static_cast<double>(config_.process_bytes);
+  const bool several_threads = found_.threads > 1;
+  const double pointer_free_weight = several_threads ? kPointerFreeWeight : kLonePointerFreeWeight;
+  const uint64_t scanned = found_.live_scanned_bytes + found_.unpadded_bytes;
+  const uint64_t costly = scanned < kMaxCostlyBytes ? scanned : kMaxCostlyBytes;
+  const double weighted =
+      Weigh(scanned, kManyScannedBytes, kScannedWeight, kManyScannedWeight) +
+      (cost_factor_ - 1) * Weigh(costly, kManyScannedBytes, kScannedWeight, kManyScannedWeight) +
+      Weigh(found_.live_pointer_free_bytes, kManyPointerFreeBytes, pointer_free_weight,
+            kManyPointerFreeWeight) +
+      static_cast<double>(found_.root_bytes) +
+      kProcessWeight * static_cast<double>(config_.process_bytes);
   auto allowance =
       static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor)) +
       found_.unpadded_bytes / 2;

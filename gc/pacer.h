@@ -8,7 +8,9 @@
 //    + kPointerFreeWeight * live pointer-free bytes + bytes of roots
 //    + kProcessWeight * what else the process has resident) / d
 // so that a program tuned for libgc keeps its balance of time and memory. The weights are chosen so
-// that the peak memory is libgc's (docs/performance.md). The allowance is never less than
+// that the peak memory is libgc's (docs/performance.md). Where several threads stand still for more
+// than a third of the time, the allowance rises by steps to one and a half of this, and falls again
+// below a fifth: a pause costs the time of all of them. It is never less than
 //   - min_allowance_bytes;
 //   - the memory that is resident and wholly free, less an eighth: using it costs nothing, and like
 //     libgc we do not collect while the heap is not full. The eighth is more than threads can
@@ -44,6 +46,9 @@ struct PacerInput {
   uint64_t free_resident_bytes = 0;  // in pages without any object
   uint64_t resident_bytes = 0;       // all of the heap
   size_t threads = 1;
+  bool several_busy = false;   // of these have been allocating since the last collection
+  uint64_t pause_ns = 0;       // of this collection, until now
+  uint64_t since_last_ns = 0;  // from the end of the last one to its beginning
 };
 
 class Pacer {
@@ -106,6 +111,7 @@ class Pacer {
            (allocated >= room_.Load(platform::memory_order_relaxed) &&
             allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);
   }
+  void NoteCost();
   void SetAllowance();
   uint64_t MostUsefulFreeBytes() const;
   uint64_t BytesMissingTo(uint64_t wanted) const;
@@ -114,6 +120,7 @@ class Pacer {
   PacerConfig config_;
   PacerInput found_;
   int surplus_cycles_ = 0;
+  double cost_factor_ = 1;  // from 1 to kMaxCostFactor
 
   // Read by any thread. Any thread adds to allocated_ and pressure_, which the collecting thread
   // sets to 0 with the world stopped; the others are written under the collector lock.

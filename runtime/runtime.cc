@@ -213,7 +213,8 @@ void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   NoteAllocationInRunRecord();
   if (!g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes())) {
-    if (g_collector.pacer().IsShareUsed() && AutomaticCollectionAllowed()) {
+    // At each report anew: what has been traded for memory elsewhere is not to be had once more.
+    if (AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed()) {
       alloc::LimitGrowth(alloc::ResidentBytes());
     }
     return;

@@ -174,5 +174,44 @@ TEST(PacerTest, FreeMemoryCountsOnlyWhileTheHeapDoesNotGrow) {
   EXPECT_TRUE(pacer.OnAllocated(512 * kKiB, 20 * kMiB));
 }
 
+// A collection of so many milliseconds after 10 of the program's.
+PacerInput Costing(uint64_t pause_ms, uint64_t scanned, size_t threads) {
+  PacerInput found = Found(scanned, 0, 0, 0, threads);
+  found.several_busy = threads > 1;
+  found.pause_ns = pause_ms * 1'000'000;
+  found.since_last_ns = 10'000'000;
+  return found;
+}
+
+TEST(PacerTest, SeveralThreadsThatStandStillForLongGetMore) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  pacer.StartCycle(Costing(4, 8 * kMiB, 2));  // between a fifth and a third of the time
+  const ptrdiff_t usual = pacer.allowance();
+  for (int i = 0; i < 20; ++i) pacer.StartCycle(Costing(6, 8 * kMiB, 2));
+  EXPECT_NEAR(static_cast<double>(pacer.allowance()), 1.5 * static_cast<double>(usual), 16);
+  pacer.StartCycle(Costing(4, 8 * kMiB, 2));  // no reason for a change
+  EXPECT_NEAR(static_cast<double>(pacer.allowance()), 1.5 * static_cast<double>(usual), 16);
+  for (int i = 0; i < 20; ++i) pacer.StartCycle(Costing(1, 8 * kMiB, 2));
+  EXPECT_EQ(pacer.allowance(), usual);
+  for (int i = 0; i < 20; ++i) pacer.StartCycle(Costing(60, 8 * kMiB, 1));  // one thread alone
+  EXPECT_EQ(pacer.allowance(), usual);
+}
+
+TEST(PacerTest, TheCostOfPausesCountsForTheFirstBytesOnly) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  ptrdiff_t more[2];
+  for (int i = 0; i < 2; ++i) {
+    const uint64_t scanned = (i == 0 ? 32 : 320) * kMiB;
+    for (int k = 0; k < 20; ++k) pacer.StartCycle(Costing(1, scanned, 2));
+    const ptrdiff_t usual = pacer.allowance();
+    for (int k = 0; k < 20; ++k) pacer.StartCycle(Costing(60, scanned, 2));
+    more[i] = pacer.allowance() - usual;
+  }
+  EXPECT_GT(more[0], static_cast<ptrdiff_t>(4 * kMiB));
+  EXPECT_NEAR(static_cast<double>(more[0]), static_cast<double>(more[1]), 16);
+}
+
 }  // namespace
 }  // namespace gleaner::gc
