@@ -113,7 +113,7 @@ class Object {
       if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine) continue;
       std::string function = FunctionOf(&scopes[i]);
       done = tag == DW_TAG_subprogram;
-      if (done && function.empty()) function = Demangle(dwfl_module_addrname(module_, address));
+      if (done) function = Qualified(std::move(function), address);
       PrintFrame(function, file, line);
       if (done) break;
       line = NumberOf(&scopes[i], DW_AT_call_line);
@@ -122,6 +122,17 @@ class Object {
     free(scopes);
     if (!done) PrintFrame(Demangle(dwfl_module_addrname(module_, address)), file, line);
     return true;
+  }
+
+  // C++ functions that only their own file sees have a plain name in the debug information, and a
+  // whole one in the symbol table.
+  std::string Qualified(std::string function, Dwarf_Addr address) {
+    const char* symbol = dwfl_module_addrname(module_, address);
+    if (symbol == nullptr) return function;
+    const bool is_cxx = strncmp(symbol, "_Z", 2) == 0;
+    if (!function.empty() && !is_cxx) return function;
+    std::string whole = Demangle(symbol);
+    return whole.find(function) != std::string::npos ? whole : function;
   }
 
   static const char* FileOf(Dwarf_Die* unit, size_t index) {

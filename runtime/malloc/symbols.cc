@@ -19,9 +19,12 @@ using platform::Range;
 constexpr size_t kMaxObjects = size_t{1} << 14;
 constexpr size_t kMaxPath = 4096;
 
-// All of the thread that reports.
+// What is loaded, and what was when something was unloaded. Guarded by the loader's lock, which
+// holds while it calls back; the thread that reports reads without, when it has looked last.
 constinit alloc::ReservedArray<CodeObject> g_objects;
 constinit size_t g_object_count = 0;
+
+// All of the thread that reports.
 constinit const Addr* g_addresses = nullptr;
 constinit size_t g_address_count = 0;
 // By address: where its lines are in the answer. Null without one.
@@ -33,11 +36,17 @@ const char* Keep(const char* text) {
   return memory != nullptr ? static_cast<const char*>(memcpy(memory, text, bytes)) : "";
 }
 
-void NoteObject(void*, const char* name, Addr bias, Range range) {
+void NoteObject(void* program, const char* name, Addr bias, Range range) {
+  if (name[0] == 0) name = static_cast<const char*>(program);
+  for (size_t i = 0; i < g_object_count; ++i) {
+    CodeObject& known = g_objects[i];
+    if (known.bias != bias || strcmp(known.path, name) != 0) continue;
+    known.loaded = true;
+    return;
+  }
+  if (g_objects.max() == 0 && !g_objects.Reserve(kMaxObjects)) return;
   if (!g_objects.EnsureCommitted(g_object_count + 1)) return;
-  char path[kMaxPath];
-  if (name[0] == 0 && platform::ReadProgramPath(path, sizeof path)) name = path;
-  g_objects[g_object_count++] = {Keep(name), bias, range};
+  g_objects[g_object_count++] = {Keep(name), bias, range, true};
 }
 
 // The command, from where this library is: LIBRARY_DIRECTORY/../../bin/gleaner.
@@ -119,16 +128,25 @@ void Symbols::LookUp(Addr* addresses, size_t count, bool names) {
   std::sort(addresses, addresses + count);
   g_addresses = addresses;
   g_address_count = static_cast<size_t>(std::unique(addresses, addresses + count) - addresses);
-  if (!g_objects.Reserve(kMaxObjects)) return;
-  platform::VisitObjectRanges(NoteObject, nullptr);
+  for (size_t i = 0; i < g_object_count; ++i) g_objects[i].loaded = false;
+  NoteObjects();
   if (names && g_address_count != 0) Ask();
 }
 
+void Symbols::NoteObjects() {
+  char program[kMaxPath];
+  if (!platform::ReadProgramPath(program, sizeof program)) program[0] = 0;
+  platform::VisitObjectRanges(NoteObject, program);
+}
+
 const CodeObject* Symbols::ObjectOf(Addr address) {
+  const CodeObject* gone = nullptr;
   for (size_t i = 0; i < g_object_count; ++i) {
-    if (g_objects[i].range.Contains(address)) return &g_objects[i];
+    if (!g_objects[i].range.Contains(address)) continue;
+    if (g_objects[i].loaded) return &g_objects[i];
+    gone = &g_objects[i];  // the last one that came
   }
-  return nullptr;
+  return gone;
 }
 
 void Symbols::Visit(Addr address, Visitor f, void* context) {

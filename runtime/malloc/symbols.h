@@ -10,20 +10,24 @@
 
 namespace gleaner::malloc_proxy {
 
-// An object that is loaded.
+// An object that is loaded, or was.
 struct CodeObject {
   const char* path;  // may end in " (deleted)" for the program itself
   Addr bias;         // an address less this is the one that the file has for it
   platform::Range range;
+  bool loaded;
 };
 
 class Symbols {
  public:
+  // Notes what is loaded, before something of it is unloaded. Any thread.
+  static void NoteObjects();
+
   // Finds out about `count` addresses; sorts them and drops doubles. Once; the caller is the only
   // one. With `names` false, or without memory, there will be none.
   static void LookUp(Addr* addresses, size_t count, bool names);
 
-  // Null if no object that is loaded has the address.
+  // The object that has the address, or had it before it was unloaded; null if there is none.
   static const CodeObject* ObjectOf(Addr address);
 
   // Calls f(context, function, location) for the function that the address is in, innermost first
