@@ -700,12 +700,14 @@ struct OwnObject {
 };
 constinit OwnObject g_own = {};
 
-Range OwnRange() {
+}  // namespace
+
+Range ThisObject() {
   Range own{g_own.begin.Load(memory_order_relaxed), g_own.end.Load(memory_order_relaxed)};
   if (own.begin != 0 && own.end != 0) return own;
   dl_find_object object;
   if (_dl_find_object == nullptr ||
-      _dl_find_object(reinterpret_cast<void*>(&OwnRange), &object) != 0) {
+      _dl_find_object(reinterpret_cast<void*>(&ThisObject), &object) != 0) {
     return {};
   }
   own = {AddressOf(object.dlfo_map_start), AddressOf(object.dlfo_map_end)};
@@ -715,9 +717,7 @@ Range OwnRange() {
   return own;
 }
 
-}  // namespace
-
-size_t CaptureStack(Range stack, Addr* out, size_t max) {
+size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
   Registers registers;
   // All at one instruction, so that they are what its rule reckons with.
   asm volatile(
@@ -737,13 +737,12 @@ size_t CaptureStack(Range stack, Addr* out, size_t max) {
   static_assert(offsetof(Registers, of) == 8);
   StackReader reader(stack);
   reader.StartAt(registers.stack_pointer());
-  const Range own = OwnRange();
   size_t count = 0;
   Addr pc = registers.pc;
   bool inside = true;
-  // Frames of ours are few; more are none of ours.
+  // Frames to be skipped are few.
   for (int steps = 0; steps < 64 || !inside; ++steps) {
-    inside = inside && own.Contains(pc);
+    inside = inside && skip.Contains(pc);
     if (!inside) {
       if (count == max) break;
       out[count++] = pc;
@@ -777,7 +776,7 @@ void ForgetUnwindRules() {
 #else
 
 // A frame is the caller's frame pointer and the return address.
-size_t CaptureStack(Range stack, Addr* out, size_t max) {
+size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
   StackReader reader(stack);
   Addr frame = AddressOf(__builtin_frame_address(0));
   reader.StartAt(frame);
@@ -786,12 +785,14 @@ size_t CaptureStack(Range stack, Addr* out, size_t max) {
     Addr next;
     Addr pc;
     if (!reader.Read(frame, &next) || !reader.Read(frame + kWordBytes, &pc) || pc == 0) break;
-    out[count++] = pc - 1;
+    if (count != 0 || !skip.Contains(pc)) out[count++] = pc - 1;
     if (next <= frame) break;
     frame = next;
   }
   return count;
 }
+
+Range ThisObject() { return {}; }
 
 void ForgetUnwindRules() {}
 

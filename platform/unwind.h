@@ -21,10 +21,13 @@
 namespace gleaner::platform {
 
 // Addresses of the calls that are under way, innermost first; for a call that is the address behind
-// it less one, so that it lies in the call's own line. Frames of the object that `CaptureStack` is
-// in are left out at the beginning. `stack` is that of the calling thread if known, else empty.
-// Returns how many there are, at most `max`. Any thread, at any time, also in signal handlers.
-GLEANER_NOINLINE size_t CaptureStack(Range stack, Addr* out, size_t max);
+// it less one, so that it lies in the call's own line. Frames with addresses in `skip` are left out
+// at the beginning. `stack` is that of the calling thread if known, else empty. Returns how many
+// there are, at most `max`. Any thread, at any time, also in signal handlers.
+GLEANER_NOINLINE size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max);
+
+// The addresses of the shared object or program that this function is in; empty if unknown.
+Range ThisObject();
 
 // An object has been unloaded, and others may get its addresses: nothing is known any more.
 void ForgetUnwindRules();

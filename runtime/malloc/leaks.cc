@@ -191,8 +191,9 @@ void Leaks::Note(void* p, size_t bytes) {
   if (tag == nullptr) return;
   Addr frames[kMaxFrames];
   const runtime::Thread* self = runtime::Threads::Current();
-  const size_t count = platform::CaptureStack(self != nullptr ? self->stack : platform::Range{},
-                                              frames, g_options.leaks_frames);
+  const size_t count =
+      platform::CaptureStack(self != nullptr ? self->stack : platform::Range{},
+                             platform::ThisObject(), frames, g_options.leaks_frames);
   const size_t slack = object.bytes > bytes ? object.bytes - bytes : 0;
   *tag = StackTable::Intern(frames, count) | static_cast<Tag>(slack < kMaxSlack ? slack : kMaxSlack)
                                                  << kStackIdBits;
