@@ -595,12 +595,15 @@ struct CacheEntry {
   Atomic<uint64_t> rule;
 };
 constexpr size_t kCacheBits = 14;
-constinit CacheEntry g_cache[size_t{1} << kCacheBits] = {};
+constexpr size_t kCacheBytes = sizeof(CacheEntry) << kCacheBits;
+// Constant after InitUnwinder; null: nothing is kept.
+constinit CacheEntry* g_cache = nullptr;
 
 CacheEntry& EntryFor(Addr pc) { return g_cache[pc * 0x9e3779b97f4a7c15u >> (64 - kCacheBits)]; }
 
 GLEANER_NOINLINE uint64_t LookUpAndKeep(Addr pc) {
   const uint64_t rule = LookUp(pc).Pack();
+  if (g_cache == nullptr) return rule;
   CacheEntry& entry = EntryFor(pc);
   entry.rule.Store(rule, memory_order_relaxed);  // see there, for both
   entry.check.Store(pc ^ rule, memory_order_relaxed);
@@ -608,6 +611,7 @@ GLEANER_NOINLINE uint64_t LookUpAndKeep(Addr pc) {
 }
 
 GLEANER_ALWAYS_INLINE uint64_t RuleFor(Addr pc) {
+  if (GLEANER_UNLIKELY(g_cache == nullptr)) return LookUpAndKeep(pc);
   const CacheEntry& entry = EntryFor(pc);
   uint64_t rule = entry.rule.Load(memory_order_relaxed);  // see there, for both
   if (GLEANER_UNLIKELY((entry.check.Load(memory_order_relaxed) ^ rule) != pc)) {
@@ -764,12 +768,16 @@ size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
   return count;
 }
 
+void InitUnwinder() {
+  void* memory = Reserve(kCacheBytes, OsPageBytes());
+  if (memory != nullptr && Commit(memory, kCacheBytes)) g_cache = static_cast<CacheEntry*>(memory);
+}
+
 void ForgetUnwindRules() {
-  // An entry whose check is 0 is valid for no address but that of its rule, which is no address of
-  // code: rules have bits above the addresses', or are 0.
-  for (CacheEntry& entry : g_cache) {
-    entry.check.Store(0, memory_order_relaxed);  // see CacheEntry, for both
-    entry.rule.Store(0, memory_order_relaxed);
+  if (g_cache == nullptr) return;
+  for (size_t i = 0; i < size_t{1} << kCacheBits; ++i) {
+    g_cache[i].check.Store(0, memory_order_relaxed);  // see CacheEntry, for both
+    g_cache[i].rule.Store(0, memory_order_relaxed);
   }
 }
 
@@ -794,6 +802,7 @@ size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
 
 Range ThisObject() { return {}; }
 
+void InitUnwinder() {}
 void ForgetUnwindRules() {}
 
 #endif

@@ -29,6 +29,10 @@ GLEANER_NOINLINE size_t CaptureStack(Range stack, Range skip, Addr* out, size_t 
 // The addresses of the shared object or program that this function is in; empty if unknown.
 Range ThisObject();
 
+// Makes the cache, once, before other threads walk. It is in reserved memory of its own: its words
+// are none that a conservative scan should see.
+void InitUnwinder();
+
 // An object has been unloaded, and others may get its addresses: nothing is known any more.
 void ForgetUnwindRules();
 

@@ -291,6 +291,7 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
     if (call->cause != Cause::kExplicit && g_collector.collections() != seen) return;
   }
   ++self->under_lock;
+  self->stack_pointer = stack_pointer;  // the search for roots takes one without for ended
   call->done = g_collector.CollectLocked(call->cause, stack_pointer, HasNoRoots);
   if (g_malloc_support.collected != nullptr) g_malloc_support.collected(call->done);
   --self->under_lock;

@@ -49,8 +49,8 @@ bool AttachThread();
 bool Collect(gc::Cause cause, int (*give_up)() = nullptr);
 
 // For a runtime that serves malloc: collects, whatever the client says of that, with the caller's
-// stack counting from `stack_pointer` on. False if threads do not stop, or the roots cannot be read.
-// pre: the calling thread is attached, outside callbacks of the collector.
+// stack counting from `stack_pointer` on. False if threads do not stop, or the roots cannot be
+// read. pre: the calling thread is attached, outside callbacks of the collector.
 [[nodiscard]] bool CollectForMallocFrom(Addr stack_pointer);
 
 // Clears what earlier calls left in the stack below the caller's frame.

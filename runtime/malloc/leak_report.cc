@@ -96,7 +96,7 @@ class Report {
 
   // Whether blocks are lost that no suppression is for.
   bool Make() {
-    if (!Leaks::Examine(stack_pointer_, nullptr, nullptr)) return NoMemory();
+    if (!Leaks::Examine(stack_pointer_, nullptr, nullptr)) return Fail();
     stacks_ = Leaks::stacks();
     for (StackId id = 0; id < stacks_; ++id) {
       const StackLeaks leaks = Leaks::Of(id);
@@ -105,7 +105,7 @@ class Report {
       if (id != kNoStack) frames_ += StackTable::CountOf(id);
     }
     if (with_leaks_ == 0) return false;
-    if (!FindNames() || !Suppress() || !Collect()) return NoMemory();
+    if (!FindNames() || !Suppress() || !Collect()) return Fail();
     if (entry_count_ == 0 && suppressed_.blocks == 0) return false;
     const int fd = OpenOutput();
     Print(fd);
@@ -124,8 +124,8 @@ class Report {
   static T* Array(size_t count) {
     return static_cast<T*>(alloc::MetaAllocate((count + 1) * sizeof(T)));
   }
-  static bool NoMemory() {
-    Complain("leaks: no memory for the report");
+  static bool Fail() {
+    Complain("leaks: no report: there is no memory for it, or threads do not stop");
     return false;
   }
   template <class F>

@@ -177,6 +177,7 @@ bool Leaks::Init() {
     Complain("leaks: the system refuses memory for the tables: there will be no report");
     return false;
   }
+  platform::InitUnwinder();
   g_tags = tags;
   runtime::g_malloc_support.inspect = Inspect;
   runtime::g_malloc_support.strict_roots = true;
@@ -202,9 +203,9 @@ void Leaks::Note(void* p, size_t bytes) {
 bool Leaks::Examine(Addr stack_pointer, const RuleOfStack* rules, LeakCount* suppressed) {
   Request request{rules, suppressed, false};
   t_request = &request;
-  runtime::CollectFrom(stack_pointer);
+  const bool collected = runtime::CollectForMallocFrom(stack_pointer);
   t_request = nullptr;
-  return request.done;
+  return collected && request.done;
 }
 
 size_t Leaks::stacks() { return g_found_stacks; }

@@ -55,7 +55,7 @@ class Leaks {
 
   // Stops the world and examines; the caller's stack counts from `stack_pointer` on. Blocks of
   // stacks with a rule, and what these blocks lead to, are counted to the rule; `rules` may be
-  // null. False without memory. pre: the calling thread is attached.
+  // null. False without memory, or if the threads do not stop. pre: the calling thread is attached.
   [[nodiscard]] static bool Examine(Addr stack_pointer, const RuleOfStack* rules,
                                     LeakCount* suppressed);
 
