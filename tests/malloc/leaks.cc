@@ -148,11 +148,16 @@ NOINLINE void ThreadSpecific() {
   pthread_setspecific(key, malloc(10));
 }
 
-// 2^12 stacks.
+// As many stacks as there are paths.
+bool g_lose = true;
+NOINLINE void AtTheEnd() {
+  Node* node = MakeNode(nullptr);
+  if (!g_lose) free(node);
+}
 NOINLINE void Left(int depth, unsigned path);
 NOINLINE void Right(int depth, unsigned path) {
   if (depth == 0) {
-    (void)MakeNode(nullptr);
+    AtTheEnd();
   } else if ((path & 1) != 0) {
     Left(depth - 1, path >> 1);
   } else {
@@ -162,7 +167,7 @@ NOINLINE void Right(int depth, unsigned path) {
 }
 void Left(int depth, unsigned path) {
   if (depth == 0) {
-    (void)MakeNode(nullptr);
+    AtTheEnd();
   } else if ((path & 1) != 0) {
     Left(depth - 1, path >> 1);
   } else {
@@ -171,7 +176,13 @@ void Left(int depth, unsigned path) {
   asm volatile("");
 }
 NOINLINE void ManyStacks() {
-  for (unsigned path = 0; path < 4096; ++path) Right(12, path);
+  for (unsigned path = 0; path < 1u << 12; ++path) Right(12, path);
+}
+// More than the table has room for, and then a block that is lost.
+NOINLINE void TooManyStacks() {
+  g_lose = false;
+  for (unsigned path = 0; path < 1u << 20; ++path) Right(20, path);
+  Direct();
 }
 
 NOINLINE void Recurse(int depth) {
@@ -290,6 +301,7 @@ int main(int argc, char** argv) {
                {"running_threads", RunningThreads},
                {"thread_specific", ThreadSpecific},
                {"many_stacks", ManyStacks},
+               {"too_many_stacks", TooManyStacks},
                {"deep_recursion", DeepRecursion},
                {"aligned", Aligned},
                {"callback", Callback},

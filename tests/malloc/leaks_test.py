@@ -93,7 +93,7 @@ EXPECTED = {
     "ended_threads": (20 * NODE, 20, 20 * NODE, 20, ["MakeNode", "LoseInThread"]),
     "running_threads": (4 * NODE, 4, 4 * NODE, 4, ["MakeNode", "LoseInThread", "Stay"]),
     "thread_specific": (0, 0, 0, 0, []),
-    "many_stacks": (4096 * NODE, 4096, 0, 0, ["MakeNode"] + 13 * ["Left|Right"]),
+    "many_stacks": (4096 * NODE, 4096, 0, 0, ["MakeNode", "AtTheEnd"] + 13 * ["Left|Right"]),
     "deep_recursion": (NODE, 1, 0, 0, ["MakeNode"] + 29 * ["Recurse"]),
     "aligned": (NODE, 1, 0, 0, ["MakeNode", "AlignedFrame", "Aligned", "main"]),
     "callback": (NODE, 1, 0, 0, ["MakeNode", "CompareAndLose"]),
@@ -145,6 +145,12 @@ def check_cases():
 def check_many_stacks():
     result = run(LEAKS, "many_stacks")
     check(len(list(entries(result.stderr))) == 4096, "many_stacks: not 4096 entries")
+
+
+def check_too_many_stacks():
+    report = run(LEAKS, "too_many_stacks").stderr
+    check(totals(report) == (NODE, 1, 0, 0) and "for which the table had no room" in report,
+          "too_many_stacks", report)
 
 
 def check_order():
@@ -333,6 +339,7 @@ def check_golden():
 def main():
     check_cases()
     check_many_stacks()
+    check_too_many_stacks()
     check_order()
     check_stripped()
     check_oracle()
