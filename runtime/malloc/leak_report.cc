@@ -318,9 +318,7 @@ void OnQuickExit() {
   if (FindsLeaks()) quick_exit(static_cast<int>(g_options.leaks_exit_code));
 }
 
-// Before the program's own constructors, so that our handler comes after all of its own.
-__attribute__((constructor)) void InstallHandlers() {
-  if (!Start() || !g_settings.on) return;
+void InstallHandlers() {
   if (on_exit(OnExit, nullptr) != 0 || at_quick_exit(OnQuickExit) != 0) {
     Complain("leaks: no memory for an exit handler: there will be no report");
   }
@@ -341,6 +339,8 @@ void PrepareLeakReport() {
     Suppressions::Read(g_options.leaks_suppressions);
   }
   g_settings.on = Leaks::Init();
+  // The process has hardly ever come to main() by now, so this handler is the last one to run.
+  if (g_settings.on) InstallHandlers();
 }
 
 }  // namespace gleaner::malloc_proxy
