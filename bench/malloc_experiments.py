@@ -29,6 +29,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -88,14 +89,21 @@ def run(argv, preload="", patience_s=None, **environment):
         process = subprocess.Popen([*prefix, *argv], stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=errors, env=clean_environment(**environment),
                                    start_new_session=True)
-        try:
-            process.wait(patience_s or RUN_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        # Popen.wait with a timeout would poll, every 50 ms.
+        late = threading.Event()
+
+        def stop():
+            late.set()
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+
+        watch = threading.Timer(patience_s or RUN_TIMEOUT_S, stop)
+        watch.start()
+        process.wait()
+        watch.cancel()
+        if late.is_set():
             if patience_s:
-                raise TooSlow(f"not done after {patience_s} s") from None
-            raise RunFailed(f"{' '.join(argv)}: not done after {RUN_TIMEOUT_S} s") from None
+                raise TooSlow(f"not done after {patience_s} s")
+            raise RunFailed(f"{' '.join(argv)}: not done after {RUN_TIMEOUT_S} s")
         seconds = time.perf_counter() - begin
         output.seek(0)
         text = output.read().decode(errors="replace")
