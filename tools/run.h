@@ -11,5 +11,6 @@ struct RunOptions {
 // Runs the program with the drop-in's folder first in the loader's path, or with the malloc
 // preloaded. `arguments` ends with null, as that of main(). Without `stats` the program replaces
 // this process. Returns only if the program could not be run: the exit status for that, after a
-// message. pre: `collect` and `leaks` come with `malloc`, and `malloc` with `stats` only if both are there.
+// message. pre: `collect` and `leaks` come with `malloc`, and `malloc` with `stats` only if both
+// are there.
 int Run(char* const* arguments, const RunOptions& options);

@@ -13,8 +13,8 @@
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-// For each of four threads 0.6 MiB in magazines, 2 MiB of free pages, 31 current pages; tables. What
-// is in the pool and on the shelf are medium blocks, which are not used here.
+// For each of four threads 0.6 MiB in magazines, 2 MiB of free pages, 31 current pages; tables.
+// What is in the pool and on the shelf are medium blocks, which are not used here.
 constexpr size_t kSlack = 4 * 4 * kMiB;
 
 // Hands a value from one thread to the next.
