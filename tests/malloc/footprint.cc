@@ -93,7 +93,10 @@ void SleepingOwner() {
     Blocks large = Allocate(7, 4 * kMiB);
     const size_t after = status_bytes("VmRSS:");
     printf("sleeping owner: resident %zu, with 58 MiB of another thread %zu\n", before, after);
-    CHECK(after < before + kSlack);  // they fit into what the owner has no use for
+    // They fit into what the owner has no use for, but for gaps: what went back to the system
+    // meanwhile, 2 MiB at a time, is no longer resident and as good a fit. Without sharing it would
+    // be 58 MiB more.
+    CHECK(after < before + 2 * kSlack);
     Release(small);
     Release(large);
   });
