@@ -206,13 +206,35 @@ bool PageSpace::Resize(PageNumber first, PageNumber count) {
   return true;
 }
 
+BlockId PageSpace::TakeWaiting(PageNumber count) {
+  const BlockId top = waiting_;
+  if (top == TreeFit::kNone) return top;
+  if (fit_.CountOf(top) != count) {
+    FreeWaiting();
+    return TreeFit::kNone;
+  }
+  waiting_ = fit_.OwnerWord(top, kWaitingWord);
+  --waiting_count_;
+  return top;
+}
+
+void PageSpace::FreeWaiting() {
+  while (waiting_ != TreeFit::kNone) {
+    const BlockId top = waiting_;
+    waiting_ = fit_.OwnerWord(top, kWaitingWord);
+    fit_.Free(top);
+  }
+  waiting_count_ = 0;
+}
+
 PageSpace::Span PageSpace::AllocateSpan(PageNumber count) {
   // Relaxed: see above.
   const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
   platform::LockGuard guard(lock_);
   Span span{kNoPage, TreeFit::kNone, {}};
   if (limit != 0 && taken() + count > limit) return span;
-  span.block = TakeBlock(count);
+  span.block = TakeWaiting(count);
+  if (span.block == TreeFit::kNone) span.block = TakeBlock(count);
   if (span.block == TreeFit::kNone) return span;
   // Without metadata for a split the block may be larger than asked.
   const auto got = static_cast<PageNumber>(fit_.CountOf(span.block));
@@ -226,7 +248,10 @@ void PageSpace::FreeSpan(BlockId block) {
   platform::LockGuard guard(lock_);
   const auto count = static_cast<PageNumber>(fit_.CountOf(block));
   residency_.Return(g_space.AddressOfPage(FirstPage(block)), size_t{count} << kPageShift);
-  fit_.Free(block);
+  if (waiting_count_ == kMaxWaiting) FreeWaiting();
+  fit_.OwnerWord(block, kWaitingWord) = waiting_;
+  waiting_ = block;
+  ++waiting_count_;
   AddTaken(-count);
   if (residency_.IsDecayDue()) residency_.Decay(platform::NowNs());
 }
@@ -235,6 +260,7 @@ bool PageSpace::ResizeSpan(BlockId block, PageNumber count) {
   platform::LockGuard guard(lock_);
   const auto before = static_cast<PageNumber>(fit_.CountOf(block));
   if (count > before) {
+    FreeWaiting();
     // Relaxed: see above.
     const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
     if (limit != 0 && taken() + (count - before) > limit) return false;
@@ -260,6 +286,7 @@ PageNumber PageSpace::FirstOf(BlockId block) {
 
 size_t PageSpace::Trim() {
   platform::LockGuard guard(lock_);
+  FreeWaiting();
   fit_.ForEachFree([this](uint64_t start, uint64_t units) {
     const Addr begin = g_space.AddressOfPage(PageOfUnits(start, units));
     residency_.DiscardBeside(begin, begin + (size_t{units} << kPageShift));
@@ -301,6 +328,7 @@ size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
 
 void PageSpace::CheckForTesting() {
   platform::LockGuard guard(lock_);
+  FreeWaiting();
   fit_.CheckForTesting();
   GLEANER_CHECK(taken() + fit_.free_units() == committed_,
                 "[inv.page-count] taken %u + free %zu != committed %u", taken(),
