@@ -86,19 +86,22 @@ bool PageSpace::Grow(PageNumber count) {
   return true;
 }
 
-PageNumber PageSpace::Allocate(PageNumber count) {
+PageNumber PageSpace::Allocate(PageNumber count, bool* untouched) {
+  bool ignored;
+  if (untouched == nullptr) untouched = &ignored;
   if (residency_.initialised()) {
     const Span span = AllocateSpan(count);
+    *untouched = span.unknown.begin == span.unknown.end;
     if (span.first != kNoPage) g_space.meta[span.first].block = span.block;
     return span.first;
   }
   bool over_limit = false;
-  const PageNumber first = TryAllocate(count, &over_limit);
+  const PageNumber first = TryAllocate(count, &over_limit, untouched);
   if (GLEANER_LIKELY(first != kNoPage) || !over_limit) return first;
   // The best fit has pages that are not resident, and the limit leaves no room for them; but there
   // may be free pages elsewhere that are.
   const size_t dropped = g_scanned.DiscardFree(1) + g_pointer_free.DiscardFree(1);
-  return dropped != 0 ? TryAllocate(count, &over_limit) : kNoPage;
+  return dropped != 0 ? TryAllocate(count, &over_limit, untouched) : kNoPage;
 }
 
 BlockId PageSpace::TakeBlock(PageNumber count) {
@@ -107,7 +110,7 @@ BlockId PageSpace::TakeBlock(PageNumber count) {
   return Grow(count) ? fit_.Allocate(count) : TreeFit::kNone;
 }
 
-PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
+PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit, bool* untouched) {
   t_growth_refused = false;
   platform::LockGuard guard(lock_);
   const BlockId block = TakeBlock(count);
@@ -124,6 +127,7 @@ PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
     *over_limit = !fits;
     return kNoPage;
   }
+  *untouched = fresh == got;
   Take(first, got, fresh);
   g_space.meta[first].block = block;
   return first;

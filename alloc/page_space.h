@@ -34,7 +34,8 @@ class PageSpace {
 
   // Hands out `count` contiguous pages in state kTaken; kNoPage if neither the space nor the heap
   // limit has room. Thread-safe, O(log n) plus O(count) for the descriptors.
-  PageNumber Allocate(PageNumber count);
+  // `*untouched` says whether none of it is resident.
+  PageNumber Allocate(PageNumber count, bool* untouched = nullptr);
   // Gives back a span as it was allocated. Its contents stay resident. Thread-safe.
   void Free(PageNumber first);
   // Grows or shrinks a span in place; false if the neighbour is not free.
@@ -82,7 +83,7 @@ class PageSpace {
   PageNumber PageOfUnits(uint64_t start, uint64_t count) const;
   PageNumber FirstPage(BlockId block) const;
   // Allocate, but `over_limit` says whether only the heap limit was in the way.
-  PageNumber TryAllocate(PageNumber count, bool* over_limit);
+  PageNumber TryAllocate(PageNumber count, bool* over_limit, bool* untouched);
   // A block of the tree-fit space, which grows if it must; kNone if it cannot.
   BlockId TakeBlock(PageNumber count);
   // The block that waits on top if it has just `count` pages, else kNone, and none waits any more.
@@ -104,7 +105,7 @@ class PageSpace {
 
   const Side side_;
   platform::Lock lock_;
-  TreeFit& fit_;                              // guarded by lock_
+  TreeFit& fit_;  // guarded by lock_
   // With InitResidency, the spans that were freed last, for a program that frees and allocates
   // spans of one size: a stack, chained through kWaitingWord. To the tree-fit space they are
   // allocated, to everybody else free. All are freed before any other span is looked for, so that
