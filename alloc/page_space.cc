@@ -243,6 +243,7 @@ PageSpace::Span PageSpace::AllocateSpan(PageNumber count) {
   // Without metadata for a split the block may be larger than asked.
   const auto got = static_cast<PageNumber>(fit_.CountOf(span.block));
   span.first = FirstPage(span.block);
+  __builtin_prefetch(&g_space.info[span.first], 1);  // the caller writes it, likely a miss
   span.unknown = residency_.Take(g_space.AddressOfPage(span.first), size_t{got} << kPageShift);
   AddTaken(got);
   return span;
