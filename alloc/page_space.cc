@@ -2,6 +2,7 @@
 
 #include "platform/clock.h"
 #include "platform/memory.h"
+#include "platform/stalls.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -74,6 +75,7 @@ void PageSpace::SetState(PageNumber first, PageNumber count, PageState state) {
 }
 
 bool PageSpace::Grow(PageNumber count) {
+  platform::StallScope stall(platform::StallCause::kAllocation);
   // A sixteenth more than there is, so that the number of system calls stays logarithmic.
   PageNumber want = committed_ / 16 > count ? committed_ / 16 : count;
   want = static_cast<PageNumber>(AlignUp(want, kPagesPerChunk));

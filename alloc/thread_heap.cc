@@ -8,6 +8,7 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/memory.h"
+#include "platform/stalls.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -136,6 +137,7 @@ void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
     }
     Account(0);
     if (GLEANER_LIKELY(p != nullptr)) return p;
+    platform::StallScope stall(platform::StallCause::kAllocation);
     if (TakeGrowthRefusal()) {
       g_hooks.grow(kSlotBytes[size_class]);
     } else if (!g_hooks.exhausted(kSlotBytes[size_class], attempt++)) {
@@ -267,6 +269,7 @@ PageNumber ThreadHeap::TakeFree(Side side) {
 }
 
 PageNumber ThreadHeap::TakeFreeOfOthers(Side side) {
+  platform::StallScope stall(platform::StallCause::kAllocation);
   PageNumber page = kNoPage;
   if (ThreadHeaps::ShouldShare(side, 1)) page = ThreadHeaps::Steal(side, this);
   if (page == kNoPage) page = TakeFresh(side);
