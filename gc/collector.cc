@@ -136,8 +136,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
        tunables.mark.all_interior_pointers ? swept.live_granules * alloc::kGranuleBytes : 0,
        roots_.bytes(), resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
        resident_bytes, ThreadHeaps::active(), (since_last - most_since_last) * 8 > since_last,
-       platform::NowNs() - clock.begin_ns(),
-       clock.begin_ns() - last_end_ns_});
+       platform::NowNs() - clock.begin_ns(), clock.begin_ns() - last_end_ns_});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_bytes;

@@ -144,7 +144,8 @@ int main(int argc, char** argv) {
   const int threads = options.threads();
   const uint64_t sessions =
       megabytes * 1'000'000 / kBytesPerSession / static_cast<uint64_t>(threads);
-  if (sessions == 0) bench::Fail("--megabytes %lu is too little for %d threads", megabytes, threads);
+  if (sessions == 0)
+    bench::Fail("--megabytes %lu is too little for %d threads", megabytes, threads);
 
   bench::InitGc(options);
   std::vector<bench::LatencyHistogram> latencies(static_cast<size_t>(threads));

@@ -83,8 +83,9 @@ size_t gleaner_get_stall_stats(int cause, gleaner_stall_stats* stats, size_t siz
   if (RejectNull("gleaner_get_stall_stats", "the result", stats)) return 0;
   StallHistogram stalls;
   if (!ReadStallsOf("gleaner_get_stall_stats", cause, &stalls)) return 0;
-  const gleaner_stall_stats all = {stalls.count,         stalls.total_ns,      stalls.max_ns,
-                                   stalls.Quantile(500), stalls.Quantile(990), stalls.Quantile(999)};
+  const gleaner_stall_stats all = {stalls.count,         stalls.total_ns,
+                                   stalls.max_ns,        stalls.Quantile(500),
+                                   stalls.Quantile(990), stalls.Quantile(999)};
   return CopyOut(stats, size, &all, sizeof all);
 }
 
