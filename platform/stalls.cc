@@ -24,10 +24,11 @@ constexpr uint64_t kOpened = kDepth + 1;
 // Between the accesses of a thread and of its own signal handler.
 void Fence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// Relaxed: two threads that raise it at once each retry until theirs is in or is not the largest.
+// Relaxed would do, acquire is the least there is (Atomic::CompareExchange): two threads that raise
+// it at once each retry until theirs is in or is not the largest.
 void Raise(Atomic<uint64_t>* most, uint64_t value) {
   uint64_t seen = most->Load(memory_order_relaxed);
-  while (value > seen && !most->CompareExchange(seen, value, memory_order_relaxed)) {
+  while (value > seen && !most->CompareExchange(seen, value, memory_order_acquire)) {
   }
 }
 
@@ -107,7 +108,8 @@ void RecordStall(StallCause cause, uint64_t ns) {
 // the depth as it found it, and another number of opened scopes. The compare-and-exchange of Begin
 // makes sure that no handler overwrote what it publishes. Once a scope is open, handlers' scopes
 // are parts of it: one that comes before the clock is read notes its own beginning. That of End
-// makes sure that no part came after its reading of the clock. Relaxed: one thread.
+// makes sure that no part came after its reading of the clock. Relaxed, and acquire as the least
+// that an exchange has: one thread.
 
 void StallScope::Begin(StallCause cause) {
   StallState& stall = t_stall;
@@ -126,7 +128,7 @@ void StallScope::Begin(StallCause cause) {
     stall.has_part[static_cast<int>(cause)] = true;
     stall.begin_ns = 0;
     Fence();
-  } while (!stall.scopes.CompareExchange(seen, seen + kOpened + 1, memory_order_relaxed));
+  } while (!stall.scopes.CompareExchange(seen, seen + kOpened + 1, memory_order_acquire));
   Fence();
   const uint64_t now = NowNs();
   if (stall.begin_ns == 0) stall.begin_ns = now;
@@ -148,7 +150,7 @@ void StallScope::End() {
     begin = stall.begin_ns;
     for (cause = kStallCauses - 1; cause > 0 && !stall.has_part[cause];) --cause;
     Fence();
-  } while (!stall.scopes.CompareExchange(seen, seen - 1, memory_order_relaxed));
+  } while (!stall.scopes.CompareExchange(seen, seen - 1, memory_order_acquire));
   RecordStall(static_cast<StallCause>(cause), now - begin);
 }
 
