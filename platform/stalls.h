@@ -88,12 +88,17 @@ extern __thread StallState t_stall;
 void BeginStallsOfThread(int tid);
 void EndStallsOfThread();
 
-// Part of a stall. A scope that finds none begins one, and ends it; threads that are not registered
-// have none. Async-signal-safe: a handler may have scopes at whatever instruction of another's.
+// Part of a stall. A scope that finds none begins one, and ends it. One that begins while the
+// thread's stalls do not count is nothing, not even a look at the clock. Async-signal-safe: a
+// handler may have scopes at whatever instruction of another's.
 class StallScope {
  public:
-  explicit StallScope(StallCause cause) { Begin(cause); }
-  ~StallScope() { End(); }
+  explicit StallScope(StallCause cause) : counts_(t_stall.shard != 0) {
+    if (counts_) Begin(cause);
+  }
+  ~StallScope() {
+    if (counts_) End();
+  }
   StallScope(const StallScope&) = delete;
   StallScope& operator=(const StallScope&) = delete;
 
@@ -101,6 +106,8 @@ class StallScope {
   friend class StallInterruption;
   static void Begin(StallCause cause);
   static void End();
+
+  const bool counts_;
 };
 
 // Code of the program's that runs in the midst of a stall, a finalizer for example: the stall ends

@@ -18,7 +18,6 @@ import re
 import statistics
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -36,54 +35,80 @@ class Mode:
 
 
 INCREMENTAL = {"GC_ENABLE_INCREMENTAL": "1"}
-BARRIERS = ("userfaultfd", "softdirty", "mprotect", "explicit")
-
-
-def concurrent(barrier):
-    return Mode(f"concurrent, {barrier}", compare.OURS,
-                {**INCREMENTAL, "GLEANER_WRITE_TRACKING": barrier}, [], {"incremental": "1"})
-
-
+ON = {"incremental": "1"}
+OFF = {"incremental": "0"}
+# libgc's incremental mode is expected to be anything: how it ends is a result.
 MODES = [
-    Mode("libgc stop", compare.THEIRS, {}, [], {"incremental": "0"}),
+    Mode("libgc stop", compare.THEIRS, expected=OFF),
     Mode("libgc incremental", compare.THEIRS, INCREMENTAL),
-    Mode("stop-parallel", compare.OURS, {}, [], {"incremental": "0"}),
-    *map(concurrent, BARRIERS),
-    Mode("generational", compare.OURS, {**INCREMENTAL, "GLEANER_GENERATIONAL": "1"}, [],
-         {"incremental": "1"}),
+    Mode("stop-parallel", compare.OURS, expected=OFF),
+    Mode("concurrent, userfaultfd", compare.OURS,
+         {**INCREMENTAL, "GLEANER_TRACKING": "userfaultfd"}, expected=ON),
+    Mode("concurrent, soft-dirty", compare.OURS,
+         {**INCREMENTAL, "GLEANER_TRACKING": "soft-dirty"}, expected=ON),
+    Mode("concurrent, mprotect", compare.OURS,
+         {**INCREMENTAL, "GLEANER_TRACKING": "mprotect"}, expected=ON),
+    # Programs have to say what they write, with a flag that makes them do so.
+    Mode("concurrent, explicit barrier", compare.OURS,
+         {**INCREMENTAL, "GLEANER_TRACKING": "cards"}, ["--barrier"], ON),
+    Mode("generational", compare.OURS, {**INCREMENTAL, "GLEANER_GENERATIONAL": "1"}, expected=ON),
 ]
+BASE = "stop-parallel"  # run times are given as multiples of this mode's
 
 
 @dataclass
 class Workload:
     name: str
     command: list
+    live_mb: int = 0
     stall: str = "gap"  # prefix of the durations it reports
 
+    def needs_mb(self):
+        """What the hungriest mode may need."""
+        return RESIDENT_PER_LIVE * self.live_mb
 
-def make_workloads(quick):
-    """The whole table, or one that takes minutes and needs less than 1 GB."""
+
+# libgc with 4 GB live of the hash table: NNN.
+RESIDENT_PER_LIVE = 3
+
+
+def make_workloads(options):
+    """With --quick they take minutes and need less than 2 GB."""
+    quick = options.quick or options.smoke
     workloads = []
+
+    def add(name, command, **more):
+        for threads in (1, 2):
+            argv = command + ["--threads", str(threads)]
+            if threads == 1:  # as in compare.py: the mode of libgc that suits these better
+                argv.append("--wake-markers")
+            workloads.append(Workload(f"{name}, {threads} mutator{'s' if threads > 1 else ''}",
+                                      argv, **more))
+
     operations = "3000000" if quick else "12000000"
-    for megabytes in (100, 400) if quick else (100, 1000, 4000):
-        for threads in (1, 2):
-            workloads.append(Workload(
-                f"hash table, {megabytes} MB, {threads} mutator{'s' if threads > 1 else ''}",
-                ["hash_table", "--gaps", "--megabytes", str(megabytes), "--operations", operations,
-                 "--threads", str(threads)]))
-    for threads in (1, 2):
-        workloads.append(Workload(
-            f"request loop, 400 MB, {threads} mutator{'s' if threads > 1 else ''}",
-            ["request_loop", "--threads", str(threads), "--seconds", "5" if quick else "20"],
-            "request"))
-    for name, command in (("GCBench", ["gcbench"]), ("binary trees", ["binary_trees"]),
-                          ("BH-pt", ["bh", "--variant", "pt"] +
-                           (["--steps", "5"] if quick else []))):
-        for threads in (1, 2):
-            workloads.append(Workload(
-                f"{name}, {threads} mutator{'s' if threads > 1 else ''}",
-                command + ["--gaps", "--threads", str(threads)]))
+    for megabytes in options.megabytes or ((100, 400) if quick else (100, 1000, 4000)):
+        add(f"hash table, {megabytes} MB",
+            ["hash_table", "--gaps", "--megabytes", str(megabytes), "--operations", operations],
+            live_mb=megabytes)
+    add("request loop, 400 MB", ["request_loop", "--seconds", "5" if quick else "20"],
+        live_mb=400, stall="request")
+    add("GCBench", ["gcbench", "--gaps"])
+    add("binary trees", ["binary_trees", "--gaps"])
+    add("BH-pt", ["bh", "--variant", "pt", "--gaps"] + (["--steps", "5"] if quick else []))
     return workloads
+
+
+def available_mb():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        kilobytes = re.search(r"MemAvailable: +(\d+) kB", file.read())[1]
+    return int(kilobytes) // 1000
+
+
+def sizes(text):
+    numbers = [int(word) for word in text.split(",")]
+    if not all(1 <= number <= 1 << 20 for number in numbers):
+        raise ValueError
+    return numbers
 
 
 class NotSupported(Exception):
@@ -96,21 +121,22 @@ def side_of(mode, command):
 
 def check_mode(mode, values):
     for key, value in mode.expected.items():
-        if values[key] != value:
-            raise NotSupported(f"it reports {key}={values[key]}")
+        if values.get(key) != value:
+            raise NotSupported(f"the program reports {key}={values.get(key, '(nothing)')}")
 
 
 def try_mode(mode, options):
-    """Raises NotSupported if the library does not have the mode, or not all its options."""
+    """Raises NotSupported if the library does not have the mode or knows not all of its variables,
+    or the programs not all of its flags."""
     if mode.library == compare.THEIRS:
         return  # whatever becomes of it is a result
     side = side_of(mode, ["hash_table"])
-    environment = {**os.environ, **side.environment, "LD_LIBRARY_PATH": options.ours}
-    trial = subprocess.run([os.path.join(options.bin, "hash_table"), "--smoke"], env=environment,
-                           capture_output=True, text=True, timeout=compare.RUN_TIMEOUT_S)
-    unknown = re.search(r"GLEANER_[A-Z_]+", trial.stderr)
+    trial = subprocess.run([os.path.join(options.bin, "hash_table"), "--smoke", *mode.flags],
+                           env=compare.environment_of(side, options), capture_output=True,
+                           text=True, timeout=compare.RUN_TIMEOUT_S)
+    unknown = re.search(r"GLEANER_[A-Z_]+|unknown option '[^']*'", trial.stderr)
     if unknown:
-        raise NotSupported(f"it complains of {unknown[0]}")
+        raise NotSupported(f"there was a complaint of {unknown[0]}")
     if trial.returncode == 0:
         check_mode(mode, dict(pair.split("=", 1) for pair in trial.stdout.split()))
 
@@ -128,13 +154,18 @@ def how_it_ended(failure):
 class Cell:
     """The runs of one workload in one mode."""
 
-    def __init__(self):
+    def __init__(self, workload):
+        self.prefix = workload.stall
         self.runs = []
         self.failure = None
 
     def median(self, key):
         values = [float(run.values[key]) for run in self.runs if key in run.values]
         return statistics.median(values) if values else None
+
+    def stall(self, figure):
+        """The median of p50_us, p99_us, p999_us or max_ms."""
+        return self.median(f"{self.prefix}_{figure}")
 
 
 HEADER = ["workload", "mode", "run time s", "of stop-parallel", "p50 us", "p99 us", "p99.9 us",
@@ -147,20 +178,11 @@ def table_line(workload, mode, cell, stop_parallel):
     show = compare.three_digits
     seconds = cell.median("seconds")
     base = stop_parallel.median("seconds") if stop_parallel and stop_parallel.runs else None
-    prefix = workload.stall
     return [workload.name, mode.name, show(seconds), f"{seconds / base:.2f}" if base else "-",
-            *(show(cell.median(f"{prefix}_{q}_us")) for q in ("p50", "p99", "p999")),
-            show(cell.median(f"{prefix}_max_ms")), show(cell.median("pause_max_ms")),
+            *(show(cell.stall(figure)) for figure in ("p50_us", "p99_us", "p999_us")),
+            show(cell.stall("max_ms")), show(cell.median("pause_max_ms")),
             f"{cell.median('pauses'):.0f}",
             show(statistics.median(run.rss_mb for run in cell.runs))]
-
-
-def print_markdown(lines):
-    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
-    for number, line in enumerate(lines):
-        print("| " + " | ".join(text.ljust(width) for text, width in zip(line, widths)) + " |")
-        if number == 0:
-            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
 def write_csv(path, cells):
@@ -179,8 +201,8 @@ def write_csv(path, cells):
         writer.writerows(records)
 
 
-def draw(path, workloads, modes, cells):
-    """The longest stalls, on a logarithmic scale."""
+def draw(path, cells):
+    """Draws the longest stalls, on a logarithmic scale."""
     try:
         import matplotlib
         matplotlib.use("Agg")
@@ -188,15 +210,17 @@ def draw(path, workloads, modes, cells):
     except ImportError:
         print("no picture: python3-matplotlib is missing", file=sys.stderr)
         return
+    # As dictionaries, to keep the order and drop repetitions.
+    workloads = list(dict.fromkeys(workload for workload, _ in cells))
+    modes = list(dict.fromkeys(mode for _, mode in cells))
     figure, axes = plt.subplots(figsize=(10, 1 + 0.5 * len(workloads)))
     height = 0.8 / len(modes)
     for number, mode in enumerate(modes):
-        bars = [(row + number * height, cells[w.name, mode.name].median(f"{w.stall}_max_ms"))
-                for row, w in enumerate(workloads)]
+        bars = [(row + number * height, cells[workload, mode].stall("max_ms"))
+                for row, workload in enumerate(workloads) if (workload, mode) in cells]
         bars = [bar for bar in bars if bar[1] is not None]
-        axes.barh([at for at, _ in bars], [ms for _, ms in bars], height, label=mode.name)
-    axes.set_yticks([row + 0.4 - height / 2 for row in range(len(workloads))],
-                    [w.name for w in workloads])
+        axes.barh([at for at, _ in bars], [ms for _, ms in bars], height, label=mode)
+    axes.set_yticks([row + 0.4 - height / 2 for row in range(len(workloads))], workloads)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlabel("longest stall, or latency of a request, in ms (median of the runs)")
@@ -219,8 +243,12 @@ def parse_arguments():
     parser.add_argument("--only", metavar="REGEX", default="",
                         help="only workloads whose name matches")
     parser.add_argument("--modes", metavar="REGEX", default="", help="only modes whose name matches")
+    parser.add_argument("--skip", metavar="REGEX",
+                        help="not those whose 'workload, mode' matches, as in '4000 MB.*libgc inc'")
+    parser.add_argument("--megabytes", metavar="N,...", type=sizes,
+                        help="live data of the hash tables (100,1000,4000; --quick: 100,400)")
     parser.add_argument("--quick", action="store_true",
-                        help="smaller heaps and shorter runs; without it 4 GB live, 12 GB resident")
+                        help="smaller heaps and shorter runs")
     parser.add_argument("--smoke", action="store_true", help="tiny runs; the figures mean nothing")
     parser.add_argument("--csv", metavar="FILE", help="write every run to FILE")
     parser.add_argument("--plot", metavar="FILE", help="draw the longest stalls (PNG, SVG or PDF)")
@@ -238,72 +266,84 @@ def parse_arguments():
     return options
 
 
+def supported_modes(options):
+    modes = []
+    for mode in MODES:
+        if not re.search(options.modes, mode.name):
+            continue
+        try:
+            try_mode(mode, options)
+            modes.append(mode)
+        except NotSupported as reason:
+            print(f"left out: {mode.name}: {reason}", file=sys.stderr)
+    return modes
+
+
+def run_workload(workload, modes, cells, options):
+    """Runs the modes in turn. Returns what is wrong, in words."""
+    wrong = []
+    checksums = set()
+    for number in range(options.runs):
+        for mode in modes:
+            cell = cells[workload.name, mode.name]
+            if cell.failure:
+                continue
+            compare.progress(f"{workload.name}, {mode.name}: run {number + 1}")
+            try:
+                run = compare.run_once(side_of(mode, workload.command), options)
+                check_mode(mode, run.values)
+                cell.runs.append(run)
+                checksums.add(run.values["checksum"])
+            except (compare.RunFailed, NotSupported) as failure:
+                cell.failure = how_it_ended(failure)
+                if mode.library == compare.OURS:
+                    wrong.append(f"{workload.name}, {mode.name}: {failure}")
+    compare.progress("")
+    if len(checksums) > 1:
+        wrong.append(f"{workload.name}: different checksums {sorted(checksums)}")
+    return wrong
+
+
 def main():
     options = parse_arguments()
-    workloads = [w for w in make_workloads(options.quick or options.smoke)
-                 if re.search(options.only, w.name)]
-    wanted = [m for m in MODES if re.search(options.modes, m.name)]
-    if not workloads or not wanted:
-        sys.exit("nothing matches --only and --modes; --list shows what there is")
+    workloads = [w for w in make_workloads(options) if re.search(options.only, w.name)]
     if options.list:
-        for item in (*workloads, *wanted):
+        for item in (*workloads, *(m for m in MODES if re.search(options.modes, m.name))):
             print(f"{item.name}: {' '.join(getattr(item, 'command', []))}".rstrip(": "))
         return 0
     if options.smoke:  # sizes are the programs' own for --smoke
         for workload in workloads:
             workload.command = [workload.command[0]] + [
                 word for word in workload.command[1:] if word == "--gaps"]
+            workload.live_mb = 0
         workloads = list({w.command[0]: w for w in workloads}.values())
 
-    modes = []
-    for mode in wanted:
-        try:
-            try_mode(mode, options)
-            modes.append(mode)
-        except NotSupported as reason:
-            print(f"left out: {mode.name}: {reason}", file=sys.stderr)
-
-    began = time.monotonic()
-    machine_before, own_before = compare.busy_seconds()
-    cells = {(w.name, m.name): Cell() for w in workloads for m in modes}
+    others = compare.OtherPrograms()
+    modes = supported_modes(options)
+    cells = {}
     wrong = []
-    for workload in workloads:
-        checksums = set()
-        for number in range(options.runs):
-            for mode in modes:
-                cell = cells[workload.name, mode.name]
-                if cell.failure:
-                    continue
-                compare.progress(f"{workload.name}, {mode.name}: run {number + 1}")
-                try:
-                    run = compare.run_once(side_of(mode, workload.command), options)
-                    check_mode(mode, run.values)
-                    cell.runs.append(run)
-                    checksums.add(run.values["checksum"])
-                except (compare.RunFailed, NotSupported) as failure:
-                    cell.failure = how_it_ended(failure)
-                    if mode.library == compare.OURS:
-                        wrong.append(f"{workload.name}, {mode.name}: {failure}")
-        if len(checksums) > 1:
-            wrong.append(f"{workload.name}: different checksums {sorted(checksums)}")
-    compare.progress("")
-
     lines = [HEADER]
     for workload in workloads:
-        base = cells.get((workload.name, "stop-parallel"))
+        if workload.needs_mb() > available_mb():
+            print(f"left out: {workload.name}: needs up to {workload.needs_mb()} MB, "
+                  f"available are {available_mb()}", file=sys.stderr)
+            continue
+        its_modes = [mode for mode in modes if not options.skip or
+                     not re.search(options.skip, f"{workload.name}, {mode.name}")]
+        cells.update({(workload.name, mode.name): Cell(workload) for mode in its_modes})
+        wrong += run_workload(workload, its_modes, cells, options)
+        base = cells.get((workload.name, BASE))
         lines += [table_line(workload, mode, cells[workload.name, mode.name], base)
-                  for mode in modes]
-    print_markdown(lines)
-    elapsed = time.monotonic() - began
-    machine, own = (after - before for after, before in
-                    zip(compare.busy_seconds(), (machine_before, own_before)))
-    foreign = max(0, machine - own) / (elapsed * os.cpu_count())
-    print(f"\nMedians of {options.runs} run(s), modes in turn, {elapsed:.0f} s; other programs used "
-          f"{foreign:.0%} of the machine's {os.cpu_count()} CPUs meanwhile.")
-    if options.csv:
-        write_csv(options.csv, cells)
+                  for mode in its_modes]
+        if options.csv:  # after each workload: nothing is lost if the rest does not end
+            write_csv(options.csv, cells)
+    if not cells:
+        sys.exit("nothing is left to run; --list shows workloads and modes")
+
+    compare.print_markdown(lines)
+    print(f"\nMedians of {options.runs} run(s), modes in turn, {others.since_began()}.")
     if options.plot:
-        draw(options.plot, workloads, modes, cells)
+        draw(options.plot, cells)
     for line in wrong:
         print(f"FAILED: {line}", file=sys.stderr)
     return 1 if wrong else 0

@@ -73,14 +73,15 @@ static void stalls(void) {
   static struct gleaner_stall_bucket buckets[1000];
   uint64_t before = count(GLEANER_STALL_PAUSE) + count(GLEANER_STALL_WAIT);
   uint64_t found = 0, causes = 0;
-  size_t i, n, seen = 0;
+  size_t i, n, seen;
   int cause;
   pthread_t thread;
   CHECK_EQ(pthread_create(&thread, NULL, allocate, NULL), 0);
   for (i = 0; i < 10; i++) {
-    while (allocated <= seen) {
-    }
+    /* It runs the program between any two collections, so that no stall of it covers both. */
     seen = allocated;
+    while (allocated == seen) {
+    }
     GC_gcollect();
   }
   stop = 1;

@@ -95,6 +95,25 @@ TEST_F(StallsTest, ThreadsThatAreNotRegisteredDoNotCount) {
   EXPECT_EQ(CountAll(), all);
 }
 
+TEST_F(StallsTest, AThreadMayRegisterAndUnregisterInMidScope) {
+  const uint64_t all = CountAll();
+  std::thread([all] {
+    {
+      StallScope before_it_counts(StallCause::kWait);
+      BeginStallsOfThread(2);
+      { StallScope stall(StallCause::kWait); }
+      EXPECT_EQ(CountAll(), all + 1);
+    }
+    EXPECT_EQ(CountAll(), all + 1);
+    {
+      StallScope cut_off(StallCause::kWait);
+      EndStallsOfThread();
+    }
+    EXPECT_EQ(t_stall.scopes.Load(memory_order_relaxed) & 0xffff, 0u);
+  }).join();
+  EXPECT_EQ(CountAll(), all + 1);
+}
+
 uint64_t Total() {
   uint64_t total = 0;
   for (int i = 0; i < kStallCauses; ++i) {
