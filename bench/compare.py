@@ -124,8 +124,8 @@ def environment_of(side, options):
     return environment
 
 
-def run_once(side, options):
-    """Runs one side once. Raises RunFailed."""
+def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
+    """Runs one side once. Raises RunFailed, also if it takes longer."""
     argv = [os.path.join(options.bin, side.command[0])] + side.command[1:]
     if options.smoke:
         argv.append("--smoke")
@@ -133,7 +133,7 @@ def run_once(side, options):
                           text=True) as process:
         # wait4 gives this child's own rusage; an alarm ends a run that hangs.
         signal.signal(signal.SIGALRM, lambda *_: process.kill())
-        signal.alarm(RUN_TIMEOUT_S)
+        signal.alarm(timeout_s)
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         signal.alarm(0)
@@ -237,19 +237,23 @@ def print_markdown(lines):
             print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
+def write_records(path, records):
+    """Dictionaries as CSV; the columns are all their keys, in the order in which they come."""
+    fields = list(dict.fromkeys(key for record in records for key in record))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        writer.writerows(records)
+
+
 def write_csv(path, results):
-    fields = ["row", "side", "run", "rss_mb"]
     records = []
     for result in results:
         for key, side in (("a", result.row.a), ("b", result.row.b)):
             for number, run in enumerate(result.runs[key]):
                 records.append({"row": result.row.name, "side": side.label, "run": number,
                                 "rss_mb": run.rss_mb, **run.values})
-                fields += [name for name in run.values if name not in fields]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        writer.writerows(records)
+    write_records(path, records)
 
 
 def busy_seconds():

@@ -12,7 +12,6 @@ every library is measured alike.
 """
 
 import argparse
-import csv
 import os
 import re
 import statistics
@@ -54,6 +53,7 @@ MODES = [
     Mode("generational", compare.OURS, {**INCREMENTAL, "GLEANER_GENERATIONAL": "1"}, expected=ON),
 ]
 BASE = "stop-parallel"  # run times are given as multiples of this mode's
+RUN_TIMEOUT_S = 900
 
 
 @dataclass
@@ -77,18 +77,23 @@ def make_workloads(options):
     quick = options.quick or options.smoke
     workloads = []
 
-    def add(name, command, **more):
+    def add(name, command, operations=None, **more):
+        """On 1 and 2 threads; `operations` says how many each of so many threads is to do."""
         for threads in (1, 2):
             argv = command + ["--threads", str(threads)]
+            if operations:
+                argv += ["--operations", str(operations(threads))]
             if threads == 1:  # as in compare.py: the mode of libgc that suits these better
                 argv.append("--wake-markers")
             workloads.append(Workload(f"{name}, {threads} mutator{'s' if threads > 1 else ''}",
                                       argv, **more))
 
-    operations = "3000000" if quick else "12000000"
+    least = 3_000_000 if quick else 12_000_000
     for megabytes in options.megabytes or ((100, 400) if quick else (100, 1000, 4000)):
+        # A quarter of the operations insert 308 bytes on average: nearly the live data once over.
         add(f"hash table, {megabytes} MB",
-            ["hash_table", "--gaps", "--megabytes", str(megabytes), "--operations", operations],
+            ["hash_table", "--gaps", "--megabytes", str(megabytes)],
+            lambda threads, size=megabytes: max(least, 12_000 * size // threads),
             live_mb=megabytes)
     add("request loop, 400 MB", ["request_loop", "--seconds", "5" if quick else "20"],
         live_mb=400, stall="request")
@@ -133,7 +138,7 @@ def try_mode(mode, options):
     side = side_of(mode, ["hash_table"])
     trial = subprocess.run([os.path.join(options.bin, "hash_table"), "--smoke", *mode.flags],
                            env=compare.environment_of(side, options), capture_output=True,
-                           text=True, timeout=compare.RUN_TIMEOUT_S)
+                           text=True, timeout=RUN_TIMEOUT_S)
     unknown = re.search(r"GLEANER_[A-Z_]+|unknown option '[^']*'", trial.stderr)
     if unknown:
         raise NotSupported(f"there was a complaint of {unknown[0]}")
@@ -186,19 +191,14 @@ def table_line(workload, mode, cell, stop_parallel):
 
 
 def write_csv(path, cells):
-    names = ["workload", "mode", "run", "failure", "rss_mb"]
     records = []
     for (workload, mode), cell in cells.items():
         for number, run in enumerate(cell.runs):
             records.append({"workload": workload, "mode": mode, "run": number,
                             "rss_mb": run.rss_mb, **run.values})
-            names += [name for name in run.values if name not in names]
         if cell.failure:
             records.append({"workload": workload, "mode": mode, "failure": cell.failure})
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(records)
+    compare.write_records(path, records)
 
 
 def draw(path, cells):
@@ -290,7 +290,7 @@ def run_workload(workload, modes, cells, options):
                 continue
             compare.progress(f"{workload.name}, {mode.name}: run {number + 1}")
             try:
-                run = compare.run_once(side_of(mode, workload.command), options)
+                run = compare.run_once(side_of(mode, workload.command), options, RUN_TIMEOUT_S)
                 check_mode(mode, run.values)
                 cell.runs.append(run)
                 checksums.add(run.values["checksum"])
