@@ -167,22 +167,29 @@ ProtectionTracking::Span ProtectionTracking::TakeAround(Span taken, size_t first
   return taken;
 }
 
-bool ProtectionTracking::OpenAround(size_t granule) {
-  const size_t block = BlockGranules();
-  const size_t count = GranuleCount();
-  const size_t first = granule & ~(block - 1);
-  Span taken = {granule, granule + 1};
-  taken = TakeAround(taken, first, first + block < count ? first + block : count);
-  bool opened = SetWritable(taken);
-  if (!opened) {
-    refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
+ProtectionTracking::Span ProtectionTracking::TakeRun(Span taken) {
+  // Waits for neighbours that are busy: whoever has them waits for nobody.
+  const auto is_busy = [&](size_t granule) {
+    return (granules_[granule].Load(memory_order_relaxed) & kBusy) != 0;
+  };
+  for (const size_t count = GranuleCount();;) {
     taken = TakeAround(taken, 0, count);
-    opened = SetWritable(taken);
+    if ((taken.first == 0 || !is_busy(taken.first - 1)) &&
+        (taken.end == count || !is_busy(taken.end))) {
+      return taken;
+    }
+    sched_yield();
   }
+}
+
+bool ProtectionTracking::OpenTaken(Span taken) {
+  const bool opened = SetWritable(taken);
   if (opened) {
     const int split = (taken.first != 0 && IsProtected(taken.first - 1)) +
                       static_cast<int>(IsProtected(taken.end)) - 1;
-    runs_.FetchAdd(split, memory_order_relaxed);
+    runs_.FetchAdd(split, memory_order_relaxed);  // an estimate
+  } else {
+    refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
   }
   for (size_t i = taken.first; i < taken.end; ++i) {
     const Word word = granules_[i].Load(memory_order_relaxed);  // ours while busy
@@ -192,30 +199,42 @@ bool ProtectionTracking::OpenAround(size_t granule) {
   return opened;
 }
 
+void ProtectionTracking::TryToOpen(size_t granule) {
+  // Whoever opens a whole run needs all of it, so the others keep their hands off.
+  if (opening_run_.Load(memory_order_acquire) != 0 || !TakeProtected(granule)) {
+    sched_yield();
+    return;
+  }
+  const size_t block = BlockGranules();
+  const size_t count = GranuleCount();
+  const size_t first = granule & ~(block - 1);
+  if (OpenTaken(TakeAround({granule, granule + 1}, first,
+                           first + block < count ? first + block : count))) {
+    return;
+  }
+  // Acquire and release: as a lock. One at a time, or two would have halves of one run in hand.
+  uint32_t free = 0;
+  if (!opening_run_.CompareExchange(free, 1, memory_order_acquire)) return;
+  if (TakeProtected(granule)) OpenTaken(TakeRun({granule, granule + 1}));
+  opening_run_.Store(0, memory_order_release);
+}
+
 bool ProtectionTracking::Handle(Addr address) {
   if (!granules_.Covers(address)) return false;
   const size_t granule = granules_.IndexOf(address);
-  if (TakeProtected(granule)) {
-    faults_.FetchAdd(1, memory_order_relaxed);  // a figure
-    // A refusal here means that a neighbour is being opened by another thread, so that the run was
-    // not whole: tried again.
-    if (!OpenAround(granule)) sched_yield();
-    return true;
-  }
   const Word word = granules_[granule].Load(memory_order_acquire);
-  if ((word & kBusy) != 0 && getpid() != process_) {
-    // In a forked child that has not been reset: the thread that had it busy does not exist.
-    return SetWritable({granule, granule + 1});
-  }
   if (IsOpen(word)) {
     // Relaxed: raised before the protection that the fault came from, which the fault orders.
     const uint64_t protections = protections_.Load(memory_order_relaxed);
     if (t_stale.address != address || t_stale.protections != protections) {
       t_stale = {address, protections, 0};
     }
-    if (++t_stale.count > kMaxStaleFaults) return false;
+    return ++t_stale.count <= kMaxStaleFaults;
   }
-  sched_yield();
+  faults_.FetchAdd(1, memory_order_relaxed);  // a figure
+  // In a forked child that has not been reset, the threads that have granules busy do not exist.
+  if (getpid() != process_) return OpenTaken({granule, granule + 1});
+  TryToOpen(granule);  // if it has not come to it, the access faults again
   return true;
 }
 
@@ -394,7 +413,7 @@ ProtectionTracking::Pinned ProtectionTracking::Pin(Addr begin, Addr end) {
         if (granules_[i].CompareExchange(word, word + kOnePin, memory_order_acq_rel)) break;
         continue;
       }
-      if (TakeProtected(i) && !OpenAround(i)) sched_yield();
+      TryToOpen(i);
     }
   }
   return pinned;
@@ -436,6 +455,7 @@ void ProtectionTracking::UnprotectAll() {
 
 void ProtectionTracking::ResetInChild() {
   process_ = getpid();
+  opening_run_.Store(0, memory_order_relaxed);  // no other thread
   UnprotectAll();
 }
 

@@ -5,8 +5,9 @@
 // writable ("opens" it) and their pages dirty. Every change of protection inside a mapping splits
 // it, and a process may only have so many (vm.max_map_count): the block is 64 KiB as long as we
 // have few, and doubles as the budget is used up. If the system refuses all the same, the
-// whole contiguous protected run around the fault is opened, which splits nothing and so cannot be
-// refused for that reason; and what cannot be protected stays open and dirty.
+// whole contiguous protected run around the fault is opened, by one thread at a time, which splits
+// nothing and so cannot be refused for that reason; and what cannot be protected stays open and
+// dirty.
 //
 // One word describes a granule:
 //
@@ -72,13 +73,17 @@ class ProtectionTracking {
 
   static bool OnFault(Addr address);
   bool Handle(Addr address);
-  // Opens the granule, which the caller has taken, and the protected ones around it that belong
-  // to its block. False if the system refuses.
-  bool OpenAround(size_t granule);
+  // Opens the granule and the protected ones around it that belong to its block. May leave it as it
+  // is if others are at work there; never waits for them with a granule busy.
+  void TryToOpen(size_t granule);
+  // Opens what the caller has taken. False if the system refuses.
+  bool OpenTaken(Span taken);
   // Makes a granule busy if it is protected and not busy. False if it is not so.
   bool TakeProtected(size_t granule);
   // Extends what is taken to protected neighbours within [first, end).
   Span TakeAround(Span taken, size_t first, size_t end);
+  // Extends it to all of the protected run that it is in. For the holder of opening_run_.
+  Span TakeRun(Span taken);
   bool SetWritable(Span span);
   bool SetReadOnly(Span span);
   // Makes a run that is busy and open protected, without the pages of [begin, end) pending; the
@@ -105,6 +110,7 @@ class ProtectionTracking {
   // right.
   Atomic<int64_t> runs_{0};
   Atomic<int64_t> runs_counted_{0};
+  Atomic<uint32_t> opening_run_{0};  // 1: a thread opens a whole run
   Atomic<uint64_t> protections_{0};  // calls of mprotect that took access away
   Atomic<uint64_t> faults_{0};
   Atomic<uint64_t> refusals_{0};

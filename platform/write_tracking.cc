@@ -12,10 +12,10 @@ namespace {
 // Indexed by TrackingKind.
 constexpr TrackingTraits kTraits[kTrackingKinds] = {
     {"none", kTrackedPageBytes, true, true, false, 0, 0, 0, 0},
-    {"userfaultfd", kTrackedPageBytes, true, true, false, 800, 10, 200, 2},
-    {"soft-dirty", kTrackedPageBytes, true, true, true, 800, 10, 20, 20},
-    {"mprotect", kTrackedPageBytes, false, true, false, 4000, 1, 1000, 1},
-    {"cards", kCardBytes, false, false, false, 1, 2, 20, 1},
+    {"userfaultfd", kTrackedPageBytes, true, true, false, 760, 10, 110, 1},
+    {"soft-dirty", kTrackedPageBytes, true, true, true, 760, 10, 20, 20},
+    {"mprotect", kTrackedPageBytes, false, true, false, 8400, 47, 6000, 1},
+    {"cards", kCardBytes, false, false, false, 2, 6, 40, 1},
 };
 
 // A few pages to try a mechanism on.

@@ -107,6 +107,7 @@ TEST(FaultSignalTest, FaultsGoToWhomTheyConcern) {
 TEST(FaultSignalTest, AHandlerSetLaterIsChained) {
   EXPECT_CHILD_OK([] {
     MakePages();
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer may have a handler
     EXPECT_FALSE(ExchangeChainedAction(nullptr, nullptr));
     ASSERT_TRUE(InstallFaultHandler(OnOurs));
     struct sigaction action = PlainAction(Repair, SA_NODEFER);
@@ -224,6 +225,7 @@ TEST(FaultSignalTest, SignalsThatSomebodySentFollowTheAction) {
     EXPECT_EQ(g_programs, 1);
   });
   const auto result = gleaner::testing::RunInChild([] {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer may have a handler
     ASSERT_TRUE(InstallFaultHandler(OnOurs));
     raise(SIGSEGV);
   });
