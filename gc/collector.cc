@@ -93,6 +93,7 @@ int CountBusyHeaps() {
 
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
+  FinishSweep();
   Tunables tunables;
   world_.read_tunables(&tunables);
   if (alloc::ResidentBytes() >= kHelpersFromBytes) pool_.StartHelpers();
@@ -105,6 +106,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kBeforeStop);
   const uint64_t begin = platform::NowNs();
   if (!world_.stop()) return false;
+  if (sweeper_.IsBeside()) EndSweep();  // no mutator is at a step any more
   const uint64_t stopped = platform::NowNs();
   world_.event(CycleEvent::kStopped);
   if (give_up != nullptr && give_up() != 0) {
@@ -131,24 +133,21 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
 
   world_.event(CycleEvent::kSweepStart);
   alloc::g_epoch = marker_.black();
+  alloc::g_new_mark.Store(alloc::g_epoch, platform::memory_order_relaxed);  // the world is stopped
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeaps::at(i).RestoreRunsWorldStopped(alloc::g_epoch);
+    ThreadHeaps::at(i).RestoreRunsWorldStopped();
     ThreadHeaps::at(i).DropListsWorldStopped();
   }
-  Sweep();
+  unpadded_counts_ = tunables.mark.all_interior_pointers;
+  // Who collects because memory is short, or on demand, wants to find it swept.
+  const bool beside = tunables.sweep_beside && cause == Cause::kAllocation && !g_any_disclaim;
+  const SweepTotals swept = beside ? BeginSweepBesideWorldStopped() : Sweep();
   pacer_.Configure(tunables.pacer);
-  SweepTotals swept;
-  for (int i = 0; i < kMaxWorkers; ++i) swept.Add(sweep_totals_[i]);
-  const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
-  const uint64_t resident_bytes = alloc::ResidentBytes();
-  pacer_.StartCycle(
-      {swept.live_scanned_bytes, swept.live_pointer_free_bytes,
-       tunables.mark.all_interior_pointers ? swept.live_granules * alloc::kGranuleBytes : 0,
-       roots_.bytes(), resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
-       resident_bytes, ThreadHeaps::active(), CountBusyHeaps() > 1, platform::NowNs() - begin,
-       begin - last_end_ns_});
-  report.live_bytes = swept.live_bytes();
+  const uint64_t resident_bytes = resident_at_sweep_ = alloc::ResidentBytes();
+  pacer_.StartCycle({swept.live_scanned_bytes, swept.live_pointer_free_bytes, UnpaddedBytes(swept),
+                     roots_.bytes(), FreeBytes(swept), resident_bytes, ThreadHeaps::active(),
+                     CountBusyHeaps() > 1, platform::NowNs() - begin, begin - last_end_ns_});
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_bytes;
   uint64_t allocated = 0;
@@ -156,8 +155,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
     const ThreadHeap& heap = ThreadHeaps::at(i);
     allocated += heap.allocated_bytes - heap.freed_bytes;
   }
-  const uint64_t before = last_.live_bytes + (allocated - allocated_at_last_);
-  report.freed_bytes = before > report.live_bytes ? before - report.live_bytes : 0;
+  live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
+  NoteLive(&report, swept.live_bytes());
   allocated_at_last_ = allocated;
   world_.event(CycleEvent::kSweepEnd);
 
@@ -176,7 +175,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   if (report.pause_ns > totals_.max_pause_ns) totals_.max_pause_ns = report.pause_ns;
   world_.event(CycleEvent::kResumed);
   if (g_any_disclaim) sweeper_.Disclaim();
-  if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
+  if (!sweeper_.IsBeside() && pacer_.HasLastingSurplus()) ReturnFreeMemory();
   world_.event(CycleEvent::kEnd);
   return true;
 }
@@ -189,9 +188,9 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
   alloc::ForEachSlot([f, context](const alloc::ObjectRef& object) {
-    if (*object.mark() == alloc::g_epoch) f(object, context);
+    if (alloc::IsAllocated(*object.mark())) f(object, context);
   });
-  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsWorldStopped(alloc::g_epoch);
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsWorldStopped();
   world_.resume();
 }
 
@@ -223,7 +222,7 @@ void Collector::SweepJob(void* collector, int worker) {
   self->sweeper_.Run(&self->sweep_totals_[worker]);
 }
 
-void Collector::Sweep() {
+SweepTotals Collector::Sweep() {
   for (SweepTotals& totals : sweep_totals_) totals = {};
   sweeper_.Begin();
   pool_.Begin(SweepJob, this);
@@ -233,11 +232,97 @@ void Collector::Sweep() {
   }
   SweepJob(this, 0);
   pool_.Finish();
+  SweepTotals swept;
+  for (const SweepTotals& totals : sweep_totals_) swept.Add(totals);
+  return swept;
+}
+
+uint64_t Collector::UnpaddedBytes(const SweepTotals& swept) const {
+  return unpadded_counts_ ? swept.live_granules * alloc::kGranuleBytes : 0;
+}
+
+uint64_t Collector::FreeBytes(const SweepTotals& swept) const {
+  const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
+  return resident_at_sweep_ > used_bytes ? resident_at_sweep_ - used_bytes : 0;
+}
+
+void Collector::NoteLive(CycleReport* report, uint64_t live_bytes) const {
+  report->live_bytes = live_bytes;
+  report->freed_bytes = live_before_ > live_bytes ? live_before_ - live_bytes : 0;
+}
+
+// --- Beside the program ---
+
+// Returns what is known before the pages are looked at: the marker has counted objects and scanned
+// bytes, pointer-free objects are taken to be as they were, and pages that are not free now to be
+// in use.
+SweepTotals Collector::BeginSweepBesideWorldStopped() {
+  sweeper_.BeginBesideWorldStopped();
+  const MarkStatistics marked = marker_.statistics();
+  SweepTotals guess;
+  guess.live_objects = marked.objects;
+  guess.live_scanned_bytes = marked.bytes_scanned;
+  guess.live_pointer_free_bytes = pacer_.found().live_pointer_free_bytes;
+  guess.live_granules = pacer_.found().unpadded_bytes / alloc::kGranuleBytes;
+  guess.used_pages = alloc::ResidentBytes() >> alloc::kPageShift;
+  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
+    const size_t free = ThreadHeaps::ResidentFreePages(side);
+    guess.used_pages -= free < guess.used_pages ? free : guess.used_pages;
+  }
+  return guess;
+}
+
+bool Collector::SweepSome() { return g_collector.sweeper_.Step(); }
+
+bool Collector::SweepRest() {
+  bool any = false;
+  for (bool more = sweeper_.IsBeside(); more; any |= more) {
+    platform::CriticalSection section;
+    more = sweeper_.Step();
+  }
+  return any;
+}
+
+void Collector::StepJob(void* collector, int) { static_cast<Collector*>(collector)->SweepRest(); }
+
+void Collector::FinishSweep() {
+  if (!sweeper_.IsBeside() || sweeper_.IsDone()) return;
+  pool_.Begin(StepJob, this);
+  if (sweeper_.pages() >= kParallelSweepFromPages) {
+    while (pool_.WakeOne()) {
+    }
+  }
+  StepJob(this, 0);
+  pool_.Finish();
+}
+
+void Collector::EndSweep() {
+  GLEANER_CHECK(sweeper_.IsDone(), "a sweep beside the program ends before all is swept");
+  sweeper_.EndBeside();
+  SweepTotals swept;
+  if (!sweeper_.TotalsOfSteps(&swept)) return;  // the estimate has to do
+  pacer_.Amend(swept.live_scanned_bytes, swept.live_pointer_free_bytes, UnpaddedBytes(swept),
+               FreeBytes(swept));
+  totals_.freed_bytes -= last_.freed_bytes;
+  NoteLive(&last_, swept.live_bytes());
+  last_.live_objects = swept.live_objects;
+  totals_.freed_bytes += last_.freed_bytes;
+}
+
+void Collector::TryEndSweep() {
+  // If the lock is taken, somebody collects and ends the sweep, or the next report does.
+  if (!lock_.TryAcquire()) return;
+  if (sweeper_.IsBeside() && sweeper_.IsDone()) {
+    EndSweep();
+    if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
+  }
+  lock_.Release();
 }
 
 void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
   pool_.ResetAfterFork(alone);
+  sweeper_.ResetAfterFork();
 }
 
 }  // namespace gleaner::gc

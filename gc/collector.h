@@ -6,7 +6,9 @@
 //   4. mark      roots, then everything reachable, in parallel (gc/marker.h)
 //   5. decide    short links, finalizers, long links (gc/finalize.h)
 //   6. flip      black becomes the live epoch; the runs' windows are restored in it
-//   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h)
+//   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h); or beside the program, until
+//   the
+//                next collection at the latest
 //   8. pace      the next allowance (gc/pacer.h)
 //   9. resume
 //  10. give lasting surplus back to the system, report
@@ -71,6 +73,17 @@ class Collector {
   Pacer& pacer() { return pacer_; }
   uint64_t collections() const { return number_.Load(platform::memory_order_relaxed); }  // a count
 
+  // --- The sweep beside the program. Any thread. ---
+  // Hooks::sweep.
+  static bool SweepSome();
+  // Sweeps what is left of it; false if nothing was. Not inside critical sections.
+  bool SweepRest();
+  // If all is swept, and nobody collects, tells the pacer what was found and gives lasting surplus
+  // back. A look at one word otherwise. Not inside critical sections.
+  void EndSweepIfDone() {
+    if (GLEANER_UNLIKELY(sweeper_.IsBeside() && sweeper_.IsDone())) TryEndSweep();
+  }
+
   // Stops the world and calls `f` for every object. pre: lock() is held.
   void ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context), void* context);
 
@@ -82,8 +95,19 @@ class Collector {
 
  private:
   void Mark(const Tunables& tunables, Addr stack_pointer);
-  void Sweep();
+  // In the stop; adds up what was found.
+  SweepTotals Sweep();
   static void SweepJob(void* collector, int worker);
+  // The beginning, all that is left, and the end of a sweep beside the program. The second returns
+  // when nothing is left to claim; a mutator may still be at a step.
+  SweepTotals BeginSweepBesideWorldStopped();
+  void FinishSweep();
+  void EndSweep();
+  GLEANER_COLD void TryEndSweep();
+  static void StepJob(void* collector, int worker);
+  uint64_t UnpaddedBytes(const SweepTotals& swept) const;
+  uint64_t FreeBytes(const SweepTotals& swept) const;
+  void NoteLive(CycleReport* report, uint64_t live_bytes) const;
 
   World world_ = {};
   platform::Lock lock_{platform::LockRank::kCollector};
@@ -103,6 +127,9 @@ class Collector {
   CollectorTotals totals_;
   uint64_t allocated_at_last_ = 0;  // sum of all heaps' allocated less freed bytes
   uint64_t last_end_ns_ = 0;
+  uint64_t live_before_ = 0;        // bytes there were before the last collection
+  bool unpadded_counts_ = false;    // see PacerInput
+  uint64_t resident_at_sweep_ = 0;  // bytes, when the last sweep began
 };
 
 extern Collector g_collector;

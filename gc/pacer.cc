@@ -56,13 +56,29 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
-  surplus_cycles_ = found.free_resident_bytes > MostUsefulFreeBytes() ? surplus_cycles_ + 1 : 0;
+  surplus_cycles_before_ = surplus_cycles_;
+  NoteSurplus();
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
   pressure_.Store(0, platform::memory_order_relaxed);   // likewise
   grown_beyond_.Store(found.resident_bytes + found.resident_bytes / 16,
                       platform::memory_order_relaxed);  // likewise
   NoteCost();
   SetAllowance();
+}
+
+void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
+                  uint64_t unpadded_bytes, uint64_t free_resident_bytes) {
+  found_.live_scanned_bytes = live_scanned_bytes;
+  found_.live_pointer_free_bytes = live_pointer_free_bytes;
+  found_.unpadded_bytes = unpadded_bytes;
+  found_.free_resident_bytes = free_resident_bytes;
+  NoteSurplus();
+  SetAllowance();
+}
+
+void Pacer::NoteSurplus() {
+  surplus_cycles_ =
+      found_.free_resident_bytes > MostUsefulFreeBytes() ? surplus_cycles_before_ + 1 : 0;
 }
 
 void Pacer::NoteCost() {

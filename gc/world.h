@@ -28,6 +28,8 @@ struct Tunables {
   MarkConfig mark;
   PacerConfig pacer;
   bool verify = false;
+  // Collections for which no caller waits leave the sweep to the time after the pause.
+  bool sweep_beside = false;
 };
 
 struct World {

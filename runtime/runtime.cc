@@ -86,6 +86,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.process_bytes = ProcessBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
+  tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
 }
 
 void Notify(GC_EventType event) {
@@ -212,6 +213,7 @@ void ClearDeadStackOf(Thread* self) {
 void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   NoteAllocationInRunRecord();
+  g_collector.EndSweepIfDone();
   if (!g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes())) {
     // At each report anew: what has been traded for memory elsewhere is not to be had once more.
     if (AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed()) {
@@ -223,6 +225,7 @@ void OnAllocated(ptrdiff_t bytes) {
 }
 
 bool OnExhausted(size_t, int attempt) {
+  if (g_collector.SweepRest()) return true;
   if (GC_dont_gc != 0 || attempt > 1) return false;
   Collect(attempt == 0 ? Cause::kExhausted : Cause::kExplicit);
   return true;
@@ -231,6 +234,7 @@ bool OnExhausted(size_t, int attempt) {
 void OnGrowth(size_t bytes) {
   bytes = AlignUp(bytes, alloc::kPageBytes);
   if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // it has moved meanwhile
+  if (g_collector.SweepRest()) return;
   const uint64_t seen = g_collector.collections();
   const bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
   // Most of what is free finds its use before long, so that it must be more within the share.
@@ -376,7 +380,7 @@ bool InitOnce() {
   if (!g_collector.Init(kWorld, markers))
     Fatal("cannot start: no memory for the collector's tables");
   GC_parallel = g_collector.pool().size() - 1;
-  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
+  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome};
   AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");

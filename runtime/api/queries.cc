@@ -30,8 +30,7 @@ bool ResolveSlot(Addr a, ObjectRef* out) {
 
 bool ResolveObject(Addr a, ObjectRef* out) {
   platform::CriticalSection section;
-  // Relaxed: a snapshot, out of date at once if another thread frees the object.
-  return ResolveSlot(a, out) && __atomic_load_n(out->mark(), __ATOMIC_RELAXED) != alloc::kFreeSlot;
+  return ResolveSlot(a, out) && alloc::IsInUse(alloc::LoadMark(out->mark()));
 }
 
 bool IsInHeap(Addr a) {

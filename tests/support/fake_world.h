@@ -32,6 +32,7 @@ inline void StartCollector(int markers = 1) {
         if (g_inspect != nullptr) g_inspect(marker, roots, config);
       },
   };
+  alloc::g_hooks.sweep = gc::Collector::SweepSome;
   ASSERT_TRUE(gc::g_collector.Init(kWorld, markers));
 }
 
