@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "alloc/mark_bytes.h"
 #include "alloc/thread_heap.h"
 #include "alloc/walk.h"
 
@@ -360,7 +361,27 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
   }
 }
 
-void MarkWorker::Drain() {
+// An atomic load and a comparison: see kShareEveryBytes.
+bool MarkWorker::MustPause() const {
+  return statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing();
+}
+
+bool MarkWorker::HasNothing() const {
+  return stack_.empty() && candidate_head_ == candidate_tail_ && scan_head_ == scan_tail_ &&
+         queue.LooksEmpty();
+}
+
+void MarkWorker::Forget() {
+  stack_.Rewind();
+  candidate_head_ = candidate_tail_;
+  scan_head_ = scan_tail_;
+  for (Segment segment; queue.Pop(&segment);) {
+  }
+}
+
+bool MarkWorker::Drain() {
+  if (MustPause()) return false;
+  bool paused = false;
   Pipeline pipeline(this);
   size_t scan_head = scan_head_;
   size_t scan_tail = scan_tail_;
@@ -401,7 +422,7 @@ void MarkWorker::Drain() {
     // A chain: one pointer, and nothing else to do meanwhile. Follow it without the detour through
     // stack and rings, whose latency would be all that counts.
     while (kept == 1 && scan_head == scan_tail && pipeline.Empty() && stack_.empty() &&
-           !pad_objects_) {
+           !pad_objects_ && scanned < kShareEveryBytes) {
       kept = 0;
       uint8_t* mark = pipeline.Resolve<false>(last);
       if (mark == nullptr || !pipeline.Mark({mark, last}, &begin, &bytes)) break;
@@ -425,12 +446,19 @@ void MarkWorker::Drain() {
       statistics.bytes_scanned += scanned;
       scanned = 0;
       ShareWork();
+      if (GLEANER_UNLIKELY(MustPause())) {
+        if (in_hand.bytes() != 0 && !stack_.Push(in_hand)) NoteOverflow();
+        paused = true;
+        break;
+      }
     }
   }
   statistics.bytes_scanned += scanned;
   scan_head_ = scan_head;
   scan_tail_ = scan_tail;
+  if (paused) return false;
   stack_.Rewind();
+  return true;
 }
 
 // Offers the oldest ranges when somebody has nothing to do, or wakes somebody when there is enough.
@@ -469,7 +497,7 @@ bool MarkWorker::FindWork() {
   if (!marker.config_.balance) {
     // Without balancing every worker stops when its own share of the roots is done.
     marker.termination_.SetIdle(id_);
-    while (!marker.termination_.AllIdle()) sched_yield();
+    while (!marker.termination_.AllIdle() && !marker.IsPausing()) sched_yield();
     return false;
   }
   marker.idle_.FetchAdd(1, memory_order_relaxed);  // a hint for ShareWork
@@ -488,17 +516,17 @@ bool MarkWorker::FindWork() {
       }
       marker.termination_.SetIdle(id_);
     }
-    if (marker.done_.Load(memory_order_seq_cst)) return false;
+    // Who pauses leaves the job busy: without it the others would wait for ever.
+    if (marker.done_.Load(memory_order_seq_cst) || marker.IsPausing()) return false;
     if (marker.termination_.AllIdle()) {
       marker.done_.Store(true, memory_order_seq_cst);
-      marker.work_available_.FetchAdd(1, memory_order_seq_cst);
-      FutexWakeAll(&marker.work_available_);
+      marker.WakeSleepers();
       return false;
     }
     // Worker 0 keeps watch; the others sleep when nothing turns up.
     if (id_ != 0 && turn >= kSpinTurns) {
       marker.sleepers_.FetchAdd(1, memory_order_seq_cst);
-      if (!marker.done_.Load(memory_order_seq_cst)) {
+      if (!marker.done_.Load(memory_order_seq_cst) && !marker.IsPausing()) {
         bool offered = false;
         for (int i = 0; i < marker.worker_count_; ++i)
           offered |= !marker.workers_[i]->queue.LooksEmpty();
@@ -538,13 +566,22 @@ void MarkWorker::RunRootTask(size_t task) {
   Drain();
 }
 
-void MarkWorker::Run() {
+void MarkWorker::Run(uint64_t slice_bytes) {
   RootTasks& roots = *marker_->roots_;
+  pause_at_bytes_ =
+      slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
   marker_->termination_.SetBusy(id_);
-  for (size_t task = roots.Claim(); task != roots.size(); task = roots.Claim()) RunRootTask(task);
-  do {
-    Drain();
-  } while (FindWork());
+  // A task that is claimed is pushed whole, paused or not.
+  while (!MustPause()) {
+    const size_t task = roots.Claim();
+    if (task == roots.size()) break;
+    RunRootTask(task);
+  }
+  while (Drain()) {
+    if (!FindWork()) break;
+  }
+  if (statistics.bytes_scanned >= pause_at_bytes_) marker_->EndSlice();
+  pause_at_bytes_ = kNeverPause;
 }
 
 // --- All workers ---
@@ -576,7 +613,8 @@ bool Marker::Init(WorkerPool* pool, int max_workers) {
 }
 
 void Marker::RunJob(void* marker, int worker) {
-  static_cast<Marker*>(marker)->workers_[worker]->Run();
+  auto* self = static_cast<Marker*>(marker);
+  self->workers_[worker]->Run(self->slice_bytes_);
 }
 
 void Marker::Begin(const MarkConfig& config) {
@@ -588,8 +626,14 @@ void Marker::Begin(const MarkConfig& config) {
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
 
-void Marker::MarkFromRoots(RootTasks* roots) {
+bool Marker::MarkFromRoots(RootTasks* roots, uint64_t slice_bytes) {
   roots_ = roots;
+  return Continue(slice_bytes);
+}
+
+bool Marker::Continue(uint64_t slice_bytes) {
+  slice_bytes_ = slice_bytes;  // published with the helpers' wake-up
+  slice_over_.Store(false, memory_order_seq_cst);
   done_.Store(false, memory_order_seq_cst);
   idle_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
   sleepers_.Store(0, memory_order_seq_cst);
@@ -601,10 +645,61 @@ void Marker::MarkFromRoots(RootTasks* roots) {
     while (pool_->WakeOne()) {
     }
   }
-  workers_[0]->Run();
+  // What a helper had left when marking was paused is its own to go on with.
+  int last = worker_count_ - 1;
+  while (last > 0 && workers_[last]->HasNothing()) --last;
+  while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();
+  workers_[0]->Run(slice_bytes);
   pool_->Finish();
   helped_ = statistics().steals != 0;
-  RescanHeap();
+  if (!IsPausing()) DrainLeftovers();
+  return roots_->AllClaimed() && HasNothing() && RescanHeap();
+}
+
+// Of helpers that could not be woken again: in a forked child there are none. Serial.
+void Marker::DrainLeftovers() {
+  if (HasNothing()) return;
+  const bool balance = config_.balance;
+  config_.balance = false;  // nobody may be woken outside a job
+  for (int i = 1; i < worker_count_; ++i) {
+    while (!workers_[i]->HasNothing() && !IsPausing()) workers_[i]->Run(kNeverPause);
+  }
+  config_.balance = balance;
+}
+
+bool Marker::HasNothing() const {
+  for (int i = 0; i < worker_count_; ++i) {
+    if (!workers_[i]->HasNothing()) return false;
+  }
+  return true;
+}
+
+void Marker::WakeSleepers() {
+  work_available_.FetchAdd(1, memory_order_seq_cst);
+  FutexWakeAll(&work_available_);
+}
+
+void Marker::Pause() {
+  pause_.Store(true, memory_order_seq_cst);
+  WakeSleepers();
+}
+
+void Marker::EndSlice() {
+  slice_over_.Store(true, memory_order_seq_cst);
+  WakeSleepers();
+}
+
+void Marker::Abandon() {
+  for (int i = 0; i < worker_count_; ++i) workers_[i]->Forget();
+  slice_over_.Store(false, memory_order_seq_cst);
+  alloc::ForEachPage([this](PageNumber page, const PageInfo& info) {
+    const uint32_t slots = info.state == PageState::kSmall   ? info.slot_count
+                           : info.state == PageState::kLarge ? 1
+                                                             : 0;
+    alloc::Recolour(g_space.MarksOf(page), slots, black_, white_);
+  });
+  black_ = white_;
+  white_ = alloc::OtherEpoch(black_);
 }
 
 void Marker::SetMark(const ObjectRef& object, bool marked) {
@@ -624,19 +719,24 @@ void Marker::MarkMore() {
 }
 
 // After an overflow: black objects may have white children. Scan them all, until none overflows.
-void Marker::RescanHeap() {
+bool Marker::RescanHeap() {
   while (overflowed_.Load(memory_order_relaxed)) {  // the workers are done
     overflowed_.Store(false, memory_order_relaxed);
     config_.balance = false;
     MarkWorker& worker = *workers_[0];
     alloc::ForEachPage(alloc::Side::kScanned, [&](PageNumber page, const PageInfo&) {
       alloc::ForEachSlotOf(page, [&](const ObjectRef& object) {
-        if (!IsMarked(object)) return;
+        if (!IsMarked(object) || IsPausing()) return;
         worker.PushContents(object);
         worker.Drain();
       });
     });
+    if (IsPausing()) {
+      overflowed_.Store(true, memory_order_relaxed);  // as above: from the beginning again
+      return false;
+    }
   }
+  return true;
 }
 
 MarkStatistics Marker::statistics() const {

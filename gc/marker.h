@@ -21,6 +21,11 @@
 // Two markers may find the same byte white; both then store black and both push: harmless, so a
 // plain load and store do (Note [mark-race] in docs/memory_ordering.md).
 //
+// Pausing: where a worker looks whether others are hungry, it also looks whether it is to pause.
+// Then it pushes the range in hand back and leaves the job; what is on its stack, in its rings and
+// its queue waits there. When all have left, Continue opens the job anew. While marking is paused
+// nothing is lost [inv.no-lost-grey], and Abandon may give it all up.
+//
 // Stack memory exhausted: the object stays black, the rescan flag goes up, and when all else is
 // done every black object of the heap is scanned again. Never aborts, never allocates.
 #pragma once
@@ -59,6 +64,8 @@ struct alignas(kCacheLineBytes) MarkStatistics {
   }
 };
 
+inline constexpr uint64_t kNeverPause = ~uint64_t{0};
+
 class Marker;
 
 class MarkWorker {
@@ -76,10 +83,14 @@ class MarkWorker {
   void PushContentsButSelf(const alloc::ObjectRef& object);
   // For procedures of the program's that name objects.
   MarkSink* sink() { return &sink_; }
-  // Works until stack, rings and queue are empty; others may be offered some of it.
-  void Drain();
-  // The whole job of one worker in parallel marking.
-  void Run();
+  // Works until stack and rings are empty, or the worker is to pause: then false. Others may be
+  // offered some of the work.
+  bool Drain();
+  // The whole job of one worker in parallel marking. It pauses after scanning about so many bytes.
+  void Run(uint64_t slice_bytes);
+  // With no worker in the job: whether nothing waits here, and forgetting what does.
+  bool HasNothing() const;
+  void Forget();
 
   MarkStatistics statistics;
 
@@ -112,6 +123,7 @@ class MarkWorker {
   void NoteOverflow();
   void ShareWork();
   bool FindWork();
+  bool MustPause() const;
   void TakeSegment(const Segment& segment);
   void RunRootTask(size_t task);
 
@@ -138,6 +150,7 @@ class MarkWorker {
   size_t candidate_tail_ = 0;
   size_t scan_head_ = 0;
   size_t scan_tail_ = 0;
+  uint64_t pause_at_bytes_ = kNeverPause;  // of statistics.bytes_scanned
   Candidate candidates_[kCandidateRing];
   PackedRange scan_ring_[kScanRing];
   Addr buffer_[kScanWords + kFilterSlack];
@@ -155,7 +168,17 @@ class Marker {
   // and what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable
   // from those and from the root tasks.
   void Begin(const MarkConfig& config);
-  void MarkFromRoots(RootTasks* roots);
+  // With a slice, each worker scans about so many bytes and pauses. False if there is work left, be
+  // it for that or for Pause: it is done by Continue.
+  bool MarkFromRoots(RootTasks* roots, uint64_t slice_bytes = kNeverPause);
+  bool Continue(uint64_t slice_bytes = kNeverPause);
+  // Makes the workers leave the job soon, within some 10 us of work each, and keeps them from it
+  // until Resume. Any thread.
+  void Pause();
+  void Resume() { pause_.Store(false, platform::memory_order_seq_cst); }
+  // Gives the cycle up. What was turned black is white again. pre: the world is stopped, no worker
+  // is in the job.
+  void Abandon();
   // Marks from what worker 0 was given since by MarkObject or PushContents (finalizers). Serial.
   void MarkMore();
 
@@ -178,7 +201,17 @@ class Marker {
   friend class MarkWorker;
 
   static void RunJob(void* marker, int worker);
-  void RescanHeap();
+  // False if it has to pause.
+  bool RescanHeap();
+  bool IsPausing() const {
+    return pause_.Load(platform::memory_order_seq_cst) ||
+           slice_over_.Load(platform::memory_order_seq_cst);
+  }
+  // For a worker that has used up its slice: it leaves the job, which cannot end without it.
+  void EndSlice();
+  void WakeSleepers();
+  bool HasNothing() const;
+  void DrainLeftovers();
 
   // Constant after Init.
   WorkerPool* pool_ = nullptr;
@@ -188,6 +221,7 @@ class Marker {
   // Written by the collecting thread while no worker runs, read by the workers.
   MarkConfig config_;
   RootTasks* roots_ = nullptr;
+  uint64_t slice_bytes_ = kNeverPause;
   // Outside cycles black is the live epoch.
   uint8_t white_ = 2;
   uint8_t black_ = 1;
@@ -204,6 +238,9 @@ class Marker {
   platform::Atomic<uint32_t> work_available_{0};
   platform::Atomic<uint32_t> idle_{0};  // idle workers, asleep or not: a hint for sharing
   platform::Atomic<bool> done_{false};
+  // Note [sleepers] holds for these as for done_.
+  platform::Atomic<bool> pause_{false};
+  platform::Atomic<bool> slice_over_{false};  // in this job
   platform::Atomic<bool> overflowed_{false};
 };
 

@@ -41,6 +41,9 @@ class RootTasks {
 
   // Any worker: the next task's index, or size() when all are claimed.
   size_t Claim();
+  bool AllClaimed() const {
+    return next_.Load(platform::memory_order_relaxed) >= count_;
+  }  // a count
 
  private:
   static constexpr size_t kMaxTasks = size_t{1} << 20;

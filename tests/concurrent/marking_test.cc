@@ -150,6 +150,13 @@ struct Machine {
   }
 
   MarkStatistics Mark(Graph& graph, const MarkConfig& config) {
+    Prepare(graph, config);
+    EXPECT_TRUE(marker.MarkFromRoots(&tasks));
+    return marker.statistics();
+  }
+
+  // All white, and the list of roots.
+  void Prepare(Graph& graph, const MarkConfig& config) {
     for (size_t i = 0; i < ThreadHeaps::count(); ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
     for (const Object& object : graph.objects) *object.mark = alloc::g_epoch;
     tasks.Clear();
@@ -159,8 +166,6 @@ struct Machine {
     }
     tasks.AddUncollectablePages();
     marker.Begin(config);
-    marker.MarkFromRoots(&tasks);
-    return marker.statistics();
   }
 };
 
@@ -375,6 +380,122 @@ TEST_F(MarkingTest, ArraysAndLists) {
                       BuildTree(&graph, random, 1, 300000 / testing::kSlowdown)});  // 2.4 MB
     BuildList(&graph, 1000, 32);                                                    // dead
     MarkAllWays(graph, 3);
+  });
+}
+
+std::vector<MarkConfig> PausingConfigs() {
+  std::vector<MarkConfig> configs(4);
+  for (size_t i = 0; i < configs.size(); ++i) {
+    configs[i].balance = (i & 1) == 0;
+    configs[i].termination =
+        (i & 2) == 0 ? TerminationMethod::kStates : TerminationMethod::kCounter;
+  }
+  return configs;
+}
+
+void BuildMixture(Graph* graph) {
+  Random random(4);
+  BuildRandom(graph, 2, 20000 / testing::kSlowdown);
+  AddRoots(graph, {BuildList(graph, 40000 / testing::kSlowdown, 16),
+                   BuildTree(graph, random, 2, 4000 / testing::kSlowdown),
+                   BuildTree(graph, random, 1, 300000 / testing::kSlowdown)});
+  graph->Sort();
+  graph->TraceReference({});
+}
+
+// However often marking is paused, it marks what it would mark without.
+TEST_F(MarkingTest, SlicesOfAnySizeMarkTheSame) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildMixture(&graph);
+    Random random(5);
+    for (int workers = 1; workers <= 4; ++workers) {
+      Machine& machine = NewMachine(workers);
+      for (const MarkConfig& config : PausingConfigs()) {
+        SCOPED_TRACE(NameOf(workers, config));
+        for (const size_t most : {size_t{1}, 100 * kKiB, 2 * kMiB}) {
+          machine.Prepare(graph, config);
+          size_t slices = 1;
+          bool done = machine.marker.MarkFromRoots(&machine.tasks, 1 + random.Below(most));
+          for (; !done; ++slices) {
+            ASSERT_LT(slices, 100000u) << "no progress";
+            done = machine.marker.Continue(1 + random.Below(most));
+          }
+          graph.Compare(machine.marker.white(), machine.marker.black());
+          if (most == 1) {
+            EXPECT_GT(slices, 10u);
+          }
+          if (::testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  });
+}
+
+TEST_F(MarkingTest, AnotherThreadPausesItAtAnyTime) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildMixture(&graph);
+    for (const int workers : {1, 2, 4}) {
+      Machine& machine = NewMachine(workers);
+      for (const MarkConfig& config : PausingConfigs()) {
+        SCOPED_TRACE(NameOf(workers, config));
+        machine.Prepare(graph, config);
+        machine.marker.Pause();
+        EXPECT_FALSE(machine.marker.MarkFromRoots(&machine.tasks));  // paused from the start
+        std::atomic<bool> done{false};
+        std::thread pauser([&] {
+          Random random(6);
+          while (!done.load()) {
+            machine.marker.Pause();
+            for (size_t i = random.Below(20); i != 0; --i) Jitter(random);
+          }
+        });
+        size_t turns = 0;
+        do {
+          machine.marker.Resume();
+          ++turns;
+        } while (!machine.marker.Continue() && turns < 50);
+        done.store(true);
+        pauser.join();
+        machine.marker.Resume();
+        EXPECT_TRUE(machine.marker.Continue());
+        graph.Compare(machine.marker.white(), machine.marker.black());
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  });
+}
+
+// A cycle that is given up at any depth leaves no trace, and the next one is right.
+TEST_F(MarkingTest, AbandonedAtAnyDepth) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildMixture(&graph);
+    Random random(7);
+    for (const int workers : {1, 3}) {
+      Machine& machine = NewMachine(workers);
+      for (int round = 0; round < 20; ++round) {
+        const MarkConfig config = PausingConfigs()[random.Below(4)];
+        SCOPED_TRACE(NameOf(workers, config));
+        machine.Prepare(graph, config);
+        const uint8_t white = machine.marker.white();
+        bool done = machine.marker.MarkFromRoots(&machine.tasks, 1 + random.Below(500 * kKiB));
+        for (size_t more = random.Below(4); !done && more != 0; --more) {
+          done = machine.marker.Continue(1 + random.Below(500 * kKiB));
+        }
+        machine.marker.Abandon();
+        size_t others = 0;
+        for (const Object& object : graph.objects) others += *object.mark == white ? 0 : 1;
+        ASSERT_EQ(others, 0u);
+        machine.Mark(graph, config);
+        graph.Compare(machine.marker.white(), machine.marker.black());
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
   });
 }
 

@@ -111,6 +111,22 @@ TEST(MarkBytesTest, ClearDeadLeavesTheRestAndCountsIt) {
   }
 }
 
+TEST(MarkBytesTest, RecolourTurnsOneValueIntoAnother) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    const uint32_t count = round < 40 ? static_cast<uint32_t>(round) : random() % (kBytes + 1);
+    const auto from = static_cast<uint8_t>(1 + round % 2);
+    const uint8_t to = OtherEpoch(from);
+    Marks marks;
+    for (uint32_t i = 0; i < count; ++i) marks.bytes[i] = static_cast<uint8_t>(random() % 4);
+    const Marks before = marks;
+    Recolour(marks.bytes, count, from, to);
+    for (uint32_t i = 0; i < kBytes; ++i) {
+      ASSERT_EQ(marks.bytes[i], before.bytes[i] == from ? to : before.bytes[i]) << i;
+    }
+  }
+}
+
 TEST(MarkBytesTest, NormaliseKeepsAndCountsTheEpoch) {
   std::mt19937 random(3);
   for (int round = 0; round < 400; ++round) {
