@@ -44,6 +44,8 @@ constexpr int kYieldTurns = 8;
 constexpr int kSpinTurns = 200;
 // From this many words on it pays to drop the marked ones in a batch.
 constexpr size_t kSelectWords = 16;
+// Pages that a worker claims at once to look for pending granules.
+constexpr size_t kPagesPerRescan = 64;
 // Roots are scanned on until the stack is this deep.
 constexpr size_t kDrainRootsAt = 256;
 
@@ -172,7 +174,7 @@ class MarkWorker::Pipeline {
     size_t bytes;
     if (Mark(candidate, &begin, &bytes) &&
         GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
-      worker_->NoteOverflow();
+      worker_->NoteOverflow({begin, bytes});
     }
   }
 
@@ -247,24 +249,31 @@ class MarkWorker::Pipeline {
   uint64_t objects_;
 };
 
-GLEANER_COLD void MarkWorker::NoteOverflow() {
+GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
   ++statistics.overflows;
-  marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
+  if (marker_->pending_ == nullptr) {
+    marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
+    return;
+  }
+  ObjectRef object;
+  if (range.bytes() != 0) {
+    marker_->pending_->Set(range.begin(), range.bytes());
+  } else if (FindSlot(range.begin(), &object)) {
+    marker_->pending_->Set(object.base, object.bytes);
+  }
 }
 
 // Pushes memory of any length.
 void MarkWorker::PushSpan(Addr begin, size_t bytes) {
   while (bytes > kSpanBytes) {
     bytes -= kSpanBytes;
-    if (!stack_.Push({begin + bytes, kSpanBytes})) NoteOverflow();
+    PushOrNote({begin + bytes, kSpanBytes});
   }
-  if (!stack_.Push({begin, bytes})) NoteOverflow();
+  PushOrNote({begin, bytes});
 }
 
 // A range of no bytes on the stack stands for the object that begins there.
-void MarkWorker::PushForDescription(Addr base) {
-  if (!stack_.Push({base, 0})) NoteOverflow();
-}
+void MarkWorker::PushForDescription(Addr base) { PushOrNote({base, 0}); }
 
 void MarkWorker::PushContents(const ObjectRef& object) {
   switch (g_space.info[object.page].contents) {
@@ -326,10 +335,10 @@ PackedRange MarkWorker::Split(PackedRange range) {
   size_t bytes = range.bytes();
   while (bytes > kHalveBytes) {
     const size_t half = AlignDown(bytes / 2, kSplitBytes);
-    if (!stack_.Push({begin + half, bytes - half})) NoteOverflow();
+    PushOrNote({begin + half, bytes - half});
     bytes = half;
   }
-  if (!stack_.Push({begin + kSplitBytes, bytes - kSplitBytes})) NoteOverflow();
+  PushOrNote({begin + kSplitBytes, bytes - kSplitBytes});
   return {begin, kSplitBytes};
 }
 
@@ -447,7 +456,7 @@ bool MarkWorker::Drain() {
       scanned = 0;
       ShareWork();
       if (GLEANER_UNLIKELY(MustPause())) {
-        if (in_hand.bytes() != 0 && !stack_.Push(in_hand)) NoteOverflow();
+        if (in_hand.bytes() != 0) PushOrNote(in_hand);
         paused = true;
         break;
       }
@@ -485,7 +494,7 @@ void MarkWorker::ShareWork() {
 
 void MarkWorker::TakeSegment(const Segment& segment) {
   for (size_t i = 0; i < segment.count; ++i) {
-    if (!stack_.Push(PackedRange::FromBits(segment.ranges[i]))) NoteOverflow();
+    PushOrNote(PackedRange::FromBits(segment.ranges[i]));
   }
 }
 
@@ -566,6 +575,69 @@ void MarkWorker::RunRootTask(size_t task) {
   Drain();
 }
 
+// The words of an object in [begin, end).
+void MarkWorker::PushWords(Addr object, size_t object_bytes, Addr begin, Addr end) {
+  if (begin < object) begin = object;
+  if (end > object + object_bytes) end = object + object_bytes;
+  if (begin < end) PushSpan(begin, end - begin);
+}
+
+// The objects in [begin, end) of a page, both multiples of the granule.
+void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
+  const Addr start = g_space.AddressOfPage(page);
+  const PageState state = info_[page].LoadState();
+  if (state != PageState::kSmall && state != PageState::kLarge && state != PageState::kTail) return;
+  const Contents contents = info_[page].contents;
+  if (contents == Contents::kPointerFree) return;
+  const bool all = RowOf(info_[page].kind).marks_contents_of_unreachable;
+  const auto must_scan = [this, all](const uint8_t* mark) {
+    const uint8_t value = alloc::LoadMark(mark);
+    return value == black_ || (all && value != alloc::kFreeSlot);
+  };
+  if (state != PageState::kSmall) {
+    ObjectRef object;
+    if (!FindSlot(start + begin, &object) || !must_scan(object.mark())) return;
+    if (contents == Contents::kDescribed) return PushForDescription(object.base);
+    return PushWords(object.base, object.bytes, start + begin, start + end);
+  }
+  const PageInfo slots = info_[page].LoadWord();
+  const uint8_t* marks = g_space.MarksOf(page);
+  const uint32_t first = alloc::SlotIndex(begin, slots.reciprocal);
+  const uint32_t last = alloc::SlotIndex(end - 1, slots.reciprocal);
+  for (uint32_t slot = first; slot <= last && slot < slots.slot_count; ++slot) {
+    if (!must_scan(marks + slot)) continue;
+    const Addr object = start + size_t{slot} * slots.slot_bytes;
+    if (contents == Contents::kDescribed) {
+      PushForDescription(object);
+    } else {
+      PushWords(object, slots.slot_bytes, start + begin, start + end);
+    }
+  }
+}
+
+void MarkWorker::RescanPage(PageNumber page) {
+  // Taken before anything is looked at.
+  for (uint64_t granules = marker_->pending_->Take(page); granules != 0;) {
+    const auto first = static_cast<unsigned>(__builtin_ctzll(granules));
+    const auto count = static_cast<unsigned>(__builtin_ctzll(~(granules >> first)));
+    RescanRange(page, first * Pending::kGranuleBytes, (first + count) * Pending::kGranuleBytes);
+    granules &= ~(((uint64_t{1} << count) - 1) << first);
+  }
+}
+
+// False if all pages of the round are claimed.
+bool MarkWorker::RescanNext() {
+  const PageNumber end = marker_->pending_end_;
+  // Relaxed: only uniqueness counts.
+  if (marker_->next_pending_.Load(memory_order_relaxed) >= end) return false;
+  const size_t begin = marker_->next_pending_.FetchAdd(kPagesPerRescan, memory_order_relaxed);
+  for (size_t page = begin; page < begin + kPagesPerRescan && page < end; ++page) {
+    RescanPage(static_cast<PageNumber>(page));
+    if (stack_.size() > kDrainRootsAt) Drain();
+  }
+  return true;
+}
+
 void MarkWorker::Run(uint64_t slice_bytes) {
   RootTasks& roots = *marker_->roots_;
   pause_at_bytes_ =
@@ -576,6 +648,8 @@ void MarkWorker::Run(uint64_t slice_bytes) {
     const size_t task = roots.Claim();
     if (task == roots.size()) break;
     RunRootTask(task);
+  }
+  while (!MustPause() && RescanNext()) {
   }
   while (Drain()) {
     if (!FindWork()) break;
@@ -623,6 +697,8 @@ void Marker::Begin(const MarkConfig& config) {
   black_ = alloc::OtherEpoch(white_);
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
   overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
+  pending_ = nullptr;
+  pending_end_ = 0;
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
 
@@ -653,7 +729,7 @@ bool Marker::Continue(uint64_t slice_bytes) {
   pool_->Finish();
   helped_ = statistics().steals != 0;
   if (!IsPausing()) DrainLeftovers();
-  return roots_->AllClaimed() && HasNothing() && RescanHeap();
+  return IsAllClaimed() && HasNothing() && RescanHeap();
 }
 
 // Of helpers that could not be woken again: in a forked child there are none. Serial.
@@ -665,6 +741,11 @@ void Marker::DrainLeftovers() {
     while (!workers_[i]->HasNothing() && !IsPausing()) workers_[i]->Run(kNeverPause);
   }
   config_.balance = balance;
+}
+
+bool Marker::IsAllClaimed() const {
+  return roots_->AllClaimed() &&
+         next_pending_.Load(memory_order_relaxed) >= pending_end_;  // no worker is about
 }
 
 bool Marker::HasNothing() const {

@@ -17,7 +17,8 @@
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
 //   segment,
-//                           being scanned or done; or the rescan flag is up.
+//                           being scanned or done; or its granules are pending; or the rescan
+//                           flag is up.
 // Two markers may find the same byte white; both then store black and both push: harmless, so a
 // plain load and store do (Note [mark-race] in docs/memory_ordering.md).
 //
@@ -26,12 +27,19 @@
 // its queue waits there. When all have left, Continue opens the job anew. While marking is paused
 // nothing is lost [inv.no-lost-grey], and Abandon may give it all up.
 //
-// Stack memory exhausted: the object stays black, the rescan flag goes up, and when all else is
+// Scanning again: with a table of pending granules (UsePending), a round of BeginRescan and
+// Continue takes each pending granule and scans the words in it of every black object, the whole
+// object if it is described; of kinds that keep the contents of unreachable objects, of every
+// object.
+//
+// Stack memory exhausted, with such a table: the granules of the range that was not pushed become
+// pending. Without: the object stays black, the rescan flag goes up, and when all else is
 // done every black object of the heap is scanned again. Never aborts, never allocates.
 #pragma once
 
 #include "alloc/object.h"
 #include "gc/kinds.h"
+#include "gc/pending.h"
 #include "gc/range_stack.h"
 #include "gc/roots.h"
 #include "gc/scan.h"
@@ -120,7 +128,14 @@ class MarkWorker {
 
   PackedRange Split(PackedRange range);
   void PushSpan(Addr begin, size_t bytes);
-  void NoteOverflow();
+  void PushOrNote(PackedRange range) {
+    if (GLEANER_UNLIKELY(!stack_.Push(range))) NoteOverflow(range);
+  }
+  void NoteOverflow(PackedRange range);
+  void RescanPage(alloc::PageNumber page);
+  void RescanRange(alloc::PageNumber page, size_t begin, size_t end);
+  void PushWords(Addr object, size_t object_bytes, Addr begin, Addr end);
+  bool RescanNext();
   void ShareWork();
   bool FindWork();
   bool MustPause() const;
@@ -172,6 +187,14 @@ class Marker {
   // it for that or for Pause: it is done by Continue.
   bool MarkFromRoots(RootTasks* roots, uint64_t slice_bytes = kNeverPause);
   bool Continue(uint64_t slice_bytes = kNeverPause);
+  // In this cycle. After Begin, with no worker in the job; null for none.
+  void UsePending(Pending* pending) { pending_ = pending; }
+  // The next Continue scans what is pending, but for what becomes so meanwhile. pre: no worker is
+  // in the job.
+  void BeginRescan() {
+    next_pending_.Store(0, platform::memory_order_relaxed);  // published with the helpers' wake-up
+    pending_end_ = pending_->pages();
+  }
   // Makes the workers leave the job soon, within some 10 us of work each, and keeps them from it
   // until Resume. Any thread.
   void Pause();
@@ -211,6 +234,7 @@ class Marker {
   void EndSlice();
   void WakeSleepers();
   bool HasNothing() const;
+  bool IsAllClaimed() const;
   void DrainLeftovers();
 
   // Constant after Init.
@@ -222,6 +246,8 @@ class Marker {
   MarkConfig config_;
   RootTasks* roots_ = nullptr;
   uint64_t slice_bytes_ = kNeverPause;
+  Pending* pending_ = nullptr;
+  alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
   // Outside cycles black is the live epoch.
   uint8_t white_ = 2;
   uint8_t black_ = 1;
@@ -238,6 +264,7 @@ class Marker {
   platform::Atomic<uint32_t> work_available_{0};
   platform::Atomic<uint32_t> idle_{0};  // idle workers, asleep or not: a hint for sharing
   platform::Atomic<bool> done_{false};
+  platform::Atomic<size_t> next_pending_{0};  // page, of this round
   // Note [sleepers] holds for these as for done_.
   platform::Atomic<bool> pause_{false};
   platform::Atomic<bool> slice_over_{false};  // in this job
