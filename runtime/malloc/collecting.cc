@@ -166,6 +166,7 @@ bool Collecting::Start() {
   platform::LeaveDefaultSuspendSignal();
   platform::BlockSignalsWhileParked();
   ProcessRoots::Init();
+  if (!runtime::g_options.collect) GC_dont_gc = 1;  // the heap is there to find leaks on
   g_runtime_hooks = alloc::g_hooks;
   alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
   g_ready = true;
