@@ -15,8 +15,8 @@ struct Hooks {
   // `bytes` cannot be had unless the heap grows beyond the limit (LimitGrowth). Makes room or moves
   // the limit: the request is tried again in any case. Same context.
   void (*grow)(size_t bytes);
-  // Sweeps some pages; false if there are none left. Called inside critical sections, and only while
-  // g_dead_mark says that a sweep goes on: null where there are none.
+  // Sweeps some pages; false if there are none left. Called inside critical sections, and only
+  // while g_dead_mark says that a sweep goes on: null where there are none.
   bool (*sweep)() = nullptr;
 };
 
