@@ -126,7 +126,7 @@ class Collector {
   CycleReport last_;
   CollectorTotals totals_;
   uint64_t allocated_at_last_ = 0;  // sum of all heaps' allocated less freed bytes
-  uint64_t last_end_ns_ = 0;
+  uint64_t last_end_ns_ = 0;        // of the last collection; 0 before the first
   uint64_t live_before_ = 0;        // bytes there were before the last collection
   bool unpadded_counts_ = false;    // see PacerInput
   uint64_t resident_at_sweep_ = 0;  // bytes, when the last sweep began

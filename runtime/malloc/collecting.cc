@@ -14,7 +14,6 @@ using alloc::FreeResult;
 using alloc::g_space;
 using alloc::Kind;
 using alloc::ObjectRef;
-using platform::Range;
 using runtime::Threads;
 
 // --- Before the heap is ready ---

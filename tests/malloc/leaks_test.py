@@ -93,7 +93,7 @@ EXPECTED = {
     "ended_threads": (20 * NODE, 20, 20 * NODE, 20, ["MakeNode", "LoseInThread"]),
     "running_threads": (4 * NODE, 4, 4 * NODE, 4, ["MakeNode", "LoseInThread", "Stay"]),
     "thread_specific": (0, 0, 0, 0, []),
-    "many_stacks": (4096 * NODE, 4096, 0, 0, ["MakeNode", "AtTheEnd"] + 13 * ["Left|Right"]),
+    "many_stacks": (4096 * NODE, 4096, 0, 0, ["MakeNode", "AtTheEnd"] + 13 * ["Turn"]),
     "deep_recursion": (NODE, 1, 0, 0, ["MakeNode"] + 29 * ["Recurse"]),
     "aligned": (NODE, 1, 0, 0, ["MakeNode", "AlignedFrame", "Aligned", "main"]),
     "callback": (NODE, 1, 0, 0, ["MakeNode", "CompareAndLose"]),
