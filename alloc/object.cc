@@ -47,6 +47,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   info.dirty = true;
   g_space.meta[head].block = g_space.meta[span].block;
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
+  g_space.meta[head].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
   info.SetState(PageState::kLarge);
   __atomic_store_n(g_space.MarksOf(head), NewMark(), __ATOMIC_RELAXED);  // nobody has it yet
 }
@@ -109,6 +110,19 @@ void NoteFreed(PageNumber page) {
   }
 }
 
+// First pages of the large objects whose pages wait for the end of marking.
+constinit platform::Atomic<PageNumber> g_deferred_frees{kNoPage};
+
+// False if another thread has given the object back already.
+bool DeferFree(PageNumber head) {
+  Listing unlisted = Listing::kUnlisted;
+  if (!g_space.meta[head].listing.CompareExchange(unlisted, Listing::kFreed, memory_order_acq_rel))
+    return false;
+  __atomic_store_n(g_space.MarksOf(head), kFreeSlot, __ATOMIC_RELEASE);  // as in FreeObject
+  PushAtomic(g_deferred_frees, head);
+  return true;
+}
+
 }  // namespace
 
 constinit platform::Atomic<uint64_t> g_uncollectable_units{0};
@@ -168,14 +182,19 @@ FreeResult FreeObject(void* p) {
     uint8_t* mark = object.mark();
     if (!IsAllocated(LoadMark(mark))) return FreeResult::kNotAllocated;
     given_back = static_cast<ptrdiff_t>(object.bytes);
-    // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
-    // done.
-    __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
-    if (g_space.info[object.page].state == PageState::kLarge) {
-      PageSpace& space = SpaceOf(SideOf(object.kind()));
-      space.Free(space.SpanFirst(object.page));
+    const bool large = g_space.info[object.page].state == PageState::kLarge;
+    if (large && GLEANER_UNLIKELY(MarksBeside())) {
+      if (!DeferFree(object.page)) return FreeResult::kNotAllocated;
     } else {
-      NoteFreed(object.page);
+      // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
+      // done.
+      __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
+      if (large) {
+        PageSpace& space = SpaceOf(SideOf(object.kind()));
+        space.Free(space.SpanFirst(object.page));
+      } else {
+        NoteFreed(object.page);
+      }
     }
   }
   ThreadHeap* heap = t_heap;
@@ -195,6 +214,8 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   const PageNumber have = PagesFor(info.object_bytes);
   const PageNumber need = PagesFor(wanted);
   platform::CriticalSection section;
+  // A marker may have the old length in hand: the object stays as large as it is.
+  if (need < have && MarksBeside()) return true;
   if (need != have) {
     PageSpace& space = SpaceOf(SideOf(info.kind));
     const PageNumber first = space.SpanFirst(object.page);
@@ -230,6 +251,18 @@ void FreeLargeWorldStopped(PageNumber head) {
   *g_space.MarksOf(head) = kFreeSlot;
   PageSpace& space = SpaceOf(SideOf(g_space.info[head].kind));
   space.Free(space.SpanFirst(head));
+}
+
+void FreeDeferredWorldStopped() {
+  // Acquire: pairs with PushAtomic.
+  for (PageNumber head = g_deferred_frees.Exchange(kNoPage, platform::memory_order_acquire);
+       head != kNoPage;) {
+    PageMeta& meta = g_space.meta[head];
+    const PageNumber next = meta.next;
+    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // the world is stopped
+    FreeLargeWorldStopped(head);
+    head = next;
+  }
 }
 
 }  // namespace gleaner::alloc

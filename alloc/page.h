@@ -132,6 +132,9 @@ extern platform::Atomic<uint8_t> g_dead_mark;
 extern uint16_t g_sweep_number;
 
 inline uint8_t NewMark() { return g_new_mark.Load(platform::memory_order_relaxed); }  // see there
+// Whether a cycle marks beside the program: then nobody takes a page with objects away. In a
+// critical section the answer holds until its end, or marking has not reached this thread yet.
+inline bool MarksBeside() { return NewMark() != g_epoch; }
 
 // Whether a byte says that its slot holds an object that the program may have, or one that waits
 // for its disclaim procedure.
@@ -150,6 +153,7 @@ enum class Listing : uint8_t {
   kPartial,       // on the owner's list of partial pages
   kCurrent,       // the owner's thread bumps in it
   kFree,          // empty, on the owner's list of free pages
+  kFreed,         // of a large object given to GC_free while a cycle marked: its pages wait
 };
 
 struct PageMeta {

@@ -49,15 +49,6 @@ struct Shared {
 };
 constinit Shared g_shared;
 
-// Gives the list head `page` as its new first element. Lock-free, any thread.
-void PushAtomic(platform::Atomic<PageNumber>& head, PageNumber page) {
-  PageNumber first = head.Load(memory_order_relaxed);  // the exchange below decides
-  do {
-    g_space.meta[page].next = first;
-    // Release: the consumer that acquires the head sees `next` and the page's mark bytes.
-  } while (!head.CompareExchange(first, page, memory_order_release));
-}
-
 // pre: the caller is the list's only consumer.
 PageNumber PopAtomic(platform::Atomic<PageNumber>& head) {
   PageNumber first = head.Load(memory_order_acquire);  // pairs with PushAtomic
@@ -360,7 +351,7 @@ void ThreadHeap::HideRunsWorldStopped() {
   }
 }
 
-void ThreadHeap::RestoreRunsWorldStopped() {
+void ThreadHeap::RestoreRunsStopped() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
       if (bumps[kind][c].cur == runs[kind][c].begin) continue;

@@ -85,8 +85,9 @@ class ThreadHeap {
   // --- For the collector, with the world stopped. ---
   // Takes back what the thread could not have reached, and hides the rest from the marker.
   void HideRunsWorldStopped();
-  // Sets what the thread still holds to what new objects get (g_new_mark).
-  void RestoreRunsWorldStopped();
+  // Sets what the thread still holds to what new objects get (g_new_mark). It is enough that the
+  // heap's own thread is stopped.
+  void RestoreRunsStopped();
   // Calls f(page) for each page the thread allocates in.
   template <class F>
   void ForEachCurrentPageWorldStopped(const F& f) const {

@@ -55,6 +55,7 @@ const char* NameOf(Cause cause) {
 bool Collector::Init(const World& world, int max_markers) {
   world_ = world;
   pool_.SetSize(max_markers);
+  cycle_.Init(&world_, &marker_);
   if (!roots_.Init() || !finalizers_.Init() || !marker_.Init(&pool_, pool_.size())) return false;
   Tunables tunables;
   world_.read_tunables(&tunables);
@@ -71,9 +72,15 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
 
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
+  cycle_.AwaitSlice();
   FinishSweep();
   Tunables tunables;
   world_.read_tunables(&tunables);
+  // An explicit collection is to find what has died since the cycle began.
+  const bool give_up_cycle = cause == Cause::kExplicit || !tunables.mark_beside || g_any_disclaim;
+  // The settings cannot change in mid-cycle.
+  if (!give_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
+  const bool early = cycle_.state() != CycleState::kReady;
   if (alloc::ResidentBytes() >= kHelpersFromBytes) pool_.StartHelpers();
   CycleReport report;
   report.cause = cause;
@@ -96,7 +103,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   number_.Store(report.number, platform::memory_order_relaxed);  // a count; written under lock_
 
   world_.event(CycleEvent::kMarkStart);
-  Mark(tunables, stack_pointer);
+  report.beside = !Mark(tunables, give_up_cycle, stack_pointer);
+  report.overrun = report.beside && early;
   short_links_.ClearUnreachable(marker_);
   toggle_refs_.ForgetUnreachable(marker_);
   report.finalizable = finalizers_.QueueUnreachable(&marker_, world_.warn_cycle);
@@ -114,12 +122,13 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   alloc::g_new_mark.Store(alloc::g_epoch, platform::memory_order_relaxed);  // the world is stopped
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeaps::at(i).RestoreRunsWorldStopped();
+    ThreadHeaps::at(i).RestoreRunsStopped();
     ThreadHeaps::at(i).DropListsWorldStopped();
   }
   unpadded_counts_ = tunables.mark.all_interior_pointers;
   // Who collects because memory is short, or on demand, wants to find it swept.
-  const bool beside = tunables.sweep_beside && cause == Cause::kAllocation && !g_any_disclaim;
+  const bool beside =
+      (tunables.sweep_beside || report.beside) && cause == Cause::kAllocation && !g_any_disclaim;
   const SweepTotals swept = beside ? BeginSweepBesideWorldStopped() : Sweep();
   pacer_.Configure(tunables.pacer);
   const uint64_t resident_bytes = resident_at_sweep_ = alloc::ResidentBytes();
@@ -154,6 +163,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   report.sweep_ns = swept_at - marked;
   last_ = report;
   ++totals_.collections;
+  totals_.beside += report.beside ? 1 : 0;
+  totals_.overruns += report.overrun ? 1 : 0;
   totals_.pause_ns += report.pause_ns;
   totals_.freed_bytes += report.freed_bytes;
   if (report.pause_ns > totals_.max_pause_ns) totals_.max_pause_ns = report.pause_ns;
@@ -174,7 +185,7 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
   alloc::ForEachSlot([f, context](const alloc::ObjectRef& object) {
     if (alloc::IsAllocated(*object.mark())) f(object, context);
   });
-  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsWorldStopped();
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsStopped();
   world_.resume();
 }
 
@@ -185,10 +196,11 @@ void Collector::ReturnFreeMemory() {
   }
 }
 
-void Collector::Mark(const Tunables& tunables, Addr stack_pointer) {
+bool Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer) {
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
-  marker_.Begin(tunables.mark);
+  const bool goes_on = cycle_.GoOnWorldStopped(give_up_cycle);
+  if (!goes_on) marker_.Begin(tunables.mark);
   roots_.Clear();
   RootSink sink(&roots_, &marker_);
   t_mark_sink = &sink;
@@ -198,7 +210,10 @@ void Collector::Mark(const Tunables& tunables, Addr stack_pointer) {
   roots_.AddUncollectablePages();
   toggle_refs_.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
-  if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_);
+  if (goes_on) cycle_.MarkPendingWorldStopped();
+  cycle_.NoteScanned(marker_.statistics().bytes_scanned);
+  if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_, goes_on);
+  return !goes_on;
 }
 
 void Collector::SweepJob(void* collector, int worker) {
@@ -303,8 +318,89 @@ void Collector::TryEndSweep() {
   lock_.Release();
 }
 
+void Collector::ValidateDisplacement(size_t displacement) {
+  if (g_valid_displacement[displacement] != 0) return;
+  g_valid_displacement[displacement] = 1;
+  // Such pointers may have been passed over.
+  if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.Abandon();
+}
+
+// --- Cycles beside the program ---
+
+// Half of the allowance is for the cycle.
+bool Collector::IsCycleDue() const {
+  return cycle_wanted_.Load(platform::memory_order_relaxed) ||  // a hint
+         pacer_.allocated() >= pacer_.allowance() / 2;
+}
+
+bool Collector::TryStartCycle() {
+  if (!IsCycleDue()) return false;
+  if (sweeper_.IsBeside()) {
+    if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
+    if (!sweeper_.IsDone()) return false;
+    EndSweep();
+  }
+  Tunables tunables;
+  world_.read_tunables(&tunables);
+  if (!tunables.mark_beside || g_any_disclaim) return false;
+  slice_bytes_ = tunables.slice_bytes;
+  cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
+  cycle_.Start(tunables.mark);
+  pacer_.ReportOften(true);
+  return true;
+}
+
+// The work left is to be done when the allowance is used up.
+uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
+  constexpr uint64_t kLeast = 64 * kKiB;
+  constexpr uint64_t kMost = 1 * kMiB;  // some 0.5 ms
+  if (slice_bytes_ != 0) return slice_bytes_;
+  const ptrdiff_t allowance = pacer_.allowance();
+  const ptrdiff_t least_room = allowance / 64 + 1;
+  const ptrdiff_t room = allowance - pacer_.allocated();
+  const double ratio = static_cast<double>(cycle_.WorkLeft()) /
+                       static_cast<double>(room > least_room ? room : least_room);
+  const double wanted = ratio * static_cast<double>(allocated_bytes);
+  return wanted < kLeast ? kLeast : wanted > kMost ? kMost : static_cast<uint64_t>(wanted);
+}
+
+bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
+  if (sweeper_.IsBeside() && !sweeper_.IsDone()) {
+    // So that it is over long before the next cycle.
+    for (size_t steps = 4 + sweeper_.pages() / 4096; steps != 0; --steps) {
+      platform::CriticalSection section;
+      if (!sweeper_.Step()) break;
+    }
+  }
+  // If the lock is taken, somebody collects, or will be asked again.
+  if (!lock_.TryAcquire()) return false;
+  bool collect = false;
+  if (cycle_.IsUnderWay() && IsOverrun()) {
+    collect = true;
+  } else if (cycle_.state() != CycleState::kIdle || TryStartCycle()) {
+    // With the option for tests, one step.
+    const uint64_t most_ns = slice_bytes_ != 0 ? 0 : 300000;  // and a slice
+    const uint64_t begin_ns = platform::NowNs();
+    Cycle::Next next;
+    do {
+      next = cycle_.Advance(stack_pointer);
+    } while (next == Cycle::Next::kAgain && platform::NowNs() - begin_ns < most_ns);
+    if (next == Cycle::Next::kMark) {
+      platform::CriticalSection section;
+      const uint64_t slice = SliceBytes(bytes);
+      lock_.Release();
+      cycle_.Mark(slice);
+      return false;
+    }
+    collect = next == Cycle::Next::kStop;
+  }
+  lock_.Release();
+  return collect;
+}
+
 void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
+  cycle_.ResetAfterFork();
   pool_.ResetAfterFork(alone);
   sweeper_.ResetAfterFork();
 }

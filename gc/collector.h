@@ -1,4 +1,5 @@
-// One stop-parallel collection, from the decision to the report.
+// One collection, from the decision to the report. A stop-parallel one does all of the following at
+// once; of a cycle beside the program (gc/cycle.h) this is the final stop.
 //
 //   1. under the collector lock: tunables are read, helper threads started if the heap warrants it
 //   2. stop      every mutator is parked or blocked (platform/stop_world.h)
@@ -14,6 +15,7 @@
 //  10. give lasting surplus back to the system, report
 #pragma once
 
+#include "gc/cycle.h"
 #include "gc/sweeper.h"
 #include "gc/world.h"
 
@@ -36,6 +38,8 @@ struct CycleReport {
   uint64_t steals = 0;       // of work between markers
   uint64_t finalizable = 0;  // objects queued for finalization
   int markers = 0;           // workers that took part in marking
+  bool beside = false;       // marking began before the stop
+  bool overrun = false;      // and was not ready for it
 };
 
 // Sums over the life of the process.
@@ -44,6 +48,8 @@ struct CollectorTotals {
   uint64_t pause_ns = 0;
   uint64_t max_pause_ns = 0;
   uint64_t freed_bytes = 0;
+  uint64_t beside = 0;    // collections that marked beside the program
+  uint64_t overruns = 0;  // of these, those that had not come to an end when memory ran out
 };
 
 class Collector {
@@ -84,6 +90,24 @@ class Collector {
     if (GLEANER_UNLIKELY(sweeper_.IsBeside() && sweeper_.IsDone())) TryEndSweep();
   }
 
+  // Pointers with that displacement into an object, less than a page, count from here on. pre:
+  // lock() is held.
+  void ValidateDisplacement(size_t displacement);
+
+  // --- Cycles beside the program. ---
+  // Guarded by lock().
+  Cycle& cycle() { return cycle_; }
+  // A mutator has allocated so many bytes: starts a cycle if one is due, or does a share of the one
+  // that goes on. True if the caller is to collect now, for Cause::kAllocation. Not inside critical
+  // sections. `stack_pointer` as in Collect.
+  bool Advance(uint64_t bytes, Addr stack_pointer);
+  // The next Advance starts a cycle, be it due or not. Any thread.
+  void WantCycle() { cycle_wanted_.Store(true, platform::memory_order_relaxed); }  // a hint
+  // Whether the program has allocated so much meanwhile that it cannot wait for the cycle's end.
+  bool IsOverrun() const {
+    return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
+  }
+
   // Stops the world and calls `f` for every object. pre: lock() is held.
   void ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context), void* context);
 
@@ -94,7 +118,11 @@ class Collector {
   void ResetAfterFork(bool alone);
 
  private:
-  void Mark(const Tunables& tunables, Addr stack_pointer);
+  // False if a cycle beside the program has done most of it.
+  bool Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer);
+  bool IsCycleDue() const;
+  bool TryStartCycle();
+  uint64_t SliceBytes(uint64_t allocated_bytes) const;
   // In the stop; adds up what was found.
   SweepTotals Sweep();
   static void SweepJob(void* collector, int worker);
@@ -116,6 +144,9 @@ class Collector {
   WorkerPool pool_;
   RootTasks roots_;
   Marker marker_;
+  Cycle cycle_;
+  platform::Atomic<bool> cycle_wanted_{false};
+  uint64_t slice_bytes_ = 0;  // of the tunables, in the cycle under way
   Sweeper sweeper_;
   SweepTotals sweep_totals_[kMaxWorkers];
   Finalizers finalizers_;

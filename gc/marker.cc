@@ -310,7 +310,8 @@ void MarkWorker::ScanDescribed(Addr base) {
   ObjectRef object;
   if (!FindSlot(base, &object)) return;
   statistics.bytes_scanned += object.bytes;
-  PushDescribed(object, &sink_);
+  if (!marker_->beside_) return PushDescribed(object, &sink_);
+  if (!TryPushDescribed(object, &sink_)) marker_->pending_->Set(object.base, object.bytes);
 }
 
 void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
@@ -373,7 +374,9 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
 
 // An atomic load and a comparison: see kShareEveryBytes.
 bool MarkWorker::MustPause() const {
-  return statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing();
+  if (statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing()) return true;
+  // Relaxed: a hint, which may be stale; at the end of the critical section the mutator parks.
+  return marker_->beside_ && platform::t_critical.stop_pending.Load(memory_order_relaxed);
 }
 
 bool MarkWorker::HasNothing() const {
@@ -473,7 +476,9 @@ bool MarkWorker::Drain() {
 
 // Offers the oldest ranges when somebody has nothing to do, or wakes somebody when there is enough.
 void MarkWorker::ShareWork() {
-  if (!marker_->config_.balance || stack_.size() < 2 || !queue.LooksEmpty()) return;
+  if (!marker_->config_.balance || marker_->beside_ || stack_.size() < 2 || !queue.LooksEmpty()) {
+    return;
+  }
   const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
   if (!hungry) {
     if (statistics.bytes_scanned < kHelpAfterBytes || !marker_->pool_->CanWake()) return;
@@ -617,6 +622,11 @@ void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
 }
 
 void MarkWorker::RescanPage(PageNumber page) {
+  // Such a page changes all the time, and has slots that are not handed out.
+  if (marker_->beside_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
+                              alloc::Listing::kCurrent) {  // a hint
+    return;
+  }
   // Taken before anything is looked at.
   for (uint64_t granules = marker_->pending_->Take(page); granules != 0;) {
     const auto first = static_cast<unsigned>(__builtin_ctzll(granules));
@@ -655,7 +665,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   while (Drain()) {
     if (!FindWork()) break;
   }
-  if (statistics.bytes_scanned >= pause_at_bytes_) marker_->EndSlice();
+  if (MustPause()) marker_->EndSlice();
   pause_at_bytes_ = kNeverPause;
 }
 
@@ -692,8 +702,15 @@ void Marker::RunJob(void* marker, int worker) {
   self->workers_[worker]->Run(self->slice_bytes_);
 }
 
+void Marker::BeginBeside(const MarkConfig& config, Pending* pending) {
+  Begin(config);
+  beside_ = true;
+  pending_ = pending;
+}
+
 void Marker::Begin(const MarkConfig& config) {
   config_ = config;
+  beside_ = false;
   white_ = alloc::g_epoch;
   black_ = alloc::OtherEpoch(white_);
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
@@ -716,7 +733,7 @@ bool Marker::Continue(uint64_t slice_bytes) {
   sleepers_.Store(0, memory_order_seq_cst);
   termination_.Reset(config_.termination, worker_count_);
   pool_->Begin(RunJob, this);
-  if (!config_.balance || helped_) {
+  if (!beside_ && (!config_.balance || helped_)) {
     // Without balancing nobody will be woken for work to share: each worker marks from the roots it
     // claims. And if the last cycle had work for helpers, they may as well wake up meanwhile.
     while (pool_->WakeOne()) {
@@ -728,7 +745,7 @@ bool Marker::Continue(uint64_t slice_bytes) {
   while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();
   workers_[0]->Run(slice_bytes);
   pool_->Finish();
-  helped_ = statistics().steals != 0;
+  if (!beside_) helped_ = statistics().steals != 0;
   if (!IsPausing()) DrainLeftovers();
   return IsAllClaimed() && HasNothing() && RescanHeap();
 }
@@ -773,6 +790,7 @@ void Marker::EndSlice() {
 
 void Marker::Abandon() {
   for (int i = 0; i < worker_count_; ++i) workers_[i]->Forget();
+  beside_ = false;
   slice_over_.Store(false, memory_order_seq_cst);
   alloc::ForEachPage([this](PageNumber page, const PageInfo& info) {
     const uint32_t slots = info.state == PageState::kSmall   ? info.slot_count
@@ -786,7 +804,7 @@ void Marker::Abandon() {
 
 void Marker::SetMark(const ObjectRef& object, bool marked) {
   // Relaxed: as in Pipeline::Mark, since a mark procedure may call this while others mark.
-  if (black_ == alloc::g_epoch ||
+  if (black_ == alloc::g_epoch || beside_ ||
       __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
     return;
   }

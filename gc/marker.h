@@ -185,11 +185,20 @@ class Marker {
   // and what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable
   // from those and from the root tasks.
   void Begin(const MarkConfig& config);
+  // The same for a cycle that marks beside the program: the world need not be stopped, and until
+  // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works; it may be a
+  // mutator in a critical section, and pauses if a stop is wanted. Mark procedures are not called:
+  // what they would have to look at becomes pending, and the pages in which threads allocate stay
+  // so.
+  void BeginBeside(const MarkConfig& config, Pending* pending);
+  // The world is stopped for the rest of the cycle. pre: no worker is in the job.
+  void GoOnWorldStopped() { beside_ = false; }
   // With a slice, each worker scans about so many bytes and pauses. False if there is work left, be
   // it for that or for Pause: it is done by Continue.
   bool MarkFromRoots(RootTasks* roots, uint64_t slice_bytes = kNeverPause);
   bool Continue(uint64_t slice_bytes = kNeverPause);
-  // In this cycle. After Begin, with no worker in the job; null for none.
+  // In this cycle. After Begin, with no worker in the job; null for none: what is pending then is
+  // not scanned any more.
   void UsePending(Pending* pending) { pending_ = pending; }
   // The next Continue scans what is pending, but for what becomes so meanwhile. pre: no worker is
   // in the job.
@@ -209,7 +218,7 @@ class Marker {
 
   bool IsMarked(const alloc::ObjectRef& object) const { return *object.mark() == black_; }
   // The program's word for it: the object counts as marked, or does not, and its contents are not
-  // looked at. No effect outside cycles.
+  // looked at. No effect outside cycles, and while the world runs.
   void SetMark(const alloc::ObjectRef& object, bool marked);
   // Whether the program had such a word in this cycle, so that what is black need not be reachable.
   bool marked_by_hand() const {
@@ -247,6 +256,7 @@ class Marker {
   // Written by the collecting thread while no worker runs, read by the workers.
   MarkConfig config_;
   RootTasks* roots_ = nullptr;
+  bool beside_ = false;  // the program runs
   uint64_t slice_bytes_ = kNeverPause;
   Pending* pending_ = nullptr;
   alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round

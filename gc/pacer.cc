@@ -56,6 +56,7 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
+  often_ = false;
   surplus_cycles_before_ = surplus_cycles_;
   NoteSurplus();
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
@@ -133,7 +134,7 @@ void Pacer::SetAllowance() {
   // Relaxed: see OnAllocated.
   share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
-  size_t report = share / (kReportsPerAllowance * found_.threads);
+  size_t report = share / (kReportsPerAllowance * (often_ ? 4 : 1) * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
   if (report > kMaxReportBytes) report = kMaxReportBytes;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;

@@ -72,6 +72,12 @@ class Pacer {
              uint64_t free_resident_bytes);
   const PacerInput& found() const { return found_; }
 
+  // Threads report four times as often, until the next StartCycle. Guarded by the collector lock.
+  void ReportOften(bool often) {
+    often_ = often;
+    SetAllowance();
+  }
+
   // Whether there has been so much surplus for several collections that it should go back.
   bool HasLastingSurplus() const { return surplus_cycles_ >= kSurplusCycles; }
 
@@ -127,6 +133,7 @@ class Pacer {
   // Guarded by the collector lock.
   PacerConfig config_;
   PacerInput found_;
+  bool often_ = false;
   int surplus_cycles_ = 0;
   int surplus_cycles_before_ = 0;  // the last collection
   double cost_factor_ = 1;         // of scanned bytes, from 1 to kMaxCostFactor: see NoteCost

@@ -109,7 +109,7 @@ void GC_register_displacement(size_t offset) {
                     alloc::kPageBytes - 1);
   }
   platform::LockGuard guard(g_collector.lock());
-  gleaner::gc::g_valid_displacement[offset] = 1;
+  g_collector.ValidateDisplacement(offset);
 }
 
 void* GC_same_obj(void* p, void* q) {

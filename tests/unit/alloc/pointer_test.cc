@@ -136,7 +136,7 @@ TEST(PointerTest, NewObjectsGetTheNewMark) {
     }
     // What a thread holds across a stop comes back in it too.
     t_heap->HideRunsWorldStopped();
-    t_heap->RestoreRunsWorldStopped();
+    t_heap->RestoreRunsStopped();
     ASSERT_TRUE(FindObject(AddressOf(Allocate(Kind::kNormal, 2000)), &object));
     EXPECT_EQ(*object.mark(), 2);
   });
