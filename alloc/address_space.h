@@ -69,6 +69,16 @@ inline Side SideOfPage(PageNumber page) {
   return page < FirstCommitted(Side::kPointerFree) ? Side::kScanned : Side::kPointerFree;
 }
 
+// Gives a list of pages, linked by PageMeta::next, `page` as its new first element. Lock-free, any
+// thread.
+inline void PushAtomic(platform::Atomic<PageNumber>& head, PageNumber page) {
+  PageNumber first = head.Load(platform::memory_order_relaxed);  // the exchange below decides
+  do {
+    g_space.meta[page].next = first;
+    // Release: the consumer that acquires the head sees `next` and the page's mark bytes.
+  } while (!head.CompareExchange(first, page, platform::memory_order_release));
+}
+
 void AddressSpaceResetLockAfterFork();
 
 }  // namespace gleaner::alloc

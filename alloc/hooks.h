@@ -1,7 +1,7 @@
 // What the allocator asks of the layer above it.
 #pragma once
 
-#include "platform/base.h"
+#include "alloc/page.h"
 
 namespace gleaner::alloc {
 
@@ -15,11 +15,20 @@ struct Hooks {
   // `bytes` cannot be had unless the heap grows beyond the limit (LimitGrowth). Makes room or moves
   // the limit: the request is tried again in any case. Same context.
   void (*grow)(size_t bytes);
+  // Sweeps some pages; false if there are none left. Called inside critical sections, and only
+  // while g_dead_mark says that a sweep goes on: null where there are none.
+  bool (*sweep)() = nullptr;
 };
 
 extern Hooks g_hooks;
 
 // A thread calls `allocated` about every so many bytes. Set by the pacer, read by all.
 extern size_t g_poll_bytes;
+
+// A share of the sweep that goes on beside the program, if one does. pre: in a critical section.
+inline bool SweepSome() {
+  // Relaxed: a hint; the hook decides.
+  return g_dead_mark.Load(platform::memory_order_relaxed) != 0 && g_hooks.sweep();
+}
 
 }  // namespace gleaner::alloc

@@ -79,4 +79,39 @@ inline uint32_t NormaliseMarks(uint8_t* marks, uint32_t count, uint8_t epoch) {
   return static_cast<uint32_t>(total);
 }
 
+// Turns every byte that is `from` into `to`. pre: as above.
+inline void Recolour(uint8_t* marks, uint32_t count, uint8_t from, uint8_t to) {
+  using Vector = uint8_t __attribute__((vector_size(16)));
+  for (uint32_t i = 0; i < count; i += 16) {
+    auto* at = reinterpret_cast<Vector*>(marks + i);
+    const auto found = reinterpret_cast<Vector>(*at == Vector{} + from);
+    *at = (*at & ~found) | (found & (Vector{} + to));
+  }
+}
+
+// Turns every byte that is `dead` into 0, while others may turn bytes that are not into 0, and
+// returns how many are left. The array is 8-byte aligned and its bytes from `count` up to the next
+// multiple of 8 are 0.
+inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < count; i += 8) {
+    const uint64_t word = internal::LoadMarks(marks + i);
+    if (word == 0) continue;
+    uint64_t dead_bytes = internal::FreeBytes(word ^ (dead * internal::kOnes));
+    const uint64_t live_bytes = internal::OccupiedBytes(word) & ~dead_bytes;
+    left += static_cast<uint32_t>(__builtin_popcountll(live_bytes));
+    // Relaxed: who lists the page publishes them.
+    if (live_bytes == 0) {
+      // Nobody else writes here: there is nothing to give back, and nothing is handed out.
+      __atomic_store_n(reinterpret_cast<uint64_t*>(marks + i), 0, __ATOMIC_RELAXED);
+      continue;
+    }
+    for (; dead_bytes != 0; dead_bytes &= dead_bytes - 1) {
+      const auto byte = static_cast<uint32_t>(__builtin_ctzll(dead_bytes)) / 8;
+      __atomic_store_n(marks + i + byte, kFreeSlot, __ATOMIC_RELAXED);
+    }
+  }
+  return left;
+}
+
 }  // namespace gleaner::alloc

@@ -38,7 +38,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
     info.kind = kind;
     info.contents = ContentsOf(kind);
     info.dirty = true;
-    info.state = PageState::kTail;
+    info.SetState(PageState::kTail);
   }
   PageInfo& info = g_space.info[head];
   info.object_bytes = bytes;
@@ -47,8 +47,21 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   info.ignore_off_page = ignore_off_page;
   info.dirty = true;
   g_space.meta[head].block = g_space.meta[span].block;
-  info.state = PageState::kLarge;
-  *g_space.MarksOf(head) = g_epoch;
+  g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
+  g_space.meta[head].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
+  info.SetState(PageState::kLarge);
+  __atomic_store_n(g_space.MarksOf(head), NewMark(), __ATOMIC_RELAXED);  // nobody has it yet
+}
+
+// A share of the sweep that goes on, if one does: as many pages as are going to be taken, within
+// reason.
+void SweepFor(PageNumber pages) {
+  constexpr PageNumber kMost = 256;
+  if (pages > kMost) pages = kMost;
+  for (PageNumber i = 0; i < pages; i += 16) {
+    platform::CriticalSection section;
+    if (!SweepSome()) return;
+  }
 }
 
 void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
@@ -58,6 +71,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   const PageNumber extra = alignment > kPageBytes ? PagesFor(alignment) - 1 : 0;
   const PageNumber pages = PagesFor(bytes) + extra;
   g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
+  SweepFor(pages);
   PageNumber span = kNoPage;
   for (int attempt = 0;;) {
     if (pages > 1 && ThreadHeaps::ShouldShare(side, pages)) {
@@ -93,10 +107,24 @@ void NoteFreed(PageNumber page) {
   const uint32_t freed = meta.freed.FetchAdd(1, memory_order_relaxed) + 1u;
   if (freed * 8 < g_space.info[page].slot_count) return;
   if (meta.listing.Load(memory_order_relaxed) != Listing::kUnlisted) return;  // decided below
+  if (!IsSwept(meta)) return;  // its sweeper lists it
   Listing unlisted = Listing::kUnlisted;
   if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
     ThreadHeaps::at(meta.owner).PushPartial(page);
   }
+}
+
+// First pages of the large objects whose pages wait for the end of marking.
+constinit platform::Atomic<PageNumber> g_deferred_frees{kNoPage};
+
+// False if another thread has given the object back already.
+bool DeferFree(PageNumber head) {
+  Listing unlisted = Listing::kUnlisted;
+  if (!g_space.meta[head].listing.CompareExchange(unlisted, Listing::kFreed, memory_order_acq_rel))
+    return false;
+  __atomic_store_n(g_space.MarksOf(head), kFreeSlot, __ATOMIC_RELEASE);  // as in FreeObject
+  PushAtomic(g_deferred_frees, head);
+  return true;
 }
 
 }  // namespace
@@ -106,21 +134,24 @@ constinit platform::Atomic<uint64_t> g_uncollectable_units{0};
 bool FindSlot(Addr a, ObjectRef* out) {
   if (!g_space.Contains(a)) return false;
   PageNumber page = g_space.PageOf(a);
-  const PageInfo* info = &g_space.info[page];
-  switch (info->state) {
+  // The page may be formatted, or given back, meanwhile: then the word is of a later state than the
+  // one seen, and the slot that it leads to, if any, is not allocated.
+  const PageState state = g_space.info[page].LoadState();
+  PageInfo info = g_space.info[page].LoadWord();
+  switch (state) {
     case PageState::kSmall: {
-      const uint32_t slot = SlotIndex(AddressSpace::OffsetInPage(a), info->reciprocal);
-      if (slot >= info->slot_count) return false;
-      *out = {g_space.AddressOfPage(page) + size_t{slot} * info->slot_bytes, info->slot_bytes, page,
+      const uint32_t slot = SlotIndex(AddressSpace::OffsetInPage(a), info.reciprocal);
+      if (slot >= info.slot_count) return false;
+      *out = {g_space.AddressOfPage(page) + size_t{slot} * info.slot_bytes, info.slot_bytes, page,
               slot};
       return true;
     }
     case PageState::kTail:
-      page -= static_cast<PageNumber>(info->pages_back);
-      info = &g_space.info[page];
+      page -= static_cast<PageNumber>(info.pages_back);
+      info = g_space.info[page].LoadWord();
       [[fallthrough]];
     case PageState::kLarge:
-      *out = {g_space.AddressOfPage(page), info->object_bytes, page, 0};
+      *out = {g_space.AddressOfPage(page), info.object_bytes, page, 0};
       return true;
     default:
       return false;
@@ -129,8 +160,7 @@ bool FindSlot(Addr a, ObjectRef* out) {
 
 bool FindObject(Addr a, ObjectRef* out) {
   platform::CriticalSection section;  // mark byte and epoch must be of one cycle
-  // Relaxed: the caller holds a pointer to the object, or does not care.
-  return FindSlot(a, out) && __atomic_load_n(out->mark(), __ATOMIC_RELAXED) == g_epoch;
+  return FindSlot(a, out) && IsAllocated(LoadMark(out->mark()));
 }
 
 void* AllocateObject(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
@@ -154,17 +184,21 @@ FreeResult FreeObject(void* p) {
     if (!FindSlot(AddressOf(p), &object)) return FreeResult::kForeign;
     if (object.base != AddressOf(p)) return FreeResult::kInterior;
     uint8_t* mark = object.mark();
-    // Relaxed: the caller owns the object; see the release below.
-    if (__atomic_load_n(mark, __ATOMIC_RELAXED) != g_epoch) return FreeResult::kNotAllocated;
+    if (!IsAllocated(LoadMark(mark))) return FreeResult::kNotAllocated;
     given_back = static_cast<ptrdiff_t>(object.bytes);
-    // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
-    // done.
-    __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
-    if (g_space.info[object.page].state == PageState::kLarge) {
-      PageSpace& space = SpaceOf(SideOf(object.kind()));
-      space.Free(space.SpanFirst(object.page));
+    const bool large = g_space.info[object.page].state == PageState::kLarge;
+    if (large && GLEANER_UNLIKELY(MarksBeside())) {
+      if (!DeferFree(object.page)) return FreeResult::kNotAllocated;
     } else {
-      NoteFreed(object.page);
+      // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
+      // done.
+      __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
+      if (large) {
+        PageSpace& space = SpaceOf(SideOf(object.kind()));
+        space.Free(space.SpanFirst(object.page));
+      } else {
+        NoteFreed(object.page);
+      }
     }
   }
   ThreadHeap* heap = t_heap;
@@ -184,6 +218,8 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   const PageNumber have = PagesFor(info.object_bytes);
   const PageNumber need = PagesFor(wanted);
   platform::CriticalSection section;
+  // A marker may have the old length in hand: the object stays as large as it is.
+  if (need < have && MarksBeside()) return true;
   if (need != have) {
     PageSpace& space = SpaceOf(SideOf(info.kind));
     const PageNumber first = space.SpanFirst(object.page);
@@ -197,7 +233,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
       tail.kind = info.kind;
       tail.contents = info.contents;
       tail.dirty = true;
-      tail.state = PageState::kTail;
+      tail.SetState(PageState::kTail);
     }
   }
   // What lies between the old end and the next page may hold leftovers of an earlier object.
@@ -210,7 +246,8 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   if (wanted > info.object_bytes) {
     t_heap->unpolled_bytes += static_cast<ptrdiff_t>(wanted - info.object_bytes);
   }
-  info.object_bytes = wanted;
+  // Release: who sees the length sees the tail pages.
+  __atomic_store_n(&info.object_bytes, wanted, __ATOMIC_RELEASE);
   return true;
 }
 
@@ -218,6 +255,18 @@ void FreeLargeWorldStopped(PageNumber head) {
   *g_space.MarksOf(head) = kFreeSlot;
   PageSpace& space = SpaceOf(SideOf(g_space.info[head].kind));
   space.Free(space.SpanFirst(head));
+}
+
+void FreeDeferredWorldStopped() {
+  // Acquire: pairs with PushAtomic.
+  for (PageNumber head = g_deferred_frees.Exchange(kNoPage, platform::memory_order_acquire);
+       head != kNoPage;) {
+    PageMeta& meta = g_space.meta[head];
+    const PageNumber next = meta.next;
+    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // the world is stopped
+    FreeLargeWorldStopped(head);
+    head = next;
+  }
 }
 
 }  // namespace gleaner::alloc

@@ -97,16 +97,55 @@ struct PageInfo {
   bool dirty;     // contents may be other than zero
   bool resident;  // counted as resident memory: was handed out before
   uint8_t unused_;
+
+  // Release and acquire: who sees the state of a page with objects sees the word of that state, or
+  // of a later one.
+  void SetState(PageState new_state) { __atomic_store_n(&state, new_state, __ATOMIC_RELEASE); }
+  PageState LoadState() const { return __atomic_load_n(&state, __ATOMIC_ACQUIRE); }
+  // The word as it was at one instant, the rest of the result being 0. Relaxed: see LoadState.
+  PageInfo LoadWord() const {
+    PageInfo at_once = {};
+    at_once.word = __atomic_load_n(&word, __ATOMIC_RELAXED);
+    return at_once;
+  }
 };
 static_assert(sizeof(PageInfo) == 16);
 
 inline constexpr size_t kMarkBytesPerPage = kMaxSlotsPerPage;
 
-// Live epochs.
 inline constexpr uint8_t kFreeSlot = 0;
 // Unreachable, and its kind's disclaim procedure has not been asked yet (gc/sweeper.h).
 inline constexpr uint8_t kDisclaiming = 3;
 inline constexpr uint8_t OtherEpoch(uint8_t epoch) { return static_cast<uint8_t>(3 - epoch); }
+
+// Live epoch. Changes only with the world stopped.
+extern uint8_t g_epoch;
+// What the allocator gives new objects: the live epoch, or black while a cycle marks beside the
+// program. Relaxed, as is the next: a thread reads it in the critical section in which it stores
+// the byte, and between the write and the next stop either value is right.
+extern platform::Atomic<uint8_t> g_new_mark;
+// What unreachable objects still have while a sweep goes on beside the program, else 0.
+extern platform::Atomic<uint8_t> g_dead_mark;
+
+// Number of the last sweep that was begun beside the program. Changes only with the world stopped,
+// and makes all pages with objects unswept.
+extern uint16_t g_sweep_number;
+
+inline uint8_t NewMark() { return g_new_mark.Load(platform::memory_order_relaxed); }  // see there
+// Whether a cycle marks beside the program: then nobody takes a page with objects away. In a
+// critical section the answer holds until its end, or marking has not reached this thread yet.
+inline bool MarksBeside() { return NewMark() != g_epoch; }
+
+// Whether a byte says that its slot holds an object that the program may have, or one that waits
+// for its disclaim procedure.
+inline bool IsInUse(uint8_t mark) {
+  return mark != kFreeSlot &&
+         mark != g_dead_mark.Load(platform::memory_order_relaxed);  // see there
+}
+// The same without those that wait.
+inline bool IsAllocated(uint8_t mark) { return IsInUse(mark) && mark != kDisclaiming; }
+// Relaxed: who asks has the object, or gets an answer that may be out of date at once.
+inline uint8_t LoadMark(const uint8_t* mark) { return __atomic_load_n(mark, __ATOMIC_RELAXED); }
 
 // Whether a page is where its owner looks for free slots.
 enum class Listing : uint8_t {
@@ -114,17 +153,25 @@ enum class Listing : uint8_t {
   kPartial,       // on the owner's list of partial pages
   kCurrent,       // the owner's thread bumps in it
   kFree,          // empty, on the owner's list of free pages
+  kFreed,         // of a large object given to GC_free while a cycle marked: its pages wait
 };
 
 struct PageMeta {
   PageNumber next;  // the list the page is on
   uint32_t block;   // first page of a span: its block in the tree-fit space
   uint16_t owner;   // index of the ThreadHeap
-  uint16_t unused_;
+  // Number of the last sweep that has been here, or during which the page was formatted.
+  platform::Atomic<uint16_t> swept;
   platform::Atomic<Listing> listing;
   // Slots given back by GC_free since the page was last listed.
   platform::Atomic<uint16_t> freed;
 };
 static_assert(sizeof(PageMeta) == 16);
+
+// Nothing is allocated in an unswept page, and nobody but its sweeper lists it [inv.swept-list].
+// Acquire: pairs with the sweeper's release, so that its bytes and its listing are decided.
+inline bool IsSwept(const PageMeta& meta) {
+  return meta.swept.Load(platform::memory_order_acquire) == g_sweep_number;
+}
 
 }  // namespace gleaner::alloc

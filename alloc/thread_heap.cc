@@ -28,6 +28,10 @@ constexpr PageNumber kMaxBatch = 4;
 // batch is a small part.
 constexpr PageNumber kPopulateFrom = (4 * kMiB) >> kPageShift;
 
+// While a sweep goes on, a thread that has not even a free page sweeps this often, at most, before
+// it looks elsewhere: some 30 us in which it cannot be stopped.
+constexpr int kMostSweeps = 16;
+
 // A thief takes this many free pages at most.
 constexpr PageNumber kStealBatch = 8;
 
@@ -49,15 +53,6 @@ struct Shared {
   platform::Lock create{platform::LockRank::kHeaps};  // serialises creation and adoption
 };
 constinit Shared g_shared;
-
-// Gives the list head `page` as its new first element. Lock-free, any thread.
-void PushAtomic(platform::Atomic<PageNumber>& head, PageNumber page) {
-  PageNumber first = head.Load(memory_order_relaxed);  // the exchange below decides
-  do {
-    g_space.meta[page].next = first;
-    // Release: the consumer that acquires the head sees `next` and the page's mark bytes.
-  } while (!head.CompareExchange(first, page, memory_order_release));
-}
 
 // pre: the caller is the list's only consumer.
 PageNumber PopAtomic(platform::Atomic<PageNumber>& head) {
@@ -84,6 +79,9 @@ void WidenSizeClasses() {
 }
 
 constinit uint8_t g_epoch = 1;
+constinit platform::Atomic<uint8_t> g_new_mark{1};
+constinit platform::Atomic<uint8_t> g_dead_mark{0};
+constinit uint16_t g_sweep_number = 0;
 constinit Contents g_contents[kMaxKinds] = {Contents::kPointerFree, Contents::kWords,
                                             Contents::kWords, Contents::kPointerFree};
 constinit Hooks g_hooks = {};
@@ -184,7 +182,7 @@ bool ThreadHeap::TakeNextRun(Bump& bump, Run& run) {
   const uint32_t end = FindLastFree(marks, run.next_slot);
   if (end == 0) return false;
   const uint32_t begin = FindLastOccupied(marks, end - 1);
-  memset(marks + begin, g_epoch, end - begin);
+  memset(marks + begin, NewMark(), end - begin);
   bump.cur = bump.limit = SlotAddress(run.page, end, bump.slot_bytes);
   run.begin = SlotAddress(run.page, begin, bump.slot_bytes);
   run.next_slot = begin;
@@ -236,18 +234,23 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   meta.owner = index;
   meta.freed.Store(0, memory_order_relaxed);                    // nobody else knows the page yet
   meta.listing.Store(Listing::kCurrent, memory_order_relaxed);  // likewise
+  meta.swept.Store(g_sweep_number, memory_order_relaxed);       // published by the state
   if (kVerifyBuild) {
     GLEANER_CHECK(FindLastOccupied(g_space.MarksOf(page), info.slot_count) == 0,
                   "[inv.free-page] page %u is free but has marked slots", page);
   }
-  info.state = PageState::kSmall;
+  info.SetState(PageState::kSmall);
 }
 
 PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
-  PageNumber page = PopPartial(kind, size_class);
+  PageNumber page = FindPartial(kind, size_class);
   const Side side = SideOf(kind);
   PageNumber free = kNoPage;
   if (page == kNoPage) free = PopFree(side);
+  for (int i = 0; page == kNoPage && free == kNoPage && i < kMostSweeps && SweepSome(); ++i) {
+    page = PopPartial(kind, size_class);
+    if (page == kNoPage) free = PopFree(side);
+  }
   if (page == kNoPage && free == kNoPage) page = ThreadHeaps::StealPartial(kind, size_class);
   if (page != kNoPage) {
     PageMeta& meta = g_space.meta[page];
@@ -261,6 +264,11 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
   if (free == kNoPage) free = TakeFreeOfOthers(side);
   if (free != kNoPage) Format(free, kind, size_class, run);
   return free;
+}
+
+PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
+  const PageNumber page = PopPartial(kind, size_class);
+  return page == kNoPage && SweepSome() ? PopPartial(kind, size_class) : page;
 }
 
 PageNumber ThreadHeap::TakeFree(Side side) {
@@ -316,7 +324,7 @@ void ThreadHeap::PushFree(PageNumber page) {
   const Side side = SideOfPage(page);
   const auto s = static_cast<size_t>(side);
   platform::LockGuard guard(lock_);
-  g_space.info[page].state = PageState::kTaken;
+  g_space.info[page].SetState(PageState::kTaken);
   g_space.info[page].word = 0;
   g_space.meta[page].listing.Store(Listing::kFree, memory_order_relaxed);  // guarded by lock_
   g_space.meta[page].next = free_head_[s];
@@ -360,12 +368,12 @@ void ThreadHeap::HideRunsWorldStopped() {
   }
 }
 
-void ThreadHeap::RestoreRunsWorldStopped(uint8_t epoch) {
+void ThreadHeap::RestoreRunsStopped() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
       if (bumps[kind][c].cur == runs[kind][c].begin) continue;
       const Unused unused = UnusedOf(bumps[kind][c], runs[kind][c]);
-      memset(unused.marks + unused.begin, epoch, unused.end - unused.begin);
+      memset(unused.marks + unused.begin, NewMark(), unused.end - unused.begin);
     }
   }
 }

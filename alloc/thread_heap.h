@@ -2,10 +2,10 @@
 // free pages move between threads (Endo's thesis, allocator: AL, PS, LPS).
 //
 // Allocation. The thread bumps a pointer through a *run*: adjacent free slots of one page, found in
-// the page's mark bytes and set to the live epoch in one fill when the run is taken. Memory is
-// zeroed a *window* ahead. Runs are used downwards:
+// the page's mark bytes and set to the mark of new objects in one fill when the run is taken.
+// Memory is zeroed a *window* ahead. Runs are used downwards:
 //
-//        | not searched yet | run taken: bytes = epoch                         |... page
+//        | not searched yet | run taken: bytes = g_new_mark                    |... page
 //                           | run, not zeroed | window, zeroed    | handed out |
 //                           ^ run.begin       ^ bump.limit        ^ bump.cur
 //
@@ -16,12 +16,13 @@
 //
 // What the collector does with a stopped thread's runs [inv.run]: the fast path may have been
 // stopped between loading bump.cur and storing it, so [limit, cur) stays the thread's across a
-// collection (free while marking, the new epoch afterwards). [begin, limit) is reachable only
+// collection (free while marking, of the new mark afterwards). [begin, limit) is reachable only
 // through the slow path, a critical section, so the collector takes it back by moving run.begin to
 // bump.limit.
 //
-// On a miss, in this order: rest of the run, next run of the page, the thread's partial pages, its
-// free pages, partial pages of heaps whose thread has ended, then by policy:
+// On a miss, in this order: rest of the run, next run of the page, the thread's partial pages,
+// those a few unswept pages turn out to be if a sweep goes on, its free pages, partial pages of
+// heaps whose thread has ended, then by policy:
 //   AL   all-local: new pages from the system.
 //   PS   page-shared: free pages live in one shared list; then new pages.
 //   LPS  locality-aware page-shared: if taking a new page would raise consumption above k * max(l),
@@ -84,8 +85,18 @@ class ThreadHeap {
   // --- For the collector, with the world stopped. ---
   // Takes back what the thread could not have reached, and hides the rest from the marker.
   void HideRunsWorldStopped();
-  // Sets what the thread still holds to the new epoch.
-  void RestoreRunsWorldStopped(uint8_t epoch);
+  // Sets what the thread still holds to what new objects get (g_new_mark). It is enough that the
+  // heap's own thread is stopped.
+  void RestoreRunsStopped();
+  // Calls f(page) for each page the thread allocates in.
+  template <class F>
+  void ForEachCurrentPageWorldStopped(const F& f) const {
+    for (size_t kind = 0; kind < kinds_; ++kind) {
+      for (const Run& run : runs[kind]) {
+        if (run.page != kNoPage) f(run.page);
+      }
+    }
+  }
   // Forgets the lists; the sweep builds them anew.
   void DropListsWorldStopped();
   // Any thread may push, also several sweepers at once.
@@ -129,6 +140,8 @@ class ThreadHeap {
   };
   static Unused UnusedOf(const Bump& bump, const Run& run);
   PageNumber NextPage(Kind kind, size_t size_class, Run& run);
+  // A partial page of the thread's, swept for if need be.
+  PageNumber FindPartial(Kind kind, size_t size_class);
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
   void StopUsing(Run& run);
   void Retire();
@@ -179,6 +192,8 @@ class ThreadHeaps {
   static bool ShouldShare(Side side, PageNumber pages);
   // Gives all free pages of all threads back to the page space, where neighbours coalesce.
   static void FlushFreePages(Side side);
+  // Pages without objects, wherever they are. A snapshot.
+  static size_t ResidentFreePages(Side side);
   // For when the heap must grow though a good part of it is free, because that does not fit what is
   // asked for. Gives at least `bytes` of it back to the system, so that as much may be had in its
   // place. False if less than one part in `least_share` of the heap is free.
@@ -199,8 +214,6 @@ class ThreadHeaps {
   static void ResetAfterFork(ThreadHeap* survivor);
 
  private:
-  // Pages without objects, wherever they are. A snapshot.
-  static size_t ResidentFreePages(Side side);
   static size_t Trade(Side side, size_t bytes);
 };
 
@@ -209,8 +222,5 @@ class ThreadHeaps {
 extern __thread ThreadHeap* t_heap;
 // The placeholder.
 extern ThreadHeap g_no_heap;
-
-// Live epoch. Changes only with the world stopped.
-extern uint8_t g_epoch;
 
 }  // namespace gleaner::alloc

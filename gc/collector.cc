@@ -55,6 +55,7 @@ const char* NameOf(Cause cause) {
 bool Collector::Init(const World& world, int max_markers) {
   world_ = world;
   pool_.SetSize(max_markers);
+  cycle_.Init(&world_, &marker_);
   if (!roots_.Init() || !finalizers_.Init() || !marker_.Init(&pool_, pool_.size())) return false;
   Tunables tunables;
   world_.read_tunables(&tunables);
@@ -71,8 +72,15 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
 
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
+  cycle_.AwaitSlice();
+  FinishSweep();
   Tunables tunables;
   world_.read_tunables(&tunables);
+  // An explicit collection is to find what has died since the cycle began.
+  const bool give_up_cycle = cause == Cause::kExplicit || !tunables.mark_beside || g_any_disclaim;
+  // The settings cannot change in mid-cycle.
+  if (!give_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
+  const bool early = cycle_.state() != CycleState::kReady;
   if (alloc::ResidentBytes() >= kHelpersFromBytes) pool_.StartHelpers();
   CycleReport report;
   report.cause = cause;
@@ -83,6 +91,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kBeforeStop);
   PauseClock clock;
   if (!world_.stop()) return false;
+  if (sweeper_.IsBeside()) EndSweep();  // no mutator is at a step any more
   clock.Enter(PausePart::kRoots);
   world_.event(CycleEvent::kStopped);
   if (give_up != nullptr && give_up() != 0) {
@@ -94,7 +103,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   number_.Store(report.number, platform::memory_order_relaxed);  // a count; written under lock_
 
   world_.event(CycleEvent::kMarkStart);
-  Mark(tunables, stack_pointer, &clock);
+  report.beside = !Mark(tunables, give_up_cycle, stack_pointer, &clock);
+  report.overrun = report.beside && early;
   clock.Enter(PausePart::kWeak);
   short_links_.ClearUnreachable(marker_);
   toggle_refs_.ForgetUnreachable(marker_);
@@ -110,17 +120,19 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   clock.Enter(PausePart::kSweep);
   world_.event(CycleEvent::kSweepStart);
   alloc::g_epoch = marker_.black();
+  alloc::g_new_mark.Store(alloc::g_epoch, platform::memory_order_relaxed);  // the world is stopped
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeaps::at(i).RestoreRunsWorldStopped(alloc::g_epoch);
+    ThreadHeaps::at(i).RestoreRunsStopped();
     ThreadHeaps::at(i).DropListsWorldStopped();
   }
-  Sweep();
+  unpadded_counts_ = tunables.mark.all_interior_pointers;
+  // Who collects because memory is short, or on demand, wants to find it swept.
+  const bool beside =
+      (tunables.sweep_beside || report.beside) && cause == Cause::kAllocation && !g_any_disclaim;
+  const SweepTotals swept = beside ? BeginSweepBesideWorldStopped() : Sweep();
   pacer_.Configure(tunables.pacer);
-  SweepTotals swept;
-  for (int i = 0; i < kMaxWorkers; ++i) swept.Add(sweep_totals_[i]);
-  const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
-  const uint64_t resident_bytes = alloc::ResidentBytes();
+  const uint64_t resident_bytes = resident_at_sweep_ = alloc::ResidentBytes();
   uint64_t allocated = 0;
   uint64_t since_last = 0, most_since_last = 0;  // what all, and the busiest, have allocated
   for (size_t i = 0; i < heaps; ++i) {
@@ -131,17 +143,14 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
     if (fresh > most_since_last) most_since_last = fresh;
     heap.allocated_at_collection = heap.allocated_bytes;
   }
-  pacer_.StartCycle(
-      {swept.live_scanned_bytes, swept.live_pointer_free_bytes,
-       tunables.mark.all_interior_pointers ? swept.live_granules * alloc::kGranuleBytes : 0,
-       roots_.bytes(), resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
-       resident_bytes, ThreadHeaps::active(), (since_last - most_since_last) * 8 > since_last,
-       platform::NowNs() - clock.begin_ns(), clock.begin_ns() - last_end_ns_});
-  report.live_bytes = swept.live_bytes();
+  pacer_.StartCycle({swept.live_scanned_bytes, swept.live_pointer_free_bytes, UnpaddedBytes(swept),
+                     roots_.bytes(), FreeBytes(swept), resident_bytes, ThreadHeaps::active(),
+                     (since_last - most_since_last) * 8 > since_last,
+                     platform::NowNs() - clock.begin_ns(), clock.begin_ns() - last_end_ns_});
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_bytes;
-  const uint64_t before = last_.live_bytes + (allocated - allocated_at_last_);
-  report.freed_bytes = before > report.live_bytes ? before - report.live_bytes : 0;
+  live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
+  NoteLive(&report, swept.live_bytes());
   allocated_at_last_ = allocated;
   world_.event(CycleEvent::kSweepEnd);
 
@@ -155,10 +164,12 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   totals_.pauses.Add(report.pause);
   if (report.pause.all_ns > totals_.longest_pause.all_ns) totals_.longest_pause = report.pause;
   totals_.longest_parts.Raise(report.pause);
+  totals_.beside += report.beside ? 1 : 0;
+  totals_.overruns += report.overrun ? 1 : 0;
   totals_.freed_bytes += report.freed_bytes;
   world_.event(CycleEvent::kResumed);
   if (g_any_disclaim) sweeper_.Disclaim();
-  if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
+  if (!sweeper_.IsBeside() && pacer_.HasLastingSurplus()) ReturnFreeMemory();
   world_.event(CycleEvent::kEnd);
   return true;
 }
@@ -171,9 +182,9 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
   alloc::ForEachSlot([f, context](const alloc::ObjectRef& object) {
-    if (*object.mark() == alloc::g_epoch) f(object, context);
+    if (alloc::IsAllocated(*object.mark())) f(object, context);
   });
-  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsWorldStopped(alloc::g_epoch);
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsStopped();
   world_.resume();
 }
 
@@ -184,10 +195,14 @@ void Collector::ReturnFreeMemory() {
   }
 }
 
-void Collector::Mark(const Tunables& tunables, Addr stack_pointer, PauseClock* clock) {
+bool Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer,
+                     PauseClock* clock) {
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
-  marker_.Begin(tunables.mark);
+  clock->Enter(PausePart::kDirty);
+  const bool goes_on = cycle_.GoOnWorldStopped(give_up_cycle);
+  clock->Enter(PausePart::kRoots);
+  if (!goes_on) marker_.Begin(tunables.mark);
   roots_.Clear();
   RootSink sink(&roots_, &marker_);
   t_mark_sink = &sink;
@@ -198,7 +213,13 @@ void Collector::Mark(const Tunables& tunables, Addr stack_pointer, PauseClock* c
   clock->Enter(PausePart::kMark);
   toggle_refs_.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
-  if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_);
+  if (goes_on) {
+    clock->Enter(PausePart::kDirty);
+    cycle_.MarkPendingWorldStopped();
+  }
+  cycle_.NoteScanned(marker_.statistics().bytes_scanned);
+  if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_, goes_on);
+  return !goes_on;
 }
 
 void Collector::SweepJob(void* collector, int worker) {
@@ -206,7 +227,7 @@ void Collector::SweepJob(void* collector, int worker) {
   self->sweeper_.Run(&self->sweep_totals_[worker]);
 }
 
-void Collector::Sweep() {
+SweepTotals Collector::Sweep() {
   for (SweepTotals& totals : sweep_totals_) totals = {};
   sweeper_.Begin();
   pool_.Begin(SweepJob, this);
@@ -216,11 +237,178 @@ void Collector::Sweep() {
   }
   SweepJob(this, 0);
   pool_.Finish();
+  SweepTotals swept;
+  for (const SweepTotals& totals : sweep_totals_) swept.Add(totals);
+  return swept;
+}
+
+uint64_t Collector::UnpaddedBytes(const SweepTotals& swept) const {
+  return unpadded_counts_ ? swept.live_granules * alloc::kGranuleBytes : 0;
+}
+
+uint64_t Collector::FreeBytes(const SweepTotals& swept) const {
+  const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
+  return resident_at_sweep_ > used_bytes ? resident_at_sweep_ - used_bytes : 0;
+}
+
+void Collector::NoteLive(CycleReport* report, uint64_t live_bytes) const {
+  report->live_bytes = live_bytes;
+  report->freed_bytes = live_before_ > live_bytes ? live_before_ - live_bytes : 0;
+}
+
+// --- Beside the program ---
+
+// Returns what is known before the pages are looked at: the marker has counted objects and scanned
+// bytes, pointer-free objects are taken to be as they were, and pages that are not free now to be
+// in use.
+SweepTotals Collector::BeginSweepBesideWorldStopped() {
+  sweeper_.BeginBesideWorldStopped();
+  const MarkStatistics marked = marker_.statistics();
+  SweepTotals guess;
+  guess.live_objects = marked.objects;
+  guess.live_scanned_bytes = marked.bytes_scanned;
+  guess.live_pointer_free_bytes = pacer_.found().live_pointer_free_bytes;
+  guess.live_granules = pacer_.found().unpadded_bytes / alloc::kGranuleBytes;
+  guess.used_pages = alloc::ResidentBytes() >> alloc::kPageShift;
+  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
+    const size_t free = ThreadHeaps::ResidentFreePages(side);
+    guess.used_pages -= free < guess.used_pages ? free : guess.used_pages;
+  }
+  return guess;
+}
+
+bool Collector::SweepSome() { return g_collector.sweeper_.Step(); }
+
+bool Collector::SweepRest() {
+  bool any = false;
+  for (bool more = sweeper_.IsBeside(); more; any |= more) {
+    platform::CriticalSection section;
+    more = sweeper_.Step();
+  }
+  return any;
+}
+
+void Collector::StepJob(void* collector, int) { static_cast<Collector*>(collector)->SweepRest(); }
+
+void Collector::FinishSweep() {
+  if (!sweeper_.IsBeside() || sweeper_.IsDone()) return;
+  pool_.Begin(StepJob, this);
+  if (sweeper_.pages() >= kParallelSweepFromPages) {
+    while (pool_.WakeOne()) {
+    }
+  }
+  StepJob(this, 0);
+  pool_.Finish();
+}
+
+void Collector::EndSweep() {
+  GLEANER_CHECK(sweeper_.IsDone(), "a sweep beside the program ends before all is swept");
+  sweeper_.EndBeside();
+  SweepTotals swept;
+  if (!sweeper_.TotalsOfSteps(&swept)) return;  // the estimate has to do
+  pacer_.Amend(swept.live_scanned_bytes, swept.live_pointer_free_bytes, UnpaddedBytes(swept),
+               FreeBytes(swept));
+  totals_.freed_bytes -= last_.freed_bytes;
+  NoteLive(&last_, swept.live_bytes());
+  last_.live_objects = swept.live_objects;
+  totals_.freed_bytes += last_.freed_bytes;
+}
+
+void Collector::TryEndSweep() {
+  // If the lock is taken, somebody collects and ends the sweep, or the next report does.
+  if (!lock_.TryAcquire()) return;
+  if (sweeper_.IsBeside() && sweeper_.IsDone()) {
+    EndSweep();
+    if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
+  }
+  lock_.Release();
+}
+
+void Collector::ValidateDisplacement(size_t displacement) {
+  if (g_valid_displacement[displacement] != 0) return;
+  g_valid_displacement[displacement] = 1;
+  // Such pointers may have been passed over.
+  if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.Abandon();
+}
+
+// --- Cycles beside the program ---
+
+// Half of the allowance is for the cycle.
+bool Collector::IsCycleDue() const {
+  return cycle_wanted_.Load(platform::memory_order_relaxed) ||  // a hint
+         pacer_.allocated() >= pacer_.allowance() / 2;
+}
+
+bool Collector::TryStartCycle() {
+  if (!IsCycleDue()) return false;
+  if (sweeper_.IsBeside()) {
+    if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
+    if (!sweeper_.IsDone()) return false;
+    EndSweep();
+  }
+  Tunables tunables;
+  world_.read_tunables(&tunables);
+  if (!tunables.mark_beside || g_any_disclaim) return false;
+  slice_bytes_ = tunables.slice_bytes;
+  cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
+  cycle_.Start(tunables.mark);
+  pacer_.ReportOften(true);
+  return true;
+}
+
+// The work left is to be done when the allowance is used up.
+uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
+  constexpr uint64_t kLeast = 64 * kKiB;
+  constexpr uint64_t kMost = 1 * kMiB;  // some 0.5 ms
+  if (slice_bytes_ != 0) return slice_bytes_;
+  const ptrdiff_t allowance = pacer_.allowance();
+  const ptrdiff_t least_room = allowance / 64 + 1;
+  const ptrdiff_t room = allowance - pacer_.allocated();
+  const double ratio = static_cast<double>(cycle_.WorkLeft()) /
+                       static_cast<double>(room > least_room ? room : least_room);
+  const double wanted = ratio * static_cast<double>(allocated_bytes);
+  return wanted < kLeast ? kLeast : wanted > kMost ? kMost : static_cast<uint64_t>(wanted);
+}
+
+bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
+  if (sweeper_.IsBeside() && !sweeper_.IsDone()) {
+    // So that it is over long before the next cycle.
+    for (size_t steps = 4 + sweeper_.pages() / 4096; steps != 0; --steps) {
+      platform::CriticalSection section;
+      if (!sweeper_.Step()) break;
+    }
+  }
+  // If the lock is taken, somebody collects, or will be asked again.
+  if (!lock_.TryAcquire()) return false;
+  bool collect = false;
+  if (cycle_.IsUnderWay() && IsOverrun()) {
+    collect = true;
+  } else if (cycle_.state() != CycleState::kIdle || TryStartCycle()) {
+    // With the option for tests, one step.
+    const uint64_t most_ns = slice_bytes_ != 0 ? 0 : 300000;  // and a slice
+    const uint64_t begin_ns = platform::NowNs();
+    Cycle::Next next;
+    do {
+      next = cycle_.Advance(stack_pointer);
+    } while (next == Cycle::Next::kAgain && platform::NowNs() - begin_ns < most_ns);
+    if (next == Cycle::Next::kMark) {
+      platform::CriticalSection section;
+      const uint64_t slice = SliceBytes(bytes);
+      lock_.Release();
+      cycle_.Mark(slice);
+      return false;
+    }
+    collect = next == Cycle::Next::kStop;
+  }
+  lock_.Release();
+  return collect;
 }
 
 void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
+  cycle_.ResetAfterFork();
   pool_.ResetAfterFork(alone);
+  sweeper_.ResetAfterFork();
 }
 
 }  // namespace gleaner::gc

@@ -1,4 +1,5 @@
-// One stop-parallel collection, from the decision to the report.
+// One collection, from the decision to the report. A stop-parallel one does all of the following at
+// once; of a cycle beside the program (gc/cycle.h) this is the final stop.
 //
 //   1. under the collector lock: tunables are read, helper threads started if the heap warrants it
 //   2. stop      every mutator is parked or blocked (platform/stop_world.h)
@@ -6,12 +7,15 @@
 //   4. mark      roots, then everything reachable, in parallel (gc/marker.h)
 //   5. decide    short links, finalizers, long links (gc/finalize.h)
 //   6. flip      black becomes the live epoch; the runs' windows are restored in it
-//   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h)
+//   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h); or beside the program, until
+//   the
+//                next collection at the latest
 //   8. pace      the next allowance (gc/pacer.h)
 //   9. resume
 //  10. give lasting surplus back to the system, report
 #pragma once
 
+#include "gc/cycle.h"
 #include "gc/pause.h"
 #include "gc/sweeper.h"
 #include "gc/world.h"
@@ -32,6 +36,8 @@ struct CycleReport {
   uint64_t steals = 0;       // of work between markers
   uint64_t finalizable = 0;  // objects queued for finalization
   int markers = 0;           // workers that took part in marking
+  bool beside = false;       // marking began before the stop
+  bool overrun = false;      // and was not ready for it
 };
 
 // Sums over the life of the process.
@@ -41,6 +47,8 @@ struct CollectorTotals {
   PauseTimes longest_pause;  // the parts of the one that took longest
   PauseTimes longest_parts;  // the most that each part took, in whichever pause
   uint64_t freed_bytes = 0;
+  uint64_t beside = 0;    // collections that marked beside the program
+  uint64_t overruns = 0;  // of these, those that had not come to an end when memory ran out
 };
 
 class Collector {
@@ -70,6 +78,35 @@ class Collector {
   Pacer& pacer() { return pacer_; }
   uint64_t collections() const { return number_.Load(platform::memory_order_relaxed); }  // a count
 
+  // --- The sweep beside the program. Any thread. ---
+  // Hooks::sweep.
+  static bool SweepSome();
+  // Sweeps what is left of it; false if nothing was. Not inside critical sections.
+  bool SweepRest();
+  // If all is swept, and nobody collects, tells the pacer what was found and gives lasting surplus
+  // back. A look at one word otherwise. Not inside critical sections.
+  void EndSweepIfDone() {
+    if (GLEANER_UNLIKELY(sweeper_.IsBeside() && sweeper_.IsDone())) TryEndSweep();
+  }
+
+  // Pointers with that displacement into an object, less than a page, count from here on. pre:
+  // lock() is held.
+  void ValidateDisplacement(size_t displacement);
+
+  // --- Cycles beside the program. ---
+  // Guarded by lock().
+  Cycle& cycle() { return cycle_; }
+  // A mutator has allocated so many bytes: starts a cycle if one is due, or does a share of the one
+  // that goes on. True if the caller is to collect now, for Cause::kAllocation. Not inside critical
+  // sections. `stack_pointer` as in Collect.
+  bool Advance(uint64_t bytes, Addr stack_pointer);
+  // The next Advance starts a cycle, be it due or not. Any thread.
+  void WantCycle() { cycle_wanted_.Store(true, platform::memory_order_relaxed); }  // a hint
+  // Whether the program has allocated so much meanwhile that it cannot wait for the cycle's end.
+  bool IsOverrun() const {
+    return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
+  }
+
   // Stops the world and calls `f` for every object. pre: lock() is held.
   void ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context), void* context);
 
@@ -80,9 +117,24 @@ class Collector {
   void ResetAfterFork(bool alone);
 
  private:
-  void Mark(const Tunables& tunables, Addr stack_pointer, PauseClock* clock);
-  void Sweep();
+  // False if a cycle beside the program has done most of it.
+  bool Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer, PauseClock* clock);
+  bool IsCycleDue() const;
+  bool TryStartCycle();
+  uint64_t SliceBytes(uint64_t allocated_bytes) const;
+  // In the stop; adds up what was found.
+  SweepTotals Sweep();
   static void SweepJob(void* collector, int worker);
+  // The beginning, all that is left, and the end of a sweep beside the program. The second returns
+  // when nothing is left to claim; a mutator may still be at a step.
+  SweepTotals BeginSweepBesideWorldStopped();
+  void FinishSweep();
+  void EndSweep();
+  GLEANER_COLD void TryEndSweep();
+  static void StepJob(void* collector, int worker);
+  uint64_t UnpaddedBytes(const SweepTotals& swept) const;
+  uint64_t FreeBytes(const SweepTotals& swept) const;
+  void NoteLive(CycleReport* report, uint64_t live_bytes) const;
 
   World world_ = {};
   platform::Lock lock_{platform::LockRank::kCollector};
@@ -91,6 +143,9 @@ class Collector {
   WorkerPool pool_;
   RootTasks roots_;
   Marker marker_;
+  Cycle cycle_;
+  platform::Atomic<bool> cycle_wanted_{false};
+  uint64_t slice_bytes_ = 0;  // of the tunables, in the cycle under way
   Sweeper sweeper_;
   SweepTotals sweep_totals_[kMaxWorkers];
   Finalizers finalizers_;
@@ -102,6 +157,9 @@ class Collector {
   CollectorTotals totals_;
   uint64_t allocated_at_last_ = 0;  // sum of all heaps' allocated less freed bytes
   uint64_t last_end_ns_ = 0;        // of the last collection; 0 before the first
+  uint64_t live_before_ = 0;        // bytes there were before the last collection
+  bool unpadded_counts_ = false;    // see PacerInput
+  uint64_t resident_at_sweep_ = 0;  // bytes, when the last sweep began
 };
 
 extern Collector g_collector;

@@ -104,7 +104,11 @@ bool PushByDescriptor(Addr begin, size_t bytes, uint64_t descriptor, MarkSink* s
   }
 }
 
-void PushDescribed(const ObjectRef& object, MarkSink* sink) {
+namespace {
+
+// The object's own descriptor, or its kind's. False if there is nothing to look at but, perhaps,
+// what was handed to the sink.
+bool FindDescriptor(const ObjectRef& object, MarkSink* sink, uint64_t* out) {
   const KindRow& row = RowOf(object.kind());
   uint64_t descriptor = row.descriptor + (row.add_size ? object.bytes : 0);
   if ((descriptor & kDescriptorTags) == kPerObject) {
@@ -113,19 +117,46 @@ void PushDescribed(const ObjectRef& object, MarkSink* sink) {
       descriptor = offset <= object.bytes - kWordBytes ? LoadForeignWord(object.base + offset) : 0;
     } else {
       const Addr type = LoadForeignWord(object.base);
-      if (type == 0) return;  // on a free list, or not set up yet
+      if (type == 0) return false;  // on a free list, or not set up yet
+      // Given back meanwhile, if the program runs: the word may not be a type's any more.
+      if (alloc::LoadMark(object.mark()) == alloc::kFreeSlot) return false;
       descriptor = LoadForeignWord(type - (descriptor - kPerObject + kIndirectBias));
       // On a client's free list the first word is the next object, which is zero otherwise.
-      if (descriptor == 0) return sink->push(sink, type);
+      if (descriptor == 0) {
+        sink->push(sink, type);
+        return false;
+      }
     }
   }
+  *out = descriptor;
+  return true;
+}
+
+// For descriptors of length and bitmap, and of those that make no sense.
+void PushPlainlyDescribed(const ObjectRef& object, uint64_t descriptor, MarkSink* sink) {
   if (PushByDescriptor(object.base, object.bytes, descriptor, sink)) return;
-  if ((descriptor & kDescriptorTags) == kProcedure) return CallProcedure(object, descriptor, sink);
   if (FirstComplaintAbout(descriptor)) {
     Complain("object %p: its descriptor 0x%llx refers to a descriptor again; scanned whole",
              PointerAt<void>(object.base), static_cast<unsigned long long>(descriptor));
   }
   sink->push_range(sink, object.base, object.base + object.bytes, false);
+}
+
+}  // namespace
+
+void PushDescribed(const ObjectRef& object, MarkSink* sink) {
+  uint64_t descriptor;
+  if (!FindDescriptor(object, sink, &descriptor)) return;
+  if ((descriptor & kDescriptorTags) == kProcedure) return CallProcedure(object, descriptor, sink);
+  PushPlainlyDescribed(object, descriptor, sink);
+}
+
+bool TryPushDescribed(const ObjectRef& object, MarkSink* sink) {
+  uint64_t descriptor;
+  if (!FindDescriptor(object, sink, &descriptor)) return true;
+  if ((descriptor & kDescriptorTags) == kProcedure) return false;
+  PushPlainlyDescribed(object, descriptor, sink);
+  return true;
 }
 
 }  // namespace gleaner::gc

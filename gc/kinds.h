@@ -78,5 +78,8 @@ bool PushByDescriptor(Addr begin, size_t bytes, uint64_t descriptor, MarkSink* s
 // Hands everything that the object's descriptor calls a pointer to the sink.
 // pre: the object's contents are described.
 void PushDescribed(const alloc::ObjectRef& object, MarkSink* sink);
+// The same while the program runs. False, and nothing is handed over, if that would need a mark
+// procedure, which expects that nobody changes the object.
+[[nodiscard]] bool TryPushDescribed(const alloc::ObjectRef& object, MarkSink* sink);
 
 }  // namespace gleaner::gc

@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "alloc/mark_bytes.h"
 #include "alloc/thread_heap.h"
 #include "alloc/walk.h"
 
@@ -43,6 +44,8 @@ constexpr int kYieldTurns = 8;
 constexpr int kSpinTurns = 200;
 // From this many words on it pays to drop the marked ones in a batch.
 constexpr size_t kSelectWords = 16;
+// Pages that a worker claims at once to look for pending granules.
+constexpr size_t kPagesPerRescan = 64;
 // Roots are scanned on until the stack is this deep.
 constexpr size_t kDrainRootsAt = 256;
 
@@ -172,7 +175,7 @@ class MarkWorker::Pipeline {
     size_t bytes;
     if (Mark(candidate, &begin, &bytes) &&
         GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
-      worker_->NoteOverflow();
+      worker_->NoteOverflow({begin, bytes});
     }
   }
 
@@ -247,24 +250,31 @@ class MarkWorker::Pipeline {
   uint64_t objects_;
 };
 
-GLEANER_COLD void MarkWorker::NoteOverflow() {
+GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
   ++statistics.overflows;
-  marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
+  if (marker_->pending_ == nullptr) {
+    marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
+    return;
+  }
+  ObjectRef object;
+  if (range.bytes() != 0) {
+    marker_->pending_->Set(range.begin(), range.bytes());
+  } else if (FindSlot(range.begin(), &object)) {
+    marker_->pending_->Set(object.base, object.bytes);
+  }
 }
 
 // Pushes memory of any length.
 void MarkWorker::PushSpan(Addr begin, size_t bytes) {
   while (bytes > kSpanBytes) {
     bytes -= kSpanBytes;
-    if (!stack_.Push({begin + bytes, kSpanBytes})) NoteOverflow();
+    PushOrNote({begin + bytes, kSpanBytes});
   }
-  if (!stack_.Push({begin, bytes})) NoteOverflow();
+  PushOrNote({begin, bytes});
 }
 
 // A range of no bytes on the stack stands for the object that begins there.
-void MarkWorker::PushForDescription(Addr base) {
-  if (!stack_.Push({base, 0})) NoteOverflow();
-}
+void MarkWorker::PushForDescription(Addr base) { PushOrNote({base, 0}); }
 
 void MarkWorker::PushContents(const ObjectRef& object) {
   switch (g_space.info[object.page].contents) {
@@ -300,7 +310,8 @@ void MarkWorker::ScanDescribed(Addr base) {
   ObjectRef object;
   if (!FindSlot(base, &object)) return;
   statistics.bytes_scanned += object.bytes;
-  PushDescribed(object, &sink_);
+  if (!marker_->beside_) return PushDescribed(object, &sink_);
+  if (!TryPushDescribed(object, &sink_)) marker_->pending_->Set(object.base, object.bytes);
 }
 
 void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
@@ -326,10 +337,10 @@ PackedRange MarkWorker::Split(PackedRange range) {
   size_t bytes = range.bytes();
   while (bytes > kHalveBytes) {
     const size_t half = AlignDown(bytes / 2, kSplitBytes);
-    if (!stack_.Push({begin + half, bytes - half})) NoteOverflow();
+    PushOrNote({begin + half, bytes - half});
     bytes = half;
   }
-  if (!stack_.Push({begin + kSplitBytes, bytes - kSplitBytes})) NoteOverflow();
+  PushOrNote({begin + kSplitBytes, bytes - kSplitBytes});
   return {begin, kSplitBytes};
 }
 
@@ -361,7 +372,29 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
   }
 }
 
-void MarkWorker::Drain() {
+// An atomic load and a comparison: see kShareEveryBytes.
+bool MarkWorker::MustPause() const {
+  if (statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing()) return true;
+  // Relaxed: a hint, which may be stale; at the end of the critical section the mutator parks.
+  return marker_->beside_ && platform::t_critical.stop_pending.Load(memory_order_relaxed);
+}
+
+bool MarkWorker::HasNothing() const {
+  return stack_.empty() && candidate_head_ == candidate_tail_ && scan_head_ == scan_tail_ &&
+         queue.LooksEmpty();
+}
+
+void MarkWorker::Forget() {
+  stack_.Rewind();
+  candidate_head_ = candidate_tail_;
+  scan_head_ = scan_tail_;
+  for (Segment segment; queue.Pop(&segment);) {
+  }
+}
+
+bool MarkWorker::Drain() {
+  if (MustPause()) return false;
+  bool paused = false;
   Pipeline pipeline(this);
   size_t scan_head = scan_head_;
   size_t scan_tail = scan_tail_;
@@ -402,7 +435,7 @@ void MarkWorker::Drain() {
     // A chain: one pointer, and nothing else to do meanwhile. Follow it without the detour through
     // stack and rings, whose latency would be all that counts.
     while (kept == 1 && scan_head == scan_tail && pipeline.Empty() && stack_.empty() &&
-           !pad_objects_) {
+           !pad_objects_ && scanned < kShareEveryBytes) {
       kept = 0;
       uint8_t* mark = pipeline.Resolve<false>(last);
       if (mark == nullptr || !pipeline.Mark({mark, last}, &begin, &bytes)) break;
@@ -426,17 +459,26 @@ void MarkWorker::Drain() {
       statistics.bytes_scanned += scanned;
       scanned = 0;
       ShareWork();
+      if (GLEANER_UNLIKELY(MustPause())) {
+        if (in_hand.bytes() != 0) PushOrNote(in_hand);
+        paused = true;
+        break;
+      }
     }
   }
   statistics.bytes_scanned += scanned;
   scan_head_ = scan_head;
   scan_tail_ = scan_tail;
+  if (paused) return false;
   stack_.Rewind();
+  return true;
 }
 
 // Offers the oldest ranges when somebody has nothing to do, or wakes somebody when there is enough.
 void MarkWorker::ShareWork() {
-  if (!marker_->config_.balance || stack_.size() < 2 || !queue.LooksEmpty()) return;
+  if (!marker_->config_.balance || marker_->beside_ || stack_.size() < 2 || !queue.LooksEmpty()) {
+    return;
+  }
   const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
   if (!hungry) {
     if (statistics.bytes_scanned < kHelpAfterBytes || !marker_->pool_->CanWake()) return;
@@ -458,7 +500,7 @@ void MarkWorker::ShareWork() {
 
 void MarkWorker::TakeSegment(const Segment& segment) {
   for (size_t i = 0; i < segment.count; ++i) {
-    if (!stack_.Push(PackedRange::FromBits(segment.ranges[i]))) NoteOverflow();
+    PushOrNote(PackedRange::FromBits(segment.ranges[i]));
   }
 }
 
@@ -470,7 +512,7 @@ bool MarkWorker::FindWork() {
   if (!marker.config_.balance) {
     // Without balancing every worker stops when its own share of the roots is done.
     marker.termination_.SetIdle(id_);
-    while (!marker.termination_.AllIdle()) sched_yield();
+    while (!marker.termination_.AllIdle() && !marker.IsPausing()) sched_yield();
     return false;
   }
   marker.idle_.FetchAdd(1, memory_order_relaxed);  // a hint for ShareWork
@@ -489,17 +531,17 @@ bool MarkWorker::FindWork() {
       }
       marker.termination_.SetIdle(id_);
     }
-    if (marker.done_.Load(memory_order_seq_cst)) return false;
+    // Who pauses leaves the job busy: without it the others would wait for ever.
+    if (marker.done_.Load(memory_order_seq_cst) || marker.IsPausing()) return false;
     if (marker.termination_.AllIdle()) {
       marker.done_.Store(true, memory_order_seq_cst);
-      marker.work_available_.FetchAdd(1, memory_order_seq_cst);
-      FutexWakeAll(&marker.work_available_);
+      marker.WakeSleepers();
       return false;
     }
     // Worker 0 keeps watch; the others sleep when nothing turns up.
     if (id_ != 0 && turn >= kSpinTurns) {
       marker.sleepers_.FetchAdd(1, memory_order_seq_cst);
-      if (!marker.done_.Load(memory_order_seq_cst)) {
+      if (!marker.done_.Load(memory_order_seq_cst) && !marker.IsPausing()) {
         bool offered = false;
         for (int i = 0; i < marker.worker_count_; ++i)
           offered |= !marker.workers_[i]->queue.LooksEmpty();
@@ -539,13 +581,92 @@ void MarkWorker::RunRootTask(size_t task) {
   Drain();
 }
 
-void MarkWorker::Run() {
+// The words of an object in [begin, end).
+void MarkWorker::PushWords(Addr object, size_t object_bytes, Addr begin, Addr end) {
+  if (begin < object) begin = object;
+  if (end > object + object_bytes) end = object + object_bytes;
+  if (begin < end) PushSpan(begin, end - begin);
+}
+
+// The objects in [begin, end) of a page, both multiples of the granule.
+void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
+  const Addr start = g_space.AddressOfPage(page);
+  const PageState state = info_[page].LoadState();
+  if (state != PageState::kSmall && state != PageState::kLarge && state != PageState::kTail) return;
+  const Contents contents = info_[page].contents;
+  if (contents == Contents::kPointerFree) return;
+  const bool all = RowOf(info_[page].kind).marks_contents_of_unreachable;
+  const auto must_scan = [this, all](const uint8_t* mark) {
+    const uint8_t value = alloc::LoadMark(mark);
+    return value == black_ || (all && value != alloc::kFreeSlot);
+  };
+  if (state != PageState::kSmall) {
+    ObjectRef object;
+    if (!FindSlot(start + begin, &object) || !must_scan(object.mark())) return;
+    if (contents == Contents::kDescribed) return PushForDescription(object.base);
+    return PushWords(object.base, object.bytes, start + begin, start + end);
+  }
+  const PageInfo slots = info_[page].LoadWord();
+  const uint8_t* marks = g_space.MarksOf(page);
+  const uint32_t first = alloc::SlotIndex(begin, slots.reciprocal);
+  const uint32_t last = alloc::SlotIndex(end - 1, slots.reciprocal);
+  for (uint32_t slot = first; slot <= last && slot < slots.slot_count; ++slot) {
+    if (!must_scan(marks + slot)) continue;
+    const Addr object = start + size_t{slot} * slots.slot_bytes;
+    if (contents == Contents::kDescribed) {
+      PushForDescription(object);
+    } else {
+      PushWords(object, slots.slot_bytes, start + begin, start + end);
+    }
+  }
+}
+
+void MarkWorker::RescanPage(PageNumber page) {
+  // Such a page changes all the time, and has slots that are not handed out.
+  if (marker_->beside_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
+                              alloc::Listing::kCurrent) {  // a hint
+    return;
+  }
+  // Taken before anything is looked at.
+  for (uint64_t granules = marker_->pending_->Take(page); granules != 0;) {
+    const auto first = static_cast<unsigned>(__builtin_ctzll(granules));
+    const auto count = static_cast<unsigned>(__builtin_ctzll(~(granules >> first)));
+    RescanRange(page, first * Pending::kGranuleBytes, (first + count) * Pending::kGranuleBytes);
+    granules &= ~(((uint64_t{1} << count) - 1) << first);
+  }
+}
+
+// False if all pages of the round are claimed.
+bool MarkWorker::RescanNext() {
+  const PageNumber end = marker_->pending_end_;
+  // Relaxed: only uniqueness counts.
+  if (marker_->next_pending_.Load(memory_order_relaxed) >= end) return false;
+  const size_t begin = marker_->next_pending_.FetchAdd(kPagesPerRescan, memory_order_relaxed);
+  for (size_t page = begin; page < begin + kPagesPerRescan && page < end; ++page) {
+    RescanPage(static_cast<PageNumber>(page));
+    if (stack_.size() > kDrainRootsAt) Drain();
+  }
+  return true;
+}
+
+void MarkWorker::Run(uint64_t slice_bytes) {
   RootTasks& roots = *marker_->roots_;
+  pause_at_bytes_ =
+      slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
   marker_->termination_.SetBusy(id_);
-  for (size_t task = roots.Claim(); task != roots.size(); task = roots.Claim()) RunRootTask(task);
-  do {
-    Drain();
-  } while (FindWork());
+  // A task that is claimed is pushed whole, paused or not.
+  while (!MustPause()) {
+    const size_t task = roots.Claim();
+    if (task == roots.size()) break;
+    RunRootTask(task);
+  }
+  while (!MustPause() && RescanNext()) {
+  }
+  while (Drain()) {
+    if (!FindWork()) break;
+  }
+  if (MustPause()) marker_->EndSlice();
+  pause_at_bytes_ = kNeverPause;
 }
 
 // --- All workers ---
@@ -577,40 +698,113 @@ bool Marker::Init(WorkerPool* pool, int max_workers) {
 }
 
 void Marker::RunJob(void* marker, int worker) {
-  static_cast<Marker*>(marker)->workers_[worker]->Run();
+  auto* self = static_cast<Marker*>(marker);
+  self->workers_[worker]->Run(self->slice_bytes_);
+}
+
+void Marker::BeginBeside(const MarkConfig& config, Pending* pending) {
+  Begin(config);
+  beside_ = true;
+  pending_ = pending;
 }
 
 void Marker::Begin(const MarkConfig& config) {
   config_ = config;
+  beside_ = false;
   white_ = alloc::g_epoch;
   black_ = alloc::OtherEpoch(white_);
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
   overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
+  pending_ = nullptr;
+  pending_end_ = 0;
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
 
-void Marker::MarkFromRoots(RootTasks* roots) {
+bool Marker::MarkFromRoots(RootTasks* roots, uint64_t slice_bytes) {
   roots_ = roots;
+  return Continue(slice_bytes);
+}
+
+bool Marker::Continue(uint64_t slice_bytes) {
+  slice_bytes_ = slice_bytes;  // published with the helpers' wake-up
+  slice_over_.Store(false, memory_order_seq_cst);
   done_.Store(false, memory_order_seq_cst);
   idle_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
   sleepers_.Store(0, memory_order_seq_cst);
   termination_.Reset(config_.termination, worker_count_);
   pool_->Begin(RunJob, this);
-  if (!config_.balance || helped_) {
+  if (!beside_ && (!config_.balance || helped_)) {
     // Without balancing nobody will be woken for work to share: each worker marks from the roots it
     // claims. And if the last cycle had work for helpers, they may as well wake up meanwhile.
     while (pool_->WakeOne()) {
     }
   }
-  workers_[0]->Run();
+  // What a helper had left when marking was paused is its own to go on with.
+  int last = worker_count_ - 1;
+  while (last > 0 && workers_[last]->HasNothing()) --last;
+  while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();
+  workers_[0]->Run(slice_bytes);
   pool_->Finish();
-  helped_ = statistics().steals != 0;
-  RescanHeap();
+  if (!beside_) helped_ = statistics().steals != 0;
+  if (!IsPausing()) DrainLeftovers();
+  return IsAllClaimed() && HasNothing() && RescanHeap();
+}
+
+// Of helpers that could not be woken again: in a forked child there are none. Serial.
+void Marker::DrainLeftovers() {
+  if (HasNothing()) return;
+  const bool balance = config_.balance;
+  config_.balance = false;  // nobody may be woken outside a job
+  for (int i = 1; i < worker_count_; ++i) {
+    while (!workers_[i]->HasNothing() && !IsPausing()) workers_[i]->Run(kNeverPause);
+  }
+  config_.balance = balance;
+}
+
+bool Marker::IsAllClaimed() const {
+  return roots_->AllClaimed() &&
+         next_pending_.Load(memory_order_relaxed) >= pending_end_;  // no worker is about
+}
+
+bool Marker::HasNothing() const {
+  for (int i = 0; i < worker_count_; ++i) {
+    if (!workers_[i]->HasNothing()) return false;
+  }
+  return true;
+}
+
+void Marker::WakeSleepers() {
+  work_available_.FetchAdd(1, memory_order_seq_cst);
+  FutexWakeAll(&work_available_);
+}
+
+void Marker::Pause() {
+  pause_.Store(true, memory_order_seq_cst);
+  WakeSleepers();
+}
+
+void Marker::EndSlice() {
+  slice_over_.Store(true, memory_order_seq_cst);
+  WakeSleepers();
+}
+
+void Marker::Abandon() {
+  for (int i = 0; i < worker_count_; ++i) workers_[i]->Forget();
+  beside_ = false;
+  slice_over_.Store(false, memory_order_seq_cst);
+  alloc::ForEachPage([this](PageNumber page, const PageInfo& info) {
+    const uint32_t slots = info.state == PageState::kSmall   ? info.slot_count
+                           : info.state == PageState::kLarge ? 1
+                                                             : 0;
+    alloc::Recolour(g_space.MarksOf(page), slots, black_, white_);
+  });
+  black_ = white_;
+  white_ = alloc::OtherEpoch(black_);
 }
 
 void Marker::SetMark(const ObjectRef& object, bool marked) {
   // Relaxed: as in Pipeline::Mark, since a mark procedure may call this while others mark.
-  if (black_ == alloc::g_epoch ||
+  if (black_ == alloc::g_epoch || beside_ ||
       __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
     return;
   }
@@ -625,19 +819,24 @@ void Marker::MarkMore() {
 }
 
 // After an overflow: black objects may have white children. Scan them all, until none overflows.
-void Marker::RescanHeap() {
+bool Marker::RescanHeap() {
   while (overflowed_.Load(memory_order_relaxed)) {  // the workers are done
     overflowed_.Store(false, memory_order_relaxed);
     config_.balance = false;
     MarkWorker& worker = *workers_[0];
     alloc::ForEachPage(alloc::Side::kScanned, [&](PageNumber page, const PageInfo&) {
       alloc::ForEachSlotOf(page, [&](const ObjectRef& object) {
-        if (!IsMarked(object)) return;
+        if (!IsMarked(object) || IsPausing()) return;
         worker.PushContents(object);
         worker.Drain();
       });
     });
+    if (IsPausing()) {
+      overflowed_.Store(true, memory_order_relaxed);  // as above: from the beginning again
+      return false;
+    }
   }
+  return true;
 }
 
 MarkStatistics Marker::statistics() const {

@@ -17,16 +17,29 @@
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
 //   segment,
-//                           being scanned or done; or the rescan flag is up.
+//                           being scanned or done; or its granules are pending; or the rescan
+//                           flag is up.
 // Two markers may find the same byte white; both then store black and both push: harmless, so a
 // plain load and store do (Note [mark-race] in docs/memory_ordering.md).
 //
-// Stack memory exhausted: the object stays black, the rescan flag goes up, and when all else is
+// Pausing: where a worker looks whether others are hungry, it also looks whether it is to pause.
+// Then it pushes the range in hand back and leaves the job; what is on its stack, in its rings and
+// its queue waits there. When all have left, Continue opens the job anew. While marking is paused
+// nothing is lost [inv.no-lost-grey], and Abandon may give it all up.
+//
+// Scanning again: with a table of pending granules (UsePending), a round of BeginRescan and
+// Continue takes each pending granule and scans the words in it of every black object, the whole
+// object if it is described; of kinds that keep the contents of unreachable objects, of every
+// object.
+//
+// Stack memory exhausted, with such a table: the granules of the range that was not pushed become
+// pending. Without: the object stays black, the rescan flag goes up, and when all else is
 // done every black object of the heap is scanned again. Never aborts, never allocates.
 #pragma once
 
 #include "alloc/object.h"
 #include "gc/kinds.h"
+#include "gc/pending.h"
 #include "gc/range_stack.h"
 #include "gc/roots.h"
 #include "gc/scan.h"
@@ -60,6 +73,8 @@ struct alignas(kCacheLineBytes) MarkStatistics {
   }
 };
 
+inline constexpr uint64_t kNeverPause = ~uint64_t{0};
+
 class Marker;
 
 class MarkWorker {
@@ -77,10 +92,14 @@ class MarkWorker {
   void PushContentsButSelf(const alloc::ObjectRef& object);
   // For procedures of the program's that name objects.
   MarkSink* sink() { return &sink_; }
-  // Works until stack, rings and queue are empty; others may be offered some of it.
-  void Drain();
-  // The whole job of one worker in parallel marking.
-  void Run();
+  // Works until stack and rings are empty, or the worker is to pause: then false. Others may be
+  // offered some of the work.
+  bool Drain();
+  // The whole job of one worker in parallel marking. It pauses after scanning about so many bytes.
+  void Run(uint64_t slice_bytes);
+  // With no worker in the job: whether nothing waits here, and forgetting what does.
+  bool HasNothing() const;
+  void Forget();
 
   MarkStatistics statistics;
 
@@ -110,9 +129,17 @@ class MarkWorker {
 
   PackedRange Split(PackedRange range);
   void PushSpan(Addr begin, size_t bytes);
-  void NoteOverflow();
+  void PushOrNote(PackedRange range) {
+    if (GLEANER_UNLIKELY(!stack_.Push(range))) NoteOverflow(range);
+  }
+  void NoteOverflow(PackedRange range);
+  void RescanPage(alloc::PageNumber page);
+  void RescanRange(alloc::PageNumber page, size_t begin, size_t end);
+  void PushWords(Addr object, size_t object_bytes, Addr begin, Addr end);
+  bool RescanNext();
   void ShareWork();
   bool FindWork();
+  bool MustPause() const;
   void TakeSegment(const Segment& segment);
   void RunRootTask(size_t task);
 
@@ -140,6 +167,7 @@ class MarkWorker {
   size_t candidate_tail_ = 0;
   size_t scan_head_ = 0;
   size_t scan_tail_ = 0;
+  uint64_t pause_at_bytes_ = kNeverPause;  // of statistics.bytes_scanned
   Candidate candidates_[kCandidateRing];
   PackedRange scan_ring_[kScanRing];
   Addr buffer_[kScanWords + kFilterSlack];
@@ -157,13 +185,40 @@ class Marker {
   // and what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable
   // from those and from the root tasks.
   void Begin(const MarkConfig& config);
-  void MarkFromRoots(RootTasks* roots);
+  // The same for a cycle that marks beside the program: the world need not be stopped, and until
+  // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works; it may be a
+  // mutator in a critical section, and pauses if a stop is wanted. Mark procedures are not called:
+  // what they would have to look at becomes pending, and the pages in which threads allocate stay
+  // so.
+  void BeginBeside(const MarkConfig& config, Pending* pending);
+  // The world is stopped for the rest of the cycle. pre: no worker is in the job.
+  void GoOnWorldStopped() { beside_ = false; }
+  // With a slice, each worker scans about so many bytes and pauses. False if there is work left, be
+  // it for that or for Pause: it is done by Continue.
+  bool MarkFromRoots(RootTasks* roots, uint64_t slice_bytes = kNeverPause);
+  bool Continue(uint64_t slice_bytes = kNeverPause);
+  // In this cycle. After Begin, with no worker in the job; null for none: what is pending then is
+  // not scanned any more.
+  void UsePending(Pending* pending) { pending_ = pending; }
+  // The next Continue scans what is pending, but for what becomes so meanwhile. pre: no worker is
+  // in the job.
+  void BeginRescan() {
+    next_pending_.Store(0, platform::memory_order_relaxed);  // published with the helpers' wake-up
+    pending_end_ = pending_->pages();
+  }
+  // Makes the workers leave the job soon, within some 10 us of work each, and keeps them from it
+  // until Resume. Any thread.
+  void Pause();
+  void Resume() { pause_.Store(false, platform::memory_order_seq_cst); }
+  // Gives the cycle up. What was turned black is white again. pre: the world is stopped, no worker
+  // is in the job.
+  void Abandon();
   // Marks from what worker 0 was given since by MarkObject or PushContents (finalizers). Serial.
   void MarkMore();
 
   bool IsMarked(const alloc::ObjectRef& object) const { return *object.mark() == black_; }
   // The program's word for it: the object counts as marked, or does not, and its contents are not
-  // looked at. No effect outside cycles.
+  // looked at. No effect outside cycles, and while the world runs.
   void SetMark(const alloc::ObjectRef& object, bool marked);
   // Whether the program had such a word in this cycle, so that what is black need not be reachable.
   bool marked_by_hand() const {
@@ -180,7 +235,18 @@ class Marker {
   friend class MarkWorker;
 
   static void RunJob(void* marker, int worker);
-  void RescanHeap();
+  // False if it has to pause.
+  bool RescanHeap();
+  bool IsPausing() const {
+    return pause_.Load(platform::memory_order_seq_cst) ||
+           slice_over_.Load(platform::memory_order_seq_cst);
+  }
+  // For a worker that has used up its slice: it leaves the job, which cannot end without it.
+  void EndSlice();
+  void WakeSleepers();
+  bool HasNothing() const;
+  bool IsAllClaimed() const;
+  void DrainLeftovers();
 
   // Constant after Init.
   WorkerPool* pool_ = nullptr;
@@ -190,6 +256,10 @@ class Marker {
   // Written by the collecting thread while no worker runs, read by the workers.
   MarkConfig config_;
   RootTasks* roots_ = nullptr;
+  bool beside_ = false;  // the program runs
+  uint64_t slice_bytes_ = kNeverPause;
+  Pending* pending_ = nullptr;
+  alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
   // Outside cycles black is the live epoch.
   uint8_t white_ = 2;
   uint8_t black_ = 1;
@@ -206,6 +276,10 @@ class Marker {
   platform::Atomic<uint32_t> work_available_{0};
   platform::Atomic<uint32_t> idle_{0};  // idle workers, asleep or not: a hint for sharing
   platform::Atomic<bool> done_{false};
+  platform::Atomic<size_t> next_pending_{0};  // page, of this round
+  // Note [sleepers] holds for these as for done_.
+  platform::Atomic<bool> pause_{false};
+  platform::Atomic<bool> slice_over_{false};  // in this job
   platform::Atomic<bool> overflowed_{false};
 };
 

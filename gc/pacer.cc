@@ -56,13 +56,30 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
-  surplus_cycles_ = found.free_resident_bytes > MostUsefulFreeBytes() ? surplus_cycles_ + 1 : 0;
+  often_ = false;
+  surplus_cycles_before_ = surplus_cycles_;
+  NoteSurplus();
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
   pressure_.Store(0, platform::memory_order_relaxed);   // likewise
   grown_beyond_.Store(found.resident_bytes + found.resident_bytes / 16,
                       platform::memory_order_relaxed);  // likewise
   NoteCost();
   SetAllowance();
+}
+
+void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
+                  uint64_t unpadded_bytes, uint64_t free_resident_bytes) {
+  found_.live_scanned_bytes = live_scanned_bytes;
+  found_.live_pointer_free_bytes = live_pointer_free_bytes;
+  found_.unpadded_bytes = unpadded_bytes;
+  found_.free_resident_bytes = free_resident_bytes;
+  NoteSurplus();
+  SetAllowance();
+}
+
+void Pacer::NoteSurplus() {
+  surplus_cycles_ =
+      found_.free_resident_bytes > MostUsefulFreeBytes() ? surplus_cycles_before_ + 1 : 0;
 }
 
 void Pacer::NoteCost() {
@@ -117,7 +134,7 @@ void Pacer::SetAllowance() {
   // Relaxed: see OnAllocated.
   share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
-  size_t report = share / (kReportsPerAllowance * found_.threads);
+  size_t report = share / (kReportsPerAllowance * (often_ ? 4 : 1) * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
   if (report > kMaxReportBytes) report = kMaxReportBytes;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;

@@ -66,6 +66,18 @@ class Pacer {
   // After a collection, with the world stopped.
   void StartCycle(const PacerInput& found);
 
+  // The sweep that went on beside the program is over: what it found replaces what was estimated at
+  // the last StartCycle. Guarded by the collector lock.
+  void Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes, uint64_t unpadded_bytes,
+             uint64_t free_resident_bytes);
+  const PacerInput& found() const { return found_; }
+
+  // Threads report four times as often, until the next StartCycle. Guarded by the collector lock.
+  void ReportOften(bool often) {
+    often_ = often;
+    SetAllowance();
+  }
+
   // Whether there has been so much surplus for several collections that it should go back.
   bool HasLastingSurplus() const { return surplus_cycles_ >= kSurplusCycles; }
 
@@ -112,6 +124,7 @@ class Pacer {
            (allocated >= room_.Load(platform::memory_order_relaxed) &&
             allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);
   }
+  void NoteSurplus();
   void NoteCost();
   void SetAllowance();
   uint64_t MostUsefulFreeBytes() const;
@@ -120,8 +133,10 @@ class Pacer {
   // Guarded by the collector lock.
   PacerConfig config_;
   PacerInput found_;
+  bool often_ = false;
   int surplus_cycles_ = 0;
-  double cost_factor_ = 1;  // of scanned bytes, from 1 to kMaxCostFactor: see NoteCost
+  int surplus_cycles_before_ = 0;  // the last collection
+  double cost_factor_ = 1;         // of scanned bytes, from 1 to kMaxCostFactor: see NoteCost
 
   // Read by any thread. Any thread adds to allocated_ and pressure_, which the collecting thread
   // sets to 0 with the world stopped; the others are written under the collector lock.

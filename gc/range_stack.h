@@ -64,7 +64,7 @@ class RangeStack {
   // pre: not empty, for the next two.
   PackedRange Pop() { return *--top_; }
   PackedRange TakeOldest() { return *bottom_++; }
-  // Makes the whole memory usable again. pre: empty.
+  // Forgets what is left, and makes the whole memory usable again.
   void Rewind() { bottom_ = top_ = entries_.data(); }
 
  private:

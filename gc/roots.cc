@@ -55,6 +55,34 @@ size_t RootTasks::Claim() {
   return task < count_ ? task : count_;
 }
 
+bool RootBuffer::Init() {
+  const bool bounded = platform::AddressSpaceLimit() != SIZE_MAX;
+  for (auto& words : words_) {
+    if (!words.Reserve(bounded ? kMaxWordsWhenBounded : kMaxWords)) return false;
+  }
+  return true;
+}
+
+void RootBuffer::Clear() { count_[0] = count_[1] = 0; }
+
+void RootBuffer::Copy(RootKind kind, Addr begin, Addr end) {
+  const size_t k = kind == RootKind::kStack ? 0 : 1;
+  for (Addr at = AlignUp(begin, kWordBytes); at + kWordBytes <= end; at += kWordBytes) {
+    const Addr word = LoadForeignWord(at);
+    if (word - alloc::g_space.base > alloc::g_space.bytes) continue;
+    if (!words_[k].EnsureCommitted(count_[k] + 1)) return;
+    words_[k][count_[k]++] = word;
+  }
+}
+
+void RootBuffer::AddTo(RootTasks* roots) const {
+  for (size_t k = 0; k < 2; ++k) {
+    if (count_[k] == 0) continue;
+    const Addr begin = AddressOf(words_[k].data());
+    roots->Add(k == 0 ? RootKind::kStack : RootKind::kData, begin, begin + count_[k] * kWordBytes);
+  }
+}
+
 bool RangeSet::Ready() { return ranges_.max() != 0 || ranges_.Reserve(kMaxRanges); }
 
 bool RangeSet::InsertAt(size_t index, platform::Range range) {

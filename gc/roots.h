@@ -41,6 +41,9 @@ class RootTasks {
 
   // Any worker: the next task's index, or size() when all are claimed.
   size_t Claim();
+  bool AllClaimed() const {
+    return next_.Load(platform::memory_order_relaxed) >= count_;
+  }  // a count
 
  private:
   static constexpr size_t kMaxTasks = size_t{1} << 20;
@@ -55,6 +58,29 @@ class RootTasks {
   size_t count_ = 0;
   size_t bytes_ = 0;
   platform::Atomic<size_t> next_{0};
+};
+
+// Root words copied while the program runs, to be looked at later: what they were read from may be
+// gone then. Guarded by the collector lock; workers read it while they mark.
+class RootBuffer {
+ public:
+  // False if the address space cannot be had.
+  [[nodiscard]] bool Init();
+  void Clear();
+  // Notes the words of [begin, end) that point into the reservation or one past it. kStack or
+  // kData. Without memory for more it leaves the rest out: who needs all roots reads them in the
+  // stop.
+  void Copy(RootKind kind, Addr begin, Addr end);
+  void AddTo(RootTasks* roots) const;
+  size_t size() const { return count_[0] + count_[1]; }
+
+ private:
+  static constexpr size_t kMaxWords = size_t{1} << 25;
+  static constexpr size_t kMaxWordsWhenBounded = size_t{1} << 20;  // by RLIMIT_AS
+
+  // By kind.
+  alloc::ReservedArray<Addr> words_[2];
+  size_t count_[2] = {};
 };
 
 // Ranges the program added (GC_add_roots) or took out (GC_exclude_static_roots). Sorted, disjoint.

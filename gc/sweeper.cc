@@ -1,6 +1,7 @@
 #include "gc/sweeper.h"
 
 #include "alloc/mark_bytes.h"
+#include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
 #include "alloc/walk.h"
 #include "gc/kinds.h"
@@ -11,6 +12,7 @@ using alloc::g_epoch;
 using alloc::g_space;
 using alloc::kDisclaiming;
 using alloc::kFreeSlot;
+using alloc::Kind;
 using alloc::Listing;
 using alloc::ObjectRef;
 using alloc::OtherEpoch;
@@ -20,7 +22,9 @@ using alloc::PageNumber;
 using alloc::PageState;
 using alloc::Side;
 using alloc::ThreadHeaps;
+using platform::memory_order_acq_rel;
 using platform::memory_order_relaxed;
+using platform::memory_order_release;
 
 namespace {
 
@@ -48,6 +52,28 @@ void DisclaimPage(PageNumber page) {
   });
 }
 
+void CountSlots(const PageInfo& info, uint32_t live, SweepTotals* totals) {
+  const uint64_t live_bytes = uint64_t{live} * info.slot_bytes;
+  totals->live_objects += live;
+  if (info.slot_bytes == alloc::kGranuleBytes) totals->live_granules += live;
+  (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
+      live_bytes;
+}
+
+void CountLarge(Kind kind, size_t object_bytes, SweepTotals* totals) {
+  ++totals->live_objects;
+  totals->used_pages += AlignUp(object_bytes, alloc::kPageBytes) >> alloc::kPageShift;
+  (IsPointerFree(kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
+      object_bytes;
+}
+
+// Where a page without objects, with some free slots, or without belongs. A page that is nearly
+// full would cost a search each time and give next to nothing.
+Listing ListingFor(uint32_t live, uint32_t slots) {
+  if (live == 0) return Listing::kFree;
+  return live != slots && (slots - live) * 16 >= slots ? Listing::kPartial : Listing::kUnlisted;
+}
+
 }  // namespace
 
 void Sweeper::Begin() {
@@ -62,19 +88,77 @@ void Sweeper::Begin() {
 }
 
 void Sweeper::Run(SweepTotals* totals) {
+  PageNumber begin;
+  PageNumber end;
+  while (Claim(kPagesPerClaim, &begin, &end)) SweepPages(begin, end, totals);
+}
+
+bool Sweeper::Claim(size_t pages, PageNumber* begin, PageNumber* end) {
+  // Relaxed, here and below: only uniqueness counts. The look ahead keeps the counter from going on
+  // for ever.
+  if (next_.Load(memory_order_relaxed) * pages >= pages_) return false;
+  // Claims go from the highest page down and so do pages within one, as the lists are
+  // last-in-first-out: threads will allocate upwards.
+  const size_t claim = next_.FetchAdd(1, memory_order_relaxed);
+  if (claim * pages >= pages_) return false;
+  // Commitment is a multiple of the claim, so no claim crosses from one side to the other.
+  const size_t last = pages_ - claim * pages;
+  const size_t first = last - pages;
   const size_t scanned = end_[0] - begin_[0];
-  for (;;) {
-    // Relaxed: only uniqueness counts. Claims go from the highest page down and so do pages within
-    // one, as the lists are last-in-first-out: threads will allocate upwards.
-    const size_t claim = next_.FetchAdd(1, memory_order_relaxed);
-    if (claim * kPagesPerClaim >= pages_) return;
-    // Commitment is a multiple of the claim, so no claim crosses from one side to the other.
-    const size_t end = pages_ - claim * kPagesPerClaim;
-    const size_t begin = end - kPagesPerClaim;
-    const PageNumber offset = begin < scanned ? 0 : static_cast<PageNumber>(begin_[1] - scanned);
-    SweepPages(static_cast<PageNumber>(begin) + offset, static_cast<PageNumber>(end) + offset,
-               totals);
+  const PageNumber offset = first < scanned ? 0 : static_cast<PageNumber>(begin_[1] - scanned);
+  *begin = static_cast<PageNumber>(first) + offset;
+  *end = static_cast<PageNumber>(last) + offset;
+  return true;
+}
+
+void Sweeper::BeginBesideWorldStopped() {
+  Begin();
+  ++alloc::g_sweep_number;
+  alloc::g_dead_mark.Store(OtherEpoch(g_epoch), memory_order_relaxed);  // the world is stopped
+  totals_ = {};
+  totals_are_whole_ = true;
+  for (size_t i = 0; i < ThreadHeaps::count(); ++i) {
+    ThreadHeaps::at(i).ForEachCurrentPageWorldStopped([this](PageNumber page) {
+      SweepPage(page, &totals_);
+      g_space.meta[page].swept.Store(alloc::g_sweep_number, memory_order_relaxed);  // as above
+    });
   }
+  steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);  // as above
+  beside_.Store(true, memory_order_relaxed);                        // as above
+}
+
+bool Sweeper::Step() {
+  PageNumber begin;
+  PageNumber end;
+  if (!IsBeside() || !Claim(kPagesPerStep, &begin, &end)) return false;
+  SweepTotals found;
+  for (PageNumber page = end; page-- > begin;) SweepBeside(page, &found);
+  {
+    platform::LockGuard guard(totals_lock_);
+    totals_.Add(found);
+  }
+  steps_left_.FetchSub(1, memory_order_acq_rel);  // pairs with IsDone
+  return true;
+}
+
+void Sweeper::EndBeside() {
+  // Relaxed: no byte is dead any more, so that either value is right.
+  alloc::g_dead_mark.Store(0, memory_order_relaxed);
+  beside_.Store(false, memory_order_relaxed);  // written under the collector lock
+}
+
+bool Sweeper::TotalsOfSteps(SweepTotals* totals) const {
+  *totals = totals_;
+  return totals_are_whole_;
+}
+
+void Sweeper::ResetAfterFork() {
+  totals_lock_.ResetAfterFork();
+  if (!IsBeside()) return;
+  // Threads that are gone may have had claims.
+  totals_are_whole_ = false;
+  next_.Store(0, memory_order_relaxed);  // a single thread is left, here and below
+  steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);
 }
 
 void Sweeper::Disclaim() {
@@ -95,10 +179,7 @@ void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) 
       if (*g_space.MarksOf(page) == kFreeSlot || *g_space.MarksOf(page) == OtherEpoch(g_epoch)) {
         alloc::FreeLargeWorldStopped(page);
       } else {
-        ++totals->live_objects;
-        totals->used_pages += AlignUp(info.object_bytes, alloc::kPageBytes) >> alloc::kPageShift;
-        (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
-            info.object_bytes;
+        CountLarge(info.kind, info.object_bytes, totals);
       }
     }
   }
@@ -114,28 +195,63 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   } else {
     live = MarkForDisclaim(page, slots);
   }
-  const uint64_t live_bytes = uint64_t{live} * info.slot_bytes;
-  totals->live_objects += live;
-  if (info.slot_bytes == alloc::kGranuleBytes) totals->live_granules += live;
-  (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
-      live_bytes;
+  CountSlots(info, live, totals);
   // Relaxed, here and below: the world is stopped and no other worker has this page.
   meta.freed.Store(0, memory_order_relaxed);
   if (meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {
     ++totals->used_pages;
     return;
   }
-  if (live == 0) {
+  const Listing listing = ListingFor(live, slots);
+  if (listing == Listing::kFree) {
     ThreadHeaps::HomeOfFree(page).PushFree(page);
     return;
   }
   ++totals->used_pages;
-  // A page that is nearly full would cost a search each time and give next to nothing.
-  if (live != slots && (slots - live) * 16 >= slots) {
-    meta.listing.Store(Listing::kPartial, memory_order_relaxed);  // as above
+  meta.listing.Store(listing, memory_order_relaxed);  // as above
+  if (listing == Listing::kPartial) ThreadHeaps::at(meta.owner).PushPartial(page);
+}
+
+// One page of a step.
+void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
+  const PageInfo& info = g_space.info[page];
+  PageMeta& meta = g_space.meta[page];
+  const PageState state = info.LoadState();
+  if (state != PageState::kSmall && state != PageState::kLarge) return;
+  // A page that is formatted after this look was free before, and has no dead byte.
+  if (IsSwept(meta)) return;
+  uint8_t* marks = g_space.MarksOf(page);
+  const uint8_t dead = OtherEpoch(g_epoch);
+  if (state == PageState::kLarge) {
+    const size_t object_bytes = info.LoadWord().object_bytes;
+    uint8_t mark = dead;
+    // Relaxed: nobody has the object; what becomes of its pages is decided under their lock.
+    const bool freed = __atomic_compare_exchange_n(marks, &mark, alloc::kFreeSlot, false,
+                                                   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    meta.swept.Store(alloc::g_sweep_number, memory_order_release);  // pairs with IsSwept
+    if (freed) {
+      alloc::PageSpace& space = SpaceOf(alloc::SideOfPage(page));
+      space.Free(space.SpanFirst(page));
+    } else if (mark == g_epoch) {
+      CountLarge(info.kind, object_bytes, totals);
+    }
+    return;
+  }
+  // The page stays small and keeps its slots: only its sweeper may find it empty.
+  const uint32_t live = alloc::ClearDead(marks, info.slot_count, dead);
+  CountSlots(info, live, totals);
+  const Listing listing = ListingFor(live, info.slot_count);
+  // Relaxed: a free that is counted late lists the page early; the listing is published below.
+  meta.freed.Store(0, memory_order_relaxed);
+  if (listing != Listing::kFree) {
+    ++totals->used_pages;
+    meta.listing.Store(listing, memory_order_relaxed);
+  }
+  meta.swept.Store(alloc::g_sweep_number, memory_order_release);  // pairs with IsSwept
+  if (listing == Listing::kFree) {
+    ThreadHeaps::HomeOfFree(page).PushFree(page);
+  } else if (listing == Listing::kPartial) {
     ThreadHeaps::at(meta.owner).PushPartial(page);
-  } else {
-    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // as above
   }
 }
 

@@ -16,8 +16,11 @@ using alloc::Side;
 // A plain depth-first marker: one object at a time, no rings, no filter, no packing.
 class SerialMarker {
  public:
-  SerialMarker(const Marker& marker, const MarkConfig& config)
-      : marker_(marker), config_(config), sink_(this) {}
+  SerialMarker(const Marker& marker, const MarkConfig& config, bool more_may_be_marked)
+      : marker_(marker),
+        config_(config),
+        more_may_be_marked_(more_may_be_marked || marker.marked_by_hand()),
+        sink_(this) {}
 
   bool Init() {
     const size_t pages = g_space.page_count();
@@ -139,7 +142,7 @@ class SerialMarker {
     const size_t place = PlaceOf(object);
     const bool reachable = place < seen_.committed() && seen_[place] != 0;
     const bool black = marker_.IsMarked(object);
-    GLEANER_CHECK(reachable == black || (black && marker_.marked_by_hand()),
+    GLEANER_CHECK(reachable == black || (black && more_may_be_marked_),
                   "[inv.mark-complete] object %p (page state %d, kind %d) is %s",
                   PointerAt<void>(object.base), static_cast<int>(g_space.info[object.page].state),
                   static_cast<int>(object.kind()),
@@ -148,6 +151,7 @@ class SerialMarker {
 
   const Marker& marker_;
   const MarkConfig& config_;
+  const bool more_may_be_marked_;
   Sink sink_;
   alloc::ReservedArray<uint8_t> seen_;
   alloc::ReservedArray<Addr> stack_;
@@ -156,8 +160,9 @@ class SerialMarker {
 
 }  // namespace
 
-void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots) {
-  SerialMarker serial(marker, config);
+void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots,
+                 bool beside) {
+  SerialMarker serial(marker, config, beside);
   if (!serial.Init()) {
     Complain("mark verification skipped: no address space for a second table");
     return;

@@ -9,6 +9,9 @@
 namespace gleaner::gc {
 
 // pre: the world is stopped, marking is over, nothing was finalized yet.
-void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots);
+// `beside`: the program ran while most was marked, so that objects may be marked that are not
+// reachable any more.
+void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots,
+                 bool beside);
 
 }  // namespace gleaner::gc

@@ -28,6 +28,17 @@ struct Tunables {
   MarkConfig mark;
   PacerConfig pacer;
   bool verify = false;
+  // Collections for which no caller waits leave the sweep to the time after the pause.
+  bool sweep_beside = false;
+  // They mark beside the program, if writes can be tracked.
+  bool mark_beside = false;
+  uint64_t slice_bytes = 0;  // if not 0, what is scanned at a time
+};
+
+// How far CopyRoots has come.
+struct RootPosition {
+  size_t static_bytes = 0;
+  size_t fiber = 0;
 };
 
 struct World {
@@ -46,6 +57,16 @@ struct World {
   // With the world stopped, when it is decided which objects live: unmarked ones are given back
   // next, unless this turns their bytes black. May be null.
   void (*inspect)(const Marker& marker, const RootTasks& roots, const MarkConfig& config) = nullptr;
+
+  // --- For cycles beside the program; null where there are none. ---
+  // From here on no mutator has had its handshake.
+  void (*begin_handshakes)() = nullptr;
+  // Stops one mutator that has not, or none if it is the caller, gives the slots it holds the mark
+  // of new objects, and copies its roots. A mutator that is registered meanwhile needs none. False
+  // if all have had it. `stack_pointer` as above; `scratch` is for the callee.
+  bool (*handshake)(Addr stack_pointer, RootTasks* scratch, RootBuffer* words) = nullptr;
+  // Copies some 64 KiB of other roots. False if there are no more.
+  bool (*copy_roots)(RootPosition* position, RootBuffer* words) = nullptr;
 };
 
 }  // namespace gleaner::gc

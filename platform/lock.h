@@ -24,6 +24,7 @@ enum class LockRank : uint8_t {
   kLog = 10,              // the statistics stream
   kArenaTable = 11,       // which arenas there are
   kArena = 12,            // one arena
+  kTracking = 13,         // the descriptors of write tracking
 };
 
 // Sleeps while *word == expected; may return early.

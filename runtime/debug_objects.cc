@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "gc/collector.h"
+
 namespace gleaner::runtime {
 
 namespace {
@@ -38,7 +40,7 @@ size_t DebugObjects::BytesFor(size_t bytes) {
 bool DebugObjects::Watch(Addr base, size_t bytes, Place place) {
   if (!started_) {
     // Pointers to the program's part keep the object, also where others to its inside do not.
-    gc::g_valid_displacement[kDebugHeaderBytes] = 1;
+    gc::g_collector.ValidateDisplacement(kDebugHeaderBytes);
     __atomic_store_n(&started_, true, __ATOMIC_RELAXED);  // before any entry, under the lock
   }
   if (table_.Insert(~uint64_t{base}, {bytes, place}) == nullptr) return false;

@@ -23,10 +23,7 @@ namespace {
 
 #define OUT(...) Print(Stream::kOutput, __VA_ARGS__)
 
-// Relaxed: a snapshot.
-bool IsFree(const uint8_t* mark) {
-  return __atomic_load_n(mark, __ATOMIC_RELAXED) == alloc::kFreeSlot;
-}
+bool IsFree(const uint8_t* mark) { return !alloc::IsInUse(alloc::LoadMark(mark)); }
 
 uint32_t CountUsed(PageNumber page) {
   uint32_t used = 0;

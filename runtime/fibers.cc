@@ -199,10 +199,25 @@ void Fibers::BeginRootsWorldStopped() {
   }
 }
 
-Fiber* Fibers::FindWorldStopped(Addr address) {
+Fiber* Fibers::FindLocked(Addr address) {
   const size_t i = IndexOf(address);
   return i < g_table.count && g_table.sorted[i]->stack.Contains(address) ? g_table.sorted[i]
                                                                          : nullptr;
+}
+
+bool Fibers::CopySuspendedLocked(size_t* index, size_t bytes, gc::RootBuffer* words) {
+  if (*index >= g_table.count) return false;
+  for (size_t copied = 0; *index < g_table.count && copied < bytes; ++*index) {
+    const Fiber& fiber = *g_table.sorted[*index];
+    const FiberState state = fiber.state.Load(platform::memory_order_acquire);  // as in Claim
+    if (state != FiberState::kSuspended && state != FiberState::kFresh) continue;
+    // Where it was left last, or, if it runs again, will be left.
+    const Addr from = __atomic_load_n(&fiber.stack_pointer, __ATOMIC_RELAXED);
+    words->Copy(RootKind::kStack, from, fiber.stack.end);
+    words->Copy(RootKind::kStack, fiber.context.begin, fiber.context.end);
+    copied += fiber.stack.end - from + fiber.context.bytes();
+  }
+  return true;
 }
 
 void Fibers::AddRootsWorldStopped(gc::RootTasks* roots) {

@@ -72,11 +72,17 @@ class Fibers {
   // In a forked child: the same for all threads but `survivor`, which may be null.
   static void ResetAfterFork(const Thread* survivor);
 
+  // --- For handshakes; under the threads lock. ---
+  // The fiber whose stack the address is in; null if there is none.
+  static Fiber* FindLocked(Addr address);
+  // Copies the stacks of fibers from *index on that nobody is on, some `bytes` of them. False if
+  // there were none left. Who switches to one meanwhile does no harm: words are hints here.
+  static bool CopySuspendedLocked(size_t* index, size_t bytes, gc::RootBuffer* words);
+
   // --- For the roots, with the world stopped, in this order. ---
   // Takes each fiber for suspended.
   static void BeginRootsWorldStopped();
-  // The fiber whose stack the address is in; null if there is none.
-  static Fiber* FindWorldStopped(Addr address);
+  static Fiber* FindWorldStopped(Addr address) { return FindLocked(address); }
   static void AddRootsWorldStopped(gc::RootTasks* roots);
 };
 

@@ -90,6 +90,9 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.process_bytes = ProcessBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
+  tunables->mark_beside = IsConcurrent() && GC_find_leak == 0;
+  tunables->slice_bytes = g_options.cycle_slice;
+  tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
 }
 
 void Notify(GC_EventType event) {
@@ -164,12 +167,15 @@ void OnEvent(CycleEvent event) {
     if (length >= sizeof parts) length = sizeof parts - 1;
   }
   Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause "
-      "%.3f ms (%s), %d marker%s, %llu finalizable\n",
+      "%.3f ms (%s), %d marker%s, %llu finalizable%s\n",
       static_cast<unsigned long long>(r.number), NameOf(r.cause),
       static_cast<double>(r.live_bytes) / 1e6, static_cast<unsigned long long>(r.live_objects),
       static_cast<double>(r.freed_bytes) / 1e6, static_cast<double>(r.resident_bytes) / 1e6,
       Ms(r.pause.all_ns), parts, r.markers, r.markers == 1 ? "" : "s",
-      static_cast<unsigned long long>(r.finalizable));
+      static_cast<unsigned long long>(r.finalizable),
+      r.overrun  ? ", overrun"
+      : r.beside ? ", marked beside the program"
+                 : "");
 }
 
 void WarnCycle(Addr object) {
@@ -196,8 +202,17 @@ void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
   if (g_malloc_support.inspect != nullptr) g_malloc_support.inspect(marker);
 }
 
-constexpr gc::World kWorld = {StopWorld, ResumeWorld, AddRoots,       ReadTunables,
-                              OnEvent,   WarnCycle,   ToggleFunction, InspectWorldStopped};
+constexpr gc::World kWorld = {StopWorld,
+                              ResumeWorld,
+                              AddRoots,
+                              ReadTunables,
+                              OnEvent,
+                              WarnCycle,
+                              ToggleFunction,
+                              InspectWorldStopped,
+                              Threads::BeginHandshakes,
+                              Threads::Handshake,
+                              Threads::CopyRoots};
 
 // --- The allocator's hooks ---
 
@@ -220,10 +235,35 @@ void ClearDeadStackOf(Thread* self) {
   if (here - self->stack.begin > 2 * bytes) ClearDeadStack(bytes);
 }
 
+// A poll with collections beside the program: false if it has to be decided as without.
+bool PollBeside(ptrdiff_t bytes) {
+  const Thread* self = Threads::Current();
+  if (self == nullptr || self->under_lock != 0 || !AutomaticCollectionAllowed()) return false;
+  struct Call {
+    uint64_t bytes;
+    bool collect;
+  } call{bytes > 0 ? static_cast<uint64_t>(bytes) : 0, false};
+  const uint64_t seen = g_collector.collections();
+  platform::WithRegistersOnStack(
+      [](Addr stack_pointer, void* context) {
+        auto* of_poll = static_cast<Call*>(context);
+        of_poll->collect = g_collector.Advance(of_poll->bytes, stack_pointer);
+      },
+      &call);
+  // Another thread may have come to the same conclusion before.
+  if (call.collect && g_collector.collections() == seen) {
+    Collect(Cause::kAllocation, g_stop_func);
+  }
+  return call.collect || (g_collector.cycle().IsUnderWay() && !g_collector.IsOverrun());
+}
+
 void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   NoteAllocationInRunRecord();
-  if (!g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes())) {
+  g_collector.EndSweepIfDone();
+  const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());
+  if (IsConcurrent() && PollBeside(bytes)) return;
+  if (!due) {
     // At each report anew: what has been traded for memory elsewhere is not to be had once more.
     if (AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed()) {
       alloc::LimitGrowth(alloc::ResidentBytes());
@@ -234,6 +274,7 @@ void OnAllocated(ptrdiff_t bytes) {
 }
 
 bool OnExhausted(size_t, int attempt) {
+  if (g_collector.SweepRest()) return true;
   if (GC_dont_gc != 0 || attempt > 1) return false;
   Collect(attempt == 0 ? Cause::kExhausted : Cause::kExplicit);
   return true;
@@ -242,8 +283,14 @@ bool OnExhausted(size_t, int attempt) {
 void OnGrowth(size_t bytes) {
   bytes = AlignUp(bytes, alloc::kPageBytes);
   if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // it has moved meanwhile
+  if (g_collector.SweepRest()) return;
   const uint64_t seen = g_collector.collections();
-  const bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
+  bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
+  if (collect && IsConcurrent() && !g_collector.IsOverrun()) {
+    // Rather a larger heap than a pause.
+    if (!g_collector.cycle().IsUnderWay()) g_collector.WantCycle();
+    collect = false;
+  }
   // Most of what is free finds its use before long, so that it must be more within the share.
   if (alloc::ThreadHeaps::TradeFreePages(bytes, collect ? 8 : 4)) return;
   if (collect && (g_collector.collections() != seen || Collect(Cause::kAllocation, g_stop_func))) {
@@ -390,7 +437,7 @@ bool InitOnce() {
   if (!g_collector.Init(kWorld, markers))
     Fatal("cannot start: no memory for the collector's tables");
   GC_parallel = g_collector.pool().size() - 1;
-  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
+  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome};
   AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");
@@ -408,6 +455,7 @@ bool InitOnce() {
     if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
     g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
   }
+  if (g_options.concurrent) EnableConcurrent();
   if (g_options.dump_regularly) DumpState(nullptr);
   return true;
 }
@@ -466,6 +514,10 @@ bool AttachThread() {
 void NotePressure(size_t bytes) {
   if (bytes > kGiB) bytes = kGiB;  // sums stay in range
   if (!g_collector.pacer().OnPressure(static_cast<ptrdiff_t>(bytes))) return;
+  if (IsConcurrent()) {
+    g_collector.WantCycle();
+    if (PollBeside(0)) return;
+  }
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }
 
@@ -509,6 +561,43 @@ bool Collect(Cause cause, int (*give_up)()) {
     AfterCollection();
   }
   return call.done;
+}
+
+namespace {
+platform::TrackingKind TrackingWanted() {
+  enum Mechanism : uint32_t { kUserfaultfd, kProtection };
+  return g_options.write_tracking == kUserfaultfd ? platform::TrackingKind::kUserfaultfd
+                                                  : platform::TrackingKind::kProtection;
+}
+}  // namespace
+
+void EnableConcurrent() {
+  if (g_malloc_support.never_wait) return;
+  platform::LockGuard guard(g_collector.lock());
+  const platform::TrackingKind kind = TrackingWanted();
+  if (IsConcurrent() || (platform::WriteTracking::Works(kind) && g_collector.cycle().Enable(kind)))
+    return;
+  // A program that asks by GC_enable_incremental can ask how it came out.
+  static constinit bool told = false;
+  if (g_options.concurrent && !told) {
+    Complain("GLEANER_CONCURRENT: writes to memory cannot be tracked by %s here",
+             platform::TraitsOf(kind).name);
+  }
+  told = true;
+}
+
+bool IsConcurrent() { return g_collector.cycle().enabled(); }
+
+bool CollectALittle(bool start) {
+  if (!IsConcurrent()) {
+    const gc::Pacer& pacer = g_collector.pacer();
+    if (!start && pacer.allocated() >= pacer.allowance()) Collect(Cause::kAllocation);
+    return false;
+  }
+  if (!AttachThread()) return false;
+  if (start) g_collector.WantCycle();
+  PollBeside(0);
+  return g_collector.cycle().IsUnderWay();
 }
 
 int InvokeFinalizers() {
@@ -566,6 +655,7 @@ void* CallWithGcActive(void* (*f)(void*), void* data) {
 void PrepareFork() {
   if (!IsInitialised()) return;
   g_collector.lock().Acquire();
+  g_collector.cycle().AwaitSlice();
   Threads::lock().Acquire();
   alloc::ThreadHeaps::LockForFork();
   alloc::SpaceOf(alloc::Side::kScanned).LockForFork();

@@ -63,6 +63,14 @@ void NotePressure(size_t bytes);
 // Bounds the heap; callable before Init. 0 is no limit.
 void SetMaxHeap(size_t bytes);
 
+// Lets collections mark beside the program from here on, if the system can track writes. pre: Init
+// was called.
+void EnableConcurrent();
+bool IsConcurrent();
+// Starts such a collection if one is due or `start` says so, or goes on with it a little. Whether
+// one is under way then.
+bool CollectALittle(bool start);
+
 // Runs all finalizers that are ready, on the calling thread; returns how many. Not under the
 // collector lock.
 int InvokeFinalizers();

@@ -31,6 +31,7 @@ struct Registry {
   alloc::ReservedArray<platform::StopRecord*> records;
   size_t count = 0;
   Thread* free = nullptr;
+  uint64_t handshake = 0;  // number of the last BeginHandshakes
   // Results of threads that have ended and not been joined, by pthread_t: roots.
   alloc::HashTable<void*> results;
   // Constant after Init.
@@ -137,6 +138,20 @@ void AwaitNextAttempt(StopAttempt* attempt) {
   if (attempt->patience_ns < kMostPatienceNs) attempt->patience_ns *= 2;
 }
 
+// Calls stop(context) inside WithLoaderLocked until it has set attempt->stopped. Signals stay
+// blocked, up to EndStop.
+void TryUntilStopped(StopAttempt* attempt, void (*stop)(void*), void* context) {
+  bool reported = false;
+  for (;;) {
+    platform::BeginStop();
+    platform::WithLoaderLocked(stop, context);
+    if (attempt->stopped) break;
+    AwaitNextAttempt(attempt);
+    reported |= attempt->report;
+    attempt->report = attempt->patience_ns == kMostPatienceNs && !reported;
+  }
+}
+
 // What a stack pointer outside all known stacks lies in: a mapping, or, where malloc is ours, a
 // block of the heap, which that keeps.
 Range StackAround(const Thread& thread, Addr low, gc::RootTasks* roots) {
@@ -198,6 +213,95 @@ void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
     const Range block = platform::TlsBlockOf(thread.thread_pointer, g_registry.modules[i]);
     if (block.begin != 0) roots->Add(RootKind::kData, block.begin, block.end);
   }
+}
+
+// The stopped thread's part of a handshake.
+void Greet(Thread* thread, gc::RootTasks* scratch, gc::RootBuffer* words) {
+  thread->handshake = g_registry.handshake;
+  thread->heap->RestoreRunsStopped();
+  if (thread->stack_pointer == 0) return;  // it has ended
+  scratch->Clear();
+  AddThreadRoots(*thread, scratch);
+  // Others count as suspended (CopyRoots).
+  if (const Fiber* fiber = Fibers::FindLocked(thread->stack_pointer); fiber != nullptr) {
+    scratch->Add(RootKind::kStack, thread->stack_pointer, fiber->stack.end);
+  }
+  for (size_t i = 0; i < scratch->size(); ++i) {
+    words->Copy(scratch->at(i).kind, scratch->at(i).range.begin, scratch->at(i).range.end);
+  }
+}
+
+struct HandshakeAttempt {
+  StopAttempt stop;
+  Addr stack_pointer;
+  gc::RootTasks* scratch;
+  gc::RootBuffer* words;
+  bool found;
+};
+
+// One thread that has not had its handshake. Only this thread is asked to stop; others that leave a
+// blocking section meanwhile wait for the resume.
+void HandshakeWithLoaderLocked(void* context) {
+  auto* attempt = static_cast<HandshakeAttempt*>(context);
+  RefreshLoadedObjects(nullptr);
+  platform::LockGuard guard(g_threads_lock);
+  attempt->stop.stopped = true;
+  attempt->found = false;
+  for (size_t i = 0; i < g_registry.count && !attempt->found; ++i) {
+    platform::StopRecord* record = g_registry.records[i];
+    auto* thread = static_cast<Thread*>(record);
+    if (thread->handshake == g_registry.handshake) continue;
+    attempt->found = true;
+    if (thread == Threads::Current()) {
+      platform::CriticalSection section;
+      thread->stack_pointer = attempt->stack_pointer;
+      thread->alternate_stack_end = 0;
+      Greet(thread, attempt->scratch, attempt->words);
+    } else if (platform::StopAll(&record, 1, platform::t_stop_record, attempt->stop.patience_ns,
+                                 attempt->stop.report)) {
+      Greet(thread, attempt->scratch, attempt->words);
+      platform::ResumeAll();
+    } else {
+      attempt->stop.stopped = false;
+    }
+  }
+}
+
+struct CopyCall {
+  gc::RootPosition* position;
+  gc::RootBuffer* words;
+  bool more;
+};
+
+constexpr size_t kCopyBytes = 64 * kKiB;  // at once
+
+struct StaticRange {
+  CopyCall* call;
+  size_t begin;  // as an offset into all ranges together
+};
+
+// Copies a piece if the next one is in this range.
+void CopyPiece(void* context, Range range) {
+  auto* at = static_cast<StaticRange*>(context);
+  gc::RootPosition* position = at->call->position;
+  const size_t begin = at->begin;
+  at->begin += range.bytes();
+  if (at->call->more || position->static_bytes < begin || position->static_bytes >= at->begin)
+    return;
+  const Addr from = range.begin + (position->static_bytes - begin);
+  const Addr to = range.end - from > kCopyBytes ? from + kCopyBytes : range.end;
+  at->call->words->Copy(RootKind::kData, from, to);
+  position->static_bytes += to - from;
+  at->call->more = true;
+}
+
+// The next piece of static data.
+void CopyStaticWithLoaderLocked(void* context) {
+  auto* call = static_cast<CopyCall*>(context);
+  RefreshLoadedObjects(nullptr);
+  StaticRange at{call, 0};
+  call->more = false;
+  Threads::ForEachStaticRoot(CopyPiece, &at);
 }
 
 struct StartInfo {
@@ -350,6 +454,7 @@ Thread* Threads::Register(Addr stack_bottom) {
     g_registry.results.Erase(thread->id);  // of an earlier thread that nobody joined through us
     thread->thread_pointer = platform::CurrentThreadPointer();
     thread->critical = &platform::t_critical;
+    thread->handshake = g_registry.handshake;
     thread->stack = stack;
     thread->stack_bottom = stack_bottom != 0 ? stack_bottom : stack.end;
     // Not in the list yet: a stop under way does not wait for us, and we wait here for the lock.
@@ -374,15 +479,7 @@ void Threads::Unregister() {
 
 void Threads::Stop() {
   StopAttempt attempt{kFirstPatienceNs, false, false};
-  bool reported = false;
-  for (;;) {
-    platform::BeginStop();
-    platform::WithLoaderLocked(StopWithLoaderLocked, &attempt);
-    if (attempt.stopped) break;
-    AwaitNextAttempt(&attempt);
-    reported |= attempt.report;
-    attempt.report = attempt.patience_ns == kMostPatienceNs && !reported;
-  }
+  TryUntilStopped(&attempt, StopWithLoaderLocked, &attempt);
   AnnounceParked(GC_EVENT_THREAD_SUSPENDED);
 }
 
@@ -402,6 +499,26 @@ void Threads::Resume() {
   platform::ResumeAll();
   g_threads_lock.Release();
   platform::EndStop();
+}
+
+void Threads::BeginHandshakes() {
+  platform::LockGuard guard(g_threads_lock);
+  ++g_registry.handshake;
+}
+
+bool Threads::Handshake(Addr stack_pointer, gc::RootTasks* scratch, gc::RootBuffer* words) {
+  HandshakeAttempt attempt{{kFirstPatienceNs, false, false}, stack_pointer, scratch, words, false};
+  TryUntilStopped(&attempt.stop, HandshakeWithLoaderLocked, &attempt);
+  platform::EndStop();
+  return attempt.found;
+}
+
+bool Threads::CopyRoots(gc::RootPosition* position, gc::RootBuffer* words) {
+  CopyCall call{position, words, false};
+  platform::WithLoaderLocked(CopyStaticWithLoaderLocked, &call);
+  if (call.more) return true;
+  platform::LockGuard guard(g_threads_lock);
+  return Fibers::CopySuspendedLocked(&position->fiber, kCopyBytes, words);
 }
 
 void Threads::AddRoots(gc::RootTasks* roots) {

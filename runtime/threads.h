@@ -6,7 +6,7 @@
 #pragma once
 
 #include "alloc/thread_heap.h"
-#include "gc/roots.h"
+#include "gc/world.h"
 #include "platform/stop_world.h"
 #include "platform/thread.h"
 #include "runtime/fibers.h"
@@ -32,6 +32,7 @@ struct Thread : platform::StopRecord {
   // Levels at which the thread runs code of the program's under the collector lock, which it holds:
   // no collection can start. The thread only.
   int under_lock = 0;
+  uint64_t handshake = 0;       // the last one's number; guarded by the threads lock
   void* result = nullptr;       // what a joiner will get, once known; the thread only
   size_t index = 0;             // in the list; guarded by the threads lock
   Thread* next_free = nullptr;  // in the list of unused records; likewise
@@ -63,6 +64,14 @@ class Threads {
   // loader, and looks at no shared objects: for a malloc (MallocSupport).
   [[nodiscard]] static bool TryStop();
   static void Resume();
+
+  // Handshakes with one thread after the other, while the world runs (gc::World): a thread that is
+  // registered after BeginHandshakes needs none, since it has no runs, and knows what its caller
+  // has decided before. pre, for all three: the collector lock is held.
+  static void BeginHandshakes();
+  static bool Handshake(Addr stack_pointer, gc::RootTasks* scratch, gc::RootBuffer* words);
+  // Static data, and the stacks of fibers that nobody is on.
+  static bool CopyRoots(gc::RootPosition* position, gc::RootBuffer* words);
 
   // With the world stopped: stacks, registers, alternate stacks and TLS of all threads.
   static void AddRoots(gc::RootTasks* roots);

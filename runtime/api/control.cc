@@ -50,15 +50,18 @@ int GC_try_to_collect(GC_stop_func stop) {
 
 int GC_collect_a_little(void) {
   runtime::Init();
-  gleaner::gc::Pacer& pacer = g_collector.pacer();
-  if (pacer.allocated() >= pacer.allowance()) runtime::Collect(Cause::kAllocation);
-  return 0;
+  return runtime::CollectALittle(false) ? 1 : 0;
 }
 
-// Collections are not done in steps.
-void GC_enable_incremental(void) { runtime::Init(); }
-int GC_is_incremental_mode(void) { return 0; }
-void GC_start_incremental_collection(void) {}
+void GC_enable_incremental(void) {
+  runtime::Init();
+  runtime::EnableConcurrent();
+}
+int GC_is_incremental_mode(void) { return runtime::IsConcurrent() ? 1 : 0; }
+void GC_start_incremental_collection(void) {
+  runtime::Init();
+  runtime::CollectALittle(true);
+}
 int GC_incremental_protection_needs(void) { return GC_PROTECTS_NONE; }
 
 void GC_disable(void) { __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST); }

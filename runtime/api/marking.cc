@@ -67,7 +67,13 @@ void GC_push_finalizer_structures(void) {}
 
 int GC_is_marked(const void* base) {
   ObjectRef object;
-  return alloc::FindSlot(AddressOf(base), &object) && g_collector.marker().IsMarked(object) ? 1 : 0;
+  if (!alloc::FindSlot(AddressOf(base), &object)) return 0;
+  // What a cycle beside the program has marked so far says nothing of the others.
+  const bool undecided = alloc::MarksBeside() && !gleaner::platform::WorldIsStopped();
+  return (undecided ? alloc::IsAllocated(alloc::LoadMark(object.mark()))
+                    : g_collector.marker().IsMarked(object))
+             ? 1
+             : 0;
 }
 void GC_set_mark_bit(const void* base) { SetMark(base, true); }
 void GC_clear_mark_bit(const void* base) { SetMark(base, false); }

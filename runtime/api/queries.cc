@@ -30,8 +30,7 @@ bool ResolveSlot(Addr a, ObjectRef* out) {
 
 bool ResolveObject(Addr a, ObjectRef* out) {
   platform::CriticalSection section;
-  // Relaxed: a snapshot, out of date at once if another thread frees the object.
-  return ResolveSlot(a, out) && __atomic_load_n(out->mark(), __ATOMIC_RELAXED) != alloc::kFreeSlot;
+  return ResolveSlot(a, out) && alloc::IsInUse(alloc::LoadMark(out->mark()));
 }
 
 bool IsInHeap(Addr a) {
@@ -110,7 +109,7 @@ void GC_register_displacement(size_t offset) {
                     alloc::kPageBytes - 1);
   }
   platform::LockGuard guard(g_collector.lock());
-  gleaner::gc::g_valid_displacement[offset] = 1;
+  g_collector.ValidateDisplacement(offset);
 }
 
 void* GC_same_obj(void* p, void* q) {

@@ -69,7 +69,7 @@ void OnCollected(bool done) {
 
 // --- The allocator's hooks: a thread that cannot collect here and now goes on without. ---
 
-alloc::Hooks g_runtime_hooks;
+constinit alloc::Hooks g_runtime_hooks = {};
 
 // In a child of vfork, or a thread of a bare clone() that shares our thread-local storage, the
 // record is another thread's, and the threads are not to be stopped from there.

@@ -150,17 +150,25 @@ struct Machine {
   }
 
   MarkStatistics Mark(Graph& graph, const MarkConfig& config) {
+    Prepare(graph, config);
+    EXPECT_TRUE(marker.MarkFromRoots(&tasks));
+    return marker.statistics();
+  }
+
+  // All white, and the list of roots.
+  void Prepare(Graph& graph, const MarkConfig& config) {
     for (size_t i = 0; i < ThreadHeaps::count(); ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
     for (const Object& object : graph.objects) *object.mark = alloc::g_epoch;
     tasks.Clear();
+    AddRoots(graph);
+    marker.Begin(config);
+  }
+  void AddRoots(const Graph& graph) {
     for (const Root& root : graph.roots) {
       const Addr begin = AddressOf(root.words.data());
       tasks.Add(root.kind, begin, begin + root.words.size() * kWordBytes);
     }
     tasks.AddUncollectablePages();
-    marker.Begin(config);
-    marker.MarkFromRoots(&tasks);
-    return marker.statistics();
   }
 };
 
@@ -378,6 +386,213 @@ TEST_F(MarkingTest, ArraysAndLists) {
   });
 }
 
+std::vector<MarkConfig> PausingConfigs() {
+  std::vector<MarkConfig> configs(4);
+  for (size_t i = 0; i < configs.size(); ++i) {
+    configs[i].balance = (i & 1) == 0;
+    configs[i].termination =
+        (i & 2) == 0 ? TerminationMethod::kStates : TerminationMethod::kCounter;
+  }
+  return configs;
+}
+
+void BuildMixture(Graph* graph) {
+  Random random(4);
+  BuildRandom(graph, 2, 20000 / testing::kSlowdown);
+  AddRoots(graph, {BuildList(graph, 40000 / testing::kSlowdown, 16),
+                   BuildTree(graph, random, 2, 4000 / testing::kSlowdown),
+                   BuildTree(graph, random, 1, 300000 / testing::kSlowdown)});
+  graph->Sort();
+  graph->TraceReference({});
+}
+
+// However often marking is paused, it marks what it would mark without.
+TEST_F(MarkingTest, SlicesOfAnySizeMarkTheSame) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildMixture(&graph);
+    Random random(5);
+    for (int workers = 1; workers <= 4; ++workers) {
+      Machine& machine = NewMachine(workers);
+      for (const MarkConfig& config : PausingConfigs()) {
+        SCOPED_TRACE(NameOf(workers, config));
+        for (const size_t most : {size_t{1}, 100 * kKiB, 2 * kMiB}) {
+          machine.Prepare(graph, config);
+          size_t slices = 1;
+          bool done = machine.marker.MarkFromRoots(&machine.tasks, 1 + random.Below(most));
+          for (; !done; ++slices) {
+            ASSERT_LT(slices, 100000u) << "no progress";
+            done = machine.marker.Continue(1 + random.Below(most));
+          }
+          graph.Compare(machine.marker.white(), machine.marker.black());
+          if (most == 1) {
+            EXPECT_GT(slices, 10u);
+          }
+          if (::testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  });
+}
+
+TEST_F(MarkingTest, AnotherThreadPausesItAtAnyTime) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildMixture(&graph);
+    for (const int workers : {1, 2, 4}) {
+      Machine& machine = NewMachine(workers);
+      for (const MarkConfig& config : PausingConfigs()) {
+        SCOPED_TRACE(NameOf(workers, config));
+        machine.Prepare(graph, config);
+        machine.marker.Pause();
+        EXPECT_FALSE(machine.marker.MarkFromRoots(&machine.tasks));  // paused from the start
+        std::atomic<bool> done{false};
+        std::thread pauser([&] {
+          Random random(6);
+          while (!done.load()) {
+            machine.marker.Pause();
+            for (size_t i = random.Below(20); i != 0; --i) Jitter(random);
+          }
+        });
+        size_t turns = 0;
+        do {
+          machine.marker.Resume();
+          ++turns;
+        } while (!machine.marker.Continue() && turns < 50);
+        done.store(true);
+        pauser.join();
+        machine.marker.Resume();
+        EXPECT_TRUE(machine.marker.Continue());
+        graph.Compare(machine.marker.white(), machine.marker.black());
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  });
+}
+
+// A cycle that is given up at any depth leaves no trace, and the next one is right.
+TEST_F(MarkingTest, AbandonedAtAnyDepth) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildMixture(&graph);
+    Random random(7);
+    for (const int workers : {1, 3}) {
+      Machine& machine = NewMachine(workers);
+      for (int round = 0; round < 20; ++round) {
+        const MarkConfig config = PausingConfigs()[random.Below(4)];
+        SCOPED_TRACE(NameOf(workers, config));
+        machine.Prepare(graph, config);
+        const uint8_t white = machine.marker.white();
+        bool done = machine.marker.MarkFromRoots(&machine.tasks, 1 + random.Below(500 * kKiB));
+        for (size_t more = random.Below(4); !done && more != 0; --more) {
+          done = machine.marker.Continue(1 + random.Below(500 * kKiB));
+        }
+        machine.marker.Abandon();
+        size_t others = 0;
+        for (const Object& object : graph.objects) others += *object.mark == white ? 0 : 1;
+        ASSERT_EQ(others, 0u);
+        machine.Mark(graph, config);
+        graph.Compare(machine.marker.white(), machine.marker.black());
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  });
+}
+
+// A mutator that swaps pointers between objects that it reaches from the roots, and roots, while
+// marking is paused. What it has written is noted, and made pending as by a fetch.
+class Mutator {
+ public:
+  Mutator(Graph* graph, uint64_t stream) : graph_(graph), random_(stream) {}
+
+  void Swap(size_t times) {
+    while (times-- != 0) {
+      Addr* a = Place();
+      Addr* b = Place();
+      std::swap(*a, *b);
+      for (const Addr* place : {a, b}) {
+        if (alloc::g_space.Contains(AddressOf(place))) written_.push_back(AddressOf(place));
+      }
+    }
+  }
+  void Fetch(Pending* pending) {
+    for (const Addr word : written_) pending->Set(word, kWordBytes);
+    written_.clear();
+  }
+
+ private:
+  // A word of a root or of an object that a random walk from a root leads to.
+  Addr* Place() {
+    Root& root = graph_->roots[random_.Below(graph_->roots.size())];
+    Addr* place = &root.words[random_.Below(root.words.size())];
+    for (size_t steps = random_.Below(30); steps != 0; --steps) {
+      ObjectRef object;
+      if (!alloc::FindObject(*place, &object) || IsPointerFree(object.kind())) break;
+      if (*place - object.base >= object.bytes || *place != object.base) break;
+      place = PointerAt<Addr>(object.base) + random_.Below(object.bytes / kWordBytes);
+    }
+    return place;
+  }
+
+  Graph* graph_;
+  Random random_;
+  std::vector<Addr> written_;
+};
+
+TEST_F(MarkingTest, WhatChangesBetweenSlicesIsFoundByScanningAgain) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    BuildMixture(&graph);
+    Pending pending;
+    ASSERT_TRUE(pending.Init());
+    ASSERT_TRUE(pending.Cover(EndCommitted(alloc::Side::kScanned)));
+    Mutator mutator(&graph, 8);
+    Random random(9);
+    size_t lost_without = 0;
+    for (int workers = 1; workers <= 4; ++workers) {
+      Machine& machine = NewMachine(workers);
+      for (const MarkConfig& config : PausingConfigs()) {
+        SCOPED_TRACE(NameOf(workers, config));
+        machine.Prepare(graph, config);
+        machine.marker.UsePending(&pending);
+        bool done = machine.marker.MarkFromRoots(&machine.tasks, 1 + random.Below(200 * kKiB));
+        for (int step = 0; step < 30; ++step) {
+          mutator.Swap(50);
+          if (done || random.OneIn(3)) {
+            mutator.Fetch(&pending);
+            machine.marker.BeginRescan();
+          }
+          done = machine.marker.Continue(1 + random.Below(200 * kKiB));
+        }
+        while (!done) done = machine.marker.Continue();
+        graph.TraceReference({});
+        const uint8_t black = machine.marker.black();
+        for (const Object& object : graph.objects) {
+          lost_without += object.reachable && *object.mark != black ? 1 : 0;
+        }
+        // The last fetch, and the roots as they are now.
+        mutator.Fetch(&pending);
+        machine.marker.BeginRescan();
+        machine.tasks.Clear();
+        machine.AddRoots(graph);
+        ASSERT_TRUE(machine.marker.MarkFromRoots(&machine.tasks));
+        ASSERT_EQ(pending.CountSet(), 0u);
+        size_t lost = 0;
+        for (const Object& object : graph.objects) {
+          lost += object.reachable && *object.mark != black ? 1 : 0;
+        }
+        ASSERT_EQ(lost, 0u);
+      }
+    }
+    EXPECT_GT(lost_without, 0u) << "the changes were harmless";
+    printf("%zu objects would have been lost without the last round\n", lost_without);
+  });
+}
+
 // What counts as a pointer is the same for any number of workers.
 TEST_F(MarkingTest, InteriorPointersAndPadding) {
   EXPECT_CHILD_OK([] {
@@ -434,12 +649,25 @@ TEST_F(MarkingTest, AFullStackLosesNothing) {
     graph.Sort();
     graph.TraceReference({});
     EXPECT_EQ(graph.reachable(), graph.objects.size());
+    Pending pending;
+    ASSERT_TRUE(pending.Init());
+    ASSERT_TRUE(pending.Cover(EndCommitted(alloc::Side::kScanned)));
     for (int workers = 1; workers <= 4; ++workers) {
       Machine& machine = NewMachine(workers);
       uint64_t overflows = 0;
       for (int round = 0; round < 3; ++round) {
         SCOPED_TRACE(workers);
         overflows += machine.Mark(graph, {}).overflows;
+        graph.Compare(machine.marker.white(), machine.marker.black());
+        // The same with the table of pending granules instead of a search of the heap.
+        machine.Prepare(graph, {});
+        machine.marker.UsePending(&pending);
+        machine.marker.MarkFromRoots(&machine.tasks);
+        for (int rounds = 0; pending.CountSet() != 0; ++rounds) {
+          ASSERT_LT(rounds, 10000) << "no progress";
+          machine.marker.BeginRescan();
+          ASSERT_TRUE(machine.marker.Continue());
+        }
         graph.Compare(machine.marker.white(), machine.marker.black());
       }
       if (workers == 1) {

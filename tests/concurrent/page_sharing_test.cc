@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "alloc/walk.h"
+#include "gc/sweeper.h"
 #include "tests/concurrent/concurrent.h"
 #include "tests/support/fake_world.h"
 
@@ -186,6 +187,77 @@ TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwice) {
       EXPECT_LE(ThreadHeaps::count(), 2 + kThreads);
       printf("%s: %zu objects live, %zu heaps, %zu pages\n", setting.name, live,
              ThreadHeaps::count(), TakenPages());
+    });
+  }
+}
+
+// The sweep beside the program, with collections that know by themselves what is live: between two
+// phases of load the test forgets some of its objects, turns the others black and flips. Threads
+// give objects back and allocate on pages that are being swept.
+gc::Sweeper g_sweeper;
+
+void FlipAndBeginSweep(const std::vector<const std::vector<Object>*>& live) {
+  const uint8_t black = OtherEpoch(g_epoch);
+  for (const auto* objects : live) {
+    for (const Object& object : *objects) {
+      ObjectRef ref;
+      ASSERT_TRUE(FindObject(AddressOf(object.words), &ref));
+      *ref.mark() = black;
+    }
+  }
+  g_epoch = black;
+  g_new_mark.Store(black, platform::memory_order_relaxed);  // all threads rest
+  for (size_t i = 0; i < ThreadHeaps::count(); ++i) ThreadHeaps::at(i).DropListsWorldStopped();
+  g_sweeper.BeginBesideWorldStopped();
+}
+
+TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwiceWhilePagesAreSwept) {
+  for (const Setting& setting : kSettings) {
+    SCOPED_TRACE(setting.name);
+    EXPECT_CHILD_OK([&setting] {
+      testing::HeapConfig config;
+      config.policy = setting.policy;
+      config.k = setting.k;
+      testing::StartHeap(config);
+      g_hooks.sweep = [] { return g_sweeper.Step(); };
+      ThreadHeaps::Abandon(t_heap);
+      t_heap = &g_no_heap;
+      Exchange exchange;
+      std::vector<Object> own[kThreads];
+      std::vector<const std::vector<Object>*> all{&exchange.objects()};
+      for (const auto& objects : own) all.push_back(&objects);
+      size_t swept_by_threads = 0;
+      for (int phase = 0; phase < 12; ++phase) {
+        RunThreads(kThreads, [&](size_t self) {
+          MixedLoad(self + kThreads * static_cast<size_t>(phase), 8000 / testing::kSlowdown,
+                    exchange, own[self]);
+        });
+        if (phase != 0) {
+          gc::SweepTotals before;
+          ASSERT_TRUE(g_sweeper.TotalsOfSteps(&before));
+          swept_by_threads += before.used_pages;
+          while (g_sweeper.Step()) {
+          }
+          ASSERT_TRUE(g_sweeper.IsDone());
+          g_sweeper.EndBeside();
+        }
+        size_t live = 0;
+        size_t spoilt = 0;
+        for (const auto* objects : all) {
+          live += objects->size();
+          for (const Object& object : *objects) spoilt += IsIntact(object) ? 0 : 1;
+        }
+        ASSERT_GT(live, 0u);
+        ASSERT_EQ(spoilt, 0u);
+        ASSERT_EQ(AllocatedSlots(), live);
+        CheckSpaces();
+        Random random(1000 + static_cast<uint64_t>(phase));
+        for (auto& objects : own) {
+          std::erase_if(objects, [&random](const Object&) { return random.OneIn(3); });
+        }
+        FlipAndBeginSweep(all);
+      }
+      EXPECT_GT(swept_by_threads, 0u);
     });
   }
 }

@@ -14,12 +14,16 @@ inline gc::Tunables g_tunables;
 // gc::World::inspect; may be null.
 inline void (*g_inspect)(const gc::Marker&, const gc::RootTasks&, const gc::MarkConfig&) = nullptr;
 
+inline bool g_world_is_stopped = false;
+// Handshakes still to make: one, with the calling thread.
+inline int g_handshakes = 0;
+
 inline void StartCollector(int markers = 1) {
   g_tunables.verify = true;
   g_tunables.pacer.min_allowance_bytes = 1 * kMiB;
   static constexpr gc::World kWorld = {
-      [] { return true; },
-      [] {},
+      [] { return g_world_is_stopped = true; },
+      [] { g_world_is_stopped = false; },
       [](gc::RootTasks* roots, Addr) {
         const Addr begin = AddressOf(g_roots.data());
         roots->Add(gc::RootKind::kData, begin, begin + g_roots.size() * sizeof(void*));
@@ -31,7 +35,24 @@ inline void StartCollector(int markers = 1) {
       [](const gc::Marker& marker, const gc::RootTasks& roots, const gc::MarkConfig& config) {
         if (g_inspect != nullptr) g_inspect(marker, roots, config);
       },
+      [] { g_handshakes = 1; },
+      [](Addr, gc::RootTasks*, gc::RootBuffer*) {
+        if (g_handshakes == 0) return false;
+        --g_handshakes;
+        alloc::t_heap->RestoreRunsStopped();
+        return true;
+      },
+      [](gc::RootPosition* position, gc::RootBuffer* words) {
+        const Addr begin = AddressOf(g_roots.data());
+        const bool more = position->static_bytes == 0;
+        if (more) {
+          words->Copy(gc::RootKind::kData, begin, begin + g_roots.size() * sizeof(void*));
+        }
+        position->static_bytes = 1;
+        return more;
+      },
   };
+  alloc::g_hooks.sweep = gc::Collector::SweepSome;
   ASSERT_TRUE(gc::g_collector.Init(kWorld, markers));
 }
 

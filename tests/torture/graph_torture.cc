@@ -651,6 +651,14 @@ void Fork(size_t self, Random& random) {
   g_forks.fetch_add(1);
 }
 
+void CollectNowAndThen(Random& random) {
+  // A collection that is asked for gives up the one that goes on beside the program.
+  const bool beside = GC_is_incremental_mode() != 0;
+  if (random.OneIn(beside ? 1000 : 60)) GC_gcollect();
+  if (beside && random.OneIn(30)) GC_start_incremental_collection();
+  if (beside && random.OneIn(3)) GC_collect_a_little();
+}
+
 // What goes to a thread and comes back from it.
 struct Parcel {
   uintptr_t magic;
@@ -689,7 +697,7 @@ void* Work(void* argument) {
     WorkOn(RandomDomain(random, self), 1 + random.Below(40), random);
     g_operations.fetch_add(1);
     if (random.OneIn(4)) GC_invoke_finalizers();
-    if (random.OneIn(60)) GC_gcollect();
+    CollectNowAndThen(random);
     if (random.OneIn(150)) Fork(self, random);
   }
   MoveRoots(of_stack, g_static_roots[of_stack.index], false);
@@ -773,7 +781,7 @@ __attribute__((noinline)) void Torture() {
       Join(threads[self], self);
       Start(&threads[self], self, random.Next());
     }
-    if (random.OneIn(20)) GC_gcollect();
+    CollectNowAndThen(random);
   }
   g_stop.store(true);
   for (size_t i = 0; i < g_threads; ++i) Join(threads[i], i);

@@ -87,6 +87,46 @@ TEST(MarkBytesTest, TheRunsFoundAreTheFreeSlots) {
   }
 }
 
+TEST(MarkBytesTest, ClearDeadLeavesTheRestAndCountsIt) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 400; ++round) {
+    const auto dead = static_cast<uint8_t>(1 + round % 2);
+    const uint32_t count = round < 40 ? static_cast<uint32_t>(round) : random() % (kBytes + 1);
+    Marks marks;
+    for (uint32_t i = 0; i < count; ++i) {
+      // Long stretches of one value, mixtures, and all four values.
+      marks.bytes[i] = static_cast<uint8_t>(round % 3 == 0   ? 1 + (i / 32 + i / 8 % 3) % 2
+                                            : round % 3 == 1 ? random() % 3
+                                                             : random() % 4);
+    }
+    const Marks before = marks;
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      left += marks.bytes[i] != dead && marks.bytes[i] != kFreeSlot ? 1 : 0;
+    }
+    ASSERT_EQ(ClearDead(marks.bytes, count, dead), left) << count;
+    for (uint32_t i = 0; i < count; ++i) {
+      ASSERT_EQ(marks.bytes[i], before.bytes[i] == dead ? kFreeSlot : before.bytes[i]) << i;
+    }
+  }
+}
+
+TEST(MarkBytesTest, RecolourTurnsOneValueIntoAnother) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 200; ++round) {
+    const uint32_t count = round < 40 ? static_cast<uint32_t>(round) : random() % (kBytes + 1);
+    const auto from = static_cast<uint8_t>(1 + round % 2);
+    const uint8_t to = OtherEpoch(from);
+    Marks marks;
+    for (uint32_t i = 0; i < count; ++i) marks.bytes[i] = static_cast<uint8_t>(random() % 4);
+    const Marks before = marks;
+    Recolour(marks.bytes, count, from, to);
+    for (uint32_t i = 0; i < kBytes; ++i) {
+      ASSERT_EQ(marks.bytes[i], before.bytes[i] == from ? to : before.bytes[i]) << i;
+    }
+  }
+}
+
 TEST(MarkBytesTest, NormaliseKeepsAndCountsTheEpoch) {
   std::mt19937 random(3);
   for (int round = 0; round < 400; ++round) {

@@ -68,6 +68,80 @@ TEST(PointerTest, AFreeSlotIsNoObject) {
   });
 }
 
+// Which bytes count as objects, in each phase of a cycle [inv.mark-byte].
+TEST(PointerTest, MarkBytesOfEveryPhase) {
+  EXPECT_CHILD_OK([] {
+    StartHeap();
+    constexpr auto kRelaxed = platform::memory_order_relaxed;
+    void* small = Allocate(Kind::kNormal, 100);
+    void* large = Allocate(Kind::kAtomic, 3 * kPageBytes);
+    for (const uint8_t live : {uint8_t{1}, uint8_t{2}}) {
+      g_epoch = live;
+      for (const bool sweeping : {false, true}) {
+        g_dead_mark.Store(sweeping ? OtherEpoch(live) : 0, kRelaxed);
+        for (void* p : {small, large}) {
+          ObjectRef object;
+          ASSERT_TRUE(FindSlot(AddressOf(p), &object));
+          *object.mark() = live;
+          ExpectObject(AddressOf(p), p, object.bytes);
+          *object.mark() = kFreeSlot;
+          ExpectNone(AddressOf(p));
+          EXPECT_EQ(FreeObject(p), FreeResult::kNotAllocated);
+          *object.mark() = kDisclaiming;
+          ExpectNone(AddressOf(p));
+          EXPECT_TRUE(IsInUse(kDisclaiming));
+          EXPECT_EQ(FreeObject(p), FreeResult::kNotAllocated);
+          // Black while a cycle marks, dead while its sweep goes on.
+          *object.mark() = OtherEpoch(live);
+          if (sweeping) {
+            ExpectNone(AddressOf(p));
+            EXPECT_EQ(FreeObject(p), FreeResult::kNotAllocated);
+          } else {
+            ExpectObject(AddressOf(p), p, object.bytes);
+          }
+          *object.mark() = live;
+        }
+      }
+      g_dead_mark.Store(0, kRelaxed);
+    }
+    // Of either colour, an object can be given back.
+    g_epoch = 1;
+    for (const uint8_t mark : {uint8_t{1}, uint8_t{2}}) {
+      for (const size_t bytes : {size_t{100}, 3 * kPageBytes}) {
+        void* p = Allocate(Kind::kNormal, bytes);
+        ObjectRef object;
+        ASSERT_TRUE(FindSlot(AddressOf(p), &object));
+        *object.mark() = mark;
+        EXPECT_EQ(FreeObject(p), FreeResult::kFreed);
+        EXPECT_EQ(FreeObject(p) == FreeResult::kFreed, false);
+      }
+    }
+  });
+}
+
+TEST(PointerTest, NewObjectsGetTheNewMark) {
+  EXPECT_CHILD_OK([] {
+    StartHeap();
+    void* before = Allocate(Kind::kNormal, 2000);  // its run holds further slots
+    g_new_mark.Store(2, platform::memory_order_relaxed);
+    ThreadHeap* second = ThreadHeaps::Acquire();
+    void* small = second->Allocate(Kind::kNormal, SizeClassOf(2000));
+    void* large = Allocate(Kind::kNormal, 3 * kPageBytes);
+    ObjectRef object;
+    ASSERT_TRUE(FindObject(AddressOf(before), &object));
+    EXPECT_EQ(*object.mark(), 1);
+    for (void* p : {small, large}) {
+      ASSERT_TRUE(FindObject(AddressOf(p), &object));
+      EXPECT_EQ(*object.mark(), 2);
+    }
+    // What a thread holds across a stop comes back in it too.
+    t_heap->HideRunsWorldStopped();
+    t_heap->RestoreRunsStopped();
+    ASSERT_TRUE(FindObject(AddressOf(Allocate(Kind::kNormal, 2000)), &object));
+    EXPECT_EQ(*object.mark(), 2);
+  });
+}
+
 TEST(PointerTest, TheWasteAtTheEndOfAPageIsNoObject) {
   EXPECT_CHILD_OK([] {
     StartHeap();

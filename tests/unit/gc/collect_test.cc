@@ -262,6 +262,80 @@ TEST(CollectTest, MemoryIsZeroAfterCollections) {
 // Every depth and width at once: a random graph, marked by 1 to 4 workers in all variants, must be
 // what the serial second opinion says (g_tunables.verify), and stay so with a mark stack of no
 // size.
+// The sweep beside the program: what is dead is so at once, and when all is swept, it is as if it
+// had been done in the pause.
+TEST(CollectTest, SweepBesideTheProgram) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    g_tunables.sweep_beside = true;
+    std::mt19937 random(15);
+    for (int round = 0; round < 20; ++round) {
+      g_roots.assign(4000, nullptr);
+      std::vector<void*> dead;
+      for (size_t i = 0; i < 30000; ++i) {
+        const size_t bytes = random() % 500 == 0 ? 8200 + random() % 60000 : 16 + random() % 400;
+        const Kind kind = random() % 2 == 0 ? Kind::kNormal : Kind::kAtomic;
+        void* p = Allocate(kind, bytes);
+        ASSERT_NE(p, nullptr);
+        if (i < g_roots.size()) {
+          g_roots[i] = p;
+        } else {
+          dead.push_back(p);
+        }
+      }
+      // So that one past the end of what is live is not in use by chance.
+      for (void*& root : g_roots) root = Inside(root);
+      ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+      ASSERT_NE(alloc::g_dead_mark.Load(platform::memory_order_relaxed), 0);
+      const size_t objects = g_collector.last().live_objects;
+      for (void* p : dead) {
+        ASSERT_FALSE(IsAllocated(p));
+        ASSERT_NE(alloc::FreeObject(p), alloc::FreeResult::kFreed);
+      }
+      for (void* p : g_roots) ASSERT_TRUE(IsAllocated(Bytes(p) - 8));
+      switch (round % 4) {
+        case 0:  // swept by the next collection
+          break;
+        case 1:  // by need
+          ASSERT_TRUE(g_collector.SweepRest());
+          ASSERT_FALSE(g_collector.SweepRest());
+          g_collector.EndSweepIfDone();
+          ASSERT_EQ(alloc::g_dead_mark.Load(platform::memory_order_relaxed), 0);
+          EXPECT_GE(g_collector.last().live_objects, objects);  // runs of the thread count
+          break;
+        case 2: {  // in part, by allocation, which finds zeroes
+          for (int i = 0; i < 3000; ++i) {
+            const size_t bytes = 16 + random() % 400;
+            void* p = Allocate(Kind::kNormal, bytes);
+            for (size_t at = 0; at < bytes; ++at) ASSERT_EQ(Bytes(p)[at], 0);
+            memset(p, 255, bytes);
+          }
+          break;
+        }
+        default:  // while objects are given back
+          for (size_t i = 0; i < g_roots.size(); i += 2) {
+            ASSERT_EQ(alloc::FreeObject(Bytes(g_roots[i]) - 8), alloc::FreeResult::kFreed);
+            ASSERT_FALSE(IsAllocated(Bytes(g_roots[i]) - 8));
+            g_roots[i] = nullptr;
+            if (i % 100 == 0) Allocate(Kind::kNormal, 16 + random() % 400);
+          }
+          g_collector.SweepRest();
+          for (size_t i = 1; i < g_roots.size(); i += 2) {
+            ASSERT_TRUE(IsAllocated(Bytes(g_roots[i]) - 8));
+          }
+      }
+      const size_t live = round % 4 == 1 ? g_collector.last().live_bytes : 0;
+      Collect();  // sweeps in the pause
+      ASSERT_EQ(alloc::g_dead_mark.Load(platform::memory_order_relaxed), 0);
+      if (live != 0) {
+        EXPECT_EQ(g_collector.last().live_bytes, live);
+      }
+      alloc::SpaceOf(alloc::Side::kScanned).CheckForTesting();
+      alloc::SpaceOf(alloc::Side::kPointerFree).CheckForTesting();
+    }
+  });
+}
+
 TEST(CollectTest, RandomGraphsInAllVariants) {
   for (const int markers : {1, 4}) {
     EXPECT_CHILD_OK([markers] {

@@ -242,7 +242,8 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
     EXPECT_CHILD_OK([policy] {
       std::mt19937 random(12);
       Heaps heaps(policy, 1.5, 4);
-      for (int step = 0; step < 40; ++step) {
+      for (int step = 0; step < 80; ++step) {
+        testing::g_tunables.sweep_beside = step >= 40;
         const size_t region = random() % 8 * 64;
         heaps.Drop(region * kObjectsAPage, 64);
         heaps.Fill(random() % 4, region * kObjectsAPage, random() % 64);
@@ -250,7 +251,10 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
           const size_t large = (1 << 16) - 1 - random() % 20;
           g_roots[large] = testing::Allocate(Kind::kNormal, 10000 + random() % 100000);
         }
-        Collect();
+        ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+        if (step >= 40) {
+          ASSERT_TRUE(g_collector.SweepRest());
+        }
         size_t free = 0;
         for (size_t i = 0; i < ThreadHeaps::count(); ++i)
           free += ThreadHeaps::at(i).free_pages(Side::kScanned);

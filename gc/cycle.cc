@@ -1,0 +1,233 @@
+#include "gc/cycle.h"
+
+#include "alloc/object.h"
+
+namespace gleaner::gc {
+
+using alloc::g_space;
+using alloc::PageNumber;
+using alloc::Side;
+using platform::memory_order_acquire;
+using platform::memory_order_relaxed;
+using platform::memory_order_seq_cst;
+
+namespace {
+
+PageNumber PagesIn(size_t bytes) { return static_cast<PageNumber>(bytes >> alloc::kPageShift); }
+
+// The next piece of [from, end), of at most `most` pages.
+PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber most) {
+  return end - from > most ? from + most : end;
+}
+
+}  // namespace
+
+bool Cycle::Enable(platform::TrackingKind kind) {
+  if (enabled()) return true;
+  if (tracker_.is_open()) return false;  // it was refused later
+  const platform::TrackingTraits& traits = platform::TraitsOf(kind);
+  if (kind == platform::TrackingKind::kNone || traits.fetch_needs_stopped_world ||
+      !traits.sees_plain_stores) {
+    return false;
+  }
+  const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0};
+  if (!roots_.Init() || !words_.Init() || !pending_.Init() || !tracker_.Open(kind, config)) {
+    return false;
+  }
+  enabled_.Store(true, memory_order_relaxed);  // a hint: the rest is guarded by the lock
+  return true;
+}
+
+// Tables for pages up to `end`.
+bool Cycle::Cover(PageNumber end) {
+  return tracker_.CoverUpTo(g_space.AddressOfPage(end)) && pending_.Cover(end);
+}
+
+void Cycle::Start(const MarkConfig& config) {
+  config_ = config;
+  armed_end_ = 0;
+  frontier_ = EndCommitted(Side::kScanned);
+  abandon_ = false;
+  SetState(CycleState::kArming);
+}
+
+Cycle::Next Cycle::Advance(Addr stack_pointer) {
+  if (abandon_) return Next::kStop;
+  // Acquire: pairs with the end of the slice, which publishes drained_ and the marker's state.
+  if (slice_.Load(memory_order_acquire) != 0) return Next::kNothing;
+  switch (state()) {
+    case CycleState::kArming:
+      return Arm();
+    case CycleState::kRoots:
+      return Greet(stack_pointer);
+    case CycleState::kMarking:
+      if (drained_) return Round();
+      slice_.Store(1, memory_order_relaxed);  // guarded by the lock
+      return Next::kMark;
+    case CycleState::kReady:
+      return Next::kStop;
+    case CycleState::kIdle:
+    case CycleState::kAbandoned:
+      break;
+  }
+  return Next::kNothing;
+}
+
+// A piece of the scanned side; after the last one, the colours.
+Cycle::Next Cycle::Arm() {
+  const PageNumber end = PieceEnd(armed_end_, frontier_, PagesIn(kArmBytes));
+  if (!Cover(end) || !tracker_.Arm(g_space.AddressOfPage(armed_end_), g_space.AddressOfPage(end))) {
+    enabled_.Store(false, memory_order_relaxed);  // as in Enable
+    SetState(CycleState::kIdle);
+    Complain("writes to the heap cannot be tracked by %s any more: collections stop the program",
+             tracker_.traits().name);
+    return Next::kNothing;
+  }
+  armed_end_ = end;
+  if (end < frontier_) return Next::kAgain;
+  tracker_.FinishRound();
+  // [inv.armed-before-black] From here on there may be black objects.
+  marker_->BeginBeside(config_, &pending_);
+  // Relaxed: who has not seen it yet makes white objects, until its handshake at the latest.
+  alloc::g_new_mark.Store(marker_->black(), memory_order_relaxed);
+  words_.Clear();
+  position_ = {};
+  world_->begin_handshakes();
+  SetState(CycleState::kRoots);
+  return Next::kAgain;
+}
+
+Cycle::Next Cycle::Greet(Addr stack_pointer) {
+  if (world_->handshake(stack_pointer, &roots_, &words_)) return Next::kAgain;
+  if (world_->copy_roots(&position_, &words_)) return Next::kAgain;
+  roots_.Clear();
+  words_.AddTo(&roots_);
+  roots_.AddUncollectablePages();
+  begun_ = drained_ = false;
+  rounds_ = 0;
+  last_pending_ = 0;
+  fetched_ = 0;
+  SetState(CycleState::kMarking);
+  return Next::kAgain;
+}
+
+void Cycle::Mark(uint64_t slice_bytes) {
+  drained_ = begun_ ? marker_->Continue(slice_bytes) : marker_->MarkFromRoots(&roots_, slice_bytes);
+  begun_ = true;
+  // Releases drained_ and what the marker has left.
+  slice_.Store(0, memory_order_seq_cst);
+  FutexWakeAll(&slice_);
+}
+
+void Cycle::AwaitSlice() {
+  if (slice_.Load(memory_order_acquire) == 0) return;  // as in Advance
+  marker_->Pause();
+  while (slice_.Load(memory_order_seq_cst) != 0) platform::FutexWait(&slice_, 1);
+  marker_->Resume();
+}
+
+void Cycle::Fetch(PageNumber begin, PageNumber end) {
+  tracker_.FetchAndRearm(
+      g_space.AddressOfPage(begin), g_space.AddressOfPage(end),
+      [](void* pending, Addr from, Addr to) {
+        static_cast<Pending*>(pending)->Set(from, to - from);
+      },
+      &pending_);
+}
+
+// [inv.round] Nobody has a slice, and nothing is left of the last one: all that a marker made black
+// has been scanned. That holds for all pieces of the fetch, since no slice comes between.
+Cycle::Next Cycle::Round() {
+  if (fetched_ < armed_end_) {
+    const PageNumber end = PieceEnd(fetched_, armed_end_, PagesIn(kFetchBytes));
+    Fetch(fetched_, end);
+    fetched_ = end;
+    if (end < armed_end_) return Next::kAgain;
+    tracker_.FinishRound();
+    // Pages that are new have to be scanned whole, but are tracked from now on.
+    const PageNumber frontier = EndCommitted(Side::kScanned);
+    if (armed_end_ < frontier && Cover(frontier) &&
+        tracker_.Arm(g_space.AddressOfPage(armed_end_), g_space.AddressOfPage(frontier))) {
+      tracker_.FinishRound();
+      const Addr begin = g_space.AddressOfPage(armed_end_);
+      pending_.Set(begin, g_space.AddressOfPage(frontier) - begin);
+      armed_end_ = fetched_ = frontier;
+    }
+  }
+  const size_t pending = pending_.CountSet();
+  const bool shrinks = rounds_ == 0 || pending * 10 <= last_pending_ * 7;
+  if (pending <= kQuotaGranules || !shrinks || rounds_ == kMostRounds) {
+    SetState(CycleState::kReady);
+    return Next::kStop;
+  }
+  ++rounds_;
+  last_pending_ = pending;
+  fetched_ = 0;
+  drained_ = false;
+  marker_->BeginRescan();
+  return Next::kAgain;
+}
+
+void Cycle::Abandon() {
+  if (state() < CycleState::kRoots) {
+    if (state() == CycleState::kArming) SetState(CycleState::kIdle);
+    return;
+  }
+  AwaitSlice();
+  abandon_ = true;
+}
+
+uint64_t Cycle::WorkLeft() const {
+  const uint64_t scanned =
+      state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
+  const uint64_t all = last_scanned_bytes_;
+  const uint64_t left = scanned < all ? all - scanned : 0;
+  return (left > all / 16 ? left : all / 16) + last_pending_ * Pending::kGranuleBytes;
+}
+
+bool Cycle::GoOnWorldStopped(bool give_up) {
+  if (state() == CycleState::kIdle) return false;
+  const bool marked = state() != CycleState::kArming;
+  const PageNumber frontier = EndCommitted(Side::kScanned);
+  const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
+                        !pending_.Cover(frontier);
+  SetState(CycleState::kIdle);
+  abandon_ = false;
+  if (!marked) return false;
+  if (gives_up) {
+    marker_->Abandon();
+    alloc::FreeDeferredWorldStopped();
+    alloc::g_new_mark.Store(alloc::g_epoch, memory_order_relaxed);  // the world is stopped
+    pending_.Clear();
+    return false;
+  }
+  Fetch(0, armed_end_);
+  tracker_.FinishRound();
+  if (armed_end_ < frontier) {
+    const Addr begin = g_space.AddressOfPage(armed_end_);
+    pending_.Set(begin, g_space.AddressOfPage(frontier) - begin);
+  }
+  marker_->GoOnWorldStopped();
+  marker_->BeginRescan();
+  return true;
+}
+
+void Cycle::MarkPendingWorldStopped() {
+  // What a full stack could not take, if that was so.
+  for (uint64_t seen = 0; marker_->statistics().overflows != seen;) {
+    seen = marker_->statistics().overflows;
+    marker_->BeginRescan();
+    marker_->Continue();
+  }
+  marker_->UsePending(nullptr);
+  alloc::FreeDeferredWorldStopped();
+}
+
+void Cycle::ResetAfterFork() {
+  tracker_.ResetInChild();
+  slice_.Store(0, memory_order_relaxed);  // nobody had it: see PrepareFork
+  if (state() == CycleState::kArming) SetState(CycleState::kIdle);
+  if (IsUnderWay()) SetState(CycleState::kAbandoned);
+}
+
+}  // namespace gleaner::gc

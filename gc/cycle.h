@@ -1,0 +1,137 @@
+// A cycle that marks beside the program, up to its final stop: docs/concurrent_cycle.md, steps 1 to
+// 5, and what the stop does of it.
+//
+//   kIdle       no cycle, or one that sweeps (gc/sweeper.h)
+//   kArming     writes to the scanned side are going to be tracked, piece by piece
+//   kRoots      new objects are black; handshakes with one thread after the other, then other roots
+//   kMarking    slices of marking; when all is drained a fetch, and a round of scanning again
+//   kReady      the final stop is next
+//   kAbandoned  black objects are to be white again, in the next stop
+//
+//   kIdle -> kArming -> kRoots -> kMarking -> kReady -> kIdle   Start, Advance, the stop
+//   kArming -> kIdle                  the system refuses to track
+//   kRoots, kMarking -> kIdle         the stop comes early, and marks what is left
+//   kRoots, kMarking, kReady -> kAbandoned   Abandon, or a fork, in the child
+//   kAbandoned -> kIdle               the stop
+//
+// Who drives. Steps are short, and made under the collector lock by whoever calls Advance: threads
+// that allocate, at a poll. Marking alone is done without the lock: Advance opens a slice, Mark
+// works it off, and whoever needs the marker meanwhile calls AwaitSlice under the lock. A mutator
+// that marks is in a critical section from before it lets go of the lock, so that with the world
+// stopped there is no slice. A thread that is no mutator may drive, too; then the stop comes after
+// AwaitSlice.
+//
+// Who may touch what: state_, the tracker, the words and armed_end_ under the lock; drained_ and
+// the marker by who has the slice, else under the lock; pending as gc/pending.h says.
+#pragma once
+
+#include "gc/marker.h"
+#include "gc/pending.h"
+#include "gc/world.h"
+#include "platform/write_tracking.h"
+
+namespace gleaner::gc {
+
+enum class CycleState : uint8_t { kIdle, kArming, kRoots, kMarking, kReady, kAbandoned };
+
+class Cycle {
+ public:
+  void Init(const World* world, Marker* marker) {
+    world_ = world;
+    marker_ = marker;
+  }
+
+  // --- Any thread: hints without the lock. ---
+  bool enabled() const { return enabled_.Load(platform::memory_order_relaxed); }
+  CycleState state() const { return state_.Load(platform::memory_order_relaxed); }
+  bool IsUnderWay() const {
+    return state() != CycleState::kIdle && state() != CycleState::kAbandoned;
+  }
+
+  // --- Guarded by the collector lock. ---
+  // Cycles may be started from here on. False if the system refuses to track writes in this way, or
+  // the address space for the table of granules. Nothing if they may be already.
+  [[nodiscard]] bool Enable(platform::TrackingKind kind);
+
+  // pre: kIdle, and no sweep goes on.
+  void Start(const MarkConfig& config);
+
+  enum class Next : uint8_t {
+    kAgain,    // call again, now or later
+    kMark,     // a slice is open: Mark is next, by the caller, without the lock
+    kStop,     // it is time for the final stop
+    kNothing,  // another thread has a slice, or there is no cycle
+  };
+  // Makes a step of at most some 300 us. `stack_pointer`: the caller's, if it is a mutator; its
+  // registers lie above.
+  Next Advance(Addr stack_pointer);
+  // pre: Advance said kMark, to this thread. About so many bytes are scanned.
+  void Mark(uint64_t slice_bytes);
+  // Returns when nobody has a slice. pre: not in a critical section.
+  void AwaitSlice();
+  // What is marked now must not decide who lives. Awaits the slice.
+  void Abandon();
+
+  // What is left to scan, estimated, in bytes.
+  uint64_t WorkLeft() const;
+
+  // --- With the world stopped, runs hidden, and no slice. ---
+  // Whether what the cycle has marked counts in this stop: after that the marker is ready for the
+  // roots as they are now, and everything that may have changed is pending. False: there is no
+  // cycle, or it has to be given up (`give_up` says so, too), and all is white.
+  bool GoOnWorldStopped(bool give_up);
+  // After MarkFromRoots; only if GoOnWorldStopped said so. Ends the cycle.
+  void MarkPendingWorldStopped();
+  // The settings that the cycle under way has begun with.
+  const MarkConfig& config() const { return config_; }
+
+  // After any collection: bytes that were scanned, for WorkLeft.
+  void NoteScanned(uint64_t bytes) { last_scanned_bytes_ = bytes; }
+
+  // In a forked child.
+  void ResetAfterFork();
+
+ private:
+  static constexpr size_t kArmBytes = 32 * kMiB;     // at once: 80 us
+  static constexpr size_t kFetchBytes = 128 * kMiB;  // at once: 50 us, and 0.1 us a dirty page
+  static constexpr int kMostRounds = 8;
+  // A round is worth it if more is pending than this (some 0.5 ms of scanning), and the last one
+  // left at most seven tenths of what there was.
+  static constexpr size_t kQuotaGranules = 1024;
+
+  bool Cover(alloc::PageNumber end);
+  Next Arm();
+  Next Greet(Addr stack_pointer);
+  Next Round();
+  void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
+  void SetState(CycleState state) {
+    state_.Store(state, platform::memory_order_relaxed);  // guarded by the lock; others want a hint
+  }
+  void EndMarking();
+
+  const World* world_ = nullptr;
+  Marker* marker_ = nullptr;
+  platform::Atomic<bool> enabled_{false};                  // written under the lock
+  platform::Atomic<CycleState> state_{CycleState::kIdle};  // likewise
+  platform::WriteTracking tracker_;
+  Pending pending_;
+  MarkConfig config_;
+
+  // Pages below are armed; writes to those beyond are not tracked, so that they count as written.
+  alloc::PageNumber armed_end_ = 0;
+  alloc::PageNumber frontier_ = 0;  // what arming aims at
+  alloc::PageNumber fetched_ = 0;   // of a round: the next page to fetch
+  bool abandon_ = false;            // the cycle must not decide
+  RootTasks roots_;
+  RootBuffer words_;
+  RootPosition position_;
+  int rounds_ = 0;
+  size_t last_pending_ = 0;  // granules, when the last round began
+  uint64_t last_scanned_bytes_ = 0;
+
+  bool begun_ = false;                   // MarkFromRoots was called
+  bool drained_ = false;                 // the last slice left nothing; published by slice_
+  platform::Atomic<uint32_t> slice_{0};  // 1 while a thread has it
+};
+
+}  // namespace gleaner::gc

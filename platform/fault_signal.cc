@@ -1,0 +1,206 @@
+#include "platform/fault_signal.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "platform/atomic.h"
+#include "platform/stop_world.h"
+#include "platform/thread.h"
+
+namespace gleaner::platform {
+
+namespace {
+
+using Action = struct sigaction;
+using Sigaction = int (*)(int, const Action*, Action*);
+
+// The C library's, never an interposed one. Looked up before the handler is installed.
+constinit Sigaction g_sigaction = nullptr;
+constinit Atomic<FaultHandler> g_handler{nullptr};
+
+// The chained action, copied word by word under a sequence lock. A writer has all signals blocked,
+// so a reader in a signal handler never waits for a writer that it interrupted.
+class ChainedAction {
+ public:
+  Action Load() const {
+    for (;;) {
+      const uint32_t before = sequence_.Load(memory_order_acquire);  // pairs with End
+      Words words;
+      for (size_t i = 0; i < kWords; ++i) words.word[i] = words_[i].Load(memory_order_relaxed);
+      // The words are read before the number is read again, which is the same if no writer began.
+      std::atomic_thread_fence(memory_order_acquire);
+      if ((before & 1) == 0 && sequence_.Load(memory_order_relaxed) == before) {
+        Action action;
+        memcpy(&action, words.word, sizeof action);
+        return action;
+      }
+      CpuRelax();
+    }
+  }
+
+  // Replaces the action by change(former). Returns the former one.
+  template <class F>
+  Action Update(F change) {
+    sigset_t all;
+    sigset_t mask;
+    sigfillset(&all);
+    for (const int fault : {SIGBUS, SIGILL, SIGFPE, SIGABRT}) sigdelset(&all, fault);
+    SigmaskKeepingSuspend(SIG_SETMASK, &all, &mask);
+    EnterCritical();
+    const uint32_t sequence = Begin();
+    Words words = {};
+    for (size_t i = 0; i < kWords; ++i) words.word[i] = words_[i].Load(memory_order_relaxed);
+    Action former;
+    memcpy(&former, words.word, sizeof former);
+    const Action next = change(former);
+    memcpy(words.word, &next, sizeof next);
+    for (size_t i = 0; i < kWords; ++i) words_[i].Store(words.word[i], memory_order_relaxed);
+    sequence_.Store(sequence + 2, memory_order_release);  // pairs with Load and Begin
+    LeaveCritical();
+    SigmaskKeepingSuspend(SIG_SETMASK, &mask, nullptr);
+    return former;
+  }
+
+ private:
+  static constexpr size_t kWords = (sizeof(Action) + kWordBytes - 1) / kWordBytes;
+  struct Words {
+    uintptr_t word[kWords];
+  };
+
+  // Makes the number odd, alone. Returns the even number before.
+  uint32_t Begin() {
+    for (;;) {
+      uint32_t sequence = sequence_.Load(memory_order_relaxed);
+      // Acquire: the last writer's words. The fence keeps the odd number before our words.
+      if ((sequence & 1) == 0 &&
+          sequence_.CompareExchange(sequence, sequence + 1, memory_order_acq_rel)) {
+        std::atomic_thread_fence(memory_order_release);
+        return sequence;
+      }
+      CpuRelax();
+    }
+  }
+
+  Atomic<uint32_t> sequence_{0};
+  Atomic<uintptr_t> words_[kWords] = {};
+};
+
+constinit ChainedAction g_chained;
+
+bool HasFunction(const Action& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 ||
+         (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+void OnFault(int number, siginfo_t* info, void* context);
+
+bool IsOurs(const Action& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == OnFault;
+}
+
+// Ours, on the stack that the chained one would run on. Everything is blocked while it runs, so it
+// cannot be stopped with a granule half open.
+void InstallOurs(const Action& chained) {
+  Action action = {};
+  action.sa_sigaction = OnFault;
+  const int followed =
+      HasFunction(chained) ? chained.sa_flags & (SA_ONSTACK | SA_RESTART) : SA_ONSTACK | SA_RESTART;
+  action.sa_flags = SA_SIGINFO | followed;
+  sigfillset(&action.sa_mask);
+  g_sigaction(SIGSEGV, &action, nullptr);
+}
+
+void EndByDefault(const siginfo_t* info) {
+  Action action = {};
+  action.sa_handler = SIG_DFL;
+  g_sigaction(SIGSEGV, &action, nullptr);
+  // A fault happens again by itself.
+  if (info->si_code <= 0) syscall(SYS_tgkill, getpid(), CurrentThreadId(), SIGSEGV);
+}
+
+void PassOn(int number, siginfo_t* info, void* context) {
+  Action action = g_chained.Load();
+  const bool sent = info->si_code <= 0;
+  if (!HasFunction(action)) {
+    if (action.sa_handler == SIG_IGN && sent) return;
+    return EndByDefault(info);
+  }
+  if ((action.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) {
+    action = g_chained.Update([](Action former) {
+      if ((former.sa_flags & static_cast<int>(SA_RESETHAND)) != 0) former = {};  // SIG_DFL
+      return former;
+    });
+    if (!HasFunction(action)) return EndByDefault(info);  // another thread was first
+  }
+  sigset_t mask;
+  sigorset(&mask, &static_cast<ucontext_t*>(context)->uc_sigmask, &action.sa_mask);
+  if ((action.sa_flags & SA_NODEFER) == 0) sigaddset(&mask, SIGSEGV);
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  if ((action.sa_flags & SA_SIGINFO) != 0) {
+    action.sa_sigaction(number, info, context);
+  } else {
+    action.sa_handler(number);
+  }
+}
+
+void OnFault(int number, siginfo_t* info, void* context) {
+  const int saved = errno;
+  const FaultHandler handler = g_handler.Load(memory_order_acquire);  // pairs with Install
+  const bool ours =
+      info->si_code == SEGV_ACCERR && handler != nullptr && handler(AddressOf(info->si_addr));
+  errno = saved;
+  if (!ours) PassOn(number, info, context);
+}
+
+}  // namespace
+
+bool InstallFaultHandler(FaultHandler handler) {
+  if (g_sigaction == nullptr) {
+    g_sigaction = reinterpret_cast<Sigaction>(NextFunction("sigaction"));
+  }
+  Action present;
+  if (g_sigaction(SIGSEGV, nullptr, &present) != 0) return false;
+  g_handler.Store(handler, memory_order_release);  // pairs with OnFault
+  if (!IsOurs(present)) {
+    g_chained.Update([&](const Action&) { return present; });
+    InstallOurs(present);
+  }
+  return true;
+}
+
+void RemoveFaultHandler() {
+  Action present;
+  if (g_sigaction(SIGSEGV, nullptr, &present) == 0 && IsOurs(present)) {
+    const Action chained = g_chained.Load();
+    g_sigaction(SIGSEGV, &chained, nullptr);
+  }
+  g_handler.Store(nullptr, memory_order_release);  // pairs with OnFault
+}
+
+void KeepFaultHandler() {
+  Action present;
+  if (g_sigaction(SIGSEGV, nullptr, &present) != 0 || IsOurs(present)) return;
+  g_chained.Update([&](const Action&) { return present; });
+  InstallOurs(present);
+}
+
+bool ExchangeChainedAction(const struct sigaction* action, struct sigaction* old) {
+  if (g_handler.Load(memory_order_acquire) == nullptr) return false;  // pairs with Install
+  if (action == nullptr) {
+    if (old != nullptr) *old = g_chained.Load();
+    return true;
+  }
+  const Action next = *action;  // the two may be the same object
+  const Action former = g_chained.Update([&](const Action&) { return next; });
+  InstallOurs(next);
+  if (old != nullptr) *old = former;
+  return true;
+}
+
+}  // namespace gleaner::platform

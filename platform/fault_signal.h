@@ -1,0 +1,42 @@
+// SIGSEGV shared with the program: faults on memory that we protected are ours, the others are the
+// program's, which must not notice the difference.
+//
+// Our handler is installed for the process. What the program has installed, before or (through
+// ExchangeChainedAction, which an interposed sigaction calls) afterwards, is the chained action.
+// A fault that is not ours is passed on as the kernel would have delivered it:
+//   handler       with its sa_mask, with SIGSEGV blocked unless SA_NODEFER, with or without
+//                 siginfo; SA_RESETHAND makes the action the default first. It may return, jump
+//                 out, or change the context. The alternate stack is used exactly if it asks for it
+//                 (SA_ONSTACK): our own installation follows the chained one's flags.
+//   SIG_DFL       the action becomes the default in earnest, and the fault happens again (a signal
+//                 that somebody sent is sent again): the program ends as it would have.
+//   SIG_IGN       a signal that somebody sent is ignored; a fault cannot be, and ends the program.
+//
+// Threads that block SIGSEGV die of a fault, ours included: the kernel does not deliver it. See
+// docs/write_tracking.md for what a drop-in interposes.
+#pragma once
+
+#include "platform/base.h"
+
+struct sigaction;
+
+namespace gleaner::platform {
+
+// Async-signal-safe. Returns whether the fault at `address` was ours and is dealt with: the access
+// is tried again.
+using FaultHandler = bool (*)(Addr address);
+
+// Installs our handler, and the program's as chained. False if the system refuses. One caller at a
+// time, also for the next two.
+[[nodiscard]] bool InstallFaultHandler(FaultHandler handler);
+// Puts the chained action back, if nobody has replaced ours.
+void RemoveFaultHandler();
+// If somebody has replaced our handler behind our back: chains theirs and installs ours again.
+void KeepFaultHandler();
+
+// For an interposed sigaction(SIGSEGV): replaces the chained action if `action` is not null, and
+// gives the former one if `old` is not. False if we have no handler installed: the call is for the
+// system. Thread-safe and async-signal-safe.
+bool ExchangeChainedAction(const struct sigaction* action, struct sigaction* old);
+
+}  // namespace gleaner::platform

@@ -1,0 +1,462 @@
+#include "platform/protection_tracking.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "platform/critical.h"
+#include "platform/fault_signal.h"
+
+namespace gleaner::platform {
+
+namespace {
+
+constexpr unsigned kPagesPerGranule = kGranuleBytes / kTrackedPageBytes;
+constexpr uint64_t kPages = (uint64_t{1} << kPagesPerGranule) - 1;
+constexpr unsigned kPendingShift = 16;
+constexpr uint64_t kOnePin = uint64_t{1} << 32;
+constexpr uint64_t kPins = ((uint64_t{1} << 24) - 1) << 32;
+constexpr uint64_t kProtected = uint64_t{1} << 56;
+constexpr uint64_t kBusy = uint64_t{1} << 57;
+constexpr uint64_t kUnsure = uint64_t{1} << 58;
+static_assert(kPagesPerGranule == 16);
+
+constexpr uint64_t Tracked(uint64_t word) { return word & kPages; }
+constexpr uint64_t Pending(uint64_t word) { return word >> kPendingShift & kPages; }
+// Both by [inv.open-is-dirty].
+constexpr uint64_t Opened(uint64_t word) {
+  return (word & ~(kBusy | kProtected | kUnsure)) | Tracked(word) << kPendingShift;
+}
+constexpr uint64_t MadeUnsure(uint64_t word) { return Opened(word) | kProtected | kUnsure; }
+constexpr bool IsOpen(uint64_t word) { return (word & (kBusy | kProtected)) == 0; }
+
+// A fault on an open granule is one that came while another thread opened it, and does not come
+// again unless something is protected. This many at one address without that are somebody else's
+// business: the program has protected the page itself, or it is not executable.
+constexpr uint32_t kMaxStaleFaults = 16;
+struct StaleFaults {
+  Addr address;
+  uint64_t protections;
+  uint32_t count;
+};
+__thread StaleFaults t_stale __attribute__((tls_model("initial-exec"))) = {};
+
+// There is one handler, hence one tracker.
+constinit Atomic<ProtectionTracking*> g_tracker{nullptr};
+
+constexpr size_t kUsualMaxMappings = 65530;
+
+// As much of a file as fits, as a string; a later call goes on. 0 at the end.
+size_t ReadChunk(int fd, char* text, size_t capacity) {
+  const ssize_t n = read(fd, text, capacity);
+  return n > 0 ? static_cast<size_t>(n) : 0;
+}
+
+size_t SystemMaxMappings() {
+  char text[32] = {};
+  const int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return kUsualMaxMappings;
+  const size_t n = ReadChunk(fd, text, sizeof text - 1);
+  close(fd);
+  return n == 0 ? kUsualMaxMappings : strtoull(text, nullptr, 10);
+}
+
+size_t MappingCount() {
+  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  size_t count = 0;
+  char text[4096];
+  for (size_t n; (n = ReadChunk(fd, text, sizeof text)) != 0;) {
+    for (size_t i = 0; i < n; ++i) count += text[i] == '\n';
+  }
+  close(fd);
+  return count;
+}
+
+}  // namespace
+
+bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t max_mappings) {
+  GLEANER_CHECK(base % kGranuleBytes == 0, "write tracking of a heap that begins at %#zx",
+                static_cast<size_t>(base));
+  ProtectionTracking* none = nullptr;
+  if (!granules_.Reserve(base, bytes, kGranuleShift)) return false;
+  // Release: the handler (acquire) sees the table.
+  if (!g_tracker.CompareExchange(none, this, memory_order_acq_rel)) {
+    granules_.Release();
+    return false;
+  }
+  executable_ = executable;
+  process_ = getpid();
+  if (max_mappings == 0) {
+    const size_t limit = SystemMaxMappings();
+    const size_t used = MappingCount();
+    max_mappings = used < limit ? (limit - used) / 2 : 0;
+  }
+  max_runs_ = static_cast<int64_t>(max_mappings / 2);
+  runs_.Store(0, memory_order_relaxed);  // nobody else uses it
+  runs_counted_.Store(0, memory_order_relaxed);
+  if (InstallFaultHandler(OnFault)) return true;
+  Close();
+  return false;
+}
+
+void ProtectionTracking::Close() {
+  if (g_tracker.Load(memory_order_acquire) != this) return;
+  UnprotectAll();
+  RemoveFaultHandler();
+  g_tracker.Store(nullptr, memory_order_release);
+  granules_.Release();
+}
+
+bool ProtectionTracking::IsProtected(size_t granule) const {
+  // Acquire is not needed, nor given: a hint, or read where nothing changes.
+  return granule < GranuleCount() &&
+         (granules_[granule].Load(memory_order_relaxed) & kProtected) != 0;
+}
+
+// 1 while half of the budget is left, 2 while a quarter is, and so on. A power of two.
+size_t ProtectionTracking::BlockGranules() const {
+  const int64_t runs = runs_.Load(memory_order_relaxed);
+  int64_t left = max_runs_ / 2;
+  size_t block = 1;
+  for (; block < GranuleCount() && runs >= max_runs_ - left; left /= 2) block *= 2;
+  return block;
+}
+
+void ProtectionTracking::CountRuns() {
+  const int64_t counted = runs_counted_.Load(memory_order_relaxed);
+  const int64_t runs = runs_.Load(memory_order_relaxed);
+  if (runs - counted < max_runs_ / 8 + 1) return;
+  int64_t count = 0;
+  bool inside = false;
+  const size_t granules = GranuleCount();
+  for (size_t i = 0; i < granules; ++i) {
+    const bool now = IsProtected(i);
+    count += now && !inside;
+    inside = now;
+  }
+  runs_.Store(count, memory_order_relaxed);
+  runs_counted_.Store(count, memory_order_relaxed);
+}
+
+bool ProtectionTracking::SetWritable(Span span) {
+  const int access = PROT_READ | PROT_WRITE | (executable_ ? PROT_EXEC : 0);
+  return mprotect(PointerAt<void>(AddressOfGranule(span.first)),
+                  (span.end - span.first) << kGranuleShift, access) == 0;
+}
+
+bool ProtectionTracking::SetReadOnly(Span span) {
+  const int access = PROT_READ | (executable_ ? PROT_EXEC : 0);
+  return mprotect(PointerAt<void>(AddressOfGranule(span.first)),
+                  (span.end - span.first) << kGranuleShift, access) == 0;
+}
+
+bool ProtectionTracking::TakeProtected(size_t granule) {
+  Word word = granules_[granule].Load(memory_order_acquire);
+  // Acquire: the word's last owner. A failure means that another thread was first.
+  return (word & (kBusy | kProtected)) == kProtected &&
+         granules_[granule].CompareExchange(word, word | kBusy, memory_order_acquire);
+}
+
+ProtectionTracking::Span ProtectionTracking::TakeAround(Span taken, size_t first, size_t end) {
+  while (taken.first > first && TakeProtected(taken.first - 1)) --taken.first;
+  while (taken.end < end && TakeProtected(taken.end)) ++taken.end;
+  return taken;
+}
+
+ProtectionTracking::Span ProtectionTracking::TakeRun(Span taken) {
+  // Waits for neighbours that are busy: whoever has them waits for nobody.
+  const auto is_busy = [&](size_t granule) {
+    return (granules_[granule].Load(memory_order_relaxed) & kBusy) != 0;
+  };
+  for (const size_t count = GranuleCount();;) {
+    taken = TakeAround(taken, 0, count);
+    if ((taken.first == 0 || !is_busy(taken.first - 1)) &&
+        (taken.end == count || !is_busy(taken.end))) {
+      return taken;
+    }
+    sched_yield();
+  }
+}
+
+bool ProtectionTracking::OpenTaken(Span taken) {
+  const bool opened = SetWritable(taken);
+  if (opened) {
+    const int split = (taken.first != 0 && IsProtected(taken.first - 1)) +
+                      static_cast<int>(IsProtected(taken.end)) - 1;
+    runs_.FetchAdd(split, memory_order_relaxed);  // an estimate
+  } else {
+    refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
+  }
+  for (size_t i = taken.first; i < taken.end; ++i) {
+    const Word word = granules_[i].Load(memory_order_relaxed);  // ours while busy
+    // Release: pairs with the acquire of whoever changes the word next.
+    granules_[i].Store(opened ? Opened(word) : MadeUnsure(word), memory_order_release);
+  }
+  return opened;
+}
+
+void ProtectionTracking::TryToOpen(size_t granule) {
+  // Whoever opens a whole run needs all of it, so the others keep their hands off.
+  if (opening_run_.Load(memory_order_acquire) != 0 || !TakeProtected(granule)) {
+    sched_yield();
+    return;
+  }
+  const size_t block = BlockGranules();
+  const size_t count = GranuleCount();
+  const size_t first = granule & ~(block - 1);
+  if (OpenTaken(TakeAround({granule, granule + 1}, first,
+                           first + block < count ? first + block : count))) {
+    return;
+  }
+  // Acquire and release: as a lock. One at a time, or two would have halves of one run in hand.
+  uint32_t free = 0;
+  if (!opening_run_.CompareExchange(free, 1, memory_order_acquire)) return;
+  if (TakeProtected(granule)) OpenTaken(TakeRun({granule, granule + 1}));
+  opening_run_.Store(0, memory_order_release);
+}
+
+bool ProtectionTracking::Handle(Addr address) {
+  if (!granules_.Covers(address)) return false;
+  const size_t granule = granules_.IndexOf(address);
+  const Word word = granules_[granule].Load(memory_order_acquire);
+  if (IsOpen(word)) {
+    // Relaxed: raised before the protection that the fault came from, which the fault orders.
+    const uint64_t protections = protections_.Load(memory_order_relaxed);
+    if (t_stale.address != address || t_stale.protections != protections) {
+      t_stale = {address, protections, 0};
+    }
+    return ++t_stale.count <= kMaxStaleFaults;
+  }
+  faults_.FetchAdd(1, memory_order_relaxed);  // a figure
+  // In a forked child that has not been reset, the threads that have granules busy do not exist.
+  if (getpid() != process_) return OpenTaken({granule, granule + 1});
+  TryToOpen(granule);  // if it has not come to it, the access faults again
+  return true;
+}
+
+bool ProtectionTracking::OnFault(Addr address) {
+  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // pairs with Open
+  return tracker != nullptr && tracker->Handle(address);
+}
+
+ProtectionTracking::Word ProtectionTracking::PagesIn(size_t granule, Addr begin, Addr end) const {
+  const Addr start = AddressOfGranule(granule);
+  Word pages = kPages;
+  if (begin > start) pages &= kPages << (begin - start) / kTrackedPageBytes;
+  if (end < start + kGranuleBytes)
+    pages &= kPages >> (start + kGranuleBytes - end) / kTrackedPageBytes;
+  return pages & kPages;
+}
+
+void ProtectionTracking::AddPages(size_t granule, Word pages, DirtyRanges& dirty) const {
+  const Addr start = AddressOfGranule(granule);
+  for (; pages != 0; pages &= pages - 1) {
+    const Addr page = start + static_cast<size_t>(__builtin_ctzll(pages)) * kTrackedPageBytes;
+    dirty.Add(page, page + kTrackedPageBytes);
+  }
+}
+
+bool ProtectionTracking::CloseRun(Span run, Addr begin, Addr end, DirtyRanges& dirty) {
+  if (run.first == run.end) return true;
+  protections_.FetchAdd(1, memory_order_relaxed);  // see Handle
+  const bool closed = SetReadOnly(run);
+  if (closed) {
+    const int joined =
+        (run.first != 0 && IsProtected(run.first - 1)) + static_cast<int>(IsProtected(run.end)) - 1;
+    runs_.FetchAdd(-joined, memory_order_relaxed);
+  } else {
+    refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
+  }
+  for (size_t i = run.first; i < run.end; ++i) {
+    const Word word = granules_[i].Load(memory_order_relaxed);  // ours while busy
+    const Word pages = PagesIn(i, begin, end);
+    const Word next =
+        closed ? (Opened(word) & ~(pages << kPendingShift)) | kProtected : MadeUnsure(word);
+    // Release: pairs with the acquire of whoever changes the word next.
+    granules_[i].Store(next, memory_order_release);
+    AddPages(i, Tracked(word) & pages, dirty);
+  }
+  return closed;
+}
+
+// A fetch; with `arm`, the pages of the range become tracked first.
+bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visit, void* context,
+                                 size_t* bytes) {
+  bool ok = true;
+  DirtyRanges dirty(visit, context);
+  const size_t last = granules_.IndexOf(end - 1);
+  Span run = {granules_.IndexOf(begin), granules_.IndexOf(begin)};  // busy, to be protected
+  for (size_t i = run.first; i <= last; ++i) {
+    const Word pages = PagesIn(i, begin, end);
+    for (;;) {
+      Word word = granules_[i].Load(memory_order_acquire);
+      if (!arm && (Tracked(word) & pages) == 0) break;
+      if ((word & kBusy) != 0) {
+        ok &= CloseRun(run, begin, end, dirty);  // nobody waits with granules in hand
+        run = {i, i};
+        if (!arm) {
+          AddPages(i, Tracked(word) & pages, dirty);
+          break;
+        }
+        sched_yield();
+        continue;
+      }
+      const Word armed = arm ? word | pages : word;
+      if ((word & (kProtected | kUnsure)) == kProtected) {
+        // Pages that are tracked from now on are read-only already.
+        const Word found = Pending(word) & Tracked(word) & pages;
+        if (armed == word && found == 0) break;
+        // Release and acquire: the word goes from owner to owner. The exchange comes before the
+        // scan of the pages; a write after it faults and makes them pending again.
+        if (!granules_[i].CompareExchange(word, armed & ~(pages << kPendingShift),
+                                          memory_order_acq_rel)) {
+          continue;
+        }
+        ok &= CloseRun(run, begin, end, dirty);
+        run = {i + 1, i + 1};
+        AddPages(i, found, dirty);
+        break;
+      }
+      if ((word & kPins) != 0) {
+        if (!granules_[i].CompareExchange(word, Opened(armed), memory_order_acq_rel)) continue;
+        ok &= CloseRun(run, begin, end, dirty);
+        run = {i + 1, i + 1};
+        AddPages(i, Tracked(armed) & pages, dirty);
+        break;
+      }
+      if (!granules_[i].CompareExchange(word, armed | kBusy, memory_order_acq_rel)) continue;
+      if (run.end != i) {
+        ok &= CloseRun(run, begin, end, dirty);
+        run.first = i;
+      }
+      run.end = i + 1;
+      break;
+    }
+  }
+  ok &= CloseRun(run, begin, end, dirty);
+  *bytes = dirty.Finish();
+  CountRuns();
+  return ok;
+}
+
+bool ProtectionTracking::Arm(Addr begin, Addr end) {
+  KeepFaultHandler();
+  size_t bytes;
+  return Protect(
+      begin, end, true, [](void*, Addr, Addr) {}, nullptr, &bytes);
+}
+
+size_t ProtectionTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context) {
+  size_t bytes;
+  Protect(begin, end, false, visit, context, &bytes);
+  return bytes;
+}
+
+void ProtectionTracking::Disarm(Addr begin, Addr end) {
+  const size_t last = granules_.IndexOf(end - 1);
+  for (size_t i = granules_.IndexOf(begin); i <= last; ++i) {
+    const Word pages = PagesIn(i, begin, end);
+    for (;;) {
+      Word word = granules_[i].Load(memory_order_acquire);
+      if ((word & kBusy) != 0) {
+        sched_yield();
+        continue;
+      }
+      // Release and acquire: the word goes from owner to owner.
+      if (granules_[i].CompareExchange(word, word & ~(pages | pages << kPendingShift),
+                                       memory_order_acq_rel)) {
+        break;
+      }
+    }
+  }
+  // Runs that nobody tracks any more. Not block by block: all of it is to be writable.
+  Span run = {0, 0};
+  const auto open_run = [&] {
+    if (run.first == run.end) return;
+    const bool opened = SetWritable(run);
+    if (!opened) refusals_.FetchAdd(1, memory_order_relaxed);  // a figure; a write opens it later
+    for (size_t j = run.first; j < run.end; ++j) {
+      const Word word = granules_[j].Load(memory_order_relaxed);  // ours while busy
+      granules_[j].Store(opened ? Opened(word) : MadeUnsure(word), memory_order_release);
+    }
+  };
+  for (size_t i = granules_.IndexOf(begin); i <= last; ++i) {
+    if (Tracked(granules_[i].Load(memory_order_relaxed)) != 0 || !TakeProtected(i)) continue;
+    if (run.end != i) {
+      open_run();
+      run.first = i;
+    }
+    run.end = i + 1;
+  }
+  open_run();
+}
+
+ProtectionTracking::Pinned ProtectionTracking::Pin(Addr begin, Addr end) {
+  const Addr covered_end = granules_.covered_end();
+  if (end > covered_end) end = covered_end;
+  if (begin < granules_.base() || begin >= end) return {};
+  const Pinned pinned = {granules_.IndexOf(begin), granules_.IndexOf(end - 1) + 1};
+  for (size_t i = pinned.first; i < pinned.end; ++i) {
+    for (;;) {
+      CriticalSection unstoppable;  // while it may be busy
+      Word word = granules_[i].Load(memory_order_acquire);
+      if ((word & kBusy) != 0) {
+        sched_yield();
+        continue;
+      }
+      if ((word & kProtected) == 0) {
+        // Release and acquire: the word goes from owner to owner.
+        if (granules_[i].CompareExchange(word, word + kOnePin, memory_order_acq_rel)) break;
+        continue;
+      }
+      TryToOpen(i);
+    }
+  }
+  return pinned;
+}
+
+void ProtectionTracking::Unpin(Pinned pinned) {
+  for (size_t i = pinned.first; i < pinned.end; ++i) {
+    for (;;) {
+      Word word = granules_[i].Load(memory_order_acquire);
+      if ((word & kBusy) != 0) {
+        sched_yield();
+        continue;
+      }
+      // Release and acquire: the word goes from owner to owner.
+      if (granules_[i].CompareExchange(word, word - kOnePin, memory_order_acq_rel)) break;
+    }
+  }
+}
+
+// pre: no other thread uses the tracker; a word may have been left busy by one that is gone.
+void ProtectionTracking::UnprotectAll() {
+  const size_t count = GranuleCount();
+  for (size_t i = 0; i < count;) {
+    Span run = {i, i};
+    const auto may_be_read_only = [&](size_t granule) {
+      return (granules_[granule].Load(memory_order_relaxed) & (kProtected | kBusy)) != 0;
+    };
+    while (run.end < count && may_be_read_only(run.end)) ++run.end;
+    if (run.end != run.first) {
+      GLEANER_CHECK(SetWritable(run), "cannot make %zu KiB of the heap writable",
+                    (run.end - run.first) << kGranuleShift >> 10);
+    }
+    for (; i < run.end; ++i) granules_[i].Store(0, memory_order_relaxed);
+    if (i < count) granules_[i++].Store(0, memory_order_relaxed);
+  }
+  runs_.Store(0, memory_order_relaxed);
+  runs_counted_.Store(0, memory_order_relaxed);
+}
+
+void ProtectionTracking::ResetInChild() {
+  process_ = getpid();
+  opening_run_.Store(0, memory_order_relaxed);  // no other thread
+  UnprotectAll();
+}
+
+}  // namespace gleaner::platform

@@ -1,0 +1,119 @@
+// Write tracking by mprotect and SIGSEGV.
+//
+// Memory is protected in granules of 64 KiB: all of a granule is read-only, or all is writable. The
+// first write to a protected granule faults; the handler makes an aligned block of granules
+// writable ("opens" it) and their pages dirty. Every change of protection inside a mapping splits
+// it, and a process may only have so many (vm.max_map_count): the block is 64 KiB as long as we
+// have few, and doubles as the budget is used up. If the system refuses all the same, the
+// whole contiguous protected run around the fault is opened, by one thread at a time, which splits
+// nothing and so cannot be refused for that reason; and what cannot be protected stays open and
+// dirty.
+//
+// One word describes a granule:
+//
+//   63    59 58       57     56          55      32 31         16 15          0
+//   | unused | unsure | busy | protected |   pins   |   pending   |   tracked   |
+//
+//   tracked    pages that are armed, one bit each
+//   pending    pages to report at the next fetch
+//   pins       system calls under way that write into the granule; it is not protected meanwhile
+//   protected  read-only
+//   busy       one thread is changing the protection; nobody else changes the word
+//   unsure     with protected: the system refused a change, and some of it may be writable
+//
+//   [inv.open-is-dirty]  not busy, and unsure or not protected  =>  pending contains tracked.
+//
+// Who opens: takes busy, mprotect(writable), then stores pending = tracked and neither busy nor
+// protected. Who fetches: takes busy, mprotect(read-only), then stores protected without the pages
+// it is about to report. A write that needs no fault came before the second mprotect returned (the
+// kernel interrupts all processors that may still write), so the scan of the reported page sees it;
+// a later one faults, and its page is pending after that. A fetch that finds a granule busy does
+// not wait: it reports the tracked pages and leaves the word alone. If the other one is opening,
+// they are pending afterwards; if it is fetching other pages, those of this fetch stay pending.
+//
+// The handler blocks all signals, and Pin is a critical section: no thread is stopped while it has
+// a granule busy. A fault that finds its granule busy is simply tried again.
+#pragma once
+
+#include "platform/dirty_ranges.h"
+#include "platform/side_table.h"
+
+namespace gleaner::platform {
+
+inline constexpr unsigned kGranuleShift = 16;
+inline constexpr size_t kGranuleBytes = size_t{1} << kGranuleShift;
+
+class ProtectionTracking {
+ public:
+  struct Pinned {  // granules [first, end)
+    size_t first = 0, end = 0;
+  };
+
+  constexpr ProtectionTracking() = default;
+
+  // pre: base is a multiple of the granule. Installs the handler of SIGSEGV.
+  [[nodiscard]] bool Open(Addr base, size_t bytes, bool executable, size_t max_mappings);
+  void Close();
+  [[nodiscard]] bool CoverUpTo(Addr end) { return granules_.CoverUpTo(end); }
+  bool Arm(Addr begin, Addr end);
+  size_t FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context);
+  void Disarm(Addr begin, Addr end);
+  Pinned Pin(Addr begin, Addr end);
+  void Unpin(Pinned pinned);
+  void ResetInChild();
+
+  uint64_t faults() const { return faults_.Load(memory_order_relaxed); }      // figures
+  uint64_t refusals() const { return refusals_.Load(memory_order_relaxed); }  // likewise
+
+ private:
+  using Word = uint64_t;
+  struct Span {  // granules [first, end)
+    size_t first, end;
+  };
+
+  static bool OnFault(Addr address);
+  bool Handle(Addr address);
+  // Opens the granule and the protected ones around it that belong to its block. May leave it as it
+  // is if others are at work there; never waits for them with a granule busy.
+  void TryToOpen(size_t granule);
+  // Opens what the caller has taken. False if the system refuses.
+  bool OpenTaken(Span taken);
+  // Makes a granule busy if it is protected and not busy. False if it is not so.
+  bool TakeProtected(size_t granule);
+  // Extends what is taken to protected neighbours within [first, end).
+  Span TakeAround(Span taken, size_t first, size_t end);
+  // Extends it to all of the protected run that it is in. For the holder of opening_run_.
+  Span TakeRun(Span taken);
+  bool SetWritable(Span span);
+  bool SetReadOnly(Span span);
+  // Makes a run that is busy and open protected, without the pages of [begin, end) pending; the
+  // pages of that range are added to `dirty`. False if the system refuses.
+  bool CloseRun(Span run, Addr begin, Addr end, DirtyRanges& dirty);
+  bool Protect(Addr begin, Addr end, bool arm, VisitDirty visit, void* context, size_t* bytes);
+  void UnprotectAll();
+  Word PagesIn(size_t granule, Addr begin, Addr end) const;
+  void AddPages(size_t granule, Word pages, DirtyRanges& dirty) const;
+  Addr AddressOfGranule(size_t granule) const {
+    return granules_.base() + (granule << kGranuleShift);
+  }
+  bool IsProtected(size_t granule) const;
+  size_t GranuleCount() const { return granules_.IndexOf(granules_.covered_end()); }
+  size_t BlockGranules() const;
+  void CountRuns();
+
+  SideTable<Atomic<Word>> granules_;
+  bool executable_ = false;
+  int32_t process_ = 0;
+  // How many protected runs there may be; each costs two mappings.
+  int64_t max_runs_ = 0;
+  // About how many there are. Relaxed, and wrong by races: it only sizes blocks. CountRuns puts it
+  // right.
+  Atomic<int64_t> runs_{0};
+  Atomic<int64_t> runs_counted_{0};
+  Atomic<uint32_t> opening_run_{0};  // 1: a thread opens a whole run
+  Atomic<uint64_t> protections_{0};  // calls of mprotect that took access away
+  Atomic<uint64_t> faults_{0};
+  Atomic<uint64_t> refusals_{0};
+};
+
+}  // namespace gleaner::platform

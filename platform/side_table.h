@@ -1,0 +1,62 @@
+// A table with one element for each 2^shift bytes of a reservation, at a computed place.
+#pragma once
+
+#include "platform/atomic.h"
+#include "platform/memory.h"
+
+namespace gleaner::platform {
+
+// The table is reserved whole and made writable from the beginning on, as far as CoverUpTo says.
+// Elements start as zero bytes.
+template <class T>
+class SideTable {
+ public:
+  constexpr SideTable() = default;
+
+  // pre: base is a multiple of 2^shift.
+  [[nodiscard]] bool Reserve(Addr base, size_t bytes, unsigned shift) {
+    base_ = base;
+    shift_ = shift;
+    table_bytes_ = AlignUp(((bytes >> shift) + 1) * sizeof(T), OsPageBytes());
+    table_ = static_cast<T*>(ReserveZeroes(table_bytes_));
+    return table_ != nullptr;
+  }
+  void Release() {
+    if (table_ == nullptr) return;
+    covered_bytes_.Store(0, memory_order_relaxed);  // nobody else uses it
+    platform::Release(table_, table_bytes_);
+    table_ = nullptr;
+  }
+
+  // Makes the elements of [base, end) writable. False if the system refuses. One caller at a time.
+  [[nodiscard]] bool CoverUpTo(Addr end) {
+    const size_t bytes = AlignUp(end - base_, size_t{1} << shift_);
+    if (bytes <= covered_bytes_.Load(memory_order_relaxed)) return true;  // own writes only
+    const size_t table_bytes = AlignUp((bytes >> shift_) * sizeof(T), OsPageBytes());
+    if (!Commit(table_, table_bytes)) return false;
+    // Release: who learns of the new bound from here (acquire or not: who has an address below it
+    // got it from an allocation that came after) finds the elements writable.
+    covered_bytes_.Store(bytes, memory_order_release);
+    return true;
+  }
+
+  // Whether the address has a writable element. Relaxed: see CoverUpTo.
+  bool Covers(Addr address) const {
+    return address - base_ < covered_bytes_.Load(memory_order_relaxed);
+  }
+  Addr base() const { return base_; }
+  Addr covered_end() const { return base_ + covered_bytes_.Load(memory_order_acquire); }
+
+  size_t IndexOf(Addr address) const { return (address - base_) >> shift_; }
+  T& operator[](size_t index) const { return table_[index]; }
+  T* data() const { return table_; }
+
+ private:
+  T* table_ = nullptr;
+  Addr base_ = 0;
+  unsigned shift_ = 0;
+  size_t table_bytes_ = 0;
+  Atomic<size_t> covered_bytes_{0};
+};
+
+}  // namespace gleaner::platform

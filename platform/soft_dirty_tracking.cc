@@ -1,0 +1,61 @@
+#include "platform/soft_dirty_tracking.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace gleaner::platform {
+
+namespace {
+
+constexpr uint64_t kSoftDirty = uint64_t{1} << 55;
+constexpr size_t kWordsAtOnce = 512;
+
+}  // namespace
+
+bool SoftDirtyTracking::Open() {
+  cleared_.Store(false, memory_order_relaxed);  // nobody else uses it
+  process_ = getpid();
+  return pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+}
+
+void SoftDirtyTracking::Close() { pagemap_.Close(); }
+
+bool SoftDirtyTracking::ClearAll() {
+  const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  const bool ok = fd >= 0 && write(fd, "4\n", 2) == 2;
+  if (fd >= 0) close(fd);
+  cleared_.Store(ok, memory_order_release);  // pairs with the acquire in Fetch
+  return ok;
+}
+
+size_t SoftDirtyTracking::Fetch(Addr begin, Addr end, VisitDirty visit, void* context) {
+  DirtyRanges dirty(visit, context);
+  uint64_t words[kWordsAtOnce];
+  // Acquire: pairs with ClearAll.
+  if (process_ != getpid() || !pagemap_.IsOwn() || !cleared_.Load(memory_order_acquire)) {
+    dirty.Add(begin, end);
+    return dirty.Finish();
+  }
+  for (Addr from = begin; from < end;) {
+    const size_t left = (end - from) / kTrackedPageBytes;
+    const size_t count = left < kWordsAtOnce ? left : kWordsAtOnce;
+    const ssize_t got = pread(pagemap_.fd(), words, count * sizeof words[0],
+                              static_cast<off_t>(from / kTrackedPageBytes * sizeof words[0]));
+    if (got <= 0) {
+      dirty.Add(from, end);
+      break;
+    }
+    const size_t pages = static_cast<size_t>(got) / sizeof words[0];
+    for (size_t i = 0; i < pages; ++i, from += kTrackedPageBytes) {
+      if ((words[i] & kSoftDirty) != 0) dirty.Add(from, from + kTrackedPageBytes);
+    }
+  }
+  return dirty.Finish();
+}
+
+void SoftDirtyTracking::ResetInChild() {
+  Close();
+  if (!Open()) process_ = 0;  // all counts as dirty
+}
+
+}  // namespace gleaner::platform

@@ -1,0 +1,190 @@
+#include "platform/userfaultfd_tracking.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace gleaner::platform {
+
+namespace {
+
+// What headers older than the kernel lack: include/uapi/linux/userfaultfd.h and fs.h.
+constexpr uint64_t kFeatureWpUnpopulated = uint64_t{1} << 13;
+constexpr uint64_t kFeatureWpAsync = uint64_t{1} << 15;
+constexpr uint64_t kFeatures = kFeatureWpUnpopulated | kFeatureWpAsync;
+constexpr unsigned long kNewFromDevice = _IO(0xAA, 0x00);  // USERFAULTFD_IOC_NEW
+constexpr int kUserModeOnly = 1;                           // UFFD_USER_MODE_ONLY
+
+struct PageRegion {
+  uint64_t start, end, categories;
+};
+struct ScanArgument {
+  uint64_t size, flags, start, end, walk_end, regions, region_count, max_pages;
+  uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArgument);
+constexpr uint64_t kScanProtect = 1;     // PM_SCAN_WP_MATCHING
+constexpr uint64_t kScanCheckAsync = 2;  // PM_SCAN_CHECK_WPASYNC
+constexpr uint64_t kPageIsWritten = 2;
+
+bool HasAsyncProtection(int fd) {
+  uffdio_api api = {};
+  api.api = UFFD_API;
+  api.features = kFeatures;
+  return ioctl(fd, UFFDIO_API, &api) == 0 && (api.features & kFeatures) == kFeatures;
+}
+
+// -1 if there is none. Asynchronous mode never hands a fault to the program, so a descriptor for
+// faults of user mode alone, which ordinary users get, serves system calls as well.
+int OpenUserfaultfd() {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
+  for (const int flags : {kFlags | kUserModeOnly, kFlags}) {
+    const int fd = static_cast<int>(syscall(SYS_userfaultfd, flags));
+    if (fd >= 0 && HasAsyncProtection(fd)) return fd;
+    if (fd >= 0) close(fd);
+  }
+  const int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  if (device < 0) return -1;
+  int fd = ioctl(device, kNewFromDevice, kFlags);
+  close(device);
+  if (fd >= 0 && !HasAsyncProtection(fd)) {
+    close(fd);
+    fd = -1;
+  }
+  return fd;
+}
+
+bool Register(int fd, Addr begin, size_t bytes) {
+  uffdio_register argument = {};
+  argument.range = {begin, bytes};
+  argument.mode = UFFDIO_REGISTER_MODE_WP;
+  return ioctl(fd, UFFDIO_REGISTER, &argument) == 0;
+}
+
+// Takes the marks of the range away. EAGAIN: the mappings were changing.
+void ClearMarks(int fd, Addr begin, size_t bytes) {
+  uffdio_writeprotect argument = {};
+  argument.range = {begin, bytes};
+  while (ioctl(fd, UFFDIO_WRITEPROTECT, &argument) != 0 && errno == EAGAIN) {
+  }
+}
+
+// Marks the unmarked pages of [begin, end), and notes them in `regions` if there are any: returns
+// how many, and in *walk_end how far it came. Negative if the system refuses; some pages may have
+// been marked then.
+long Scan(int pagemap, Addr begin, Addr end, PageRegion* regions, size_t count, Addr* walk_end) {
+  ScanArgument argument = {};
+  argument.size = sizeof argument;
+  argument.flags = kScanProtect | kScanCheckAsync;
+  argument.start = begin;
+  argument.end = end;
+  argument.regions = AddressOf(regions);
+  argument.region_count = count;
+  argument.category_mask = kPageIsWritten;
+  argument.return_mask = kPageIsWritten;
+  const long found = ioctl(pagemap, kPagemapScan, &argument);
+  *walk_end = argument.walk_end;
+  return found;
+}
+
+}  // namespace
+
+bool UserfaultfdTracking::OpenDescriptors() {
+  const bool opened = userfaultfd_.Take(OpenUserfaultfd()) &&
+                      pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) &&
+                      Register(userfaultfd_.fd(), base_, bytes_);
+  if (opened) {
+    ClearMarks(userfaultfd_.fd(), base_, bytes_);
+    registrations_.FetchAdd(1, memory_order_relaxed);  // a figure
+  } else {
+    userfaultfd_.Close();
+    pagemap_.Close();
+  }
+  // Relaxed: a thread that uses an old number has its call refused, or learns from generation_.
+  userfaultfd_number_.Store(userfaultfd_.fd(), memory_order_relaxed);
+  pagemap_number_.Store(pagemap_.fd(), memory_order_relaxed);
+  process_.Store(getpid(), memory_order_relaxed);
+  return opened;
+}
+
+bool UserfaultfdTracking::Open(Addr base, size_t bytes) {
+  base_ = base;
+  bytes_ = bytes;
+  return OpenDescriptors();
+}
+
+void UserfaultfdTracking::Close() {
+  userfaultfd_.Close();
+  pagemap_.Close();
+}
+
+bool UserfaultfdTracking::InThisProcess() const {
+  return process_.Load(memory_order_relaxed) == getpid();  // written before the fork
+}
+
+bool UserfaultfdTracking::Recover(uint32_t generation) {
+  LockGuard guard(lock_);
+  if (generation_.Load(memory_order_seq_cst) != generation) return userfaultfd_.fd() >= 0;
+  generation_.Store(generation + 1, memory_order_seq_cst);
+  userfaultfd_.Close();
+  pagemap_.Close();
+  const bool opened = OpenDescriptors();
+  generation_.Store(generation + 2, memory_order_seq_cst);
+  return opened;
+}
+
+bool UserfaultfdTracking::Arm(Addr begin, Addr end) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const uint32_t generation = generation_.Load(memory_order_seq_cst);
+    // The number is loaded after the generation, so that a refused call means that this
+    // registration is lost and not an earlier one.
+    Addr walk_end;
+    if (InThisProcess() &&
+        Scan(pagemap_number_.Load(memory_order_relaxed), begin, end, nullptr, 0, &walk_end) >= 0) {
+      return true;  // if the registration was replaced meanwhile, the pages count as dirty
+    }
+    if (!Recover(generation & ~uint32_t{1})) return false;
+  }
+  return false;
+}
+
+size_t UserfaultfdTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context) {
+  DirtyRanges dirty(visit, context);
+  PageRegion regions[kRegionsAtOnce];
+  const uint32_t generation = generation_.Load(memory_order_seq_cst);
+  for (Addr from = begin; from < end;) {
+    Addr walk_end = from;
+    const long found = InThisProcess() ? Scan(pagemap_number_.Load(memory_order_relaxed), from, end,
+                                              regions, kRegionsAtOnce, &walk_end)
+                                       : -1;
+    if (found < 0 || walk_end <= from || generation_.Load(memory_order_seq_cst) != generation ||
+        (generation & 1) != 0) {
+      Arm(from, end);
+      dirty.Add(from, end);
+      break;
+    }
+    for (long i = 0; i < found; ++i) dirty.Add(regions[i].start, regions[i].end);
+    from = walk_end;
+  }
+  return dirty.Finish();
+}
+
+void UserfaultfdTracking::Disarm(Addr begin, Addr end) {
+  if (!InThisProcess()) return;
+  ClearMarks(userfaultfd_number_.Load(memory_order_relaxed), begin, end - begin);
+}
+
+void UserfaultfdTracking::ResetInChild() {
+  lock_.ResetAfterFork();
+  userfaultfd_.Close();
+  pagemap_.Close();
+  userfaultfd_number_.Store(-1, memory_order_relaxed);  // no other thread
+  pagemap_number_.Store(-1, memory_order_relaxed);
+  generation_.Store(0, memory_order_relaxed);  // its holder may be gone
+}
+
+}  // namespace gleaner::platform

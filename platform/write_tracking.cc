@@ -1,0 +1,194 @@
+#include "platform/write_tracking.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "platform/memory.h"
+
+namespace gleaner::platform {
+
+namespace {
+
+// Indexed by TrackingKind.
+constexpr TrackingTraits kTraits[kTrackingKinds] = {
+    {"none", kTrackedPageBytes, true, true, false, 0, 0, 0, 0},
+    {"userfaultfd", kTrackedPageBytes, true, true, false, 760, 10, 110, 1},
+    {"soft-dirty", kTrackedPageBytes, true, true, true, 760, 10, 20, 20},
+    {"mprotect", kTrackedPageBytes, false, true, false, 8400, 47, 6000, 1},
+    {"cards", kCardBytes, false, false, false, 2, 6, 40, 1},
+};
+
+// A few pages to try a mechanism on.
+constexpr size_t kProbeBytes = 4 * kGranuleBytes;
+constexpr size_t kProbePage = kGranuleBytes + 3 * kTrackedPageBytes;
+
+void ForgetIfWithin(void* context, Addr begin, Addr end) {
+  const Addr page = *static_cast<Addr*>(context);
+  if (page >= begin && page < end) *static_cast<Addr*>(context) = 0;
+}
+
+// Whether a fetch of the probe reports the page at `page`.
+bool Reports(WriteTracking& tracking, Addr base, Addr page) {
+  Addr sought = page;
+  tracking.FetchAndRearm(base, base + kProbeBytes, ForgetIfWithin, &sought);
+  tracking.FinishRound();
+  return sought == 0;
+}
+
+// Has the kernel write a byte to `p`, as a system call of the program does.
+bool WriteBySystemCall(void* p) {
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return false;
+  const bool ok = write(pipe_ends[1], "x", 1) == 1 && read(pipe_ends[0], p, 1) == 1;
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  return ok;
+}
+
+bool TracksWrites(WriteTracking& tracking, Addr base) {
+  auto* page = PointerAt<volatile char>(base + kProbePage);
+  *page = 1;  // one that exists; the others are untouched
+  if (!tracking.Arm(base, base + kProbeBytes)) return false;
+  tracking.FinishRound();
+  if (Reports(tracking, base, AddressOf(page))) return false;
+  *page = 2;
+  tracking.MarkDirty(AddressOf(page));
+  if (!Reports(tracking, base, AddressOf(page)) || Reports(tracking, base, AddressOf(page))) {
+    return false;
+  }
+  if (!tracking.traits().sees_system_calls) return true;
+  return WriteBySystemCall(PointerAt<void>(AddressOf(page))) &&
+         Reports(tracking, base, AddressOf(page));
+}
+
+}  // namespace
+
+const TrackingTraits& TraitsOf(TrackingKind kind) { return kTraits[static_cast<size_t>(kind)]; }
+
+bool WriteTracking::Works(TrackingKind kind) {
+  if (kind == TrackingKind::kNone) return true;
+  void* memory = Reserve(kProbeBytes, kGranuleBytes);
+  if (memory == nullptr) return false;
+  WriteTracking tracking;
+  TrackingConfig config;
+  config.base = AddressOf(memory);
+  config.bytes = kProbeBytes;
+  const bool works = Commit(memory, kProbeBytes) && tracking.Open(kind, config) &&
+                     tracking.CoverUpTo(config.base + kProbeBytes) &&
+                     TracksWrites(tracking, config.base);
+  tracking.Close();
+  Release(memory, kProbeBytes);
+  return works;
+}
+
+TrackingKind WriteTracking::BestKind() {
+  for (const TrackingKind kind : {TrackingKind::kUserfaultfd, TrackingKind::kProtection}) {
+    if (Works(kind)) return kind;
+  }
+  return TrackingKind::kNone;
+}
+
+bool WriteTracking::Open(TrackingKind kind, const TrackingConfig& config) {
+  switch (kind) {
+    case TrackingKind::kNone:
+      open_ = true;
+      break;
+    case TrackingKind::kUserfaultfd:
+      open_ = userfaultfd_.Open(config.base, config.bytes);
+      break;
+    case TrackingKind::kSoftDirty:
+      open_ = soft_dirty_.Open();
+      break;
+    case TrackingKind::kProtection:
+      open_ = protection_.Open(config.base, config.bytes, config.executable, config.max_mappings);
+      break;
+    case TrackingKind::kCards:
+      open_ = cards_.Open(config.base, config.bytes);
+      break;
+  }
+  if (open_) kind_ = kind;
+  return open_;
+}
+
+void WriteTracking::Close() {
+  switch (kind_) {
+    case TrackingKind::kNone:
+      break;
+    case TrackingKind::kUserfaultfd:
+      userfaultfd_.Close();
+      break;
+    case TrackingKind::kSoftDirty:
+      soft_dirty_.Close();
+      break;
+    case TrackingKind::kProtection:
+      protection_.Close();
+      break;
+    case TrackingKind::kCards:
+      cards_.Close();
+      break;
+  }
+  kind_ = TrackingKind::kNone;
+  open_ = false;
+}
+
+TrackingCounts WriteTracking::counts() const {
+  return {protection_.faults(), protection_.refusals(), userfaultfd_.registrations()};
+}
+
+bool WriteTracking::CoverUpTo(Addr end) {
+  if (kind_ == TrackingKind::kProtection) return protection_.CoverUpTo(end);
+  if (kind_ == TrackingKind::kCards) return cards_.CoverUpTo(end);
+  return true;
+}
+
+bool WriteTracking::Arm(Addr begin, Addr end) {
+  switch (kind_) {
+    case TrackingKind::kNone:
+      return false;
+    case TrackingKind::kUserfaultfd:
+      return userfaultfd_.Arm(begin, end);
+    case TrackingKind::kSoftDirty:
+      return true;  // by FinishRound
+    case TrackingKind::kProtection:
+      return protection_.Arm(begin, end);
+    case TrackingKind::kCards:
+      cards_.FetchAndRearm(
+          begin, end, [](void*, Addr, Addr) {}, nullptr);
+      return true;
+  }
+  return false;
+}
+
+size_t WriteTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context) {
+  switch (kind_) {
+    case TrackingKind::kNone:
+      visit(context, begin, end);
+      return end - begin;
+    case TrackingKind::kUserfaultfd:
+      return userfaultfd_.FetchAndRearm(begin, end, visit, context);
+    case TrackingKind::kSoftDirty:
+      return soft_dirty_.Fetch(begin, end, visit, context);
+    case TrackingKind::kProtection:
+      return protection_.FetchAndRearm(begin, end, visit, context);
+    case TrackingKind::kCards:
+      return cards_.FetchAndRearm(begin, end, visit, context);
+  }
+  return 0;
+}
+
+void WriteTracking::FinishRound() {
+  if (kind_ == TrackingKind::kSoftDirty) soft_dirty_.ClearAll();
+}
+
+void WriteTracking::Disarm(Addr begin, Addr end) {
+  if (kind_ == TrackingKind::kUserfaultfd) userfaultfd_.Disarm(begin, end);
+  if (kind_ == TrackingKind::kProtection) protection_.Disarm(begin, end);
+}
+
+void WriteTracking::ResetInChild() {
+  if (kind_ == TrackingKind::kUserfaultfd) userfaultfd_.ResetInChild();
+  if (kind_ == TrackingKind::kSoftDirty) soft_dirty_.ResetInChild();
+  if (kind_ == TrackingKind::kProtection) protection_.ResetInChild();
+}
+
+}  // namespace gleaner::platform

@@ -1,0 +1,362 @@
+// Cycles that mark beside the program, one step at a time: the program changes the heap between the
+// steps. Each cycle is verified at its end: whatever is reachable is marked.
+#include <random>
+#include <set>
+
+#include "alloc/address_space.h"
+#include "gc/kinds.h"
+#include "tests/support/fake_world.h"
+
+namespace gleaner::gc {
+namespace {
+
+using alloc::Kind;
+using alloc::PageState;
+using testing::Allocate;
+using testing::g_roots;
+using testing::IsAllocated;
+
+class CycleTest : public ::testing::Test {};
+
+Cycle& cycle() { return g_collector.cycle(); }
+
+void Start(uint64_t slice_bytes) {
+  testing::StartHeap();
+  testing::StartCollector();
+  testing::g_tunables.mark_beside = true;
+  testing::g_tunables.slice_bytes = slice_bytes;
+  const platform::TrackingKind kind = platform::WriteTracking::BestKind();
+  ASSERT_NE(kind, platform::TrackingKind::kNone);
+  ASSERT_TRUE(cycle().Enable(kind));
+  g_collector.pacer().ExpandHeapTo(64 * kMiB);  // nothing is due by itself
+}
+
+// One step; the final stop, if it is time for it. False when the cycle is over.
+bool Step() {
+  if (g_collector.Advance(0, 0)) {
+    EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+  }
+  return cycle().IsUnderWay();
+}
+
+// Starts a cycle and goes on until it is in that state.
+void AdvanceTo(CycleState state) {
+  g_collector.WantCycle();
+  while (cycle().state() != state) ASSERT_FALSE(g_collector.Advance(0, 0));
+}
+
+void Finish() {
+  while (Step()) {
+  }
+  g_collector.SweepRest();
+  g_collector.EndSweepIfDone();
+}
+
+struct Node {
+  Node* references[4];
+  uint64_t number;
+  uint64_t filling[3];
+};
+
+Node* NewNode(uint64_t number) {
+  auto* node = static_cast<Node*>(Allocate(Kind::kNormal, sizeof(Node)));
+  EXPECT_NE(node, nullptr);
+  node->number = number;
+  return node;
+}
+
+// An object that nothing refers to, and that has no neighbour that is referred to.
+void* Dead() { return Allocate(Kind::kAtomic, 512); }
+
+// A graph that changes all the time, and what it should be: nodes by number, in memory that is not
+// scanned, with the addresses complemented.
+class Graph {
+ public:
+  explicit Graph(unsigned seed) : random_(seed) { g_roots.assign(kRoots, nullptr); }
+
+  void Change() {
+    const size_t dice = Below(10);
+    if (dice < 3) {
+      Put(Somewhere(), NewNode(next_number_++));
+    } else if (dice < 5) {
+      Put(Somewhere(), nullptr);
+    } else if (dice < 9) {
+      // Out of one place into another, which may have been scanned.
+      Node** from = Somewhere();
+      Node* node = *from;
+      *from = nullptr;
+      Put(Somewhere(), node);
+    } else {
+      // The old value is free to be used again at once.
+      Node** place = Somewhere();
+      if (Node* node = *place; node != nullptr && Count(node) == 1) {
+        *place = nullptr;
+        ASSERT_EQ(alloc::FreeObject(node), alloc::FreeResult::kFreed);
+      }
+    }
+  }
+
+  // All nodes that can be reached are there, with their numbers.
+  size_t Check() {
+    std::set<Node*> seen;
+    std::vector<Node*> work;
+    for (void* root : g_roots) work.push_back(static_cast<Node*>(root));
+    while (!work.empty()) {
+      Node* node = work.back();
+      work.pop_back();
+      if (node == nullptr || !seen.insert(node).second) continue;
+      EXPECT_TRUE(IsAllocated(node));
+      EXPECT_LT(node->number, next_number_);
+      work.insert(work.end(), node->references, node->references + 4);
+    }
+    return seen.size();
+  }
+
+ private:
+  static constexpr size_t kRoots = 16;
+
+  size_t Below(size_t n) { return random_() % n; }
+  static void Put(Node** place, Node* node) { *place = node; }
+  Node** Somewhere() {
+    auto** place = reinterpret_cast<Node**>(&g_roots[Below(kRoots)]);
+    for (size_t steps = Below(12); steps != 0 && *place != nullptr; --steps) {
+      place = &(*place)->references[Below(4)];
+    }
+    return place;
+  }
+  // Edges to the node, with its own references counted twice, so that it counts as shared then.
+  size_t Count(Node* node) {
+    size_t edges = 0;
+    for (Node* reference : node->references) edges += reference != nullptr ? 2 : 0;
+    std::set<Node*> seen;
+    std::vector<Node*> work;
+    const auto see = [&](Node* target) {
+      edges += target == node ? 1 : 0;
+      if (target != nullptr && seen.insert(target).second) work.push_back(target);
+    };
+    for (void* root : g_roots) see(static_cast<Node*>(root));
+    while (!work.empty()) {
+      Node* next = work.back();
+      work.pop_back();
+      for (Node* reference : next->references) see(reference);
+    }
+    return edges;
+  }
+
+  std::mt19937 random_;
+  uint64_t next_number_ = 1;
+};
+
+TEST_F(CycleTest, NothingIsLostWhateverChangesBetweenTheSteps) {
+  EXPECT_CHILD_OK([] {
+    Start(256);
+    Graph graph(1);
+    size_t most = 0;
+    for (int round = 0; round < 60; ++round) {
+      for (int i = 0; i < 300; ++i) graph.Change();
+      g_collector.WantCycle();
+      for (size_t steps = 0; Step(); ++steps) {
+        ASSERT_LT(steps, 100000u);
+        for (int i = 0; i < 3; ++i) graph.Change();
+      }
+      const size_t reached = graph.Check();
+      if (reached > most) most = reached;
+      for (int i = 0; i < 20; ++i) graph.Change();  // while the pages are swept
+      Finish();
+    }
+    EXPECT_GT(most, 50u);
+    EXPECT_EQ(g_collector.totals().beside, 60u);
+  });
+}
+
+TEST_F(CycleTest, WhatDiedBeforeTheCycleIsGoneAfterIt) {
+  EXPECT_CHILD_OK([] {
+    Start(0);
+    g_roots.assign(1, nullptr);
+    void* dead = Dead();
+    Node* kept = NewNode(2);
+    g_roots[0] = kept;
+    AdvanceTo(CycleState::kMarking);
+    void* born = Dead();  // black: stays until the next cycle
+    Finish();
+    EXPECT_FALSE(IsAllocated(dead));
+    EXPECT_TRUE(IsAllocated(kept));
+    EXPECT_TRUE(IsAllocated(born));
+    g_collector.WantCycle();
+    Finish();
+    EXPECT_FALSE(IsAllocated(born));
+    EXPECT_TRUE(IsAllocated(kept));
+  });
+}
+
+TEST_F(CycleTest, AnExplicitCollectionGivesTheCycleUpInEveryState) {
+  EXPECT_CHILD_OK([] {
+    Start(64);
+    Graph graph(2);
+    for (int i = 0; i < 500; ++i) graph.Change();
+    for (size_t steps = 0;; ++steps) {
+      g_collector.WantCycle();
+      bool over = false;
+      for (size_t i = 0; i < steps && !over; ++i) {
+        graph.Change();
+        over = !Step();
+      }
+      void* dead = Dead();  // black, if the cycle has come so far
+      testing::Collect();
+      EXPECT_EQ(cycle().state(), CycleState::kIdle);
+      EXPECT_EQ(alloc::NewMark(), alloc::g_epoch);
+      EXPECT_FALSE(IsAllocated(dead));
+      graph.Check();
+      if (over) break;
+    }
+  });
+}
+
+TEST_F(CycleTest, LargeObjectsFreedMeanwhileKeepTheirPagesUntilTheStop) {
+  EXPECT_CHILD_OK([] {
+    Start(0);
+    g_roots.assign(2, nullptr);
+    constexpr size_t kBytes = 100000;
+    for (const Kind kind : {Kind::kNormal, Kind::kAtomic}) {
+      void* before = Allocate(kind, kBytes);
+      g_roots[0] = before;
+      AdvanceTo(CycleState::kMarking);
+      void* born = Allocate(kind, kBytes);
+      for (void* p : {before, born}) {
+        const alloc::PageNumber page = alloc::g_space.PageOf(AddressOf(p));
+        alloc::ObjectRef object;
+        ASSERT_TRUE(alloc::FindObject(AddressOf(p), &object));
+        // It does not get shorter either, and may get longer.
+        EXPECT_TRUE(alloc::ResizeInPlace(object, kBytes / 2));
+        EXPECT_EQ(alloc::g_space.info[page].object_bytes, AlignUp(kBytes, alloc::kGranuleBytes));
+        EXPECT_EQ(alloc::FreeObject(p), alloc::FreeResult::kFreed);
+        EXPECT_EQ(alloc::FreeObject(p), alloc::FreeResult::kNotAllocated);
+        EXPECT_FALSE(IsAllocated(p));
+        EXPECT_EQ(alloc::g_space.info[page].state, PageState::kLarge);
+      }
+      void* other = Allocate(kind, kBytes);
+      EXPECT_NE(other, before);
+      EXPECT_NE(other, born);
+      g_roots[1] = other;
+      Finish();
+      for (void* p : {before, born}) {
+        EXPECT_NE(alloc::g_space.info[alloc::g_space.PageOf(AddressOf(p))].state,
+                  PageState::kLarge);
+      }
+      EXPECT_TRUE(IsAllocated(other));
+      // The pages are to be had again, and freed as ever.
+      void* again = Allocate(kind, kBytes);
+      EXPECT_EQ(alloc::FreeObject(again), alloc::FreeResult::kFreed);
+      g_roots.assign(2, nullptr);
+      testing::Collect();
+    }
+  });
+}
+
+TEST_F(CycleTest, LargeObjectsFreedInACycleThatIsGivenUpGoBack) {
+  EXPECT_CHILD_OK([] {
+    Start(0);
+    void* p = Allocate(Kind::kNormal, 100000);
+    AdvanceTo(CycleState::kMarking);
+    EXPECT_EQ(alloc::FreeObject(p), alloc::FreeResult::kFreed);
+    testing::Collect();
+    EXPECT_NE(alloc::g_space.info[alloc::g_space.PageOf(AddressOf(p))].state, PageState::kLarge);
+    testing::Collect();
+  });
+}
+
+// A large object that grows after it was scanned: what the program stores in the new pages counts.
+TEST_F(CycleTest, ALargeObjectMayGrowAfterItWasScanned) {
+  EXPECT_CHILD_OK([] {
+    Start(0);
+    g_roots.assign(1, nullptr);
+    constexpr size_t kBytes = 5 * alloc::kPageBytes;
+    auto** object = static_cast<Node**>(Allocate(Kind::kNormal, kBytes));
+    g_roots[0] = object;
+    AdvanceTo(CycleState::kMarking);
+    while (!g_collector.Advance(0, 0)) {
+    }
+    alloc::ObjectRef found;
+    ASSERT_TRUE(alloc::FindObject(AddressOf(object), &found));
+    ASSERT_TRUE(alloc::ResizeInPlace(found, 2 * kBytes));
+    Node* node = NewNode(1);
+    for (size_t i = 0; i < 3; ++i) node->references[i] = NewNode(2 + i);
+    object[2 * kBytes / sizeof(Node*) - 1] = node;
+    Finish();
+    ASSERT_TRUE(IsAllocated(node));
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(IsAllocated(node->references[i]));
+  });
+}
+
+size_t g_calls = 0;
+
+TEST_F(CycleTest, MarkProceduresAreCalledInTheStopOnly) {
+  EXPECT_CHILD_OK([] {
+    Start(0);
+    g_roots.assign(1, nullptr);
+    const int procedure =
+        MakeMarkProcedure([](uint64_t* object, GC_ms_entry* top, GC_ms_entry*, uint64_t) {
+          EXPECT_TRUE(testing::g_world_is_stopped);
+          ++g_calls;
+          t_mark_sink->push(t_mark_sink, object[1]);
+          return top;
+        });
+    ASSERT_GE(procedure, 0);
+    const int kind = MakeKind(static_cast<uint64_t>(procedure) << 2 | kProcedure, false);
+    ASSERT_GE(kind, 0);
+    auto** object = static_cast<Node**>(Allocate(static_cast<Kind>(kind), 32));
+    object[1] = NewNode(1);
+    g_roots[0] = object;
+    testing::g_tunables.verify = false;  // calls it, too
+    g_collector.WantCycle();
+    Finish();
+    EXPECT_EQ(g_calls, 1u);
+    EXPECT_TRUE(IsAllocated(object[1]));
+  });
+}
+
+TEST_F(CycleTest, AGivenUpCycleDoesNotDecide) {
+  EXPECT_CHILD_OK([] {
+    Start(0);
+    g_roots.assign(1, nullptr);
+    AdvanceTo(CycleState::kMarking);
+    void* dead = Dead();
+    {
+      platform::LockGuard guard(g_collector.lock());
+      cycle().Abandon();
+    }
+    EXPECT_TRUE(g_collector.Advance(0, 0));
+    EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+    EXPECT_FALSE(g_collector.last().beside);
+    EXPECT_FALSE(IsAllocated(dead));
+  });
+}
+
+// In a child of fork nothing is tracked: marking is not gone on with, but what was marked is dealt
+// with.
+TEST_F(CycleTest, AChildOfForkCollectsAnew) {
+  EXPECT_CHILD_OK([] {
+    Start(64);
+    Graph graph(3);
+    for (int i = 0; i < 500; ++i) graph.Change();
+    for (const CycleState state : {CycleState::kRoots, CycleState::kMarking}) {
+      AdvanceTo(state);
+      EXPECT_CHILD_OK([&] {
+        g_collector.ResetAfterFork(true);
+        for (int i = 0; i < 100; ++i) graph.Change();
+        void* large = Allocate(Kind::kNormal, 100000);
+        EXPECT_EQ(alloc::FreeObject(large), alloc::FreeResult::kFreed);
+        EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+        graph.Check();
+        g_collector.WantCycle();
+        while (Step()) graph.Change();
+        EXPECT_TRUE(g_collector.last().beside);
+        graph.Check();
+      });
+      Finish();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gleaner::gc

@@ -1,0 +1,266 @@
+#include "platform/fault_signal.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <csetjmp>
+#include <csignal>
+#include <thread>
+
+#include "platform/memory.h"
+#include "tests/support/child.h"
+
+namespace gleaner::platform {
+namespace {
+
+// One page is ours, the next is the program's; both are read-only.
+char* g_pages = nullptr;
+volatile sig_atomic_t g_ours = 0, g_programs = 0;
+volatile sig_atomic_t g_segv_blocked = -1, g_usr1_blocked = -1, g_on_alternate = -1;
+
+char* Ours() { return g_pages; }
+char* Programs() { return g_pages + OsPageBytes(); }
+
+bool MakeWritable(char* page) { return mprotect(page, OsPageBytes(), PROT_READ | PROT_WRITE) == 0; }
+bool OnOurs(Addr address) {
+  if (address - AddressOf(Ours()) >= OsPageBytes()) return false;
+  g_ours = g_ours + 1;
+  errno = ENOSPC;  // must not be seen outside
+  return MakeWritable(Ours());
+}
+void MakePages() {
+  g_pages = static_cast<char*>(
+      mmap(nullptr, 2 * OsPageBytes(), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(g_pages, MAP_FAILED);
+}
+void ProtectPages() { ASSERT_EQ(mprotect(g_pages, 2 * OsPageBytes(), PROT_READ), 0); }
+
+void Note() {
+  g_programs = g_programs + 1;
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  g_segv_blocked = sigismember(&mask, SIGSEGV);
+  g_usr1_blocked = sigismember(&mask, SIGUSR1);
+  stack_t stack;
+  sigaltstack(nullptr, &stack);
+  g_on_alternate = (stack.ss_flags & SS_ONSTACK) != 0;
+}
+void RepairWithInformation(int number, siginfo_t* info, void* context) {
+  Note();
+  EXPECT_EQ(number, SIGSEGV);
+  EXPECT_EQ(info->si_addr, Programs());
+  EXPECT_NE(context, nullptr);
+  MakeWritable(Programs());
+}
+void Repair(int) {
+  Note();
+  MakeWritable(Programs());
+}
+sigjmp_buf g_jump;
+void JumpOut(int) {
+  Note();
+  siglongjmp(g_jump, 1);
+}
+
+struct sigaction PlainAction(void (*handler)(int), int flags = 0) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  return action;
+}
+
+void WriteBoth() {
+  errno = EXDEV;
+  *static_cast<volatile char*>(Ours()) = 1;
+  EXPECT_EQ(errno, EXDEV);
+  *static_cast<volatile char*>(Programs()) = 1;
+}
+
+TEST(FaultSignalTest, FaultsGoToWhomTheyConcern) {
+  EXPECT_CHILD_OK([] {
+    MakePages();
+    struct sigaction action = {};
+    action.sa_sigaction = RepairWithInformation;
+    action.sa_flags = SA_SIGINFO;
+    sigaddset(&action.sa_mask, SIGUSR1);
+    ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    for (int round = 1; round <= 3; ++round) {
+      ProtectPages();
+      WriteBoth();
+      EXPECT_EQ(g_ours, round);
+      EXPECT_EQ(g_programs, round);
+    }
+    EXPECT_EQ(g_segv_blocked, 1);
+    EXPECT_EQ(g_usr1_blocked, 1);
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    EXPECT_EQ(sigismember(&mask, SIGSEGV), 0);
+    RemoveFaultHandler();
+    struct sigaction after;
+    ASSERT_EQ(sigaction(SIGSEGV, nullptr, &after), 0);
+    EXPECT_EQ(after.sa_sigaction, RepairWithInformation);
+  });
+}
+
+TEST(FaultSignalTest, AHandlerSetLaterIsChained) {
+  EXPECT_CHILD_OK([] {
+    MakePages();
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer may have a handler
+    EXPECT_FALSE(ExchangeChainedAction(nullptr, nullptr));
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    struct sigaction action = PlainAction(Repair, SA_NODEFER);
+    struct sigaction former;
+    ASSERT_TRUE(ExchangeChainedAction(&action, &former));
+    EXPECT_EQ(former.sa_handler, SIG_DFL);
+    WriteBoth();
+    EXPECT_EQ(g_ours, 1);
+    EXPECT_EQ(g_programs, 1);
+    EXPECT_EQ(g_segv_blocked, 0);
+    EXPECT_EQ(g_usr1_blocked, 0);
+    ASSERT_TRUE(ExchangeChainedAction(nullptr, &former));
+    EXPECT_EQ(former.sa_handler, Repair);
+    EXPECT_EQ(former.sa_flags, SA_NODEFER);
+    // One that was not told to us.
+    action = PlainAction(JumpOut);
+    ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+    KeepFaultHandler();
+    ProtectPages();
+    for (int round = 2; round < 5; ++round) {
+      if (sigsetjmp(g_jump, 1) == 0) WriteBoth();
+      EXPECT_EQ(g_programs, round);
+    }
+    EXPECT_EQ(g_ours, 2);
+  });
+}
+
+TEST(FaultSignalTest, TheAlternateStackIsUsedIfTheProgramAsksForIt) {
+  EXPECT_CHILD_OK([] {
+    MakePages();
+    static char stack[64 * 1024];
+    const stack_t alternate = {stack, 0, sizeof stack};
+    ASSERT_EQ(sigaltstack(&alternate, nullptr), 0);
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    for (const int flags : {0, SA_ONSTACK, 0}) {
+      const struct sigaction action = PlainAction(Repair, flags);
+      ASSERT_TRUE(ExchangeChainedAction(&action, nullptr));
+      ProtectPages();
+      WriteBoth();
+      EXPECT_EQ(g_on_alternate, flags != 0);
+    }
+  });
+}
+
+TEST(FaultSignalTest, AStackOverflowReachesAHandlerOnTheAlternateStack) {
+  EXPECT_CHILD_OK([] {
+    MakePages();
+    static char stack[64 * 1024];
+    const stack_t alternate = {stack, 0, sizeof stack};
+    ASSERT_EQ(sigaltstack(&alternate, nullptr), 0);
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    const struct sigaction action = PlainAction(JumpOut, SA_ONSTACK);
+    ASSERT_TRUE(ExchangeChainedAction(&action, nullptr));
+    struct Overflow {
+      static int Recurse(volatile char* above, int depth) {
+        volatile char frame[4096];
+        frame[0] = above[0];
+        return depth == 0 ? frame[0] : Recurse(frame, depth - 1) + frame[0];
+      }
+    };
+    if (sigsetjmp(g_jump, 1) == 0) {
+      volatile char frame[16] = {};
+      Overflow::Recurse(frame, 1 << 30);
+    }
+    EXPECT_EQ(g_programs, 1);
+  });
+}
+
+TEST(FaultSignalTest, AResetHandlerIsCalledOnce) {
+  const auto result = gleaner::testing::RunInChild([] {
+    MakePages();
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    const struct sigaction action = PlainAction(Repair, static_cast<int>(SA_RESETHAND));
+    ASSERT_TRUE(ExchangeChainedAction(&action, nullptr));
+    WriteBoth();
+    EXPECT_EQ(g_programs, 1);
+    struct sigaction now;
+    ASSERT_TRUE(ExchangeChainedAction(nullptr, &now));
+    EXPECT_EQ(now.sa_handler, SIG_DFL);
+    if (::testing::Test::HasFailure()) return;
+    ProtectPages();
+    *static_cast<volatile char*>(Ours()) = 1;
+    EXPECT_EQ(g_ours, 2);
+    if (::testing::Test::HasFailure()) return;
+    *static_cast<volatile char*>(Programs()) = 1;
+  });
+  EXPECT_TRUE(WIFSIGNALED(result.status)) << result.err;
+  EXPECT_EQ(WTERMSIG(result.status), SIGSEGV);
+}
+
+// The default and an ignored fault end the program by SIGSEGV, as they would without us.
+TEST(FaultSignalTest, FaultsWithoutAHandlerEndTheProgram) {
+  for (const auto action : {SIG_DFL, SIG_IGN}) {
+    const auto result = gleaner::testing::RunInChild([action] {
+      MakePages();
+      signal(SIGSEGV, action);
+      ASSERT_TRUE(InstallFaultHandler(OnOurs));
+      WriteBoth();
+    });
+    EXPECT_TRUE(WIFSIGNALED(result.status)) << result.err;
+    EXPECT_EQ(WTERMSIG(result.status), SIGSEGV);
+  }
+}
+
+TEST(FaultSignalTest, SignalsThatSomebodySentFollowTheAction) {
+  EXPECT_CHILD_OK([] {
+    MakePages();
+    signal(SIGSEGV, SIG_IGN);
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    raise(SIGSEGV);
+    kill(getpid(), SIGSEGV);
+    const struct sigaction action = PlainAction(Repair);
+    ASSERT_TRUE(ExchangeChainedAction(&action, nullptr));
+    raise(SIGSEGV);
+    EXPECT_EQ(g_programs, 1);
+  });
+  const auto result = gleaner::testing::RunInChild([] {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer may have a handler
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    raise(SIGSEGV);
+  });
+  EXPECT_TRUE(WIFSIGNALED(result.status));
+  EXPECT_EQ(WTERMSIG(result.status), SIGSEGV);
+}
+
+TEST(FaultSignalTest, ActionsChangeWhileOtherThreadsFault) {
+  EXPECT_CHILD_OK([] {
+    MakePages();
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    const struct sigaction one = PlainAction(Repair);
+    struct sigaction other = {};
+    other.sa_sigaction = RepairWithInformation;
+    other.sa_flags = SA_SIGINFO | SA_NODEFER;
+    ASSERT_TRUE(ExchangeChainedAction(&one, nullptr));
+    std::atomic<bool> end{false};
+    std::thread changer([&] {
+      while (!end) {
+        struct sigaction former;
+        ASSERT_TRUE(ExchangeChainedAction(&other, &former));
+        EXPECT_EQ(former.sa_handler, Repair);
+        ASSERT_TRUE(ExchangeChainedAction(&one, &former));
+        EXPECT_EQ(former.sa_sigaction, RepairWithInformation);
+      }
+    });
+    for (int round = 1; round <= 20000; ++round) {
+      ProtectPages();
+      WriteBoth();
+      ASSERT_EQ(g_programs, round);
+    }
+    end = true;
+    changer.join();
+  });
+}
+
+}  // namespace
+}  // namespace gleaner::platform
