@@ -101,6 +101,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
     return false;
   }
   number_.Store(report.number, platform::memory_order_relaxed);  // a count; written under lock_
+  stop_wanted_.Store(false, platform::memory_order_relaxed);     // a hint; likewise
 
   world_.event(CycleEvent::kMarkStart);
   report.beside = !Mark(tunables, give_up_cycle, stack_pointer, &clock);
@@ -169,6 +170,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   totals_.freed_bytes += report.freed_bytes;
   world_.event(CycleEvent::kResumed);
   if (g_any_disclaim) sweeper_.Disclaim();
+  if (sweeper_.IsBeside() && driver_.running()) driver_.Wake();
   if (!sweeper_.IsBeside() && pacer_.HasLastingSurplus()) ReturnFreeMemory();
   world_.event(CycleEvent::kEnd);
   return true;
@@ -176,6 +178,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
 
 void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context),
                               void* context) {
+  cycle_.AwaitSlice();
   while (!world_.stop()) {  // it waits itself before it gives up
   }
   // What threads hold and have not handed out must not look like objects.
@@ -333,6 +336,11 @@ void Collector::ValidateDisplacement(size_t displacement) {
 
 // --- Cycles beside the program ---
 
+constexpr int kStepsAtOnce = 64;  // of the sweep: some 150 us
+constexpr uint64_t kDriverSliceBytes = 1 * kMiB;
+constexpr uint64_t kThrottleNs = 500'000;
+constexpr uint64_t kYieldNs = 20'000;
+
 // Half of the allowance is for the cycle.
 bool Collector::IsCycleDue() const {
   return cycle_wanted_.Load(platform::memory_order_relaxed) ||  // a hint
@@ -353,6 +361,8 @@ bool Collector::TryStartCycle() {
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   cycle_.Start(tunables.mark);
   pacer_.ReportOften(true);
+  stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
+  if (tunables.driver && driver_.Start(DriveStep, this)) driver_.Wake();
   return true;
 }
 
@@ -370,7 +380,61 @@ uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
   return wanted < kLeast ? kLeast : wanted > kMost ? kMost : static_cast<uint64_t>(wanted);
 }
 
+// The driver is behind if more of the second half of the allowance is used up than of the work
+// done.
+bool Collector::IsBehind() const {
+  const double allowance = static_cast<double>(pacer_.allowance());
+  const double used = static_cast<double>(pacer_.allocated()) - allowance / 2;
+  return used > allowance / 4 && used * 2 > allowance * cycle_.Progress();
+}
+
+bool Collector::AdvanceWithDriver() {
+  if (stop_wanted_.Load(platform::memory_order_relaxed)) return true;  // a hint
+  if (cycle_.IsUnderWay()) {
+    if (IsOverrun()) return true;
+    // The driver has this processor meanwhile.
+    if (IsBehind()) platform::SleepNs(kThrottleNs);
+    return false;
+  }
+  if (!IsCycleDue() || !lock_.TryAcquire()) return false;
+  if (cycle_.state() == CycleState::kIdle) TryStartCycle();
+  lock_.Release();
+  return false;
+}
+
+bool Collector::Drive() {
+  lock_.Acquire();
+  bool more = true;
+  if (sweeper_.IsBeside()) {
+    for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
+    if (sweeper_.IsDone()) {
+      EndSweep();
+      if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
+    }
+  } else {
+    switch (cycle_.Advance(0)) {
+      case Cycle::Next::kAgain:
+        break;
+      case Cycle::Next::kMark:
+        lock_.Release();
+        cycle_.Mark(kDriverSliceBytes);
+        return true;
+      case Cycle::Next::kStop:
+        stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others
+        more = false;
+        break;
+      case Cycle::Next::kNothing:
+        more = false;
+        break;
+    }
+  }
+  // Who waits for the lock has it next.
+  if (lock_.Release() && more) platform::SleepNs(kYieldNs);
+  return more;
+}
+
 bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
+  if (driver_.running()) return AdvanceWithDriver();
   if (sweeper_.IsBeside() && !sweeper_.IsDone()) {
     // So that it is over long before the next cycle.
     for (size_t steps = 4 + sweeper_.pages() / 4096; steps != 0; --steps) {
@@ -407,6 +471,7 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
 void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
   cycle_.ResetAfterFork();
+  driver_.ResetAfterFork(alone);
   pool_.ResetAfterFork(alone);
   sweeper_.ResetAfterFork();
 }

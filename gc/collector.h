@@ -16,6 +16,7 @@
 #pragma once
 
 #include "gc/cycle.h"
+#include "gc/driver.h"
 #include "gc/pause.h"
 #include "gc/sweeper.h"
 #include "gc/world.h"
@@ -96,9 +97,9 @@ class Collector {
   // --- Cycles beside the program. ---
   // Guarded by lock().
   Cycle& cycle() { return cycle_; }
-  // A mutator has allocated so many bytes: starts a cycle if one is due, or does a share of the one
-  // that goes on. True if the caller is to collect now, for Cause::kAllocation. Not inside critical
-  // sections. `stack_pointer` as in Collect.
+  // A mutator has allocated so many bytes: starts a cycle if one is due, and does a share of the
+  // one that goes on unless there is a driver that keeps up. True if the caller is to collect now,
+  // for Cause::kAllocation. Not inside critical sections. `stack_pointer` as in Collect.
   bool Advance(uint64_t bytes, Addr stack_pointer);
   // The next Advance starts a cycle, be it due or not. Any thread.
   void WantCycle() { cycle_wanted_.Store(true, platform::memory_order_relaxed); }  // a hint
@@ -121,6 +122,12 @@ class Collector {
   bool Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer, PauseClock* clock);
   bool IsCycleDue() const;
   bool TryStartCycle();
+  // What a mutator does when there is a driver; as Advance.
+  bool AdvanceWithDriver();
+  // The driver's: a step of whatever goes on. False if there is nothing to do.
+  bool Drive();
+  static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }
+  bool IsBehind() const;
   uint64_t SliceBytes(uint64_t allocated_bytes) const;
   // In the stop; adds up what was found.
   SweepTotals Sweep();
@@ -144,7 +151,11 @@ class Collector {
   RootTasks roots_;
   Marker marker_;
   Cycle cycle_;
+  Driver driver_;
   platform::Atomic<bool> cycle_wanted_{false};
+  // The driver has done what can be done beside the program. A hint: who collects asks the cycle.
+  // Written under lock_.
+  platform::Atomic<bool> stop_wanted_{false};
   uint64_t slice_bytes_ = 0;  // of the tunables, in the cycle under way
   Sweeper sweeper_;
   SweepTotals sweep_totals_[kMaxWorkers];

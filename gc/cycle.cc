@@ -48,6 +48,7 @@ void Cycle::Start(const MarkConfig& config) {
   armed_end_ = 0;
   frontier_ = EndCommitted(Side::kScanned);
   abandon_ = false;
+  scanned_.Store(0, memory_order_relaxed);  // a hint
   SetState(CycleState::kArming);
 }
 
@@ -114,6 +115,7 @@ Cycle::Next Cycle::Greet(Addr stack_pointer) {
 void Cycle::Mark(uint64_t slice_bytes) {
   drained_ = begun_ ? marker_->Continue(slice_bytes) : marker_->MarkFromRoots(&roots_, slice_bytes);
   begun_ = true;
+  scanned_.Store(marker_->statistics().bytes_scanned, memory_order_relaxed);  // a hint to others
   // Releases drained_ and what the marker has left.
   slice_.Store(0, memory_order_seq_cst);
   FutexWakeAll(&slice_);
@@ -183,6 +185,12 @@ uint64_t Cycle::WorkLeft() const {
   const uint64_t all = last_scanned_bytes_;
   const uint64_t left = scanned < all ? all - scanned : 0;
   return (left > all / 16 ? left : all / 16) + last_pending_ * Pending::kGranuleBytes;
+}
+
+double Cycle::Progress() const {
+  if (state() == CycleState::kReady) return 1;
+  return static_cast<double>(scanned_.Load(memory_order_relaxed)) /  // a hint
+         static_cast<double>(last_scanned_bytes_ + 1);
 }
 
 bool Cycle::GoOnWorldStopped(bool give_up) {

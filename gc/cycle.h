@@ -74,6 +74,8 @@ class Cycle {
 
   // What is left to scan, estimated, in bytes.
   uint64_t WorkLeft() const;
+  // The part of the marking that is done, estimated; any thread, as a hint.
+  double Progress() const;
 
   // --- With the world stopped, runs hidden, and no slice. ---
   // Whether what the cycle has marked counts in this stop: after that the marker is ready for the
@@ -85,7 +87,8 @@ class Cycle {
   // The settings that the cycle under way has begun with.
   const MarkConfig& config() const { return config_; }
 
-  // After any collection: bytes that were scanned, for WorkLeft.
+  // After any collection: bytes that were scanned, for WorkLeft and Progress. With the world
+  // stopped.
   void NoteScanned(uint64_t bytes) { last_scanned_bytes_ = bytes; }
 
   // In a forked child.
@@ -128,6 +131,7 @@ class Cycle {
   int rounds_ = 0;
   size_t last_pending_ = 0;  // granules, when the last round began
   uint64_t last_scanned_bytes_ = 0;
+  platform::Atomic<uint64_t> scanned_{0};  // until the last slice; read as a hint
 
   bool begun_ = false;                   // MarkFromRoots was called
   bool drained_ = false;                 // the last slice left nothing; published by slice_

@@ -32,6 +32,8 @@ struct Tunables {
   bool sweep_beside = false;
   // They mark beside the program, if writes can be tracked.
   bool mark_beside = false;
+  // And a thread of the collector's own leads that; else threads that allocate do it, in turns.
+  bool driver = false;
   uint64_t slice_bytes = 0;  // if not 0, what is scanned at a time
 };
 

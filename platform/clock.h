@@ -1,6 +1,7 @@
 // Monotonic time.
 #pragma once
 
+#include <cerrno>
 #include <ctime>
 
 #include "platform/base.h"
@@ -11,6 +12,14 @@ inline uint64_t NowNs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// May return early. Keeps errno.
+inline void SleepNs(uint64_t ns) {
+  const int saved = errno;
+  const timespec time{static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)};
+  nanosleep(&time, nullptr);
+  errno = saved;
 }
 
 }  // namespace gleaner::platform

@@ -63,11 +63,15 @@ class Lock {
     NoteHeld();
     return true;
   }
-  void Release() {
+  // Whether another thread was waiting, perhaps; it need not get the lock before the caller asks
+  // for it again.
+  bool Release() {
     NoteReleased();
     // Release pairs with the acquire in Acquire.
-    if (state_.Exchange(kFree, memory_order_release) == kContended) FutexWake(&state_, 1);
+    const bool contended = state_.Exchange(kFree, memory_order_release) == kContended;
+    if (contended) FutexWake(&state_, 1);
     if (DefersStop()) LeaveCritical();
+    return contended;
   }
   // In a forked child, where the holder may no longer exist.
   void ResetAfterFork() { state_.Store(kFree, memory_order_seq_cst); }

@@ -92,6 +92,9 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->verify = g_options.mark_verify;
   tunables->mark_beside = IsConcurrent() && GC_find_leak == 0;
   tunables->slice_bytes = g_options.cycle_slice;
+  // A procedure of the program's that decides which segments are roots runs on its own threads.
+  tunables->driver =
+      g_options.cycle_thread && g_options.cycle_slice == 0 && g_has_static_roots == nullptr;
   tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
 }
 
@@ -244,12 +247,15 @@ bool PollBeside(ptrdiff_t bytes) {
     bool collect;
   } call{bytes > 0 ? static_cast<uint64_t>(bytes) : 0, false};
   const uint64_t seen = g_collector.collections();
-  platform::WithRegistersOnStack(
-      [](Addr stack_pointer, void* context) {
-        auto* of_poll = static_cast<Call*>(context);
-        of_poll->collect = g_collector.Advance(of_poll->bytes, stack_pointer);
-      },
-      &call);
+  {
+    platform::StallScope stall(platform::StallCause::kAssist);
+    platform::WithRegistersOnStack(
+        [](Addr stack_pointer, void* context) {
+          auto* of_poll = static_cast<Call*>(context);
+          of_poll->collect = g_collector.Advance(of_poll->bytes, stack_pointer);
+        },
+        &call);
+  }
   // Another thread may have come to the same conclusion before.
   if (call.collect && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);

@@ -189,6 +189,7 @@ void GC_alloc_unlock(void) {
 
 void GC_stop_world_external(void) {
   AcquireForProgram();
+  g_collector.cycle().AwaitSlice();
   Threads::Stop();
 }
 void GC_start_world_external(void) {
