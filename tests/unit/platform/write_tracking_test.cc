@@ -425,9 +425,9 @@ TEST_P(WriteTrackingTest, AForkThatNobodyToldOfLosesNothing) {
   });
 }
 
-TEST_P(WriteTrackingTest, AHundredThousandScatteredPages) {
+TEST_P(WriteTrackingTest, ManyScatteredPages) {
   EXPECT_CHILD_OK([] {
-    constexpr size_t kPages = 200'000;
+    constexpr size_t kPages = 40'000;
     TrackedHeap heap(GetParam(), kPages);
     ASSERT_TRUE(heap.ok());
     AdviseHugePages(heap.page(0), kPages * kPage);
