@@ -53,7 +53,8 @@ class ReservedArray {
   const T& operator[](size_t i) const { return data_[i]; }
 
  private:
-  static constexpr size_t kAtOnceBytes = 1 * kMiB;
+  static constexpr size_t kAtOnceBytes = 1 * kMiB;  // arrays up to this are committed as a whole
+
   bool Grow(size_t count) {
     if (count > max_) return false;
     const size_t os_page = platform::OsPageBytes();

@@ -260,6 +260,10 @@ PageNumber PageSpace::FirstOf(BlockId block) {
 
 size_t PageSpace::Trim() {
   platform::LockGuard guard(lock_);
+  fit_.ForEachFree([this](uint64_t start, uint64_t units) {
+    const Addr begin = g_space.AddressOfPage(PageOfUnits(start, units));
+    residency_.DiscardBeside(begin, begin + (size_t{units} << kPageShift));
+  });
   return residency_.Trim();
 }
 

@@ -59,7 +59,8 @@ class PageSpace {
   bool ResizeSpan(BlockId block, PageNumber count);
   PageNumber FirstOf(BlockId block);
 
-  // With InitResidency: discards all that is free in whole pieces of 2 MiB; the bytes.
+  // With InitResidency: discards all that is free. Returns the bytes of whole pieces of 2 MiB, not
+  // counting what lay beside spans in use. Looks at all free spans and at the whole reservation.
   size_t Trim();
   // With InitResidency: free bytes in such pieces that may be resident. A snapshot.
   size_t IdleBytes();

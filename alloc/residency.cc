@@ -171,6 +171,24 @@ size_t Residency::Trim() {
   return discarded_bytes_ - before;
 }
 
+void Residency::DiscardBeside(Addr begin, Addr end) {
+  const size_t os_page = platform::OsPageBytes();
+  const auto discard = [os_page](Addr from, Addr to) {
+    from = AlignUp(from, os_page);
+    to = AlignDown(to, os_page);
+    if (from < to) platform::Discard(PointerAt<void>(from), to - from);
+  };
+  if (begin >= end) return;
+  // Only the first and the last chunk can have a block in use as well.
+  const size_t first = ChunkOf(begin), last = ChunkOf(end - 1);
+  if (first == last) {
+    if (users_[first] != 0) discard(begin, end);
+    return;
+  }
+  if (users_[first] != 0) discard(begin, BeginOf(first + 1));
+  if (users_[last] != 0) discard(BeginOf(last), end);
+}
+
 void Residency::CheckForTesting() const {
   size_t idle = 0;
   for (size_t word = 0; word < WordCount(); ++word) {

@@ -13,8 +13,9 @@ usage: malloc_experiments.py [--build DIR] [--out DIR] [--runs N] [--only TEXT] 
   all       all of these
 
 The allocators take turns, so that all see the same machine. Of each experiment the median, minimum
-and maximum, and the peak resident set go to OUT/EXPERIMENT.csv, and a picture to OUT/EXPERIMENT.png
-if matplotlib is there. The exit status is 1 if a program failed or gave a wrong result.
+and maximum, and the peak resident set go to OUT/EXPERIMENT.csv, a table to OUT/EXPERIMENT.md, and a
+picture to OUT/EXPERIMENT.png if matplotlib is there. The exit status is 1 if a program failed or
+gave a wrong result.
 """
 
 import argparse
@@ -29,6 +30,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -88,14 +90,21 @@ def run(argv, preload="", patience_s=None, **environment):
         process = subprocess.Popen([*prefix, *argv], stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=errors, env=clean_environment(**environment),
                                    start_new_session=True)
-        try:
-            process.wait(patience_s or RUN_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        # Popen.wait with a timeout would poll, every 50 ms.
+        late = threading.Event()
+
+        def stop():
+            late.set()
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+
+        watch = threading.Timer(patience_s or RUN_TIMEOUT_S, stop)
+        watch.start()
+        process.wait()
+        watch.cancel()
+        if late.is_set():
             if patience_s:
-                raise TooSlow(f"not done after {patience_s} s") from None
-            raise RunFailed(f"{' '.join(argv)}: not done after {RUN_TIMEOUT_S} s") from None
+                raise TooSlow(f"not done after {patience_s} s")
+            raise RunFailed(f"{' '.join(argv)}: not done after {RUN_TIMEOUT_S} s")
         seconds = time.perf_counter() - begin
         output.seek(0)
         text = output.read().decode(errors="replace")
@@ -235,10 +244,27 @@ class Experiment:
                                          min(series.values), max(series.values),
                                          len(series.values), statistics.median(series.rss_kb)])
         print(f"== {self.path('.csv')}")
+        self.write_table()
         plot = pyplot()
         if plot is None or not self.results:
             return
         self.draw(plot)
+
+    def write_table(self):
+        """As Markdown: medians, and in parentheses the peak resident set in MB."""
+        names = list(dict.fromkeys(name for row in self.rows
+                                   for name in row.allocators or self.allocators))
+        with open(self.path(".md"), "w") as file:
+            print(f"| {self.name} | {' | '.join(names)} |", file=file)
+            print("|---" * (len(names) + 1) + "|", file=file)
+            for row in self.rows:
+                cells = [f"{row.name}, {row.unit}"]
+                for name in names:
+                    series = self.results.get((row.name, name))
+                    cells.append(f"{series.median:.4g} ({statistics.median(series.rss_kb) / 1000:.3g})"
+                                 if series else "-")
+                print(f"| {' | '.join(cells)} |", file=file)
+        print(f"== {self.path('.md')}")
 
     def draw(self, plot):
         """Bars: how many times as fast as glibc, or as the first allocator there is."""

@@ -73,10 +73,12 @@ set_target_properties(gleaner_malloc PROPERTIES
 install(TARGETS gleaner_malloc LIBRARY DESTINATION lib/gleaner)
 
 find_package(CLI11 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(LIBDW REQUIRED IMPORTED_TARGET libdw)
 file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.cc)
 add_executable(gleaner ${tool_sources} platform/run_program.cc platform/memory_figures.cc
   record/trace_reader.cc ${GLEANER_OBJECTS})
-target_link_libraries(gleaner PRIVATE gleaner_internal CLI11::CLI11)
+target_link_libraries(gleaner PRIVATE gleaner_internal CLI11::CLI11 PkgConfig::LIBDW)
 target_include_directories(gleaner PRIVATE include/gleaner)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 

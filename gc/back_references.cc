@@ -76,8 +76,8 @@ void BackReferences::Words(Addr begin, Addr end, From from, bool interior) {
     const Addr word = LoadForeignWord(at);
     Word(word, at, from, interior);
     // One past the end, as the marker has it.
-    const bool past_end =
-        from == From::kRoot && config_.all_interior_pointers && word % alloc::kGranuleBytes == 0;
+    const bool past_end = from == From::kRoot && config_.all_interior_pointers &&
+                          config_.past_the_end && word % alloc::kGranuleBytes == 0;
     if (past_end || config_.pad_objects) Word(word - 1, at, from, past_end);
   }
 }

@@ -69,28 +69,6 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
   return CollectLocked(cause, stack_pointer, give_up);
 }
 
-namespace {
-
-// The heaps that have allocated an eighth or more of all since the last call. With the world
-// stopped.
-int CountBusyHeaps() {
-  const size_t heaps = ThreadHeaps::count();
-  uint64_t all = 0;
-  for (size_t i = 0; i < heaps; ++i) {
-    const ThreadHeap& heap = ThreadHeaps::at(i);
-    all += heap.allocated_bytes - heap.allocated_at_collection;
-  }
-  int busy = 0;
-  for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeap& heap = ThreadHeaps::at(i);
-    if ((heap.allocated_bytes - heap.allocated_at_collection) * 8 > all) ++busy;
-    heap.allocated_at_collection = heap.allocated_bytes;
-  }
-  return busy;
-}
-
-}  // namespace
-
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
   Tunables tunables;
@@ -142,20 +120,25 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   for (int i = 0; i < kMaxWorkers; ++i) swept.Add(sweep_totals_[i]);
   const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
   const uint64_t resident_bytes = alloc::ResidentBytes();
+  uint64_t allocated = 0;
+  uint64_t since_last = 0, most_since_last = 0;  // what all, and the busiest, have allocated
+  for (size_t i = 0; i < heaps; ++i) {
+    ThreadHeap& heap = ThreadHeaps::at(i);
+    allocated += heap.allocated_bytes - heap.freed_bytes;
+    const uint64_t fresh = heap.allocated_bytes - heap.allocated_at_collection;
+    since_last += fresh;
+    if (fresh > most_since_last) most_since_last = fresh;
+    heap.allocated_at_collection = heap.allocated_bytes;
+  }
   pacer_.StartCycle(
       {swept.live_scanned_bytes, swept.live_pointer_free_bytes,
        tunables.mark.all_interior_pointers ? swept.live_granules * alloc::kGranuleBytes : 0,
        roots_.bytes(), resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
-       resident_bytes, ThreadHeaps::active(), CountBusyHeaps() > 1, platform::NowNs() - begin,
-       begin - last_end_ns_});
+       resident_bytes, ThreadHeaps::active(), (since_last - most_since_last) * 8 > since_last,
+       platform::NowNs() - begin, begin - last_end_ns_});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_bytes;
-  uint64_t allocated = 0;
-  for (size_t i = 0; i < heaps; ++i) {
-    const ThreadHeap& heap = ThreadHeaps::at(i);
-    allocated += heap.allocated_bytes - heap.freed_bytes;
-  }
   const uint64_t before = last_.live_bytes + (allocated - allocated_at_last_);
   report.freed_bytes = before > report.live_bytes ? before - report.live_bytes : 0;
   allocated_at_last_ = allocated;
@@ -183,7 +166,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
 
 void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context),
                               void* context) {
-  while (!world_.stop()) {
+  while (!world_.stop()) {  // it waits itself before it gives up
   }
   // What threads hold and have not handed out must not look like objects.
   const size_t heaps = ThreadHeaps::count();

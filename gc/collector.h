@@ -102,7 +102,7 @@ class Collector {
   CycleReport last_;
   CollectorTotals totals_;
   uint64_t allocated_at_last_ = 0;  // sum of all heaps' allocated less freed bytes
-  uint64_t last_end_ns_ = 0;
+  uint64_t last_end_ns_ = 0;        // of the last collection; 0 before the first
 };
 
 extern Collector g_collector;

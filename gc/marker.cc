@@ -67,6 +67,7 @@ void MarkWorker::BeginCycle() {
   white_ = marker_->white_;
   black_ = marker_->black_;
   interior_ = marker_->config_.all_interior_pointers;
+  past_the_end_ = interior_ && marker_->config_.past_the_end;
   pad_objects_ = marker_->config_.pad_objects;
   split_ = marker_->config_.split;
   select_ = interior_ ? fastest_select_ : nullptr;
@@ -351,7 +352,7 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
         }
         // Objects have no padding byte: a pointer one past the end of one is the base of the next.
         // The program may mean either, so both stay.
-        if (interior_ && word % alloc::kGranuleBytes == 0 && word != base_) {
+        if (past_the_end_ && word % alloc::kGranuleBytes == 0 && word != base_) {
           pipeline.Enqueue<true>(word - 1);
         }
       }

@@ -39,7 +39,8 @@ namespace gleaner::gc {
 // The thesis's variants; constant during a cycle.
 struct MarkConfig {
   bool all_interior_pointers = true;
-  bool pad_objects = false;  // one-past-the-end pointers in the heap count too
+  bool past_the_end = true;  // one-past-the-end pointers count in roots
+  bool pad_objects = false;  // and in the heap, too
   bool balance = true;       // work stealing
   bool split = true;         // splitting of large ranges
   TerminationMethod termination = TerminationMethod::kStates;
@@ -126,6 +127,7 @@ class MarkWorker {
   uint8_t white_ = 0;
   uint8_t black_ = 0;
   bool interior_ = true;
+  bool past_the_end_ = true;
   bool pad_objects_ = false;
   bool split_ = true;
   FilterFunction filter_ = nullptr;

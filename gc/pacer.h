@@ -46,7 +46,8 @@ struct PacerInput {
   uint64_t free_resident_bytes = 0;  // in pages without any object
   uint64_t resident_bytes = 0;       // all of the heap
   size_t threads = 1;
-  bool several_busy = false;   // of these have been allocating since the last collection
+  // Of what was allocated since the last collection, an eighth or more is not the busiest thread's.
+  bool several_busy = false;
   uint64_t pause_ns = 0;       // of this collection, until now
   uint64_t since_last_ns = 0;  // from the end of the last one to its beginning
 };
@@ -120,7 +121,7 @@ class Pacer {
   PacerConfig config_;
   PacerInput found_;
   int surplus_cycles_ = 0;
-  double cost_factor_ = 1;  // from 1 to kMaxCostFactor
+  double cost_factor_ = 1;  // of scanned bytes, from 1 to kMaxCostFactor: see NoteCost
 
   // Read by any thread. Any thread adds to allocated_ and pressure_, which the collecting thread
   // sets to 0 with the world stopped; the others are written under the collector lock.

@@ -89,8 +89,8 @@ class SerialMarker {
     for (Addr at = begin; at < end; at += kWordBytes) {
       const Addr word = LoadForeignWord(at);
       Visit(word, interior);
-      const bool past_end =
-          root && config_.all_interior_pointers && word % alloc::kGranuleBytes == 0;
+      const bool past_end = root && config_.all_interior_pointers && config_.past_the_end &&
+                            word % alloc::kGranuleBytes == 0;
       if (past_end || config_.pad_objects) Visit(word - 1, past_end);
     }
   }

@@ -67,7 +67,33 @@ int Visit(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+struct RangeVisitor {
+  void (*f)(void* context, const char* name, Addr bias, Range range);
+  void* context;
+};
+
+int VisitRange(dl_phdr_info* info, size_t, void* data) {
+  Range range{~Addr{0}, 0};
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_LOAD) continue;
+    const Addr begin = info->dlpi_addr + header.p_vaddr;
+    if (begin < range.begin) range.begin = begin;
+    if (begin + header.p_memsz > range.end) range.end = begin + header.p_memsz;
+  }
+  const auto* visitor = static_cast<const RangeVisitor*>(data);
+  const char* name = info->dlpi_name != nullptr ? info->dlpi_name : "";
+  if (range.begin < range.end) visitor->f(visitor->context, name, info->dlpi_addr, range);
+  return 0;
+}
+
 }  // namespace
+
+void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Range range),
+                       void* context) {
+  RangeVisitor visitor{f, context};
+  dl_iterate_phdr(VisitRange, &visitor);
+}
 
 void WithLoaderLocked(void (*f)(void*), void* context) {
   LockedCall call{f, context};

@@ -28,4 +28,10 @@ struct LoadedObjectVisitor {
 // The library's own data is left out. Only inside WithLoaderLocked, or where nothing is loaded.
 void VisitLoadedObjects(const LoadedObjectVisitor& visitor);
 
+// Calls f(context, name, bias, range) for each loaded object: its path, empty for the program
+// itself; what was added to the addresses that its file has; and all that it occupies, gaps
+// included.
+void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Range range),
+                       void* context);
+
 }  // namespace gleaner::platform

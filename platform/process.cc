@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -35,6 +36,60 @@ int OpenLogFile(const char* path) {
 }
 
 int OpenForReading(const char* path) { return open(path, O_RDONLY | O_CLOEXEC); }
+
+bool ReadFile(const char* path, char* text, size_t capacity, size_t* bytes) {
+  const int fd = OpenForReading(path);
+  if (fd < 0) return false;
+  *bytes = 0;
+  for (;;) {
+    char more;
+    const bool full = *bytes == capacity;
+    const ssize_t n = full ? read(fd, &more, 1) : read(fd, text + *bytes, capacity - *bytes);
+    if (n < 0 && errno == EINTR) continue;
+    const int error = n < 0 ? errno : 0;
+    if (n > 0 && !full) {
+      *bytes += static_cast<size_t>(n);
+      continue;
+    }
+    close(fd);
+    errno = error;
+    return n == 0;
+  }
+}
+
+bool ReadProgramPath(char* path, size_t capacity) {
+  const ssize_t n = readlink("/proc/self/exe", path, capacity);
+  if (n <= 0 || static_cast<size_t>(n) >= capacity) return false;
+  path[n] = 0;
+  return true;
+}
+
+bool IsExecutable(const char* path) { return access(path, X_OK) == 0; }
+
+bool MakeAbsolute(const char* path, char* out, size_t capacity) {
+  size_t length = 0;
+  if (path[0] != '/') {
+    if (getcwd(out, capacity) == nullptr) return false;
+    length = strlen(out);
+    if (length + 1 >= capacity) return false;
+    out[length++] = '/';
+  }
+  const size_t rest = strlen(path) + 1;
+  if (length + rest > capacity) return false;
+  memcpy(out + length, path, rest);
+  return true;
+}
+
+bool WriteAll(int fd, const char* text, size_t bytes) {
+  while (bytes != 0) {
+    const ssize_t n = write(fd, text, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    text += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return true;
+}
 
 void* MapSharedFile(const char* path, size_t bytes) {
   const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

@@ -318,6 +318,8 @@ bool NameTrace(const char* path, uint64_t limit_bytes, bool children) {
 
 bool NameRunRecord(const char* path) { return setenv("GLEANER_RUN_RECORD", path, 1) == 0; }
 
+bool AskForLeaks() { return setenv("GLEANER_LEAKS", "1", 1) == 0; }
+
 const char* ProgramSearchPath() { return getenv("PATH"); }
 
 void PrintOptions(bool markdown) {

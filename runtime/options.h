@@ -43,6 +43,7 @@ __attribute__((visibility("default"))) void PrintOptions(bool markdown);
 bool PrependToLoaderPath(const char* folder);
 bool PrependToPreload(const char* library);
 bool AskToCollect();  // GLEANER_COLLECT=1
+bool AskForLeaks();   // GLEANER_LEAKS=1
 // The same for `gleaner record`: where the recorder writes, how much, and for which programs.
 bool NameTrace(const char* path, uint64_t limit_bytes, bool children);
 bool NameRunRecord(const char* path);

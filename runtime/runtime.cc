@@ -76,6 +76,7 @@ uint64_t ProcessBytes() {
 void ReadTunables(gc::Tunables* tunables) {
   tunables->mark.all_interior_pointers = GC_all_interior_pointers != 0;
   tunables->mark.pad_objects = g_options.pad_objects;
+  tunables->mark.past_the_end = !g_malloc_support.strict_roots;
   tunables->mark.balance = g_options.mark_balance;
   tunables->mark.split = g_options.mark_split;
   tunables->mark.termination = static_cast<gc::TerminationMethod>(g_options.termination);
@@ -178,9 +179,14 @@ gc::ToggleStatus (*ToggleFunction())(void*) {
   return g_toggleref_func != nullptr ? AskToggle : nullptr;
 }
 
-constexpr gc::World kWorld = {
-    StopWorld, ResumeWorld, AddRoots,       ReadTunables,
-    OnEvent,   WarnCycle,   ToggleFunction, Findings::InspectWorldStopped};
+void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
+                         const gc::MarkConfig& config) {
+  Findings::InspectWorldStopped(marker, roots, config);
+  if (g_malloc_support.inspect != nullptr) g_malloc_support.inspect(marker);
+}
+
+constexpr gc::World kWorld = {StopWorld, ResumeWorld, AddRoots,       ReadTunables,
+                              OnEvent,   WarnCycle,   ToggleFunction, InspectWorldStopped};
 
 // --- The allocator's hooks ---
 
@@ -191,12 +197,6 @@ bool AutomaticCollectionAllowed() { return GC_dont_gc == 0 && g_disable_automati
 // when the stack is shallower than it was, the part below is cleared. At most this much at a time.
 constexpr size_t kMaxClearedStackBytes = 64 * kKiB;
 constexpr size_t kStackSlopBytes = 1 * kKiB;  // deeper than the deepest seen
-
-GLEANER_NOINLINE void ClearDeadStack(size_t bytes) {
-  void* dead = __builtin_alloca(bytes);
-  memset(dead, 0, bytes);
-  asm volatile("" : : "r"(dead) : "memory");  // or the store would be dead, too
-}
 
 void ClearDeadStackOf(Thread* self) {
   const Addr here = AddressOf(__builtin_frame_address(0));
@@ -291,6 +291,7 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
     if (call->cause != Cause::kExplicit && g_collector.collections() != seen) return;
   }
   ++self->under_lock;
+  self->stack_pointer = stack_pointer;  // the search for roots takes one without for ended
   call->done = g_collector.CollectLocked(call->cause, stack_pointer, HasNoRoots);
   if (g_malloc_support.collected != nullptr) g_malloc_support.collected(call->done);
   --self->under_lock;
@@ -451,6 +452,18 @@ void NotePressure(size_t bytes) {
   if (bytes > kGiB) bytes = kGiB;  // sums stay in range
   if (!g_collector.pacer().OnPressure(static_cast<ptrdiff_t>(bytes))) return;
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
+}
+
+bool CollectForMallocFrom(Addr stack_pointer) {
+  CollectCall call{Cause::kExplicit, nullptr, false};
+  CollectForMalloc(Threads::Current(), stack_pointer, &call);
+  return call.done;
+}
+
+GLEANER_NOINLINE void ClearDeadStack(size_t bytes) {
+  void* dead = __builtin_alloca(bytes);
+  memset(dead, 0, bytes);
+  asm volatile("" : : "r"(dead) : "memory");  // or the store would be dead, too
 }
 
 void SetMaxHeap(size_t bytes) {

@@ -21,6 +21,12 @@ struct MallocSupport {
   void (*add_roots)(gc::RootTasks* roots) = nullptr;
   // After a collection, under its lock; also after one that was given up. May be null.
   void (*collected)(bool done) = nullptr;
+  // With the world stopped, when everything reachable is marked: as gc::World::inspect. May be
+  // null.
+  void (*inspect)(const gc::Marker& marker) = nullptr;
+  // Leaks are looked for: what only a dead part of a stack refers to, or a pointer one past an
+  // object's end, is to be found.
+  bool strict_roots = false;
 };
 extern MallocSupport g_malloc_support;
 
@@ -41,6 +47,14 @@ bool AttachThread();
 // Collects, then runs or announces finalizers as the client's variables say. False if collection is
 // disabled, `give_up` said so, or another thread did the work meanwhile.
 bool Collect(gc::Cause cause, int (*give_up)() = nullptr);
+
+// For a runtime that serves malloc: collects, whatever the client says of that, with the caller's
+// stack counting from `stack_pointer` on. False if threads do not stop, or the roots cannot be
+// read. pre: the calling thread is attached, outside callbacks of the collector.
+[[nodiscard]] bool CollectForMallocFrom(Addr stack_pointer);
+
+// Clears what earlier calls left in the stack below the caller's frame.
+void ClearDeadStack(size_t bytes);
 
 // The program registered something that a collection would let go of: counts like that many bytes
 // allocated, and collects if that is due.

@@ -8,6 +8,7 @@
 #include "tools/replay.h"
 #include "tools/replay_heap.h"
 #include "tools/run.h"
+#include "tools/symbolize.h"
 
 namespace {
 
@@ -43,8 +44,8 @@ int main(int argc, char** argv) {
 
   CLI::App* run = app.add_subcommand("run", "Run a program on Gleaner instead of libgc");
   run->footer(
-      "gleaner run [--malloc [--collect]] [--stats] PROGRAM [ARGUMENT...]: what follows PROGRAM is "
-      "the program's. With --malloc, --stats needs --collect.");
+      "gleaner run [--malloc [--collect] [--leaks]] [--stats] PROGRAM [ARGUMENT...]: what follows "
+      "PROGRAM is the program's. With --malloc, --stats needs --collect.");
   RunOptions run_options;
   run->add_flag("--stats", run_options.stats,
                 "At the end, print collections, pauses, memory and time on standard error");
@@ -54,11 +55,17 @@ int main(int argc, char** argv) {
   run->add_flag("--collect", run_options.collect,
                 "Memory that the program has lost is collected, though it was never freed")
       ->needs(malloc);
+  run->add_flag("--leaks", run_options.leaks,
+                "At exit, report the blocks that the program has lost, by where it allocated them")
+      ->needs(malloc);
   run->callback([&run_options] {
     if (run_options.stats && run_options.malloc && !run_options.collect) {
       throw CLI::ValidationError("--stats", "with --malloc it needs --collect");
     }
   });
+
+  CLI::App* symbolize = app.add_subcommand(
+      "symbolize", "Names and lines for addresses of code, for reports of leaks");
 
   CLI::App* record = app.add_subcommand("record", "Write a trace of a program's allocations");
   record->footer(
@@ -104,6 +111,7 @@ int main(int argc, char** argv) {
   }
   if (options->parsed()) gleaner::runtime::PrintOptions(markdown);
   if (replay->parsed()) return Replay(replaying);
+  if (symbolize->parsed()) return Symbolize();
   if (!takes_program) return 0;
   char** program = argv + end;
   if (*program != nullptr && strcmp(*program, "--") == 0) ++program;

@@ -57,7 +57,8 @@ int Run(char* const* arguments, const RunOptions& options) {
   }
   if (!(options.malloc ? gleaner::runtime::PrependToPreload((folder + "/" + library).c_str())
                        : gleaner::runtime::PrependToLoaderPath(folder.c_str())) ||
-      (options.collect && !gleaner::runtime::AskToCollect())) {
+      (options.collect && !gleaner::runtime::AskToCollect()) ||
+      (options.leaks && !gleaner::runtime::AskForLeaks())) {
     fprintf(stderr, "gleaner run: no memory for the environment\n");
     return kLaunchFailed;
   }

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "runtime/malloc/collecting.h"
+#include "runtime/malloc/leak_report.h"
+#include "runtime/malloc/leaks.h"
 #include "runtime/malloc/next.h"
 
 namespace gleaner::malloc_proxy {
@@ -282,7 +284,10 @@ void* AllocateOrFail(size_t bytes, size_t alignment, bool zeroed) {
   const int saved = errno;
   if (IsCollecting()) {
     void* p = Collecting::Allocate(bytes, alignment);
-    return p != nullptr ? (errno = saved, p) : OutOfMemory();
+    if (p == nullptr) return OutOfMemory();
+    if (ReportsLeaks()) Leaks::Note(p, bytes);
+    errno = saved;
+    return p;
   }
   void* p = AllocateAny(bytes, alignment, zeroed);
   if (GLEANER_UNLIKELY(p == nullptr)) {
@@ -353,11 +358,15 @@ void* Reallocate(void* p, size_t bytes) {
     have = UsableBytes(p, Call::kRealloc);
   }
   if (bytes > PTRDIFF_MAX) return OutOfMemory();
-  if (IsCollecting() && bytes > kMaxSmallBytes && Collecting::Resize(p, bytes)) return p;
+  if (IsCollecting() && bytes > kMaxSmallBytes && Collecting::Resize(p, bytes)) {
+    if (ReportsLeaks()) Leaks::Note(p, bytes);
+    return p;
+  }
   if (!IsCollecting() && have > kMaxMediumBytes && bytes > kMaxMediumBytes) {
     if (ResizeSpan(p, bytes)) return p;
     if (void* moved = bytes > have ? MoveSpan(p, bytes) : nullptr; moved != nullptr) return moved;
   } else if (bytes <= have && bytes + kGranuleBytes > have / 2) {
+    if (ReportsLeaks()) Leaks::Note(p, bytes);
     return p;
   }
   void* fresh = Allocate(bytes);

@@ -14,7 +14,6 @@ using alloc::FreeResult;
 using alloc::g_space;
 using alloc::Kind;
 using alloc::ObjectRef;
-using platform::Range;
 using runtime::Threads;
 
 // --- Before the heap is ready ---
@@ -166,6 +165,7 @@ bool Collecting::Start() {
   platform::LeaveDefaultSuspendSignal();
   platform::BlockSignalsWhileParked();
   ProcessRoots::Init();
+  if (!runtime::g_options.collect) GC_dont_gc = 1;  // the heap is there to find leaks on
   g_runtime_hooks = alloc::g_hooks;
   alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
   g_ready = true;

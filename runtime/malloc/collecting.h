@@ -1,5 +1,6 @@
 // malloc on the collector's heap, for GLEANER_COLLECT: what the program loses is collected. Blocks
-// are ordinary collectable objects, which `free` gives back at once.
+// are ordinary collectable objects, which `free` gives back at once. GLEANER_LEAKS uses the same
+// heap and the same roots, and collects nothing unless GLEANER_COLLECT is there too (leaks.h).
 //
 // The roots are more than those of a program that was written for a collector: process_roots.h.
 //

@@ -5,6 +5,7 @@
 #include "alloc/page_space.h"
 #include "runtime/malloc/cache.h"
 #include "runtime/malloc/collecting.h"
+#include "runtime/malloc/leak_report.h"
 #include "runtime/malloc/slot_heap.h"
 #include "runtime/malloc/spans.h"
 #include "runtime/options.h"
@@ -56,9 +57,10 @@ constinit bool g_collecting = false;  // written once, before the start is annou
 
 bool MakeHeap() {
   runtime::ReadOptions();
-  if (g_options.collect) {
+  if (g_options.collect || g_options.leaks) {
     g_collecting = true;  // also for what the start calls
     g_collecting = Collecting::Start();
+    if (g_collecting && g_options.leaks) PrepareLeakReport();
     return g_collecting;
   }
   alloc::AddressSpace& space = alloc::g_space;

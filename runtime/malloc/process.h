@@ -18,7 +18,7 @@ extern HeapBounds g_bounds;
 // serves the program. Any thread, at any time after the loader has relocated the library.
 bool Start();
 
-// GLEANER_COLLECT: collecting.h serves all calls. Known from the start on.
+// GLEANER_COLLECT or GLEANER_LEAKS: collecting.h serves all calls. Known from the start on.
 bool IsCollecting();
 
 // Looks up what threads.cc stands in front of. Once, at the start.

@@ -125,9 +125,11 @@ BlockError FreeSpan(void* p) {
   PageInfo& info = g_space.info[head];
   // Of two threads that free it, one is told. Acquire and release: what the program did to the
   // block is over before it is free; the space's lock carries that on.
-  if (__atomic_exchange_n(&info.state, PageState::kTaken, __ATOMIC_ACQ_REL) != PageState::kLarge) {
-    return BlockError::kNotOut;
-  }
+  // As a byte: clang takes no enumeration.
+  const uint8_t was =
+      __atomic_exchange_n(reinterpret_cast<uint8_t*>(&info.state),
+                          static_cast<uint8_t>(PageState::kTaken), __ATOMIC_ACQ_REL);
+  if (was != static_cast<uint8_t>(PageState::kLarge)) return BlockError::kNotOut;
   if (GLEANER_UNLIKELY(IsMoved(info))) {
     g_moved.FetchSub(1, platform::memory_order_relaxed);             // see above
     if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // nobody gets it again

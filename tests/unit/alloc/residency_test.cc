@@ -77,6 +77,32 @@ TEST_F(ResidencyTest, ChunksThatAnyBlockOverlapsAreNotIdle) {
   EXPECT_TRUE(IsEmpty(Take(0, 10 * kChunk)));
 }
 
+// A page that reads as zero after it was written has been discarded.
+TEST_F(ResidencyTest, FreePagesBesideABlockCanBeDiscarded) {
+  Init(Residency::kKeepAll);
+  Take(0, 4 * kChunk);
+  memset(PointerAt<void>(begin_), 1, 4 * kChunk);
+  Return(0, 4 * kChunk);
+  const size_t low = kChunk / 2 + 100, high = 3 * kChunk + kChunk / 2;
+  Take(0, low);
+  Take(high, kChunk / 2);
+  residency_.DiscardBeside(begin_ + low, begin_ + high);
+  const auto byte = [this](size_t offset) { return *PointerAt<char>(begin_ + offset); };
+  EXPECT_EQ(byte(low), 1);  // in the OS page of a block in use
+  EXPECT_EQ(byte(kChunk / 2 + platform::OsPageBytes()), 0);
+  EXPECT_EQ(byte(kChunk - 1), 0);
+  EXPECT_EQ(byte(kChunk), 1);  // idle: Trim's
+  EXPECT_EQ(byte(3 * kChunk - 1), 1);
+  EXPECT_EQ(byte(3 * kChunk), 0);
+  EXPECT_EQ(byte(high - 1), 0);
+  EXPECT_EQ(byte(high), 1);
+  EXPECT_EQ(residency_.idle_bytes(), 2 * kChunk);
+  residency_.CheckForTesting();
+  const Residency::Range unknown = Take(low, high - low);  // still taken for written
+  EXPECT_EQ(unknown.begin, begin_ + low);
+  EXPECT_EQ(unknown.end, begin_ + high);
+}
+
 TEST_F(ResidencyTest, TheBudgetStaysTheSurplusDecays) {
   Init(8 * kChunk);
   Take(0, 72 * kChunk);
