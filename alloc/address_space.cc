@@ -106,6 +106,9 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
     return false;
   }
   const size_t used = size_t{side == Side::kScanned ? low : page_count() - high} << kPageShift;
+  if (used > kHugeMarksFromBytes) {
+    platform::AdviseHugePages(&info[first], size_t{pages} * sizeof(PageInfo));
+  }
   if (huge_pages && used + (size_t{pages} << kPageShift) > kHugePagesFromBytes) {
     g_huge_pages.Advise(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift);
     if (used > kHugeMarksFromBytes) {

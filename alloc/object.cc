@@ -3,6 +3,7 @@
 #include "alloc/hooks.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "platform/stalls.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -59,12 +60,15 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
   PageNumber span = kNoPage;
   for (int attempt = 0;;) {
-    if (pages > 1 && ThreadHeaps::ShouldShare(side, pages)) ThreadHeaps::FlushFreePages(side);
-    span = SpaceOf(side).Allocate(pages);
-    if (span == kNoPage) {
+    if (pages > 1 && ThreadHeaps::ShouldShare(side, pages)) {
+      platform::StallScope stall(platform::StallCause::kAllocation);
       ThreadHeaps::FlushFreePages(side);
-      span = SpaceOf(side).Allocate(pages);
     }
+    span = SpaceOf(side).Allocate(pages);
+    if (GLEANER_LIKELY(span != kNoPage)) break;
+    platform::StallScope stall(platform::StallCause::kAllocation);
+    ThreadHeaps::FlushFreePages(side);
+    span = SpaceOf(side).Allocate(pages);
     if (span != kNoPage) break;
     const size_t span_bytes = size_t{pages} << kPageShift;
     if (TakeGrowthRefusal()) {

@@ -2,6 +2,7 @@
 
 #include "platform/clock.h"
 #include "platform/memory.h"
+#include "platform/stalls.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -74,6 +75,7 @@ void PageSpace::SetState(PageNumber first, PageNumber count, PageState state) {
 }
 
 bool PageSpace::Grow(PageNumber count) {
+  platform::StallScope stall(platform::StallCause::kAllocation);
   // A sixteenth more than there is, so that the number of system calls stays logarithmic.
   PageNumber want = committed_ / 16 > count ? committed_ / 16 : count;
   want = static_cast<PageNumber>(AlignUp(want, kPagesPerChunk));
@@ -86,19 +88,22 @@ bool PageSpace::Grow(PageNumber count) {
   return true;
 }
 
-PageNumber PageSpace::Allocate(PageNumber count) {
+PageNumber PageSpace::Allocate(PageNumber count, bool* untouched) {
+  bool ignored;
+  if (untouched == nullptr) untouched = &ignored;
   if (residency_.initialised()) {
     const Span span = AllocateSpan(count);
+    *untouched = span.unknown.begin == span.unknown.end;
     if (span.first != kNoPage) g_space.meta[span.first].block = span.block;
     return span.first;
   }
   bool over_limit = false;
-  const PageNumber first = TryAllocate(count, &over_limit);
+  const PageNumber first = TryAllocate(count, &over_limit, untouched);
   if (GLEANER_LIKELY(first != kNoPage) || !over_limit) return first;
   // The best fit has pages that are not resident, and the limit leaves no room for them; but there
   // may be free pages elsewhere that are.
   const size_t dropped = g_scanned.DiscardFree(1) + g_pointer_free.DiscardFree(1);
-  return dropped != 0 ? TryAllocate(count, &over_limit) : kNoPage;
+  return dropped != 0 ? TryAllocate(count, &over_limit, untouched) : kNoPage;
 }
 
 BlockId PageSpace::TakeBlock(PageNumber count) {
@@ -107,7 +112,7 @@ BlockId PageSpace::TakeBlock(PageNumber count) {
   return Grow(count) ? fit_.Allocate(count) : TreeFit::kNone;
 }
 
-PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
+PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit, bool* untouched) {
   t_growth_refused = false;
   platform::LockGuard guard(lock_);
   const BlockId block = TakeBlock(count);
@@ -124,6 +129,7 @@ PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit) {
     *over_limit = !fits;
     return kNoPage;
   }
+  *untouched = fresh == got;
   Take(first, got, fresh);
   g_space.meta[first].block = block;
   return first;
@@ -206,17 +212,40 @@ bool PageSpace::Resize(PageNumber first, PageNumber count) {
   return true;
 }
 
+BlockId PageSpace::TakeWaiting(PageNumber count) {
+  const BlockId top = waiting_;
+  if (top == TreeFit::kNone) return top;
+  if (fit_.CountOf(top) != count) {
+    FreeWaiting();
+    return TreeFit::kNone;
+  }
+  waiting_ = fit_.OwnerWord(top, kWaitingWord);
+  --waiting_count_;
+  return top;
+}
+
+void PageSpace::FreeWaiting() {
+  while (waiting_ != TreeFit::kNone) {
+    const BlockId top = waiting_;
+    waiting_ = fit_.OwnerWord(top, kWaitingWord);
+    fit_.Free(top);
+  }
+  waiting_count_ = 0;
+}
+
 PageSpace::Span PageSpace::AllocateSpan(PageNumber count) {
   // Relaxed: see above.
   const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
   platform::LockGuard guard(lock_);
   Span span{kNoPage, TreeFit::kNone, {}};
   if (limit != 0 && taken() + count > limit) return span;
-  span.block = TakeBlock(count);
+  span.block = TakeWaiting(count);
+  if (span.block == TreeFit::kNone) span.block = TakeBlock(count);
   if (span.block == TreeFit::kNone) return span;
   // Without metadata for a split the block may be larger than asked.
   const auto got = static_cast<PageNumber>(fit_.CountOf(span.block));
   span.first = FirstPage(span.block);
+  __builtin_prefetch(&g_space.info[span.first], 1);  // the caller writes it, likely a miss
   span.unknown = residency_.Take(g_space.AddressOfPage(span.first), size_t{got} << kPageShift);
   AddTaken(got);
   return span;
@@ -226,7 +255,10 @@ void PageSpace::FreeSpan(BlockId block) {
   platform::LockGuard guard(lock_);
   const auto count = static_cast<PageNumber>(fit_.CountOf(block));
   residency_.Return(g_space.AddressOfPage(FirstPage(block)), size_t{count} << kPageShift);
-  fit_.Free(block);
+  if (waiting_count_ == kMaxWaiting) FreeWaiting();
+  fit_.OwnerWord(block, kWaitingWord) = waiting_;
+  waiting_ = block;
+  ++waiting_count_;
   AddTaken(-count);
   if (residency_.IsDecayDue()) residency_.Decay(platform::NowNs());
 }
@@ -235,6 +267,7 @@ bool PageSpace::ResizeSpan(BlockId block, PageNumber count) {
   platform::LockGuard guard(lock_);
   const auto before = static_cast<PageNumber>(fit_.CountOf(block));
   if (count > before) {
+    FreeWaiting();
     // Relaxed: see above.
     const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
     if (limit != 0 && taken() + (count - before) > limit) return false;
@@ -260,6 +293,7 @@ PageNumber PageSpace::FirstOf(BlockId block) {
 
 size_t PageSpace::Trim() {
   platform::LockGuard guard(lock_);
+  FreeWaiting();
   fit_.ForEachFree([this](uint64_t start, uint64_t units) {
     const Addr begin = g_space.AddressOfPage(PageOfUnits(start, units));
     residency_.DiscardBeside(begin, begin + (size_t{units} << kPageShift));
@@ -301,6 +335,7 @@ size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
 
 void PageSpace::CheckForTesting() {
   platform::LockGuard guard(lock_);
+  FreeWaiting();
   fit_.CheckForTesting();
   GLEANER_CHECK(taken() + fit_.free_units() == committed_,
                 "[inv.page-count] taken %u + free %zu != committed %u", taken(),

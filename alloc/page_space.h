@@ -2,7 +2,7 @@
 // pages instead of bytes).
 //
 // Invariants:
-//   [inv.page-count]  taken + free pages of a side = committed pages of that side
+//   [inv.page-count]  taken + waiting + free pages of a side = committed pages of that side
 //   resident pages    = pages with PageInfo::resident, on both sides
 #pragma once
 
@@ -34,7 +34,8 @@ class PageSpace {
 
   // Hands out `count` contiguous pages in state kTaken; kNoPage if neither the space nor the heap
   // limit has room. Thread-safe, O(log n) plus O(count) for the descriptors.
-  PageNumber Allocate(PageNumber count);
+  // `*untouched` says whether none of it is resident.
+  PageNumber Allocate(PageNumber count, bool* untouched = nullptr);
   // Gives back a span as it was allocated. Its contents stay resident. Thread-safe.
   void Free(PageNumber first);
   // Grows or shrinks a span in place; false if the neighbour is not free.
@@ -82,9 +83,13 @@ class PageSpace {
   PageNumber PageOfUnits(uint64_t start, uint64_t count) const;
   PageNumber FirstPage(BlockId block) const;
   // Allocate, but `over_limit` says whether only the heap limit was in the way.
-  PageNumber TryAllocate(PageNumber count, bool* over_limit);
+  PageNumber TryAllocate(PageNumber count, bool* over_limit, bool* untouched);
   // A block of the tree-fit space, which grows if it must; kNone if it cannot.
   BlockId TakeBlock(PageNumber count);
+  // The block that waits on top if it has just `count` pages, else kNone, and none waits any more.
+  BlockId TakeWaiting(PageNumber count);
+  // Frees the blocks that wait, which joins them with their neighbours.
+  void FreeWaiting();
   bool Grow(PageNumber count);
   void SetState(PageNumber first, PageNumber count, PageState state);
   // Pages of the span that would become resident.
@@ -100,7 +105,15 @@ class PageSpace {
 
   const Side side_;
   platform::Lock lock_;
-  TreeFit& fit_;                              // guarded by lock_
+  TreeFit& fit_;  // guarded by lock_
+  // With InitResidency, the spans that were freed last, for a program that frees and allocates
+  // spans of one size: a stack, chained through kWaitingWord. To the tree-fit space they are
+  // allocated, to everybody else free. All are freed before any other span is looked for, so that
+  // best fit is what it is without them. Guarded by lock_.
+  static constexpr uint32_t kWaitingWord = 0;
+  static constexpr uint32_t kMaxWaiting = 64;
+  BlockId waiting_ = TreeFit::kNone;
+  uint32_t waiting_count_ = 0;
   Residency residency_;                       // guarded by lock_
   PageNumber committed_ = 0;                  // guarded by lock_
   platform::Atomic<PageNumber> resident_{0};  // written under lock_

@@ -7,6 +7,8 @@
 #include "alloc/meta.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
+#include "platform/memory.h"
+#include "platform/stalls.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -22,6 +24,9 @@ constexpr size_t kWindowBytes = 4 * kKiB;
 
 // Pages taken from the page space at a time grow from 1 to this.
 constexpr PageNumber kMaxBatch = 4;
+// Whole batches are made resident at once from so many pages of a side on, of which the rest of a
+// batch is a small part.
+constexpr PageNumber kPopulateFrom = (4 * kMiB) >> kPageShift;
 
 // A thief takes this many free pages at most.
 constexpr PageNumber kStealBatch = 8;
@@ -132,6 +137,7 @@ void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
     }
     Account(0);
     if (GLEANER_LIKELY(p != nullptr)) return p;
+    platform::StallScope stall(platform::StallCause::kAllocation);
     if (TakeGrowthRefusal()) {
       g_hooks.grow(kSlotBytes[size_class]);
     } else if (!g_hooks.exhausted(kSlotBytes[size_class], attempt++)) {
@@ -263,6 +269,7 @@ PageNumber ThreadHeap::TakeFree(Side side) {
 }
 
 PageNumber ThreadHeap::TakeFreeOfOthers(Side side) {
+  platform::StallScope stall(platform::StallCause::kAllocation);
   PageNumber page = kNoPage;
   if (ThreadHeaps::ShouldShare(side, 1)) page = ThreadHeaps::Steal(side, this);
   if (page == kNoPage) page = TakeFresh(side);
@@ -271,14 +278,24 @@ PageNumber ThreadHeap::TakeFreeOfOthers(Side side) {
 }
 
 PageNumber ThreadHeap::TakeFresh(Side side) {
-  const PageNumber page = SpaceOf(side).Allocate(1);
+  bool untouched;
+  const PageNumber page = SpaceOf(side).Allocate(1, &untouched);
   if (page == kNoPage) return kNoPage;
   // The rest of the batch goes where PopFree looks.
   ThreadHeap& home = g_shared.policy == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
+  PageNumber lowest = page;
+  PageNumber highest = page;
   for (PageNumber i = 1; i < batch_; ++i) {
-    const PageNumber more = SpaceOf(side).Allocate(1);
+    bool more_untouched;
+    const PageNumber more = SpaceOf(side).Allocate(1, &more_untouched);
     if (more == kNoPage) break;
     home.PushFree(more);
+    untouched = untouched && more_untouched;
+    if (more < lowest) lowest = more;
+    if (more > highest) highest = more;
+  }
+  if (untouched && highest - lowest == kMaxBatch - 1 && SpaceOf(side).taken() >= kPopulateFrom) {
+    platform::Populate(PointerAt<void>(g_space.AddressOfPage(lowest)), kMaxBatch * kPageBytes);
   }
   if (batch_ < kMaxBatch) batch_ *= 2;
   return page;

@@ -56,6 +56,7 @@ Options::Options(const char* program, const char* summary) : summary_(summary) {
   g_program = program;
   Number("threads", &threads_, 1, 2, 1, kMaxThreads, "threads, the main one included");
   Flag("wake-markers", &wake_markers_, "create a thread first, which starts libgc's markers");
+  Flag("gaps", &gaps_, "measure the longest time between two allocations or operations");
   Flag("smoke", &smoke_, "a tiny run, to test that the program works");
 }
 

@@ -59,7 +59,7 @@ class Rng {
 };
 
 // The command line. Every option has a normal default and one for --smoke; --threads,
-// --wake-markers (gc_run.h), --smoke and --help exist in every program. Values are written
+// --wake-markers, --gaps (gc_run.h), --smoke and --help exist in every program. Values are written
 // `--name value` or `--name=value`.
 class Options {
  public:
@@ -79,6 +79,7 @@ class Options {
 
   int threads() const { return static_cast<int>(threads_); }
   bool wake_markers() const { return wake_markers_; }
+  bool gaps() const { return gaps_; }
 
  private:
   enum class Kind { kNumber, kReal, kFlag, kChoice };
@@ -105,6 +106,7 @@ class Options {
   std::vector<Option> options_;
   uint64_t threads_ = 1;
   bool wake_markers_ = false;
+  bool gaps_ = false;
   bool smoke_ = false;
 };
 

@@ -131,7 +131,10 @@ class Thread {
   }
 
  private:
-  void Wait() { pthread_barrier_wait(&g_state.barrier); }
+  void Wait() {
+    pthread_barrier_wait(&g_state.barrier);
+    bench::ForgetProgress();
+  }
 
   // Afterwards every thread sees the summarised tree and the counters are reset.
   void BuildTree() {
@@ -224,6 +227,7 @@ class Thread {
       if (begin >= parameters_.bodies) break;
       const uint64_t end = std::min(begin + kForceBatch, parameters_.bodies);
       for (uint64_t i = begin; i < end; ++i) {
+        bench::NoteProgress();
         if (parameters_.lists) {
           bh::ComputeForceByList(order[i], g_state.root, half, parameters_.theta);
         } else {

@@ -7,6 +7,7 @@
 
 #include "bench_util.h"
 #include "gc.h"
+#include "gc_run.h"
 
 namespace bh {
 namespace {
@@ -109,6 +110,7 @@ double ReachOf(Body* const* bodies, uint64_t begin, uint64_t end) {
 }
 
 Cell* NewCell() {
+  bench::NoteProgress();
   auto* cell = static_cast<Cell*>(GC_malloc(sizeof(Cell)));
   cell->kind = Node::Kind::kCell;
   return cell;

@@ -108,21 +108,32 @@ def library_file(directory):
     return os.path.realpath(os.path.join(directory, "libgc.so.1"))
 
 
-def run_once(side, options):
-    """Runs one side once. Raises RunFailed."""
+def directory_of(side, options):
+    """Of the libgc that the side is to use; None if it uses none."""
+    return {THEIRS: options.theirs, OURS: options.ours, "": None}[side.library]
+
+
+def environment_of(side, options):
+    """What the side's program is to see: nothing that would tune a collector but its own."""
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+    environment.update(side.environment)
+    directory = directory_of(side, options)
+    if directory:
+        environment["LD_LIBRARY_PATH"] = os.path.abspath(directory)
+    return environment
+
+
+def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
+    """Runs one side once. Raises RunFailed, also if it takes longer."""
     argv = [os.path.join(options.bin, side.command[0])] + side.command[1:]
     if options.smoke:
         argv.append("--smoke")
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith(("GC_", "LD_"))}
-    environment.update(side.environment)
-    directory = {THEIRS: options.theirs, OURS: options.ours, "": None}[side.library]
-    if directory:
-        environment["LD_LIBRARY_PATH"] = os.path.abspath(directory)
-    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(argv, env=environment_of(side, options), stdout=subprocess.PIPE,
+                          text=True) as process:
         # wait4 gives this child's own rusage; an alarm ends a run that hangs.
         signal.signal(signal.SIGALRM, lambda *_: process.kill())
-        signal.alarm(RUN_TIMEOUT_S)
+        signal.alarm(timeout_s)
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         signal.alarm(0)
@@ -134,6 +145,7 @@ def run_once(side, options):
     if len(lines) != 1:
         raise RunFailed(f"{shown}: printed {len(lines)} lines instead of one")
     values = dict(pair.split("=", 1) for pair in lines[0].split(" "))
+    directory = directory_of(side, options)
     if directory and os.path.realpath(values["lib"]) != library_file(directory):
         raise RunFailed(f"{shown}: used {values['lib']}, not {library_file(directory)}")
     rss_kb = usage.ru_maxrss
@@ -217,26 +229,31 @@ def table_line(result):
 
 
 def print_markdown(lines):
-    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
+    """A table; the first line is its header."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     for number, line in enumerate(lines):
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |")
         if number == 0:
             print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
+def write_records(path, records):
+    """Dictionaries as CSV; the columns are all their keys, in the order in which they come."""
+    fields = list(dict.fromkeys(key for record in records for key in record))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        writer.writerows(records)
+
+
 def write_csv(path, results):
-    fields = ["row", "side", "run", "rss_mb"]
     records = []
     for result in results:
         for key, side in (("a", result.row.a), ("b", result.row.b)):
             for number, run in enumerate(result.runs[key]):
                 records.append({"row": result.row.name, "side": side.label, "run": number,
                                 "rss_mb": run.rss_mb, **run.values})
-                fields += [name for name in run.values if name not in fields]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        writer.writerows(records)
+    write_records(path, records)
 
 
 def busy_seconds():
@@ -248,6 +265,21 @@ def busy_seconds():
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     return machine, own
+
+
+class OtherPrograms:
+    """How much of the machine they use from here on."""
+
+    def __init__(self):
+        self.began = time.monotonic()
+        self.busy = busy_seconds()
+
+    def since_began(self):
+        elapsed = time.monotonic() - self.began
+        machine, own = (after - before for after, before in zip(busy_seconds(), self.busy))
+        share = max(0, machine - own) / (elapsed * os.cpu_count())
+        return (f"{elapsed:.0f} s; other programs used {share:.0%} of the machine's "
+                f"{os.cpu_count()} CPUs meanwhile")
 
 
 def progress(text):
@@ -300,8 +332,7 @@ def main():
                   + (f" | {' '.join(row.b.command)}" if row.a.command != row.b.command else ""))
         return 0
 
-    began = time.monotonic()
-    machine_before, own_before = busy_seconds()
+    others = OtherPrograms()
     results, failures = [], []
     for row in rows:
         result = Result(row)
@@ -315,13 +346,8 @@ def main():
             failures.append(f"{row.name}, threads {row.threads}: {failure}")
     progress("")
 
-    elapsed = time.monotonic() - began
-    machine, own = (after - before for after, before in
-                    zip(busy_seconds(), (machine_before, own_before)))
     print_markdown([HEADER] + [table_line(result) for result in results])
-    foreign = max(0, machine - own) / (elapsed * os.cpu_count())
-    print(f"\n{options.runs} run(s) of each side, alternating, {elapsed:.0f} s; other programs "
-          f"used {foreign:.0%} of the machine's {os.cpu_count()} CPUs meanwhile.")
+    print(f"\n{options.runs} run(s) of each side, alternating, {others.since_began()}.")
     if options.csv:
         write_csv(options.csv, results)
     for failure in failures:

@@ -15,7 +15,17 @@
 #include "gc.h"
 
 namespace bench {
+
+bool g_measure_gaps = false;
+
 namespace {
+
+// Of a thread that runs a measured body.
+struct Gaps {
+  LatencyHistogram histogram;
+  uint64_t last_ns;
+};
+thread_local Gaps* t_gaps = nullptr;
 
 // Written by the thread that collects, under the collector's lock.
 std::atomic<uint64_t> g_pause_began_ns{0};
@@ -59,13 +69,16 @@ struct Worker {
   int index;
   uint64_t began_ns;
   uint64_t ended_ns;
+  Gaps gaps;
 };
 
 void* WorkerMain(void* argument) {
   auto* worker = static_cast<Worker*>(argument);
   pthread_barrier_wait(worker->barrier);
-  worker->began_ns = NowNs();
+  worker->began_ns = worker->gaps.last_ns = NowNs();
+  if (g_measure_gaps) t_gaps = &worker->gaps;
   (*worker->body)(worker->index);
+  t_gaps = nullptr;
   worker->ended_ns = NowNs();
   return nullptr;
 }
@@ -84,7 +97,19 @@ std::string LoadedLibrary() {
 
 }  // namespace
 
+void NoteGap() {
+  if (t_gaps == nullptr) return;
+  const uint64_t now = NowNs();
+  t_gaps->histogram.Record(now - t_gaps->last_ns);
+  t_gaps->last_ns = now;
+}
+
+void ForgetProgress() {
+  if (t_gaps != nullptr) t_gaps->last_ns = NowNs();
+}
+
 void InitGc(const Options& options) {
+  g_measure_gaps = options.gaps();
   GC_INIT();
   GC_set_on_collection_event(OnCollectionEvent);
   if (!options.wake_markers()) return;
@@ -99,7 +124,7 @@ Measurement RunThreads(int threads, const std::function<void(int)>& body) {
   pthread_barrier_init(&barrier, nullptr, static_cast<unsigned>(threads));
   std::vector<Worker> workers(static_cast<size_t>(threads));
   std::vector<pthread_t> handles(static_cast<size_t>(threads));
-  for (int i = 0; i < threads; ++i) workers[i] = Worker{&body, &barrier, i, 0, 0};
+  for (int i = 0; i < threads; ++i) workers[i] = Worker{&body, &barrier, i, 0, 0, {}};
   for (int i = 1; i < threads; ++i) {
     const int error = pthread_create(&handles[i], nullptr, WorkerMain, &workers[i]);
     if (error != 0) Fail("pthread_create of thread %d: %s", i, std::strerror(error));
@@ -116,7 +141,9 @@ Measurement RunThreads(int threads, const std::function<void(int)>& body) {
     began = std::min(began, worker.began_ns);
     ended = std::max(ended, worker.ended_ns);
   }
-  return Summarise(began, ended, collections);
+  Measurement measurement = Summarise(began, ended, collections);
+  for (const Worker& worker : workers) measurement.gaps.Add(worker.gaps.histogram);
+  return measurement;
 }
 
 void AddGcResult(const Measurement& measurement, ResultLine* result) {
@@ -125,6 +152,8 @@ void AddGcResult(const Measurement& measurement, ResultLine* result) {
   result->Count("pauses", measurement.pauses);
   result->Real("pause_mean_ms", measurement.pause_mean_ms);
   result->Real("pause_max_ms", measurement.pause_max_ms);
+  if (g_measure_gaps) measurement.gaps.AddTo(result, "gap");
+  result->Count("incremental", GC_is_incremental_mode() != 0);
   result->Real("heap_mb", static_cast<double>(GC_get_heap_size()) * 1e-6);
   result->Text("lib", LoadedLibrary());
 }

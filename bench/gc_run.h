@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "bench_util.h"
+#include "latency_histogram.h"
 
 namespace bench {
 
@@ -20,7 +21,19 @@ struct Measurement {
   uint64_t pauses = 0;
   double pause_mean_ms = 0;
   double pause_max_ms = 0;
+  LatencyHistogram gaps;  // with --gaps
 };
+
+// Called by the programs at each allocation or operation: with --gaps, the time since the thread's
+// last call is recorded, so that the longest is what the thread notices of the collector, whichever
+// it is. Costs a look at the clock then, otherwise a predicted branch.
+extern bool g_measure_gaps;
+void NoteGap();
+inline void NoteProgress() {
+  if (__builtin_expect(g_measure_gaps, false)) NoteGap();
+}
+// The thread has waited for others: the time since its last call is no gap.
+void ForgetProgress();
 
 // Initialises the collector and starts listening to its events. Once, first, on the main thread.
 // With --wake-markers it also creates and joins a thread: Debian's libgc starts its parallel

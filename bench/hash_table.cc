@@ -105,6 +105,7 @@ void Mutate(Stripe* stripe, int thread, uint64_t operations) {
     } else if (random >> 63 != 0) {
       Insert(stripe, slot, key, random >> 8);
     }
+    bench::NoteProgress();
     if (i % kBatch == kBatch - 1) {
       const uint64_t now_ns = bench::NowNs();
       stripe->max_stall_ns = std::max(stripe->max_stall_ns, now_ns - last_ns);

@@ -81,9 +81,9 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kStart);
   if (const auto ask = world_.toggle_function(); ask != nullptr) toggle_refs_.Update(ask);
   world_.event(CycleEvent::kBeforeStop);
-  const uint64_t begin = platform::NowNs();
+  PauseClock clock;
   if (!world_.stop()) return false;
-  const uint64_t stopped = platform::NowNs();
+  clock.Enter(PausePart::kRoots);
   world_.event(CycleEvent::kStopped);
   if (give_up != nullptr && give_up() != 0) {
     world_.event(CycleEvent::kBeforeResume);
@@ -94,7 +94,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   number_.Store(report.number, platform::memory_order_relaxed);  // a count; written under lock_
 
   world_.event(CycleEvent::kMarkStart);
-  Mark(tunables, stack_pointer);
+  Mark(tunables, stack_pointer, &clock);
+  clock.Enter(PausePart::kWeak);
   short_links_.ClearUnreachable(marker_);
   toggle_refs_.ForgetUnreachable(marker_);
   report.finalizable = finalizers_.QueueUnreachable(&marker_, world_.warn_cycle);
@@ -105,8 +106,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kMarkEnd);
   report.markers = pool_.last_workers();
   report.steals = marker_.statistics().steals;
-  const uint64_t marked = platform::NowNs();
 
+  clock.Enter(PausePart::kSweep);
   world_.event(CycleEvent::kSweepStart);
   alloc::g_epoch = marker_.black();
   const size_t heaps = ThreadHeaps::count();
@@ -135,7 +136,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
        tunables.mark.all_interior_pointers ? swept.live_granules * alloc::kGranuleBytes : 0,
        roots_.bytes(), resident_bytes > used_bytes ? resident_bytes - used_bytes : 0,
        resident_bytes, ThreadHeaps::active(), (since_last - most_since_last) * 8 > since_last,
-       platform::NowNs() - begin, begin - last_end_ns_});
+       platform::NowNs() - clock.begin_ns(), clock.begin_ns() - last_end_ns_});
   report.live_bytes = swept.live_bytes();
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_bytes;
@@ -145,18 +146,16 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kSweepEnd);
 
   world_.event(CycleEvent::kBeforeResume);
-  const uint64_t swept_at = platform::NowNs();
+  clock.Enter(PausePart::kResume);
   world_.resume();
-  last_end_ns_ = platform::NowNs();
-  report.pause_ns = last_end_ns_ - begin;
-  report.stop_ns = stopped - begin;
-  report.mark_ns = marked - stopped;
-  report.sweep_ns = swept_at - marked;
+  report.pause = clock.End();
+  last_end_ns_ = clock.end_ns();
   last_ = report;
   ++totals_.collections;
-  totals_.pause_ns += report.pause_ns;
+  totals_.pauses.Add(report.pause);
+  if (report.pause.all_ns > totals_.longest_pause.all_ns) totals_.longest_pause = report.pause;
+  totals_.longest_parts.Raise(report.pause);
   totals_.freed_bytes += report.freed_bytes;
-  if (report.pause_ns > totals_.max_pause_ns) totals_.max_pause_ns = report.pause_ns;
   world_.event(CycleEvent::kResumed);
   if (g_any_disclaim) sweeper_.Disclaim();
   if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
@@ -185,7 +184,7 @@ void Collector::ReturnFreeMemory() {
   }
 }
 
-void Collector::Mark(const Tunables& tunables, Addr stack_pointer) {
+void Collector::Mark(const Tunables& tunables, Addr stack_pointer, PauseClock* clock) {
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
   marker_.Begin(tunables.mark);
@@ -196,6 +195,7 @@ void Collector::Mark(const Tunables& tunables, Addr stack_pointer) {
   t_mark_sink = nullptr;
   finalizers_.AddRoots(&roots_);
   roots_.AddUncollectablePages();
+  clock->Enter(PausePart::kMark);
   toggle_refs_.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
   if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_);

@@ -12,6 +12,7 @@
 //  10. give lasting surplus back to the system, report
 #pragma once
 
+#include "gc/pause.h"
 #include "gc/sweeper.h"
 #include "gc/world.h"
 
@@ -27,10 +28,7 @@ struct CycleReport {
   uint64_t live_objects = 0;
   uint64_t freed_bytes = 0;  // objects that died, by size
   uint64_t resident_bytes = 0;
-  uint64_t pause_ns = 0;  // from the first signal to the resume
-  uint64_t stop_ns = 0;   // parts of the pause
-  uint64_t mark_ns = 0;
-  uint64_t sweep_ns = 0;
+  PauseTimes pause;
   uint64_t steals = 0;       // of work between markers
   uint64_t finalizable = 0;  // objects queued for finalization
   int markers = 0;           // workers that took part in marking
@@ -39,8 +37,9 @@ struct CycleReport {
 // Sums over the life of the process.
 struct CollectorTotals {
   uint64_t collections = 0;
-  uint64_t pause_ns = 0;
-  uint64_t max_pause_ns = 0;
+  PauseTimes pauses;
+  PauseTimes longest_pause;  // the parts of the one that took longest
+  PauseTimes longest_parts;  // the most that each part took, in whichever pause
   uint64_t freed_bytes = 0;
 };
 
@@ -81,7 +80,7 @@ class Collector {
   void ResetAfterFork(bool alone);
 
  private:
-  void Mark(const Tunables& tunables, Addr stack_pointer);
+  void Mark(const Tunables& tunables, Addr stack_pointer, PauseClock* clock);
   void Sweep();
   static void SweepJob(void* collector, int worker);
 

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <climits>
 
+#include "platform/stalls.h"
+
 namespace gleaner::platform {
 
 #ifdef GLEANER_VERIFY
@@ -51,6 +53,7 @@ void FutexWake(Atomic<uint32_t>* word, int waiters) {
 }
 
 void Lock::AcquireSlow() {
+  StallScope stall(DefersStop() ? StallCause::kAllocation : StallCause::kWait);
   for (int spin = 0; spin < 100; ++spin) {
     uint32_t free = kFree;
     if (state_.Load(memory_order_relaxed) == kFree &&  // a hint; the exchange decides

@@ -111,6 +111,8 @@ Moved MoveContents(void* from, void* to, size_t bytes) {
   return Moved::kLost;
 }
 
+void Populate(void* p, size_t bytes) { madvise(p, bytes, MADV_POPULATE_WRITE); }
+
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
 
 size_t AddressSpaceLimit() {

@@ -9,6 +9,7 @@
 
 #include "platform/clock.h"
 #include "platform/lock.h"
+#include "platform/stalls.h"
 #include "platform/thread.h"
 
 namespace gleaner::platform {
@@ -81,6 +82,7 @@ GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr alternate_stack_end) 
 GLEANER_NOINLINE void Park(StopRecord* self) {
   const uint32_t stop = self->asked.Exchange(0, memory_order_seq_cst);
   if (stop == 0) return;  // somebody else's signal, or one that was answered already
+  StallScope stall(StallCause::kPause);
   // A thread that was asked while it entered a blocking section is in that section again
   // afterwards.
   const MutatorState before = self->state.Load(memory_order_seq_cst);
@@ -100,6 +102,7 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   self->alternate_stack_end = alternate_before;
   self->state.Store(before, memory_order_seq_cst);
   if (before != MutatorState::kBlocked && self->suspended.Load(memory_order_seq_cst) != 0) {
+    StallInterruption as_the_program_wants;
     StaySuspended(self, alternate_stack_end);
   }
 }
@@ -357,10 +360,9 @@ void LeaveBlocking(StopRecord* self) {
     self->state.Store(MutatorState::kRunning, memory_order_seq_cst);
     // If we were asked as a running thread in this instant, the signal will park us; if we were
     // taken for blocked, wait here.
-    for (;;) {
-      const uint32_t stop = g_stop.Load(memory_order_seq_cst);
-      if (stop == 0) break;
-      FutexWait(&g_stop, stop);
+    if (g_stop.Load(memory_order_seq_cst) != 0) {
+      StallScope stall(StallCause::kPause);
+      while (const uint32_t stop = g_stop.Load(memory_order_seq_cst)) FutexWait(&g_stop, stop);
     }
     if (self->suspended.Load(memory_order_seq_cst) == 0) return;
     self->state.Store(MutatorState::kBlocked, memory_order_seq_cst);

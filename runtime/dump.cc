@@ -4,6 +4,7 @@
 #include "gc/collector.h"
 #include "runtime/debug_objects.h"
 #include "runtime/findings.h"
+#include "runtime/latency.h"
 #include "runtime/printing.h"
 #include "runtime/statistics.h"
 #include "runtime/threads.h"
@@ -133,6 +134,7 @@ void DumpState(const char* name) {
   OUT("Finalizers: %zu registered, %zu due; links: %zu short, %zu long\n",
       g_collector.finalizers().registered(), g_collector.finalizers().ready(),
       g_collector.short_links().size(), g_collector.long_links().size());
+  PrintLatency(Stream::kOutput);
 }
 
 void DumpRegions() {

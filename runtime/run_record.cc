@@ -6,6 +6,7 @@
 
 #include "gc/collector.h"
 #include "platform/process.h"
+#include "platform/stalls.h"
 #include "runtime/options.h"
 #include "runtime/statistics.h"
 
@@ -48,6 +49,7 @@ void StoreSums() {
   // Relaxed: a count that a collection under way may be about to raise.
   const uint64_t found_dead = __atomic_load_n(&g_collector.totals().freed_bytes, __ATOMIC_RELAXED);
   Raise(&g_record->freed_bytes, g_before.freed_bytes + found_dead + figures.explicitly_freed_bytes);
+  Raise(&g_record->max_stall_ns, platform::LongestStallNs());
 }
 
 void AtExit() {
@@ -83,8 +85,14 @@ void NoteCollectionInRunRecord() {
   const gc::CollectorTotals& totals = g_collector.totals();
   // Relaxed: as in Raise; the collector lock is held.
   g_record->collections.Store(g_before.collections + totals.collections, memory_order_relaxed);
-  g_record->pause_ns.Store(g_before.pause_ns + totals.pause_ns, memory_order_relaxed);
-  Raise(&g_record->max_pause_ns, totals.max_pause_ns);
+  g_record->pause_ns.Store(g_before.pause_ns + totals.pauses.all_ns, memory_order_relaxed);
+  const gc::PauseTimes& longest = totals.longest_pause;
+  if (longest.all_ns > g_record->max_pause_ns.Load(memory_order_relaxed)) {  // as in Raise
+    g_record->max_pause_ns.Store(longest.all_ns, memory_order_relaxed);
+    for (int i = 0; i < gc::kPauseParts; ++i) {
+      g_record->max_pause_part_ns[i].Store(longest.part_ns[i], memory_order_relaxed);
+    }
+  }
   StoreSums();
 }
 

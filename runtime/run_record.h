@@ -6,6 +6,7 @@
 // process ends. A process that executes one program after the other adds them up.
 #pragma once
 
+#include "gc/pause.h"
 #include "platform/atomic.h"
 
 namespace gleaner::runtime {
@@ -13,7 +14,7 @@ namespace gleaner::runtime {
 // Every field is true by itself; a process that is killed may leave some newer than others. All
 // accesses are relaxed: the tool reads once the process has ended.
 struct RunRecord {
-  static constexpr uint64_t kLayout = 0x676c65616e657231;  // of this structure
+  static constexpr uint64_t kLayout = 0x676c65616e657232;  // of this structure
 
   // Written by the tool before the program starts.
   uint64_t layout;
@@ -24,6 +25,9 @@ struct RunRecord {
   platform::Atomic<uint64_t> collections;
   platform::Atomic<uint64_t> pause_ns;
   platform::Atomic<uint64_t> max_pause_ns;
+  // The parts of the longest pause; of one program if the process executes several.
+  platform::Atomic<uint64_t> max_pause_part_ns[gc::kPauseParts];
+  platform::Atomic<uint64_t> max_stall_ns;  // of a thread, from any cause
   platform::Atomic<uint64_t> allocated_bytes;
   platform::Atomic<uint64_t> freed_bytes;          // found unreachable, or given to GC_free
   platform::Atomic<uint64_t> peak_resident_bytes;  // 0 until the program ends by exit

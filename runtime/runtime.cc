@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -11,9 +12,11 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/process.h"
+#include "platform/stalls.h"
 #include "runtime/arenas.h"
 #include "runtime/dump.h"
 #include "runtime/findings.h"
+#include "runtime/latency.h"
 #include "runtime/run_record.h"
 #include "runtime/statistics.h"
 #include "runtime/variables.h"
@@ -113,6 +116,8 @@ void DescribePhase(const char* reason) {
   for (;;) pause();
 }
 
+double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
 void OnEvent(CycleEvent event) {
   g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // as above
   switch (event) {
@@ -150,15 +155,21 @@ void OnEvent(CycleEvent event) {
   if (g_options.dump_regularly) DumpState(nullptr);
   if (g_options.print_stats == 0 && !g_options.print_verbose_stats) return;
   const gc::CycleReport& r = g_collector.last();
+  char parts[gc::kPauseParts * 32];
+  size_t length = 0;
+  for (int i = 0; i < gc::kPauseParts; ++i) {
+    length += static_cast<size_t>(
+        snprintf(parts + length, sizeof parts - length, "%s%s %.3f", i == 0 ? "" : ", ",
+                 NameOf(static_cast<gc::PausePart>(i)), Ms(r.pause.part_ns[i])));
+    if (length >= sizeof parts) length = sizeof parts - 1;
+  }
   Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause "
-      "%.3f ms "
-      "(stop %.3f, mark %.3f, sweep %.3f), %d marker%s, %llu finalizable\n",
+      "%.3f ms (%s), %d marker%s, %llu finalizable\n",
       static_cast<unsigned long long>(r.number), NameOf(r.cause),
       static_cast<double>(r.live_bytes) / 1e6, static_cast<unsigned long long>(r.live_objects),
       static_cast<double>(r.freed_bytes) / 1e6, static_cast<double>(r.resident_bytes) / 1e6,
-      static_cast<double>(r.pause_ns) / 1e6, static_cast<double>(r.stop_ns) / 1e6,
-      static_cast<double>(r.mark_ns) / 1e6, static_cast<double>(r.sweep_ns) / 1e6, r.markers,
-      r.markers == 1 ? "" : "s", static_cast<unsigned long long>(r.finalizable));
+      Ms(r.pause.all_ns), parts, r.markers, r.markers == 1 ? "" : "s",
+      static_cast<unsigned long long>(r.finalizable));
 }
 
 void WarnCycle(Addr object) {
@@ -336,6 +347,8 @@ void FindLastLeaks() {
   if (GC_find_leak != 0) Collect(Cause::kExplicit);
 }
 
+void LogLatency() { PrintLatency(Stream::kLog); }
+
 // Programs that write past the end of their objects, which libgc's padding hides.
 bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0; }
 
@@ -381,6 +394,8 @@ bool InitOnce() {
   AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");
+  if (g_options.print_stats >= 2 && atexit(LogLatency) != 0)
+    Complain("no memory for an exit handler: pauses and stalls are not printed");
   platform::InstallStopHandler();
   Thread* self = Threads::Register();
   if (self == nullptr) Fatal("cannot start: no memory to register the first thread");
@@ -484,8 +499,15 @@ bool Collect(Cause cause, int (*give_up)()) {
     return false;
   }
   CollectCall call{cause, give_up, false};
-  platform::WithRegistersOnStack(CollectWithRegisters, &call);
-  if (call.done) AfterCollection();
+  {
+    platform::StallScope stall(platform::StallCause::kWait);
+    platform::WithRegistersOnStack(CollectWithRegisters, &call);
+    if (call.done) platform::RaiseStallCause(platform::StallCause::kPause);
+  }
+  if (call.done) {
+    platform::StallInterruption finalizers_are_the_programs;
+    AfterCollection();
+  }
   return call.done;
 }
 

@@ -7,6 +7,7 @@
 #include "alloc/object.h"
 #include "platform/clock.h"
 #include "platform/loaded_objects.h"
+#include "platform/stalls.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -324,6 +325,7 @@ Thread* Threads::Register(Addr stack_bottom) {
   t_came_to_register = true;
   const Range stack = platform::CurrentStackBounds();
   Thread* thread = nullptr;
+  platform::BeginStallsOfThread(tid);
   {
     platform::LockGuard guard(g_threads_lock);
     if (!g_registry.records.EnsureCommitted(g_registry.count + 1)) return nullptr;
@@ -365,6 +367,7 @@ void Threads::Unregister() {
   Thread* thread = Current();
   const bool has_result = alloc::g_space.Contains(AddressOf(thread->result));
   RemoveFromList(thread, has_result);
+  platform::EndStallsOfThread();
   // Only now: if another thread detaches this one, either it finds the result or we see the change.
   if (has_result && !CurrentThreadIsJoinable()) ForgetResult(pthread_self());
 }

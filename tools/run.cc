@@ -35,6 +35,14 @@ void Report(const char* program, const RunOptions& options, const RunRecord& rec
     fprintf(stderr, "gleaner: pauses       total %.3f ms, mean %.3f ms, longest %.3f ms\n",
             Ms(pauses), collections != 0 ? Ms(pauses) / static_cast<double>(collections) : 0.0,
             Ms(read(record.max_pause_ns)));
+    fprintf(stderr, "gleaner: longest pause");
+    for (int i = 0; i < gleaner::gc::kPauseParts; ++i) {
+      fprintf(stderr, "%s %s %.3f ms", i == 0 ? "" : ",",
+              NameOf(static_cast<gleaner::gc::PausePart>(i)),
+              Ms(read(record.max_pause_part_ns[i])));
+    }
+    fprintf(stderr, "\ngleaner: longest stall of a thread %.3f ms\n",
+            Ms(read(record.max_stall_ns)));
     fprintf(stderr, "gleaner: allocated    %.3f MB\n", Mb(read(record.allocated_bytes)));
     fprintf(stderr, "gleaner: freed        %.3f MB\n", Mb(read(record.freed_bytes)));
   }

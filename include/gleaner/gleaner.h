@@ -47,6 +47,76 @@ struct gleaner_stats {
 GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
 
 /*
+ * Latency: what pauses are spent on, and how long threads were kept from running the program;
+ * docs/latency.md. Times are nanoseconds of CLOCK_MONOTONIC. Later versions add fields at the end
+ * of structures, and values at the end of enumerations, only.
+ */
+enum gleaner_pause {
+  GLEANER_PAUSE_LAST,    /* of the last collection */
+  GLEANER_PAUSE_LONGEST, /* the longest one so far */
+  GLEANER_PAUSE_TOTAL,   /* all pauses together */
+  GLEANER_PAUSE_MAXIMA   /* of each figure by itself the largest so far */
+};
+
+struct gleaner_pause_parts {
+  uint64_t pause_ns;  /* the sum of all below, but for GLEANER_PAUSE_MAXIMA */
+  uint64_t stop_ns;   /* from the first signal until every thread is stopped */
+  uint64_t roots_ns;  /* finding the roots */
+  uint64_t dirty_ns;  /* scanning anew what has been written to; 0 if nothing ran concurrently */
+  uint64_t mark_ns;   /* marking, or what is left of it */
+  uint64_t weak_ns;   /* links and finalizers */
+  uint64_t sweep_ns;  /* classifying pages, pacing */
+  uint64_t resume_ns; /* letting the threads go on */
+};
+
+/* Fills the first min(size, sizeof(struct gleaner_pause_parts)) bytes of *parts, with `size` the
+   caller's sizeof, and returns how many; 0 after a message if `which` is no enum gleaner_pause or
+   `parts` is NULL. All 0 before the first collection. Any thread, not inside a collection callback;
+   takes the allocation lock. */
+GLEANER_API size_t gleaner_get_pause_parts(int which, struct gleaner_pause_parts *parts,
+                                           size_t size);
+
+/* Why a registered thread was kept from running the program. A stall with several parts counts
+   once, under the last of its causes in this order. */
+enum gleaner_stall_cause {
+  GLEANER_STALL_ALLOCATION,  /* memory from other threads or the system, a lock of the allocator */
+  GLEANER_STALL_WRITE_FAULT, /* the first write to a tracked page */
+  GLEANER_STALL_ASSIST,      /* marking in return for what the thread allocates */
+  GLEANER_STALL_WAIT,        /* waiting for a collection or for the allocation lock */
+  GLEANER_STALL_PAUSE,       /* stopped, or collecting; one stall for each thread in a pause */
+  GLEANER_STALL_ANY = 64     /* all of them together */
+};
+
+/* Quantiles are upper bounds, at most a sixteenth too large, and never above the maximum. */
+struct gleaner_stall_stats {
+  uint64_t count;    /* stalls of all threads so far */
+  uint64_t total_ns; /* their sum */
+  uint64_t max_ns;   /* the longest */
+  uint64_t p50_ns;   /* half of the stalls took no longer */
+  uint64_t p99_ns;
+  uint64_t p999_ns; /* 99.9 % */
+};
+
+/* Fills the first min(size, sizeof(struct gleaner_stall_stats)) bytes of *stats and returns how
+   many; 0 after a message if `cause` is no enum gleaner_stall_cause or `stats` is NULL. Any thread,
+   at any time, without locks; a stall that ends meanwhile may be in some of the figures only. */
+GLEANER_API size_t gleaner_get_stall_stats(int cause, struct gleaner_stall_stats *stats,
+                                           size_t size);
+
+struct gleaner_stall_bucket {
+  uint64_t from_ns;  /* stalls of from_ns <= ns < until_ns */
+  uint64_t until_ns; /* UINT64_MAX in the bucket of all from 2^40 ns on */
+  uint64_t count;
+};
+
+/* The histogram of the stalls: up to `capacity` of its buckets that are not empty, in rising order.
+   Returns how many there are, which may be more; at most 592. Buckets are exact below 16 ns, then
+   16 for each doubling. 0 after a message if `cause` is none, or `buckets` is NULL and `capacity`
+   is not 0. Any thread, at any time, without locks. */
+GLEANER_API size_t gleaner_get_stall_histogram(int cause, struct gleaner_stall_bucket *buckets,
+                                               size_t capacity);
+
+/*
  * Fibers: stacks of the program's own making, on which coroutines run. A registered stack is
  * searched for pointers, always, from the stack pointer it was left with to its end, until it is
  * destroyed. Any thread may go on with a suspended fiber. docs/fibers.md has the rules in full.

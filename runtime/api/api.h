@@ -17,6 +17,14 @@ bool RejectNull(const char* call, const char* argument, P p) {
   return true;
 }
 
+// Copies as much of a structure as the caller, whose sizeof is `size`, has room for. Returns how
+// much that is.
+inline size_t CopyOut(void* to, size_t size, const void* from, size_t from_bytes) {
+  const size_t bytes = size < from_bytes ? size : from_bytes;
+  memcpy(to, from, bytes);
+  return bytes;
+}
+
 // Copies a text of that many characters into `memory`, which has room for one more, the end. Null,
 // with errno ENOMEM, if there is no memory.
 template <class Character>

@@ -12,6 +12,7 @@ namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;
 using gleaner::gc::g_collector;
+using gleaner::runtime::CopyOut;
 using gleaner::runtime::HeapFigures;
 using gleaner::runtime::RejectNull;
 
@@ -23,17 +24,10 @@ constinit bool g_measuring = false;
 
 // Relaxed: a count that a collection may be replacing.
 uint64_t TotalPauseNs() {
-  return __atomic_load_n(&g_collector.totals().pause_ns, __ATOMIC_RELAXED);
+  return __atomic_load_n(&g_collector.totals().pauses.all_ns, __ATOMIC_RELAXED);
 }
 
 uint64_t ObtainedBytes() { return runtime::MostHeapBytes() + runtime::MetadataBytes(); }
-
-// Copies as much of `from` as the caller has room for. Returns how much that is.
-size_t CopyOut(void* to, size_t size, const void* from, size_t from_bytes) {
-  const size_t bytes = size < from_bytes ? size : from_bytes;
-  memcpy(to, from, bytes);
-  return bytes;
-}
 
 }  // namespace
 
@@ -126,11 +120,11 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     all.collections = totals.collections;
     all.live_bytes = last.live_bytes;
     all.heap_bytes = alloc::ResidentBytes();
-    all.last_pause_ns = last.pause_ns;
-    all.mean_pause_ns = totals.collections != 0 ? totals.pause_ns / totals.collections : 0;
-    all.max_pause_ns = totals.max_pause_ns;
-    all.total_pause_ns = totals.pause_ns;
-    all.mark_ns = last.mark_ns;
+    all.last_pause_ns = last.pause.all_ns;
+    all.mean_pause_ns = totals.collections != 0 ? totals.pauses.all_ns / totals.collections : 0;
+    all.max_pause_ns = totals.longest_pause.all_ns;
+    all.total_pause_ns = totals.pauses.all_ns;
+    all.mark_ns = last.pause.of(gleaner::gc::PausePart::kMark);
     all.markers = static_cast<uint64_t>(last.markers);
     all.bytes_freed_last = last.freed_bytes;
     all.metadata_bytes = runtime::MetadataBytes();

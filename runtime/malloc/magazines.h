@@ -24,7 +24,7 @@ constexpr size_t LeastBlocks(size_t size_class) {
 // At most.
 constexpr size_t MaxBlocks(size_t size_class) {
   const size_t blocks = 512 * kKiB / ClassBytes(size_class);
-  return blocks < 64 ? 64 : blocks < 1024 ? blocks : 1024;
+  return blocks < 64 ? 64 : blocks < 4096 ? blocks : 4096;
 }
 
 namespace internal {

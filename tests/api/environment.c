@@ -77,6 +77,12 @@ static void statistics(void) {
   GC_gcollect();
 }
 
+static void statistics_at_exit(void) {
+  setenv("GC_PRINT_STATS", "2", 1);
+  GC_INIT();
+  GC_gcollect();
+}
+
 static void verbose_statistics(void) {
   setenv("GC_PRINT_VERBOSE_STATS", "1", 1);
   GC_INIT();
@@ -129,6 +135,13 @@ int main(void) {
   capture(&c, statistics);
   CHECK_ENDED_WELL(&c);
   CHECK_CAPTURED(&c, c.text[0] != 0);
+  capture(&c, statistics_at_exit);
+  CHECK_ENDED_WELL(&c);
+  if (on_gleaner()) {
+    CHECK_SAYS(&c, "gleaner: gc ");
+    CHECK_SAYS(&c, "gleaner: pauses of ");
+    CHECK_SAYS(&c, "gleaner: stalls of threads");
+  }
   capture(&c, verbose_statistics);
   CHECK_ENDED_WELL(&c);
   CHECK_CAPTURED(&c, c.text[0] != 0);

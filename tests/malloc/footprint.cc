@@ -1,5 +1,6 @@
 // The bounds that docs/malloc_proxy.md states: what one thread allocates and another one frees does
-// not pile up; empty pages of a thread that sleeps serve others, and go back to the system.
+// not pile up; empty pages of a thread that sleeps serve others, and go back to the system; freed
+// large blocks make room for larger ones.
 #include <malloc.h>
 
 #include <atomic>
@@ -111,10 +112,31 @@ void SleepingOwner() {
   only_frees.join();
 }
 
+// Fewer blocks than may wait before they are joined, as many, and more.
+void FreedLargeBlocksAreJoined() {
+  constexpr size_t kBytes = 2 * kMiB;
+  for (size_t count : {2, 63, 64, 65, 200}) {
+    Blocks blocks(count);
+    uintptr_t lowest = UINTPTR_MAX, end = 0;
+    for (void*& p : blocks) {
+      CHECK((p = malloc(kBytes)) != nullptr);
+      const auto begin = reinterpret_cast<uintptr_t>(p);
+      if (begin < lowest) lowest = begin;
+      if (begin + kBytes > end) end = begin + kBytes;
+    }
+    Release(blocks);
+    void* joined = malloc(count * kBytes);
+    const auto begin = reinterpret_cast<uintptr_t>(joined);
+    CHECK(joined != nullptr && begin < end && begin + count * kBytes > lowest);
+    free(joined);
+  }
+}
+
 }  // namespace
 
 int main() {
   require_gleaner();
+  FreedLargeBlocksAreJoined();
   ProducerAndConsumer();
   SleepingOwner();
 }

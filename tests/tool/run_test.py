@@ -124,6 +124,12 @@ class Figures(unittest.TestCase):
         early = programs * EARLY_MB
         self.assertGreaterEqual(figure(result, "collections"), 3)
         self.assertGreater(figure(result, "pauses +total"), 0)
+        longest = float(re.search(r"longest ([\d.]+) ms$", result.stderr, re.MULTILINE)[1])
+        parts = re.search(r"^gleaner: longest pause (.*)$", result.stderr, re.MULTILINE)[1]
+        names, times = zip(*re.findall(r"(\w+) ([\d.]+) ms", parts))
+        self.assertEqual(names, ("stop", "roots", "dirty", "mark", "weak", "sweep", "resume"))
+        self.assertAlmostEqual(sum(map(float, times)), longest, delta=0.01)
+        self.assertGreaterEqual(figure(result, "longest stall of a thread") + 0.001, longest)
         self.assertAlmostEqual(figure(result, "allocated"), allocated, delta=early)
         freed = figure(result, "freed")
         self.assertGreater(freed, allocated / 2)
