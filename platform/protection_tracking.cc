@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include "platform/critical.h"
 #include "platform/fault_signal.h"
+#include "platform/stop_world.h"
 
 namespace gleaner::platform {
 
@@ -168,14 +170,15 @@ ProtectionTracking::Span ProtectionTracking::TakeAround(Span taken, size_t first
 }
 
 ProtectionTracking::Span ProtectionTracking::TakeRun(Span taken) {
-  // Waits for neighbours that are busy: whoever has them waits for nobody.
-  const auto is_busy = [&](size_t granule) {
-    return (granules_[granule].Load(memory_order_relaxed) & kBusy) != 0;
+  // Waits for neighbours that are busy: whoever has them waits for nobody. A neighbour that was
+  // busy and is protected by now belongs to the run. Relaxed: who takes it acquires.
+  const auto is_open = [&](size_t granule) {
+    return IsOpen(granules_[granule].Load(memory_order_relaxed));
   };
   for (const size_t count = GranuleCount();;) {
     taken = TakeAround(taken, 0, count);
-    if ((taken.first == 0 || !is_busy(taken.first - 1)) &&
-        (taken.end == count || !is_busy(taken.end))) {
+    if ((taken.first == 0 || is_open(taken.first - 1)) &&
+        (taken.end == count || is_open(taken.end))) {
       return taken;
     }
     sched_yield();
@@ -413,7 +416,14 @@ ProtectionTracking::Pinned ProtectionTracking::Pin(Addr begin, Addr end) {
         if (granules_[i].CompareExchange(word, word + kOnePin, memory_order_acq_rel)) break;
         continue;
       }
+      // As in the handler: a signal's handler on top of this one that writes into the heap would
+      // wait for this thread.
+      sigset_t all;
+      sigset_t mask;
+      sigfillset(&all);
+      SigmaskKeepingSuspend(SIG_SETMASK, &all, &mask);
       TryToOpen(i);
+      SigmaskKeepingSuspend(SIG_SETMASK, &mask, nullptr);
     }
   }
   return pinned;

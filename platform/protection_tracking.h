@@ -31,8 +31,21 @@
 // not wait: it reports the tracked pages and leaves the word alone. If the other one is opening,
 // they are pending afterwards; if it is fetching other pages, those of this fetch stay pending.
 //
-// The handler blocks all signals, and Pin is a critical section: no thread is stopped while it has
-// a granule busy. A fault that finds its granule busy is simply tried again.
+// The handler blocks all signals, and Pin does while it opens, in a critical section: no thread is
+// stopped or interrupted by the program while it has a granule busy. Arm, FetchAndRearm and Disarm
+// are called with the program's signals blocked, or from threads that run none of its handlers. A
+// fault that finds its granule busy is simply tried again.
+//
+// Faults end even if no mappings are left. Whoever is refused a block tries for opening_run_; one
+// has it, and the others, which have nothing busy, begin nothing until it is free. Those that began
+// before, and fetches, end without waiting with a granule in hand. So the holder gets all of the
+// run: both of its neighbours are writable, in word and in fact, or there are none. Its ends
+// are then ends of mappings, or lie in a mapping that is writable already (unsure granules), where
+// mprotect changes nothing: nothing is split, and the system has no reason to refuse. Only a fetch
+// that makes a neighbour read-only after the holder looked, and before its mprotect, can join it to
+// the run and spoil the attempt; the fault is tried again, and once the fetch has passed that
+// neighbour it cannot do so any more. A thread can hence be held up only by fetches that follow one
+// another without end, each at that instant.
 #pragma once
 
 #include "platform/dirty_ranges.h"

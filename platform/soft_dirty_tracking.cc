@@ -12,16 +12,18 @@ constexpr size_t kWordsAtOnce = 512;
 
 }  // namespace
 
-bool SoftDirtyTracking::Open() {
+bool SoftDirtyTracking::Open(const char* pagemap, const char* clear_refs) {
+  pagemap_name_ = pagemap;
+  clear_refs_name_ = clear_refs;
   cleared_.Store(false, memory_order_relaxed);  // nobody else uses it
   process_ = getpid();
-  return pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  return pagemap_.Take(open(pagemap_name_, O_RDONLY | O_CLOEXEC));
 }
 
 void SoftDirtyTracking::Close() { pagemap_.Close(); }
 
 bool SoftDirtyTracking::ClearAll() {
-  const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  const int fd = open(clear_refs_name_, O_WRONLY | O_CLOEXEC);
   const bool ok = fd >= 0 && write(fd, "4\n", 2) == 2;
   if (fd >= 0) close(fd);
   cleared_.Store(ok, memory_order_release);  // pairs with the acquire in Fetch
@@ -41,7 +43,7 @@ size_t SoftDirtyTracking::Fetch(Addr begin, Addr end, VisitDirty visit, void* co
     const size_t count = left < kWordsAtOnce ? left : kWordsAtOnce;
     const ssize_t got = pread(pagemap_.fd(), words, count * sizeof words[0],
                               static_cast<off_t>(from / kTrackedPageBytes * sizeof words[0]));
-    if (got <= 0) {
+    if (got < static_cast<ssize_t>(sizeof words[0])) {
       dirty.Add(from, end);
       break;
     }
@@ -55,7 +57,7 @@ size_t SoftDirtyTracking::Fetch(Addr begin, Addr end, VisitDirty visit, void* co
 
 void SoftDirtyTracking::ResetInChild() {
   Close();
-  if (!Open()) process_ = 0;  // all counts as dirty
+  if (!Open(pagemap_name_, clear_refs_name_)) process_ = 0;  // all counts as dirty
 }
 
 }  // namespace gleaner::platform

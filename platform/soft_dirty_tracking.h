@@ -18,7 +18,9 @@ class SoftDirtyTracking {
  public:
   constexpr SoftDirtyTracking() = default;
 
-  [[nodiscard]] bool Open();
+  // The names are those of the system; a test has files of its own, and they must outlive this.
+  [[nodiscard]] bool Open(const char* pagemap = "/proc/self/pagemap",
+                          const char* clear_refs = "/proc/self/clear_refs");
   void Close();
   // Clears the bits of all pages. False if the system refuses; all counts as dirty until it has
   // succeeded.
@@ -29,8 +31,10 @@ class SoftDirtyTracking {
   void ResetInChild();
 
  private:
+  const char* pagemap_name_ = nullptr;
+  const char* clear_refs_name_ = nullptr;
   OwnDescriptor pagemap_;
-  int32_t process_ = 0;  // whose memory the descriptor shows
+  int32_t process_ = 0;          // whose memory the descriptor shows
   Atomic<bool> cleared_{false};  // since Open, and every time it was tried
 };
 

@@ -10,6 +10,7 @@
 
 #include "platform/memory.h"
 #include "tests/support/child.h"
+#include "tests/support/rounds.h"
 
 namespace gleaner::platform {
 namespace {
@@ -252,10 +253,10 @@ TEST(FaultSignalTest, ActionsChangeWhileOtherThreadsFault) {
         EXPECT_EQ(former.sa_sigaction, RepairWithInformation);
       }
     });
-    for (int round = 1; round <= 20000; ++round) {
+    for (gleaner::testing::Rounds rounds(20'000); rounds.Next();) {
       ProtectPages();
       WriteBoth();
-      ASSERT_EQ(g_programs, round);
+      ASSERT_EQ(static_cast<uint64_t>(g_programs), rounds.current());
     }
     end = true;
     changer.join();
