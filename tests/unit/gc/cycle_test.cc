@@ -31,18 +31,27 @@ void Start(uint64_t slice_bytes) {
   g_collector.pacer().ExpandHeapTo(64 * kMiB);  // nothing is due by itself
 }
 
-// One step; the final stop, if it is time for it. False when the cycle is over.
-bool Step() {
+// One step; the final stop, if it is time for it, after a call of `before_stop`. False when the
+// cycle is over.
+template <class F>
+bool Step(const F& before_stop) {
   if (g_collector.Advance(0, 0)) {
+    before_stop();
     EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
   }
   return cycle().IsUnderWay();
+}
+bool Step() {
+  return Step([] {});
 }
 
 // Starts a cycle and goes on until it is in that state.
 void AdvanceTo(CycleState state) {
   g_collector.WantCycle();
-  while (cycle().state() != state) ASSERT_FALSE(g_collector.Advance(0, 0));
+  while (cycle().state() != state) {
+    const bool is_ready = g_collector.Advance(0, 0);
+    ASSERT_EQ(is_ready, cycle().state() == CycleState::kReady);
+  }
 }
 
 void Finish() {
@@ -52,10 +61,11 @@ void Finish() {
   g_collector.EndSweepIfDone();
 }
 
+// Sixteen to a page, so that most are not on the page in which the thread allocates.
 struct Node {
   Node* references[4];
   uint64_t number;
-  uint64_t filling[3];
+  uint64_t filling[123];
 };
 
 Node* NewNode(uint64_t number) {
@@ -63,6 +73,12 @@ Node* NewNode(uint64_t number) {
   EXPECT_NE(node, nullptr);
   node->number = number;
   return node;
+}
+
+const uint8_t* MarkOf(const void* p) {
+  alloc::ObjectRef object;
+  EXPECT_TRUE(alloc::FindSlot(AddressOf(p), &object));
+  return object.mark();
 }
 
 // An object that nothing refers to, and that has no neighbour that is referred to.
@@ -113,7 +129,7 @@ class Graph {
   }
 
  private:
-  static constexpr size_t kRoots = 16;
+  static constexpr size_t kRoots = 64;
 
   size_t Below(size_t n) { return random_() % n; }
   static void Put(Node** place, Node* node) { *place = node; }
@@ -149,21 +165,25 @@ class Graph {
 
 TEST_F(CycleTest, NothingIsLostWhateverChangesBetweenTheSteps) {
   EXPECT_CHILD_OK([] {
-    Start(256);
+    Start(1);
     Graph graph(1);
     size_t most = 0;
     for (int round = 0; round < 60; ++round) {
       for (int i = 0; i < 300; ++i) graph.Change();
       g_collector.WantCycle();
-      for (size_t steps = 0; Step(); ++steps) {
+      const auto change = [&graph](int times) {
+        for (int i = 0; i < times; ++i) graph.Change();
+      };
+      for (size_t steps = 0; Step([&change] { change(100); }); ++steps) {
         ASSERT_LT(steps, 100000u);
-        for (int i = 0; i < 3; ++i) graph.Change();
+        change(5);
       }
       const size_t reached = graph.Check();
       if (reached > most) most = reached;
       for (int i = 0; i < 20; ++i) graph.Change();  // while the pages are swept
       Finish();
     }
+    printf("up to %zu nodes\n", most);
     EXPECT_GT(most, 50u);
     EXPECT_EQ(g_collector.totals().beside, 60u);
   });
@@ -286,6 +306,61 @@ TEST_F(CycleTest, ALargeObjectMayGrowAfterItWasScanned) {
     ASSERT_TRUE(IsAllocated(node));
     for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(IsAllocated(node->references[i]));
   });
+}
+
+// What the last round has not scanned, and is moved into what it has, is found by the last fetch.
+TEST_F(CycleTest, WhatIsMovedAfterTheLastRoundCounts) {
+  EXPECT_CHILD_OK([] {
+    Start(0);
+    g_roots.assign(2, nullptr);
+    Node* old = NewNode(1);
+    g_roots[0] = old;
+    NewNode(0);                               // a root keeps what lies below, too
+    Node* moved = NewNode(2);                 // no root refers to it, as if it were in a register
+    for (int i = 0; i < 40; ++i) NewNode(3);  // the page of both is full
+    AdvanceTo(CycleState::kMarking);
+    Node* fresh = NewNode(4);  // on the page in which the thread allocates
+    g_roots[1] = fresh;
+    fresh->references[0] = moved;
+    while (cycle().state() != CycleState::kReady) g_collector.Advance(0, 0);
+    EXPECT_EQ(*MarkOf(moved), alloc::g_epoch) << "it was found before";
+    old->references[0] = moved;
+    fresh->references[0] = nullptr;
+    g_roots[1] = nullptr;
+    Finish();
+    EXPECT_TRUE(IsAllocated(moved));
+  });
+}
+
+// Pages that are committed after the heap was armed are not tracked, those after the last round not
+// even armed: what is on them counts as written.
+TEST_F(CycleTest, WhatIsStoredInNewPagesCounts) {
+  for (const CycleState state : {CycleState::kRoots, CycleState::kMarking, CycleState::kReady}) {
+    EXPECT_CHILD_OK([state] {
+      Start(64);
+      g_roots.assign(2, nullptr);
+      // No root refers to the list, as if its head were in a register.
+      Node* list = nullptr;
+      for (uint64_t i = 0; i < 1000; ++i) {
+        Node* node = NewNode(i);
+        node->references[0] = list;
+        list = node;
+      }
+      g_roots[0] = NewNode(0);
+      AdvanceTo(state);
+      const alloc::PageNumber frontier = EndCommitted(alloc::Side::kScanned);
+      Node* on_new_page = nullptr;
+      do {
+        on_new_page = NewNode(0);
+      } while (alloc::g_space.PageOf(AddressOf(on_new_page)) < frontier);
+      on_new_page->references[3] = list;
+      g_roots[1] = on_new_page;
+      Finish();
+      for (size_t i = 0; i < 1000; ++i, list = list->references[0]) {
+        ASSERT_TRUE(IsAllocated(list)) << i;
+      }
+    });
+  }
 }
 
 size_t g_calls = 0;
