@@ -339,6 +339,7 @@ void Collector::ValidateDisplacement(size_t displacement) {
 constexpr int kStepsAtOnce = 64;  // of the sweep: some 150 us
 constexpr uint64_t kDriverSliceBytes = 1 * kMiB;
 constexpr uint64_t kThrottleNs = 500'000;
+constexpr uint64_t kHoldBackNs = 3'000'000;
 constexpr uint64_t kYieldNs = 20'000;
 
 // Half of the allowance is for the cycle.
@@ -359,10 +360,11 @@ bool Collector::TryStartCycle() {
   if (!tunables.mark_beside || g_any_disclaim) return false;
   slice_bytes_ = tunables.slice_bytes;
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
-  cycle_.Start(tunables.mark);
+  const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
+  cycle_.Start(tunables.mark, has_driver);
   pacer_.ReportOften(true);
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
-  if (tunables.driver && driver_.Start(DriveStep, this)) driver_.Wake();
+  if (has_driver) driver_.Wake();
   return true;
 }
 
@@ -388,13 +390,17 @@ bool Collector::IsBehind() const {
   return used > allowance / 4 && used * 2 > allowance * cycle_.Progress();
 }
 
-bool Collector::AdvanceWithDriver() {
+bool Collector::AdvanceWithDriver(Addr stack_pointer) {
   if (stop_wanted_.Load(platform::memory_order_relaxed)) return true;  // a hint
   if (cycle_.IsUnderWay()) {
     if (IsOverrun()) return true;
     // The driver has this processor meanwhile.
-    if (IsBehind()) platform::SleepNs(kThrottleNs);
-    return false;
+    if (cycle_.IsClosing()) {
+      cycle_.HoldBack(stack_pointer, kHoldBackNs);
+    } else if (IsBehind()) {
+      platform::SleepNs(kThrottleNs);
+    }
+    return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
   }
   if (!IsCycleDue() || !lock_.TryAcquire()) return false;
   if (cycle_.state() == CycleState::kIdle) TryStartCycle();
@@ -434,7 +440,7 @@ bool Collector::Drive() {
 }
 
 bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
-  if (driver_.running()) return AdvanceWithDriver();
+  if (driver_.running()) return AdvanceWithDriver(stack_pointer);
   if (sweeper_.IsBeside() && !sweeper_.IsDone()) {
     // So that it is over long before the next cycle.
     for (size_t steps = 4 + sweeper_.pages() / 4096; steps != 0; --steps) {

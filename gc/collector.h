@@ -123,7 +123,7 @@ class Collector {
   bool IsCycleDue() const;
   bool TryStartCycle();
   // What a mutator does when there is a driver; as Advance.
-  bool AdvanceWithDriver();
+  bool AdvanceWithDriver(Addr stack_pointer);
   // The driver's: a step of whatever goes on. False if there is nothing to do.
   bool Drive();
   static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }

@@ -1,6 +1,7 @@
 #include "gc/cycle.h"
 
 #include "alloc/object.h"
+#include "platform/stop_world.h"
 
 namespace gleaner::gc {
 
@@ -43,8 +44,9 @@ bool Cycle::Cover(PageNumber end) {
   return tracker_.CoverUpTo(g_space.AddressOfPage(end)) && pending_.Cover(end);
 }
 
-void Cycle::Start(const MarkConfig& config) {
+void Cycle::Start(const MarkConfig& config, bool has_driver) {
   config_ = config;
+  has_driver_ = has_driver;
   armed_end_ = 0;
   frontier_ = EndCommitted(Side::kScanned);
   abandon_ = false;
@@ -162,6 +164,12 @@ Cycle::Next Cycle::Round() {
     SetState(CycleState::kReady);
     return Next::kStop;
   }
+  // After the first one, rounds are short if the program writes little. With all workers on it, so
+  // that it is over soon.
+  if (rounds_ != 0 && has_driver_ && !IsClosing()) {
+    SetClosing(true);
+    marker_->LetOthersHelp(true);
+  }
   ++rounds_;
   last_pending_ = pending;
   fetched_ = 0;
@@ -187,6 +195,18 @@ uint64_t Cycle::WorkLeft() const {
   return (left > all / 16 ? left : all / 16) + last_pending_ * Pending::kGranuleBytes;
 }
 
+void Cycle::SetClosing(bool closing) {
+  closing_.Store(closing ? 1 : 0, memory_order_seq_cst);
+  if (!closing) FutexWakeAll(&closing_);
+}
+
+void Cycle::HoldBack(Addr stack_pointer, uint64_t most_ns) {
+  platform::StopRecord* self = platform::t_stop_record;
+  platform::EnterBlocking(self, stack_pointer);
+  platform::FutexWaitFor(&closing_, 1, most_ns);
+  platform::LeaveBlocking(self);
+}
+
 double Cycle::Progress() const {
   if (state() == CycleState::kReady) return 1;
   return static_cast<double>(scanned_.Load(memory_order_relaxed)) /  // a hint
@@ -197,6 +217,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   if (state() == CycleState::kIdle) return false;
   const bool marked = state() != CycleState::kArming;
   const PageNumber frontier = EndCommitted(Side::kScanned);
+  SetClosing(false);
   const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
                         !pending_.Cover(frontier);
   SetState(CycleState::kIdle);
@@ -233,7 +254,8 @@ void Cycle::MarkPendingWorldStopped() {
 
 void Cycle::ResetAfterFork() {
   tracker_.ResetInChild();
-  slice_.Store(0, memory_order_relaxed);  // nobody had it: see PrepareFork
+  closing_.Store(0, memory_order_relaxed);  // the only thread
+  slice_.Store(0, memory_order_relaxed);    // nobody had it: see PrepareFork
   if (state() == CycleState::kArming) SetState(CycleState::kIdle);
   if (IsUnderWay()) SetState(CycleState::kAbandoned);
 }

@@ -54,7 +54,8 @@ class Cycle {
   [[nodiscard]] bool Enable(platform::TrackingKind kind);
 
   // pre: kIdle, and no sweep goes on.
-  void Start(const MarkConfig& config);
+  // `has_driver`: steps are made by a thread that is no mutator.
+  void Start(const MarkConfig& config, bool has_driver = false);
 
   enum class Next : uint8_t {
     kAgain,    // call again, now or later
@@ -74,6 +75,11 @@ class Cycle {
 
   // What is left to scan, estimated, in bytes.
   uint64_t WorkLeft() const;
+  // While the last rounds are made: what the program writes meanwhile has to be scanned in the
+  // stop, so that mutators had better hold back. Returns when that is over, or `most_ns` are. The
+  // caller counts as blocked meanwhile. Any mutator, not in a critical section.
+  bool IsClosing() const { return closing_.Load(platform::memory_order_relaxed) != 0; }  // a hint
+  void HoldBack(Addr stack_pointer, uint64_t most_ns);
   // The part of the marking that is done, estimated; any thread, as a hint.
   double Progress() const;
 
@@ -98,15 +104,16 @@ class Cycle {
   static constexpr size_t kArmBytes = 32 * kMiB;     // at once: 80 us
   static constexpr size_t kFetchBytes = 128 * kMiB;  // at once: 50 us, and 0.1 us a dirty page
   static constexpr int kMostRounds = 8;
-  // A round is worth it if more is pending than this (some 0.5 ms of scanning), and the last one
+  // A round is worth it if more is pending than this (some 1 ms of scanning), and the last one
   // left at most seven tenths of what there was.
-  static constexpr size_t kQuotaGranules = 1024;
+  static constexpr size_t kQuotaGranules = 4096;
 
   bool Cover(alloc::PageNumber end);
   Next Arm();
   Next Greet(Addr stack_pointer);
   Next Round();
   void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
+  void SetClosing(bool closing);
   void SetState(CycleState state) {
     state_.Store(state, platform::memory_order_relaxed);  // guarded by the lock; others want a hint
   }
@@ -133,9 +140,11 @@ class Cycle {
   uint64_t last_scanned_bytes_ = 0;
   platform::Atomic<uint64_t> scanned_{0};  // until the last slice; read as a hint
 
-  bool begun_ = false;                   // MarkFromRoots was called
-  bool drained_ = false;                 // the last slice left nothing; published by slice_
-  platform::Atomic<uint32_t> slice_{0};  // 1 while a thread has it
+  bool has_driver_ = false;
+  platform::Atomic<uint32_t> closing_{0};  // mutators that hold back sleep on it
+  bool begun_ = false;                     // MarkFromRoots was called
+  bool drained_ = false;                   // the last slice left nothing; published by slice_
+  platform::Atomic<uint32_t> slice_{0};    // 1 while a thread has it
 };
 
 }  // namespace gleaner::gc

@@ -476,7 +476,8 @@ bool MarkWorker::Drain() {
 
 // Offers the oldest ranges when somebody has nothing to do, or wakes somebody when there is enough.
 void MarkWorker::ShareWork() {
-  if (!marker_->config_.balance || marker_->beside_ || stack_.size() < 2 || !queue.LooksEmpty()) {
+  if (!marker_->config_.balance || !marker_->MayWake() || stack_.size() < 2 ||
+      !queue.LooksEmpty()) {
     return;
   }
   const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
@@ -705,6 +706,7 @@ void Marker::RunJob(void* marker, int worker) {
 void Marker::BeginBeside(const MarkConfig& config, Pending* pending) {
   Begin(config);
   beside_ = true;
+  alone_ = true;
   pending_ = pending;
 }
 
@@ -733,7 +735,7 @@ bool Marker::Continue(uint64_t slice_bytes) {
   sleepers_.Store(0, memory_order_seq_cst);
   termination_.Reset(config_.termination, worker_count_);
   pool_->Begin(RunJob, this);
-  if (!beside_ && (!config_.balance || helped_)) {
+  if (beside_ ? !alone_ : !config_.balance || helped_) {
     // Without balancing nobody will be woken for work to share: each worker marks from the roots it
     // claims. And if the last cycle had work for helpers, they may as well wake up meanwhile.
     while (pool_->WakeOne()) {

@@ -186,11 +186,15 @@ class Marker {
   // from those and from the root tasks.
   void Begin(const MarkConfig& config);
   // The same for a cycle that marks beside the program: the world need not be stopped, and until
-  // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works; it may be a
+  // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works (but see
+  // LetOthersHelp); it may be a
   // mutator in a critical section, and pauses if a stop is wanted. Mark procedures are not called:
   // what they would have to look at becomes pending, and the pages in which threads allocate stay
   // so.
   void BeginBeside(const MarkConfig& config, Pending* pending);
+  // In a cycle beside the program, from here on: whether all workers mark, for a caller that is no
+  // mutator, or the calling thread alone. pre: no worker is in the job.
+  void LetOthersHelp(bool help) { alone_ = !help; }
   // The world is stopped for the rest of the cycle. pre: no worker is in the job.
   void GoOnWorldStopped() { beside_ = false; }
   // With a slice, each worker scans about so many bytes and pauses. False if there is work left, be
@@ -246,6 +250,7 @@ class Marker {
   void WakeSleepers();
   bool HasNothing() const;
   bool IsAllClaimed() const;
+  bool MayWake() const { return !beside_ || !alone_; }
   void DrainLeftovers();
 
   // Constant after Init.
@@ -257,6 +262,7 @@ class Marker {
   MarkConfig config_;
   RootTasks* roots_ = nullptr;
   bool beside_ = false;  // the program runs
+  bool alone_ = true;    // then only the calling thread works
   uint64_t slice_bytes_ = kNeverPause;
   Pending* pending_ = nullptr;
   alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
