@@ -106,6 +106,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kMarkStart);
   report.beside = !Mark(tunables, give_up_cycle, stack_pointer, &clock);
   report.overrun = report.beside && early;
+  if (report.beside) NoteCycleBytes();
   clock.Enter(PausePart::kWeak);
   short_links_.ClearUnreachable(marker_);
   toggle_refs_.ForgetUnreachable(marker_);
@@ -342,10 +343,26 @@ constexpr uint64_t kThrottleNs = 500'000;
 constexpr uint64_t kHoldBackNs = 3'000'000;
 constexpr uint64_t kYieldNs = 20'000;
 
-// Half of the allowance is for the cycle.
+// The cycle is to be over when the allowance is used up.
+ptrdiff_t Collector::Runway() const {
+  const ptrdiff_t allowance = pacer_.allowance();
+  const ptrdiff_t usual = cycle_bytes_.Load(platform::memory_order_relaxed);  // a hint
+  const ptrdiff_t least = allowance / 16;
+  const ptrdiff_t most = allowance / 2;
+  if (usual >= most) return most;
+  return usual + usual / 4 > least ? usual + usual / 4 : least;
+}
+
 bool Collector::IsCycleDue() const {
   return cycle_wanted_.Load(platform::memory_order_relaxed) ||  // a hint
-         pacer_.allocated() >= pacer_.allowance() / 2;
+         pacer_.allocated() >= pacer_.allowance() - Runway();
+}
+
+void Collector::NoteCycleBytes() {
+  const ptrdiff_t last = pacer_.allocated() - started_at_;
+  const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under lock_
+  const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;
+  cycle_bytes_.Store(smoothed > last ? smoothed : last, platform::memory_order_relaxed);
 }
 
 bool Collector::TryStartCycle() {
@@ -357,7 +374,10 @@ bool Collector::TryStartCycle() {
   }
   Tunables tunables;
   world_.read_tunables(&tunables);
-  if (!tunables.mark_beside || g_any_disclaim) return false;
+  const bool can = tunables.mark_beside && !g_any_disclaim;
+  can_mark_beside_.Store(can, platform::memory_order_relaxed);  // a hint to others
+  if (!can) return false;
+  started_at_ = pacer_.allocated();
   slice_bytes_ = tunables.slice_bytes;
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
@@ -415,7 +435,11 @@ bool Collector::Drive() {
     for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
     if (sweeper_.IsDone()) {
       EndSweep();
-      if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
+      if (pacer_.HasLastingSurplus()) {
+        lock_.Release();  // system calls that take milliseconds
+        ReturnFreeMemory();
+        return true;
+      }
     }
   } else {
     switch (cycle_.Advance(0)) {

@@ -103,6 +103,10 @@ class Collector {
   bool Advance(uint64_t bytes, Addr stack_pointer);
   // The next Advance starts a cycle, be it due or not. Any thread.
   void WantCycle() { cycle_wanted_.Store(true, platform::memory_order_relaxed); }  // a hint
+  // Whether the last cycle that was due could be started, or has yet to be tried.
+  bool CanMarkBeside() const {
+    return can_mark_beside_.Load(platform::memory_order_relaxed);  // a hint
+  }
   // Whether the program has allocated so much meanwhile that it cannot wait for the cycle's end.
   bool IsOverrun() const {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
@@ -120,7 +124,9 @@ class Collector {
  private:
   // False if a cycle beside the program has done most of it.
   bool Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer, PauseClock* clock);
+  ptrdiff_t Runway() const;
   bool IsCycleDue() const;
+  void NoteCycleBytes();
   bool TryStartCycle();
   // What a mutator does when there is a driver; as Advance.
   bool AdvanceWithDriver(Addr stack_pointer);
@@ -156,7 +162,11 @@ class Collector {
   // The driver has done what can be done beside the program. A hint: who collects asks the cycle.
   // Written under lock_.
   platform::Atomic<bool> stop_wanted_{false};
-  uint64_t slice_bytes_ = 0;  // of the tunables, in the cycle under way
+  platform::Atomic<bool> can_mark_beside_{true};  // written under lock_
+  uint64_t slice_bytes_ = 0;                      // of the tunables, in the cycle under way
+  ptrdiff_t started_at_ = 0;                      // pacer_.allocated() when the last cycle began
+  // What the program allocates during a cycle, smoothed; PTRDIFF_MAX before the first.
+  platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};  // written under lock_
   Sweeper sweeper_;
   SweepTotals sweep_totals_[kMaxWorkers];
   Finalizers finalizers_;

@@ -260,7 +260,7 @@ bool PollBeside(ptrdiff_t bytes) {
   if (call.collect && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);
   }
-  return call.collect || (g_collector.cycle().IsUnderWay() && !g_collector.IsOverrun());
+  return call.collect || (g_collector.CanMarkBeside() && !g_collector.IsOverrun());
 }
 
 void OnAllocated(ptrdiff_t bytes) {
