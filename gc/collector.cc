@@ -211,7 +211,7 @@ bool Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_po
   toggle_refs_.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
   if (goes_on) cycle_.MarkPendingWorldStopped();
-  cycle_.NoteScanned(marker_.statistics().bytes_scanned);
+  scanned_bytes_ = cycle_.NoteScanned();
   if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_, goes_on);
   return !goes_on;
 }
@@ -260,7 +260,7 @@ SweepTotals Collector::BeginSweepBesideWorldStopped() {
   const MarkStatistics marked = marker_.statistics();
   SweepTotals guess;
   guess.live_objects = marked.objects;
-  guess.live_scanned_bytes = marked.bytes_scanned;
+  guess.live_scanned_bytes = scanned_bytes_;
   guess.live_pointer_free_bytes = pacer_.found().live_pointer_free_bytes;
   guess.live_granules = pacer_.found().unpadded_bytes / alloc::kGranuleBytes;
   guess.used_pages = alloc::ResidentBytes() >> alloc::kPageShift;
@@ -345,7 +345,8 @@ bool Collector::TryStartCycle() {
   if (!tunables.mark_beside || g_any_disclaim) return false;
   slice_bytes_ = tunables.slice_bytes;
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
-  cycle_.Start(tunables.mark);
+  const ptrdiff_t allocated = pacer_.allocated();
+  cycle_.Start(tunables.mark, allocated > 0 ? static_cast<uint64_t>(allocated) : 0);
   pacer_.ReportOften(true);
   return true;
 }

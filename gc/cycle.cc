@@ -43,8 +43,9 @@ bool Cycle::Cover(PageNumber end) {
   return tracker_.CoverUpTo(g_space.AddressOfPage(end)) && pending_.Cover(end);
 }
 
-void Cycle::Start(const MarkConfig& config) {
+void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes) {
   config_ = config;
+  expected_bytes_ = last_scanned_bytes_ + allocated_bytes;
   armed_end_ = 0;
   frontier_ = EndCommitted(Side::kScanned);
   abandon_ = false;
@@ -160,7 +161,7 @@ Cycle::Next Cycle::Round() {
     SetState(CycleState::kReady);
     return Next::kStop;
   }
-  ++rounds_;
+  if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
   last_pending_ = pending;
   fetched_ = 0;
   drained_ = false;
@@ -180,9 +181,16 @@ void Cycle::Abandon() {
 uint64_t Cycle::WorkLeft() const {
   const uint64_t scanned =
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
-  const uint64_t all = last_scanned_bytes_;
+  const uint64_t all = expected_bytes_;
   const uint64_t left = scanned < all ? all - scanned : 0;
   return (left > all / 16 ? left : all / 16) + last_pending_ * Pending::kGranuleBytes;
+}
+
+uint64_t Cycle::NoteScanned() {
+  last_scanned_bytes_ =
+      scanned_once_bytes_ != 0 ? scanned_once_bytes_ : marker_->statistics().bytes_scanned;
+  scanned_once_bytes_ = 0;
+  return last_scanned_bytes_;
 }
 
 bool Cycle::GoOnWorldStopped(bool give_up) {
@@ -195,6 +203,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   abandon_ = false;
   if (!marked) return false;
   if (gives_up) {
+    scanned_once_bytes_ = 0;
     marker_->Abandon();
     alloc::FreeDeferredWorldStopped();
     alloc::g_new_mark.Store(alloc::g_epoch, memory_order_relaxed);  // the world is stopped

@@ -53,8 +53,8 @@ class Cycle {
   // the address space for the table of granules. Nothing if they may be already.
   [[nodiscard]] bool Enable(platform::TrackingKind kind);
 
-  // pre: kIdle, and no sweep goes on.
-  void Start(const MarkConfig& config);
+  // pre: kIdle, and no sweep goes on. `allocated_bytes`: since the last collection.
+  void Start(const MarkConfig& config, uint64_t allocated_bytes);
 
   enum class Next : uint8_t {
     kAgain,    // call again, now or later
@@ -85,8 +85,9 @@ class Cycle {
   // The settings that the cycle under way has begun with.
   const MarkConfig& config() const { return config_; }
 
-  // After any collection: bytes that were scanned, for WorkLeft.
-  void NoteScanned(uint64_t bytes) { last_scanned_bytes_ = bytes; }
+  // After the marking of any collection: bytes that it has scanned, but for what it scanned again
+  // in rounds. Not counting what was born meanwhile.
+  uint64_t NoteScanned();
 
   // In a forked child.
   void ResetAfterFork();
@@ -126,8 +127,10 @@ class Cycle {
   RootBuffer words_;
   RootPosition position_;
   int rounds_ = 0;
-  size_t last_pending_ = 0;  // granules, when the last round began
+  uint64_t scanned_once_bytes_ = 0;  // when the first round began
+  size_t last_pending_ = 0;          // granules, when the last round began
   uint64_t last_scanned_bytes_ = 0;
+  uint64_t expected_bytes_ = 0;  // to scan in this cycle: as much as in the last, and what is new
 
   bool begun_ = false;                   // MarkFromRoots was called
   bool drained_ = false;                 // the last slice left nothing; published by slice_

@@ -10,6 +10,7 @@ namespace {
 constexpr size_t kReportsPerAllowance = 16;
 constexpr size_t kMinReportBytes = 4 * kKiB;
 constexpr size_t kMaxReportBytes = 1 * kMiB;
+constexpr size_t kMaxOftenReportBytes = 128 * kKiB;  // so that a thread's share of a cycle is small
 
 // libgc's own weights are 2 and 1/4, but its heap fills up before it collects.
 constexpr double kScannedWeight = 1.7;
@@ -136,7 +137,8 @@ void Pacer::SetAllowance() {
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
   size_t report = share / (kReportsPerAllowance * (often_ ? 4 : 1) * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
-  if (report > kMaxReportBytes) report = kMaxReportBytes;
+  const size_t most = often_ ? kMaxOftenReportBytes : kMaxReportBytes;
+  if (report > most) report = most;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;
   alloc::g_poll_bytes = report;
 }
