@@ -221,7 +221,7 @@ bool Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_po
     clock->Enter(PausePart::kDirty);
     cycle_.MarkPendingWorldStopped();
   }
-  cycle_.NoteScanned(marker_.statistics().bytes_scanned);
+  scanned_bytes_ = cycle_.NoteScanned();
   if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_, goes_on);
   return !goes_on;
 }
@@ -270,7 +270,7 @@ SweepTotals Collector::BeginSweepBesideWorldStopped() {
   const MarkStatistics marked = marker_.statistics();
   SweepTotals guess;
   guess.live_objects = marked.objects;
-  guess.live_scanned_bytes = marked.bytes_scanned;
+  guess.live_scanned_bytes = scanned_bytes_;
   guess.live_pointer_free_bytes = pacer_.found().live_pointer_free_bytes;
   guess.live_granules = pacer_.found().unpadded_bytes / alloc::kGranuleBytes;
   guess.used_pages = alloc::ResidentBytes() >> alloc::kPageShift;
@@ -381,7 +381,7 @@ bool Collector::TryStartCycle() {
   slice_bytes_ = tunables.slice_bytes;
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
-  cycle_.Start(tunables.mark, has_driver);
+  cycle_.Start(tunables.mark, started_at_ > 0 ? static_cast<uint64_t>(started_at_) : 0, has_driver);
   pacer_.ReportOften(true);
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   if (has_driver) driver_.Wake();

@@ -181,6 +181,7 @@ class Collector {
   uint64_t live_before_ = 0;        // bytes there were before the last collection
   bool unpadded_counts_ = false;    // see PacerInput
   uint64_t resident_at_sweep_ = 0;  // bytes, when the last sweep began
+  uint64_t scanned_bytes_ = 0;      // by the last collection
 };
 
 extern Collector g_collector;

@@ -44,9 +44,10 @@ bool Cycle::Cover(PageNumber end) {
   return tracker_.CoverUpTo(g_space.AddressOfPage(end)) && pending_.Cover(end);
 }
 
-void Cycle::Start(const MarkConfig& config, bool has_driver) {
+void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_driver) {
   config_ = config;
   has_driver_ = has_driver;
+  expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // see there
   armed_end_ = 0;
   frontier_ = EndCommitted(Side::kScanned);
   abandon_ = false;
@@ -170,7 +171,7 @@ Cycle::Next Cycle::Round() {
     SetClosing(true);
     marker_->LetOthersHelp(true);
   }
-  ++rounds_;
+  if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
   last_pending_ = pending;
   fetched_ = 0;
   drained_ = false;
@@ -190,7 +191,7 @@ void Cycle::Abandon() {
 uint64_t Cycle::WorkLeft() const {
   const uint64_t scanned =
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
-  const uint64_t all = last_scanned_bytes_;
+  const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // as under the lock
   const uint64_t left = scanned < all ? all - scanned : 0;
   return (left > all / 16 ? left : all / 16) + last_pending_ * Pending::kGranuleBytes;
 }
@@ -209,8 +210,16 @@ void Cycle::HoldBack(Addr stack_pointer, uint64_t most_ns) {
 
 double Cycle::Progress() const {
   if (state() == CycleState::kReady) return 1;
-  return static_cast<double>(scanned_.Load(memory_order_relaxed)) /  // a hint
-         static_cast<double>(last_scanned_bytes_ + 1);
+  const uint64_t expected = expected_bytes_.Load(memory_order_relaxed);  // a hint, as the other
+  return static_cast<double>(scanned_.Load(memory_order_relaxed)) /
+         static_cast<double>(expected + 1);
+}
+
+uint64_t Cycle::NoteScanned() {
+  last_scanned_bytes_ =
+      scanned_once_bytes_ != 0 ? scanned_once_bytes_ : marker_->statistics().bytes_scanned;
+  scanned_once_bytes_ = 0;
+  return last_scanned_bytes_;
 }
 
 bool Cycle::GoOnWorldStopped(bool give_up) {
@@ -224,6 +233,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   abandon_ = false;
   if (!marked) return false;
   if (gives_up) {
+    scanned_once_bytes_ = 0;
     marker_->Abandon();
     alloc::FreeDeferredWorldStopped();
     alloc::g_new_mark.Store(alloc::g_epoch, memory_order_relaxed);  // the world is stopped

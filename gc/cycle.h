@@ -53,9 +53,9 @@ class Cycle {
   // the address space for the table of granules. Nothing if they may be already.
   [[nodiscard]] bool Enable(platform::TrackingKind kind);
 
-  // pre: kIdle, and no sweep goes on.
-  // `has_driver`: steps are made by a thread that is no mutator.
-  void Start(const MarkConfig& config, bool has_driver = false);
+  // pre: kIdle, and no sweep goes on. `allocated_bytes`: since the last collection. `has_driver`:
+  // steps are made by a thread that is no mutator.
+  void Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_driver = false);
 
   enum class Next : uint8_t {
     kAgain,    // call again, now or later
@@ -93,9 +93,9 @@ class Cycle {
   // The settings that the cycle under way has begun with.
   const MarkConfig& config() const { return config_; }
 
-  // After any collection: bytes that were scanned, for WorkLeft and Progress. With the world
-  // stopped.
-  void NoteScanned(uint64_t bytes) { last_scanned_bytes_ = bytes; }
+  // After the marking of any collection: bytes that it has scanned, but for what it scanned again
+  // in rounds. Not counting what was born meanwhile.
+  uint64_t NoteScanned();
 
   // In a forked child.
   void ResetAfterFork();
@@ -136,9 +136,13 @@ class Cycle {
   RootBuffer words_;
   RootPosition position_;
   int rounds_ = 0;
-  size_t last_pending_ = 0;  // granules, when the last round began
+  uint64_t scanned_once_bytes_ = 0;  // when the first round began
+  size_t last_pending_ = 0;          // granules, when the last round began
   uint64_t last_scanned_bytes_ = 0;
-  platform::Atomic<uint64_t> scanned_{0};  // until the last slice; read as a hint
+  // To scan in this cycle: as much as in the last, and what is new. Written under the lock; read as
+  // a hint, as the next.
+  platform::Atomic<uint64_t> expected_bytes_{0};
+  platform::Atomic<uint64_t> scanned_{0};  // until the last slice
 
   bool has_driver_ = false;
   platform::Atomic<uint32_t> closing_{0};  // mutators that hold back sleep on it

@@ -72,7 +72,8 @@ class Pacer {
              uint64_t free_resident_bytes);
   const PacerInput& found() const { return found_; }
 
-  // Threads report four times as often, until the next StartCycle. Guarded by the collector lock.
+  // Threads report four times as often, and each 128 KiB at least, until the next StartCycle.
+  // Guarded by the collector lock.
   void ReportOften(bool often) {
     often_ = often;
     SetAllowance();
