@@ -100,12 +100,14 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   return PointerAt<void>(start);
 }
 
-// A slot of `page` has just been given back by a thread that need not be the owner.
-void NoteFreed(PageNumber page) {
+// A slot of `page`, which had `slots` of them, has just been given back by a thread that need not
+// be the owner. A sweep beside the program may have found the page empty since: then it is free, or
+// has a new owner, who finds a slot more counted than there are, and perhaps the page listed early.
+void NoteFreed(PageNumber page, uint32_t slots) {
   PageMeta& meta = g_space.meta[page];
   // Relaxed: a count that may be noticed late (StopUsing); the slot itself was released before.
   const uint32_t freed = meta.freed.FetchAdd(1, memory_order_relaxed) + 1u;
-  if (freed * 8 < g_space.info[page].slot_count) return;
+  if (freed * 8 < slots) return;
   if (meta.listing.Load(memory_order_relaxed) != Listing::kUnlisted) return;  // decided below
   if (!IsSwept(meta)) return;  // its sweeper lists it
   Listing unlisted = Listing::kUnlisted;
@@ -192,12 +194,13 @@ FreeResult FreeObject(void* p) {
     } else {
       // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
       // done.
+      const uint32_t slots = g_space.info[object.page].slot_count;  // it may change from here on
       __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
       if (large) {
         PageSpace& space = SpaceOf(SideOf(object.kind()));
         space.Free(space.SpanFirst(object.page));
       } else {
-        NoteFreed(object.page);
+        NoteFreed(object.page, slots);
       }
     }
   }

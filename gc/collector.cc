@@ -442,12 +442,13 @@ bool Collector::Drive() {
       }
     }
   } else {
+    if (pacer_.allocated() >= pacer_.allowance()) cycle_.Close();
     switch (cycle_.Advance(0)) {
       case Cycle::Next::kAgain:
         break;
       case Cycle::Next::kMark:
         lock_.Release();
-        cycle_.Mark(kDriverSliceBytes);
+        cycle_.Mark(cycle_.IsClosing() ? kNeverPause : kDriverSliceBytes);
         return true;
       case Cycle::Next::kStop:
         stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others

@@ -167,10 +167,7 @@ Cycle::Next Cycle::Round() {
   }
   // After the first one, rounds are short if the program writes little. With all workers on it, so
   // that it is over soon.
-  if (rounds_ != 0 && has_driver_ && !IsClosing()) {
-    SetClosing(true);
-    marker_->LetOthersHelp(true);
-  }
+  if (rounds_ != 0 && has_driver_) Close();
   if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
   last_pending_ = pending;
   fetched_ = 0;
@@ -196,9 +193,12 @@ uint64_t Cycle::WorkLeft() const {
   return (left > all / 16 ? left : all / 16) + last_pending_ * Pending::kGranuleBytes;
 }
 
-void Cycle::SetClosing(bool closing) {
-  closing_.Store(closing ? 1 : 0, memory_order_seq_cst);
-  if (!closing) FutexWakeAll(&closing_);
+void Cycle::Close() {
+  if (IsClosing() || state() != CycleState::kMarking || slice_.Load(memory_order_relaxed) != 0) {
+    return;
+  }
+  marker_->LetOthersHelp(true);
+  closing_.Store(1, memory_order_seq_cst);
 }
 
 void Cycle::HoldBack(Addr stack_pointer, uint64_t most_ns) {
@@ -226,7 +226,8 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   if (state() == CycleState::kIdle) return false;
   const bool marked = state() != CycleState::kArming;
   const PageNumber frontier = EndCommitted(Side::kScanned);
-  SetClosing(false);
+  closing_.Store(0, memory_order_seq_cst);
+  FutexWakeAll(&closing_);
   const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
                         !pending_.Cover(frontier);
   SetState(CycleState::kIdle);

@@ -75,7 +75,10 @@ class Cycle {
 
   // What is left to scan, estimated, in bytes.
   uint64_t WorkLeft() const;
-  // While the last rounds are made: what the program writes meanwhile has to be scanned in the
+  // The rest of the marking is to be over soon: all workers take part, and threads that allocate
+  // hold back. Guarded by the lock, with nobody having a slice; only where there is a driver.
+  void Close();
+  // In the last rounds at the latest: what the program writes meanwhile has to be scanned in the
   // stop, so that mutators had better hold back. Returns when that is over, or `most_ns` are. The
   // caller counts as blocked meanwhile. Any mutator, not in a critical section.
   bool IsClosing() const { return closing_.Load(platform::memory_order_relaxed) != 0; }  // a hint
@@ -113,7 +116,6 @@ class Cycle {
   Next Greet(Addr stack_pointer);
   Next Round();
   void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
-  void SetClosing(bool closing);
   void SetState(CycleState state) {
     state_.Store(state, platform::memory_order_relaxed);  // guarded by the lock; others want a hint
   }

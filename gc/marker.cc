@@ -734,6 +734,9 @@ bool Marker::Continue(uint64_t slice_bytes) {
   idle_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
   sleepers_.Store(0, memory_order_seq_cst);
   termination_.Reset(config_.termination, worker_count_);
+  // What a helper had left when marking was paused is its own to go on with.
+  int last = worker_count_ - 1;
+  while (last > 0 && workers_[last]->HasNothing()) --last;
   pool_->Begin(RunJob, this);
   if (beside_ ? !alone_ : !config_.balance || helped_) {
     // Without balancing nobody will be woken for work to share: each worker marks from the roots it
@@ -741,9 +744,6 @@ bool Marker::Continue(uint64_t slice_bytes) {
     while (pool_->WakeOne()) {
     }
   }
-  // What a helper had left when marking was paused is its own to go on with.
-  int last = worker_count_ - 1;
-  while (last > 0 && workers_[last]->HasNothing()) --last;
   while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();
   workers_[0]->Run(slice_bytes);
   pool_->Finish();
