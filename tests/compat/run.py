@@ -52,6 +52,7 @@ class Machine:
 
     def __init__(self, options, scratch):
         self.measure = os.path.abspath(options.measure)
+        self.ours_set = dict(pair.split("=", 1) for pair in options.set)
         self.libraries = {LIBGC: os.path.abspath(options.theirs), GLEANER: os.path.abspath(options.ours)}
         self.timeout = options.timeout
         self.scratch = scratch
@@ -64,6 +65,8 @@ class Machine:
         environment.update(LANG="C.UTF-8", LC_ALL="C.UTF-8", TZ="UTC", TERM="dumb",
                            HOME=self.run_directory, LD_LIBRARY_PATH=self.libraries[library])
         environment.pop("DISPLAY", None)
+        if library == GLEANER:
+            environment.update(self.ours_set)
         environment.update(extra)
         return environment
 
@@ -249,6 +252,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ours", metavar="DIR", help="directory of our libgc.so.1")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="environment of the runs on our library; may be repeated")
     parser.add_argument("--measure", metavar="FILE", help="the program built from measure.c")
     parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
                         help="directory of the libgc.so.1 to compare with (%(default)s)")
