@@ -34,14 +34,14 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   for (PageNumber page = span; page < head; ++page) g_space.info[page].state = PageState::kPadding;
   for (PageNumber i = 1; i < pages; ++i) {
     PageInfo& info = g_space.info[head + i];
-    info.pages_back = i;
+    info.StoreWord(i);  // pages_back
     info.kind = kind;
     info.contents = ContentsOf(kind);
     info.dirty = true;
     info.SetState(PageState::kTail);
   }
   PageInfo& info = g_space.info[head];
-  info.object_bytes = bytes;
+  info.StoreWord(bytes);  // object_bytes
   info.kind = kind;
   info.contents = ContentsOf(kind);
   info.ignore_off_page = ignore_off_page;
@@ -50,7 +50,8 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
   g_space.meta[head].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
   info.SetState(PageState::kLarge);
-  __atomic_store_n(g_space.MarksOf(head), NewMark(), __ATOMIC_RELAXED);  // nobody has it yet
+  // Release: a sweep beside the program that finds the mark (acquire) sees the object's descriptor.
+  __atomic_store_n(g_space.MarksOf(head), NewMark(), __ATOMIC_RELEASE);
 }
 
 // A share of the sweep that goes on, if one does: as many pages as are going to be taken, within

@@ -108,6 +108,8 @@ struct PageInfo {
     at_once.word = __atomic_load_n(&word, __ATOMIC_RELAXED);
     return at_once;
   }
+  // Relaxed: see LoadState; a sweep beside the program may look meanwhile.
+  void StoreWord(uint64_t new_word) { __atomic_store_n(&word, new_word, __ATOMIC_RELAXED); }
 };
 static_assert(sizeof(PageInfo) == 16);
 

@@ -70,7 +70,7 @@ PageNumber PageSpace::FirstPage(BlockId block) const {
 void PageSpace::SetState(PageNumber first, PageNumber count, PageState state) {
   for (PageNumber i = first; i < first + count; ++i) {
     g_space.info[i].SetState(state);
-    g_space.info[i].word = 0;
+    g_space.info[i].StoreWord(0);
   }
 }
 

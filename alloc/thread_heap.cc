@@ -325,7 +325,7 @@ void ThreadHeap::PushFree(PageNumber page) {
   const auto s = static_cast<size_t>(side);
   platform::LockGuard guard(lock_);
   g_space.info[page].SetState(PageState::kTaken);
-  g_space.info[page].word = 0;
+  g_space.info[page].StoreWord(0);
   g_space.meta[page].listing.Store(Listing::kFree, memory_order_relaxed);  // guarded by lock_
   g_space.meta[page].next = free_head_[s];
   free_head_[s] = page;

@@ -223,17 +223,17 @@ void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
   uint8_t* marks = g_space.MarksOf(page);
   const uint8_t dead = OtherEpoch(g_epoch);
   if (state == PageState::kLarge) {
-    const size_t object_bytes = info.LoadWord().object_bytes;
     uint8_t mark = dead;
-    // Relaxed: nobody has the object; what becomes of its pages is decided under their lock.
+    // Acquire: the object may be a new one; pairs with Publish. What becomes of the pages of a dead
+    // one is decided under their lock.
     const bool freed = __atomic_compare_exchange_n(marks, &mark, alloc::kFreeSlot, false,
-                                                   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+                                                   __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
     meta.swept.Store(alloc::g_sweep_number, memory_order_release);  // pairs with IsSwept
     if (freed) {
       alloc::PageSpace& space = SpaceOf(alloc::SideOfPage(page));
       space.Free(space.SpanFirst(page));
     } else if (mark == g_epoch) {
-      CountLarge(info.kind, object_bytes, totals);
+      CountLarge(info.kind, info.LoadWord().object_bytes, totals);
     }
     return;
   }
