@@ -220,9 +220,11 @@ void ThreadHeap::StopUsing(Run& run) {
 void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run) {
   PageInfo& info = g_space.info[page];
   const size_t slot_bytes = kSlotBytes[size_class];
-  info.reciprocal = ReciprocalOf(slot_bytes);
-  info.slot_bytes = static_cast<uint16_t>(slot_bytes);
-  info.slot_count = static_cast<uint16_t>(kPageBytes / slot_bytes);
+  PageInfo shape = {};
+  shape.reciprocal = ReciprocalOf(slot_bytes);
+  shape.slot_bytes = static_cast<uint16_t>(slot_bytes);
+  shape.slot_count = static_cast<uint16_t>(kPageBytes / slot_bytes);
+  info.StoreWord(shape.word);
   info.kind = kind;
   info.contents = ContentsOf(kind);
   info.size_class = static_cast<uint8_t>(size_class);

@@ -60,11 +60,11 @@ void CountSlots(const PageInfo& info, uint32_t live, SweepTotals* totals) {
       live_bytes;
 }
 
-void CountLarge(Kind kind, size_t object_bytes, SweepTotals* totals) {
+void CountLarge(alloc::Side side, size_t object_bytes, SweepTotals* totals) {
   ++totals->live_objects;
   totals->used_pages += AlignUp(object_bytes, alloc::kPageBytes) >> alloc::kPageShift;
-  (IsPointerFree(kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
-      object_bytes;
+  (side == alloc::Side::kPointerFree ? totals->live_pointer_free_bytes
+                                     : totals->live_scanned_bytes) += object_bytes;
 }
 
 // Where a page without objects, with some free slots, or without belongs. A page that is nearly
@@ -179,7 +179,7 @@ void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) 
       if (*g_space.MarksOf(page) == kFreeSlot || *g_space.MarksOf(page) == OtherEpoch(g_epoch)) {
         alloc::FreeLargeWorldStopped(page);
       } else {
-        CountLarge(info.kind, info.object_bytes, totals);
+        CountLarge(alloc::SideOfPage(page), info.object_bytes, totals);
       }
     }
   }
@@ -233,7 +233,7 @@ void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
       alloc::PageSpace& space = SpaceOf(alloc::SideOfPage(page));
       space.Free(space.SpanFirst(page));
     } else if (mark == g_epoch) {
-      CountLarge(info.kind, info.LoadWord().object_bytes, totals);
+      CountLarge(alloc::SideOfPage(page), info.LoadWord().object_bytes, totals);
     }
     return;
   }
