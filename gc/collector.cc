@@ -342,6 +342,10 @@ constexpr uint64_t kDriverSliceBytes = 1 * kMiB;
 constexpr uint64_t kThrottleNs = 500'000;
 constexpr uint64_t kHoldBackNs = 3'000'000;
 constexpr uint64_t kYieldNs = 20'000;
+// Threads report after so many bytes at the latest: in a cycle, so that the share of each is small;
+// near its end, so that they run some 0.1 ms between the times they hold back.
+constexpr size_t kCycleReportBytes = 128 * kKiB;
+constexpr size_t kClosingReportBytes = 16 * kKiB;
 
 // The cycle is to be over when the allowance is used up.
 ptrdiff_t Collector::Runway() const {
@@ -379,13 +383,20 @@ bool Collector::TryStartCycle() {
   if (!can) return false;
   started_at_ = pacer_.allocated();
   slice_bytes_ = tunables.slice_bytes;
+  rate_.Store(tunables.rate, platform::memory_order_relaxed);  // a hint to others
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
-  cycle_.Start(tunables.mark, started_at_ > 0 ? static_cast<uint64_t>(started_at_) : 0, has_driver);
-  pacer_.ReportOften(true);
+  cycle_.Start(tunables.mark, started_at_ > 0 ? static_cast<uint64_t>(started_at_) : 0, has_driver,
+               tunables.pause_target_ns);
+  pacer_.ReportAfter(kCycleReportBytes);
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   if (has_driver) driver_.Wake();
   return true;
+}
+
+// How much faster the marking is to go than it need.
+double Collector::Rate() const {
+  return rate_.Load(platform::memory_order_relaxed) / 10.0;  // a hint
 }
 
 // The work left is to be done when the allowance is used up.
@@ -398,7 +409,7 @@ uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
   const ptrdiff_t room = allowance - pacer_.allocated();
   const double ratio = static_cast<double>(cycle_.WorkLeft()) /
                        static_cast<double>(room > least_room ? room : least_room);
-  const double wanted = ratio * static_cast<double>(allocated_bytes);
+  const double wanted = ratio * Rate() * static_cast<double>(allocated_bytes);
   return wanted < kLeast ? kLeast : wanted > kMost ? kMost : static_cast<uint64_t>(wanted);
 }
 
@@ -407,7 +418,7 @@ uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
 bool Collector::IsBehind() const {
   const double allowance = static_cast<double>(pacer_.allowance());
   const double used = static_cast<double>(pacer_.allocated()) - allowance / 2;
-  return used > allowance / 4 && used * 2 > allowance * cycle_.Progress();
+  return used > allowance / 4 && used * 2 * Rate() > allowance * cycle_.Progress();
 }
 
 bool Collector::AdvanceWithDriver(Addr stack_pointer) {
@@ -443,7 +454,9 @@ bool Collector::Drive() {
     }
   } else {
     if (pacer_.allocated() >= pacer_.allowance()) cycle_.Close();
-    switch (cycle_.Advance(0)) {
+    const Cycle::Next next = cycle_.Advance(0);
+    if (cycle_.IsClosing()) pacer_.ReportAfter(kClosingReportBytes);
+    switch (next) {
       case Cycle::Next::kAgain:
         break;
       case Cycle::Next::kMark:

@@ -134,6 +134,7 @@ class Collector {
   bool Drive();
   static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }
   bool IsBehind() const;
+  double Rate() const;
   uint64_t SliceBytes(uint64_t allocated_bytes) const;
   // In the stop; adds up what was found.
   SweepTotals Sweep();
@@ -163,6 +164,7 @@ class Collector {
   // Written under lock_.
   platform::Atomic<bool> stop_wanted_{false};
   platform::Atomic<bool> can_mark_beside_{true};  // written under lock_
+  platform::Atomic<int32_t> rate_{10};            // likewise; of the tunables, as the next
   uint64_t slice_bytes_ = 0;                      // of the tunables, in the cycle under way
   ptrdiff_t started_at_ = 0;                      // pacer_.allocated() when the last cycle began
   // What the program allocates during a cycle, smoothed; PTRDIFF_MAX before the first.

@@ -32,7 +32,8 @@ bool Cycle::Enable(platform::TrackingKind kind) {
     return false;
   }
   const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0};
-  if (!roots_.Init() || !words_.Init() || !pending_.Init() || !tracker_.Open(kind, config)) {
+  if (!roots_.Init() || !words_.Init() || !pending_.Init() || !twins_.Init() ||
+      !tracker_.Open(kind, config)) {
     return false;
   }
   enabled_.Store(true, memory_order_relaxed);  // a hint: the rest is guarded by the lock
@@ -44,8 +45,10 @@ bool Cycle::Cover(PageNumber end) {
   return tracker_.CoverUpTo(g_space.AddressOfPage(end)) && pending_.Cover(end);
 }
 
-void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_driver) {
+void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_driver,
+                  uint64_t pause_target_ns) {
   config_ = config;
+  quota_ = (pause_target_ns != 0 ? pause_target_ns : kUsualPauseTargetNs) / kNsPerGranule;
   has_driver_ = has_driver;
   expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // see there
   armed_end_ = 0;
@@ -91,7 +94,8 @@ Cycle::Next Cycle::Arm() {
   if (end < frontier_) return Next::kAgain;
   tracker_.FinishRound();
   // [inv.armed-before-black] From here on there may be black objects.
-  marker_->BeginBeside(config_, &pending_);
+  twins_.Reset(frontier_);
+  marker_->BeginBeside(config_, &pending_, &twins_);
   // Relaxed: who has not seen it yet makes white objects, until its handshake at the latest.
   alloc::g_new_mark.Store(marker_->black(), memory_order_relaxed);
   words_.Clear();
@@ -140,6 +144,15 @@ void Cycle::Fetch(PageNumber begin, PageNumber end) {
       &pending_);
 }
 
+// What is pending, those that have a twin by what it costs to compare them. Nobody has a slice.
+size_t Cycle::PendingGranules() const {
+  size_t granules = 0;
+  pending_.ForEachUnit([this, &granules](PageNumber page, size_t unit, size_t count) {
+    granules += count == Pending::kGranulesPerUnit && twins_.Has(page, unit) ? 1 : count;
+  });
+  return granules;
+}
+
 // [inv.round] Nobody has a slice, and nothing is left of the last one: all that a marker made black
 // has been scanned. That holds for all pieces of the fetch, since no slice comes between.
 Cycle::Next Cycle::Round() {
@@ -159,15 +172,15 @@ Cycle::Next Cycle::Round() {
       armed_end_ = fetched_ = frontier;
     }
   }
-  const size_t pending = pending_.CountSet();
-  const bool shrinks = rounds_ == 0 || pending * 10 <= last_pending_ * 7;
-  if (pending <= kQuotaGranules || !shrinks || rounds_ == kMostRounds) {
+  const size_t pending = PendingGranules();
+  const bool shrinks = rounds_ == 0 || pending < last_pending_;
+  if (pending <= quota_ || !shrinks || rounds_ == kMostRounds) {
     SetState(CycleState::kReady);
     return Next::kStop;
   }
   // After the first one, rounds are short if the program writes little. With all workers on it, so
   // that it is over soon.
-  if (rounds_ != 0 && has_driver_) Close();
+  if (has_driver_) Close();
   if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
   last_pending_ = pending;
   fetched_ = 0;

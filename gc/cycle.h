@@ -54,8 +54,10 @@ class Cycle {
   [[nodiscard]] bool Enable(platform::TrackingKind kind);
 
   // pre: kIdle, and no sweep goes on. `allocated_bytes`: since the last collection. `has_driver`:
-  // steps are made by a thread that is no mutator.
-  void Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_driver = false);
+  // steps are made by a thread that is no mutator. `pause_target_ns`: of the final stop, 0 for the
+  // usual.
+  void Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_driver = false,
+             uint64_t pause_target_ns = 0);
 
   enum class Next : uint8_t {
     kAgain,    // call again, now or later
@@ -106,20 +108,21 @@ class Cycle {
  private:
   static constexpr size_t kArmBytes = 32 * kMiB;     // at once: 80 us
   static constexpr size_t kFetchBytes = 128 * kMiB;  // at once: 50 us, and 0.1 us a dirty page
-  static constexpr int kMostRounds = 8;
-  // A round is worth it if more is pending than this (some 1 ms of scanning), and the last one
-  // left at most seven tenths of what there was.
-  static constexpr size_t kQuotaGranules = 4096;
+  // Another round is made if more is pending than the quota, and less than before the last one: a
+  // program may write faster than can be scanned.
+  static constexpr int kMostRounds = 12;
+  static constexpr uint64_t kUsualPauseTargetNs = 2'000'000;
+  static constexpr uint64_t kNsPerGranule = 1000;  // of pending memory, in the final stop
 
   bool Cover(alloc::PageNumber end);
   Next Arm();
   Next Greet(Addr stack_pointer);
   Next Round();
+  size_t PendingGranules() const;
   void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
     state_.Store(state, platform::memory_order_relaxed);  // guarded by the lock; others want a hint
   }
-  void EndMarking();
 
   const World* world_ = nullptr;
   Marker* marker_ = nullptr;
@@ -127,6 +130,7 @@ class Cycle {
   platform::Atomic<CycleState> state_{CycleState::kIdle};  // likewise
   platform::WriteTracking tracker_;
   Pending pending_;
+  Twins twins_;
   MarkConfig config_;
 
   // Pages below are armed; writes to those beyond are not tracked, so that they count as written.
@@ -134,6 +138,7 @@ class Cycle {
   alloc::PageNumber frontier_ = 0;  // what arming aims at
   alloc::PageNumber fetched_ = 0;   // of a round: the next page to fetch
   bool abandon_ = false;            // the cycle must not decide
+  size_t quota_ = 0;                // granules that may be left for the final stop
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;

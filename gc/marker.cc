@@ -46,8 +46,29 @@ constexpr int kSpinTurns = 200;
 constexpr size_t kSelectWords = 16;
 // Pages that a worker claims at once to look for pending granules.
 constexpr size_t kPagesPerRescan = 64;
+// Comparing with a twin costs a sixth of scanning.
+constexpr size_t kTwinsForOneScan = 6;
+constexpr size_t kLineWords = kCacheLineBytes / kWordBytes;
 // Roots are scanned on until the stack is this deep.
 constexpr size_t kDrainRootsAt = 256;
+
+GLEANER_NO_SANITIZE void CopyForeignWords(Addr from, Addr* to, size_t bytes) {
+  for (size_t i = 0; i < bytes / kWordBytes; ++i) to[i] = LoadForeignWord(from + i * kWordBytes);
+}
+
+// A bit for each cache line in which a unit, which others may be writing, differs from its twin.
+GLEANER_NO_SANITIZE uint64_t DifferentLines(const Addr* unit, const Addr* twin) {
+  using Vector = uint64_t __attribute__((vector_size(16)));
+  static_assert(Twins::kUnitBytes / kCacheLineBytes == 64);
+  uint64_t different = 0;
+  for (size_t line = 0; line < 64; ++line) {
+    const auto* a = reinterpret_cast<const Vector*>(unit + line * kLineWords);
+    const auto* b = reinterpret_cast<const Vector*>(twin + line * kLineWords);
+    const Vector any = (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]);
+    different |= uint64_t{(any[0] | any[1]) != 0} << line;
+  }
+  return different;
+}
 
 }  // namespace
 
@@ -177,6 +198,22 @@ class MarkWorker::Pipeline {
         GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
       worker_->NoteOverflow({begin, bytes});
     }
+  }
+
+  // The second step for what Filter has left in the worker's buffer.
+  GLEANER_ALWAYS_INLINE void EnqueueKept(size_t kept) {
+    Addr* words = worker_->buffer_;
+    if (GLEANER_UNLIKELY(worker_->pad_objects_)) {
+      for (size_t i = 0; i < kept; ++i) {
+        Enqueue<false>(words[i]);
+        if (InHeap(words[i] - 1)) Enqueue<false>(words[i] - 1);
+      }
+      return;
+    }
+    if (kept >= kSelectWords && worker_->select_ != nullptr) {
+      kept = worker_->select_({base_, info_, marks_, white_}, words, kept);
+    }
+    for (size_t i = 0; i < kept; ++i) Enqueue<false>(words[i]);
   }
 
   GLEANER_ALWAYS_INLINE bool Empty() const { return head_ == tail_; }
@@ -446,15 +483,7 @@ bool MarkWorker::Drain() {
         kept = pipeline.Filter(begin, bytes, &last);
       }
     }
-    if (kept >= kSelectWords && select_ != nullptr && !pad_objects_) {
-      kept = select_({base_, info_, marks_, white_}, buffer_, kept);
-    }
-    for (size_t i = 0; i < kept; ++i) pipeline.Enqueue<false>(buffer_[i]);
-    if (GLEANER_UNLIKELY(pad_objects_)) {
-      for (size_t i = 0; i < kept; ++i) {
-        if (pipeline.InHeap(buffer_[i] - 1)) pipeline.Enqueue<false>(buffer_[i] - 1);
-      }
-    }
+    pipeline.EnqueueKept(kept);
     if (GLEANER_UNLIKELY(scanned >= kShareEveryBytes)) {
       statistics.bytes_scanned += scanned;
       scanned = 0;
@@ -582,11 +611,35 @@ void MarkWorker::RunRootTask(size_t task) {
   Drain();
 }
 
+// Calls f(from, to) for the part in [begin, end) of a page of each of its small objects whose
+// contents count.
+template <class F>
+void MarkWorker::ForEachRescanned(PageNumber page, size_t begin, size_t end, const F& f) const {
+  const Addr start = g_space.AddressOfPage(page);
+  const PageInfo slots = info_[page].LoadWord();
+  const uint8_t* marks = g_space.MarksOf(page);
+  const uint32_t first = alloc::SlotIndex(begin, slots.reciprocal);
+  const uint32_t last = alloc::SlotIndex(end - 1, slots.reciprocal);
+  for (uint32_t slot = first; slot <= last && slot < slots.slot_count; ++slot) {
+    if (!MustRescan(page, marks + slot)) continue;
+    const size_t from = size_t{slot} * slots.slot_bytes;
+    const size_t to = from + slots.slot_bytes;
+    f(start + (from < begin ? begin : from), start + (to > end ? end : to));
+  }
+}
+
 // The words of an object in [begin, end).
 void MarkWorker::PushWords(Addr object, size_t object_bytes, Addr begin, Addr end) {
   if (begin < object) begin = object;
   if (end > object + object_bytes) end = object + object_bytes;
   if (begin < end) PushSpan(begin, end - begin);
+}
+
+// Whether the contents of an object of that page and mark byte count in this cycle.
+bool MarkWorker::MustRescan(PageNumber page, const uint8_t* mark) const {
+  const uint8_t value = alloc::LoadMark(mark);
+  return value == black_ || (GLEANER_UNLIKELY(value != alloc::kFreeSlot) &&
+                             RowOf(info_[page].kind).marks_contents_of_unreachable);
 }
 
 // The objects in [begin, end) of a page, both multiples of the granule.
@@ -596,30 +649,79 @@ void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
   if (state != PageState::kSmall && state != PageState::kLarge && state != PageState::kTail) return;
   const Contents contents = info_[page].contents;
   if (contents == Contents::kPointerFree) return;
-  const bool all = RowOf(info_[page].kind).marks_contents_of_unreachable;
-  const auto must_scan = [this, all](const uint8_t* mark) {
-    const uint8_t value = alloc::LoadMark(mark);
-    return value == black_ || (all && value != alloc::kFreeSlot);
-  };
   if (state != PageState::kSmall) {
     ObjectRef object;
-    if (!FindSlot(start + begin, &object) || !must_scan(object.mark())) return;
+    if (!FindSlot(start + begin, &object) || !MustRescan(object.page, object.mark())) return;
     if (contents == Contents::kDescribed) return PushForDescription(object.base);
     return PushWords(object.base, object.bytes, start + begin, start + end);
   }
-  const PageInfo slots = info_[page].LoadWord();
-  const uint8_t* marks = g_space.MarksOf(page);
-  const uint32_t first = alloc::SlotIndex(begin, slots.reciprocal);
-  const uint32_t last = alloc::SlotIndex(end - 1, slots.reciprocal);
-  for (uint32_t slot = first; slot <= last && slot < slots.slot_count; ++slot) {
-    if (!must_scan(marks + slot)) continue;
-    const Addr object = start + size_t{slot} * slots.slot_bytes;
-    if (contents == Contents::kDescribed) {
-      PushForDescription(object);
-    } else {
-      PushWords(object, slots.slot_bytes, start + begin, start + end);
+  ForEachRescanned(page, begin, end, [this, contents](Addr from, Addr to) {
+    if (contents == Contents::kDescribed) return PushForDescription(from);
+    PushSpan(from, to - from);
+  });
+}
+
+// False if the unit has no twin: all of it is to be scanned.
+bool MarkWorker::RescanByTwin(PageNumber page, size_t unit) {
+  const PageState state = info_[page].LoadState();
+  const bool small = state == PageState::kSmall;
+  if (info_[page].contents != Contents::kWords) return false;
+  const Addr begin = g_space.AddressOfPage(page) + unit * Twins::kUnitBytes;
+  size_t bytes = Twins::kUnitBytes;
+  ObjectRef object;
+  if (!small) {
+    if (!FindSlot(begin, &object) || !MustRescan(object.page, object.mark())) return true;
+    const Addr end = object.base + object.bytes;
+    if (begin >= end) return true;
+    if (end - begin < bytes) bytes = end - begin;
+  }
+  bool fresh;
+  Addr* twin = marker_->twins_->Find(page, unit, &fresh);
+  if (twin == nullptr) return false;
+  if (!fresh) {
+    statistics.bytes_scanned += bytes / kTwinsForOneScan;
+    ScanChanges(begin, twin, bytes, small);
+    return true;
+  }
+  statistics.bytes_scanned += bytes;
+  if (!small) {
+    CopyForeignWords(begin, twin, bytes);
+  } else {
+    ForEachRescanned(page, unit * Twins::kUnitBytes, (unit + 1) * Twins::kUnitBytes,
+                     [begin, twin](Addr from, Addr to) {
+                       CopyForeignWords(from, twin + (from - begin) / kWordBytes, to - from);
+                     });
+  }
+  ScanWords(twin, bytes / kWordBytes);
+  return true;
+}
+
+// The words in which a unit differs from its twin, which are taken over; with `small`, only those
+// of objects whose contents count.
+void MarkWorker::ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small) {
+  Addr changes[Twins::kUnitWords];
+  size_t count = 0;
+  for (uint64_t lines = DifferentLines(PointerAt<const Addr>(begin), twin); lines != 0;
+       lines &= lines - 1) {
+    const auto first = static_cast<size_t>(__builtin_ctzll(lines)) * kLineWords;
+    for (size_t i = first; i < first + kLineWords && i * kWordBytes < bytes; ++i) {
+      const Addr word = LoadForeignWord(begin + i * kWordBytes);
+      if (word == twin[i]) continue;
+      ObjectRef object;
+      if (small &&
+          (!FindSlot(begin + i * kWordBytes, &object) || !MustRescan(object.page, object.mark()))) {
+        continue;
+      }
+      twin[i] = word;  // [inv.twin]
+      changes[count++] = word;
     }
   }
+  ScanWords(changes, count);
+}
+
+void MarkWorker::ScanWords(const Addr* words, size_t count) {
+  const size_t kept = filter_(words, count, base_, heap_bytes_, buffer_);
+  Pipeline(this).EnqueueKept(kept);
 }
 
 void MarkWorker::RescanPage(PageNumber page) {
@@ -629,7 +731,15 @@ void MarkWorker::RescanPage(PageNumber page) {
     return;
   }
   // Taken before anything is looked at.
-  for (uint64_t granules = marker_->pending_->Take(page); granules != 0;) {
+  uint64_t granules = marker_->pending_->Take(page);
+  constexpr size_t kGranulesPerUnit = Pending::kGranulesPerUnit;
+  static_assert(Twins::kUnitBytes == kGranulesPerUnit * Pending::kGranuleBytes);
+  constexpr uint64_t kWholeUnit = (uint64_t{1} << kGranulesPerUnit) - 1;
+  for (unsigned unit = 0; marker_->twins_ != nullptr && unit < Twins::kUnitsPerPage; ++unit) {
+    const uint64_t whole = kWholeUnit << (unit * kGranulesPerUnit);
+    if ((granules & whole) == whole && RescanByTwin(page, unit)) granules &= ~whole;
+  }
+  while (granules != 0) {
     const auto first = static_cast<unsigned>(__builtin_ctzll(granules));
     const auto count = static_cast<unsigned>(__builtin_ctzll(~(granules >> first)));
     RescanRange(page, first * Pending::kGranuleBytes, (first + count) * Pending::kGranuleBytes);
@@ -703,11 +813,12 @@ void Marker::RunJob(void* marker, int worker) {
   self->workers_[worker]->Run(self->slice_bytes_);
 }
 
-void Marker::BeginBeside(const MarkConfig& config, Pending* pending) {
+void Marker::BeginBeside(const MarkConfig& config, Pending* pending, Twins* twins) {
   Begin(config);
   beside_ = true;
   alone_ = true;
   pending_ = pending;
+  twins_ = twins;
 }
 
 void Marker::Begin(const MarkConfig& config) {
@@ -718,6 +829,7 @@ void Marker::Begin(const MarkConfig& config) {
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
   overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
   pending_ = nullptr;
+  twins_ = nullptr;
   pending_end_ = 0;
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }

@@ -30,7 +30,7 @@
 // Scanning again: with a table of pending granules (UsePending), a round of BeginRescan and
 // Continue takes each pending granule and scans the words in it of every black object, the whole
 // object if it is described; of kinds that keep the contents of unreachable objects, of every
-// object.
+// object. Where there is a twin (gc/twins.h), only words that differ from it.
 //
 // Stack memory exhausted, with such a table: the granules of the range that was not pushed become
 // pending. Without: the object stays black, the rescan flag goes up, and when all else is
@@ -44,6 +44,7 @@
 #include "gc/roots.h"
 #include "gc/scan.h"
 #include "gc/termination.h"
+#include "gc/twins.h"
 #include "gc/work_queue.h"
 #include "gc/worker_pool.h"
 
@@ -134,7 +135,13 @@ class MarkWorker {
   }
   void NoteOverflow(PackedRange range);
   void RescanPage(alloc::PageNumber page);
+  bool MustRescan(alloc::PageNumber page, const uint8_t* mark) const;
   void RescanRange(alloc::PageNumber page, size_t begin, size_t end);
+  template <class F>
+  void ForEachRescanned(alloc::PageNumber page, size_t begin, size_t end, const F& f) const;
+  bool RescanByTwin(alloc::PageNumber page, size_t unit);
+  void ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small);
+  void ScanWords(const Addr* words, size_t count);
   void PushWords(Addr object, size_t object_bytes, Addr begin, Addr end);
   bool RescanNext();
   void ShareWork();
@@ -191,7 +198,7 @@ class Marker {
   // mutator in a critical section, and pauses if a stop is wanted. Mark procedures are not called:
   // what they would have to look at becomes pending, and the pages in which threads allocate stay
   // so.
-  void BeginBeside(const MarkConfig& config, Pending* pending);
+  void BeginBeside(const MarkConfig& config, Pending* pending, Twins* twins);
   // In a cycle beside the program, from here on: whether all workers mark, for a caller that is no
   // mutator, or the calling thread alone. pre: no worker is in the job.
   void LetOthersHelp(bool help) { alone_ = !help; }
@@ -265,6 +272,7 @@ class Marker {
   bool alone_ = true;    // then only the calling thread works
   uint64_t slice_bytes_ = kNeverPause;
   Pending* pending_ = nullptr;
+  Twins* twins_ = nullptr;
   alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
   // Outside cycles black is the live epoch.
   uint8_t white_ = 2;

@@ -9,8 +9,6 @@ namespace {
 // has allocated its share of that.
 constexpr size_t kReportsPerAllowance = 16;
 constexpr size_t kMinReportBytes = 4 * kKiB;
-constexpr size_t kMaxReportBytes = 1 * kMiB;
-constexpr size_t kMaxOftenReportBytes = 128 * kKiB;  // so that a thread's share of a cycle is small
 
 // libgc's own weights are 2 and 1/4, but its heap fills up before it collects.
 constexpr double kScannedWeight = 1.7;
@@ -57,7 +55,7 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
-  often_ = false;
+  most_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
   NoteSurplus();
   allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
@@ -135,10 +133,10 @@ void Pacer::SetAllowance() {
   // Relaxed: see OnAllocated.
   share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
-  size_t report = share / (kReportsPerAllowance * (often_ ? 4 : 1) * found_.threads);
+  const bool often = most_report_bytes_ < kMaxReportBytes;
+  size_t report = share / (kReportsPerAllowance * (often ? 4 : 1) * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
-  const size_t most = often_ ? kMaxOftenReportBytes : kMaxReportBytes;
-  if (report > most) report = most;
+  if (report > most_report_bytes_) report = most_report_bytes_;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;
   alloc::g_poll_bytes = report;
 }

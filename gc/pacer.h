@@ -72,10 +72,11 @@ class Pacer {
              uint64_t free_resident_bytes);
   const PacerInput& found() const { return found_; }
 
-  // Threads report four times as often, and each 128 KiB at least, until the next StartCycle.
+  // Threads report four times as often, and after `bytes` at the latest, until the next StartCycle.
   // Guarded by the collector lock.
-  void ReportOften(bool often) {
-    often_ = often;
+  void ReportAfter(size_t bytes) {
+    if (most_report_bytes_ == bytes) return;
+    most_report_bytes_ = bytes;
     SetAllowance();
   }
 
@@ -116,6 +117,7 @@ class Pacer {
   }  // likewise
 
  private:
+  static constexpr size_t kMaxReportBytes = 1 * kMiB;
   static constexpr int kSurplusCycles = 6;
   static constexpr size_t kMinGrowthStep = 128 * kKiB;
   bool IsDue(ptrdiff_t allocated) const {
@@ -134,7 +136,7 @@ class Pacer {
   // Guarded by the collector lock.
   PacerConfig config_;
   PacerInput found_;
-  bool often_ = false;
+  size_t most_report_bytes_ = kMaxReportBytes;
   int surplus_cycles_ = 0;
   int surplus_cycles_before_ = 0;  // the last collection
   double cost_factor_ = 1;         // of scanned bytes, from 1 to kMaxCostFactor: see NoteCost

@@ -18,6 +18,7 @@ class Pending {
   // The smaller of a tracker's units: a card.
   static constexpr size_t kGranuleBytes = 512;
   static constexpr size_t kGranulesPerPage = alloc::kPageBytes / kGranuleBytes;
+  static constexpr size_t kGranulesPerUnit = 8;  // an OS page, the other trackers' unit
 
   // False if the address space cannot be had. Before any other call.
   [[nodiscard]] bool Init() {
@@ -63,17 +64,20 @@ class Pending {
     return taken;
   }
 
-  // A snapshot.
-  size_t CountSet() {
-    size_t set = 0;
+  // Calls f(page, unit, count) for each unit of kGranulesPerUnit granules of which `count`, not
+  // 0, are set. A snapshot.
+  template <class F>
+  void ForEachUnit(const F& f) const {
     for (alloc::PageNumber page = 0; page < pages(); ++page) {
       const uint8_t* bytes = &bytes_[size_t{page} * kGranulesPerPage];
       if (!IsAnySet(bytes)) continue;
-      for (size_t i = 0; i < kGranulesPerPage; ++i) {
-        set += __atomic_load_n(bytes + i, __ATOMIC_RELAXED);
+      for (size_t unit = 0; unit < kGranulesPerPage / kGranulesPerUnit; ++unit) {
+        // Relaxed: see Take. Each byte is 0 or 1.
+        const uint64_t set =
+            __atomic_load_n(reinterpret_cast<const uint64_t*>(bytes) + unit, __ATOMIC_RELAXED);
+        if (set != 0) f(page, unit, (set * 0x0101010101010101) >> 56);
       }
     }
-    return set;
   }
   // Forgets all. With no worker about.
   void Clear() {

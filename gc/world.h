@@ -35,6 +35,10 @@ struct Tunables {
   // And a thread of the collector's own leads that; else threads that allocate do it, in turns.
   bool driver = false;
   uint64_t slice_bytes = 0;  // if not 0, what is scanned at a time
+  // How long the final stop of such a cycle should take; 0: as the collector sees fit.
+  uint64_t pause_target_ns = 0;
+  // The marking done for what is allocated meanwhile, as a multiple of a tenth of the usual.
+  int rate = 10;
 };
 
 // How far CopyRoots has come.

@@ -57,6 +57,8 @@ constinit int g_disable_automatic = 0;
 constinit bool g_force_unmap = false;
 constinit GC_word g_min_bytes_allocd = 0;
 constinit GC_word g_allocd_bytes_per_finalizer = 10000;
+constinit unsigned long g_time_limit_ns = 0;
+constinit int g_rate = 10;
 constinit int g_markers_wanted = 0;
 
 namespace {

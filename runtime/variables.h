@@ -22,6 +22,9 @@ extern bool g_force_unmap;          // GC_set_force_unmap_on_gcollect
 extern GC_word g_min_bytes_allocd;  // GC_set_min_bytes_allocd; 0: the option
 extern GC_word g_allocd_bytes_per_finalizer;
 
+extern unsigned long g_time_limit_ns;  // beside GC_time_limit, in milliseconds
+extern int g_rate;                     // GC_set_rate
+
 extern int g_markers_wanted;  // GC_set_markers_count; 0: as many as there are processors
 
 // After the options are read: those that have a variable are stored in it, unless the client wrote

@@ -14,9 +14,7 @@ using gleaner::runtime::RejectNull;
 namespace {
 
 // Of incremental collections.
-constinit unsigned long g_time_limit_ns = 0;  // beside GC_time_limit, in milliseconds
 constinit int g_max_prior_attempts = 1;
-constinit int g_rate = 10;
 constinit int g_manual_vdb_allowed = 0;
 
 constinit bool g_pages_executable = false;
@@ -57,7 +55,7 @@ SETTING(GC_start_callback_proc, start_callback, runtime::g_start_callback)
 SETTING_FROM(GC_word, "%lu", free_space_divisor, 1, GC_free_space_divisor)
 SETTING_FROM(int, "%d", full_freq, 0, GC_full_freq)
 SETTING_FROM(int, "%d", max_prior_attempts, 0, g_max_prior_attempts)
-SETTING_FROM(int, "%d", rate, 1, g_rate)
+SETTING_FROM(int, "%d", rate, 1, runtime::g_rate)
 #undef SETTING_FROM
 
 // The larger of this and the option min_allowance counts. 0: never set, which reads as 1.
@@ -93,9 +91,9 @@ void GC_set_time_limit_tv(GC_timeval_s limit) {
         limit.tv_nsec);
   }
   GC_time_limit = limit.tv_ms;
-  g_time_limit_ns = limit.tv_nsec;
+  runtime::g_time_limit_ns = limit.tv_nsec;
 }
-GC_timeval_s GC_get_time_limit_tv(void) { return {GC_time_limit, g_time_limit_ns}; }
+GC_timeval_s GC_get_time_limit_tv(void) { return {GC_time_limit, runtime::g_time_limit_ns}; }
 
 // --- Functions that must be there ---
 

@@ -899,8 +899,10 @@ GC_API GC_word GC_CALL GC_get_free_space_divisor(void);
 GC_API void GC_CALL GC_set_full_freq(int count);
 GC_API int GC_CALL GC_get_full_freq(void);
 
-/* How long a step of an incremental collection should take: milliseconds, or with nanoseconds
-   (below one million) beside them. GC_TIME_UNLIMITED, the default: no limit. */
+/* How long the final stop of an incremental collection should take, as far as the collector can
+   tell before it: milliseconds, or with nanoseconds (below one million) beside them.
+   GC_TIME_UNLIMITED, the default: as the collector sees fit, about 2 ms. Counts from the next
+   collection on. */
 #define GC_TIME_UNLIMITED 999999
 struct GC_timeval_s {
   unsigned long tv_ms;   /* milliseconds */
@@ -923,8 +925,9 @@ GC_API int GC_CALL GC_get_max_prior_attempts(void);
 GC_API void GC_CALL GC_set_min_bytes_allocd(size_t bytes);
 GC_API size_t GC_CALL GC_get_min_bytes_allocd(void);
 
-/* How much one step of GC_collect_a_little does, in pages; not 0. */
-GC_API void GC_CALL GC_set_rate(int pages);
+/* How fast incremental collections go while the program allocates: with 20, twice as fast as with
+   10, the default, and so on; not 0. Counts from the next collection on. */
+GC_API void GC_CALL GC_set_rate(int rate);
 GC_API int GC_CALL GC_get_rate(void);
 
 /* Nonzero: GC_gcollect returns free memory to the system as GC_gcollect_and_unmap does. */

@@ -332,6 +332,57 @@ TEST_F(CycleTest, WhatIsMovedAfterTheLastRoundCounts) {
   });
 }
 
+// Pages that are written in every round are scanned by their twins from the third one on: what a
+// twin does not know is found, in arrays and in small objects, and also where it was before.
+TEST_F(CycleTest, WhatIsStoredWhereATwinIsCounts) {
+  EXPECT_CHILD_OK([] {
+    constexpr size_t kPages = 12;
+    constexpr size_t kPerPage = alloc::kPageBytes / sizeof(Node);
+    Start(1 * kGiB);                          // a slice does all there is
+    testing::g_tunables.pause_target_ns = 1;  // as many rounds as there are changes for
+    g_roots.assign(2 + kPages, nullptr);
+    auto** array = static_cast<void**>(Allocate(Kind::kNormal, kPages * alloc::kPageBytes));
+    g_roots[0] = array;
+    std::vector<Node*> nodes;
+    for (size_t i = 0; i < (kPages + 2) * kPerPage; ++i) {
+      nodes.push_back(NewNode(i));
+      nodes[i]->references[0] = i == 0 ? nullptr : nodes[i - 1];
+    }
+    g_roots[1] = nodes.back();
+    // No root refers to these, as if they were in registers.
+    std::vector<Node*> moved;
+    for (size_t i = 0; i < 4 * kPages; ++i) moved.push_back(NewNode(i));
+    for (int i = 0; i < 40; ++i) NewNode(3);  // not on the page in which the thread allocates
+    AdvanceTo(CycleState::kMarking);
+    size_t stored = 0;
+    size_t rounds = 0;
+    const auto place = [&](size_t which, size_t turn) {
+      return which % 2 == 0
+                 ? &array[which * alloc::kPageBytes / sizeof(void*) + turn % 500]
+                 : reinterpret_cast<void**>(&nodes[which * kPerPage]->references[1 + turn % 3]);
+    };
+    for (; cycle().state() == CycleState::kMarking; ++rounds) {
+      // On fewer pages each time, so that another round is made.
+      for (size_t i = rounds / 2; i < kPages; ++i) {
+        void** at = place(i, rounds);
+        *at = nullptr;
+        // In the last of the rounds that write to the page something new.
+        if (rounds / 2 == i && rounds % 2 == 1) {
+          *at = moved[stored];
+          *place(i, rounds + 1) = moved[stored + 1];
+          stored += 2;
+        }
+      }
+      if (g_collector.Advance(0, 0)) break;
+    }
+    EXPECT_GE(rounds, 10u);
+    EXPECT_GE(stored, 8u);
+    Finish();
+    for (size_t i = 0; i < stored; ++i) EXPECT_TRUE(IsAllocated(moved[i])) << i;
+    EXPECT_FALSE(IsAllocated(moved[stored]));
+  });
+}
+
 // Pages that are committed after the heap was armed are not tracked, those after the last round not
 // even armed: what is on them counts as written.
 TEST_F(CycleTest, WhatIsStoredInNewPagesCounts) {
