@@ -283,6 +283,8 @@ SweepTotals Collector::BeginSweepBesideWorldStopped() {
 
 bool Collector::SweepSome() { return g_collector.sweeper_.Step(); }
 
+void Collector::NoteFilling(alloc::PageNumber page) { g_collector.cycle_.NoteAllocationIn(page); }
+
 bool Collector::SweepRest() {
   bool any = false;
   for (bool more = sweeper_.IsBeside(); more; any |= more) {
@@ -442,7 +444,9 @@ bool Collector::AdvanceWithDriver(Addr stack_pointer) {
 bool Collector::Drive() {
   lock_.Acquire();
   bool more = true;
-  if (sweeper_.IsBeside()) {
+  if (!cycle_.IsUnderWay() && cycle_.DisarmSome()) {
+    // Before the sweep, since the program allocates on.
+  } else if (sweeper_.IsBeside()) {
     for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
     if (sweeper_.IsDone()) {
       EndSweep();

@@ -16,6 +16,10 @@ namespace {
 
 PageNumber PagesIn(size_t bytes) { return static_cast<PageNumber>(bytes >> alloc::kPageShift); }
 
+void SetPending(void* pending, Addr from, Addr to) {
+  static_cast<Pending*>(pending)->Set(from, to - from);
+}
+
 // The next piece of [from, end), of at most `most` pages.
 PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber most) {
   return end - from > most ? from + most : end;
@@ -51,7 +55,7 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   quota_ = (pause_target_ns != 0 ? pause_target_ns : kUsualPauseTargetNs) / kNsPerGranule;
   has_driver_ = has_driver;
   expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // see there
-  armed_end_ = 0;
+  armed_end_ = to_disarm_ = 0;
   frontier_ = EndCommitted(Side::kScanned);
   abandon_ = false;
   scanned_.Store(0, memory_order_relaxed);  // a hint
@@ -80,10 +84,33 @@ Cycle::Next Cycle::Advance(Addr stack_pointer) {
   return Next::kNothing;
 }
 
+// Pages of [begin, end) in which there are objects, or all of them if what is not armed has to be.
+// The others are going to be written if anything, and their objects are black: they are dirty. So
+// are those in which threads allocate at present.
+bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
+  const auto arm = [this](PageNumber from, PageNumber to) {
+    return from == to || tracker_.Arm(g_space.AddressOfPage(from), g_space.AddressOfPage(to));
+  };
+  if (!tracker_.traits().unarmed_is_dirty) return arm(begin, end);
+  PageNumber from = begin;
+  for (PageNumber page = begin; page < end; ++page) {
+    const alloc::PageState state = g_space.info[page].LoadState();
+    const bool has_objects = state == alloc::PageState::kLarge ||
+                             state == alloc::PageState::kTail ||
+                             (state == alloc::PageState::kSmall &&
+                              g_space.meta[page].listing.Load(memory_order_relaxed) !=
+                                  alloc::Listing::kCurrent);  // a hint
+    if (has_objects) continue;
+    if (!arm(from, page)) return false;
+    from = page + 1;
+  }
+  return arm(from, end);
+}
+
 // A piece of the scanned side; after the last one, the colours.
 Cycle::Next Cycle::Arm() {
   const PageNumber end = PieceEnd(armed_end_, frontier_, PagesIn(kArmBytes));
-  if (!Cover(end) || !tracker_.Arm(g_space.AddressOfPage(armed_end_), g_space.AddressOfPage(end))) {
+  if (!Cover(end) || !ArmObjects(armed_end_, end)) {
     enabled_.Store(false, memory_order_relaxed);  // as in Enable
     SetState(CycleState::kIdle);
     Complain("writes to the heap cannot be tracked by %s any more: collections stop the program",
@@ -136,12 +163,8 @@ void Cycle::AwaitSlice() {
 }
 
 void Cycle::Fetch(PageNumber begin, PageNumber end) {
-  tracker_.FetchAndRearm(
-      g_space.AddressOfPage(begin), g_space.AddressOfPage(end),
-      [](void* pending, Addr from, Addr to) {
-        static_cast<Pending*>(pending)->Set(from, to - from);
-      },
-      &pending_);
+  tracker_.FetchAndRearm(g_space.AddressOfPage(begin), g_space.AddressOfPage(end), SetPending,
+                         &pending_);
 }
 
 // What is pending, those that have a twin by what it costs to compare them. Nobody has a slice.
@@ -164,8 +187,7 @@ Cycle::Next Cycle::Round() {
     tracker_.FinishRound();
     // Pages that are new have to be scanned whole, but are tracked from now on.
     const PageNumber frontier = EndCommitted(Side::kScanned);
-    if (armed_end_ < frontier && Cover(frontier) &&
-        tracker_.Arm(g_space.AddressOfPage(armed_end_), g_space.AddressOfPage(frontier))) {
+    if (armed_end_ < frontier && Cover(frontier) && ArmObjects(armed_end_, frontier)) {
       tracker_.FinishRound();
       const Addr begin = g_space.AddressOfPage(armed_end_);
       pending_.Set(begin, g_space.AddressOfPage(frontier) - begin);
@@ -244,6 +266,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
                         !pending_.Cover(frontier);
   SetState(CycleState::kIdle);
+  to_disarm_ = armed_end_;
   abandon_ = false;
   if (!marked) return false;
   if (gives_up) {
@@ -254,7 +277,8 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
     pending_.Clear();
     return false;
   }
-  Fetch(0, armed_end_);
+  tracker_.FetchLast(g_space.AddressOfPage(0), g_space.AddressOfPage(armed_end_), SetPending,
+                     &pending_);
   tracker_.FinishRound();
   if (armed_end_ < frontier) {
     const Addr begin = g_space.AddressOfPage(armed_end_);
@@ -276,7 +300,17 @@ void Cycle::MarkPendingWorldStopped() {
   alloc::FreeDeferredWorldStopped();
 }
 
+bool Cycle::DisarmSome() {
+  if (to_disarm_ == 0) return false;
+  const PageNumber most = PagesIn(kArmBytes);
+  const PageNumber begin = to_disarm_ > most ? to_disarm_ - most : 0;
+  tracker_.Disarm(g_space.AddressOfPage(begin), g_space.AddressOfPage(to_disarm_));
+  to_disarm_ = begin;
+  return begin != 0;
+}
+
 void Cycle::ResetAfterFork() {
+  to_disarm_ = 0;
   tracker_.ResetInChild();
   closing_.Store(0, memory_order_relaxed);  // the only thread
   slice_.Store(0, memory_order_relaxed);    // nobody had it: see PrepareFork

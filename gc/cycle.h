@@ -88,6 +88,18 @@ class Cycle {
   // The part of the marking that is done, estimated; any thread, as a hint.
   double Progress() const;
 
+  // After the cycle pages are tracked no longer, piece by piece: false when all is done. What is
+  // left when the next cycle starts stays armed.
+  bool DisarmSome();
+
+  // --- Any thread. ---
+  // The page is going to be filled with objects: one call instead of a fault for each unit. In a
+  // critical section, while marking goes on beside the program.
+  void NoteAllocationIn(alloc::PageNumber page) {
+    const Addr begin = alloc::g_space.AddressOfPage(page);
+    tracker_.NoteWrite(begin, begin + alloc::kPageBytes);
+  }
+
   // --- With the world stopped, runs hidden, and no slice. ---
   // Whether what the cycle has marked counts in this stop: after that the marker is ready for the
   // roots as they are now, and everything that may have changed is pending. False: there is no
@@ -115,6 +127,7 @@ class Cycle {
   static constexpr uint64_t kNsPerGranule = 1000;  // of pending memory, in the final stop
 
   bool Cover(alloc::PageNumber end);
+  bool ArmObjects(alloc::PageNumber begin, alloc::PageNumber end);
   Next Arm();
   Next Greet(Addr stack_pointer);
   Next Round();
@@ -135,10 +148,11 @@ class Cycle {
 
   // Pages below are armed; writes to those beyond are not tracked, so that they count as written.
   alloc::PageNumber armed_end_ = 0;
-  alloc::PageNumber frontier_ = 0;  // what arming aims at
-  alloc::PageNumber fetched_ = 0;   // of a round: the next page to fetch
-  bool abandon_ = false;            // the cycle must not decide
-  size_t quota_ = 0;                // granules that may be left for the final stop
+  alloc::PageNumber frontier_ = 0;   // what arming aims at
+  alloc::PageNumber fetched_ = 0;    // of a round: the next page to fetch
+  alloc::PageNumber to_disarm_ = 0;  // pages below are armed, after the cycle
+  bool abandon_ = false;             // the cycle must not decide
+  size_t quota_ = 0;                 // granules that may be left for the final stop
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;

@@ -73,13 +73,14 @@ void ClearMarks(int fd, Addr begin, size_t bytes) {
   }
 }
 
-// Marks the unmarked pages of [begin, end), and notes them in `regions` if there are any: returns
-// how many, and in *walk_end how far it came. Negative if the system refuses; some pages may have
-// been marked then.
-long Scan(int pagemap, Addr begin, Addr end, PageRegion* regions, size_t count, Addr* walk_end) {
+// Notes the unmarked pages of [begin, end) in `regions` if there are any, and with `mark` marks
+// them: returns how many, and in *walk_end how far it came. Negative if the system refuses; some
+// pages may have been marked then.
+long Scan(int pagemap, Addr begin, Addr end, bool mark, PageRegion* regions, size_t count,
+          Addr* walk_end) {
   ScanArgument argument = {};
   argument.size = sizeof argument;
-  argument.flags = kScanProtect | kScanCheckAsync;
+  argument.flags = kScanCheckAsync | (mark ? kScanProtect : 0);
   argument.start = begin;
   argument.end = end;
   argument.regions = AddressOf(regions);
@@ -143,8 +144,8 @@ bool UserfaultfdTracking::Arm(Addr begin, Addr end) {
     // The number is loaded after the generation, so that a refused call means that this
     // registration is lost and not an earlier one.
     Addr walk_end;
-    if (InThisProcess() &&
-        Scan(pagemap_number_.Load(memory_order_relaxed), begin, end, nullptr, 0, &walk_end) >= 0) {
+    if (InThisProcess() && Scan(pagemap_number_.Load(memory_order_relaxed), begin, end, true,
+                                nullptr, 0, &walk_end) >= 0) {
       return true;  // if the registration was replaced meanwhile, the pages count as dirty
     }
     if (!Recover(generation & ~uint32_t{1})) return false;
@@ -152,18 +153,19 @@ bool UserfaultfdTracking::Arm(Addr begin, Addr end) {
   return false;
 }
 
-size_t UserfaultfdTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context) {
+size_t UserfaultfdTracking::Fetch(Addr begin, Addr end, bool rearm, VisitDirty visit,
+                                  void* context) {
   DirtyRanges dirty(visit, context);
   PageRegion regions[kRegionsAtOnce];
   const uint32_t generation = generation_.Load(memory_order_seq_cst);
   for (Addr from = begin; from < end;) {
     Addr walk_end = from;
     const long found = InThisProcess() ? Scan(pagemap_number_.Load(memory_order_relaxed), from, end,
-                                              regions, kRegionsAtOnce, &walk_end)
+                                              rearm, regions, kRegionsAtOnce, &walk_end)
                                        : -1;
     if (found < 0 || walk_end <= from || generation_.Load(memory_order_seq_cst) != generation ||
         (generation & 1) != 0) {
-      Arm(from, end);
+      if (rearm) Arm(from, end);
       dirty.Add(from, end);
       break;
     }

@@ -34,7 +34,7 @@ class UserfaultfdTracking {
   [[nodiscard]] bool Open(Addr base, size_t bytes);
   void Close();
   bool Arm(Addr begin, Addr end);
-  size_t FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context);
+  size_t Fetch(Addr begin, Addr end, bool rearm, VisitDirty visit, void* context);
   void Disarm(Addr begin, Addr end);
   void ResetInChild();
   uint64_t registrations() const { return registrations_.Load(memory_order_relaxed); }  // a figure

@@ -11,11 +11,11 @@ namespace {
 
 // Indexed by TrackingKind.
 constexpr TrackingTraits kTraits[kTrackingKinds] = {
-    {"none", kTrackedPageBytes, true, true, false, 0, 0, 0, 0},
-    {"userfaultfd", kTrackedPageBytes, true, true, false, 760, 10, 110, 1},
-    {"soft-dirty", kTrackedPageBytes, true, true, true, 760, 10, 20, 20},
-    {"mprotect", kTrackedPageBytes, false, true, false, 8400, 47, 6000, 1},
-    {"cards", kCardBytes, false, false, false, 2, 6, 40, 1},
+    {"none", kTrackedPageBytes, true, true, true, false, 0, 0, 0, 0},
+    {"userfaultfd", kTrackedPageBytes, true, true, true, false, 760, 10, 110, 1},
+    {"soft-dirty", kTrackedPageBytes, true, true, false, true, 760, 10, 20, 20},
+    {"mprotect", kTrackedPageBytes, false, true, false, false, 8400, 47, 6000, 1},
+    {"cards", kCardBytes, false, false, false, false, 2, 6, 40, 1},
 };
 
 // A few pages to try a mechanism on.
@@ -165,7 +165,7 @@ size_t WriteTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void
       visit(context, begin, end);
       return end - begin;
     case TrackingKind::kUserfaultfd:
-      return userfaultfd_.FetchAndRearm(begin, end, visit, context);
+      return userfaultfd_.Fetch(begin, end, true, visit, context);
     case TrackingKind::kSoftDirty:
       return soft_dirty_.Fetch(begin, end, visit, context);
     case TrackingKind::kProtection:
@@ -174,6 +174,17 @@ size_t WriteTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void
       return cards_.FetchAndRearm(begin, end, visit, context);
   }
   return 0;
+}
+
+size_t WriteTracking::FetchLast(Addr begin, Addr end, VisitDirty visit, void* context) {
+  if (kind_ == TrackingKind::kUserfaultfd) {
+    return userfaultfd_.Fetch(begin, end, false, visit, context);
+  }
+  return FetchAndRearm(begin, end, visit, context);
+}
+
+void WriteTracking::NoteWrite(Addr begin, Addr end) {
+  if (kind_ == TrackingKind::kUserfaultfd) userfaultfd_.Disarm(begin, end);
 }
 
 void WriteTracking::FinishRound() {

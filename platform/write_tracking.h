@@ -55,6 +55,7 @@ struct TrackingTraits {
   // fail with EFAULT unless the buffer is pinned; kCards does not see them.
   bool sees_system_calls;
   bool sees_plain_stores;  // without MarkDirty
+  bool unarmed_is_dirty;   // a fetch reports pages that were not armed and have been written
   // FetchAndRearm and FinishRound lose writes that happen meanwhile: only with the world stopped,
   // and a round covers all that is armed.
   bool fetch_needs_stopped_world;
@@ -111,6 +112,12 @@ class WriteTracking {
   // Calls visit(context, begin, end) for the dirty parts of an armed range, in address order,
   // neighbours joined; each is armed again before it is visited. Returns the bytes visited.
   size_t FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context);
+  // The same for pages that are going to be disarmed: they may stay unarmed, which is cheaper.
+  size_t FetchLast(Addr begin, Addr end, VisitDirty visit, void* context);
+  // The range is going to be written: its pages are dirty from here on, as far as that costs less
+  // than finding it out one by one. Any thread, and not in order with a fetch: a write after it is
+  // reported by a later fetch, as any other.
+  void NoteWrite(Addr begin, Addr end);
   // Ends a round.
   void FinishRound();
   // The pages are untracked, writable and cost nothing.
