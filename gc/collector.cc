@@ -339,8 +339,8 @@ void Collector::ValidateDisplacement(size_t displacement) {
 
 // --- Cycles beside the program ---
 
-constexpr int kStepsAtOnce = 64;  // of the sweep: some 150 us
-constexpr uint64_t kDriverSliceBytes = 1 * kMiB;
+constexpr int kStepsAtOnce = 64;                  // of the sweep: some 150 us
+constexpr uint64_t kDriverSliceBytes = 2 * kMiB;  // of each worker: 1 ms
 constexpr uint64_t kThrottleNs = 500'000;
 constexpr uint64_t kHoldBackNs = 3'000'000;
 constexpr uint64_t kYieldNs = 20'000;
@@ -365,7 +365,8 @@ bool Collector::IsCycleDue() const {
 }
 
 void Collector::NoteCycleBytes() {
-  const ptrdiff_t last = pacer_.allocated() - started_at_;
+  const ptrdiff_t last =
+      pacer_.allocated() - started_at_.Load(platform::memory_order_relaxed);   // under lock_
   const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under lock_
   const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;
   cycle_bytes_.Store(smoothed > last ? smoothed : last, platform::memory_order_relaxed);
@@ -383,12 +384,15 @@ bool Collector::TryStartCycle() {
   const bool can = tunables.mark_beside && !g_any_disclaim;
   can_mark_beside_.Store(can, platform::memory_order_relaxed);  // a hint to others
   if (!can) return false;
-  started_at_ = pacer_.allocated();
+  const ptrdiff_t allocated = pacer_.allocated();
+  started_at_.Store(allocated, platform::memory_order_relaxed);  // a hint to others
+  background_markers_ = tunables.background_markers;
   slice_bytes_ = tunables.slice_bytes;
   rate_.Store(tunables.rate, platform::memory_order_relaxed);  // a hint to others
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
-  cycle_.Start(tunables.mark, started_at_ > 0 ? static_cast<uint64_t>(started_at_) : 0, has_driver,
+  if (has_driver) pool_.StartHelpers();
+  cycle_.Start(tunables.mark, allocated > 0 ? static_cast<uint64_t>(allocated) : 0, has_driver,
                tunables.pause_target_ns);
   pacer_.ReportAfter(kCycleReportBytes);
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
@@ -415,12 +419,16 @@ uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
   return wanted < kLeast ? kLeast : wanted > kMost ? kMost : static_cast<uint64_t>(wanted);
 }
 
-// The driver is behind if more of the second half of the allowance is used up than of the work
-// done.
+// Whether more of what may be allocated during the cycle has been than of the work is done, and
+// some.
 bool Collector::IsBehind() const {
-  const double allowance = static_cast<double>(pacer_.allowance());
-  const double used = static_cast<double>(pacer_.allocated()) - allowance / 2;
-  return used > allowance / 4 && used * 2 * Rate() > allowance * cycle_.Progress();
+  constexpr double kAhead = 1.0 / 8;
+  const ptrdiff_t from = started_at_.Load(platform::memory_order_relaxed);  // a hint
+  const ptrdiff_t to = pacer_.allowance();
+  if (to <= from) return true;
+  const double used =
+      static_cast<double>(pacer_.allocated() - from) / static_cast<double>(to - from);
+  return used * Rate() > cycle_.Progress() + kAhead;
 }
 
 bool Collector::AdvanceWithDriver(Addr stack_pointer) {
@@ -464,11 +472,14 @@ bool Collector::Drive() {
       case Cycle::Next::kAgain:
         break;
       case Cycle::Next::kMark:
+        marker_.SetWorkersBeside(cycle_.IsClosing() || IsBehind() ? pool_.size()
+                                                                  : background_markers_);
         lock_.Release();
         cycle_.Mark(cycle_.IsClosing() ? kNeverPause : kDriverSliceBytes);
         return true;
       case Cycle::Next::kStop:
         stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others
+        cycle_.LetGo();  // one of them collects
         more = false;
         break;
       case Cycle::Next::kNothing:

@@ -168,7 +168,8 @@ class Collector {
   platform::Atomic<bool> can_mark_beside_{true};  // written under lock_
   platform::Atomic<int32_t> rate_{10};            // likewise; of the tunables, as the next
   uint64_t slice_bytes_ = 0;                      // of the tunables, in the cycle under way
-  ptrdiff_t started_at_ = 0;                      // pacer_.allocated() when the last cycle began
+  int background_markers_ = 1;                    // likewise
+  platform::Atomic<ptrdiff_t> started_at_{0};     // pacer_.allocated() when the last cycle began
   // What the program allocates during a cycle, smoothed; PTRDIFF_MAX before the first.
   platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};  // written under lock_
   Sweeper sweeper_;

@@ -232,7 +232,6 @@ void Cycle::Close() {
   if (IsClosing() || state() != CycleState::kMarking || slice_.Load(memory_order_relaxed) != 0) {
     return;
   }
-  marker_->LetOthersHelp(true);
   closing_.Store(1, memory_order_seq_cst);
 }
 
@@ -241,6 +240,11 @@ void Cycle::HoldBack(Addr stack_pointer, uint64_t most_ns) {
   platform::EnterBlocking(self, stack_pointer);
   platform::FutexWaitFor(&closing_, 1, most_ns);
   platform::LeaveBlocking(self);
+}
+
+void Cycle::LetGo() {
+  closing_.Store(0, memory_order_seq_cst);
+  FutexWakeAll(&closing_);
 }
 
 double Cycle::Progress() const {
@@ -261,8 +265,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   if (state() == CycleState::kIdle) return false;
   const bool marked = state() != CycleState::kArming;
   const PageNumber frontier = EndCommitted(Side::kScanned);
-  closing_.Store(0, memory_order_seq_cst);
-  FutexWakeAll(&closing_);
+  LetGo();
   const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
                         !pending_.Cover(frontier);
   SetState(CycleState::kIdle);

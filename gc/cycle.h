@@ -77,14 +77,16 @@ class Cycle {
 
   // What is left to scan, estimated, in bytes.
   uint64_t WorkLeft() const;
-  // The rest of the marking is to be over soon: all workers take part, and threads that allocate
-  // hold back. Guarded by the lock, with nobody having a slice; only where there is a driver.
+  // The rest of the marking is to be over soon: threads that allocate hold back. Guarded by the
+  // lock, with nobody having a slice; only where there is a driver.
   void Close();
   // In the last rounds at the latest: what the program writes meanwhile has to be scanned in the
   // stop, so that mutators had better hold back. Returns when that is over, or `most_ns` are. The
   // caller counts as blocked meanwhile. Any mutator, not in a critical section.
   bool IsClosing() const { return closing_.Load(platform::memory_order_relaxed) != 0; }  // a hint
   void HoldBack(Addr stack_pointer, uint64_t most_ns);
+  // Who holds back goes on. Guarded by the lock.
+  void LetGo();
   // The part of the marking that is done, estimated; any thread, as a hint.
   double Progress() const;
 

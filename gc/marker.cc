@@ -816,7 +816,7 @@ void Marker::RunJob(void* marker, int worker) {
 void Marker::BeginBeside(const MarkConfig& config, Pending* pending, Twins* twins) {
   Begin(config);
   beside_ = true;
-  alone_ = true;
+  workers_beside_ = 1;
   pending_ = pending;
   twins_ = twins;
 }
@@ -850,10 +850,10 @@ bool Marker::Continue(uint64_t slice_bytes) {
   int last = worker_count_ - 1;
   while (last > 0 && workers_[last]->HasNothing()) --last;
   pool_->Begin(RunJob, this);
-  if (beside_ ? !alone_ : !config_.balance || helped_) {
+  if (beside_ || !config_.balance || helped_) {
     // Without balancing nobody will be woken for work to share: each worker marks from the roots it
     // claims. And if the last cycle had work for helpers, they may as well wake up meanwhile.
-    while (pool_->WakeOne()) {
+    while (MayWake() && pool_->WakeOne()) {
     }
   }
   while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();

@@ -194,14 +194,13 @@ class Marker {
   void Begin(const MarkConfig& config);
   // The same for a cycle that marks beside the program: the world need not be stopped, and until
   // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works (but see
-  // LetOthersHelp); it may be a
-  // mutator in a critical section, and pauses if a stop is wanted. Mark procedures are not called:
-  // what they would have to look at becomes pending, and the pages in which threads allocate stay
-  // so.
+  // SetWorkersBeside); it may be a mutator in a critical section, and pauses if a stop is wanted.
+  // Mark procedures are not called: what they would have to look at becomes pending, and the pages
+  // in which threads allocate stay so.
   void BeginBeside(const MarkConfig& config, Pending* pending, Twins* twins);
-  // In a cycle beside the program, from here on: whether all workers mark, for a caller that is no
-  // mutator, or the calling thread alone. pre: no worker is in the job.
-  void LetOthersHelp(bool help) { alone_ = !help; }
+  // In a cycle beside the program, from here on: how many workers mark. More than one only for a
+  // caller that is no mutator. pre: no worker is in the job.
+  void SetWorkersBeside(int workers) { workers_beside_ = workers; }
   // The world is stopped for the rest of the cycle. pre: no worker is in the job.
   void GoOnWorldStopped() { beside_ = false; }
   // With a slice, each worker scans about so many bytes and pauses. False if there is work left, be
@@ -257,7 +256,7 @@ class Marker {
   void WakeSleepers();
   bool HasNothing() const;
   bool IsAllClaimed() const;
-  bool MayWake() const { return !beside_ || !alone_; }
+  bool MayWake() const { return !beside_ || pool_->last_workers() < workers_beside_; }
   void DrainLeftovers();
 
   // Constant after Init.
@@ -269,7 +268,7 @@ class Marker {
   MarkConfig config_;
   RootTasks* roots_ = nullptr;
   bool beside_ = false;  // the program runs
-  bool alone_ = true;    // then only the calling thread works
+  int workers_beside_ = 1;
   uint64_t slice_bytes_ = kNeverPause;
   Pending* pending_ = nullptr;
   Twins* twins_ = nullptr;

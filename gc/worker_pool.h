@@ -40,8 +40,10 @@ class WorkerPool {
   // job.
   bool WakeOne();
   void Finish();
-  // Workers that took part in the last job.
-  int last_workers() const { return joined_.Load(platform::memory_order_relaxed) + 1; }  // job over
+  // Workers that take part in this job, so far, or took part in the last one. During a job a hint.
+  int last_workers() const {
+    return joined_.Load(platform::memory_order_relaxed) + 1;
+  }  // see above
 
   // In a forked child: the helpers do not exist. If they are not wanted, marking is serial from now
   // on.

@@ -34,6 +34,8 @@ struct Tunables {
   bool mark_beside = false;
   // And a thread of the collector's own leads that; else threads that allocate do it, in turns.
   bool driver = false;
+  // Which this many workers take part in, itself included, while the marking keeps up.
+  int background_markers = 1;
   uint64_t slice_bytes = 0;  // if not 0, what is scanned at a time
   // How long the final stop of such a cycle should take; 0: as the collector sees fit.
   uint64_t pause_target_ns = 0;

@@ -98,6 +98,11 @@ void ReadTunables(gc::Tunables* tunables) {
   // A procedure of the program's that decides which segments are roots runs on its own threads.
   tunables->driver =
       g_options.cycle_thread && g_options.cycle_slice == 0 && g_has_static_roots == nullptr;
+  const int all = g_collector.pool().size();
+  const int share = g_options.background_markers != 0
+                        ? static_cast<int>(g_options.background_markers)
+                        : (all + 3) / 4;
+  tunables->background_markers = share < all ? share : all;
   tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
 }
 
