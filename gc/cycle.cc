@@ -31,10 +31,7 @@ bool Cycle::Enable(platform::TrackingKind kind) {
   if (enabled()) return true;
   if (tracker_.is_open()) return false;  // it was refused later
   const platform::TrackingTraits& traits = platform::TraitsOf(kind);
-  if (kind == platform::TrackingKind::kNone || traits.fetch_needs_stopped_world ||
-      !traits.sees_plain_stores) {
-    return false;
-  }
+  if (kind == platform::TrackingKind::kNone || traits.fetch_needs_stopped_world) return false;
   const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0};
   if (!roots_.Init() || !words_.Init() || !pending_.Init() || !twins_.Init() ||
       !tracker_.Open(kind, config)) {

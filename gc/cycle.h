@@ -50,8 +50,11 @@ class Cycle {
 
   // --- Guarded by the collector lock. ---
   // Cycles may be started from here on. False if the system refuses to track writes in this way, or
-  // the address space for the table of granules. Nothing if they may be already.
+  // the address space for the table of granules. Nothing if they may be already. pre: if the kind
+  // does not see plain stores, the program announces all of them.
   [[nodiscard]] bool Enable(platform::TrackingKind kind);
+  // How writes are tracked, once enabled.
+  const platform::WriteTracking& tracker() const { return tracker_; }
 
   // pre: kIdle, and no sweep goes on. `allocated_bytes`: since the last collection. `has_driver`:
   // steps are made by a thread that is no mutator. `pause_target_ns`: of the final stop, 0 for the

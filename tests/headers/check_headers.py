@@ -16,14 +16,19 @@ import sys
 THREADS = [[], ["GC_THREADS"], ["GC_THREADS", "GC_NO_THREAD_REDIRECTS"]]
 DEBUG = [[], ["GC_DEBUG"]]
 CPLUSPLUS_ONLY = {"gc_cpp.h", "gc_allocator.h"}
+CPLUSPLUS_11 = {"gleaner.hpp"}
 # Redefines malloc and its like: no header may follow.
 LAST = "leak_detector.h"
 FLAGS = ["-fsyntax-only", "-pedantic", "-Wall", "-Wextra", "-Wundef", "-Werror"]
 
 
-def headers(directory, cplusplus):
-    found = [path.relative_to(directory).as_posix() for path in sorted(directory.rglob("*.h"))
-             if cplusplus or path.name not in CPLUSPLUS_ONLY]
+def headers(directory, standard):
+    cplusplus = "++" in standard
+    unfit = set() if cplusplus else set(CPLUSPLUS_ONLY)
+    if not cplusplus or standard == "c++98":
+        unfit |= CPLUSPLUS_11
+    found = [path.relative_to(directory).as_posix() for path in sorted(directory.rglob("*.h*"))
+             if path.name not in unfit]
     return sorted(found, key=lambda name: name.endswith(LAST))
 
 
@@ -43,7 +48,7 @@ def main():
     cplusplus = "++" in standard
     command = [compiler, f"-std={standard}", "-x", "c++" if cplusplus else "c", *FLAGS,
                "-I", directory]
-    names = headers(pathlib.Path(directory), cplusplus)
+    names = headers(pathlib.Path(directory), standard)
     if not names:
         sys.exit(f"no headers in {directory}")
     jobs = [(includes, threads + debug)
