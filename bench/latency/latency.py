@@ -42,14 +42,14 @@ MODES = [
     Mode("libgc incremental", compare.THEIRS, INCREMENTAL),
     Mode("stop-parallel", compare.OURS, expected=OFF),
     Mode("concurrent, userfaultfd", compare.OURS,
-         {**INCREMENTAL, "GLEANER_TRACKING": "userfaultfd"}, expected=ON),
+         {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "userfaultfd"}, expected=ON),
     Mode("concurrent, soft-dirty", compare.OURS,
-         {**INCREMENTAL, "GLEANER_TRACKING": "soft-dirty"}, expected=ON),
+         {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "soft-dirty"}, expected=ON),
     Mode("concurrent, mprotect", compare.OURS,
-         {**INCREMENTAL, "GLEANER_TRACKING": "mprotect"}, expected=ON),
+         {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "mprotect"}, expected=ON),
     # Programs have to say what they write, with a flag that makes them do so.
     Mode("concurrent, explicit barrier", compare.OURS,
-         {**INCREMENTAL, "GLEANER_TRACKING": "cards"}, ["--barrier"], ON),
+         {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "cards"}, ["--barrier"], ON),
     Mode("generational", compare.OURS, {**INCREMENTAL, "GLEANER_GENERATIONAL": "1"}, expected=ON),
 ]
 BASE = "stop-parallel"  # run times are given as multiples of this mode's
