@@ -122,7 +122,6 @@ void CardsOfEachStore() {
   Node *local = nullptr;
   GLEANER_STORE(&local, node);
   GC_end_stubborn_change(&local);
-  GC_end_stubborn_change(nullptr);
   CHECK_PTR(local, node);
   GC_enable();
 }
@@ -156,7 +155,7 @@ void PointersAreLikePointers() {
   CHECK_EQ(*at, 0);
   bool thrown = false;
   try {
-    gc::array<Node> huge(SIZE_MAX / 2);
+    gc::array<Pair> huge(SIZE_MAX / 2);
   } catch (const std::bad_alloc &) {
     thrown = true;
   }
