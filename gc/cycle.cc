@@ -10,6 +10,7 @@ using alloc::PageNumber;
 using alloc::Side;
 using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
+using platform::memory_order_release;
 using platform::memory_order_seq_cst;
 
 namespace {
@@ -37,7 +38,7 @@ bool Cycle::Enable(platform::TrackingKind kind) {
       !tracker_.Open(kind, config)) {
     return false;
   }
-  enabled_.Store(true, memory_order_relaxed);  // a hint: the rest is guarded by the lock
+  enabled_.Store(true, memory_order_release);  // the tracker with it
   return true;
 }
 
@@ -108,7 +109,7 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
 Cycle::Next Cycle::Arm() {
   const PageNumber end = PieceEnd(armed_end_, frontier_, PagesIn(kArmBytes));
   if (!Cover(end) || !ArmObjects(armed_end_, end)) {
-    enabled_.Store(false, memory_order_relaxed);  // as in Enable
+    enabled_.Store(false, memory_order_relaxed);  // publishes nothing
     SetState(CycleState::kIdle);
     Complain("writes to the heap cannot be tracked by %s any more: collections stop the program",
              tracker_.traits().name);

@@ -42,7 +42,8 @@ class Cycle {
   }
 
   // --- Any thread: hints without the lock. ---
-  bool enabled() const { return enabled_.Load(platform::memory_order_relaxed); }
+  // Acquire: who sees it without the lock sees the tracker that was opened.
+  bool enabled() const { return enabled_.Load(platform::memory_order_acquire); }
   CycleState state() const { return state_.Load(platform::memory_order_relaxed); }
   bool IsUnderWay() const {
     return state() != CycleState::kIdle && state() != CycleState::kAbandoned;

@@ -68,11 +68,12 @@ GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
 GLEANER_API unsigned char *gleaner_card_table;
 GLEANER_API uintptr_t gleaner_card_mask; /* number of cards less one */
 
-/* Definitions of both, in one file of a program that may also run on Debian's libgc. */
-#define GLEANER_DEFINE_CARDS                                                        \
-  static unsigned char gleaner_only_card;                                           \
-  unsigned char *gleaner_card_table __attribute__((__used__)) = &gleaner_only_card; \
-  uintptr_t gleaner_card_mask __attribute__((__used__)) = 0
+/* Definitions of both, in one file of a program that may also run on Debian's libgc. Weak: the
+   static library has them, too. */
+#define GLEANER_DEFINE_CARDS                                                                  \
+  static unsigned char gleaner_only_card;                                                     \
+  unsigned char *gleaner_card_table __attribute__((__used__, __weak__)) = &gleaner_only_card; \
+  uintptr_t gleaner_card_mask __attribute__((__used__, __weak__)) = 0
 
 /* After a store to `slot`, of a pointer that is still in a variable then and used later: prefer
    GLEANER_STORE. */

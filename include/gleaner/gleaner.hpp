@@ -68,6 +68,16 @@ class ptr {
 
   ptr &operator++() noexcept { return *this = pointer_ + 1; }
   ptr &operator--() noexcept { return *this = pointer_ - 1; }
+  T *operator++(int) noexcept {
+    T *const before = pointer_;
+    store(before + 1);
+    return before;
+  }
+  T *operator--(int) noexcept {
+    T *const before = pointer_;
+    store(before - 1);
+    return before;
+  }
   ptr &operator+=(std::ptrdiff_t n) noexcept { return *this = pointer_ + n; }
   ptr &operator-=(std::ptrdiff_t n) noexcept { return *this = pointer_ - n; }
 
@@ -91,7 +101,7 @@ class array {
   static_assert(std::is_trivially_copyable<T>::value, "elements are copied as bytes");
 
  public:
-  /* An element that is assigned to: a store with barrier. */
+  /* An element that is assigned to: a store with barrier. What `auto` makes of nodes[i] is one. */
   class reference {
    public:
     reference(const reference &) = default;
@@ -115,8 +125,7 @@ class array {
   using const_iterator = const T *;
 
   array() noexcept : elements_(nullptr), size_(0) {}
-  /* Throws std::bad_alloc if there is no memory for them; ends the process if exceptions are off.
-   */
+  /* Throws std::bad_alloc if there is no memory; ends the process if exceptions are off. */
   explicit array(size_type size) : elements_(allocate(size)), size_(size) {}
 
   size_type size() const noexcept { return size_; }

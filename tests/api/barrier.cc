@@ -153,6 +153,9 @@ void PointersAreLikePointers() {
   at += 1;
   ++at;
   CHECK_EQ(*at, 0);
+  CHECK_EQ(*at--, 0);
+  CHECK_EQ(*at++, 5);
+  CHECK(at == numbers.data() + 5);
   bool thrown = false;
   try {
     gc::array<Pair> huge(SIZE_MAX / 2);
