@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "platform/bits.h"
+
 extern "C" {
 // The stack pointer at the entry of the program; ld.so exports it.
 extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
@@ -102,9 +104,9 @@ class CpuMask {
     words_[bit / kBits] = on ? words_[bit / kBits] | one : words_[bit / kBits] & ~one;
   }
   int Count() const {
-    int count = 0;
-    for (const unsigned long word : words_) count += __builtin_popcountl(word);
-    return count;
+    uint64_t count = 0;
+    for (const unsigned long word : words_) count += CountBits(word);
+    return static_cast<int>(count);
   }
   uint64_t Digest() const {
     uint64_t digest = 0;
