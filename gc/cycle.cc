@@ -227,7 +227,8 @@ uint64_t Cycle::WorkLeft() const {
 }
 
 void Cycle::Close() {
-  if (IsClosing() || state() != CycleState::kMarking || slice_.Load(memory_order_relaxed) != 0) {
+  // Acquire: as in Advance.
+  if (IsClosing() || state() != CycleState::kMarking || slice_.Load(memory_order_acquire) != 0) {
     return;
   }
   marker_->LetOthersHelp(true);

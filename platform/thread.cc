@@ -246,12 +246,12 @@ void HelperPlacement::Announce() {
 }
 
 void HelperPlacement::Forget() {
-  tid_.Store(0, memory_order_relaxed);
+  tid_.Store(0, memory_order_relaxed);  // as in Announce
   kept_off_ = 0;
 }
 
 void HelperPlacement::KeepOffThisCpu() {
-  const int32_t tid = tid_.Load(memory_order_relaxed);
+  const int32_t tid = tid_.Load(memory_order_relaxed);  // as in Announce
   const int cpu = sched_getcpu();
   if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_) return;
   CpuMask mask;
