@@ -350,9 +350,7 @@ def main():
     print(f"\nMedians of {options.runs} run(s), modes in turn, {others.since_began()}.")
     if options.plot:
         draw(options.plot, cells)
-    for line in wrong:
-        print(f"FAILED: {line}", file=sys.stderr)
-    return 1 if wrong else 0
+    return compare.report_failures(wrong)
 
 
 if __name__ == "__main__":
