@@ -119,7 +119,7 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
   if (side == Side::kScanned) {
     scanned_end.Store(low + pages, platform::memory_order_release);
   } else {
-    pointer_free_begin.Store(high - pages, platform::memory_order_release);
+    pointer_free_begin.Store(high - pages, platform::memory_order_release);  // likewise
   }
   return true;
 }

@@ -9,11 +9,11 @@
 #include <cstring>
 
 #include "alloc/page.h"
+#include "platform/bits.h"
 
 namespace gleaner::alloc {
 
 namespace internal {
-inline constexpr uint64_t kOnes = 0x0101010101010101u;
 inline constexpr uint64_t kHighs = 0x8080808080808080u;
 
 // Acquire: head of this file.
@@ -73,8 +73,7 @@ inline uint32_t NormaliseMarks(uint8_t* marks, uint32_t count, uint8_t epoch) {
     const auto is_live = reinterpret_cast<Vector>(*at == live);
     *at &= is_live;
     const auto ones = reinterpret_cast<Words>(is_live & 1);
-    // At most 16 ones in 16 bytes: the multiplication adds the eight of each half up.
-    total += ((ones[0] + ones[1]) * internal::kOnes) >> 56;
+    total += SumOfBytes(ones[0] + ones[1]);  // 16 at most
   }
   return static_cast<uint32_t>(total);
 }
@@ -97,9 +96,9 @@ inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
   for (uint32_t i = 0; i < count; i += 8) {
     const uint64_t word = internal::LoadMarks(marks + i);
     if (word == 0) continue;
-    uint64_t dead_bytes = internal::FreeBytes(word ^ (dead * internal::kOnes));
+    uint64_t dead_bytes = internal::FreeBytes(word ^ (dead * kByteOnes));
     const uint64_t live_bytes = internal::OccupiedBytes(word) & ~dead_bytes;
-    left += static_cast<uint32_t>(__builtin_popcountll(live_bytes));
+    left += static_cast<uint32_t>(SumOfBytes(live_bytes >> 7));
     // Relaxed: who lists the page publishes them.
     if (live_bytes == 0) {
       // Nobody else writes here: there is nothing to give back, and nothing is handed out.
@@ -108,7 +107,7 @@ inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
     }
     for (; dead_bytes != 0; dead_bytes &= dead_bytes - 1) {
       const auto byte = static_cast<uint32_t>(__builtin_ctzll(dead_bytes)) / 8;
-      __atomic_store_n(marks + i + byte, kFreeSlot, __ATOMIC_RELAXED);
+      __atomic_store_n(marks + i + byte, kFreeSlot, __ATOMIC_RELAXED);  // as above
     }
   }
   return left;

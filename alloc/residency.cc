@@ -2,20 +2,9 @@
 
 #include <bit>
 
+#include "platform/bits.h"
+
 namespace gleaner::alloc {
-
-namespace {
-
-// In line: without a processor flag, std::popcount is a call into libgcc.
-size_t CountBits(uint64_t x) {
-  if (x == 0) return 0;
-  x -= (x >> 1) & 0x5555555555555555u;
-  x = (x & 0x3333333333333333u) + ((x >> 2) & 0x3333333333333333u);
-  x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-  return (x * 0x0101010101010101u) >> 56;
-}
-
-}  // namespace
 
 bool Residency::Init(Addr begin, size_t bytes, size_t budget_bytes, uint64_t decay_ns) {
   GLEANER_CHECK(!initialised() && bytes > 0, "residency: Init(%zu bytes) of a range in use", bytes);

@@ -1,5 +1,7 @@
 #include "alloc/slab_tier.h"
 
+#include "platform/bits.h"
+
 namespace gleaner::alloc {
 
 bool SlabTier::Init(Addr begin, size_t bytes, uint32_t unit_shift, size_t threshold_bytes) {
@@ -187,7 +189,7 @@ void SlabTier::CheckForTesting() const {
     waiting += slab.free != 0 ? 1 : 0;
     uint32_t free = 0;
     for (uint32_t word = 0; word < kWords; ++word) {
-      free += static_cast<uint32_t>(std::popcount(slab.free_slots[word]));
+      free += static_cast<uint32_t>(CountBits(slab.free_slots[word]));
       GLEANER_CHECK(((slab.free_words >> word & 1) != 0) == (slab.free_slots[word] != 0),
                     "slab tier: the summary of slab %u is wrong about word %u", id, word);
     }

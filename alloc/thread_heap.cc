@@ -211,6 +211,7 @@ void ThreadHeap::StopUsing(Run& run) {
   meta.listing.Store(Listing::kUnlisted, memory_order_release);
   if (meta.freed.Load(memory_order_relaxed) * 8u >= g_space.info[page].slot_count) {
     Listing unlisted = Listing::kUnlisted;
+    // As in NoteFreed, against which it decides who lists the page.
     if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
       PushPartial(page);
     }

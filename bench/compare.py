@@ -256,6 +256,13 @@ def write_csv(path, results):
     write_records(path, records)
 
 
+def report_failures(failures):
+    """Prints them; returns the status to exit with."""
+    for failure in failures:
+        print(f"FAILED: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
 def busy_seconds():
     """CPU time of the whole machine and of this session's finished runs, in seconds."""
     with open("/proc/stat", encoding="ascii") as file:
@@ -350,9 +357,7 @@ def main():
     print(f"\n{options.runs} run(s) of each side, alternating, {others.since_began()}.")
     if options.csv:
         write_csv(options.csv, results)
-    for failure in failures:
-        print(f"FAILED: {failure}", file=sys.stderr)
-    return 1 if failures else 0
+    return report_failures(failures)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 // the others delete it if it is there and insert it if not, so that half of the keys are present.
 // The table is striped: thread t owns the keys of its stripe, which makes the result independent
 // of scheduling. The build is not measured. Besides the rate, the longest time that a few
-// operations took (max_stall_ms) says what a mutator notices of the collector.
+// operations took (max_stall_ms) says what a mutator notices of the collector. With --barrier every
+// store of a pointer into an object goes through the barrier of gleaner.h.
 #define GC_THREADS
 #include <algorithm>
 #include <bit>
@@ -11,6 +12,9 @@
 #include "bench_util.h"
 #include "gc.h"
 #include "gc_run.h"
+#include "gleaner.h"
+
+GLEANER_DEFINE_CARDS;  // the program runs on other libraries, too
 
 namespace {
 
@@ -61,20 +65,31 @@ void Verify(const Entry* entry, uint64_t key) {
   }
 }
 
+template <bool kBarrier, class T>
+void Store(T** slot, T* value) {
+  if constexpr (kBarrier) {
+    GLEANER_STORE(slot, value);
+  } else {
+    *slot = value;
+  }
+}
+
+template <bool kBarrier>
 void Insert(Stripe* stripe, Entry** slot, uint64_t key, uint64_t random) {
   auto* entry = static_cast<Entry*>(GC_malloc(sizeof(Entry)));
   const uint64_t words = kMinWords + random % (kMaxWords - kMinWords + 1);
   auto* value = static_cast<Value*>(GC_malloc(words * sizeof(uint64_t)));
   value->key = key;
-  value->owner = entry;
+  Store<kBarrier>(&value->owner, entry);
   value->words = words;
   value->data[words - 4] = bench::Mix64(key);
   entry->key = key;
-  entry->value = value;
-  *slot = entry;
+  Store<kBarrier>(&entry->value, value);
+  Store<kBarrier>(slot, entry);
   ++stripe->present;
 }
 
+template <bool kBarrier>
 void Build(Stripe* stripe, int thread, uint64_t keys) {
   stripe->keys = keys;
   const uint64_t buckets = std::bit_ceil(std::max<uint64_t>(keys / 2, 16));
@@ -83,10 +98,11 @@ void Build(Stripe* stripe, int thread, uint64_t keys) {
   bench::Rng rng(1'000 + static_cast<uint64_t>(thread));
   for (uint64_t key = 0; key < keys; ++key) {
     const uint64_t random = rng.Next();
-    if (random >> 63 != 0) Insert(stripe, FindSlot(*stripe, key), key, random >> 8);
+    if (random >> 63 != 0) Insert<kBarrier>(stripe, FindSlot(*stripe, key), key, random >> 8);
   }
 }
 
+template <bool kBarrier>
 void Mutate(Stripe* stripe, int thread, uint64_t operations) {
   bench::Rng rng(static_cast<uint64_t>(thread));
   uint64_t found = 0;
@@ -99,11 +115,11 @@ void Mutate(Stripe* stripe, int thread, uint64_t operations) {
       Verify(*slot, key);
       ++found;
       if (random >> 63 != 0) {
-        *slot = (*slot)->next;
+        Store<kBarrier>(slot, (*slot)->next);
         --stripe->present;
       }
     } else if (random >> 63 != 0) {
-      Insert(stripe, slot, key, random >> 8);
+      Insert<kBarrier>(stripe, slot, key, random >> 8);
     }
     bench::NoteProgress();
     if (i % kBatch == kBatch - 1) {
@@ -113,6 +129,13 @@ void Mutate(Stripe* stripe, int thread, uint64_t operations) {
     }
   }
   stripe->checksum = bench::Mix64(found);
+}
+
+template <bool kBarrier>
+bench::Measurement Run(int threads, uint64_t keys, uint64_t operations, bool no_collect) {
+  bench::RunThreads(threads, [&](int t) { Build<kBarrier>(&g_stripes[t], t, keys); });
+  if (no_collect) GC_disable();
+  return bench::RunThreads(threads, [&](int t) { Mutate<kBarrier>(&g_stripes[t], t, operations); });
 }
 
 // Walks the whole stripe, verifies every entry and adds the keys to the checksum.
@@ -135,21 +158,23 @@ void Finish(Stripe* stripe) {
 int main(int argc, char** argv) {
   uint64_t operations, megabytes;
   bool no_collect = false;
+  bool barrier = false;
   bench::Options options("hash_table", "a chained hash table mutating under allocation");
   options.Number("operations", &operations, 12'000'000, 100'000, 1, UINT64_C(1) << 40,
                  "operations per thread");
   options.Number("megabytes", &megabytes, 400, 8, 1, 1 << 20, "live data of all stripes");
   options.Flag("no-collect", &no_collect, "GC_disable() once the table is built");
+  options.Flag("barrier", &barrier,
+               "stores by the barrier of gleaner.h, for GLEANER_WRITE_TRACKING=cards");
   options.Parse(argc, argv);
   const int threads = options.threads();
   const uint64_t keys = 2 * (megabytes * 1'000'000 / kBytesPerKey) / static_cast<uint64_t>(threads);
   if (keys < 16) bench::Fail("--megabytes %lu is too little for %d threads", megabytes, threads);
 
   bench::InitGc(options);
-  bench::RunThreads(threads, [&](int t) { Build(&g_stripes[t], t, keys); });
-  if (no_collect) GC_disable();
-  const bench::Measurement measurement =
-      bench::RunThreads(threads, [&](int t) { Mutate(&g_stripes[t], t, operations); });
+  const bench::Measurement measurement = barrier
+                                             ? Run<true>(threads, keys, operations, no_collect)
+                                             : Run<false>(threads, keys, operations, no_collect);
 
   uint64_t checksum = 0;
   uint64_t stall_ns = 0;

@@ -40,7 +40,9 @@ char FetchLazily(size_t i, void* data) {
   auto& place = file->blocks[block % LazyFile::kBlocks];
   flockfile(file->stream);
   if (place.number != block + 1) {
-    if (!place.text) place.text = AllocateTextOrDie(LazyFile::kBlockLength);
+    if (!place.text) {
+      GC_PTR_STORE_AND_DIRTY(&place.text, AllocateTextOrDie(LazyFile::kBlockLength));
+    }
     Read(file, block, place.text);
     place.number = block + 1;
   }

@@ -27,7 +27,7 @@ T* NewNode(Kind kind, unsigned depth, size_t length) {
 
 CORD MakeSlice(const char* base, size_t start, size_t length) {
   Slice* slice = NewNode<Slice>(Kind::kSlice, 0, length);
-  slice->base = base;
+  GC_PTR_STORE_AND_DIRTY(&slice->base, base);
   slice->start = start;
   return AsCord(slice);
 }
@@ -35,7 +35,7 @@ CORD MakeSlice(const char* base, size_t start, size_t length) {
 CORD MakeFunction(CORD_fn fn, void* data, size_t start, size_t length) {
   Function* function = NewNode<Function>(Kind::kFunction, 0, length);
   function->fn = fn;
-  function->data = data;
+  GC_PTR_STORE_AND_DIRTY(&function->data, data);
   function->start = start;
   return AsCord(function);
 }
@@ -112,8 +112,8 @@ CORD MakeConcat(CORD left, size_t left_length, CORD right, size_t right_length) 
   const unsigned deepest = Depth(left) > Depth(right) ? Depth(left) : Depth(right);
   Concat* concat = NewNode<Concat>(Kind::kConcat, deepest + 1, length);
   concat->left_length = left_length;
-  concat->left = left;
-  concat->right = right;
+  GC_PTR_STORE_AND_DIRTY(&concat->left, left);
+  GC_PTR_STORE_AND_DIRTY(&concat->right, right);
   return AsCord(concat);
 }
 

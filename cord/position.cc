@@ -1,5 +1,6 @@
 // Traversal: positions, and functions called on each character.
 #include "cord/node.h"
+#include "gc/gc.h"
 
 namespace cord {
 namespace {
@@ -100,7 +101,9 @@ using namespace cord;
 
 void CORD_set_pos(CORD_pos pos, CORD x, size_t i) {
   const size_t length = Length(x);
-  pos->path[0] = {x, 0};
+  // The rest of a position refers to what this cord refers to: no other store needs the barrier.
+  GC_PTR_STORE_AND_DIRTY(&pos->path[0].pe_cord, x);
+  pos->path[0].pe_start_pos = 0;
   pos->cur_pos = i;
   pos->cur_end = 0;
   pos->path_len = i < length ? 0 : CORD_POS_INVALID;

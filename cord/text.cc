@@ -3,6 +3,7 @@
 
 #include "cord/node.h"
 #include "gc/ec.h"
+#include "gc/gc.h"
 
 namespace cord {
 namespace {
@@ -184,11 +185,11 @@ void CORD_ec_flush_buf(CORD_ec x) {
   if (length == 0) return;
   char* text = AllocateTextOrDie(length);
   memcpy(text, x->ec_buf, length);
-  x->ec_cord = CORD_cat(x->ec_cord, TextToCord(text, length));
+  GC_PTR_STORE_AND_DIRTY(&x->ec_cord, CORD_cat(x->ec_cord, TextToCord(text, length)));
   x->ec_bufptr = x->ec_buf;
 }
 
 void CORD_ec_append_cord(CORD_ec x, CORD s) {
   CORD_ec_flush_buf(x);
-  x->ec_cord = CORD_cat(x->ec_cord, s);
+  GC_PTR_STORE_AND_DIRTY(&x->ec_cord, CORD_cat(x->ec_cord, s));
 }

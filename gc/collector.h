@@ -7,11 +7,10 @@
 //   4. mark      roots, then everything reachable, in parallel (gc/marker.h)
 //   5. decide    short links, finalizers, long links (gc/finalize.h)
 //   6. flip      black becomes the live epoch; the runs' windows are restored in it
-//   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h); or beside the program, until
-//   the
-//                next collection at the latest
+//   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h);
+//                or beside the program, until the next collection at the latest
 //   8. pace      the next allowance (gc/pacer.h)
-//   9. resume
+//   9. resume    the mutators
 //  10. give lasting surplus back to the system, report
 #pragma once
 

@@ -10,6 +10,7 @@ using alloc::PageNumber;
 using alloc::Side;
 using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
+using platform::memory_order_release;
 using platform::memory_order_seq_cst;
 
 namespace {
@@ -31,16 +32,13 @@ bool Cycle::Enable(platform::TrackingKind kind) {
   if (enabled()) return true;
   if (tracker_.is_open()) return false;  // it was refused later
   const platform::TrackingTraits& traits = platform::TraitsOf(kind);
-  if (kind == platform::TrackingKind::kNone || traits.fetch_needs_stopped_world ||
-      !traits.sees_plain_stores) {
-    return false;
-  }
+  if (kind == platform::TrackingKind::kNone || traits.fetch_needs_stopped_world) return false;
   const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0};
   if (!roots_.Init() || !words_.Init() || !pending_.Init() || !twins_.Init() ||
       !tracker_.Open(kind, config)) {
     return false;
   }
-  enabled_.Store(true, memory_order_relaxed);  // a hint: the rest is guarded by the lock
+  enabled_.Store(true, memory_order_release);  // the tracker with it
   return true;
 }
 
@@ -111,7 +109,7 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
 Cycle::Next Cycle::Arm() {
   const PageNumber end = PieceEnd(armed_end_, frontier_, PagesIn(kArmBytes));
   if (!Cover(end) || !ArmObjects(armed_end_, end)) {
-    enabled_.Store(false, memory_order_relaxed);  // as in Enable
+    enabled_.Store(false, memory_order_relaxed);  // publishes nothing
     SetState(CycleState::kIdle);
     Complain("writes to the heap cannot be tracked by %s any more: collections stop the program",
              tracker_.traits().name);
@@ -229,7 +227,8 @@ uint64_t Cycle::WorkLeft() const {
 }
 
 void Cycle::Close() {
-  if (IsClosing() || state() != CycleState::kMarking || slice_.Load(memory_order_relaxed) != 0) {
+  // Acquire: as in Advance.
+  if (IsClosing() || state() != CycleState::kMarking || slice_.Load(memory_order_acquire) != 0) {
     return;
   }
   closing_.Store(1, memory_order_seq_cst);

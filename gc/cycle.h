@@ -42,7 +42,8 @@ class Cycle {
   }
 
   // --- Any thread: hints without the lock. ---
-  bool enabled() const { return enabled_.Load(platform::memory_order_relaxed); }
+  // Acquire: who sees it without the lock sees the tracker that was opened.
+  bool enabled() const { return enabled_.Load(platform::memory_order_acquire); }
   CycleState state() const { return state_.Load(platform::memory_order_relaxed); }
   bool IsUnderWay() const {
     return state() != CycleState::kIdle && state() != CycleState::kAbandoned;
@@ -50,8 +51,11 @@ class Cycle {
 
   // --- Guarded by the collector lock. ---
   // Cycles may be started from here on. False if the system refuses to track writes in this way, or
-  // the address space for the table of granules. Nothing if they may be already.
+  // the address space for the table of granules. Nothing if they may be already. pre: if the kind
+  // does not see plain stores, the program announces all of them.
   [[nodiscard]] bool Enable(platform::TrackingKind kind);
+  // How writes are tracked, once enabled.
+  const platform::WriteTracking& tracker() const { return tracker_; }
 
   // pre: kIdle, and no sweep goes on. `allocated_bytes`: since the last collection. `has_driver`:
   // steps are made by a thread that is no mutator. `pause_target_ns`: of the final stop, 0 for the

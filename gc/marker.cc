@@ -923,7 +923,7 @@ void Marker::SetMark(const ObjectRef& object, bool marked) {
     return;
   }
   NoteMarkedByHand();
-  __atomic_store_n(object.mark(), marked ? black_ : white_, __ATOMIC_RELAXED);
+  __atomic_store_n(object.mark(), marked ? black_ : white_, __ATOMIC_RELAXED);  // likewise
 }
 
 void Marker::MarkMore() {

@@ -16,9 +16,8 @@
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
-//   segment,
-//                           being scanned or done; or its granules are pending; or the rescan
-//                           flag is up.
+//                           segment, being scanned or done; or its granules are pending; or the
+//                           rescan flag is up.
 // Two markers may find the same byte white; both then store black and both push: harmless, so a
 // plain load and store do (Note [mark-race] in docs/memory_ordering.md).
 //

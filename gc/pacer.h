@@ -125,7 +125,7 @@ class Pacer {
     const ptrdiff_t allowance = allowance_.Load(platform::memory_order_relaxed);
     return allocated >= allowance ||
            (allocated >= room_.Load(platform::memory_order_relaxed) &&
-            allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);
+            allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);  // likewise
   }
   void NoteSurplus();
   void NoteCost();

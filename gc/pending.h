@@ -10,6 +10,7 @@
 
 #include "alloc/address_space.h"
 #include "alloc/meta.h"
+#include "platform/bits.h"
 
 namespace gleaner::gc {
 
@@ -75,7 +76,7 @@ class Pending {
         // Relaxed: see Take. Each byte is 0 or 1.
         const uint64_t set =
             __atomic_load_n(reinterpret_cast<const uint64_t*>(bytes) + unit, __ATOMIC_RELAXED);
-        if (set != 0) f(page, unit, (set * 0x0101010101010101) >> 56);
+        if (set != 0) f(page, unit, SumOfBytes(set));
       }
     }
   }
@@ -89,6 +90,7 @@ class Pending {
   static bool IsAnySet(const uint8_t* bytes) {
     uint64_t any = 0;
     for (size_t i = 0; i < kGranulesPerPage; i += 8) {
+      // As said.
       any |= __atomic_load_n(reinterpret_cast<const uint64_t*>(bytes + i), __ATOMIC_RELAXED);
     }
     return any != 0;

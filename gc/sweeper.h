@@ -15,10 +15,9 @@
 // need pages and by whoever collects next. Until all steps are done dead slots are told by
 // alloc::g_dead_mark. Rules, besides [inv.swept-list]:
 //   - only dead bytes are written: GC_free may turn live ones into 0 meanwhile;
-//   - a page is claimed with its step, so by one thread; a large object is freed by whoever turns
-//   its
-//     byte from dead into 0. (A byte of 0 may be a GC_free under way. If a fork cut that off, the
-//     next sweep in a stop frees the object.)
+//   - a page is claimed with its step, so by one thread; a large object is freed by whoever
+//     turns its byte from dead into 0. (A byte of 0 may be a GC_free under way. If a fork cut that
+//     off, the next sweep in a stop frees the object.)
 //   - in the order bytes, listing, swept (release), list: in the child of a fork, where steps begin
 //     anew, a page is unswept, or on no list at worst;
 //   - a mutator sweeps in a critical section, so in a stop no step is half done.

@@ -1,5 +1,9 @@
 #include "platform/card_tracking.h"
 
+#include <bit>
+
+#include "platform/memory.h"
+
 namespace gleaner::platform {
 
 namespace {
@@ -10,15 +14,35 @@ static_assert(kTrackedPageBytes == sizeof(CardWord) * kCardBytes);
 
 }  // namespace
 
+bool CardTracking::Open(Addr base, size_t bytes) {
+  const size_t cards = std::bit_ceil(AlignUp(bytes >> kCardShift, OsPageBytes()));
+  void* table = ReserveZeroes(cards);
+  if (table == nullptr) return false;
+  if (!Commit(table, cards)) {
+    Release(table, cards);
+    return false;
+  }
+  table_ = static_cast<uint8_t*>(table);
+  mask_ = cards - 1;
+  base_ = base;
+  bytes_ = bytes;
+  return true;
+}
+
+void CardTracking::Close() {
+  if (table_ != nullptr) Release(table_, mask_ + 1);
+  *this = {};
+}
+
 size_t CardTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context) {
   DirtyRanges dirty(visit, context);
-  auto* words = reinterpret_cast<CardWord*>(cards_.data() + cards_.IndexOf(begin));
-  for (Addr page = begin; page < end; page += kTrackedPageBytes, ++words) {
+  for (Addr page = begin; page < end; page += kTrackedPageBytes) {
+    auto* word = reinterpret_cast<CardWord*>(table_ + IndexOf(page));
     // Relaxed: a mark that is not seen yet stays for the next fetch.
-    if (__atomic_load_n(words, __ATOMIC_RELAXED) == 0) continue;
+    if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0) continue;
     CountAtomicRmw();
     // Acquire: pairs with MarkDirty. Not a plain load and store; see the head of the header.
-    CardWord marks = __atomic_exchange_n(words, CardWord{0}, __ATOMIC_ACQUIRE);
+    CardWord marks = __atomic_exchange_n(word, CardWord{0}, __ATOMIC_ACQUIRE);
     // The byte at the lowest address is the first card of the page on little-endian machines.
     static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
     for (; marks != 0; marks &= marks - 1) {

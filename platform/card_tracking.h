@@ -17,10 +17,17 @@
 // The exchange takes eight cards (4 KiB of heap) at once, the stores one. Per byte the argument is
 // the same: accesses to one byte are coherent whatever their width (x86: locked operations are
 // atomic to all; ARMv8: mixed-size accesses are, byte by byte).
+//
+// The card of an address is number (address / 512) & mask, so that a barrier need not ask whether a
+// slot lies in the heap: every address has a card, all of the table is writable, and the tracked
+// range is no longer than what the table covers, so that no two places of it share a card. A slot
+// elsewhere shares that of some place of the range, which is then scanned once more than needed.
+//
+// The table is inherited by a forked child, and lives as long as the tracker is open.
 #pragma once
 
+#include "platform/atomic.h"
 #include "platform/dirty_ranges.h"
-#include "platform/side_table.h"
 
 namespace gleaner::platform {
 
@@ -31,22 +38,30 @@ class CardTracking {
  public:
   constexpr CardTracking() = default;
 
-  [[nodiscard]] bool Open(Addr base, size_t bytes) {
-    return cards_.Reserve(base, bytes, kCardShift);
-  }
-  void Close() { cards_.Release(); }
-  [[nodiscard]] bool CoverUpTo(Addr end) { return cards_.CoverUpTo(end); }
+  // Needs 1/512 of `bytes`, rounded up to a power of two, in writable address space, of which only
+  // what is touched becomes memory. False if the system refuses it.
+  [[nodiscard]] bool Open(Addr base, size_t bytes);
+  void Close();
 
+  // For the program's own stores. Constant while the tracker is open.
+  uint8_t* table() const { return table_; }
+  size_t mask() const { return mask_; }
+
+  // Ignores addresses outside of the range.
   void MarkDirty(Addr address) {
+    if (address - base_ >= bytes_) return;
     // Release: pairs with the exchange in FetchAndRearm.
-    if (cards_.Covers(address)) {
-      cards_[cards_.IndexOf(address)].Store(1, memory_order_release);
-    }
+    __atomic_store_n(table_ + IndexOf(address), 1, __ATOMIC_RELEASE);
   }
   size_t FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context);
 
  private:
-  SideTable<Atomic<uint8_t>> cards_;
+  size_t IndexOf(Addr address) const { return (address >> kCardShift) & mask_; }
+
+  uint8_t* table_ = nullptr;
+  size_t mask_ = 0;
+  Addr base_ = 0;
+  size_t bytes_ = 0;
 };
 
 }  // namespace gleaner::platform

@@ -55,6 +55,7 @@ class ChainedAction {
     EnterCritical();
     const uint32_t sequence = Begin();
     Words words = {};
+    // Relaxed: after Begin nobody else writes them.
     for (size_t i = 0; i < kWords; ++i) words.word[i] = words_[i].Load(memory_order_relaxed);
     Action former;
     memcpy(&former, words.word, sizeof former);

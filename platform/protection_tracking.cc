@@ -98,18 +98,19 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
     max_mappings = used < limit ? (limit - used) / 2 : 0;
   }
   max_runs_ = static_cast<int64_t>(max_mappings / 2);
-  runs_.Store(0, memory_order_relaxed);  // nobody else uses it
-  runs_counted_.Store(0, memory_order_relaxed);
+  runs_.Store(0, memory_order_relaxed);          // nobody else uses it
+  runs_counted_.Store(0, memory_order_relaxed);  // likewise
   if (InstallFaultHandler(OnFault)) return true;
   Close();
   return false;
 }
 
 void ProtectionTracking::Close() {
+  // Acquire and release: a tracker that is opened next has all that this one did behind it.
   if (g_tracker.Load(memory_order_acquire) != this) return;
   UnprotectAll();
   RemoveFaultHandler();
-  g_tracker.Store(nullptr, memory_order_release);
+  g_tracker.Store(nullptr, memory_order_release);  // as above
   granules_.Release();
 }
 
@@ -119,7 +120,8 @@ bool ProtectionTracking::IsProtected(size_t granule) const {
          (granules_[granule].Load(memory_order_relaxed) & kProtected) != 0;
 }
 
-// 1 while half of the budget is left, 2 while a quarter is, and so on. A power of two.
+// 1 while half of the budget is left, 2 while a quarter is, and so on. A power of two. Relaxed,
+// here and in CountRuns: an estimate, which a moment may falsify by the runs that open in it.
 size_t ProtectionTracking::BlockGranules() const {
   const int64_t runs = runs_.Load(memory_order_relaxed);
   int64_t left = max_runs_ / 2;
@@ -129,6 +131,7 @@ size_t ProtectionTracking::BlockGranules() const {
 }
 
 void ProtectionTracking::CountRuns() {
+  // Relaxed: see BlockGranules.
   const int64_t counted = runs_counted_.Load(memory_order_relaxed);
   const int64_t runs = runs_.Load(memory_order_relaxed);
   if (runs - counted < max_runs_ / 8 + 1) return;
@@ -140,7 +143,7 @@ void ProtectionTracking::CountRuns() {
     count += now && !inside;
     inside = now;
   }
-  runs_.Store(count, memory_order_relaxed);
+  runs_.Store(count, memory_order_relaxed);  // likewise
   runs_counted_.Store(count, memory_order_relaxed);
 }
 
@@ -219,7 +222,7 @@ void ProtectionTracking::TryToOpen(size_t granule) {
   uint32_t free = 0;
   if (!opening_run_.CompareExchange(free, 1, memory_order_acquire)) return;
   if (TakeProtected(granule)) OpenTaken(TakeRun({granule, granule + 1}));
-  opening_run_.Store(0, memory_order_release);
+  opening_run_.Store(0, memory_order_release);  // the lock's end
 }
 
 bool ProtectionTracking::Handle(Addr address) {
@@ -296,7 +299,7 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
   for (size_t i = run.first; i <= last; ++i) {
     const Word pages = PagesIn(i, begin, end);
     for (;;) {
-      Word word = granules_[i].Load(memory_order_acquire);
+      Word word = granules_[i].Load(memory_order_acquire);  // pairs with its last owner
       if (!arm && (Tracked(word) & pages) == 0) break;
       if ((word & kBusy) != 0) {
         ok &= CloseRun(run, begin, end, dirty);  // nobody waits with granules in hand
@@ -324,6 +327,7 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
         AddPages(i, found, dirty);
         break;
       }
+      // As above.
       if ((word & kPins) != 0) {
         if (!granules_[i].CompareExchange(word, Opened(armed), memory_order_acq_rel)) continue;
         ok &= CloseRun(run, begin, end, dirty);
@@ -331,6 +335,7 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
         AddPages(i, Tracked(armed) & pages, dirty);
         break;
       }
+      // As above.
       if (!granules_[i].CompareExchange(word, armed | kBusy, memory_order_acq_rel)) continue;
       if (run.end != i) {
         ok &= CloseRun(run, begin, end, dirty);
@@ -364,7 +369,7 @@ void ProtectionTracking::Disarm(Addr begin, Addr end) {
   for (size_t i = granules_.IndexOf(begin); i <= last; ++i) {
     const Word pages = PagesIn(i, begin, end);
     for (;;) {
-      Word word = granules_[i].Load(memory_order_acquire);
+      Word word = granules_[i].Load(memory_order_acquire);  // pairs with its last owner
       if ((word & kBusy) != 0) {
         sched_yield();
         continue;
@@ -388,6 +393,7 @@ void ProtectionTracking::Disarm(Addr begin, Addr end) {
     }
   };
   for (size_t i = granules_.IndexOf(begin); i <= last; ++i) {
+    // Relaxed: a word that changes meanwhile is looked at by TakeProtected.
     if (Tracked(granules_[i].Load(memory_order_relaxed)) != 0 || !TakeProtected(i)) continue;
     if (run.end != i) {
       open_run();
@@ -432,7 +438,7 @@ ProtectionTracking::Pinned ProtectionTracking::Pin(Addr begin, Addr end) {
 void ProtectionTracking::Unpin(Pinned pinned) {
   for (size_t i = pinned.first; i < pinned.end; ++i) {
     for (;;) {
-      Word word = granules_[i].Load(memory_order_acquire);
+      Word word = granules_[i].Load(memory_order_acquire);  // pairs with its last owner
       if ((word & kBusy) != 0) {
         sched_yield();
         continue;
@@ -443,12 +449,14 @@ void ProtectionTracking::Unpin(Pinned pinned) {
   }
 }
 
-// pre: no other thread uses the tracker; a word may have been left busy by one that is gone.
+// pre: no other thread uses the tracker, so that all is relaxed; a word may have been left busy by
+// one that is gone.
 void ProtectionTracking::UnprotectAll() {
   const size_t count = GranuleCount();
   for (size_t i = 0; i < count;) {
     Span run = {i, i};
     const auto may_be_read_only = [&](size_t granule) {
+      // Relaxed, as all below: see above.
       return (granules_[granule].Load(memory_order_relaxed) & (kProtected | kBusy)) != 0;
     };
     while (run.end < count && may_be_read_only(run.end)) ++run.end;
@@ -456,10 +464,10 @@ void ProtectionTracking::UnprotectAll() {
       GLEANER_CHECK(SetWritable(run), "cannot make %zu KiB of the heap writable",
                     (run.end - run.first) << kGranuleShift >> 10);
     }
-    for (; i < run.end; ++i) granules_[i].Store(0, memory_order_relaxed);
+    for (; i < run.end; ++i) granules_[i].Store(0, memory_order_relaxed);  // as above
     if (i < count) granules_[i++].Store(0, memory_order_relaxed);
   }
-  runs_.Store(0, memory_order_relaxed);
+  runs_.Store(0, memory_order_relaxed);  // as above
   runs_counted_.Store(0, memory_order_relaxed);
 }
 

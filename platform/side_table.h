@@ -45,6 +45,7 @@ class SideTable {
     return address - base_ < covered_bytes_.Load(memory_order_relaxed);
   }
   Addr base() const { return base_; }
+  // Acquire: pairs with CoverUpTo.
   Addr covered_end() const { return base_ + covered_bytes_.Load(memory_order_acquire); }
 
   size_t IndexOf(Addr address) const { return (address - base_) >> shift_; }

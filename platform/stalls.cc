@@ -71,7 +71,7 @@ void ReadStalls(StallCause cause, StallHistogram* out) {
       out->buckets[i] += stalls;
       out->count += stalls;
     }
-    out->total_ns += shard.total_ns[c].Load(memory_order_relaxed);
+    out->total_ns += shard.total_ns[c].Load(memory_order_relaxed);  // as the others
     const uint64_t max_ns = shard.max_ns[c].Load(memory_order_relaxed);
     if (max_ns > out->max_ns) out->max_ns = max_ns;
   }
@@ -128,6 +128,7 @@ void StallScope::Begin(StallCause cause) {
     stall.has_part[static_cast<int>(cause)] = true;
     stall.begin_ns = 0;
     Fence();
+    // Acquire: the least there is.
   } while (!stall.scopes.CompareExchange(seen, seen + kOpened + 1, memory_order_acquire));
   Fence();
   const uint64_t now = NowNs();
@@ -136,7 +137,7 @@ void StallScope::Begin(StallCause cause) {
 
 void StallScope::End() {
   StallState& stall = t_stall;
-  uint64_t seen = stall.scopes.Load(memory_order_relaxed);
+  uint64_t seen = stall.scopes.Load(memory_order_relaxed);  // one thread
   if ((seen & kDepth) > 1) {
     stall.scopes.Store(seen - 1, memory_order_relaxed);
     return;
@@ -150,6 +151,7 @@ void StallScope::End() {
     begin = stall.begin_ns;
     for (cause = kStallCauses - 1; cause > 0 && !stall.has_part[cause];) --cause;
     Fence();
+    // As in Begin.
   } while (!stall.scopes.CompareExchange(seen, seen - 1, memory_order_acquire));
   RecordStall(static_cast<StallCause>(cause), now - begin);
 }

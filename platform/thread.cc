@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "platform/bits.h"
+
 extern "C" {
 // The stack pointer at the entry of the program; ld.so exports it.
 extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
@@ -102,9 +104,9 @@ class CpuMask {
     words_[bit / kBits] = on ? words_[bit / kBits] | one : words_[bit / kBits] & ~one;
   }
   int Count() const {
-    int count = 0;
-    for (const unsigned long word : words_) count += __builtin_popcountl(word);
-    return count;
+    uint64_t count = 0;
+    for (const unsigned long word : words_) count += CountBits(word);
+    return static_cast<int>(count);
   }
   uint64_t Digest() const {
     uint64_t digest = 0;
@@ -244,12 +246,12 @@ void HelperPlacement::Announce() {
 }
 
 void HelperPlacement::Forget() {
-  tid_.Store(0, memory_order_relaxed);
+  tid_.Store(0, memory_order_relaxed);  // as in Announce
   kept_off_ = 0;
 }
 
 void HelperPlacement::KeepOffThisCpu() {
-  const int32_t tid = tid_.Load(memory_order_relaxed);
+  const int32_t tid = tid_.Load(memory_order_relaxed);  // as in Announce
   const int cpu = sched_getcpu();
   if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_) return;
   CpuMask mask;

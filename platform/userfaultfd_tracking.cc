@@ -160,6 +160,7 @@ size_t UserfaultfdTracking::Fetch(Addr begin, Addr end, bool rearm, VisitDirty v
   const uint32_t generation = generation_.Load(memory_order_seq_cst);
   for (Addr from = begin; from < end;) {
     Addr walk_end = from;
+    // Relaxed: see OpenDescriptors.
     const long found = InThisProcess() ? Scan(pagemap_number_.Load(memory_order_relaxed), from, end,
                                               rearm, regions, kRegionsAtOnce, &walk_end)
                                        : -1;
@@ -177,6 +178,7 @@ size_t UserfaultfdTracking::Fetch(Addr begin, Addr end, bool rearm, VisitDirty v
 
 void UserfaultfdTracking::Disarm(Addr begin, Addr end) {
   if (!InThisProcess()) return;
+  // Relaxed: see OpenDescriptors.
   ClearMarks(userfaultfd_number_.Load(memory_order_relaxed), begin, end - begin);
 }
 

@@ -137,7 +137,6 @@ TrackingCounts WriteTracking::counts() const {
 
 bool WriteTracking::CoverUpTo(Addr end) {
   if (kind_ == TrackingKind::kProtection) return protection_.CoverUpTo(end);
-  if (kind_ == TrackingKind::kCards) return cards_.CoverUpTo(end);
   return true;
 }
 

@@ -101,6 +101,9 @@ class WriteTracking {
   TrackingKind kind() const { return kind_; }
   const TrackingTraits& traits() const { return TraitsOf(kind_); }
   TrackingCounts counts() const;
+  // pre: kCards. The words of the program's barrier.
+  uint8_t* card_table() const { return cards_.table(); }
+  size_t card_mask() const { return cards_.mask(); }
 
   // Memory of [base, end) is committed; called before anybody writes there. False if there is no
   // memory for the tables.

@@ -76,6 +76,7 @@ void AttachRunRecord() {
               record->pause_ns.Load(memory_order_relaxed),
               record->allocated_bytes.Load(memory_order_relaxed),
               record->freed_bytes.Load(memory_order_relaxed)};
+  // Likewise.
   record->programs.Store(record->programs.Load(memory_order_relaxed) + 1, memory_order_relaxed);
   if (atexit(AtExit) != 0) Complain("no memory: `gleaner run --stats` misses the last allocations");
 }

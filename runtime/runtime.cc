@@ -14,6 +14,7 @@
 #include "platform/process.h"
 #include "platform/stalls.h"
 #include "runtime/arenas.h"
+#include "runtime/barrier.h"
 #include "runtime/dump.h"
 #include "runtime/findings.h"
 #include "runtime/latency.h"
@@ -580,9 +581,12 @@ bool Collect(Cause cause, int (*give_up)()) {
 
 namespace {
 platform::TrackingKind TrackingWanted() {
-  enum Mechanism : uint32_t { kUserfaultfd, kProtection };
-  return g_options.write_tracking == kUserfaultfd ? platform::TrackingKind::kUserfaultfd
-                                                  : platform::TrackingKind::kProtection;
+  // In the order of the option's names.
+  static constexpr platform::TrackingKind kMechanisms[] = {platform::TrackingKind::kUserfaultfd,
+                                                           platform::TrackingKind::kProtection,
+                                                           platform::TrackingKind::kCards};
+  return g_manual_vdb_allowed != 0 ? platform::TrackingKind::kCards
+                                   : kMechanisms[g_options.write_tracking];
 }
 }  // namespace
 
@@ -590,8 +594,14 @@ void EnableConcurrent() {
   if (g_malloc_support.never_wait) return;
   platform::LockGuard guard(g_collector.lock());
   const platform::TrackingKind kind = TrackingWanted();
-  if (IsConcurrent() || (platform::WriteTracking::Works(kind) && g_collector.cycle().Enable(kind)))
+  gc::Cycle& cycle = g_collector.cycle();
+  if (IsConcurrent()) return;
+  if (platform::WriteTracking::Works(kind) && cycle.Enable(kind)) {
+    if (kind == platform::TrackingKind::kCards) {
+      UseCards(cycle.tracker().card_table(), cycle.tracker().card_mask());
+    }
     return;
+  }
   // A program that asks by GC_enable_incremental can ask how it came out.
   static constinit bool told = false;
   if (g_options.concurrent && !told) {
@@ -599,6 +609,15 @@ void EnableConcurrent() {
              platform::TraitsOf(kind).name);
   }
   told = true;
+}
+
+platform::TrackingKind TrackingInUse() {
+  return IsConcurrent() ? g_collector.cycle().tracker().kind() : platform::TrackingKind::kNone;
+}
+
+bool CanTrack(platform::TrackingKind kind) {
+  platform::LockGuard guard(g_collector.lock());
+  return TrackingInUse() == kind || platform::WriteTracking::Works(kind);
 }
 
 bool IsConcurrent() { return g_collector.cycle().enabled(); }

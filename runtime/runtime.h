@@ -67,6 +67,10 @@ void SetMaxHeap(size_t bytes);
 // was called.
 void EnableConcurrent();
 bool IsConcurrent();
+// How writes are tracked for them; kNone if there are none.
+platform::TrackingKind TrackingInUse();
+// Whether the system can do it in that way. Takes the collector lock and some 100 us.
+bool CanTrack(platform::TrackingKind kind);
 // Starts such a collection if one is due or `start` says so, or goes on with it a little. Whether
 // one is under way then.
 bool CollectALittle(bool start);

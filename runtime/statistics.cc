@@ -75,7 +75,7 @@ HeapFigures ReadHeapFigures() {
   figures.allocated_since_gc_bytes =
       Difference(sums.allocated, g_allocated_before.Load(memory_order_relaxed));
   figures.explicitly_freed_bytes = sums.explicitly_freed;
-  figures.explicitly_freed_since_gc_bytes =
+  figures.explicitly_freed_since_gc_bytes =  // likewise
       Difference(sums.explicitly_freed, g_explicitly_freed_before.Load(memory_order_relaxed));
   figures.heap_bytes = HeapBytes();
   figures.free_bytes = Difference(

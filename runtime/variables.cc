@@ -53,6 +53,7 @@ constinit GC_on_thread_event_proc g_on_thread_event = nullptr;
 constinit GC_start_callback_proc g_start_callback = nullptr;
 constinit GC_toggleref_func g_toggleref_func = nullptr;
 constinit int g_handle_fork = 1;
+constinit int g_manual_vdb_allowed = 0;
 constinit int g_disable_automatic = 0;
 constinit bool g_force_unmap = false;
 constinit GC_word g_min_bytes_allocd = 0;

@@ -17,6 +17,7 @@ extern GC_on_thread_event_proc g_on_thread_event;
 extern GC_start_callback_proc g_start_callback;
 extern GC_toggleref_func g_toggleref_func;
 extern int g_handle_fork;           // GC_set_handle_fork
+extern int g_manual_vdb_allowed;    // GC_set_manual_vdb_allowed
 extern int g_disable_automatic;     // GC_set_disable_automatic_collection
 extern bool g_force_unmap;          // GC_set_force_unmap_on_gcollect
 extern GC_word g_min_bytes_allocd;  // GC_set_min_bytes_allocd; 0: the option

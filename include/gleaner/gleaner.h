@@ -47,6 +47,64 @@ struct gleaner_stats {
 GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
 
 /*
+ * The barrier: stores of pointers into objects that the collector is told of, a few instructions
+ * each, so that collections which run beside the program need no help of the system. For programs
+ * and compilers that use it for every such store, those that initialise a new object included, and
+ * that say so by GC_set_manual_vdb_allowed(1) before GC_enable_incremental, or are run with
+ * GLEANER_WRITE_TRACKING=cards: docs/write_tracking.md. In C++ gc::ptr of gleaner.hpp does it.
+ *
+ *     GLEANER_STORE(&node->next, other);                           node->next = other
+ *     memcpy(to, from, bytes); gleaner_mark_cards(to, bytes);      while `from` is reachable
+ *
+ * Needed for fields and elements of all objects that are searched for pointers, uncollectable ones
+ * too; harmless anywhere else, and when nothing is tracked. Not needed for NULL, and for objects
+ * that hold no pointers. Any thread, at any time.
+ *
+ * Each 512 bytes have a byte in the table, a card, which the store sets to 1. While nothing is
+ * tracked the mask is 0, and the table a single byte. Both words change once, the table first; so
+ * whoever reads them reads the mask first, and in this order.
+ */
+#define GLEANER_CARD_SHIFT 9
+GLEANER_API unsigned char *gleaner_card_table;
+GLEANER_API uintptr_t gleaner_card_mask; /* number of cards less one */
+
+/* Definitions of both, in one file of a program that may also run on Debian's libgc. Weak: the
+   static library has them, too. */
+#define GLEANER_DEFINE_CARDS                                                                  \
+  static unsigned char gleaner_only_card;                                                     \
+  unsigned char *gleaner_card_table __attribute__((__used__, __weak__)) = &gleaner_only_card; \
+  uintptr_t gleaner_card_mask __attribute__((__used__, __weak__)) = 0
+
+/* After a store to `slot`, of a pointer that is still in a variable then and used later: prefer
+   GLEANER_STORE. */
+static __inline__ void gleaner_mark_card(const volatile void *slot) {
+  /* Acquire: who sees the mask sees its table. */
+  const uintptr_t mask = __atomic_load_n(&gleaner_card_mask, __ATOMIC_ACQUIRE);
+  /* Release: who sees the card sees the store that came before. */
+  __atomic_store_n(&gleaner_card_table[((uintptr_t)slot >> GLEANER_CARD_SHIFT) & mask], 1,
+                   __ATOMIC_RELEASE);
+}
+
+/* The pointer is in a register or on the stack up to here, where the collector finds it: a thread
+   may be stopped between the store and the card. */
+#define GLEANER_KEEP(pointer) __asm__ __volatile__("" : : "r"(pointer) : "memory")
+
+/* *slot = value, with the barrier. A statement; each argument is evaluated once. `slot` is a
+   pointer to a pointer, `value` one that may be assigned to it. */
+#define GLEANER_STORE(slot, value)                           \
+  do {                                                       \
+    __typeof__(&*(slot)) const gleaner_slot_ = (slot);       \
+    __typeof__(*gleaner_slot_) gleaner_value_ = (value);     \
+    *gleaner_slot_ = gleaner_value_;                         \
+    gleaner_mark_card((const volatile void *)gleaner_slot_); \
+    GLEANER_KEEP(gleaner_value_);                            \
+  } while (0)
+
+/* After pointers were stored in some of these bytes, and while what they point to is reachable in
+   another way, too: marks all cards of [begin, begin + bytes). */
+GLEANER_API void gleaner_mark_cards(const void *begin, size_t bytes);
+
+/*
  * Latency: what pauses are spent on, and how long threads were kept from running the program;
  * docs/latency.md. Times are nanoseconds of CLOCK_MONOTONIC. Later versions add fields at the end
  * of structures, and values at the end of enumerations, only.

@@ -5,6 +5,7 @@
 
 #include "alloc/object.h"
 #include "runtime/api/api.h"
+#include "runtime/barrier.h"
 #include "runtime/debug_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -93,9 +94,14 @@ void* GC_malloc_atomic_ignore_off_page(size_t bytes) {
 
 void* GC_malloc_stubborn(size_t bytes) { return GC_malloc(bytes); }
 void GC_change_stubborn(const void*) {}
-void GC_end_stubborn_change(const void*) {}
+void GC_end_stubborn_change(const void* object) {
+  ObjectRef found;
+  if (runtime::UsesCards() && alloc::FindObject(AddressOf(object), &found)) {
+    gleaner_mark_cards(gleaner::PointerAt<void>(found.base), found.bytes);
+  }
+}
 void GC_ptr_store_and_dirty(void* slot, const void* value) {
-  *static_cast<const void**>(slot) = value;
+  GLEANER_STORE(static_cast<const void**>(slot), value);
 }
 
 void* GC_memalign(size_t alignment, size_t bytes) {
@@ -150,7 +156,9 @@ void* GC_realloc(void* old, size_t bytes) {
   void* moved = runtime::Allocate(object.kind(), bytes);
   if (moved == nullptr) return nullptr;
   if (IsUncollectable(object.kind())) AddNonGcBytes(NonGcBytesOf(moved));
-  memcpy(moved, old, bytes < object.bytes ? bytes : object.bytes);
+  const size_t kept = bytes < object.bytes ? bytes : object.bytes;
+  memcpy(moved, old, kept);
+  runtime::NoteWritten(moved, kept);
   Free("GC_realloc", old);
   return moved;
 }

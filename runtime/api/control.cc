@@ -10,11 +10,28 @@ namespace alloc = gleaner::alloc;
 namespace runtime = gleaner::runtime;
 using gleaner::gc::Cause;
 using gleaner::gc::g_collector;
+using gleaner::platform::TrackingKind;
 
 namespace {
 
 // Set by GC_deinit.
 constinit bool g_deinitialised = false;
+
+// What libgc calls the mechanism; "soft" is what the kernel notes by itself.
+unsigned VdbOf(TrackingKind kind) {
+  switch (kind) {
+    case TrackingKind::kNone:
+      break;
+    case TrackingKind::kUserfaultfd:
+    case TrackingKind::kSoftDirty:
+      return GC_VDB_SOFT;
+    case TrackingKind::kProtection:
+      return GC_VDB_MPROTECT;
+    case TrackingKind::kCards:
+      return GC_VDB_MANUAL;
+  }
+  return GC_VDB_NONE;
+}
 
 }  // namespace
 
@@ -62,6 +79,15 @@ void GC_start_incremental_collection(void) {
   runtime::Init();
   runtime::CollectALittle(true);
 }
+unsigned GC_get_supported_vdbs(void) {
+  unsigned vdbs = GC_VDB_NONE;
+  for (const TrackingKind kind :
+       {TrackingKind::kUserfaultfd, TrackingKind::kProtection, TrackingKind::kCards}) {
+    if (runtime::CanTrack(kind)) vdbs |= VdbOf(kind);
+  }
+  return vdbs;
+}
+unsigned GC_get_actual_vdb(void) { return VdbOf(runtime::TrackingInUse()); }
 int GC_incremental_protection_needs(void) { return GC_PROTECTS_NONE; }
 
 void GC_disable(void) { __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST); }

@@ -11,6 +11,7 @@
 #include "gc/gc_mark.h"
 #include "gc/kinds.h"
 #include "runtime/api/api.h"
+#include "runtime/barrier.h"
 #include "runtime/debug_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -164,7 +165,9 @@ void* Resize(const char* call, void* old, size_t bytes, Place place) {
   }
   void* moved = AllocateOfKind(call, bytes, object.kind(), place);
   if (moved == nullptr) return nullptr;
-  memcpy(moved, old, bytes < known.bytes ? bytes : known.bytes);
+  const size_t kept = bytes < known.bytes ? bytes : known.bytes;
+  memcpy(moved, old, kept);
+  runtime::NoteWritten(moved, kept);
   Free(call, old);
   return moved;
 }
@@ -269,7 +272,7 @@ void* GC_debug_gcj_malloc(size_t bytes, void* type, const char* file, int line) 
   const Kind kind = GC_gcj_debug_kind != 0 ? static_cast<Kind>(GC_gcj_debug_kind) : Kind::kNormal;
   if (bytes < sizeof type) bytes = sizeof type;
   void* object = AllocateOfKind(call, bytes, kind, {file, line});
-  if (object != nullptr) *static_cast<void**>(object) = type;
+  if (object != nullptr) GLEANER_STORE(static_cast<void**>(object), type);
   return object;
 }
 

@@ -3,6 +3,7 @@
 #include "gc/gc_mark.h"
 #include "gc/kinds.h"
 #include "runtime/api/api.h"
+#include "runtime/barrier.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 
@@ -24,7 +25,7 @@ void* Allocate(const char* call, size_t bytes, void* type, bool ignore_off_page)
   }
   const Kind kind = g_initialised ? static_cast<Kind>(GC_gcj_kind) : Kind::kNormal;
   void* object = runtime::Allocate(kind, bytes, alloc::kGranuleBytes, ignore_off_page);
-  if (object != nullptr) *static_cast<void**>(object) = type;
+  if (object != nullptr) GLEANER_STORE(static_cast<void**>(object), type);
   return object;
 }
 

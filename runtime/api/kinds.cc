@@ -8,6 +8,7 @@
 #include "gc/gc_inline.h"
 #include "gc/gc_mark.h"
 #include "runtime/api/api.h"
+#include "runtime/barrier.h"
 #include "runtime/runtime.h"
 
 namespace alloc = gleaner::alloc;
@@ -122,7 +123,7 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   for (size_t i = 0; i < count; ++i) {
     void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
     if (object == nullptr) break;
-    *static_cast<void**>(object) = list;
+    GLEANER_STORE(static_cast<void**>(object), list);
     list = object;
   }
   *result = list;

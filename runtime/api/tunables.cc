@@ -15,7 +15,6 @@ namespace {
 
 // Of incremental collections.
 constinit int g_max_prior_attempts = 1;
-constinit int g_manual_vdb_allowed = 0;
 
 constinit bool g_pages_executable = false;
 
@@ -121,7 +120,7 @@ void GC_set_log_fd(int fd) {
   runtime::SetLogFd(fd);
 }
 
-void GC_set_manual_vdb_allowed(int on) { g_manual_vdb_allowed = on != 0 ? 1 : 0; }
-int GC_get_manual_vdb_allowed(void) { return g_manual_vdb_allowed; }
+void GC_set_manual_vdb_allowed(int on) { runtime::g_manual_vdb_allowed = on != 0 ? 1 : 0; }
+int GC_get_manual_vdb_allowed(void) { return runtime::g_manual_vdb_allowed; }
 
 }  // extern "C"

@@ -58,6 +58,7 @@ void OnCollected(bool done) {
   using platform::memory_order_relaxed;  // see above
   ProcessRoots::Release();
   if (done) return g_given_up.Store(0, memory_order_relaxed);
+  // Relaxed: one collection at a time; the others take it for a hint.
   const uint32_t times = g_given_up.FetchAdd(1, memory_order_relaxed) + 1;
   g_retry_bytes.Store(alloc::ResidentBytes() + times * kRetryStep, memory_order_relaxed);
   if (times == kToldAfter) {

@@ -40,7 +40,7 @@ Tag* WritableTagOf(Addr base) {
   if (GLEANER_UNLIKELY(!piece.Load(memory_order_acquire))) {
     char* memory = reinterpret_cast<char*>(g_tags) + offset / kPieceHeapBytes * kPieceBytes;
     if (!platform::Commit(memory, kPieceBytes)) return nullptr;
-    piece.Store(true, memory_order_release);
+    piece.Store(true, memory_order_release);  // as said
   }
   return &g_tags[offset / kGranuleBytes];
 }

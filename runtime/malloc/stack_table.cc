@@ -65,6 +65,7 @@ StackId Write(uint64_t hash, const Addr* frames, size_t count) {
       g_next_word.Load(memory_order_relaxed) + count > kWords) {
     return NoRoom();
   }
+  // Relaxed: numbers and room for one thread each; the table publishes what is written there.
   const size_t id = g_next_stack.FetchAdd(1, memory_order_relaxed);
   const size_t word = g_next_word.FetchAdd(count, memory_order_relaxed);
   if (id >= kMaxStacks || word + count > kWords) return NoRoom();
@@ -93,6 +94,8 @@ StackId StackTable::Intern(const Addr* frames, size_t count) {
     StackId id = slot.Load(memory_order_acquire);
     if (id == kNoStack) {
       if (own == kNoStack) own = Write(hash, frames, count);
+      // Release: the stack before its number. Refused, it is an acquire of the number that is
+      // there.
       if (own == kNoStack || slot.CompareExchange(id, own, memory_order_release)) return own;
     }
     if (IsSame(id, hash, frames, count)) return id;

@@ -1,8 +1,9 @@
-/* 10,000 threads, started and ended in batches, while others allocate and collect: nothing that a
-   live thread holds is lost, nothing of the dead ones stays, no table fills up. */
+/* 10,000 threads, started and ended in batches (200, or as many as the argument says), while others
+   allocate and collect: nothing that a live thread holds is lost, nothing of the dead ones stays,
+   no table fills up. */
 #include "check.h"
 
-enum { kBatch = 50, kBatches = 200, kThreads = kBatch * kBatches };
+enum { kBatch = 50, kBatches = 200 };
 
 struct node {
   struct node *next;
@@ -53,14 +54,15 @@ static void *disturb(void *arg) {
   return (void *)n;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  const size_t threads = kBatch * (argc > 1 ? strtoul(argv[1], NULL, 10) : kBatches);
   pthread_t batch[kBatch], disturbing[2];
   size_t i, k;
   fail_after(55);
   GC_INIT();
-  watch_init(&objects, kThreads);
+  watch_init(&objects, threads);
   for (i = 0; i < 2; i++) CHECK_EQ(pthread_create(&disturbing[i], NULL, disturb, NULL), 0);
-  for (i = 0; i < kThreads; i += kBatch) {
+  for (i = 0; i < threads; i += kBatch) {
     for (k = 0; k < kBatch; k++)
       CHECK_EQ(pthread_create(&batch[k], NULL, work, (void *)(i + k)), 0);
     for (k = 0; k < kBatch; k++) {
@@ -75,7 +77,7 @@ int main(void) {
   collect();
   collect();
   CHECK_EQ(wrong, 0);
-  CHECK_MOSTLY(watch_gone(&objects), kThreads);
+  CHECK_MOSTLY(watch_gone(&objects), threads);
   CHECK_LE(GC_get_heap_size(), 512 << 20);
   return check_result();
 }

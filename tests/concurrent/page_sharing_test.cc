@@ -149,35 +149,52 @@ void MixedLoad(size_t self, size_t steps, Exchange& exchange, std::vector<Object
   t_heap = &g_no_heap;
 }
 
+// The objects of a run of MixedLoad by all threads, which bring heaps of their own.
+struct Load {
+  explicit Load(const Setting& setting) {
+    testing::HeapConfig config;
+    config.policy = setting.policy;
+    config.k = setting.k;
+    testing::StartHeap(config);
+    ThreadHeaps::Abandon(t_heap);
+    t_heap = &g_no_heap;
+    for (const auto& objects : own) all.push_back(&objects);
+  }
+
+  void Run(size_t phase, size_t steps) {
+    RunThreads(kThreads, [&](size_t self) {
+      MixedLoad(self + kThreads * phase, steps / testing::kSlowdown, exchange, own[self]);
+    });
+  }
+  // Nobody else wrote to them, and none but them is allocated. Their number.
+  size_t Check() const {
+    size_t live = 0;
+    size_t spoilt = 0;
+    for (const auto* objects : all) {
+      live += objects->size();
+      for (const Object& object : *objects) spoilt += IsIntact(object) ? 0 : 1;
+    }
+    EXPECT_GT(live, 0u);
+    EXPECT_EQ(spoilt, 0u);
+    // All runs are given back: what is allocated is what the test holds.
+    EXPECT_EQ(AllocatedSlots(), live);
+    CheckSpaces();
+    return live;
+  }
+
+  Exchange exchange;
+  std::vector<Object> own[kThreads];
+  std::vector<const std::vector<Object>*> all{&exchange.objects()};
+};
+
 TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwice) {
   for (const Setting& setting : kSettings) {
     SCOPED_TRACE(setting.name);
     EXPECT_CHILD_OK([&setting] {
-      testing::HeapConfig config;
-      config.policy = setting.policy;
-      config.k = setting.k;
-      testing::StartHeap(config);
-      ThreadHeaps::Abandon(t_heap);
-      t_heap = &g_no_heap;
-      Exchange exchange;
-      std::vector<Object> own[kThreads];
-      RunThreads(kThreads, [&](size_t self) {
-        MixedLoad(self, 60000 / testing::kSlowdown, exchange, own[self]);
-      });
-      CheckSpaces();
-      size_t live = 0;
-      size_t spoilt = 0;
-      std::vector<const std::vector<Object>*> all{&exchange.objects()};
-      for (const auto& objects : own) all.push_back(&objects);
-      for (const auto* objects : all) {
-        live += objects->size();
-        for (const Object& object : *objects) spoilt += IsIntact(object) ? 0 : 1;
-      }
-      EXPECT_GT(live, 0u);
-      EXPECT_EQ(spoilt, 0u);
-      // All runs are given back: what is allocated is what the test holds.
-      EXPECT_EQ(AllocatedSlots(), live);
-      for (const auto* objects : all) {
+      Load load(setting);
+      load.Run(0, 60000);
+      const size_t live = load.Check();
+      for (const auto* objects : load.all) {
         for (const Object& object : *objects) {
           ASSERT_EQ(FreeObject(object.words), FreeResult::kFreed);
         }
@@ -215,23 +232,11 @@ TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwiceWhilePagesAreSwept) 
   for (const Setting& setting : kSettings) {
     SCOPED_TRACE(setting.name);
     EXPECT_CHILD_OK([&setting] {
-      testing::HeapConfig config;
-      config.policy = setting.policy;
-      config.k = setting.k;
-      testing::StartHeap(config);
+      Load load(setting);
       g_hooks.sweep = [] { return g_sweeper.Step(); };
-      ThreadHeaps::Abandon(t_heap);
-      t_heap = &g_no_heap;
-      Exchange exchange;
-      std::vector<Object> own[kThreads];
-      std::vector<const std::vector<Object>*> all{&exchange.objects()};
-      for (const auto& objects : own) all.push_back(&objects);
       size_t swept_by_threads = 0;
-      for (int phase = 0; phase < 12; ++phase) {
-        RunThreads(kThreads, [&](size_t self) {
-          MixedLoad(self + kThreads * static_cast<size_t>(phase), 8000 / testing::kSlowdown,
-                    exchange, own[self]);
-        });
+      for (size_t phase = 0; phase < 12; ++phase) {
+        load.Run(phase, 8000);
         if (phase != 0) {
           gc::SweepTotals before;
           ASSERT_TRUE(g_sweeper.TotalsOfSteps(&before));
@@ -241,21 +246,12 @@ TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwiceWhilePagesAreSwept) 
           ASSERT_TRUE(g_sweeper.IsDone());
           g_sweeper.EndBeside();
         }
-        size_t live = 0;
-        size_t spoilt = 0;
-        for (const auto* objects : all) {
-          live += objects->size();
-          for (const Object& object : *objects) spoilt += IsIntact(object) ? 0 : 1;
-        }
-        ASSERT_GT(live, 0u);
-        ASSERT_EQ(spoilt, 0u);
-        ASSERT_EQ(AllocatedSlots(), live);
-        CheckSpaces();
-        Random random(1000 + static_cast<uint64_t>(phase));
-        for (auto& objects : own) {
+        load.Check();
+        Random random(1000 + phase);
+        for (auto& objects : load.own) {
           std::erase_if(objects, [&random](const Object&) { return random.OneIn(3); });
         }
-        FlipAndBeginSweep(all);
+        FlipAndBeginSweep(load.all);
       }
       EXPECT_GT(swept_by_threads, 0u);
     });

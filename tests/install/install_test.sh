@@ -46,6 +46,8 @@ cmake -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" >/de
 cmake --build "$scratch/build" >/dev/null
 expect "$scratch/build/consumer_shared"
 expect "$scratch/build/consumer_static"
+expect "$scratch/build/cards_shared"
+expect "$scratch/build/cards_static"
 
 echo "== linked with Debian's libgc, run on the drop-in"
 cc -o "$scratch/on_libgc" "$here/consumer/consumer.c" -lgc

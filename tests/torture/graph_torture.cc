@@ -13,6 +13,8 @@
 //   - arguments and results of threads survive the way;
 //   - in the end, finalizers of nearly all objects that were dropped have run.
 //
+// All stores of references use the barrier, for the runs in which the collector sees no others.
+//
 // The shadow keeps addresses as complements, and lies in malloc memory, which is not scanned: the
 // graph lives by its own references alone.
 //
@@ -21,6 +23,7 @@
 #define GC_THREADS
 #endif
 #include <gc.h>
+#include <gleaner.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -285,17 +288,17 @@ uint32_t RandomNode(const Domain& domain, Random& random) {
   return at;
 }
 
-uintptr_t* ReferenceWord(const Node& node, size_t r) {
-  return reinterpret_cast<uintptr_t*>(node.address()) + kHeaderWords + r;
+void** ReferenceWord(const Node& node, size_t r) {
+  return reinterpret_cast<void**>(node.address()) + kHeaderWords + r;
 }
 
 void SetRoot(Domain& domain, size_t r, Reference reference) {
   domain.shadow_roots[r] = reference;
-  domain.roots[r] = reinterpret_cast<void*>(AddressFor(domain, reference));
+  GLEANER_STORE(&domain.roots[r], reinterpret_cast<void*>(AddressFor(domain, reference)));
 }
 void SetReference(Domain& domain, Node& node, size_t r, Reference reference) {
   node.references[r] = reference;
-  *ReferenceWord(node, r) = AddressFor(domain, reference);
+  GLEANER_STORE(ReferenceWord(node, r), reinterpret_cast<void*>(AddressFor(domain, reference)));
 }
 
 // How far into the object a new reference to it may point.

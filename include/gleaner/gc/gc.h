@@ -102,8 +102,9 @@ GC_API void *GC_CALL GC_malloc_stubborn(size_t size);
 /* Nothing: the old announcement of writes to a stubborn object. */
 GC_API void GC_CALL GC_change_stubborn(const void *object);
 
-/* Says that pointers were stored into the object. Needed only by a collector that follows writes by
-   such calls; harmless otherwise. `object` is the base. */
+/* Says that pointers were stored into the object, anywhere, and are reachable in another way, too,
+   during the call. Needed only where the collector follows writes by such calls
+   (GC_set_manual_vdb_allowed); cheap and harmless otherwise. */
 GC_API void GC_CALL GC_end_stubborn_change(const void *object) GC_ATTR_NONNULL(1);
 
 /* *slot = value, the announcement GC_end_stubborn_change(slot), and GC_reachable_here(value). */
@@ -400,10 +401,22 @@ GC_API void GC_CALL GC_start_incremental_collection(void);
 #define GC_PROTECTS_STACK 8        /* stacks */
 GC_API int GC_CALL GC_incremental_protection_needs(void);
 
-/* Nonzero: the program announces all its stores of pointers (GC_END_STUBBORN_CHANGE,
-   GC_PTR_STORE_AND_DIRTY), and the collector may rely on that. Before GC_init. Plain. */
+/* Nonzero: the program announces all its stores of pointers into objects (GC_END_STUBBORN_CHANGE,
+   GC_PTR_STORE_AND_DIRTY, or the barrier of gleaner.h), and collections beside the program rely on
+   that: what is announced by nobody may be lost. Before GC_enable_incremental, and before GC_init
+   if the environment asks for them. Plain. */
 GC_API void GC_CALL GC_set_manual_vdb_allowed(int on);
 GC_API int GC_CALL GC_get_manual_vdb_allowed(void);
+
+/* Ways to know what the program has written, by the names of libgc since 8.4. */
+#define GC_VDB_NONE 0x0U     /* there are no collections in steps */
+#define GC_VDB_MPROTECT 0x1U /* write protection and SIGSEGV */
+#define GC_VDB_MANUAL 0x2U   /* GC_set_manual_vdb_allowed(1) */
+#define GC_VDB_SOFT 0x40U    /* noted by the kernel: soft-dirty bits, or userfaultfd */
+/* The sum of those that work here. Takes a fraction of a millisecond. */
+GC_API unsigned GC_CALL GC_get_supported_vdbs(void);
+/* The one in use; GC_VDB_NONE until collections in steps are enabled. */
+GC_API unsigned GC_CALL GC_get_actual_vdb(void);
 
 /* No collection from here on, not even by GC_gcollect, until GC_enable was called as often. */
 GC_API void GC_CALL GC_disable(void);

@@ -37,6 +37,10 @@
 
 #include "gc.h"
 
+#if defined(GLEANER_GC_NAMESPACE) && !defined(GC_NAMESPACE)
+#error "gc_cpp.h has a class gc: include it before gleaner.hpp, or define GLEANER_NO_GC_NAMESPACE"
+#endif
+
 #if __cplusplus >= 201703L && !defined(GC_NO_PMR)
 #if __has_include(<memory_resource>)
 #include <memory_resource>

@@ -87,11 +87,23 @@ TEST(MarkBytesTest, TheRunsFoundAreTheFreeSlots) {
   }
 }
 
+// How many bytes a page has in a round of a test: few, then any number.
+uint32_t CountOf(int round, std::mt19937& random) {
+  return round < 40 ? static_cast<uint32_t>(round) : random() % (kBytes + 1);
+}
+// Every byte of the page is what `expected` makes of the one that was there.
+template <class F>
+void ExpectEach(const Marks& now, const Marks& before, F expected) {
+  for (uint32_t i = 0; i < kBytes; ++i) {
+    ASSERT_EQ(now.bytes[i], expected(before.bytes[i])) << i;
+  }
+}
+
 TEST(MarkBytesTest, ClearDeadLeavesTheRestAndCountsIt) {
   std::mt19937 random(4);
   for (int round = 0; round < 400; ++round) {
     const auto dead = static_cast<uint8_t>(1 + round % 2);
-    const uint32_t count = round < 40 ? static_cast<uint32_t>(round) : random() % (kBytes + 1);
+    const uint32_t count = CountOf(round, random);
     Marks marks;
     for (uint32_t i = 0; i < count; ++i) {
       // Long stretches of one value, mixtures, and all four values.
@@ -105,25 +117,21 @@ TEST(MarkBytesTest, ClearDeadLeavesTheRestAndCountsIt) {
       left += marks.bytes[i] != dead && marks.bytes[i] != kFreeSlot ? 1 : 0;
     }
     ASSERT_EQ(ClearDead(marks.bytes, count, dead), left) << count;
-    for (uint32_t i = 0; i < count; ++i) {
-      ASSERT_EQ(marks.bytes[i], before.bytes[i] == dead ? kFreeSlot : before.bytes[i]) << i;
-    }
+    ExpectEach(marks, before, [&](uint8_t mark) { return mark == dead ? kFreeSlot : mark; });
   }
 }
 
 TEST(MarkBytesTest, RecolourTurnsOneValueIntoAnother) {
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
-    const uint32_t count = round < 40 ? static_cast<uint32_t>(round) : random() % (kBytes + 1);
+    const uint32_t count = CountOf(round, random);
     const auto from = static_cast<uint8_t>(1 + round % 2);
     const uint8_t to = OtherEpoch(from);
     Marks marks;
     for (uint32_t i = 0; i < count; ++i) marks.bytes[i] = static_cast<uint8_t>(random() % 4);
     const Marks before = marks;
     Recolour(marks.bytes, count, from, to);
-    for (uint32_t i = 0; i < kBytes; ++i) {
-      ASSERT_EQ(marks.bytes[i], before.bytes[i] == from ? to : before.bytes[i]) << i;
-    }
+    ExpectEach(marks, before, [&](uint8_t mark) { return mark == from ? to : mark; });
   }
 }
 
@@ -131,7 +139,7 @@ TEST(MarkBytesTest, NormaliseKeepsAndCountsTheEpoch) {
   std::mt19937 random(3);
   for (int round = 0; round < 400; ++round) {
     const uint8_t epoch = static_cast<uint8_t>(1 + round % 2);
-    const uint32_t count = round < 40 ? static_cast<uint32_t>(round) : random() % (kBytes + 1);
+    const uint32_t count = CountOf(round, random);
     Marks marks;
     for (uint32_t i = 0; i < count; ++i) {
       marks.bytes[i] = static_cast<uint8_t>(round % 5 == 0 ? epoch : random() % 3);
@@ -140,11 +148,7 @@ TEST(MarkBytesTest, NormaliseKeepsAndCountsTheEpoch) {
     for (uint32_t i = 0; i < count; ++i) live += marks.bytes[i] == epoch ? 1 : 0;
     const Marks before = marks;
     ASSERT_EQ(NormaliseMarks(marks.bytes, count, epoch), live) << count;
-    for (uint32_t i = 0; i < count; ++i) {
-      ASSERT_EQ(marks.bytes[i], before.bytes[i] == epoch ? epoch : kFreeSlot) << i;
-    }
-    for (uint32_t i = static_cast<uint32_t>(AlignUp(count, 16)); i < kBytes; ++i)
-      ASSERT_EQ(marks.bytes[i], 0);
+    ExpectEach(marks, before, [&](uint8_t mark) { return mark == epoch ? epoch : kFreeSlot; });
   }
 }
 

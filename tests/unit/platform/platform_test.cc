@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "platform/base.h"
+#include "platform/bits.h"
 #include "platform/clock.h"
 #include "platform/memory.h"
 #include "platform/thread.h"
@@ -24,6 +25,23 @@ TEST(BitsTest, AlignAndPowers) {
   EXPECT_TRUE(IsPowerOfTwo(1));
   EXPECT_FALSE(IsPowerOfTwo(12));
   EXPECT_TRUE(IsPowerOfTwo(size_t{1} << 63));
+}
+
+TEST(BitsTest, Sums) {
+  EXPECT_EQ(SumOfBytes(0), 0u);
+  EXPECT_EQ(SumOfBytes(0x0102030405060708u), 36u);
+  EXPECT_EQ(SumOfBytes(0xff), 255u);
+  EXPECT_EQ(SumOfBytes(uint64_t{0xff} << 56), 255u);
+  // Every number of ones, at every place and spread out.
+  for (unsigned ones = 0; ones <= 64; ++ones) {
+    const uint64_t low = ones == 64 ? ~uint64_t{0} : (uint64_t{1} << ones) - 1;
+    for (unsigned shift = 0; shift + ones <= 64; ++shift) {
+      EXPECT_EQ(CountBits(shift == 64 ? 0 : low << shift), ones) << shift;
+    }
+    uint64_t spread = 0;
+    for (unsigned i = 0; i < ones; ++i) spread |= uint64_t{1} << (i * 29 % 64);
+    EXPECT_EQ(CountBits(spread), ones);
+  }
 }
 
 TEST(MemoryTest, ReservedMemoryIsAlignedZeroAfterCommitAndAfterDiscard) {

@@ -1,0 +1,184 @@
+// Mappings that run out, and protection that is not ours.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "tests/unit/platform/tracked_heap.h"
+
+namespace gleaner::platform {
+namespace {
+
+size_t MappingsOfProcess() {
+  std::ifstream maps("/proc/self/maps");
+  size_t lines = 0;
+  for (std::string line; std::getline(maps, line);) ++lines;
+  return lines;
+}
+
+// Writes to every other granule, twice over, and expects all of it to be reported.
+void ExpectScatteredGranulesWork(TrackedHeap& heap) {
+  for (int round = 0; round < 2; ++round) {
+    Pages written;
+    for (size_t i = 0; i < heap.pages(); i += 2 * kPagesPerGranule) {
+      heap.Write(i);
+      written.insert(i);
+    }
+    const Pages found = heap.FetchAll();
+    for (const size_t i : written) ASSERT_TRUE(found.count(i)) << i;
+  }
+}
+
+TEST(ProtectionTest, StaysWithinItsBudgetOfMappings) {
+  EXPECT_CHILD_OK([] {
+    for (const size_t budget : {1000, 100, 10, 1}) {
+      TrackedHeap heap(TrackingKind::kProtection, 64 * 1024, budget);  // 256 MiB, 4096 granules
+      ASSERT_TRUE(heap.ok());
+      heap.Write(0);  // one mapping that has been written to, as heaps are
+      ASSERT_TRUE(heap.ArmAll());
+      const size_t before = MappingsOfProcess();
+      size_t most = before;
+      for (size_t i = 0; i < heap.pages(); i += 2 * kPagesPerGranule) {
+        heap.Write(i * 2357 % heap.pages());
+        if (i % (64 * kPagesPerGranule) == 0) most = std::max(most, MappingsOfProcess());
+      }
+      EXPECT_LE(most, before + budget + 4) << "budget " << budget;
+      if (budget >= 1000) {
+        EXPECT_GE(most, before + budget / 4);
+      }
+      ExpectScatteredGranulesWork(heap);
+      EXPECT_EQ(heap.tracking.counts().refusals, 0u);
+    }
+  });
+}
+
+#ifndef __SANITIZE_ADDRESS__  // whose allocator needs mappings
+// Leaves the process room for `left` more mappings.
+void UseUpMappings(size_t left) {
+  // malloc must do without new ones.
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  void* volatile spare = malloc(16 << 20);
+  free(spare);
+  constexpr size_t kBytes = 1 * kGiB;
+  char* p = static_cast<char*>(Reserve(kBytes, kPage));
+  ASSERT_NE(p, nullptr);
+  // Every other page of another protection: two mappings for each.
+  size_t i = 0;
+  for (; i + 2 * kPage < kBytes; i += 2 * kPage) {
+    if (!Commit(p + i, kPage)) break;
+  }
+  ASSERT_LT(i + 2 * kPage, kBytes);
+  for (size_t back = 0; back < left; back += 2) {
+    i -= 2 * kPage;
+    ASSERT_EQ(mprotect(p + i, kPage, PROT_NONE), 0);
+  }
+}
+
+TEST(ProtectionTest, LosesNothingWhenThereAreNoMappingsLeft) {
+  for (const size_t left : {0, 2, 20}) {
+    EXPECT_CHILD_OK([left] {
+      TrackedHeap heap(TrackingKind::kProtection, 8 * 1024);
+      ASSERT_TRUE(heap.ok());
+      UseUpMappings(left);
+      // Half of it is armed before, so that it is not one mapping. May be refused.
+      heap.Arm(0, heap.pages() / 2);
+      heap.ArmAll();
+      ExpectScatteredGranulesWork(heap);
+      if (left < 20) {
+        EXPECT_GT(heap.tracking.counts().refusals, 0u);
+      }
+    });
+  }
+}
+
+TEST(ProtectionTest, LosesNothingWhenMutatorsCompeteForTheLastMappings) {
+  EXPECT_CHILD_OK([] {
+    const uint64_t seed = std::random_device()();
+    fprintf(stderr, "seed %lu\n", seed);
+    TrackedHeap heap(TrackingKind::kProtection, 4 * 1024);
+    ASSERT_TRUE(heap.ok());
+    Model model(heap);
+    heap.ArmAll();
+    model.Visit(heap.address(0), heap.address(heap.pages()));
+    Mutators mutators(heap, 3, seed);
+    mutators.Rest();
+    UseUpMappings(6);
+    mutators.Go();
+    for (Rounds rounds(100); rounds.Next();) {
+      for (int fetch = 0; fetch < 4; ++fetch) {
+        heap.tracking.FetchAndRearm(heap.address(0), heap.address(heap.pages()),
+                                    Model::VisitDirtyRange, &model);
+      }
+      mutators.Rest();
+      heap.tracking.FetchAndRearm(heap.address(0), heap.address(heap.pages()),
+                                  Model::VisitDirtyRange, &model);
+      ASSERT_EQ(model.StaleCopies(), 0u) << "round " << rounds.current() << ", seed " << seed;
+      mutators.Go();
+    }
+  });
+}
+
+#endif  // __SANITIZE_ADDRESS__
+
+// Shows this process, and no other, a limit on mappings. False if it has not the right.
+bool ShowMapCount(const char* limit) {
+  char path[] = "/tmp/gleaner_test_XXXXXX";
+  const int file = mkstemp(path);
+  if (file < 0) return false;
+  const auto length = static_cast<ssize_t>(strlen(limit));
+  const bool shown = write(file, limit, strlen(limit)) == length && unshare(CLONE_NEWNS) == 0 &&
+                     mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                     mount(path, "/proc/sys/vm/max_map_count", nullptr, MS_BIND, nullptr) == 0;
+  close(file);
+  unlink(path);
+  return shown;
+}
+
+TEST(ProtectionTest, WorksWithAMapCountOfAThousand) {
+  EXPECT_CHILD_OK([] {
+    // Who has no right to show it takes no more than the budget that follows from it.
+    const size_t budget = ShowMapCount("1000\n") ? 0 : (1000 - MappingsOfProcess()) / 2;
+    TrackedHeap heap(TrackingKind::kProtection, 128 * 1024, budget);  // 512 MiB
+    ASSERT_TRUE(heap.Start());
+    ExpectScatteredGranulesWork(heap);
+    EXPECT_LT(MappingsOfProcess(), 700u);
+    EXPECT_EQ(heap.tracking.counts().refusals, 0u);
+  });
+}
+
+TEST(ProtectionTest, PagesThatTheProgramProtectsAreItsOwnBusiness) {
+  const auto result = gleaner::testing::RunInChild([] {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer may have a handler
+    TrackedHeap heap(TrackingKind::kProtection, 256);
+    ASSERT_TRUE(heap.Start());
+    heap.Write(30);
+    ASSERT_EQ(mprotect(heap.page(30), kPage, PROT_NONE), 0);
+    heap.Write(30);
+  });
+  EXPECT_TRUE(WIFSIGNALED(result.status));
+  EXPECT_EQ(WTERMSIG(result.status), SIGSEGV);
+}
+
+TEST(ProtectionTest, OneTrackerAtATime) {
+  EXPECT_CHILD_OK([] {
+    TrackedHeap one(TrackingKind::kProtection, 256);
+    ASSERT_TRUE(one.ok());
+    TrackedHeap two(TrackingKind::kProtection, 256);
+    EXPECT_FALSE(two.ok());
+    EXPECT_EQ(two.tracking.kind(), TrackingKind::kNone);
+    ASSERT_TRUE(one.ArmAll());
+    one.Write(1);
+    one.ExpectReported({1}, one.FetchAll());
+  });
+}
+
+}  // namespace
+}  // namespace gleaner::platform
