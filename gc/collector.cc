@@ -161,6 +161,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.resume();
   report.pause = clock.End();
   last_end_ns_ = clock.end_ns();
+  NoteMarkTime(report);
   last_ = report;
   ++totals_.collections;
   totals_.pauses.Add(report.pause);
@@ -341,13 +342,43 @@ void Collector::ValidateDisplacement(size_t displacement) {
 
 constexpr int kStepsAtOnce = 64;                  // of the sweep: some 150 us
 constexpr uint64_t kDriverSliceBytes = 2 * kMiB;  // of each worker: 1 ms
-constexpr uint64_t kThrottleNs = 500'000;
+// Threads hold back so long at most at a time. If the cycle is pressing, they do so for one and a
+// half times as long as they have run since; if it is closing, all that time.
 constexpr uint64_t kHoldBackNs = 3'000'000;
+constexpr uint64_t kLeastHoldBackNs = 100'000;
 constexpr uint64_t kYieldNs = 20'000;
 // Threads report after so many bytes at the latest: in a cycle, so that the share of each is small;
 // near its end, so that they run some 0.1 ms between the times they hold back.
 constexpr size_t kCycleReportBytes = 128 * kKiB;
 constexpr size_t kClosingReportBytes = 16 * kKiB;
+
+// When the calling thread last went on after it had held back.
+constinit __thread uint64_t t_went_on_ns = 0;
+
+void Collector::NoteMarkTime(const CycleReport& report) {
+  constexpr uint64_t kLeastBytes = 256 * kKiB;  // what takes less says nothing
+  if (report.beside || scanned_bytes_ < kLeastBytes) return;
+  ns_per_byte_ = static_cast<double>(report.pause.of(PausePart::kMark)) * report.markers /
+                 static_cast<double>(scanned_bytes_);
+}
+
+// What a stop would take to mark as much as the last collection did.
+uint64_t Collector::ExpectedMarkNs(int workers) const {
+  return static_cast<uint64_t>(static_cast<double>(cycle_.last_scanned_bytes()) * ns_per_byte_ /
+                               workers);
+}
+
+// Whether the program, at the pace it had since the last collection, would use up more than a
+// quarter of its allowance while the background markers work. Then it is better to make the cycle
+// short than to begin it early: whatever is born meanwhile has to be scanned, and stays.
+bool Collector::IsPressing() const {
+  const uint64_t now = platform::NowNs();
+  if (last_end_ns_ == 0 || now <= last_end_ns_) return false;
+  const double pace =
+      static_cast<double>(pacer_.allocated()) / static_cast<double>(now - last_end_ns_);
+  const auto mark_ns = static_cast<double>(ExpectedMarkNs(background_markers_));
+  return pace * mark_ns * 1.5 > static_cast<double>(pacer_.allowance()) / 4;
+}
 
 // The cycle is to be over when the allowance is used up.
 ptrdiff_t Collector::Runway() const {
@@ -365,8 +396,7 @@ bool Collector::IsCycleDue() const {
 }
 
 void Collector::NoteCycleBytes() {
-  const ptrdiff_t last =
-      pacer_.allocated() - started_at_.Load(platform::memory_order_relaxed);   // under lock_
+  const ptrdiff_t last = pacer_.allocated() - started_at_;
   const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under lock_
   const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;
   cycle_bytes_.Store(smoothed > last ? smoothed : last, platform::memory_order_relaxed);
@@ -381,14 +411,22 @@ bool Collector::TryStartCycle() {
   }
   Tunables tunables;
   world_.read_tunables(&tunables);
-  const bool can = tunables.mark_beside && !g_any_disclaim;
+  // A stop that is short enough costs the program least.
+  const uint64_t short_ns =
+      tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
+          ? tunables.pause_target_ns
+          : tunables.short_pause_ns;
+  const bool is_wanted = cycle_wanted_.Load(platform::memory_order_relaxed);  // under lock_
+  const bool can = tunables.mark_beside && !g_any_disclaim &&
+                   (is_wanted || ExpectedMarkNs(pool_.size()) >= short_ns);
   can_mark_beside_.Store(can, platform::memory_order_relaxed);  // a hint to others
   if (!can) return false;
   const ptrdiff_t allocated = pacer_.allocated();
-  started_at_.Store(allocated, platform::memory_order_relaxed);  // a hint to others
+  started_at_ = allocated;
   background_markers_ = tunables.background_markers;
   slice_bytes_ = tunables.slice_bytes;
-  rate_.Store(tunables.rate, platform::memory_order_relaxed);  // a hint to others
+  rate_ = tunables.rate / 10.0;
+  pressing_ = IsPressing();
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
   if (has_driver) pool_.StartHelpers();
@@ -398,11 +436,6 @@ bool Collector::TryStartCycle() {
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   if (has_driver) driver_.Wake();
   return true;
-}
-
-// How much faster the marking is to go than it need.
-double Collector::Rate() const {
-  return rate_.Load(platform::memory_order_relaxed) / 10.0;  // a hint
 }
 
 // The work left is to be done when the allowance is used up.
@@ -415,7 +448,7 @@ uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
   const ptrdiff_t room = allowance - pacer_.allocated();
   const double ratio = static_cast<double>(cycle_.WorkLeft()) /
                        static_cast<double>(room > least_room ? room : least_room);
-  const double wanted = ratio * Rate() * static_cast<double>(allocated_bytes);
+  const double wanted = ratio * rate_ * static_cast<double>(allocated_bytes);
   return wanted < kLeast ? kLeast : wanted > kMost ? kMost : static_cast<uint64_t>(wanted);
 }
 
@@ -423,24 +456,32 @@ uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
 // some.
 bool Collector::IsBehind() const {
   constexpr double kAhead = 1.0 / 8;
-  const ptrdiff_t from = started_at_.Load(platform::memory_order_relaxed);  // a hint
   const ptrdiff_t to = pacer_.allowance();
-  if (to <= from) return true;
+  if (to <= started_at_) return true;
   const double used =
-      static_cast<double>(pacer_.allocated() - from) / static_cast<double>(to - from);
-  return used * Rate() > cycle_.Progress() + kAhead;
+      static_cast<double>(pacer_.allocated() - started_at_) / static_cast<double>(to - started_at_);
+  return used * rate_ > cycle_.Progress() + kAhead;
+}
+
+// The markers have this processor meanwhile.
+void Collector::HoldBack(Addr stack_pointer) {
+  const Cycle::Urgency urgency = cycle_.urgency();
+  if (urgency == Cycle::Urgency::kNone) return;
+  uint64_t wait_ns = kHoldBackNs;
+  if (urgency == Cycle::Urgency::kPressing) {
+    const uint64_t ran_ns = platform::NowNs() - t_went_on_ns;
+    if (ran_ns < wait_ns * 2 / 3) wait_ns = ran_ns + ran_ns / 2;
+    if (wait_ns < kLeastHoldBackNs) return;
+  }
+  cycle_.HoldBack(stack_pointer, wait_ns);
+  t_went_on_ns = platform::NowNs();
 }
 
 bool Collector::AdvanceWithDriver(Addr stack_pointer) {
   if (stop_wanted_.Load(platform::memory_order_relaxed)) return true;  // a hint
   if (cycle_.IsUnderWay()) {
     if (IsOverrun()) return true;
-    // The driver has this processor meanwhile.
-    if (cycle_.IsClosing()) {
-      cycle_.HoldBack(stack_pointer, kHoldBackNs);
-    } else if (IsBehind()) {
-      platform::SleepNs(kThrottleNs);
-    }
+    HoldBack(stack_pointer);
     return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
   }
   if (!IsCycleDue() || !lock_.TryAcquire()) return false;
@@ -465,21 +506,25 @@ bool Collector::Drive() {
       }
     }
   } else {
-    if (pacer_.allocated() >= pacer_.allowance()) cycle_.Close();
+    if (cycle_.state() == CycleState::kMarking && (pressing_ || IsBehind())) {
+      cycle_.Raise(Cycle::Urgency::kPressing);
+    }
+    if (pacer_.allocated() >= pacer_.allowance()) cycle_.Raise(Cycle::Urgency::kClosing);
     const Cycle::Next next = cycle_.Advance(0);
-    if (cycle_.IsClosing()) pacer_.ReportAfter(kClosingReportBytes);
+    const bool closing = cycle_.urgency() == Cycle::Urgency::kClosing;
+    if (closing) pacer_.ReportAfter(kClosingReportBytes);
     switch (next) {
       case Cycle::Next::kAgain:
         break;
       case Cycle::Next::kMark:
-        marker_.SetWorkersBeside(cycle_.IsClosing() || IsBehind() ? pool_.size()
-                                                                  : background_markers_);
+        marker_.SetWorkersBeside(cycle_.urgency() != Cycle::Urgency::kNone ? pool_.size()
+                                                                           : background_markers_);
         lock_.Release();
-        cycle_.Mark(cycle_.IsClosing() ? kNeverPause : kDriverSliceBytes);
+        cycle_.Mark(closing ? kNeverPause : kDriverSliceBytes);
         return true;
       case Cycle::Next::kStop:
         stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others
-        cycle_.LetGo();  // one of them collects
+        cycle_.LetGo();                                            // one of them collects
         more = false;
         break;
       case Cycle::Next::kNothing:

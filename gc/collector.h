@@ -135,7 +135,10 @@ class Collector {
   bool Drive();
   static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }
   bool IsBehind() const;
-  double Rate() const;
+  uint64_t ExpectedMarkNs(int workers) const;
+  bool IsPressing() const;
+  void NoteMarkTime(const CycleReport& report);
+  void HoldBack(Addr stack_pointer);
   uint64_t SliceBytes(uint64_t allocated_bytes) const;
   // In the stop; adds up what was found.
   SweepTotals Sweep();
@@ -165,10 +168,12 @@ class Collector {
   // Written under lock_.
   platform::Atomic<bool> stop_wanted_{false};
   platform::Atomic<bool> can_mark_beside_{true};  // written under lock_
-  platform::Atomic<int32_t> rate_{10};            // likewise; of the tunables, as the next
   uint64_t slice_bytes_ = 0;                      // of the tunables, in the cycle under way
   int background_markers_ = 1;                    // likewise
-  platform::Atomic<ptrdiff_t> started_at_{0};     // pacer_.allocated() when the last cycle began
+  double rate_ = 1;                               // likewise, Tunables::rate / 10
+  bool pressing_ = false;                         // IsPressing when the cycle began
+  double ns_per_byte_ = 1;                        // a worker's time to mark, in the last stop
+  ptrdiff_t started_at_ = 0;                      // pacer_.allocated() when the last cycle began
   // What the program allocates during a cycle, smoothed; PTRDIFF_MAX before the first.
   platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};  // written under lock_
   Sweeper sweeper_;

@@ -200,7 +200,7 @@ Cycle::Next Cycle::Round() {
   }
   // After the first one, rounds are short if the program writes little. With all workers on it, so
   // that it is over soon.
-  if (has_driver_) Close();
+  Raise(Urgency::kClosing);
   if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
   last_pending_ = pending;
   fetched_ = 0;
@@ -226,24 +226,27 @@ uint64_t Cycle::WorkLeft() const {
   return (left > all / 16 ? left : all / 16) + last_pending_ * Pending::kGranuleBytes;
 }
 
-void Cycle::Close() {
-  // Acquire: as in Advance.
-  if (IsClosing() || state() != CycleState::kMarking || slice_.Load(memory_order_acquire) != 0) {
+void Cycle::Raise(Urgency urgency) {
+  const auto value = static_cast<uint32_t>(urgency);
+  if (!has_driver_ || !IsUnderWay() || state() == CycleState::kReady ||
+      urgency_.Load(memory_order_relaxed) >= value) {  // guarded by the lock
     return;
   }
-  closing_.Store(1, memory_order_seq_cst);
+  urgency_.Store(value, memory_order_seq_cst);
 }
 
 void Cycle::HoldBack(Addr stack_pointer, uint64_t most_ns) {
+  const uint32_t seen = urgency_.Load(memory_order_seq_cst);
+  if (seen == 0) return;
   platform::StopRecord* self = platform::t_stop_record;
   platform::EnterBlocking(self, stack_pointer);
-  platform::FutexWaitFor(&closing_, 1, most_ns);
+  platform::FutexWaitFor(&urgency_, seen, most_ns);
   platform::LeaveBlocking(self);
 }
 
 void Cycle::LetGo() {
-  closing_.Store(0, memory_order_seq_cst);
-  FutexWakeAll(&closing_);
+  urgency_.Store(0, memory_order_seq_cst);
+  FutexWakeAll(&urgency_);
 }
 
 double Cycle::Progress() const {
@@ -314,7 +317,7 @@ bool Cycle::DisarmSome() {
 void Cycle::ResetAfterFork() {
   to_disarm_ = 0;
   tracker_.ResetInChild();
-  closing_.Store(0, memory_order_relaxed);  // the only thread
+  urgency_.Store(0, memory_order_relaxed);  // the only thread
   slice_.Store(0, memory_order_relaxed);    // nobody had it: see PrepareFork
   if (state() == CycleState::kArming) SetState(CycleState::kIdle);
   if (IsUnderWay()) SetState(CycleState::kAbandoned);

@@ -81,13 +81,19 @@ class Cycle {
 
   // What is left to scan, estimated, in bytes.
   uint64_t WorkLeft() const;
-  // The rest of the marking is to be over soon: threads that allocate hold back. Guarded by the
-  // lock, with nobody having a slice; only where there is a driver.
-  void Close();
-  // In the last rounds at the latest: what the program writes meanwhile has to be scanned in the
-  // stop, so that mutators had better hold back. Returns when that is over, or `most_ns` are. The
-  // caller counts as blocked meanwhile. Any mutator, not in a critical section.
-  bool IsClosing() const { return closing_.Load(platform::memory_order_relaxed) != 0; }  // a hint
+  // How urgent the end of the cycle is to threads that allocate; any thread, as a hint.
+  //   kNone      the marking keeps up
+  //   kPressing  it does not: they let it have a good part of the processors
+  //   kClosing   what they write has to be scanned again at once: they had better wait
+  enum class Urgency : uint32_t { kNone, kPressing, kClosing };
+  Urgency urgency() const {
+    return static_cast<Urgency>(urgency_.Load(platform::memory_order_relaxed));  // a hint
+  }
+  // No less urgent than that, from here on, and as soon as there is anything to mark. Guarded by
+  // the lock; only where there is a driver.
+  void Raise(Urgency urgency);
+  // Returns when the urgency changes, or `most_ns` are over. The caller counts as blocked
+  // meanwhile. Any mutator, not in a critical section.
   void HoldBack(Addr stack_pointer, uint64_t most_ns);
   // Who holds back goes on. Guarded by the lock.
   void LetGo();
@@ -119,6 +125,7 @@ class Cycle {
   // After the marking of any collection: bytes that it has scanned, but for what it scanned again
   // in rounds. Not counting what was born meanwhile.
   uint64_t NoteScanned();
+  uint64_t last_scanned_bytes() const { return last_scanned_bytes_; }
 
   // In a forked child.
   void ResetAfterFork();
@@ -172,7 +179,7 @@ class Cycle {
   platform::Atomic<uint64_t> scanned_{0};  // until the last slice
 
   bool has_driver_ = false;
-  platform::Atomic<uint32_t> closing_{0};  // mutators that hold back sleep on it
+  platform::Atomic<uint32_t> urgency_{0};  // mutators that hold back sleep on it
   bool begun_ = false;                     // MarkFromRoots was called
   bool drained_ = false;                   // the last slice left nothing; published by slice_
   platform::Atomic<uint32_t> slice_{0};    // 1 while a thread has it

@@ -39,6 +39,8 @@ struct Tunables {
   uint64_t slice_bytes = 0;  // if not 0, what is scanned at a time
   // How long the final stop of such a cycle should take; 0: as the collector sees fit.
   uint64_t pause_target_ns = 0;
+  // A stop that would take less is made rather than a cycle.
+  uint64_t short_pause_ns = 0;
   // The marking done for what is allocated meanwhile, as a multiple of a tenth of the usual.
   int rate = 10;
 };

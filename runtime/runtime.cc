@@ -94,6 +94,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->mark_beside = IsConcurrent() && GC_find_leak == 0;
   tunables->slice_bytes = g_options.cycle_slice;
   tunables->rate = g_rate;
+  tunables->short_pause_ns = g_options.cycle_slice == 0 ? g_options.short_pause * 1000 : 0;
   tunables->pause_target_ns =
       GC_time_limit == GC_TIME_UNLIMITED ? 0 : GC_time_limit * 1'000'000 + g_time_limit_ns;
   // A procedure of the program's that decides which segments are roots runs on its own threads.
