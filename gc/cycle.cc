@@ -91,6 +91,7 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
   };
   if (!tracker_.traits().unarmed_is_dirty) return arm(begin, end);
   PageNumber from = begin;
+  PageNumber to = begin;  // what is known to need it ends here
   for (PageNumber page = begin; page < end; ++page) {
     const alloc::PageState state = g_space.info[page].LoadState();
     const bool has_objects = state == alloc::PageState::kLarge ||
@@ -98,11 +99,14 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
                              (state == alloc::PageState::kSmall &&
                               g_space.meta[page].listing.Load(memory_order_relaxed) !=
                                   alloc::Listing::kCurrent);  // a hint
-    if (has_objects) continue;
-    if (!arm(from, page)) return false;
-    from = page + 1;
+    if (!has_objects) continue;
+    if (page - to >= kLeastGapPages) {
+      if (!arm(from, to)) return false;
+      from = page;
+    }
+    to = page + 1;
   }
-  return arm(from, end);
+  return arm(from, to);
 }
 
 // A piece of the scanned side; after the last one, the colours.

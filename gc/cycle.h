@@ -133,6 +133,9 @@ class Cycle {
  private:
   static constexpr size_t kArmBytes = 32 * kMiB;     // at once: 80 us
   static constexpr size_t kFetchBytes = 128 * kMiB;  // at once: 50 us, and 0.1 us a dirty page
+  // Fewer pages without objects than this are armed with the others: each call interrupts all
+  // processors that run the program.
+  static constexpr alloc::PageNumber kLeastGapPages = 16;
   // Another round is made if more is pending than the quota, and less than before the last one: a
   // program may write faster than can be scanned.
   static constexpr int kMostRounds = 12;
