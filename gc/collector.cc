@@ -345,9 +345,11 @@ constexpr int kStepsAtOnce = 64;  // of the sweep: some 150 us
 // workers mark, since waking them takes a while.
 constexpr uint64_t kDriverSliceBytes = 2 * kMiB;
 constexpr uint64_t kPressingSliceBytes = 16 * kMiB;
-// Threads hold back so long at most at a time. If the cycle is pressing, they do so for one and a
-// half times as long as they have run since; if it is closing, all that time.
+// Threads hold back so long at most at a time. If the cycle is pressing, they do so for three times
+// as long as they have run since; if it is closing, all that time, as they do from the beginning in
+// a cycle that is pressing and short.
 constexpr uint64_t kHoldBackNs = 3'000'000;
+constexpr uint64_t kShortCycleNs = 50'000'000;
 constexpr uint64_t kLeastHoldBackNs = 100'000;
 constexpr uint64_t kYieldNs = 20'000;
 // Threads report after so many bytes at the latest: in a cycle, so that the share of each is small;
@@ -473,7 +475,7 @@ void Collector::HoldBack(Addr stack_pointer) {
   uint64_t wait_ns = kHoldBackNs;
   if (urgency == Cycle::Urgency::kPressing) {
     const uint64_t ran_ns = platform::NowNs() - t_went_on_ns;
-    if (ran_ns < wait_ns * 2 / 3) wait_ns = ran_ns + ran_ns / 2;
+    if (ran_ns < wait_ns / 3) wait_ns = ran_ns * 3;
     if (wait_ns < kLeastHoldBackNs) return;
   }
   cycle_.HoldBack(stack_pointer, wait_ns);
@@ -510,7 +512,8 @@ bool Collector::Drive() {
     }
   } else {
     if (cycle_.state() == CycleState::kMarking && (pressing_ || IsBehind())) {
-      cycle_.Raise(Cycle::Urgency::kPressing);
+      cycle_.Raise(ExpectedMarkNs(pool_.size()) < kShortCycleNs ? Cycle::Urgency::kClosing
+                                                                : Cycle::Urgency::kPressing);
     }
     if (pacer_.allocated() >= pacer_.allowance()) cycle_.Raise(Cycle::Urgency::kClosing);
     const Cycle::Next next = cycle_.Advance(0);
@@ -534,7 +537,7 @@ bool Collector::Drive() {
         more = false;
         break;
       case Cycle::Next::kNothing:
-        more = false;
+        more = cycle_.IsUnderWay();  // a mutator has a slice
         break;
     }
   }
@@ -557,7 +560,7 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
   bool collect = false;
   if (cycle_.IsUnderWay() && IsOverrun()) {
     collect = true;
-  } else if (cycle_.state() != CycleState::kIdle || TryStartCycle()) {
+  } else if (cycle_.state() != CycleState::kIdle || (TryStartCycle() && !driver_.running())) {
     // With the option for tests, one step.
     const uint64_t most_ns = slice_bytes_ != 0 ? 0 : 300000;  // and a slice
     const uint64_t begin_ns = platform::NowNs();

@@ -505,13 +505,15 @@ bool MarkWorker::Drain() {
 
 // Offers the oldest ranges when somebody has nothing to do, or wakes somebody when there is enough.
 void MarkWorker::ShareWork() {
-  if (!marker_->config_.balance || !marker_->MayWake() || stack_.size() < 2 ||
-      !queue.LooksEmpty()) {
+  if (!marker_->config_.balance || marker_->IsAlone() || stack_.size() < 2 || !queue.LooksEmpty()) {
     return;
   }
   const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
   if (!hungry) {
-    if (statistics.bytes_scanned < kHelpAfterBytes || !marker_->pool_->CanWake()) return;
+    if (statistics.bytes_scanned < kHelpAfterBytes || !marker_->MayWake() ||
+        !marker_->pool_->CanWake()) {
+      return;
+    }
     if (!marker_->pool_->WakeOne()) return;
   }
   Segment segment;

@@ -255,6 +255,7 @@ class Marker {
   void WakeSleepers();
   bool HasNothing() const;
   bool IsAllClaimed() const;
+  bool IsAlone() const { return beside_ && workers_beside_ == 1; }
   bool MayWake() const { return !beside_ || pool_->last_workers() < workers_beside_; }
   void DrainLeftovers();
 
