@@ -345,7 +345,7 @@ constexpr int kStepsAtOnce = 64;  // of the sweep: some 150 us
 // workers mark, since waking them takes a while.
 constexpr uint64_t kDriverSliceBytes = 2 * kMiB;
 constexpr uint64_t kPressingSliceBytes = 16 * kMiB;
-// Threads hold back so long at most at a time. If the cycle is pressing, they do so for three times
+// Threads hold back so long at most at a time. If the cycle is pressing, they do so for five times
 // as long as they have run since; if it is closing, all that time, as they do from the beginning in
 // a cycle that is pressing and short.
 constexpr uint64_t kHoldBackNs = 3'000'000;
@@ -475,7 +475,7 @@ void Collector::HoldBack(Addr stack_pointer) {
   uint64_t wait_ns = kHoldBackNs;
   if (urgency == Cycle::Urgency::kPressing) {
     const uint64_t ran_ns = platform::NowNs() - t_went_on_ns;
-    if (ran_ns < wait_ns / 3) wait_ns = ran_ns * 3;
+    if (ran_ns < wait_ns / 5) wait_ns = ran_ns * 5;
     if (wait_ns < kLeastHoldBackNs) return;
   }
   cycle_.HoldBack(stack_pointer, wait_ns);
