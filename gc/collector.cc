@@ -161,6 +161,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.resume();
   report.pause = clock.End();
   last_end_ns_ = clock.end_ns();
+  last_end_processor_ns_ = tunables.mark_beside ? platform::ProcessorNs() : 0;
   NoteMarkTime(report);
   last_ = report;
   ++totals_.collections;
@@ -373,12 +374,15 @@ uint64_t Collector::ExpectedMarkNs(int workers) const {
                                workers);
 }
 
-// Whether the program, at the pace it had since the last collection, would use up more than a
-// quarter of its allowance while the background markers work. Then it is better to make the cycle
-// short than to begin it early: whatever is born meanwhile has to be scanned, and stays.
+// Whether the program has kept all processors busy since the last collection, and at that pace
+// would use up more than a quarter of its allowance while the background markers work. Then it is
+// better to make the cycle short than to begin it early: whatever is born meanwhile has to be
+// scanned, and stays. A program that waits for something now and then is rather left alone.
 bool Collector::IsPressing() const {
   const uint64_t now = platform::NowNs();
   if (last_end_ns_ == 0 || now <= last_end_ns_) return false;
+  const uint64_t used_ns = platform::ProcessorNs() - last_end_processor_ns_;
+  if (used_ns < (now - last_end_ns_) * static_cast<uint64_t>(pool_.size()) * 4 / 5) return false;
   const double pace =
       static_cast<double>(pacer_.allocated()) / static_cast<double>(now - last_end_ns_);
   const auto mark_ns = static_cast<double>(ExpectedMarkNs(background_markers_));
@@ -512,8 +516,9 @@ bool Collector::Drive() {
     }
   } else {
     if (cycle_.state() == CycleState::kMarking && (pressing_ || IsBehind())) {
-      cycle_.Raise(ExpectedMarkNs(pool_.size()) < kShortCycleNs ? Cycle::Urgency::kClosing
-                                                                : Cycle::Urgency::kPressing);
+      cycle_.Raise(pressing_ && ExpectedMarkNs(pool_.size()) < kShortCycleNs
+                       ? Cycle::Urgency::kClosing
+                       : Cycle::Urgency::kPressing);
     }
     if (pacer_.allocated() >= pacer_.allowance()) cycle_.Raise(Cycle::Urgency::kClosing);
     const Cycle::Next next = cycle_.Advance(0);

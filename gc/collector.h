@@ -185,12 +185,13 @@ class Collector {
   Pacer pacer_;
   CycleReport last_;
   CollectorTotals totals_;
-  uint64_t allocated_at_last_ = 0;  // sum of all heaps' allocated less freed bytes
-  uint64_t last_end_ns_ = 0;        // of the last collection; 0 before the first
-  uint64_t live_before_ = 0;        // bytes there were before the last collection
-  bool unpadded_counts_ = false;    // see PacerInput
-  uint64_t resident_at_sweep_ = 0;  // bytes, when the last sweep began
-  uint64_t scanned_bytes_ = 0;      // by the last collection
+  uint64_t allocated_at_last_ = 0;      // sum of all heaps' allocated less freed bytes
+  uint64_t last_end_ns_ = 0;            // of the last collection; 0 before the first
+  uint64_t last_end_processor_ns_ = 0;  // the process's processor time then
+  uint64_t live_before_ = 0;            // bytes there were before the last collection
+  bool unpadded_counts_ = false;        // see PacerInput
+  uint64_t resident_at_sweep_ = 0;      // bytes, when the last sweep began
+  uint64_t scanned_bytes_ = 0;          // by the last collection
 };
 
 extern Collector g_collector;

@@ -14,6 +14,13 @@ inline uint64_t NowNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// Processor time of all the process's threads so far.
+inline uint64_t ProcessorNs() {
+  timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * 1000000000u + static_cast<uint64_t>(used.tv_nsec);
+}
+
 // May return early. Keeps errno.
 inline void SleepNs(uint64_t ns) {
   const int saved = errno;
