@@ -55,6 +55,8 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // see there
   armed_end_ = to_disarm_ = 0;
   frontier_ = EndCommitted(Side::kScanned);
+  // Guarded by the lock. What was raised while the last one armed may have stayed.
+  urgency_.Store(0, memory_order_relaxed);
   abandon_ = false;
   scanned_.Store(0, memory_order_relaxed);  // a hint
   SetState(CycleState::kArming);
