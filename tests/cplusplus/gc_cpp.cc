@@ -321,7 +321,7 @@ void Failures() {
 
 #if defined(GLEANER_HEADERS) && defined(__cpp_aligned_new)
 struct alignas(64) Line : public gc {
-  Line *next;
+  void *pointer;
 };
 struct alignas(4096) Sheet {
   void *pointer;
@@ -340,14 +340,12 @@ T *Aligned(T *object) {
   return object;
 }
 
-Line *lines;
+Line *lines[kObjects];  // each kept by itself: a stray word of a stack keeps one
 
 void *MakeAligned(void *) {
   for (size_t i = 0; i < kObjects; i++) {
-    Line *line = Aligned(new Line);
-    line->next = lines;
-    lines = line;
-    watch_object(&watched, i, GC_base(line));
+    lines[i] = Aligned(new Line);
+    watch_object(&watched, i, GC_base(lines[i]));
     new AlignedResource;
     Aligned(new (GC, CleanUp, &cleanup_data) Sheet);
   }
@@ -362,7 +360,7 @@ void ExtendedAlignment() {
   CHECK_EQ(watch_gone(&watched), 0);
   CHECK_MOSTLY(destroyed, kObjects);
   CHECK_MOSTLY(cleanups, kObjects);
-  lines = 0;
+  memset(lines, 0, sizeof lines);
   collect();
   CHECK_MOSTLY(watch_gone(&watched), kObjects);
   watch_end(&watched);
