@@ -121,8 +121,13 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
 
   clock.Enter(PausePart::kSweep);
   world_.event(CycleEvent::kSweepStart);
+  const uint8_t dead = marker_.white();
+  marker_.End();
   alloc::g_epoch = marker_.black();
-  alloc::g_new_mark.Store(alloc::g_epoch, platform::memory_order_relaxed);  // the world is stopped
+  alloc::g_young ^= alloc::kYoungMarks;
+  alloc::g_quiet_mark = alloc::g_epoch;
+  alloc::g_new_mark.Store(alloc::g_quiet_mark,
+                          platform::memory_order_relaxed);  // the world is stopped
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
     ThreadHeaps::at(i).RestoreRunsStopped();
@@ -132,7 +137,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   // Who collects because memory is short, or on demand, wants to find it swept.
   const bool beside =
       (tunables.sweep_beside || report.beside) && cause == Cause::kAllocation && !g_any_disclaim;
-  const SweepTotals swept = beside ? BeginSweepBesideWorldStopped() : Sweep();
+  const SweepTotals swept = beside ? BeginSweepBesideWorldStopped(dead) : Sweep(dead);
   pacer_.Configure(tunables.pacer);
   const uint64_t resident_bytes = resident_at_sweep_ = alloc::ResidentBytes();
   uint64_t allocated = 0;
@@ -233,9 +238,9 @@ void Collector::SweepJob(void* collector, int worker) {
   self->sweeper_.Run(&self->sweep_totals_[worker]);
 }
 
-SweepTotals Collector::Sweep() {
+SweepTotals Collector::Sweep(uint8_t dead) {
   for (SweepTotals& totals : sweep_totals_) totals = {};
-  sweeper_.Begin();
+  sweeper_.Begin(dead);
   pool_.Begin(SweepJob, this);
   if (sweeper_.pages() >= kParallelSweepFromPages) {
     while (pool_.WakeOne()) {
@@ -267,8 +272,8 @@ void Collector::NoteLive(CycleReport* report, uint64_t live_bytes) const {
 // Returns what is known before the pages are looked at: the marker has counted objects and scanned
 // bytes, pointer-free objects are taken to be as they were, and pages that are not free now to be
 // in use.
-SweepTotals Collector::BeginSweepBesideWorldStopped() {
-  sweeper_.BeginBesideWorldStopped();
+SweepTotals Collector::BeginSweepBesideWorldStopped(uint8_t dead) {
+  sweeper_.BeginBesideWorldStopped(dead);
   const MarkStatistics marked = marker_.statistics();
   SweepTotals guess;
   guess.live_objects = marked.objects;

@@ -140,12 +140,12 @@ class Collector {
   void NoteMarkTime(const CycleReport& report);
   void HoldBack(Addr stack_pointer);
   uint64_t SliceBytes(uint64_t allocated_bytes) const;
-  // In the stop; adds up what was found.
-  SweepTotals Sweep();
+  // In the stop; adds up what was found. What has a value of the mask `dead` is unreachable.
+  SweepTotals Sweep(uint8_t dead);
   static void SweepJob(void* collector, int worker);
   // The beginning, all that is left, and the end of a sweep beside the program. The second returns
   // when nothing is left to claim; a mutator may still be at a step.
-  SweepTotals BeginSweepBesideWorldStopped();
+  SweepTotals BeginSweepBesideWorldStopped(uint8_t dead);
   void FinishSweep();
   void EndSweep();
   GLEANER_COLD void TryEndSweep();

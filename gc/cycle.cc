@@ -282,7 +282,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
     scanned_once_bytes_ = 0;
     marker_->Abandon();
     alloc::FreeDeferredWorldStopped();
-    alloc::g_new_mark.Store(alloc::g_epoch, memory_order_relaxed);  // the world is stopped
+    alloc::g_new_mark.Store(alloc::g_quiet_mark, memory_order_relaxed);  // the world is stopped
     pending_.Clear();
     return false;
   }

@@ -13,6 +13,8 @@
 // The stack holds ranges of objects already black (packed, one word each). A range above 32 KiB is
 // split and the rest pushed first, so that others can take it; above 1 MiB it is halved.
 //
+// White is a mask of values, black is one (alloc/page.h).
+//
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
@@ -191,6 +193,9 @@ class Marker {
   // and what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable
   // from those and from the root tasks.
   void Begin(const MarkConfig& config);
+  // It is decided what lives: nothing is white any more, and outside cycles black is the live
+  // epoch. With the world stopped.
+  void End() { white_ = 0; }
   // The same for a cycle that marks beside the program: the world need not be stopped, and until
   // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works (but see
   // SetWorkersBeside); it may be a mutator in a critical section, and pauses if a stop is wanted.
@@ -226,6 +231,7 @@ class Marker {
   void MarkMore();
 
   bool IsMarked(const alloc::ObjectRef& object) const { return *object.mark() == black_; }
+  bool IsWhite(const alloc::ObjectRef& object) const { return (*object.mark() & white_) != 0; }
   // The program's word for it: the object counts as marked, or does not, and its contents are not
   // looked at. No effect outside cycles, and while the world runs.
   void SetMark(const alloc::ObjectRef& object, bool marked);
@@ -237,7 +243,7 @@ class Marker {
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
 
-  uint8_t white() const { return white_; }
+  uint8_t white() const { return white_; }  // a mask
   uint8_t black() const { return black_; }
 
  private:
@@ -258,6 +264,8 @@ class Marker {
   bool IsAlone() const { return beside_ && workers_beside_ == 1; }
   bool MayWake() const { return !beside_ || pool_->last_workers() < workers_beside_; }
   void DrainLeftovers();
+  // One value of the mask.
+  uint8_t AnyWhite() const { return static_cast<uint8_t>(white_ & -white_); }
 
   // Constant after Init.
   WorkerPool* pool_ = nullptr;
@@ -273,8 +281,8 @@ class Marker {
   Pending* pending_ = nullptr;
   Twins* twins_ = nullptr;
   alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
-  // Outside cycles black is the live epoch.
-  uint8_t white_ = 2;
+  // See End.
+  uint8_t white_ = 0;
   uint8_t black_ = 1;
 
   // Helpers found work in the last cycle. Collecting thread only.

@@ -111,8 +111,7 @@ class SerialMarker {
       const size_t displacement = word - object.base;
       if (displacement >= alloc::kPageBytes || !g_valid_displacement[displacement]) return;
     }
-    const uint8_t mark = *object.mark();
-    if (mark != marker_.white() && mark != marker_.black()) return;
+    if (!marker_.IsWhite(object) && !marker_.IsMarked(object)) return;
     const size_t place = PlaceOf(object);
     if (!seen_.EnsureCommitted(place + 1)) Fatal("mark verification: no memory for a second table");
     if (seen_[place] != 0) return;
