@@ -823,12 +823,13 @@ void Marker::BeginBeside(const MarkConfig& config, Pending* pending, Twins* twin
   twins_ = twins;
 }
 
-void Marker::Begin(const MarkConfig& config) {
+void Marker::Begin(const MarkConfig& config, bool minor) {
   config_ = config;
   beside_ = false;
-  white_ = alloc::g_epoch | alloc::g_young;
-  black_ = alloc::OtherEpoch(alloc::g_epoch);
+  white_ = minor ? alloc::g_young : alloc::g_epoch | alloc::g_young;
+  black_ = minor ? alloc::g_epoch : alloc::OtherEpoch(alloc::g_epoch);
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
+  kept_by_hand_.Store(false, memory_order_relaxed);    // likewise
   overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
   pending_ = nullptr;
   twins_ = nullptr;
@@ -925,6 +926,11 @@ void Marker::SetMark(const ObjectRef& object, bool marked) {
     return;
   }
   NoteMarkedByHand();
+  if (!marked && black_ == alloc::g_epoch) {
+    // Objects that refer to it need not be looked at in this collection.
+    kept_by_hand_.Store(true, memory_order_relaxed);  // as marked_by_hand_
+    return;
+  }
   __atomic_store_n(object.mark(), marked ? black_ : AnyWhite(), __ATOMIC_RELAXED);  // likewise
 }
 

@@ -192,7 +192,9 @@ class Marker {
   // pre, for both: the world is stopped, runs are hidden. After Begin it is decided what is white
   // and what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable
   // from those and from the root tasks.
-  void Begin(const MarkConfig& config);
+  // `minor`: only young objects are white; old ones are black from the beginning, and those that
+  // may refer to young ones have to be pending.
+  void Begin(const MarkConfig& config, bool minor = false);
   // It is decided what lives: nothing is white any more, and outside cycles black is the live
   // epoch. With the world stopped.
   void End() { white_ = 0; }
@@ -233,13 +235,18 @@ class Marker {
   bool IsMarked(const alloc::ObjectRef& object) const { return *object.mark() == black_; }
   bool IsWhite(const alloc::ObjectRef& object) const { return (*object.mark() & white_) != 0; }
   // The program's word for it: the object counts as marked, or does not, and its contents are not
-  // looked at. No effect outside cycles, and while the world runs.
+  // looked at. No effect outside cycles, and while the world runs; in a minor collection an old
+  // object stays marked.
   void SetMark(const alloc::ObjectRef& object, bool marked);
   // Whether the program had such a word in this cycle, so that what is black need not be reachable.
   bool marked_by_hand() const {
     return marked_by_hand_.Load(platform::memory_order_relaxed);  // see there
   }
   void NoteMarkedByHand() { marked_by_hand_.Store(true, platform::memory_order_relaxed); }  // same
+  // In a minor collection an old object should have been unmarked.
+  bool kept_by_hand() const {
+    return kept_by_hand_.Load(platform::memory_order_relaxed);  // as marked_by_hand
+  }
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
 
@@ -290,6 +297,7 @@ class Marker {
   // Set by the collecting thread, or by a worker whose mark procedure says so; read when marking is
   // over, which the workers' end publishes.
   platform::Atomic<bool> marked_by_hand_{false};
+  platform::Atomic<bool> kept_by_hand_{false};  // likewise
 
   Termination termination_;
   // Idle workers asleep on `work_available_`, and segments published while some were.

@@ -105,6 +105,10 @@ void ReadTunables(gc::Tunables* tunables) {
                         ? static_cast<int>(g_options.background_markers)
                         : (all + 3) / 4;
   tunables->background_markers = share < all ? share : all;
+  const bool generational = g_options.generational != 0 && GC_find_leak == 0;
+  tunables->generational = generational ? static_cast<gc::GenerationalMode>(g_options.generational)
+                                        : gc::GenerationalMode::kOff;
+  tunables->most_minors = static_cast<uint64_t>(GC_full_freq < 0 ? 0 : GC_full_freq);
   tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
 }
 
@@ -186,9 +190,10 @@ void OnEvent(CycleEvent event) {
       static_cast<double>(r.freed_bytes) / 1e6, static_cast<double>(r.resident_bytes) / 1e6,
       Ms(r.pause.all_ns), parts, r.markers, r.markers == 1 ? "" : "s",
       static_cast<unsigned long long>(r.finalizable),
-      r.overrun  ? ", overrun"
-      : r.beside ? ", marked beside the program"
-                 : "");
+      r.minor     ? ", minor"
+      : r.overrun ? ", overrun"
+      : r.beside  ? ", marked beside the program"
+                  : "");
 }
 
 void WarnCycle(Addr object) {
@@ -270,7 +275,8 @@ bool PollBeside(ptrdiff_t bytes) {
   if (call.collect && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);
   }
-  return call.collect || (g_collector.CanMarkBeside() && !g_collector.IsOverrun());
+  return call.collect ||
+         (g_collector.CanMarkBeside() && !g_collector.IsMinorNext() && !g_collector.IsOverrun());
 }
 
 void OnAllocated(ptrdiff_t bytes) {
@@ -302,7 +308,7 @@ void OnGrowth(size_t bytes) {
   if (g_collector.SweepRest()) return;
   const uint64_t seen = g_collector.collections();
   bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
-  if (collect && IsConcurrent() && !g_collector.IsOverrun()) {
+  if (collect && IsConcurrent() && !g_collector.IsMinorNext() && !g_collector.IsOverrun()) {
     // Rather a larger heap than a pause.
     if (!g_collector.cycle().IsUnderWay()) g_collector.WantCycle();
     collect = false;
@@ -473,6 +479,7 @@ bool InitOnce() {
     g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
   }
   if (g_options.concurrent) EnableConcurrent();
+  if (g_options.generational != 0) EnableGenerational();
   if (g_options.dump_regularly) DumpState(nullptr);
   return true;
 }
@@ -619,6 +626,15 @@ platform::TrackingKind TrackingInUse() {
 bool CanTrack(platform::TrackingKind kind) {
   platform::LockGuard guard(g_collector.lock());
   return TrackingInUse() == kind || platform::WriteTracking::Works(kind);
+}
+
+void EnableGenerational() {
+  if (g_malloc_support.never_wait) return;
+  platform::LockGuard guard(g_collector.lock());
+  const platform::TrackingKind kind = TrackingWanted();
+  if (platform::WriteTracking::Works(kind) && g_collector.cycle().EnableMemory(kind)) return;
+  Complain("GLEANER_GENERATIONAL: writes to memory cannot be tracked by %s here; ignored",
+           platform::TraitsOf(kind).name);
 }
 
 bool IsConcurrent() { return g_collector.cycle().enabled(); }
