@@ -283,6 +283,7 @@ void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   NoteAllocationInRunRecord();
   g_collector.EndSweepIfDone();
+  const uint64_t seen = g_collector.collections();
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());
   if (IsConcurrent() && PollBeside(bytes)) return;
   if (!due) {
@@ -292,7 +293,10 @@ void OnAllocated(ptrdiff_t bytes) {
     }
     return;
   }
-  if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
+  // Another thread may have collected while this one waited for a cycle's end.
+  if (AutomaticCollectionAllowed() && g_collector.collections() == seen) {
+    Collect(Cause::kAllocation, g_stop_func);
+  }
 }
 
 bool OnExhausted(size_t, int attempt) {
