@@ -117,6 +117,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   long_links_.ClearUnreachable(marker_);
   long_links_.ForgetDangling(marker_);
   if (world_.inspect != nullptr) world_.inspect(marker_, roots_, tunables.mark);
+  if (tunables.verify && MayTrack(tunables)) NoteStaleWords(marker_, tunables.mark);
   world_.event(CycleEvent::kMarkEnd);
   report.markers = pool_.last_workers();
   report.steals = marker_.statistics().steals;
@@ -249,7 +250,7 @@ void Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_po
   }
   if (!report->minor) scanned_bytes_ = cycle_.NoteScanned();
   if (tunables.verify) {
-    VerifyMarks(marker_, tunables.mark, roots_, report->minor || report->beside);
+    VerifyMarks(marker_, tunables.mark, roots_, {report->minor || report->beside, report->minor});
   }
 }
 
