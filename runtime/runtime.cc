@@ -600,6 +600,19 @@ platform::TrackingKind TrackingWanted() {
   return g_manual_vdb_allowed != 0 ? platform::TrackingKind::kCards
                                    : kMechanisms[g_options.write_tracking];
 }
+
+// Guarded by the collector lock. There may be only one tracker, that of cycles and of generational
+// mode.
+bool IsOpenOrWorks(platform::TrackingKind kind) {
+  return g_collector.cycle().CanRemember() || platform::WriteTracking::Works(kind);
+}
+
+// The tracker is open: the program's barriers mark its cards, if that is how it tracks.
+void AnnounceCards() {
+  const platform::WriteTracking& tracker = g_collector.cycle().tracker();
+  if (tracker.kind() != platform::TrackingKind::kCards) return;
+  UseCards(tracker.card_table(), tracker.card_mask());
+}
 }  // namespace
 
 void EnableConcurrent() {
@@ -608,12 +621,7 @@ void EnableConcurrent() {
   const platform::TrackingKind kind = TrackingWanted();
   gc::Cycle& cycle = g_collector.cycle();
   if (IsConcurrent()) return;
-  if (platform::WriteTracking::Works(kind) && cycle.Enable(kind)) {
-    if (kind == platform::TrackingKind::kCards) {
-      UseCards(cycle.tracker().card_table(), cycle.tracker().card_mask());
-    }
-    return;
-  }
+  if (IsOpenOrWorks(kind) && cycle.Enable(kind)) return AnnounceCards();
   // A program that asks by GC_enable_incremental can ask how it came out.
   static constinit bool told = false;
   if (g_options.concurrent && !told) {
@@ -629,14 +637,18 @@ platform::TrackingKind TrackingInUse() {
 
 bool CanTrack(platform::TrackingKind kind) {
   platform::LockGuard guard(g_collector.lock());
-  return TrackingInUse() == kind || platform::WriteTracking::Works(kind);
+  const gc::Cycle& cycle = g_collector.cycle();
+  if (cycle.CanRemember() && cycle.tracker().kind() == kind) return true;
+  return platform::WriteTracking::Works(kind);
 }
 
 void EnableGenerational() {
   if (g_malloc_support.never_wait) return;
   platform::LockGuard guard(g_collector.lock());
   const platform::TrackingKind kind = TrackingWanted();
-  if (platform::WriteTracking::Works(kind) && g_collector.cycle().EnableMemory(kind)) return;
+  if (IsOpenOrWorks(kind) && g_collector.cycle().EnableMemory(kind)) {
+    return AnnounceCards();
+  }
   Complain("GLEANER_GENERATIONAL: writes to memory cannot be tracked by %s here; ignored",
            platform::TraitsOf(kind).name);
 }
