@@ -60,43 +60,45 @@ inline uint32_t FindLastOccupied(const uint8_t* marks, uint32_t end) {
   return internal::FindLast<internal::OccupiedBytes>(marks, end);
 }
 
-// Turns every byte that is not `epoch` into 0 and returns how many are `epoch`.
+// Of bytes that are values of [inv.mark-byte], with at most one bit each.
+
+// Turns every byte that is not one of the mask `live` into 0 and returns how many are.
 // pre: the world is stopped or nobody else knows the page; the array is 16-byte aligned and its
 // bytes from `count` up to the next multiple of 16 are 0 or may become 0.
-inline uint32_t NormaliseMarks(uint8_t* marks, uint32_t count, uint8_t epoch) {
+inline uint32_t NormaliseMarks(uint8_t* marks, uint32_t count, uint8_t live) {
   using Vector = uint8_t __attribute__((vector_size(16)));
   using Words = uint64_t __attribute__((vector_size(16)));
-  const Vector live = Vector{} + epoch;
+  const Vector keep = Vector{} + live;
   uint64_t total = 0;
   for (uint32_t i = 0; i < count; i += 16) {
     auto* at = reinterpret_cast<Vector*>(marks + i);
-    const auto is_live = reinterpret_cast<Vector>(*at == live);
-    *at &= is_live;
-    const auto ones = reinterpret_cast<Words>(is_live & 1);
+    *at &= keep;
+    const auto is_free = reinterpret_cast<Vector>(*at == 0);
+    const auto ones = reinterpret_cast<Words>(~is_free & 1);
     total += SumOfBytes(ones[0] + ones[1]);  // 16 at most
   }
   return static_cast<uint32_t>(total);
 }
 
-// Turns every byte that is `from` into `to`. pre: as above.
+// Turns every byte that is one of the mask `from` into `to`. pre: as above.
 inline void Recolour(uint8_t* marks, uint32_t count, uint8_t from, uint8_t to) {
   using Vector = uint8_t __attribute__((vector_size(16)));
   for (uint32_t i = 0; i < count; i += 16) {
     auto* at = reinterpret_cast<Vector*>(marks + i);
-    const auto found = reinterpret_cast<Vector>(*at == Vector{} + from);
+    const auto found = reinterpret_cast<Vector>((*at & (Vector{} + from)) != 0);
     *at = (*at & ~found) | (found & (Vector{} + to));
   }
 }
 
-// Turns every byte that is `dead` into 0, while others may turn bytes that are not into 0, and
-// returns how many are left. The array is 8-byte aligned and its bytes from `count` up to the next
-// multiple of 8 are 0.
+// Turns every byte that is one of the mask `dead` into 0, while others may turn bytes that are not
+// into 0, and returns how many are left. The array is 8-byte aligned and its bytes from `count` up
+// to the next multiple of 8 are 0.
 inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < count; i += 8) {
     const uint64_t word = internal::LoadMarks(marks + i);
     if (word == 0) continue;
-    uint64_t dead_bytes = internal::FreeBytes(word ^ (dead * kByteOnes));
+    uint64_t dead_bytes = internal::OccupiedBytes(word & (dead * kByteOnes));
     const uint64_t live_bytes = internal::OccupiedBytes(word) & ~dead_bytes;
     left += static_cast<uint32_t>(SumOfBytes(live_bytes >> 7));
     // Relaxed: who lists the page publishes them.

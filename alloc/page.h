@@ -8,9 +8,13 @@
 // Mark bytes [inv.mark-byte]: 0 is a free slot, the live epoch (1 or 2) an allocated one. While a
 // cycle marks, the live epoch is "white" and the other one "black"; a marker stores black over
 // white and nothing else. After the cycle black becomes the live epoch and the sweep turns every
-// byte that is not it into 0. So the byte map is also the allocation map, and a word that points
-// into a free slot is no pointer. A fourth value, 3, exists only between a sweep and the disclaim
+// byte that was white into 0. So the byte map is also the allocation map, and a word that points
+// into a free slot is no pointer. In generational mode objects are born with a young value (4 or
+// 8), which is white, too; where only those are, black is the live epoch itself
+// (docs/generational.md). One more value, 16, exists only between a sweep and the disclaim
 // procedures that follow it: not free, not reachable.
+//
+// Every value but 0 is one bit, so that a set of values is a mask.
 //
 // States of a page, and who moves it (the space's lock is held for moves to and from kUnused; the
 // page's owner makes the others, or the collector with the world stopped):
@@ -116,17 +120,24 @@ static_assert(sizeof(PageInfo) == 16);
 inline constexpr size_t kMarkBytesPerPage = kMaxSlotsPerPage;
 
 inline constexpr uint8_t kFreeSlot = 0;
+inline constexpr uint8_t kEpochs = 1 | 2;  // masks, both
+inline constexpr uint8_t kYoungMarks = 4 | 8;
 // Unreachable, and its kind's disclaim procedure has not been asked yet (gc/sweeper.h).
-inline constexpr uint8_t kDisclaiming = 3;
-inline constexpr uint8_t OtherEpoch(uint8_t epoch) { return static_cast<uint8_t>(3 - epoch); }
+inline constexpr uint8_t kDisclaiming = 16;
+inline constexpr uint8_t OtherEpoch(uint8_t epoch) { return epoch ^ kEpochs; }
 
-// Live epoch. Changes only with the world stopped.
+// Live epoch. Changes only with the world stopped, as the next two.
 extern uint8_t g_epoch;
-// What the allocator gives new objects: the live epoch, or black while a cycle marks beside the
+// The young value of objects born since the last collection, if they are born young. Alternates, so
+// that they are told from those of before, which a sweep may have left dead.
+extern uint8_t g_young;
+// What new objects get while no cycle marks beside the program: g_epoch, or g_young.
+extern uint8_t g_quiet_mark;
+// What the allocator gives new objects: g_quiet_mark, or black while a cycle marks beside the
 // program. Relaxed, as is the next: a thread reads it in the critical section in which it stores
 // the byte, and between the write and the next stop either value is right.
 extern platform::Atomic<uint8_t> g_new_mark;
-// What unreachable objects still have while a sweep goes on beside the program, else 0.
+// Mask of what unreachable objects still have while a sweep goes on beside the program, else 0.
 extern platform::Atomic<uint8_t> g_dead_mark;
 
 // Number of the last sweep that was begun beside the program. Changes only with the world stopped,
@@ -136,13 +147,13 @@ extern uint16_t g_sweep_number;
 inline uint8_t NewMark() { return g_new_mark.Load(platform::memory_order_relaxed); }  // see there
 // Whether a cycle marks beside the program: then nobody takes a page with objects away. In a
 // critical section the answer holds until its end, or marking has not reached this thread yet.
-inline bool MarksBeside() { return NewMark() != g_epoch; }
+inline bool MarksBeside() { return NewMark() != g_quiet_mark; }
 
 // Whether a byte says that its slot holds an object that the program may have, or one that waits
 // for its disclaim procedure.
 inline bool IsInUse(uint8_t mark) {
   return mark != kFreeSlot &&
-         mark != g_dead_mark.Load(platform::memory_order_relaxed);  // see there
+         (mark & g_dead_mark.Load(platform::memory_order_relaxed)) == 0;  // see there
 }
 // The same without those that wait.
 inline bool IsAllocated(uint8_t mark) { return IsInUse(mark) && mark != kDisclaiming; }

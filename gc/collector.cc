@@ -78,6 +78,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.read_tunables(&tunables);
   // An explicit collection is to find what has died since the cycle began.
   const bool give_up_cycle = cause == Cause::kExplicit || !tunables.mark_beside || g_any_disclaim;
+  const bool may_be_minor = MayBeMinor(cause, tunables);
   // The settings cannot change in mid-cycle.
   if (!give_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
   const bool early = cycle_.state() != CycleState::kReady;
@@ -104,7 +105,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   stop_wanted_.Store(false, platform::memory_order_relaxed);     // a hint; likewise
 
   world_.event(CycleEvent::kMarkStart);
-  report.beside = !Mark(tunables, give_up_cycle, stack_pointer, &clock);
+  report.minor = may_be_minor;
+  Mark(tunables, give_up_cycle, stack_pointer, &clock, &report);
   report.overrun = report.beside && early;
   if (report.beside) NoteCycleBytes();
   clock.Enter(PausePart::kWeak);
@@ -115,14 +117,20 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   long_links_.ClearUnreachable(marker_);
   long_links_.ForgetDangling(marker_);
   if (world_.inspect != nullptr) world_.inspect(marker_, roots_, tunables.mark);
+  if (tunables.verify && MayTrack(tunables)) NoteStaleWords(marker_, tunables.mark);
   world_.event(CycleEvent::kMarkEnd);
   report.markers = pool_.last_workers();
   report.steals = marker_.statistics().steals;
 
   clock.Enter(PausePart::kSweep);
   world_.event(CycleEvent::kSweepStart);
+  const uint8_t dead = marker_.white();
+  marker_.End();
   alloc::g_epoch = marker_.black();
-  alloc::g_new_mark.Store(alloc::g_epoch, platform::memory_order_relaxed);  // the world is stopped
+  alloc::g_young ^= alloc::kYoungMarks;
+  alloc::g_quiet_mark = MayTrack(tunables) ? alloc::g_young : alloc::g_epoch;
+  alloc::g_new_mark.Store(alloc::g_quiet_mark,
+                          platform::memory_order_relaxed);  // the world is stopped
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
     ThreadHeaps::at(i).RestoreRunsStopped();
@@ -130,9 +138,9 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   }
   unpadded_counts_ = tunables.mark.all_interior_pointers;
   // Who collects because memory is short, or on demand, wants to find it swept.
-  const bool beside =
-      (tunables.sweep_beside || report.beside) && cause == Cause::kAllocation && !g_any_disclaim;
-  const SweepTotals swept = beside ? BeginSweepBesideWorldStopped() : Sweep();
+  const bool beside = (tunables.sweep_beside || report.beside) && !report.minor &&
+                      cause == Cause::kAllocation && !g_any_disclaim;
+  const SweepTotals swept = beside ? BeginSweepBesideWorldStopped(dead) : Sweep(dead);
   pacer_.Configure(tunables.pacer);
   const uint64_t resident_bytes = resident_at_sweep_ = alloc::ResidentBytes();
   uint64_t allocated = 0;
@@ -145,15 +153,29 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
     if (fresh > most_since_last) most_since_last = fresh;
     heap.allocated_at_collection = heap.allocated_bytes;
   }
-  pacer_.StartCycle({swept.live_scanned_bytes, swept.live_pointer_free_bytes, UnpaddedBytes(swept),
-                     roots_.bytes(), FreeBytes(swept), resident_bytes, ThreadHeaps::active(),
-                     (since_last - most_since_last) * 8 > since_last,
-                     platform::NowNs() - clock.begin_ns(), clock.begin_ns() - last_end_ns_});
+  PacerInput found = {swept.live_scanned_bytes,
+                      swept.live_pointer_free_bytes,
+                      UnpaddedBytes(swept),
+                      roots_.bytes(),
+                      FreeBytes(swept),
+                      resident_bytes,
+                      ThreadHeaps::active(),
+                      (since_last - most_since_last) * 8 > since_last,
+                      platform::NowNs() - clock.begin_ns(),
+                      clock.begin_ns() - last_end_ns_};
+  // What a minor collection leaves is not known to be live: the allowance stays that of the last
+  // full one.
+  if (report.minor) found.TakeLiveFrom(pacer_.found());
+  pacer_.StartCycle(found);
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_bytes;
-  live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
+  const uint64_t young_bytes = allocated - allocated_at_last_;
+  live_before_ = last_.live_bytes + young_bytes;
   NoteLive(&report, swept.live_bytes());
   allocated_at_last_ = allocated;
+  clock.Enter(PausePart::kDirty);
+  EndGeneration(tunables, report, young_bytes, !beside, clock);
+  clock.Enter(PausePart::kSweep);
   world_.event(CycleEvent::kSweepEnd);
 
   world_.event(CycleEvent::kBeforeResume);
@@ -170,6 +192,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   totals_.longest_parts.Raise(report.pause);
   totals_.beside += report.beside ? 1 : 0;
   totals_.overruns += report.overrun ? 1 : 0;
+  totals_.minors += report.minor ? 1 : 0;
+  totals_.minor_ns += report.minor ? report.pause.all_ns : 0;
   totals_.freed_bytes += report.freed_bytes;
   world_.event(CycleEvent::kResumed);
   if (g_any_disclaim) sweeper_.Disclaim();
@@ -201,14 +225,15 @@ void Collector::ReturnFreeMemory() {
   }
 }
 
-bool Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer,
-                     PauseClock* clock) {
+void Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer,
+                     PauseClock* clock, CycleReport* report) {
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
   clock->Enter(PausePart::kDirty);
-  const bool goes_on = cycle_.GoOnWorldStopped(give_up_cycle);
+  report->minor = report->minor && cycle_.BeginMinorWorldStopped(tunables.mark);
+  report->beside = !report->minor && cycle_.GoOnWorldStopped(give_up_cycle);
   clock->Enter(PausePart::kRoots);
-  if (!goes_on) marker_.Begin(tunables.mark);
+  if (!report->minor && !report->beside) marker_.Begin(tunables.mark);
   roots_.Clear();
   RootSink sink(&roots_, &marker_);
   t_mark_sink = &sink;
@@ -219,13 +244,54 @@ bool Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_po
   clock->Enter(PausePart::kMark);
   toggle_refs_.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
-  if (goes_on) {
+  if (report->minor || report->beside) {
     clock->Enter(PausePart::kDirty);
     cycle_.MarkPendingWorldStopped();
   }
-  scanned_bytes_ = cycle_.NoteScanned();
-  if (tunables.verify) VerifyMarks(marker_, tunables.mark, roots_, goes_on);
-  return !goes_on;
+  if (!report->minor) scanned_bytes_ = cycle_.NoteScanned();
+  if (tunables.verify) {
+    VerifyMarks(marker_, tunables.mark, roots_, {report->minor || report->beside, report->minor});
+  }
+}
+
+// --- Generational mode ---
+
+bool Collector::MayBeMinor(Cause cause, const Tunables& tunables) const {
+  // Settings that decide which words are pointers concern old objects, too.
+  return cause == Cause::kAllocation && IsMinorNext() && cycle_.Remembers() && MayTrack(tunables) &&
+         cycle_.state() == CycleState::kIdle &&
+         tunables.mark.all_interior_pointers == last_config_.all_interior_pointers &&
+         tunables.mark.pad_objects == last_config_.pad_objects;
+}
+
+bool Collector::MayTrack(const Tunables& tunables) const {
+  return tunables.generational != GenerationalMode::kOff && cycle_.CanRemember() && !g_any_disclaim;
+}
+
+void Collector::EndGeneration(const Tunables& tunables, const CycleReport& report,
+                              uint64_t young_bytes, bool swept, const PauseClock& clock) {
+  // Beside the program, marking takes the time of a background thread.
+  constexpr uint64_t kScannedBytesPerNs = 1;
+  Generations::Outcome outcome = {platform::NowNs() - clock.begin_ns(), young_bytes,
+                                  report.freed_bytes, report.live_bytes};
+  generations_.Configure(tunables.generational, tunables.most_minors);
+  if (report.minor) {
+    outcome.cost_ns += cycle_.fault_ns();
+    generations_.NoteMinor(outcome);
+  } else {
+    if (report.beside) outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
+    generations_.NoteFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
+  }
+  last_config_ = tunables.mark;
+  if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_by_hand()) {
+    cycle_.RememberWorldStopped(swept);
+  }
+  // A hint to others, as the next: the world is stopped.
+  minor_next_.Store(cycle_.Remembers(), platform::memory_order_relaxed);
+  if (cycle_.Remembers()) return;
+  // What threads hold already stays young, which a full collection takes for white, too.
+  alloc::g_quiet_mark = alloc::g_epoch;
+  alloc::g_new_mark.Store(alloc::g_quiet_mark, platform::memory_order_relaxed);
 }
 
 void Collector::SweepJob(void* collector, int worker) {
@@ -233,9 +299,9 @@ void Collector::SweepJob(void* collector, int worker) {
   self->sweeper_.Run(&self->sweep_totals_[worker]);
 }
 
-SweepTotals Collector::Sweep() {
+SweepTotals Collector::Sweep(uint8_t dead) {
   for (SweepTotals& totals : sweep_totals_) totals = {};
-  sweeper_.Begin();
+  sweeper_.Begin(dead);
   pool_.Begin(SweepJob, this);
   if (sweeper_.pages() >= kParallelSweepFromPages) {
     while (pool_.WakeOne()) {
@@ -267,8 +333,8 @@ void Collector::NoteLive(CycleReport* report, uint64_t live_bytes) const {
 // Returns what is known before the pages are looked at: the marker has counted objects and scanned
 // bytes, pointer-free objects are taken to be as they were, and pages that are not free now to be
 // in use.
-SweepTotals Collector::BeginSweepBesideWorldStopped() {
-  sweeper_.BeginBesideWorldStopped();
+SweepTotals Collector::BeginSweepBesideWorldStopped(uint8_t dead) {
+  sweeper_.BeginBesideWorldStopped(dead);
   const MarkStatistics marked = marker_.statistics();
   SweepTotals guess;
   guess.live_objects = marked.objects;
@@ -337,6 +403,7 @@ void Collector::ValidateDisplacement(size_t displacement) {
   g_valid_displacement[displacement] = 1;
   // Such pointers may have been passed over.
   if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.Abandon();
+  cycle_.Forget();
 }
 
 // --- Cycles beside the program ---
@@ -363,7 +430,7 @@ constinit __thread uint64_t t_went_on_ns = 0;
 
 void Collector::NoteMarkTime(const CycleReport& report) {
   constexpr uint64_t kLeastBytes = 256 * kKiB;  // what takes less says nothing
-  if (report.beside || scanned_bytes_ < kLeastBytes) return;
+  if (report.beside || report.minor || scanned_bytes_ < kLeastBytes) return;
   ns_per_byte_ = static_cast<double>(report.pause.of(PausePart::kMark)) * report.markers /
                  static_cast<double>(scanned_bytes_);
 }
@@ -401,7 +468,7 @@ ptrdiff_t Collector::Runway() const {
 
 bool Collector::IsCycleDue() const {
   return cycle_wanted_.Load(platform::memory_order_relaxed) ||  // a hint
-         pacer_.allocated() >= pacer_.allowance() - Runway();
+         (!IsMinorNext() && pacer_.allocated() >= pacer_.allowance() - Runway());
 }
 
 void Collector::NoteCycleBytes() {
@@ -438,6 +505,7 @@ bool Collector::TryStartCycle() {
   pressing_ = IsPressing();
   cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
+  minor_next_.Store(false, platform::memory_order_relaxed);  // as above
   if (has_driver) pool_.StartHelpers();
   cycle_.Start(tunables.mark, allocated > 0 ? static_cast<uint64_t>(allocated) : 0, has_driver,
                tunables.pause_target_ns);
@@ -589,6 +657,7 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
 void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
   cycle_.ResetAfterFork();
+  minor_next_.Store(false, platform::memory_order_relaxed);  // a single thread is left
   driver_.ResetAfterFork(alone);
   pool_.ResetAfterFork(alone);
   sweeper_.ResetAfterFork();

@@ -38,6 +38,7 @@ struct CycleReport {
   int markers = 0;           // workers that took part in marking
   bool beside = false;       // marking began before the stop
   bool overrun = false;      // and was not ready for it
+  bool minor = false;        // young objects alone were looked at
 };
 
 // Sums over the life of the process.
@@ -49,6 +50,8 @@ struct CollectorTotals {
   uint64_t freed_bytes = 0;
   uint64_t beside = 0;    // collections that marked beside the program
   uint64_t overruns = 0;  // of these, those that had not come to an end when memory ran out
+  uint64_t minors = 0;    // collections of young objects alone
+  uint64_t minor_ns = 0;  // their pauses together
 };
 
 class Collector {
@@ -108,6 +111,11 @@ class Collector {
   bool CanMarkBeside() const {
     return can_mark_beside_.Load(platform::memory_order_relaxed);  // a hint
   }
+  // Whether the next collection that allocation causes is to be a minor one, which does not mark
+  // beside the program.
+  bool IsMinorNext() const {
+    return minor_next_.Load(platform::memory_order_relaxed);  // a hint
+  }
   // Whether the program has allocated so much meanwhile that it cannot wait for the cycle's end.
   bool IsOverrun() const {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
@@ -123,8 +131,15 @@ class Collector {
   void ResetAfterFork(bool alone);
 
  private:
-  // False if a cycle beside the program has done most of it.
-  bool Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer, PauseClock* clock);
+  // Also says in the report what kind of collection it is.
+  void Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer, PauseClock* clock,
+            CycleReport* report);
+  bool MayBeMinor(Cause cause, const Tunables& tunables) const;
+  // Whether the next collection may be minor, as far as what is known before the sweep.
+  bool MayTrack(const Tunables& tunables) const;
+  // Decides that, and prepares it. The world is stopped.
+  void EndGeneration(const Tunables& tunables, const CycleReport& report, uint64_t young_bytes,
+                     bool swept, const PauseClock& clock);
   ptrdiff_t Runway() const;
   bool IsCycleDue() const;
   void NoteCycleBytes();
@@ -140,12 +155,12 @@ class Collector {
   void NoteMarkTime(const CycleReport& report);
   void HoldBack(Addr stack_pointer);
   uint64_t SliceBytes(uint64_t allocated_bytes) const;
-  // In the stop; adds up what was found.
-  SweepTotals Sweep();
+  // In the stop; adds up what was found. What has a value of the mask `dead` is unreachable.
+  SweepTotals Sweep(uint8_t dead);
   static void SweepJob(void* collector, int worker);
   // The beginning, all that is left, and the end of a sweep beside the program. The second returns
   // when nothing is left to claim; a mutator may still be at a step.
-  SweepTotals BeginSweepBesideWorldStopped();
+  SweepTotals BeginSweepBesideWorldStopped(uint8_t dead);
   void FinishSweep();
   void EndSweep();
   GLEANER_COLD void TryEndSweep();
@@ -176,6 +191,9 @@ class Collector {
   ptrdiff_t started_at_ = 0;                      // pacer_.allocated() when the last cycle began
   // What the program allocates during a cycle, smoothed; PTRDIFF_MAX before the first.
   platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};  // written under lock_
+  Generations generations_;
+  MarkConfig last_config_;                    // of the last collection
+  platform::Atomic<bool> minor_next_{false};  // written under lock_
   Sweeper sweeper_;
   SweepTotals sweep_totals_[kMaxWorkers];
   Finalizers finalizers_;

@@ -7,6 +7,7 @@ namespace gleaner::gc {
 
 using alloc::g_space;
 using alloc::PageNumber;
+using alloc::PageState;
 using alloc::Side;
 using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
@@ -29,8 +30,19 @@ PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber most) {
 }  // namespace
 
 bool Cycle::Enable(platform::TrackingKind kind) {
-  if (enabled()) return true;
-  if (tracker_.is_open()) return false;  // it was refused later
+  if (!Open(kind)) return false;
+  enabled_.Store(true, memory_order_release);  // the tracker with it
+  return true;
+}
+
+bool Cycle::EnableMemory(platform::TrackingKind kind) {
+  if (!Open(kind)) return false;
+  if (memory_.max() == 0 && !memory_.Reserve(g_space.page_count())) Refuse();
+  return !refused_;
+}
+
+bool Cycle::Open(platform::TrackingKind kind) {
+  if (opened_) return !refused_;
   const platform::TrackingTraits& traits = platform::TraitsOf(kind);
   if (kind == platform::TrackingKind::kNone || traits.fetch_needs_stopped_world) return false;
   const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0};
@@ -38,8 +50,14 @@ bool Cycle::Enable(platform::TrackingKind kind) {
       !tracker_.Open(kind, config)) {
     return false;
   }
-  enabled_.Store(true, memory_order_release);  // the tracker with it
+  opened_ = true;
   return true;
+}
+
+void Cycle::Refuse() {
+  refused_ = true;
+  remembers_ = false;
+  enabled_.Store(false, memory_order_relaxed);  // publishes nothing
 }
 
 // Tables for pages up to `end`.
@@ -54,6 +72,7 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   has_driver_ = has_driver;
   expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // see there
   armed_end_ = to_disarm_ = 0;
+  remembers_ = false;  // arming forgets what was written
   frontier_ = EndCommitted(Side::kScanned);
   // Guarded by the lock. What was raised while the last one armed may have stayed.
   urgency_.Store(0, memory_order_relaxed);
@@ -115,7 +134,7 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
 Cycle::Next Cycle::Arm() {
   const PageNumber end = PieceEnd(armed_end_, frontier_, PagesIn(kArmBytes));
   if (!Cover(end) || !ArmObjects(armed_end_, end)) {
-    enabled_.Store(false, memory_order_relaxed);  // publishes nothing
+    Refuse();
     SetState(CycleState::kIdle);
     Complain("writes to the heap cannot be tracked by %s any more: collections stop the program",
              tracker_.traits().name);
@@ -166,9 +185,9 @@ void Cycle::AwaitSlice() {
   marker_->Resume();
 }
 
-void Cycle::Fetch(PageNumber begin, PageNumber end) {
-  tracker_.FetchAndRearm(g_space.AddressOfPage(begin), g_space.AddressOfPage(end), SetPending,
-                         &pending_);
+size_t Cycle::Fetch(PageNumber begin, PageNumber end) {
+  return tracker_.FetchAndRearm(g_space.AddressOfPage(begin), g_space.AddressOfPage(end),
+                                SetPending, &pending_);
 }
 
 // What is pending, those that have a twin by what it costs to compare them. Nobody has a slice.
@@ -270,6 +289,8 @@ uint64_t Cycle::NoteScanned() {
 }
 
 bool Cycle::GoOnWorldStopped(bool give_up) {
+  remembers_ = false;
+  if (memory_.committed() != 0) memset(memory_.data(), kNothingOld, memory_.committed());
   if (state() == CycleState::kIdle) return false;
   const bool marked = state() != CycleState::kArming;
   const PageNumber frontier = EndCommitted(Side::kScanned);
@@ -284,7 +305,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
     scanned_once_bytes_ = 0;
     marker_->Abandon();
     alloc::FreeDeferredWorldStopped();
-    alloc::g_new_mark.Store(alloc::g_epoch, memory_order_relaxed);  // the world is stopped
+    alloc::g_new_mark.Store(alloc::g_quiet_mark, memory_order_relaxed);  // the world is stopped
     pending_.Clear();
     return false;
   }
@@ -320,9 +341,80 @@ bool Cycle::DisarmSome() {
   return begin != 0;
 }
 
+// --- Generational mode ---
+
+bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
+  const PageNumber end = EndCommitted(Side::kScanned);
+  remembers_ = false;
+  if (!pending_.Cover(end)) return false;
+  size_t written_bytes = 0;
+  for (PageNumber page = 0; page < end;) {
+    const auto memory = page < memory_.committed() ? Memory{memory_[page]} : kNothingOld;
+    PageNumber next = page + 1;
+    if (memory == kTracked) {
+      // One piece of neighbours at a time: looking at a page costs less than a call.
+      while (next < end && next < memory_.committed() && memory_[next] == kTracked) ++next;
+      written_bytes += Fetch(page, next);
+    } else {
+      // An old object may have grown in place, into a page that had no objects.
+      const PageState state = g_space.info[page].state;
+      if (memory == kCountsAsWritten || state == PageState::kLarge || state == PageState::kTail) {
+        pending_.Set(g_space.AddressOfPage(page), alloc::kPageBytes);
+      }
+    }
+    page = next;
+  }
+  tracker_.FinishRound();
+  fault_ns_ = written_bytes / tracker_.traits().unit_bytes * tracker_.traits().first_write_ns;
+  marker_->Begin(config, true);
+  marker_->UsePending(&pending_);
+  marker_->BeginRescan();
+  return true;
+}
+
+void Cycle::RememberWorldStopped(bool swept) {
+  const PageNumber end = EndCommitted(Side::kScanned);
+  const auto memory_of = [swept](PageNumber page) {
+    const PageState state = g_space.info[page].state;
+    if (state == PageState::kLarge || state == PageState::kTail) return kTracked;
+    if (state != PageState::kSmall) return kNothingOld;
+    // A thread goes on to write there: tracking would cost it a fault, and gain nothing.
+    const bool current = g_space.meta[page].listing.Load(memory_order_relaxed) ==
+                         alloc::Listing::kCurrent;  // the world is stopped
+    return swept && current ? kCountsAsWritten : kTracked;
+  };
+  const auto arm = [this](PageNumber from, PageNumber to) {
+    return from == to || tracker_.Arm(g_space.AddressOfPage(from), g_space.AddressOfPage(to));
+  };
+  bool armed = Cover(end) && memory_.EnsureCommitted(end);
+  PageNumber from = 0;
+  PageNumber to = 0;  // what is known to need it ends here
+  for (PageNumber page = 0; page < end && armed; ++page) {
+    const bool is_armed = memory_[page] == kTracked;
+    memory_[page] = memory_of(page);
+    if (memory_[page] != kTracked || is_armed) continue;
+    if (page - to >= kLeastGapPages) {
+      armed = arm(from, to);
+      from = page;
+    }
+    to = page + 1;
+  }
+  armed = armed && arm(from, to);
+  if (!armed) {
+    Refuse();
+    Complain("writes to the heap cannot be tracked by %s any more: collections are full ones",
+             tracker_.traits().name);
+    return;
+  }
+  tracker_.FinishRound();
+  to_disarm_ = 0;
+  remembers_ = true;
+}
+
 void Cycle::ResetAfterFork() {
   to_disarm_ = 0;
   tracker_.ResetInChild();
+  remembers_ = false;
   urgency_.Store(0, memory_order_relaxed);  // the only thread
   slice_.Store(0, memory_order_relaxed);    // nobody had it: see PrepareFork
   if (state() == CycleState::kArming) SetState(CycleState::kIdle);

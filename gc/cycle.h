@@ -57,6 +57,15 @@ class Cycle {
   // How writes are tracked, once enabled.
   const platform::WriteTracking& tracker() const { return tracker_; }
 
+  // --- Generational mode (docs/generational.md). Guarded by the collector lock. ---
+  // Writes may be tracked from one collection to the next, though no cycle be started. As Enable.
+  [[nodiscard]] bool EnableMemory(platform::TrackingKind kind);
+  bool CanRemember() const { return opened_ && !refused_; }
+  // Whether it is known which old objects have been written since the last collection.
+  bool Remembers() const { return remembers_; }
+  // For whatever else may let an old object refer to a young one.
+  void Forget() { remembers_ = false; }
+
   // pre: kIdle, and no sweep goes on. `allocated_bytes`: since the last collection. `has_driver`:
   // steps are made by a thread that is no mutator. `pause_target_ns`: of the final stop, 0 for the
   // usual.
@@ -119,6 +128,16 @@ class Cycle {
   bool GoOnWorldStopped(bool give_up);
   // After MarkFromRoots; only if GoOnWorldStopped said so. Ends the cycle.
   void MarkPendingWorldStopped();
+  // A minor collection instead: takes down what has been written, for the marker, which is ready
+  // for the roots after that. False if the next collection has to be a full one. pre: Remembers(),
+  // no cycle is under way; the world is stopped. MarkPendingWorldStopped comes after MarkFromRoots.
+  bool BeginMinorWorldStopped(const MarkConfig& config);
+  // After the sweep, or before it if `swept` is false: from here on writes to old objects are
+  // tracked. Then Remembers(), unless the system refuses. The world is stopped.
+  void RememberWorldStopped(bool swept);
+  // What the program's first writes to tracked pages have cost it between the last two minor
+  // collections.
+  uint64_t fault_ns() const { return fault_ns_; }
   // The settings that the cycle under way has begun with.
   const MarkConfig& config() const { return config_; }
 
@@ -142,13 +161,22 @@ class Cycle {
   static constexpr uint64_t kUsualPauseTargetNs = 2'000'000;
   static constexpr uint64_t kNsPerGranule = 1000;  // of pending memory, in the final stop
 
+  // What is known of a page of the scanned side at the end of a collection.
+  enum Memory : uint8_t {
+    kNothingOld = 0,   // it has no old objects, unless one has grown into it since
+    kTracked,          // it is armed
+    kCountsAsWritten,  // it may have old objects, and is not
+  };
+  bool Open(platform::TrackingKind kind);
+  void Refuse();
   bool Cover(alloc::PageNumber end);
   bool ArmObjects(alloc::PageNumber begin, alloc::PageNumber end);
   Next Arm();
   Next Greet(Addr stack_pointer);
   Next Round();
   size_t PendingGranules() const;
-  void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
+  // Returns the bytes that were dirty.
+  size_t Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
     state_.Store(state, platform::memory_order_relaxed);  // guarded by the lock; others want a hint
   }
@@ -158,8 +186,14 @@ class Cycle {
   platform::Atomic<bool> enabled_{false};                  // written under the lock
   platform::Atomic<CycleState> state_{CycleState::kIdle};  // likewise
   platform::WriteTracking tracker_;
+  bool opened_ = false;   // the tracker and the tables; stays so
+  bool refused_ = false;  // the system did so later
   Pending pending_;
   Twins twins_;
+  bool remembers_ = false;
+  // By page; those beyond the committed part are kNothingOld.
+  alloc::ReservedArray<uint8_t> memory_;
+  uint64_t fault_ns_ = 0;
   MarkConfig config_;
 
   // Pages below are armed; writes to those beyond are not tracked, so that they count as written.

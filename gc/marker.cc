@@ -163,7 +163,7 @@ class MarkWorker::Pipeline {
   // where they are, unless that is too long for one range.
   GLEANER_ALWAYS_INLINE bool Mark(const Candidate& candidate, Addr* begin, size_t* bytes) {
     // Relaxed: a lost race marks twice (head of marker.h).
-    if (__atomic_load_n(candidate.mark, __ATOMIC_RELAXED) != white_) return false;
+    if ((__atomic_load_n(candidate.mark, __ATOMIC_RELAXED) & white_) == 0) return false;
     __atomic_store_n(candidate.mark, black_, __ATOMIC_RELAXED);
     ++objects_;
     const PageInfo& info = info_[(candidate.word - base_) >> alloc::kPageShift];
@@ -362,7 +362,7 @@ void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
 
 void MarkWorker::MarkObject(const ObjectRef& object) {
   // Relaxed: as in Pipeline::Mark; roots are marked in parallel, too.
-  if (__atomic_load_n(object.mark(), __ATOMIC_RELAXED) != white_) return;
+  if ((__atomic_load_n(object.mark(), __ATOMIC_RELAXED) & white_) == 0) return;
   __atomic_store_n(object.mark(), black_, __ATOMIC_RELAXED);
   ++statistics.objects;
   PushContents(object);
@@ -823,12 +823,13 @@ void Marker::BeginBeside(const MarkConfig& config, Pending* pending, Twins* twin
   twins_ = twins;
 }
 
-void Marker::Begin(const MarkConfig& config) {
+void Marker::Begin(const MarkConfig& config, bool minor) {
   config_ = config;
   beside_ = false;
-  white_ = alloc::g_epoch;
-  black_ = alloc::OtherEpoch(white_);
+  white_ = minor ? alloc::g_young : alloc::g_epoch | alloc::g_young;
+  black_ = minor ? alloc::g_epoch : alloc::OtherEpoch(alloc::g_epoch);
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
+  kept_by_hand_.Store(false, memory_order_relaxed);    // likewise
   overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
   pending_ = nullptr;
   twins_ = nullptr;
@@ -912,20 +913,25 @@ void Marker::Abandon() {
     const uint32_t slots = info.state == PageState::kSmall   ? info.slot_count
                            : info.state == PageState::kLarge ? 1
                                                              : 0;
-    alloc::Recolour(g_space.MarksOf(page), slots, black_, white_);
+    alloc::Recolour(g_space.MarksOf(page), slots, black_, alloc::g_epoch);
   });
-  black_ = white_;
-  white_ = alloc::OtherEpoch(black_);
+  End();
+  black_ = alloc::g_epoch;
 }
 
 void Marker::SetMark(const ObjectRef& object, bool marked) {
   // Relaxed: as in Pipeline::Mark, since a mark procedure may call this while others mark.
-  if (black_ == alloc::g_epoch || beside_ ||
+  if (white_ == 0 || beside_ ||
       __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
     return;
   }
   NoteMarkedByHand();
-  __atomic_store_n(object.mark(), marked ? black_ : white_, __ATOMIC_RELAXED);  // likewise
+  if (!marked && black_ == alloc::g_epoch) {
+    // Objects that refer to it need not be looked at in this collection.
+    kept_by_hand_.Store(true, memory_order_relaxed);  // as marked_by_hand_
+    return;
+  }
+  __atomic_store_n(object.mark(), marked ? black_ : AnyWhite(), __ATOMIC_RELAXED);  // likewise
 }
 
 void Marker::MarkMore() {

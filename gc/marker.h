@@ -13,6 +13,8 @@
 // The stack holds ranges of objects already black (packed, one word each). A range above 32 KiB is
 // split and the rest pushed first, so that others can take it; above 1 MiB it is halved.
 //
+// White is a mask of values, black is one (alloc/page.h).
+//
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
@@ -190,7 +192,12 @@ class Marker {
   // pre, for both: the world is stopped, runs are hidden. After Begin it is decided what is white
   // and what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable
   // from those and from the root tasks.
-  void Begin(const MarkConfig& config);
+  // `minor`: only young objects are white; old ones are black from the beginning, and those that
+  // may refer to young ones have to be pending.
+  void Begin(const MarkConfig& config, bool minor = false);
+  // It is decided what lives: nothing is white any more, and outside cycles black is the live
+  // epoch. With the world stopped.
+  void End() { white_ = 0; }
   // The same for a cycle that marks beside the program: the world need not be stopped, and until
   // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works (but see
   // SetWorkersBeside); it may be a mutator in a critical section, and pauses if a stop is wanted.
@@ -226,18 +233,24 @@ class Marker {
   void MarkMore();
 
   bool IsMarked(const alloc::ObjectRef& object) const { return *object.mark() == black_; }
+  bool IsWhite(const alloc::ObjectRef& object) const { return (*object.mark() & white_) != 0; }
   // The program's word for it: the object counts as marked, or does not, and its contents are not
-  // looked at. No effect outside cycles, and while the world runs.
+  // looked at. No effect outside cycles, and while the world runs; in a minor collection an old
+  // object stays marked.
   void SetMark(const alloc::ObjectRef& object, bool marked);
   // Whether the program had such a word in this cycle, so that what is black need not be reachable.
   bool marked_by_hand() const {
     return marked_by_hand_.Load(platform::memory_order_relaxed);  // see there
   }
   void NoteMarkedByHand() { marked_by_hand_.Store(true, platform::memory_order_relaxed); }  // same
+  // In a minor collection an old object should have been unmarked.
+  bool kept_by_hand() const {
+    return kept_by_hand_.Load(platform::memory_order_relaxed);  // as marked_by_hand
+  }
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
 
-  uint8_t white() const { return white_; }
+  uint8_t white() const { return white_; }  // a mask
   uint8_t black() const { return black_; }
 
  private:
@@ -258,6 +271,8 @@ class Marker {
   bool IsAlone() const { return beside_ && workers_beside_ == 1; }
   bool MayWake() const { return !beside_ || pool_->last_workers() < workers_beside_; }
   void DrainLeftovers();
+  // One value of the mask.
+  uint8_t AnyWhite() const { return static_cast<uint8_t>(white_ & -white_); }
 
   // Constant after Init.
   WorkerPool* pool_ = nullptr;
@@ -273,8 +288,8 @@ class Marker {
   Pending* pending_ = nullptr;
   Twins* twins_ = nullptr;
   alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
-  // Outside cycles black is the live epoch.
-  uint8_t white_ = 2;
+  // See End.
+  uint8_t white_ = 0;
   uint8_t black_ = 1;
 
   // Helpers found work in the last cycle. Collecting thread only.
@@ -282,6 +297,7 @@ class Marker {
   // Set by the collecting thread, or by a worker whose mark procedure says so; read when marking is
   // over, which the workers' end publishes.
   platform::Atomic<bool> marked_by_hand_{false};
+  platform::Atomic<bool> kept_by_hand_{false};  // likewise
 
   Termination termination_;
   // Idle workers asleep on `work_available_`, and segments published while some were.

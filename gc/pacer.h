@@ -50,6 +50,12 @@ struct PacerInput {
   bool several_busy = false;
   uint64_t pause_ns = 0;       // of this collection, until now
   uint64_t since_last_ns = 0;  // from the end of the last one to its beginning
+
+  void TakeLiveFrom(const PacerInput& other) {
+    live_scanned_bytes = other.live_scanned_bytes;
+    live_pointer_free_bytes = other.live_pointer_free_bytes;
+    unpadded_bytes = other.unpadded_bytes;
+  }
 };
 
 class Pacer {

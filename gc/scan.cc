@@ -69,9 +69,9 @@ GLEANER_NO_SANITIZE __attribute__((target("avx512f"))) size_t SelectAvx512(
     const __m512i four = _mm512_cvtepu32_epi64(
         _mm512_mask_i64gather_epi32(_mm256_setzero_si256(), small, aligned, context.marks, 1));
     const __m512i shift = _mm512_slli_epi64(_mm512_and_si512(index, _mm512_set1_epi64(3)), 3);
-    const __m512i mark = _mm512_and_si512(_mm512_srlv_epi64(four, shift), _mm512_set1_epi64(0xff));
+    const __m512i mark = _mm512_srlv_epi64(four, shift);  // in the lowest byte
     const auto keep =
-        static_cast<__mmask8>(other | _mm512_mask_cmpeq_epi64_mask(small, mark, white));
+        static_cast<__mmask8>(other | _mm512_mask_test_epi64_mask(small, mark, white));
     _mm512_storeu_si512(words + kept, _mm512_maskz_compress_epi64(keep, word));
     kept += static_cast<size_t>(__builtin_popcount(keep));
   }

@@ -36,7 +36,7 @@ struct SelectContext {
   Addr base;
   const void* info;      // alloc::PageInfo of page 0
   const uint8_t* marks;  // of page 0
-  uint8_t white;
+  uint8_t white;         // a mask
 };
 // In place: `words` are `count` words inside the reservation; returns how many are left.
 using SelectFunction = size_t (*)(const SelectContext& context, Addr* words, size_t count);

@@ -15,7 +15,6 @@ using alloc::kFreeSlot;
 using alloc::Kind;
 using alloc::Listing;
 using alloc::ObjectRef;
-using alloc::OtherEpoch;
 using alloc::PageInfo;
 using alloc::PageMeta;
 using alloc::PageNumber;
@@ -27,17 +26,6 @@ using platform::memory_order_relaxed;
 using platform::memory_order_release;
 
 namespace {
-
-// What is unreachable on the page waits for its disclaim procedure. Returns what is not free.
-uint32_t MarkForDisclaim(PageNumber page, uint32_t slots) {
-  uint8_t* marks = g_space.MarksOf(page);
-  uint32_t used = 0;
-  for (uint32_t slot = 0; slot < slots; ++slot) {
-    if (marks[slot] == OtherEpoch(g_epoch)) marks[slot] = kDisclaiming;
-    used += marks[slot] != kFreeSlot ? 1 : 0;
-  }
-  return used;
-}
 
 void DisclaimPage(PageNumber page) {
   const DisclaimProcedure procedure = RowOf(g_space.info[page].kind).disclaim;
@@ -76,7 +64,8 @@ Listing ListingFor(uint32_t live, uint32_t slots) {
 
 }  // namespace
 
-void Sweeper::Begin() {
+void Sweeper::Begin(uint8_t dead) {
+  dead_ = dead;
   pages_ = 0;
   for (const Side side : {Side::kScanned, Side::kPointerFree}) {
     const auto s = static_cast<size_t>(side);
@@ -111,10 +100,10 @@ bool Sweeper::Claim(size_t pages, PageNumber* begin, PageNumber* end) {
   return true;
 }
 
-void Sweeper::BeginBesideWorldStopped() {
-  Begin();
+void Sweeper::BeginBesideWorldStopped(uint8_t dead) {
+  Begin(dead);
   ++alloc::g_sweep_number;
-  alloc::g_dead_mark.Store(OtherEpoch(g_epoch), memory_order_relaxed);  // the world is stopped
+  alloc::g_dead_mark.Store(dead, memory_order_relaxed);  // the world is stopped
   totals_ = {};
   totals_are_whole_ = true;
   for (size_t i = 0; i < ThreadHeaps::count(); ++i) {
@@ -169,6 +158,17 @@ void Sweeper::Disclaim() {
   }
 }
 
+// What is unreachable on the page waits for its disclaim procedure. Returns what is not free.
+uint32_t Sweeper::MarkForDisclaim(PageNumber page, uint32_t slots) {
+  uint8_t* marks = g_space.MarksOf(page);
+  uint32_t used = 0;
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    if ((marks[slot] & dead_) != 0) marks[slot] = kDisclaiming;
+    used += marks[slot] != kFreeSlot ? 1 : 0;
+  }
+  return used;
+}
+
 void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) {
   for (PageNumber page = end; page-- > begin;) {
     const PageInfo& info = g_space.info[page];
@@ -176,7 +176,8 @@ void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) 
       SweepPage(page, totals);
     } else if (info.state == PageState::kLarge) {
       if (RowOf(info.kind).disclaim != nullptr) MarkForDisclaim(page, 1);
-      if (*g_space.MarksOf(page) == kFreeSlot || *g_space.MarksOf(page) == OtherEpoch(g_epoch)) {
+      const uint8_t mark = *g_space.MarksOf(page);
+      if (mark == kFreeSlot || (mark & dead_) != 0) {
         alloc::FreeLargeWorldStopped(page);
       } else {
         CountLarge(alloc::SideOfPage(page), info.object_bytes, totals);
@@ -191,7 +192,7 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   const uint32_t slots = info.slot_count;
   uint32_t live;
   if (GLEANER_LIKELY(RowOf(info.kind).disclaim == nullptr)) {
-    live = alloc::NormaliseMarks(g_space.MarksOf(page), slots, g_epoch);
+    live = alloc::NormaliseMarks(g_space.MarksOf(page), slots, static_cast<uint8_t>(~dead_));
   } else {
     live = MarkForDisclaim(page, slots);
   }
@@ -221,24 +222,24 @@ void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
   // A page that is formatted after this look was free before, and has no dead byte.
   if (IsSwept(meta)) return;
   uint8_t* marks = g_space.MarksOf(page);
-  const uint8_t dead = OtherEpoch(g_epoch);
   if (state == PageState::kLarge) {
-    uint8_t mark = dead;
-    // Acquire: the object may be a new one; pairs with Publish. What becomes of the pages of a dead
-    // one is decided under their lock.
-    const bool freed = __atomic_compare_exchange_n(marks, &mark, alloc::kFreeSlot, false,
-                                                   __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
+    // Acquire, both: the object may be a new one; pairs with Publish. What becomes of the pages of
+    // a dead one is decided under their lock.
+    uint8_t mark = __atomic_load_n(marks, __ATOMIC_ACQUIRE);
+    const bool freed =
+        (mark & dead_) != 0 && __atomic_compare_exchange_n(marks, &mark, alloc::kFreeSlot, false,
+                                                           __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
     meta.swept.Store(alloc::g_sweep_number, memory_order_release);  // pairs with IsSwept
     if (freed) {
       alloc::PageSpace& space = SpaceOf(alloc::SideOfPage(page));
       space.Free(space.SpanFirst(page));
-    } else if (mark == g_epoch) {
+    } else if (mark != kFreeSlot) {
       CountLarge(alloc::SideOfPage(page), info.LoadWord().object_bytes, totals);
     }
     return;
   }
   // The page stays small and keeps its slots: only its sweeper may find it empty.
-  const uint32_t live = alloc::ClearDead(marks, info.slot_count, dead);
+  const uint32_t live = alloc::ClearDead(marks, info.slot_count, dead_);
   CountSlots(info, live, totals);
   const Listing listing = ListingFor(live, info.slot_count);
   // Relaxed: a free that is counted late lists the page early; the listing is published below.

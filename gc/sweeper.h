@@ -53,8 +53,8 @@ struct alignas(kCacheLineBytes) SweepTotals {
 
 class Sweeper {
  public:
-  // Before the workers start.
-  void Begin();
+  // Before the workers start. Slots with a value of the mask `dead` are to be free, with no other.
+  void Begin(uint8_t dead);
   // Any worker: sweeps until nothing is left to claim, adding to `totals`.
   void Run(SweepTotals* totals);
   // Asks the disclaim procedures. pre: the sweep is over, the world runs, the collector lock is
@@ -65,7 +65,7 @@ class Sweeper {
 
   // --- Beside the program ---
   // After the flip, with the world stopped; runs are restored and lists forgotten.
-  void BeginBesideWorldStopped();
+  void BeginBesideWorldStopped(uint8_t dead);
   // Sweeps some pages. False if there are none left to claim. Any thread, in a critical section if
   // it is a mutator.
   bool Step();
@@ -92,7 +92,9 @@ class Sweeper {
 
   void SweepPages(alloc::PageNumber begin, alloc::PageNumber end, SweepTotals* totals);
   void SweepPage(alloc::PageNumber page, SweepTotals* totals);
+  uint32_t MarkForDisclaim(alloc::PageNumber page, uint32_t slots);
 
+  uint8_t dead_ = 0;
   size_t pages_ = 0;
   alloc::PageNumber begin_[2] = {};
   alloc::PageNumber end_[2] = {};

@@ -1,5 +1,6 @@
 #include "gc/verify.h"
 
+#include "alloc/hash_table.h"
 #include "alloc/walk.h"
 
 namespace gleaner::gc {
@@ -13,13 +14,18 @@ using alloc::PageNumber;
 using alloc::PageState;
 using alloc::Side;
 
+// Of black objects: words that lead to none, by their address; one more than that for a word less 1
+// (MarkConfig::pad_objects). Guarded by the collector lock.
+constinit alloc::HashTable<Addr> g_stale_words;
+
 // A plain depth-first marker: one object at a time, no rings, no filter, no packing.
 class SerialMarker {
  public:
-  SerialMarker(const Marker& marker, const MarkConfig& config, bool more_may_be_marked)
+  SerialMarker(const Marker& marker, const MarkConfig& config, const VerifyOptions& options)
       : marker_(marker),
         config_(config),
-        more_may_be_marked_(more_may_be_marked || marker.marked_by_hand()),
+        more_may_be_marked_(options.more_may_be_marked || marker.marked_by_hand()),
+        minor_(options.minor),
         sink_(this) {}
 
   bool Init() {
@@ -65,6 +71,12 @@ class SerialMarker {
     });
   }
 
+  bool IsStale(Addr at, Addr word) const {
+    if (!minor_) return false;
+    const Addr* stale = g_stale_words.Find(at);
+    return stale != nullptr && *stale == word;
+  }
+
   struct Sink : MarkSink {
     explicit Sink(SerialMarker* m) : MarkSink{Push, PushRange}, marker(m) {}
     static void Push(MarkSink* sink, Addr word) {
@@ -91,10 +103,12 @@ class SerialMarker {
   void Words(Addr begin, Addr end, bool root, bool interior) {
     for (Addr at = begin; at < end; at += kWordBytes) {
       const Addr word = LoadForeignWord(at);
-      Visit(word, interior);
+      if (root || !IsStale(at, word)) Visit(word, interior);
       const bool past_end = root && config_.all_interior_pointers && config_.past_the_end &&
                             word % alloc::kGranuleBytes == 0;
-      if (past_end || config_.pad_objects) Visit(word - 1, past_end);
+      if (past_end || (config_.pad_objects && (root || !IsStale(at + 1, word - 1)))) {
+        Visit(word - 1, past_end);
+      }
     }
   }
 
@@ -111,8 +125,7 @@ class SerialMarker {
       const size_t displacement = word - object.base;
       if (displacement >= alloc::kPageBytes || !g_valid_displacement[displacement]) return;
     }
-    const uint8_t mark = *object.mark();
-    if (mark != marker_.white() && mark != marker_.black()) return;
+    if (!marker_.IsWhite(object) && !marker_.IsMarked(object)) return;
     const size_t place = PlaceOf(object);
     if (!seen_.EnsureCommitted(place + 1)) Fatal("mark verification: no memory for a second table");
     if (seen_[place] != 0) return;
@@ -152,17 +165,39 @@ class SerialMarker {
   const Marker& marker_;
   const MarkConfig& config_;
   const bool more_may_be_marked_;
+  const bool minor_;
   Sink sink_;
   alloc::ReservedArray<uint8_t> seen_;
   alloc::ReservedArray<Addr> stack_;
   size_t depth_ = 0;
 };
 
+void NoteIfStale(const Marker& marker, Addr at, Addr word) {
+  ObjectRef object;
+  if (!g_space.Contains(word) || (FindSlot(word, &object) && marker.IsMarked(object))) return;
+  g_stale_words.Insert(at, word);  // without memory it is not noted
+}
+
 }  // namespace
 
+void NoteStaleWords(const Marker& marker, const MarkConfig& config) {
+  g_stale_words.Clear();
+  alloc::ForEachSlot([&](const ObjectRef& object) {
+    if (!marker.IsMarked(object) ||
+        g_space.info[object.page].contents == alloc::Contents::kPointerFree) {
+      return;
+    }
+    for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
+      const Addr word = LoadForeignWord(at);
+      NoteIfStale(marker, at, word);
+      if (config.pad_objects) NoteIfStale(marker, at + 1, word - 1);
+    }
+  });
+}
+
 void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots,
-                 bool beside) {
-  SerialMarker serial(marker, config, beside);
+                 const VerifyOptions& options) {
+  SerialMarker serial(marker, config, options);
   if (!serial.Init()) {
     Complain("mark verification skipped: no address space for a second table");
     return;

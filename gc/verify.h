@@ -8,10 +8,18 @@
 
 namespace gleaner::gc {
 
+struct VerifyOptions {
+  // The program ran while most was marked, or it was in an earlier collection: objects may be
+  // marked that are not reachable any more.
+  bool more_may_be_marked = false;
+  // Only young objects were marked. Words that led to none when the last collection ended, and are
+  // as they were, do not count: they happen to look like pointers to what was born since.
+  bool minor = false;
+};
 // pre: the world is stopped, marking is over, nothing was finalized yet.
-// `beside`: the program ran while most was marked, so that objects may be marked that are not
-// reachable any more.
 void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots,
-                 bool beside);
+                 const VerifyOptions& options);
+// Notes such words, for the next collection. pre: the world is stopped, it is decided what lives.
+void NoteStaleWords(const Marker& marker, const MarkConfig& config);
 
 }  // namespace gleaner::gc

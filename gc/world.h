@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gc/finalize.h"
+#include "gc/generations.h"
 #include "gc/marker.h"
 #include "gc/pacer.h"
 #include "gc/roots.h"
@@ -43,6 +44,9 @@ struct Tunables {
   uint64_t short_pause_ns = 0;
   // The marking done for what is allocated meanwhile, as a multiple of a tenth of the usual.
   int rate = 10;
+  // Objects are born young, and collections look at those alone, if writes can be tracked.
+  GenerationalMode generational = GenerationalMode::kOff;
+  uint64_t most_minors = 0;  // between two collections of the whole heap
 };
 
 // How far CopyRoots has come.

@@ -111,7 +111,7 @@ void Findings::InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks
 }
 
 void Findings::NoteIfLeaked(const gc::Marker& marker, const ObjectRef& object) {
-  if (*object.mark() != marker.white()) return;
+  if (!marker.IsWhite(object)) return;
   Leak leak{object.base, object.kind(), false, object.bytes, {}};
   if (const DebugObject* known = DebugObjects::Find(object.base); known != nullptr) {
     if (known->freed) return;

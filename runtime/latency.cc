@@ -27,6 +27,9 @@ void PrintPauses(Stream stream) {
          totals.longest_pause.part_ns[i], totals.longest_parts.part_ns[i]);
   }
   line("all", totals.pauses.all_ns, totals.longest_pause.all_ns, totals.longest_parts.all_ns);
+  if (totals.minors == 0) return;
+  Print(stream, "gleaner: of these, %llu minor collections, %.3f ms\n",
+        static_cast<unsigned long long>(totals.minors), Ms(totals.minor_ns));
 }
 
 void PrintStallsOf(Stream stream, const char* name, const StallHistogram& stalls) {

@@ -105,6 +105,10 @@ void ReadTunables(gc::Tunables* tunables) {
                         ? static_cast<int>(g_options.background_markers)
                         : (all + 3) / 4;
   tunables->background_markers = share < all ? share : all;
+  const bool generational = g_options.generational != 0 && GC_find_leak == 0;
+  tunables->generational = generational ? static_cast<gc::GenerationalMode>(g_options.generational)
+                                        : gc::GenerationalMode::kOff;
+  tunables->most_minors = static_cast<uint64_t>(GC_full_freq < 0 ? 0 : GC_full_freq);
   tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
 }
 
@@ -186,9 +190,10 @@ void OnEvent(CycleEvent event) {
       static_cast<double>(r.freed_bytes) / 1e6, static_cast<double>(r.resident_bytes) / 1e6,
       Ms(r.pause.all_ns), parts, r.markers, r.markers == 1 ? "" : "s",
       static_cast<unsigned long long>(r.finalizable),
-      r.overrun  ? ", overrun"
-      : r.beside ? ", marked beside the program"
-                 : "");
+      r.minor     ? ", minor"
+      : r.overrun ? ", overrun"
+      : r.beside  ? ", marked beside the program"
+                  : "");
 }
 
 void WarnCycle(Addr object) {
@@ -270,13 +275,15 @@ bool PollBeside(ptrdiff_t bytes) {
   if (call.collect && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);
   }
-  return call.collect || (g_collector.CanMarkBeside() && !g_collector.IsOverrun());
+  return call.collect ||
+         (g_collector.CanMarkBeside() && !g_collector.IsMinorNext() && !g_collector.IsOverrun());
 }
 
 void OnAllocated(ptrdiff_t bytes) {
   if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
   NoteAllocationInRunRecord();
   g_collector.EndSweepIfDone();
+  const uint64_t seen = g_collector.collections();
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());
   if (IsConcurrent() && PollBeside(bytes)) return;
   if (!due) {
@@ -286,7 +293,10 @@ void OnAllocated(ptrdiff_t bytes) {
     }
     return;
   }
-  if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
+  // Another thread may have collected while this one waited for a cycle's end.
+  if (AutomaticCollectionAllowed() && g_collector.collections() == seen) {
+    Collect(Cause::kAllocation, g_stop_func);
+  }
 }
 
 bool OnExhausted(size_t, int attempt) {
@@ -302,7 +312,7 @@ void OnGrowth(size_t bytes) {
   if (g_collector.SweepRest()) return;
   const uint64_t seen = g_collector.collections();
   bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
-  if (collect && IsConcurrent() && !g_collector.IsOverrun()) {
+  if (collect && IsConcurrent() && !g_collector.IsMinorNext() && !g_collector.IsOverrun()) {
     // Rather a larger heap than a pause.
     if (!g_collector.cycle().IsUnderWay()) g_collector.WantCycle();
     collect = false;
@@ -473,6 +483,7 @@ bool InitOnce() {
     g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
   }
   if (g_options.concurrent) EnableConcurrent();
+  if (g_options.generational != 0) EnableGenerational();
   if (g_options.dump_regularly) DumpState(nullptr);
   return true;
 }
@@ -589,6 +600,19 @@ platform::TrackingKind TrackingWanted() {
   return g_manual_vdb_allowed != 0 ? platform::TrackingKind::kCards
                                    : kMechanisms[g_options.write_tracking];
 }
+
+// Guarded by the collector lock. There may be only one tracker, that of cycles and of generational
+// mode.
+bool IsOpenOrWorks(platform::TrackingKind kind) {
+  return g_collector.cycle().CanRemember() || platform::WriteTracking::Works(kind);
+}
+
+// The tracker is open: the program's barriers mark its cards, if that is how it tracks.
+void AnnounceCards() {
+  const platform::WriteTracking& tracker = g_collector.cycle().tracker();
+  if (tracker.kind() != platform::TrackingKind::kCards) return;
+  UseCards(tracker.card_table(), tracker.card_mask());
+}
 }  // namespace
 
 void EnableConcurrent() {
@@ -597,12 +621,7 @@ void EnableConcurrent() {
   const platform::TrackingKind kind = TrackingWanted();
   gc::Cycle& cycle = g_collector.cycle();
   if (IsConcurrent()) return;
-  if (platform::WriteTracking::Works(kind) && cycle.Enable(kind)) {
-    if (kind == platform::TrackingKind::kCards) {
-      UseCards(cycle.tracker().card_table(), cycle.tracker().card_mask());
-    }
-    return;
-  }
+  if (IsOpenOrWorks(kind) && cycle.Enable(kind)) return AnnounceCards();
   // A program that asks by GC_enable_incremental can ask how it came out.
   static constinit bool told = false;
   if (g_options.concurrent && !told) {
@@ -618,7 +637,20 @@ platform::TrackingKind TrackingInUse() {
 
 bool CanTrack(platform::TrackingKind kind) {
   platform::LockGuard guard(g_collector.lock());
-  return TrackingInUse() == kind || platform::WriteTracking::Works(kind);
+  const gc::Cycle& cycle = g_collector.cycle();
+  if (cycle.CanRemember() && cycle.tracker().kind() == kind) return true;
+  return platform::WriteTracking::Works(kind);
+}
+
+void EnableGenerational() {
+  if (g_malloc_support.never_wait) return;
+  platform::LockGuard guard(g_collector.lock());
+  const platform::TrackingKind kind = TrackingWanted();
+  if (IsOpenOrWorks(kind) && g_collector.cycle().EnableMemory(kind)) {
+    return AnnounceCards();
+  }
+  Complain("GLEANER_GENERATIONAL: writes to memory cannot be tracked by %s here; ignored",
+           platform::TraitsOf(kind).name);
 }
 
 bool IsConcurrent() { return g_collector.cycle().enabled(); }

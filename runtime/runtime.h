@@ -66,6 +66,8 @@ void SetMaxHeap(size_t bytes);
 // Lets collections mark beside the program from here on, if the system can track writes. pre: Init
 // was called.
 void EnableConcurrent();
+// The option generational: collections of young objects alone, from now on.
+void EnableGenerational();
 bool IsConcurrent();
 // How writes are tracked for them; kNone if there are none.
 platform::TrackingKind TrackingInUse();

@@ -101,6 +101,8 @@ def make_workloads(options):
             ["hash_table", "--gaps", "--megabytes", str(megabytes)],
             lambda threads, size=megabytes: max(least, 12_000 * size // threads),
             live_mb=megabytes)
+    add("stable heap, 400 MB",
+        ["stable_heap", "--gaps"] + (["--operations", "1000000"] if quick else []), live_mb=400)
     add("request loop, 400 MB", ["request_loop", "--seconds", "5" if quick else "20"],
         live_mb=400, stall="request")
     add("GCBench", ["gcbench", "--gaps"])

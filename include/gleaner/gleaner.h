@@ -28,7 +28,7 @@ GLEANER_API const char *gleaner_version(void);
  * Later versions add fields at the end only.
  */
 struct gleaner_stats {
-  uint64_t collections;      /* completed collections of the whole heap */
+  uint64_t collections;      /* completed collections */
   uint64_t live_bytes;       /* in objects that the last collection found reachable */
   uint64_t heap_bytes;       /* obtained for objects and not returned to the system, now */
   uint64_t last_pause_ns;    /* how long the last collection held the threads stopped */
@@ -39,6 +39,8 @@ struct gleaner_stats {
   uint64_t markers;          /* threads that marked in the last collection, its own included */
   uint64_t bytes_freed_last; /* in objects that the last collection found unreachable */
   uint64_t metadata_bytes;   /* the collector's own tables, resident or not, outside heap_bytes */
+  uint64_t minor_collections; /* of the collections, those that looked at young objects alone */
+  uint64_t minor_pause_ns;    /* their pauses together */
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_stats)) bytes of *stats, with `size` the caller's

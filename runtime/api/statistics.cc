@@ -128,6 +128,8 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     all.markers = static_cast<uint64_t>(last.markers);
     all.bytes_freed_last = last.freed_bytes;
     all.metadata_bytes = runtime::MetadataBytes();
+    all.minor_collections = totals.minors;
+    all.minor_pause_ns = totals.minor_ns;
   }
   return CopyOut(stats, size, &all, sizeof all);
 }

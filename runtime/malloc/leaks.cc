@@ -55,9 +55,9 @@ uint64_t BytesOf(const ObjectRef& object) {
 
 // --- Examination. All with the world stopped, under the collector lock. ---
 
-constexpr uint8_t kDirect = 4;
-constexpr uint8_t kIndirect = 5;
-constexpr uint8_t kSuppressed = 6;
+constexpr uint8_t kDirect = 32;
+constexpr uint8_t kIndirect = 64;
+constexpr uint8_t kSuppressed = 128;
 static_assert(kDirect > alloc::kDisclaiming);
 
 // What Examine asks for: of the thread that collects. Null in collections of GLEANER_COLLECT's.
@@ -79,7 +79,7 @@ constexpr size_t kMaxPending = size_t{1} << 30;
 class Examination {
  public:
   Examination(const gc::Marker& marker, const Request* request)
-      : white_(marker.white()), black_(marker.black()), request_(request) {}
+      : marker_(marker), request_(request) {}
 
   bool Run() {
     const size_t stacks = StackTable::end();
@@ -102,14 +102,14 @@ class Examination {
       StackLeaks& leaks = counts[StackOf(object.base)];
       if (*mark == kDirect) leaks.direct.Add({1, BytesOf(object)});
       if (*mark == kIndirect) leaks.indirect.Add({1, BytesOf(object)});
-      *mark = request_ != nullptr ? black_ : white_;
+      *mark = request_ != nullptr ? marker_.black() : alloc::g_epoch;
     });
     return true;
   }
 
  private:
   bool IsLost(const ObjectRef& object) const {
-    return *object.mark() == white_ && !alloc::IsUncollectable(object.kind());
+    return marker_.IsWhite(object) && !alloc::IsUncollectable(object.kind());
   }
 
   void FindSuppressed() {
@@ -148,8 +148,7 @@ class Examination {
     }
   }
 
-  const uint8_t white_;
-  const uint8_t black_;
+  const gc::Marker& marker_;
   const Request* const request_;
   size_t pending_ = 0;
   Addr leader_ = 0;

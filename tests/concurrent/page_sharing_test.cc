@@ -214,7 +214,8 @@ TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwice) {
 gc::Sweeper g_sweeper;
 
 void FlipAndBeginSweep(const std::vector<const std::vector<Object>*>& live) {
-  const uint8_t black = OtherEpoch(g_epoch);
+  const uint8_t white = g_epoch;
+  const uint8_t black = OtherEpoch(white);
   for (const auto* objects : live) {
     for (const Object& object : *objects) {
       ObjectRef ref;
@@ -223,9 +224,10 @@ void FlipAndBeginSweep(const std::vector<const std::vector<Object>*>& live) {
     }
   }
   g_epoch = black;
+  g_quiet_mark = black;
   g_new_mark.Store(black, platform::memory_order_relaxed);  // all threads rest
   for (size_t i = 0; i < ThreadHeaps::count(); ++i) ThreadHeaps::at(i).DropListsWorldStopped();
-  g_sweeper.BeginBesideWorldStopped();
+  g_sweeper.BeginBesideWorldStopped(white);
 }
 
 TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwiceWhilePagesAreSwept) {

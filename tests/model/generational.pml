@@ -1,43 +1,42 @@
-/* The rules of generational mode (docs/concurrent_cycle.md) for two mutators: minor cycles that scan
- * roots and dirty old objects only, and full ones, before which what is young is recoloured old
- * while the program runs.
+/* The rules of generational mode (docs/generational.md) for two mutators: minor collections that scan
+ * roots and written old objects only, and full ones, for which old and young are both white.
+ * After a full one objects may be born old; then the next is full, too.
  *
- * An object has a page of its own, one mark byte and one field. Filling a run reads the colour in one
- * step and writes the byte in another, in a critical section; mutator 0 alone allocates. What must
- * hold: no object that a mutator can reach is reclaimed.
+ * An object has a page of its own, one mark byte and one field. Pages are armed in the stop that ends a
+ * collection, if they have an old object; writes to others are not noted. Filling a run reads the
+ * colour in one step and writes the byte in another, in a critical section; mutator 0 alone allocates. What
+ * must hold: no object that a mutator can reach is reclaimed.
  */
 
 #ifndef OPERATIONS
-#define OPERATIONS 6
+#define OPERATIONS 9
 #endif
-#define CYCLES 2
+#define CYCLES 3
 #define OBJECTS 3
 #define NIL OBJECTS
 
 #define FREE 0
-#define OLD 1   /* the live epoch; white in a full cycle */
-#define YOUNG 2 /* the other one; black in a full cycle */
+#define OLD 1   /* the live epoch */
+#define BLACK 2 /* the other one, in a full collection */
+#define YOUNG(y) (4 << (y))
 
 #define BIT(o) (1 << (o))
 #define HAS(set, o) (((set) >> (o)) & 1)
 
 byte mark[OBJECTS];
 byte field[OBJECTS];
-byte dirty;
+byte armed, dirty;
 byte r0[2], r1[2];
 byte held[2];
 bit critical[2];
-#ifdef NEW_IS_OLD
-#define INITIAL OLD
-#else
-#define INITIAL YOUNG
-#endif
-byte new_mark = INITIAL;
+byte new_mark = OLD;
+bit young;
+bit tracks; /* the next collection may be minor */
 byte left = OPERATIONS;
 
 byte grey;
 byte seen;
-byte at;
+byte at, dead;
 
 #define CHECK(o) assert((o) == NIL || mark[o] != FREE)
 
@@ -59,7 +58,7 @@ end:
        left > 0 && r0[m] != NIL && field[r0[m]] != r1[m] ->
        left--;
        CHECK(r0[m]);
-       dirty = dirty | BIT(r0[m]);
+       dirty = dirty | (BIT(r0[m]) & armed);
        field[r0[m]] = r1[m]
      }
   :: atomic {
@@ -76,26 +75,10 @@ end:
        r1[m] = held[m];
        held[m] = NIL;
        CHECK(r1[m]);
-       dirty = dirty | BIT(r1[m]);
+       dirty = dirty | (BIT(r1[m]) & armed);
        field[r1[m]] = NIL
      }
   od
-}
-
-/* A thread has left its critical section; its run gets the new colour. */
-inline handshake(m) {
-  d_step {
-#ifdef NO_HANDSHAKE
-    true ->
-#else
-    !critical[m] ->
-    if
-    :: held[m] != NIL -> mark[held[m]] = new_mark
-    :: else
-    fi;
-#endif
-    skip
-  }
 }
 
 #define LOWEST(s) (HAS(s, 0) -> 0 : (HAS(s, 1) -> 1 : 2))
@@ -113,15 +96,29 @@ inline reach_from_roots() {
   reach(r1[1])
 }
 
-/* With the world stopped: marks from `seen` and `grey`, checks, and gives back what is white. */
-inline mark_and_sweep(white, black) {
+inline hide(m) {
+  if
+  :: held[m] != NIL -> mark[held[m]] = FREE
+  :: else
+  fi
+}
+inline restore(m, old) { /* `old`: what is the live epoch from here on */
+  if
+  :: held[m] != NIL -> mark[held[m]] = (new_mark == OLD -> old : new_mark)
+  :: else
+  fi
+}
+
+/* With the world stopped: marks from `seen` and `grey`, checks, gives back what is white (a mask), and
+ * decides what objects are born with. */
+inline mark_and_sweep(white, black, may_track) {
   reach_from_roots();
   do
   :: seen != 0 ->
      at = LOWEST(seen);
      seen = seen & ~BIT(at);
      if
-     :: mark[at] == white -> mark[at] = black; grey = grey | BIT(at)
+     :: (mark[at] & (white)) != 0 -> mark[at] = black; grey = grey | BIT(at)
      :: else
      fi
   :: seen == 0 && grey != 0 ->
@@ -141,12 +138,37 @@ inline mark_and_sweep(white, black) {
   od;
   seen = 0;
   grey = 0;
+  tracks = may_track;
   at = 0;
+  dead = white;
+#ifndef SAME_YOUNG
+  young = 1 - young;
+#endif
+  new_mark = (tracks -> YOUNG(young) : OLD);
+  restore(0, black);
+  restore(1, black);
   do
   :: at < OBJECTS ->
      if
-     :: mark[at] == white -> mark[at] = FREE
-     :: mark[at] == black -> mark[at] = OLD
+     :: (mark[at] & dead) != 0 -> mark[at] = FREE
+     :: mark[at] == BLACK -> mark[at] = OLD
+     :: else
+     fi;
+     at++
+  :: else -> break
+  od;
+  at = 0;
+  dead = 0
+}
+
+/* In the same stop. */
+inline arm() {
+  at = 0;
+  armed = 0;
+  do
+  :: at < OBJECTS && tracks ->
+     if
+     :: mark[at] == OLD -> armed = armed | BIT(at)
      :: else
      fi;
      at++
@@ -154,23 +176,15 @@ inline mark_and_sweep(white, black) {
   od;
   at = 0
 }
-
-inline hide(m) {
-  if
-  :: held[m] != NIL -> mark[held[m]] = FREE
-  :: else
-  fi
-}
-inline restore(m) {
-  if
-  :: held[m] != NIL -> mark[held[m]] = INITIAL
-  :: else
-  fi
-}
+#ifdef PROMOTED_UNARMED
+#define ARM(minor) if :: (minor) -> skip :: else -> arm() fi
+#else
+#define ARM(minor) arm()
+#endif
 
 inline minor() {
   d_step {
-    !critical[0] && !critical[1] ->
+    tracks && !critical[0] && !critical[1] ->
     hide(0);
     hide(1);
 #ifndef NO_REMEMBERED
@@ -188,49 +202,35 @@ inline minor() {
 #ifndef LATE_CLEAR
     dirty = 0;
 #endif
-    mark_and_sweep(YOUNG, OLD);
-    restore(0);
-    restore(1)
+    mark_and_sweep(YOUNG(young), OLD, 1);
+    ARM(1)
   }
 #ifdef LATE_CLEAR
-  dirty = 0;
+  dirty = 0
 #endif
 }
 
-inline major() {
-  new_mark = OLD;
-  handshake(0);
-  handshake(1);
-  at = 0;
-  do
-  :: at < OBJECTS ->
-     atomic {
-       if
-       :: mark[at] == YOUNG -> mark[at] = OLD
-       :: else
-       fi;
-       at++
-     }
-  :: else -> break
-  od;
-  at = 0;
+inline major(may_track) {
   d_step {
     !critical[0] && !critical[1] ->
     hide(0);
     hide(1);
     dirty = 0;
-    mark_and_sweep(OLD, YOUNG);
-    new_mark = INITIAL;
-    restore(0);
-    restore(1)
+#ifdef OLD_ALONE
+    mark_and_sweep(OLD, BLACK, may_track);
+#else
+    mark_and_sweep(OLD | YOUNG(young), BLACK, may_track);
+#endif
+    ARM(0)
   }
 }
 
 proctype collector() {
   byte cycles;
   do
-  :: cycles < CYCLES -> cycles++; minor()
-  :: cycles < CYCLES -> cycles++; major()
+  :: cycles < CYCLES && tracks -> cycles++; minor()
+  :: cycles < CYCLES -> cycles++; major(1)
+  :: cycles < CYCLES -> cycles++; major(0)
   :: break
   od
 }
@@ -246,7 +246,11 @@ init {
     held[0] = NIL;
     r0[1] = NIL;
     r1[1] = 0;
-    held[1] = NIL
+    held[1] = NIL;
+    /* As after a full collection. */
+    tracks = 1;
+    armed = BIT(0);
+    new_mark = YOUNG(young)
   }
   atomic {
     run mutator(0);

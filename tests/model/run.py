@@ -27,11 +27,9 @@ CASES = {
     "cycle_with_cards": (CYCLE, ["CARDS", "OPERATIONS=5"], True),
     "generational": (GENERATIONAL, [], True),
     # No mistakes: the cycle is safe without black allocation, as long as the colour is right after
-    # the flip; and with small slots that wait for the end of the cycle. And what is born old is
-    # scanned, for its page is dirty.
+    # the flip; and with small slots that wait for the end of the cycle.
     "variant.white_while_marking": (CYCLE, ["WHITE_WHILE_MARKING", "OPERATIONS=6"], True),
     "variant.small_slots_wait": (CYCLE, ["SMALL_SLOTS_WAIT", "OPERATIONS=6"], True),
-    "variant.new_is_old": (GENERATIONAL, ["NEW_IS_OLD", "OPERATIONS=5"], True),
     # Seeded mistakes.
     "finds.clear_after_scan": (CYCLE, ["CLEAR_AFTER_SCAN"], False),
     "finds.white_allocation": (CYCLE, ["WHITE_ALLOCATION"], False),
@@ -47,7 +45,9 @@ CASES = {
     "finds.value_is_dead": (CYCLE, ["CARDS", "VALUE_IS_DEAD", "OPERATIONS=5"], False),
     "finds.no_remembered": (GENERATIONAL, ["NO_REMEMBERED"], False),
     "finds.late_clear": (GENERATIONAL, ["LATE_CLEAR"], False),
-    "finds.no_handshake": (GENERATIONAL, ["NO_HANDSHAKE"], False),
+    "finds.same_young": (GENERATIONAL, ["SAME_YOUNG"], False),
+    "finds.promoted_unarmed": (GENERATIONAL, ["PROMOTED_UNARMED"], False),
+    "finds.old_alone": (GENERATIONAL, ["OLD_ALONE"], False),
 }
 
 

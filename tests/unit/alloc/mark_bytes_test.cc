@@ -99,56 +99,66 @@ void ExpectEach(const Marks& now, const Marks& before, F expected) {
   }
 }
 
+// All values of [inv.mark-byte], and sets of them.
+constexpr uint8_t kValues[] = {kFreeSlot, 1, 2, 4, 8, kDisclaiming};
+constexpr uint8_t kMasks[] = {1, 2, 4, 8, 1 | 4, 1 | 8, 2 | 4, 2 | 8, kEpochs, kYoungMarks, 0};
+
+// Long stretches of one value, mixtures of two, of three, and of all.
+void FillWithValues(Marks* marks, uint32_t count, int round, std::mt19937& random) {
+  const unsigned first = random() % 6;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t which = round % 4 == 0   ? i / 32 + i / 8 % 3
+                           : round % 4 == 1 ? random() % 2
+                           : round % 4 == 2 ? random() % 3
+                                            : random() % 6;
+    marks->bytes[i] = kValues[(first + which) % 6];
+  }
+}
+
 TEST(MarkBytesTest, ClearDeadLeavesTheRestAndCountsIt) {
   std::mt19937 random(4);
-  for (int round = 0; round < 400; ++round) {
-    const auto dead = static_cast<uint8_t>(1 + round % 2);
+  for (int round = 0; round < 800; ++round) {
+    const uint8_t dead = kMasks[random() % std::size(kMasks)];
     const uint32_t count = CountOf(round, random);
     Marks marks;
-    for (uint32_t i = 0; i < count; ++i) {
-      // Long stretches of one value, mixtures, and all four values.
-      marks.bytes[i] = static_cast<uint8_t>(round % 3 == 0   ? 1 + (i / 32 + i / 8 % 3) % 2
-                                            : round % 3 == 1 ? random() % 3
-                                                             : random() % 4);
-    }
+    FillWithValues(&marks, count, round, random);
     const Marks before = marks;
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; ++i) {
-      left += marks.bytes[i] != dead && marks.bytes[i] != kFreeSlot ? 1 : 0;
+      left += (marks.bytes[i] & dead) == 0 && marks.bytes[i] != kFreeSlot ? 1 : 0;
     }
     ASSERT_EQ(ClearDead(marks.bytes, count, dead), left) << count;
-    ExpectEach(marks, before, [&](uint8_t mark) { return mark == dead ? kFreeSlot : mark; });
+    ExpectEach(marks, before, [&](uint8_t mark) { return (mark & dead) != 0 ? kFreeSlot : mark; });
   }
 }
 
-TEST(MarkBytesTest, RecolourTurnsOneValueIntoAnother) {
+TEST(MarkBytesTest, RecolourTurnsAMaskIntoAValue) {
   std::mt19937 random(5);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 400; ++round) {
     const uint32_t count = CountOf(round, random);
-    const auto from = static_cast<uint8_t>(1 + round % 2);
-    const uint8_t to = OtherEpoch(from);
+    const uint8_t from = kMasks[random() % std::size(kMasks)];
+    const uint8_t to = kValues[1 + random() % 4];
     Marks marks;
-    for (uint32_t i = 0; i < count; ++i) marks.bytes[i] = static_cast<uint8_t>(random() % 4);
+    FillWithValues(&marks, count, round, random);
     const Marks before = marks;
     Recolour(marks.bytes, count, from, to);
-    ExpectEach(marks, before, [&](uint8_t mark) { return mark == from ? to : mark; });
+    ExpectEach(marks, before, [&](uint8_t mark) { return (mark & from) != 0 ? to : mark; });
   }
 }
 
-TEST(MarkBytesTest, NormaliseKeepsAndCountsTheEpoch) {
+TEST(MarkBytesTest, NormaliseKeepsAndCountsWhatLives) {
   std::mt19937 random(3);
-  for (int round = 0; round < 400; ++round) {
-    const uint8_t epoch = static_cast<uint8_t>(1 + round % 2);
+  for (int round = 0; round < 800; ++round) {
+    const uint8_t mask = kMasks[random() % std::size(kMasks)];
+    const auto live = static_cast<uint8_t>(round % 2 == 0 ? mask : ~mask);
     const uint32_t count = CountOf(round, random);
     Marks marks;
-    for (uint32_t i = 0; i < count; ++i) {
-      marks.bytes[i] = static_cast<uint8_t>(round % 5 == 0 ? epoch : random() % 3);
-    }
-    uint32_t live = 0;
-    for (uint32_t i = 0; i < count; ++i) live += marks.bytes[i] == epoch ? 1 : 0;
+    FillWithValues(&marks, count, round, random);
+    uint32_t expected = 0;
+    for (uint32_t i = 0; i < count; ++i) expected += (marks.bytes[i] & live) != 0 ? 1 : 0;
     const Marks before = marks;
-    ASSERT_EQ(NormaliseMarks(marks.bytes, count, epoch), live) << count;
-    ExpectEach(marks, before, [&](uint8_t mark) { return mark == epoch ? epoch : kFreeSlot; });
+    ASSERT_EQ(NormaliseMarks(marks.bytes, count, live), expected) << count;
+    ExpectEach(marks, before, [&](uint8_t mark) { return static_cast<uint8_t>(mark & live); });
   }
 }
 

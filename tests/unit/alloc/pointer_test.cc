@@ -78,12 +78,15 @@ TEST(PointerTest, MarkBytesOfEveryPhase) {
     for (const uint8_t live : {uint8_t{1}, uint8_t{2}}) {
       g_epoch = live;
       for (const bool sweeping : {false, true}) {
-        g_dead_mark.Store(sweeping ? OtherEpoch(live) : 0, kRelaxed);
+        const uint8_t dead = OtherEpoch(live) | (g_young ^ kYoungMarks);
+        g_dead_mark.Store(sweeping ? dead : 0, kRelaxed);
         for (void* p : {small, large}) {
           ObjectRef object;
           ASSERT_TRUE(FindSlot(AddressOf(p), &object));
-          *object.mark() = live;
-          ExpectObject(AddressOf(p), p, object.bytes);
+          for (const uint8_t mark : {live, g_young}) {
+            *object.mark() = mark;
+            ExpectObject(AddressOf(p), p, object.bytes);
+          }
           *object.mark() = kFreeSlot;
           ExpectNone(AddressOf(p));
           EXPECT_EQ(FreeObject(p), FreeResult::kNotAllocated);
@@ -91,22 +94,24 @@ TEST(PointerTest, MarkBytesOfEveryPhase) {
           ExpectNone(AddressOf(p));
           EXPECT_TRUE(IsInUse(kDisclaiming));
           EXPECT_EQ(FreeObject(p), FreeResult::kNotAllocated);
-          // Black while a cycle marks, dead while its sweep goes on.
-          *object.mark() = OtherEpoch(live);
-          if (sweeping) {
-            ExpectNone(AddressOf(p));
-            EXPECT_EQ(FreeObject(p), FreeResult::kNotAllocated);
-          } else {
-            ExpectObject(AddressOf(p), p, object.bytes);
+          // Black while a cycle marks, dead while its sweep goes on, as what was young before.
+          for (const uint8_t mark : {OtherEpoch(live), uint8_t(g_young ^ kYoungMarks)}) {
+            *object.mark() = mark;
+            if (sweeping) {
+              ExpectNone(AddressOf(p));
+              EXPECT_EQ(FreeObject(p), FreeResult::kNotAllocated);
+            } else {
+              ExpectObject(AddressOf(p), p, object.bytes);
+            }
           }
           *object.mark() = live;
         }
       }
       g_dead_mark.Store(0, kRelaxed);
     }
-    // Of either colour, an object can be given back.
+    // Of any colour, an object can be given back.
     g_epoch = 1;
-    for (const uint8_t mark : {uint8_t{1}, uint8_t{2}}) {
+    for (const uint8_t mark : {uint8_t{1}, uint8_t{2}, uint8_t{4}, uint8_t{8}}) {
       for (const size_t bytes : {size_t{100}, 3 * kPageBytes}) {
         void* p = Allocate(Kind::kNormal, bytes);
         ObjectRef object;

@@ -1,0 +1,440 @@
+// Minor collections: what is young and reachable becomes old, the rest of the young goes, old
+// objects stay until a collection of the whole heap. Each collection is verified: whatever is
+// reachable is marked.
+#include "gc/kinds.h"
+#include "tests/support/changing_graph.h"
+
+namespace gleaner::gc {
+namespace {
+
+using alloc::Kind;
+using testing::Allocate;
+using testing::Dead;
+using testing::g_roots;
+using testing::g_tunables;
+using testing::Graph;
+using testing::IsAllocated;
+using testing::MarkOf;
+using testing::NewNode;
+using testing::Node;
+
+class GenerationalTest : public ::testing::Test {};
+
+void CollectAll() {
+  testing::Collect();
+  EXPECT_FALSE(g_collector.last().minor);
+}
+// True if it is a minor one.
+bool CollectForAllocation() {
+  EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+  return g_collector.last().minor;
+}
+void CollectYoung() { EXPECT_TRUE(CollectForAllocation()); }
+
+// The next collection for allocation is a minor one.
+void Start(int markers = 1) {
+  testing::StartHeap();
+  testing::StartCollector(markers);
+  g_tunables.generational = GenerationalMode::kAlways;
+  g_tunables.most_minors = 1000;
+  g_tunables.mark.past_the_end = false;  // so that a root keeps one object
+  ASSERT_TRUE(g_collector.cycle().EnableMemory(platform::WriteTracking::BestKind()));
+  g_collector.pacer().ExpandHeapTo(64 * kMiB);  // nothing is due by itself
+  CollectAll();
+}
+
+bool IsOld(const void* p) { return *MarkOf(p) == alloc::g_epoch; }
+bool IsYoung(const void* p) { return *MarkOf(p) == alloc::g_young; }
+
+// Nodes that fill several pages, so that those are not where the thread goes on allocating.
+std::vector<Node*> NewNodes(size_t count = 64) {
+  std::vector<Node*> nodes;
+  for (size_t i = 0; i < count; ++i) nodes.push_back(NewNode(i));
+  return nodes;
+}
+void MakeRoots(const std::vector<Node*>& nodes) { g_roots.assign(nodes.begin(), nodes.end()); }
+
+TEST_F(GenerationalTest, YoungObjectsLiveIfRootsOrWrittenOldOnesReferToThem) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::vector<Node*> old = NewNodes();
+    MakeRoots(old);
+    CollectAll();
+    for (Node* node : old) ASSERT_TRUE(IsOld(node));
+    for (int round = 0; round < 5; ++round) {
+      // On few of the pages, at some distance.
+      Node* chain = NewNode(1);
+      chain->references[0] = NewNode(2);
+      void* atomic = Allocate(Kind::kAtomic, 40);
+      chain->references[0]->references[3] = static_cast<Node*>(atomic);
+      old[static_cast<size_t>(round) * 3]->references[round % 4] = chain;
+      Node* of_root = NewNode(3);
+      g_roots.push_back(of_root);
+      void* dead = Dead();
+      Node* dead_node = NewNode(4);
+      for (void* p : {static_cast<void*>(chain), atomic, dead, static_cast<void*>(dead_node)}) {
+        ASSERT_TRUE(IsYoung(p));
+      }
+      CollectYoung();
+      EXPECT_TRUE(IsOld(chain));
+      EXPECT_TRUE(IsOld(chain->references[0]));
+      EXPECT_TRUE(IsOld(atomic));
+      EXPECT_TRUE(IsOld(of_root));
+      EXPECT_FALSE(IsAllocated(dead));
+      EXPECT_FALSE(IsAllocated(dead_node));
+    }
+    EXPECT_EQ(g_collector.totals().minors, 5u);
+  });
+}
+
+// What is written after the last collection has to be noticed then, not only after the first.
+TEST_F(GenerationalTest, APageIsTrackedAnewAfterEachCollection) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::vector<Node*> old = NewNodes();
+    MakeRoots(old);
+    CollectAll();
+    for (int round = 0; round < 20; ++round) {
+      Node* node = NewNode(100);
+      old[1]->references[0] = node;  // the one of the last round dies, and stays
+      CollectYoung();
+      ASSERT_TRUE(IsOld(node)) << round;
+    }
+  });
+}
+
+TEST_F(GenerationalTest, OldGarbageStaysUntilTheWholeHeapIsCollected) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::vector<Node*> old = NewNodes();
+    MakeRoots(old);
+    CollectAll();
+    g_roots[5] = nullptr;
+    CollectYoung();
+    EXPECT_TRUE(IsAllocated(old[5]));
+    CollectYoung();
+    EXPECT_TRUE(IsAllocated(old[5]));
+    CollectAll();
+    EXPECT_FALSE(IsAllocated(old[5]));
+    EXPECT_TRUE(IsAllocated(old[6]));
+  });
+}
+
+TEST_F(GenerationalTest, ASlotThatWasGivenBackHoldsAYoungObjectNext) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::vector<Node*> old = NewNodes(160);
+    MakeRoots(old);
+    CollectAll();
+    std::set<void*> freed;
+    for (size_t i = 0; i < 128; ++i) {
+      g_roots[i] = nullptr;
+      freed.insert(old[i]);
+      ASSERT_EQ(alloc::FreeObject(old[i]), alloc::FreeResult::kFreed);
+    }
+    size_t reused = 0;
+    std::vector<Node*> fresh = NewNodes(400);
+    for (Node* node : fresh) {
+      reused += freed.count(node);
+      ASSERT_TRUE(IsYoung(node));
+    }
+    EXPECT_GT(reused, 50u);
+    old[150]->references[0] = fresh[7];
+    CollectYoung();
+    for (size_t i = 0; i < fresh.size(); ++i) ASSERT_EQ(IsAllocated(fresh[i]), i == 7) << i;
+  });
+}
+
+TEST_F(GenerationalTest, LargeObjects) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    constexpr size_t kBytes = 6 * alloc::kPageBytes;
+    constexpr size_t kWords = kBytes / sizeof(void*);
+    auto** old = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
+    g_roots.assign(1, old);
+    CollectAll();
+    for (const size_t at : {size_t{0}, kWords / 2, kWords - 1}) {
+      auto** young = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
+      Node* node = NewNode(1);
+      young[kWords - 1] = node;
+      old[at] = young;
+      void* dead = Allocate(Kind::kNormal, kBytes);
+      void* dead_atomic = Allocate(Kind::kAtomic, kBytes);
+      CollectYoung();
+      EXPECT_TRUE(IsOld(young));
+      EXPECT_TRUE(IsOld(node));
+      EXPECT_FALSE(IsAllocated(dead));
+      EXPECT_FALSE(IsAllocated(dead_atomic));
+    }
+  });
+}
+
+// An old object that has grown: nobody tracked its new pages.
+TEST_F(GenerationalTest, AnOldObjectMayGrowInPlace) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    constexpr size_t kBytes = 5 * alloc::kPageBytes;
+    auto** old = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
+    g_roots.assign(1, old);
+    CollectAll();
+    alloc::ObjectRef object;
+    ASSERT_TRUE(alloc::FindObject(AddressOf(old), &object));
+    ASSERT_TRUE(alloc::ResizeInPlace(object, 3 * kBytes));
+    Node* node = NewNode(1);
+    old[3 * kBytes / sizeof(void*) - 1] = node;
+    CollectYoung();
+    EXPECT_TRUE(IsOld(node));
+    Node* second = NewNode(2);
+    old[3 * kBytes / sizeof(void*) - 2] = second;
+    CollectYoung();
+    EXPECT_TRUE(IsOld(second));
+  });
+}
+
+TEST_F(GenerationalTest, UncollectableAndDescribedObjects) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    g_roots.clear();
+    // Of two words, the second one is a pointer.
+    const int kind = MakeKind(uint64_t{1} << 62 | kBitmap, false);
+    ASSERT_GE(kind, 0);
+    std::vector<void**> described;
+    std::vector<void**> uncollectable;
+    for (int i = 0; i < 200; ++i) {
+      described.push_back(static_cast<void**>(Allocate(static_cast<Kind>(kind), 1000)));
+      g_roots.push_back(described.back());
+      uncollectable.push_back(static_cast<void**>(Allocate(Kind::kUncollectable, 1000)));
+    }
+    auto** young = static_cast<void**>(Allocate(Kind::kUncollectable, 1000));
+    young[3] = NewNode(1);
+    CollectYoung();
+    EXPECT_TRUE(IsOld(young));
+    EXPECT_TRUE(IsOld(young[3]));
+    Node* nodes[] = {NewNode(2), NewNode(3), NewNode(4)};
+    Node* hidden = NewNode(5);
+    described[50][1] = nodes[0];
+    described[60][0] = hidden;  // where no pointer is
+    uncollectable[70][100] = nodes[1];
+    young[5] = nodes[2];
+    CollectYoung();
+    for (Node* node : nodes) EXPECT_TRUE(IsOld(node));
+    EXPECT_FALSE(IsAllocated(hidden));
+  });
+}
+
+TEST_F(GenerationalTest, LinksAndFinalizersOfYoungObjectsAreDecided) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::vector<Node*> old = NewNodes();
+    MakeRoots(old);
+    CollectAll();
+    g_roots[2] = nullptr;  // old garbage
+    Node* kept = NewNode(1);
+    Node* lost = NewNode(2);
+    old[1]->references[0] = kept;
+    static uintptr_t links[3];
+    const Addr targets[] = {AddressOf(kept), AddressOf(lost), AddressOf(old[2])};
+    for (int i = 0; i < 3; ++i) {
+      links[i] = ~targets[i];
+      ASSERT_EQ(g_collector.short_links().Register(AddressOf(&links[i]), targets[i]),
+                LinkResult::kNew);
+    }
+    Node* finalized = NewNode(3);
+    finalized->references[0] = NewNode(4);
+    for (Node* node : {finalized, kept, old[2]}) {
+      Finalizer before;
+      ASSERT_TRUE(g_collector.finalizers().Register(AddressOf(node), {[](void*, void*) {}, nullptr},
+                                                    &before));
+    }
+    lost = nullptr;
+    CollectYoung();
+    EXPECT_EQ(links[0], ~targets[0]);
+    EXPECT_EQ(links[1], 0u);
+    EXPECT_EQ(links[2], ~targets[2]) << "of an old object";
+    Finalizers::Ready ready;
+    ASSERT_TRUE(g_collector.finalizers().Take(&ready));
+    EXPECT_EQ(ready.object, finalized);
+    EXPECT_TRUE(IsOld(finalized->references[0]));
+    EXPECT_FALSE(g_collector.finalizers().Take(&ready));
+    ready = {};
+    CollectAll();
+    EXPECT_EQ(links[0], ~targets[0]);
+    EXPECT_EQ(links[2], 0u);
+    ASSERT_TRUE(g_collector.finalizers().Take(&ready));
+    EXPECT_EQ(ready.object, old[2]);
+  });
+}
+
+// A model that knows what there must be, for many collections of both kinds.
+TEST_F(GenerationalTest, NothingIsLostWhateverChanges) {
+  for (const int markers : {1, 3}) {
+    EXPECT_CHILD_OK([markers] {
+      Start(markers);
+      Graph graph(static_cast<unsigned>(markers));
+      size_t most = 0;
+      for (int round = 0; round < 300; ++round) {
+        for (int i = 0; i < 40; ++i) graph.Change();
+        if (round % 17 == 16) {
+          CollectAll();
+        } else {
+          CollectYoung();
+        }
+        const size_t reached = graph.Check();
+        if (reached > most) most = reached;
+      }
+      EXPECT_GT(most, 50u);
+      printf("up to %zu nodes\n", most);
+    });
+  }
+}
+
+// Full collections that mark or sweep beside the program, with minor ones between them.
+TEST_F(GenerationalTest, FullCollectionsMayBeBesideTheProgram) {
+  for (const bool mark_beside : {false, true}) {
+    EXPECT_CHILD_OK([mark_beside] {
+      Start();
+      g_tunables.sweep_beside = true;
+      g_tunables.mark_beside = mark_beside;
+      g_tunables.slice_bytes = 2000;
+      if (mark_beside) {
+        ASSERT_TRUE(g_collector.cycle().Enable(platform::WriteTracking::BestKind()));
+      }
+      Graph graph(7);
+      uint64_t fulls = 0;
+      for (int round = 0; round < 200; ++round) {
+        for (int i = 0; i < 40; ++i) graph.Change();
+        if (round % 5 != 4) {
+          CollectYoung();
+        } else if (mark_beside) {
+          g_collector.WantCycle();
+          do {
+            graph.Change();
+          } while (!g_collector.Advance(0, 0));
+          graph.Change();
+          EXPECT_FALSE(CollectForAllocation());
+          ++fulls;
+        } else {
+          g_collector.cycle().Forget();
+          EXPECT_FALSE(CollectForAllocation());
+        }
+        graph.Check();
+      }
+      EXPECT_EQ(g_collector.totals().beside, fulls);
+    });
+  }
+}
+
+TEST_F(GenerationalTest, WhenTheWholeHeapIsCollected) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    g_roots.assign(1, NewNode(1));
+    CollectYoung();
+    EXPECT_TRUE(g_collector.Collect(Cause::kExhausted, 0));
+    EXPECT_FALSE(g_collector.last().minor);
+    CollectYoung();
+    g_collector.ValidateDisplacement(24);
+    EXPECT_FALSE(CollectForAllocation());
+    CollectYoung();
+    g_tunables.mark.all_interior_pointers = false;
+    EXPECT_FALSE(CollectForAllocation());
+    CollectYoung();
+    g_tunables.most_minors = 3;
+    CollectAll();
+    for (int i = 0; i < 3; ++i) CollectYoung();
+    EXPECT_FALSE(CollectForAllocation());
+    g_tunables.most_minors = 0;
+    CollectYoung();
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
+    EXPECT_EQ(alloc::NewMark(), alloc::g_epoch);
+    g_tunables.most_minors = 10;
+    EXPECT_FALSE(CollectForAllocation());
+    EXPECT_EQ(alloc::NewMark(), alloc::g_young);
+    SetDisclaim(
+        Kind::kNormal, [](void*) { return 0; }, false);
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
+    EXPECT_EQ(alloc::NewMark(), alloc::g_epoch);
+  });
+}
+
+// Turned off, nothing is born young, and what was goes on as if it had not been.
+TEST_F(GenerationalTest, ItMayBeTurnedOffAndOn) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    Graph graph(3);
+    for (int round = 0; round < 60; ++round) {
+      const bool on = round / 10 % 2 == 0;
+      g_tunables.generational = on ? GenerationalMode::kAlways : GenerationalMode::kOff;
+      for (int i = 0; i < 40; ++i) graph.Change();
+      void* dead = Dead();
+      EXPECT_EQ(CollectForAllocation(), on && (round == 0 || round % 10 != 0)) << round;
+      EXPECT_FALSE(IsAllocated(dead));
+      graph.Check();
+    }
+  });
+}
+
+// In a child nothing is tracked.
+TEST_F(GenerationalTest, AForkedChildCollectsTheWholeHeapFirst) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::vector<Node*> old = NewNodes();
+    MakeRoots(old);
+    CollectYoung();
+    Node* node = NewNode(1);
+    old[3]->references[0] = node;
+    g_collector.ResetAfterFork(true);
+    EXPECT_FALSE(CollectForAllocation());
+    EXPECT_TRUE(IsOld(node));
+    node->references[0] = NewNode(2);
+    CollectYoung();
+    EXPECT_TRUE(IsOld(node->references[0]));
+  });
+}
+
+// The program's own marks, in a minor collection.
+TEST_F(GenerationalTest, MarksByHand) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::vector<Node*> old = NewNodes();
+    MakeRoots(old);
+    CollectAll();
+    static Node* set;
+    static Node* cleared;
+    set = NewNode(1);
+    cleared = old[9];
+    void* dead = Dead();
+    testing::g_inspect = [](const Marker&, const RootTasks&, const MarkConfig&) {
+      alloc::ObjectRef object;
+      ASSERT_TRUE(alloc::FindSlot(AddressOf(set), &object));
+      g_collector.marker().SetMark(object, true);
+      ASSERT_TRUE(alloc::FindSlot(AddressOf(cleared), &object));
+      g_collector.marker().SetMark(object, false);
+    };
+    CollectYoung();
+    testing::g_inspect = nullptr;
+    EXPECT_TRUE(IsOld(set));
+    EXPECT_TRUE(IsOld(cleared)) << "old ones may refer to it, and were not looked at";
+    EXPECT_FALSE(IsAllocated(dead));
+    EXPECT_FALSE(CollectForAllocation()) << "so that it is decided";
+    EXPECT_FALSE(IsAllocated(set));
+  });
+}
+
+TEST_F(GenerationalTest, WithAFullMarkStack) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    // Long lists and wide trees, to be found from one old object.
+    std::vector<Node*> old = NewNodes();
+    MakeRoots(old);
+    CollectAll();
+    std::vector<Node*> young;
+    auto** wide = static_cast<Node**>(Allocate(Kind::kNormal, 40000 * sizeof(Node*)));
+    old[0]->references[0] = reinterpret_cast<Node*>(wide);
+    for (size_t i = 0; i < 40000; ++i) young.push_back(wide[i] = NewNode(i));
+    CollectYoung();
+    for (Node* node : young) ASSERT_TRUE(IsOld(node));
+  });
+}
+
+}  // namespace
+}  // namespace gleaner::gc

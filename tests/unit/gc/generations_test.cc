@@ -1,0 +1,108 @@
+// When collections are minor ones, by what they cost and yield.
+#include "gc/generations.h"
+
+#include <gtest/gtest.h>
+
+#include "platform/base.h"
+
+namespace gleaner::gc {
+namespace {
+
+constexpr uint64_t kAllowance = 100 * kMiB;
+constexpr uint64_t kLive = 400 * kMiB;
+constexpr Generations::Outcome kFull = {100'000'000, kAllowance, kAllowance, kLive};
+constexpr Generations::Outcome kCheap = {10'000'000, kAllowance, kAllowance, kLive};
+
+Generations Adaptive(uint64_t most_minors = 19) {
+  Generations generations;
+  generations.Configure(GenerationalMode::kAdaptive, most_minors);
+  generations.NoteFull(kFull, kAllowance);
+  return generations;
+}
+
+// Minor collections until one of the whole heap is due.
+int MinorsInARow(Generations* generations, const Generations::Outcome& outcome) {
+  int minors = 0;
+  for (; generations->WantsMinor() && minors < 1000; ++minors) generations->NoteMinor(outcome);
+  return minors;
+}
+
+TEST(GenerationsTest, OffAndZeroMeanNone) {
+  Generations generations;
+  EXPECT_FALSE(generations.WantsMinor());
+  generations.NoteFull(kFull, kAllowance);
+  EXPECT_FALSE(generations.WantsMinor());
+  EXPECT_FALSE(Adaptive(0).WantsMinor());
+}
+
+TEST(GenerationsTest, AsManyAsAreAllowedBetweenFullOnes) {
+  for (const uint64_t most : {1, 5, 19}) {
+    Generations generations = Adaptive(most);
+    for (int round = 0; round < 3; ++round) {
+      EXPECT_EQ(MinorsInARow(&generations, kCheap), static_cast<int>(most));
+      generations.NoteFull(kFull, kAllowance);
+    }
+  }
+}
+
+TEST(GenerationsTest, AFullOneWhenWhatIsKeptHasGrown) {
+  Generations generations = Adaptive();
+  Generations::Outcome outcome = kCheap;
+  outcome.freed_bytes = kAllowance * 9 / 10;
+  int minors = 0;
+  for (; generations.WantsMinor(); ++minors) {
+    outcome.live_bytes += kAllowance / 10;
+    generations.NoteMinor(outcome);
+  }
+  EXPECT_EQ(minors, 3);
+}
+
+TEST(GenerationsTest, NoneIsTriedWhileAllThatIsYoungLives) {
+  Generations generations = Adaptive();
+  Generations::Outcome growing = kFull;
+  growing.freed_bytes = kAllowance / 4;
+  for (int i = 0; i < 10; ++i) {
+    generations.NoteFull(growing, kAllowance);
+    EXPECT_FALSE(generations.WantsMinor());
+  }
+  generations.NoteFull(kFull, kAllowance);
+  EXPECT_TRUE(generations.WantsMinor());
+}
+
+TEST(GenerationsTest, WhatDoesNotPayIsTriedMoreAndMoreRarely) {
+  // As dear as a full one; and half as dear, but it frees a third.
+  const Generations::Outcome bad[] = {{110'000'000, kAllowance, kAllowance, kLive},
+                                      {50'000'000, kAllowance, kAllowance / 3, kLive}};
+  for (const Generations::Outcome& outcome : bad) {
+    Generations generations = Adaptive();
+    EXPECT_EQ(MinorsInARow(&generations, outcome), 2);
+    int last = 0;
+    for (int trial = 0; trial < 8; ++trial) {
+      int fulls = 0;
+      for (; !generations.WantsMinor(); ++fulls) generations.NoteFull(kFull, kAllowance);
+      EXPECT_EQ(fulls, trial == 0 ? 2 : last == 64 ? 64 : 2 * last);
+      last = fulls;
+      EXPECT_EQ(MinorsInARow(&generations, outcome), 1) << "one trial";
+    }
+    EXPECT_EQ(last, 64);
+    // One that pays makes up for it.
+    while (!generations.WantsMinor()) generations.NoteFull(kFull, kAllowance);
+    EXPECT_EQ(MinorsInARow(&generations, kCheap), 19);
+    generations.NoteFull(kFull, kAllowance);
+    EXPECT_EQ(MinorsInARow(&generations, outcome), 2);
+    int fulls = 0;
+    for (; !generations.WantsMinor(); ++fulls) generations.NoteFull(kFull, kAllowance);
+    EXPECT_EQ(fulls, 2);
+  }
+}
+
+TEST(GenerationsTest, AlwaysMeansAlways) {
+  Generations generations;
+  generations.Configure(GenerationalMode::kAlways, 19);
+  Generations::Outcome outcome = {1'000'000'000, kAllowance, 0, kLive};
+  generations.NoteFull(outcome, kAllowance);
+  EXPECT_EQ(MinorsInARow(&generations, outcome), 19);
+}
+
+}  // namespace
+}  // namespace gleaner::gc
