@@ -106,7 +106,9 @@ class SerialMarker {
       if (root || !IsStale(at, word)) Visit(word, interior);
       const bool past_end = root && config_.all_interior_pointers && config_.past_the_end &&
                             word % alloc::kGranuleBytes == 0;
-      if (past_end || (config_.pad_objects && (root || !IsStale(at + 1, word - 1)))) {
+      // After a minor collection not for words of objects: a pointer to one object may lie one past
+      // the end of a slot that was given back since, and has a young object in it.
+      if (past_end || (config_.pad_objects && (root || !minor_))) {
         Visit(word - 1, past_end);
       }
     }
@@ -180,7 +182,7 @@ void NoteIfStale(const Marker& marker, Addr at, Addr word) {
 
 }  // namespace
 
-void NoteStaleWords(const Marker& marker, const MarkConfig& config) {
+void NoteStaleWords(const Marker& marker) {
   g_stale_words.Clear();
   alloc::ForEachSlot([&](const ObjectRef& object) {
     if (!marker.IsMarked(object) ||
@@ -188,9 +190,7 @@ void NoteStaleWords(const Marker& marker, const MarkConfig& config) {
       return;
     }
     for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
-      const Addr word = LoadForeignWord(at);
-      NoteIfStale(marker, at, word);
-      if (config.pad_objects) NoteIfStale(marker, at + 1, word - 1);
+      NoteIfStale(marker, at, LoadForeignWord(at));
     }
   });
 }

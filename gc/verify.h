@@ -20,6 +20,6 @@ struct VerifyOptions {
 void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots,
                  const VerifyOptions& options);
 // Notes such words, for the next collection. pre: the world is stopped, it is decided what lives.
-void NoteStaleWords(const Marker& marker, const MarkConfig& config);
+void NoteStaleWords(const Marker& marker);
 
 }  // namespace gleaner::gc
