@@ -53,6 +53,9 @@ class HugePageProbe {
 };
 constinit HugePageProbe g_huge_pages;
 
+// Below the heap, and never committed: see platform::TrackingConfig.
+constexpr size_t kGuardBytes = 2 * kMiB;
+
 bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber pages) {
   return platform::Commit(static_cast<char*>(table) + first * element_bytes, pages * element_bytes);
 }
@@ -68,12 +71,12 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
     const size_t os_page = platform::OsPageBytes();
     const size_t info_bytes = AlignUp(pages * sizeof(PageInfo), os_page);
     const size_t meta_bytes = AlignUp(pages * sizeof(PageMeta), os_page);
-    void* heap = platform::Reserve(bytes, 2 * kMiB);
+    void* heap = platform::Reserve(kGuardBytes + bytes, 2 * kMiB);
     void* infos = platform::ReserveZeroes(info_bytes);
     void* metas = platform::Reserve(meta_bytes, os_page);
     void* mark_table = platform::Reserve(pages * kMarkBytesPerPage, 2 * kMiB);
     if (heap != nullptr && infos != nullptr && metas != nullptr && mark_table != nullptr) {
-      base = AddressOf(heap);
+      base = AddressOf(heap) + kGuardBytes;
       info = static_cast<PageInfo*>(infos);
       meta = static_cast<PageMeta*>(metas);
       marks = static_cast<uint8_t*>(mark_table);
@@ -81,7 +84,7 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
       pointer_free_begin.Store(page_count(), platform::memory_order_relaxed);  // likewise
       return true;
     }
-    if (heap != nullptr) platform::Release(heap, bytes);
+    if (heap != nullptr) platform::Release(heap, kGuardBytes + bytes);
     if (infos != nullptr) platform::Release(infos, info_bytes);
     if (metas != nullptr) platform::Release(metas, meta_bytes);
     if (mark_table != nullptr) platform::Release(mark_table, pages * kMarkBytesPerPage);

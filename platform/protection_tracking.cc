@@ -443,10 +443,22 @@ void ProtectionTracking::Unpin(Pinned pinned) {
         sched_yield();
         continue;
       }
+      // A handler that interrupted the call may have forked: in the child there are no pins.
+      if ((word & kPins) == 0) break;
       // Release and acquire: the word goes from owner to owner.
       if (granules_[i].CompareExchange(word, word - kOnePin, memory_order_acq_rel)) break;
     }
   }
+}
+
+ProtectionTracking::Pinned ProtectionTracking::PinForCall(Addr begin, Addr end) {
+  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // pairs with Open
+  return tracker != nullptr ? tracker->Pin(begin, end) : Pinned{};
+}
+
+void ProtectionTracking::UnpinAfterCall(Pinned pinned) {
+  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // as above
+  if (tracker != nullptr) tracker->Unpin(pinned);
 }
 
 // pre: no other thread uses the tracker, so that all is relaxed; a word may have been left busy by

@@ -39,13 +39,13 @@
 // Faults end even if no mappings are left. Whoever is refused a block tries for opening_run_; one
 // has it, and the others, which have nothing busy, begin nothing until it is free. Those that began
 // before, and fetches, end without waiting with a granule in hand. So the holder gets all of the
-// run: both of its neighbours are writable, in word and in fact, or there are none. Its ends
-// are then ends of mappings, or lie in a mapping that is writable already (unsure granules), where
-// mprotect changes nothing: nothing is split, and the system has no reason to refuse. Only a fetch
-// that makes a neighbour read-only after the holder looked, and before its mprotect, can join it to
-// the run and spoil the attempt; the fault is tried again, and once the fetch has passed that
-// neighbour it cannot do so any more. A thread can hence be held up only by fetches that follow one
-// another without end, each at that instant.
+// run: both of its neighbours are writable, in word and in fact, or there are none, and what lies
+// there is inaccessible. Its ends are then ends of mappings, or lie in a mapping that is writable
+// already (unsure granules), where mprotect changes nothing: nothing is split, and the system has
+// no reason to refuse. Only a fetch that makes a neighbour read-only after the holder looked, and
+// before its mprotect, can join it to the run and spoil the attempt; the fault is tried again, and
+// once the fetch has passed that neighbour it cannot do so any more. A thread can hence be held up
+// only by fetches that follow one another without end, each at that instant.
 #pragma once
 
 #include "platform/dirty_ranges.h"
@@ -74,6 +74,10 @@ class ProtectionTracking {
   Pinned Pin(Addr begin, Addr end);
   void Unpin(Pinned pinned);
   void ResetInChild();
+
+  // Pin and Unpin of the tracker that is open, if there is one. Also in signal handlers.
+  static Pinned PinForCall(Addr begin, Addr end);
+  static void UnpinAfterCall(Pinned pinned);
 
   uint64_t faults() const { return faults_.Load(memory_order_relaxed); }      // figures
   uint64_t refusals() const { return refusals_.Load(memory_order_relaxed); }  // likewise

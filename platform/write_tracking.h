@@ -68,7 +68,9 @@ struct TrackingTraits {
 const TrackingTraits& TraitsOf(TrackingKind kind);
 
 struct TrackingConfig {
-  Addr base = 0;  // the reservation; a multiple of kGranuleBytes
+  // The reservation; a multiple of kGranuleBytes. kProtection: the page below is inaccessible, so
+  // that the system does not join what is read-only there to read-only memory of somebody else.
+  Addr base = 0;
   size_t bytes = 0;
   bool executable = false;  // armed memory may hold code
   size_t max_mappings = 0;  // kProtection: mappings it may add; 0: half of what the system allows

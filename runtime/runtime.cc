@@ -13,6 +13,7 @@
 #include "alloc/page_space.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
+#include "platform/system_calls.h"
 #include "runtime/arenas.h"
 #include "runtime/barrier.h"
 #include "runtime/dump.h"
@@ -613,12 +614,18 @@ void AnnounceCards() {
   if (tracker.kind() != platform::TrackingKind::kCards) return;
   UseCards(tracker.card_table(), tracker.card_mask());
 }
+
+// Before anything is armed, and without the lock: the loader's lock comes before it.
+void PrepareProgramFor(platform::TrackingKind kind) {
+  if (kind == platform::TrackingKind::kProtection) platform::InterposeSystemCalls();
+}
 }  // namespace
 
 void EnableConcurrent() {
   if (g_malloc_support.never_wait) return;
-  platform::LockGuard guard(g_collector.lock());
   const platform::TrackingKind kind = TrackingWanted();
+  PrepareProgramFor(kind);
+  platform::LockGuard guard(g_collector.lock());
   gc::Cycle& cycle = g_collector.cycle();
   if (IsConcurrent()) return;
   if (IsOpenOrWorks(kind) && cycle.Enable(kind)) return AnnounceCards();
@@ -644,8 +651,9 @@ bool CanTrack(platform::TrackingKind kind) {
 
 void EnableGenerational() {
   if (g_malloc_support.never_wait) return;
-  platform::LockGuard guard(g_collector.lock());
   const platform::TrackingKind kind = TrackingWanted();
+  PrepareProgramFor(kind);
+  platform::LockGuard guard(g_collector.lock());
   if (IsOpenOrWorks(kind) && g_collector.cycle().EnableMemory(kind)) {
     return AnnounceCards();
   }

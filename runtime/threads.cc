@@ -8,6 +8,7 @@
 #include "platform/clock.h"
 #include "platform/loaded_objects.h"
 #include "platform/stalls.h"
+#include "platform/system_calls.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -102,6 +103,7 @@ void RefreshLoadedObjects(void*) {
     g_registry.library_segments.Clear();
     g_registry.module_count = 0;
     platform::VisitLoadedObjects({NoteSegment, NoteTls, nullptr});
+    platform::InterposeInNewObjects();
   }
 }
 

@@ -1,5 +1,4 @@
-// What the tests of bad input share: parts that run in a child with an environment, and systems
-// that refuse.
+// What the tests of bad input share: parts that run in a child with an environment.
 #pragma once
 
 #ifndef GC_THREADS
@@ -7,13 +6,13 @@
 #endif
 #include <gc.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cstdlib>
 #include <initializer_list>
 #include <string>
 
 #include "tests/support/child.h"
+#include "tests/support/refusals.h"
 
 namespace gleaner::testing {
 
@@ -41,29 +40,5 @@ ChildResult RunWith(std::initializer_list<const char*> environment, F f, unsigne
       },
       seconds);
 }
-
-// Bounds a resource of the process for as long as it lives.
-class Limit {
- public:
-  Limit(__rlimit_resource resource, size_t bytes) : resource_(resource) {
-    EXPECT_EQ(getrlimit(resource, &old_), 0);
-    rlimit limit = old_;
-    limit.rlim_cur = bytes;
-    EXPECT_EQ(setrlimit(resource, &limit), 0);
-  }
-  ~Limit() { EXPECT_EQ(setrlimit(resource_, &old_), 0); }
-  Limit(const Limit&) = delete;
-  Limit& operator=(const Limit&) = delete;
-
- private:
-  const __rlimit_resource resource_;
-  rlimit old_;
-};
-
-// The system makes no more private memory usable (RLIMIT_DATA bounds what is writable).
-class MemoryRefused : Limit {
- public:
-  MemoryRefused() : Limit(RLIMIT_DATA, 4096) {}
-};
 
 }  // namespace gleaner::testing

@@ -101,16 +101,16 @@ int UnderLimit() {
 
 TEST(AddressSpaceTest, BoundedBeforeTheProgramStarts) {
   if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs the address space itself";
-  for (const size_t mib : {64, 256, 1024}) {
-    const ChildResult result = RunInChild(
-        [mib] {
-          const Limit limit(RLIMIT_AS, mib * kMiB);
-          execl("/proc/self/exe", "limits_test", "--under-limit", nullptr);
-          _exit(3);
-        },
-        60);
-    EXPECT_OK(result) << "\n" << mib << " MiB";
-    printf("%zu MiB: %s", mib, result.err.c_str());
+  for (const char* concurrent : {"GLEANER_CONCURRENT=0", "GLEANER_CONCURRENT=1"}) {
+    for (const size_t mib : {64, 256, 1024}) {
+      const ChildResult result = RunWith({concurrent}, [mib] {
+        const Limit limit(RLIMIT_AS, mib * kMiB);
+        execl("/proc/self/exe", "limits_test", "--under-limit", nullptr);
+        _exit(3);
+      });
+      EXPECT_OK(result) << "\n" << mib << " MiB, " << concurrent;
+      printf("%zu MiB, %s: %s", mib, concurrent, result.err.c_str());
+    }
   }
 }
 
@@ -152,8 +152,9 @@ void* AllocateThroughTheLimit(void* argument) {
 
 TEST(MemoryRefusedTest, WhileThreadsAllocate) {
   if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer allocates, too";
-  for (const char* policy : {"GLEANER_POLICY=lps", "GLEANER_POLICY=al", "GLEANER_POLICY=ps"}) {
-    const ChildResult result = RunWith({policy}, [] {
+  for (const char* setting :
+       {"GLEANER_POLICY=lps", "GLEANER_POLICY=al", "GLEANER_POLICY=ps", "GLEANER_CONCURRENT=1"}) {
+    const ChildResult result = RunWith({setting}, [] {
       GC_INIT();
       static Party party;
       pthread_t threads[4];
@@ -173,7 +174,7 @@ TEST(MemoryRefusedTest, WhileThreadsAllocate) {
       for (pthread_t thread : threads) ASSERT_EQ(pthread_join(thread, nullptr), 0);
       EXPECT_EQ(party.wrong, 0);
     });
-    EXPECT_OK(result) << "\n" << policy;
+    EXPECT_OK(result) << "\n" << setting;
   }
 }
 

@@ -1,9 +1,6 @@
 // Mappings that run out, and protection that is not ours.
 #include <gtest/gtest.h>
-#include <malloc.h>
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -11,17 +8,15 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/refusals.h"
 #include "tests/unit/platform/tracked_heap.h"
 
 namespace gleaner::platform {
 namespace {
 
-size_t MappingsOfProcess() {
-  std::ifstream maps("/proc/self/maps");
-  size_t lines = 0;
-  for (std::string line; std::getline(maps, line);) ++lines;
-  return lines;
-}
+using gleaner::testing::MappingsOfProcess;
+using gleaner::testing::ShowMapCount;
+using gleaner::testing::UseUpMappings;
 
 // Writes to every other granule, twice over, and expects all of it to be reported.
 void ExpectScatteredGranulesWork(TrackedHeap& heap) {
@@ -60,28 +55,6 @@ TEST(ProtectionTest, StaysWithinItsBudgetOfMappings) {
 }
 
 #ifndef __SANITIZE_ADDRESS__  // whose allocator needs mappings
-// Leaves the process room for `left` more mappings.
-void UseUpMappings(size_t left) {
-  // malloc must do without new ones.
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  void* volatile spare = malloc(16 << 20);
-  free(spare);
-  constexpr size_t kBytes = 1 * kGiB;
-  char* p = static_cast<char*>(Reserve(kBytes, kPage));
-  ASSERT_NE(p, nullptr);
-  // Every other page of another protection: two mappings for each.
-  size_t i = 0;
-  for (; i + 2 * kPage < kBytes; i += 2 * kPage) {
-    if (!Commit(p + i, kPage)) break;
-  }
-  ASSERT_LT(i + 2 * kPage, kBytes);
-  for (size_t back = 0; back < left; back += 2) {
-    i -= 2 * kPage;
-    ASSERT_EQ(mprotect(p + i, kPage, PROT_NONE), 0);
-  }
-}
-
 TEST(ProtectionTest, LosesNothingWhenThereAreNoMappingsLeft) {
   for (const size_t left : {0, 2, 20}) {
     EXPECT_CHILD_OK([left] {
@@ -127,20 +100,6 @@ TEST(ProtectionTest, LosesNothingWhenMutatorsCompeteForTheLastMappings) {
 }
 
 #endif  // __SANITIZE_ADDRESS__
-
-// Shows this process, and no other, a limit on mappings. False if it has not the right.
-bool ShowMapCount(const char* limit) {
-  char path[] = "/tmp/gleaner_test_XXXXXX";
-  const int file = mkstemp(path);
-  if (file < 0) return false;
-  const auto length = static_cast<ssize_t>(strlen(limit));
-  const bool shown = write(file, limit, strlen(limit)) == length && unshare(CLONE_NEWNS) == 0 &&
-                     mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                     mount(path, "/proc/sys/vm/max_map_count", nullptr, MS_BIND, nullptr) == 0;
-  close(file);
-  unlink(path);
-  return shown;
-}
 
 TEST(ProtectionTest, WorksWithAMapCountOfAThousand) {
   EXPECT_CHILD_OK([] {

@@ -1,7 +1,6 @@
 // System calls that write into tracked memory, and into memory that is not tracked any more.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,10 +12,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tests/support/ring.h"
 #include "tests/unit/platform/tracked_heap.h"
 
 namespace gleaner::platform {
 namespace {
+
+using gleaner::testing::HasRing;
+using gleaner::testing::ReadByRing;
 
 class SystemCallTrackingTest : public ::testing::TestWithParam<TrackingKind> {};
 
@@ -26,41 +29,6 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SystemCallTrackingTest, ::testing::ValuesIn(Kind
                            std::erase(name, '-');
                            return name;
                          });
-
-// Reads a byte from a file into p by io_uring; `flags` are those of the request. Negative: an error
-// number, as of the system.
-int ReadByRing(int file, char* p, unsigned flags) {
-  io_uring_params params = {};
-  const int ring = static_cast<int>(syscall(SYS_io_uring_setup, 1, &params));
-  if (ring < 0) return -errno;
-  const auto map = [&](off_t what, size_t bytes) {
-    return static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring, what));
-  };
-  const size_t submission_bytes = params.sq_off.array + params.sq_entries * sizeof(uint32_t);
-  const size_t completion_bytes = params.cq_off.cqes + params.cq_entries * sizeof(io_uring_cqe);
-  char* submission = map(IORING_OFF_SQ_RING, submission_bytes);
-  char* completion = map(IORING_OFF_CQ_RING, completion_bytes);
-  char* entries = map(IORING_OFF_SQES, sizeof(io_uring_sqe));
-  int result = -ENOMEM;
-  if (submission != MAP_FAILED && completion != MAP_FAILED && entries != MAP_FAILED) {
-    auto* entry = reinterpret_cast<io_uring_sqe*>(entries);
-    entry->opcode = IORING_OP_READ;
-    entry->flags = static_cast<uint8_t>(flags);
-    entry->fd = file;
-    entry->addr = AddressOf(p);
-    entry->len = 1;
-    *reinterpret_cast<uint32_t*>(submission + params.sq_off.array) = 0;
-    reinterpret_cast<std::atomic<uint32_t>*>(submission + params.sq_off.tail)->store(1);
-    if (syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, nullptr, 0) == 1) {
-      result = reinterpret_cast<io_uring_cqe*>(completion + params.cq_off.cqes)->res;
-    }
-  }
-  if (submission != MAP_FAILED) munmap(submission, submission_bytes);
-  if (completion != MAP_FAILED) munmap(completion, completion_bytes);
-  if (entries != MAP_FAILED) munmap(entries, sizeof(io_uring_sqe));
-  close(ring);
-  return result;
-}
 
 // System calls, and their like, that write into memory of the program.
 enum class Way { kRead, kReadv, kRecv, kRecvmsg, kPreadv, kFstat, kRing, kRingByWorker };
@@ -102,23 +70,15 @@ bool ReadInto(Way way, char* p) {
       break;
     }
     case Way::kRing:
-      ok = ok && ReadByRing(ends[0], p, 0) == 1;
+      ok = ok && ReadByRing(ends[0], p, 1, 0) == 1;
       break;
     case Way::kRingByWorker:
-      ok = ok && ReadByRing(ends[0], p, IOSQE_ASYNC) == 1;
+      ok = ok && ReadByRing(ends[0], p, 1, IOSQE_ASYNC) == 1;
       break;
   }
   close(ends[0]);
   close(ends[1]);
   return ok;
-}
-
-bool HasRing() {
-  char byte;
-  const int file = open("/dev/zero", O_RDONLY);
-  const bool has = ReadByRing(file, &byte, 0) == 1;
-  close(file);
-  return has;
 }
 
 TEST_P(SystemCallTrackingTest, SystemCallsWriteIntoTrackedMemory) {

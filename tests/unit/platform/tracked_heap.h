@@ -29,17 +29,18 @@ class TrackedHeap {
  public:
   TrackedHeap(TrackingKind kind, size_t pages, size_t max_mappings = 0)
       : pages_(pages), bytes_(AlignUp(pages * kPage, 4 * kMiB)) {
-    base_ = static_cast<char*>(Reserve(kReserved, 4 * kMiB));
+    reserved_ = Reserve(kReserved, 4 * kMiB);
+    base_ = static_cast<char*>(reserved_) + kGuard;
     TrackingConfig config;
     config.base = AddressOf(base_);
-    config.bytes = kReserved;
+    config.bytes = kReserved - kGuard;
     config.max_mappings = max_mappings;
-    ok_ = base_ != nullptr && Commit(base_, bytes_) && tracking.Open(kind, config) &&
+    ok_ = reserved_ != nullptr && Commit(base_, bytes_) && tracking.Open(kind, config) &&
           tracking.CoverUpTo(AddressOf(base_) + bytes_);
   }
   ~TrackedHeap() {
     tracking.Close();
-    if (base_ != nullptr) Release(base_, kReserved);
+    if (reserved_ != nullptr) Release(reserved_, kReserved);
   }
 
   bool ok() const { return ok_; }
@@ -104,8 +105,10 @@ class TrackedHeap {
 
  private:
   static constexpr size_t kReserved = 16 * kGiB;
+  static constexpr size_t kGuard = 4 * kMiB;
   size_t pages_;
   size_t bytes_;
+  void* reserved_ = nullptr;
   char* base_ = nullptr;
   bool ok_ = false;
 };

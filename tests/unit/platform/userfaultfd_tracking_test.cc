@@ -1,12 +1,8 @@
 // Descriptors that get lost, kernels and rights, and what takes userfaultfd's place.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -16,27 +12,15 @@
 #include <cstring>
 #include <string>
 
+#include "tests/support/refusals.h"
 #include "tests/unit/platform/tracked_heap.h"
 
 namespace gleaner::platform {
 namespace {
 
-// Makes a system call fail with EPERM from here on, in this process; with `argument`, only if its
-// second argument is that.
-void Refuse(uint32_t number, uint32_t argument = 0) {
-  const uint16_t compare = argument == 0 ? BPF_JGE : BPF_JEQ;
-  const sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
-      BPF_JUMP(static_cast<uint16_t>(BPF_JMP | compare | BPF_K), argument, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter = {std::size(program), const_cast<sock_filter*>(program)};
-  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0) << strerror(errno);
-}
+using gleaner::testing::BecomeAnOrdinaryUser;
+using gleaner::testing::Refuse;
+using gleaner::testing::RefuseUserfaultfd;
 
 void ExpectProtectionInstead() {
   EXPECT_FALSE(WriteTracking::Works(TrackingKind::kUserfaultfd));
@@ -49,8 +33,7 @@ void ExpectProtectionInstead() {
 
 TEST(FallbackTest, UserfaultfdRefusedBySeccompProtectionTakesItsPlace) {
   EXPECT_CHILD_OK([] {
-    Refuse(SYS_userfaultfd);
-    Refuse(SYS_ioctl, static_cast<uint32_t>(_IO(0xAA, 0)));  // of /dev/userfaultfd
+    RefuseUserfaultfd();
     ExpectProtectionInstead();
   });
 }
@@ -64,8 +47,7 @@ TEST(FallbackTest, WithoutPagemapScanProtectionTakesItsPlace) {
 
 TEST(FallbackTest, WithoutSignalHandlersEitherNothingIsTracked) {
   EXPECT_CHILD_OK([] {
-    Refuse(SYS_userfaultfd);
-    Refuse(SYS_ioctl, static_cast<uint32_t>(_IO(0xAA, 0)));
+    RefuseUserfaultfd();
     Refuse(SYS_rt_sigaction);
     EXPECT_FALSE(WriteTracking::Works(TrackingKind::kProtection));
     EXPECT_EQ(WriteTracking::BestKind(), TrackingKind::kNone);
@@ -74,10 +56,7 @@ TEST(FallbackTest, WithoutSignalHandlersEitherNothingIsTracked) {
 
 TEST(FallbackTest, AnOrdinaryUserWhoIsRefusedUserfaultfdGetsProtection) {
   EXPECT_CHILD_OK([] {
-    if (getuid() == 0) {
-      ASSERT_EQ(setuid(65534), 0);
-      ASSERT_EQ(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
-    }
+    BecomeAnOrdinaryUser();
     Refuse(SYS_userfaultfd);  // /dev/userfaultfd is root's
     ExpectProtectionInstead();
   });
@@ -226,11 +205,7 @@ TEST(UserfaultfdTest, DescriptorsAreLostWhileOthersFetch) {
 
 TEST(UserfaultfdTest, AnOrdinaryUserGetsIt) {
   WithUserfaultfd([] {
-    if (getuid() == 0) {
-      ASSERT_EQ(setuid(65534), 0);
-      // As for programs that an ordinary user starts.
-      ASSERT_EQ(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
-    }
+    BecomeAnOrdinaryUser();
     EXPECT_EQ(WriteTracking::BestKind(), TrackingKind::kUserfaultfd);
   });
 }

@@ -1,0 +1,129 @@
+#include "platform/imports.h"
+
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "platform/atomic.h"
+#include "platform/memory.h"
+#include "platform/thread.h"
+
+namespace gleaner::platform {
+
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint32_t kImportTypes[] = {R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT};
+#elif defined(__aarch64__)
+constexpr uint32_t kImportTypes[] = {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT};
+#endif
+
+// What ReplaceImports is to do, and in the object at hand.
+struct Work {
+  const ReplacedImport* imports;
+  size_t count;
+  Addr bias = 0;
+  Range object = {};     // all of it
+  Range read_only = {};  // after relocation
+  const ElfW(Sym) * symbols = nullptr;
+  const char* names = nullptr;
+
+  bool IsImport(uint32_t type) const {
+    for (const uint32_t import : kImportTypes) {
+      if (type == import) return true;
+    }
+    return false;
+  }
+  void Replace(const ElfW(Rela) & relocation) const;
+  void ReplaceIn(Addr table, size_t bytes) const {
+    const auto* relocations = PointerAt<const ElfW(Rela)>(table);
+    for (size_t i = 0; i < bytes / sizeof(ElfW(Rela)); ++i) Replace(relocations[i]);
+  }
+};
+
+void Work::Replace(const ElfW(Rela) & relocation) const {
+  if (!IsImport(static_cast<uint32_t>(ELF64_R_TYPE(relocation.r_info)))) return;
+  const ElfW(Sym)& symbol = symbols[ELF64_R_SYM(relocation.r_info)];
+  if (symbol.st_shndx != SHN_UNDEF) return;  // the object's own
+  const char* name = names + symbol.st_name;
+  for (size_t i = 0; i < count; ++i) {
+    if (imports[i].original == nullptr || strcmp(name, imports[i].name) != 0) continue;
+    auto* slot = PointerAt<Atomic<Addr>>(bias + relocation.r_offset);
+    // Relaxed: the slot has one address of a function or the other.
+    const Addr value = slot->Load(memory_order_relaxed);
+    if (value != AddressOf(imports[i].original) && !object.Contains(value)) return;
+    const Addr page = AddressOf(slot) & ~(OsPageBytes() - 1);
+    const bool closed = read_only.Contains(AddressOf(slot));
+    if (closed && mprotect(PointerAt<void>(page), OsPageBytes(), PROT_READ | PROT_WRITE) != 0) {
+      return;
+    }
+    slot->Store(AddressOf(imports[i].replacement), memory_order_relaxed);  // as above
+    if (closed) mprotect(PointerAt<void>(page), OsPageBytes(), PROT_READ);
+    return;
+  }
+}
+
+int ReplaceInObject(dl_phdr_info* info, size_t, void* context) {
+  Work work = *static_cast<const Work*>(context);
+  work.bias = info->dlpi_addr;
+  const ElfW(Dyn)* dynamic = nullptr;
+  for (size_t i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    const Range range = {work.bias + header.p_vaddr, work.bias + header.p_vaddr + header.p_memsz};
+    if (header.p_type == PT_LOAD) {
+      if (work.object.end == 0) work.object.begin = range.begin;
+      work.object.end = range.end;
+    } else if (header.p_type == PT_GNU_RELRO) {
+      // The loader leaves a last page that is not whole writable.
+      work.read_only = {range.begin, range.end & ~(OsPageBytes() - 1)};
+    } else if (header.p_type == PT_DYNAMIC) {
+      dynamic = PointerAt<const ElfW(Dyn)>(range.begin);
+    }
+  }
+  if (dynamic == nullptr || work.object.Contains(reinterpret_cast<Addr>(&ReplaceInObject)))
+    return 0;
+  Addr tables[2] = {};
+  size_t bytes[2] = {};
+  // The loader has relocated most of these addresses, but not those of the kernel's own object.
+  const auto address = [&work](Addr of) { return of < work.bias ? of + work.bias : of; };
+  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
+    switch (dynamic->d_tag) {
+      case DT_SYMTAB:
+        work.symbols = PointerAt<const ElfW(Sym)>(address(dynamic->d_un.d_ptr));
+        break;
+      case DT_STRTAB:
+        work.names = PointerAt<const char>(address(dynamic->d_un.d_ptr));
+        break;
+      case DT_JMPREL:
+        tables[0] = address(dynamic->d_un.d_ptr);
+        break;
+      case DT_PLTRELSZ:
+        bytes[0] = dynamic->d_un.d_val;
+        break;
+      case DT_RELA:
+        tables[1] = address(dynamic->d_un.d_ptr);
+        break;
+      case DT_RELASZ:
+        bytes[1] = dynamic->d_un.d_val;
+        break;
+      default:
+        break;
+    }
+  }
+  if (work.symbols == nullptr || work.names == nullptr) return 0;
+  for (int i = 0; i < 2; ++i) {
+    if (tables[i] != 0) work.ReplaceIn(tables[i], bytes[i]);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void ReplaceImports(const ReplacedImport* imports, size_t count) {
+  Work work = {imports, count};
+  dl_iterate_phdr(ReplaceInObject, &work);  // one caller at a time
+}
+
+}  // namespace gleaner::platform

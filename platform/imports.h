@@ -1,0 +1,25 @@
+// Functions that the loaded objects import, replaced by others: the entries of their tables of
+// imported addresses are overwritten. Nothing is exported for it, so a program in which it is not
+// asked for does not notice; and it does not matter in which order libraries are searched.
+//
+// Not reached: calls that an object makes of its own functions (so those within the C library),
+// addresses looked up by dlsym or kept in data, system calls without a function.
+#pragma once
+
+#include "platform/base.h"
+
+namespace gleaner::platform {
+
+struct ReplacedImport {
+  const char* name;
+  void* replacement;
+  void* original;  // the C library's; null: there is none, and nothing is replaced
+};
+
+// Replaces imports in all objects loaded now but this library's own. What an object imports that is
+// neither the original, nor not looked up yet, is left alone: somebody else has replaced it there.
+// May be called again, for objects loaded since. Other threads may be in such calls, or making
+// them. Takes the loader's lock.
+void ReplaceImports(const ReplacedImport* imports, size_t count);
+
+}  // namespace gleaner::platform

@@ -1,0 +1,17 @@
+// Calls of the C library that have the system write into the program's memory, under mprotect
+// tracking: the system does not deliver the signal that a store would, it refuses the call. So the
+// objects of the program are given functions that pin the buffers first (write_tracking.h), and
+// that let nobody block or take SIGSEGV. Until they are asked for nothing is changed, and nothing
+// is exported. docs/write_tracking.md says what they cover.
+#pragma once
+
+namespace gleaner::platform {
+
+// In all objects that are loaded. Any thread, any number of times; takes the loader's locks.
+void InterposeSystemCalls();
+
+// In those that have been loaded since; nothing if InterposeSystemCalls has not been called. Inside
+// WithLoaderLocked.
+void InterposeInNewObjects();
+
+}  // namespace gleaner::platform
