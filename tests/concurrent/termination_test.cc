@@ -175,14 +175,17 @@ class TerminationTest : public testing::ConcurrentTest,
                         public ::testing::WithParamInterface<TerminationMethod> {};
 
 // One token goes from hand to hand: while it does, all but one are idle, and nearly always somebody
-// is just changing.
+// is just changing. For `ns`, and on a loaded machine on until another worker had it at all.
 void HandRound(TerminationMethod method, size_t workers, size_t watchers, uint64_t ns) {
   Game game(method, workers, kMaxWorkers / workers);
   const uint64_t end = platform::NowNs() + ns;
+  const Deadline deadline(30);
   game.Give(0, 0);
   game.Run(
-      [end](Random&, uint64_t token, std::vector<uint64_t>* children) {
-        if (platform::NowNs() < end) children->push_back(token + 1);
+      [&](Random&, uint64_t token, std::vector<uint64_t>* children) {
+        if (platform::NowNs() < end || (game.steals() == 0 && !deadline.passed())) {
+          children->push_back(token + 1);
+        }
       },
       true, workers, watchers);
   EXPECT_GT(game.steals(), 0u);
