@@ -656,6 +656,7 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
 
 void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
+  last_end_ns_ = 0;  // the process's processor time begins anew
   cycle_.ResetAfterFork();
   minor_next_.Store(false, platform::memory_order_relaxed);  // a single thread is left
   driver_.ResetAfterFork(alone);
