@@ -87,7 +87,27 @@ int VisitRange(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+// The objects in the loader's list (gABI's r_debug). Without the loader's lock, the list may be
+// changing: then this tells that it is not what it was.
+uint64_t DigestOfList() {
+  uint64_t digest = static_cast<uint64_t>(_r_debug.r_state);
+  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next)
+    digest = (digest ^ AddressOf(object) ^ object->l_addr) * 0x9e3779b97f4a7c15;
+  return digest;
+}
+
+// Of the list before the fork. Guarded, as the next, by the lock of WithLoaderLocked's callers.
+constinit uint64_t g_digest_before_fork = 0;
+constinit bool g_distrusted = false;
+
 }  // namespace
+
+void NoteLoadedBeforeFork() { g_digest_before_fork = DigestOfList(); }
+void DistrustLoader() { g_distrusted = true; }
+bool LoaderCanBeAsked() {
+  if (g_distrusted && DigestOfList() != g_digest_before_fork) g_distrusted = false;
+  return !g_distrusted;
+}
 
 void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Range range),
                        void* context) {
@@ -96,6 +116,7 @@ void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Ran
 }
 
 void WithLoaderLocked(void (*f)(void*), void* context) {
+  if (!LoaderCanBeAsked()) return f(context);
   LockedCall call{f, context};
   dl_iterate_phdr(CallOnce, &call);
 }

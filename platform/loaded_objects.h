@@ -7,7 +7,7 @@
 namespace gleaner::platform {
 
 // Runs f(context) while no shared object can be loaded or unloaded. What f does must not need the
-// loader in another thread.
+// loader in another thread. One thread at a time (the collector lock).
 void WithLoaderLocked(void (*f)(void* context), void* context);
 
 // Loads and unloads so far; equal values mean an unchanged set. Only inside WithLoaderLocked.
@@ -27,6 +27,20 @@ struct LoadedObjectVisitor {
 };
 // The library's own data is left out. Only inside WithLoaderLocked, or where nothing is loaded.
 void VisitLoadedObjects(const LoadedObjectVisitor& visitor);
+
+// fork() and the loader. The C library does not see to the loader's lock when it forks: a thread
+// that held it, in dlopen or because it walked the loaded objects, holds it for ever in the child,
+// where whoever asks for it sleeps for ever. So a child does not, until the loader's list, which
+// can be read without the lock, differs from the one before the fork: then somebody has loaded or
+// unloaded in the child, and the lock was free.
+//
+// Notes the list. Only inside WithLoaderLocked.
+void NoteLoadedBeforeFork();
+// In the child: WithLoaderLocked takes no lock until the list has changed.
+void DistrustLoader();
+// Whether the functions above and below that need the loader may be called. Under the caller's
+// lock.
+bool LoaderCanBeAsked();
 
 // Calls f(context, name, bias, range) for each loaded object: its path, empty for the program
 // itself; what was added to the addresses that its file has; and all that it occupies, gaps

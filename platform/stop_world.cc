@@ -185,6 +185,7 @@ int RestartSignal() { return g_restart_signal; }
 
 void InstallStopHandler() {
   if (g_handler_installed) return;
+  RealSigmask(SIG_BLOCK, nullptr, nullptr);  // looked up now: see DistrustLoader
   g_reserve_signal = FindFreeSignal();
   if (IsFreeSignal(g_suspend_signal)) {
     InstallHandler(g_suspend_signal);

@@ -731,6 +731,7 @@ void PrepareFork() {
   if (!IsInitialised()) return;
   g_collector.lock().Acquire();
   g_collector.cycle().AwaitSlice();
+  if (!g_malloc_support.never_wait) Threads::PrepareFork();  // else it never asks the loader
   Threads::lock().Acquire();
   alloc::ThreadHeaps::LockForFork();
   alloc::SpaceOf(alloc::Side::kScanned).LockForFork();

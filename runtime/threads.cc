@@ -94,6 +94,7 @@ void NoteTls(void*, TlsModule module) {
 // Looks again at what the loader has, if that may have changed. Inside WithLoaderLocked, under the
 // collector lock.
 void RefreshLoadedObjects(void*) {
+  if (!platform::LoaderCanBeAsked()) return;  // as it was before the fork
   const LoaderGeneration now = platform::CurrentLoaderGeneration();
   if (now != g_registry.generation || g_has_static_roots != nullptr ||
       g_registry.filter != nullptr) {
@@ -105,6 +106,11 @@ void RefreshLoadedObjects(void*) {
     platform::VisitLoadedObjects({NoteSegment, NoteTls, nullptr});
     platform::InterposeInNewObjects();
   }
+}
+
+void RefreshBeforeFork(void*) {
+  RefreshLoadedObjects(nullptr);
+  platform::NoteLoadedBeforeFork();
 }
 
 struct StopAttempt {
@@ -638,7 +644,10 @@ bool Threads::IsDataOfLoadedObject(Addr address) {
          g_registry.library_segments.Contains(address);
 }
 
+void Threads::PrepareFork() { platform::WithLoaderLocked(RefreshBeforeFork, nullptr); }
+
 void Threads::ResetAfterFork() {
+  platform::DistrustLoader();
   g_threads_lock.ResetAfterFork();
   Thread* survivor = Current();
   g_registry.count = 0;

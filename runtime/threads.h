@@ -114,7 +114,10 @@ class Threads {
   // collector lock is held.
   static bool IsDataOfLoadedObject(Addr address);
 
-  // Of the fork protocol (runtime.cc). In the child the calling thread alone remains.
+  // Of the fork protocol (runtime.cc). The child may not ask the loader what is loaded, so the
+  // parent does before. pre: the collector lock is held.
+  static void PrepareFork();
+  // In the child the calling thread alone remains.
   static void ResetAfterFork();
 };
 

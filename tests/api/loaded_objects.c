@@ -4,6 +4,8 @@
 #include "check.h"
 
 #include <libgen.h>
+#include <link.h>
+#include <sys/wait.h>
 
 enum { kCount = 1000 };
 
@@ -208,13 +210,85 @@ static void meanwhile(void) {
   CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
+static int ignore_object(struct dl_phdr_info *info, size_t bytes, void *data) {
+  (void)info;
+  (void)bytes;
+  (void)data;
+  return 0;
+}
+static void *use_loader(void *arg) {
+  while (!*(volatile int *)arg) {
+    dl_iterate_phdr(ignore_object, NULL);
+    dlsym(RTLD_DEFAULT, "no such function");
+  }
+  return NULL;
+}
+
+static void expect_child(void (*f)(void *), void *arg) {
+  int status = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    f(arg);
+    _exit(check_failures != 0);
+  }
+  CHECK(child > 0);
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_EQ(status, 0);
+}
+
+static void expect_kept_in_child(void *making) {
+  expect_kept((struct making *)making, "data, in a child of fork");
+}
+static void load_in_child(void *making) {
+  struct making m;
+  struct plugin p;
+  collect();
+  p = load();
+  make_in(&m, p.zeroed);
+  expect_kept(&m, "data of an object that a child loaded");
+  (void)making;
+}
+
+/* In the child the loader's locks may belong to a thread that is gone. */
+static void in_children(void (*f)(void *), void *arg) {
+  volatile int enough = 0;
+  pthread_t thread;
+  size_t i;
+  CHECK_EQ(pthread_create(&thread, NULL, use_loader, (void *)&enough), 0);
+  for (i = 0; i < 20; i++) expect_child(f, arg);
+  enough = 1;
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+static void forks_before_a_collection(void) {
+  struct making m;
+  static void *slots[kCount];
+  make_in(&m, slots);
+  in_children(expect_kept_in_child, &m);
+  watch_end(&m.watch);
+}
+
+static void forks(void) {
+  struct plugin p = load();
+  struct making m;
+  make_in(&m, p.zeroed);
+  in_children(expect_kept_in_child, &m);
+  watch_end(&m.watch);
+  CHECK_EQ(dlclose(p.handle), 0);
+  expect_child(load_in_child, NULL);
+}
+
 int main(void) {
   fail_after(55);
+  GC_set_handle_fork(1);
   GC_INIT();
+  if (on_gleaner()) forks_before_a_collection();
   data();
   again_and_again();
   filtered();
   if (on_gleaner()) thread_local_data();
   meanwhile();
+  if (on_gleaner()) forks();
   return check_result();
 }
