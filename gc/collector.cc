@@ -103,6 +103,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   }
   number_.Store(report.number, platform::memory_order_relaxed);  // a count; written under lock_
   stop_wanted_.Store(false, platform::memory_order_relaxed);     // a hint; likewise
+  is_stop_short_ = false;
 
   world_.event(CycleEvent::kMarkStart);
   report.minor = may_be_minor;
@@ -480,6 +481,8 @@ void Collector::NoteCycleBytes() {
 
 bool Collector::TryStartCycle() {
   if (!IsCycleDue()) return false;
+  const bool is_wanted = cycle_wanted_.Load(platform::memory_order_relaxed);  // under lock_
+  if (!is_wanted && is_stop_short_) return false;
   if (sweeper_.IsBeside()) {
     if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
     if (!sweeper_.IsDone()) return false;
@@ -492,9 +495,9 @@ bool Collector::TryStartCycle() {
       tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
           ? tunables.pause_target_ns
           : tunables.short_pause_ns;
-  const bool is_wanted = cycle_wanted_.Load(platform::memory_order_relaxed);  // under lock_
-  const bool can = tunables.mark_beside && !g_any_disclaim &&
-                   (is_wanted || ExpectedMarkNs(pool_.size()) >= short_ns);
+  const bool may = tunables.mark_beside && !g_any_disclaim;
+  is_stop_short_ = may && !is_wanted && ExpectedMarkNs(pool_.size()) < short_ns;
+  const bool can = may && !is_stop_short_;
   can_mark_beside_.Store(can, platform::memory_order_relaxed);  // a hint to others
   if (!can) return false;
   const ptrdiff_t allocated = pacer_.allocated();
@@ -570,6 +573,7 @@ bool Collector::AdvanceWithDriver(Addr stack_pointer) {
 bool Collector::Drive() {
   lock_.Acquire();
   bool more = true;
+  bool yield = false;
   if (!cycle_.IsUnderWay() && cycle_.DisarmSome()) {
     // Before the sweep, since the program allocates on.
   } else if (sweeper_.IsBeside()) {
@@ -611,11 +615,12 @@ bool Collector::Drive() {
         break;
       case Cycle::Next::kNothing:
         more = cycle_.IsUnderWay();  // a mutator has a slice
+        yield = more;
         break;
     }
   }
   // Who waits for the lock has it next.
-  if (lock_.Release() && more) platform::SleepNs(kYieldNs);
+  if ((lock_.Release() || yield) && more) platform::SleepNs(kYieldNs);
   return more;
 }
 

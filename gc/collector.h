@@ -186,9 +186,10 @@ class Collector {
   uint64_t slice_bytes_ = 0;                      // of the tunables, in the cycle under way
   int background_markers_ = 1;                    // likewise
   double rate_ = 1;                               // likewise, Tunables::rate / 10
-  bool pressing_ = false;                         // IsPressing when the cycle began
-  double ns_per_byte_ = 1;                        // a worker's time to mark, in the last stop
-  ptrdiff_t started_at_ = 0;                      // pacer_.allocated() when the last cycle began
+  bool is_stop_short_ = false;  // so that the collection to come is to be one, it was found
+  bool pressing_ = false;       // IsPressing when the cycle began
+  double ns_per_byte_ = 1;      // a worker's time to mark, in the last stop
+  ptrdiff_t started_at_ = 0;    // pacer_.allocated() when the last cycle began
   // What the program allocates during a cycle, smoothed; PTRDIFF_MAX before the first.
   platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};  // written under lock_
   Generations generations_;

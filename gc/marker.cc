@@ -44,8 +44,6 @@ constexpr int kYieldTurns = 8;
 constexpr int kSpinTurns = 200;
 // From this many words on it pays to drop the marked ones in a batch.
 constexpr size_t kSelectWords = 16;
-// Pages that a worker claims at once to look for pending granules.
-constexpr size_t kPagesPerRescan = 64;
 // Comparing with a twin costs a sixth of scanning.
 constexpr size_t kTwinsForOneScan = 6;
 constexpr size_t kLineWords = kCacheLineBytes / kWordBytes;
@@ -730,7 +728,7 @@ void MarkWorker::RescanPage(PageNumber page) {
   // Such a page changes all the time, and has slots that are not handed out.
   if (marker_->beside_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
                               alloc::Listing::kCurrent) {  // a hint
-    return;
+    return marker_->pending_->LeavePage(page);
   }
   // Taken before anything is looked at.
   uint64_t granules = marker_->pending_->Take(page);
@@ -754,11 +752,15 @@ bool MarkWorker::RescanNext() {
   const PageNumber end = marker_->pending_end_;
   // Relaxed: only uniqueness counts.
   if (marker_->next_pending_.Load(memory_order_relaxed) >= end) return false;
-  const size_t begin = marker_->next_pending_.FetchAdd(kPagesPerRescan, memory_order_relaxed);
-  for (size_t page = begin; page < begin + kPagesPerRescan && page < end; ++page) {
+  constexpr size_t kPages = Pending::kPagesPerGroup;
+  const size_t begin = marker_->next_pending_.FetchAdd(kPages, memory_order_relaxed);
+  if (begin >= end || !marker_->pending_->TakeGroup(begin / kPages)) return true;
+  for (size_t page = begin; page < begin + kPages && page < end; ++page) {
     RescanPage(static_cast<PageNumber>(page));
     if (stack_.size() > kDrainRootsAt) Drain();
   }
+  // The rest may have been covered since the round began.
+  if (begin + kPages > end) marker_->pending_->LeavePage(end);
   return true;
 }
 

@@ -4,6 +4,9 @@
 // Anybody sets; the worker that has claimed the page takes, and scans then. A byte that is set
 // after it was taken, and before or during the scan, is found by the next round.
 //
+// [inv.group] Where a granule is set, its group's byte is, or is going to be by who set it; who
+// takes a group takes its byte first, and then all of its pages, or sets the byte again.
+//
 // Memory order: who sets a byte has turned the object black before (release), and who takes it sees
 // the object black (acquire).
 #pragma once
@@ -20,15 +23,20 @@ class Pending {
   static constexpr size_t kGranuleBytes = 512;
   static constexpr size_t kGranulesPerPage = alloc::kPageBytes / kGranuleBytes;
   static constexpr size_t kGranulesPerUnit = 8;  // an OS page, the other trackers' unit
+  static constexpr size_t kPagesPerGroup = 64;
 
   // False if the address space cannot be had. Before any other call.
   [[nodiscard]] bool Init() {
-    return bytes_.Reserve(size_t{alloc::g_space.page_count()} * kGranulesPerPage);
+    const size_t pages = alloc::g_space.page_count();
+    return bytes_.Reserve(pages * kGranulesPerPage) && groups_.Reserve(GroupsFor(pages));
   }
   // Covers pages [0, pages); those beyond count as pending whatever is set. False if the system
   // refuses the memory. One thread at a time; others may set meanwhile.
   [[nodiscard]] bool Cover(alloc::PageNumber pages) {
-    if (!bytes_.EnsureCommitted(size_t{pages} * kGranulesPerPage)) return false;
+    if (!bytes_.EnsureCommitted(size_t{pages} * kGranulesPerPage) ||
+        !groups_.EnsureCommitted(GroupsFor(pages))) {
+      return false;
+    }
     // Release: pairs with the load in Set.
     if (pages > pages_.Load(platform::memory_order_relaxed)) {  // written by this caller only
       pages_.Store(pages, platform::memory_order_release);
@@ -45,9 +53,27 @@ class Pending {
     size_t end = (begin + bytes - 1 - alloc::g_space.base) / kGranuleBytes + 1;
     const size_t covered = size_t{pages()} * kGranulesPerPage;
     if (end > covered) end = covered;
+    if (first >= end) return;
     for (size_t granule = first; granule < end; ++granule) {
       __atomic_store_n(&bytes_[granule], 1, __ATOMIC_RELEASE);  // head of this file
     }
+    // After the granules [inv.group].
+    const size_t last_page = (end - 1) / kGranulesPerPage;
+    for (size_t group = first / kGranulesPerPage / kPagesPerGroup;
+         group <= last_page / kPagesPerGroup; ++group) {
+      __atomic_store_n(&groups_[group], 1, __ATOMIC_RELEASE);  // pairs with TakeGroup
+    }
+  }
+
+  // Before the group's pages are taken: false if none of them has anything set.
+  bool TakeGroup(size_t group) {
+    // Relaxed: most are 0, and one that is set at this moment is for the next round.
+    return __atomic_load_n(&groups_[group], __ATOMIC_RELAXED) != 0 &&
+           __atomic_exchange_n(&groups_[group], 0, __ATOMIC_ACQ_REL) != 0;  // pairs with Set
+  }
+  // The page was not taken after all: what is set there is for a later round.
+  void LeavePage(alloc::PageNumber page) {
+    __atomic_store_n(&groups_[page / kPagesPerGroup], 1, __ATOMIC_RELEASE);  // as Set
   }
 
   // Takes the page's granules: bit i of the result is that of granule i.
@@ -69,7 +95,14 @@ class Pending {
   // 0, are set. A snapshot.
   template <class F>
   void ForEachUnit(const F& f) const {
-    for (alloc::PageNumber page = 0; page < pages(); ++page) {
+    const alloc::PageNumber end = pages();
+    for (alloc::PageNumber page = 0; page < end; ++page) {
+      // Relaxed: see Take.
+      if (page % kPagesPerGroup == 0 &&
+          __atomic_load_n(&groups_[page / kPagesPerGroup], __ATOMIC_RELAXED) == 0) {
+        page += kPagesPerGroup - 1;
+        continue;
+      }
       const uint8_t* bytes = &bytes_[size_t{page} * kGranulesPerPage];
       if (!IsAnySet(bytes)) continue;
       for (size_t unit = 0; unit < kGranulesPerPage / kGranulesPerUnit; ++unit) {
@@ -82,10 +115,15 @@ class Pending {
   }
   // Forgets all. With no worker about.
   void Clear() {
-    if (pages() != 0) memset(bytes_.data(), 0, size_t{pages()} * kGranulesPerPage);
+    if (pages() == 0) return;
+    memset(bytes_.data(), 0, size_t{pages()} * kGranulesPerPage);
+    memset(groups_.data(), 0, GroupsFor(pages()));
   }
 
  private:
+  static constexpr size_t GroupsFor(size_t pages) {
+    return (pages + kPagesPerGroup - 1) / kPagesPerGroup;
+  }
   // Relaxed: see Take.
   static bool IsAnySet(const uint8_t* bytes) {
     uint64_t any = 0;
@@ -97,6 +135,9 @@ class Pending {
   }
 
   alloc::ReservedArray<uint8_t> bytes_;
+  // By group of pages: 0 if nothing is set in it. So most of the table is not looked at in the
+  // stop.
+  alloc::ReservedArray<uint8_t> groups_;
   platform::Atomic<alloc::PageNumber> pages_{0};
 };
 
