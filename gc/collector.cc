@@ -424,7 +424,7 @@ constexpr uint64_t kYieldNs = 20'000;
 // Threads report after so many bytes at the latest: in a cycle, so that the share of each is small;
 // near its end, so that they run some 0.1 ms between the times they hold back.
 constexpr size_t kCycleReportBytes = 128 * kKiB;
-constexpr size_t kClosingReportBytes = 16 * kKiB;
+constexpr size_t kClosingReportBytes = 4 * kKiB;
 
 // When the calling thread last went on after it had held back.
 constinit __thread uint64_t t_went_on_ns = 0;

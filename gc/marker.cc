@@ -855,9 +855,10 @@ bool Marker::Continue(uint64_t slice_bytes) {
   int last = worker_count_ - 1;
   while (last > 0 && workers_[last]->HasNothing()) --last;
   pool_->Begin(RunJob, this);
-  if (beside_ || !config_.balance || helped_) {
-    // Without balancing nobody will be woken for work to share: each worker marks from the roots it
-    // claims. And if the last cycle had work for helpers, they may as well wake up meanwhile.
+  if (pending_ != nullptr || !config_.balance || helped_) {
+    // Pending pages are claimed, not shared; and without balancing nobody will be woken for work to
+    // share: each worker marks from the roots it claims. And if the last cycle had work for
+    // helpers, they may as well wake up meanwhile.
     while (MayWake() && pool_->WakeOne()) {
     }
   }
