@@ -55,7 +55,7 @@ const char* NameOf(Cause cause) {
 bool Collector::Init(const World& world, int max_markers) {
   world_ = world;
   pool_.SetSize(max_markers);
-  cycle_.Init(&world_, &marker_);
+  cycle_.Init(&world_, &marker_, &pool_);
   if (!roots_.Init() || !finalizers_.Init() || !marker_.Init(&pool_, pool_.size())) return false;
   Tunables tunables;
   world_.read_tunables(&tunables);

@@ -163,6 +163,7 @@ Cycle::Next Cycle::Greet(Addr stack_pointer) {
   roots_.AddUncollectablePages();
   begun_ = drained_ = false;
   rounds_ = 0;
+  is_last_round_ = false;
   last_pending_ = 0;
   fetched_ = 0;
   SetState(CycleState::kMarking);
@@ -202,6 +203,10 @@ size_t Cycle::PendingGranules() const {
 // [inv.round] Nobody has a slice, and nothing is left of the last one: all that a marker made black
 // has been scanned. That holds for all pieces of the fetch, since no slice comes between.
 Cycle::Next Cycle::Round() {
+  if (is_last_round_) {
+    SetState(CycleState::kReady);
+    return Next::kStop;
+  }
   if (fetched_ < armed_end_) {
     const PageNumber end = PieceEnd(fetched_, armed_end_, PagesIn(kFetchBytes));
     Fetch(fetched_, end);
@@ -219,14 +224,13 @@ Cycle::Next Cycle::Round() {
   }
   const size_t pending = PendingGranules();
   const bool shrinks = rounds_ == 0 || pending < last_pending_;
-  if (pending <= quota_ || !shrinks || rounds_ == kMostRounds) {
-    SetState(CycleState::kReady);
-    return Next::kStop;
-  }
+  if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
+  // What is pending in the last round is scanned beside the program, too, and the stop has to look
+  // for what was written since.
+  is_last_round_ = pending <= quota_ || !shrinks || rounds_ > kMostRounds;
   // After the first one, rounds are short if the program writes little. With all workers on it, so
   // that it is over soon.
-  Raise(Urgency::kClosing);
-  if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
+  if (!is_last_round_) Raise(Urgency::kClosing);
   last_pending_ = pending;
   fetched_ = 0;
   drained_ = false;
@@ -288,6 +292,36 @@ uint64_t Cycle::NoteScanned() {
   return last_scanned_bytes_;
 }
 
+// Pieces do not overlap, and Pending::Set is for anybody.
+void Cycle::FetchPieces(void* cycle, int) {
+  auto* self = static_cast<Cycle*>(cycle);
+  const PageNumber pages = PagesIn(kFetchBytes);
+  const PageNumber end = self->armed_end_;
+  const uint32_t pieces = end / pages + (end % pages != 0);
+  for (;;) {
+    // Relaxed: only uniqueness counts; the wake-up publishes the rest, and the end of the job what
+    // was found.
+    const uint32_t piece = self->next_piece_.FetchAdd(1, memory_order_relaxed);
+    if (piece >= pieces) return;
+    const PageNumber begin = piece * pages;
+    self->tracker_.FetchLast(g_space.AddressOfPage(begin),
+                             g_space.AddressOfPage(PieceEnd(begin, end, pages)), SetPending,
+                             &self->pending_);
+  }
+}
+
+void Cycle::FetchLastWorldStopped() {
+  next_piece_.Store(0, memory_order_relaxed);  // as there
+  pool_->Begin(FetchPieces, this);
+  if (tracker_.traits().last_fetch_is_shared && armed_end_ >= PagesIn(kLeastSharedFetchBytes)) {
+    while (pool_->WakeOne()) {
+    }
+  }
+  FetchPieces(this, 0);
+  pool_->Finish();
+  tracker_.FinishRound();
+}
+
 bool Cycle::GoOnWorldStopped(bool give_up) {
   remembers_ = false;
   if (memory_.committed() != 0) memset(memory_.data(), kNothingOld, memory_.committed());
@@ -309,9 +343,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
     pending_.Clear();
     return false;
   }
-  tracker_.FetchLast(g_space.AddressOfPage(0), g_space.AddressOfPage(armed_end_), SetPending,
-                     &pending_);
-  tracker_.FinishRound();
+  FetchLastWorldStopped();
   if (armed_end_ < frontier) {
     const Addr begin = g_space.AddressOfPage(armed_end_);
     pending_.Set(begin, g_space.AddressOfPage(frontier) - begin);

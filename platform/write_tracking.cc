@@ -11,11 +11,11 @@ namespace {
 
 // Indexed by TrackingKind.
 constexpr TrackingTraits kTraits[kTrackingKinds] = {
-    {"none", kTrackedPageBytes, true, true, true, false, 0, 0, 0, 0},
-    {"userfaultfd", kTrackedPageBytes, true, true, true, false, 760, 10, 110, 1},
-    {"soft-dirty", kTrackedPageBytes, true, true, false, true, 760, 10, 20, 20},
-    {"mprotect", kTrackedPageBytes, false, true, false, false, 8400, 47, 6000, 1},
-    {"cards", kCardBytes, false, false, false, false, 2, 6, 40, 1},
+    {"none", kTrackedPageBytes, true, true, true, false, false, 0, 0, 0, 0},
+    {"userfaultfd", kTrackedPageBytes, true, true, true, false, true, 760, 10, 110, 1},
+    {"soft-dirty", kTrackedPageBytes, true, true, false, true, false, 760, 10, 20, 20},
+    {"mprotect", kTrackedPageBytes, false, true, false, false, false, 8400, 47, 6000, 1},
+    {"cards", kCardBytes, false, false, false, false, false, 2, 6, 40, 1},
 };
 
 // A few pages to try a mechanism on.

@@ -59,6 +59,7 @@ struct TrackingTraits {
   // FetchAndRearm and FinishRound lose writes that happen meanwhile: only with the world stopped,
   // and a round covers all that is armed.
   bool fetch_needs_stopped_world;
+  bool last_fetch_is_shared;  // several threads may FetchLast at once
   // Rough costs on a 2.x GHz server, for pacing; measured by bench/micro/write_tracking_bench.cc.
   uint32_t first_write_ns;       // the program's, for the first write to a clean unit
   uint32_t arm_page_ns;          // the collector's, for each page armed
@@ -117,7 +118,8 @@ class WriteTracking {
   // Calls visit(context, begin, end) for the dirty parts of an armed range, in address order,
   // neighbours joined; each is armed again before it is visited. Returns the bytes visited.
   size_t FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context);
-  // The same for pages that are going to be disarmed: they may stay unarmed, which is cheaper.
+  // The same for pages that are going to be disarmed: they may stay unarmed, which is cheaper. If
+  // the traits say so, several threads at once, for ranges that do not overlap.
   size_t FetchLast(Addr begin, Addr end, VisitDirty visit, void* context);
   // The range is going to be written: its pages are dirty from here on, as far as that costs less
   // than finding it out one by one. Any thread, and not in order with a fetch: a write after it is
