@@ -70,6 +70,8 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
   return CollectLocked(cause, stack_pointer, give_up);
 }
 
+constexpr int kDisarmsAtOnce = 8;
+
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
   cycle_.AwaitSlice();
@@ -197,6 +199,9 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   totals_.minor_ns += report.minor ? report.pause.all_ns : 0;
   totals_.freed_bytes += report.freed_bytes;
   world_.event(CycleEvent::kResumed);
+  // At once, since the program pays for each page that it finds armed.
+  for (int i = 0; i < kDisarmsAtOnce && cycle_.DisarmSome(); ++i) {
+  }
   if (g_any_disclaim) sweeper_.Disclaim();
   if (sweeper_.IsBeside() && driver_.running()) driver_.Wake();
   if (!sweeper_.IsBeside() && pacer_.HasLastingSurplus()) ReturnFreeMemory();
@@ -512,7 +517,9 @@ bool Collector::TryStartCycle() {
   if (has_driver) pool_.StartHelpers();
   cycle_.Start(tunables.mark, allocated > 0 ? static_cast<uint64_t>(allocated) : 0, has_driver,
                tunables.pause_target_ns);
-  pacer_.ReportAfter(kCycleReportBytes);
+  const bool closes = pressing_ && ExpectedMarkNs(pool_.size()) < kShortCycleNs;
+  if (closes) cycle_.Raise(Cycle::Urgency::kClosing);
+  pacer_.ReportAfter(closes ? kClosingReportBytes : kCycleReportBytes);
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   if (has_driver) driver_.Wake();
   return true;
@@ -588,9 +595,7 @@ bool Collector::Drive() {
     }
   } else {
     if (cycle_.state() == CycleState::kMarking && (pressing_ || IsBehind())) {
-      cycle_.Raise(pressing_ && ExpectedMarkNs(pool_.size()) < kShortCycleNs
-                       ? Cycle::Urgency::kClosing
-                       : Cycle::Urgency::kPressing);
+      cycle_.Raise(Cycle::Urgency::kPressing);
     }
     if (pacer_.allocated() >= pacer_.allowance()) cycle_.Raise(Cycle::Urgency::kClosing);
     const Cycle::Next next = cycle_.Advance(0);
