@@ -18,9 +18,6 @@ struct Hooks {
   // Sweeps some pages; false if there are none left. Called inside critical sections, and only
   // while g_dead_mark says that a sweep goes on: null where there are none.
   bool (*sweep)() = nullptr;
-  // A thread is going to allocate between the objects of a page of the scanned side. Called inside
-  // critical sections, and only while a cycle marks beside the program: null where there are none.
-  void (*filling)(PageNumber page) = nullptr;
 };
 
 extern Hooks g_hooks;

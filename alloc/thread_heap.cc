@@ -264,7 +264,6 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
     meta.listing.Store(Listing::kCurrent,
                        memory_order_release);  // NoteFreed must not take it for unlisted
     run.known_zero = false;
-    if (GLEANER_UNLIKELY(MarksBeside()) && side == Side::kScanned) g_hooks.filling(page);
     return page;
   }
   if (free == kNoPage) free = TakeFreeOfOthers(side);

@@ -357,8 +357,6 @@ SweepTotals Collector::BeginSweepBesideWorldStopped(uint8_t dead) {
 
 bool Collector::SweepSome() { return g_collector.sweeper_.Step(); }
 
-void Collector::NoteFilling(alloc::PageNumber page) { g_collector.cycle_.NoteAllocationIn(page); }
-
 bool Collector::SweepRest() {
   bool any = false;
   for (bool more = sweeper_.IsBeside(); more; any |= more) {
@@ -427,7 +425,7 @@ constexpr uint64_t kShortCycleNs = 50'000'000;
 constexpr uint64_t kLeastHoldBackNs = 100'000;
 constexpr uint64_t kYieldNs = 20'000;
 // Threads report after so many bytes at the latest: in a cycle, so that the share of each is small;
-// near its end, so that they run some 0.1 ms between the times they hold back.
+// near its end, so that they run for tens of microseconds between the times they hold back.
 constexpr size_t kCycleReportBytes = 128 * kKiB;
 constexpr size_t kClosingReportBytes = 4 * kKiB;
 

@@ -84,8 +84,6 @@ class Collector {
   // --- The sweep beside the program. Any thread. ---
   // Hooks::sweep.
   static bool SweepSome();
-  // Hooks::filling.
-  static void NoteFilling(alloc::PageNumber page);
   // Sweeps what is left of it; false if nothing was. Not inside critical sections.
   bool SweepRest();
   // If all is swept, and nobody collects, tells the pacer what was found and gives lasting surplus

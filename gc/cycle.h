@@ -114,14 +114,6 @@ class Cycle {
   // left when the next cycle starts stays armed.
   bool DisarmSome();
 
-  // --- Any thread. ---
-  // The page is going to be filled with objects: one call instead of a fault for each unit. In a
-  // critical section, while marking goes on beside the program.
-  void NoteAllocationIn(alloc::PageNumber page) {
-    const Addr begin = alloc::g_space.AddressOfPage(page);
-    tracker_.NoteWrite(begin, begin + alloc::kPageBytes);
-  }
-
   // --- With the world stopped, runs hidden, and no slice. ---
   // Whether what the cycle has marked counts in this stop: after that the marker is ready for the
   // roots as they are now, and everything that may have changed is pending. False: there is no
@@ -151,8 +143,8 @@ class Cycle {
   void ResetAfterFork();
 
  private:
-  static constexpr size_t kArmBytes = 32 * kMiB;     // at once: 80 us
-  static constexpr size_t kFetchBytes = 64 * kMiB;   // at once: 25 us, and 0.1 us a dirty page
+  static constexpr size_t kArmBytes = 32 * kMiB;    // at once: 80 us
+  static constexpr size_t kFetchBytes = 64 * kMiB;  // at once: 25 us, and 0.1 us a dirty page
   static constexpr size_t kLeastSharedFetchBytes = 512 * kMiB;  // 0.2 ms: for less no one is woken
   // Fewer pages without objects than this are armed with the others: each call interrupts all
   // processors that run the program.
@@ -205,16 +197,16 @@ class Cycle {
   // Pages below are armed; writes to those beyond are not tracked, so that they count as written.
   alloc::PageNumber armed_end_ = 0;
   platform::Atomic<uint32_t> next_piece_{0};  // of FetchPieces
-  alloc::PageNumber frontier_ = 0;   // what arming aims at
-  alloc::PageNumber fetched_ = 0;    // of a round: the next page to fetch
-  alloc::PageNumber to_disarm_ = 0;  // pages below are armed, after the cycle
-  bool abandon_ = false;             // the cycle must not decide
-  size_t quota_ = 0;                 // granules that may be left for the final stop
+  alloc::PageNumber frontier_ = 0;            // what arming aims at
+  alloc::PageNumber fetched_ = 0;             // of a round: the next page to fetch
+  alloc::PageNumber to_disarm_ = 0;           // pages below are armed, after the cycle
+  bool abandon_ = false;                      // the cycle must not decide
+  size_t quota_ = 0;                          // granules that may be left for the final stop
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;
   int rounds_ = 0;
-  bool is_last_round_ = false;  // what it found is scanned, then the world stops
+  bool is_last_round_ = false;       // what it found is scanned, then the world stops
   uint64_t scanned_once_bytes_ = 0;  // when the first round began
   size_t last_pending_ = 0;          // granules, when the last round began
   uint64_t last_scanned_bytes_ = 0;

@@ -182,10 +182,6 @@ size_t WriteTracking::FetchLast(Addr begin, Addr end, VisitDirty visit, void* co
   return FetchAndRearm(begin, end, visit, context);
 }
 
-void WriteTracking::NoteWrite(Addr begin, Addr end) {
-  if (kind_ == TrackingKind::kUserfaultfd) userfaultfd_.Disarm(begin, end);
-}
-
 void WriteTracking::FinishRound() {
   if (kind_ == TrackingKind::kSoftDirty) soft_dirty_.ClearAll();
 }

@@ -121,10 +121,6 @@ class WriteTracking {
   // The same for pages that are going to be disarmed: they may stay unarmed, which is cheaper. If
   // the traits say so, several threads at once, for ranges that do not overlap.
   size_t FetchLast(Addr begin, Addr end, VisitDirty visit, void* context);
-  // The range is going to be written: its pages are dirty from here on, as far as that costs less
-  // than finding it out one by one. Any thread, and not in order with a fetch: a write after it is
-  // reported by a later fetch, as any other.
-  void NoteWrite(Addr begin, Addr end);
   // Ends a round.
   void FinishRound();
   // The pages are untracked, writable and cost nothing.

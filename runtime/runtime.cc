@@ -464,8 +464,7 @@ bool InitOnce() {
   if (!g_collector.Init(kWorld, markers))
     Fatal("cannot start: no memory for the collector's tables");
   GC_parallel = g_collector.pool().size() - 1;
-  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome,
-                    gc::Collector::NoteFilling};
+  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome};
   AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");

@@ -53,7 +53,6 @@ inline void StartCollector(int markers = 1) {
       },
   };
   alloc::g_hooks.sweep = gc::Collector::SweepSome;
-  alloc::g_hooks.filling = gc::Collector::NoteFilling;
   ASSERT_TRUE(gc::g_collector.Init(kWorld, markers));
 }
 
