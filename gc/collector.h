@@ -168,6 +168,8 @@ class Collector {
   void NoteLive(CycleReport* report, uint64_t live_bytes) const;
 
   World world_ = {};
+  // Guards all that follows, but for what is atomic and for parts that have a say of their own:
+  // pool_ and marker_ in a slice, sweeper_'s steps, and what mutators call in cycle_ and pacer_.
   platform::Lock lock_{platform::LockRank::kCollector};
   platform::Atomic<uint64_t> number_{0};  // written under lock_
 
