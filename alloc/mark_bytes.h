@@ -10,6 +10,7 @@
 
 #include "alloc/page.h"
 #include "platform/bits.h"
+#include "platform/delays.h"
 
 namespace gleaner::alloc {
 
@@ -98,6 +99,7 @@ inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
   for (uint32_t i = 0; i < count; i += 8) {
     const uint64_t word = internal::LoadMarks(marks + i);
     if (word == 0) continue;
+    platform::MaybeDelay();
     uint64_t dead_bytes = internal::OccupiedBytes(word & (dead * kByteOnes));
     const uint64_t live_bytes = internal::OccupiedBytes(word) & ~dead_bytes;
     left += static_cast<uint32_t>(SumOfBytes(live_bytes >> 7));

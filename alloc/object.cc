@@ -51,7 +51,9 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   g_space.meta[head].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
   info.SetState(PageState::kLarge);
   // Release: a sweep beside the program that finds the mark (acquire) sees the object's descriptor.
-  __atomic_store_n(g_space.MarksOf(head), NewMark(), __ATOMIC_RELEASE);
+  const uint8_t mark = NewMark();
+  platform::MaybeDelay();
+  __atomic_store_n(g_space.MarksOf(head), mark, __ATOMIC_RELEASE);
 }
 
 // A share of the sweep that goes on, if one does: as many pages as are going to be taken, within
@@ -107,6 +109,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
 void NoteFreed(PageNumber page, uint32_t slots) {
   PageMeta& meta = g_space.meta[page];
   // Relaxed: a count that may be noticed late (StopUsing); the slot itself was released before.
+  platform::MaybeDelay();
   const uint32_t freed = meta.freed.FetchAdd(1, memory_order_relaxed) + 1u;
   if (freed * 8 < slots) return;
   if (meta.listing.Load(memory_order_relaxed) != Listing::kUnlisted) return;  // decided below
@@ -125,6 +128,7 @@ bool DeferFree(PageNumber head) {
   Listing unlisted = Listing::kUnlisted;
   if (!g_space.meta[head].listing.CompareExchange(unlisted, Listing::kFreed, memory_order_acq_rel))
     return false;
+  platform::MaybeDelay();
   __atomic_store_n(g_space.MarksOf(head), kFreeSlot, __ATOMIC_RELEASE);  // as in FreeObject
   PushAtomic(g_deferred_frees, head);
   return true;
@@ -196,6 +200,7 @@ FreeResult FreeObject(void* p) {
       // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
       // done.
       const uint32_t slots = g_space.info[object.page].slot_count;  // it may change from here on
+      platform::MaybeDelay();
       __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
       if (large) {
         PageSpace& space = SpaceOf(SideOf(object.kind()));
@@ -251,6 +256,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
     t_heap->unpolled_bytes += static_cast<ptrdiff_t>(wanted - info.object_bytes);
   }
   // Release: who sees the length sees the tail pages.
+  platform::MaybeDelay();
   __atomic_store_n(&info.object_bytes, wanted, __ATOMIC_RELEASE);
   return true;
 }

@@ -104,8 +104,15 @@ struct PageInfo {
 
   // Release and acquire: who sees the state of a page with objects sees the word of that state, or
   // of a later one.
-  void SetState(PageState new_state) { __atomic_store_n(&state, new_state, __ATOMIC_RELEASE); }
-  PageState LoadState() const { return __atomic_load_n(&state, __ATOMIC_ACQUIRE); }
+  void SetState(PageState new_state) {
+    platform::MaybeDelay();
+    __atomic_store_n(&state, new_state, __ATOMIC_RELEASE);
+  }
+  PageState LoadState() const {
+    const PageState seen = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+    platform::MaybeDelay();
+    return seen;
+  }
   // The word as it was at one instant, the rest of the result being 0. Relaxed: see LoadState.
   PageInfo LoadWord() const {
     PageInfo at_once = {};

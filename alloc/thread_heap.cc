@@ -184,7 +184,9 @@ bool ThreadHeap::TakeNextRun(Bump& bump, Run& run) {
   const uint32_t end = FindLastFree(marks, run.next_slot);
   if (end == 0) return false;
   const uint32_t begin = FindLastOccupied(marks, end - 1);
-  memset(marks + begin, NewMark(), end - begin);
+  const uint8_t mark = NewMark();
+  platform::MaybeDelay();  // the colour may change before the slots have it
+  memset(marks + begin, mark, end - begin);
   bump.cur = bump.limit = SlotAddress(run.page, end, bump.slot_bytes);
   run.begin = SlotAddress(run.page, begin, bump.slot_bytes);
   run.next_slot = begin;

@@ -1,6 +1,7 @@
 #include "gc/cycle.h"
 
 #include "alloc/object.h"
+#include "platform/delays.h"
 #include "platform/stop_world.h"
 
 namespace gleaner::gc {
@@ -146,6 +147,7 @@ Cycle::Next Cycle::Arm() {
   // [inv.armed-before-black] From here on there may be black objects.
   twins_.Reset(frontier_);
   marker_->BeginBeside(config_, &pending_, &twins_);
+  platform::MaybeDelay();
   // Relaxed: who has not seen it yet makes white objects, until its handshake at the latest.
   alloc::g_new_mark.Store(marker_->black(), memory_order_relaxed);
   words_.Clear();
@@ -156,6 +158,7 @@ Cycle::Next Cycle::Arm() {
 }
 
 Cycle::Next Cycle::Greet(Addr stack_pointer) {
+  platform::MaybeDelay();  // between two threads
   if (world_->handshake(stack_pointer, &roots_, &words_)) return Next::kAgain;
   if (world_->copy_roots(&position_, &words_)) return Next::kAgain;
   roots_.Clear();

@@ -175,7 +175,9 @@ class Cycle {
   // Returns the bytes that were dirty.
   size_t Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
+    platform::MaybeDelay();
     state_.Store(state, platform::memory_order_relaxed);  // guarded by the lock; others want a hint
+    platform::MaybeDelay();
   }
 
   const World* world_ = nullptr;

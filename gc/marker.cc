@@ -162,6 +162,7 @@ class MarkWorker::Pipeline {
   GLEANER_ALWAYS_INLINE bool Mark(const Candidate& candidate, Addr* begin, size_t* bytes) {
     // Relaxed: a lost race marks twice (head of marker.h).
     if ((__atomic_load_n(candidate.mark, __ATOMIC_RELAXED) & white_) == 0) return false;
+    platform::MaybeDelay();  // it may be freed, or marked by another worker
     __atomic_store_n(candidate.mark, black_, __ATOMIC_RELAXED);
     ++objects_;
     const PageInfo& info = info_[(candidate.word - base_) >> alloc::kPageShift];
@@ -226,6 +227,7 @@ class MarkWorker::Pipeline {
   // First step: the words of the range that point into the reservation, to the worker's buffer.
   // Also the last of them, in a register, for chains.
   GLEANER_ALWAYS_INLINE size_t Filter(Addr begin, size_t bytes, Addr* last) {
+    platform::MaybeDelay();  // black, and not scanned
     const Addr* words = PointerAt<const Addr>(begin);
     const size_t count = bytes / kWordBytes;
     Addr* out = worker_->buffer_;
@@ -361,6 +363,7 @@ void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
 void MarkWorker::MarkObject(const ObjectRef& object) {
   // Relaxed: as in Pipeline::Mark; roots are marked in parallel, too.
   if ((__atomic_load_n(object.mark(), __ATOMIC_RELAXED) & white_) == 0) return;
+  platform::MaybeDelay();  // as there
   __atomic_store_n(object.mark(), black_, __ATOMIC_RELAXED);
   ++statistics.objects;
   PushContents(object);
@@ -692,6 +695,7 @@ bool MarkWorker::RescanByTwin(PageNumber page, size_t unit) {
                        CopyForeignWords(from, twin + (from - begin) / kWordBytes, to - from);
                      });
   }
+  platform::MaybeDelay();  // copied, and not followed
   ScanWords(twin, bytes / kWordBytes);
   return true;
 }
@@ -716,6 +720,7 @@ void MarkWorker::ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small) {
       changes[count++] = word;
     }
   }
+  platform::MaybeDelay();
   ScanWords(changes, count);
 }
 
@@ -732,6 +737,7 @@ void MarkWorker::RescanPage(PageNumber page) {
   }
   // Taken before anything is looked at.
   uint64_t granules = marker_->pending_->Take(page);
+  platform::MaybeDelay();
   constexpr size_t kGranulesPerUnit = Pending::kGranulesPerUnit;
   static_assert(Twins::kUnitBytes == kGranulesPerUnit * Pending::kGranuleBytes);
   constexpr uint64_t kWholeUnit = (uint64_t{1} << kGranulesPerUnit) - 1;

@@ -14,6 +14,7 @@
 #include "alloc/address_space.h"
 #include "alloc/meta.h"
 #include "platform/bits.h"
+#include "platform/delays.h"
 
 namespace gleaner::gc {
 
@@ -55,12 +56,14 @@ class Pending {
     if (end > covered) end = covered;
     if (first >= end) return;
     for (size_t granule = first; granule < end; ++granule) {
+      platform::MaybeDelay();
       __atomic_store_n(&bytes_[granule], 1, __ATOMIC_RELEASE);  // head of this file
     }
     // After the granules [inv.group].
     const size_t last_page = (end - 1) / kGranulesPerPage;
     for (size_t group = first / kGranulesPerPage / kPagesPerGroup;
          group <= last_page / kPagesPerGroup; ++group) {
+      platform::MaybeDelay();
       __atomic_store_n(&groups_[group], 1, __ATOMIC_RELEASE);  // pairs with TakeGroup
     }
   }
@@ -68,11 +71,15 @@ class Pending {
   // Before the group's pages are taken: false if none of them has anything set.
   bool TakeGroup(size_t group) {
     // Relaxed: most are 0, and one that is set at this moment is for the next round.
-    return __atomic_load_n(&groups_[group], __ATOMIC_RELAXED) != 0 &&
-           __atomic_exchange_n(&groups_[group], 0, __ATOMIC_ACQ_REL) != 0;  // pairs with Set
+    if (__atomic_load_n(&groups_[group], __ATOMIC_RELAXED) == 0) return false;
+    platform::MaybeDelay();
+    const bool taken = __atomic_exchange_n(&groups_[group], 0, __ATOMIC_ACQ_REL) != 0;
+    platform::MaybeDelay();  // pairs with Set; its pages are still to be taken
+    return taken;
   }
   // The page was not taken after all: what is set there is for a later round.
   void LeavePage(alloc::PageNumber page) {
+    platform::MaybeDelay();
     __atomic_store_n(&groups_[page / kPagesPerGroup], 1, __ATOMIC_RELEASE);  // as Set
   }
 
@@ -86,6 +93,7 @@ class Pending {
       // Relaxed: most are 0, and one that is set at this moment is for the next round.
       if (__atomic_load_n(bytes + i, __ATOMIC_RELAXED) == 0) continue;
       __atomic_exchange_n(bytes + i, 0, __ATOMIC_ACQ_REL);  // head of this file
+      platform::MaybeDelay();
       taken |= uint32_t{1} << i;
     }
     return taken;

@@ -89,6 +89,7 @@ bool Sweeper::Claim(size_t pages, PageNumber* begin, PageNumber* end) {
   // Claims go from the highest page down and so do pages within one, as the lists are
   // last-in-first-out: threads will allocate upwards.
   const size_t claim = next_.FetchAdd(1, memory_order_relaxed);
+  platform::MaybeDelay();  // claimed, and not swept
   if (claim * pages >= pages_) return false;
   // Commitment is a multiple of the claim, so no claim crosses from one side to the other.
   const size_t last = pages_ - claim * pages;
@@ -133,6 +134,7 @@ bool Sweeper::Step() {
 void Sweeper::EndBeside() {
   // Relaxed: no byte is dead any more, so that either value is right.
   alloc::g_dead_mark.Store(0, memory_order_relaxed);
+  platform::MaybeDelay();
   beside_.Store(false, memory_order_relaxed);  // written under the collector lock
 }
 
@@ -226,6 +228,7 @@ void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
     // Acquire, both: the object may be a new one; pairs with Publish. What becomes of the pages of
     // a dead one is decided under their lock.
     uint8_t mark = __atomic_load_n(marks, __ATOMIC_ACQUIRE);
+    platform::MaybeDelay();
     const bool freed =
         (mark & dead_) != 0 && __atomic_compare_exchange_n(marks, &mark, alloc::kFreeSlot, false,
                                                            __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
@@ -242,6 +245,7 @@ void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
   const uint32_t live = alloc::ClearDead(marks, info.slot_count, dead_);
   CountSlots(info, live, totals);
   const Listing listing = ListingFor(live, info.slot_count);
+  platform::MaybeDelay();
   // Relaxed: a free that is counted late lists the page early; the listing is published below.
   meta.freed.Store(0, memory_order_relaxed);
   if (listing != Listing::kFree) {

@@ -1,13 +1,17 @@
-// Atomics whose read-modify-writes can be counted.
+// Atomics whose read-modify-writes can be counted, and that can be delayed.
 //
 // The allocation fast path must not execute an atomic read-modify-write; the verify
 // build counts them per thread so that a test can say so. Every call names its memory order, and
 // every order weaker than seq_cst is explained at the site or in docs/memory_ordering.md.
+// In the verify build every operation that orders others, which is all that a protocol between
+// threads is made of, may be delayed: before it is seen, and before what comes next
+// (platform/delays.h).
 #pragma once
 
 #include <atomic>
 
 #include "platform/base.h"
+#include "platform/delays.h"
 
 namespace gleaner::platform {
 
@@ -37,31 +41,56 @@ class Atomic {
   constexpr Atomic() = default;
   constexpr explicit Atomic(T value) : value_(value) {}
 
-  T Load(std::memory_order order) const { return value_.load(order); }
-  void Store(T value, std::memory_order order) { value_.store(value, order); }
+  T Load(std::memory_order order) const {
+    const T value = value_.load(order);
+    DelayAround(order);  // what was read may be out of date when it is used
+    return value;
+  }
+  void Store(T value, std::memory_order order) {
+    DelayAround(order);
+    value_.store(value, order);
+    DelayAround(order);
+  }
 
   T Exchange(T value, std::memory_order order) {
     CountAtomicRmw();
-    return value_.exchange(value, order);
+    DelayAround(order);
+    const T old = value_.exchange(value, order);
+    DelayAround(order);
+    return old;
   }
   T FetchAdd(T value, std::memory_order order) {
     CountAtomicRmw();
-    return value_.fetch_add(value, order);
+    DelayAround(order);
+    const T old = value_.fetch_add(value, order);
+    DelayAround(order);
+    return old;
   }
   T FetchSub(T value, std::memory_order order) {
     CountAtomicRmw();
-    return value_.fetch_sub(value, order);
+    DelayAround(order);
+    const T old = value_.fetch_sub(value, order);
+    DelayAround(order);
+    return old;
   }
   // On failure `expected` gets the value found, read with memory_order_acquire.
   bool CompareExchange(T& expected, T desired, std::memory_order order) {
     CountAtomicRmw();
-    return value_.compare_exchange_strong(expected, desired, order, std::memory_order_acquire);
+    DelayAround(order);
+    const bool done =
+        value_.compare_exchange_strong(expected, desired, order, std::memory_order_acquire);
+    DelayAround(order);
+    return done;
   }
 
   // The word itself, for futex calls.
   std::atomic<T>* raw() { return &value_; }
 
  private:
+  static void DelayAround(std::memory_order order) {
+    if (order != memory_order_relaxed) MaybeDelay();
+  }
+
   std::atomic<T> value_{};
 };
 

@@ -43,6 +43,7 @@ size_t CardTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void*
     CountAtomicRmw();
     // Acquire: pairs with MarkDirty. Not a plain load and store; see the head of the header.
     CardWord marks = __atomic_exchange_n(word, CardWord{0}, __ATOMIC_ACQUIRE);
+    MaybeDelay();
     // The byte at the lowest address is the first card of the page on little-endian machines.
     static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
     for (; marks != 0; marks &= marks - 1) {

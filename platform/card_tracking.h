@@ -27,6 +27,7 @@
 #pragma once
 
 #include "platform/atomic.h"
+#include "platform/delays.h"
 #include "platform/dirty_ranges.h"
 
 namespace gleaner::platform {
@@ -50,6 +51,7 @@ class CardTracking {
   // Ignores addresses outside of the range.
   void MarkDirty(Addr address) {
     if (address - base_ >= bytes_) return;
+    MaybeDelay();  // the pointer is stored, and its card not yet marked
     // Release: pairs with the exchange in FetchAndRearm.
     __atomic_store_n(table_ + IndexOf(address), 1, __ATOMIC_RELEASE);
   }

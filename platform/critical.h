@@ -37,6 +37,7 @@ inline void LeaveCritical() {
   const uint32_t depth = t_critical.depth - 1;
   t_critical.depth = depth;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the handler sees depth 0 or sets pending
+  MaybeDelay();
   if (GLEANER_UNLIKELY(depth == 0 && t_critical.stop_pending.Load(memory_order_relaxed)))
     ParkPending();
 }

@@ -35,6 +35,7 @@ class ChainedAction {
       for (size_t i = 0; i < kWords; ++i) words.word[i] = words_[i].Load(memory_order_relaxed);
       // The words are read before the number is read again, which is the same if no writer began.
       std::atomic_thread_fence(memory_order_acquire);
+      MaybeDelay();
       if ((before & 1) == 0 && sequence_.Load(memory_order_relaxed) == before) {
         Action action;
         memcpy(&action, words.word, sizeof action);
@@ -82,6 +83,7 @@ class ChainedAction {
       if ((sequence & 1) == 0 &&
           sequence_.CompareExchange(sequence, sequence + 1, memory_order_acq_rel)) {
         std::atomic_thread_fence(memory_order_release);
+        MaybeDelay();
         return sequence;
       }
       CpuRelax();

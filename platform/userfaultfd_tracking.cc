@@ -170,6 +170,7 @@ size_t UserfaultfdTracking::Fetch(Addr begin, Addr end, bool rearm, VisitDirty v
       dirty.Add(from, end);
       break;
     }
+    MaybeDelay();  // armed again, and not yet reported
     for (long i = 0; i < found; ++i) dirty.Add(regions[i].start, regions[i].end);
     from = walk_end;
   }

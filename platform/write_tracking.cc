@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "platform/delays.h"
 #include "platform/memory.h"
 
 namespace gleaner::platform {
@@ -44,6 +45,12 @@ bool WriteBySystemCall(void* p) {
   close(pipe_ends[1]);
   return ok;
 }
+
+// A step of the protocol, though a system call.
+struct DelayedCall {
+  DelayedCall() { MaybeDelay(); }
+  ~DelayedCall() { MaybeDelay(); }
+};
 
 bool TracksWrites(WriteTracking& tracking, Addr base) {
   auto* page = PointerAt<volatile char>(base + kProbePage);
@@ -141,6 +148,7 @@ bool WriteTracking::CoverUpTo(Addr end) {
 }
 
 bool WriteTracking::Arm(Addr begin, Addr end) {
+  const DelayedCall delayed;
   switch (kind_) {
     case TrackingKind::kNone:
       return false;
@@ -159,6 +167,7 @@ bool WriteTracking::Arm(Addr begin, Addr end) {
 }
 
 size_t WriteTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context) {
+  const DelayedCall delayed;
   switch (kind_) {
     case TrackingKind::kNone:
       visit(context, begin, end);
@@ -177,16 +186,19 @@ size_t WriteTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void
 
 size_t WriteTracking::FetchLast(Addr begin, Addr end, VisitDirty visit, void* context) {
   if (kind_ == TrackingKind::kUserfaultfd) {
+    const DelayedCall delayed;
     return userfaultfd_.Fetch(begin, end, false, visit, context);
   }
   return FetchAndRearm(begin, end, visit, context);
 }
 
 void WriteTracking::FinishRound() {
+  const DelayedCall delayed;
   if (kind_ == TrackingKind::kSoftDirty) soft_dirty_.ClearAll();
 }
 
 void WriteTracking::Disarm(Addr begin, Addr end) {
+  const DelayedCall delayed;
   if (kind_ == TrackingKind::kUserfaultfd) userfaultfd_.Disarm(begin, end);
   if (kind_ == TrackingKind::kProtection) protection_.Disarm(begin, end);
 }

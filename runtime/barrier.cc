@@ -1,5 +1,7 @@
 #include "runtime/barrier.h"
 
+#include "platform/delays.h"
+
 extern "C" {
 
 GLEANER_DEFINE_CARDS;
@@ -23,6 +25,7 @@ namespace gleaner::runtime {
 void UseCards(uint8_t* table, size_t mask) {
   // Release, both: the table and its zeroes before its address, the address before the mask.
   __atomic_store_n(&gleaner_card_table, table, __ATOMIC_RELEASE);
+  platform::MaybeDelay();
   __atomic_store_n(&gleaner_card_mask, mask, __ATOMIC_RELEASE);
 }
 

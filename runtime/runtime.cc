@@ -11,6 +11,7 @@
 #include "alloc/hooks.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
+#include "platform/delays.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
 #include "platform/system_calls.h"
@@ -440,6 +441,10 @@ bool InitOnce() {
       SetLogFd(fd);
       if (!g_options.only_log_to_file) PrintAllToLog();
     }
+  }
+  platform::SetDelays(g_options.delays);
+  if (!kVerifyBuild && g_options.delays != 0) {
+    Complain("GLEANER_DELAYS: this build has no delays, only one with GLEANER_VERIFY; ignored");
   }
   enum SpareBytes : int { kAuto, kOn };
   if (g_options.spare_bytes == kOn ||

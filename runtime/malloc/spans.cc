@@ -129,6 +129,7 @@ BlockError FreeSpan(void* p) {
   const uint8_t was =
       __atomic_exchange_n(reinterpret_cast<uint8_t*>(&info.state),
                           static_cast<uint8_t>(PageState::kTaken), __ATOMIC_ACQ_REL);
+  platform::MaybeDelay();
   if (was != static_cast<uint8_t>(PageState::kLarge)) return BlockError::kNotOut;
   if (GLEANER_UNLIKELY(IsMoved(info))) {
     g_moved.FetchSub(1, platform::memory_order_relaxed);             // see above

@@ -1,0 +1,77 @@
+#include "platform/delays.h"
+
+#ifdef GLEANER_VERIFY
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace gleaner::platform {
+
+uint32_t g_delay_steps = 0;
+
+namespace {
+
+constexpr uint64_t kMostSleepNs = 200'000;
+
+// Owner thread only, also in its signal handlers. One that comes in between changes what is drawn,
+// and nothing else.
+struct Draws {
+  uint64_t state;       // 0 before the first step
+  uint64_t steps_left;  // before the next delay
+  uint64_t delays;
+};
+__thread Draws t_draws __attribute__((tls_model("initial-exec"))) = {0, 0, 0};
+
+uint64_t g_threads = 0;
+
+// Marsaglia's xorshift generator with shifts 13, 7, 17: never 0 if it was not.
+uint64_t Draw() {
+  uint64_t x = t_draws.state;
+  x ^= x << 13;
+  x ^= x >> 7;
+  x ^= x << 17;
+  return t_draws.state = x;
+}
+
+void Delay() {
+  const int saved = errno;
+  const uint64_t draw = Draw() >> 8;
+  if (draw % 4 != 0) {
+    // A few turns, as one often leads straight back.
+    for (uint64_t turn = 0; turn <= draw / 4 % 4; ++turn) syscall(SYS_sched_yield);
+  } else {
+    const timespec time{0, static_cast<long>(draw / 4 % kMostSleepNs + 1000)};
+    syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, nullptr);  // a signal ends it: as good
+  }
+  errno = saved;
+}
+
+}  // namespace
+
+void SetDelays(uint32_t steps) { __atomic_store_n(&g_delay_steps, steps, __ATOMIC_RELAXED); }
+
+uint64_t DelayCount() { return t_draws.delays; }
+
+void CountStep() {
+  if (t_draws.state == 0) {
+    // Relaxed: only uniqueness counts. Odd, so that it is not 0.
+    t_draws.state = Mix64(__atomic_add_fetch(&g_threads, 1, __ATOMIC_RELAXED)) | 1;
+  }
+  if (t_draws.steps_left != 0) {
+    --t_draws.steps_left;
+    return;
+  }
+  const uint64_t steps = __atomic_load_n(&g_delay_steps, __ATOMIC_RELAXED);  // as in MaybeDelay
+  // `steps` on average, this one included.
+  t_draws.steps_left = steps < 2 ? 0 : Draw() % (2 * steps - 1);
+  ++t_draws.delays;
+  Delay();
+}
+
+}  // namespace gleaner::platform
+
+#endif

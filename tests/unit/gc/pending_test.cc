@@ -1,0 +1,58 @@
+// Granules set by one thread while another takes them.
+#include "gc/pending.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "platform/delays.h"
+#include "tests/support/heap.h"
+
+namespace gleaner::gc {
+namespace {
+
+constexpr size_t kGroups = 64;
+constexpr auto kPages = static_cast<alloc::PageNumber>(kGroups * Pending::kPagesPerGroup);
+
+// Takes what the groups lead to. Returns how many granules that was.
+size_t TakeAll(Pending& pending) {
+  size_t taken = 0;
+  for (size_t group = 0; group < kGroups; ++group) {
+    if (!pending.TakeGroup(group)) continue;
+    for (size_t i = 0; i < Pending::kPagesPerGroup; ++i) {
+      const auto page = static_cast<alloc::PageNumber>(group * Pending::kPagesPerGroup + i);
+      taken += static_cast<size_t>(__builtin_popcount(pending.Take(page)));
+    }
+  }
+  return taken;
+}
+
+// [inv.group] One granule in each group, so that no other makes up for it if its group is set
+// first: delays, where the build has them, let that be seen.
+TEST(PendingTest, WhatIsSetWhileOthersTakeIsFoundByItsGroup) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Pending pending;
+    ASSERT_TRUE(pending.Init());
+    ASSERT_TRUE(pending.Cover(kPages));
+    platform::SetDelays(4);
+    for (size_t round = 0; round < 20; ++round) {
+      std::atomic<bool> over{false};
+      size_t taken = 0;
+      std::thread taker([&] {
+        while (!over.load()) taken += TakeAll(pending);
+      });
+      for (size_t group = 0; group < kGroups; ++group) {
+        const size_t page = group * Pending::kPagesPerGroup + round;
+        pending.Set(alloc::g_space.AddressOfPage(static_cast<alloc::PageNumber>(page)), 1);
+      }
+      over.store(true);
+      taker.join();
+      EXPECT_EQ(taken + TakeAll(pending), kGroups) << "round " << round;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gleaner::gc
