@@ -99,8 +99,7 @@ class Cycle {
   Urgency urgency() const {
     return static_cast<Urgency>(urgency_.Load(platform::memory_order_relaxed));  // a hint
   }
-  // No less urgent than that, from here on, and as soon as there is anything to mark. Guarded by
-  // the lock; only where there is a driver.
+  // No less urgent than that, from here on. Guarded by the lock; only where there is a driver.
   void Raise(Urgency urgency);
   // Returns when the urgency changes, or `most_ns` are over. The caller counts as blocked
   // meanwhile. Any mutator, not in a critical section.
@@ -203,7 +202,7 @@ class Cycle {
   alloc::PageNumber fetched_ = 0;             // of a round: the next page to fetch
   alloc::PageNumber to_disarm_ = 0;           // pages below are armed, after the cycle
   bool abandon_ = false;                      // the cycle must not decide
-  size_t quota_ = 0;                          // granules that may be left for the final stop
+  size_t quota_ = 0;  // if no more granules are pending, it is the last round
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;
