@@ -50,9 +50,9 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
   g_space.meta[head].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
   info.SetState(PageState::kLarge);
-  // Release: a sweep beside the program that finds the mark (acquire) sees the object's descriptor.
   const uint8_t mark = NewMark();
-  platform::MaybeDelay();
+  platform::MaybeDelay();  // the colour may change before the object has it
+  // Release: a sweep beside the program that finds the mark (acquire) sees the object's descriptor.
   __atomic_store_n(g_space.MarksOf(head), mark, __ATOMIC_RELEASE);
 }
 
@@ -108,8 +108,8 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
 // has a new owner, who finds a slot more counted than there are, and perhaps the page listed early.
 void NoteFreed(PageNumber page, uint32_t slots) {
   PageMeta& meta = g_space.meta[page];
-  // Relaxed: a count that may be noticed late (StopUsing); the slot itself was released before.
   platform::MaybeDelay();
+  // Relaxed: a count that may be noticed late (StopUsing); the slot itself was released before.
   const uint32_t freed = meta.freed.FetchAdd(1, memory_order_relaxed) + 1u;
   if (freed * 8 < slots) return;
   if (meta.listing.Load(memory_order_relaxed) != Listing::kUnlisted) return;  // decided below
@@ -197,10 +197,10 @@ FreeResult FreeObject(void* p) {
     if (large && GLEANER_UNLIKELY(MarksBeside())) {
       if (!DeferFree(object.page)) return FreeResult::kNotAllocated;
     } else {
-      // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
-      // done.
       const uint32_t slots = g_space.info[object.page].slot_count;  // it may change from here on
       platform::MaybeDelay();
+      // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
+      // done.
       __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
       if (large) {
         PageSpace& space = SpaceOf(SideOf(object.kind()));
@@ -255,8 +255,8 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   if (wanted > info.object_bytes) {
     t_heap->unpolled_bytes += static_cast<ptrdiff_t>(wanted - info.object_bytes);
   }
-  // Release: who sees the length sees the tail pages.
   platform::MaybeDelay();
+  // Release: who sees the length sees the tail pages.
   __atomic_store_n(&info.object_bytes, wanted, __ATOMIC_RELEASE);
   return true;
 }

@@ -70,7 +70,7 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
   return CollectLocked(cause, stack_pointer, give_up);
 }
 
-constexpr int kDisarmsAtOnce = 8;
+constexpr int kDisarmsAtOnce = 8;  // by who has collected: some 1 ms; the driver does the rest
 
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;

@@ -73,8 +73,8 @@ class Pending {
     // Relaxed: most are 0, and one that is set at this moment is for the next round.
     if (__atomic_load_n(&groups_[group], __ATOMIC_RELAXED) == 0) return false;
     platform::MaybeDelay();
-    const bool taken = __atomic_exchange_n(&groups_[group], 0, __ATOMIC_ACQ_REL) != 0;
-    platform::MaybeDelay();  // pairs with Set; its pages are still to be taken
+    const bool taken = __atomic_exchange_n(&groups_[group], 0, __ATOMIC_ACQ_REL) != 0;  // with Set
+    platform::MaybeDelay();  // its pages are still to be taken
     return taken;
   }
   // The page was not taken after all: what is set there is for a later round.

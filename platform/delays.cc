@@ -26,7 +26,7 @@ struct Draws {
 };
 __thread Draws t_draws __attribute__((tls_model("initial-exec"))) = {0, 0, 0};
 
-uint64_t g_threads = 0;
+uint64_t g_threads = 0;  // that have made a step with delays on; relaxed, see CountStep
 
 // Marsaglia's xorshift generator with shifts 13, 7, 17: never 0 if it was not.
 uint64_t Draw() {

@@ -87,12 +87,15 @@ int VisitRange(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
-// The objects in the loader's list (gABI's r_debug). Without the loader's lock, the list may be
-// changing: then this tells that it is not what it was.
+// The objects in the loader's list (r_debug of the debuggers' interface), and whether it is being
+// changed. Without the loader's lock in a child only, whose first thread has nobody beside it; if
+// the program has started others, one of them may be changing the list, and what it shows then is
+// another digest, too.
 uint64_t DigestOfList() {
   uint64_t digest = static_cast<uint64_t>(_r_debug.r_state);
   for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next)
-    digest = (digest ^ AddressOf(object) ^ object->l_addr) * 0x9e3779b97f4a7c15;
+    digest = (digest ^ AddressOf(object) ^ object->l_addr ^ AddressOf(object->l_ld)) *
+             0x9e3779b97f4a7c15;
   return digest;
 }
 
