@@ -111,7 +111,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   report.minor = may_be_minor;
   Mark(tunables, give_up_cycle, stack_pointer, &clock, &report);
   report.overrun = report.beside && early;
-  if (report.beside) NoteCycleBytes();
+  const uint64_t born_bytes = report.beside ? NoteCycleBytes() : 0;
   clock.Enter(PausePart::kWeak);
   short_links_.ClearUnreachable(marker_);
   toggle_refs_.ForgetUnreachable(marker_);
@@ -165,7 +165,9 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
                       ThreadHeaps::active(),
                       (since_last - most_since_last) * 8 > since_last,
                       platform::NowNs() - clock.begin_ns(),
-                      clock.begin_ns() - last_end_ns_};
+                      clock.begin_ns() - last_end_ns_,
+                      report.beside,
+                      born_bytes};
   // What a minor collection leaves is not known to be live: the allowance stays that of the last
   // full one.
   if (report.minor) found.TakeLiveFrom(pacer_.found());
@@ -455,7 +457,7 @@ bool Collector::IsPressing() const {
   const uint64_t used_ns = platform::ProcessorNs() - last_end_processor_ns_;
   if (used_ns < (now - last_end_ns_) * static_cast<uint64_t>(pool_.size()) * 4 / 5) return false;
   const double pace =
-      static_cast<double>(pacer_.allocated()) / static_cast<double>(now - last_end_ns_);
+      static_cast<double>(pacer_.AllocatedSinceStop()) / static_cast<double>(now - last_end_ns_);
   const auto mark_ns = static_cast<double>(ExpectedMarkNs(background_markers_));
   return pace * mark_ns * 1.5 > static_cast<double>(pacer_.allowance()) / 4;
 }
@@ -475,11 +477,12 @@ bool Collector::IsCycleDue() const {
          (!IsMinorNext() && pacer_.allocated() >= pacer_.allowance() - Runway());
 }
 
-void Collector::NoteCycleBytes() {
+uint64_t Collector::NoteCycleBytes() {
   const ptrdiff_t last = pacer_.allocated() - started_at_;
   const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under lock_
   const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;
   cycle_bytes_.Store(smoothed > last ? smoothed : last, platform::memory_order_relaxed);
+  return last > 0 ? static_cast<uint64_t>(last) : 0;
 }
 
 bool Collector::TryStartCycle() {

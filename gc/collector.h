@@ -140,7 +140,7 @@ class Collector {
                      bool swept, const PauseClock& clock);
   ptrdiff_t Runway() const;
   bool IsCycleDue() const;
-  void NoteCycleBytes();
+  uint64_t NoteCycleBytes();  // of the cycle that ends
   bool TryStartCycle();
   // What a mutator does when there is a driver; as Advance.
   bool AdvanceWithDriver(Addr stack_pointer);

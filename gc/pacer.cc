@@ -55,11 +55,14 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
+  if (config_.stress_bytes != 0) found_.born_bytes = 0;
+  DiscountBorn();
   most_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
   NoteSurplus();
-  allocated_.Store(0, platform::memory_order_relaxed);  // the world is stopped
-  pressure_.Store(0, platform::memory_order_relaxed);   // likewise
+  // Relaxed: the world is stopped.
+  allocated_.Store(static_cast<ptrdiff_t>(found_.born_bytes), platform::memory_order_relaxed);
+  pressure_.Store(0, platform::memory_order_relaxed);  // likewise
   grown_beyond_.Store(found.resident_bytes + found.resident_bytes / 16,
                       platform::memory_order_relaxed);  // likewise
   NoteCost();
@@ -72,8 +75,21 @@ void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
   found_.live_pointer_free_bytes = live_pointer_free_bytes;
   found_.unpadded_bytes = unpadded_bytes;
   found_.free_resident_bytes = free_resident_bytes;
+  DiscountBorn();
   NoteSurplus();
   SetAllowance();
+}
+
+// Which of the objects found were born meanwhile is not known: of every sort the same share.
+void Pacer::DiscountBorn() {
+  const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
+  if (found_.born_bytes == 0 || live == 0) return;
+  const double share = static_cast<double>(found_.born_bytes) / static_cast<double>(live);
+  const double kept = share < 0.75 ? 1 - share : 0.25;
+  for (uint64_t* bytes :
+       {&found_.live_scanned_bytes, &found_.live_pointer_free_bytes, &found_.unpadded_bytes}) {
+    *bytes = static_cast<uint64_t>(kept * static_cast<double>(*bytes));
+  }
 }
 
 void Pacer::NoteSurplus() {
@@ -117,14 +133,18 @@ void Pacer::SetAllowance() {
   auto allowance =
       static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor)) +
       found_.unpadded_bytes / 2;
+  if (found_.beside && found_.several_busy) {
+    allowance += (scanned + found_.live_pointer_free_bytes + allowance) / kBesideShare;
+  }
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
   uint64_t share = allowance;
   uint64_t free = found_.free_resident_bytes;
   if (free > MostUsefulFreeBytes()) free = MostUsefulFreeBytes();
   free -= free / 8;
+  free += found_.born_bytes;
   if (allowance < free) allowance = free;
   uint64_t room = free < config_.min_allowance_bytes ? config_.min_allowance_bytes : free;
-  const uint64_t missing = BytesMissingTo(wanted_bytes());
+  const uint64_t missing = BytesMissingTo(wanted_bytes()) + found_.born_bytes;
   if (allowance < missing) allowance = missing;
   if (share < missing) share = missing;
   if (config_.stress_bytes != 0) allowance = share = config_.stress_bytes;

@@ -19,6 +19,12 @@
 //     is free beyond several times the live bytes is surplus, though: it is not waited for, and
 //     goes back to the system when it stays;
 //   - what is missing to the size that the program asked for (GC_expand_hp).
+//
+// What is born while a cycle marks beside the program stays until the next one, dead or alive. It
+// counts as allocated since, not as live: so the allowance is what is allocated from the beginning
+// of one cycle to that of the next. Where several threads are busy, such a cycle takes more of the
+// processors' time than a stop would, and gets more memory for it: the heap may become larger by
+// one part in kBesideShare.
 #pragma once
 
 #include "platform/atomic.h"
@@ -50,11 +56,14 @@ struct PacerInput {
   bool several_busy = false;
   uint64_t pause_ns = 0;       // of this collection, until now
   uint64_t since_last_ns = 0;  // from the end of the last one to its beginning
+  bool beside = false;         // it marked beside the program, or the last full one did
+  uint64_t born_bytes = 0;     // of what it found, allocated since it began; 0 unless beside
 
   void TakeLiveFrom(const PacerInput& other) {
     live_scanned_bytes = other.live_scanned_bytes;
     live_pointer_free_bytes = other.live_pointer_free_bytes;
     unpadded_bytes = other.unpadded_bytes;
+    beside = other.beside;
   }
 };
 
@@ -114,10 +123,13 @@ class Pacer {
     pressure_.FetchAdd(bytes, platform::memory_order_relaxed);  // likewise
     return IsDue(allocated());
   }
-  // Net bytes since the last collection, as far as reported.
+  // Net bytes since the last collection, or since the beginning of its cycle, as far as reported.
   ptrdiff_t allocated() const {
     return allocated_.Load(platform::memory_order_relaxed);
   }  // a count
+  ptrdiff_t AllocatedSinceStop() const {
+    return allocated() - static_cast<ptrdiff_t>(found_.born_bytes);
+  }
   ptrdiff_t allowance() const {
     return allowance_.Load(platform::memory_order_relaxed);
   }  // likewise
@@ -133,6 +145,8 @@ class Pacer {
            (allocated >= room_.Load(platform::memory_order_relaxed) &&
             allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);  // likewise
   }
+  static constexpr uint64_t kBesideShare = 4;
+  void DiscountBorn();
   void NoteSurplus();
   void NoteCost();
   void SetAllowance();

@@ -100,6 +100,63 @@ TEST(PacerTest, FreeResidentMemoryIsUsedBeforeCollectingUnlessItIsSurplus) {
   EXPECT_LT(pacer.allowance(), static_cast<ptrdiff_t>(100 * kMiB));
 }
 
+TEST(PacerTest, WhatIsBornInACycleCountsAsAllocatedAndNotAsLive) {
+  Pacer stopped;
+  stopped.Configure(Config());
+  stopped.StartCycle(Found(300 * kMiB, 60 * kMiB));
+  Pacer pacer;
+  pacer.Configure(Config());
+  // A sixth of all that was found.
+  PacerInput found = Found(360 * kMiB, 72 * kMiB);
+  found.beside = true;
+  found.born_bytes = 72 * kMiB;
+  pacer.StartCycle(found);
+  EXPECT_EQ(pacer.allocated(), static_cast<ptrdiff_t>(72 * kMiB));
+  EXPECT_EQ(pacer.AllocatedSinceStop(), 0);
+  EXPECT_NEAR(static_cast<double>(pacer.allowance()), static_cast<double>(stopped.allowance()), 10);
+  // Found by the sweep.
+  pacer.OnAllocated(5 * kMiB, 0);
+  pacer.Amend(720 * kMiB, 144 * kMiB, 0, 0);
+  EXPECT_EQ(pacer.allocated(), static_cast<ptrdiff_t>(77 * kMiB));
+  EXPECT_EQ(pacer.found().live_scanned_bytes, 660 * kMiB);
+  EXPECT_EQ(pacer.found().live_pointer_free_bytes, 132 * kMiB);
+  // If hardly anything else lives, a quarter of it counts as live.
+  pacer.Amend(40 * kMiB, 0, 0, 0);
+  EXPECT_EQ(pacer.found().live_scanned_bytes, 10 * kMiB);
+  EXPECT_GE(pacer.allowance(), static_cast<ptrdiff_t>(72 * kMiB));
+  // Memory that is free is used first, whatever counts as allocated already.
+  pacer.Amend(40 * kMiB, 0, 0, 64 * kMiB);
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>((56 + 72) * kMiB));
+  // Every so many bytes means just that.
+  PacerConfig stress = Config();
+  stress.stress_bytes = 1 * kMiB;
+  pacer.Configure(stress);
+  pacer.StartCycle(found);
+  EXPECT_EQ(pacer.allocated(), 0);
+  EXPECT_EQ(pacer.found().live_scanned_bytes, 360 * kMiB);
+}
+
+TEST(PacerTest, CyclesThatTakeBusyThreadsTimeGetMoreMemory) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  PacerInput found = Found(300 * kMiB, 60 * kMiB, 0, 0, 2);
+  pacer.StartCycle(found);
+  const ptrdiff_t stopped = pacer.allowance();
+  found.beside = true;
+  pacer.StartCycle(found);
+  EXPECT_EQ(pacer.allowance(), stopped);
+  found.several_busy = true;
+  pacer.StartCycle(found);
+  const ptrdiff_t live = 360 * kMiB;
+  EXPECT_EQ(pacer.allowance(), stopped + (live + stopped) / 4);
+  // Minor collections leave it at that.
+  PacerInput minor = Found(10 * kMiB, 0, 0, 0, 2);
+  minor.several_busy = true;
+  minor.TakeLiveFrom(pacer.found());
+  pacer.StartCycle(minor);
+  EXPECT_EQ(pacer.allowance(), stopped + (live + stopped) / 4);
+}
+
 TEST(PacerTest, TheInitialHeapAndExpansionsWaitForTheirSize) {
   Pacer pacer;
   PacerConfig config = Config();
