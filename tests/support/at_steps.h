@@ -1,11 +1,15 @@
-// What another thread may do, done by the test's own thread at its steps (platform/delays.h). Only
-// in the verify build.
+// What another thread may do at a thread's steps (platform/delays.h), done there: by the test's own
+// thread, or by one that runs then only. So all of it follows from a seed. Only in the verify
+// build.
 #pragma once
 
 #include <cstddef>
 #include <random>
+#include <semaphore>
+#include <thread>
 
 #include "platform/delays.h"
+#include "platform/lock.h"
 
 namespace gleaner::testing {
 
@@ -57,6 +61,35 @@ bool AtStep(size_t number, const F& f, const G& act) {
   f();
   platform::CallAtSteps(nullptr, nullptr);
   return state.done;
+}
+
+// Calls f, and g on another thread, of which one runs at a time: it lets the other go on at one in
+// about `every` of its steps, drawn from `random`, which both may use, but for those at which it
+// has a lock that the other may want. Returns when both have.
+template <class F, class G>
+void TakeTurns(std::mt19937& random, size_t every, const F& f, const G& g) {
+  std::binary_semaphore turns[2] = {std::binary_semaphore(0), std::binary_semaphore(0)};
+  bool over[2] = {false, false};
+  const auto run = [&](size_t self, const auto& work) {
+    const size_t other = 1 - self;
+    const auto let_go_on = [&turns, &over, self, other] {
+      if (over[other] || platform::HoldsDeferringLock()) return;
+      turns[other].release();
+      turns[self].acquire();
+    };
+    {
+      const AtSteps<decltype(let_go_on)> at_steps(random, every, let_go_on);
+      work();
+    }
+    over[self] = true;
+    turns[other].release();
+  };
+  std::thread second([&] {
+    turns[1].acquire();
+    run(1, g);
+  });
+  run(0, f);
+  second.join();
 }
 
 }  // namespace gleaner::testing
