@@ -29,6 +29,8 @@ using testing::g_tunables;
 using testing::Graph;
 using testing::IsAllocated;
 using testing::NoteStore;
+using testing::OneIn;
+using testing::TakeTurns;
 
 class StepsTest : public ::testing::Test {
  protected:
@@ -63,8 +65,8 @@ void RunCycle(std::mt19937& random, size_t every, const Before& before, const F&
   g_collector.WantCycle();
   for (bool is_ready = false; !is_ready;) {
     before();
-    const AtSteps<F> at_steps(random, every, f);
-    is_ready = g_collector.Advance(0, 0);
+    AtSteps(
+        random, every, [&is_ready] { is_ready = g_collector.Advance(0, 0); }, f);
   }
   ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
   ASSERT_TRUE(g_collector.last().beside);
@@ -226,8 +228,11 @@ class TwoThreads {
 
   // Drops some of the objects, and begins a sweep.
   void BeginSweep() {
-    const size_t share = 2 + random_() % 4;
-    while (objects_.size() < 400) Allocate();
+    const size_t share = 2 + random_() % 8;
+    while (objects_.size() < 200) Allocate();
+    AsOther([this] {
+      while (objects_.size() < 400) Allocate();
+    });
     g_roots.clear();
     for (auto it = objects_.begin(); it != objects_.end();) {
       if (random_() % share != 0) {
@@ -247,35 +252,41 @@ class TwoThreads {
     const size_t dice = random_() % 100;
     if (dice < 20) {
       SweepSome();
-    } else if (dice < 22) {
+    } else if (dice < 25) {
       while (SweepSome()) {
       }
+      EndSweep();
     } else if (dice < 60) {
       if (objects_.size() < 600) Allocate();
-    } else if (dice < 95) {
-      Free();
     } else {
-      Collector::ReturnFreeMemory();
+      Free();
     }
   }
   static bool SweepSome() {
     platform::CriticalSection section;
     return alloc::SweepSome();
   }
+  // Unless others are at a step of it. As the driver does it.
+  static void EndSweep() {
+    g_collector.EndSweepIfDone();
+    if (alloc::g_dead_mark.Load(platform::memory_order_relaxed) == 0) {  // nobody else writes it
+      alloc::ForEachPage([](alloc::PageNumber page, const alloc::PageInfo& info) {
+        if (info.state == alloc::PageState::kSmall) {
+          ASSERT_TRUE(IsSweptNow(page));
+        }
+      });
+    }
+    Collector::ReturnFreeMemory();
+  }
 
-  // Calls f; at one in about `every` of its steps the other thread does something.
+  // Calls f; at one in about `every` of its steps the other thread does something, or calls g.
   template <class F>
   void WithOther(size_t every, const F& f) {
-    const auto act = [this] { ActAsOther(); };
-    const AtSteps<decltype(act)> at_steps(random_, every, act);
-    f();
+    AtSteps(random_, every, f, [this] { ActAsOther(); });
   }
-  // `g` in place of that.
   template <class F, class G>
   void WithOther(size_t every, const F& f, const G& g) {
-    const auto act = [this, &g] { AsOther(g); };
-    const AtSteps<decltype(act)> at_steps(random_, every, act);
-    f();
+    AtSteps(random_, every, f, [this, &g] { AsOther(g); });
   }
 
   // Gives back a small object, for which no lock is taken, or any.
@@ -329,20 +340,20 @@ class TwoThreads {
   };
   using Objects = std::map<Addr, Contents>;
 
+  // Relaxed: so that it is no step.
+  static bool IsSweptNow(alloc::PageNumber page) {
+    return alloc::g_space.meta[page].swept.Load(platform::memory_order_relaxed) ==
+           alloc::g_sweep_number;
+  }
   // The sweep goes downwards: the highest object on an unswept page, or the lowest of all.
   Objects::iterator FirstUnswept() {
-    const auto is_swept = [](Addr object) {
-      // Relaxed: so that it is no step.
-      return alloc::g_space.meta[alloc::g_space.PageOf(object)].swept.Load(
-                 platform::memory_order_relaxed) == alloc::g_sweep_number;
-    };
     auto it = std::prev(objects_.end());
-    while (it != objects_.begin() && is_swept(it->first)) --it;
+    while (it != objects_.begin() && IsSweptNow(alloc::g_space.PageOf(it->first))) --it;
     return it;
   }
 
   void Allocate() {
-    static constexpr size_t kSizes[] = {48, 512, 1024, 2048, 2048, 4096, 8192, 12000, 40000};
+    static constexpr size_t kSizes[] = {48, 1024, 2048, 2048, 4096, 4096, 8192, 12000, 40000};
     const size_t bytes = kSizes[random_() % std::size(kSizes)];
     const Kind kind = random_() % 4 == 0 ? Kind::kAtomic : Kind::kNormal;
     auto* words = static_cast<uint64_t*>(testing::Allocate(kind, bytes));
@@ -412,17 +423,21 @@ TEST_F(StepsTest, WhatIsDoneAtAnyStepOfASweepIsInOrder) {
 TEST_F(StepsTest, WhatTwoThreadsDoWhilePagesAreSweptIsInOrder) {
   EXPECT_CHILD_OK([] {
     TwoThreads threads(testing::Seed());
-    for (size_t round = 0; round < 200; ++round) {
+    for (size_t round = 0; round < 400; ++round) {
       threads.BeginSweep();
-      testing::TakeTurns(
-          threads.random(), 1 + threads.random()() % 10,
+      std::mt19937& random = threads.random();
+      // So that one may do much while the other makes a step.
+      OneIn is_time[2] = {OneIn(random, size_t{1} << random() % 10),
+                          OneIn(random, size_t{1} << random() % 10)};
+      TakeTurns(
           [&threads] {
             for (int i = 0; i < 60; ++i) threads.Do();
           },
           [&threads] {
             alloc::t_heap = threads.other();
             for (int i = 0; i < 60; ++i) threads.Do();
-          });
+          },
+          [&is_time](size_t self) { return is_time[self](); });
       FinishSweep();
       ASSERT_NO_FATAL_FAILURE(threads.Check()) << "round " << round;
     }
@@ -430,32 +445,40 @@ TEST_F(StepsTest, WhatTwoThreadsDoWhilePagesAreSweptIsInOrder) {
 }
 
 // An object whose page is found empty, and has other uses, before who gives it back has listed the
-// page.
+// page: at each pair of steps of both.
 TEST_F(StepsTest, APageThatIsFoundEmptyWhileItsLastObjectIsGivenBackIsNotListed) {
   EXPECT_CHILD_OK([] {
     testing::StartHeap();
     testing::StartCollector();
     g_tunables.sweep_beside = true;
-    for (const bool large : {false, true}) {  // what else is on the page then, if anything
-      bool more = true;
-      for (size_t step = 0; more; ++step) {
+    ThreadHeap* other = ThreadHeaps::Acquire();
+    size_t pairs = 0;
+    size_t steps[2];
+    size_t ends[2] = {0, 0};
+    do {
+      do {
         void* last = Allocate(Kind::kNormal, 4096);
         g_roots.assign(1, static_cast<char*>(last) + 8);
         for (int i = 0; i < 7; ++i) Allocate(Kind::kNormal, 4096);  // not on the current page
         ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
-        more = AtStep(
-            step, [last] { ASSERT_EQ(alloc::FreeObject(last), FreeResult::kFreed); },
-            [large] {
-              if (platform::HoldsDeferringLock()) return;
-              while (TwoThreads::SweepSome()) {
-              }
-              Collector::ReturnFreeMemory();
-              for (int i = 0; large && i < 4; ++i) Allocate(Kind::kNormal, 12000);
-            });
+        steps[0] = steps[1] = 0;
+        TakeTurns([last] { ASSERT_EQ(alloc::FreeObject(last), FreeResult::kFreed); },
+                  [other] {
+                    alloc::t_heap = other;
+                    while (TwoThreads::SweepSome()) {
+                    }
+                    Collector::ReturnFreeMemory();
+                    Allocate(Kind::kNormal, 12000);
+                  },
+                  [&steps, &ends](size_t self) { return steps[self]++ == ends[self]; });
         FinishSweep();
         ThreadHeaps::CheckForTesting();
-      }
-    }
+        ++pairs;
+      } while (++ends[1] < steps[1]);
+      ends[1] = 0;
+    } while (++ends[0] < steps[0]);
+    printf("%zu pairs\n", pairs);
+    EXPECT_GT(pairs, 1000u);
   });
 }
 

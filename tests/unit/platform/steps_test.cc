@@ -67,9 +67,8 @@ TEST(StepsTest, ALockIsHeldAtItsOwnSteps) {
         ++steps;
         held += HoldsDeferringLock() ? 1 : 0;
       };
-      std::mt19937 random(1);
       {
-        const testing::AtSteps<decltype(count)&> at_steps(random, 1, count);
+        const testing::AtEachStep at_steps(count);
         other.Acquire();
         EXPECT_EQ(held, 0u);
         if (tries) {
