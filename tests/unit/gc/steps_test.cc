@@ -423,7 +423,7 @@ TEST_F(StepsTest, WhatIsDoneAtAnyStepOfASweepIsInOrder) {
 TEST_F(StepsTest, WhatTwoThreadsDoWhilePagesAreSweptIsInOrder) {
   EXPECT_CHILD_OK([] {
     TwoThreads threads(testing::Seed());
-    for (size_t round = 0; round < 400; ++round) {
+    for (size_t round = 0; round < 250; ++round) {
       threads.BeginSweep();
       std::mt19937& random = threads.random();
       // So that one may do much while the other makes a step.
