@@ -444,6 +444,13 @@ TEST_F(StepsTest, WhatTwoThreadsDoWhilePagesAreSweptIsInOrder) {
   });
 }
 
+// So that each time is like the last.
+void Clear() {
+  g_roots.clear();
+  testing::Collect();
+  Collector::ReturnFreeMemory();
+}
+
 // An object whose page is found empty, and has other uses, before who gives it back has listed the
 // page: at each pair of steps of both.
 TEST_F(StepsTest, APageThatIsFoundEmptyWhileItsLastObjectIsGivenBackIsNotListed) {
@@ -457,18 +464,22 @@ TEST_F(StepsTest, APageThatIsFoundEmptyWhileItsLastObjectIsGivenBackIsNotListed)
     size_t ends[2] = {0, 0};
     do {
       do {
+        Clear();
         void* last = Allocate(Kind::kNormal, 4096);
+        const alloc::PageInfo& page = alloc::g_space.info[alloc::g_space.PageOf(AddressOf(last))];
         g_roots.assign(1, static_cast<char*>(last) + 8);
         for (int i = 0; i < 7; ++i) Allocate(Kind::kNormal, 4096);  // not on the current page
         ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
         steps[0] = steps[1] = 0;
         TakeTurns([last] { ASSERT_EQ(alloc::FreeObject(last), FreeResult::kFreed); },
-                  [other] {
+                  [other, &page] {
                     alloc::t_heap = other;
                     while (TwoThreads::SweepSome()) {
                     }
                     Collector::ReturnFreeMemory();
-                    Allocate(Kind::kNormal, 12000);
+                    for (int i = 0; i < 100 && page.state != alloc::PageState::kLarge; ++i) {
+                      Allocate(Kind::kNormal, 12000);
+                    }
                   },
                   [&steps, &ends](size_t self) { return steps[self]++ == ends[self]; });
         FinishSweep();
@@ -490,6 +501,7 @@ TEST_F(StepsTest, ALargeObjectThatIsGivenBackWhileItIsSweptIsNotCounted) {
     g_tunables.sweep_beside = true;
     bool more = true;
     for (size_t step = 0; more; ++step) {
+      Clear();
       void* large = Allocate(Kind::kNormal, 12000);
       const alloc::PageInfo& page = alloc::g_space.info[alloc::g_space.PageOf(AddressOf(large))];
       g_roots.assign(1, static_cast<char*>(large) + 8);
