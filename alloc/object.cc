@@ -48,7 +48,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   info.dirty = true;
   g_space.meta[head].block = g_space.meta[span].block;
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
-  g_space.meta[head].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
+  g_space.meta[head].listing.Store(Listing::kLarge, memory_order_relaxed);     // likewise
   info.SetState(PageState::kLarge);
   const uint8_t mark = NewMark();
   platform::MaybeDelay();  // the colour may change before the object has it
@@ -104,8 +104,9 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
 }
 
 // A slot of `page`, which had `slots` of them, has just been given back by a thread that need not
-// be the owner. A sweep beside the program may have found the page empty since: then it is free, or
-// has a new owner, who finds a slot more counted than there are, and perhaps the page listed early.
+// be the owner. A sweep beside the program may have found the page empty since: then it is not
+// listed here, unless it has small objects again [inv.listed-once], and an owner who finds a slot
+// more counted than there are, and perhaps the page listed early.
 void NoteFreed(PageNumber page, uint32_t slots) {
   PageMeta& meta = g_space.meta[page];
   platform::MaybeDelay();
@@ -125,8 +126,8 @@ constinit platform::Atomic<PageNumber> g_deferred_frees{kNoPage};
 
 // False if another thread has given the object back already.
 bool DeferFree(PageNumber head) {
-  Listing unlisted = Listing::kUnlisted;
-  if (!g_space.meta[head].listing.CompareExchange(unlisted, Listing::kFreed, memory_order_acq_rel))
+  Listing large = Listing::kLarge;
+  if (!g_space.meta[head].listing.CompareExchange(large, Listing::kFreed, memory_order_acq_rel))
     return false;
   platform::MaybeDelay();
   __atomic_store_n(g_space.MarksOf(head), kFreeSlot, __ATOMIC_RELEASE);  // as in FreeObject
@@ -273,7 +274,7 @@ void FreeDeferredWorldStopped() {
        head != kNoPage;) {
     PageMeta& meta = g_space.meta[head];
     const PageNumber next = meta.next;
-    meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // the world is stopped
+    meta.listing.Store(Listing::kFree, memory_order_relaxed);  // the world is stopped
     FreeLargeWorldStopped(head);
     head = next;
   }

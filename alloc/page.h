@@ -168,11 +168,16 @@ inline bool IsAllocated(uint8_t mark) { return IsInUse(mark) && mark != kDisclai
 inline uint8_t LoadMark(const uint8_t* mark) { return __atomic_load_n(mark, __ATOMIC_RELAXED); }
 
 // Whether a page is where its owner looks for free slots.
+//
+// [inv.listed-once] A page is on one list at most, once. Who changes kUnlisted to kPartial, by
+// compare-exchange, lists it. That may be a thread that has given a slot back and was held up since
+// (NoteFreed): no page but one of small objects is kUnlisted, from its sweep on.
 enum class Listing : uint8_t {
-  kUnlisted = 0,  // full as far as known
+  kUnlisted = 0,  // full as far as known; pages that never had objects
   kPartial,       // on the owner's list of partial pages
   kCurrent,       // the owner's thread bumps in it
-  kFree,          // empty, on the owner's list of free pages
+  kFree,          // empty: on a list of free pages, or with who took it from there
+  kLarge,         // the first of a large object
   kFreed,         // of a large object given to GC_free while a cycle marked: its pages wait
 };
 

@@ -7,6 +7,7 @@
 #include "alloc/meta.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
+#include "alloc/walk.h"
 #include "platform/memory.h"
 #include "platform/stalls.h"
 
@@ -355,7 +356,6 @@ PageNumber ThreadHeap::PopFree(Side side) {
     __builtin_prefetch(g_space.MarksOf(next), 1);
   }
   heap.free_count_[s].Store(heap.free_pages(side) - 1, memory_order_relaxed);  // under lock_
-  g_space.meta[page].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
   return page;
 }
 
@@ -494,7 +494,6 @@ PageNumber ThreadHeaps::Steal(Side side, const ThreadHeap* thief) {
       victim.free_count_[s].Store(victim.free_pages(side) - taken, memory_order_relaxed);
     }
     if (taken == 0) continue;
-    g_space.meta[batch[0]].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // ours alone
     for (PageNumber j = 1; j < taken; ++j) at(thief->index).PushFree(batch[j]);
     return batch[0];
   }
@@ -539,7 +538,6 @@ void ThreadHeaps::FlushFreePages(Side side) {
     while (heap.free_head_[s] != kNoPage) {
       const PageNumber page = heap.free_head_[s];
       heap.free_head_[s] = g_space.meta[page].next;
-      g_space.meta[page].listing.Store(Listing::kUnlisted, memory_order_relaxed);  // under lock_
       SpaceOf(side).Free(page);
     }
     heap.free_count_[s].Store(0, memory_order_relaxed);  // under lock_
@@ -563,6 +561,59 @@ bool ThreadHeaps::TradeFreePages(size_t bytes, size_t least_share) {
 bool ThreadHeaps::TradeHoles(Side side, size_t bytes) {
   return ResidentFreePages(side) * kHolesShare >= (ResidentBytes() >> kPageShift) &&
          Trade(side, bytes) != 0;
+}
+
+size_t ThreadHeap::CheckListsForTesting() const {
+  size_t partial = 0;
+  for (size_t kind = 0; kind < kinds_; ++kind) {
+    for (size_t c = 0; c < kClassCount; ++c) {
+      for (PageNumber page = partial_[kind][c].Load(memory_order_acquire); page != kNoPage;
+           page = g_space.meta[page].next) {
+        const PageInfo& info = g_space.info[page];
+        const PageMeta& meta = g_space.meta[page];
+        const Listing listing = meta.listing.Load(memory_order_relaxed);  // nobody changes it
+        GLEANER_CHECK(
+            info.state == PageState::kSmall && listing == Listing::kPartial && IsSwept(meta) &&
+                meta.owner == index && info.kind == static_cast<Kind>(kind) && info.size_class == c,
+            "[inv.listed-once] page %u (state %d, listing %d, of heap %d) is on a list "
+            "of partial pages of heap %d",
+            page, static_cast<int>(info.state), static_cast<int>(listing), meta.owner, index);
+        // By the above a page may be on this list alone. Twice, and the list has no end.
+        GLEANER_CHECK(++partial <= g_space.page_count(),
+                      "[inv.listed-once] page %u is on a list twice", page);
+      }
+    }
+  }
+  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+    size_t free = 0;
+    for (PageNumber page = free_head_[static_cast<size_t>(side)]; page != kNoPage;
+         page = g_space.meta[page].next) {
+      GLEANER_CHECK(g_space.info[page].state == PageState::kTaken &&
+                        g_space.meta[page].listing.Load(memory_order_relaxed) ==  // as above
+                            Listing::kFree &&
+                        ++free <= free_pages(side),
+                    "[inv.listed-once] page %u is on a list of free pages of heap %d", page, index);
+    }
+    GLEANER_CHECK(free == free_pages(side), "heap %d has %zu free pages and counts %u", index, free,
+                  free_pages(side));
+  }
+  return partial;
+}
+
+void ThreadHeaps::CheckForTesting() {
+  size_t listed = 0;
+  for (size_t i = 0; i < count(); ++i) listed += at(i).CheckListsForTesting();
+  size_t partial = 0;
+  ForEachPage([&partial](PageNumber page, const PageInfo& info) {
+    const PageMeta& meta = g_space.meta[page];
+    // As above. What is unswept may have been on a list before.
+    partial += info.state == PageState::kSmall && IsSwept(meta) &&
+                       meta.listing.Load(memory_order_relaxed) == Listing::kPartial
+                   ? 1
+                   : 0;
+  });
+  GLEANER_CHECK(listed == partial, "[inv.listed-once] %zu of %zu partial pages are on a list",
+                listed, partial);
 }
 
 size_t ThreadHeaps::Trade(Side side, size_t bytes) {

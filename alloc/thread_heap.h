@@ -150,6 +150,8 @@ class ThreadHeap {
   // Where TakeFree looks when the thread has no free page.
   PageNumber TakeFreeOfOthers(Side side);
   PageNumber TakeFresh(Side side);
+  // Returns the pages on the lists of partial pages.
+  size_t CheckListsForTesting() const;
 
   // Heads of the lists of partial pages. Any thread pushes; only the owner pops, or, when the heap
   // is abandoned, whoever holds lock_: with a single consumer the pop has no ABA problem.
@@ -212,6 +214,10 @@ class ThreadHeaps {
   // In the child: releases the locks, abandons every heap but `survivor` (may be null) and puts the
   // page lists right.
   static void ResetAfterFork(ThreadHeap* survivor);
+
+  // Aborts unless each page is on the list that it should be on, once. pre: no thread is in the
+  // allocator, and a sweep that goes on beside the program is at no step.
+  static void CheckForTesting();
 
  private:
   static size_t Trade(Side side, size_t bytes);

@@ -237,7 +237,10 @@ void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
       alloc::PageSpace& space = SpaceOf(alloc::SideOfPage(page));
       space.Free(space.SpanFirst(page));
     } else if (mark != kFreeSlot) {
-      CountLarge(alloc::SideOfPage(page), info.LoadWord().object_bytes, totals);
+      // The object may have been given back since, and the page formatted: then the word is no
+      // length [inv.slot-count].
+      const PageInfo now = info.LoadWord();
+      if (now.slot_count == 0) CountLarge(alloc::SideOfPage(page), now.object_bytes, totals);
     }
     return;
   }
@@ -248,10 +251,8 @@ void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
   platform::MaybeDelay();
   // Relaxed: a free that is counted late lists the page early; the listing is published below.
   meta.freed.Store(0, memory_order_relaxed);
-  if (listing != Listing::kFree) {
-    ++totals->used_pages;
-    meta.listing.Store(listing, memory_order_relaxed);
-  }
+  meta.listing.Store(listing, memory_order_relaxed);
+  if (listing != Listing::kFree) ++totals->used_pages;
   meta.swept.Store(alloc::g_sweep_number, memory_order_release);  // pairs with IsSwept
   if (listing == Listing::kFree) {
     ThreadHeaps::HomeOfFree(page).PushFree(page);

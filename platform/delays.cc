@@ -12,6 +12,7 @@
 namespace gleaner::platform {
 
 uint32_t g_delay_steps = 0;
+__thread StepCall t_step_call __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 
@@ -25,6 +26,8 @@ struct Draws {
   uint64_t delays;
 };
 __thread Draws t_draws __attribute__((tls_model("initial-exec"))) = {0, 0, 0};
+
+__thread void* t_step_context __attribute__((tls_model("initial-exec"))) = nullptr;
 
 uint64_t g_threads = 0;  // that have made a step with delays on; relaxed, see CountStep
 
@@ -56,7 +59,21 @@ void SetDelays(uint32_t steps) { __atomic_store_n(&g_delay_steps, steps, __ATOMI
 
 uint64_t DelayCount() { return t_draws.delays; }
 
+void CallAtSteps(StepCall call, void* context) {
+  t_step_context = context;
+  t_step_call = call;
+}
+
 void CountStep() {
+  if (t_step_call != nullptr) {
+    const int saved = errno;
+    const StepCall call = t_step_call;
+    t_step_call = nullptr;  // for its own steps
+    call(t_step_context);
+    t_step_call = call;
+    errno = saved;
+    return;
+  }
   if (t_draws.state == 0) {
     // Relaxed: only uniqueness counts. Odd, so that it is not 0.
     t_draws.state = Mix64(__atomic_add_fetch(&g_threads, 1, __ATOMIC_RELAXED)) | 1;

@@ -13,6 +13,9 @@
 //
 // Async-signal-safe, any thread at any time, the world stopped or not: waits for nobody, keeps
 // errno, allocates nothing.
+//
+// A test with a single thread can have each of its steps call a function, which does there what
+// another thread might have done (CallAtSteps). What it does is chosen, and can be had again.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +33,22 @@ void SetDelays(uint32_t steps);
 // Delays of the calling thread so far.
 uint64_t DelayCount();
 
+// From here on the calling thread calls `call` at each of its steps in place of being delayed, but
+// not at those that the call itself makes; null ends that, as at first. The call must not block on
+// what the thread holds at the step (platform::HoldsDeferringLock), nor call this. errno is kept.
+// For tests.
+using StepCall = void (*)(void* context);
+void CallAtSteps(StepCall call, void* context);
+
 extern uint32_t g_delay_steps;  // relaxed: nothing is published by it
+extern __thread StepCall t_step_call;
 void CountStep();
 
 inline void MaybeDelay() {
-  if (GLEANER_UNLIKELY(__atomic_load_n(&g_delay_steps, __ATOMIC_RELAXED) != 0)) CountStep();
+  if (GLEANER_UNLIKELY(__atomic_load_n(&g_delay_steps, __ATOMIC_RELAXED) != 0 ||
+                       t_step_call != nullptr)) {
+    CountStep();
+  }
 }
 
 #else

@@ -18,6 +18,8 @@ thread_local uint64_t t_atomic_rmw_count = 0;
 namespace {
 // Bit r is set while this thread holds a lock of rank r.
 thread_local uint32_t t_held_ranks = 0;
+// The same, from before it tries to take one until after it has let it go.
+thread_local uint32_t t_wanted_ranks = 0;
 }  // namespace
 
 void Lock::CheckRank() const {
@@ -27,6 +29,12 @@ void Lock::CheckRank() const {
 }
 void Lock::NoteHeld() const { t_held_ranks |= 1u << static_cast<uint32_t>(rank_); }
 void Lock::NoteReleased() const { t_held_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
+void Lock::NoteWanted() const { t_wanted_ranks |= 1u << static_cast<uint32_t>(rank_); }
+void Lock::NoteLetGo() const { t_wanted_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
+
+bool HoldsDeferringLock() {
+  return t_wanted_ranks >= 1u << static_cast<uint32_t>(LockRank::kHeaps);
+}
 #endif
 
 void FutexWait(Atomic<uint32_t>* word, uint32_t expected) {

@@ -48,6 +48,7 @@ class Lock {
   // them, in an order of its own, before a fork.
   void AcquireAmongEquals() {
     if (DefersStop()) EnterCritical();
+    NoteWanted();
     uint32_t free = kFree;
     // Acquire pairs with the release exchange in Release.
     if (GLEANER_UNLIKELY(!state_.CompareExchange(free, kHeld, memory_order_acquire))) AcquireSlow();
@@ -55,8 +56,10 @@ class Lock {
   }
   bool TryAcquire() {
     if (DefersStop()) EnterCritical();
+    NoteWanted();
     uint32_t free = kFree;
     if (!state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // as in Acquire
+      NoteLetGo();
       if (DefersStop()) LeaveCritical();
       return false;
     }
@@ -70,6 +73,7 @@ class Lock {
     // Release pairs with the acquire in Acquire.
     const bool contended = state_.Exchange(kFree, memory_order_release) == kContended;
     if (contended) FutexWake(&state_, 1);
+    NoteLetGo();
     if (DefersStop()) LeaveCritical();
     return contended;
   }
@@ -86,15 +90,25 @@ class Lock {
   void CheckRank() const;
   void NoteHeld() const;
   void NoteReleased() const;
+  void NoteWanted() const;
+  void NoteLetGo() const;
 #else
   void CheckRank() const {}
   void NoteHeld() const {}
   void NoteReleased() const {}
+  void NoteWanted() const {}
+  void NoteLetGo() const {}
 #endif
 
   Atomic<uint32_t> state_{kFree};
   const LockRank rank_;
 };
+
+#ifdef GLEANER_VERIFY
+// Whether the calling thread may have a lock of rank kHeaps or above, at any of its steps: from
+// before it is taken until after it was let go. For tests (platform/delays.h).
+bool HoldsDeferringLock();
+#endif
 
 class LockGuard {
  public:

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/support/fake_world.h"
+#include "tests/support/cycle_steps.h"
 
 namespace gleaner::testing {
 
@@ -83,9 +83,7 @@ class Graph {
   // With the barrier, which roots outside of the heap do not need.
   static void Put(Node** place, Node* node) {
     *place = node;
-    const platform::WriteTracking& tracker = gc::g_collector.cycle().tracker();
-    if (tracker.kind() != platform::TrackingKind::kCards) return;
-    tracker.card_table()[(AddressOf(place) >> platform::kCardShift) & tracker.card_mask()] = 1;
+    NoteStore(place);
   }
   Node** Somewhere() {
     auto** place = reinterpret_cast<Node**>(&g_roots[Below(kRoots)]);

@@ -3,71 +3,34 @@
 #include "alloc/address_space.h"
 #include "gc/kinds.h"
 #include "tests/support/changing_graph.h"
+#include "tests/support/cycle_steps.h"
 
 namespace gleaner::gc {
 namespace {
 
 using alloc::Kind;
 using alloc::PageState;
+using testing::AdvanceTo;
 using testing::Allocate;
+using testing::cycle;
 using testing::Dead;
+using testing::FinishCycle;
 using testing::g_roots;
 using testing::Graph;
 using testing::IsAllocated;
 using testing::MarkOf;
 using testing::NewNode;
 using testing::Node;
+using testing::StartCycles;
+using testing::Step;
 
 class CycleTest : public ::testing::Test {};
-
-Cycle& cycle() { return g_collector.cycle(); }
-
-void Start(uint64_t slice_bytes,
-           platform::TrackingKind kind = platform::WriteTracking::BestKind()) {
-  testing::StartHeap();
-  testing::StartCollector();
-  testing::g_tunables.mark_beside = true;
-  testing::g_tunables.slice_bytes = slice_bytes;
-  ASSERT_NE(kind, platform::TrackingKind::kNone);
-  ASSERT_TRUE(cycle().Enable(kind));
-  g_collector.pacer().ExpandHeapTo(64 * kMiB);  // nothing is due by itself
-}
-
-// One step; the final stop, if it is time for it, after a call of `before_stop`. False when the
-// cycle is over.
-template <class F>
-bool Step(const F& before_stop) {
-  if (g_collector.Advance(0, 0)) {
-    before_stop();
-    EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
-  }
-  return cycle().IsUnderWay();
-}
-bool Step() {
-  return Step([] {});
-}
-
-// Starts a cycle and goes on until it is in that state.
-void AdvanceTo(CycleState state) {
-  g_collector.WantCycle();
-  while (cycle().state() != state) {
-    const bool is_ready = g_collector.Advance(0, 0);
-    ASSERT_EQ(is_ready, cycle().state() == CycleState::kReady);
-  }
-}
-
-void Finish() {
-  while (Step()) {
-  }
-  g_collector.SweepRest();
-  g_collector.EndSweepIfDone();
-}
 
 class GraphCycleTest : public ::testing::TestWithParam<platform::TrackingKind> {};
 
 TEST_P(GraphCycleTest, NothingIsLostWhateverChangesBetweenTheSteps) {
   EXPECT_CHILD_OK([] {
-    Start(1, GetParam());
+    StartCycles(1, GetParam());
     Graph graph(1);
     size_t most = 0;
     for (int round = 0; round < 60; ++round) {
@@ -83,7 +46,7 @@ TEST_P(GraphCycleTest, NothingIsLostWhateverChangesBetweenTheSteps) {
       const size_t reached = graph.Check();
       if (reached > most) most = reached;
       for (int i = 0; i < 20; ++i) graph.Change();  // while the pages are swept
-      Finish();
+      FinishCycle();
     }
     printf("up to %zu nodes\n", most);
     EXPECT_GT(most, 50u);
@@ -100,19 +63,19 @@ INSTANTIATE_TEST_SUITE_P(CycleTest, GraphCycleTest,
 
 TEST_F(CycleTest, WhatDiedBeforeTheCycleIsGoneAfterIt) {
   EXPECT_CHILD_OK([] {
-    Start(0);
+    StartCycles(0);
     g_roots.assign(1, nullptr);
     void* dead = Dead();
     Node* kept = NewNode(2);
     g_roots[0] = kept;
     AdvanceTo(CycleState::kMarking);
     void* born = Dead();  // black: stays until the next cycle
-    Finish();
+    FinishCycle();
     EXPECT_FALSE(IsAllocated(dead));
     EXPECT_TRUE(IsAllocated(kept));
     EXPECT_TRUE(IsAllocated(born));
     g_collector.WantCycle();
-    Finish();
+    FinishCycle();
     EXPECT_FALSE(IsAllocated(born));
     EXPECT_TRUE(IsAllocated(kept));
   });
@@ -120,7 +83,7 @@ TEST_F(CycleTest, WhatDiedBeforeTheCycleIsGoneAfterIt) {
 
 TEST_F(CycleTest, AnExplicitCollectionGivesTheCycleUpInEveryState) {
   EXPECT_CHILD_OK([] {
-    Start(64);
+    StartCycles(64);
     Graph graph(2);
     for (int i = 0; i < 500; ++i) graph.Change();
     for (size_t steps = 0;; ++steps) {
@@ -143,7 +106,7 @@ TEST_F(CycleTest, AnExplicitCollectionGivesTheCycleUpInEveryState) {
 
 TEST_F(CycleTest, LargeObjectsFreedMeanwhileKeepTheirPagesUntilTheStop) {
   EXPECT_CHILD_OK([] {
-    Start(0);
+    StartCycles(0);
     g_roots.assign(2, nullptr);
     constexpr size_t kBytes = 100000;
     for (const Kind kind : {Kind::kNormal, Kind::kAtomic}) {
@@ -167,7 +130,7 @@ TEST_F(CycleTest, LargeObjectsFreedMeanwhileKeepTheirPagesUntilTheStop) {
       EXPECT_NE(other, before);
       EXPECT_NE(other, born);
       g_roots[1] = other;
-      Finish();
+      FinishCycle();
       for (void* p : {before, born}) {
         EXPECT_NE(alloc::g_space.info[alloc::g_space.PageOf(AddressOf(p))].state,
                   PageState::kLarge);
@@ -184,7 +147,7 @@ TEST_F(CycleTest, LargeObjectsFreedMeanwhileKeepTheirPagesUntilTheStop) {
 
 TEST_F(CycleTest, LargeObjectsFreedInACycleThatIsGivenUpGoBack) {
   EXPECT_CHILD_OK([] {
-    Start(0);
+    StartCycles(0);
     void* p = Allocate(Kind::kNormal, 100000);
     AdvanceTo(CycleState::kMarking);
     EXPECT_EQ(alloc::FreeObject(p), alloc::FreeResult::kFreed);
@@ -197,7 +160,7 @@ TEST_F(CycleTest, LargeObjectsFreedInACycleThatIsGivenUpGoBack) {
 // A large object that grows after it was scanned: what the program stores in the new pages counts.
 TEST_F(CycleTest, ALargeObjectMayGrowAfterItWasScanned) {
   EXPECT_CHILD_OK([] {
-    Start(0);
+    StartCycles(0);
     g_roots.assign(1, nullptr);
     constexpr size_t kBytes = 5 * alloc::kPageBytes;
     auto** object = static_cast<Node**>(Allocate(Kind::kNormal, kBytes));
@@ -211,7 +174,7 @@ TEST_F(CycleTest, ALargeObjectMayGrowAfterItWasScanned) {
     Node* node = NewNode(1);
     for (size_t i = 0; i < 3; ++i) node->references[i] = NewNode(2 + i);
     object[2 * kBytes / sizeof(Node*) - 1] = node;
-    Finish();
+    FinishCycle();
     ASSERT_TRUE(IsAllocated(node));
     for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(IsAllocated(node->references[i]));
   });
@@ -220,7 +183,7 @@ TEST_F(CycleTest, ALargeObjectMayGrowAfterItWasScanned) {
 // What the last round has not scanned, and is moved into what it has, is found by the last fetch.
 TEST_F(CycleTest, WhatIsMovedAfterTheLastRoundCounts) {
   EXPECT_CHILD_OK([] {
-    Start(0);
+    StartCycles(0);
     g_roots.assign(2, nullptr);
     Node* old = NewNode(1);
     g_roots[0] = old;
@@ -236,7 +199,7 @@ TEST_F(CycleTest, WhatIsMovedAfterTheLastRoundCounts) {
     old->references[0] = moved;
     fresh->references[0] = nullptr;
     g_roots[1] = nullptr;
-    Finish();
+    FinishCycle();
     EXPECT_TRUE(IsAllocated(moved));
   });
 }
@@ -247,7 +210,7 @@ TEST_F(CycleTest, WhatIsStoredWhereATwinIsCounts) {
   EXPECT_CHILD_OK([] {
     constexpr size_t kPages = 12;
     constexpr size_t kPerPage = alloc::kPageBytes / sizeof(Node);
-    Start(1 * kGiB);                          // a slice does all there is
+    StartCycles(1 * kGiB);                    // a slice does all there is
     testing::g_tunables.pause_target_ns = 1;  // as many rounds as there are changes for
     g_roots.assign(2 + kPages, nullptr);
     auto** array = static_cast<void**>(Allocate(Kind::kNormal, kPages * alloc::kPageBytes));
@@ -286,7 +249,7 @@ TEST_F(CycleTest, WhatIsStoredWhereATwinIsCounts) {
     }
     EXPECT_GE(rounds, 10u);
     EXPECT_GE(stored, 8u);
-    Finish();
+    FinishCycle();
     for (size_t i = 0; i < stored; ++i) EXPECT_TRUE(IsAllocated(moved[i])) << i;
     EXPECT_FALSE(IsAllocated(moved[stored]));
   });
@@ -297,7 +260,7 @@ TEST_F(CycleTest, WhatIsStoredWhereATwinIsCounts) {
 TEST_F(CycleTest, WhatIsStoredInNewPagesCounts) {
   for (const CycleState state : {CycleState::kRoots, CycleState::kMarking, CycleState::kReady}) {
     EXPECT_CHILD_OK([state] {
-      Start(64);
+      StartCycles(64);
       g_roots.assign(2, nullptr);
       // No root refers to the list, as if its head were in a register.
       Node* list = nullptr;
@@ -315,7 +278,7 @@ TEST_F(CycleTest, WhatIsStoredInNewPagesCounts) {
       } while (alloc::g_space.PageOf(AddressOf(on_new_page)) < frontier);
       on_new_page->references[3] = list;
       g_roots[1] = on_new_page;
-      Finish();
+      FinishCycle();
       for (size_t i = 0; i < 1000; ++i, list = list->references[0]) {
         ASSERT_TRUE(IsAllocated(list)) << i;
       }
@@ -327,7 +290,7 @@ size_t g_calls = 0;
 
 TEST_F(CycleTest, MarkProceduresAreCalledInTheStopOnly) {
   EXPECT_CHILD_OK([] {
-    Start(0);
+    StartCycles(0);
     g_roots.assign(1, nullptr);
     const int procedure =
         MakeMarkProcedure([](uint64_t* object, GC_ms_entry* top, GC_ms_entry*, uint64_t) {
@@ -344,7 +307,7 @@ TEST_F(CycleTest, MarkProceduresAreCalledInTheStopOnly) {
     g_roots[0] = object;
     testing::g_tunables.verify = false;  // calls it, too
     g_collector.WantCycle();
-    Finish();
+    FinishCycle();
     EXPECT_EQ(g_calls, 1u);
     EXPECT_TRUE(IsAllocated(object[1]));
   });
@@ -352,7 +315,7 @@ TEST_F(CycleTest, MarkProceduresAreCalledInTheStopOnly) {
 
 TEST_F(CycleTest, AGivenUpCycleDoesNotDecide) {
   EXPECT_CHILD_OK([] {
-    Start(0);
+    StartCycles(0);
     g_roots.assign(1, nullptr);
     AdvanceTo(CycleState::kMarking);
     void* dead = Dead();
@@ -371,7 +334,7 @@ TEST_F(CycleTest, AGivenUpCycleDoesNotDecide) {
 // with.
 TEST_F(CycleTest, AChildOfForkCollectsAnew) {
   EXPECT_CHILD_OK([] {
-    Start(64);
+    StartCycles(64);
     Graph graph(3);
     for (int i = 0; i < 500; ++i) graph.Change();
     for (const CycleState state : {CycleState::kRoots, CycleState::kMarking}) {
@@ -388,7 +351,7 @@ TEST_F(CycleTest, AChildOfForkCollectsAnew) {
         EXPECT_TRUE(g_collector.last().beside);
         graph.Check();
       });
-      Finish();
+      FinishCycle();
     }
   });
 }
