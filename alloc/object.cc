@@ -48,7 +48,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   info.dirty = true;
   g_space.meta[head].block = g_space.meta[span].block;
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
-  g_space.meta[head].listing.Store(Listing::kLarge, memory_order_relaxed);     // likewise
+  g_space.meta[head].listing.Store(Listing::kLarge, memory_order_relaxed);  // likewise
   info.SetState(PageState::kLarge);
   const uint8_t mark = NewMark();
   platform::MaybeDelay();  // the colour may change before the object has it
@@ -99,6 +99,9 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   PrepareLargeMemory(head, bytes, IsZeroed(kind));
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   Publish(span, head, bytes, kind, ignore_off_page);
+  if (bytes >= kHugeBytes && side == Side::kScanned) {
+    g_huge_bytes.FetchAdd(bytes, memory_order_relaxed);  // a count
+  }
   t_heap->allocated_bytes += bytes;
   return PointerAt<void>(start);
 }
@@ -138,6 +141,7 @@ bool DeferFree(PageNumber head) {
 }  // namespace
 
 constinit platform::Atomic<uint64_t> g_uncollectable_units{0};
+constinit platform::Atomic<uint64_t> g_huge_bytes{0};
 
 bool FindSlot(Addr a, ObjectRef* out) {
   if (!g_space.Contains(a)) return false;

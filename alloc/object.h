@@ -46,4 +46,9 @@ void FreeDeferredWorldStopped();
 // for them among its roots.
 extern platform::Atomic<uint64_t> g_uncollectable_units;
 
+// Bytes of objects of at least kHugeBytes that may hold pointers, allocated since the last full
+// collection: each takes the collector long, and what it found last says nothing of them.
+constexpr size_t kHugeBytes = 1 * kMiB;
+extern platform::Atomic<uint64_t> g_huge_bytes;
+
 }  // namespace gleaner::alloc

@@ -256,7 +256,10 @@ void Collector::Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_po
     clock->Enter(PausePart::kDirty);
     cycle_.MarkPendingWorldStopped();
   }
-  if (!report->minor) scanned_bytes_ = cycle_.NoteScanned();
+  if (!report->minor) {
+    scanned_bytes_ = cycle_.NoteScanned();
+    alloc::g_huge_bytes.Store(0, platform::memory_order_relaxed);  // the world is stopped
+  }
   if (tunables.verify) {
     VerifyMarks(marker_, tunables.mark, roots_, {report->minor || report->beside, report->minor});
   }
@@ -441,10 +444,11 @@ void Collector::NoteMarkTime(const CycleReport& report) {
                  static_cast<double>(scanned_bytes_);
 }
 
-// What a stop would take to mark as much as the last collection did.
+// What a stop would take to mark as much as the last collection did, and what is huge and new.
 uint64_t Collector::ExpectedMarkNs(int workers) const {
-  return static_cast<uint64_t>(static_cast<double>(cycle_.last_scanned_bytes()) * ns_per_byte_ /
-                               workers);
+  const uint64_t bytes = cycle_.last_scanned_bytes() +
+                         alloc::g_huge_bytes.Load(platform::memory_order_relaxed);  // a count
+  return static_cast<uint64_t>(static_cast<double>(bytes) * ns_per_byte_ / workers);
 }
 
 // Whether the program has kept all processors busy since the last collection, and at that pace

@@ -181,6 +181,31 @@ TEST_F(CycleTest, ALargeObjectMayGrowAfterItWasScanned) {
 }
 
 // What the last round has not scanned, and is moved into what it has, is found by the last fetch.
+// What is expected to take a short stop gets no cycle. What was found last does not say so of what
+// is new and huge.
+TEST_F(CycleTest, HugeObjectsMakeNoShortStop) {
+  EXPECT_CHILD_OK([] {
+    StartCycles(0);
+    testing::g_tunables.short_pause_ns = 1'000'000;
+    g_roots.assign(2, nullptr);
+    constexpr size_t kBytes = 64 * kMiB;
+    const auto starts_cycle = [](Kind kind, size_t bytes) {
+      testing::Collect();
+      g_roots[1] = Allocate(kind, bytes);
+      g_collector.pacer().OnAllocated(g_collector.pacer().allowance(), 0);
+      g_collector.Advance(0, 0);
+      return cycle().IsUnderWay();
+    };
+    EXPECT_FALSE(starts_cycle(Kind::kNormal, alloc::kHugeBytes / 2));
+    EXPECT_FALSE(starts_cycle(Kind::kAtomic, kBytes));
+    EXPECT_TRUE(starts_cycle(Kind::kNormal, kBytes));
+    FinishCycle();
+    // As large as it is, it is known by now.
+    g_roots[1] = nullptr;
+    EXPECT_FALSE(starts_cycle(Kind::kNormal, alloc::kHugeBytes / 2));
+  });
+}
+
 TEST_F(CycleTest, WhatIsMovedAfterTheLastRoundCounts) {
   EXPECT_CHILD_OK([] {
     StartCycles(0);
