@@ -47,7 +47,8 @@ void FreeDeferredWorldStopped();
 extern platform::Atomic<uint64_t> g_uncollectable_units;
 
 // Bytes of objects of at least kHugeBytes that may hold pointers, allocated since the last full
-// collection: each takes the collector long, and what it found last says nothing of them.
+// collection: each takes the collector long, and what it found last says nothing of them. A count:
+// any thread adds, relaxed, and the collector sets it to 0 with the world stopped.
 constexpr size_t kHugeBytes = 1 * kMiB;
 extern platform::Atomic<uint64_t> g_huge_bytes;
 

@@ -567,6 +567,7 @@ size_t ThreadHeap::CheckListsForTesting() const {
   size_t partial = 0;
   for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
+      // Acquire: pairs with the push.
       for (PageNumber page = partial_[kind][c].Load(memory_order_acquire); page != kNoPage;
            page = g_space.meta[page].next) {
         const PageInfo& info = g_space.info[page];

@@ -33,6 +33,10 @@ constexpr uint64_t kCostly = 3;                  // one part in so many, or more
 constexpr uint64_t kCheap = 5;                   // likewise, or less
 constexpr uint64_t kMaxCostlyBytes = 32 * kMiB;  // what is beyond has much memory anyway
 
+// One part in so many of the live bytes and of the allowance comes on top where cycles beside the
+// program take the time of several busy threads.
+constexpr uint64_t kBesideShare = 4;
+
 // The first `few` bytes count with one weight, those beyond with another.
 double Weigh(uint64_t bytes, uint64_t few, double weight, double weight_beyond) {
   if (few > bytes) few = bytes;
@@ -55,7 +59,7 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
-  if (config_.stress_bytes != 0) found_.born_bytes = 0;
+  if (config_.stress_bytes != 0) found_.born_bytes = 0;  // every so many bytes means just that
   DiscountBorn();
   most_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;

@@ -23,8 +23,8 @@
 // What is born while a cycle marks beside the program stays until the next one, dead or alive. It
 // counts as allocated since, not as live: so the allowance is what is allocated from the beginning
 // of one cycle to that of the next. Where several threads are busy, such a cycle takes more of the
-// processors' time than a stop would, and gets more memory for it: the heap may become larger by
-// one part in kBesideShare.
+// processors' time than a stop would, and gets more memory for it: one part in kBesideShare of the
+// live bytes and of the allowance.
 #pragma once
 
 #include "platform/atomic.h"
@@ -127,6 +127,7 @@ class Pacer {
   ptrdiff_t allocated() const {
     return allocated_.Load(platform::memory_order_relaxed);
   }  // a count
+  // The same without what was born in the last cycle. Guarded by the collector lock.
   ptrdiff_t AllocatedSinceStop() const {
     return allocated() - static_cast<ptrdiff_t>(found_.born_bytes);
   }
@@ -145,7 +146,6 @@ class Pacer {
            (allocated >= room_.Load(platform::memory_order_relaxed) &&
             allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);  // likewise
   }
-  static constexpr uint64_t kBesideShare = 4;
   void DiscountBorn();
   void NoteSurplus();
   void NoteCost();
