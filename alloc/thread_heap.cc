@@ -1,5 +1,6 @@
 #include "alloc/thread_heap.h"
 
+#include <atomic>
 #include <new>
 
 #include "alloc/hooks.h"
@@ -66,6 +67,14 @@ PageNumber PopAtomic(platform::Atomic<PageNumber>& head) {
 
 Addr SlotAddress(PageNumber page, uint32_t slot, size_t slot_bytes) {
   return g_space.AddressOfPage(page) + slot * slot_bytes;
+}
+
+// The stores before it come before those after it, as the child of a fork sees them
+// (GiveBackAfterFork). A fork cuts a thread's stores off at one of them, in the order in which the
+// processor makes them, so the compiler alone has to be kept from reordering.
+inline void StoresForForkInOrder() {
+  platform::MaybeDelay();
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // see above
 }
 
 }  // namespace
@@ -162,6 +171,7 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
       StopUsing(run);
     }
     bump.cur = bump.limit = run.begin = kNoRun;
+    StoresForForkInOrder();
     run.page = NextPage(kind, size_class, run);
     if (run.page == kNoPage) return nullptr;
     run.next_slot = g_space.info[run.page].slot_count;
@@ -185,12 +195,13 @@ bool ThreadHeap::TakeNextRun(Bump& bump, Run& run) {
   const uint32_t end = FindLastFree(marks, run.next_slot);
   if (end == 0) return false;
   const uint32_t begin = FindLastOccupied(marks, end - 1);
-  const uint8_t mark = NewMark();
-  platform::MaybeDelay();  // the colour may change before the slots have it
-  memset(marks + begin, mark, end - begin);
   bump.cur = bump.limit = SlotAddress(run.page, end, bump.slot_bytes);
+  StoresForForkInOrder();
   run.begin = SlotAddress(run.page, begin, bump.slot_bytes);
   run.next_slot = begin;
+  const uint8_t mark = NewMark();
+  StoresForForkInOrder();  // the colour may change before the slots have it
+  memset(marks + begin, mark, end - begin);
   const size_t bytes = bump.cur - run.begin;
   unpolled_bytes += static_cast<ptrdiff_t>(bytes);
   allocated_bytes += bytes;
@@ -446,6 +457,7 @@ void ThreadHeap::Retire() {
       if (run.page == kNoPage) continue;
       const Unused unused = UnusedOf(bump, run);
       memset(unused.marks + unused.begin, kFreeSlot, unused.end - unused.begin);
+      StoresForForkInOrder();
       bump.cur = bump.limit = run.begin = kNoRun;
       const PageNumber page = run.page;
       run.page = kNoPage;
@@ -456,6 +468,24 @@ void ThreadHeap::Retire() {
       if (has_room) PushPartial(page);
     }
   }
+  unpolled_bytes = 0;
+}
+
+void ThreadHeap::GiveBackAfterFork() {
+  for (size_t kind = 0; kind < kinds_; ++kind) {
+    for (size_t c = 0; c < kClassCount; ++c) {
+      const Bump& bump = bumps[kind][c];
+      const Run& run = runs[kind][c];
+      if (run.page == kNoPage || run.begin >= bump.cur ||
+          run.begin < g_space.AddressOfPage(run.page)) {
+        continue;
+      }
+      const Unused unused = UnusedOf(bump, run);
+      memset(unused.marks + unused.begin, kFreeSlot, unused.end - unused.begin);
+    }
+    ResetRow(kind);
+  }
+  DropListsWorldStopped();
   unpolled_bytes = 0;
 }
 
@@ -652,11 +682,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       heap.free_count_[s].Store(0, memory_order_relaxed);  // a single thread is left
     }
     if (&heap == survivor || i == 0) continue;
-    // Partial pages come back with the next sweep; what was left of the runs stays allocated until
-    // then.
-    heap.DropListsWorldStopped();
-    for (size_t kind = 0; kind < heap.kinds_; ++kind) heap.ResetRow(kind);
-    heap.unpolled_bytes = 0;
+    heap.GiveBackAfterFork();
     heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
   }
   // Pages that were on a free list or in the hands of a thread that is gone.
@@ -674,7 +700,9 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       if (state != PageState::kUnused && state != PageState::kSmall) {
         const PageNumber pages = space.SpanPages(page);
         next = page + pages;
-        if (state == PageState::kTaken) {
+        PageNumber head = page;
+        while (g_space.info[head].state == PageState::kPadding) ++head;
+        if (g_space.info[head].state == PageState::kTaken) {
           if (pages == 1) {
             (survivor != nullptr ? *survivor : at(0)).PushFree(page);
           } else {

@@ -20,6 +20,19 @@
 // through the slow path, a critical section, so the collector takes it back by moving run.begin to
 // bump.limit.
 //
+// What the child of a fork does with the runs of a thread that it does not have. The thread may
+// have been at any step of its slow path; its stores are there up to one of them, in order. So the
+// order is such that [begin, cur), if it is a range of slots of run.page, holds unused slots alone,
+// and all that are marked: those are given back, as when a thread ends.
+//   - A run is taken (TakeNextRun) by storing cur and limit, then begin, then the marks. After the
+//     first store cur is not above the old begin, which is above or at the new run's end, or is
+//     kNoRun, which is below all pages: there is no range. After the second the range is the new
+//     run: its marks are still 0 or some are set, and nobody else allocates in the page.
+//   - A page is left by forgetting it, or without unused slots: cur = begin.
+//   - A page is begun by setting cur and begin to kNoRun, then run.page.
+//   - The fast path stores cur before the program gets the slot.
+// The handed-out object that the program has not got yet is one without a reference.
+//
 // On a miss, in this order: rest of the run, next run of the page, the thread's partial pages,
 // those a few unswept pages turn out to be if a sweep goes on, its free pages, partial pages of
 // heaps whose thread has ended, then by policy:
@@ -145,6 +158,9 @@ class ThreadHeap {
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
   void StopUsing(Run& run);
   void Retire();
+  // In the child of a fork, in which the owner has vanished at any of its steps: its unused slots
+  // are free, and it has no page and no list. Its partial pages come back with the next sweep.
+  void GiveBackAfterFork();
   PageNumber PopPartial(Kind kind, size_t size_class);
   PageNumber PopFree(Side side);
   // Where TakeFree looks when the thread has no free page.

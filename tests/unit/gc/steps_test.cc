@@ -521,6 +521,69 @@ TEST_F(StepsTest, ALargeObjectThatIsGivenBackWhileItIsSweptIsNotCounted) {
   });
 }
 
+// What a vanished thread held and had not handed out is free in the child, and nothing else is: at
+// each of its steps, from its first page to its end.
+TEST_F(StepsTest, AForkAtAnyStepOfAnAllocationMakesNoObjects) {
+  EXPECT_CHILD_OK([] {
+    TwoThreads threads(testing::Seed());
+    static constexpr size_t kSizes[] = {2048, 48, 4096, 2048};
+    std::vector<void*> handed_out;
+    std::vector<void*> kept;
+    bool more = true;
+    size_t step = 0;
+    for (; more; ++step) {
+      // Pages with free slots here and there.
+      g_roots.clear();
+      testing::Collect();
+      kept.clear();
+      for (int i = 0; i < 64; ++i) {
+        void* object = Allocate(Kind::kNormal, kSizes[i % 4]);
+        if (i % 8 < 3) kept.push_back(object);
+      }
+      for (void* object : kept) g_roots.push_back(static_cast<char*>(object) + 8);
+      testing::Collect();
+      handed_out = kept;
+      handed_out.reserve(kept.size() + 64);
+      ThreadHeap* const mine = alloc::t_heap;
+      more = AtStep(
+          step,
+          [&handed_out, mine] {
+            for (int i = 0; i < 48; ++i) {
+              handed_out.push_back(Allocate(Kind::kNormal, kSizes[i % 4]));
+            }
+            ThreadHeaps::Abandon(mine);
+          },
+          [&threads, &handed_out] {
+            if (platform::HoldsDeferringLock()) return;  // a fork waits for these
+            EXPECT_CHILD_OK([&threads, &handed_out] {
+              threads.StayAlone();
+              size_t allocated = 0;
+              {
+                platform::LockGuard guard(g_collector.lock());
+                g_collector.ForEachObject(
+                    [](const alloc::ObjectRef&, void* count) { ++*static_cast<size_t*>(count); },
+                    &allocated);
+              }
+              // One more may have been on its way out.
+              EXPECT_GE(allocated, handed_out.size());
+              EXPECT_LE(allocated, handed_out.size() + 1);
+              for (void* object : handed_out) EXPECT_TRUE(IsAllocated(object));
+              g_roots.clear();
+              for (void* object : handed_out) g_roots.push_back(static_cast<char*>(object) + 8);
+              testing::Collect();
+              for (void* object : handed_out) EXPECT_TRUE(IsAllocated(object));
+              ThreadHeaps::CheckForTesting();
+            });
+          });
+      alloc::t_heap = ThreadHeaps::Acquire();
+      ASSERT_EQ(alloc::t_heap, mine);
+      ASSERT_FALSE(::testing::Test::HasFailure()) << "step " << step;
+    }
+    printf("%zu steps\n", step);
+    EXPECT_GT(step, 100u);
+  });
+}
+
 // The child finishes the sweep, whatever the thread that swept had done.
 TEST_F(StepsTest, AForkAtAnyStepOfASweepLosesNothing) {
   EXPECT_CHILD_OK([] {
