@@ -188,39 +188,51 @@ void* AllocateObject(Kind kind, size_t bytes, size_t alignment, bool ignore_off_
   return AllocateLarge(kind, bytes, alignment, ignore_off_page);
 }
 
-FreeResult FreeObject(void* p) {
+namespace {
+
+FreeResult GiveBack(void* p, size_t* bytes) {
   ObjectRef object;
-  ptrdiff_t given_back;
-  {
-    platform::CriticalSection section;
-    if (!FindSlot(AddressOf(p), &object)) return FreeResult::kForeign;
-    if (object.base != AddressOf(p)) return FreeResult::kInterior;
-    uint8_t* mark = object.mark();
-    if (!IsAllocated(LoadMark(mark))) return FreeResult::kNotAllocated;
-    given_back = static_cast<ptrdiff_t>(object.bytes);
-    const bool large = g_space.info[object.page].state == PageState::kLarge;
-    if (large && GLEANER_UNLIKELY(MarksBeside())) {
-      if (!DeferFree(object.page)) return FreeResult::kNotAllocated;
+  platform::CriticalSection section;
+  if (!FindSlot(AddressOf(p), &object)) return FreeResult::kForeign;
+  if (object.base != AddressOf(p)) return FreeResult::kInterior;
+  uint8_t* mark = object.mark();
+  if (!IsAllocated(LoadMark(mark))) return FreeResult::kNotAllocated;
+  *bytes = object.bytes;
+  const bool large = g_space.info[object.page].state == PageState::kLarge;
+  if (large && GLEANER_UNLIKELY(MarksBeside())) {
+    if (!DeferFree(object.page)) return FreeResult::kNotAllocated;
+  } else {
+    const uint32_t slots = g_space.info[object.page].slot_count;  // it may change from here on
+    platform::MaybeDelay();
+    // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
+    // done.
+    __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
+    if (large) {
+      PageSpace& space = SpaceOf(SideOf(object.kind()));
+      space.Free(space.SpanFirst(object.page));
     } else {
-      const uint32_t slots = g_space.info[object.page].slot_count;  // it may change from here on
-      platform::MaybeDelay();
-      // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
-      // done.
-      __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
-      if (large) {
-        PageSpace& space = SpaceOf(SideOf(object.kind()));
-        space.Free(space.SpanFirst(object.page));
-      } else {
-        NoteFreed(object.page, slots);
-      }
+      NoteFreed(object.page, slots);
     }
   }
-  ThreadHeap* heap = t_heap;
-  if (heap != &g_no_heap) {
-    heap->freed_bytes += static_cast<uint64_t>(given_back);
-    heap->Account(-given_back);
-  }
   return FreeResult::kFreed;
+}
+
+}  // namespace
+
+FreeResult FreeObject(void* p) {
+  size_t bytes;
+  const FreeResult result = GiveBack(p, &bytes);
+  ThreadHeap* heap = t_heap;
+  if (result == FreeResult::kFreed && heap != &g_no_heap) {
+    heap->freed_bytes += bytes;
+    heap->Account(-static_cast<ptrdiff_t>(bytes));
+  }
+  return result;
+}
+
+FreeResult FreeObjectUncounted(void* p) {
+  size_t bytes;
+  return GiveBack(p, &bytes);
 }
 
 bool ResizeInPlace(const ObjectRef& object, size_t bytes) {

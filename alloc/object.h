@@ -25,6 +25,9 @@ enum class FreeResult : uint8_t { kFreed, kForeign, kInterior, kNotAllocated };
 
 // Gives an object back, from any thread. Its slot may be handed out again from then on.
 FreeResult FreeObject(void* p);
+// The same for what the collector has counted as free already, and without a poll: for who holds
+// the collector lock.
+FreeResult FreeObjectUncounted(void* p);
 
 // Memory for an object of any size; null when the heap is exhausted even after collecting, or the
 // size cannot exist. `alignment` is a power of two. pre: the calling thread has a heap.

@@ -36,7 +36,7 @@ void DisclaimPage(PageNumber page) {
     void* object = PointerAt<void>(slot.base);
     const bool keep = procedure(object) != 0;
     __atomic_store_n(slot.mark(), g_epoch, __ATOMIC_RELAXED);  // as above
-    if (!keep) alloc::FreeObject(object);
+    if (!keep) alloc::FreeObjectUncounted(object);
   });
 }
 
@@ -48,9 +48,13 @@ void CountSlots(const PageInfo& info, uint32_t live, SweepTotals* totals) {
       live_bytes;
 }
 
+size_t PagesOfLarge(size_t object_bytes) {
+  return AlignUp(object_bytes, alloc::kPageBytes) >> alloc::kPageShift;
+}
+
 void CountLarge(alloc::Side side, size_t object_bytes, SweepTotals* totals) {
   ++totals->live_objects;
-  totals->used_pages += AlignUp(object_bytes, alloc::kPageBytes) >> alloc::kPageShift;
+  totals->used_pages += PagesOfLarge(object_bytes);
   (side == alloc::Side::kPointerFree ? totals->live_pointer_free_bytes
                                      : totals->live_scanned_bytes) += object_bytes;
 }
@@ -160,15 +164,16 @@ void Sweeper::Disclaim() {
   }
 }
 
-// What is unreachable on the page waits for its disclaim procedure. Returns what is not free.
+// What is unreachable on the page waits for its disclaim procedure. Returns how many do.
 uint32_t Sweeper::MarkForDisclaim(PageNumber page, uint32_t slots) {
   uint8_t* marks = g_space.MarksOf(page);
-  uint32_t used = 0;
+  uint32_t waiting = 0;
   for (uint32_t slot = 0; slot < slots; ++slot) {
-    if ((marks[slot] & dead_) != 0) marks[slot] = kDisclaiming;
-    used += marks[slot] != kFreeSlot ? 1 : 0;
+    if ((marks[slot] & dead_) == 0) continue;
+    marks[slot] = kDisclaiming;
+    ++waiting;
   }
-  return used;
+  return waiting;
 }
 
 void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) {
@@ -177,7 +182,10 @@ void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) 
     if (info.state == PageState::kSmall) {
       SweepPage(page, totals);
     } else if (info.state == PageState::kLarge) {
-      if (RowOf(info.kind).disclaim != nullptr) MarkForDisclaim(page, 1);
+      if (RowOf(info.kind).disclaim != nullptr && MarkForDisclaim(page, 1) != 0) {
+        totals->used_pages += PagesOfLarge(info.object_bytes);
+        continue;
+      }
       const uint8_t mark = *g_space.MarksOf(page);
       if (mark == kFreeSlot || (mark & dead_) != 0) {
         alloc::FreeLargeWorldStopped(page);
@@ -192,20 +200,20 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   const PageInfo& info = g_space.info[page];
   PageMeta& meta = g_space.meta[page];
   const uint32_t slots = info.slot_count;
-  uint32_t live;
-  if (GLEANER_LIKELY(RowOf(info.kind).disclaim == nullptr)) {
-    live = alloc::NormaliseMarks(g_space.MarksOf(page), slots, static_cast<uint8_t>(~dead_));
-  } else {
-    live = MarkForDisclaim(page, slots);
+  uint32_t waiting = 0;
+  if (GLEANER_UNLIKELY(RowOf(info.kind).disclaim != nullptr)) {
+    waiting = MarkForDisclaim(page, slots);
   }
-  CountSlots(info, live, totals);
+  const uint32_t used =
+      alloc::NormaliseMarks(g_space.MarksOf(page), slots, static_cast<uint8_t>(~dead_));
+  CountSlots(info, used - waiting, totals);
   // Relaxed, here and below: the world is stopped and no other worker has this page.
   meta.freed.Store(0, memory_order_relaxed);
   if (meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {
     ++totals->used_pages;
     return;
   }
-  const Listing listing = ListingFor(live, slots);
+  const Listing listing = ListingFor(used, slots);
   if (listing == Listing::kFree) {
     ThreadHeaps::HomeOfFree(page).PushFree(page);
     return;

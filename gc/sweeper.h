@@ -25,8 +25,8 @@
 // An unreachable object whose kind has a disclaim procedure is not free yet: its byte becomes
 // kDisclaiming. When the world runs again, and the collector lock is still held, Disclaim asks the
 // procedure, which may touch the object and what it refers to and may take locks; then the byte
-// becomes the epoch, or the slot is given back as by GC_free. While there are such kinds, sweeps
-// are done in the stop.
+// becomes the epoch, or the slot is given back as by GC_free. The totals count such an object as
+// free, so giving it back is not counted. While there are such kinds, sweeps are done in the stop.
 #pragma once
 
 #include "alloc/address_space.h"

@@ -159,7 +159,7 @@ bool Findings::ReportLeaks() {
     PrintLeak(leaks_.entries[i]);
     platform::LockGuard guard(g_collector.lock());
     DebugObjects::Forget(leaks_.entries[i].base);
-    alloc::FreeObject(PointerAt<void>(leaks_.entries[i].base));
+    alloc::FreeObjectUncounted(PointerAt<void>(leaks_.entries[i].base));
     leaks_.entries[i].base = 0;
   }
   if (lost != 0) Print(Stream::kError, "gleaner: and %zu leaked objects more\n", lost);

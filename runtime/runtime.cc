@@ -43,8 +43,17 @@ constinit bool g_max_heap_set = false;
 // Collection number up to which the client's notifier was called.
 constinit platform::Atomic<uint64_t> g_notified{0};
 
-// Said once that a callback under the lock allocates.
-constinit platform::Atomic<uint32_t> g_under_lock_complaints{0};
+// A thread under the collector lock wants a collection: said once of callbacks, and once of threads
+// that have taken the lock.
+void ComplainUnderLock(bool in_callback) {
+  static constinit platform::Atomic<uint32_t> told[2] = {};
+  // Relaxed: only a message.
+  if (told[in_callback ? 1 : 0].Exchange(1, platform::memory_order_relaxed) != 0) return;
+  Complain("GC_malloc, GC_gcollect or the like was called %s: no collection can start there",
+           in_callback ? "in a callback of a collection, which holds the allocation lock"
+                       : "by a thread that holds the allocation lock (GC_alloc_lock, "
+                         "GC_call_with_alloc_lock, GC_stop_world_external)");
+}
 
 // --- The collector's view of the process (gc::World) ---
 
@@ -399,7 +408,9 @@ void CollectWithRegisters(Addr stack_pointer, void* context) {
     if (call->cause != Cause::kExplicit && g_collector.collections() != seen) return;
   }
   ++self->under_lock;  // in the callbacks that the collection makes
+  self->in_collection = true;
   call->done = g_collector.Collect(call->cause, stack_pointer, call->give_up);
+  self->in_collection = false;
   --self->under_lock;
 }
 
@@ -575,12 +586,7 @@ bool Collect(Cause cause, int (*give_up)()) {
   if (GC_dont_gc != 0) return false;
   if (!AttachThread()) return false;
   if (Threads::Current()->under_lock != 0) {
-    if (g_under_lock_complaints.Exchange(1, platform::memory_order_relaxed) == 0) {  // a message
-      Complain(
-          "GC_malloc, GC_gcollect or the like was called in a callback that runs under the "
-          "allocation lock, or after GC_alloc_lock or GC_stop_world_external: no collection can "
-          "start there");
-    }
+    ComplainUnderLock(Threads::Current()->in_collection);
     return false;
   }
   CollectCall call{cause, give_up, false};

@@ -32,6 +32,7 @@ struct Thread : platform::StopRecord {
   // Levels at which the thread runs code of the program's under the collector lock, which it holds:
   // no collection can start. The thread only.
   int under_lock = 0;
+  bool in_collection = false;   // it is in a collection's callback then; the thread only
   uint64_t handshake = 0;       // the last one's number; guarded by the threads lock
   void* result = nullptr;       // what a joiner will get, once known; the thread only
   size_t index = 0;             // in the list; guarded by the threads lock
