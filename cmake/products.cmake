@@ -95,6 +95,12 @@ configure_file(cmake/gleaner.pc.in ${CMAKE_BINARY_DIR}/gleaner.pc @ONLY)
 install(TARGETS gleaner_shared gleaner_static EXPORT GleanerTargets LIBRARY DESTINATION lib
         ARCHIVE DESTINATION lib)
 install(TARGETS gc_dropin gleaner_record LIBRARY DESTINATION ${GLEANER_DROPIN_DIR})
+# Beside the drop-in, too: `gleaner run` has the loader look in that folder alone, as the one of
+# libgleaner may hold more than Gleaner (/usr/lib).
+set(soname libgleaner.so.${PROJECT_VERSION_MAJOR})
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
+file(CREATE_LINK ../${soname} ${CMAKE_BINARY_DIR}/lib/gleaner/${soname} SYMBOLIC)
+install(FILES ${CMAKE_BINARY_DIR}/lib/gleaner/${soname} DESTINATION ${GLEANER_DROPIN_DIR})
 install(TARGETS gleaner RUNTIME DESTINATION bin)
 install(DIRECTORY include/gleaner/ DESTINATION include/gleaner)
 install(EXPORT GleanerTargets NAMESPACE Gleaner:: DESTINATION lib/cmake/Gleaner)

@@ -219,6 +219,7 @@ void Set(const Row& row, const char* variable, const char* text) {
 void SetFromLibgc(const Row& row, const char* text) {
   const bool is_switch =
       row.type == Type::Bool || (row.type == Type::Count && strcmp(row.name, "print_stats") == 0);
+  if (!is_switch && text[0] == 0) return;
   double value = 0;
   if (is_switch && !(ParseNumber(text, false, &value) && value <= row.high)) text = "1";
   Set(row, row.libgc_variable, text);
@@ -290,6 +291,7 @@ void ReadOptions() {
     char variable[kMaxName];
     VariableOf(row, variable);
     const char* own = getenv(variable);
+    if (own != nullptr && own[0] == 0) own = nullptr;
     const char* libgc = row.libgc_variable != nullptr ? getenv(row.libgc_variable) : nullptr;
     if (own != nullptr) {
       Set(row, variable, own);
@@ -330,7 +332,9 @@ void PrintOptions(bool markdown) {
         "Options are environment variables, read once, when the collector starts. Where a row "
         "names a variable of libgc, that one works too; `GLEANER_...` wins. Sizes take the "
         "suffixes k, m, g and t (powers of 1,024). A value that is not allowed, or a `GLEANER_` "
-        "variable that does not exist, is reported on standard error, and the default is used.\n\n"
+        "variable that does not exist, is reported on standard error, and the default is used. "
+        "The empty string counts as unset; but a switch by libgc's name, and GC_PRINT_STATS, is on "
+        "whatever the variable holds, the empty string too, except for 0.\n\n"
         "| variable | libgc's name | type | default | range | what it does |\n"
         "|---|---|---|---|---|---|\n");
   }

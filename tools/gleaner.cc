@@ -31,12 +31,24 @@ int EndOfOwnArguments(int argc, char** argv) {
   return std::min(i, argc);
 }
 
+// A check that a value is one of `names`, which the message lists as `list`.
+auto OneOf(std::vector<std::string> names, std::string list) {
+  return [names = std::move(names), list = std::move(list)](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end()
+               ? std::string()
+               : "there is no " + name + "; there are " + list;
+  };
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Gleaner, a parallel conservative garbage-collected heap", "gleaner"};
   app.set_version_flag("--version", "gleaner " GLEANER_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // a word that is none is named, not a missing command
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("gleaner: ") + error.what() + " (--help says more)\n";
+  });
 
   CLI::App* options = app.add_subcommand("options", "List the collector's options");
   bool markdown = false;
@@ -87,14 +99,16 @@ int main(int argc, char** argv) {
   replay->add_option("TRACE", replaying.trace, "What `gleaner record` wrote")->required();
   std::string names;
   for (const std::string& name : ReplayHeapNames()) names += (names.empty() ? "" : ", ") + name;
-  replay->add_option("--allocator", replaying.allocator, names + "; malloc if not given");
+  replay->add_option("--allocator", replaying.allocator, names + "; malloc if not given")
+      ->check(OneOf(ReplayHeapNames(), names), "");
   const std::map<std::string, Touch> touches = {
       {"none", Touch::kNone}, {"first", Touch::kFirst}, {"pages", Touch::kPages}};
+  std::string touch = "pages";
   replay
-      ->add_option("--touch", replaying.touch,
+      ->add_option("--touch", touch,
                    "Which bytes of a new block are written: none, first, or pages (one of each 4 "
                    "KiB, and the first; if not given)")
-      ->transform(CLI::CheckedTransformer(touches, CLI::ignore_case).description(""));
+      ->check(OneOf({"none", "first", "pages"}, "none, first, pages"), "");
   replay->add_flag("--one-thread", replaying.one_thread,
                    "Everything in one thread, in the recorded order");
   replay->add_option("--csv", replaying.csv, "Write the course of memory to this file");
@@ -105,11 +119,12 @@ int main(int argc, char** argv) {
   const int end = takes_program ? EndOfOwnArguments(argc, argv) : argc;
   try {
     app.parse(end, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("A command");
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return takes_program && status != 0 ? kLaunchFailed : status;
+    return app.exit(error) != 0 ? kCommandFailed : 0;
   }
   if (options->parsed()) gleaner::runtime::PrintOptions(markdown);
+  replaying.touch = touches.at(touch);
   if (replay->parsed()) return Replay(replaying);
   if (symbolize->parsed()) return Symbolize();
   if (!takes_program) return 0;

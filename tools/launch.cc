@@ -34,16 +34,16 @@ int Refuse(const char* command, const char* program, const char* variable,
       fprintf(stderr,
               "gleaner %s: %s is statically linked: it loads no library that could be replaced\n",
               command, file);
-      return kLaunchFailed;
+      return kCommandFailed;
     case LoaderPath::kElevated:
       fprintf(stderr,
               "gleaner %s: %s runs with other rights than yours (set-user-ID, set-group-ID or "
               "capabilities): the loader ignores %s then\n",
               command, file, variable);
-      return kLaunchFailed;
+      return kCommandFailed;
     case LoaderPath::kOtherMachine:
       fprintf(stderr, "gleaner %s: %s is for another machine than this library\n", command, file);
-      return kLaunchFailed;
+      return kCommandFailed;
     case LoaderPath::kCounts:
       break;
   }
@@ -56,7 +56,7 @@ int CheckLaunch(const char* command, const char* program, const char* library, c
                 std::string* folder) {
   if (program == nullptr) {
     fprintf(stderr, "gleaner %s: which program? `gleaner %s --help` says more\n", command, command);
-    return kLaunchFailed;
+    return kCommandFailed;
   }
   // The folder is the same in the build tree and where it is installed.
   const std::string bin = platform::DirectoryOfThisProgram();
@@ -64,12 +64,12 @@ int CheckLaunch(const char* command, const char* program, const char* library, c
   const std::string file = *folder + "/" + library;
   if (!platform::IsReadableFile(file)) {
     fprintf(stderr, "gleaner %s: the library is missing: %s\n", command, file.c_str());
-    return kLaunchFailed;
+    return kCommandFailed;
   }
   if (strcmp(variable, "LD_PRELOAD") == 0 && file.find_first_of(" :") != std::string::npos) {
     fprintf(stderr, "gleaner %s: LD_PRELOAD cannot name %s: no blanks, no colons\n", command,
             file.c_str());
-    return kLaunchFailed;
+    return kCommandFailed;
   }
   return Refuse(command, program, variable,
                 platform::InspectProgram(program, gleaner::runtime::ProgramSearchPath()));

@@ -3,8 +3,9 @@
 
 #include <string>
 
-// The exit status of a failure of the command itself; 126 and 127 are as in a shell.
-inline constexpr int kLaunchFailed = 125;
+// The exit status when the command itself fails or is not used as it should be, in all commands: no
+// result of theirs, and seldom one of a program. 126 and 127 are as in a shell.
+inline constexpr int kCommandFailed = 125;
 
 // Whether the program can be run with `library` by way of `variable`, which the loader reads. 0,
 // and the folder of the library; or the exit status, after a message of `gleaner <command>`.

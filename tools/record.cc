@@ -66,12 +66,12 @@ int Record(char* const* arguments, const RecordOptions& options) {
   if (error == 0) error = platform::ClearPath(path);
   if (error != 0) {
     fprintf(stderr, "gleaner record: %s: %s\n", options.file.c_str(), strerror(error));
-    return kLaunchFailed;
+    return kCommandFailed;
   }
   if (!gleaner::runtime::PrependToPreload((folder + "/" + kLibrary).c_str()) ||
       !gleaner::runtime::NameTrace(path, options.limit_bytes, options.children)) {
     fprintf(stderr, "gleaner record: no memory for the environment\n");
-    return kLaunchFailed;
+    return kCommandFailed;
   }
   const platform::Ended ended = platform::RunAndWait(
       arguments, [](uint64_t, void*) {}, nullptr);

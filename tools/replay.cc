@@ -372,13 +372,6 @@ int Replay(const ReplayOptions& options) {
     fprintf(stderr, "gleaner replay: %s: %s\n", what, why);
     return kFailed;
   };
-  const std::vector<std::string> names = ReplayHeapNames();
-  if (std::find(names.begin(), names.end(), options.allocator) == names.end()) {
-    std::string known;
-    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-    return complain(options.allocator.c_str(), ("no such allocator; there are " + known).c_str());
-  }
-
   size_t bytes;
   int error;
   const uint8_t* data = platform::ReadWholeFile(path, &bytes, &error);

@@ -8,8 +8,8 @@ enum class Touch : uint8_t { kNone, kFirst, kPages };
 
 struct ReplayOptions {
   std::string trace;
-  std::string allocator = "malloc";
-  Touch touch = Touch::kPages;  // which bytes of a new block are written
+  std::string allocator = "malloc";  // one of ReplayHeapNames()
+  Touch touch = Touch::kPages;       // which bytes of a new block are written
   bool one_thread = false;
   std::string csv;        // where the course of memory goes; empty for nowhere
   uint32_t points = 200;  // of that course

@@ -27,7 +27,8 @@ void Report(const char* program, const RunOptions& options, const RunRecord& rec
     fprintf(stderr, "gleaner: %s has not used the library: it %s, or did not come to use it\n",
             program,
             options.malloc ? "is no program that is linked dynamically"
-                           : "is not linked with libgc.so.1, finds another one by its RPATH");
+                           : "is linked with neither libgc.so.1 nor libgleaner, finds another "
+                             "one by its RPATH");
   } else {
     const uint64_t collections = read(record.collections);
     const uint64_t pauses = read(record.pause_ns);
@@ -68,7 +69,7 @@ int Run(char* const* arguments, const RunOptions& options) {
       (options.collect && !gleaner::runtime::AskToCollect()) ||
       (options.leaks && !gleaner::runtime::AskForLeaks())) {
     fprintf(stderr, "gleaner run: no memory for the environment\n");
-    return kLaunchFailed;
+    return kCommandFailed;
   }
   if (!options.stats) return CannotExecute("run", program, platform::Execute(arguments));
 
@@ -76,7 +77,7 @@ int Run(char* const* arguments, const RunOptions& options) {
   auto* record = static_cast<RunRecord*>(platform::CreateSharedMemory(sizeof(RunRecord), &path));
   if (record == nullptr || !gleaner::runtime::NameRunRecord(path.c_str())) {
     fprintf(stderr, "gleaner run: no shared memory for the figures: %s\n", strerror(errno));
-    return kLaunchFailed;
+    return kCommandFailed;
   }
   record->layout = RunRecord::kLayout;
   const platform::Ended ended = platform::RunAndWait(

@@ -207,7 +207,7 @@ class Runner:
                            ("static", re.sub(r"Gleaner::\w+", other, links[0].text))):
             text += f"add_executable({name} program.c)\n" + line.replace("(program", f"({name}") + "\n"
         (self.folder / "CMakeLists.txt").write_text(text)
-        self.run(package[0], "cmake -B use >use.log && cmake --build use >>use.log || { cat use.log; exit 1; }",
+        self.run(package[0], "cmake -G Ninja -B use >use.log && cmake --build use >>use.log || { cat use.log; exit 1; }",
                  **variables)
         self.run(links[0], "use/shared && use/static")
 

@@ -42,7 +42,7 @@ c++ -o "$scratch/on_dropin" "$here/consumer/consumer.cc" $(pkg-config --cflags g
 expect env LD_LIBRARY_PATH="$prefix/lib/gleaner" "$scratch/on_dropin"
 
 echo "== find_package: shared, and static without libstdc++"
-cmake -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake -G Ninja -S "$here/consumer" -B "$scratch/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build "$scratch/build" >/dev/null
 expect "$scratch/build/consumer_shared"
 expect "$scratch/build/consumer_static"
@@ -57,6 +57,13 @@ expect env LD_LIBRARY_PATH="$prefix/lib/gleaner" LD_BIND_NOW=1 "$scratch/on_libg
 expect "$prefix/bin/gleaner" run "$scratch/on_libgc"
 expect "$prefix/bin/gleaner" run --stats "$scratch/on_libgc" 2>"$scratch/stats"
 grep -q '^gleaner: collections ' "$scratch/stats" || { cat "$scratch/stats"; exit 1; }
+
+echo "== gleaner run, of programs with libgleaner"
+for program in by_pkg_config build/consumer_static; do
+  expect "$prefix/bin/gleaner" run "$scratch/$program"
+  expect "$prefix/bin/gleaner" run --stats "$scratch/$program" 2>"$scratch/stats"
+  grep -q '^gleaner: collections ' "$scratch/stats" || { cat "$scratch/stats"; exit 1; }
+done
 
 echo "== examples, as their first lines say"
 # shellcheck disable=SC2046

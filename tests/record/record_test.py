@@ -27,7 +27,7 @@ def tool(*arguments, **options):
 
 def allocators():
     refused = tool("replay", os.devnull, "--allocator", "none")
-    return re.search(r"there are (.*)$", refused.stderr)[1].split(", ")
+    return re.search(r"there are (.*) \(", refused.stderr)[1].split(", ")
 
 
 def figure(result, name):
@@ -286,12 +286,15 @@ class Replaying(Case):
                 ([self.folder], "Is a directory"),
                 ([os.devnull], "Invalid argument"),
                 ([os.path.join(self.folder, "none")], "No such file"),
-                ([self.trace, "--allocator", "best"], "no such allocator; there are malloc"),
                 ([self.trace, "--csv", "/no/such/folder/table"], "No such file")):
             result = tool("replay", *arguments)
             self.assertEqual(result.returncode, 1, arguments)
             self.assertIn(message, result.stderr)
-        self.assertEqual(tool("replay", self.trace, "--touch", "twice").returncode, 105)
+        for option, value in (("--allocator", "best"), ("--touch", "twice"), ("--points", "0")):
+            result = tool("replay", self.trace, option, value)
+            self.assertEqual(result.returncode, 125)
+            self.assertIn(option, result.stderr)
+            self.assertIn(value, result.stderr)
         if os.geteuid() != 0:
             os.chmod(self.trace, 0)
             self.assertIn("Permission denied", tool("replay", self.trace).stderr)

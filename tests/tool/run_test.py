@@ -341,5 +341,28 @@ class Refusals(unittest.TestCase):
         self.assertEqual(result.stdout, os.path.realpath(self.folder) + "/lib/gleaner\n")
 
 
+class CommandLine(unittest.TestCase):
+    def test_what_is_wrong_is_named_and_has_one_status(self):
+        for arguments, named in (
+                ("", "command"), ("frob", "frob"), ("--frob", "--frob"), ("--frob run true", "--frob"),
+                ("options --frob", "--frob"), ("options frob", "frob"), ("symbolize frob", "frob"),
+                ("run --frob true", "--frob"), ("run --malloc=maybe true", "maybe"), ("run", "program"),
+                ("run --leaks true", "--malloc"), ("record -o", "--output"), ("record", "program"),
+                ("record --limit much true", "much"), ("record --limit 1 true", "--limit"),
+                ("replay", "TRACE"), ("replay one two", "two"), ("replay one --frob", "--frob"),
+                ("replay one --allocator frob", "frob"), ("replay one --touch frob", "frob"),
+                ("replay one --points 0", "--points")):
+            result = subprocess.run([GLEANER, *arguments.split()], capture_output=True, text=True,
+                                    stdin=subprocess.DEVNULL, timeout=60)
+            self.assertEqual((result.returncode, result.stdout), (125, ""), arguments)
+            self.assertRegex(result.stderr, f"^gleaner.*{named}", arguments)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    def test_help_is_no_error(self):
+        for arguments in (["--help"], ["run", "--help"], ["record", "--help"], ["replay", "--help"]):
+            result = subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=1)

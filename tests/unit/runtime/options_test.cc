@@ -117,7 +117,6 @@ TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
   ExpectRefused("GLEANER_MARKERS", "2.5", "0 to 64", "0");
   ExpectRefused("GLEANER_MARKERS", "two", "0 to 64", "0");
   ExpectRefused("GLEANER_MARKERS", "4x", "0 to 64", "0");
-  ExpectRefused("GLEANER_MARKERS", "", "0 to 64", "0");
   ExpectRefused("GLEANER_MARKERS", "1e300", "0 to 64", "0");
   ExpectRefused("GLEANER_MARKERS", "nan", "0 to 64", "0");
   ExpectRefused("GLEANER_MARKERS", "inf", "0 to 64", "0");
@@ -125,7 +124,6 @@ TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
   ExpectRefused("GLEANER_K", "nan", "1 to 65535", "1");
   ExpectRefused("GLEANER_POLICY", "lpss", "lps/al/ps", "lps");
   ExpectRefused("GLEANER_POLICY", "l", "lps/al/ps", "lps");
-  ExpectRefused("GLEANER_POLICY", "", "lps/al/ps", "lps");
   ExpectRefused("GLEANER_POLICY", "lps|al", "lps/al/ps", "lps");
   ExpectRefused("GLEANER_TERMINATION", "3", "states/counter", "states");
   ExpectRefused("GLEANER_HUGE_PAGES", "maybe", "0 or 1", "1");
@@ -134,6 +132,45 @@ TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
   ExpectRefused("GLEANER_RESERVE", "64mm", "64m to 16t", "1t");
   ExpectRefused("GLEANER_RESERVE", "64 m", "64m to 16t", "1t");
   ExpectRefused("GLEANER_MIN_ALLOWANCE", "1k", "64k to 1t", "448k");
+}
+
+TEST(OptionsTest, AnEmptyValueIsNone) {
+  EXPECT_EQ(Read({{"GLEANER_POLICY", ""},
+                  {"GLEANER_K", ""},
+                  {"GLEANER_MARKERS", ""},
+                  {"GLEANER_MAX_HEAP", ""},
+                  {"GLEANER_HUGE_PAGES", ""},
+                  {"GLEANER_DONT_GC", ""},
+                  {"GLEANER_LOG_FILE", ""},
+                  {"GC_INITIAL_HEAP_SIZE", ""},
+                  {"GC_LOG_FILE", ""}},
+                 [] {
+                   EXPECT_EQ(g_options.policy, 0u);
+                   EXPECT_EQ(g_options.k, 1.0);
+                   EXPECT_EQ(g_options.markers, 0u);
+                   EXPECT_EQ(g_options.max_heap, 0u);
+                   EXPECT_TRUE(g_options.huge_pages);
+                   EXPECT_FALSE(g_options.dont_gc);
+                   EXPECT_EQ(g_options.initial_heap, 0u);
+                   EXPECT_EQ(g_options.log_file, nullptr);
+                 }),
+            "");
+}
+
+TEST(OptionsTest, AnEmptyValueLeavesTheWordToLibgcsName) {
+  EXPECT_EQ(Read({{"GLEANER_MARKERS", ""}, {"GC_MARKERS", "5"}},
+                 [] { EXPECT_EQ(g_options.markers, 5u); }),
+            "");
+}
+
+// Programs and scripts that set GC_DONT_GC= for libgc mean it.
+TEST(OptionsTest, LibgcsSwitchesAreOnThoughEmpty) {
+  EXPECT_EQ(Read({{"GC_DONT_GC", ""}, {"GC_PRINT_STATS", ""}},
+                 [] {
+                   EXPECT_TRUE(g_options.dont_gc);
+                   EXPECT_EQ(g_options.print_stats, 1u);
+                 }),
+            "");
 }
 
 TEST(OptionsTest, ARefusedValueLeavesTheDefault) {
