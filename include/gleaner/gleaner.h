@@ -28,17 +28,17 @@ GLEANER_API const char *gleaner_version(void);
  * Later versions add fields at the end only.
  */
 struct gleaner_stats {
-  uint64_t collections;      /* completed collections */
-  uint64_t live_bytes;       /* in objects that the last collection found reachable */
-  uint64_t heap_bytes;       /* obtained for objects and not returned to the system, now */
-  uint64_t last_pause_ns;    /* how long the last collection held the threads stopped */
-  uint64_t mean_pause_ns;    /* total_pause_ns / collections */
-  uint64_t max_pause_ns;     /* the longest pause so far */
-  uint64_t total_pause_ns;   /* all pauses together */
-  uint64_t mark_ns;          /* the marking part of the last collection */
-  uint64_t markers;          /* threads that marked in the last collection, its own included */
-  uint64_t bytes_freed_last; /* in objects that the last collection found unreachable */
-  uint64_t metadata_bytes;   /* the collector's own tables, resident or not, outside heap_bytes */
+  uint64_t collections;       /* completed collections */
+  uint64_t live_bytes;        /* in objects that the last collection found reachable */
+  uint64_t heap_bytes;        /* obtained for objects and not returned to the system, now */
+  uint64_t last_pause_ns;     /* how long the last collection held the threads stopped */
+  uint64_t mean_pause_ns;     /* total_pause_ns / collections */
+  uint64_t max_pause_ns;      /* the longest pause so far */
+  uint64_t total_pause_ns;    /* all pauses together */
+  uint64_t mark_ns;           /* the marking part of the last collection */
+  uint64_t markers;           /* threads that marked in the last collection, its own included */
+  uint64_t bytes_freed_last;  /* in objects that the last collection found unreachable */
+  uint64_t metadata_bytes;    /* the collector's own tables, resident or not, outside heap_bytes */
   uint64_t minor_collections; /* of the collections, those that looked at young objects alone */
   uint64_t minor_pause_ns;    /* their pauses together */
 };
