@@ -270,10 +270,8 @@ void Cycle::Raise(Urgency urgency) {
 void Cycle::HoldBack(Addr stack_pointer, uint64_t most_ns) {
   const uint32_t seen = urgency_.Load(memory_order_seq_cst);
   if (seen == 0) return;
-  platform::StopRecord* self = platform::t_stop_record;
-  platform::EnterBlocking(self, stack_pointer);
+  const platform::BlockingWait section(platform::t_stop_record, stack_pointer);
   platform::FutexWaitFor(&urgency_, seen, most_ns);
-  platform::LeaveBlocking(self);
 }
 
 void Cycle::LetGo() {

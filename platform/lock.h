@@ -66,6 +66,8 @@ class Lock {
     NoteHeld();
     return true;
   }
+  // Acquire, giving up after `timeout_ns`. False then.
+  bool AcquireWithin(uint64_t timeout_ns);
   // Whether another thread was waiting, perhaps; it need not get the lock before the caller asks
   // for it again.
   bool Release() {

@@ -27,11 +27,10 @@ constinit int g_restart_signal = SIGXCPU;
 // free.
 constinit int g_reserve_signal = 0;
 constinit bool g_handler_installed = false;
-constinit bool g_block_signals_while_parked = false;  // written before there are other threads
 // The stopper's signal mask outside the stop. Guarded by the collector lock.
 constinit sigset_t g_mask_before_stop = {};
 
-// Number of the stop under way, 0 when the world runs. Stopped threads sleep on it.
+// Number of the stop under way, 0 when the world runs; see StateWord. Stopped threads sleep on it.
 constinit Atomic<uint32_t> g_stop{0};
 // Threads still to park. The stopper sleeps on it.
 constinit Atomic<uint32_t> g_remaining{0};
@@ -73,7 +72,7 @@ GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr alternate_stack_end) 
   UnblockSuspendSignal();
   self->stack_pointer = AddressOf(__builtin_frame_address(0));
   self->alternate_stack_end = alternate_stack_end;
-  self->state.Store(MutatorState::kBlocked, memory_order_seq_cst);
+  self->state.Store(StateWord::Of(MutatorState::kBlocked), memory_order_seq_cst);
   LeaveBlocking(self);
   self->alternate_stack_end = 0;
 }
@@ -85,7 +84,7 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   StallScope stall(StallCause::kPause);
   // A thread that was asked while it entered a blocking section is in that section again
   // afterwards.
-  const MutatorState before = self->state.Load(memory_order_seq_cst);
+  const uint32_t before = self->state.Load(memory_order_seq_cst);
   const Addr stack_pointer_before = self->stack_pointer;
   const Addr alternate_before = self->alternate_stack_end;
   self->stack_pointer = AddressOf(__builtin_frame_address(0));
@@ -94,14 +93,15 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   if (sigaltstack(nullptr, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK) != 0) {
     self->alternate_stack_end = AddressOf(alternate.ss_sp) + alternate.ss_size;
   }
-  self->state.Store(MutatorState::kParked, memory_order_seq_cst);
+  self->state.Store(StateWord::Of(MutatorState::kParked), memory_order_seq_cst);
   if (g_remaining.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&g_remaining);
   AwaitChange(&g_stop, stop);
   const Addr alternate_stack_end = self->alternate_stack_end;
   self->stack_pointer = stack_pointer_before;
   self->alternate_stack_end = alternate_before;
   self->state.Store(before, memory_order_seq_cst);
-  if (before != MutatorState::kBlocked && self->suspended.Load(memory_order_seq_cst) != 0) {
+  if (StateWord::State(before) != MutatorState::kBlocked &&
+      self->suspended.Load(memory_order_seq_cst) != 0) {
     StallInterruption as_the_program_wants;
     StaySuspended(self, alternate_stack_end);
   }
@@ -133,12 +133,22 @@ int FindFreeSignal() {
   return 0;
 }
 
-// A fault while parked is a bug of ours and should be seen as one.
+// A fault while parked is a bug of ours and should be seen as one. SIGSYS: a program that serves
+// its own system calls (seccomp) serves ours, too.
 sigset_t AllButFaults() {
   sigset_t all;
   sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) sigdelset(&all, fault);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP}) {
+    sigdelset(&all, fault);
+  }
   return all;
+}
+
+// Never opens a signal: one that is blocked may be pending, and end the program.
+void BlockAllButFaults(sigset_t* before) {
+  const sigset_t all = AllButFaults();
+  sigset_t copy;
+  RealSigmask(SIG_BLOCK, WithoutSuspend(&all, &copy), before);
 }
 
 void InstallHandler(int number) {
@@ -227,37 +237,39 @@ int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old) {
   return RealSigmask(how, how == SIG_UNBLOCK ? set : WithoutSuspend(set, &open), old);
 }
 
-void BlockSignalsWhileParked() { g_block_signals_while_parked = true; }
-
 void LeaveDefaultSuspendSignal() {
   if (g_handler_installed && g_suspend_signal == kDefaultSuspendSignal) MoveSuspendSignal();
 }
 
+HandlersWait::HandlersWait() { BlockAllButFaults(&before_); }
+HandlersWait::~HandlersWait() { RealSigmask(SIG_SETMASK, &before_, nullptr); }
+
 void BeginStop() {
   KeepSuspendSignalOurs();
-  const sigset_t all = AllButFaults();
-  SigmaskKeepingSuspend(SIG_SETMASK, &all, &g_mask_before_stop);
+  BlockAllButFaults(&g_mask_before_stop);
 }
 
-// The signals kept open were open before, too.
-void EndStop() { SigmaskKeepingSuspend(SIG_SETMASK, &g_mask_before_stop, nullptr); }
+void EndStop() { RealSigmask(SIG_SETMASK, &g_mask_before_stop, nullptr); }
 
 void ParkPending() {
   t_critical.stop_pending.Store(false, memory_order_relaxed);  // a hint
   // The handler may run between the two lines; `asked` lets only one of them park.
   if (t_stop_record == nullptr) return;
-  if (!g_block_signals_while_parked) {
-    WithRegistersOnStack(ParkWithRegisters, t_stop_record);
-    return;
-  }
-  const sigset_t all = AllButFaults();
-  sigset_t before;
-  RealSigmask(SIG_SETMASK, &all, &before);
+  const HandlersWait section;
   WithRegistersOnStack(ParkWithRegisters, t_stop_record);
-  RealSigmask(SIG_SETMASK, &before, nullptr);
 }
 
 namespace {
+
+// Whether the thread is in a blocking section, which it does not leave before the stop is over.
+bool Claim(StopRecord* record, uint32_t stop) {
+  uint32_t word = record->state.Load(memory_order_seq_cst);
+  while (StateWord::State(word) == MutatorState::kBlocked) {
+    const uint32_t claimed = StateWord::Of(MutatorState::kBlocked, stop);
+    if (record->state.CompareExchange(word, claimed, memory_order_seq_cst)) return true;
+  }
+  return false;
+}
 
 // Takes back what threads have not answered. Those that had just begun to answer count themselves
 // off and find no stop to wait for.
@@ -279,15 +291,15 @@ bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, u
   const bool spin = count <= static_cast<size_t>(cpus);
   g_spin.Store(spin && g_last_was_short, memory_order_relaxed);  // a hint
   g_stop_began_ns = NowNs();
-  if (++g_last_stop == 0) g_last_stop = 1;
+  g_last_stop += StateWord::kOneStop;
+  if (g_last_stop == 0) g_last_stop = StateWord::kOneStop;
   const uint32_t stop = g_last_stop;
   // One more than the threads asked, so that it cannot reach zero while we still ask.
   g_remaining.Store(1, memory_order_seq_cst);
   g_stop.Store(stop, memory_order_seq_cst);
   for (size_t i = 0; i < count; ++i) {
     StopRecord* record = records[i];
-    if (record == self || record->state.Load(memory_order_seq_cst) == MutatorState::kBlocked)
-      continue;
+    if (record == self || Claim(record, stop)) continue;
     g_remaining.FetchAdd(1, memory_order_seq_cst);
     record->asked.Store(stop, memory_order_seq_cst);
     record->critical->stop_pending.Store(true, memory_order_relaxed);  // a hint
@@ -353,22 +365,38 @@ bool WorldIsStopped() { return g_stop.Load(memory_order_seq_cst) != 0; }
 void EnterBlocking(StopRecord* self, Addr stack_pointer) {
   self->stack_pointer = stack_pointer;
   self->alternate_stack_end = 0;
-  self->state.Store(MutatorState::kBlocked, memory_order_seq_cst);
+  self->state.Store(StateWord::Of(MutatorState::kBlocked), memory_order_seq_cst);
 }
 
-void LeaveBlocking(StopRecord* self) {
-  for (;;) {
-    self->state.Store(MutatorState::kRunning, memory_order_seq_cst);
-    // If we were asked as a running thread in this instant, the signal will park us; if we were
-    // taken for blocked, wait here.
-    if (g_stop.Load(memory_order_seq_cst) != 0) {
-      StallScope stall(StallCause::kPause);
-      while (const uint32_t stop = g_stop.Load(memory_order_seq_cst)) FutexWait(&g_stop, stop);
-    }
-    if (self->suspended.Load(memory_order_seq_cst) == 0) return;
-    self->state.Store(MutatorState::kBlocked, memory_order_seq_cst);
+namespace {
+
+// Whether the thread has left its section. If not, it has a reason to wait: see AwaitLeave.
+bool TryLeave(StopRecord* self) {
+  uint32_t word = self->state.Load(memory_order_seq_cst);
+  const uint32_t claim = StateWord::Claim(word);
+  if (claim != 0 && claim == g_stop.Load(memory_order_seq_cst)) return false;
+  if (self->suspended.Load(memory_order_seq_cst) != 0) return false;
+  // Fails if a stop has claimed the thread in this instant.
+  return self->state.CompareExchange(word, StateWord::Of(MutatorState::kRunning),
+                                     memory_order_seq_cst);
+}
+
+void AwaitLeave(StopRecord* self) {
+  const uint32_t claim = StateWord::Claim(self->state.Load(memory_order_seq_cst));
+  if (claim != 0 && claim == g_stop.Load(memory_order_seq_cst)) {
+    StallScope stall(StallCause::kPause);
+    FutexWait(&g_stop, claim);
+  } else {
     FutexWait(&self->suspended, 1);
   }
+}
+
+}  // namespace
+
+void LeaveBlocking(StopRecord* self) {
+  if (GLEANER_LIKELY(TryLeave(self))) return;
+  const HandlersWait section;
+  while (!TryLeave(self)) AwaitLeave(self);
 }
 
 void Suspend(StopRecord* record) { record->suspended.Store(1, memory_order_seq_cst); }

@@ -14,10 +14,19 @@
 //   kRunning -> kParked -> kRunning    the thread itself (handler, or end of critical section)
 //   kBlocked -> kParked -> kBlocked    the same, asked just before it entered a blocking section
 //   kParked -> kBlocked -> kRunning    a thread that is suspended alone (Suspend), once resumed
+//   kBlocked, claimed by a stop        the stopper
 //
-// LeaveBlocking stores kRunning and then reads the stop flag; the stopper raises the flag and then
-// reads the state. Both are seq_cst, so at least one of the two sees the other: see
+// A stopper claims a blocked thread: it writes the stop's number into the thread's state word. The
+// thread leaves the section by exchanging the word that it has read for kRunning, unless that has a
+// claim of the stop under way. So a thread whose state is kRunning is never taken for stopped: see
 // docs/memory_ordering.md, Note [blocking].
+//
+// Handlers of the program [inv.handlers-wait]. Roots are read from the stack pointer that a thread
+// has published upwards, so that a handler must not run below it: it could take an object out of a
+// global that is read later. Wherever a thread parks, or waits in a section that the library opens
+// itself, all signals are blocked but faults and the suspend signal (HandlersWait). What the
+// function of GC_do_blocking does is the program's own promise, and that includes handlers that run
+// meanwhile.
 #pragma once
 
 #include <pthread.h>  // sigset_t
@@ -29,14 +38,29 @@ namespace gleaner::platform {
 
 enum class MutatorState : uint32_t { kRunning, kBlocked, kParked };
 
+// What StopRecord::state holds.
+class StateWord {
+ public:
+  static constexpr uint32_t kOneStop = 4;  // the least number of a stop, and their distance
+
+  // `stop`: the stop that takes a blocked thread for stopped, 0 for none.
+  static constexpr uint32_t Of(MutatorState state, uint32_t stop = 0) {
+    return static_cast<uint32_t>(state) | stop;
+  }
+  static constexpr MutatorState State(uint32_t word) {
+    return static_cast<MutatorState>(word & (kOneStop - 1));
+  }
+  static constexpr uint32_t Claim(uint32_t word) { return word & ~(kOneStop - 1); }
+};
+
 struct StopRecord {
   // Set at registration, constant afterwards.
   int32_t tid = 0;
   Addr thread_pointer = 0;
   CriticalState* critical = nullptr;
 
-  // The thread itself; read by the stopper.
-  Atomic<MutatorState> state{MutatorState::kRunning};
+  // The thread itself; the stopper claims, if it is blocked. See StateWord.
+  Atomic<uint32_t> state{StateWord::Of(MutatorState::kRunning)};
   // Lowest address of the stack that is in use. Written by the thread before it parks or blocks,
   // read while it is stopped.
   Addr stack_pointer = 0;
@@ -49,6 +73,14 @@ struct StopRecord {
   // 1: the thread is to stay where it is, alone, also when the world runs; it sleeps on this word.
   // Raised with the world stopped, so that the thread sees it before it runs on.
   Atomic<uint32_t> suspended{0};
+
+  // For the thread itself, and with the world stopped; hence relaxed.
+  bool IsBlocked() const {
+    return StateWord::State(state.Load(memory_order_relaxed)) == MutatorState::kBlocked;
+  }
+  bool IsParked() const {
+    return StateWord::State(state.Load(memory_order_relaxed)) == MutatorState::kParked;
+  }
 };
 
 // The calling thread's record, null if it is not registered.
@@ -67,10 +99,6 @@ int RestartSignal();
 // another one already. pre: the collector lock is held, and no stop is under way.
 void LeaveDefaultSuspendSignal();
 
-// From here on, a thread that parks at the end of a critical section blocks all signals meanwhile,
-// as one that parks in the handler does: no handler of the program's runs in a stopped world.
-void BlockSignalsWhileParked();
-
 // Installs the suspend signal's handler. Idempotent.
 void InstallStopHandler();
 // Unblocks the suspend signal for the calling thread, and the one that would take its place.
@@ -82,6 +110,19 @@ int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old);
 
 // The set without these two; `copy` is where it is made. Null stays null.
 const sigset_t* WithoutSuspend(const sigset_t* set, sigset_t* copy);
+
+// Meanwhile no handler of the program's runs on the calling thread: all signals are blocked but
+// faults, and the suspend signal and the one that would take its place, which stay as they are.
+class HandlersWait {
+ public:
+  HandlersWait();
+  ~HandlersWait();
+  HandlersWait(const HandlersWait&) = delete;
+  HandlersWait& operator=(const HandlersWait&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 // Around a stop, from before the loader's lock is taken: no handler runs on the stopper. If another
 // collector suspended it there, with our world half stopped, each would wait for the other.
@@ -111,8 +152,24 @@ bool WorldIsStopped();
 // Blocking sections: the thread promises not to touch the heap and is not signalled.
 // `stack_pointer` is the lowest address whose contents count as roots meanwhile.
 void EnterBlocking(StopRecord* self, Addr stack_pointer);
-// Waits if the world is stopped.
+// Waits if a stop has taken the thread for stopped, and handlers of the program's wait, too.
 void LeaveBlocking(StopRecord* self);
+
+// A blocking section in which the library waits for something. Handlers of the program's wait for
+// its end, so that it should be short.
+class BlockingWait {
+ public:
+  BlockingWait(StopRecord* self, Addr stack_pointer) : self_(self) {
+    EnterBlocking(self, stack_pointer);
+  }
+  ~BlockingWait() { LeaveBlocking(self_); }
+  BlockingWait(const BlockingWait&) = delete;
+  BlockingWait& operator=(const BlockingWait&) = delete;
+
+ private:
+  HandlersWait handlers_wait_;  // first, so that it spans the section
+  StopRecord* const self_;
+};
 
 // Keeps one thread stopped after ResumeAll; a thread in a blocking section stops at its end.
 // pre: the world is stopped.

@@ -393,18 +393,25 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
   g_collector.lock().Release();
 }
 
+// Most likely another thread is about to stop us. Asleep on the lock we would have to be woken by a
+// signal; blocked we count as stopped. Now and then the program's handlers have their turn: who has
+// the lock may run code of the program's that waits for one of them.
+void AwaitCollectorLock(Thread* self, Addr stack_pointer) {
+  constexpr uint64_t kHandlersWaitNs = 1'000'000;
+  for (bool had_it = false; !had_it;) {
+    const platform::BlockingWait section(self, stack_pointer);
+    had_it = g_collector.lock().AcquireWithin(kHandlersWaitNs);
+    if (had_it) g_collector.lock().Release();
+  }
+}
+
 void CollectWithRegisters(Addr stack_pointer, void* context) {
   auto* call = static_cast<CollectCall*>(context);
   Thread* self = Threads::Current();
   const uint64_t seen = g_collector.collections();
   if (g_malloc_support.never_wait) return CollectForMalloc(self, stack_pointer, call);
   if (g_collector.lock().IsHeld()) {
-    // Most likely another thread is about to stop us. Asleep on the lock we would have to be woken
-    // by a signal; blocked we count as stopped.
-    platform::EnterBlocking(self, stack_pointer);
-    g_collector.lock().Acquire();
-    g_collector.lock().Release();
-    platform::LeaveBlocking(self);
+    AwaitCollectorLock(self, stack_pointer);
     if (call->cause != Cause::kExplicit && g_collector.collections() != seen) return;
   }
   ++self->under_lock;  // in the callbacks that the collection makes
@@ -706,10 +713,7 @@ int InvokeFinalizers() {
 void* DoBlocking(void* (*f)(void*), void* data) {
   const Thread* self = Threads::Current();
   // Inside such a section already, the outer one's promise covers it.
-  if (self == nullptr ||
-      self->state.Load(platform::memory_order_seq_cst) == platform::MutatorState::kBlocked) {
-    return f(data);
-  }
+  if (self == nullptr || self->IsBlocked()) return f(data);
   BlockingCall call{f, data, nullptr};
   platform::WithRegistersOnStack(BlockWithRegisters, &call);
   return call.result;
@@ -718,10 +722,7 @@ void* DoBlocking(void* (*f)(void*), void* data) {
 void* CallWithGcActive(void* (*f)(void*), void* data) {
   Thread* self = Threads::Current();
   // Called outside a blocking section, it is a plain call.
-  if (self == nullptr ||
-      self->state.Load(platform::memory_order_seq_cst) != platform::MutatorState::kBlocked) {
-    return f(data);
-  }
+  if (self == nullptr || !self->IsBlocked()) return f(data);
   const Addr stack_pointer = self->stack_pointer;
   platform::LeaveBlocking(self);
   void* result = f(data);

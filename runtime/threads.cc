@@ -247,8 +247,7 @@ struct HandshakeAttempt {
   bool found;
 };
 
-// One thread that has not had its handshake. Only this thread is asked to stop; others that leave a
-// blocking section meanwhile wait for the resume.
+// One thread that has not had its handshake. Only this thread is asked to stop.
 void HandshakeWithLoaderLocked(void* context) {
   auto* attempt = static_cast<HandshakeAttempt*>(context);
   RefreshLoadedObjects(nullptr);
@@ -347,7 +346,7 @@ void AnnounceParked(GC_EventType event) {
   if (g_on_thread_event == nullptr) return;
   for (size_t i = 0; i < g_registry.count; ++i) {
     auto* thread = static_cast<Thread*>(g_registry.records[i]);
-    if (thread->state.Load(platform::memory_order_seq_cst) == platform::MutatorState::kParked) {
+    if (thread->IsParked()) {
       g_on_thread_event(event, PointerAt<void>(thread->id));
     }
   }

@@ -54,8 +54,7 @@ int Announce(const char* call, gleaner_fiber* to, Addr stack_pointer) {
     return ENOMEM;
   }
   Thread* self = Threads::Current();
-  // Relaxed: only the thread itself changes between these two states.
-  if (self->state.Load(platform::memory_order_relaxed) == platform::MutatorState::kBlocked) {
+  if (self->IsBlocked()) {
     Complain("%s(%p): inside GC_do_blocking; ignored", call, static_cast<void*>(to));
     return EPERM;
   }

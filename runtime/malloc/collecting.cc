@@ -164,7 +164,6 @@ bool Collecting::Start() {
   GC_all_interior_pointers = 1;
   // Whoever else wants the default signal is another collector.
   platform::LeaveDefaultSuspendSignal();
-  platform::BlockSignalsWhileParked();
   ProcessRoots::Init();
   if (!runtime::g_options.collect) GC_dont_gc = 1;  // the heap is there to find leaks on
   g_runtime_hooks = alloc::g_hooks;

@@ -1,0 +1,290 @@
+// Programs whose signal handlers move pointers: a handler takes the only reference to objects out
+// of a global, uses them, and puts it back, whatever the thread does in the library meanwhile.
+#include <fcntl.h>
+#include <gleaner.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstring>
+#include <random>
+
+#include "platform/atomic.h"
+#include "platform/clock.h"
+#include "tests/bad_input/bad_input.h"
+
+namespace {
+
+using namespace gleaner::testing;
+using gleaner::platform::NowNs;
+using gleaner::platform::SleepNs;
+
+struct Node {
+  Node* next;
+  uintptr_t number;
+};
+
+constexpr size_t kNodes = 1000;
+
+Node* MakeList(size_t length) {
+  Node* list = nullptr;
+  for (size_t i = 0; i < length; ++i) {
+    auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
+    node->next = list;
+    node->number = ~i;
+    list = node;
+  }
+  return list;
+}
+
+// What a handler hides is made on a thread that is gone, so that no stack has a stale copy of it.
+struct Slot {
+  Node* list;
+  void* link;  // a hidden pointer to the list, cleared when that is found dead
+};
+void Fill(Slot* slot) {
+  pthread_t thread;
+  const auto make = [](void* data) -> void* {
+    auto* of_list = static_cast<Slot*>(data);
+    of_list->list = MakeList(kNodes);
+    of_list->link = reinterpret_cast<void*>(GC_HIDE_POINTER(of_list->list));
+    EXPECT_EQ(GC_general_register_disappearing_link(&of_list->link, of_list->list), GC_SUCCESS);
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, nullptr, make, slot), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+}
+
+size_t CountLost(const Slot& slot, const Node* list) {
+  if (slot.link == nullptr) return kNodes;
+  size_t left = kNodes;
+  for (; list != nullptr && left != 0 && list->number == ~(left - 1); list = list->next) --left;
+  return left;
+}
+
+// The slots of all that is dead get other contents.
+void Overwrite() {
+  for (int round = 0; round < 100; ++round) MakeList(2 * kNodes);
+}
+
+// --- One handler, at a chosen place ---
+
+Slot g_slot;
+std::atomic<bool> g_is_hidden{false};
+std::atomic<bool> g_is_overwritten{false};
+std::atomic<size_t> g_lost{0};
+std::atomic<int> g_handled{0};
+std::atomic<bool> g_go{false};
+std::atomic<bool> g_over{false};
+std::atomic<int32_t> g_tid{0};
+pthread_t g_thread;
+
+void Hide(int) {
+  Node* volatile mine = g_slot.list;
+  g_slot.list = nullptr;
+  g_is_hidden = true;
+  while (!g_is_overwritten) SleepNs(100'000);
+  g_lost += CountLost(g_slot, mine);
+  g_slot.list = mine;
+  ++g_handled;
+}
+
+void HandleWith(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+}
+
+void AwaitSleep(int32_t tid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+  for (char state = 0; state != 'S'; SleepNs(1'000'000)) {
+    char text[512] = {};
+    const int fd = open(path, O_RDONLY);
+    ASSERT_GE(fd, 0);
+    ASSERT_GT(read(fd, text, sizeof text - 1), 0);
+    close(fd);
+    state = strrchr(text, ')')[2];
+  }
+}
+
+// The other thread is sent on, into the library, where it waits; then it gets the signal. Its
+// handler may run at once, or wait.
+void InterruptTheOther() {
+  g_go = true;
+  AwaitSleep(g_tid);
+  ASSERT_EQ(pthread_kill(g_thread, SIGUSR1), 0);
+  for (int i = 0; i < 50 && !g_is_hidden; ++i) SleepNs(1'000'000);
+}
+
+// Collects, and interrupts the other thread at the event.
+std::atomic<int> g_event{-1};
+void OnEvent(GC_EventType event) {
+  if (g_event.load() != event) return;
+  g_event = -1;
+  InterruptTheOther();
+}
+
+void CollectAndInterrupt(GC_EventType event, void* (*other)(void*)) {
+  const ChildResult result = RunWith({}, [event, other] {
+    GC_INIT();
+    HandleWith(Hide);
+    Fill(&g_slot);
+    GC_set_on_collection_event(OnEvent);
+    ASSERT_EQ(pthread_create(&g_thread, nullptr, other, nullptr), 0);
+    while (g_tid == 0) SleepNs(100'000);
+    g_event = event;
+    GC_gcollect();
+    EXPECT_EQ(g_event, -1);
+    Overwrite();
+    GC_gcollect();
+    Overwrite();
+    g_is_overwritten = true;
+    g_over = true;
+    ASSERT_EQ(pthread_join(g_thread, nullptr), 0);
+    EXPECT_EQ(g_handled, 1);
+    EXPECT_EQ(g_lost, 0u) << "of " << kNodes;
+    EXPECT_EQ(CountLost(g_slot, g_slot.list), 0u);
+  });
+  EXPECT_OK(result);
+}
+
+void AwaitGo() {
+  while (!g_go) gleaner::platform::CpuRelax();
+}
+
+TEST(HandlersTest, AThreadThatWaitsForAnothersCollection) {
+  CollectAndInterrupt(GC_EVENT_START, [](void*) -> void* {
+    GC_malloc(1);
+    g_tid = gettid();
+    AwaitGo();
+    GC_gcollect();
+    while (!g_over) SleepNs(100'000);
+    return nullptr;
+  });
+}
+
+// The promise not to touch the heap is that of the function, and the handler runs after it.
+TEST(HandlersTest, AThreadThatLeavesABlockingSectionInAStoppedWorld) {
+  CollectAndInterrupt(GC_EVENT_POST_STOP_WORLD, [](void*) -> void* {
+    GC_malloc(1);
+    g_tid = gettid();
+    GC_do_blocking(
+        [](void*) -> void* {
+          AwaitGo();
+          return nullptr;
+        },
+        nullptr);
+    while (!g_over) SleepNs(100'000);
+    return nullptr;
+  });
+}
+
+// Whoever has the allocation lock waits for a handler on a thread that waits for that lock.
+TEST(HandlersTest, AHandlerOfAThreadThatWaitsForTheLockRunsBeforeTheLockIsFree) {
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    HandleWith([](int) { g_is_hidden = true; });
+    const auto collect = [](void*) -> void* {
+      GC_malloc(1);
+      g_tid = gettid();
+      AwaitGo();
+      GC_gcollect();
+      return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&g_thread, nullptr, collect, nullptr), 0);
+    while (g_tid == 0) SleepNs(100'000);
+    GC_call_with_alloc_lock(
+        [](void*) -> void* {
+          InterruptTheOther();
+          while (!g_is_hidden) SleepNs(100'000);
+          return nullptr;
+        },
+        nullptr);
+    ASSERT_EQ(pthread_join(g_thread, nullptr), 0);
+  });
+  EXPECT_OK(result);
+}
+
+// --- Many handlers, anywhere ---
+
+constexpr int kWorkers = 3;
+
+struct Worker {
+  pthread_t thread;
+  std::atomic<bool> ready{false};
+};
+Worker g_workers[kWorkers];
+// What the handlers of a worker hide. Data of the program.
+Slot g_slots[kWorkers];
+__thread int t_worker;
+__thread uint32_t t_draws;
+
+void HideForAWhile(int) {
+  const int saved = errno;
+  Node* volatile mine = g_slots[t_worker].list;
+  g_slots[t_worker].list = nullptr;
+  t_draws = t_draws * 1664525 + 1013904223;
+  const uint64_t end_ns = NowNs() + (t_draws >> 8) % 400'000;
+  while (NowNs() < end_ns) gleaner::platform::CpuRelax();
+  g_lost += CountLost(g_slots[t_worker], mine);
+  g_slots[t_worker].list = mine;
+  ++g_handled;
+  errno = saved;
+}
+
+// Allocates, collects, and blocks; the handlers run meanwhile.
+void* Work(void* data) {
+  auto* self = static_cast<Worker*>(data);
+  t_worker = static_cast<int>(self - g_workers);
+  t_draws = static_cast<uint32_t>(t_worker + 1) * 2654435761u;
+  GC_malloc(1);
+  self->ready = true;
+  for (unsigned round = 0; !g_over; ++round) {
+    MakeList(500);
+    if (round % 50 == 0) GC_gcollect();
+    if (round % 8 == 0) GC_malloc_atomic(200'000);
+  }
+  return nullptr;
+}
+
+void InterruptEverywhere(std::initializer_list<const char*> environment, bool incremental) {
+  constexpr unsigned kSeed = 1;
+  constexpr uint64_t kNs = 1'000'000'000;
+  printf("seed %u\n", kSeed);
+  const ChildResult result = RunWith(environment, [incremental] {
+    GC_INIT();
+    EXPECT_EQ(GC_is_incremental_mode() != 0, incremental);
+    HandleWith(HideForAWhile);
+    for (Slot& slot : g_slots) Fill(&slot);
+    for (Worker& worker : g_workers) {
+      ASSERT_EQ(pthread_create(&worker.thread, nullptr, Work, &worker), 0);
+      while (!worker.ready) SleepNs(100'000);
+    }
+    std::mt19937 random(kSeed);
+    for (const uint64_t end_ns = NowNs() + kNs; NowNs() < end_ns;) {
+      ASSERT_EQ(pthread_kill(g_workers[random() % kWorkers].thread, SIGUSR1), 0);
+      SleepNs(random() % 300'000);
+    }
+    g_over = true;
+    for (Worker& worker : g_workers) ASSERT_EQ(pthread_join(worker.thread, nullptr), 0);
+    EXPECT_GT(g_handled, 100);
+    EXPECT_EQ(g_lost, 0u);
+    for (const Slot& slot : g_slots) EXPECT_EQ(CountLost(slot, slot.list), 0u);
+    fprintf(stderr, "%d handlers, %llu collections\n", g_handled.load(),
+            static_cast<unsigned long long>(GC_get_gc_no()));
+  });
+  EXPECT_OK(result);
+  printf("%s", result.err.c_str());
+}
+
+TEST(HandlersTest, Anywhere) { InterruptEverywhere({}, false); }
+TEST(HandlersTest, AnywhereConcurrent) { InterruptEverywhere({"GLEANER_CONCURRENT=1"}, true); }
+TEST(HandlersTest, AnywhereConcurrentInSteps) {
+  InterruptEverywhere({"GLEANER_CONCURRENT=1", "GLEANER_CYCLE_SLICE=64k"}, true);
+}
+TEST(HandlersTest, AnywhereGenerational) { InterruptEverywhere({"GLEANER_GENERATIONAL=1"}, false); }
+
+}  // namespace

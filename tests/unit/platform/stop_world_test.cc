@@ -1,0 +1,212 @@
+// Stops of threads that park, block and leave blocking sections, and what becomes of their signals.
+#include "platform/stop_world.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "platform/clock.h"
+#include "platform/thread.h"
+#include "tests/support/child.h"
+
+namespace gleaner::platform {
+namespace {
+
+constexpr uint64_t kPatienceNs = 20'000'000'000;
+
+std::atomic<int> g_handled{0};
+
+// A thread that can be stopped.
+class Mutator {
+ public:
+  template <class F>
+  explicit Mutator(F f)
+      : thread_([this, f] {
+          record_.tid = CurrentThreadId();
+          record_.thread_pointer = CurrentThreadPointer();
+          record_.critical = &t_critical;
+          t_stop_record = &record_;
+          UnblockSuspendSignal();
+          ready_ = true;
+          f(&record_);
+        }) {
+    while (!ready_) SleepNs(1000);
+  }
+
+  StopRecord* record() { return &record_; }
+  pthread_t id() { return thread_.native_handle(); }
+  void Join() { thread_.join(); }
+
+  // Until the system says that the thread sleeps.
+  void AwaitSleep() const {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", record_.tid);
+    for (char state = 0; state != 'S'; SleepNs(1'000'000)) {
+      char text[512] = {};
+      const int fd = open(path, O_RDONLY);
+      ASSERT_GE(fd, 0);
+      ASSERT_GT(read(fd, text, sizeof text - 1), 0);
+      close(fd);
+      state = strrchr(text, ')')[2];
+    }
+  }
+
+ private:
+  StopRecord record_;
+  std::atomic<bool> ready_{false};
+  std::thread thread_;
+};
+
+void Start() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { ++g_handled; };
+  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+  InstallStopHandler();
+}
+
+bool Stop(Mutator& mutator) {
+  StopRecord* record = mutator.record();
+  return StopAll(&record, 1, nullptr, kPatienceNs, true);
+}
+
+// The thread has no handler run for it in the stop that is under way.
+void ExpectHandlersWait(Mutator& mutator) {
+  EXPECT_EQ(pthread_kill(mutator.id(), SIGUSR1), 0);
+  SleepNs(10'000'000);
+  EXPECT_EQ(g_handled, 0);
+  ResumeAll();
+  mutator.Join();
+  EXPECT_EQ(g_handled, 1);
+}
+
+// [inv.handlers-wait], in this and the next two.
+TEST(StopWorldTest, HandlersWaitWhileAThreadIsParkedAtTheEndOfACriticalSection) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    Mutator mutator([](StopRecord* self) {
+      const CriticalSection section;
+      while (self->asked.Load(memory_order_seq_cst) == 0) CpuRelax();
+    });
+    ASSERT_TRUE(Stop(mutator));
+    EXPECT_TRUE(mutator.record()->IsParked());
+    ExpectHandlersWait(mutator);
+  });
+}
+
+TEST(StopWorldTest, HandlersWaitWhileAThreadLeavesABlockingSection) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::atomic<bool> leave{false};
+    Mutator mutator([&leave](StopRecord* self) {
+      EnterBlocking(self, AddressOf(__builtin_frame_address(0)));
+      while (!leave) CpuRelax();
+      LeaveBlocking(self);
+    });
+    while (!mutator.record()->IsBlocked()) SleepNs(1000);
+    ASSERT_TRUE(Stop(mutator));
+    leave = true;
+    mutator.AwaitSleep();
+    EXPECT_TRUE(mutator.record()->IsBlocked());
+    ExpectHandlersWait(mutator);
+  });
+}
+
+TEST(StopWorldTest, HandlersWaitWhileTheLibraryWaits) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::atomic<bool> leave{false};
+    Mutator mutator([&leave](StopRecord* self) {
+      const BlockingWait section(self, AddressOf(__builtin_frame_address(0)));
+      while (!leave) CpuRelax();
+    });
+    while (!mutator.record()->IsBlocked()) SleepNs(1000);
+    ASSERT_TRUE(Stop(mutator));
+    leave = true;
+    ExpectHandlersWait(mutator);
+  });
+}
+
+// A signal that the program has blocked, and that is pending, stays so.
+TEST(StopWorldTest, NoSignalIsOpened) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) pthread_kill(pthread_self(), number);
+    { const HandlersWait section; }
+    BeginStop();
+    EndStop();
+    sigset_t after;
+    sigset_t pending;
+    pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    sigpending(&pending);
+    for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) {
+      EXPECT_TRUE(sigismember(&after, number)) << number;
+      EXPECT_TRUE(sigismember(&pending, number)) << number;
+    }
+  });
+}
+
+TEST(StopWorldTest, ARunningThreadIsNeverTakenForStopped) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    constexpr size_t kThreads = 3;
+    constexpr int kStops = 300;
+    static std::atomic<uint64_t> steps[kThreads];  // made in kRunning
+    static std::atomic<bool> over{false};
+    std::vector<std::unique_ptr<Mutator>> mutators;
+    std::vector<StopRecord*> records;
+    for (size_t i = 0; i < kThreads; ++i) {
+      mutators.push_back(std::make_unique<Mutator>([i](StopRecord* self) {
+        for (uint64_t round = 0; !over; ++round) {
+          if (round % 3 == 0) {
+            const BlockingWait section(self, AddressOf(__builtin_frame_address(0)));
+            CpuRelax();
+          } else {
+            EnterBlocking(self, AddressOf(__builtin_frame_address(0)));
+            CpuRelax();
+            LeaveBlocking(self);
+          }
+          for (int step = 0; step < 5; ++step) steps[i].fetch_add(1);
+          if (round % 7 == 0) const CriticalSection section;
+        }
+      }));
+      records.push_back(mutators.back()->record());
+    }
+    uint64_t claimed = 0;
+    for (int stop = 0; stop < kStops; ++stop) {
+      BeginStop();
+      ASSERT_TRUE(StopAll(records.data(), records.size(), nullptr, kPatienceNs, true));
+      uint64_t before[kThreads];
+      for (size_t i = 0; i < kThreads; ++i) before[i] = steps[i];
+      for (int spin = 0; spin < 100; ++spin) CpuRelax();
+      if (stop % 16 == 0) sched_yield();
+      for (size_t i = 0; i < kThreads; ++i) {
+        ASSERT_EQ(steps[i], before[i]) << "stop " << stop;
+        ASSERT_TRUE(records[i]->IsBlocked() || records[i]->IsParked());
+        claimed += records[i]->IsBlocked() ? 1 : 0;
+      }
+      ResumeAll();
+      EndStop();
+      if (stop % 16 == 0) sched_yield();
+    }
+    over = true;
+    for (auto& mutator : mutators) mutator->Join();
+    printf("%llu times blocked\n", static_cast<unsigned long long>(claimed));
+    EXPECT_GT(claimed, 0u);
+  });
+}
+
+}  // namespace
+}  // namespace gleaner::platform
