@@ -76,7 +76,8 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
   SweepFor(pages);
   PageNumber span = kNoPage;
-  for (int attempt = 0;;) {
+  for (Attempts attempts;;) {
+    attempts.Begin();
     if (pages > 1 && ThreadHeaps::ShouldShare(side, pages)) {
       platform::StallScope stall(platform::StallCause::kAllocation);
       ThreadHeaps::FlushFreePages(side);
@@ -89,8 +90,8 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
     if (span != kNoPage) break;
     const size_t span_bytes = size_t{pages} << kPageShift;
     if (TakeGrowthRefusal()) {
-      if (!ThreadHeaps::TradeHoles(side, span_bytes)) g_hooks.grow(span_bytes);
-    } else if (!g_hooks.exhausted(span_bytes, attempt++)) {
+      if (!ThreadHeaps::TradeHoles(side, span_bytes)) g_hooks.grow(span_bytes, attempts);
+    } else if (!g_hooks.exhausted(span_bytes, &attempts)) {
       return nullptr;
     }
   }

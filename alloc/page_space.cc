@@ -14,9 +14,15 @@ constinit PageSpace g_pointer_free(Side::kPointerFree, &g_pointer_free_fit);
 
 // Relaxed throughout: a statistic and a limit that need not be exact to the page.
 constinit platform::Atomic<size_t> g_resident_pages{0};
-constinit platform::Atomic<size_t> g_limit_pages{0};
+constinit platform::Atomic<size_t> g_limit_bytes{0};
 constinit platform::Atomic<size_t> g_growth_limit_pages{SIZE_MAX};
 constinit __thread bool t_growth_refused __attribute__((tls_model("initial-exec"))) = false;
+
+// Whole pages that the heap may have.
+size_t LimitPages() {
+  const size_t bytes = HeapLimit();
+  return bytes == 0 ? SIZE_MAX : bytes >> kPageShift;
+}
 
 }  // namespace
 
@@ -27,12 +33,10 @@ bool InitPageSpaces(FitPolicy policy) {
 }
 
 void SetHeapLimit(size_t bytes) {
-  // Less than a page is a limit, too: 0 pages would be none.
-  const size_t pages = bytes != 0 && bytes < kPageBytes ? 1 : bytes >> kPageShift;
-  g_limit_pages.Store(pages, platform::memory_order_relaxed);  // see above
+  g_limit_bytes.Store(bytes, platform::memory_order_relaxed);  // see above
 }
 size_t HeapLimit() {
-  return g_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
+  return g_limit_bytes.Load(platform::memory_order_relaxed);  // see above
 }
 void LimitGrowth(size_t resident_bytes) {
   g_growth_limit_pages.Store(resident_bytes >> kPageShift,
@@ -142,9 +146,8 @@ PageNumber PageSpace::FreshPages(PageNumber first, PageNumber count) {
 }
 
 bool PageSpace::FitsLimit(PageNumber fresh) {
-  const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);  // see above
-  return limit == 0 || fresh == 0 ||
-         g_resident_pages.Load(platform::memory_order_relaxed) + fresh <= limit;  // see above
+  return fresh == 0 || g_resident_pages.Load(platform::memory_order_relaxed) + fresh <=
+                           LimitPages();  // see above
 }
 
 bool PageSpace::MayGrow(PageNumber fresh) {
@@ -234,11 +237,9 @@ void PageSpace::FreeWaiting() {
 }
 
 PageSpace::Span PageSpace::AllocateSpan(PageNumber count) {
-  // Relaxed: see above.
-  const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
   platform::LockGuard guard(lock_);
   Span span{kNoPage, TreeFit::kNone, {}};
-  if (limit != 0 && taken() + count > limit) return span;
+  if (size_t{taken()} + count > LimitPages()) return span;
   span.block = TakeWaiting(count);
   if (span.block == TreeFit::kNone) span.block = TakeBlock(count);
   if (span.block == TreeFit::kNone) return span;
@@ -268,9 +269,7 @@ bool PageSpace::ResizeSpan(BlockId block, PageNumber count) {
   const auto before = static_cast<PageNumber>(fit_.CountOf(block));
   if (count > before) {
     FreeWaiting();
-    // Relaxed: see above.
-    const size_t limit = g_limit_pages.Load(platform::memory_order_relaxed);
-    if (limit != 0 && taken() + (count - before) > limit) return false;
+    if (size_t{taken()} + (count - before) > LimitPages()) return false;
     if (!fit_.TryGrow(block, count) &&
         !(fit_.IsLastAllocated(block) && Grow(count - before) && fit_.TryGrow(block, count))) {
       return false;

@@ -96,6 +96,7 @@ constinit platform::Atomic<uint8_t> g_dead_mark{0};
 constinit uint16_t g_sweep_number = 0;
 constinit Contents g_contents[kMaxKinds] = {Contents::kPointerFree, Contents::kWords,
                                             Contents::kWords, Contents::kPointerFree};
+constinit platform::Atomic<uint64_t> g_collections{0};
 constinit Hooks g_hooks = {};
 constinit size_t g_poll_bytes = 32 * kKiB;
 
@@ -139,7 +140,8 @@ void ThreadHeap::Account(ptrdiff_t bytes) {
 }
 
 void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
-  for (int attempt = 0;;) {
+  for (Attempts attempts;;) {
+    attempts.Begin();
     void* p;
     {
       platform::CriticalSection section;
@@ -149,8 +151,8 @@ void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
     if (GLEANER_LIKELY(p != nullptr)) return p;
     platform::StallScope stall(platform::StallCause::kAllocation);
     if (TakeGrowthRefusal()) {
-      g_hooks.grow(kSlotBytes[size_class]);
-    } else if (!g_hooks.exhausted(kSlotBytes[size_class], attempt++)) {
+      g_hooks.grow(kSlotBytes[size_class], attempts);
+    } else if (!g_hooks.exhausted(kSlotBytes[size_class], &attempts)) {
       return nullptr;
     }
   }

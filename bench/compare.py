@@ -83,6 +83,10 @@ def make_rows():
     against_libgc("hash table, 400 MB", ["hash_table"], {1: 1.2, 2: 1.4}, alone=wake)
     against_libgc("hash table, without collection", ["hash_table", "--no-collect"], {1: 0, 2: 0},
                   alone=wake)
+    for percent in (150, 200, 400):
+        against_libgc(f"a heap fixed at {percent / 100:g} times 40 MB live",
+                      ["stable_heap", "--live-mb", "40", "--heap-percent", str(percent)],
+                      {1: 1, 2: 1}, alone=wake)
     for shape, target in (("graph", 4), ("arrays", 4), ("huge", 4), ("tree", 1.3), ("list", 1)):
         against_libgc(f"full collection, {shape}",
                       ["mark_shapes", "--shape", shape] + wake, {1: target}, "collect_ms_median")

@@ -98,23 +98,36 @@ void Run(Forest* forest, int thread, uint64_t operations, uint64_t store_every) 
   }
 }
 
+// As programs do that embed a runtime with a heap of one size. Without GC_set_dont_expand, libgc
+// gives up at this limit when less than its own share of the heap is free.
+void FixHeap(uint64_t bytes) {
+  GC_set_max_heap_size(bytes);
+  if (GC_expand_hp(bytes - GC_get_heap_size()) == 0) bench::Fail("no heap of %lu bytes", bytes);
+  GC_set_dont_expand(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   uint64_t live_mb;
   uint64_t operations;
   uint64_t store_every;
+  uint64_t heap_percent;
   bench::Options options("stable_heap", "a large stable heap and short-lived objects");
   options.Number("live-mb", &live_mb, 400, 4, 1, 1 << 20, "MB of trees, over all threads");
   options.Number("operations", &operations, 2'000'000, 20'000, 1, UINT64_MAX,
                  "lists that are made, by each thread");
   options.Number("store-every", &store_every, 100, 100, 0, UINT64_MAX,
                  "operations between two stores into a tree; 0 for none");
+  options.Number(
+      "heap-percent", &heap_percent, 0, 0, 0, 10'000,
+      "size that the heap is fixed at from the start, in percent of the trees; 0 for any");
   options.Parse(argc, argv);
   bench::InitGc(options);
 
   const auto threads = static_cast<uint64_t>(options.threads());
   const uint64_t trees = (live_mb * 1'000'000 / threads + kTreeBytes - 1) / kTreeBytes;
+  if (heap_percent != 0) FixHeap(trees * kTreeBytes * threads * heap_percent / 100);
   bench::RunThreads(options.threads(), [&](int t) { Plant(&g_forests[t], trees); });
   const bench::Measurement measurement = bench::RunThreads(
       options.threads(), [&](int t) { Run(&g_forests[t], t, operations, store_every); });

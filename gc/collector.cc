@@ -103,8 +103,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
     world_.event(CycleEvent::kResumed);
     return false;
   }
-  number_.Store(report.number, platform::memory_order_relaxed);  // a count; written under lock_
-  stop_wanted_.Store(false, platform::memory_order_relaxed);     // a hint; likewise
+  alloc::g_collections.Store(report.number, platform::memory_order_relaxed);  // a count
+  stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint; written under lock_
   is_stop_short_ = false;
 
   world_.event(CycleEvent::kMarkStart);

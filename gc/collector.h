@@ -14,6 +14,7 @@
 //  10. give lasting surplus back to the system, report
 #pragma once
 
+#include "alloc/hooks.h"
 #include "gc/cycle.h"
 #include "gc/driver.h"
 #include "gc/pause.h"
@@ -79,7 +80,9 @@ class Collector {
 
   // --- Any thread. ---
   Pacer& pacer() { return pacer_; }
-  uint64_t collections() const { return number_.Load(platform::memory_order_relaxed); }  // a count
+  uint64_t collections() const {
+    return alloc::g_collections.Load(platform::memory_order_relaxed);
+  }  // a count
 
   // --- The sweep beside the program. Any thread. ---
   // Hooks::sweep.
@@ -171,8 +174,6 @@ class Collector {
   // Guards all that follows, but for what is atomic and for parts that have a say of their own:
   // pool_ and marker_ in a slice, sweeper_'s steps, and what mutators call in cycle_ and pacer_.
   platform::Lock lock_{platform::LockRank::kCollector};
-  platform::Atomic<uint64_t> number_{0};  // written under lock_
-
   WorkerPool pool_;
   RootTasks roots_;
   Marker marker_;

@@ -67,8 +67,6 @@ void Pacer::StartCycle(const PacerInput& found) {
   // Relaxed: the world is stopped.
   allocated_.Store(static_cast<ptrdiff_t>(found_.born_bytes), platform::memory_order_relaxed);
   pressure_.Store(0, platform::memory_order_relaxed);  // likewise
-  grown_beyond_.Store(found.resident_bytes + found.resident_bytes / 16,
-                      platform::memory_order_relaxed);  // likewise
   NoteCost();
   SetAllowance();
 }
@@ -97,8 +95,9 @@ void Pacer::DiscountBorn() {
 }
 
 void Pacer::NoteSurplus() {
-  surplus_cycles_ =
-      found_.free_resident_bytes > MostUsefulFreeBytes() ? surplus_cycles_before_ + 1 : 0;
+  const bool surplus =
+      found_.free_resident_bytes > MostUsefulFreeBytes() && found_.resident_bytes > wanted_bytes();
+  surplus_cycles_ = surplus ? surplus_cycles_before_ + 1 : 0;
 }
 
 void Pacer::NoteCost() {
@@ -115,11 +114,13 @@ uint64_t Pacer::MostUsefulFreeBytes() const {
   return 32 * kMiB + 4 * (found_.live_scanned_bytes + found_.live_pointer_free_bytes);
 }
 
-// What is free in pages that are partly used counts half: it serves few sizes.
-uint64_t Pacer::BytesMissingTo(uint64_t wanted) const {
-  const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
-  const uint64_t used = (live + found_.resident_bytes - found_.free_resident_bytes) / 2;
-  return wanted > used ? wanted - used : 0;
+// Without what was born in the last cycle.
+uint64_t Pacer::BytesThatFit(uint64_t heap_bytes) const {
+  uint64_t used = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
+  // What is free in pages that are partly used serves few sizes.
+  if (config_.early) used = (used + found_.resident_bytes - found_.free_resident_bytes) / 2;
+  const uint64_t fit = heap_bytes > used ? heap_bytes - used : 0;
+  return config_.early ? fit - fit / 8 : fit;
 }
 
 void Pacer::SetAllowance() {
@@ -148,14 +149,22 @@ void Pacer::SetAllowance() {
   free += found_.born_bytes;
   if (allowance < free) allowance = free;
   uint64_t room = free < config_.min_allowance_bytes ? config_.min_allowance_bytes : free;
-  const uint64_t missing = BytesMissingTo(wanted_bytes()) + found_.born_bytes;
-  if (allowance < missing) allowance = missing;
-  if (share < missing) share = missing;
+  const uint64_t fit = BytesThatFit(wanted_bytes()) + found_.born_bytes;
+  if (allowance < fit) allowance = fit;
+  if (room < fit) room = fit;
+  if (config_.early && config_.max_heap_bytes != 0) {
+    uint64_t most = BytesThatFit(config_.max_heap_bytes) + found_.born_bytes;
+    if (most < config_.min_allowance_bytes) most = config_.min_allowance_bytes;
+    if (allowance > most) allowance = most;
+    if (share > allowance) share = allowance;
+  }
   if (config_.stress_bytes != 0) allowance = share = config_.stress_bytes;
   if (room > allowance) room = allowance;
   room_.Store(static_cast<ptrdiff_t>(room), platform::memory_order_relaxed);  // see IsDue
   // Relaxed: see OnAllocated.
   share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
+  grown_beyond_.Store(NotBelowWanted(found_.resident_bytes + found_.resident_bytes / 16),
+                      platform::memory_order_relaxed);  // likewise
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
   const bool often = most_report_bytes_ < kMaxReportBytes;
   size_t report = share / (kReportsPerAllowance * (often ? 4 : 1) * found_.threads);

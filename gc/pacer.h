@@ -17,8 +17,13 @@
 //     overshoot by. Where objects do not fit into the free pages the heap would grow all the same,
 //     and with it what is free the next time: as soon as it grows, this rule holds no longer. What
 //     is free beyond several times the live bytes is surplus, though: it is not waited for, and
-//     goes back to the system when it stays;
-//   - what is missing to the size that the program asked for (GC_expand_hp).
+//     goes back to the system when it stays.
+// A heap that the program asked for (GC_expand_hp) is used up before it is collected, like libgc's:
+// up to that size it may grow without being asked for its share, and the allowance is what fits
+// into it if nothing is lost in pages that are partly used, so that a collection comes when there
+// are no pages left. Where that is too late (PacerConfig::early), what is free in pages that are
+// partly used counts half, and an eighth is left as above; and there the allowance is no more than
+// what in that sense fits into the largest heap that the program allows.
 //
 // What is born while a cycle marks beside the program stays until the next one, dead or alive. It
 // counts as allocated since, not as live: so the allowance is what is allocated from the beginning
@@ -37,6 +42,10 @@ struct PacerConfig {
   // If not 0: collect every so many bytes, whatever is live (for tests).
   size_t stress_bytes = 0;
   size_t initial_heap_bytes = 0;
+  // Collections are to come before there is no page left: cycles that mark beside the program, and
+  // minor ones.
+  bool early = false;
+  size_t max_heap_bytes = 0;  // the heap's limit; 0 is none
   // What the process has resident besides the heap.
   uint64_t process_bytes = 0;
 };
@@ -108,9 +117,14 @@ class Pacer {
             resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
   }
   // A heap of so many resident bytes may become this large before anybody asks again.
-  static size_t MayGrowTo(size_t resident_bytes) {
+  size_t MayGrowTo(size_t resident_bytes) const {
     const size_t step = resident_bytes / 16;
-    return resident_bytes + (step < kMinGrowthStep ? kMinGrowthStep : step);
+    return NotBelowWanted(resident_bytes + (step < kMinGrowthStep ? kMinGrowthStep : step));
+  }
+  // The larger of `bytes` and the size that the program asked for.
+  size_t NotBelowWanted(size_t bytes) const {
+    const size_t wanted = wanted_bytes();
+    return bytes < wanted ? wanted : bytes;
   }
   // Whether the heap should be collected before it grows any further.
   bool IsShareUsed() const {
@@ -151,7 +165,7 @@ class Pacer {
   void NoteCost();
   void SetAllowance();
   uint64_t MostUsefulFreeBytes() const;
-  uint64_t BytesMissingTo(uint64_t wanted) const;
+  uint64_t BytesThatFit(uint64_t heap_bytes) const;
 
   // Guarded by the collector lock.
   PacerConfig config_;

@@ -99,6 +99,7 @@ void ReadTunables(gc::Tunables* tunables) {
   const auto least = static_cast<size_t>(g_options.min_allowance);
   tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > least ? g_min_bytes_allocd : least;
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
+  tunables->pacer.max_heap_bytes = alloc::HeapLimit();
   tunables->pacer.process_bytes = ProcessBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
@@ -119,6 +120,7 @@ void ReadTunables(gc::Tunables* tunables) {
   const bool generational = g_options.generational != 0 && GC_find_leak == 0;
   tunables->generational = generational ? static_cast<gc::GenerationalMode>(g_options.generational)
                                         : gc::GenerationalMode::kOff;
+  tunables->pacer.early = IsConcurrent() || generational;
   tunables->most_minors = static_cast<uint64_t>(GC_full_freq < 0 ? 0 : GC_full_freq);
   tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
 }
@@ -167,7 +169,7 @@ void OnEvent(CycleEvent event) {
     case CycleEvent::kSweepStart:
       return Notify(GC_EVENT_RECLAIM_START);
     case CycleEvent::kSweepEnd:
-      alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes()));
+      alloc::LimitGrowth(g_collector.pacer().MayGrowTo(alloc::ResidentBytes()));
       NoteCollection();
       return Notify(GC_EVENT_RECLAIM_END);
     case CycleEvent::kBeforeResume:
@@ -300,7 +302,7 @@ void OnAllocated(ptrdiff_t bytes) {
   if (!due) {
     // At each report anew: what has been traded for memory elsewhere is not to be had once more.
     if (AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed()) {
-      alloc::LimitGrowth(alloc::ResidentBytes());
+      alloc::LimitGrowth(g_collector.pacer().NotBelowWanted(alloc::ResidentBytes()));
     }
     return;
   }
@@ -310,18 +312,29 @@ void OnAllocated(ptrdiff_t bytes) {
   }
 }
 
-bool OnExhausted(size_t, int attempt) {
-  if (g_collector.SweepRest()) return true;
-  if (GC_dont_gc != 0 || attempt > 1) return false;
-  Collect(attempt == 0 ? Cause::kExhausted : Cause::kExplicit);
+// Whether the program's limit alone is in the way, and pages that are free where `bytes` are of no
+// use to them have gone back to the system.
+bool MakeRoomInLimit(size_t bytes, size_t least_share) {
+  const size_t limit = alloc::HeapLimit();
+  return limit != 0 && bytes <= limit && alloc::ResidentBytes() + bytes > limit &&
+         alloc::ThreadHeaps::TradeFreePages(bytes, least_share);
+}
+
+bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
+  if (g_collector.SweepRest() || attempts->IsOutOfDate()) return true;
+  bytes = AlignUp(bytes, alloc::kPageBytes);
+  if (MakeRoomInLimit(bytes, attempts->failed == 0 ? 8 : SIZE_MAX >> alloc::kPageShift))
+    return true;
+  if (GC_dont_gc != 0 || attempts->failed > 1) return false;
+  Collect(attempts->failed == 0 ? Cause::kExhausted : Cause::kExplicit);
+  ++attempts->failed;
   return true;
 }
 
-void OnGrowth(size_t bytes) {
+void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   bytes = AlignUp(bytes, alloc::kPageBytes);
   if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // it has moved meanwhile
-  if (g_collector.SweepRest()) return;
-  const uint64_t seen = g_collector.collections();
+  if (g_collector.SweepRest() || attempts.IsOutOfDate()) return;
   bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
   if (collect && IsConcurrent() && !g_collector.IsMinorNext() && !g_collector.IsOverrun()) {
     // Rather a larger heap than a pause.
@@ -330,10 +343,10 @@ void OnGrowth(size_t bytes) {
   }
   // Most of what is free finds its use before long, so that it must be more within the share.
   if (alloc::ThreadHeaps::TradeFreePages(bytes, collect ? 8 : 4)) return;
-  if (collect && (g_collector.collections() != seen || Collect(Cause::kAllocation, g_stop_func))) {
+  if (collect && (attempts.IsOutOfDate() || Collect(Cause::kAllocation, g_stop_func))) {
     return;  // the collection has moved the limit
   }
-  alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes() + bytes));
+  alloc::LimitGrowth(g_collector.pacer().MayGrowTo(alloc::ResidentBytes() + bytes));
 }
 
 // --- Finalizers ---

@@ -109,6 +109,7 @@ int GC_expand_hp(size_t bytes) {
   const size_t heap = runtime::HeapBytes();
   if (bytes > alloc::g_space.bytes || (limit != 0 && heap + bytes > limit)) return 0;
   g_collector.pacer().ExpandHeapTo(heap + bytes);
+  if (alloc::GrowthLimit() < heap + bytes) alloc::LimitGrowth(heap + bytes);
   if (GC_on_heap_resize != nullptr) GC_on_heap_resize(heap + bytes);
   return 1;
 }

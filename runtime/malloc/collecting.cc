@@ -89,19 +89,19 @@ void OnAllocated(ptrdiff_t bytes) {
   const platform::UncancellableSection section;
   g_runtime_hooks.allocated(bytes);
 }
-bool OnExhausted(size_t bytes, int attempt) {
+bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
   if (!MayCollect()) return false;
   const platform::UncancellableSection section;
-  return g_runtime_hooks.exhausted(bytes, attempt);
+  return g_runtime_hooks.exhausted(bytes, attempts);
 }
-void OnGrowth(size_t bytes) {
+void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   if (!MayCollect()) {
     // The refusal was of whole pages: with less it would come again.
     const size_t room = AlignUp(bytes, alloc::kPageBytes);
-    return alloc::LimitGrowth(gc::Pacer::MayGrowTo(alloc::ResidentBytes() + room));
+    return alloc::LimitGrowth(gc::g_collector.pacer().MayGrowTo(alloc::ResidentBytes() + room));
   }
   const platform::UncancellableSection section;
-  g_runtime_hooks.grow(bytes);
+  g_runtime_hooks.grow(bytes, attempts);
 }
 
 // --- Threads ---

@@ -247,6 +247,84 @@ TEST(HeapLimitTest, TheOomFunctionsAnswerIsReturnedAndSurvivorsAreIntact) {
   }
 }
 
+// A heap of one size, as programs have it that embed a runtime.
+
+// Allocates what is garbage at once.
+void MakeGarbage(size_t bytes) {
+  constexpr size_t kBytes = 100;
+  for (size_t made = 0; made < bytes; made += kBytes) {
+    if (GC_malloc(kBytes) == nullptr) {
+      ADD_FAILURE() << made << " of " << bytes << " bytes";
+      return;
+    }
+  }
+}
+
+TEST(HeapLimitTest, AHeapAskedForIsGrantedToTheByteAndUsedUp) {
+  for (const char* mode :
+       {"GLEANER_CONCURRENT=0", "GLEANER_CONCURRENT=1", "GLEANER_GENERATIONAL=1"}) {
+    const ChildResult result = RunWith({mode}, [mode] {
+      constexpr size_t kBytes = 8 * kMiB + 12345;
+      const bool early = strcmp(mode, "GLEANER_CONCURRENT=0") != 0;
+      GC_INIT();
+      GC_set_max_heap_size(kBytes);
+      ASSERT_EQ(GC_expand_hp(kBytes - GC_get_heap_size()), 1);
+      EXPECT_EQ(GC_get_heap_size(), kBytes);
+      EXPECT_EQ(GC_expand_hp(1), 0);
+      const GC_word before = GC_get_gc_no();
+      MakeGarbage(kBytes * 3 / 4);
+      EXPECT_EQ(GC_get_gc_no(), before);
+      size_t filled = 0;
+      g_kept = Fill(nullptr, kBytes / 4, &filled);
+      GC_gcollect();
+      const GC_word first = GC_get_gc_no();
+      constexpr size_t kTimes = 12;  // what is not live
+      MakeGarbage(kTimes * (kBytes - filled));
+      const GC_word collections = GC_get_gc_no() - first;
+      printf("%s: %zu collections\n", mode, static_cast<size_t>(collections));
+      EXPECT_LE(collections, early ? 2 * kTimes : kTimes * 5 / 4);
+      EXPECT_TRUE(IsIntact(g_kept));
+      EXPECT_EQ(GC_get_heap_size(), kBytes);
+    });
+    EXPECT_OK(result) << "\n" << mode;
+    EXPECT_EQ(result.err, "") << mode;
+  }
+}
+
+TEST(HeapLimitTest, AHeapAskedForLaterIsUsedUpToo) {
+  const ChildResult result = RunWith({}, [] {
+    GC_INIT();
+    MakeGarbage(4 * kMiB);
+    GC_gcollect();
+    const GC_word before = GC_get_gc_no();
+    ASSERT_EQ(GC_expand_hp(16 * kMiB), 1);
+    MakeGarbage(14 * kMiB);
+    EXPECT_EQ(GC_get_gc_no(), before);
+    MakeGarbage(4 * kMiB);
+    EXPECT_GT(GC_get_gc_no(), before);
+  });
+  EXPECT_OK(result);
+}
+
+// What is free among pages for pointer-free objects makes room for others.
+TEST(HeapLimitTest, RoomOnTheOtherSideIsUsed) {
+  const ChildResult result = RunWith({}, [] {
+    constexpr size_t kBytes = 16 * kMiB;
+    GC_INIT();
+    GC_set_max_heap_size(kBytes);
+    ASSERT_EQ(GC_expand_hp(kBytes - GC_get_heap_size()), 1);
+    for (size_t made = 0; made < kBytes * 7 / 8; made += 1000) {
+      ASSERT_NE(GC_malloc_atomic(1000), nullptr);
+    }
+    GC_gcollect();
+    const GC_word before = GC_get_gc_no();
+    MakeGarbage(kBytes * 3 / 4);
+    EXPECT_EQ(GC_get_gc_no(), before);
+    EXPECT_LE(GC_get_heap_size(), kBytes);
+  });
+  EXPECT_OK(result);
+}
+
 // --- The mark stack ---
 
 // Each node of the spine has 500 leaves. The next node is one of them, not the first and not among

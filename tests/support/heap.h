@@ -24,7 +24,7 @@ inline void StartHeap(const HeapConfig& config = {}) {
   ASSERT_TRUE(alloc::InitPageSpaces(config.fit));
   ASSERT_TRUE(alloc::ThreadHeaps::Init(config.policy, config.k));
   alloc::g_hooks.allocated = [](ptrdiff_t) {};
-  alloc::g_hooks.exhausted = [](size_t, int) { return false; };
+  alloc::g_hooks.exhausted = [](size_t, alloc::Attempts*) { return false; };
   alloc::t_heap = alloc::ThreadHeaps::Acquire();
   ASSERT_NE(alloc::t_heap, nullptr);
 }

@@ -157,7 +157,7 @@ TEST(PacerTest, CyclesThatTakeBusyThreadsTimeGetMoreMemory) {
   EXPECT_EQ(pacer.allowance(), stopped + (live + stopped) / 4);
 }
 
-TEST(PacerTest, TheInitialHeapAndExpansionsWaitForTheirSize) {
+TEST(PacerTest, AHeapAskedForIsUsedUp) {
   Pacer pacer;
   PacerConfig config = Config();
   config.initial_heap_bytes = 64 * kMiB;
@@ -166,13 +166,46 @@ TEST(PacerTest, TheInitialHeapAndExpansionsWaitForTheirSize) {
   pacer.ExpandHeapTo(100 * kMiB);
   pacer.ExpandHeapTo(80 * kMiB);  // less is no change
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(100 * kMiB));
-  // Of the pages in use, what is free in them counts half.
+  EXPECT_EQ(pacer.MayGrowTo(1 * kMiB), 100 * kMiB);
   PacerInput found = Found(10 * kMiB, 0, 0, 5 * kMiB);
   found.resident_bytes = 25 * kMiB;
   pacer.StartCycle(found);
-  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(85 * kMiB));
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(90 * kMiB));
+  // The share of the live bytes is used, and the heap has grown, but not to that size.
+  EXPECT_FALSE(pacer.OnAllocated(80 * kMiB, 99 * kMiB));
+  EXPECT_TRUE(pacer.IsShareUsed());
+  EXPECT_TRUE(pacer.OnAllocated(1, 101 * kMiB));
+  // There is no surplus in it.
+  for (int i = 0; i < 20; ++i) {
+    found = Found(1 * kMiB, 0, 0, 99 * kMiB);
+    found.resident_bytes = 100 * kMiB;
+    pacer.StartCycle(found);
+  }
+  EXPECT_FALSE(pacer.HasLastingSurplus());
   pacer.StartCycle(Found(1000 * kMiB));
   EXPECT_GT(pacer.allowance(), static_cast<ptrdiff_t>(100 * kMiB));
+}
+
+TEST(PacerTest, EarlyCollectionsComeBeforeTheHeapIsUsedUp) {
+  Pacer pacer;
+  PacerConfig config = Config();
+  config.initial_heap_bytes = 100 * kMiB;
+  config.early = true;
+  pacer.Configure(config);
+  // Of the pages in use, what is free in them counts half, and an eighth is left.
+  PacerInput found = Found(10 * kMiB, 0, 0, 5 * kMiB);
+  found.resident_bytes = 27 * kMiB;
+  pacer.StartCycle(found);
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(84 * kMiB * 7 / 8));
+  // The share of a large heap may be more than there is room for.
+  config.max_heap_bytes = 108 * kMiB;
+  pacer.Configure(config);
+  found = Found(100 * kMiB);
+  found.resident_bytes = 100 * kMiB;
+  pacer.StartCycle(found);
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(7 * kMiB));
+  EXPECT_FALSE(pacer.OnAllocated(7 * kMiB - 1, 100 * kMiB));
+  EXPECT_TRUE(pacer.OnAllocated(1, 100 * kMiB));
 }
 
 TEST(PacerTest, StressOverrulesTheRest) {
