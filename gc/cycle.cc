@@ -1,5 +1,7 @@
 #include "gc/cycle.h"
 
+#include <cerrno>
+
 #include "alloc/object.h"
 #include "platform/delays.h"
 #include "platform/stop_world.h"
@@ -19,6 +21,8 @@ namespace {
 
 PageNumber PagesIn(size_t bytes) { return static_cast<PageNumber>(bytes >> alloc::kPageShift); }
 
+constexpr platform::Refusal kNoMemoryForTables = {"no memory for tables", ENOMEM};
+
 void SetPending(void* pending, Addr from, Addr to) {
   static_cast<Pending*>(pending)->Set(from, to - from);
 }
@@ -31,6 +35,10 @@ PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber most) {
 }  // namespace
 
 bool Cycle::Enable(platform::TrackingKind kind) {
+  if (!CanUse(IsTracking() ? tracker_.kind() : kind)) {
+    refusal_ = {"the world must be stopped to ask what was written", 0};
+    return false;
+  }
   if (!Open(kind)) return false;
   enabled_.Store(true, memory_order_release);  // the tracker with it
   return true;
@@ -38,27 +46,40 @@ bool Cycle::Enable(platform::TrackingKind kind) {
 
 bool Cycle::EnableMemory(platform::TrackingKind kind) {
   if (!Open(kind)) return false;
-  if (memory_.max() == 0 && !memory_.Reserve(g_space.page_count())) Refuse();
-  return !refused_;
+  if (memory_.max() != 0 || memory_.Reserve(g_space.page_count())) return true;
+  refusal_ = {"no address space for the table of pages", ENOMEM};
+  return false;
 }
 
 bool Cycle::Open(platform::TrackingKind kind) {
-  if (opened_) return !refused_;
-  const platform::TrackingTraits& traits = platform::TraitsOf(kind);
-  if (kind == platform::TrackingKind::kNone || traits.fetch_needs_stopped_world) return false;
-  const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0};
-  if (!roots_.Init() || !words_.Init() || !pending_.Init() || !twins_.Init() ||
-      !tracker_.Open(kind, config)) {
+  if (IsTracking()) return true;
+  GLEANER_CHECK(!opened_, "writes are to be tracked by %s, and %s is lost and not closed",
+                platform::TraitsOf(kind).name, tracker_.traits().name);
+  if (tables_ == Tables::kUntried) {
+    const bool have = roots_.Init() && words_.Init() && pending_.Init() && twins_.Init();
+    tables_ = have ? Tables::kReserved : Tables::kRefused;
+  }
+  if (tables_ == Tables::kRefused) {
+    refusal_ = {"no address space for the collector's tables", ENOMEM};
     return false;
   }
-  opened_ = true;
-  return true;
+  const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0};
+  opened_ = tracker_.Open(kind, config);
+  if (!opened_) refusal_ = tracker_.refusal();
+  return opened_;
 }
 
-void Cycle::Refuse() {
-  refused_ = true;
+void Cycle::LoseTracker(const platform::Refusal& refusal) {
+  lost_ = true;
+  refusal_ = refusal;
   remembers_ = false;
   enabled_.Store(false, memory_order_relaxed);  // publishes nothing
+}
+
+void Cycle::CloseLostTracker() {
+  tracker_.Close();
+  to_disarm_ = 0;
+  opened_ = lost_ = false;
 }
 
 // Tables for pages up to `end`.
@@ -134,11 +155,10 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
 // A piece of the scanned side; after the last one, the colours.
 Cycle::Next Cycle::Arm() {
   const PageNumber end = PieceEnd(armed_end_, frontier_, PagesIn(kArmBytes));
-  if (!Cover(end) || !ArmObjects(armed_end_, end)) {
-    Refuse();
+  const bool covered = Cover(end);
+  if (!covered || !ArmObjects(armed_end_, end)) {
+    LoseTracker(covered ? tracker_.refusal() : kNoMemoryForTables);
     SetState(CycleState::kIdle);
-    Complain("writes to the heap cannot be tracked by %s any more: collections stop the program",
-             tracker_.traits().name);
     return Next::kNothing;
   }
   armed_end_ = end;
@@ -419,7 +439,8 @@ void Cycle::RememberWorldStopped(bool swept) {
   const auto arm = [this](PageNumber from, PageNumber to) {
     return from == to || tracker_.Arm(g_space.AddressOfPage(from), g_space.AddressOfPage(to));
   };
-  bool armed = Cover(end) && memory_.EnsureCommitted(end);
+  if (!Cover(end) || !memory_.EnsureCommitted(end)) return LoseTracker(kNoMemoryForTables);
+  bool armed = true;
   PageNumber from = 0;
   PageNumber to = 0;  // what is known to need it ends here
   for (PageNumber page = 0; page < end && armed; ++page) {
@@ -432,14 +453,9 @@ void Cycle::RememberWorldStopped(bool swept) {
     }
     to = page + 1;
   }
-  armed = armed && arm(from, to);
-  if (!armed) {
-    Refuse();
-    Complain("writes to the heap cannot be tracked by %s any more: collections are full ones",
-             tracker_.traits().name);
-    return;
+  if (!armed || !arm(from, to) || !tracker_.FinishRound()) {
+    return LoseTracker(tracker_.refusal());
   }
-  tracker_.FinishRound();
   to_disarm_ = 0;
   remembers_ = true;
 }

@@ -9,7 +9,7 @@
 //   kAbandoned  black objects are to be white again, in the next stop
 //
 //   kIdle -> kArming -> kRoots -> kMarking -> kReady -> kIdle   Start, Advance, the stop
-//   kArming -> kIdle                  the system refuses to track
+//   kArming -> kIdle                  the system refuses to track: the tracker is lost
 //   kRoots, kMarking -> kIdle         the stop comes early, and marks what is left
 //   kRoots, kMarking, kReady -> kAbandoned   Abandon, or a fork, in the child
 //   kAbandoned -> kIdle               the stop
@@ -51,17 +51,30 @@ class Cycle {
   }
 
   // --- Guarded by the collector lock. ---
+  // Whether such a mechanism serves cycles: they fetch while the program runs.
+  static bool CanUse(platform::TrackingKind kind) {
+    return kind != platform::TrackingKind::kNone &&
+           !platform::TraitsOf(kind).fetch_needs_stopped_world;
+  }
   // Cycles may be started from here on. False if the system refuses to track writes in this way, or
-  // the address space for the table of granules. Nothing if they may be already. pre: if the kind
-  // does not see plain stores, the program announces all of them.
+  // the address space for the tables, and refusal() says what. Writes are tracked in one way: if
+  // they are already, the kind does not count. pre: if the kind does not see plain stores, the
+  // program announces all of them.
   [[nodiscard]] bool Enable(platform::TrackingKind kind);
-  // How writes are tracked, once enabled.
+  // How writes are tracked, if IsTracking().
   const platform::WriteTracking& tracker() const { return tracker_; }
+  bool IsTracking() const { return opened_ && !lost_; }
+  // The system has refused to go on, and refusal() says what; nothing is tracked.
+  bool HasLostTracker() const { return lost_; }
+  const platform::Refusal& refusal() const { return refusal_; }
+  // pre: HasLostTracker(), kIdle, and nobody pins. Another one may be enabled in its place.
+  void CloseLostTracker();
 
   // --- Generational mode (docs/generational.md). Guarded by the collector lock. ---
-  // Writes may be tracked from one collection to the next, though no cycle be started. As Enable.
+  // Writes may be tracked from one collection to the next, though no cycle be started. As Enable;
+  // any kind but kNone.
   [[nodiscard]] bool EnableMemory(platform::TrackingKind kind);
-  bool CanRemember() const { return opened_ && !refused_; }
+  bool CanRemember() const { return IsTracking() && memory_.max() != 0; }
   // Whether it is known which old objects have been written since the last collection.
   bool Remembers() const { return remembers_; }
   // For whatever else may let an old object refer to a young one.
@@ -161,7 +174,7 @@ class Cycle {
     kCountsAsWritten,  // it may have old objects, and is not
   };
   bool Open(platform::TrackingKind kind);
-  void Refuse();
+  void LoseTracker(const platform::Refusal& refusal);
   bool Cover(alloc::PageNumber end);
   bool ArmObjects(alloc::PageNumber begin, alloc::PageNumber end);
   Next Arm();
@@ -185,8 +198,11 @@ class Cycle {
   platform::Atomic<bool> enabled_{false};                  // written under the lock
   platform::Atomic<CycleState> state_{CycleState::kIdle};  // likewise
   platform::WriteTracking tracker_;
-  bool opened_ = false;   // the tracker and the tables; stays so
-  bool refused_ = false;  // the system did so later
+  enum class Tables : uint8_t { kUntried, kReserved, kRefused };
+  Tables tables_ = Tables::kUntried;  // tried once
+  bool opened_ = false;               // the tracker
+  bool lost_ = false;                 // the system has refused to go on with it
+  platform::Refusal refusal_;         // the last one
   Pending pending_;
   Twins twins_;
   bool remembers_ = false;

@@ -177,6 +177,19 @@ bool InstallFaultHandler(FaultHandler handler) {
   return true;
 }
 
+void UnblockFaultSignal() {
+  if (g_handler.Load(memory_order_acquire) == nullptr) return;  // pairs with Install
+  sigset_t fault;
+  sigemptyset(&fault);
+  sigaddset(&fault, SIGSEGV);
+  RealSigmask(SIG_UNBLOCK, &fault, nullptr);
+}
+
+void OpenFaultSignalAfter(void* context) {
+  if (g_handler.Load(memory_order_acquire) == nullptr) return;  // pairs with Install
+  sigdelset(&static_cast<ucontext_t*>(context)->uc_sigmask, SIGSEGV);
+}
+
 void RemoveFaultHandler() {
   Action present;
   if (g_sigaction(SIGSEGV, nullptr, &present) == 0 && IsOurs(present)) {

@@ -29,6 +29,11 @@ using FaultHandler = bool (*)(Addr address);
 // Installs our handler, and the program's as chained. False if the system refuses. One caller at a
 // time, also for the next two.
 [[nodiscard]] bool InstallFaultHandler(FaultHandler handler);
+// Opens SIGSEGV for the calling thread, if our handler is installed: a fault of a thread that
+// blocks it ends the process.
+void UnblockFaultSignal();
+// The same when the signal handler that was given this context returns. Async-signal-safe.
+void OpenFaultSignalAfter(void* context);
 // Puts the chained action back, if nobody has replaced ours.
 void RemoveFaultHandler();
 // If somebody has replaced our handler behind our back: chains theirs and installs ours again.

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 
 #include "platform/critical.h"
@@ -80,14 +81,19 @@ size_t MappingCount() {
 
 }  // namespace
 
-bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t max_mappings) {
+bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t max_mappings,
+                              Refusal* why) {
   GLEANER_CHECK(base % kGranuleBytes == 0, "write tracking of a heap that begins at %#zx",
                 static_cast<size_t>(base));
   ProtectionTracking* none = nullptr;
-  if (!granules_.Reserve(base, bytes, kGranuleShift)) return false;
+  if (!granules_.Reserve(base, bytes, kGranuleShift)) {
+    *why = {"no address space for its table", ENOMEM};
+    return false;
+  }
   // Release: the handler (acquire) sees the table.
   if (!g_tracker.CompareExchange(none, this, memory_order_acq_rel)) {
     granules_.Release();
+    *why = {"the handler of SIGSEGV is in use", 0};
     return false;
   }
   executable_ = executable;
@@ -100,7 +106,11 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
   max_runs_ = static_cast<int64_t>(max_mappings / 2);
   runs_.Store(0, memory_order_relaxed);          // nobody else uses it
   runs_counted_.Store(0, memory_order_relaxed);  // likewise
-  if (InstallFaultHandler(OnFault)) return true;
+  if (InstallFaultHandler(OnFault)) {
+    UnblockFaultSignal();
+    return true;
+  }
+  *why = {"a handler of SIGSEGV is refused", errno};
   Close();
   return false;
 }

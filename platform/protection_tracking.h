@@ -49,6 +49,7 @@
 #pragma once
 
 #include "platform/dirty_ranges.h"
+#include "platform/refusal.h"
 #include "platform/side_table.h"
 
 namespace gleaner::platform {
@@ -64,8 +65,10 @@ class ProtectionTracking {
 
   constexpr ProtectionTracking() = default;
 
-  // pre: base is a multiple of the granule. Installs the handler of SIGSEGV.
-  [[nodiscard]] bool Open(Addr base, size_t bytes, bool executable, size_t max_mappings);
+  // pre: base is a multiple of the granule. Installs the handler of SIGSEGV, and opens that signal
+  // for the calling thread. False after `why` has been written.
+  [[nodiscard]] bool Open(Addr base, size_t bytes, bool executable, size_t max_mappings,
+                          Refusal* why);
   void Close();
   [[nodiscard]] bool CoverUpTo(Addr end) { return granules_.CoverUpTo(end); }
   bool Arm(Addr begin, Addr end);

@@ -8,6 +8,7 @@
 #include <csetjmp>
 
 #include "platform/clock.h"
+#include "platform/fault_signal.h"
 #include "platform/lock.h"
 #include "platform/stalls.h"
 #include "platform/thread.h"
@@ -107,7 +108,8 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   }
 }
 
-void OnSuspendSignal(int, siginfo_t*, void*) {
+void OnSuspendSignal(int, siginfo_t*, void* context) {
+  OpenFaultSignalAfter(context);
   StopRecord* self = t_stop_record;
   if (self == nullptr) return;
   if (t_critical.depth != 0) {

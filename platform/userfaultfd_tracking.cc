@@ -38,23 +38,11 @@ bool HasAsyncProtection(int fd) {
   return ioctl(fd, UFFDIO_API, &api) == 0 && (api.features & kFeatures) == kFeatures;
 }
 
-// -1 if there is none. Asynchronous mode never hands a fault to the program, so a descriptor for
-// faults of user mode alone, which ordinary users get, serves system calls as well.
-int OpenUserfaultfd() {
-  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
-  for (const int flags : {kFlags | kUserModeOnly, kFlags}) {
-    const int fd = static_cast<int>(syscall(SYS_userfaultfd, flags));
-    if (fd >= 0 && HasAsyncProtection(fd)) return fd;
-    if (fd >= 0) close(fd);
-  }
+int OpenByDevice(int flags) {
   const int device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
   if (device < 0) return -1;
-  int fd = ioctl(device, kNewFromDevice, kFlags);
+  const int fd = ioctl(device, kNewFromDevice, flags);
   close(device);
-  if (fd >= 0 && !HasAsyncProtection(fd)) {
-    close(fd);
-    fd = -1;
-  }
   return fd;
 }
 
@@ -94,10 +82,33 @@ long Scan(int pagemap, Addr begin, Addr end, bool mark, PageRegion* regions, siz
 
 }  // namespace
 
+bool UserfaultfdTracking::Refused(const char* what) {
+  refusal_ = {what, errno};
+  return false;
+}
+
+// Asynchronous mode never hands a fault to the program, so a descriptor for faults of user mode
+// alone, which ordinary users get, serves system calls as well.
+bool UserfaultfdTracking::OpenUserfaultfd() {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
+  int fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags | kUserModeOnly));
+  // What the system call says is told, not that the device is missing, too.
+  if (fd < 0) Refused("the system call is refused");
+  if (fd < 0) fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags));
+  if (fd < 0) fd = OpenByDevice(kFlags);
+  if (fd < 0) return false;
+  if (HasAsyncProtection(fd)) return userfaultfd_.Take(fd) || Refused("the system call is refused");
+  close(fd);
+  refusal_ = {"no asynchronous write protection in this kernel", 0};
+  return false;
+}
+
 bool UserfaultfdTracking::OpenDescriptors() {
-  const bool opened = userfaultfd_.Take(OpenUserfaultfd()) &&
-                      pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) &&
-                      Register(userfaultfd_.fd(), base_, bytes_);
+  const bool opened =
+      OpenUserfaultfd() &&
+      (pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) ||
+       Refused("/proc/self/pagemap cannot be read")) &&
+      (Register(userfaultfd_.fd(), base_, bytes_) || Refused("UFFDIO_REGISTER is refused"));
   if (opened) {
     ClearMarks(userfaultfd_.fd(), base_, bytes_);
     registrations_.FetchAdd(1, memory_order_relaxed);  // a figure
@@ -148,7 +159,12 @@ bool UserfaultfdTracking::Arm(Addr begin, Addr end) {
                                 nullptr, 0, &walk_end) >= 0) {
       return true;  // if the registration was replaced meanwhile, the pages count as dirty
     }
+    const int error = errno;
     if (!Recover(generation & ~uint32_t{1})) return false;
+    if (attempt != 0) {
+      LockGuard guard(lock_);
+      refusal_ = {"PAGEMAP_SCAN is refused", error};
+    }
   }
   return false;
 }

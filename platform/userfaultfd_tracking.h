@@ -24,6 +24,7 @@
 #include "platform/descriptor.h"
 #include "platform/dirty_ranges.h"
 #include "platform/lock.h"
+#include "platform/refusal.h"
 
 namespace gleaner::platform {
 
@@ -31,18 +32,24 @@ class UserfaultfdTracking {
  public:
   constexpr UserfaultfdTracking() = default;
 
+  // False if the system refuses; refusal() says what.
   [[nodiscard]] bool Open(Addr base, size_t bytes);
   void Close();
   bool Arm(Addr begin, Addr end);
   size_t Fetch(Addr begin, Addr end, bool rearm, VisitDirty visit, void* context);
   void Disarm(Addr begin, Addr end);
   void ResetInChild();
+  // What was last refused. Read when no thread is in a call.
+  const Refusal& refusal() const { return refusal_; }
   uint64_t registrations() const { return registrations_.Load(memory_order_relaxed); }  // a figure
 
  private:
   static constexpr size_t kRegionsAtOnce = 256;  // 6 KiB of stack
 
   bool OpenDescriptors();
+  // False, with refusal_, if it cannot be had.
+  bool OpenUserfaultfd();
+  bool Refused(const char* what);
   // Registers anew unless another thread has done so since `generation` was read. False if the
   // system refuses.
   bool Recover(uint32_t generation);
@@ -53,6 +60,7 @@ class UserfaultfdTracking {
   // Written under lock_, or with no other thread.
   OwnDescriptor userfaultfd_;
   OwnDescriptor pagemap_;
+  Refusal refusal_;
   // Numbers of the two, for use without the lock; a stale one is harmless, the calls check.
   Atomic<int32_t> userfaultfd_number_{-1};
   Atomic<int32_t> pagemap_number_{-1};

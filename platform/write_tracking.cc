@@ -1,10 +1,14 @@
 #include "platform/write_tracking.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "platform/delays.h"
 #include "platform/memory.h"
+#include "platform/stop_world.h"
 
 namespace gleaner::platform {
 
@@ -46,68 +50,97 @@ bool WriteBySystemCall(void* p) {
   return ok;
 }
 
+// The calling thread's signal mask is afterwards what it was.
+class KeptSignalMask {
+ public:
+  KeptSignalMask() { RealSigmask(SIG_SETMASK, nullptr, &mask_); }
+  ~KeptSignalMask() { RealSigmask(SIG_SETMASK, &mask_, nullptr); }
+  KeptSignalMask(const KeptSignalMask&) = delete;
+  KeptSignalMask& operator=(const KeptSignalMask&) = delete;
+
+ private:
+  sigset_t mask_;
+};
+
 // A step of the protocol, though a system call.
 struct DelayedCall {
   DelayedCall() { MaybeDelay(); }
   ~DelayedCall() { MaybeDelay(); }
 };
 
-bool TracksWrites(WriteTracking& tracking, Addr base) {
+// What does not work.
+Refusal TryWrites(WriteTracking& tracking, Addr base) {
   auto* page = PointerAt<volatile char>(base + kProbePage);
   *page = 1;  // one that exists; the others are untouched
-  if (!tracking.Arm(base, base + kProbeBytes)) return false;
-  tracking.FinishRound();
-  if (Reports(tracking, base, AddressOf(page))) return false;
+  if (!tracking.Arm(base, base + kProbeBytes) || !tracking.FinishRound()) {
+    return tracking.refusal();
+  }
+  if (Reports(tracking, base, AddressOf(page)))
+    return {"a page that was not written is reported", 0};
   *page = 2;
   tracking.MarkDirty(AddressOf(page));
-  if (!Reports(tracking, base, AddressOf(page)) || Reports(tracking, base, AddressOf(page))) {
-    return false;
+  if (!Reports(tracking, base, AddressOf(page))) return {"a write is not reported", 0};
+  if (Reports(tracking, base, AddressOf(page))) return {"a write is reported twice", 0};
+  if (!tracking.traits().sees_system_calls) return {nullptr, 0};
+  if (!WriteBySystemCall(PointerAt<void>(AddressOf(page)))) return {"a pipe is refused", errno};
+  if (!Reports(tracking, base, AddressOf(page))) {
+    return {"what a system call writes is not reported", 0};
   }
-  if (!tracking.traits().sees_system_calls) return true;
-  return WriteBySystemCall(PointerAt<void>(AddressOf(page))) &&
-         Reports(tracking, base, AddressOf(page));
+  return {nullptr, 0};
 }
 
 }  // namespace
 
 const TrackingTraits& TraitsOf(TrackingKind kind) { return kTraits[static_cast<size_t>(kind)]; }
 
-bool WriteTracking::Works(TrackingKind kind) {
+bool WriteTracking::Works(TrackingKind kind, Refusal* why) {
   if (kind == TrackingKind::kNone) return true;
+  Refusal found = {"no memory to try it on", ENOMEM};
   void* memory = Reserve(kProbeBytes, kGranuleBytes);
-  if (memory == nullptr) return false;
-  WriteTracking tracking;
-  TrackingConfig config;
-  config.base = AddressOf(memory);
-  config.bytes = kProbeBytes;
-  const bool works = Commit(memory, kProbeBytes) && tracking.Open(kind, config) &&
-                     tracking.CoverUpTo(config.base + kProbeBytes) &&
-                     TracksWrites(tracking, config.base);
-  tracking.Close();
-  Release(memory, kProbeBytes);
-  return works;
+  if (memory != nullptr) {
+    WriteTracking tracking;
+    TrackingConfig config;
+    config.base = AddressOf(memory);
+    config.bytes = kProbeBytes;
+    const KeptSignalMask mask;  // Open changes it
+    if (Commit(memory, kProbeBytes)) {
+      if (!tracking.Open(kind, config)) {
+        found = tracking.refusal();
+      } else if (tracking.CoverUpTo(config.base + kProbeBytes)) {
+        found = TryWrites(tracking, config.base);
+      }
+    }
+    tracking.Close();
+    Release(memory, kProbeBytes);
+  }
+  if (why != nullptr) *why = found;
+  return found.what == nullptr;
 }
 
 TrackingKind WriteTracking::BestKind() {
-  for (const TrackingKind kind : {TrackingKind::kUserfaultfd, TrackingKind::kProtection}) {
+  for (const TrackingKind kind : kBestFirst) {
     if (Works(kind)) return kind;
   }
   return TrackingKind::kNone;
 }
 
 bool WriteTracking::Open(TrackingKind kind, const TrackingConfig& config) {
+  refusal_ = {"no address space for its table", ENOMEM};
   switch (kind) {
     case TrackingKind::kNone:
       open_ = true;
       break;
     case TrackingKind::kUserfaultfd:
       open_ = userfaultfd_.Open(config.base, config.bytes);
+      refusal_ = userfaultfd_.refusal();
       break;
     case TrackingKind::kSoftDirty:
       open_ = soft_dirty_.Open();
+      refusal_ = {"/proc/self/pagemap cannot be read", errno};
       break;
     case TrackingKind::kProtection:
-      open_ = protection_.Open(config.base, config.bytes, config.executable, config.max_mappings);
+      open_ = protection_.Open(config.base, config.bytes, config.executable, config.max_mappings,
+                               &refusal_);
       break;
     case TrackingKind::kCards:
       open_ = cards_.Open(config.base, config.bytes);
@@ -142,6 +175,10 @@ TrackingCounts WriteTracking::counts() const {
   return {protection_.faults(), protection_.refusals(), userfaultfd_.registrations()};
 }
 
+Refusal WriteTracking::refusal() const {
+  return kind_ == TrackingKind::kUserfaultfd ? userfaultfd_.refusal() : refusal_;
+}
+
 bool WriteTracking::CoverUpTo(Addr end) {
   if (kind_ == TrackingKind::kProtection) return protection_.CoverUpTo(end);
   return true;
@@ -157,7 +194,9 @@ bool WriteTracking::Arm(Addr begin, Addr end) {
     case TrackingKind::kSoftDirty:
       return true;  // by FinishRound
     case TrackingKind::kProtection:
-      return protection_.Arm(begin, end);
+      if (protection_.Arm(begin, end)) return true;
+      refusal_ = {"the system call is refused", errno};
+      return false;
     case TrackingKind::kCards:
       cards_.FetchAndRearm(
           begin, end, [](void*, Addr, Addr) {}, nullptr);
@@ -192,9 +231,11 @@ size_t WriteTracking::FetchLast(Addr begin, Addr end, VisitDirty visit, void* co
   return FetchAndRearm(begin, end, visit, context);
 }
 
-void WriteTracking::FinishRound() {
+bool WriteTracking::FinishRound() {
   const DelayedCall delayed;
-  if (kind_ == TrackingKind::kSoftDirty) soft_dirty_.ClearAll();
+  if (kind_ != TrackingKind::kSoftDirty || soft_dirty_.ClearAll()) return true;
+  refusal_ = {"/proc/self/clear_refs cannot be written", errno};
+  return false;
 }
 
 void WriteTracking::Disarm(Addr begin, Addr end) {

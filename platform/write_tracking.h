@@ -40,6 +40,7 @@
 #include "platform/card_tracking.h"
 #include "platform/dirty_ranges.h"
 #include "platform/protection_tracking.h"
+#include "platform/refusal.h"
 #include "platform/soft_dirty_tracking.h"
 #include "platform/userfaultfd_tracking.h"
 
@@ -68,6 +69,11 @@ struct TrackingTraits {
 };
 const TrackingTraits& TraitsOf(TrackingKind kind);
 
+// What is tried where nobody asks for a certain mechanism. Not soft-dirty bits:
+// docs/write_tracking.md, "Choice".
+inline constexpr TrackingKind kBestFirst[] = {TrackingKind::kUserfaultfd,
+                                              TrackingKind::kProtection};
+
 struct TrackingConfig {
   // The reservation; a multiple of kGranuleBytes. kProtection: the page below is inaccessible, so
   // that the system does not join what is read-only there to read-only memory of somebody else.
@@ -89,14 +95,16 @@ class WriteTracking {
   WriteTracking(const WriteTracking&) = delete;
   WriteTracking& operator=(const WriteTracking&) = delete;
 
-  // Whether the mechanism works here, found out by tracking a write to a few pages. Takes some
-  // 100 us. For kProtection no other tracker may be open: there is one signal handler.
-  static bool Works(TrackingKind kind);
-  // The best mechanism that works without the program's help.
+  // Whether the mechanism works here, found out by tracking a write to a few pages. If not, `why`
+  // (unless null) says why not. Takes some 100 us. For kProtection no other tracker may be open:
+  // there is one signal handler.
+  static bool Works(TrackingKind kind, Refusal* why = nullptr);
+  // The first of kBestFirst that works, or kNone.
   static TrackingKind BestKind();
 
-  // Tracks writes by that mechanism. False if it is refused; the tracker stays closed. Does not
-  // check that the mechanism works. One tracker of kProtection at a time.
+  // Tracks writes by that mechanism. False if it is refused; the tracker stays closed, and
+  // refusal() says why. Does not check that the mechanism works. One tracker of kProtection at a
+  // time; the calling thread has SIGSEGV open afterwards.
   [[nodiscard]] bool Open(TrackingKind kind, const TrackingConfig& config);
   // Disarms everything.
   void Close();
@@ -104,6 +112,8 @@ class WriteTracking {
   TrackingKind kind() const { return kind_; }
   const TrackingTraits& traits() const { return TraitsOf(kind_); }
   TrackingCounts counts() const;
+  // What the last Open, Arm or FinishRound that failed was refused. Read when no thread is in one.
+  Refusal refusal() const;
   // pre: kCards. The words of the program's barrier.
   uint8_t* card_table() const { return cards_.table(); }
   size_t card_mask() const { return cards_.mask(); }
@@ -121,8 +131,8 @@ class WriteTracking {
   // The same for pages that are going to be disarmed: they may stay unarmed, which is cheaper. If
   // the traits say so, several threads at once, for ranges that do not overlap.
   size_t FetchLast(Addr begin, Addr end, VisitDirty visit, void* context);
-  // Ends a round.
-  void FinishRound();
+  // Ends a round. False if the system refuses: as Arm.
+  bool FinishRound();
   // The pages are untracked, writable and cost nothing.
   void Disarm(Addr begin, Addr end);
 
@@ -147,6 +157,7 @@ class WriteTracking {
  private:
   TrackingKind kind_ = TrackingKind::kNone;
   bool open_ = false;
+  Refusal refusal_;  // of what is not a mechanism's own
   UserfaultfdTracking userfaultfd_;
   SoftDirtyTracking soft_dirty_;
   ProtectionTracking protection_;

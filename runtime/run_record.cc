@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "gc/collector.h"
@@ -23,6 +24,8 @@ struct Before {
   uint64_t pause_ns;
   uint64_t allocated_bytes;
   uint64_t freed_bytes;
+  uint64_t beside;
+  uint64_t minors;
 };
 
 constinit RunRecord* g_record = nullptr;  // constant after initialisation
@@ -75,7 +78,9 @@ void AttachRunRecord() {
   g_before = {record->collections.Load(memory_order_relaxed),
               record->pause_ns.Load(memory_order_relaxed),
               record->allocated_bytes.Load(memory_order_relaxed),
-              record->freed_bytes.Load(memory_order_relaxed)};
+              record->freed_bytes.Load(memory_order_relaxed),
+              record->beside.Load(memory_order_relaxed),
+              record->minors.Load(memory_order_relaxed)};
   // Likewise.
   record->programs.Store(record->programs.Load(memory_order_relaxed) + 1, memory_order_relaxed);
   if (atexit(AtExit) != 0) Complain("no memory: `gleaner run --stats` misses the last allocations");
@@ -87,6 +92,8 @@ void NoteCollectionInRunRecord() {
   // Relaxed: as in Raise; the collector lock is held.
   g_record->collections.Store(g_before.collections + totals.collections, memory_order_relaxed);
   g_record->pause_ns.Store(g_before.pause_ns + totals.pauses.all_ns, memory_order_relaxed);
+  g_record->beside.Store(g_before.beside + totals.beside, memory_order_relaxed);
+  g_record->minors.Store(g_before.minors + totals.minors, memory_order_relaxed);
   const gc::PauseTimes& longest = totals.longest_pause;
   if (longest.all_ns > g_record->max_pause_ns.Load(memory_order_relaxed)) {  // as in Raise
     g_record->max_pause_ns.Store(longest.all_ns, memory_order_relaxed);
@@ -95,6 +102,15 @@ void NoteCollectionInRunRecord() {
     }
   }
   StoreSums();
+}
+
+void NoteModesInRunRecord(const Modes& modes, const char* tracking, const char* reason) {
+  if (!IsOurs()) return;
+  // Relaxed: as in Raise; the collector lock is held.
+  g_record->is_concurrent.Store(modes.concurrent ? 1 : 0, memory_order_relaxed);
+  g_record->is_generational.Store(modes.generational ? 1 : 0, memory_order_relaxed);
+  snprintf(g_record->tracking, sizeof g_record->tracking, "%s", tracking);
+  snprintf(g_record->reason, sizeof g_record->reason, "%s", reason);
 }
 
 void NoteAllocationInRunRecord() {

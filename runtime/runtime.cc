@@ -14,14 +14,13 @@
 #include "platform/delays.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
-#include "platform/system_calls.h"
 #include "runtime/arenas.h"
-#include "runtime/barrier.h"
 #include "runtime/dump.h"
 #include "runtime/findings.h"
 #include "runtime/latency.h"
 #include "runtime/run_record.h"
 #include "runtime/statistics.h"
+#include "runtime/tracking.h"
 #include "runtime/variables.h"
 
 namespace gleaner::runtime {
@@ -354,10 +353,13 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
 void AfterCollection() {
   Findings::Report();
   size_t ready;
+  bool is_tracker_lost;
   {
     platform::LockGuard guard(g_collector.lock());
     ready = g_collector.finalizers().ready();
+    is_tracker_lost = g_collector.cycle().HasLostTracker();
   }
+  if (is_tracker_lost) ReplaceLostTracker();
   if (ready == 0) return;
   if (GC_finalize_on_demand == 0) {
     Thread* self = Threads::Current();
@@ -518,8 +520,10 @@ bool InitOnce() {
     if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
     g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
   }
-  if (g_options.concurrent) EnableConcurrent();
-  if (g_options.generational != 0) EnableGenerational();
+  if (const Modes modes = {g_options.concurrent, g_options.generational != 0};
+      modes.concurrent || modes.generational) {
+    TurnOn(modes);
+  }
   if (g_options.dump_regularly) DumpState(nullptr);
   return true;
 }
@@ -621,77 +625,6 @@ bool Collect(Cause cause, int (*give_up)()) {
   }
   return call.done;
 }
-
-namespace {
-platform::TrackingKind TrackingWanted() {
-  // In the order of the option's names.
-  static constexpr platform::TrackingKind kMechanisms[] = {platform::TrackingKind::kUserfaultfd,
-                                                           platform::TrackingKind::kProtection,
-                                                           platform::TrackingKind::kCards};
-  return g_manual_vdb_allowed != 0 ? platform::TrackingKind::kCards
-                                   : kMechanisms[g_options.write_tracking];
-}
-
-// Guarded by the collector lock. There may be only one tracker, that of cycles and of generational
-// mode.
-bool IsOpenOrWorks(platform::TrackingKind kind) {
-  return g_collector.cycle().CanRemember() || platform::WriteTracking::Works(kind);
-}
-
-// The tracker is open: the program's barriers mark its cards, if that is how it tracks.
-void AnnounceCards() {
-  const platform::WriteTracking& tracker = g_collector.cycle().tracker();
-  if (tracker.kind() != platform::TrackingKind::kCards) return;
-  UseCards(tracker.card_table(), tracker.card_mask());
-}
-
-// Before anything is armed, and without the lock: the loader's lock comes before it.
-void PrepareProgramFor(platform::TrackingKind kind) {
-  if (kind == platform::TrackingKind::kProtection) platform::InterposeSystemCalls();
-}
-}  // namespace
-
-void EnableConcurrent() {
-  if (g_malloc_support.never_wait) return;
-  const platform::TrackingKind kind = TrackingWanted();
-  PrepareProgramFor(kind);
-  platform::LockGuard guard(g_collector.lock());
-  gc::Cycle& cycle = g_collector.cycle();
-  if (IsConcurrent()) return;
-  if (IsOpenOrWorks(kind) && cycle.Enable(kind)) return AnnounceCards();
-  // A program that asks by GC_enable_incremental can ask how it came out.
-  static constinit bool told = false;
-  if (g_options.concurrent && !told) {
-    Complain("GLEANER_CONCURRENT: writes to memory cannot be tracked by %s here",
-             platform::TraitsOf(kind).name);
-  }
-  told = true;
-}
-
-platform::TrackingKind TrackingInUse() {
-  return IsConcurrent() ? g_collector.cycle().tracker().kind() : platform::TrackingKind::kNone;
-}
-
-bool CanTrack(platform::TrackingKind kind) {
-  platform::LockGuard guard(g_collector.lock());
-  const gc::Cycle& cycle = g_collector.cycle();
-  if (cycle.CanRemember() && cycle.tracker().kind() == kind) return true;
-  return platform::WriteTracking::Works(kind);
-}
-
-void EnableGenerational() {
-  if (g_malloc_support.never_wait) return;
-  const platform::TrackingKind kind = TrackingWanted();
-  PrepareProgramFor(kind);
-  platform::LockGuard guard(g_collector.lock());
-  if (IsOpenOrWorks(kind) && g_collector.cycle().EnableMemory(kind)) {
-    return AnnounceCards();
-  }
-  Complain("GLEANER_GENERATIONAL: writes to memory cannot be tracked by %s here; ignored",
-           platform::TraitsOf(kind).name);
-}
-
-bool IsConcurrent() { return g_collector.cycle().enabled(); }
 
 bool CollectALittle(bool start) {
   if (!IsConcurrent()) {

@@ -63,18 +63,8 @@ void NotePressure(size_t bytes);
 // Bounds the heap; callable before Init. 0 is no limit.
 void SetMaxHeap(size_t bytes);
 
-// Lets collections mark beside the program from here on, if the system can track writes. pre: Init
-// was called.
-void EnableConcurrent();
-// The option generational: collections of young objects alone, from now on.
-void EnableGenerational();
-bool IsConcurrent();
-// How writes are tracked for them; kNone if there are none.
-platform::TrackingKind TrackingInUse();
-// Whether the system can do it in that way. Takes the collector lock and some 100 us.
-bool CanTrack(platform::TrackingKind kind);
-// Starts such a collection if one is due or `start` says so, or goes on with it a little. Whether
-// one is under way then.
+// Starts a collection beside the program if one is due or `start` says so, or goes on with it a
+// little. Whether one is under way then.
 bool CollectALittle(bool start);
 
 // Runs all finalizers that are ready, on the calling thread; returns how many. Not under the

@@ -6,6 +6,7 @@
 #include "alloc/hash_table.h"
 #include "alloc/object.h"
 #include "platform/clock.h"
+#include "platform/fault_signal.h"
 #include "platform/loaded_objects.h"
 #include "platform/stalls.h"
 #include "platform/system_calls.h"
@@ -471,6 +472,7 @@ Thread* Threads::Register(Addr stack_bottom) {
     g_registry.records[g_registry.count++] = thread;
   }
   platform::UnblockSuspendSignal();
+  platform::UnblockFaultSignal();
   pthread_setspecific(g_registry.exit_key, thread);
   return thread;
 }

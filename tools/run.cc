@@ -18,6 +18,28 @@ using gleaner::runtime::RunRecord;
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 double Mb(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
+void ReportModes(const RunRecord& record) {
+  const auto number = [](const platform::Atomic<uint64_t>& field) {
+    return static_cast<unsigned long long>(field.Load(platform::memory_order_relaxed));  // as below
+  };
+  const bool concurrent = number(record.is_concurrent) != 0;
+  const bool generational = number(record.is_generational) != 0;
+  const bool any = concurrent || generational;
+  fprintf(stderr, "gleaner: mode         %s%s%s\n", concurrent ? "concurrent" : "",
+          concurrent && generational ? ", " : "",
+          generational ? "generational"
+          : any        ? ""
+                       : "stop-parallel");
+  if (any) {
+    fprintf(stderr, "gleaner: of these     %llu beside the program, %llu minor\n",
+            number(record.beside), number(record.minors));
+  }
+  if (any || record.reason[0] != 0) {
+    fprintf(stderr, "gleaner: tracking     %s%s%s%s\n", record.tracking,
+            record.reason[0] != 0 ? " (" : "", record.reason, record.reason[0] != 0 ? ")" : "");
+  }
+}
+
 void Report(const char* program, const RunOptions& options, const RunRecord& record,
             const platform::Ended& ended) {
   const auto read = [](const platform::Atomic<uint64_t>& field) {
@@ -33,6 +55,7 @@ void Report(const char* program, const RunOptions& options, const RunRecord& rec
     const uint64_t collections = read(record.collections);
     const uint64_t pauses = read(record.pause_ns);
     fprintf(stderr, "gleaner: collections  %llu\n", static_cast<unsigned long long>(collections));
+    ReportModes(record);
     fprintf(stderr, "gleaner: pauses       total %.3f ms, mean %.3f ms, longest %.3f ms\n",
             Ms(pauses), collections != 0 ? Ms(pauses) / static_cast<double>(collections) : 0.0,
             Ms(read(record.max_pause_ns)));

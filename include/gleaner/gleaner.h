@@ -41,12 +41,31 @@ struct gleaner_stats {
   uint64_t metadata_bytes;    /* the collector's own tables, resident or not, outside heap_bytes */
   uint64_t minor_collections; /* of the collections, those that looked at young objects alone */
   uint64_t minor_pause_ns;    /* their pauses together */
+  uint64_t concurrent_collections; /* of the collections, those that marked beside the program */
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_stats)) bytes of *stats, with `size` the caller's
    sizeof, and returns how many bytes it filled. The figures belong together: none is taken before
    and another after a collection. Any thread, not inside a collection callback. */
 GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
+
+/*
+ * Modes of collection that must know what the program writes, and how that is found out:
+ * docs/write_tracking.md.
+ */
+struct gleaner_modes {
+  int concurrent;       /* 1: collections that allocation causes mark beside the program */
+  int generational;     /* 1: some of them look at young objects alone */
+  const char *tracking; /* "userfaultfd", "soft-dirty", "mprotect" or "cards"; "none" if neither */
+  char reason[160];     /* why no better mechanism is in use, or why none: text; "" if the best is,
+                           or nobody has asked */
+};
+
+/* Fills the first min(size, sizeof(struct gleaner_modes)) bytes of *modes, with `size` the caller's
+   sizeof, and returns how many bytes it filled. What is true now: the system may refuse to go on
+   with a mechanism; the next collection is followed by a choice among the others. Any thread, not
+   inside a collection callback. */
+GLEANER_API size_t gleaner_get_modes(struct gleaner_modes *modes, size_t size);
 
 /*
  * The barrier: stores of pointers into objects that the collector is told of, a few instructions

@@ -2,8 +2,11 @@
 #include <cstdlib>
 
 #include "alloc/page_space.h"
+#include "gleaner.h"
+#include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/statistics.h"
+#include "runtime/tracking.h"
 #include "runtime/variables.h"
 
 namespace alloc = gleaner::alloc;
@@ -72,7 +75,7 @@ int GC_collect_a_little(void) {
 
 void GC_enable_incremental(void) {
   runtime::Init();
-  runtime::EnableConcurrent();
+  if (!runtime::g_options.disable_incremental) runtime::TurnOn({.concurrent = true});
 }
 int GC_is_incremental_mode(void) { return runtime::IsConcurrent() ? 1 : 0; }
 void GC_start_incremental_collection(void) {
@@ -80,6 +83,7 @@ void GC_start_incremental_collection(void) {
   runtime::CollectALittle(true);
 }
 unsigned GC_get_supported_vdbs(void) {
+  runtime::Init();
   unsigned vdbs = GC_VDB_NONE;
   for (const TrackingKind kind :
        {TrackingKind::kUserfaultfd, TrackingKind::kProtection, TrackingKind::kCards}) {
@@ -88,7 +92,25 @@ unsigned GC_get_supported_vdbs(void) {
   return vdbs;
 }
 unsigned GC_get_actual_vdb(void) { return VdbOf(runtime::TrackingInUse()); }
-int GC_incremental_protection_needs(void) { return GC_PROTECTS_NONE; }
+int GC_incremental_protection_needs(void) {
+  runtime::Init();
+  // Pointer-free memory is never tracked.
+  return runtime::TrackingToUse() == TrackingKind::kProtection ? GC_PROTECTS_POINTER_HEAP
+                                                               : GC_PROTECTS_NONE;
+}
+
+size_t gleaner_get_modes(gleaner_modes* modes, size_t size) {
+  if (runtime::RejectNull("gleaner_get_modes", "the result", modes)) return 0;
+  runtime::Init();
+  const runtime::Modes in_use = runtime::ModesInUse();
+  const bool finds_leaks = GC_find_leak != 0;  // by stopping the program
+  gleaner_modes all = {};
+  all.concurrent = in_use.concurrent && !finds_leaks ? 1 : 0;
+  all.generational = in_use.generational && !finds_leaks ? 1 : 0;
+  all.tracking = TraitsOf(runtime::TrackingInUse()).name;
+  runtime::CopyReason(all.reason, sizeof all.reason);
+  return runtime::CopyOut(modes, size, &all, sizeof all);
+}
 
 void GC_disable(void) { __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST); }
 void GC_enable(void) {

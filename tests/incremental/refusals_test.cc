@@ -2,6 +2,8 @@
 // memory. Nothing aborts, and nothing is lost.
 #include "tests/support/refusals.h"
 
+#include <linux/userfaultfd.h>
+
 #include <csignal>
 
 #include "tests/incremental/workload.h"
@@ -58,59 +60,230 @@ TEST(MappingsTest, NoneAreLeft) {
   }
 }
 
-// --- Userfaultfd ---
+// --- Mechanisms ---
 
-TEST(UserfaultfdRefusedTest, CollectionsStopTheProgramInstead) {
+const Environment kBothModes = {"GLEANER_COLLECT_EVERY=4m", "GLEANER_MARK_VERIFY=1",
+                                "GLEANER_GENERATIONAL=2", "GC_FULL_FREQUENCY=2"};
+constexpr char kNone[] = "writes to memory cannot be tracked";
+
+// As a program asks that is refused: the first mechanism does not work, for the reason given.
+struct Obstacle {
+  const char* what;
+  bool (*put)();  // false if that is not to be had here
+  const char* reason;
+};
+constexpr Obstacle kObstacles[] = {
+    {"the system call",
+     [] {
+       RefuseUserfaultfd();
+       return true;
+     },
+     "userfaultfd: the system call is refused (errno 1)"},
+    {"asynchronous mode",
+     [] {
+       Refuse(SYS_ioctl, static_cast<uint32_t>(UFFDIO_API));
+       return true;
+     },
+     "userfaultfd: no asynchronous write protection in this kernel"},
+    {"registration",
+     [] {
+       Refuse(SYS_ioctl, static_cast<uint32_t>(UFFDIO_REGISTER));
+       return true;
+     },
+     "userfaultfd: UFFDIO_REGISTER is refused (errno 1)"},
+    {"PAGEMAP_SCAN",
+     [] {
+       Refuse(SYS_ioctl, static_cast<uint32_t>(_IOWR('f', 16, char[96])));
+       return true;
+     },
+     "userfaultfd: PAGEMAP_SCAN is refused (errno 1)"},
+    {"/proc", HideProc, "userfaultfd: /proc/self/pagemap cannot be read (errno 2)"},
+    {"descriptors",
+     [] {
+       const rlimit none = {3, 3};
+       return setrlimit(RLIMIT_NOFILE, &none) == 0;
+     },
+     "userfaultfd: the system call is refused (errno 24)"},
+    {"rights to its own files in /proc", [] { return getuid() == 0 && setuid(65534) == 0; },
+     "userfaultfd: /proc/self/pagemap cannot be read (errno 13)"},
+};
+
+bool IsTracked(Tracking tracking) {
+  for (const Tracking t : Trackings()) {
+    if (t == tracking) return true;
+  }
+  return false;
+}
+
+// Both modes are on, by mprotect, for each reason that userfaultfd may be refused for.
+TEST(RefusalsTest, ProtectionTakesThePlaceOfUserfaultfd) {
+  const bool has_userfaultfd = IsTracked(Tracking::kUserfaultfd);
+  for (const Obstacle& obstacle : kObstacles) {
+    bool put = true;
+    const auto result = RunIncremental(Tracking::kAuto, kBothModes, [&] {
+      if (!obstacle.put()) _exit(77);
+      GC_INIT();
+      ExpectModes(true, true, "mprotect");
+      gleaner_modes modes;
+      gleaner_get_modes(&modes, sizeof modes);
+      if (has_userfaultfd) {
+        EXPECT_STREQ(modes.reason, obstacle.reason);
+      }
+      ChangeGraphs(2, 20);
+      ExpectModes(true, true, "mprotect");
+      gleaner_stats stats;
+      gleaner_get_stats(&stats, sizeof stats);
+      EXPECT_GT(stats.concurrent_collections, 0u);
+      EXPECT_GT(stats.minor_collections, 0u);
+    });
+    if (WIFEXITED(result.status) && WEXITSTATUS(result.status) == 77) put = false;
+    if (!put) {
+      // Without root, of /proc and rights.
+      EXPECT_NE(getuid(), 0u) << obstacle.what;
+      continue;
+    }
+    EXPECT_BESIDE(result, 1) << obstacle.what;
+    EXPECT_EQ(Count(result.err, kNone), 0u) << result.err;
+    EXPECT_EQ(Count(result.err, "writes to memory are tracked by mprotect (userfaultfd: "), 1u)
+        << result.err;
+  }
+}
+
+// All mechanisms are refused: the collections stop the program, and one line says why.
+TEST(RefusalsTest, WithoutAnyTheProgramIsStopped) {
+  for (void (*refuse_protection)() :
+       {+[] { Refuse(SYS_rt_sigaction, SIGSEGV, 0); }, RefuseReadOnlyMemory}) {
+    const auto result = RunIncremental(Tracking::kAuto, kBothModes, [&] {
+      RefuseUserfaultfd();
+      refuse_protection();
+      GC_INIT();
+      ExpectModes(false, false, "none");
+      gleaner_modes modes;
+      gleaner_get_modes(&modes, sizeof modes);
+      EXPECT_NE(strstr(modes.reason, "; mprotect: "), nullptr) << modes.reason;
+      GC_enable_incremental();  // nothing new is to be said
+      ChangeGraphs(1, 20);
+      ExpectModes(false, false, "none");
+    });
+    EXPECT_BESIDE(result, 0);
+    EXPECT_EQ(CyclesBeside(result) + Count(result.err, ", minor"), 0u) << result.err;
+    EXPECT_EQ(Count(result.err, "no concurrent or generational collections"), 1u) << result.err;
+    EXPECT_EQ(Count(result.err, kNone), 1u) << result.err;
+  }
+}
+
+// A mechanism that is asked for by name is the only one.
+TEST(RefusalsTest, NoOtherTakesThePlaceOfANamedOne) {
   const auto result = RunIncremental(Tracking::kUserfaultfd, kVerified, [] {
     RefuseUserfaultfd();
     GC_INIT();
-    EXPECT_EQ(GC_is_incremental_mode(), 0);
-    ChangeGraphs(2, 40);
+    ExpectModes(false, false, "none");
+    ChangeGraphs(1, 10);
   });
   EXPECT_BESIDE(result, 0);
   EXPECT_EQ(CyclesBeside(result), 0u) << result.err;
-  EXPECT_EQ(Count(result.err, "writes to memory cannot be tracked by userfaultfd here"), 1u)
+  EXPECT_EQ(Count(result.err, kNone), 1u) << result.err;
+  EXPECT_EQ(Count(result.err, "(userfaultfd: the system call is refused (errno 1))"), 1u)
       << result.err;
 }
 
-TEST(UserfaultfdRefusedTest, ProtectionIsToBeHadStill) {
-  const auto result = RunIncremental(Tracking::kProtection, kVerified, [] {
-    RefuseUserfaultfd();
-    GC_INIT();
-    EXPECT_NE(GC_is_incremental_mode(), 0);
-    ChangeGraphs(2, 40);
-  });
-  EXPECT_BESIDE(result, 3);
+// By GC_enable_incremental: the program can ask how it came out, and its user is told.
+TEST(RefusalsTest, AProgramThatAsksIsToldSo) {
+  for (const bool refuses : {false, true}) {
+    const auto result = RunInChild([&] {
+      RefuseUserfaultfd();
+      if (refuses) RefuseReadOnlyMemory();
+      GC_INIT();
+      EXPECT_EQ(GC_is_incremental_mode(), 0);
+      // What would be.
+      EXPECT_EQ(GC_incremental_protection_needs(),
+                refuses ? GC_PROTECTS_NONE : GC_PROTECTS_POINTER_HEAP);
+      EXPECT_EQ(GC_get_supported_vdbs(), refuses ? GC_VDB_MANUAL : GC_VDB_MANUAL | GC_VDB_MPROTECT);
+      GC_enable_incremental();
+      GC_enable_incremental();
+      ExpectModes(!refuses, false, refuses ? "none" : "mprotect");
+      ChangeGraphs(1, 10);
+    });
+    EXPECT_TRUE(result.ok()) << result.err;
+    EXPECT_EQ(Count(result.err, "no concurrent collections"), refuses ? 1u : 0u) << result.err;
+  }
 }
 
-// By GC_enable_incremental the program can ask how it came out; nothing is printed.
-TEST(UserfaultfdRefusedTest, AProgramThatAsksIsToldSo) {
-  const auto result = RunInChild([] {
-    RefuseUserfaultfd();
-    GC_INIT();
-    GC_enable_incremental();
-    EXPECT_EQ(GC_is_incremental_mode(), 0);
-    ChangeGraphs(1, 10);
-  });
-  EXPECT_TRUE(result.ok()) << result.err;
-  EXPECT_EQ(Count(result.err, "cannot be tracked"), 0u) << result.err;
+// The environment can forbid it.
+TEST(RefusalsTest, AProgramThatAsksMayBeIgnored) {
+  for (const bool concurrent : {false, true}) {
+    const auto result = RunInChild([&] {
+      setenv("GC_DISABLE_INCREMENTAL", "1", 1);
+      if (concurrent) setenv("GLEANER_CONCURRENT", "1", 1);
+      GC_INIT();
+      GC_enable_incremental();
+      EXPECT_EQ(GC_is_incremental_mode(), concurrent ? 1 : 0);
+    });
+    EXPECT_TRUE(result.ok()) << result.err;
+  }
 }
 
 // The program closes all descriptors when tracking has long been in use, and no new ones are to be
 // had.
-TEST(UserfaultfdRefusedTest, InTheMiddleOfIt) {
-  const auto result = RunIncremental(Tracking::kUserfaultfd, kVerified, [] {
+TEST(RefusalsTest, ProtectionTakesThePlaceInTheMiddleOfIt) {
+  if (!IsTracked(Tracking::kUserfaultfd)) return;  // no other needs descriptors
+  for (const Tracking tracking : {Tracking::kAuto, Tracking::kUserfaultfd}) {
+    const bool goes_on = tracking == Tracking::kAuto;
+    const auto result = RunIncremental(tracking, kBothModes, [&] {
+      GC_INIT();
+      ExpectModes(true, true, "userfaultfd");
+      ChangeGraphs(1, 10);
+      const rlimit none = {3, 1024};
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+      for (int fd = 3; fd < 1024; ++fd) close(fd);
+      ChangeGraphs(2, 40);
+      ExpectModes(goes_on, goes_on, goes_on ? "mprotect" : "none");
+      const size_t before = GC_get_gc_no();
+      gleaner_stats stats;
+      gleaner_get_stats(&stats, sizeof stats);
+      const uint64_t beside = stats.concurrent_collections;
+      ChangeGraphs(2, 20);
+      gleaner_get_stats(&stats, sizeof stats);
+      EXPECT_EQ(stats.concurrent_collections != beside, goes_on) << before;
+      ExpectModes(goes_on, goes_on, goes_on ? "mprotect" : "none");
+    });
+    EXPECT_BESIDE(result, 1);
+    EXPECT_EQ(Count(result.err, kNone), goes_on ? 0u : 1u) << result.err;
+  }
+}
+
+// A child that may not what its parent may.
+TEST(RefusalsTest, ProtectionTakesThePlaceInAForkedChild) {
+  if (!IsTracked(Tracking::kUserfaultfd)) return;  // the child has what its parent has
+  const auto result = RunIncremental(Tracking::kAuto, kBothModes, [] {
+    GC_set_handle_fork(1);
     GC_INIT();
-    EXPECT_NE(GC_is_incremental_mode(), 0);
+    ExpectModes(true, true, "userfaultfd");
     ChangeGraphs(1, 10);
-    const rlimit none = {3, 1024};
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-    for (int fd = 3; fd < 1024; ++fd) close(fd);
-    ChangeGraphs(2, 40);
-    EXPECT_EQ(GC_is_incremental_mode(), 0);
+    EXPECT_CHILD_OK([] {
+      RefuseUserfaultfd();
+      ChangeGraphs(1, 40);
+      ExpectModes(true, true, "mprotect");
+    });
+    ChangeGraphs(1, 10);
+    ExpectModes(true, true, "userfaultfd");
   });
   EXPECT_BESIDE(result, 1);
-  EXPECT_EQ(Count(result.err, "cannot be tracked by userfaultfd any more"), 1u) << result.err;
+}
+
+// Who asks for leaks has no other mode.
+TEST(RefusalsTest, LeaksAreFoundByStops) {
+  const auto result = RunIncremental(Tracking::kAuto, kVerified, [] {
+    GC_INIT();
+    gleaner_modes modes;
+    gleaner_get_modes(&modes, sizeof modes);
+    EXPECT_EQ(modes.concurrent, 1);
+    GC_set_find_leak(1);
+    gleaner_get_modes(&modes, sizeof modes);
+    EXPECT_EQ(modes.concurrent, 0);
+    GC_set_find_leak(0);
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
 }
 
 // --- Signals under mprotect ---
@@ -180,6 +353,51 @@ TEST(FaultHandlerTest, ThreadsMayBlockAllSignals) {
     EXPECT_EQ(sigismember(&blocked, SIGUSR1), 1);
     EXPECT_EQ(sigismember(&blocked, SIGSEGV), 0);
     ChangeGraphs(2, 40);
+  });
+  EXPECT_BESIDE(result, 3);
+}
+
+void BlockAllButTheCollectors() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int open : {GC_get_suspend_signal(), GC_get_thr_restart_signal(), SIGALRM}) {
+    sigdelset(&all, open);
+  }
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &all, nullptr), 0);
+}
+
+// Signals that are blocked before there is a heap.
+TEST(FaultHandlerTest, SignalsMayBeBlockedBeforeTheStart) {
+  const auto result = RunIncremental(Tracking::kProtection, kVerified, [] {
+    BlockAllButTheCollectors();
+    GC_INIT();
+    ChangeGraphs(2, 40);
+  });
+  EXPECT_BESIDE(result, 3);
+}
+
+// Signals that threads block which run already when the mode is turned on.
+TEST(FaultHandlerTest, SignalsMayBeBlockedInThreadsThatRunAlready) {
+  const auto result = RunInChild([] {
+    for (const char* entry : {"GLEANER_WRITE_TRACKING=mprotect", "GLEANER_SHORT_PAUSE=0",
+                              "GC_PRINT_STATS=1", "GLEANER_COLLECT_EVERY=4m"}) {
+      putenv(const_cast<char*>(entry));
+    }
+    GC_INIT();
+    sigset_t before;
+    ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &before), 0);
+    BlockAllButTheCollectors();
+    Party party;
+    bool is_on = false;
+    ChangeGraphs(2, 40, &party, [&] {
+      if (GC_get_gc_no() > 2 && !is_on) {
+        GC_enable_incremental();
+        ExpectModes(true, false, "mprotect");
+        is_on = true;
+      }
+      usleep(1000);
+    });
+    EXPECT_TRUE(is_on);
   });
   EXPECT_BESIDE(result, 3);
 }

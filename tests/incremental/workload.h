@@ -6,6 +6,7 @@
 #define GC_THREADS
 #endif
 #include <gc.h>
+#include <gleaner.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -24,9 +25,26 @@ namespace gleaner::testing {
 
 inline constexpr size_t kMiB = size_t{1} << 20;
 
-enum class Tracking { kUserfaultfd, kProtection };
+enum class Tracking { kAuto, kUserfaultfd, kProtection };
 inline const char* NameOf(Tracking tracking) {
-  return tracking == Tracking::kUserfaultfd ? "userfaultfd" : "mprotect";
+  constexpr const char* kNames[] = {"auto", "userfaultfd", "mprotect"};
+  return kNames[static_cast<size_t>(tracking)];
+}
+
+// What the library says of itself is that both modes are as asked for.
+inline void ExpectModes(bool concurrent, bool generational, const std::string& tracking) {
+  gleaner_modes modes;
+  ASSERT_EQ(gleaner_get_modes(&modes, sizeof modes), sizeof modes);
+  EXPECT_EQ(modes.concurrent, concurrent ? 1 : 0) << modes.reason;
+  EXPECT_EQ(modes.generational, generational ? 1 : 0) << modes.reason;
+  EXPECT_EQ(modes.tracking, tracking) << modes.reason;
+  EXPECT_EQ(GC_is_incremental_mode(), concurrent ? 1 : 0);
+  const unsigned vdb = tracking == "mprotect"      ? GC_VDB_MPROTECT
+                       : tracking == "userfaultfd" ? GC_VDB_SOFT
+                                                   : GC_VDB_NONE;
+  EXPECT_EQ(GC_get_actual_vdb(), vdb);
+  EXPECT_EQ(GC_incremental_protection_needs(),
+            tracking == "mprotect" ? GC_PROTECTS_POINTER_HEAP : GC_PROTECTS_NONE);
 }
 
 using Environment = std::vector<const char*>;
@@ -56,7 +74,7 @@ inline std::vector<Tracking> Trackings() {
   for (const Tracking tracking : {Tracking::kUserfaultfd, Tracking::kProtection}) {
     const auto result = RunIncremental(tracking, {}, [] {
       GC_INIT();
-      _exit(GC_is_incremental_mode() ? 0 : 1);
+      _exit(GC_is_incremental_mode() != 0 ? 0 : 1);
     });
     if (result.ok()) work.push_back(tracking);
   }

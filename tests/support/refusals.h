@@ -52,14 +52,16 @@ class MemoryRefused : Limit {
   MemoryRefused() : Limit(RLIMIT_DATA, 4096) {}
 };
 
-// Makes a system call fail with EPERM from here on; with `argument`, only if its second argument is
-// that. For the calling thread and those that it starts.
-inline void Refuse(uint32_t number, uint32_t argument = 0) {
+// Makes a system call fail with EPERM from here on; with `argument`, only if its second argument,
+// or the one with that index, is that. For the calling thread and those that it starts.
+inline void Refuse(uint32_t number, uint32_t argument = 0, uint32_t index = 1) {
   const uint16_t compare = argument == 0 ? BPF_JGE : BPF_JEQ;
+  const auto offset =
+      static_cast<uint32_t>(offsetof(seccomp_data, args) + index * sizeof(uint64_t));
   const sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset),
       BPF_JUMP(static_cast<uint16_t>(BPF_JMP | compare | BPF_K), argument, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
@@ -73,6 +75,16 @@ inline void Refuse(uint32_t number, uint32_t argument = 0) {
 inline void RefuseUserfaultfd() {
   Refuse(SYS_userfaultfd);
   Refuse(SYS_ioctl, static_cast<uint32_t>(_IO(0xAA, 0)));  // of /dev/userfaultfd
+}
+
+// The same for what mprotect needs: memory that may be read and not written.
+inline void RefuseReadOnlyMemory() { Refuse(SYS_mprotect, PROT_READ, 2); }
+
+// Shows this process, and no other, an empty /proc. False if it has not the right.
+inline bool HideProc() {
+  return unshare(CLONE_NEWNS) == 0 &&
+         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("none", "/proc", "tmpfs", 0, nullptr) == 0;
 }
 
 // Gives up root's rights, if it has them. The process's own files in /proc stay its own, as they

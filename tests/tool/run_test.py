@@ -145,6 +145,40 @@ class Figures(unittest.TestCase):
         self.check(result)
         self.assertNotIn("children", result.stderr)
 
+    def modes(self, **options):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("GC_", "GLEANER_"))}
+        result = run("--stats", CLIENT, "exit", "3", env={**environment, **options})
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.check(result)
+        return re.findall(r"^gleaner: (?:mode|of these|tracking) +(.*)$", result.stderr, re.MULTILINE)
+
+    def test_modes(self):
+        self.assertEqual(self.modes(), ["stop-parallel"])
+        # Without the thread that leads the cycles it is the program that makes their steps.
+        options = {"GLEANER_WRITE_TRACKING": "mprotect", "GLEANER_SHORT_PAUSE": "0",
+                   "GLEANER_CYCLE_THREAD": "0", "GLEANER_COLLECT_EVERY": "8m"}
+        mode, counts, tracking = self.modes(GLEANER_CONCURRENT="1", **options)
+        self.assertEqual((mode, tracking), ("concurrent", "mprotect"))
+        self.assertRegex(counts, "^[1-9][0-9]* beside the program, 0 minor$")
+        mode, counts, tracking = self.modes(GLEANER_GENERATIONAL="2", **options)
+        self.assertEqual((mode, tracking), ("generational", "mprotect"))
+        self.assertRegex(counts, "^0 beside the program, [1-9][0-9]* minor$")
+        mode, _, tracking = self.modes(GLEANER_GENERATIONAL="2", GLEANER_CONCURRENT="1")
+        self.assertEqual(mode, "concurrent, generational")
+        self.assertRegex(tracking, r"^(userfaultfd|mprotect \(userfaultfd: .*\))$")
+        mode, tracking = self.modes(GLEANER_CONCURRENT="1", GLEANER_WRITE_TRACKING="soft-dirty")
+        self.assertEqual(mode, "stop-parallel")
+        self.assertRegex(tracking, r"^none \(soft-dirty: .*\)$")
+
+    def test_a_collecting_malloc_says_that_it_has_no_modes(self):
+        environment = {**os.environ, "GLEANER_CONCURRENT": "1", "GLEANER_GENERATIONAL": "1"}
+        result = run("--malloc", "--collect", "--stats", sys.executable, "-c", "", env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(re.findall("^gleaner: no .*$", result.stderr, re.MULTILINE),
+                         ["gleaner: no concurrent or generational collections: not in a malloc that "
+                          "collects"])
+        self.assertIn("gleaner: mode         stop-parallel\n", result.stderr)
+
     def test_after__exit(self):
         result = run("--stats", CLIENT, "_exit")
         self.assertEqual(result.returncode, 5)

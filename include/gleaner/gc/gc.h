@@ -385,7 +385,8 @@ GC_API GC_stop_func GC_CALL GC_get_stop_func(void);
    to do. Where collections are not incremental, does a whole one if it is due, and returns 0. */
 GC_API int GC_CALL GC_collect_a_little(void);
 
-/* Asks for collections in small steps. Whether there are any says GC_is_incremental_mode. */
+/* Asks for collections in small steps. Whether there are any says GC_is_incremental_mode; if the
+   system can track writes in no way, a line on standard error says why. */
 GC_API void GC_CALL GC_enable_incremental(void);
 /* Nonzero if collections are done in steps. Plain. */
 GC_API int GC_CALL GC_is_incremental_mode(void);
@@ -393,7 +394,8 @@ GC_API int GC_CALL GC_is_incremental_mode(void);
 GC_API void GC_CALL GC_start_incremental_collection(void);
 
 /* Which memory collections in steps may protect against writing, so that system calls that write
-   there fail: a sum of the values below. */
+   there fail: a sum of the values below. Before GC_enable_incremental: what it will be, if nothing
+   changes. Starts the collector. */
 #define GC_PROTECTS_NONE 0         /* none */
 #define GC_PROTECTS_POINTER_HEAP 1 /* objects that may hold pointers */
 #define GC_PROTECTS_PTRFREE_HEAP 2 /* pointer-free objects */

@@ -1,0 +1,215 @@
+#include "runtime/tracking.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "gc/collector.h"
+#include "platform/system_calls.h"
+#include "runtime/barrier.h"
+#include "runtime/run_record.h"
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+using gc::g_collector;
+using platform::TrackingKind;
+
+namespace {
+
+// In the order of the option's names.
+constexpr TrackingKind kNamed[] = {TrackingKind::kNone,  // auto
+                                   TrackingKind::kUserfaultfd, TrackingKind::kSoftDirty,
+                                   TrackingKind::kProtection, TrackingKind::kCards};
+
+// What may be tried, best first.
+struct Candidates {
+  TrackingKind kind[3];
+  size_t count = 0;
+
+  void Add(TrackingKind k) { kind[count++] = k; }
+};
+
+// --- Guarded by the collector lock. ---
+
+constinit Modes g_wanted = {};
+// Mechanisms that the system did not go on with, and what it refused.
+constinit platform::Refusal g_lost[platform::kTrackingKinds] = {};
+// Why those before the one in use do not do, and why none does.
+constinit char g_reason[160] = "";
+
+// --- Any thread: hints without the lock. ---
+
+constinit platform::Atomic<TrackingKind> g_in_use{TrackingKind::kNone};
+constinit platform::Atomic<bool> g_is_generational{false};
+
+Candidates CandidatesWanted() {
+  Candidates candidates;
+  if (const TrackingKind named = kNamed[g_options.write_tracking]; named != TrackingKind::kNone) {
+    candidates.Add(named);
+    return candidates;
+  }
+  if (g_manual_vdb_allowed != 0) candidates.Add(TrackingKind::kCards);
+  for (const TrackingKind kind : platform::kBestFirst) candidates.Add(kind);
+  return candidates;
+}
+
+// "userfaultfd: PAGEMAP_SCAN (errno 1); mprotect: ..."
+void AddReason(TrackingKind kind, const platform::Refusal& refusal) {
+  const size_t length = strlen(g_reason);
+  char* end = g_reason + length;
+  const size_t room = sizeof g_reason - length;
+  const char* separator = length == 0 ? "" : "; ";
+  const char* name = platform::TraitsOf(kind).name;
+  if (refusal.error != 0) {
+    snprintf(end, room, "%s%s: %s (errno %d)", separator, name, refusal.what, refusal.error);
+  } else {
+    snprintf(end, room, "%s%s: %s", separator, name, refusal.what);
+  }
+}
+
+// The tracker that there is, or else the first candidate that works. Collector lock held.
+TrackingKind Choose() {
+  const gc::Cycle& cycle = g_collector.cycle();
+  if (cycle.IsTracking()) return cycle.tracker().kind();
+  if (cycle.HasLostTracker()) return TrackingKind::kNone;
+  const Candidates candidates = CandidatesWanted();
+  g_reason[0] = 0;
+  for (size_t i = 0; i < candidates.count; ++i) {
+    const TrackingKind kind = candidates.kind[i];
+    platform::Refusal why = g_lost[static_cast<size_t>(kind)];
+    if (why.what == nullptr && platform::WriteTracking::Works(kind, &why)) return kind;
+    AddReason(kind, why);
+  }
+  return TrackingKind::kNone;
+}
+
+// Collector lock held.
+void NoteModes() {
+  const gc::Cycle& cycle = g_collector.cycle();
+  const bool is_generational = g_wanted.generational && cycle.CanRemember();
+  const bool any = cycle.enabled() || is_generational;
+  // Relaxed: hints to others.
+  g_in_use.Store(any ? cycle.tracker().kind() : TrackingKind::kNone,
+                 platform::memory_order_relaxed);
+  g_is_generational.Store(is_generational, platform::memory_order_relaxed);
+  NoteModesInRunRecord({cycle.enabled(), is_generational},
+                       platform::TraitsOf(any ? cycle.tracker().kind() : TrackingKind::kNone).name,
+                       g_reason);
+}
+
+// Collector lock held. The modes that are wanted and not to be had, with a reason.
+Modes Open(TrackingKind kind) {
+  if (kind == TrackingKind::kNone) return g_wanted;
+  gc::Cycle& cycle = g_collector.cycle();
+  const bool was_closed = !cycle.IsTracking();
+  Modes failed;
+  failed.concurrent = g_wanted.concurrent && !cycle.enabled() && !cycle.Enable(kind);
+  if (failed.concurrent) AddReason(kind, cycle.refusal());
+  failed.generational = g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind);
+  if (failed.generational) AddReason(kind, cycle.refusal());
+  // Threads that blocked SIGSEGV before the handler was there do so no longer after a stop.
+  if (was_closed && cycle.IsTracking() && kind == TrackingKind::kProtection &&
+      Threads::count() > 1) {
+    Threads::Stop();
+    Threads::Resume();
+  }
+  // The program's barriers mark the cards, if that is how it tracks.
+  const platform::WriteTracking& tracker = cycle.tracker();
+  if (cycle.IsTracking() && tracker.kind() == TrackingKind::kCards) {
+    UseCards(tracker.card_table(), tracker.card_mask());
+  }
+  return failed;
+}
+
+const char* NameOf(const Modes& modes) {
+  return modes.concurrent && modes.generational ? "concurrent or generational"
+         : modes.concurrent                     ? "concurrent"
+                                                : "generational";
+}
+
+// Collector lock held. Once for each state of things.
+void Tell(const Modes& failed) {
+  static constinit Modes told = {};
+  const Modes news = {failed.concurrent && !told.concurrent,
+                      failed.generational && !told.generational};
+  told = failed;
+  if (news.concurrent || news.generational) {
+    Complain("no %s collections: writes to memory cannot be tracked (%s)", NameOf(news), g_reason);
+  } else if (g_reason[0] != 0 && TrackingInUse() != TrackingKind::kNone &&
+             (g_options.print_stats != 0 || g_options.print_verbose_stats)) {
+    Log("gleaner: writes to memory are tracked by %s (%s)\n",
+        platform::TraitsOf(TrackingInUse()).name, g_reason);
+  }
+}
+
+}  // namespace
+
+void TurnOn(const Modes& modes) {
+  if (g_malloc_support.never_wait) {
+    return Complain("no %s collections: not in a malloc that collects", NameOf(modes));
+  }
+  TrackingKind kind;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    g_wanted.concurrent |= modes.concurrent;
+    g_wanted.generational |= modes.generational;
+    kind = Choose();
+  }
+  // Before anything is armed, and without the lock: the loader's lock comes before it.
+  if (kind == TrackingKind::kProtection) platform::InterposeSystemCalls();
+  platform::LockGuard guard(g_collector.lock());
+  const Modes failed = Open(kind);
+  NoteModes();
+  Tell(failed);
+}
+
+bool IsConcurrent() { return g_collector.cycle().enabled(); }
+
+Modes ModesInUse() {
+  return {IsConcurrent(), g_is_generational.Load(platform::memory_order_relaxed)};  // a hint
+}
+
+TrackingKind TrackingInUse() { return g_in_use.Load(platform::memory_order_relaxed); }  // a hint
+
+TrackingKind TrackingToUse() {
+  platform::LockGuard guard(g_collector.lock());
+  return Choose();
+}
+
+bool CanTrack(TrackingKind kind) {
+  platform::LockGuard guard(g_collector.lock());
+  const gc::Cycle& cycle = g_collector.cycle();
+  if (cycle.IsTracking() && cycle.tracker().kind() == kind) return true;
+  return platform::WriteTracking::Works(kind);
+}
+
+void CopyReason(char* text, size_t capacity) {
+  platform::LockGuard guard(g_collector.lock());
+  snprintf(text, capacity, "%s", g_reason);
+}
+
+void ReplaceLostTracker() {
+  {
+    platform::LockGuard guard(g_collector.lock());
+    gc::Cycle& cycle = g_collector.cycle();
+    const TrackingKind kind = cycle.tracker().kind();
+    // Told before; or a later collection comes back to it.
+    platform::Refusal& lost = g_lost[static_cast<size_t>(kind)];
+    if (!cycle.HasLostTracker() || lost.what != nullptr || cycle.state() != gc::CycleState::kIdle) {
+      return;
+    }
+    lost = cycle.refusal();
+    g_reason[0] = 0;
+    AddReason(kind, lost);
+    if (kind == TrackingKind::kProtection) {
+      // It stays open: threads may be in calls with pins. Nothing comes after it.
+      NoteModes();
+      return Tell(g_wanted);
+    }
+    cycle.CloseLostTracker();
+  }
+  TurnOn({});
+}
+
+}  // namespace gleaner::runtime
