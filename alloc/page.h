@@ -106,10 +106,11 @@ struct PageInfo {
   // of a later one.
   void SetState(PageState new_state) {
     platform::MaybeDelay();
-    __atomic_store_n(&state, new_state, __ATOMIC_RELEASE);
+    __atomic_store(&state, &new_state, __ATOMIC_RELEASE);
   }
   PageState LoadState() const {
-    const PageState seen = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+    PageState seen;
+    __atomic_load(&state, &seen, __ATOMIC_ACQUIRE);
     platform::MaybeDelay();
     return seen;
   }

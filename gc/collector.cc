@@ -440,6 +440,7 @@ constinit __thread uint64_t t_went_on_ns = 0;
 void Collector::NoteMarkTime(const CycleReport& report) {
   constexpr uint64_t kLeastBytes = 256 * kKiB;  // what takes less says nothing
   if (report.beside || report.minor || scanned_bytes_ < kLeastBytes) return;
+  if (mark_time_is_given_) return;
   ns_per_byte_ = static_cast<double>(report.pause.of(PausePart::kMark)) * report.markers /
                  static_cast<double>(scanned_bytes_);
 }

@@ -112,6 +112,12 @@ class Collector {
   bool CanMarkBeside() const {
     return can_mark_beside_.Load(platform::memory_order_relaxed);  // a hint
   }
+  // What a worker takes to mark a byte, in place of what the stops show: that depends on the
+  // machine and what else it does. pre: no other thread uses the collector.
+  void SetMarkTimeForTesting(double ns_per_byte) {
+    ns_per_byte_ = ns_per_byte;
+    mark_time_is_given_ = true;
+  }
   // Whether the next collection that allocation causes is to be a minor one, which does not mark
   // beside the program.
   bool IsMinorNext() const {
@@ -187,10 +193,11 @@ class Collector {
   uint64_t slice_bytes_ = 0;                      // of the tunables, in the cycle under way
   int background_markers_ = 1;                    // likewise
   double rate_ = 1;                               // likewise, Tunables::rate / 10
-  bool is_stop_short_ = false;  // so that the collection to come is to be one, it was found
-  bool pressing_ = false;       // IsPressing when the cycle began
-  double ns_per_byte_ = 1;      // a worker's time to mark, in the last stop
-  ptrdiff_t started_at_ = 0;    // pacer_.allocated() when the last cycle began
+  bool is_stop_short_ = false;       // so that the collection to come is to be one, it was found
+  bool pressing_ = false;            // IsPressing when the cycle began
+  double ns_per_byte_ = 1;           // a worker's time to mark, in the last stop
+  bool mark_time_is_given_ = false;  // SetMarkTimeForTesting
+  ptrdiff_t started_at_ = 0;         // pacer_.allocated() when the last cycle began
   // What the program allocates during a cycle, smoothed; PTRDIFF_MAX before the first.
   platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};  // written under lock_
   Generations generations_;

@@ -12,7 +12,6 @@ using alloc::g_epoch;
 using alloc::g_space;
 using alloc::kDisclaiming;
 using alloc::kFreeSlot;
-using alloc::Kind;
 using alloc::Listing;
 using alloc::ObjectRef;
 using alloc::PageInfo;

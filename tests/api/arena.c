@@ -151,7 +151,7 @@ static void threads(int policy) {
     CHECK_GE(child, 0);
     if (child == 0) {
       check_failures = 0;
-      alarm(20);
+      fail_after(20);
       churn((void *)(uintptr_t)99);
       _exit(check_result());
     }

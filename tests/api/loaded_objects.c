@@ -232,7 +232,7 @@ static void expect_child(void (*f)(void *), void *arg) {
   int status = 0;
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);
+    fail_after(20);
     check_failures = 0;
     f(arg);
     _exit(check_failures != 0);

@@ -32,7 +32,7 @@ inline bool Says(const ChildResult& result, const std::string& text) {
 }
 
 template <class F>
-ChildResult RunWith(std::initializer_list<const char*> environment, F f, unsigned seconds = 60) {
+ChildResult RunWith(std::initializer_list<const char*> environment, F f, unsigned seconds = 220) {
   return RunInChild(
       [&] {
         for (const char* entry : environment) putenv(const_cast<char*>(entry));

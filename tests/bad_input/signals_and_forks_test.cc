@@ -143,7 +143,7 @@ Node* g_old;
 
 // 0 if the child found everything right.
 int InForkedChild() {
-  alarm(60);
+  alarm(240);
   if (!IsIntact(g_old, 50000)) return 2;
   Node* list = MakeList(kChildNodes);
   if (!IsIntact(list, kChildNodes)) return 3;

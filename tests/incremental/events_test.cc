@@ -306,7 +306,7 @@ TEST(EventsTest, Fork) {
       fflush(nullptr);
       const pid_t child = fork();
       if (child == 0) {
-        alarm(60);
+        alarm(240);
         change(50);
         // The cycle does not go on here; a collection that stops deals with it. Then another.
         GC_gcollect();

@@ -38,7 +38,7 @@ def run(program, *arguments, preload=LIBRARY, status=DONE, **options):
         environment |= {"LD_PRELOAD": preload, "GLEANER_LEAKS": "1"}
     environment |= {k: str(v) for k, v in options.items()}
     result = subprocess.run([program, *arguments, PLUGIN], env=environment, capture_output=True,
-                            text=True, timeout=120)
+                            text=True, timeout=280)
     if status is not None:
         check(result.returncode == status,
               f"{arguments}: status {result.returncode}, not {status}", result.stderr)
@@ -295,20 +295,20 @@ def check_with_collection():
 def check_tool():
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GLEANER_")}
     result = subprocess.run([GLEANER, "run", "--malloc", "--leaks", LEAKS, "mixed"],
-                            env=environment, capture_output=True, text=True, timeout=60)
+                            env=environment, capture_output=True, text=True, timeout=280)
     check(result.returncode == DONE and totals(result.stderr)[:2] == (2 * NODE + 100, 3),
           "gleaner run --malloc --leaks", result.stderr)
     result = subprocess.run([GLEANER, "run", "--leaks", LEAKS, "mixed"], env=environment,
-                            capture_output=True, text=True, timeout=60)
+                            capture_output=True, text=True, timeout=280)
     check(result.returncode == 125 and "--malloc" in result.stderr, "--leaks alone", result.stderr)
     for question in ("object /no/such/file\n12\n", "object \n12\n"):
         result = subprocess.run([GLEANER, "symbolize"], input=question, capture_output=True,
-                                text=True, timeout=60)
+                                text=True, timeout=280)
         check(result.returncode == 0 and result.stdout == "\t\n\nend\n", f"symbolize {question!r}",
               result.stdout + result.stderr)
     for question in ("12\n", "object x\nzz\n"):
         result = subprocess.run([GLEANER, "symbolize"], input=question, capture_output=True,
-                                text=True, timeout=60)
+                                text=True, timeout=280)
         check(result.returncode == 2 and "gleaner symbolize: not" in result.stderr,
               f"symbolize {question!r}", result.stdout + result.stderr)
 

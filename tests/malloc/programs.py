@@ -106,7 +106,7 @@ def main():
                                if not key.startswith(("GLEANER_", "GC_"))}
                 environment.update(variables, LC_ALL="C")
                 result = subprocess.run(command, input=text, capture_output=True, text=True,
-                                        timeout=120, env=environment)
+                                        timeout=280, env=environment)
                 results.append((result.returncode, result.stdout, result.stderr))
             if results[0] == results[1]:
                 print(f"{name}: same")

@@ -171,7 +171,7 @@ class Recording(Case):
                   f"{GLEANER} record -o {mount}/trace -- {CLIENT} threads; status=$?; "
                   f"cp {mount}/trace {self.trace}; exit $status")
         result = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True,
-                                text=True, timeout=120)
+                                text=True, timeout=280)
         if "unshare" in result.stderr or "mount:" in result.stderr:
             self.skipTest("no mounts for this user: " + result.stderr.strip())
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -22,7 +22,7 @@ struct ChildResult {
 
 // f's failures are the child's exit status and are printed; its standard error is returned.
 template <class F>
-ChildResult RunInChild(F f, unsigned seconds = 120) {
+ChildResult RunInChild(F f, unsigned seconds = 220) {
   ChildResult result;
   char path[] = "/tmp/gleaner_test_XXXXXX";
   const int file = mkstemp(path);

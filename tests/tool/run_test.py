@@ -22,7 +22,7 @@ EARLY_MB = 3  # a program: what a thread has not reported yet, or counts in adva
 
 
 def run(*arguments, tool=GLEANER, **options):
-    return subprocess.run([tool, "run", *arguments], capture_output=True, text=True, timeout=60,
+    return subprocess.run([tool, "run", *arguments], capture_output=True, text=True, timeout=280,
                           **options)
 
 
@@ -214,7 +214,7 @@ class Figures(unittest.TestCase):
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), "waiting\n")
         process.terminate()
-        result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=60))
+        result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=280))
         self.assertEqual(process.returncode, 42)
         self.check(result)
 
@@ -230,7 +230,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(process.stdout.readline(), "waiting\n")
         with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
             os.kill(int(children.read()), signal.SIGKILL)
-        result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=60))
+        result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=280))
         self.assertEqual(process.returncode, -signal.SIGKILL)
         self.check(result)
 
@@ -261,7 +261,7 @@ class Figures(unittest.TestCase):
         process.stdout.readline()
         process.kill()
         # The program has the other end: this is the end of file.
-        self.assertEqual(process.communicate(timeout=60)[0], "")
+        self.assertEqual(process.communicate(timeout=280)[0], "")
 
     def test_stopping_the_program_stops_the_command(self):
         process = subprocess.Popen([GLEANER, "run", "--stats", "sh", "-c", "kill -STOP $$; exit 9"],
@@ -387,14 +387,14 @@ class CommandLine(unittest.TestCase):
                 ("replay one --allocator frob", "frob"), ("replay one --touch frob", "frob"),
                 ("replay one --points 0", "--points")):
             result = subprocess.run([GLEANER, *arguments.split()], capture_output=True, text=True,
-                                    stdin=subprocess.DEVNULL, timeout=60)
+                                    stdin=subprocess.DEVNULL, timeout=280)
             self.assertEqual((result.returncode, result.stdout), (125, ""), arguments)
             self.assertRegex(result.stderr, f"^gleaner.*{named}", arguments)
             self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 
     def test_help_is_no_error(self):
         for arguments in (["--help"], ["run", "--help"], ["record", "--help"], ["replay", "--help"]):
-            result = subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=60)
+            result = subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=280)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
 
 

@@ -256,7 +256,7 @@ void ForkAndCheck(Random& random) {
   pthread_mutex_unlock(&g_lock);
   if (child < 0) Fail("fork");
   if (child == 0) {
-    alarm(60);
+    alarm(240);
     g_process = "child";
     GC_gcollect();
     for (int i = 0; i < 20; ++i) {

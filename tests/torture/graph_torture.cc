@@ -616,7 +616,7 @@ void UnlockAll() {
 }
 
 void InChild(size_t self, Random& random) {
-  alarm(100);
+  alarm(400);
   g_process = "child, before collecting";
   // Nothing was collected since: even the graphs of threads that are gone are intact.
   for (Domain& domain : *g_domains) Traverse(domain, true);

@@ -100,7 +100,7 @@ static void *work_for_both(void *arg) {
 }
 
 static void in_child(void) {
-  alarm(30);
+  alarm(120);
   work(&host, 8);
   work(&plugin, 8);
 }
@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
   struct node *in_host, *in_plugin;
   int i, deep = 0, first = 0, shared = 0, with_fork = 0;
   if (argc < 3) return 2;
-  alarm(100);
+  alarm(400);
   for (i = 3; i < argc; i++) {
     deep |= !strcmp(argv[i], "deep");
     first |= !strcmp(argv[i], "first");
