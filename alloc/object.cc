@@ -68,7 +68,7 @@ void SweepFor(PageNumber pages) {
 }
 
 void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
-  if (bytes > g_space.bytes || alignment > g_space.bytes) return nullptr;
+  if (bytes > g_space.bytes || alignment > g_space.bytes - bytes) return nullptr;
   bytes = AlignUp(bytes == 0 ? 1 : bytes, kGranuleBytes);  // 0 only with a large alignment
   const Side side = SideOf(kind);
   const PageNumber extra = alignment > kPageBytes ? PagesFor(alignment) - 1 : 0;
@@ -180,11 +180,10 @@ void* AllocateObject(Kind kind, size_t bytes, size_t alignment, bool ignore_off_
   if (bytes <= kMaxSmallBytes && alignment <= kGranuleBytes) {
     return t_heap->Allocate(kind, SizeClassOf(bytes));
   }
-  // A power-of-two slot that divides the page is aligned to itself.
   if (bytes <= kMaxSmallBytes && alignment <= kMaxSmallBytes) {
     size_t slot = alignment;
-    while (slot < bytes) slot *= 2;
-    return t_heap->Allocate(kind, SizeClassOf(slot));
+    while (slot < kSlotBytes[SizeClassOf(bytes)]) slot *= 2;
+    return t_heap->Allocate(kind, SizeClassOfSlot(slot));
   }
   return AllocateLarge(kind, bytes, alignment, ignore_off_page);
 }

@@ -42,6 +42,14 @@ inline size_t SizeClassOf(size_t bytes) {
   return internal::g_class_table[(bytes + kGranuleBytes - 1) / kGranuleBytes];
 }
 
+// The class whose slots, of a power of two of bytes up to kMaxSmallBytes, are just so large, and
+// aligned to themselves: they divide the page.
+constexpr size_t SizeClassOfSlot(size_t slot_bytes) {
+  size_t size_class = 0;
+  while (kSlotBytes[size_class] != slot_bytes) ++size_class;
+  return size_class;
+}
+
 // Gives every small object, but for the largest ones, at least a granule more than asked for: for
 // programs that write past the end of their objects and got away with it, as libgc rounds up what
 // it has added a byte to. Before the first allocation.

@@ -61,7 +61,11 @@ void CallProcedure(const ObjectRef& object, uint64_t descriptor, MarkSink* sink)
 int MakeKind(uint64_t descriptor, bool add_size) {
   if (g_kind_count == alloc::kMaxKinds) return -1;
   const size_t kind = g_kind_count++;
-  g_kinds[kind] = {descriptor, add_size, false, nullptr};
+  // Such a descriptor stands in each object, so far from its end.
+  const bool at_end = add_size && (descriptor & kDescriptorTags) == kPerObject &&
+                      static_cast<int64_t>(descriptor) < 0;
+  const size_t trailer_bytes = at_end ? kPerObject - descriptor : 0;
+  g_kinds[kind] = {descriptor, add_size, false, nullptr, trailer_bytes};
   const bool length = (descriptor & kDescriptorTags) == kLength;
   alloc::g_contents[kind] = length && descriptor == 0
                                 ? (add_size ? Contents::kWords : Contents::kPointerFree)

@@ -41,6 +41,9 @@ struct KindRow {
   // The contents of unreachable objects stay, too, until the procedure has seen them.
   bool marks_contents_of_unreachable = false;
   DisclaimProcedure disclaim = nullptr;
+  // Bytes at the end of each object that are not the program's: what says how it is to be read.
+  // They stay at the end when an object is resized.
+  size_t trailer_bytes = 0;
 };
 
 // Rows of alloc::Kind. Those of the built-in kinds only ever get a disclaim procedure.

@@ -159,9 +159,13 @@ class array {
     gleaner_mark_cards(element, sizeof(T));
     GLEANER_KEEP(&copy);
   }
+  static constexpr size_type kAlignment = 16; /* of GC_MALLOC; of more there is no debugging form */
+
   static T *allocate(size_type size) {
     const bool fits = size <= PTRDIFF_MAX / sizeof(T);
-    void *const memory = fits ? GC_MALLOC(size * sizeof(T)) : nullptr;
+    void *const memory = !fits                      ? nullptr
+                         : alignof(T) <= kAlignment ? GC_MALLOC(size * sizeof(T))
+                                                    : GC_memalign(alignof(T), size * sizeof(T));
     if (memory == nullptr) {
 #if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
       throw std::bad_alloc();

@@ -4,6 +4,7 @@
 #include <cwchar>
 
 #include "alloc/object.h"
+#include "gc/kinds.h"
 #include "runtime/api/api.h"
 #include "runtime/barrier.h"
 #include "runtime/debug_objects.h"
@@ -139,26 +140,33 @@ void* GC_realloc(void* old, size_t bytes) {
     errno = EINVAL;
     return nullptr;
   }
+  // What says how the object is to be read stays at its end.
+  const size_t trailer = gleaner::gc::RowOf(object.kind()).trailer_bytes;
+  const size_t usable = object.bytes - trailer;
   // Moving is worth it only if the object outgrows its slot or would waste half of it.
-  if (bytes <= object.bytes && bytes * 2 > object.bytes) {
+  if (bytes <= usable && bytes * 2 > usable) {
     // What is cut off must not keep anything alive, and reads as zero if the object grows again.
-    // The last word of a described object may be its descriptor.
-    const bool described = ContentsOf(object.kind()) == alloc::Contents::kDescribed;
-    if (IsZeroed(object.kind()) && !described) {
-      memset(static_cast<char*>(old) + bytes, 0, object.bytes - bytes);
-    }
+    if (IsZeroed(object.kind())) memset(static_cast<char*>(old) + bytes, 0, usable - bytes);
     return old;
   }
-  if (bytes > object.bytes && alloc::ResizeInPlace(object, bytes)) {
+  if (bytes > usable && trailer == 0 && alloc::ResizeInPlace(object, bytes)) {
     if (IsUncollectable(object.kind())) AddNonGcBytes(NonGcBytesOf(old) - object.bytes);
     return old;
   }
-  void* moved = runtime::Allocate(object.kind(), bytes);
+  if (bytes + trailer < bytes) return runtime::OutOfMemory(bytes);
+  void* moved = runtime::Allocate(object.kind(), bytes + trailer);
   if (moved == nullptr) return nullptr;
   if (IsUncollectable(object.kind())) AddNonGcBytes(NonGcBytesOf(moved));
-  const size_t kept = bytes < object.bytes ? bytes : object.bytes;
+  const size_t kept = bytes < usable ? bytes : usable;
   memcpy(moved, old, kept);
   runtime::NoteWritten(moved, kept);
+  ObjectRef found;
+  // An out-of-memory procedure may return anything.
+  if (trailer != 0 && alloc::FindSlot(AddressOf(moved), &found) && found.kind() == object.kind()) {
+    void* end = static_cast<char*>(moved) + found.bytes - trailer;
+    memcpy(end, static_cast<char*>(old) + usable, trailer);
+    runtime::NoteWritten(end, trailer);
+  }
   Free("GC_realloc", old);
   return moved;
 }

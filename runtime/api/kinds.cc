@@ -117,10 +117,10 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   *result = nullptr;
   if (RejectKind("GC_generic_malloc_many", kind) || !runtime::AttachThread()) return;
   if (bytes == 0) bytes = 1;
+  void* list = runtime::Allocate(static_cast<Kind>(kind), bytes);
   // Linked from the last to the first, so that the list is in the order of addresses.
-  const size_t count = bytes >= kManyBytes ? 1 : kManyBytes / bytes;
-  void* list = nullptr;
-  for (size_t i = 0; i < count; ++i) {
+  const size_t count = bytes >= kManyBytes || list == nullptr ? 1 : kManyBytes / bytes;
+  for (size_t i = 1; i < count; ++i) {
     void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
     if (object == nullptr) break;
     GLEANER_STORE(static_cast<void**>(object), list);
@@ -131,8 +131,8 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
 
 void* GC_malloc_many(size_t bytes) {
   void* list;
-  GC_generic_malloc_many(gleaner::AlignUp(bytes == 0 ? 1 : bytes, alloc::kGranuleBytes),
-                         GC_I_NORMAL, &list);
+  const size_t rounded = gleaner::AlignUp(bytes, alloc::kGranuleBytes);
+  GC_generic_malloc_many(rounded < bytes ? bytes : rounded, GC_I_NORMAL, &list);
   return list;
 }
 

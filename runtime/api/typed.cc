@@ -1,10 +1,11 @@
 // The GC_ API: typed objects and arrays of them.
 //
 //   typed object | the program's words ... | descriptor |
-//   typed array  | elements ... | count | element's bytes | element's descriptor |
+//   typed array  | elements ... | element's bytes | element's descriptor |
 //
-// The last words of the slot are ours; a word more than asked for is always there. They are zero
-// while the object is being set up, which says that nothing in it is a pointer yet.
+// The last words of the slot are ours (KindRow::trailer_bytes); they come on top of what is asked
+// for. They are zero while the object is being set up, which says that nothing in it is a pointer
+// yet. An array is read up to them: what lies behind its elements is zero.
 #include <cstring>
 
 #include "alloc/object.h"
@@ -33,7 +34,7 @@ namespace {
 
 constexpr size_t kWordBits = 64;
 constexpr size_t kBitmapBits = kWordBits - GC_DS_TAG_BITS;
-constexpr size_t kTrailerWords = 3;  // of an array
+constexpr size_t kTrailerWords = 2;  // of an array
 
 // Bitmaps that do not fit into a descriptor, one behind the other. Entries are written under the
 // collector lock before a descriptor names them, and never change.
@@ -82,11 +83,13 @@ GC_ms_entry* MarkArray(GC_word* object, GC_ms_entry* top, GC_ms_entry*, GC_word)
   ObjectRef found;
   if (!alloc::FindSlot(AddressOf(object), &found)) return top;
   const GC_word* trailer = object + found.bytes / kWordBytes - kTrailerWords;
-  const size_t count = trailer[0];
-  const size_t bytes = trailer[1];
-  const GC_descr descriptor = trailer[2];
-  for (size_t i = 0; i < count; ++i) {
-    const Addr begin = found.base + i * bytes;
+  const size_t element_bytes = trailer[0];
+  const GC_descr descriptor = trailer[1];
+  if (element_bytes == 0) return top;
+  for (size_t left = found.bytes - kTrailerWords * kWordBytes; left != 0;) {
+    const size_t bytes = element_bytes < left ? element_bytes : left;
+    const Addr begin = AddressOf(trailer) - left;
+    left -= bytes;
     if (gc::PushByDescriptor(begin, bytes, descriptor, t_mark_sink)) continue;
     PushBitmap(begin, begin + bytes, PartOf(descriptor), t_mark_sink);
   }
@@ -147,6 +150,7 @@ void MakeTypedKinds() {
   if (typed_kind < 0 || array_kind < 0) {
     gleaner::Fatal("GC_make_descriptor: all kinds are in use");
   }
+  gc::g_kinds[array_kind].trailer_bytes = kTrailerWords * kWordBytes;
   g_array_kind = static_cast<Kind>(array_kind);
   g_typed_kind = static_cast<Kind>(typed_kind);
 }
@@ -207,7 +211,7 @@ void* GC_calloc_explicitly_typed(size_t count, size_t element_bytes, GC_descr de
   }
   if (RejectDescriptor("GC_calloc_explicitly_typed", descriptor)) return GC_malloc(bytes);
   const bool plain = (descriptor & GC_DS_TAGS) == GC_DS_LENGTH && descriptor >= element_bytes;
-  if (plain || count == 0) return GC_malloc(bytes);
+  if (plain || bytes == 0) return GC_malloc(bytes);
   if (count == 1) return AllocateTyped("GC_calloc_explicitly_typed", bytes, descriptor, false);
   if (element_bytes % kWordBytes != 0) {
     Complain(
@@ -221,10 +225,9 @@ void* GC_calloc_explicitly_typed(size_t count, size_t element_bytes, GC_descr de
   if (array == nullptr || !alloc::FindSlot(AddressOf(array), &found)) return array;
   if (found.kind() != g_array_kind) return array;
   GC_word* trailer = static_cast<GC_word*>(array) + found.bytes / kWordBytes - kTrailerWords;
-  trailer[2] = descriptor;
-  trailer[1] = element_bytes;
-  asm volatile("" ::: "memory");  // a stop in between must find no count without the rest
-  trailer[0] = count;
+  trailer[1] = descriptor;
+  asm volatile("" ::: "memory");  // a stop in between must find no elements without the rest
+  trailer[0] = element_bytes;
   return array;
 }
 

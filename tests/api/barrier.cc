@@ -166,6 +166,23 @@ void PointersAreLikePointers() {
   CHECK(thrown);
 }
 
+struct alignas(64) Line {
+  Node *nodes[8];
+};
+
+// The element is copied as the compiler copies what is so aligned.
+void ElementsAreAligned() {
+  for (size_t i = 1; i < 200; i += 7) {
+    gc::array<Line> lines(i);
+    CHECK_EQ(reinterpret_cast<uintptr_t>(lines.data()) % alignof(Line), 0);
+    Line line = {};
+    line.nodes[7] = NewNode(i, nullptr);
+    lines[i - 1] = line;
+    const Line copy = lines[i - 1];
+    CHECK_EQ(copy.nodes[7]->number, i);
+  }
+}
+
 // Of the ways to have the kernel track writes; the query of what is supported tries them, and
 // closes them.
 size_t TrackingDescriptors() {
@@ -193,6 +210,7 @@ int main() {
   CHECK_EQ(GC_is_incremental_mode(), 1);
   CHECK_EQ(GC_get_actual_vdb(), GC_VDB_MANUAL);
   PointersAreLikePointers();
+  ElementsAreAligned();
   CardsOfEachStore();
   MoveLists();
   CHECK_EQ(TrackingDescriptors(), 0);

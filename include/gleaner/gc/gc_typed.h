@@ -37,7 +37,8 @@ typedef GC_word GC_descr;
    that every word may be a pointer. */
 GC_API GC_descr GC_CALL GC_make_descriptor(const GC_word *bitmap, size_t len) GC_ATTR_NONNULL(1);
 
-/* A zeroed object of that type. One word more is taken, for the descriptor. */
+/* A zeroed object of that type. One word more is taken, for the descriptor. GC_realloc keeps the
+   type, here and below: what an array grows by is elements. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
     GC_malloc_explicitly_typed(size_t size, GC_descr d);
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
