@@ -4,6 +4,7 @@
 
 #include "alloc/object.h"
 #include "gc/kinds.h"
+#include "platform/mappings.h"
 
 namespace gleaner::gc {
 
@@ -55,13 +56,13 @@ size_t RootTasks::Claim() {
   return task < count_ ? task : count_;
 }
 
-bool RootBuffer::Init() {
+bool RootBuffer::Reserve(size_t kind) {
+  if (words_[kind].max() != 0) return true;
   const bool bounded = platform::AddressSpaceLimit() != SIZE_MAX;
-  for (auto& words : words_) {
-    if (!words.Reserve(bounded ? kMaxWordsWhenBounded : kMaxWords)) return false;
-  }
-  return true;
+  return words_[kind].Reserve(bounded ? kMaxWordsWhenBounded : kMaxWords);
 }
+
+bool RootBuffer::Init() { return Reserve(0) && Reserve(1); }
 
 void RootBuffer::Clear() { count_[0] = count_[1] = 0; }
 
@@ -73,6 +74,27 @@ void RootBuffer::Copy(RootKind kind, Addr begin, Addr end) {
     if (!words_[k].EnsureCommitted(count_[k] + 1)) return;
     words_[k][count_[k]++] = word;
   }
+}
+
+bool RootBuffer::CopyIfMapped(RootKind kind, Addr* at, Addr end) {
+  const size_t k = kind == RootKind::kStack ? 0 : 1;
+  *at = AlignUp(*at, kWordBytes);
+  end = AlignDown(end, kWordBytes);
+  while (*at < end) {
+    const size_t left = (end - *at) / kWordBytes;
+    const size_t want = left < kChunkWords ? left : kChunkWords;
+    if (!Reserve(k) || !words_[k].EnsureCommitted(count_[k] + want)) return false;
+    // Behind the words that there are; those that point into the heap move up.
+    Addr* const copy = words_[k].data() + count_[k];
+    const size_t got = platform::CopyIfMapped(copy, *at, want * kWordBytes) / kWordBytes;
+    for (size_t i = 0; i < got; ++i) {
+      if (copy[i] - alloc::g_space.base > alloc::g_space.bytes) continue;
+      words_[k][count_[k]++] = copy[i];
+    }
+    *at += got * kWordBytes;
+    if (got < want) break;
+  }
+  return true;
 }
 
 void RootBuffer::AddTo(RootTasks* roots) const {

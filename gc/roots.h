@@ -60,23 +60,30 @@ class RootTasks {
   platform::Atomic<size_t> next_{0};
 };
 
-// Root words copied while the program runs, to be looked at later: what they were read from may be
-// gone then. Guarded by the collector lock; workers read it while they mark.
+// Root words copied, to be looked at later: what they were read from may be gone then. Guarded by
+// the collector lock; workers read it while they mark.
 class RootBuffer {
  public:
-  // False if the address space cannot be had.
+  // False if the address space cannot be had. CopyIfMapped makes up for it if it was not called.
   [[nodiscard]] bool Init();
   void Clear();
   // Notes the words of [begin, end) that point into the reservation or one past it. kStack or
   // kData. Without memory for more it leaves the rest out: who needs all roots reads them in the
   // stop.
   void Copy(RootKind kind, Addr begin, Addr end);
+  // The same for memory that may vanish, or that may end before `end`. Moves *at, where it begins,
+  // up to `end` or to the first page that cannot be read. False without memory for more words: *at
+  // is how far it came.
+  [[nodiscard]] bool CopyIfMapped(RootKind kind, Addr* at, Addr end);
   void AddTo(RootTasks* roots) const;
   size_t size() const { return count_[0] + count_[1]; }
 
  private:
   static constexpr size_t kMaxWords = size_t{1} << 25;
   static constexpr size_t kMaxWordsWhenBounded = size_t{1} << 20;  // by RLIMIT_AS
+  static constexpr size_t kChunkWords = 8 * kKiB;                  // copied at a time
+
+  [[nodiscard]] bool Reserve(size_t kind);
 
   // By kind.
   alloc::ReservedArray<Addr> words_[2];

@@ -1,6 +1,8 @@
 #include "platform/mappings.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -96,6 +98,25 @@ class LineParser {
 constexpr uint64_t kTouched = uint64_t{3} << 62;
 constexpr uint64_t kNotPrivate = uint64_t{1} << 61;
 
+// Whether the page of the address can be read, at this instant. The system copies the set of
+// signals before it refuses what is to be done with it.
+bool IsReadable(Addr address) {
+  constexpr size_t kKernelSetBytes = 8;
+  const Addr set = AlignDown(address, kKernelSetBytes);
+  return syscall(SYS_rt_sigprocmask, -1, set, nullptr, kKernelSetBytes) == 0 || errno != EFAULT;
+}
+
+size_t CopyByPages(void* to, Addr from, size_t bytes) {
+  const size_t os_page = OsPageBytes();
+  auto* words = static_cast<Addr*>(to);
+  for (size_t done = 0; done < bytes; done += kWordBytes) {
+    const Addr at = from + done;
+    if ((done == 0 || at % os_page == 0) && !IsReadable(at)) return done;
+    *words++ = LoadForeignWord(at);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 bool VisitMappings(void (*f)(void* context, const Mapping& mapping), void* context) {
@@ -162,7 +183,32 @@ size_t CopyIfMapped(void* to, Addr from, size_t bytes) {
   const iovec remote = {PointerAt<void>(from), bytes};
   const ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
   if (n >= 0) return static_cast<size_t>(n);
-  return errno == EFAULT || errno == ENOMEM ? 0 : SIZE_MAX;
+  return errno == EFAULT || errno == ENOMEM ? 0 : CopyByPages(to, from, bytes);
+}
+
+Addr EndOfReadable(Addr from, Addr limit) {
+  const size_t os_page = OsPageBytes();
+  while (from < limit && IsReadable(from)) from = AlignDown(from, os_page) + os_page;
+  return from < limit ? from : limit;
+}
+
+Addr LowestMapped(Range range) {
+  constexpr size_t kPages = 256;  // looked at by one call, as long as all are mapped
+  const size_t os_page = OsPageBytes();
+  const Addr first = AlignDown(range.begin, os_page);
+  Addr at = AlignUp(range.end, os_page);
+  for (size_t pages = kPages; at > first && pages > 0;) {
+    unsigned char resident[kPages];
+    const size_t left = (at - first) / os_page;
+    const size_t step = (left < pages ? left : pages) * os_page;
+    if (mincore(PointerAt<void>(at - step), step, resident) == 0) {
+      at -= step;
+    } else {
+      pages /= 2;
+    }
+  }
+  if (at > range.end) return range.end;
+  return at < range.begin ? range.begin : at;
 }
 
 }  // namespace gleaner::platform

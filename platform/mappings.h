@@ -1,5 +1,6 @@
-// The mappings of the process, as the system lists them, and reading memory that may vanish.
-// Allocates nothing; for the collecting thread, also with the world stopped.
+// The mappings of the process, as the system lists them; and, without a descriptor, where memory is
+// mapped and reading what may vanish. Allocates nothing; for the collecting thread, also with the
+// world stopped.
 #pragma once
 
 #include "platform/thread.h"
@@ -38,7 +39,15 @@ class TouchedPages {
 };
 
 // Copies memory of this process from where another thread may unmap it meanwhile. Returns how many
-// bytes could be copied; SIZE_MAX if the system has no such service.
+// bytes could be copied: all, or those up to the first page that cannot be read. Where the system
+// has no service for that, each page is looked at before it is copied. pre: all are whole words.
 size_t CopyIfMapped(void* to, Addr from, size_t bytes);
+
+// The first address from `from` on that cannot be read; `limit` if all up to there can be.
+Addr EndOfReadable(Addr from, Addr limit);
+
+// The lowest address from which on all pages up to the range's end are mapped, readable or not;
+// the range's end if the last one is not.
+Addr LowestMapped(Range range);
 
 }  // namespace gleaner::platform

@@ -89,11 +89,7 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   const Addr stack_pointer_before = self->stack_pointer;
   const Addr alternate_before = self->alternate_stack_end;
   self->stack_pointer = AddressOf(__builtin_frame_address(0));
-  stack_t alternate;
-  self->alternate_stack_end = 0;
-  if (sigaltstack(nullptr, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK) != 0) {
-    self->alternate_stack_end = AddressOf(alternate.ss_sp) + alternate.ss_size;
-  }
+  self->alternate_stack_end = AlternateStackEnd(self->stack_pointer);
   self->state.Store(StateWord::Of(MutatorState::kParked), memory_order_seq_cst);
   if (g_remaining.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&g_remaining);
   AwaitChange(&g_stop, stop);
@@ -366,7 +362,7 @@ bool WorldIsStopped() { return g_stop.Load(memory_order_seq_cst) != 0; }
 
 void EnterBlocking(StopRecord* self, Addr stack_pointer) {
   self->stack_pointer = stack_pointer;
-  self->alternate_stack_end = 0;
+  self->alternate_stack_end = AlternateStackEnd(stack_pointer);
   self->state.Store(StateWord::Of(MutatorState::kBlocked), memory_order_seq_cst);
 }
 

@@ -8,8 +8,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +37,14 @@ constexpr Addr kUnallocatedBlock = ~Addr{0};
 constexpr size_t kDtvOffset = 8;
 #else
 constexpr size_t kDtvOffset = 0;
+#endif
+
+// Where a signal frame has the interrupted stack pointer.
+#if defined(__x86_64__)
+constexpr size_t kStackPointerOffset =
+    offsetof(ucontext_t, uc_mcontext.gregs) + REG_RSP * sizeof(greg_t);
+#else
+constexpr size_t kStackPointerOffset = offsetof(ucontext_t, uc_mcontext.sp);
 #endif
 
 // Reads a small file of the kernel's. Returns its length, 0 on any failure.
@@ -142,18 +152,25 @@ int CompareTls(dl_phdr_info* info, size_t, void* all_equal) {
 int32_t CurrentThreadId() { return static_cast<int32_t>(syscall(SYS_gettid)); }
 
 Range CurrentStackBounds() {
-  if (CurrentThreadId() == getpid()) {
+  const bool is_first = CurrentThreadId() == getpid();
+  Range first;
+  if (is_first) {
     const Addr end = AddressOf(__libc_stack_end);
     rlimit limit;
     size_t bytes = 8 * kMiB;
     if (getrlimit(RLIMIT_STACK, &limit) == 0) {
       bytes = limit.rlim_cur == RLIM_INFINITY ? 1 * kGiB : limit.rlim_cur;
     }
-    return {end > bytes ? end - bytes : 0, end};
+    first = {end > bytes ? end - bytes : 0, end};
+    // Elsewhere it is on a stack of the program's own, or another thread's that has forked.
+    if (first.Contains(AddressOf(__builtin_frame_address(0)))) return first;
   }
   pthread_attr_t attributes;
-  GLEANER_CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0,
-                "the C library does not know the stack of thread %d", CurrentThreadId());
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
+    GLEANER_CHECK(is_first, "the C library does not know the stack of thread %d",
+                  CurrentThreadId());
+    return first;
+  }
   void* base = nullptr;
   size_t bytes = 0;
   pthread_attr_getstack(&attributes, &base, &bytes);
@@ -161,34 +178,23 @@ Range CurrentStackBounds() {
   return {AddressOf(base), AddressOf(base) + bytes};
 }
 
-Range MappingOf(Addr address) {
-  const int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  // Lines begin with "begin-end " in hexadecimal; the rest of a line is skipped.
-  Range range;
-  Range found;
-  enum { kBegin, kEnd, kRest } part = kBegin;
-  char buffer[4096];
-  for (ssize_t n; found.end == 0 && (n = read(fd, buffer, sizeof buffer)) > 0;) {
-    for (ssize_t i = 0; i < n && found.end == 0; ++i) {
-      const char c = buffer[i];
-      if (c == '\n') {
-        range = {};
-        part = kBegin;
-      } else if (part == kBegin && c == '-') {
-        part = kEnd;
-      } else if (part == kEnd && c == ' ') {
-        part = kRest;
-        if (range.Contains(address)) found = range;
-      } else if (part != kRest) {
-        const Addr digit = static_cast<Addr>(c <= '9' ? c - '0' : c - 'a' + 10);
-        Addr& value = part == kBegin ? range.begin : range.end;
-        value = value * 16 + digit;
-      }
-    }
+Addr AlternateStackEnd(Addr stack_pointer) {
+  stack_t alternate;
+  if (sigaltstack(nullptr, &alternate) != 0 || (alternate.ss_flags & SS_DISABLE) != 0) return 0;
+  const Addr begin = AddressOf(alternate.ss_sp);
+  return stack_pointer - begin < alternate.ss_size ? begin + alternate.ss_size : 0;
+}
+
+void VisitInterruptedStacks(Range alternate, void (*f)(void*, Addr), void* context) {
+  constexpr size_t kStackOffset = offsetof(ucontext_t, uc_stack);
+  for (Addr at = AlignUp(alternate.begin, kWordBytes); at + sizeof(ucontext_t) <= alternate.end;
+       at += kWordBytes) {
+    const Addr begin = LoadForeignWord(at + kStackOffset + offsetof(stack_t, ss_sp));
+    const size_t bytes = LoadForeignWord(at + kStackOffset + offsetof(stack_t, ss_size));
+    if (begin > at || begin + bytes != alternate.end) continue;
+    const Addr low = LoadForeignWord(at + kStackPointerOffset) - kRedZoneBytes;
+    if (low + kRedZoneBytes - begin >= bytes) f(context, low);
   }
-  close(fd);
-  return found;
 }
 
 void* NextFunction(const char* name) {

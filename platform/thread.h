@@ -22,8 +22,22 @@ int32_t CurrentThreadId();
 // malloc; not for signal handlers.
 Range CurrentStackBounds();
 
-// The mapping of the process that an address lies in; empty if there is none. Allocates nothing.
-Range MappingOf(Addr address);
+// The end of the calling thread's alternate signal stack if the address is in it, else 0; also 0 if
+// that stack has disarmed itself (SS_AUTODISARM). Async-signal-safe.
+Addr AlternateStackEnd(Addr stack_pointer);
+
+// Code may use this much below the stack pointer without moving it: the red zone.
+#if defined(__x86_64__)
+inline constexpr size_t kRedZoneBytes = 128;
+#else
+inline constexpr size_t kRedZoneBytes = 0;
+#endif
+
+// The part of an alternate signal stack that is in use: calls f(context, low) for each stack that
+// was interrupted for a handler on it, where `low` is the lowest address in use there. It is known
+// from what the system has saved, and recognised by the description of the alternate stack, so
+// words that look the same are taken for it, too. The thread must be the caller or stopped.
+void VisitInterruptedStacks(Range alternate, void (*f)(void* context, Addr low), void* context);
 
 inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()); }
 

@@ -67,7 +67,7 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
   Thread* self = Threads::Current();
   if (self != nullptr) {
     self->stack_pointer = stack_pointer;
-    self->alternate_stack_end = 0;
+    self->alternate_stack_end = platform::AlternateStackEnd(stack_pointer);
   }
   Threads::AddRoots(roots);
   if (GC_push_other_roots != nullptr) GC_push_other_roots();

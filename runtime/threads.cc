@@ -8,6 +8,8 @@
 #include "platform/clock.h"
 #include "platform/fault_signal.h"
 #include "platform/loaded_objects.h"
+#include "platform/mappings.h"
+#include "platform/memory.h"
 #include "platform/stalls.h"
 #include "platform/system_calls.h"
 #include "runtime/runtime.h"
@@ -46,6 +48,9 @@ struct Registry {
   gc::RangeSet library_segments;
   alloc::ReservedArray<TlsModule> modules;
   size_t module_count = 0;
+  // Words of stacks and thread-local storage that are not read in place. Of the collection under
+  // way; guarded by the collector lock.
+  gc::RootBuffer copied;
 };
 constinit Registry g_registry;
 
@@ -161,66 +166,140 @@ void TryUntilStopped(StopAttempt* attempt, void (*stop)(void*), void* context) {
   }
 }
 
-// What a stack pointer outside all known stacks lies in: a mapping, or, where malloc is ours, a
-// block of the heap, which that keeps.
-Range StackAround(const Thread& thread, Addr low, gc::RootTasks* roots) {
-  alloc::ObjectRef block;
-  if (!alloc::FindSlot(low, &block)) return platform::MappingOf(low);
-  const Addr word = AddressOf(&thread.stack_pointer);
-  roots->Add(RootKind::kStack, word, word + sizeof thread.stack_pointer);
-  return {block.base, block.base + block.bytes};
-}
+// Where the roots of one thread go: ranges to be read in place, and words copied from where memory
+// may vanish meanwhile, or end before it is thought to.
+struct ThreadRoots {
+  gc::RootTasks* in_place;
+  gc::RootBuffer* copied;
+};
 
-// The thread's own stack, in use from `low` on.
-void AddOwnStack(const Thread& thread, Addr low, Addr bottom, gc::RootTasks* roots) {
-  if (low < bottom && thread.stack.Contains(low)) {
-    roots->Add(RootKind::kStack, low, bottom);
-    return;
+// Where memory of others begins above the address: what the library has reserved, or the stack of
+// a thread.
+Addr NextKnownMemory(Addr address) {
+  struct Search {
+    Addr above;
+    Addr nearest;
+  } search{address, ~Addr{0}};
+  const auto look = [](void* context, Range range) {
+    auto* s = static_cast<Search*>(context);
+    if (range.begin > s->above && range.begin < s->nearest) s->nearest = range.begin;
+  };
+  platform::VisitReservations(look, &search);
+  for (size_t i = 0; i < g_registry.count; ++i) {
+    look(&search, static_cast<Thread*>(g_registry.records[i])->stack);
   }
-  // On a stack of the program's own. If it told us where that ends, it lies in one mapping with
-  // the stack pointer. If not, all of that mapping counts, and the thread's first stack wherever
-  // it may be in use.
-  const Range mapping = StackAround(thread, low, roots);
-  const bool told = bottom > low && bottom <= mapping.end;
-  roots->Add(RootKind::kStack, low, told ? bottom : mapping.end);
-  if (told) return;
-  Range first = platform::MappingOf(thread.stack.end - 1);
-  if (first.begin < thread.stack.begin) first.begin = thread.stack.begin;
-  roots->Add(RootKind::kStack, first.begin, thread.stack.end);
+  return search.nearest;
 }
 
-void AddThreadRoots(const Thread& thread, gc::RootTasks* roots) {
-  if (thread.stack_pointer == 0) return;  // it has ended
-  Addr low = thread.stack_pointer;
+// Memory of which it is not known whether all of it is there, as far as it can be read. True if
+// that is up to the end.
+bool AddReadable(RootKind kind, Range range, const ThreadRoots& roots) {
+  Addr at = range.begin;
+  if (!roots.copied->CopyIfMapped(kind, &at, range.end)) {
+    const Addr end = platform::EndOfReadable(at, range.end);
+    roots.in_place->Add(kind, at, end);
+    at = end;
+  }
+  return at >= AlignDown(range.end, kWordBytes);
+}
+
+// A stack of the program's own, in use from `low` on and thought to end at `end`. Where malloc is
+// ours it may lie in a block, which the stack pointer keeps: a root itself, or in memory that is.
+// True if all of it was there.
+bool AddForeignStack(Addr low, Addr end, const ThreadRoots& roots) {
+  alloc::ObjectRef block;
+  if (!alloc::FindSlot(low, &block)) return AddReadable(RootKind::kStack, {low, end}, roots);
+  const Addr block_end = block.base + block.bytes;
+  roots.in_place->Add(RootKind::kStack, low, end < block_end ? end : block_end);
+  return end <= block_end;
+}
+
+// The thread's own stack, of which nobody knows how much is in use.
+void AddWholeStack(Range stack, const ThreadRoots& roots) {
+  // Pages that cannot be read are those of a guard, below the others.
+  for (Addr at = platform::LowestMapped(stack); at < stack.end;) {
+    if (AddReadable(RootKind::kStack, {at, stack.end}, roots)) break;
+    at = AlignDown(platform::EndOfReadable(at, stack.end), platform::OsPageBytes());
+    at += platform::OsPageBytes();
+  }
+}
+
+// How far the first thread's stack may grow is a limit, which may have been raised over other
+// mappings; below the stack itself nothing is mapped.
+bool IsOnOwnStack(const Thread& thread, Addr address) {
+  return thread.stack.Contains(address) &&
+         (!thread.is_main || platform::LowestMapped({address, thread.stack.end}) == address);
+}
+
+// What was interrupted for handlers on an alternate stack.
+struct Interrupted {
+  const Thread& thread;
+  const ThreadRoots& roots;
+  Addr own_low = 0;  // on the thread's own stack; 0: not there
+  bool on_fiber = false;
+};
+
+void AddInterrupted(void* context, Addr low) {
+  auto* found = static_cast<Interrupted*>(context);
+  const Range own = found->thread.stack;
+  if (IsOnOwnStack(found->thread, low + platform::kRedZoneBytes)) {
+    if (low < own.begin) low = own.begin;
+    if (found->own_low == 0 || low < found->own_low) found->own_low = low;
+  } else if (Fiber* fiber = Fibers::FindWorldStopped(low + platform::kRedZoneBytes)) {
+    if (low < fiber->stack.begin) low = fiber->stack.begin;
+    if (low < fiber->live) fiber->live = low;
+    found->on_fiber = true;
+  } else {
+    (void)AddForeignStack(low, NextKnownMemory(low), found->roots);
+  }
+}
+
+void AddStacks(const Thread& thread, const ThreadRoots& roots) {
+  const Addr low = thread.stack_pointer;
+  const Range own = thread.stack;
   const Addr bottom =
       thread.is_main && GC_stackbottom != nullptr ? AddressOf(GC_stackbottom) : thread.stack_bottom;
+  const bool bottom_is_own = bottom > own.begin && bottom <= own.end;
+  const Addr own_bottom = bottom_is_own ? bottom : own.end;
+  // Where the own stack was left for a fiber; 0: it was not, as far as we know.
+  Addr own_low = thread.own_stack_pointer;
   if (thread.alternate_stack_end != 0) {
-    // Stopped in a handler on an alternate stack. The kernel saved the interrupted stack pointer
-    // there, so the lowest word that points into the interrupted stack is at or below it. That may
-    // be a fiber's; then the own stack counts from where it was left.
-    roots->Add(RootKind::kStack, low, thread.alternate_stack_end);
-    low = thread.own_stack_pointer != 0 ? thread.own_stack_pointer : bottom;
-    for (Addr at = AlignUp(thread.stack_pointer, kWordBytes); at < thread.alternate_stack_end;
-         at += kWordBytes) {
-      const Addr word = LoadForeignWord(at);
-      if (thread.stack.Contains(word)) {
-        if (word < low) low = word;
-      } else if (Fiber* fiber = Fibers::FindWorldStopped(word)) {
-        if (word < fiber->live) fiber->live = word;
-      }
+    const Range alternate{low, thread.alternate_stack_end};
+    (void)AddForeignStack(alternate.begin, alternate.end, roots);
+    Interrupted found{thread, roots};
+    platform::VisitInterruptedStacks(alternate, AddInterrupted, &found);
+    if (found.own_low != 0) {
+      own_low = found.own_low;
+    } else if (!found.on_fiber) {
+      own_low = 0;
     }
+  } else if (IsOnOwnStack(thread, low)) {
+    own_low = low;
   } else if (Fiber* fiber = Fibers::FindWorldStopped(low)) {
     fiber->live = low;
-    // 0: it got there without a switch that we know of.
-    low = thread.own_stack_pointer;
-    if (low == 0) low = platform::MappingOf(thread.stack.end - 1).begin;
-    if (low < thread.stack.begin) low = thread.stack.begin;
+  } else {
+    // On a stack of the program's own. If the program has told where that ends, the program also
+    // shows the stacks that it has left. If not, all that can be read above the stack pointer
+    // counts, and the thread's own stack wherever it may be in use.
+    const bool told = !bottom_is_own && bottom > low;
+    if (told && AddForeignStack(low, bottom, roots)) return;
+    if (!told) (void)AddForeignStack(low, NextKnownMemory(low), roots);
+    own_low = 0;
   }
-  AddOwnStack(thread, low, bottom, roots);
+  if (own_low == 0) {
+    AddWholeStack(own, roots);
+  } else {
+    roots.in_place->Add(RootKind::kStack, own_low, own_low < own_bottom ? own_bottom : own.end);
+  }
+}
+
+void AddThreadRoots(const Thread& thread, const ThreadRoots& roots) {
+  if (thread.stack_pointer == 0) return;  // it has ended
+  AddStacks(thread, roots);
   if (!g_registry.tls_is_known) return;
   for (size_t i = 0; i < g_registry.module_count; ++i) {
     const Range block = platform::TlsBlockOf(thread.thread_pointer, g_registry.modules[i]);
-    if (block.begin != 0) roots->Add(RootKind::kData, block.begin, block.end);
+    if (block.begin != 0) roots.in_place->Add(RootKind::kData, block.begin, block.end);
   }
 }
 
@@ -230,7 +309,7 @@ void Greet(Thread* thread, gc::RootTasks* scratch, gc::RootBuffer* words) {
   thread->heap->RestoreRunsStopped();
   if (thread->stack_pointer == 0) return;  // it has ended
   scratch->Clear();
-  AddThreadRoots(*thread, scratch);
+  AddThreadRoots(*thread, {scratch, words});
   // Others count as suspended (CopyRoots).
   if (const Fiber* fiber = Fibers::FindLocked(thread->stack_pointer); fiber != nullptr) {
     scratch->Add(RootKind::kStack, thread->stack_pointer, fiber->stack.end);
@@ -263,7 +342,7 @@ void HandshakeWithLoaderLocked(void* context) {
     if (thread == Threads::Current()) {
       platform::CriticalSection section;
       thread->stack_pointer = attempt->stack_pointer;
-      thread->alternate_stack_end = 0;
+      thread->alternate_stack_end = platform::AlternateStackEnd(attempt->stack_pointer);
       Greet(thread, attempt->scratch, attempt->words);
     } else if (platform::StopAll(&record, 1, platform::t_stop_record, attempt->stop.patience_ns,
                                  attempt->stop.report)) {
@@ -532,9 +611,11 @@ bool Threads::CopyRoots(gc::RootPosition* position, gc::RootBuffer* words) {
 
 void Threads::AddRoots(gc::RootTasks* roots) {
   Fibers::BeginRootsWorldStopped();
+  g_registry.copied.Clear();
   for (size_t i = 0; i < g_registry.count; ++i) {
-    AddThreadRoots(*static_cast<Thread*>(g_registry.records[i]), roots);
+    AddThreadRoots(*static_cast<Thread*>(g_registry.records[i]), {roots, &g_registry.copied});
   }
+  g_registry.copied.AddTo(roots);
   Fibers::AddRootsWorldStopped(roots);
   roots->Add(RootKind::kData, g_registry.results.storage_begin(), g_registry.results.storage_end());
   ForEachStaticRoot(

@@ -25,7 +25,7 @@ struct Found {
   Addr main_stack_end = 0;
   alloc::ReservedArray<Addr> words;  // those that point into the heap, and room to copy
   size_t count = 0;
-  gc::RangeSet in_place;  // what the system does not let us copy
+  gc::RangeSet in_place;  // what there was no memory to copy to
   size_t bytes_read = 0;
   bool complete = true;
 };
