@@ -261,7 +261,7 @@ Arena::FreeResult Arena::Free(Addr a) {
   used_bytes_ -= bytes;
   if (block != BlockList::kNone) {
     ReturnBlock(block);
-    if (residency_.IsDecayDue()) residency_.Decay(platform::NowNs());
+    if (residency_.IsDecayDue()) residency_.Decay(platform::CoarseNowNs());
   }
   return FreeResult::kFreed;
 }

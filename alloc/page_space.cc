@@ -249,6 +249,7 @@ PageSpace::Span PageSpace::AllocateSpan(PageNumber count) {
   __builtin_prefetch(&g_space.info[span.first], 1);  // the caller writes it, likely a miss
   span.unknown = residency_.Take(g_space.AddressOfPage(span.first), size_t{got} << kPageShift);
   AddTaken(got);
+  PublishSurplus();
   return span;
 }
 
@@ -261,7 +262,26 @@ void PageSpace::FreeSpan(BlockId block) {
   waiting_ = block;
   ++waiting_count_;
   AddTaken(-count);
-  if (residency_.IsDecayDue()) residency_.Decay(platform::NowNs());
+  if (residency_.IsDecayDue()) residency_.Decay(platform::CoarseNowNs());
+  PublishSurplus();
+}
+
+void PageSpace::PublishSurplus() {
+  const uint64_t next = residency_.next_step_ns();
+  // Relaxed: a hint, and a line that all threads read is written only if it changes.
+  if (next_step_ns_.Load(platform::memory_order_relaxed) == next) return;
+  next_step_ns_.Store(next, platform::memory_order_relaxed);
+}
+
+bool PageSpace::DecaySurplus() {
+  const uint64_t next = next_step_ns_.Load(platform::memory_order_relaxed);  // as there
+  if (next == Residency::kNever) return false;
+  const uint64_t now = platform::CoarseNowNs();
+  if (now < next || !lock_.TryAcquire()) return false;  // who has the lock may be making the step
+  residency_.Decay(now);
+  PublishSurplus();
+  lock_.Release();
+  return true;
 }
 
 bool PageSpace::ResizeSpan(BlockId block, PageNumber count) {
@@ -282,6 +302,7 @@ bool PageSpace::ResizeSpan(BlockId block, PageNumber count) {
   residency_.Return(begin, size_t{before} << kPageShift);
   (void)residency_.Take(begin, size_t{after} << kPageShift);
   AddTaken(after - before);
+  PublishSurplus();
   return true;
 }
 
@@ -297,7 +318,9 @@ size_t PageSpace::Trim() {
     const Addr begin = g_space.AddressOfPage(PageOfUnits(start, units));
     residency_.DiscardBeside(begin, begin + (size_t{units} << kPageShift));
   });
-  return residency_.Trim();
+  const size_t bytes = residency_.Trim();
+  PublishSurplus();
+  return bytes;
 }
 
 size_t PageSpace::IdleBytes() {

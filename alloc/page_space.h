@@ -28,7 +28,8 @@ class PageSpace {
   // The space leaves the pages' descriptors alone then, so that a span costs O(log n) of any
   // length: the states are its user's to keep, and `dirty` and `resident` mean nothing. What is
   // resident and what is zero is known by 2 MiB; a budget of free memory stays resident, and the
-  // rest goes back to the system by and by (Residency). The heap limit counts pages handed out.
+  // rest goes back to the system by and by (Residency), while spans are freed or DecaySurplus is
+  // called. The heap limit counts pages handed out.
   // False without memory for the tables.
   [[nodiscard]] bool InitResidency(size_t budget_bytes, uint64_t decay_ns);
 
@@ -59,6 +60,15 @@ class PageSpace {
   void FreeSpan(BlockId block);
   bool ResizeSpan(BlockId block, PageNumber count);
   PageNumber FirstOf(BlockId block);
+
+  // With InitResidency: whether free memory waits to go back to the system. A hint.
+  bool HasSurplus() const {
+    // Relaxed: a hint.
+    return next_step_ns_.Load(platform::memory_order_relaxed) != Residency::kNever;
+  }
+  // Makes the step of the decay if one is due; whether it has. Any thread, at little cost: no lock
+  // is taken unless a step is due.
+  bool DecaySurplus();
 
   // With InitResidency: discards all that is free. Returns the bytes of whole pieces of 2 MiB, not
   // counting what lay beside spans in use. Looks at all free spans and at the whole reservation.
@@ -97,6 +107,8 @@ class PageSpace {
   static bool FitsLimit(PageNumber fresh);
   static bool MayGrow(PageNumber fresh);
   void AddResident(ptrdiff_t pages);
+  // Under lock_, after idle memory has changed.
+  void PublishSurplus();
   void Take(PageNumber first, PageNumber count, PageNumber fresh);
   void AddTaken(PageNumber count) {
     // Relaxed: written under the lock; readers want a snapshot only.
@@ -114,7 +126,9 @@ class PageSpace {
   static constexpr uint32_t kMaxWaiting = 64;
   BlockId waiting_ = TreeFit::kNone;
   uint32_t waiting_count_ = 0;
-  Residency residency_;                       // guarded by lock_
+  Residency residency_;  // guarded by lock_
+  // Residency::next_step_ns, for who has not the lock. Written under lock_.
+  platform::Atomic<uint64_t> next_step_ns_{Residency::kNever};
   PageNumber committed_ = 0;                  // guarded by lock_
   platform::Atomic<PageNumber> resident_{0};  // written under lock_
   platform::Atomic<PageNumber> taken_{0};     // written under lock_

@@ -38,13 +38,14 @@ void Residency::ForEachWord(size_t first, size_t end, F f) {
     const size_t bit = first % kChunksPerWord;
     const size_t in_word = kChunksPerWord - bit < end - first ? kChunksPerWord - bit : end - first;
     const uint64_t mask = (~uint64_t{0} >> (kChunksPerWord - in_word)) << bit;
-    f(chunks_[first / kChunksPerWord], mask);
+    f(first / kChunksPerWord, mask);
     first += in_word;
   }
 }
 
 void Residency::UseChunks(size_t first, size_t end) {
-  ForEachWord(first, end, [this](Chunks& chunks, uint64_t mask) {
+  ForEachWord(first, end, [this](size_t word, uint64_t mask) {
+    Chunks& chunks = chunks_[word];
     idle_chunks_ -= CountBits(chunks.Idle() & mask);
     chunks.dirty |= mask;
     chunks.used |= mask;
@@ -53,7 +54,8 @@ void Residency::UseChunks(size_t first, size_t end) {
 }
 
 void Residency::UnuseChunks(size_t first, size_t end) {
-  ForEachWord(first, end, [this](Chunks& chunks, uint64_t mask) {
+  ForEachWord(first, end, [this](size_t word, uint64_t mask) {
+    Chunks& chunks = chunks_[word];
     chunks.used &= ~mask;
     idle_chunks_ += CountBits(mask);
   });
@@ -114,40 +116,54 @@ void Residency::DiscardChunks(size_t first, size_t end) {
   discarded_bytes_ += to - from;
 }
 
-size_t Residency::DiscardInWord(size_t word, size_t quota, bool only_aged) {
+void Residency::DiscardInWord(size_t word, uint64_t candidates, size_t quota) {
   Chunks& chunks = chunks_[word];
-  uint64_t candidates = chunks.Idle() & (only_aged ? chunks.aged : ~uint64_t{0});
-  size_t done = 0;
-  while (candidates != 0 && done < quota) {
+  while (candidates != 0 && quota != 0) {
     const auto bit = static_cast<size_t>(std::countr_zero(candidates));
     auto run = static_cast<size_t>(std::countr_one(candidates >> bit));
-    if (run > quota - done) run = quota - done;
+    if (run > quota) run = quota;
     const uint64_t mask = (~uint64_t{0} >> (kChunksPerWord - run)) << bit;
     const size_t first = word * kChunksPerWord + bit;
     DiscardChunks(first, first + run);
     chunks.dirty &= ~mask;
     chunks.aged &= ~mask;
     candidates &= ~mask;
-    done += run;
+    quota -= run;
+    idle_chunks_ -= run;
   }
-  idle_chunks_ -= done;
-  return done;
+}
+
+void Residency::Pass(size_t first, size_t end) {
+  const bool at_once = decay_ns_ == 0;
+  ForEachWord(first, end, [this, at_once](size_t word, uint64_t mask) {
+    Chunks& chunks = chunks_[word];
+    const uint64_t idle = chunks.Idle() & mask;
+    if (HasSurplus()) {
+      DiscardInWord(word, at_once ? idle : idle & chunks.aged, idle_chunks_ - budget_chunks_);
+    }
+    chunks.aged |= chunks.Idle() & mask;
+  });
 }
 
 size_t Residency::Decay(uint64_t now_ns) {
-  if (idle_chunks_ <= budget_chunks_ || now_ns < next_step_ns_) return 0;
-  const bool at_once = decay_ns_ == 0;
-  next_step_ns_ = now_ns + decay_ns_ / kStepsPerDecay;
-  const size_t surplus = idle_chunks_ - budget_chunks_;
-  const size_t quota = at_once ? surplus : (surplus + kStepsPerDecay - 1) / kStepsPerDecay;
+  if (!HasSurplus() || now_ns < next_step_ns_) return 0;
+  const size_t chunks = ChunkOf(fresh_from_ - 1) + 1;  // ever handed out
+  const uint64_t step_ns = decay_ns_ / 2 / kStepsPerTurn;
+  const uint64_t late_ns = now_ns - next_step_ns_;
+  size_t left = chunks;
+  if (late_ns < step_ns * (kStepsPerTurn - 1)) {
+    const size_t per_step = (chunks + kStepsPerTurn - 1) / kStepsPerTurn;
+    const size_t due = (late_ns / step_ns + 1) * per_step;
+    if (due < left) left = due;
+  }
+  next_step_ns_ = now_ns + step_ns;
   const uint64_t before = discarded_bytes_;
-  const size_t words = WordCount() < kWordsPerStep ? WordCount() : kWordsPerStep;
-  size_t done = 0;
-  for (size_t i = 0; i < words; ++i) {
-    const size_t word = hand_;
-    hand_ = hand_ + 1 < WordCount() ? hand_ + 1 : 0;
-    done += DiscardInWord(word, quota - done, !at_once);
-    chunks_[word].aged |= chunks_[word].Idle();
+  while (left != 0) {
+    if (hand_ == chunks) hand_ = 0;
+    const size_t count = chunks - hand_ < left ? chunks - hand_ : left;
+    Pass(hand_, hand_ + count);
+    hand_ += count;
+    left -= count;
   }
   return discarded_bytes_ - before;
 }
@@ -155,7 +171,7 @@ size_t Residency::Decay(uint64_t now_ns) {
 size_t Residency::Trim() {
   const uint64_t before = discarded_bytes_;
   for (size_t word = 0; word < WordCount(); ++word) {
-    DiscardInWord(word, kChunksPerWord, /*only_aged=*/false);
+    DiscardInWord(word, chunks_[word].Idle(), kChunksPerWord);
   }
   return discarded_bytes_ - before;
 }

@@ -7,13 +7,16 @@
 //   used    some block in use overlaps it;
 //   idle    neither: free, and resident as far as its blocks were touched.
 // Take and Return tell of blocks that are handed out and come back; it does not matter how the
-// space divides its memory. Idle memory up to a budget stays. A surplus goes by a decay: every
-// quarter of the decay time a quarter of the surplus, at least a chunk, of chunks that were idle
-// for a whole quarter at least, so memory that is in turn handed out and freed stays resident.
-// There is no thread of its own: the steps happen while the owner calls Decay.
+// space divides its memory. Idle memory up to a budget stays. A surplus goes by a decay: a hand
+// moves over all that was ever handed out, once around in half the decay time, by small steps. It
+// discards what it finds idle for the second time in a row. So a chunk goes after it was idle for
+// half the decay time at least and the whole at most, and memory that is in turn handed out and
+// freed stays resident. There is no thread of its own: the steps happen while the owner calls
+// Decay; steps that are late are made together.
 //
 // Take and Return cost O(1) and a bit of bitmap for each 2 MiB of the block; a step of the decay
-// looks at 128 GiB at most, and makes a system call for each run of chunks it discards.
+// looks at a sixteenth of what was ever handed out, a bit for each 2 MiB, and makes a system call
+// for each run of chunks it discards.
 //
 // Invariants:
 //   [inv.idle-bytes]  idle_bytes() = 2 MiB * chunks that are idle;
@@ -59,12 +62,14 @@ class Residency {
 
   // True now and then while there is a surplus: Decay should be called. Costs next to nothing.
   bool IsDecayDue() {
-    return GLEANER_UNLIKELY(idle_chunks_ > budget_chunks_) &&
-           (decay_ns_ == 0 || ++calls_ % kCallsPerLook == 0);
+    return GLEANER_UNLIKELY(HasSurplus()) && (decay_ns_ == 0 || ++calls_ % kCallsPerLook == 0);
   }
-  // Makes the step that is due at `now_ns`, of any clock that does not go backwards, if one is.
+  // Makes the steps that are due at `now_ns`, of any clock that does not go backwards, if any are.
   // Returns the bytes discarded.
   size_t Decay(uint64_t now_ns);
+  // When the next step is due; kNever without a surplus.
+  static constexpr uint64_t kNever = UINT64_MAX;
+  uint64_t next_step_ns() const { return HasSurplus() ? next_step_ns_ : kNever; }
   // Discards all idle chunks, whatever the budget. Returns their bytes. Looks at the whole range.
   size_t Trim();
   // Discards the OS pages of a free range that lie in used chunks, beside blocks in use; the chunks
@@ -81,28 +86,30 @@ class Residency {
 
  private:
   static constexpr size_t kChunksPerWord = 64;
-  static constexpr size_t kWordsPerStep = 1024;
-  static constexpr uint32_t kCallsPerLook = 64;  // at the clock
-  static constexpr uint32_t kStepsPerDecay = 4;
+  static constexpr uint32_t kCallsPerLook = 8;  // at the clock
+  static constexpr uint32_t kStepsPerTurn = 16;
 
   // 64 chunks, a bit each.
   struct Chunks {
     uint64_t dirty;  // not clean
     uint64_t used;
-    uint64_t aged;  // was idle when the decay last came by
+    uint64_t aged;  // was idle when the hand last came by, and ever since
     uint64_t Idle() const { return dirty & ~used; }
   };
 
   size_t ChunkOf(Addr a) const { return a / kChunkBytes - first_chunk_; }
   Addr BeginOf(size_t chunk) const { return (first_chunk_ + chunk) * kChunkBytes; }
-  // Calls f(words, mask) for the chunks [first, end).
+  bool HasSurplus() const { return idle_chunks_ > budget_chunks_; }
+  // Calls f(word, mask) for the chunks [first, end).
   template <class F>
   void ForEachWord(size_t first, size_t end, F f);
   void UseChunks(size_t first, size_t end);
   void UnuseChunks(size_t first, size_t end);
   void DiscardChunks(size_t first, size_t end);
-  // Discards up to `quota` of the idle chunks of a word, only aged ones if asked. Returns how many.
-  size_t DiscardInWord(size_t word, size_t quota, bool only_aged);
+  // Discards up to `quota` of the chunks of a word that `candidates` names.
+  void DiscardInWord(size_t word, uint64_t candidates, size_t quota);
+  // The hand comes by the chunks [first, end).
+  void Pass(size_t first, size_t end);
   size_t WordCount() const { return (chunk_count_ + kChunksPerWord - 1) / kChunksPerWord; }
 
   ReservedArray<Chunks> chunks_;
@@ -113,7 +120,7 @@ class Residency {
   size_t chunk_count_ = 0;
   size_t idle_chunks_ = 0;
   size_t budget_chunks_ = 0;
-  size_t hand_ = 0;  // the word the next step begins with
+  size_t hand_ = 0;  // the chunk the next step begins with
   uint64_t decay_ns_ = 0;
   uint64_t next_step_ns_ = 0;
   uint64_t discarded_bytes_ = 0;

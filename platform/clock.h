@@ -14,6 +14,13 @@ inline uint64_t NowNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// The same clock as of its last tick, some milliseconds ago at most, for a seventh of the cost.
+inline uint64_t CoarseNowNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
 // Processor time of all the process's threads so far.
 inline uint64_t ProcessorNs() {
   timespec used;

@@ -285,8 +285,8 @@ struct gleaner_arena_options {
   size_t granularity;     /* blocks begin at multiples of it: a power of two from 16 to 4,096 */
   size_t threshold;       /* blocks of up to so many bytes come from slabs; 0 to 262,144, 0: none */
   size_t resident_budget; /* so much free memory stays resident; SIZE_MAX: all. Own memory only */
-  unsigned decay_ms;      /* how fast more than that goes back: two thirds in this time, by calls */
-                          /* of free; 0: at once */
+  unsigned decay_ms;      /* more than that goes back after it was free for half of this time to */
+                          /* the whole, by calls of free; 0: at once */
 };
 #define GLEANER_ARENA_OPTIONS \
   { sizeof(struct gleaner_arena_options), GLEANER_ARENA_BINNED, 0, 256, 131072, 67108864, 1000 }

@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdint>
 
+#include "alloc/page_space.h"
 #include "runtime/malloc/collecting.h"
 #include "runtime/malloc/leak_report.h"
 #include "runtime/malloc/leaks.h"
@@ -40,6 +41,9 @@ struct ThreadState {
   SlotHeap* heap;
   int destructor_rounds;
   bool ended;
+  bool set_aside;  // magazines.h
+  uint32_t
+      unwatched;  // of the calls that are slow for that, how many may follow without TendSurplus
 };
 constinit __thread ThreadState t_state = {};
 
@@ -104,8 +108,43 @@ static_assert(internal::MagazineWords() <= UINT16_MAX);
 // pre: the thread has a heap, for all below.
 ThreadMagazines& Own() { return t_state.heap->magazines; }
 void** BottomOf(size_t size_class) { return Own().words + kShapes[size_class].offset; }
+Magazine& MagazineOf(size_t size_class) {
+  return (t_state.set_aside ? Own().aside : t_magazines).of[size_class];
+}
 size_t CapacityOf(size_t size_class) {
-  return static_cast<size_t>(t_magazines.of[size_class].limit - BottomOf(size_class));
+  return static_cast<size_t>(MagazineOf(size_class).limit - BottomOf(size_class));
+}
+
+void SetAside() {
+  Own().aside = t_magazines;
+  t_magazines = kNoMagazines;
+  t_state.set_aside = true;
+}
+void PutInPlace() {
+  t_magazines = Own().aside;
+  t_state.set_aside = false;
+}
+
+// A look at the clock takes as long as all else in a call that magazines serve which are set aside.
+constexpr uint32_t kUnwatchedCalls = 8;
+
+// Whether the magazines are set aside and may serve a call without TendSurplus.
+bool MayUseAside() {
+  if (!t_state.set_aside || t_state.unwatched == 0) return false;
+  --t_state.unwatched;
+  return true;
+}
+
+// Part of each other slow call for a block with a class: makes the step of the decay that is due,
+// with what the thread has in its magazines, and sees to it that the thread comes back while there
+// is more to do.
+void TendSurplus() {
+  t_state.unwatched = kUnwatchedCalls;
+  alloc::PageSpace& space = alloc::SpaceOf(kSide);
+  if (GLEANER_UNLIKELY(space.DecaySurplus())) ThreadCache::Flush();
+  const bool waits = space.HasSurplus();
+  if (waits == t_state.set_aside || t_state.heap == nullptr) return;
+  waits ? SetAside() : PutInPlace();
 }
 
 // Blocks of one class go back to their pages, or on the shelf. A thread without a heap may do that.
@@ -158,7 +197,7 @@ void ReturnAllAllotted() {
 
 // Gives back the blocks of a magazine that were freed first.
 void Drop(size_t size_class, size_t count) {
-  Magazine& magazine = t_magazines.of[size_class];
+  Magazine& magazine = MagazineOf(size_class);
   void** bottom = BottomOf(size_class);
   GiveBack(size_class, bottom, count);
   const size_t kept = static_cast<size_t>(magazine.top - bottom) - count;
@@ -177,7 +216,7 @@ void ShrinkAnother(size_t size_class) {
     const bool same_kind = (victim < kFirstMedium) == (size_class < kFirstMedium);
     if (victim == size_class || !same_kind || capacity <= shape.least) continue;
     const size_t cut = (capacity - shape.least + 1) / 2;
-    Magazine& magazine = t_magazines.of[victim];
+    Magazine& magazine = MagazineOf(victim);
     const auto room = static_cast<size_t>(magazine.limit - magazine.top);
     if (room < cut) Drop(victim, cut - room);
     magazine.limit -= cut;
@@ -193,7 +232,7 @@ bool TryEnlarge(size_t size_class) {
   const size_t doubled = capacity == 0 ? 1 : 2 * capacity;
   const size_t more = (doubled < shape.most ? doubled : shape.most) - capacity;
   if (more == 0 || !TryAllot(size_class, more * shape.bytes)) return false;
-  t_magazines.of[size_class].limit += more;
+  MagazineOf(size_class).limit += more;
   return true;
 }
 
@@ -206,6 +245,7 @@ void EndThread(void*) {
   ThreadCache::Flush();
   ReturnAllAllotted();
   t_magazines = kNoMagazines;
+  t_state.set_aside = false;
   SlotHeap* heap = t_state.heap;
   t_state.heap = nullptr;
   t_state.ended = true;
@@ -235,7 +275,7 @@ void* AllocateOfClass(size_t size_class, size_t bytes, bool zeroed) {
   if (!PrepareThread()) {
     if (is_slot) (void)SlotHeaps::shared().Take(size_class, &p, 1);
   } else {
-    Magazine& magazine = t_magazines.of[size_class];
+    Magazine& magazine = MagazineOf(size_class);
     // Aligned requests come here with blocks at hand.
     if (magazine.top[-1] == nullptr) {
       (void)TryEnlarge(size_class);
@@ -247,6 +287,7 @@ void* AllocateOfClass(size_t size_class, size_t bytes, bool zeroed) {
     p = magazine.top[-1];
     if (p != nullptr) --magazine.top;
   }
+  TendSurplus();
   if (p == nullptr) {
     return is_slot ? nullptr : AllocateSpan(size_class, bytes, kGranuleBytes, zeroed);
   }
@@ -255,7 +296,7 @@ void* AllocateOfClass(size_t size_class, size_t bytes, bool zeroed) {
 
 void FreeOfClass(void* p, size_t size_class) {
   if (!PrepareThread()) return GiveBack(size_class, &p, 1);
-  Magazine& magazine = t_magazines.of[size_class];
+  Magazine& magazine = MagazineOf(size_class);
   if (magazine.top[-1] == p) BadPointer(Call::kFree, p, BlockError::kNotOut);
   if (magazine.top == magazine.limit && !TryEnlarge(size_class)) {
     if (CapacityOf(size_class) < kShapes[size_class].most) ShrinkAnother(size_class);
@@ -303,9 +344,15 @@ void* AllocateOrFail(size_t bytes, size_t alignment, bool zeroed) {
 
 }  // namespace
 
-void* AllocateSlow(size_t bytes) { return AllocateOrFail(bytes, kGranuleBytes, false); }
+void* AllocateSlow(size_t bytes) {
+  if (MayUseAside()) {
+    if (void* p = TryPop(Own().aside, bytes); p != nullptr) return p;
+  }
+  return AllocateOrFail(bytes, kGranuleBytes, false);
+}
 
 void FreeSlow(void* p) {
+  if (MayUseAside() && TryPush(Own().aside, p)) return;
   const int saved = errno;
   if (IsCollecting()) {
     if (!Collecting::Free(p, NameOf(Call::kFree)) && p != nullptr) NextFree(p);
@@ -318,8 +365,13 @@ void FreeSlow(void* p) {
       error = BlockError::kNoBlock;
     } else if (size_class == kLargeClass) {
       error = FreeSpan(p);
+      // The step of the decay was its own to make.
+      if (alloc::SpaceOf(kSide).HasSurplus() && !t_state.set_aside && t_state.heap != nullptr) {
+        SetAside();
+      }
     } else {
       FreeOfClass(p, size_class);
+      TendSurplus();
     }
     if (GLEANER_UNLIKELY(error != BlockError::kNone)) BadPointer(Call::kFree, p, error);
   }
@@ -383,7 +435,7 @@ SlotHeap* ThreadCache::Heap() { return t_state.heap; }
 void ThreadCache::Flush() {
   if (t_state.heap == nullptr) return;
   for (size_t c = 0; c < kCachedClasses; ++c) {
-    const auto count = static_cast<size_t>(t_magazines.of[c].top - BottomOf(c));
+    const auto count = static_cast<size_t>(MagazineOf(c).top - BottomOf(c));
     if (count != 0) Drop(c, count);
   }
 }

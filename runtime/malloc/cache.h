@@ -8,21 +8,6 @@
 
 namespace gleaner::malloc_proxy {
 
-// Blocks of one class that wait to be used again:
-//
-//   bottom[-1]      null: nothing left, told by the word that is to be popped
-//   [bottom, top)   blocks, the one used last on top
-//   [top, limit)    room
-//
-// The magazines of a thread without a heap, and that of kLargeClass in every thread, are empty and
-// full at once: each call is a slow one.
-struct Magazine {
-  void** top;
-  void** limit;
-};
-struct Magazines {
-  Magazine of[kCachedClasses + 1];
-};
 // Owner thread only.
 extern __thread Magazines t_magazines;
 
@@ -34,7 +19,7 @@ GLEANER_NOINLINE void* AllocateSlow(size_t bytes);
 GLEANER_NOINLINE void FreeSlow(void* p);
 
 // A block of at least `bytes` if one is at hand, else null.
-GLEANER_ALWAYS_INLINE void* TryMagazine(size_t bytes) {
+GLEANER_ALWAYS_INLINE void* TryPop(Magazines& magazines, size_t bytes) {
   size_t size_class;
   if (GLEANER_LIKELY(bytes <= alloc::kMaxSmallBytes)) {
     size_class = alloc::SizeClassOf(bytes);
@@ -42,12 +27,13 @@ GLEANER_ALWAYS_INLINE void* TryMagazine(size_t bytes) {
     if (bytes > kMaxMediumBytes) return nullptr;
     size_class = MediumClassOf(bytes);
   }
-  Magazine& magazine = t_magazines.of[size_class];
+  Magazine& magazine = magazines.of[size_class];
   void** const top = magazine.top;
   void* const p = top[-1];
   if (GLEANER_LIKELY(p != nullptr)) magazine.top = top - 1;
   return p;
 }
+GLEANER_ALWAYS_INLINE void* TryMagazine(size_t bytes) { return TryPop(t_magazines, bytes); }
 
 // A block of at least `bytes`, at a multiple of 16; null, and errno is ENOMEM, if there is none.
 GLEANER_ALWAYS_INLINE void* Allocate(size_t bytes) {
@@ -62,8 +48,8 @@ constexpr bool HasBlocks(alloc::PageState state) {
   return (static_cast<unsigned>(state) | 1u) == 3;
 }
 
-// Gives a block back, a foreign one to the next allocator. Null is nothing.
-GLEANER_ALWAYS_INLINE void Free(void* p) {
+// Whether the block waits in its magazine now; if not, it is not looked at any further.
+GLEANER_ALWAYS_INLINE bool TryPush(Magazines& magazines, void* p) {
   // One comparison for three: a foreign address, null and one that is no multiple of 16, whose low
   // bits the rotation brings up.
   const Addr offset = AddressOf(p) - g_bounds.base;
@@ -71,17 +57,22 @@ GLEANER_ALWAYS_INLINE void Free(void* p) {
   if (GLEANER_LIKELY(granule < g_bounds.granules)) {
     const alloc::PageInfo& page = g_bounds.pages[granule >> (alloc::kPageShift - 4)];
     if (GLEANER_LIKELY(HasBlocks(page.state))) {
-      Magazine& magazine = t_magazines.of[page.size_class];
+      Magazine& magazine = magazines.of[page.size_class];
       void** const top = magazine.top;
       // The second comparison is for the commonest double free.
       if (GLEANER_LIKELY(top != magazine.limit && top[-1] != p)) {
         *top = p;
         magazine.top = top + 1;
-        return;
+        return true;
       }
     }
   }
-  FreeSlow(p);
+  return false;
+}
+
+// Gives a block back, a foreign one to the next allocator. Null is nothing.
+GLEANER_ALWAYS_INLINE void Free(void* p) {
+  if (GLEANER_UNLIKELY(!TryPush(t_magazines, p))) FreeSlow(p);
 }
 
 // The same for any alignment that is a power of two.

@@ -7,6 +7,11 @@
 // threads is at most
 //
 //   t * (kThreadBytes + kLeastBytes) + kPoolBytes
+//
+// While free memory waits to go back to the system, the magazines of a thread that knows of it are
+// *set aside*: others that are empty and full at once stand in their place, so that every call of
+// the thread is a slow one, which looks at the clock. Else a thread whose magazines always serve it
+// would never take part in the decay.
 #pragma once
 
 #include "runtime/malloc/spans.h"
@@ -44,6 +49,22 @@ constexpr size_t MagazineWords() {
 inline constexpr size_t kLeastBytes = internal::LeastBytes();
 static_assert(kLeastBytes < 64 * kKiB);
 
+// Blocks of one class that wait to be used again:
+//
+//   bottom[-1]      null: nothing left, told by the word that is to be popped
+//   [bottom, top)   blocks, the one used last on top
+//   [top, limit)    room
+//
+// The magazines of a thread without a heap, those of one that has set its own aside, and that of
+// kLargeClass in every thread, are empty and full at once: each call is a slow one.
+struct Magazine {
+  void** top;
+  void** limit;
+};
+struct Magazines {
+  Magazine of[kCachedClasses + 1];
+};
+
 // Owner thread only.
 struct ThreadMagazines {
   // Bytes that the capacities of slot classes, and those of medium classes, amount to beyond the
@@ -51,6 +72,7 @@ struct ThreadMagazines {
   size_t slot_bytes;
   size_t medium_bytes;
   size_t next_victim;  // the class that gives room next
+  Magazines aside;     // the magazines while they are set aside
   // For each class a null and then the blocks.
   void* words[internal::MagazineWords()];
 };

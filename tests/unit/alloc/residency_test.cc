@@ -106,22 +106,52 @@ TEST_F(ResidencyTest, FreePagesBesideABlockCanBeDiscarded) {
 TEST_F(ResidencyTest, TheBudgetStaysTheSurplusDecays) {
   Init(8 * kChunk);
   Take(0, 72 * kChunk);
+  EXPECT_EQ(residency_.next_step_ns(), Residency::kNever);
   EXPECT_EQ(residency_.Decay(0), 0u);
   Return(0, 72 * kChunk);
   uint64_t now = 5000;
+  EXPECT_LE(residency_.next_step_ns(), now);
   EXPECT_EQ(residency_.Decay(now), 0u);  // they are seen to be idle for the first time
-  EXPECT_EQ(residency_.Decay(now + kDecay / 4 - 1), 0u);
-  size_t surplus = 64;
-  while (surplus != 0) {
-    now += kDecay / 4;
-    const size_t step = (surplus + 3) / 4;
-    EXPECT_EQ(residency_.Decay(now), step * kChunk);
-    EXPECT_EQ(residency_.Decay(now), 0u);
-    surplus -= step;
+  size_t discarded = 0;
+  for (const uint64_t end = now + kDecay / 2; now < end; now = residency_.next_step_ns()) {
+    const size_t step = residency_.Decay(now);
+    EXPECT_LE(step, 5 * kChunk);  // of 72 chunks in 16 steps
+    EXPECT_EQ(residency_.Decay(residency_.next_step_ns() - 1), 0u);
+    discarded += step;
   }
+  EXPECT_EQ(discarded, 64 * kChunk);
+  EXPECT_EQ(residency_.next_step_ns(), Residency::kNever);
   EXPECT_EQ(residency_.Decay(now + 100 * kDecay), 0u);
   EXPECT_EQ(residency_.idle_bytes(), 8 * kChunk);
   EXPECT_EQ(residency_.discarded_bytes(), 64 * kChunk);
+  residency_.CheckForTesting();
+}
+
+// However rarely the owner calls, and wherever the hand stands.
+TEST_F(ResidencyTest, LateStepsAreMadeTogether) {
+  for (uint64_t interval : {kDecay / 32, kDecay / 5, kDecay / 2, 10 * kDecay}) {
+    SCOPED_TRACE(interval);
+    Init(0);
+    Take(0, 100 * kChunk);
+    uint64_t now = 100 * kDecay;
+    residency_.Decay(now);
+    Return(0, 100 * kChunk);
+    for (const uint64_t end = now + kDecay + interval; now <= end; now += interval) {
+      residency_.Decay(now);
+    }
+    EXPECT_EQ(residency_.idle_bytes(), 0u);
+    residency_.Destroy();
+  }
+}
+
+// Only what was ever handed out is looked at, so the time does not grow with the range.
+TEST_F(ResidencyTest, AHugeRangeDecaysAsSoon) {
+  constexpr size_t kHuge = size_t{1} << 40;
+  ASSERT_TRUE(residency_.Init(begin_, kHuge, 0, kDecay));
+  Take(0, 10 * kChunk);
+  Return(0, 10 * kChunk);
+  EXPECT_EQ(residency_.Decay(kDecay), 0u);
+  EXPECT_EQ(residency_.Decay(2 * kDecay), 10 * kChunk);
 }
 
 TEST_F(ResidencyTest, MemoryInTurnUsedAndFreeStays) {
