@@ -184,7 +184,8 @@ class Cycle {
   // All that is armed, by all workers if they may, in pieces that they claim.
   void FetchLastWorldStopped();
   static void FetchPieces(void* cycle, int worker);
-  // Returns the bytes that were dirty.
+  // What is reported becomes pending; what is not is visible from here on [inv.fetch]. Returns the
+  // bytes that were dirty.
   size_t Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
     platform::MaybeDelay();

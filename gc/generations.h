@@ -1,5 +1,7 @@
 // Whether the next collection may be a minor one: docs/generational.md, "By yield".
 //
+// When it may, no old object holds a pointer to a young one [inv.no-old-to-young].
+//
 // Guarded by the collector lock; NoteFull and NoteMinor at the end of each collection.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The stop-parallel marker.
+// The parallel marker.
 //
 // Each worker runs this pipeline; prefetches are issued on entering a ring, so that the line is
 // there when the entry comes out at the other end:

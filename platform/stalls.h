@@ -20,7 +20,7 @@ namespace gleaner::platform {
 enum class StallCause : uint8_t {
   kAllocation,  // memory from other threads or from the system, a shared lock, what allocation owes
   kWriteFault,  // the first write to a tracked page
-  kAssist,      // marking that a thread does for what it allocates
+  kAssist,      // a thread that allocates waits for a cycle beside it, or marks for it
   kWait,        // for a collection of another thread's, for the collector lock
   kPause,       // the world is stopped
 };

@@ -160,7 +160,7 @@ GLEANER_API size_t gleaner_get_pause_parts(int which, struct gleaner_pause_parts
 enum gleaner_stall_cause {
   GLEANER_STALL_ALLOCATION,  /* memory from other threads or the system, a lock of the allocator */
   GLEANER_STALL_WRITE_FAULT, /* the first write to a tracked page */
-  GLEANER_STALL_ASSIST,      /* marking in return for what the thread allocates */
+  GLEANER_STALL_ASSIST,      /* an allocating thread waits for a cycle beside it, or marks for it */
   GLEANER_STALL_WAIT,        /* waiting for a collection or for the allocation lock */
   GLEANER_STALL_PAUSE,       /* stopped, or collecting; one stall for each thread in a pause */
   GLEANER_STALL_ANY = 64     /* all of them together */

@@ -7,7 +7,8 @@
 // Threads register with the collector when pthread_create starts them, or by their first
 // allocation. A thread that is not registered yet, or no longer, may still need blocks, the one
 // that registers above all (the C library allocates for it): those are *orphans*, which are never
-// collected, and are made and freed under the threads lock, so never while the world is stopped.
+// collected, and are made and freed under the threads lock, so never while the world is stopped
+// [inv.malloc-orphan].
 // What is needed before the heap is ready comes from a small buffer and stays for ever.
 #pragma once
 

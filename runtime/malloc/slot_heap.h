@@ -65,7 +65,7 @@ class SlotHeap {
   void Format(PageNumber page, size_t size_class);
   size_t TakeFromCurrent(ClassPages& pages, size_t size_class, void** out, size_t want);
   void StopUsing(ClassPages& pages);
-  // Puts a page that is nobody's current one where its free slots say.
+  // Puts a page that is nobody's current one where its free slots say [inv.slot-place].
   void Settle(PageNumber page);
   void Link(PageNumber page);
   void Unlink(PageNumber page);
