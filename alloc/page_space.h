@@ -81,8 +81,8 @@ class PageSpace {
     const PageNumber resident = resident_.Load(platform::memory_order_relaxed);  // a snapshot
     return resident > taken() ? resident - taken() : 0;
   }
-  // Pages handed out now: after a collection, those in use and those on free lists [inv.page-sum]. A
-  // snapshot, for pacing and statistics.
+  // Pages handed out now: after a collection, those in use and those on free lists [inv.page-sum].
+  // A snapshot, for pacing and statistics.
   PageNumber taken() const { return taken_.Load(platform::memory_order_relaxed); }
 
   void LockForFork() { lock_.Acquire(); }

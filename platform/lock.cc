@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <climits>
 
-#include "platform/clock.h"
 #include "platform/stalls.h"
 
 namespace gleaner::platform {
@@ -73,27 +72,6 @@ void Lock::AcquireSlow() {
   }
   // Acquire pairs with Release; kContended makes the holder wake us.
   while (state_.Exchange(kContended, memory_order_acquire) != kFree) FutexWait(&state_, kContended);
-}
-
-bool Lock::AcquireWithin(uint64_t timeout_ns) {
-  CheckRank();
-  if (TryAcquire()) return true;
-  if (DefersStop()) EnterCritical();
-  NoteWanted();
-  const uint64_t begin_ns = NowNs();
-  // As in AcquireSlow. Who gives up leaves kContended behind: the holder wakes one waiter for
-  // nothing at worst.
-  while (state_.Exchange(kContended, memory_order_acquire) != kFree) {
-    const uint64_t waited_ns = NowNs() - begin_ns;
-    if (waited_ns >= timeout_ns) {
-      NoteLetGo();
-      if (DefersStop()) LeaveCritical();
-      return false;
-    }
-    FutexWaitFor(&state_, kContended, timeout_ns - waited_ns);
-  }
-  NoteHeld();
-  return true;
 }
 
 }  // namespace gleaner::platform

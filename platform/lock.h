@@ -7,6 +7,7 @@
 #pragma once
 
 #include "platform/atomic.h"
+#include "platform/clock.h"
 #include "platform/critical.h"
 
 namespace gleaner::platform {
@@ -122,5 +123,27 @@ class LockGuard {
  private:
   Lock& lock_;
 };
+
+// In line, so that a library with locks of low ranks alone needs no critical sections.
+inline bool Lock::AcquireWithin(uint64_t timeout_ns) {
+  CheckRank();
+  if (TryAcquire()) return true;
+  if (DefersStop()) EnterCritical();
+  NoteWanted();
+  const uint64_t begin_ns = NowNs();
+  // As in AcquireSlow. Who gives up leaves kContended behind: the holder wakes one waiter for
+  // nothing at worst.
+  while (state_.Exchange(kContended, memory_order_acquire) != kFree) {
+    const uint64_t waited_ns = NowNs() - begin_ns;
+    if (waited_ns >= timeout_ns) {
+      NoteLetGo();
+      if (DefersStop()) LeaveCritical();
+      return false;
+    }
+    FutexWaitFor(&state_, kContended, timeout_ns - waited_ns);
+  }
+  NoteHeld();
+  return true;
+}
 
 }  // namespace gleaner::platform

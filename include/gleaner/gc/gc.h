@@ -847,8 +847,8 @@ GC_API void GC_CALL GC_dump_named(const char *name);
 GC_API void GC_CALL GC_dump_regions(void);
 GC_API void GC_CALL GC_dump_finalization(void);
 
-/* Called under the lock by GC_expand_hp, and by nothing else, with the size in bytes that the heap may
-   grow to by that. NULL: nothing is called. */
+/* Called under the lock by GC_expand_hp, and by nothing else, with the size in bytes that the heap
+   may grow to by that. NULL: nothing is called. */
 typedef void(GC_CALLBACK *GC_on_heap_resize_proc)(GC_word new_bytes);
 GC_API void GC_CALL GC_set_on_heap_resize(GC_on_heap_resize_proc proc);
 GC_API GC_on_heap_resize_proc GC_CALL GC_get_on_heap_resize(void);
