@@ -45,6 +45,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   info.kind = kind;
   info.contents = ContentsOf(kind);
   info.ignore_off_page = ignore_off_page;
+  info.ClearRegistered();
   info.dirty = true;
   g_space.meta[head].block = g_space.meta[span].block;
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state

@@ -100,7 +100,9 @@ struct PageInfo {
   // The next two survive the page's being free; discarding its contents clears them.
   bool dirty;     // contents may be other than zero
   bool resident;  // counted as resident memory: was handed out before
-  uint8_t unused_;
+  // What the layer above may know of objects that begin on the page: a mask of its own. Zero when
+  // the page gets objects.
+  uint8_t registered;
 
   // Release and acquire: who sees the state of a page with objects sees the word of that state, or
   // of a later one.
@@ -120,6 +122,11 @@ struct PageInfo {
     at_once.word = __atomic_load_n(&word, __ATOMIC_RELAXED);
     return at_once;
   }
+  // Relaxed, all three: whoever has an object sees what was noted of it; of other objects on the
+  // page anything may be noted meanwhile.
+  bool IsAnyRegistered() const { return __atomic_load_n(&registered, __ATOMIC_RELAXED) != 0; }
+  void NoteRegistered(uint8_t mask) { __atomic_fetch_or(&registered, mask, __ATOMIC_RELAXED); }
+  void ClearRegistered() { __atomic_store_n(&registered, 0, __ATOMIC_RELAXED); }
   // Relaxed: see LoadState; a sweep beside the program may look meanwhile.
   void StoreWord(uint64_t new_word) { __atomic_store_n(&word, new_word, __ATOMIC_RELAXED); }
 };

@@ -248,6 +248,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   info.contents = ContentsOf(kind);
   info.size_class = static_cast<uint8_t>(size_class);
   info.ignore_off_page = false;
+  info.ClearRegistered();
   run.known_zero = !info.dirty;
   info.dirty = true;
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only

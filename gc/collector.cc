@@ -211,6 +211,15 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   return true;
 }
 
+void Collector::MoveRegistered(const alloc::ObjectRef& object, Addr to, size_t bytes) {
+  finalizers_.Move(object, to, bytes);
+  for (Links* links : {&short_links_, &long_links_}) {
+    links->MoveHeld(object, to, bytes);
+    links->ClearThoseTo(object);
+  }
+  toggle_refs_.Move(object.base, to);
+}
+
 void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context),
                               void* context) {
   cycle_.AwaitSlice();

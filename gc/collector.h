@@ -128,6 +128,11 @@ class Collector {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
   }
 
+  // What is registered for the object is so for the `bytes` at `to`, to which its contents have
+  // been copied; nowhere if `to` is 0 (gc/finalize.h). pre: lock() is held; the object is
+  // allocated.
+  void MoveRegistered(const alloc::ObjectRef& object, Addr to = 0, size_t bytes = 0);
+
   // Stops the world and calls `f` for every object. pre: lock() is held.
   void ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context), void* context);
 

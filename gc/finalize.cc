@@ -14,7 +14,14 @@ bool IsWhite(const Marker& marker, Addr a, ObjectRef* object) {
   return FindSlot(a, object) && !marker.IsMarked(*object);
 }
 
+bool IsIn(const ObjectRef& object, Addr a) { return a - object.base < object.bytes; }
+
 }  // namespace
+
+void NoteRegistered(Addr a, Registered what) {
+  ObjectRef object;
+  if (FindSlot(a, &object)) alloc::g_space.info[object.page].NoteRegistered(what);
+}
 
 bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* old) {
   Finalizer* present = table_.Find(Hide(object));
@@ -27,7 +34,48 @@ bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* ol
     *present = finalizer;
     return true;
   }
+  NoteRegistered(object, kFinalized);
+  if (ObjectRef found; FindSlot(object, &found) && object - found.base > most_offset_) {
+    most_offset_ = object - found.base;
+  }
   return table_.Insert(Hide(object), finalizer) != nullptr;
+}
+
+// To nowhere if `to` is 0.
+void Finalizers::MoveOne(Addr from, Addr to) {
+  const Finalizer* present = table_.Find(Hide(from));
+  if (present == nullptr) return;
+  const Finalizer finalizer = *present;
+  table_.Erase(Hide(from));  // first, so that the insertion cannot need memory
+  if (to == 0) return;
+  NoteRegistered(to, kFinalized);
+  table_.Insert(Hide(to), finalizer);
+}
+
+void Finalizers::Move(const ObjectRef& object, Addr to, size_t bytes) {
+  if (to == 0 && most_offset_ > table_.size()) {
+    table_.EraseIf([&](uint64_t hidden, const Finalizer&) { return IsIn(object, Hide(hidden)); });
+  } else {
+    for (size_t offset = 0; offset <= most_offset_ && offset < object.bytes; ++offset) {
+      MoveOne(object.base + offset, to != 0 && offset < bytes ? to + offset : 0);
+    }
+  }
+  if (head_ != tail_) MoveQueued(object, to, bytes);
+}
+
+void Finalizers::MoveQueued(const ObjectRef& object, Addr to, size_t bytes) {
+  if (to == 0 && given_back_.Insert(Hide(object.base), tail_) != nullptr) return;
+  for (size_t i = head_; i != tail_; ++i) {
+    Ready& ready = queue_[i];
+    if (ready.base != object.base) continue;
+    const size_t offset = AddressOf(ready.object) - object.base;
+    if (to == 0 || offset >= bytes) {
+      ready = {};
+    } else {
+      ready.object = PointerAt<void>(to + offset);
+      ready.base = to;
+    }
+  }
 }
 
 void Finalizers::AddRoots(RootTasks* roots) const {
@@ -38,9 +86,14 @@ void Finalizers::AddRoots(RootTasks* roots) const {
 }
 
 bool Finalizers::Enqueue(Addr object, const Finalizer& finalizer) {
-  if (head_ == tail_) head_ = tail_ = 0;
+  if (head_ == tail_) {
+    head_ = tail_ = 0;
+    given_back_.Clear();
+  }
   if (!queue_.EnsureCommitted(tail_ + 1)) return false;
-  queue_[tail_++] = {PointerAt<void>(object), finalizer.function, finalizer.data};
+  ObjectRef found;
+  const Addr base = FindSlot(object, &found) ? found.base : object;
+  queue_[tail_++] = {PointerAt<void>(object), finalizer.function, finalizer.data, base};
   if (on_queued != nullptr) on_queued(PointerAt<void>(object));
   return true;
 }
@@ -111,13 +164,20 @@ void Finalizers::QueueAll() {
 }
 
 bool Finalizers::Take(Ready* out) {
-  if (head_ == tail_) return false;
-  *out = queue_[head_];
-  queue_[head_++] = {};
-  return true;
+  while (head_ != tail_) {
+    const size_t* end = given_back_.Find(Hide(queue_[head_].base));
+    const bool is_there = queue_[head_].object != nullptr && (end == nullptr || head_ >= *end);
+    *out = queue_[head_];
+    queue_[head_++] = {};
+    if (is_there) return true;
+  }
+  given_back_.Clear();
+  return false;
 }
 
 LinkResult Links::Register(Addr link, Addr object) {
+  NoteRegistered(object, kLinkTarget);
+  NoteRegistered(link, kHoldsLink);
   Target* present = table_.Find(Hide(link));
   if (present != nullptr) {
     present->hidden_object = Hide(object);
@@ -136,8 +196,31 @@ LinkResult Links::Move(Addr from, Addr to) {
   if (table_.Find(Hide(to)) != nullptr) return LinkResult::kDuplicate;
   const Target target = *present;
   table_.Erase(Hide(from));  // first, so that the insertion cannot need memory
+  NoteRegistered(to, kHoldsLink);
   table_.Insert(Hide(to), target);
   return LinkResult::kNew;
+}
+
+void Links::MoveHeld(const ObjectRef& object, Addr to, size_t bytes) {
+  if (to == 0 && object.bytes / kWordBytes > table_.size()) {
+    table_.EraseIf([&](uint64_t hidden, const Target&) { return IsIn(object, Hide(hidden)); });
+    return;
+  }
+  for (size_t offset = 0; offset < object.bytes && !table_.empty(); offset += kWordBytes) {
+    if (to != 0 && offset + kWordBytes <= bytes) {
+      Move(object.base + offset, to + offset);
+    } else {
+      Unregister(object.base + offset);
+    }
+  }
+}
+
+void Links::ClearThoseTo(const ObjectRef& object) {
+  table_.EraseIf([&](uint64_t hidden_link, const Target& target) {
+    if (!IsIn(object, Hide(target.hidden_object))) return false;
+    *PointerAt<Addr>(Hide(hidden_link)) = 0;
+    return true;
+  });
 }
 
 void Links::ClearUnreachable(const Marker& marker) {

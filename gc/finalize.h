@@ -13,12 +13,29 @@
 //      unreachable;
 //   4. of that order, objects still white now are queued and marked; the others wait in the table;
 //   5. long links to white objects are cleared; links that lay in white objects are forgotten.
+//
+// An object that the program gives back takes what is registered for it along (Move, to nowhere):
+// its finalizers, whether they wait for their call or not; the links to it, which are cleared; the
+// links in it. One that it resizes, and that moves, keeps them, but for the links to it: what
+// stands in them is its old address. PageInfo::registered says on which pages there may be such
+// objects: registering notes it, under the lock, before the program can give the object back. So
+// whoever gives one back and finds nothing noted has no need of the lock.
 #pragma once
 
 #include "alloc/hash_table.h"
 #include "gc/marker.h"
 
 namespace gleaner::gc {
+
+// In PageInfo::registered.
+enum Registered : uint8_t { kFinalized = 1, kLinkTarget = 2, kHoldsLink = 4, kToggled = 8 };
+// Notes it of the object that `a` points into, if there is one.
+void NoteRegistered(Addr a, Registered what);
+// Whether anything may be registered for the object that begins at `a`. Any thread.
+inline bool MayBeRegistered(Addr a) {
+  return alloc::g_space.Contains(a) &&
+         alloc::g_space.info[alloc::g_space.PageOf(a)].IsAnyRegistered();
+}
 
 enum class FinalizeOrder : uint8_t { kNormal, kIgnoreSelf, kNoOrder, kUnreachable };
 
@@ -40,6 +57,9 @@ class Finalizers {
   // (ecl); each has a finalizer of its own, which is called with that pointer.
   [[nodiscard]] bool Register(Addr object, const Finalizer& finalizer, Finalizer* old);
 
+  // What is registered for the object is so for the `bytes` at `to` instead; nowhere if `to` is 0.
+  void Move(const alloc::ObjectRef& object, Addr to, size_t bytes);
+
   void AddRoots(RootTasks* roots) const;
   // Steps 2 to 4. Returns the number of objects queued.
   size_t QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr object));
@@ -52,8 +72,10 @@ class Finalizers {
     void* object;
     void (*function)(void*, void*);
     void* data;
+    Addr base;  // of the object
   };
   bool Take(Ready* out);
+  // Some of them may be of objects that were given back since.
   size_t ready() const { return tail_ - head_; }
   size_t registered() const { return table_.size(); }
   // Calls f(object, finalizer) for each object that has one and is not queued.
@@ -66,12 +88,17 @@ class Finalizers {
   static constexpr size_t kMaxQueue = size_t{1} << 30;
 
   [[nodiscard]] bool Enqueue(Addr object, const Finalizer& finalizer);
+  void MoveOne(Addr from, Addr to);
+  void MoveQueued(const alloc::ObjectRef& object, Addr to, size_t bytes);
 
   alloc::HashTable<Finalizer> table_;  // by ~object
+  size_t most_offset_ = 0;             // of what was registered, from the base of its object
   // Objects that wait for their finalizer: strong roots, oldest first.
   alloc::ReservedArray<Ready> queue_;
   size_t head_ = 0;
   size_t tail_ = 0;
+  // By ~base: of objects that were given back while the queue was not empty, where its end was.
+  alloc::HashTable<size_t> given_back_;
 };
 
 enum class LinkResult : uint8_t { kNew, kDuplicate, kNoMemory, kNotFound };
@@ -83,6 +110,10 @@ class Links {
   bool Unregister(Addr link);
   // Moves the registration; kDuplicate if `to` has one already.
   LinkResult Move(Addr from, Addr to);
+  // As Finalizers::Move, of links in the object.
+  void MoveHeld(const alloc::ObjectRef& object, Addr to, size_t bytes);
+  // The object is given back, or gets another address: links to it are cleared. Looks at all links.
+  void ClearThoseTo(const alloc::ObjectRef& object);
   size_t size() const { return table_.size(); }
   // Calls f(link, object) for each link.
   template <class F>

@@ -1,5 +1,7 @@
 #include "gc/toggle_refs.h"
 
+#include "gc/finalize.h"
+
 namespace gleaner::gc {
 
 template <class Keep>
@@ -15,8 +17,18 @@ void ToggleRefs::Filter(Keep keep) {
 bool ToggleRefs::Add(Addr object, bool strong) {
   if (refs_.max() == 0 && !refs_.Reserve(kMaxRefs)) return false;
   if (!refs_.EnsureCommitted(count_ + 1)) return false;
+  NoteRegistered(object, kToggled);
   refs_[count_++] = {object, strong};
   return true;
+}
+
+void ToggleRefs::Move(Addr object, Addr to) {
+  if (to != 0) NoteRegistered(to, kToggled);
+  Filter([object, to](Ref* ref) {
+    if (ref->object != object) return true;
+    ref->object = to;
+    return to != 0;
+  });
 }
 
 void ToggleRefs::Update(ToggleStatus (*ask)(void* object)) {

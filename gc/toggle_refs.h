@@ -15,6 +15,8 @@ class ToggleRefs {
  public:
   // False without memory. pre: `object` is the base of an object.
   [[nodiscard]] bool Add(Addr object, bool strong);
+  // The object is given back, or has become the one at `to`, which is not 0 then.
+  void Move(Addr object, Addr to);
   // Asks about every object.
   void Update(ToggleStatus (*ask)(void* object));
   // In a cycle: marks what is held strongly; forgets what died.

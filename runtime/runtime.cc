@@ -656,6 +656,24 @@ int InvokeFinalizers() {
   return count;
 }
 
+CollectorLockGuard::CollectorLockGuard()
+    : taken_(Threads::Current() == nullptr || Threads::Current()->under_lock == 0) {
+  if (taken_) g_collector.lock().Acquire();
+}
+CollectorLockGuard::~CollectorLockGuard() {
+  if (taken_) g_collector.lock().Release();
+}
+
+void ForgetRegistered(const void* object) { MoveRegistered(object, nullptr, 0); }
+
+void MoveRegistered(const void* object, const void* to, size_t bytes) {
+  if (GLEANER_LIKELY(!gc::MayBeRegistered(AddressOf(object)))) return;
+  CollectorLockGuard guard;
+  alloc::ObjectRef found;
+  if (!alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) return;
+  g_collector.MoveRegistered(found, AddressOf(to), bytes);
+}
+
 void* DoBlocking(void* (*f)(void*), void* data) {
   const Thread* self = Threads::Current();
   // Inside such a section already, the outer one's promise covers it.

@@ -71,6 +71,25 @@ bool CollectALittle(bool start);
 // collector lock.
 int InvokeFinalizers();
 
+// The collector lock for a call that the program may also make where it holds it: after
+// GC_alloc_lock, and in callbacks.
+class CollectorLockGuard {
+ public:
+  CollectorLockGuard();
+  ~CollectorLockGuard();
+  CollectorLockGuard(const CollectorLockGuard&) = delete;
+  CollectorLockGuard& operator=(const CollectorLockGuard&) = delete;
+
+ private:
+  const bool taken_;
+};
+
+// What is registered for the object that begins at `object` goes, or is so for the `bytes` at `to`,
+// to which its contents have been copied. Nothing if no object begins there. Takes the lock above,
+// if anything may be registered.
+void ForgetRegistered(const void* object);
+void MoveRegistered(const void* object, const void* to, size_t bytes);
+
 // Calls f(data) while the calling thread counts as blocked: it must not touch the heap.
 void* DoBlocking(void* (*f)(void*), void* data);
 // The opposite, inside such a section.

@@ -54,8 +54,11 @@ void Free(const char* call, void* object) {
   const bool any = alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0;
   const GC_word non_gc_bytes = any ? NonGcBytesOf(object) : 0;
   if (DebugObjects::Started()) {
-    gleaner::platform::LockGuard guard(gleaner::gc::g_collector.lock());
+    runtime::CollectorLockGuard guard;
     DebugObjects::Forget(AddressOf(object));
+  }
+  if (GLEANER_UNLIKELY(gleaner::gc::MayBeRegistered(AddressOf(object)))) {
+    runtime::ForgetRegistered(object);
   }
   switch (alloc::FreeObject(object)) {
     case FreeResult::kFreed:
@@ -167,6 +170,7 @@ void* GC_realloc(void* old, size_t bytes) {
     memcpy(end, static_cast<char*>(old) + usable, trailer);
     runtime::NoteWritten(end, trailer);
   }
+  runtime::MoveRegistered(old, moved, bytes);
   Free("GC_realloc", old);
   return moved;
 }

@@ -89,7 +89,7 @@ struct Freeing {
 
 Freeing BeginFreeing(const ObjectRef& object) {
   Freeing freeing;
-  platform::LockGuard guard(g_collector.lock());
+  runtime::CollectorLockGuard guard;
   DebugObject* entry = DebugObjects::Find(object.base);
   if (entry == nullptr) return freeing;
   freeing.is_debugged = true;
@@ -99,6 +99,7 @@ Freeing BeginFreeing(const ObjectRef& object) {
   if (!entry->reported) freeing.damage = DebugObjects::FindDamage(object.base, *entry);
   freeing.give_back =
       IsUncollectable(object.kind()) || (GC_find_leak != 0 && !runtime::g_options.delay_free);
+  g_collector.MoveRegistered(object);
   DebugObjects::Empty(object.base, *entry);
   entry->freed = true;
   return freeing;
@@ -168,6 +169,9 @@ void* Resize(const char* call, void* old, size_t bytes, Place place) {
   const size_t kept = bytes < known.bytes ? bytes : known.bytes;
   memcpy(moved, old, kept);
   runtime::NoteWritten(moved, kept);
+  runtime::MoveRegistered(PointerAt<void>(base),
+                          PointerAt<void>(AddressOf(moved) - kDebugHeaderBytes),
+                          kDebugHeaderBytes + bytes);
   Free(call, old);
   return moved;
 }

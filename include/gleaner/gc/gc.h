@@ -129,12 +129,13 @@ GC_API GC_ATTR_MALLOC void *GC_CALL GC_pvalloc(size_t size);
    up to the smaller of both sizes, and what a pointer-bearing object gains is zero. If the object
    cannot stay where it is, the old one is freed. A NULL object: GC_malloc(size). Size 0: GC_free,
    and the result is NULL. Without memory: the out-of-memory function's result, with the old object
-   intact. An object shrunk to less than half moves, so that the rest can be used. */
+   intact. An object shrunk to less than half moves, so that the rest can be used. One that moves
+   keeps its finalizer and the disappearing links in it; links to it are cleared. */
 GC_API void *GC_CALL GC_realloc(void *object, size_t size) GC_ATTR_ALLOC_SIZE(2);
 
 /* Gives an object back at once. `object` is NULL (nothing happens) or the base of an object that is
-   not used any more, that has no finalizer and holds no registered link. Never needed, except for
-   uncollectable objects. */
+   not used any more. Its finalizer is not called any more, links in it are forgotten, and links to
+   it are cleared. Never needed, except for uncollectable objects. */
 GC_API void GC_CALL GC_free(void *object);
 
 /* Copies of strings into pointer-free objects. GC_strndup copies at most `max` characters and adds
