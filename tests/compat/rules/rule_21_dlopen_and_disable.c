@@ -3,9 +3,10 @@
 
 #include "check.h"
 
-int main(void) {
+int main(int argc, char **argv) {
   GC_word before;
   void *handle;
+  int *seen;
   int i;
   GC_INIT();
   before = GC_get_gc_no();
@@ -32,6 +33,16 @@ int main(void) {
   CHECK_NULL(GC_dlopen("no such library", RTLD_NOW));
   CHECK_EQ(GC_dont_gc, 0);
   CHECK_EQ(dlclose(handle), 0);
+
+  /* What runs while it is opened cannot collect. */
+  CHECK_EQ(argc, 2);
+  handle = GC_dlopen(argv[1], RTLD_NOW);
+  CHECK(handle != NULL);
+  if (handle != NULL) {
+    CHECK((seen = dlsym(handle, "disabled_while_opened")) != NULL && *seen == 1);
+    CHECK((seen = dlsym(handle, "collected_while_opened")) != NULL && *seen == 0);
+  }
+  CHECK_EQ(GC_dont_gc, 0);
   GC_disable();
   CHECK(GC_dlopen(NULL, RTLD_NOW) != NULL);
   CHECK_EQ(GC_dont_gc, 1);
