@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "platform/atomic.h"
+#include "platform/process.h"
 #include "platform/stop_world.h"
 #include "platform/thread.h"
 
@@ -213,6 +214,12 @@ bool ExchangeChainedAction(const struct sigaction* action, struct sigaction* old
     return true;
   }
   const Action next = *action;  // the two may be the same object
+  // A child of vfork has actions of its own, but the chained one is its parent's. It keeps our
+  // handler until it executes another program, where a handler becomes the default.
+  if (MemoryIsAnothers()) {
+    if (old != nullptr) *old = g_chained.Load();
+    return true;
+  }
   const Action former = g_chained.Update([&](const Action&) { return next; });
   InstallOurs(next);
   if (old != nullptr) *old = former;

@@ -10,11 +10,16 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "platform/atomic.h"
 #include "platform/memory.h"
 
 namespace gleaner::platform {
 
 namespace {
+
+// A page that fork gives to the child as zeroes, and vfork shares: the number of the process that
+// owns the memory. Relaxed: written before there is a second process, or by the only thread of one.
+constinit Atomic<Atomic<int32_t>*> g_owner{nullptr};
 
 // The beginning of a file, as much of it as fits, as a string. False if it cannot be read.
 bool ReadSmallFile(const char* path, char* text, size_t capacity) {
@@ -30,6 +35,39 @@ bool ReadSmallFile(const char* path, char* text, size_t capacity) {
 }  // namespace
 
 bool HasElevatedRights() { return getauxval(AT_SECURE) != 0; }
+
+bool OwnMemory() {
+  Atomic<int32_t>* owner = g_owner.Load(memory_order_acquire);  // pairs with the store
+  if (owner == nullptr) {
+    void* page =
+        mmap(nullptr, OsPageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) return false;
+    owner = static_cast<Atomic<int32_t>*>(page);
+    owner->Store(getpid(), memory_order_relaxed);  // before it is published
+    // Release: the number. One of several callers wins.
+    Atomic<int32_t>* none = nullptr;
+    if (madvise(page, OsPageBytes(), MADV_WIPEONFORK) == 0 &&
+        g_owner.CompareExchange(none, owner, memory_order_acq_rel)) {
+      return true;
+    }
+    munmap(page, OsPageBytes());
+    return none != nullptr;
+  }
+  owner->Store(getpid(), memory_order_relaxed);  // see g_owner
+  return true;
+}
+
+bool MemoryIsCopy() {
+  const Atomic<int32_t>* owner = g_owner.Load(memory_order_acquire);  // pairs with OwnMemory
+  return owner != nullptr && owner->Load(memory_order_relaxed) == 0;  // see g_owner
+}
+
+bool MemoryIsAnothers() {
+  const Atomic<int32_t>* owner = g_owner.Load(memory_order_acquire);  // pairs with OwnMemory
+  if (owner == nullptr) return false;
+  const int32_t process = owner->Load(memory_order_relaxed);  // see g_owner
+  return process != 0 && process != getpid();
+}
 
 int OpenLogFile(const char* path) {
   return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

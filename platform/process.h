@@ -9,6 +9,17 @@ namespace gleaner::platform {
 // environment is not to be trusted then.
 bool HasElevatedRights();
 
+// Whose memory the calling process runs in. A forked child has a copy of its parent's; a child of
+// vfork runs in its parent's own, beside the parent's other threads. Known from OwnMemory on, which
+// the first process and each forked child calls; async-signal-safe but for that.
+//
+// False if the system cannot tell a copy (MADV_WIPEONFORK, Linux 4.14).
+[[nodiscard]] bool OwnMemory();
+// It is a copy, and OwnMemory has not been called since it was made.
+bool MemoryIsCopy();
+// It is another process's. Costs a system call.
+bool MemoryIsAnothers();
+
 // Opens a file for appending; -1 if that fails.
 int OpenLogFile(const char* path);
 // Opens a file for reading; -1 if that fails.

@@ -11,6 +11,7 @@
 
 #include "platform/critical.h"
 #include "platform/fault_signal.h"
+#include "platform/process.h"
 #include "platform/stop_world.h"
 
 namespace gleaner::platform {
@@ -25,6 +26,8 @@ constexpr uint64_t kPins = ((uint64_t{1} << 24) - 1) << 32;
 constexpr uint64_t kProtected = uint64_t{1} << 56;
 constexpr uint64_t kBusy = uint64_t{1} << 57;
 constexpr uint64_t kUnsure = uint64_t{1} << 58;
+constexpr uint64_t kKept = uint64_t{1} << 59;
+constexpr uint64_t kHeld = kPins | kKept;
 static_assert(kPagesPerGranule == 16);
 
 constexpr uint64_t Tracked(uint64_t word) { return word & kPages; }
@@ -86,6 +89,10 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
   GLEANER_CHECK(base % kGranuleBytes == 0, "write tracking of a heap that begins at %#zx",
                 static_cast<size_t>(base));
   ProtectionTracking* none = nullptr;
+  if (!OwnMemory()) {
+    *why = {"a forked child could not be told from its parent (madvise)", errno};
+    return false;
+  }
   if (!granules_.Reserve(base, bytes, kGranuleShift)) {
     *why = {"no address space for its table", ENOMEM};
     return false;
@@ -97,7 +104,6 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
     return false;
   }
   executable_ = executable;
-  process_ = getpid();
   if (max_mappings == 0) {
     const size_t limit = SystemMaxMappings();
     const size_t used = MappingCount();
@@ -249,7 +255,7 @@ bool ProtectionTracking::Handle(Addr address) {
   }
   faults_.FetchAdd(1, memory_order_relaxed);  // a figure
   // In a forked child that has not been reset, the threads that have granules busy do not exist.
-  if (getpid() != process_) return OpenTaken({granule, granule + 1});
+  if (MemoryIsCopy()) return OpenTaken({granule, granule + 1});
   TryToOpen(granule);  // if it has not come to it, the access faults again
   return true;
 }
@@ -338,7 +344,7 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
         break;
       }
       // As above.
-      if ((word & kPins) != 0) {
+      if ((word & kHeld) != 0) {
         if (!granules_[i].CompareExchange(word, Opened(armed), memory_order_acq_rel)) continue;
         ok &= CloseRun(run, begin, end, dirty);
         run = {i + 1, i + 1};
@@ -414,22 +420,28 @@ void ProtectionTracking::Disarm(Addr begin, Addr end) {
   open_run();
 }
 
-ProtectionTracking::Pinned ProtectionTracking::Pin(Addr begin, Addr end) {
+ProtectionTracking::Pinned ProtectionTracking::GranulesOf(Addr begin, Addr end) const {
   const Addr covered_end = granules_.covered_end();
+  if (begin < granules_.base()) begin = granules_.base();
   if (end > covered_end) end = covered_end;
-  if (begin < granules_.base() || begin >= end) return {};
-  const Pinned pinned = {granules_.IndexOf(begin), granules_.IndexOf(end - 1) + 1};
-  for (size_t i = pinned.first; i < pinned.end; ++i) {
+  if (begin >= end) return {};
+  return {granules_.IndexOf(begin), granules_.IndexOf(end - 1) + 1};
+}
+
+void ProtectionTracking::Hold(Pinned granules, bool keep) {
+  for (size_t i = granules.first; i < granules.end; ++i) {
     for (;;) {
       CriticalSection unstoppable;  // while it may be busy
+      if (MemoryIsCopy()) OpenTaken({i, i + 1});
       Word word = granules_[i].Load(memory_order_acquire);
       if ((word & kBusy) != 0) {
         sched_yield();
         continue;
       }
       if ((word & kProtected) == 0) {
+        const Word held = keep ? word | kKept : word + kOnePin;
         // Release and acquire: the word goes from owner to owner.
-        if (granules_[i].CompareExchange(word, word + kOnePin, memory_order_acq_rel)) break;
+        if (held == word || granules_[i].CompareExchange(word, held, memory_order_acq_rel)) break;
         continue;
       }
       // As in the handler: a signal's handler on top of this one that writes into the heap would
@@ -442,7 +454,12 @@ ProtectionTracking::Pinned ProtectionTracking::Pin(Addr begin, Addr end) {
       SigmaskKeepingSuspend(SIG_SETMASK, &mask, nullptr);
     }
   }
-  return pinned;
+}
+
+ProtectionTracking::Pinned ProtectionTracking::Pin(Addr begin, Addr end) {
+  const Pinned granules = GranulesOf(begin, end);
+  Hold(granules, false);
+  return granules;
 }
 
 void ProtectionTracking::Unpin(Pinned pinned) {
@@ -461,9 +478,19 @@ void ProtectionTracking::Unpin(Pinned pinned) {
   }
 }
 
-ProtectionTracking::Pinned ProtectionTracking::PinForCall(Addr begin, Addr end) {
-  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // pairs with Open
-  return tracker != nullptr ? tracker->Pin(begin, end) : Pinned{};
+ProtectionTracking::Pinned ProtectionTracking::GranulesForCall(Addr begin, Addr end) {
+  const ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // pairs with Open
+  return tracker != nullptr ? tracker->GranulesOf(begin, end) : Pinned{};
+}
+
+void ProtectionTracking::PinForCall(Pinned granules) {
+  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // as above
+  if (tracker != nullptr) tracker->Hold(granules, false);
+}
+
+void ProtectionTracking::KeepOpen(Addr begin, Addr end) {
+  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // as above
+  if (tracker != nullptr) tracker->Hold(tracker->GranulesOf(begin, end), true);
 }
 
 void ProtectionTracking::UnpinAfterCall(Pinned pinned) {
@@ -486,15 +513,18 @@ void ProtectionTracking::UnprotectAll() {
       GLEANER_CHECK(SetWritable(run), "cannot make %zu KiB of the heap writable",
                     (run.end - run.first) << kGranuleShift >> 10);
     }
-    for (; i < run.end; ++i) granules_[i].Store(0, memory_order_relaxed);  // as above
-    if (i < count) granules_[i++].Store(0, memory_order_relaxed);
+    if (run.end < count) ++run.end;  // not looked at again
+    for (; i < run.end; ++i) {
+      const Word word = granules_[i].Load(memory_order_relaxed);  // as above
+      granules_[i].Store(word & kKept, memory_order_relaxed);     // as above
+    }
   }
   runs_.Store(0, memory_order_relaxed);  // as above
   runs_counted_.Store(0, memory_order_relaxed);
 }
 
 void ProtectionTracking::ResetInChild() {
-  process_ = getpid();
+  GLEANER_CHECK(OwnMemory(), "the mark of a copy of memory is lost");
   opening_run_.Store(0, memory_order_relaxed);  // no other thread
   UnprotectAll();
 }

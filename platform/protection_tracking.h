@@ -11,8 +11,8 @@
 //
 // One word describes a granule:
 //
-//   63    59 58       57     56          55      32 31         16 15          0
-//   | unused | unsure | busy | protected |   pins   |   pending   |   tracked   |
+//   63    60 59     58       57     56          55    32 31         16 15          0
+//   | unused | kept | unsure | busy | protected |  pins  |   pending   |   tracked   |
 //
 //   tracked    pages that are armed, one bit each
 //   pending    pages to report at the next fetch
@@ -20,6 +20,7 @@
 //   protected  read-only
 //   busy       one thread is changing the protection; nobody else changes the word
 //   unsure     with protected: the system refused a change, and some of it may be writable
+//   kept       the system may write into it at any time; it is not protected any more
 //
 //   [inv.open-is-dirty]  not busy, and unsure or not protected  =>  pending contains tracked.
 //
@@ -46,6 +47,10 @@
 // before its mprotect, can join it to the run and spoil the attempt; the fault is tried again, and
 // once the fetch has passed that neighbour it cannot do so any more. A thread can hence be held up
 // only by fetches that follow one another without end, each at that instant.
+//
+// A child of vfork shares memory, protection and words with its parent, whose other threads run on:
+// it is one more thread here. A forked child has copies, and of the threads only its own: what it
+// finds busy it takes (MemoryIsCopy), until ResetInChild.
 #pragma once
 
 #include "platform/dirty_ranges.h"
@@ -78,9 +83,15 @@ class ProtectionTracking {
   void Unpin(Pinned pinned);
   void ResetInChild();
 
-  // Pin and Unpin of the tracker that is open, if there is one. Also in signal handlers.
-  static Pinned PinForCall(Addr begin, Addr end);
+  // What follows is of the tracker that is open, if there is one. Also in signal handlers.
+  //
+  // The granules that hold a part of [begin, end), which may be any memory.
+  static Pinned GranulesForCall(Addr begin, Addr end);
+  static void PinForCall(Pinned granules);
   static void UnpinAfterCall(Pinned pinned);
+  // The system may write into [begin, end) at any time from now on: the granules stay writable, and
+  // dirty, for good.
+  static void KeepOpen(Addr begin, Addr end);
 
   uint64_t faults() const { return faults_.Load(memory_order_relaxed); }      // figures
   uint64_t refusals() const { return refusals_.Load(memory_order_relaxed); }  // likewise
@@ -93,6 +104,9 @@ class ProtectionTracking {
 
   static bool OnFault(Addr address);
   bool Handle(Addr address);
+  Pinned GranulesOf(Addr begin, Addr end) const;
+  // Pins the granules, or keeps them open.
+  void Hold(Pinned granules, bool keep);
   // Opens the granule and the protected ones around it that belong to its block. May leave it as it
   // is if others are at work there; never waits for them with a granule busy.
   void TryToOpen(size_t granule);
@@ -123,7 +137,6 @@ class ProtectionTracking {
 
   SideTable<Atomic<Word>> granules_;
   bool executable_ = false;
-  int32_t process_ = 0;
   // How many protected runs there may be; each costs two mappings.
   int64_t max_runs_ = 0;
   // About how many there are. Relaxed, and wrong by races: it only sizes blocks. CountRuns puts it

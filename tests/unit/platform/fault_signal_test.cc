@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "platform/memory.h"
+#include "platform/process.h"
 #include "tests/support/child.h"
 #include "tests/support/rounds.h"
 
@@ -232,6 +233,37 @@ TEST(FaultSignalTest, SignalsThatSomebodySentFollowTheAction) {
   });
   EXPECT_TRUE(WIFSIGNALED(result.status));
   EXPECT_EQ(WTERMSIG(result.status), SIGSEGV);
+}
+
+// A child of vfork changes actions before it executes another program. They are its own.
+__attribute__((noinline)) int ChangeActionInAChildOfVfork() {
+  const pid_t child = vfork();
+  if (child == 0) {
+    const struct sigaction none = PlainAction(SIG_DFL);
+    struct sigaction former;
+    const bool right = ExchangeChainedAction(&none, &former) && former.sa_handler == Repair;
+    WriteBoth();  // in its parent's memory, by its parent's handlers
+    _exit(right ? 0 : 1);
+  }
+  int status = -1;
+  return waitpid(child, &status, 0) == child ? status : -1;
+}
+
+TEST(FaultSignalTest, AChildOfVforkLeavesItsParentsAction) {
+  EXPECT_CHILD_OK([] {
+    MakePages();
+    ASSERT_TRUE(OwnMemory());
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    const struct sigaction action = PlainAction(Repair);
+    ASSERT_TRUE(ExchangeChainedAction(&action, nullptr));
+    EXPECT_EQ(ChangeActionInAChildOfVfork(), 0);
+    EXPECT_EQ(g_ours, 1);
+    EXPECT_EQ(g_programs, 1);
+    ProtectPages();
+    WriteBoth();
+    EXPECT_EQ(g_ours, 2);
+    EXPECT_EQ(g_programs, 2);
+  });
 }
 
 TEST(FaultSignalTest, ActionsChangeWhileOtherThreadsFault) {

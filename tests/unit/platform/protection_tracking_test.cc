@@ -1,6 +1,8 @@
 // Mappings that run out, and protection that is not ours.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -8,6 +10,7 @@
 #include <fstream>
 #include <string>
 
+#include "platform/delays.h"
 #include "tests/support/refusals.h"
 #include "tests/unit/platform/tracked_heap.h"
 
@@ -124,6 +127,127 @@ TEST(ProtectionTest, PagesThatTheProgramProtectsAreItsOwnBusiness) {
   });
   EXPECT_TRUE(WIFSIGNALED(result.status));
   EXPECT_EQ(WTERMSIG(result.status), SIGSEGV);
+}
+
+// A thread that fetches all the time, and for each page it is given does what it is told.
+class Fetching {
+ public:
+  Fetching(TrackedHeap& heap, VisitDirty visit, void* context)
+      : thread_([this, &heap, visit, context] {
+          while (!end_) {
+            heap.tracking.FetchAndRearm(heap.address(0), heap.address(heap.pages()), visit,
+                                        context);
+          }
+        }) {}
+  ~Fetching() {
+    end_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> end_{false};
+  std::thread thread_;
+};
+
+std::atomic<uint64_t> g_version{0};
+
+// A child of vfork writes to all pages. What it ended with.
+__attribute__((noinline)) int WriteInAChildOfVfork(TrackedHeap& heap, size_t first) {
+  const pid_t child = vfork();
+  if (child == 0) {
+    for (size_t i = 0; i < heap.pages(); ++i) {
+      const size_t page = (first + i * 37) % heap.pages();
+      const bool pins = i % 8 == 0;
+      WriteTracking::Pinned pinned;
+      if (pins) pinned = heap.tracking.Pin(heap.address(page), heap.address(page) + 1);
+      *reinterpret_cast<volatile uint64_t*>(heap.page(page) + 8) = ++g_version;
+      if (pins) heap.tracking.Unpin(pinned);
+    }
+    _exit(0);
+  }
+  int status = -1;
+  return waitpid(child, &status, 0) == child ? status : -1;
+}
+
+TEST(ProtectionTest, LosesNothingOfWhatAChildOfVforkWrites) {
+  EXPECT_CHILD_OK([] {
+    const uint64_t seed = std::random_device()();
+    fprintf(stderr, "seed %lu\n", seed);
+    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerGranule);
+    ASSERT_TRUE(heap.StartTouched());
+    Model model(heap);
+    std::mt19937_64 random(seed);
+    SetDelays(20);
+    for (Rounds rounds(30); rounds.Next();) {
+      {
+        const Fetching fetching(heap, Model::VisitDirtyRange, &model);
+        for (int children = 0; children < 10; ++children) {
+          ASSERT_EQ(WriteInAChildOfVfork(heap, random() % heap.pages()), 0);
+        }
+      }
+      heap.tracking.FetchAndRearm(heap.address(0), heap.address(heap.pages()),
+                                  Model::VisitDirtyRange, &model);
+      ASSERT_EQ(model.StaleCopies(), 0u) << "round " << rounds.current() << ", seed " << seed;
+    }
+  });
+}
+
+// Made without the handlers of fork: what the other threads were about to do is never done.
+TEST(ProtectionTest, AForkedChildThatNobodyResetMayWriteAndPin) {
+  EXPECT_CHILD_OK([] {
+    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerGranule);
+    ASSERT_TRUE(heap.StartTouched());
+    const auto write_again = [](void*, Addr begin, Addr) { *PointerAt<char>(begin) = 1; };
+    const Fetching fetching(heap, write_again, nullptr);
+    heap.Write(5);
+    for (Rounds rounds(50); rounds.Next();) {
+      const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+      if (child == 0) {
+        alarm(30);
+        for (size_t i = 0; i < heap.pages(); i += 3) {
+          const auto pinned = heap.tracking.Pin(heap.address(i), heap.address(i) + 1);
+          heap.Write(i);
+          heap.tracking.Unpin(pinned);
+        }
+        _exit(0);
+      }
+      int status = -1;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      ASSERT_EQ(status, 0) << "round " << rounds.current();
+    }
+  });
+}
+
+TEST(ProtectionTest, WhatIsKeptOpenIsDirtyAndNeverProtected) {
+  EXPECT_CHILD_OK([] {
+    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerGranule);
+    ASSERT_TRUE(heap.StartTouched());
+    // From before the heap up to its second granule, and a part of the fifth.
+    ProtectionTracking::KeepOpen(heap.address(0) - kGranuleBytes,
+                                 heap.address(kPagesPerGranule) + 1);
+    ProtectionTracking::KeepOpen(heap.address(70), heap.address(70) + 1);
+    Pages kept;
+    for (size_t i = 0; i < heap.pages(); ++i) {
+      const size_t granule = i / kPagesPerGranule;
+      if (granule < 2 || granule == 4) kept.insert(i);
+    }
+    EXPECT_EQ(heap.FetchAll(), kept);
+    EXPECT_EQ(heap.FetchAll(), kept);
+    const uint64_t faults = heap.tracking.counts().faults;
+    for (const size_t i : kept) heap.Write(i);
+    EXPECT_EQ(heap.tracking.counts().faults, faults);
+    heap.Write(40);
+    EXPECT_EQ(heap.tracking.counts().faults, faults + 1);
+    const pid_t child = fork();
+    if (child == 0) {
+      heap.tracking.ResetInChild();
+      const bool right = heap.ArmAll() && heap.FetchAll() == kept;
+      _exit(right ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  });
 }
 
 TEST(ProtectionTest, OneTrackerAtATime) {
