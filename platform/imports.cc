@@ -14,10 +14,12 @@ namespace gleaner::platform {
 
 namespace {
 
+// The entry of a call, which may not be looked up yet; an address elsewhere; one in data.
 #if defined(__x86_64__)
-constexpr uint32_t kImportTypes[] = {R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT};
+constexpr uint32_t kCall = R_X86_64_JUMP_SLOT, kAddress = R_X86_64_GLOB_DAT, kData = R_X86_64_64;
 #elif defined(__aarch64__)
-constexpr uint32_t kImportTypes[] = {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT};
+constexpr uint32_t kCall = R_AARCH64_JUMP_SLOT, kAddress = R_AARCH64_GLOB_DAT,
+                   kData = R_AARCH64_ABS64;
 #endif
 
 // What ReplaceImports is to do, and in the object at hand.
@@ -30,12 +32,7 @@ struct Work {
   const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
 
-  bool IsImport(uint32_t type) const {
-    for (const uint32_t import : kImportTypes) {
-      if (type == import) return true;
-    }
-    return false;
-  }
+  const ReplacedImport* Find(const char* name) const;
   void Replace(const ElfW(Rela) & relocation) const;
   void ReplaceIn(Addr table, size_t bytes) const {
     const auto* relocations = PointerAt<const ElfW(Rela)>(table);
@@ -43,26 +40,41 @@ struct Work {
   }
 };
 
+// By halves.
+const ReplacedImport* Work::Find(const char* name) const {
+  size_t first = 0;
+  for (size_t end = count; first != end;) {
+    const size_t middle = (first + end) / 2;
+    const int order = strcmp(imports[middle].name, name);
+    if (order == 0) return &imports[middle];
+    if (order < 0) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return nullptr;
+}
+
 void Work::Replace(const ElfW(Rela) & relocation) const {
-  if (!IsImport(static_cast<uint32_t>(ELF64_R_TYPE(relocation.r_info)))) return;
+  const auto type = static_cast<uint32_t>(ELF64_R_TYPE(relocation.r_info));
+  if (type != kCall && type != kAddress && type != kData) return;
   const ElfW(Sym)& symbol = symbols[ELF64_R_SYM(relocation.r_info)];
   if (symbol.st_shndx != SHN_UNDEF) return;  // the object's own
-  const char* name = names + symbol.st_name;
-  for (size_t i = 0; i < count; ++i) {
-    if (imports[i].original == nullptr || strcmp(name, imports[i].name) != 0) continue;
-    auto* slot = PointerAt<Atomic<Addr>>(bias + relocation.r_offset);
-    // Relaxed: the slot has one address of a function or the other.
-    const Addr value = slot->Load(memory_order_relaxed);
-    if (value != AddressOf(imports[i].original) && !object.Contains(value)) return;
-    const Addr page = AddressOf(slot) & ~(OsPageBytes() - 1);
-    const bool closed = read_only.Contains(AddressOf(slot));
-    if (closed && mprotect(PointerAt<void>(page), OsPageBytes(), PROT_READ | PROT_WRITE) != 0) {
-      return;
-    }
-    slot->Store(AddressOf(imports[i].replacement), memory_order_relaxed);  // as above
-    if (closed) mprotect(PointerAt<void>(page), OsPageBytes(), PROT_READ);
-    return;
-  }
+  const ReplacedImport* import = Find(names + symbol.st_name);
+  if (import == nullptr) return;
+  const Addr place = bias + relocation.r_offset;
+  if (relocation.r_addend != 0 || place % sizeof(Addr) != 0) return;
+  auto* slot = PointerAt<Atomic<Addr>>(place);
+  // Relaxed: the slot has one address of a function or the other.
+  const Addr value = slot->Load(memory_order_relaxed);
+  const bool not_looked_up = type == kCall && object.Contains(value);
+  if (value != AddressOf(import->original) && !not_looked_up) return;
+  const Addr page = AddressOf(slot) & ~(OsPageBytes() - 1);
+  const bool closed = read_only.Contains(AddressOf(slot));
+  if (closed && mprotect(PointerAt<void>(page), OsPageBytes(), PROT_READ | PROT_WRITE) != 0) return;
+  slot->Store(AddressOf(import->replacement), memory_order_relaxed);  // as above
+  if (closed) mprotect(PointerAt<void>(page), OsPageBytes(), PROT_READ);
 }
 
 int ReplaceInObject(dl_phdr_info* info, size_t, void* context) {

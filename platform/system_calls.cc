@@ -1,453 +1,681 @@
 #include "platform/system_calls.h"
 
+#include <aio.h>
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <mqueue.h>
+#include <net/if.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/times.h>
+#include <sys/timex.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <tuple>
+#include <type_traits>
 
+#include "platform/call_buffers.h"
 #include "platform/fault_signal.h"
 #include "platform/imports.h"
-#include "platform/protection_tracking.h"
 
 namespace gleaner::platform {
 
 namespace {
 
-// The C library's function of the same name. Written by LookUpOriginals before the function is put
-// anywhere.
+// The C library's function in whose place kFunction is put. Written by LookUpOriginals before the
+// function is put anywhere.
 template <auto kFunction>
 constinit decltype(kFunction) g_original = nullptr;
 
-// What a call writes into: pinned as long as this lives. A thread that is cancelled in the call, or
-// leaves it by a jump out of a handler, leaves its buffers pinned: they stay writable, and dirty.
-class Buffers {
- public:
-  Buffers() = default;
-  Buffers(const volatile void* p, size_t bytes) { Add(p, bytes); }
-  ~Buffers() {
-    for (size_t i = 0; i < count_; ++i) ProtectionTracking::UnpinAfterCall(pinned_[i]);
-  }
-  Buffers(const Buffers&) = delete;
-  Buffers& operator=(const Buffers&) = delete;
+// Constant after LookUpOriginals; in the order of the names.
+constexpr size_t kMaxImports = 320;
+constinit ReplacedImport g_imports[kMaxImports] = {};
+constinit size_t g_import_count = 0;
 
-  void Add(const volatile void* p, size_t bytes) {
+// --- What a call writes ---
+//
+// A row of the table below says it by types that have AddTo(buffers, arguments...). Their
+// parameters are the numbers of the arguments, from 0.
+
+template <size_t kArgument>
+auto Argument(const auto&... arguments) {
+  return std::get<kArgument>(std::forward_as_tuple(arguments...));
+}
+template <size_t kArgument>
+size_t Count(const auto&... arguments) {
+  const auto count = Argument<kArgument>(arguments...);
+  return count < 0 ? 0 : static_cast<size_t>(count);
+}
+
+// What the pointer points to.
+template <size_t kPointer>
+struct Object {
+  static void AddTo(CallBuffers& buffers, const auto&... arguments) {
+    const auto p = Argument<kPointer>(arguments...);
+    buffers.Add(p, sizeof *p);
+  }
+};
+template <size_t kPointer, size_t kBytes>
+struct Fixed {
+  static void AddTo(CallBuffers& buffers, const auto&... arguments) {
+    buffers.Add(Argument<kPointer>(arguments...), kBytes);
+  }
+};
+// As many bytes as the product of arguments says.
+template <size_t kPointer, size_t... kFactors>
+struct Bytes {
+  static void AddTo(CallBuffers& buffers, const auto&... arguments) {
+    buffers.Add(Argument<kPointer>(arguments...), (Count<kFactors>(arguments...) * ...));
+  }
+};
+template <size_t kPointer, size_t kCount>
+struct Array {
+  static void AddTo(CallBuffers& buffers, const auto&... arguments) {
+    const auto p = Argument<kPointer>(arguments...);
+    buffers.Add(p, Count<kCount>(arguments...) * sizeof *p);
+  }
+};
+// A buffer whose length is where another argument points to, and that length.
+template <size_t kPointer, size_t kLength>
+struct Sized {
+  static void AddTo(CallBuffers& buffers, const auto&... arguments) {
+    buffers.AddSized(Argument<kPointer>(arguments...), Argument<kLength>(arguments...));
+  }
+};
+template <size_t kPointer, size_t kCount>
+struct Parts {
+  static void AddTo(CallBuffers& buffers, const auto&... arguments) {
+    buffers.AddParts(Argument<kPointer>(arguments...), Count<kCount>(arguments...));
+  }
+};
+template <size_t kPointer>
+struct Message {
+  static void AddTo(CallBuffers& buffers, const auto&... arguments) {
+    buffers.AddMessage(Argument<kPointer>(arguments...));
+  }
+};
+template <size_t kPointer, size_t kCount>
+struct Messages {
+  static void AddTo(CallBuffers& buffers, const auto&... arguments) {
+    buffers.AddMessages(Argument<kPointer>(arguments...), Count<kCount>(arguments...));
+  }
+};
+// What the system, or a thread of the C library that takes no signals, writes after the call.
+template <size_t kPointer, size_t kBytes>
+struct Kept {
+  static void AddTo(CallBuffers&, const auto&... arguments) {
+    Keep(Argument<kPointer>(arguments...), Count<kBytes>(arguments...));
+  }
+  static void Keep(const volatile void* p, size_t bytes) {
+    const int saved = errno;
     const Addr begin = AddressOf(p);
-    Pin({begin, begin + bytes < begin ? ~Addr{0} : begin + bytes});
+    ProtectionTracking::KeepOpen(begin, begin + bytes < begin ? ~Addr{0} : begin + bytes);
+    errno = saved;
   }
-  template <class T>
-  void AddObject(const T* object) {
-    if (object != nullptr) Add(object, sizeof *object);
-  }
-  // What is too much to be noted one by one is pinned with all that lies between.
-  void AddVector(const iovec* parts, size_t count) {
-    Span rest = {~Addr{0}, 0};
-    for (size_t i = 0; i < count; ++i) {
-      if (count_ + 1 < kMost) {
-        Add(parts[i].iov_base, parts[i].iov_len);
-        continue;
-      }
-      const Addr begin = AddressOf(parts[i].iov_base);
-      if (begin < rest.begin) rest.begin = begin;
-      if (begin + parts[i].iov_len > rest.end) rest.end = begin + parts[i].iov_len;
+};
+template <class T>
+void KeepObject(const T* object) {
+  Kept<0, 1>::Keep(object, sizeof *object);
+}
+
+// A request says how much it writes, or is an old one, none of which writes more than this.
+struct ByRequest {
+  static void AddTo(CallBuffers& buffers, int, unsigned long request, void* p) {
+    constexpr size_t kMostOfOldOnes = 256;
+    const size_t said = _IOC_SIZE(request);
+    buffers.Add(p, said != 0 ? said : kMostOfOldOnes);
+    ifconf list;
+    if (request == SIOCGIFCONF && p != nullptr && CopyFromProgram(&list, p, sizeof list) &&
+        list.ifc_len > 0) {
+      buffers.Add(list.ifc_buf, static_cast<size_t>(list.ifc_len));
     }
-    if (rest.begin < rest.end) Pin(rest);
   }
-  void AddMessage(const msghdr* message) {
-    if (message == nullptr) return;
-    AddObject(message);
-    Add(message->msg_name, message->msg_namelen);
-    Add(message->msg_control, message->msg_controllen);
-    AddVector(message->msg_iov, message->msg_iovlen);
+};
+struct MessageWithType {  // of a queue
+  static void AddTo(CallBuffers& buffers, int, void* p, size_t bytes, long, int) {
+    if (bytes <= SIZE_MAX / 2) buffers.Add(p, sizeof(long) + bytes);
   }
-  void AddAddress(const sockaddr* address, const socklen_t* bytes) {
-    if (bytes == nullptr) return;
-    if (address != nullptr) Add(address, *bytes);
-    AddObject(bytes);
+};
+struct ByteForEachPage {
+  static void AddTo(CallBuffers& buffers, void*, size_t bytes, unsigned char* p) {
+    buffers.Add(p, bytes / OsPageBytes() + 1);
+  }
+};
+// Of another process, or of this one.
+struct PartsOfThisProcess {
+  static void AddTo(CallBuffers& buffers, pid_t process, const iovec*, unsigned long,
+                    const iovec* parts, unsigned long count, unsigned long) {
+    if (process == getpid()) buffers.AddParts(parts, count);
+  }
+};
+struct NewAlternateStack {
+  static void AddTo(CallBuffers&, const stack_t* next, stack_t*) {
+    stack_t stack;
+    if (next != nullptr && CopyFromProgram(&stack, next, sizeof stack)) {
+      Kept<0, 1>::Keep(stack.ss_sp, stack.ss_size);
+    }
+  }
+};
+struct AsynchronousBuffer {
+  template <class Block>
+  static void AddTo(CallBuffers&, Block* block) {
+    KeepObject(block);
+    Kept<0, 1>::Keep(const_cast<const void*>(block->aio_buf), block->aio_nbytes);
+  }
+  template <class Block>
+  static void AddTo(CallBuffers& buffers, int, Block* block) {
+    AddTo(buffers, block);
+  }
+};
+struct StreamBuffer {
+  static void AddTo(CallBuffers&, FILE*, char* p) {
+    Kept<0, 1>::Keep(p, p != nullptr ? BUFSIZ : 0);
+  }
+};
+// A mutex that the system writes to: when its owner ends, or hands on its priority, or (it wants
+// the page to be writable) when others of several processes wait. Bits of the kind as glibc has
+// them.
+struct MutexOfTheSystem {
+  static void AddTo(CallBuffers&, const pthread_mutex_t* mutex, const auto&...) {
+    constexpr int kRobust = 16, kInheritsPriority = 32, kShared = 128;
+    if ((mutex->__data.__kind & (kRobust | kInheritsPriority | kShared)) != 0) KeepObject(mutex);
+  }
+};
+struct SharedSemaphore {
+  static void AddTo(CallBuffers&, sem_t* semaphore, int shared, unsigned) {
+    if (shared != 0) KeepObject(semaphore);
+  }
+};
+// Conditions, barriers and read-write locks of several processes.
+template <auto kGetShared>
+struct Shared {
+  static void AddTo(CallBuffers&, const auto* object, const auto* attributes, const auto&...) {
+    int shared = PTHREAD_PROCESS_PRIVATE;
+    if (attributes != nullptr && kGetShared(attributes, &shared) == 0 &&
+        shared != PTHREAD_PROCESS_PRIVATE) {
+      KeepObject(object);
+    }
+  }
+};
+// What all threads of one process do with a word of theirs needs no page that is writable.
+struct FutexWord {
+  static void AddTo(CallBuffers& buffers, uint32_t* word, int operation, uint32_t, const void*,
+                    uint32_t* other, uint32_t) {
+    const int command = operation & FUTEX_CMD_MASK;
+    const bool reads = command == FUTEX_WAIT || command == FUTEX_WAKE ||
+                       command == FUTEX_WAIT_BITSET || command == FUTEX_WAKE_BITSET ||
+                       command == FUTEX_REQUEUE || command == FUTEX_CMP_REQUEUE;
+    if (reads && (operation & FUTEX_PRIVATE_FLAG) != 0) return;
+    buffers.Add(word, sizeof *word);
+    buffers.Add(other, sizeof *other);
+  }
+};
+
+// --- Rows of the table ---
+
+template <size_t kSize>
+struct Name {
+  char text[kSize];
+  constexpr Name(const char (&name)[kSize]) {
+    for (size_t i = 0; i < kSize; ++i) text[i] = name[i];
+  }
+};
+void LookUpOne(void* libc, const char* name, void* replacement, void** original) {
+  void* found = dlsym(libc, name);
+  if (found == nullptr) return;
+  *original = found;
+  size_t i = g_import_count++;
+  GLEANER_CHECK(i < kMaxImports, "no room for %s", name);
+  for (; i != 0 && strcmp(g_imports[i - 1].name, name) > 0; --i) g_imports[i] = g_imports[i - 1];
+  g_imports[i] = {name, replacement, found};
+}
+// All names of one function.
+template <Name... kNames>
+struct Names {
+  template <auto kFunction>
+  static void LookUp([[maybe_unused]] void* libc) {
+    (LookUpOne(libc, kNames.text, reinterpret_cast<void*>(kFunction),
+               reinterpret_cast<void**>(&g_original<kFunction>)),
+     ...);
+  }
+};
+
+// A function that pins what the call writes. kNumber: of the system call that has the same
+// arguments, or kNone.
+constexpr long kNone = -1;
+template <class AllNames, long kNumber, class Function, class... Outputs>
+struct Call;
+template <class AllNames, long kNumber, class R, class... A, class... Outputs>
+struct Call<AllNames, kNumber, R(A...), Outputs...> {
+  static R Run(A... arguments) {
+    CallBuffers buffers;
+    (Outputs::AddTo(buffers, arguments...), ...);
+    buffers.Pin();
+    return g_original<Run>(arguments...);
+  }
+  static void LookUp(void* libc) { AllNames::template LookUp<Run>(libc); }
+  // Of the system call, if it has this number.
+  static bool AddRaw(CallBuffers& buffers, long number, const long* arguments) {
+    if (kNumber == kNone || number != kNumber) return false;
+    AddRaw(buffers, arguments, std::index_sequence_for<A...>());
+    return true;
   }
 
  private:
-  static constexpr size_t kMost = 16;
-  struct Span {
-    Addr begin, end;
-  };
-
-  void Pin(Span span) {
-    if (count_ == kMost) return;
-    const int saved = errno;
-    const ProtectionTracking::Pinned pinned = ProtectionTracking::PinForCall(span.begin, span.end);
-    errno = saved;
-    if (pinned.first != pinned.end) pinned_[count_++] = pinned;
+  template <size_t... kArguments>
+  static void AddRaw(CallBuffers& buffers, const long* arguments,
+                     std::index_sequence<kArguments...>) {
+    (Outputs::AddTo(buffers, As<A>(arguments[kArguments])...), ...);
   }
+  template <class T>
+  static T As(long argument) {
+    if constexpr (std::is_pointer_v<T>) {
+      return reinterpret_cast<T>(argument);
+    } else {
+      return static_cast<T>(argument);
+    }
+  }
+};
+template <class AllNames, long kNumber, class R, class... A, class... Outputs>
+struct Call<AllNames, kNumber, R(A...) noexcept, Outputs...>
+    : Call<AllNames, kNumber, R(A...), Outputs...> {};
 
-  ProtectionTracking::Pinned pinned_[kMost];
-  size_t count_ = 0;
+// Another function of the same type.
+template <class AllNames, auto kFunction>
+struct Own {
+  static void LookUp(void* libc) { AllNames::template LookUp<kFunction>(libc); }
+  static bool AddRaw(CallBuffers&, long, const long*) { return false; }
 };
 
-// --- Data ---
-
-ssize_t Read(int fd, void* p, size_t n) {
-  const Buffers buffers(p, n);
-  return g_original<Read>(fd, p, n);
-}
-ssize_t CheckedRead(int fd, void* p, size_t n, size_t room) {
-  const Buffers buffers(p, n);
-  return g_original<CheckedRead>(fd, p, n, room);
-}
-ssize_t Pread(int fd, void* p, size_t n, off_t offset) {
-  const Buffers buffers(p, n);
-  return g_original<Pread>(fd, p, n, offset);
-}
-ssize_t CheckedPread(int fd, void* p, size_t n, off_t offset, size_t room) {
-  const Buffers buffers(p, n);
-  return g_original<CheckedPread>(fd, p, n, offset, room);
-}
-ssize_t Readv(int fd, const iovec* parts, int count) {
-  Buffers buffers;
-  if (count > 0) buffers.AddVector(parts, static_cast<size_t>(count));
-  return g_original<Readv>(fd, parts, count);
-}
-ssize_t Preadv(int fd, const iovec* parts, int count, off_t offset) {
-  Buffers buffers;
-  if (count > 0) buffers.AddVector(parts, static_cast<size_t>(count));
-  return g_original<Preadv>(fd, parts, count, offset);
-}
-ssize_t Preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
-  Buffers buffers;
-  if (count > 0) buffers.AddVector(parts, static_cast<size_t>(count));
-  return g_original<Preadv2>(fd, parts, count, offset, flags);
-}
-ssize_t Recv(int fd, void* p, size_t n, int flags) {
-  const Buffers buffers(p, n);
-  return g_original<Recv>(fd, p, n, flags);
-}
-ssize_t CheckedRecv(int fd, void* p, size_t n, size_t room, int flags) {
-  const Buffers buffers(p, n);
-  return g_original<CheckedRecv>(fd, p, n, room, flags);
-}
-ssize_t Recvfrom(int fd, void* p, size_t n, int flags, sockaddr* from, socklen_t* from_bytes) {
-  Buffers buffers(p, n);
-  buffers.AddAddress(from, from_bytes);
-  return g_original<Recvfrom>(fd, p, n, flags, from, from_bytes);
-}
-ssize_t CheckedRecvfrom(int fd, void* p, size_t n, size_t room, int flags, sockaddr* from,
-                        socklen_t* from_bytes) {
-  Buffers buffers(p, n);
-  buffers.AddAddress(from, from_bytes);
-  return g_original<CheckedRecvfrom>(fd, p, n, room, flags, from, from_bytes);
-}
-ssize_t Recvmsg(int fd, msghdr* message, int flags) {
-  Buffers buffers;
-  buffers.AddMessage(message);
-  return g_original<Recvmsg>(fd, message, flags);
-}
-// The stream's buffer is the C library's, but a large part goes to the program's memory directly.
-size_t Fread(void* p, size_t size, size_t n, FILE* stream) {
-  const Buffers buffers(p, size * n);
-  return g_original<Fread>(p, size, n, stream);
-}
-size_t FreadUnlocked(void* p, size_t size, size_t n, FILE* stream) {
-  const Buffers buffers(p, size * n);
-  return g_original<FreadUnlocked>(p, size, n, stream);
-}
-size_t CheckedFread(void* p, size_t room, size_t size, size_t n, FILE* stream) {
-  const Buffers buffers(p, size * n);
-  return g_original<CheckedFread>(p, room, size, n, stream);
-}
-size_t CheckedFreadUnlocked(void* p, size_t room, size_t size, size_t n, FILE* stream) {
-  const Buffers buffers(p, size * n);
-  return g_original<CheckedFreadUnlocked>(p, room, size, n, stream);
-}
-ssize_t Getrandom(void* p, size_t n, unsigned flags) {
-  const Buffers buffers(p, n);
-  return g_original<Getrandom>(p, n, flags);
-}
-int Getentropy(void* p, size_t n) {
-  const Buffers buffers(p, n);
-  return g_original<Getentropy>(p, n);
-}
-ssize_t Getdents(int fd, void* p, size_t n) {
-  const Buffers buffers(p, n);
-  return g_original<Getdents>(fd, p, n);
-}
-
-// --- Files ---
-
-int Stat(const char* path, struct stat* status) {
-  const Buffers buffers(status, sizeof *status);
-  return g_original<Stat>(path, status);
-}
-int Lstat(const char* path, struct stat* status) {
-  const Buffers buffers(status, sizeof *status);
-  return g_original<Lstat>(path, status);
-}
-int Fstat(int fd, struct stat* status) {
-  const Buffers buffers(status, sizeof *status);
-  return g_original<Fstat>(fd, status);
-}
-int Fstatat(int fd, const char* path, struct stat* status, int flags) {
-  const Buffers buffers(status, sizeof *status);
-  return g_original<Fstatat>(fd, path, status, flags);
-}
-ssize_t Readlink(const char* path, char* p, size_t n) {
-  const Buffers buffers(p, n);
-  return g_original<Readlink>(path, p, n);
-}
-ssize_t Readlinkat(int fd, const char* path, char* p, size_t n) {
-  const Buffers buffers(p, n);
-  return g_original<Readlinkat>(fd, path, p, n);
-}
-char* Getcwd(char* p, size_t n) {
-  const Buffers buffers(p, p != nullptr ? n : 0);
-  return g_original<Getcwd>(p, n);
-}
-int Pipe(int* ends) {
-  const Buffers buffers(ends, 2 * sizeof *ends);
-  return g_original<Pipe>(ends);
-}
-int Pipe2(int* ends, int flags) {
-  const Buffers buffers(ends, 2 * sizeof *ends);
-  return g_original<Pipe2>(ends, flags);
-}
-// A request says how much it writes, or is an old one, none of which writes more than this.
-int Ioctl(int fd, unsigned long request, void* p) {
-  constexpr size_t kMostOfOldOnes = 256;
-  const size_t said = _IOC_SIZE(request);
-  const Buffers buffers(p, said != 0 ? said : kMostOfOldOnes);
-  return g_original<Ioctl>(fd, request, p);
-}
-
-// --- Waiting ---
-
-int Poll(pollfd* fds, nfds_t n, int timeout) {
-  const Buffers buffers(fds, n * sizeof *fds);
-  return g_original<Poll>(fds, n, timeout);
-}
-int Ppoll(pollfd* fds, nfds_t n, const timespec* timeout, const sigset_t* mask) {
-  const Buffers buffers(fds, n * sizeof *fds);
-  return g_original<Ppoll>(fds, n, timeout, mask);
-}
-int Select(int n, fd_set* read, fd_set* write, fd_set* other, timeval* timeout) {
-  Buffers buffers;
-  for (const fd_set* set : {read, write, other}) buffers.AddObject(set);
-  buffers.AddObject(timeout);
-  return g_original<Select>(n, read, write, other, timeout);
-}
-int Pselect(int n, fd_set* read, fd_set* write, fd_set* other, const timespec* timeout,
-            const sigset_t* mask) {
-  Buffers buffers;
-  for (const fd_set* set : {read, write, other}) buffers.AddObject(set);
-  return g_original<Pselect>(n, read, write, other, timeout, mask);
-}
-int EpollWait(int fd, epoll_event* events, int n, int timeout) {
-  const Buffers buffers(events, n > 0 ? static_cast<size_t>(n) * sizeof *events : 0);
-  return g_original<EpollWait>(fd, events, n, timeout);
-}
-int EpollPwait(int fd, epoll_event* events, int n, int timeout, const sigset_t* mask) {
-  const Buffers buffers(events, n > 0 ? static_cast<size_t>(n) * sizeof *events : 0);
-  return g_original<EpollPwait>(fd, events, n, timeout, mask);
-}
-pid_t Waitpid(pid_t process, int* status, int options) {
-  Buffers buffers;
-  buffers.AddObject(status);
-  return g_original<Waitpid>(process, status, options);
-}
-pid_t Wait4(pid_t process, int* status, int options, rusage* usage) {
-  Buffers buffers;
-  buffers.AddObject(status);
-  buffers.AddObject(usage);
-  return g_original<Wait4>(process, status, options, usage);
-}
-int Nanosleep(const timespec* time, timespec* rest) {
-  Buffers buffers;
-  buffers.AddObject(rest);
-  return g_original<Nanosleep>(time, rest);
-}
-
-// --- Sockets ---
-
-int Accept(int fd, sockaddr* address, socklen_t* bytes) {
-  Buffers buffers;
-  buffers.AddAddress(address, bytes);
-  return g_original<Accept>(fd, address, bytes);
-}
-int Accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
-  Buffers buffers;
-  buffers.AddAddress(address, bytes);
-  return g_original<Accept4>(fd, address, bytes, flags);
-}
-int Getsockname(int fd, sockaddr* address, socklen_t* bytes) {
-  Buffers buffers;
-  buffers.AddAddress(address, bytes);
-  return g_original<Getsockname>(fd, address, bytes);
-}
-int Getpeername(int fd, sockaddr* address, socklen_t* bytes) {
-  Buffers buffers;
-  buffers.AddAddress(address, bytes);
-  return g_original<Getpeername>(fd, address, bytes);
-}
-int Getsockopt(int fd, int level, int name, void* p, socklen_t* bytes) {
-  Buffers buffers;
-  if (bytes != nullptr) buffers.Add(p, *bytes);
-  buffers.AddObject(bytes);
-  return g_original<Getsockopt>(fd, level, name, p, bytes);
-}
-int Socketpair(int domain, int type, int protocol, int* ends) {
-  const Buffers buffers(ends, 2 * sizeof *ends);
-  return g_original<Socketpair>(domain, type, protocol, ends);
-}
-
-// --- The process ---
-
-int ClockGettime(clockid_t clock, timespec* time) {
-  const Buffers buffers(time, sizeof *time);
-  return g_original<ClockGettime>(clock, time);
-}
-int Getrusage(int who, rusage* usage) {
-  const Buffers buffers(usage, sizeof *usage);
-  return g_original<Getrusage>(who, usage);
-}
-int Getrlimit(int resource, rlimit* limit) {
-  const Buffers buffers(limit, sizeof *limit);
-  return g_original<Getrlimit>(resource, limit);
-}
-int Uname(utsname* name) {
-  const Buffers buffers(name, sizeof *name);
-  return g_original<Uname>(name);
-}
+template <class... Rows>
+struct Table {
+  static void LookUp(void* libc) { (Rows::LookUp(libc), ...); }
+  static bool AddRaw(CallBuffers& buffers, long number, const long* arguments) {
+    return (Rows::AddRaw(buffers, number, arguments) || ...);
+  }
+};
 
 // --- Signals ---
 
 // The set without SIGSEGV, which nobody may block who stores into the heap.
 const sigset_t* WithoutFault(const sigset_t* set, sigset_t* copy) {
-  if (set == nullptr) return nullptr;
-  *copy = *set;
+  if (set == nullptr || !CopyFromProgram(copy, set, sizeof *copy)) return set;
   sigdelset(copy, SIGSEGV);
   return copy;
 }
 int Sigmask(int how, const sigset_t* set, sigset_t* old) {
-  Buffers buffers;
-  buffers.AddObject(old);
+  CallBuffers buffers;
+  buffers.Add(old, sizeof *old);
+  buffers.Pin();
   sigset_t open;
   return g_original<Sigmask>(how, how == SIG_UNBLOCK ? set : WithoutFault(set, &open), old);
 }
 int ProcessMask(int how, const sigset_t* set, sigset_t* old) {
-  Buffers buffers;
-  buffers.AddObject(old);
+  CallBuffers buffers;
+  buffers.Add(old, sizeof *old);
+  buffers.Pin();
   sigset_t open;
   return g_original<ProcessMask>(how, how == SIG_UNBLOCK ? set : WithoutFault(set, &open), old);
 }
+constexpr int kFaultBit = 1 << (SIGSEGV - 1);
+int Sigblock(int mask) { return g_original<Sigblock>(mask & ~kFaultBit); }
+int Sigsetmask(int mask) { return g_original<Sigsetmask>(mask & ~kFaultBit); }
+int Sighold(int number) { return number == SIGSEGV ? 0 : g_original<Sighold>(number); }
+int Sigsuspend(const sigset_t* mask) {
+  sigset_t open;
+  return g_original<Sigsuspend>(WithoutFault(mask, &open));
+}
+int SetMaskOfThreads(pthread_attr_t* attributes, const sigset_t* mask) {
+  sigset_t open;
+  return g_original<SetMaskOfThreads>(attributes, WithoutFault(mask, &open));
+}
+// In handlers that run while these wait.
+int Ppoll(pollfd* fds, nfds_t n, const timespec* timeout, const sigset_t* mask) {
+  CallBuffers buffers;
+  buffers.Add(fds, n * sizeof *fds);
+  buffers.Pin();
+  sigset_t open;
+  return g_original<Ppoll>(fds, n, timeout, WithoutFault(mask, &open));
+}
+int CheckedPpoll(pollfd* fds, nfds_t n, const timespec* timeout, const sigset_t* mask,
+                 size_t room) {
+  CallBuffers buffers;
+  buffers.Add(fds, n * sizeof *fds);
+  buffers.Pin();
+  sigset_t open;
+  return g_original<CheckedPpoll>(fds, n, timeout, WithoutFault(mask, &open), room);
+}
+int Pselect(int n, fd_set* read, fd_set* write, fd_set* other, const timespec* timeout,
+            const sigset_t* mask) {
+  CallBuffers buffers;
+  for (const fd_set* set : {read, write, other}) buffers.Add(set, sizeof *set);
+  buffers.Pin();
+  sigset_t open;
+  return g_original<Pselect>(n, read, write, other, timeout, WithoutFault(mask, &open));
+}
+int EpollPwait(int fd, epoll_event* events, int n, int timeout, const sigset_t* mask) {
+  CallBuffers buffers;
+  if (n > 0) buffers.Add(events, static_cast<size_t>(n) * sizeof *events);
+  buffers.Pin();
+  sigset_t open;
+  return g_original<EpollPwait>(fd, events, n, timeout, WithoutFault(mask, &open));
+}
+int EpollPwait2(int fd, epoll_event* events, int n, const timespec* timeout, const sigset_t* mask) {
+  CallBuffers buffers;
+  if (n > 0) buffers.Add(events, static_cast<size_t>(n) * sizeof *events);
+  buffers.Pin();
+  sigset_t open;
+  return g_original<EpollPwait2>(fd, events, n, timeout, WithoutFault(mask, &open));
+}
+
 int Action(int number, const struct sigaction* action, struct sigaction* old) {
   if (number == SIGSEGV && ExchangeChainedAction(action, old)) return 0;
-  if (action == nullptr) return g_original<Action>(number, action, old);
+  if (action == nullptr || number < 1 || number > SIGRTMAX) {
+    return g_original<Action>(number, action, old);
+  }
   struct sigaction open = *action;
   sigdelset(&open.sa_mask, SIGSEGV);
   return g_original<Action>(number, &open, old);
 }
-sighandler_t Handler(int number, sighandler_t handler) {
+// For SIGSEGV, by functions that are older than sigaction. False: it is for the C library.
+bool ExchangeHandler(int number, sighandler_t handler, int flags, sighandler_t* old_handler) {
   struct sigaction action = {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = flags;
   struct sigaction old;
-  if (number == SIGSEGV && ExchangeChainedAction(&action, &old)) return old.sa_handler;
+  if (number != SIGSEGV || !ExchangeChainedAction(&action, &old)) return false;
+  *old_handler = old.sa_handler;
+  return true;
+}
+sighandler_t Handler(int number, sighandler_t handler) {
+  sighandler_t old;
+  if (ExchangeHandler(number, handler, SA_RESTART, &old)) return old;
   return g_original<Handler>(number, handler);
+}
+sighandler_t HandlerOnce(int number, sighandler_t handler) {
+  sighandler_t old;
+  constexpr auto kFlags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+  if (ExchangeHandler(number, handler, kFlags, &old)) return old;
+  return g_original<HandlerOnce>(number, handler);
+}
+sighandler_t Sigset(int number, sighandler_t handler) {
+  sighandler_t old;
+  if (handler == SIG_HOLD && number == SIGSEGV) return SIG_HOLD;  // as if it had been held before
+  if (ExchangeHandler(number, handler, 0, &old)) return old;
+  return g_original<Sigset>(number, handler);
+}
+int Sigignore(int number) {
+  sighandler_t old;
+  if (ExchangeHandler(number, SIG_IGN, 0, &old)) return 0;
+  return g_original<Sigignore>(number);
 }
 
 // --- The table ---
 
-constexpr size_t kMostImports = 61;
+// Types of functions have no attributes: the warning says so.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"
 
-// Constant after LookUpOriginals.
-constinit ReplacedImport g_imports[kMostImports] = {};
-constinit size_t g_import_count = 0;
+using Data = Table<
+    Call<Names<"read", "__read">, SYS_read, decltype(::read), Bytes<1, 2>>,
+    Call<Names<"__read_chk">, kNone, ssize_t(int, void*, size_t, size_t), Bytes<1, 2>>,
+    Call<Names<"pread", "pread64", "__pread64", "__libc_pread">, SYS_pread64, decltype(::pread),
+         Bytes<1, 2>>,
+    Call<Names<"__pread_chk", "__pread64_chk">, kNone, ssize_t(int, void*, size_t, off_t, size_t),
+         Bytes<1, 2>>,
+    Call<Names<"readv">, SYS_readv, decltype(::readv), Parts<1, 2>>,
+    Call<Names<"preadv", "preadv64">, SYS_preadv, decltype(::preadv), Parts<1, 2>>,
+    Call<Names<"preadv2", "preadv64v2">, SYS_preadv2, decltype(::preadv2), Parts<1, 2>>,
+    Call<Names<"process_vm_readv">, SYS_process_vm_readv, decltype(::process_vm_readv),
+         Parts<1, 2>>,
+    Call<Names<"process_vm_writev">, SYS_process_vm_writev, decltype(::process_vm_writev),
+         PartsOfThisProcess>,
+    Call<Names<"vmsplice">, SYS_vmsplice, decltype(::vmsplice), Parts<1, 2>>,
+    Call<Names<"splice">, SYS_splice, decltype(::splice), Object<1>, Object<3>>,
+    Call<Names<"sendfile", "sendfile64">, SYS_sendfile, decltype(::sendfile), Object<2>>,
+    Call<Names<"copy_file_range">, SYS_copy_file_range, decltype(::copy_file_range), Object<1>,
+         Object<3>>,
+    Call<Names<"getrandom">, SYS_getrandom, decltype(::getrandom), Bytes<0, 1>>,
+    Call<Names<"getentropy">, kNone, decltype(::getentropy), Bytes<0, 1>>,
+    Call<Names<"arc4random_buf">, kNone, void(void*, size_t), Bytes<0, 1>>,
+    Call<Names<"eventfd_read">, kNone, decltype(::eventfd_read), Object<1>>,
+    // A stream's buffer is the C library's, but a large part goes to the program's memory directly.
+    Call<Names<"fread", "fread_unlocked", "_IO_fread">, kNone, decltype(::fread), Bytes<0, 1, 2>>,
+    Call<Names<"__fread_chk", "__fread_unlocked_chk">, kNone,
+         size_t(void*, size_t, size_t, size_t, FILE*), Bytes<0, 2, 3>>,
+    Call<Names<"_IO_sgetn">, kNone, size_t(FILE*, void*, size_t), Bytes<1, 2>>,
+    Call<Names<"setvbuf", "_IO_setvbuf">, kNone, decltype(::setvbuf), Kept<1, 3>>,
+    Call<Names<"setbuffer", "_IO_setbuffer">, kNone, decltype(::setbuffer), Kept<1, 2>>,
+    Call<Names<"setbuf">, kNone, decltype(::setbuf), StreamBuffer>,
+    Call<Names<"aio_read", "aio_read64">, kNone, decltype(::aio_read), AsynchronousBuffer>,
+    Call<Names<"aio_write", "aio_write64">, kNone, decltype(::aio_write), AsynchronousBuffer>,
+    Call<Names<"aio_fsync", "aio_fsync64">, kNone, decltype(::aio_fsync), AsynchronousBuffer>>;
 
-// Names of one function, where there is one size of offsets, have one original.
-template <auto kFunction>
-void LookUp(void* libc, const char* name) {
-  void* original = dlsym(libc, name);
-  if (original == nullptr) return;
-  g_original<kFunction> = reinterpret_cast<decltype(kFunction)>(original);
-  g_imports[g_import_count++] = {name, reinterpret_cast<void*>(kFunction), original};
+using Files = Table<
+    Call<Names<"stat", "stat64">, kNone, decltype(::stat), Object<1>>,
+    Call<Names<"lstat", "lstat64">, kNone, decltype(::lstat), Object<1>>,
+    Call<Names<"fstat", "fstat64", "__fstat64">, SYS_fstat, decltype(::fstat), Object<1>>,
+    Call<Names<"fstatat", "fstatat64">, SYS_newfstatat, decltype(::fstatat), Object<2>>,
+    Call<Names<"__xstat", "__xstat64">, kNone, int(int, const char*, struct stat*), Object<2>>,
+    Call<Names<"__lxstat", "__lxstat64">, kNone, int(int, const char*, struct stat*), Object<2>>,
+    Call<Names<"__fxstat", "__fxstat64">, kNone, int(int, int, struct stat*), Object<2>>,
+    Call<Names<"__fxstatat", "__fxstatat64">, kNone, int(int, int, const char*, struct stat*, int),
+         Object<3>>,
+    Call<Names<"statx">, SYS_statx, decltype(::statx), Object<4>>,
+    Call<Names<"statfs", "statfs64", "__statfs">, SYS_statfs, decltype(::statfs), Object<1>>,
+    Call<Names<"fstatfs", "fstatfs64">, SYS_fstatfs, decltype(::fstatfs), Object<1>>,
+    Call<Names<"getxattr">, SYS_getxattr, decltype(::getxattr), Bytes<2, 3>>,
+    Call<Names<"lgetxattr">, SYS_lgetxattr, decltype(::lgetxattr), Bytes<2, 3>>,
+    Call<Names<"fgetxattr">, SYS_fgetxattr, decltype(::fgetxattr), Bytes<2, 3>>,
+    Call<Names<"listxattr">, SYS_listxattr, decltype(::listxattr), Bytes<1, 2>>,
+    Call<Names<"llistxattr">, SYS_llistxattr, decltype(::llistxattr), Bytes<1, 2>>,
+    Call<Names<"flistxattr">, SYS_flistxattr, decltype(::flistxattr), Bytes<1, 2>>,
+    Call<Names<"readlink">, kNone, decltype(::readlink), Bytes<1, 2>>,
+    Call<Names<"readlinkat">, SYS_readlinkat, decltype(::readlinkat), Bytes<2, 3>>,
+    Call<Names<"__readlink_chk">, kNone, ssize_t(const char*, char*, size_t, size_t), Bytes<1, 2>>,
+    Call<Names<"__readlinkat_chk">, kNone, ssize_t(int, const char*, char*, size_t, size_t),
+         Bytes<2, 3>>,
+    Call<Names<"getcwd">, SYS_getcwd, decltype(::getcwd), Bytes<0, 1>>,
+    Call<Names<"__getcwd_chk">, kNone, char*(char*, size_t, size_t), Bytes<0, 1>>,
+    Call<Names<"ttyname_r">, kNone, decltype(::ttyname_r), Bytes<1, 2>>,
+    Call<Names<"__ttyname_r_chk">, kNone, int(int, char*, size_t, size_t), Bytes<1, 2>>,
+    Call<Names<"getdents64">, SYS_getdents64, decltype(::getdents64), Bytes<1, 2>>,
+    Call<Names<"getdirentries", "getdirentries64">, kNone, decltype(::getdirentries), Bytes<1, 2>>,
+    Call<Names<"name_to_handle_at">, SYS_name_to_handle_at, decltype(::name_to_handle_at),
+         Fixed<2, sizeof(file_handle) + MAX_HANDLE_SZ>, Object<3>>,
+    Call<Names<"pipe", "__pipe">, kNone, decltype(::pipe), Fixed<0, 2 * sizeof(int)>>,
+    Call<Names<"pipe2">, SYS_pipe2, decltype(::pipe2), Fixed<0, 2 * sizeof(int)>>,
+    Call<Names<"ioctl">, SYS_ioctl, int(int, unsigned long, void*), ByRequest>,
+    // No command writes more.
+    Call<Names<"fcntl", "fcntl64", "__fcntl", "__libc_fcntl64">, SYS_fcntl, int(int, int, void*),
+         Fixed<2, 2 * sizeof(struct flock)>>,
+    Call<Names<"quotactl">, SYS_quotactl, int(int, const char*, int, void*), Fixed<3, 256>>>;
+
+using Sockets = Table<
+    Call<Names<"recv", "__recv">, kNone, decltype(::recv), Bytes<1, 2>>,
+    Call<Names<"__recv_chk">, kNone, ssize_t(int, void*, size_t, size_t, int), Bytes<1, 2>>,
+    Call<Names<"recvfrom">, SYS_recvfrom, decltype(::recvfrom), Bytes<1, 2>, Sized<4, 5>>,
+    Call<Names<"__recvfrom_chk">, kNone,
+         ssize_t(int, void*, size_t, size_t, int, sockaddr*, socklen_t*), Bytes<1, 2>, Sized<5, 6>>,
+    Call<Names<"recvmsg">, SYS_recvmsg, decltype(::recvmsg), Message<1>>,
+    Call<Names<"recvmmsg">, SYS_recvmmsg, decltype(::recvmmsg), Messages<1, 2>, Object<4>>,
+    Call<Names<"accept">, SYS_accept, decltype(::accept), Sized<1, 2>>,
+    Call<Names<"accept4">, SYS_accept4, decltype(::accept4), Sized<1, 2>>,
+    Call<Names<"getsockname">, SYS_getsockname, decltype(::getsockname), Sized<1, 2>>,
+    Call<Names<"getpeername">, SYS_getpeername, decltype(::getpeername), Sized<1, 2>>,
+    Call<Names<"getsockopt">, SYS_getsockopt, decltype(::getsockopt), Sized<3, 4>>,
+    Call<Names<"socketpair">, SYS_socketpair, decltype(::socketpair), Fixed<3, 2 * sizeof(int)>>,
+    Call<Names<>, SYS_sendmmsg, int(int, mmsghdr*, unsigned, int), Array<1, 2>>,
+    Call<Names<"sendmmsg", "__sendmmsg">, kNone, decltype(::sendmmsg), Array<1, 2>>>;
+
+using Waiting = Table<
+    Call<Names<"poll", "__poll">, kNone, decltype(::poll), Array<0, 1>>,
+    Call<Names<"__poll_chk">, kNone, int(pollfd*, nfds_t, int, size_t), Array<0, 1>>,
+    Own<Names<"ppoll">, Ppoll>, Own<Names<"__ppoll_chk">, CheckedPpoll>,
+    Call<Names<>, SYS_ppoll, int(pollfd*, nfds_t, timespec*, const sigset_t*), Array<0, 1>,
+         Object<2>>,
+    Call<Names<"select", "__select">, kNone, decltype(::select), Object<1>, Object<2>, Object<3>,
+         Object<4>>,
+    Own<Names<"pselect">, Pselect>,
+    Call<Names<>, SYS_pselect6, int(int, fd_set*, fd_set*, fd_set*, timespec*), Object<1>,
+         Object<2>, Object<3>, Object<4>>,
+    Call<Names<"epoll_wait">, kNone, decltype(::epoll_wait), Array<1, 2>>,
+    Own<Names<"epoll_pwait">, EpollPwait>, Own<Names<"epoll_pwait2">, EpollPwait2>,
+    Call<Names<>, SYS_epoll_pwait, int(int, epoll_event*, int), Array<1, 2>>,
+    Call<Names<>, SYS_epoll_pwait2, int(int, epoll_event*, int), Array<1, 2>>,
+    Call<Names<"wait", "__wait">, kNone, decltype(::wait), Object<0>>,
+    Call<Names<"waitpid", "__waitpid">, kNone, decltype(::waitpid), Object<1>>,
+    Call<Names<"wait3">, kNone, decltype(::wait3), Object<0>, Object<2>>,
+    Call<Names<"wait4">, SYS_wait4, decltype(::wait4), Object<1>, Object<3>>,
+    Call<Names<"waitid">, kNone, decltype(::waitid), Object<2>>,
+    Call<Names<>, SYS_waitid, int(int, id_t, siginfo_t*, int, rusage*), Object<2>, Object<4>>,
+    Call<Names<"nanosleep", "__nanosleep">, SYS_nanosleep, decltype(::nanosleep), Object<1>>,
+    Call<Names<"clock_nanosleep">, SYS_clock_nanosleep, decltype(::clock_nanosleep), Object<3>>,
+    Call<Names<"thrd_sleep">, kNone, decltype(::thrd_sleep), Object<1>>,
+    Call<Names<"msgrcv", "__libc_msgrcv">, SYS_msgrcv, decltype(::msgrcv), MessageWithType>,
+    Call<Names<"mq_receive">, kNone, decltype(::mq_receive), Bytes<1, 2>, Object<3>>,
+    Call<Names<"mq_timedreceive">, SYS_mq_timedreceive, decltype(::mq_timedreceive), Bytes<1, 2>,
+         Object<3>>,
+    Call<Names<>, SYS_futex, int(uint32_t*, int, uint32_t, const void*, uint32_t*, uint32_t),
+         FutexWord>>;
+
+using Facts = Table<
+    Call<Names<"clock_gettime", "__clock_gettime">, SYS_clock_gettime, decltype(::clock_gettime),
+         Object<1>>,
+    Call<Names<"clock_getres">, SYS_clock_getres, decltype(::clock_getres), Object<1>>,
+    Call<Names<"timespec_get">, kNone, decltype(::timespec_get), Object<0>>,
+    Call<Names<"timespec_getres">, kNone, int(timespec*, int), Object<0>>,
+    Call<Names<"gettimeofday", "__gettimeofday">, SYS_gettimeofday, int(timeval*, void*), Object<0>,
+         Fixed<1, 2 * sizeof(int)>>,
+    Call<Names<"time">, kNone, decltype(::time), Object<0>>,
+    Call<Names<"times">, SYS_times, decltype(::times), Object<0>>,
+    Call<Names<"adjtimex", "ntp_adjtime">, SYS_adjtimex, int(timex*), Object<0>>,
+    Call<Names<"clock_adjtime">, SYS_clock_adjtime, int(clockid_t, timex*), Object<1>>,
+    Call<Names<"getitimer">, SYS_getitimer, int(int, itimerval*), Object<1>>,
+    Call<Names<"setitimer">, SYS_setitimer, int(int, const itimerval*, itimerval*), Object<2>>,
+    Call<Names<"timer_gettime">, kNone, decltype(::timer_gettime), Object<1>>,
+    Call<Names<"timer_settime">, kNone, decltype(::timer_settime), Object<3>>,
+    Call<Names<"timerfd_gettime">, SYS_timerfd_gettime, decltype(::timerfd_gettime), Object<1>>,
+    Call<Names<"timerfd_settime">, SYS_timerfd_settime, decltype(::timerfd_settime), Object<3>>,
+    Call<Names<"getrusage">, SYS_getrusage, int(int, rusage*), Object<1>>,
+    Call<Names<"getrlimit", "getrlimit64", "__getrlimit">, SYS_getrlimit, int(int, rlimit*),
+         Object<1>>,
+    Call<Names<"prlimit", "prlimit64">, SYS_prlimit64, int(pid_t, int, const rlimit*, rlimit*),
+         Object<3>>,
+    Call<Names<"uname">, SYS_uname, decltype(::uname), Object<0>>,
+    Call<Names<"sysinfo">, SYS_sysinfo, decltype(::sysinfo), Object<0>>,
+    Call<Names<"mincore">, SYS_mincore, decltype(::mincore), ByteForEachPage>,
+    Call<Names<"getcpu">, SYS_getcpu, int(unsigned*, unsigned*), Object<0>, Object<1>>,
+    Call<Names<"sched_getaffinity">, SYS_sched_getaffinity, decltype(::sched_getaffinity),
+         Bytes<2, 1>>,
+    Call<Names<"pthread_getaffinity_np">, kNone, decltype(::pthread_getaffinity_np), Bytes<2, 1>>,
+    Call<Names<"pthread_getname_np">, kNone, decltype(::pthread_getname_np), Bytes<1, 2>>,
+    Call<Names<"sched_getparam", "__sched_getparam">, SYS_sched_getparam,
+         decltype(::sched_getparam), Object<1>>,
+    Call<Names<"sched_rr_get_interval">, SYS_sched_rr_get_interval,
+         decltype(::sched_rr_get_interval), Object<1>>,
+    Call<Names<"sched_getattr">, SYS_sched_getattr, int(pid_t, void*, unsigned, unsigned),
+         Bytes<1, 2>>,
+    Call<Names<"getgroups">, SYS_getgroups, decltype(::getgroups), Array<1, 0>>,
+    Call<Names<"__getgroups_chk">, kNone, int(int, gid_t*, size_t), Array<1, 0>>,
+    Call<Names<"getresuid">, SYS_getresuid, decltype(::getresuid), Object<0>, Object<1>, Object<2>>,
+    Call<Names<"getresgid">, SYS_getresgid, decltype(::getresgid), Object<0>, Object<1>, Object<2>>,
+    Call<Names<"capget">, SYS_capget, int(void*, void*), Fixed<0, 8>, Fixed<1, 24>>,
+    // The largest things that they tell: what wait statuses, registers and queues of the system
+    // have.
+    Call<Names<"prctl">, SYS_prctl, int(int, void*, long, long, long), Fixed<1, 1024>>,
+    Call<Names<"ptrace">, SYS_ptrace, long(long, pid_t, void*, void*), Fixed<3, 1024>>,
+    Call<Names<"msgctl">, SYS_msgctl, int(int, int, void*), Fixed<2, 256>>,
+    Call<Names<"shmctl">, SYS_shmctl, int(int, int, void*), Fixed<2, 256>>,
+    Call<Names<"semctl">, SYS_semctl, int(int, int, int, void*), Fixed<3, 64 * kKiB>>,
+    Call<Names<"klogctl">, SYS_syslog, int(int, char*, int), Bytes<1, 2>>,
+    Call<Names<"mq_getattr">, kNone, decltype(::mq_getattr), Object<1>>,
+    Call<Names<"mq_setattr">, kNone, decltype(::mq_setattr), Object<2>>,
+    Call<Names<>, SYS_get_mempolicy, long(int*, void*, unsigned long, void*, unsigned long),
+         Object<0>, Fixed<1, 4 * kKiB>>,
+    Call<Names<>, SYS_move_pages, long(int, unsigned long, void**, const int*, int*, int),
+         Array<4, 1>>,
+    Call<Names<>, SYS_io_getevents, int(long, long, long, void*, void*), Fixed<3, 64 * kKiB>>>;
+
+using SignalsAndThreads = Table<
+    Own<Names<"pthread_sigmask">, Sigmask>, Own<Names<"sigprocmask">, ProcessMask>,
+    Own<Names<"sigblock">, Sigblock>, Own<Names<"sigsetmask">, Sigsetmask>,
+    Own<Names<"sighold">, Sighold>, Own<Names<"sigsuspend", "__sigsuspend">, Sigsuspend>,
+    Own<Names<"pthread_attr_setsigmask_np">, SetMaskOfThreads>,
+    Own<Names<"sigaction", "__sigaction">, Action>,
+    Own<Names<"signal", "bsd_signal", "ssignal">, Handler>,
+    Own<Names<"sysv_signal", "__sysv_signal">, HandlerOnce>, Own<Names<"sigset">, Sigset>,
+    Own<Names<"sigignore">, Sigignore>,
+    Call<Names<"sigpending">, kNone, decltype(::sigpending), Object<0>>,
+    Call<Names<"sigwaitinfo">, kNone, decltype(::sigwaitinfo), Object<1>>,
+    Call<Names<"sigtimedwait", "__sigtimedwait">, kNone, decltype(::sigtimedwait), Object<1>>,
+    Call<Names<"sigaltstack">, SYS_sigaltstack, decltype(::sigaltstack), NewAlternateStack,
+         Object<1>>,
+    Call<Names<>, SYS_rt_sigprocmask, int(int, void*, void*, size_t), Bytes<2, 3>>,
+    Call<Names<>, SYS_rt_sigpending, int(void*, size_t), Bytes<0, 1>>,
+    Call<Names<>, SYS_rt_sigtimedwait, int(void*, siginfo_t*), Object<1>>,
+    Call<Names<"pthread_attr_setstack">, kNone, decltype(::pthread_attr_setstack), Kept<1, 2>>,
+    Call<Names<"pthread_mutex_lock", "__pthread_mutex_lock">, kNone, decltype(::pthread_mutex_lock),
+         MutexOfTheSystem>,
+    Call<Names<"pthread_mutex_trylock", "__pthread_mutex_trylock">, kNone,
+         decltype(::pthread_mutex_trylock), MutexOfTheSystem>,
+    Call<Names<"pthread_mutex_timedlock">, kNone, decltype(::pthread_mutex_timedlock),
+         MutexOfTheSystem>,
+    Call<Names<"pthread_mutex_clocklock">, kNone, int(pthread_mutex_t*, clockid_t, const timespec*),
+         MutexOfTheSystem>,
+    Call<Names<"pthread_cond_init">, kNone, decltype(::pthread_cond_init),
+         Shared<pthread_condattr_getpshared>>,
+    Call<Names<"pthread_barrier_init">, kNone, decltype(::pthread_barrier_init),
+         Shared<pthread_barrierattr_getpshared>>,
+    Call<Names<"pthread_rwlock_init", "__pthread_rwlock_init">, kNone,
+         decltype(::pthread_rwlock_init), Shared<pthread_rwlockattr_getpshared>>,
+    Call<Names<"sem_init">, kNone, decltype(::sem_init), SharedSemaphore>>;
+
+#pragma GCC diagnostic pop
+
+using AllCalls = Table<Data, Files, Sockets, Waiting, Facts, SignalsAndThreads>;
+long RawCall(long number, long a, long b, long c, long d, long e, long f) {
+  const long arguments[] = {a, b, c, d, e, f};
+  CallBuffers buffers;
+  AllCalls::AddRaw(buffers, number, arguments);
+  buffers.Pin();
+  return g_original<RawCall>(number, a, b, c, d, e, f);
 }
 
 void LookUpOriginals() {
   void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (libc == nullptr) return;
-  LookUp<Read>(libc, "read");
-  LookUp<CheckedRead>(libc, "__read_chk");
-  LookUp<Pread>(libc, "pread");
-  LookUp<Pread>(libc, "pread64");
-  LookUp<CheckedPread>(libc, "__pread_chk");
-  LookUp<CheckedPread>(libc, "__pread64_chk");
-  LookUp<Readv>(libc, "readv");
-  LookUp<Preadv>(libc, "preadv");
-  LookUp<Preadv>(libc, "preadv64");
-  LookUp<Preadv2>(libc, "preadv2");
-  LookUp<Preadv2>(libc, "preadv64v2");
-  LookUp<Recv>(libc, "recv");
-  LookUp<CheckedRecv>(libc, "__recv_chk");
-  LookUp<Recvfrom>(libc, "recvfrom");
-  LookUp<CheckedRecvfrom>(libc, "__recvfrom_chk");
-  LookUp<Recvmsg>(libc, "recvmsg");
-  LookUp<Fread>(libc, "fread");
-  LookUp<FreadUnlocked>(libc, "fread_unlocked");
-  LookUp<CheckedFread>(libc, "__fread_chk");
-  LookUp<CheckedFreadUnlocked>(libc, "__fread_unlocked_chk");
-  LookUp<Getrandom>(libc, "getrandom");
-  LookUp<Getentropy>(libc, "getentropy");
-  LookUp<Getdents>(libc, "getdents64");
-  LookUp<Stat>(libc, "stat");
-  LookUp<Stat>(libc, "stat64");
-  LookUp<Lstat>(libc, "lstat");
-  LookUp<Lstat>(libc, "lstat64");
-  LookUp<Fstat>(libc, "fstat");
-  LookUp<Fstat>(libc, "fstat64");
-  LookUp<Fstatat>(libc, "fstatat");
-  LookUp<Fstatat>(libc, "fstatat64");
-  LookUp<Readlink>(libc, "readlink");
-  LookUp<Readlinkat>(libc, "readlinkat");
-  LookUp<Getcwd>(libc, "getcwd");
-  LookUp<Pipe>(libc, "pipe");
-  LookUp<Pipe2>(libc, "pipe2");
-  LookUp<Ioctl>(libc, "ioctl");
-  LookUp<Poll>(libc, "poll");
-  LookUp<Ppoll>(libc, "ppoll");
-  LookUp<Select>(libc, "select");
-  LookUp<Pselect>(libc, "pselect");
-  LookUp<EpollWait>(libc, "epoll_wait");
-  LookUp<EpollPwait>(libc, "epoll_pwait");
-  LookUp<Waitpid>(libc, "waitpid");
-  LookUp<Wait4>(libc, "wait4");
-  LookUp<Nanosleep>(libc, "nanosleep");
-  LookUp<Accept>(libc, "accept");
-  LookUp<Accept4>(libc, "accept4");
-  LookUp<Getsockname>(libc, "getsockname");
-  LookUp<Getpeername>(libc, "getpeername");
-  LookUp<Getsockopt>(libc, "getsockopt");
-  LookUp<Socketpair>(libc, "socketpair");
-  LookUp<ClockGettime>(libc, "clock_gettime");
-  LookUp<Getrusage>(libc, "getrusage");
-  LookUp<Getrlimit>(libc, "getrlimit");
-  LookUp<Getrlimit>(libc, "getrlimit64");
-  LookUp<Uname>(libc, "uname");
-  LookUp<Sigmask>(libc, "pthread_sigmask");
-  LookUp<ProcessMask>(libc, "sigprocmask");
-  LookUp<Action>(libc, "sigaction");
-  LookUp<Handler>(libc, "signal");
+  AllCalls::LookUp(libc);
+  Own<Names<"syscall">, RawCall>::LookUp(libc);
 }
 
 constinit pthread_once_t g_looked_up = PTHREAD_ONCE_INIT;
@@ -464,6 +692,16 @@ void InterposeSystemCalls() {
 void InterposeInNewObjects() {
   // Acquire: the table.
   if (g_interposed.Load(memory_order_acquire)) ReplaceImports(g_imports, g_import_count);
+}
+
+int SigmaskOfProgram(int how, const sigset_t* set, sigset_t* old) {
+  sigset_t open;
+  sigset_t before;
+  // Relaxed: it changes nothing that a mask protects.
+  if (how != SIG_UNBLOCK && g_interposed.Load(memory_order_relaxed)) set = WithoutFault(set, &open);
+  const int result = SigmaskKeepingSuspend(how, set, old != nullptr ? &before : nullptr);
+  if (result == 0 && old != nullptr) *old = before;
+  return result;
 }
 
 }  // namespace gleaner::platform

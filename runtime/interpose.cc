@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include "platform/stop_world.h"
+#include "platform/system_calls.h"
 #include "runtime/runtime.h"
 
 extern "C" {
@@ -18,7 +18,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
 
 __attribute__((visibility("default"))) int pthread_sigmask(int how, const sigset_t* set,
                                                            sigset_t* old) {
-  return gleaner::platform::SigmaskKeepingSuspend(how, set, old);
+  return gleaner::platform::SigmaskOfProgram(how, set, old);
 }
 
 }  // extern "C"

@@ -92,11 +92,7 @@ void NoteSegment(void*, const char* name, Range range) {
   }
 }
 
-// What is in the static block is found without the table; what is in one thread's is in all.
 void NoteTls(void*, TlsModule module) {
-  if (!g_registry.tls_is_known) return;
-  const Addr block = platform::TlsTable(platform::CurrentThreadPointer()).BlockOf(module.id);
-  if (platform::CurrentStaticTls().Contains(block)) return;
   if (!g_registry.modules.EnsureCommitted(g_registry.module_count + 1)) return;
   g_registry.modules[g_registry.module_count++] = module;
 }
@@ -196,7 +192,7 @@ Addr NextKnownMemory(Addr address) {
 }
 
 // Memory of which it is not known whether all of it is there, as far as it can be read. True if
-// that is up to the end [inv.foreign-copied].
+// that is up to the end.
 bool AddReadable(RootKind kind, Range range, const ThreadRoots& roots) {
   Addr at = range.begin;
   if (!roots.copied->CopyIfMapped(kind, &at, range.end)) {
@@ -258,8 +254,7 @@ void AddInterrupted(void* context, Addr low) {
   }
 }
 
-// True if that takes in the thread's own stack up to its end.
-bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
+void AddStacks(const Thread& thread, const ThreadRoots& roots) {
   const Addr low = thread.stack_pointer;
   const Range own = thread.stack;
   const Addr bottom =
@@ -287,32 +282,24 @@ bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
     // shows the stacks that it has left. If not, all that can be read above the stack pointer
     // counts, and the thread's own stack wherever it may be in use.
     const bool told = !bottom_is_own && bottom > low;
-    if (told && AddForeignStack(low, bottom, roots)) return false;
+    if (told && AddForeignStack(low, bottom, roots)) return;
     if (!told) (void)AddForeignStack(low, NextKnownMemory(low), roots);
     own_low = 0;
   }
   if (own_low == 0) {
     AddWholeStack(own, roots);
-    return true;
+  } else {
+    roots.in_place->Add(RootKind::kStack, own_low, own_low < own_bottom ? own_bottom : own.end);
   }
-  const Addr own_end = own_low < own_bottom ? own_bottom : own.end;
-  roots.in_place->Add(RootKind::kStack, own_low, own_end);
-  return own_end == own.end;
 }
 
 void AddThreadRoots(const Thread& thread, const ThreadRoots& roots) {
   if (thread.stack_pointer == 0) return;  // it has ended
-  const bool to_the_end = AddStacks(thread, roots);
-  // The C library puts it at the end of stacks that it makes.
-  if (!to_the_end || !thread.stack.Contains(thread.static_tls.begin)) {
-    roots.in_place->Add(RootKind::kData, thread.static_tls.begin, thread.static_tls.end);
-  }
-  if (g_registry.module_count == 0) return;
-  const platform::TlsTable table(thread.thread_pointer);
+  AddStacks(thread, roots);
+  if (!g_registry.tls_is_known) return;
   for (size_t i = 0; i < g_registry.module_count; ++i) {
-    const TlsModule& module = g_registry.modules[i];
-    const Addr block = table.BlockOf(module.id);
-    if (block != 0) (void)AddReadable(RootKind::kData, {block, block + module.bytes}, roots);
+    const Range block = platform::TlsBlockOf(thread.thread_pointer, g_registry.modules[i]);
+    if (block.begin != 0) roots.in_place->Add(RootKind::kData, block.begin, block.end);
   }
 }
 
@@ -510,9 +497,7 @@ bool Threads::Init() {
   if (pthread_key_create(&g_registry.exit_key, OnThreadExit) != 0) return false;
   g_registry.tls_is_known = platform::TlsLayoutIsKnown();
   if (!g_registry.tls_is_known) {
-    Complain(
-        "unknown layout of thread-local storage: pointers in that of objects loaded at run "
-        "time are not seen");
+    Complain("unknown layout of thread-local storage: pointers there are not seen");
   }
   return true;
 }
@@ -530,7 +515,6 @@ Thread* Threads::Register(Addr stack_bottom) {
   const int32_t tid = platform::CurrentThreadId();
   t_came_to_register = true;
   const Range stack = platform::CurrentStackBounds();
-  const Range static_tls = platform::CurrentStaticTls();
   Thread* thread = nullptr;
   platform::BeginStallsOfThread(tid);
   {
@@ -559,7 +543,6 @@ Thread* Threads::Register(Addr stack_bottom) {
     thread->critical = &platform::t_critical;
     thread->handshake = g_registry.handshake;
     thread->stack = stack;
-    thread->static_tls = static_tls;
     thread->stack_bottom = stack_bottom != 0 ? stack_bottom : stack.end;
     // Not in the list yet: a stop under way does not wait for us, and we wait here for the lock.
     platform::t_stop_record = thread;

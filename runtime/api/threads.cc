@@ -1,6 +1,7 @@
 // The GC_ API: threads, their stacks, blocking sections, the lock, the world, fork and signals.
 #include <dlfcn.h>
 
+#include "platform/system_calls.h"
 #include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -68,7 +69,7 @@ void GC_pthread_exit(void* result) { Threads::Exit(result); }
 int GC_pthread_cancel(pthread_t thread) { return pthread_cancel(thread); }
 
 int GC_pthread_sigmask(int how, const sigset_t* set, sigset_t* old_set) {
-  return platform::SigmaskKeepingSuspend(how, set, old_set);
+  return platform::SigmaskOfProgram(how, set, old_set);
 }
 
 void* GC_dlopen(const char* path, int mode) {

@@ -25,27 +25,6 @@ namespace {
 
 using namespace gleaner::testing;
 
-// Nothing is due by itself.
-const Environment kSteps = {"GLEANER_CYCLE_THREAD=0", "GLEANER_CYCLE_SLICE=2k",
-                            "GLEANER_MIN_ALLOWANCE=1g", "GLEANER_MARK_VERIFY=1"};
-constexpr size_t kMostSteps = 20000;
-
-// A step of the cycle. False when it is over.
-bool Step() { return GC_collect_a_little() != 0; }
-
-// Begins a cycle, and makes its first step.
-void BeginCycle() {
-  for (size_t polls = 0;; ++polls) {  // the last one's sweep comes first
-    GC_start_incremental_collection();
-    if (Step()) return;
-    ASSERT_LT(polls, kMostSteps);
-  }
-}
-void FinishCycle() {
-  size_t steps = 0;
-  while (Step()) ASSERT_LT(++steps, kMostSteps);
-}
-
 // Cycles with an event after the first step, after the second, and so on up to the last. An event
 // is told how many there were before.
 template <class F>

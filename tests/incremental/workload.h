@@ -102,6 +102,29 @@ inline ::testing::AssertionResult IsBeside(const ChildResult& result, size_t cyc
 }
 #define EXPECT_BESIDE(result, cycles) EXPECT_TRUE(::gleaner::testing::IsBeside(result, cycles))
 
+// --- Cycles by steps ---
+
+// Nothing is due by itself.
+inline const Environment kSteps = {"GLEANER_CYCLE_THREAD=0", "GLEANER_CYCLE_SLICE=2k",
+                            "GLEANER_MIN_ALLOWANCE=1g", "GLEANER_MARK_VERIFY=1"};
+inline constexpr size_t kMostSteps = 20000;
+
+// A step of the cycle. False when it is over.
+inline bool Step() { return GC_collect_a_little() != 0; }
+
+// Begins a cycle, and makes its first step.
+inline void BeginCycle() {
+  for (size_t polls = 0;; ++polls) {  // the last one's sweep comes first
+    GC_start_incremental_collection();
+    if (Step()) return;
+    ASSERT_LT(polls, kMostSteps);
+  }
+}
+inline void FinishCycle() {
+  size_t steps = 0;
+  while (Step()) ASSERT_LT(++steps, kMostSteps);
+}
+
 // --- Graphs ---
 
 // Trees, so that every object has one reference to it: who loses that, has lost the object. The
