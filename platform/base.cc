@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "platform/cancellation.h"
+
 namespace gleaner {
 
 void (*g_fatal_context)(const char* reason) = nullptr;
@@ -27,6 +29,7 @@ size_t FormatLine(char* line, const char* prefix, const char* format, va_list ar
 }
 
 void Write(const char* line, size_t bytes) {
+  const platform::UncancellableSection section;       // the caller may be in the midst of anything
   if (write(STDERR_FILENO, line, bytes) < 0) return;  // nobody left to tell
 }
 

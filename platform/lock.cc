@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "platform/clock.h"
 #include "platform/stalls.h"
 
 namespace gleaner::platform {
@@ -72,6 +73,27 @@ void Lock::AcquireSlow() {
   }
   // Acquire pairs with Release; kContended makes the holder wake us.
   while (state_.Exchange(kContended, memory_order_acquire) != kFree) FutexWait(&state_, kContended);
+}
+
+bool Lock::AcquireWithin(uint64_t timeout_ns) {
+  CheckRank();
+  GLEANER_DCHECK(!DefersStop(), "a lock that defers stops is waited for without a limit");
+  EnterUncancellable();
+  NoteWanted();
+  const uint64_t begin_ns = NowNs();
+  // Acquire pairs with Release. Who gives up leaves kContended behind: the holder wakes one waiter
+  // for nothing at worst.
+  while (state_.Exchange(kContended, memory_order_acquire) != kFree) {
+    const uint64_t waited_ns = NowNs() - begin_ns;
+    if (waited_ns >= timeout_ns) {
+      NoteLetGo();
+      LeaveUncancellable();
+      return false;
+    }
+    FutexWaitFor(&state_, kContended, timeout_ns - waited_ns);
+  }
+  NoteHeld();
+  return true;
 }
 
 }  // namespace gleaner::platform

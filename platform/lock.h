@@ -4,10 +4,14 @@
 // lock order of the library; the verify build checks it at every Acquire. Holding a lock of rank
 // kHeaps or above is a critical section (critical.h): its holder cannot be stopped, so the
 // collector may take it while the world is stopped.
+//
+// Cancellation [inv.no-cancel-under-lock]: a thread that has a lock of rank kCollector or kThreads
+// is not cancelled, whatever it calls meanwhile, the program's callbacks included: files and
+// messages are points of cancellation. Under the other locks nothing is called that is one.
 #pragma once
 
 #include "platform/atomic.h"
-#include "platform/clock.h"
+#include "platform/cancellation.h"
 #include "platform/critical.h"
 
 namespace gleaner::platform {
@@ -48,7 +52,7 @@ class Lock {
   // Acquire, while other locks of the same rank may be held. For the one thread that takes all of
   // them, in an order of its own, before a fork.
   void AcquireAmongEquals() {
-    if (DefersStop()) EnterCritical();
+    Enter();
     NoteWanted();
     uint32_t free = kFree;
     // Acquire pairs with the release exchange in Release.
@@ -56,18 +60,18 @@ class Lock {
     NoteHeld();
   }
   bool TryAcquire() {
-    if (DefersStop()) EnterCritical();
+    Enter();
     NoteWanted();
     uint32_t free = kFree;
     if (!state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // as in Acquire
       NoteLetGo();
-      if (DefersStop()) LeaveCritical();
+      Leave();
       return false;
     }
     NoteHeld();
     return true;
   }
-  // Acquire, giving up after `timeout_ns`. False then.
+  // Acquire, giving up after `timeout_ns`. False then. pre: the rank is below kHeaps.
   bool AcquireWithin(uint64_t timeout_ns);
   // Whether another thread was waiting, perhaps; it need not get the lock before the caller asks
   // for it again.
@@ -77,7 +81,7 @@ class Lock {
     const bool contended = state_.Exchange(kFree, memory_order_release) == kContended;
     if (contended) FutexWake(&state_, 1);
     NoteLetGo();
-    if (DefersStop()) LeaveCritical();
+    Leave();
     return contended;
   }
   // In a forked child, where the holder may no longer exist.
@@ -88,6 +92,8 @@ class Lock {
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;
 
   bool DefersStop() const { return rank_ >= LockRank::kHeaps; }
+  void Enter() { DefersStop() ? EnterCritical() : EnterUncancellable(); }
+  void Leave() { DefersStop() ? LeaveCritical() : LeaveUncancellable(); }
   void AcquireSlow();
 #ifdef GLEANER_VERIFY
   void CheckRank() const;
@@ -123,27 +129,5 @@ class LockGuard {
  private:
   Lock& lock_;
 };
-
-// In line, so that a library with locks of low ranks alone needs no critical sections.
-inline bool Lock::AcquireWithin(uint64_t timeout_ns) {
-  CheckRank();
-  if (TryAcquire()) return true;
-  if (DefersStop()) EnterCritical();
-  NoteWanted();
-  const uint64_t begin_ns = NowNs();
-  // As in AcquireSlow. Who gives up leaves kContended behind: the holder wakes one waiter for
-  // nothing at worst.
-  while (state_.Exchange(kContended, memory_order_acquire) != kFree) {
-    const uint64_t waited_ns = NowNs() - begin_ns;
-    if (waited_ns >= timeout_ns) {
-      NoteLetGo();
-      if (DefersStop()) LeaveCritical();
-      return false;
-    }
-    FutexWaitFor(&state_, kContended, timeout_ns - waited_ns);
-  }
-  NoteHeld();
-  return true;
-}
 
 }  // namespace gleaner::platform

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <ctime>
 
+#include "platform/cancellation.h"
 #include "platform/memory.h"
 
 namespace gleaner::platform {
@@ -23,6 +24,7 @@ uint64_t Read(clockid_t clock) {
 }  // namespace
 
 int RecordFile::Create(const char* path) {
+  const UncancellableSection section;  // malloc is no point of cancellation
   const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return errno;
   struct stat status;
@@ -45,6 +47,7 @@ int RecordFile::Open() const {
 }
 
 int RecordFile::Grow(uint64_t bytes) {
+  const UncancellableSection section;  // malloc is no point of cancellation
   const int fd = Open();
   if (fd < 0) return errno;
   int error = fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
@@ -54,6 +57,7 @@ int RecordFile::Grow(uint64_t bytes) {
 }
 
 int RecordFile::Cut(uint64_t bytes) {
+  const UncancellableSection section;  // malloc is no point of cancellation
   const int fd = Open();
   if (fd < 0) return errno;
   const int error = ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
@@ -62,6 +66,7 @@ int RecordFile::Cut(uint64_t bytes) {
 }
 
 void* RecordFile::Map(uint64_t offset, size_t bytes) {
+  const UncancellableSection section;  // malloc is no point of cancellation
   const int fd = Open();
   if (fd < 0) return nullptr;
   void* p =
@@ -94,6 +99,7 @@ Atomic<uint32_t>* MapForkWord() {
 uint64_t ProcessNumber() { return static_cast<uint64_t>(getpid()); }
 
 size_t ReadCommandLine(char* buffer, size_t bytes) {
+  const UncancellableSection section;  // malloc is no point of cancellation
   const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   const ssize_t n = read(fd, buffer, bytes);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csetjmp>
 
+#include "platform/cancellation.h"
 #include "platform/clock.h"
 #include "platform/fault_signal.h"
 #include "platform/lock.h"
@@ -82,6 +83,9 @@ GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr alternate_stack_end) 
 GLEANER_NOINLINE void Park(StopRecord* self) {
   const uint32_t stop = self->asked.Exchange(0, memory_order_seq_cst);
   if (stop == 0) return;  // somebody else's signal, or one that was answered already
+  // What the signal has interrupted may be a point of cancellation, where the thread is cancelled
+  // by another signal, which cannot be blocked.
+  const UncancellableSection section;
   StallScope stall(StallCause::kPause);
   // A thread that was asked while it entered a blocking section is in that section again
   // afterwards.

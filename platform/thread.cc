@@ -205,11 +205,6 @@ void* NextFunction(const char* name) {
   return function;
 }
 
-UncancellableSection::UncancellableSection() {
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);
-}
-UncancellableSection::~UncancellableSection() { pthread_setcancelstate(before_, nullptr); }
-
 int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument) {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);

@@ -46,18 +46,6 @@ inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()
 // none.
 void* NextFunction(const char* name);
 
-// Meanwhile the calling thread is not cancelled, whatever it calls.
-class UncancellableSection {
- public:
-  UncancellableSection();
-  ~UncancellableSection();
-  UncancellableSection(const UncancellableSection&) = delete;
-  UncancellableSection& operator=(const UncancellableSection&) = delete;
-
- private:
-  int before_;
-};
-
 // The C library's pthread_create, never an interposed one. Same contract.
 int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument);

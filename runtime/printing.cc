@@ -7,6 +7,7 @@
 
 #include "platform/lock.h"
 #include "platform/process.h"
+#include "platform/cancellation.h"
 
 namespace gleaner::runtime {
 
@@ -36,6 +37,7 @@ void Write(int fd, const char* text, size_t bytes) {
 
 void PrintArguments(Stream stream, const char* format, va_list arguments) {
   const int saved_errno = errno;
+  const platform::UncancellableSection section;
   char text[kMaxPrintedBytes + 1];
   const int n = vsnprintf(text, sizeof text, format, arguments);
   if (n > 0) {
@@ -69,6 +71,7 @@ void SetLogFd(int fd) { g_log_fd = fd; }
 void PrintAllToLog() { g_all_to_log = true; }
 
 void PrintFile(const char* path) {
+  const platform::UncancellableSection section;
   const int fd = platform::OpenForReading(path);
   if (fd < 0) return;
   char text[1024];

@@ -275,6 +275,7 @@ bool PollBeside(ptrdiff_t bytes) {
   } call{bytes > 0 ? static_cast<uint64_t>(bytes) : 0, false};
   const uint64_t seen = g_collector.collections();
   {
+    const platform::UncancellableSection section;
     platform::StallScope stall(platform::StallCause::kAssist);
     platform::WithRegistersOnStack(
         [](Addr stack_pointer, void* context) {
@@ -350,8 +351,12 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
 
 // --- Finalizers ---
 
+// Finalizers, and the notifier, run in the state of cancellation that the program has set.
 void AfterCollection() {
-  Findings::Report();
+  {
+    const platform::UncancellableSection section;
+    Findings::Report();
+  }
   size_t ready;
   bool is_tracker_lost;
   {
@@ -551,6 +556,7 @@ void AnnounceInit() {
 
 void Init() {
   if (IsInitialised()) return;
+  const platform::UncancellableSection section;
   uint32_t state = static_cast<uint32_t>(InitState::kNot);
   if (!g_init_state.CompareExchange(state, static_cast<uint32_t>(InitState::kRunning),
                                     platform::memory_order_seq_cst)) {
@@ -615,6 +621,7 @@ bool Collect(Cause cause, int (*give_up)()) {
   }
   CollectCall call{cause, give_up, false};
   {
+    const platform::UncancellableSection section;
     platform::StallScope stall(platform::StallCause::kWait);
     platform::WithRegistersOnStack(CollectWithRegisters, &call);
     if (call.done) platform::RaiseStallCause(platform::StallCause::kPause);

@@ -512,6 +512,7 @@ platform::Lock& Threads::lock() { return g_threads_lock; }
 bool Threads::HasComeToRegister() { return t_came_to_register; }
 
 Thread* Threads::Register(Addr stack_bottom) {
+  const platform::UncancellableSection section;
   const int32_t tid = platform::CurrentThreadId();
   t_came_to_register = true;
   const Range stack = platform::CurrentStackBounds();
@@ -557,6 +558,7 @@ Thread* Threads::Register(Addr stack_bottom) {
 }
 
 void Threads::Unregister() {
+  const platform::UncancellableSection section;
   Thread* thread = Current();
   const bool has_result = alloc::g_space.Contains(AddressOf(thread->result));
   RemoveFromList(thread, has_result);
@@ -674,6 +676,8 @@ void Threads::NoteOwnStack(Range stack) {
 
 int Threads::Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                     void* argument) {
+  // The child uses `info`, which is on this stack.
+  const platform::UncancellableSection section;
   StartInfo info{start, argument};
   const int error = platform::RealPthreadCreate(thread, attributes, RunRegistered, &info);
   if (error != 0) return error;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "alloc/page_space.h"
+#include "platform/cancellation.h"
 #include "runtime/malloc/cache.h"
 #include "runtime/malloc/collecting.h"
 #include "runtime/malloc/leak_report.h"
@@ -84,6 +85,7 @@ bool Start() {
   uint32_t state = g_start.Load(memory_order_acquire);
   if (GLEANER_LIKELY(state == kStarted)) return true;
   if (state == kNotStarted && g_start.CompareExchange(state, kStarting, memory_order_acquire)) {
+    const platform::UncancellableSection section;
     t_starting = true;
     const bool ok = MakeHeap();
     FindSignalFunctions();

@@ -1,0 +1,41 @@
+#include "platform/cancellation.h"
+
+#include <pthread.h>
+
+#include <cstdint>
+
+namespace gleaner::platform {
+
+namespace {
+
+// The calling thread's; not for its handlers.
+struct Uncancellable {
+  uint32_t depth;
+  CancelState before;  // outside all sections
+};
+__thread Uncancellable t_uncancellable __attribute__((tls_model("initial-exec"))) = {};
+
+void Disable(CancelState* before) {
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before->state);
+  pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before->type);
+}
+
+// In that order: see CancelState.
+void Restore(const CancelState& before) {
+  pthread_setcancelstate(before.state, nullptr);
+  pthread_setcanceltype(before.type, nullptr);
+}
+
+}  // namespace
+
+UncancellableSection::UncancellableSection() { Disable(&before_); }
+UncancellableSection::~UncancellableSection() { Restore(before_); }
+
+void EnterUncancellable() {
+  if (t_uncancellable.depth++ == 0) Disable(&t_uncancellable.before);
+}
+void LeaveUncancellable() {
+  if (--t_uncancellable.depth == 0) Restore(t_uncancellable.before);
+}
+
+}  // namespace gleaner::platform
