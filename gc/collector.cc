@@ -79,7 +79,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   Tunables tunables;
   world_.read_tunables(&tunables);
   // An explicit collection is to find what has died since the cycle began.
-  const bool give_up_cycle = cause == Cause::kExplicit || !tunables.mark_beside || g_any_disclaim;
+  const bool give_up_cycle = cause == Cause::kExplicit || !tunables.mark_beside;
   const bool may_be_minor = MayBeMinor(cause, tunables);
   // The settings cannot change in mid-cycle.
   if (!give_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
@@ -515,7 +515,7 @@ bool Collector::TryStartCycle() {
       tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
           ? tunables.pause_target_ns
           : tunables.short_pause_ns;
-  const bool may = tunables.mark_beside && !g_any_disclaim;
+  const bool may = tunables.mark_beside;
   is_stop_short_ = may && !is_wanted && ExpectedMarkNs(pool_.size()) < short_ns;
   const bool can = may && !is_stop_short_;
   can_mark_beside_.Store(can, platform::memory_order_relaxed);  // a hint to others

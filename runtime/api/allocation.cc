@@ -49,6 +49,14 @@ void* AllocateUncollectable(Kind kind, size_t bytes) {
   return p;
 }
 
+// A marker beside the program may mark a slot that is given back at that moment, which then looks
+// allocated until the next collection: a disclaim procedure that is asked about it finds zeroes.
+void EmptyIfDisclaimed(void* object) {
+  ObjectRef found;
+  if (!alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) return;
+  if (gleaner::gc::RowOf(found.kind()).disclaim != nullptr) memset(object, 0, found.bytes);
+}
+
 void Free(const char* call, void* object) {
   // Relaxed: whoever has an uncollectable object sees the count that came with it.
   const bool any = alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0;
@@ -60,6 +68,7 @@ void Free(const char* call, void* object) {
   if (GLEANER_UNLIKELY(gleaner::gc::MayBeRegistered(AddressOf(object)))) {
     runtime::ForgetRegistered(object);
   }
+  if (GLEANER_UNLIKELY(gleaner::gc::g_any_disclaim)) EmptyIfDisclaimed(object);
   switch (alloc::FreeObject(object)) {
     case FreeResult::kFreed:
       return AddNonGcBytes(-non_gc_bytes);

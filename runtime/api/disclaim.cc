@@ -21,13 +21,6 @@ constexpr GC_word kHasClosure = 1;
 
 constinit int g_finalized_kind = 0;  // guarded by the collector lock; constant once set
 
-// A marker beside the program may mark an object that is given back at that moment: the procedure
-// must not be asked about it. So there is no such marking where there are disclaim procedures.
-void SetDisclaim(Kind kind, gc::DisclaimProcedure procedure, bool marks_contents) {
-  g_collector.cycle().Abandon();
-  gc::SetDisclaim(kind, procedure, marks_contents);
-}
-
 int RunClosure(void* base) {
   const auto* header = static_cast<GC_word*>(base);
   if ((*header & kHasClosure) == 0) return 0;
@@ -46,7 +39,7 @@ void GC_register_disclaim_proc(int kind, GC_disclaim_proc procedure, int mark_fr
   if (kind < 0 || static_cast<size_t>(kind) >= gc::g_kind_count) {
     return Complain("GC_register_disclaim_proc: there is no kind %d; ignored", kind);
   }
-  SetDisclaim(static_cast<Kind>(kind), procedure, mark_from_all != 0);
+  gc::SetDisclaim(static_cast<Kind>(kind), procedure, mark_from_all != 0);
 }
 
 void GC_init_finalized_malloc(void) {
@@ -55,7 +48,7 @@ void GC_init_finalized_malloc(void) {
   if (g_finalized_kind != 0) return;
   const int kind = gc::MakeKind(gc::kLength, true);
   if (kind < 0) gleaner::Fatal("GC_init_finalized_malloc: all kinds are in use");
-  SetDisclaim(static_cast<Kind>(kind), RunClosure, true);
+  gc::SetDisclaim(static_cast<Kind>(kind), RunClosure, true);
   g_collector.ValidateDisplacement(kWordBytes);
   g_collector.ValidateDisplacement(kHasClosure);
   g_finalized_kind = kind;

@@ -13,7 +13,9 @@ extern "C" {
 
 /* Asked for an unreachable object, given its base, before it is reclaimed: nonzero keeps it until
    the next collection asks again. Runs after the collection, while other threads run, under the
-   allocation lock: it must not allocate. Disappearing links to the object are cleared already. */
+   allocation lock: it must not allocate. Disappearing links to the object are cleared already. It
+   may be asked about zeroed memory: an object that the program had not filled in yet, or, with
+   collections beside the program, one that it has given back. */
 typedef int(GC_CALLBACK *GC_disclaim_proc)(void *obj);
 
 /* Sets the procedure of a kind; NULL takes it away. `mark_from_all`: what unreachable objects of

@@ -1,0 +1,101 @@
+/* Collections that mark beside the program go on where a kind has a disclaim procedure, which is
+ * asked about whole objects or zeroed memory alone, though threads give objects back meanwhile. */
+#include "check.h"
+
+#include <gc/gc_disclaim.h>
+#include <gc/gc_inline.h>
+#include <gc/gc_mark.h>
+#include <gleaner.h>
+
+enum { kThreads = 3, kSlots = 3000, kAlive = 0x600d, kGivenBack = 0xbad };
+
+struct object {
+  struct object *child; /* of the same sort, or NULL */
+  size_t alive;
+  size_t number;
+};
+
+static int kind;
+static volatile int stop;
+static size_t asked;
+static struct object **roots[kThreads];
+
+static int disclaim(void *memory) {
+  struct object *object = (struct object *)memory;
+  if (object->alive == 0) {
+    CHECK(object->child == NULL && object->number == 0);
+    return 0;
+  }
+  CHECK_EQ(object->alive, kAlive);
+  object->alive = 0xdead; /* and nobody asks again */
+  asked++;
+  return 0;
+}
+
+static struct object *make(size_t number) {
+  struct object *object = (struct object *)GC_malloc_kind(number % 3 ? 40 : 300, kind);
+  CHECK(object->child == NULL && object->alive == 0 && object->number == 0);
+  object->number = number;
+  object->alive = kAlive;
+  return object;
+}
+
+static void give_back(struct object *object) {
+  object->alive = kGivenBack; /* about such a one nobody is asked */
+  GC_free(object);
+}
+
+/* Replaces, moves and gives back objects. */
+static void *change(void *arg) {
+  struct object **mine = (struct object **)arg;
+  size_t i;
+  for (i = 0; !stop; i++) {
+    struct object **slot = &mine[i * 7919 % kSlots], *old = *slot;
+    if (old != NULL) {
+      CHECK_EQ(old->alive, kAlive);
+      if (old->child != NULL) CHECK_EQ(old->child->alive, kAlive);
+    }
+    if (old != NULL && i % 3 == 0) {
+      *slot = NULL;
+      if (old->child != NULL) give_back(old->child);
+      old->child = NULL;
+      give_back(old);
+      continue;
+    }
+    *slot = make(i);
+    (*slot)->child = i % 2 ? make(i) : NULL;
+  }
+  return NULL;
+}
+
+int main(void) {
+  pthread_t threads[kThreads];
+  struct gleaner_stats stats;
+  size_t i, waited;
+  fail_after(55);
+  GC_INIT();
+  if (!on_gleaner()) return 0;
+  GC_enable_incremental();
+  if (!GC_is_incremental_mode()) {
+    fprintf(stderr, "no collections beside the program here\n");
+    return 1;
+  }
+  kind = (int)GC_new_kind(GC_new_free_list(), GC_DS_LENGTH, 1, 1);
+  GC_register_disclaim_proc(kind, disclaim, 1);
+  for (i = 0; i < kThreads; i++) {
+    roots[i] = (struct object **)GC_malloc_uncollectable(kSlots * sizeof *roots[i]);
+    CHECK_EQ(pthread_create(&threads[i], NULL, change, roots[i]), 0);
+  }
+  for (waited = 0; waited < 20000; waited += 2) {
+    GC_start_incremental_collection();
+    sleep_ms(2);
+    stats.concurrent_collections = 0;
+    gleaner_get_stats(&stats, sizeof stats);
+    if (stats.concurrent_collections >= 12) break;
+  }
+  stop = 1;
+  for (i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  CHECK_GE(stats.concurrent_collections, 12);
+  CHECK_GE(asked, 1000);
+  return check_result();
+}
