@@ -414,7 +414,7 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
 bool MarkWorker::MustPause() const {
   if (statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing()) return true;
   // Relaxed: a hint, which may be stale; at the end of the critical section the mutator parks.
-  return marker_->beside_ && platform::t_critical.stop_pending.Load(memory_order_relaxed);
+  return marker_->beside_ && platform::t_critical.stop_pending->Load(memory_order_relaxed);
 }
 
 bool MarkWorker::HasNothing() const {

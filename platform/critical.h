@@ -18,8 +18,9 @@ namespace gleaner::platform {
 struct CriticalState {
   // Owner thread only, also in its own signal handler; hence signal fences and no atomics.
   volatile uint32_t depth;
-  // A hint that a stop is wanted, from the own handler or the stopper; StopRecord::asked decides.
-  Atomic<bool> stop_pending;
+  // StopRecord::stop_pending of the thread; of a thread without a record, one that stays false. Not
+  // here, in thread-local storage: a thread may end without a word while the stopper writes it.
+  Atomic<bool>* stop_pending;
 };
 
 extern __thread CriticalState t_critical;
@@ -38,7 +39,7 @@ inline void LeaveCritical() {
   t_critical.depth = depth;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the handler sees depth 0 or sets pending
   MaybeDelay();
-  if (GLEANER_UNLIKELY(depth == 0 && t_critical.stop_pending.Load(memory_order_relaxed)))
+  if (GLEANER_UNLIKELY(depth == 0 && t_critical.stop_pending->Load(memory_order_relaxed)))
     ParkPending();
 }
 

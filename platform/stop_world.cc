@@ -16,7 +16,13 @@
 
 namespace gleaner::platform {
 
-__thread CriticalState t_critical __attribute__((tls_model("initial-exec"))) = {};
+namespace {
+// Of threads without a record. Never written.
+constinit Atomic<bool> g_never_pending{false};
+}  // namespace
+
+constinit __thread CriticalState t_critical
+    __attribute__((tls_model("initial-exec"))) = {0, &g_never_pending};
 __thread StopRecord* t_stop_record __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
@@ -113,7 +119,7 @@ void OnSuspendSignal(int, siginfo_t*, void* context) {
   StopRecord* self = t_stop_record;
   if (self == nullptr) return;
   if (t_critical.depth != 0) {
-    t_critical.stop_pending.Store(true, memory_order_relaxed);  // same thread
+    self->stop_pending.Store(true, memory_order_relaxed);  // same thread
     return;
   }
   const int saved = errno;
@@ -188,6 +194,11 @@ void ParkWithRegisters(Addr, void* context) { Park(static_cast<StopRecord*>(cont
 
 }  // namespace
 
+void AdoptRecord(StopRecord* record) {
+  t_stop_record = record;
+  t_critical.stop_pending = record != nullptr ? &record->stop_pending : &g_never_pending;
+}
+
 void SetSuspendSignal(int number) {
   if (!g_handler_installed) g_suspend_signal = number;
 }
@@ -254,9 +265,8 @@ void BeginStop() {
 void EndStop() { RealSigmask(SIG_SETMASK, &g_mask_before_stop, nullptr); }
 
 void ParkPending() {
-  t_critical.stop_pending.Store(false, memory_order_relaxed);  // a hint
+  t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // a hint
   // The handler may run between the two lines; `asked` lets only one of them park.
-  if (t_stop_record == nullptr) return;
   const HandlersWait section;
   WithRegistersOnStack(ParkWithRegisters, t_stop_record);
 }
@@ -304,7 +314,7 @@ bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, u
     if (record == self || Claim(record, stop)) continue;
     g_remaining.FetchAdd(1, memory_order_seq_cst);
     record->asked.Store(stop, memory_order_seq_cst);
-    record->critical->stop_pending.Store(true, memory_order_relaxed);  // a hint
+    record->stop_pending.Store(true, memory_order_relaxed);  // a hint
   }
   for (int i = 0; spin && i < kSpinsBeforeSignal; ++i) {
     if (g_remaining.Load(memory_order_seq_cst) == 1) break;
@@ -411,8 +421,8 @@ void Unsuspend(StopRecord* record) {
 void ResetStopAfterFork() {
   g_stop.Store(0, memory_order_seq_cst);
   g_remaining.Store(0, memory_order_seq_cst);
-  t_critical.stop_pending.Store(false, memory_order_relaxed);  // no other thread
   if (t_stop_record != nullptr) {
+    t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // no other thread
     t_stop_record->tid = static_cast<int32_t>(syscall(SYS_gettid));
     t_stop_record->asked.Store(0, memory_order_seq_cst);
   }

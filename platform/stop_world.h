@@ -57,7 +57,6 @@ struct StopRecord {
   // Set at registration, constant afterwards.
   int32_t tid = 0;
   Addr thread_pointer = 0;
-  CriticalState* critical = nullptr;
 
   // The thread itself; the stopper claims, if it is blocked. See StateWord.
   Atomic<uint32_t> state{StateWord::Of(MutatorState::kRunning)};
@@ -66,6 +65,9 @@ struct StopRecord {
   Addr stack_pointer = 0;
   // If the thread was stopped on an alternate signal stack: the end of that stack, else 0.
   Addr alternate_stack_end = 0;
+
+  // A hint that a stop is wanted, from the own handler or the stopper; `asked` decides.
+  Atomic<bool> stop_pending{false};
 
   // Number of the stop asked for; 0 when none is. Written by the stopper, consumed by the thread.
   Atomic<uint32_t> asked{0};
@@ -85,6 +87,8 @@ struct StopRecord {
 
 // The calling thread's record, null if it is not registered.
 extern __thread StopRecord* t_stop_record;
+// Gives the calling thread that record, or takes it away (null).
+void AdoptRecord(StopRecord* record);
 
 // Numbers of the signals in use. Set before InstallStopHandler; a later change has no effect.
 // The suspend signal is never shared: if its handler is somebody else's, at the start or at a later

@@ -11,6 +11,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -195,6 +196,24 @@ void VisitInterruptedStacks(Range alternate, void (*f)(void*, Addr), void* conte
     const Addr low = LoadForeignWord(at + kStackPointerOffset) - kRedZoneBytes;
     if (low + kRedZoneBytes - begin >= bytes) f(context, low);
   }
+}
+
+void LifeMark::Take() {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&mutex_, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  pthread_mutex_lock(&mutex_);
+}
+
+void LifeMark::Release() { pthread_mutex_unlock(&mutex_); }
+
+bool LifeMark::HolderHasEnded() {
+  const int error = pthread_mutex_trylock(&mutex_);
+  if (error == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
+  if (error == 0 || error == EOWNERDEAD) pthread_mutex_unlock(&mutex_);
+  return error == EOWNERDEAD;
 }
 
 void* NextFunction(const char* name) {

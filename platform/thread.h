@@ -41,6 +41,21 @@ void VisitInterruptedStacks(Range alternate, void (*f)(void* context, Addr low),
 
 inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()); }
 
+// What a thread holds from here on for as long as it lives. Others see by it that the thread has
+// ended, however it ended, also if its number is another's by now: the system says so of a robust
+// mutex before it tells anybody else. Lies in memory that outlives the thread.
+class LifeMark {
+ public:
+  // The thread itself; for a thread that was forked, once more in the child.
+  void Take();
+  void Release();
+  // Any other thread, one at a time. pre: taken.
+  bool HolderHasEnded();
+
+ private:
+  pthread_mutex_t mutex_;
+};
+
 // The function of that name behind this library in the search order; the C library's own if that
 // comes before us, as where a program links it first. Never this library's. Aborts if there is
 // none.

@@ -119,6 +119,34 @@ void RefreshBeforeFork(void*) {
   platform::NoteLoadedBeforeFork();
 }
 
+// Takes a thread off the list. pre: the threads lock is held.
+void RemoveLocked(Thread* thread) {
+  Fibers::AbandonLocked(thread);
+  alloc::ThreadHeaps::Abandon(thread->heap);
+  platform::StopRecord* last = g_registry.records[--g_registry.count];
+  g_registry.records[thread->index] = last;
+  static_cast<Thread*>(last)->index = thread->index;
+  thread->next_free = g_registry.free;
+  g_registry.free = thread;
+}
+
+// A thread that has ended without telling us had this number, which is in use again. pre: the
+// threads lock is held.
+void ForgetEnded(int32_t tid) {
+  for (size_t i = 0; i < g_registry.count; ++i) {
+    auto* thread = static_cast<Thread*>(g_registry.records[i]);
+    if (thread->tid == tid) return RemoveLocked(thread);
+  }
+}
+
+// Threads that have ended without telling us. pre: the threads lock is held.
+void ForgetEndedThreads() {
+  for (size_t i = g_registry.count; i-- > 0;) {
+    auto* thread = static_cast<Thread*>(g_registry.records[i]);
+    if (thread != Threads::Current() && thread->life.HolderHasEnded()) RemoveLocked(thread);
+  }
+}
+
 struct StopAttempt {
   uint64_t patience_ns;
   bool report;
@@ -128,6 +156,7 @@ struct StopAttempt {
 void StopThreads(void* context) {
   auto* attempt = static_cast<StopAttempt*>(context);
   g_threads_lock.Acquire();
+  ForgetEndedThreads();
   attempt->stopped =
       platform::StopAll(g_registry.records.data(), g_registry.count, platform::t_stop_record,
                         attempt->patience_ns, attempt->report);
@@ -332,6 +361,7 @@ void HandshakeWithLoaderLocked(void* context) {
   auto* attempt = static_cast<HandshakeAttempt*>(context);
   RefreshLoadedObjects(nullptr);
   platform::LockGuard guard(g_threads_lock);
+  ForgetEndedThreads();
   attempt->stop.stopped = true;
   attempt->found = false;
   for (size_t i = 0; i < g_registry.count && !attempt->found; ++i) {
@@ -442,37 +472,16 @@ bool CurrentThreadIsJoinable() {
   return state == PTHREAD_CREATE_JOINABLE;
 }
 
-// A thread that attached itself in its last round of destructors ended without telling us. Its
-// number is in use again: forget it, or a stop would wait for it. pre: the threads lock is held.
-void DropRecordOf(int32_t tid) {
-  for (size_t i = 0; i < g_registry.count; ++i) {
-    auto* dead = static_cast<Thread*>(g_registry.records[i]);
-    if (dead->tid != tid) continue;
-    Fibers::AbandonLocked(dead);
-    alloc::ThreadHeaps::Abandon(dead->heap);
-    g_registry.records[i] = g_registry.records[--g_registry.count];
-    static_cast<Thread*>(g_registry.records[i])->index = i;
-    dead->next_free = g_registry.free;
-    g_registry.free = dead;
-    return;
-  }
-}
-
 // The calling thread stops being a mutator; its result, if that is an object, becomes a root.
 void RemoveFromList(Thread* thread, bool has_result) {
   platform::LockGuard guard(g_threads_lock);
   if (has_result && g_registry.results.Insert(thread->id, thread->result) == nullptr) {
     Complain("no memory to keep the result of a thread: it may be collected before it is joined");
   }
-  Fibers::AbandonLocked(thread);
-  alloc::ThreadHeaps::Abandon(thread->heap);
+  RemoveLocked(thread);
   alloc::t_heap = &alloc::g_no_heap;
-  platform::StopRecord* last = g_registry.records[--g_registry.count];
-  g_registry.records[thread->index] = last;
-  static_cast<Thread*>(last)->index = thread->index;
-  platform::t_stop_record = nullptr;
-  thread->next_free = g_registry.free;
-  g_registry.free = thread;
+  platform::AdoptRecord(nullptr);
+  thread->life.Release();
 }
 
 // The calling thread is in Register, or was.
@@ -530,7 +539,7 @@ Thread* Threads::Register(Addr stack_bottom) {
       thread = static_cast<Thread*>(memory);
     }
     new (thread) Thread();
-    DropRecordOf(tid);
+    ForgetEnded(tid);
     thread->heap = alloc::ThreadHeaps::Acquire();
     if (thread->heap == nullptr) {
       thread->next_free = g_registry.free;
@@ -541,12 +550,12 @@ Thread* Threads::Register(Addr stack_bottom) {
     thread->id = pthread_self();
     g_registry.results.Erase(thread->id);  // of an earlier thread that nobody joined through us
     thread->thread_pointer = platform::CurrentThreadPointer();
-    thread->critical = &platform::t_critical;
+    thread->life.Take();
     thread->handshake = g_registry.handshake;
     thread->stack = stack;
     thread->stack_bottom = stack_bottom != 0 ? stack_bottom : stack.end;
     // Not in the list yet: a stop under way does not wait for us, and we wait here for the lock.
-    platform::t_stop_record = thread;
+    platform::AdoptRecord(thread);
     alloc::t_heap = thread->heap;
     thread->index = g_registry.count;
     g_registry.records[g_registry.count++] = thread;
@@ -738,6 +747,7 @@ void Threads::ResetAfterFork() {
   Thread* survivor = Current();
   g_registry.count = 0;
   if (survivor != nullptr) {
+    survivor->life.Take();
     survivor->index = 0;
     g_registry.records[g_registry.count++] = survivor;
   }

@@ -1,7 +1,10 @@
 // The registry of mutator threads.
 //
 // A thread is known from its registration (by the pthread_create wrappers, by hand, or by its first
-// allocation) until its thread-specific data are destroyed. The list is guarded by the threads
+// allocation) until its thread-specific data are destroyed. One that ends without that, by the
+// system call, or because it was registered in the last round of its destructors, is noticed and
+// forgotten before the next stop (LifeMark). Until then nothing that was the thread's is touched:
+// its stack and thread-local storage may be gone. The list is guarded by the threads
 // lock, which a collection holds from the stop to the resume: no thread comes or goes meanwhile.
 #pragma once
 
@@ -32,7 +35,8 @@ struct Thread : platform::StopRecord {
   // Levels at which the thread runs code of the program's under the collector lock, which it holds:
   // no collection can start. The thread only.
   int under_lock = 0;
-  bool in_collection = false;   // it is in a collection's callback then; the thread only
+  bool in_collection = false;  // it is in a collection's callback then; the thread only
+  platform::LifeMark life;
   uint64_t handshake = 0;       // the last one's number; guarded by the threads lock
   void* result = nullptr;       // what a joiner will get, once known; the thread only
   size_t index = 0;             // in the list; guarded by the threads lock

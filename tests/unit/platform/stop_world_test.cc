@@ -33,8 +33,7 @@ class Mutator {
       : thread_([this, f] {
           record_.tid = CurrentThreadId();
           record_.thread_pointer = CurrentThreadPointer();
-          record_.critical = &t_critical;
-          t_stop_record = &record_;
+          AdoptRecord(&record_);
           UnblockSuspendSignal();
           ready_ = true;
           f(&record_);
