@@ -18,6 +18,8 @@ class KnownTests:
                                  capture_output=True, text=True).stdout
         # Without what a preset does not have, or has not built: the cases come from the source.
         self.names = {test["name"] for test in json.loads(listing)["tests"]}
+        matrix = pathlib.Path(source, "tests/torture/matrix.cmake").read_text()
+        self.names |= {f"torture.graph_torture.{row}" for row in re.findall(r'"(\w+)\|', matrix)}
         self.cases = {}  # name without instantiation and parameter: the source file
         for folder, prefix in CASES.items():
             for path in pathlib.Path(source, "tests", folder).glob("*_test.cc"):
