@@ -96,13 +96,19 @@ struct PageInfo {
   uint8_t size_class;
   // kLarge: interior pointers beyond the first page do not count (GC_malloc_ignore_off_page).
   bool ignore_off_page;
-  Contents contents;  // of kind
-  // The next two survive the page's being free; discarding its contents clears them.
-  bool dirty;     // contents may be other than zero
-  bool resident;  // counted as resident memory: was handed out before
-  // What the layer above may know of objects that begin on the page: a mask of its own. Zero when
-  // the page gets objects.
-  uint8_t registered;
+  union {
+    struct {
+      Contents contents;  // of kind
+      // The next two survive the page's being free; discarding its contents clears them.
+      bool dirty;     // contents may be other than zero
+      bool resident;  // counted as resident memory: was handed out before
+      // What the layer above may know of objects that begin on the page: a mask of its own. Zero
+      // when the page gets objects.
+      uint8_t registered;
+    };
+    // Instead of these in a heap without a collector: runtime/malloc/magazines.h.
+    int32_t magazine;
+  };
 
   // Release and acquire: who sees the state of a page with objects sees the word of that state, or
   // of a later one.

@@ -179,6 +179,16 @@ Range CurrentStackBounds() {
   return {AddressOf(base), AddressOf(base) + bytes};
 }
 
+bool IsOnOwnStack(const void* p) {
+  // The C library has the thread's descriptor above the frames of a thread that it has made.
+  const Addr end =
+      CurrentThreadId() == getpid() ? AddressOf(__libc_stack_end) : CurrentThreadPointer();
+  const Addr a = AddressOf(p);
+  const Addr frame = AddressOf(__builtin_frame_address(0));
+  return a >= frame && a < end && CurrentStackBounds().Contains(a) &&
+         CurrentStackBounds().Contains(frame);
+}
+
 Addr AlternateStackEnd(Addr stack_pointer) {
   stack_t alternate;
   if (sigaltstack(nullptr, &alternate) != 0 || (alternate.ss_flags & SS_DISABLE) != 0) return 0;

@@ -22,6 +22,10 @@ int32_t CurrentThreadId();
 // malloc; not for signal handlers.
 Range CurrentStackBounds();
 
+// Whether an address lies in a frame of the calling thread, on the stack that the system or the C
+// library gave it. Costs little if not; else it may call malloc.
+bool IsOnOwnStack(const void* p);
+
 // The end of the calling thread's alternate signal stack if the address is in it, else 0; also 0 if
 // that stack has disarmed itself (SS_AUTODISARM). Async-signal-safe.
 Addr AlternateStackEnd(Addr stack_pointer);

@@ -77,13 +77,22 @@ const char* NameOf(Call call) {
   Fatal("%s(%p): invalid pointer, or freed before: no block begins there", NameOf(call), p);
 }
 
+// A pointer that is none of ours and not null goes to the next allocator, which may have made it;
+// it has made nothing on a stack.
+void CheckForeign(Call call, const void* p) {
+  if (platform::IsOnOwnStack(p))
+    Fatal("%s(%p): invalid pointer: it is on the stack", NameOf(call), p);
+}
+
 constexpr size_t kNoClass = SIZE_MAX;
 
 // The class of the block that begins at `p`, or kNoClass. pre: p lies in the heap.
 size_t ClassOf(const void* p) {
   const alloc::PageInfo& page = g_space.info[g_space.PageOf(AddressOf(p))];
-  const bool is_block =
-      page.state == alloc::PageState::kSmall ? SlotHeaps::IsSlot(p) : SpanBytes(p) != 0;
+  const bool is_block = page.state == alloc::PageState::kSmall
+                            ? SlotHeaps::IsSlot(p)
+                            : SpanBytes(p) != 0 && (page.magazine != DistanceOf(kLargeClass) ||
+                                                    page.size_class == kLargeClass);
   return is_block ? page.size_class : kNoClass;
 }
 
@@ -294,10 +303,24 @@ void* AllocateOfClass(size_t size_class, size_t bytes, bool zeroed) {
   return zeroed ? memset(p, 0, bytes) : p;
 }
 
+void FreeForeign(void* p) {
+  if (p == nullptr) return;
+  CheckForeign(Call::kFree, p);
+  NextFree(p);
+}
+
+void* ReallocateForeign(void* p, size_t bytes) {
+  CheckForeign(Call::kRealloc, p);
+  return NextReallocate(p, bytes);
+}
+
 void FreeOfClass(void* p, size_t size_class) {
   if (!PrepareThread()) return GiveBack(size_class, &p, 1);
   Magazine& magazine = MagazineOf(size_class);
-  if (magazine.top[-1] == p) BadPointer(Call::kFree, p, BlockError::kNotOut);
+  const auto count = magazine.top - BottomOf(size_class);
+  if ((count > 0 && magazine.top[-1] == p) || (count > 1 && magazine.top[-2] == p)) {
+    BadPointer(Call::kFree, p, BlockError::kNotOut);
+  }
   if (magazine.top == magazine.limit && !TryEnlarge(size_class)) {
     if (CapacityOf(size_class) < kShapes[size_class].most) ShrinkAnother(size_class);
     if (CapacityOf(size_class) == 0 && !TryEnlarge(size_class)) return GiveBack(size_class, &p, 1);
@@ -352,12 +375,15 @@ void* AllocateSlow(size_t bytes) {
 }
 
 void FreeSlow(void* p) {
-  if (MayUseAside() && TryPush(Own().aside, p)) return;
+  if (MayUseAside()) {
+    const Addr from_magazines = AddressOf(&Own().aside) - AddressOf(&t_magazines);
+    if (TryPush(platform::CurrentThreadPointer() + from_magazines, p)) return;
+  }
   const int saved = errno;
   if (IsCollecting()) {
-    if (!Collecting::Free(p, NameOf(Call::kFree)) && p != nullptr) NextFree(p);
+    if (!Collecting::Free(p, NameOf(Call::kFree))) FreeForeign(p);
   } else if (!g_space.Contains(AddressOf(p))) {
-    if (p != nullptr) NextFree(p);
+    FreeForeign(p);
   } else {
     const size_t size_class = ClassOf(p);
     BlockError error = BlockError::kNone;
@@ -404,9 +430,11 @@ void* Reallocate(void* p, size_t bytes) {
   if (p == nullptr) return Allocate(bytes);
   size_t have = 0;
   if (IsCollecting()) {
-    if (!Collecting::UsableBytes(p, &have, NameOf(Call::kRealloc))) return NextReallocate(p, bytes);
+    if (!Collecting::UsableBytes(p, &have, NameOf(Call::kRealloc))) {
+      return ReallocateForeign(p, bytes);
+    }
   } else {
-    if (!g_space.Contains(AddressOf(p))) return NextReallocate(p, bytes);
+    if (!g_space.Contains(AddressOf(p))) return ReallocateForeign(p, bytes);
     have = UsableBytes(p, Call::kRealloc);
   }
   if (bytes > PTRDIFF_MAX) return OutOfMemory();
@@ -439,5 +467,10 @@ void ThreadCache::Flush() {
     if (count != 0) Drop(c, count);
   }
 }
+
+namespace {
+// What waits in the magazines of the thread that ends the process has not been checked yet.
+__attribute__((destructor)) void CheckAtExit() { ThreadCache::Flush(); }
+}  // namespace
 
 }  // namespace gleaner::malloc_proxy

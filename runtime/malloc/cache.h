@@ -8,9 +8,6 @@
 
 namespace gleaner::malloc_proxy {
 
-// Owner thread only.
-extern __thread Magazines t_magazines;
-
 // The call a pointer came with, for messages.
 enum class Call : uint8_t { kFree, kRealloc, kUsableSize };
 
@@ -41,38 +38,34 @@ GLEANER_ALWAYS_INLINE void* Allocate(size_t bytes) {
   return GLEANER_LIKELY(p != nullptr) ? p : AllocateSlow(bytes);
 }
 
-// kSmall or kLarge: the page has a size class.
-constexpr bool HasBlocks(alloc::PageState state) {
-  static_assert(static_cast<int>(alloc::PageState::kSmall) == 2 &&
-                static_cast<int>(alloc::PageState::kLarge) == 3);
-  return (static_cast<unsigned>(state) | 1u) == 3;
-}
-
-// Whether the block waits in its magazine now; if not, it is not looked at any further.
-GLEANER_ALWAYS_INLINE bool TryPush(Magazines& magazines, void* p) {
-  // One comparison for three: a foreign address, null and one that is no multiple of 16, whose low
-  // bits the rotation brings up.
+// Whether the block waits in its magazine now; if not, it is not looked at any further. `base` is
+// the thread pointer, or as far from the magazines to use as that is from t_magazines.
+GLEANER_ALWAYS_INLINE bool TryPush(Addr base, void* p) {
   const Addr offset = AddressOf(p) - g_bounds.base;
-  const size_t granule = offset >> 4 | offset << 60;
-  if (GLEANER_LIKELY(granule < g_bounds.granules)) {
-    const alloc::PageInfo& page = g_bounds.pages[granule >> (alloc::kPageShift - 4)];
-    if (GLEANER_LIKELY(HasBlocks(page.state))) {
-      Magazine& magazine = magazines.of[page.size_class];
-      void** const top = magazine.top;
-      // The second comparison is for the commonest double free.
-      if (GLEANER_LIKELY(top != magazine.limit && top[-1] != p)) {
-        *top = p;
-        magazine.top = top + 1;
-        return true;
-      }
-    }
-  }
-  return false;
+  if (GLEANER_UNLIKELY(offset >= g_bounds.bytes)) return false;
+  const alloc::PageInfo& page = g_bounds.pages[offset >> alloc::kPageShift];
+  // Of a page of slots the word begins with the reciprocal r of their size, and o * r modulo 2^32
+  // is below r if and only if o is a multiple of that size. Proof: r = (2^32 + e) / size, 0 < e <=
+  // size. For o = q * size + s the product is q * e + s * r modulo 2^32. It is at most q * e <=
+  // 2^14 < r for s = 0; else at least r, and less than 2^32, as s * r <= 2^32 + e - r. Of the first
+  // page of another block it begins with the block's pages, and only o = 0 passes. Where no block
+  // begins it is 0, or what it was when one did, and then the page names the magazine of
+  // kLargeClass.
+  const uint32_t product = static_cast<uint32_t>(offset) % alloc::kPageBytes * page.reciprocal;
+  asm("" ::: "memory");  // to read it again is an instruction less than to keep it
+  if (GLEANER_UNLIKELY(product >= page.reciprocal)) return false;
+  Magazine& magazine = *PointerAt<Magazine>(base + static_cast<Addr>(page.magazine));
+  void** const top = magazine.top;
+  // The last comparisons are for the commonest double frees. Below the bottom lies some word.
+  if (GLEANER_UNLIKELY(top == magazine.limit || top[-1] == p || top[-2] == p)) return false;
+  *top = p;
+  magazine.top = top + 1;
+  return true;
 }
 
 // Gives a block back, a foreign one to the next allocator. Null is nothing.
 GLEANER_ALWAYS_INLINE void Free(void* p) {
-  if (GLEANER_UNLIKELY(!TryPush(t_magazines, p))) FreeSlow(p);
+  if (GLEANER_UNLIKELY(!TryPush(platform::CurrentThreadPointer(), p))) FreeSlow(p);
 }
 
 // The same for any alignment that is a power of two.

@@ -14,6 +14,7 @@
 // would never take part in the decay.
 #pragma once
 
+#include "platform/thread.h"
 #include "runtime/malloc/spans.h"
 
 namespace gleaner::malloc_proxy {
@@ -56,7 +57,8 @@ static_assert(kLeastBytes < 64 * kKiB);
 //   [top, limit)    room
 //
 // The magazines of a thread without a heap, those of one that has set its own aside, and that of
-// kLargeClass in every thread, are empty and full at once: each call is a slow one.
+// kLargeClass in every thread, are empty and full at once: each call is a slow
+// one.
 struct Magazine {
   void** top;
   void** limit;
@@ -64,6 +66,19 @@ struct Magazine {
 struct Magazines {
   Magazine of[kCachedClasses + 1];
 };
+
+// Owner thread only.
+extern __thread Magazines t_magazines;
+
+// PageInfo::magazine: how far from the thread pointer the magazine lies that blocks of the page
+// wait in; the same in all threads, as it is static thread-local storage. Pages of slots, and first
+// pages of medium blocks that are not on the shelf, name that of their class. First pages of other
+// blocks and pages that once were one of these name that of kLargeClass. What it is for other pages
+// does not matter: their word is 0.
+inline int32_t DistanceOf(size_t size_class) {
+  const Addr magazine = AddressOf(&t_magazines.of[size_class]);
+  return static_cast<int32_t>(magazine - platform::CurrentThreadPointer());
+}
 
 // Owner thread only.
 struct ThreadMagazines {

@@ -74,7 +74,7 @@ bool MakeHeap() {
   if (!ok) return false;
   alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   ThreadCache::Init();
-  g_bounds = {space.base, space.bytes / alloc::kGranuleBytes, space.info};
+  g_bounds = {space.base, space.bytes, space.info};
   return true;
 }
 

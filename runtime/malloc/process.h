@@ -8,7 +8,7 @@ namespace gleaner::malloc_proxy {
 // What the fast path of `free` needs to know of the heap. All zero until the start.
 struct HeapBounds {
   Addr base;
-  size_t granules;  // of 16 bytes
+  size_t bytes;
   const alloc::PageInfo* pages;
 };
 // Written once, before the start is announced.

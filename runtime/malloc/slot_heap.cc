@@ -120,6 +120,7 @@ void SlotHeap::Settle(PageNumber page) {
   }
   meta.place = Place::kFull;
   if (FreeOf(meta) == slots) {
+    g_space.info[page].magazine = DistanceOf(kLargeClass);
     if (pages_->free_pages(kSide) < kMaxFreePages) {
       pages_->PushFree(page);
     } else {
@@ -181,11 +182,11 @@ void SlotHeap::Format(PageNumber page, size_t size_class) {
   info.slot_bytes = static_cast<uint16_t>(slot_bytes);
   info.slot_count = static_cast<uint16_t>(alloc::kPageBytes / slot_bytes);
   info.kind = alloc::Kind::kNormal;
-  info.contents = alloc::ContentsOf(info.kind);
   info.size_class = static_cast<uint8_t>(size_class);
   SlotPage& meta = MetaOf(page);
   meta.owner.Store(pages_->index, memory_order_relaxed);  // nobody has a slot of it yet
   SetFree(meta, info.slot_count);
+  info.magazine = DistanceOf(size_class);
   info.state = PageState::kSmall;
 }
 

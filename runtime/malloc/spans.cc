@@ -3,6 +3,7 @@
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
 #include "platform/memory.h"
+#include "runtime/malloc/magazines.h"
 
 namespace gleaner::malloc_proxy {
 namespace {
@@ -14,15 +15,16 @@ using alloc::kPageShift;
 using alloc::PageInfo;
 using alloc::PageState;
 
-// PageInfo::ignore_off_page of the first page of a medium block says that it is on the shelf: there
-// is nobody else to read it.
-bool IsWaiting(const PageInfo& info) { return info.ignore_off_page; }
-void SetWaiting(PageInfo& info, bool waits) { info.ignore_off_page = waits; }
+// A medium block on the shelf names no magazine, so that freeing it is a slow call, which fails.
+bool IsWaiting(const PageInfo& info) { return info.magazine == DistanceOf(kLargeClass); }
+void SetWaiting(PageInfo& info, bool waits) {
+  info.magazine = DistanceOf(waits ? kLargeClass : info.size_class);
+}
 
-// PageInfo::dirty of a large block's first page says that its contents came by MoveSpan, so that
-// its pages are a mapping of their own until they are renewed.
-bool IsMoved(const PageInfo& info) { return info.dirty; }
-void SetMoved(PageInfo& info, bool moved) { info.dirty = moved; }
+// PageInfo::ignore_off_page of a large block's first page says that its contents came by MoveSpan,
+// so that its pages are a mapping of their own until they are renewed.
+bool IsMoved(const PageInfo& info) { return info.ignore_off_page; }
+void SetMoved(PageInfo& info, bool moved) { info.ignore_off_page = moved; }
 
 // Blocks that may be so at once: each costs the process two mappings more, of some 65,000.
 constexpr size_t kMaxMoved = 8192;
@@ -74,6 +76,7 @@ alloc::PageSpace::Span TakePages(PageNumber pages) {
 void FreeHead(PageNumber head) {
   PageInfo& info = g_space.info[head];
   info.state = PageState::kTaken;
+  info.magazine = DistanceOf(kLargeClass);
   alloc::SpaceOf(kSide).FreeSpan(BlockOf(info));
 }
 

@@ -6,7 +6,7 @@
 // *Medium* blocks, of up to 1 MiB, have size classes, which go on behind those of the slots; four
 // for each doubling. Freed ones wait in magazines as slots do, then on a shelf that all threads
 // share: one stack for each class, bounded by bytes altogether. The descriptor of a block on the
-// shelf is kWaiting.
+// shelf names no magazine (magazines.h).
 //
 // Thread-safe: a block that is out is the program's, one in a magazine its thread's; the shelf has
 // a lock, the page space another.

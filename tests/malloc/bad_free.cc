@@ -1,5 +1,4 @@
-// Pointers that must not be freed end the program with a message that names call and address; with
-// GLEANER_MALLOC_CHECK=1 in that very call.
+// Pointers that must not be freed end the program with a message that names call and address.
 #include <malloc.h>
 #include <sys/wait.h>
 
@@ -88,34 +87,49 @@ int main() {
     free(opaque(large));
     free(opaque(large));
   });
-  // Not one after the other: when the magazine gives its slots back, here at the thread's end.
-  Aborts("double free", [] {
-    std::thread([] {
-      void* p[4];
-      for (void*& each : p) each = malloc(100);
+  // With another one between, of slots and medium blocks. In the very call.
+  for (size_t bytes : {24, 100, 5000, 100'000, 1'000'000}) {
+    static void* p[4];
+    for (void*& each : p) each = malloc(bytes);
+    Aborts(Name(p[0], "free").c_str(), [] {
       free(opaque(p[0]));
       free(opaque(p[1]));
       free(opaque(p[0]));
-    }).join();
+      _exit(0);
+    });
+    Aborts((Name(static_cast<char*>(p[0]) + 16, "free") + "invalid pointer").c_str(), [] {
+      free(opaque(static_cast<char*>(p[0]) + 16));
+      _exit(0);
+    });
+    // With more between: when the magazine gives its blocks back, here at the end of the thread,
+    // and of the process.
+    const auto free_again = [] {
+      for (int i : {0, 1, 2, 0}) free(opaque(p[i]));
+    };
+    Aborts("free(", [=] { std::thread(free_again).join(); });
+    Aborts("free(", [=] {
+      free_again();
+      exit(0);
+    });
+  }
+  // What was never given out: on the heap, on a stack.
+  Aborts("free(", [=] {
+    free(opaque(large + 2'000'000'000));
+    _exit(0);
   });
+  const auto free_local = [] {
+    alignas(16) char local[64] = {};
+    const std::string expected = Name(local, "free") + "invalid pointer";
+    Aborts(expected.c_str(), [&] { free(opaque(local)); });
+    Aborts((Name(local + 16, "realloc") + "invalid pointer").c_str(),
+           [&] { local[0] = *static_cast<char*>(realloc(opaque(local + 16), 100)); });
+  };
+  free_local();
+  std::thread(free_local).join();
   // Of another thread's block.
   Aborts("free(", [] {
     void* p = malloc(100);
     std::thread([p] { free(p); }).join();
     std::thread([p] { free(opaque(p)); }).join();
   });
-  if (g_checked) {
-    Aborts("double free", [] {
-      void* p[4];
-      for (void*& each : p) each = malloc(100);
-      free(opaque(p[0]));
-      free(opaque(p[1]));
-      free(opaque(p[0]));
-      _exit(0);
-    });
-    Aborts("free", [=] {
-      free(opaque(small + 16));
-      _exit(0);
-    });
-  }
 }
