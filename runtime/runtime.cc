@@ -14,6 +14,7 @@
 #include "platform/delays.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
+#include "platform/unwinding.h"
 #include "runtime/arenas.h"
 #include "runtime/dump.h"
 #include "runtime/findings.h"
@@ -447,12 +448,33 @@ struct BlockingCall {
   void* result;
 };
 
+void BeginBlocking(Addr stack_pointer) {
+  platform::EnterBlocking(Threads::Current(), stack_pointer);
+  alloc::t_heap = &alloc::g_no_heap;
+}
+
+GLEANER_DEFINE_UNWOUND(gleaner_blocking_unwound) { EndBlocking(); }
+
+// Back in the section, all of whose stack counts down to this frame.
+GLEANER_DEFINE_UNWOUND(gleaner_active_unwound) {
+  if (HasHeap()) BeginBlocking(AddressOf(__builtin_frame_address(0)));
+}
+
 void BlockWithRegisters(Addr stack_pointer, void* context) {
+  GLEANER_WHEN_UNWOUND(gleaner_blocking_unwound);
   auto* call = static_cast<BlockingCall*>(context);
-  Thread* self = Threads::Current();
-  platform::EnterBlocking(self, stack_pointer);
+  BeginBlocking(stack_pointer);
   call->result = call->f(call->data);
-  platform::LeaveBlocking(self);
+  EndBlocking();
+}
+
+GLEANER_NOINLINE void* CallActive(void* (*f)(void*), void* data) {
+  GLEANER_WHEN_UNWOUND(gleaner_active_unwound);
+  const Addr stack_pointer = Threads::Current()->stack_pointer;
+  EndBlocking();
+  void* result = f(data);
+  if (HasHeap()) BeginBlocking(stack_pointer);
+  return result;
 }
 
 // Objects that were given up after the last collection.
@@ -585,6 +607,12 @@ bool AttachThread() {
   return Threads::Current() != nullptr || Threads::Register() != nullptr;
 }
 
+bool AttachToHeap() {
+  if (GLEANER_LIKELY(HasHeap())) return true;
+  EndBlocking();
+  return AttachThread();
+}
+
 void NotePressure(size_t bytes) {
   if (bytes > kGiB) bytes = kGiB;  // sums stay in range
   if (!g_collector.pacer().OnPressure(static_cast<ptrdiff_t>(bytes))) return;
@@ -614,7 +642,7 @@ void SetMaxHeap(size_t bytes) {
 
 bool Collect(Cause cause, int (*give_up)()) {
   if (GC_dont_gc != 0) return false;
-  if (!AttachThread()) return false;
+  if (!AttachToHeap()) return false;
   if (Threads::Current()->under_lock != 0) {
     ComplainUnderLock(Threads::Current()->in_collection);
     return false;
@@ -639,11 +667,24 @@ bool CollectALittle(bool start) {
     if (!start && pacer.allocated() >= pacer.allowance()) Collect(Cause::kAllocation);
     return false;
   }
-  if (!AttachThread()) return false;
+  if (!AttachToHeap()) return false;
   if (start) g_collector.WantCycle();
   PollBeside(0);
   return g_collector.cycle().IsUnderWay();
 }
+
+namespace {
+// A finalizer that does not return has ended the call that ran it.
+GLEANER_DEFINE_UNWOUND(gleaner_finalizer_unwound) {
+  if (Thread* self = Threads::Current(); self != nullptr) self->running_finalizers = false;
+}
+
+GLEANER_NOINLINE void CallFinalizer(const gc::Finalizers::Ready& ready) {
+  GLEANER_WHEN_UNWOUND(gleaner_finalizer_unwound);
+  ready.function(ready.object, ready.data);
+  asm volatile("" ::: "memory");  // no tail call: the frame must outlive the call
+}
+}  // namespace
 
 int InvokeFinalizers() {
   Thread* self = Threads::Current();
@@ -656,7 +697,7 @@ int InvokeFinalizers() {
       platform::LockGuard guard(g_collector.lock());
       if (!g_collector.finalizers().Take(&ready)) break;
     }
-    ready.function(ready.object, ready.data);
+    CallFinalizer(ready);
     ++count;
   }
   if (self != nullptr) self->running_finalizers = nested;
@@ -681,6 +722,13 @@ void MoveRegistered(const void* object, const void* to, size_t bytes) {
   g_collector.MoveRegistered(found, AddressOf(to), bytes);
 }
 
+void EndBlocking() {
+  Thread* self = Threads::Current();
+  if (self == nullptr || HasHeap()) return;
+  if (self->IsBlocked()) platform::LeaveBlocking(self);
+  alloc::t_heap = self->heap;
+}
+
 void* DoBlocking(void* (*f)(void*), void* data) {
   const Thread* self = Threads::Current();
   // Inside such a section already, the outer one's promise covers it.
@@ -691,14 +739,10 @@ void* DoBlocking(void* (*f)(void*), void* data) {
 }
 
 void* CallWithGcActive(void* (*f)(void*), void* data) {
-  Thread* self = Threads::Current();
+  const Thread* self = Threads::Current();
   // Called outside a blocking section, it is a plain call.
   if (self == nullptr || !self->IsBlocked()) return f(data);
-  const Addr stack_pointer = self->stack_pointer;
-  platform::LeaveBlocking(self);
-  void* result = f(data);
-  platform::EnterBlocking(self, stack_pointer);
-  return result;
+  return CallActive(f, data);
 }
 
 // --- Fork ---
@@ -782,7 +826,7 @@ void* OutOfMemory(size_t bytes) {
 
 void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
   void* p =
-      AttachThread() ? alloc::AllocateObject(kind, bytes, alignment, ignore_off_page) : nullptr;
+      AttachToHeap() ? alloc::AllocateObject(kind, bytes, alignment, ignore_off_page) : nullptr;
   return p != nullptr ? p : OutOfMemory(bytes);
 }
 

@@ -43,6 +43,10 @@ bool IsInitialisationCalled();
 // Makes the calling thread a mutator with a heap, initialising the runtime first if need be. False
 // without memory. Cheap if it is one already.
 bool AttachThread();
+// The same, for who is about to use the heap: a blocking section ends (see DoBlocking).
+bool AttachToHeap();
+// Whether the calling thread is attached, and in no blocking section.
+inline bool HasHeap() { return alloc::t_heap != &alloc::g_no_heap; }
 
 // Collects, then runs or announces finalizers as the client's variables say. False if collection is
 // disabled, `give_up` said so, or another thread did the work meanwhile.
@@ -90,8 +94,13 @@ class CollectorLockGuard {
 void ForgetRegistered(const void* object);
 void MoveRegistered(const void* object, const void* to, size_t bytes);
 
-// Calls f(data) while the calling thread counts as blocked: it must not touch the heap.
+// Calls f(data) while the calling thread counts as blocked: it must not touch the heap. However f
+// is left, the thread is not blocked afterwards: when the stack is unwound, that is seen. After a
+// jump the thread's next allocation shows it: in the section it has no heap, so that it takes the
+// slow path. So a thread that allocates in the section, against its promise, ends it, too.
 void* DoBlocking(void* (*f)(void*), void* data);
+// Ends the section that the calling thread is in, if any.
+void EndBlocking();
 // The opposite, inside such a section.
 void* CallWithGcActive(void* (*f)(void*), void* data);
 

@@ -58,6 +58,8 @@ void EmptyIfDisclaimed(void* object) {
 }
 
 void Free(const char* call, void* object) {
+  // Not while others may mark: see runtime::DoBlocking. A thread that is not registered stays so.
+  if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();
   // Relaxed: whoever has an uncollectable object sees the count that came with it.
   const bool any = alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0;
   const GC_word non_gc_bytes = any ? NonGcBytesOf(object) : 0;
@@ -146,6 +148,7 @@ void* GC_realloc(void* old, size_t bytes) {
     Free("GC_realloc", old);
     return nullptr;
   }
+  if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();  // as in Free
   ObjectRef object;
   if (!alloc::FindObject(AddressOf(old), &object) || object.base != AddressOf(old)) {
     Complain("GC_realloc(%p, %zu): not an object of the heap", old, bytes);

@@ -115,7 +115,7 @@ void* GC_malloc_kind_global(size_t bytes, int kind) {
 
 void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   *result = nullptr;
-  if (RejectKind("GC_generic_malloc_many", kind) || !runtime::AttachThread()) return;
+  if (RejectKind("GC_generic_malloc_many", kind) || !runtime::AttachToHeap()) return;
   if (bytes == 0) bytes = 1;
   void* list = runtime::Allocate(static_cast<Kind>(kind), bytes);
   // Linked from the last to the first, so that the list is in the order of addresses.

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include "platform/system_calls.h"
+#include "platform/unwinding.h"
 #include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -48,6 +49,15 @@ void AcquireForProgram() {
 void ReleaseForProgram() {
   if (Thread* self = Threads::Current(); self != nullptr) --self->under_lock;
   g_collector.lock().Release();
+}
+
+GLEANER_DEFINE_UNWOUND(gleaner_alloc_lock_unwound) { ReleaseForProgram(); }
+
+GLEANER_NOINLINE void* CallWithLock(GC_fn_type f, void* data) {
+  GLEANER_WHEN_UNWOUND(gleaner_alloc_lock_unwound);
+  void* result = f(data);
+  ReleaseForProgram();
+  return result;
 }
 
 void* Nothing(void*) { return nullptr; }
@@ -174,9 +184,7 @@ void* GC_call_with_alloc_lock(GC_fn_type fn, void* data) {
     return fn(data);
   }
   AcquireForProgram();
-  void* result = fn(data);
-  ReleaseForProgram();
-  return result;
+  return CallWithLock(fn, data);
 }
 
 void GC_alloc_lock(void) { AcquireForProgram(); }

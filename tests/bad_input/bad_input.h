@@ -41,4 +41,32 @@ ChildResult RunWith(std::initializer_list<const char*> environment, F f, unsigne
       seconds);
 }
 
+struct Mode {
+  const char* name;
+  bool incremental;
+  const char* settings[2];
+};
+inline constexpr Mode kModes[] = {
+    {"stop-parallel", false, {"GLEANER_CONCURRENT=0", "GLEANER_GENERATIONAL=0"}},
+    {"concurrent", true, {"GLEANER_CONCURRENT=1", "GLEANER_GENERATIONAL=0"}},
+    {"in steps", true, {"GLEANER_CONCURRENT=1", "GLEANER_CYCLE_SLICE=64k"}},
+    {"generational", false, {"GLEANER_GENERATIONAL=1", "GLEANER_CONCURRENT=0"}}};
+
+// Runs f in a child in each mode. Each message, and each look at files, is a point of cancellation
+// in the C library.
+template <class F>
+void InEachMode(const F& f) {
+  for (const Mode& mode : kModes) {
+    const ChildResult result = RunWith(
+        {"GC_PRINT_STATS=1", mode.settings[0], mode.settings[1]},
+        [&] {
+          f();
+          EXPECT_EQ(GC_is_incremental_mode() != 0, mode.incremental);
+        },
+        30);
+    EXPECT_OK(result) << "\n" << mode.name;
+    EXPECT_FALSE(Says(result, "cannot be tracked")) << result.err;
+  }
+}
+
 }  // namespace gleaner::testing
