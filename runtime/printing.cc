@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "platform/cancellation.h"
 #include "platform/lock.h"
 #include "platform/process.h"
-#include "platform/cancellation.h"
 
 namespace gleaner::runtime {
 

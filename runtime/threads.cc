@@ -220,8 +220,8 @@ Addr NextKnownMemory(Addr address) {
   return search.nearest;
 }
 
-// Memory of which it is not known whether all of it is there, as far as it can be read. True if
-// that is up to the end.
+// Memory of which it is not known whether all of it is there, as far as it can be read: by a copy
+// that a system call makes [inv.foreign-copied]. True if that is up to the end.
 bool AddReadable(RootKind kind, Range range, const ThreadRoots& roots) {
   Addr at = range.begin;
   if (!roots.copied->CopyIfMapped(kind, &at, range.end)) {

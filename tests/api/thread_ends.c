@@ -29,7 +29,8 @@ static void *exit_in_blocking_section(void *arg) {
   return GC_do_blocking(exit_blocked, arg);
 }
 
-/* The library's own destructor lets all others have their turn first, and does not get one again. */
+/* The library's own destructor lets all others have their turn first, and does not get one again.
+ */
 static void count_rounds(void *value) {
   const intptr_t round = (intptr_t)value;
   if (round < PTHREAD_DESTRUCTOR_ITERATIONS) {

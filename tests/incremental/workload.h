@@ -106,7 +106,7 @@ inline ::testing::AssertionResult IsBeside(const ChildResult& result, size_t cyc
 
 // Nothing is due by itself.
 inline const Environment kSteps = {"GLEANER_CYCLE_THREAD=0", "GLEANER_CYCLE_SLICE=2k",
-                            "GLEANER_MIN_ALLOWANCE=1g", "GLEANER_MARK_VERIFY=1"};
+                                   "GLEANER_MIN_ALLOWANCE=1g", "GLEANER_MARK_VERIFY=1"};
 inline constexpr size_t kMostSteps = 20000;
 
 // A step of the cycle. False when it is over.
