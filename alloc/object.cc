@@ -3,6 +3,7 @@
 #include "alloc/hooks.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "platform/memory.h"
 #include "platform/stalls.h"
 
 namespace gleaner::alloc {
@@ -15,15 +16,22 @@ PageNumber PagesFor(size_t bytes) {
   return static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
 }
 
-// Zeroes what a fresh large object needs zeroed. The pages are kTaken: no marker looks at them, so
-// the thread may be stopped meanwhile.
-void PrepareLargeMemory(PageNumber first, size_t bytes, bool zeroed) {
-  if (!zeroed) return;
-  const Addr end = g_space.AddressOfPage(first) + bytes;
-  for (PageNumber page = first; g_space.AddressOfPage(page) < end; ++page) {
-    const Addr start = g_space.AddressOfPage(page);
-    if (!g_space.info[page].dirty) continue;
-    memset(PointerAt<void>(start), 0, end - start < kPageBytes ? end - start : kPageBytes);
+// Zeroes the first `bytes` of what begins with a page, as far as they are not known to be zero. The
+// pages are kTaken: no marker looks at them, so the thread may be stopped meanwhile.
+void ZeroDirty(PageNumber first, size_t bytes) {
+  const PageNumber end = first + PagesFor(bytes);
+  const Addr end_of_bytes = g_space.AddressOfPage(first) + bytes;
+  for (PageNumber page = first; page < end;) {
+    PageNumber clean = page;
+    while (clean < end && g_space.info[clean].dirty) ++clean;
+    if (clean == page) {
+      ++page;
+      continue;
+    }
+    const Addr begin = g_space.AddressOfPage(page);
+    const Addr end_of_dirty = clean < end ? g_space.AddressOfPage(clean) : end_of_bytes;
+    platform::Zero(PointerAt<void>(begin), end_of_dirty - begin);
+    page = clean;
   }
 }
 
@@ -98,7 +106,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   }
   const Addr start = AlignUp(g_space.AddressOfPage(span), alignment);
   const PageNumber head = g_space.PageOf(start);
-  PrepareLargeMemory(head, bytes, IsZeroed(kind));
+  if (IsZeroed(kind)) ZeroDirty(head, bytes);
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   Publish(span, head, bytes, kind, ignore_off_page);
   if (bytes >= kHugeBytes && side == Side::kScanned) {
@@ -251,11 +259,11 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
     PageSpace& space = SpaceOf(SideOf(info.kind));
     const PageNumber first = space.SpanFirst(object.page);
     if (!space.Resize(first, need + (object.page - first))) return false;
+    if (need > have && IsZeroed(info.kind)) {
+      ZeroDirty(object.page + have, size_t{need - have} << kPageShift);
+    }
     for (PageNumber i = have; i < need; ++i) {
       PageInfo& tail = g_space.info[object.page + i];
-      if (tail.dirty && IsZeroed(info.kind)) {
-        memset(PointerAt<void>(g_space.AddressOfPage(object.page + i)), 0, kPageBytes);
-      }
       tail.pages_back = i;
       tail.kind = info.kind;
       tail.contents = info.contents;

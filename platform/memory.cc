@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "platform/thread.h"
 
@@ -80,11 +81,44 @@ void Release(void* p, size_t bytes) {
   munmap(p, bytes);
 }
 
+// The system does not count reserved memory when it becomes usable, unless it never overcommits. By
+// its usual heuristic it refuses what is larger than all memory and swap, which is worth a question
+// from here on: one that small is not refused.
+constexpr size_t kLargeCommitBytes = 64 * kMiB;
+
+namespace {
+bool WouldRefuse(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return true;
+  munmap(p, bytes);
+  return false;
+}
+}  // namespace
+
 bool Commit(void* p, size_t bytes, bool executable) {
+  if (bytes >= kLargeCommitBytes && WouldRefuse(bytes)) return false;
   return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;
 }
 
 void Discard(void* p, size_t bytes) { madvise(p, bytes, MADV_DONTNEED); }
+
+void Zero(void* p, size_t bytes) {
+  // To fault a page in again costs some seven times as much as to write it, so that dropping pays
+  // where less than a seventh is used. Who wants memory this long at once, and zero, either does
+  // that, or has it from the system each time with the C library's malloc, which keeps no longer
+  // blocks (M_MMAP_THRESHOLD never rises above this).
+  constexpr size_t kDroppedFrom = 32 * kMiB;
+  if (bytes >= kDroppedFrom) {
+    const Addr begin = AlignUp(AddressOf(p), OsPageBytes());
+    const Addr end = AlignDown(AddressOf(p) + bytes, OsPageBytes());
+    if (madvise(PointerAt<void>(begin), end - begin, MADV_DONTNEED) == 0) {
+      memset(p, 0, begin - AddressOf(p));
+      memset(PointerAt<void>(end), 0, AddressOf(p) + bytes - end);
+      return;
+    }
+  }
+  memset(p, 0, bytes);
+}
 
 bool Renew(void* p, size_t bytes) {
   if (mmap(p, bytes, PROT_READ | PROT_WRITE,

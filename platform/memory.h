@@ -28,11 +28,14 @@ void VisitReservations(void (*f)(void* context, Range range), void* context);
 void Release(void* p, size_t bytes);
 
 // Makes reserved memory readable and writable, and executable if asked. False if the system refuses
-// (errno is kept).
+// (errno is kept), or would refuse so much at once were it not reserved.
 [[nodiscard]] bool Commit(void* p, size_t bytes, bool executable = false);
 
 // Drops the contents of committed memory; it reads as zero afterwards.
 void Discard(void* p, size_t bytes);
+
+// Makes committed memory read as zero, by writing it, or where it is long by dropping its contents.
+void Zero(void* p, size_t bytes);
 
 // Makes committed memory as if freshly committed: it reads as zero, and the system keeps no account
 // of where it came from (MoveContents). If the system refuses that, it is discarded only; false if

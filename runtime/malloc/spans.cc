@@ -111,7 +111,7 @@ void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroe
   if (zeroed) {
     const Addr begin = span.unknown.begin > start ? span.unknown.begin : start;
     const Addr end = span.unknown.end < start + bytes ? span.unknown.end : start + bytes;
-    if (begin < end) memset(PointerAt<void>(begin), 0, end - begin);
+    if (begin < end) platform::Zero(PointerAt<void>(begin), end - begin);
   }
   PageInfo& info = g_space.info[head];
   SetBlock(info, span.block, pages);

@@ -4,10 +4,14 @@
 // This program calls itself: with --under-limit it is the one that is started with little address
 // space.
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <fstream>
 
 #include "tests/bad_input/bad_input.h"
 
@@ -323,6 +327,60 @@ TEST(HeapLimitTest, RoomOnTheOtherSideIsUsed) {
     EXPECT_LE(GC_get_heap_size(), kBytes);
   });
   EXPECT_OK(result);
+}
+
+// --- More than the system has ---
+
+size_t ResidentBytes() {
+  size_t all = 0;
+  size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * 4096;
+}
+
+bool SystemHas(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return false;
+  munmap(p, bytes);
+  return true;
+}
+
+TEST(HugeObjectTest, BeyondMemoryIsRefusedAndWhatIsNotUsedIsNotWritten) {
+  for (const char* mode :
+       {"GLEANER_CONCURRENT=0", "GLEANER_CONCURRENT=1", "GLEANER_GENERATIONAL=1"}) {
+    const ChildResult result = RunWith({mode}, [] {
+      GC_INIT();
+      size_t filled = 0;
+      g_kept = Fill(nullptr, 2 * kMiB, &filled);
+      struct sysinfo info;
+      ASSERT_EQ(sysinfo(&info), 0);
+      const size_t beyond = (info.totalram + info.totalswap) * info.mem_unit + 64 * kMiB;
+      const bool granted = SystemHas(beyond);
+      EXPECT_EQ(GC_malloc(beyond) != nullptr, granted);
+      EXPECT_EQ(GC_malloc_atomic(beyond) != nullptr, granted);
+      EXPECT_EQ(GC_malloc_uncollectable(beyond) != nullptr, granted);
+      EXPECT_EQ(GC_realloc(GC_malloc(100000), beyond) != nullptr, granted);
+      // Memory that had contents.
+      constexpr size_t kBytes = 64 * kMiB;
+      auto* first = static_cast<char*>(GC_malloc(kBytes));
+      memset(first, 0xa5, kBytes);
+      GC_free(first);
+      const size_t before = ResidentBytes() - kBytes;
+      for (int i = 0; i < 5; ++i) {
+        auto* again = static_cast<char*>(GC_malloc(kBytes - 100));
+        again[i * 12345] = 1;
+        EXPECT_LT(ResidentBytes(), before + kBytes / 2);
+        GC_free(again);
+      }
+      auto* all = static_cast<char*>(GC_malloc(kBytes));
+      EXPECT_EQ(std::count(all, all + kBytes, 0), static_cast<ptrdiff_t>(kBytes));
+      memset(all, 1, kBytes / 2);
+      GC_gcollect();
+      EXPECT_EQ(std::count(all, all + kBytes, 1), static_cast<ptrdiff_t>(kBytes / 2));
+      EXPECT_TRUE(IsIntact(g_kept));
+    });
+    EXPECT_OK(result) << "\n" << mode;
+  }
 }
 
 // --- The mark stack ---
