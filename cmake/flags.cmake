@@ -50,9 +50,10 @@ target_compile_options(gleaner_library_flags INTERFACE
   -fno-semantic-interposition -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-strict-aliasing
   -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wformat-security -Wvla)
 
-# Bound at load time: no lazy binding inside a signal handler of stop-the-world.
+# Bound at load time: no lazy binding inside a signal handler of stop-the-world. Never unloaded:
+# threads that have used the library come back to it when they end.
 add_library(gleaner_shared_link_flags INTERFACE)
-target_link_options(gleaner_shared_link_flags INTERFACE LINKER:-z,now LINKER:-O1
+target_link_options(gleaner_shared_link_flags INTERFACE LINKER:-z,now LINKER:-z,nodelete LINKER:-O1
   LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
 if(NOT GLEANER_SANITIZE)
   target_link_options(gleaner_shared_link_flags INTERFACE LINKER:-z,defs)

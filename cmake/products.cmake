@@ -8,7 +8,7 @@ target_include_directories(gleaner_interpose PRIVATE include/gleaner)
 
 set(everything ${GLEANER_OBJECTS} $<TARGET_OBJECTS:gleaner_interpose>)
 
-add_library(gleaner_shared SHARED ${everything})
+add_library(gleaner_shared SHARED ${everything} $<TARGET_OBJECTS:gleaner_own_object>)
 target_link_libraries(gleaner_shared PRIVATE gleaner_shared_link_flags)
 set_target_properties(gleaner_shared PROPERTIES
   LINKER_LANGUAGE C VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
@@ -35,7 +35,9 @@ function(add_side_library name)
   target_compile_options(${name}_objects PRIVATE
     -fPIC -fvisibility=hidden -Wall -Wextra -Werror -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
   add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
-  target_link_options(${name} PRIVATE LINKER:-z,now LINKER:-z,defs LINKER:-O1 LINKER:--as-needed)
+  # Objects on the heap lead back to the library: functions of cords, cleanup functions.
+  target_link_options(${name} PRIVATE LINKER:-z,now LINKER:-z,defs LINKER:-z,nodelete LINKER:-O1
+    LINKER:--as-needed)
   target_link_libraries(${name} PRIVATE gc_dropin)
   set_target_properties(${name} PROPERTIES
     SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
@@ -66,8 +68,9 @@ set_target_properties(gleaner_record PROPERTIES
   LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
 
 # Beside the drop-in, as it is named in LD_PRELOAD by `gleaner run`.
-add_library(gleaner_malloc SHARED ${GLEANER_OBJECTS} $<TARGET_OBJECTS:gleaner_malloc_objects>)
-target_link_options(gleaner_malloc PRIVATE LINKER:-z,now LINKER:-z,defs LINKER:-O1
+add_library(gleaner_malloc SHARED ${GLEANER_OBJECTS} $<TARGET_OBJECTS:gleaner_own_object>
+  $<TARGET_OBJECTS:gleaner_malloc_objects>)
+target_link_options(gleaner_malloc PRIVATE LINKER:-z,now LINKER:-z,defs LINKER:-z,nodelete LINKER:-O1
   LINKER:--gc-sections LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/malloc_exports.map)
 set_target_properties(gleaner_malloc PROPERTIES
   LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)

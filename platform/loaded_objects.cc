@@ -1,8 +1,13 @@
 #include "platform/loaded_objects.h"
 
+#include <dlfcn.h>
 #include <link.h>
 
 namespace gleaner::platform {
+
+// In own_object.cc, which only the library's own shared objects have.
+extern const bool g_is_own_object __attribute__((weak, visibility("hidden")));
+
 namespace {
 
 struct LockedCall {
@@ -22,10 +27,10 @@ int ReadGeneration(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// Whether the object is this library in a shared object of its own. In a static link the library's
-// data lies among the program's and is scanned with it.
+// Whether the object is this library in a shared object of its own. Where it is linked into a
+// program or another shared object, its data lies among that one's and is scanned with it.
 bool IsOurOwnLibrary(const dl_phdr_info* info) {
-  if (info->dlpi_name == nullptr || info->dlpi_name[0] == 0) return false;
+  if (&g_is_own_object == nullptr) return false;
   const Addr here = AddressOf(reinterpret_cast<const void*>(&IsOurOwnLibrary));
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
@@ -110,6 +115,18 @@ void DistrustLoader() { g_distrusted = true; }
 bool LoaderCanBeAsked() {
   if (g_distrusted && DigestOfList() != g_digest_before_fork) g_distrusted = false;
   return !g_distrusted;
+}
+
+void KeepLoaded() {
+  if (&g_is_own_object != nullptr) return;  // linked with -z nodelete
+  Dl_info info;
+  link_map* object = nullptr;
+  if (dladdr1(reinterpret_cast<const void*>(&KeepLoaded), &info, reinterpret_cast<void**>(&object),
+              RTLD_DL_LINKMAP) == 0 ||
+      object == nullptr || object->l_name[0] == 0) {
+    return;  // in the program itself
+  }
+  (void)dlopen(object->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Range range),

@@ -25,8 +25,13 @@ struct LoadedObjectVisitor {
   void (*tls)(void* context, TlsModule module);
   void* context;
 };
-// The library's own data is left out. Only inside WithLoaderLocked, or where nothing is loaded.
+// The data of a shared object that is this library and nothing else is left out. Only inside
+// WithLoaderLocked, or where nothing is loaded.
 void VisitLoadedObjects(const LoadedObjectVisitor& visitor);
+
+// The object that this library is in is never unloaded from here on: threads that have allocated
+// come back to it when they end, and so do signals and the end of the process.
+void KeepLoaded();
 
 // fork() and the loader. The C library does not see to the loader's lock when it forks: a thread
 // that held it, in dlopen or because it walked the loaded objects, holds it for ever in the child,

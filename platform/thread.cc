@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "platform/bits.h"
+#include "platform/mappings.h"
 
 extern "C" {
 // The stack pointer at the entry of the program; ld.so exports it.
@@ -27,12 +28,8 @@ extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
 namespace gleaner::platform {
 namespace {
 
-// The thread's table of TLS blocks as glibc keeps it: entry 0 holds a generation, entry -1 the
-// number of entries, the others a block and what to free.
-struct DtvEntry {
-  Addr block;
-  Addr to_free;
-};
+// Of a thread's table of blocks entry 0 holds a generation, entry -1 the number of entries, the
+// others a block and what to free. Its address is in the thread's descriptor.
 constexpr Addr kUnallocatedBlock = ~Addr{0};
 #if defined(__x86_64__)
 constexpr size_t kDtvOffset = 8;
@@ -141,8 +138,8 @@ int AffinityCpuCount() {
 
 int CompareTls(dl_phdr_info* info, size_t, void* all_equal) {
   if (info->dlpi_tls_modid == 0 || info->dlpi_tls_data == nullptr) return 0;
-  const TlsModule module{info->dlpi_tls_modid, 1};
-  if (TlsBlockOf(CurrentThreadPointer(), module).begin != AddressOf(info->dlpi_tls_data)) {
+  const TlsTable table(CurrentThreadPointer());
+  if (table.BlockOf(info->dlpi_tls_modid) != AddressOf(info->dlpi_tls_data)) {
     *static_cast<bool*>(all_equal) = false;
   }
   return 0;
@@ -296,13 +293,42 @@ void HelperPlacement::KeepOffThisCpu() {
   kept_off_ = cpu + 1;
 }
 
-Range TlsBlockOf(Addr thread_pointer, const TlsModule& module) {
-  const auto* table =
-      PointerAt<const DtvEntry>(*PointerAt<const Addr>(thread_pointer + kDtvOffset));
-  if (table == nullptr || module.id > table[-1].block) return {};
-  const Addr block = table[module.id].block;
-  if (block == kUnallocatedBlock || block == 0) return {};
-  return {block, block + module.bytes};
+TlsTable::TlsTable(Addr thread_pointer) : table_(LoadForeignWord(thread_pointer + kDtvOffset)) {
+  if (table_ == 0) return;
+  read_ = CopyIfMapped(window_, table_ - sizeof(Entry), sizeof window_) / sizeof(Entry);
+}
+
+Addr TlsTable::BlockOf(size_t module) const {
+  if (read_ == 0 || module > window_[0].block) return 0;
+  Entry entry = {};
+  if (module + 1 < read_) {
+    entry = window_[module + 1];
+  } else if (CopyIfMapped(&entry, table_ + module * sizeof entry, sizeof entry) < sizeof entry) {
+    return 0;
+  }
+  return entry.block == kUnallocatedBlock ? 0 : entry.block;
+}
+
+Range CurrentStaticTls() {
+  using Info = void (*)(size_t * bytes, size_t * alignment);
+  static Info info = nullptr;  // racing threads store the same value
+  Info get = __atomic_load_n(&info, __ATOMIC_RELAXED);
+  if (get == nullptr) {
+    get = reinterpret_cast<Info>(dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info"));
+    __atomic_store_n(&info, get, __ATOMIC_RELAXED);  // nothing but the pointer is passed on
+  }
+  if (get == nullptr) return {};
+  size_t bytes = 0;
+  size_t alignment = 0;
+  get(&bytes, &alignment);
+  const Addr here = CurrentThreadPointer();
+  // The size includes the descriptor, which is at the other end: so this reaches too far, and in
+  // the first thread maybe out of what is mapped.
+#if defined(__x86_64__)
+  return {LowestMapped({here - bytes, here}), here};
+#else
+  return {here, EndOfReadable(here, here + bytes)};
+#endif
 }
 
 bool TlsLayoutIsKnown() {

@@ -97,18 +97,47 @@ class HelperPlacement {
   uint64_t set_digest_ = 0;  // of the mask that we set, to see whether it is still in force
 };
 
-// One module's thread-local storage.
+// Thread-local storage. A thread has one static block, which holds the variables of the objects
+// that were there when the program started, and in its surplus those of objects loaded later whose
+// code needs them there (initial-exec). The others have a block each, which the thread's table
+// (glibc's DTV) leads to.
+
+// One module's variables in blocks of their own.
 struct TlsModule {
   size_t id;     // index in a thread's table of blocks
   size_t bytes;  // size of the block
 };
 
-// Where the module's block of the thread with that thread pointer lies; empty if the thread has not
-// touched it. The thread must be the caller or stopped.
-Range TlsBlockOf(Addr thread_pointer, const TlsModule& module);
+// The static block of the calling thread, with the surplus; empty if the C library does not tell
+// its size.
+Range CurrentStaticTls();
 
-// Compares TlsBlockOf with what the C library says for the calling thread, for every module that
-// has a block. False if the layout is not the one we know; TLS cannot be scanned then.
+// A thread's table of blocks, read once. The table and what it leads to may be out of date, which
+// its owner alone changes: it may be stopped just as it replaces its table, and the block of an
+// object that was unloaded stays in the table, under a number that another object may have by now,
+// until the owner uses that one. So both are read by CopyIfMapped, and what is read of a block
+// beyond its end is somebody else's. The thread must be the caller or stopped.
+class TlsTable {
+ public:
+  explicit TlsTable(Addr thread_pointer);
+  // Where the module's block begins; 0 if the thread has none.
+  Addr BlockOf(size_t module) const;
+
+ private:
+  struct Entry {
+    Addr block;
+    Addr to_free;
+  };
+  static constexpr size_t kWindow = 64;
+
+  Addr table_;
+  size_t read_ = 0;        // entries in the window
+  Entry window_[kWindow];  // from entry -1 on
+};
+
+// Compares the tables with what the C library says for the calling thread, for every module that
+// has a block. False if the layout is not the one we know; blocks beside the static one cannot be
+// scanned then.
 bool TlsLayoutIsKnown();
 
 }  // namespace gleaner::platform

@@ -12,6 +12,7 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/delays.h"
+#include "platform/loaded_objects.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
 #include "platform/unwinding.h"
@@ -492,6 +493,7 @@ constexpr size_t kLeastHeap = 16 * kMiB;
 // False if there is not enough address space.
 bool InitOnce() {
   g_fatal_context = DescribePhase;
+  platform::KeepLoaded();
   ReadOptions();
   if (g_options.log_file != nullptr) {
     const int fd = platform::OpenLogFile(g_options.log_file);

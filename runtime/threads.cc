@@ -92,7 +92,11 @@ void NoteSegment(void*, const char* name, Range range) {
   }
 }
 
+// What is in the static block is found without the table; what is in one thread's is in all.
 void NoteTls(void*, TlsModule module) {
+  if (!g_registry.tls_is_known) return;
+  const Addr block = platform::TlsTable(platform::CurrentThreadPointer()).BlockOf(module.id);
+  if (platform::CurrentStaticTls().Contains(block)) return;
   if (!g_registry.modules.EnsureCommitted(g_registry.module_count + 1)) return;
   g_registry.modules[g_registry.module_count++] = module;
 }
@@ -283,7 +287,8 @@ void AddInterrupted(void* context, Addr low) {
   }
 }
 
-void AddStacks(const Thread& thread, const ThreadRoots& roots) {
+// True if that takes in the thread's own stack up to its end.
+bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
   const Addr low = thread.stack_pointer;
   const Range own = thread.stack;
   const Addr bottom =
@@ -311,24 +316,32 @@ void AddStacks(const Thread& thread, const ThreadRoots& roots) {
     // shows the stacks that it has left. If not, all that can be read above the stack pointer
     // counts, and the thread's own stack wherever it may be in use.
     const bool told = !bottom_is_own && bottom > low;
-    if (told && AddForeignStack(low, bottom, roots)) return;
+    if (told && AddForeignStack(low, bottom, roots)) return false;
     if (!told) (void)AddForeignStack(low, NextKnownMemory(low), roots);
     own_low = 0;
   }
   if (own_low == 0) {
     AddWholeStack(own, roots);
-  } else {
-    roots.in_place->Add(RootKind::kStack, own_low, own_low < own_bottom ? own_bottom : own.end);
+    return true;
   }
+  const Addr own_end = own_low < own_bottom ? own_bottom : own.end;
+  roots.in_place->Add(RootKind::kStack, own_low, own_end);
+  return own_end == own.end;
 }
 
 void AddThreadRoots(const Thread& thread, const ThreadRoots& roots) {
   if (thread.stack_pointer == 0) return;  // it has ended
-  AddStacks(thread, roots);
-  if (!g_registry.tls_is_known) return;
+  const bool to_the_end = AddStacks(thread, roots);
+  // The C library puts it at the end of stacks that it makes.
+  if (!to_the_end || !thread.stack.Contains(thread.static_tls.begin)) {
+    roots.in_place->Add(RootKind::kData, thread.static_tls.begin, thread.static_tls.end);
+  }
+  if (g_registry.module_count == 0) return;
+  const platform::TlsTable table(thread.thread_pointer);
   for (size_t i = 0; i < g_registry.module_count; ++i) {
-    const Range block = platform::TlsBlockOf(thread.thread_pointer, g_registry.modules[i]);
-    if (block.begin != 0) roots.in_place->Add(RootKind::kData, block.begin, block.end);
+    const TlsModule& module = g_registry.modules[i];
+    const Addr block = table.BlockOf(module.id);
+    if (block != 0) (void)AddReadable(RootKind::kData, {block, block + module.bytes}, roots);
   }
 }
 
@@ -506,7 +519,9 @@ bool Threads::Init() {
   if (pthread_key_create(&g_registry.exit_key, OnThreadExit) != 0) return false;
   g_registry.tls_is_known = platform::TlsLayoutIsKnown();
   if (!g_registry.tls_is_known) {
-    Complain("unknown layout of thread-local storage: pointers there are not seen");
+    Complain(
+        "unknown layout of thread-local storage: pointers in that of objects loaded at run "
+        "time are not seen");
   }
   return true;
 }
@@ -525,6 +540,7 @@ Thread* Threads::Register(Addr stack_bottom) {
   const int32_t tid = platform::CurrentThreadId();
   t_came_to_register = true;
   const Range stack = platform::CurrentStackBounds();
+  const Range static_tls = platform::CurrentStaticTls();
   Thread* thread = nullptr;
   platform::BeginStallsOfThread(tid);
   {
@@ -553,6 +569,7 @@ Thread* Threads::Register(Addr stack_bottom) {
     thread->life.Take();
     thread->handshake = g_registry.handshake;
     thread->stack = stack;
+    thread->static_tls = static_tls;
     thread->stack_bottom = stack_bottom != 0 ? stack_bottom : stack.end;
     // Not in the list yet: a stop under way does not wait for us, and we wait here for the lock.
     platform::AdoptRecord(thread);

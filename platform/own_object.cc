@@ -1,0 +1,7 @@
+// Linked into the library's own shared objects alone: what is in such an object is the library's.
+namespace gleaner::platform {
+
+extern const bool g_is_own_object;
+const bool g_is_own_object = true;
+
+}  // namespace gleaner::platform
