@@ -197,6 +197,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   totals_.longest_parts.Raise(report.pause);
   totals_.beside += report.beside ? 1 : 0;
   totals_.overruns += report.overrun ? 1 : 0;
+  totals_.swept_beside += beside ? 1 : 0;
   totals_.minors += report.minor ? 1 : 0;
   totals_.minor_ns += report.minor ? report.pause.all_ns : 0;
   totals_.freed_bytes += report.freed_bytes;

@@ -49,10 +49,11 @@ struct CollectorTotals {
   PauseTimes longest_pause;  // the parts of the one that took longest
   PauseTimes longest_parts;  // the most that each part took, in whichever pause
   uint64_t freed_bytes = 0;
-  uint64_t beside = 0;    // collections that marked beside the program
-  uint64_t overruns = 0;  // of these, those that had not come to an end when memory ran out
-  uint64_t minors = 0;    // collections of young objects alone
-  uint64_t minor_ns = 0;  // their pauses together
+  uint64_t beside = 0;        // collections that marked beside the program
+  uint64_t overruns = 0;      // of these, those that had not come to an end when memory ran out
+  uint64_t swept_beside = 0;  // collections that left the sweep to the running program
+  uint64_t minors = 0;        // collections of young objects alone
+  uint64_t minor_ns = 0;      // their pauses together
 };
 
 class Collector {

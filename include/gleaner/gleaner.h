@@ -42,6 +42,7 @@ struct gleaner_stats {
   uint64_t minor_collections; /* of the collections, those that looked at young objects alone */
   uint64_t minor_pause_ns;    /* their pauses together */
   uint64_t concurrent_collections; /* of the collections, those that marked beside the program */
+  uint64_t concurrent_sweeps;      /* of the collections, those that swept beside the program */
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_stats)) bytes of *stats, with `size` the caller's

@@ -131,6 +131,7 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     all.minor_collections = totals.minors;
     all.minor_pause_ns = totals.minor_ns;
     all.concurrent_collections = totals.beside;
+    all.concurrent_sweeps = totals.swept_beside;
   }
   return CopyOut(stats, size, &all, sizeof all);
 }

@@ -73,7 +73,7 @@ CLIENTS = [
            ["asy", "-noV", "-o", "out", "{input}/workload.asy"], outputs=("out.eps",),
            # The time of writing.
            normalise=[(rb"^%%CreationDate: .*$", b"%%CreationDate:")]),
-    crystal("program", "trees, fibers, channels, strings, finalizers", ["--release"]),
+    crystal("program", "trees, fibers, channels, strings, finalizers", ["--release"], quick=True),
     crystal("debug", "the same, compiled without optimisation", []),
     crystal("threads", "the same with -Dpreview_mt: fibers on threads",
             ["--release", "-Dpreview_mt"]),

@@ -3,9 +3,10 @@
 
 Every client runs unmodified; LD_LIBRARY_PATH alone chooses the library. Each workload of clients.py
 runs first under the loader's debugging output, which must name the intended libgc.so.1 and no other,
-then --runs times on each side, turn by turn. All runs of a workload, on both sides, must give the
-same exit status, standard output, standard error and output files, byte by byte, but for what the
-workload's `normalise` names. Lazily bound clients also run once with LD_BIND_NOW=1 on Gleaner.
+then once in each --mode on Gleaner, then --runs times on each side, turn by turn. All runs of a
+workload, on both sides, must give the same exit status, standard output, standard error and output
+files, byte by byte, but for what the workload's `normalise` names. Lazily bound clients also run
+once with LD_BIND_NOW=1 on Gleaner.
 
 Times and peak resident sets are medians. The exit status is 1 if a workload failed, else 77 if
 nothing was installed that could have run, else 0; a slow or big client is no failure.
@@ -32,6 +33,15 @@ LIBGC = "libgc"
 GLEANER = "gleaner"
 SHOWN_LINES = 20
 SKIPPED = 77
+# Modes, and the environments that ask for them: often, whatever a collection would take, and whether
+# it pays or not; else short runs have none.
+CONCURRENT = {"GC_ENABLE_INCREMENTAL": "1", "GLEANER_SHORT_PAUSE": "0",
+              "GLEANER_COLLECT_EVERY": "32m"}
+MODES = {
+    "concurrent": CONCURRENT,
+    "mprotect": {**CONCURRENT, "GLEANER_WRITE_TRACKING": "mprotect"},
+    "generational": {"GLEANER_GENERATIONAL": "2", "GLEANER_COLLECT_EVERY": "32m"},
+}
 CLEAR = "\r\033[K"  # of a terminal: the line that shows what is running
 
 
@@ -45,6 +55,8 @@ class Run:
     rss_mb: float
     outcome: dict  # What must be equal: name -> bytes.
     collections: int = 0
+    concurrent: int = 0  # Of these, those that marked beside the program.
+    minor: int = 0  # Of these, those of young objects alone.
 
 
 class Machine:
@@ -131,14 +143,14 @@ class Machine:
                 outcome[name] = re.sub(pattern, replacement, outcome[name], flags=re.MULTILINE)
         return Run(seconds, rss_mb, outcome)
 
-    def observed_run(self, client, library):
+    def observed_run(self, client, library, more={}):
         """A run that also checks which library was loaded, and counts its collections."""
         notes = os.path.join(self.scratch, "notes")
         shutil.rmtree(notes, ignore_errors=True)
         os.mkdir(notes)
         run = self.run(client, library, {
             "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": os.path.join(notes, "ld"),
-            "GC_PRINT_STATS": "1", "GC_LOG_FILE": os.path.join(notes, "gc.log")})
+            "GC_PRINT_STATS": "1", "GC_LOG_FILE": os.path.join(notes, "gc.log"), **more})
         loaded = set()
         for path in glob.glob(os.path.join(notes, "ld.*")):
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -149,8 +161,12 @@ class Machine:
         log = os.path.join(notes, "gc.log")
         if os.path.exists(log):
             with open(log, encoding="utf-8", errors="replace") as file:
-                run.collections = len(re.findall(r"^(?:Complete collection took|gleaner: gc \d+ )",
-                                                 file.read(), re.MULTILINE))
+                text = file.read()
+            run.collections = len(re.findall(r"^(?:Complete collection took|gleaner: gc \d+ )", text,
+                                             re.MULTILINE))
+            run.concurrent = len(re.findall(r"^gleaner: gc .*, (?:marked beside the program|overrun)$",
+                                            text, re.MULTILINE))
+            run.minor = len(re.findall("^gleaner: gc .*, minor$", text, re.MULTILINE))
         return run
 
 
@@ -223,6 +239,13 @@ def test(client, machine, options):
         show("bound at once")
         compare(expected, machine.run(client, GLEANER, {"LD_BIND_NOW": "1"}),
                 "on Gleaner with LD_BIND_NOW=1")
+    for mode in options.mode:
+        show(mode)
+        observed = machine.observed_run(client, GLEANER, MODES[mode])
+        compare(expected, observed, f"on Gleaner, {mode}")
+        if (observed.minor if mode == "generational" else observed.concurrent) == 0:
+            raise RunFailed(f"on Gleaner, {mode}: none of {observed.collections} collections is in "
+                            "that mode")
     for number in range(options.runs):
         for library in (LIBGC, GLEANER):
             show(f"run {number + 1} on {library}")
@@ -254,6 +277,9 @@ def parse_arguments():
     parser.add_argument("--ours", metavar="DIR", help="directory of our libgc.so.1")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
                         help="environment of the runs on our library; may be repeated")
+    parser.add_argument("--mode", action="append", default=[], choices=MODES,
+                        help="run once in this mode, too, which must have such collections; may be "
+                        "repeated")
     parser.add_argument("--measure", metavar="FILE", help="the program built from measure.c")
     parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
                         help="directory of the libgc.so.1 to compare with (%(default)s)")

@@ -51,6 +51,7 @@ constexpr uintptr_t kMagic = 0x8badf00d00000000u;
 constexpr uintptr_t kNoPointer = uintptr_t{1}
                                  << 63;  // set in words that must not look like addresses
 
+bool g_generational = false;
 bool g_interior = true;
 std::atomic<bool> g_stop{false};
 
@@ -658,7 +659,8 @@ void CollectNowAndThen(Random& random) {
   // A collection that is asked for gives up the one that goes on beside the program.
   const bool beside = GC_is_incremental_mode() != 0;
   if (random.OneIn(beside ? 1000 : 60)) GC_gcollect();
-  if (beside && random.OneIn(30)) GC_start_incremental_collection();
+  // Of the whole heap: minor ones come by allocation alone.
+  if (beside && random.OneIn(g_generational ? 1000 : 30)) GC_start_incremental_collection();
   if (beside && random.OneIn(3)) GC_collect_a_little();
 }
 
@@ -775,8 +777,7 @@ __attribute__((noinline)) void Torture() {
   pthread_t threads[kMaxThreads];
   Random random(g_seed);
   for (size_t i = 0; i < g_threads; ++i) Start(&threads[i], i, random.Next());
-  const double end = Now() + g_seconds;
-  while (Now() < end) {
+  for (const Period period; !period.IsOver();) {
     GC_do_blocking(Nap, nullptr);
     const size_t self = random.Below(g_threads);
     WorkOn((*g_domains)[random.Below(g_domains->size())], 10, random);
@@ -800,9 +801,13 @@ int main(int argc, char** argv) {
   GC_set_warn_proc(GC_ignore_warn_proc);  // cycles of finalizable objects are meant
   GC_register_displacement(8);
   g_interior = GC_get_all_interior_pointers() != 0;
+  gleaner_modes modes;
+  gleaner_get_modes(&modes, sizeof modes);
+  g_generational = modes.generational != 0;
   MakeDomains();
   Torture();
   CheckFinalizersRun();
+  CheckModes();
   printf(
       "%lu rounds, %lu objects, %lu collections, %lu forks, %lu threads, finalizers: %lu of %lu, "
       "%lu links "

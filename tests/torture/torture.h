@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gc.h>
+#include <gleaner.h>
 
 #include <cstdarg>
 #include <cstdint>
@@ -81,6 +82,59 @@ inline double Now() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// --- Modes ---
+
+inline int Asked(const char* option) {
+  const char* value = getenv(option);
+  return value != nullptr ? atoi(value) : 0;
+}
+
+inline gleaner_stats Statistics() {
+  gleaner_stats stats;
+  gleaner_get_stats(&stats, sizeof stats);
+  return stats;
+}
+
+// There have been collections in all modes that the environment asks for.
+inline bool HaveModesShown() {
+  const gleaner_stats stats = Statistics();
+  return (Asked("GLEANER_CONCURRENT") == 0 || stats.concurrent_collections != 0) &&
+         (Asked("GLEANER_GENERATIONAL") != 2 || stats.minor_collections != 0) &&
+         (Asked("GLEANER_SWEEP_BESIDE") == 0 || stats.concurrent_sweeps != 0);
+}
+
+// How long the test goes on: for the time asked for, and on a loaded machine until it has come to
+// what it is to test.
+class Period {
+ public:
+  bool IsOver() const {
+    const double ran = Now() - begin_;
+    return ran >= g_seconds && (ran >= g_seconds + 30 || HaveModesShown());
+  }
+
+ private:
+  const double begin_ = Now();
+};
+
+// All modes that the environment asks for are on, and no others; and have shown.
+inline void CheckModes() {
+  gleaner_modes modes;
+  gleaner_get_modes(&modes, sizeof modes);
+  const gleaner_stats stats = Statistics();
+  printf("mode: tracking %s, %lu collections beside the program, %lu minor, %lu sweeps\n",
+         modes.tracking, stats.concurrent_collections, stats.minor_collections,
+         stats.concurrent_sweeps);
+  if ((Asked("GLEANER_CONCURRENT") != 0) != (modes.concurrent != 0) ||
+      (Asked("GLEANER_GENERATIONAL") != 0) != (modes.generational != 0)) {
+    Fail("concurrent %d, generational %d (%s)", modes.concurrent, modes.generational, modes.reason);
+  }
+  const char* tracking = getenv("GLEANER_WRITE_TRACKING");
+  if (tracking != nullptr && strcmp(tracking, modes.tracking) != 0) {
+    Fail("writes are tracked by %s (%s)", modes.tracking, modes.reason);
+  }
+  if (!HaveModesShown()) Fail("no collection in the mode");
 }
 
 }  // namespace torture
