@@ -118,8 +118,10 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   if (RejectKind("GC_generic_malloc_many", kind) || !runtime::AttachToHeap()) return;
   if (bytes == 0) bytes = 1;
   void* list = runtime::Allocate(static_cast<Kind>(kind), bytes);
+  if (list == nullptr) return;
+  GLEANER_STORE(static_cast<void**>(list), nullptr);  // pointer-free memory is not zero
   // Linked from the last to the first, so that the list is in the order of addresses.
-  const size_t count = bytes >= kManyBytes || list == nullptr ? 1 : kManyBytes / bytes;
+  const size_t count = bytes >= kManyBytes ? 1 : kManyBytes / bytes;
   for (size_t i = 1; i < count; ++i) {
     void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
     if (object == nullptr) break;

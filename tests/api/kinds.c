@@ -164,6 +164,19 @@ static void many(void) {
   CHECK_EQ(list_length(kept_list, 6), length); /* kept by its links */
   kept_list = GC_malloc_many(24);
   CHECK_GE(list_length(kept_list, 2), 2);
+  /* Pointer-free objects are not zeroed, but the list ends all the same: also of used memory. */
+  for (i = 0; i < 1000; i++) {
+    void *used = GC_MALLOC_ATOMIC(2000);
+    memset(used, 0xa5, 2000);
+    GC_FREE(used);
+    GC_generic_malloc_many(2000, GC_I_PTRFREE, &kept_list);
+    CHECK_GE(list_length(kept_list, 1), 1);
+    for (; kept_list != NULL; kept_list = used) {
+      used = *(void **)kept_list;
+      memset(kept_list, 0xa5, 2000);
+      GC_FREE(kept_list);
+    }
+  }
   memset(tiny, 0, sizeof tiny);
   for (i = 0; i < 100000; i++) {
     void *p, *q;
