@@ -212,7 +212,6 @@ void* GC_calloc_explicitly_typed(size_t count, size_t element_bytes, GC_descr de
   if (RejectDescriptor("GC_calloc_explicitly_typed", descriptor)) return GC_malloc(bytes);
   const bool plain = (descriptor & GC_DS_TAGS) == GC_DS_LENGTH && descriptor >= element_bytes;
   if (plain || bytes == 0) return GC_malloc(bytes);
-  if (count == 1) return AllocateTyped("GC_calloc_explicitly_typed", bytes, descriptor, false);
   if (element_bytes % kWordBytes != 0) {
     Complain(
         "GC_calloc_explicitly_typed: elements of %zu bytes, no multiple of %zu; the array is "

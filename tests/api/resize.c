@@ -224,6 +224,8 @@ int main(void) {
   typed(70000, 100000, 0);
   typed(70000, 40000, 0);
   typed(70000, 100, 0);
+  typed(1, 2, 1);
+  typed(1, 700, 1);
   typed(2, 3, 1);
   typed(2, 30, 1);
   typed(30, 17, 1);

@@ -1,8 +1,11 @@
 // Random histories against a model: every block keeps its bytes, no two overlap; several threads
-// that free each other's blocks. usage: model [--seed N] [--threads N] [--steps N]
+// that free each other's blocks; sizes that cannot be; wrong frees, in child processes.
+// usage: model [--seed N] [--threads N] [--steps N] [--seconds N: with one seed after the other]
 #include <malloc.h>
+#include <sys/wait.h>
 
 #include <cerrno>
+#include <ctime>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -80,7 +83,85 @@ class Actor {
     return block;
   }
 
+  // Of the calls that take one.
+  void* Aligned(size_t alignment, size_t bytes) {
+    void* p = nullptr;
+    switch (Below(4)) {
+      case 0:
+        CHECK(posix_memalign(&p, alignment, bytes) == 0);
+        break;
+      case 1:
+        p = memalign(alignment, bytes);
+        break;
+      case 2:
+        p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+        break;
+      default:
+        p = alignment > 4096 ? memalign(alignment, bytes)
+            : Below(2)       ? valloc(bytes)
+                             : pvalloc(bytes);
+    }
+    CHECK(reinterpret_cast<uintptr_t>(p) % alignment == 0);
+    return p;
+  }
+
+  // What there is no memory for is refused, and the block stays what it was.
+  void Impossible() {
+    volatile size_t bytes = Below(2) ? SIZE_MAX - Below(20'000) : SIZE_MAX / 2 + 1 + Below(20'000);
+    volatile size_t half = SIZE_MAX / 2 - Below(1000);
+    errno = 0;
+    switch (Below(7)) {
+      case 0:
+        CHECK(malloc(bytes) == nullptr);
+        break;
+      case 1:
+        CHECK(calloc(half, 3) == nullptr);
+        break;
+      case 2:
+        CHECK(memalign(size_t{1} << Below(20), bytes) == nullptr);
+        break;
+      case 3:
+        CHECK(pvalloc(bytes) == nullptr);
+        break;
+      default: {
+        if (blocks_.empty()) return;
+        const Block& block = blocks_[Below(blocks_.size())];
+        CHECK((Below(2) ? realloc(block.p, bytes) : reallocarray(block.p, half, 5)) == nullptr);
+        CHECK(Holds(block));
+      }
+    }
+    CHECK(errno == ENOMEM);
+    void* untouched = this;
+    CHECK(posix_memalign(&untouched, 24, 100) == EINVAL);
+    CHECK(posix_memalign(&untouched, 64, bytes) == ENOMEM);
+    CHECK(untouched == this);
+    free(nullptr);
+  }
+
+  // In a process of its own. Where the next call tells, it ends there.
+  void WrongFree() {
+    const size_t dice = Below(4), bytes = Bytes() + 32;
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      alarm(60);
+      close(2);
+      auto* p = static_cast<char*>(malloc(bytes));
+      volatile size_t offset = dice == 0 ? 0 : dice == 1 ? 8 : 1;
+      free(p + offset);
+      free(p + offset);
+      _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  }
+
   void Step() {
+    const size_t dice = Below(20'000);
+    if (dice < 4) return WrongFree();
+    if (dice < 100) return Impossible();
+    if (dice == 100) return static_cast<void>(malloc_trim(0));
     const size_t bytes = Bytes();
     if (blocks_.size() < 20 || (blocks_.size() < limit_ && Below(2) == 0)) {
       switch (Below(4)) {
@@ -89,12 +170,11 @@ class Actor {
           CHECK(p != nullptr && is_zero(p, bytes));
           return Keep(p, bytes);
         }
-        case 1: {
-          const size_t alignment = size_t{16} << Below(12);
-          void* p = nullptr;
-          CHECK(posix_memalign(&p, alignment, bytes) == 0);
-          CHECK(reinterpret_cast<uintptr_t>(p) % alignment == 0);
-          return Keep(p, bytes);
+        case 1:
+          return Keep(Aligned(size_t{16} << Below(12), bytes), bytes);
+        case 2: {  // all that it has may be used
+          void* p = Below(2) ? malloc(bytes) : reallocarray(nullptr, bytes / 3 + 1, 3);
+          return Keep(p, malloc_usable_size(p));
         }
         default:
           return Keep(malloc(bytes), bytes);
@@ -141,19 +221,25 @@ class Actor {
 
 int main(int argc, char** argv) {
   require_gleaner();
-  unsigned long seed = 1, threads = 4, steps = 60'000;
+  unsigned long seed = 1, threads = 4, steps = 60'000, seconds = 0;
   for (int i = 1; i + 1 < argc; i += 2) {
     const unsigned long value = strtoul(argv[i + 1], nullptr, 10);
     if (strcmp(argv[i], "--seed") == 0) seed = value;
     if (strcmp(argv[i], "--threads") == 0) threads = value;
     if (strcmp(argv[i], "--steps") == 0) steps = value;
+    if (strcmp(argv[i], "--seconds") == 0) seconds = value;
   }
-  printf("seed %lu\n", seed);
-  fflush(stdout);
-  std::vector<std::thread> actors;
-  for (unsigned long t = 0; t < threads; ++t) {
-    actors.emplace_back([=] { Actor(static_cast<unsigned>(seed * 1000 + t), steps).Run(); });
-  }
-  for (std::thread& actor : actors) actor.join();
-  for (const Block& block : g_shared) free(block.p);
+  const time_t end = time(nullptr) + static_cast<time_t>(seconds);
+  do {
+    printf("seed %lu\n", seed);
+    fflush(stdout);
+    std::vector<std::thread> actors;
+    for (unsigned long t = 0; t < threads; ++t) {
+      actors.emplace_back([=] { Actor(static_cast<unsigned>(seed * 1000 + t), steps).Run(); });
+    }
+    for (std::thread& actor : actors) actor.join();
+    for (const Block& block : g_shared) free(block.p);
+    g_shared.clear();
+    ++seed;
+  } while (time(nullptr) < end);
 }
