@@ -159,7 +159,7 @@ class Actor {
 
   void Step() {
     const size_t dice = Below(20'000);
-    if (dice < 4) return WrongFree();
+    if (dice == 0) return WrongFree();
     if (dice < 100) return Impossible();
     if (dice == 100) return static_cast<void>(malloc_trim(0));
     const size_t bytes = Bytes();
