@@ -428,9 +428,16 @@ bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
 void Cycle::RememberWorldStopped(bool swept) {
   const PageNumber end = EndCommitted(Side::kScanned);
   const auto memory_of = [swept](PageNumber page) {
-    const PageState state = g_space.info[page].state;
-    if (state == PageState::kLarge || state == PageState::kTail) return kTracked;
-    if (state != PageState::kSmall) return kNothingOld;
+    const alloc::PageInfo& info = g_space.info[page];
+    const PageState state = info.state;
+    if (state != PageState::kSmall && state != PageState::kLarge && state != PageState::kTail) {
+      return kNothingOld;
+    }
+    // What a mark procedure finds may lie outside of the object, where writes are not tracked.
+    if (info.contents == alloc::Contents::kDescribed && MayCallProcedure(info.kind)) {
+      return kCountsAsWritten;
+    }
+    if (state != PageState::kSmall) return kTracked;
     // A thread goes on to write there: tracking would cost it a fault, and gain nothing.
     const bool current = g_space.meta[page].listing.Load(memory_order_relaxed) ==
                          alloc::Listing::kCurrent;  // the world is stopped

@@ -31,6 +31,9 @@ bool FirstComplaintAbout(uint64_t what) {
   return g_complained.Exchange(what, platform::memory_order_relaxed) != what;  // only a message
 }
 
+// An object has named a procedure itself, whatever its kind.
+constinit platform::Atomic<bool> g_named_by_object{false};
+
 void CallProcedure(const ObjectRef& object, uint64_t descriptor, MarkSink* sink) {
   const size_t number = (descriptor >> kProcedureShift) % kMaxMarkProcedures;
   const MarkProcedure procedure = g_mark_procedures[number];
@@ -151,7 +154,15 @@ void PushPlainlyDescribed(const ObjectRef& object, uint64_t descriptor, MarkSink
 void PushDescribed(const ObjectRef& object, MarkSink* sink) {
   uint64_t descriptor;
   if (!FindDescriptor(object, sink, &descriptor)) return;
-  if ((descriptor & kDescriptorTags) == kProcedure) return CallProcedure(object, descriptor, sink);
+  if ((descriptor & kDescriptorTags) == kProcedure) {
+    if ((RowOf(object.kind()).descriptor & kDescriptorTags) != kProcedure) {
+      // Relaxed: read when marking is over. Many markers store it, few find it not set.
+      if (!g_named_by_object.Load(platform::memory_order_relaxed)) {
+        g_named_by_object.Store(true, platform::memory_order_relaxed);
+      }
+    }
+    return CallProcedure(object, descriptor, sink);
+  }
   PushPlainlyDescribed(object, descriptor, sink);
 }
 
@@ -161,6 +172,13 @@ bool TryPushDescribed(const ObjectRef& object, MarkSink* sink) {
   if ((descriptor & kDescriptorTags) == kProcedure) return false;
   PushPlainlyDescribed(object, descriptor, sink);
   return true;
+}
+
+bool MayCallProcedure(alloc::Kind kind) {
+  const uint64_t tag = RowOf(kind).descriptor & kDescriptorTags;
+  // Relaxed: the markers have ended.
+  return tag == kProcedure ||
+         (tag == kPerObject && g_named_by_object.Load(platform::memory_order_relaxed));
 }
 
 }  // namespace gleaner::gc

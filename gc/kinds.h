@@ -85,4 +85,8 @@ void PushDescribed(const alloc::ObjectRef& object, MarkSink* sink);
 // procedure, which expects that nobody changes the object.
 [[nodiscard]] bool TryPushDescribed(const alloc::ObjectRef& object, MarkSink* sink);
 
+// Whether a mark procedure may say where the pointers of a marked object of that kind are: it may
+// find some outside of the object, too. The world is stopped.
+bool MayCallProcedure(alloc::Kind kind);
+
 }  // namespace gleaner::gc

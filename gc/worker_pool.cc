@@ -1,5 +1,7 @@
 #include "gc/worker_pool.h"
 
+#include "platform/fault_signal.h"
+
 namespace gleaner::gc {
 
 using platform::memory_order_acquire;
@@ -63,6 +65,8 @@ void* WorkerPool::HelperMain(void* argument) {
 }
 
 void WorkerPool::Help(int worker) {
+  // A mark procedure of the program's may write into its object, which may be tracked by mprotect.
+  platform::UnblockFaultSignal();
   job_(context_, worker);
   if (running_.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&running_);
 }

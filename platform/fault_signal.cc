@@ -175,20 +175,25 @@ bool InstallFaultHandler(FaultHandler handler) {
     g_chained.Update([&](const Action&) { return present; });
     InstallOurs(present);
   }
+  static constinit uint32_t installations = 0;                   // by one caller at a time
+  g_fault_handler.Store(++installations, memory_order_release);  // pairs with UnblockFaultSignal
   return true;
 }
 
-void UnblockFaultSignal() {
-  if (g_handler.Load(memory_order_acquire) == nullptr) return;  // pairs with Install
+constinit Atomic<uint32_t> g_fault_handler{0};
+__thread uint32_t t_fault_signal_open_for __attribute__((tls_model("initial-exec"))) = 0;
+
+void UnblockFaultSignalSlow() {
+  t_fault_signal_open_for = g_fault_handler.Load(memory_order_acquire);
+  if (t_fault_signal_open_for == 0) return;
   sigset_t fault;
   sigemptyset(&fault);
   sigaddset(&fault, SIGSEGV);
   RealSigmask(SIG_UNBLOCK, &fault, nullptr);
 }
 
-void OpenFaultSignalAfter(void* context) {
-  if (g_handler.Load(memory_order_acquire) == nullptr) return;  // pairs with Install
-  sigdelset(&static_cast<ucontext_t*>(context)->uc_sigmask, SIGSEGV);
+void KeepFaultSignalOpen(sigset_t* mask) {
+  if (g_fault_handler.Load(memory_order_acquire) != 0) sigdelset(mask, SIGSEGV);
 }
 
 void RemoveFaultHandler() {
@@ -197,6 +202,7 @@ void RemoveFaultHandler() {
     const Action chained = g_chained.Load();
     g_sigaction(SIGSEGV, &chained, nullptr);
   }
+  g_fault_handler.Store(0, memory_order_release);  // as in Install
   g_handler.Store(nullptr, memory_order_release);  // pairs with OnFault
 }
 

@@ -16,7 +16,9 @@
 // docs/write_tracking.md for what a drop-in interposes.
 #pragma once
 
-#include "platform/base.h"
+#include <pthread.h>  // sigset_t
+
+#include "platform/atomic.h"
 
 struct sigaction;
 
@@ -29,11 +31,6 @@ using FaultHandler = bool (*)(Addr address);
 // Installs our handler, and the program's as chained. False if the system refuses. One caller at a
 // time, also for the next two.
 [[nodiscard]] bool InstallFaultHandler(FaultHandler handler);
-// Opens SIGSEGV for the calling thread, if our handler is installed: a fault of a thread that
-// blocks it ends the process.
-void UnblockFaultSignal();
-// The same when the signal handler that was given this context returns. Async-signal-safe.
-void OpenFaultSignalAfter(void* context);
 // Puts the chained action back, if nobody has replaced ours.
 void RemoveFaultHandler();
 // If somebody has replaced our handler behind our back: chains theirs and installs ours again.
@@ -43,5 +40,28 @@ void KeepFaultHandler();
 // gives the former one if `old` is not. False if we have no handler installed: the call is for the
 // system. Thread-safe and async-signal-safe.
 bool ExchangeChainedAction(const struct sigaction* action, struct sigaction* old);
+
+// --- SIGSEGV stays open: a fault of a thread that blocks it ends the process. ---
+//
+// A thread that blocked it before the handler was installed opens it when it registers, at the end
+// of a stop, and when it leaves a blocking section, in which stops do not find it. From then on
+// nobody blocks it (platform/system_calls.h).
+
+// The number of our installation, or 0 if our handler is not installed. Acquire: pairs with
+// Install.
+extern Atomic<uint32_t> g_fault_handler;
+// The installation that the thread has SIGSEGV open for.
+extern __thread uint32_t t_fault_signal_open_for __attribute__((tls_model("initial-exec")));
+void UnblockFaultSignalSlow();
+
+// For the calling thread, if our handler is installed. Async-signal-safe, but of no use there.
+inline void UnblockFaultSignal() {
+  if (GLEANER_UNLIKELY(g_fault_handler.Load(memory_order_acquire) != t_fault_signal_open_for)) {
+    UnblockFaultSignalSlow();
+  }
+}
+// Takes SIGSEGV out of a mask that is going to be the thread's, if our handler is installed.
+// Async-signal-safe.
+void KeepFaultSignalOpen(sigset_t* mask);
 
 }  // namespace gleaner::platform

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -115,7 +116,8 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
 }
 
 void OnSuspendSignal(int, siginfo_t*, void* context) {
-  OpenFaultSignalAfter(context);
+  sigset_t* mask = &static_cast<ucontext_t*>(context)->uc_sigmask;
+  KeepFaultSignalOpen(mask);
   StopRecord* self = t_stop_record;
   if (self == nullptr) return;
   if (t_critical.depth != 0) {
@@ -124,6 +126,7 @@ void OnSuspendSignal(int, siginfo_t*, void* context) {
   }
   const int saved = errno;
   Park(self);
+  KeepFaultSignalOpen(mask);
   errno = saved;
 }
 
@@ -255,7 +258,11 @@ void LeaveDefaultSuspendSignal() {
 }
 
 HandlersWait::HandlersWait() { BlockAllButFaults(&before_); }
-HandlersWait::~HandlersWait() { RealSigmask(SIG_SETMASK, &before_, nullptr); }
+HandlersWait::~HandlersWait() {
+  KeepFaultSignalOpen(&before_);
+  RealSigmask(SIG_SETMASK, &before_, nullptr);
+  UnblockFaultSignal();  // the handler may have been installed meanwhile
+}
 
 void BeginStop() {
   KeepSuspendSignalOurs();
@@ -406,9 +413,11 @@ void AwaitLeave(StopRecord* self) {
 }  // namespace
 
 void LeaveBlocking(StopRecord* self) {
-  if (GLEANER_LIKELY(TryLeave(self))) return;
-  const HandlersWait section;
-  while (!TryLeave(self)) AwaitLeave(self);
+  if (GLEANER_UNLIKELY(!TryLeave(self))) {
+    const HandlersWait section;
+    while (!TryLeave(self)) AwaitLeave(self);
+  }
+  UnblockFaultSignal();  // a blocked thread is not stopped when the handler is installed
 }
 
 void Suspend(StopRecord* record) { record->suspended.Store(1, memory_order_seq_cst); }

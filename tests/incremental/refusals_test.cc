@@ -2,6 +2,7 @@
 // memory. Nothing aborts, and nothing is lost.
 #include "tests/support/refusals.h"
 
+#include <gc/gc_mark.h>
 #include <linux/userfaultfd.h>
 
 #include <csignal>
@@ -357,6 +358,46 @@ TEST(FaultHandlerTest, ThreadsMayBlockAllSignals) {
   EXPECT_BESIDE(result, 3);
 }
 
+// Objects count their scans, as Guile notes in a stack of its virtual machine that it was scanned;
+// helpers mark, too.
+struct Counting {
+  uint64_t scans;
+  Counting* next;
+};
+GC_ms_entry* ScanCounting(GC_word* object, GC_ms_entry* top, GC_ms_entry* limit, GC_word) {
+  auto* counting = reinterpret_cast<Counting*>(object);
+  // Relaxed: on a free list next may be anything, and the same object may be scanned twice at once.
+  __atomic_fetch_add(&counting->scans, 1, __ATOMIC_RELAXED);
+  return GC_MARK_AND_PUSH(counting->next, top, limit, reinterpret_cast<void**>(&counting->next));
+}
+
+TEST(FaultHandlerTest, MarkProceduresMayWriteIntoObjects) {
+  const Environment four = {"GLEANER_COLLECT_EVERY=4m", "GLEANER_MARKERS=4"};
+  const auto result = RunIncremental(Tracking::kProtection, four, [] {
+    GC_INIT();
+    const unsigned kind =
+        GC_new_kind(GC_new_free_list(), GC_MAKE_PROC(GC_new_proc(ScanCounting), 0), 0, 1);
+    // Many short lists, so that there is work for all markers.
+    constexpr size_t kLists = 2000;
+    auto** lists = static_cast<Counting**>(GC_malloc(kLists * sizeof(Counting*)));
+    for (size_t i = 0; i < 50 * kLists; ++i) {
+      auto* object = static_cast<Counting*>(GC_generic_malloc(sizeof(Counting), kind));
+      object->next = lists[i % kLists];
+      lists[i % kLists] = object;
+    }
+    ChangeGraphs(2, 40);
+    for (size_t i = 0; i < kLists; ++i) {
+      size_t length = 0;
+      for (const Counting* object = lists[i]; object != nullptr; object = object->next) {
+        EXPECT_GT(object->scans, 0u);
+        ++length;
+      }
+      ASSERT_EQ(length, 50u);
+    }
+  });
+  EXPECT_BESIDE(result, 3);
+}
+
 void BlockAllButTheCollectors() {
   sigset_t all;
   sigfillset(&all);
@@ -384,11 +425,27 @@ TEST(FaultHandlerTest, SignalsMayBeBlockedInThreadsThatRunAlready) {
       putenv(const_cast<char*>(entry));
     }
     GC_INIT();
-    sigset_t before;
-    ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &before), 0);
     BlockAllButTheCollectors();
+    // One is in a blocking section then, where no stop finds it.
+    static std::atomic<bool> is_on{false};
+    static std::atomic<bool> is_over{false};
+    pthread_t sleeper;
+    ASSERT_EQ(pthread_create(
+                  &sleeper, nullptr,
+                  [](void*) -> void* {
+                    auto** objects = static_cast<void**>(GC_malloc(64 * 4096));
+                    const auto sleep = [](void*) -> void* {
+                      while (!is_on) usleep(1000);
+                      for (const GC_word n = GC_get_gc_no(); GC_get_gc_no() < n + 2;) usleep(100);
+                      return nullptr;
+                    };
+                    GC_do_blocking(sleep, nullptr);
+                    for (size_t i = 0; !is_over; ++i) objects[i * 512 % (64 * 512)] = nullptr;
+                    return nullptr;
+                  },
+                  nullptr),
+              0);
     Party party;
-    bool is_on = false;
     ChangeGraphs(2, 40, &party, [&] {
       if (GC_get_gc_no() > 2 && !is_on) {
         GC_enable_incremental();
@@ -398,6 +455,8 @@ TEST(FaultHandlerTest, SignalsMayBeBlockedInThreadsThatRunAlready) {
       usleep(1000);
     });
     EXPECT_TRUE(is_on);
+    is_over = true;
+    ASSERT_EQ(pthread_join(sleeper, nullptr), 0);
   });
   EXPECT_BESIDE(result, 3);
 }
