@@ -17,7 +17,7 @@ FOLDERS = ("platform", "alloc", "gc", "runtime", "record", "tools", "cord", "cpl
 # variable of the API.
 IDENTIFIER = re.compile(r"[A-Z][a-z]+[A-Z]\w*|[a-z]\w*_|k[A-Z]\w+|(?:GC|GLEANER|gleaner|g)_\w+")
 TEST = re.compile(r"(?:unit|api|concurrent|torture|malloc|record|bad_input|incremental|compat|headers|"
-                  r"examples|layers|install|documents|tool|model|bench|cord|cplusplus)\.[\w.*/]+")
+                  r"hazards|examples|layers|install|documents|tool|model|bench|cord|cplusplus)\.[\w.*/]+")
 FILE = re.compile(r"\.(h|hpp|cc|c|py|md|sh|txt|cmake|def|\*)$")
 
 text = "\n".join(path.read_text(errors="replace") for folder in FOLDERS
