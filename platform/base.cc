@@ -1,12 +1,16 @@
 #include "platform/base.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
 #include "platform/cancellation.h"
+#include "platform/standard_error.h"
 
 namespace gleaner {
 
@@ -29,11 +33,42 @@ size_t FormatLine(char* line, const char* prefix, const char* format, va_list ar
 }
 
 void Write(const char* line, size_t bytes) {
-  const platform::UncancellableSection section;       // the caller may be in the midst of anything
-  if (write(STDERR_FILENO, line, bytes) < 0) return;  // nobody left to tell
+  if (write(StandardError(), line, bytes) < 0) return;  // nobody left to tell
+}
+
+// What descriptor 2 stood for when the library was loaded, or at the first message before that. Of
+// threads that write it at once all write the same.
+constinit bool g_noted = false;
+constinit bool g_was_open = false;
+constinit uint64_t g_device = 0;
+constinit uint64_t g_inode = 0;
+
+__attribute__((constructor)) void NoteStandardError() {
+  if (g_noted) return;
+  struct stat status;
+  g_was_open = fstat(STDERR_FILENO, &status) == 0;
+  if (g_was_open) {
+    g_device = status.st_dev;
+    g_inode = status.st_ino;
+  }
+  g_noted = true;
 }
 
 }  // namespace
+
+int StandardError() {
+  const int saved = errno;
+  NoteStandardError();
+  struct stat status;
+  bool theirs = fstat(STDERR_FILENO, &status) == 0;
+  if (theirs && !(g_was_open && status.st_dev == g_device && status.st_ino == g_inode)) {
+    const int flags = fcntl(STDERR_FILENO, F_GETFD);
+    theirs = (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) && flags >= 0 &&
+             (flags & FD_CLOEXEC) == 0;
+  }
+  errno = saved;
+  return theirs ? STDERR_FILENO : -1;
+}
 
 void Complain(const char* format, ...) {
   va_list arguments;

@@ -72,7 +72,7 @@ uint64_t AvailableMemory() {
 const uint8_t* ReadWholeFile(const char* path, size_t* bytes, int* error) {
   *bytes = 0;
   *error = 0;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a FIFO nobody may write to
   struct stat status;
   uint8_t* data = nullptr;
   if (fd < 0 || fstat(fd, &status) != 0) {

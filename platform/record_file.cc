@@ -48,6 +48,8 @@ int RecordFile::Open() const {
 
 int RecordFile::Grow(uint64_t bytes) {
   const UncancellableSection section;  // malloc is no point of cancellation
+  // The program may lower its limit at any time. Beyond it, SIGXFSZ would end the program.
+  if (bytes > FileSizeLimit()) return EFBIG;
   const int fd = Open();
   if (fd < 0) return errno;
   int error = fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;

@@ -8,6 +8,7 @@
 #include "platform/cancellation.h"
 #include "platform/lock.h"
 #include "platform/process.h"
+#include "platform/standard_error.h"
 
 namespace gleaner::runtime {
 
@@ -19,8 +20,10 @@ constinit int g_log_fd = STDERR_FILENO;
 constinit bool g_all_to_log = false;
 
 int FdOf(Stream stream) {
-  if (stream == Stream::kLog || g_all_to_log) return g_log_fd;
-  return stream == Stream::kOutput ? STDOUT_FILENO : STDERR_FILENO;
+  const int fd = stream == Stream::kLog || g_all_to_log ? g_log_fd
+                 : stream == Stream::kOutput            ? STDOUT_FILENO
+                                                        : STDERR_FILENO;
+  return fd == STDERR_FILENO ? StandardError() : fd;
 }
 
 void Write(int fd, const char* text, size_t bytes) {

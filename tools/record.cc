@@ -65,7 +65,8 @@ int Record(char* const* arguments, const RecordOptions& options) {
   int error = platform::AbsolutePath(options.file.c_str(), path, sizeof path);
   if (error == 0) error = platform::ClearPath(path);
   if (error != 0) {
-    fprintf(stderr, "gleaner record: %s: %s\n", options.file.c_str(), strerror(error));
+    fprintf(stderr, "gleaner record: %s: %s\n", options.file.c_str(),
+            error == EINVAL ? "not a regular file" : strerror(error));
     return kCommandFailed;
   }
   if (!gleaner::runtime::PrependToPreload((folder + "/" + kLibrary).c_str()) ||

@@ -375,7 +375,7 @@ int Replay(const ReplayOptions& options) {
   size_t bytes;
   int error;
   const uint8_t* data = platform::ReadWholeFile(path, &bytes, &error);
-  if (error != 0) return complain(path, strerror(error));
+  if (error != 0) return complain(path, error == EINVAL ? "not a regular file" : strerror(error));
   ReplayPlan plan;
   bool damaged;
   {

@@ -11,6 +11,7 @@
 
 #include "alloc/meta.h"
 #include "platform/process.h"
+#include "platform/standard_error.h"
 #include "platform/stop_world.h"
 #include "runtime/malloc/leaks.h"
 #include "runtime/malloc/process.h"
@@ -75,7 +76,7 @@ class Writer {
 
 // The file of the option, "%p" in it replaced by the number of the process; or standard error.
 int OpenOutput() {
-  if (g_settings.file[0] == 0) return STDERR_FILENO;
+  if (g_settings.file[0] == 0) return StandardError();
   char path[kMaxPath];
   const char* mark = strstr(g_settings.file, "%p");
   const int n = mark == nullptr ? snprintf(path, sizeof path, "%s", g_settings.file)
@@ -85,7 +86,7 @@ int OpenOutput() {
   const int fd = n > 0 && n < static_cast<int>(sizeof path) ? platform::OpenLogFile(path) : -1;
   if (fd >= 0) return fd;
   Complain("leaks: cannot write %s: %s; the report follows", path, strerror(errno));
-  return STDERR_FILENO;
+  return StandardError();
 }
 
 // --- One report ---
@@ -109,7 +110,7 @@ class Report {
     if (entry_count_ == 0 && suppressed_.blocks == 0) return false;
     const int fd = OpenOutput();
     Print(fd);
-    if (fd != STDERR_FILENO) close(fd);
+    if (fd > STDERR_FILENO) close(fd);
     return entry_count_ != 0;
   }
 

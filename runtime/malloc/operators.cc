@@ -35,23 +35,28 @@ void* TryAllocate(size_t bytes, size_t alignment) {
                                     : proxy::AllocateAligned(bytes, alignment);
 }
 
+[[noreturn]] GLEANER_COLD void RaiseBadAlloc(size_t bytes, const char* why) {
+  if (auto* raise = CxxFunction<void()>("_ZSt17__throw_bad_allocv"); raise != nullptr) raise();
+  gleaner::Fatal("operator new(%zu): %s, and no C++ library to throw std::bad_alloc", bytes, why);
+}
+
 // The handler may throw, and so may this: there is nothing to clean up on the way.
 GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment) {
+  if (!gleaner::IsPowerOfTwo(alignment)) RaiseBadAlloc(bytes, "the alignment is no power of two");
   for (;;) {
     if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
     if (Handler* handler = NewHandler(); handler != nullptr) {
       handler();
       continue;
     }
-    if (auto* raise = CxxFunction<void()>("_ZSt17__throw_bad_allocv"); raise != nullptr) raise();
-    gleaner::Fatal("operator new(%zu): out of memory, and no C++ library to throw std::bad_alloc",
-                   bytes);
+    RaiseBadAlloc(bytes, "out of memory");
   }
 }
 
 // Where a handler throws, it is for the C++ library to catch: its own operator calls our throwing
 // one and makes null of what that throws.
 GLEANER_NOINLINE void* NewNothrowSlow(size_t bytes, size_t alignment, const std::nothrow_t& tag) {
+  if (!gleaner::IsPowerOfTwo(alignment)) return nullptr;
   if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
   if (NewHandler() == nullptr) return nullptr;
   if (alignment <= kGranuleBytes) {

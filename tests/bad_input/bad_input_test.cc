@@ -118,6 +118,26 @@ TEST(BadFreeTest, IsNamedAndIgnored) {
   EXPECT_TRUE(Says(result, "the object is free already; ignored")) << result.err;
 }
 
+// A file of the program's that has got the number of standard error gets no message.
+TEST(MessagesTest, DoNotLandInAFile) {
+  char path[] = "/tmp/gleaner_test_XXXXXX";
+  const int file = mkstemp(path);
+  ASSERT_GE(file, 0);
+  const ChildResult result = RunWith({}, [&] {
+    GC_INIT();
+    auto* object = static_cast<char*>(GC_malloc(100));
+    GC_free(object + 8);  // is told, to the pipe
+    close(STDERR_FILENO);
+    ASSERT_EQ(open(path, O_RDWR), STDERR_FILENO);
+    GC_free(object + 8);
+  });
+  EXPECT_OK(result);
+  EXPECT_TRUE(Says(result, "GC_free(0x")) << result.err;
+  EXPECT_EQ(lseek(file, 0, SEEK_END), 0);
+  unlink(path);
+  close(file);
+}
+
 TEST(BadReallocTest, IsNamedAndRefused) {
   const ChildResult result = RunWith({}, [] {
     GC_INIT();

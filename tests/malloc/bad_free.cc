@@ -1,4 +1,5 @@
 // Pointers that must not be freed end the program with a message that names call and address.
+#include <fcntl.h>
 #include <malloc.h>
 #include <sys/wait.h>
 
@@ -54,10 +55,32 @@ std::string Name(void* p, const char* call) {
   return text;
 }
 
+// A message does not land in a file that has got the number of standard error.
+void ClosedStandardError() {
+  char path[] = "/tmp/gleaner_test_XXXXXX";
+  const int file = mkstemp(path);
+  CHECK(file >= 0);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    close(2);
+    CHECK(open(path, O_RDWR) == 2);
+    void* p = malloc(100);
+    free(opaque(p));
+    free(opaque(p));
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  CHECK(lseek(file, 0, SEEK_END) == 0);
+  CHECK(unlink(path) == 0 && close(file) == 0);
+}
+
 }  // namespace
 
 int main() {
   require_gleaner();
+  ClosedStandardError();
   g_checked = getenv("GLEANER_MALLOC_CHECK") != nullptr;
   auto* small = static_cast<char*>(malloc(100));
   auto* large = static_cast<char*>(malloc(2'000'000));

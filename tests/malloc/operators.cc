@@ -72,6 +72,23 @@ void WithoutMemory() {
   CHECK(::operator new[](g_too_much, a, std::nothrow) == nullptr);
 }
 
+// At once, without the handler: memory would not help.
+void BadAlignments() {
+  for (size_t alignment : {size_t{0}, size_t{3}, size_t{24}, size_t{100}, SIZE_MAX}) {
+    const std::align_val_t a{alignment};
+    CHECK(ThrowsBadAlloc([a] { return ::operator new(10, a); }));
+    CHECK(ThrowsBadAlloc([a] { return ::operator new[](10, a); }));
+    CHECK(::operator new(10, a, std::nothrow) == nullptr);
+    CHECK(::operator new[](10, a, std::nothrow) == nullptr);
+  }
+  for (size_t alignment = 32; alignment != 0; alignment *= 2) {
+    const std::align_val_t a{alignment};
+    for (volatile size_t bytes : {SIZE_MAX, SIZE_MAX - 15, SIZE_MAX / 2 - 15}) {
+      CHECK(::operator new(bytes, a, std::nothrow) == nullptr);
+    }
+  }
+}
+
 int g_calls = 0;
 struct Enough : std::bad_alloc {};
 
@@ -132,6 +149,7 @@ int main() {
   require_gleaner();
   AllForms();
   WithoutMemory();
+  BadAlignments();
   Handlers();
   Containers();
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +156,15 @@ static void forks(const char *self) {
   wait_for(child);
 }
 
+/* Of the size of files, in the middle of the recording: a file that grows beyond it ends a program
+   by SIGXFSZ. */
+static void lowers_limit(void) {
+  free(malloc(999));
+  const struct rlimit limit = {1 << 20, 1 << 20};
+  CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  for (int i = 0; i < 1000000; i++) free(malloc(999));
+}
+
 static void close_all(void) {
   for (int fd = 3; fd < 1024; fd++) close(fd);
   CHECK(chdir("/") == 0);
@@ -175,6 +185,8 @@ int main(int argc, char **argv) {
     forks(argv[0]);
   else if (strcmp(mode, "close_all") == 0)
     close_all();
+  else if (strcmp(mode, "lowers_limit") == 0)
+    lowers_limit();
   else
     return 98;
   return 0;

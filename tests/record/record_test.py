@@ -164,6 +164,12 @@ class Recording(Case):
         self.assertIn("reached its limit", result.stderr)
         self.assertLessEqual(os.path.getsize(self.trace), limit)
 
+    def test_a_limit_that_the_program_sets(self):
+        result = self.record(CLIENT, "lowers_limit")
+        self.assertIn("refused more space", result.stderr)
+        self.assertLessEqual(os.path.getsize(self.trace), 1 << 20)
+        self.assertEqual(Trace(self.trace).state, "refused")
+
     def test_a_full_file_system(self):
         mount = os.path.join(self.folder, "small")
         os.mkdir(mount)
@@ -184,11 +190,18 @@ class Recording(Case):
         self.assertEqual(Trace(self.trace).command[-1], b"calls")
 
     def test_what_is_refused(self):
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
+        for path, text in (fifo, "not a regular file"), (self.folder, "directory"):
+            result = tool("replay", path)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(text, result.stderr)
         for arguments, text in (
                 ([], "which program?"),
                 (["no-such-program"], "no such program"),
                 (["-o", self.folder, "true"], "directory"),
-                (["-o", os.devnull, "true"], "Invalid argument"),
+                (["-o", os.devnull, "true"], "not a regular file"),
+                (["-o", fifo, "true"], "not a regular file"),
                 (["-o", "/no/such/folder/trace", "true"], "No such file"),
                 (["--limit", "1k", "true"], "limit"),
                 (["--limit", "many", "true"], "limit"),
@@ -284,7 +297,7 @@ class Replaying(Case):
                 ([empty], "the file is empty"),
                 ([text], "damaged at byte 0: not an allocation trace"),
                 ([self.folder], "Is a directory"),
-                ([os.devnull], "Invalid argument"),
+                ([os.devnull], "not a regular file"),
                 ([os.path.join(self.folder, "none")], "No such file"),
                 ([self.trace, "--csv", "/no/such/folder/table"], "No such file")):
             result = tool("replay", *arguments)

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,25 +25,35 @@ struct ChildResult {
 template <class F>
 ChildResult RunInChild(F f, unsigned seconds = 220) {
   ChildResult result;
-  char path[] = "/tmp/gleaner_test_XXXXXX";
-  const int file = mkstemp(path);
-  if (file < 0) return result;
-  unlink(path);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return result;
   fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
     alarm(seconds);
-    dup2(file, STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
     f();
     fflush(nullptr);
     _exit(::testing::Test::HasFailure() ? 1 : 0);
   }
-  if (child > 0) waitpid(child, &result.status, 0);
-  char buffer[4096];
-  lseek(file, 0, SEEK_SET);
-  for (ssize_t n; (n = read(file, buffer, sizeof buffer)) > 0;)
-    result.err.append(buffer, static_cast<size_t>(n));
-  close(file);
+  close(ends[1]);
+  // Until the child has ended: what it leaves behind may keep the pipe open.
+  bool ended = child < 0;
+  for (bool last = ended; !last; last = ended) {
+    ended = waitpid(child, &result.status, WNOHANG) != 0;
+    pollfd readable = {ends[0], POLLIN, 0};
+    while (poll(&readable, 1, ended ? 0 : 20) > 0 && (readable.revents & POLLIN) != 0) {
+      char buffer[4096];
+      const ssize_t n = read(ends[0], buffer, sizeof buffer);
+      if (n <= 0) break;
+      result.err.append(buffer, static_cast<size_t>(n));
+    }
+    if (!ended && (readable.revents & POLLHUP) != 0) {  // it has closed its standard error
+      waitpid(child, &result.status, 0);
+      ended = true;
+    }
+  }
+  close(ends[0]);
   return result;
 }
 

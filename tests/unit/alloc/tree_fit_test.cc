@@ -607,6 +607,8 @@ TEST(TreeFitTest, InitFailsWhenAddressSpaceIsRefused) {
 }
 
 TEST(TreeFitDeathTest, BadUseIsNamed) {
+  // Messages go to the standard error that a program has started with.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
   Space space;
   ASSERT_TRUE(space.Init(FitPolicy::kBinned, 100));
   ASSERT_TRUE(space.Extend(0, 100));
