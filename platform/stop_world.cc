@@ -136,12 +136,32 @@ bool IsFreeSignal(int number) {
          (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
 }
 
-// A real-time signal that nobody has a handler for, or 0. From above: programs count from below.
-int FindFreeSignal() {
+// The real-time signals that the calling thread has blocked, if others are open: the program names
+// those, to wait for them. Who blocks all does not say which of them there will be.
+sigset_t NamedSignals() {
+  sigset_t blocked;
+  RealSigmask(SIG_BLOCK, nullptr, &blocked);
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) {
+    if (sigismember(&blocked, number) == 0) return blocked;
+  }
+  sigemptyset(&blocked);
+  return blocked;
+}
+
+// A real-time signal that nobody has a handler for and that is not named, or 0. From above:
+// programs count from below.
+int FindFreeSignal(const sigset_t& named) {
   for (int number = SIGRTMAX - 1; number >= SIGRTMIN; --number) {
-    if (number != g_suspend_signal && IsFreeSignal(number)) return number;
+    if (number != g_suspend_signal && sigismember(&named, number) == 0 && IsFreeSignal(number)) {
+      return number;
+    }
   }
   return 0;
+}
+int FindFreeSignal() {
+  sigset_t none;
+  sigemptyset(&none);
+  return FindFreeSignal(none);
 }
 
 // A fault while parked is a bug of ours and should be seen as one. SIGSYS: a program that serves
@@ -212,7 +232,7 @@ int RestartSignal() { return g_restart_signal; }
 void InstallStopHandler() {
   if (g_handler_installed) return;
   RealSigmask(SIG_BLOCK, nullptr, nullptr);  // looked up now: see DistrustLoader
-  g_reserve_signal = FindFreeSignal();
+  g_reserve_signal = FindFreeSignal(NamedSignals());
   if (IsFreeSignal(g_suspend_signal)) {
     InstallHandler(g_suspend_signal);
   } else {

@@ -293,6 +293,10 @@ void HelperPlacement::KeepOffThisCpu() {
   kept_off_ = cpu + 1;
 }
 
+// While the owner replaces its table, the old one has been freed. The C library's allocator has
+// then put an address into entry -1, which is more than any number of entries; the others are as
+// they were while the memory waits in the owner's own cache of free blocks. Another thread can have
+// it only if that was full; then the blocks that the table led to are not seen in this stop.
 TlsTable::TlsTable(Addr thread_pointer) : table_(LoadForeignWord(thread_pointer + kDtvOffset)) {
   if (table_ == 0) return;
   read_ = CopyIfMapped(window_, table_ - sizeof(Entry), sizeof window_) / sizeof(Entry);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gleaner.h>
 #include <pthread.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -206,6 +207,55 @@ TEST(HandlersTest, AHandlerOfAThreadThatWaitsForTheLockRunsBeforeTheLockIsFree) 
     ASSERT_EQ(pthread_join(g_thread, nullptr), 0);
   });
   EXPECT_OK(result);
+}
+
+// --- Signals that are waited for ---
+
+void* CollectToTheEnd(void*) {
+  while (!g_over) {
+    MakeList(500);
+    GC_gcollect();
+  }
+  return nullptr;
+}
+
+// What the program blocks and waits for arrives, whoever else is stopped meanwhile: all that it can
+// have but the signals that docs/compatibility.md names.
+TEST(HandlersTest, SignalsThatAreWaitedForArrive) {
+  InEachMode([] {
+    sigset_t waited;
+    sigemptyset(&waited);
+    for (const int number :
+         {SIGUSR1, SIGUSR2, SIGTERM, SIGCHLD, SIGRTMIN, SIGRTMIN + 1, SIGRTMAX - 1, SIGRTMAX}) {
+      sigaddset(&waited, number);
+    }
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &waited, nullptr), 0);
+    GC_INIT();
+    const int file = signalfd(-1, &waited, SFD_CLOEXEC);
+    ASSERT_GE(file, 0);
+    pthread_t thread;
+    ASSERT_EQ(pthread_create(&thread, nullptr, CollectToTheEnd, nullptr), 0);
+    const timespec limit = {20, 0};
+    for (int round = 0; round < 20; ++round) {
+      for (int number = 1; number <= SIGRTMAX; ++number) {
+        if (sigismember(&waited, number) == 0) continue;
+        ASSERT_EQ(kill(getpid(), number), 0);
+        if (round % 2 == 0) {
+          int arrived;
+          while ((arrived = sigtimedwait(&waited, nullptr, &limit)) < 0 && errno == EINTR) {
+          }
+          ASSERT_EQ(arrived, number);
+        } else {
+          signalfd_siginfo arrived;
+          while (read(file, &arrived, sizeof arrived) < 0 && errno == EINTR) {
+          }
+          ASSERT_EQ(arrived.ssi_signo, static_cast<uint32_t>(number));
+        }
+      }
+    }
+    g_over = true;
+    ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  });
 }
 
 // --- Many handlers, anywhere ---

@@ -157,6 +157,26 @@ TEST(StopWorldTest, NoSignalIsOpened) {
   });
 }
 
+// One that the program has blocked by name, before the start, stays blocked in all threads.
+TEST(StopWorldTest, ASignalThatTheProgramWaitsForIsNotTaken) {
+  EXPECT_CHILD_OK([] {
+    sigset_t waited;
+    sigemptyset(&waited);
+    sigaddset(&waited, SIGRTMAX - 1);
+    sigaddset(&waited, SIGRTMAX - 2);
+    pthread_sigmask(SIG_BLOCK, &waited, nullptr);
+    Start();
+    UnblockSuspendSignal();
+    sigset_t after;
+    pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    EXPECT_TRUE(sigismember(&after, SIGRTMAX - 1));
+    EXPECT_TRUE(sigismember(&after, SIGRTMAX - 2));
+    sigset_t copy;
+    EXPECT_TRUE(sigismember(WithoutSuspend(&waited, &copy), SIGRTMAX - 1));
+    EXPECT_TRUE(sigismember(WithoutSuspend(&waited, &copy), SIGRTMAX - 2));
+  });
+}
+
 TEST(StopWorldTest, ARunningThreadIsNeverTakenForStopped) {
   EXPECT_CHILD_OK([] {
     Start();
