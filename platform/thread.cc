@@ -243,6 +243,8 @@ int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void*
   return create(thread, attributes, start, argument);
 }
 
+bool NotifiesByThread(const sigevent& event) { return event.sigev_notify == SIGEV_THREAD; }
+
 bool StartHelperThread(void* (*start)(void*), void* argument) {
   sigset_t all;
   sigset_t before;

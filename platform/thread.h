@@ -7,6 +7,8 @@
 #include "platform/atomic.h"
 #include "platform/base.h"
 
+struct sigevent;
+
 namespace gleaner::platform {
 
 struct Range {
@@ -64,6 +66,9 @@ class LifeMark {
 // comes before us, as where a program links it first. Never this library's. Aborts if there is
 // none.
 void* NextFunction(const char* name);
+
+// Whether the C library starts a thread for the event (SIGEV_THREAD).
+bool NotifiesByThread(const sigevent& event);
 
 // The C library's pthread_create, never an interposed one. Same contract.
 int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),

@@ -1,8 +1,9 @@
-// The native library knows every thread of the program: pthread_create registers the child, and no
-// thread can block the suspend signal by accident. Not part of the drop-in, which changes nothing
-// for threads that libgc would not know either.
+// The native library knows every thread of the program: pthread_create and thrd_create register the
+// child, and no thread can block the suspend signal by accident. Not part of the drop-in, which
+// changes nothing for threads that libgc would not know either.
 #include <dlfcn.h>
 #include <pthread.h>
+#include <threads.h>
 
 #include "platform/system_calls.h"
 #include "runtime/runtime.h"
@@ -14,6 +15,12 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                           void* (*start)(void*), void* argument) {
   gleaner::runtime::Init();
   return gleaner::runtime::Threads::Create(thread, attributes, start, argument);
+}
+
+__attribute__((visibility("default"))) int thrd_create(thrd_t* thread, thrd_start_t start,
+                                                       void* argument) {
+  gleaner::runtime::Init();
+  return gleaner::runtime::Threads::CreateC11(thread, start, argument);
 }
 
 __attribute__((visibility("default"))) int pthread_sigmask(int how, const sigset_t* set,

@@ -1,5 +1,6 @@
 #include "runtime/threads.h"
 
+#include <cerrno>
 #include <cstring>
 #include <new>
 
@@ -435,7 +436,8 @@ void CopyStaticWithLoaderLocked(void* context) {
 }
 
 struct StartInfo {
-  void* (*start)(void*);
+  void* (*start)(void*);    // null: the next one
+  int (*start_c11)(void*);  // of a thread that thrd_create made
   void* argument;
   platform::Atomic<uint32_t> registered{0};
 };
@@ -443,6 +445,7 @@ struct StartInfo {
 void* RunRegistered(void* data) {
   auto* info = static_cast<StartInfo*>(data);
   void* (*start)(void*) = info->start;
+  int (*start_c11)(void*) = info->start_c11;
   void* argument = info->argument;
   const bool ok = Threads::Current() != nullptr || Threads::Register() != nullptr;
   if (!ok) Complain("no memory to register a new thread; its stack is not scanned");
@@ -450,7 +453,10 @@ void* RunRegistered(void* data) {
   // memory that was reused at worst wakes somebody who looks again.
   info->registered.Store(1, platform::memory_order_seq_cst);
   platform::FutexWakeAll(&info->registered);
-  void* result = start(argument);
+  void* result =
+      start != nullptr
+          ? start(argument)
+          : PointerAt<void>(static_cast<Addr>(static_cast<intptr_t>(start_c11(argument))));
   if (Threads::Current() != nullptr) Threads::Current()->result = result;
   return result;
 }
@@ -700,18 +706,36 @@ void Threads::NoteOwnStack(Range stack) {
   Current()->stack = stack;
 }
 
-int Threads::Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
-                    void* argument) {
-  // The child uses `info`, which is on this stack.
+namespace {
+int StartRegistered(pthread_t* thread, const pthread_attr_t* attributes, StartInfo* info) {
+  // The child uses `info`, which is on the caller's stack.
   const platform::UncancellableSection section;
-  StartInfo info{start, argument};
-  const int error = platform::RealPthreadCreate(thread, attributes, RunRegistered, &info);
+  const int error = platform::RealPthreadCreate(thread, attributes, RunRegistered, info);
   if (error != 0) return error;
-  // Until then the argument is kept by our own stack.
-  while (info.registered.Load(platform::memory_order_seq_cst) == 0) {
-    platform::FutexWait(&info.registered, 0);
+  // Until then the argument is kept by the caller's stack.
+  while (info->registered.Load(platform::memory_order_seq_cst) == 0) {
+    platform::FutexWait(&info->registered, 0);
   }
   return 0;
+}
+}  // namespace
+
+int Threads::Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                    void* argument) {
+  StartInfo info{start, nullptr, argument};
+  return StartRegistered(thread, attributes, &info);
+}
+
+int Threads::CreateC11(thrd_t* thread, int (*start)(void*), void* argument) {
+  StartInfo info{nullptr, start, argument};
+  switch (StartRegistered(thread, nullptr, &info)) {
+    case 0:
+      return thrd_success;
+    case ENOMEM:
+      return thrd_nomem;
+    default:
+      return thrd_error;
+  }
 }
 
 void Threads::Exit(void* result) {

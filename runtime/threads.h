@@ -8,6 +8,8 @@
 // lock, which a collection holds from the stop to the resume: no thread comes or goes meanwhile.
 #pragma once
 
+#include <threads.h>
+
 #include "alloc/thread_heap.h"
 #include "gc/world.h"
 #include "platform/stop_world.h"
@@ -102,6 +104,9 @@ class Threads {
   // pthread_create that returns when the child is registered. Same contract otherwise.
   static int Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                     void* argument);
+
+  // The same for thrd_create. The C library makes its threads and those of pthread_create alike.
+  static int CreateC11(thrd_t* thread, int (*start)(void*), void* argument);
 
   // pthread_exit, pthread_join and pthread_detach for threads whose result may be an object: it is
   // kept from the thread's end until it has been joined. Same contracts otherwise.

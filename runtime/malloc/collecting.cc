@@ -219,9 +219,8 @@ bool Collecting::Trim() {
   return alloc::ResidentBytes() < before;
 }
 
-int Collecting::CreateThread(pthread_t* thread, const pthread_attr_t* attributes,
-                             void* (*start)(void*), void* argument) {
-  return Threads::Create(thread, attributes, start, argument);
+void* Collecting::AllocateRoot(size_t bytes) {
+  return AsMutator([bytes] { return alloc::AllocateObject(Kind::kUncollectable, bytes); });
 }
 
 }  // namespace gleaner::malloc_proxy

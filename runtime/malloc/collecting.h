@@ -12,8 +12,6 @@
 // What is needed before the heap is ready comes from a small buffer and stays for ever.
 #pragma once
 
-#include <pthread.h>
-
 #include "runtime/malloc/spans.h"
 
 namespace gleaner::malloc_proxy {
@@ -35,8 +33,8 @@ class Collecting {
   // Collects and gives free memory back; whether there was any.
   static bool Trim();
 
-  static int CreateThread(pthread_t* thread, const pthread_attr_t* attributes,
-                          void* (*start)(void*), void* argument);
+  // Memory that stays until it is freed, and whose contents are roots. Null if there is none.
+  static void* AllocateRoot(size_t bytes);
 };
 
 }  // namespace gleaner::malloc_proxy

@@ -1,7 +1,15 @@
 // The functions of the C library that a collecting malloc must see: threads start registered, and
 // no thread blocks the signal that stops it, nor takes it for one of the program's: not in its
 // mask, and not while it waits. When nothing is collected, they do what they always do.
+//
+// The C library starts threads of its own for events (SIGEV_THREAD). For timers, aio and
+// getaddrinfo_a they free what it has given them before they call the program's function, and so
+// register; for mq_notify they do not.
+#include "runtime/threads.h"
+
+#include <mqueue.h>
 #include <pthread.h>
+#include <threads.h>
 
 #include <cerrno>
 #include <cstdlib>  // declares pselect
@@ -14,6 +22,7 @@
 
 namespace proxy = gleaner::malloc_proxy;
 namespace platform = gleaner::platform;
+using gleaner::runtime::Threads;
 
 #define GLEANER_MALLOC_API extern "C" __attribute__((visibility("default")))
 
@@ -22,6 +31,8 @@ namespace {
 // The types are those of <signal.h>, <poll.h> and <sys/epoll.h>, which only the platform layer
 // includes; what is behind the pointers is nothing to us.
 using proxy::NextCall;
+constinit NextCall<decltype(thrd_create)> g_thrd_create("thrd_create");
+constinit NextCall<int(mqd_t, const sigevent*)> g_mq_notify("mq_notify");
 constinit NextCall<int(const sigset_t*, int*)> g_sigwait("sigwait");
 constinit NextCall<int(const sigset_t*, void*)> g_sigwaitinfo("sigwaitinfo");
 constinit NextCall<int(const sigset_t*, void*, const void*)> g_sigtimedwait("sigtimedwait");
@@ -43,6 +54,20 @@ class Mask {
   sigset_t copy_;
   const sigset_t* const set_;
 };
+
+// The program's function of an mq_notify. The kernel holds the only pointer to it, until the
+// notification: so it is a root.
+struct Notification {
+  void (*function)(sigval);
+  sigval value;
+};
+
+void RunNotification(sigval data) {
+  auto* call = static_cast<Notification*>(data.sival_ptr);
+  const Notification own = *call;
+  (void)proxy::Collecting::Free(call, "mq_notify");  // registers the thread
+  own.function(own.value);
+}
 
 int SetMask(int how, const sigset_t* set, sigset_t* old) {
   return proxy::IsCollecting() ? platform::SigmaskKeepingSuspend(how, set, old)
@@ -70,9 +95,29 @@ void FindSignalFunctions() {
 GLEANER_MALLOC_API int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                                       void* (*start)(void*), void* argument) {
   if (proxy::Start() && proxy::IsCollecting()) {
-    return proxy::Collecting::CreateThread(thread, attributes, start, argument);
+    return Threads::Create(thread, attributes, start, argument);
   }
   return platform::RealPthreadCreate(thread, attributes, start, argument);
+}
+
+GLEANER_MALLOC_API int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {
+  if (proxy::Start() && proxy::IsCollecting()) return Threads::CreateC11(thread, start, argument);
+  return g_thrd_create.get()(thread, start, argument);
+}
+
+GLEANER_MALLOC_API int mq_notify(mqd_t queue, const sigevent* event) noexcept {
+  if (event == nullptr || !platform::NotifiesByThread(*event) || !proxy::IsCollecting()) {
+    return g_mq_notify.get()(queue, event);
+  }
+  auto* call = static_cast<Notification*>(proxy::Collecting::AllocateRoot(sizeof(Notification)));
+  if (call == nullptr) return errno = ENOMEM, -1;
+  *call = {event->sigev_notify_function, event->sigev_value};
+  sigevent ours = *event;
+  ours.sigev_notify_function = RunNotification;
+  ours.sigev_value.sival_ptr = call;
+  const int result = g_mq_notify.get()(queue, &ours);
+  if (result != 0) (void)proxy::Collecting::Free(call, "mq_notify");
+  return result;
 }
 
 GLEANER_MALLOC_API int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {

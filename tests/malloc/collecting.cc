@@ -1,7 +1,10 @@
 // GLEANER_COLLECT=1: what the program has lost is collected, and nothing else is, wherever the
 // program keeps its pointers and whatever its threads do. usage: collecting CASE [--seed N]
+#include <aio.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <mqueue.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <threads.h>
 #include <time.h>
 #include <ucontext.h>
 
@@ -90,8 +94,8 @@ void Leak(unsigned threads) {
 // --- Pointers are seen wherever they are ---
 
 constexpr size_t kBytes = 200;
-unsigned char* NewBlock(unsigned tag) {
-  auto* p = static_cast<unsigned char*>(malloc(kBytes));
+unsigned char* NewBlock(unsigned tag, size_t more = 0) {
+  auto* p = static_cast<unsigned char*>(malloc(kBytes + more));
   fill(p, kBytes, tag);
   return p;
 }
@@ -275,6 +279,130 @@ void KeptOnStacks() {
   g_leave.store(true);
   other.join();
 }
+
+// --- Registers ---
+
+// How the C library can start a thread besides pthread_create.
+#ifdef __x86_64__
+uintptr_t g_complement = 0;  // of the block that the thread is to hold
+int g_holding = 0;
+int g_let_go = 0;
+std::atomic<bool> g_held{false};
+
+// The only pointer is in a register while the other thread collects. free() ends the process if the
+// block was collected.
+void HoldInRegister() {
+  unsigned char* block;
+  asm volatile(
+      "not %0\n\t"
+      "movl $1, %[holding]\n\t"
+      "1: pause\n\t"
+      "cmpl $0, %[let_go]\n\t"
+      "je 1b"
+      : "=&b"(block), [holding] "+m"(g_holding), [let_go] "+m"(g_let_go)
+      : "0"(g_complement)
+      : "memory", "cc");
+  CHECK(Holds(block, 29));
+  free(block);
+  g_held.store(true);
+}
+
+// On a stack that is gone afterwards, with all that was on it.
+void MakeBlock() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  void* stack = Map(MAP_PRIVATE);
+  CHECK(pthread_attr_setstack(&attributes, stack, kMiB) == 0);
+  pthread_t thread;
+  const auto make = [](void*) -> void* {
+    static size_t more = 0;  // no stale pointer to an earlier block is one to this
+    g_complement = ~reinterpret_cast<uintptr_t>(NewBlock(29, more += 64));
+    return nullptr;
+  };
+  CHECK(pthread_create(&thread, &attributes, make, nullptr) == 0);
+  CHECK(pthread_join(thread, nullptr) == 0);
+  pthread_attr_destroy(&attributes);
+  CHECK(munmap(stack, kMiB) == 0);
+}
+
+template <class Start>
+void ExpectHeld(const char* how, Start start) {
+  printf("%s\n", how);
+  fflush(stdout);
+  g_holding = g_let_go = 0;
+  g_held.store(false);
+  MakeBlock();
+  start();
+  while (__atomic_load_n(&g_holding, __ATOMIC_SEQ_CST) == 0) usleep(1000);
+  Churn(30 * kMiB);
+  __atomic_store_n(&g_let_go, 1, __ATOMIC_SEQ_CST);
+  while (!g_held.load()) usleep(1000);
+}
+
+sigevent InThread() {
+  sigevent event = {};
+  event.sigev_notify = SIGEV_THREAD;
+  event.sigev_notify_function = [](sigval) { HoldInRegister(); };
+  return event;
+}
+
+void KeptInRegisters() {
+  ExpectHeld("pthread_create", [] { std::thread(HoldInRegister).detach(); });
+  ExpectHeld("thrd_create", [] {
+    thrd_t thread;
+    const auto start = [](void*) { return HoldInRegister(), 7; };
+    CHECK(thrd_create(&thread, start, nullptr) == thrd_success);
+    CHECK(thrd_detach(thread) == thrd_success);
+  });
+  ExpectHeld("timer_create", [] {
+    sigevent event = InThread();
+    timer_t timer;
+    CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+    const itimerspec once = {{0, 0}, {0, 1'000'000}};
+    CHECK(timer_settime(timer, 0, &once, nullptr) == 0);
+  });
+  ExpectHeld("aio_read", [] {
+    static aiocb request = {};
+    static char byte;
+    request.aio_fildes = open("/dev/zero", O_RDONLY);
+    request.aio_buf = &byte;
+    request.aio_nbytes = 1;
+    request.aio_sigevent = InThread();
+    CHECK(aio_read(&request) == 0);
+  });
+  ExpectHeld("getaddrinfo_a", [] {
+    static gaicb request = {};
+    static gaicb* list[] = {&request};
+    static addrinfo hints = {};
+    hints.ai_flags = AI_NUMERICHOST;
+    request.ar_name = "127.0.0.1";
+    request.ar_request = &hints;
+    sigevent event = InThread();
+    CHECK(getaddrinfo_a(GAI_NOWAIT, list, 1, &event) == 0);
+  });
+  ExpectHeld("mq_notify", [] {
+    char name[64];
+    snprintf(name, sizeof name, "/gleaner_test_%d", getpid());
+    const mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, nullptr);
+    CHECK(queue != mqd_t{-1});
+    CHECK(mq_unlink(name) == 0);
+    const sigevent event = InThread();
+    CHECK(mq_notify(queue, &event) == 0);
+    CHECK(mq_send(queue, "x", 1, 0) == 0);
+  });
+  // A thread's result, and its argument.
+  thrd_t thread;
+  int result = 0;
+  const auto start = [](void* argument) {
+    return Holds(static_cast<unsigned char*>(argument), 30) ? -5 : 1;
+  };
+  CHECK(thrd_create(&thread, start, NewBlock(30)) == thrd_success);
+  CHECK(thrd_join(thread, &result) == thrd_success);
+  CHECK(result == -5);
+}
+#else
+void KeptInRegisters() {}
+#endif
 
 // --- Signals ---
 
@@ -515,6 +643,7 @@ int main(int argc, char** argv) {
   if (which == "leak_2") return Leak(2), 0;
   if (which == "memory") return KeptInMemory(), 0;
   if (which == "stacks") return KeptOnStacks(), 0;
+  if (which == "registers") return KeptInRegisters(), 0;
   if (which == "signals") return Signals(), 0;
   if (which == "threads") return Threads(), 0;
   if (which == "first_thread") return FirstThread(), 0;
