@@ -149,19 +149,28 @@ void TurnOn(const Modes& modes) {
   if (g_malloc_support.never_wait) {
     return Complain("no %s collections: not in a malloc that collects", NameOf(modes));
   }
-  TrackingKind kind;
-  {
+  for (;;) {
+    TrackingKind kind;
+    {
+      platform::LockGuard guard(g_collector.lock());
+      g_wanted.concurrent |= modes.concurrent;
+      g_wanted.generational |= modes.generational;
+      kind = Choose();
+    }
+    // Before anything is armed, and without the lock: the loader's lock comes before it.
+    if (kind == TrackingKind::kProtection) platform::InterposeSystemCalls();
     platform::LockGuard guard(g_collector.lock());
-    g_wanted.concurrent |= modes.concurrent;
-    g_wanted.generational |= modes.generational;
-    kind = Choose();
+    const Modes failed = Open(kind);
+    const gc::Cycle& cycle = g_collector.cycle();
+    if ((failed.concurrent || failed.generational) && kind != TrackingKind::kNone &&
+        !cycle.IsTracking() && !cycle.HasLostTracker()) {
+      // What works on a few pages is refused for the whole heap: the next one.
+      g_lost[static_cast<size_t>(kind)] = cycle.refusal();
+      continue;
+    }
+    NoteModes();
+    return Tell(failed);
   }
-  // Before anything is armed, and without the lock: the loader's lock comes before it.
-  if (kind == TrackingKind::kProtection) platform::InterposeSystemCalls();
-  platform::LockGuard guard(g_collector.lock());
-  const Modes failed = Open(kind);
-  NoteModes();
-  Tell(failed);
 }
 
 bool IsConcurrent() { return g_collector.cycle().enabled(); }

@@ -272,6 +272,25 @@ TEST(RefusalsTest, ProtectionTakesThePlaceInAForkedChild) {
   EXPECT_BESIDE(result, 1);
 }
 
+// A program announces its stores, and there is no room for cards.
+TEST(RefusalsTest, PagesTakeThePlaceOfCards) {
+  if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs the memory itself";
+  const auto result = RunInChild([] {
+    GC_set_manual_vdb_allowed(1);
+    GC_INIT();
+    const Limit limit(RLIMIT_DATA, 1024 * kMiB);
+    GC_enable_incremental();
+    gleaner_modes modes;
+    gleaner_get_modes(&modes, sizeof modes);
+    EXPECT_EQ(modes.concurrent, 1);
+    EXPECT_STRNE(modes.tracking, "cards");
+    EXPECT_EQ(strstr(modes.reason, "cards: no address space for its table"), modes.reason)
+        << modes.reason;
+  });
+  EXPECT_TRUE(result.ok()) << result.err;
+  EXPECT_EQ(Count(result.err, kNone), 0u) << result.err;
+}
+
 // Who asks for leaks has no other mode.
 TEST(RefusalsTest, LeaksAreFoundByStops) {
   const auto result = RunIncremental(Tracking::kAuto, kVerified, [] {
