@@ -100,7 +100,10 @@ bool Commit(void* p, size_t bytes, bool executable) {
   return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;
 }
 
-void Discard(void* p, size_t bytes) { madvise(p, bytes, MADV_DONTNEED); }
+void Discard(void* p, size_t bytes) {
+  // Refused where memory is locked (mlockall), or to a process in a sandbox: then it stays.
+  if (madvise(p, bytes, MADV_DONTNEED) != 0) memset(p, 0, bytes);
+}
 
 void Zero(void* p, size_t bytes) {
   // To fault a page in again costs some seven times as much as to write it, so that dropping pays

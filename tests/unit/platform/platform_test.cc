@@ -1,6 +1,7 @@
 // Memory from the system, facts about threads, messages.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <cstring>
@@ -57,6 +58,19 @@ TEST(MemoryTest, ReservedMemoryIsAlignedZeroAfterCommitAndAfterDiscard) {
     EXPECT_EQ(p[kMiB + kMiB / 2], 1);
     Release(p, 4 * kMiB);
   }
+}
+
+// The system does not drop it.
+TEST(MemoryTest, LockedMemoryIsZeroAfterDiscard) {
+  const size_t bytes = 2 * OsPageBytes();
+  auto* p = static_cast<char*>(Reserve(bytes, OsPageBytes()));
+  ASSERT_NE(p, nullptr);
+  ASSERT_TRUE(Commit(p, bytes));
+  memset(p, 1, bytes);
+  ASSERT_EQ(mlock(p, bytes), 0);
+  Discard(p, bytes);
+  for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(p[i], 0);
+  Release(p, bytes);
 }
 
 TEST(MemoryTest, ReserveZeroesReadsAsZero) {
