@@ -199,7 +199,7 @@ void* AllocateObject(Kind kind, size_t bytes, size_t alignment, bool ignore_off_
 
 namespace {
 
-FreeResult GiveBack(void* p, size_t* bytes) {
+GLEANER_ALWAYS_INLINE FreeResult GiveBack(void* p, size_t* bytes) {
   ObjectRef object;
   platform::CriticalSection section;
   if (!FindSlot(AddressOf(p), &object)) return FreeResult::kForeign;

@@ -117,7 +117,7 @@ bool RunEpisode(unsigned seed) {
   const pid_t child = fork();
   EXPECT(child >= 0);
   if (child == 0) {
-    alarm(100);
+    alarm(300);  // a small heap is collected all the time
     const int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
     dup2(file, STDOUT_FILENO);
     dup2(file, STDERR_FILENO);
