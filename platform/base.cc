@@ -33,6 +33,7 @@ size_t FormatLine(char* line, const char* prefix, const char* format, va_list ar
 }
 
 void Write(const char* line, size_t bytes) {
+  const platform::UncancellableSection section;  // the caller may be in the midst of anything
   if (write(StandardError(), line, bytes) < 0) return;  // nobody left to tell
 }
 
