@@ -229,7 +229,7 @@ GLEANER_ALWAYS_INLINE FreeResult GiveBack(void* p, size_t* bytes) {
 }  // namespace
 
 FreeResult FreeObject(void* p) {
-  size_t bytes;
+  size_t bytes = 0;
   const FreeResult result = GiveBack(p, &bytes);
   ThreadHeap* heap = t_heap;
   if (result == FreeResult::kFreed && heap != &g_no_heap) {
@@ -240,7 +240,7 @@ FreeResult FreeObject(void* p) {
 }
 
 FreeResult FreeObjectUncounted(void* p) {
-  size_t bytes;
+  size_t bytes = 0;
   return GiveBack(p, &bytes);
 }
 
