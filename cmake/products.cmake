@@ -15,6 +15,7 @@ set_target_properties(gleaner_shared PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
   EXPORT_NAME gleaner)
 
+gleaner_let_calls_fail(gleaner_shared)
 add_library(gleaner_static STATIC ${everything})
 set_target_properties(gleaner_static PROPERTIES
   LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
@@ -74,6 +75,7 @@ target_link_options(gleaner_malloc PRIVATE LINKER:-z,now LINKER:-z,defs LINKER:-
   LINKER:--gc-sections LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/malloc_exports.map)
 set_target_properties(gleaner_malloc PROPERTIES
   LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
+gleaner_let_calls_fail(gleaner_malloc)
 install(TARGETS gleaner_malloc LIBRARY DESTINATION lib/gleaner)
 
 find_package(CLI11 REQUIRED)

@@ -53,6 +53,8 @@ class SerialMarker {
     }
   }
 
+  // Whether there was not enough to visit all of them.
+  bool no_memory() const { return no_memory_; }
   void CompareAll() const {
     alloc::ForEachSlot([this](const ObjectRef& object) { Compare(object); });
   }
@@ -129,16 +131,18 @@ class SerialMarker {
     }
     if (!marker_.IsWhite(object) && !marker_.IsMarked(object)) return;
     const size_t place = PlaceOf(object);
-    if (!seen_.EnsureCommitted(place + 1)) Fatal("mark verification: no memory for a second table");
+    if (!seen_.EnsureCommitted(place + 1)) return GiveUp();
     if (seen_[place] != 0) return;
     seen_[place] = 1;
     if (info.contents == alloc::Contents::kPointerFree) return;
-    if (!stack_.EnsureCommitted(depth_ + 1)) Fatal("mark verification: stack exhausted");
+    if (!stack_.EnsureCommitted(depth_ + 1)) return GiveUp();
     stack_[depth_++] = object.base;
   }
 
+  void GiveUp() { no_memory_ = true; }
+
   void Drain() {
-    while (depth_ != 0) {
+    while (depth_ != 0 && !no_memory_) {
       ObjectRef object;
       if (!FindSlot(stack_[--depth_], &object)) Fatal("mark verification: object vanished");
       Scan(object);
@@ -168,6 +172,7 @@ class SerialMarker {
   const MarkConfig& config_;
   const bool more_may_be_marked_;
   const bool minor_;
+  bool no_memory_ = false;
   Sink sink_;
   alloc::ReservedArray<uint8_t> seen_;
   alloc::ReservedArray<Addr> stack_;
@@ -203,6 +208,10 @@ void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks
     return;
   }
   serial.FromRoots(roots);
+  if (serial.no_memory()) {
+    Complain("mark verification skipped: no memory for a second table");
+    return;
+  }
   serial.CompareAll();
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "platform/cancellation.h"
+#include "platform/process.h"
 #include "platform/standard_error.h"
 
 namespace gleaner {
@@ -34,7 +35,7 @@ size_t FormatLine(char* line, const char* prefix, const char* format, va_list ar
 
 void Write(const char* line, size_t bytes) {
   const platform::UncancellableSection section;  // the caller may be in the midst of anything
-  if (write(StandardError(), line, bytes) < 0) return;  // nobody left to tell
+  (void)platform::WriteAll(StandardError(), line, bytes);
 }
 
 // What descriptor 2 stood for when the library was loaded, or at the first message before that. Of

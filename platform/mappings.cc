@@ -107,12 +107,17 @@ bool IsReadable(Addr address) {
 }
 
 size_t CopyByPages(void* to, Addr from, size_t bytes) {
-  const size_t os_page = OsPageBytes();
-  auto* words = static_cast<Addr*>(to);
-  for (size_t done = 0; done < bytes; done += kWordBytes) {
+  auto* out = static_cast<char*>(to);
+  for (size_t done = 0; done < bytes;) {
     const Addr at = from + done;
-    if ((done == 0 || at % os_page == 0) && !IsReadable(at)) return done;
-    *words++ = LoadForeignWord(at);
+    const Addr word_at = AlignDown(at, kWordBytes);
+    if ((done == 0 || at % OsPageBytes() == 0) && !IsReadable(at)) return done;
+    const Addr word = LoadForeignWord(word_at);
+    const size_t skipped = at - word_at;
+    const size_t rest = bytes - done;
+    const size_t n = rest < kWordBytes - skipped ? rest : kWordBytes - skipped;
+    memcpy(out + done, reinterpret_cast<const char*>(&word) + skipped, n);
+    done += n;
   }
   return bytes;
 }
@@ -190,6 +195,13 @@ Addr EndOfReadable(Addr from, Addr limit) {
   const size_t os_page = OsPageBytes();
   while (from < limit && IsReadable(from)) from = AlignDown(from, os_page) + os_page;
   return from < limit ? from : limit;
+}
+
+Addr BeginOfReadable(Addr end) {
+  const size_t os_page = OsPageBytes();
+  Addr begin = AlignDown(end, os_page);
+  while (begin >= os_page && IsReadable(begin - os_page)) begin -= os_page;
+  return begin;
 }
 
 Addr LowestMapped(Range range) {

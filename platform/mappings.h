@@ -45,6 +45,8 @@ size_t CopyIfMapped(void* to, Addr from, size_t bytes);
 
 // The first address from `from` on that cannot be read; `limit` if all up to there can be.
 Addr EndOfReadable(Addr from, Addr limit);
+// The first address from which on all pages up to that of `end` can be read. A call for each page.
+Addr BeginOfReadable(Addr end);
 
 // The lowest address from which on all pages up to the range's end are mapped, readable or not;
 // the range's end if the last one is not.

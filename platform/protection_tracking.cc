@@ -124,7 +124,13 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
 void ProtectionTracking::Close() {
   // Acquire and release: a tracker that is opened next has all that this one did behind it.
   if (g_tracker.Load(memory_order_acquire) != this) return;
-  UnprotectAll();
+  // Whole runs, which splits nothing: what is refused now is most likely had at the next attempt.
+  constexpr int kMaxAttempts = 1000;
+  int attempts = 0;
+  while (!UnprotectAll()) {
+    GLEANER_CHECK(++attempts < kMaxAttempts, "the heap cannot be made writable: errno %d", errno);
+    sched_yield();
+  }
   RemoveFaultHandler();
   g_tracker.Store(nullptr, memory_order_release);  // as above
   granules_.Release();
@@ -500,7 +506,8 @@ void ProtectionTracking::UnpinAfterCall(Pinned pinned) {
 
 // pre: no other thread uses the tracker, so that all is relaxed; a word may have been left busy by
 // one that is gone.
-void ProtectionTracking::UnprotectAll() {
+bool ProtectionTracking::UnprotectAll() {
+  bool ok = true;
   const size_t count = GranuleCount();
   for (size_t i = 0; i < count;) {
     Span run = {i, i};
@@ -509,24 +516,24 @@ void ProtectionTracking::UnprotectAll() {
       return (granules_[granule].Load(memory_order_relaxed) & (kProtected | kBusy)) != 0;
     };
     while (run.end < count && may_be_read_only(run.end)) ++run.end;
-    if (run.end != run.first) {
-      GLEANER_CHECK(SetWritable(run), "cannot make %zu KiB of the heap writable",
-                    (run.end - run.first) << kGranuleShift >> 10);
-    }
+    const bool refused = run.end != run.first && !SetWritable(run);
+    ok &= !refused;
     if (run.end < count) ++run.end;  // not looked at again
     for (; i < run.end; ++i) {
-      const Word word = granules_[i].Load(memory_order_relaxed);  // as above
-      granules_[i].Store(word & kKept, memory_order_relaxed);     // as above
+      const Word word = granules_[i].Load(memory_order_relaxed) & kKept;  // as above
+      // A write opens what could not be.
+      granules_[i].Store(refused ? MadeUnsure(word) : word, memory_order_relaxed);  // as above
     }
   }
   runs_.Store(0, memory_order_relaxed);  // as above
   runs_counted_.Store(0, memory_order_relaxed);
+  return ok;
 }
 
 void ProtectionTracking::ResetInChild() {
   GLEANER_CHECK(OwnMemory(), "the mark of a copy of memory is lost");
   opening_run_.Store(0, memory_order_relaxed);  // no other thread
-  UnprotectAll();
+  (void)UnprotectAll();                         // what is refused a write opens
 }
 
 }  // namespace gleaner::platform

@@ -124,7 +124,8 @@ class ProtectionTracking {
   // pages of that range are added to `dirty`. False if the system refuses.
   bool CloseRun(Span run, Addr begin, Addr end, DirtyRanges& dirty);
   bool Protect(Addr begin, Addr end, bool arm, VisitDirty visit, void* context, size_t* bytes);
-  void UnprotectAll();
+  // False if the system refuses; then a write opens what it could not.
+  bool UnprotectAll();
   Word PagesIn(size_t granule, Addr begin, Addr end) const;
   void AddPages(size_t granule, Word pages, DirtyRanges& dirty) const;
   Addr AddressOfGranule(size_t granule) const {

@@ -62,6 +62,8 @@ constinit bool g_last_was_short = true;
 // How long to wait for threads to reach the end of a critical section before they are signalled:
 // some 3 us, a fraction of what a signal takes.
 constexpr int kSpinsBeforeSignal = 80;
+// How long a thread that could not be signalled waits for room in the queue of signals.
+constexpr uint64_t kRoomForSignalNs = 1'000'000;
 
 // Waits until *word differs from `value`.
 void AwaitChange(Atomic<uint32_t>* word, uint32_t value) {
@@ -322,6 +324,29 @@ void Withdraw(StopRecord* const* records, size_t count) {
   FutexWakeAll(&g_stop);
 }
 
+// Sends the signal to those that have not answered. False if there was no room in a queue of
+// signals.
+bool SignalAsked(StopRecord* const* records, size_t count) {
+  bool all = true;
+  const int pid = getpid();
+  for (size_t i = 0; i < count; ++i) {
+    StopRecord* record = records[i];
+    if (record->asked.Load(memory_order_seq_cst) == 0) continue;
+    if (syscall(SYS_tgkill, pid, record->tid, g_suspend_signal) == 0) continue;
+    if (errno == EAGAIN) {
+      all = false;
+      continue;
+    }
+    // ESRCH: the thread ended without telling us (a raw exit); it has no stack any more.
+    GLEANER_CHECK(errno == ESRCH, "cannot signal thread %d: errno %d", record->tid, errno);
+    if (record->asked.Exchange(0, memory_order_seq_cst) != 0) {
+      g_remaining.FetchSub(1, memory_order_seq_cst);
+      record->stack_pointer = 0;
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, uint64_t patience_ns,
@@ -347,21 +372,7 @@ bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, u
     if (g_remaining.Load(memory_order_seq_cst) == 1) break;
     CpuRelax();
   }
-  const int pid = getpid();
-  for (size_t i = 0; i < count; ++i) {
-    StopRecord* record = records[i];
-    if (record->asked.Load(memory_order_seq_cst) == 0) continue;
-    if (syscall(SYS_tgkill, pid, record->tid, g_suspend_signal) != 0) {
-      // No room in the queue of signals: the next attempt may find some.
-      if (errno == EAGAIN) continue;
-      // ESRCH: the thread ended without telling us (a raw exit); it has no stack any more.
-      GLEANER_CHECK(errno == ESRCH, "cannot signal thread %d: errno %d", record->tid, errno);
-      if (record->asked.Exchange(0, memory_order_seq_cst) != 0) {
-        g_remaining.FetchSub(1, memory_order_seq_cst);
-        record->stack_pointer = 0;
-      }
-    }
-  }
+  bool all_signalled = SignalAsked(records, count);
   uint32_t left = g_remaining.FetchSub(1, memory_order_seq_cst) - 1;
   for (int i = 0; left != 0 && i < kSpins && spin; ++i) {
     CpuRelax();
@@ -378,7 +389,10 @@ bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, u
       Withdraw(records, count);
       return false;
     }
-    FutexWaitFor(&g_remaining, left, patience_ns - waited_ns);
+    const uint64_t wait_ns = patience_ns - waited_ns;
+    const bool again = !all_signalled && wait_ns > kRoomForSignalNs;
+    FutexWaitFor(&g_remaining, left, again ? kRoomForSignalNs : wait_ns);
+    if (again) all_signalled = SignalAsked(records, count);
     left = g_remaining.Load(memory_order_seq_cst);
   }
   return true;

@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "platform/bits.h"
+#include "platform/failures.h"
 #include "platform/mappings.h"
 
 extern "C" {
@@ -164,10 +165,14 @@ Range CurrentStackBounds() {
     if (first.Contains(AddressOf(__builtin_frame_address(0)))) return first;
   }
   pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
-    GLEANER_CHECK(is_first, "the C library does not know the stack of thread %d",
-                  CurrentThreadId());
-    return first;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) {  // it wants memory
+    if (is_first) return first;
+    // The C library keeps what the thread pointer points to at the upper end of the stack.
+    const Addr frame = AddressOf(__builtin_frame_address(0));
+    const Addr end = CurrentThreadPointer();
+    GLEANER_CHECK(frame < end && EndOfReadable(frame, end) == end,
+                  "the C library does not know the stack of thread %d", CurrentThreadId());
+    return {BeginOfReadable(frame), end};
   }
   void* base = nullptr;
   size_t bytes = 0;
@@ -240,6 +245,7 @@ int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void*
     create = reinterpret_cast<Create>(NextFunction("pthread_create"));
     __atomic_store_n(&real, create, __ATOMIC_RELAXED);  // as above
   }
+  if (Fails(Failing::kThread)) return EAGAIN;
   return create(thread, attributes, start, argument);
 }
 

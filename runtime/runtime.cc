@@ -12,6 +12,7 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/delays.h"
+#include "platform/failures.h"
 #include "platform/loaded_objects.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
@@ -398,17 +399,7 @@ int HasNoRoots() {
          !g_malloc_support.find_roots();
 }
 
-// A collection takes some 8 KiB of stack. An alternate stack of a handler may have less below its
-// frames; its allocations leave the collection to a call elsewhere.
-constexpr size_t kCollectionStackBytes = 32 * kKiB;
-
-bool IsOnSmallAlternateStack(Addr stack_pointer) {
-  return platform::AlternateStackEnd(stack_pointer) != 0 &&
-         platform::AlternateStackEnd(stack_pointer - kCollectionStackBytes) == 0;
-}
-
 void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
-  if (IsOnSmallAlternateStack(stack_pointer)) return;
   const uint64_t seen = g_collector.collections();
   platform::Atomic<uint32_t> sleep{0};  // nobody wakes us
   for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
@@ -517,6 +508,11 @@ bool InitOnce() {
   platform::SetDelays(g_options.delays);
   if (!kVerifyBuild && g_options.delays != 0) {
     Complain("GLEANER_DELAYS: this build has no delays, only one with GLEANER_VERIFY; ignored");
+  }
+  platform::SetFailures(g_options.failures, g_options.failure_seed);
+  if (!kVerifyBuild && g_options.failures != 0) {
+    Complain(
+        "GLEANER_FAILURES: in this build no call fails, only in one with GLEANER_VERIFY; ignored");
   }
   enum SpareBytes : int { kAuto, kOn };
   if (g_options.spare_bytes == kOn ||

@@ -49,6 +49,7 @@ struct Registry {
   gc::RangeSet library_segments;
   alloc::ReservedArray<TlsModule> modules;
   size_t module_count = 0;
+  bool is_complete = true;  // there was memory to note all of these
   // Words of stacks and thread-local storage that are not read in place. Of the collection under
   // way; guarded by the collector lock.
   gc::RootBuffer copied;
@@ -89,7 +90,7 @@ void NoteSegment(void*, const char* name, Range range) {
   }
   const bool is_main = name == nullptr || name[0] == 0;
   if (!(is_main ? g_registry.main_segments : g_registry.library_segments).Add(range)) {
-    Complain("no memory to note the data of %s: pointers there will be missed", name);
+    g_registry.is_complete = false;
   }
 }
 
@@ -98,22 +99,26 @@ void NoteTls(void*, TlsModule module) {
   if (!g_registry.tls_is_known) return;
   const Addr block = platform::TlsTable(platform::CurrentThreadPointer()).BlockOf(module.id);
   if (platform::CurrentStaticTls().Contains(block)) return;
-  if (!g_registry.modules.EnsureCommitted(g_registry.module_count + 1)) return;
+  if (!g_registry.modules.EnsureCommitted(g_registry.module_count + 1)) {
+    g_registry.is_complete = false;
+    return;
+  }
   g_registry.modules[g_registry.module_count++] = module;
 }
 
-// Looks again at what the loader has, if that may have changed. Inside WithLoaderLocked, under the
-// collector lock.
+// Looks again at what the loader has, if that may have changed, or not all of it could be noted.
+// Inside WithLoaderLocked, under the collector lock.
 void RefreshLoadedObjects(void*) {
   if (!platform::LoaderCanBeAsked()) return;  // as it was before the fork
   const LoaderGeneration now = platform::CurrentLoaderGeneration();
-  if (now != g_registry.generation || g_has_static_roots != nullptr ||
+  if (now != g_registry.generation || !g_registry.is_complete || g_has_static_roots != nullptr ||
       g_registry.filter != nullptr) {
     g_registry.generation = now;
     g_registry.filter = g_has_static_roots;
     g_registry.main_segments.Clear();
     g_registry.library_segments.Clear();
     g_registry.module_count = 0;
+    g_registry.is_complete = true;
     platform::VisitLoadedObjects({NoteSegment, NoteTls, nullptr});
     platform::InterposeInNewObjects();
   }
@@ -168,8 +173,10 @@ void StopThreads(void* context) {
   if (!attempt->stopped) g_threads_lock.Release();
 }
 
+// Without all roots nothing is stopped: the next attempt may have the memory to note them.
 void StopWithLoaderLocked(void* context) {
   RefreshLoadedObjects(nullptr);
+  if (!g_registry.is_complete) return;
   StopThreads(context);
 }
 
@@ -194,6 +201,9 @@ void TryUntilStopped(StopAttempt* attempt, void (*stop)(void*), void* context) {
     platform::BeginStop();
     platform::WithLoaderLocked(stop, context);
     if (attempt->stopped) break;
+    if (!g_registry.is_complete && attempt->patience_ns == kMostPatienceNs) {
+      Fatal("no memory for the list of loaded objects");
+    }
     AwaitNextAttempt(attempt);
     reported |= attempt->report;
     attempt->report = attempt->patience_ns == kMostPatienceNs && !reported;

@@ -29,8 +29,10 @@ void GC_add_roots(void* low, void* high) {
   if (!IsOrdered("GC_add_roots", low, high)) return;
   platform::LockGuard guard(g_collector.lock());
   if (!g_static_roots.added.Add({AddressOf(low), AddressOf(high)})) {
-    Complain("GC_add_roots(%p, %p): no memory to note it; pointers there will be missed", low,
-             high);
+    // A collection would not see what is referred to from there.
+    GC_disable();
+    Complain("GC_add_roots(%p, %p): no memory to note it; there are no collections from here on",
+             low, high);
   }
 }
 

@@ -67,6 +67,14 @@ void ExpectCopies() {
   EXPECT_EQ(EndOfReadable(pages.at(0, 8), pages.at(1, 8)), pages.at(1, 8));
   EXPECT_EQ(EndOfReadable(pages.at(2), pages.at(6)), pages.at(2));
   EXPECT_EQ(EndOfReadable(pages.at(3, 8), pages.at(6)), pages.at(4));
+  EXPECT_EQ(BeginOfReadable(pages.at(3, 8)), pages.at(3));
+  EXPECT_EQ(BeginOfReadable(pages.at(5, 8)), pages.at(5));
+  // Bytes that are no words, across the end of a page.
+  uint16_t bytes[4] = {};
+  EXPECT_EQ(CopyIfMapped(bytes, pages.at(1) - 3, 6), 6u);
+  EXPECT_EQ(bytes[2], 0x0101u);
+  EXPECT_EQ(bytes[3], 0u);
+  EXPECT_EQ(CopyIfMapped(bytes, pages.at(2) - 3, 6), 3u);
   EXPECT_EQ(CopyIfMapped(words.data(), pages.at(0, 16), 6 * page - 16), 2 * page - 16);
   EXPECT_EQ(words[page / kWordBytes - 2], 0x0101010101010101u);
   EXPECT_EQ(CopyIfMapped(words.data(), pages.at(1), page), page);

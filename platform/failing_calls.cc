@@ -1,0 +1,182 @@
+// What the shared libraries of the verify build call in place of the C library's functions that
+// make system calls: failures.h. `__wrap_NAME` is where their calls of NAME go, `__real_NAME` is
+// the C library's.
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstddef>
+
+#include "platform/failures.h"
+
+namespace {
+
+using gleaner::platform::Failing;
+using gleaner::platform::Fails;
+using gleaner::platform::FailureDraw;
+
+// Whether the call is to fail: errno is one of `errors` then.
+template <class... Errors>
+bool FailsWith(Failing sort, Errors... errors) {
+  if (!Fails(sort)) return false;
+  const int all[] = {errors...};
+  errno = all[FailureDraw() % sizeof...(errors)];
+  return true;
+}
+
+// At least a byte; where words are read, a number of words.
+size_t Shorter(size_t bytes) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  if (bytes < 2) return bytes;
+  if (bytes % kWord == 0)
+    return bytes == kWord ? bytes : (1 + FailureDraw() % (bytes / kWord)) * kWord;
+  return 1 + FailureDraw() % bytes;
+}
+
+}  // namespace
+
+// NAME(arguments), of type R, fails as the value `failed` with one of the errors.
+#define FAILING(R, failed, NAME, PARAMETERS, ARGUMENTS, ...) \
+  R __real_##NAME PARAMETERS;                                \
+  R __wrap_##NAME PARAMETERS;                                \
+  R __wrap_##NAME PARAMETERS { return FailsWith(__VA_ARGS__) ? failed : __real_##NAME ARGUMENTS; }
+
+extern "C" {
+
+// --- Memory ---
+
+FAILING(void*, MAP_FAILED, mmap, (void* p, size_t n, int access, int flags, int fd, off_t at),
+        (p, n, access, flags, fd, at), Failing::kMapping, ENOMEM, EAGAIN)
+FAILING(int, -1, munmap, (void* p, size_t n), (p, n), Failing::kMapping, ENOMEM)
+FAILING(int, -1, mprotect, (void* p, size_t n, int access), (p, n, access), Failing::kMapping,
+        ENOMEM)
+FAILING(int, -1, madvise, (void* p, size_t n, int advice), (p, n, advice), Failing::kAdvice, EAGAIN,
+        ENOMEM, EINVAL)
+FAILING(int, -1, mincore, (void* p, size_t n, unsigned char* pages), (p, n, pages),
+        Failing::kAdvice, EAGAIN)
+void* __real_mremap(void* p, size_t n, size_t to, int flags, void* place);
+void* __wrap_mremap(void* p, size_t n, size_t to, int flags, ...);
+void* __wrap_mremap(void* p, size_t n, size_t to, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  void* place = (flags & MREMAP_FIXED) != 0 ? va_arg(rest, void*) : nullptr;
+  va_end(rest);
+  if (FailsWith(Failing::kMapping, ENOMEM, EINVAL)) return MAP_FAILED;
+  return __real_mremap(p, n, to, flags, place);
+}
+
+// --- Files ---
+
+int __real_open(const char* path, int flags, mode_t mode);
+int __wrap_open(const char* path, int flags, ...);
+int __wrap_open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  if (FailsWith(Failing::kFile, EMFILE, ENFILE, ENOENT, EACCES, ENOMEM, EINTR)) return -1;
+  return __real_open(path, flags, mode);
+}
+int __real_fcntl(int fd, int command, long argument);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...) {
+  va_list rest;
+  va_start(rest, command);
+  const long argument = va_arg(rest, long);
+  va_end(rest);
+  if (FailsWith(Failing::kFile, EMFILE, EINVAL)) return -1;
+  return __real_fcntl(fd, command, argument);
+}
+FAILING(int, -1, access, (const char* path, int mode), (path, mode), Failing::kFile, EACCES, ENOENT,
+        ENOMEM)
+FAILING(int, -1, fstat, (int fd, struct stat* status), (fd, status), Failing::kFile, EIO, EACCES)
+FAILING(int, -1, pipe2, (int* ends, int flags), (ends, flags), Failing::kFile, EMFILE, ENFILE)
+FAILING(int, -1, memfd_create, (const char* name, unsigned flags), (name, flags), Failing::kFile,
+        EMFILE, ENOMEM)
+FAILING(int, -1, ftruncate, (int fd, off_t n), (fd, n), Failing::kFile, EINTR, EIO)
+FAILING(ssize_t, -1, readlink, (const char* path, char* p, size_t n), (path, p, n), Failing::kFile,
+        ENOENT, EACCES)
+FAILING(char*, nullptr, getcwd, (char* p, size_t n), (p, n), Failing::kFile, ENOENT, EACCES)
+int __real_ioctl(int fd, unsigned long request, void* argument);
+int __wrap_ioctl(int fd, unsigned long request, void* argument);
+int __wrap_ioctl(int fd, unsigned long request, void* argument) {
+  if (FailsWith(Failing::kData, EINVAL, EPERM, ENOMEM, ENOTTY)) return -1;
+  return __real_ioctl(fd, request, argument);
+}
+ssize_t __real_read(int fd, void* p, size_t n);
+ssize_t __wrap_read(int fd, void* p, size_t n);
+ssize_t __wrap_read(int fd, void* p, size_t n) {
+  if (!FailsWith(Failing::kData, EIO, EINTR, 0, 0)) return __real_read(fd, p, n);
+  return errno != 0 ? -1 : __real_read(fd, p, Shorter(n));
+}
+ssize_t __real_pread(int fd, void* p, size_t n, off_t at);
+ssize_t __wrap_pread(int fd, void* p, size_t n, off_t at);
+ssize_t __wrap_pread(int fd, void* p, size_t n, off_t at) {
+  if (!FailsWith(Failing::kData, EIO, EINTR, 0, 0)) return __real_pread(fd, p, n, at);
+  return errno != 0 ? -1 : __real_pread(fd, p, Shorter(n), at);
+}
+ssize_t __real_write(int fd, const void* p, size_t n);
+ssize_t __wrap_write(int fd, const void* p, size_t n);
+ssize_t __wrap_write(int fd, const void* p, size_t n) {
+  if (!FailsWith(Failing::kData, EINTR, 0, 0, 0)) return __real_write(fd, p, n);
+  return errno != 0 ? -1 : __real_write(fd, p, Shorter(n));
+}
+
+// --- The process ---
+
+FAILING(ssize_t, -1, process_vm_readv,
+        (pid_t process, const iovec* to, unsigned long n, const iovec* from, unsigned long m,
+         unsigned long flags),
+        (process, to, n, from, m, flags), Failing::kProcess, EPERM, ENOSYS, ENOMEM)
+FAILING(int, -1, getrlimit, (int resource, rlimit* limit), (resource, limit), Failing::kProcess,
+        EPERM)
+FAILING(int, -1, sigaltstack, (const stack_t* next, stack_t* old), (next, old), Failing::kProcess,
+        ENOMEM, EPERM)
+FAILING(int, -1, sched_getcpu, (), (), Failing::kThread, ENOSYS)
+FAILING(int, -1, nanosleep, (const timespec* time, timespec* rest), (time, rest), Failing::kWait,
+        EINTR)
+
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+  switch (number) {
+    case SYS_futex:
+      if ((b & FUTEX_CMD_MASK) == FUTEX_WAIT && FailsWith(Failing::kWait, EINTR, EAGAIN)) return -1;
+      break;
+    case SYS_tgkill:
+      if (FailsWith(Failing::kThread, EAGAIN)) return -1;
+      break;
+    case SYS_sched_getaffinity:
+    case SYS_sched_setaffinity:
+      if (FailsWith(Failing::kThread, EPERM, EINVAL)) return -1;
+      break;
+    case SYS_userfaultfd:
+      if (FailsWith(Failing::kFile, EPERM, ENOSYS, EMFILE, ENFILE, ENOMEM)) return -1;
+      break;
+    default:
+      break;
+  }
+  return __real_syscall(number, a, b, c, d, e, f);
+}
+
+// These give their error as their result.
+#define FAILING_NUMBER(NAME, PARAMETERS, ARGUMENTS, ERROR) \
+  int __real_##NAME PARAMETERS;                            \
+  int __wrap_##NAME PARAMETERS;                            \
+  int __wrap_##NAME PARAMETERS { return Fails(Failing::kThread) ? ERROR : __real_##NAME ARGUMENTS; }
+
+FAILING_NUMBER(pthread_getattr_np, (pthread_t thread, pthread_attr_t* attributes),
+               (thread, attributes), ENOMEM)
+FAILING_NUMBER(pthread_key_create, (pthread_key_t * key, void (*end)(void*)), (key, end), EAGAIN)
+FAILING_NUMBER(pthread_setspecific, (pthread_key_t key, const void* value), (key, value), ENOMEM)
+
+}  // extern "C"
