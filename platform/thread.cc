@@ -322,24 +322,33 @@ Addr TlsTable::BlockOf(size_t module) const {
 }
 
 Range CurrentStaticTls() {
-  using Info = void (*)(size_t * bytes, size_t * alignment);
-  static Info info = nullptr;  // racing threads store the same value
-  Info get = __atomic_load_n(&info, __ATOMIC_RELAXED);
-  if (get == nullptr) {
-    get = reinterpret_cast<Info>(dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info"));
-    __atomic_store_n(&info, get, __ATOMIC_RELAXED);  // nothing but the pointer is passed on
+  struct Layout {
+    void (*get)(size_t* bytes, size_t* alignment);
+    const uint32_t* descriptor_bytes;
+  };
+  static constinit Layout known = {};  // racing threads store the same values
+  Layout layout;
+  // Relaxed, all four: nothing but the pointers is passed on.
+  layout.get = __atomic_load_n(&known.get, __ATOMIC_RELAXED);
+  layout.descriptor_bytes = __atomic_load_n(&known.descriptor_bytes, __ATOMIC_RELAXED);
+  if (layout.get == nullptr || layout.descriptor_bytes == nullptr) {
+    layout.get =
+        reinterpret_cast<decltype(layout.get)>(dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info"));
+    layout.descriptor_bytes =
+        static_cast<const uint32_t*>(dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread"));
+    __atomic_store_n(&known.get, layout.get, __ATOMIC_RELAXED);
+    __atomic_store_n(&known.descriptor_bytes, layout.descriptor_bytes, __ATOMIC_RELAXED);
   }
-  if (get == nullptr) return {};
+  if (layout.get == nullptr || layout.descriptor_bytes == nullptr) return {};
   size_t bytes = 0;
   size_t alignment = 0;
-  get(&bytes, &alignment);
+  layout.get(&bytes, &alignment);
   const Addr here = CurrentThreadPointer();
-  // The size includes the descriptor, which is at the other end: so this reaches too far, and in
-  // the first thread maybe out of what is mapped.
 #if defined(__x86_64__)
-  return {LowestMapped({here - bytes, here}), here};
+  // The size includes the descriptor, which is at the other end.
+  return {here - (bytes - *layout.descriptor_bytes), here};
 #else
-  return {here, EndOfReadable(here, here + bytes)};
+  return {here, here + bytes};
 #endif
 }
 
