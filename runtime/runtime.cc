@@ -399,7 +399,17 @@ int HasNoRoots() {
          !g_malloc_support.find_roots();
 }
 
+// A collection takes some 8 KiB of stack. An alternate stack of a handler may have less below its
+// frames; its allocations leave the collection to a call elsewhere.
+constexpr size_t kCollectionStackBytes = 32 * kKiB;
+
+bool IsOnSmallAlternateStack(Addr stack_pointer) {
+  return platform::AlternateStackEnd(stack_pointer) != 0 &&
+         platform::AlternateStackEnd(stack_pointer - kCollectionStackBytes) == 0;
+}
+
 void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
+  if (IsOnSmallAlternateStack(stack_pointer)) return;
   const uint64_t seen = g_collector.collections();
   platform::Atomic<uint32_t> sleep{0};  // nobody wakes us
   for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
