@@ -1,7 +1,9 @@
 #include "platform/memory.h"
 
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,6 +41,37 @@ void ForgetReservation(Addr begin) {
   }
 }
 
+// Where addresses are set aside: the lower half of what an x86-64 process has, but for its lowest
+// and highest part. The system places mappings, stacks and programs above it, or from a third of
+// the address space on upwards if the stack is unlimited.
+constexpr Addr kAsideBegin = Addr{0x11} << 40;
+constexpr Addr kAsideEnd = Addr{0x2a} << 40;
+// The first addresses are as random as the stack's.
+constexpr Addr kAsideRandom = Addr{4} << 40;
+
+// Addresses from here on have not been set aside; 0 at first.
+constinit Atomic<Addr> g_aside_next{0};
+
+bool IsAside(const void* p) { return AddressOf(p) - kAsideBegin < kAsideEnd - kAsideBegin; }
+
+Addr FirstAside() { return kAsideBegin + getauxval(AT_RANDOM) * kMiB % kAsideRandom; }
+
+// Whether an empty mapping can be had there and nowhere else; errno says what is in the way.
+bool CanMap(Addr begin, size_t bytes) {
+  void* p = mmap(PointerAt<void>(begin), bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p == MAP_FAILED) return false;
+  munmap(p, bytes);
+  errno = EEXIST;
+  return AddressOf(p) == begin;  // the system may not know the flag
+}
+
+// Whether nothing is mapped there, as far as the system says: its limits may not allow as much.
+bool IsUnmapped(Addr begin, size_t bytes) {
+  return CanMap(begin, bytes) ||
+         ((errno == ENOMEM || errno == EAGAIN) && CanMap(begin, OsPageBytes()));
+}
+
 }  // namespace
 
 size_t OsPageBytes() {
@@ -61,6 +94,19 @@ void* Reserve(size_t bytes, size_t alignment) {
   return PointerAt<void>(aligned);
 }
 
+void* SetAside(size_t bytes, size_t alignment) {
+  // Relaxed: it is the addresses that count, and the exchange decides who has them.
+  Addr next = g_aside_next.Load(memory_order_relaxed);
+  Addr begin;
+  do {
+    begin = AlignUp(next == 0 ? FirstAside() : next, alignment);
+    if (begin > kAsideEnd || bytes > kAsideEnd - begin) return Reserve(bytes, alignment);
+  } while (!g_aside_next.CompareExchange(next, begin + bytes, memory_order_relaxed));
+  if (!IsUnmapped(begin, bytes)) return Reserve(bytes, alignment);
+  NoteReservation(begin, bytes);
+  return PointerAt<void>(begin);
+}
+
 void* ReserveZeroes(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
@@ -79,6 +125,9 @@ void VisitReservations(void (*f)(void* context, Range range), void* context) {
 void Release(void* p, size_t bytes) {
   ForgetReservation(AddressOf(p));
   munmap(p, bytes);
+  if (!IsAside(p)) return;
+  Addr end = AddressOf(p) + bytes;  // of the last ones that were set aside: they are free again
+  g_aside_next.CompareExchange(end, AddressOf(p), memory_order_relaxed);  // as in SetAside
 }
 
 // The system does not count reserved memory when it becomes usable, unless it never overcommits. By
@@ -97,12 +146,28 @@ bool WouldRefuse(size_t bytes) {
 
 bool Commit(void* p, size_t bytes, bool executable) {
   if (bytes >= kLargeCommitBytes && WouldRefuse(bytes)) return false;
-  return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;
+  const int protection = PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0);
+  if (!IsAside(p)) return mprotect(p, bytes, protection) == 0;
+  void* mapped = mmap(p, bytes, protection,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped != MAP_FAILED && mapped != p) munmap(mapped, bytes);  // see IsUnmapped
+  return mapped == p;
 }
 
+void Uncommit(void* p, size_t bytes) {
+  if (IsAside(p)) munmap(p, bytes);
+}
+
+namespace {
+// What is locked is dropped only on the second demand, which older systems do not know. A process in
+// a sandbox may be refused both.
+bool Drop(void* p, size_t bytes) {
+  return madvise(p, bytes, MADV_DONTNEED) == 0 || madvise(p, bytes, MADV_DONTNEED_LOCKED) == 0;
+}
+}  // namespace
+
 void Discard(void* p, size_t bytes) {
-  // Refused where memory is locked (mlockall), or to a process in a sandbox: then it stays.
-  if (madvise(p, bytes, MADV_DONTNEED) != 0) memset(p, 0, bytes);
+  if (!Drop(p, bytes)) memset(p, 0, bytes);
 }
 
 void Zero(void* p, size_t bytes) {
@@ -114,7 +179,7 @@ void Zero(void* p, size_t bytes) {
   if (bytes >= kDroppedFrom) {
     const Addr begin = AlignUp(AddressOf(p), OsPageBytes());
     const Addr end = AlignDown(AddressOf(p) + bytes, OsPageBytes());
-    if (madvise(PointerAt<void>(begin), end - begin, MADV_DONTNEED) == 0) {
+    if (Drop(PointerAt<void>(begin), end - begin)) {
       memset(p, 0, begin - AddressOf(p));
       memset(PointerAt<void>(end), 0, AddressOf(p) + bytes - end);
       return;
@@ -129,7 +194,7 @@ bool Renew(void* p, size_t bytes) {
     return true;
   }
   // Some refusals come after the old mapping has gone: then this fails, too.
-  return madvise(p, bytes, MADV_DONTNEED) == 0;
+  return Drop(p, bytes);
 }
 
 Moved MoveContents(void* from, void* to, size_t bytes) {
@@ -151,6 +216,11 @@ Moved MoveContents(void* from, void* to, size_t bytes) {
 void Populate(void* p, size_t bytes) { madvise(p, bytes, MADV_POPULATE_WRITE); }
 
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
+
+size_t MemoryAndSwapBytes() {
+  struct sysinfo info;
+  return sysinfo(&info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : SIZE_MAX;
+}
 
 size_t AddressSpaceLimit() {
   rlimit limit;

@@ -118,6 +118,95 @@ TEST(AddressSpaceTest, BoundedBeforeTheProgramStarts) {
   }
 }
 
+TEST(AddressSpaceTest, OfAnySize) {
+  for (const char* reserve : {"GLEANER_RESERVE=100000001", "GLEANER_RESERVE=77777777"}) {
+    const ChildResult result = RunWith({reserve}, [] {
+      GC_INIT();
+      size_t filled = 0;
+      g_kept = Fill(nullptr, 8 * kMiB, &filled);
+      EXPECT_GE(filled, 8 * kMiB);
+      for (size_t made = 0; made < 8 * kMiB; made += 5000) {
+        ASSERT_NE(GC_malloc_atomic(5000), nullptr);
+      }
+      GC_gcollect();
+      EXPECT_TRUE(IsIntact(g_kept));
+    });
+    EXPECT_OK(result) << "\n" << reserve;
+  }
+}
+
+// --- RLIMIT_AS and locked memory while the program runs ---
+
+void* ReturnIt(void* argument) { return argument; }
+
+// What a program has from the system by itself.
+void ExpectTheProgramServed() {
+  void* volatile memory = malloc(1 * kMiB);
+  EXPECT_NE(memory, nullptr);
+  free(memory);
+  FILE* file = fopen("/proc/self/stat", "r");
+  ASSERT_NE(file, nullptr);
+  fclose(file);
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, nullptr, ReturnIt, nullptr), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+}
+
+TEST(AddressSpaceTest, BoundedWhileTheProgramRuns) {
+  if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs the address space itself";
+  for (const char* mode :
+       {"GLEANER_CONCURRENT=0", "GLEANER_CONCURRENT=1", "GLEANER_GENERATIONAL=1"}) {
+    const ChildResult result = RunWith({mode}, [] {
+      constexpr size_t kMost = 512 * kMiB;
+      GC_INIT();
+      size_t filled = 0;
+      g_kept = Fill(nullptr, 4 * kMiB, &filled);
+      const Limit limit(RLIMIT_AS, kMost);
+      ExpectTheProgramServed();
+      for (int round = 0; round < 2; ++round) {
+        filled = 0;
+        g_more = Fill(nullptr, kMost, &filled);
+        EXPECT_GT(filled, kMost / 4);
+        EXPECT_LT(filled, kMost);
+        EXPECT_TRUE(IsIntact(g_more) && IsIntact(g_kept));
+        Destroy(g_more);
+        g_more = nullptr;
+        GC_gcollect();
+      }
+      EXPECT_TRUE(IsIntact(g_kept));
+    });
+    EXPECT_OK(result) << "\n" << mode;
+  }
+}
+
+// Locked memory cannot be dropped as other memory is: what goes back to the system reads as zero
+// all the same.
+TEST(LockedMemoryTest, TheProgramIsServedAndMemoryIsZero) {
+  for (const char* mode :
+       {"GLEANER_CONCURRENT=0", "GLEANER_CONCURRENT=1", "GLEANER_GENERATIONAL=1"}) {
+    const ChildResult result = RunWith({mode}, [] {
+      GC_INIT();
+      GC_set_force_unmap_on_gcollect(1);
+      // What there is may be more than an ordinary user may lock.
+      if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+        ASSERT_EQ(mlockall(MCL_FUTURE), 0) << strerror(errno);
+      }
+      constexpr size_t kBytes = 3 * kMiB;
+      for (int round = 0; round < 3; ++round) {
+        auto* large = static_cast<char*>(GC_malloc(kBytes));
+        ASSERT_NE(large, nullptr);
+        EXPECT_EQ(std::count(large, large + kBytes, 0), static_cast<ptrdiff_t>(kBytes));
+        memset(large, 0xa5, kBytes);
+        GC_free(large);
+        GC_gcollect();
+      }
+      ASSERT_EQ(munlockall(), 0);
+      ExpectTheProgramServed();
+    });
+    EXPECT_OK(result) << "\n" << mode;
+  }
+}
+
 // --- RLIMIT_DATA while threads run ---
 
 struct Party {

@@ -49,7 +49,7 @@ TEST(OptionsTest, Defaults) {
                    EXPECT_EQ(g_options.markers, 0u);
                    EXPECT_EQ(g_options.free_space_divisor, 3u);
                    EXPECT_EQ(g_options.min_allowance, 448 * kKiB);
-                   EXPECT_EQ(g_options.reserve, size_t{1} << 40);
+                   EXPECT_EQ(g_options.reserve, 0u);
                    EXPECT_TRUE(g_options.huge_pages);
                    EXPECT_TRUE(g_options.all_interior_pointers);
                    EXPECT_EQ(g_options.log_file, nullptr);
@@ -175,7 +175,7 @@ TEST(OptionsTest, LibgcsSwitchesAreOnThoughEmpty) {
 
 TEST(OptionsTest, ARefusedValueLeavesTheDefault) {
   Read({{"GLEANER_RESERVE", "1"}, {"GLEANER_POLICY", "none"}, {"GLEANER_K", "0"}}, [] {
-    EXPECT_EQ(g_options.reserve, size_t{1} << 40);
+    EXPECT_EQ(g_options.reserve, 0u);
     EXPECT_EQ(g_options.policy, 0u);
     EXPECT_EQ(g_options.k, 1.0);
   });
