@@ -95,6 +95,7 @@ void* Reserve(size_t bytes, size_t alignment) {
 }
 
 void* SetAside(size_t bytes, size_t alignment) {
+  if (AddressSpaceLimit() != SIZE_MAX) return Reserve(bytes, alignment);
   // Relaxed: it is the addresses that count, and the exchange decides who has them.
   Addr next = g_aside_next.Load(memory_order_relaxed);
   Addr begin;
