@@ -160,8 +160,8 @@ void Uncommit(void* p, size_t bytes) {
 }
 
 namespace {
-// What is locked is dropped only on the second demand, which older systems do not know. A process in
-// a sandbox may be refused both.
+// What is locked is dropped only on the second demand, which older systems do not know. A process
+// in a sandbox may be refused both.
 bool Drop(void* p, size_t bytes) {
   return madvise(p, bytes, MADV_DONTNEED) == 0 || madvise(p, bytes, MADV_DONTNEED_LOCKED) == 0;
 }

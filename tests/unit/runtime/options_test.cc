@@ -128,9 +128,9 @@ TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
   ExpectRefused("GLEANER_TERMINATION", "3", "states/counter", "states");
   ExpectRefused("GLEANER_HUGE_PAGES", "maybe", "0 or 1", "1");
   ExpectRefused("GLEANER_HUGE_PAGES", "2", "0 or 1", "1");
-  ExpectRefused("GLEANER_RESERVE", "1m", "64m to 16t", "1t");
-  ExpectRefused("GLEANER_RESERVE", "64mm", "64m to 16t", "1t");
-  ExpectRefused("GLEANER_RESERVE", "64 m", "64m to 16t", "1t");
+  ExpectRefused("GLEANER_RESERVE", "1m", "64m to 16t", "0");
+  ExpectRefused("GLEANER_RESERVE", "64mm", "64m to 16t", "0");
+  ExpectRefused("GLEANER_RESERVE", "64 m", "64m to 16t", "0");
   ExpectRefused("GLEANER_MIN_ALLOWANCE", "1k", "64k to 1t", "448k");
 }
 
