@@ -38,14 +38,16 @@ void Write(const char* line, size_t bytes) {
   (void)platform::WriteAll(StandardError(), line, bytes);
 }
 
-// What descriptor 2 stood for when the library was loaded, or at the first message before that. Of
+// What descriptor 2 stood for when the library started, or at the first message before that. Of
 // threads that write it at once all write the same.
 constinit bool g_noted = false;
 constinit bool g_was_open = false;
 constinit uint64_t g_device = 0;
 constinit uint64_t g_inode = 0;
 
-__attribute__((constructor)) void NoteStandardError() {
+}  // namespace
+
+void NoteStandardError() {
   if (g_noted) return;
   struct stat status;
   g_was_open = fstat(STDERR_FILENO, &status) == 0;
@@ -55,8 +57,6 @@ __attribute__((constructor)) void NoteStandardError() {
   }
   g_noted = true;
 }
-
-}  // namespace
 
 int StandardError() {
   const int saved = errno;

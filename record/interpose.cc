@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "platform/memory.h"
+#include "platform/standard_error.h"
 #include "record/trace_writer.h"
 #include "runtime/options.h"
 
@@ -130,6 +131,7 @@ void StartIfPossible() {
   if (!runtime::HasEnvironment()) return;
   uint32_t start = kNotStarted;
   if (!g_start.CompareExchange(start, kStarting, memory_order_acquire)) return;
+  NoteStandardError();
   runtime::ReadOptions();
   const char* path = runtime::g_options.record_file;
   const bool children = runtime::g_options.record_children;

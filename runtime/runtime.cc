@@ -18,6 +18,7 @@
 #include "platform/memory.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
+#include "platform/standard_error.h"
 #include "platform/unwinding.h"
 #include "runtime/arenas.h"
 #include "runtime/dump.h"
@@ -519,6 +520,7 @@ size_t UsefulReserve() {
 bool InitOnce() {
   g_fatal_context = DescribePhase;
   platform::KeepLoaded();
+  NoteStandardError();
   ReadOptions();
   if (g_options.log_file != nullptr) {
     const int fd = platform::OpenLogFile(g_options.log_file);

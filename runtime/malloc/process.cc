@@ -4,6 +4,7 @@
 
 #include "alloc/page_space.h"
 #include "platform/cancellation.h"
+#include "platform/standard_error.h"
 #include "runtime/malloc/cache.h"
 #include "runtime/malloc/collecting.h"
 #include "runtime/malloc/leak_report.h"
@@ -62,6 +63,7 @@ void NoteGrowth() {
 }
 
 bool MakeHeap() {
+  NoteStandardError();
   runtime::ReadOptions();
   if (g_options.collect || g_options.leaks) {
     g_collecting = true;  // also for what the start calls
