@@ -693,16 +693,20 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
     PageSpace& space = SpaceOf(side);
     for (PageNumber page = FirstCommitted(side); page < EndCommitted(side);) {
       const PageState state = g_space.info[page].state;
-      PageNumber next = page + 1;
       PageMeta& meta = g_space.meta[page];
+      if (state == PageState::kUnused) {
+        ++page;
+        continue;
+      }
+      // Also of small pages: a span that could not be split is larger than what was asked for, and
+      // the pages at its end are no span of their own.
+      const PageNumber pages = space.SpanPages(page);
       if (state == PageState::kSmall && (survivor == nullptr || meta.owner != survivor->index) &&
           meta.listing.Load(memory_order_relaxed) ==
               Listing::kCurrent) {                                     // a single thread is left
         meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
       }
-      if (state != PageState::kUnused && state != PageState::kSmall) {
-        const PageNumber pages = space.SpanPages(page);
-        next = page + pages;
+      if (state != PageState::kSmall) {
         PageNumber head = page;
         while (g_space.info[head].state == PageState::kPadding) ++head;
         if (g_space.info[head].state == PageState::kTaken) {
@@ -713,7 +717,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
           }
         }
       }
-      page = next;
+      page += pages;
     }
   }
 }

@@ -75,6 +75,8 @@ void* __wrap_mremap(void* p, size_t n, size_t to, int flags, ...) {
 }
 
 // --- Files ---
+//
+// Of standard error nothing fails but to be written at once: messages say why a program ended.
 
 int __real_open(const char* path, int flags, mode_t mode);
 int __wrap_open(const char* path, int flags, ...);
@@ -93,12 +95,17 @@ int __wrap_fcntl(int fd, int command, ...) {
   va_start(rest, command);
   const long argument = va_arg(rest, long);
   va_end(rest);
-  if (FailsWith(Failing::kFile, EMFILE, EINVAL)) return -1;
+  if (fd != STDERR_FILENO && FailsWith(Failing::kFile, EMFILE, EINVAL)) return -1;
   return __real_fcntl(fd, command, argument);
 }
 FAILING(int, -1, access, (const char* path, int mode), (path, mode), Failing::kFile, EACCES, ENOENT,
         ENOMEM)
-FAILING(int, -1, fstat, (int fd, struct stat* status), (fd, status), Failing::kFile, EIO, EACCES)
+int __real_fstat(int fd, struct stat* status);
+int __wrap_fstat(int fd, struct stat* status);
+int __wrap_fstat(int fd, struct stat* status) {
+  if (fd != STDERR_FILENO && FailsWith(Failing::kFile, EIO, EACCES)) return -1;
+  return __real_fstat(fd, status);
+}
 FAILING(int, -1, pipe2, (int* ends, int flags), (ends, flags), Failing::kFile, EMFILE, ENFILE)
 FAILING(int, -1, memfd_create, (const char* name, unsigned flags), (name, flags), Failing::kFile,
         EMFILE, ENOMEM)
