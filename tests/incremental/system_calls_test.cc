@@ -640,7 +640,7 @@ TEST(SystemCallsTest, WriteIntoArmedMemoryWhatTheyWriteElsewhere) {
 
 // Parts of 8 bytes in all places in turn, each with its own content, and two outside of the heap:
 // below it and above.
-char g_below[8];
+char* g_below;
 struct ManyParts {
   explicit ManyParts(size_t count) : parts(count), data(count * 8) {
     for (size_t i = 0; i < count; ++i) parts[i] = {Place(i), 8};
@@ -701,6 +701,11 @@ TEST(SystemCallsTest, AnyNumberOfParts) {
         },
     };
     char on_the_stack;
+    constexpr uintptr_t kLowAddress = 1 << 20;
+    void* low = mmap(reinterpret_cast<void*>(kLowAddress), 4096, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    ASSERT_NE(low, MAP_FAILED);
+    g_below = static_cast<char*>(low);
     ASSERT_TRUE(g_below < g_places->of[0] && g_places->of[0] < &on_the_stack);
     for (size_t call = 0; call < std::size(calls); ++call) {
       for (const size_t count : {2, 16, 18, 100, 1024}) {
