@@ -117,12 +117,17 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   *result = nullptr;
   if (RejectKind("GC_generic_malloc_many", kind) || !runtime::AttachToHeap()) return;
   if (bytes == 0) bytes = 1;
-  void* list = runtime::Allocate(static_cast<Kind>(kind), bytes);
-  if (list == nullptr) return;
-  GLEANER_STORE(static_cast<void**>(list), nullptr);  // pointer-free memory is not zero
+  // As with libgc: whoever asks for small objects calls the out-of-memory procedure himself.
+  if (bytes > alloc::kMaxSmallBytes) {
+    void* object = runtime::Allocate(static_cast<Kind>(kind), bytes);
+    if (object != nullptr) GLEANER_STORE(static_cast<void**>(object), nullptr);
+    *result = object;
+    return;
+  }
   // Linked from the last to the first, so that the list is in the order of addresses.
   const size_t count = bytes >= kManyBytes ? 1 : kManyBytes / bytes;
-  for (size_t i = 1; i < count; ++i) {
+  void* list = nullptr;
+  for (size_t i = 0; i < count; ++i) {
     void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
     if (object == nullptr) break;
     GLEANER_STORE(static_cast<void**>(object), list);
