@@ -48,22 +48,48 @@ constexpr Addr kAsideBegin = Addr{0x11} << 40;
 constexpr Addr kAsideEnd = Addr{0x2a} << 40;
 // The first addresses are as random as the stack's.
 constexpr Addr kAsideRandom = Addr{4} << 40;
+// What one library sets aside lies in a slot of this size, which it has claimed by a mapping of one
+// page at its beginning: there may be several of them in a process, and the others' addresses are
+// not mapped, either.
+constexpr size_t kSlotBytes = size_t{2} << 40;
 
-// Addresses from here on have not been set aside; 0 at first.
+// Addresses of our slot from here on have not been set aside; 0: no slot has been claimed.
 constinit Atomic<Addr> g_aside_next{0};
 
 bool IsAside(const void* p) { return AddressOf(p) - kAsideBegin < kAsideEnd - kAsideBegin; }
 
 Addr FirstAside() { return kAsideBegin + getauxval(AT_RANDOM) * kMiB % kAsideRandom; }
 
-// Whether an empty mapping can be had there and nowhere else; errno says what is in the way.
-bool CanMap(Addr begin, size_t bytes) {
+// Maps nothing, at that address or nowhere; errno says what is in the way.
+bool TryMapAt(Addr begin, size_t bytes) {
   void* p = mmap(PointerAt<void>(begin), bytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (p == MAP_FAILED) return false;
-  munmap(p, bytes);
-  errno = EEXIST;
-  return AddressOf(p) == begin;  // the system may not know the flag
+  if (AddressOf(p) == begin) return true;
+  munmap(p, bytes);  // the system does not know the flag
+  errno = EINVAL;
+  return false;
+}
+
+bool CanMap(Addr begin, size_t bytes) {
+  if (!TryMapAt(begin, bytes)) return false;
+  munmap(PointerAt<void>(begin), bytes);
+  return true;
+}
+
+// The slots of all libraries in the process begin at the same distances, as all know the same
+// random number. 0 if there is none left.
+Addr ClaimSlot() {
+  for (Addr slot = FirstAside(); slot + kSlotBytes <= kAsideEnd; slot += kSlotBytes) {
+    if (TryMapAt(slot, OsPageBytes())) return slot;
+    if (errno != EEXIST) return 0;
+  }
+  return 0;
+}
+
+Addr EndOfSlot(Addr inside) {
+  const Addr first = FirstAside();
+  return first + AlignDown(inside - first, kSlotBytes) + kSlotBytes;
 }
 
 // Whether nothing is mapped there, as far as the system says: its limits may not allow as much.
@@ -98,10 +124,20 @@ void* SetAside(size_t bytes, size_t alignment) {
   if (AddressSpaceLimit() != SIZE_MAX) return Reserve(bytes, alignment);
   // Relaxed: it is the addresses that count, and the exchange decides who has them.
   Addr next = g_aside_next.Load(memory_order_relaxed);
+  if (next == 0) {
+    const Addr slot = ClaimSlot();
+    if (slot == 0) return Reserve(bytes, alignment);
+    if (g_aside_next.CompareExchange(next, slot + OsPageBytes(), memory_order_relaxed)) {
+      next = slot + OsPageBytes();
+    } else {
+      munmap(PointerAt<void>(slot), OsPageBytes());  // another thread has claimed one
+    }
+  }
+  const Addr slot_end = EndOfSlot(next - 1);
   Addr begin;
   do {
-    begin = AlignUp(next == 0 ? FirstAside() : next, alignment);
-    if (begin > kAsideEnd || bytes > kAsideEnd - begin) return Reserve(bytes, alignment);
+    begin = AlignUp(next, alignment);
+    if (begin > slot_end || bytes > slot_end - begin) return Reserve(bytes, alignment);
   } while (!g_aside_next.CompareExchange(next, begin + bytes, memory_order_relaxed));
   if (!IsUnmapped(begin, bytes)) return Reserve(bytes, alignment);
   NoteReservation(begin, bytes);

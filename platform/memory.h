@@ -9,8 +9,9 @@
 // committed: it lies in a part of the address space in which the system places nothing by itself,
 // far from where mappings, the program and its break are. So limits that come at any time count
 // what the library uses. If the program has a mapping of its own there, or put one there, the
-// addresses are reserved instead, or Commit fails where it comes upon it. Under a limit that is
-// there already they are reserved, so that nothing else takes what the heap was promised.
+// addresses are reserved instead, or Commit fails where it comes upon it. Another Gleaner in the
+// process has other addresses: each claims a slot of 2 TiB by a mapping of one page. Under a limit
+// that is there already they are reserved, so that nothing else takes what the heap was promised.
 #pragma once
 
 #include "platform/base.h"
