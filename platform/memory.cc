@@ -122,12 +122,13 @@ void* Reserve(size_t bytes, size_t alignment) {
 
 void* SetAside(size_t bytes, size_t alignment) {
   if (AddressSpaceLimit() != SIZE_MAX) return Reserve(bytes, alignment);
-  // Relaxed: it is the addresses that count, and the exchange decides who has them.
+  // It is the addresses that count, and the exchange decides who has them: nothing is to be
+  // ordered.
   Addr next = g_aside_next.Load(memory_order_relaxed);
   if (next == 0) {
     const Addr slot = ClaimSlot();
     if (slot == 0) return Reserve(bytes, alignment);
-    if (g_aside_next.CompareExchange(next, slot + OsPageBytes(), memory_order_relaxed)) {
+    if (g_aside_next.CompareExchange(next, slot + OsPageBytes(), memory_order_acquire)) {
       next = slot + OsPageBytes();
     } else {
       munmap(PointerAt<void>(slot), OsPageBytes());  // another thread has claimed one
@@ -138,7 +139,7 @@ void* SetAside(size_t bytes, size_t alignment) {
   do {
     begin = AlignUp(next, alignment);
     if (begin > slot_end || bytes > slot_end - begin) return Reserve(bytes, alignment);
-  } while (!g_aside_next.CompareExchange(next, begin + bytes, memory_order_relaxed));
+  } while (!g_aside_next.CompareExchange(next, begin + bytes, memory_order_acquire));
   if (!IsUnmapped(begin, bytes)) return Reserve(bytes, alignment);
   NoteReservation(begin, bytes);
   return PointerAt<void>(begin);
@@ -164,7 +165,7 @@ void Release(void* p, size_t bytes) {
   munmap(p, bytes);
   if (!IsAside(p)) return;
   Addr end = AddressOf(p) + bytes;  // of the last ones that were set aside: they are free again
-  g_aside_next.CompareExchange(end, AddressOf(p), memory_order_relaxed);  // as in SetAside
+  g_aside_next.CompareExchange(end, AddressOf(p), memory_order_acquire);  // as in SetAside
 }
 
 // The system does not count reserved memory when it becomes usable, unless it never overcommits. By
