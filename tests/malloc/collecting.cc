@@ -284,7 +284,8 @@ void KeptOnStacks() {
 
 // How the C library can start a thread besides pthread_create.
 #ifdef __x86_64__
-uintptr_t g_complement = 0;  // of the block that the thread is to hold
+uintptr_t g_complement = 0;                      // of the block that the thread is to hold
+unsigned char* volatile g_until_held = nullptr;  // the block, as what starts the thread allocates
 int g_holding = 0;
 int g_let_go = 0;
 std::atomic<bool> g_held{false};
@@ -316,7 +317,8 @@ void MakeBlock() {
   pthread_t thread;
   const auto make = [](void*) -> void* {
     static size_t more = 0;  // no stale pointer to an earlier block is one to this
-    g_complement = ~reinterpret_cast<uintptr_t>(NewBlock(29, more += 64));
+    g_until_held = NewBlock(29, more += 64);
+    g_complement = ~reinterpret_cast<uintptr_t>(g_until_held);
     return nullptr;
   };
   CHECK(pthread_create(&thread, &attributes, make, nullptr) == 0);
@@ -334,6 +336,7 @@ void ExpectHeld(const char* how, Start start) {
   MakeBlock();
   start();
   while (__atomic_load_n(&g_holding, __ATOMIC_SEQ_CST) == 0) usleep(1000);
+  g_until_held = nullptr;
   Churn(30 * kMiB);
   __atomic_store_n(&g_let_go, 1, __ATOMIC_SEQ_CST);
   while (!g_held.load()) usleep(1000);
