@@ -56,48 +56,30 @@ constinit HugePageProbe g_huge_pages;
 // Below the heap, and never committed: see platform::TrackingConfig.
 constexpr size_t kGuardBytes = 2 * kMiB;
 
-// Memory that becomes usable together with other memory, or not at all.
-struct Part {
-  void* p;
-  size_t bytes;
-  bool executable = false;
-};
-template <size_t kCount>
-bool CommitAll(const Part (&parts)[kCount]) {
-  for (size_t i = 0; i < kCount; ++i) {
-    if (platform::Commit(parts[i].p, parts[i].bytes, parts[i].executable)) continue;
-    while (i-- != 0) platform::Uncommit(parts[i].p, parts[i].bytes);
-    return false;
-  }
-  return true;
+bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber pages) {
+  return platform::Commit(static_cast<char*>(table) + first * element_bytes, pages * element_bytes);
 }
 
 }  // namespace
 
-bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages, void (*grown)()) {
+bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages) {
   huge_pages = use_huge_pages;
-  grown_ = grown;
   const size_t limit = platform::AddressSpaceLimit();
-  constexpr size_t kChunkBytes = size_t{kPagesPerChunk} << kPageShift;
-  for (; max_bytes >= min_bytes; max_bytes /= 2) {
-    bytes = AlignDown(max_bytes, kChunkBytes);
+  for (bytes = max_bytes; bytes >= min_bytes; bytes /= 2) {
     if (bytes > limit / 2) continue;  // leave the program room of its own
     const size_t pages = bytes >> kPageShift;
     const size_t os_page = platform::OsPageBytes();
     const size_t info_bytes = AlignUp(pages * sizeof(PageInfo), os_page);
     const size_t meta_bytes = AlignUp(pages * sizeof(PageMeta), os_page);
-    void* heap = platform::SetAside(kGuardBytes + bytes, 2 * kMiB);
-    void* infos = grown != nullptr ? platform::SetAside(info_bytes, os_page)
-                                   : platform::ReserveZeroes(info_bytes);
-    void* metas = platform::SetAside(meta_bytes, os_page);
-    void* mark_table = platform::SetAside(pages * kMarkBytesPerPage, 2 * kMiB);
+    void* heap = platform::Reserve(kGuardBytes + bytes, 2 * kMiB);
+    void* infos = platform::ReserveZeroes(info_bytes);
+    void* metas = platform::Reserve(meta_bytes, os_page);
+    void* mark_table = platform::Reserve(pages * kMarkBytesPerPage, 2 * kMiB);
     if (heap != nullptr && infos != nullptr && metas != nullptr && mark_table != nullptr) {
       base = AddressOf(heap) + kGuardBytes;
       info = static_cast<PageInfo*>(infos);
       meta = static_cast<PageMeta*>(metas);
       marks = static_cast<uint8_t*>(mark_table);
-      // Relaxed: no other thread yet.
-      if (grown == nullptr) known_bytes.Store(bytes, platform::memory_order_relaxed);
       scanned_end.Store(0, platform::memory_order_relaxed);  // no other thread yet
       pointer_free_begin.Store(page_count(), platform::memory_order_relaxed);  // likewise
       return true;
@@ -119,11 +101,11 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
   const PageNumber high = pointer_free_begin.Load(platform::memory_order_relaxed);
   if (high - low < pages) return false;
   const PageNumber first = side == Side::kScanned ? low : high - pages;
-  if (!CommitAll(
-          {{&info[first], pages * sizeof(PageInfo)},
-           {&meta[first], pages * sizeof(PageMeta)},
-           {MarksOf(first), pages * kMarkBytesPerPage},
-           {PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift, executable}})) {
+  if (!CommitTable(info, sizeof(PageInfo), first, pages) ||
+      !CommitTable(meta, sizeof(PageMeta), first, pages) ||
+      !CommitTable(marks, kMarkBytesPerPage, first, pages) ||
+      !platform::Commit(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift,
+                        executable)) {
     return false;
   }
   const size_t used = size_t{side == Side::kScanned ? low : page_count() - high} << kPageShift;
@@ -139,11 +121,6 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
   // Release: a sweep or a root scan that sees the new frontier (acquire) sees usable tables.
   if (side == Side::kScanned) {
     scanned_end.Store(low + pages, platform::memory_order_release);
-    if (grown_ != nullptr) {
-      // Relaxed: see Contains.
-      known_bytes.Store(size_t{low + pages} << kPageShift, platform::memory_order_relaxed);
-      grown_();
-    }
   } else {
     pointer_free_begin.Store(high - pages, platform::memory_order_release);  // likewise
   }

@@ -24,8 +24,7 @@ struct AddressSpace {
   // Constant after Init.
   Addr base = 0;
   size_t bytes = 0;
-  // Readable for every page that Contains an address, zero where nothing is committed.
-  PageInfo* info = nullptr;
+  PageInfo* info = nullptr;  // readable for every page, zero where nothing is committed
   PageMeta* meta = nullptr;
   uint8_t* marks = nullptr;
   bool huge_pages = false;
@@ -35,42 +34,22 @@ struct AddressSpace {
   platform::Atomic<PageNumber> scanned_end{0};
   platform::Atomic<PageNumber> pointer_free_begin{0};
 
-  // What Contains covers: all of it, or with InitOneSided what is committed.
-  platform::Atomic<size_t> known_bytes{0};
-
-  // Sets aside `max_bytes` of heap, or as much as the system allows, halving on refusal. False if
-  // not even `min_bytes` are to be had. Of all that, the descriptors of pages are mapped: one part
-  // in 1,024.
-  [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages) {
-    return Init(max_bytes, min_bytes, use_huge_pages, nullptr);
-  }
-  // The same for a heap of which the scanned side alone is used, and where nobody looks at
-  // descriptors of pages that are not committed: nothing is mapped. Whenever more is committed,
-  // calls `grown` before any of it is handed out.
-  [[nodiscard]] bool InitOneSided(size_t max_bytes, size_t min_bytes, bool use_huge_pages,
-                                  void (*grown)()) {
-    return Init(max_bytes, min_bytes, use_huge_pages, grown);
-  }
+  // Reserves `max_bytes` of heap, or as much as the system allows, halving on refusal. False if not
+  // even `min_bytes` are to be had.
+  [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages);
 
   // Commits `pages` more pages of a side (a multiple of kPagesPerChunk). False if the reservation
   // is used up or the system refuses.
   [[nodiscard]] bool CommitMore(Side side, PageNumber pages);
 
   PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
-  bool Contains(Addr a) const {
-    // Relaxed: an address of the heap came from an allocation after what it needs was committed.
-    return a - base < known_bytes.Load(platform::memory_order_relaxed);
-  }
+  bool Contains(Addr a) const { return a - base < bytes; }
   // pre: Contains(a) for the next two.
   PageNumber PageOf(Addr a) const { return static_cast<PageNumber>((a - base) >> kPageShift); }
   static size_t OffsetInPage(Addr a) { return a & (kPageBytes - 1); }
 
   Addr AddressOfPage(PageNumber page) const { return base + (Addr{page} << kPageShift); }
   uint8_t* MarksOf(PageNumber page) const { return marks + size_t{page} * kMarkBytesPerPage; }
-
- private:
-  [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages, void (*grown)());
-  void (*grown_)() = nullptr;  // with InitOneSided
 };
 
 extern AddressSpace g_space;

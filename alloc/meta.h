@@ -27,8 +27,7 @@ class ReservedArray {
   [[nodiscard]] bool Reserve(size_t max_elements) {
     const size_t os_page = platform::OsPageBytes();
     const size_t bytes = AlignUp(max_elements * sizeof(T), os_page);
-    void* p = bytes > kAtOnceBytes ? platform::SetAside(bytes, os_page)
-                                   : platform::Reserve(bytes, os_page);
+    void* p = platform::Reserve(bytes, os_page);
     if (p == nullptr) return false;
     data_ = static_cast<T*>(p);
     max_ = max_elements;

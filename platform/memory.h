@@ -1,17 +1,8 @@
 // Address space from the operating system: the whole contract of the heap with the kernel's memory.
 //
-// Memory is reserved or set aside (addresses only), then committed (may be touched; reads as zero),
-// then perhaps discarded (stays committed, its contents are gone and read as zero again). All
-// functions are thread-safe and allocate nothing.
-//
-// What is reserved is mapped, so it counts for RLIMIT_AS and, once mlockall(MCL_FUTURE) was called,
-// for RLIMIT_MEMLOCK, whatever is used of it. What is set aside is not mapped before it is
-// committed: it lies in a part of the address space in which the system places nothing by itself,
-// far from where mappings, the program and its break are. So limits that come at any time count
-// what the library uses. If the program has a mapping of its own there, or put one there, the
-// addresses are reserved instead, or Commit fails where it comes upon it. Another Gleaner in the
-// process has other addresses: each claims a slot of 2 TiB by a mapping of one page. Under a limit
-// that is there already they are reserved, so that nothing else takes what the heap was promised.
+// Memory is reserved (addresses only), then committed (may be touched; reads as zero), then perhaps
+// discarded (stays committed, its contents are gone and read as zero again). All functions are
+// thread-safe and allocate nothing.
 #pragma once
 
 #include "platform/base.h"
@@ -25,9 +16,6 @@ size_t OsPageBytes();
 // pre: bytes is a multiple of the OS page, alignment a power of two and at least an OS page.
 void* Reserve(size_t bytes, size_t alignment);
 
-// The same for many addresses of which few are going to be used: set aside where that can be.
-void* SetAside(size_t bytes, size_t alignment);
-
 // Reserves address space that reads as zero and becomes writable by Commit. Null if refused.
 void* ReserveZeroes(size_t bytes);
 
@@ -36,18 +24,14 @@ void* ReserveZeroes(size_t bytes);
 struct Range;
 void VisitReservations(void (*f)(void* context, Range range), void* context);
 
-// Gives reserved addresses back, or those set aside. pre: [p, p + bytes) is one reservation.
+// Gives reserved addresses back. pre: [p, p + bytes) is one reservation.
 void Release(void* p, size_t bytes);
 
 // Makes reserved memory readable and writable, and executable if asked. False if the system refuses
-// (errno is kept), or would refuse so much at once were it not reserved. pre: of what is set aside,
-// nothing of the range is committed.
+// (errno is kept), or would refuse so much at once were it not reserved.
 [[nodiscard]] bool Commit(void* p, size_t bytes, bool executable = false);
-// As if it had not been committed, for who gives up: what is reserved may stay usable.
-void Uncommit(void* p, size_t bytes);
 
-// Drops the contents of committed memory; it reads as zero afterwards, also if the system does not
-// take it back (mlockall).
+// Drops the contents of committed memory; it reads as zero afterwards.
 void Discard(void* p, size_t bytes);
 
 // Makes committed memory read as zero, by writing it, or where it is long by dropping its contents.
@@ -74,9 +58,6 @@ void Populate(void* p, size_t bytes);
 
 // Asks for 2 MiB pages in the range. Advice only.
 void AdviseHugePages(void* p, size_t bytes);
-
-// All that the machine has, swap included.
-size_t MemoryAndSwapBytes();
 
 // The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX.
 size_t AddressSpaceLimit();

@@ -104,12 +104,11 @@ bool UserfaultfdTracking::OpenUserfaultfd() {
 }
 
 bool UserfaultfdTracking::OpenDescriptors() {
-  const bool opened = OpenUserfaultfd() &&
-                      (pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) ||
-                       Refused("/proc/self/pagemap cannot be read")) &&
-                      (Register(userfaultfd_.fd(), base_, bytes_) ||
-                       // Nothing of the range is mapped yet.
-                       errno == EINVAL || Refused("UFFDIO_REGISTER is refused"));
+  const bool opened =
+      OpenUserfaultfd() &&
+      (pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) ||
+       Refused("/proc/self/pagemap cannot be read")) &&
+      (Register(userfaultfd_.fd(), base_, bytes_) || Refused("UFFDIO_REGISTER is refused"));
   if (opened) {
     ClearMarks(userfaultfd_.fd(), base_, bytes_);
     registrations_.FetchAdd(1, memory_order_relaxed);  // a figure
@@ -121,7 +120,6 @@ bool UserfaultfdTracking::OpenDescriptors() {
   userfaultfd_number_.Store(userfaultfd_.fd(), memory_order_relaxed);
   pagemap_number_.Store(pagemap_.fd(), memory_order_relaxed);
   process_.Store(getpid(), memory_order_relaxed);
-  registered_end_.Store(base_, memory_order_relaxed);  // what is mapped then is, but how far?
   return opened;
 }
 
@@ -151,19 +149,7 @@ bool UserfaultfdTracking::Recover(uint32_t generation) {
   return opened;
 }
 
-// Mappings that came since the range was registered. The descriptor may be the program's by now.
-void UserfaultfdTracking::RegisterUpTo(Addr end) {
-  if (end <= registered_end_.Load(memory_order_relaxed)) return;  // a hint; decided below
-  LockGuard guard(lock_);
-  if (end <= registered_end_.Load(memory_order_relaxed)) return;  // written under lock_
-  if (!InThisProcess() || !userfaultfd_.IsOwn()) return;          // Arm finds that out, too
-  if (Register(userfaultfd_.fd(), base_, end - base_)) {
-    registered_end_.Store(end, memory_order_relaxed);  // likewise
-  }
-}
-
 bool UserfaultfdTracking::Arm(Addr begin, Addr end) {
-  RegisterUpTo(end);
   for (int attempt = 0; attempt < 2; ++attempt) {
     const uint32_t generation = generation_.Load(memory_order_seq_cst);
     // The number is loaded after the generation, so that a refused call means that this

@@ -54,7 +54,6 @@ class UserfaultfdTracking {
   // system refuses.
   bool Recover(uint32_t generation);
   bool InThisProcess() const;
-  void RegisterUpTo(Addr end);
 
   Addr base_ = 0;
   size_t bytes_ = 0;
@@ -68,8 +67,6 @@ class UserfaultfdTracking {
   Atomic<int32_t> process_{0};
   Atomic<uint32_t> generation_{0};  // odd while the registration is being replaced
   Atomic<uint64_t> registrations_{0};
-  // What is mapped from base_ to here is registered. Written under lock_.
-  Atomic<Addr> registered_end_{0};
   Lock lock_{LockRank::kTracking};
 };
 

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +14,6 @@
 #include "platform/delays.h"
 #include "platform/failures.h"
 #include "platform/loaded_objects.h"
-#include "platform/memory.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
 #include "platform/standard_error.h"
@@ -504,18 +502,6 @@ bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0;
 
 constexpr size_t kLeastHeap = 16 * kMiB;
 
-// Address space that is enough: each side of the heap may come to need all memory once. A power of
-// two, so two to four times the memory. The descriptors of its pages are mapped, so that more would
-// count for the process's limits.
-size_t UsefulReserve() {
-  constexpr size_t kLeast = 16 * kGiB;
-  constexpr size_t kMost = 1024 * kGiB;
-  const size_t memory = platform::MemoryAndSwapBytes();
-  if (memory >= kMost / 2) return kMost;
-  const size_t useful = std::bit_ceil(2 * memory);
-  return useful < kLeast ? kLeast : useful;
-}
-
 // False if there is not enough address space.
 bool InitOnce() {
   g_fatal_context = DescribePhase;
@@ -545,9 +531,8 @@ bool InitOnce() {
       (g_options.spare_bytes == kAuto && IsKnownToOverrun(program_invocation_short_name))) {
     alloc::WidenSizeClasses();
   }
-  const size_t reserve =
-      g_options.reserve != 0 ? static_cast<size_t>(g_options.reserve) : UsefulReserve();
-  bool ok = alloc::g_space.Init(reserve, kLeastHeap, g_options.huge_pages);
+  bool ok =
+      alloc::g_space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.huge_pages);
   ok = ok && alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit));
   ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
   ok = ok && Threads::Init();

@@ -78,11 +78,8 @@ const char* NameOf(Call call) {
 }
 
 // A pointer that is none of ours and not null goes to the next allocator, which may have made it;
-// it has made nothing on a stack, nor where the heap has yet to grow.
+// it has made nothing on a stack.
 void CheckForeign(Call call, const void* p) {
-  if (AddressOf(p) - g_space.base < g_space.bytes) {
-    Fatal("%s(%p): invalid pointer: the heap has not come so far", NameOf(call), p);
-  }
   if (platform::IsOnOwnStack(p))
     Fatal("%s(%p): invalid pointer: it is on the stack", NameOf(call), p);
 }

@@ -42,8 +42,7 @@ GLEANER_ALWAYS_INLINE void* Allocate(size_t bytes) {
 // the thread pointer, or as far from the magazines to use as that is from t_magazines.
 GLEANER_ALWAYS_INLINE bool TryPush(Addr base, void* p) {
   const Addr offset = AddressOf(p) - g_bounds.base;
-  // Relaxed: a block is of memory that was committed before it was handed out.
-  if (GLEANER_UNLIKELY(offset >= g_bounds.bytes.Load(platform::memory_order_relaxed))) return false;
+  if (GLEANER_UNLIKELY(offset >= g_bounds.bytes)) return false;
   const alloc::PageInfo& page = g_bounds.pages[offset >> alloc::kPageShift];
   // Of a page of slots the word begins with the reciprocal r of their size, and o * r modulo 2^32
   // is below r if and only if o is a multiple of that size. Proof: r = (2^32 + e) / size, 0 < e <=

@@ -57,11 +57,6 @@ void UnlockAllInChild() {
 constinit __thread bool t_starting = false;
 constinit bool g_collecting = false;  // written once, before the start is announced
 
-void NoteGrowth() {
-  const size_t bytes = alloc::g_space.known_bytes.Load(memory_order_relaxed);  // under the lock
-  g_bounds.bytes.Store(bytes, memory_order_relaxed);                           // see TryPush
-}
-
 bool MakeHeap() {
   NoteStandardError();
   runtime::ReadOptions();
@@ -73,9 +68,7 @@ bool MakeHeap() {
   }
   alloc::AddressSpace& space = alloc::g_space;
   const bool ok =
-      space.InitOneSided(
-          g_options.reserve != 0 ? static_cast<size_t>(g_options.reserve) : 1024 * kGiB, kLeastHeap,
-          g_options.malloc_huge_pages, NoteGrowth) &&
+      space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.malloc_huge_pages) &&
       alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&
       alloc::SpaceOf(kSide).InitResidency(kIdleBudgetBytes, kDecayNs) &&
       alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k) &&
@@ -83,9 +76,7 @@ bool MakeHeap() {
   if (!ok) return false;
   alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   ThreadCache::Init();
-  g_bounds.base = space.base;
-  g_bounds.pages = space.info;
-  NoteGrowth();
+  g_bounds = {space.base, space.bytes, space.info};
   return true;
 }
 

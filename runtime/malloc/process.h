@@ -7,12 +7,11 @@ namespace gleaner::malloc_proxy {
 
 // What the fast path of `free` needs to know of the heap. All zero until the start.
 struct HeapBounds {
-  // Written once, before the start is announced.
-  Addr base = 0;
-  const alloc::PageInfo* pages = nullptr;
-  // That are committed. Written under the lock of the page space.
-  platform::Atomic<size_t> bytes{0};
+  Addr base;
+  size_t bytes;
+  const alloc::PageInfo* pages;
 };
+// Written once, before the start is announced.
 extern HeapBounds g_bounds;
 
 // Makes the heap, once; false if the system refuses the address space, and then the next allocator

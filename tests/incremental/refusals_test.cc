@@ -276,7 +276,6 @@ TEST(RefusalsTest, ProtectionTakesThePlaceInAForkedChild) {
 TEST(RefusalsTest, PagesTakeThePlaceOfCards) {
   if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs the memory itself";
   const auto result = RunInChild([] {
-    setenv("GLEANER_RESERVE", "1t", 1);  // a table of 2 GiB
     GC_set_manual_vdb_allowed(1);
     GC_INIT();
     const Limit limit(RLIMIT_DATA, 1024 * kMiB);

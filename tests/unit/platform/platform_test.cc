@@ -60,79 +60,17 @@ TEST(MemoryTest, ReservedMemoryIsAlignedZeroAfterCommitAndAfterDiscard) {
   }
 }
 
-TEST(MemoryTest, WhatIsSetAsideIsMappedWhenItIsCommitted) {
-  constexpr size_t kBytes = 64 * kGiB;
-  auto* first = static_cast<char*>(SetAside(kBytes, 2 * kMiB));
-  auto* p = static_cast<char*>(SetAside(kBytes, 2 * kMiB));
-  ASSERT_NE(p, nullptr);
-  EXPECT_TRUE(p >= first + kBytes || p + kBytes <= first);
-  EXPECT_EQ(AddressOf(p) % (2 * kMiB), 0u);
-  unsigned char there;
-#ifndef __SANITIZE_THREAD__  // which allows no mappings where others set addresses aside
-  EXPECT_EQ(mincore(p, OsPageBytes(), &there), -1);
-#endif
-  ASSERT_TRUE(Commit(p + kMiB, kMiB));
-  EXPECT_EQ(mincore(p + kMiB, OsPageBytes(), &there), 0);
-  for (size_t i = 0; i < kMiB; i += 512) ASSERT_EQ(p[kMiB + i], 0);
-  memset(p + kMiB, 1, kMiB);
-  Uncommit(p + kMiB, kMiB);
-  ASSERT_TRUE(Commit(p + kMiB, kMiB));
-  memset(p + kMiB, 2, kMiB);
-  ASSERT_TRUE(Commit(p + 2 * kMiB, kMiB));
-  EXPECT_EQ(p[2 * kMiB - 1], 2);
-  EXPECT_EQ(p[2 * kMiB], 0);
-  Release(p, kBytes);
-  Release(first, kBytes);
-}
-
-#ifndef __SANITIZE_THREAD__
-TEST(MemoryTest, AMappingOfTheProgramsAmongAddressesSetAsideIsLeftAlone) {
-  auto* p = static_cast<char*>(SetAside(64 * kGiB, 2 * kMiB));
-  ASSERT_NE(p, nullptr);
-  ASSERT_EQ(mmap(p + kMiB, OsPageBytes(), PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
-            p + kMiB);
-  p[kMiB] = 7;
-  EXPECT_FALSE(Commit(p, 2 * kMiB));
-  EXPECT_EQ(p[kMiB], 7);
-  EXPECT_TRUE(Commit(p, kMiB));
-  // Addresses where there is something already are not set aside.
-  auto* next = static_cast<char*>(SetAside(kGiB, 2 * kMiB));
-  Release(next, kGiB);
-  ASSERT_EQ(mmap(next, OsPageBytes(), PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
-            next);
-  auto* other = static_cast<char*>(SetAside(kGiB, 2 * kMiB));
-  ASSERT_NE(other, nullptr);
-  EXPECT_TRUE(other >= next + OsPageBytes() || other + kGiB <= next);
-  ASSERT_TRUE(Commit(other, kMiB));
-  other[0] = 1;
-  Release(other, kGiB);
-  munmap(next, OsPageBytes());
-  Release(p, 64 * kGiB);
-}
-#endif
-
+// The system does not drop it.
 TEST(MemoryTest, LockedMemoryIsZeroAfterDiscard) {
-  auto* p = static_cast<char*>(Reserve(kMiB, OsPageBytes()));
-  ASSERT_TRUE(p != nullptr && Commit(p, kMiB));
-  ASSERT_EQ(mlock(p, kMiB), 0) << strerror(errno);
-  memset(p, 1, kMiB);
-  Discard(p, kMiB);
-  for (size_t i = 0; i < kMiB; i += 64) ASSERT_EQ(p[i], 0);
-  Release(p, kMiB);
-}
-
-TEST(MemoryTest, LongZeroes) {
-  constexpr size_t kBytes = 40 * kMiB;
-  auto* p = static_cast<char*>(Reserve(kBytes, OsPageBytes()));
-  ASSERT_TRUE(p != nullptr && Commit(p, kBytes));
-  memset(p, 1, kBytes);
-  Zero(p + 100, kBytes - 300);
-  EXPECT_EQ(p[99], 1);
-  for (size_t i = 100; i < kBytes - 200; ++i) ASSERT_EQ(p[i], 0) << i;
-  EXPECT_EQ(p[kBytes - 200], 1);
-  Release(p, kBytes);
+  const size_t bytes = 2 * OsPageBytes();
+  auto* p = static_cast<char*>(Reserve(bytes, OsPageBytes()));
+  ASSERT_NE(p, nullptr);
+  ASSERT_TRUE(Commit(p, bytes));
+  memset(p, 1, bytes);
+  ASSERT_EQ(mlock(p, bytes), 0);
+  Discard(p, bytes);
+  for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(p[i], 0);
+  Release(p, bytes);
 }
 
 TEST(MemoryTest, ReserveZeroesReadsAsZero) {
