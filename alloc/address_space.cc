@@ -65,8 +65,10 @@ bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber
 bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages) {
   huge_pages = use_huge_pages;
   const size_t limit = platform::AddressSpaceLimit();
-  for (bytes = max_bytes; bytes >= min_bytes; bytes /= 2) {
-    if (bytes > limit / 2) continue;  // leave the program room of its own
+  constexpr size_t kChunkBytes = size_t{kPagesPerChunk} << kPageShift;
+  for (; max_bytes >= min_bytes; max_bytes /= 2) {
+    bytes = AlignDown(max_bytes, kChunkBytes);  // both sides grow by whole chunks
+    if (bytes > limit / 2) continue;            // leave the program room of its own
     const size_t pages = bytes >> kPageShift;
     const size_t os_page = platform::OsPageBytes();
     const size_t info_bytes = AlignUp(pages * sizeof(PageInfo), os_page);

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -81,22 +82,29 @@ void Release(void* p, size_t bytes) {
   munmap(p, bytes);
 }
 
-// The system does not count reserved memory when it becomes usable, unless it never overcommits. By
-// its usual heuristic it refuses what is larger than all memory and swap, which is worth a question
-// from here on: one that small is not refused.
-constexpr size_t kLargeCommitBytes = 64 * kMiB;
-
 namespace {
+
+size_t MemoryAndSwapBytes() {
+  struct sysinfo info;
+  return sysinfo(&info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : SIZE_MAX;
+}
+
+// The system does not count reserved memory when it becomes usable, unless it never overcommits.
+// Its usual heuristic refuses a mapping that is larger than all memory and swap, and no other;
+// whether that heuristic is in force tells such a mapping.
 bool WouldRefuse(size_t bytes) {
+  static const size_t all = MemoryAndSwapBytes();
+  if (bytes <= all) return false;
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return true;
   munmap(p, bytes);
   return false;
 }
+
 }  // namespace
 
 bool Commit(void* p, size_t bytes, bool executable) {
-  if (bytes >= kLargeCommitBytes && WouldRefuse(bytes)) return false;
+  if (WouldRefuse(bytes)) return false;
   return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;
 }
 

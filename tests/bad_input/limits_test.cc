@@ -118,6 +118,23 @@ TEST(AddressSpaceTest, BoundedBeforeTheProgramStarts) {
   }
 }
 
+TEST(AddressSpaceTest, OfAnySize) {
+  for (const char* reserve : {"GLEANER_RESERVE=100000001", "GLEANER_RESERVE=77777777"}) {
+    const ChildResult result = RunWith({reserve}, [] {
+      GC_INIT();
+      size_t filled = 0;
+      g_kept = Fill(nullptr, 8 * kMiB, &filled);
+      EXPECT_GE(filled, 8 * kMiB);
+      for (size_t made = 0; made < 8 * kMiB; made += 5000) {
+        ASSERT_NE(GC_malloc_atomic(5000), nullptr);
+      }
+      GC_gcollect();
+      EXPECT_TRUE(IsIntact(g_kept));
+    });
+    EXPECT_OK(result) << "\n" << reserve;
+  }
+}
+
 // --- RLIMIT_DATA while threads run ---
 
 struct Party {
