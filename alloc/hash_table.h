@@ -76,7 +76,7 @@ class HashTable {
       slots_[hole] = slots_[i];
       hole = i;
     }
-    slots_[hole].key = 0;
+    slots_[hole] = {};  // the value, too: tables are scanned
     --size_;
     return true;
   }
@@ -104,12 +104,12 @@ class HashTable {
       const uint64_t key = slots_[i].key;
       if (key == 0) continue;
       const bool erase = f(key, slots_[i].value);
-      slots_[i].key = 0;
+      const auto value = slots_[i].value;
+      slots_[i] = {};  // as in Erase
       if (erase) {
         --size_;
       } else {
-        Slot* slot = Place(key);
-        if (slot != &slots_[i]) slot->value = slots_[i].value;
+        Place(key)->value = value;
       }
     }
   }

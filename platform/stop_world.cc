@@ -416,9 +416,19 @@ void ResumeAll() {
 bool WorldIsStopped() { return g_stop.Load(memory_order_seq_cst) != 0; }
 
 void EnterBlocking(StopRecord* self, Addr stack_pointer) {
+  (void)TryEnterBlocking(self, stack_pointer, self->state.Load(memory_order_seq_cst));
+}
+
+bool TryEnterBlocking(StopRecord* self, Addr stack_pointer, uint32_t running) {
   self->stack_pointer = stack_pointer;
   self->alternate_stack_end = AlternateStackEnd(stack_pointer);
-  self->state.Store(StateWord::Of(MutatorState::kBlocked), memory_order_seq_cst);
+  return self->state.CompareExchange(running, StateWord::Of(MutatorState::kBlocked),
+                                     memory_order_seq_cst);
+}
+
+void ChangeRunning(StopRecord* self) {
+  self->running += StateWord::kOneStop;
+  self->state.Store(StateWord::Of(MutatorState::kRunning, self->running), memory_order_seq_cst);
 }
 
 namespace {
@@ -430,7 +440,7 @@ bool TryLeave(StopRecord* self) {
   if (claim != 0 && claim == g_stop.Load(memory_order_seq_cst)) return false;
   if (self->suspended.Load(memory_order_seq_cst) != 0) return false;
   // Fails if a stop has claimed the thread in this instant.
-  return self->state.CompareExchange(word, StateWord::Of(MutatorState::kRunning),
+  return self->state.CompareExchange(word, StateWord::Of(MutatorState::kRunning, self->running),
                                      memory_order_seq_cst);
 }
 

@@ -60,6 +60,8 @@ struct StopRecord {
 
   // The thread itself; the stopper claims, if it is blocked. See StateWord.
   Atomic<uint32_t> state{StateWord::Of(MutatorState::kRunning)};
+  // The number in the state word while the thread runs: see ChangeRunning. The thread only.
+  uint32_t running = 0;
   // Lowest address of the stack that is in use. Written by the thread before it parks or blocks,
   // read while it is stopped.
   Addr stack_pointer = 0;
@@ -156,6 +158,12 @@ bool WorldIsStopped();
 // Blocking sections: the thread promises not to touch the heap and is not signalled.
 // `stack_pointer` is the lowest address whose contents count as roots meanwhile.
 void EnterBlocking(StopRecord* self, Addr stack_pointer);
+// The same, for a thread that has prepared itself for it after it had read its state: false, and
+// nothing is done, if a handler on the thread has called ChangeRunning since. pre: `running` is the
+// state that was read, of a running thread.
+[[nodiscard]] bool TryEnterBlocking(StopRecord* self, Addr stack_pointer, uint32_t running);
+// Takes that back: gives the running thread a state that it has not had. pre: the thread runs.
+void ChangeRunning(StopRecord* self);
 // Waits if a stop has taken the thread for stopped, and handlers of the program's wait, too.
 void LeaveBlocking(StopRecord* self);
 

@@ -254,8 +254,10 @@ bool AutomaticCollectionAllowed() { return GC_dont_gc == 0 && g_disable_automati
 
 // A conservative collector suffers from dead pointers in the stack: a frame that is pushed over an
 // area used before, and does not write all of it, revives what it finds there. So now and then,
-// when the stack is shallower than it was, the part below is cleared. At most this much at a time.
-constexpr size_t kMaxClearedStackBytes = 64 * kKiB;
+// when the stack is shallower than it was, the part below is cleared. At most this much at a time:
+// the program may have switched to a stack that is an array on this one, and live frames lie below
+// that array.
+constexpr size_t kMaxClearedStackBytes = 16 * kKiB;
 constexpr size_t kStackSlopBytes = 1 * kKiB;  // deeper than the deepest seen
 
 void ClearDeadStackOf(Thread* self) {
@@ -266,7 +268,8 @@ void ClearDeadStackOf(Thread* self) {
   if (deepest >= here) return;
   size_t bytes = here - deepest + kStackSlopBytes;
   if (bytes > kMaxClearedStackBytes) bytes = kMaxClearedStackBytes;
-  if (here - self->stack.begin > 2 * bytes) ClearDeadStack(bytes);
+  if (here - self->stack.begin <= 2 * bytes || platform::AlternateStackEnd(here) != 0) return;
+  ClearDeadStack(bytes);
 }
 
 // A poll with collections beside the program: false if it has to be decided as without.
@@ -461,9 +464,17 @@ struct BlockingCall {
   void* result;
 };
 
+// Without a heap from the instant on at which the thread is blocked. A handler that comes between
+// the two and allocates takes the heap back (EndBlocking), and with it the preparation.
 void BeginBlocking(Addr stack_pointer) {
-  platform::EnterBlocking(Threads::Current(), stack_pointer);
-  alloc::t_heap = &alloc::g_no_heap;
+  Thread* self = Threads::Current();
+  uint32_t running;
+  do {
+    running = self->state.Load(platform::memory_order_seq_cst);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // against handlers, same thread
+    alloc::t_heap = &alloc::g_no_heap;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // likewise
+  } while (!platform::TryEnterBlocking(self, stack_pointer, running));
 }
 
 GLEANER_DEFINE_UNWOUND(gleaner_blocking_unwound) { EndBlocking(); }
@@ -747,14 +758,23 @@ void EndBlocking() {
   if (self == nullptr || HasHeap()) return;
   if (self->IsBlocked()) platform::LeaveBlocking(self);
   alloc::t_heap = self->heap;
+  platform::ChangeRunning(self);
 }
 
 void* DoBlocking(void* (*f)(void*), void* data) {
   const Thread* self = Threads::Current();
-  // Inside such a section already, the outer one's promise covers it.
-  if (self == nullptr || self->IsBlocked()) return f(data);
+  if (self == nullptr) return f(data);
   BlockingCall call{f, data, nullptr};
-  platform::WithRegistersOnStack(BlockWithRegisters, &call);
+  const auto block = [](void* of_call) -> void* {
+    platform::WithRegistersOnStack(BlockWithRegisters, of_call);
+    return nullptr;
+  };
+  // Inside such a section already, or after a jump out of one, the frames between count, too.
+  if (self->IsBlocked()) {
+    CallActive(block, &call);
+  } else {
+    block(&call);
+  }
   return call.result;
 }
 

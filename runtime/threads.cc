@@ -521,6 +521,19 @@ void ForgetResult(pthread_t id) {
   g_registry.results.Erase(id);
 }
 
+void* ResultOf(pthread_t id) {
+  platform::LockGuard guard(g_threads_lock);
+  void** result = g_registry.results.Find(id);
+  return result != nullptr ? *result : nullptr;
+}
+
+// The same for a thread whose name may be another's by now: that one's result is another one.
+void ForgetResult(pthread_t id, const void* result) {
+  platform::LockGuard guard(g_threads_lock);
+  void** found = g_registry.results.Find(id);
+  if (found != nullptr && *found == result) g_registry.results.Erase(id);
+}
+
 }  // namespace
 
 bool Threads::Init() {
@@ -754,14 +767,18 @@ void Threads::Exit(void* result) {
 }
 
 int Threads::Join(pthread_t thread, void** result) {
-  const int error = pthread_join(thread, result);
-  if (error == 0) ForgetResult(thread);
-  return error;
+  void* own;
+  const int error = pthread_join(thread, &own);
+  if (error != 0) return error;
+  if (result != nullptr) *result = own;
+  ForgetResult(thread, own);
+  return 0;
 }
 
 int Threads::Detach(pthread_t thread) {
+  const void* result = ResultOf(thread);
   const int error = pthread_detach(thread);
-  if (error == 0) ForgetResult(thread);
+  if (error == 0 && result != nullptr) ForgetResult(thread, result);
   return error;
 }
 
