@@ -194,7 +194,7 @@ TEST(StopWorldTest, ARunningThreadIsNeverTakenForStopped) {
             CpuRelax();
           } else {
             EnterBlocking(self, AddressOf(__builtin_frame_address(0)));
-            CpuRelax();
+            for (int spin = 0; spin < 50; ++spin) CpuRelax();
             LeaveBlocking(self);
           }
           for (int step = 0; step < 5; ++step) steps[i].fetch_add(1);
@@ -204,7 +204,7 @@ TEST(StopWorldTest, ARunningThreadIsNeverTakenForStopped) {
       records.push_back(mutators.back()->record());
     }
     uint64_t claimed = 0;
-    for (int stop = 0; stop < kStops; ++stop) {
+    for (int stop = 0; stop < kStops || claimed == 0; ++stop) {
       BeginStop();
       ASSERT_TRUE(StopAll(records.data(), records.size(), nullptr, kPatienceNs, true));
       uint64_t before[kThreads];
@@ -223,7 +223,6 @@ TEST(StopWorldTest, ARunningThreadIsNeverTakenForStopped) {
     over = true;
     for (auto& mutator : mutators) mutator->Join();
     printf("%llu times blocked\n", static_cast<unsigned long long>(claimed));
-    EXPECT_GT(claimed, 0u);
   });
 }
 
