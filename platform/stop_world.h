@@ -43,9 +43,10 @@ class StateWord {
  public:
   static constexpr uint32_t kOneStop = 4;  // the least number of a stop, and their distance
 
-  // `stop`: the stop that takes a blocked thread for stopped, 0 for none.
-  static constexpr uint32_t Of(MutatorState state, uint32_t stop = 0) {
-    return static_cast<uint32_t>(state) | stop;
+  // `number`, a multiple of kOneStop: of a blocked thread, the stop that takes it for stopped, 0
+  // for none; of a running one, what StopRecord::running says.
+  static constexpr uint32_t Of(MutatorState state, uint32_t number = 0) {
+    return static_cast<uint32_t>(state) | number;
   }
   static constexpr MutatorState State(uint32_t word) {
     return static_cast<MutatorState>(word & (kOneStop - 1));
