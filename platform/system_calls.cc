@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -556,6 +557,8 @@ using Waiting = Table<
     Call<Names<"waitpid", "__waitpid">, kNone, decltype(::waitpid), Object<1>>,
     Call<Names<"wait3">, kNone, decltype(::wait3), Object<0>, Object<2>>,
     Call<Names<"wait4">, SYS_wait4, decltype(::wait4), Object<1>, Object<3>>,
+    Call<Names<"posix_spawn">, kNone, decltype(::posix_spawn), Object<0>>,
+    Call<Names<"posix_spawnp">, kNone, decltype(::posix_spawnp), Object<0>>,
     Call<Names<"waitid">, kNone, decltype(::waitid), Object<2>>,
     Call<Names<>, SYS_waitid, int(int, id_t, siginfo_t*, int, rusage*), Object<2>, Object<4>>,
     Call<Names<"nanosleep", "__nanosleep">, SYS_nanosleep, decltype(::nanosleep), Object<1>>,

@@ -33,7 +33,9 @@ class ptr {
   using element_type = T;
 
   ptr() noexcept : pointer_(nullptr) {}
-  ptr(std::nullptr_t) noexcept : pointer_(nullptr) {}
+  /* For nullptr alone: 0 and NULL are taken for a T*. */
+  template <class N, class = typename std::enable_if<std::is_same<N, std::nullptr_t>::value>::type>
+  ptr(N) noexcept : pointer_(nullptr) {}
   ptr(T *pointer) noexcept { store(pointer); }
   ptr(const ptr &other) noexcept { store(other.pointer_); }
   template <class U, class = typename std::enable_if<std::is_convertible<U *, T *>::value>::type>
@@ -55,7 +57,9 @@ class ptr {
     return *this;
   }
   /* Nothing becomes reachable by it, so that it is a plain store. */
-  ptr &operator=(std::nullptr_t) noexcept {
+  template <class N>
+  typename std::enable_if<std::is_same<N, std::nullptr_t>::value, ptr &>::type operator=(
+      N) noexcept {
     pointer_ = nullptr;
     return *this;
   }

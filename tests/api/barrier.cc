@@ -139,6 +139,11 @@ void PointersAreLikePointers() {
   swap(a, b);
   CHECK(a == nullptr && b == node);
   a = b;
+  b = 0;
+  CHECK(b == nullptr && gleaner::ptr<Node>(NULL) == nullptr);
+  b = node;
+  b = NULL;
+  CHECK(b == nullptr);
   b = nullptr;
   CHECK(a == node && !b);
   CHECK_EQ(std::hash<gc::ptr<Node>>()(a), std::hash<Node *>()(node));

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -153,6 +154,16 @@ pid_t Ended() {
   const pid_t child = vfork();
   if (child == 0) _exit(3);
   return child;
+}
+
+// Whether a process was started, and has ended.
+using Spawn = int(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*,
+                  char* const*, char* const*);
+bool Spawned(Spawn* spawn, pid_t* child) {
+  static char name[] = "/bin/true";
+  char* const arguments[] = {name, nullptr};
+  return spawn(child, name, nullptr, nullptr, arguments, environ) == 0 &&
+         waitpid(*child, nullptr, 0) == *child;
 }
 int Pipe() {
   EXPECT_EQ(write(g_pipe[1], "12345678", 8), 8);
@@ -417,6 +428,8 @@ const Case kCases[] = {
     WRITES("__waitpid", __waitpid(Ended(), As<int>(p), 0) > 0),
     WRITES("wait3", (Ended(), wait3(As<int>(p), 0, As<rusage>(p + 4096))) > 0),
     WRITES("wait4", wait4(Ended(), As<int>(p), 0, As<rusage>(p + 4096)) > 0),
+    WRITES("posix_spawn", Spawned(posix_spawn, As<pid_t>(p))),
+    WRITES("posix_spawnp", Spawned(posix_spawnp, As<pid_t>(p))),
     WRITES("waitid", waitid(P_PID, static_cast<id_t>(Ended()), As<siginfo_t>(p), WEXITED)),
     {"nanosleep",
      [](char* p) -> long {
