@@ -184,6 +184,7 @@ constinit Atomic<uint32_t> g_fault_handler{0};
 __thread uint32_t t_fault_signal_open_for __attribute__((tls_model("initial-exec"))) = 0;
 
 void UnblockFaultSignalSlow() {
+  // Acquire, here and below: pairs with the stores that install and remove the handler.
   t_fault_signal_open_for = g_fault_handler.Load(memory_order_acquire);
   if (t_fault_signal_open_for == 0) return;
   sigset_t fault;
@@ -193,7 +194,7 @@ void UnblockFaultSignalSlow() {
 }
 
 void KeepFaultSignalOpen(sigset_t* mask) {
-  if (g_fault_handler.Load(memory_order_acquire) != 0) sigdelset(mask, SIGSEGV);
+  if (g_fault_handler.Load(memory_order_acquire) != 0) sigdelset(mask, SIGSEGV);  // see above
 }
 
 void RemoveFaultHandler() {
