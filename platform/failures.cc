@@ -11,20 +11,22 @@ namespace {
 // Relaxed, all of them: nothing is published by them.
 uint32_t g_calls = 0;
 uint32_t g_seed = 0;
+uint32_t g_sorts = 0;
 uint64_t g_made[8] = {};  // calls of each sort
 
 __thread uint32_t t_draw __attribute__((tls_model("initial-exec"))) = 0;
 
 }  // namespace
 
-void SetFailures(uint32_t calls, uint32_t seed) {
+void SetFailures(uint32_t calls, uint32_t seed, uint32_t sorts) {
   __atomic_store_n(&g_seed, seed, __ATOMIC_RELAXED);    // see above
+  __atomic_store_n(&g_sorts, sorts, __ATOMIC_RELAXED);  // likewise
   __atomic_store_n(&g_calls, calls, __ATOMIC_RELAXED);  // likewise
 }
 
 bool Fails(Failing sort) {
   const uint32_t calls = __atomic_load_n(&g_calls, __ATOMIC_RELAXED);  // see above
-  if (calls == 0) return false;
+  if (calls == 0 || (__atomic_load_n(&g_sorts, __ATOMIC_RELAXED) & SetOf(sort)) == 0) return false;
   const uint32_t seed = __atomic_load_n(&g_seed, __ATOMIC_RELAXED);  // see above
   const auto kind = static_cast<uint64_t>(sort);
   const uint64_t made = __atomic_fetch_add(&g_made[kind], 1, __ATOMIC_RELAXED);  // see above

@@ -27,8 +27,11 @@ enum class Failing : uint8_t {
 
 #ifdef GLEANER_VERIFY
 
-// From here on about one call in `calls` fails. 0: none, as at first. Any thread.
-void SetFailures(uint32_t calls, uint32_t seed);
+// From here on about one call in `calls` fails, of the sorts in the set. 0: none, as at first. Any
+// thread.
+constexpr uint32_t SetOf(Failing sort) { return 1u << static_cast<uint32_t>(sort); }
+constexpr uint32_t kAllSorts = ~0u;
+void SetFailures(uint32_t calls, uint32_t seed, uint32_t sorts = kAllSorts);
 
 // Whether a call of the sort is to fail now. Async-signal-safe; keeps errno.
 bool Fails(Failing sort);

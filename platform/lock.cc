@@ -36,6 +36,7 @@ void Lock::NoteLetGo() const { t_wanted_ranks &= ~(1u << static_cast<uint32_t>(r
 bool HoldsDeferringLock() {
   return t_wanted_ranks >= 1u << static_cast<uint32_t>(LockRank::kHeaps);
 }
+bool HoldsLock() { return t_wanted_ranks != 0; }
 #endif
 
 void FutexWait(Atomic<uint32_t>* word, uint32_t expected) {

@@ -117,6 +117,8 @@ class Lock {
 // Whether the calling thread may have a lock of rank kHeaps or above, at any of its steps: from
 // before it is taken until after it was let go. For tests (platform/delays.h).
 bool HoldsDeferringLock();
+// The same for a lock of any rank.
+bool HoldsLock();
 #endif
 
 class LockGuard {

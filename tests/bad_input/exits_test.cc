@@ -65,14 +65,14 @@ void AwaitCollection() {
 
 // Takes the list, so that it is this thread's alone, for the time of a collection by the first
 // thread; further down the stack than a section began. It allocates nothing.
-__attribute__((noinline)) void TakeList() {
+__attribute__((noinline)) void TakeList(void (*await)() = AwaitCollection) {
   Node* volatile mine;
   volatile char room[16384];
   room[0] = 0;
   asm volatile("" : : "r"(&mine), "r"(room) : "memory");
   mine = g_list;
   g_list = nullptr;
-  AwaitCollection();
+  await();
   g_is_intact = IsIntact(mine);
   g_list = mine;
 }
@@ -152,6 +152,22 @@ TEST(ExitsTest, AJumpLeavesABlockingSection) {
     if (setjmp(before) == 0) GetBlocked([](void*) -> void* { longjmp(before, 1); });
     GC_malloc(1);
     TakeList();
+    return nullptr;
+  });
+}
+
+TEST(ExitsTest, ASectionAfterAJumpOutOfOneCountsTheFramesBetween) {
+  static thread_local jmp_buf before;
+  RunOnThread([](void*) -> void* {
+    if (setjmp(before) == 0) GetBlocked([](void*) -> void* { longjmp(before, 1); });
+    TakeList([] {
+      GC_do_blocking(
+          [](void*) -> void* {
+            AwaitCollection();
+            return nullptr;
+          },
+          nullptr);
+    });
     return nullptr;
   });
 }
