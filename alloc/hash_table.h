@@ -65,6 +65,14 @@ class HashTable {
     return &slot->value;
   }
 
+  // Room for so many entries together: Insert succeeds up to there. False without memory.
+  bool Reserve(size_t entries) {
+    while (entries > capacity_ / 4 * 3) {
+      if (!Grow()) return false;
+    }
+    return true;
+  }
+
   // False if the key is absent.
   bool Erase(uint64_t key) {
     Slot* slot = FindSlot(key);

@@ -37,7 +37,8 @@ struct Registry {
   size_t count = 0;
   Thread* free = nullptr;
   uint64_t handshake = 0;  // number of the last BeginHandshakes
-  // Results of threads that have ended and not been joined, by pthread_t: roots.
+  // Results of threads that have ended and not been joined, by pthread_t: roots. There is room for
+  // those of the registered threads, too.
   alloc::HashTable<void*> results;
   // Constant after Init.
   pthread_key_t exit_key = 0;
@@ -140,20 +141,46 @@ void RemoveLocked(Thread* thread) {
   g_registry.free = thread;
 }
 
+bool IsObject(const void* result) { return alloc::g_space.Contains(AddressOf(result)); }
+
+// What a thread returned, if that is an object, becomes a root. pre: the threads lock is held.
+void KeepResult(const Thread& thread) {
+  if (IsObject(thread.result)) g_registry.results.Insert(thread.id, thread.result);
+}
+
+// A thread that has ended without telling us. Its result may be asked for yet. pre: the threads
+// lock is held.
+void ForgetLocked(Thread* ended) {
+  KeepResult(*ended);
+  RemoveLocked(ended);
+}
+
 // A thread that has ended without telling us had this number, which is in use again. pre: the
 // threads lock is held.
 void ForgetEnded(int32_t tid) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     auto* thread = static_cast<Thread*>(g_registry.records[i]);
-    if (thread->tid == tid) return RemoveLocked(thread);
+    if (thread->tid == tid) return ForgetLocked(thread);
   }
+}
+
+bool HasEnded(Thread* thread) {
+  return thread != Threads::Current() && thread->life.HolderHasEnded();
 }
 
 // Threads that have ended without telling us. pre: the threads lock is held.
 void ForgetEndedThreads() {
   for (size_t i = g_registry.count; i-- > 0;) {
     auto* thread = static_cast<Thread*>(g_registry.records[i]);
-    if (thread != Threads::Current() && thread->life.HolderHasEnded()) RemoveLocked(thread);
+    if (HasEnded(thread)) ForgetLocked(thread);
+  }
+}
+
+// Those of that name. pre: the threads lock is held.
+void ForgetEndedNamed(pthread_t id) {
+  for (size_t i = g_registry.count; i-- > 0;) {
+    auto* thread = static_cast<Thread*>(g_registry.records[i]);
+    if (pthread_equal(thread->id, id) && HasEnded(thread)) ForgetLocked(thread);
   }
 }
 
@@ -341,6 +368,9 @@ bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
 }
 
 void AddThreadRoots(const Thread& thread, const ThreadRoots& roots) {
+  // The C library has it beyond what is known to be the stack, perhaps.
+  const Addr result = AddressOf(&thread.result);
+  if (IsObject(thread.result)) roots.in_place->Add(RootKind::kData, result, result + kWordBytes);
   if (thread.stack_pointer == 0) return;  // it has ended
   const bool to_the_end = AddStacks(thread, roots);
   // The C library puts it at the end of stacks that it makes.
@@ -445,11 +475,13 @@ void CopyStaticWithLoaderLocked(void* context) {
   Threads::ForEachStaticRoot(CopyPiece, &at);
 }
 
+enum Registration : uint32_t { kNotYet, kRegistered, kRefused };
+
 struct StartInfo {
   void* (*start)(void*);    // null: the next one
   int (*start_c11)(void*);  // of a thread that thrd_create made
   void* argument;
-  platform::Atomic<uint32_t> registered{0};
+  platform::Atomic<uint32_t> registration{kNotYet};
 };
 
 void* RunRegistered(void* data) {
@@ -458,11 +490,11 @@ void* RunRegistered(void* data) {
   int (*start_c11)(void*) = info->start_c11;
   void* argument = info->argument;
   const bool ok = Threads::Current() != nullptr || Threads::Register() != nullptr;
-  if (!ok) Complain("no memory to register a new thread; its stack is not scanned");
   // After the wake-up the parent may return and `info`, on its stack, be gone. A futex call on
   // memory that was reused at worst wakes somebody who looks again.
-  info->registered.Store(1, platform::memory_order_seq_cst);
-  platform::FutexWakeAll(&info->registered);
+  info->registration.Store(ok ? kRegistered : kRefused, platform::memory_order_seq_cst);
+  platform::FutexWakeAll(&info->registration);
+  if (!ok) return nullptr;  // the parent says so
   void* result =
       start != nullptr
           ? start(argument)
@@ -491,22 +523,21 @@ void AnnounceParked(GC_EventType event) {
   }
 }
 
-// Whether somebody may still ask for the calling thread's result.
+// Whether somebody may still ask for the calling thread's result. Without memory that is not known,
+// and the result is kept until another thread has the name.
 bool CurrentThreadIsJoinable() {
   pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return true;
   int state = PTHREAD_CREATE_JOINABLE;
   pthread_attr_getdetachstate(&attributes, &state);
   pthread_attr_destroy(&attributes);
   return state == PTHREAD_CREATE_JOINABLE;
 }
 
-// The calling thread stops being a mutator; its result, if that is an object, becomes a root.
-void RemoveFromList(Thread* thread, bool has_result) {
+// The calling thread stops being a mutator.
+void RemoveFromList(Thread* thread) {
   platform::LockGuard guard(g_threads_lock);
-  if (has_result && g_registry.results.Insert(thread->id, thread->result) == nullptr) {
-    Complain("no memory to keep the result of a thread: it may be collected before it is joined");
-  }
+  KeepResult(*thread);
   RemoveLocked(thread);
   alloc::t_heap = &alloc::g_no_heap;
   platform::AdoptRecord(nullptr);
@@ -523,6 +554,7 @@ void ForgetResult(pthread_t id) {
 
 void* ResultOf(pthread_t id) {
   platform::LockGuard guard(g_threads_lock);
+  ForgetEndedNamed(id);
   void** result = g_registry.results.Find(id);
   return result != nullptr ? *result : nullptr;
 }
@@ -530,6 +562,7 @@ void* ResultOf(pthread_t id) {
 // The same for a thread whose name may be another's by now: that one's result is another one.
 void ForgetResult(pthread_t id, const void* result) {
   platform::LockGuard guard(g_threads_lock);
+  ForgetEndedNamed(id);
   void** found = g_registry.results.Find(id);
   if (found != nullptr && *found == result) g_registry.results.Erase(id);
 }
@@ -574,7 +607,10 @@ Thread* Threads::Register(Addr stack_bottom) {
   platform::BeginStallsOfThread(tid);
   {
     platform::LockGuard guard(g_threads_lock);
-    if (!g_registry.records.EnsureCommitted(g_registry.count + 1)) return nullptr;
+    if (!g_registry.records.EnsureCommitted(g_registry.count + 1) ||
+        !g_registry.results.Reserve(g_registry.results.size() + g_registry.count + 1)) {
+      return nullptr;
+    }
     thread = g_registry.free;
     if (thread != nullptr) {
       g_registry.free = thread->next_free;
@@ -615,8 +651,8 @@ Thread* Threads::Register(Addr stack_bottom) {
 void Threads::Unregister() {
   const platform::UncancellableSection section;
   Thread* thread = Current();
-  const bool has_result = alloc::g_space.Contains(AddressOf(thread->result));
-  RemoveFromList(thread, has_result);
+  const bool has_result = IsObject(thread->result);
+  RemoveFromList(thread);
   platform::EndStallsOfThread();
   // Only now: if another thread detaches this one, either it finds the result or we see the change.
   if (has_result && !CurrentThreadIsJoinable()) ForgetResult(pthread_self());
@@ -733,13 +769,18 @@ namespace {
 int StartRegistered(pthread_t* thread, const pthread_attr_t* attributes, StartInfo* info) {
   // The child uses `info`, which is on the caller's stack.
   const platform::UncancellableSection section;
+  int detached = PTHREAD_CREATE_JOINABLE;
+  if (attributes != nullptr) pthread_attr_getdetachstate(attributes, &detached);
   const int error = platform::RealPthreadCreate(thread, attributes, RunRegistered, info);
   if (error != 0) return error;
   // Until then the argument is kept by the caller's stack.
-  while (info->registered.Load(platform::memory_order_seq_cst) == 0) {
-    platform::FutexWait(&info->registered, 0);
+  while (info->registration.Load(platform::memory_order_seq_cst) == kNotYet) {
+    platform::FutexWait(&info->registration, kNotYet);
   }
-  return 0;
+  if (info->registration.Load(platform::memory_order_seq_cst) == kRegistered) return 0;
+  // There was no memory to register the thread. It ends without having called the program.
+  if (detached == PTHREAD_CREATE_JOINABLE) pthread_join(*thread, nullptr);
+  return EAGAIN;
 }
 }  // namespace
 
