@@ -3,18 +3,22 @@
 // the C library's.
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
+#include <cstdlib>
 
 #include "platform/failures.h"
 
@@ -110,6 +114,8 @@ FAILING(int, -1, pipe2, (int* ends, int flags), (ends, flags), Failing::kFile, E
 FAILING(int, -1, memfd_create, (const char* name, unsigned flags), (name, flags), Failing::kFile,
         EMFILE, ENOMEM)
 FAILING(int, -1, ftruncate, (int fd, off_t n), (fd, n), Failing::kFile, EINTR, EIO)
+FAILING(int, -1, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n),
+        Failing::kFile, EINTR, ENOSPC, EOPNOTSUPP)
 FAILING(ssize_t, -1, readlink, (const char* path, char* p, size_t n), (path, p, n), Failing::kFile,
         ENOENT, EACCES)
 FAILING(char*, nullptr, getcwd, (char* p, size_t n), (p, n), Failing::kFile, ENOENT, EACCES)
@@ -149,6 +155,11 @@ FAILING(int, -1, getrlimit, (int resource, rlimit* limit), (resource, limit), Fa
 FAILING(int, -1, sigaltstack, (const stack_t* next, stack_t* old), (next, old), Failing::kProcess,
         ENOMEM, EPERM)
 FAILING(int, -1, sched_getcpu, (), (), Failing::kThread, ENOSYS)
+FAILING(pid_t, -1, waitpid, (pid_t process, int* status, int options), (process, status, options),
+        Failing::kWait, EINTR)
+FAILING(int, -1, atexit, (void (*end)()), (end), Failing::kProcess, ENOMEM)
+FAILING(int, -1, on_exit, (void (*end)(int, void*), void* argument), (end, argument),
+        Failing::kProcess, ENOMEM)
 FAILING(int, -1, nanosleep, (const timespec* time, timespec* rest), (time, rest), Failing::kWait,
         EINTR)
 
@@ -181,6 +192,11 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
   int __wrap_##NAME PARAMETERS;                            \
   int __wrap_##NAME PARAMETERS { return Fails(Failing::kThread) ? ERROR : __real_##NAME ARGUMENTS; }
 
+FAILING_NUMBER(posix_spawn,
+               (pid_t * child, const char* path, const posix_spawn_file_actions_t* actions,
+                const posix_spawnattr_t* attributes, char* const* arguments,
+                char* const* environment),
+               (child, path, actions, attributes, arguments, environment), EAGAIN)
 FAILING_NUMBER(pthread_getattr_np, (pthread_t thread, pthread_attr_t* attributes),
                (thread, attributes), ENOMEM)
 FAILING_NUMBER(pthread_key_create, (pthread_key_t * key, void (*end)(void*)), (key, end), EAGAIN)

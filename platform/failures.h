@@ -18,11 +18,11 @@ namespace gleaner::platform {
 enum class Failing : uint8_t {
   kMapping,  // mmap, mprotect, mremap, munmap
   kAdvice,   // madvise, mincore
-  kFile,     // open, pipe2, memfd_create, fcntl, fstat and their like
+  kFile,     // open, pipe2, memfd_create, fallocate, fcntl, fstat and their like
   kData,     // read, pread, write, ioctl
   kThread,   // pthread_create, tgkill, affinities
-  kWait,     // futex, nanosleep
-  kProcess,  // process_vm_readv, getrlimit, sigaltstack
+  kWait,     // futex, nanosleep, waitpid
+  kProcess,  // process_vm_readv, getrlimit, sigaltstack, atexit
 };
 
 #ifdef GLEANER_VERIFY

@@ -21,15 +21,31 @@ uint64_t Read(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// The error of a call that a signal may interrupt, 0 for none.
+template <class Call>
+int Uninterrupted(const Call& call) {
+  while (call() < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+// Sets *fd. Returns the error, 0 for none.
+int OpenUninterrupted(const char* path, int flags, int* fd) {
+  return Uninterrupted([=] { return *fd = open(path, flags | O_CLOEXEC, 0666); });
+}
+
 }  // namespace
 
 int RecordFile::Create(const char* path) {
   const UncancellableSection section;  // malloc is no point of cancellation
-  const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) return errno;
+  int fd;
+  int error = OpenUninterrupted(path, O_RDWR | O_CREAT | O_EXCL, &fd);
+  if (error != 0) return error;
   struct stat status;
-  fstat(fd, &status);
+  error = fstat(fd, &status) == 0 ? 0 : errno;
   close(fd);
+  if (error != 0) return error;
   path_ = path;
   device_ = status.st_dev;
   inode_ = status.st_ino;
@@ -37,8 +53,8 @@ int RecordFile::Create(const char* path) {
 }
 
 int RecordFile::Open() const {
-  const int fd = open(path_, O_RDWR | O_CLOEXEC);
-  if (fd < 0) return -1;
+  int fd;
+  if (OpenUninterrupted(path_, O_RDWR, &fd) != 0) return -1;
   struct stat status;
   if (fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) return fd;
   close(fd);
@@ -52,8 +68,9 @@ int RecordFile::Grow(uint64_t bytes) {
   if (bytes > FileSizeLimit()) return EFBIG;
   const int fd = Open();
   if (fd < 0) return errno;
-  int error = fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-  if (error == EOPNOTSUPP) error = ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  const auto size = static_cast<off_t>(bytes);
+  int error = Uninterrupted([=] { return fallocate(fd, 0, 0, size); });
+  if (error == EOPNOTSUPP) error = Uninterrupted([=] { return ftruncate(fd, size); });
   close(fd);
   return error;
 }
@@ -62,7 +79,7 @@ int RecordFile::Cut(uint64_t bytes) {
   const UncancellableSection section;  // malloc is no point of cancellation
   const int fd = Open();
   if (fd < 0) return errno;
-  const int error = ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  const int error = Uninterrupted([=] { return ftruncate(fd, static_cast<off_t>(bytes)); });
   close(fd);
   return error;
 }

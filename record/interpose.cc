@@ -133,6 +133,7 @@ void StartIfPossible() {
   if (!g_start.CompareExchange(start, kStarting, memory_order_acquire)) return;
   NoteStandardError();
   runtime::ReadOptions();
+  runtime::StartTestDevices();
   const char* path = runtime::g_options.record_file;
   const bool children = runtime::g_options.record_children;
   if (path != nullptr) {

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "platform/delays.h"
+#include "platform/failures.h"
 #include "platform/process.h"
 
 namespace gleaner::runtime {
@@ -301,6 +303,18 @@ void ReadOptions() {
   }
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     if (strncmp(*entry, kPrefix, kPrefixLength) == 0) ReportUnknown(*entry);
+  }
+}
+
+void StartTestDevices() {
+  platform::SetDelays(g_options.delays);
+  if (!kVerifyBuild && g_options.delays != 0) {
+    Complain("GLEANER_DELAYS: this build has no delays, only one with GLEANER_VERIFY; ignored");
+  }
+  platform::SetFailures(g_options.failures, g_options.failure_seed);
+  if (!kVerifyBuild && g_options.failures != 0) {
+    Complain(
+        "GLEANER_FAILURES: in this build no call fails, only in one with GLEANER_VERIFY; ignored");
   }
 }
 

@@ -35,6 +35,9 @@ bool HasEnvironment();
 // Fills g_options from defaults and environment. Allocates nothing.
 void ReadOptions();
 
+// Has calls fail and steps be delayed as the options say; a message in builds that cannot.
+void StartTestDevices();
+
 // The table on standard output, as text or as the body of docs/options.md.
 __attribute__((visibility("default"))) void PrintOptions(bool markdown);
 

@@ -11,8 +11,6 @@
 #include "alloc/hooks.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
-#include "platform/delays.h"
-#include "platform/failures.h"
 #include "platform/loaded_objects.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
@@ -528,15 +526,7 @@ bool InitOnce() {
       if (!g_options.only_log_to_file) PrintAllToLog();
     }
   }
-  platform::SetDelays(g_options.delays);
-  if (!kVerifyBuild && g_options.delays != 0) {
-    Complain("GLEANER_DELAYS: this build has no delays, only one with GLEANER_VERIFY; ignored");
-  }
-  platform::SetFailures(g_options.failures, g_options.failure_seed);
-  if (!kVerifyBuild && g_options.failures != 0) {
-    Complain(
-        "GLEANER_FAILURES: in this build no call fails, only in one with GLEANER_VERIFY; ignored");
-  }
+  StartTestDevices();
   enum SpareBytes : int { kAuto, kOn };
   if (g_options.spare_bytes == kOn ||
       (g_options.spare_bytes == kAuto && IsKnownToOverrun(program_invocation_short_name))) {

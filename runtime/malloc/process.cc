@@ -66,6 +66,7 @@ bool MakeHeap() {
     if (g_collecting && g_options.leaks) PrepareLeakReport();
     return g_collecting;
   }
+  runtime::StartTestDevices();
   alloc::AddressSpace& space = alloc::g_space;
   const bool ok =
       space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.malloc_huge_pages) &&

@@ -26,6 +26,10 @@ void ExpectModeIsOn() {
     const char* value = getenv(option);
     return value != nullptr && strcmp(value, "0") != 0;
   };
+  if (is_asked_for("GLEANER_FAILURES")) {  // a mode may be refused
+    g_shared.may_run_out = true;
+    return;
+  }
   if (is_asked_for("GLEANER_CONCURRENT")) EXPECT(modes.concurrent == 1);
   if (is_asked_for("GLEANER_GENERATIONAL")) EXPECT(modes.generational == 1);
 }

@@ -11,7 +11,8 @@
 //   reaches;
 //   - a child of fork sees the same graph, and can allocate and collect;
 //   - arguments and results of threads survive the way;
-//   - in the end, finalizers of nearly all objects that were dropped have run.
+//   - in the end, finalizers of nearly all objects that were dropped have run, unless calls of the
+//   library fail (tests/failures runs it so): some are not registered then, some not collected.
 //
 // All stores of references use the barrier, for the runs in which the collector sees no others.
 //
@@ -768,6 +769,7 @@ void CheckFinalizersRun() {
   const uint64_t expected = g_finalizers_registered.load() - g_finalizers_taken_back.load();
   const uint64_t run = g_finalizers_run.load();
   if (run > expected) Fail("%lu finalizers ran, %lu were registered", run, expected);
+  if (CallsFail()) return;
   if (g_seed % 2 != 0 && run + 20 < expected - expected / 10) {
     Fail("only %lu of %lu finalizers ran", run, expected);
   }

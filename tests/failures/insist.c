@@ -1,0 +1,111 @@
+/*
+ * Preloaded before the library under test: a program that asks again for what it was refused, so
+ * that programs which count on getting it run under GLEANER_FAILURES as they are. What cannot be is
+ * not asked for again (sizes from 1 GiB on, objects that are none), and nothing more than 500
+ * times.
+ */
+#define _GNU_SOURCE
+#ifndef GC_NO_THREAD_REDIRECTS
+#define GC_NO_THREAD_REDIRECTS
+#endif
+#ifndef GC_THREADS
+#define GC_THREADS
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <gc.h>
+#include <gc/gc_disclaim.h>
+#include <gc/gc_gcj.h>
+#include <gc/gc_mark.h>
+#include <gc/gc_typed.h>
+#include <gleaner.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { kAttempts = 500 };
+static const size_t kPossible = (size_t)1 << 30;
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The function of that name behind this library. */
+#define NEXT(NAME)                                                                         \
+  static __typeof__(&NAME) next;                                                           \
+  if (__atomic_load_n(&next, __ATOMIC_RELAXED) == NULL) {                                  \
+    __atomic_store_n(&next, (__typeof__(&NAME))dlsym(RTLD_NEXT, #NAME), __ATOMIC_RELAXED); \
+  }
+
+/* RESULT is what to ask for, REFUSED whether that was refused, POSSIBLE whether to ask again. */
+#define INSIST(TYPE, NAME, PARAMETERS, ARGUMENTS, REFUSED, POSSIBLE) \
+  EXPORT TYPE NAME PARAMETERS {                                      \
+    NEXT(NAME)                                                       \
+    int attempts = 0;                                                \
+    TYPE result;                                                     \
+    do {                                                             \
+      result = next ARGUMENTS;                                       \
+    } while ((REFUSED) && (POSSIBLE) && ++attempts < kAttempts);     \
+    return result;                                                   \
+  }
+#define INSIST_ON_MEMORY(NAME, PARAMETERS, ARGUMENTS, BYTES) \
+  INSIST(void *, NAME, PARAMETERS, ARGUMENTS, result == NULL, (BYTES) < kPossible)
+
+/* --- The collector's --- */
+
+#define BY_SIZE(NAME) INSIST_ON_MEMORY(NAME, (size_t n), (n), n)
+#define BY_SIZE_AND_PLACE(NAME) \
+  INSIST_ON_MEMORY(NAME, (size_t n, const char *file, int line), (n, file, line), n)
+
+BY_SIZE(GC_malloc)
+BY_SIZE(GC_malloc_atomic)
+BY_SIZE(GC_malloc_uncollectable)
+BY_SIZE(GC_malloc_atomic_uncollectable)
+BY_SIZE(GC_malloc_ignore_off_page)
+BY_SIZE(GC_malloc_atomic_ignore_off_page)
+BY_SIZE_AND_PLACE(GC_debug_malloc)
+BY_SIZE_AND_PLACE(GC_debug_malloc_atomic)
+BY_SIZE_AND_PLACE(GC_debug_malloc_uncollectable)
+BY_SIZE_AND_PLACE(GC_debug_malloc_atomic_uncollectable)
+BY_SIZE_AND_PLACE(GC_debug_malloc_ignore_off_page)
+BY_SIZE_AND_PLACE(GC_debug_malloc_atomic_ignore_off_page)
+INSIST_ON_MEMORY(GC_generic_malloc, (size_t n, int kind), (n, kind), kind < 0 ? kPossible : n)
+INSIST_ON_MEMORY(GC_malloc_kind, (size_t n, int kind), (n, kind), kind < 0 ? kPossible : n)
+INSIST_ON_MEMORY(GC_gcj_malloc, (size_t n, void *table), (n, table), n)
+INSIST_ON_MEMORY(GC_finalized_malloc, (size_t n, const struct GC_finalizer_closure *f), (n, f), n)
+INSIST_ON_MEMORY(GC_malloc_explicitly_typed, (size_t n, GC_descr d), (n, d), n)
+INSIST_ON_MEMORY(GC_malloc_explicitly_typed_ignore_off_page, (size_t n, GC_descr d), (n, d), n)
+INSIST_ON_MEMORY(GC_calloc_explicitly_typed, (size_t count, size_t n, GC_descr d), (count, n, d),
+                 n < kPossible ? count * n : n)
+INSIST_ON_MEMORY(GC_memalign, (size_t alignment, size_t n), (alignment, n), n | alignment)
+INSIST_ON_MEMORY(GC_realloc, (void *p, size_t n), (p, n),
+                 n == 0 || (p != NULL && GC_base(p) != p) ? kPossible : n)
+INSIST(gleaner_fiber *, gleaner_fiber_create, (void *stack, size_t n), (stack, n), result == NULL,
+       n < kPossible)
+INSIST(gleaner_arena *, gleaner_arena_create,
+       (size_t n, const struct gleaner_arena_options *options), (n, options), result == NULL,
+       n < kPossible)
+INSIST(int, GC_general_register_disappearing_link, (void **link, const void *object),
+       (link, object), result == GC_NO_MEMORY, 1)
+INSIST(int, GC_register_long_link, (void **link, const void *object), (link, object),
+       result == GC_NO_MEMORY, 1)
+INSIST(int, GC_pthread_create,
+       (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *),
+        void *argument),
+       (thread, attributes, start, argument), result == EAGAIN, 1)
+
+/* --- malloc's --- */
+
+BY_SIZE(malloc)
+BY_SIZE(valloc)
+BY_SIZE(pvalloc)
+INSIST_ON_MEMORY(calloc, (size_t count, size_t n), (count, n), n < kPossible ? count * n : n)
+INSIST_ON_MEMORY(realloc, (void *p, size_t n), (p, n), n == 0 ? kPossible : n)
+INSIST_ON_MEMORY(reallocarray, (void *p, size_t count, size_t n), (p, count, n),
+                 n < kPossible && count * n != 0 ? count * n : kPossible)
+INSIST_ON_MEMORY(memalign, (size_t alignment, size_t n), (alignment, n), n | alignment)
+INSIST_ON_MEMORY(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n | alignment)
+INSIST(int, posix_memalign, (void **p, size_t alignment, size_t n), (p, alignment, n),
+       result == ENOMEM, (n | alignment) < kPossible)
+INSIST(int, pthread_create,
+       (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *),
+        void *argument),
+       (thread, attributes, start, argument), result == EAGAIN, 1)
