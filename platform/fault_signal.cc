@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "platform/alternate_stacks.h"
 #include "platform/atomic.h"
 #include "platform/process.h"
 #include "platform/stop_world.h"
@@ -66,7 +67,7 @@ class ChainedAction {
     for (size_t i = 0; i < kWords; ++i) words_[i].Store(words.word[i], memory_order_relaxed);
     sequence_.Store(sequence + 2, memory_order_release);  // pairs with Load and Begin
     LeaveCritical();
-    SigmaskKeepingSuspend(SIG_SETMASK, &mask, nullptr);
+    RestoreSigmask(&mask);
     return former;
   }
 
@@ -96,6 +97,26 @@ class ChainedAction {
 };
 
 constinit ChainedAction g_chained;
+
+// --- The program's handler, with SIGSEGV open ---
+//
+// That it runs is kept in the thread's signal mask, which all ways out of the handler put back as
+// they put back SIGSEGV: its return, siglongjmp, setcontext, a call that opens SIGSEGV
+// (OpenFaultSignalForProgram). The bit is that of a signal which the C library keeps to itself: it
+// is in no mask of the program, and a mask that the program sets by the C library takes it away.
+// pthread_cancel sends the signal to end a wait; it comes when the handler is over.
+constexpr int kCancelSignal = 32;
+constexpr uint64_t kInHandler = uint64_t{1} << (kCancelSignal - 1);
+
+// All that the kernel knows of a set.
+using KernelMask = uint64_t;
+KernelMask& KernelMaskOf(sigset_t* set) {
+  static_assert(sizeof set->__val[0] == sizeof(KernelMask));
+  return set->__val[0];
+}
+void SetKernelMask(int how, const KernelMask& mask) {
+  syscall(SYS_rt_sigprocmask, how, &mask, nullptr, sizeof mask);
+}
 
 bool HasFunction(const Action& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 ||
@@ -131,6 +152,9 @@ void EndByDefault(const siginfo_t* info) {
 void PassOn(int number, siginfo_t* info, void* context) {
   Action action = g_chained.Load();
   const bool sent = info->si_code <= 0;
+  sigset_t* interrupted = &static_cast<ucontext_t*>(context)->uc_sigmask;
+  // To the program SIGSEGV is blocked: a fault ends it, whatever the action.
+  if (!sent && (KernelMaskOf(interrupted) & kInHandler) != 0) return EndByDefault(info);
   if (!HasFunction(action)) {
     if (action.sa_handler == SIG_IGN && sent) return;
     return EndByDefault(info);
@@ -143,9 +167,12 @@ void PassOn(int number, siginfo_t* info, void* context) {
     if (!HasFunction(action)) return EndByDefault(info);  // another thread was first
   }
   sigset_t mask;
-  sigorset(&mask, &static_cast<ucontext_t*>(context)->uc_sigmask, &action.sa_mask);
-  if ((action.sa_flags & SA_NODEFER) == 0) sigaddset(&mask, SIGSEGV);
-  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  sigorset(&mask, interrupted, &action.sa_mask);
+  if ((action.sa_flags & SA_NODEFER) == 0 || sigismember(&mask, SIGSEGV) == 1) {
+    KernelMaskOf(&mask) |= kInHandler;
+  }
+  sigdelset(&mask, SIGSEGV);
+  SetKernelMask(SIG_SETMASK, KernelMaskOf(&mask));
   if ((action.sa_flags & SA_SIGINFO) != 0) {
     action.sa_sigaction(number, info, context);
   } else {
@@ -191,10 +218,25 @@ void UnblockFaultSignalSlow() {
   sigemptyset(&fault);
   sigaddset(&fault, SIGSEGV);
   RealSigmask(SIG_UNBLOCK, &fault, nullptr);
+  stack_t stack;
+  if (sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) != 0) return;
+  const Range own = t_stop_record != nullptr ? t_stop_record->stack : CurrentStackBounds();
+  if (KeepAlternateStackApart(stack.ss_flags, &stack.ss_sp, &stack.ss_size, own)) {
+    sigaltstack(&stack, nullptr);
+  }
+}
+
+bool KeepAlternateStackApart(int flags, void** base, size_t* bytes, Range own_stack) {
+  return g_fault_handler.Load(memory_order_acquire) != 0 &&  // as above
+         (flags & (SS_DISABLE | SS_ONSTACK)) == 0 && MoveOffOwnStack(base, bytes, own_stack);
 }
 
 void KeepFaultSignalOpen(sigset_t* mask) {
   if (g_fault_handler.Load(memory_order_acquire) != 0) sigdelset(mask, SIGSEGV);  // see above
+}
+
+void OpenFaultSignalForProgram() {
+  if (g_fault_handler.Load(memory_order_acquire) != 0) SetKernelMask(SIG_UNBLOCK, kInHandler);
 }
 
 void RemoveFaultHandler() {

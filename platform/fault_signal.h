@@ -4,10 +4,14 @@
 // Our handler is installed for the process. What the program has installed, before or (through
 // ExchangeChainedAction, which an interposed sigaction calls) afterwards, is the chained action.
 // A fault that is not ours is passed on as the kernel would have delivered it:
-//   handler       with its sa_mask, with SIGSEGV blocked unless SA_NODEFER, with or without
-//                 siginfo; SA_RESETHAND makes the action the default first. It may return, jump
-//                 out, or change the context. The alternate stack is used exactly if it asks for it
-//                 (SA_ONSTACK): our own installation follows the chained one's flags.
+//   handler       with its sa_mask, with or without siginfo; SA_RESETHAND makes the action the
+//                 default first. It may return, jump out, or change the context. The alternate
+//                 stack is used exactly if it asks for it (SA_ONSTACK): our own installation
+//                 follows the chained one's flags. SIGSEGV stays open, so that the handler may
+//                 write into memory that we have protected. Where the kernel would have blocked it
+//                 (no SA_NODEFER), another fault of the program in the handler makes the action the
+//                 default, as the kernel does: the program ends. A signal that somebody sends
+//                 meanwhile interrupts the handler instead of waiting for its end.
 //   SIG_DFL       the action becomes the default in earnest, and the fault happens again (a signal
 //                 that somebody sent is sent again): the program ends as it would have.
 //   SIG_IGN       a signal that somebody sent is ignored; a fault cannot be, and ends the program.
@@ -19,6 +23,7 @@
 #include <pthread.h>  // sigset_t
 
 #include "platform/atomic.h"
+#include "platform/thread.h"
 
 struct sigaction;
 
@@ -63,5 +68,12 @@ inline void UnblockFaultSignal() {
 // Takes SIGSEGV out of a mask that is going to be the thread's, if our handler is installed.
 // Async-signal-safe.
 void KeepFaultSignalOpen(sigset_t* mask);
+// Puts memory of ours in the place of an alternate stack that is going to be the thread's, with
+// these flags, and lies in `own_stack` (alternate_stacks.h), if our handler is installed. True if
+// it has. Async-signal-safe.
+bool KeepAlternateStackApart(int flags, void** base, size_t* bytes, Range own_stack);
+// The program opens SIGSEGV for the calling thread, which may be in the program's handler: a fault
+// goes to the handler again. Async-signal-safe; may change errno.
+void OpenFaultSignalForProgram();
 
 }  // namespace gleaner::platform

@@ -457,7 +457,7 @@ void ProtectionTracking::Hold(Pinned granules, bool keep) {
       sigfillset(&all);
       SigmaskKeepingSuspend(SIG_SETMASK, &all, &mask);
       TryToOpen(i);
-      SigmaskKeepingSuspend(SIG_SETMASK, &mask, nullptr);
+      RestoreSigmask(&mask);
     }
   }
 }

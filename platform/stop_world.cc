@@ -118,10 +118,13 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
 }
 
 void OnSuspendSignal(int, siginfo_t*, void* context) {
-  sigset_t* mask = &static_cast<ucontext_t*>(context)->uc_sigmask;
+  auto* interrupted = static_cast<ucontext_t*>(context);
+  sigset_t* mask = &interrupted->uc_sigmask;
   KeepFaultSignalOpen(mask);
   StopRecord* self = t_stop_record;
   if (self == nullptr) return;
+  stack_t* stack = &interrupted->uc_stack;  // which the return puts in force, as the mask
+  KeepAlternateStackApart(stack->ss_flags, &stack->ss_sp, &stack->ss_size, self->stack);
   if (t_critical.depth != 0) {
     self->stop_pending.Store(true, memory_order_relaxed);  // same thread
     return;
@@ -129,6 +132,7 @@ void OnSuspendSignal(int, siginfo_t*, void* context) {
   const int saved = errno;
   Park(self);
   KeepFaultSignalOpen(mask);
+  KeepAlternateStackApart(stack->ss_flags, &stack->ss_sp, &stack->ss_size, self->stack);
   errno = saved;
 }
 
@@ -262,6 +266,11 @@ int RealSigmask(int how, const sigset_t* set, sigset_t* old) {
   return set_mask(how, set, old);
 }
 
+void RestoreSigmask(const sigset_t* mask) {
+  constexpr size_t kKernelBytes = 8;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, nullptr, kKernelBytes);
+}
+
 const sigset_t* WithoutSuspend(const sigset_t* set, sigset_t* copy) {
   if (set == nullptr) return nullptr;
   *copy = *set;
@@ -282,7 +291,7 @@ void LeaveDefaultSuspendSignal() {
 HandlersWait::HandlersWait() { BlockAllButFaults(&before_); }
 HandlersWait::~HandlersWait() {
   KeepFaultSignalOpen(&before_);
-  RealSigmask(SIG_SETMASK, &before_, nullptr);
+  RestoreSigmask(&before_);
   UnblockFaultSignal();  // the handler may have been installed meanwhile
 }
 
@@ -291,7 +300,7 @@ void BeginStop() {
   BlockAllButFaults(&g_mask_before_stop);
 }
 
-void EndStop() { RealSigmask(SIG_SETMASK, &g_mask_before_stop, nullptr); }
+void EndStop() { RestoreSigmask(&g_mask_before_stop); }
 
 void ParkPending() {
   t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // a hint

@@ -33,6 +33,7 @@
 
 #include "platform/atomic.h"
 #include "platform/critical.h"
+#include "platform/thread.h"
 
 namespace gleaner::platform {
 
@@ -58,6 +59,7 @@ struct StopRecord {
   // Set at registration, constant afterwards.
   int32_t tid = 0;
   Addr thread_pointer = 0;
+  Range stack = {};
 
   // The thread itself; the stopper claims, if it is blocked. See StateWord.
   Atomic<uint32_t> state{StateWord::Of(MutatorState::kRunning)};
@@ -114,6 +116,9 @@ void UnblockSuspendSignal();
 int RealSigmask(int how, const sigset_t* set, sigset_t* old);
 // The same, except that these two are never blocked.
 int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old);
+// Puts back a mask that the calling thread had, signals included that the C library lets nobody
+// block (fault_signal.cc).
+void RestoreSigmask(const sigset_t* mask);
 
 // The set without these two; `copy` is where it is made. Null stays null.
 const sigset_t* WithoutSuspend(const sigset_t* set, sigset_t* copy);

@@ -7,8 +7,10 @@
 #include <linux/futex.h>
 #include <mqueue.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <resolv.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
@@ -178,14 +180,6 @@ struct PartsOfThisProcess {
     if (process == getpid()) buffers.AddParts(parts, count);
   }
 };
-struct NewAlternateStack {
-  static void AddTo(CallBuffers&, const stack_t* next, stack_t*) {
-    stack_t stack;
-    if (next != nullptr && CopyFromProgram(&stack, next, sizeof stack)) {
-      Kept<0, 1>::Keep(stack.ss_sp, stack.ss_size);
-    }
-  }
-};
 struct AsynchronousBuffer {
   template <class Block>
   static void AddTo(CallBuffers&, Block* block) {
@@ -196,6 +190,21 @@ struct AsynchronousBuffer {
   static void AddTo(CallBuffers& buffers, int, Block* block) {
     AddTo(buffers, block);
   }
+};
+// Lists of blocks that threads of the C library, which take no signals, write to.
+struct AsynchronousList {
+  template <class Block>
+  static void AddTo(CallBuffers& buffers, int, Block* const* list, int count, const void*) {
+    for (int i = 0; i < count; ++i) {
+      Block* block;
+      if (!CopyFromProgram(&block, list + i, sizeof block)) return;
+      if (block != nullptr) AddBlock(buffers, block);
+    }
+  }
+  static void AddBlock(CallBuffers& buffers, aiocb* block) {
+    AsynchronousBuffer::AddTo(buffers, block);
+  }
+  static void AddBlock(CallBuffers&, gaicb* request) { KeepObject(request); }
 };
 struct StreamBuffer {
   static void AddTo(CallBuffers&, FILE*, char* p) {
@@ -333,24 +342,35 @@ const sigset_t* WithoutFault(const sigset_t* set, sigset_t* copy) {
   sigdelset(copy, SIGSEGV);
   return copy;
 }
-int Sigmask(int how, const sigset_t* set, sigset_t* old) {
+void NoteUnblocked(const sigset_t* set) {
+  sigset_t copy;
+  if (set == nullptr || !CopyFromProgram(&copy, set, sizeof copy)) return;
+  if (sigismember(&copy, SIGSEGV) == 1) OpenFaultSignalForProgram();
+}
+int ChangeMask(int (*change)(int, const sigset_t*, sigset_t*), int how, const sigset_t* set,
+               sigset_t* old) {
   CallBuffers buffers;
   buffers.Add(old, sizeof *old);
   buffers.Pin();
   sigset_t open;
-  return g_original<Sigmask>(how, how == SIG_UNBLOCK ? set : WithoutFault(set, &open), old);
+  if (how != SIG_UNBLOCK) return change(how, WithoutFault(set, &open), old);
+  NoteUnblocked(set);
+  return change(how, set, old);
+}
+int Sigmask(int how, const sigset_t* set, sigset_t* old) {
+  return ChangeMask(g_original<Sigmask>, how, set, old);
 }
 int ProcessMask(int how, const sigset_t* set, sigset_t* old) {
-  CallBuffers buffers;
-  buffers.Add(old, sizeof *old);
-  buffers.Pin();
-  sigset_t open;
-  return g_original<ProcessMask>(how, how == SIG_UNBLOCK ? set : WithoutFault(set, &open), old);
+  return ChangeMask(g_original<ProcessMask>, how, set, old);
 }
 constexpr int kFaultBit = 1 << (SIGSEGV - 1);
 int Sigblock(int mask) { return g_original<Sigblock>(mask & ~kFaultBit); }
 int Sigsetmask(int mask) { return g_original<Sigsetmask>(mask & ~kFaultBit); }
 int Sighold(int number) { return number == SIGSEGV ? 0 : g_original<Sighold>(number); }
+int Sigrelse(int number) {
+  if (number == SIGSEGV) OpenFaultSignalForProgram();
+  return g_original<Sigrelse>(number);
+}
 int Sigsuspend(const sigset_t* mask) {
   sigset_t open;
   return g_original<Sigsuspend>(WithoutFault(mask, &open));
@@ -407,6 +427,17 @@ int Action(int number, const struct sigaction* action, struct sigaction* old) {
   sigdelset(&open.sa_mask, SIGSEGV);
   return g_original<Action>(number, &open, old);
 }
+// Of the handlers that the program has installed so far. One that it installs in the same instant
+// may be lost.
+void OpenFaultInHandlers() {
+  for (int number = 1; number <= SIGRTMAX; ++number) {
+    struct sigaction action;
+    if (number == SIGSEGV || g_original<Action>(number, nullptr, &action) != 0) continue;
+    if (sigismember(&action.sa_mask, SIGSEGV) != 1) continue;
+    sigdelset(&action.sa_mask, SIGSEGV);
+    g_original<Action>(number, &action, nullptr);
+  }
+}
 // For SIGSEGV, by functions that are older than sigaction. False: it is for the C library.
 bool ExchangeHandler(int number, sighandler_t handler, int flags, sighandler_t* old_handler) {
   struct sigaction action = {};
@@ -431,13 +462,34 @@ sighandler_t HandlerOnce(int number, sighandler_t handler) {
 sighandler_t Sigset(int number, sighandler_t handler) {
   sighandler_t old;
   if (handler == SIG_HOLD && number == SIGSEGV) return SIG_HOLD;  // as if it had been held before
-  if (ExchangeHandler(number, handler, 0, &old)) return old;
+  if (ExchangeHandler(number, handler, 0, &old)) {
+    OpenFaultSignalForProgram();
+    return old;
+  }
   return g_original<Sigset>(number, handler);
 }
 int Sigignore(int number) {
   sighandler_t old;
   if (ExchangeHandler(number, SIG_IGN, 0, &old)) return 0;
   return g_original<Sigignore>(number);
+}
+
+// A new stack that is to be the thread's: the copy, which lies apart from the thread's own stack,
+// or the program's if that cannot be read.
+const stack_t* NewAlternateStack(const stack_t* next, stack_t* copy) {
+  if (next == nullptr || !CopyFromProgram(copy, next, sizeof *copy)) return next;
+  const Range own = t_stop_record != nullptr ? t_stop_record->stack : CurrentStackBounds();
+  if (!KeepAlternateStackApart(copy->ss_flags, &copy->ss_sp, &copy->ss_size, own)) {
+    Kept<0, 1>::Keep(copy->ss_sp, copy->ss_size);
+  }
+  return copy;
+}
+int AlternateStack(const stack_t* next, stack_t* old) {
+  CallBuffers buffers;
+  buffers.Add(old, sizeof *old);
+  buffers.Pin();
+  stack_t copy;
+  return g_original<AlternateStack>(NewAlternateStack(next, &copy), old);
 }
 
 // --- The table ---
@@ -479,7 +531,10 @@ using Data = Table<
     Call<Names<"setbuf">, kNone, decltype(::setbuf), StreamBuffer>,
     Call<Names<"aio_read", "aio_read64">, kNone, decltype(::aio_read), AsynchronousBuffer>,
     Call<Names<"aio_write", "aio_write64">, kNone, decltype(::aio_write), AsynchronousBuffer>,
-    Call<Names<"aio_fsync", "aio_fsync64">, kNone, decltype(::aio_fsync), AsynchronousBuffer>>;
+    Call<Names<"aio_fsync", "aio_fsync64">, kNone, decltype(::aio_fsync), AsynchronousBuffer>,
+    Call<Names<"lio_listio", "lio_listio64">, kNone, int(int, aiocb* const*, int, sigevent*),
+         AsynchronousList>,
+    Call<Names<"getaddrinfo_a">, kNone, int(int, gaicb* const*, int, sigevent*), AsynchronousList>>;
 
 using Files = Table<
     Call<Names<"stat", "stat64">, kNone, decltype(::stat), Object<1>>,
@@ -521,6 +576,12 @@ using Files = Table<
          Fixed<2, 2 * sizeof(struct flock)>>,
     Call<Names<"quotactl">, SYS_quotactl, int(int, const char*, int, void*), Fixed<3, 256>>>;
 
+using Query = int(const char*, int, int, unsigned char*, int);
+using QueryDomain = int(const char*, const char*, int, int, unsigned char*, int);
+using Send = int(const unsigned char*, int, unsigned char*, int);
+using QueryOf = int(res_state, const char*, int, int, unsigned char*, int);
+using QueryDomainOf = int(res_state, const char*, const char*, int, int, unsigned char*, int);
+using SendOf = int(res_state, const unsigned char*, int, unsigned char*, int);
 using Sockets = Table<
     Call<Names<"recv", "__recv">, kNone, decltype(::recv), Bytes<1, 2>>,
     Call<Names<"__recv_chk">, kNone, ssize_t(int, void*, size_t, size_t, int), Bytes<1, 2>>,
@@ -535,24 +596,26 @@ using Sockets = Table<
     Call<Names<"getpeername">, SYS_getpeername, decltype(::getpeername), Sized<1, 2>>,
     Call<Names<"getsockopt">, SYS_getsockopt, decltype(::getsockopt), Sized<3, 4>>,
     Call<Names<"socketpair">, SYS_socketpair, decltype(::socketpair), Fixed<3, 2 * sizeof(int)>>,
-    Call<Names<>, SYS_sendmmsg, int(int, mmsghdr*, unsigned, int), Array<1, 2>>,
-    Call<Names<"sendmmsg", "__sendmmsg">, kNone, decltype(::sendmmsg), Array<1, 2>>>;
+    Call<Names<"sendmmsg", "__sendmmsg">, SYS_sendmmsg, decltype(::sendmmsg), Array<1, 2>>,
+    // The answers of name servers, which are received into the program's memory.
+    Call<Names<"res_query", "__res_query">, kNone, Query, Bytes<3, 4>>,
+    Call<Names<"res_search", "__res_search">, kNone, Query, Bytes<3, 4>>,
+    Call<Names<"res_querydomain", "__res_querydomain">, kNone, QueryDomain, Bytes<4, 5>>,
+    Call<Names<"res_send", "__res_send">, kNone, Send, Bytes<2, 3>>,
+    Call<Names<"res_nquery", "__res_nquery">, kNone, QueryOf, Bytes<4, 5>>,
+    Call<Names<"res_nsearch", "__res_nsearch">, kNone, QueryOf, Bytes<4, 5>>,
+    Call<Names<"res_nquerydomain", "__res_nquerydomain">, kNone, QueryDomainOf, Bytes<5, 6>>,
+    Call<Names<"res_nsend", "__res_nsend">, kNone, SendOf, Bytes<3, 4>>>;
 
 using Waiting = Table<
     Call<Names<"poll", "__poll">, kNone, decltype(::poll), Array<0, 1>>,
     Call<Names<"__poll_chk">, kNone, int(pollfd*, nfds_t, int, size_t), Array<0, 1>>,
     Own<Names<"ppoll">, Ppoll>, Own<Names<"__ppoll_chk">, CheckedPpoll>,
-    Call<Names<>, SYS_ppoll, int(pollfd*, nfds_t, timespec*, const sigset_t*), Array<0, 1>,
-         Object<2>>,
     Call<Names<"select", "__select">, kNone, decltype(::select), Object<1>, Object<2>, Object<3>,
          Object<4>>,
     Own<Names<"pselect">, Pselect>,
-    Call<Names<>, SYS_pselect6, int(int, fd_set*, fd_set*, fd_set*, timespec*), Object<1>,
-         Object<2>, Object<3>, Object<4>>,
     Call<Names<"epoll_wait">, kNone, decltype(::epoll_wait), Array<1, 2>>,
     Own<Names<"epoll_pwait">, EpollPwait>, Own<Names<"epoll_pwait2">, EpollPwait2>,
-    Call<Names<>, SYS_epoll_pwait, int(int, epoll_event*, int), Array<1, 2>>,
-    Call<Names<>, SYS_epoll_pwait2, int(int, epoll_event*, int), Array<1, 2>>,
     Call<Names<"wait", "__wait">, kNone, decltype(::wait), Object<0>>,
     Call<Names<"waitpid", "__waitpid">, kNone, decltype(::waitpid), Object<1>>,
     Call<Names<"wait3">, kNone, decltype(::wait3), Object<0>, Object<2>>,
@@ -560,7 +623,6 @@ using Waiting = Table<
     Call<Names<"posix_spawn">, kNone, decltype(::posix_spawn), Object<0>>,
     Call<Names<"posix_spawnp">, kNone, decltype(::posix_spawnp), Object<0>>,
     Call<Names<"waitid">, kNone, decltype(::waitid), Object<2>>,
-    Call<Names<>, SYS_waitid, int(int, id_t, siginfo_t*, int, rusage*), Object<2>, Object<4>>,
     Call<Names<"nanosleep", "__nanosleep">, SYS_nanosleep, decltype(::nanosleep), Object<1>>,
     Call<Names<"clock_nanosleep">, SYS_clock_nanosleep, decltype(::clock_nanosleep), Object<3>>,
     Call<Names<"thrd_sleep">, kNone, decltype(::thrd_sleep), Object<1>>,
@@ -622,17 +684,13 @@ using Facts = Table<
     Call<Names<"semctl">, SYS_semctl, int(int, int, int, void*), Fixed<3, 64 * kKiB>>,
     Call<Names<"klogctl">, SYS_syslog, int(int, char*, int), Bytes<1, 2>>,
     Call<Names<"mq_getattr">, kNone, decltype(::mq_getattr), Object<1>>,
-    Call<Names<"mq_setattr">, kNone, decltype(::mq_setattr), Object<2>>,
-    Call<Names<>, SYS_get_mempolicy, long(int*, void*, unsigned long, void*, unsigned long),
-         Object<0>, Fixed<1, 4 * kKiB>>,
-    Call<Names<>, SYS_move_pages, long(int, unsigned long, void**, const int*, int*, int),
-         Array<4, 1>>,
-    Call<Names<>, SYS_io_getevents, int(long, long, long, void*, void*), Fixed<3, 64 * kKiB>>>;
+    Call<Names<"mq_setattr">, kNone, decltype(::mq_setattr), Object<2>>>;
 
 using SignalsAndThreads = Table<
     Own<Names<"pthread_sigmask">, Sigmask>, Own<Names<"sigprocmask">, ProcessMask>,
     Own<Names<"sigblock">, Sigblock>, Own<Names<"sigsetmask">, Sigsetmask>,
-    Own<Names<"sighold">, Sighold>, Own<Names<"sigsuspend", "__sigsuspend">, Sigsuspend>,
+    Own<Names<"sighold">, Sighold>, Own<Names<"sigrelse">, Sigrelse>,
+    Own<Names<"sigsuspend", "__sigsuspend">, Sigsuspend>,
     Own<Names<"pthread_attr_setsigmask_np">, SetMaskOfThreads>,
     Own<Names<"sigaction", "__sigaction">, Action>,
     Own<Names<"signal", "bsd_signal", "ssignal">, Handler>,
@@ -641,11 +699,7 @@ using SignalsAndThreads = Table<
     Call<Names<"sigpending">, kNone, decltype(::sigpending), Object<0>>,
     Call<Names<"sigwaitinfo">, kNone, decltype(::sigwaitinfo), Object<1>>,
     Call<Names<"sigtimedwait", "__sigtimedwait">, kNone, decltype(::sigtimedwait), Object<1>>,
-    Call<Names<"sigaltstack">, SYS_sigaltstack, decltype(::sigaltstack), NewAlternateStack,
-         Object<1>>,
-    Call<Names<>, SYS_rt_sigprocmask, int(int, void*, void*, size_t), Bytes<2, 3>>,
-    Call<Names<>, SYS_rt_sigpending, int(void*, size_t), Bytes<0, 1>>,
-    Call<Names<>, SYS_rt_sigtimedwait, int(void*, siginfo_t*), Object<1>>,
+    Own<Names<"sigaltstack">, AlternateStack>,
     Call<Names<"pthread_attr_setstack">, kNone, decltype(::pthread_attr_setstack), Kept<1, 2>>,
     Call<Names<"pthread_mutex_lock", "__pthread_mutex_lock">, kNone, decltype(::pthread_mutex_lock),
          MutexOfTheSystem>,
@@ -666,12 +720,213 @@ using SignalsAndThreads = Table<
 #pragma GCC diagnostic pop
 
 using AllCalls = Table<Data, Files, Sockets, Waiting, Facts, SignalsAndThreads>;
+
+// --- System calls by number ---
+
+// What the system writes to where an argument points to, of calls that no row above has with the
+// same arguments.
+struct Written {
+  long number;
+  uint8_t pointer;  // an argument, from 0
+  uint8_t count;    // the argument that says how many elements, or kOne
+  uint16_t bytes;   // of an element
+  bool later;       // it is written after the call, too
+};
+constexpr uint8_t kOne = UINT8_MAX;
+constexpr bool kLater = true;
+constexpr uint16_t kKernelMaskBytes = 8;
+constexpr uint16_t kAsynchronousEventBytes = 32;
+
+// Of systems that are newer than the headers.
+constexpr long kCachestat = 451, kStatmount = 457, kListmount = 458, kListxattrat = 465;
+
+constexpr Written kWritten[] = {
+    {SYS_ppoll, 0, 1, sizeof(pollfd), false},
+    {SYS_ppoll, 2, kOne, sizeof(timespec), false},
+    {SYS_pselect6, 1, kOne, sizeof(fd_set), false},
+    {SYS_pselect6, 2, kOne, sizeof(fd_set), false},
+    {SYS_pselect6, 3, kOne, sizeof(fd_set), false},
+    {SYS_pselect6, 4, kOne, sizeof(timespec), false},
+    {SYS_epoll_pwait, 1, 2, sizeof(epoll_event), false},
+    {SYS_epoll_pwait2, 1, 2, sizeof(epoll_event), false},
+    {SYS_waitid, 2, kOne, sizeof(siginfo_t), false},
+    {SYS_waitid, 4, kOne, sizeof(rusage), false},
+    {SYS_rt_sigaction, 2, kOne, 64, false},
+    {SYS_rt_sigprocmask, 2, 3, 1, false},
+    {SYS_sigaltstack, 1, kOne, sizeof(stack_t), false},
+    {SYS_rt_sigpending, 0, 1, 1, false},
+    {SYS_rt_sigtimedwait, 1, kOne, sizeof(siginfo_t), false},
+    {SYS_timer_create, 2, kOne, sizeof(int), false},
+    {SYS_timer_gettime, 1, kOne, sizeof(itimerspec), false},
+    {SYS_timer_settime, 3, kOne, sizeof(itimerspec), false},
+    {SYS_mq_getsetattr, 2, kOne, sizeof(mq_attr), false},
+    {SYS_get_mempolicy, 0, kOne, sizeof(int), false},
+    {SYS_get_mempolicy, 1, kOne, 4 * kKiB, false},
+    {SYS_move_pages, 4, 1, sizeof(int), false},
+    {SYS_get_robust_list, 1, kOne, sizeof(void*), false},
+    {SYS_get_robust_list, 2, kOne, sizeof(size_t), false},
+    {SYS_set_tid_address, 0, kOne, sizeof(int), kLater},
+    {SYS_rseq, 0, 1, 1, kLater},
+    {SYS_io_setup, 1, kOne, sizeof(long), false},
+    {SYS_io_getevents, 3, 2, kAsynchronousEventBytes, false},
+    {SYS_io_pgetevents, 3, 2, kAsynchronousEventBytes, false},
+    {SYS_io_cancel, 2, kOne, kAsynchronousEventBytes, false},
+    {SYS_io_uring_setup, 1, kOne, 256, false},
+    {SYS_lookup_dcookie, 1, 2, 1, false},
+    {SYS_bpf, 1, 2, 1, false},
+    {SYS_quotactl_fd, 3, kOne, 256, false},
+    {SYS_sched_setattr, 1, kOne, sizeof(int), false},
+    {kCachestat, 2, kOne, 64, false},
+    {kStatmount, 1, 2, 1, false},
+    {kListmount, 1, 2, 8, false},
+    {kListxattrat, 3, 4, 1, false},
+    {SYS_keyctl, 2, 3, 1, false},
+    {SYS_keyctl, 1, 2, 1, false},
+#if defined(__x86_64__)  // which alone has these
+    {SYS_stat, 1, kOne, sizeof(struct stat), false},
+    {SYS_lstat, 1, kOne, sizeof(struct stat), false},
+    {SYS_readlink, 1, 2, 1, false},
+    {SYS_getdents, 1, 2, 1, false},
+    {SYS_ustat, 1, kOne, 32, false},
+    {SYS_pipe, 0, kOne, 2 * sizeof(int), false},
+    {SYS_poll, 0, 1, sizeof(pollfd), false},
+    {SYS_select, 1, kOne, sizeof(fd_set), false},
+    {SYS_select, 2, kOne, sizeof(fd_set), false},
+    {SYS_select, 3, kOne, sizeof(fd_set), false},
+    {SYS_select, 4, kOne, sizeof(timeval), false},
+    {SYS_epoll_wait, 1, 2, sizeof(epoll_event), false},
+    {SYS_time, 0, kOne, sizeof(time_t), false},
+    {SYS_modify_ldt, 1, 2, 1, false},
+    {SYS_arch_prctl, 1, kOne, 8, false},
+#endif
+};
+
+void AddWritten(CallBuffers& buffers, const Written& written, const long* arguments) {
+  const void* p = PointerAt<void>(static_cast<Addr>(arguments[written.pointer]));
+  size_t bytes = written.bytes;
+  if (written.count != kOne && __builtin_mul_overflow(static_cast<size_t>(arguments[written.count]),
+                                                      written.bytes, &bytes)) {
+    return;  // refused
+  }
+  buffers.Add(p, bytes);
+  if (written.later) Kept<0, 1>::Keep(p, bytes);
+}
+
+// As the kernel has it.
+struct KernelAction {
+  sighandler_t handler;
+  unsigned long flags;
+  void (*restorer)();
+  uint64_t mask;
+};
+constexpr uint64_t kKernelFaultBit = uint64_t{1} << (SIGSEGV - 1);
+
+// rt_sigaction for SIGSEGV. False: it is for the system.
+bool ExchangeRaw(const KernelAction* action, KernelAction* old, long* result) {
+  KernelAction copy;
+  if ((action != nullptr && !CopyFromProgram(&copy, action, sizeof copy)) ||
+      (old != nullptr && !CopyFromProgram(&copy, old, sizeof copy))) {
+    errno = EFAULT;
+    *result = -1;
+    return true;
+  }
+  struct sigaction next = {};
+  struct sigaction former;
+  if (action != nullptr) {
+    copy = *action;
+    next.sa_handler = copy.handler;
+    next.sa_flags = static_cast<int>(copy.flags);
+    next.sa_mask.__val[0] = copy.mask;
+  }
+  if (!ExchangeChainedAction(action != nullptr ? &next : nullptr, &former)) return false;
+  *result = 0;
+  if (old == nullptr) return true;
+  *old = {former.sa_handler, static_cast<unsigned>(former.sa_flags), former.sa_restorer,
+          former.sa_mask.__val[0]};
+  return true;
+}
+
+// The arguments of a call. Masks, and what holds them, are replaced by copies in which SIGSEGV is
+// open.
+class OpenArguments {
+ public:
+  OpenArguments(long number, const long* arguments) {
+    memcpy(of_, arguments, sizeof of_);
+    switch (number) {
+      case SYS_rt_sigaction:
+        if (Replace(&of_[1], &action_)) action_.mask &= ~kKernelFaultBit;
+        break;
+      case SYS_rt_sigprocmask:
+        if (of_[0] != SIG_UNBLOCK) {
+          OpenMask(&of_[1]);
+        } else if (uint64_t mask; Copy(of_[1], &mask) && (mask & kKernelFaultBit) != 0) {
+          OpenFaultSignalForProgram();
+        }
+        break;
+      case SYS_rt_sigsuspend:
+        OpenMask(&of_[0]);
+        break;
+      case SYS_ppoll:
+        OpenMask(&of_[3]);
+        break;
+      case SYS_epoll_pwait:
+      case SYS_epoll_pwait2:
+        OpenMask(&of_[4]);
+        break;
+      case SYS_pselect6:
+        if (Replace(&of_[5], &mask_and_bytes_)) OpenMask(&mask_and_bytes_.mask);
+        break;
+      case SYS_sigaltstack:
+        of_[0] = static_cast<long>(AddressOf(
+            NewAlternateStack(PointerAt<const stack_t>(static_cast<Addr>(of_[0])), &stack_)));
+        break;
+      default:
+        break;
+    }
+  }
+  long operator[](size_t i) const { return of_[i]; }
+
+ private:
+  template <class T>
+  static bool Copy(long pointer, T* copy) {
+    return pointer != 0 &&
+           CopyFromProgram(copy, PointerAt<void>(static_cast<Addr>(pointer)), sizeof *copy);
+  }
+  template <class T>
+  static bool Replace(long* pointer, T* copy) {
+    if (!Copy(*pointer, copy)) return false;
+    *pointer = static_cast<long>(AddressOf(copy));
+    return true;
+  }
+  void OpenMask(long* pointer) {
+    if (Replace(pointer, &mask_)) mask_ &= ~kKernelFaultBit;
+  }
+
+  long of_[6];
+  KernelAction action_;
+  uint64_t mask_;
+  struct {
+    long mask;
+    size_t bytes;
+  } mask_and_bytes_;
+  stack_t stack_;
+};
+
 long RawCall(long number, long a, long b, long c, long d, long e, long f) {
   const long arguments[] = {a, b, c, d, e, f};
   CallBuffers buffers;
   AllCalls::AddRaw(buffers, number, arguments);
+  for (const Written& written : kWritten) {
+    if (written.number == number) AddWritten(buffers, written, arguments);
+  }
   buffers.Pin();
-  return g_original<RawCall>(number, a, b, c, d, e, f);
+  if (long result; number == SYS_rt_sigaction && a == SIGSEGV && d == kKernelMaskBytes &&
+                   ExchangeRaw(PointerAt<const KernelAction>(static_cast<Addr>(b)),
+                               PointerAt<KernelAction>(static_cast<Addr>(c)), &result)) {
+    return result;
+  }
+  const OpenArguments open(number, arguments);
+  return g_original<RawCall>(number, open[0], open[1], open[2], open[3], open[4], open[5]);
 }
 
 void LookUpOriginals() {
@@ -689,6 +944,7 @@ constinit Atomic<bool> g_interposed{false};
 void InterposeSystemCalls() {
   pthread_once(&g_looked_up, LookUpOriginals);
   ReplaceImports(g_imports, g_import_count);
+  OpenFaultInHandlers();
   g_interposed.Store(true, memory_order_release);  // pairs with InterposeInNewObjects
 }
 

@@ -54,7 +54,7 @@ bool WriteBySystemCall(void* p) {
 class KeptSignalMask {
  public:
   KeptSignalMask() { RealSigmask(SIG_SETMASK, nullptr, &mask_); }
-  ~KeptSignalMask() { RealSigmask(SIG_SETMASK, &mask_, nullptr); }
+  ~KeptSignalMask() { RestoreSigmask(&mask_); }
   KeptSignalMask(const KeptSignalMask&) = delete;
   KeptSignalMask& operator=(const KeptSignalMask&) = delete;
 

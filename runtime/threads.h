@@ -21,8 +21,7 @@ namespace gleaner::runtime {
 struct Thread : platform::StopRecord {
   pthread_t id = 0;                   // constant while registered
   alloc::ThreadHeap* heap = nullptr;  // likewise
-  platform::Range stack;              // constant while registered
-  platform::Range static_tls;         // likewise
+  platform::Range static_tls;         // constant while registered
   // Where scanning ends: the thread's own to move (GC_set_stackbottom); read while it is stopped.
   Addr stack_bottom = 0;
   // Deepest stack pointer seen since the dead part of the stack was last cleared. The thread only.

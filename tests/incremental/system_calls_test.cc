@@ -8,7 +8,10 @@
 #include <linux/futex.h>
 #include <mqueue.h>
 #include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <resolv.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
@@ -42,6 +45,7 @@
 #include <threads.h>
 
 #include <cerrno>
+#include <csetjmp>
 #include <cstring>
 
 #include "tests/incremental/workload.h"
@@ -129,6 +133,7 @@ T* Set(char* p, const T& value) {
 long Outcome(long result) { return result == -1 ? -errno : result; }
 
 // What calls read. All are made before the objects are armed.
+int g_kernel_clock;
 int g_file, g_socket[2], g_listening, g_packets[2], g_pipe[2], g_epoll, g_timer, g_terminal;
 timer_t g_clock;
 sockaddr_un g_address;
@@ -165,10 +170,58 @@ bool Spawned(Spawn* spawn, pid_t* child) {
   return spawn(child, name, nullptr, nullptr, arguments, environ) == 0 &&
          waitpid(*child, nullptr, 0) == *child;
 }
+long MajorAndMinor(const char* path) {
+  struct stat status;
+  EXPECT_EQ(stat(path, &status), 0);
+  return static_cast<long>(status.st_dev);
+}
 int Pipe() {
   EXPECT_EQ(write(g_pipe[1], "12345678", 8), 8);
   return g_pipe[0];
 }
+
+// A name server of this process that answers every question by itself.
+int g_name_server;
+unsigned char g_question[64];
+int g_question_bytes;
+void* AnswerQuestions(void*) {
+  for (;;) {
+    unsigned char message[512];
+    sockaddr_in from;
+    socklen_t length = sizeof from;
+    const ssize_t n = recvfrom(g_name_server, message, sizeof message, 0,
+                               reinterpret_cast<sockaddr*>(&from), &length);
+    if (n < 12) continue;
+    message[2] |= 0x80;  // an answer
+    message[3] = 0;      // there is such a name
+    message[7] = 1;      // of one record
+    sendto(g_name_server, message, static_cast<size_t>(n), 0, reinterpret_cast<sockaddr*>(&from),
+           length);
+  }
+}
+void StartNameServer() {
+  g_name_server = socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(bind(g_name_server, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(getsockname(g_name_server, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, nullptr, AnswerQuestions, nullptr), 0);
+  ASSERT_EQ(res_init(), 0);
+  _res.nscount = 1;
+  _res.nsaddr_list[0] = address;
+  _res.retry = 2;
+  g_question_bytes = res_mkquery(ns_o_query, "gleaner.invalid", 1, 1, nullptr, 0, nullptr,
+                                 g_question, sizeof g_question);
+  ASSERT_GT(g_question_bytes, 0);
+}
+int Answered(int bytes) {
+  EXPECT_EQ(bytes, g_question_bytes);
+  return bytes;
+}
+
 void PrepareInputs() {
   g_file = memfd_create("gleaner", 0);
   char page[8192];
@@ -190,7 +243,9 @@ void PrepareInputs() {
   sigevent none = {};
   none.sigev_notify = SIGEV_NONE;
   ASSERT_EQ(timer_create(CLOCK_MONOTONIC, &none, &g_clock), 0);
+  ASSERT_EQ(syscall(SYS_timer_create, CLOCK_MONOTONIC, nullptr, &g_kernel_clock), 0);
   g_terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  StartNameServer();
 }
 int Connected() {
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -569,6 +624,75 @@ const Case kCases[] = {
     WRITES("syscall(SYS_futex), wake", syscall(SYS_futex, p, FUTEX_WAKE, 1, nullptr, nullptr, 0)),
     WRITES("syscall(SYS_statx)",
            syscall(SYS_statx, AT_FDCWD, "/", 0, STATX_BASIC_STATS, As<struct statx>(p))),
+    // By number alone, or with arguments that differ from the function's.
+    WRITES("SYS_stat", syscall(SYS_stat, "/", p)), WRITES("SYS_lstat", syscall(SYS_lstat, "/", p)),
+    WRITES("SYS_readlink", syscall(SYS_readlink, "/proc/self/exe", p, 1000)),
+    WRITES("SYS_getdents", syscall(SYS_getdents, open("/", O_RDONLY), p, 4096)),
+    WRITES("SYS_ustat", syscall(SYS_ustat, MajorAndMinor("/"), p)),
+    WRITES("SYS_pipe", syscall(SYS_pipe, p)),
+    WRITES("SYS_time", syscall(SYS_time, p) > 0),
+    WRITES("SYS_times", syscall(SYS_times, p) > 0),
+    WRITES("SYS_getrusage", syscall(SYS_getrusage, RUSAGE_SELF, p)),
+    WRITES("SYS_wait4", syscall(SYS_wait4, Ended(), p, 0, p + 4096) > 0),
+    WRITES("SYS_waitid", syscall(SYS_waitid, P_PID, Ended(), p, WEXITED, p + 4096)),
+    PREPARED("SYS_poll", (Set<pollfd>(p, {g_socket[0], POLLOUT, 0x77})), syscall(SYS_poll, p, 1, 0)),
+    PREPARED("SYS_ppoll", (Set<pollfd>(p, {g_socket[0], POLLOUT, 0x77}), Set<timespec>(p + 4096, {0, 1})), syscall(SYS_ppoll, p, 1, p + 4096, nullptr, 8)),
+    PREPARED("SYS_select", (Set<timeval>(p + 4096, {0, 1})), syscall(SYS_select, 8, p, nullptr, nullptr, p + 4096)),
+    PREPARED("SYS_pselect6", (Set<timespec>(p + 4096, {0, 1})), syscall(SYS_pselect6, 8, nullptr, nullptr, p, p + 4096, nullptr)),
+    WRITES("SYS_epoll_wait", syscall(SYS_epoll_wait, g_epoll, p, 3, 0)),
+    WRITES("SYS_epoll_pwait", syscall(SYS_epoll_pwait, g_epoll, p, 3, 0, nullptr, 8)),
+    WRITES("SYS_epoll_pwait2", syscall(SYS_epoll_pwait2, g_epoll, p, 3, &kNoTime, nullptr, 8)),
+    WRITES("SYS_rt_sigaction", syscall(SYS_rt_sigaction, SIGUSR1, nullptr, p, 8)),
+    WRITES("SYS_rt_sigaction(SIGSEGV)", syscall(SYS_rt_sigaction, SIGSEGV, nullptr, p, 8)),
+    WRITES("SYS_rt_sigprocmask", syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, p, 8)),
+    WRITES("SYS_rt_sigpending", syscall(SYS_rt_sigpending, p, 8)),
+    WRITES("SYS_sigaltstack", syscall(SYS_sigaltstack, nullptr, p)),
+    WRITES("SYS_timer_create", syscall(SYS_timer_create, CLOCK_MONOTONIC, nullptr, p)),
+    WRITES("SYS_timer_gettime", syscall(SYS_timer_gettime, g_kernel_clock, p)),
+    {"SYS_timer_settime",
+     [](char* p) -> long {
+       const itimerspec none = {};
+       return Outcome(syscall(SYS_timer_settime, g_kernel_clock, 0, &none, p));
+     },
+     nullptr},
+    WRITES("SYS_get_robust_list", syscall(SYS_get_robust_list, 0, p, p + 4096)),
+    WRITES("SYS_get_mempolicy", syscall(SYS_get_mempolicy, p, p + 4096, 1024, nullptr, 0)),
+    PREPARED("SYS_io_setup", (Set<long>(p, 0)), syscall(SYS_io_setup, 4, p)),
+    WRITES("SYS_arch_prctl", syscall(SYS_arch_prctl, 0x1003, p)),  // of FS
+    WRITES("SYS_sched_getattr", syscall(SYS_sched_getattr, 0, p, 56, 0)),
+    WRITES("res_query", Answered(res_query("gleaner.invalid", 1, 1, As<unsigned char>(p), 512))),
+    WRITES("res_search", Answered(res_search("gleaner.invalid.", 1, 1, As<unsigned char>(p), 512))),
+    WRITES("res_querydomain", Answered(res_querydomain("gleaner", "invalid", 1, 1, As<unsigned char>(p), 512))),
+    WRITES("res_nquery", Answered(res_nquery(&_res, "gleaner.invalid", 1, 1, As<unsigned char>(p), 512))),
+    WRITES("res_nsearch", Answered(res_nsearch(&_res, "gleaner.invalid.", 1, 1, As<unsigned char>(p), 512))),
+    WRITES("res_nquerydomain", Answered(res_nquerydomain(&_res, "gleaner", "invalid", 1, 1, As<unsigned char>(p), 512))),
+    WRITES("res_send", Answered(res_send(g_question, g_question_bytes, As<unsigned char>(p), 512))),
+    WRITES("res_nsend", Answered(res_nsend(&_res, g_question, g_question_bytes, As<unsigned char>(p), 512))),
+    {"lio_listio",
+     [](char* p) -> long {
+       auto* block = As<aiocb>(p);
+       block->aio_fildes = g_file;
+       block->aio_lio_opcode = LIO_READ;
+       if (lio_listio(LIO_WAIT, &block, 1, nullptr) != 0) return -errno;
+       return aio_error(block) != 0 ? -aio_error(block) : aio_return(block);
+     },
+     [](char* p) {
+       aiocb block = {};
+       block.aio_buf = p + kGranule;
+       block.aio_nbytes = 100;
+       Set(p, block);
+     }},
+    {"getaddrinfo_a",
+     [](char* p) -> long {
+       auto* request = As<gaicb>(p);
+       const int done = getaddrinfo_a(GAI_WAIT, &request, 1, nullptr);
+       return done != 0 ? done : gai_error(request);
+     },
+     [](char* p) {
+       gaicb request = {};
+       request.ar_name = "127.0.0.1";
+       Set(p, request);
+     }},
     WRITES("pthread_sigmask", pthread_sigmask(SIG_BLOCK, nullptr, As<sigset_t>(p))),
     WRITES("GC_pthread_sigmask", GC_pthread_sigmask(SIG_BLOCK, nullptr, As<sigset_t>(p))),
     WRITES("sigprocmask", sigprocmask(SIG_BLOCK, nullptr, As<sigset_t>(p))),
@@ -597,9 +721,7 @@ struct Places {
 Places* g_places;
 
 char* NewPlace() {
-  auto* object = static_cast<char*>(GC_malloc(3 * kGranule));
-  auto* place = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(object) + kGranule - 1) &
-                                        ~(kGranule - 1));
+  auto* place = static_cast<char*>(GC_memalign(kGranule, 2 * kGranule));
   memset(place, kPattern, 2 * kGranule);
   return place;
 }
@@ -610,10 +732,14 @@ void MakePlaces() {
     if (kCases[i].prepare != nullptr) kCases[i].prepare(g_places->of[i]);
   }
 }
-// They are armed from here on, until they are written.
+// They are armed from here on, until they are written: a step arms 32 MiB.
+void BeginArmed() {
+  BeginCycle();
+  for (size_t i = 0; i < GC_get_heap_size() / (32 * kMiB); ++i) ASSERT_TRUE(Step());
+}
 void Rearm() {
   FinishCycle();
-  BeginCycle();
+  BeginArmed();
 }
 
 template <class F>
@@ -622,7 +748,7 @@ void RunArmed(const F& f) {
     GC_INIT();
     MakePlaces();
     PrepareInputs();
-    BeginCycle();
+    BeginArmed();
     f();
     FinishCycle();
   });
@@ -786,9 +912,15 @@ TEST(SystemCallsTest, WhatTheSystemRefusesIsRefusedInTheSameWay) {
       EXPECT_AS_BY_THE_SYSTEM(sigaction, 1000, As<struct sigaction>(bad), nullptr);
       EXPECT_AS_BY_THE_SYSTEM(syscall, SYS_readv, File(), parts, 3);
       EXPECT_AS_BY_THE_SYSTEM(syscall, SYS_recvmsg, g_packets[0], bad, MSG_DONTWAIT);
+      EXPECT_AS_BY_THE_SYSTEM(syscall, SYS_pipe, bad);
+      EXPECT_AS_BY_THE_SYSTEM(syscall, SYS_ppoll, bad, 1, &kNoTime, nullptr, 8);
+      EXPECT_AS_BY_THE_SYSTEM(syscall, SYS_timer_create, CLOCK_MONOTONIC, nullptr, bad);
     }
     for (char* bad : {none, hole, wild}) {
       EXPECT_AS_BY_THE_SYSTEM(getrlimit, RLIMIT_STACK, As<rlimit>(bad));
+      EXPECT_AS_BY_THE_SYSTEM(syscall, SYS_rt_sigaction, SIGSEGV, bad, nullptr, 8);
+      EXPECT_AS_BY_THE_SYSTEM(syscall, SYS_rt_sigaction, SIGSEGV, nullptr, bad, 8);
+      EXPECT_AS_BY_THE_SYSTEM(syscall, SYS_rt_sigprocmask, SIG_BLOCK, bad, nullptr, 8);
       EXPECT_AS_BY_THE_SYSTEM(sigaltstack, As<stack_t>(bad), nullptr);
     }
     // A header or vector that ends in a hole, and one whose parts lie there.
@@ -967,6 +1099,11 @@ TEST(SystemCallsTest, NobodyBlocksTheFault) {
     write_armed("sigset");
     EXPECT_EQ(sigignore(SIGSEGV), 0);
     write_armed("sigignore");
+    EXPECT_EQ(syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, 8), 0);
+    write_armed("SYS_rt_sigprocmask");
+    const long by_default[4] = {};  // as the kernel has actions
+    EXPECT_EQ(syscall(SYS_rt_sigaction, SIGSEGV, by_default, nullptr, 8), 0);
+    write_armed("SYS_rt_sigaction");
     // A handler that runs while the mask is replaced.
     sigset_t but_usr1;
     sigfillset(&but_usr1);
@@ -991,7 +1128,251 @@ TEST(SystemCallsTest, NobodyBlocksTheFault) {
     epoll_event event;
     in_wait("epoll_pwait", [&] { return epoll_pwait(empty, &event, 1, 10'000, &but_usr1); });
     in_wait("epoll_pwait2", [&] { return epoll_pwait2(empty, &event, 1, &time, &but_usr1); });
+    timespec left = time;
+    const struct {
+      const sigset_t* mask;
+      size_t bytes;
+    } mask_and_bytes = {&but_usr1, 8};
+    in_wait("SYS_rt_sigsuspend", [&] { return syscall(SYS_rt_sigsuspend, &but_usr1, 8); });
+    in_wait("SYS_ppoll", [&] { return syscall(SYS_ppoll, nullptr, 0, &left, &but_usr1, 8); });
+    in_wait("SYS_pselect6", [&] {
+      return syscall(SYS_pselect6, 0, nullptr, nullptr, nullptr, &left, &mask_and_bytes);
+    });
+    in_wait("SYS_epoll_pwait", [&] {
+      return syscall(SYS_epoll_pwait, empty, &event, 1, 10'000, &but_usr1, 8);
+    });
+    in_wait("SYS_epoll_pwait2", [&] {
+      return syscall(SYS_epoll_pwait2, empty, &event, 1, &time, &but_usr1, 8);
+    });
+    // The mask of a handler, which the kernel has behind three words.
+    long kernel_action[4];
+    ASSERT_EQ(syscall(SYS_rt_sigaction, SIGUSR1, nullptr, kernel_action, 8), 0);
+    kernel_action[3] = -1;
+    ASSERT_EQ(syscall(SYS_rt_sigaction, SIGUSR1, kernel_action, nullptr, 8), 0);
+    in_wait("SYS_rt_sigaction", [&] { return sigsuspend(&but_usr1); });
   });
+}
+
+// --- The program's handler of SIGSEGV ---
+
+char* g_own_page;
+char* g_armed;
+int g_handled;
+sigjmp_buf g_out;
+jmp_buf g_plain_out;
+
+void WriteInHandler() {
+  ++g_handled;
+  EXPECT_FALSE(SystemMayWrite(g_armed)) << "not armed";
+  g_armed[3] = 1;
+  EXPECT_EQ(read(File(), g_armed + kGranule, 10), 10);
+}
+void WriteAndRepair(int) {
+  WriteInHandler();
+  mprotect(g_own_page, 4096, PROT_READ | PROT_WRITE);
+}
+void WriteAndJump(int) {
+  WriteInHandler();
+  siglongjmp(g_out, 1);
+}
+template <class Open>
+void OpenAndJump(Open open) {
+  WriteInHandler();
+  open();
+  longjmp(g_plain_out, 1);
+}
+__attribute__((noinline)) void FaultInOwnPage() {
+  volatile char frame[8 * 1024];
+  frame[0] = 1;
+  mprotect(g_own_page, 4096, PROT_NONE);
+  *static_cast<volatile char*>(g_own_page) = frame[0];
+}
+__attribute__((noinline)) void FaultAndComeBack() {
+  if (sigsetjmp(g_out, 1) == 0 && setjmp(g_plain_out) == 0) FaultInOwnPage();
+}
+sigset_t FaultAlone() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGSEGV);
+  return set;
+}
+
+TEST(SystemCallsTest, TheProgramsHandlerOfFaultsMayWriteToTheHeap) {
+  RunArmed([] {
+    g_own_page = static_cast<char*>(
+        mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    static char alternate[256 << 10];
+    const stack_t stack = {alternate, 0, sizeof alternate};
+    ASSERT_EQ(sigaltstack(&stack, nullptr), 0);
+    // All ways out after which the system would deliver the next fault.
+    using Handler = void (*)(int);
+    const Handler handlers[] = {
+        WriteAndRepair, WriteAndJump,
+        [](int) {
+          OpenAndJump([] {
+            const sigset_t set = FaultAlone();
+            sigprocmask(SIG_UNBLOCK, &set, nullptr);
+          });
+        },
+        [](int) {
+          OpenAndJump([] {
+            sigset_t none;
+            sigemptyset(&none);
+            pthread_sigmask(SIG_SETMASK, &none, nullptr);
+          });
+        },
+        [](int) { OpenAndJump([] { sigrelse(SIGSEGV); }); },
+        [](int) {
+          OpenAndJump([] {
+            const sigset_t set = FaultAlone();
+            syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, nullptr, 8);
+          });
+        },
+    };
+    size_t next = 0;
+    for (const int flags : {0, SA_NODEFER, SA_ONSTACK}) {
+      for (const Handler handler : handlers) {
+        struct sigaction action = {};
+        action.sa_handler = handler;
+        action.sa_flags = flags;
+        ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+        for (int round = 0; round < 3; ++round) {
+          g_armed = g_places->of[next++];
+          const int before = g_handled;
+          FaultAndComeBack();
+          EXPECT_EQ(g_handled, before + 1);
+          EXPECT_EQ(g_armed[3], 1);
+          EXPECT_EQ(g_armed[kGranule], 'x');
+        }
+      }
+    }
+    ASSERT_LT(next, kCaseCount);
+  });
+}
+
+// Its own faults in its handler end the program, though we have SIGSEGV open there.
+TEST(SystemCallsTest, AFaultInTheProgramsHandlerOfFaultsEndsIt) {
+  auto* calls = static_cast<int*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  static int* called;
+  called = calls;
+  const auto result = RunIncremental(Tracking::kProtection, kSteps, [] {
+    GC_INIT();
+    MakePlaces();
+    PrepareInputs();
+    BeginArmed();
+    g_own_page = static_cast<char*>(
+        mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      ++*called;
+      g_armed = g_places->of[0];
+      WriteInHandler();
+      FaultInOwnPage();
+    };
+    ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+    FaultInOwnPage();
+  });
+  EXPECT_TRUE(WIFSIGNALED(result.status)) << result.err;
+  EXPECT_EQ(WTERMSIG(result.status), SIGSEGV) << result.err;
+  EXPECT_EQ(*calls, 1);
+}
+
+// A mask that holds it was set before it was needed.
+TEST(SystemCallsTest, HandlersThatWereThereBeforeMayWriteToTheHeap) {
+  const auto result = RunIncremental(Tracking::kProtection, kSteps, [] {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { g_armed[3] = 1; };
+    sigfillset(&action.sa_mask);
+    ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+    GC_INIT();
+    MakePlaces();
+    BeginArmed();
+    g_armed = g_places->of[0];
+    EXPECT_FALSE(SystemMayWrite(g_armed)) << "not armed";
+    EXPECT_EQ(raise(SIGUSR1), 0);
+    EXPECT_EQ(g_armed[3], 1);
+    FinishCycle();
+  });
+  EXPECT_BESIDE(result, 1);
+}
+
+// --- An alternate stack in the frame of a function that has returned ---
+
+constexpr size_t kFrameBytes = 128 << 10;
+
+__attribute__((noinline)) void LeaveAlternateStackBehind() {
+  char frame[kFrameBytes];
+  const stack_t stack = {frame + kFrameBytes / 2, 0, kFrameBytes / 4};
+  ASSERT_EQ(sigaltstack(&stack, nullptr), 0);
+  struct sigaction action = {};
+  action.sa_handler = [](int) { abort(); };
+  action.sa_flags = SA_ONSTACK;
+  ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+}
+__attribute__((noinline)) void WriteFromDeepDown(size_t first, size_t count) {
+  for (size_t i = first; i < first + count; ++i) {
+    EXPECT_FALSE(SystemMayWrite(g_places->of[i])) << "not armed";
+    g_places->of[i][3] = 1;
+  }
+}
+// With a frame where that stack was. Calls `until` with it below.
+template <class F>
+__attribute__((noinline)) bool FrameStaysWhole(F f) {
+  volatile char frame[2 * kFrameBytes];
+  for (size_t i = 0; i < sizeof frame; ++i) frame[i] = static_cast<char>(i * 7);
+  f();
+  for (size_t i = 0; i < sizeof frame; ++i) {
+    if (frame[i] != static_cast<char>(i * 7)) return false;
+  }
+  return true;
+}
+
+TEST(SystemCallsTest, AnAlternateStackInAnEndedFrameIsNotWrittenTo) {
+  for (const bool before : {true, false}) {
+    const auto result = RunIncremental(Tracking::kProtection, kSteps, [before] {
+      if (before) LeaveAlternateStackBehind();
+      GC_INIT();
+      MakePlaces();
+      if (!before) LeaveAlternateStackBehind();
+      BeginArmed();
+      EXPECT_TRUE(FrameStaysWhole([] { WriteFromDeepDown(0, 5); }));
+      FinishCycle();
+    });
+    EXPECT_BESIDE(result, 1) << "set before: " << before;
+  }
+}
+
+// One thread has such a stack and runs when tracking is turned on by another.
+TEST(SystemCallsTest, NorIsThatOfAThreadThatRunsAlready) {
+  const auto result = RunInChild([] {
+    setenv("GLEANER_WRITE_TRACKING", "mprotect", 1);
+    setenv("GLEANER_SHORT_PAUSE", "0", 1);
+    setenv("GC_PRINT_STATS", "1", 1);
+    for (const char* entry : kSteps) putenv(const_cast<char*>(entry));
+    GC_INIT();
+    static pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, nullptr, 2);
+    const auto run = [](void*) -> void* {
+      LeaveAlternateStackBehind();
+      EXPECT_TRUE(FrameStaysWhole([] {
+        pthread_barrier_wait(&barrier);  // it runs
+        pthread_barrier_wait(&barrier);  // armed
+        WriteFromDeepDown(0, 5);
+      }));
+      return nullptr;
+    };
+    pthread_t thread;
+    ASSERT_EQ(GC_pthread_create(&thread, nullptr, run, nullptr), 0);
+    pthread_barrier_wait(&barrier);
+    GC_enable_incremental();
+    MakePlaces();
+    BeginArmed();
+    pthread_barrier_wait(&barrier);
+    ASSERT_EQ(GC_pthread_join(thread, nullptr), 0);
+    FinishCycle();
+  });
+  EXPECT_BESIDE(result, 1);
 }
 
 }  // namespace

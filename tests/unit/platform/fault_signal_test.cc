@@ -94,7 +94,7 @@ TEST(FaultSignalTest, FaultsGoToWhomTheyConcern) {
       EXPECT_EQ(g_ours, round);
       EXPECT_EQ(g_programs, round);
     }
-    EXPECT_EQ(g_segv_blocked, 1);
+    EXPECT_EQ(g_segv_blocked, 0);
     EXPECT_EQ(g_usr1_blocked, 1);
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, nullptr, &mask);
@@ -135,6 +135,86 @@ TEST(FaultSignalTest, AHandlerSetLaterIsChained) {
     }
     EXPECT_EQ(g_ours, 2);
   });
+}
+
+// --- Faults in the program's handler ---
+
+void WriteOursAndRepair(int) {
+  Note();
+  *static_cast<volatile char*>(Ours()) = 2;
+  MakeWritable(Programs());
+}
+void WriteOursAndJumpOut(int) {
+  Note();
+  *static_cast<volatile char*>(Ours()) = 2;
+  siglongjmp(g_jump, 1);
+}
+GLEANER_NOINLINE void FaultDeeper() {
+  volatile char frame[8 * 1024];
+  frame[0] = 1;
+  *static_cast<volatile char*>(Programs()) = frame[0];
+}
+
+void FaultAndComeBack() {
+  if (sigsetjmp(g_jump, 1) == 0) FaultDeeper();
+}
+
+TEST(FaultSignalTest, TheProgramsHandlerMayWriteToOurMemory) {
+  EXPECT_CHILD_OK([] {
+    MakePages();
+    static char stack[64 * 1024];
+    const stack_t alternate = {stack, 0, sizeof stack};
+    ASSERT_EQ(sigaltstack(&alternate, nullptr), 0);
+    ASSERT_TRUE(InstallFaultHandler(OnOurs));
+    int faults = 0;
+    for (const int flags : {0, static_cast<int>(SA_NODEFER), SA_ONSTACK}) {
+      for (const auto handler : {WriteOursAndRepair, WriteOursAndJumpOut}) {
+        const struct sigaction action = PlainAction(handler, flags);
+        ASSERT_TRUE(ExchangeChainedAction(&action, nullptr));
+        for (int round = 0; round < 3; ++round) {
+          ProtectPages();
+          FaultAndComeBack();
+          ++faults;
+          EXPECT_EQ(g_programs, faults);
+          EXPECT_EQ(g_ours, faults);
+          EXPECT_EQ(*Ours(), 2);
+        }
+      }
+    }
+  });
+}
+
+// The kernel blocks SIGSEGV in a handler without SA_NODEFER: a fault there ends the program.
+void FaultInHandler(int) {
+  Note();
+  *static_cast<volatile char*>(Ours()) = 2;
+  if (g_programs == 2) MakeWritable(Programs());
+  static_cast<void>(!write(STDERR_FILENO, "handler\n", 8));
+  if (g_programs == 1) *static_cast<volatile char*>(Programs()) = 1;
+}
+
+TEST(FaultSignalTest, AFaultInTheProgramsHandlerEndsTheProgram) {
+  const auto fault = [](int flags, bool open) {
+    return gleaner::testing::RunInChild([=] {
+      MakePages();
+      ASSERT_TRUE(InstallFaultHandler(OnOurs));
+      const auto handler = [](int) {
+        OpenFaultSignalForProgram();
+        FaultInHandler(SIGSEGV);
+      };
+      const struct sigaction action = PlainAction(open ? handler : FaultInHandler, flags);
+      ASSERT_TRUE(ExchangeChainedAction(&action, nullptr));
+      FaultDeeper();
+    });
+  };
+  const auto blocked = fault(0, false);
+  EXPECT_TRUE(WIFSIGNALED(blocked.status)) << blocked.err;
+  EXPECT_EQ(WTERMSIG(blocked.status), SIGSEGV);
+  EXPECT_EQ(blocked.err, "handler\n");
+  for (const auto& open : {fault(static_cast<int>(SA_NODEFER), false), fault(0, true)}) {
+    EXPECT_TRUE(open.ok()) << open.err;
+    EXPECT_EQ(open.err, "handler\nhandler\n");
+  }
 }
 
 TEST(FaultSignalTest, TheAlternateStackIsUsedIfTheProgramAsksForIt) {
