@@ -56,6 +56,14 @@ constinit HugePageProbe g_huge_pages;
 // Below the heap, and never committed: see platform::TrackingConfig.
 constexpr size_t kGuardBytes = 2 * kMiB;
 
+size_t UsualReservation() {
+  constexpr size_t kLeast = 64 * kGiB;
+  constexpr size_t kMost = 1024 * kGiB;
+  const size_t memory = platform::MemoryAndSwapBytes();
+  if (memory >= kMost / 4) return kMost;
+  return memory <= kLeast / 4 ? kLeast : AlignUp(4 * memory, kGiB);
+}
+
 bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber pages) {
   return platform::Commit(static_cast<char*>(table) + first * element_bytes, pages * element_bytes);
 }
@@ -64,6 +72,8 @@ bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber
 
 bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages) {
   huge_pages = use_huge_pages;
+  if (max_bytes == 0) max_bytes = UsualReservation();
+  platform::NoticeAddressSpaceLimit();
   const size_t limit = platform::AddressSpaceLimit();
   constexpr size_t kChunkBytes = size_t{kPagesPerChunk} << kPageShift;
   for (; max_bytes >= min_bytes; max_bytes /= 2) {
@@ -73,10 +83,11 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
     const size_t os_page = platform::OsPageBytes();
     const size_t info_bytes = AlignUp(pages * sizeof(PageInfo), os_page);
     const size_t meta_bytes = AlignUp(pages * sizeof(PageMeta), os_page);
-    void* heap = platform::Reserve(kGuardBytes + bytes, 2 * kMiB);
+    constexpr auto kBothEnds = platform::CommitFrom::kBothEnds;
+    void* heap = platform::Reserve(kGuardBytes + bytes, 2 * kMiB, kBothEnds);
     void* infos = platform::ReserveZeroes(info_bytes);
-    void* metas = platform::Reserve(meta_bytes, os_page);
-    void* mark_table = platform::Reserve(pages * kMarkBytesPerPage, 2 * kMiB);
+    void* metas = platform::Reserve(meta_bytes, os_page, kBothEnds);
+    void* mark_table = platform::Reserve(pages * kMarkBytesPerPage, 2 * kMiB, kBothEnds);
     if (heap != nullptr && infos != nullptr && metas != nullptr && mark_table != nullptr) {
       base = AddressOf(heap) + kGuardBytes;
       info = static_cast<PageInfo*>(infos);

@@ -35,7 +35,8 @@ struct AddressSpace {
   platform::Atomic<PageNumber> pointer_free_begin{0};
 
   // Reserves `max_bytes` of heap, or as much as the system allows, halving on refusal. False if not
-  // even `min_bytes` are to be had.
+  // even `min_bytes` are to be had. 0 stands for four times memory and swap, between 64 GiB and
+  // 1 TiB: either side may have all the memory there is, with as much free in between.
   [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages);
 
   // Commits `pages` more pages of a side (a multiple of kPagesPerChunk). False if the reservation

@@ -61,7 +61,7 @@ set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 # The recorder of `gleaner record`, preloaded into any program: nothing of the heap is in it.
 add_library(gleaner_record SHARED record/interpose.cc record/trace_writer.cc platform/record_file.cc
   platform/base.cc platform/cancellation.cc platform/delays.cc platform/failures.cc platform/lock.cc
-  platform/memory.cc platform/process.cc platform/stalls.cc runtime/options.cc)
+  platform/os_page.cc platform/process.cc platform/stalls.cc runtime/options.cc)
 target_link_libraries(gleaner_record PRIVATE gleaner_library_flags gleaner_shared_link_flags)
 # The compiler must not make malloc out of malloc and memset, or know what free does.
 set_source_files_properties(record/interpose.cc PROPERTIES COMPILE_OPTIONS -fno-builtin)

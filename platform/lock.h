@@ -30,6 +30,7 @@ enum class LockRank : uint8_t {
   kArenaTable = 11,       // which arenas there are
   kArena = 12,            // one arena
   kTracking = 13,         // the descriptors of write tracking
+  kReservations = 14,     // what is reserved
 };
 
 // Sleeps while *word == expected; may return early.

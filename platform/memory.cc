@@ -8,46 +8,127 @@
 #include <cerrno>
 #include <cstring>
 
+#include "platform/lock.h"
 #include "platform/thread.h"
 
 namespace gleaner::platform {
 namespace {
 
-// What is reserved. An entry belongs to who has set `begin` from 0; one with bytes is valid.
-// Relaxed: it is read with the world stopped, which orders it after what the threads did.
+// What is reserved: see the picture in the header. Written under g_lock. VisitReservations reads
+// the atomic fields without it, with the world stopped, while no thread that it stops holds the
+// lock; relaxed, since that orders it after what the threads did.
 struct Reservation {
   Atomic<Addr> begin;
-  Atomic<size_t> bytes;
+  Atomic<size_t> bytes;  // 0: the entry is free
+  // Mapped: [begin, begin + low) and [begin + bytes - high, begin + bytes).
+  Atomic<size_t> low;
+  Atomic<size_t> high;
+  // Committed: no more than this from either end.
+  size_t used_low;
+  size_t used_high;
+  CommitFrom from;
+
+  size_t spare() const { return low.Load(memory_order_relaxed) + high_now() - used(); }
+  size_t used() const { return used_low + used_high; }
+  size_t high_now() const { return high.Load(memory_order_relaxed); }  // under the lock
 };
 constexpr size_t kMaxReservations = 1024;
+constexpr size_t kSmallBytes = kMiB;  // reservations up to this stay whole
+constinit Lock g_lock(LockRank::kReservations);
 constinit Reservation g_reservations[kMaxReservations] = {};
+constinit size_t g_known_limit = SIZE_MAX;  // guarded by g_lock
+constinit int g_process = 0;                // whose memory this is; guarded by g_lock
 
-void NoteReservation(Addr begin, size_t bytes) {
+// pre for all of these: g_lock is held, so that relaxed loads see the last stores.
+
+void NoteReservation(Addr begin, size_t bytes, size_t used, CommitFrom from) {
+  if (g_process == 0) g_process = getpid();
   for (Reservation& entry : g_reservations) {
-    Addr free = entry.begin.Load(memory_order_relaxed);  // a hint; the exchange decides
-    if (free != 0 || !entry.begin.CompareExchange(free, begin, memory_order_acquire)) continue;
-    entry.bytes.Store(bytes, memory_order_relaxed);  // see above
+    if (entry.bytes.Load(memory_order_relaxed) != 0) continue;
+    entry.begin.Store(begin, memory_order_relaxed);
+    entry.low.Store(bytes, memory_order_relaxed);
+    entry.high.Store(0, memory_order_relaxed);
+    entry.used_low = used;
+    entry.used_high = 0;
+    entry.from = from;
+    entry.bytes.Store(bytes, memory_order_relaxed);
     return;
   }
 }
 
-void ForgetReservation(Addr begin) {
+// The reservation that the address belongs to; null if it is none, or not noted.
+Reservation* FindReservation(Addr address) {
   for (Reservation& entry : g_reservations) {
-    if (entry.begin.Load(memory_order_relaxed) != begin) continue;  // our own, or another's
-    entry.bytes.Store(0, memory_order_relaxed);                     // see above
-    entry.begin.Store(0, memory_order_release);                     // for who uses it next
+    const Addr begin = entry.begin.Load(memory_order_relaxed);
+    if (address - begin < entry.bytes.Load(memory_order_relaxed)) return &entry;
+  }
+  return nullptr;
+}
+
+// Maps addresses of a hole again. False if somebody has them, or the system refuses.
+bool MapHole(Addr begin, size_t bytes) {
+  void* p = mmap(PointerAt<void>(begin), bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (p == PointerAt<void>(begin)) return true;
+  if (p == MAP_FAILED) return false;
+  munmap(p, bytes);  // of an old system, which does not know the flag
+  errno = ENOMEM;
+  return false;
+}
+
+// Notes that [from, to) of the reservation is going to be committed, and maps what of it is in the
+// hole. False if that cannot be.
+bool PrepareCommit(Reservation* r, size_t from, size_t to) {
+  const size_t bytes = r->bytes.Load(memory_order_relaxed);
+  const size_t low = r->low.Load(memory_order_relaxed);
+  const size_t high = r->high.Load(memory_order_relaxed);
+  const size_t below = from > r->used_low ? from - r->used_low : 0;
+  const size_t above = bytes - r->used_high > to ? bytes - r->used_high - to : 0;
+  if (r->from == CommitFrom::kBegin || below <= above) {
+    const size_t end = to < bytes - high ? to : bytes - high;
+    if (end > low) {
+      if (!MapHole(r->begin.Load(memory_order_relaxed) + low, end - low)) return false;
+      r->low.Store(end, memory_order_relaxed);
+    }
+    if (to > r->used_low) r->used_low = to;
+  } else {
+    const size_t begin = from > low ? from : low;
+    if (begin < bytes - high) {
+      const Addr address = r->begin.Load(memory_order_relaxed) + begin;
+      if (!MapHole(address, bytes - high - begin)) return false;
+      r->high.Store(bytes - begin, memory_order_relaxed);
+    }
+    if (bytes - from > r->used_high) r->used_high = bytes - from;
+  }
+  return true;
+}
+
+// Leaves the reservation about `spare` bytes that are not committed.
+void MakeHole(Reservation* r, size_t spare) {
+  const Addr begin = r->begin.Load(memory_order_relaxed);
+  const size_t bytes = r->bytes.Load(memory_order_relaxed);
+  const size_t low = r->low.Load(memory_order_relaxed);
+  const size_t high = r->high.Load(memory_order_relaxed);
+  const bool both = r->from == CommitFrom::kBothEnds;
+  const size_t half = AlignUp(both ? spare / 2 : spare, OsPageBytes());
+  const size_t new_low = AlignUp(r->used_low, OsPageBytes()) + half;
+  const size_t new_high = both ? AlignUp(r->used_high, OsPageBytes()) + half : 0;
+  const auto unmap = [begin](size_t from, size_t to) {
+    return from < to && munmap(PointerAt<void>(begin + from), to - from) == 0;
+  };
+  if (low + high == bytes) {
+    if (!unmap(new_low, bytes - new_high)) return;
+    r->low.Store(new_low, memory_order_relaxed);
+    r->high.Store(new_high, memory_order_relaxed);
     return;
   }
+  if (unmap(new_low, low)) r->low.Store(new_low, memory_order_relaxed);
+  if (unmap(bytes - high, bytes - new_high)) r->high.Store(new_high, memory_order_relaxed);
 }
 
 }  // namespace
 
-size_t OsPageBytes() {
-  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
-void* Reserve(size_t bytes, size_t alignment) {
+void* Reserve(size_t bytes, size_t alignment, CommitFrom from) {
   const size_t slack = alignment > OsPageBytes() ? alignment : 0;
   if (bytes + slack < bytes) return nullptr;
   void* raw =
@@ -58,36 +139,51 @@ void* Reserve(size_t bytes, size_t alignment) {
   if (aligned != start) munmap(raw, aligned - start);
   const Addr end = start + bytes + slack;
   if (end != aligned + bytes) munmap(PointerAt<void>(aligned + bytes), end - (aligned + bytes));
-  NoteReservation(aligned, bytes);
+  LockGuard guard(g_lock);
+  NoteReservation(aligned, bytes, 0, from);
   return PointerAt<void>(aligned);
 }
 
 void* ReserveZeroes(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  NoteReservation(AddressOf(p), bytes);
+  LockGuard guard(g_lock);
+  NoteReservation(AddressOf(p), bytes, bytes, CommitFrom::kBegin);
   return p;
 }
 
 void VisitReservations(void (*f)(void* context, Range range), void* context) {
   for (const Reservation& entry : g_reservations) {
-    const Addr begin = entry.begin.Load(memory_order_relaxed);    // see above
-    const size_t bytes = entry.bytes.Load(memory_order_relaxed);  // likewise
-    if (bytes != 0) f(context, {begin, begin + bytes});
+    const size_t bytes = entry.bytes.Load(memory_order_relaxed);  // see Reservation
+    if (bytes == 0) continue;
+    const Addr begin = entry.begin.Load(memory_order_relaxed);  // likewise
+    const size_t low = entry.low.Load(memory_order_relaxed);    // likewise
+    const size_t high = entry.high.Load(memory_order_relaxed);  // likewise
+    f(context, {begin, begin + low});
+    if (high != 0) f(context, {begin + bytes - high, begin + bytes});
   }
 }
 
 void Release(void* p, size_t bytes) {
-  ForgetReservation(AddressOf(p));
-  munmap(p, bytes);
+  LockGuard guard(g_lock);
+  Reservation* r = FindReservation(AddressOf(p));
+  if (r == nullptr) {
+    munmap(p, bytes);
+    return;
+  }
+  const size_t low = r->low.Load(memory_order_relaxed);    // under the lock
+  const size_t high = r->high.Load(memory_order_relaxed);  // likewise
+  r->bytes.Store(0, memory_order_relaxed);                 // see Reservation
+  munmap(p, low);
+  if (high != 0) munmap(PointerAt<void>(AddressOf(p) + bytes - high), high);
 }
-
-namespace {
 
 size_t MemoryAndSwapBytes() {
   struct sysinfo info;
   return sysinfo(&info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : SIZE_MAX;
 }
+
+namespace {
 
 // The system does not count reserved memory when it becomes usable, unless it never overcommits.
 // Its usual heuristic refuses a mapping that is larger than all memory and swap, and no other;
@@ -105,6 +201,12 @@ bool WouldRefuse(size_t bytes) {
 
 bool Commit(void* p, size_t bytes, bool executable) {
   if (WouldRefuse(bytes)) return false;
+  LockGuard guard(g_lock);
+  Reservation* r = FindReservation(AddressOf(p));
+  if (r != nullptr) {
+    const size_t from = AddressOf(p) - r->begin.Load(memory_order_relaxed);  // under the lock
+    if (!PrepareCommit(r, from, from + bytes)) return false;
+  }
   return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;
 }
 
@@ -160,10 +262,57 @@ void Populate(void* p, size_t bytes) { madvise(p, bytes, MADV_POPULATE_WRITE); }
 
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
 
-size_t AddressSpaceLimit() {
+namespace {
+
+size_t Limit(int resource) {
   rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
-  return limit.rlim_cur;
+  const bool known = getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0;
+  return known && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : SIZE_MAX;
+}
+
+// pre: g_lock is held.
+void MakeHoles(size_t limit) {
+  size_t used = 0;
+  size_t spare = 0;
+  for (const Reservation& entry : g_reservations) {
+    if (entry.bytes.Load(memory_order_relaxed) == 0) continue;  // under the lock
+    used += entry.used();
+    spare += entry.spare();
+  }
+  const size_t room = limit > used ? (limit - used) / 2 : 0;
+  // A child of vfork has limits of its own, and its parent's memory.
+  if (spare <= room || g_process != getpid()) return;
+  const size_t least = limit / 1024;
+  for (Reservation& entry : g_reservations) {
+    if (entry.bytes.Load(memory_order_relaxed) <= kSmallBytes) continue;  // under the lock
+    using Wide = unsigned __int128;
+    const auto share = static_cast<size_t>(Wide{entry.spare()} * room / spare);
+    const size_t kept = share > least ? share : least;
+    if (kept < entry.spare()) MakeHole(&entry, kept);
+  }
+}
+
+}  // namespace
+
+size_t AddressSpaceLimit() { return Limit(RLIMIT_AS); }
+size_t LockedMemoryLimit() { return Limit(RLIMIT_MEMLOCK); }
+
+void KeepWithin(size_t limit) {
+  LockGuard guard(g_lock);
+  MakeHoles(limit);
+}
+
+void NoticeAddressSpaceLimit() {
+  const size_t limit = AddressSpaceLimit();
+  LockGuard guard(g_lock);
+  const bool lower = limit < g_known_limit;
+  g_known_limit = limit;
+  if (lower) MakeHoles(limit);
+}
+
+void ResetReservationsAfterFork() {
+  g_lock.ResetAfterFork();
+  g_process = getpid();
 }
 
 }  // namespace gleaner::platform

@@ -3,24 +3,37 @@
 // Memory is reserved (addresses only), then committed (may be touched; reads as zero), then perhaps
 // discarded (stays committed, its contents are gone and read as zero again). All functions are
 // thread-safe and allocate nothing.
+//
+// A limit on address space that the program sets for itself (RLIMIT_AS; RLIMIT_MEMLOCK, where all
+// is to be locked) counts what is reserved. KeepWithin gives the program room: of each reservation
+// only the ends stay mapped, as far as they are committed, and some room beyond. The addresses
+// between, the hole, are the system's to give to others. Commit maps them again where nobody has
+// got them:
+//
+//    begin              begin + low        begin + bytes - high       begin + bytes
+//      |  committed | room  |        hole          |   room | committed   |
+//
+// [inv.hole] Memory of a hole is touched by nobody who has not seen a Commit of it succeed.
 #pragma once
 
 #include "platform/base.h"
+#include "platform/os_page.h"
 
 namespace gleaner::platform {
 
-// The unit of commitment. Constant on x86-64; larger on some aarch64 kernels.
-size_t OsPageBytes();
+// From where a reservation is committed: what lies furthest from there is the hole, if it gets one.
+enum class CommitFrom : uint8_t { kBegin, kBothEnds };
 
 // Reserves `bytes` of address space at a multiple of `alignment`; null if the system refuses.
 // pre: bytes is a multiple of the OS page, alignment a power of two and at least an OS page.
-void* Reserve(size_t bytes, size_t alignment);
+void* Reserve(size_t bytes, size_t alignment, CommitFrom from = CommitFrom::kBegin);
 
-// Reserves address space that reads as zero and becomes writable by Commit. Null if refused.
+// Reserves address space that reads as zero and becomes writable by Commit; it never has a hole.
+// Null if refused.
 void* ReserveZeroes(size_t bytes);
 
-// Calls f(context, range) for what has been reserved and not given back. For the collecting thread
-// with the world stopped; ranges beyond the first thousand or so are missing.
+// Calls f(context, range) for what has been reserved and not given back, without holes. For the
+// collecting thread with the world stopped; ranges beyond the first thousand or so are missing.
 struct Range;
 void VisitReservations(void (*f)(void* context, Range range), void* context);
 
@@ -59,7 +72,24 @@ void Populate(void* p, size_t bytes);
 // Asks for 2 MiB pages in the range. Advice only.
 void AdviseHugePages(void* p, size_t bytes);
 
-// The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX.
+// The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX; on locked memory
+// (RLIMIT_MEMLOCK), or SIZE_MAX.
 size_t AddressSpaceLimit();
+size_t LockedMemoryLimit();
+
+// Makes holes, so that what is reserved and not committed takes no more than half of what
+// committed memory leaves of `limit` bytes; another 1/1024 of the limit for each reservation that
+// would get less, and those of up to 1 MiB whole. Does nothing in a child of vfork. Commits and
+// reservations of other threads wait meanwhile.
+void KeepWithin(size_t limit);
+
+// KeepWithin of the limit on address space, if that is lower than when it was last asked for here.
+void NoticeAddressSpaceLimit();
+
+// Memory and swap of the machine in bytes; SIZE_MAX if the system does not say.
+size_t MemoryAndSwapBytes();
+
+// In a forked child, before it commits memory.
+void ResetReservationsAfterFork();
 
 }  // namespace gleaner::platform

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "platform/atomic.h"
-#include "platform/memory.h"
+#include "platform/os_page.h"
 
 namespace gleaner::platform {
 

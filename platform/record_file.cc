@@ -10,7 +10,7 @@
 #include <ctime>
 
 #include "platform/cancellation.h"
-#include "platform/memory.h"
+#include "platform/os_page.h"
 
 namespace gleaner::platform {
 namespace {

@@ -8,6 +8,9 @@
 
 #include <cerrno>
 
+#include "platform/memory.h"
+#include "platform/thread.h"
+
 namespace gleaner::platform {
 
 namespace {
@@ -46,11 +49,32 @@ int OpenByDevice(int flags) {
   return fd;
 }
 
-bool Register(int fd, Addr begin, size_t bytes) {
-  uffdio_register argument = {};
-  argument.range = {begin, bytes};
-  argument.mode = UFFDIO_REGISTER_MODE_WP;
-  return ioctl(fd, UFFDIO_REGISTER, &argument) == 0;
+// Calls f(part) for the parts of `whole` that are reserved: in a hole may be memory of others.
+template <class F>
+void ForEachPart(Range whole, F f) {
+  struct Context {
+    const Range whole;
+    F* const f;
+  } context{whole, &f};
+  VisitReservations(
+      [](void* data, Range part) {
+        const auto* c = static_cast<const Context*>(data);
+        if (part.begin < c->whole.begin) part.begin = c->whole.begin;
+        if (part.end > c->whole.end) part.end = c->whole.end;
+        if (part.begin < part.end) (*c->f)(part);
+      },
+      &context);
+}
+
+bool Register(int fd, Range range) {
+  bool registered = true;
+  ForEachPart(range, [&](Range part) {
+    uffdio_register argument = {};
+    argument.range = {part.begin, part.bytes()};
+    argument.mode = UFFDIO_REGISTER_MODE_WP;
+    registered = registered && ioctl(fd, UFFDIO_REGISTER, &argument) == 0;
+  });
+  return registered;
 }
 
 // Takes the marks of the range away. EAGAIN: the mappings were changing.
@@ -104,13 +128,14 @@ bool UserfaultfdTracking::OpenUserfaultfd() {
 }
 
 bool UserfaultfdTracking::OpenDescriptors() {
-  const bool opened =
-      OpenUserfaultfd() &&
-      (pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) ||
-       Refused("/proc/self/pagemap cannot be read")) &&
-      (Register(userfaultfd_.fd(), base_, bytes_) || Refused("UFFDIO_REGISTER is refused"));
+  const bool opened = OpenUserfaultfd() &&
+                      (pagemap_.Take(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) ||
+                       Refused("/proc/self/pagemap cannot be read")) &&
+                      (Register(userfaultfd_.fd(), {base_, base_ + bytes_}) ||
+                       Refused("UFFDIO_REGISTER is refused"));
   if (opened) {
-    ClearMarks(userfaultfd_.fd(), base_, bytes_);
+    ForEachPart({base_, base_ + bytes_},
+                [this](Range part) { ClearMarks(userfaultfd_.fd(), part.begin, part.bytes()); });
     registrations_.FetchAdd(1, memory_order_relaxed);  // a figure
   } else {
     userfaultfd_.Close();

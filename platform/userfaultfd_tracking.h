@@ -1,6 +1,7 @@
 // Write tracking by userfaultfd in asynchronous mode (Linux 6.7 and later).
 //
-// The whole reservation is registered once for write-protection. A page is clean if it has the
+// The whole reservation, but for its hole, is registered once for write-protection; what becomes
+// part of it later, when arming it has failed. A page is clean if it has the
 // kernel's write-protect mark; the first write takes the mark away inside the kernel, without a
 // signal and without splitting a mapping, whether it comes from the program or from a system call.
 // PAGEMAP_SCAN finds the pages without a mark, and marks them again in the same step, under the

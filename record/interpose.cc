@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "platform/memory.h"
+#include "platform/os_page.h"
 #include "platform/standard_error.h"
 #include "record/trace_writer.h"
 #include "runtime/options.h"

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "platform/memory.h"
+#include "platform/os_page.h"
 
 namespace gleaner::record {
 namespace {

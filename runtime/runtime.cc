@@ -12,6 +12,7 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/loaded_objects.h"
+#include "platform/memory.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
 #include "platform/standard_error.h"
@@ -20,6 +21,7 @@
 #include "runtime/dump.h"
 #include "runtime/findings.h"
 #include "runtime/latency.h"
+#include "runtime/limits.h"
 #include "runtime/run_record.h"
 #include "runtime/statistics.h"
 #include "runtime/tracking.h"
@@ -516,6 +518,7 @@ bool InitOnce() {
   g_fatal_context = DescribePhase;
   platform::KeepLoaded();
   NoteStandardError();
+  FindLimitFunctions();
   ReadOptions();
   if (g_options.log_file != nullptr) {
     const int fd = platform::OpenLogFile(g_options.log_file);
@@ -668,6 +671,7 @@ bool Collect(Cause cause, int (*give_up)()) {
     ComplainUnderLock(Threads::Current()->in_collection);
     return false;
   }
+  platform::NoticeAddressSpaceLimit();
   CollectCall call{cause, give_up, false};
   {
     const platform::UncancellableSection section;
@@ -832,6 +836,7 @@ void AfterForkInParent() {
   if (HandlesCollector()) ParentAfterFork();
 }
 void AfterForkInChild() {
+  platform::ResetReservationsAfterFork();
   Arenas::UnlockAfterFork();
   if (HandlesCollector()) ChildAfterFork();
 }

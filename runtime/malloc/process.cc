@@ -4,12 +4,14 @@
 
 #include "alloc/page_space.h"
 #include "platform/cancellation.h"
+#include "platform/memory.h"
 #include "platform/standard_error.h"
 #include "runtime/malloc/cache.h"
 #include "runtime/malloc/collecting.h"
 #include "runtime/malloc/leak_report.h"
 #include "runtime/malloc/slot_heap.h"
 #include "runtime/malloc/spans.h"
+#include "runtime/limits.h"
 #include "runtime/options.h"
 
 namespace gleaner::malloc_proxy {
@@ -49,6 +51,7 @@ void UnlockAll() {
 
 void UnlockAllInChild() {
   if (g_start.Load(memory_order_relaxed) != kStarted) return;  // as above
+  platform::ResetReservationsAfterFork();
   UnlockAll();
   SlotHeaps::AbandonOthers(ThreadCache::Heap());
 }
@@ -92,6 +95,7 @@ bool Start() {
     t_starting = true;
     const bool ok = MakeHeap();
     FindSignalFunctions();
+    runtime::FindLimitFunctions();
     t_starting = false;
     g_start.Store(ok ? kStarted : kRefused, memory_order_release);  // who sees it sees the heap
     platform::FutexWakeAll(&g_start);

@@ -107,7 +107,6 @@ bool ProcessRoots::Find() {
   g_found.in_place.Clear();
   g_found.excluded.Clear();
   g_found.main_stack_end = 0;
-  Exclude({g_space.base, g_space.base + g_space.bytes});
   platform::VisitReservations([](void*, Range range) { Exclude(range); }, nullptr);
   Threads::ForEachStackWorldStopped(
       [](void*, Range stack, bool is_main) {

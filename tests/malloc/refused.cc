@@ -1,6 +1,8 @@
 // Memory that the system refuses, at the start and in the middle of anything: null and ENOMEM, what
 // is allocated stays as it is, and what is freed can be had again.
-// usage: refused data | refused BYTES (under a limit on address space that the caller has set)
+// usage: refused data | refused lowered | refused locked | refused BYTES (under a limit on address
+// space that the caller has set)
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <cerrno>
@@ -74,11 +76,31 @@ void Rounds(size_t most) {
   }
 }
 
+// All memory is locked, which an ordinary user may not do: then it is not, and no less holds.
+void Locked() {
+  std::thread([] { free(malloc(100)); }).join();
+  const bool locked = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
+  printf("memory is %slocked\n", locked ? "" : "not ");
+  for (int round = 0; round < 20; ++round) {
+    for (const size_t bytes : {size_t{1000}, size_t{100'000}, size_t{40'000'000}}) {
+      auto* block = static_cast<char*>(calloc(1, bytes));
+      CHECK(block != nullptr);
+      for (size_t i = 0; i < bytes; i += 100) CHECK(block[i] == 0);
+      fill(block, bytes, 1);
+      block = static_cast<char*>(realloc(block, bytes * 2));
+      CHECK(block != nullptr && holds(block, bytes, 1));
+      free(block);
+    }
+    std::thread([] { free(malloc(100'000)); }).join();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   require_gleaner();
   CHECK(argc == 2);
+  if (strcmp(argv[1], "locked") == 0) return Locked(), 0;
   size_t most = strtoul(argv[1], nullptr, 10);
   if (strcmp(argv[1], "data") == 0) {
     // A limit that comes in the middle: private writable memory.
@@ -86,6 +108,17 @@ int main(int argc, char** argv) {
     most = size_t{128} << 20;
     const rlimit limit = {most, most};
     CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
+  }
+  if (strcmp(argv[1], "lowered") == 0) {
+    // A limit on address space that comes in the middle.
+    std::thread([] { free(malloc(100)); }).join();
+    most = size_t{700} << 20;
+    const rlimit limit = {most, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    constexpr size_t kBytes = size_t{50} << 20;
+    void* p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(p != MAP_FAILED && munmap(p, kBytes) == 0);
+    std::thread([] { free(malloc(size_t{100} << 20)); }).join();
   }
   Rounds(most);
 }

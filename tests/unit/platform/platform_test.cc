@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <thread>
@@ -100,6 +102,104 @@ TEST(MemoryTest, AddressSpaceLimitIsTheSystems) {
     ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
     EXPECT_EQ(AddressSpaceLimit(), 5 * kGiB);
   });
+}
+
+// A reservation that a limit makes a hole in, and what Commit then does there.
+class HoleTest : public ::testing::TestWithParam<CommitFrom> {
+ protected:
+  static constexpr size_t kBytes = 4 * kGiB;
+
+  void SetUp() override {
+    begin_ = static_cast<char*>(Reserve(kBytes, 2 * kMiB, GetParam()));
+    ASSERT_NE(begin_, nullptr);
+    ASSERT_TRUE(Commit(begin_, kMiB));
+    begin_[0] = 1;
+    if (GetParam() == CommitFrom::kBothEnds) {
+      ASSERT_TRUE(Commit(end() - kMiB, kMiB));
+      end()[-1] = 2;
+    }
+    KeepWithin(kGiB);
+  }
+  void TearDown() override { Release(begin_, kBytes); }
+
+  char* end() const { return begin_ + kBytes; }
+  size_t Mapped() const {
+    struct Search {
+      const char* begin;
+      size_t bytes;
+    } search{begin_, 0};
+    VisitReservations(
+        [](void* context, Range range) {
+          auto* s = static_cast<Search*>(context);
+          if (range.begin - AddressOf(s->begin) < kBytes) s->bytes += range.bytes();
+        },
+        &search);
+    return search.bytes;
+  }
+
+  char* begin_ = nullptr;
+};
+INSTANTIATE_TEST_SUITE_P(From, HoleTest, ::testing::Values(CommitFrom::kBegin, CommitFrom::kBothEnds),
+                         [](const auto& info) {
+                           return info.param == CommitFrom::kBegin ? "Begin" : "BothEnds";
+                         });
+
+TEST_P(HoleTest, WhatIsCommittedStaysAndTheRestFitsTheLimit) {
+  EXPECT_EQ(begin_[0], 1);
+  if (GetParam() == CommitFrom::kBothEnds) {
+    EXPECT_EQ(end()[-1], 2);
+  }
+  EXPECT_GE(Mapped(), 2 * kMiB);
+  EXPECT_LE(Mapped(), kGiB / 2 + 3 * kMiB);
+  const size_t before = Mapped();
+  KeepWithin(kGiB);
+  EXPECT_EQ(Mapped(), before);
+  KeepWithin(kGiB / 2);
+  EXPECT_LT(Mapped(), before);
+  EXPECT_EQ(begin_[0], 1);
+}
+
+TEST_P(HoleTest, CommitMapsItAgain) {
+  ASSERT_TRUE(Commit(begin_, kGiB));
+  begin_[kGiB - 1] = 3;
+  if (GetParam() == CommitFrom::kBothEnds) {
+    ASSERT_TRUE(Commit(end() - kGiB, kGiB));
+    end()[-static_cast<ptrdiff_t>(kGiB)] = 4;
+    EXPECT_EQ(end()[-1], 2);
+  }
+  EXPECT_EQ(begin_[0], 1);
+  ASSERT_TRUE(Commit(begin_, kBytes));
+  EXPECT_EQ(Mapped(), kBytes);
+  EXPECT_EQ(begin_[kGiB - 1], 3);
+}
+
+TEST_P(HoleTest, MemoryOfOthersInItIsLeftAlone) {
+  char* middle = begin_ + kBytes / 2;
+  char* other = static_cast<char*>(mmap(middle, kMiB, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+  ASSERT_EQ(other, middle);
+  other[0] = 5;
+  EXPECT_FALSE(Commit(begin_, kBytes / 2 + kMiB));
+  EXPECT_TRUE(Commit(begin_, kGiB));
+  KeepWithin(kGiB);
+  EXPECT_EQ(other[0], 5);
+  Release(begin_, kBytes);
+  EXPECT_EQ(other[0], 5);
+  ASSERT_EQ(munmap(other, kMiB), 0);
+  begin_ = static_cast<char*>(Reserve(kBytes, 2 * kMiB));
+}
+
+TEST_P(HoleTest, ChildOfVforkMakesNone) {
+  auto* p = static_cast<char*>(Reserve(kBytes, OsPageBytes()));
+  const pid_t child = vfork();
+  if (child == 0) {
+    KeepWithin(kMiB);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(Commit(p + kBytes / 2, kMiB));
+  EXPECT_EQ(mprotect(p + kBytes - kMiB, kMiB, PROT_READ), 0) << "it is still mapped";
+  Release(p, kBytes);
 }
 
 TEST(ThreadTest, TheStackBoundsHoldTheStack) {

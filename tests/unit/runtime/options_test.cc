@@ -49,7 +49,7 @@ TEST(OptionsTest, Defaults) {
                    EXPECT_EQ(g_options.markers, 0u);
                    EXPECT_EQ(g_options.free_space_divisor, 3u);
                    EXPECT_EQ(g_options.min_allowance, 448 * kKiB);
-                   EXPECT_EQ(g_options.reserve, size_t{1} << 40);
+                   EXPECT_EQ(g_options.reserve, 0u);
                    EXPECT_TRUE(g_options.huge_pages);
                    EXPECT_TRUE(g_options.all_interior_pointers);
                    EXPECT_EQ(g_options.log_file, nullptr);
@@ -128,9 +128,9 @@ TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
   ExpectRefused("GLEANER_TERMINATION", "3", "states/counter", "states");
   ExpectRefused("GLEANER_HUGE_PAGES", "maybe", "0 or 1", "1");
   ExpectRefused("GLEANER_HUGE_PAGES", "2", "0 or 1", "1");
-  ExpectRefused("GLEANER_RESERVE", "1m", "64m to 16t", "1t");
-  ExpectRefused("GLEANER_RESERVE", "64mm", "64m to 16t", "1t");
-  ExpectRefused("GLEANER_RESERVE", "64 m", "64m to 16t", "1t");
+  ExpectRefused("GLEANER_RESERVE", "1m", "64m to 16t", "0");
+  ExpectRefused("GLEANER_RESERVE", "64mm", "64m to 16t", "0");
+  ExpectRefused("GLEANER_RESERVE", "64 m", "64m to 16t", "0");
   ExpectRefused("GLEANER_MIN_ALLOWANCE", "1k", "64k to 1t", "448k");
 }
 
@@ -175,7 +175,7 @@ TEST(OptionsTest, LibgcsSwitchesAreOnThoughEmpty) {
 
 TEST(OptionsTest, ARefusedValueLeavesTheDefault) {
   Read({{"GLEANER_RESERVE", "1"}, {"GLEANER_POLICY", "none"}, {"GLEANER_K", "0"}}, [] {
-    EXPECT_EQ(g_options.reserve, size_t{1} << 40);
+    EXPECT_EQ(g_options.reserve, 0u);
     EXPECT_EQ(g_options.policy, 0u);
     EXPECT_EQ(g_options.k, 1.0);
   });

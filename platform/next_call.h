@@ -1,0 +1,29 @@
+// A function of that name behind this library's in the search order: mostly the C library's.
+#pragma once
+
+#include "platform/atomic.h"
+#include "platform/thread.h"
+
+namespace gleaner::platform {
+
+// Looked up when it is first needed. The look-up may call malloc, whose start needs none of these,
+// or the second call finds the function as the first one does.
+template <class F>
+class NextCall {
+ public:
+  constexpr explicit NextCall(const char* name) : name_(name) {}
+  F* get() {
+    F* f = function_.Load(memory_order_relaxed);  // racing threads store the same value
+    if (f == nullptr) {
+      f = reinterpret_cast<F*>(NextFunction(name_));
+      function_.Store(f, memory_order_relaxed);  // likewise
+    }
+    return f;
+  }
+
+ private:
+  const char* name_;
+  Atomic<F*> function_{nullptr};
+};
+
+}  // namespace gleaner::platform

@@ -1,0 +1,73 @@
+// setrlimit, prlimit and mlockall, of which the library must know: a limit on address space counts
+// what it has reserved, so that the program's own malloc, fopen and pthread_create would fail. They
+// do what they always do, and the library gives up what it does not use (platform/memory.h). A
+// limit that another process sets, or a system call without a function, is noticed by the next
+// collection.
+#include "runtime/limits.h"
+
+#include <cerrno>
+
+#include "platform/memory.h"
+#include "platform/next_call.h"
+
+namespace {
+
+using gleaner::platform::KeepWithin;
+using gleaner::platform::LockedMemoryLimit;
+using gleaner::platform::NextCall;
+using gleaner::platform::NoticeAddressSpaceLimit;
+
+// As in <sys/resource.h> and <sys/mman.h>, which only the platform layer includes.
+using SetLimit = int(int resource, const void* limit);
+using ProcessLimit = int(int process, int resource, const void* limit, void* old);
+
+constinit NextCall<SetLimit> g_setrlimit("setrlimit");
+constinit NextCall<SetLimit> g_setrlimit64("setrlimit64");
+constinit NextCall<ProcessLimit> g_prlimit("prlimit");
+constinit NextCall<ProcessLimit> g_prlimit64("prlimit64");
+constinit NextCall<int(int)> g_mlockall("mlockall");
+
+int Noticing(int result) {
+  if (result == 0) NoticeAddressSpaceLimit();
+  return result;
+}
+
+}  // namespace
+
+namespace gleaner::runtime {
+
+void FindLimitFunctions() {
+  (void)g_setrlimit.get();
+  (void)g_setrlimit64.get();
+  (void)g_prlimit.get();
+  (void)g_prlimit64.get();
+  (void)g_mlockall.get();
+}
+
+}  // namespace gleaner::runtime
+
+#define GLEANER_REPLACED extern "C" __attribute__((visibility("default")))
+
+GLEANER_REPLACED int setrlimit(int resource, const void* limit) noexcept {
+  return Noticing(g_setrlimit.get()(resource, limit));
+}
+
+GLEANER_REPLACED int setrlimit64(int resource, const void* limit) noexcept {
+  return Noticing(g_setrlimit64.get()(resource, limit));
+}
+
+GLEANER_REPLACED int prlimit(int process, int resource, const void* limit, void* old) noexcept {
+  return Noticing(g_prlimit.get()(process, resource, limit, old));
+}
+
+GLEANER_REPLACED int prlimit64(int process, int resource, const void* limit, void* old) noexcept {
+  return Noticing(g_prlimit64.get()(process, resource, limit, old));
+}
+
+GLEANER_REPLACED int mlockall(int flags) noexcept {
+  const int result = g_mlockall.get()(flags);
+  // What is mapped is more than may be locked.
+  if (result == 0 || errno != ENOMEM) return result;
+  KeepWithin(LockedMemoryLimit());
+  return g_mlockall.get()(flags);
+}
