@@ -325,9 +325,19 @@ void AddInterrupted(void* context, Addr low) {
   }
 }
 
+// What the program says instead of the thread's stack pointer; 0: nothing else.
+Addr CorrectedStackPointer(const Thread& thread) {
+  const GC_sp_corrector_proc correct = g_sp_corrector;
+  if (correct == nullptr) return 0;
+  auto* stack_pointer = PointerAt<void>(thread.stack_pointer);
+  correct(&stack_pointer, PointerAt<void>(thread.id));
+  return AddressOf(stack_pointer) != thread.stack_pointer ? AddressOf(stack_pointer) : 0;
+}
+
 // True if that takes in the thread's own stack up to its end.
 bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
   const Addr low = thread.stack_pointer;
+  const Addr corrected = CorrectedStackPointer(thread);
   const Range own = thread.stack;
   const Addr bottom =
       thread.is_main && GC_stackbottom != nullptr ? AddressOf(GC_stackbottom) : thread.stack_bottom;
@@ -354,9 +364,15 @@ bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
     // shows the stacks that it has left. If not, all that can be read above the stack pointer
     // counts, and the thread's own stack wherever it may be in use.
     const bool told = !bottom_is_own && bottom > low;
-    if (told && AddForeignStack(low, bottom, roots)) return false;
+    if (told && AddForeignStack(low, bottom, roots) && corrected == 0) return false;
     if (!told) (void)AddForeignStack(low, NextKnownMemory(low), roots);
     own_low = 0;
+  }
+  if (corrected != 0 && !own.Contains(corrected)) {
+    (void)AddForeignStack(corrected, NextKnownMemory(corrected), roots);
+  } else if (corrected != 0) {
+    AddWholeStack({own_low != 0 && own_low < corrected ? own_low : corrected, own.end}, roots);
+    return true;
   }
   if (own_low == 0) {
     AddWholeStack(own, roots);

@@ -50,6 +50,7 @@ constinit GC_has_static_roots_func g_has_static_roots = nullptr;
 constinit GC_stop_func g_stop_func = nullptr;
 constinit GC_on_collection_event_proc g_on_collection_event = nullptr;
 constinit GC_on_thread_event_proc g_on_thread_event = nullptr;
+constinit GC_sp_corrector_proc g_sp_corrector = nullptr;
 constinit GC_start_callback_proc g_start_callback = nullptr;
 constinit GC_toggleref_func g_toggleref_func = nullptr;
 constinit int g_handle_fork = 1;

@@ -14,6 +14,7 @@ extern GC_warn_proc g_warn_proc;
 extern GC_stop_func g_stop_func;
 extern GC_on_collection_event_proc g_on_collection_event;
 extern GC_on_thread_event_proc g_on_thread_event;
+extern GC_sp_corrector_proc g_sp_corrector;
 extern GC_start_callback_proc g_start_callback;
 extern GC_toggleref_func g_toggleref_func;
 extern int g_handle_fork;           // GC_set_handle_fork

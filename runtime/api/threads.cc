@@ -60,6 +60,17 @@ GLEANER_NOINLINE void* CallWithLock(GC_fn_type f, void* data) {
   return result;
 }
 
+void* AcquireAndCall(const char* call, GC_fn_type f, void* data) {
+  if (RejectNull(call, "the function", f)) return nullptr;
+  if (!runtime::AttachThread()) return nullptr;
+  if (Threads::Current()->under_lock != 0) {
+    Complain("%s: the calling thread holds the lock already", call);
+    return f(data);
+  }
+  AcquireForProgram();
+  return CallWithLock(f, data);
+}
+
 void* Nothing(void*) { return nullptr; }
 
 }  // namespace
@@ -157,6 +168,9 @@ void GC_set_stackbottom(void* handle, const GC_stack_base* base) {
   }
 }
 
+void GC_set_sp_corrector(GC_sp_corrector_proc proc) { runtime::g_sp_corrector = proc; }
+GC_sp_corrector_proc GC_get_sp_corrector(void) { return runtime::g_sp_corrector; }
+
 // --- Blocking sections, the lock, the world ---
 
 void* GC_do_blocking(GC_fn_type fn, void* data) {
@@ -177,14 +191,10 @@ GLEANER_NOINLINE void* GC_call_with_gc_active(GC_fn_type fn, void* data) {
 }
 
 void* GC_call_with_alloc_lock(GC_fn_type fn, void* data) {
-  if (RejectNull("GC_call_with_alloc_lock", "the function", fn)) return nullptr;
-  if (!runtime::AttachThread()) return nullptr;
-  if (Threads::Current()->under_lock != 0) {
-    Complain("GC_call_with_alloc_lock: the calling thread holds the lock already");
-    return fn(data);
-  }
-  AcquireForProgram();
-  return CallWithLock(fn, data);
+  return AcquireAndCall("GC_call_with_alloc_lock", fn, data);
+}
+void* GC_call_with_reader_lock(GC_fn_type fn, void* data, int) {
+  return AcquireAndCall("GC_call_with_reader_lock", fn, data);
 }
 
 void GC_alloc_lock(void) { AcquireForProgram(); }

@@ -589,6 +589,16 @@ GC_API void *GC_CALL GC_get_my_stackbottom(struct GC_stack_base *base) GC_ATTR_N
 GC_API void GC_CALL GC_set_stackbottom(void *thread, const struct GC_stack_base *base)
     GC_ATTR_NONNULL(2);
 
+/* Called under the lock when a thread's stack is about to be searched, with the thread stopped or the
+   caller: where its stack pointer is kept, and its pthread_t. It may change the stack pointer, of a
+   thread that is on a stack of the program's own, to where that thread's own stack is in use; what
+   lies above the stack pointer that it was given is searched as well. It runs with threads stopped
+   that may hold any lock of the program's or the C library's, and must not allocate here. NULL, the
+   default: nothing is called. Plain. Not in libgc 8.2.2; its later versions have it. */
+typedef void(GC_CALLBACK *GC_sp_corrector_proc)(void **stack_pointer, void *thread);
+GC_API void GC_CALL GC_set_sp_corrector(GC_sp_corrector_proc proc);
+GC_API GC_sp_corrector_proc GC_CALL GC_get_sp_corrector(void);
+
 /* Runs fn(data) and returns its result. Meanwhile the calling thread counts as inactive:
    collections do not wait for it or stop it, and of its stack they search only the frames above
    this call. fn may not touch the heap, except in GC_call_with_gc_active. Needs GC_init and
@@ -602,7 +612,11 @@ GC_API void *GC_CALL GC_call_with_gc_active(GC_fn_type fn, void *data) GC_ATTR_N
 /* Runs fn(data) under the lock and returns its result: nothing is collected and no link is cleared
    meanwhile. The lock is not recursive, and fn may not allocate. */
 GC_API void *GC_CALL GC_call_with_alloc_lock(GC_fn_type fn, void *data) GC_ATTR_NONNULL(1);
-/* The same in two halves. The thread that locked unlocks. */
+/* The same: the lock has no side for readers alone. `release` changes nothing. Not in libgc 8.2.2;
+   its later versions have it. */
+GC_API void *GC_CALL GC_call_with_reader_lock(GC_fn_type fn, void *data, int release)
+    GC_ATTR_NONNULL(1);
+/* GC_call_with_alloc_lock in two halves. The thread that locked unlocks. */
 GC_API void GC_CALL GC_alloc_lock(void);
 GC_API void GC_CALL GC_alloc_unlock(void);
 
