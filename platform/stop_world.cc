@@ -77,19 +77,21 @@ void AwaitChange(Atomic<uint32_t>* word, uint32_t value) {
 }
 
 // The rest of a stop for a thread that is suspended by itself: as in a blocking section whose stack
-// is in use up to this frame. Async-signal-safe. Stops that come meanwhile find the thread blocked,
-// or signal it between two suspensions; the signal is open for that, and Park nests.
-GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr alternate_stack_end) {
+// is in use down to `stack_pointer`. Async-signal-safe. Stops that come meanwhile find the thread
+// blocked, or signal it between two suspensions; the signal is open for that, and Park nests.
+GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr stack_pointer,
+                                    Addr alternate_stack_end) {
   UnblockSuspendSignal();
-  self->stack_pointer = AddressOf(__builtin_frame_address(0));
+  self->stack_pointer = stack_pointer;
   self->alternate_stack_end = alternate_stack_end;
   self->state.Store(StateWord::Of(MutatorState::kBlocked), memory_order_seq_cst);
   LeaveBlocking(self);
   self->alternate_stack_end = 0;
 }
 
-// Async-signal-safe.
-GLEANER_NOINLINE void Park(StopRecord* self) {
+// Async-signal-safe. The stack is in use down to `stack_pointer`, registers included: the frames
+// below are ours, hold nothing of the program's, and show old words where they are not written.
+GLEANER_NOINLINE void Park(StopRecord* self, Addr stack_pointer) {
   const uint32_t stop = self->asked.Exchange(0, memory_order_seq_cst);
   if (stop == 0) return;  // somebody else's signal, or one that was answered already
   // What the signal has interrupted may be a point of cancellation, where the thread is cancelled
@@ -101,8 +103,8 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   const uint32_t before = self->state.Load(memory_order_seq_cst);
   const Addr stack_pointer_before = self->stack_pointer;
   const Addr alternate_before = self->alternate_stack_end;
-  self->stack_pointer = AddressOf(__builtin_frame_address(0));
-  self->alternate_stack_end = AlternateStackEnd(self->stack_pointer);
+  self->stack_pointer = stack_pointer;
+  self->alternate_stack_end = AlternateStackEnd(stack_pointer);
   self->state.Store(StateWord::Of(MutatorState::kParked), memory_order_seq_cst);
   if (g_remaining.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&g_remaining);
   AwaitChange(&g_stop, stop);
@@ -113,8 +115,17 @@ GLEANER_NOINLINE void Park(StopRecord* self) {
   if (StateWord::State(before) != MutatorState::kBlocked &&
       self->suspended.Load(memory_order_seq_cst) != 0) {
     StallInterruption as_the_program_wants;
-    StaySuspended(self, alternate_stack_end);
+    StaySuspended(self, stack_pointer, alternate_stack_end);
   }
+}
+
+// The signal frame, above which lies what was interrupted. It has the registers.
+Addr SignalFrame(const void* context) {
+  // ThreadSanitizer hands on a copy that lies elsewhere.
+  constexpr size_t kHandlerBytes = 64 * kKiB;  // more than the frames of a handler take
+  const Addr here = AddressOf(__builtin_frame_address(0));
+  const Addr frame = AddressOf(context);
+  return frame - here < kHandlerBytes ? frame : here;
 }
 
 void OnSuspendSignal(int, siginfo_t*, void* context) {
@@ -130,7 +141,7 @@ void OnSuspendSignal(int, siginfo_t*, void* context) {
     return;
   }
   const int saved = errno;
-  Park(self);
+  Park(self, SignalFrame(context));
   KeepFaultSignalOpen(mask);
   KeepAlternateStackApart(stack->ss_flags, &stack->ss_sp, &stack->ss_size, self->stack);
   errno = saved;
@@ -219,7 +230,9 @@ void KeepSuspendSignalOurs() {
   }
 }
 
-void ParkWithRegisters(Addr, void* context) { Park(static_cast<StopRecord*>(context)); }
+void ParkWithRegisters(Addr stack_pointer, void* context) {
+  Park(static_cast<StopRecord*>(context), stack_pointer);
+}
 
 }  // namespace
 
@@ -491,12 +504,28 @@ void ResetStopAfterFork() {
 }
 
 GLEANER_NOINLINE void WithRegistersOnStack(void (*f)(Addr, void*), void* context) {
-  // __builtin_unwind_init makes the prologue save every callee-saved register in this frame, in
-  // clear (setjmp would mangle some of them).
+#if defined(__x86_64__)
+  // Those that a called function must leave as they are, in clear (setjmp would mangle some of
+  // them). The last words fill the frame: what is not written shows old words.
+  Addr registers[8] = {};
+  asm volatile(
+      "movq %%rbx, 0(%0)\n\t"
+      "movq %%rbp, 8(%0)\n\t"
+      "movq %%r12, 16(%0)\n\t"
+      "movq %%r13, 24(%0)\n\t"
+      "movq %%r14, 32(%0)\n\t"
+      "movq %%r15, 40(%0)"
+      :
+      : "r"(registers)
+      : "memory");
+  f(AddressOf(registers), context);
+#else
+  // __builtin_unwind_init makes the prologue save every callee-saved register in this frame.
   __builtin_unwind_init();
   // Below what this frame saved and above what f will use: its frame changes while others scan
   // ours.
   f(AddressOf(__builtin_alloca(kWordBytes)), context);
+#endif
   asm volatile("" ::: "memory");  // no tail call: the frame must outlive f
 }
 

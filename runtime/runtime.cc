@@ -12,6 +12,7 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "platform/loaded_objects.h"
+#include "platform/mappings.h"
 #include "platform/memory.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
@@ -252,26 +253,6 @@ constexpr gc::World kWorld = {StopWorld,
 
 bool AutomaticCollectionAllowed() { return GC_dont_gc == 0 && g_disable_automatic == 0; }
 
-// A conservative collector suffers from dead pointers in the stack: a frame that is pushed over an
-// area used before, and does not write all of it, revives what it finds there. So now and then,
-// when the stack is shallower than it was, the part below is cleared. At most this much at a time:
-// the program may have switched to a stack that is an array on this one, and live frames lie below
-// that array.
-constexpr size_t kMaxClearedStackBytes = 16 * kKiB;
-constexpr size_t kStackSlopBytes = 1 * kKiB;  // deeper than the deepest seen
-
-void ClearDeadStackOf(Thread* self) {
-  const Addr here = AddressOf(__builtin_frame_address(0));
-  if (!self->stack.Contains(here)) return;  // a stack of the program's own
-  const Addr deepest = self->deepest_stack_pointer;
-  self->deepest_stack_pointer = here;
-  if (deepest >= here) return;
-  size_t bytes = here - deepest + kStackSlopBytes;
-  if (bytes > kMaxClearedStackBytes) bytes = kMaxClearedStackBytes;
-  if (here - self->stack.begin <= 2 * bytes || platform::AlternateStackEnd(here) != 0) return;
-  ClearDeadStack(bytes);
-}
-
 // A poll with collections beside the program: false if it has to be decided as without.
 bool PollBeside(ptrdiff_t bytes) {
   const Thread* self = Threads::Current();
@@ -300,7 +281,9 @@ bool PollBeside(ptrdiff_t bytes) {
 }
 
 void OnAllocated(ptrdiff_t bytes) {
-  if (Thread* self = Threads::Current(); self != nullptr) ClearDeadStackOf(self);
+  if (Thread* self = Threads::Current(); self != nullptr && bytes > 0) {
+    self->bytes_since_cleared += static_cast<size_t>(bytes);
+  }
   NoteAllocationInRunRecord();
   g_collector.EndSweepIfDone();
   const uint64_t seen = g_collector.collections();
@@ -442,8 +425,7 @@ void AwaitCollectorLock(Thread* self, Addr stack_pointer) {
   }
 }
 
-void CollectWithRegisters(Addr stack_pointer, void* context) {
-  auto* call = static_cast<CollectCall*>(context);
+void CollectOrWait(Addr stack_pointer, CollectCall* call) {
   Thread* self = Threads::Current();
   const uint64_t seen = g_collector.collections();
   if (g_malloc_support.never_wait) return CollectForMalloc(self, stack_pointer, call);
@@ -659,12 +641,41 @@ GLEANER_NOINLINE void ClearDeadStack(size_t bytes) {
   asm volatile("" : : "r"(dead) : "memory");  // or the store would be dead, too
 }
 
+// A conservative collector suffers from dead pointers in the stack: a frame that is pushed over an
+// area used before, and does not write all of it, revives what it finds there. So now and then the
+// part below the stack pointer is cleared: a quarter as many bytes as were allocated since, each of
+// which has been cleared, too, and at most so much at a time. The program may have switched to a
+// stack that is an array on this one, and live frames lie below that array.
+constexpr size_t kClearedStackBytes = 16 * kKiB;
+constexpr size_t kBytesPerClearedByte = 4;
+
+GLEANER_NOINLINE void ClearDeadStackIfDue() {
+  Thread* self = Threads::Current();
+  if (self == nullptr || self->bytes_since_cleared < kBytesPerClearedByte * kClearedStackBytes) {
+    return;
+  }
+  self->bytes_since_cleared = 0;
+  const Addr here = AddressOf(__builtin_frame_address(0));
+  const platform::Range stack = self->fiber != nullptr ? self->fiber->stack : self->stack;
+  if (!stack.Contains(here)) return;  // a stack of the program's own
+  if (here - stack.begin <= 2 * kClearedStackBytes || platform::AlternateStackEnd(here) != 0) {
+    return;
+  }
+  Addr low = here - kClearedStackBytes;
+  if (self->is_main && self->fiber == nullptr && low < self->lowest_cleared) {
+    // The first thread's stack is mapped as far as it was used, and below lies nothing to clear.
+    low = self->lowest_cleared = platform::LowestMapped({low, here});
+  }
+  constexpr size_t kOwnFramesBytes = 1 * kKiB;  // between here and where clearing begins
+  if (here - low > kOwnFramesBytes) ClearDeadStack(here - low - kOwnFramesBytes);
+}
+
 void SetMaxHeap(size_t bytes) {
   g_max_heap_set = true;
   alloc::SetHeapLimit(bytes);
 }
 
-bool Collect(Cause cause, int (*give_up)()) {
+bool CollectFrom(Addr stack_pointer, Cause cause, int (*give_up)()) {
   if (GC_dont_gc != 0) return false;
   if (!AttachToHeap()) return false;
   if (Threads::Current()->under_lock != 0) {
@@ -676,13 +687,24 @@ bool Collect(Cause cause, int (*give_up)()) {
   {
     const platform::UncancellableSection section;
     platform::StallScope stall(platform::StallCause::kWait);
-    platform::WithRegistersOnStack(CollectWithRegisters, &call);
+    CollectOrWait(stack_pointer, &call);
     if (call.done) platform::RaiseStallCause(platform::StallCause::kPause);
   }
   if (call.done) {
     platform::StallInterruption finalizers_are_the_programs;
     AfterCollection();
   }
+  return call.done;
+}
+
+bool Collect(Cause cause, int (*give_up)()) {
+  CollectCall call{cause, give_up, false};
+  platform::WithRegistersOnStack(
+      [](Addr stack_pointer, void* context) {
+        auto* wanted = static_cast<CollectCall*>(context);
+        wanted->done = CollectFrom(stack_pointer, wanted->cause, wanted->give_up);
+      },
+      &call);
   return call.done;
 }
 
@@ -862,6 +884,7 @@ void* OutOfMemory(size_t bytes) {
 void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
   void* p =
       AttachToHeap() ? alloc::AllocateObject(kind, bytes, alignment, ignore_off_page) : nullptr;
+  ClearDeadStackIfDue();  // here and not where bytes are counted: between lie frames of our own
   return p != nullptr ? p : OutOfMemory(bytes);
 }
 

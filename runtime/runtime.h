@@ -51,6 +51,9 @@ inline bool HasHeap() { return alloc::t_heap != &alloc::g_no_heap; }
 // Collects, then runs or announces finalizers as the client's variables say. False if collection is
 // disabled, `give_up` said so, or another thread did the work meanwhile.
 bool Collect(gc::Cause cause, int (*give_up)() = nullptr);
+// The same for a caller that has its registers on the stack: that counts from there on
+// (platform::WithRegistersOnStack).
+bool CollectFrom(Addr stack_pointer, gc::Cause cause, int (*give_up)() = nullptr);
 
 // For a runtime that serves malloc: collects, whatever the client says of that, with the caller's
 // stack counting from `stack_pointer` on. False if threads do not stop, or the roots cannot be
@@ -59,6 +62,8 @@ bool Collect(gc::Cause cause, int (*give_up)() = nullptr);
 
 // Clears what earlier calls left in the stack below the caller's frame.
 void ClearDeadStack(size_t bytes);
+// The same, of a part that is enough, if the thread has allocated much since the last time.
+void ClearDeadStackIfDue();
 
 // The program registered something that a collection would let go of: counts like that many bytes
 // allocated, and collects if that is due.

@@ -10,7 +10,9 @@
 #include "runtime/variables.h"
 
 namespace alloc = gleaner::alloc;
+namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;
+using gleaner::Addr;
 using gleaner::gc::Cause;
 using gleaner::gc::g_collector;
 using gleaner::platform::TrackingKind;
@@ -36,6 +38,31 @@ unsigned VdbOf(TrackingKind kind) {
   return GC_VDB_NONE;
 }
 
+// What a program calls to collect. The stack counts from the registers on, which lie where the call
+// was made: frames of the library's between would show what was there before.
+
+void CollectAtStop(Addr stack_pointer, void*) {
+  runtime::Init();
+  runtime::CollectFrom(stack_pointer, Cause::kExplicit, runtime::g_stop_func);
+  if (runtime::g_force_unmap) g_collector.ReturnFreeMemory();
+}
+
+void CollectAndUnmap(Addr stack_pointer, void*) {
+  runtime::Init();
+  runtime::CollectFrom(stack_pointer, Cause::kExplicit);
+  g_collector.ReturnFreeMemory();
+}
+
+struct TryCall {
+  GC_stop_func stop;
+  int done;
+};
+void TryToCollect(Addr stack_pointer, void* context) {
+  auto* call = static_cast<TryCall*>(context);
+  runtime::Init();
+  call->done = runtime::CollectFrom(stack_pointer, Cause::kExplicit, call->stop) ? 1 : 0;
+}
+
 }  // namespace
 
 extern "C" {
@@ -51,21 +78,14 @@ int GC_is_init_called(void) {
 }
 void GC_deinit(void) { g_deinitialised = true; }
 
-void GC_gcollect(void) {
-  runtime::Init();
-  runtime::Collect(Cause::kExplicit, runtime::g_stop_func);
-  if (runtime::g_force_unmap) g_collector.ReturnFreeMemory();
-}
+void GC_gcollect(void) { platform::WithRegistersOnStack(CollectAtStop, nullptr); }
 
-void GC_gcollect_and_unmap(void) {
-  runtime::Init();
-  runtime::Collect(Cause::kExplicit);
-  g_collector.ReturnFreeMemory();
-}
+void GC_gcollect_and_unmap(void) { platform::WithRegistersOnStack(CollectAndUnmap, nullptr); }
 
 int GC_try_to_collect(GC_stop_func stop) {
-  runtime::Init();
-  return runtime::Collect(Cause::kExplicit, stop) ? 1 : 0;
+  TryCall call{stop, 0};
+  platform::WithRegistersOnStack(TryToCollect, &call);
+  return call.done;
 }
 
 int GC_collect_a_little(void) {

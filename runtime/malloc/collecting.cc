@@ -88,6 +88,7 @@ void OnAllocated(ptrdiff_t bytes) {
   if (!MayCollect()) return;
   const platform::UncancellableSection section;
   g_runtime_hooks.allocated(bytes);
+  runtime::ClearDeadStackIfDue();
 }
 bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
   if (!MayCollect()) return false;

@@ -49,6 +49,7 @@ NOT_RUN = {
     "./dev test": "runs this test",
     "./dev bench": "measures, for hours; the tests bench.* run the same programs",
     "./dev bench-latency": "measures, for hours; the test bench.latency runs the same script",
+    "./dev bench-retention": "the test bench.retention runs the same script",
     "for mode in": "measures; the tests bench.hash_table* run the same program",
     }
 
