@@ -396,8 +396,10 @@ void FreeSlow(void* p) {
         SetAside();
       }
     } else {
-      FreeOfClass(p, size_class);
+      // First, as it may empty the magazines: the block waits on top of one after this, where a
+      // second free finds it.
       TendSurplus();
+      FreeOfClass(p, size_class);
     }
     if (GLEANER_UNLIKELY(error != BlockError::kNone)) BadPointer(Call::kFree, p, error);
   }

@@ -135,6 +135,16 @@ int main() {
       exit(0);
     });
   }
+  // The first call after a peak empties the magazines, as memory goes back to the system.
+  Aborts(Name(small, "free").c_str(), [=] {
+    std::vector<void*> blocks(64);
+    for (void*& block : blocks) memset(block = malloc(2'000'000), 1, 2'000'000);
+    for (void* block : blocks) free(block);
+    sleep(1);
+    free(opaque(small));
+    free(opaque(small));
+    _exit(0);
+  });
   // What was never given out: on the heap, on a stack.
   Aborts("free(", [=] {
     free(opaque(large + 2'000'000'000));
