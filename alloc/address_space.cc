@@ -106,6 +106,20 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
   return false;
 }
 
+void AddressSpace::Release() {
+  if (bytes == 0) return;
+  const size_t pages = page_count();
+  const size_t os_page = platform::OsPageBytes();
+  platform::Release(PointerAt<void>(base - kGuardBytes), kGuardBytes + bytes);
+  platform::Release(info, AlignUp(pages * sizeof(PageInfo), os_page));
+  platform::Release(meta, AlignUp(pages * sizeof(PageMeta), os_page));
+  platform::Release(marks, pages * kMarkBytesPerPage);
+  base = bytes = 0;
+  info = nullptr;
+  meta = nullptr;
+  marks = nullptr;
+}
+
 bool AddressSpace::CommitMore(Side side, PageNumber pages) {
   GLEANER_DCHECK(pages % kPagesPerChunk == 0, "commit of %u pages", pages);
   platform::LockGuard guard(g_commit_lock);

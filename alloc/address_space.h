@@ -39,6 +39,9 @@ struct AddressSpace {
   // 1 TiB: either side may have all the memory there is, with as much free in between.
   [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages);
 
+  // Gives all of it back. pre: there are no objects.
+  void Release();
+
   // Commits `pages` more pages of a side (a multiple of kPagesPerChunk). False if the reservation
   // is used up or the system refuses.
   [[nodiscard]] bool CommitMore(Side side, PageNumber pages);

@@ -495,8 +495,8 @@ bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0;
 
 constexpr size_t kLeastHeap = 16 * kMiB;
 
-// False if there is not enough address space.
-bool InitOnce() {
+// What there is not enough memory or address space for; null if it is done.
+const char* InitOnce() {
   g_fatal_context = DescribePhase;
   platform::KeepLoaded();
   NoteStandardError();
@@ -522,7 +522,8 @@ bool InitOnce() {
   ok = ok && alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit));
   ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
   ok = ok && Threads::Init();
-  if (!ok) return false;
+  if (!ok) return "the system refuses 16 MiB of address space";
+  static_assert(kLeastHeap == 16 * kMiB);
   if (!g_max_heap_set) alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   GC_least_plausible_heap_addr = PointerAt<void>(alloc::g_space.base);
   GC_greatest_plausible_heap_addr = PointerAt<void>(alloc::g_space.base + alloc::g_space.bytes);
@@ -532,18 +533,17 @@ bool InitOnce() {
                       : g_options.processors != 0
                           ? static_cast<int>(g_options.processors < 64 ? g_options.processors : 64)
                           : platform::UsableCpuCount();
-  if (!g_collector.Init(kWorld, markers))
-    Fatal("cannot start: no memory for the collector's tables");
+  if (!g_collector.Init(kWorld, markers)) return "no memory for the collector's tables";
   GC_parallel = g_collector.pool().size() - 1;
+  platform::InstallStopHandler();
+  Thread* self = Threads::Register();
+  if (self == nullptr) return "no memory to register the first thread";
   alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome};
   AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");
   if (g_options.print_stats >= 2 && atexit(LogLatency) != 0)
     Complain("no memory for an exit handler: pauses and stalls are not printed");
-  platform::InstallStopHandler();
-  Thread* self = Threads::Register();
-  if (self == nullptr) Fatal("cannot start: no memory to register the first thread");
   self->is_main = platform::CurrentThreadId() == getpid();
   if (self->is_main) {
     if (GC_stackbottom == nullptr) GC_stackbottom = PointerAt<char>(self->stack_bottom);
@@ -558,7 +558,7 @@ bool InitOnce() {
     TurnOn(modes);
   }
   if (g_options.dump_regularly) DumpState(nullptr);
-  return true;
+  return nullptr;
 }
 
 }  // namespace
@@ -593,16 +593,17 @@ void Init() {
       platform::FutexWait(&g_init_state, static_cast<uint32_t>(InitState::kRunning));
     return;
   }
-  if (!InitOnce()) {
-    Fatal("cannot start: the system refuses %zu MiB of address space", kLeastHeap / kMiB);
-  }
+  if (const char* refused = InitOnce(); refused != nullptr) Fatal("cannot start: %s", refused);
   AnnounceInit();
 }
 
 bool TryInit() {
   // Relaxed: nobody else starts it.
   g_init_state.Store(static_cast<uint32_t>(InitState::kRunning), platform::memory_order_relaxed);
-  if (!InitOnce()) return false;
+  if (InitOnce() != nullptr) {
+    alloc::g_space.Release();
+    return false;
+  }
   AnnounceInit();
   return true;
 }

@@ -33,7 +33,7 @@ extern MallocSupport g_malloc_support;
 // Initialises the runtime and registers the calling thread; a further call does nothing. The first
 // allocation does it too. Aborts with a message if the system refuses the minimum.
 void Init();
-// The same, but for the messages: false, and nothing is usable, if the system refuses the minimum
+// The same, but without an end: false, and nothing is usable, if the system refuses the minimum
 // of address space. The first call of all.
 [[nodiscard]] bool TryInit();
 bool IsInitialised();

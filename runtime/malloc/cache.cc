@@ -304,12 +304,17 @@ void* AllocateOfClass(size_t size_class, size_t bytes, bool zeroed) {
 }
 
 void FreeForeign(void* p) {
-  if (p == nullptr) return;
+  size_t early;
+  if (p == nullptr || Collecting::IsEarly(p, &early)) return;
   CheckForeign(Call::kFree, p);
   NextFree(p);
 }
 
 void* ReallocateForeign(void* p, size_t bytes) {
+  if (size_t early; Collecting::IsEarly(p, &early)) {
+    void* moved = Allocate(bytes);
+    return moved != nullptr ? memcpy(moved, p, early < bytes ? early : bytes) : nullptr;
+  }
   CheckForeign(Call::kRealloc, p);
   return NextReallocate(p, bytes);
 }
@@ -422,7 +427,10 @@ size_t UsableBytes(void* p, Call call) {
     size_t bytes;
     return Collecting::UsableBytes(p, &bytes, NameOf(call)) ? bytes : NextUsableBytes(p);
   }
-  if (!g_space.Contains(AddressOf(p))) return NextUsableBytes(p);
+  if (!g_space.Contains(AddressOf(p))) {
+    size_t early;
+    return Collecting::IsEarly(p, &early) ? early : NextUsableBytes(p);
+  }
   const size_t size_class = ClassOf(p);
   if (size_class == kNoClass) BadPointer(call, p, BlockError::kNoBlock);
   return size_class == kLargeClass ? SpanBytes(p) : ClassBytes(size_class);

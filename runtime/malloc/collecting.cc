@@ -24,8 +24,6 @@ constinit platform::Atomic<size_t> g_early_used{0};
 // Written by the thread that starts; others wait for it.
 constinit bool g_ready = false;
 
-bool IsEarly(const void* p) { return AddressOf(p) - AddressOf(g_early) < kEarlyBytes; }
-
 // The block's size is in the granule in front of it.
 void* AllocateEarly(size_t bytes, size_t alignment) {
   const size_t need = AlignUp(bytes, alloc::kGranuleBytes) + alloc::kGranuleBytes;
@@ -34,9 +32,6 @@ void* AllocateEarly(size_t bytes, size_t alignment) {
   if (at + need > kEarlyBytes) return nullptr;
   *reinterpret_cast<size_t*>(g_early + at) = bytes;
   return g_early + at + alloc::kGranuleBytes;
-}
-size_t EarlyBytes(const void* p) {
-  return *reinterpret_cast<const size_t*>(static_cast<const char*>(p) - alloc::kGranuleBytes);
 }
 
 // --- Roots ---
@@ -182,8 +177,14 @@ void* Collecting::Allocate(size_t bytes, size_t alignment) {
   return alloc::AllocateObject(Kind::kUncollectable, bytes, alignment);
 }
 
+bool Collecting::IsEarly(const void* p, size_t* bytes) {
+  if (AddressOf(p) - AddressOf(g_early) >= kEarlyBytes) return false;
+  *bytes = *reinterpret_cast<const size_t*>(static_cast<const char*>(p) - alloc::kGranuleBytes);
+  return true;
+}
+
 bool Collecting::Free(void* p, const char* call) {
-  if (IsEarly(p)) return true;
+  if (size_t early; IsEarly(p, &early)) return true;
   if (!g_space.Contains(AddressOf(p))) return false;
   const FreeResult result = AsMutator([p] { return alloc::FreeObject(p); });
   if (GLEANER_UNLIKELY(result != FreeResult::kFreed)) BadPointer(call, p, result);
@@ -191,7 +192,7 @@ bool Collecting::Free(void* p, const char* call) {
 }
 
 bool Collecting::UsableBytes(void* p, size_t* bytes, const char* call) {
-  if (IsEarly(p)) return *bytes = EarlyBytes(p), true;
+  if (IsEarly(p, bytes)) return true;
   if (!g_space.Contains(AddressOf(p))) return false;
   ObjectRef object;
   if (!AsMutator([&] { return alloc::FindObject(AddressOf(p), &object); })) {

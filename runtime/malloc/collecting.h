@@ -27,6 +27,9 @@ class Collecting {
   // `call`.
   static bool Free(void* p, const char* call);
   static bool UsableBytes(void* p, size_t* bytes, const char* call);
+  // Whether the block is of those from before the heap was ready. They are ours also if Start has
+  // been refused.
+  static bool IsEarly(const void* p, size_t* bytes);
   // Makes the block that large where it is; false if it cannot.
   static bool Resize(void* p, size_t bytes);
 

@@ -77,7 +77,10 @@ bool MakeHeap() {
       alloc::SpaceOf(kSide).InitResidency(kIdleBudgetBytes, kDecayNs) &&
       alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k) &&
       SlotHeaps::Init();
-  if (!ok) return false;
+  if (!ok) {
+    space.Release();
+    return false;
+  }
   alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   ThreadCache::Init();
   g_bounds = {space.base, space.bytes, space.info};
