@@ -41,8 +41,9 @@ struct Hooks {
 
 extern Hooks g_hooks;
 
-// A thread calls `allocated` about every so many bytes. Set by the pacer, read by all.
-extern size_t g_poll_bytes;
+// A thread calls `allocated` about every so many bytes. Set by the pacer, read by all. Relaxed: a
+// number by itself.
+extern platform::Atomic<ptrdiff_t> g_poll_bytes;
 
 // A share of the sweep that goes on beside the program, if one does. pre: in a critical section.
 inline bool SweepSome() {

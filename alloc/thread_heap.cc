@@ -98,7 +98,7 @@ constinit Contents g_contents[kMaxKinds] = {Contents::kPointerFree, Contents::kW
                                             Contents::kWords, Contents::kPointerFree};
 constinit platform::Atomic<uint64_t> g_collections{0};
 constinit Hooks g_hooks = {};
-constinit size_t g_poll_bytes = 32 * kKiB;
+constinit platform::Atomic<ptrdiff_t> g_poll_bytes{32 * kKiB};
 
 constexpr ThreadHeap::ThreadHeap() : bumps{}, runs{}, free_head_{kNoPage, kNoPage} {
   for (size_t kind = 0; kind < kBuiltInKinds; ++kind) ResetRow(kind);
@@ -131,8 +131,8 @@ void ThreadHeap::PrepareKinds(Kind last) {
 
 void ThreadHeap::Account(ptrdiff_t bytes) {
   unpolled_bytes += bytes;
-  if (unpolled_bytes >= static_cast<ptrdiff_t>(g_poll_bytes) ||
-      unpolled_bytes <= -static_cast<ptrdiff_t>(g_poll_bytes)) {
+  const ptrdiff_t poll = g_poll_bytes.Load(memory_order_relaxed);  // a late change is as good
+  if (unpolled_bytes >= poll || unpolled_bytes <= -poll) {
     const ptrdiff_t report = unpolled_bytes;
     unpolled_bytes = 0;
     g_hooks.allocated(report);

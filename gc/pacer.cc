@@ -171,7 +171,8 @@ void Pacer::SetAllowance() {
   if (report < kMinReportBytes) report = kMinReportBytes;
   if (report > most_report_bytes_) report = most_report_bytes_;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;
-  alloc::g_poll_bytes = report;
+  alloc::g_poll_bytes.Store(static_cast<ptrdiff_t>(report),
+                            platform::memory_order_relaxed);  // see there
 }
 
 }  // namespace gleaner::gc

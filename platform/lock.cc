@@ -39,11 +39,31 @@ bool HoldsDeferringLock() {
 bool HoldsLock() { return t_wanted_ranks != 0; }
 #endif
 
+#ifdef __SANITIZE_THREAD__
+// ThreadSanitizer keeps a signal back until the thread makes a call that it knows; a futex is none.
+// So the wait is short, and ended by a signal, which this lets in.
+namespace {
+constexpr uint64_t kLongestWaitNs = 10'000'000;
+void LetSignalsIn() {
+  const timespec none{0, 0};
+  nanosleep(&none, nullptr);
+}
+}  // namespace
+
+void FutexWait(Atomic<uint32_t>* word, uint32_t expected) {
+  (void)FutexWaitFor(word, expected, kLongestWaitNs);
+}
+#else
+namespace {
+void LetSignalsIn() {}
+}  // namespace
+
 void FutexWait(Atomic<uint32_t>* word, uint32_t expected) {
   const int saved = errno;
   syscall(SYS_futex, word->raw(), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
   errno = saved;
 }
+#endif
 
 bool FutexWaitFor(Atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns) {
   const int saved = errno;
@@ -52,6 +72,7 @@ bool FutexWaitFor(Atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns
   const long rc =
       syscall(SYS_futex, word->raw(), FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);
   const bool timed_out = rc != 0 && errno == ETIMEDOUT;
+  LetSignalsIn();
   errno = saved;
   return !timed_out;
 }

@@ -59,10 +59,16 @@ constinit Registry g_registry;
 
 // The end of a thread is seen by a destructor of thread-specific data. Others' destructors may
 // still use the heap, so ours lets them all have their turn and unregisters in the last round.
+#ifdef __SANITIZE_THREAD__
+constexpr int kExitRounds =
+    PTHREAD_DESTRUCTOR_ITERATIONS - 1;  // it ends its own record in the last
+#else
+constexpr int kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS;
+#endif
 void OnThreadExit(void* value) {
   auto* thread = static_cast<Thread*>(value);
   if (platform::t_stop_record != thread) return;  // unregistered by hand
-  if (++thread->exit_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+  if (++thread->exit_rounds < kExitRounds) {
     pthread_setspecific(g_registry.exit_key, thread);
     return;
   }
