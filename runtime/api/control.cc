@@ -15,12 +15,13 @@ namespace runtime = gleaner::runtime;
 using gleaner::Addr;
 using gleaner::gc::Cause;
 using gleaner::gc::g_collector;
+using gleaner::platform::memory_order_relaxed;
 using gleaner::platform::TrackingKind;
 
 namespace {
 
-// Set by GC_deinit.
-constinit bool g_deinitialised = false;
+// Set by GC_deinit. Relaxed: nothing goes with it.
+constinit gleaner::platform::Atomic<bool> g_deinitialised{false};
 
 // What libgc calls the mechanism; "soft" is what the kernel notes by itself.
 unsigned VdbOf(TrackingKind kind) {
@@ -71,12 +72,12 @@ unsigned GC_get_version(void) { return 0x080202; }
 
 void GC_init(void) {
   runtime::Init();
-  g_deinitialised = false;
+  g_deinitialised.Store(false, memory_order_relaxed);
 }
 int GC_is_init_called(void) {
-  return runtime::IsInitialisationCalled() && !g_deinitialised ? 1 : 0;
+  return runtime::IsInitialisationCalled() && !g_deinitialised.Load(memory_order_relaxed) ? 1 : 0;
 }
-void GC_deinit(void) { g_deinitialised = true; }
+void GC_deinit(void) { g_deinitialised.Store(true, memory_order_relaxed); }
 
 void GC_gcollect(void) { platform::WithRegistersOnStack(CollectAtStop, nullptr); }
 

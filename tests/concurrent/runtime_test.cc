@@ -100,25 +100,6 @@ constexpr size_t kThreads = 3;
 constexpr size_t kRounds = 24;
 constexpr size_t kSteps = 20'000;
 
-class RuntimeTest : public testing::ConcurrentTest {
- protected:
-  void SetUp() override {
-    ConcurrentTest::SetUp();
-    GC_INIT();
-    GC_allow_register_threads();
-    gleaner_modes modes;
-    gleaner_get_modes(&modes, sizeof modes);
-    ASSERT_EQ(modes.concurrent, IsAskedFor("GLEANER_CONCURRENT") ? 1 : 0) << modes.reason;
-    ASSERT_EQ(modes.generational, IsAskedFor("GLEANER_GENERATIONAL") ? 1 : 0) << modes.reason;
-    before_ = Statistics();
-  }
-  void TearDown() override {
-    const gleaner_stats after = Statistics();
-    EXPECT_GT(after.collections, before_.collections);
-  }
-  gleaner_stats before_;
-};
-
 // Calls f on `count` threads of the library's, with their number, and waits for them.
 template <class F>
 void OnThreads(size_t count, const F& f) {
@@ -147,6 +128,32 @@ void* MakeList(void* seed) {
   for (size_t i = 0; i < 100; ++i) list.Change();
   return list.first();
 }
+
+class RuntimeTest : public testing::ConcurrentTest {
+ protected:
+  // The first calls of the library, of several threads at once.
+  static void SetUpTestSuite() {
+    testing::RunThreads(kThreads, [](size_t self) {
+      GC_init();
+      MakeList(reinterpret_cast<void*>(self + 1));
+    });
+  }
+  void SetUp() override {
+    ConcurrentTest::SetUp();
+    GC_INIT();
+    GC_allow_register_threads();
+    gleaner_modes modes;
+    gleaner_get_modes(&modes, sizeof modes);
+    ASSERT_EQ(modes.concurrent, IsAskedFor("GLEANER_CONCURRENT") ? 1 : 0) << modes.reason;
+    ASSERT_EQ(modes.generational, IsAskedFor("GLEANER_GENERATIONAL") ? 1 : 0) << modes.reason;
+    before_ = Statistics();
+  }
+  void TearDown() override {
+    const gleaner_stats after = Statistics();
+    EXPECT_GT(after.collections, before_.collections);
+  }
+  gleaner_stats before_;
+};
 
 std::atomic<size_t> g_detached{0};
 
