@@ -217,8 +217,12 @@ GLEANER_ALWAYS_INLINE FreeResult GiveBack(void* p, size_t* bytes) {
     // done.
     __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
     if (large) {
-      PageSpace& space = SpaceOf(SideOf(object.kind()));
-      space.Free(space.SpanFirst(object.page));
+      // What is dropped before it is used again had better go at once.
+      const Kind kind = object.kind();
+      const bool drop = *bytes >= platform::kZeroedByDropping && IsZeroed(kind);
+      PageSpace& space = SpaceOf(SideOf(kind));
+      space.Free(space.SpanFirst(object.page),
+                 drop ? PageSpace::Contents::kDropped : PageSpace::Contents::kStay);
     } else {
       NoteFreed(object.page, slots);
     }

@@ -172,12 +172,17 @@ void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
   AddTaken(count);
 }
 
-void PageSpace::Free(PageNumber first) {
+void PageSpace::Free(PageNumber first, Contents contents) {
   if (residency_.initialised()) return FreeSpan(g_space.meta[first].block);
   platform::LockGuard guard(lock_);
   const BlockId block = g_space.meta[first].block;
   const auto count = static_cast<PageNumber>(fit_.CountOf(block));
   SetState(FirstPage(block), count, PageState::kUnused);
+  if (contents == Contents::kDropped) {
+    // All pages of a span are resident from when it was handed out.
+    Drop(FirstPage(block), count);
+    AddResident(-static_cast<ptrdiff_t>(count));
+  }
   fit_.Free(block);
   AddTaken(-count);
 }
@@ -345,14 +350,23 @@ size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
       resident += g_space.info[next].resident ? 1 : 0;
     }
     if (resident == 0) return;
-    platform::Discard(PointerAt<void>(g_space.AddressOfPage(first)), size_t{count} << kPageShift);
-    for (PageNumber i = first; i < first + count; ++i) {
-      g_space.info[i].dirty = g_space.info[i].resident = false;
-    }
+    Drop(first, count);
     discarded += resident;
   });
   AddResident(-static_cast<ptrdiff_t>(discarded));
   return discarded << kPageShift;
+}
+
+void PageSpace::Drop(PageNumber first, PageNumber count) {
+  platform::Discard(PointerAt<void>(g_space.AddressOfPage(first)), size_t{count} << kPageShift);
+  for (PageNumber i = first; i < first + count; ++i) {
+    g_space.info[i].dirty = g_space.info[i].resident = false;
+  }
+  // Mark bytes of free pages are zero, as they read when they are dropped. An OS page of them may
+  // belong to other pages, too.
+  const Addr begin = AlignUp(AddressOf(g_space.MarksOf(first)), platform::OsPageBytes());
+  const Addr end = AlignDown(AddressOf(g_space.MarksOf(first + count)), platform::OsPageBytes());
+  if (begin < end) platform::Discard(PointerAt<void>(begin), end - begin);
 }
 
 void PageSpace::CheckForTesting() {

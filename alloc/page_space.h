@@ -37,8 +37,9 @@ class PageSpace {
   // limit has room. Thread-safe, O(log n) plus O(count) for the descriptors.
   // `*untouched` says whether none of it is resident.
   PageNumber Allocate(PageNumber count, bool* untouched = nullptr);
-  // Gives back a span as it was allocated. Its contents stay resident. Thread-safe.
-  void Free(PageNumber first);
+  // Gives back a span as it was allocated. Its contents stay resident, or are dropped. Thread-safe.
+  enum class Contents : uint8_t { kStay, kDropped };
+  void Free(PageNumber first, Contents contents = Contents::kStay);
   // Grows or shrinks a span in place; false if the neighbour is not free.
   bool Resize(PageNumber first, PageNumber count);
   // Length and first page of the span that a page with a valid PageMeta::block belongs to.
@@ -110,6 +111,8 @@ class PageSpace {
   // Under lock_, after idle memory has changed.
   void PublishSurplus();
   void Take(PageNumber first, PageNumber count, PageNumber fresh);
+  // Drops what free pages contain, and their mark bytes. Under lock_.
+  void Drop(PageNumber first, PageNumber count);
   void AddTaken(PageNumber count) {
     // Relaxed: written under the lock; readers want a snapshot only.
     taken_.Store(taken() + count, platform::memory_order_relaxed);

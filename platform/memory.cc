@@ -216,12 +216,7 @@ void Discard(void* p, size_t bytes) {
 }
 
 void Zero(void* p, size_t bytes) {
-  // To fault a page in again costs some seven times as much as to write it, so that dropping pays
-  // where less than a seventh is used. Who wants memory this long at once, and zero, either does
-  // that, or has it from the system each time with the C library's malloc, which keeps no longer
-  // blocks (M_MMAP_THRESHOLD never rises above this).
-  constexpr size_t kDroppedFrom = 32 * kMiB;
-  if (bytes >= kDroppedFrom) {
+  if (bytes >= kZeroedByDropping) {
     const Addr begin = AlignUp(AddressOf(p), OsPageBytes());
     const Addr end = AlignDown(AddressOf(p) + bytes, OsPageBytes());
     if (madvise(PointerAt<void>(begin), end - begin, MADV_DONTNEED) == 0) {
