@@ -130,7 +130,7 @@ struct PageInfo {
   }
   // Relaxed, all three: whoever has an object sees what was noted of it; of other objects on the
   // page anything may be noted meanwhile.
-  bool IsAnyRegistered() const { return __atomic_load_n(&registered, __ATOMIC_RELAXED) != 0; }
+  uint8_t Registered() const { return __atomic_load_n(&registered, __ATOMIC_RELAXED); }
   void NoteRegistered(uint8_t mask) { __atomic_fetch_or(&registered, mask, __ATOMIC_RELAXED); }
   void ClearRegistered() { __atomic_store_n(&registered, 0, __ATOMIC_RELAXED); }
   // Relaxed: see LoadState; a sweep beside the program may look meanwhile.

@@ -213,12 +213,13 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
 }
 
 void Collector::MoveRegistered(const alloc::ObjectRef& object, Addr to, size_t bytes) {
-  finalizers_.Move(object, to, bytes);
+  const uint8_t registered = alloc::g_space.info[object.page].Registered();  // on its page
+  if ((registered & kFinalized) != 0) finalizers_.Move(object, to, bytes);
   for (Links* links : {&short_links_, &long_links_}) {
-    links->MoveHeld(object, to, bytes);
-    links->ClearThoseTo(object);
+    if ((registered & kHoldsLink) != 0) links->MoveHeld(object, to, bytes);
+    if ((registered & kLinkTarget) != 0) links->ClearThoseTo(object);
   }
-  toggle_refs_.Move(object.base, to);
+  if ((registered & kToggled) != 0) toggle_refs_.Move(object.base, to);
 }
 
 void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context),

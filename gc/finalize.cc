@@ -181,10 +181,11 @@ LinkResult Links::Register(Addr link, Addr object) {
   Target* present = table_.Find(Hide(link));
   if (present != nullptr) {
     present->hidden_object = Hide(object);
-    return LinkResult::kDuplicate;
+  } else if (table_.Insert(Hide(link), {Hide(object)}) == nullptr) {
+    return LinkResult::kNoMemory;
   }
-  return table_.Insert(Hide(link), {Hide(object)}) != nullptr ? LinkResult::kNew
-                                                              : LinkResult::kNoMemory;
+  IndexIfWanted(link, object);
+  return present != nullptr ? LinkResult::kDuplicate : LinkResult::kNew;
 }
 
 bool Links::Unregister(Addr link) { return table_.Erase(Hide(link)); }
@@ -198,6 +199,7 @@ LinkResult Links::Move(Addr from, Addr to) {
   table_.Erase(Hide(from));  // first, so that the insertion cannot need memory
   NoteRegistered(to, kHoldsLink);
   table_.Insert(Hide(to), target);
+  IndexIfWanted(to, Hide(target.hidden_object));
   return LinkResult::kNew;
 }
 
@@ -215,15 +217,61 @@ void Links::MoveHeld(const ObjectRef& object, Addr to, size_t bytes) {
   }
 }
 
-void Links::ClearThoseTo(const ObjectRef& object) {
-  table_.EraseIf([&](uint64_t hidden_link, const Target& target) {
-    if (!IsIn(object, Hide(target.hidden_object))) return false;
-    *PointerAt<Addr>(Hide(hidden_link)) = 0;
-    return true;
+bool Links::Index(Addr link, Addr object) {
+  ObjectRef found;
+  if (!FindSlot(object, &found)) return true;  // it is not given back
+  Leading* first = by_object_.Find(Hide(found.base));
+  // Without a count it is of an object that lay around this address.
+  if (first == nullptr || first->count == 0)
+    return by_object_.Insert(Hide(found.base), {Hide(link), 1}) != nullptr;
+  const size_t i = first->count++;
+  return i >= found.bytes || by_object_.Insert(Hide(found.base + i), {Hide(link), 0}) != nullptr;
+}
+
+bool Links::IndexAll() {
+  is_indexed_ = true;
+  table_.ForEach([this](uint64_t hidden_link, const Target& target) {
+    IndexIfWanted(Hide(hidden_link), Hide(target.hidden_object));
   });
+  return is_indexed_;
+}
+
+void Links::DropIndex() {
+  by_object_.Clear();
+  is_indexed_ = false;
+}
+
+void Links::ClearThoseTo(const ObjectRef& object) {
+  if (table_.empty()) return;
+  const auto leads_there = [&object](const Target& target) {
+    return IsIn(object, Hide(target.hidden_object));
+  };
+  size_t count = SIZE_MAX;  // of links that may lead there
+  if (is_indexed_ || IndexAll()) {
+    const Leading* first = by_object_.Find(Hide(object.base));
+    count = first != nullptr ? first->count : 0;
+  }
+  if (count > object.bytes) {
+    table_.EraseIf([&](uint64_t hidden_link, const Target& target) {
+      if (!leads_there(target)) return false;
+      *PointerAt<Addr>(Hide(hidden_link)) = 0;
+      return true;
+    });
+  }
+  for (size_t i = 0; is_indexed_ && i < count && i < object.bytes; ++i) {
+    const Leading* leading = by_object_.Find(Hide(object.base + i));
+    if (leading == nullptr) continue;
+    const Addr hidden_link = leading->hidden_link;
+    by_object_.Erase(Hide(object.base + i));
+    const Target* target = table_.Find(hidden_link);
+    if (target == nullptr || !leads_there(*target)) continue;
+    *PointerAt<Addr>(Hide(hidden_link)) = 0;
+    table_.Erase(hidden_link);
+  }
 }
 
 void Links::ClearUnreachable(const Marker& marker) {
+  DropIndex();
   table_.EraseIf([&](uint64_t hidden_link, Target& target) {
     ObjectRef object;
     if (!IsWhite(marker, Hide(target.hidden_object), &object)) return false;

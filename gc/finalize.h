@@ -34,7 +34,7 @@ void NoteRegistered(Addr a, Registered what);
 // Whether anything may be registered for the object that begins at `a`. Any thread.
 inline bool MayBeRegistered(Addr a) {
   return alloc::g_space.Contains(a) &&
-         alloc::g_space.info[alloc::g_space.PageOf(a)].IsAnyRegistered();
+         alloc::g_space.info[alloc::g_space.PageOf(a)].Registered() != 0;
 }
 
 enum class FinalizeOrder : uint8_t { kNormal, kIgnoreSelf, kNoOrder, kUnreachable };
@@ -112,7 +112,9 @@ class Links {
   LinkResult Move(Addr from, Addr to);
   // As Finalizers::Move, of links in the object.
   void MoveHeld(const alloc::ObjectRef& object, Addr to, size_t bytes);
-  // The object is given back, or gets another address: links to it are cleared. Looks at all links.
+  // The object is given back, or gets another address: links to it are cleared. The first call
+  // after a collection looks at all links, and so does one for an object to which more have been
+  // registered since than it has bytes; the others at those to the object.
   void ClearThoseTo(const alloc::ObjectRef& object);
   size_t size() const { return table_.size(); }
   // Calls f(link, object) for each link.
@@ -130,7 +132,26 @@ class Links {
   struct Target {
     Addr hidden_object;
   };
+  // A link that has been registered to an object since the last collection, or was there then. It
+  // may be gone, or lead elsewhere.
+  struct Leading {
+    Addr hidden_link;
+    size_t count;  // of the object's, in the first
+  };
+
+  [[nodiscard]] bool IndexAll();
+  [[nodiscard]] bool Index(Addr link, Addr object);
+  void IndexIfWanted(Addr link, Addr object) {
+    if (is_indexed_ && !Index(link, object)) DropIndex();
+  }
+  void DropIndex();
+
   alloc::HashTable<Target> table_;  // by ~link
+  // The i-th link to an object is under the complement of the object's i-th address. Of use while
+  // is_indexed_: from a call of ClearThoseTo to the next collection, after which other objects may
+  // lie there.
+  alloc::HashTable<Leading> by_object_;
+  bool is_indexed_ = false;
 };
 
 }  // namespace gleaner::gc
