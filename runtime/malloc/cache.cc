@@ -245,12 +245,8 @@ bool TryEnlarge(size_t size_class) {
   return true;
 }
 
-void EndThread(void*) {
-  // As late as can be, since other destructors may come back to malloc.
-  if (++t_state.destructor_rounds < kDestructorRounds &&
-      pthread_setspecific(g_key, t_state.heap) == 0) {
-    return;
-  }
+// From here on the thread has none.
+void GiveBackHeap() {
   ThreadCache::Flush();
   ReturnAllAllotted();
   t_magazines = kNoMagazines;
@@ -259,6 +255,15 @@ void EndThread(void*) {
   t_state.heap = nullptr;
   t_state.ended = true;
   SlotHeaps::Abandon(heap);
+}
+
+void EndThread(void*) {
+  // As late as can be, since other destructors may come back to malloc.
+  if (++t_state.destructor_rounds < kDestructorRounds &&
+      pthread_setspecific(g_key, t_state.heap) == 0) {
+    return;
+  }
+  GiveBackHeap();
 }
 
 // Gives the thread a heap and magazines if it has none; false if that cannot be.
@@ -273,8 +278,11 @@ bool PrepareThread() {
     void** bottom = BottomOf(c);
     t_magazines.of[c] = {bottom, bottom + kShapes[c].least};
   }
-  if (g_has_key) (void)pthread_setspecific(g_key, heap);  // may call malloc, which works by now
-  return true;
+  // It may call malloc, which works by now. What the thread has would stay with it at its end
+  // otherwise.
+  if (!g_has_key || pthread_setspecific(g_key, heap) == 0) return true;
+  GiveBackHeap();
+  return false;
 }
 
 // A block of a class; null if memory cannot be had.

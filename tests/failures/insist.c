@@ -94,6 +94,19 @@ INSIST(int, GC_pthread_create,
 
 /* --- malloc's --- */
 
+/* For who wants to know which malloc is behind this library. */
+EXPORT void *gleaner_insist_next(const char *name);
+EXPORT void *gleaner_insist_next(const char *name) { return dlsym(RTLD_NEXT, name); }
+
+static void try_again(void) {}
+
+/* operator new asks again as long as there is such a handler. */
+__attribute__((constructor)) static void insist_on_new(void) {
+  typedef void (*handler)(void);
+  handler (*set)(handler) = (handler(*)(handler))dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
+  if (set != NULL) set(try_again);
+}
+
 BY_SIZE(malloc)
 BY_SIZE(valloc)
 BY_SIZE(pvalloc)
