@@ -56,9 +56,10 @@ int RecordFile::Open() const {
   int fd;
   if (OpenUninterrupted(path_, O_RDWR, &fd) != 0) return -1;
   struct stat status;
-  if (fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) return fd;
+  const int error = fstat(fd, &status) == 0 ? ESTALE : errno;
+  if (error == ESTALE && status.st_dev == device_ && status.st_ino == inode_) return fd;
   close(fd);
-  errno = ESTALE;
+  errno = error;
   return -1;
 }
 
