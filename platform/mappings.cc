@@ -188,7 +188,7 @@ size_t CopyIfMapped(void* to, Addr from, size_t bytes) {
   const iovec remote = {PointerAt<void>(from), bytes};
   const ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
   if (n >= 0) return static_cast<size_t>(n);
-  return errno == EFAULT || errno == ENOMEM ? 0 : CopyByPages(to, from, bytes);
+  return errno == EFAULT ? 0 : CopyByPages(to, from, bytes);
 }
 
 Addr EndOfReadable(Addr from, Addr limit) {
