@@ -52,9 +52,9 @@ class MemoryRefused : Limit {
   MemoryRefused() : Limit(RLIMIT_DATA, 4096) {}
 };
 
-// Makes a system call fail with EPERM from here on; with `argument`, only if its second argument,
-// or the one with that index, is that. For the calling thread and those that it starts.
-inline void Refuse(uint32_t number, uint32_t argument = 0, uint32_t index = 1) {
+// Makes a system call fail with that error from here on; with `argument`, only if its second
+// argument, or the one with that index, is that. For the calling thread and those that it starts.
+inline void Refuse(uint32_t number, uint32_t argument = 0, uint32_t index = 1, int error = EPERM) {
   const uint16_t compare = argument == 0 ? BPF_JGE : BPF_JEQ;
   const auto offset =
       static_cast<uint32_t>(offsetof(seccomp_data, args) + index * sizeof(uint64_t));
@@ -63,7 +63,7 @@ inline void Refuse(uint32_t number, uint32_t argument = 0, uint32_t index = 1) {
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset),
       BPF_JUMP(static_cast<uint16_t>(BPF_JMP | compare | BPF_K), argument, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter = {std::size(program), const_cast<sock_filter*>(program)};
