@@ -54,6 +54,7 @@ check() {
   else echo "kernel-test: FAILED \$name"; tail -n 60 /tmp/log; fi
 }
 uname -sr
+export TEST_PATIENCE=10
 export GLEANER_CONCURRENT=1 GLEANER_GENERATIONAL=1
 check auto $modes 1 1 mprotect
 GLEANER_WRITE_TRACKING=mprotect check mprotect $modes 1 1 mprotect

@@ -10,6 +10,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 namespace gleaner::testing {
@@ -21,6 +22,12 @@ struct ChildResult {
   bool aborted() const { return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT; }
 };
 
+// How many times longer than usual anything may take: the kernel test runs in an emulated machine.
+inline unsigned Patience() {
+  const char* patience = getenv("TEST_PATIENCE");
+  return patience != nullptr ? static_cast<unsigned>(atoi(patience)) : 1;
+}
+
 // f's failures are the child's exit status and are printed; its standard error is returned.
 template <class F>
 ChildResult RunInChild(F f, unsigned seconds = 220) {
@@ -30,7 +37,7 @@ ChildResult RunInChild(F f, unsigned seconds = 220) {
   fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
-    alarm(seconds);
+    alarm(seconds * Patience());
     dup2(ends[1], STDERR_FILENO);
     f();
     fflush(nullptr);
