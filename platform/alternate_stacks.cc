@@ -34,8 +34,8 @@ bool TryTake(Stack* stack, int32_t self, int32_t process) {
   int32_t owner = stack->owner.Load(memory_order_relaxed);  // the exchange decides
   if (owner == self) return true;
   if (syscall(SYS_tgkill, process, owner, 0) == 0 || errno != ESRCH) return false;
-  // Acquire and release are not needed: the memory holds nothing.
-  return stack->owner.CompareExchange(owner, self, memory_order_relaxed);
+  // Acquire, which CompareExchange wants at least: the memory holds nothing.
+  return stack->owner.CompareExchange(owner, self, memory_order_acquire);
 }
 
 Stack* Map(size_t bytes, int32_t self, int32_t process) {
@@ -48,7 +48,7 @@ Stack* Map(size_t bytes, int32_t self, int32_t process) {
   stack->owner.Store(self, memory_order_relaxed);     // published below
   stack->next = g_stacks.Load(memory_order_relaxed);  // the exchange decides
   // Release: pairs with the acquire of who walks the list.
-  while (!g_stacks.CompareExchange(stack->next, stack, memory_order_release)) {
+  while (!g_stacks.CompareExchange(stack->next, stack, memory_order_acq_rel)) {
   }
   return stack;
 }
