@@ -1,7 +1,9 @@
 #include "platform/base.h"
 
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,6 +47,12 @@ constinit bool g_was_open = false;
 constinit uint64_t g_device = 0;
 constinit uint64_t g_inode = 0;
 
+// Whether both were made from one by dup, dup2 or fork. No if the system does not tell.
+bool SharesStandardOutput() {
+  const pid_t self = getpid();
+  return syscall(SYS_kcmp, self, self, KCMP_FILE, STDOUT_FILENO, STDERR_FILENO) == 0;
+}
+
 }  // namespace
 
 void NoteStandardError() {
@@ -65,8 +73,8 @@ int StandardError() {
   bool theirs = fstat(STDERR_FILENO, &status) == 0;
   if (theirs && !(g_was_open && status.st_dev == g_device && status.st_ino == g_inode)) {
     const int flags = fcntl(STDERR_FILENO, F_GETFD);
-    theirs = (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) && flags >= 0 &&
-             (flags & FD_CLOEXEC) == 0;
+    theirs = flags >= 0 && (flags & FD_CLOEXEC) == 0 &&
+             (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode) || SharesStandardOutput());
   }
   errno = saved;
   return theirs ? STDERR_FILENO : -1;

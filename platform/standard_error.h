@@ -7,7 +7,8 @@ namespace gleaner {
 // that it stood for when the library started (NoteStandardError). A program that closes it and
 // opens a file gets the number for that, and nothing but its own data may get there. What takes the
 // place of it for good, by dup2, is mostly a terminal, /dev/null or a pipe: these are taken, too,
-// unless the descriptor is closed by exec, which dup2 never says. Async-signal-safe; keeps errno.
+// unless the descriptor is closed by exec, which dup2 never says. So is any file that descriptor 1
+// shares with it, such as a log: no open() makes the two share. Async-signal-safe; keeps errno.
 int StandardError();
 
 // To be called at the start of the library. A further call does nothing.

@@ -1,6 +1,8 @@
 // Pointers that must not be freed end the program with a message that names call and address.
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <malloc.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <string>
@@ -55,16 +57,27 @@ std::string Name(void* p, const char* call) {
   return text;
 }
 
-// A message does not land in a file that has got the number of standard error.
-void ClosedStandardError() {
+// Where a message lands: not in a file that has got the number of standard error by being opened,
+// but in one that the program puts in its place, as daemons do with a log for output and errors.
+enum class Replaced { kByOpen, kByOpenOfBoth, kByDup };
+void ReplacedStandardError(Replaced how) {
   char path[] = "/tmp/gleaner_test_XXXXXX";
   const int file = mkstemp(path);
   CHECK(file >= 0);
   const pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    close(2);
-    CHECK(open(path, O_RDWR) == 2);
+    if (how == Replaced::kByDup) {
+      const int log = open(path, O_WRONLY | O_APPEND);
+      CHECK(log >= 0 && dup2(log, 1) == 1 && dup2(log, 2) == 2 && close(log) == 0);
+    } else {
+      if (how == Replaced::kByOpenOfBoth) {
+        close(1);
+        CHECK(open(path, O_WRONLY | O_APPEND) == 1);
+      }
+      close(2);
+      CHECK(open(path, O_WRONLY | O_APPEND) == 2);
+    }
     void* p = malloc(100);
     free(opaque(p));
     free(opaque(p));
@@ -72,7 +85,9 @@ void ClosedStandardError() {
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-  CHECK(lseek(file, 0, SEEK_END) == 0);
+  // A system that does not compare descriptors tells no log from a file.
+  const bool told = syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, file, file) == 0;
+  CHECK((lseek(file, 0, SEEK_END) != 0) == (told && how == Replaced::kByDup));
   CHECK(unlink(path) == 0 && close(file) == 0);
 }
 
@@ -80,7 +95,9 @@ void ClosedStandardError() {
 
 int main() {
   require_gleaner();
-  ClosedStandardError();
+  for (const Replaced how : {Replaced::kByOpen, Replaced::kByOpenOfBoth, Replaced::kByDup}) {
+    ReplacedStandardError(how);
+  }
   g_checked = getenv("GLEANER_MALLOC_CHECK") != nullptr;
   auto* small = static_cast<char*>(malloc(100));
   auto* large = static_cast<char*>(malloc(2'000'000));
