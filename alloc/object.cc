@@ -120,7 +120,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
 // be the owner. A sweep beside the program may have found the page empty since: then it is not
 // listed here, unless it has small objects again [inv.listed-once], and an owner who finds a slot
 // more counted than there are, and perhaps the page listed early.
-void NoteFreed(PageNumber page, uint32_t slots) {
+GLEANER_ALWAYS_INLINE void NoteFreed(PageNumber page, uint32_t slots) {
   PageMeta& meta = g_space.meta[page];
   platform::MaybeDelay();
   // Relaxed: a count that may be noticed late (StopUsing); the slot itself was released before.

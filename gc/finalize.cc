@@ -18,9 +18,13 @@ bool IsIn(const ObjectRef& object, Addr a) { return a - object.base < object.byt
 
 }  // namespace
 
+constinit platform::Atomic<bool> g_any_registered{false};
+
 void NoteRegistered(Addr a, Registered what) {
   ObjectRef object;
-  if (FindSlot(a, &object)) alloc::g_space.info[object.page].NoteRegistered(what);
+  if (!FindSlot(a, &object)) return;
+  g_any_registered.Store(true, platform::memory_order_relaxed);  // see there
+  alloc::g_space.info[object.page].NoteRegistered(what);
 }
 
 bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* old) {

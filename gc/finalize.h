@@ -31,9 +31,13 @@ namespace gleaner::gc {
 enum Registered : uint8_t { kFinalized = 1, kLinkTarget = 2, kHoldsLink = 4, kToggled = 8 };
 // Notes it of the object that `a` points into, if there is one.
 void NoteRegistered(Addr a, Registered what);
+// Whether anything was ever registered. Relaxed: who has an object for which something was
+// registered sees it, by whatever showed the thread the object.
+extern platform::Atomic<bool> g_any_registered;
 // Whether anything may be registered for the object that begins at `a`. Any thread.
 inline bool MayBeRegistered(Addr a) {
-  return alloc::g_space.Contains(a) &&
+  return GLEANER_UNLIKELY(g_any_registered.Load(platform::memory_order_relaxed)) &&  // see there
+         alloc::g_space.Contains(a) &&
          alloc::g_space.info[alloc::g_space.PageOf(a)].Registered() != 0;
 }
 
