@@ -63,6 +63,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   platform::MaybeDelay();  // the colour may change before the object has it
   // Release: a sweep beside the program that finds the mark (acquire) sees the object's descriptor.
   __atomic_store_n(g_space.MarksOf(head), mark, __ATOMIC_RELEASE);
+  t_heap->span_in_hand = kNoPage;
 }
 
 // A share of the sweep that goes on, if one does: as many pages as are going to be taken, within
@@ -84,6 +85,11 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   const PageNumber pages = PagesFor(bytes) + extra;
   g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
   SweepFor(pages);
+  // At no instant is the span taken and not noted, as far as a fork can see.
+  const auto take = [side, pages] {
+    platform::CriticalSection section;
+    return t_heap->span_in_hand = SpaceOf(side).Allocate(pages);
+  };
   PageNumber span = kNoPage;
   for (Attempts attempts;;) {
     attempts.Begin();
@@ -91,11 +97,11 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
       platform::StallScope stall(platform::StallCause::kAllocation);
       ThreadHeaps::FlushFreePages(side);
     }
-    span = SpaceOf(side).Allocate(pages);
+    span = take();
     if (GLEANER_LIKELY(span != kNoPage)) break;
     platform::StallScope stall(platform::StallCause::kAllocation);
     ThreadHeaps::FlushFreePages(side);
-    span = SpaceOf(side).Allocate(pages);
+    span = take();
     if (span != kNoPage) break;
     const size_t span_bytes = size_t{pages} << kPageShift;
     if (TakeGrowthRefusal()) {

@@ -709,7 +709,8 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       if (state != PageState::kSmall) {
         PageNumber head = page;
         while (g_space.info[head].state == PageState::kPadding) ++head;
-        if (g_space.info[head].state == PageState::kTaken) {
+        const bool is_in_hand = survivor != nullptr && survivor->span_in_hand == page;
+        if (g_space.info[head].state == PageState::kTaken && !is_in_hand) {
           if (pages == 1) {
             (survivor != nullptr ? *survivor : at(0)).PushFree(page);
           } else {

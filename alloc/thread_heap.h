@@ -133,6 +133,10 @@ class ThreadHeap {
   uint64_t freed_bytes = 0;              // by GC_free
   uint64_t allocated_at_collection = 0;  // the collector's: allocated_bytes at the last one
 
+  // Pages that the owner has taken and has yet to make a large object of, which it does outside
+  // critical sections: the child of a fork in a signal handler goes on with it. Owner thread only.
+  PageNumber span_in_hand = kNoPage;
+
   uint16_t index = 0;  // constant
 
  private:

@@ -7,6 +7,7 @@
 #include "alloc/walk.h"
 #include "gc/verify.h"
 #include "platform/clock.h"
+#include "platform/stop_world.h"
 
 namespace gleaner::gc {
 
@@ -409,6 +410,7 @@ void Collector::EndSweep() {
 }
 
 void Collector::TryEndSweep() {
+  const platform::HandlersWait no_handlers;
   // If the lock is taken, somebody collects and ends the sweep, or the next report does.
   if (!lock_.TryAcquire()) return;
   if (sweeper_.IsBeside() && sweeper_.IsDone()) {
@@ -588,7 +590,9 @@ bool Collector::AdvanceWithDriver(Addr stack_pointer) {
     HoldBack(stack_pointer);
     return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
   }
-  if (!IsCycleDue() || !lock_.TryAcquire()) return false;
+  if (!IsCycleDue()) return false;
+  const platform::HandlersWait no_handlers;
+  if (!lock_.TryAcquire()) return false;
   if (cycle_.state() == CycleState::kIdle) TryStartCycle();
   lock_.Release();
   return false;
@@ -655,6 +659,7 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
       if (!sweeper_.Step()) break;
     }
   }
+  const platform::HandlersWait no_handlers;
   // If the lock is taken, somebody collects, or will be asked again.
   if (!lock_.TryAcquire()) return false;
   bool collect = false;

@@ -38,4 +38,6 @@ void LeaveUncancellable() {
   if (--t_uncancellable.depth == 0) Restore(t_uncancellable.before);
 }
 
+bool IsUncancellable() { return t_uncancellable.depth != 0; }
+
 }  // namespace gleaner::platform

@@ -30,5 +30,7 @@ class UncancellableSection {
 // either.
 void EnterUncancellable();
 void LeaveUncancellable();
+// Whether the calling thread, or what its handler has interrupted, is between the two.
+bool IsUncancellable();
 
 }  // namespace gleaner::platform

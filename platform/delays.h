@@ -15,8 +15,8 @@
 // errno, allocates nothing.
 //
 // A test with a single thread can have each of its steps call a function, which does there what
-// another thread might have done, or what the system or a signal may do to the thread at any instant
-// (CallAtSteps). What it does is chosen, and can be had again.
+// another thread might have done, or what the system or a signal may do to the thread at any
+// instant (CallAtSteps). What it does is chosen, and can be had again.
 #pragma once
 
 #include <cstdint>

@@ -104,16 +104,16 @@ uint64_t DigestOfList() {
   return digest;
 }
 
-// Of the list before the fork. Guarded, as the next, by the lock of WithLoaderLocked's callers.
-constinit uint64_t g_digest_before_fork = 0;
+// Of the list when all of it was noted. Guarded, as the next, by the lock of WithLoaderLocked's callers.
+constinit uint64_t g_known_digest = 0;
 constinit bool g_distrusted = false;
 
 }  // namespace
 
-void NoteLoadedBeforeFork() { g_digest_before_fork = DigestOfList(); }
+void NoteLoaderIsKnown() { g_known_digest = DigestOfList(); }
 void DistrustLoader() { g_distrusted = true; }
 bool LoaderCanBeAsked() {
-  if (g_distrusted && DigestOfList() != g_digest_before_fork) g_distrusted = false;
+  if (g_distrusted && DigestOfList() != g_known_digest) g_distrusted = false;
   return !g_distrusted;
 }
 

@@ -36,11 +36,11 @@ void KeepLoaded();
 // fork() and the loader. The C library does not see to the loader's lock when it forks: a thread
 // that held it, in dlopen or because it walked the loaded objects, holds it for ever in the child,
 // where whoever asks for it sleeps for ever. So a child does not, until the loader's list, which
-// can be read without the lock, differs from the one before the fork: then somebody has loaded or
-// unloaded in the child, and the lock was free.
+// can be read without the lock, differs from the one that its parent looked at last: then somebody
+// has loaded or unloaded since, most likely in the child, and the lock was free.
 //
-// Notes the list. Only inside WithLoaderLocked.
-void NoteLoadedBeforeFork();
+// Notes the list, all of which has been looked at. Only inside WithLoaderLocked.
+void NoteLoaderIsKnown();
 // In the child: WithLoaderLocked takes no lock until the list has changed.
 void DistrustLoader();
 // Whether the functions above and below that need the loader may be called. Under the caller's

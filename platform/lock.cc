@@ -36,7 +36,6 @@ void Lock::NoteLetGo() const { t_wanted_ranks &= ~(1u << static_cast<uint32_t>(r
 bool HoldsDeferringLock() {
   return t_wanted_ranks >= 1u << static_cast<uint32_t>(LockRank::kHeaps);
 }
-bool HoldsLock() { return t_wanted_ranks != 0; }
 #endif
 
 #ifdef __SANITIZE_THREAD__

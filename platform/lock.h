@@ -114,12 +114,14 @@ class Lock {
   const LockRank rank_;
 };
 
+// Whether the calling thread may have a lock or is in a critical section. Its signal handlers ask
+// that of what they have interrupted: async-signal-safe.
+inline bool IsInSection() { return t_critical.depth != 0 || IsUncancellable(); }
+
 #ifdef GLEANER_VERIFY
 // Whether the calling thread may have a lock of rank kHeaps or above, at any of its steps: from
 // before it is taken until after it was let go. For tests (platform/delays.h).
 bool HoldsDeferringLock();
-// The same for a lock of any rank.
-bool HoldsLock();
 #endif
 
 class LockGuard {

@@ -38,6 +38,8 @@ constinit int g_reserve_signal = 0;
 constinit bool g_handler_installed = false;
 // The stopper's signal mask outside the stop. Guarded by the collector lock.
 constinit sigset_t g_mask_before_stop = {};
+// What the calling thread has blocked outside its outermost HandlersWait; null if it is in none.
+constinit __thread const sigset_t* t_mask_of_program = nullptr;
 
 // Number of the stop under way, 0 when the world runs; see StateWord. Stopped threads sleep on it.
 constinit Atomic<uint32_t> g_stop{0};
@@ -301,8 +303,12 @@ void LeaveDefaultSuspendSignal() {
   if (g_handler_installed && g_suspend_signal == kDefaultSuspendSignal) MoveSuspendSignal();
 }
 
-HandlersWait::HandlersWait() { BlockAllButFaults(&before_); }
+HandlersWait::HandlersWait() : is_outermost_(t_mask_of_program == nullptr) {
+  BlockAllButFaults(&before_);
+  if (is_outermost_) t_mask_of_program = &before_;
+}
 HandlersWait::~HandlersWait() {
+  if (is_outermost_) t_mask_of_program = nullptr;
   KeepFaultSignalOpen(&before_);
   RestoreSigmask(&before_);
   UnblockFaultSignal();  // the handler may have been installed meanwhile
@@ -314,6 +320,11 @@ void BeginStop() {
 }
 
 void EndStop() { RestoreSigmask(&g_mask_before_stop); }
+
+void PauseStop() {
+  const sigset_t* open = t_mask_of_program != nullptr ? t_mask_of_program : &g_mask_before_stop;
+  RealSigmask(SIG_SETMASK, open, nullptr);
+}
 
 void ParkPending() {
   t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // a hint

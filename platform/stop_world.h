@@ -134,6 +134,7 @@ class HandlersWait {
 
  private:
   sigset_t before_;
+  const bool is_outermost_;
 };
 
 // Around a stop, from before the loader's lock is taken: no handler runs on the stopper. If another
@@ -141,6 +142,9 @@ class HandlersWait {
 // Guarded by the collector lock.
 void BeginStop();
 void EndStop();
+// In place of EndStop where the stop is tried again: signals are as the program has them until
+// then, also inside HandlersWait.
+void PauseStop();
 
 // pre: collector and threads locks are held; `records` are all registered threads.
 // Stops every thread of `records` except `self` (which may be null). True: each of them is kParked

@@ -47,21 +47,36 @@ constinit bool g_max_heap_set = false;
 // Collection number up to which the client's notifier was called.
 constinit platform::Atomic<uint64_t> g_notified{0};
 
-// A thread under the collector lock wants a collection: said once of callbacks, and once of threads
-// that have taken the lock.
-void ComplainUnderLock(bool in_callback) {
-  static constinit platform::Atomic<uint32_t> told[2] = {};
+// Why a thread that wants a collection cannot have one.
+enum class Hindrance : uint8_t { kCallback, kLock, kHandler };
+
+// Said once of each.
+void ComplainOf(Hindrance hindrance) {
+  static constexpr const char* kPlaces[] = {
+      "in a callback of a collection, which holds the allocation lock",
+      "by a thread that holds the allocation lock (GC_alloc_lock, GC_call_with_alloc_lock, "
+      "GC_stop_world_external)",
+      "in a signal handler that has interrupted the library, or after a jump out of it"};
+  static constinit platform::Atomic<uint32_t> told[3] = {};
+  const auto which = static_cast<size_t>(hindrance);
   // Relaxed: only a message.
-  if (told[in_callback ? 1 : 0].Exchange(1, platform::memory_order_relaxed) != 0) return;
+  if (told[which].Exchange(1, platform::memory_order_relaxed) != 0) return;
   Complain("GC_malloc, GC_gcollect or the like was called %s: no collection can start there",
-           in_callback ? "in a callback of a collection, which holds the allocation lock"
-                       : "by a thread that holds the allocation lock (GC_alloc_lock, "
-                         "GC_call_with_alloc_lock, GC_stop_world_external)");
+           kPlaces[which]);
+}
+
+// Puts right the child of a fork that was not prepared. pre: no call is interrupted in it.
+void RefreshStaleChild();
+// There is such a child. Of its only thread.
+constinit bool g_child_is_stale = false;
+void RefreshIfStale() {
+  if (GLEANER_UNLIKELY(g_child_is_stale)) RefreshStaleChild();
 }
 
 // --- The collector's view of the process (gc::World) ---
 
 bool StopWorld() {
+  if (g_child_is_stale) Threads::ResetAfterFork();  // the one thread is in a call that goes on
   if (g_malloc_support.never_wait) return Threads::TryStop();
   Threads::Stop();
   return true;
@@ -256,7 +271,11 @@ bool AutomaticCollectionAllowed() { return GC_dont_gc == 0 && g_disable_automati
 // A poll with collections beside the program: false if it has to be decided as without.
 bool PollBeside(ptrdiff_t bytes) {
   const Thread* self = Threads::Current();
-  if (self == nullptr || self->under_lock != 0 || !AutomaticCollectionAllowed()) return false;
+  if (self == nullptr || self->under_lock != 0 || platform::IsInSection() ||
+      !AutomaticCollectionAllowed()) {
+    return false;
+  }
+  RefreshIfStale();
   struct Call {
     uint64_t bytes;
     bool collect;
@@ -372,7 +391,9 @@ void AfterCollection() {
 struct CollectCall {
   Cause cause;
   int (*give_up)();
-  bool done;
+  uint64_t seen = g_collector.collections();  // before the call
+  bool is_over = false;                       // else the lock was not to be had
+  bool done = false;
 };
 
 // How long an allocation that would fail otherwise waits for a collection of another thread's.
@@ -395,49 +416,64 @@ bool IsOnSmallAlternateStack(Addr stack_pointer) {
          platform::AlternateStackEnd(stack_pointer - kCollectionStackBytes) == 0;
 }
 
-void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
-  if (IsOnSmallAlternateStack(stack_pointer)) return;
-  const uint64_t seen = g_collector.collections();
-  platform::Atomic<uint32_t> sleep{0};  // nobody wakes us
-  for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
-    if (g_collector.lock().TryAcquire()) break;
-    if (call->cause == Cause::kAllocation || waited_ns >= kMostWaitNs) return;
-    platform::FutexWaitFor(&sleep, 0, kWaitNs);
-    if (call->cause != Cause::kExplicit && g_collector.collections() != seen) return;
-  }
+// pre: the collector lock is held.
+void CollectForMallocLocked(Thread* self, Addr stack_pointer, CollectCall* call) {
   ++self->under_lock;
   self->stack_pointer = stack_pointer;  // the search for roots takes one without for ended
   call->done = g_collector.CollectLocked(call->cause, stack_pointer, HasNoRoots);
   if (g_malloc_support.collected != nullptr) g_malloc_support.collected(call->done);
   --self->under_lock;
-  g_collector.lock().Release();
+}
+
+void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
+  if (IsOnSmallAlternateStack(stack_pointer)) return;
+  platform::Atomic<uint32_t> sleep{0};  // nobody wakes us
+  for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
+    {
+      const platform::HandlersWait no_handlers;
+      if (g_collector.lock().TryAcquire()) {
+        CollectForMallocLocked(self, stack_pointer, call);
+        g_collector.lock().Release();
+        return;
+      }
+    }
+    if (call->cause == Cause::kAllocation || waited_ns >= kMostWaitNs) return;
+    platform::FutexWaitFor(&sleep, 0, kWaitNs);
+    if (call->cause != Cause::kExplicit && g_collector.collections() != call->seen) return;
+  }
 }
 
 // Most likely another thread is about to stop us. Asleep on the lock we would have to be woken by a
-// signal; blocked we count as stopped. Now and then the program's handlers have their turn: who has
-// the lock may run code of the program's that waits for one of them.
+// signal; blocked we count as stopped. Not for long: who has the lock may run code of the program's
+// that waits for a handler on this thread.
 void AwaitCollectorLock(Thread* self, Addr stack_pointer) {
   constexpr uint64_t kHandlersWaitNs = 1'000'000;
-  for (bool had_it = false; !had_it;) {
-    const platform::BlockingWait section(self, stack_pointer);
-    had_it = g_collector.lock().AcquireWithin(kHandlersWaitNs);
-    if (had_it) g_collector.lock().Release();
-  }
+  const platform::BlockingWait section(self, stack_pointer);
+  if (g_collector.lock().AcquireWithin(kHandlersWaitNs)) g_collector.lock().Release();
 }
 
-void CollectOrWait(Addr stack_pointer, CollectCall* call) {
+// Collects, or waits for the lock for a while. The program's handlers wait meanwhile.
+void TryToCollect(Addr stack_pointer, CollectCall* call) {
   Thread* self = Threads::Current();
-  const uint64_t seen = g_collector.collections();
-  if (g_malloc_support.never_wait) return CollectForMalloc(self, stack_pointer, call);
-  if (g_collector.lock().IsHeld()) {
-    AwaitCollectorLock(self, stack_pointer);
-    if (call->cause != Cause::kExplicit && g_collector.collections() != seen) return;
+  platform::Lock& lock = g_collector.lock();
+  const auto is_up_to_date = [call] {
+    return call->cause != Cause::kExplicit && g_collector.collections() != call->seen;
+  };
+  if (lock.IsHeld()) AwaitCollectorLock(self, stack_pointer);
+  if (is_up_to_date()) {
+    call->is_over = true;
+    return;
   }
-  ++self->under_lock;  // in the callbacks that the collection makes
-  self->in_collection = true;
-  call->done = g_collector.Collect(call->cause, stack_pointer, call->give_up);
-  self->in_collection = false;
-  --self->under_lock;
+  if (!lock.TryAcquire()) return;
+  call->is_over = true;
+  if (!is_up_to_date()) {
+    ++self->under_lock;  // in the callbacks that the collection makes
+    self->in_collection = true;
+    call->done = g_collector.CollectLocked(call->cause, stack_pointer, call->give_up);
+    self->in_collection = false;
+    --self->under_lock;
+  }
+  lock.Release();
 }
 
 struct BlockingCall {
@@ -631,7 +667,9 @@ void NotePressure(size_t bytes) {
 }
 
 bool CollectForMallocFrom(Addr stack_pointer) {
-  CollectCall call{Cause::kExplicit, nullptr, false};
+  if (platform::IsInSection()) return false;
+  RefreshIfStale();
+  CollectCall call{Cause::kExplicit, nullptr};
   CollectForMalloc(Threads::Current(), stack_pointer, &call);
   return call.done;
 }
@@ -679,16 +717,30 @@ void SetMaxHeap(size_t bytes) {
 bool CollectFrom(Addr stack_pointer, Cause cause, int (*give_up)()) {
   if (GC_dont_gc != 0) return false;
   if (!AttachToHeap()) return false;
-  if (Threads::Current()->under_lock != 0) {
-    ComplainUnderLock(Threads::Current()->in_collection);
+  if (const Thread* self = Threads::Current(); self->under_lock != 0) {
+    ComplainOf(self->in_collection ? Hindrance::kCallback : Hindrance::kLock);
     return false;
   }
+  if (platform::IsInSection()) {
+    ComplainOf(Hindrance::kHandler);
+    return false;
+  }
+  RefreshIfStale();
   platform::NoticeAddressSpaceLimit();
-  CollectCall call{cause, give_up, false};
+  CollectCall call{cause, give_up};
   {
-    const platform::UncancellableSection section;
     platform::StallScope stall(platform::StallCause::kWait);
-    CollectOrWait(stack_pointer, &call);
+    if (g_malloc_support.never_wait) {
+      const platform::UncancellableSection section;
+      CollectForMalloc(Threads::Current(), stack_pointer, &call);
+    }
+    // The program's handlers run between the attempts, and when all is over: one that jumps or
+    // forks finds nothing half done.
+    while (!g_malloc_support.never_wait && !call.is_over) {
+      const platform::HandlersWait no_handlers;
+      const platform::UncancellableSection section;
+      TryToCollect(stack_pointer, &call);
+    }
     if (call.done) platform::RaiseStallCause(platform::StallCause::kPause);
   }
   if (call.done) {
@@ -699,7 +751,7 @@ bool CollectFrom(Addr stack_pointer, Cause cause, int (*give_up)()) {
 }
 
 bool Collect(Cause cause, int (*give_up)()) {
-  CollectCall call{cause, give_up, false};
+  CollectCall call{cause, give_up};
   platform::WithRegistersOnStack(
       [](Addr stack_pointer, void* context) {
         auto* wanted = static_cast<CollectCall*>(context);
@@ -809,9 +861,23 @@ void* CallWithGcActive(void* (*f)(void*), void* data) {
 // are the exception: their owners may be inside, and the child rebuilds them
 // (ThreadHeaps::ResetAfterFork). In the child only the forking thread exists; the others' heaps are
 // abandoned, and their stacks no longer count as roots.
+//
+// A signal handler that has interrupted the library may fork, too. Then no lock is taken: it may be
+// the thread's own, or that of a thread which waits for this one to stop. In the child the
+// interrupted call goes on, and what the other threads have left is put right before the next
+// collection. If one of them was inside the library as well, the collector's own included, the
+// child can do no more than what is async-signal-safe, as POSIX has it.
+
+namespace {
+
+// The calling thread has taken the locks. In the child, the one thread that has.
+constinit __thread bool t_fork_is_prepared = false;
+
+}  // namespace
 
 void PrepareFork() {
-  if (!IsInitialised()) return;
+  if (!IsInitialised() || platform::IsInSection()) return;
+  t_fork_is_prepared = true;
   g_collector.lock().Acquire();
   g_collector.cycle().AwaitSlice();
   if (!g_malloc_support.never_wait) Threads::PrepareFork();  // else it never asks the loader
@@ -822,7 +888,8 @@ void PrepareFork() {
 }
 
 void ParentAfterFork() {
-  if (!IsInitialised()) return;
+  if (!t_fork_is_prepared) return;
+  t_fork_is_prepared = false;
   alloc::SpaceOf(alloc::Side::kPointerFree).UnlockAfterFork();
   alloc::SpaceOf(alloc::Side::kScanned).UnlockAfterFork();
   alloc::ThreadHeaps::UnlockAfterFork();
@@ -831,7 +898,10 @@ void ParentAfterFork() {
 }
 
 void ChildAfterFork() {
-  if (!IsInitialised()) return;
+  if (!t_fork_is_prepared) {
+    g_child_is_stale = IsInitialised();
+    return;
+  }
   platform::ResetStopAfterFork();
   alloc::AddressSpaceResetLockAfterFork();
   alloc::MetaResetLockAfterFork();
@@ -847,20 +917,36 @@ void ChildAfterFork() {
 
 namespace {
 
+// What is locked here is so by threads that are gone.
+void RefreshStaleChild() {
+  g_child_is_stale = false;
+  g_collector.ResetAfterFork(false);
+  Threads::ResetAfterFork();
+  PrepareFork();
+  ChildAfterFork();
+}
+
 // 1: GC_ initialisation has found that the handlers below are to do all there is to do.
 bool HandlesCollector() { return IsInitialised() && g_handle_fork == 1; }
 
+constinit __thread bool t_arenas_are_locked = false;
+
 void BeforeFork() {
   if (HandlesCollector()) PrepareFork();
-  Arenas::LockForFork();
+  t_arenas_are_locked = t_fork_is_prepared || !platform::IsInSection();
+  if (t_arenas_are_locked) Arenas::LockForFork();
+}
+void UnlockArenasAfterFork() {
+  if (t_arenas_are_locked) Arenas::UnlockAfterFork();
+  t_arenas_are_locked = false;
 }
 void AfterForkInParent() {
-  Arenas::UnlockAfterFork();
+  UnlockArenasAfterFork();
   if (HandlesCollector()) ParentAfterFork();
 }
 void AfterForkInChild() {
   platform::ResetReservationsAfterFork();
-  Arenas::UnlockAfterFork();
+  UnlockArenasAfterFork();
   if (HandlesCollector()) ChildAfterFork();
 }
 

@@ -127,13 +127,9 @@ void RefreshLoadedObjects(void*) {
     g_registry.module_count = 0;
     g_registry.is_complete = true;
     platform::VisitLoadedObjects({NoteSegment, NoteTls, nullptr});
+    platform::NoteLoaderIsKnown();
     platform::InterposeInNewObjects();
   }
-}
-
-void RefreshBeforeFork(void*) {
-  RefreshLoadedObjects(nullptr);
-  platform::NoteLoadedBeforeFork();
 }
 
 // Takes a thread off the list. pre: the threads lock is held.
@@ -220,7 +216,7 @@ constexpr uint64_t kMostPatienceNs = 256 * kFirstPatienceNs;
 constexpr int kAttemptsOfTryStop = 4;  // 150 ms, and pauses of at most as much between them
 
 void AwaitNextAttempt(StopAttempt* attempt) {
-  platform::EndStop();
+  platform::PauseStop();
   // Of two collectors that give up for each other's sake one should be first the next time.
   platform::AwaitWithdrawn(platform::NowNs() % attempt->patience_ns);
   if (attempt->patience_ns < kMostPatienceNs) attempt->patience_ns *= 2;
@@ -870,7 +866,7 @@ bool Threads::IsDataOfLoadedObject(Addr address) {
          g_registry.library_segments.Contains(address);
 }
 
-void Threads::PrepareFork() { platform::WithLoaderLocked(RefreshBeforeFork, nullptr); }
+void Threads::PrepareFork() { platform::WithLoaderLocked(RefreshLoadedObjects, nullptr); }
 
 void Threads::ResetAfterFork() {
   platform::DistrustLoader();

@@ -6,12 +6,12 @@
 #include "platform/cancellation.h"
 #include "platform/memory.h"
 #include "platform/standard_error.h"
+#include "runtime/limits.h"
 #include "runtime/malloc/cache.h"
 #include "runtime/malloc/collecting.h"
 #include "runtime/malloc/leak_report.h"
 #include "runtime/malloc/slot_heap.h"
 #include "runtime/malloc/spans.h"
-#include "runtime/limits.h"
 #include "runtime/options.h"
 
 namespace gleaner::malloc_proxy {
@@ -34,24 +34,31 @@ constexpr size_t kLeastHeap = 16 * kMiB;
 constexpr size_t kIdleBudgetBytes = 64 * kMiB;
 constexpr uint64_t kDecayNs = 1'000'000'000;
 
+// The calling thread has taken the locks for a fork. Not if it forks in a signal handler that has
+// interrupted malloc: one of them may be its own. The child goes on in the interrupted call.
+constinit __thread bool t_has_locked_all = false;
+
 void LockAll() {
   if (g_start.Load(memory_order_relaxed) != kStarted)
     return;  // the caller has started it, if at all
+  if (platform::IsInSection()) return;
+  t_has_locked_all = true;
   SlotHeaps::LockForFork();
   Shelf::LockForFork();
   alloc::SpaceOf(kSide).LockForFork();
 }
 
 void UnlockAll() {
-  if (g_start.Load(memory_order_relaxed) != kStarted) return;  // as above
+  if (!t_has_locked_all) return;
+  t_has_locked_all = false;
   alloc::SpaceOf(kSide).UnlockAfterFork();
   Shelf::UnlockAfterFork();
   SlotHeaps::UnlockAfterFork();
 }
 
 void UnlockAllInChild() {
-  if (g_start.Load(memory_order_relaxed) != kStarted) return;  // as above
   platform::ResetReservationsAfterFork();
+  if (!t_has_locked_all) return;
   UnlockAll();
   SlotHeaps::AbandonOthers(ThreadCache::Heap());
 }

@@ -4,6 +4,7 @@
 #include <gleaner.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -253,6 +254,50 @@ TEST(HandlersTest, SignalsThatAreWaitedForArrive) {
         }
       }
     }
+    g_over = true;
+    ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  });
+}
+
+// --- A handler that forks, anywhere ---
+
+// No lock is waited for that the thread has itself, or whose holder waits for the thread.
+TEST(HandlersTest, AHandlerForks) {
+  InEachMode([] {
+    constexpr int kForks = 100;
+    GC_INIT();
+    pthread_t thread;
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &alarms, nullptr), 0);
+    ASSERT_EQ(pthread_create(&thread, nullptr, CollectToTheEnd, nullptr), 0);
+    ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &alarms, nullptr), 0);
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      const int saved = errno;
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      int status = -1;
+      if (waitpid(child, &status, 0) != child || status != 0) ++g_lost;
+      ++g_handled;
+      errno = saved;
+    };
+    action.sa_flags = SA_RESTART;
+    ASSERT_EQ(sigaction(SIGALRM, &action, nullptr), 0);
+    itimerval timer = {{0, 1000}, {0, 1000}};
+    ASSERT_EQ(setitimer(ITIMER_REAL, &timer, nullptr), 0);
+    while (g_handled < kForks) {
+      Node* list = MakeList(kNodes);
+      GC_malloc(20'000);
+      for (size_t left = kNodes; left-- != 0; list = list->next) {
+        ASSERT_EQ(list->number, ~left);
+        if (left % 3 == 0) GC_free(GC_malloc(64));
+      }
+    }
+    timer = {};
+    ASSERT_EQ(setitimer(ITIMER_REAL, &timer, nullptr), 0);
+    EXPECT_EQ(g_lost, 0u);
     g_over = true;
     ASSERT_EQ(pthread_join(thread, nullptr), 0);
   });

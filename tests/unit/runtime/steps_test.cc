@@ -22,6 +22,7 @@
 #include "platform/delays.h"
 #include "platform/failures.h"
 #include "platform/lock.h"
+#include "runtime/options.h"
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
 #include "tests/support/at_steps.h"
@@ -174,7 +175,7 @@ void UseSmallObjects() {
 }
 
 void UseLargeObjects() {
-  static constexpr size_t kSizes[] = {12000, 40000, 300'000};
+  static constexpr size_t kSizes[] = {12000, 40000, 9000};
   Kept kept;
   for (size_t i = 0; i < 9; ++i) {
     const size_t bytes = kSizes[i % std::size(kSizes)];
@@ -275,8 +276,8 @@ constexpr Activity kActivities[] = {
 
 // --- One run ---
 
-// Whether the calling thread has a lock of the library's, or is where it must not be stopped.
-bool IsInSection() { return platform::t_critical.depth != 0 || platform::HoldsLock(); }
+// Whether a thread of the library's own marks beside the program.
+bool HasDriver() { return g_options.concurrent && g_options.cycle_slice == 0; }
 
 bool g_is_child = false;  // of a fork at a step
 bool g_waits = false;     // the activity waits for another thread
@@ -401,6 +402,7 @@ class StepsTest : public ::testing::TestWithParam<Mode> {
         }
       }
       printf("%s: %zu of %zu steps\n", activity.name, reached, first.steps);
+      fflush(stdout);
       events += reached;
     }
     return events;
@@ -421,7 +423,7 @@ void HideAndCollect(int) {
   Node* volatile mine = g_slot.list;
   g_slot.list = nullptr;
   AskOther();
-  if (!IsInSection()) {
+  if (!platform::IsInSection()) {
     AwaitOther();
     Node* list = MakeList(kNodes);
     GC_gcollect();
@@ -450,14 +452,19 @@ TEST_P(StepsTest, AHandlerHidesAPointerAndCollects) {
   });
 }
 
-// The child looks at all, at once or after it has gone on where the signal came.
+// The child goes on where the signal came, and looks at all when it is done there; or at once, if
+// it may. Where its thread was inside the library, nothing is promised if others may have been,
+// too.
 void Fork(int) {
-  if (IsInSection()) return;
   const int saved = errno;
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
-    if (++g_handled % 2 == 0 || g_waits) _exit(IsInOrder() ? 0 : 1);
+    if (!platform::IsInSection()) {
+      if (g_waits || g_handled % 4 == 0) _exit(IsInOrder() ? 0 : 1);
+    } else if (g_waits || HasDriver()) {
+      _exit(0);
+    }
     g_is_child = true;
   } else {
     ++g_handled;
@@ -471,9 +478,9 @@ TEST_P(StepsTest, AHandlerForks) {
   EXPECT_CHILD_OK([] {
     Start();
     HandleWith(Fork);
-    const size_t events = AtSteps(20, Signal, [](const Attempt&) { EXPECT_EQ(g_lost, 0u); });
-    EXPECT_GT(events, 100u);
-    EXPECT_GT(g_handled * 20, events);
+    const size_t events = AtSteps(40, Signal, [](const Attempt&) { EXPECT_EQ(g_lost, 0u); });
+    EXPECT_GT(events, 200u);
+    EXPECT_GE(g_handled, events);
     EXPECT_TRUE(IsInOrder());
   });
 }
@@ -482,7 +489,7 @@ TEST_P(StepsTest, AHandlerJumps) {
   EXPECT_CHILD_OK([] {
     Start();
     HandleWith([](int) {
-      if (IsInSection() || Threads::Current() == nullptr) return;
+      if (platform::IsInSection() || Threads::Current() == nullptr) return;
       ++g_handled;
       siglongjmp(t_before, 1);
     });
@@ -491,7 +498,7 @@ TEST_P(StepsTest, AHandlerJumps) {
       EXPECT_TRUE(IsInOrder());
     });
     EXPECT_GT(events, 200u);
-    EXPECT_GT(g_handled * 20, events);
+    EXPECT_GE(g_handled, 10u);
   });
 }
 
@@ -516,6 +523,9 @@ TEST_P(StepsTest, TheThreadIsCancelled) {
 #ifndef __SANITIZE_ADDRESS__  // there no call fails
 TEST_P(StepsTest, MemoryRunsOut) {
   EXPECT_CHILD_OK([] {
+    // Under mprotect a write waits for its page to be opened, which a system never refuses for
+    // long.
+    putenv(const_cast<char*>("GLEANER_WRITE_TRACKING=userfaultfd"));
     Start();
     const auto refuse = [] {
       platform::SetFailures(1, testing::Seed(), SetOf(platform::Failing::kMapping));
