@@ -430,7 +430,7 @@ void HideAndCollect(int) {
     Overwrite();
     if (!IsIntact(list)) ++g_lost;
   } else {
-    for (int i = 0; i < 10; ++i) sched_yield();  // the other may have the lock, and stop us
+    for (int i = 0; i < 2; ++i) sched_yield();  // the other may have the lock, and stop us
   }
   if (!IsSlotIntact(mine)) ++g_lost;
   g_slot.list = mine;
@@ -441,12 +441,12 @@ TEST_P(StepsTest, AHandlerHidesAPointerAndCollects) {
   EXPECT_CHILD_OK([] {
     Start();
     HandleWith(HideAndCollect);
-    const size_t events = AtSteps(100, Signal, [](const Attempt&) {
+    const size_t events = AtSteps(40, Signal, [](const Attempt&) {
       AwaitOther();
       EXPECT_EQ(g_lost, 0u);
       EXPECT_TRUE(IsSlotIntact(g_slot.list));
     });
-    EXPECT_GT(events, 200u);
+    EXPECT_GT(events, 100u);
     EXPECT_GT(g_handled * 10, events * 8);
     EXPECT_TRUE(IsInOrder());
   });
@@ -479,7 +479,7 @@ TEST_P(StepsTest, AHandlerForks) {
     Start();
     HandleWith(Fork);
     const size_t events = AtSteps(40, Signal, [](const Attempt&) { EXPECT_EQ(g_lost, 0u); });
-    EXPECT_GT(events, 200u);
+    EXPECT_GT(events, 100u);
     EXPECT_GE(g_handled, events);
     EXPECT_TRUE(IsInOrder());
   });
@@ -493,11 +493,11 @@ TEST_P(StepsTest, AHandlerJumps) {
       ++g_handled;
       siglongjmp(t_before, 1);
     });
-    const size_t events = AtSteps(60, Signal, [](const Attempt& attempt) {
+    const size_t events = AtSteps(40, Signal, [](const Attempt& attempt) {
       EXPECT_TRUE(attempt.is_in_order_after_jump);
       EXPECT_TRUE(IsInOrder());
     });
-    EXPECT_GT(events, 200u);
+    EXPECT_GT(events, 100u);
     EXPECT_GE(g_handled, 10u);
   });
 }
@@ -509,7 +509,7 @@ TEST_P(StepsTest, TheThreadIsCancelled) {
     Start();
     size_t cancelled = 0;
     const size_t events = AtSteps(
-        60, [] { pthread_cancel(pthread_self()); },
+        40, [] { pthread_cancel(pthread_self()); },
         [&cancelled](const Attempt& attempt) {
           cancelled += attempt.result == PTHREAD_CANCELED ? 1 : 0;
           EXPECT_TRUE(IsInOrder());
@@ -530,12 +530,12 @@ TEST_P(StepsTest, MemoryRunsOut) {
     const auto refuse = [] {
       platform::SetFailures(1, testing::Seed(), SetOf(platform::Failing::kMapping));
     };
-    const size_t events = AtSteps(60, refuse, [](const Attempt&) {
+    const size_t events = AtSteps(40, refuse, [](const Attempt&) {
       platform::SetFailures(0, 0);
       EXPECT_TRUE(IsInOrder());
       GC_gcollect_and_unmap();
     });
-    EXPECT_GT(events, 200u);
+    EXPECT_GT(events, 100u);
   });
 }
 #endif
