@@ -74,11 +74,12 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
   huge_pages = use_huge_pages;
   if (max_bytes == 0) max_bytes = UsualReservation();
   platform::NoticeAddressSpaceLimit();
+  // A heap that fills the limit needs no larger tables.
   const size_t limit = platform::AddressSpaceLimit();
+  if (max_bytes > limit) max_bytes = limit;
   constexpr size_t kChunkBytes = size_t{kPagesPerChunk} << kPageShift;
   for (; max_bytes >= min_bytes; max_bytes /= 2) {
     bytes = AlignDown(max_bytes, kChunkBytes);  // both sides grow by whole chunks
-    if (bytes > limit / 2) continue;            // leave the program room of its own
     const size_t pages = bytes >> kPageShift;
     const size_t os_page = platform::OsPageBytes();
     const size_t info_bytes = AlignUp(pages * sizeof(PageInfo), os_page);

@@ -14,6 +14,9 @@
 namespace gleaner::platform {
 namespace {
 
+constexpr size_t kSmallBytes = kMiB;  // reservations up to this stay whole
+constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
 // What is reserved: see the picture in the header. Written under g_lock. VisitReservations reads
 // the atomic fields without it, with the world stopped, while no thread that it stops holds the
 // lock; relaxed, since that orders it after what the threads did.
@@ -27,26 +30,31 @@ struct Reservation {
   size_t used_low;
   size_t used_high;
   CommitFrom from;
-
-  size_t spare() const { return low.Load(memory_order_relaxed) + high_now() - used(); }
-  size_t used() const { return used_low + used_high; }
-  size_t high_now() const { return high.Load(memory_order_relaxed); }  // under the lock
 };
 constexpr size_t kMaxReservations = 1024;
-constexpr size_t kSmallBytes = kMiB;  // reservations up to this stay whole
-constinit Lock g_lock(LockRank::kReservations);
 constinit Reservation g_reservations[kMaxReservations] = {};
-constinit size_t g_known_limit = SIZE_MAX;  // guarded by g_lock
-constinit int g_process = 0;                // whose memory this is; guarded by g_lock
 
-// pre for all of these: g_lock is held, so that relaxed loads see the last stores.
+constinit Lock g_lock(LockRank::kReservations);
+// Guarded by g_lock.
+constinit Addr g_next_end = 0;              // where the next large reservation is to end
+constinit size_t g_known_limit = SIZE_MAX;  // on address space
 
-void NoteReservation(Addr begin, size_t bytes, size_t used, CommitFrom from) {
-  if (g_process == 0) g_process = getpid();
+// The limit is to be looked at, by who has the lock or takes it next. Sequentially consistent: who
+// sets it and then fails to take the lock knows that the holder sees it after it has let go.
+constinit Atomic<bool> g_look_at_limit{false};
+
+// Whose memory this is. A child of vfork has limits of its own, and its parent's memory. Relaxed:
+// written before there is a second process, or by the only thread of one.
+constinit Atomic<int> g_process{0};
+
+// pre for the following: g_lock is held, so that relaxed loads see the last stores.
+
+void NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
+  if (g_process.Load(memory_order_relaxed) == 0) g_process.Store(getpid(), memory_order_relaxed);
   for (Reservation& entry : g_reservations) {
     if (entry.bytes.Load(memory_order_relaxed) != 0) continue;
     entry.begin.Store(begin, memory_order_relaxed);
-    entry.low.Store(bytes, memory_order_relaxed);
+    entry.low.Store(mapped, memory_order_relaxed);
     entry.high.Store(0, memory_order_relaxed);
     entry.used_low = used;
     entry.used_high = 0;
@@ -56,19 +64,37 @@ void NoteReservation(Addr begin, size_t bytes, size_t used, CommitFrom from) {
   }
 }
 
-// The reservation that the address belongs to; null if it is none, or not noted.
+// The reservation that the address belongs to; null if it is none, or not noted. Where one lies in
+// the hole of another, the inner one: it begins last.
 Reservation* FindReservation(Addr address) {
+  Reservation* found = nullptr;
+  Addr last = 0;
   for (Reservation& entry : g_reservations) {
     const Addr begin = entry.begin.Load(memory_order_relaxed);
-    if (address - begin < entry.bytes.Load(memory_order_relaxed)) return &entry;
+    if (begin < last || address - begin >= entry.bytes.Load(memory_order_relaxed)) continue;
+    found = &entry;
+    last = begin;
   }
-  return nullptr;
+  return found;
 }
 
-// Maps addresses of a hole again. False if somebody has them, or the system refuses.
-bool MapHole(Addr begin, size_t bytes) {
-  void* p = mmap(PointerAt<void>(begin), bytes, PROT_NONE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+// Where a large reservation is to lie: below the last one, the first of them an eighth of the
+// address space below the place where the system puts what it is asked for without an address. So
+// it puts nothing into their holes. 0 if there is no room.
+Addr FarAway(size_t bytes, size_t alignment) {
+  if (g_next_end == 0) {
+    void* usual = mmap(nullptr, OsPageBytes(), PROT_NONE, kReserved, -1, 0);
+    if (usual == MAP_FAILED) return 0;
+    munmap(usual, OsPageBytes());
+    g_next_end = AddressOf(usual) - AddressOf(usual) / 8;
+    g_known_limit = AddressSpaceLimit();
+  }
+  return g_next_end > bytes + alignment ? AlignDown(g_next_end - bytes, alignment) : 0;
+}
+
+// Maps these addresses. False if somebody has them, or the system refuses.
+bool MapAt(Addr begin, size_t bytes) {
+  void* p = mmap(PointerAt<void>(begin), bytes, PROT_NONE, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
   if (p == PointerAt<void>(begin)) return true;
   if (p == MAP_FAILED) return false;
   munmap(p, bytes);  // of an old system, which does not know the flag
@@ -87,7 +113,7 @@ bool PrepareCommit(Reservation* r, size_t from, size_t to) {
   if (r->from == CommitFrom::kBegin || below <= above) {
     const size_t end = to < bytes - high ? to : bytes - high;
     if (end > low) {
-      if (!MapHole(r->begin.Load(memory_order_relaxed) + low, end - low)) return false;
+      if (!MapAt(r->begin.Load(memory_order_relaxed) + low, end - low)) return false;
       r->low.Store(end, memory_order_relaxed);
     }
     if (to > r->used_low) r->used_low = to;
@@ -95,7 +121,7 @@ bool PrepareCommit(Reservation* r, size_t from, size_t to) {
     const size_t begin = from > low ? from : low;
     if (begin < bytes - high) {
       const Addr address = r->begin.Load(memory_order_relaxed) + begin;
-      if (!MapHole(address, bytes - high - begin)) return false;
+      if (!MapAt(address, bytes - high - begin)) return false;
       r->high.Store(bytes - begin, memory_order_relaxed);
     }
     if (bytes - from > r->used_high) r->used_high = bytes - from;
@@ -103,16 +129,14 @@ bool PrepareCommit(Reservation* r, size_t from, size_t to) {
   return true;
 }
 
-// Leaves the reservation about `spare` bytes that are not committed.
-void MakeHole(Reservation* r, size_t spare) {
+// Unmaps what is not committed.
+void MakeHole(Reservation* r) {
   const Addr begin = r->begin.Load(memory_order_relaxed);
   const size_t bytes = r->bytes.Load(memory_order_relaxed);
   const size_t low = r->low.Load(memory_order_relaxed);
   const size_t high = r->high.Load(memory_order_relaxed);
-  const bool both = r->from == CommitFrom::kBothEnds;
-  const size_t half = AlignUp(both ? spare / 2 : spare, OsPageBytes());
-  const size_t new_low = AlignUp(r->used_low, OsPageBytes()) + half;
-  const size_t new_high = both ? AlignUp(r->used_high, OsPageBytes()) + half : 0;
+  const size_t new_low = AlignUp(r->used_low, OsPageBytes());
+  const size_t new_high = AlignUp(r->used_high, OsPageBytes());
   const auto unmap = [begin](size_t from, size_t to) {
     return from < to && munmap(PointerAt<void>(begin + from), to - from) == 0;
   };
@@ -122,33 +146,81 @@ void MakeHole(Reservation* r, size_t spare) {
     r->high.Store(new_high, memory_order_relaxed);
     return;
   }
+  // What was mapped again for a commit that then failed.
   if (unmap(new_low, low)) r->low.Store(new_low, memory_order_relaxed);
   if (unmap(bytes - high, bytes - new_high)) r->high.Store(new_high, memory_order_relaxed);
 }
+
+void MakeHoles() {
+  for (Reservation& entry : g_reservations) {
+    if (entry.bytes.Load(memory_order_relaxed) > kSmallBytes) MakeHole(&entry);
+  }
+}
+
+// Makes holes if the limit on address space is lower than when it was last looked at.
+void LookAtLimit() {
+  const size_t limit = AddressSpaceLimit();
+  const bool lower = limit < g_known_limit;
+  g_known_limit = limit;
+  if (lower) MakeHoles();
+}
+
+bool OwnsMemory() { return g_process.Load(memory_order_relaxed) == getpid(); }  // see g_process
+
+// What an interrupted holder, or one that vanished in a fork, must not be waited for.
+void LookIfAsked() {
+  while (g_look_at_limit.Load(memory_order_seq_cst)) {
+    if (!OwnsMemory() || !g_lock.TryAcquire()) return;
+    g_look_at_limit.Store(false, memory_order_seq_cst);
+    LookAtLimit();
+    g_lock.Release();
+  }
+}
+
+// g_lock, and what others wanted meanwhile.
+class Guard {
+ public:
+  Guard() { g_lock.Acquire(); }
+  ~Guard() {
+    g_lock.Release();
+    LookIfAsked();
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+};
 
 }  // namespace
 
 void* Reserve(size_t bytes, size_t alignment, CommitFrom from) {
   const size_t slack = alignment > OsPageBytes() ? alignment : 0;
   if (bytes + slack < bytes) return nullptr;
-  void* raw =
-      mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const Guard guard;
+  if (bytes > kSmallBytes) {
+    if (const Addr begin = FarAway(bytes, alignment); begin != 0) {
+      const bool mapped = g_known_limit == SIZE_MAX;
+      if (!mapped || MapAt(begin, bytes)) {
+        NoteReservation(begin, bytes, mapped ? bytes : 0, 0, from);
+        g_next_end = begin;
+        return PointerAt<void>(begin);
+      }
+    }
+  }
+  void* raw = mmap(nullptr, bytes + slack, PROT_NONE, kReserved, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   const Addr start = AddressOf(raw);
   const Addr aligned = AlignUp(start, alignment);
   if (aligned != start) munmap(raw, aligned - start);
   const Addr end = start + bytes + slack;
   if (end != aligned + bytes) munmap(PointerAt<void>(aligned + bytes), end - (aligned + bytes));
-  LockGuard guard(g_lock);
-  NoteReservation(aligned, bytes, 0, from);
+  NoteReservation(aligned, bytes, bytes, 0, from);
   return PointerAt<void>(aligned);
 }
 
 void* ReserveZeroes(size_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* p = mmap(nullptr, bytes, PROT_READ, kReserved, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  LockGuard guard(g_lock);
-  NoteReservation(AddressOf(p), bytes, bytes, CommitFrom::kBegin);
+  const Guard guard;
+  NoteReservation(AddressOf(p), bytes, bytes, bytes, CommitFrom::kBegin);
   return p;
 }
 
@@ -165,16 +237,16 @@ void VisitReservations(void (*f)(void* context, Range range), void* context) {
 }
 
 void Release(void* p, size_t bytes) {
-  LockGuard guard(g_lock);
+  const Guard guard;
   Reservation* r = FindReservation(AddressOf(p));
-  if (r == nullptr) {
+  if (r == nullptr || r->begin.Load(memory_order_relaxed) != AddressOf(p)) {  // not noted
     munmap(p, bytes);
     return;
   }
   const size_t low = r->low.Load(memory_order_relaxed);    // under the lock
   const size_t high = r->high.Load(memory_order_relaxed);  // likewise
   r->bytes.Store(0, memory_order_relaxed);                 // see Reservation
-  munmap(p, low);
+  if (low != 0) munmap(p, low);
   if (high != 0) munmap(PointerAt<void>(AddressOf(p) + bytes - high), high);
 }
 
@@ -201,7 +273,7 @@ bool WouldRefuse(size_t bytes) {
 
 bool Commit(void* p, size_t bytes, bool executable) {
   if (WouldRefuse(bytes)) return false;
-  LockGuard guard(g_lock);
+  const Guard guard;
   Reservation* r = FindReservation(AddressOf(p));
   if (r != nullptr) {
     const size_t from = AddressOf(p) - r->begin.Load(memory_order_relaxed);  // under the lock
@@ -257,57 +329,27 @@ void Populate(void* p, size_t bytes) { madvise(p, bytes, MADV_POPULATE_WRITE); }
 
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
 
-namespace {
-
-size_t Limit(int resource) {
+size_t AddressSpaceLimit() {
   rlimit limit;
-  const bool known = getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0;
-  return known && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : SIZE_MAX;
-}
-
-// pre: g_lock is held.
-void MakeHoles(size_t limit) {
-  size_t used = 0;
-  size_t spare = 0;
-  for (const Reservation& entry : g_reservations) {
-    if (entry.bytes.Load(memory_order_relaxed) == 0) continue;  // under the lock
-    used += entry.used();
-    spare += entry.spare();
-  }
-  const size_t room = limit > used ? (limit - used) / 2 : 0;
-  // A child of vfork has limits of its own, and its parent's memory.
-  if (spare <= room || g_process != getpid()) return;
-  const size_t least = limit / 1024;
-  for (Reservation& entry : g_reservations) {
-    if (entry.bytes.Load(memory_order_relaxed) <= kSmallBytes) continue;  // under the lock
-    using Wide = unsigned __int128;
-    const auto share = static_cast<size_t>(Wide{entry.spare()} * room / spare);
-    const size_t kept = share > least ? share : least;
-    if (kept < entry.spare()) MakeHole(&entry, kept);
-  }
-}
-
-}  // namespace
-
-size_t AddressSpaceLimit() { return Limit(RLIMIT_AS); }
-size_t LockedMemoryLimit() { return Limit(RLIMIT_MEMLOCK); }
-
-void KeepWithin(size_t limit) {
-  LockGuard guard(g_lock);
-  MakeHoles(limit);
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+  return limit.rlim_cur;
 }
 
 void NoticeAddressSpaceLimit() {
-  const size_t limit = AddressSpaceLimit();
-  LockGuard guard(g_lock);
-  const bool lower = limit < g_known_limit;
-  g_known_limit = limit;
-  if (lower) MakeHoles(limit);
+  g_look_at_limit.Store(true, memory_order_seq_cst);
+  LookIfAsked();
+}
+
+void UnmapUncommitted() {
+  if (!OwnsMemory() || !g_lock.TryAcquire()) return;
+  MakeHoles();
+  g_lock.Release();
+  LookIfAsked();
 }
 
 void ResetReservationsAfterFork() {
   g_lock.ResetAfterFork();
-  g_process = getpid();
+  g_process.Store(getpid(), memory_order_relaxed);  // see there
 }
 
 }  // namespace gleaner::platform

@@ -5,13 +5,13 @@
 // thread-safe and allocate nothing.
 //
 // A limit on address space that the program sets for itself (RLIMIT_AS; RLIMIT_MEMLOCK, where all
-// is to be locked) counts what is reserved. KeepWithin gives the program room: of each reservation
-// only the ends stay mapped, as far as they are committed, and some room beyond. The addresses
-// between, the hole, are the system's to give to others. Commit maps them again where nobody has
-// got them:
+// is to be locked) counts what is reserved. So what is not committed is unmapped then: a hole,
+// whose addresses the system may give to others; and a large reservation that is made under a limit
+// is nothing but a hole. Commit maps them again where nobody has got them. Large reservations lie
+// far from where the system places what others ask for, so that mostly nobody has.
 //
-//    begin              begin + low        begin + bytes - high       begin + bytes
-//      |  committed | room  |        hole          |   room | committed   |
+//    begin        begin + low         begin + bytes - high      begin + bytes
+//      | committed    |        hole          |    committed         |
 //
 // [inv.hole] Memory of a hole is touched by nobody who has not seen a Commit of it succeed.
 #pragma once
@@ -77,19 +77,15 @@ void Populate(void* p, size_t bytes);
 // Asks for 2 MiB pages in the range. Advice only.
 void AdviseHugePages(void* p, size_t bytes);
 
-// The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX; on locked memory
-// (RLIMIT_MEMLOCK), or SIZE_MAX.
+// The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX.
 size_t AddressSpaceLimit();
-size_t LockedMemoryLimit();
 
-// Makes holes, so that what is reserved and not committed takes no more than half of what
-// committed memory leaves of `limit` bytes; another 1/1024 of the limit for each reservation that
-// would get less, and those of up to 1 MiB whole. Does nothing in a child of vfork. Commits and
-// reservations of other threads wait meanwhile.
-void KeepWithin(size_t limit);
-
-// KeepWithin of the limit on address space, if that is lower than when it was last asked for here.
+// Makes holes of all that is not committed in reservations of more than 1 MiB, if the limit on
+// address space is lower than when this was last called, or without a condition. Async-signal-safe:
+// if somebody is at work on reservations, the first one leaves it to them; the second may do
+// nothing. In a child of vfork, whose memory is its parent's, they do nothing.
 void NoticeAddressSpaceLimit();
+void UnmapUncommitted();
 
 // Memory and swap of the machine in bytes; SIZE_MAX if the system does not say.
 size_t MemoryAndSwapBytes();

@@ -12,10 +12,7 @@
 
 namespace {
 
-using gleaner::platform::KeepWithin;
-using gleaner::platform::LockedMemoryLimit;
 using gleaner::platform::NextCall;
-using gleaner::platform::NoticeAddressSpaceLimit;
 
 // As in <sys/resource.h> and <sys/mman.h>, which only the platform layer includes.
 using SetLimit = int(int resource, const void* limit);
@@ -27,8 +24,8 @@ constinit NextCall<ProcessLimit> g_prlimit("prlimit");
 constinit NextCall<ProcessLimit> g_prlimit64("prlimit64");
 constinit NextCall<int(int)> g_mlockall("mlockall");
 
-int Noticing(int result) {
-  if (result == 0) NoticeAddressSpaceLimit();
+int Noticing(int result, const void* limit) {
+  if (result == 0 && limit != nullptr) gleaner::platform::NoticeAddressSpaceLimit();
   return result;
 }
 
@@ -49,25 +46,25 @@ void FindLimitFunctions() {
 #define GLEANER_REPLACED extern "C" __attribute__((visibility("default")))
 
 GLEANER_REPLACED int setrlimit(int resource, const void* limit) noexcept {
-  return Noticing(g_setrlimit.get()(resource, limit));
+  return Noticing(g_setrlimit.get()(resource, limit), limit);
 }
 
 GLEANER_REPLACED int setrlimit64(int resource, const void* limit) noexcept {
-  return Noticing(g_setrlimit64.get()(resource, limit));
+  return Noticing(g_setrlimit64.get()(resource, limit), limit);
 }
 
 GLEANER_REPLACED int prlimit(int process, int resource, const void* limit, void* old) noexcept {
-  return Noticing(g_prlimit.get()(process, resource, limit, old));
+  return Noticing(g_prlimit.get()(process, resource, limit, old), limit);
 }
 
 GLEANER_REPLACED int prlimit64(int process, int resource, const void* limit, void* old) noexcept {
-  return Noticing(g_prlimit64.get()(process, resource, limit, old));
+  return Noticing(g_prlimit64.get()(process, resource, limit, old), limit);
 }
 
 GLEANER_REPLACED int mlockall(int flags) noexcept {
   const int result = g_mlockall.get()(flags);
   // What is mapped is more than may be locked.
   if (result == 0 || errno != ENOMEM) return result;
-  KeepWithin(LockedMemoryLimit());
+  gleaner::platform::UnmapUncommitted();
   return g_mlockall.get()(flags);
 }

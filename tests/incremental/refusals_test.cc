@@ -278,7 +278,7 @@ TEST(RefusalsTest, PagesTakeThePlaceOfCards) {
   const auto result = RunInChild([] {
     GC_set_manual_vdb_allowed(1);
     GC_INIT();
-    const Limit limit(RLIMIT_DATA, 1024 * kMiB);
+    const Limit limit(RLIMIT_DATA, 100 * kMiB);
     GC_enable_incremental();
     gleaner_modes modes;
     gleaner_get_modes(&modes, sizeof modes);

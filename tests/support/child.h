@@ -28,6 +28,17 @@ inline unsigned Patience() {
   return patience != nullptr ? static_cast<unsigned>(atoi(patience)) : 1;
 }
 
+// Failures of the current test so far.
+inline int CountFailures() {
+  const ::testing::TestResult& result =
+      *::testing::UnitTest::GetInstance()->current_test_info()->result();
+  int count = 0;
+  for (int i = 0; i < result.total_part_count(); ++i) {
+    count += result.GetTestPartResult(i).failed() ? 1 : 0;
+  }
+  return count;
+}
+
 // f's failures are the child's exit status and are printed; its standard error is returned.
 template <class F>
 ChildResult RunInChild(F f, unsigned seconds = 220) {
@@ -37,11 +48,12 @@ ChildResult RunInChild(F f, unsigned seconds = 220) {
   fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
+    const int failures_before = CountFailures();
     alarm(seconds * Patience());
     dup2(ends[1], STDERR_FILENO);
     f();
     fflush(nullptr);
-    _exit(::testing::Test::HasFailure() ? 1 : 0);
+    _exit(CountFailures() == failures_before ? 0 : 1);
   }
   close(ends[1]);
   // Until the child has ended: what it leaves behind may keep the pipe open.
