@@ -64,6 +64,15 @@ size_t UsualReservation() {
   return memory <= kLeast / 4 ? kLeast : AlignUp(4 * memory, kGiB);
 }
 
+// Whether the system would give so much. Where there is a limit, reserving it says nothing.
+bool CanBeHad(size_t bytes) {
+  void* p = platform::Reserve(bytes, platform::OsPageBytes());
+  if (p == nullptr) return false;
+  const bool committed = platform::Commit(p, bytes);
+  platform::Release(p, bytes);
+  return committed;
+}
+
 bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber pages) {
   return platform::Commit(static_cast<char*>(table) + first * element_bytes, pages * element_bytes);
 }
@@ -89,7 +98,8 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
     void* infos = platform::ReserveZeroes(info_bytes);
     void* metas = platform::Reserve(meta_bytes, os_page, kBothEnds);
     void* mark_table = platform::Reserve(pages * kMarkBytesPerPage, 2 * kMiB, kBothEnds);
-    if (heap != nullptr && infos != nullptr && metas != nullptr && mark_table != nullptr) {
+    if (heap != nullptr && infos != nullptr && metas != nullptr && mark_table != nullptr &&
+        (limit == SIZE_MAX || CanBeHad(min_bytes))) {
       base = AddressOf(heap) + kGuardBytes;
       info = static_cast<PageInfo*>(infos);
       meta = static_cast<PageMeta*>(metas);
