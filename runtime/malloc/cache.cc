@@ -328,12 +328,19 @@ void* ReallocateForeign(void* p, size_t bytes) {
 }
 
 void FreeOfClass(void* p, size_t size_class) {
-  if (!PrepareThread()) return GiveBack(size_class, &p, 1);
-  Magazine& magazine = MagazineOf(size_class);
-  const auto count = magazine.top - BottomOf(size_class);
-  if ((count > 0 && magazine.top[-1] == p) || (count > 1 && magazine.top[-2] == p)) {
+  if (!PrepareThread()) {
+    GiveBack(size_class, &p, 1);
+    return TendSurplus();
+  }
+  void** const top = MagazineOf(size_class).top;
+  const auto count = top - BottomOf(size_class);
+  if ((count > 0 && top[-1] == p) || (count > 1 && top[-2] == p)) {
     BadPointer(Call::kFree, p, BlockError::kNotOut);
   }
+  // This may empty the magazines. So it comes after the look for the block in them, and before the
+  // block is put where a second free finds it.
+  TendSurplus();
+  Magazine& magazine = MagazineOf(size_class);
   if (magazine.top == magazine.limit && !TryEnlarge(size_class)) {
     if (CapacityOf(size_class) < kShapes[size_class].most) ShrinkAnother(size_class);
     if (CapacityOf(size_class) == 0 && !TryEnlarge(size_class)) return GiveBack(size_class, &p, 1);
@@ -409,9 +416,6 @@ void FreeSlow(void* p) {
         SetAside();
       }
     } else {
-      // First, as it may empty the magazines: the block waits on top of one after this, where a
-      // second free finds it.
-      TendSurplus();
       FreeOfClass(p, size_class);
     }
     if (GLEANER_UNLIKELY(error != BlockError::kNone)) BadPointer(Call::kFree, p, error);

@@ -162,6 +162,16 @@ int main() {
     free(opaque(small));
     _exit(0);
   });
+  // So does one between the two.
+  Aborts(Name(small, "free").c_str(), [=] {
+    std::vector<void*> blocks(64);
+    for (void*& block : blocks) memset(block = malloc(2'000'000), 1, 2'000'000);
+    for (void* block : blocks) free(block);
+    free(opaque(small));
+    sleep(1);
+    free(opaque(small));
+    _exit(0);
+  });
   // What was never given out: on the heap, on a stack.
   Aborts("free(", [=] {
     free(opaque(large + 2'000'000'000));
