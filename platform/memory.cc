@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "platform/lock.h"
 #include "platform/thread.h"
@@ -33,6 +34,11 @@ struct Reservation {
 };
 constexpr size_t kMaxReservations = 1024;
 constinit Reservation g_reservations[kMaxReservations] = {};
+constinit Atomic<uint32_t> g_end{0};  // entries from here on have never been used; as the others
+
+std::span<Reservation> Reservations() {
+  return {g_reservations, g_end.Load(memory_order_relaxed)};  // see Reservation
+}
 
 constinit Lock g_lock(LockRank::kReservations);
 // Guarded by g_lock.
@@ -51,17 +57,19 @@ constinit Atomic<int> g_process{0};
 
 void NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
   if (g_process.Load(memory_order_relaxed) == 0) g_process.Store(getpid(), memory_order_relaxed);
-  for (Reservation& entry : g_reservations) {
-    if (entry.bytes.Load(memory_order_relaxed) != 0) continue;
-    entry.begin.Store(begin, memory_order_relaxed);
-    entry.low.Store(mapped, memory_order_relaxed);
-    entry.high.Store(0, memory_order_relaxed);
-    entry.used_low = used;
-    entry.used_high = 0;
-    entry.from = from;
-    entry.bytes.Store(bytes, memory_order_relaxed);
-    return;
-  }
+  const uint32_t end = g_end.Load(memory_order_relaxed);
+  uint32_t i = 0;
+  while (i < end && g_reservations[i].bytes.Load(memory_order_relaxed) != 0) ++i;
+  if (i == kMaxReservations) return;
+  Reservation& entry = g_reservations[i];
+  entry.begin.Store(begin, memory_order_relaxed);
+  entry.low.Store(mapped, memory_order_relaxed);
+  entry.high.Store(0, memory_order_relaxed);
+  entry.used_low = used;
+  entry.used_high = 0;
+  entry.from = from;
+  entry.bytes.Store(bytes, memory_order_relaxed);
+  if (i == end) g_end.Store(end + 1, memory_order_relaxed);
 }
 
 // The reservation that the address belongs to; null if it is none, or not noted. Where one lies in
@@ -69,7 +77,7 @@ void NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, Commi
 Reservation* FindReservation(Addr address) {
   Reservation* found = nullptr;
   Addr last = 0;
-  for (Reservation& entry : g_reservations) {
+  for (Reservation& entry : Reservations()) {
     const Addr begin = entry.begin.Load(memory_order_relaxed);
     if (begin < last || address - begin >= entry.bytes.Load(memory_order_relaxed)) continue;
     found = &entry;
@@ -152,7 +160,7 @@ void MakeHole(Reservation* r) {
 }
 
 void MakeHoles() {
-  for (Reservation& entry : g_reservations) {
+  for (Reservation& entry : Reservations()) {
     if (entry.bytes.Load(memory_order_relaxed) > kSmallBytes) MakeHole(&entry);
   }
 }
@@ -225,7 +233,7 @@ void* ReserveZeroes(size_t bytes) {
 }
 
 void VisitReservations(void (*f)(void* context, Range range), void* context) {
-  for (const Reservation& entry : g_reservations) {
+  for (const Reservation& entry : Reservations()) {
     const size_t bytes = entry.bytes.Load(memory_order_relaxed);  // see Reservation
     if (bytes == 0) continue;
     const Addr begin = entry.begin.Load(memory_order_relaxed);  // likewise
