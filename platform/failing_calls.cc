@@ -173,6 +173,9 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
     case SYS_tgkill:
       if (FailsWith(Failing::kThread, EAGAIN)) return -1;
       break;
+    case SYS_kcmp:
+      if (FailsWith(Failing::kProcess, EPERM, ENOSYS)) return -1;
+      break;
     case SYS_sched_getaffinity:
     case SYS_sched_setaffinity:
       if (FailsWith(Failing::kThread, EPERM, EINVAL)) return -1;
