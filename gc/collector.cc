@@ -121,7 +121,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   long_links_.ClearUnreachable(marker_);
   long_links_.ForgetDangling(marker_);
   if (world_.inspect != nullptr) world_.inspect(marker_, roots_, tunables.mark);
-  if (tunables.verify && MayTrack(tunables)) NoteStaleWords(marker_);
+  if (tunables.verify && MayTrack(tunables)) NoteOldWords(marker_);
   world_.event(CycleEvent::kMarkEnd);
   report.markers = pool_.last_workers();
   report.steals = marker_.statistics().steals;

@@ -14,9 +14,10 @@ using alloc::PageNumber;
 using alloc::PageState;
 using alloc::Side;
 
-// Of black objects: words that lead to none, by their address; one more than that for a word less 1
-// (MarkConfig::pad_objects). Guarded by the collector lock.
-constinit alloc::HashTable<Addr> g_stale_words;
+// Words of black objects that look like pointers, by their address, as the last collection found
+// them. Guarded by the collector lock.
+constinit alloc::HashTable<Addr> g_old_words;
+constinit bool g_all_noted = false;  // there was memory for all of them
 
 // A plain depth-first marker: one object at a time, no rings, no filter, no packing.
 class SerialMarker {
@@ -73,10 +74,14 @@ class SerialMarker {
     });
   }
 
+  // Whether a word that has not changed since the last collection leads to what is younger. What
+  // lay there at the time was none, or was given back since.
   bool IsStale(Addr at, Addr word) const {
     if (!minor_) return false;
-    const Addr* stale = g_stale_words.Find(at);
-    return stale != nullptr && *stale == word;
+    const Addr* before = g_old_words.Find(at);
+    ObjectRef object;
+    return before != nullptr && *before == word && FindSlot(word, &object) &&
+           !marker_.IsMarked(object);
   }
 
   struct Sink : MarkSink {
@@ -179,29 +184,29 @@ class SerialMarker {
   size_t depth_ = 0;
 };
 
-void NoteIfStale(const Marker& marker, Addr at, Addr word) {
-  ObjectRef object;
-  if (!g_space.Contains(word) || (FindSlot(word, &object) && marker.IsMarked(object))) return;
-  g_stale_words.Insert(at, word);  // without memory it is not noted
-}
-
 }  // namespace
 
-void NoteStaleWords(const Marker& marker) {
-  g_stale_words.Clear();
+void NoteOldWords(const Marker& marker) {
+  g_old_words.Clear();
+  g_all_noted = true;
   alloc::ForEachSlot([&](const ObjectRef& object) {
     if (!marker.IsMarked(object) ||
         g_space.info[object.page].contents == alloc::Contents::kPointerFree) {
       return;
     }
     for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
-      NoteIfStale(marker, at, LoadForeignWord(at));
+      const Addr word = LoadForeignWord(at);
+      if (g_space.Contains(word) && g_old_words.Insert(at, word) == nullptr) g_all_noted = false;
     }
   });
 }
 
 void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots,
                  const VerifyOptions& options) {
+  if (options.minor && !g_all_noted) {
+    Complain("mark verification skipped: no memory for the words of old objects");
+    return;
+  }
   SerialMarker serial(marker, config, options);
   if (!serial.Init()) {
     Complain("mark verification skipped: no address space for a second table");

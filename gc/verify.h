@@ -12,14 +12,16 @@ struct VerifyOptions {
   // The program ran while most was marked, or it was in an earlier collection: objects may be
   // marked that are not reachable any more.
   bool more_may_be_marked = false;
-  // Only young objects were marked. Words that led to none when the last collection ended, and are
-  // as they were, do not count: they happen to look like pointers to what was born since.
+  // Only young objects were marked. Words of old ones that are as they were when the last
+  // collection ended do not count if they lead to what was born since: they happen to look like
+  // pointers to it.
   bool minor = false;
 };
 // pre: the world is stopped, marking is over, nothing was finalized yet.
 void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots,
                  const VerifyOptions& options);
-// Notes such words, for the next collection. pre: the world is stopped, it is decided what lives.
-void NoteStaleWords(const Marker& marker);
+// Notes what the words of the objects that live are, for the next collection, if it is a minor one.
+// pre: the world is stopped, it is decided what lives.
+void NoteOldWords(const Marker& marker);
 
 }  // namespace gleaner::gc
