@@ -24,11 +24,6 @@ constinit NextCall<ProcessLimit> g_prlimit("prlimit");
 constinit NextCall<ProcessLimit> g_prlimit64("prlimit64");
 constinit NextCall<int(int)> g_mlockall("mlockall");
 
-int Noticing(int result, const void* limit) {
-  if (result == 0 && limit != nullptr) gleaner::platform::NoticeAddressSpaceLimit();
-  return result;
-}
-
 }  // namespace
 
 namespace gleaner::runtime {
@@ -42,6 +37,16 @@ void FindLimitFunctions() {
 }
 
 }  // namespace gleaner::runtime
+
+// ThreadSanitizer calls them before code that it has instrumented may run.
+#ifndef __SANITIZE_THREAD__
+
+namespace {
+int Noticing(int result, const void* limit) {
+  if (result == 0 && limit != nullptr) gleaner::platform::NoticeAddressSpaceLimit();
+  return result;
+}
+}  // namespace
 
 #define GLEANER_REPLACED extern "C" __attribute__((visibility("default")))
 
@@ -68,3 +73,5 @@ GLEANER_REPLACED int mlockall(int flags) noexcept {
   gleaner::platform::UnmapUncommitted();
   return g_mlockall.get()(flags);
 }
+
+#endif  // __SANITIZE_THREAD__
