@@ -55,12 +55,13 @@ constinit Atomic<int> g_process{0};
 
 // pre for the following: g_lock is held, so that relaxed loads see the last stores.
 
-void NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
+// False if there is no room to note it.
+bool NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
   if (g_process.Load(memory_order_relaxed) == 0) g_process.Store(getpid(), memory_order_relaxed);
   const uint32_t end = g_end.Load(memory_order_relaxed);
   uint32_t i = 0;
   while (i < end && g_reservations[i].bytes.Load(memory_order_relaxed) != 0) ++i;
-  if (i == kMaxReservations) return;
+  if (i == kMaxReservations) return false;
   Reservation& entry = g_reservations[i];
   entry.begin.Store(begin, memory_order_relaxed);
   entry.low.Store(mapped, memory_order_relaxed);
@@ -70,6 +71,7 @@ void NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, Commi
   entry.from = from;
   entry.bytes.Store(bytes, memory_order_relaxed);
   if (i == end) g_end.Store(end + 1, memory_order_relaxed);
+  return true;
 }
 
 // The reservation that the address belongs to; null if it is none, or not noted. Where one lies in
@@ -209,8 +211,8 @@ void* Reserve(size_t bytes, size_t alignment, CommitFrom from) {
   if (bytes > kSmallBytes) {
     if (const Addr begin = FarAway(bytes, alignment); begin != 0) {
       const bool mapped = g_known_limit == SIZE_MAX;
-      if (!mapped || MapAt(begin, bytes)) {
-        NoteReservation(begin, bytes, mapped ? bytes : 0, 0, from);
+      if (mapped ? MapAt(begin, bytes) : NoteReservation(begin, bytes, 0, 0, from)) {
+        if (mapped) (void)NoteReservation(begin, bytes, bytes, 0, from);
         g_next_end = begin;
         return PointerAt<void>(begin);
       }
@@ -223,7 +225,7 @@ void* Reserve(size_t bytes, size_t alignment, CommitFrom from) {
   if (aligned != start) munmap(raw, aligned - start);
   const Addr end = start + bytes + slack;
   if (end != aligned + bytes) munmap(PointerAt<void>(aligned + bytes), end - (aligned + bytes));
-  NoteReservation(aligned, bytes, bytes, 0, from);
+  (void)NoteReservation(aligned, bytes, bytes, 0, from);
   return PointerAt<void>(aligned);
 }
 
@@ -231,7 +233,7 @@ void* ReserveZeroes(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ, kReserved, -1, 0);
   if (p == MAP_FAILED) return nullptr;
   const Guard guard;
-  NoteReservation(AddressOf(p), bytes, bytes, bytes, CommitFrom::kBegin);
+  (void)NoteReservation(AddressOf(p), bytes, bytes, bytes, CommitFrom::kBegin);
   return p;
 }
 

@@ -898,11 +898,13 @@ void ParentAfterFork() {
 }
 
 void ChildAfterFork() {
+  if (!IsInitialised()) return;
+  // Whoever may have asked the thread to stop is gone.
+  platform::ResetStopAfterFork();
   if (!t_fork_is_prepared) {
-    g_child_is_stale = IsInitialised();
+    g_child_is_stale = true;
     return;
   }
-  platform::ResetStopAfterFork();
   alloc::AddressSpaceResetLockAfterFork();
   alloc::MetaResetLockAfterFork();
   ResetPrintingAfterFork();
