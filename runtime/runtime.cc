@@ -362,6 +362,7 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
 
 // Finalizers, and the notifier, run in the state of cancellation that the program has set.
 void AfterCollection() {
+  platform::NoticeAddressSpaceLimit();
   {
     const platform::UncancellableSection section;
     Findings::Report();
@@ -726,7 +727,6 @@ bool CollectFrom(Addr stack_pointer, Cause cause, int (*give_up)()) {
     return false;
   }
   RefreshIfStale();
-  platform::NoticeAddressSpaceLimit();
   CollectCall call{cause, give_up};
   {
     platform::StallScope stall(platform::StallCause::kWait);
