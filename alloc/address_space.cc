@@ -64,13 +64,9 @@ size_t UsualReservation() {
   return memory <= kLeast / 4 ? kLeast : AlignUp(4 * memory, kGiB);
 }
 
-// Whether the system would give so much. Where there is a limit, reserving it says nothing.
-bool CanBeHad(size_t bytes) {
-  void* p = platform::Reserve(bytes, platform::OsPageBytes());
-  if (p == nullptr) return false;
-  const bool committed = platform::Commit(p, bytes);
-  platform::Release(p, bytes);
-  return committed;
+template <class T>
+size_t TableBytes(size_t pages) {
+  return AlignUp(pages * sizeof(T), platform::OsPageBytes());
 }
 
 bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber pages) {
@@ -91,44 +87,45 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
     bytes = AlignDown(max_bytes, kChunkBytes);  // both sides grow by whole chunks
     const size_t pages = bytes >> kPageShift;
     const size_t os_page = platform::OsPageBytes();
-    const size_t info_bytes = AlignUp(pages * sizeof(PageInfo), os_page);
-    const size_t meta_bytes = AlignUp(pages * sizeof(PageMeta), os_page);
     constexpr auto kBothEnds = platform::CommitFrom::kBothEnds;
     void* heap = platform::Reserve(kGuardBytes + bytes, 2 * kMiB, kBothEnds);
-    void* infos = platform::ReserveZeroes(info_bytes);
-    void* metas = platform::Reserve(meta_bytes, os_page, kBothEnds);
+    void* infos = platform::Reserve(TableBytes<PageInfo>(pages), os_page, kBothEnds);
+    void* metas = platform::Reserve(TableBytes<PageMeta>(pages), os_page, kBothEnds);
     void* mark_table = platform::Reserve(pages * kMarkBytesPerPage, 2 * kMiB, kBothEnds);
-    if (heap != nullptr && infos != nullptr && metas != nullptr && mark_table != nullptr &&
-        (limit == SIZE_MAX || CanBeHad(min_bytes))) {
-      base = AddressOf(heap) + kGuardBytes;
-      info = static_cast<PageInfo*>(infos);
-      meta = static_cast<PageMeta*>(metas);
-      marks = static_cast<uint8_t*>(mark_table);
-      scanned_end.Store(0, platform::memory_order_relaxed);  // no other thread yet
-      pointer_free_begin.Store(page_count(), platform::memory_order_relaxed);  // likewise
+    base = heap == nullptr ? 0 : AddressOf(heap) + kGuardBytes;
+    info = static_cast<PageInfo*>(infos);
+    meta = static_cast<PageMeta*>(metas);
+    marks = static_cast<uint8_t*>(mark_table);
+    scanned_end.Store(0, platform::memory_order_relaxed);  // no other thread yet
+    pointer_free_begin.Store(page_count(), platform::memory_order_relaxed);  // likewise
+    if (base != 0 && info != nullptr && meta != nullptr && marks != nullptr &&
+        CanCommit(min_bytes)) {
       return true;
     }
-    if (heap != nullptr) platform::Release(heap, kGuardBytes + bytes);
-    if (infos != nullptr) platform::Release(infos, info_bytes);
-    if (metas != nullptr) platform::Release(metas, meta_bytes);
-    if (mark_table != nullptr) platform::Release(mark_table, pages * kMarkBytesPerPage);
+    Release();
   }
-  bytes = 0;
   return false;
 }
 
 void AddressSpace::Release() {
-  if (bytes == 0) return;
   const size_t pages = page_count();
-  const size_t os_page = platform::OsPageBytes();
-  platform::Release(PointerAt<void>(base - kGuardBytes), kGuardBytes + bytes);
-  platform::Release(info, AlignUp(pages * sizeof(PageInfo), os_page));
-  platform::Release(meta, AlignUp(pages * sizeof(PageMeta), os_page));
-  platform::Release(marks, pages * kMarkBytesPerPage);
+  if (base != 0) platform::Release(PointerAt<void>(base - kGuardBytes), kGuardBytes + bytes);
+  if (info != nullptr) platform::Release(info, TableBytes<PageInfo>(pages));
+  if (meta != nullptr) platform::Release(meta, TableBytes<PageMeta>(pages));
+  if (marks != nullptr) platform::Release(marks, pages * kMarkBytesPerPage);
   base = bytes = 0;
   info = nullptr;
   meta = nullptr;
   marks = nullptr;
+}
+
+bool AddressSpace::CanCommit(size_t wanted) {
+  if (platform::AddressSpaceLimit() == SIZE_MAX) return true;
+  void* p = platform::Reserve(wanted, platform::OsPageBytes());
+  if (p == nullptr) return false;
+  const bool committed = platform::Commit(p, wanted);
+  platform::Release(p, wanted);
+  return committed;
 }
 
 bool AddressSpace::CommitMore(Side side, PageNumber pages) {
@@ -159,6 +156,7 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
   // Release: a sweep or a root scan that sees the new frontier (acquire) sees usable tables.
   if (side == Side::kScanned) {
     scanned_end.Store(low + pages, platform::memory_order_release);
+    if (fast_free) fast_free_end.Store(low + pages, platform::memory_order_release);  // likewise
   } else {
     pointer_free_begin.Store(high - pages, platform::memory_order_release);  // likewise
   }

@@ -24,7 +24,7 @@ struct AddressSpace {
   // Constant after Init.
   Addr base = 0;
   size_t bytes = 0;
-  PageInfo* info = nullptr;  // readable for every page, zero where nothing is committed
+  PageInfo* info = nullptr;  // the tables: readable and writable for committed pages
   PageMeta* meta = nullptr;
   uint8_t* marks = nullptr;
   bool huge_pages = false;
@@ -34,10 +34,19 @@ struct AddressSpace {
   platform::Atomic<PageNumber> scanned_end{0};
   platform::Atomic<PageNumber> pointer_free_begin{0};
 
+  // For who gives slots back by their page's descriptor alone: scanned_end again, or 0 if nobody may
+  // do so. `fast_free` is set before Init.
+  bool fast_free = false;
+  platform::Atomic<size_t> fast_free_end{0};
+
   // Reserves `max_bytes` of heap, or as much as the system allows, halving on refusal. False if not
   // even `min_bytes` are to be had. 0 stands for four times memory and swap, between 64 GiB and
   // 1 TiB: either side may have all the memory there is, with as much free in between.
   [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages);
+
+  // Whether the system would give so much now. Where address space is limited, a reservation does
+  // not tell. Where it is not, nothing is asked.
+  static bool CanCommit(size_t wanted);
 
   // Gives all of it back. pre: there are no objects.
   void Release();
@@ -47,7 +56,14 @@ struct AddressSpace {
   [[nodiscard]] bool CommitMore(Side side, PageNumber pages);
 
   PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
-  bool Contains(Addr a) const { return a - base < bytes; }
+  // Whether the address lies in committed pages. Acquire: pairs with CommitMore; the tables of these
+  // pages are usable.
+  bool Contains(Addr a) const {
+    const size_t page = (a - base) >> kPageShift;
+    return page < scanned_end.Load(platform::memory_order_acquire) ||
+           (page >= pointer_free_begin.Load(platform::memory_order_acquire) &&
+            page < bytes >> kPageShift);
+  }
   // pre: Contains(a) for the next two.
   PageNumber PageOf(Addr a) const { return static_cast<PageNumber>((a - base) >> kPageShift); }
   static size_t OffsetInPage(Addr a) { return a & (kPageBytes - 1); }

@@ -94,6 +94,12 @@ void MarkWorker::BeginCycle() {
   split_ = marker_->config_.split;
   select_ = interior_ ? fastest_select_ : nullptr;
   statistics = {};
+  FindHole();
+}
+
+void MarkWorker::FindHole() {
+  hole_begin_ = alloc::EndCommitted(alloc::Side::kScanned);
+  hole_pages_ = alloc::FirstCommitted(alloc::Side::kPointerFree) - hole_begin_;
 }
 
 class MarkWorker::Pipeline {
@@ -103,6 +109,8 @@ class MarkWorker::Pipeline {
         base_(worker->base_),
         heap_bytes_(worker->heap_bytes_),
         info_(worker->info_),
+        hole_begin_(worker->hole_begin_),
+        hole_pages_(worker->hole_pages_),
         marks_(worker->marks_),
         white_(worker->white_),
         black_(worker->black_),
@@ -131,6 +139,7 @@ class MarkWorker::Pipeline {
   template <bool kInterior>
   GLEANER_ALWAYS_INLINE uint8_t* Resolve(Addr word) const {
     const size_t page = (word - base_) >> alloc::kPageShift;
+    if (GLEANER_UNLIKELY(page - hole_begin_ < hole_pages_)) return nullptr;
     const PageInfo& info = info_[page];
     const size_t offset = AddressSpace::OffsetInPage(word);
     const uint32_t slot = alloc::SlotIndex(offset, info.reciprocal);
@@ -210,7 +219,8 @@ class MarkWorker::Pipeline {
       return;
     }
     if (kept >= kSelectWords && worker_->select_ != nullptr) {
-      kept = worker_->select_({base_, info_, marks_, white_}, words, kept);
+      kept = worker_->select_({base_, info_, marks_, white_, hole_begin_, hole_pages_}, words,
+                              kept);
     }
     for (size_t i = 0; i < kept; ++i) Enqueue<false>(words[i]);
   }
@@ -278,6 +288,8 @@ class MarkWorker::Pipeline {
   const Addr base_;
   const size_t heap_bytes_;
   const PageInfo* const info_;
+  const size_t hole_begin_;
+  const size_t hole_pages_;
   uint8_t* const marks_;
   const uint8_t white_;
   const uint8_t black_;
@@ -772,6 +784,7 @@ bool MarkWorker::RescanNext() {
 
 void MarkWorker::Run(uint64_t slice_bytes) {
   RootTasks& roots = *marker_->roots_;
+  FindHole();
   pause_at_bytes_ =
       slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
   marker_->termination_.SetBusy(id_);

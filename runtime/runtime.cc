@@ -531,6 +531,7 @@ void LogLatency() { PrintLatency(Stream::kLog); }
 bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0; }
 
 constexpr size_t kLeastHeap = 16 * kMiB;
+constexpr char kNoAddressSpace[] = "the system refuses 16 MiB of address space";
 
 // What there is not enough memory or address space for; null if it is done.
 const char* InitOnce() {
@@ -559,8 +560,7 @@ const char* InitOnce() {
   ok = ok && alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit));
   ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
   ok = ok && Threads::Init();
-  if (!ok) return "the system refuses 16 MiB of address space";
-  static_assert(kLeastHeap == 16 * kMiB);
+  if (!ok) return kNoAddressSpace;
   if (!g_max_heap_set) alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   GC_least_plausible_heap_addr = PointerAt<void>(alloc::g_space.base);
   GC_greatest_plausible_heap_addr = PointerAt<void>(alloc::g_space.base + alloc::g_space.bytes);
@@ -630,7 +630,10 @@ void Init() {
       platform::FutexWait(&g_init_state, static_cast<uint32_t>(InitState::kRunning));
     return;
   }
-  if (const char* refused = InitOnce(); refused != nullptr) Fatal("cannot start: %s", refused);
+  const char* refused = InitOnce();
+  // The tables have had theirs.
+  if (refused == nullptr && !alloc::AddressSpace::CanCommit(kLeastHeap)) refused = kNoAddressSpace;
+  if (refused != nullptr) Fatal("cannot start: %s", refused);
   AnnounceInit();
 }
 

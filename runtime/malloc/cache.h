@@ -41,9 +41,14 @@ GLEANER_ALWAYS_INLINE void* Allocate(size_t bytes) {
 // Whether the block waits in its magazine now; if not, it is not looked at any further. `base` is
 // the thread pointer, or as far from the magazines to use as that is from t_magazines.
 GLEANER_ALWAYS_INLINE bool TryPush(Addr base, void* p) {
-  const Addr offset = AddressOf(p) - g_bounds.base;
-  if (GLEANER_UNLIKELY(offset >= g_bounds.bytes)) return false;
-  const alloc::PageInfo& page = g_bounds.pages[offset >> alloc::kPageShift];
+  const alloc::AddressSpace& space = alloc::g_space;
+  const Addr offset = AddressOf(p) - space.base;
+  const size_t page_number = offset >> alloc::kPageShift;
+  // Relaxed: who may free the block has seen its page committed.
+  if (GLEANER_UNLIKELY(page_number >= space.fast_free_end.Load(platform::memory_order_relaxed))) {
+    return false;
+  }
+  const alloc::PageInfo& page = space.info[page_number];
   // Of a page of slots the word begins with the reciprocal r of their size, and o * r modulo 2^32
   // is below r if and only if o is a multiple of that size. Proof: r = (2^32 + e) / size, 0 < e <=
   // size. For o = q * size + s the product is q * e + s * r modulo 2^32. It is at most q * e <=

@@ -16,7 +16,6 @@
 
 namespace gleaner::malloc_proxy {
 
-constinit HeapBounds g_bounds = {};
 
 namespace {
 
@@ -78,6 +77,7 @@ bool MakeHeap() {
   }
   runtime::StartTestDevices();
   alloc::AddressSpace& space = alloc::g_space;
+  space.fast_free = true;
   const bool ok =
       space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.malloc_huge_pages) &&
       alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&
@@ -90,7 +90,6 @@ bool MakeHeap() {
   }
   alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   ThreadCache::Init();
-  g_bounds = {space.base, space.bytes, space.info};
   return true;
 }
 

@@ -5,15 +5,6 @@
 
 namespace gleaner::malloc_proxy {
 
-// What the fast path of `free` needs to know of the heap. All zero until the start.
-struct HeapBounds {
-  Addr base;
-  size_t bytes;
-  const alloc::PageInfo* pages;
-};
-// Written once, before the start is announced.
-extern HeapBounds g_bounds;
-
 // Makes the heap, once; false if the system refuses the address space, and then the next allocator
 // serves the program. Any thread, at any time after the loader has relocated the library.
 bool Start();

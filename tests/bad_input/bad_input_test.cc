@@ -299,20 +299,16 @@ TEST(AddressSpaceTest, SmallFromTheStart) {
         const Limit limit(RLIMIT_AS, mib * kMiB);
         GC_INIT();
         GC_set_oom_fn(CountOom);
-        // Most of a small space. In the smallest the markers' tables leave less.
-        if (mib >= 48) {
-          ASSERT_NE(MakeList(100000), nullptr);
-          ExpectWorks();
-        }
+        // Most of a small space.
+        ASSERT_NE(MakeList(100000), nullptr);
+        ExpectWorks();
         if (mib <= 1024) {
           for (int round = 0; round < 2; ++round) {
             size_t sizes[2] = {1000, 0};
             FillInThread(sizes);
-            if (mib >= 48) {
-              EXPECT_GE(sizes[1], 4 * kMiB);
-            }
+            EXPECT_GE(sizes[1], 4 * kMiB);
           }
-          if (mib >= 48) ExpectWorks();
+          ExpectWorks();
         }
       });
       if (mib >= 200) {

@@ -99,6 +99,7 @@ class SelectTest : public ::testing::Test {
 
   bool Keeps(Addr word, uint8_t white) const {
     const size_t page = (word - kBase) / alloc::kPageBytes;
+    if (page >= hole_begin_ && page < hole_begin_ + hole_pages_) return false;
     const alloc::PageInfo& info = info_[page];
     if (info.state != alloc::PageState::kSmall) return true;
     const size_t slot = (word - kBase) % alloc::kPageBytes / info.slot_bytes;
@@ -113,7 +114,8 @@ class SelectTest : public ::testing::Test {
     const size_t count = words.size();
     words.resize(count + kFilterSlack + 1, kCanary);
     const size_t kept =
-        SelectAvx512({kBase, info_.data(), marks_.data(), white}, words.data(), count);
+        SelectAvx512({kBase, info_.data(), marks_.data(), white, hole_begin_, hole_pages_},
+                     words.data(), count);
     ASSERT_EQ(kept, expected.size());
     for (size_t i = 0; i < kept; ++i) ASSERT_EQ(words[i], expected[i]) << i;
     ASSERT_EQ(words.back(), kCanary);
@@ -121,6 +123,8 @@ class SelectTest : public ::testing::Test {
 
   std::vector<alloc::PageInfo> info_;
   std::vector<uint8_t> marks_;
+  size_t hole_begin_ = kPages;
+  size_t hole_pages_ = 0;
 };
 
 TEST_F(SelectTest, EveryOffsetOfEveryClass) {
@@ -142,6 +146,23 @@ TEST_F(SelectTest, RandomWordsOfEveryCount) {
     std::vector<Addr> words(round < 100 ? static_cast<size_t>(round) : random() % (kScanWords + 1));
     for (Addr& word : words) word = kBase + random() % (kPages * alloc::kPageBytes);
     Check(words, static_cast<uint8_t>(1 + random() % 15));
+  }
+}
+
+// Descriptors of the hole cannot be read.
+TEST_F(SelectTest, WordsThatPointIntoTheHole) {
+  if (!HasAvx512()) GTEST_SKIP() << "no AVX-512";
+  std::mt19937_64 random(9);
+  for (int round = 0; round < 500; ++round) {
+    hole_begin_ = random() % kPages;
+    hole_pages_ = random() % (kPages - hole_begin_ + 1);
+    std::vector<Addr> words(random() % 64);
+    for (Addr& word : words) word = kBase + random() % (kPages * alloc::kPageBytes);
+    const std::vector<alloc::PageInfo> whole = info_;
+    // Were one read, all its words would be kept.
+    for (size_t i = 0; i < hole_pages_; ++i) info_[hole_begin_ + i] = {};
+    Check(words, 1);
+    info_ = whole;
   }
 }
 
