@@ -13,6 +13,7 @@ extern platform::Atomic<uint64_t> g_collections;
 struct Attempts {
   uint64_t collections_before = 0;  // as they were when it was tried last
   int failed = 0;                   // of those after which this thread has collected
+  uint64_t collecting_ns = 0;       // what these collections have taken
 
   void Begin() {
     // Relaxed: a count. Read too early, it costs one try more.

@@ -107,6 +107,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
     if (TakeGrowthRefusal()) {
       if (!ThreadHeaps::TradeHoles(side, span_bytes)) g_hooks.grow(span_bytes, attempts);
     } else if (!g_hooks.exhausted(span_bytes, &attempts)) {
+      g_hooks.allocated(-static_cast<ptrdiff_t>(bytes));  // it was not
       return nullptr;
     }
   }

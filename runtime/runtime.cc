@@ -11,6 +11,7 @@
 #include "alloc/hooks.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
+#include "platform/clock.h"
 #include "platform/loaded_objects.h"
 #include "platform/mappings.h"
 #include "platform/memory.h"
@@ -329,13 +330,48 @@ bool MakeRoomInLimit(size_t bytes, size_t least_share) {
          alloc::ThreadHeaps::TradeFreePages(bytes, least_share);
 }
 
+// Whether the calling thread may collect for a request that the heap has no room for. When two such
+// requests have failed in a row, although it collected, no smaller ones fail at once until as much
+// time has passed as the collections took: half of the time, at most, is for nothing. (With one in a
+// row, a program that drops a reserve when it sees NULL would get NULL once more.)
+bool MayCollectForRequest(size_t bytes) {
+  const Thread* self = Threads::Current();
+  if (self == nullptr) return true;
+  const FailedRequests& failed = self->failed_requests;
+  return failed.in_a_row < 2 || bytes < failed.least_bytes ||
+         self->heap->allocated_bytes != failed.allocated_bytes ||
+         platform::NowNs() - failed.last_ns >= failed.collecting_ns;
+}
+
+void NoteFailedRequest(size_t bytes, uint64_t collecting_ns) {
+  Thread* self = Threads::Current();
+  if (self == nullptr) return;
+  FailedRequests& failed = self->failed_requests;
+  const uint64_t now = platform::NowNs();
+  if (self->heap->allocated_bytes != failed.allocated_bytes ||
+      now - failed.last_ns >= failed.collecting_ns) {
+    failed = {};
+  }
+  ++failed.in_a_row;
+  if (bytes < failed.least_bytes) failed.least_bytes = bytes;
+  failed.allocated_bytes = self->heap->allocated_bytes;
+  failed.collecting_ns += collecting_ns;
+  failed.last_ns = now;
+}
+
 bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
   if (g_collector.SweepRest() || attempts->IsOutOfDate()) return true;
   bytes = AlignUp(bytes, alloc::kPageBytes);
   if (MakeRoomInLimit(bytes, attempts->failed == 0 ? 8 : SIZE_MAX >> alloc::kPageShift))
     return true;
-  if (GC_dont_gc != 0 || attempts->failed > 1) return false;
+  if (attempts->failed > 1) {
+    NoteFailedRequest(bytes, attempts->collecting_ns);
+    return false;
+  }
+  if (GC_dont_gc != 0 || (attempts->failed == 0 && !MayCollectForRequest(bytes))) return false;
+  const uint64_t begin = platform::NowNs();
   Collect(attempts->failed == 0 ? Cause::kExhausted : Cause::kExplicit);
+  attempts->collecting_ns += platform::NowNs() - begin;
   ++attempts->failed;
   return true;
 }

@@ -18,6 +18,15 @@
 
 namespace gleaner::runtime {
 
+// A thread's last requests in a row that failed although it collected for them.
+struct FailedRequests {
+  int in_a_row = 0;
+  size_t least_bytes = ~size_t{0};
+  uint64_t allocated_bytes = 0;  // by the thread until then: it has had none since
+  uint64_t collecting_ns = 0;    // for all of them
+  uint64_t last_ns = 0;
+};
+
 struct Thread : platform::StopRecord {
   pthread_t id = 0;                   // constant while registered
   alloc::ThreadHeap* heap = nullptr;  // likewise
@@ -36,6 +45,7 @@ struct Thread : platform::StopRecord {
   bool is_main = false;
   int exit_rounds = 0;              // destructor rounds seen; the thread only
   bool running_finalizers = false;  // the thread only
+  FailedRequests failed_requests;   // likewise
   // Levels at which the thread runs code of the program's under the collector lock, which it holds:
   // no collection can start. The thread only.
   int under_lock = 0;

@@ -64,6 +64,20 @@ static NOINLINE size_t fill(size_t bytes) {
   return count * bytes_each;
 }
 
+static int mode_may_be_lost;
+
+/* Until NULL. Where memory runs out while a cycle begins, there is none for the tables of tracking,
+ * and collections go on without it: the mode is looked at before. */
+static void fill_up(void) {
+  const int failures = check_failures;
+  if (!mode_may_be_lost) check_result();
+  if (check_failures != failures) fprintf(stderr, "before memory runs out\n");
+  fill(3000 * MiB);
+  mode_may_be_lost = 1;
+}
+
+static int result(void) { return mode_may_be_lost ? check_failures != 0 : check_result(); }
+
 static int limit(int resource, size_t bytes) {
   struct rlimit both;
   getrlimit(resource, &both);
@@ -79,7 +93,7 @@ static void lower_the_limit(void) {
   GC_gcollect();
   use_the_system();
   CHECK_EQ(limit(RLIMIT_AS, 700 * MiB), 0);
-  fill(3000 * MiB); /* until NULL */
+  fill_up();
   GC_gcollect();
   GC_gcollect_and_unmap();
   if (on_gleaner()) CHECK_GE(fill(60 * MiB), 59 * MiB); /* libgc may take the list for reachable */
@@ -127,7 +141,7 @@ static void lock_all_memory(void) {
   if (raised) CHECK(locked);
   use_the_system();
   CHECK_GE(fill(100 * MiB), 99 * MiB);
-  if (raised && locked) fill(3000 * MiB); /* until NULL */
+  if (raised && locked) fill_up();
   GC_gcollect();
   CHECK_EQ(munlockall(), 0);
   use_the_system();
@@ -148,7 +162,7 @@ static void limit_of_a_forked_child(void) {
   const pid_t child = fork();
   if (child == 0) {
     lower_the_limit();
-    _exit(check_result());
+    _exit(result());
   }
   CHECK_EQ(waitpid(child, &status, 0), child);
   CHECK_EQ(status, 0);
@@ -165,7 +179,7 @@ int main(void) {
     if (child == 0) {
       GC_INIT();
       cases[i]();
-      exit(check_result());
+      exit(result());
     }
     CHECK_EQ(waitpid(child, &status, 0), child);
     if (status != 0) fprintf(stderr, "case %d: status %d\n", (int)i, status);

@@ -268,6 +268,39 @@ TEST(HeapLimitTest, TheOomFunctionsAnswerIsReturnedAndSurvivorsAreIntact) {
   }
 }
 
+// A program that goes on after NULL does not wait for a collection at each further one, and one that
+// drops what it has gets memory: at once after the first NULL, else soon.
+TEST(HeapLimitTest, RequestsThatFailInARowAreCheap) {
+  for (const char* mode :
+       {"GLEANER_CONCURRENT=0", "GLEANER_CONCURRENT=1", "GLEANER_GENERATIONAL=2"}) {
+    const ChildResult result = RunWith({mode}, [] {
+      GC_INIT();
+      GC_set_oom_fn([](size_t) -> void* { return nullptr; });
+      GC_set_max_heap_size(64 * kMiB);
+      const auto fill_up = [] {
+        size_t filled = 0;
+        for (;; filled += sizeof(Block)) {
+          auto* block = static_cast<Block*>(GC_malloc(sizeof(Block)));
+          if (block == nullptr) return filled;
+          block->next = g_more;
+          g_more = block;
+        }
+      };
+      for (int round = 0; round < 3; ++round) {
+        g_more = nullptr;
+        EXPECT_GE(fill_up(), 8 * kMiB) << "round " << round;  // in small pieces
+      }
+      const auto before = GC_get_gc_no();
+      for (int i = 0; i < 10'000; ++i) ASSERT_EQ(GC_malloc(kMiB), nullptr);
+      EXPECT_LE(GC_get_gc_no() - before, 100u);
+      g_more = nullptr;
+      EXPECT_NE(GC_malloc(kMiB / 2), nullptr);  // less was not tried in vain
+      while (GC_malloc(kMiB) == nullptr) usleep(1000);
+    });
+    EXPECT_OK(result) << "\n" << mode;
+  }
+}
+
 // A heap of one size, as programs have it that embed a runtime.
 
 // Allocates what is garbage at once.
