@@ -96,7 +96,7 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
     info = static_cast<PageInfo*>(infos);
     meta = static_cast<PageMeta*>(metas);
     marks = static_cast<uint8_t*>(mark_table);
-    scanned_end.Store(0, platform::memory_order_relaxed);  // no other thread yet
+    scanned_end.Store(0, platform::memory_order_relaxed);                    // no other thread yet
     pointer_free_begin.Store(page_count(), platform::memory_order_relaxed);  // likewise
     if (base != 0 && info != nullptr && meta != nullptr && marks != nullptr &&
         CanCommit(min_bytes)) {

@@ -34,8 +34,8 @@ struct AddressSpace {
   platform::Atomic<PageNumber> scanned_end{0};
   platform::Atomic<PageNumber> pointer_free_begin{0};
 
-  // For who gives slots back by their page's descriptor alone: scanned_end again, or 0 if nobody may
-  // do so. `fast_free` is set before Init.
+  // For who gives slots back by their page's descriptor alone: scanned_end again, or 0 if nobody
+  // may do so. `fast_free` is set before Init.
   bool fast_free = false;
   platform::Atomic<size_t> fast_free_end{0};
 
@@ -56,8 +56,8 @@ struct AddressSpace {
   [[nodiscard]] bool CommitMore(Side side, PageNumber pages);
 
   PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
-  // Whether the address lies in committed pages. Acquire: pairs with CommitMore; the tables of these
-  // pages are usable.
+  // Whether the address lies in committed pages. Acquire: pairs with CommitMore; the tables of
+  // these pages are usable.
   bool Contains(Addr a) const {
     const size_t page = (a - base) >> kPageShift;
     return page < scanned_end.Load(platform::memory_order_acquire) ||

@@ -219,8 +219,8 @@ class MarkWorker::Pipeline {
       return;
     }
     if (kept >= kSelectWords && worker_->select_ != nullptr) {
-      kept = worker_->select_({base_, info_, marks_, white_, hole_begin_, hole_pages_}, words,
-                              kept);
+      kept =
+          worker_->select_({base_, info_, marks_, white_, hole_begin_, hole_pages_}, words, kept);
     }
     for (size_t i = 0; i < kept; ++i) Enqueue<false>(words[i]);
   }

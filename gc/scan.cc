@@ -57,8 +57,8 @@ GLEANER_NO_SANITIZE __attribute__((target("avx512f"))) size_t SelectAvx512(
     const auto valid = static_cast<__mmask8>(left >= 8 ? 0xff : (1u << left) - 1);
     const __m512i word = _mm512_maskz_loadu_epi64(valid, words + i);
     const __m512i page = _mm512_srli_epi64(_mm512_sub_epi64(word, base), alloc::kPageShift);
-    const __mmask8 committed = _mm512_mask_cmpge_epu64_mask(
-        valid, _mm512_sub_epi64(page, hole_begin), hole_pages);
+    const __mmask8 committed =
+        _mm512_mask_cmpge_epu64_mask(valid, _mm512_sub_epi64(page, hole_begin), hole_pages);
     // Descriptors are 16 bytes; the gather's scale reaches 8.
     const __m512i info = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), committed,
                                                      _mm512_slli_epi64(page, 1), context.info, 8);

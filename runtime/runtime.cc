@@ -332,8 +332,8 @@ bool MakeRoomInLimit(size_t bytes, size_t least_share) {
 
 // Whether the calling thread may collect for a request that the heap has no room for. When two such
 // requests have failed in a row, although it collected, no smaller ones fail at once until as much
-// time has passed as the collections took: half of the time, at most, is for nothing. (With one in a
-// row, a program that drops a reserve when it sees NULL would get NULL once more.)
+// time has passed as the collections took: half of the time, at most, is for nothing. (With one in
+// a row, a program that drops a reserve when it sees NULL would get NULL once more.)
 bool MayCollectForRequest(size_t bytes) {
   const Thread* self = Threads::Current();
   if (self == nullptr) return true;

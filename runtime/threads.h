@@ -33,8 +33,8 @@ struct Thread : platform::StopRecord {
   platform::Range static_tls;         // constant while registered
   // Where scanning ends: the thread's own to move (GC_set_stackbottom); read while it is stopped.
   Addr stack_bottom = 0;
-  // Allocated since the dead part of the stack was last cleared, and how far down that ever was. The
-  // thread only.
+  // Allocated since the dead part of the stack was last cleared, and how far down that ever was.
+  // The thread only.
   size_t bytes_since_cleared = 0;
   Addr lowest_cleared = ~Addr{0};
   // The fiber that the thread last switched to, null for its own stack. The thread only; in a

@@ -103,6 +103,13 @@ static void lower_the_limit(void) {
   CHECK_GE(fill(200 * MiB), 199 * MiB);
 }
 
+/* What the heap might use later leaves it room now. */
+static void lower_it_far(void) {
+  CHECK_EQ(limit(RLIMIT_AS, 150 * MiB), 0);
+  CHECK_GE(fill(64 * MiB), 63 * MiB);
+  mode_may_be_lost = 1;
+}
+
 static void lower_it_by_prlimit(void) {
   const struct rlimit both = {1024 * MiB, RLIM_INFINITY};
   CHECK_EQ(prlimit(0, RLIMIT_AS, &both, NULL), 0);
@@ -169,9 +176,9 @@ static void limit_of_a_forked_child(void) {
 }
 
 int main(void) {
-  static void (*const cases[])(void) = {lower_the_limit,       lower_it_by_prlimit,
-                                        lower_it_from_outside, lock_all_memory,
-                                        limit_of_a_child,      limit_of_a_forked_child};
+  static void (*const cases[])(void) = {
+      lower_the_limit, lower_it_far,     lower_it_by_prlimit,    lower_it_from_outside,
+      lock_all_memory, limit_of_a_child, limit_of_a_forked_child};
   size_t i;
   for (i = 0; i < sizeof cases / sizeof *cases; i++) {
     int status = -1;

@@ -268,8 +268,8 @@ TEST(HeapLimitTest, TheOomFunctionsAnswerIsReturnedAndSurvivorsAreIntact) {
   }
 }
 
-// A program that goes on after NULL does not wait for a collection at each further one, and one that
-// drops what it has gets memory: at once after the first NULL, else soon.
+// A program that goes on after NULL does not wait for a collection at each further one, and one
+// that drops what it has gets memory: at once after the first NULL, else soon.
 TEST(HeapLimitTest, RequestsThatFailInARowAreCheap) {
   for (const char* mode :
        {"GLEANER_CONCURRENT=0", "GLEANER_CONCURRENT=1", "GLEANER_GENERATIONAL=2"}) {

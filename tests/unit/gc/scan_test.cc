@@ -113,9 +113,8 @@ class SelectTest : public ::testing::Test {
     }
     const size_t count = words.size();
     words.resize(count + kFilterSlack + 1, kCanary);
-    const size_t kept =
-        SelectAvx512({kBase, info_.data(), marks_.data(), white, hole_begin_, hole_pages_},
-                     words.data(), count);
+    const size_t kept = SelectAvx512(
+        {kBase, info_.data(), marks_.data(), white, hole_begin_, hole_pages_}, words.data(), count);
     ASSERT_EQ(kept, expected.size());
     for (size_t i = 0; i < kept; ++i) ASSERT_EQ(words[i], expected[i]) << i;
     ASSERT_EQ(words.back(), kCanary);
