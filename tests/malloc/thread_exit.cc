@@ -1,5 +1,6 @@
 // Threads that start and end in storms, with destructors of thread-local objects and keys that come
 // back to malloc; what they leave is freed by others; the footprint is that of a few.
+#include <malloc.h>
 #include <pthread.h>
 
 #include <mutex>
@@ -75,11 +76,15 @@ int main() {
   for (pthread_key_t& key : g_keys) CHECK(pthread_key_create(&key, OnKey) == 0);
   for (unsigned round = 0; round < 5; ++round) Storm(round);
   const size_t before = status_bytes("VmRSS:");
+  const size_t used_before = mallinfo2().uordblks;
   for (unsigned round = 5; round < kRounds; ++round) Storm(round);
   // Heaps are taken over, not made anew: a thousand threads later there is no more of them. What
   // the destructors leave for ever (a block a thread and key) is below this, too.
   const size_t after = status_bytes("VmRSS:");
-  printf("resident before %zu, after %zu\n", before, after);
+  const size_t used_after = mallinfo2().uordblks;
+  printf("resident before %zu, after %zu; used before %zu, after %zu\n", before, after, used_before,
+         used_after);
+  CHECK(used_after < used_before + (size_t{1} << 20));
   // What the system does not take back stays.
   if (getenv("GLEANER_FAILURES") == nullptr) CHECK(after < before + (size_t{8} << 20));
 }
