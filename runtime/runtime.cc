@@ -330,6 +330,10 @@ bool MakeRoomInLimit(size_t bytes, size_t least_share) {
          alloc::ThreadHeaps::TradeFreePages(bytes, least_share);
 }
 
+uint64_t AllocatedAndFreed(const Thread& thread) {
+  return thread.heap->allocated_bytes + thread.heap->freed_bytes;
+}
+
 // Whether the calling thread may collect for a request that the heap has no room for. When two such
 // requests have failed in a row, although it collected, no smaller ones fail at once until as much
 // time has passed as the collections took: half of the time, at most, is for nothing. (With one in
@@ -339,7 +343,7 @@ bool MayCollectForRequest(size_t bytes) {
   if (self == nullptr) return true;
   const FailedRequests& failed = self->failed_requests;
   return failed.in_a_row < 2 || bytes < failed.least_bytes ||
-         self->heap->allocated_bytes != failed.allocated_bytes ||
+         AllocatedAndFreed(*self) != failed.allocated_and_freed ||
          platform::NowNs() - failed.last_ns >= failed.collecting_ns;
 }
 
@@ -348,13 +352,13 @@ void NoteFailedRequest(size_t bytes, uint64_t collecting_ns) {
   if (self == nullptr) return;
   FailedRequests& failed = self->failed_requests;
   const uint64_t now = platform::NowNs();
-  if (self->heap->allocated_bytes != failed.allocated_bytes ||
+  if (AllocatedAndFreed(*self) != failed.allocated_and_freed ||
       now - failed.last_ns >= failed.collecting_ns) {
     failed = {};
   }
   ++failed.in_a_row;
   if (bytes < failed.least_bytes) failed.least_bytes = bytes;
-  failed.allocated_bytes = self->heap->allocated_bytes;
+  failed.allocated_and_freed = AllocatedAndFreed(*self);
   failed.collecting_ns += collecting_ns;
   failed.last_ns = now;
 }

@@ -22,8 +22,8 @@ namespace gleaner::runtime {
 struct FailedRequests {
   int in_a_row = 0;
   size_t least_bytes = ~size_t{0};
-  uint64_t allocated_bytes = 0;  // by the thread until then: it has had none since
-  uint64_t collecting_ns = 0;    // for all of them
+  uint64_t allocated_and_freed = 0;  // bytes, by the thread until then: it has done neither since
+  uint64_t collecting_ns = 0;        // for all of them
   uint64_t last_ns = 0;
 };
 
