@@ -117,6 +117,9 @@ void AddressSpace::Release() {
   info = nullptr;
   meta = nullptr;
   marks = nullptr;
+  scanned_end.Store(0, platform::memory_order_relaxed);         // nobody else uses them
+  pointer_free_begin.Store(0, platform::memory_order_relaxed);  // likewise
+  fast_free_end.Store(0, platform::memory_order_relaxed);       // likewise
 }
 
 bool AddressSpace::CanCommit(size_t wanted) {

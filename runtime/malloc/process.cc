@@ -16,7 +16,6 @@
 
 namespace gleaner::malloc_proxy {
 
-
 namespace {
 
 using platform::memory_order_acquire;
