@@ -56,6 +56,8 @@ struct AddressSpace {
   [[nodiscard]] bool CommitMore(Side side, PageNumber pages);
 
   PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
+  // Whether the address is the heap's, committed or not.
+  bool Reserves(Addr a) const { return a - base < bytes; }
   // Whether the address lies in committed pages. Acquire: pairs with CommitMore; the tables of
   // these pages are usable.
   bool Contains(Addr a) const {

@@ -86,8 +86,9 @@ void CheckForeign(Call call, const void* p) {
 
 constexpr size_t kNoClass = SIZE_MAX;
 
-// The class of the block that begins at `p`, or kNoClass. pre: p lies in the heap.
+// The class of the block that begins at `p`, or kNoClass.
 size_t ClassOf(const void* p) {
+  if (!g_space.Contains(AddressOf(p))) return kNoClass;
   const alloc::PageInfo& page = g_space.info[g_space.PageOf(AddressOf(p))];
   const bool is_block = page.state == alloc::PageState::kSmall
                             ? SlotHeaps::IsSlot(p)
@@ -402,7 +403,7 @@ void FreeSlow(void* p) {
   const int saved = errno;
   if (IsCollecting()) {
     if (!Collecting::Free(p, NameOf(Call::kFree))) FreeForeign(p);
-  } else if (!g_space.Contains(AddressOf(p))) {
+  } else if (!g_space.Reserves(AddressOf(p))) {
     FreeForeign(p);
   } else {
     const size_t size_class = ClassOf(p);
@@ -439,7 +440,7 @@ size_t UsableBytes(void* p, Call call) {
     size_t bytes;
     return Collecting::UsableBytes(p, &bytes, NameOf(call)) ? bytes : NextUsableBytes(p);
   }
-  if (!g_space.Contains(AddressOf(p))) {
+  if (!g_space.Reserves(AddressOf(p))) {
     size_t early;
     return Collecting::IsEarly(p, &early) ? early : NextUsableBytes(p);
   }
@@ -456,7 +457,7 @@ void* Reallocate(void* p, size_t bytes) {
       return ReallocateForeign(p, bytes);
     }
   } else {
-    if (!g_space.Contains(AddressOf(p))) return ReallocateForeign(p, bytes);
+    if (!g_space.Reserves(AddressOf(p))) return ReallocateForeign(p, bytes);
     have = UsableBytes(p, Call::kRealloc);
   }
   if (bytes > PTRDIFF_MAX) return OutOfMemory();

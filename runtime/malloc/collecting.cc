@@ -185,7 +185,7 @@ bool Collecting::IsEarly(const void* p, size_t* bytes) {
 
 bool Collecting::Free(void* p, const char* call) {
   if (size_t early; IsEarly(p, &early)) return true;
-  if (!g_space.Contains(AddressOf(p))) return false;
+  if (!g_space.Reserves(AddressOf(p))) return false;
   const FreeResult result = AsMutator([p] { return alloc::FreeObject(p); });
   if (GLEANER_UNLIKELY(result != FreeResult::kFreed)) BadPointer(call, p, result);
   return true;
@@ -193,7 +193,7 @@ bool Collecting::Free(void* p, const char* call) {
 
 bool Collecting::UsableBytes(void* p, size_t* bytes, const char* call) {
   if (IsEarly(p, bytes)) return true;
-  if (!g_space.Contains(AddressOf(p))) return false;
+  if (!g_space.Reserves(AddressOf(p))) return false;
   ObjectRef object;
   if (!AsMutator([&] { return alloc::FindObject(AddressOf(p), &object); })) {
     BadPointer(call, p, FreeResult::kNotAllocated);
@@ -204,7 +204,6 @@ bool Collecting::UsableBytes(void* p, size_t* bytes, const char* call) {
 }
 
 bool Collecting::Resize(void* p, size_t bytes) {
-  if (!g_space.Contains(AddressOf(p))) return false;
   return AsMutator([=] {
     ObjectRef object;
     return alloc::FindObject(AddressOf(p), &object) && alloc::ResizeInPlace(object, bytes);
