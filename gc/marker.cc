@@ -94,10 +94,6 @@ void MarkWorker::BeginCycle() {
   split_ = marker_->config_.split;
   select_ = interior_ ? fastest_select_ : nullptr;
   statistics = {};
-  FindHole();
-}
-
-void MarkWorker::FindHole() {
   hole_begin_ = alloc::EndCommitted(alloc::Side::kScanned);
   hole_pages_ = alloc::FirstCommitted(alloc::Side::kPointerFree) - hole_begin_;
 }
@@ -139,7 +135,9 @@ class MarkWorker::Pipeline {
   template <bool kInterior>
   GLEANER_ALWAYS_INLINE uint8_t* Resolve(Addr word) const {
     const size_t page = (word - base_) >> alloc::kPageShift;
-    if (GLEANER_UNLIKELY(page - hole_begin_ < hole_pages_)) return nullptr;
+    if (GLEANER_UNLIKELY(page - hole_begin_ < hole_pages_) && !g_space.Contains(word)) {
+      return nullptr;
+    }
     const PageInfo& info = info_[page];
     const size_t offset = AddressSpace::OffsetInPage(word);
     const uint32_t slot = alloc::SlotIndex(offset, info.reciprocal);
@@ -784,7 +782,6 @@ bool MarkWorker::RescanNext() {
 
 void MarkWorker::Run(uint64_t slice_bytes) {
   RootTasks& roots = *marker_->roots_;
-  FindHole();
   pause_at_bytes_ =
       slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
   marker_->termination_.SetBusy(id_);

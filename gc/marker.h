@@ -148,7 +148,6 @@ class MarkWorker {
   void ShareWork();
   bool FindWork();
   bool MustPause() const;
-  void FindHole();
   void TakeSegment(const Segment& segment);
   void RunRootTask(size_t task);
 
@@ -160,9 +159,8 @@ class MarkWorker {
   size_t heap_bytes_ = 0;
   const alloc::PageInfo* info_ = nullptr;
   uint8_t* marks_ = nullptr;
-  // [inv.mark-hole] The pages between the sides as of the beginning of the cycle or slice. They
-  // have no descriptors, and what is committed there later holds no object that the marker has to
-  // find: all threads make black ones before the first slice begins.
+  // The pages between the sides as of the beginning of the cycle. They have no descriptors, unless
+  // they have been committed since: the frontiers tell.
   size_t hole_begin_ = 0;
   size_t hole_pages_ = 0;
   uint8_t white_ = 0;

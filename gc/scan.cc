@@ -57,16 +57,16 @@ GLEANER_NO_SANITIZE __attribute__((target("avx512f"))) size_t SelectAvx512(
     const auto valid = static_cast<__mmask8>(left >= 8 ? 0xff : (1u << left) - 1);
     const __m512i word = _mm512_maskz_loadu_epi64(valid, words + i);
     const __m512i page = _mm512_srli_epi64(_mm512_sub_epi64(word, base), alloc::kPageShift);
-    const __mmask8 committed =
+    const __mmask8 outside =
         _mm512_mask_cmpge_epu64_mask(valid, _mm512_sub_epi64(page, hole_begin), hole_pages);
     // Descriptors are 16 bytes; the gather's scale reaches 8.
-    const __m512i info = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), committed,
+    const __m512i info = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), outside,
                                                      _mm512_slli_epi64(page, 1), context.info, 8);
     const __m512i slot = _mm512_srli_epi64(
         _mm512_mul_epu32(_mm512_and_si512(word, page_mask), info), 32);  // the reciprocal is low
     const __m512i slot_count = _mm512_srli_epi64(info, 48);
-    const __mmask8 small = _mm512_mask_cmplt_epu64_mask(committed, slot, slot_count);
-    const __mmask8 other = _mm512_mask_testn_epi64_mask(committed, slot_count, slot_count);
+    const __mmask8 small = _mm512_mask_cmplt_epu64_mask(outside, slot, slot_count);
+    const __mmask8 other = _mm512_mask_testn_epi64_mask(valid, slot_count, slot_count);
     // The mark byte, by way of the aligned four bytes it lies in.
     const __m512i index = _mm512_add_epi64(_mm512_slli_epi64(page, 10), slot);
     const __m512i aligned = _mm512_andnot_epi64(_mm512_set1_epi64(3), index);

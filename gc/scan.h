@@ -27,17 +27,17 @@ size_t FilterAvx512(const Addr* words, size_t count, Addr base, size_t bytes, Ad
 FilterFunction ChooseFilter();
 
 // Second step for many words at once: which of them does the marker still have to look at? Drops
-// those that point into the hole, those whose slot is marked already, or not allocated, or in the
-// waste at the end of a page; keeps white ones and all that do not lie on a page of small slots. In
-// long arrays nearly all pointers are dropped here, at a third of the cost of resolving them one by
-// one. The mark bytes are read without waiting for a prefetch: the groups of eight are independent,
-// so many reads are under way at once.
+// those whose slot is marked already, or not allocated, or in the waste at the end of a page; keeps
+// white ones and all that do not lie on a page of small slots. In long arrays nearly all pointers
+// are dropped here, at a third of the cost of resolving them one by one. The mark bytes are read
+// without waiting for a prefetch: the groups of eight are independent, so many reads are under way
+// at once.
 struct SelectContext {
   Addr base;
   const void* info;      // alloc::PageInfo of page 0
   const uint8_t* marks;  // of page 0
   uint8_t white;         // a mask
-  size_t hole_begin;     // pages without descriptors
+  size_t hole_begin;     // pages whose descriptors are not looked at
   size_t hole_pages;
 };
 // In place: `words` are `count` words inside the reservation; returns how many are left.

@@ -334,33 +334,34 @@ uint64_t AllocatedAndFreed(const Thread& thread) {
   return thread.heap->allocated_bytes + thread.heap->freed_bytes;
 }
 
-// Whether the calling thread may collect for a request that the heap has no room for. When two such
-// requests have failed in a row, although it collected, no smaller ones fail at once until as much
-// time has passed as the collections took: half of the time, at most, is for nothing. (With one in
-// a row, a program that drops a reserve when it sees NULL would get NULL once more.)
+// Whether the calling thread may collect for a request that the heap has no room for. Of requests
+// that fail in a row, the n-th is the next for which it does if n is half as large again as the
+// last such number. So a program that goes on after NULL is not held up, and one that drops what it
+// can spare, piece by piece, until the request succeeds, drops hardly more than it has to. Others
+// that collect: a request for half of the least that failed, and any after as long a time as the
+// last collections took, which at most doubles a run's time.
 bool MayCollectForRequest(size_t bytes) {
-  const Thread* self = Threads::Current();
+  Thread* self = Threads::Current();
   if (self == nullptr) return true;
-  const FailedRequests& failed = self->failed_requests;
-  return failed.in_a_row < 2 || bytes < failed.least_bytes ||
-         AllocatedAndFreed(*self) != failed.allocated_and_freed ||
-         platform::NowNs() - failed.last_ns >= failed.collecting_ns;
+  FailedRequests& failed = self->failed_requests;
+  if (AllocatedAndFreed(*self) != failed.allocated_and_freed) failed = {};
+  ++failed.in_a_row;
+  if (failed.in_a_row < failed.next && bytes > failed.least_bytes / 2 &&
+      platform::NowNs() - failed.last_ns < failed.collecting_ns) {
+    return false;
+  }
+  failed.next = failed.in_a_row + (failed.in_a_row + 1) / 2;
+  return true;
 }
 
 void NoteFailedRequest(size_t bytes, uint64_t collecting_ns) {
   Thread* self = Threads::Current();
   if (self == nullptr) return;
   FailedRequests& failed = self->failed_requests;
-  const uint64_t now = platform::NowNs();
-  if (AllocatedAndFreed(*self) != failed.allocated_and_freed ||
-      now - failed.last_ns >= failed.collecting_ns) {
-    failed = {};
-  }
-  ++failed.in_a_row;
   if (bytes < failed.least_bytes) failed.least_bytes = bytes;
   failed.allocated_and_freed = AllocatedAndFreed(*self);
-  failed.collecting_ns += collecting_ns;
-  failed.last_ns = now;
+  failed.collecting_ns = collecting_ns;
+  failed.last_ns = platform::NowNs();
 }
 
 bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {

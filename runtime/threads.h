@@ -18,12 +18,13 @@
 
 namespace gleaner::runtime {
 
-// A thread's last requests in a row that failed although it collected for them.
+// A thread's last requests in a row that failed, and what it knows of those for which it collected.
 struct FailedRequests {
-  int in_a_row = 0;
+  uint32_t in_a_row = 0;
+  uint32_t next = 0;  // the one from which on it collects again
   size_t least_bytes = ~size_t{0};
   uint64_t allocated_and_freed = 0;  // bytes, by the thread until then: it has done neither since
-  uint64_t collecting_ns = 0;        // for all of them
+  uint64_t collecting_ns = 0;        // for the last
   uint64_t last_ns = 0;
 };
 
