@@ -294,14 +294,18 @@ TEST(HeapLimitTest, RequestsThatFailInARowAreCheap) {
       for (int i = 0; i < 1000; ++i) ASSERT_EQ(GC_malloc(kMiB), nullptr);
       EXPECT_LE(GC_get_gc_no() - before, 500u);
       g_more = nullptr;
-      EXPECT_NE(GC_malloc(kMiB / 4), nullptr);  // less was not tried in vain
       while (GC_malloc(kMiB) == nullptr) usleep(1000);
 
-      static void* cache[48];
+      static void* cache[40];
+      for (void*& entry : cache) ASSERT_NE(entry = GC_malloc(kMiB), nullptr);
+      for (int i = 0; i < 3; ++i) ASSERT_EQ(GC_malloc(1024 * kMiB), nullptr);
+      for (void*& entry : cache) entry = nullptr;
+      EXPECT_NE(GC_malloc(8 * kMiB), nullptr);  // less has not been tried in vain
+
       for (void*& entry : cache) ASSERT_NE(entry = GC_malloc(kMiB), nullptr);
       int dropped = 0;
-      while (GC_malloc(36 * kMiB) == nullptr && dropped < 48) cache[dropped++] = nullptr;
-      EXPECT_LT(dropped, 48);
+      while (GC_malloc(36 * kMiB) == nullptr && dropped < 40) cache[dropped++] = nullptr;
+      EXPECT_LT(dropped, 40);
     });
     EXPECT_OK(result) << "\n" << mode;
   }
