@@ -89,7 +89,7 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
     const size_t os_page = platform::OsPageBytes();
     constexpr auto kBothEnds = platform::CommitFrom::kBothEnds;
     void* heap = platform::Reserve(kGuardBytes + bytes, 2 * kMiB, kBothEnds);
-    void* infos = platform::Reserve(TableBytes<PageInfo>(pages), os_page, kBothEnds);
+    void* infos = platform::ReserveZeroes(TableBytes<PageInfo>(pages), kBothEnds);
     void* metas = platform::Reserve(TableBytes<PageMeta>(pages), os_page, kBothEnds);
     void* mark_table = platform::Reserve(pages * kMarkBytesPerPage, 2 * kMiB, kBothEnds);
     base = heap == nullptr ? 0 : AddressOf(heap) + kGuardBytes;

@@ -24,7 +24,7 @@ struct AddressSpace {
   // Constant after Init.
   Addr base = 0;
   size_t bytes = 0;
-  PageInfo* info = nullptr;  // the tables: readable and writable for committed pages
+  PageInfo* info = nullptr;  // zero where nothing is committed, as long as it is kept whole
   PageMeta* meta = nullptr;
   uint8_t* marks = nullptr;
   bool huge_pages = false;

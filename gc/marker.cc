@@ -94,8 +94,10 @@ void MarkWorker::BeginCycle() {
   split_ = marker_->config_.split;
   select_ = interior_ ? fastest_select_ : nullptr;
   statistics = {};
+  has_hole_ = marker_->has_hole_;
   hole_begin_ = alloc::EndCommitted(alloc::Side::kScanned);
-  hole_pages_ = alloc::FirstCommitted(alloc::Side::kPointerFree) - hole_begin_;
+  hole_pages_ =
+      has_hole_ ? alloc::FirstCommitted(alloc::Side::kPointerFree) - hole_begin_ : PageNumber{0};
 }
 
 class MarkWorker::Pipeline {
@@ -105,8 +107,7 @@ class MarkWorker::Pipeline {
         base_(worker->base_),
         heap_bytes_(worker->heap_bytes_),
         info_(worker->info_),
-        hole_begin_(worker->hole_begin_),
-        hole_pages_(worker->hole_pages_),
+        has_hole_(worker->has_hole_),
         marks_(worker->marks_),
         white_(worker->white_),
         black_(worker->black_),
@@ -135,9 +136,7 @@ class MarkWorker::Pipeline {
   template <bool kInterior>
   GLEANER_ALWAYS_INLINE uint8_t* Resolve(Addr word) const {
     const size_t page = (word - base_) >> alloc::kPageShift;
-    if (GLEANER_UNLIKELY(page - hole_begin_ < hole_pages_) && !g_space.Contains(word)) {
-      return nullptr;
-    }
+    if (GLEANER_UNLIKELY(has_hole_) && !g_space.Contains(word)) return nullptr;
     const PageInfo& info = info_[page];
     const size_t offset = AddressSpace::OffsetInPage(word);
     const uint32_t slot = alloc::SlotIndex(offset, info.reciprocal);
@@ -217,8 +216,8 @@ class MarkWorker::Pipeline {
       return;
     }
     if (kept >= kSelectWords && worker_->select_ != nullptr) {
-      kept =
-          worker_->select_({base_, info_, marks_, white_, hole_begin_, hole_pages_}, words, kept);
+      kept = worker_->select_(
+          {base_, info_, marks_, white_, worker_->hole_begin_, worker_->hole_pages_}, words, kept);
     }
     for (size_t i = 0; i < kept; ++i) Enqueue<false>(words[i]);
   }
@@ -286,8 +285,7 @@ class MarkWorker::Pipeline {
   const Addr base_;
   const size_t heap_bytes_;
   const PageInfo* const info_;
-  const size_t hole_begin_;
-  const size_t hole_pages_;
+  const bool has_hole_;
   uint8_t* const marks_;
   const uint8_t white_;
   const uint8_t black_;
@@ -852,6 +850,7 @@ void Marker::Begin(const MarkConfig& config, bool minor) {
   pending_ = nullptr;
   twins_ = nullptr;
   pending_end_ = 0;
+  has_hole_ = !platform::KeepWhole(g_space.info);
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
 
@@ -917,6 +916,11 @@ void Marker::WakeSleepers() {
 void Marker::Pause() {
   pause_.Store(true, memory_order_seq_cst);
   WakeSleepers();
+}
+
+void Marker::End() {
+  white_ = 0;
+  platform::AllowHole(g_space.info);
 }
 
 void Marker::EndSlice() {

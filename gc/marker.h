@@ -159,8 +159,10 @@ class MarkWorker {
   size_t heap_bytes_ = 0;
   const alloc::PageInfo* info_ = nullptr;
   uint8_t* marks_ = nullptr;
-  // The pages between the sides as of the beginning of the cycle. They have no descriptors, unless
-  // they have been committed since: the frontiers tell.
+  // Whether pages that are not committed have no descriptors, in this cycle: then the frontiers
+  // tell. Select asks nothing: it keeps words between the frontiers as of the beginning of the
+  // cycle.
+  bool has_hole_ = false;
   size_t hole_begin_ = 0;
   size_t hole_pages_ = 0;
   uint8_t white_ = 0;
@@ -201,7 +203,7 @@ class Marker {
   void Begin(const MarkConfig& config, bool minor = false);
   // It is decided what lives: nothing is white any more, and outside cycles black is the live
   // epoch. With the world stopped.
-  void End() { white_ = 0; }
+  void End();
   // The same for a cycle that marks beside the program: the world need not be stopped, and until
   // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works (but see
   // SetWorkersBeside); it may be a mutator in a critical section, and pauses if a stop is wanted.
@@ -285,6 +287,7 @@ class Marker {
 
   // Written by the collecting thread while no worker runs, read by the workers.
   MarkConfig config_;
+  bool has_hole_ = false;  // the table of descriptors, in this cycle
   RootTasks* roots_ = nullptr;
   bool beside_ = false;  // the program runs
   int workers_beside_ = 1;

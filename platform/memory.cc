@@ -31,6 +31,9 @@ struct Reservation {
   size_t used_low;
   size_t used_high;
   CommitFrom from;
+  bool whole;  // it has never had a hole
+  bool kept_whole;
+  bool wants_hole;  // since it has been kept whole
 };
 constexpr size_t kMaxReservations = 1024;
 constinit Reservation g_reservations[kMaxReservations] = {};
@@ -69,6 +72,8 @@ bool NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, Commi
   entry.used_low = used;
   entry.used_high = 0;
   entry.from = from;
+  entry.whole = mapped == bytes;
+  entry.kept_whole = entry.wants_hole = false;
   entry.bytes.Store(bytes, memory_order_relaxed);
   if (i == end) g_end.Store(end + 1, memory_order_relaxed);
   return true;
@@ -142,8 +147,10 @@ bool PrepareCommit(Reservation* r, size_t from, size_t to) {
   return true;
 }
 
-// Unmaps what is not committed.
+// Unmaps what is not committed, unless it is to be kept.
 void MakeHole(Reservation* r) {
+  r->wants_hole = r->kept_whole;
+  if (r->kept_whole) return;
   const Addr begin = r->begin.Load(memory_order_relaxed);
   const size_t bytes = r->bytes.Load(memory_order_relaxed);
   const size_t low = r->low.Load(memory_order_relaxed);
@@ -155,6 +162,7 @@ void MakeHole(Reservation* r) {
   };
   if (low + high == bytes) {
     if (!unmap(new_low, bytes - new_high)) return;
+    r->whole = false;
     r->low.Store(new_low, memory_order_relaxed);
     r->high.Store(new_high, memory_order_relaxed);
     return;
@@ -235,6 +243,37 @@ void* ReserveZeroes(size_t bytes) {
   const Guard guard;
   (void)NoteReservation(AddressOf(p), bytes, bytes, bytes, CommitFrom::kBegin);
   return p;
+}
+
+void* ReserveZeroes(size_t bytes, CommitFrom from) {
+  void* p = Reserve(bytes, OsPageBytes(), from);
+  if (p == nullptr) return nullptr;
+  bool readable;
+  {
+    const Guard guard;
+    const Reservation* r = FindReservation(AddressOf(p));
+    const size_t mapped = r != nullptr ? r->low.Load(memory_order_relaxed) : bytes;
+    readable = mapped == 0 || mprotect(p, mapped, PROT_READ) == 0;
+  }
+  if (readable) return p;
+  Release(p, bytes);
+  return nullptr;
+}
+
+bool KeepWhole(void* reservation) {
+  const Guard guard;
+  Reservation* r = FindReservation(AddressOf(reservation));
+  if (r == nullptr) return true;  // not noted: it never gets one
+  r->kept_whole = r->whole;
+  return r->whole;
+}
+
+void AllowHole(void* reservation) {
+  const Guard guard;
+  Reservation* r = FindReservation(AddressOf(reservation));
+  if (r == nullptr) return;
+  r->kept_whole = false;
+  if (r->wants_hole) MakeHole(r);
 }
 
 void VisitReservations(void (*f)(void* context, Range range), void* context) {

@@ -13,7 +13,8 @@
 //    begin        begin + low         begin + bytes - high      begin + bytes
 //      | committed    |        hole          |    committed         |
 //
-// [inv.hole] Memory of a hole is touched by nobody who has not seen a Commit of it succeed.
+// [inv.hole] Memory of a hole is touched by nobody who has not seen a Commit of it succeed. Memory
+// that reads as zero is not touched, besides, by who has not seen KeepWhole succeed.
 #pragma once
 
 #include "platform/base.h"
@@ -31,6 +32,12 @@ void* Reserve(size_t bytes, size_t alignment, CommitFrom from = CommitFrom::kBeg
 // Reserves address space that reads as zero and becomes writable by Commit; it never has a hole.
 // Null if refused.
 void* ReserveZeroes(size_t bytes);
+// The same, with a hole where there is to be one.
+void* ReserveZeroes(size_t bytes, CommitFrom from);
+
+// Keeps a reservation from getting a hole until AllowHole. False if it has had one.
+[[nodiscard]] bool KeepWhole(void* reservation);
+void AllowHole(void* reservation);
 
 // Calls f(context, range) for what has been reserved and not given back, without holes. For the
 // collecting thread with the world stopped; ranges beyond the first thousand or so are missing.
@@ -49,9 +56,9 @@ void Discard(void* p, size_t bytes);
 
 // Makes committed memory read as zero, by writing it, or where it is long by dropping its contents.
 // To fault a page in again costs some seven times as much as to write it, so that dropping pays
-// where less than a seventh is used. Who wants memory this long at once, and zero, either does that,
-// or has it from the system each time with the C library's malloc, which keeps no longer blocks
-// (M_MMAP_THRESHOLD never rises above this).
+// where less than a seventh is used. Who wants memory this long at once, and zero, either does
+// that, or has it from the system each time with the C library's malloc, which keeps no longer
+// blocks (M_MMAP_THRESHOLD never rises above this).
 inline constexpr size_t kZeroedByDropping = 32 * kMiB;
 void Zero(void* p, size_t bytes);
 

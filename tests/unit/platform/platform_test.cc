@@ -86,6 +86,39 @@ TEST(MemoryTest, ReserveZeroesReadsAsZero) {
   Release(p, 64 * kMiB);
 }
 
+// All of it can be read meanwhile.
+TEST(MemoryTest, WhatIsKeptWholeGetsItsHoleLater) {
+  constexpr size_t kBytes = 64 * kMiB;
+  auto* p = static_cast<char*>(ReserveZeroes(kBytes, CommitFrom::kBothEnds));
+  ASSERT_NE(p, nullptr);
+  ASSERT_TRUE(Commit(p, kMiB));
+  p[0] = 1;
+  ASSERT_TRUE(KeepWhole(p));
+  UnmapUncommitted();
+  for (size_t i = kMiB; i < kBytes; i += kMiB) ASSERT_EQ(p[i], 0);
+  unsigned char resident;
+  AllowHole(p);
+  EXPECT_NE(mincore(p + 32 * kMiB, OsPageBytes(), &resident), 0);
+  EXPECT_EQ(p[0], 1);
+  EXPECT_FALSE(KeepWhole(p));
+  ASSERT_TRUE(Commit(p + kBytes - kMiB, kMiB));
+  p[kBytes - 1] = 2;
+  Release(p, kBytes);
+}
+
+// Nobody wants it to have one.
+TEST(MemoryTest, WhatIsKeptWholeStaysSo) {
+  constexpr size_t kBytes = 64 * kMiB;
+  auto* p = static_cast<char*>(ReserveZeroes(kBytes, CommitFrom::kBothEnds));
+  ASSERT_NE(p, nullptr);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(KeepWhole(p));
+    AllowHole(p);
+    EXPECT_EQ(p[kBytes - 1], 0);
+  }
+  Release(p, kBytes);
+}
+
 TEST(MemoryTest, RefusalIsNull) {
   EXPECT_EQ(Reserve(size_t{1} << 60, OsPageBytes()), nullptr);
   EXPECT_EQ(Reserve(SIZE_MAX - OsPageBytes() + 1, 2 * kMiB), nullptr);
