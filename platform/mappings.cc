@@ -213,7 +213,9 @@ Addr LowestMapped(Range range) {
     unsigned char resident[kPages];
     const size_t left = (at - first) / os_page;
     const size_t step = (left < pages ? left : pages) * os_page;
-    if (mincore(PointerAt<void>(at - step), step, resident) == 0) {
+    // Only ENOMEM says that a page is not mapped.
+    if (mincore(PointerAt<void>(at - step), step, resident) == 0 ||
+        (errno != ENOMEM && step == os_page && IsReadable(at - step))) {
       at -= step;
     } else {
       pages /= 2;
