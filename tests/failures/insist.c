@@ -70,6 +70,8 @@ BY_SIZE_AND_PLACE(GC_debug_malloc_atomic_ignore_off_page)
 INSIST_ON_MEMORY(GC_generic_malloc, (size_t n, int kind), (n, kind), kind < 0 ? kPossible : n)
 INSIST_ON_MEMORY(GC_malloc_kind, (size_t n, int kind), (n, kind), kind < 0 ? kPossible : n)
 INSIST_ON_MEMORY(GC_gcj_malloc, (size_t n, void *table), (n, table), n)
+INSIST_ON_MEMORY(GC_debug_gcj_malloc, (size_t n, void *table, const char *file, int line),
+                 (n, table, file, line), n)
 INSIST_ON_MEMORY(GC_finalized_malloc, (size_t n, const struct GC_finalizer_closure *f), (n, f), n)
 INSIST_ON_MEMORY(GC_malloc_explicitly_typed, (size_t n, GC_descr d), (n, d), n)
 INSIST_ON_MEMORY(GC_malloc_explicitly_typed_ignore_off_page, (size_t n, GC_descr d), (n, d), n)
@@ -78,6 +80,8 @@ INSIST_ON_MEMORY(GC_calloc_explicitly_typed, (size_t count, size_t n, GC_descr d
 INSIST_ON_MEMORY(GC_memalign, (size_t alignment, size_t n), (alignment, n), n | alignment)
 INSIST_ON_MEMORY(GC_realloc, (void *p, size_t n), (p, n),
                  n == 0 || (p != NULL && GC_base(p) != p) ? kPossible : n)
+INSIST_ON_MEMORY(GC_debug_realloc, (void *p, size_t n, const char *file, int line),
+                 (p, n, file, line), n == 0 || (p != NULL && GC_base(p) == NULL) ? kPossible : n)
 INSIST(gleaner_fiber *, gleaner_fiber_create, (void *stack, size_t n), (stack, n), result == NULL,
        n < kPossible)
 INSIST(gleaner_arena *, gleaner_arena_create,
