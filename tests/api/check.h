@@ -65,7 +65,9 @@ static MAYBE_UNUSED void check_compare(const char *file, int line, const char *l
 #define CHECK_MOSTLY(count, all) CHECK_RELATION(count, >=, (all) - (all) / 10)
 
 static MAYBE_UNUSED int check_result(void) {
-  if (getenv("GLEANER_CONCURRENT") != NULL && GC_is_init_called()) {
+  /* A system that refuses calls may deny it. */
+  if (getenv("GLEANER_CONCURRENT") != NULL && getenv("GLEANER_FAILURES") == NULL &&
+      GC_is_init_called()) {
     check_compare(__FILE__, __LINE__, "GC_is_incremental_mode()", "==", "1",
                   GC_is_incremental_mode() == 1, GC_is_incremental_mode(), 1);
   }

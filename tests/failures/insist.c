@@ -87,6 +87,9 @@ INSIST(gleaner_fiber *, gleaner_fiber_create, (void *stack, size_t n), (stack, n
 INSIST(gleaner_arena *, gleaner_arena_create,
        (size_t n, const struct gleaner_arena_options *options), (n, options), result == NULL,
        n < kPossible)
+INSIST(gleaner_arena *, gleaner_arena_create_on,
+       (void *p, size_t n, const struct gleaner_arena_options *options), (p, n, options),
+       result == NULL, n < kPossible)
 INSIST(int, GC_general_register_disappearing_link, (void **link, const void *object),
        (link, object), result == GC_NO_MEMORY, 1)
 INSIST(int, GC_register_long_link, (void **link, const void *object), (link, object),
