@@ -99,6 +99,40 @@ INSIST(int, GC_pthread_create,
         void *argument),
        (thread, attributes, start, argument), result == EAGAIN, 1)
 
+/* A registration has no result: that it was refused is told by the call of GC_oom_fn. */
+static __thread int told_of_refusal;
+static GC_oom_func oom_of_program;
+static void *note_refusal(size_t n) {
+  const GC_oom_func next = __atomic_load_n(&oom_of_program, __ATOMIC_RELAXED);
+  told_of_refusal = 1;
+  return next != NULL ? next(n) : NULL;
+}
+static void note_refusals(void) {
+  const GC_oom_func now = GC_get_oom_fn();
+  if (now == note_refusal) return;
+  __atomic_store_n(&oom_of_program, now, __ATOMIC_RELAXED);
+  GC_set_oom_fn(note_refusal);
+}
+#define INSIST_ON_FINALIZER(NAME)                                     \
+  EXPORT void NAME(void *object, GC_finalization_proc fn, void *data, \
+                   GC_finalization_proc *old_fn, void **old_data) {   \
+    NEXT(NAME)                                                        \
+    int attempts = 0;                                                 \
+    note_refusals();                                                  \
+    do {                                                              \
+      told_of_refusal = 0;                                            \
+      next(object, fn, data, old_fn, old_data);                       \
+    } while (told_of_refusal && ++attempts < kAttempts);              \
+  }
+INSIST_ON_FINALIZER(GC_register_finalizer)
+INSIST_ON_FINALIZER(GC_register_finalizer_ignore_self)
+INSIST_ON_FINALIZER(GC_register_finalizer_no_order)
+INSIST_ON_FINALIZER(GC_register_finalizer_unreachable)
+INSIST_ON_FINALIZER(GC_debug_register_finalizer)
+INSIST_ON_FINALIZER(GC_debug_register_finalizer_ignore_self)
+INSIST_ON_FINALIZER(GC_debug_register_finalizer_no_order)
+INSIST_ON_FINALIZER(GC_debug_register_finalizer_unreachable)
+
 /* --- malloc's --- */
 
 /* For who wants to know which malloc is behind this library. */
