@@ -122,7 +122,11 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
     marker->MarkMore();
     if (marker->IsMarked(object)) warn_cycle(object.base);
   });
-  const size_t first = head_ == tail_ ? 0 : tail_;
+  if (head_ == tail_) {
+    head_ = tail_ = 0;
+    given_back_.Clear();
+  }
+  const size_t first = tail_;
   size_t unreachable_ones = 0;
   // Without memory for the queue the object stays registered, and alive, for another cycle.
   table_.EraseIf([&](uint64_t hidden, Finalizer& finalizer) {
