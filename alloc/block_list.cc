@@ -17,6 +17,13 @@ bool BlockList::InitList(uint32_t max_blocks, uint64_t min_split) {
   return true;
 }
 
+bool BlockList::HasFreshNode() {
+  const size_t wanted = fresh_ + 1 + kNodesAhead;
+  return nodes_.EnsureCommitted(wanted < nodes_.max() ? wanted : nodes_.max())
+             ? fresh_ < nodes_.max()
+             : nodes_.EnsureCommitted(size_t{fresh_} + 1);
+}
+
 void BlockList::DestroyList() {
   nodes_.Release();
   free_units_ = total_units_ = 0;

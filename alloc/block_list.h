@@ -71,6 +71,8 @@ class BlockList {
   };
   static_assert(sizeof(Node) == 32);
 
+  static constexpr size_t kNodesAhead = 128;
+
   [[nodiscard]] bool InitList(uint32_t max_blocks, uint64_t min_split);
   void DestroyList();
 
@@ -95,8 +97,10 @@ class BlockList {
     return start <= EndOf(block) && EndOf(block) - start >= count;
   }
 
-  // False if neither an unused node is left nor a fresh one can be had.
+  // False if neither an unused node is left nor a fresh one can be had. Memory for fresh ones is
+  // asked for ahead of their use, by each call anew: a refusal that is soon over does no harm.
   bool HasSpareNode();
+  GLEANER_NOINLINE bool HasFreshNode();
   // An allocated block behind `after` in the list; kNone if there is no node.
   BlockId NewBlock(uint64_t start, uint64_t count, BlockId after);
   // Takes an allocated block off the list; its units must have gone to another.
@@ -118,7 +122,8 @@ class BlockList {
 };
 
 inline bool BlockList::HasSpareNode() {
-  return unused_ != kNone || nodes_.EnsureCommitted(size_t{fresh_} + 1);
+  return GLEANER_LIKELY(unused_ != kNone || fresh_ + kNodesAhead < nodes_.committed()) ||
+         HasFreshNode();
 }
 
 inline BlockId BlockList::NewBlock(uint64_t start, uint64_t count, BlockId after) {

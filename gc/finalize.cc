@@ -122,7 +122,11 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
     marker->MarkMore();
     if (marker->IsMarked(object)) warn_cycle(object.base);
   });
-  const size_t first = head_ == tail_ ? 0 : tail_;
+  if (head_ == tail_) {
+    head_ = tail_ = 0;
+    given_back_.Clear();
+  }
+  const size_t first = tail_;
   size_t unreachable_ones = 0;
   // Without memory for the queue the object stays registered, and alive, for another cycle.
   table_.EraseIf([&](uint64_t hidden, Finalizer& finalizer) {
@@ -138,9 +142,16 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
     ObjectRef object;
     if (FindSlot(AddressOf(queue_[i].object), &object)) worker.MarkObject(object);
   }
+  // Nor may what could not be queued dangle in the table; and what it refers to is not unreachable.
+  table_.ForEach([&](uint64_t hidden, Finalizer& finalizer) {
+    ObjectRef object;
+    if (finalizer.order == FinalizeOrder::kUnreachable) return;
+    if (IsWhite(*marker, Hide(hidden), &object)) worker.MarkObject(object);
+  });
   marker->MarkMore();
   if (unreachable_ones != 0) {
-    // Those that something queued refers to are marked by now and simply stay in the table.
+    // Those that something queued or registered refers to are marked by now and simply stay in the
+    // table. So do those for which the queue has no memory.
     table_.EraseIf([&](uint64_t hidden, Finalizer& finalizer) {
       ObjectRef object;
       if (finalizer.order != FinalizeOrder::kUnreachable ||
@@ -153,12 +164,6 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
     });
     marker->MarkMore();
   }
-  // Whatever could not be queued must not dangle in the table.
-  table_.ForEach([&](uint64_t hidden, Finalizer&) {
-    ObjectRef object;
-    if (IsWhite(*marker, Hide(hidden), &object)) worker.MarkObject(object);
-  });
-  marker->MarkMore();
   return tail_ - first;
 }
 

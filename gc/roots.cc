@@ -105,31 +105,39 @@ void RootBuffer::AddTo(RootTasks* roots) const {
   }
 }
 
-bool RangeSet::Ready() { return ranges_.max() != 0 || ranges_.Reserve(kMaxRanges); }
+bool RangeSet::Prepare(size_t ranges) {
+  if (ranges_.max() == 0 && !ranges_.Reserve(kMaxRanges)) return false;
+  if (!ranges_.EnsureCommitted(ranges)) return false;
+  if (!is_large_) {
+    memcpy(ranges_.data(), few_, count_ * sizeof(platform::Range));
+    is_large_ = true;
+  }
+  return true;
+}
 
 bool RangeSet::InsertAt(size_t index, platform::Range range) {
-  if (!ranges_.EnsureCommitted(count_ + 1)) return false;
-  memmove(&ranges_[index + 1], &ranges_[index], (count_ - index) * sizeof(platform::Range));
-  ranges_[index] = range;
+  const bool may_wait = !is_large_ && count_ < kFew;
+  if ((is_large_ || count_ >= kFew / 2) && !Prepare(count_ + 1) && !may_wait) return false;
+  memmove(&Item(index) + 1, &Item(index), (count_ - index) * sizeof(platform::Range));
+  Item(index) = range;
   ++count_;
   return true;
 }
 
 bool RangeSet::Add(platform::Range range) {
   if (range.begin >= range.end) return true;
-  if (!Ready()) return false;
   size_t i = 0;
-  while (i < count_ && ranges_[i].end < range.begin) ++i;
+  while (i < count_ && Item(i).end < range.begin) ++i;
   // Everything from i that touches the range becomes one with it.
   size_t last = i;
-  while (last < count_ && ranges_[last].begin <= range.end) {
-    if (ranges_[last].begin < range.begin) range.begin = ranges_[last].begin;
-    if (ranges_[last].end > range.end) range.end = ranges_[last].end;
+  while (last < count_ && Item(last).begin <= range.end) {
+    if (Item(last).begin < range.begin) range.begin = Item(last).begin;
+    if (Item(last).end > range.end) range.end = Item(last).end;
     ++last;
   }
   if (last == i) return InsertAt(i, range);
-  ranges_[i] = range;
-  memmove(&ranges_[i + 1], &ranges_[last], (count_ - last) * sizeof(platform::Range));
+  Item(i) = range;
+  memmove(&Item(i) + 1, &Item(last - 1) + 1, (count_ - last) * sizeof(platform::Range));
   count_ -= last - i - 1;
   return true;
 }
@@ -137,13 +145,13 @@ bool RangeSet::Add(platform::Range range) {
 bool RangeSet::Remove(platform::Range range) {
   if (range.begin >= range.end) return true;
   for (size_t i = 0; i < count_;) {
-    platform::Range& r = ranges_[i];
+    platform::Range& r = Item(i);
     if (r.end <= range.begin || r.begin >= range.end) {
       ++i;
     } else if (r.begin < range.begin && r.end > range.end) {
       const platform::Range upper{range.end, r.end};
       if (!InsertAt(i + 1, upper)) return false;
-      ranges_[i].end = range.begin;
+      Item(i).end = range.begin;
       return true;
     } else if (r.begin < range.begin) {
       r.end = range.begin;
@@ -152,7 +160,7 @@ bool RangeSet::Remove(platform::Range range) {
       r.begin = range.end;
       ++i;
     } else {
-      memmove(&ranges_[i], &ranges_[i + 1], (count_ - i - 1) * sizeof(platform::Range));
+      memmove(&Item(i), &Item(i) + 1, (count_ - i - 1) * sizeof(platform::Range));
       --count_;
     }
   }
@@ -161,7 +169,7 @@ bool RangeSet::Remove(platform::Range range) {
 
 bool RangeSet::Overlaps(platform::Range range) const {
   for (size_t i = 0; i < count_; ++i) {
-    if (ranges_[i].begin < range.end && range.begin < ranges_[i].end) return true;
+    if (Item(i).begin < range.end && range.begin < Item(i).end) return true;
   }
   return false;
 }

@@ -91,11 +91,12 @@ class RootBuffer {
 };
 
 // Ranges the program added (GC_add_roots) or took out (GC_exclude_static_roots). Sorted, disjoint.
-// Guarded by the collector lock.
+// Guarded by the collector lock. The first kFew ranges need no memory of the system. From half of
+// them on each further one asks for it, so that a refusal that is soon over does no harm.
 class RangeSet {
  public:
   // Memory for the first `ranges`, for sets that must not fail then. Others need no initialisation.
-  [[nodiscard]] bool Prepare(size_t ranges) { return Ready() && ranges_.EnsureCommitted(ranges); }
+  [[nodiscard]] bool Prepare(size_t ranges);
   [[nodiscard]] bool Add(platform::Range range);
   // Removes the range, also from the middle of a larger one. False if metadata is exhausted.
   [[nodiscard]] bool Remove(platform::Range range);
@@ -103,13 +104,13 @@ class RangeSet {
   bool Overlaps(platform::Range range) const;
   bool Contains(Addr a) const { return Overlaps({a, a + 1}); }
   size_t size() const { return count_; }
-  platform::Range at(size_t i) const { return ranges_[i]; }
+  platform::Range at(size_t i) const { return Item(i); }
 
   // Calls f(part) for each part of `range` that is not in the set.
   template <class F>
   void ForEachGap(platform::Range range, F f) const {
     for (size_t i = 0; i < count_ && range.begin < range.end; ++i) {
-      const platform::Range& r = ranges_[i];
+      const platform::Range& r = Item(i);
       if (r.end <= range.begin) continue;
       if (r.begin >= range.end) break;
       if (range.begin < r.begin) f(platform::Range{range.begin, r.begin});
@@ -120,10 +121,14 @@ class RangeSet {
 
  private:
   static constexpr size_t kMaxRanges = size_t{1} << 16;
+  static constexpr size_t kFew = 32;
   [[nodiscard]] bool InsertAt(size_t index, platform::Range range);
-  [[nodiscard]] bool Ready();
+  platform::Range& Item(size_t i) { return is_large_ ? ranges_[i] : few_[i]; }
+  const platform::Range& Item(size_t i) const { return is_large_ ? ranges_[i] : few_[i]; }
 
   alloc::ReservedArray<platform::Range> ranges_;
+  platform::Range few_[kFew] = {};  // all of them while the set is not large
+  bool is_large_ = false;
   size_t count_ = 0;
 };
 

@@ -106,20 +106,49 @@ bool IsReadable(Addr address) {
   return syscall(SYS_rt_sigprocmask, -1, set, nullptr, kKernelSetBytes) == 0 || errno != EFAULT;
 }
 
+// Bytes of [from, from + bytes), all of which could be read an instant ago, by the file of the
+// process's memory: fewer where a page has vanished since, or the file cannot be had.
+size_t CopyByFile(char* to, Addr from, size_t bytes) {
+  const int fd = OpenOwn("/proc/self/mem");
+  if (fd < 0) return 0;
+  constexpr int kAttempts = 8;  // at a page that is there
+  size_t done = 0;
+  for (int failed = 0; done < bytes && failed < kAttempts;) {
+    const ssize_t n = pread(fd, to + done, bytes - done, static_cast<off_t>(from + done));
+    if (n > 0) {
+      done += static_cast<size_t>(n);
+      failed = 0;
+    } else {
+      failed = IsReadable(from + done) ? failed + 1 : kAttempts;
+    }
+  }
+  close(fd);
+  return done;
+}
+
+// Where the system copies for nobody, each page is looked at before it is copied. It may vanish in
+// between, which the file of the process's memory bears. Only without that is the copy in place.
 size_t CopyByPages(void* to, Addr from, size_t bytes) {
   auto* out = static_cast<char*>(to);
-  for (size_t done = 0; done < bytes;) {
+  const size_t readable = EndOfReadable(from, from + bytes) - from;
+  size_t done = 0;
+  constexpr int kAttempts = 8;
+  for (int i = 0; done < readable && i < kAttempts; ++i) {
+    done += CopyByFile(out + done, from + done, readable - done);
+    if (done < readable && !IsReadable(from + done)) return done;
+  }
+  for (const size_t looked_at = done; done < readable;) {
     const Addr at = from + done;
     const Addr word_at = AlignDown(at, kWordBytes);
-    if ((done == 0 || at % OsPageBytes() == 0) && !IsReadable(at)) return done;
+    if ((done == looked_at || at % OsPageBytes() == 0) && !IsReadable(at)) break;
     const Addr word = LoadForeignWord(word_at);
     const size_t skipped = at - word_at;
-    const size_t rest = bytes - done;
+    const size_t rest = readable - done;
     const size_t n = rest < kWordBytes - skipped ? rest : kWordBytes - skipped;
     memcpy(out + done, reinterpret_cast<const char*>(&word) + skipped, n);
     done += n;
   }
-  return bytes;
+  return done;
 }
 
 }  // namespace
@@ -213,7 +242,9 @@ Addr LowestMapped(Range range) {
     unsigned char resident[kPages];
     const size_t left = (at - first) / os_page;
     const size_t step = (left < pages ? left : pages) * os_page;
-    if (mincore(PointerAt<void>(at - step), step, resident) == 0) {
+    // Only ENOMEM says that a page is not mapped.
+    if (mincore(PointerAt<void>(at - step), step, resident) == 0 ||
+        (errno != ENOMEM && step == os_page && IsReadable(at - step))) {
       at -= step;
     } else {
       pages /= 2;

@@ -40,7 +40,8 @@ class TouchedPages {
 
 // Copies memory of this process from where another thread may unmap it meanwhile. Returns how many
 // bytes could be copied: all, or those up to the first page that cannot be read. Where the system
-// has no service for that, each page is looked at before it is copied. pre: all are whole words.
+// has no service for that, each page is looked at before it is copied; nothing vanishes in between
+// for the copy, as long as a file can be opened. pre: all are whole words.
 size_t CopyIfMapped(void* to, Addr from, size_t bytes);
 
 // The first address from `from` on that cannot be read; `limit` if all up to there can be.

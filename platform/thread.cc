@@ -20,6 +20,7 @@
 #include "platform/bits.h"
 #include "platform/failures.h"
 #include "platform/mappings.h"
+#include "platform/os_page.h"
 
 extern "C" {
 // The stack pointer at the entry of the program; ld.so exports it.
@@ -146,6 +147,80 @@ int CompareTls(dl_phdr_info* info, size_t, void* all_equal) {
   return 0;
 }
 
+// AlternateStackEnd where the system does not say it: by the frame of the handler that is on no
+// other, in which the system has saved where the alternate stack lies.
+Addr AlternateStackEndByFrames(Addr stack_pointer) {
+  constexpr size_t kMostBytes = 1 * kMiB;  // above the stack pointer
+  constexpr size_t kWordsOfStack = sizeof(stack_t) / kWordBytes;
+  constexpr size_t kWindow = 64;
+  static_assert(offsetof(stack_t, ss_sp) == 0 && offsetof(stack_t, ss_flags) == kWordBytes &&
+                offsetof(stack_t, ss_size) == 2 * kWordBytes);
+  Addr words[kWindow + kWordsOfStack - 1];
+  const Addr first = AlignUp(stack_pointer, kWordBytes);
+  for (Addr at = first; at < first + kMostBytes; at += kWindow * kWordBytes) {
+    const size_t read = CopyIfMapped(words, at, sizeof words) / kWordBytes;
+    for (size_t i = 0; i < kWindow; ++i) {
+      if (i + kWordsOfStack > read) return 0;
+      const Addr begin = words[i];
+      const auto flags = static_cast<int>(words[i + 1]);
+      const size_t bytes = words[i + 2];
+      const bool interrupts_another = flags == 0;
+      if (interrupts_another && bytes < 1 * kGiB && stack_pointer - begin < bytes &&
+          at + i * kWordBytes - begin < bytes) {
+        return begin + bytes;
+      }
+    }
+  }
+  return 0;
+}
+
+// What the C library puts at the upper end of each stack that it starts a thread on: thread-local
+// storage, and the thread's descriptor. All 0: unknown.
+struct StaticBlock {
+  size_t bytes;
+  size_t alignment;
+  size_t descriptor_bytes;
+};
+
+StaticBlock LayoutOfStaticBlock() {
+  struct Layout {
+    void (*get)(size_t* bytes, size_t* alignment);
+    const uint32_t* descriptor_bytes;
+  };
+  static constinit Layout known = {};  // racing threads store the same values
+  Layout layout;
+  // Relaxed, all four: nothing but the pointers is passed on.
+  layout.get = __atomic_load_n(&known.get, __ATOMIC_RELAXED);
+  layout.descriptor_bytes = __atomic_load_n(&known.descriptor_bytes, __ATOMIC_RELAXED);
+  if (layout.get == nullptr || layout.descriptor_bytes == nullptr) {
+    layout.get =
+        reinterpret_cast<decltype(layout.get)>(dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info"));
+    layout.descriptor_bytes =
+        static_cast<const uint32_t*>(dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread"));
+    __atomic_store_n(&known.get, layout.get, __ATOMIC_RELAXED);
+    __atomic_store_n(&known.descriptor_bytes, layout.descriptor_bytes, __ATOMIC_RELAXED);
+  }
+  if (layout.get == nullptr || layout.descriptor_bytes == nullptr) return {};
+  StaticBlock block = {0, 0, *layout.descriptor_bytes};
+  layout.get(&block.bytes, &block.alignment);
+  return block;
+}
+
+// The end of the stack of a thread that the C library has started, by what lies at the end. The
+// block is aligned, so that up to an alignment may follow it. A stack of the C library's own ends
+// with a page. One of the program's ends with the block for us.
+Addr EndOfThreadsBlock() {
+  const Addr here = CurrentThreadPointer();
+  const StaticBlock block = LayoutOfStaticBlock();
+#if defined(__x86_64__)
+  const Addr end = here + block.descriptor_bytes;
+#else
+  const Addr end = here + block.bytes;
+#endif
+  const Addr page_end = AlignUp(end, OsPageBytes());
+  return page_end - end < block.alignment ? page_end : end;
+}
+
 }  // namespace
 
 int32_t CurrentThreadId() { return static_cast<int32_t>(syscall(SYS_gettid)); }
@@ -167,9 +242,8 @@ Range CurrentStackBounds() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) {  // it wants memory
     if (is_first) return first;
-    // The C library keeps what the thread pointer points to at the upper end of the stack.
     const Addr frame = AddressOf(__builtin_frame_address(0));
-    const Addr end = CurrentThreadPointer();
+    const Addr end = EndOfThreadsBlock();
     GLEANER_CHECK(frame < end && EndOfReadable(frame, end) == end,
                   "the C library does not know the stack of thread %d", CurrentThreadId());
     return {BeginOfReadable(frame), end};
@@ -193,7 +267,8 @@ bool IsOnOwnStack(const void* p) {
 
 Addr AlternateStackEnd(Addr stack_pointer) {
   stack_t alternate;
-  if (sigaltstack(nullptr, &alternate) != 0 || (alternate.ss_flags & SS_DISABLE) != 0) return 0;
+  if (sigaltstack(nullptr, &alternate) != 0) return AlternateStackEndByFrames(stack_pointer);
+  if ((alternate.ss_flags & SS_DISABLE) != 0) return 0;
   const Addr begin = AddressOf(alternate.ss_sp);
   return stack_pointer - begin < alternate.ss_size ? begin + alternate.ss_size : 0;
 }
@@ -322,33 +397,14 @@ Addr TlsTable::BlockOf(size_t module) const {
 }
 
 Range CurrentStaticTls() {
-  struct Layout {
-    void (*get)(size_t* bytes, size_t* alignment);
-    const uint32_t* descriptor_bytes;
-  };
-  static constinit Layout known = {};  // racing threads store the same values
-  Layout layout;
-  // Relaxed, all four: nothing but the pointers is passed on.
-  layout.get = __atomic_load_n(&known.get, __ATOMIC_RELAXED);
-  layout.descriptor_bytes = __atomic_load_n(&known.descriptor_bytes, __ATOMIC_RELAXED);
-  if (layout.get == nullptr || layout.descriptor_bytes == nullptr) {
-    layout.get =
-        reinterpret_cast<decltype(layout.get)>(dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info"));
-    layout.descriptor_bytes =
-        static_cast<const uint32_t*>(dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread"));
-    __atomic_store_n(&known.get, layout.get, __ATOMIC_RELAXED);
-    __atomic_store_n(&known.descriptor_bytes, layout.descriptor_bytes, __ATOMIC_RELAXED);
-  }
-  if (layout.get == nullptr || layout.descriptor_bytes == nullptr) return {};
-  size_t bytes = 0;
-  size_t alignment = 0;
-  layout.get(&bytes, &alignment);
+  const StaticBlock block = LayoutOfStaticBlock();
+  if (block.bytes == 0) return {};
   const Addr here = CurrentThreadPointer();
 #if defined(__x86_64__)
   // The size includes the descriptor, which is at the other end.
-  return {here - (bytes - *layout.descriptor_bytes), here};
+  return {here - (block.bytes - block.descriptor_bytes), here};
 #else
-  return {here, here + bytes};
+  return {here, here + block.bytes};
 #endif
 }
 

@@ -66,6 +66,10 @@ static MAYBE_UNUSED void check_compare(const char *file, int line, const char *l
 
 static MAYBE_UNUSED int check_result(void) {
   if (getenv("GLEANER_CONCURRENT") != NULL && GC_is_init_called()) {
+    /* A system that refuses calls may have taken it away since the last collection. After the next
+       one it is there in another way, or a message has denied it, which under_failures.py lets
+       pass. */
+    if (getenv("GLEANER_FAILURES") != NULL && GC_is_incremental_mode() != 1) GC_gcollect();
     check_compare(__FILE__, __LINE__, "GC_is_incremental_mode()", "==", "1",
                   GC_is_incremental_mode() == 1, GC_is_incremental_mode(), 1);
   }

@@ -70,6 +70,8 @@ BY_SIZE_AND_PLACE(GC_debug_malloc_atomic_ignore_off_page)
 INSIST_ON_MEMORY(GC_generic_malloc, (size_t n, int kind), (n, kind), kind < 0 ? kPossible : n)
 INSIST_ON_MEMORY(GC_malloc_kind, (size_t n, int kind), (n, kind), kind < 0 ? kPossible : n)
 INSIST_ON_MEMORY(GC_gcj_malloc, (size_t n, void *table), (n, table), n)
+INSIST_ON_MEMORY(GC_debug_gcj_malloc, (size_t n, void *table, const char *file, int line),
+                 (n, table, file, line), n)
 INSIST_ON_MEMORY(GC_finalized_malloc, (size_t n, const struct GC_finalizer_closure *f), (n, f), n)
 INSIST_ON_MEMORY(GC_malloc_explicitly_typed, (size_t n, GC_descr d), (n, d), n)
 INSIST_ON_MEMORY(GC_malloc_explicitly_typed_ignore_off_page, (size_t n, GC_descr d), (n, d), n)
@@ -78,11 +80,16 @@ INSIST_ON_MEMORY(GC_calloc_explicitly_typed, (size_t count, size_t n, GC_descr d
 INSIST_ON_MEMORY(GC_memalign, (size_t alignment, size_t n), (alignment, n), n | alignment)
 INSIST_ON_MEMORY(GC_realloc, (void *p, size_t n), (p, n),
                  n == 0 || (p != NULL && GC_base(p) != p) ? kPossible : n)
+INSIST_ON_MEMORY(GC_debug_realloc, (void *p, size_t n, const char *file, int line),
+                 (p, n, file, line), n == 0 || (p != NULL && GC_base(p) == NULL) ? kPossible : n)
 INSIST(gleaner_fiber *, gleaner_fiber_create, (void *stack, size_t n), (stack, n), result == NULL,
        n < kPossible)
 INSIST(gleaner_arena *, gleaner_arena_create,
        (size_t n, const struct gleaner_arena_options *options), (n, options), result == NULL,
        n < kPossible)
+INSIST(gleaner_arena *, gleaner_arena_create_on,
+       (void *p, size_t n, const struct gleaner_arena_options *options), (p, n, options),
+       result == NULL, n < kPossible)
 INSIST(int, GC_general_register_disappearing_link, (void **link, const void *object),
        (link, object), result == GC_NO_MEMORY, 1)
 INSIST(int, GC_register_long_link, (void **link, const void *object), (link, object),
@@ -91,6 +98,40 @@ INSIST(int, GC_pthread_create,
        (pthread_t * thread, const pthread_attr_t *attributes, void *(*start)(void *),
         void *argument),
        (thread, attributes, start, argument), result == EAGAIN, 1)
+
+/* A registration has no result: that it was refused is told by the call of GC_oom_fn. */
+static __thread int told_of_refusal;
+static GC_oom_func oom_of_program;
+static void *note_refusal(size_t n) {
+  const GC_oom_func next = __atomic_load_n(&oom_of_program, __ATOMIC_RELAXED);
+  told_of_refusal = 1;
+  return next != NULL ? next(n) : NULL;
+}
+static void note_refusals(void) {
+  const GC_oom_func now = GC_get_oom_fn();
+  if (now == note_refusal) return;
+  __atomic_store_n(&oom_of_program, now, __ATOMIC_RELAXED);
+  GC_set_oom_fn(note_refusal);
+}
+#define INSIST_ON_FINALIZER(NAME)                                     \
+  EXPORT void NAME(void *object, GC_finalization_proc fn, void *data, \
+                   GC_finalization_proc *old_fn, void **old_data) {   \
+    NEXT(NAME)                                                        \
+    int attempts = 0;                                                 \
+    note_refusals();                                                  \
+    do {                                                              \
+      told_of_refusal = 0;                                            \
+      next(object, fn, data, old_fn, old_data);                       \
+    } while (told_of_refusal && ++attempts < kAttempts);              \
+  }
+INSIST_ON_FINALIZER(GC_register_finalizer)
+INSIST_ON_FINALIZER(GC_register_finalizer_ignore_self)
+INSIST_ON_FINALIZER(GC_register_finalizer_no_order)
+INSIST_ON_FINALIZER(GC_register_finalizer_unreachable)
+INSIST_ON_FINALIZER(GC_debug_register_finalizer)
+INSIST_ON_FINALIZER(GC_debug_register_finalizer_ignore_self)
+INSIST_ON_FINALIZER(GC_debug_register_finalizer_no_order)
+INSIST_ON_FINALIZER(GC_debug_register_finalizer_unreachable)
 
 /* --- malloc's --- */
 

@@ -3,16 +3,20 @@
 
 usage: under_failures.py [--seed N] [--seeds N | --seconds N] [--rate N]... [--mode SETTINGS]...
                          [--preload LIBRARY]... [--shows REGEX] -- PROGRAM [ARGUMENT]...
+       under_failures.py [option]... --each -- PROGRAM...
 
 Each seed is tried with each rate (GLEANER_FAILURES; 100 and 1000) and each mode (variables of the
 environment, separated by spaces), in turn. A program ends with status 0, or by a message that
-docs/failures.md has: the table there of messages that end a program. At least half of them reach
-their end; with --shows at least one run of each mode prints a line that matches.
+docs/failures.md has: the table there of messages that end a program. With --each the programs run
+one after the other, and checks of one may fail after a message of the table of what is denied there.
+At least half of the runs reach their end, with --each at least one: what fails at the start of one
+program does so in all. With --shows at least one run of each mode prints a line that matches.
 
 Without --seed one is chosen. What fails is printed as a command that repeats it.
 """
 
 import argparse
+import itertools
 import os
 import pathlib
 import random
@@ -27,15 +31,16 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE = 180  # seconds for a program: more is a hang
 
 
-def documented_ends():
+def documented(title):
     text = (SOURCE / "docs/failures.md").read_text()
-    section = re.search(r"^## Messages that end a program\n(.*?)(?=^## |\Z)", text, re.M | re.S)[1]
-    ends = re.findall(r"^\| `([^`]+)` \|", section, re.M)
-    assert ends, "docs/failures.md has no table of messages"
-    return ends
+    section = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.M | re.S)[1]
+    messages = re.findall(r"^\| `([^`]+)` \|", section, re.M)
+    assert messages, f"docs/failures.md has no table of messages: {title}"
+    return messages
 
 
-ENDS = documented_ends()
+ENDS = documented("Messages that end a program")
+DENIALS = documented("Messages that deny something")
 
 
 def environment(seed, rate, mode, preload):
@@ -49,16 +54,16 @@ def environment(seed, rate, mode, preload):
 class Runs:
     def __init__(self, arguments):
         self.arguments = arguments
-        self.finished = self.ended = 0
+        self.finished = self.ended = self.denied = 0
         self.failed = []
         self.shown = {mode: not arguments.shows for mode in arguments.mode}
 
-    def run(self, seed, rate, mode):
+    def run(self, program, seed, rate, mode):
         variables = environment(seed, rate, mode, self.arguments.preload)
         clean = {key: value for key, value in os.environ.items()
                  if not key.startswith(("GLEANER_", "GC_", "LD_PRELOAD"))}
         # A group of its own, with the children that it has forked.
-        process = subprocess.Popen(self.arguments.program, env={**clean, **variables},
+        process = subprocess.Popen(program, env={**clean, **variables},
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, start_new_session=True)
         try:
@@ -75,9 +80,12 @@ class Runs:
             self.finished += 1
         elif status in (1, -signal.SIGABRT) and any(f"gleaner: fatal: {end}" in err for end in ENDS):
             self.ended += 1
+        elif self.arguments.each and status == 1 and any(
+                re.search(rf"^gleaner: .*{re.escape(denial)}", err, re.M) for denial in DENIALS):
+            self.denied += 1
         else:
             command = shlex.join([f"{key}={value}" for key, value in variables.items()] +
-                                 self.arguments.program)
+                                 program)
             self.failed.append(f"status {status}: env {command}")
             print(f"{self.failed[-1]}\n{out[-2000:]}\n{err[-4000:]}", flush=True)
 
@@ -91,6 +99,7 @@ def main():
     parser.add_argument("--mode", action="append")
     parser.add_argument("--preload", action="append", default=[])
     parser.add_argument("--shows")
+    parser.add_argument("--each", action="store_true")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     arguments.rate = arguments.rate or [100, 1000]
@@ -99,15 +108,15 @@ def main():
     end = time.monotonic() + (arguments.seconds or 0)
     seed = arguments.seed
     print(f"seed {seed}", flush=True)
+    programs = [[program] for program in arguments.program] if arguments.each else [arguments.program]
     while seed < arguments.seed + arguments.seeds or time.monotonic() < end:
-        for rate in arguments.rate:
-            for mode in arguments.mode:
-                runs.run(seed, rate, mode)
+        for rate, mode, program in itertools.product(arguments.rate, arguments.mode, programs):
+            runs.run(program, seed, rate, mode)
         seed += 1
     print(f"{runs.finished} reached their end, {runs.ended} ended by a message, "
-          f"{len(runs.failed)} failed")
+          f"{runs.denied} were denied something, {len(runs.failed)} failed")
     problems = runs.failed
-    if runs.finished < runs.ended:
+    if runs.finished < (1 if arguments.each else runs.ended):
         problems.append("most have ended early")
     problems += [f"never shown with '{mode}': {arguments.shows}"
                  for mode, shown in runs.shown.items() if not shown]

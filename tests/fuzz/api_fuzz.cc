@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 
 #include "tests/fuzz/api_actor.h"
@@ -144,6 +145,14 @@ bool RunEpisode(unsigned seed) {
   }
   printf("seed %u: status 0x%x; see %s\n", seed, status, path);
   fflush(stdout);
+  // Why the library has ended the child, for who runs this program.
+  if (FILE* text = fopen(path, "r"); text != nullptr) {
+    char line[512] = {};
+    while (fgets(line, sizeof line, text) != nullptr) {
+      if (strncmp(line, "gleaner: fatal: ", 16) == 0) fputs(line, stderr);
+    }
+    fclose(text);
+  }
   return false;
 }
 

@@ -10,6 +10,9 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/child.h"
+#include "tests/support/refusals.h"
+
 namespace gleaner::alloc {
 namespace {
 
@@ -186,7 +189,7 @@ struct Mix {
 
 // The same random history on the model and on both policies.
 void RunHistory(const Mix& mix, uint64_t seed, int operations) {
-  SCOPED_TRACE(testing::Message() << mix.name << " seed " << seed);
+  SCOPED_TRACE(::testing::Message() << mix.name << " seed " << seed);
   std::printf("history %s, seed %llu\n", mix.name, static_cast<unsigned long long>(seed));
   std::mt19937_64 random(seed);
   const auto below = [&](uint64_t bound) { return random() % bound; };
@@ -204,7 +207,7 @@ void RunHistory(const Mix& mix, uint64_t seed, int operations) {
   uint64_t end = below(1000), total = 0;
 
   for (int step = 0; step < operations; ++step) {
-    SCOPED_TRACE(testing::Message() << "step " << step);
+    SCOPED_TRACE(::testing::Message() << "step " << step);
     const uint64_t dice = below(100);
     if (dice < 4) {
       const uint64_t start = end + (below(2) == 0 ? 0 : 1 + below(50));
@@ -298,7 +301,7 @@ TEST(TreeFitTest, RandomHistoriesAgreeWithTheModel) {
   }
 }
 
-class TreeFitPolicyTest : public testing::TestWithParam<FitPolicy> {
+class TreeFitPolicyTest : public ::testing::TestWithParam<FitPolicy> {
  protected:
   void Init(uint64_t units, uint64_t min_split = 1, uint32_t max_blocks = 1000) {
     ASSERT_TRUE(space_.Init(GetParam(), max_blocks, min_split));
@@ -321,7 +324,7 @@ class TreeFitPolicyTest : public testing::TestWithParam<FitPolicy> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Policies, TreeFitPolicyTest,
-                         testing::Values(FitPolicy::kBinned, FitPolicy::kPlainTree),
+                         ::testing::Values(FitPolicy::kBinned, FitPolicy::kPlainTree),
                          [](const auto& policy) {
                            return policy.param == FitPolicy::kBinned ? "Binned" : "PlainTree";
                          });
@@ -373,6 +376,25 @@ TEST_P(TreeFitPolicyTest, FreeCoalescesInAllFourSituations) {
     EXPECT_EQ(space_.FreeList(), (std::vector<Range>{{0, 31}}));
     EXPECT_EQ(space_.block_count(), 1u);
   }
+}
+
+// A piece that is handed out whole for want of memory takes all the space there is.
+TEST_P(TreeFitPolicyTest, ARefusalThatIsSoonOverChangesNothing) {
+  EXPECT_CHILD_OK([this] {
+    constexpr uint64_t kBlocks = 10'000;
+    Init(kBlocks, 1, 100'000);
+    for (uint64_t i = 0; i < kBlocks; ++i) {
+      BlockId block;
+      if (i % 400 < 100) {
+        const testing::MemoryRefused refused;
+        block = space_.Allocate(1);
+      } else {
+        block = space_.Allocate(1);
+      }
+      ASSERT_NE(block, BlockList::kNone) << i;
+      ASSERT_EQ(space_.CountOf(block), 1u) << i;
+    }
+  });
 }
 
 TEST_P(TreeFitPolicyTest, RegionsApartDoNotCoalesce) {

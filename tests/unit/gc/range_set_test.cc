@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "gc/roots.h"
+#include "tests/support/child.h"
+#include "tests/support/refusals.h"
 
 namespace gleaner::gc {
 namespace {
@@ -114,6 +116,35 @@ TEST(RangeSetTest, EmptyAndBackwardRangesChangeNothing) {
   ASSERT_TRUE(set.Add({1, 9}));
   EXPECT_TRUE(set.Remove({5, 5}));
   EXPECT_EQ(set.size(), 1u);
+}
+
+// A refusal is over at some time. What was added, or cut, meanwhile is there, before and
+// afterwards.
+TEST(RangeSetTest, TheFirstRangesNeedNoMemory) {
+  EXPECT_CHILD_OK([] {
+    RangeSet set;
+    size_t count = 0;
+    {
+      const testing::MemoryRefused refused;
+      while (count < 100 && set.Add({100 * (count + 1), 100 * (count + 1) + 50})) ++count;
+      ASSERT_GE(count, 20u);
+      ASSERT_LT(count, 100u);
+      EXPECT_FALSE(set.Remove({110, 120}));  // two ranges of one
+      EXPECT_TRUE(set.Contains(110));
+      EXPECT_TRUE(set.Remove({200, 250}));
+      EXPECT_TRUE(set.Remove({110, 120}));
+    }
+    for (; count < 100; ++count) {
+      ASSERT_TRUE(set.Add({100 * (count + 1), 100 * (count + 1) + 50}));
+    }
+    EXPECT_EQ(set.size(), 100u);
+    for (size_t i = 0; i < 100; ++i) {
+      const Addr begin = 100 * (i + 1);
+      EXPECT_EQ(set.Contains(begin + 49), i != 1) << i;
+      EXPECT_EQ(set.Contains(begin + 15), i > 1) << i;
+      EXPECT_FALSE(set.Contains(begin + 50)) << i;
+    }
+  });
 }
 
 TEST(RootTasksTest, CutsRangesIntoTasksAndEachIsClaimedOnce) {

@@ -87,11 +87,22 @@ TEST(MappingsTest, CopiesEndWhereMemoryCannotBeRead) { ExpectCopies(); }
 
 TEST(MappingsTest, CopiesWithoutTheSystemsService) {
   for (const int error : {EPERM, ENOSYS, ENOMEM}) {
-    EXPECT_CHILD_OK([error] {
-      testing::Refuse(SYS_process_vm_readv, 0, 1, error);
-      ExpectCopies();
-    });
+    for (const bool file : {true, false}) {
+      EXPECT_CHILD_OK([error, file] {
+        testing::Refuse(SYS_process_vm_readv, 0, 1, error);
+        if (!file) testing::Refuse(SYS_openat, 0, 0, EMFILE);
+        ExpectCopies();
+      });
+    }
   }
+}
+
+TEST(MappingsTest, LowestMappedWithoutTheSystemsAnswer) {
+  EXPECT_CHILD_OK([] {
+    testing::Refuse(SYS_mincore, 0, 0, EAGAIN);
+    const Pages pages(" r rrr");
+    EXPECT_EQ(LowestMapped({pages.at(0), pages.at(6)}), pages.at(3));
+  });
 }
 
 }  // namespace
