@@ -152,8 +152,13 @@ FAILING(ssize_t, -1, process_vm_readv,
         (process, to, n, from, m, flags), Failing::kProcess, EPERM, ENOSYS, ENOMEM)
 FAILING(int, -1, getrlimit, (int resource, rlimit* limit), (resource, limit), Failing::kProcess,
         EPERM)
-FAILING(int, -1, sigaltstack, (const stack_t* next, stack_t* old), (next, old), Failing::kProcess,
-        ENOMEM, EPERM)
+int __real_sigaltstack(const stack_t* next, stack_t* old);
+int __wrap_sigaltstack(const stack_t* next, stack_t* old);
+int __wrap_sigaltstack(const stack_t* next, stack_t* old) {
+  // The question alone cannot fail.
+  if (next != nullptr && FailsWith(Failing::kProcess, ENOMEM, EPERM)) return -1;
+  return __real_sigaltstack(next, old);
+}
 FAILING(int, -1, sched_getcpu, (), (), Failing::kThread, ENOSYS)
 FAILING(pid_t, -1, waitpid, (pid_t process, int* status, int options), (process, status, options),
         Failing::kWait, EINTR)

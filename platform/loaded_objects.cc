@@ -104,7 +104,8 @@ uint64_t DigestOfList() {
   return digest;
 }
 
-// Of the list when all of it was noted. Guarded, as the next, by the lock of WithLoaderLocked's callers.
+// Of the list when all of it was noted. Guarded, as the next, by the lock of WithLoaderLocked's
+// callers.
 constinit uint64_t g_known_digest = 0;
 constinit bool g_distrusted = false;
 

@@ -147,33 +147,6 @@ int CompareTls(dl_phdr_info* info, size_t, void* all_equal) {
   return 0;
 }
 
-// AlternateStackEnd where the system does not say it: by the frame of the handler that is on no
-// other, in which the system has saved where the alternate stack lies.
-Addr AlternateStackEndByFrames(Addr stack_pointer) {
-  constexpr size_t kMostBytes = 1 * kMiB;  // above the stack pointer
-  constexpr size_t kWordsOfStack = sizeof(stack_t) / kWordBytes;
-  constexpr size_t kWindow = 64;
-  static_assert(offsetof(stack_t, ss_sp) == 0 && offsetof(stack_t, ss_flags) == kWordBytes &&
-                offsetof(stack_t, ss_size) == 2 * kWordBytes);
-  Addr words[kWindow + kWordsOfStack - 1];
-  const Addr first = AlignUp(stack_pointer, kWordBytes);
-  for (Addr at = first; at < first + kMostBytes; at += kWindow * kWordBytes) {
-    const size_t read = CopyIfMapped(words, at, sizeof words) / kWordBytes;
-    for (size_t i = 0; i < kWindow; ++i) {
-      if (i + kWordsOfStack > read) return 0;
-      const Addr begin = words[i];
-      const auto flags = static_cast<int>(words[i + 1]);
-      const size_t bytes = words[i + 2];
-      const bool interrupts_another = flags == 0;
-      if (interrupts_another && bytes < 1 * kGiB && stack_pointer - begin < bytes &&
-          at + i * kWordBytes - begin < bytes) {
-        return begin + bytes;
-      }
-    }
-  }
-  return 0;
-}
-
 // What the C library puts at the upper end of each stack that it starts a thread on: thread-local
 // storage, and the thread's descriptor. All 0: unknown.
 struct StaticBlock {
@@ -267,8 +240,7 @@ bool IsOnOwnStack(const void* p) {
 
 Addr AlternateStackEnd(Addr stack_pointer) {
   stack_t alternate;
-  if (sigaltstack(nullptr, &alternate) != 0) return AlternateStackEndByFrames(stack_pointer);
-  if ((alternate.ss_flags & SS_DISABLE) != 0) return 0;
+  if (sigaltstack(nullptr, &alternate) != 0 || (alternate.ss_flags & SS_DISABLE) != 0) return 0;
   const Addr begin = AddressOf(alternate.ss_sp);
   return stack_pointer - begin < alternate.ss_size ? begin + alternate.ss_size : 0;
 }

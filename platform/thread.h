@@ -29,8 +29,7 @@ Range CurrentStackBounds();
 bool IsOnOwnStack(const void* p);
 
 // The end of the calling thread's alternate signal stack if the address is in it, else 0; also 0 if
-// that stack has disarmed itself (SS_AUTODISARM). Where the system does not say it, the frames of
-// handlers do. Async-signal-safe.
+// that stack has disarmed itself (SS_AUTODISARM). Async-signal-safe.
 Addr AlternateStackEnd(Addr stack_pointer);
 
 // Code may use this much below the stack pointer without moving it: the red zone.

@@ -409,13 +409,13 @@ void AfterCollection() {
     Findings::Report();
   }
   size_t ready;
-  bool is_tracker_lost;
+  bool needs_tracker;
   {
     platform::LockGuard guard(g_collector.lock());
     ready = g_collector.finalizers().ready();
-    is_tracker_lost = g_collector.cycle().HasLostTracker();
+    needs_tracker = NeedsTracker();
   }
-  if (is_tracker_lost) ReplaceLostTracker();
+  if (needs_tracker) ReplaceLostTracker();
   if (ready == 0) return;
   if (GC_finalize_on_demand == 0) {
     Thread* self = Threads::Current();

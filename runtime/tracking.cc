@@ -33,6 +33,9 @@ struct Candidates {
 // --- Guarded by the collector lock. ---
 
 constinit Modes g_wanted = {};
+// Somebody is in TurnOn. Guarded by the collector lock, which is given up in between: a fork by
+// another thread leaves a child in which nobody is.
+constinit bool g_turning_on = false;
 // Mechanisms that the system did not go on with, and what it refused.
 constinit platform::Refusal g_lost[platform::kTrackingKinds] = {};
 // Why those before the one in use do not do, and why none does.
@@ -156,6 +159,7 @@ void TurnOn(const Modes& modes) {
       g_wanted.concurrent |= modes.concurrent;
       g_wanted.generational |= modes.generational;
       kind = Choose();
+      g_turning_on = true;
     }
     // Before anything is armed, and without the lock: the loader's lock comes before it.
     if (kind == TrackingKind::kProtection) platform::InterposeSystemCalls();
@@ -169,6 +173,7 @@ void TurnOn(const Modes& modes) {
       continue;
     }
     NoteModes();
+    g_turning_on = false;
     return Tell(failed);
   }
 }
@@ -198,6 +203,8 @@ void CopyReason(char* text, size_t capacity) {
   snprintf(text, capacity, "%s", g_reason);
 }
 
+bool NeedsTracker() { return g_collector.cycle().HasLostTracker() || g_turning_on; }
+
 void ReplaceLostTracker() {
   {
     platform::LockGuard guard(g_collector.lock());
@@ -205,18 +212,20 @@ void ReplaceLostTracker() {
     const TrackingKind kind = cycle.tracker().kind();
     // Told before; or a later collection comes back to it.
     platform::Refusal& lost = g_lost[static_cast<size_t>(kind)];
-    if (!cycle.HasLostTracker() || lost.what != nullptr || cycle.state() != gc::CycleState::kIdle) {
-      return;
+    if (!NeedsTracker()) return;
+    if (cycle.HasLostTracker()) {
+      if (lost.what != nullptr || cycle.state() != gc::CycleState::kIdle) return;
+      lost = cycle.refusal();
+      g_reason[0] = 0;
+      AddReason(kind, lost);
+      if (kind == TrackingKind::kProtection) {
+        // It stays open: threads may be in calls with pins. Nothing comes after it.
+        NoteModes();
+        return Tell(g_wanted);
+      }
+      cycle.CloseLostTracker();
+      g_turning_on = true;
     }
-    lost = cycle.refusal();
-    g_reason[0] = 0;
-    AddReason(kind, lost);
-    if (kind == TrackingKind::kProtection) {
-      // It stays open: threads may be in calls with pins. Nothing comes after it.
-      NoteModes();
-      return Tell(g_wanted);
-    }
-    cycle.CloseLostTracker();
   }
   TurnOn({});
 }

@@ -38,7 +38,10 @@ bool CanTrack(platform::TrackingKind kind);
 // at `capacity`. Takes the collector lock.
 void CopyReason(char* text, size_t capacity);
 
-// After a collection, on a mutator without locks.
+// Collector lock held. Whether a mode that is wanted has no tracker, and nobody may be about to
+// find one: the last was lost, or a fork came in the midst of it.
+bool NeedsTracker();
+// Then, after a collection, on a mutator without locks.
 void ReplaceLostTracker();
 
 }  // namespace gleaner::runtime
