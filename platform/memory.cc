@@ -111,8 +111,8 @@ Addr FarAway(size_t bytes, size_t alignment) {
 }
 
 // Maps these addresses. False if somebody has them, or the system refuses.
-bool MapAt(Addr begin, size_t bytes) {
-  void* p = mmap(PointerAt<void>(begin), bytes, PROT_NONE, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
+bool MapAt(Addr begin, size_t bytes, int protection = PROT_NONE) {
+  void* p = mmap(PointerAt<void>(begin), bytes, protection, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
   if (p == PointerAt<void>(begin)) return true;
   if (p == MAP_FAILED) return false;
   munmap(p, bytes);  // of an old system, which does not know the flag
@@ -210,23 +210,22 @@ class Guard {
   Guard& operator=(const Guard&) = delete;
 };
 
-}  // namespace
-
-void* Reserve(size_t bytes, size_t alignment, CommitFrom from) {
+// PROT_NONE, or PROT_READ for what reads as zero.
+void* ReserveAs(int protection, size_t bytes, size_t alignment, CommitFrom from) {
   const size_t slack = alignment > OsPageBytes() ? alignment : 0;
   if (bytes + slack < bytes) return nullptr;
   const Guard guard;
   if (bytes > kSmallBytes) {
     if (const Addr begin = FarAway(bytes, alignment); begin != 0) {
       const bool mapped = g_known_limit == SIZE_MAX;
-      if (mapped ? MapAt(begin, bytes) : NoteReservation(begin, bytes, 0, 0, from)) {
+      if (mapped ? MapAt(begin, bytes, protection) : NoteReservation(begin, bytes, 0, 0, from)) {
         if (mapped) (void)NoteReservation(begin, bytes, bytes, 0, from);
         g_next_end = begin;
         return PointerAt<void>(begin);
       }
     }
   }
-  void* raw = mmap(nullptr, bytes + slack, PROT_NONE, kReserved, -1, 0);
+  void* raw = mmap(nullptr, bytes + slack, protection, kReserved, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   const Addr start = AddressOf(raw);
   const Addr aligned = AlignUp(start, alignment);
@@ -235,6 +234,12 @@ void* Reserve(size_t bytes, size_t alignment, CommitFrom from) {
   if (end != aligned + bytes) munmap(PointerAt<void>(aligned + bytes), end - (aligned + bytes));
   (void)NoteReservation(aligned, bytes, bytes, 0, from);
   return PointerAt<void>(aligned);
+}
+
+}  // namespace
+
+void* Reserve(size_t bytes, size_t alignment, CommitFrom from) {
+  return ReserveAs(PROT_NONE, bytes, alignment, from);
 }
 
 void* ReserveZeroes(size_t bytes) {
@@ -246,18 +251,7 @@ void* ReserveZeroes(size_t bytes) {
 }
 
 void* ReserveZeroes(size_t bytes, CommitFrom from) {
-  void* p = Reserve(bytes, OsPageBytes(), from);
-  if (p == nullptr) return nullptr;
-  bool readable;
-  {
-    const Guard guard;
-    const Reservation* r = FindReservation(AddressOf(p));
-    const size_t mapped = r != nullptr ? r->low.Load(memory_order_relaxed) : bytes;
-    readable = mapped == 0 || mprotect(p, mapped, PROT_READ) == 0;
-  }
-  if (readable) return p;
-  Release(p, bytes);
-  return nullptr;
+  return ReserveAs(PROT_READ, bytes, OsPageBytes(), from);
 }
 
 bool KeepWhole(void* reservation) {
