@@ -196,7 +196,8 @@ void NoteOldWords(const Marker& marker) {
     }
     for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
       const Addr word = LoadForeignWord(at);
-      if (g_space.Contains(word) && g_old_words.Insert(at, word) == nullptr) g_all_noted = false;
+      // Also what points beyond the committed pages: an object may be there next time.
+      if (g_space.Reserves(word) && g_old_words.Insert(at, word) == nullptr) g_all_noted = false;
     }
   });
 }

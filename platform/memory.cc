@@ -395,6 +395,11 @@ void UnmapUncommitted() {
 
 void ResetReservationsAfterFork() {
   g_lock.ResetAfterFork();
+  // Who kept one whole is gone, or knows that it has to ask again.
+  for (Reservation& entry : Reservations()) {
+    entry.kept_whole = false;
+    if (entry.wants_hole) MakeHole(&entry);
+  }
   g_process.Store(getpid(), memory_order_relaxed);  // see there
 }
 

@@ -35,7 +35,8 @@ void* ReserveZeroes(size_t bytes);
 // The same, with a hole where there is to be one.
 void* ReserveZeroes(size_t bytes, CommitFrom from);
 
-// Keeps a reservation from getting a hole until AllowHole. False if it has had one.
+// Keeps a reservation from getting a hole until AllowHole, or a fork, in the child. False if it has
+// had one.
 [[nodiscard]] bool KeepWhole(void* reservation);
 void AllowHole(void* reservation);
 

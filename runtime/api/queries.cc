@@ -33,12 +33,7 @@ bool ResolveObject(Addr a, ObjectRef* out) {
   return ResolveSlot(a, out) && alloc::IsInUse(alloc::LoadMark(out->mark()));
 }
 
-bool IsInHeap(Addr a) {
-  if (!alloc::g_space.Contains(a)) return false;
-  const alloc::PageNumber page = alloc::g_space.PageOf(a);
-  return page < EndCommitted(alloc::Side::kScanned) ||
-         page >= FirstCommitted(alloc::Side::kPointerFree);
-}
+bool IsInHeap(Addr a) { return alloc::g_space.Contains(a); }
 
 bool AreInSameObject(Addr p, Addr q) {
   if (p == q || (!IsInHeap(p) && !IsInHeap(q))) return true;

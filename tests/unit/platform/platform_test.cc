@@ -106,6 +106,27 @@ TEST(MemoryTest, WhatIsKeptWholeGetsItsHoleLater) {
   Release(p, kBytes);
 }
 
+// The child's marking has been given up, and it may have a limit of its own.
+TEST(MemoryTest, WhatIsKeptWholeIsNotInAChild) {
+  constexpr size_t kBytes = 64 * kMiB;
+  auto* p = static_cast<char*>(ReserveZeroes(kBytes, CommitFrom::kBothEnds));
+  ASSERT_NE(p, nullptr);
+  ASSERT_TRUE(KeepWhole(p));
+  EXPECT_CHILD_OK([p] {
+    ResetReservationsAfterFork();
+    UnmapUncommitted();
+    EXPECT_FALSE(KeepWhole(p));
+  });
+  UnmapUncommitted();
+  EXPECT_CHILD_OK([p] {
+    ResetReservationsAfterFork();
+    EXPECT_FALSE(KeepWhole(p));
+  });
+  EXPECT_EQ(p[kBytes - 1], 0);
+  AllowHole(p);
+  Release(p, kBytes);
+}
+
 // Nobody wants it to have one.
 TEST(MemoryTest, WhatIsKeptWholeStaysSo) {
   constexpr size_t kBytes = 64 * kMiB;
