@@ -2,11 +2,13 @@
 
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include <cstring>
 
 #include "platform/atomic.h"
+#include "platform/mappings.h"
 #include "platform/memory.h"
 #include "platform/thread.h"
 
@@ -131,11 +133,37 @@ int ReplaceInObject(dl_phdr_info* info, size_t, void* context) {
   return 0;
 }
 
+// The program headers of an object in the loader's list, as dl_iterate_phdr tells them. The file
+// begins at the object's first address. False if it does not look so.
+bool DescribeListed(const link_map* object, dl_phdr_info* info) {
+  *info = {};
+  info->dlpi_addr = object->l_addr;
+  if (object == _r_debug.r_map) {  // the program
+    info->dlpi_phdr = PointerAt<const ElfW(Phdr)>(getauxval(AT_PHDR));
+    info->dlpi_phnum = static_cast<ElfW(Half)>(getauxval(AT_PHNUM));
+    return info->dlpi_phdr != nullptr;
+  }
+  const Addr begin = object->l_addr;
+  if (EndOfReadable(begin, begin + sizeof(ElfW(Ehdr))) != begin + sizeof(ElfW(Ehdr))) return false;
+  const auto* file = PointerAt<const ElfW(Ehdr)>(begin);
+  if (memcmp(file->e_ident, ELFMAG, SELFMAG) != 0) return false;
+  info->dlpi_phdr = PointerAt<const ElfW(Phdr)>(begin + file->e_phoff);
+  info->dlpi_phnum = file->e_phnum;
+  return true;
+}
+
 }  // namespace
 
-void ReplaceImports(const ReplacedImport* imports, size_t count) {
+void ReplaceImports(const ReplacedImport* imports, size_t count, bool loader_can_be_asked) {
   Work work = {imports, count};
-  dl_iterate_phdr(ReplaceInObject, &work);  // one caller at a time
+  if (loader_can_be_asked) {
+    dl_iterate_phdr(ReplaceInObject, &work);  // one caller at a time
+    return;
+  }
+  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+    dl_phdr_info info;
+    if (DescribeListed(object, &info)) ReplaceInObject(&info, sizeof info, &work);
+  }
 }
 
 }  // namespace gleaner::platform

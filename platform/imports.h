@@ -22,7 +22,8 @@ struct ReplacedImport {
 // Replaces imports in all objects loaded now but this library's own. What an object imports that is
 // neither the original, nor not looked up yet, is left alone: somebody else has replaced it there.
 // May be called again, for objects loaded since. Other threads may be in such calls, or making
-// them. Takes the loader's lock.
-void ReplaceImports(const ReplacedImport* imports, size_t count);
+// them. Takes the loader's lock, unless the loader cannot be asked (loaded_objects.h): then nobody
+// else may load or unload.
+void ReplaceImports(const ReplacedImport* imports, size_t count, bool loader_can_be_asked = true);
 
 }  // namespace gleaner::platform

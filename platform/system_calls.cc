@@ -929,11 +929,14 @@ long RawCall(long number, long a, long b, long c, long d, long e, long f) {
   return g_original<RawCall>(number, open[0], open[1], open[2], open[3], open[4], open[5]);
 }
 
+constinit Atomic<bool> g_found{false};
+
 void LookUpOriginals() {
   void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   if (libc == nullptr) return;
   AllCalls::LookUp(libc);
   Own<Names<"syscall">, RawCall>::LookUp(libc);
+  g_found.Store(true, memory_order_release);  // pairs with SystemCallsAreFound
 }
 
 constinit pthread_once_t g_looked_up = PTHREAD_ONCE_INIT;
@@ -941,9 +944,14 @@ constinit Atomic<bool> g_interposed{false};
 
 }  // namespace
 
-void InterposeSystemCalls() {
-  pthread_once(&g_looked_up, LookUpOriginals);
-  ReplaceImports(g_imports, g_import_count);
+void FindSystemCalls() { pthread_once(&g_looked_up, LookUpOriginals); }
+
+// Acquire: what has been found.
+bool SystemCallsAreFound() { return g_found.Load(memory_order_acquire); }
+
+void InterposeSystemCalls(bool loader_can_be_asked) {
+  FindSystemCalls();
+  ReplaceImports(g_imports, g_import_count, loader_can_be_asked);
   OpenFaultInHandlers();
   g_interposed.Store(true, memory_order_release);  // pairs with InterposeInNewObjects
 }

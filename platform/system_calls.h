@@ -9,8 +9,13 @@
 
 namespace gleaner::platform {
 
-// In all objects that are loaded. Any thread, any number of times; takes the loader's locks.
-void InterposeSystemCalls();
+// Looks the calls up in the C library. Any thread, any number of times; takes the loader's locks.
+void FindSystemCalls();
+bool SystemCallsAreFound();
+
+// In all objects that are loaded. Any thread, any number of times; takes the loader's locks, unless
+// the loader cannot be asked (loaded_objects.h). pre: then the calls are found.
+void InterposeSystemCalls(bool loader_can_be_asked = true);
 
 // In those that have been loaded since; nothing if InterposeSystemCalls has not been called. Inside
 // WithLoaderLocked.

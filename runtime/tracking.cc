@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "gc/collector.h"
+#include "platform/loaded_objects.h"
 #include "platform/system_calls.h"
 #include "runtime/barrier.h"
 #include "runtime/run_record.h"
@@ -81,6 +82,10 @@ TrackingKind Choose() {
   for (size_t i = 0; i < candidates.count; ++i) {
     const TrackingKind kind = candidates.kind[i];
     platform::Refusal why = g_lost[static_cast<size_t>(kind)];
+    if (kind == TrackingKind::kProtection && !platform::SystemCallsAreFound() &&
+        !platform::LoaderCanBeAsked()) {
+      why = {"a thread that is gone may have the loader's lock", 0};
+    }
     if (why.what == nullptr && platform::WriteTracking::Works(kind, &why)) return kind;
     AddReason(kind, why);
   }
@@ -154,15 +159,21 @@ void TurnOn(const Modes& modes) {
   }
   for (;;) {
     TrackingKind kind;
+    bool loader_can_be_asked;
     {
       platform::LockGuard guard(g_collector.lock());
       g_wanted.concurrent |= modes.concurrent;
       g_wanted.generational |= modes.generational;
       kind = Choose();
       g_turning_on = true;
+      loader_can_be_asked = platform::LoaderCanBeAsked();
     }
     // Before anything is armed, and without the lock: the loader's lock comes before it.
-    if (kind == TrackingKind::kProtection) platform::InterposeSystemCalls();
+    if (kind == TrackingKind::kProtection) {
+      platform::InterposeSystemCalls(loader_can_be_asked);
+    } else if (kind != TrackingKind::kNone && loader_can_be_asked) {
+      platform::FindSystemCalls();  // a child of fork may lose the tracker, and cannot look then
+    }
     platform::LockGuard guard(g_collector.lock());
     const Modes failed = Open(kind);
     const gc::Cycle& cycle = g_collector.cycle();

@@ -3,9 +3,11 @@
 #include "tests/support/refusals.h"
 
 #include <gc/gc_mark.h>
+#include <link.h>
 #include <linux/userfaultfd.h>
 
 #include <csignal>
+#include <thread>
 
 #include "tests/incremental/workload.h"
 
@@ -268,6 +270,29 @@ TEST(RefusalsTest, ProtectionTakesThePlaceInAForkedChild) {
     });
     ChangeGraphs(1, 10);
     ExpectModes(true, true, "userfaultfd");
+  });
+  EXPECT_BESIDE(result, 1);
+}
+
+// And the loader's lock is a thread's that is gone, more often than not.
+TEST(RefusalsTest, ProtectionTakesThePlaceWhereTheLoaderCannotBeAsked) {
+  if (!IsTracked(Tracking::kUserfaultfd)) return;  // as above
+  const auto result = RunIncremental(Tracking::kAuto, kBothModes, [] {
+    GC_set_handle_fork(1);
+    GC_INIT();
+    ExpectModes(true, true, "userfaultfd");
+    std::thread([] {
+      const auto wait = [](dl_phdr_info*, size_t, void*) { return usleep(20); };
+      for (;;) dl_iterate_phdr(wait, nullptr);
+    }).detach();
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_CHILD_OK([] {
+        RefuseUserfaultfd();
+        ChangeGraphs(1, 10);
+        ExpectModes(true, true, "mprotect");
+      });
+    }
+    ChangeGraphs(1, 10);
   });
   EXPECT_BESIDE(result, 1);
 }
