@@ -282,8 +282,13 @@ TEST(RefusalsTest, ProtectionTakesThePlaceWhereTheLoaderCannotBeAsked) {
     GC_INIT();
     ExpectModes(true, true, "userfaultfd");
     std::thread([] {
-      const auto wait = [](dl_phdr_info*, size_t, void*) { return usleep(20); };
-      for (;;) dl_iterate_phdr(wait, nullptr);
+      // It does not sleep: the library has had the lock before the fork, and a sleeper would wake
+      // too late to have it again.
+      const auto spin = [](dl_phdr_info*, size_t, void*) {
+        for (int i = 0; i < 1000; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+        return 0;
+      };
+      for (;;) dl_iterate_phdr(spin, nullptr);
     }).detach();
     for (int i = 0; i < 10; ++i) {
       EXPECT_CHILD_OK([] {

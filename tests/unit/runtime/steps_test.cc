@@ -447,7 +447,9 @@ TEST_P(StepsTest, AHandlerHidesAPointerAndCollects) {
       EXPECT_TRUE(IsSlotIntact(g_slot.list));
     });
     EXPECT_GT(events, 100u);
-    EXPECT_GT(g_handled * 10, events * 8);
+    // A third of the events are in activities that unregister or block the thread, where the
+    // handler does nothing at some steps.
+    EXPECT_GT(g_handled * 2, events);
     EXPECT_TRUE(IsInOrder());
   });
 }
