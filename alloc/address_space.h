@@ -34,8 +34,8 @@ struct AddressSpace {
   platform::Atomic<PageNumber> scanned_end{0};
   platform::Atomic<PageNumber> pointer_free_begin{0};
 
-  // For who gives slots back by their page's descriptor alone: scanned_end again, or 0 if nobody
-  // may do so. `fast_free` is set before Init.
+  // For who gives slots back by their page's descriptor alone: scanned_end again, written with it,
+  // or 0 if nobody may do so. `fast_free` is set before Init.
   bool fast_free = false;
   platform::Atomic<size_t> fast_free_end{0};
 
