@@ -313,9 +313,9 @@ class Actor {
         return;
       }
       r->link = r->hidden;
-      EXPECT(GC_general_register_disappearing_link(reinterpret_cast<void**>(&r->link), r->p()) ==
-             (r->linked ? GC_DUPLICATE : GC_SUCCESS));
-      r->linked = true;
+      r->linked = ExpectRegistered(
+          GC_general_register_disappearing_link(reinterpret_cast<void**>(&r->link), r->p()),
+          r->linked);
     } else {
       if (r->long_linked && Below(2) == 0) {
         EXPECT(GC_unregister_long_link(reinterpret_cast<void**>(&r->long_link)) == 1);
@@ -324,10 +324,18 @@ class Actor {
         return;
       }
       r->long_link = r->hidden;
-      EXPECT(GC_register_long_link(reinterpret_cast<void**>(&r->long_link), r->p()) ==
-             (r->long_linked ? GC_DUPLICATE : GC_SUCCESS));
-      r->long_linked = true;
+      r->long_linked = ExpectRegistered(
+          GC_register_long_link(reinterpret_cast<void**>(&r->long_link), r->p()), r->long_linked);
     }
+  }
+  // Whether a link is registered now, of which it is known whether it was.
+  static bool ExpectRegistered(int result, bool was) {
+    if (result == GC_NO_MEMORY) {
+      EXPECT(g_shared.calls_fail && !was);
+      return false;
+    }
+    EXPECT(result == (was ? GC_DUPLICATE : GC_SUCCESS));
+    return true;
   }
   // There and back again.
   void MoveLink() {
@@ -366,6 +374,10 @@ class Actor {
     EXPECT(old == (r->finalizable ? OnFinalize : nullptr));
     EXPECT(old_data == (r->finalizable ? r : nullptr));
     r->finalizable = !remove;
+    // A registration that is refused says nothing; the next one tells of it.
+    while (g_shared.calls_fail && !remove && old != OnFinalize) {
+      registration(r->p(), OnFinalize, r, &old, &old_data);
+    }
   }
 
   // --- Checking ---

@@ -170,7 +170,7 @@ inline void* OnShortThread(void* bytes) {
 
 inline void UseArena(std::mt19937& random) {
   gleaner_arena* arena = gleaner_arena_create(size_t{1} << 20, nullptr);
-  EXPECT(arena != nullptr);
+  if (arena == nullptr) return EXPECT(g_shared.calls_fail);
   void* blocks[20] = {};
   for (int i = 0; i < 200; ++i) {
     void*& block = blocks[random() % 20];
@@ -217,8 +217,9 @@ inline void PlainCall(std::mt19937& random, bool first) {
     case 10: {
       pthread_t thread;
       void* result = nullptr;
-      EXPECT(pthread_create(&thread, nullptr, OnShortThread,
-                            reinterpret_cast<void*>(uintptr_t{value % 5000})) == 0);
+      const int error = pthread_create(&thread, nullptr, OnShortThread,
+                                       reinterpret_cast<void*>(uintptr_t{value % 5000}));
+      if (error != 0) return EXPECT(g_shared.calls_fail);
       EXPECT(pthread_join(thread, &result) == 0);
       EXPECT(GC_base(result) == result);
       return;

@@ -166,7 +166,8 @@ struct Shared {
   GC_descr typed_array = 0;
   int made_kind = 0;
   int procedure_kind = 0;
-  bool may_run_out = false;  // of memory
+  bool may_run_out = false;  // of memory for objects
+  bool calls_fail = false;   // system calls: of any memory, threads and modes
   bool disclaims = false;    // kFinalized and kMade have procedures; there is no kFinalized else
 };
 inline Shared g_shared;
