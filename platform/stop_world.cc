@@ -78,6 +78,11 @@ void AwaitChange(Atomic<uint32_t>* word, uint32_t value) {
   while (word->Load(memory_order_seq_cst) == value) FutexWait(word, value);
 }
 
+// The calling thread has answered the stop.
+void CountOff() {
+  if (g_remaining.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&g_remaining);
+}
+
 // The rest of a stop for a thread that is suspended by itself: as in a blocking section whose stack
 // is in use down to `stack_pointer`. Async-signal-safe. Stops that come meanwhile find the thread
 // blocked, or signal it between two suspensions; the signal is open for that, and Park nests.
@@ -108,7 +113,7 @@ GLEANER_NOINLINE void Park(StopRecord* self, Addr stack_pointer) {
   self->stack_pointer = stack_pointer;
   self->alternate_stack_end = AlternateStackEnd(stack_pointer);
   self->state.Store(StateWord::Of(MutatorState::kParked), memory_order_seq_cst);
-  if (g_remaining.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&g_remaining);
+  CountOff();
   AwaitChange(&g_stop, stop);
   const Addr alternate_stack_end = self->alternate_stack_end;
   self->stack_pointer = stack_pointer_before;
@@ -361,11 +366,10 @@ void Withdraw(StopRecord* const* records, size_t count) {
 // signals.
 bool SignalAsked(StopRecord* const* records, size_t count) {
   bool all = true;
-  const int pid = getpid();
   for (size_t i = 0; i < count; ++i) {
     StopRecord* record = records[i];
     if (record->asked.Load(memory_order_seq_cst) == 0) continue;
-    if (syscall(SYS_tgkill, pid, record->tid, g_suspend_signal) == 0) continue;
+    if (syscall(SYS_tgkill, getpid(), record->tid, g_suspend_signal) == 0) continue;
     if (errno == EAGAIN) {
       all = false;
       continue;
@@ -448,6 +452,23 @@ void ResumeAll() {
 
 bool WorldIsStopped() { return g_stop.Load(memory_order_seq_cst) != 0; }
 
+namespace {
+
+// A stop that has asked the thread while it ran finds it blocked now. The thread claims itself for
+// the stop, which need not send the signal. See Note [blocking].
+void AnswerBlocked(StopRecord* self) {
+  uint32_t stop = self->asked.Load(memory_order_seq_cst);
+  uint32_t blocked = StateWord::Of(MutatorState::kBlocked);
+  if (stop == 0 ||
+      !self->state.CompareExchange(blocked, StateWord::Of(MutatorState::kBlocked, stop),
+                                   memory_order_seq_cst)) {
+    return;
+  }
+  if (self->asked.CompareExchange(stop, 0, memory_order_seq_cst)) CountOff();
+}
+
+}  // namespace
+
 void EnterBlocking(StopRecord* self, Addr stack_pointer) {
   (void)TryEnterBlocking(self, stack_pointer, self->state.Load(memory_order_seq_cst));
 }
@@ -455,8 +476,12 @@ void EnterBlocking(StopRecord* self, Addr stack_pointer) {
 bool TryEnterBlocking(StopRecord* self, Addr stack_pointer, uint32_t running) {
   self->stack_pointer = stack_pointer;
   self->alternate_stack_end = AlternateStackEnd(stack_pointer);
-  return self->state.CompareExchange(running, StateWord::Of(MutatorState::kBlocked),
-                                     memory_order_seq_cst);
+  if (!self->state.CompareExchange(running, StateWord::Of(MutatorState::kBlocked),
+                                   memory_order_seq_cst)) {
+    return false;
+  }
+  AnswerBlocked(self);
+  return true;
 }
 
 void ChangeRunning(StopRecord* self) {

@@ -487,11 +487,12 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
 
 // Most likely another thread is about to stop us. Asleep on the lock we would have to be woken by a
 // signal; blocked we count as stopped. Not for long: who has the lock may run code of the program's
-// that waits for a handler on this thread.
+// that waits for a handler on this thread. pre: handlers wait.
 void AwaitCollectorLock(Thread* self, Addr stack_pointer) {
   constexpr uint64_t kHandlersWaitNs = 1'000'000;
-  const platform::BlockingWait section(self, stack_pointer);
+  platform::EnterBlocking(self, stack_pointer);
   if (g_collector.lock().AcquireWithin(kHandlersWaitNs)) g_collector.lock().Release();
+  platform::LeaveBlocking(self);
 }
 
 // Collects, or waits for the lock for a while. The program's handlers wait meanwhile.
@@ -741,14 +742,16 @@ GLEANER_NOINLINE void ClearDeadStackIfDue() {
   self->bytes_since_cleared = 0;
   const Addr here = AddressOf(__builtin_frame_address(0));
   const platform::Range stack = self->fiber != nullptr ? self->fiber->stack : self->stack;
-  if (!stack.Contains(here)) return;  // a stack of the program's own
+  const bool is_own =
+      self->fiber != nullptr ? stack.Contains(here) : Threads::IsOnOwnStack(self, here);
+  if (!is_own) return;  // a stack of the program's own
   if (here - stack.begin <= 2 * kClearedStackBytes || platform::AlternateStackEnd(here) != 0) {
     return;
   }
   Addr low = here - kClearedStackBytes;
-  if (self->is_main && self->fiber == nullptr && low < self->lowest_cleared) {
+  if (self->is_main && self->fiber == nullptr && low < self->stack_mapped_from) {
     // The first thread's stack is mapped as far as it was used, and below lies nothing to clear.
-    low = self->lowest_cleared = platform::LowestMapped({low, here});
+    low = self->stack_mapped_from = platform::LowestMapped({low, here});
   }
   constexpr size_t kOwnFramesBytes = 1 * kKiB;  // between here and where clearing begins
   if (here - low > kOwnFramesBytes) ClearDeadStack(here - low - kOwnFramesBytes);

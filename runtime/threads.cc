@@ -297,16 +297,9 @@ void AddWholeStack(Range stack, const ThreadRoots& roots) {
   }
 }
 
-// How far the first thread's stack may grow is a limit, which may have been raised over other
-// mappings; below the stack itself nothing is mapped.
-bool IsOnOwnStack(const Thread& thread, Addr address) {
-  return thread.stack.Contains(address) &&
-         (!thread.is_main || platform::LowestMapped({address, thread.stack.end}) == address);
-}
-
 // What was interrupted for handlers on an alternate stack.
 struct Interrupted {
-  const Thread& thread;
+  Thread& thread;
   const ThreadRoots& roots;
   Addr own_low = 0;  // on the thread's own stack; 0: not there
   bool on_fiber = false;
@@ -315,7 +308,7 @@ struct Interrupted {
 void AddInterrupted(void* context, Addr low) {
   auto* found = static_cast<Interrupted*>(context);
   const Range own = found->thread.stack;
-  if (IsOnOwnStack(found->thread, low + platform::kRedZoneBytes)) {
+  if (Threads::IsOnOwnStack(&found->thread, low + platform::kRedZoneBytes)) {
     if (low < own.begin) low = own.begin;
     if (found->own_low == 0 || low < found->own_low) found->own_low = low;
   } else if (Fiber* fiber = Fibers::FindWorldStopped(low + platform::kRedZoneBytes)) {
@@ -337,7 +330,7 @@ Addr CorrectedStackPointer(const Thread& thread) {
 }
 
 // True if that takes in the thread's own stack up to its end.
-bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
+bool AddStacks(Thread& thread, const ThreadRoots& roots) {
   const Addr low = thread.stack_pointer;
   const Addr corrected = CorrectedStackPointer(thread);
   const Range own = thread.stack;
@@ -357,7 +350,7 @@ bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
     } else if (!found.on_fiber) {
       own_low = 0;
     }
-  } else if (IsOnOwnStack(thread, low)) {
+  } else if (Threads::IsOnOwnStack(&thread, low)) {
     own_low = low;
   } else if (Fiber* fiber = Fibers::FindWorldStopped(low)) {
     fiber->live = low;
@@ -385,7 +378,7 @@ bool AddStacks(const Thread& thread, const ThreadRoots& roots) {
   return own_end == own.end;
 }
 
-void AddThreadRoots(const Thread& thread, const ThreadRoots& roots) {
+void AddThreadRoots(Thread& thread, const ThreadRoots& roots) {
   // The C library has it beyond what is known to be the stack, perhaps.
   const Addr result = AddressOf(&thread.result);
   if (IsObject(thread.result)) roots.in_place->Add(RootKind::kData, result, result + kWordBytes);
@@ -718,6 +711,16 @@ bool Threads::CopyRoots(gc::RootPosition* position, gc::RootBuffer* words) {
   if (call.more) return true;
   platform::LockGuard guard(g_threads_lock);
   return Fibers::CopySuspendedLocked(&position->fiber, kCopyBytes, words);
+}
+
+// How far the first thread's stack may grow is a limit, which may have been raised over other
+// mappings; below the stack itself nothing is mapped.
+bool Threads::IsOnOwnStack(Thread* thread, Addr address) {
+  if (!thread->stack.Contains(address)) return false;
+  if (!thread->is_main || address >= thread->stack_mapped_from) return true;
+  if (platform::LowestMapped({address, thread->stack.end}) != address) return false;
+  thread->stack_mapped_from = address;
+  return true;
 }
 
 void Threads::AddRoots(gc::RootTasks* roots) {

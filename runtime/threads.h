@@ -34,10 +34,11 @@ struct Thread : platform::StopRecord {
   platform::Range static_tls;         // constant while registered
   // Where scanning ends: the thread's own to move (GC_set_stackbottom); read while it is stopped.
   Addr stack_bottom = 0;
-  // Allocated since the dead part of the stack was last cleared, and how far down that ever was.
-  // The thread only.
+  // Allocated since the dead part of the stack was last cleared. The thread only.
   size_t bytes_since_cleared = 0;
-  Addr lowest_cleared = ~Addr{0};
+  // The first thread's stack is known to be mapped from here to its end. The thread's own; others'
+  // while it is stopped.
+  Addr stack_mapped_from = ~Addr{0};
   // The fiber that the thread last switched to, null for its own stack. The thread only; in a
   // critical section.
   Fiber* fiber = nullptr;
@@ -95,6 +96,8 @@ class Threads {
 
   // With the world stopped: stacks, registers, alternate stacks and TLS of all threads.
   static void AddRoots(gc::RootTasks* roots);
+  // Whether an address is on the thread's own stack. pre: the thread is the caller, or stopped.
+  static bool IsOnOwnStack(Thread* thread, Addr address);
 
   // With the world stopped. Calls f for the stack of each thread, used or not; that of the first
   // thread of the process may begin anywhere in its mapping.

@@ -134,6 +134,34 @@ TEST(StopWorldTest, HandlersWaitWhileTheLibraryWaits) {
   });
 }
 
+// The stopper finds the thread running; it blocks before the signal comes, which never does here.
+TEST(StopWorldTest, AThreadThatBlocksAfterItWasAskedNeedsNoSignal) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    std::atomic<bool> leave{false};
+    std::atomic<bool> left{false};
+    Mutator mutator([&leave, &left](StopRecord* self) {
+      sigset_t suspend;
+      sigemptyset(&suspend);
+      sigaddset(&suspend, SuspendSignal());
+      EXPECT_EQ(RealSigmask(SIG_BLOCK, &suspend, nullptr), 0);
+      while (self->asked.Load(memory_order_seq_cst) == 0) CpuRelax();
+      EnterBlocking(self, AddressOf(__builtin_frame_address(0)));
+      while (!leave) CpuRelax();
+      LeaveBlocking(self);
+      left = true;
+    });
+    ASSERT_TRUE(Stop(mutator));
+    EXPECT_TRUE(mutator.record()->IsBlocked());
+    leave = true;
+    SleepNs(10'000'000);
+    EXPECT_FALSE(left);
+    ResumeAll();
+    mutator.Join();
+    EXPECT_TRUE(left);
+  });
+}
+
 // A signal that the program has blocked, and that is pending, stays so.
 TEST(StopWorldTest, NoSignalIsOpened) {
   EXPECT_CHILD_OK([] {
