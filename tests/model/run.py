@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the models of the collection cycle with Spin: every state within their bounds.
+"""Checks the models of the protocols with Spin: every state within their bounds.
 
 usage: run.py CASE [--cc COMPILER] [--spin SPIN]
        run.py --list
@@ -20,12 +20,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 MEMORY_MIB = 3000
 DEPTH = 100000
 
-CYCLE, GENERATIONAL = "concurrent_cycle.pml", "generational.pml"
+CYCLE, GENERATIONAL, STOP = "concurrent_cycle.pml", "generational.pml", "stop.pml"
 # Name: model, flags, whether it must hold.
 CASES = {
     "cycle": (CYCLE, [], True),
     "cycle_with_cards": (CYCLE, ["CARDS", "OPERATIONS=5"], True),
     "generational": (GENERATIONAL, [], True),
+    "stop": (STOP, [], True),
     # No mistakes: the cycle is safe without black allocation, as long as the colour is right after
     # the flip; and with small slots that wait for the end of the cycle.
     "variant.white_while_marking": (CYCLE, ["WHITE_WHILE_MARKING", "OPERATIONS=6"], True),
@@ -48,6 +49,10 @@ CASES = {
     "finds.same_young": (GENERATIONAL, ["SAME_YOUNG"], False),
     "finds.promoted_unarmed": (GENERATIONAL, ["PROMOTED_UNARMED"], False),
     "finds.old_alone": (GENERATIONAL, ["OLD_ALONE"], False),
+    "finds.run_on": (STOP, ["RUN_ON"], False),
+    "finds.count_first": (STOP, ["COUNT_FIRST"], False),
+    "finds.any_stop": (STOP, ["ANY_STOP"], False),
+    "finds.no_signal": (STOP, ["NO_SIGNAL"], False),
 }
 
 
