@@ -18,12 +18,6 @@ namespace gleaner::testing {
 
 inline constexpr size_t kMiB = size_t{1} << 20;
 
-#ifdef __SANITIZE_ADDRESS__
-inline constexpr bool kAddressSanitizer = true;  // needs memory and address space of its own
-#else
-inline constexpr bool kAddressSanitizer = false;
-#endif
-
 #define EXPECT_OK(result) \
   EXPECT_TRUE((result).ok()) << "status 0x" << std::hex << (result).status << "\n" << (result).err
 

@@ -25,10 +25,16 @@ namespace {
 
 using namespace gleaner::testing;
 
-// Cycles with an event after the first step, after the second, and so on up to the last. An event
-// is told how many there were before.
+// Cycles with an event after the first step, after that and `stride` more, and so on up to the
+// last. An event is told how many there were before. With AddressSanitizer steps are many times as
+// many, since it has much data, and forks take long: strides are longer there.
 template <class F>
 size_t InEveryPhase(size_t stride, const F& event) {
+  constexpr size_t kMostEvents = kAddressSanitizer ? 30 : 100;
+  size_t steps = 1;
+  BeginCycle();
+  while (Step()) ++steps;
+  stride = std::max(stride, steps / kMostEvents);
   for (size_t after = 0, events = 0;; after += stride, ++events) {
     BeginCycle();
     bool goes_on = true;

@@ -15,12 +15,6 @@ namespace {
 
 using namespace gleaner::testing;
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kAddressSanitizer = true;  // needs memory, mappings and signals of its own
-#else
-constexpr bool kAddressSanitizer = false;
-#endif
-
 // --- Mappings ---
 
 TEST(MappingsTest, AThousandAreEnoughForProtection) {

@@ -15,6 +15,12 @@
 
 namespace gleaner::testing {
 
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kAddressSanitizer = true;  // needs memory, mappings and signals of its own
+#else
+inline constexpr bool kAddressSanitizer = false;
+#endif
+
 struct ChildResult {
   int status = -1;  // as of waitpid
   std::string err;  // what it wrote to standard error
