@@ -91,6 +91,9 @@ class ThreadHeap {
     if (GLEANER_UNLIKELY(static_cast<size_t>(kind) >= kinds_)) PrepareKinds(kind);
     return GLEANER_LIKELY(TryBump(kind, size_class, &p)) ? p : AllocateSlow(kind, size_class);
   }
+  // The same where that takes no collection; else null. pre: the thread has had memory of the kind;
+  // inside a critical section.
+  void* TryAllocate(Kind kind, size_t size_class);
 
   // Counts `bytes` (negative when freed) against the next collection. Outside critical sections.
   void Account(ptrdiff_t bytes);
@@ -146,7 +149,6 @@ class ThreadHeap {
   // Makes the rows up to that kind ready: a thread that never meets a kind pays nothing for it.
   GLEANER_COLD void PrepareKinds(Kind last);
   GLEANER_NOINLINE void* AllocateSlow(Kind kind, size_t size_class);
-  void* TryAllocate(Kind kind, size_t size_class);
   void OpenWindow(Kind kind, Bump& bump, const Run& run);
   bool TakeNextRun(Bump& bump, Run& run);
   // The slots [begin, end) that the thread holds and has not handed out, their page's marks.

@@ -124,14 +124,19 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
     *result = object;
     return;
   }
-  // Linked from the last to the first, so that the list is in the order of addresses.
   const size_t count = bytes >= kManyBytes ? 1 : kManyBytes / bytes;
+  const size_t size_class = alloc::SizeClassOf(bytes);
+  alloc::t_heap->Account(0);  // of the objects that no slow path has polled for
+  void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
+  // A collection that saw a part of the list would not trace it: objects of most kinds hide what
+  // their first words link. Inside the section there is none.
+  const platform::CriticalSection section;
+  // Linked from the last to the first, so that the list is in the order of addresses.
   void* list = nullptr;
-  for (size_t i = 0; i < count; ++i) {
-    void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
-    if (object == nullptr) break;
+  for (size_t i = 1; object != nullptr; ++i) {
     GLEANER_STORE(static_cast<void**>(object), list);
     list = object;
+    object = i < count ? alloc::t_heap->TryAllocate(static_cast<Kind>(kind), size_class) : nullptr;
   }
   *result = list;
 }

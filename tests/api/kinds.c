@@ -190,6 +190,25 @@ static void many(void) {
   kept_list = NULL;
 }
 
+/* The links of pointer-free objects are not traced: a collection that comes while a list of them is
+   made keeps the list all the same. */
+static void many_pointer_free(void) {
+  enum { BYTES = 16, MOST = 1024 };
+  size_t collections = 0;
+  while (collections < 20) {
+    const GC_word before = GC_get_gc_no();
+    void *object;
+    size_t length = 0;
+    GC_generic_malloc_many(BYTES, GC_I_PTRFREE, &kept_list);
+    collections += GC_get_gc_no() != before;
+    for (object = kept_list; object != NULL; object = *(void **)object) {
+      CHECK(++length <= MOST); /* else an object is on the list twice */
+      CHECK_EQ(GC_base(object), object);
+    }
+  }
+  kept_list = NULL;
+}
+
 /* Objects that only a root procedure knows. */
 void **hidden_objects; /* in memory of malloc */
 static int eager;
@@ -320,6 +339,7 @@ int main(void) {
   descriptors();
   per_object();
   many();
+  many_pointer_free();
   root_procedure();
   enumeration();
   toggle_references();
