@@ -704,7 +704,7 @@ void* Work(void* argument) {
     g_operations.fetch_add(1);
     if (random.OneIn(4)) GC_invoke_finalizers();
     CollectNowAndThen(random);
-    if (random.OneIn(150)) Fork(self, random);
+    if (kForks && random.OneIn(150)) Fork(self, random);
   }
   MoveRoots(of_stack, g_static_roots[of_stack.index], false);
   MoveRoots(of_tls, g_static_roots[of_tls.index], false);

@@ -20,6 +20,14 @@ inline unsigned g_seconds = 3;
 inline unsigned g_threads = 4;
 inline unsigned g_nodes = 300;  // what a unit of work is made of
 
+// A thread that starts may hold a lock of AddressSanitizer's malloc when the process forks, and the
+// child waits for it for ever (GCC 12: the sanitizer has no fork handlers).
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kForks = false;
+#else
+inline constexpr bool kForks = true;
+#endif
+
 [[noreturn]] __attribute__((format(printf, 1, 2))) inline void Fail(const char* format, ...) {
   fprintf(stderr, "%s (seed %lu, %s, collection %lu): ", g_name, g_seed, g_process,
           static_cast<unsigned long>(GC_get_gc_no()));
