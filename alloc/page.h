@@ -106,7 +106,7 @@ struct PageInfo {
       // when the page gets objects.
       uint8_t registered;
     };
-    // Instead of these in a heap without a collector: runtime/malloc/magazines.h.
+    // Instead of these in a heap without a collector: malloc/magazines.h.
     int32_t magazine;
   };
 

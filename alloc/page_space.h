@@ -8,7 +8,7 @@
 
 #include "alloc/address_space.h"
 #include "alloc/residency.h"
-#include "alloc/tree_fit.h"
+#include "alloc/fits/tree_fit.h"
 #include "platform/lock.h"
 
 namespace gleaner::alloc {

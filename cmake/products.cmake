@@ -59,7 +59,7 @@ target_compile_options(cord_objects PRIVATE -fno-exceptions -fno-rtti -fno-threa
 set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
 # The recorder of `gleaner record`, preloaded into any program: nothing of the heap is in it.
-add_library(gleaner_record SHARED record/interpose.cc record/trace_writer.cc platform/record_file.cc
+add_library(gleaner_record SHARED record/interpose.cc record/trace_writer.cc record/system/record_file.cc
   platform/base.cc platform/cancellation.cc platform/delays.cc platform/failures.cc platform/lock.cc
   platform/os_page.cc platform/process.cc platform/stalls.cc runtime/options.cc)
 target_link_libraries(gleaner_record PRIVATE gleaner_library_flags gleaner_shared_link_flags)
@@ -82,9 +82,8 @@ install(TARGETS gleaner_malloc LIBRARY DESTINATION lib/gleaner)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBDW REQUIRED IMPORTED_TARGET libdw)
-file(GLOB tool_sources CONFIGURE_DEPENDS tools/*.cc)
-add_executable(gleaner ${tool_sources} platform/run_program.cc platform/memory_figures.cc
-  record/trace_reader.cc ${GLEANER_OBJECTS})
+file(GLOB_RECURSE tool_sources CONFIGURE_DEPENDS tools/*.cc)
+add_executable(gleaner ${tool_sources} record/trace_reader.cc ${GLEANER_OBJECTS})
 target_link_libraries(gleaner PRIVATE gleaner_internal CLI11::CLI11 PkgConfig::LIBDW)
 target_include_directories(gleaner PRIVATE include/gleaner)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)

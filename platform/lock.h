@@ -20,7 +20,7 @@ enum class LockRank : uint8_t {
   kCollector = 1,         // one collection, registration or change of roots at a time
   kThreads = 2,           // the list of threads
   kHeaps = 3,             // creation and adoption of thread heaps
-  kSlots = 4,             // the pages of one slot heap, or the shelf of spans (runtime/malloc)
+  kSlots = 4,             // the pages of one slot heap, or the shelf of spans (malloc/)
   kOwner = 5,             // one thread heap's free pages
   kScannedSpace = 6,      // the page space of pages that may hold pointers
   kPointerFreeSpace = 7,  // the other one

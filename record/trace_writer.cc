@@ -31,11 +31,11 @@ int TraceWriter::Start(const char* path, uint64_t limit, bool children) {
   path_bytes_ = strlen(path);
   if (path_bytes_ > kMaxPath) return ENAMETOOLONG;
   memcpy(path_, path, path_bytes_ + 1);
-  const uint64_t allowed = platform::FileSizeLimit();
+  const uint64_t allowed = FileSizeLimit();
   limit_ = limit < allowed ? limit : allowed;
   block_bytes_ = static_cast<uint32_t>(platform::OsPageBytes());
   if (block_bytes_ < kMinBlockBytes) block_bytes_ = kMinBlockBytes;
-  alive_ = platform::MapForkWord();
+  alive_ = MapForkWord();
   if (alive_ == nullptr) return errno;
   const int error = CreateFile(0);
   if (error != 0) return error;
@@ -47,7 +47,7 @@ int TraceWriter::Start(const char* path, uint64_t limit, bool children) {
 
 int TraceWriter::CreateFile(uint32_t flags) {
   char* rest = path_ + path_bytes_;
-  const unsigned long process = platform::ProcessNumber();
+  const unsigned long process = ProcessNumber();
   *rest = 0;
   int error = file_.Create(path_);
   for (unsigned attempt = 0; children_ && error == EEXIST && attempt < 1000; ++attempt) {
@@ -69,17 +69,17 @@ int TraceWriter::CreateFile(uint32_t flags) {
   header->version = kVersion;
   header->block_bytes = block_bytes_;
   header->process = process;
-  header->start_ns = platform::WallClockNs();
+  header->start_ns = WallClockNs();
   header->flags = flags;
   char* command = reinterpret_cast<char*>(header + 1);
   header->command_bytes =
-      static_cast<uint32_t>(platform::ReadCommandLine(command, block_bytes_ / 2));
+      static_cast<uint32_t>(ReadCommandLine(command, block_bytes_ / 2));
   header->checksum = Crc32c(Crc32c(0, header, kFileChecked), command, header->command_bytes);
   Publish(&header->state, Guarded(static_cast<uint32_t>(FileState::kRecording)));
   blocks_ = 1;
   Publish(&header->blocks, Guarded(blocks_));
   header_ = header;
-  start_ms_ = platform::CoarseMs();
+  start_ms_ = CoarseMs();
   return 0;
 }
 
@@ -171,12 +171,12 @@ bool TraceWriter::TakeBlock(Stream* stream) {
     threads_ = begun;
     return false;
   }
-  if (stream->block != nullptr) platform::RecordFile::Unmap(stream->block, block_bytes_);
+  if (stream->block != nullptr) RecordFile::Unmap(stream->block, block_bytes_);
   stream->block = static_cast<uint8_t*>(memory);
   stream->used = 0;
   stream->address = 0;
   stream->sequence = sequence_.Load(memory_order_relaxed);  // this thread's numbers are larger
-  stream->time_ms = platform::CoarseMs() - start_ms_;
+  stream->time_ms = CoarseMs() - start_ms_;
   BlockHeader* header = HeaderOf(*stream);
   header->magic = kBlockMagic;
   header->index = blocks_;
@@ -197,7 +197,7 @@ void TraceWriter::GiveBack(Stream* stream) {
       sizeof(BlockHeader) + stream->used + 2 * kMaxEventBytes <= block_bytes_) {
     parked_[parked_count_++] = *stream;
   } else {
-    platform::RecordFile::Unmap(stream->block, block_bytes_);
+    RecordFile::Unmap(stream->block, block_bytes_);
   }
   stream->block = nullptr;
   pthread_mutex_unlock(&mutex_);
@@ -222,7 +222,7 @@ void TraceWriter::Finish() {
 
 uint8_t* TraceWriter::Begin(Stream* stream, EventKind kind, uint64_t sequence) {
   uint8_t* at = stream->block + sizeof(BlockHeader) + stream->used;
-  const uint64_t now = platform::CoarseMs() - start_ms_;
+  const uint64_t now = CoarseMs() - start_ms_;
   if (now != stream->time_ms) {
     *at++ = static_cast<uint8_t>(EventKind::kTime);
     at = PutVarint(at, now - stream->time_ms);

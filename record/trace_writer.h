@@ -24,7 +24,7 @@
 
 #include <pthread.h>
 
-#include "platform/record_file.h"
+#include "record/system/record_file.h"
 #include "record/trace_format.h"
 
 namespace gleaner::record {
@@ -120,7 +120,7 @@ class TraceWriter {
 
   // Guarded by mutex_.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  platform::RecordFile file_;
+  RecordFile file_;
   uint64_t file_bytes_ = 0;
   uint32_t blocks_ = 0;
   uint32_t threads_ = 0;

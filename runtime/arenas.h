@@ -7,7 +7,7 @@
 // Thread-safety: Find needs no lock; the others take the table's.
 #pragma once
 
-#include "alloc/arena.h"
+#include "alloc/arenas/arena.h"
 
 namespace gleaner::runtime {
 

@@ -4,20 +4,20 @@
 #include <cstdio>
 #include <cstring>
 
-#include "platform/run_program.h"
+#include "tools/system/run_program.h"
 #include "runtime/options.h"
 
 namespace {
 
-namespace platform = gleaner::platform;
-using platform::LoaderPath;
+namespace tools = gleaner::tools;
+using tools::LoaderPath;
 
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
 // The status for a result that is not kCounts, after a message.
 int Refuse(const char* command, const char* program, const char* variable,
-           const platform::Inspection& inspection) {
+           const tools::Inspection& inspection) {
   const char* file = inspection.file.c_str();
   switch (inspection.result) {
     case LoaderPath::kNotFound:
@@ -59,10 +59,10 @@ int CheckLaunch(const char* command, const char* program, const char* library, c
     return kCommandFailed;
   }
   // The folder is the same in the build tree and where it is installed.
-  const std::string bin = platform::DirectoryOfThisProgram();
+  const std::string bin = tools::DirectoryOfThisProgram();
   *folder = bin.substr(0, bin.rfind('/')) + "/lib/gleaner";
   const std::string file = *folder + "/" + library;
-  if (!platform::IsReadableFile(file)) {
+  if (!tools::IsReadableFile(file)) {
     fprintf(stderr, "gleaner %s: the library is missing: %s\n", command, file.c_str());
     return kCommandFailed;
   }
@@ -72,7 +72,7 @@ int CheckLaunch(const char* command, const char* program, const char* library, c
     return kCommandFailed;
   }
   return Refuse(command, program, variable,
-                platform::InspectProgram(program, gleaner::runtime::ProgramSearchPath()));
+                tools::InspectProgram(program, gleaner::runtime::ProgramSearchPath()));
 }
 
 int CannotExecute(const char* command, const char* program, int error) {

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "platform/memory.h"
-#include "platform/memory_figures.h"
-#include "platform/run_program.h"
+#include "tools/system/memory_figures.h"
+#include "tools/system/run_program.h"
 #include "record/trace_reader.h"
 #include "runtime/options.h"
 #include "tools/launch.h"
@@ -15,6 +15,7 @@
 namespace {
 
 namespace platform = gleaner::platform;
+namespace tools = gleaner::tools;
 using gleaner::record::FileState;
 
 constexpr char kCommand[] = "record";
@@ -22,7 +23,7 @@ constexpr char kCommand[] = "record";
 void Report(const char* program, const char* file) {
   size_t bytes;
   int error;
-  const uint8_t* data = platform::ReadWholeFile(file, &bytes, &error);
+  const uint8_t* data = tools::ReadWholeFile(file, &bytes, &error);
   if (error != 0) {
     fprintf(stderr,
             "gleaner record: %s has not been recorded: %s: %s. It may have closed or changed its "
@@ -62,8 +63,8 @@ int Record(char* const* arguments, const RecordOptions& options) {
     return status;
   }
   char path[PATH_MAX];
-  int error = platform::AbsolutePath(options.file.c_str(), path, sizeof path);
-  if (error == 0) error = platform::ClearPath(path);
+  int error = tools::AbsolutePath(options.file.c_str(), path, sizeof path);
+  if (error == 0) error = tools::ClearPath(path);
   if (error != 0) {
     fprintf(stderr, "gleaner record: %s: %s\n", options.file.c_str(),
             error == EINVAL ? "not a regular file" : strerror(error));
@@ -74,9 +75,9 @@ int Record(char* const* arguments, const RecordOptions& options) {
     fprintf(stderr, "gleaner record: no memory for the environment\n");
     return kCommandFailed;
   }
-  const platform::Ended ended = platform::RunAndWait(
+  const tools::Ended ended = tools::RunAndWait(
       arguments, [](uint64_t, void*) {}, nullptr);
   if (ended.error != 0) return CannotExecute(kCommand, program, ended.error);
   Report(program, path);
-  platform::EndLike(ended.status);
+  tools::EndLike(ended.status);
 }

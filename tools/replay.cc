@@ -11,13 +11,14 @@
 
 #include "platform/atomic.h"
 #include "platform/clock.h"
-#include "platform/memory_figures.h"
+#include "tools/system/memory_figures.h"
 #include "tools/replay_heap.h"
 #include "tools/replay_plan.h"
 
 namespace {
 
 namespace platform = gleaner::platform;
+namespace tools = gleaner::tools;
 using gleaner::kMiB;
 using gleaner::record::FileState;
 using platform::Atomic;
@@ -46,7 +47,7 @@ struct Sample {
   uint64_t operation;
   int64_t live_bytes;
   int64_t live_blocks;
-  platform::MemoryNow memory;
+  tools::MemoryNow memory;
   uint64_t heap_addresses;
 };
 
@@ -98,9 +99,9 @@ class Run {
   gleaner::alloc::ReservedArray<Slot> slots_;
   gleaner::alloc::ReservedArray<Start> starts_;
   gleaner::alloc::ReservedArray<Sample> samples_;
-  platform::MemoryNow before_;
-  platform::MemoryPeaks peaks_before_;
-  platform::MemoryPeaks peaks_;
+  tools::MemoryNow before_;
+  tools::MemoryPeaks peaks_before_;
+  tools::MemoryPeaks peaks_;
   uint64_t ns_ = 0;
 
   // Any thread; relaxed, since they are counts, read when all threads have ended or as samples.
@@ -219,7 +220,7 @@ void Run::TakeSample(uint64_t operation) {
   uint64_t point = next_point_.Load(memory_order_relaxed);
   if (point < points_ && operation >= (point + 1) * plan_.operation_count() / points_) {
     samples_[point] = {operation, live_bytes_.Load(memory_order_relaxed),
-                       live_blocks_.Load(memory_order_relaxed), platform::ReadMemoryNow(),
+                       live_blocks_.Load(memory_order_relaxed), tools::ReadMemoryNow(),
                        heap_->AddressSpace()};
     next_point_.Store(point + 1, memory_order_relaxed);
   }
@@ -260,9 +261,9 @@ bool Run::Go() {
   memset(static_cast<void*>(slots_.data()), 0, plan_.block_count() * sizeof(Slot));
   memset(static_cast<void*>(samples_.data()), 0, (points_ + 1) * sizeof(Sample));
 
-  platform::ResetPeakResident();
-  before_ = platform::ReadMemoryNow();
-  peaks_before_ = platform::ReadMemoryPeaks();
+  tools::ResetPeakResident();
+  before_ = tools::ReadMemoryNow();
+  peaks_before_ = tools::ReadMemoryPeaks();
   const uint64_t begin = platform::NowNs();
   running_.Store(1, memory_order_relaxed);
   Work(0);
@@ -270,7 +271,7 @@ bool Run::Go() {
   while (running_.Load(memory_order_acquire) != 0) sched_yield();
   ns_ = platform::NowNs() - begin;
   if (threads == 1) ns_ -= std::min(ns_, sample_ns_.Load(memory_order_relaxed));
-  peaks_ = platform::ReadMemoryPeaks();
+  peaks_ = tools::ReadMemoryPeaks();
   return true;
 }
 
@@ -280,7 +281,7 @@ void Run::PrintResult() const {
   uint64_t addresses = heap_->PeakAddressSpace();
   if (addresses == 0) {
     // Making the plan may have had a higher peak than the replay; then the samples must do.
-    uint64_t peak = platform::ReadMemoryNow().address_space_bytes;
+    uint64_t peak = tools::ReadMemoryNow().address_space_bytes;
     if (peaks_.address_space_bytes > peaks_before_.address_space_bytes) {
       peak = peaks_.address_space_bytes;
     }
@@ -374,7 +375,7 @@ int Replay(const ReplayOptions& options) {
   };
   size_t bytes;
   int error;
-  const uint8_t* data = platform::ReadWholeFile(path, &bytes, &error);
+  const uint8_t* data = tools::ReadWholeFile(path, &bytes, &error);
   if (error != 0) return complain(path, error == EINVAL ? "not a regular file" : strerror(error));
   ReplayPlan plan;
   bool damaged;
@@ -393,7 +394,7 @@ int Replay(const ReplayOptions& options) {
   }
   platform::Release(const_cast<uint8_t*>(data), gleaner::AlignUp(bytes, platform::OsPageBytes()));
 
-  const uint64_t available = platform::AvailableMemory();
+  const uint64_t available = tools::AvailableMemory();
   if (options.touch == Touch::kPages && plan.peak_live_bytes() > available) {
     const std::string why = std::to_string(plan.peak_live_bytes() / kMiB) +
                             " MiB are live at a time, more than this machine has free; " +

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "platform/run_program.h"
+#include "tools/system/run_program.h"
 #include "runtime/options.h"
 #include "runtime/run_record.h"
 #include "tools/launch.h"
@@ -13,6 +13,7 @@
 namespace {
 
 namespace platform = gleaner::platform;
+namespace tools = gleaner::tools;
 using gleaner::runtime::RunRecord;
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
@@ -41,7 +42,7 @@ void ReportModes(const RunRecord& record) {
 }
 
 void Report(const char* program, const RunOptions& options, const RunRecord& record,
-            const platform::Ended& ended) {
+            const tools::Ended& ended) {
   const auto read = [](const platform::Atomic<uint64_t>& field) {
     return field.Load(platform::memory_order_relaxed);  // the writer has ended
   };
@@ -94,16 +95,16 @@ int Run(char* const* arguments, const RunOptions& options) {
     fprintf(stderr, "gleaner run: no memory for the environment\n");
     return kCommandFailed;
   }
-  if (!options.stats) return CannotExecute("run", program, platform::Execute(arguments));
+  if (!options.stats) return CannotExecute("run", program, tools::Execute(arguments));
 
   std::string path;
-  auto* record = static_cast<RunRecord*>(platform::CreateSharedMemory(sizeof(RunRecord), &path));
+  auto* record = static_cast<RunRecord*>(tools::CreateSharedMemory(sizeof(RunRecord), &path));
   if (record == nullptr || !gleaner::runtime::NameRunRecord(path.c_str())) {
     fprintf(stderr, "gleaner run: no shared memory for the figures: %s\n", strerror(errno));
     return kCommandFailed;
   }
   record->layout = RunRecord::kLayout;
-  const platform::Ended ended = platform::RunAndWait(
+  const tools::Ended ended = tools::RunAndWait(
       arguments,
       [](uint64_t process, void* context) {
         // Relaxed: the program is executed afterwards, by the same process.
@@ -112,5 +113,5 @@ int Run(char* const* arguments, const RunOptions& options) {
       record);
   if (ended.error != 0) return CannotExecute("run", program, ended.error);
   Report(program, options, *record, ended);
-  platform::EndLike(ended.status);
+  tools::EndLike(ended.status);
 }

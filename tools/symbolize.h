@@ -1,5 +1,5 @@
 // `gleaner symbolize`: names and lines for addresses in files of code, for the reports of
-// libgleaner_malloc.so (runtime/malloc/symbols.h).
+// libgleaner_malloc.so (malloc/symbols.h).
 #pragma once
 
 // From standard input: "object PATH", then addresses in that object as its file has them, in

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-#include "alloc/tree_fit.h"
+#include "alloc/fits/tree_fit.h"
 
 namespace gleaner::alloc {
 namespace {

@@ -1,5 +1,5 @@
 // Arenas of Gleaner's own interface.
-#include "alloc/arena.h"
+#include "alloc/arenas/arena.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,6 +1,6 @@
 // A thread-safe arena under several threads: no block is handed out twice, and frees by others are
 // seen. What the API's test does with processes, small enough for ThreadSanitizer.
-#include "alloc/arena.h"
+#include "alloc/arenas/arena.h"
 
 #include <gtest/gtest.h>
 

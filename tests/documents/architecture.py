@@ -11,7 +11,7 @@ import re
 import sys
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
-FOLDERS = ("platform", "alloc", "gc", "runtime", "record", "tools")
+FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools")
 TEXT = (SOURCE / "docs/architecture.md").read_text()
 
 problems = []

@@ -12,7 +12,7 @@ import sys
 from known_tests import KnownTests
 
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-FOLDERS = ("platform", "alloc", "gc", "runtime", "record", "tools", "cord", "cplusplus", "include")
+FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "cord", "cplusplus", "include")
 TAG = re.compile(r"\[inv\.[a-z0-9-]+\]")
 
 problems = []

@@ -11,7 +11,7 @@ import sys
 from known_tests import KnownTests
 
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-FOLDERS = ("platform", "alloc", "gc", "runtime", "record", "tools", "cord", "cplusplus", "include",
+FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "cord", "cplusplus", "include",
            "tests", "bench", "examples", "demo", "cmake")
 # What is meant to be found in the source by its form: CamelCase, a field_, a kConstant, a function or
 # variable of the API.
@@ -27,7 +27,7 @@ words |= {f"GLEANER_{name.upper()}" for name in
           re.findall(r"^OPTION\((\w+)", (SOURCE / "runtime/options.def").read_text(), re.M)}
 # Targets of the build: gleaner_unit_gc is made of a pattern.
 words |= {f"gleaner_{path.stem}" for path in (SOURCE / "tests").rglob("*_test.cc")}
-words |= {f"gleaner_unit_{layer}" for layer in ("platform", "alloc", "gc", "runtime")}
+words |= {f"gleaner_unit_{layer}" for layer in ("platform", "alloc", "gc", "runtime", "malloc")}
 
 tests = KnownTests(SOURCE, BUILD)
 problems, seen = [], 0

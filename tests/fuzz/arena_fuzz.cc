@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "alloc/arena.h"
+#include "alloc/arenas/arena.h"
 
 namespace gleaner::alloc {
 namespace {

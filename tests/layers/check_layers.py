@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Checks who includes what.
 
-  platform <- alloc <- gc <- runtime <- record <- tools: a folder includes itself and those to its left.
+  platform <- alloc <- gc <- runtime <- malloc <- record <- tools: a folder includes itself and those to
+  its left.
   The public headers (include/gleaner) are included from runtime/ on.
   cplusplus/ and cord/ include themselves and the public headers.
-  Only platform/*.cc includes <sys/*>, <signal.h> and other headers of the operating system.
+  Only platform/*.cc, and system/*.cc of any folder, include <sys/*>, <signal.h> and other headers of
+  the operating system.
   Only runtime/options.cc reads the environment.
 
 usage: check_layers.py ROOT
@@ -14,7 +16,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["platform", "alloc", "gc", "runtime", "record", "tools"]
+LAYERS = ["platform", "alloc", "gc", "runtime", "malloc", "record", "tools"]
 # Libraries that are built on the API alone.
 BESIDE = ["cplusplus", "cord"]
 ENVIRONMENT_READER = "runtime/options.cc"
@@ -32,8 +34,9 @@ def blank(match):
 
 def include_error(root, path, layer, quoted, system):
     if system:
-        if OS_HEADER.match(system) and not (layer == "platform" and path.suffix == ".cc"):
-            return f"includes <{system}>; only platform/*.cc may"
+        in_system = layer == "platform" or path.parent.name == "system"
+        if OS_HEADER.match(system) and not (in_system and path.suffix == ".cc"):
+            return f"includes <{system}>; only platform/*.cc and system/*.cc may"
         return None
     if layer in BESIDE:
         if quoted.startswith(f"{layer}/") or (root / "include/gleaner" / quoted).is_file():

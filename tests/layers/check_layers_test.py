@@ -62,6 +62,12 @@ class CheckLayers(unittest.TestCase):
         for header in ("sys/mman.h", "signal.h", "csignal", "hwloc.h", "linux/futex.h"):
             self.expect_one("alloc/bad.cc", f"#include <{header}>\n", 1, "only platform/*.cc")
         self.expect_one("platform/bad.h", "#include <sys/types.h>\n", 1, "only platform/*.cc")
+        self.expect_one("tools/system/bad.h", "#include <sys/types.h>\n", 1, "system/*.cc")
+        self.assertEqual(self.found({"tools/system/good.cc": "#include <sys/types.h>\n"}), [])
+
+    def test_malloc_is_above_runtime(self):
+        self.expect_one("runtime/bad.cc", '#include "malloc/cache.h"\n', 1, "not a path from the root")
+        self.assertEqual(self.found({"malloc/cache.h": '#include "runtime/options.h"\n'}), [])
 
     def test_environment(self):
         self.expect_one("gc/bad.cc", '/* two\nlines */ auto v = getenv("X");\n', 2, "environment")

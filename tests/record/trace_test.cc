@@ -28,7 +28,7 @@ class TraceTest : public testing::Test {
  protected:
   TraceTest() {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = testing::TempDir() + "gleaner_trace_" + std::to_string(platform::ProcessNumber()) +
+    path_ = testing::TempDir() + "gleaner_trace_" + std::to_string(ProcessNumber()) +
             "_" + info->name();
     std::filesystem::remove(path_);
   }

@@ -1,4 +1,4 @@
-#include "alloc/arena.h"
+#include "alloc/arenas/arena.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

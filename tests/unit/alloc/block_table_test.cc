@@ -1,4 +1,4 @@
-#include "alloc/block_table.h"
+#include "alloc/arenas/block_table.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "alloc/tree_fit.h"
+#include "alloc/fits/tree_fit.h"
 
 namespace gleaner::alloc {
 namespace {

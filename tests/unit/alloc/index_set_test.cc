@@ -1,4 +1,4 @@
-#include "alloc/index_set.h"
+#include "alloc/fits/index_set.h"
 
 #include <gtest/gtest.h>
 

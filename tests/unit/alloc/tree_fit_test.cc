@@ -1,4 +1,4 @@
-#include "alloc/tree_fit.h"
+#include "alloc/fits/tree_fit.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,0 +1,227 @@
+#include "malloc/collecting.h"
+
+#include "alloc/hooks.h"
+#include "alloc/object.h"
+#include "alloc/page_space.h"
+#include "malloc/process_roots.h"
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace gleaner::malloc_proxy {
+namespace {
+
+using alloc::FreeResult;
+using alloc::g_space;
+using alloc::Kind;
+using alloc::ObjectRef;
+using runtime::Threads;
+
+// --- Before the heap is ready ---
+
+constexpr size_t kEarlyBytes = 64 * kKiB;
+alignas(alloc::kGranuleBytes) constinit char g_early[kEarlyBytes] = {};
+constinit platform::Atomic<size_t> g_early_used{0};
+// Written by the thread that starts; others wait for it.
+constinit bool g_ready = false;
+
+// The block's size is in the granule in front of it.
+void* AllocateEarly(size_t bytes, size_t alignment) {
+  const size_t need = AlignUp(bytes, alloc::kGranuleBytes) + alloc::kGranuleBytes;
+  if (bytes > kEarlyBytes || alignment > alloc::kGranuleBytes) return nullptr;
+  const size_t at = g_early_used.FetchAdd(need, platform::memory_order_relaxed);  // no data with it
+  if (at + need > kEarlyBytes) return nullptr;
+  *reinterpret_cast<size_t*>(g_early + at) = bytes;
+  return g_early + at + alloc::kGranuleBytes;
+}
+
+// --- Roots ---
+
+// Collections in a row that had to be given up, and the heap's size from which on the next one is
+// tried: a process that cannot look for roots should not stop its threads all the time. Relaxed: a
+// heuristic; written under the collector lock.
+constinit platform::Atomic<uint32_t> g_given_up{0};
+constinit platform::Atomic<size_t> g_retry_bytes{0};
+constexpr size_t kRetryStep = 4 * kMiB;
+constexpr uint32_t kToldAfter = 8;
+
+void AddRoots(gc::RootTasks* roots) {
+  ProcessRoots::AddTo(roots);
+  roots->CountBytes(ProcessRoots::bytes_read());
+}
+
+void OnCollected(bool done) {
+  using platform::memory_order_relaxed;  // see above
+  ProcessRoots::Release();
+  if (done) return g_given_up.Store(0, memory_order_relaxed);
+  // Relaxed: one collection at a time; the others take it for a hint.
+  const uint32_t times = g_given_up.FetchAdd(1, memory_order_relaxed) + 1;
+  g_retry_bytes.Store(alloc::ResidentBytes() + times * kRetryStep, memory_order_relaxed);
+  if (times == kToldAfter) {
+    Complain(
+        "collecting malloc: no collection is possible: /proc/self/maps cannot be read, or a "
+        "thread does not stop");
+  }
+}
+
+// --- The allocator's hooks: a thread that cannot collect here and now goes on without. ---
+
+constinit alloc::Hooks g_runtime_hooks = {};
+
+// In a child of vfork, or a thread of a bare clone() that shares our thread-local storage, the
+// record is another thread's, and the threads are not to be stopped from there.
+bool MayCollect() {
+  const runtime::Thread* self = Threads::Current();
+  if (self == nullptr || self->under_lock != 0 || self->tid != platform::CurrentThreadId()) {
+    return false;
+  }
+  using platform::memory_order_relaxed;  // see above
+  return GLEANER_LIKELY(g_given_up.Load(memory_order_relaxed) == 0) ||
+         alloc::ResidentBytes() >= g_retry_bytes.Load(memory_order_relaxed);
+}
+
+void OnAllocated(ptrdiff_t bytes) {
+  if (!MayCollect()) return;
+  const platform::UncancellableSection section;
+  g_runtime_hooks.allocated(bytes);
+  runtime::ClearDeadStackIfDue();
+}
+bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
+  if (!MayCollect()) return false;
+  const platform::UncancellableSection section;
+  return g_runtime_hooks.exhausted(bytes, attempts);
+}
+void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
+  if (!MayCollect()) {
+    // The refusal was of whole pages: with less it would come again.
+    const size_t room = AlignUp(bytes, alloc::kPageBytes);
+    return alloc::LimitGrowth(gc::g_collector.pacer().MayGrowTo(alloc::ResidentBytes() + room));
+  }
+  const platform::UncancellableSection section;
+  g_runtime_hooks.grow(bytes, attempts);
+}
+
+// --- Threads ---
+
+// Whether the calling thread is registered, now.
+bool Attach() {
+  if (GLEANER_LIKELY(Threads::Current() != nullptr)) return true;
+  if (Threads::HasComeToRegister()) return false;
+  const platform::UncancellableSection section;
+  return runtime::AttachThread();
+}
+
+// The thread heap that belongs to no thread, under the threads lock.
+class OrphanSection {
+ public:
+  OrphanSection() : guard_(Threads::lock()), saved_(alloc::t_heap) {
+    alloc::t_heap = &alloc::ThreadHeaps::at(0);
+  }
+  ~OrphanSection() { alloc::t_heap = saved_; }
+
+ private:
+  platform::LockGuard guard_;
+  alloc::ThreadHeap* const saved_;
+};
+
+// f() as a thread that is either stopped by a collection or keeps it from starting.
+template <class F>
+auto AsMutator(F f) {
+  if (GLEANER_LIKELY(Attach())) return f();
+  const OrphanSection section;
+  return f();
+}
+
+[[noreturn]] GLEANER_COLD void BadPointer(const char* call, const void* p, FreeResult result) {
+  if (result == FreeResult::kNotAllocated) {
+    Fatal(
+        "%s(%p): double free: the block is free already, or the program had lost it and it was "
+        "collected",
+        call, p);
+  }
+  Fatal("%s(%p): invalid pointer, or freed before: no block begins there", call, p);
+}
+
+}  // namespace
+
+bool Collecting::Start() {
+  runtime::g_malloc_support = {.never_wait = true,
+                               .find_roots = ProcessRoots::Find,
+                               .add_roots = AddRoots,
+                               .collected = OnCollected};
+  // A helper is a thread, and one must not be started from inside malloc.
+  runtime::g_markers_wanted = 1;
+  if (runtime::g_options.markers > 1) Complain("GLEANER_MARKERS is 1 under GLEANER_COLLECT");
+  runtime::g_options.markers = 1;
+  // Segments of loaded objects are among the mappings.
+  GC_no_dls = 1;
+  runtime::g_static_roots.main_data_cleared = true;
+  if (!runtime::TryInit()) return false;
+  // Programs keep any pointer into a block, and want no procedures called.
+  GC_all_interior_pointers = 1;
+  // Whoever else wants the default signal is another collector.
+  platform::LeaveDefaultSuspendSignal();
+  ProcessRoots::Init();
+  if (!runtime::g_options.collect) GC_dont_gc = 1;  // the heap is there to find leaks on
+  g_runtime_hooks = alloc::g_hooks;
+  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
+  g_ready = true;
+  return true;
+}
+
+void* Collecting::Allocate(size_t bytes, size_t alignment) {
+  if (GLEANER_UNLIKELY(!g_ready)) return AllocateEarly(bytes, alignment);
+  if (GLEANER_LIKELY(Attach())) {
+    return alloc::AllocateObject(Kind::kNormal, bytes, alignment);
+  }
+  const OrphanSection section;
+  return alloc::AllocateObject(Kind::kUncollectable, bytes, alignment);
+}
+
+bool Collecting::IsEarly(const void* p, size_t* bytes) {
+  if (AddressOf(p) - AddressOf(g_early) >= kEarlyBytes) return false;
+  *bytes = *reinterpret_cast<const size_t*>(static_cast<const char*>(p) - alloc::kGranuleBytes);
+  return true;
+}
+
+bool Collecting::Free(void* p, const char* call) {
+  if (size_t early; IsEarly(p, &early)) return true;
+  if (!g_space.Reserves(AddressOf(p))) return false;
+  const FreeResult result = AsMutator([p] { return alloc::FreeObject(p); });
+  if (GLEANER_UNLIKELY(result != FreeResult::kFreed)) BadPointer(call, p, result);
+  return true;
+}
+
+bool Collecting::UsableBytes(void* p, size_t* bytes, const char* call) {
+  if (IsEarly(p, bytes)) return true;
+  if (!g_space.Reserves(AddressOf(p))) return false;
+  ObjectRef object;
+  if (!AsMutator([&] { return alloc::FindObject(AddressOf(p), &object); })) {
+    BadPointer(call, p, FreeResult::kNotAllocated);
+  }
+  if (object.base != AddressOf(p)) BadPointer(call, p, FreeResult::kInterior);
+  *bytes = object.bytes;
+  return true;
+}
+
+bool Collecting::Resize(void* p, size_t bytes) {
+  return AsMutator([=] {
+    ObjectRef object;
+    return alloc::FindObject(AddressOf(p), &object) && alloc::ResizeInPlace(object, bytes);
+  });
+}
+
+bool Collecting::Trim() {
+  const size_t before = alloc::ResidentBytes();
+  if (Attach() && MayCollect()) {
+    const platform::UncancellableSection section;
+    (void)runtime::Collect(gc::Cause::kExplicit);
+  }
+  gc::Collector::ReturnFreeMemory();
+  return alloc::ResidentBytes() < before;
+}
+
+void* Collecting::AllocateRoot(size_t bytes) {
+  return AsMutator([bytes] { return alloc::AllocateObject(Kind::kUncollectable, bytes); });
+}
+
+}  // namespace gleaner::malloc_proxy

@@ -1,0 +1,157 @@
+#include "malloc/process.h"
+
+#include <pthread.h>
+
+#include "alloc/page_space.h"
+#include "platform/cancellation.h"
+#include "platform/memory.h"
+#include "platform/standard_error.h"
+#include "runtime/limits.h"
+#include "malloc/cache.h"
+#include "malloc/collecting.h"
+#include "malloc/leak_report.h"
+#include "malloc/slot_heap.h"
+#include "malloc/spans.h"
+#include "runtime/options.h"
+
+namespace gleaner::malloc_proxy {
+
+namespace {
+
+using platform::memory_order_acquire;
+using platform::memory_order_relaxed;
+using platform::memory_order_release;
+using runtime::g_options;
+
+enum StartState : uint32_t { kNotStarted, kStarting, kStarted, kRefused };
+constinit platform::Atomic<uint32_t> g_start{kNotStarted};
+
+constexpr size_t kLeastHeap = 16 * kMiB;
+
+// Free memory in pieces of 2 MiB that stays resident, and how long a surplus does.
+constexpr size_t kIdleBudgetBytes = 64 * kMiB;
+constexpr uint64_t kDecayNs = 1'000'000'000;
+
+// The calling thread has taken the locks for a fork. Not if it forks in a signal handler that has
+// interrupted malloc: one of them may be its own. The child goes on in the interrupted call.
+constinit __thread bool t_has_locked_all = false;
+
+void LockAll() {
+  if (g_start.Load(memory_order_relaxed) != kStarted)
+    return;  // the caller has started it, if at all
+  if (platform::IsInSection()) return;
+  t_has_locked_all = true;
+  SlotHeaps::LockForFork();
+  Shelf::LockForFork();
+  alloc::SpaceOf(kSide).LockForFork();
+}
+
+void UnlockAll() {
+  if (!t_has_locked_all) return;
+  t_has_locked_all = false;
+  alloc::SpaceOf(kSide).UnlockAfterFork();
+  Shelf::UnlockAfterFork();
+  SlotHeaps::UnlockAfterFork();
+}
+
+void UnlockAllInChild() {
+  platform::ResetReservationsAfterFork();
+  if (!t_has_locked_all) return;
+  UnlockAll();
+  SlotHeaps::AbandonOthers(ThreadCache::Heap());
+}
+
+// The thread that starts is here: what it calls may call malloc.
+constinit __thread bool t_starting = false;
+constinit bool g_collecting = false;  // written once, before the start is announced
+
+bool MakeHeap() {
+  NoteStandardError();
+  runtime::ReadOptions();
+  if (g_options.collect || g_options.leaks) {
+    g_collecting = true;  // also for what the start calls
+    g_collecting = Collecting::Start();
+    if (g_collecting && g_options.leaks) PrepareLeakReport();
+    return g_collecting;
+  }
+  runtime::StartTestDevices();
+  alloc::AddressSpace& space = alloc::g_space;
+  space.fast_free = true;
+  const bool ok =
+      space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.malloc_huge_pages) &&
+      alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&
+      alloc::SpaceOf(kSide).InitResidency(kIdleBudgetBytes, kDecayNs) &&
+      alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k) &&
+      SlotHeaps::Init();
+  if (!ok) {
+    space.Release();
+    return false;
+  }
+  alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
+  ThreadCache::Init();
+  return true;
+}
+
+}  // namespace
+
+bool Start() {
+  // Acquire: pairs with the release below.
+  uint32_t state = g_start.Load(memory_order_acquire);
+  if (GLEANER_LIKELY(state == kStarted)) return true;
+  if (state == kNotStarted && g_start.CompareExchange(state, kStarting, memory_order_acquire)) {
+    const platform::UncancellableSection section;
+    t_starting = true;
+    const bool ok = MakeHeap();
+    FindSignalFunctions();
+    runtime::FindLimitFunctions();
+    t_starting = false;
+    g_start.Store(ok ? kStarted : kRefused, memory_order_release);  // who sees it sees the heap
+    platform::FutexWakeAll(&g_start);
+    if (!ok) {
+      Complain("malloc: the system refuses %zu MiB of address space; not replaced",
+               kLeastHeap / kMiB);
+    } else if (!g_collecting && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
+      Complain("malloc: no memory for fork handlers: fork() is unsafe with several threads");
+    }
+    return ok;
+  }
+  if (t_starting) return true;
+  while ((state = g_start.Load(memory_order_acquire)) == kStarting) {  // as above
+    platform::FutexWait(&g_start, kStarting);
+  }
+  return state == kStarted;
+}
+
+bool IsCollecting() { return g_collecting; }
+
+bool ChecksEveryCall() { return g_options.malloc_check; }
+
+bool Trim() {
+  if (g_collecting) return Collecting::Trim();
+  Shelf::Clear();
+  alloc::ThreadHeaps::FlushFreePages(kSide);
+  return alloc::SpaceOf(kSide).Trim() != 0;
+}
+
+Figures CountMemory() {
+  if (g_collecting) {
+    Figures figures = {};
+    figures.large_bytes = alloc::TakenPages() << alloc::kPageShift;
+    figures.idle_bytes = alloc::ResidentBytes() - figures.large_bytes;
+    return figures;
+  }
+  const SlotHeaps::Figures slots = SlotHeaps::Count();
+  const size_t pages = alloc::SpaceOf(kSide).taken();
+  const size_t not_large = slots.small_pages + slots.free_pages;
+  Figures figures;
+  figures.small_bytes = (slots.small_pages << alloc::kPageShift) - slots.free_slot_bytes;
+  figures.free_small_bytes = slots.free_slot_bytes;
+  figures.free_slots = slots.free_slots;
+  figures.free_page_bytes = slots.free_pages << alloc::kPageShift;
+  figures.large_bytes = pages > not_large ? (pages - not_large) << alloc::kPageShift : 0;
+  figures.waiting_bytes = Shelf::Bytes();
+  figures.idle_bytes = alloc::SpaceOf(kSide).IdleBytes();
+  return figures;
+}
+
+}  // namespace gleaner::malloc_proxy

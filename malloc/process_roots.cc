@@ -1,0 +1,141 @@
+#include "malloc/process_roots.h"
+
+#include "alloc/address_space.h"
+#include "platform/mappings.h"
+#include "platform/memory.h"
+#include "runtime/threads.h"
+
+namespace gleaner::malloc_proxy {
+namespace {
+
+using alloc::g_space;
+using platform::Mapping;
+using platform::Range;
+using runtime::Threads;
+
+constexpr size_t kChunkBytes = 128 * kKiB;  // copied at a time
+constexpr size_t kMaxWords = size_t{1} << 30;
+constexpr size_t kMaxWordsWhenBounded = size_t{1} << 20;  // by RLIMIT_AS
+constexpr size_t kKeptWords = 64 * kKiB / kWordBytes;     // over collections
+// Parts of anonymous mappings of which it is not asked what was ever touched.
+constexpr size_t kAlwaysWhole = 256 * kKiB;
+
+struct Found {
+  gc::RangeSet excluded;
+  Addr main_stack_end = 0;
+  alloc::ReservedArray<Addr> words;  // those that point into the heap, and room to copy
+  size_t count = 0;
+  gc::RangeSet in_place;  // what there was no memory to copy to
+  size_t bytes_read = 0;
+  bool complete = true;
+};
+constinit Found g_found;
+
+void ScanInPlace(Range range) {
+  if (!g_found.in_place.Add(range)) g_found.complete = false;
+}
+
+// Keeps of the `count` words behind those found the ones that point into the heap.
+void Filter(size_t count) {
+  Addr* out = g_found.words.data() + g_found.count;
+  const Addr* word = out;
+  const Addr* end = out + count;
+  const Addr base = g_space.base;
+  const size_t bytes = g_space.bytes;
+  for (; word < end; ++word) {
+    const Addr w = *word;
+    *out = w;
+    out += w - base < bytes ? 1 : 0;
+  }
+  g_found.count = static_cast<size_t>(out - g_found.words.data());
+}
+
+void Scan(void*, Range range) {
+  const size_t os_page = platform::OsPageBytes();
+  Addr at = AlignUp(range.begin, kWordBytes);
+  const Addr end = AlignDown(range.end, kWordBytes);
+  while (at < end) {
+    const size_t left = end - at;
+    const size_t want = left < kChunkBytes ? left : kChunkBytes;
+    const bool room = g_found.words.EnsureCommitted(g_found.count + kChunkBytes / kWordBytes);
+    const size_t got =
+        room ? platform::CopyIfMapped(g_found.words.data() + g_found.count, at, want) : SIZE_MAX;
+    if (got == SIZE_MAX) return ScanInPlace({at, end});
+    Filter(got / kWordBytes);
+    g_found.bytes_read += got;
+    // What cannot be read is not there any more, or not to be read.
+    at = got == want ? at + want : AlignDown(at + got, os_page) + os_page;
+  }
+}
+
+void ScanMapping(void* context, const Mapping& mapping) {
+  const auto& touched = *static_cast<const platform::TouchedPages*>(context);
+  Range range = mapping.range;
+  // How far the first thread's stack may grow is a limit, not memory: it begins where its mapping
+  // does.
+  if (range.Contains(g_found.main_stack_end - 1)) range.begin = g_found.main_stack_end;
+  g_found.excluded.ForEachGap(range, [&](Range part) {
+    if (part.bytes() <= kAlwaysWhole && !mapping.is_file) return Scan(nullptr, part);
+    touched.Visit(mapping, part, Scan, nullptr);
+  });
+}
+
+void Exclude(Range range) {
+  // Without memory for the list more counts as a root.
+  if (range.begin < range.end) (void)g_found.excluded.Add(range);
+}
+
+}  // namespace
+
+void ProcessRoots::Init() {
+  const bool bounded = platform::AddressSpaceLimit() != SIZE_MAX;
+  if (!g_found.words.Reserve(bounded ? kMaxWordsWhenBounded : kMaxWords)) {
+    Complain("collecting malloc: no address space to look for roots: nothing is collected");
+    return;
+  }
+  // A collection may be what gets the system more.
+  (void)g_found.words.EnsureCommitted(2 * kChunkBytes / kWordBytes);
+  (void)g_found.excluded.Prepare(256);
+  (void)g_found.in_place.Prepare(256);
+}
+
+bool ProcessRoots::Find() {
+  if (g_found.words.max() == 0) return false;
+  g_found.count = 0;
+  g_found.bytes_read = 0;
+  g_found.complete = true;
+  g_found.in_place.Clear();
+  g_found.excluded.Clear();
+  g_found.main_stack_end = 0;
+  platform::VisitReservations([](void*, Range range) { Exclude(range); }, nullptr);
+  Threads::ForEachStackWorldStopped(
+      [](void*, Range stack, bool is_main) {
+        if (is_main) {
+          g_found.main_stack_end = stack.end;
+        } else {
+          Exclude(stack);
+        }
+      },
+      nullptr);
+  platform::TouchedPages touched;
+  return platform::VisitMappings(ScanMapping, &touched) && g_found.complete;
+}
+
+void ProcessRoots::AddTo(gc::RootTasks* roots) {
+  const Addr words = AddressOf(g_found.words.data());
+  roots->Add(gc::RootKind::kData, words, words + g_found.count * kWordBytes);
+  for (size_t i = 0; i < g_found.in_place.size(); ++i) {
+    const Range range = g_found.in_place.at(i);
+    roots->Add(gc::RootKind::kData, range.begin, range.end);
+  }
+}
+
+size_t ProcessRoots::bytes_read() { return g_found.bytes_read; }
+
+void ProcessRoots::Release() {
+  const size_t committed = g_found.words.committed();
+  if (committed <= kKeptWords) return;
+  platform::Discard(g_found.words.data() + kKeptWords, (committed - kKeptWords) * kWordBytes);
+}
+
+}  // namespace gleaner::malloc_proxy

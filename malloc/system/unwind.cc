@@ -1,0 +1,815 @@
+#include "malloc/system/unwind.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/uio.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "platform/memory.h"
+
+namespace gleaner::malloc_proxy {
+
+using platform::Atomic;
+using platform::memory_order_relaxed;
+using platform::OsPageBytes;
+using platform::Range;
+
+namespace {
+
+// --- Reading the stack ---
+
+// Words of the calling thread's stack. Not shared.
+class StackReader {
+ public:
+  explicit StackReader(Range stack) : stack_(stack) {}
+
+  // The frames that follow are above `stack_pointer`.
+  void StartAt(Addr stack_pointer) {
+    direct_ = stack_.Contains(stack_pointer) ? Range{stack_pointer, stack_.end} : Range{};
+  }
+  // Where memory is known to be, from the frame in hand up.
+  Range direct() const { return direct_; }
+  bool Read(Addr at, Addr* word) {
+    if (at % kWordBytes != 0) return false;
+    if (GLEANER_LIKELY(at - direct_.begin < direct_.bytes())) {
+      *word = LoadForeignWord(at);
+      return true;
+    }
+    return ReadUnknown(at, word);
+  }
+
+ private:
+  // Where there may be no memory. A window at a time, none across the end of an OS page.
+  GLEANER_NOINLINE bool ReadUnknown(Addr at, Addr* word) {
+    if (!window_.Contains(at)) {
+      const Addr page_end = AlignDown(at, OsPageBytes()) + OsPageBytes();
+      const size_t bytes = page_end - at < sizeof words_ ? page_end - at : sizeof words_;
+      iovec to{words_, bytes};
+      iovec from{PointerAt<void>(at), bytes};
+      window_ = {};
+      if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != static_cast<ssize_t>(bytes)) {
+        return false;
+      }
+      window_ = {at, at + bytes};
+    }
+    *word = words_[(at - window_.begin) / kWordBytes];
+    return true;
+  }
+
+  const Range stack_;
+  Range direct_;
+  Range window_;
+  Addr words_[64];
+};
+
+}  // namespace
+
+#if defined(__x86_64__)
+
+using internal::UnwindRule;
+
+namespace {
+
+constexpr uint8_t kStackPointer = 7;  // DWARF's numbers
+constexpr uint8_t kReturnAddress = 16;
+constexpr size_t kRegisters = 17;
+
+int SavedIndexOf(uint64_t number) {
+  for (int i = 0; i < UnwindRule::kSavedCount; ++i) {
+    if (UnwindRule::kDwarfNumbers[i] == number) return i;
+  }
+  return -1;
+}
+
+// --- Call frame information ---
+
+// A place in the information of one segment. Once it has come to the end, or to something it does
+// not know, all that follows reads as 0 and ok() is false.
+class Cursor {
+ public:
+  Cursor(Range segment, Addr at) : segment_(segment), at_(at) { Bound(segment.end); }
+
+  bool ok() const { return ok_; }
+  Addr at() const { return at_; }
+  bool AtEnd() const { return !ok_ || at_ >= end_; }
+  // What is read ends at `end` from now on.
+  void Bound(Addr end) {
+    end_ = end;
+    if (at_ < segment_.begin || end_ > segment_.end || at_ > end_) ok_ = false;
+  }
+  void Skip(uint64_t bytes) {
+    if (!ok_ || bytes > end_ - at_) {
+      ok_ = false;
+    } else {
+      at_ += bytes;
+    }
+  }
+  void Fail() { ok_ = false; }
+
+  template <class T>
+  T Take() {
+    T value{};
+    const Addr from = at_;
+    Skip(sizeof(T));
+    if (ok_) memcpy(&value, PointerAt<const void>(from), sizeof(T));
+    return value;
+  }
+  uint8_t Byte() { return Take<uint8_t>(); }
+  uint64_t Unsigned() {
+    uint64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      const uint8_t byte = Byte();
+      if (shift >= 64) Fail();
+      if (!ok_) return 0;
+      value |= uint64_t{byte & 0x7fu} << shift;
+      if ((byte & 0x80) == 0) return value;
+    }
+  }
+  int64_t Signed() {
+    uint64_t value = 0;
+    for (unsigned shift = 0;;) {
+      const uint8_t byte = Byte();
+      if (shift >= 64) Fail();
+      if (!ok_) return 0;
+      value |= uint64_t{byte & 0x7fu} << shift;
+      shift += 7;
+      if ((byte & 0x80) != 0) continue;
+      if ((byte & 0x40) != 0 && shift < 64) value |= ~uint64_t{0} << shift;
+      return static_cast<int64_t>(value);
+    }
+  }
+  // A pointer in one of the encodings that GCC and clang use (DW_EH_PE_). `relative`: the upper
+  // half of the encoding counts, which must be "absolute" or "relative to here".
+  Addr Pointer(uint8_t encoding, bool relative) {
+    const Addr here = at_;
+    Addr value = 0;
+    switch (encoding & 0x0f) {
+      case 0x00:
+      case 0x04:
+      case 0x0c:
+        value = Take<uint64_t>();
+        break;
+      case 0x03:
+        value = Take<uint32_t>();
+        break;
+      case 0x0b:
+        value = static_cast<Addr>(int64_t{Take<int32_t>()});
+        break;
+      default:
+        Fail();
+    }
+    if (!relative || (encoding & 0x70) == 0) return value;
+    if ((encoding & 0xf0) != 0x10) Fail();
+    return here + value;
+  }
+
+ private:
+  const Range segment_;
+  Addr at_;
+  Addr end_ = 0;
+  bool ok_ = true;
+};
+
+struct CommonInfo {
+  uint64_t code_align = 1;
+  int64_t data_align = 1;
+  uint8_t pointer_encoding = 0;
+  bool augmented = false;
+  bool signal = false;
+  Addr instructions = 0;
+  Addr end = 0;
+};
+
+// Length and end of the entry at the cursor; leaves the cursor behind the length.
+Addr TakeEntryEnd(Cursor* cursor) {
+  const uint32_t length = cursor->Take<uint32_t>();
+  if (length == 0 || length >= 0xfffffff0u) cursor->Fail();
+  return cursor->at() + length;
+}
+
+bool ReadCommonInfo(Range segment, Addr at, CommonInfo* info) {
+  Cursor cursor(segment, at);
+  info->end = TakeEntryEnd(&cursor);
+  cursor.Bound(info->end);
+  if (cursor.Take<uint32_t>() != 0) return false;
+  const uint8_t version = cursor.Byte();
+  if (version != 1 && version != 3) return false;
+  char augmentation[8] = {};
+  size_t letters = 0;
+  for (char c; (c = static_cast<char>(cursor.Byte())) != 0;) {
+    if (letters == sizeof augmentation - 1) return false;
+    augmentation[letters++] = c;
+  }
+  info->code_align = cursor.Unsigned();
+  info->data_align = cursor.Signed();
+  const uint64_t return_register = version == 1 ? cursor.Byte() : cursor.Unsigned();
+  if (return_register != kReturnAddress) return false;
+  if (augmentation[0] == 'z') {
+    info->augmented = true;
+    const uint64_t bytes = cursor.Unsigned();
+    info->instructions = cursor.at() + bytes;
+    for (size_t i = 1; i < letters; ++i) {
+      switch (augmentation[i]) {
+        case 'R':
+          info->pointer_encoding = cursor.Byte();
+          break;
+        case 'P': {
+          const uint8_t encoding = cursor.Byte();
+          (void)cursor.Pointer(encoding, false);
+          break;
+        }
+        case 'L':
+          (void)cursor.Byte();
+          break;
+        case 'S':
+          info->signal = true;
+          break;
+        default:
+          return false;
+      }
+    }
+  } else if (letters == 0) {
+    info->instructions = cursor.at();
+  } else {
+    return false;
+  }
+  return cursor.ok();
+}
+
+// What is known of a register of the caller's.
+struct RegisterRule {
+  enum Kind : uint8_t { kSame, kUndefined, kAtCfa, kAtRegister, kOther };
+  Kind kind = kSame;
+  uint8_t base = 0;    // kAtRegister
+  int64_t offset = 0;  // kAtCfa, kAtRegister
+};
+
+// A row of the table that the instructions build.
+struct Row {
+  enum CfaKind : uint8_t { kUnset, kRegister, kRegisterDeref, kUnknown };
+  CfaKind cfa_kind = kUnset;
+  uint64_t cfa_register = 0;
+  int64_t cfa_offset = 0;
+  RegisterRule registers[kRegisters];
+};
+
+class RowMachine {
+ public:
+  RowMachine(Range segment, const CommonInfo& info) : segment_(segment), info_(info) {}
+
+  // Instructions in [begin, end), up to the row for `pc`. False if there is something unknown.
+  bool Run(Addr begin, Addr end, Addr location, Addr pc) {
+    Cursor cursor(segment_, begin);
+    cursor.Bound(end);
+    while (!cursor.AtEnd() && location <= pc) {
+      if (!Step(&cursor, &location)) return false;
+    }
+    return cursor.ok();
+  }
+  // The row so far is that of the common information, which "restore" goes back to.
+  void KeepInitial() { initial_ = row; }
+
+  Row row;
+
+ private:
+  RegisterRule* Of(uint64_t number) {
+    return number < kRegisters ? &row.registers[number] : &ignored_;
+  }
+  bool Step(Cursor* cursor, Addr* location);
+  // One operand of the form "a register plus an offset", then perhaps "the word there".
+  bool TakeExpression(Cursor* cursor, uint64_t* number, int64_t* offset, bool* deref);
+
+  static constexpr size_t kMaxRemembered = 4;
+  const Range segment_;
+  const CommonInfo& info_;
+  Row initial_;
+  RegisterRule ignored_;  // of registers that we do not follow
+  Row remembered_[kMaxRemembered];
+  size_t depth_ = 0;
+};
+
+bool RowMachine::TakeExpression(Cursor* cursor, uint64_t* number, int64_t* offset, bool* deref) {
+  const uint64_t bytes = cursor->Unsigned();
+  const Addr begin = cursor->at();
+  cursor->Skip(bytes);
+  if (!cursor->ok()) return false;
+  Cursor inner(segment_, begin);
+  inner.Bound(begin + bytes);
+  const uint8_t operation = inner.Byte();
+  if (operation < 0x70 || operation > 0x8f) return false;  // DW_OP_breg0 to 31
+  *number = operation - 0x70u;
+  *offset = inner.Signed();
+  *deref = !inner.AtEnd();
+  return inner.ok() && (!*deref || (inner.Byte() == 0x06 && inner.AtEnd()));  // DW_OP_deref
+}
+
+bool RowMachine::Step(Cursor* cursor, Addr* location) {
+  const uint8_t opcode = cursor->Byte();
+  const uint8_t low = opcode & 0x3f;
+  switch (opcode & 0xc0) {
+    case 0x40:  // advance_loc
+      *location += low * info_.code_align;
+      return true;
+    case 0x80:  // offset
+      *Of(low) = {RegisterRule::kAtCfa, 0,
+                  static_cast<int64_t>(cursor->Unsigned()) * info_.data_align};
+      return true;
+    case 0xc0:  // restore
+      *Of(low) = low < kRegisters ? initial_.registers[low] : RegisterRule{};
+      return true;
+    default:
+      break;
+  }
+  uint64_t number;
+  switch (opcode) {
+    case 0x00:  // nop
+      return true;
+    case 0x01:  // set_loc
+      *location = cursor->Pointer(info_.pointer_encoding, true);
+      return true;
+    case 0x02:  // advance_loc1, 2, 4
+      *location += cursor->Take<uint8_t>() * info_.code_align;
+      return true;
+    case 0x03:
+      *location += cursor->Take<uint16_t>() * info_.code_align;
+      return true;
+    case 0x04:
+      *location += cursor->Take<uint32_t>() * info_.code_align;
+      return true;
+    case 0x05:  // offset_extended
+      number = cursor->Unsigned();
+      *Of(number) = {RegisterRule::kAtCfa, 0,
+                     static_cast<int64_t>(cursor->Unsigned()) * info_.data_align};
+      return true;
+    case 0x06:  // restore_extended
+      number = cursor->Unsigned();
+      *Of(number) = number < kRegisters ? initial_.registers[number] : RegisterRule{};
+      return true;
+    case 0x07:  // undefined
+      *Of(cursor->Unsigned()) = {RegisterRule::kUndefined};
+      return true;
+    case 0x08:  // same_value
+      *Of(cursor->Unsigned()) = {RegisterRule::kSame};
+      return true;
+    case 0x09:  // register
+      number = cursor->Unsigned();
+      (void)cursor->Unsigned();
+      *Of(number) = {RegisterRule::kOther};
+      return true;
+    case 0x0a:  // remember_state
+      if (depth_ == kMaxRemembered) return false;
+      remembered_[depth_++] = row;
+      return true;
+    case 0x0b:  // restore_state
+      if (depth_ == 0) return false;
+      row = remembered_[--depth_];
+      return true;
+    case 0x0c:  // def_cfa
+      row.cfa_kind = Row::kRegister;
+      row.cfa_register = cursor->Unsigned();
+      row.cfa_offset = static_cast<int64_t>(cursor->Unsigned());
+      return true;
+    case 0x0d:  // def_cfa_register
+      row.cfa_kind = Row::kRegister;
+      row.cfa_register = cursor->Unsigned();
+      return true;
+    case 0x0e:  // def_cfa_offset
+      row.cfa_offset = static_cast<int64_t>(cursor->Unsigned());
+      return true;
+    case 0x0f: {  // def_cfa_expression
+      bool deref = false;
+      const bool known =
+          TakeExpression(cursor, &row.cfa_register, &row.cfa_offset, &deref) && cursor->ok();
+      row.cfa_kind = known ? (deref ? Row::kRegisterDeref : Row::kRegister) : Row::kUnknown;
+      return cursor->ok();
+    }
+    case 0x10: {  // expression
+      number = cursor->Unsigned();
+      RegisterRule rule{RegisterRule::kAtRegister};
+      uint64_t base = 0;
+      bool deref = false;
+      if (!TakeExpression(cursor, &base, &rule.offset, &deref) || deref || base >= kRegisters) {
+        rule.kind = RegisterRule::kOther;
+      }
+      rule.base = static_cast<uint8_t>(base);
+      *Of(number) = rule;
+      return cursor->ok();
+    }
+    case 0x11:  // offset_extended_sf
+      number = cursor->Unsigned();
+      *Of(number) = {RegisterRule::kAtCfa, 0, cursor->Signed() * info_.data_align};
+      return true;
+    case 0x12:  // def_cfa_sf
+      row.cfa_kind = Row::kRegister;
+      row.cfa_register = cursor->Unsigned();
+      row.cfa_offset = cursor->Signed() * info_.data_align;
+      return true;
+    case 0x13:  // def_cfa_offset_sf
+      row.cfa_offset = cursor->Signed() * info_.data_align;
+      return true;
+    case 0x14:  // val_offset, val_offset_sf
+    case 0x15:
+      number = cursor->Unsigned();
+      (void)cursor->Unsigned();
+      *Of(number) = {RegisterRule::kOther};
+      return true;
+    case 0x16:  // val_expression
+      number = cursor->Unsigned();
+      cursor->Skip(cursor->Unsigned());
+      *Of(number) = {RegisterRule::kOther};
+      return true;
+    case 0x2e:  // GNU_args_size
+      (void)cursor->Unsigned();
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The row as a rule, if it is one that we can follow.
+UnwindRule Compress(const Row& row) {
+  UnwindRule rule;
+  const RegisterRule& ret = row.registers[kReturnAddress];
+  if (ret.kind == RegisterRule::kUndefined) {
+    rule.kind = UnwindRule::kOutermost;
+    return rule;
+  }
+  if (ret.kind != RegisterRule::kAtCfa || ret.offset != -static_cast<int64_t>(kWordBytes)) {
+    return rule;
+  }
+  const bool deref = row.cfa_kind == Row::kRegisterDeref;
+  if (!deref && row.cfa_kind != Row::kRegister) return rule;
+  const int base = SavedIndexOf(row.cfa_register);
+  if (base < 0 && row.cfa_register != kStackPointer) return rule;
+  if (row.cfa_offset % 8 != 0 || row.cfa_offset > UnwindRule::kMaxOffset ||
+      row.cfa_offset < -UnwindRule::kMaxOffset) {
+    return rule;
+  }
+  rule.kind = deref ? UnwindRule::kDeref : UnwindRule::kOffset;
+  rule.base = static_cast<uint8_t>(base + 1);
+  rule.offset = static_cast<int32_t>(row.cfa_offset);
+  for (int i = 0; i < UnwindRule::kSavedCount; ++i) {
+    const RegisterRule& saved = row.registers[UnwindRule::kDwarfNumbers[i]];
+    if (saved.kind == RegisterRule::kSame) continue;
+    rule.saved[i] = UnwindRule::kLost;
+    int64_t words = 0;
+    if (saved.kind == RegisterRule::kAtCfa && !deref) {
+      words = -saved.offset / 8;
+    } else if (saved.kind == RegisterRule::kAtRegister && deref && saved.base == row.cfa_register) {
+      words = 2 - saved.offset / 8;
+    }
+    if (saved.offset % 8 == 0 && words >= 2 && words <= UnwindRule::kMaxSaved) {
+      rule.saved[i] = static_cast<uint8_t>(words);
+    }
+  }
+  return rule;
+}
+
+}  // namespace
+
+namespace internal {
+
+uint64_t UnwindRule::Pack() const {
+  uint64_t word = kind | uint64_t{base} << 3 |
+                  (static_cast<uint64_t>(static_cast<int64_t>(offset / 8)) & 0x3fffff) << 6;
+  for (int i = 0; i < kSavedCount; ++i) word |= uint64_t{saved[i]} << (28 + 6 * i);
+  return word;
+}
+
+UnwindRule UnwindRule::Unpack(uint64_t word) {
+  UnwindRule rule;
+  rule.kind = static_cast<Kind>(word & 7);
+  rule.base = word >> 3 & 7;
+  rule.offset = static_cast<int32_t>(static_cast<int64_t>(word << 36) >> 42) * 8;
+  for (int i = 0; i < kSavedCount; ++i) rule.saved[i] = word >> (28 + 6 * i) & 63;
+  return rule;
+}
+
+UnwindRule FindUnwindRule(Range segment, Addr index, Addr pc) {
+  // The index: a header and then pairs of a function's begin and where its entry is, relative to
+  // the index and sorted.
+  Cursor header(segment, index);
+  const uint8_t version = header.Byte();
+  const uint8_t frame_encoding = header.Byte();
+  const uint8_t count_encoding = header.Byte();
+  const uint8_t table_encoding = header.Byte();
+  if (version != 1 || count_encoding != 0x03 || table_encoding != 0x3b) return {};
+  (void)header.Pointer(frame_encoding, false);
+  const size_t count = header.Take<uint32_t>();
+  const Addr table = header.at();
+  if (!header.ok() || count == 0 || count > (segment.end - table) / 8) return {};
+  const auto begin_of = [table, index](size_t i) {
+    int32_t value;
+    memcpy(&value, PointerAt<const void>(table + 8 * i), sizeof value);
+    return index + static_cast<Addr>(int64_t{value});
+  };
+  size_t low = 0;
+  size_t high = count;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (begin_of(middle) <= pc) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == 0) return {};
+  int32_t entry_offset;
+  memcpy(&entry_offset, PointerAt<const void>(table + 8 * (low - 1) + 4), sizeof entry_offset);
+
+  Cursor entry(segment, index + static_cast<Addr>(int64_t{entry_offset}));
+  const Addr end = TakeEntryEnd(&entry);
+  entry.Bound(end);
+  const Addr here = entry.at();
+  const uint32_t back = entry.Take<uint32_t>();
+  CommonInfo info;
+  if (!entry.ok() || back == 0 || !ReadCommonInfo(segment, here - back, &info)) return {};
+  const Addr function = entry.Pointer(info.pointer_encoding, true);
+  const Addr bytes = entry.Pointer(info.pointer_encoding, false);
+  if (info.augmented) entry.Skip(entry.Unsigned());
+  if (!entry.ok() || pc - function >= bytes) return {};
+  if (info.signal) {
+    UnwindRule rule;
+    rule.kind = UnwindRule::kSignal;
+    return rule;
+  }
+  RowMachine machine(segment, info);
+  if (!machine.Run(info.instructions, info.end, 0, ~Addr{0})) return {};
+  machine.KeepInitial();
+  if (!machine.Run(entry.at(), end, function, pc)) return {};
+  return Compress(machine.row);
+}
+
+}  // namespace internal
+
+namespace {
+
+// --- From an address to its rule ---
+
+// The readable segment of a loaded object that an address of it lies in; empty if unknown. The
+// headers are at the beginning of what is mapped of the object.
+Range SegmentOf(Addr object, Addr object_end, Addr address) {
+  const auto* elf = PointerAt<const ElfW(Ehdr)>(object);
+  if (object_end - object < OsPageBytes() || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+      elf->e_phentsize != sizeof(ElfW(Phdr)) ||
+      elf->e_phoff + size_t{elf->e_phnum} * sizeof(ElfW(Phdr)) > OsPageBytes()) {
+    return {};
+  }
+  const auto* headers = PointerAt<const ElfW(Phdr)>(object + elf->e_phoff);
+  Addr bias = 0;
+  bool has_bias = false;
+  for (int i = 0; i < elf->e_phnum; ++i) {
+    const ElfW(Phdr)& header = headers[i];
+    if (header.p_type != PT_LOAD) continue;
+    if (!has_bias) bias = object - AlignDown(header.p_vaddr, OsPageBytes());
+    has_bias = true;
+    const Range segment{bias + header.p_vaddr, bias + header.p_vaddr + header.p_filesz};
+    if ((header.p_flags & PF_R) != 0 && segment.Contains(address) && segment.end <= object_end) {
+      return segment;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+// Not in glibc before 2.35.
+extern "C" int _dl_find_object(void* pc, struct dl_find_object* result) __attribute__((weak));
+
+namespace {
+
+UnwindRule LookUp(Addr pc) {
+  dl_find_object object;
+  if (_dl_find_object == nullptr || _dl_find_object(PointerAt<void>(pc), &object) != 0 ||
+      object.dlfo_eh_frame == nullptr) {
+    return {};
+  }
+  const Addr index = AddressOf(object.dlfo_eh_frame);
+  const Range segment =
+      SegmentOf(AddressOf(object.dlfo_map_start), AddressOf(object.dlfo_map_end), index);
+  return segment.begin == 0 ? UnwindRule{} : internal::FindUnwindRule(segment, index, pc);
+}
+
+// What is known of addresses, one each entry. Two words that are written one by one, by any thread:
+// an entry is valid for `pc` if check ^ rule is `pc`, so a half-written one is none. Hence relaxed.
+struct CacheEntry {
+  Atomic<uint64_t> check;
+  Atomic<uint64_t> rule;
+};
+constexpr size_t kCacheBits = 14;
+constexpr size_t kCacheBytes = sizeof(CacheEntry) << kCacheBits;
+// Constant after InitUnwinder; null: nothing is kept.
+constinit CacheEntry* g_cache = nullptr;
+
+CacheEntry& EntryFor(Addr pc) { return g_cache[pc * 0x9e3779b97f4a7c15u >> (64 - kCacheBits)]; }
+
+GLEANER_NOINLINE uint64_t LookUpAndKeep(Addr pc) {
+  const uint64_t rule = LookUp(pc).Pack();
+  if (g_cache == nullptr) return rule;
+  CacheEntry& entry = EntryFor(pc);
+  entry.rule.Store(rule, memory_order_relaxed);  // see there, for both
+  entry.check.Store(pc ^ rule, memory_order_relaxed);
+  return rule;
+}
+
+GLEANER_ALWAYS_INLINE uint64_t RuleFor(Addr pc) {
+  if (GLEANER_UNLIKELY(g_cache == nullptr)) return LookUpAndKeep(pc);
+  const CacheEntry& entry = EntryFor(pc);
+  uint64_t rule = entry.rule.Load(memory_order_relaxed);  // see there, for both
+  if (GLEANER_UNLIKELY((entry.check.Load(memory_order_relaxed) ^ rule) != pc)) {
+    rule = LookUpAndKeep(pc);
+  }
+  return rule;
+}
+
+// The values that a frame's rule is about: the stack pointer, then the registers that calls
+// preserve.
+struct Registers {
+  Addr pc;
+  Addr of[1 + UnwindRule::kSavedCount];
+  Addr& stack_pointer() { return of[0]; }
+};
+
+// The registers of the frame that a signal interrupted. pre: those of the kernel's frame, whose
+// stack pointer is at the context.
+bool RestoreContext(StackReader* reader, Registers* registers) {
+  const Addr context = registers->stack_pointer();
+  const auto load = [&](int number, Addr* out) {
+    return reader->Read(context + offsetof(ucontext_t, uc_mcontext.gregs) +
+                            static_cast<size_t>(number) * sizeof(greg_t),
+                        out);
+  };
+  static constexpr int kNumbers[] = {REG_RSP, REG_RBX, REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15};
+  for (size_t i = 0; i < 1 + UnwindRule::kSavedCount; ++i) {
+    if (!load(kNumbers[i], &registers->of[i])) return false;
+  }
+  return load(REG_RIP, &registers->pc);
+}
+
+// The frame that called this one; false if there is none that can be found.
+bool StepOut(const UnwindRule& rule, StackReader* reader, Registers* registers) {
+  if (rule.kind != UnwindRule::kOffset && rule.kind != UnwindRule::kDeref) return false;
+  const Addr base = registers->of[rule.base];
+  Addr cfa = base + static_cast<Addr>(int64_t{rule.offset});
+  Addr saved_from = cfa;
+  if (rule.kind == UnwindRule::kDeref) {
+    if (!reader->Read(cfa, &cfa)) return false;
+    saved_from = base + 2 * kWordBytes;
+  }
+  if (cfa <= registers->stack_pointer()) return false;
+  for (size_t i = 0; i < UnwindRule::kSavedCount; ++i) {
+    const uint8_t words = rule.saved[i];
+    if (words == 0) continue;
+    if (words == UnwindRule::kLost) {
+      registers->of[1 + i] = 0;
+    } else if (!reader->Read(saved_from - words * kWordBytes, &registers->of[1 + i])) {
+      return false;
+    }
+  }
+  if (!reader->Read(cfa - kWordBytes, &registers->pc)) return false;
+  registers->stack_pointer() = cfa;
+  return true;
+}
+
+// The same for nearly all frames, without unpacking: the CFA by an offset, all that is saved inside
+// the frame, and that in the known part of the stack. Anything else is false, with nothing changed.
+GLEANER_ALWAYS_INLINE bool TryStepOutFast(uint64_t rule, Range known, Registers* registers) {
+  if ((rule & 7) != UnwindRule::kOffset) return false;
+  const Addr stack_pointer = registers->stack_pointer();
+  const Addr cfa = registers->of[rule >> 3 & 7] + (static_cast<int64_t>(rule << 36) >> 42) * 8;
+  const size_t frame = cfa - stack_pointer;
+  if (frame - 1 >= known.end - stack_pointer || !known.Contains(stack_pointer) || cfa % 8 != 0) {
+    return false;
+  }
+  uint64_t saved = rule >> 28;
+  for (uint64_t rest = saved; rest != 0;) {
+    const unsigned shift = static_cast<unsigned>(__builtin_ctzll(rest)) / 6 * 6;
+    const size_t words = rest >> shift & 63;
+    if (words == UnwindRule::kLost || words * kWordBytes > frame) return false;
+    rest &= ~(uint64_t{63} << shift);
+  }
+  while (saved != 0) {
+    const unsigned i = static_cast<unsigned>(__builtin_ctzll(saved)) / 6;
+    const size_t words = saved >> (6 * i) & 63;
+    registers->of[1 + i] = LoadForeignWord(cfa - words * kWordBytes);
+    saved &= ~(uint64_t{63} << (6 * i));
+  }
+  registers->pc = LoadForeignWord(cfa - kWordBytes);
+  registers->stack_pointer() = cfa;
+  return true;
+}
+
+// Where this library is; written once, always the same.
+struct OwnObject {
+  Atomic<Addr> begin;
+  Atomic<Addr> end;
+};
+constinit OwnObject g_own = {};
+
+}  // namespace
+
+Range ThisObject() {
+  Range own{g_own.begin.Load(memory_order_relaxed), g_own.end.Load(memory_order_relaxed)};
+  if (own.begin != 0 && own.end != 0) return own;
+  dl_find_object object;
+  if (_dl_find_object == nullptr ||
+      _dl_find_object(reinterpret_cast<void*>(&ThisObject), &object) != 0) {
+    return {};
+  }
+  own = {AddressOf(object.dlfo_map_start), AddressOf(object.dlfo_map_end)};
+  // Relaxed: whoever sees a half of it looks it up again.
+  g_own.begin.Store(own.begin, memory_order_relaxed);
+  g_own.end.Store(own.end, memory_order_relaxed);
+  return own;
+}
+
+size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
+  Registers registers;
+  // All at one instruction, so that they are what its rule reckons with.
+  asm volatile(
+      "leaq 0f(%%rip), %%rax\n"
+      "0:\n\t"
+      "movq %%rax, 0(%0)\n\t"
+      "movq %%rsp, 8(%0)\n\t"
+      "movq %%rbx, 16(%0)\n\t"
+      "movq %%rbp, 24(%0)\n\t"
+      "movq %%r12, 32(%0)\n\t"
+      "movq %%r13, 40(%0)\n\t"
+      "movq %%r14, 48(%0)\n\t"
+      "movq %%r15, 56(%0)\n\t"
+      :
+      : "r"(&registers)
+      : "rax", "memory");
+  static_assert(offsetof(Registers, of) == 8);
+  StackReader reader(stack);
+  reader.StartAt(registers.stack_pointer());
+  size_t count = 0;
+  Addr pc = registers.pc;
+  bool inside = true;
+  // Frames to be skipped are few.
+  for (int steps = 0; steps < 64 || !inside; ++steps) {
+    inside = inside && skip.Contains(pc);
+    if (!inside) {
+      if (count == max) break;
+      out[count++] = pc;
+    }
+    const uint64_t packed = RuleFor(pc);
+    if (GLEANER_UNLIKELY(!TryStepOutFast(packed, reader.direct(), &registers))) {
+      const UnwindRule rule = UnwindRule::Unpack(packed);
+      if (rule.kind == UnwindRule::kSignal) {
+        if (!RestoreContext(&reader, &registers)) break;
+        reader.StartAt(registers.stack_pointer());
+        pc = registers.pc;
+        continue;
+      }
+      if (!StepOut(rule, &reader, &registers)) break;
+    }
+    if (registers.pc == 0) break;
+    pc = registers.pc - 1;
+  }
+  return count;
+}
+
+void InitUnwinder() {
+  void* memory = platform::Reserve(kCacheBytes, OsPageBytes());
+  if (memory != nullptr && platform::Commit(memory, kCacheBytes)) g_cache = static_cast<CacheEntry*>(memory);
+}
+
+void ForgetUnwindRules() {
+  if (g_cache == nullptr) return;
+  for (size_t i = 0; i < size_t{1} << kCacheBits; ++i) {
+    g_cache[i].check.Store(0, memory_order_relaxed);  // see CacheEntry, for both
+    g_cache[i].rule.Store(0, memory_order_relaxed);
+  }
+}
+
+#else
+
+// A frame is the caller's frame pointer and the return address.
+size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
+  StackReader reader(stack);
+  Addr frame = AddressOf(__builtin_frame_address(0));
+  reader.StartAt(frame);
+  size_t count = 0;
+  while (count < max) {
+    Addr next;
+    Addr pc;
+    if (!reader.Read(frame, &next) || !reader.Read(frame + kWordBytes, &pc) || pc == 0) break;
+    if (count != 0 || !skip.Contains(pc)) out[count++] = pc - 1;
+    if (next <= frame) break;
+    frame = next;
+  }
+  return count;
+}
+
+Range ThisObject() { return {}; }
+
+void InitUnwinder() {}
+void ForgetUnwindRules() {}
+
+#endif
+
+}  // namespace gleaner::malloc_proxy

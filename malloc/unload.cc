@@ -1,0 +1,20 @@
+// dlclose, for reports of leaks: stacks may have addresses in what is unloaded, and others may get
+// these addresses. Otherwise it does what it always does.
+#include "malloc/system/unwind.h"
+#include "malloc/leak_report.h"
+#include "malloc/next.h"
+#include "malloc/symbols.h"
+
+namespace proxy = gleaner::malloc_proxy;
+
+namespace {
+constinit proxy::NextCall<int(void*)> g_next("dlclose");
+}
+
+extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
+  if (!proxy::ReportsLeaks()) return g_next.get()(handle);
+  proxy::Symbols::NoteObjects();
+  const int result = g_next.get()(handle);
+  proxy::ForgetUnwindRules();
+  return result;
+}

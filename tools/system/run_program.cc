@@ -1,0 +1,261 @@
+#include "tools/system/run_program.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "platform/clock.h"
+#include "platform/memory.h"
+
+namespace gleaner::tools {
+namespace {
+
+#if defined(__x86_64__)
+constexpr int kMachine = EM_X86_64;
+#else
+constexpr int kMachine = EM_AARCH64;
+#endif
+
+// How many interpreters the kernel goes through.
+constexpr int kMaxInterpreters = 5;
+
+enum class Found : uint8_t { kNo, kNotExecutable, kYes };
+
+Found Look(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return errno == EACCES ? Found::kNotExecutable : Found::kNo;
+  if (!S_ISREG(status.st_mode) || access(path.c_str(), X_OK) != 0) return Found::kNotExecutable;
+  return Found::kYes;
+}
+
+// Like execvp: the first that can be executed.
+Found Search(const char* program, const char* search_path, std::string* path) {
+  if (strchr(program, '/') != nullptr) {
+    *path = program;
+    return Look(*path);
+  }
+  *path = program;
+  Found result = Found::kNo;
+  if (*program == 0) return result;
+  const std::string folders = search_path != nullptr ? search_path : "/bin:/usr/bin";
+  for (size_t begin = 0; begin <= folders.size();) {
+    const size_t end =
+        folders.find(':', begin) < folders.size() ? folders.find(':', begin) : folders.size();
+    const std::string folder = folders.substr(begin, end - begin);
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    const Found found = Look(candidate);
+    if (found != Found::kNo) *path = candidate;
+    if (found == Found::kYes) return found;
+    if (found == Found::kNotExecutable) result = found;
+    begin = end + 1;
+  }
+  return result;
+}
+
+// Whether the kernel tells the loader not to trust the environment.
+bool GetsElevated(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return false;
+  if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) return true;
+  if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 &&
+      status.st_gid != getgid()) {
+    return true;
+  }
+  return getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
+}
+
+// The first bytes of a file; short if that is all.
+std::string ReadHead(const std::string& path, size_t bytes, off_t offset = 0) {
+  std::string head(bytes, '\0');
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t n = fd < 0 ? 0 : pread(fd, head.data(), bytes, offset);
+  if (fd >= 0) close(fd);
+  head.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  return head;
+}
+
+LoaderPath InspectElf(const std::string& path, const std::string& head) {
+  Elf64_Ehdr header;
+  if (head.size() < sizeof header) return LoaderPath::kOtherMachine;
+  memcpy(&header, head.data(), sizeof header);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine) {
+    return LoaderPath::kOtherMachine;
+  }
+  const std::string table =
+      ReadHead(path, header.e_phnum * sizeof(Elf64_Phdr), static_cast<off_t>(header.e_phoff));
+  for (size_t at = 0; at + sizeof(Elf64_Phdr) <= table.size(); at += sizeof(Elf64_Phdr)) {
+    Elf64_Phdr segment;
+    memcpy(&segment, table.data() + at, sizeof segment);
+    if (segment.p_type == PT_INTERP) return LoaderPath::kCounts;
+  }
+  return LoaderPath::kStatic;
+}
+
+// --- The child, and signals on their way to it ---
+
+// Signals that are somebody's message to the program. Faults, and the stops of a terminal, are not.
+void AddForwarded(sigset_t* set) {
+  sigfillset(set);
+  for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT, SIGTSTP,
+                           SIGTTIN, SIGTTOU, SIGCONT}) {
+    sigdelset(set, number);
+  }
+}
+
+[[noreturn]] void BecomeProgram(char* const* arguments, const sigset_t& mask,
+                                const struct sigaction& on_child, pid_t parent, int report) {
+  sigaction(SIGCHLD, &on_child, nullptr);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigprocmask(SIG_SETMASK, &mask, nullptr);
+  if (getppid() != parent) _exit(128 + SIGKILL);  // it was killed before the prctl
+  const int error = Execute(arguments);
+  if (write(report, &error, sizeof error) < 0) _exit(126);
+  _exit(126);
+}
+
+}  // namespace
+
+std::string DirectoryOfThisProgram() {
+  char path[PATH_MAX];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  if (n <= 0 || n >= static_cast<ssize_t>(sizeof path)) return {};
+  const std::string file(path, static_cast<size_t>(n));
+  return file.substr(0, file.rfind('/'));
+}
+
+bool IsReadableFile(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
+
+Inspection InspectProgram(const char* program, const char* search_path) {
+  Inspection inspection{LoaderPath::kNotFound, program};
+  const Found found = Search(program, search_path, &inspection.file);
+  if (found != Found::kYes) {
+    if (found == Found::kNotExecutable) inspection.result = LoaderPath::kNotExecutable;
+    return inspection;
+  }
+  for (int depth = 0; depth < kMaxInterpreters; ++depth) {
+    const std::string head = ReadHead(inspection.file, 256);
+    if (head.compare(0, 4, ELFMAG) == 0) {
+      inspection.result =
+          GetsElevated(inspection.file) ? LoaderPath::kElevated : InspectElf(inspection.file, head);
+      return inspection;
+    }
+    // Without "#!", execvp has it run by the shell. What cannot be read can still be executed.
+    inspection.result = LoaderPath::kCounts;
+    if (head.compare(0, 2, "#!") != 0) return inspection;
+    const size_t begin = head.find_first_not_of(" \t", 2);
+    if (begin == std::string::npos) return inspection;
+    const size_t end = head.find_first_of(" \t\n", begin);
+    inspection.file = head.substr(begin, end == std::string::npos ? end : end - begin);
+    if (Look(inspection.file) != Found::kYes) {
+      inspection.result = LoaderPath::kNoInterpreter;
+      return inspection;
+    }
+  }
+  return inspection;
+}
+
+int Execute(char* const* arguments) {
+  execvp(arguments[0], arguments);
+  return errno;
+}
+
+void* CreateSharedMemory(size_t bytes, std::string* path) {
+  const size_t all = AlignUp(bytes, platform::OsPageBytes());
+  const int fd = memfd_create("gleaner-run", MFD_CLOEXEC);
+  if (fd < 0) return nullptr;
+  if (ftruncate(fd, static_cast<off_t>(all)) != 0) return nullptr;
+  void* memory = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  *path = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd);
+  return memory;
+}
+
+Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* context) {
+  Ended ended;
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0) {
+    ended.error = errno;
+    return ended;
+  }
+  sigset_t forwarded;
+  sigset_t mask;
+  AddForwarded(&forwarded);
+  sigprocmask(SIG_BLOCK, &forwarded, &mask);
+  struct sigaction by_default = {};
+  struct sigaction on_child;
+  by_default.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &by_default, &on_child);  // or a child that ends could vanish unseen
+
+  const uint64_t begin = platform::NowNs();
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) {
+    ended.error = errno;
+    return ended;
+  }
+  if (child == 0) {
+    note(static_cast<uint64_t>(getpid()), context);
+    BecomeProgram(arguments, mask, on_child, parent, report[1]);
+  }
+  close(report[1]);
+
+  for (;;) {
+    siginfo_t signal;
+    if (sigwaitinfo(&forwarded, &signal) < 0) continue;  // interrupted by a stop
+    if (signal.si_signo != SIGCHLD) {
+      // The terminal sends to all of the foreground; what a process sends is for us alone.
+      if (signal.si_code != SI_KERNEL) kill(child, signal.si_signo);
+      continue;
+    }
+    rusage usage;
+    const pid_t changed = wait4(child, &ended.status, WNOHANG | WUNTRACED, &usage);
+    if (changed != child) continue;
+    if (WIFSTOPPED(ended.status)) {
+      // The stops of a terminal have reached us as well.
+      if (WSTOPSIG(ended.status) == SIGSTOP) {
+        raise(SIGSTOP);
+        kill(child, SIGCONT);
+      }
+      continue;
+    }
+    ended.wall_ns = platform::NowNs() - begin;
+    ended.peak_resident_bytes = static_cast<uint64_t>(usage.ru_maxrss) * kKiB;
+    break;
+  }
+  int error = 0;
+  if (read(report[0], &error, sizeof error) == sizeof error) ended.error = error;
+  close(report[0]);
+  return ended;
+}
+
+void EndLike(int status) {
+  if (WIFSIGNALED(status)) {
+    const int number = WTERMSIG(status);
+    const rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);  // the program has left one already
+    struct sigaction by_default = {};
+    by_default.sa_handler = SIG_DFL;
+    sigaction(number, &by_default, nullptr);
+    sigset_t open;
+    sigemptyset(&open);
+    sigaddset(&open, number);
+    sigprocmask(SIG_UNBLOCK, &open, nullptr);
+    kill(getpid(), number);
+    _exit(128 + number);
+  }
+  _exit(WEXITSTATUS(status));
+}
+
+}  // namespace gleaner::tools
