@@ -4,6 +4,8 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "malloc/process_roots.h"
+#include "runtime/collect.h"
+#include "runtime/dead_stack.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "platform/memory.h"
 #include "malloc/cache.h"
+#include "platform/memory.h"
 
 namespace {
 

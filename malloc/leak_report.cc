@@ -10,13 +10,13 @@
 #include <cstring>
 
 #include "alloc/meta.h"
-#include "platform/process.h"
-#include "platform/standard_error.h"
-#include "platform/stop_world.h"
 #include "malloc/leaks.h"
 #include "malloc/process.h"
 #include "malloc/suppressions.h"
 #include "malloc/symbols.h"
+#include "platform/process.h"
+#include "platform/standard_error.h"
+#include "platform/stop_world.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 

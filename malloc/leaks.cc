@@ -3,6 +3,7 @@
 #include "alloc/meta.h"
 #include "alloc/walk.h"
 #include "malloc/system/unwind.h"
+#include "runtime/collect.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 
@@ -191,9 +192,8 @@ void Leaks::Note(void* p, size_t bytes) {
   if (tag == nullptr) return;
   Addr frames[kMaxFrames];
   const runtime::Thread* self = runtime::Threads::Current();
-  const size_t count =
-      CaptureStack(self != nullptr ? self->stack : platform::Range{},
-                             ThisObject(), frames, g_options.leaks_frames);
+  const size_t count = CaptureStack(self != nullptr ? self->stack : platform::Range{}, ThisObject(),
+                                    frames, g_options.leaks_frames);
   const size_t slack = object.bytes > bytes ? object.bytes - bytes : 0;
   *tag = StackTable::Intern(frames, count) | static_cast<Tag>(slack < kMaxSlack ? slack : kMaxSlack)
                                                  << kStackIdBits;

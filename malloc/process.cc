@@ -3,15 +3,15 @@
 #include <pthread.h>
 
 #include "alloc/page_space.h"
-#include "platform/cancellation.h"
-#include "platform/memory.h"
-#include "platform/standard_error.h"
-#include "runtime/limits.h"
 #include "malloc/cache.h"
 #include "malloc/collecting.h"
 #include "malloc/leak_report.h"
 #include "malloc/slot_heap.h"
 #include "malloc/spans.h"
+#include "platform/cancellation.h"
+#include "platform/memory.h"
+#include "platform/standard_error.h"
+#include "runtime/limits.h"
 #include "runtime/options.h"
 
 namespace gleaner::malloc_proxy {

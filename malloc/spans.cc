@@ -2,8 +2,8 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
-#include "platform/memory.h"
 #include "malloc/magazines.h"
+#include "platform/memory.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

@@ -14,11 +14,11 @@
 #include <cerrno>
 #include <cstdlib>  // declares pselect
 
-#include "platform/stop_world.h"
-#include "platform/thread.h"
 #include "malloc/collecting.h"
 #include "malloc/next.h"
 #include "malloc/process.h"
+#include "platform/stop_world.h"
+#include "platform/thread.h"
 
 namespace proxy = gleaner::malloc_proxy;
 namespace platform = gleaner::platform;

@@ -1,9 +1,9 @@
 // dlclose, for reports of leaks: stacks may have addresses in what is unloaded, and others may get
 // these addresses. Otherwise it does what it always does.
-#include "malloc/system/unwind.h"
 #include "malloc/leak_report.h"
 #include "malloc/next.h"
 #include "malloc/symbols.h"
+#include "malloc/system/unwind.h"
 
 namespace proxy = gleaner::malloc_proxy;
 

@@ -2,6 +2,7 @@
 
 #include "alloc/walk.h"
 #include "gc/collector.h"
+#include "runtime/collect.h"
 #include "runtime/options.h"
 #include "runtime/printing.h"
 #include "runtime/runtime.h"

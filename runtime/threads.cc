@@ -13,6 +13,7 @@
 #include "platform/memory.h"
 #include "platform/stalls.h"
 #include "platform/system_calls.h"
+#include "runtime/dead_stack.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 

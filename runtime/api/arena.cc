@@ -7,6 +7,7 @@
 #include "gleaner.h"
 #include "runtime/api/api.h"
 #include "runtime/arenas.h"
+#include "runtime/fork.h"
 #include "runtime/runtime.h"
 
 namespace runtime = gleaner::runtime;

@@ -4,6 +4,7 @@
 #include "alloc/page_space.h"
 #include "gleaner.h"
 #include "runtime/api/api.h"
+#include "runtime/collect.h"
 #include "runtime/runtime.h"
 #include "runtime/statistics.h"
 #include "runtime/tracking.h"

@@ -12,6 +12,7 @@
 #include "gc/kinds.h"
 #include "runtime/api/api.h"
 #include "runtime/barrier.h"
+#include "runtime/collect.h"
 #include "runtime/debug_objects.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"

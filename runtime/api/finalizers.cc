@@ -1,5 +1,7 @@
 // The GC_ API: finalizers.
 #include "runtime/api/api.h"
+#include "runtime/collect.h"
+#include "runtime/hooks.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 

@@ -4,6 +4,8 @@
 #include "platform/system_calls.h"
 #include "platform/unwinding.h"
 #include "runtime/api/api.h"
+#include "runtime/blocking.h"
+#include "runtime/fork.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 

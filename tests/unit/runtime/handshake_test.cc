@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "alloc/object.h"
+#include "runtime/blocking.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 #include "tests/concurrent/concurrent.h"

@@ -1,0 +1,275 @@
+#include "runtime/collect.h"
+
+#include "alloc/object.h"
+#include "platform/stalls.h"
+#include "platform/unwinding.h"
+#include "runtime/findings.h"
+#include "runtime/fork.h"
+#include "runtime/hooks.h"
+#include "runtime/limits.h"
+#include "runtime/runtime.h"
+#include "runtime/tracking.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+using gc::Cause;
+using gc::g_collector;
+
+namespace {
+
+// Collection number up to which the client's notifier was called.
+constinit platform::Atomic<uint64_t> g_notified{0};
+
+// Why a thread that wants a collection cannot have one.
+enum class Hindrance : uint8_t { kCallback, kLock, kHandler };
+
+// Said once of each.
+void ComplainOf(Hindrance hindrance) {
+  static constexpr const char* kPlaces[] = {
+      "in a callback of a collection, which holds the allocation lock",
+      "by a thread that holds the allocation lock (GC_alloc_lock, GC_call_with_alloc_lock, "
+      "GC_stop_world_external)",
+      "in a signal handler that has interrupted the library, or after a jump out of it"};
+  static constinit platform::Atomic<uint32_t> told[3] = {};
+  const auto which = static_cast<size_t>(hindrance);
+  // Relaxed: only a message.
+  if (told[which].Exchange(1, platform::memory_order_relaxed) != 0) return;
+  Complain("GC_malloc, GC_gcollect or the like was called %s: no collection can start there",
+           kPlaces[which]);
+}
+
+// Finalizers, and the notifier, run in the state of cancellation that the program has set.
+void AfterCollection() {
+  platform::NoticeAddressSpaceLimit();
+  {
+    const platform::UncancellableSection section;
+    Findings::Report();
+  }
+  size_t ready;
+  bool needs_tracker;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    ready = g_collector.finalizers().ready();
+    needs_tracker = NeedsTracker();
+  }
+  if (needs_tracker) ReplaceLostTracker();
+  if (ready == 0) return;
+  if (GC_finalize_on_demand == 0) {
+    Thread* self = Threads::Current();
+    // A finalizer that allocates does not run other finalizers on top of itself.
+    if (self != nullptr && !self->running_finalizers) InvokeFinalizers();
+    return;
+  }
+  const uint64_t now = g_collector.collections();
+  if (GC_finalizer_notifier != nullptr &&
+      g_notified.Exchange(now, platform::memory_order_seq_cst) != now) {
+    GC_finalizer_notifier();
+  }
+}
+
+struct CollectCall {
+  Cause cause;
+  int (*give_up)();
+  uint64_t seen = g_collector.collections();  // before the call
+  bool is_over = false;                       // else the lock was not to be had
+  bool done = false;
+};
+
+// How long an allocation that would fail otherwise waits for a collection of another thread's.
+constexpr uint64_t kMostWaitNs = 200'000'000;
+constexpr uint64_t kWaitNs = 200'000;
+
+// The collector's question whether to give up: before the stop and, with the world stopped, before
+// marking.
+int HasNoRoots() {
+  return platform::WorldIsStopped() && g_malloc_support.find_roots != nullptr &&
+         !g_malloc_support.find_roots();
+}
+
+// A collection takes some 8 KiB of stack. An alternate stack of a handler may have less below its
+// frames; its allocations leave the collection to a call elsewhere.
+constexpr size_t kCollectionStackBytes = 32 * kKiB;
+
+bool IsOnSmallAlternateStack(Addr stack_pointer) {
+  return platform::AlternateStackEnd(stack_pointer) != 0 &&
+         platform::AlternateStackEnd(stack_pointer - kCollectionStackBytes) == 0;
+}
+
+// pre: the collector lock is held.
+void CollectForMallocLocked(Thread* self, Addr stack_pointer, CollectCall* call) {
+  ++self->under_lock;
+  self->stack_pointer = stack_pointer;  // find_roots takes 0 for a thread that has ended
+  call->done = g_collector.CollectLocked(call->cause, stack_pointer, HasNoRoots);
+  if (g_malloc_support.collected != nullptr) g_malloc_support.collected(call->done);
+  --self->under_lock;
+}
+
+void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
+  if (IsOnSmallAlternateStack(stack_pointer)) return;
+  platform::Atomic<uint32_t> sleep{0};  // nobody wakes us
+  for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
+    {
+      const platform::HandlersWait no_handlers;
+      if (g_collector.lock().TryAcquire()) {
+        CollectForMallocLocked(self, stack_pointer, call);
+        g_collector.lock().Release();
+        return;
+      }
+    }
+    if (call->cause == Cause::kAllocation || waited_ns >= kMostWaitNs) return;
+    platform::FutexWaitFor(&sleep, 0, kWaitNs);
+    if (call->cause != Cause::kExplicit && g_collector.collections() != call->seen) return;
+  }
+}
+
+// Most likely another thread is about to stop us. Asleep on the lock we would have to be woken by a
+// signal; blocked we count as stopped. Not for long: who has the lock may run code of the program's
+// that waits for a handler on this thread. pre: handlers wait.
+void AwaitCollectorLock(Thread* self, Addr stack_pointer) {
+  constexpr uint64_t kHandlersWaitNs = 1'000'000;
+  platform::EnterBlocking(self, stack_pointer);
+  if (g_collector.lock().AcquireWithin(kHandlersWaitNs)) g_collector.lock().Release();
+  platform::LeaveBlocking(self);
+}
+
+// Collects, or waits for the lock for a while. The program's handlers wait meanwhile.
+void TryToCollect(Addr stack_pointer, CollectCall* call) {
+  Thread* self = Threads::Current();
+  platform::Lock& lock = g_collector.lock();
+  const auto is_up_to_date = [call] {
+    return call->cause != Cause::kExplicit && g_collector.collections() != call->seen;
+  };
+  if (lock.IsHeld()) AwaitCollectorLock(self, stack_pointer);
+  if (is_up_to_date()) {
+    call->is_over = true;
+    return;
+  }
+  if (!lock.TryAcquire()) return;
+  call->is_over = true;
+  if (!is_up_to_date()) {
+    ++self->under_lock;  // in the callbacks that the collection makes
+    self->in_collection = true;
+    call->done = g_collector.CollectLocked(call->cause, stack_pointer, call->give_up);
+    self->in_collection = false;
+    --self->under_lock;
+  }
+  lock.Release();
+}
+
+// A finalizer that does not return has ended the call that ran it.
+GLEANER_DEFINE_UNWOUND(gleaner_finalizer_unwound) {
+  if (Thread* self = Threads::Current(); self != nullptr) self->running_finalizers = false;
+}
+
+GLEANER_NOINLINE void CallFinalizer(const gc::Finalizers::Ready& ready) {
+  GLEANER_WHEN_UNWOUND(gleaner_finalizer_unwound);
+  ready.function(ready.object, ready.data);
+  asm volatile("" ::: "memory");  // no tail call: the frame must outlive the call
+}
+
+}  // namespace
+
+bool CollectForMallocFrom(Addr stack_pointer) {
+  if (platform::IsInSection()) return false;
+  RefreshIfStale();
+  CollectCall call{Cause::kExplicit, nullptr};
+  CollectForMalloc(Threads::Current(), stack_pointer, &call);
+  return call.done;
+}
+
+bool CollectFrom(Addr stack_pointer, Cause cause, int (*give_up)()) {
+  if (GC_dont_gc != 0) return false;
+  if (!AttachToHeap()) return false;
+  if (const Thread* self = Threads::Current(); self->under_lock != 0) {
+    ComplainOf(self->in_collection ? Hindrance::kCallback : Hindrance::kLock);
+    return false;
+  }
+  if (platform::IsInSection()) {
+    ComplainOf(Hindrance::kHandler);
+    return false;
+  }
+  RefreshIfStale();
+  CollectCall call{cause, give_up};
+  {
+    platform::StallScope stall(platform::StallCause::kWait);
+    if (g_malloc_support.never_wait) {
+      const platform::UncancellableSection section;
+      CollectForMalloc(Threads::Current(), stack_pointer, &call);
+    }
+    // The program's handlers run between the attempts, and when all is over: one that jumps or
+    // forks finds nothing half done.
+    while (!g_malloc_support.never_wait && !call.is_over) {
+      const platform::HandlersWait no_handlers;
+      const platform::UncancellableSection section;
+      TryToCollect(stack_pointer, &call);
+    }
+    if (call.done) platform::RaiseStallCause(platform::StallCause::kPause);
+  }
+  if (call.done) {
+    platform::StallInterruption finalizers_are_the_programs;
+    AfterCollection();
+  }
+  return call.done;
+}
+
+bool Collect(Cause cause, int (*give_up)()) {
+  CollectCall call{cause, give_up};
+  platform::WithRegistersOnStack(
+      [](Addr stack_pointer, void* context) {
+        auto* wanted = static_cast<CollectCall*>(context);
+        wanted->done = CollectFrom(stack_pointer, wanted->cause, wanted->give_up);
+      },
+      &call);
+  return call.done;
+}
+
+bool CollectALittle(bool start) {
+  if (!IsConcurrent()) {
+    const gc::Pacer& pacer = g_collector.pacer();
+    if (!start && pacer.allocated() >= pacer.allowance()) Collect(Cause::kAllocation);
+    return false;
+  }
+  if (!AttachToHeap()) return false;
+  if (start) g_collector.WantCycle();
+  PollBeside(0);
+  return g_collector.cycle().IsUnderWay();
+}
+
+int InvokeFinalizers() {
+  Thread* self = Threads::Current();
+  const bool nested = self != nullptr && self->running_finalizers;
+  if (self != nullptr) self->running_finalizers = true;
+  int count = 0;
+  for (;;) {
+    gc::Finalizers::Ready ready;
+    {
+      platform::LockGuard guard(g_collector.lock());
+      if (!g_collector.finalizers().Take(&ready)) break;
+    }
+    CallFinalizer(ready);
+    ++count;
+  }
+  if (self != nullptr) self->running_finalizers = nested;
+  return count;
+}
+
+CollectorLockGuard::CollectorLockGuard()
+    : taken_(Threads::Current() == nullptr || Threads::Current()->under_lock == 0) {
+  if (taken_) g_collector.lock().Acquire();
+}
+CollectorLockGuard::~CollectorLockGuard() {
+  if (taken_) g_collector.lock().Release();
+}
+
+void ForgetRegistered(const void* object) { MoveRegistered(object, nullptr, 0); }
+
+void MoveRegistered(const void* object, const void* to, size_t bytes) {
+  if (GLEANER_LIKELY(!gc::MayBeRegistered(AddressOf(object)))) return;
+  CollectorLockGuard guard;
+  alloc::ObjectRef found;
+  if (!alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) return;
+  g_collector.MoveRegistered(found, AddressOf(to), bytes);
+}
+
+}  // namespace gleaner::runtime

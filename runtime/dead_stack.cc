@@ -1,0 +1,48 @@
+#include "runtime/dead_stack.h"
+
+#include <cstring>
+
+#include "platform/mappings.h"
+#include "runtime/fibers.h"
+#include "runtime/threads.h"
+
+namespace gleaner::runtime {
+
+GLEANER_NOINLINE void ClearDeadStack(size_t bytes) {
+  void* dead = __builtin_alloca(bytes);
+  memset(dead, 0, bytes);
+  asm volatile("" : : "r"(dead) : "memory");  // or the store would be dead, too
+}
+
+// A conservative collector suffers from dead pointers in the stack: a frame that is pushed over an
+// area used before, and does not write all of it, revives what it finds there. So now and then the
+// part below the stack pointer is cleared: a quarter as many bytes as were allocated since, each of
+// which has been cleared, too, and at most so much at a time. The program may have switched to a
+// stack that is an array on this one, and live frames lie below that array.
+constexpr size_t kClearedStackBytes = 16 * kKiB;
+constexpr size_t kBytesPerClearedByte = 4;
+
+GLEANER_NOINLINE void ClearDeadStackIfDue() {
+  Thread* self = Threads::Current();
+  if (self == nullptr || self->bytes_since_cleared < kBytesPerClearedByte * kClearedStackBytes) {
+    return;
+  }
+  self->bytes_since_cleared = 0;
+  const Addr here = AddressOf(__builtin_frame_address(0));
+  const platform::Range stack = self->fiber != nullptr ? self->fiber->stack : self->stack;
+  const bool is_own =
+      self->fiber != nullptr ? stack.Contains(here) : Threads::IsOnOwnStack(self, here);
+  if (!is_own) return;  // a stack of the program's own
+  if (here - stack.begin <= 2 * kClearedStackBytes || platform::AlternateStackEnd(here) != 0) {
+    return;
+  }
+  Addr low = here - kClearedStackBytes;
+  if (self->is_main && self->fiber == nullptr && low < self->stack_mapped_from) {
+    // The first thread's stack is mapped as far as it was used, and below lies nothing to clear.
+    low = self->stack_mapped_from = platform::LowestMapped({low, here});
+  }
+  constexpr size_t kOwnFramesBytes = 1 * kKiB;  // between here and where clearing begins
+  if (here - low > kOwnFramesBytes) ClearDeadStack(here - low - kOwnFramesBytes);
+}
+
+}  // namespace gleaner::runtime

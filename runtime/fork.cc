@@ -1,0 +1,112 @@
+#include "runtime/fork.h"
+
+#include <pthread.h>
+
+#include "alloc/page_space.h"
+#include "platform/memory.h"
+#include "runtime/arenas.h"
+#include "runtime/runtime.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+using gc::g_collector;
+
+constinit bool g_child_is_stale = false;
+
+namespace {
+
+// The calling thread has taken the locks. In the child, the one thread that has.
+constinit __thread bool t_fork_is_prepared = false;
+
+}  // namespace
+
+void PrepareFork() {
+  if (!IsInitialised() || platform::IsInSection()) return;
+  t_fork_is_prepared = true;
+  g_collector.lock().Acquire();
+  g_collector.cycle().AwaitSlice();
+  if (!g_malloc_support.never_wait) Threads::PrepareFork();  // else it never asks the loader
+  Threads::lock().Acquire();
+  alloc::ThreadHeaps::LockForFork();
+  alloc::SpaceOf(alloc::Side::kScanned).LockForFork();
+  alloc::SpaceOf(alloc::Side::kPointerFree).LockForFork();
+}
+
+void ParentAfterFork() {
+  if (!t_fork_is_prepared) return;
+  t_fork_is_prepared = false;
+  alloc::SpaceOf(alloc::Side::kPointerFree).UnlockAfterFork();
+  alloc::SpaceOf(alloc::Side::kScanned).UnlockAfterFork();
+  alloc::ThreadHeaps::UnlockAfterFork();
+  Threads::lock().Release();
+  g_collector.lock().Release();
+}
+
+void ChildAfterFork() {
+  if (!IsInitialised()) return;
+  // Whoever may have asked the thread to stop is gone.
+  platform::ResetStopAfterFork();
+  if (!t_fork_is_prepared) {
+    g_child_is_stale = true;
+    return;
+  }
+  alloc::AddressSpaceResetLockAfterFork();
+  alloc::MetaResetLockAfterFork();
+  ResetPrintingAfterFork();
+  ParentAfterFork();
+  // A thread that is gone may have held a lock of the program's malloc, and starting a helper
+  // thread needs that: then the child marks serially. (Helpers never hold such a lock.)
+  g_collector.ResetAfterFork(Threads::count() <= 1);
+  Threads::ResetAfterFork();
+  Thread* self = Threads::Current();
+  alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
+}
+
+// What is locked here is so by threads that are gone.
+void RefreshStaleChild() {
+  g_child_is_stale = false;
+  g_collector.ResetAfterFork(false);
+  Threads::ResetAfterFork();
+  PrepareFork();
+  ChildAfterFork();
+}
+
+namespace {
+
+// 1: GC_ initialisation has found that the handlers below are to do all there is to do.
+bool HandlesCollector() { return IsInitialised() && g_handle_fork == 1; }
+
+constinit __thread bool t_arenas_are_locked = false;
+
+void BeforeFork() {
+  if (HandlesCollector()) PrepareFork();
+  t_arenas_are_locked = t_fork_is_prepared || !platform::IsInSection();
+  if (t_arenas_are_locked) Arenas::LockForFork();
+}
+void UnlockArenasAfterFork() {
+  if (t_arenas_are_locked) Arenas::UnlockAfterFork();
+  t_arenas_are_locked = false;
+}
+void AfterForkInParent() {
+  UnlockArenasAfterFork();
+  if (HandlesCollector()) ParentAfterFork();
+}
+void AfterForkInChild() {
+  platform::ResetReservationsAfterFork();
+  UnlockArenasAfterFork();
+  if (HandlesCollector()) ChildAfterFork();
+}
+
+constinit platform::Atomic<bool> g_fork_handlers_installed{false};
+
+}  // namespace
+
+bool InstallForkHandlers() {
+  if (g_fork_handlers_installed.Exchange(true, platform::memory_order_seq_cst)) return true;
+  if (pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0) return true;
+  g_fork_handlers_installed.Store(false, platform::memory_order_seq_cst);
+  return false;
+}
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,215 @@
+#include "runtime/world.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "alloc/page_space.h"
+#include "platform/process.h"
+#include "runtime/dump.h"
+#include "runtime/findings.h"
+#include "runtime/fork.h"
+#include "runtime/run_record.h"
+#include "runtime/runtime.h"
+#include "runtime/statistics.h"
+#include "runtime/tracking.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+using gc::CycleEvent;
+using gc::g_collector;
+
+namespace {
+
+bool StopWorld() {
+  if (g_child_is_stale) Threads::ResetAfterFork();  // the one thread is in a call that goes on
+  if (g_malloc_support.never_wait) return Threads::TryStop();
+  Threads::Stop();
+  return true;
+}
+void ResumeWorld() { Threads::Resume(); }
+
+void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
+  Thread* self = Threads::Current();
+  if (self != nullptr) {
+    self->stack_pointer = stack_pointer;
+    self->alternate_stack_end = platform::AlternateStackEnd(stack_pointer);
+  }
+  Threads::AddRoots(roots);
+  if (GC_push_other_roots != nullptr) GC_push_other_roots();
+  if (g_malloc_support.add_roots != nullptr) g_malloc_support.add_roots(roots);
+}
+
+// What the process has resident besides the heap, looked up from time to time: reading the file
+// costs as much as a tiny collection. Guarded by the collector lock.
+uint64_t ProcessBytes() {
+  static constinit uint64_t bytes = 0;
+  const uint64_t collections = g_collector.collections();
+  if ((collections & (collections - 1)) == 0 || collections % 64 == 0) {
+    const uint64_t all = platform::ResidentProcessBytes();
+    const uint64_t heap = alloc::ResidentBytes();
+    bytes = all > heap ? all - heap : 0;
+  }
+  return bytes;
+}
+
+void ReadTunables(gc::Tunables* tunables) {
+  tunables->mark.all_interior_pointers = GC_all_interior_pointers != 0;
+  tunables->mark.pad_objects = g_options.pad_objects;
+  tunables->mark.past_the_end = !g_malloc_support.strict_roots;
+  tunables->mark.balance = g_options.mark_balance;
+  tunables->mark.split = g_options.mark_split;
+  tunables->mark.termination = static_cast<gc::TerminationMethod>(g_options.termination);
+  tunables->pacer.free_space_divisor = GC_free_space_divisor;
+  const auto least = static_cast<size_t>(g_options.min_allowance);
+  tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > least ? g_min_bytes_allocd : least;
+  tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
+  tunables->pacer.max_heap_bytes = alloc::HeapLimit();
+  tunables->pacer.process_bytes = ProcessBytes();
+  tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
+  tunables->verify = g_options.mark_verify;
+  tunables->mark_beside = IsConcurrent() && GC_find_leak == 0;
+  tunables->slice_bytes = g_options.cycle_slice;
+  tunables->rate = g_rate;
+  tunables->short_pause_ns = g_options.cycle_slice == 0 ? g_options.short_pause * 1000 : 0;
+  tunables->pause_target_ns =
+      GC_time_limit == GC_TIME_UNLIMITED ? 0 : GC_time_limit * 1'000'000 + g_time_limit_ns;
+  // A procedure of the program's that decides which segments are roots runs on its own threads.
+  tunables->driver =
+      g_options.cycle_thread && g_options.cycle_slice == 0 && g_has_static_roots == nullptr;
+  const int all = g_collector.pool().size();
+  const int share = g_options.background_markers != 0
+                        ? static_cast<int>(g_options.background_markers)
+                        : (all + 3) / 4;
+  tunables->background_markers = share < all ? share : all;
+  const bool generational = g_options.generational != 0 && GC_find_leak == 0;
+  tunables->generational = generational ? static_cast<gc::GenerationalMode>(g_options.generational)
+                                        : gc::GenerationalMode::kOff;
+  tunables->pacer.early = IsConcurrent() || generational;
+  tunables->most_minors = static_cast<uint64_t>(GC_full_freq < 0 ? 0 : GC_full_freq);
+  tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
+}
+
+void Notify(GC_EventType event) {
+  if (g_on_collection_event != nullptr) g_on_collection_event(event);
+}
+
+// What the client's GC_on_heap_resize was told last. Guarded by the collector lock.
+constinit size_t g_announced_heap_bytes = 0;
+
+// What the collector did last, for the message of a fatal error.
+constinit platform::Atomic<int> g_last_event{-1};
+
+double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+void OnEvent(CycleEvent event) {
+  g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // as above
+  switch (event) {
+    case CycleEvent::kStart:
+      if (g_start_callback != nullptr) g_start_callback();
+      return Notify(GC_EVENT_START);
+    case CycleEvent::kBeforeStop:
+      return Notify(GC_EVENT_PRE_STOP_WORLD);
+    case CycleEvent::kStopped:
+      return Notify(GC_EVENT_POST_STOP_WORLD);
+    case CycleEvent::kMarkStart:
+      GC_gc_no = g_collector.collections();
+      return Notify(GC_EVENT_MARK_START);
+    case CycleEvent::kMarkEnd:
+      return Notify(GC_EVENT_MARK_END);
+    case CycleEvent::kSweepStart:
+      return Notify(GC_EVENT_RECLAIM_START);
+    case CycleEvent::kSweepEnd:
+      alloc::LimitGrowth(g_collector.pacer().MayGrowTo(alloc::ResidentBytes()));
+      NoteCollection();
+      return Notify(GC_EVENT_RECLAIM_END);
+    case CycleEvent::kBeforeResume:
+      return Notify(GC_EVENT_PRE_START_WORLD);
+    case CycleEvent::kResumed:
+      return Notify(GC_EVENT_POST_START_WORLD);
+    case CycleEvent::kEnd:
+      break;
+  }
+  NoteCollectionInRunRecord();
+  const size_t heap = HeapBytes();
+  if (GC_on_heap_resize != nullptr && heap != g_announced_heap_bytes) GC_on_heap_resize(heap);
+  g_announced_heap_bytes = heap;
+  Notify(GC_EVENT_END);
+  if (g_options.print_address_map) PrintFile("/proc/self/maps");
+  if (g_options.dump_regularly) DumpState(nullptr);
+  if (g_options.print_stats == 0 && !g_options.print_verbose_stats) return;
+  const gc::CycleReport& r = g_collector.last();
+  char parts[gc::kPauseParts * 32];
+  size_t length = 0;
+  for (int i = 0; i < gc::kPauseParts; ++i) {
+    length += static_cast<size_t>(
+        snprintf(parts + length, sizeof parts - length, "%s%s %.3f", i == 0 ? "" : ", ",
+                 NameOf(static_cast<gc::PausePart>(i)), Ms(r.pause.part_ns[i])));
+    if (length >= sizeof parts) length = sizeof parts - 1;
+  }
+  Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause "
+      "%.3f ms (%s), %d marker%s, %llu finalizable%s\n",
+      static_cast<unsigned long long>(r.number), NameOf(r.cause),
+      static_cast<double>(r.live_bytes) / 1e6, static_cast<unsigned long long>(r.live_objects),
+      static_cast<double>(r.freed_bytes) / 1e6, static_cast<double>(r.resident_bytes) / 1e6,
+      Ms(r.pause.all_ns), parts, r.markers, r.markers == 1 ? "" : "s",
+      static_cast<unsigned long long>(r.finalizable),
+      r.minor     ? ", minor"
+      : r.overrun ? ", overrun"
+      : r.beside  ? ", marked beside the program"
+                  : "");
+}
+
+void WarnCycle(Addr object) {
+  Warn("GC Warning: Finalization cycle involving %p\n", static_cast<GC_word>(object));
+}
+
+gc::ToggleStatus AskToggle(void* object) {
+  switch (g_toggleref_func(object)) {
+    case GC_TOGGLE_REF_STRONG:
+      return gc::ToggleStatus::kStrong;
+    case GC_TOGGLE_REF_WEAK:
+      return gc::ToggleStatus::kWeak;
+    default:
+      return gc::ToggleStatus::kDrop;
+  }
+}
+gc::ToggleStatus (*ToggleFunction())(void*) {
+  return g_toggleref_func != nullptr ? AskToggle : nullptr;
+}
+
+void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
+                         const gc::MarkConfig& config) {
+  Findings::InspectWorldStopped(marker, roots, config);
+  if (g_malloc_support.inspect != nullptr) g_malloc_support.inspect(marker);
+}
+
+}  // namespace
+
+void DescribePhase(const char* reason) {
+  static const char* const names[] = {
+      "start",    "before the stop", "stopped",         "marking", "marked",
+      "sweeping", "swept",           "before resuming", "resumed", "end"};
+  const int event = g_last_event.Load(platform::memory_order_relaxed);  // a hint for the reader
+  Complain("thread %d; collections so far: %llu; the collector's last event: %s",
+           platform::CurrentThreadId(), static_cast<unsigned long long>(g_collector.collections()),
+           event < 0 ? "none" : names[event]);
+  TellOfAbort(reason);
+  if (!g_options.loop_on_abort) return;
+  Complain("waiting for a debugger, process %d (GC_LOOP_ON_ABORT)", getpid());
+  for (;;) pause();
+}
+
+constinit const gc::World kWorld = {StopWorld,
+                                    ResumeWorld,
+                                    AddRoots,
+                                    ReadTunables,
+                                    OnEvent,
+                                    WarnCycle,
+                                    ToggleFunction,
+                                    InspectWorldStopped,
+                                    Threads::BeginHandshakes,
+                                    Threads::Handshake,
+                                    Threads::CopyRoots};
+}  // namespace gleaner::runtime
