@@ -1,0 +1,60 @@
+// The state behind Threads, for its own files: threads.cc (registration), thread_stops.cc,
+// thread_roots.cc and static_roots.cc.
+#pragma once
+
+#include "alloc/hash_table.h"
+#include "alloc/object.h"
+#include "platform/loaded_objects.h"
+#include "runtime/threads.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+extern platform::Lock g_threads_lock;
+
+struct Registry {
+  // Guarded by g_threads_lock.
+  alloc::ReservedArray<platform::StopRecord*> records;
+  size_t count = 0;
+  Thread* free = nullptr;
+  uint64_t handshake = 0;  // number of the last BeginHandshakes
+  // Results of threads that have ended and not been joined, by pthread_t: roots. There is room for
+  // those of the registered threads, too.
+  alloc::HashTable<void*> results;
+  // Constant after Init.
+  pthread_key_t exit_key = 0;
+  bool tls_is_known = false;
+  // What the loader had at the last look. Written inside WithLoaderLocked by the stopper.
+  platform::LoaderGeneration generation{~0ull, ~0ull};
+  GC_has_static_roots_func filter = nullptr;
+  gc::RangeSet main_segments;
+  gc::RangeSet library_segments;
+  alloc::ReservedArray<platform::TlsModule> modules;
+  size_t module_count = 0;
+  bool is_complete = true;  // there was memory to note all of these
+  // Words of stacks and thread-local storage that are not read in place. Of the collection under
+  // way; guarded by the collector lock.
+  gc::RootBuffer copied;
+};
+extern Registry g_registry;
+
+inline Thread* ThreadAt(size_t index) { return static_cast<Thread*>(g_registry.records[index]); }
+
+inline bool IsObject(const void* result) { return alloc::g_space.Contains(AddressOf(result)); }
+
+// Takes threads that have ended without telling us off the list. pre: the threads lock is held.
+void ForgetEndedThreads();
+
+// Looks again at what the loader has, if that may have changed, or not all of it could be noted.
+// Inside WithLoaderLocked, under the collector lock.
+void RefreshLoadedObjects(void*);
+
+// Where the roots of one thread go: ranges to be read in place, and words copied from where memory
+// may vanish meanwhile, or end before it is thought to.
+struct ThreadRoots {
+  gc::RootTasks* in_place;
+  gc::RootBuffer* copied;
+};
+void AddThreadRoots(Thread& thread, const ThreadRoots& roots);
+
+}  // namespace gleaner::runtime
