@@ -115,6 +115,9 @@ class MarkWorker {
   static_assert((kCandidateRing & (kCandidateRing - 1)) == 0);
   static_assert((kScanRing & (kScanRing - 1)) == 0);
 
+  // Roots are scanned on until the stack is this deep.
+  static constexpr size_t kDrainRootsAt = 256;
+
   // The part of the worker's state that the pipeline keeps in registers: a local copy of it, since
   // every store to a mark byte may alias everything that lies in memory. Save writes it back.
   class Pipeline;

@@ -1,0 +1,413 @@
+#include <sched.h>
+
+#include "alloc/walk.h"
+#include "gc/mark_pipeline.h"
+
+namespace gleaner::gc {
+
+using alloc::Contents;
+using alloc::g_space;
+using alloc::ObjectRef;
+using alloc::PageNumber;
+using platform::memory_order_relaxed;
+using platform::memory_order_seq_cst;
+
+namespace {
+
+// A longer range is scanned in steps of this.
+constexpr size_t kScanBytes = kScanWords * kWordBytes;
+// A range longer than this is split: the rest goes back to the stack, where others can take it.
+constexpr size_t kSplitBytes = 32 * kKiB;
+// A range longer than this is halved, so that thieves get shares of equal size.
+constexpr size_t kHalveBytes = 1 * kMiB;
+// Large objects are pushed as ranges of this size.
+constexpr size_t kSpanBytes = 8 * kMiB;
+
+// A worker looks at most this often, in bytes scanned, whether others are hungry.
+constexpr uint64_t kShareEveryBytes = 8 * kKiB;
+// Waking a helper costs as much as scanning this much (some 50 us), so only a worker that has
+// scanned more, and still has work, wakes one.
+constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
+// Turns of looking for work before an idle worker offers its processor to others, and before it
+// sleeps.
+constexpr int kYieldTurns = 8;
+constexpr int kSpinTurns = 200;
+
+}  // namespace
+
+bool MarkWorker::Init(Marker* marker, int id, size_t max_stack_entries) {
+  marker_ = marker;
+  id_ = id;
+  // Asking the processor is slow under a hypervisor, so once.
+  filter_ = ChooseFilter();
+  fastest_select_ = ChooseSelect();
+  return stack_.Init(max_stack_entries);
+}
+
+void MarkWorker::BeginCycle() {
+  base_ = g_space.base;
+  heap_bytes_ = g_space.bytes;
+  info_ = g_space.info;
+  marks_ = g_space.marks;
+  white_ = marker_->white_;
+  black_ = marker_->black_;
+  interior_ = marker_->config_.all_interior_pointers;
+  past_the_end_ = interior_ && marker_->config_.past_the_end;
+  pad_objects_ = marker_->config_.pad_objects;
+  split_ = marker_->config_.split;
+  select_ = interior_ ? fastest_select_ : nullptr;
+  statistics = {};
+  has_hole_ = marker_->has_hole_;
+  hole_begin_ = alloc::EndCommitted(alloc::Side::kScanned);
+  hole_pages_ =
+      has_hole_ ? alloc::FirstCommitted(alloc::Side::kPointerFree) - hole_begin_ : PageNumber{0};
+}
+
+GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
+  ++statistics.overflows;
+  if (marker_->pending_ == nullptr) {
+    marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
+    return;
+  }
+  ObjectRef object;
+  if (range.bytes() != 0) {
+    marker_->pending_->Set(range.begin(), range.bytes());
+  } else if (FindSlot(range.begin(), &object)) {
+    marker_->pending_->Set(object.base, object.bytes);
+  }
+}
+
+// Pushes memory of any length.
+void MarkWorker::PushSpan(Addr begin, size_t bytes) {
+  while (bytes > kSpanBytes) {
+    bytes -= kSpanBytes;
+    PushOrNote({begin + bytes, kSpanBytes});
+  }
+  PushOrNote({begin, bytes});
+}
+
+// A range of no bytes on the stack stands for the object that begins there.
+void MarkWorker::PushForDescription(Addr base) { PushOrNote({base, 0}); }
+
+void MarkWorker::PushContents(const ObjectRef& object) {
+  switch (g_space.info[object.page].contents) {
+    case Contents::kWords:
+      return PushSpan(object.base, object.bytes);
+    case Contents::kPointerFree:
+      return;
+    case Contents::kDescribed:
+      return PushForDescription(object.base);
+  }
+}
+
+void MarkWorker::PushFound(MarkSink* sink, Addr word) {
+  MarkWorker* worker = static_cast<Sink*>(sink)->worker;
+  if (word - worker->base_ < worker->heap_bytes_) Pipeline(worker).Enqueue<false>(word);
+}
+
+void MarkWorker::PushFoundRange(MarkSink* sink, Addr begin, Addr end, bool interior) {
+  Pipeline pipeline(static_cast<Sink*>(sink)->worker);
+  for (Addr at = AlignUp(begin, kWordBytes); at + kWordBytes <= end; at += kWordBytes) {
+    const Addr word = LoadForeignWord(at);
+    if (!pipeline.InHeap(word)) continue;
+    if (interior) {
+      pipeline.Enqueue<true>(word);
+    } else {
+      pipeline.Enqueue<false>(word);
+    }
+  }
+}
+
+// pre: the pipeline's state is saved.
+void MarkWorker::ScanDescribed(Addr base) {
+  ObjectRef object;
+  if (!FindSlot(base, &object)) return;
+  statistics.bytes_scanned += object.bytes;
+  if (!marker_->beside_) return PushDescribed(object, &sink_);
+  if (!TryPushDescribed(object, &sink_)) marker_->pending_->Set(object.base, object.bytes);
+}
+
+void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
+  if (g_space.info[object.page].contents == Contents::kPointerFree) return;
+  Pipeline pipeline(this);
+  for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
+    const Addr word = LoadForeignWord(at);
+    if (word - object.base >= object.bytes && pipeline.InHeap(word)) pipeline.Enqueue<false>(word);
+  }
+}
+
+void MarkWorker::MarkObject(const ObjectRef& object) {
+  // Relaxed: as in Pipeline::Mark; roots are marked in parallel, too.
+  if ((__atomic_load_n(object.mark(), __ATOMIC_RELAXED) & white_) == 0) return;
+  platform::MaybeDelay();  // as there
+  __atomic_store_n(object.mark(), black_, __ATOMIC_RELAXED);
+  ++statistics.objects;
+  PushContents(object);
+}
+
+// Cuts off the piece of a long range to scan now and pushes the rest, first.
+PackedRange MarkWorker::Split(PackedRange range) {
+  const Addr begin = range.begin();
+  size_t bytes = range.bytes();
+  while (bytes > kHalveBytes) {
+    const size_t half = AlignDown(bytes / 2, kSplitBytes);
+    PushOrNote({begin + half, bytes - half});
+    bytes = half;
+  }
+  PushOrNote({begin + kSplitBytes, bytes - kSplitBytes});
+  return {begin, kSplitBytes};
+}
+
+void MarkWorker::ScanRoots(platform::Range range, bool interior) {
+  for (Addr at = range.begin; at < range.end; at += kScanWords * kWordBytes) {
+    const size_t left = (range.end - at) / kWordBytes;
+    const size_t count = left < kScanWords ? left : kScanWords;
+    // A word one past the reservation's end may be one past the end of its last object.
+    const size_t kept = filter_(PointerAt<const Addr>(at), count, base_, heap_bytes_ + 1, buffer_);
+    {
+      Pipeline pipeline(this);
+      for (size_t i = 0; i < kept; ++i) {
+        const Addr word = buffer_[i];
+        if (GLEANER_LIKELY(pipeline.InHeap(word))) {
+          if (interior) {
+            pipeline.Enqueue<true>(word);
+          } else {
+            pipeline.Enqueue<false>(word);
+          }
+        }
+        // Objects have no padding byte: a pointer one past the end of one is the base of the next.
+        // The program may mean either, so both stay.
+        if (past_the_end_ && word % alloc::kGranuleBytes == 0 && word != base_) {
+          pipeline.Enqueue<true>(word - 1);
+        }
+      }
+    }
+    if (stack_.size() > kDrainRootsAt) Drain();
+  }
+}
+
+// An atomic load and a comparison: see kShareEveryBytes.
+bool MarkWorker::MustPause() const {
+  if (statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing()) return true;
+  // Relaxed: a hint, which may be stale; at the end of the critical section the mutator parks.
+  return marker_->beside_ && platform::t_critical.stop_pending->Load(memory_order_relaxed);
+}
+
+bool MarkWorker::HasNothing() const {
+  return stack_.empty() && candidate_head_ == candidate_tail_ && scan_head_ == scan_tail_ &&
+         queue.LooksEmpty();
+}
+
+void MarkWorker::Forget() {
+  stack_.Rewind();
+  candidate_head_ = candidate_tail_;
+  scan_head_ = scan_tail_;
+  for (Segment segment; queue.Pop(&segment);) {
+  }
+}
+
+bool MarkWorker::Drain() {
+  if (MustPause()) return false;
+  bool paused = false;
+  Pipeline pipeline(this);
+  size_t scan_head = scan_head_;
+  size_t scan_tail = scan_tail_;
+  uint64_t scanned = 0;
+  // What is left of a long range that is being scanned.
+  PackedRange in_hand;
+  for (;;) {
+    while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
+      const PackedRange range = stack_.Pop();
+      __builtin_prefetch(PointerAt<void>(range.begin()), 0, 3);
+      scan_ring_[scan_tail++ % kScanRing] = range;
+    }
+    PackedRange range = in_hand;
+    if (GLEANER_LIKELY(range.bytes() == 0)) {
+      if (scan_head == scan_tail) {
+        if (pipeline.SettleAll()) continue;
+        break;
+      }
+      range = scan_ring_[scan_head++ % kScanRing];
+      if (GLEANER_UNLIKELY(range.bytes() == 0)) {
+        pipeline.Save();
+        ScanDescribed(range.begin());
+        pipeline.Load();
+        continue;
+      }
+    }
+    in_hand = PackedRange();
+    if (GLEANER_UNLIKELY(range.bytes() > kScanBytes)) {
+      if (split_ && range.bytes() > kSplitBytes) range = Split(range);
+      in_hand = {range.begin() + kScanBytes, range.bytes() - kScanBytes};
+      range = {range.begin(), kScanBytes};
+    }
+    Addr begin = range.begin();
+    size_t bytes = range.bytes();
+    Addr last;
+    scanned += bytes;
+    size_t kept = pipeline.Filter(begin, bytes, &last);
+    // A chain: one pointer, and nothing else to do meanwhile. Follow it without the detour through
+    // stack and rings, whose latency would be all that counts.
+    while (kept == 1 && scan_head == scan_tail && pipeline.Empty() && stack_.empty() &&
+           !pad_objects_ && scanned < kShareEveryBytes) {
+      kept = 0;
+      uint8_t* mark = pipeline.Resolve<false>(last);
+      if (mark == nullptr || !pipeline.Mark({mark, last}, &begin, &bytes)) break;
+      scanned += bytes;
+      if (GLEANER_UNLIKELY(bytes > kScanBytes)) {
+        PushSpan(begin, bytes);
+      } else {
+        kept = pipeline.Filter(begin, bytes, &last);
+      }
+    }
+    pipeline.EnqueueKept(kept);
+    if (GLEANER_UNLIKELY(scanned >= kShareEveryBytes)) {
+      statistics.bytes_scanned += scanned;
+      scanned = 0;
+      ShareWork();
+      if (GLEANER_UNLIKELY(MustPause())) {
+        if (in_hand.bytes() != 0) PushOrNote(in_hand);
+        paused = true;
+        break;
+      }
+    }
+  }
+  statistics.bytes_scanned += scanned;
+  scan_head_ = scan_head;
+  scan_tail_ = scan_tail;
+  if (paused) return false;
+  stack_.Rewind();
+  return true;
+}
+
+// Offers the oldest ranges when somebody has nothing to do, or wakes somebody when there is enough.
+void MarkWorker::ShareWork() {
+  if (!marker_->config_.balance || marker_->IsAlone() || stack_.size() < 2 || !queue.LooksEmpty()) {
+    return;
+  }
+  const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
+  if (!hungry) {
+    if (statistics.bytes_scanned < kHelpAfterBytes || !marker_->MayWake() ||
+        !marker_->pool_->CanWake()) {
+      return;
+    }
+    if (!marker_->pool_->WakeOne()) return;
+  }
+  Segment segment;
+  const size_t half = stack_.size() / 2;
+  const size_t share = half < Segment::kCapacity ? half : Segment::kCapacity;
+  for (size_t i = 0; i < share; ++i) segment.ranges[i] = stack_.TakeOldest().bits();
+  segment.count = share;
+  queue.Push(segment);  // it was empty
+  // seq_cst: the segment is visible before we look for sleepers, who look for segments after they
+  // have counted themselves (Note [sleepers]).
+  if (marker_->sleepers_.Load(memory_order_seq_cst) != 0) {
+    marker_->work_available_.FetchAdd(1, memory_order_seq_cst);
+    FutexWake(&marker_->work_available_, 1);
+  }
+}
+
+void MarkWorker::TakeSegment(const Segment& segment) {
+  for (size_t i = 0; i < segment.count; ++i) {
+    PushOrNote(PackedRange::FromBits(segment.ranges[i]));
+  }
+}
+
+// Idle until there is work (true) or none is left anywhere (false).
+bool MarkWorker::FindWork() {
+  Marker& marker = *marker_;
+  Segment segment;
+  if (queue.Pop(&segment)) return TakeSegment(segment), true;
+  if (!marker.config_.balance) {
+    // Without balancing every worker stops when its own share of the roots is done.
+    marker.termination_.SetIdle(id_);
+    while (!marker.termination_.AllIdle() && !marker.IsPausing()) sched_yield();
+    return false;
+  }
+  marker.idle_.FetchAdd(1, memory_order_relaxed);  // a hint for ShareWork
+  marker.termination_.SetIdle(id_);
+  for (int turn = 0;; ++turn) {
+    // Read before looking for work: a segment published later changes it (Note [sleepers]).
+    const uint32_t seen = marker.work_available_.Load(memory_order_seq_cst);
+    for (int i = 1; i < marker.worker_count_; ++i) {
+      MarkWorker& victim = *marker.workers_[(id_ + i) % marker.worker_count_];
+      if (victim.queue.LooksEmpty()) continue;
+      marker.termination_.SetBusy(id_);  // before taking anything [inv.termination]
+      if (victim.queue.Steal(&segment)) {
+        marker.idle_.FetchSub(1, memory_order_relaxed);  // a hint
+        ++statistics.steals;
+        return TakeSegment(segment), true;
+      }
+      marker.termination_.SetIdle(id_);
+    }
+    // Who pauses leaves the job busy: without it the others would wait for ever.
+    if (marker.done_.Load(memory_order_seq_cst) || marker.IsPausing()) return false;
+    if (marker.termination_.AllIdle()) {
+      marker.done_.Store(true, memory_order_seq_cst);
+      marker.WakeSleepers();
+      return false;
+    }
+    // Worker 0 keeps watch; the others sleep when nothing turns up.
+    if (id_ != 0 && turn >= kSpinTurns) {
+      marker.sleepers_.FetchAdd(1, memory_order_seq_cst);
+      if (!marker.done_.Load(memory_order_seq_cst) && !marker.IsPausing()) {
+        bool offered = false;
+        for (int i = 0; i < marker.worker_count_; ++i)
+          offered |= !marker.workers_[i]->queue.LooksEmpty();
+        if (!offered) platform::FutexWait(&marker.work_available_, seen);
+      }
+      marker.sleepers_.FetchSub(1, memory_order_seq_cst);
+      turn = 0;
+    } else if (turn >= kYieldTurns) {
+      sched_yield();  // the one with the work may be waiting for this very processor
+    } else {
+      for (int i = 0; i < 32; ++i) platform::CpuRelax();
+    }
+  }
+}
+
+void MarkWorker::RunRootTask(size_t task) {
+  const RootTasks& roots = *marker_->roots_;
+  const platform::Range range = roots.at(task).range;
+  const RootKind kind = roots.at(task).kind;
+  if (kind != RootKind::kUncollectablePages) {
+    ScanRoots(range, kind == RootKind::kStack);
+  } else {
+    for (auto page = static_cast<PageNumber>(range.begin); page < range.end; ++page) {
+      const alloc::Kind kind_of_page = info_[page].kind;
+      const bool marked_too = IsUncollectable(kind_of_page);
+      if (!marked_too && !RowOf(kind_of_page).marks_contents_of_unreachable) continue;
+      alloc::ForEachSlotOf(page, [this, marked_too](const ObjectRef& object) {
+        if (marked_too) {
+          MarkObject(object);
+        } else if (*object.mark() != alloc::kFreeSlot) {
+          PushContents(object);
+        }
+      });
+      if (stack_.size() > kDrainRootsAt) Drain();
+    }
+  }
+  Drain();
+}
+
+void MarkWorker::Run(uint64_t slice_bytes) {
+  RootTasks& roots = *marker_->roots_;
+  pause_at_bytes_ =
+      slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
+  marker_->termination_.SetBusy(id_);
+  // A task that is claimed is pushed whole, paused or not.
+  while (!MustPause()) {
+    const size_t task = roots.Claim();
+    if (task == roots.size()) break;
+    RunRootTask(task);
+  }
+  while (!MustPause() && RescanNext()) {
+  }
+  while (Drain()) {
+    if (!FindWork()) break;
+  }
+  if (MustPause()) marker_->EndSlice();
+  pause_at_bytes_ = kNeverPause;
+}
+
+}  // namespace gleaner::gc

@@ -1,0 +1,197 @@
+// What the program has written while marking went on, scanned again: MarkWorker's part.
+#include "alloc/walk.h"
+#include "gc/mark_pipeline.h"
+
+namespace gleaner::gc {
+
+using alloc::Contents;
+using alloc::g_space;
+using alloc::ObjectRef;
+using alloc::PageInfo;
+using alloc::PageNumber;
+using alloc::PageState;
+using platform::memory_order_relaxed;
+
+namespace {
+
+// Comparing with a twin costs a sixth of scanning.
+constexpr size_t kTwinsForOneScan = 6;
+constexpr size_t kLineWords = kCacheLineBytes / kWordBytes;
+
+GLEANER_NO_SANITIZE void CopyForeignWords(Addr from, Addr* to, size_t bytes) {
+  for (size_t i = 0; i < bytes / kWordBytes; ++i) to[i] = LoadForeignWord(from + i * kWordBytes);
+}
+
+// A bit for each cache line in which a unit, which others may be writing, differs from its twin.
+GLEANER_NO_SANITIZE uint64_t DifferentLines(const Addr* unit, const Addr* twin) {
+  using Vector = uint64_t __attribute__((vector_size(16)));
+  static_assert(Twins::kUnitBytes / kCacheLineBytes == 64);
+  uint64_t different = 0;
+  for (size_t line = 0; line < 64; ++line) {
+    const auto* a = reinterpret_cast<const Vector*>(unit + line * kLineWords);
+    const auto* b = reinterpret_cast<const Vector*>(twin + line * kLineWords);
+    const Vector any = (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]);
+    different |= uint64_t{(any[0] | any[1]) != 0} << line;
+  }
+  return different;
+}
+
+}  // namespace
+
+// Calls f(from, to) for the part in [begin, end) of a page of each of its small objects whose
+// contents count.
+template <class F>
+void MarkWorker::ForEachRescanned(PageNumber page, size_t begin, size_t end, const F& f) const {
+  const Addr start = g_space.AddressOfPage(page);
+  const PageInfo slots = info_[page].LoadWord();
+  const uint8_t* marks = g_space.MarksOf(page);
+  const uint32_t first = alloc::SlotIndex(begin, slots.reciprocal);
+  const uint32_t last = alloc::SlotIndex(end - 1, slots.reciprocal);
+  for (uint32_t slot = first; slot <= last && slot < slots.slot_count; ++slot) {
+    if (!MustRescan(page, marks + slot)) continue;
+    const size_t from = size_t{slot} * slots.slot_bytes;
+    const size_t to = from + slots.slot_bytes;
+    f(start + (from < begin ? begin : from), start + (to > end ? end : to));
+  }
+}
+
+// The words of an object in [begin, end).
+void MarkWorker::PushWords(Addr object, size_t object_bytes, Addr begin, Addr end) {
+  if (begin < object) begin = object;
+  if (end > object + object_bytes) end = object + object_bytes;
+  if (begin < end) PushSpan(begin, end - begin);
+}
+
+// Whether the contents of an object of that page and mark byte count in this cycle.
+bool MarkWorker::MustRescan(PageNumber page, const uint8_t* mark) const {
+  const uint8_t value = alloc::LoadMark(mark);
+  return value == black_ || (GLEANER_UNLIKELY(value != alloc::kFreeSlot) &&
+                             RowOf(info_[page].kind).marks_contents_of_unreachable);
+}
+
+// The objects in [begin, end) of a page, both multiples of the granule.
+void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
+  const Addr start = g_space.AddressOfPage(page);
+  const PageState state = info_[page].LoadState();
+  if (state != PageState::kSmall && state != PageState::kLarge && state != PageState::kTail) return;
+  const Contents contents = info_[page].contents;
+  if (contents == Contents::kPointerFree) return;
+  if (state != PageState::kSmall) {
+    ObjectRef object;
+    if (!FindSlot(start + begin, &object) || !MustRescan(object.page, object.mark())) return;
+    if (contents == Contents::kDescribed) return PushForDescription(object.base);
+    return PushWords(object.base, object.bytes, start + begin, start + end);
+  }
+  ForEachRescanned(page, begin, end, [this, contents](Addr from, Addr to) {
+    if (contents == Contents::kDescribed) return PushForDescription(from);
+    PushSpan(from, to - from);
+  });
+}
+
+// False if the unit has no twin: all of it is to be scanned.
+bool MarkWorker::RescanByTwin(PageNumber page, size_t unit) {
+  const PageState state = info_[page].LoadState();
+  const bool small = state == PageState::kSmall;
+  if (info_[page].contents != Contents::kWords) return false;
+  const Addr begin = g_space.AddressOfPage(page) + unit * Twins::kUnitBytes;
+  size_t bytes = Twins::kUnitBytes;
+  ObjectRef object;
+  if (!small) {
+    if (!FindSlot(begin, &object) || !MustRescan(object.page, object.mark())) return true;
+    const Addr end = object.base + object.bytes;
+    if (begin >= end) return true;
+    if (end - begin < bytes) bytes = end - begin;
+  }
+  bool fresh;
+  Addr* twin = marker_->twins_->Find(page, unit, &fresh);
+  if (twin == nullptr) return false;
+  if (!fresh) {
+    statistics.bytes_scanned += bytes / kTwinsForOneScan;
+    ScanChanges(begin, twin, bytes, small);
+    return true;
+  }
+  statistics.bytes_scanned += bytes;
+  if (!small) {
+    CopyForeignWords(begin, twin, bytes);
+  } else {
+    ForEachRescanned(page, unit * Twins::kUnitBytes, (unit + 1) * Twins::kUnitBytes,
+                     [begin, twin](Addr from, Addr to) {
+                       CopyForeignWords(from, twin + (from - begin) / kWordBytes, to - from);
+                     });
+  }
+  platform::MaybeDelay();  // copied, and not followed
+  ScanWords(twin, bytes / kWordBytes);
+  return true;
+}
+
+// The words in which a unit differs from its twin, which are taken over; with `small`, only those
+// of objects whose contents count.
+void MarkWorker::ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small) {
+  Addr changes[Twins::kUnitWords];
+  size_t count = 0;
+  for (uint64_t lines = DifferentLines(PointerAt<const Addr>(begin), twin); lines != 0;
+       lines &= lines - 1) {
+    const auto first = static_cast<size_t>(__builtin_ctzll(lines)) * kLineWords;
+    for (size_t i = first; i < first + kLineWords && i * kWordBytes < bytes; ++i) {
+      const Addr word = LoadForeignWord(begin + i * kWordBytes);
+      if (word == twin[i]) continue;
+      ObjectRef object;
+      if (small &&
+          (!FindSlot(begin + i * kWordBytes, &object) || !MustRescan(object.page, object.mark()))) {
+        continue;
+      }
+      twin[i] = word;  // [inv.twin]
+      changes[count++] = word;
+    }
+  }
+  platform::MaybeDelay();
+  ScanWords(changes, count);
+}
+
+void MarkWorker::ScanWords(const Addr* words, size_t count) {
+  const size_t kept = filter_(words, count, base_, heap_bytes_, buffer_);
+  Pipeline(this).EnqueueKept(kept);
+}
+
+void MarkWorker::RescanPage(PageNumber page) {
+  // Such a page changes all the time, and has slots that are not handed out.
+  if (marker_->beside_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
+                              alloc::Listing::kCurrent) {  // a hint
+    return marker_->pending_->LeavePage(page);
+  }
+  // Taken before anything is looked at.
+  uint64_t granules = marker_->pending_->Take(page);
+  platform::MaybeDelay();
+  constexpr size_t kGranulesPerUnit = Pending::kGranulesPerUnit;
+  static_assert(Twins::kUnitBytes == kGranulesPerUnit * Pending::kGranuleBytes);
+  constexpr uint64_t kWholeUnit = (uint64_t{1} << kGranulesPerUnit) - 1;
+  for (unsigned unit = 0; marker_->twins_ != nullptr && unit < Twins::kUnitsPerPage; ++unit) {
+    const uint64_t whole = kWholeUnit << (unit * kGranulesPerUnit);
+    if ((granules & whole) == whole && RescanByTwin(page, unit)) granules &= ~whole;
+  }
+  while (granules != 0) {
+    const auto first = static_cast<unsigned>(__builtin_ctzll(granules));
+    const auto count = static_cast<unsigned>(__builtin_ctzll(~(granules >> first)));
+    RescanRange(page, first * Pending::kGranuleBytes, (first + count) * Pending::kGranuleBytes);
+    granules &= ~(((uint64_t{1} << count) - 1) << first);
+  }
+}
+
+// False if all pages of the round are claimed.
+bool MarkWorker::RescanNext() {
+  const PageNumber end = marker_->pending_end_;
+  // Relaxed: only uniqueness counts.
+  if (marker_->next_pending_.Load(memory_order_relaxed) >= end) return false;
+  constexpr size_t kPages = Pending::kPagesPerGroup;
+  const size_t begin = marker_->next_pending_.FetchAdd(kPages, memory_order_relaxed);
+  if (begin >= end || !marker_->pending_->TakeGroup(begin / kPages)) return true;
+  for (size_t page = begin; page < begin + kPages && page < end; ++page) {
+    RescanPage(static_cast<PageNumber>(page));
+    if (stack_.size() > kDrainRootsAt) Drain();
+  }
+  // The rest may have been covered since the round began.
+  if (begin + kPages > end) marker_->pending_->LeavePage(end);
+  return true;
+}
+
+}  // namespace gleaner::gc
