@@ -12,8 +12,6 @@
 //   [inv.unwind-stack]  the stack is read between the stack pointer and the end of the known stack,
 //                       and elsewhere by a system call that fails where there is no memory.
 //   [inv.unwind-up]     each frame lies above the one it called, but for what a signal interrupted.
-//   [inv.unwind-table]  call frame information is read only inside the segment that its index is
-//   in.
 #pragma once
 
 #include "platform/thread.h"
@@ -24,7 +22,8 @@ namespace gleaner::malloc_proxy {
 // it less one, so that it lies in the call's own line. Frames with addresses in `skip` are left out
 // at the beginning. `stack` is that of the calling thread if known, else empty. Returns how many
 // there are, at most `max`. Any thread, at any time, also in signal handlers.
-GLEANER_NOINLINE size_t CaptureStack(platform::Range stack, platform::Range skip, Addr* out, size_t max);
+GLEANER_NOINLINE size_t CaptureStack(platform::Range stack, platform::Range skip, Addr* out,
+                                     size_t max);
 
 // The addresses of the shared object or program that this function is in; empty if unknown.
 platform::Range ThisObject();
@@ -35,41 +34,5 @@ void InitUnwinder();
 
 // An object has been unloaded, and others may get its addresses: nothing is known any more.
 void ForgetUnwindRules();
-
-namespace internal {
-
-// How to get from a frame to its caller's, for one address. The canonical frame address (CFA) is
-// the stack pointer before the call; the return address is right below it.
-struct UnwindRule {
-  enum Kind : uint8_t {
-    kNone,       // nothing is known, or nothing that we can do: the walk ends
-    kOffset,     // CFA = base + offset
-    kDeref,      // CFA = the word at base + offset
-    kOutermost,  // there is no caller
-    kSignal,     // the frame is the one that the kernel made for a signal handler
-  };
-  // Registers that calls preserve: base 0 is the stack pointer, i + 1 the i-th of these.
-  static constexpr int kSavedCount = 6;
-  static constexpr uint8_t kDwarfNumbers[kSavedCount] = {3, 6, 12, 13, 14, 15};  // rbx rbp r12-r15
-
-  Kind kind = kNone;
-  uint8_t base = 0;
-  int32_t offset = 0;  // a multiple of 8
-  // Where the frame has its caller's value of a register: 0: in the register itself; kLost: not
-  // known; else n words below the CFA, or with kDeref n - 2 words below the base.
-  static constexpr uint8_t kLost = 1;
-  uint8_t saved[kSavedCount] = {};
-
-  // In one word, so that it can be read and written at once. 0 stands for kNone.
-  uint64_t Pack() const;
-  static UnwindRule Unpack(uint64_t word);
-  static constexpr int32_t kMaxOffset = 8 * ((1 << 20) - 1);
-  static constexpr uint8_t kMaxSaved = 63;
-};
-
-// The rule for `pc` by the index .eh_frame_hdr at `index`. Reads nothing outside `segment`.
-UnwindRule FindUnwindRule(platform::Range segment, Addr index, Addr pc);
-
-}  // namespace internal
 
 }  // namespace gleaner::malloc_proxy

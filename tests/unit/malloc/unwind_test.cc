@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "malloc/system/call_frame_info.h"
+
 namespace gleaner::malloc_proxy {
 namespace {
 

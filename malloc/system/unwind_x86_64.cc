@@ -1,0 +1,260 @@
+#include <dlfcn.h>
+#include <link.h>
+#include <ucontext.h>
+
+#include <cstring>
+
+#include "malloc/system/call_frame_info.h"
+#include "malloc/system/stack_reader.h"
+#include "malloc/system/unwind.h"
+#include "platform/memory.h"
+
+namespace gleaner::malloc_proxy {
+
+using internal::UnwindRule;
+using platform::Atomic;
+using platform::memory_order_relaxed;
+using platform::OsPageBytes;
+using platform::Range;
+
+namespace {
+
+// The readable segment of a loaded object that an address of it lies in; empty if unknown. The
+// headers are at the beginning of what is mapped of the object.
+Range SegmentOf(Addr object, Addr object_end, Addr address) {
+  const auto* elf = PointerAt<const ElfW(Ehdr)>(object);
+  if (object_end - object < OsPageBytes() || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
+      elf->e_phentsize != sizeof(ElfW(Phdr)) ||
+      elf->e_phoff + size_t{elf->e_phnum} * sizeof(ElfW(Phdr)) > OsPageBytes()) {
+    return {};
+  }
+  const auto* headers = PointerAt<const ElfW(Phdr)>(object + elf->e_phoff);
+  Addr bias = 0;
+  bool has_bias = false;
+  for (int i = 0; i < elf->e_phnum; ++i) {
+    const ElfW(Phdr)& header = headers[i];
+    if (header.p_type != PT_LOAD) continue;
+    if (!has_bias) bias = object - AlignDown(header.p_vaddr, OsPageBytes());
+    has_bias = true;
+    const Range segment{bias + header.p_vaddr, bias + header.p_vaddr + header.p_filesz};
+    if ((header.p_flags & PF_R) != 0 && segment.Contains(address) && segment.end <= object_end) {
+      return segment;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+// Not in glibc before 2.35.
+extern "C" int _dl_find_object(void* pc, struct dl_find_object* result) __attribute__((weak));
+
+namespace {
+
+UnwindRule LookUp(Addr pc) {
+  dl_find_object object;
+  if (_dl_find_object == nullptr || _dl_find_object(PointerAt<void>(pc), &object) != 0 ||
+      object.dlfo_eh_frame == nullptr) {
+    return {};
+  }
+  const Addr index = AddressOf(object.dlfo_eh_frame);
+  const Range segment =
+      SegmentOf(AddressOf(object.dlfo_map_start), AddressOf(object.dlfo_map_end), index);
+  return segment.begin == 0 ? UnwindRule{} : internal::FindUnwindRule(segment, index, pc);
+}
+
+// What is known of addresses, one each entry. Two words that are written one by one, by any thread:
+// an entry is valid for `pc` if check ^ rule is `pc`, so a half-written one is none. Hence relaxed.
+struct CacheEntry {
+  Atomic<uint64_t> check;
+  Atomic<uint64_t> rule;
+};
+constexpr size_t kCacheBits = 14;
+constexpr size_t kCacheBytes = sizeof(CacheEntry) << kCacheBits;
+// Constant after InitUnwinder; null: nothing is kept.
+constinit CacheEntry* g_cache = nullptr;
+
+CacheEntry& EntryFor(Addr pc) { return g_cache[pc * 0x9e3779b97f4a7c15u >> (64 - kCacheBits)]; }
+
+GLEANER_NOINLINE uint64_t LookUpAndKeep(Addr pc) {
+  const uint64_t rule = LookUp(pc).Pack();
+  if (g_cache == nullptr) return rule;
+  CacheEntry& entry = EntryFor(pc);
+  entry.rule.Store(rule, memory_order_relaxed);  // see there, for both
+  entry.check.Store(pc ^ rule, memory_order_relaxed);
+  return rule;
+}
+
+GLEANER_ALWAYS_INLINE uint64_t RuleFor(Addr pc) {
+  if (GLEANER_UNLIKELY(g_cache == nullptr)) return LookUpAndKeep(pc);
+  const CacheEntry& entry = EntryFor(pc);
+  uint64_t rule = entry.rule.Load(memory_order_relaxed);  // see there, for both
+  if (GLEANER_UNLIKELY((entry.check.Load(memory_order_relaxed) ^ rule) != pc)) {
+    rule = LookUpAndKeep(pc);
+  }
+  return rule;
+}
+
+// The values that a frame's rule is about: the stack pointer, then the registers that calls
+// preserve.
+struct Registers {
+  Addr pc;
+  Addr of[1 + UnwindRule::kSavedCount];
+  Addr& stack_pointer() { return of[0]; }
+};
+
+// The registers of the frame that a signal interrupted. pre: those of the kernel's frame, whose
+// stack pointer is at the context.
+bool RestoreContext(StackReader* reader, Registers* registers) {
+  const Addr context = registers->stack_pointer();
+  const auto load = [&](int number, Addr* out) {
+    return reader->Read(context + offsetof(ucontext_t, uc_mcontext.gregs) +
+                            static_cast<size_t>(number) * sizeof(greg_t),
+                        out);
+  };
+  static constexpr int kNumbers[] = {REG_RSP, REG_RBX, REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15};
+  for (size_t i = 0; i < 1 + UnwindRule::kSavedCount; ++i) {
+    if (!load(kNumbers[i], &registers->of[i])) return false;
+  }
+  return load(REG_RIP, &registers->pc);
+}
+
+// The frame that called this one; false if there is none that can be found.
+bool StepOut(const UnwindRule& rule, StackReader* reader, Registers* registers) {
+  if (rule.kind != UnwindRule::kOffset && rule.kind != UnwindRule::kDeref) return false;
+  const Addr base = registers->of[rule.base];
+  Addr cfa = base + static_cast<Addr>(int64_t{rule.offset});
+  Addr saved_from = cfa;
+  if (rule.kind == UnwindRule::kDeref) {
+    if (!reader->Read(cfa, &cfa)) return false;
+    saved_from = base + 2 * kWordBytes;
+  }
+  if (cfa <= registers->stack_pointer()) return false;
+  for (size_t i = 0; i < UnwindRule::kSavedCount; ++i) {
+    const uint8_t words = rule.saved[i];
+    if (words == 0) continue;
+    if (words == UnwindRule::kLost) {
+      registers->of[1 + i] = 0;
+    } else if (!reader->Read(saved_from - words * kWordBytes, &registers->of[1 + i])) {
+      return false;
+    }
+  }
+  if (!reader->Read(cfa - kWordBytes, &registers->pc)) return false;
+  registers->stack_pointer() = cfa;
+  return true;
+}
+
+// The same for nearly all frames, without unpacking: the CFA by an offset, all that is saved inside
+// the frame, and that in the known part of the stack. Anything else is false, with nothing changed.
+GLEANER_ALWAYS_INLINE bool TryStepOutFast(uint64_t rule, Range known, Registers* registers) {
+  if ((rule & 7) != UnwindRule::kOffset) return false;
+  const Addr stack_pointer = registers->stack_pointer();
+  const Addr cfa = registers->of[rule >> 3 & 7] + (static_cast<int64_t>(rule << 36) >> 42) * 8;
+  const size_t frame = cfa - stack_pointer;
+  if (frame - 1 >= known.end - stack_pointer || !known.Contains(stack_pointer) || cfa % 8 != 0) {
+    return false;
+  }
+  uint64_t saved = rule >> 28;
+  for (uint64_t rest = saved; rest != 0;) {
+    const unsigned shift = static_cast<unsigned>(__builtin_ctzll(rest)) / 6 * 6;
+    const size_t words = rest >> shift & 63;
+    if (words == UnwindRule::kLost || words * kWordBytes > frame) return false;
+    rest &= ~(uint64_t{63} << shift);
+  }
+  while (saved != 0) {
+    const unsigned i = static_cast<unsigned>(__builtin_ctzll(saved)) / 6;
+    const size_t words = saved >> (6 * i) & 63;
+    registers->of[1 + i] = LoadForeignWord(cfa - words * kWordBytes);
+    saved &= ~(uint64_t{63} << (6 * i));
+  }
+  registers->pc = LoadForeignWord(cfa - kWordBytes);
+  registers->stack_pointer() = cfa;
+  return true;
+}
+
+// Where this library is; written once, always the same.
+struct OwnObject {
+  Atomic<Addr> begin;
+  Atomic<Addr> end;
+};
+constinit OwnObject g_own = {};
+
+}  // namespace
+
+Range ThisObject() {
+  Range own{g_own.begin.Load(memory_order_relaxed), g_own.end.Load(memory_order_relaxed)};
+  if (own.begin != 0 && own.end != 0) return own;
+  dl_find_object object;
+  if (_dl_find_object == nullptr ||
+      _dl_find_object(reinterpret_cast<void*>(&ThisObject), &object) != 0) {
+    return {};
+  }
+  own = {AddressOf(object.dlfo_map_start), AddressOf(object.dlfo_map_end)};
+  // Relaxed: whoever sees a half of it looks it up again.
+  g_own.begin.Store(own.begin, memory_order_relaxed);
+  g_own.end.Store(own.end, memory_order_relaxed);
+  return own;
+}
+
+size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
+  Registers registers;
+  // All at one instruction, so that they are what its rule reckons with.
+  asm volatile(
+      "leaq 0f(%%rip), %%rax\n"
+      "0:\n\t"
+      "movq %%rax, 0(%0)\n\t"
+      "movq %%rsp, 8(%0)\n\t"
+      "movq %%rbx, 16(%0)\n\t"
+      "movq %%rbp, 24(%0)\n\t"
+      "movq %%r12, 32(%0)\n\t"
+      "movq %%r13, 40(%0)\n\t"
+      "movq %%r14, 48(%0)\n\t"
+      "movq %%r15, 56(%0)\n\t"
+      :
+      : "r"(&registers)
+      : "rax", "memory");
+  static_assert(offsetof(Registers, of) == 8);
+  StackReader reader(stack);
+  reader.StartAt(registers.stack_pointer());
+  size_t count = 0;
+  Addr pc = registers.pc;
+  bool inside = true;
+  // Frames to be skipped are few.
+  for (int steps = 0; steps < 64 || !inside; ++steps) {
+    inside = inside && skip.Contains(pc);
+    if (!inside) {
+      if (count == max) break;
+      out[count++] = pc;
+    }
+    const uint64_t packed = RuleFor(pc);
+    if (GLEANER_UNLIKELY(!TryStepOutFast(packed, reader.direct(), &registers))) {
+      const UnwindRule rule = UnwindRule::Unpack(packed);
+      if (rule.kind == UnwindRule::kSignal) {
+        if (!RestoreContext(&reader, &registers)) break;
+        reader.StartAt(registers.stack_pointer());
+        pc = registers.pc;
+        continue;
+      }
+      if (!StepOut(rule, &reader, &registers)) break;
+    }
+    if (registers.pc == 0) break;
+    pc = registers.pc - 1;
+  }
+  return count;
+}
+
+void InitUnwinder() {
+  void* memory = platform::Reserve(kCacheBytes, OsPageBytes());
+  if (memory != nullptr && platform::Commit(memory, kCacheBytes))
+    g_cache = static_cast<CacheEntry*>(memory);
+}
+
+void ForgetUnwindRules() {
+  if (g_cache == nullptr) return;
+  for (size_t i = 0; i < size_t{1} << kCacheBits; ++i) {
+    g_cache[i].check.Store(0, memory_order_relaxed);  // see CacheEntry, for both
+    g_cache[i].rule.Store(0, memory_order_relaxed);
+  }
+}
+
+}  // namespace gleaner::malloc_proxy
