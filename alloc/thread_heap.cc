@@ -79,27 +79,6 @@ inline void StoresForForkInOrder() {
 
 }  // namespace
 
-constinit internal::ClassTable internal::g_class_table = internal::MakeClassTable();
-
-void WidenSizeClasses() {
-  internal::ClassTable& table = internal::g_class_table;
-  for (size_t granules = 0; granules + 1 < table.size(); ++granules) {
-    table[granules] = table[granules + 1];
-  }
-}
-
-constinit uint8_t g_epoch = 1;
-constinit uint8_t g_young = 4;
-constinit uint8_t g_quiet_mark = 1;
-constinit platform::Atomic<uint8_t> g_new_mark{1};
-constinit platform::Atomic<uint8_t> g_dead_mark{0};
-constinit uint16_t g_sweep_number = 0;
-constinit Contents g_contents[kMaxKinds] = {Contents::kPointerFree, Contents::kWords,
-                                            Contents::kWords, Contents::kPointerFree};
-constinit platform::Atomic<uint64_t> g_collections{0};
-constinit Hooks g_hooks = {};
-constinit platform::Atomic<ptrdiff_t> g_poll_bytes{32 * kKiB};
-
 constexpr ThreadHeap::ThreadHeap() : bumps{}, runs{}, free_head_{kNoPage, kNoPage} {
   for (size_t kind = 0; kind < kBuiltInKinds; ++kind) ResetRow(kind);
 }

@@ -1,0 +1,9 @@
+#include "alloc/hooks.h"
+
+namespace gleaner::alloc {
+
+constinit platform::Atomic<uint64_t> g_collections{0};
+constinit Hooks g_hooks = {};
+constinit platform::Atomic<ptrdiff_t> g_poll_bytes{32 * kKiB};
+
+}  // namespace gleaner::alloc
