@@ -3,6 +3,7 @@
 #include "alloc/hooks.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "alloc/thread_heaps.h"
 #include "platform/memory.h"
 #include "platform/stalls.h"
 

@@ -8,6 +8,7 @@
 #include "alloc/meta.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
+#include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "platform/memory.h"
 #include "platform/stalls.h"
@@ -33,28 +34,6 @@ constexpr PageNumber kPopulateFrom = (4 * kMiB) >> kPageShift;
 // While a sweep goes on, a thread that has not even a free page sweeps this often, at most, before
 // it looks elsewhere: some 30 us in which it cannot be stopped.
 constexpr int kMostSweeps = 16;
-
-// A thief takes this many free pages at most.
-constexpr PageNumber kStealBatch = 8;
-
-// Free pages that do not fit are given back this share of the heap at a time, or as much as is
-// asked for.
-constexpr size_t kTradedAtOnce = 64;
-// Holes between large objects are a waste from this share of the heap on.
-constexpr size_t kHolesShare = 8;
-
-constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits
-
-struct Shared {
-  Policy policy = Policy::kLps;
-  double k = 1;
-  ReservedArray<ThreadHeap*> heaps;  // entries are constant once counted
-  platform::Atomic<size_t> count{0};
-  // Largest number of pages of each side seen in use (the thesis's max(l)).
-  platform::Atomic<PageNumber> max_live[2] = {};
-  platform::Lock create{platform::LockRank::kHeaps};  // serialises creation and adoption
-};
-constinit Shared g_shared;
 
 // pre: the caller is the list's only consumer.
 PageNumber PopAtomic(platform::Atomic<PageNumber>& head) {
@@ -291,7 +270,7 @@ PageNumber ThreadHeap::TakeFresh(Side side) {
   const PageNumber page = SpaceOf(side).Allocate(1, &untouched);
   if (page == kNoPage) return kNoPage;
   // The rest of the batch goes where PopFree looks.
-  ThreadHeap& home = g_shared.policy == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
+  ThreadHeap& home = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
   PageNumber lowest = page;
   PageNumber highest = page;
   for (PageNumber i = 1; i < batch_; ++i) {
@@ -334,7 +313,7 @@ void ThreadHeap::PushFree(PageNumber page) {
 }
 
 PageNumber ThreadHeap::PopFree(Side side) {
-  ThreadHeap& heap = g_shared.policy == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
+  ThreadHeap& heap = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
   if (heap.free_pages(side) == 0) return kNoPage;
   const auto s = static_cast<size_t>(side);
   platform::LockGuard guard(heap.lock_);
@@ -385,52 +364,6 @@ void ThreadHeap::DropListsWorldStopped() {
   batch_ = 1;
 }
 
-// --- All heaps ---
-
-bool ThreadHeaps::Init(Policy policy, double k) {
-  g_shared.policy = policy;
-  g_shared.k = k;
-  if (!g_shared.heaps.Reserve(kMaxHeaps)) return false;
-  // Heap 0 belongs to no thread: the shared list of PS.
-  ThreadHeap* shared = Acquire();
-  return shared != nullptr;
-}
-
-size_t ThreadHeaps::count() { return g_shared.count.Load(memory_order_acquire); }  // see Acquire
-size_t ThreadHeaps::active() {
-  size_t active = 0;
-  for (size_t i = 1; i < count(); ++i) {
-    active += at(i).abandoned_.Load(memory_order_relaxed) ? 0 : 1;  // a snapshot
-  }
-  return active == 0 ? 1 : active;
-}
-ThreadHeap& ThreadHeaps::at(size_t index) { return *g_shared.heaps[index]; }
-Policy ThreadHeaps::policy() { return g_shared.policy; }
-double ThreadHeaps::k() { return g_shared.k; }
-
-ThreadHeap* ThreadHeaps::Acquire() {
-  platform::LockGuard guard(g_shared.create);
-  const size_t heaps = count();
-  for (size_t i = 1; i < heaps; ++i) {
-    ThreadHeap& heap = at(i);
-    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // decided under its lock below
-    platform::LockGuard heap_guard(heap.lock_);
-    heap.abandoned_.Store(false, memory_order_relaxed);  // written under lock_
-    return &heap;
-  }
-  if (!g_shared.heaps.EnsureCommitted(heaps + 1)) return nullptr;
-  void* memory = MetaAllocate(sizeof(ThreadHeap));
-  if (memory == nullptr) return nullptr;
-  auto* heap = new (memory) ThreadHeap(static_cast<uint16_t>(heaps));
-  for (size_t kind = 0; kind < kBuiltInKinds; ++kind) {
-    for (auto& head : heap->partial_[kind])
-      head.Store(kNoPage, memory_order_relaxed);  // not shared
-  }
-  g_shared.heaps[heaps] = heap;
-  g_shared.count.Store(heaps + 1, memory_order_release);  // pairs with count()
-  return heap;
-}
-
 void ThreadHeap::Retire() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
@@ -471,110 +404,6 @@ void ThreadHeap::GiveBackAfterFork() {
   unpolled_bytes = 0;
 }
 
-void ThreadHeaps::Abandon(ThreadHeap* heap) {
-  platform::CriticalSection section;
-  heap->Retire();
-  platform::LockGuard guard(heap->lock_);
-  heap->abandoned_.Store(true, memory_order_relaxed);  // read under lock_ where it matters
-}
-
-ThreadHeap& ThreadHeaps::HomeOfFree(PageNumber page) {
-  return g_shared.policy == Policy::kPageShared ? at(0) : at(g_space.meta[page].owner);
-}
-
-PageNumber ThreadHeaps::Steal(Side side, const ThreadHeap* thief) {
-  if (g_shared.policy == Policy::kPageShared) return kNoPage;  // PopFree has looked already
-  const auto s = static_cast<size_t>(side);
-  const size_t heaps = count();
-  PageNumber batch[kStealBatch];
-  // Neighbours by index first: indices are given out in order of start, which is as near as one
-  // node can say.
-  for (size_t i = 1; i <= heaps; ++i) {
-    ThreadHeap& victim = at((thief->index + i) % heaps);
-    if (&victim == thief || victim.free_pages(side) == 0) continue;
-    PageNumber taken = 0;
-    {
-      platform::LockGuard guard(victim.lock_);
-      const PageNumber half = (victim.free_pages(side) + 1) / 2;
-      const PageNumber want = half < kStealBatch ? half : kStealBatch;
-      while (taken < want && victim.free_head_[s] != kNoPage) {
-        batch[taken] = victim.free_head_[s];
-        victim.free_head_[s] = g_space.meta[batch[taken]].next;
-        ++taken;
-      }
-      // Relaxed: written under lock_.
-      victim.free_count_[s].Store(victim.free_pages(side) - taken, memory_order_relaxed);
-    }
-    if (taken == 0) continue;
-    for (PageNumber j = 1; j < taken; ++j) at(thief->index).PushFree(batch[j]);
-    return batch[0];
-  }
-  return kNoPage;
-}
-
-PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class) {
-  const size_t heaps = count();
-  for (size_t i = 1; i < heaps; ++i) {
-    ThreadHeap& heap = at(i);
-    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // decided under its lock below
-    auto& head = heap.partial_[static_cast<size_t>(kind)][size_class];
-    if (head.Load(memory_order_relaxed) == kNoPage) continue;  // a hint
-    platform::LockGuard guard(heap.lock_);
-    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // written under lock_
-    if (static_cast<size_t>(kind) >= heap.kinds_) continue;
-    const PageNumber page = heap.PopPartial(kind, size_class);
-    if (page != kNoPage) return page;
-  }
-  return kNoPage;
-}
-
-bool ThreadHeaps::ShouldShare(Side side, PageNumber pages) {
-  if (g_shared.policy != Policy::kLps) return false;
-  PageNumber free = 0;
-  const size_t heaps = count();
-  for (size_t i = 0; i < heaps; ++i) free += at(i).free_pages(side);
-  const PageNumber taken = SpaceOf(side).taken();
-  const PageNumber live = (taken > free ? taken - free : 0) + pages;
-  auto& max_live = g_shared.max_live[static_cast<size_t>(side)];
-  // Relaxed: a lost update is made good at the next miss.
-  if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
-  return free != 0 && taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
-}
-
-void ThreadHeaps::FlushFreePages(Side side) {
-  const auto s = static_cast<size_t>(side);
-  const size_t heaps = count();
-  for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeap& heap = at(i);
-    platform::LockGuard guard(heap.lock_);
-    while (heap.free_head_[s] != kNoPage) {
-      const PageNumber page = heap.free_head_[s];
-      heap.free_head_[s] = g_space.meta[page].next;
-      SpaceOf(side).Free(page);
-    }
-    heap.free_count_[s].Store(0, memory_order_relaxed);  // under lock_
-  }
-}
-
-size_t ThreadHeaps::ResidentFreePages(Side side) {
-  size_t free = SpaceOf(side).resident_free();
-  for (size_t i = 0; i < count(); ++i) free += at(i).free_pages(side);
-  return free;
-}
-
-bool ThreadHeaps::TradeFreePages(size_t bytes, size_t least_share) {
-  size_t free = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) free += ResidentFreePages(side);
-  if (free * least_share < (ResidentBytes() >> kPageShift)) return false;
-  const size_t traded = Trade(Side::kScanned, bytes);
-  return (traded >= bytes ? traded : traded + Trade(Side::kPointerFree, bytes - traded)) != 0;
-}
-
-bool ThreadHeaps::TradeHoles(Side side, size_t bytes) {
-  return ResidentFreePages(side) * kHolesShare >= (ResidentBytes() >> kPageShift) &&
-         Trade(side, bytes) != 0;
-}
-
 size_t ThreadHeap::CheckListsForTesting() const {
   size_t partial = 0;
   for (size_t kind = 0; kind < kinds_; ++kind) {
@@ -611,95 +440,6 @@ size_t ThreadHeap::CheckListsForTesting() const {
                   free_pages(side));
   }
   return partial;
-}
-
-void ThreadHeaps::CheckForTesting() {
-  size_t listed = 0;
-  for (size_t i = 0; i < count(); ++i) listed += at(i).CheckListsForTesting();
-  size_t partial = 0;
-  ForEachPage([&partial](PageNumber page, const PageInfo& info) {
-    const PageMeta& meta = g_space.meta[page];
-    // As above. What is unswept may have been on a list before.
-    partial += info.state == PageState::kSmall && IsSwept(meta) &&
-                       meta.listing.Load(memory_order_relaxed) == Listing::kPartial
-                   ? 1
-                   : 0;
-  });
-  GLEANER_CHECK(listed == partial, "[inv.listed-once] %zu of %zu partial pages are on a list",
-                listed, partial);
-}
-
-size_t ThreadHeaps::Trade(Side side, size_t bytes) {
-  const size_t least = ResidentBytes() / kTradedAtOnce;
-  const size_t enough = AlignUp(bytes < least ? least : bytes, kPageBytes) >> kPageShift;
-  FlushFreePages(side);
-  // Long spans first: best fit turns to the short ones, which had better stay resident.
-  size_t traded = 0;
-  for (PageNumber min_pages = PageSpace::kDiscardPages; min_pages != 0 && traded < enough;
-       min_pages /= 8) {
-    traded += SpaceOf(side).DiscardFree(min_pages, enough - traded) >> kPageShift;
-  }
-  return traded << kPageShift;
-}
-
-void ThreadHeaps::LockForFork() { g_shared.create.Acquire(); }
-void ThreadHeaps::UnlockAfterFork() { g_shared.create.Release(); }
-
-void ThreadHeaps::LockListsForFork() {
-  for (size_t i = 0; i < count(); ++i) at(i).lock_.AcquireAmongEquals();
-}
-void ThreadHeaps::UnlockListsAfterFork() {
-  for (size_t i = 0; i < count(); ++i) at(i).lock_.Release();
-}
-
-void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
-  g_shared.create.ResetAfterFork();
-  const size_t heaps = count();
-  for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeap& heap = at(i);
-    heap.lock_.ResetAfterFork();
-    // A thread may have vanished in the middle of a list operation, so all lists are made anew.
-    for (size_t s = 0; s < 2; ++s) {
-      heap.free_head_[s] = kNoPage;
-      heap.free_count_[s].Store(0, memory_order_relaxed);  // a single thread is left
-    }
-    if (&heap == survivor || i == 0) continue;
-    heap.GiveBackAfterFork();
-    heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
-  }
-  // Pages that were on a free list or in the hands of a thread that is gone.
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    PageSpace& space = SpaceOf(side);
-    for (PageNumber page = FirstCommitted(side); page < EndCommitted(side);) {
-      const PageState state = g_space.info[page].state;
-      PageMeta& meta = g_space.meta[page];
-      if (state == PageState::kUnused) {
-        ++page;
-        continue;
-      }
-      // Also of small pages: a span that could not be split is larger than what was asked for, and
-      // the pages at its end are no span of their own.
-      const PageNumber pages = space.SpanPages(page);
-      if (state == PageState::kSmall && (survivor == nullptr || meta.owner != survivor->index) &&
-          meta.listing.Load(memory_order_relaxed) ==
-              Listing::kCurrent) {                                     // a single thread is left
-        meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
-      }
-      if (state != PageState::kSmall) {
-        PageNumber head = page;
-        while (g_space.info[head].state == PageState::kPadding) ++head;
-        const bool is_in_hand = survivor != nullptr && survivor->span_in_hand == page;
-        if (g_space.info[head].state == PageState::kTaken && !is_in_hand) {
-          if (pages == 1) {
-            (survivor != nullptr ? *survivor : at(0)).PushFree(page);
-          } else {
-            space.Free(page);
-          }
-        }
-      }
-      page += pages;
-    }
-  }
 }
 
 }  // namespace gleaner::alloc

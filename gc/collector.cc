@@ -4,6 +4,7 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "gc/verify.h"
 #include "platform/clock.h"

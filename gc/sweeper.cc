@@ -2,7 +2,7 @@
 
 #include "alloc/mark_bytes.h"
 #include "alloc/page_space.h"
-#include "alloc/thread_heap.h"
+#include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "gc/kinds.h"
 

@@ -3,6 +3,7 @@
 #include "alloc/hooks.h"
 #include "alloc/object.h"
 #include "alloc/page_space.h"
+#include "alloc/thread_heaps.h"
 #include "malloc/process_roots.h"
 #include "runtime/collect.h"
 #include "runtime/dead_stack.h"

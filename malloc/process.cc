@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "alloc/page_space.h"
+#include "alloc/thread_heaps.h"
 #include "malloc/cache.h"
 #include "malloc/collecting.h"
 #include "malloc/leak_report.h"

@@ -5,6 +5,7 @@
 #include "alloc/mark_bytes.h"
 #include "alloc/meta.h"
 #include "alloc/page_space.h"
+#include "alloc/thread_heaps.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

@@ -1,7 +1,7 @@
 #include "malloc/spans.h"
 
 #include "alloc/page_space.h"
-#include "alloc/thread_heap.h"
+#include "alloc/thread_heaps.h"
 #include "malloc/magazines.h"
 #include "platform/memory.h"
 

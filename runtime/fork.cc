@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "alloc/page_space.h"
+#include "alloc/thread_heaps.h"
 #include "platform/memory.h"
 #include "runtime/arenas.h"
 #include "runtime/runtime.h"

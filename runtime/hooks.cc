@@ -2,6 +2,7 @@
 
 #include "alloc/hooks.h"
 #include "alloc/page_space.h"
+#include "alloc/thread_heaps.h"
 #include "platform/clock.h"
 #include "platform/stalls.h"
 #include "runtime/collect.h"

@@ -10,6 +10,7 @@
 
 #include "alloc/object.h"
 #include "alloc/page_space.h"
+#include "alloc/thread_heaps.h"
 #include "platform/loaded_objects.h"
 #include "platform/memory.h"
 #include "platform/process.h"

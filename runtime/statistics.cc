@@ -1,7 +1,7 @@
 #include "runtime/statistics.h"
 
 #include "alloc/page_space.h"
-#include "alloc/thread_heap.h"
+#include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 
 namespace gleaner::runtime {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <new>
 
+#include "alloc/thread_heaps.h"
 #include "platform/fault_signal.h"
 #include "platform/loaded_objects.h"
 #include "platform/memory.h"

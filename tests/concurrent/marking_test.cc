@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "gc/marker.h"
 #include "tests/concurrent/concurrent.h"

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "gc/sweeper.h"
 #include "tests/concurrent/concurrent.h"

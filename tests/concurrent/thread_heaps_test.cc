@@ -1,6 +1,8 @@
 // Threads that allocate, free their own and each other's objects, end and start, with collections
 // in between, under the three policies. No two live objects may share a byte, and memory is zero
 // when it is handed out.
+#include "alloc/thread_heaps.h"
+
 #include <gtest/gtest.h>
 
 #include <barrier>

@@ -7,6 +7,7 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
+#include "alloc/thread_heaps.h"
 #include "tests/support/child.h"
 
 namespace gleaner::testing {

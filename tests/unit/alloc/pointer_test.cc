@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "alloc/thread_heaps.h"
 #include "tests/support/heap.h"
 
 namespace gleaner::alloc {

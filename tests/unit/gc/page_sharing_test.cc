@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "tests/support/fake_world.h"
 

@@ -4,6 +4,7 @@
 
 #include "alloc/address_space.h"
 #include "alloc/meta.h"
+#include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "platform/lock.h"
 #include "platform/stop_world.h"
