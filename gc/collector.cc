@@ -107,13 +107,13 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   }
   alloc::g_collections.Store(report.number, platform::memory_order_relaxed);  // a count
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint; written under lock_
-  is_stop_short_ = false;
+  cycle_pacer_.BeginStop();
 
   world_.event(CycleEvent::kMarkStart);
   report.minor = may_be_minor;
   Mark(tunables, give_up_cycle, stack_pointer, &clock, &report);
   report.overrun = report.beside && early;
-  const uint64_t born_bytes = report.beside ? NoteCycleBytes() : 0;
+  const uint64_t born_bytes = report.beside ? cycle_pacer_.NoteCycleBytes() : 0;
   clock.Enter(PausePart::kWeak);
   short_links_.ClearUnreachable(marker_);
   toggle_refs_.ForgetUnreachable(marker_);
@@ -167,7 +167,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
                       ThreadHeaps::active(),
                       (since_last - most_since_last) * 8 > since_last,
                       platform::NowNs() - clock.begin_ns(),
-                      clock.begin_ns() - last_end_ns_,
+                      clock.begin_ns() - cycle_pacer_.last_end_ns(),
                       report.beside,
                       born_bytes};
   // What a minor collection leaves is not known to be live: the allowance stays that of the last
@@ -189,9 +189,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   clock.Enter(PausePart::kResume);
   world_.resume();
   report.pause = clock.End();
-  last_end_ns_ = clock.end_ns();
-  last_end_processor_ns_ = tunables.mark_beside ? platform::ProcessorNs() : 0;
-  NoteMarkTime(report);
+  cycle_pacer_.NoteStop(!report.beside && !report.minor, report.pause, report.markers,
+                        scanned_bytes_, clock.end_ns(), tunables.mark_beside);
   last_ = report;
   ++totals_.collections;
   totals_.pauses.Add(report.pause);
@@ -451,63 +450,9 @@ constexpr size_t kClosingReportBytes = 4 * kKiB;
 // When the calling thread last went on after it had held back.
 constinit __thread uint64_t t_went_on_ns = 0;
 
-void Collector::NoteMarkTime(const CycleReport& report) {
-  constexpr uint64_t kLeastBytes = 256 * kKiB;  // what takes less says nothing
-  if (report.beside || report.minor || scanned_bytes_ < kLeastBytes) return;
-  if (mark_time_is_given_) return;
-  ns_per_byte_ = static_cast<double>(report.pause.of(PausePart::kMark)) * report.markers /
-                 static_cast<double>(scanned_bytes_);
-}
-
-// What a stop would take to mark as much as the last collection did, and what is huge and new.
-uint64_t Collector::ExpectedMarkNs(int workers) const {
-  const uint64_t bytes = cycle_.last_scanned_bytes() +
-                         alloc::g_huge_bytes.Load(platform::memory_order_relaxed);  // a count
-  return static_cast<uint64_t>(static_cast<double>(bytes) * ns_per_byte_ / workers);
-}
-
-// Whether the program has kept all processors busy since the last collection, and at that pace
-// would use up more than a quarter of its allowance while the background markers work. Then it is
-// better to make the cycle short than to begin it early: whatever is born meanwhile has to be
-// scanned, and stays. A program that waits for something now and then is rather left alone.
-bool Collector::IsPressing() const {
-  const uint64_t now = platform::NowNs();
-  if (last_end_ns_ == 0 || now <= last_end_ns_) return false;
-  const uint64_t used_ns = platform::ProcessorNs() - last_end_processor_ns_;
-  if (used_ns < (now - last_end_ns_) * static_cast<uint64_t>(pool_.size()) * 4 / 5) return false;
-  const double pace =
-      static_cast<double>(pacer_.AllocatedSinceStop()) / static_cast<double>(now - last_end_ns_);
-  const auto mark_ns = static_cast<double>(ExpectedMarkNs(background_markers_));
-  return pace * mark_ns * 1.5 > static_cast<double>(pacer_.allowance()) / 4;
-}
-
-// The cycle is to be over when the allowance is used up.
-ptrdiff_t Collector::Runway() const {
-  const ptrdiff_t allowance = pacer_.allowance();
-  const ptrdiff_t usual = cycle_bytes_.Load(platform::memory_order_relaxed);  // a hint
-  const ptrdiff_t least = allowance / 16;
-  const ptrdiff_t most = allowance / 2;
-  if (usual >= most) return most;
-  return usual + usual / 4 > least ? usual + usual / 4 : least;
-}
-
-bool Collector::IsCycleDue() const {
-  return cycle_wanted_.Load(platform::memory_order_relaxed) ||  // a hint
-         (!IsMinorNext() && pacer_.allocated() >= pacer_.allowance() - Runway());
-}
-
-uint64_t Collector::NoteCycleBytes() {
-  const ptrdiff_t last = pacer_.allocated() - started_at_;
-  const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under lock_
-  const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;
-  cycle_bytes_.Store(smoothed > last ? smoothed : last, platform::memory_order_relaxed);
-  return last > 0 ? static_cast<uint64_t>(last) : 0;
-}
-
 bool Collector::TryStartCycle() {
-  if (!IsCycleDue()) return false;
-  const bool is_wanted = cycle_wanted_.Load(platform::memory_order_relaxed);  // under lock_
-  if (!is_wanted && is_stop_short_) return false;
+  if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
+  if (!cycle_pacer_.IsWanted() && cycle_pacer_.IsStopShort()) return false;
   if (sweeper_.IsBeside()) {
     if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
     if (!sweeper_.IsDone()) return false;
@@ -515,59 +460,20 @@ bool Collector::TryStartCycle() {
   }
   Tunables tunables;
   world_.read_tunables(&tunables);
-  // A stop that is short enough costs the program least.
-  const uint64_t short_ns =
-      tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
-          ? tunables.pause_target_ns
-          : tunables.short_pause_ns;
-  const bool may = tunables.mark_beside;
-  is_stop_short_ = may && !is_wanted && ExpectedMarkNs(pool_.size()) < short_ns;
-  const bool can = may && !is_stop_short_;
-  can_mark_beside_.Store(can, platform::memory_order_relaxed);  // a hint to others
-  if (!can) return false;
-  const ptrdiff_t allocated = pacer_.allocated();
-  started_at_ = allocated;
-  background_markers_ = tunables.background_markers;
-  slice_bytes_ = tunables.slice_bytes;
-  rate_ = tunables.rate / 10.0;
-  pressing_ = IsPressing();
-  cycle_wanted_.Store(false, platform::memory_order_relaxed);  // as above
+  if (!cycle_pacer_.MayBegin(tunables)) return false;
+  cycle_pacer_.Begin(tunables);
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
-  minor_next_.Store(false, platform::memory_order_relaxed);  // as above
+  minor_next_.Store(false, platform::memory_order_relaxed);  // a hint to others
   if (has_driver) pool_.StartHelpers();
+  const ptrdiff_t allocated = cycle_pacer_.started_at();
   cycle_.Start(tunables.mark, allocated > 0 ? static_cast<uint64_t>(allocated) : 0, has_driver,
                tunables.pause_target_ns);
-  const bool closes = pressing_ && ExpectedMarkNs(pool_.size()) < kShortCycleNs;
+  const bool closes = cycle_pacer_.IsPressingAndShorterThan(kShortCycleNs);
   if (closes) cycle_.Raise(Cycle::Urgency::kClosing);
   pacer_.ReportAfter(closes ? kClosingReportBytes : kCycleReportBytes);
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
   if (has_driver) driver_.Wake();
   return true;
-}
-
-// The work left is to be done when the allowance is used up.
-uint64_t Collector::SliceBytes(uint64_t allocated_bytes) const {
-  constexpr uint64_t kLeast = 64 * kKiB;
-  constexpr uint64_t kMost = 1 * kMiB;  // some 0.5 ms
-  if (slice_bytes_ != 0) return slice_bytes_;
-  const ptrdiff_t allowance = pacer_.allowance();
-  const ptrdiff_t least_room = allowance / 64 + 1;
-  const ptrdiff_t room = allowance - pacer_.allocated();
-  const double ratio = static_cast<double>(cycle_.WorkLeft()) /
-                       static_cast<double>(room > least_room ? room : least_room);
-  const double wanted = ratio * rate_ * static_cast<double>(allocated_bytes);
-  return wanted < kLeast ? kLeast : wanted > kMost ? kMost : static_cast<uint64_t>(wanted);
-}
-
-// Whether more of what may be allocated during the cycle has been than of the work is done, and
-// some.
-bool Collector::IsBehind() const {
-  constexpr double kAhead = 1.0 / 8;
-  const ptrdiff_t to = pacer_.allowance();
-  if (to <= started_at_) return true;
-  const double used =
-      static_cast<double>(pacer_.allocated() - started_at_) / static_cast<double>(to - started_at_);
-  return used * rate_ > cycle_.Progress() + kAhead;
 }
 
 // The markers have this processor meanwhile.
@@ -591,7 +497,7 @@ bool Collector::AdvanceWithDriver(Addr stack_pointer) {
     HoldBack(stack_pointer);
     return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
   }
-  if (!IsCycleDue()) return false;
+  if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
   const platform::HandlersWait no_handlers;
   if (!lock_.TryAcquire()) return false;
   if (cycle_.state() == CycleState::kIdle) TryStartCycle();
@@ -616,7 +522,8 @@ bool Collector::Drive() {
       }
     }
   } else {
-    if (cycle_.state() == CycleState::kMarking && (pressing_ || IsBehind())) {
+    if (cycle_.state() == CycleState::kMarking &&
+        (cycle_pacer_.IsPressing() || cycle_pacer_.IsBehind())) {
       cycle_.Raise(Cycle::Urgency::kPressing);
     }
     if (pacer_.allocated() >= pacer_.allowance()) cycle_.Raise(Cycle::Urgency::kClosing);
@@ -628,8 +535,8 @@ bool Collector::Drive() {
       case Cycle::Next::kAgain:
         break;
       case Cycle::Next::kMark:
-        marker_.SetWorkersBeside(urgency != Cycle::Urgency::kNone ? pool_.size()
-                                                                  : background_markers_);
+        marker_.SetWorkersBeside(
+            urgency != Cycle::Urgency::kNone ? pool_.size() : cycle_pacer_.background_markers());
         lock_.Release();
         cycle_.Mark(closing                                ? kNeverPause
                     : urgency == Cycle::Urgency::kPressing ? kPressingSliceBytes
@@ -668,7 +575,7 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
     collect = true;
   } else if (cycle_.state() != CycleState::kIdle || (TryStartCycle() && !driver_.running())) {
     // With the option for tests, one step.
-    const uint64_t most_ns = slice_bytes_ != 0 ? 0 : 300000;  // and a slice
+    const uint64_t most_ns = cycle_pacer_.given_slice_bytes() != 0 ? 0 : 300000;  // and a slice
     const uint64_t begin_ns = platform::NowNs();
     Cycle::Next next;
     do {
@@ -676,7 +583,7 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
     } while (next == Cycle::Next::kAgain && platform::NowNs() - begin_ns < most_ns);
     if (next == Cycle::Next::kMark) {
       platform::CriticalSection section;
-      const uint64_t slice = SliceBytes(bytes);
+      const uint64_t slice = cycle_pacer_.SliceBytes(bytes);
       lock_.Release();
       cycle_.Mark(slice);
       return false;
@@ -689,7 +596,7 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
 
 void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
-  last_end_ns_ = 0;  // the process's processor time begins anew
+  cycle_pacer_.ResetAfterFork();
   cycle_.ResetAfterFork();
   minor_next_.Store(false, platform::memory_order_relaxed);  // a single thread is left
   driver_.ResetAfterFork(alone);

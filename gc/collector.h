@@ -16,6 +16,7 @@
 
 #include "alloc/hooks.h"
 #include "gc/cycle.h"
+#include "gc/cycle_pacer.h"
 #include "gc/driver.h"
 #include "gc/pause.h"
 #include "gc/sweeper.h"
@@ -108,17 +109,9 @@ class Collector {
   // for Cause::kAllocation. Not inside critical sections. `stack_pointer` as in Collect.
   bool Advance(uint64_t bytes, Addr stack_pointer);
   // The next Advance starts a cycle, be it due or not. Any thread.
-  void WantCycle() { cycle_wanted_.Store(true, platform::memory_order_relaxed); }  // a hint
-  // Whether the last cycle that was due could be started, or has yet to be tried.
-  bool CanMarkBeside() const {
-    return can_mark_beside_.Load(platform::memory_order_relaxed);  // a hint
-  }
-  // What a worker takes to mark a byte, in place of what the stops show: that depends on the
-  // machine and what else it does. pre: no other thread uses the collector.
-  void SetMarkTimeForTesting(double ns_per_byte) {
-    ns_per_byte_ = ns_per_byte;
-    mark_time_is_given_ = true;
-  }
+  void WantCycle() { cycle_pacer_.Want(); }
+  bool CanMarkBeside() const { return cycle_pacer_.CanBegin(); }
+  CyclePacer& cycle_pacer() { return cycle_pacer_; }
   // Whether the next collection that allocation causes is to be a minor one, which does not mark
   // beside the program.
   bool IsMinorNext() const {
@@ -153,21 +146,13 @@ class Collector {
   // Decides that, and prepares it. The world is stopped.
   void EndGeneration(const Tunables& tunables, const CycleReport& report, uint64_t young_bytes,
                      bool swept, const PauseClock& clock);
-  ptrdiff_t Runway() const;
-  bool IsCycleDue() const;
-  uint64_t NoteCycleBytes();  // of the cycle that ends
   bool TryStartCycle();
   // What a mutator does when there is a driver; as Advance.
   bool AdvanceWithDriver(Addr stack_pointer);
   // The driver's: a step of whatever goes on. False if there is nothing to do.
   bool Drive();
   static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }
-  bool IsBehind() const;
-  uint64_t ExpectedMarkNs(int workers) const;
-  bool IsPressing() const;
-  void NoteMarkTime(const CycleReport& report);
   void HoldBack(Addr stack_pointer);
-  uint64_t SliceBytes(uint64_t allocated_bytes) const;
   // In the stop; adds up what was found. What has a value of the mask `dead` is unreachable.
   SweepTotals Sweep(uint8_t dead);
   static void SweepJob(void* collector, int worker);
@@ -190,22 +175,11 @@ class Collector {
   RootTasks roots_;
   Marker marker_;
   Cycle cycle_;
+  CyclePacer cycle_pacer_{pacer_, cycle_, pool_};
   Driver driver_;
-  platform::Atomic<bool> cycle_wanted_{false};
   // The driver has done what can be done beside the program. A hint: who collects asks the cycle.
   // Written under lock_.
   platform::Atomic<bool> stop_wanted_{false};
-  platform::Atomic<bool> can_mark_beside_{true};  // written under lock_
-  uint64_t slice_bytes_ = 0;                      // of the tunables, in the cycle under way
-  int background_markers_ = 1;                    // likewise
-  double rate_ = 1;                               // likewise, Tunables::rate / 10
-  bool is_stop_short_ = false;       // so that the collection to come is to be one, it was found
-  bool pressing_ = false;            // IsPressing when the cycle began
-  double ns_per_byte_ = 1;           // a worker's time to mark, in the last stop
-  bool mark_time_is_given_ = false;  // SetMarkTimeForTesting
-  ptrdiff_t started_at_ = 0;         // pacer_.allocated() when the last cycle began
-  // What the program allocates during a cycle, smoothed; PTRDIFF_MAX before the first.
-  platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};  // written under lock_
   Generations generations_;
   MarkConfig last_config_;                    // of the last collection
   platform::Atomic<bool> minor_next_{false};  // written under lock_
@@ -218,13 +192,11 @@ class Collector {
   Pacer pacer_;
   CycleReport last_;
   CollectorTotals totals_;
-  uint64_t allocated_at_last_ = 0;      // sum of all heaps' allocated less freed bytes
-  uint64_t last_end_ns_ = 0;            // of the last collection; 0 before the first
-  uint64_t last_end_processor_ns_ = 0;  // the process's processor time then
-  uint64_t live_before_ = 0;            // bytes there were before the last collection
-  bool unpadded_counts_ = false;        // see PacerInput
-  uint64_t resident_at_sweep_ = 0;      // bytes, when the last sweep began
-  uint64_t scanned_bytes_ = 0;          // by the last collection
+  uint64_t allocated_at_last_ = 0;  // sum of all heaps' allocated less freed bytes
+  uint64_t live_before_ = 0;        // bytes there were before the last collection
+  bool unpadded_counts_ = false;    // see PacerInput
+  uint64_t resident_at_sweep_ = 0;  // bytes, when the last sweep began
+  uint64_t scanned_bytes_ = 0;      // by the last collection
 };
 
 extern Collector g_collector;

@@ -187,7 +187,7 @@ TEST_F(CycleTest, HugeObjectsMakeNoShortStop) {
     StartCycles(0);
     // 16 MiB are marked in just the time that counts as short.
     testing::g_tunables.short_pause_ns = 16 * kMiB;
-    g_collector.SetMarkTimeForTesting(1);
+    g_collector.cycle_pacer().SetMarkTimeForTesting(1);
     g_roots.assign(2, nullptr);
     constexpr size_t kBytes = 64 * kMiB;
     const auto starts_cycle = [](Kind kind, size_t bytes) {
