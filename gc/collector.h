@@ -55,6 +55,8 @@ struct CollectorTotals {
   uint64_t swept_beside = 0;  // collections that left the sweep to the running program
   uint64_t minors = 0;        // collections of young objects alone
   uint64_t minor_ns = 0;      // their pauses together
+
+  void Add(const CycleReport& report, bool sweeps_beside);
 };
 
 class Collector {
@@ -137,15 +139,32 @@ class Collector {
   void ResetAfterFork(bool alone);
 
  private:
+  // One collection, as its phases hand it on.
+  struct Collection {
+    Tunables tunables;
+    CycleReport report;
+    bool gives_up_cycle = false;  // it does not use what a cycle has marked
+    bool is_early = false;        // the cycle is not ready for the stop
+    bool sweeps_beside = false;
+    uint64_t bytes_in_cycle = 0;  // allocated while the cycle went on
+    uint64_t young_bytes = 0;     // allocated since the last collection
+  };
+  // The phases of CollectLocked, in this order. From the second to the last but one the world is
+  // stopped.
+  Collection Prepare(Cause cause);
+  bool StopUnlessGivenUp(int (*give_up)(), PauseClock* clock);
   // Also says in the report what kind of collection it is.
-  void Mark(const Tunables& tunables, bool give_up_cycle, Addr stack_pointer, PauseClock* clock,
-            CycleReport* report);
+  void Mark(Collection* collection, Addr stack_pointer, PauseClock* clock);
+  void ActOnUnreachable(Collection* collection);
+  void ChangeColours(const Tunables& tunables);
+  void PaceNext(const SweepTotals& swept, const PauseClock& clock, Collection* collection);
+  // Decides whether the next collection may be minor, and prepares it.
+  void EndGeneration(const Collection& collection, const PauseClock& clock);
+  void AfterResume();
+
   bool MayBeMinor(Cause cause, const Tunables& tunables) const;
   // Whether the next collection may be minor, as far as what is known before the sweep.
   bool MayTrack(const Tunables& tunables) const;
-  // Decides that, and prepares it. The world is stopped.
-  void EndGeneration(const Tunables& tunables, const CycleReport& report, uint64_t young_bytes,
-                     bool swept, const PauseClock& clock);
   bool TryStartCycle();
   // What a mutator does when there is a driver; as Advance.
   bool AdvanceWithDriver(Addr stack_pointer);

@@ -1,0 +1,173 @@
+// The collector's part of cycles beside the program: it starts them, and mutators or the driver
+// take them further a step at a time.
+#include "gc/collector.h"
+#include "platform/clock.h"
+#include "platform/stop_world.h"
+
+namespace gleaner::gc {
+
+constexpr int kStepsAtOnce = 64;  // of the sweep: some 150 us
+// What each worker scans between two looks of the driver at how things are: 1 ms, or 8 ms when all
+// workers mark, since waking them takes a while.
+constexpr uint64_t kDriverSliceBytes = 2 * kMiB;
+constexpr uint64_t kPressingSliceBytes = 16 * kMiB;
+// Threads hold back so long at most at a time. If the cycle is pressing, they do so for five times
+// as long as they have run since; if it is closing, all that time, as they do from the beginning in
+// a cycle that is pressing and short.
+constexpr uint64_t kHoldBackNs = 3'000'000;
+constexpr uint64_t kShortCycleNs = 50'000'000;
+constexpr uint64_t kLeastHoldBackNs = 100'000;
+constexpr uint64_t kYieldNs = 20'000;
+// Threads report after so many bytes at the latest: in a cycle, so that the share of each is small;
+// near its end, so that they run for tens of microseconds between the times they hold back.
+constexpr size_t kCycleReportBytes = 128 * kKiB;
+constexpr size_t kClosingReportBytes = 4 * kKiB;
+
+// When the calling thread last went on after it had held back.
+constinit __thread uint64_t t_went_on_ns = 0;
+
+bool Collector::TryStartCycle() {
+  if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
+  if (!cycle_pacer_.IsWanted() && cycle_pacer_.IsStopShort()) return false;
+  if (sweeper_.IsBeside()) {
+    if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
+    if (!sweeper_.IsDone()) return false;
+    EndSweep();
+  }
+  Tunables tunables;
+  world_.read_tunables(&tunables);
+  if (!cycle_pacer_.MayBegin(tunables)) return false;
+  cycle_pacer_.Begin(tunables);
+  const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
+  minor_next_.Store(false, platform::memory_order_relaxed);  // a hint to others
+  if (has_driver) pool_.StartHelpers();
+  const ptrdiff_t allocated = cycle_pacer_.started_at();
+  cycle_.Start(tunables.mark, allocated > 0 ? static_cast<uint64_t>(allocated) : 0, has_driver,
+               tunables.pause_target_ns);
+  const bool closes = cycle_pacer_.IsPressingAndShorterThan(kShortCycleNs);
+  if (closes) cycle_.Raise(Cycle::Urgency::kClosing);
+  pacer_.ReportAfter(closes ? kClosingReportBytes : kCycleReportBytes);
+  stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
+  if (has_driver) driver_.Wake();
+  return true;
+}
+
+// The markers have this processor meanwhile.
+void Collector::HoldBack(Addr stack_pointer) {
+  const Cycle::Urgency urgency = cycle_.urgency();
+  if (urgency == Cycle::Urgency::kNone) return;
+  uint64_t wait_ns = kHoldBackNs;
+  if (urgency == Cycle::Urgency::kPressing) {
+    const uint64_t ran_ns = platform::NowNs() - t_went_on_ns;
+    if (ran_ns < wait_ns / 5) wait_ns = ran_ns * 5;
+    if (wait_ns < kLeastHoldBackNs) return;
+  }
+  cycle_.HoldBack(stack_pointer, wait_ns);
+  t_went_on_ns = platform::NowNs();
+}
+
+bool Collector::AdvanceWithDriver(Addr stack_pointer) {
+  if (stop_wanted_.Load(platform::memory_order_relaxed)) return true;  // a hint
+  if (cycle_.IsUnderWay()) {
+    if (IsOverrun()) return true;
+    HoldBack(stack_pointer);
+    return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
+  }
+  if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
+  const platform::HandlersWait no_handlers;
+  if (!lock_.TryAcquire()) return false;
+  if (cycle_.state() == CycleState::kIdle) TryStartCycle();
+  lock_.Release();
+  return false;
+}
+
+bool Collector::Drive() {
+  lock_.Acquire();
+  bool more = true;
+  bool yield = false;
+  if (!cycle_.IsUnderWay() && cycle_.DisarmSome()) {
+    // Before the sweep, since the program allocates on.
+  } else if (sweeper_.IsBeside()) {
+    for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
+    if (sweeper_.IsDone()) {
+      EndSweep();
+      if (pacer_.HasLastingSurplus()) {
+        lock_.Release();  // system calls that take milliseconds
+        ReturnFreeMemory();
+        return true;
+      }
+    }
+  } else {
+    if (cycle_.state() == CycleState::kMarking &&
+        (cycle_pacer_.IsPressing() || cycle_pacer_.IsBehind())) {
+      cycle_.Raise(Cycle::Urgency::kPressing);
+    }
+    if (pacer_.allocated() >= pacer_.allowance()) cycle_.Raise(Cycle::Urgency::kClosing);
+    const Cycle::Next next = cycle_.Advance(0);
+    const Cycle::Urgency urgency = cycle_.urgency();
+    const bool closing = urgency == Cycle::Urgency::kClosing;
+    if (closing) pacer_.ReportAfter(kClosingReportBytes);
+    switch (next) {
+      case Cycle::Next::kAgain:
+        break;
+      case Cycle::Next::kMark:
+        marker_.SetWorkersBeside(
+            urgency != Cycle::Urgency::kNone ? pool_.size() : cycle_pacer_.background_markers());
+        lock_.Release();
+        cycle_.Mark(closing                                ? kNeverPause
+                    : urgency == Cycle::Urgency::kPressing ? kPressingSliceBytes
+                                                           : kDriverSliceBytes);
+        return true;
+      case Cycle::Next::kStop:
+        stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others
+        cycle_.LetGo();                                            // one of them collects
+        more = false;
+        break;
+      case Cycle::Next::kNothing:
+        more = cycle_.IsUnderWay();  // a mutator has a slice
+        yield = more;
+        break;
+    }
+  }
+  // Who waits for the lock has it next.
+  if ((lock_.Release() || yield) && more) platform::SleepNs(kYieldNs);
+  return more;
+}
+
+bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
+  if (driver_.running()) return AdvanceWithDriver(stack_pointer);
+  if (sweeper_.IsBeside() && !sweeper_.IsDone()) {
+    // So that it is over long before the next cycle.
+    for (size_t steps = 4 + sweeper_.pages() / 4096; steps != 0; --steps) {
+      platform::CriticalSection section;
+      if (!sweeper_.Step()) break;
+    }
+  }
+  const platform::HandlersWait no_handlers;
+  // If the lock is taken, somebody collects, or will be asked again.
+  if (!lock_.TryAcquire()) return false;
+  bool collect = false;
+  if (cycle_.IsUnderWay() && IsOverrun()) {
+    collect = true;
+  } else if (cycle_.state() != CycleState::kIdle || (TryStartCycle() && !driver_.running())) {
+    // With the option for tests, one step.
+    const uint64_t most_ns = cycle_pacer_.given_slice_bytes() != 0 ? 0 : 300000;  // and a slice
+    const uint64_t begin_ns = platform::NowNs();
+    Cycle::Next next;
+    do {
+      next = cycle_.Advance(stack_pointer);
+    } while (next == Cycle::Next::kAgain && platform::NowNs() - begin_ns < most_ns);
+    if (next == Cycle::Next::kMark) {
+      platform::CriticalSection section;
+      const uint64_t slice = cycle_pacer_.SliceBytes(bytes);
+      lock_.Release();
+      cycle_.Mark(slice);
+      return false;
+    }
+    collect = next == Cycle::Next::kStop;
+  }
+  lock_.Release();
+  return collect;
+}
+
+}  // namespace gleaner::gc
