@@ -1,3 +1,7 @@
+// One table: a row for each call by which the system writes into the program's memory, the types
+// that rows are made of, and the same calls by their numbers. It is long because the table is; it
+// stays in one file because its types need the headers of the operating system, which no header of
+// ours includes.
 #include "platform/system_calls.h"
 
 #include <aio.h>
