@@ -242,6 +242,7 @@ bool RowMachine::TakeExpression(Cursor* cursor, uint64_t* number, int64_t* offse
   return inner.ok() && (!*deref || (inner.Byte() == 0x06 && inner.AtEnd()));  // DW_OP_deref
 }
 
+// One instruction: a switch over all of them.
 bool RowMachine::Step(Cursor* cursor, Addr* location) {
   const uint8_t opcode = cursor->Byte();
   const uint8_t low = opcode & 0x3f;
