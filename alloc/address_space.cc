@@ -9,7 +9,7 @@ constinit AddressSpace g_space;
 
 namespace {
 
-// Huge pages are asked for from this much of a side on: below it, a 2 MiB page mostly unused would
+// Huge pages are asked for from this much of a space on: below it, a 2 MiB page mostly unused would
 // cost more memory than it saves time.
 constexpr size_t kHugePagesFromBytes = 16 * kMiB;
 // One huge page of mark bytes serves 32 MiB of heap.
@@ -57,11 +57,11 @@ constinit HugePageProbe g_huge_pages;
 constexpr size_t kGuardBytes = 2 * kMiB;
 
 size_t UsualReservation() {
-  constexpr size_t kLeast = 64 * kGiB;
-  constexpr size_t kMost = 1024 * kGiB;
+  constexpr size_t kMin = 64 * kGiB;
+  constexpr size_t kMax = 1024 * kGiB;
   const size_t memory = platform::MemoryAndSwapBytes();
-  if (memory >= kMost / 4) return kMost;
-  return memory <= kLeast / 4 ? kLeast : AlignUp(4 * memory, kGiB);
+  if (memory >= kMax / 4) return kMax;
+  return memory <= kMin / 4 ? kMin : AlignUp(4 * memory, kGiB);
 }
 
 template <class T>
@@ -131,14 +131,14 @@ bool AddressSpace::CanCommit(size_t wanted) {
   return committed;
 }
 
-bool AddressSpace::CommitMore(Side side, PageNumber pages) {
+bool AddressSpace::CommitMore(Space space, PageNumber pages) {
   GLEANER_DCHECK(pages % kPagesPerChunk == 0, "commit of %u pages", pages);
   platform::LockGuard guard(g_commit_lock);
   // Relaxed: written under the lock that is held.
   const PageNumber low = scanned_end.Load(platform::memory_order_relaxed);
   const PageNumber high = pointer_free_begin.Load(platform::memory_order_relaxed);
   if (high - low < pages) return false;
-  const PageNumber first = side == Side::kScanned ? low : high - pages;
+  const PageNumber first = space == Space::kScanned ? low : high - pages;
   if (!CommitTable(info, sizeof(PageInfo), first, pages) ||
       !CommitTable(meta, sizeof(PageMeta), first, pages) ||
       !CommitTable(marks, kMarkBytesPerPage, first, pages) ||
@@ -146,7 +146,7 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
                         executable)) {
     return false;
   }
-  const size_t used = size_t{side == Side::kScanned ? low : page_count() - high} << kPageShift;
+  const size_t used = size_t{space == Space::kScanned ? low : page_count() - high} << kPageShift;
   if (used > kHugeMarksFromBytes) {
     platform::AdviseHugePages(&info[first], size_t{pages} * sizeof(PageInfo));
   }
@@ -157,7 +157,7 @@ bool AddressSpace::CommitMore(Side side, PageNumber pages) {
     }
   }
   // Release: a sweep or a root scan that sees the new frontier (acquire) sees usable tables.
-  if (side == Side::kScanned) {
+  if (space == Space::kScanned) {
     scanned_end.Store(low + pages, platform::memory_order_release);
     if (fast_free) fast_free_end.Store(low + pages, platform::memory_order_release);  // likewise
   } else {

@@ -12,9 +12,9 @@
 
 namespace gleaner::alloc {
 
-enum class Side : uint8_t { kScanned = 0, kPointerFree = 1 };
-constexpr Side SideOf(Kind kind) {
-  return IsPointerFree(kind) ? Side::kPointerFree : Side::kScanned;
+enum class Space : uint8_t { kScanned = 0, kPointerFree = 1 };
+constexpr Space SpaceOf(Kind kind) {
+  return IsPointerFree(kind) ? Space::kPointerFree : Space::kScanned;
 }
 
 // Side tables and memory become usable in steps of this many pages (4 MiB of heap).
@@ -41,7 +41,7 @@ struct AddressSpace {
 
   // Reserves `max_bytes` of heap, or as much as the system allows, halving on refusal. False if not
   // even `min_bytes` are to be had. 0 stands for four times memory and swap, between 64 GiB and
-  // 1 TiB: either side may have all the memory there is, with as much free in between.
+  // 1 TiB: either space may have all the memory there is, with as much free in between.
   [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages);
 
   // Whether the system would give so much now. Where address space is limited, a reservation does
@@ -51,9 +51,9 @@ struct AddressSpace {
   // Gives all of it back. pre: there are no objects.
   void Release();
 
-  // Commits `pages` more pages of a side (a multiple of kPagesPerChunk). False if the reservation
+  // Commits `pages` more pages of a space (a multiple of kPagesPerChunk). False if the reservation
   // is used up or the system refuses.
-  [[nodiscard]] bool CommitMore(Side side, PageNumber pages);
+  [[nodiscard]] bool CommitMore(Space space, PageNumber pages);
 
   PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
   // Whether the address is the heap's, committed or not.
@@ -76,19 +76,19 @@ struct AddressSpace {
 
 extern AddressSpace g_space;
 
-// The committed pages of a side are [FirstCommitted, EndCommitted).
-inline PageNumber FirstCommitted(Side side) {
+// The committed pages of a space are [FirstCommitted, EndCommitted).
+inline PageNumber FirstCommitted(Space space) {
   // Acquire: pairs with CommitMore; the tables up to the frontier are usable.
-  return side == Side::kScanned ? 0
-                                : g_space.pointer_free_begin.Load(platform::memory_order_acquire);
+  return space == Space::kScanned ? 0
+                                  : g_space.pointer_free_begin.Load(platform::memory_order_acquire);
 }
-inline PageNumber EndCommitted(Side side) {
-  return side == Side::kScanned
+inline PageNumber EndCommitted(Space space) {
+  return space == Space::kScanned
              ? g_space.scanned_end.Load(platform::memory_order_acquire)  // as above
              : g_space.page_count();
 }
-inline Side SideOfPage(PageNumber page) {
-  return page < FirstCommitted(Side::kPointerFree) ? Side::kScanned : Side::kPointerFree;
+inline Space SideOfPage(PageNumber page) {
+  return page < FirstCommitted(Space::kPointerFree) ? Space::kScanned : Space::kPointerFree;
 }
 
 // Gives a list of pages, linked by PageMeta::next, `page` as its new first element. Lock-free, any

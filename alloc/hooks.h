@@ -46,7 +46,7 @@ extern Hooks g_hooks;
 // number by itself.
 extern platform::Atomic<ptrdiff_t> g_poll_bytes;
 
-// A share of the sweep that goes on beside the program, if one does. pre: in a critical section.
+// A share of the concurrent sweep, if one does. pre: in a critical section.
 inline bool SweepSome() {
   // Relaxed: a hint; the hook decides.
   return g_dead_mark.Load(platform::memory_order_relaxed) != 0 && g_hooks.sweep();

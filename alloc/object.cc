@@ -19,19 +19,19 @@ PageNumber PagesFor(size_t bytes) {
 
 // Zeroes the first `bytes` of what begins with a page, as far as they are not known to be zero. The
 // pages are kTaken: no marker looks at them, so the thread may be stopped meanwhile.
-void ZeroDirty(PageNumber first, size_t bytes) {
+void ZeroWhereNeeded(PageNumber first, size_t bytes) {
   const PageNumber end = first + PagesFor(bytes);
   const Addr end_of_bytes = g_space.AddressOfPage(first) + bytes;
   for (PageNumber page = first; page < end;) {
     PageNumber clean = page;
-    while (clean < end && g_space.info[clean].dirty) ++clean;
+    while (clean < end && g_space.info[clean].needs_zeroing) ++clean;
     if (clean == page) {
       ++page;
       continue;
     }
     const Addr begin = g_space.AddressOfPage(page);
-    const Addr end_of_dirty = clean < end ? g_space.AddressOfPage(clean) : end_of_bytes;
-    platform::Zero(PointerAt<void>(begin), end_of_dirty - begin);
+    const Addr end_of_nonzero = clean < end ? g_space.AddressOfPage(clean) : end_of_bytes;
+    platform::Zero(PointerAt<void>(begin), end_of_nonzero - begin);
     page = clean;
   }
 }
@@ -46,7 +46,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
     info.StoreWord(i);  // pages_back
     info.kind = kind;
     info.contents = ContentsOf(kind);
-    info.dirty = true;
+    info.needs_zeroing = true;
     info.SetState(PageState::kTail);
   }
   PageInfo& info = g_space.info[head];
@@ -55,14 +55,14 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   info.contents = ContentsOf(kind);
   info.ignore_off_page = ignore_off_page;
   info.ClearRegistered();
-  info.dirty = true;
+  info.needs_zeroing = true;
   g_space.meta[head].block = g_space.meta[span].block;
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
   g_space.meta[head].listing.Store(Listing::kLarge, memory_order_relaxed);  // likewise
   info.SetState(PageState::kLarge);
-  const uint8_t mark = NewMark();
+  const uint8_t mark = AllocationColour();
   platform::MaybeDelay();  // the colour may change before the object has it
-  // Release: a sweep beside the program that finds the mark (acquire) sees the object's descriptor.
+  // Release: a concurrent sweep that finds the mark (acquire) sees the object's descriptor.
   __atomic_store_n(g_space.MarksOf(head), mark, __ATOMIC_RELEASE);
   t_heap->span_in_hand = kNoPage;
 }
@@ -70,8 +70,8 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
 // A share of the sweep that goes on, if one does: as many pages as are going to be taken, within
 // reason.
 void SweepFor(PageNumber pages) {
-  constexpr PageNumber kMost = 256;
-  if (pages > kMost) pages = kMost;
+  constexpr PageNumber kMax = 256;
+  if (pages > kMax) pages = kMax;
   for (PageNumber i = 0; i < pages; i += 16) {
     platform::CriticalSection section;
     if (!SweepSome()) return;
@@ -81,32 +81,33 @@ void SweepFor(PageNumber pages) {
 void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
   if (bytes > g_space.bytes || alignment > g_space.bytes - bytes) return nullptr;
   bytes = AlignUp(bytes == 0 ? 1 : bytes, kGranuleBytes);  // 0 only with a large alignment
-  const Side side = SideOf(kind);
+  const Space space = SpaceOf(kind);
   const PageNumber extra = alignment > kPageBytes ? PagesFor(alignment) - 1 : 0;
   const PageNumber pages = PagesFor(bytes) + extra;
   g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
   SweepFor(pages);
   // At no instant is the span taken and not noted, as far as a fork can see.
-  const auto take = [side, pages] {
+  const auto take = [space, pages] {
     platform::CriticalSection section;
-    return t_heap->span_in_hand = SpaceOf(side).Allocate(pages);
+    return t_heap->span_in_hand = PageSpaceOf(space).Allocate(pages);
   };
   PageNumber span = kNoPage;
   for (Attempts attempts;;) {
     attempts.Begin();
-    if (pages > 1 && ThreadHeaps::ShouldShare(side, pages)) {
+    if (pages > 1 && ThreadHeaps::ShouldShare(space, pages)) {
       platform::StallScope stall(platform::StallCause::kAllocation);
-      ThreadHeaps::FlushFreePages(side);
+      ThreadHeaps::FlushFreePages(space);
     }
     span = take();
     if (GLEANER_LIKELY(span != kNoPage)) break;
     platform::StallScope stall(platform::StallCause::kAllocation);
-    ThreadHeaps::FlushFreePages(side);
+    ThreadHeaps::FlushFreePages(space);
     span = take();
     if (span != kNoPage) break;
     const size_t span_bytes = size_t{pages} << kPageShift;
     if (TakeGrowthRefusal()) {
-      if (!ThreadHeaps::TradeHoles(side, span_bytes)) g_hooks.grow(span_bytes, attempts);
+      if (!ThreadHeaps::ReleaseFreePagesElsewhere(space, span_bytes))
+        g_hooks.grow(span_bytes, attempts);
     } else if (!g_hooks.exhausted(span_bytes, &attempts)) {
       g_hooks.allocated(-static_cast<ptrdiff_t>(bytes));  // it was not
       return nullptr;
@@ -114,10 +115,10 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   }
   const Addr start = AlignUp(g_space.AddressOfPage(span), alignment);
   const PageNumber head = g_space.PageOf(start);
-  if (IsZeroed(kind)) ZeroDirty(head, bytes);
+  if (IsZeroed(kind)) ZeroWhereNeeded(head, bytes);
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   Publish(span, head, bytes, kind, ignore_off_page);
-  if (bytes >= kHugeBytes && side == Side::kScanned) {
+  if (bytes >= kHugeBytes && space == Space::kScanned) {
     g_huge_bytes.FetchAdd(bytes, memory_order_relaxed);  // a count
   }
   t_heap->allocated_bytes += bytes;
@@ -125,7 +126,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
 }
 
 // A slot of `page`, which had `slots` of them, has just been given back by a thread that need not
-// be the owner. A sweep beside the program may have found the page empty since: then it is not
+// be the owner. A concurrent sweep may have found the page empty since: then it is not
 // listed here, unless it has small objects again [inv.listed-once], and an owner who finds a slot
 // more counted than there are, and perhaps the page listed early.
 GLEANER_ALWAYS_INLINE void NoteFreed(PageNumber page, uint32_t slots) {
@@ -216,7 +217,7 @@ GLEANER_ALWAYS_INLINE FreeResult GiveBack(void* p, size_t* bytes) {
   if (!IsAllocated(LoadMark(mark))) return FreeResult::kNotAllocated;
   *bytes = object.bytes;
   const bool large = g_space.info[object.page].state == PageState::kLarge;
-  if (large && GLEANER_UNLIKELY(MarksBeside())) {
+  if (large && GLEANER_UNLIKELY(MarksConcurrently())) {
     if (!DeferFree(object.page)) return FreeResult::kNotAllocated;
   } else {
     const uint32_t slots = g_space.info[object.page].slot_count;  // it may change from here on
@@ -228,7 +229,7 @@ GLEANER_ALWAYS_INLINE FreeResult GiveBack(void* p, size_t* bytes) {
       // What is dropped before it is used again had better go at once.
       const Kind kind = object.kind();
       const bool drop = *bytes >= platform::kZeroedByDropping && IsZeroed(kind);
-      PageSpace& space = SpaceOf(SideOf(kind));
+      PageSpace& space = PageSpaceOf(SpaceOf(kind));
       space.Free(space.SpanFirst(object.page),
                  drop ? PageSpace::Contents::kDropped : PageSpace::Contents::kStay);
     } else {
@@ -266,20 +267,20 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   const PageNumber need = PagesFor(wanted);
   platform::CriticalSection section;
   // A marker may have the old length in hand: the object stays as large as it is.
-  if (need < have && MarksBeside()) return true;
+  if (need < have && MarksConcurrently()) return true;
   if (need != have) {
-    PageSpace& space = SpaceOf(SideOf(info.kind));
+    PageSpace& space = PageSpaceOf(SpaceOf(info.kind));
     const PageNumber first = space.SpanFirst(object.page);
     if (!space.Resize(first, need + (object.page - first))) return false;
     if (need > have && IsZeroed(info.kind)) {
-      ZeroDirty(object.page + have, size_t{need - have} << kPageShift);
+      ZeroWhereNeeded(object.page + have, size_t{need - have} << kPageShift);
     }
     for (PageNumber i = have; i < need; ++i) {
       PageInfo& tail = g_space.info[object.page + i];
       tail.pages_back = i;
       tail.kind = info.kind;
       tail.contents = info.contents;
-      tail.dirty = true;
+      tail.needs_zeroing = true;
       tail.SetState(PageState::kTail);
     }
   }
@@ -301,7 +302,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
 
 void FreeLargeWorldStopped(PageNumber head) {
   *g_space.MarksOf(head) = kFreeSlot;
-  PageSpace& space = SpaceOf(SideOf(g_space.info[head].kind));
+  PageSpace& space = PageSpaceOf(SpaceOf(g_space.info[head].kind));
   space.Free(space.SpanFirst(head));
 }
 

@@ -40,7 +40,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes);
 // With the world stopped: gives back a large object's pages.
 void FreeLargeWorldStopped(PageNumber head);
 
-// The same for those that were given to FreeObject while a cycle marked beside the program. They
+// The same for those that were given to FreeObject while a cycle marked concurrently. They
 // have kept their pages: a marker may have had a range of them in hand, and must not find objects
 // of another kind there. Markers may also have blackened them since. pre: no marker has work left.
 void FreeDeferredWorldStopped();

@@ -34,7 +34,7 @@
 namespace gleaner::alloc {
 
 // What the collector knows of a page's objects. Constants are those of the libgc API. Kinds from
-// kFirstMade on are made at run time (gc/kinds.h): collectable, zeroed, on the scanned side.
+// kFirstMade on are made at run time (gc/kinds.h): collectable, zeroed, on the scanned space.
 enum class Kind : uint8_t {
   kAtomic = 0,
   kNormal = 1,
@@ -100,8 +100,8 @@ struct PageInfo {
     struct {
       Contents contents;  // of kind
       // The next two survive the page's being free; discarding its contents clears them.
-      bool dirty;     // contents may be other than zero
-      bool resident;  // counted as resident memory: was handed out before
+      bool needs_zeroing;  // contents may be other than zero
+      bool resident;       // counted as resident memory: was handed out before
       // What the layer above may know of objects that begin on the page: a mask of its own. Zero
       // when the page gets objects.
       uint8_t registered;
@@ -133,7 +133,7 @@ struct PageInfo {
   uint8_t Registered() const { return __atomic_load_n(&registered, __ATOMIC_RELAXED); }
   void NoteRegistered(uint8_t mask) { __atomic_fetch_or(&registered, mask, __ATOMIC_RELAXED); }
   void ClearRegistered() { __atomic_store_n(&registered, 0, __ATOMIC_RELAXED); }
-  // Relaxed: see LoadState; a sweep beside the program may look meanwhile.
+  // Relaxed: see LoadState; a concurrent sweep may look meanwhile.
   void StoreWord(uint64_t new_word) { __atomic_store_n(&word, new_word, __ATOMIC_RELAXED); }
 };
 static_assert(sizeof(PageInfo) == 16);
@@ -152,23 +152,25 @@ extern uint8_t g_epoch;
 // The young value of objects born since the last collection, if they are born young. Alternates, so
 // that they are told from those of before, which a sweep may have left dead.
 extern uint8_t g_young;
-// What new objects get while no cycle marks beside the program: g_epoch, or g_young.
-extern uint8_t g_quiet_mark;
-// What the allocator gives new objects: g_quiet_mark, or black while a cycle marks beside the
-// program. Relaxed, as is the next: a thread reads it in the critical section in which it stores
-// the byte, and between the write and the next stop either value is right.
-extern platform::Atomic<uint8_t> g_new_mark;
-// Mask of what unreachable objects still have while a sweep goes on beside the program, else 0.
+// What new objects get while no cycle marks concurrently: g_epoch, or g_young.
+extern uint8_t g_idle_allocation_colour;
+// What the allocator gives new objects: g_idle_allocation_colour, or black while a cycle marks
+// beside the program. Relaxed, as is the next: a thread reads it in the critical section in which
+// it stores the byte, and between the write and the next stop either value is right.
+extern platform::Atomic<uint8_t> g_allocation_colour;
+// Mask of what unreachable objects still have while a sweep goes on concurrently, else 0.
 extern platform::Atomic<uint8_t> g_dead_mark;
 
-// Number of the last sweep that was begun beside the program. Changes only with the world stopped,
+// Number of the last sweep that was begun concurrently. Changes only with the world stopped,
 // and makes all pages with objects unswept.
 extern uint16_t g_sweep_number;
 
-inline uint8_t NewMark() { return g_new_mark.Load(platform::memory_order_relaxed); }  // see there
-// Whether a cycle marks beside the program: then nobody takes a page with objects away. In a
+inline uint8_t AllocationColour() {
+  return g_allocation_colour.Load(platform::memory_order_relaxed);
+}  // see there
+// Whether a cycle marks concurrently: then nobody takes a page with objects away. In a
 // critical section the answer holds until its end, or marking has not reached this thread yet.
-inline bool MarksBeside() { return NewMark() != g_quiet_mark; }
+inline bool MarksConcurrently() { return AllocationColour() != g_idle_allocation_colour; }
 
 // Whether a byte says that its slot holds an object that the program may have, or one that waits
 // for its disclaim procedure.

@@ -9,8 +9,8 @@ namespace {
 
 constinit TreeFit g_scanned_fit;
 constinit TreeFit g_pointer_free_fit;
-constinit PageSpace g_scanned(Side::kScanned, &g_scanned_fit);
-constinit PageSpace g_pointer_free(Side::kPointerFree, &g_pointer_free_fit);
+constinit PageSpace g_scanned(Space::kScanned, &g_scanned_fit);
+constinit PageSpace g_pointer_free(Space::kPointerFree, &g_pointer_free_fit);
 
 // Relaxed throughout: a statistic and a limit that need not be exact to the page.
 constinit platform::Atomic<size_t> g_resident_pages{0};
@@ -26,7 +26,9 @@ size_t LimitPages() {
 
 }  // namespace
 
-PageSpace& SpaceOf(Side side) { return side == Side::kScanned ? g_scanned : g_pointer_free; }
+PageSpace& PageSpaceOf(Space space) {
+  return space == Space::kScanned ? g_scanned : g_pointer_free;
+}
 
 bool InitPageSpaces(FitPolicy policy) {
   return g_scanned.Init(policy) && g_pointer_free.Init(policy);
@@ -62,10 +64,10 @@ bool PageSpace::InitResidency(size_t budget_bytes, uint64_t decay_ns) {
   return residency_.Init(g_space.base, g_space.bytes, budget_bytes, decay_ns);
 }
 
-// Units are pages counted from the side's own end of the reservation.
+// Units are pages counted from the space's own end of the reservation.
 PageNumber PageSpace::PageOfUnits(uint64_t start, uint64_t count) const {
-  return static_cast<PageNumber>(side_ == Side::kScanned ? start
-                                                         : g_space.page_count() - start - count);
+  return static_cast<PageNumber>(space_ == Space::kScanned ? start
+                                                           : g_space.page_count() - start - count);
 }
 PageNumber PageSpace::FirstPage(BlockId block) const {
   return PageOfUnits(fit_.StartOf(block), fit_.CountOf(block));
@@ -83,9 +85,9 @@ bool PageSpace::Grow(PageNumber count) {
   // A sixteenth more than there is, so that the number of system calls stays logarithmic.
   PageNumber want = committed_ / 16 > count ? committed_ / 16 : count;
   want = static_cast<PageNumber>(AlignUp(want, kPagesPerChunk));
-  if (!g_space.CommitMore(side_, want)) {
+  if (!g_space.CommitMore(space_, want)) {
     want = static_cast<PageNumber>(AlignUp(count, kPagesPerChunk));
-    if (!g_space.CommitMore(side_, want)) return false;
+    if (!g_space.CommitMore(space_, want)) return false;
   }
   if (!fit_.Extend(committed_, want)) return false;
   committed_ += want;
@@ -198,8 +200,8 @@ PageNumber PageSpace::SpanFirst(PageNumber page) {
 }
 
 bool PageSpace::Resize(PageNumber first, PageNumber count) {
-  // Blocks of the mirrored side grow towards lower addresses, which would move the object.
-  if (side_ == Side::kPointerFree) return false;
+  // Blocks of the mirrored space grow towards lower addresses, which would move the object.
+  if (space_ == Space::kPointerFree) return false;
   platform::LockGuard guard(lock_);
   const BlockId block = g_space.meta[first].block;
   const auto old_count = static_cast<PageNumber>(fit_.CountOf(block));
@@ -321,7 +323,7 @@ size_t PageSpace::Trim() {
   FreeWaiting();
   fit_.ForEachFree([this](uint64_t start, uint64_t units) {
     const Addr begin = g_space.AddressOfPage(PageOfUnits(start, units));
-    residency_.DiscardBeside(begin, begin + (size_t{units} << kPageShift));
+    residency_.DiscardBetweenBlocks(begin, begin + (size_t{units} << kPageShift));
   });
   const size_t bytes = residency_.Trim();
   PublishSurplus();
@@ -346,7 +348,7 @@ size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
     while (count < units && discarded + resident < enough_pages) {
       ++count;
       first = PageOfUnits(start + units - count, count);
-      const PageNumber next = side_ == Side::kScanned ? first : first + count - 1;
+      const PageNumber next = space_ == Space::kScanned ? first : first + count - 1;
       resident += g_space.info[next].resident ? 1 : 0;
     }
     if (resident == 0) return;
@@ -360,7 +362,7 @@ size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
 void PageSpace::Drop(PageNumber first, PageNumber count) {
   platform::Discard(PointerAt<void>(g_space.AddressOfPage(first)), size_t{count} << kPageShift);
   for (PageNumber i = first; i < first + count; ++i) {
-    g_space.info[i].dirty = g_space.info[i].resident = false;
+    g_space.info[i].needs_zeroing = g_space.info[i].resident = false;
   }
   // Mark bytes of free pages are zero, as they read when they are dropped. An OS page of them may
   // belong to other pages, too.

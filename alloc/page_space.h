@@ -1,14 +1,14 @@
-// Spans of pages: one best-fit space a side of the reservation (the tree-fit space of SWAlloc, over
-// pages instead of bytes).
+// Spans of pages: one best-fit space a space of the reservation (the tree-fit space of SWAlloc,
+// over pages instead of bytes).
 //
 // Invariants:
-//   [inv.page-count]  taken + waiting + free pages of a side = committed pages of that side
+//   [inv.page-count]  taken + waiting + free pages of a space = committed pages of that space
 //   resident pages    = pages with PageInfo::resident, on both sides
 #pragma once
 
 #include "alloc/address_space.h"
-#include "alloc/residency.h"
 #include "alloc/fits/tree_fit.h"
+#include "alloc/residency.h"
 #include "platform/lock.h"
 
 namespace gleaner::alloc {
@@ -17,14 +17,14 @@ class PageSpace {
  public:
   // `fit` is an object of its own because it is zero at first, and large: so it costs no
   // initialised data, of which every page that is written would be copied.
-  constexpr PageSpace(Side side, TreeFit* fit)
-      : side_(side),
-        lock_(side == Side::kScanned ? platform::LockRank::kScannedSpace
-                                     : platform::LockRank::kPointerFreeSpace),
+  constexpr PageSpace(Space space, TreeFit* fit)
+      : space_(space),
+        lock_(space == Space::kScanned ? platform::LockRank::kScannedSpace
+                                       : platform::LockRank::kPointerFreeSpace),
         fit_(*fit) {}
 
   [[nodiscard]] bool Init(FitPolicy policy);
-  // For a heap without a collector, before the first span is handed out; the scanned side only.
+  // For a heap without a collector, before the first span is handed out; the scanned space only.
   // The space leaves the pages' descriptors alone then, so that a span costs O(log n) of any
   // length: the states are its user's to keep, and `dirty` and `resident` mean nothing. What is
   // resident and what is zero is known by 2 MiB; a budget of free memory stays resident, and the
@@ -118,7 +118,7 @@ class PageSpace {
     taken_.Store(taken() + count, platform::memory_order_relaxed);
   }
 
-  const Side side_;
+  const Space space_;
   platform::Lock lock_;
   TreeFit& fit_;  // guarded by lock_
   // With InitResidency, the spans that were freed last, for a program that frees and allocates
@@ -137,7 +137,7 @@ class PageSpace {
   platform::Atomic<PageNumber> taken_{0};     // written under lock_
 };
 
-PageSpace& SpaceOf(Side side);
+PageSpace& PageSpaceOf(Space space);
 [[nodiscard]] bool InitPageSpaces(FitPolicy policy);
 
 // The heap may not have more resident bytes than this; 0 is no limit. Checked when pages that are
@@ -159,7 +159,7 @@ size_t ResidentBytes();
 
 // Pages handed out on both sides.
 inline size_t TakenPages() {
-  return size_t{SpaceOf(Side::kScanned).taken()} + SpaceOf(Side::kPointerFree).taken();
+  return size_t{PageSpaceOf(Space::kScanned).taken()} + PageSpaceOf(Space::kPointerFree).taken();
 }
 
 }  // namespace gleaner::alloc

@@ -176,7 +176,7 @@ size_t Residency::Trim() {
   return discarded_bytes_ - before;
 }
 
-void Residency::DiscardBeside(Addr begin, Addr end) {
+void Residency::DiscardBetweenBlocks(Addr begin, Addr end) {
   const size_t os_page = platform::OsPageBytes();
   const auto discard = [os_page](Addr from, Addr to) {
     from = AlignUp(from, os_page);

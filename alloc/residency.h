@@ -74,7 +74,7 @@ class Residency {
   size_t Trim();
   // Discards the OS pages of a free range that lie in used chunks, beside blocks in use; the chunks
   // stay used and are not known to be zero. pre: no block in use overlaps the range.
-  void DiscardBeside(Addr begin, Addr end);
+  void DiscardBetweenBlocks(Addr begin, Addr end);
 
   size_t idle_bytes() const { return idle_chunks_ * kChunkBytes; }
   uint64_t discarded_bytes() const { return discarded_bytes_; }  // since Init

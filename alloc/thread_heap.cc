@@ -27,13 +27,13 @@ constexpr size_t kWindowBytes = 4 * kKiB;
 
 // Pages taken from the page space at a time grow from 1 to this.
 constexpr PageNumber kMaxBatch = 4;
-// Whole batches are made resident at once from so many pages of a side on, of which the rest of a
+// Whole batches are made resident at once from so many pages of a space on, of which the rest of a
 // batch is a small part.
 constexpr PageNumber kPopulateFrom = (4 * kMiB) >> kPageShift;
 
 // While a sweep goes on, a thread that has not even a free page sweeps this often, at most, before
 // it looks elsewhere: some 30 us in which it cannot be stopped.
-constexpr int kMostSweeps = 16;
+constexpr int kMaxSweeps = 16;
 
 // pre: the caller is the list's only consumer.
 PageNumber PopAtomic(platform::Atomic<PageNumber>& head) {
@@ -159,7 +159,7 @@ bool ThreadHeap::TakeNextRun(Bump& bump, Run& run) {
   StoresForForkInOrder();
   run.begin = SlotAddress(run.page, begin, bump.slot_bytes);
   run.next_slot = begin;
-  const uint8_t mark = NewMark();
+  const uint8_t mark = AllocationColour();
   StoresForForkInOrder();  // the colour may change before the slots have it
   memset(marks + begin, mark, end - begin);
   const size_t bytes = bump.cur - run.begin;
@@ -207,8 +207,8 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   info.size_class = static_cast<uint8_t>(size_class);
   info.ignore_off_page = false;
   info.ClearRegistered();
-  run.known_zero = !info.dirty;
-  info.dirty = true;
+  run.known_zero = !info.needs_zeroing;
+  info.needs_zeroing = true;
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   PageMeta& meta = g_space.meta[page];
   meta.owner = index;
@@ -224,12 +224,12 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
 
 PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
   PageNumber page = FindPartial(kind, size_class);
-  const Side side = SideOf(kind);
+  const Space space = SpaceOf(kind);
   PageNumber free = kNoPage;
-  if (page == kNoPage) free = PopFree(side);
-  for (int i = 0; page == kNoPage && free == kNoPage && i < kMostSweeps && SweepSome(); ++i) {
+  if (page == kNoPage) free = PopFree(space);
+  for (int i = 0; page == kNoPage && free == kNoPage && i < kMaxSweeps && SweepSome(); ++i) {
     page = PopPartial(kind, size_class);
-    if (page == kNoPage) free = PopFree(side);
+    if (page == kNoPage) free = PopFree(space);
   }
   if (page == kNoPage && free == kNoPage) page = ThreadHeaps::StealPartial(kind, size_class);
   if (page != kNoPage) {
@@ -241,7 +241,7 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
     run.known_zero = false;
     return page;
   }
-  if (free == kNoPage) free = TakeFreeOfOthers(side);
+  if (free == kNoPage) free = TakeFreeOfOthers(space);
   if (free != kNoPage) Format(free, kind, size_class, run);
   return free;
 }
@@ -251,23 +251,23 @@ PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
   return page == kNoPage && SweepSome() ? PopPartial(kind, size_class) : page;
 }
 
-PageNumber ThreadHeap::TakeFree(Side side) {
-  const PageNumber page = PopFree(side);
-  return page != kNoPage ? page : TakeFreeOfOthers(side);
+PageNumber ThreadHeap::TakeFree(Space space) {
+  const PageNumber page = PopFree(space);
+  return page != kNoPage ? page : TakeFreeOfOthers(space);
 }
 
-PageNumber ThreadHeap::TakeFreeOfOthers(Side side) {
+PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
   platform::StallScope stall(platform::StallCause::kAllocation);
   PageNumber page = kNoPage;
-  if (ThreadHeaps::ShouldShare(side, 1)) page = ThreadHeaps::Steal(side, this);
-  if (page == kNoPage) page = TakeFresh(side);
+  if (ThreadHeaps::ShouldShare(space, 1)) page = ThreadHeaps::Steal(space, this);
+  if (page == kNoPage) page = TakeFresh(space);
   // Better another thread's page than failure, whatever the policy.
-  return page != kNoPage ? page : ThreadHeaps::Steal(side, this);
+  return page != kNoPage ? page : ThreadHeaps::Steal(space, this);
 }
 
-PageNumber ThreadHeap::TakeFresh(Side side) {
+PageNumber ThreadHeap::TakeFresh(Space space) {
   bool untouched;
-  const PageNumber page = SpaceOf(side).Allocate(1, &untouched);
+  const PageNumber page = PageSpaceOf(space).Allocate(1, &untouched);
   if (page == kNoPage) return kNoPage;
   // The rest of the batch goes where PopFree looks.
   ThreadHeap& home = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
@@ -275,14 +275,15 @@ PageNumber ThreadHeap::TakeFresh(Side side) {
   PageNumber highest = page;
   for (PageNumber i = 1; i < batch_; ++i) {
     bool more_untouched;
-    const PageNumber more = SpaceOf(side).Allocate(1, &more_untouched);
+    const PageNumber more = PageSpaceOf(space).Allocate(1, &more_untouched);
     if (more == kNoPage) break;
     home.PushFree(more);
     untouched = untouched && more_untouched;
     if (more < lowest) lowest = more;
     if (more > highest) highest = more;
   }
-  if (untouched && highest - lowest == kMaxBatch - 1 && SpaceOf(side).taken() >= kPopulateFrom) {
+  if (untouched && highest - lowest == kMaxBatch - 1 &&
+      PageSpaceOf(space).taken() >= kPopulateFrom) {
     platform::Populate(PointerAt<void>(g_space.AddressOfPage(lowest)), kMaxBatch * kPageBytes);
   }
   if (batch_ < kMaxBatch) batch_ *= 2;
@@ -301,21 +302,21 @@ PageNumber ThreadHeap::PopPartial(Kind kind, size_t size_class) {
 }
 
 void ThreadHeap::PushFree(PageNumber page) {
-  const Side side = SideOfPage(page);
-  const auto s = static_cast<size_t>(side);
+  const Space space = SideOfPage(page);
+  const auto s = static_cast<size_t>(space);
   platform::LockGuard guard(lock_);
   g_space.info[page].SetState(PageState::kTaken);
   g_space.info[page].StoreWord(0);
   g_space.meta[page].listing.Store(Listing::kFree, memory_order_relaxed);  // guarded by lock_
   g_space.meta[page].next = free_head_[s];
   free_head_[s] = page;
-  free_count_[s].Store(free_pages(side) + 1, memory_order_relaxed);  // written under lock_ only
+  free_count_[s].Store(free_pages(space) + 1, memory_order_relaxed);  // written under lock_ only
 }
 
-PageNumber ThreadHeap::PopFree(Side side) {
+PageNumber ThreadHeap::PopFree(Space space) {
   ThreadHeap& heap = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
-  if (heap.free_pages(side) == 0) return kNoPage;
-  const auto s = static_cast<size_t>(side);
+  if (heap.free_pages(space) == 0) return kNoPage;
+  const auto s = static_cast<size_t>(space);
   platform::LockGuard guard(heap.lock_);
   const PageNumber page = heap.free_head_[s];
   if (page == kNoPage) return kNoPage;
@@ -327,13 +328,13 @@ PageNumber ThreadHeap::PopFree(Side side) {
     __builtin_prefetch(&g_space.info[next], 1);
     __builtin_prefetch(g_space.MarksOf(next), 1);
   }
-  heap.free_count_[s].Store(heap.free_pages(side) - 1, memory_order_relaxed);  // under lock_
+  heap.free_count_[s].Store(heap.free_pages(space) - 1, memory_order_relaxed);  // under lock_
   return page;
 }
 
 // --- With the world stopped ---
 
-void ThreadHeap::HideRunsWorldStopped() {
+void ThreadHeap::RetireRunsWorldStopped() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
       const Bump& bump = bumps[kind][c];
@@ -347,12 +348,12 @@ void ThreadHeap::HideRunsWorldStopped() {
   }
 }
 
-void ThreadHeap::RestoreRunsStopped() {
+void ThreadHeap::ReviveRunsStopped() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
       if (bumps[kind][c].cur == runs[kind][c].begin) continue;
       const Unused unused = UnusedOf(bumps[kind][c], runs[kind][c]);
-      memset(unused.marks + unused.begin, NewMark(), unused.end - unused.begin);
+      memset(unused.marks + unused.begin, AllocationColour(), unused.end - unused.begin);
     }
   }
 }
@@ -426,18 +427,18 @@ size_t ThreadHeap::CheckListsForTesting() const {
       }
     }
   }
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
+  for (const Space space : {Space::kScanned, Space::kPointerFree}) {
     size_t free = 0;
-    for (PageNumber page = free_head_[static_cast<size_t>(side)]; page != kNoPage;
+    for (PageNumber page = free_head_[static_cast<size_t>(space)]; page != kNoPage;
          page = g_space.meta[page].next) {
       GLEANER_CHECK(g_space.info[page].state == PageState::kTaken &&
                         g_space.meta[page].listing.Load(memory_order_relaxed) ==  // as above
                             Listing::kFree &&
-                        ++free <= free_pages(side),
+                        ++free <= free_pages(space),
                     "[inv.listed-once] page %u is on a list of free pages of heap %d", page, index);
     }
-    GLEANER_CHECK(free == free_pages(side), "heap %d has %zu free pages and counts %u", index, free,
-                  free_pages(side));
+    GLEANER_CHECK(free == free_pages(space), "heap %d has %zu free pages and counts %u", index,
+                  free, free_pages(space));
   }
   return partial;
 }

@@ -5,7 +5,7 @@
 // the page's mark bytes and set to the mark of new objects in one fill when the run is taken.
 // Memory is zeroed a *window* ahead. Runs are used downwards:
 //
-//        | not searched yet | run taken: bytes = g_new_mark                    |... page
+//        | not searched yet | run taken: bytes = g_allocation_colour                    |... page
 //                           | run, not zeroed | window, zeroed    | handed out |
 //                           ^ run.begin       ^ bump.limit        ^ bump.cur
 //
@@ -100,10 +100,10 @@ class ThreadHeap {
 
   // --- For the collector, with the world stopped. ---
   // Takes back what the thread could not have reached, and hides the rest from the marker.
-  void HideRunsWorldStopped();
-  // Sets what the thread still holds to what new objects get (g_new_mark). It is enough that the
-  // heap's own thread is stopped.
-  void RestoreRunsStopped();
+  void RetireRunsWorldStopped();
+  // Sets what the thread still holds to what new objects get (g_allocation_colour). It is enough
+  // that the heap's own thread is stopped.
+  void ReviveRunsStopped();
   // Calls f(page) for each page the thread allocates in.
   template <class F>
   void ForEachCurrentPageWorldStopped(const F& f) const {
@@ -120,12 +120,12 @@ class ThreadHeap {
   void PushFree(PageNumber page);
   // A page without objects, kTaken: from the thread's free pages, or from where the policy says.
   // kNoPage if there is none. Owner thread only.
-  PageNumber TakeFree(Side side);
+  PageNumber TakeFree(Space space);
 
   // --- The page lists. ---
-  PageNumber free_pages(Side side) const {
+  PageNumber free_pages(Space space) const {
     // Relaxed: a snapshot; the lists themselves are guarded by lock.
-    return free_count_[static_cast<size_t>(side)].Load(platform::memory_order_relaxed);
+    return free_count_[static_cast<size_t>(space)].Load(platform::memory_order_relaxed);
   }
 
   // Owner thread only; the collector with the world stopped.
@@ -168,10 +168,10 @@ class ThreadHeap {
   // are free, and it has no page and no list. Its partial pages come back with the next sweep.
   void GiveBackAfterFork();
   PageNumber PopPartial(Kind kind, size_t size_class);
-  PageNumber PopFree(Side side);
+  PageNumber PopFree(Space space);
   // Where TakeFree looks when the thread has no free page.
-  PageNumber TakeFreeOfOthers(Side side);
-  PageNumber TakeFresh(Side side);
+  PageNumber TakeFreeOfOthers(Space space);
+  PageNumber TakeFresh(Space space);
   // Returns the pages on the lists of partial pages.
   size_t CheckListsForTesting() const;
 

@@ -18,7 +18,7 @@ constexpr PageNumber kStealBatch = 8;
 
 // Free pages that do not fit are given back this share of the heap at a time, or as much as is
 // asked for.
-constexpr size_t kTradedAtOnce = 64;
+constexpr size_t kReleasedAtOnce = 64;
 // Holes between large objects are a waste from this share of the heap on.
 constexpr size_t kHolesShare = 8;
 
@@ -29,7 +29,7 @@ struct Shared {
   double k = 1;
   ReservedArray<ThreadHeap*> heaps;  // entries are constant once counted
   platform::Atomic<size_t> count{0};
-  // Largest number of pages of each side seen in use (the thesis's max(l)).
+  // Largest number of pages of each space seen in use (the thesis's max(l)).
   platform::Atomic<PageNumber> max_live[2] = {};
   platform::Lock create{platform::LockRank::kHeaps};  // serialises creation and adoption
 };
@@ -92,20 +92,20 @@ ThreadHeap& ThreadHeaps::HomeOfFree(PageNumber page) {
   return g_shared.policy == Policy::kPageShared ? at(0) : at(g_space.meta[page].owner);
 }
 
-PageNumber ThreadHeaps::Steal(Side side, const ThreadHeap* thief) {
+PageNumber ThreadHeaps::Steal(Space space, const ThreadHeap* thief) {
   if (g_shared.policy == Policy::kPageShared) return kNoPage;  // PopFree has looked already
-  const auto s = static_cast<size_t>(side);
+  const auto s = static_cast<size_t>(space);
   const size_t heaps = count();
   PageNumber batch[kStealBatch];
   // Neighbours by index first: indices are given out in order of start, which is as near as one
   // node can say.
   for (size_t i = 1; i <= heaps; ++i) {
     ThreadHeap& victim = at((thief->index + i) % heaps);
-    if (&victim == thief || victim.free_pages(side) == 0) continue;
+    if (&victim == thief || victim.free_pages(space) == 0) continue;
     PageNumber taken = 0;
     {
       platform::LockGuard guard(victim.lock_);
-      const PageNumber half = (victim.free_pages(side) + 1) / 2;
+      const PageNumber half = (victim.free_pages(space) + 1) / 2;
       const PageNumber want = half < kStealBatch ? half : kStealBatch;
       while (taken < want && victim.free_head_[s] != kNoPage) {
         batch[taken] = victim.free_head_[s];
@@ -113,7 +113,7 @@ PageNumber ThreadHeaps::Steal(Side side, const ThreadHeap* thief) {
         ++taken;
       }
       // Relaxed: written under lock_.
-      victim.free_count_[s].Store(victim.free_pages(side) - taken, memory_order_relaxed);
+      victim.free_count_[s].Store(victim.free_pages(space) - taken, memory_order_relaxed);
     }
     if (taken == 0) continue;
     for (PageNumber j = 1; j < taken; ++j) at(thief->index).PushFree(batch[j]);
@@ -138,21 +138,21 @@ PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class) {
   return kNoPage;
 }
 
-bool ThreadHeaps::ShouldShare(Side side, PageNumber pages) {
+bool ThreadHeaps::ShouldShare(Space space, PageNumber pages) {
   if (g_shared.policy != Policy::kLps) return false;
   PageNumber free = 0;
   const size_t heaps = count();
-  for (size_t i = 0; i < heaps; ++i) free += at(i).free_pages(side);
-  const PageNumber taken = SpaceOf(side).taken();
+  for (size_t i = 0; i < heaps; ++i) free += at(i).free_pages(space);
+  const PageNumber taken = PageSpaceOf(space).taken();
   const PageNumber live = (taken > free ? taken - free : 0) + pages;
-  auto& max_live = g_shared.max_live[static_cast<size_t>(side)];
+  auto& max_live = g_shared.max_live[static_cast<size_t>(space)];
   // Relaxed: a lost update is made good at the next miss.
   if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
   return free != 0 && taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
 }
 
-void ThreadHeaps::FlushFreePages(Side side) {
-  const auto s = static_cast<size_t>(side);
+void ThreadHeaps::FlushFreePages(Space space) {
+  const auto s = static_cast<size_t>(space);
   const size_t heaps = count();
   for (size_t i = 0; i < heaps; ++i) {
     ThreadHeap& heap = at(i);
@@ -160,29 +160,29 @@ void ThreadHeaps::FlushFreePages(Side side) {
     while (heap.free_head_[s] != kNoPage) {
       const PageNumber page = heap.free_head_[s];
       heap.free_head_[s] = g_space.meta[page].next;
-      SpaceOf(side).Free(page);
+      PageSpaceOf(space).Free(page);
     }
     heap.free_count_[s].Store(0, memory_order_relaxed);  // under lock_
   }
 }
 
-size_t ThreadHeaps::ResidentFreePages(Side side) {
-  size_t free = SpaceOf(side).resident_free();
-  for (size_t i = 0; i < count(); ++i) free += at(i).free_pages(side);
+size_t ThreadHeaps::ResidentFreePages(Space space) {
+  size_t free = PageSpaceOf(space).resident_free();
+  for (size_t i = 0; i < count(); ++i) free += at(i).free_pages(space);
   return free;
 }
 
-bool ThreadHeaps::TradeFreePages(size_t bytes, size_t least_share) {
+bool ThreadHeaps::ReleaseToMakeRoom(size_t bytes, size_t least_share) {
   size_t free = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) free += ResidentFreePages(side);
+  for (const Space space : {Space::kScanned, Space::kPointerFree}) free += ResidentFreePages(space);
   if (free * least_share < (ResidentBytes() >> kPageShift)) return false;
-  const size_t traded = Trade(Side::kScanned, bytes);
-  return (traded >= bytes ? traded : traded + Trade(Side::kPointerFree, bytes - traded)) != 0;
+  const size_t traded = Trade(Space::kScanned, bytes);
+  return (traded >= bytes ? traded : traded + Trade(Space::kPointerFree, bytes - traded)) != 0;
 }
 
-bool ThreadHeaps::TradeHoles(Side side, size_t bytes) {
-  return ResidentFreePages(side) * kHolesShare >= (ResidentBytes() >> kPageShift) &&
-         Trade(side, bytes) != 0;
+bool ThreadHeaps::ReleaseFreePagesElsewhere(Space space, size_t bytes) {
+  return ResidentFreePages(space) * kHolesShare >= (ResidentBytes() >> kPageShift) &&
+         Trade(space, bytes) != 0;
 }
 
 void ThreadHeaps::CheckForTesting() {
@@ -201,15 +201,15 @@ void ThreadHeaps::CheckForTesting() {
                 listed, partial);
 }
 
-size_t ThreadHeaps::Trade(Side side, size_t bytes) {
-  const size_t least = ResidentBytes() / kTradedAtOnce;
+size_t ThreadHeaps::Trade(Space space, size_t bytes) {
+  const size_t least = ResidentBytes() / kReleasedAtOnce;
   const size_t enough = AlignUp(bytes < least ? least : bytes, kPageBytes) >> kPageShift;
-  FlushFreePages(side);
+  FlushFreePages(space);
   // Long spans first: best fit turns to the short ones, which had better stay resident.
   size_t traded = 0;
   for (PageNumber min_pages = PageSpace::kDiscardPages; min_pages != 0 && traded < enough;
        min_pages /= 8) {
-    traded += SpaceOf(side).DiscardFree(min_pages, enough - traded) >> kPageShift;
+    traded += PageSpaceOf(space).DiscardFree(min_pages, enough - traded) >> kPageShift;
   }
   return traded << kPageShift;
 }
@@ -240,9 +240,9 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
     heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
   }
   // Pages that were on a free list or in the hands of a thread that is gone.
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    PageSpace& space = SpaceOf(side);
-    for (PageNumber page = FirstCommitted(side); page < EndCommitted(side);) {
+  for (const Space which : {Space::kScanned, Space::kPointerFree}) {
+    PageSpace& space = PageSpaceOf(which);
+    for (PageNumber page = FirstCommitted(which); page < EndCommitted(which);) {
       const PageState state = g_space.info[page].state;
       PageMeta& meta = g_space.meta[page];
       if (state == PageState::kUnused) {

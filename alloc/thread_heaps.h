@@ -24,21 +24,21 @@ class ThreadHeaps {
   static ThreadHeap& HomeOfFree(PageNumber page);
 
   // A free page of any other thread; kNoPage if there is none.
-  static PageNumber Steal(Side side, const ThreadHeap* thief);
+  static PageNumber Steal(Space space, const ThreadHeap* thief);
   // A partial page of an abandoned heap.
   static PageNumber StealPartial(Kind kind, size_t size_class);
   // Whether `pages` more from the system would break the bound of the policy in force.
-  static bool ShouldShare(Side side, PageNumber pages);
+  static bool ShouldShare(Space space, PageNumber pages);
   // Gives all free pages of all threads back to the page space, where neighbours coalesce.
-  static void FlushFreePages(Side side);
+  static void FlushFreePages(Space space);
   // Pages without objects, wherever they are. A snapshot.
-  static size_t ResidentFreePages(Side side);
+  static size_t ResidentFreePages(Space space);
   // For when the heap must grow though a good part of it is free, because that does not fit what is
   // asked for. Gives at least `bytes` of it back to the system, so that as much may be had in its
   // place. False if less than one part in `least_share` of the heap is free.
-  static bool TradeFreePages(size_t bytes, size_t least_share);
-  // The same for a large object that fits none of the holes that others have left on its side.
-  static bool TradeHoles(Side side, size_t bytes);
+  static bool ReleaseToMakeRoom(size_t bytes, size_t least_share);
+  // The same for a large object that fits none of the holes that others have left on its space.
+  static bool ReleaseFreePagesElsewhere(Space space, size_t bytes);
 
   static Policy policy();
   static double k();
@@ -53,11 +53,11 @@ class ThreadHeaps {
   static void ResetAfterFork(ThreadHeap* survivor);
 
   // Aborts unless each page is on the list that it should be on, once. pre: no thread is in the
-  // allocator, and a sweep that goes on beside the program is at no step.
+  // allocator, and a concurrent sweep is at no step.
   static void CheckForTesting();
 
  private:
-  static size_t Trade(Side side, size_t bytes);
+  static size_t Trade(Space space, size_t bytes);
 };
 
 }  // namespace gleaner::alloc

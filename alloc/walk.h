@@ -9,21 +9,21 @@
 
 namespace gleaner::alloc {
 
-inline size_t CommittedPages(Side side) { return EndCommitted(side) - FirstCommitted(side); }
+inline size_t CommittedPages(Space space) { return EndCommitted(space) - FirstCommitted(space); }
 inline size_t CommittedPages() {
-  return CommittedPages(Side::kScanned) + CommittedPages(Side::kPointerFree);
+  return CommittedPages(Space::kScanned) + CommittedPages(Space::kPointerFree);
 }
 
-// Calls f(page, info) for each committed page of the side, or of both, upwards.
+// Calls f(page, info) for each committed page of the space, or of both, upwards.
 template <class F>
-void ForEachPage(Side side, const F& f) {
-  const PageNumber end = EndCommitted(side);
-  for (PageNumber page = FirstCommitted(side); page < end; ++page) f(page, g_space.info[page]);
+void ForEachPage(Space space, const F& f) {
+  const PageNumber end = EndCommitted(space);
+  for (PageNumber page = FirstCommitted(space); page < end; ++page) f(page, g_space.info[page]);
 }
 template <class F>
 void ForEachPage(const F& f) {
-  ForEachPage(Side::kScanned, f);
-  ForEachPage(Side::kPointerFree, f);
+  ForEachPage(Space::kScanned, f);
+  ForEachPage(Space::kPointerFree, f);
 }
 
 // Calls f(object) for each slot of the page, allocated or not: one if a large object begins there,

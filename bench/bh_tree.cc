@@ -13,7 +13,7 @@ namespace bh {
 namespace {
 
 // Bodies closer than this many halvings of the root cube are an error.
-constexpr double kLeastHalf = 0x1p-100;
+constexpr double kMinHalf = 0x1p-100;
 
 struct Force {
   Vec3 acceleration;
@@ -118,7 +118,7 @@ Cell* NewCell() {
 
 Node* Insert(Node* subtree, Body* body, const Cube& cube) {
   if (subtree == nullptr) return body;
-  if (cube.half < kLeastHalf) bench::Fail("two bodies are in the same place");
+  if (cube.half < kMinHalf) bench::Fail("two bodies are in the same place");
   Cell* cell;
   if (subtree->kind == Node::Kind::kBody) {
     cell = NewCell();

@@ -27,7 +27,7 @@ RUN_TIMEOUT_S = 300
 
 
 @dataclass
-class Side:
+class Space:
     """One half of a row: a program, what it is called with, and the libgc it is to use."""
     label: str
     command: list
@@ -39,8 +39,8 @@ class Side:
 class Row:
     name: str
     threads: int
-    a: Side
-    b: Side
+    a: Space
+    b: Space
     target: float = 0  # The ratio wanted; 0 means the row is for information.
     metric: str = "seconds"
 
@@ -64,13 +64,13 @@ def make_rows():
             argv = command + ["--threads", str(threads)]
             if threads == 1:
                 argv += alone
-            rows.append(Row(name, threads, Side(THEIRS, argv, THEIRS), Side(OURS, argv, OURS),
+            rows.append(Row(name, threads, Space(THEIRS, argv, THEIRS), Space(OURS, argv, OURS),
                             target, metric))
 
     def markers(name, command, target):
         """Our library with one marker against itself with two."""
-        one = Side(f"{OURS}, 1 marker", command, OURS, {"GC_MARKERS": "1"})
-        two = Side(f"{OURS}, 2 markers", command, OURS, {"GC_MARKERS": "2"})
+        one = Space(f"{OURS}, 1 marker", command, OURS, {"GC_MARKERS": "1"})
+        two = Space(f"{OURS}, 2 markers", command, OURS, {"GC_MARKERS": "2"})
         rows.append(Row(name, 1, one, two, target, "collect_ms_median"))
 
     # Debian's libgc starts its markers with the first thread. A program without threads is run in
@@ -102,8 +102,8 @@ def make_rows():
     against_libgc("BH-st", ["bh", "--variant", "st"], {1: 0, 2: 0}, alone=wake)
     for shape in ("graph", "tree", "list", "arrays", "huge"):
         rows.append(Row(f"floor against our 1 marker, {shape}", 1,
-                        Side("floor", ["mark_floor", "--shape", shape]),
-                        Side(f"{OURS}, 1 marker", ["mark_shapes", "--shape", shape], OURS,
+                        Space("floor", ["mark_floor", "--shape", shape]),
+                        Space(f"{OURS}, 1 marker", ["mark_shapes", "--shape", shape], OURS,
                              {"GC_MARKERS": "1"}), 0, "collect_ms_median"))
     return rows
 

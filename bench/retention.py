@@ -47,7 +47,7 @@ MODES = [
 
 
 def held(options, mode, environment, library, arguments):
-    side = compare.Side(library, ["retention"] + arguments, library, environment)
+    side = compare.Space(library, ["retention"] + arguments, library, environment)
     values = compare.run_once(side, options).values
     if values["incremental"] != mode.incremental:
         raise compare.RunFailed(f"{mode.name}: the program reports incremental="

@@ -100,11 +100,11 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   ChangeColours(collection.tunables);
   unpadded_counts_ = collection.tunables.mark.all_interior_pointers;
   // Who collects because memory is short, or on demand, wants to find it swept.
-  collection.sweeps_beside = (collection.tunables.sweep_beside || collection.report.beside) &&
-                             !collection.report.minor &&
-                             collection.report.cause == Cause::kAllocation && !g_any_disclaim;
+  collection.sweeps_concurrently =
+      (collection.tunables.concurrent_sweep || collection.report.concurrent) &&
+      !collection.report.minor && collection.report.cause == Cause::kAllocation && !g_any_disclaim;
   const SweepTotals swept =
-      collection.sweeps_beside ? BeginSweepBesideWorldStopped(dead) : Sweep(dead);
+      collection.sweeps_concurrently ? BeginConcurrentSweepWorldStopped(dead) : Sweep(dead);
   PaceNext(swept, clock, &collection);
   clock.Enter(PausePart::kDirty);
   EndGeneration(collection, clock);
@@ -115,11 +115,11 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   clock.Enter(PausePart::kResume);
   world_.resume();
   collection.report.pause = clock.End();
-  cycle_pacer_.NoteStop(!collection.report.beside && !collection.report.minor,
+  cycle_pacer_.NoteStop(!collection.report.concurrent && !collection.report.minor,
                         collection.report.pause, collection.report.markers, scanned_bytes_,
-                        clock.end_ns(), collection.tunables.mark_beside);
+                        clock.end_ns(), collection.tunables.concurrent_mark);
   last_ = collection.report;
-  totals_.Add(last_, collection.sweeps_beside);
+  totals_.Add(last_, collection.sweeps_concurrently);
   world_.event(CycleEvent::kResumed);
   AfterResume();
   world_.event(CycleEvent::kEnd);
@@ -131,7 +131,7 @@ Collector::Collection Collector::Prepare(Cause cause) {
   Tunables& tunables = collection.tunables;
   world_.read_tunables(&tunables);
   // An explicit collection is to find what has died since the cycle began.
-  collection.gives_up_cycle = cause == Cause::kExplicit || !tunables.mark_beside;
+  collection.gives_up_cycle = cause == Cause::kExplicit || !tunables.concurrent_mark;
   collection.report.minor = MayBeMinor(cause, tunables);
   // The settings cannot change in mid-cycle.
   if (!collection.gives_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
@@ -144,7 +144,7 @@ Collector::Collection Collector::Prepare(Cause cause) {
 
 bool Collector::StopUnlessGivenUp(int (*give_up)(), PauseClock* clock) {
   if (!world_.stop()) return false;
-  if (sweeper_.IsBeside()) EndSweep();  // no mutator is at a step any more
+  if (sweeper_.IsConcurrent()) EndSweep();  // no mutator is at a step any more
   clock->Enter(PausePart::kRoots);
   world_.event(CycleEvent::kStopped);
   if (give_up == nullptr || give_up() == 0) return true;
@@ -172,12 +172,12 @@ void Collector::ChangeColours(const Tunables& tunables) {
   marker_.End();
   alloc::g_epoch = marker_.black();
   alloc::g_young ^= alloc::kYoungMarks;
-  alloc::g_quiet_mark = MayTrack(tunables) ? alloc::g_young : alloc::g_epoch;
-  alloc::g_new_mark.Store(alloc::g_quiet_mark,
-                          platform::memory_order_relaxed);  // the world is stopped
+  alloc::g_idle_allocation_colour = MayTrack(tunables) ? alloc::g_young : alloc::g_epoch;
+  alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,
+                                   platform::memory_order_relaxed);  // the world is stopped
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeaps::at(i).RestoreRunsStopped();
+    ThreadHeaps::at(i).ReviveRunsStopped();
     ThreadHeaps::at(i).DropListsWorldStopped();
   }
 }
@@ -208,7 +208,7 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       (since_last - most_since_last) * 8 > since_last,
                       platform::NowNs() - clock.begin_ns(),
                       clock.begin_ns() - cycle_pacer_.last_end_ns(),
-                      report.beside,
+                      report.concurrent,
                       collection->bytes_in_cycle};
   // What a minor collection leaves is not known to be live: the allowance stays that of the last
   // full one.
@@ -227,18 +227,18 @@ void Collector::AfterResume() {
   for (int i = 0; i < kDisarmsAtOnce && cycle_.DisarmSome(); ++i) {
   }
   if (g_any_disclaim) sweeper_.Disclaim();
-  if (sweeper_.IsBeside() && driver_.running()) driver_.Wake();
-  if (!sweeper_.IsBeside() && pacer_.HasLastingSurplus()) ReturnFreeMemory();
+  if (sweeper_.IsConcurrent() && driver_.running()) driver_.Wake();
+  if (!sweeper_.IsConcurrent() && pacer_.HasLastingSurplus()) ReturnFreeMemory();
 }
 
-void CollectorTotals::Add(const CycleReport& report, bool sweeps_beside) {
+void CollectorTotals::Add(const CycleReport& report, bool sweeps_concurrently) {
   ++collections;
   pauses.Add(report.pause);
   if (report.pause.all_ns > longest_pause.all_ns) longest_pause = report.pause;
   longest_parts.Raise(report.pause);
-  beside += report.beside ? 1 : 0;
+  concurrent += report.concurrent ? 1 : 0;
   overruns += report.overrun ? 1 : 0;
-  swept_beside += sweeps_beside ? 1 : 0;
+  concurrent_sweeps += sweeps_concurrently ? 1 : 0;
   minors += report.minor ? 1 : 0;
   minor_ns += report.minor ? report.pause.all_ns : 0;
   freed_bytes += report.freed_bytes;
@@ -261,18 +261,18 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
   }
   // What threads hold and have not handed out must not look like objects.
   const size_t heaps = ThreadHeaps::count();
-  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RetireRunsWorldStopped();
   alloc::ForEachSlot([f, context](const alloc::ObjectRef& object) {
     if (alloc::IsAllocated(*object.mark())) f(object, context);
   });
-  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RestoreRunsStopped();
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).ReviveRunsStopped();
   world_.resume();
 }
 
 void Collector::ReturnFreeMemory() {
-  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
-    ThreadHeaps::FlushFreePages(side);
-    alloc::SpaceOf(side).DiscardFree();
+  for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
+    ThreadHeaps::FlushFreePages(space);
+    alloc::PageSpaceOf(space).DiscardFree();
   }
 }
 
@@ -280,12 +280,12 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   const Tunables& tunables = collection->tunables;
   CycleReport* report = &collection->report;
   const size_t heaps = ThreadHeaps::count();
-  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
+  for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RetireRunsWorldStopped();
   clock->Enter(PausePart::kDirty);
   report->minor = report->minor && cycle_.BeginMinorWorldStopped(tunables.mark);
-  report->beside = !report->minor && cycle_.GoOnWorldStopped(collection->gives_up_cycle);
+  report->concurrent = !report->minor && cycle_.GoOnWorldStopped(collection->gives_up_cycle);
   clock->Enter(PausePart::kRoots);
-  if (!report->minor && !report->beside) marker_.Begin(tunables.mark);
+  if (!report->minor && !report->concurrent) marker_.Begin(tunables.mark);
   roots_.Clear();
   RootSink sink(&roots_, &marker_);
   t_mark_sink = &sink;
@@ -296,7 +296,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   clock->Enter(PausePart::kMark);
   toggle_refs_.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
-  if (report->minor || report->beside) {
+  if (report->minor || report->concurrent) {
     clock->Enter(PausePart::kDirty);
     cycle_.MarkPendingWorldStopped();
   }
@@ -305,10 +305,11 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
     alloc::g_huge_bytes.Store(0, platform::memory_order_relaxed);  // the world is stopped
   }
   if (tunables.verify) {
-    VerifyMarks(marker_, tunables.mark, roots_, {report->minor || report->beside, report->minor});
+    VerifyMarks(marker_, tunables.mark, roots_,
+                {report->minor || report->concurrent, report->minor});
   }
-  report->overrun = report->beside && collection->is_early;
-  collection->bytes_in_cycle = report->beside ? cycle_pacer_.NoteCycleBytes() : 0;
+  report->overrun = report->concurrent && collection->is_early;
+  collection->bytes_in_cycle = report->concurrent ? cycle_pacer_.NoteCycleBytes() : 0;
 }
 
 // --- Generational mode ---
@@ -337,19 +338,19 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
     outcome.cost_ns += cycle_.fault_ns();
     generations_.NoteMinor(outcome);
   } else {
-    if (report.beside) outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
+    if (report.concurrent) outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
     generations_.NoteFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;
   if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_by_hand()) {
-    cycle_.RememberWorldStopped(!collection.sweeps_beside);
+    cycle_.RememberWorldStopped(!collection.sweeps_concurrently);
   }
   // A hint to others, as the next: the world is stopped.
   minor_next_.Store(cycle_.Remembers(), platform::memory_order_relaxed);
   if (cycle_.Remembers()) return;
   // What threads hold already stays young, which a full collection takes for white, too.
-  alloc::g_quiet_mark = alloc::g_epoch;
-  alloc::g_new_mark.Store(alloc::g_quiet_mark, platform::memory_order_relaxed);
+  alloc::g_idle_allocation_colour = alloc::g_epoch;
+  alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour, platform::memory_order_relaxed);
 }
 
 void Collector::SweepJob(void* collector, int worker) {
@@ -391,8 +392,8 @@ void Collector::NoteLive(CycleReport* report, uint64_t live_bytes) const {
 // Returns what is known before the pages are looked at: the marker has counted objects and scanned
 // bytes, pointer-free objects are taken to be as they were, and pages that are not free now to be
 // in use.
-SweepTotals Collector::BeginSweepBesideWorldStopped(uint8_t dead) {
-  sweeper_.BeginBesideWorldStopped(dead);
+SweepTotals Collector::BeginConcurrentSweepWorldStopped(uint8_t dead) {
+  sweeper_.BeginConcurrentWorldStopped(dead);
   const MarkStatistics marked = marker_.statistics();
   SweepTotals guess;
   guess.live_objects = marked.objects;
@@ -400,8 +401,8 @@ SweepTotals Collector::BeginSweepBesideWorldStopped(uint8_t dead) {
   guess.live_pointer_free_bytes = pacer_.found().live_pointer_free_bytes;
   guess.live_granules = pacer_.found().unpadded_bytes / alloc::kGranuleBytes;
   guess.used_pages = alloc::ResidentBytes() >> alloc::kPageShift;
-  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
-    const size_t free = ThreadHeaps::ResidentFreePages(side);
+  for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
+    const size_t free = ThreadHeaps::ResidentFreePages(space);
     guess.used_pages -= free < guess.used_pages ? free : guess.used_pages;
   }
   return guess;
@@ -411,7 +412,7 @@ bool Collector::SweepSome() { return g_collector.sweeper_.Step(); }
 
 bool Collector::SweepRest() {
   bool any = false;
-  for (bool more = sweeper_.IsBeside(); more; any |= more) {
+  for (bool more = sweeper_.IsConcurrent(); more; any |= more) {
     platform::CriticalSection section;
     more = sweeper_.Step();
   }
@@ -421,7 +422,7 @@ bool Collector::SweepRest() {
 void Collector::StepJob(void* collector, int) { static_cast<Collector*>(collector)->SweepRest(); }
 
 void Collector::FinishSweep() {
-  if (!sweeper_.IsBeside() || sweeper_.IsDone()) return;
+  if (!sweeper_.IsConcurrent() || sweeper_.IsDone()) return;
   pool_.Begin(StepJob, this);
   if (sweeper_.pages() >= kParallelSweepFromPages) {
     while (pool_.WakeOne()) {
@@ -432,8 +433,8 @@ void Collector::FinishSweep() {
 }
 
 void Collector::EndSweep() {
-  GLEANER_CHECK(sweeper_.IsDone(), "a sweep beside the program ends before all is swept");
-  sweeper_.EndBeside();
+  GLEANER_CHECK(sweeper_.IsDone(), "a concurrent sweep ends before all is swept");
+  sweeper_.EndConcurrent();
   SweepTotals swept;
   if (!sweeper_.TotalsOfSteps(&swept)) return;  // the estimate has to do
   pacer_.Amend(swept.live_scanned_bytes, swept.live_pointer_free_bytes, UnpaddedBytes(swept),
@@ -448,7 +449,7 @@ void Collector::TryEndSweep() {
   const platform::HandlersWait no_handlers;
   // If the lock is taken, somebody collects and ends the sweep, or the next report does.
   if (!lock_.TryAcquire()) return;
-  if (sweeper_.IsBeside() && sweeper_.IsDone()) {
+  if (sweeper_.IsConcurrent() && sweeper_.IsDone()) {
     EndSweep();
     if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
   }

@@ -1,5 +1,5 @@
 // One collection, from the decision to the report. A stop-parallel one does all of the following at
-// once; of a cycle beside the program (gc/cycle.h) this is the final stop.
+// once; of a concurrent cycle (gc/cycle.h) this is the final stop.
 //
 //   1. under the collector lock: tunables are read, helper threads started if the heap warrants it
 //   2. stop      every mutator is parked or blocked (platform/stop_world.h)
@@ -38,7 +38,7 @@ struct CycleReport {
   uint64_t steals = 0;       // of work between markers
   uint64_t finalizable = 0;  // objects queued for finalization
   int markers = 0;           // workers that took part in marking
-  bool beside = false;       // marking began before the stop
+  bool concurrent = false;   // marking began before the stop
   bool overrun = false;      // and was not ready for it
   bool minor = false;        // young objects alone were looked at
 };
@@ -50,13 +50,13 @@ struct CollectorTotals {
   PauseTimes longest_pause;  // the parts of the one that took longest
   PauseTimes longest_parts;  // the most that each part took, in whichever pause
   uint64_t freed_bytes = 0;
-  uint64_t beside = 0;        // collections that marked beside the program
-  uint64_t overruns = 0;      // of these, those that had not come to an end when memory ran out
-  uint64_t swept_beside = 0;  // collections that left the sweep to the running program
-  uint64_t minors = 0;        // collections of young objects alone
-  uint64_t minor_ns = 0;      // their pauses together
+  uint64_t concurrent = 0;  // collections that marked concurrently
+  uint64_t overruns = 0;    // of these, those that had not come to an end when memory ran out
+  uint64_t concurrent_sweeps = 0;  // collections that left the sweep to the running program
+  uint64_t minors = 0;             // collections of young objects alone
+  uint64_t minor_ns = 0;           // their pauses together
 
-  void Add(const CycleReport& report, bool sweeps_beside);
+  void Add(const CycleReport& report, bool sweeps_concurrently);
 };
 
 class Collector {
@@ -88,7 +88,7 @@ class Collector {
     return alloc::g_collections.Load(platform::memory_order_relaxed);
   }  // a count
 
-  // --- The sweep beside the program. Any thread. ---
+  // --- The concurrent sweep. Any thread. ---
   // Hooks::sweep.
   static bool SweepSome();
   // Sweeps what is left of it; false if nothing was. Not inside critical sections.
@@ -96,7 +96,7 @@ class Collector {
   // If all is swept, and nobody collects, tells the pacer what was found and gives lasting surplus
   // back. A look at one word otherwise. Not inside critical sections.
   void EndSweepIfDone() {
-    if (GLEANER_UNLIKELY(sweeper_.IsBeside() && sweeper_.IsDone())) TryEndSweep();
+    if (GLEANER_UNLIKELY(sweeper_.IsConcurrent() && sweeper_.IsDone())) TryEndSweep();
   }
 
   // Pointers with that displacement into an object, less than a page, count from here on. pre:
@@ -112,7 +112,7 @@ class Collector {
   bool Advance(uint64_t bytes, Addr stack_pointer);
   // The next Advance starts a cycle, be it due or not. Any thread.
   void WantCycle() { cycle_pacer_.Want(); }
-  bool CanMarkBeside() const { return cycle_pacer_.CanBegin(); }
+  bool CanMarkConcurrently() const { return cycle_pacer_.CanBegin(); }
   CyclePacer& cycle_pacer() { return cycle_pacer_; }
   // Whether the next collection that allocation causes is to be a minor one, which does not mark
   // beside the program.
@@ -145,7 +145,7 @@ class Collector {
     CycleReport report;
     bool gives_up_cycle = false;  // it does not use what a cycle has marked
     bool is_early = false;        // the cycle is not ready for the stop
-    bool sweeps_beside = false;
+    bool sweeps_concurrently = false;
     uint64_t bytes_in_cycle = 0;  // allocated while the cycle went on
     uint64_t young_bytes = 0;     // allocated since the last collection
   };
@@ -171,13 +171,13 @@ class Collector {
   // The driver's: a step of whatever goes on. False if there is nothing to do.
   bool Drive();
   static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }
-  void HoldBack(Addr stack_pointer);
+  void Throttle(Addr stack_pointer);
   // In the stop; adds up what was found. What has a value of the mask `dead` is unreachable.
   SweepTotals Sweep(uint8_t dead);
   static void SweepJob(void* collector, int worker);
-  // The beginning, all that is left, and the end of a sweep beside the program. The second returns
+  // The beginning, all that is left, and the end of a concurrent sweep. The second returns
   // when nothing is left to claim; a mutator may still be at a step.
-  SweepTotals BeginSweepBesideWorldStopped(uint8_t dead);
+  SweepTotals BeginConcurrentSweepWorldStopped(uint8_t dead);
   void FinishSweep();
   void EndSweep();
   GLEANER_COLD void TryEndSweep();
@@ -196,7 +196,7 @@ class Collector {
   Cycle cycle_;
   CyclePacer cycle_pacer_{pacer_, cycle_, pool_};
   Driver driver_;
-  // The driver has done what can be done beside the program. A hint: who collects asks the cycle.
+  // The driver has done what can be done concurrently. A hint: who collects asks the cycle.
   // Written under lock_.
   platform::Atomic<bool> stop_wanted_{false};
   Generations generations_;

@@ -1,4 +1,4 @@
-// The collector's part of cycles beside the program: it starts them, and mutators or the driver
+// The collector's part of concurrent cycles: it starts them, and mutators or the driver
 // take them further a step at a time.
 #include "gc/collector.h"
 #include "platform/clock.h"
@@ -14,9 +14,9 @@ constexpr uint64_t kPressingSliceBytes = 16 * kMiB;
 // Threads hold back so long at most at a time. If the cycle is pressing, they do so for five times
 // as long as they have run since; if it is closing, all that time, as they do from the beginning in
 // a cycle that is pressing and short.
-constexpr uint64_t kHoldBackNs = 3'000'000;
+constexpr uint64_t kThrottleNs = 3'000'000;
 constexpr uint64_t kShortCycleNs = 50'000'000;
-constexpr uint64_t kLeastHoldBackNs = 100'000;
+constexpr uint64_t kMinThrottleNs = 100'000;
 constexpr uint64_t kYieldNs = 20'000;
 // Threads report after so many bytes at the latest: in a cycle, so that the share of each is small;
 // near its end, so that they run for tens of microseconds between the times they hold back.
@@ -29,7 +29,7 @@ constinit __thread uint64_t t_went_on_ns = 0;
 bool Collector::TryStartCycle() {
   if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
   if (!cycle_pacer_.IsWanted() && cycle_pacer_.IsStopShort()) return false;
-  if (sweeper_.IsBeside()) {
+  if (sweeper_.IsConcurrent()) {
     if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
     if (!sweeper_.IsDone()) return false;
     EndSweep();
@@ -53,16 +53,16 @@ bool Collector::TryStartCycle() {
 }
 
 // The markers have this processor meanwhile.
-void Collector::HoldBack(Addr stack_pointer) {
+void Collector::Throttle(Addr stack_pointer) {
   const Cycle::Urgency urgency = cycle_.urgency();
   if (urgency == Cycle::Urgency::kNone) return;
-  uint64_t wait_ns = kHoldBackNs;
+  uint64_t wait_ns = kThrottleNs;
   if (urgency == Cycle::Urgency::kPressing) {
     const uint64_t ran_ns = platform::NowNs() - t_went_on_ns;
     if (ran_ns < wait_ns / 5) wait_ns = ran_ns * 5;
-    if (wait_ns < kLeastHoldBackNs) return;
+    if (wait_ns < kMinThrottleNs) return;
   }
-  cycle_.HoldBack(stack_pointer, wait_ns);
+  cycle_.Throttle(stack_pointer, wait_ns);
   t_went_on_ns = platform::NowNs();
 }
 
@@ -70,7 +70,7 @@ bool Collector::AdvanceWithDriver(Addr stack_pointer) {
   if (stop_wanted_.Load(platform::memory_order_relaxed)) return true;  // a hint
   if (cycle_.IsUnderWay()) {
     if (IsOverrun()) return true;
-    HoldBack(stack_pointer);
+    Throttle(stack_pointer);
     return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
   }
   if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
@@ -87,7 +87,7 @@ bool Collector::Drive() {
   bool yield = false;
   if (!cycle_.IsUnderWay() && cycle_.DisarmSome()) {
     // Before the sweep, since the program allocates on.
-  } else if (sweeper_.IsBeside()) {
+  } else if (sweeper_.IsConcurrent()) {
     for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
     if (sweeper_.IsDone()) {
       EndSweep();
@@ -111,7 +111,7 @@ bool Collector::Drive() {
       case Cycle::Next::kAgain:
         break;
       case Cycle::Next::kMark:
-        marker_.SetWorkersBeside(
+        marker_.SetConcurrentWorkers(
             urgency != Cycle::Urgency::kNone ? pool_.size() : cycle_pacer_.background_markers());
         lock_.Release();
         cycle_.Mark(closing                                ? kNeverPause
@@ -120,7 +120,7 @@ bool Collector::Drive() {
         return true;
       case Cycle::Next::kStop:
         stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others
-        cycle_.LetGo();                                            // one of them collects
+        cycle_.EndThrottle();                                      // one of them collects
         more = false;
         break;
       case Cycle::Next::kNothing:
@@ -136,7 +136,7 @@ bool Collector::Drive() {
 
 bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
   if (driver_.running()) return AdvanceWithDriver(stack_pointer);
-  if (sweeper_.IsBeside() && !sweeper_.IsDone()) {
+  if (sweeper_.IsConcurrent() && !sweeper_.IsDone()) {
     // So that it is over long before the next cycle.
     for (size_t steps = 4 + sweeper_.pages() / 4096; steps != 0; --steps) {
       platform::CriticalSection section;

@@ -11,7 +11,7 @@ namespace gleaner::gc {
 using alloc::g_space;
 using alloc::PageNumber;
 using alloc::PageState;
-using alloc::Side;
+using alloc::Space;
 using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
 using platform::memory_order_release;
@@ -24,7 +24,7 @@ PageNumber PagesIn(size_t bytes) { return static_cast<PageNumber>(bytes >> alloc
 constexpr platform::Refusal kNoMemoryForTables = {"no memory for tables", ENOMEM};
 
 void SetPending(void* pending, Addr from, Addr to) {
-  static_cast<Pending*>(pending)->Set(from, to - from);
+  static_cast<RescanSet*>(pending)->Set(from, to - from);
 }
 
 // The next piece of [from, end), of at most `most` pages.
@@ -56,7 +56,7 @@ bool Cycle::Open(platform::TrackingKind kind) {
   GLEANER_CHECK(!opened_, "writes are to be tracked by %s, and %s is lost and not closed",
                 platform::TraitsOf(kind).name, tracker_.traits().name);
   if (tables_ == Tables::kUntried) {
-    const bool have = roots_.Init() && words_.Init() && pending_.Init() && twins_.Init();
+    const bool have = roots_.Init() && words_.Init() && pending_.Init() && shadows_.Init();
     tables_ = have ? Tables::kReserved : Tables::kRefused;
   }
   if (tables_ == Tables::kRefused) {
@@ -90,12 +90,12 @@ bool Cycle::Cover(PageNumber end) {
 void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_driver,
                   uint64_t pause_target_ns) {
   config_ = config;
-  quota_ = (pause_target_ns != 0 ? pause_target_ns : kUsualPauseTargetNs) / kNsPerGranule;
+  quota_ = (pause_target_ns != 0 ? pause_target_ns : kUsualPauseTargetNs) / kNsPerCard;
   has_driver_ = has_driver;
   expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // see there
   armed_end_ = to_disarm_ = 0;
   remembers_ = false;  // arming forgets what was written
-  frontier_ = EndCommitted(Side::kScanned);
+  frontier_ = EndCommitted(Space::kScanned);
   // Guarded by the lock. What was raised while the last one armed may have stayed.
   urgency_.Store(0, memory_order_relaxed);
   abandon_ = false;
@@ -111,7 +111,7 @@ Cycle::Next Cycle::Advance(Addr stack_pointer) {
     case CycleState::kArming:
       return Arm();
     case CycleState::kRoots:
-      return Greet(stack_pointer);
+      return Handshake(stack_pointer);
     case CycleState::kMarking:
       if (drained_) return Round();
       slice_.Store(1, memory_order_relaxed);  // guarded by the lock
@@ -143,7 +143,7 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
                               g_space.meta[page].listing.Load(memory_order_relaxed) !=
                                   alloc::Listing::kCurrent);  // a hint
     if (!has_objects) continue;
-    if (page - to >= kLeastGapPages) {
+    if (page - to >= kMinGapPages) {
       if (!arm(from, to)) return false;
       from = page;
     }
@@ -152,7 +152,7 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
   return arm(from, to);
 }
 
-// A piece of the scanned side; after the last one, the colours.
+// A piece of the scanned space; after the last one, the colours.
 Cycle::Next Cycle::Arm() {
   const PageNumber end = PieceEnd(armed_end_, frontier_, PagesIn(kArmBytes));
   const bool covered = Cover(end);
@@ -165,11 +165,11 @@ Cycle::Next Cycle::Arm() {
   if (end < frontier_) return Next::kAgain;
   tracker_.FinishRound();
   // [inv.armed-before-black] From here on there may be black objects.
-  twins_.Reset(frontier_);
-  marker_->BeginBeside(config_, &pending_, &twins_);
+  shadows_.Reset(frontier_);
+  marker_->BeginConcurrent(config_, &pending_, &shadows_);
   platform::MaybeDelay();
   // Relaxed: who has not seen it yet makes white objects, until its handshake at the latest.
-  alloc::g_new_mark.Store(marker_->black(), memory_order_relaxed);
+  alloc::g_allocation_colour.Store(marker_->black(), memory_order_relaxed);
   words_.Clear();
   position_ = {};
   world_->begin_handshakes();
@@ -177,7 +177,7 @@ Cycle::Next Cycle::Arm() {
   return Next::kAgain;
 }
 
-Cycle::Next Cycle::Greet(Addr stack_pointer) {
+Cycle::Next Cycle::Handshake(Addr stack_pointer) {
   platform::MaybeDelay();  // between two threads
   if (world_->handshake(stack_pointer, &roots_, &words_)) return Next::kAgain;
   if (world_->copy_roots(&position_, &words_)) return Next::kAgain;
@@ -215,12 +215,12 @@ size_t Cycle::Fetch(PageNumber begin, PageNumber end) {
 }
 
 // What is pending, those that have a twin by what it costs to compare them. Nobody has a slice.
-size_t Cycle::PendingGranules() const {
-  size_t granules = 0;
-  pending_.ForEachUnit([this, &granules](PageNumber page, size_t unit, size_t count) {
-    granules += count == Pending::kGranulesPerUnit && twins_.Has(page, unit) ? 1 : count;
+size_t Cycle::DirtyCards() const {
+  size_t cards = 0;
+  pending_.ForEachUnit([this, &cards](PageNumber page, size_t unit, size_t count) {
+    cards += count == RescanSet::kCardsPerOsPage && shadows_.Has(page, unit) ? 1 : count;
   });
-  return granules;
+  return cards;
 }
 
 // [inv.round] Nobody has a slice, and nothing is left of the last one: all that a marker made black
@@ -237,7 +237,7 @@ Cycle::Next Cycle::Round() {
     if (end < armed_end_) return Next::kAgain;
     tracker_.FinishRound();
     // Pages that are new have to be scanned whole, but are tracked from now on.
-    const PageNumber frontier = EndCommitted(Side::kScanned);
+    const PageNumber frontier = EndCommitted(Space::kScanned);
     if (armed_end_ < frontier && Cover(frontier) && ArmObjects(armed_end_, frontier)) {
       tracker_.FinishRound();
       const Addr begin = g_space.AddressOfPage(armed_end_);
@@ -245,12 +245,12 @@ Cycle::Next Cycle::Round() {
       armed_end_ = fetched_ = frontier;
     }
   }
-  const size_t pending = PendingGranules();
+  const size_t pending = DirtyCards();
   const bool shrinks = rounds_ == 0 || pending < last_pending_;
   if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
-  // What is pending in the last round is scanned beside the program, too, and the stop has to look
+  // What is pending in the last round is scanned concurrently, too, and the stop has to look
   // for what was written since.
-  is_last_round_ = pending <= quota_ || !shrinks || rounds_ > kMostRounds;
+  is_last_round_ = pending <= quota_ || !shrinks || rounds_ > kMaxRounds;
   // After the first one, rounds are short if the program writes little. With all workers on it, so
   // that it is over soon.
   if (!is_last_round_) Raise(Urgency::kClosing);
@@ -275,7 +275,7 @@ uint64_t Cycle::WorkLeft() const {
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
   const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // as under the lock
   const uint64_t left = scanned < all ? all - scanned : 0;
-  return (left > all / 16 ? left : all / 16) + last_pending_ * Pending::kGranuleBytes;
+  return (left > all / 16 ? left : all / 16) + last_pending_ * RescanSet::kCardBytes;
 }
 
 void Cycle::Raise(Urgency urgency) {
@@ -287,14 +287,14 @@ void Cycle::Raise(Urgency urgency) {
   urgency_.Store(value, memory_order_seq_cst);
 }
 
-void Cycle::HoldBack(Addr stack_pointer, uint64_t most_ns) {
+void Cycle::Throttle(Addr stack_pointer, uint64_t most_ns) {
   const uint32_t seen = urgency_.Load(memory_order_seq_cst);
   if (seen == 0) return;
   const platform::BlockingWait section(platform::t_stop_record, stack_pointer);
   platform::FutexWaitFor(&urgency_, seen, most_ns);
 }
 
-void Cycle::LetGo() {
+void Cycle::EndThrottle() {
   urgency_.Store(0, memory_order_seq_cst);
   FutexWakeAll(&urgency_);
 }
@@ -313,7 +313,7 @@ uint64_t Cycle::NoteScanned() {
   return last_scanned_bytes_;
 }
 
-// Pieces do not overlap, and Pending::Set is for anybody.
+// Pieces do not overlap, and RescanSet::Set is for anybody.
 void Cycle::FetchPieces(void* cycle, int) {
   auto* self = static_cast<Cycle*>(cycle);
   const PageNumber pages = PagesIn(kFetchBytes);
@@ -334,7 +334,7 @@ void Cycle::FetchPieces(void* cycle, int) {
 void Cycle::FetchLastWorldStopped() {
   next_piece_.Store(0, memory_order_relaxed);  // as there
   pool_->Begin(FetchPieces, this);
-  if (tracker_.traits().last_fetch_is_shared && armed_end_ >= PagesIn(kLeastSharedFetchBytes)) {
+  if (tracker_.traits().last_fetch_is_shared && armed_end_ >= PagesIn(kMinSharedFetchBytes)) {
     while (pool_->WakeOne()) {
     }
   }
@@ -348,8 +348,8 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   if (memory_.committed() != 0) memset(memory_.data(), kNothingOld, memory_.committed());
   if (state() == CycleState::kIdle) return false;
   const bool marked = state() != CycleState::kArming;
-  const PageNumber frontier = EndCommitted(Side::kScanned);
-  LetGo();
+  const PageNumber frontier = EndCommitted(Space::kScanned);
+  EndThrottle();
   const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
                         !pending_.Cover(frontier);
   SetState(CycleState::kIdle);
@@ -360,7 +360,8 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
     scanned_once_bytes_ = 0;
     marker_->Abandon();
     alloc::FreeDeferredWorldStopped();
-    alloc::g_new_mark.Store(alloc::g_quiet_mark, memory_order_relaxed);  // the world is stopped
+    alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,
+                                     memory_order_relaxed);  // the world is stopped
     pending_.Clear();
     return false;
   }
@@ -397,7 +398,7 @@ bool Cycle::DisarmSome() {
 // --- Generational mode ---
 
 bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
-  const PageNumber end = EndCommitted(Side::kScanned);
+  const PageNumber end = EndCommitted(Space::kScanned);
   remembers_ = false;
   if (!pending_.Cover(end)) return false;
   size_t written_bytes = 0;
@@ -426,7 +427,7 @@ bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
 }
 
 void Cycle::RememberWorldStopped(bool swept) {
-  const PageNumber end = EndCommitted(Side::kScanned);
+  const PageNumber end = EndCommitted(Space::kScanned);
   const auto memory_of = [swept](PageNumber page) {
     const alloc::PageInfo& info = g_space.info[page];
     const PageState state = info.state;
@@ -454,7 +455,7 @@ void Cycle::RememberWorldStopped(bool swept) {
     const bool is_armed = memory_[page] == kTracked;
     memory_[page] = memory_of(page);
     if (memory_[page] != kTracked || is_armed) continue;
-    if (page - to >= kLeastGapPages) {
+    if (page - to >= kMinGapPages) {
       armed = arm(from, to);
       from = page;
     }

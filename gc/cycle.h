@@ -1,8 +1,8 @@
-// A cycle that marks beside the program, up to its final stop: docs/concurrent_cycle.md, steps 1 to
+// A cycle that marks concurrently, up to its final stop: docs/concurrent_cycle.md, steps 1 to
 // 5, and what the stop does of it.
 //
 //   kIdle       no cycle, or one that sweeps (gc/sweeper.h)
-//   kArming     writes to the scanned side are going to be tracked, piece by piece
+//   kArming     writes to the scanned space are going to be tracked, piece by piece
 //   kRoots      new objects are black; handshakes with one thread after the other, then other roots
 //   kMarking    slices of marking; when all is drained a fetch, and a round of scanning again
 //   kReady      the final stop is next
@@ -22,11 +22,11 @@
 // AwaitSlice.
 //
 // Who may touch what: state_, the tracker, the words and armed_end_ under the lock; drained_ and
-// the marker by who has the slice, else under the lock; pending as gc/pending.h says.
+// the marker by who has the slice, else under the lock; pending as gc/rescan_set.h says.
 #pragma once
 
 #include "gc/marker.h"
-#include "gc/pending.h"
+#include "gc/rescan_set.h"
 #include "gc/world.h"
 #include "platform/write_tracking.h"
 
@@ -116,9 +116,9 @@ class Cycle {
   void Raise(Urgency urgency);
   // Returns when the urgency changes, or `most_ns` are over. The caller counts as blocked
   // meanwhile. Any mutator, not in a critical section.
-  void HoldBack(Addr stack_pointer, uint64_t most_ns);
+  void Throttle(Addr stack_pointer, uint64_t most_ns);
   // Who holds back goes on. Guarded by the lock.
-  void LetGo();
+  void EndThrottle();
   // The part of the marking that is done, estimated; any thread, as a hint.
   double Progress() const;
 
@@ -157,17 +157,17 @@ class Cycle {
  private:
   static constexpr size_t kArmBytes = 32 * kMiB;    // at once: 80 us
   static constexpr size_t kFetchBytes = 64 * kMiB;  // at once: 25 us, and 0.1 us a dirty page
-  static constexpr size_t kLeastSharedFetchBytes = 512 * kMiB;  // 0.2 ms: for less no one is woken
+  static constexpr size_t kMinSharedFetchBytes = 512 * kMiB;  // 0.2 ms: for less no one is woken
   // Fewer pages without objects than this are armed with the others: each call interrupts all
   // processors that run the program.
-  static constexpr alloc::PageNumber kLeastGapPages = 16;
+  static constexpr alloc::PageNumber kMinGapPages = 16;
   // Another round is made if more is pending than the quota, and less than before the last one: a
   // program may write faster than can be scanned.
-  static constexpr int kMostRounds = 12;
+  static constexpr int kMaxRounds = 12;
   static constexpr uint64_t kUsualPauseTargetNs = 2'000'000;
-  static constexpr uint64_t kNsPerGranule = 1000;  // of pending memory, in the final stop
+  static constexpr uint64_t kNsPerCard = 1000;  // of pending memory, in the final stop
 
-  // What is known of a page of the scanned side at the end of a collection.
+  // What is known of a page of the scanned space at the end of a collection.
   enum Memory : uint8_t {
     kNothingOld = 0,   // it has no old objects, unless one has grown into it since
     kTracked,          // it is armed
@@ -178,9 +178,9 @@ class Cycle {
   bool Cover(alloc::PageNumber end);
   bool ArmObjects(alloc::PageNumber begin, alloc::PageNumber end);
   Next Arm();
-  Next Greet(Addr stack_pointer);
+  Next Handshake(Addr stack_pointer);
   Next Round();
-  size_t PendingGranules() const;
+  size_t DirtyCards() const;
   // All that is armed, by all workers if they may, in pieces that they claim.
   void FetchLastWorldStopped();
   static void FetchPieces(void* cycle, int worker);
@@ -204,8 +204,8 @@ class Cycle {
   bool opened_ = false;               // the tracker
   bool lost_ = false;                 // the system has refused to go on with it
   platform::Refusal refusal_;         // the last one
-  Pending pending_;
-  Twins twins_;
+  RescanSet pending_;
+  ShadowCopies shadows_;
   bool remembers_ = false;
   // By page; those beyond the committed part are kNothingOld.
   alloc::ReservedArray<uint8_t> memory_;
@@ -219,14 +219,14 @@ class Cycle {
   alloc::PageNumber fetched_ = 0;             // of a round: the next page to fetch
   alloc::PageNumber to_disarm_ = 0;           // pages below are armed, after the cycle
   bool abandon_ = false;                      // the cycle must not decide
-  size_t quota_ = 0;  // if no more granules are pending, it is the last round
+  size_t quota_ = 0;                          // if no more cards are pending, it is the last round
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;
   int rounds_ = 0;
   bool is_last_round_ = false;       // what it found is scanned, then the world stops
   uint64_t scanned_once_bytes_ = 0;  // when the first round began
-  size_t last_pending_ = 0;          // granules, when the last round began
+  size_t last_pending_ = 0;          // cards, when the last round began
   uint64_t last_scanned_bytes_ = 0;
   // To scan in this cycle: as much as in the last, and what is new. Written under the lock; read as
   // a hint, as the next.

@@ -43,8 +43,9 @@ bool CyclePacer::MayBegin(const Tunables& tunables) {
       tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
           ? tunables.pause_target_ns
           : tunables.short_pause_ns;
-  is_stop_short_ = tunables.mark_beside && !IsWanted() && ExpectedMarkNs(pool_.size()) < short_ns;
-  const bool can = tunables.mark_beside && !is_stop_short_;
+  is_stop_short_ =
+      tunables.concurrent_mark && !IsWanted() && ExpectedMarkNs(pool_.size()) < short_ns;
+  const bool can = tunables.concurrent_mark && !is_stop_short_;
   can_begin_.Store(can, platform::memory_order_relaxed);  // a hint to others
   return can;
 }
@@ -71,8 +72,8 @@ void CyclePacer::NoteStop(bool marked_all, const PauseTimes& pause, int markers,
                           uint64_t scanned_bytes, uint64_t end_ns, bool tracks_processor_time) {
   last_end_ns_ = end_ns;
   last_end_processor_ns_ = tracks_processor_time ? platform::ProcessorNs() : 0;
-  constexpr uint64_t kLeastBytes = 256 * kKiB;  // what takes less says nothing
-  if (!marked_all || scanned_bytes < kLeastBytes || mark_time_is_given_) return;
+  constexpr uint64_t kMinBytes = 256 * kKiB;  // what takes less says nothing
+  if (!marked_all || scanned_bytes < kMinBytes || mark_time_is_given_) return;
   ns_per_byte_ = static_cast<double>(pause.of(PausePart::kMark)) * markers /
                  static_cast<double>(scanned_bytes);
 }
@@ -87,8 +88,8 @@ bool CyclePacer::IsBehind() const {
 }
 
 uint64_t CyclePacer::SliceBytes(uint64_t allocated_bytes) const {
-  constexpr uint64_t kLeast = 64 * kKiB;
-  constexpr uint64_t kMost = 1 * kMiB;  // some 0.5 ms
+  constexpr uint64_t kMin = 64 * kKiB;
+  constexpr uint64_t kMax = 1 * kMiB;  // some 0.5 ms
   if (slice_bytes_ != 0) return slice_bytes_;
   const ptrdiff_t allowance = pacer_.allowance();
   const ptrdiff_t least_room = allowance / 64 + 1;
@@ -96,7 +97,7 @@ uint64_t CyclePacer::SliceBytes(uint64_t allocated_bytes) const {
   const double ratio = static_cast<double>(cycle_.WorkLeft()) /
                        static_cast<double>(room > least_room ? room : least_room);
   const double wanted = ratio * rate_ * static_cast<double>(allocated_bytes);
-  return wanted < kLeast ? kLeast : wanted > kMost ? kMost : static_cast<uint64_t>(wanted);
+  return wanted < kMin ? kMin : wanted > kMax ? kMax : static_cast<uint64_t>(wanted);
 }
 
 }  // namespace gleaner::gc

@@ -1,4 +1,4 @@
-// When a cycle beside the program begins, and how fast it has to go. It is to be over when the
+// When a concurrent cycle begins, and how fast it has to go. It is to be over when the
 // program has used up its allowance (gc/pacer.h).
 //
 // For each cycle the collector calls MayBegin, Begin, then IsPressing, IsBehind and SliceBytes as
@@ -45,7 +45,7 @@ class CyclePacer {
   // --- In a cycle. ---
   // Bytes allocated since the last collection when the cycle began.
   ptrdiff_t started_at() const { return started_at_; }
-  // Workers that mark beside the program while they keep up.
+  // Workers that concurrent mark while they keep up.
   int background_markers() const { return background_markers_; }
   // The option for tests that makes each step so many bytes of marking; 0: it is not given.
   uint64_t given_slice_bytes() const { return slice_bytes_; }

@@ -1,4 +1,4 @@
-// The thread that leads the cycles beside the program: a helper, no mutator. It has no heap, is
+// The thread that leads the concurrent cycles: a helper, no mutator. It has no heap, is
 // never stopped, and runs no code of the program's.
 //
 // It sleeps until Wake, then calls its step until that says there is nothing to do. A wake-up in

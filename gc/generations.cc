@@ -7,7 +7,7 @@ void Generations::NoteFull(const Outcome& outcome, uint64_t allowance_bytes) {
   most_live_bytes_ = outcome.live_bytes + allowance_bytes / kGrowthShare;
   minors_ = 0;
   if (rest_ != 0 && --rest_ == 0) unpaid_ = kPatience - 1;  // one trial
-  const bool promises = outcome.freed_bytes * kLeastFreed >= outcome.young_bytes;
+  const bool promises = outcome.freed_bytes * kMinFreed >= outcome.young_bytes;
   wants_minor_ = mode_ != GenerationalMode::kOff && most_minors_ != 0 &&
                  (mode_ == GenerationalMode::kAlways || (rest_ == 0 && promises));
 }

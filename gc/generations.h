@@ -39,7 +39,7 @@ class Generations {
   // So many minor collections running that do not pay end them.
   static constexpr int kPatience = 2;
   // As long as full ones free less than this part of what is young, no minor one is tried.
-  static constexpr uint64_t kLeastFreed = 2;
+  static constexpr uint64_t kMinFreed = 2;
   // For so many full ones at first, and at most.
   static constexpr uint32_t kFirstRest = 2;
   static constexpr uint32_t kLongestRest = 64;

@@ -58,9 +58,9 @@ void MarkWorker::BeginCycle() {
   select_ = interior_ ? fastest_select_ : nullptr;
   statistics = {};
   has_hole_ = marker_->has_hole_;
-  hole_begin_ = alloc::EndCommitted(alloc::Side::kScanned);
+  hole_begin_ = alloc::EndCommitted(alloc::Space::kScanned);
   hole_pages_ =
-      has_hole_ ? alloc::FirstCommitted(alloc::Side::kPointerFree) - hole_begin_ : PageNumber{0};
+      has_hole_ ? alloc::FirstCommitted(alloc::Space::kPointerFree) - hole_begin_ : PageNumber{0};
 }
 
 GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
@@ -123,7 +123,7 @@ void MarkWorker::ScanDescribed(Addr base) {
   ObjectRef object;
   if (!FindSlot(base, &object)) return;
   statistics.bytes_scanned += object.bytes;
-  if (!marker_->beside_) return PushDescribed(object, &sink_);
+  if (!marker_->is_concurrent_) return PushDescribed(object, &sink_);
   if (!TryPushDescribed(object, &sink_)) marker_->pending_->Set(object.base, object.bytes);
 }
 
@@ -190,7 +190,7 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
 bool MarkWorker::MustPause() const {
   if (statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing()) return true;
   // Relaxed: a hint, which may be stale; at the end of the critical section the mutator parks.
-  return marker_->beside_ && platform::t_critical.stop_pending->Load(memory_order_relaxed);
+  return marker_->is_concurrent_ && platform::t_critical.stop_pending->Load(memory_order_relaxed);
 }
 
 bool MarkWorker::HasNothing() const {

@@ -26,8 +26,8 @@ bool Marker::Init(WorkerPool* pool, int max_workers) {
   if (max_workers > kMaxWorkers) max_workers = kMaxWorkers;
   // Room for as many ranges as the heap may hold objects of 256 bytes, 2 GiB at most.
   size_t entries = g_space.bytes / 256;
-  constexpr size_t kMostEntries = 2 * kGiB / sizeof(PackedRange);
-  if (entries > kMostEntries) entries = kMostEntries;
+  constexpr size_t kMaxEntries = 2 * kGiB / sizeof(PackedRange);
+  if (entries > kMaxEntries) entries = kMaxEntries;
   for (int i = 0; i < max_workers; ++i) {
     void* memory = alloc::MetaAllocate(sizeof(MarkWorker));
     if (memory == nullptr) break;
@@ -51,24 +51,24 @@ void Marker::RunJob(void* marker, int worker) {
   self->workers_[worker]->Run(self->slice_bytes_);
 }
 
-void Marker::BeginBeside(const MarkConfig& config, Pending* pending, Twins* twins) {
+void Marker::BeginConcurrent(const MarkConfig& config, RescanSet* pending, ShadowCopies* twins) {
   Begin(config);
-  beside_ = true;
-  workers_beside_ = 1;
+  is_concurrent_ = true;
+  concurrent_workers_ = 1;
   pending_ = pending;
-  twins_ = twins;
+  shadows_ = twins;
 }
 
 void Marker::Begin(const MarkConfig& config, bool minor) {
   config_ = config;
-  beside_ = false;
+  is_concurrent_ = false;
   white_ = minor ? alloc::g_young : alloc::g_epoch | alloc::g_young;
   black_ = minor ? alloc::g_epoch : alloc::OtherEpoch(alloc::g_epoch);
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
   kept_by_hand_.Store(false, memory_order_relaxed);    // likewise
   overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
   pending_ = nullptr;
-  twins_ = nullptr;
+  shadows_ = nullptr;
   pending_end_ = 0;
   has_hole_ = !platform::KeepWhole(g_space.info);
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
@@ -91,8 +91,8 @@ bool Marker::Continue(uint64_t slice_bytes) {
   while (last > 0 && workers_[last]->HasNothing()) --last;
   pool_->Begin(RunJob, this);
   if (pending_ != nullptr || !config_.balance || helped_) {
-    // Pending pages are claimed, not shared; and without balancing nobody will be woken for work to
-    // share: each worker marks from the roots it claims. And if the last cycle had work for
+    // RescanSet pages are claimed, not shared; and without balancing nobody will be woken for work
+    // to share: each worker marks from the roots it claims. And if the last cycle had work for
     // helpers, they may as well wake up meanwhile.
     while (MayWake() && pool_->WakeOne()) {
     }
@@ -100,7 +100,7 @@ bool Marker::Continue(uint64_t slice_bytes) {
   while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();
   workers_[0]->Run(slice_bytes);
   pool_->Finish();
-  if (!beside_) helped_ = statistics().steals != 0;
+  if (!is_concurrent_) helped_ = statistics().steals != 0;
   if (!IsPausing()) DrainLeftovers();
   return IsAllClaimed() && HasNothing() && RescanHeap();
 }
@@ -150,7 +150,7 @@ void Marker::EndSlice() {
 
 void Marker::Abandon() {
   for (int i = 0; i < worker_count_; ++i) workers_[i]->Forget();
-  beside_ = false;
+  is_concurrent_ = false;
   slice_over_.Store(false, memory_order_seq_cst);
   alloc::ForEachPage([this](PageNumber page, const PageInfo& info) {
     const uint32_t slots = info.state == PageState::kSmall   ? info.slot_count
@@ -164,7 +164,7 @@ void Marker::Abandon() {
 
 void Marker::SetMark(const ObjectRef& object, bool marked) {
   // Relaxed: as in Pipeline::Mark, since a mark procedure may call this while others mark.
-  if (white_ == 0 || beside_ ||
+  if (white_ == 0 || is_concurrent_ ||
       __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
     return;
   }
@@ -189,7 +189,7 @@ bool Marker::RescanHeap() {
     overflowed_.Store(false, memory_order_relaxed);
     config_.balance = false;
     MarkWorker& worker = *workers_[0];
-    alloc::ForEachPage(alloc::Side::kScanned, [&](PageNumber page, const PageInfo&) {
+    alloc::ForEachPage(alloc::Space::kScanned, [&](PageNumber page, const PageInfo&) {
       alloc::ForEachSlotOf(page, [&](const ObjectRef& object) {
         if (!IsMarked(object) || IsPausing()) return;
         worker.PushContents(object);

@@ -18,7 +18,7 @@
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
-//                           segment, being scanned or done; or its granules are pending; or the
+//                           segment, being scanned or done; or its cards are pending; or the
 //                           rescan flag is up.
 // Two markers may find the same byte white; both then store black and both push: harmless, so a
 // plain load and store do (Note [mark-race] in docs/memory_ordering.md).
@@ -28,24 +28,24 @@
 // its queue waits there. When all have left, Continue opens the job anew. While marking is paused
 // nothing is lost [inv.no-lost-grey], and Abandon may give it all up.
 //
-// Scanning again: with a table of pending granules (UsePending), a round of BeginRescan and
-// Continue takes each pending granule and scans the words in it of every black object, the whole
+// Scanning again: with a table of pending cards (UsePending), a round of BeginRescan and
+// Continue takes each pending card and scans the words in it of every black object, the whole
 // object if it is described; of kinds that keep the contents of unreachable objects, of every
-// object. Where there is a twin (gc/twins.h), only words that differ from it.
+// object. Where there is a twin (gc/shadow_copies.h), only words that differ from it.
 //
-// Stack memory exhausted, with such a table: the granules of the range that was not pushed become
+// Stack memory exhausted, with such a table: the cards of the range that was not pushed become
 // pending. Without: the object stays black, the rescan flag goes up, and when all else is
 // done every black object of the heap is scanned again. Never aborts, never allocates.
 #pragma once
 
 #include "alloc/object.h"
 #include "gc/kinds.h"
-#include "gc/pending.h"
 #include "gc/range_stack.h"
+#include "gc/rescan_set.h"
 #include "gc/roots.h"
 #include "gc/scan.h"
+#include "gc/shadow_copies.h"
 #include "gc/termination.h"
-#include "gc/twins.h"
 #include "gc/work_queue.h"
 #include "gc/worker_pool.h"
 
@@ -143,7 +143,7 @@ class MarkWorker {
   void RescanRange(alloc::PageNumber page, size_t begin, size_t end);
   template <class F>
   void ForEachRescanned(alloc::PageNumber page, size_t begin, size_t end, const F& f) const;
-  bool RescanByTwin(alloc::PageNumber page, size_t unit);
+  bool RescanByShadow(alloc::PageNumber page, size_t unit);
   void ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small);
   void ScanWords(const Addr* words, size_t count);
   void PushWords(Addr object, size_t object_bytes, Addr begin, Addr end);
@@ -207,24 +207,24 @@ class Marker {
   // It is decided what lives: nothing is white any more, and outside cycles black is the live
   // epoch. With the world stopped.
   void End();
-  // The same for a cycle that marks beside the program: the world need not be stopped, and until
+  // The same for a cycle that marks concurrently: the world need not be stopped, and until
   // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works (but see
-  // SetWorkersBeside); it may be a mutator in a critical section, and pauses if a stop is wanted.
-  // Mark procedures are not called: what they would have to look at becomes pending, and the pages
-  // in which threads allocate stay so.
-  void BeginBeside(const MarkConfig& config, Pending* pending, Twins* twins);
-  // In a cycle beside the program, from here on: how many workers mark. More than one only for a
+  // SetConcurrentWorkers); it may be a mutator in a critical section, and pauses if a stop is
+  // wanted. Mark procedures are not called: what they would have to look at becomes pending, and
+  // the pages in which threads allocate stay so.
+  void BeginConcurrent(const MarkConfig& config, RescanSet* pending, ShadowCopies* twins);
+  // In a concurrent cycle, from here on: how many workers mark. More than one only for a
   // caller that is no mutator. pre: no worker is in the job.
-  void SetWorkersBeside(int workers) { workers_beside_ = workers; }
+  void SetConcurrentWorkers(int workers) { concurrent_workers_ = workers; }
   // The world is stopped for the rest of the cycle. pre: no worker is in the job.
-  void GoOnWorldStopped() { beside_ = false; }
+  void GoOnWorldStopped() { is_concurrent_ = false; }
   // With a slice, each worker scans about so many bytes and pauses. False if there is work left, be
   // it for that or for Pause: it is done by Continue.
   bool MarkFromRoots(RootTasks* roots, uint64_t slice_bytes = kNeverPause);
   bool Continue(uint64_t slice_bytes = kNeverPause);
   // In this cycle. After Begin, with no worker in the job; null for none: what is pending then is
   // not scanned any more.
-  void UsePending(Pending* pending) { pending_ = pending; }
+  void UsePending(RescanSet* pending) { pending_ = pending; }
   // The next Continue scans what is pending, but for what becomes so meanwhile. pre: no worker is
   // in the job.
   void BeginRescan() {
@@ -277,8 +277,8 @@ class Marker {
   void WakeSleepers();
   bool HasNothing() const;
   bool IsAllClaimed() const;
-  bool IsAlone() const { return beside_ && workers_beside_ == 1; }
-  bool MayWake() const { return !beside_ || pool_->last_workers() < workers_beside_; }
+  bool IsAlone() const { return is_concurrent_ && concurrent_workers_ == 1; }
+  bool MayWake() const { return !is_concurrent_ || pool_->last_workers() < concurrent_workers_; }
   void DrainLeftovers();
   // One value of the mask.
   uint8_t AnyWhite() const { return static_cast<uint8_t>(white_ & -white_); }
@@ -292,11 +292,11 @@ class Marker {
   MarkConfig config_;
   bool has_hole_ = false;  // the table of descriptors, in this cycle
   RootTasks* roots_ = nullptr;
-  bool beside_ = false;  // the program runs
-  int workers_beside_ = 1;
+  bool is_concurrent_ = false;  // the program runs
+  int concurrent_workers_ = 1;
   uint64_t slice_bytes_ = kNeverPause;
-  Pending* pending_ = nullptr;
-  Twins* twins_ = nullptr;
+  RescanSet* pending_ = nullptr;
+  ShadowCopies* shadows_ = nullptr;
   alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
   // See End.
   uint8_t white_ = 0;

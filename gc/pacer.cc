@@ -35,7 +35,7 @@ constexpr uint64_t kMaxCostlyBytes = 32 * kMiB;  // what is beyond has much memo
 
 // One part in so many of the live bytes and of the allowance comes on top where cycles beside the
 // program take the time of several busy threads.
-constexpr uint64_t kBesideShare = 4;
+constexpr uint64_t kConcurrentShare = 4;
 
 // The first `few` bytes count with one weight, those beyond with another.
 double Weigh(uint64_t bytes, uint64_t few, double weight, double weight_beyond) {
@@ -59,13 +59,13 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
-  if (config_.stress_bytes != 0) found_.born_bytes = 0;  // every so many bytes means just that
+  if (config_.stress_bytes != 0) found_.in_cycle_bytes = 0;  // every so many bytes means just that
   DiscountBorn();
   most_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
   NoteSurplus();
   // Relaxed: the world is stopped.
-  allocated_.Store(static_cast<ptrdiff_t>(found_.born_bytes), platform::memory_order_relaxed);
+  allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes), platform::memory_order_relaxed);
   pressure_.Store(0, platform::memory_order_relaxed);  // likewise
   NoteCost();
   SetAllowance();
@@ -85,8 +85,8 @@ void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
 // Which of the objects found were born meanwhile is not known: of every sort the same share.
 void Pacer::DiscountBorn() {
   const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
-  if (found_.born_bytes == 0 || live == 0) return;
-  const double share = static_cast<double>(found_.born_bytes) / static_cast<double>(live);
+  if (found_.in_cycle_bytes == 0 || live == 0) return;
+  const double share = static_cast<double>(found_.in_cycle_bytes) / static_cast<double>(live);
   const double kept = share < 0.75 ? 1 - share : 0.25;
   for (uint64_t* bytes :
        {&found_.live_scanned_bytes, &found_.live_pointer_free_bytes, &found_.unpadded_bytes}) {
@@ -96,7 +96,7 @@ void Pacer::DiscountBorn() {
 
 void Pacer::NoteSurplus() {
   const bool surplus =
-      found_.free_resident_bytes > MostUsefulFreeBytes() && found_.resident_bytes > wanted_bytes();
+      found_.free_resident_bytes > MaxUsefulFreeBytes() && found_.resident_bytes > wanted_bytes();
   surplus_cycles_ = surplus ? surplus_cycles_before_ + 1 : 0;
 }
 
@@ -110,7 +110,7 @@ void Pacer::NoteCost() {
 }
 
 // More free memory than this, and collecting later no longer saves time worth mentioning.
-uint64_t Pacer::MostUsefulFreeBytes() const {
+uint64_t Pacer::MaxUsefulFreeBytes() const {
   return 32 * kMiB + 4 * (found_.live_scanned_bytes + found_.live_pointer_free_bytes);
 }
 
@@ -138,22 +138,22 @@ void Pacer::SetAllowance() {
   auto allowance =
       static_cast<uint64_t>(weighted / static_cast<double>(config_.free_space_divisor)) +
       found_.unpadded_bytes / 2;
-  if (found_.beside && found_.several_busy) {
-    allowance += (scanned + found_.live_pointer_free_bytes + allowance) / kBesideShare;
+  if (found_.concurrent && found_.several_busy) {
+    allowance += (scanned + found_.live_pointer_free_bytes + allowance) / kConcurrentShare;
   }
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
   uint64_t share = allowance;
   uint64_t free = found_.free_resident_bytes;
-  if (free > MostUsefulFreeBytes()) free = MostUsefulFreeBytes();
+  if (free > MaxUsefulFreeBytes()) free = MaxUsefulFreeBytes();
   free -= free / 8;
-  free += found_.born_bytes;
+  free += found_.in_cycle_bytes;
   if (allowance < free) allowance = free;
   uint64_t room = free < config_.min_allowance_bytes ? config_.min_allowance_bytes : free;
-  const uint64_t fit = BytesThatFit(wanted_bytes()) + found_.born_bytes;
+  const uint64_t fit = BytesThatFit(wanted_bytes()) + found_.in_cycle_bytes;
   if (allowance < fit) allowance = fit;
   if (room < fit) room = fit;
   if (config_.early && config_.max_heap_bytes != 0) {
-    uint64_t most = BytesThatFit(config_.max_heap_bytes) + found_.born_bytes;
+    uint64_t most = BytesThatFit(config_.max_heap_bytes) + found_.in_cycle_bytes;
     if (most < config_.min_allowance_bytes) most = config_.min_allowance_bytes;
     if (allowance > most) allowance = most;
     if (share > allowance) share = allowance;

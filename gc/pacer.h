@@ -25,11 +25,11 @@
 // partly used counts half, and an eighth is left as above; and there the allowance is no more than
 // what in that sense fits into the largest heap that the program allows.
 //
-// What is born while a cycle marks beside the program stays until the next one, dead or alive. It
+// What is born while a cycle marks concurrently stays until the next one, dead or alive. It
 // counts as allocated since, not as live: so the allowance is what is allocated from the beginning
 // of one cycle to that of the next. Where several threads are busy, such a cycle takes more of the
-// processors' time than a stop would, and gets more memory for it: one part in kBesideShare of the
-// live bytes and of the allowance.
+// processors' time than a stop would, and gets more memory for it: one part in kConcurrentShare of
+// the live bytes and of the allowance.
 #pragma once
 
 #include "platform/atomic.h"
@@ -42,7 +42,7 @@ struct PacerConfig {
   // If not 0: collect every so many bytes, whatever is live (for tests).
   size_t stress_bytes = 0;
   size_t initial_heap_bytes = 0;
-  // Collections are to come before there is no page left: cycles that mark beside the program, and
+  // Collections are to come before there is no page left: cycles that concurrent mark, and
   // minor ones.
   bool early = false;
   size_t max_heap_bytes = 0;  // the heap's limit; 0 is none
@@ -63,16 +63,16 @@ struct PacerInput {
   size_t threads = 1;
   // Of what was allocated since the last collection, an eighth or more is not the busiest thread's.
   bool several_busy = false;
-  uint64_t pause_ns = 0;       // of this collection, until now
-  uint64_t since_last_ns = 0;  // from the end of the last one to its beginning
-  bool beside = false;         // it marked beside the program, or the last full one did
-  uint64_t born_bytes = 0;     // of what it found, allocated since it began; 0 unless beside
+  uint64_t pause_ns = 0;        // of this collection, until now
+  uint64_t since_last_ns = 0;   // from the end of the last one to its beginning
+  bool concurrent = false;      // it marked concurrently, or the last full one did
+  uint64_t in_cycle_bytes = 0;  // of what it found, allocated since it began; 0 unless beside
 
   void TakeLiveFrom(const PacerInput& other) {
     live_scanned_bytes = other.live_scanned_bytes;
     live_pointer_free_bytes = other.live_pointer_free_bytes;
     unpadded_bytes = other.unpadded_bytes;
-    beside = other.beside;
+    concurrent = other.concurrent;
   }
 };
 
@@ -143,7 +143,7 @@ class Pacer {
   }  // a count
   // The same without what was born in the last cycle. Guarded by the collector lock.
   ptrdiff_t AllocatedSinceStop() const {
-    return allocated() - static_cast<ptrdiff_t>(found_.born_bytes);
+    return allocated() - static_cast<ptrdiff_t>(found_.in_cycle_bytes);
   }
   ptrdiff_t allowance() const {
     return allowance_.Load(platform::memory_order_relaxed);
@@ -164,7 +164,7 @@ class Pacer {
   void NoteSurplus();
   void NoteCost();
   void SetAllowance();
-  uint64_t MostUsefulFreeBytes() const;
+  uint64_t MaxUsefulFreeBytes() const;
   uint64_t BytesThatFit(uint64_t heap_bytes) const;
 
   // Guarded by the collector lock.

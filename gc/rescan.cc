@@ -15,7 +15,7 @@ using platform::memory_order_relaxed;
 namespace {
 
 // Comparing with a twin costs a sixth of scanning.
-constexpr size_t kTwinsForOneScan = 6;
+constexpr size_t kShadowsForOneScan = 6;
 constexpr size_t kLineWords = kCacheLineBytes / kWordBytes;
 
 GLEANER_NO_SANITIZE void CopyForeignWords(Addr from, Addr* to, size_t bytes) {
@@ -25,7 +25,7 @@ GLEANER_NO_SANITIZE void CopyForeignWords(Addr from, Addr* to, size_t bytes) {
 // A bit for each cache line in which a unit, which others may be writing, differs from its twin.
 GLEANER_NO_SANITIZE uint64_t DifferentLines(const Addr* unit, const Addr* twin) {
   using Vector = uint64_t __attribute__((vector_size(16)));
-  static_assert(Twins::kUnitBytes / kCacheLineBytes == 64);
+  static_assert(ShadowCopies::kUnitBytes / kCacheLineBytes == 64);
   uint64_t different = 0;
   for (size_t line = 0; line < 64; ++line) {
     const auto* a = reinterpret_cast<const Vector*>(unit + line * kLineWords);
@@ -69,7 +69,7 @@ bool MarkWorker::MustRescan(PageNumber page, const uint8_t* mark) const {
                              RowOf(info_[page].kind).marks_contents_of_unreachable);
 }
 
-// The objects in [begin, end) of a page, both multiples of the granule.
+// The objects in [begin, end) of a page, both multiples of the card.
 void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
   const Addr start = g_space.AddressOfPage(page);
   const PageState state = info_[page].LoadState();
@@ -89,12 +89,12 @@ void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
 }
 
 // False if the unit has no twin: all of it is to be scanned.
-bool MarkWorker::RescanByTwin(PageNumber page, size_t unit) {
+bool MarkWorker::RescanByShadow(PageNumber page, size_t unit) {
   const PageState state = info_[page].LoadState();
   const bool small = state == PageState::kSmall;
   if (info_[page].contents != Contents::kWords) return false;
-  const Addr begin = g_space.AddressOfPage(page) + unit * Twins::kUnitBytes;
-  size_t bytes = Twins::kUnitBytes;
+  const Addr begin = g_space.AddressOfPage(page) + unit * ShadowCopies::kUnitBytes;
+  size_t bytes = ShadowCopies::kUnitBytes;
   ObjectRef object;
   if (!small) {
     if (!FindSlot(begin, &object) || !MustRescan(object.page, object.mark())) return true;
@@ -103,10 +103,10 @@ bool MarkWorker::RescanByTwin(PageNumber page, size_t unit) {
     if (end - begin < bytes) bytes = end - begin;
   }
   bool fresh;
-  Addr* twin = marker_->twins_->Find(page, unit, &fresh);
+  Addr* twin = marker_->shadows_->Find(page, unit, &fresh);
   if (twin == nullptr) return false;
   if (!fresh) {
-    statistics.bytes_scanned += bytes / kTwinsForOneScan;
+    statistics.bytes_scanned += bytes / kShadowsForOneScan;
     ScanChanges(begin, twin, bytes, small);
     return true;
   }
@@ -114,7 +114,7 @@ bool MarkWorker::RescanByTwin(PageNumber page, size_t unit) {
   if (!small) {
     CopyForeignWords(begin, twin, bytes);
   } else {
-    ForEachRescanned(page, unit * Twins::kUnitBytes, (unit + 1) * Twins::kUnitBytes,
+    ForEachRescanned(page, unit * ShadowCopies::kUnitBytes, (unit + 1) * ShadowCopies::kUnitBytes,
                      [begin, twin](Addr from, Addr to) {
                        CopyForeignWords(from, twin + (from - begin) / kWordBytes, to - from);
                      });
@@ -127,7 +127,7 @@ bool MarkWorker::RescanByTwin(PageNumber page, size_t unit) {
 // The words in which a unit differs from its twin, which are taken over; with `small`, only those
 // of objects whose contents count.
 void MarkWorker::ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small) {
-  Addr changes[Twins::kUnitWords];
+  Addr changes[ShadowCopies::kUnitWords];
   size_t count = 0;
   for (uint64_t lines = DifferentLines(PointerAt<const Addr>(begin), twin); lines != 0;
        lines &= lines - 1) {
@@ -140,7 +140,7 @@ void MarkWorker::ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small) {
           (!FindSlot(begin + i * kWordBytes, &object) || !MustRescan(object.page, object.mark()))) {
         continue;
       }
-      twin[i] = word;  // [inv.twin]
+      twin[i] = word;  // [inv.shadow-copy]
       changes[count++] = word;
     }
   }
@@ -155,25 +155,26 @@ void MarkWorker::ScanWords(const Addr* words, size_t count) {
 
 void MarkWorker::RescanPage(PageNumber page) {
   // Such a page changes all the time, and has slots that are not handed out.
-  if (marker_->beside_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
-                              alloc::Listing::kCurrent) {  // a hint
+  if (marker_->is_concurrent_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
+                                     alloc::Listing::kCurrent) {  // a hint
     return marker_->pending_->LeavePage(page);
   }
   // Taken before anything is looked at.
-  uint64_t granules = marker_->pending_->Take(page);
+  uint64_t cards = marker_->pending_->Take(page);
   platform::MaybeDelay();
-  constexpr size_t kGranulesPerUnit = Pending::kGranulesPerUnit;
-  static_assert(Twins::kUnitBytes == kGranulesPerUnit * Pending::kGranuleBytes);
-  constexpr uint64_t kWholeUnit = (uint64_t{1} << kGranulesPerUnit) - 1;
-  for (unsigned unit = 0; marker_->twins_ != nullptr && unit < Twins::kUnitsPerPage; ++unit) {
-    const uint64_t whole = kWholeUnit << (unit * kGranulesPerUnit);
-    if ((granules & whole) == whole && RescanByTwin(page, unit)) granules &= ~whole;
+  constexpr size_t kCardsPerOsPage = RescanSet::kCardsPerOsPage;
+  static_assert(ShadowCopies::kUnitBytes == kCardsPerOsPage * RescanSet::kCardBytes);
+  constexpr uint64_t kWholeUnit = (uint64_t{1} << kCardsPerOsPage) - 1;
+  for (unsigned unit = 0; marker_->shadows_ != nullptr && unit < ShadowCopies::kUnitsPerPage;
+       ++unit) {
+    const uint64_t whole = kWholeUnit << (unit * kCardsPerOsPage);
+    if ((cards & whole) == whole && RescanByShadow(page, unit)) cards &= ~whole;
   }
-  while (granules != 0) {
-    const auto first = static_cast<unsigned>(__builtin_ctzll(granules));
-    const auto count = static_cast<unsigned>(__builtin_ctzll(~(granules >> first)));
-    RescanRange(page, first * Pending::kGranuleBytes, (first + count) * Pending::kGranuleBytes);
-    granules &= ~(((uint64_t{1} << count) - 1) << first);
+  while (cards != 0) {
+    const auto first = static_cast<unsigned>(__builtin_ctzll(cards));
+    const auto count = static_cast<unsigned>(__builtin_ctzll(~(cards >> first)));
+    RescanRange(page, first * RescanSet::kCardBytes, (first + count) * RescanSet::kCardBytes);
+    cards &= ~(((uint64_t{1} << count) - 1) << first);
   }
 }
 
@@ -182,7 +183,7 @@ bool MarkWorker::RescanNext() {
   const PageNumber end = marker_->pending_end_;
   // Relaxed: only uniqueness counts.
   if (marker_->next_pending_.Load(memory_order_relaxed) >= end) return false;
-  constexpr size_t kPages = Pending::kPagesPerGroup;
+  constexpr size_t kPages = RescanSet::kPagesPerGroup;
   const size_t begin = marker_->next_pending_.FetchAdd(kPages, memory_order_relaxed);
   if (begin >= end || !marker_->pending_->TakeGroup(begin / kPages)) return true;
   for (size_t page = begin; page < begin + kPages && page < end; ++page) {

@@ -40,9 +40,9 @@ void RootTasks::AddUncollectablePages() {
       !g_any_unreachable_contents) {
     return;
   }
-  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
-    const alloc::PageNumber end = EndCommitted(side);
-    for (alloc::PageNumber page = FirstCommitted(side); page < end;) {
+  for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
+    const alloc::PageNumber end = EndCommitted(space);
+    for (alloc::PageNumber page = FirstCommitted(space); page < end;) {
       const alloc::PageNumber stop = end - page > kPagesPerTask ? page + kPagesPerTask : end;
       if (!Append({page, stop}, RootKind::kUncollectablePages))
         Fatal("no memory for the list of roots");

@@ -18,7 +18,7 @@ using alloc::PageInfo;
 using alloc::PageMeta;
 using alloc::PageNumber;
 using alloc::PageState;
-using alloc::Side;
+using alloc::Space;
 using alloc::ThreadHeaps;
 using platform::memory_order_acq_rel;
 using platform::memory_order_relaxed;
@@ -51,11 +51,11 @@ size_t PagesOfLarge(size_t object_bytes) {
   return AlignUp(object_bytes, alloc::kPageBytes) >> alloc::kPageShift;
 }
 
-void CountLarge(alloc::Side side, size_t object_bytes, SweepTotals* totals) {
+void CountLarge(alloc::Space space, size_t object_bytes, SweepTotals* totals) {
   ++totals->live_objects;
   totals->used_pages += PagesOfLarge(object_bytes);
-  (side == alloc::Side::kPointerFree ? totals->live_pointer_free_bytes
-                                     : totals->live_scanned_bytes) += object_bytes;
+  (space == alloc::Space::kPointerFree ? totals->live_pointer_free_bytes
+                                       : totals->live_scanned_bytes) += object_bytes;
 }
 
 // Where a page without objects, with some free slots, or without belongs. A page that is nearly
@@ -70,10 +70,10 @@ Listing ListingFor(uint32_t live, uint32_t slots) {
 void Sweeper::Begin(uint8_t dead) {
   dead_ = dead;
   pages_ = 0;
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    const auto s = static_cast<size_t>(side);
-    begin_[s] = FirstCommitted(side);
-    end_[s] = EndCommitted(side);
+  for (const Space space : {Space::kScanned, Space::kPointerFree}) {
+    const auto s = static_cast<size_t>(space);
+    begin_[s] = FirstCommitted(space);
+    end_[s] = EndCommitted(space);
     pages_ += end_[s] - begin_[s];
   }
   next_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
@@ -94,7 +94,7 @@ bool Sweeper::Claim(size_t pages, PageNumber* begin, PageNumber* end) {
   const size_t claim = next_.FetchAdd(1, memory_order_relaxed);
   platform::MaybeDelay();  // claimed, and not swept
   if (claim * pages >= pages_) return false;
-  // Commitment is a multiple of the claim, so no claim crosses from one side to the other.
+  // Commitment is a multiple of the claim, so no claim crosses from one space to the other.
   const size_t last = pages_ - claim * pages;
   const size_t first = last - pages;
   const size_t scanned = end_[0] - begin_[0];
@@ -104,7 +104,7 @@ bool Sweeper::Claim(size_t pages, PageNumber* begin, PageNumber* end) {
   return true;
 }
 
-void Sweeper::BeginBesideWorldStopped(uint8_t dead) {
+void Sweeper::BeginConcurrentWorldStopped(uint8_t dead) {
   Begin(dead);
   ++alloc::g_sweep_number;
   alloc::g_dead_mark.Store(dead, memory_order_relaxed);  // the world is stopped
@@ -117,15 +117,15 @@ void Sweeper::BeginBesideWorldStopped(uint8_t dead) {
     });
   }
   steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);  // as above
-  beside_.Store(true, memory_order_relaxed);                        // as above
+  is_concurrent_.Store(true, memory_order_relaxed);                 // as above
 }
 
 bool Sweeper::Step() {
   PageNumber begin;
   PageNumber end;
-  if (!IsBeside() || !Claim(kPagesPerStep, &begin, &end)) return false;
+  if (!IsConcurrent() || !Claim(kPagesPerStep, &begin, &end)) return false;
   SweepTotals found;
-  for (PageNumber page = end; page-- > begin;) SweepBeside(page, &found);
+  for (PageNumber page = end; page-- > begin;) SweepConcurrently(page, &found);
   {
     platform::LockGuard guard(totals_lock_);
     totals_.Add(found);
@@ -134,11 +134,11 @@ bool Sweeper::Step() {
   return true;
 }
 
-void Sweeper::EndBeside() {
+void Sweeper::EndConcurrent() {
   // Relaxed: no byte is dead any more, so that either value is right.
   alloc::g_dead_mark.Store(0, memory_order_relaxed);
   platform::MaybeDelay();
-  beside_.Store(false, memory_order_relaxed);  // written under the collector lock
+  is_concurrent_.Store(false, memory_order_relaxed);  // written under the collector lock
 }
 
 bool Sweeper::TotalsOfSteps(SweepTotals* totals) const {
@@ -148,7 +148,7 @@ bool Sweeper::TotalsOfSteps(SweepTotals* totals) const {
 
 void Sweeper::ResetAfterFork() {
   totals_lock_.ResetAfterFork();
-  if (!IsBeside()) return;
+  if (!IsConcurrent()) return;
   // Threads that are gone may have had claims.
   totals_are_whole_ = false;
   next_.Store(0, memory_order_relaxed);  // a single thread is left, here and below
@@ -156,9 +156,9 @@ void Sweeper::ResetAfterFork() {
 }
 
 void Sweeper::Disclaim() {
-  // Kinds that can have such procedures are on the scanned side, but for GC_malloc_atomic's.
-  for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-    const auto s = static_cast<size_t>(side);
+  // Kinds that can have such procedures are on the scanned space, but for GC_malloc_atomic's.
+  for (const Space space : {Space::kScanned, Space::kPointerFree}) {
+    const auto s = static_cast<size_t>(space);
     for (PageNumber page = begin_[s]; page < end_[s]; ++page) DisclaimPage(page);
   }
 }
@@ -223,7 +223,7 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
 }
 
 // One page of a step.
-void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
+void Sweeper::SweepConcurrently(PageNumber page, SweepTotals* totals) {
   const PageInfo& info = g_space.info[page];
   PageMeta& meta = g_space.meta[page];
   const PageState state = info.LoadState();
@@ -241,7 +241,7 @@ void Sweeper::SweepBeside(PageNumber page, SweepTotals* totals) {
                                                            __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
     meta.swept.Store(alloc::g_sweep_number, memory_order_release);  // pairs with IsSwept
     if (freed) {
-      alloc::PageSpace& space = SpaceOf(alloc::SideOfPage(page));
+      alloc::PageSpace& space = PageSpaceOf(alloc::SideOfPage(page));
       space.Free(space.SpanFirst(page));
     } else if (mark != kFreeSlot) {
       // The object may have been given back since, and the page formatted: then the word is no

@@ -65,20 +65,22 @@ class Sweeper {
 
   // --- Beside the program ---
   // After the flip, with the world stopped; runs are restored and lists forgotten.
-  void BeginBesideWorldStopped(uint8_t dead);
+  void BeginConcurrentWorldStopped(uint8_t dead);
   // Sweeps some pages. False if there are none left to claim. Any thread, in a critical section if
   // it is a mutator.
   bool Step();
-  // Whether BeginBesideWorldStopped was called and EndBeside was not. Any thread: a hint without
-  // the collector lock.
-  bool IsBeside() const { return beside_.Load(platform::memory_order_relaxed); }  // see above
+  // Whether BeginConcurrentWorldStopped was called and EndConcurrent was not. Any thread: a hint
+  // without the collector lock.
+  bool IsConcurrent() const {
+    return is_concurrent_.Load(platform::memory_order_relaxed);
+  }  // see above
   // Whether all steps are done.
   bool IsDone() const {
     // Acquire: pairs with the end of each step, whose totals and bytes are then visible.
     return steps_left_.Load(platform::memory_order_acquire) == 0;
   }
   // Guarded by the collector lock, as the next. pre: IsDone().
-  void EndBeside();
+  void EndConcurrent();
   // What the steps found. False if a fork has cut some off.
   bool TotalsOfSteps(SweepTotals* totals) const;
   void ResetAfterFork();
@@ -88,7 +90,7 @@ class Sweeper {
   static constexpr size_t kPagesPerStep = 16;  // some 2 us
 
   bool Claim(size_t pages, alloc::PageNumber* begin, alloc::PageNumber* end);
-  void SweepBeside(alloc::PageNumber page, SweepTotals* totals);
+  void SweepConcurrently(alloc::PageNumber page, SweepTotals* totals);
 
   void SweepPages(alloc::PageNumber begin, alloc::PageNumber end, SweepTotals* totals);
   void SweepPage(alloc::PageNumber page, SweepTotals* totals);
@@ -100,7 +102,7 @@ class Sweeper {
   alloc::PageNumber end_[2] = {};
   platform::Atomic<size_t> next_{0};
 
-  platform::Atomic<bool> beside_{false};  // written under the collector lock
+  platform::Atomic<bool> is_concurrent_{false};  // written under the collector lock
   platform::Atomic<size_t> steps_left_{0};
   bool totals_are_whole_ = true;
   // Sums of the steps' totals: counts, published by steps_left_.

@@ -12,7 +12,7 @@ using alloc::ObjectRef;
 using alloc::PageInfo;
 using alloc::PageNumber;
 using alloc::PageState;
-using alloc::Side;
+using alloc::Space;
 
 // Words of black objects that look like pointers, by their address, as the last collection found
 // them. Guarded by the collector lock.
@@ -155,9 +155,9 @@ class SerialMarker {
   }
 
   // The object's place in `seen_`: pages of both sides interleaved, each counted from its own end,
-  // since counting the high side from the low end would commit everything below it.
+  // since counting the high space from the low end would commit everything below it.
   static size_t PlaceOf(const ObjectRef& object) {
-    const bool scanned = alloc::SideOfPage(object.page) == Side::kScanned;
+    const bool scanned = alloc::SideOfPage(object.page) == Space::kScanned;
     const size_t rank = scanned ? object.page : g_space.page_count() - 1 - object.page;
     return (rank * 2 + (scanned ? 0 : 1)) * alloc::kMarkBytesPerPage + object.slot;
   }

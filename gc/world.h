@@ -30,9 +30,9 @@ struct Tunables {
   PacerConfig pacer;
   bool verify = false;
   // Collections for which no caller waits leave the sweep to the time after the pause.
-  bool sweep_beside = false;
-  // They mark beside the program, if writes can be tracked.
-  bool mark_beside = false;
+  bool concurrent_sweep = false;
+  // They mark concurrently, if writes can be tracked.
+  bool concurrent_mark = false;
   // And a thread of the collector's own leads that; else threads that allocate do it, in turns.
   bool driver = false;
   // Which this many workers take part in, itself included, while the marking keeps up.
@@ -72,7 +72,7 @@ struct World {
   // next, unless this turns their bytes black. May be null.
   void (*inspect)(const Marker& marker, const RootTasks& roots, const MarkConfig& config) = nullptr;
 
-  // --- For cycles beside the program; null where there are none. ---
+  // --- For concurrent cycles; null where there are none. ---
   // From here on no mutator has had its handshake.
   void (*begin_handshakes)() = nullptr;
   // Stops one mutator that has not, or none if it is the caller, gives the slots it holds the mark

@@ -107,7 +107,7 @@ constexpr auto kShapes = [] {
   std::array<ClassShape, kCachedClasses> shapes{};
   size_t offset = 0;
   for (size_t c = 0; c < kCachedClasses; ++c) {
-    shapes[c] = {static_cast<uint16_t>(offset + 1), static_cast<uint16_t>(LeastBlocks(c)),
+    shapes[c] = {static_cast<uint16_t>(offset + 1), static_cast<uint16_t>(MinBlocks(c)),
                  static_cast<uint16_t>(MaxBlocks(c)), static_cast<uint32_t>(ClassBytes(c))};
     offset += 1 + MaxBlocks(c);
   }
@@ -150,7 +150,7 @@ bool MayUseAside() {
 // is more to do.
 void TendSurplus() {
   t_state.unwatched = kUnwatchedCalls;
-  alloc::PageSpace& space = alloc::SpaceOf(kSide);
+  alloc::PageSpace& space = alloc::PageSpaceOf(kSide);
   if (GLEANER_UNLIKELY(space.DecaySurplus())) ThreadCache::Flush();
   const bool waits = space.HasSurplus();
   if (waits == t_state.set_aside || t_state.heap == nullptr) return;
@@ -413,7 +413,7 @@ void FreeSlow(void* p) {
     } else if (size_class == kLargeClass) {
       error = FreeSpan(p);
       // The step of the decay was its own to make.
-      if (alloc::SpaceOf(kSide).HasSurplus() && !t_state.set_aside && t_state.heap != nullptr) {
+      if (alloc::PageSpaceOf(kSide).HasSurplus() && !t_state.set_aside && t_state.heap != nullptr) {
         SetAside();
       }
     } else {

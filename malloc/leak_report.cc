@@ -49,13 +49,13 @@ class Writer {
 
   // At most half a buffer at a time; what is longer is cut off.
   void Print(const char* format, ...) __attribute__((format(printf, 2, 3))) {
-    constexpr size_t kMost = sizeof buffer_ / 2;
-    if (used_ > kMost) Flush();
+    constexpr size_t kMax = sizeof buffer_ / 2;
+    if (used_ > kMax) Flush();
     va_list arguments;
     va_start(arguments, format);
-    const int n = vsnprintf(buffer_ + used_, kMost, format, arguments);
+    const int n = vsnprintf(buffer_ + used_, kMax, format, arguments);
     va_end(arguments);
-    if (n > 0) used_ += static_cast<size_t>(n) < kMost ? static_cast<size_t>(n) : kMost - 1;
+    if (n > 0) used_ += static_cast<size_t>(n) < kMax ? static_cast<size_t>(n) : kMax - 1;
   }
   void Count(const LeakCount& count) {
     Print("%llu byte%s in %llu block%s", static_cast<unsigned long long>(count.bytes),

@@ -6,7 +6,7 @@
 // half of what another one of its kind has in the thread. So what waits in the magazines of t
 // threads is at most
 //
-//   t * (kThreadBytes + kLeastBytes) + kPoolBytes
+//   t * (kThreadBytes + kMinBytes) + kPoolBytes
 //
 // While free memory waits to go back to the system, the magazines of a thread that knows of it are
 // *set aside*: others that are empty and full at once stand in their place, so that every call of
@@ -14,8 +14,8 @@
 // would never take part in the decay.
 #pragma once
 
-#include "platform/thread.h"
 #include "malloc/spans.h"
+#include "platform/thread.h"
 
 namespace gleaner::malloc_proxy {
 
@@ -23,7 +23,7 @@ inline constexpr size_t kThreadBytes = 512 * kKiB;
 inline constexpr size_t kPoolBytes = 16 * kMiB;
 
 // The capacity of a magazine at first, and at least.
-constexpr size_t LeastBlocks(size_t size_class) {
+constexpr size_t MinBlocks(size_t size_class) {
   const size_t blocks = 2 * kKiB / ClassBytes(size_class);
   return blocks < 16 ? blocks : 16;
 }
@@ -34,9 +34,9 @@ constexpr size_t MaxBlocks(size_t size_class) {
 }
 
 namespace internal {
-constexpr size_t LeastBytes() {
+constexpr size_t MinBytes() {
   size_t bytes = 0;
-  for (size_t c = 0; c < kCachedClasses; ++c) bytes += LeastBlocks(c) * ClassBytes(c);
+  for (size_t c = 0; c < kCachedClasses; ++c) bytes += MinBlocks(c) * ClassBytes(c);
   return bytes;
 }
 constexpr size_t MagazineWords() {
@@ -46,9 +46,9 @@ constexpr size_t MagazineWords() {
 }
 }  // namespace internal
 
-// LeastBlocks of all classes together.
-inline constexpr size_t kLeastBytes = internal::LeastBytes();
-static_assert(kLeastBytes < 64 * kKiB);
+// MinBlocks of all classes together.
+inline constexpr size_t kMinBytes = internal::MinBytes();
+static_assert(kMinBytes < 64 * kKiB);
 
 // Blocks of one class that wait to be used again:
 //

@@ -27,7 +27,7 @@ using runtime::g_options;
 enum StartState : uint32_t { kNotStarted, kStarting, kStarted, kRefused };
 constinit platform::Atomic<uint32_t> g_start{kNotStarted};
 
-constexpr size_t kLeastHeap = 16 * kMiB;
+constexpr size_t kMinHeap = 16 * kMiB;
 
 // Free memory in pieces of 2 MiB that stays resident, and how long a surplus does.
 constexpr size_t kIdleBudgetBytes = 64 * kMiB;
@@ -44,13 +44,13 @@ void LockAll() {
   t_has_locked_all = true;
   SlotHeaps::LockForFork();
   Shelf::LockForFork();
-  alloc::SpaceOf(kSide).LockForFork();
+  alloc::PageSpaceOf(kSide).LockForFork();
 }
 
 void UnlockAll() {
   if (!t_has_locked_all) return;
   t_has_locked_all = false;
-  alloc::SpaceOf(kSide).UnlockAfterFork();
+  alloc::PageSpaceOf(kSide).UnlockAfterFork();
   Shelf::UnlockAfterFork();
   SlotHeaps::UnlockAfterFork();
 }
@@ -79,9 +79,9 @@ bool MakeHeap() {
   alloc::AddressSpace& space = alloc::g_space;
   space.fast_free = true;
   const bool ok =
-      space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.malloc_huge_pages) &&
+      space.Init(static_cast<size_t>(g_options.reserve), kMinHeap, g_options.malloc_huge_pages) &&
       alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&
-      alloc::SpaceOf(kSide).InitResidency(kIdleBudgetBytes, kDecayNs) &&
+      alloc::PageSpaceOf(kSide).InitResidency(kIdleBudgetBytes, kDecayNs) &&
       alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k) &&
       SlotHeaps::Init();
   if (!ok) {
@@ -110,7 +110,7 @@ bool Start() {
     platform::FutexWakeAll(&g_start);
     if (!ok) {
       Complain("malloc: the system refuses %zu MiB of address space; not replaced",
-               kLeastHeap / kMiB);
+               kMinHeap / kMiB);
     } else if (!g_collecting && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
       Complain("malloc: no memory for fork handlers: fork() is unsafe with several threads");
     }
@@ -131,7 +131,7 @@ bool Trim() {
   if (g_collecting) return Collecting::Trim();
   Shelf::Clear();
   alloc::ThreadHeaps::FlushFreePages(kSide);
-  return alloc::SpaceOf(kSide).Trim() != 0;
+  return alloc::PageSpaceOf(kSide).Trim() != 0;
 }
 
 Figures CountMemory() {
@@ -142,7 +142,7 @@ Figures CountMemory() {
     return figures;
   }
   const SlotHeaps::Figures slots = SlotHeaps::Count();
-  const size_t pages = alloc::SpaceOf(kSide).taken();
+  const size_t pages = alloc::PageSpaceOf(kSide).taken();
   const size_t not_large = slots.small_pages + slots.free_pages;
   Figures figures;
   figures.small_bytes = (slots.small_pages << alloc::kPageShift) - slots.free_slot_bytes;
@@ -151,7 +151,7 @@ Figures CountMemory() {
   figures.free_page_bytes = slots.free_pages << alloc::kPageShift;
   figures.large_bytes = pages > not_large ? (pages - not_large) << alloc::kPageShift : 0;
   figures.waiting_bytes = Shelf::Bytes();
-  figures.idle_bytes = alloc::SpaceOf(kSide).IdleBytes();
+  figures.idle_bytes = alloc::PageSpaceOf(kSide).IdleBytes();
   return figures;
 }
 

@@ -126,7 +126,7 @@ void SlotHeap::Settle(PageNumber page) {
       pages_->PushFree(page);
     } else {
       g_space.info[page].state = PageState::kTaken;
-      alloc::SpaceOf(kSide).Free(page);
+      alloc::PageSpaceOf(kSide).Free(page);
     }
   } else if (IsWorthListing(FreeOf(meta), slots)) {
     Link(page);

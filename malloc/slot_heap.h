@@ -2,7 +2,7 @@
 // they belong to. docs/malloc_proxy.md has the model and the invariants.
 //
 // All of a heap is guarded by its lock: also what its own thread does, which takes slots by the
-// batch. Pages of a heap are on the scanned side of the reservation, where spans grow upwards; the
+// batch. Pages of a heap are on the scanned space of the reservation, where spans grow upwards; the
 // side means nothing else here.
 #pragma once
 

@@ -60,7 +60,7 @@ PageNumber HeadOf(const void* p) {
 }
 
 alloc::PageSpace::Span TakePages(PageNumber pages) {
-  alloc::PageSpace& space = alloc::SpaceOf(kSide);
+  alloc::PageSpace& space = alloc::PageSpaceOf(kSide);
   if (pages > 1 && alloc::ThreadHeaps::ShouldShare(kSide, pages)) {
     alloc::ThreadHeaps::FlushFreePages(kSide);
   }
@@ -77,7 +77,7 @@ void FreeHead(PageNumber head) {
   PageInfo& info = g_space.info[head];
   info.state = PageState::kTaken;
   info.magazine = DistanceOf(kLargeClass);
-  alloc::SpaceOf(kSide).FreeSpan(BlockOf(info));
+  alloc::PageSpaceOf(kSide).FreeSpan(BlockOf(info));
 }
 
 constexpr size_t kMaxShelfBytes = 8 * kMiB;
@@ -106,7 +106,7 @@ void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroe
   const PageNumber head = g_space.PageOf(start);
   // The padding behind the block goes back at once; if it cannot, it stays.
   if (padding != 0) {
-    (void)alloc::SpaceOf(kSide).ResizeSpan(span.block, head - span.first + pages);
+    (void)alloc::PageSpaceOf(kSide).ResizeSpan(span.block, head - span.first + pages);
   }
   if (zeroed) {
     const Addr begin = span.unknown.begin > start ? span.unknown.begin : start;
@@ -138,7 +138,7 @@ BlockError FreeSpan(void* p) {
     g_moved.FetchSub(1, platform::memory_order_relaxed);             // see above
     if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // nobody gets it again
   }
-  alloc::SpaceOf(kSide).FreeSpan(BlockOf(info));
+  alloc::PageSpaceOf(kSide).FreeSpan(BlockOf(info));
   return BlockError::kNone;
 }
 
@@ -157,7 +157,7 @@ bool ResizeSpan(void* p, size_t bytes) {
   if (IsMoved(info) && need < PagesOf(info) && !RenewPages(head + need, PagesOf(info) - need)) {
     return false;
   }
-  alloc::PageSpace& space = alloc::SpaceOf(kSide);
+  alloc::PageSpace& space = alloc::PageSpaceOf(kSide);
   const PageNumber padding = head - space.FirstOf(BlockOf(info));
   if (!space.ResizeSpan(BlockOf(info), padding + need)) return false;
   SetBlock(info, BlockOf(info), need);

@@ -21,7 +21,7 @@ namespace gleaner::malloc_proxy {
 using alloc::PageNumber;
 
 // The one side of the reservation that is used: where spans can grow in place.
-inline constexpr alloc::Side kSide = alloc::Side::kScanned;
+inline constexpr alloc::Space kSide = alloc::Space::kScanned;
 
 inline constexpr size_t kMediumClasses = 20;
 inline constexpr size_t kMaxMediumBytes = 1 * kMiB;

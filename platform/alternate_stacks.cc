@@ -15,7 +15,7 @@ namespace gleaner::platform {
 namespace {
 
 // Room for the frames of our handler and of the program's, one on the other.
-constexpr size_t kLeastBytes = 64 * kKiB;
+constexpr size_t kMinBytes = 64 * kKiB;
 
 // At the beginning of the memory, and never unmapped.
 struct Stack {
@@ -60,7 +60,7 @@ bool MoveOffOwnStack(void** base, size_t* bytes, Range own_stack) {
   const int saved = errno;
   const int32_t self = CurrentThreadId();
   const int32_t process = getpid();
-  const size_t wanted = *bytes > kLeastBytes ? *bytes : kLeastBytes;
+  const size_t wanted = *bytes > kMinBytes ? *bytes : kMinBytes;
   Stack* stack = g_stacks.Load(memory_order_acquire);  // pairs with Map
   while (stack != nullptr && (stack->bytes < wanted || !TryTake(stack, self, process))) {
     stack = stack->next;

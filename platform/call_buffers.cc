@@ -13,10 +13,10 @@ namespace gleaner::platform {
 
 namespace {
 
-using Granules = ProtectionTracking::Pinned;
+using Regions = ProtectionTracking::Pinned;
 
-// Granules that lie between the two.
-size_t Gap(Granules one, Granules other) {
+// Regions that lie between the two.
+size_t Gap(Regions one, Regions other) {
   if (one.end < other.first) return other.first - one.end;
   return other.end < one.first ? one.first - other.end : 0;
 }
@@ -38,8 +38,8 @@ CallBuffers::~CallBuffers() {
 
 void CallBuffers::Add(const volatile void* p, size_t bytes) {
   const Addr begin = AddressOf(p);
-  const Granules added =
-      ProtectionTracking::GranulesForCall(begin, begin + bytes < begin ? ~Addr{0} : begin + bytes);
+  const Regions added =
+      ProtectionTracking::RegionsForCall(begin, begin + bytes < begin ? ~Addr{0} : begin + bytes);
   if (added.first == added.end) return;
   size_t nearest = 0;
   size_t gap = SIZE_MAX;
@@ -50,7 +50,7 @@ void CallBuffers::Add(const volatile void* p, size_t bytes) {
       gap = between;
     }
   }
-  if (count_ < kMost && gap != 0) {
+  if (count_ < kMax && gap != 0) {
     first_[count_] = added.first;
     end_[count_++] = added.end;
     return;

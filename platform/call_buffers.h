@@ -38,9 +38,9 @@ class CallBuffers {
 
  private:
   // A call with more parts than these in different places pins some of what lies between, too.
-  static constexpr size_t kMost = 16;
+  static constexpr size_t kMax = 16;
 
-  size_t first_[kMost], end_[kMost];  // granules; the first count_
+  size_t first_[kMax], end_[kMax];  // granules; the first count_
   size_t count_ = 0;
   bool pinned_ = false;
 };

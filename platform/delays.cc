@@ -16,7 +16,7 @@ __thread StepCall t_step_call __attribute__((tls_model("initial-exec"))) = nullp
 
 namespace {
 
-constexpr uint64_t kMostSleepNs = 200'000;
+constexpr uint64_t kMaxSleepNs = 200'000;
 
 // Owner thread only, also in its signal handlers. One that comes in between changes what is drawn,
 // and nothing else.
@@ -47,7 +47,7 @@ void Delay() {
     // A few turns, as one often leads straight back.
     for (uint64_t turn = 0; turn <= draw / 4 % 4; ++turn) syscall(SYS_sched_yield);
   } else {
-    const timespec time{0, static_cast<long>(draw / 4 % kMostSleepNs + 1000)};
+    const timespec time{0, static_cast<long>(draw / 4 % kMaxSleepNs + 1000)};
     syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, nullptr);  // a signal ends it: as good
   }
   errno = saved;

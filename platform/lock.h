@@ -65,7 +65,7 @@ class Lock {
     NoteWanted();
     uint32_t free = kFree;
     if (!state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // as in Acquire
-      NoteLetGo();
+      NoteEndThrottle();
       Leave();
       return false;
     }
@@ -81,7 +81,7 @@ class Lock {
     // Release pairs with the acquire in Acquire.
     const bool contended = state_.Exchange(kFree, memory_order_release) == kContended;
     if (contended) FutexWake(&state_, 1);
-    NoteLetGo();
+    NoteEndThrottle();
     Leave();
     return contended;
   }
@@ -101,13 +101,13 @@ class Lock {
   void NoteHeld() const;
   void NoteReleased() const;
   void NoteWanted() const;
-  void NoteLetGo() const;
+  void NoteEndThrottle() const;
 #else
   void CheckRank() const {}
   void NoteHeld() const {}
   void NoteReleased() const {}
   void NoteWanted() const {}
-  void NoteLetGo() const {}
+  void NoteEndThrottle() const {}
 #endif
 
   Atomic<uint32_t> state_{kFree};

@@ -18,8 +18,8 @@ namespace gleaner::platform {
 
 namespace {
 
-constexpr unsigned kPagesPerGranule = kGranuleBytes / kTrackedPageBytes;
-constexpr uint64_t kPages = (uint64_t{1} << kPagesPerGranule) - 1;
+constexpr unsigned kPagesPerRegion = kRegionBytes / kTrackedPageBytes;
+constexpr uint64_t kPages = (uint64_t{1} << kPagesPerRegion) - 1;
 constexpr unsigned kPendingShift = 16;
 constexpr uint64_t kOnePin = uint64_t{1} << 32;
 constexpr uint64_t kPins = ((uint64_t{1} << 24) - 1) << 32;
@@ -28,7 +28,7 @@ constexpr uint64_t kBusy = uint64_t{1} << 57;
 constexpr uint64_t kUnsure = uint64_t{1} << 58;
 constexpr uint64_t kKept = uint64_t{1} << 59;
 constexpr uint64_t kHeld = kPins | kKept;
-static_assert(kPagesPerGranule == 16);
+static_assert(kPagesPerRegion == 16);
 
 constexpr uint64_t Tracked(uint64_t word) { return word & kPages; }
 constexpr uint64_t Pending(uint64_t word) { return word >> kPendingShift & kPages; }
@@ -39,7 +39,7 @@ constexpr uint64_t Opened(uint64_t word) {
 constexpr uint64_t MadeUnsure(uint64_t word) { return Opened(word) | kProtected | kUnsure; }
 constexpr bool IsOpen(uint64_t word) { return (word & (kBusy | kProtected)) == 0; }
 
-// A fault on an open granule is one that came while another thread opened it, and does not come
+// A fault on an open region is one that came while another thread opened it, and does not come
 // again unless something is protected. This many at one address without that are somebody else's
 // business: the program has protected the page itself, or it is not executable.
 constexpr uint32_t kMaxStaleFaults = 16;
@@ -86,20 +86,20 @@ size_t MappingCount() {
 
 bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t max_mappings,
                               Refusal* why) {
-  GLEANER_CHECK(base % kGranuleBytes == 0, "write tracking of a heap that begins at %#zx",
+  GLEANER_CHECK(base % kRegionBytes == 0, "write tracking of a heap that begins at %#zx",
                 static_cast<size_t>(base));
   ProtectionTracking* none = nullptr;
   if (!OwnMemory()) {
     *why = {"a forked child could not be told from its parent (madvise)", errno};
     return false;
   }
-  if (!granules_.Reserve(base, bytes, kGranuleShift)) {
+  if (!regions_.Reserve(base, bytes, kRegionShift)) {
     *why = {"no address space for its table", ENOMEM};
     return false;
   }
   // Release: the handler (acquire) sees the table.
   if (!g_tracker.CompareExchange(none, this, memory_order_acq_rel)) {
-    granules_.Release();
+    regions_.Release();
     *why = {"the handler of SIGSEGV is in use", 0};
     return false;
   }
@@ -133,34 +133,33 @@ void ProtectionTracking::Close() {
   }
   RemoveFaultHandler();
   g_tracker.Store(nullptr, memory_order_release);  // as above
-  granules_.Release();
+  regions_.Release();
 }
 
-bool ProtectionTracking::IsProtected(size_t granule) const {
+bool ProtectionTracking::IsProtected(size_t region) const {
   // Acquire is not needed, nor given: a hint, or read where nothing changes.
-  return granule < GranuleCount() &&
-         (granules_[granule].Load(memory_order_relaxed) & kProtected) != 0;
+  return region < RegionCount() && (regions_[region].Load(memory_order_relaxed) & kProtected) != 0;
 }
 
 // 1 while half of the budget is left, 2 while a quarter is, and so on. A power of two. Relaxed,
 // here and in CountRuns: an estimate, which a moment may falsify by the runs that open in it.
-size_t ProtectionTracking::BlockGranules() const {
+size_t ProtectionTracking::BlockRegions() const {
   const int64_t runs = runs_.Load(memory_order_relaxed);
   int64_t left = max_runs_ / 2;
   size_t block = 1;
-  for (; block < GranuleCount() && runs >= max_runs_ - left; left /= 2) block *= 2;
+  for (; block < RegionCount() && runs >= max_runs_ - left; left /= 2) block *= 2;
   return block;
 }
 
 void ProtectionTracking::CountRuns() {
-  // Relaxed: see BlockGranules.
+  // Relaxed: see BlockRegions.
   const int64_t counted = runs_counted_.Load(memory_order_relaxed);
   const int64_t runs = runs_.Load(memory_order_relaxed);
   if (runs - counted < max_runs_ / 8 + 1) return;
   int64_t count = 0;
   bool inside = false;
-  const size_t granules = GranuleCount();
-  for (size_t i = 0; i < granules; ++i) {
+  const size_t regions = RegionCount();
+  for (size_t i = 0; i < regions; ++i) {
     const bool now = IsProtected(i);
     count += now && !inside;
     inside = now;
@@ -171,21 +170,21 @@ void ProtectionTracking::CountRuns() {
 
 bool ProtectionTracking::SetWritable(Span span) {
   const int access = PROT_READ | PROT_WRITE | (executable_ ? PROT_EXEC : 0);
-  return mprotect(PointerAt<void>(AddressOfGranule(span.first)),
-                  (span.end - span.first) << kGranuleShift, access) == 0;
+  return mprotect(PointerAt<void>(AddressOfRegion(span.first)),
+                  (span.end - span.first) << kRegionShift, access) == 0;
 }
 
 bool ProtectionTracking::SetReadOnly(Span span) {
   const int access = PROT_READ | (executable_ ? PROT_EXEC : 0);
-  return mprotect(PointerAt<void>(AddressOfGranule(span.first)),
-                  (span.end - span.first) << kGranuleShift, access) == 0;
+  return mprotect(PointerAt<void>(AddressOfRegion(span.first)),
+                  (span.end - span.first) << kRegionShift, access) == 0;
 }
 
-bool ProtectionTracking::TakeProtected(size_t granule) {
-  Word word = granules_[granule].Load(memory_order_acquire);
+bool ProtectionTracking::TakeProtected(size_t region) {
+  Word word = regions_[region].Load(memory_order_acquire);
   // Acquire: the word's last owner. A failure means that another thread was first.
   return (word & (kBusy | kProtected)) == kProtected &&
-         granules_[granule].CompareExchange(word, word | kBusy, memory_order_acquire);
+         regions_[region].CompareExchange(word, word | kBusy, memory_order_acquire);
 }
 
 ProtectionTracking::Span ProtectionTracking::TakeAround(Span taken, size_t first, size_t end) {
@@ -197,10 +196,10 @@ ProtectionTracking::Span ProtectionTracking::TakeAround(Span taken, size_t first
 ProtectionTracking::Span ProtectionTracking::TakeRun(Span taken) {
   // Waits for neighbours that are busy: whoever has them waits for nobody. A neighbour that was
   // busy and is protected by now belongs to the run. Relaxed: who takes it acquires.
-  const auto is_open = [&](size_t granule) {
-    return IsOpen(granules_[granule].Load(memory_order_relaxed));
+  const auto is_open = [&](size_t region) {
+    return IsOpen(regions_[region].Load(memory_order_relaxed));
   };
-  for (const size_t count = GranuleCount();;) {
+  for (const size_t count = RegionCount();;) {
     taken = TakeAround(taken, 0, count);
     if ((taken.first == 0 || is_open(taken.first - 1)) &&
         (taken.end == count || is_open(taken.end))) {
@@ -220,37 +219,37 @@ bool ProtectionTracking::OpenTaken(Span taken) {
     refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
   }
   for (size_t i = taken.first; i < taken.end; ++i) {
-    const Word word = granules_[i].Load(memory_order_relaxed);  // ours while busy
+    const Word word = regions_[i].Load(memory_order_relaxed);  // ours while busy
     // Release: pairs with the acquire of whoever changes the word next.
-    granules_[i].Store(opened ? Opened(word) : MadeUnsure(word), memory_order_release);
+    regions_[i].Store(opened ? Opened(word) : MadeUnsure(word), memory_order_release);
   }
   return opened;
 }
 
-void ProtectionTracking::TryToOpen(size_t granule) {
+void ProtectionTracking::TryToOpen(size_t region) {
   // Whoever opens a whole run needs all of it, so the others keep their hands off.
-  if (opening_run_.Load(memory_order_acquire) != 0 || !TakeProtected(granule)) {
+  if (opening_run_.Load(memory_order_acquire) != 0 || !TakeProtected(region)) {
     sched_yield();
     return;
   }
-  const size_t block = BlockGranules();
-  const size_t count = GranuleCount();
-  const size_t first = granule & ~(block - 1);
-  if (OpenTaken(TakeAround({granule, granule + 1}, first,
-                           first + block < count ? first + block : count))) {
+  const size_t block = BlockRegions();
+  const size_t count = RegionCount();
+  const size_t first = region & ~(block - 1);
+  if (OpenTaken(
+          TakeAround({region, region + 1}, first, first + block < count ? first + block : count))) {
     return;
   }
   // Acquire and release: as a lock. One at a time, or two would have halves of one run in hand.
   uint32_t free = 0;
   if (!opening_run_.CompareExchange(free, 1, memory_order_acquire)) return;
-  if (TakeProtected(granule)) OpenTaken(TakeRun({granule, granule + 1}));
+  if (TakeProtected(region)) OpenTaken(TakeRun({region, region + 1}));
   opening_run_.Store(0, memory_order_release);  // the lock's end
 }
 
 bool ProtectionTracking::Handle(Addr address) {
-  if (!granules_.Covers(address)) return false;
-  const size_t granule = granules_.IndexOf(address);
-  const Word word = granules_[granule].Load(memory_order_acquire);
+  if (!regions_.Covers(address)) return false;
+  const size_t region = regions_.IndexOf(address);
+  const Word word = regions_[region].Load(memory_order_acquire);
   if (IsOpen(word)) {
     // Relaxed: raised before the protection that the fault came from, which the fault orders.
     const uint64_t protections = protections_.Load(memory_order_relaxed);
@@ -260,9 +259,9 @@ bool ProtectionTracking::Handle(Addr address) {
     return ++t_stale.count <= kMaxStaleFaults;
   }
   faults_.FetchAdd(1, memory_order_relaxed);  // a figure
-  // In a forked child that has not been reset, the threads that have granules busy do not exist.
-  if (MemoryIsCopy()) return OpenTaken({granule, granule + 1});
-  TryToOpen(granule);  // if it has not come to it, the access faults again
+  // In a forked child that has not been reset, the threads that have regions busy do not exist.
+  if (MemoryIsCopy()) return OpenTaken({region, region + 1});
+  TryToOpen(region);  // if it has not come to it, the access faults again
   return true;
 }
 
@@ -271,17 +270,17 @@ bool ProtectionTracking::OnFault(Addr address) {
   return tracker != nullptr && tracker->Handle(address);
 }
 
-ProtectionTracking::Word ProtectionTracking::PagesIn(size_t granule, Addr begin, Addr end) const {
-  const Addr start = AddressOfGranule(granule);
+ProtectionTracking::Word ProtectionTracking::PagesIn(size_t region, Addr begin, Addr end) const {
+  const Addr start = AddressOfRegion(region);
   Word pages = kPages;
   if (begin > start) pages &= kPages << (begin - start) / kTrackedPageBytes;
-  if (end < start + kGranuleBytes)
-    pages &= kPages >> (start + kGranuleBytes - end) / kTrackedPageBytes;
+  if (end < start + kRegionBytes)
+    pages &= kPages >> (start + kRegionBytes - end) / kTrackedPageBytes;
   return pages & kPages;
 }
 
-void ProtectionTracking::AddPages(size_t granule, Word pages, DirtyRanges& dirty) const {
-  const Addr start = AddressOfGranule(granule);
+void ProtectionTracking::AddPages(size_t region, Word pages, DirtyRanges& dirty) const {
+  const Addr start = AddressOfRegion(region);
   for (; pages != 0; pages &= pages - 1) {
     const Addr page = start + static_cast<size_t>(__builtin_ctzll(pages)) * kTrackedPageBytes;
     dirty.Add(page, page + kTrackedPageBytes);
@@ -300,12 +299,12 @@ bool ProtectionTracking::CloseRun(Span run, Addr begin, Addr end, DirtyRanges& d
     refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
   }
   for (size_t i = run.first; i < run.end; ++i) {
-    const Word word = granules_[i].Load(memory_order_relaxed);  // ours while busy
+    const Word word = regions_[i].Load(memory_order_relaxed);  // ours while busy
     const Word pages = PagesIn(i, begin, end);
     const Word next =
         closed ? (Opened(word) & ~(pages << kPendingShift)) | kProtected : MadeUnsure(word);
     // Release: pairs with the acquire of whoever changes the word next.
-    granules_[i].Store(next, memory_order_release);
+    regions_[i].Store(next, memory_order_release);
     AddPages(i, Tracked(word) & pages, dirty);
   }
   return closed;
@@ -316,15 +315,15 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
                                  size_t* bytes) {
   bool ok = true;
   DirtyRanges dirty(visit, context);
-  const size_t last = granules_.IndexOf(end - 1);
-  Span run = {granules_.IndexOf(begin), granules_.IndexOf(begin)};  // busy, to be protected
+  const size_t last = regions_.IndexOf(end - 1);
+  Span run = {regions_.IndexOf(begin), regions_.IndexOf(begin)};  // busy, to be protected
   for (size_t i = run.first; i <= last; ++i) {
     const Word pages = PagesIn(i, begin, end);
     for (;;) {
-      Word word = granules_[i].Load(memory_order_acquire);  // pairs with its last owner
+      Word word = regions_[i].Load(memory_order_acquire);  // pairs with its last owner
       if (!arm && (Tracked(word) & pages) == 0) break;
       if ((word & kBusy) != 0) {
-        ok &= CloseRun(run, begin, end, dirty);  // nobody waits with granules in hand
+        ok &= CloseRun(run, begin, end, dirty);  // nobody waits with regions in hand
         run = {i, i};
         if (!arm) {
           AddPages(i, Tracked(word) & pages, dirty);
@@ -340,8 +339,8 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
         if (armed == word && found == 0) break;
         // Release and acquire: the word goes from owner to owner. The exchange comes before the
         // scan of the pages; a write after it faults and makes them pending again.
-        if (!granules_[i].CompareExchange(word, armed & ~(pages << kPendingShift),
-                                          memory_order_acq_rel)) {
+        if (!regions_[i].CompareExchange(word, armed & ~(pages << kPendingShift),
+                                         memory_order_acq_rel)) {
           continue;
         }
         ok &= CloseRun(run, begin, end, dirty);
@@ -351,14 +350,14 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
       }
       // As above.
       if ((word & kHeld) != 0) {
-        if (!granules_[i].CompareExchange(word, Opened(armed), memory_order_acq_rel)) continue;
+        if (!regions_[i].CompareExchange(word, Opened(armed), memory_order_acq_rel)) continue;
         ok &= CloseRun(run, begin, end, dirty);
         run = {i + 1, i + 1};
         AddPages(i, Tracked(armed) & pages, dirty);
         break;
       }
       // As above.
-      if (!granules_[i].CompareExchange(word, armed | kBusy, memory_order_acq_rel)) continue;
+      if (!regions_[i].CompareExchange(word, armed | kBusy, memory_order_acq_rel)) continue;
       if (run.end != i) {
         ok &= CloseRun(run, begin, end, dirty);
         run.first = i;
@@ -387,18 +386,18 @@ size_t ProtectionTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit,
 }
 
 void ProtectionTracking::Disarm(Addr begin, Addr end) {
-  const size_t last = granules_.IndexOf(end - 1);
-  for (size_t i = granules_.IndexOf(begin); i <= last; ++i) {
+  const size_t last = regions_.IndexOf(end - 1);
+  for (size_t i = regions_.IndexOf(begin); i <= last; ++i) {
     const Word pages = PagesIn(i, begin, end);
     for (;;) {
-      Word word = granules_[i].Load(memory_order_acquire);  // pairs with its last owner
+      Word word = regions_[i].Load(memory_order_acquire);  // pairs with its last owner
       if ((word & kBusy) != 0) {
         sched_yield();
         continue;
       }
       // Release and acquire: the word goes from owner to owner.
-      if (granules_[i].CompareExchange(word, word & ~(pages | pages << kPendingShift),
-                                       memory_order_acq_rel)) {
+      if (regions_[i].CompareExchange(word, word & ~(pages | pages << kPendingShift),
+                                      memory_order_acq_rel)) {
         break;
       }
     }
@@ -410,13 +409,13 @@ void ProtectionTracking::Disarm(Addr begin, Addr end) {
     const bool opened = SetWritable(run);
     if (!opened) refusals_.FetchAdd(1, memory_order_relaxed);  // a figure; a write opens it later
     for (size_t j = run.first; j < run.end; ++j) {
-      const Word word = granules_[j].Load(memory_order_relaxed);  // ours while busy
-      granules_[j].Store(opened ? Opened(word) : MadeUnsure(word), memory_order_release);
+      const Word word = regions_[j].Load(memory_order_relaxed);  // ours while busy
+      regions_[j].Store(opened ? Opened(word) : MadeUnsure(word), memory_order_release);
     }
   };
-  for (size_t i = granules_.IndexOf(begin); i <= last; ++i) {
+  for (size_t i = regions_.IndexOf(begin); i <= last; ++i) {
     // Relaxed: a word that changes meanwhile is looked at by TakeProtected.
-    if (Tracked(granules_[i].Load(memory_order_relaxed)) != 0 || !TakeProtected(i)) continue;
+    if (Tracked(regions_[i].Load(memory_order_relaxed)) != 0 || !TakeProtected(i)) continue;
     if (run.end != i) {
       open_run();
       run.first = i;
@@ -426,20 +425,20 @@ void ProtectionTracking::Disarm(Addr begin, Addr end) {
   open_run();
 }
 
-ProtectionTracking::Pinned ProtectionTracking::GranulesOf(Addr begin, Addr end) const {
-  const Addr covered_end = granules_.covered_end();
-  if (begin < granules_.base()) begin = granules_.base();
+ProtectionTracking::Pinned ProtectionTracking::RegionsOf(Addr begin, Addr end) const {
+  const Addr covered_end = regions_.covered_end();
+  if (begin < regions_.base()) begin = regions_.base();
   if (end > covered_end) end = covered_end;
   if (begin >= end) return {};
-  return {granules_.IndexOf(begin), granules_.IndexOf(end - 1) + 1};
+  return {regions_.IndexOf(begin), regions_.IndexOf(end - 1) + 1};
 }
 
-void ProtectionTracking::Hold(Pinned granules, bool keep) {
-  for (size_t i = granules.first; i < granules.end; ++i) {
+void ProtectionTracking::Hold(Pinned regions, bool keep) {
+  for (size_t i = regions.first; i < regions.end; ++i) {
     for (;;) {
       CriticalSection unstoppable;  // while it may be busy
       if (MemoryIsCopy()) OpenTaken({i, i + 1});
-      Word word = granules_[i].Load(memory_order_acquire);
+      Word word = regions_[i].Load(memory_order_acquire);
       if ((word & kBusy) != 0) {
         sched_yield();
         continue;
@@ -447,7 +446,7 @@ void ProtectionTracking::Hold(Pinned granules, bool keep) {
       if ((word & kProtected) == 0) {
         const Word held = keep ? word | kKept : word + kOnePin;
         // Release and acquire: the word goes from owner to owner.
-        if (held == word || granules_[i].CompareExchange(word, held, memory_order_acq_rel)) break;
+        if (held == word || regions_[i].CompareExchange(word, held, memory_order_acq_rel)) break;
         continue;
       }
       // As in the handler: a signal's handler on top of this one that writes into the heap would
@@ -463,15 +462,15 @@ void ProtectionTracking::Hold(Pinned granules, bool keep) {
 }
 
 ProtectionTracking::Pinned ProtectionTracking::Pin(Addr begin, Addr end) {
-  const Pinned granules = GranulesOf(begin, end);
-  Hold(granules, false);
-  return granules;
+  const Pinned regions = RegionsOf(begin, end);
+  Hold(regions, false);
+  return regions;
 }
 
 void ProtectionTracking::Unpin(Pinned pinned) {
   for (size_t i = pinned.first; i < pinned.end; ++i) {
     for (;;) {
-      Word word = granules_[i].Load(memory_order_acquire);  // pairs with its last owner
+      Word word = regions_[i].Load(memory_order_acquire);  // pairs with its last owner
       if ((word & kBusy) != 0) {
         sched_yield();
         continue;
@@ -479,24 +478,24 @@ void ProtectionTracking::Unpin(Pinned pinned) {
       // A handler that interrupted the call may have forked: in the child there are no pins.
       if ((word & kPins) == 0) break;
       // Release and acquire: the word goes from owner to owner.
-      if (granules_[i].CompareExchange(word, word - kOnePin, memory_order_acq_rel)) break;
+      if (regions_[i].CompareExchange(word, word - kOnePin, memory_order_acq_rel)) break;
     }
   }
 }
 
-ProtectionTracking::Pinned ProtectionTracking::GranulesForCall(Addr begin, Addr end) {
+ProtectionTracking::Pinned ProtectionTracking::RegionsForCall(Addr begin, Addr end) {
   const ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // pairs with Open
-  return tracker != nullptr ? tracker->GranulesOf(begin, end) : Pinned{};
+  return tracker != nullptr ? tracker->RegionsOf(begin, end) : Pinned{};
 }
 
-void ProtectionTracking::PinForCall(Pinned granules) {
+void ProtectionTracking::PinForCall(Pinned regions) {
   ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // as above
-  if (tracker != nullptr) tracker->Hold(granules, false);
+  if (tracker != nullptr) tracker->Hold(regions, false);
 }
 
 void ProtectionTracking::KeepOpen(Addr begin, Addr end) {
   ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // as above
-  if (tracker != nullptr) tracker->Hold(tracker->GranulesOf(begin, end), true);
+  if (tracker != nullptr) tracker->Hold(tracker->RegionsOf(begin, end), true);
 }
 
 void ProtectionTracking::UnpinAfterCall(Pinned pinned) {
@@ -508,21 +507,21 @@ void ProtectionTracking::UnpinAfterCall(Pinned pinned) {
 // one that is gone.
 bool ProtectionTracking::UnprotectAll() {
   bool ok = true;
-  const size_t count = GranuleCount();
+  const size_t count = RegionCount();
   for (size_t i = 0; i < count;) {
     Span run = {i, i};
-    const auto may_be_read_only = [&](size_t granule) {
+    const auto may_be_read_only = [&](size_t region) {
       // Relaxed, as all below: see above.
-      return (granules_[granule].Load(memory_order_relaxed) & (kProtected | kBusy)) != 0;
+      return (regions_[region].Load(memory_order_relaxed) & (kProtected | kBusy)) != 0;
     };
     while (run.end < count && may_be_read_only(run.end)) ++run.end;
     const bool refused = run.end != run.first && !SetWritable(run);
     ok &= !refused;
     if (run.end < count) ++run.end;  // not looked at again
     for (; i < run.end; ++i) {
-      const Word word = granules_[i].Load(memory_order_relaxed) & kKept;  // as above
+      const Word word = regions_[i].Load(memory_order_relaxed) & kKept;  // as above
       // A write opens what could not be.
-      granules_[i].Store(refused ? MadeUnsure(word) : word, memory_order_relaxed);  // as above
+      regions_[i].Store(refused ? MadeUnsure(word) : word, memory_order_relaxed);  // as above
     }
   }
   runs_.Store(0, memory_order_relaxed);  // as above

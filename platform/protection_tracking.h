@@ -1,7 +1,7 @@
 // Write tracking by mprotect and SIGSEGV.
 //
-// Memory is protected in granules of 64 KiB: all of a granule is read-only, or all is writable. The
-// first write to a protected granule faults; the handler makes an aligned block of granules
+// Memory is protected in regions of 64 KiB: all of a region is read-only, or all is writable. The
+// first write to a protected region faults; the handler makes an aligned block of regions
 // writable ("opens" it) and their pages dirty. Every change of protection inside a mapping splits
 // it, and a process may only have so many (vm.max_map_count): the block is 64 KiB as long as we
 // have few, and doubles as the budget is used up. If the system refuses all the same, the
@@ -9,14 +9,14 @@
 // nothing and so cannot be refused for that reason; and what cannot be protected stays open and
 // dirty.
 //
-// One word describes a granule:
+// One word describes a region:
 //
 //   63    60 59     58       57     56          55    32 31         16 15          0
 //   | unused | kept | unsure | busy | protected |  pins  |   pending   |   tracked   |
 //
 //   tracked    pages that are armed, one bit each
 //   pending    pages to report at the next fetch
-//   pins       system calls under way that write into the granule; it is not protected meanwhile
+//   pins       system calls under way that write into the region; it is not protected meanwhile
 //   protected  read-only
 //   busy       one thread is changing the protection; nobody else changes the word
 //   unsure     with protected: the system refused a change, and some of it may be writable
@@ -28,21 +28,21 @@
 // protected. Who fetches: takes busy, mprotect(read-only), then stores protected without the pages
 // it is about to report. A write that needs no fault came before the second mprotect returned (the
 // kernel interrupts all processors that may still write), so the scan of the reported page sees it;
-// a later one faults, and its page is pending after that. A fetch that finds a granule busy does
+// a later one faults, and its page is pending after that. A fetch that finds a region busy does
 // not wait: it reports the tracked pages and leaves the word alone. If the other one is opening,
 // they are pending afterwards; if it is fetching other pages, those of this fetch stay pending.
 //
 // The handler blocks all signals, and Pin does while it opens, in a critical section: no thread is
-// stopped or interrupted by the program while it has a granule busy. Arm, FetchAndRearm and Disarm
+// stopped or interrupted by the program while it has a region busy. Arm, FetchAndRearm and Disarm
 // are called with the program's signals blocked, or from threads that run none of its handlers. A
-// fault that finds its granule busy is simply tried again.
+// fault that finds its region busy is simply tried again.
 //
 // Faults end even if no mappings are left. Whoever is refused a block tries for opening_run_; one
 // has it, and the others, which have nothing busy, begin nothing until it is free. Those that began
-// before, and fetches, end without waiting with a granule in hand. So the holder gets all of the
+// before, and fetches, end without waiting with a region in hand. So the holder gets all of the
 // run: both of its neighbours are writable, in word and in fact, or there are none, and what lies
 // there is inaccessible. Its ends are then ends of mappings, or lie in a mapping that is writable
-// already (unsure granules), where mprotect changes nothing: nothing is split, and the system has
+// already (unsure regions), where mprotect changes nothing: nothing is split, and the system has
 // no reason to refuse. Only a fetch that makes a neighbour read-only after the holder looked, and
 // before its mprotect, can join it to the run and spoil the attempt; the fault is tried again, and
 // once the fetch has passed that neighbour it cannot do so any more. A thread can hence be held up
@@ -59,23 +59,23 @@
 
 namespace gleaner::platform {
 
-inline constexpr unsigned kGranuleShift = 16;
-inline constexpr size_t kGranuleBytes = size_t{1} << kGranuleShift;
+inline constexpr unsigned kRegionShift = 16;
+inline constexpr size_t kRegionBytes = size_t{1} << kRegionShift;
 
 class ProtectionTracking {
  public:
-  struct Pinned {  // granules [first, end)
+  struct Pinned {  // regions [first, end)
     size_t first = 0, end = 0;
   };
 
   constexpr ProtectionTracking() = default;
 
-  // pre: base is a multiple of the granule. Installs the handler of SIGSEGV, and opens that signal
+  // pre: base is a multiple of the region. Installs the handler of SIGSEGV, and opens that signal
   // for the calling thread. False after `why` has been written.
   [[nodiscard]] bool Open(Addr base, size_t bytes, bool executable, size_t max_mappings,
                           Refusal* why);
   void Close();
-  [[nodiscard]] bool CoverUpTo(Addr end) { return granules_.CoverUpTo(end); }
+  [[nodiscard]] bool CoverUpTo(Addr end) { return regions_.CoverUpTo(end); }
   bool Arm(Addr begin, Addr end);
   size_t FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context);
   void Disarm(Addr begin, Addr end);
@@ -85,11 +85,11 @@ class ProtectionTracking {
 
   // What follows is of the tracker that is open, if there is one. Also in signal handlers.
   //
-  // The granules that hold a part of [begin, end), which may be any memory.
-  static Pinned GranulesForCall(Addr begin, Addr end);
-  static void PinForCall(Pinned granules);
+  // The regions that hold a part of [begin, end), which may be any memory.
+  static Pinned RegionsForCall(Addr begin, Addr end);
+  static void PinForCall(Pinned regions);
   static void UnpinAfterCall(Pinned pinned);
-  // The system may write into [begin, end) at any time from now on: the granules stay writable, and
+  // The system may write into [begin, end) at any time from now on: the regions stay writable, and
   // dirty, for good.
   static void KeepOpen(Addr begin, Addr end);
 
@@ -98,22 +98,22 @@ class ProtectionTracking {
 
  private:
   using Word = uint64_t;
-  struct Span {  // granules [first, end)
+  struct Span {  // regions [first, end)
     size_t first, end;
   };
 
   static bool OnFault(Addr address);
   bool Handle(Addr address);
-  Pinned GranulesOf(Addr begin, Addr end) const;
-  // Pins the granules, or keeps them open.
-  void Hold(Pinned granules, bool keep);
-  // Opens the granule and the protected ones around it that belong to its block. May leave it as it
-  // is if others are at work there; never waits for them with a granule busy.
-  void TryToOpen(size_t granule);
+  Pinned RegionsOf(Addr begin, Addr end) const;
+  // Pins the regions, or keeps them open.
+  void Hold(Pinned regions, bool keep);
+  // Opens the region and the protected ones around it that belong to its block. May leave it as it
+  // is if others are at work there; never waits for them with a region busy.
+  void TryToOpen(size_t region);
   // Opens what the caller has taken. False if the system refuses.
   bool OpenTaken(Span taken);
-  // Makes a granule busy if it is protected and not busy. False if it is not so.
-  bool TakeProtected(size_t granule);
+  // Makes a region busy if it is protected and not busy. False if it is not so.
+  bool TakeProtected(size_t region);
   // Extends what is taken to protected neighbours within [first, end).
   Span TakeAround(Span taken, size_t first, size_t end);
   // Extends it to all of the protected run that it is in. For the holder of opening_run_.
@@ -126,17 +126,15 @@ class ProtectionTracking {
   bool Protect(Addr begin, Addr end, bool arm, VisitDirty visit, void* context, size_t* bytes);
   // False if the system refuses; then a write opens what it could not.
   bool UnprotectAll();
-  Word PagesIn(size_t granule, Addr begin, Addr end) const;
-  void AddPages(size_t granule, Word pages, DirtyRanges& dirty) const;
-  Addr AddressOfGranule(size_t granule) const {
-    return granules_.base() + (granule << kGranuleShift);
-  }
-  bool IsProtected(size_t granule) const;
-  size_t GranuleCount() const { return granules_.IndexOf(granules_.covered_end()); }
-  size_t BlockGranules() const;
+  Word PagesIn(size_t region, Addr begin, Addr end) const;
+  void AddPages(size_t region, Word pages, DirtyRanges& dirty) const;
+  Addr AddressOfRegion(size_t region) const { return regions_.base() + (region << kRegionShift); }
+  bool IsProtected(size_t region) const;
+  size_t RegionCount() const { return regions_.IndexOf(regions_.covered_end()); }
+  size_t BlockRegions() const;
   void CountRuns();
 
-  SideTable<Atomic<Word>> granules_;
+  SideTable<Atomic<Word>> regions_;
   bool executable_ = false;
   // How many protected runs there may be; each costs two mappings.
   int64_t max_runs_ = 0;

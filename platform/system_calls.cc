@@ -157,9 +157,9 @@ void KeepObject(const T* object) {
 // A request says how much it writes, or is an old one, none of which writes more than this.
 struct ByRequest {
   static void AddTo(CallBuffers& buffers, int, unsigned long request, void* p) {
-    constexpr size_t kMostOfOldOnes = 256;
+    constexpr size_t kMaxOfOldOnes = 256;
     const size_t said = _IOC_SIZE(request);
-    buffers.Add(p, said != 0 ? said : kMostOfOldOnes);
+    buffers.Add(p, said != 0 ? said : kMaxOfOldOnes);
     ifconf list;
     if (request == SIOCGIFCONF && p != nullptr && CopyFromProgram(&list, p, sizeof list) &&
         list.ifc_len > 0) {

@@ -24,8 +24,8 @@ constexpr TrackingTraits kTraits[kTrackingKinds] = {
 };
 
 // A few pages to try a mechanism on.
-constexpr size_t kProbeBytes = 4 * kGranuleBytes;
-constexpr size_t kProbePage = kGranuleBytes + 3 * kTrackedPageBytes;
+constexpr size_t kProbeBytes = 4 * kRegionBytes;
+constexpr size_t kProbePage = kRegionBytes + 3 * kTrackedPageBytes;
 
 void ForgetIfWithin(void* context, Addr begin, Addr end) {
   const Addr page = *static_cast<Addr*>(context);
@@ -96,7 +96,7 @@ const TrackingTraits& TraitsOf(TrackingKind kind) { return kTraits[static_cast<s
 bool WriteTracking::Works(TrackingKind kind, Refusal* why) {
   if (kind == TrackingKind::kNone) return true;
   Refusal found = {"no memory to try it on", ENOMEM};
-  void* memory = Reserve(kProbeBytes, kGranuleBytes);
+  void* memory = Reserve(kProbeBytes, kRegionBytes);
   if (memory != nullptr) {
     WriteTracking tracking;
     TrackingConfig config;

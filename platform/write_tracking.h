@@ -75,7 +75,7 @@ inline constexpr TrackingKind kBestFirst[] = {TrackingKind::kUserfaultfd,
                                               TrackingKind::kProtection};
 
 struct TrackingConfig {
-  // The reservation; a multiple of kGranuleBytes. kProtection: the page below is inaccessible, so
+  // The reservation; a multiple of kRegionBytes. kProtection: the page below is inaccessible, so
   // that the system does not join what is read-only there to read-only memory of somebody else.
   Addr base = 0;
   size_t bytes = 0;

@@ -72,8 +72,7 @@ int TraceWriter::CreateFile(uint32_t flags) {
   header->start_ns = WallClockNs();
   header->flags = flags;
   char* command = reinterpret_cast<char*>(header + 1);
-  header->command_bytes =
-      static_cast<uint32_t>(ReadCommandLine(command, block_bytes_ / 2));
+  header->command_bytes = static_cast<uint32_t>(ReadCommandLine(command, block_bytes_ / 2));
   header->checksum = Crc32c(Crc32c(0, header, kFileChecked), command, header->command_bytes);
   Publish(&header->state, Guarded(static_cast<uint32_t>(FileState::kRecording)));
   blocks_ = 1;

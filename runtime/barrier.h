@@ -1,4 +1,4 @@
-// The program's side of card tracking (platform/card_tracking.h): the words that its barrier uses,
+// The program's space of card tracking (platform/card_tracking.h): the words that its barrier uses,
 // and the library's own stores of pointers into objects.
 //
 // The words change once, from a table of one card to the tracker's. A thread that has read the old

@@ -77,7 +77,7 @@ struct CollectCall {
 };
 
 // How long an allocation that would fail otherwise waits for a collection of another thread's.
-constexpr uint64_t kMostWaitNs = 200'000'000;
+constexpr uint64_t kMaxWaitNs = 200'000'000;
 constexpr uint64_t kWaitNs = 200'000;
 
 // The collector's question whether to give up: before the stop and, with the world stopped, before
@@ -117,7 +117,7 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
         return;
       }
     }
-    if (call->cause == Cause::kAllocation || waited_ns >= kMostWaitNs) return;
+    if (call->cause == Cause::kAllocation || waited_ns >= kMaxWaitNs) return;
     platform::FutexWaitFor(&sleep, 0, kWaitNs);
     if (call->cause != Cause::kExplicit && g_collector.collections() != call->seen) return;
   }
@@ -232,7 +232,7 @@ bool CollectALittle(bool start) {
   }
   if (!AttachToHeap()) return false;
   if (start) g_collector.WantCycle();
-  PollBeside(0);
+  PollConcurrent(0);
   return g_collector.cycle().IsUnderWay();
 }
 

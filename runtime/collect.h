@@ -17,7 +17,7 @@ bool CollectFrom(Addr stack_pointer, gc::Cause cause, int (*give_up)() = nullptr
 // read. pre: the calling thread is attached, outside callbacks of the collector.
 [[nodiscard]] bool CollectForMallocFrom(Addr stack_pointer);
 
-// Starts a collection beside the program if one is due or `start` says so, or goes on with it a
+// Starts a concurrent collection if one is due or `start` says so, or goes on with it a
 // little. Whether one is under way then.
 bool CollectALittle(bool start);
 

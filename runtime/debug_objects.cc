@@ -33,8 +33,8 @@ constinit bool DebugObjects::started_ = false;
 constinit alloc::HashTable<DebugObject> DebugObjects::table_;
 
 size_t DebugObjects::BytesFor(size_t bytes) {
-  constexpr size_t kMost = SIZE_MAX / 2;
-  return bytes > kMost ? 0 : kDebugHeaderBytes + AlignUp(bytes, kWordBytes) + kWordBytes;
+  constexpr size_t kMax = SIZE_MAX / 2;
+  return bytes > kMax ? 0 : kDebugHeaderBytes + AlignUp(bytes, kWordBytes) + kWordBytes;
 }
 
 bool DebugObjects::Watch(Addr base, size_t bytes, Place place) {

@@ -50,11 +50,11 @@ void DumpHeap() {
       static_cast<unsigned long long>(figures.heap_bytes),
       static_cast<unsigned long long>(figures.free_bytes),
       static_cast<unsigned long long>(figures.unmapped_bytes), MetadataBytes());
-  for (const alloc::Side side : {alloc::Side::kScanned, alloc::Side::kPointerFree}) {
+  for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
     OUT("  %s pages from %#llx to %#llx\n",
-        side == alloc::Side::kScanned ? "pointer-bearing" : "pointer-free",
-        AsNumber(g_space.AddressOfPage(FirstCommitted(side))),
-        AsNumber(g_space.base + (size_t{EndCommitted(side)} << alloc::kPageShift)));
+        space == alloc::Space::kScanned ? "pointer-bearing" : "pointer-free",
+        AsNumber(g_space.AddressOfPage(FirstCommitted(space))),
+        AsNumber(g_space.base + (size_t{EndCommitted(space)} << alloc::kPageShift)));
   }
 }
 

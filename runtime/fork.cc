@@ -30,15 +30,15 @@ void PrepareFork() {
   if (!g_malloc_support.never_wait) Threads::PrepareFork();  // else it never asks the loader
   Threads::lock().Acquire();
   alloc::ThreadHeaps::LockForFork();
-  alloc::SpaceOf(alloc::Side::kScanned).LockForFork();
-  alloc::SpaceOf(alloc::Side::kPointerFree).LockForFork();
+  alloc::PageSpaceOf(alloc::Space::kScanned).LockForFork();
+  alloc::PageSpaceOf(alloc::Space::kPointerFree).LockForFork();
 }
 
 void ParentAfterFork() {
   if (!t_fork_is_prepared) return;
   t_fork_is_prepared = false;
-  alloc::SpaceOf(alloc::Side::kPointerFree).UnlockAfterFork();
-  alloc::SpaceOf(alloc::Side::kScanned).UnlockAfterFork();
+  alloc::PageSpaceOf(alloc::Space::kPointerFree).UnlockAfterFork();
+  alloc::PageSpaceOf(alloc::Space::kScanned).UnlockAfterFork();
   alloc::ThreadHeaps::UnlockAfterFork();
   Threads::lock().Release();
   g_collector.lock().Release();

@@ -19,7 +19,7 @@ using gc::g_collector;
 
 bool AutomaticCollectionAllowed() { return GC_dont_gc == 0 && g_disable_automatic == 0; }
 
-bool PollBeside(ptrdiff_t bytes) {
+bool PollConcurrent(ptrdiff_t bytes) {
   const Thread* self = Threads::Current();
   if (self == nullptr || self->under_lock != 0 || platform::IsInSection() ||
       !AutomaticCollectionAllowed()) {
@@ -45,8 +45,8 @@ bool PollBeside(ptrdiff_t bytes) {
   if (call.collect && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);
   }
-  return call.collect ||
-         (g_collector.CanMarkBeside() && !g_collector.IsMinorNext() && !g_collector.IsOverrun());
+  return call.collect || (g_collector.CanMarkConcurrently() && !g_collector.IsMinorNext() &&
+                          !g_collector.IsOverrun());
 }
 
 namespace {
@@ -59,7 +59,7 @@ void OnAllocated(ptrdiff_t bytes) {
   g_collector.EndSweepIfDone();
   const uint64_t seen = g_collector.collections();
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());
-  if (IsConcurrent() && PollBeside(bytes)) return;
+  if (IsConcurrent() && PollConcurrent(bytes)) return;
   if (!due) {
     // At each report anew: what has been traded for memory elsewhere is not to be had once more.
     if (AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed()) {
@@ -78,7 +78,7 @@ void OnAllocated(ptrdiff_t bytes) {
 bool MakeRoomInLimit(size_t bytes, size_t least_share) {
   const size_t limit = alloc::HeapLimit();
   return limit != 0 && bytes <= limit && alloc::ResidentBytes() + bytes > limit &&
-         alloc::ThreadHeaps::TradeFreePages(bytes, least_share);
+         alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, least_share);
 }
 
 uint64_t AllocatedAndFreed(const Thread& thread) {
@@ -143,7 +143,7 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
     collect = false;
   }
   // Most of what is free finds its use before long, so that it must be more within the share.
-  if (alloc::ThreadHeaps::TradeFreePages(bytes, collect ? 8 : 4)) return;
+  if (alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, collect ? 8 : 4)) return;
   if (collect && (attempts.IsOutOfDate() || Collect(Cause::kAllocation, g_stop_func))) {
     return;  // the collection has moved the limit
   }
@@ -161,7 +161,7 @@ void NotePressure(size_t bytes) {
   if (!g_collector.pacer().OnPressure(static_cast<ptrdiff_t>(bytes))) return;
   if (IsConcurrent()) {
     g_collector.WantCycle();
-    if (PollBeside(0)) return;
+    if (PollConcurrent(0)) return;
   }
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }

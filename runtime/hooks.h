@@ -11,9 +11,9 @@ void InstallHooks();
 // Whether the client lets allocation start collections.
 bool AutomaticCollectionAllowed();
 
-// One step of the cycle beside the program, for `bytes` allocated. False: the caller decides as for
+// One step of the concurrent cycle, for `bytes` allocated. False: the caller decides as for
 // a stop-parallel collection.
-bool PollBeside(ptrdiff_t bytes);
+bool PollConcurrent(ptrdiff_t bytes);
 
 // The program registered something that a collection would let go of: counts like that many bytes
 // allocated, and collects if that is due.

@@ -24,7 +24,7 @@ struct Before {
   uint64_t pause_ns;
   uint64_t allocated_bytes;
   uint64_t freed_bytes;
-  uint64_t beside;
+  uint64_t concurrent;
   uint64_t minors;
 };
 
@@ -79,7 +79,7 @@ void AttachRunRecord() {
               record->pause_ns.Load(memory_order_relaxed),
               record->allocated_bytes.Load(memory_order_relaxed),
               record->freed_bytes.Load(memory_order_relaxed),
-              record->beside.Load(memory_order_relaxed),
+              record->concurrent.Load(memory_order_relaxed),
               record->minors.Load(memory_order_relaxed)};
   // Likewise.
   record->programs.Store(record->programs.Load(memory_order_relaxed) + 1, memory_order_relaxed);
@@ -92,7 +92,7 @@ void NoteCollectionInRunRecord() {
   // Relaxed: as in Raise; the collector lock is held.
   g_record->collections.Store(g_before.collections + totals.collections, memory_order_relaxed);
   g_record->pause_ns.Store(g_before.pause_ns + totals.pauses.all_ns, memory_order_relaxed);
-  g_record->beside.Store(g_before.beside + totals.beside, memory_order_relaxed);
+  g_record->concurrent.Store(g_before.concurrent + totals.concurrent, memory_order_relaxed);
   g_record->minors.Store(g_before.minors + totals.minors, memory_order_relaxed);
   const gc::PauseTimes& longest = totals.longest_pause;
   if (longest.all_ns > g_record->max_pause_ns.Load(memory_order_relaxed)) {  // as in Raise

@@ -36,7 +36,7 @@ struct RunRecord {
   // The modes of the last program, and collections in them of all.
   platform::Atomic<uint64_t> is_concurrent;
   platform::Atomic<uint64_t> is_generational;
-  platform::Atomic<uint64_t> beside;  // marked beside the program
+  platform::Atomic<uint64_t> concurrent;  // marked concurrently
   platform::Atomic<uint64_t> minors;
   // Texts, written under the collector lock. One that is cut off by the program's end is shorter.
   char tracking[16];

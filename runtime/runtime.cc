@@ -53,7 +53,7 @@ void LogLatency() { PrintLatency(Stream::kLog); }
 // Programs that write past the end of their objects, which libgc's padding hides.
 bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0; }
 
-constexpr size_t kLeastHeap = 16 * kMiB;
+constexpr size_t kMinHeap = 16 * kMiB;
 constexpr char kNoAddressSpace[] = "the system refuses 16 MiB of address space";
 
 // What there is not enough memory or address space for; null if it is done.
@@ -79,7 +79,7 @@ const char* InitOnce() {
     alloc::WidenSizeClasses();
   }
   bool ok =
-      alloc::g_space.Init(static_cast<size_t>(g_options.reserve), kLeastHeap, g_options.huge_pages);
+      alloc::g_space.Init(static_cast<size_t>(g_options.reserve), kMinHeap, g_options.huge_pages);
   ok = ok && alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit));
   ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
   ok = ok && Threads::Init();
@@ -155,7 +155,7 @@ void Init() {
   }
   const char* refused = InitOnce();
   // The tables have had theirs.
-  if (refused == nullptr && !alloc::AddressSpace::CanCommit(kLeastHeap)) refused = kNoAddressSpace;
+  if (refused == nullptr && !alloc::AddressSpace::CanCommit(kMinHeap)) refused = kNoAddressSpace;
   if (refused != nullptr) Fatal("cannot start: %s", refused);
   AnnounceInit();
 }

@@ -51,7 +51,7 @@ size_t HeapBytes() {
   return resident > wanted ? resident : wanted;
 }
 
-size_t MostHeapBytes() {
+size_t MaxHeapBytes() {
   const size_t now = HeapBytes();
   const size_t before = g_most_heap_bytes.Load(memory_order_relaxed);  // a statistic
   return now > before ? now : before;
@@ -62,7 +62,7 @@ void NoteCollection() {
   // Relaxed: the world is stopped.
   g_allocated_before.Store(sums.allocated, memory_order_relaxed);
   g_explicitly_freed_before.Store(sums.explicitly_freed, memory_order_relaxed);
-  g_most_heap_bytes.Store(MostHeapBytes(), memory_order_relaxed);
+  g_most_heap_bytes.Store(MaxHeapBytes(), memory_order_relaxed);
 }
 
 HeapFigures ReadHeapFigures() {
@@ -81,7 +81,7 @@ HeapFigures ReadHeapFigures() {
   figures.free_bytes = Difference(
       figures.heap_bytes, Difference(Read(last.live_bytes) + figures.allocated_since_gc_bytes,
                                      figures.explicitly_freed_since_gc_bytes));
-  figures.unmapped_bytes = Difference(MostHeapBytes(), figures.heap_bytes);
+  figures.unmapped_bytes = Difference(MaxHeapBytes(), figures.heap_bytes);
   return figures;
 }
 

@@ -28,7 +28,7 @@ struct HeapFigures {
 HeapFigures ReadHeapFigures();
 size_t HeapBytes();
 // The largest HeapBytes at the end of a collection or now.
-size_t MostHeapBytes();
+size_t MaxHeapBytes();
 // The collector's own tables.
 size_t MetadataBytes();
 // Pages that hold objects. Looks at the descriptor of every page.

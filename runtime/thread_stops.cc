@@ -36,14 +36,14 @@ void StopWithLoaderLocked(void* context) {
 // How long to wait for all threads to stop before the stop is tried anew: doubled each time. A
 // thread that has not answered at the end is reported; it would otherwise be a silent hang.
 constexpr uint64_t kFirstPatienceNs = 10000000;
-constexpr uint64_t kMostPatienceNs = 256 * kFirstPatienceNs;
+constexpr uint64_t kMaxPatienceNs = 256 * kFirstPatienceNs;
 constexpr int kAttemptsOfTryStop = 4;  // 150 ms, and pauses of at most as much between them
 
 void AwaitNextAttempt(StopAttempt* attempt) {
   platform::PauseStop();
   // Of two collectors that give up for each other's sake one should be first the next time.
   platform::AwaitWithdrawn(platform::NowNs() % attempt->patience_ns);
-  if (attempt->patience_ns < kMostPatienceNs) attempt->patience_ns *= 2;
+  if (attempt->patience_ns < kMaxPatienceNs) attempt->patience_ns *= 2;
 }
 
 // Calls stop(context) inside WithLoaderLocked until it has set attempt->stopped. Signals stay
@@ -54,19 +54,19 @@ void TryUntilStopped(StopAttempt* attempt, void (*stop)(void*), void* context) {
     platform::BeginStop();
     platform::WithLoaderLocked(stop, context);
     if (attempt->stopped) break;
-    if (!g_registry.is_complete && attempt->patience_ns == kMostPatienceNs) {
+    if (!g_registry.is_complete && attempt->patience_ns == kMaxPatienceNs) {
       Fatal("no memory for the list of loaded objects");
     }
     AwaitNextAttempt(attempt);
     reported |= attempt->report;
-    attempt->report = attempt->patience_ns == kMostPatienceNs && !reported;
+    attempt->report = attempt->patience_ns == kMaxPatienceNs && !reported;
   }
 }
 
 // The stopped thread's part of a handshake.
-void Greet(Thread* thread, gc::RootTasks* scratch, gc::RootBuffer* words) {
+void Handshake(Thread* thread, gc::RootTasks* scratch, gc::RootBuffer* words) {
   thread->handshake = g_registry.handshake;
-  thread->heap->RestoreRunsStopped();
+  thread->heap->ReviveRunsStopped();
   if (thread->stack_pointer == 0) return;  // it has ended
   scratch->Clear();
   AddThreadRoots(*thread, {scratch, words});
@@ -104,10 +104,10 @@ void HandshakeWithLoaderLocked(void* context) {
       platform::CriticalSection section;
       thread->stack_pointer = attempt->stack_pointer;
       thread->alternate_stack_end = platform::AlternateStackEnd(attempt->stack_pointer);
-      Greet(thread, attempt->scratch, attempt->words);
+      Handshake(thread, attempt->scratch, attempt->words);
     } else if (platform::StopAll(&record, 1, platform::t_stop_record, attempt->stop.patience_ns,
                                  attempt->stop.report)) {
-      Greet(thread, attempt->scratch, attempt->words);
+      Handshake(thread, attempt->scratch, attempt->words);
       platform::ResumeAll();
     } else {
       attempt->stop.stopped = false;

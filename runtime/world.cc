@@ -69,7 +69,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.process_bytes = ProcessBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
-  tunables->mark_beside = IsConcurrent() && GC_find_leak == 0;
+  tunables->concurrent_mark = IsConcurrent() && GC_find_leak == 0;
   tunables->slice_bytes = g_options.cycle_slice;
   tunables->rate = g_rate;
   tunables->short_pause_ns = g_options.cycle_slice == 0 ? g_options.short_pause * 1000 : 0;
@@ -88,7 +88,7 @@ void ReadTunables(gc::Tunables* tunables) {
                                         : gc::GenerationalMode::kOff;
   tunables->pacer.early = IsConcurrent() || generational;
   tunables->most_minors = static_cast<uint64_t>(GC_full_freq < 0 ? 0 : GC_full_freq);
-  tunables->sweep_beside = g_options.sweep_beside && !g_malloc_support.never_wait;
+  tunables->concurrent_sweep = g_options.concurrent_sweep && !g_malloc_support.never_wait;
 }
 
 void Notify(GC_EventType event) {
@@ -155,10 +155,10 @@ void OnEvent(CycleEvent event) {
       static_cast<double>(r.freed_bytes) / 1e6, static_cast<double>(r.resident_bytes) / 1e6,
       Ms(r.pause.all_ns), parts, r.markers, r.markers == 1 ? "" : "s",
       static_cast<unsigned long long>(r.finalizable),
-      r.minor     ? ", minor"
-      : r.overrun ? ", overrun"
-      : r.beside  ? ", marked beside the program"
-                  : "");
+      r.minor        ? ", minor"
+      : r.overrun    ? ", overrun"
+      : r.concurrent ? ", marked beside the program"
+                     : "");
 }
 
 void WarnCycle(Addr object) {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tools/system/run_program.h"
 #include "runtime/options.h"
+#include "tools/system/run_program.h"
 
 namespace {
 

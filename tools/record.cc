@@ -6,11 +6,11 @@
 #include <cstring>
 
 #include "platform/memory.h"
-#include "tools/system/memory_figures.h"
-#include "tools/system/run_program.h"
 #include "record/trace_reader.h"
 #include "runtime/options.h"
 #include "tools/launch.h"
+#include "tools/system/memory_figures.h"
+#include "tools/system/run_program.h"
 
 namespace {
 

@@ -11,9 +11,9 @@
 
 #include "platform/atomic.h"
 #include "platform/clock.h"
-#include "tools/system/memory_figures.h"
 #include "tools/replay_heap.h"
 #include "tools/replay_plan.h"
+#include "tools/system/memory_figures.h"
 
 namespace {
 

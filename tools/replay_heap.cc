@@ -119,8 +119,8 @@ std::unique_ptr<ReplayHeap> MakeReplayHeap(const std::string& name, uint64_t byt
   options.granularity = 16;
   options.threshold = row->threshold;
   // Room for fragmentation: it costs addresses only.
-  constexpr uint64_t kMost = uint64_t{1} << 44;
-  const uint64_t pool = std::min(kMost, AlignUp(std::min(bytes, kMost), kMiB) * 4 + 1024 * kMiB);
+  constexpr uint64_t kMax = uint64_t{1} << 44;
+  const uint64_t pool = std::min(kMax, AlignUp(std::min(bytes, kMax), kMiB) * 4 + 1024 * kMiB);
   auto heap = std::make_unique<ArenaHeap>();
   if (!heap->Init(pool, options)) return nullptr;
   return heap;

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <string>
 
-#include "tools/system/run_program.h"
 #include "runtime/options.h"
 #include "runtime/run_record.h"
 #include "tools/launch.h"
+#include "tools/system/run_program.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ void ReportModes(const RunRecord& record) {
                        : "stop-parallel");
   if (any) {
     fprintf(stderr, "gleaner: of these     %llu beside the program, %llu minor\n",
-            number(record.beside), number(record.minors));
+            number(record.concurrent), number(record.minors));
   }
   if (any || record.reason[0] != 0) {
     fprintf(stderr, "gleaner: tracking     %s%s%s%s\n", record.tracking,

@@ -66,10 +66,10 @@ bool Arena::Init(Addr begin, size_t bytes) {
   const uint64_t units = bytes >> unit_shift_;
   // At worst every unit is a block. With less metadata than that the arena still works, but hands
   // out what it cannot split.
-  constexpr uint64_t kMostBlocks = UINT32_MAX - 1;
+  constexpr uint64_t kMaxBlocks = UINT32_MAX - 1;
   constexpr uint64_t kFewestBlocks = 1024;
   // Pieces of the buddy policy come before the first block.
-  uint64_t max_blocks = units + 2 * 64 < kMostBlocks ? units + 2 * 64 : kMostBlocks;
+  uint64_t max_blocks = units + 2 * 64 < kMaxBlocks ? units + 2 * 64 : kMaxBlocks;
   while (!InitSpace(static_cast<uint32_t>(max_blocks))) {
     if (max_blocks <= kFewestBlocks) return false;
     max_blocks /= 2;

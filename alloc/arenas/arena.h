@@ -26,11 +26,11 @@
 #pragma once
 
 #include "alloc/arenas/block_table.h"
+#include "alloc/arenas/slab_tier.h"
 #include "alloc/fits/buddy.h"
 #include "alloc/fits/first_fit.h"
-#include "alloc/residency.h"
-#include "alloc/arenas/slab_tier.h"
 #include "alloc/fits/tree_fit.h"
+#include "alloc/residency.h"
 #include "platform/lock.h"
 
 namespace gleaner::alloc {

@@ -129,7 +129,7 @@ class NotSupported(Exception):
 
 
 def side_of(mode, command):
-    return compare.Side(mode.name, command + mode.flags, mode.library, mode.environment)
+    return compare.Space(mode.name, command + mode.flags, mode.library, mode.environment)
 
 
 def check_mode(mode, values):

@@ -23,7 +23,7 @@ class Queue {
  public:
   void Push(Batch* batch) {
     std::unique_lock lock(mutex_);
-    not_full_.wait(lock, [&] { return count_ < kMost; });
+    not_full_.wait(lock, [&] { return count_ < kMax; });
     batch->next = nullptr;
     (last_ != nullptr ? last_->next : first_) = batch;
     last_ = batch;
@@ -49,7 +49,7 @@ class Queue {
   }
 
  private:
-  static constexpr size_t kMost = 64;
+  static constexpr size_t kMax = 64;
   std::mutex mutex_;
   std::condition_variable not_empty_, not_full_;
   Batch* first_ = nullptr;

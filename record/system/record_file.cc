@@ -106,8 +106,8 @@ uint64_t FileSizeLimit() {
 }
 
 platform::Atomic<uint32_t>* MapForkWord() {
-  void* p =
-      mmap(nullptr, platform::OsPageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* p = mmap(nullptr, platform::OsPageBytes(), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return nullptr;
   if (madvise(p, platform::OsPageBytes(), MADV_WIPEONFORK) != 0) {
     munmap(p, platform::OsPageBytes());

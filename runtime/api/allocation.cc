@@ -51,7 +51,7 @@ void* AllocateUncollectable(Kind kind, size_t bytes) {
   return p;
 }
 
-// A marker beside the program may mark a slot that is given back at that moment, which then looks
+// A concurrent marker may mark a slot that is given back at that moment, which then looks
 // allocated until the next collection: a disclaim procedure that is asked about it finds zeroes.
 void EmptyIfDisclaimed(void* object) {
   ObjectRef found;

@@ -20,7 +20,7 @@ using gleaner::AddressOf;
 using gleaner::PointerAt;
 using gleaner::alloc::ObjectRef;
 using gleaner::alloc::PageNumber;
-using gleaner::alloc::Side;
+using gleaner::alloc::Space;
 using gleaner::gc::BackReferences;
 using gleaner::gc::g_collector;
 using gleaner::runtime::DebugObject;
@@ -66,12 +66,12 @@ uint64_t Random() {
 
 // A random committed page; kNoPage if there is none.
 PageNumber RandomPage() {
-  const auto scanned = static_cast<PageNumber>(alloc::CommittedPages(Side::kScanned));
-  const size_t others = alloc::CommittedPages(Side::kPointerFree);
+  const auto scanned = static_cast<PageNumber>(alloc::CommittedPages(Space::kScanned));
+  const size_t others = alloc::CommittedPages(Space::kPointerFree);
   if (scanned + others == 0) return alloc::kNoPage;
   const auto i = static_cast<PageNumber>(Random() % (scanned + others));
-  return i < scanned ? FirstCommitted(Side::kScanned) + i
-                     : FirstCommitted(Side::kPointerFree) + (i - scanned);
+  return i < scanned ? FirstCommitted(Space::kScanned) + i
+                     : FirstCommitted(Space::kPointerFree) + (i - scanned);
 }
 
 }  // namespace

@@ -68,9 +68,10 @@ void GC_push_finalizer_structures(void) {}
 int GC_is_marked(const void* base) {
   ObjectRef object;
   if (!alloc::FindSlot(AddressOf(base), &object)) return 0;
-  // What a cycle beside the program has marked so far says nothing of the others, and no collection
+  // What a concurrent cycle has marked so far says nothing of the others, and no collection
   // has looked at young objects.
-  const bool undecided = alloc::NewMark() != alloc::g_epoch && !gleaner::platform::WorldIsStopped();
+  const bool undecided =
+      alloc::AllocationColour() != alloc::g_epoch && !gleaner::platform::WorldIsStopped();
   return (undecided ? alloc::IsAllocated(alloc::LoadMark(object.mark()))
                     : g_collector.marker().IsMarked(object))
              ? 1

@@ -27,7 +27,7 @@ uint64_t TotalPauseNs() {
   return __atomic_load_n(&g_collector.totals().pauses.all_ns, __ATOMIC_RELAXED);
 }
 
-uint64_t ObtainedBytes() { return runtime::MostHeapBytes() + runtime::MetadataBytes(); }
+uint64_t ObtainedBytes() { return runtime::MaxHeapBytes() + runtime::MetadataBytes(); }
 
 }  // namespace
 
@@ -130,8 +130,8 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     all.metadata_bytes = runtime::MetadataBytes();
     all.minor_collections = totals.minors;
     all.minor_pause_ns = totals.minor_ns;
-    all.concurrent_collections = totals.beside;
-    all.concurrent_sweeps = totals.swept_beside;
+    all.concurrent_collections = totals.concurrent;
+    all.concurrent_sweeps = totals.concurrent_sweeps;
   }
   return CopyOut(stats, size, &all, sizeof all);
 }

@@ -278,8 +278,8 @@ int GC_get_thr_restart_signal(void) { return platform::RestartSignal(); }
 // --- Marking threads ---
 
 void GC_set_markers_count(unsigned markers) {
-  constexpr unsigned kMost = gleaner::gc::kMaxWorkers;
-  runtime::g_markers_wanted = static_cast<int>(markers < kMost ? markers : kMost);
+  constexpr unsigned kMax = gleaner::gc::kMaxWorkers;
+  runtime::g_markers_wanted = static_cast<int>(markers < kMax ? markers : kMax);
 }
 
 void GC_start_mark_threads(void) {

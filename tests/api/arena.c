@@ -67,11 +67,11 @@ static void basics(gleaner_arena *arena) {
 
 /* To the last block; refused; and from the first block again. */
 static void fill(gleaner_arena *arena) {
-  enum { kMost = 8192 };
-  static char *blocks[kMost];
+  enum { kMax = 8192 };
+  static char *blocks[kMax];
   const struct gleaner_arena_stats before = stats_of(arena);
   size_t count = 0, i;
-  while (count < kMost && (blocks[count] = gleaner_arena_allocate(arena, 16384, 0)) != NULL) {
+  while (count < kMax && (blocks[count] = gleaner_arena_allocate(arena, 16384, 0)) != NULL) {
     count++;
   }
   CHECK_GE(count, before.pool_bytes / 16384 * 3 / 4);

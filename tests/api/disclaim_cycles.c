@@ -1,4 +1,4 @@
-/* Collections that mark beside the program go on where a kind has a disclaim procedure, which is
+/* Collections that concurrent mark go on where a kind has a disclaim procedure, which is
  * asked about whole objects or zeroed memory alone, though threads give objects back meanwhile. */
 #include "check.h"
 
@@ -77,7 +77,7 @@ int main(void) {
   if (!on_gleaner()) return 0;
   GC_enable_incremental();
   if (!GC_is_incremental_mode()) {
-    fprintf(stderr, "no collections beside the program here\n");
+    fprintf(stderr, "no concurrent collections here\n");
     return 1;
   }
   kind = (int)GC_new_kind(GC_new_free_list(), GC_DS_LENGTH, 1, 1);

@@ -162,22 +162,22 @@ static void *run_not_there(void *c) {
 /* As many as there can be in a bounded address space, in a process of its own. */
 static void too_many(void) {
 #ifndef __SANITIZE_ADDRESS__
-  enum { kMost = 16384, kEach = 64 };
+  enum { kMax = 16384, kEach = 64 };
   int status = -1;
   const pid_t child = fork();
   if (child == 0) {
-    static gleaner_fiber *fibers[kMost];
+    static gleaner_fiber *fibers[kMax];
     struct rlimit limit;
-    char *stacks = (char *)calloc(kMost + 1, kEach);
+    char *stacks = (char *)calloc(kMax + 1, kEach);
     int i;
     limit.rlim_cur = limit.rlim_max = (rlim_t)1 << 30;
     CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-    for (i = kMost; i-- > 0;) fibers[i] = gleaner_fiber_create(stacks + i * kEach, kEach);
-    for (i = 0; i < kMost; i++) CHECK(fibers[i] != NULL);
-    NOT_CREATED(gleaner_fiber_create(stacks + kMost * kEach, kEach), ENOMEM, "too many fibers");
+    for (i = kMax; i-- > 0;) fibers[i] = gleaner_fiber_create(stacks + i * kEach, kEach);
+    for (i = 0; i < kMax; i++) CHECK(fibers[i] != NULL);
+    NOT_CREATED(gleaner_fiber_create(stacks + kMax * kEach, kEach), ENOMEM, "too many fibers");
     GC_gcollect();
-    CHECK_EQ(gleaner_fiber_destroy(fibers[kMost / 2]), 0);
-    CHECK(gleaner_fiber_create(stacks + kMost * kEach, kEach) != NULL);
+    CHECK_EQ(gleaner_fiber_destroy(fibers[kMax / 2]), 0);
+    CHECK(gleaner_fiber_create(stacks + kMax * kEach, kEach) != NULL);
     GC_gcollect();
     _exit(check_result());
   }

@@ -16,7 +16,7 @@ FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "c
 # What is meant to be found in the source by its form: CamelCase, a field_, a kConstant, a function or
 # variable of the API.
 IDENTIFIER = re.compile(r"[A-Z][a-z]+[A-Z]\w*|[a-z]\w*_|k[A-Z]\w+|(?:GC|GLEANER|gleaner|g)_\w+")
-TEST = re.compile(r"(?:unit|api|concurrent|torture|malloc|record|bad_input|incremental|compat|headers|"
+TEST = re.compile(r"(?:unit|api|concurrent|torture|malloc|record|bad_input|threads|compat|headers|"
                   r"hazards|examples|layers|install|documents|tool|model|bench|cord|cplusplus)\.[\w.*/]+")
 FILE = re.compile(r"\.(h|hpp|cc|c|py|md|sh|txt|cmake|def|\*)$")
 

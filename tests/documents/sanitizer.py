@@ -16,7 +16,7 @@ from known_tests import KnownTests
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 
 tests = KnownTests(SOURCE, BUILD)
-under_tsan = {name for name in tests.names if name.startswith("concurrent.")}
+under_tsan = {name for name in tests.names if name.startswith("threads.")}
 text = (SOURCE / "docs/memory_ordering.md").read_text()
 section = re.search(r"^## What ThreadSanitizer runs\n(.*?)(?=^## |\Z)", text, re.M | re.S)[1]
 
@@ -33,7 +33,7 @@ for line in section.splitlines():
     if unseen and not covers:
         problems.append(f"{protocol}: nothing covers what is not seen")
     for name in runs:
-        if name.startswith("concurrent."):
+        if name.startswith("threads."):
             named |= set(fnmatch.filter(under_tsan, name))
     problems += [f"{protocol}: there is no test {name}" for name in runs + covers
                  if not tests.has(name)]

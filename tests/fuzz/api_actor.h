@@ -11,7 +11,7 @@
 namespace gleaner::fuzz {
 
 inline constexpr size_t kRoots = 150;
-inline void* g_roots[kMostThreads][kRoots];  // static data: roots
+inline void* g_roots[kMaxThreads][kRoots];  // static data: roots
 
 class Actor {
  public:
@@ -86,7 +86,7 @@ class Actor {
     r->sort = sort;
     r->bytes = bytes;
     r->hidden = ~reinterpret_cast<uintptr_t>(p);
-    r->id = ++last_id_ * kMostThreads + index_;
+    r->id = ++last_id_ * kMaxThreads + index_;
     EXPECT(GC_base(p) == BaseOf(*r));
     EXPECT(GC_size(BaseOf(*r)) >= bytes);
     if (IsZeroed(sort)) {
@@ -157,7 +157,7 @@ class Actor {
     MarkDropped(r);
     held_[slot] = nullptr;
     g_roots[index_][slot] = nullptr;
-    LetGo(r);
+    EndThrottle(r);
   }
   void DropChild() {
     Record* parent;
@@ -166,7 +166,7 @@ class Actor {
     if (r == nullptr || parent == nullptr) return;
     MarkDropped(r);
     Detach(parent, r);
-    LetGo(r);
+    EndThrottle(r);
   }
   void Detach(Record* parent, Record* child) {
     for (Edge& edge : parent->children) {
@@ -185,8 +185,8 @@ class Actor {
   }
   // Uncollectable ones in the tree are given back: what they hold has been dropped. pre: nothing
   // holds r; it may be gone if it is collectable.
-  void LetGo(Record* r) {
-    for (const Edge& edge : r->children) LetGo(edge.child);
+  void EndThrottle(Record* r) {
+    for (const Edge& edge : r->children) EndThrottle(edge.child);
     if (!IsUncollectable(r->sort)) return;
     r->children.clear();
     GiveBack(r);
@@ -227,7 +227,7 @@ class Actor {
     }
     for (const Edge& edge : r->children) {
       r->words()[edge.word] = Filling(*r, edge.word);
-      LetGo(edge.child);
+      EndThrottle(edge.child);
     }
     r->children.clear();
     GiveBack(r);
@@ -258,7 +258,7 @@ class Actor {
       }
       MarkDropped(edge.child);
       Detach(r, edge.child);
-      LetGo(edge.child);
+      EndThrottle(edge.child);
     }
     char* const old = r->p();
     const size_t old_words = r->word_count();

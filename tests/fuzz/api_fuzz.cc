@@ -75,7 +75,7 @@ void* DropAll(void* arg) {
 
 // Nothing of the actor's stays on this thread's stack.
 void OnThreads(Job* jobs, size_t count, void* (*f)(void*)) {
-  pthread_t threads[kMostThreads];
+  pthread_t threads[kMaxThreads];
   for (size_t i = 0; i < count; ++i) {
     while (pthread_create(&threads[i], nullptr, f, &jobs[i]) != 0) EXPECT(g_shared.calls_fail);
   }
@@ -85,9 +85,9 @@ void OnThreads(Job* jobs, size_t count, void* (*f)(void*)) {
 [[noreturn]] void Episode(unsigned seed) {
   std::mt19937 random(seed);
   Start(random);
-  const size_t threads = 1 + random() % kMostThreads;
+  const size_t threads = 1 + random() % kMaxThreads;
   std::vector<Actor*> actors;
-  Job jobs[kMostThreads];
+  Job jobs[kMaxThreads];
   for (size_t i = 0; i < threads; ++i) {
     actors.push_back(new Actor(i, static_cast<unsigned>(random()), threads == 1));
     jobs[i].actor = actors[i];

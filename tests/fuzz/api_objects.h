@@ -36,7 +36,7 @@ namespace gleaner::fuzz {
                : (fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition), \
                   fflush(stderr), abort()))
 
-inline constexpr size_t kMostThreads = 4;
+inline constexpr size_t kMaxThreads = 4;
 
 enum class Sort : uint8_t {
   kNormal,
@@ -190,7 +190,7 @@ inline GC_ms_entry* MarkOddWords(GC_word* object, GC_ms_entry* top, GC_ms_entry*
 // there.
 inline int g_survivor = -1;
 inline bool IsOfVanished(const Record& r) {
-  return g_survivor >= 0 && r.id % kMostThreads != static_cast<uint64_t>(g_survivor);
+  return g_survivor >= 0 && r.id % kMaxThreads != static_cast<uint64_t>(g_survivor);
 }
 
 // The object has become unreachable: the model must have dropped it, and nobody has touched it.

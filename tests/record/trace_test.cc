@@ -28,8 +28,8 @@ class TraceTest : public testing::Test {
  protected:
   TraceTest() {
     const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = testing::TempDir() + "gleaner_trace_" + std::to_string(ProcessNumber()) +
-            "_" + info->name();
+    path_ = testing::TempDir() + "gleaner_trace_" + std::to_string(ProcessNumber()) + "_" +
+            info->name();
     std::filesystem::remove(path_);
   }
   ~TraceTest() override { std::filesystem::remove(path_); }

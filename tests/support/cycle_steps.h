@@ -11,7 +11,7 @@ inline void StartCycles(uint64_t slice_bytes,
                         platform::TrackingKind kind = platform::WriteTracking::BestKind()) {
   StartHeap();
   StartCollector();
-  g_tunables.mark_beside = true;
+  g_tunables.concurrent_mark = true;
   g_tunables.slice_bytes = slice_bytes;
   ASSERT_NE(kind, platform::TrackingKind::kNone);
   ASSERT_TRUE(cycle().Enable(kind));

@@ -39,7 +39,7 @@ inline void StartCollector(int markers = 1) {
       [](Addr, gc::RootTasks*, gc::RootBuffer*) {
         if (g_handshakes == 0) return false;
         --g_handshakes;
-        alloc::t_heap->RestoreRunsStopped();
+        alloc::t_heap->ReviveRunsStopped();
         return true;
       },
       [](gc::RootPosition* position, gc::RootBuffer* words) {

@@ -243,7 +243,7 @@ void* Work(void* argument) {
       fiber = NewFiber(random.Next());
     }
     Push(fiber);
-    // A collection that is asked for gives up the one that goes on beside the program.
+    // A collection that is asked for gives up the one that goes on concurrently.
     if (random.OneIn(GC_is_incremental_mode() != 0 ? 20000 : 300)) GC_gcollect();
   }
   g_threads_ended.fetch_add(1);

@@ -657,12 +657,12 @@ void Fork(size_t self, Random& random) {
 }
 
 void CollectNowAndThen(Random& random) {
-  // A collection that is asked for gives up the one that goes on beside the program.
-  const bool beside = GC_is_incremental_mode() != 0;
-  if (random.OneIn(beside ? 1000 : 60)) GC_gcollect();
+  // A collection that is asked for gives up the one that goes on concurrently.
+  const bool concurrent = GC_is_incremental_mode() != 0;
+  if (random.OneIn(concurrent ? 1000 : 60)) GC_gcollect();
   // Of the whole heap: minor ones come by allocation alone.
-  if (beside && random.OneIn(g_generational ? 1000 : 30)) GC_start_incremental_collection();
-  if (beside && random.OneIn(3)) GC_collect_a_little();
+  if (concurrent && random.OneIn(g_generational ? 1000 : 30)) GC_start_incremental_collection();
+  if (concurrent && random.OneIn(3)) GC_collect_a_little();
 }
 
 // What goes to a thread and comes back from it.

@@ -135,9 +135,8 @@ inline void CheckModes() {
   gleaner_modes modes;
   gleaner_get_modes(&modes, sizeof modes);
   const gleaner_stats stats = Statistics();
-  printf("mode: tracking %s, %lu collections beside the program, %lu minor, %lu sweeps\n",
-         modes.tracking, stats.concurrent_collections, stats.minor_collections,
-         stats.concurrent_sweeps);
+  printf("mode: tracking %s, %lu concurrent collections, %lu minor, %lu sweeps\n", modes.tracking,
+         stats.concurrent_collections, stats.minor_collections, stats.concurrent_sweeps);
   if (CallsFail()) return;
   if ((Asked("GLEANER_CONCURRENT") != 0) != (modes.concurrent != 0) ||
       (Asked("GLEANER_GENERATIONAL") != 0) != (modes.generational != 0)) {

@@ -83,8 +83,10 @@ const uint8_t* ReadWholeFile(const char* path, size_t* bytes, int* error) {
     *error = EINVAL;
   } else if (status.st_size != 0) {
     const auto size = static_cast<size_t>(status.st_size);
-    data = static_cast<uint8_t*>(platform::Reserve(AlignUp(size, platform::OsPageBytes()), platform::OsPageBytes()));
-    if (data == nullptr || !platform::Commit(data, AlignUp(size, platform::OsPageBytes()))) *error = ENOMEM;
+    data = static_cast<uint8_t*>(
+        platform::Reserve(AlignUp(size, platform::OsPageBytes()), platform::OsPageBytes()));
+    if (data == nullptr || !platform::Commit(data, AlignUp(size, platform::OsPageBytes())))
+      *error = ENOMEM;
     while (*error == 0 && *bytes < size) {
       const ssize_t n = pread(fd, data + *bytes, size - *bytes, static_cast<off_t>(*bytes));
       if (n < 0 && errno != EINTR) *error = errno;

@@ -129,7 +129,7 @@ TEST(PointerTest, NewObjectsGetTheNewMark) {
   EXPECT_CHILD_OK([] {
     StartHeap();
     void* before = Allocate(Kind::kNormal, 2000);  // its run holds further slots
-    g_new_mark.Store(2, platform::memory_order_relaxed);
+    g_allocation_colour.Store(2, platform::memory_order_relaxed);
     ThreadHeap* second = ThreadHeaps::Acquire();
     void* small = second->Allocate(Kind::kNormal, SizeClassOf(2000));
     void* large = Allocate(Kind::kNormal, 3 * kPageBytes);
@@ -141,8 +141,8 @@ TEST(PointerTest, NewObjectsGetTheNewMark) {
       EXPECT_EQ(*object.mark(), 2);
     }
     // What a thread holds across a stop comes back in it too.
-    t_heap->HideRunsWorldStopped();
-    t_heap->RestoreRunsStopped();
+    t_heap->RetireRunsWorldStopped();
+    t_heap->ReviveRunsStopped();
     ASSERT_TRUE(FindObject(AddressOf(Allocate(Kind::kNormal, 2000)), &object));
     EXPECT_EQ(*object.mark(), 2);
   });
@@ -216,7 +216,7 @@ TEST(PointerTest, AlignedObjects) {
       }
     }
     for (void* p : all) EXPECT_EQ(FreeObject(p), FreeResult::kFreed);
-    SpaceOf(Side::kScanned).CheckForTesting();
+    PageSpaceOf(Space::kScanned).CheckForTesting();
   });
 }
 
@@ -237,7 +237,7 @@ TEST(PointerTest, LargeObjectsGrowAndShrinkInPlace) {
     for (size_t i = 0; i < 30000; ++i) ASSERT_EQ(p[i], 1) << i;
     for (size_t i = AlignUp(30000, 16); i < 90000; ++i) ASSERT_EQ(p[i], 0) << i;
     EXPECT_FALSE(ResizeInPlace(object, 100));  // would be a small object
-    SpaceOf(Side::kScanned).CheckForTesting();
+    PageSpaceOf(Space::kScanned).CheckForTesting();
   });
 }
 
@@ -277,8 +277,8 @@ TEST(PointerTest, RandomObjectsAreDisjoint) {
     for (const Object& object : live) {
       for (size_t b = 0; b < object.bytes; ++b) ASSERT_EQ(object.p[b], object.tag);
     }
-    SpaceOf(Side::kScanned).CheckForTesting();
-    SpaceOf(Side::kPointerFree).CheckForTesting();
+    PageSpaceOf(Space::kScanned).CheckForTesting();
+    PageSpaceOf(Space::kPointerFree).CheckForTesting();
   });
 }
 

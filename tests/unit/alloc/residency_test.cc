@@ -86,7 +86,7 @@ TEST_F(ResidencyTest, FreePagesBesideABlockCanBeDiscarded) {
   const size_t low = kChunk / 2 + 100, high = 3 * kChunk + kChunk / 2;
   Take(0, low);
   Take(high, kChunk / 2);
-  residency_.DiscardBeside(begin_ + low, begin_ + high);
+  residency_.DiscardBetweenBlocks(begin_ + low, begin_ + high);
   const auto byte = [this](size_t offset) { return *PointerAt<char>(begin_ + offset); };
   EXPECT_EQ(byte(low), 1);  // in the OS page of a block in use
   EXPECT_EQ(byte(kChunk / 2 + platform::OsPageBytes()), 0);

@@ -59,15 +59,15 @@ TEST(ThreadHeapTest, TheFastPathTouchesNoSharedMemory) {
         const size_t pages = g_space.page_count();
         const auto protect = [pages](int protection) {
           // Only the part that is committed is read and written.
-          for (const Side side : {Side::kScanned, Side::kPointerFree}) {
-            const PageNumber first = FirstCommitted(side);
-            const PageNumber count = EndCommitted(side) - first;
+          for (const Space space : {Space::kScanned, Space::kPointerFree}) {
+            const PageNumber first = FirstCommitted(space);
+            const PageNumber count = EndCommitted(space) - first;
             if (count == 0) continue;
             ASSERT_EQ(mprotect(g_space.info + first, count * sizeof(PageInfo), protection), 0);
             ASSERT_EQ(mprotect(g_space.meta + first, count * sizeof(PageMeta), protection), 0);
             ASSERT_EQ(mprotect(g_space.MarksOf(first), count * kMarkBytesPerPage, protection), 0);
           }
-          ASSERT_LE(EndCommitted(Side::kScanned), pages);
+          ASSERT_LE(EndCommitted(Space::kScanned), pages);
         };
         size_t fast = 0;
         const uint64_t before = platform::AtomicRmwCount();
@@ -163,11 +163,11 @@ TEST(ThreadHeapTest, DiscardedPagesAreZeroAndNoLongerResident) {
     EXPECT_GE(resident, 20 * kMiB);
     ASSERT_EQ(FreeObject(p), FreeResult::kFreed);
     EXPECT_EQ(ResidentBytes(), resident);  // stays for a while
-    EXPECT_GE(SpaceOf(Side::kScanned).DiscardFree(), 20 * kMiB);
+    EXPECT_GE(PageSpaceOf(Space::kScanned).DiscardFree(), 20 * kMiB);
     EXPECT_LE(ResidentBytes(), resident - 20 * kMiB);
     auto* again = static_cast<unsigned char*>(Allocate(Kind::kNormal, 10 * kMiB));
     for (size_t b = 0; b < 10 * kMiB; ++b) ASSERT_EQ(again[b], 0);
-    EXPECT_EQ(SpaceOf(Side::kScanned).DiscardFree(), 0u);
+    EXPECT_EQ(PageSpaceOf(Space::kScanned).DiscardFree(), 0u);
   });
 }
 
@@ -234,7 +234,7 @@ TEST(ThreadHeapTest, TheReservationUsedUpGivesNull) {
     while (void* p = Allocate(Kind::kAtomic, 8192)) objects.push_back(p);
     EXPECT_GE(objects.size(), 2000u);
     EXPECT_LE(objects.size(), 2048u);
-    EXPECT_EQ(Allocate(Kind::kNormal, 16), nullptr);  // the other side's share is gone, too
+    EXPECT_EQ(Allocate(Kind::kNormal, 16), nullptr);  // the other space's share is gone, too
     for (void* p : objects) ASSERT_EQ(FreeObject(p), FreeResult::kFreed);
     EXPECT_NE(Allocate(Kind::kAtomic, 8192), nullptr);
   });

@@ -262,12 +262,12 @@ TEST(CollectTest, MemoryIsZeroAfterCollections) {
 // Every depth and width at once: a random graph, marked by 1 to 4 workers in all variants, must be
 // what the serial second opinion says (g_tunables.verify), and stay so with a mark stack of no
 // size.
-// The sweep beside the program: what is dead is so at once, and when all is swept, it is as if it
+// The concurrent sweep: what is dead is so at once, and when all is swept, it is as if it
 // had been done in the pause.
 TEST(CollectTest, SweepBesideTheProgram) {
   EXPECT_CHILD_OK([] {
     Start();
-    g_tunables.sweep_beside = true;
+    g_tunables.concurrent_sweep = true;
     std::mt19937 random(15);
     for (int round = 0; round < 20; ++round) {
       g_roots.assign(4000, nullptr);
@@ -330,8 +330,8 @@ TEST(CollectTest, SweepBesideTheProgram) {
       if (live != 0) {
         EXPECT_EQ(g_collector.last().live_bytes, live);
       }
-      alloc::SpaceOf(alloc::Side::kScanned).CheckForTesting();
-      alloc::SpaceOf(alloc::Side::kPointerFree).CheckForTesting();
+      alloc::PageSpaceOf(alloc::Space::kScanned).CheckForTesting();
+      alloc::PageSpaceOf(alloc::Space::kPointerFree).CheckForTesting();
     }
   });
 }

@@ -1,4 +1,4 @@
-// Cycles that mark beside the program, one step at a time: the program changes the heap between the
+// Cycles that concurrent mark, one step at a time: the program changes the heap between the
 // steps. Each cycle is verified at its end: whatever is reachable is marked.
 #include "alloc/address_space.h"
 #include "gc/kinds.h"
@@ -50,7 +50,7 @@ TEST_P(GraphCycleTest, NothingIsLostWhateverChangesBetweenTheSteps) {
     }
     printf("up to %zu nodes\n", most);
     EXPECT_GT(most, 50u);
-    EXPECT_EQ(g_collector.totals().beside, 60u);
+    EXPECT_EQ(g_collector.totals().concurrent, 60u);
   });
 }
 
@@ -96,7 +96,7 @@ TEST_F(CycleTest, AnExplicitCollectionGivesTheCycleUpInEveryState) {
       void* dead = Dead();  // black, if the cycle has come so far
       testing::Collect();
       EXPECT_EQ(cycle().state(), CycleState::kIdle);
-      EXPECT_EQ(alloc::NewMark(), alloc::g_epoch);
+      EXPECT_EQ(alloc::AllocationColour(), alloc::g_epoch);
       EXPECT_FALSE(IsAllocated(dead));
       graph.Check();
       if (over) break;
@@ -233,7 +233,7 @@ TEST_F(CycleTest, WhatIsMovedAfterTheLastRoundCounts) {
 
 // Pages that are written in every round are scanned by their twins from the third one on: what a
 // twin does not know is found, in arrays and in small objects, and also where it was before.
-TEST_F(CycleTest, WhatIsStoredWhereATwinIsCounts) {
+TEST_F(CycleTest, WhatIsStoredWhereAShadowCopyIsCounts) {
   EXPECT_CHILD_OK([] {
     constexpr size_t kPages = 12;
     constexpr size_t kPerPage = alloc::kPageBytes / sizeof(Node);
@@ -298,7 +298,7 @@ TEST_F(CycleTest, WhatIsStoredInNewPagesCounts) {
       }
       g_roots[0] = NewNode(0);
       AdvanceTo(state);
-      const alloc::PageNumber frontier = EndCommitted(alloc::Side::kScanned);
+      const alloc::PageNumber frontier = EndCommitted(alloc::Space::kScanned);
       Node* on_new_page = nullptr;
       do {
         on_new_page = NewNode(0);
@@ -352,7 +352,7 @@ TEST_F(CycleTest, AGivenUpCycleDoesNotDecide) {
     }
     EXPECT_TRUE(g_collector.Advance(0, 0));
     EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
-    EXPECT_FALSE(g_collector.last().beside);
+    EXPECT_FALSE(g_collector.last().concurrent);
     EXPECT_FALSE(IsAllocated(dead));
   });
 }
@@ -375,7 +375,7 @@ TEST_F(CycleTest, AChildOfForkCollectsAnew) {
         graph.Check();
         g_collector.WantCycle();
         while (Step()) graph.Change();
-        EXPECT_TRUE(g_collector.last().beside);
+        EXPECT_TRUE(g_collector.last().concurrent);
         graph.Check();
       });
       FinishCycle();

@@ -288,15 +288,15 @@ TEST_F(GenerationalTest, NothingIsLostWhateverChanges) {
   }
 }
 
-// Full collections that mark or sweep beside the program, with minor ones between them.
+// Full collections that mark or sweep concurrently, with minor ones between them.
 TEST_F(GenerationalTest, FullCollectionsMayBeBesideTheProgram) {
-  for (const bool mark_beside : {false, true}) {
-    EXPECT_CHILD_OK([mark_beside] {
+  for (const bool concurrent_mark : {false, true}) {
+    EXPECT_CHILD_OK([concurrent_mark] {
       Start();
-      g_tunables.sweep_beside = true;
-      g_tunables.mark_beside = mark_beside;
+      g_tunables.concurrent_sweep = true;
+      g_tunables.concurrent_mark = concurrent_mark;
       g_tunables.slice_bytes = 2000;
-      if (mark_beside) {
+      if (concurrent_mark) {
         ASSERT_TRUE(g_collector.cycle().Enable(platform::WriteTracking::BestKind()));
       }
       Graph graph(7);
@@ -305,7 +305,7 @@ TEST_F(GenerationalTest, FullCollectionsMayBeBesideTheProgram) {
         for (int i = 0; i < 40; ++i) graph.Change();
         if (round % 5 != 4) {
           CollectYoung();
-        } else if (mark_beside) {
+        } else if (concurrent_mark) {
           g_collector.WantCycle();
           do {
             graph.Change();
@@ -319,7 +319,7 @@ TEST_F(GenerationalTest, FullCollectionsMayBeBesideTheProgram) {
         }
         graph.Check();
       }
-      EXPECT_EQ(g_collector.totals().beside, fulls);
+      EXPECT_EQ(g_collector.totals().concurrent, fulls);
     });
   }
 }
@@ -345,14 +345,14 @@ TEST_F(GenerationalTest, WhenTheWholeHeapIsCollected) {
     g_tunables.most_minors = 0;
     CollectYoung();
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
-    EXPECT_EQ(alloc::NewMark(), alloc::g_epoch);
+    EXPECT_EQ(alloc::AllocationColour(), alloc::g_epoch);
     g_tunables.most_minors = 10;
     EXPECT_FALSE(CollectForAllocation());
-    EXPECT_EQ(alloc::NewMark(), alloc::g_young);
+    EXPECT_EQ(alloc::AllocationColour(), alloc::g_young);
     SetDisclaim(
         Kind::kNormal, [](void*) { return 0; }, false);
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
-    EXPECT_EQ(alloc::NewMark(), alloc::g_epoch);
+    EXPECT_EQ(alloc::AllocationColour(), alloc::g_epoch);
   });
 }
 

@@ -113,8 +113,8 @@ TEST(PacerTest, WhatIsBornInACycleCountsAsAllocatedAndNotAsLive) {
   pacer.Configure(Config());
   // A sixth of all that was found.
   PacerInput found = Found(360 * kMiB, 72 * kMiB);
-  found.beside = true;
-  found.born_bytes = 72 * kMiB;
+  found.concurrent = true;
+  found.in_cycle_bytes = 72 * kMiB;
   pacer.StartCycle(found);
   EXPECT_EQ(pacer.allocated(), static_cast<ptrdiff_t>(72 * kMiB));
   EXPECT_EQ(pacer.AllocatedSinceStop(), 0);
@@ -147,7 +147,7 @@ TEST(PacerTest, CyclesThatTakeBusyThreadsTimeGetMoreMemory) {
   PacerInput found = Found(300 * kMiB, 60 * kMiB, 0, 0, 2);
   pacer.StartCycle(found);
   const ptrdiff_t stopped = pacer.allowance();
-  found.beside = true;
+  found.concurrent = true;
   pacer.StartCycle(found);
   EXPECT_EQ(pacer.allowance(), stopped);
   found.several_busy = true;

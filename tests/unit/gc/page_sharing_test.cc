@@ -21,7 +21,7 @@ namespace {
 
 using alloc::Kind;
 using alloc::Policy;
-using alloc::Side;
+using alloc::Space;
 using alloc::ThreadHeap;
 using alloc::ThreadHeaps;
 using testing::Collect;
@@ -61,8 +61,8 @@ class Heaps {
   void Sample() {
     size_t free = 0;
     for (size_t i = 0; i < ThreadHeaps::count(); ++i)
-      free += ThreadHeaps::at(i).free_pages(Side::kScanned);
-    const size_t taken = alloc::SpaceOf(Side::kScanned).taken();
+      free += ThreadHeaps::at(i).free_pages(Space::kScanned);
+    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken();
     const size_t live = taken - free;
     max_live_ = std::max(max_live_, live);
     max_taken_ = std::max(max_taken_, taken);
@@ -163,11 +163,11 @@ TEST(PageSharingTest, AnIdleOwnerLetsItsPagesGo) {
     heaps.Fill(0, 0, 300);
     heaps.Drop(0, 300);
     Collect();
-    EXPECT_GE(heaps.heap(0).free_pages(Side::kScanned), 290u);
-    const size_t taken = alloc::SpaceOf(Side::kScanned).taken();
+    EXPECT_GE(heaps.heap(0).free_pages(Space::kScanned), 290u);
+    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken();
     heaps.Fill(1, 0, 290);
-    EXPECT_LE(alloc::SpaceOf(Side::kScanned).taken(), taken + kBatch);
-    EXPECT_LE(heaps.heap(0).free_pages(Side::kScanned), kBatch);
+    EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken(), taken + kBatch);
+    EXPECT_LE(heaps.heap(0).free_pages(Space::kScanned), kBatch);
   });
 }
 
@@ -185,7 +185,7 @@ TEST(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsedAgain) {
       }
     }
     EXPECT_LE(heaps.max_taken(), 100 + 2 * kBatch);
-    EXPECT_EQ(heaps.heap(1).free_pages(Side::kScanned), 0u);
+    EXPECT_EQ(heaps.heap(1).free_pages(Space::kScanned), 0u);
   });
 }
 
@@ -199,10 +199,10 @@ TEST(PageSharingTest, TheHeapOfAThreadThatEndedIsUsed) {
       if (i % kObjectsAPage < kObjectsAPage / 2) g_roots[i] = nullptr;
     }
     Collect();
-    const size_t taken = alloc::SpaceOf(Side::kScanned).taken();
+    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken();
     ThreadHeaps::Abandon(&heaps.heap(1));
     heaps.Fill(2, 100 * kObjectsAPage, 40);  // of some 43 pages' worth of free slots
-    EXPECT_LE(alloc::SpaceOf(Side::kScanned).taken(), taken + kBatch);
+    EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken(), taken + kBatch);
     EXPECT_EQ(ThreadHeaps::Acquire(), &heaps.heap(1));
     EXPECT_NE(ThreadHeaps::Acquire(), &heaps.heap(1));
   });
@@ -244,7 +244,7 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
       std::mt19937 random(12);
       Heaps heaps(policy, 1.5, 4);
       for (int step = 0; step < 80; ++step) {
-        testing::g_tunables.sweep_beside = step >= 40;
+        testing::g_tunables.concurrent_sweep = step >= 40;
         const size_t region = random() % 8 * 64;
         heaps.Drop(region * kObjectsAPage, 64);
         heaps.Fill(random() % 4, region * kObjectsAPage, random() % 64);
@@ -258,10 +258,10 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
         }
         size_t free = 0;
         for (size_t i = 0; i < ThreadHeaps::count(); ++i)
-          free += ThreadHeaps::at(i).free_pages(Side::kScanned);
+          free += ThreadHeaps::at(i).free_pages(Space::kScanned);
         size_t used = 0;
         size_t listed = 0;
-        alloc::ForEachPage(Side::kScanned, [&](alloc::PageNumber, const alloc::PageInfo& info) {
+        alloc::ForEachPage(Space::kScanned, [&](alloc::PageNumber, const alloc::PageInfo& info) {
           switch (info.state) {
             case alloc::PageState::kUnused:
               break;
@@ -273,8 +273,8 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
           }
         });
         ASSERT_EQ(listed, free) << "pages on free lists";
-        ASSERT_EQ(used + free, alloc::SpaceOf(Side::kScanned).taken());
-        alloc::SpaceOf(Side::kScanned).CheckForTesting();
+        ASSERT_EQ(used + free, alloc::PageSpaceOf(Space::kScanned).taken());
+        alloc::PageSpaceOf(Space::kScanned).CheckForTesting();
       }
     });
   }

@@ -1,11 +1,10 @@
 // Granules set by one thread while another takes them.
-#include "gc/pending.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
+#include "gc/rescan_set.h"
 #include "platform/delays.h"
 #include "tests/support/heap.h"
 
@@ -13,15 +12,15 @@ namespace gleaner::gc {
 namespace {
 
 constexpr size_t kGroups = 64;
-constexpr auto kPages = static_cast<alloc::PageNumber>(kGroups * Pending::kPagesPerGroup);
+constexpr auto kPages = static_cast<alloc::PageNumber>(kGroups * RescanSet::kPagesPerGroup);
 
 // Takes what the groups lead to. Returns how many granules that was.
-size_t TakeAll(Pending& pending) {
+size_t TakeAll(RescanSet& pending) {
   size_t taken = 0;
   for (size_t group = 0; group < kGroups; ++group) {
     if (!pending.TakeGroup(group)) continue;
-    for (size_t i = 0; i < Pending::kPagesPerGroup; ++i) {
-      const auto page = static_cast<alloc::PageNumber>(group * Pending::kPagesPerGroup + i);
+    for (size_t i = 0; i < RescanSet::kPagesPerGroup; ++i) {
+      const auto page = static_cast<alloc::PageNumber>(group * RescanSet::kPagesPerGroup + i);
       taken += static_cast<size_t>(__builtin_popcount(pending.Take(page)));
     }
   }
@@ -33,7 +32,7 @@ size_t TakeAll(Pending& pending) {
 TEST(PendingTest, WhatIsSetWhileOthersTakeIsFoundByItsGroup) {
   EXPECT_CHILD_OK([] {
     testing::StartHeap();
-    Pending pending;
+    RescanSet pending;
     ASSERT_TRUE(pending.Init());
     ASSERT_TRUE(pending.Cover(kPages));
     platform::SetDelays(4);
@@ -44,7 +43,7 @@ TEST(PendingTest, WhatIsSetWhileOthersTakeIsFoundByItsGroup) {
         while (!over.load()) taken += TakeAll(pending);
       });
       for (size_t group = 0; group < kGroups; ++group) {
-        const size_t page = group * Pending::kPagesPerGroup + round;
+        const size_t page = group * RescanSet::kPagesPerGroup + round;
         pending.Set(alloc::g_space.AddressOfPage(static_cast<alloc::PageNumber>(page)), 1);
       }
       over.store(true);

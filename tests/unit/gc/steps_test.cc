@@ -70,7 +70,7 @@ void RunCycle(std::mt19937& random, size_t every, const Before& before, const F&
         random, every, [&is_ready] { is_ready = g_collector.Advance(0, 0); }, f);
   }
   ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
-  ASSERT_TRUE(g_collector.last().beside);
+  ASSERT_TRUE(g_collector.last().concurrent);
 }
 
 // Memory that is written all the time, half of it one large object, half small ones, and objects
@@ -97,7 +97,7 @@ class HotMemory {
 
   // With the values that no cycle has seen yet.
   void Refill() {
-    for (void** granule : granules_) memset(granule, 0, Pending::kGranuleBytes);
+    for (void** granule : granules_) memset(granule, 0, RescanSet::kGranuleBytes);
     registers_.clear();
     while (registers_.size() < kRegisters) {
       auto** object = static_cast<void**>(Allocate(Kind::kNormal, 32));
@@ -108,7 +108,7 @@ class HotMemory {
 
   // Exchanges a word of each granule for a register, but for those of the first units.
   void Change(std::mt19937& random, size_t first_unit) {
-    constexpr size_t kWords = Pending::kGranuleBytes / sizeof(void*);
+    constexpr size_t kWords = RescanSet::kGranuleBytes / sizeof(void*);
     for (size_t i = first_unit * granules_.size() / kUnits; i < granules_.size(); ++i) {
       void** place = granules_[i] + random() % kWords;
       std::swap(*place, registers_[random() % kRegisters]);
@@ -120,7 +120,7 @@ class HotMemory {
   size_t Check() const {
     size_t found = 0;
     for (void* const* granule : granules_) {
-      for (size_t i = 0; i < Pending::kGranuleBytes / sizeof(void*); ++i) {
+      for (size_t i = 0; i < RescanSet::kGranuleBytes / sizeof(void*); ++i) {
         if (granule[i] == nullptr) continue;
         ++found;
         EXPECT_TRUE(IsAllocated(granule[i]));
@@ -134,7 +134,7 @@ class HotMemory {
   static constexpr size_t kRegisters = 4096;
 
   void AddGranules(void* begin, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += Pending::kGranuleBytes) {
+    for (size_t at = 0; at < bytes; at += RescanSet::kGranuleBytes) {
       granules_.push_back(reinterpret_cast<void**>(static_cast<char*>(begin) + at));
     }
   }
@@ -143,8 +143,8 @@ class HotMemory {
   std::vector<void*> registers_;
 };
 
-// [inv.twin], [inv.round], [inv.group]. Memory that is written in every round is scanned by its
-// twin.
+// [inv.shadow-copy], [inv.round], [inv.group]. Memory that is written in every round is scanned by
+// its twin.
 TEST_P(MarkingStepsTest, WhatIsStoredAtAnyStepCounts) {
   for (const bool whole : {true, false}) {  // whether a slice does all there is
     EXPECT_CHILD_OK([whole] {
@@ -219,7 +219,7 @@ class TwoThreads {
   explicit TwoThreads(unsigned seed) : random_(seed) {
     testing::StartHeap();
     testing::StartCollector();
-    g_tunables.sweep_beside = true;
+    g_tunables.concurrent_sweep = true;
     other_ = ThreadHeaps::Acquire();
   }
 
@@ -311,8 +311,8 @@ class TwoThreads {
       ASSERT_TRUE(IsAllocated(PointerAt<void>(object.first)));
     }
     ThreadHeaps::CheckForTesting();
-    alloc::SpaceOf(alloc::Side::kScanned).CheckForTesting();
-    alloc::SpaceOf(alloc::Side::kPointerFree).CheckForTesting();
+    alloc::PageSpaceOf(alloc::Space::kScanned).CheckForTesting();
+    alloc::PageSpaceOf(alloc::Space::kPointerFree).CheckForTesting();
     // What died or was given back is free.
     size_t allocated = 0;
     platform::LockGuard guard(g_collector.lock());
@@ -458,7 +458,7 @@ TEST_F(StepsTest, APageThatIsFoundEmptyWhileItsLastObjectIsGivenBackIsNotListed)
   EXPECT_CHILD_OK([] {
     testing::StartHeap();
     testing::StartCollector();
-    g_tunables.sweep_beside = true;
+    g_tunables.concurrent_sweep = true;
     ThreadHeap* other = ThreadHeaps::Acquire();
     size_t pairs = 0;
     size_t steps[2];
@@ -499,7 +499,7 @@ TEST_F(StepsTest, ALargeObjectThatIsGivenBackWhileItIsSweptIsNotCounted) {
   EXPECT_CHILD_OK([] {
     testing::StartHeap();
     testing::StartCollector();
-    g_tunables.sweep_beside = true;
+    g_tunables.concurrent_sweep = true;
     bool more = true;
     for (size_t step = 0; more; ++step) {
       Clear();

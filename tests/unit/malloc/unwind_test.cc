@@ -20,10 +20,10 @@ namespace gleaner::malloc_proxy {
 namespace {
 
 using internal::FindUnwindRule;
-using platform::Range;
 using internal::UnwindRule;
+using platform::Range;
 
-constexpr size_t kMost = 64;
+constexpr size_t kMax = 64;
 
 struct Walks {
   std::vector<Addr> ours;     // with the stack known
@@ -32,8 +32,8 @@ struct Walks {
 };
 
 std::vector<Addr> Capture(Range stack) {
-  Addr frames[kMost];
-  return {frames, frames + CaptureStack(stack, {}, frames, kMost)};
+  Addr frames[kMax];
+  return {frames, frames + CaptureStack(stack, {}, frames, kMax)};
 }
 
 GLEANER_NOINLINE Walks WalkAll() {
@@ -41,8 +41,8 @@ GLEANER_NOINLINE Walks WalkAll() {
   Walks walks;
   walks.ours = Capture(stack);
   walks.careful = Capture({});
-  void* frames[kMost];
-  const int n = backtrace(frames, kMost);
+  void* frames[kMax];
+  const int n = backtrace(frames, kMax);
   for (int i = 0; i < n; ++i) walks.others.push_back(AddressOf(frames[i]));
   return walks;
 }
@@ -130,17 +130,17 @@ TEST(Unwind, ThroughSignalOnAlternateStack) {
 }
 
 TEST(Unwind, SkipsAndLimits) {
-  Addr all[kMost];
+  Addr all[kMax];
   const Range stack = platform::CurrentStackBounds();
-  const size_t count = CaptureStack(stack, {}, all, kMost);
+  const size_t count = CaptureStack(stack, {}, all, kMax);
   ASSERT_GT(count, 4u);
   Addr some[2];
   EXPECT_EQ(CaptureStack(stack, {}, some, 2), 2u);
   EXPECT_EQ(CaptureStack(stack, {}, some, 0), 0u);
   const Range own = ThisObject();
   ASSERT_TRUE(own.Contains(all[0]));
-  Addr rest[kMost];
-  const size_t left = CaptureStack(stack, own, rest, kMost);
+  Addr rest[kMax];
+  const size_t left = CaptureStack(stack, own, rest, kMax);
   ASSERT_LT(left, count);
   EXPECT_TRUE(left == 0 || !own.Contains(rest[0]));
 }
@@ -154,7 +154,7 @@ GLEANER_NOINLINE size_t WalkDamaged(uint64_t seed) {
   std::mt19937_64 random(seed);
   const Range stack = platform::CurrentStackBounds();
   std::vector<Addr> saved;
-  Addr frames[kMost];
+  Addr frames[kMax];
   // Above our own frame; nothing is called meanwhile that would use it.
   const Addr begin = AlignDown(AddressOf(__builtin_frame_address(0)), 16);
   const Addr end = std::min(begin + 1024, stack.end - 64);
@@ -170,13 +170,13 @@ GLEANER_NOINLINE size_t WalkDamaged(uint64_t seed) {
     damaged[random() % damaged.size()] = kinds[random() % 6];
   }
   for (size_t i = 0; i < saved.size(); ++i) StoreForeignWord(begin + i * kWordBytes, damaged[i]);
-  const size_t count = CaptureStack(stack, {}, frames, kMost);
+  const size_t count = CaptureStack(stack, {}, frames, kMax);
   for (size_t i = 0; i < saved.size(); ++i) StoreForeignWord(begin + i * kWordBytes, saved[i]);
   return count;
 }
 
 TEST(Unwind, DamagedStackEndsTheWalk) {
-  for (uint64_t seed = 1; seed <= 2000; ++seed) ASSERT_LE(WalkDamaged(seed), kMost) << seed;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) ASSERT_LE(WalkDamaged(seed), kMax) << seed;
 }
 
 // --- Call frame information ---

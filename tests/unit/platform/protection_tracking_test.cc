@@ -21,11 +21,11 @@ using gleaner::testing::MappingsOfProcess;
 using gleaner::testing::ShowMapCount;
 using gleaner::testing::UseUpMappings;
 
-// Writes to every other granule, twice over, and expects all of it to be reported.
-void ExpectScatteredGranulesWork(TrackedHeap& heap) {
+// Writes to every other region, twice over, and expects all of it to be reported.
+void ExpectScatteredRegionsWork(TrackedHeap& heap) {
   for (int round = 0; round < 2; ++round) {
     Pages written;
-    for (size_t i = 0; i < heap.pages(); i += 2 * kPagesPerGranule) {
+    for (size_t i = 0; i < heap.pages(); i += 2 * kPagesPerRegion) {
       heap.Write(i);
       written.insert(i);
     }
@@ -37,21 +37,21 @@ void ExpectScatteredGranulesWork(TrackedHeap& heap) {
 TEST(ProtectionTest, StaysWithinItsBudgetOfMappings) {
   EXPECT_CHILD_OK([] {
     for (const size_t budget : {1000, 100, 10, 1}) {
-      TrackedHeap heap(TrackingKind::kProtection, 64 * 1024, budget);  // 256 MiB, 4096 granules
+      TrackedHeap heap(TrackingKind::kProtection, 64 * 1024, budget);  // 256 MiB, 4096 regions
       ASSERT_TRUE(heap.ok());
       heap.Write(0);  // one mapping that has been written to, as heaps are
       ASSERT_TRUE(heap.ArmAll());
       const size_t before = MappingsOfProcess();
       size_t most = before;
-      for (size_t i = 0; i < heap.pages(); i += 2 * kPagesPerGranule) {
+      for (size_t i = 0; i < heap.pages(); i += 2 * kPagesPerRegion) {
         heap.Write(i * 2357 % heap.pages());
-        if (i % (64 * kPagesPerGranule) == 0) most = std::max(most, MappingsOfProcess());
+        if (i % (64 * kPagesPerRegion) == 0) most = std::max(most, MappingsOfProcess());
       }
       EXPECT_LE(most, before + budget + 4) << "budget " << budget;
       if (budget >= 1000) {
         EXPECT_GE(most, before + budget / 4);
       }
-      ExpectScatteredGranulesWork(heap);
+      ExpectScatteredRegionsWork(heap);
       EXPECT_EQ(heap.tracking.counts().refusals, 0u);
     }
   });
@@ -67,7 +67,7 @@ TEST(ProtectionTest, LosesNothingWhenThereAreNoMappingsLeft) {
       // Half of it is armed before, so that it is not one mapping. May be refused.
       heap.Arm(0, heap.pages() / 2);
       heap.ArmAll();
-      ExpectScatteredGranulesWork(heap);
+      ExpectScatteredRegionsWork(heap);
       if (left < 20) {
         EXPECT_GT(heap.tracking.counts().refusals, 0u);
       }
@@ -110,7 +110,7 @@ TEST(ProtectionTest, WorksWithAMapCountOfAThousand) {
     const size_t budget = ShowMapCount("1000\n") ? 0 : (1000 - MappingsOfProcess()) / 2;
     TrackedHeap heap(TrackingKind::kProtection, 128 * 1024, budget);  // 512 MiB
     ASSERT_TRUE(heap.Start());
-    ExpectScatteredGranulesWork(heap);
+    ExpectScatteredRegionsWork(heap);
     EXPECT_LT(MappingsOfProcess(), 700u);
     EXPECT_EQ(heap.tracking.counts().refusals, 0u);
   });
@@ -173,7 +173,7 @@ TEST(ProtectionTest, LosesNothingOfWhatAChildOfVforkWrites) {
   EXPECT_CHILD_OK([] {
     const uint64_t seed = std::random_device()();
     fprintf(stderr, "seed %lu\n", seed);
-    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerGranule);
+    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerRegion);
     ASSERT_TRUE(heap.StartTouched());
     Model model(heap);
     std::mt19937_64 random(seed);
@@ -195,7 +195,7 @@ TEST(ProtectionTest, LosesNothingOfWhatAChildOfVforkWrites) {
 // Made without the handlers of fork: what the other threads were about to do is never done.
 TEST(ProtectionTest, AForkedChildThatNobodyResetMayWriteAndPin) {
   EXPECT_CHILD_OK([] {
-    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerGranule);
+    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerRegion);
     ASSERT_TRUE(heap.StartTouched());
     const auto write_again = [](void*, Addr begin, Addr) { *PointerAt<char>(begin) = 1; };
     const Fetching fetching(heap, write_again, nullptr);
@@ -220,16 +220,15 @@ TEST(ProtectionTest, AForkedChildThatNobodyResetMayWriteAndPin) {
 
 TEST(ProtectionTest, WhatIsKeptOpenIsDirtyAndNeverProtected) {
   EXPECT_CHILD_OK([] {
-    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerGranule);
+    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerRegion);
     ASSERT_TRUE(heap.StartTouched());
-    // From before the heap up to its second granule, and a part of the fifth.
-    ProtectionTracking::KeepOpen(heap.address(0) - kGranuleBytes,
-                                 heap.address(kPagesPerGranule) + 1);
+    // From before the heap up to its second region, and a part of the fifth.
+    ProtectionTracking::KeepOpen(heap.address(0) - kRegionBytes, heap.address(kPagesPerRegion) + 1);
     ProtectionTracking::KeepOpen(heap.address(70), heap.address(70) + 1);
     Pages kept;
     for (size_t i = 0; i < heap.pages(); ++i) {
-      const size_t granule = i / kPagesPerGranule;
-      if (granule < 2 || granule == 4) kept.insert(i);
+      const size_t region = i / kPagesPerRegion;
+      if (region < 2 || region == 4) kept.insert(i);
     }
     EXPECT_EQ(heap.FetchAll(), kept);
     EXPECT_EQ(heap.FetchAll(), kept);

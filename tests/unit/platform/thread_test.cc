@@ -83,13 +83,13 @@ TEST(ThreadTest, TheStackHasTheDescriptorWithoutTheSystemsAnswer) {
       EXPECT_EQ(found.refused.end, found.told.end);
     }
     // A block of the program's.
-    constexpr size_t kLeastAlignment = 64;  // of the descriptor
+    constexpr size_t kMinAlignment = 64;  // of the descriptor
     for (const size_t shift : {0, 16, 64, 2000, 4032, 4080}) {
       std::vector<char> memory((256 << 10) + shift);
       ASSERT_EQ(pthread_attr_setstack(&attributes, memory.data() + shift, 256 << 10), 0);
       const Bounds found = BoundsOfThread(attributes);
-      EXPECT_GT(found.refused.end + kLeastAlignment, found.told.end) << shift;
-      EXPECT_LT(found.refused.end, found.told.end + kLeastAlignment) << shift;
+      EXPECT_GT(found.refused.end + kMinAlignment, found.told.end) << shift;
+      EXPECT_LT(found.refused.end, found.told.end + kMinAlignment) << shift;
     }
   });
 }

@@ -21,7 +21,7 @@ namespace gleaner::platform {
 using gleaner::testing::Rounds;
 using Pages = std::set<size_t>;
 inline constexpr size_t kPage = kTrackedPageBytes;
-inline constexpr size_t kPagesPerGranule = kGranuleBytes / kPage;
+inline constexpr size_t kPagesPerRegion = kRegionBytes / kPage;
 inline constexpr size_t kCardsPerPage = kPage / kCardBytes;
 
 // A heap of its own with its tracker. Pages are numbered from its beginning.
@@ -91,7 +91,7 @@ class TrackedHeap {
 
   // Pages that may be reported along with one that was written.
   size_t precision() const {
-    if (tracking.kind() == TrackingKind::kProtection) return kPagesPerGranule;
+    if (tracking.kind() == TrackingKind::kProtection) return kPagesPerRegion;
     return tracking.kind() == TrackingKind::kSoftDirty ? 512 : 1;  // a huge page
   }
   void ExpectReported(const Pages& written, const Pages& found) const {
@@ -197,7 +197,7 @@ class Mutators {
         resting_.notify_all();
         continue;
       }
-      // Pages of one granule belong to different threads.
+      // Pages of one region belong to different threads.
       const size_t i = random() % (heap_.pages() / threads) * threads + thread;
       const uint64_t version = ++version_;
       char* slot = heap_.page(i) + random() % kCardsPerPage * kCardBytes + 8;
@@ -232,7 +232,7 @@ class Mutators {
 };
 
 // Fetches the heap once, or, on request, arms it again and looks at all of it, with two threads and
-// bounds that cut granules.
+// bounds that cut regions.
 inline void FetchInParallel(TrackedHeap& heap, Model& model, bool arm, size_t cut) {
   const auto part = [&](size_t first, size_t end) {
     if (arm) {

@@ -9,8 +9,8 @@
 #include "runtime/blocking.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
-#include "tests/concurrent/concurrent.h"
 #include "tests/support/child.h"
+#include "tests/threads/concurrent.h"
 
 namespace gleaner::runtime {
 namespace {
@@ -103,9 +103,9 @@ TEST_F(HandshakeTest, AfterItAllNewObjectsHaveTheNewMarkAndAllStacksAreCopied) {
         for (int round = 0; round < kRounds; ++round) {
           {
             platform::LockGuard guard(gc::g_collector.lock());
-            const uint8_t mark = alloc::OtherEpoch(alloc::NewMark());
+            const uint8_t mark = alloc::OtherEpoch(alloc::AllocationColour());
             g_settled = 0;
-            alloc::g_new_mark.Store(mark, platform::memory_order_relaxed);
+            alloc::g_allocation_colour.Store(mark, platform::memory_order_relaxed);
             bool everybody = true;
             for (auto& flag : held) everybody &= flag.load();
             words.Clear();

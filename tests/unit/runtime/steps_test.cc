@@ -187,7 +187,7 @@ void UseLargeObjects() {
 
 void Collect() { GC_gcollect(); }
 
-// As far as there are cycles beside the program in this mode.
+// As far as there are concurrent cycles in this mode.
 void CollectALittle() {
   Kept kept;
   GC_start_incremental_collection();
@@ -276,7 +276,7 @@ constexpr Activity kActivities[] = {
 
 // --- One run ---
 
-// Whether a thread of the library's own marks beside the program.
+// Whether a thread of the library's own marks concurrently.
 bool HasDriver() { return g_options.concurrent && g_options.cycle_slice == 0; }
 
 bool g_is_child = false;  // of a fork at a step
@@ -584,9 +584,9 @@ void* MakeResult(void* data) {
   return result;
 }
 
-// Lets go of a thread by `let_go`, and at each step of that starts another one, whose result stays,
-// although it may have the first one's name by then.
-void ExpectResultsStay(int (*let_go)(pthread_t)) {
+// Lets go of a thread by `throttle_ends`, and at each step of that starts another one, whose result
+// stays, although it may have the first one's name by then.
+void ExpectResultsStay(int (*throttle_ends)(pthread_t)) {
   constexpr size_t kRegistered = 1;  // the test's own
   static Named other;
   pthread_t first;
@@ -597,7 +597,7 @@ void ExpectResultsStay(int (*let_go)(pthread_t)) {
     while (Threads::count() != kRegistered) sched_yield();
     bool started = false;
     more = testing::AtStep(
-        step, [let_go, first] { ASSERT_EQ(let_go(first), 0); },
+        step, [throttle_ends, first] { ASSERT_EQ(throttle_ends(first), 0); },
         [&] {
           if (Threads::lock().IsHeld()) return;
           started = true;

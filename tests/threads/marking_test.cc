@@ -11,13 +11,13 @@
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "gc/marker.h"
-#include "tests/concurrent/concurrent.h"
 #include "tests/support/heap.h"
+#include "tests/threads/concurrent.h"
 
 namespace gleaner::gc {
 namespace {
 
-size_t CountPending(const Pending& pending) {
+size_t CountPending(const RescanSet& pending) {
   size_t granules = 0;
   pending.ForEachUnit([&](alloc::PageNumber, size_t, size_t count) { granules += count; });
   return granules;
@@ -164,7 +164,7 @@ struct Machine {
 
   // All white, and the list of roots.
   void Prepare(Graph& graph, const MarkConfig& config) {
-    for (size_t i = 0; i < ThreadHeaps::count(); ++i) ThreadHeaps::at(i).HideRunsWorldStopped();
+    for (size_t i = 0; i < ThreadHeaps::count(); ++i) ThreadHeaps::at(i).RetireRunsWorldStopped();
     for (const Object& object : graph.objects) *object.mark = alloc::g_epoch;
     tasks.Clear();
     AddRoots(graph);
@@ -525,7 +525,7 @@ class Mutator {
       }
     }
   }
-  void Fetch(Pending* pending) {
+  void Fetch(RescanSet* pending) {
     for (const Addr word : written_) pending->Set(word, kWordBytes);
     written_.clear();
   }
@@ -554,9 +554,9 @@ TEST_F(MarkingTest, WhatChangesBetweenSlicesIsFoundByScanningAgain) {
     testing::StartHeap();
     Graph graph;
     BuildMixture(&graph);
-    Pending pending;
+    RescanSet pending;
     ASSERT_TRUE(pending.Init());
-    ASSERT_TRUE(pending.Cover(EndCommitted(alloc::Side::kScanned)));
+    ASSERT_TRUE(pending.Cover(EndCommitted(alloc::Space::kScanned)));
     Mutator mutator(&graph, 8);
     Random random(9);
     size_t lost_without = 0;
@@ -656,9 +656,9 @@ TEST_F(MarkingTest, AFullStackLosesNothing) {
     graph.Sort();
     graph.TraceReference({});
     EXPECT_EQ(graph.reachable(), graph.objects.size());
-    Pending pending;
+    RescanSet pending;
     ASSERT_TRUE(pending.Init());
-    ASSERT_TRUE(pending.Cover(EndCommitted(alloc::Side::kScanned)));
+    ASSERT_TRUE(pending.Cover(EndCommitted(alloc::Space::kScanned)));
     for (int workers = 1; workers <= 4; ++workers) {
       Machine& machine = NewMachine(workers);
       uint64_t overflows = 0;

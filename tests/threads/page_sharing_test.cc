@@ -14,8 +14,8 @@
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "gc/sweeper.h"
-#include "tests/concurrent/concurrent.h"
 #include "tests/support/fake_world.h"
+#include "tests/threads/concurrent.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -42,18 +42,18 @@ constexpr Setting kSettings[] = {{"lps, k = 1", Policy::kLps, 1},
                                  {"ps", Policy::kPageShared, 1}};
 constexpr size_t kThreads = 4;
 
-size_t Taken() { return SpaceOf(Side::kScanned).taken(); }
+size_t Taken() { return PageSpaceOf(Space::kScanned).taken(); }
 size_t FreeListed() {
   size_t free = 0;
   for (size_t i = 0; i < ThreadHeaps::count(); ++i) {
-    free += ThreadHeaps::at(i).free_pages(Side::kScanned);
+    free += ThreadHeaps::at(i).free_pages(Space::kScanned);
   }
   return free;
 }
 
 void CheckSpaces() {
-  SpaceOf(Side::kScanned).CheckForTesting();
-  SpaceOf(Side::kPointerFree).CheckForTesting();
+  PageSpaceOf(Space::kScanned).CheckForTesting();
+  PageSpaceOf(Space::kPointerFree).CheckForTesting();
 }
 
 // --- Slots ---
@@ -209,7 +209,7 @@ TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwice) {
   }
 }
 
-// The sweep beside the program, with collections that know by themselves what is live: between two
+// The concurrent sweep, with collections that know by themselves what is live: between two
 // phases of load the test forgets some of its objects, turns the others black and flips. Threads
 // give objects back and allocate on pages that are being swept.
 gc::Sweeper g_sweeper;
@@ -225,10 +225,10 @@ void FlipAndBeginSweep(const std::vector<const std::vector<Object>*>& live) {
     }
   }
   g_epoch = black;
-  g_quiet_mark = black;
-  g_new_mark.Store(black, platform::memory_order_relaxed);  // all threads rest
+  g_idle_allocation_colour = black;
+  g_allocation_colour.Store(black, platform::memory_order_relaxed);  // all threads rest
   for (size_t i = 0; i < ThreadHeaps::count(); ++i) ThreadHeaps::at(i).DropListsWorldStopped();
-  g_sweeper.BeginBesideWorldStopped(white);
+  g_sweeper.BeginConcurrentWorldStopped(white);
 }
 
 TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwiceWhilePagesAreSwept) {
@@ -247,7 +247,7 @@ TEST_F(PageSharingTest, SlotsAreNeitherLostNorHandedOutTwiceWhilePagesAreSwept) 
           while (g_sweeper.Step()) {
           }
           ASSERT_TRUE(g_sweeper.IsDone());
-          g_sweeper.EndBeside();
+          g_sweeper.EndConcurrent();
         }
         load.Check();
         Random random(1000 + phase);
@@ -421,7 +421,7 @@ TEST_F(PageSharingTest, AnIdleThreadsFreePagesAreUsed) {
     team.Measure();
     team.Drop(0, 0);
     team.Collect();
-    EXPECT_GE(team.heap(0).free_pages(Side::kScanned), 298u);
+    EXPECT_GE(team.heap(0).free_pages(Space::kScanned), 298u);
     const size_t taken = Taken();
     RunThreads(3, [&](size_t i) { team.Fill(1 + i, i, 90); });
     team.Measure();
@@ -459,7 +459,7 @@ TEST_F(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsed) {
     RunThreads(1, [&](size_t) { team.Fill(2, 3, 190); });
     EXPECT_LE(Taken(), grown + kBatch) << "others do not use what was freed";
     team.Measure();
-    EXPECT_EQ(team.heap(kFreeOnly).free_pages(Side::kScanned), 0u);
+    EXPECT_EQ(team.heap(kFreeOnly).free_pages(Space::kScanned), 0u);
     EXPECT_EQ(team.heap(kFreeOnly).allocated_bytes, 0u);
     for (const size_t region : {1u, 2u}) team.Drop(region, 1);
     team.Drop(3, 2);

@@ -14,7 +14,7 @@
 
 #include <cstring>
 
-#include "tests/incremental/workload.h"
+#include "tests/concurrent/workload.h"
 #include "tests/support/ring.h"
 
 // As a program that has not been compiled for the collector calls it.
@@ -30,11 +30,11 @@ using namespace gleaner::testing;
 // many, since it has much data, and forks take long: strides are longer there.
 template <class F>
 size_t InEveryPhase(size_t stride, const F& event) {
-  constexpr size_t kMostEvents = kAddressSanitizer ? 30 : 100;
+  constexpr size_t kMaxEvents = kAddressSanitizer ? 30 : 100;
   size_t steps = 1;
   BeginCycle();
   while (Step()) ++steps;
-  stride = std::max(stride, steps / kMostEvents);
+  stride = std::max(stride, steps / kMaxEvents);
   for (size_t after = 0, events = 0;; after += stride, ++events) {
     BeginCycle();
     bool goes_on = true;
@@ -52,14 +52,14 @@ size_t AfterEachStep(const F& event) {
   BeginCycle();
   do event(events++);
   while (Step());
-  EXPECT_LT(events, kMostSteps);
+  EXPECT_LT(events, kMaxSteps);
   return events;
 }
 
 template <class F>
 void ForEachTracking(const F& f) {
   for (const Tracking tracking : Trackings()) {
-    EXPECT_BESIDE(RunIncremental(tracking, kSteps, f), 1) << NameOf(tracking);
+    EXPECT_CONCURRENT(RunIncremental(tracking, kSteps, f), 1) << NameOf(tracking);
   }
 }
 
@@ -260,7 +260,7 @@ void CheckReferencesBySystem(Tracking tracking, Way way) {
     UseFreeMemory();
     CheckMoved(moved);
   });
-  EXPECT_BESIDE(result, 1) << NameOf(tracking) << ", way " << static_cast<int>(way);
+  EXPECT_CONCURRENT(result, 1) << NameOf(tracking) << ", way " << static_cast<int>(way);
 }
 
 TEST(EventsTest, SystemCallsThatWriteReferences) {

@@ -17,7 +17,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "tests/concurrent/concurrent.h"
+#include "tests/threads/concurrent.h"
 
 namespace gleaner {
 namespace {

@@ -1,4 +1,4 @@
-// Collections beside the program where the system refuses something: mappings, userfaultfd, rights,
+// Concurrent collections where the system refuses something: mappings, userfaultfd, rights,
 // memory. Nothing aborts, and nothing is lost.
 #include "tests/support/refusals.h"
 
@@ -9,7 +9,7 @@
 #include <csignal>
 #include <thread>
 
-#include "tests/incremental/workload.h"
+#include "tests/concurrent/workload.h"
 
 namespace {
 
@@ -33,7 +33,7 @@ TEST(MappingsTest, AThousandAreEnoughForProtection) {
     EXPECT_EQ(party.refused, 0u);
     EXPECT_LT(most, 1000u);
   });
-  EXPECT_BESIDE(result, 3);
+  EXPECT_CONCURRENT(result, 3);
 }
 
 // The system's limit, whatever it is, and this process nearly there: it is refused in earnest.
@@ -52,7 +52,7 @@ TEST(MappingsTest, NoneAreLeft) {
           usleep(2000);
         });
       });
-      EXPECT_BESIDE(result, 1) << left;
+      EXPECT_CONCURRENT(result, 1) << left;
     }
   }
 }
@@ -139,7 +139,7 @@ TEST(RefusalsTest, ProtectionTakesThePlaceOfUserfaultfd) {
       EXPECT_NE(getuid(), 0u) << obstacle.what;
       continue;
     }
-    EXPECT_BESIDE(result, 1) << obstacle.what;
+    EXPECT_CONCURRENT(result, 1) << obstacle.what;
     EXPECT_EQ(Count(result.err, kNone), 0u) << result.err;
     EXPECT_EQ(Count(result.err, "writes to memory are tracked by mprotect (userfaultfd: "), 1u)
         << result.err;
@@ -162,8 +162,8 @@ TEST(RefusalsTest, WithoutAnyTheProgramIsStopped) {
       ChangeGraphs(1, 20);
       ExpectModes(false, false, "none");
     });
-    EXPECT_BESIDE(result, 0);
-    EXPECT_EQ(CyclesBeside(result) + Count(result.err, ", minor"), 0u) << result.err;
+    EXPECT_CONCURRENT(result, 0);
+    EXPECT_EQ(ConcurrentCycles(result) + Count(result.err, ", minor"), 0u) << result.err;
     EXPECT_EQ(Count(result.err, "no concurrent or generational collections"), 1u) << result.err;
     EXPECT_EQ(Count(result.err, kNone), 1u) << result.err;
   }
@@ -177,8 +177,8 @@ TEST(RefusalsTest, NoOtherTakesThePlaceOfANamedOne) {
     ExpectModes(false, false, "none");
     ChangeGraphs(1, 10);
   });
-  EXPECT_BESIDE(result, 0);
-  EXPECT_EQ(CyclesBeside(result), 0u) << result.err;
+  EXPECT_CONCURRENT(result, 0);
+  EXPECT_EQ(ConcurrentCycles(result), 0u) << result.err;
   EXPECT_EQ(Count(result.err, kNone), 1u) << result.err;
   EXPECT_EQ(Count(result.err, "(userfaultfd: the system call is refused (errno 1))"), 1u)
       << result.err;
@@ -238,13 +238,13 @@ TEST(RefusalsTest, ProtectionTakesThePlaceInTheMiddleOfIt) {
       const size_t before = GC_get_gc_no();
       gleaner_stats stats;
       gleaner_get_stats(&stats, sizeof stats);
-      const uint64_t beside = stats.concurrent_collections;
+      const uint64_t concurrent = stats.concurrent_collections;
       ChangeGraphs(2, 20);
       gleaner_get_stats(&stats, sizeof stats);
-      EXPECT_EQ(stats.concurrent_collections != beside, goes_on) << before;
+      EXPECT_EQ(stats.concurrent_collections != concurrent, goes_on) << before;
       ExpectModes(goes_on, goes_on, goes_on ? "mprotect" : "none");
     });
-    EXPECT_BESIDE(result, 1);
+    EXPECT_CONCURRENT(result, 1);
     EXPECT_EQ(Count(result.err, kNone), goes_on ? 0u : 1u) << result.err;
   }
 }
@@ -265,7 +265,7 @@ TEST(RefusalsTest, ProtectionTakesThePlaceInAForkedChild) {
     ChangeGraphs(1, 10);
     ExpectModes(true, true, "userfaultfd");
   });
-  EXPECT_BESIDE(result, 1);
+  EXPECT_CONCURRENT(result, 1);
 }
 
 // And the loader's lock is a thread's that is gone, more often than not.
@@ -293,7 +293,7 @@ TEST(RefusalsTest, ProtectionTakesThePlaceWhereTheLoaderCannotBeAsked) {
     }
     ChangeGraphs(1, 10);
   });
-  EXPECT_BESIDE(result, 1);
+  EXPECT_CONCURRENT(result, 1);
 }
 
 // A program announces its stores, and there is no room for cards.
@@ -378,7 +378,7 @@ TEST(FaultHandlerTest, TheProgramsOwnFaultsGoToItsHandler) {
       ASSERT_EQ(sigaction(SIGSEGV, nullptr, &action), 0);
       EXPECT_EQ(action.sa_sigaction, OnOwnFault);
     });
-    EXPECT_BESIDE(result, 3) << "installed before: " << before;
+    EXPECT_CONCURRENT(result, 3) << "installed before: " << before;
   }
 }
 
@@ -398,7 +398,7 @@ TEST(FaultHandlerTest, ThreadsMayBlockAllSignals) {
     EXPECT_EQ(sigismember(&blocked, SIGSEGV), 0);
     ChangeGraphs(2, 40);
   });
-  EXPECT_BESIDE(result, 3);
+  EXPECT_CONCURRENT(result, 3);
 }
 
 // Objects count their scans, as Guile notes in a stack of its virtual machine that it was scanned;
@@ -438,7 +438,7 @@ TEST(FaultHandlerTest, MarkProceduresMayWriteIntoObjects) {
       ASSERT_EQ(length, 50u);
     }
   });
-  EXPECT_BESIDE(result, 3);
+  EXPECT_CONCURRENT(result, 3);
 }
 
 void BlockAllButTheCollectors() {
@@ -457,7 +457,7 @@ TEST(FaultHandlerTest, SignalsMayBeBlockedBeforeTheStart) {
     GC_INIT();
     ChangeGraphs(2, 40);
   });
-  EXPECT_BESIDE(result, 3);
+  EXPECT_CONCURRENT(result, 3);
 }
 
 // Signals that threads block which run already when the mode is turned on.
@@ -501,7 +501,7 @@ TEST(FaultHandlerTest, SignalsMayBeBlockedInThreadsThatRunAlready) {
     is_over = true;
     ASSERT_EQ(pthread_join(sleeper, nullptr), 0);
   });
-  EXPECT_BESIDE(result, 3);
+  EXPECT_CONCURRENT(result, 3);
 }
 #endif
 
@@ -515,7 +515,7 @@ TEST(OrdinaryUserTest, Collects) {
       EXPECT_NE(GC_is_incremental_mode(), 0);
       ChangeGraphs(2, 40);
     });
-    EXPECT_BESIDE(result, 3) << NameOf(tracking);
+    EXPECT_CONCURRENT(result, 3) << NameOf(tracking);
   }
 }
 
@@ -530,7 +530,7 @@ TEST(OrdinaryUserTest, RightsAreGivenUpInTheMiddleOfIt) {
       ChangeGraphs(2, 40);
       EXPECT_NE(GC_is_incremental_mode(), 0);
     });
-    EXPECT_BESIDE(result, 4) << NameOf(tracking);
+    EXPECT_CONCURRENT(result, 4) << NameOf(tracking);
   }
 }
 
@@ -547,7 +547,7 @@ TEST(MemoryLimitTest, InsideACgroup) {
       EXPECT_NE(GC_is_incremental_mode(), 0);
       ChangeGraphs(2, 60);
     });
-    EXPECT_BESIDE(result, 3) << NameOf(tracking);
+    EXPECT_CONCURRENT(result, 3) << NameOf(tracking);
   }
 }
 
@@ -563,9 +563,9 @@ TEST(MemoryLimitTest, LittleAddressSpace) {
         party.places = 2000;
         ChangeGraphs(2, 40, &party, Doze);
       });
-      EXPECT_BESIDE(result, 0) << NameOf(tracking) << ", " << mib << " MiB";
+      EXPECT_CONCURRENT(result, 0) << NameOf(tracking) << ", " << mib << " MiB";
       const bool told = Count(result.err, "cannot be tracked") != 0;
-      EXPECT_NE(told, CyclesBeside(result) > 0) << result.err;
+      EXPECT_NE(told, ConcurrentCycles(result) > 0) << result.err;
     }
   }
 }

@@ -2,7 +2,7 @@
 // what they promise.
 #include "platform/lock.h"
 
-#include "tests/concurrent/concurrent.h"
+#include "tests/threads/concurrent.h"
 
 namespace gleaner::platform {
 namespace {

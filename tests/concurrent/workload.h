@@ -1,4 +1,4 @@
-// What the tests of collections beside the program share: children that run with them, and threads
+// What the tests of concurrent collections share: children that run with them, and threads
 // that change graphs meanwhile and know what those should look like.
 #pragma once
 
@@ -54,7 +54,7 @@ inline const Environment kVerified = {"GLEANER_COLLECT_EVERY=4m", "GLEANER_MARK_
 // Verification needs memory itself.
 inline const Environment kUnverified = {"GLEANER_COLLECT_EVERY=4m"};
 
-// f in a child where collections mark beside the program.
+// f in a child where collections mark concurrently.
 template <class F>
 ChildResult RunIncremental(Tracking tracking, const Environment& environment, F f) {
   return RunInChild([&] {
@@ -89,25 +89,27 @@ inline size_t Count(const std::string& text, const std::string& part) {
 }
 
 // Collections whose marking was beside the program, to the end or until memory was short.
-inline size_t CyclesBeside(const ChildResult& result) {
+inline size_t ConcurrentCycles(const ChildResult& result) {
   return Count(result.err, ", marked beside the program") + Count(result.err, ", overrun");
 }
 
-// All is well, and so many collections at least marked beside the program.
-inline ::testing::AssertionResult IsBeside(const ChildResult& result, size_t cycles) {
-  if (result.ok() && CyclesBeside(result) >= cycles) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "status 0x" << std::hex << result.status << std::dec
-                                       << ", " << CyclesBeside(result) << " collections beside\n"
-                                       << result.err;
+// All is well, and so many collections at least marked concurrently.
+inline ::testing::AssertionResult IsConcurrent(const ChildResult& result, size_t cycles) {
+  if (result.ok() && ConcurrentCycles(result) >= cycles) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << "status 0x" << std::hex << result.status << std::dec << ", " << ConcurrentCycles(result)
+         << " collections beside\n"
+         << result.err;
 }
-#define EXPECT_BESIDE(result, cycles) EXPECT_TRUE(::gleaner::testing::IsBeside(result, cycles))
+#define EXPECT_CONCURRENT(result, cycles) \
+  EXPECT_TRUE(::gleaner::testing::IsConcurrent(result, cycles))
 
 // --- Cycles by steps ---
 
 // Nothing is due by itself.
 inline const Environment kSteps = {"GLEANER_CYCLE_THREAD=0", "GLEANER_CYCLE_SLICE=2k",
                                    "GLEANER_MIN_ALLOWANCE=1g", "GLEANER_MARK_VERIFY=1"};
-inline constexpr size_t kMostSteps = 20000;
+inline constexpr size_t kMaxSteps = 20000;
 
 // A step of the cycle. False when it is over.
 inline bool Step() { return GC_collect_a_little() != 0; }
@@ -117,12 +119,12 @@ inline void BeginCycle() {
   for (size_t polls = 0;; ++polls) {  // the last one's sweep comes first
     GC_start_incremental_collection();
     if (Step()) return;
-    ASSERT_LT(polls, kMostSteps);
+    ASSERT_LT(polls, kMaxSteps);
   }
 }
 inline void FinishCycle() {
   size_t steps = 0;
-  while (Step()) ASSERT_LT(++steps, kMostSteps);
+  while (Step()) ASSERT_LT(++steps, kMaxSteps);
 }
 
 // --- Graphs ---

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/incremental/workload.h"
+#include "tests/concurrent/workload.h"
 
 namespace {
 

@@ -48,7 +48,7 @@
 #include <csetjmp>
 #include <cstring>
 
-#include "tests/incremental/workload.h"
+#include "tests/concurrent/workload.h"
 
 // As a program that has not been compiled for the collector calls them.
 #undef pthread_create
@@ -752,7 +752,7 @@ void RunArmed(const F& f) {
     f();
     FinishCycle();
   });
-  EXPECT_BESIDE(result, 1);
+  EXPECT_CONCURRENT(result, 1);
 }
 
 TEST(SystemCallsTest, WriteIntoArmedMemoryWhatTheyWriteElsewhere) {
@@ -1138,12 +1138,10 @@ TEST(SystemCallsTest, NobodyBlocksTheFault) {
     in_wait("SYS_pselect6", [&] {
       return syscall(SYS_pselect6, 0, nullptr, nullptr, nullptr, &left, &mask_and_bytes);
     });
-    in_wait("SYS_epoll_pwait", [&] {
-      return syscall(SYS_epoll_pwait, empty, &event, 1, 10'000, &but_usr1, 8);
-    });
-    in_wait("SYS_epoll_pwait2", [&] {
-      return syscall(SYS_epoll_pwait2, empty, &event, 1, &time, &but_usr1, 8);
-    });
+    in_wait("SYS_epoll_pwait",
+            [&] { return syscall(SYS_epoll_pwait, empty, &event, 1, 10'000, &but_usr1, 8); });
+    in_wait("SYS_epoll_pwait2",
+            [&] { return syscall(SYS_epoll_pwait2, empty, &event, 1, &time, &but_usr1, 8); });
     // The mask of a handler, which the kernel has behind three words.
     long kernel_action[4];
     ASSERT_EQ(syscall(SYS_rt_sigaction, SIGUSR1, nullptr, kernel_action, 8), 0);
@@ -1199,15 +1197,16 @@ sigset_t FaultAlone() {
 
 TEST(SystemCallsTest, TheProgramsHandlerOfFaultsMayWriteToTheHeap) {
   RunArmed([] {
-    g_own_page = static_cast<char*>(
-        mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    g_own_page =
+        static_cast<char*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     static char alternate[256 << 10];
     const stack_t stack = {alternate, 0, sizeof alternate};
     ASSERT_EQ(sigaltstack(&stack, nullptr), 0);
     // All ways out after which the system would deliver the next fault.
     using Handler = void (*)(int);
     const Handler handlers[] = {
-        WriteAndRepair, WriteAndJump,
+        WriteAndRepair,
+        WriteAndJump,
         [](int) {
           OpenAndJump([] {
             const sigset_t set = FaultAlone();
@@ -1261,8 +1260,8 @@ TEST(SystemCallsTest, AFaultInTheProgramsHandlerOfFaultsEndsIt) {
     MakePlaces();
     PrepareInputs();
     BeginArmed();
-    g_own_page = static_cast<char*>(
-        mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    g_own_page =
+        static_cast<char*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     struct sigaction action = {};
     action.sa_handler = [](int) {
       ++*called;
@@ -1294,7 +1293,7 @@ TEST(SystemCallsTest, HandlersThatWereThereBeforeMayWriteToTheHeap) {
     EXPECT_EQ(g_armed[3], 1);
     FinishCycle();
   });
-  EXPECT_BESIDE(result, 1);
+  EXPECT_CONCURRENT(result, 1);
 }
 
 // --- An alternate stack in the frame of a function that has returned ---
@@ -1339,7 +1338,7 @@ TEST(SystemCallsTest, AnAlternateStackInAnEndedFrameIsNotWrittenTo) {
       EXPECT_TRUE(FrameStaysWhole([] { WriteFromDeepDown(0, 5); }));
       FinishCycle();
     });
-    EXPECT_BESIDE(result, 1) << "set before: " << before;
+    EXPECT_CONCURRENT(result, 1) << "set before: " << before;
   }
 }
 
@@ -1372,7 +1371,7 @@ TEST(SystemCallsTest, NorIsThatOfAThreadThatRunsAlready) {
     ASSERT_EQ(GC_pthread_join(thread, nullptr), 0);
     FinishCycle();
   });
-  EXPECT_BESIDE(result, 1);
+  EXPECT_CONCURRENT(result, 1);
 }
 
 }  // namespace

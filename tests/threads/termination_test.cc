@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "gc/work_queue.h"
-#include "tests/concurrent/concurrent.h"
+#include "tests/threads/concurrent.h"
 
 namespace gleaner::gc {
 namespace {

@@ -2,7 +2,7 @@
 // are in use stay, and the program goes on, or ends with a message that says why.
 #include <sys/wait.h>
 
-#include "tests/incremental/workload.h"
+#include "tests/concurrent/workload.h"
 
 namespace {
 
@@ -80,7 +80,7 @@ struct Mode {
 };
 const Mode kModes[] = {
     {"stop", {"GLEANER_COLLECT_EVERY=512k"}},
-    {"sweep beside", {"GLEANER_SWEEP_BESIDE=1", "GLEANER_COLLECT_EVERY=512k"}},
+    {"sweep beside", {"GLEANER_CONCURRENT_SWEEP=1", "GLEANER_COLLECT_EVERY=512k"}},
     {"concurrent", {"GLEANER_CONCURRENT=1", "GLEANER_SHORT_PAUSE=0", "GLEANER_COLLECT_EVERY=1m"}},
     {"concurrent, mprotect",
      {"GLEANER_CONCURRENT=1", "GLEANER_SHORT_PAUSE=0", "GLEANER_COLLECT_EVERY=1m",

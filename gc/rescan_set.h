@@ -1,10 +1,10 @@
-// What has to be scanned again: a byte for each granule of the scanned side, set if black objects
+// What has to be scanned again: a byte for each card of the scanned space, set if black objects
 // in it may have changed since they were scanned, or could not be scanned.
 //
 // Anybody sets; the worker that has claimed the page takes, and scans then. A byte that is set
 // after it was taken, and before or during the scan, is found by the next round.
 //
-// [inv.group] Where a granule is set, its group's byte is, or is going to be by who set it; who
+// [inv.group] Where a card is set, its group's byte is, or is going to be by who set it; who
 // takes a group takes its byte first, and then all of its pages, or sets the byte again.
 //
 // Memory order: who sets a byte has turned the object black before (release), and who takes it sees
@@ -18,23 +18,23 @@
 
 namespace gleaner::gc {
 
-class Pending {
+class RescanSet {
  public:
   // The smaller of a tracker's units: a card.
-  static constexpr size_t kGranuleBytes = 512;
-  static constexpr size_t kGranulesPerPage = alloc::kPageBytes / kGranuleBytes;
-  static constexpr size_t kGranulesPerUnit = 8;  // an OS page, the other trackers' unit
+  static constexpr size_t kCardBytes = 512;
+  static constexpr size_t kCardsPerPage = alloc::kPageBytes / kCardBytes;
+  static constexpr size_t kCardsPerOsPage = 8;  // an OS page, the other trackers' unit
   static constexpr size_t kPagesPerGroup = 64;
 
   // False if the address space cannot be had. Before any other call.
   [[nodiscard]] bool Init() {
     const size_t pages = alloc::g_space.page_count();
-    return bytes_.Reserve(pages * kGranulesPerPage) && groups_.Reserve(GroupsFor(pages));
+    return bytes_.Reserve(pages * kCardsPerPage) && groups_.Reserve(GroupsFor(pages));
   }
   // Covers pages [0, pages); those beyond count as pending whatever is set. False if the system
   // refuses the memory. One thread at a time; others may set meanwhile.
   [[nodiscard]] bool Cover(alloc::PageNumber pages) {
-    if (!bytes_.EnsureCommitted(size_t{pages} * kGranulesPerPage) ||
+    if (!bytes_.EnsureCommitted(size_t{pages} * kCardsPerPage) ||
         !groups_.EnsureCommitted(GroupsFor(pages))) {
       return false;
     }
@@ -48,21 +48,21 @@ class Pending {
     return pages_.Load(platform::memory_order_acquire);
   }  // as above
 
-  // Sets the granules that [begin, begin + bytes) of the heap touches, as far as they are covered.
+  // Sets the cards that [begin, begin + bytes) of the heap touches, as far as they are covered.
   void Set(Addr begin, size_t bytes) {
-    const size_t first = (begin - alloc::g_space.base) / kGranuleBytes;
-    size_t end = (begin + bytes - 1 - alloc::g_space.base) / kGranuleBytes + 1;
-    const size_t covered = size_t{pages()} * kGranulesPerPage;
+    const size_t first = (begin - alloc::g_space.base) / kCardBytes;
+    size_t end = (begin + bytes - 1 - alloc::g_space.base) / kCardBytes + 1;
+    const size_t covered = size_t{pages()} * kCardsPerPage;
     if (end > covered) end = covered;
     if (first >= end) return;
-    for (size_t granule = first; granule < end; ++granule) {
+    for (size_t card = first; card < end; ++card) {
       platform::MaybeDelay();
-      __atomic_store_n(&bytes_[granule], 1, __ATOMIC_RELEASE);  // head of this file
+      __atomic_store_n(&bytes_[card], 1, __ATOMIC_RELEASE);  // head of this file
     }
-    // After the granules [inv.group].
-    const size_t last_page = (end - 1) / kGranulesPerPage;
-    for (size_t group = first / kGranulesPerPage / kPagesPerGroup;
-         group <= last_page / kPagesPerGroup; ++group) {
+    // After the cards [inv.group].
+    const size_t last_page = (end - 1) / kCardsPerPage;
+    for (size_t group = first / kCardsPerPage / kPagesPerGroup; group <= last_page / kPagesPerGroup;
+         ++group) {
       platform::MaybeDelay();
       __atomic_store_n(&groups_[group], 1, __ATOMIC_RELEASE);  // pairs with TakeGroup
     }
@@ -83,13 +83,13 @@ class Pending {
     __atomic_store_n(&groups_[page / kPagesPerGroup], 1, __ATOMIC_RELEASE);  // as Set
   }
 
-  // Takes the page's granules: bit i of the result is that of granule i.
+  // Takes the page's cards: bit i of the result is that of card i.
   uint32_t Take(alloc::PageNumber page) {
-    static_assert(kGranulesPerPage == 32);
-    uint8_t* bytes = &bytes_[size_t{page} * kGranulesPerPage];
+    static_assert(kCardsPerPage == 32);
+    uint8_t* bytes = &bytes_[size_t{page} * kCardsPerPage];
     if (!IsAnySet(bytes)) return 0;
     uint32_t taken = 0;
-    for (size_t i = 0; i < kGranulesPerPage; ++i) {
+    for (size_t i = 0; i < kCardsPerPage; ++i) {
       // Relaxed: most are 0, and one that is set at this moment is for the next round.
       if (__atomic_load_n(bytes + i, __ATOMIC_RELAXED) == 0) continue;
       __atomic_exchange_n(bytes + i, 0, __ATOMIC_ACQ_REL);  // head of this file
@@ -99,7 +99,7 @@ class Pending {
     return taken;
   }
 
-  // Calls f(page, unit, count) for each unit of kGranulesPerUnit granules of which `count`, not
+  // Calls f(page, unit, count) for each unit of kCardsPerOsPage cards of which `count`, not
   // 0, are set. A snapshot.
   template <class F>
   void ForEachUnit(const F& f) const {
@@ -111,9 +111,9 @@ class Pending {
         page += kPagesPerGroup - 1;
         continue;
       }
-      const uint8_t* bytes = &bytes_[size_t{page} * kGranulesPerPage];
+      const uint8_t* bytes = &bytes_[size_t{page} * kCardsPerPage];
       if (!IsAnySet(bytes)) continue;
-      for (size_t unit = 0; unit < kGranulesPerPage / kGranulesPerUnit; ++unit) {
+      for (size_t unit = 0; unit < kCardsPerPage / kCardsPerOsPage; ++unit) {
         // Relaxed: see Take. Each byte is 0 or 1.
         const uint64_t set =
             __atomic_load_n(reinterpret_cast<const uint64_t*>(bytes) + unit, __ATOMIC_RELAXED);
@@ -124,7 +124,7 @@ class Pending {
   // Forgets all. With no worker about.
   void Clear() {
     if (pages() == 0) return;
-    memset(bytes_.data(), 0, size_t{pages()} * kGranulesPerPage);
+    memset(bytes_.data(), 0, size_t{pages()} * kCardsPerPage);
     memset(groups_.data(), 0, GroupsFor(pages()));
   }
 
@@ -135,7 +135,7 @@ class Pending {
   // Relaxed: see Take.
   static bool IsAnySet(const uint8_t* bytes) {
     uint64_t any = 0;
-    for (size_t i = 0; i < kGranulesPerPage; i += 8) {
+    for (size_t i = 0; i < kCardsPerPage; i += 8) {
       // As said.
       any |= __atomic_load_n(reinterpret_cast<const uint64_t*>(bytes + i), __ATOMIC_RELAXED);
     }

@@ -153,8 +153,8 @@ class Party {
     for (void* p : roots) {
       if (!testing::IsAllocated(p)) Fail("an object was lost");
     }
-    SpaceOf(Side::kScanned).CheckForTesting();
-    SpaceOf(Side::kPointerFree).CheckForTesting();
+    PageSpaceOf(Space::kScanned).CheckForTesting();
+    PageSpaceOf(Space::kPointerFree).CheckForTesting();
   }
 
   const unsigned phases_;

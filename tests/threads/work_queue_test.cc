@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "tests/concurrent/concurrent.h"
+#include "tests/threads/concurrent.h"
 
 namespace gleaner::gc {
 namespace {
