@@ -7,8 +7,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace bench {
 
@@ -64,8 +70,9 @@ class Rng {
 class Options {
  public:
   Options(const char* program, const char* summary);
+  ~Options();
 
-  // Declares --name with its defaults and inclusive range; `*value` is set by Parse.
+  // Declares --name with its defaults and inclusive range; `*value` has its value after Parse.
   void Number(const char* name, uint64_t* value, uint64_t normal, uint64_t smoke, uint64_t min,
               uint64_t max, const char* help);
   void Real(const char* name, double* value, double normal, double min, double max,
@@ -82,28 +89,8 @@ class Options {
   bool gaps() const { return gaps_; }
 
  private:
-  enum class Kind { kNumber, kReal, kFlag, kChoice };
-  struct Option {
-    Kind kind = Kind::kFlag;
-    std::string name;
-    std::string help;
-    uint64_t* number = nullptr;
-    uint64_t normal = 0, smoke = 0, min = 0, max = 0;
-    double* real = nullptr;
-    double real_normal = 0, real_min = 0, real_max = 0;
-    bool* flag = nullptr;
-    int* choice = nullptr;
-    std::vector<std::string> words;
-    bool given = false;
-  };
-
-  Option& Declare(Kind kind, const char* name, const char* help);
-  [[noreturn]] void Usage() const;
-  [[noreturn]] void Bad(const std::string& message) const;
-  void Set(Option& option, const std::string& text) const;
-
-  const char* summary_;
-  std::vector<Option> options_;
+  std::unique_ptr<CLI::App> app_;  // null after Parse: its memory is not the benchmark's
+  std::vector<std::function<void()>> smoke_values_;  // each sets a number that was not given
   uint64_t threads_ = 1;
   bool wake_markers_ = false;
   bool gaps_ = false;

@@ -147,7 +147,7 @@ def try_mode(mode, options):
     trial = subprocess.run([os.path.join(options.bin, "hash_table"), "--smoke", *mode.flags],
                            env=compare.environment_of(side, options), capture_output=True,
                            text=True, timeout=RUN_TIMEOUT_S)
-    unknown = re.search(r"GLEANER_[A-Z_]+|unknown option '[^']*'", trial.stderr)
+    unknown = re.search(r"GLEANER_[A-Z_]+|not expected: \S+", trial.stderr)
     if unknown:
         raise NotSupported(f"there was a complaint of {unknown[0]}")
     if trial.returncode == 0:

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "bench_util.h"
 #include "platform/clock.h"
 #include "platform/memory.h"
 #include "platform/write_tracking.h"
@@ -22,8 +23,8 @@ namespace {
 constexpr size_t kPage = kTrackedPageBytes;
 
 struct Settings {
-  size_t pages = 262'144;  // 1 GiB
-  int rounds = 7;
+  uint64_t pages = 0;
+  uint64_t rounds = 0;
   bool huge = false;
 };
 
@@ -83,7 +84,7 @@ bool Measure(TrackingKind kind, const Settings& settings) {
   constexpr size_t kSpacing = 64;
   const size_t scattered = settings.pages / kSpacing;
   Samples arm, clean, scattered_write, scattered_fetch, dense_write, dense_fetch, disarm;
-  for (int round = 0; round < settings.rounds; ++round) {
+  for (uint64_t round = 0; round < settings.rounds; ++round) {
     arm.Add(Time([&] {
               heap.tracking.Arm(heap.base, heap.base + heap.bytes);
               heap.tracking.FinishRound();
@@ -112,30 +113,15 @@ bool Measure(TrackingKind kind, const Settings& settings) {
   return true;
 }
 
-bool Parse(int argc, char** argv, Settings* settings) {
-  for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "--smoke") == 0) {
-      *settings = {4096, 1, settings->huge};
-    } else if (strcmp(argv[i], "--huge") == 0) {
-      settings->huge = true;
-    } else if (strcmp(argv[i], "--pages") == 0 && i + 1 < argc) {
-      settings->pages = strtoul(argv[++i], nullptr, 10);
-    } else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
-      settings->rounds = atoi(argv[++i]);
-    } else {
-      return false;
-    }
-  }
-  return settings->pages >= 64 && settings->rounds > 0;
-}
-
 int Main(int argc, char** argv) {
   Settings settings;
-  if (!Parse(argc, argv, &settings)) {
-    fprintf(stderr, "usage: %s [--pages N] [--rounds N] [--huge] [--smoke]\n", argv[0]);
-    return 2;
-  }
-  printf("%zu pages of 4 KiB%s, median of %d rounds, ns\n", settings.pages,
+  bench::Options options("write_tracking_bench", "what the ways to track writes cost");
+  options.Number("pages", &settings.pages, 262'144, 4096, 64, uint64_t{1} << 32,
+                 "OS pages that are tracked");
+  options.Number("rounds", &settings.rounds, 7, 1, 1, 10'000, "rounds, of which the median counts");
+  options.Flag("huge", &settings.huge, "huge pages");
+  options.Parse(argc, argv);
+  printf("%zu pages of 4 KiB%s, median of %zu rounds, ns\n", settings.pages,
          settings.huge ? " in huge pages" : "", settings.rounds);
   puts(
       "| | arm a page | first write, scattered | write a page, dense | fetch: look at a clean page "
