@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/support/list.h"
+
 namespace {
 
 using namespace gleaner::testing;
@@ -17,29 +19,6 @@ using namespace gleaner::testing;
 size_t Opaque(size_t n) {
   volatile size_t copy = n;
   return copy;
-}
-
-struct Node {
-  Node* next;
-  uintptr_t number;
-};
-
-Node* MakeList(size_t length) {
-  Node* list = nullptr;
-  for (size_t i = 0; i < length; ++i) {
-    auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
-    if (node == nullptr) return nullptr;
-    node->next = list;
-    node->number = ~i;
-    list = node;
-  }
-  return list;
-}
-// The nodes that are there and hold what they should.
-size_t CountList(const Node* list, size_t length) {
-  size_t count = 0;
-  for (; list != nullptr && list->number == ~(length - 1 - count); list = list->next) ++count;
-  return count;
 }
 
 // The heap still works.

@@ -13,16 +13,12 @@
 #include "platform/atomic.h"
 #include "platform/clock.h"
 #include "tests/bad_input/bad_input.h"
+#include "tests/support/list.h"
 
 namespace {
 
 using namespace gleaner::testing;
 using gleaner::platform::SleepNs;
-
-struct Node {
-  Node* next;
-  uintptr_t number;
-};
 
 constexpr size_t kNodes = 1000;
 
@@ -33,12 +29,7 @@ void* g_link;  // a hidden pointer to the list, cleared when that is found dead
 void Fill() {
   pthread_t thread;
   const auto make = [](void*) -> void* {
-    for (size_t i = 0; i < kNodes; ++i) {
-      auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
-      node->next = g_list;
-      node->number = ~i;
-      g_list = node;
-    }
+    g_list = MakeList(kNodes);
     g_link = reinterpret_cast<void*>(GC_HIDE_POINTER(g_list));
     EXPECT_EQ(GC_general_register_disappearing_link(&g_link, g_list), GC_SUCCESS);
     return nullptr;
@@ -47,11 +38,7 @@ void Fill() {
   ASSERT_EQ(pthread_join(thread, nullptr), 0);
 }
 
-bool IsIntact(const Node* list) {
-  size_t left = kNodes;
-  for (; list != nullptr && left != 0 && list->number == ~(left - 1); list = list->next) --left;
-  return g_link != nullptr && left == 0;
-}
+bool IsThereAndIntact(const Node* list) { return g_link != nullptr && IsIntact(list, kNodes); }
 
 std::atomic<bool> g_collect{false};
 std::atomic<bool> g_collected{false};
@@ -73,7 +60,7 @@ __attribute__((noinline)) void TakeList(void (*await)() = AwaitCollection) {
   mine = g_list;
   g_list = nullptr;
   await();
-  g_is_intact = IsIntact(mine);
+  g_is_intact = IsThereAndIntact(mine);
   g_list = mine;
 }
 
@@ -91,7 +78,7 @@ void RunOnThread(void* (*f)(void*)) {
     g_collected = true;
     ASSERT_EQ(pthread_join(thread, nullptr), 0);
     EXPECT_TRUE(g_is_intact);
-    EXPECT_TRUE(IsIntact(g_list));
+    EXPECT_TRUE(IsThereAndIntact(g_list));
     GC_gcollect();
   });
 }

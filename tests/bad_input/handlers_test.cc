@@ -15,6 +15,8 @@
 #include "platform/atomic.h"
 #include "platform/clock.h"
 #include "tests/bad_input/bad_input.h"
+#include "tests/support/list.h"
+#include "tests/support/thread_state.h"
 
 namespace {
 
@@ -22,23 +24,7 @@ using namespace gleaner::testing;
 using gleaner::platform::NowNs;
 using gleaner::platform::SleepNs;
 
-struct Node {
-  Node* next;
-  uintptr_t number;
-};
-
 constexpr size_t kNodes = 1000;
-
-Node* MakeList(size_t length) {
-  Node* list = nullptr;
-  for (size_t i = 0; i < length; ++i) {
-    auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
-    node->next = list;
-    node->number = ~i;
-    list = node;
-  }
-  return list;
-}
 
 // What a handler hides is made on a thread that is gone, so that no stack has a stale copy of it.
 struct Slot {
@@ -97,19 +83,6 @@ void HandleWith(void (*handler)(int)) {
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
-}
-
-void AwaitSleep(int32_t tid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-  for (char state = 0; state != 'S'; SleepNs(1'000'000)) {
-    char text[512] = {};
-    const int fd = open(path, O_RDONLY);
-    ASSERT_GE(fd, 0);
-    ASSERT_GT(read(fd, text, sizeof text - 1), 0);
-    close(fd);
-    state = strrchr(text, ')')[2];
-  }
 }
 
 // The other thread is sent on, into the library, where it waits; then it gets the signal. Its

@@ -9,39 +9,13 @@
 #include <cstdlib>
 
 #include "tests/bad_input/bad_input.h"
+#include "tests/support/list.h"
 
 namespace {
 
 using namespace gleaner::testing;
 
 constexpr unsigned kSlowdown = kAddressSanitizer ? 4 : 1;
-
-struct Node {
-  Node* next;
-  uintptr_t number;
-  uintptr_t payload[2];
-};
-
-Node* MakeList(size_t length) {
-  Node* list = nullptr;
-  for (size_t i = 0; i < length; ++i) {
-    auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
-    if (node == nullptr) return nullptr;
-    node->next = list;
-    node->number = ~i;
-    node->payload[0] = node->payload[1] = ~(i * 31);
-    list = node;
-  }
-  return list;
-}
-
-bool IsIntact(const Node* list, size_t length) {
-  for (; list != nullptr && length != 0; list = list->next) {
-    --length;
-    if (list->number != ~length || list->payload[1] != ~(length * 31)) return false;
-  }
-  return list == nullptr && length == 0;
-}
 
 std::atomic<bool> g_stop{false};
 std::atomic<int> g_wrong{0};

@@ -17,6 +17,7 @@
 #include "platform/clock.h"
 #include "platform/thread.h"
 #include "tests/support/child.h"
+#include "tests/support/thread_state.h"
 
 namespace gleaner::platform {
 namespace {
@@ -45,19 +46,7 @@ class Mutator {
   pthread_t id() { return thread_.native_handle(); }
   void Join() { thread_.join(); }
 
-  // Until the system says that the thread sleeps.
-  void AwaitSleep() const {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", record_.tid);
-    for (char state = 0; state != 'S'; SleepNs(1'000'000)) {
-      char text[512] = {};
-      const int fd = open(path, O_RDONLY);
-      ASSERT_GE(fd, 0);
-      ASSERT_GT(read(fd, text, sizeof text - 1), 0);
-      close(fd);
-      state = strrchr(text, ')')[2];
-    }
-  }
+  void AwaitSleep() const { gleaner::testing::AwaitSleep(record_.tid); }
 
  private:
   StopRecord record_;

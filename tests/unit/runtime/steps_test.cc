@@ -28,37 +28,19 @@
 #include "tests/support/at_steps.h"
 #include "tests/support/child.h"
 #include "tests/support/flags.h"
+#include "tests/support/list.h"
 
 namespace gleaner::runtime {
 namespace {
 
 // --- Objects ---
 
-struct Node {
-  Node* next;
-  uintptr_t number;
-};
+using testing::MakeList;
+using testing::Node;
 
 constexpr size_t kNodes = 10;
 
-// Null without memory.
-Node* MakeList(size_t length) {
-  Node* list = nullptr;
-  for (size_t i = 0; i < length; ++i) {
-    auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
-    if (node == nullptr) return nullptr;
-    node->next = list;
-    node->number = ~i;
-    list = node;
-  }
-  return list;
-}
-
-bool IsIntact(const Node* list) {
-  size_t left = kNodes;
-  for (; list != nullptr && left != 0 && list->number == ~(left - 1); list = list->next) --left;
-  return list == nullptr && left == 0;
-}
+bool IsIntact(const Node* list) { return testing::IsIntact(list, kNodes); }
 
 // The program's data. The library is linked into the test, so that they count if it says so.
 struct Slot {
