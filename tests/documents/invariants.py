@@ -29,7 +29,7 @@ for number, line in enumerate((SOURCE / "docs/invariants.md").read_text().splitl
     if not line.startswith("| `[inv."):
         continue
     cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-    tag, side = re.fullmatch(r"`(.*)`( \(one side\))?", cells[0].strip()).groups()
+    tag, side = re.fullmatch(r"`(.*)`( \(one direction\))?", cells[0].strip()).groups()
     if tag in documented and not side:
         problems.append(f"docs/invariants.md:{number}: {tag} is there twice")
     documented.add(tag)
