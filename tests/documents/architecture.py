@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""docs/architecture.md lists what there is: every header of the layers in its map, every function of
-the calls upwards, every rank of a lock.
+"""docs/architecture.md lists what there is: every header of the layers in its map, and every source
+that has none, every function of the calls upwards, every rank of a lock, which docs/invariants.md
+lists, too. Each of its six paths names at most three files of code to open first.
 
 usage: architecture.py SOURCE_DIR
 """
@@ -31,9 +32,12 @@ for row in re.findall(r"^\| (`[^|]*) \|", section("Rooms"), re.M):
 
 headers = [str(path.relative_to(SOURCE)) for folder in FOLDERS
            for path in sorted((SOURCE / folder).rglob("*.h"))]
-problems += [f"the map has no {header}" for header in headers
-             if header != "runtime/api/api.h"
-             and not any(fnmatch.fnmatch(header, pattern) for pattern in patterns)]
+# A source stands with the header of its name.
+sources = [str(path.relative_to(SOURCE)) for folder in FOLDERS
+           for path in sorted((SOURCE / folder).rglob("*.cc")) if not path.with_suffix(".h").exists()]
+problems += [f"the map has no {name}" for name in headers + sources
+             if name != "runtime/api/api.h"
+             and not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 for pattern in patterns:
     if not any(path.is_file() for path in SOURCE.glob(pattern)):
         problems.append(f"the map has {pattern}, which is not there")
@@ -42,8 +46,11 @@ for file, struct in (("alloc/hooks.h", "Hooks"), ("gc/world.h", "World")):
     body = re.search(rf"^struct {struct} {{\n(.*?)^}};", (SOURCE / file).read_text(), re.M | re.S)[1]
     functions = re.findall(r"^  [^/\n]*?\(\*(?:\(\*)?(\w+)\)", body, re.M)
     assert len(functions) >= 3, (struct, functions)
-    problems += [f"no {name} of {struct}" for name in functions
-                 if f"`{name}`" not in section("Calls upwards")]
+    listed = set(re.findall(r"`([a-z_]+)`", re.search(
+        rf"^\* `\w+::{struct}`(.*?)(?=^\* |^$)", section("Calls upwards"), re.M | re.S)[1]))
+    listed -= {"g_hooks", "g_poll_bytes"}
+    problems += [f"{struct}: {sorted(listed ^ set(functions))} in one of {file} and the calls upwards"
+                 for _ in range(listed != set(functions))]
 
 ranks = re.findall(r"^  (k\w+) = (\d+),", re.search(
     r"^enum class LockRank.*?^};", (SOURCE / "platform/lock.h").read_text(), re.M | re.S)[0], re.M)
@@ -51,7 +58,24 @@ documented = [(name, rank) for rank, name in
               re.findall(r"^\| (\d+) \| `(k\w+)` \|", section("Locks"), re.M)]
 if ranks != documented:
     problems.append(f"ranks of locks: {set(ranks) ^ set(documented)}")
+invariants = re.search(r"^## Lock ranks\n(.*?)(?=^## |\Z)",
+                       (SOURCE / "docs/invariants.md").read_text(), re.M | re.S)[1]
+in_prose = [(name, rank) for rank, name in re.findall(r"(\d+)\s+`(k\w+)`", invariants)]
+if ranks != in_prose:
+    problems.append(f"ranks of locks in docs/invariants.md: {set(ranks) ^ set(in_prose)}")
 
-print(f"{len(headers)} headers, {len(patterns)} names in the map, {len(ranks)} ranks")
+paths = re.split(r"^\*\*(.*?\?)\*\*", section("Six paths"), flags=re.M)
+for question, answer in zip(paths[1::2], paths[2::2]):
+    answer = re.sub(r"^\|.*$", "", answer, flags=re.M)  # a table is for reference
+    files = {name for name in re.findall(r"`([\w/]+\.(?:h|cc|def))`", answer)
+             if not name.startswith("malloc/")}
+    if not files or len(files) > 3:
+        problems.append(f"{question} {len(files)} files: {sorted(files)}")
+    problems += [f"{question} there is no {name}" for name in files if not (SOURCE / name).is_file()]
+if len(paths) != 13:
+    problems.append(f"{len(paths) // 2} paths, not six")
+
+print(f"{len(headers)} headers, {len(sources)} sources, {len(patterns)} names in the map, "
+      f"{len(ranks)} ranks")
 if problems:
     sys.exit("\n".join(problems))

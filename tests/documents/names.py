@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What README.md and docs/ name in code type is there: identifiers of the source, options, tests.
+"""What README.md and docs/ name in code type is there: identifiers of the source, options, tests,
+paths.
 
 usage: names.py SOURCE_DIR BUILD_DIR
 """
@@ -20,6 +21,15 @@ TEST = re.compile(r"(?:unit|api|concurrent|torture|malloc|record|bad_input|threa
                   r"hazards|examples|layers|install|documents|tool|model|bench|cord|cplusplus)\.[\w.*/]+")
 FILE = re.compile(r"\.(h|hpp|cc|c|py|md|sh|txt|cmake|def|\*)$")
 
+# A path from the top of the source, or a part's name without its extension.
+PATH = re.compile(rf"(?:docs|{'|'.join(FOLDERS)})/[\w./*-]*\w[\w./*-]*")
+
+
+def is_there(path):
+    return any(next(iter(SOURCE.glob(each)), None) is not None
+               for each in (path.rstrip("/"), f"{path}.*", f"include/gleaner/{path}"))
+
+
 text = "\n".join(path.read_text(errors="replace") for folder in FOLDERS
                  for path in (SOURCE / folder).rglob("*") if path.is_file())
 words = set(re.findall(r"\w+", text))
@@ -36,6 +46,8 @@ for path in [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]:
         for code in re.findall(r"`([^`]+)`", line):
             if TEST.fullmatch(code) and not FILE.search(code):
                 missing = [] if tests.has(code) else [code]
+            elif PATH.fullmatch(code):
+                missing = [] if is_there(code) else [code]
             else:  # a pattern stands for several
                 missing = [word for word in re.findall(r"(?<![\w.*])\w+(?![\w*])", code)
                            if IDENTIFIER.fullmatch(word) and word not in words]
