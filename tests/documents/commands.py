@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Types every command that README.md and docs/ tell the reader to type.
+"""Types every command that the documents tell the reader to type.
 
 usage: commands.py SOURCE_DIR BUILD_DIR
 
@@ -18,9 +18,11 @@ import subprocess
 import sys
 import tempfile
 
+from pages import pages
+
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 HERE = pathlib.Path(__file__).resolve().parent
-DOCUMENTS = [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
+DOCUMENTS = pages(SOURCE)
 
 # How a line of a code block begins that is for a shell, or for CMake.
 COMMAND = re.compile(r"\$ |\./dev\b|(PREFIX/bin/)?gleaner (?!\w+: )|cc |c\+\+ |[A-Z_]+=\S* \S|build/|env |for |"
@@ -46,6 +48,11 @@ SUBSTITUTES = {
 # The beginning of a command, and why it is not run here.
 NOT_RUN = {
     "./dev demo": "./dev fresh runs it; takes minutes",
+    "./dev build": "the presets are built before this test runs",
+    "./dev lint": "CI runs it; takes minutes",
+    "cmake --preset asan-ubsan": "as above",
+    "cmake --build --preset asan-ubsan": "as above",
+    "ctest --preset asan-ubsan": "as above",
     "./dev test": "runs this test",
     "./dev bench": "measures, for hours; the tests bench.* run the same programs",
     "./dev bench-latency": "measures, for hours; the test bench.latency runs the same script",

@@ -11,6 +11,7 @@ import re
 import sys
 
 from known_tests import KnownTests
+from pages import pages
 
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "cord", "cplusplus", "include")
@@ -51,7 +52,7 @@ for number, line in enumerate((SOURCE / "docs/invariants.md").read_text().splitl
         if not TAG.fullmatch(name) and not name.startswith("./dev ") and not tests.has(name):
             problems.append(f"docs/invariants.md:{number}: {tag}: there is no test {name}")
 
-for path in [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]:
+for path in pages(SOURCE):
     for tag in sorted(set(TAG.findall(path.read_text())) - documented):
         problems.append(f"{path.relative_to(SOURCE)}: {tag} is not in docs/invariants.md")
 problems += [f"docs/invariants.md: {tag} stands nowhere in the source"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The links of README.md and docs/ lead somewhere: to a file that is there, and to a heading of it.
+"""The links of the documents lead somewhere: to a file that is there, and to a heading of it.
 
 usage: links.py SOURCE_DIR BUILD_DIR
 """
@@ -8,8 +8,10 @@ import pathlib
 import re
 import sys
 
+from pages import pages
+
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
-DOCUMENTS = [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]
+DOCUMENTS = pages(SOURCE)
 
 
 def prose(path):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What README.md and docs/ name in code type is there: identifiers of the source, options, tests,
+"""What the documents name in code type is there: identifiers of the source, options, tests,
 paths.
 
 usage: names.py SOURCE_DIR BUILD_DIR
@@ -10,6 +10,7 @@ import re
 import sys
 
 from known_tests import KnownTests
+from pages import pages
 
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "cord", "cplusplus", "include",
@@ -41,7 +42,7 @@ words |= {f"gleaner_unit_{layer}" for layer in ("platform", "alloc", "gc", "runt
 
 tests = KnownTests(SOURCE, BUILD)
 problems, seen = [], 0
-for path in [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("*.md"))]:
+for path in pages(SOURCE):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         for code in re.findall(r"`([^`]+)`", line):
             if TEST.fullmatch(code) and not FILE.search(code):
