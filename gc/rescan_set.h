@@ -12,7 +12,7 @@
 // thread that takes the card sees the object black (acquire).
 //
 // Call order: Init, then Cover before Set can have an effect; TakeGroup, then Take or LeavePage for
-// each page of the group. Clear and Cover are the collecting thread's or the driver's.
+// each page of the group. Cover and Clear under the collector lock.
 #pragma once
 
 #include "alloc/address_space.h"
