@@ -19,7 +19,7 @@
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
-//                           segment, being scanned or done; or its cards are pending; or the
+//                           segment, being scanned or done; or its cards are dirty; or the
 //                           rescan flag is up.
 // Two markers may find the same byte white. Both then store black and push, which is harmless; so a
 // relaxed load and store suffice (Note [mark-race] in docs/memory_ordering.md).

@@ -111,7 +111,8 @@ class Pacer {
     SetAllowance();
   }
 
-  // Whether there has been a surplus for so many collections that it should return to the system.
+  // Whether the last kSurplusCycles collections all found a surplus, which should return to the
+  // system.
   bool HasLastingSurplus() const { return surplus_cycles_ >= kSurplusCycles; }
 
   // A thread reports net allocation. `resident_bytes`: the heap's size now. True if a collection is
