@@ -28,7 +28,7 @@ enum class Cause : uint8_t { kAllocation, kExplicit, kExhausted };
 const char* NameOf(Cause cause);
 
 struct CycleReport {
-  uint64_t number = 0;  // this is the number-th collection, from 1
+  uint64_t number = 0;  // of this collection, counted from 1
   Cause cause = Cause::kExplicit;
   uint64_t live_bytes = 0;
   uint64_t live_objects = 0;

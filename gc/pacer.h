@@ -14,8 +14,7 @@
 //
 // The allowance is never less than
 //   - min_allowance_bytes;
-//   - the resident memory of wholly free pages, less an eighth. Using that memory costs nothing,
-//   and
+//   - the resident memory of wholly free pages, less an eighth. Using that memory costs nothing;
 //     libgc, too, does not collect while its heap is not full. Threads overshoot by less than the
 //     eighth. If objects do not fit into the free pages, the heap grows, and there are more free
 //     pages the next time; so this rule ends as soon as the heap grows. Free memory beyond several
@@ -72,7 +71,7 @@ struct PacerInput {
   uint64_t pause_ns = 0;       // of this collection, until now
   uint64_t since_last_ns = 0;  // from the end of the last collection to the beginning of this one
   bool concurrent = false;     // this collection (if minor: the last full one) marked concurrently
-  // Bytes allocated during this collection's concurrent cycle, which count as live; else 0.
+  // Bytes allocated during the concurrent cycle, which the collection found as live; else 0.
   uint64_t in_cycle_bytes = 0;
 
   void TakeLiveFrom(const PacerInput& other) {

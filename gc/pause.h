@@ -8,7 +8,7 @@ namespace gleaner::gc {
 enum class PausePart : uint8_t {
   kStop,    // from the first signal until every thread is stopped
   kRoots,   // the threads' unused runs are retired, the roots are collected
-  kDirty,   // dirty cards are found and scanned again
+  kDirty,   // dirty cards are found and scanned again; pages are armed for a minor collection
   kMark,    // the roots, and all reachable objects that are not marked yet, are scanned
   kWeak,    // links, finalizers, toggle references; World::inspect
   kSweep,   // the epoch changes, pages are classified, the next cycle is paced

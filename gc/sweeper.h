@@ -19,9 +19,8 @@
 //   - a thread claims the pages of a step, so each page has one sweeper. A large object is freed by
 //     the thread that turns its byte from dead into 0. (A byte of 0 may be a GC_free under way. If
 //     a fork cut that GC_free off, the next sweep in a stop frees the object.)
-//   - the order of stores is bytes, listing, swept (release), list. In the child of a fork the
-//   steps
-//     begin again; a page whose step was cut off is unswept or, at worst, on no list;
+//   - the order of stores is bytes, listing, swept (release), list. In the child of a fork all
+//     steps begin again; a page whose step was cut off is unswept or, at worst, on no list;
 //   - a mutator sweeps in a critical section, so no step is under way in a stop.
 //
 // An unreachable object whose kind has a disclaim procedure is not freed in the sweep: its byte

@@ -1,6 +1,6 @@
 // What the collector needs of the rest of the process. The runtime implements it; tests drive the
-// collector with a fake. All functions are called by the collecting thread or the driver, with the
-// collector lock held.
+// collector with a fake. After Collector::Init all functions are called with the collector lock
+// held.
 #pragma once
 
 #include "gc/finalize.h"
