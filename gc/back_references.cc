@@ -11,7 +11,7 @@ using alloc::PageInfo;
 using alloc::PageNumber;
 
 BackReferences::Sink::Sink(BackReferences* r) : MarkSink{}, references(r) {
-  // A procedure tells words, not where it found them.
+  // A mark procedure pushes a word without its address: search the object for it.
   push = [](MarkSink* sink, Addr word) {
     BackReferences* self = static_cast<Sink*>(sink)->references;
     Addr at = self->current_.base;
@@ -64,7 +64,7 @@ void BackReferences::AddPage(PageNumber page) {
   });
 }
 
-// Objects that are black for another reason: finalizable ones, with what they refer to.
+// Adds objects that are black for another reason: finalizable objects and all they refer to.
 void BackReferences::AddRest(const Marker& marker) {
   alloc::ForEachSlot([&](const ObjectRef& object) {
     if (marker.IsMarked(object)) Note(object, {0, From::kFinalizer});
@@ -75,7 +75,7 @@ void BackReferences::Words(Addr begin, Addr end, From from, bool interior) {
   for (Addr at = begin; at < end; at += kWordBytes) {
     const Addr word = LoadForeignWord(at);
     Word(word, at, from, interior);
-    // One past the end, as the marker has it.
+    // One-past-the-end pointers count as they do for the marker.
     const bool past_end = from == From::kRoot && config_.all_interior_pointers &&
                           config_.past_the_end && word % alloc::kGranuleBytes == 0;
     if (past_end || config_.pad_objects) Word(word - 1, at, from, past_end);

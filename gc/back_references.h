@@ -1,9 +1,10 @@
-// Why is an object still there? For each object that a collection finds reachable, the word by
-// which it is reached on a shortest way from the roots.
+// Why an object is still there: for each object that a collection finds reachable, the word that
+// refers to it on a shortest path from the roots.
 //
 // Recorded on demand, serially, by a breadth-first search with the world stopped after marking.
-// Static data and uncollectable objects come first and stacks last, so that the pointer in the hand
-// of who asks is the answer only if there is no other. Following the words leads to a root.
+// Static data and uncollectable objects come first and stacks last, so that the pointer that the
+// asking function has on its stack is found only if there is no other. Following the words leads to
+// a root.
 //
 // Guarded by the collector lock.
 #pragma once
@@ -17,20 +18,20 @@ namespace gleaner::gc {
 class BackReferences {
  public:
   enum class From : uint8_t {
-    kNothing,    // uncollectable
+    kNothing,    // no word: the object is uncollectable
     kRoot,       // the word lies in a root
     kHeap,       // the word lies in another object
-    kFinalizer,  // kept for a finalizer
+    kFinalizer,  // no word: the object is kept for a finalizer
   };
   struct Reference {
-    Addr word = 0;  // its address
+    Addr word = 0;  // address of the word that refers to the object; 0 if there is none
     From from = From::kNothing;
   };
 
-  // pre: the world is stopped, and it is decided which objects are black. False without memory;
-  // then nothing is known.
+  // Replaces what was recorded before. False without memory; then nothing is recorded. pre: the
+  // world is stopped, and it is decided which objects are black.
   bool RecordWorldStopped(const Marker& marker, const RootTasks& roots, const MarkConfig& config);
-  // Of the object at `base`; null if it was not there.
+  // The reference of the object at `base`; null if there was no such object.
   const Reference* Find(Addr base) const { return table_.Find(base); }
   void Clear() { table_.Clear(); }
 
@@ -50,14 +51,14 @@ class BackReferences {
 
   alloc::HashTable<Reference> table_;  // by base
 
-  // During the search.
+  // Used during the search only.
   alloc::ReservedArray<Addr> queue_;
   size_t head_ = 0;
   size_t tail_ = 0;
   bool failed_ = false;
   uint8_t black_ = 0;
   MarkConfig config_;
-  alloc::ObjectRef current_ = {};  // whose contents are looked at
+  alloc::ObjectRef current_ = {};  // the object being scanned
 };
 
 }  // namespace gleaner::gc

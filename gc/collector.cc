@@ -19,11 +19,11 @@ constinit Collector g_collector;
 
 namespace {
 
-// Below this, a second marker or sweeper would take longer to wake than the work takes.
+// Below these sizes, waking a second marker or sweeper takes longer than the work.
 constexpr size_t kHelpersFromBytes = 2 * kMiB;
 constexpr size_t kParallelSweepFromPages = 4096;
 
-// What a root procedure of the program's pushes through.
+// The sink that the program's root procedure pushes into.
 struct RootSink : MarkSink {
   RootSink(RootTasks* r, Marker* m) : MarkSink{PushObject, PushRange}, roots(r), marker(m) {}
   static void PushObject(MarkSink* self, Addr word) {
@@ -72,7 +72,8 @@ bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
   return CollectLocked(cause, stack_pointer, give_up);
 }
 
-constexpr int kDisarmsAtOnce = 8;  // by who has collected: some 1 ms; the driver does the rest
+// Pieces that the collecting thread disarms, some 1 ms; the driver disarms the rest.
+constexpr int kDisarmsAtOnce = 8;
 
 bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)()) {
   if (give_up != nullptr && give_up() != 0) return false;
@@ -85,7 +86,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   PauseClock clock;
   if (!StopUnlessGivenUp(give_up, &clock)) return false;
   alloc::g_collections.Store(collection.report.number, platform::memory_order_relaxed);  // a count
-  stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint; written under lock_
+  stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint to threads without lock_
   cycle_pacer_.BeginStop();
 
   world_.event(CycleEvent::kMarkStart);
@@ -99,7 +100,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   const uint8_t dead = marker_.white();
   ChangeColours(collection.tunables);
   unpadded_counts_ = collection.tunables.mark.all_interior_pointers;
-  // Who collects because memory is short, or on demand, wants to find it swept.
+  // A caller that collects explicitly or because memory is exhausted needs the heap swept.
   collection.sweeps_concurrently =
       (collection.tunables.concurrent_sweep || collection.report.concurrent) &&
       !collection.report.minor && collection.report.cause == Cause::kAllocation && !g_any_disclaim;
@@ -130,10 +131,10 @@ Collector::Collection Collector::Prepare(Cause cause) {
   Collection collection;
   Tunables& tunables = collection.tunables;
   world_.read_tunables(&tunables);
-  // An explicit collection is to find what has died since the cycle began.
+  // An explicit collection has to free objects that have died since the cycle began.
   collection.gives_up_cycle = cause == Cause::kExplicit || !tunables.concurrent_mark;
   collection.report.minor = MayBeMinor(cause, tunables);
-  // The settings cannot change in mid-cycle.
+  // The settings cannot change during a cycle.
   if (!collection.gives_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
   collection.is_early = cycle_.state() != CycleState::kReady;
   if (alloc::ResidentBytes() >= kHelpersFromBytes) pool_.StartHelpers();
@@ -144,7 +145,7 @@ Collector::Collection Collector::Prepare(Cause cause) {
 
 bool Collector::StopUnlessGivenUp(int (*give_up)(), PauseClock* clock) {
   if (!world_.stop()) return false;
-  if (sweeper_.IsConcurrent()) EndSweep();  // no mutator is at a step any more
+  if (sweeper_.IsConcurrent()) EndSweep();  // no mutator is in a step any more
   clock->Enter(PausePart::kRoots);
   world_.event(CycleEvent::kStopped);
   if (give_up == nullptr || give_up() == 0) return true;
@@ -187,7 +188,7 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   pacer_.Configure(collection->tunables.pacer);
   resident_at_sweep_ = alloc::ResidentBytes();
   uint64_t allocated = 0;
-  uint64_t since_last = 0, most_since_last = 0;  // what all, and the busiest, have allocated
+  uint64_t since_last = 0, most_since_last = 0;  // bytes of all threads, and of the busiest
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
     ThreadHeap& heap = ThreadHeaps::at(i);
@@ -210,8 +211,8 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       clock.begin_ns() - cycle_pacer_.last_end_ns(),
                       report.concurrent,
                       collection->bytes_in_cycle};
-  // What a minor collection leaves is not known to be live: the allowance stays that of the last
-  // full one.
+  // Old objects are not known to live after a minor collection, so the allowance stays that of the
+  // last full one.
   if (report.minor) found.TakeLiveFrom(pacer_.found());
   pacer_.StartCycle(found);
   report.live_objects = swept.live_objects;
@@ -223,7 +224,7 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
 }
 
 void Collector::AfterResume() {
-  // At once, since the program pays for each page that it finds armed.
+  // Disarm now: the program takes a fault for each armed page that it writes.
   for (int i = 0; i < kDisarmsAtOnce && cycle_.DisarmSome(); ++i) {
   }
   if (g_any_disclaim) sweeper_.Disclaim();
@@ -257,9 +258,9 @@ void Collector::MoveRegistered(const alloc::ObjectRef& object, Addr to, size_t b
 void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context),
                               void* context) {
   cycle_.AwaitSlice();
-  while (!world_.stop()) {  // it waits itself before it gives up
+  while (!world_.stop()) {  // stop waits itself before it gives up
   }
-  // What threads hold and have not handed out must not look like objects.
+  // Slots that threads hold and have not handed out must not look like objects.
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RetireRunsWorldStopped();
   alloc::ForEachSlot([f, context](const alloc::ObjectRef& object) {
@@ -315,7 +316,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
 // --- Generational mode ---
 
 bool Collector::MayBeMinor(Cause cause, const Tunables& tunables) const {
-  // Settings that decide which words are pointers concern old objects, too.
+  // If a setting that decides which words are pointers has changed, old objects are scanned again.
   return cause == Cause::kAllocation && IsMinorNext() && cycle_.Remembers() && MayTrack(tunables) &&
          cycle_.state() == CycleState::kIdle &&
          tunables.mark.all_interior_pointers == last_config_.all_interior_pointers &&
@@ -329,7 +330,7 @@ bool Collector::MayTrack(const Tunables& tunables) const {
 void Collector::EndGeneration(const Collection& collection, const PauseClock& clock) {
   const Tunables& tunables = collection.tunables;
   const CycleReport& report = collection.report;
-  // Beside the program, marking takes the time of a background thread.
+  // Concurrent marking costs the time of the background markers, about this.
   constexpr uint64_t kScannedBytesPerNs = 1;
   Generations::Outcome outcome = {platform::NowNs() - clock.begin_ns(), collection.young_bytes,
                                   report.freed_bytes, report.live_bytes};
@@ -345,10 +346,10 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
   if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_by_hand()) {
     cycle_.RememberWorldStopped(!collection.sweeps_concurrently);
   }
-  // A hint to others, as the next: the world is stopped.
+  // Relaxed, both stores: the world is stopped, and the resume publishes them.
   minor_next_.Store(cycle_.Remembers(), platform::memory_order_relaxed);
   if (cycle_.Remembers()) return;
-  // What threads hold already stays young, which a full collection takes for white, too.
+  // Slots that threads hold already stay young; a full collection takes young for white, too.
   alloc::g_idle_allocation_colour = alloc::g_epoch;
   alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour, platform::memory_order_relaxed);
 }
@@ -387,11 +388,11 @@ void Collector::NoteLive(CycleReport* report, uint64_t live_bytes) const {
   report->freed_bytes = live_before_ > live_bytes ? live_before_ - live_bytes : 0;
 }
 
-// --- Beside the program ---
+// --- The concurrent sweep ---
 
-// Returns what is known before the pages are looked at: the marker has counted objects and scanned
-// bytes, pointer-free objects are taken to be as they were, and pages that are not free now to be
-// in use.
+// Estimates the totals before any page is swept. Objects and scanned bytes are counted by the
+// marker; pointer-free bytes are those of the last collection; a page that is not free counts as
+// used.
 SweepTotals Collector::BeginConcurrentSweepWorldStopped(uint8_t dead) {
   sweeper_.BeginConcurrentWorldStopped(dead);
   const MarkStatistics marked = marker_.statistics();
@@ -436,7 +437,7 @@ void Collector::EndSweep() {
   GLEANER_CHECK(sweeper_.IsDone(), "a concurrent sweep ends before all is swept");
   sweeper_.EndConcurrent();
   SweepTotals swept;
-  if (!sweeper_.TotalsOfSteps(&swept)) return;  // the estimate has to do
+  if (!sweeper_.TotalsOfSteps(&swept)) return;  // keep the estimate
   pacer_.Amend(swept.live_scanned_bytes, swept.live_pointer_free_bytes, UnpaddedBytes(swept),
                FreeBytes(swept));
   totals_.freed_bytes -= last_.freed_bytes;
@@ -447,7 +448,7 @@ void Collector::EndSweep() {
 
 void Collector::TryEndSweep() {
   const platform::HandlersWait no_handlers;
-  // If the lock is taken, somebody collects and ends the sweep, or the next report does.
+  // If the lock is taken, its holder collects and ends the sweep, or the next report ends it.
   if (!lock_.TryAcquire()) return;
   if (sweeper_.IsConcurrent() && sweeper_.IsDone()) {
     EndSweep();
@@ -459,7 +460,7 @@ void Collector::TryEndSweep() {
 void Collector::ValidateDisplacement(size_t displacement) {
   if (g_valid_displacement[displacement] != 0) return;
   g_valid_displacement[displacement] = 1;
-  // Such pointers may have been passed over.
+  // The cycle may have skipped pointers with this displacement.
   if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.Abandon();
   cycle_.Forget();
 }

@@ -1,17 +1,17 @@
-// One collection, from the decision to the report. A stop-parallel one does all of the following at
-// once; of a concurrent cycle (gc/cycle.h) this is the final stop.
+// One collection, from the decision to the report. A stop-parallel collection does all of the
+// following at once. For a concurrent cycle (gc/cycle.h) the same sequence is the final stop.
 //
-//   1. under the collector lock: tunables are read, helper threads started if the heap warrants it
+//   1. prepare   under the collector lock: read the tunables; start helpers if the heap is large
 //   2. stop      every mutator is parked or blocked (platform/stop_world.h)
-//   3. hide      the threads' unused runs become free slots (alloc/thread_heap.h, [inv.run])
+//   3. retire    the threads' unused runs become free slots (alloc/thread_heap.h, [inv.run])
 //   4. mark      roots, then everything reachable, in parallel (gc/marker.h)
 //   5. decide    short links, finalizers, long links (gc/finalize.h)
-//   6. flip      black becomes the live epoch; the runs' windows are restored in it
+//   6. flip      black becomes the live epoch; the threads' runs are revived in it
 //   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h);
-//                or beside the program, until the next collection at the latest
+//                or concurrently, until the next collection at the latest
 //   8. pace      the next allowance (gc/pacer.h)
 //   9. resume    the mutators
-//  10. give lasting surplus back to the system, report
+//  10. finish    disarm pages, give lasting surplus back to the system, report
 #pragma once
 
 #include "alloc/hooks.h"
@@ -28,49 +28,51 @@ enum class Cause : uint8_t { kAllocation, kExplicit, kExhausted };
 const char* NameOf(Cause cause);
 
 struct CycleReport {
-  uint64_t number = 0;  // of this collection, from 1
+  uint64_t number = 0;  // of this collection, counted from 1
   Cause cause = Cause::kExplicit;
   uint64_t live_bytes = 0;
   uint64_t live_objects = 0;
   uint64_t freed_bytes = 0;  // objects that died, by size
   uint64_t resident_bytes = 0;
   PauseTimes pause;
-  uint64_t steals = 0;       // of work between markers
+  uint64_t steals = 0;       // segments of work that one marker took from another
   uint64_t finalizable = 0;  // objects queued for finalization
   int markers = 0;           // workers that took part in marking
   bool concurrent = false;   // marking began before the stop
-  bool overrun = false;      // and was not ready for it
-  bool minor = false;        // young objects alone were looked at
+  bool overrun = false;      // the stop came before a concurrent cycle was ready for it
+  bool minor = false;        // only young objects were marked and freed
 };
 
 // Sums over the life of the process.
 struct CollectorTotals {
   uint64_t collections = 0;
   PauseTimes pauses;
-  PauseTimes longest_pause;  // the parts of the one that took longest
-  PauseTimes longest_parts;  // the most that each part took, in whichever pause
+  PauseTimes longest_pause;  // the parts of the longest pause
+  PauseTimes longest_parts;  // the maximum of each part over all pauses
   uint64_t freed_bytes = 0;
   uint64_t concurrent = 0;  // collections that marked concurrently
-  uint64_t overruns = 0;    // of these, those that had not come to an end when memory ran out
-  uint64_t concurrent_sweeps = 0;  // collections that left the sweep to the running program
-  uint64_t minors = 0;             // collections of young objects alone
-  uint64_t minor_ns = 0;           // their pauses together
+  uint64_t overruns = 0;    // concurrent collections that were stopped before they were ready
+  uint64_t concurrent_sweeps = 0;  // collections that swept concurrently
+  uint64_t minors = 0;             // minor collections
+  uint64_t minor_ns = 0;           // pauses of all minor collections together
 
   void Add(const CycleReport& report, bool sweeps_concurrently);
 };
 
+// Init once, before all other calls. Then any mutator calls Collect, or calls Advance at each poll
+// and Collect if Advance says so. The driver thread calls Drive. lock() is the collector lock.
 class Collector {
  public:
   [[nodiscard]] bool Init(const World& world, int max_markers);
 
-  // Collects unless another thread did while the lock was waited for (then only kExplicit collects
-  // again). Returns false if nothing was done. Not inside critical sections.
-  // `stack_pointer`: the caller's stack counts from there on, its registers spilled above.
-  // `give_up`, if not null, is asked before the threads are stopped and once more before marking:
+  // Collects. If another thread has collected while this call waited for the lock, only kExplicit
+  // collects again. False if this call did not collect. Not inside critical sections.
+  // `stack_pointer`: the caller's stack counts from there upwards; its registers are spilled above.
+  // `give_up`, if not null, is called before the threads are stopped and again before marking;
   // nonzero gives the collection up.
   bool Collect(Cause cause, Addr stack_pointer, int (*give_up)() = nullptr);
   // --- Guarded by lock(). ---
-  // Collects, unless it is given up or the world cannot be stopped.
+  // Collects. False if `give_up` says so or the world cannot be stopped.
   bool CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)());
   platform::Lock& lock() { return lock_; }
   Finalizers& finalizers() { return finalizers_; }
@@ -89,71 +91,73 @@ class Collector {
   }  // a count
 
   // --- The concurrent sweep. Any thread. ---
-  // Hooks::sweep.
+  // Implements Hooks::sweep.
   static bool SweepSome();
-  // Sweeps what is left of it; false if nothing was. Not inside critical sections.
+  // Sweeps all pages that are still unclaimed; false if there are none. Not inside critical
+  // sections.
   bool SweepRest();
-  // If all is swept, and nobody collects, tells the pacer what was found and gives lasting surplus
-  // back. A look at one word otherwise. Not inside critical sections.
+  // If all pages are swept and no thread has the lock: reports the totals to the pacer and returns
+  // lasting surplus to the system. Otherwise at most two loads. Not inside critical sections.
   void EndSweepIfDone() {
     if (GLEANER_UNLIKELY(sweeper_.IsConcurrent() && sweeper_.IsDone())) TryEndSweep();
   }
 
-  // Pointers with that displacement into an object, less than a page, count from here on. pre:
-  // lock() is held.
+  // Pointers with this displacement into an object count from now on. pre: lock() is held;
+  // displacement < kPageBytes.
   void ValidateDisplacement(size_t displacement);
 
-  // --- Cycles beside the program. ---
+  // --- Concurrent cycles. ---
   // Guarded by lock().
   Cycle& cycle() { return cycle_; }
-  // A mutator has allocated so many bytes: starts a cycle if one is due, and does a share of the
-  // one that goes on unless there is a driver that keeps up. True if the caller is to collect now,
-  // for Cause::kAllocation. Not inside critical sections. `stack_pointer` as in Collect.
+  // A mutator calls this at each poll, after it has allocated `bytes`. Starts a cycle if one is
+  // due. Does a share of the cycle under way if there is no driver, and is throttled if the driver
+  // does not keep up. True if the caller has to call Collect(Cause::kAllocation) now. Not inside
+  // critical sections. `stack_pointer` as in Collect.
   bool Advance(uint64_t bytes, Addr stack_pointer);
-  // The next Advance starts a cycle, be it due or not. Any thread.
+  // The next Advance starts a cycle, whether one is due or not. Any thread.
   void WantCycle() { cycle_pacer_.Want(); }
   bool CanMarkConcurrently() const { return cycle_pacer_.CanBegin(); }
   CyclePacer& cycle_pacer() { return cycle_pacer_; }
-  // Whether the next collection that allocation causes is to be a minor one, which does not mark
-  // beside the program.
+  // Whether the next collection that allocation causes is a minor one. A minor collection does not
+  // mark concurrently.
   bool IsMinorNext() const {
     return minor_next_.Load(platform::memory_order_relaxed);  // a hint
   }
-  // Whether the program has allocated so much meanwhile that it cannot wait for the cycle's end.
+  // Whether the program has allocated too much during the cycle to wait for the cycle's end.
   bool IsOverrun() const {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
   }
 
-  // What is registered for the object is so for the `bytes` at `to`, to which its contents have
-  // been copied; nowhere if `to` is 0 (gc/finalize.h). pre: lock() is held; the object is
-  // allocated.
+  // Moves what is registered for the object (finalizers, links, toggle references) to the `bytes`
+  // at `to`, to which its contents have been copied; drops it if `to` is 0 (gc/finalize.h). pre:
+  // lock() is held; the object is allocated.
   void MoveRegistered(const alloc::ObjectRef& object, Addr to = 0, size_t bytes = 0);
 
   // Stops the world and calls `f` for every object. pre: lock() is held.
   void ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context), void* context);
 
-  // Gives free pages back to the system. Not inside critical sections.
+  // Returns free pages to the system. Not inside critical sections.
   static void ReturnFreeMemory();
 
-  // `alone`: the process had one mutator when it forked.
+  // In the child. `alone`: the process had one mutator when it forked.
   void ResetAfterFork(bool alone);
 
  private:
-  // One collection, as its phases hand it on.
+  // State of one collection, passed from phase to phase.
   struct Collection {
     Tunables tunables;
     CycleReport report;
-    bool gives_up_cycle = false;  // it does not use what a cycle has marked
+    bool gives_up_cycle = false;  // marks of the cycle under way are not used
     bool is_early = false;        // the cycle is not ready for the stop
     bool sweeps_concurrently = false;
-    uint64_t bytes_in_cycle = 0;  // allocated while the cycle went on
+    uint64_t bytes_in_cycle = 0;  // allocated while the cycle was under way
     uint64_t young_bytes = 0;     // allocated since the last collection
   };
-  // The phases of CollectLocked, in this order. From the second to the last but one the world is
-  // stopped.
+  // The phases of CollectLocked, in this order. The world is stopped from the end of
+  // StopUnlessGivenUp until AfterResume.
   Collection Prepare(Cause cause);
   bool StopUnlessGivenUp(int (*give_up)(), PauseClock* clock);
-  // Also says in the report what kind of collection it is.
+  // Also sets the kind of collection (minor, concurrent, overrun) in the report.
   void Mark(Collection* collection, Addr stack_pointer, PauseClock* clock);
   void ActOnUnreachable(Collection* collection);
   void ChangeColours(const Tunables& tunables);
@@ -163,22 +167,25 @@ class Collector {
   void AfterResume();
 
   bool MayBeMinor(Cause cause, const Tunables& tunables) const;
-  // Whether the next collection may be minor, as far as what is known before the sweep.
+  // Whether writes may be tracked until the next collection, so that it may be minor.
   bool MayTrack(const Tunables& tunables) const;
+  // Guarded by lock(). False if no cycle is due or none may begin now.
   bool TryStartCycle();
-  // What a mutator does when there is a driver; as Advance.
+  // Advance for the case that the driver runs.
   bool AdvanceWithDriver(Addr stack_pointer);
-  // The driver's: a step of whatever goes on. False if there is nothing to do.
+  // The driver thread makes one step of the sweep or the cycle. False if there is nothing to do.
   bool Drive();
   static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }
   void Throttle(Addr stack_pointer);
-  // In the stop; adds up what was found. What has a value of the mask `dead` is unreachable.
+  // Sweeps in the stop and returns the sum of the workers' totals. Slots whose mark byte has a bit
+  // of `dead` are unreachable.
   SweepTotals Sweep(uint8_t dead);
   static void SweepJob(void* collector, int worker);
-  // The beginning, all that is left, and the end of a concurrent sweep. The second returns
-  // when nothing is left to claim; a mutator may still be at a step.
+  // Starts a concurrent sweep. Returns estimated totals.
   SweepTotals BeginConcurrentSweepWorldStopped(uint8_t dead);
+  // Sweeps in parallel until no page is left to claim. A mutator may still be in a step.
   void FinishSweep();
+  // Ends a concurrent sweep whose steps are all done, and corrects the estimated totals.
   void EndSweep();
   GLEANER_COLD void TryEndSweep();
   static void StepJob(void* collector, int worker);
@@ -187,8 +194,8 @@ class Collector {
   void NoteLive(CycleReport* report, uint64_t live_bytes) const;
 
   World world_ = {};
-  // Guards all that follows, but for what is atomic and for parts that have a say of their own:
-  // pool_ and marker_ in a slice, sweeper_'s steps, and what mutators call in cycle_ and pacer_.
+  // Guards all fields below, except atomics, pool_ and marker_ while a slice is open, sweeper_'s
+  // steps, and the functions of cycle_ and pacer_ that any mutator may call.
   platform::Lock lock_{platform::LockRank::kCollector};
   WorkerPool pool_;
   RootTasks roots_;
@@ -196,11 +203,11 @@ class Collector {
   Cycle cycle_;
   CyclePacer cycle_pacer_{pacer_, cycle_, pool_};
   Driver driver_;
-  // The driver has done what can be done concurrently. A hint: who collects asks the cycle.
-  // Written under lock_.
+  // The driver has done all that can be done concurrently. A hint: the collecting thread asks
+  // cycle_. Written under lock_.
   platform::Atomic<bool> stop_wanted_{false};
   Generations generations_;
-  MarkConfig last_config_;                    // of the last collection
+  MarkConfig last_config_;                    // the last collection's settings
   platform::Atomic<bool> minor_next_{false};  // written under lock_
   Sweeper sweeper_;
   SweepTotals sweep_totals_[kMaxWorkers];
@@ -211,11 +218,12 @@ class Collector {
   Pacer pacer_;
   CycleReport last_;
   CollectorTotals totals_;
-  uint64_t allocated_at_last_ = 0;  // sum of all heaps' allocated less freed bytes
-  uint64_t live_before_ = 0;        // bytes there were before the last collection
-  bool unpadded_counts_ = false;    // see PacerInput
-  uint64_t resident_at_sweep_ = 0;  // bytes, when the last sweep began
-  uint64_t scanned_bytes_ = 0;      // by the last collection
+  // All heaps' allocated less freed bytes at the last collection.
+  uint64_t allocated_at_last_ = 0;
+  uint64_t live_before_ = 0;        // bytes of objects just before the last collection
+  bool unpadded_counts_ = false;    // PacerInput::unpadded_bytes is not always 0
+  uint64_t resident_at_sweep_ = 0;  // resident bytes when the last sweep began
+  uint64_t scanned_bytes_ = 0;      // bytes the last full collection scanned
 };
 
 extern Collector g_collector;

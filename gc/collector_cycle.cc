@@ -1,29 +1,30 @@
-// The collector's part of concurrent cycles: it starts them, and mutators or the driver
-// take them further a step at a time.
+// The collector's part of concurrent cycles: it starts a cycle, and mutators or the driver advance
+// it a step at a time.
 #include "gc/collector.h"
 #include "platform/clock.h"
 #include "platform/stop_world.h"
 
 namespace gleaner::gc {
 
-constexpr int kStepsAtOnce = 64;  // of the sweep: some 150 us
-// What each worker scans between two looks of the driver at how things are: 1 ms, or 8 ms when all
-// workers mark, since waking them takes a while.
+constexpr int kStepsAtOnce = 64;  // steps of the sweep in one Drive: some 150 us
+// Bytes that each worker scans in a slice of the driver: 1 ms, or 8 ms when all workers mark, since
+// waking them takes time.
 constexpr uint64_t kDriverSliceBytes = 2 * kMiB;
 constexpr uint64_t kPressingSliceBytes = 16 * kMiB;
-// Threads hold back so long at most at a time. If the cycle is pressing, they do so for five times
-// as long as they have run since; if it is closing, all that time, as they do from the beginning in
-// a cycle that is pressing and short.
+// Maximum of one throttling wait. With urgency kPressing a thread waits five times as long as it
+// has run since its last wait; with kClosing it waits the maximum.
 constexpr uint64_t kThrottleNs = 3'000'000;
+// A pressing cycle that is expected to be shorter than this has urgency kClosing from the
+// beginning.
 constexpr uint64_t kShortCycleNs = 50'000'000;
-constexpr uint64_t kMinThrottleNs = 100'000;
+constexpr uint64_t kMinThrottleNs = 100'000;  // a shorter wait is omitted
 constexpr uint64_t kYieldNs = 20'000;
-// Threads report after so many bytes at the latest: in a cycle, so that the share of each is small;
-// near its end, so that they run for tens of microseconds between the times they hold back.
+// Threads report at least every kCycleReportBytes in a cycle, so that each thread's share is small;
+// every kClosingReportBytes near its end, so that they run for tens of microseconds between waits.
 constexpr size_t kCycleReportBytes = 128 * kKiB;
 constexpr size_t kClosingReportBytes = 4 * kKiB;
 
-// When the calling thread last went on after it had held back.
+// When the calling thread's last throttling wait ended.
 constinit __thread uint64_t t_went_on_ns = 0;
 
 bool Collector::TryStartCycle() {
@@ -47,12 +48,12 @@ bool Collector::TryStartCycle() {
   const bool closes = cycle_pacer_.IsPressingAndShorterThan(kShortCycleNs);
   if (closes) cycle_.Raise(Cycle::Urgency::kClosing);
   pacer_.ReportAfter(closes ? kClosingReportBytes : kCycleReportBytes);
-  stop_wanted_.Store(false, platform::memory_order_relaxed);  // as above
+  stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint to others
   if (has_driver) driver_.Wake();
   return true;
 }
 
-// The markers have this processor meanwhile.
+// While the caller waits, the markers can use its processor.
 void Collector::Throttle(Addr stack_pointer) {
   const Cycle::Urgency urgency = cycle_.urgency();
   if (urgency == Cycle::Urgency::kNone) return;
@@ -86,13 +87,13 @@ bool Collector::Drive() {
   bool more = true;
   bool yield = false;
   if (!cycle_.IsUnderWay() && cycle_.DisarmSome()) {
-    // Before the sweep, since the program allocates on.
+    // Disarming comes before the sweep: the program takes faults until it is done.
   } else if (sweeper_.IsConcurrent()) {
     for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
     if (sweeper_.IsDone()) {
       EndSweep();
       if (pacer_.HasLastingSurplus()) {
-        lock_.Release();  // system calls that take milliseconds
+        lock_.Release();  // the system calls take milliseconds
         ReturnFreeMemory();
         return true;
       }
@@ -120,7 +121,7 @@ bool Collector::Drive() {
         return true;
       case Cycle::Next::kStop:
         stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others
-        cycle_.EndThrottle();                                      // one of them collects
+        cycle_.EndThrottle();                                      // one mutator collects
         more = false;
         break;
       case Cycle::Next::kNothing:
@@ -129,7 +130,7 @@ bool Collector::Drive() {
         break;
     }
   }
-  // Who waits for the lock has it next.
+  // A thread that waits for the lock gets it before the next step.
   if ((lock_.Release() || yield) && more) platform::SleepNs(kYieldNs);
   return more;
 }
@@ -137,21 +138,21 @@ bool Collector::Drive() {
 bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
   if (driver_.running()) return AdvanceWithDriver(stack_pointer);
   if (sweeper_.IsConcurrent() && !sweeper_.IsDone()) {
-    // So that it is over long before the next cycle.
+    // Enough steps for the sweep to be over long before the next cycle.
     for (size_t steps = 4 + sweeper_.pages() / 4096; steps != 0; --steps) {
       platform::CriticalSection section;
       if (!sweeper_.Step()) break;
     }
   }
   const platform::HandlersWait no_handlers;
-  // If the lock is taken, somebody collects, or will be asked again.
+  // If the lock is taken, its holder collects or advances the cycle.
   if (!lock_.TryAcquire()) return false;
   bool collect = false;
   if (cycle_.IsUnderWay() && IsOverrun()) {
     collect = true;
   } else if (cycle_.state() != CycleState::kIdle || (TryStartCycle() && !driver_.running())) {
-    // With the option for tests, one step.
-    const uint64_t most_ns = cycle_pacer_.given_slice_bytes() != 0 ? 0 : 300000;  // and a slice
+    // Steps for this time, then a slice. With Tunables::slice_bytes, one step.
+    const uint64_t most_ns = cycle_pacer_.given_slice_bytes() != 0 ? 0 : 300000;
     const uint64_t begin_ns = platform::NowNs();
     Cycle::Next next;
     do {

@@ -27,7 +27,7 @@ void SetPending(void* pending, Addr from, Addr to) {
   static_cast<RescanSet*>(pending)->Set(from, to - from);
 }
 
-// The next piece of [from, end), of at most `most` pages.
+// The end of the next piece of [from, end), which has at most `most` pages.
 PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber most) {
   return end - from > most ? from + most : end;
 }
@@ -40,7 +40,7 @@ bool Cycle::Enable(platform::TrackingKind kind) {
     return false;
   }
   if (!Open(kind)) return false;
-  enabled_.Store(true, memory_order_release);  // the tracker with it
+  enabled_.Store(true, memory_order_release);  // publishes the opened tracker to enabled()
   return true;
 }
 
@@ -82,7 +82,7 @@ void Cycle::CloseLostTracker() {
   opened_ = lost_ = false;
 }
 
-// Tables for pages up to `end`.
+// Commits tables for pages up to `end`.
 bool Cycle::Cover(PageNumber end) {
   return tracker_.CoverUpTo(g_space.AddressOfPage(end)) && pending_.Cover(end);
 }
@@ -92,11 +92,12 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   config_ = config;
   quota_ = (pause_target_ns != 0 ? pause_target_ns : kUsualPauseTargetNs) / kNsPerCard;
   has_driver_ = has_driver;
-  expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // see there
+  expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // a hint
   armed_end_ = to_disarm_ = 0;
-  remembers_ = false;  // arming forgets what was written
+  remembers_ = false;  // arming drops the record of writes
   frontier_ = EndCommitted(Space::kScanned);
-  // Guarded by the lock. What was raised while the last one armed may have stayed.
+  // Relaxed: written under the lock, no mutator is throttled. The urgency may still be that of a
+  // cycle whose arming failed.
   urgency_.Store(0, memory_order_relaxed);
   abandon_ = false;
   scanned_.Store(0, memory_order_relaxed);  // a hint
@@ -125,16 +126,16 @@ Cycle::Next Cycle::Advance(Addr stack_pointer) {
   return Next::kNothing;
 }
 
-// Pages of [begin, end) in which there are objects, or all of them if what is not armed has to be.
-// The others are going to be written if anything, and their objects are black: they are dirty. So
-// are those in which threads allocate at present.
+// Arms the pages of [begin, end) that have objects, except current pages of threads. If the tracker
+// reports unarmed pages as dirty, that suffices: objects on the other pages are allocated during
+// the cycle, and the program writes those pages anyway. With other trackers arms all pages.
 bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
   const auto arm = [this](PageNumber from, PageNumber to) {
     return from == to || tracker_.Arm(g_space.AddressOfPage(from), g_space.AddressOfPage(to));
   };
   if (!tracker_.traits().unarmed_is_dirty) return arm(begin, end);
   PageNumber from = begin;
-  PageNumber to = begin;  // what is known to need it ends here
+  PageNumber to = begin;  // end of the last page found that has to be armed
   for (PageNumber page = begin; page < end; ++page) {
     const alloc::PageState state = g_space.info[page].LoadState();
     const bool has_objects = state == alloc::PageState::kLarge ||
@@ -152,7 +153,7 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
   return arm(from, to);
 }
 
-// A piece of the scanned space; after the last one, the colours.
+// Arms a piece of the scanned space. After the last piece, changes the allocation colour to black.
 Cycle::Next Cycle::Arm() {
   const PageNumber end = PieceEnd(armed_end_, frontier_, PagesIn(kArmBytes));
   const bool covered = Cover(end);
@@ -168,7 +169,7 @@ Cycle::Next Cycle::Arm() {
   shadows_.Reset(frontier_);
   marker_->BeginConcurrent(config_, &pending_, &shadows_);
   platform::MaybeDelay();
-  // Relaxed: who has not seen it yet makes white objects, until its handshake at the latest.
+  // Relaxed: a thread that does not see it yet allocates white, until its handshake at the latest.
   alloc::g_allocation_colour.Store(marker_->black(), memory_order_relaxed);
   words_.Clear();
   position_ = {};
@@ -197,13 +198,14 @@ void Cycle::Mark(uint64_t slice_bytes) {
   drained_ = begun_ ? marker_->Continue(slice_bytes) : marker_->MarkFromRoots(&roots_, slice_bytes);
   begun_ = true;
   scanned_.Store(marker_->statistics().bytes_scanned, memory_order_relaxed);  // a hint to others
-  // Releases drained_ and what the marker has left.
+  // Publishes drained_ and the marker's state to the load in Advance.
   slice_.Store(0, memory_order_seq_cst);
   FutexWakeAll(&slice_);
 }
 
 void Cycle::AwaitSlice() {
-  if (slice_.Load(memory_order_acquire) == 0) return;  // as in Advance
+  // Acquire: pairs with the end of the slice, which publishes drained_ and the marker's state.
+  if (slice_.Load(memory_order_acquire) == 0) return;
   marker_->Pause();
   while (slice_.Load(memory_order_seq_cst) != 0) platform::FutexWait(&slice_, 1);
   marker_->Resume();
@@ -214,7 +216,8 @@ size_t Cycle::Fetch(PageNumber begin, PageNumber end) {
                                 SetPending, &pending_);
 }
 
-// What is pending, those that have a twin by what it costs to compare them. Nobody has a slice.
+// Dirty cards; a wholly dirty unit with a shadow copy counts as one, since comparing it is cheap.
+// pre: no thread has a slice.
 size_t Cycle::DirtyCards() const {
   size_t cards = 0;
   pending_.ForEachUnit([this, &cards](PageNumber page, size_t unit, size_t count) {
@@ -223,8 +226,9 @@ size_t Cycle::DirtyCards() const {
   return cards;
 }
 
-// [inv.round] Nobody has a slice, and nothing is left of the last one: all that a marker made black
-// has been scanned. That holds for all pieces of the fetch, since no slice comes between.
+// [inv.round] No thread has a slice, and the last slice left no work: every object that a marker
+// made black has been scanned. This holds for all pieces of the fetch, since no slice comes between
+// them.
 Cycle::Next Cycle::Round() {
   if (is_last_round_) {
     SetState(CycleState::kReady);
@@ -236,7 +240,7 @@ Cycle::Next Cycle::Round() {
     fetched_ = end;
     if (end < armed_end_) return Next::kAgain;
     tracker_.FinishRound();
-    // Pages that are new have to be scanned whole, but are tracked from now on.
+    // Pages committed since the arming become dirty as a whole, and are tracked from now on.
     const PageNumber frontier = EndCommitted(Space::kScanned);
     if (armed_end_ < frontier && Cover(frontier) && ArmObjects(armed_end_, frontier)) {
       tracker_.FinishRound();
@@ -248,11 +252,9 @@ Cycle::Next Cycle::Round() {
   const size_t pending = DirtyCards();
   const bool shrinks = rounds_ == 0 || pending < last_pending_;
   if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
-  // What is pending in the last round is scanned concurrently, too, and the stop has to look
-  // for what was written since.
+  // The last round, too, is scanned concurrently; the stop scans what is written after its fetch.
   is_last_round_ = pending <= quota_ || !shrinks || rounds_ > kMaxRounds;
-  // After the first one, rounds are short if the program writes little. With all workers on it, so
-  // that it is over soon.
+  // Throttled mutators write little, so that the next round is short; all workers mark it.
   if (!is_last_round_) Raise(Urgency::kClosing);
   last_pending_ = pending;
   fetched_ = 0;
@@ -273,7 +275,7 @@ void Cycle::Abandon() {
 uint64_t Cycle::WorkLeft() const {
   const uint64_t scanned =
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
-  const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // as under the lock
+  const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // written under the lock
   const uint64_t left = scanned < all ? all - scanned : 0;
   return (left > all / 16 ? left : all / 16) + last_pending_ * RescanSet::kCardBytes;
 }
@@ -301,7 +303,8 @@ void Cycle::EndThrottle() {
 
 double Cycle::Progress() const {
   if (state() == CycleState::kReady) return 1;
-  const uint64_t expected = expected_bytes_.Load(memory_order_relaxed);  // a hint, as the other
+  // Relaxed, both: the result is an estimate.
+  const uint64_t expected = expected_bytes_.Load(memory_order_relaxed);
   return static_cast<double>(scanned_.Load(memory_order_relaxed)) /
          static_cast<double>(expected + 1);
 }
@@ -313,15 +316,15 @@ uint64_t Cycle::NoteScanned() {
   return last_scanned_bytes_;
 }
 
-// Pieces do not overlap, and RescanSet::Set is for anybody.
+// Workers run this in parallel: pieces do not overlap, and any thread may call RescanSet::Set.
 void Cycle::FetchPieces(void* cycle, int) {
   auto* self = static_cast<Cycle*>(cycle);
   const PageNumber pages = PagesIn(kFetchBytes);
   const PageNumber end = self->armed_end_;
   const uint32_t pieces = end / pages + (end % pages != 0);
   for (;;) {
-    // Relaxed: only uniqueness counts; the wake-up publishes the rest, and the end of the job what
-    // was found.
+    // Relaxed: only uniqueness counts. The helpers' wake-up publishes the pieces, the end of the
+    // job the cards that were set.
     const uint32_t piece = self->next_piece_.FetchAdd(1, memory_order_relaxed);
     if (piece >= pieces) return;
     const PageNumber begin = piece * pages;
@@ -332,7 +335,7 @@ void Cycle::FetchPieces(void* cycle, int) {
 }
 
 void Cycle::FetchLastWorldStopped() {
-  next_piece_.Store(0, memory_order_relaxed);  // as there
+  next_piece_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
   pool_->Begin(FetchPieces, this);
   if (tracker_.traits().last_fetch_is_shared && armed_end_ >= PagesIn(kMinSharedFetchBytes)) {
     while (pool_->WakeOne()) {
@@ -376,7 +379,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
 }
 
 void Cycle::MarkPendingWorldStopped() {
-  // What a full stack could not take, if that was so.
+  // Scans the ranges that a full stack did not take, until there are none.
   for (uint64_t seen = 0; marker_->statistics().overflows != seen;) {
     seen = marker_->statistics().overflows;
     marker_->BeginRescan();
@@ -406,7 +409,7 @@ bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
     const auto memory = page < memory_.committed() ? Memory{memory_[page]} : kNothingOld;
     PageNumber next = page + 1;
     if (memory == kTracked) {
-      // One piece of neighbours at a time: looking at a page costs less than a call.
+      // Adjacent pages in one call: a look at memory_ costs less than a call.
       while (next < end && next < memory_.committed() && memory_[next] == kTracked) ++next;
       written_bytes += Fetch(page, next);
     } else {
@@ -434,12 +437,12 @@ void Cycle::RememberWorldStopped(bool swept) {
     if (state != PageState::kSmall && state != PageState::kLarge && state != PageState::kTail) {
       return kNothingOld;
     }
-    // What a mark procedure finds may lie outside of the object, where writes are not tracked.
+    // A mark procedure may find pointers outside the object, where writes are not tracked.
     if (info.contents == alloc::Contents::kDescribed && MayCallProcedure(info.kind)) {
       return kCountsAsWritten;
     }
     if (state != PageState::kSmall) return kTracked;
-    // A thread goes on to write there: tracking would cost it a fault, and gain nothing.
+    // The thread goes on allocating in its current page: tracking would cost a fault for nothing.
     const bool current = g_space.meta[page].listing.Load(memory_order_relaxed) ==
                          alloc::Listing::kCurrent;  // the world is stopped
     return swept && current ? kCountsAsWritten : kTracked;
@@ -450,7 +453,7 @@ void Cycle::RememberWorldStopped(bool swept) {
   if (!Cover(end) || !memory_.EnsureCommitted(end)) return LoseTracker(kNoMemoryForTables);
   bool armed = true;
   PageNumber from = 0;
-  PageNumber to = 0;  // what is known to need it ends here
+  PageNumber to = 0;  // end of the last page found that has to be armed
   for (PageNumber page = 0; page < end && armed; ++page) {
     const bool is_armed = memory_[page] == kTracked;
     memory_[page] = memory_of(page);
@@ -473,7 +476,7 @@ void Cycle::ResetAfterFork() {
   tracker_.ResetInChild();
   remembers_ = false;
   urgency_.Store(0, memory_order_relaxed);  // the only thread
-  slice_.Store(0, memory_order_relaxed);    // nobody had it: see PrepareFork
+  slice_.Store(0, memory_order_relaxed);    // the only thread; PrepareFork has awaited the slice
   if (state() == CycleState::kArming) SetState(CycleState::kIdle);
   if (IsUnderWay()) SetState(CycleState::kAbandoned);
 }

@@ -6,7 +6,8 @@
 
 namespace gleaner::gc {
 
-// What a stop would take to mark as much as the last collection did, and what is huge and new.
+// Time for `workers` to mark as many bytes as the last collection did, and the huge objects
+// allocated since.
 uint64_t CyclePacer::ExpectedMarkNs(int workers) const {
   const uint64_t bytes = cycle_.last_scanned_bytes() +
                          alloc::g_huge_bytes.Load(platform::memory_order_relaxed);  // a count
@@ -24,7 +25,7 @@ bool CyclePacer::IsAllocationPressing() const {
   return pace * mark_ns * 1.5 > static_cast<double>(pacer_.allowance()) / 4;
 }
 
-// How much earlier than at the end of the allowance a cycle begins.
+// How many bytes before the end of the allowance a cycle begins.
 ptrdiff_t CyclePacer::Runway() const {
   const ptrdiff_t allowance = pacer_.allowance();
   const ptrdiff_t usual = cycle_bytes_.Load(platform::memory_order_relaxed);  // a hint
@@ -72,7 +73,7 @@ void CyclePacer::NoteStop(bool marked_all, const PauseTimes& pause, int markers,
                           uint64_t scanned_bytes, uint64_t end_ns, bool tracks_processor_time) {
   last_end_ns_ = end_ns;
   last_end_processor_ns_ = tracks_processor_time ? platform::ProcessorNs() : 0;
-  constexpr uint64_t kMinBytes = 256 * kKiB;  // what takes less says nothing
+  constexpr uint64_t kMinBytes = 256 * kKiB;  // a shorter marking measures nothing
   if (!marked_all || scanned_bytes < kMinBytes || mark_time_is_given_) return;
   ns_per_byte_ = static_cast<double>(pause.of(PausePart::kMark)) * markers /
                  static_cast<double>(scanned_bytes);

@@ -1,8 +1,9 @@
-// The thread that leads the concurrent cycles: a helper, no mutator. It has no heap, is
-// never stopped, and runs no code of the program's.
+// The thread that leads the concurrent cycles. It is no mutator: it has no heap, is never stopped,
+// and runs no code of the program.
 //
-// It sleeps until Wake, then calls its step until that says there is nothing to do. A wake-up in
-// the meantime is not lost: the number of wake-ups is read before the first step.
+// The thread sleeps until Wake, then calls its step until the step returns false. A Wake during the
+// steps is not lost: the thread reads the number of wake-ups before the first step and sleeps only
+// if that number has not changed.
 #pragma once
 
 #include "platform/atomic.h"
@@ -13,14 +14,14 @@ class Driver {
  public:
   using Step = bool (*)(void* context);  // true: call again at once
 
-  // Starts the thread unless it runs. False if the system has refused that, now or before. Guarded
-  // by the collector lock; not with the world stopped, as WorkerPool::StartHelpers.
+  // Starts the thread unless it runs. False if the system refuses it, or has refused it before.
+  // Guarded by the collector lock. pre: the world runs, since a stopped thread may have the lock
+  // that starting a thread takes.
   bool Start(Step step, void* context);
   // Any thread.
   bool running() const { return running_.Load(platform::memory_order_relaxed); }  // a hint
   void Wake();
-  // In a forked child, where the thread does not exist. If it is not wanted, it is not started
-  // again.
+  // In a forked child, where the thread does not exist. `wanted`: Start may start it again.
   void ResetAfterFork(bool wanted);
 
  private:

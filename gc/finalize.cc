@@ -9,7 +9,7 @@ namespace {
 
 constexpr Addr Hide(Addr a) { return ~a; }
 
-// Whether `a` lies in a heap object that was not marked. Objects outside the heap never go.
+// Whether `a` lies in a heap object that is not marked. Objects outside the heap never die.
 bool IsWhite(const Marker& marker, Addr a, ObjectRef* object) {
   return FindSlot(a, object) && !marker.IsMarked(*object);
 }
@@ -23,7 +23,8 @@ constinit platform::Atomic<bool> g_any_registered{false};
 void NoteRegistered(Addr a, Registered what) {
   ObjectRef object;
   if (!FindSlot(a, &object)) return;
-  g_any_registered.Store(true, platform::memory_order_relaxed);  // see there
+  // Relaxed: another thread gets the object from this one, ordered by whatever passes it.
+  g_any_registered.Store(true, platform::memory_order_relaxed);
   alloc::g_space.info[object.page].NoteRegistered(what);
 }
 
@@ -45,7 +46,7 @@ bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* ol
   return table_.Insert(Hide(object), finalizer) != nullptr;
 }
 
-// To nowhere if `to` is 0.
+// Drops the finalizer if `to` is 0.
 void Finalizers::MoveOne(Addr from, Addr to) {
   const Finalizer* present = table_.Find(Hide(from));
   if (present == nullptr) return;
@@ -84,7 +85,7 @@ void Finalizers::MoveQueued(const ObjectRef& object, Addr to, size_t bytes) {
 
 void Finalizers::AddRoots(RootTasks* roots) const {
   roots->Add(RootKind::kData, table_.storage_begin(), table_.storage_end());
-  // As if on a stack: what was registered may be any pointer into the object.
+  // kStack, so that interior pointers count: a registered pointer may point anywhere in its object.
   if (head_ != tail_)
     roots->Add(RootKind::kStack, AddressOf(&queue_[head_]), AddressOf(&queue_[tail_]));
 }
@@ -142,7 +143,7 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
     ObjectRef object;
     if (FindSlot(AddressOf(queue_[i].object), &object)) worker.MarkObject(object);
   }
-  // Nor may what could not be queued dangle in the table; and what it refers to is not unreachable.
+  // Objects that could not be queued stay in the table, so they are marked with all they refer to.
   table_.ForEach([&](uint64_t hidden, Finalizer& finalizer) {
     ObjectRef object;
     if (finalizer.order == FinalizeOrder::kUnreachable) return;
@@ -150,8 +151,8 @@ size_t Finalizers::QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr obje
   });
   marker->MarkMore();
   if (unreachable_ones != 0) {
-    // Those that something queued or registered refers to are marked by now and simply stay in the
-    // table. So do those for which the queue has no memory.
+    // Objects to which a queued or registered object refers are marked by now and stay in the
+    // table. Objects for which the queue has no memory stay, too.
     table_.EraseIf([&](uint64_t hidden, Finalizer& finalizer) {
       ObjectRef object;
       if (finalizer.order != FinalizeOrder::kUnreachable ||
@@ -228,9 +229,9 @@ void Links::MoveHeld(const ObjectRef& object, Addr to, size_t bytes) {
 
 bool Links::Index(Addr link, Addr object) {
   ObjectRef found;
-  if (!FindSlot(object, &found)) return true;  // it is not given back
+  if (!FindSlot(object, &found)) return true;  // not in the heap: never freed
   Leading* first = by_object_.Find(Hide(found.base));
-  // Without a count it is of an object that lay around this address.
+  // An entry with count 0 is from an earlier object that contained this address.
   if (first == nullptr || first->count == 0)
     return by_object_.Insert(Hide(found.base), {Hide(link), 1}) != nullptr;
   const size_t i = first->count++;
@@ -255,7 +256,7 @@ void Links::ClearThoseTo(const ObjectRef& object) {
   const auto leads_there = [&object](const Target& target) {
     return IsIn(object, Hide(target.hidden_object));
   };
-  size_t count = SIZE_MAX;  // of links that may lead there
+  size_t count = SIZE_MAX;  // links that may lead to the object
   if (is_indexed_ || IndexAll()) {
     const Leading* first = by_object_.Find(Hide(object.base));
     count = first != nullptr ? first->count : 0;

@@ -1,8 +1,9 @@
-// Whether the next collection may be a minor one: docs/generational.md, "By yield".
+// Whether the next collection should be a minor one: docs/generational.md, "By yield".
 //
-// When it may, no old object holds a pointer to a young one [inv.no-old-to-young].
+// When it may be minor, no old object holds a pointer to a young one [inv.no-old-to-young].
 //
-// Guarded by the collector lock; NoteFull and NoteMinor at the end of each collection.
+// Guarded by the collector lock. At the end of each collection: Configure, then NoteFull or
+// NoteMinor, then WantsMinor.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace gleaner::gc {
 enum class GenerationalMode : uint8_t {
   kOff,
   kAdaptive,  // minor collections as long as they pay
-  kAlways,    // whether they pay or not (for tests)
+  kAlways,    // minor collections whether they pay or not (for tests)
 };
 
 class Generations {
@@ -23,12 +24,12 @@ class Generations {
   }
 
   struct Outcome {
-    uint64_t cost_ns;      // with the program's write faults
+    uint64_t cost_ns;      // of the collection, including the program's write faults
     uint64_t young_bytes;  // allocated since the collection before
     uint64_t freed_bytes;
-    uint64_t live_bytes;  // what is left; after a minor collection with what is dead and old
+    uint64_t live_bytes;  // not freed; after a minor collection this includes dead old objects
   };
-  // A collection of the whole heap is over; the allowance is what follows.
+  // A collection of the whole heap is over. `allowance_bytes`: until the next collection.
   void NoteFull(const Outcome& outcome, uint64_t allowance_bytes);
   void NoteMinor(const Outcome& outcome);
 
@@ -36,26 +37,26 @@ class Generations {
   bool WantsMinor() const { return wants_minor_; }
 
  private:
-  // So many minor collections running that do not pay end them.
+  // Minor collections stop after this many unprofitable ones in a row.
   static constexpr int kPatience = 2;
-  // As long as full ones free less than this part of what is young, no minor one is tried.
+  // Minor collections start only if the last full one freed 1/kMinFreed of the young bytes.
   static constexpr uint64_t kMinFreed = 2;
-  // For so many full ones at first, and at most.
+  // Full collections until minor ones are tried again: the first time, and the limit of its growth.
   static constexpr uint32_t kFirstRest = 2;
   static constexpr uint32_t kLongestRest = 64;
-  // A full one is due when the heap has grown by this part of the allowance that followed the last
-  // one: what minor collections keep costs memory, and room for the young.
+  // A full collection is due when the heap has grown by 1/kGrowthShare of the allowance since the
+  // last full one: dead old objects take memory, and room from the young.
   static constexpr uint64_t kGrowthShare = 4;
 
   GenerationalMode mode_ = GenerationalMode::kOff;
-  uint64_t most_minors_ = 0;
+  uint64_t most_minors_ = 0;  // maximum of minor collections between two full ones
   bool wants_minor_ = false;
-  uint64_t minors_ = 0;  // since the last full one
-  int unpaid_ = 0;       // minor ones running
-  uint32_t rest_ = 0;    // full collections until minor ones are tried again
-  uint32_t next_rest_ = kFirstRest;
-  uint64_t full_ns_ = 0;
-  uint64_t most_live_bytes_ = 0;  // of minor collections
+  uint64_t minors_ = 0;              // minor collections since the last full one
+  int unpaid_ = 0;                   // unprofitable minor collections in a row
+  uint32_t rest_ = 0;                // full collections until minor ones are tried again
+  uint32_t next_rest_ = kFirstRest;  // the next value of rest_
+  uint64_t full_ns_ = 0;             // cost of the last full collection
+  uint64_t most_live_bytes_ = 0;     // a minor collection that leaves more ends minor collections
 };
 
 }  // namespace gleaner::gc

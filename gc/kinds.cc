@@ -16,7 +16,7 @@ constinit __thread MarkSink* t_mark_sink __attribute__((tls_model("initial-exec"
 
 namespace {
 
-// What mark procedures get for the mark stack: opaque to them, and to be returned.
+// Mark procedures get pointers into this in place of the mark stack, and return them.
 constinit char g_stack_cookie[4096] = {};
 GC_ms_entry* StackTop() { return reinterpret_cast<GC_ms_entry*>(g_stack_cookie); }
 GC_ms_entry* StackLimit() { return reinterpret_cast<GC_ms_entry*>(g_stack_cookie + 4096); }
@@ -24,14 +24,14 @@ GC_ms_entry* StackLimit() { return reinterpret_cast<GC_ms_entry*>(g_stack_cookie
 constexpr unsigned kProcedureShift = 2;
 constexpr unsigned kEnvironmentShift = 8;
 
-// One line for a descriptor or procedure that is wrong, not one for each object.
+// The last wrong descriptor complained about: one message for each descriptor, not for each object.
 constinit platform::Atomic<uint64_t> g_complained{0};
 
 bool FirstComplaintAbout(uint64_t what) {
   return g_complained.Exchange(what, platform::memory_order_relaxed) != what;  // only a message
 }
 
-// An object has named a procedure itself, whatever its kind.
+// Some object's own descriptor has named a mark procedure, though its kind does not.
 constinit platform::Atomic<bool> g_named_by_object{false};
 
 void CallProcedure(const ObjectRef& object, uint64_t descriptor, MarkSink* sink) {
@@ -64,7 +64,7 @@ void CallProcedure(const ObjectRef& object, uint64_t descriptor, MarkSink* sink)
 int MakeKind(uint64_t descriptor, bool add_size) {
   if (g_kind_count == alloc::kMaxKinds) return -1;
   const size_t kind = g_kind_count++;
-  // Such a descriptor stands in each object, so far from its end.
+  // The kind's descriptor says that each object's descriptor is at this distance from its end.
   const bool at_end = add_size && (descriptor & kDescriptorTags) == kPerObject &&
                       static_cast<int64_t>(descriptor) < 0;
   const size_t trailer_bytes = at_end ? kPerObject - descriptor : 0;
@@ -113,8 +113,8 @@ bool PushByDescriptor(Addr begin, size_t bytes, uint64_t descriptor, MarkSink* s
 
 namespace {
 
-// The object's own descriptor, or its kind's. False if there is nothing to look at but, perhaps,
-// what was handed to the sink.
+// Finds the object's own descriptor, or its kind's. False if there is nothing more to scan; then a
+// word may have been pushed.
 bool FindDescriptor(const ObjectRef& object, MarkSink* sink, uint64_t* out) {
   const KindRow& row = RowOf(object.kind());
   uint64_t descriptor = row.descriptor + (row.add_size ? object.bytes : 0);
@@ -125,10 +125,10 @@ bool FindDescriptor(const ObjectRef& object, MarkSink* sink, uint64_t* out) {
     } else {
       const Addr type = LoadForeignWord(object.base);
       if (type == 0) return false;  // on a free list, or not set up yet
-      // Given back meanwhile, if the program runs: the word may not be a type's any more.
+      // If the world runs, the object may be freed by now, and the word no type.
       if (alloc::LoadMark(object.mark()) == alloc::kFreeSlot) return false;
       descriptor = LoadForeignWord(type - (descriptor - kPerObject + kIndirectBias));
-      // On a client's free list the first word is the next object, which is zero otherwise.
+      // On a client's free list the first word points to the next object, whose other words are 0.
       if (descriptor == 0) {
         sink->push(sink, type);
         return false;
@@ -139,7 +139,7 @@ bool FindDescriptor(const ObjectRef& object, MarkSink* sink, uint64_t* out) {
   return true;
 }
 
-// For descriptors of length and bitmap, and of those that make no sense.
+// For descriptors other than kProcedure; an invalid one has the object scanned whole.
 void PushPlainlyDescribed(const ObjectRef& object, uint64_t descriptor, MarkSink* sink) {
   if (PushByDescriptor(object.base, object.bytes, descriptor, sink)) return;
   if (FirstComplaintAbout(descriptor)) {
@@ -156,7 +156,7 @@ void PushDescribed(const ObjectRef& object, MarkSink* sink) {
   if (!FindDescriptor(object, sink, &descriptor)) return;
   if ((descriptor & kDescriptorTags) == kProcedure) {
     if ((RowOf(object.kind()).descriptor & kDescriptorTags) != kProcedure) {
-      // Relaxed: read when marking is over. Many markers store it, few find it not set.
+      // Relaxed, both: read when marking is over. The load avoids writing a shared cache line.
       if (!g_named_by_object.Load(platform::memory_order_relaxed)) {
         g_named_by_object.Store(true, platform::memory_order_relaxed);
       }

@@ -1,5 +1,5 @@
-// From words to grey objects: filter, select, resolve, candidate ring, mark. A worker's own; the
-// state is in registers while a range is scanned. See docs/life_of_an_object.md, "Found".
+// From words to grey objects: filter, select, resolve, candidate ring, mark. Used by one worker,
+// with its state in registers while a range is scanned. See docs/life_of_an_object.md, "Found".
 #pragma once
 
 #include "alloc/mark_bytes.h"
@@ -38,8 +38,8 @@ class MarkWorker::Pipeline {
 
   GLEANER_ALWAYS_INLINE bool InHeap(Addr word) const { return word - base_ < heap_bytes_; }
 
-  // Second step of a scan: from a word inside the reservation to its mark byte. Null if the word is
-  // no pointer. kInterior: it counts whatever its displacement.
+  // Second step of a scan: from a word inside the reservation to the mark byte of its object. Null
+  // if the word is no pointer. kInterior: any displacement counts.
   template <bool kInterior>
   GLEANER_ALWAYS_INLINE uint8_t* Resolve(Addr word) const {
     const size_t page = (word - base_) >> alloc::kPageShift;
@@ -64,19 +64,20 @@ class MarkWorker::Pipeline {
     Candidate& slot = worker_->candidates_[tail_ % kCandidateRing];
     if (tail_ - head_ == kCandidateRing) {
       ++head_;
-      Settle(slot);  // the oldest lies where the newest goes
+      Settle(slot);  // the ring is full: the oldest candidate makes room
     }
     ++tail_;
     slot = {mark, word};
   }
 
-  // Marks the object if it is white. Its contents are to be scanned if it may have any: true, and
-  // where they are, unless that is too long for one range.
+  // Marks the object if it is white. True if the caller has to push [*begin, *begin + *bytes), its
+  // contents. False if there is nothing to scan, or if Mark has pushed the contents itself (large
+  // and described objects).
   GLEANER_ALWAYS_INLINE bool Mark(const Candidate& candidate, Addr* begin, size_t* bytes) {
-    // Relaxed: a lost race marks twice (head of marker.h).
+    // Relaxed, load and store: a lost race marks twice (Note [mark-race]).
     if ((__atomic_load_n(candidate.mark, __ATOMIC_RELAXED) & white_) == 0) return false;
-    platform::MaybeDelay();  // it may be freed, or marked by another worker
-    __atomic_store_n(candidate.mark, black_, __ATOMIC_RELAXED);
+    platform::MaybeDelay();  // the object may be freed, or marked by another worker
+    __atomic_store_n(candidate.mark, black_, __ATOMIC_RELAXED);  // Note [mark-race]
     ++objects_;
     const alloc::PageInfo& info = info_[(candidate.word - base_) >> alloc::kPageShift];
     if (info.contents == alloc::Contents::kPointerFree) return false;
@@ -88,9 +89,9 @@ class MarkWorker::Pipeline {
     const size_t start = size_t{alloc::SlotIndex(offset, info.reciprocal)} * info.slot_bytes;
     *bytes = info.slot_bytes;
     Addr object = candidate.word;
-    // Nearly all pointers point to the start. A predicted branch, which the empty asm keeps the
-    // compiler from turning into arithmetic, lets the processor load the contents before it has
-    // seen the descriptor: on a list this is half of the time.
+    // Nearly all pointers point to the start of an object. The predicted branch lets the processor
+    // load the contents before the descriptor arrives, which halves the time on a list. The empty
+    // asm keeps the compiler from turning the branch into arithmetic.
     if (GLEANER_UNLIKELY(offset != start)) {
       object -= offset - start;
       asm("" : "+r"(object));
@@ -112,7 +113,7 @@ class MarkWorker::Pipeline {
     }
   }
 
-  // The second step for what Filter has left in the worker's buffer.
+  // The second step for the `kept` words that Filter has put into the worker's buffer.
   GLEANER_ALWAYS_INLINE void EnqueueKept(size_t kept) {
     Addr* words = worker_->buffer_;
     if (GLEANER_UNLIKELY(worker_->pad_objects_)) {
@@ -138,10 +139,10 @@ class MarkWorker::Pipeline {
     return true;
   }
 
-  // First step: the words of the range that point into the reservation, to the worker's buffer.
-  // Also the last of them, in a register, for chains.
+  // First step: copies the words of the range that point into the reservation to the worker's
+  // buffer, and returns their number. *last is the last of them, in a register for chains.
   GLEANER_ALWAYS_INLINE size_t Filter(Addr begin, size_t bytes, Addr* last) {
-    platform::MaybeDelay();  // black, and not scanned
+    platform::MaybeDelay();  // the object is black and not scanned
     const Addr* words = PointerAt<const Addr>(begin);
     const size_t count = bytes / kWordBytes;
     Addr* out = worker_->buffer_;
@@ -165,7 +166,7 @@ class MarkWorker::Pipeline {
 
  private:
   static constexpr size_t kInlineFilterWords = 8;
-  // From this many words on it pays to drop the marked ones in a batch.
+  // From this many words on it pays to drop words of marked objects in a batch.
   static constexpr size_t kSelectWords = 16;
 
   template <bool kInterior>

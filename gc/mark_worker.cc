@@ -14,22 +14,21 @@ using platform::memory_order_seq_cst;
 
 namespace {
 
-// A longer range is scanned in steps of this.
+// A longer range is scanned in steps of this size.
 constexpr size_t kScanBytes = kScanWords * kWordBytes;
-// A range longer than this is split: the rest goes back to the stack, where others can take it.
+// A longer range is split: the rest goes back to the stack, where other workers can take it.
 constexpr size_t kSplitBytes = 32 * kKiB;
-// A range longer than this is halved, so that thieves get shares of equal size.
+// A longer range is halved, so that thieves get shares of equal size.
 constexpr size_t kHalveBytes = 1 * kMiB;
 // Large objects are pushed as ranges of this size.
 constexpr size_t kSpanBytes = 8 * kMiB;
 
-// A worker looks at most this often, in bytes scanned, whether others are hungry.
+// After scanning this much a worker checks whether other workers are idle and whether to pause.
 constexpr uint64_t kShareEveryBytes = 8 * kKiB;
-// Waking a helper costs as much as scanning this much (some 50 us), so only a worker that has
-// scanned more, and still has work, wakes one.
+// Waking a helper costs as much as scanning this much (some 50 us). Only a worker that has scanned
+// more, and still has work, wakes a helper.
 constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
-// Turns of looking for work before an idle worker offers its processor to others, and before it
-// sleeps.
+// Turns of searching for work before an idle worker yields its processor, and before it sleeps.
 constexpr int kYieldTurns = 8;
 constexpr int kSpinTurns = 200;
 
@@ -38,7 +37,7 @@ constexpr int kSpinTurns = 200;
 bool MarkWorker::Init(Marker* marker, int id, size_t max_stack_entries) {
   marker_ = marker;
   id_ = id;
-  // Asking the processor is slow under a hypervisor, so once.
+  // Once: asking the processor is slow under a hypervisor.
   filter_ = ChooseFilter();
   fastest_select_ = ChooseSelect();
   return stack_.Init(max_stack_entries);
@@ -86,7 +85,7 @@ void MarkWorker::PushSpan(Addr begin, size_t bytes) {
   PushOrNote({begin, bytes});
 }
 
-// A range of no bytes on the stack stands for the object that begins there.
+// A range of 0 bytes on the stack stands for the object that begins there.
 void MarkWorker::PushForDescription(Addr base) { PushOrNote({base, 0}); }
 
 void MarkWorker::PushContents(const ObjectRef& object) {
@@ -137,15 +136,15 @@ void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
 }
 
 void MarkWorker::MarkObject(const ObjectRef& object) {
-  // Relaxed: as in Pipeline::Mark; roots are marked in parallel, too.
+  // Relaxed, load and store: another worker may mark the object, too (Note [mark-race]).
   if ((__atomic_load_n(object.mark(), __ATOMIC_RELAXED) & white_) == 0) return;
-  platform::MaybeDelay();  // as there
-  __atomic_store_n(object.mark(), black_, __ATOMIC_RELAXED);
+  platform::MaybeDelay();                                     // another worker may mark the object
+  __atomic_store_n(object.mark(), black_, __ATOMIC_RELAXED);  // Note [mark-race]
   ++statistics.objects;
   PushContents(object);
 }
 
-// Cuts off the piece of a long range to scan now and pushes the rest, first.
+// Pushes all of a long range but its first kSplitBytes, which it returns.
 PackedRange MarkWorker::Split(PackedRange range) {
   const Addr begin = range.begin();
   size_t bytes = range.bytes();
@@ -175,8 +174,8 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
             pipeline.Enqueue<false>(word);
           }
         }
-        // Objects have no padding byte: a pointer one past the end of one is the base of the next.
-        // The program may mean either, so both stay.
+        // Objects have no padding byte: a pointer one past the end of an object is the base of the
+        // next. The program may mean either object, so both are kept.
         if (past_the_end_ && word % alloc::kGranuleBytes == 0 && word != base_) {
           pipeline.Enqueue<true>(word - 1);
         }
@@ -186,10 +185,9 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
   }
 }
 
-// An atomic load and a comparison: see kShareEveryBytes.
 bool MarkWorker::MustPause() const {
   if (statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing()) return true;
-  // Relaxed: a hint, which may be stale; at the end of the critical section the mutator parks.
+  // Relaxed: a hint that may be stale; the mutator parks at the end of its critical section.
   return marker_->is_concurrent_ && platform::t_critical.stop_pending->Load(memory_order_relaxed);
 }
 
@@ -213,7 +211,7 @@ bool MarkWorker::Drain() {
   size_t scan_head = scan_head_;
   size_t scan_tail = scan_tail_;
   uint64_t scanned = 0;
-  // What is left of a long range that is being scanned.
+  // The rest of a long range that is being scanned.
   PackedRange in_hand;
   for (;;) {
     while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
@@ -246,8 +244,8 @@ bool MarkWorker::Drain() {
     Addr last;
     scanned += bytes;
     size_t kept = pipeline.Filter(begin, bytes, &last);
-    // A chain: one pointer, and nothing else to do meanwhile. Follow it without the detour through
-    // stack and rings, whose latency would be all that counts.
+    // A chain: one pointer and no other work. Follow it directly, since the latency of stack and
+    // rings would dominate.
     while (kept == 1 && scan_head == scan_tail && pipeline.Empty() && stack_.empty() &&
            !pad_objects_ && scanned < kShareEveryBytes) {
       kept = 0;
@@ -280,7 +278,7 @@ bool MarkWorker::Drain() {
   return true;
 }
 
-// Offers the oldest ranges when somebody has nothing to do, or wakes somebody when there is enough.
+// Offers the oldest ranges if a worker is idle, or wakes a helper if there is enough work.
 void MarkWorker::ShareWork() {
   if (!marker_->config_.balance || marker_->IsAlone() || stack_.size() < 2 || !queue.LooksEmpty()) {
     return;
@@ -298,9 +296,9 @@ void MarkWorker::ShareWork() {
   const size_t share = half < Segment::kCapacity ? half : Segment::kCapacity;
   for (size_t i = 0; i < share; ++i) segment.ranges[i] = stack_.TakeOldest().bits();
   segment.count = share;
-  queue.Push(segment);  // it was empty
-  // seq_cst: the segment is visible before we look for sleepers, who look for segments after they
-  // have counted themselves (Note [sleepers]).
+  queue.Push(segment);  // cannot fail: the queue was empty
+  // seq_cst: the segment is visible before the load of sleepers_; a sleeper looks for segments
+  // after it has counted itself (Note [sleepers]).
   if (marker_->sleepers_.Load(memory_order_seq_cst) != 0) {
     marker_->work_available_.FetchAdd(1, memory_order_seq_cst);
     FutexWake(&marker_->work_available_, 1);
@@ -313,7 +311,7 @@ void MarkWorker::TakeSegment(const Segment& segment) {
   }
 }
 
-// Idle until there is work (true) or none is left anywhere (false).
+// Waits until the worker has work (true), or marking is over or paused (false).
 bool MarkWorker::FindWork() {
   Marker& marker = *marker_;
   Segment segment;
@@ -327,7 +325,7 @@ bool MarkWorker::FindWork() {
   marker.idle_.FetchAdd(1, memory_order_relaxed);  // a hint for ShareWork
   marker.termination_.SetIdle(id_);
   for (int turn = 0;; ++turn) {
-    // Read before looking for work: a segment published later changes it (Note [sleepers]).
+    // Read before the search for work: a segment published later changes it (Note [sleepers]).
     const uint32_t seen = marker.work_available_.Load(memory_order_seq_cst);
     for (int i = 1; i < marker.worker_count_; ++i) {
       MarkWorker& victim = *marker.workers_[(id_ + i) % marker.worker_count_];
@@ -340,14 +338,14 @@ bool MarkWorker::FindWork() {
       }
       marker.termination_.SetIdle(id_);
     }
-    // Who pauses leaves the job busy: without it the others would wait for ever.
+    // A worker that pauses leaves the job busy, so the others must not wait for all to be idle.
     if (marker.done_.Load(memory_order_seq_cst) || marker.IsPausing()) return false;
     if (marker.termination_.AllIdle()) {
       marker.done_.Store(true, memory_order_seq_cst);
       marker.WakeSleepers();
       return false;
     }
-    // Worker 0 keeps watch; the others sleep when nothing turns up.
+    // Worker 0 keeps searching; the others sleep when they find no work.
     if (id_ != 0 && turn >= kSpinTurns) {
       marker.sleepers_.FetchAdd(1, memory_order_seq_cst);
       if (!marker.done_.Load(memory_order_seq_cst) && !marker.IsPausing()) {
@@ -359,7 +357,7 @@ bool MarkWorker::FindWork() {
       marker.sleepers_.FetchSub(1, memory_order_seq_cst);
       turn = 0;
     } else if (turn >= kYieldTurns) {
-      sched_yield();  // the one with the work may be waiting for this very processor
+      sched_yield();  // the worker that has work may be waiting for this processor
     } else {
       for (int i = 0; i < 32; ++i) platform::CpuRelax();
     }
@@ -395,7 +393,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   pause_at_bytes_ =
       slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
   marker_->termination_.SetBusy(id_);
-  // A task that is claimed is pushed whole, paused or not.
+  // A claimed task is pushed whole even if the worker has to pause meanwhile.
   while (!MustPause()) {
     const size_t task = roots.Claim();
     if (task == roots.size()) break;

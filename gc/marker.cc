@@ -21,7 +21,7 @@ using platform::memory_order_seq_cst;
 constinit uint8_t g_valid_displacement[alloc::kPageBytes] = {};
 
 bool Marker::Init(WorkerPool* pool, int max_workers) {
-  g_valid_displacement[0] = 1;  // here, so that the table is no initialised data
+  g_valid_displacement[0] = 1;  // set at run time, so that the table is in .bss
   pool_ = pool;
   if (max_workers > kMaxWorkers) max_workers = kMaxWorkers;
   // Room for as many ranges as the heap may hold objects of 256 bytes, 2 GiB at most.
@@ -41,7 +41,7 @@ bool Marker::Init(WorkerPool* pool, int max_workers) {
     workers_[i] = worker;
     worker_count_ = i + 1;
   }
-  // No helper may be woken that has no worker.
+  // A helper without a MarkWorker must not be woken.
   if (worker_count_ < pool->size()) pool->SetSize(worker_count_);
   return worker_count_ > 0;
 }
@@ -65,7 +65,7 @@ void Marker::Begin(const MarkConfig& config, bool minor) {
   white_ = minor ? alloc::g_young : alloc::g_epoch | alloc::g_young;
   black_ = minor ? alloc::g_epoch : alloc::OtherEpoch(alloc::g_epoch);
   marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
-  kept_by_hand_.Store(false, memory_order_relaxed);    // likewise
+  kept_by_hand_.Store(false, memory_order_relaxed);    // no worker runs
   overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
   pending_ = nullptr;
   shadows_ = nullptr;
@@ -86,14 +86,13 @@ bool Marker::Continue(uint64_t slice_bytes) {
   idle_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
   sleepers_.Store(0, memory_order_seq_cst);
   termination_.Reset(config_.termination, worker_count_);
-  // What a helper had left when marking was paused is its own to go on with.
+  // Work that a helper had left when marking was paused is continued by the same helper.
   int last = worker_count_ - 1;
   while (last > 0 && workers_[last]->HasNothing()) --last;
   pool_->Begin(RunJob, this);
   if (pending_ != nullptr || !config_.balance || helped_) {
-    // RescanSet pages are claimed, not shared; and without balancing nobody will be woken for work
-    // to share: each worker marks from the roots it claims. And if the last cycle had work for
-    // helpers, they may as well wake up meanwhile.
+    // Wake helpers now if there are dirty pages, which workers claim and do not share; without
+    // balancing, since then no worker wakes helpers later; or if the last cycle had work for them.
     while (MayWake() && pool_->WakeOne()) {
     }
   }
@@ -105,11 +104,11 @@ bool Marker::Continue(uint64_t slice_bytes) {
   return IsAllClaimed() && HasNothing() && RescanHeap();
 }
 
-// Of helpers that could not be woken again: in a forked child there are none. Serial.
+// Does the work left by helpers that cannot be woken again, as in a forked child. Serial.
 void Marker::DrainLeftovers() {
   if (HasNothing()) return;
   const bool balance = config_.balance;
-  config_.balance = false;  // nobody may be woken outside a job
+  config_.balance = false;  // no helper may be woken outside a job
   for (int i = 1; i < worker_count_; ++i) {
     while (!workers_[i]->HasNothing() && !IsPausing()) workers_[i]->Run(kNeverPause);
   }
@@ -118,7 +117,7 @@ void Marker::DrainLeftovers() {
 
 bool Marker::IsAllClaimed() const {
   return roots_->AllClaimed() &&
-         next_pending_.Load(memory_order_relaxed) >= pending_end_;  // no worker is about
+         next_pending_.Load(memory_order_relaxed) >= pending_end_;  // no worker is in the job
 }
 
 bool Marker::HasNothing() const {
@@ -163,18 +162,20 @@ void Marker::Abandon() {
 }
 
 void Marker::SetMark(const ObjectRef& object, bool marked) {
-  // Relaxed: as in Pipeline::Mark, since a mark procedure may call this while others mark.
+  // Relaxed, load and store: a mark procedure may call this while other workers mark the object
+  // (Note [mark-race]).
   if (white_ == 0 || is_concurrent_ ||
       __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
     return;
   }
   NoteMarkedByHand();
   if (!marked && black_ == alloc::g_epoch) {
-    // Objects that refer to it need not be looked at in this collection.
-    kept_by_hand_.Store(true, memory_order_relaxed);  // as marked_by_hand_
+    // Objects that refer to this object need not be scanned in this collection.
+    kept_by_hand_.Store(true, memory_order_relaxed);  // published by the end of the job
     return;
   }
-  __atomic_store_n(object.mark(), marked ? black_ : AnyWhite(), __ATOMIC_RELAXED);  // likewise
+  __atomic_store_n(object.mark(), marked ? black_ : AnyWhite(),
+                   __ATOMIC_RELAXED);  // Note [mark-race]
 }
 
 void Marker::MarkMore() {
@@ -183,7 +184,8 @@ void Marker::MarkMore() {
   RescanHeap();
 }
 
-// After an overflow: black objects may have white children. Scan them all, until none overflows.
+// After an overflow black objects may have white children. Scans all black objects, again until no
+// overflow occurs.
 bool Marker::RescanHeap() {
   while (overflowed_.Load(memory_order_relaxed)) {  // the workers are done
     overflowed_.Store(false, memory_order_relaxed);
@@ -197,7 +199,7 @@ bool Marker::RescanHeap() {
       });
     });
     if (IsPausing()) {
-      overflowed_.Store(true, memory_order_relaxed);  // as above: from the beginning again
+      overflowed_.Store(true, memory_order_relaxed);  // the next call begins again
       return false;
     }
   }

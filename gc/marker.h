@@ -1,7 +1,7 @@
 // The parallel marker.
 //
-// Each worker runs this pipeline; prefetches are issued on entering a ring, so that the line is
-// there when the entry comes out at the other end:
+// Each worker runs this pipeline. An entry's cache line is prefetched when the entry goes into a
+// ring, so that the line is there when the entry comes out:
 //
 //   root tasks, mark stack                                       candidate ring
 //        |                                                             |
@@ -10,32 +10,34 @@
 //        |                                     white? store black, push the range
 //        +--- prefetch first line <--- mark stack <--------------------+
 //
-// The stack holds ranges of objects already black (packed, one word each). A range above 32 KiB is
-// split and the rest pushed first, so that others can take it; above 1 MiB it is halved.
+// The stack holds ranges of objects that are black already (packed, one word each). A range above
+// 32 KiB is split and the rest pushed first, so that other workers can take it. A range above 1 MiB
+// is halved.
 //
-// White is a mask of values, black is one (alloc/page.h).
+// White is a mask of mark byte values, black is one value (alloc/page.h).
 //
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
-//                           segment, being scanned or done; or its cards are pending; or the
+//                           segment, being scanned or done; or its cards are dirty; or the
 //                           rescan flag is up.
-// Two markers may find the same byte white; both then store black and both push: harmless, so a
-// plain load and store do (Note [mark-race] in docs/memory_ordering.md).
+// Two markers may find the same byte white. Both then store black and push, which is harmless; so a
+// relaxed load and store suffice (Note [mark-race] in docs/memory_ordering.md).
 //
-// Pausing: where a worker looks whether others are hungry, it also looks whether it is to pause.
-// Then it pushes the range in hand back and leaves the job; what is on its stack, in its rings and
-// its queue waits there. When all have left, Continue opens the job anew. While marking is paused
-// nothing is lost [inv.no-lost-grey], and Abandon may give it all up.
+// Pausing: where a worker checks whether other workers are idle, it also checks whether it has to
+// pause. A worker that pauses pushes the range it is scanning back and leaves the job; the entries
+// of its stack, rings and queue stay there. When all workers have left, Continue opens the job
+// again. While marking is paused no grey object is lost [inv.no-lost-grey], and Abandon may discard
+// all of them.
 //
-// Scanning again: with a table of pending cards (UsePending), a round of BeginRescan and
-// Continue takes each pending card and scans the words in it of every black object, the whole
-// object if it is described; of kinds that keep the contents of unreachable objects, of every
-// object. Where there is a twin (gc/shadow_copies.h), only words that differ from it.
+// Rescanning: with a rescan set (UsePending), a round of BeginRescan and Continue takes each dirty
+// card and scans the words in it of every black object; a described object is scanned whole. For
+// kinds that keep the contents of unreachable objects, every allocated object is scanned. Where
+// there is a shadow copy (gc/shadow_copies.h), only words that differ from it are scanned.
 //
-// Stack memory exhausted, with such a table: the cards of the range that was not pushed become
-// pending. Without: the object stays black, the rescan flag goes up, and when all else is
-// done every black object of the heap is scanned again. Never aborts, never allocates.
+// Stack memory exhausted: with a rescan set, the cards of the range that was not pushed become
+// dirty. Without it the object stays black, the rescan flag goes up, and when all other work is
+// done every black object of the heap is scanned again. The marker never aborts or allocates.
 #pragma once
 
 #include "alloc/object.h"
@@ -51,11 +53,11 @@
 
 namespace gleaner::gc {
 
-// The thesis's variants; constant during a cycle.
+// Constant during a cycle. balance, split and termination select variants of the thesis.
 struct MarkConfig {
   bool all_interior_pointers = true;
   bool past_the_end = true;  // one-past-the-end pointers count in roots
-  bool pad_objects = false;  // and in the heap, too
+  bool pad_objects = false;  // one-past-the-end pointers count in the heap, too
   bool balance = true;       // work stealing
   bool split = true;         // splitting of large ranges
   TerminationMethod termination = TerminationMethod::kStates;
@@ -79,28 +81,32 @@ inline constexpr uint64_t kNeverPause = ~uint64_t{0};
 
 class Marker;
 
+// One worker of the marker. During a job only the worker's own thread calls its functions, except
+// those of `queue`; outside jobs, the collecting thread or the thread that has the slice. Init
+// once, BeginCycle before the first job of a cycle.
 class MarkWorker {
  public:
   [[nodiscard]] bool Init(Marker* marker, int id, size_t max_stack_entries);
   void BeginCycle();
 
-  // Scans root words: one past the end counts, and other interior pointers if `interior`.
+  // Scans root words. One-past-the-end pointers count; other interior pointers if `interior`.
   void ScanRoots(platform::Range range, bool interior);
-  // Marks the object, if white, and pushes it.
+  // If the object is white, marks it and pushes its contents.
   void MarkObject(const alloc::ObjectRef& object);
   // Pushes an object's contents without marking it.
   void PushContents(const alloc::ObjectRef& object);
-  // The same without the pointers into the object itself.
+  // Pushes an object's contents except pointers into the object itself.
   void PushContentsButSelf(const alloc::ObjectRef& object);
-  // For procedures of the program's that name objects.
+  // Where the program's procedures push the objects that they find.
   MarkSink* sink() { return &sink_; }
-  // Works until stack and rings are empty, or the worker is to pause: then false. Others may be
-  // offered some of the work.
+  // Works until stack and rings are empty (true) or the worker has to pause (false). Offers some of
+  // the work to idle workers.
   bool Drain();
-  // The whole job of one worker in parallel marking. It pauses after scanning about so many bytes.
+  // The whole job of one worker in parallel marking. Pauses after scanning about `slice_bytes`.
   void Run(uint64_t slice_bytes);
-  // With no worker in the job: whether nothing waits here, and forgetting what does.
+  // Whether stack, rings and queue are empty. No worker is in the job.
   bool HasNothing() const;
+  // Empties stack, rings and queue. No worker is in the job.
   void Forget();
 
   MarkStatistics statistics;
@@ -108,21 +114,21 @@ class MarkWorker {
  private:
   struct Candidate {
     uint8_t* mark;
-    Addr word;  // the pointer that was found; resolved in full only if the byte is white
+    Addr word;  // the pointer found; its object is computed only if the mark byte is white
   };
   static constexpr size_t kCandidateRing = 32;
   static constexpr size_t kScanRing = 16;
   static_assert((kCandidateRing & (kCandidateRing - 1)) == 0);
   static_assert((kScanRing & (kScanRing - 1)) == 0);
 
-  // Roots are scanned on until the stack is this deep.
+  // While roots or dirty cards are scanned, the stack is drained when it is deeper than this.
   static constexpr size_t kDrainRootsAt = 256;
 
-  // The part of the worker's state that the pipeline keeps in registers: a local copy of it, since
-  // every store to a mark byte may alias everything that lies in memory. Save writes it back.
+  // A local copy of worker state for the compiler to keep in registers: a store to a mark byte may
+  // alias anything in memory. Save writes it back.
   class Pipeline;
 
-  // What mark procedures push through.
+  // The sink that mark procedures push into.
   struct Sink : MarkSink {
     explicit Sink(MarkWorker* w) : MarkSink{PushFound, PushFoundRange}, worker(w) {}
     MarkWorker* worker;
@@ -157,14 +163,14 @@ class MarkWorker {
   Marker* marker_ = nullptr;
   int id_ = 0;
 
-  // Constant during a cycle, here to be in the worker's own cache lines.
+  // Constant during a cycle. Copies of shared values, to be in the worker's own cache lines.
   Addr base_ = 0;
   size_t heap_bytes_ = 0;
   const alloc::PageInfo* info_ = nullptr;
   uint8_t* marks_ = nullptr;
-  // Whether pages that are not committed have no descriptors, in this cycle: then the frontiers
-  // tell. Select asks nothing: it keeps words between the frontiers as of the beginning of the
-  // cycle.
+  // In this cycle, descriptors of uncommitted pages may be unmapped: Resolve asks the frontiers
+  // first. Select does not ask; it keeps all words that point between the frontiers as they were at
+  // the beginning of the cycle, the range of pages that hole_begin_ and hole_pages_ give.
   bool has_hole_ = false;
   size_t hole_begin_ = 0;
   size_t hole_pages_ = 0;
@@ -176,85 +182,90 @@ class MarkWorker {
   bool split_ = true;
   FilterFunction filter_ = nullptr;
   SelectFunction fastest_select_ = nullptr;
-  SelectFunction select_ = nullptr;  // null where every displacement has to be looked at
+  SelectFunction select_ = nullptr;  // null if each pointer's displacement has to be checked
 
   Sink sink_{this};
   RangeStack stack_;
-  size_t candidate_head_ = 0;  // next to come out
-  size_t candidate_tail_ = 0;
+  size_t candidate_head_ = 0;  // number of the next entry to take out
+  size_t candidate_tail_ = 0;  // number of the next entry to put in
   size_t scan_head_ = 0;
   size_t scan_tail_ = 0;
-  uint64_t pause_at_bytes_ = kNeverPause;  // of statistics.bytes_scanned
+  uint64_t pause_at_bytes_ = kNeverPause;  // pause when statistics.bytes_scanned reaches this
   Candidate candidates_[kCandidateRing];
   PackedRange scan_ring_[kScanRing];
   Addr buffer_[kScanWords + kFilterSlack];
 
  public:
-  WorkQueue queue;  // of segments, for all workers
+  WorkQueue queue;  // segments of work that any worker may take
 };
 
+// Call order: Init once. For a stop-parallel collection, with the world stopped: Begin,
+// MarkFromRoots, MarkMore any number of times, End. For a concurrent cycle: BeginConcurrent,
+// MarkFromRoots and Continue in slices; then with the world stopped GoOnWorldStopped, BeginRescan,
+// MarkFromRoots, MarkMore, End; or Abandon. The caller has the collector lock, or the slice of a
+// concurrent cycle (gc/cycle.h). Only Pause and Resume may be called while workers are in the job.
 class Marker {
  public:
   // False if the workers' metadata cannot be had.
   [[nodiscard]] bool Init(WorkerPool* pool, int max_workers);
 
-  // pre, for both: the world is stopped, runs are hidden. After Begin it is decided what is white
-  // and what is black, and worker 0 may be given objects; MarkFromRoots marks everything reachable
-  // from those and from the root tasks.
-  // `minor`: only young objects are white; old ones are black from the beginning, and those that
-  // may refer to young ones have to be pending.
+  // Decides which values are white and which is black. After that worker 0 may be given objects.
+  // `minor`: only young objects are white. Old objects are black from the beginning, and those that
+  // may refer to young objects have to be dirty. pre: the world is stopped, runs are retired.
   void Begin(const MarkConfig& config, bool minor = false);
-  // It is decided what lives: nothing is white any more, and outside cycles black is the live
-  // epoch. With the world stopped.
+  // Called when it is decided which objects live: no object is white any more, and outside cycles
+  // black is the live epoch. pre: the world is stopped.
   void End();
-  // The same for a cycle that marks concurrently: the world need not be stopped, and until
-  // GoOnWorldStopped only the thread that calls MarkFromRoots or Continue works (but see
-  // SetConcurrentWorkers); it may be a mutator in a critical section, and pauses if a stop is
-  // wanted. Mark procedures are not called: what they would have to look at becomes pending, and
-  // the pages in which threads allocate stay so.
+  // Begins a concurrent cycle. Until GoOnWorldStopped only the thread that calls MarkFromRoots or
+  // Continue marks (unless SetConcurrentWorkers allows more workers). That thread may be a mutator
+  // in a critical section; it pauses if a stop is wanted. Mark procedures are not called: the
+  // objects that need one become dirty. Dirty pages in which threads allocate stay dirty.
   void BeginConcurrent(const MarkConfig& config, RescanSet* pending, ShadowCopies* twins);
-  // In a concurrent cycle, from here on: how many workers mark. More than one only for a
-  // caller that is no mutator. pre: no worker is in the job.
+  // Sets how many workers mark from now on in a concurrent cycle. More than one only for a caller
+  // that is no mutator. pre: no worker is in the job.
   void SetConcurrentWorkers(int workers) { concurrent_workers_ = workers; }
   // The world is stopped for the rest of the cycle. pre: no worker is in the job.
   void GoOnWorldStopped() { is_concurrent_ = false; }
-  // With a slice, each worker scans about so many bytes and pauses. False if there is work left, be
-  // it for that or for Pause: it is done by Continue.
+  // Marks everything reachable from the root tasks and from the objects given to worker 0. With
+  // `slice_bytes`, each worker scans about that much and pauses. False if work is left because of
+  // the slice or of Pause; then Continue has to be called.
   bool MarkFromRoots(RootTasks* roots, uint64_t slice_bytes = kNeverPause);
   bool Continue(uint64_t slice_bytes = kNeverPause);
-  // In this cycle. After Begin, with no worker in the job; null for none: what is pending then is
-  // not scanned any more.
+  // Sets the rescan set of this cycle. With null, cards that are dirty are not scanned any more.
+  // After Begin; no worker is in the job.
   void UsePending(RescanSet* pending) { pending_ = pending; }
-  // The next Continue scans what is pending, but for what becomes so meanwhile. pre: no worker is
-  // in the job.
+  // The next Continue scans all cards that are dirty now. Cards that become dirty during that
+  // Continue may be left for the next round. pre: no worker is in the job.
   void BeginRescan() {
     next_pending_.Store(0, platform::memory_order_relaxed);  // published with the helpers' wake-up
     pending_end_ = pending_->pages();
   }
-  // Makes the workers leave the job soon, within some 10 us of work each, and keeps them from it
-  // until Resume. Any thread.
+  // Makes the workers leave the job within some 10 us of work each, and keeps them out of it until
+  // Resume. Any thread.
   void Pause();
   void Resume() { pause_.Store(false, platform::memory_order_seq_cst); }
-  // Gives the cycle up. What was turned black is white again. pre: the world is stopped, no worker
-  // is in the job.
+  // Gives the cycle up: black objects become white again. pre: the world is stopped, no worker is
+  // in the job.
   void Abandon();
-  // Marks from what worker 0 was given since by MarkObject or PushContents (finalizers). Serial.
+  // Marks from the objects that worker 0 was given since (finalizers). Serial.
   void MarkMore();
 
   bool IsMarked(const alloc::ObjectRef& object) const { return *object.mark() == black_; }
   bool IsWhite(const alloc::ObjectRef& object) const { return (*object.mark() & white_) != 0; }
-  // The program's word for it: the object counts as marked, or does not, and its contents are not
-  // looked at. No effect outside cycles, and while the world runs; in a minor collection an old
-  // object stays marked.
+  // The program marks or unmarks the object explicitly; its contents are not scanned. No effect
+  // outside cycles and while the world runs. In a minor collection an old object stays marked.
   void SetMark(const alloc::ObjectRef& object, bool marked);
-  // Whether the program had such a word in this cycle, so that what is black need not be reachable.
+  // Whether objects were marked or unmarked explicitly in this cycle: then a black object need not
+  // be reachable. Relaxed, as the store: read when marking is over.
   bool marked_by_hand() const {
-    return marked_by_hand_.Load(platform::memory_order_relaxed);  // see there
+    return marked_by_hand_.Load(platform::memory_order_relaxed);  // no worker is in the job
   }
-  void NoteMarkedByHand() { marked_by_hand_.Store(true, platform::memory_order_relaxed); }  // same
-  // In a minor collection an old object should have been unmarked.
+  void NoteMarkedByHand() {
+    marked_by_hand_.Store(true, platform::memory_order_relaxed);  // published by the job's end
+  }
+  // Whether the program has tried to unmark an old object in this minor collection.
   bool kept_by_hand() const {
-    return kept_by_hand_.Load(platform::memory_order_relaxed);  // as marked_by_hand
+    return kept_by_hand_.Load(platform::memory_order_relaxed);  // no worker is in the job
   }
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
@@ -266,13 +277,14 @@ class Marker {
   friend class MarkWorker;
 
   static void RunJob(void* marker, int worker);
-  // False if it has to pause.
+  // If the rescan flag is up, scans every black object. False if it has to pause.
   bool RescanHeap();
   bool IsPausing() const {
     return pause_.Load(platform::memory_order_seq_cst) ||
            slice_over_.Load(platform::memory_order_seq_cst);
   }
-  // For a worker that has used up its slice: it leaves the job, which cannot end without it.
+  // Called by a worker that has to pause: makes all workers leave the job, since they would wait
+  // for this worker for ever.
   void EndSlice();
   void WakeSleepers();
   bool HasNothing() const;
@@ -280,7 +292,7 @@ class Marker {
   bool IsAlone() const { return is_concurrent_ && concurrent_workers_ == 1; }
   bool MayWake() const { return !is_concurrent_ || pool_->last_workers() < concurrent_workers_; }
   void DrainLeftovers();
-  // One value of the mask.
+  // One value of the mask white_.
   uint8_t AnyWhite() const { return static_cast<uint8_t>(white_ & -white_); }
 
   // Constant after Init.
@@ -288,42 +300,39 @@ class Marker {
   MarkWorker* workers_[kMaxWorkers] = {};
   int worker_count_ = 0;
 
-  // Written by the collecting thread while no worker runs, read by the workers.
+  // Written by the calling thread while no worker is in the job, read by the workers.
   MarkConfig config_;
-  bool has_hole_ = false;  // the table of descriptors, in this cycle
+  bool has_hole_ = false;  // in this cycle, descriptors of uncommitted pages may be unmapped
   RootTasks* roots_ = nullptr;
-  bool is_concurrent_ = false;  // the program runs
+  bool is_concurrent_ = false;  // the world runs
   int concurrent_workers_ = 1;
   uint64_t slice_bytes_ = kNeverPause;
   RescanSet* pending_ = nullptr;
   ShadowCopies* shadows_ = nullptr;
   alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
-  // See End.
-  uint8_t white_ = 0;
-  uint8_t black_ = 1;
+  uint8_t white_ = 0;                  // a mask; 0 outside cycles
+  uint8_t black_ = 1;                  // outside cycles the live epoch
 
-  // Helpers found work in the last cycle. Collecting thread only.
-  bool helped_ = false;
-  // Set by the collecting thread, or by a worker whose mark procedure says so; read when marking is
-  // over, which the workers' end publishes.
+  bool helped_ = false;  // helpers found work in the last cycle; collecting thread only
+  // Both are set by the collecting thread, or by a worker whose mark procedure calls SetMark. They
+  // are read when marking is over; the end of the job publishes them.
   platform::Atomic<bool> marked_by_hand_{false};
-  platform::Atomic<bool> kept_by_hand_{false};  // likewise
+  platform::Atomic<bool> kept_by_hand_{false};
 
   Termination termination_;
-  // Idle workers asleep on `work_available_`, and segments published while some were.
-  platform::Atomic<uint32_t> sleepers_{0};
-  platform::Atomic<uint32_t> work_available_{0};
-  platform::Atomic<uint32_t> idle_{0};  // idle workers, asleep or not: a hint for sharing
-  platform::Atomic<bool> done_{false};
-  platform::Atomic<size_t> next_pending_{0};  // page, of this round
-  // Note [sleepers] holds for these as for done_.
+  platform::Atomic<uint32_t> sleepers_{0};        // idle workers that sleep on work_available_
+  platform::Atomic<uint32_t> work_available_{0};  // raised to wake sleepers: Note [sleepers]
+  platform::Atomic<uint32_t> idle_{0};            // idle workers, asleep or not: a hint for sharing
+  platform::Atomic<bool> done_{false};            // marking is over
+  platform::Atomic<size_t> next_pending_{0};      // the next page to claim in this round
+  // Stored before work_available_ is raised, as done_ is: Note [sleepers].
   platform::Atomic<bool> pause_{false};
-  platform::Atomic<bool> slice_over_{false};  // in this job
-  platform::Atomic<bool> overflowed_{false};
+  platform::Atomic<bool> slice_over_{false};  // a worker has to pause in this job
+  platform::Atomic<bool> overflowed_{false};  // the rescan flag
 };
 
-// Whether a pointer with that displacement into an object counts when it comes from the heap and
-// interior pointers in general do not. Written under the collector lock.
+// By displacement into an object: whether a heap word with it counts as a pointer although interior
+// pointers in general do not. Written under the collector lock.
 extern uint8_t g_valid_displacement[alloc::kPageBytes];
 
 }  // namespace gleaner::gc

@@ -5,36 +5,36 @@
 namespace gleaner::gc {
 namespace {
 
-// All threads together overshoot the allowance by at most one part in so many: each reports when it
-// has allocated its share of that.
+// All threads together overshoot the allowance by at most 1/kReportsPerAllowance: each thread
+// reports when it has allocated its share of that.
 constexpr size_t kReportsPerAllowance = 16;
 constexpr size_t kMinReportBytes = 4 * kKiB;
 
 // libgc's own weights are 2 and 1/4, but its heap fills up before it collects.
 constexpr double kScannedWeight = 1.7;
-// For scanned bytes beyond the first 8 MiB: there, what a process needs besides its heap counts for
-// less of its memory.
+// For scanned bytes beyond the first 8 MiB: in such a process, memory outside the heap is a smaller
+// part of the whole.
 constexpr double kManyScannedWeight = 2.4;
 constexpr uint64_t kManyScannedBytes = 8 * kMiB;
 constexpr double kPointerFreeWeight = 1.15;
-// In a large process a small heap may be a little larger: it shows less.
+// A small heap may be a little larger in a large process, where it is a small part of the whole.
 constexpr double kProcessWeight = 0.08;
-// For one thread alone. Several need more pages for the same live bytes: each has pages of its own
-// in every size class, whose free slots the others cannot use.
+// For a process of one thread. Several threads need more pages for the same live bytes: each has
+// its own pages in every size class, whose free slots the other threads cannot use.
 constexpr double kLonePointerFreeWeight = 1.9;
-// For what is beyond the first 24 MiB, for any number of threads.
+// For pointer-free bytes beyond the first 24 MiB, for any number of threads.
 constexpr double kManyPointerFreeWeight = 0.8;
 constexpr uint64_t kManyPointerFreeBytes = 24 * kMiB;
 
 // How the allowance follows the share of time that several threads stand still.
 constexpr double kMaxCostFactor = 1.5;
 constexpr double kCostStep = 0.125;
-constexpr uint64_t kCostly = 3;                  // one part in so many, or more
-constexpr uint64_t kCheap = 5;                   // likewise, or less
-constexpr uint64_t kMaxCostlyBytes = 32 * kMiB;  // what is beyond has much memory anyway
+constexpr uint64_t kCostly = 3;                  // pauses take more than 1/kCostly of the time
+constexpr uint64_t kCheap = 5;                   // pauses take less than 1/kCheap of the time
+constexpr uint64_t kMaxCostlyBytes = 32 * kMiB;  // the factor does not apply to bytes beyond
 
-// One part in so many of the live bytes and of the allowance comes on top where cycles beside the
-// program take the time of several busy threads.
+// The allowance of concurrent cycles in a process of several busy threads is larger by
+// 1/kConcurrentShare of itself and of the live bytes.
 constexpr uint64_t kConcurrentShare = 4;
 
 // The first `few` bytes count with one weight, those beyond with another.
@@ -59,14 +59,14 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
-  if (config_.stress_bytes != 0) found_.in_cycle_bytes = 0;  // every so many bytes means just that
+  if (config_.stress_bytes != 0) found_.in_cycle_bytes = 0;  // collect after exactly that many
   DiscountBorn();
   most_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
   NoteSurplus();
-  // Relaxed: the world is stopped.
+  // Relaxed, both: the world is stopped.
   allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes), platform::memory_order_relaxed);
-  pressure_.Store(0, platform::memory_order_relaxed);  // likewise
+  pressure_.Store(0, platform::memory_order_relaxed);
   NoteCost();
   SetAllowance();
 }
@@ -82,7 +82,8 @@ void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
   SetAllowance();
 }
 
-// Which of the objects found were born meanwhile is not known: of every sort the same share.
+// It is not known which of the live objects were allocated during the cycle: subtracts the same
+// share of every sort.
 void Pacer::DiscountBorn() {
   const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
   if (found_.in_cycle_bytes == 0 || live == 0) return;
@@ -109,15 +110,16 @@ void Pacer::NoteCost() {
   }
 }
 
-// More free memory than this, and collecting later no longer saves time worth mentioning.
+// With more free memory than this, collecting later saves little time.
 uint64_t Pacer::MaxUsefulFreeBytes() const {
   return 32 * kMiB + 4 * (found_.live_scanned_bytes + found_.live_pointer_free_bytes);
 }
 
-// Without what was born in the last cycle.
+// How many bytes can be allocated until the heap has `heap_bytes`, not counting those allocated
+// during the last cycle.
 uint64_t Pacer::BytesThatFit(uint64_t heap_bytes) const {
   uint64_t used = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
-  // What is free in pages that are partly used serves few sizes.
+  // Free memory in partly used pages counts half: it serves few sizes.
   if (config_.early) used = (used + found_.resident_bytes - found_.free_resident_bytes) / 2;
   const uint64_t fit = heap_bytes > used ? heap_bytes - used : 0;
   return config_.early ? fit - fit / 8 : fit;
@@ -160,11 +162,11 @@ void Pacer::SetAllowance() {
   }
   if (config_.stress_bytes != 0) allowance = share = config_.stress_bytes;
   if (room > allowance) room = allowance;
-  room_.Store(static_cast<ptrdiff_t>(room), platform::memory_order_relaxed);  // see IsDue
-  // Relaxed: see OnAllocated.
+  // Relaxed, all four: a thread that sees an old threshold collects a little early or late.
+  room_.Store(static_cast<ptrdiff_t>(room), platform::memory_order_relaxed);
   share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
   grown_beyond_.Store(NotBelowWanted(found_.resident_bytes + found_.resident_bytes / 16),
-                      platform::memory_order_relaxed);  // likewise
+                      platform::memory_order_relaxed);  // a threshold
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
   const bool often = most_report_bytes_ < kMaxReportBytes;
   size_t report = share / (kReportsPerAllowance * (often ? 4 : 1) * found_.threads);
@@ -172,7 +174,7 @@ void Pacer::SetAllowance() {
   if (report > most_report_bytes_) report = most_report_bytes_;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;
   alloc::g_poll_bytes.Store(static_cast<ptrdiff_t>(report),
-                            platform::memory_order_relaxed);  // see there
+                            platform::memory_order_relaxed);  // a threshold
 }
 
 }  // namespace gleaner::gc

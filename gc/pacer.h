@@ -1,35 +1,41 @@
 // When to collect: the heap may grow by a share of what the last collection found live.
 //
-// What libgc would spend on padding comes on top and counts as live: a heap of pairs takes half of
-// the memory, and part of the rest buys time.
+// The bytes that libgc would spend on padding count as live in addition: a heap of pairs takes half
+// of libgc's memory, and part of the other half buys time.
 //
 // With libgc's free_space_divisor d (default 3) the allowance between two collections is
 //   (kScannedWeight * live bytes that may hold pointers
 //    + kPointerFreeWeight * live pointer-free bytes + bytes of roots
-//    + kProcessWeight * what else the process has resident) / d
+//    + kProcessWeight * resident bytes of the process outside the heap) / d
 // so that a program tuned for libgc keeps its balance of time and memory. The weights are chosen so
-// that the peak memory is libgc's (docs/performance.md). Where several threads stand still for more
-// than a third of the time, the allowance rises by steps to one and a half of this, and falls again
-// below a fifth: a pause costs the time of all of them. It is never less than
-//   - min_allowance_bytes;
-//   - the memory that is resident and wholly free, less an eighth: using it costs nothing, and like
-//     libgc we do not collect while the heap is not full. The eighth is more than threads can
-//     overshoot by. Where objects do not fit into the free pages the heap would grow all the same,
-//     and with it what is free the next time: as soon as it grows, this rule holds no longer. What
-//     is free beyond several times the live bytes is surplus, though: it is not waited for, and
-//     goes back to the system when it stays.
-// A heap that the program asked for (GC_expand_hp) is used up before it is collected, like libgc's:
-// up to that size it may grow without being asked for its share, and the allowance is what fits
-// into it if nothing is lost in pages that are partly used, so that a collection comes when there
-// are no pages left. Where that is too late (PacerConfig::early), what is free in pages that are
-// partly used counts half, and an eighth is left as above; and there the allowance is no more than
-// what in that sense fits into the largest heap that the program allows.
+// that the peak memory is libgc's (docs/performance.md). A pause costs the time of all threads: if
+// several threads stand still for more than a third of the time, the weights of scanned bytes rise
+// by steps to one and a half of their values. Below a fifth they fall again.
 //
-// What is born while a cycle marks concurrently stays until the next one, dead or alive. It
-// counts as allocated since, not as live: so the allowance is what is allocated from the beginning
-// of one cycle to that of the next. Where several threads are busy, such a cycle takes more of the
-// processors' time than a stop would, and gets more memory for it: one part in kConcurrentShare of
-// the live bytes and of the allowance.
+// The allowance is never less than
+//   - min_allowance_bytes;
+//   - the resident memory of wholly free pages, less an eighth. Using that memory costs nothing;
+//     libgc, too, does not collect while its heap is not full. Threads overshoot by less than the
+//     eighth. If objects do not fit into the free pages, the heap grows, and there are more free
+//     pages the next time; so this rule ends as soon as the heap grows. Free memory beyond several
+//     times the live bytes is surplus: it does not count here, and returns to the system if it
+//     lasts.
+//
+// A heap size that the program asked for (GC_expand_hp) is used up before a collection, as in
+// libgc: up to that size the heap grows without regard to its share. The allowance is what fits
+// into that size if no page is partly used, so that a collection comes when no pages are left. With
+// PacerConfig::early that is too late: then free memory in partly used pages counts half, and an
+// eighth stays free. In that case the allowance is also at most what fits, computed the same way,
+// into the largest heap that the program allows.
+//
+// Objects allocated during a concurrent cycle stay until the next cycle, dead or alive. They count
+// as allocated since the last collection, not as live; so the allowance is what is allocated from
+// the beginning of one cycle to the beginning of the next. If several threads are busy, a cycle
+// takes more processor time than a stop, and gets more memory for it: one part in kConcurrentShare
+// of the live bytes and of the allowance.
+//
+// Call order: Configure before the first collection; StartCycle in each stop; Amend after a
+// concurrent sweep. Mutators call OnAllocated at each poll.
 #pragma once
 
 #include "platform/atomic.h"
@@ -39,34 +45,34 @@ namespace gleaner::gc {
 struct PacerConfig {
   size_t min_allowance_bytes = 0;
   size_t free_space_divisor = 3;
-  // If not 0: collect every so many bytes, whatever is live (for tests).
+  // If not 0: collect whenever this many bytes are allocated, whatever is live (for tests).
   size_t stress_bytes = 0;
   size_t initial_heap_bytes = 0;
-  // Collections are to come before there is no page left: cycles that concurrent mark, and
-  // minor ones.
+  // Collect before no page is left: for concurrent cycles and minor collections.
   bool early = false;
-  size_t max_heap_bytes = 0;  // the heap's limit; 0 is none
-  // What the process has resident besides the heap.
-  uint64_t process_bytes = 0;
+  size_t max_heap_bytes = 0;   // the heap's limit; 0: none
+  uint64_t process_bytes = 0;  // resident bytes of the process outside the heap
 };
 
 // What a collection found.
 struct PacerInput {
   uint64_t live_scanned_bytes = 0;
   uint64_t live_pointer_free_bytes = 0;
-  // What libgc would spend on padding: a granule for each object that just fills one. Where it is
-  // mostly such objects, like pairs, libgc's heap is twice as large.
+  // Bytes libgc would spend on padding: a granule for each object of one granule. A libgc heap of
+  // such objects (pairs) is twice as large.
   uint64_t unpadded_bytes = 0;
   uint64_t root_bytes = 0;
   uint64_t free_resident_bytes = 0;  // in pages without any object
-  uint64_t resident_bytes = 0;       // all of the heap
+  uint64_t resident_bytes = 0;       // of the whole heap
   size_t threads = 1;
-  // Of what was allocated since the last collection, an eighth or more is not the busiest thread's.
+  // More than an eighth of the bytes since the last collection was not allocated by the busiest
+  // thread.
   bool several_busy = false;
-  uint64_t pause_ns = 0;        // of this collection, until now
-  uint64_t since_last_ns = 0;   // from the end of the last one to its beginning
-  bool concurrent = false;      // it marked concurrently, or the last full one did
-  uint64_t in_cycle_bytes = 0;  // of what it found, allocated since it began; 0 unless beside
+  uint64_t pause_ns = 0;       // of this collection, until now
+  uint64_t since_last_ns = 0;  // from the end of the last collection to the beginning of this one
+  bool concurrent = false;     // this collection (if minor: the last full one) marked concurrently
+  // Bytes allocated during the concurrent cycle, which the collection found as live; else 0.
+  uint64_t in_cycle_bytes = 0;
 
   void TakeLiveFrom(const PacerInput& other) {
     live_scanned_bytes = other.live_scanned_bytes;
@@ -81,34 +87,35 @@ class Pacer {
   // Before the first collection, and whenever the configuration changes. Guarded by the collector
   // lock, as the next two.
   void Configure(const PacerConfig& config);
-  // The program wants a heap of at least that size.
+  // The program asks for a heap of at least `bytes`.
   void ExpandHeapTo(size_t bytes);
-  // The heap's size as far as the program asked for it; any thread.
+  // The largest heap size that the program has asked for; any thread.
   size_t wanted_bytes() const {
     return wanted_bytes_.Load(platform::memory_order_relaxed);
   }  // a count
   // After a collection, with the world stopped.
   void StartCycle(const PacerInput& found);
 
-  // The sweep that went on beside the program is over: what it found replaces what was estimated at
-  // the last StartCycle. Guarded by the collector lock.
+  // A concurrent sweep is over: its totals replace the estimates of the last StartCycle. Guarded by
+  // the collector lock.
   void Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes, uint64_t unpadded_bytes,
              uint64_t free_resident_bytes);
   const PacerInput& found() const { return found_; }
 
-  // Threads report four times as often, and after `bytes` at the latest, until the next StartCycle.
-  // Guarded by the collector lock.
+  // Until the next StartCycle threads report four times as often, and at least every `bytes`
+  // allocated. Guarded by the collector lock.
   void ReportAfter(size_t bytes) {
     if (most_report_bytes_ == bytes) return;
     most_report_bytes_ = bytes;
     SetAllowance();
   }
 
-  // Whether there has been so much surplus for several collections that it should go back.
+  // Whether the last kSurplusCycles collections all found a surplus, which should return to the
+  // system.
   bool HasLastingSurplus() const { return surplus_cycles_ >= kSurplusCycles; }
 
-  // A thread reports net allocation; `resident_bytes` is the heap's size now. True if a collection
-  // is due.
+  // A thread reports net allocation. `resident_bytes`: the heap's size now. True if a collection is
+  // due. Any thread.
   bool OnAllocated(ptrdiff_t bytes, size_t resident_bytes) {
     // Relaxed: a count; a thread that sees it late collects a little late.
     const ptrdiff_t allocated = allocated_.FetchAdd(bytes, platform::memory_order_relaxed) + bytes;
@@ -116,7 +123,7 @@ class Pacer {
            (allocated >= share_.Load(platform::memory_order_relaxed) &&
             resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
   }
-  // A heap of so many resident bytes may become this large before anybody asks again.
+  // The size up to which a heap of `resident_bytes` may grow before IsShareUsed is asked again.
   size_t MayGrowTo(size_t resident_bytes) const {
     const size_t step = resident_bytes / 16;
     return NotBelowWanted(resident_bytes + (step < kMinGrowthStep ? kMinGrowthStep : step));
@@ -128,37 +135,38 @@ class Pacer {
   }
   // Whether the heap should be collected before it grows any further.
   bool IsShareUsed() const {
-    return allocated() >= share_.Load(platform::memory_order_relaxed);  // as allocated()
+    return allocated() >= share_.Load(platform::memory_order_relaxed);  // a count, a threshold
   }
-  // The program registered something that a collection would let go of, as much as if `bytes` had
-  // been allocated: true if a collection is due. Unlike allocation, that never makes one due as
-  // long as there is room in the heap.
+  // The program registered something that a collection may release and that weighs as much as
+  // `bytes` allocated. True if a collection is due. Unlike allocation, pressure makes no collection
+  // due while there is room in the heap.
   bool OnPressure(ptrdiff_t bytes) {
-    pressure_.FetchAdd(bytes, platform::memory_order_relaxed);  // likewise
+    pressure_.FetchAdd(bytes, platform::memory_order_relaxed);  // a count
     return IsDue(allocated());
   }
-  // Net bytes since the last collection, or since the beginning of its cycle, as far as reported.
+  // Reported net bytes since the last collection, or since the beginning of its concurrent cycle.
   ptrdiff_t allocated() const {
     return allocated_.Load(platform::memory_order_relaxed);
   }  // a count
-  // The same without what was born in the last cycle. Guarded by the collector lock.
+  // Reported net bytes since the last stop. Guarded by the collector lock.
   ptrdiff_t AllocatedSinceStop() const {
     return allocated() - static_cast<ptrdiff_t>(found_.in_cycle_bytes);
   }
   ptrdiff_t allowance() const {
     return allowance_.Load(platform::memory_order_relaxed);
-  }  // likewise
+  }  // a threshold
 
  private:
   static constexpr size_t kMaxReportBytes = 1 * kMiB;
   static constexpr int kSurplusCycles = 6;
   static constexpr size_t kMinGrowthStep = 128 * kKiB;
   bool IsDue(ptrdiff_t allocated) const {
-    // Relaxed: as in OnAllocated.
+    // Relaxed, all three: counts and thresholds; a thread that sees one late collects a little
+    // late.
     const ptrdiff_t allowance = allowance_.Load(platform::memory_order_relaxed);
     return allocated >= allowance ||
            (allocated >= room_.Load(platform::memory_order_relaxed) &&
-            allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);  // likewise
+            allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);  // a count
   }
   void DiscountBorn();
   void NoteSurplus();
@@ -171,21 +179,21 @@ class Pacer {
   PacerConfig config_;
   PacerInput found_;
   size_t most_report_bytes_ = kMaxReportBytes;
-  int surplus_cycles_ = 0;
-  int surplus_cycles_before_ = 0;  // the last collection
-  double cost_factor_ = 1;         // of scanned bytes, from 1 to kMaxCostFactor: see NoteCost
+  int surplus_cycles_ = 0;         // successive collections that found a surplus
+  int surplus_cycles_before_ = 0;  // surplus_cycles_ before the last StartCycle
+  double cost_factor_ = 1;         // factor of the scanned bytes' weight, 1 to kMaxCostFactor
 
-  // Read by any thread. Any thread adds to allocated_ and pressure_, which the collecting thread
-  // sets to 0 with the world stopped; the others are written under the collector lock.
+  // Read by any thread. Any thread adds to allocated_ and pressure_; the collecting thread resets
+  // them with the world stopped. The other fields are written under the collector lock.
   platform::Atomic<size_t> wanted_bytes_{0};  // grows only
   platform::Atomic<ptrdiff_t> allocated_{0};
   platform::Atomic<ptrdiff_t> pressure_{0};
   platform::Atomic<ptrdiff_t> allowance_{PTRDIFF_MAX};
-  // A heap of this many resident bytes has grown since the last collection: by more than the few
-  // pages that threads take at a time.
+  // More resident bytes than this mean that the heap has grown since the last collection, by more
+  // than the few pages that threads take at a time.
   platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
-  platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without the free memory
-  platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};   // what fits into memory that is there already
+  platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without regard to free memory
+  platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};   // bytes that fit into the heap as it is
 };
 
 }  // namespace gleaner::gc

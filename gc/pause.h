@@ -1,4 +1,4 @@
-// A pause and what it is spent on. docs/latency.md says what is done in which part.
+// A pause and its parts. docs/latency.md tells what is done in which part.
 #pragma once
 
 #include "platform/clock.h"
@@ -7,12 +7,12 @@ namespace gleaner::gc {
 
 enum class PausePart : uint8_t {
   kStop,    // from the first signal until every thread is stopped
-  kRoots,   // what the threads hold in reserve is hidden, the roots are found
-  kDirty,   // objects on pages written to since they were marked are scanned anew
-  kMark,    // the roots are scanned, and all that is reachable and not marked yet
-  kWeak,    // links, finalizers, toggle references; what the runtime asks of the marks
+  kRoots,   // the threads' unused runs are retired, the roots are collected
+  kDirty,   // dirty cards are found and scanned again; pages are armed for a minor collection
+  kMark,    // the roots, and all reachable objects that are not marked yet, are scanned
+  kWeak,    // links, finalizers, toggle references; World::inspect
   kSweep,   // the epoch changes, pages are classified, the next cycle is paced
-  kResume,  // until the call that lets the threads go on has returned
+  kResume,  // until the call that resumes the threads has returned
 };
 inline constexpr int kPauseParts = 7;
 constexpr const char* NameOf(PausePart part) {
@@ -30,7 +30,7 @@ struct PauseTimes {
     all_ns += other.all_ns;
     for (int i = 0; i < kPauseParts; ++i) part_ns[i] += other.part_ns[i];
   }
-  // Each figure becomes the larger one.
+  // Sets each figure to the larger of the two.
   void Raise(const PauseTimes& other) {
     if (other.all_ns > all_ns) all_ns = other.all_ns;
     for (int i = 0; i < kPauseParts; ++i) {
@@ -39,18 +39,18 @@ struct PauseTimes {
   }
 };
 
-// Measures one pause: it is in one part at any time, in each as often as need be. The collecting
-// thread only.
+// Measures one pause, which is in one part at any time and may enter a part several times. The
+// collecting thread only. Call order: Enter any number of times, then End once.
 class PauseClock {
  public:
-  // The pause begins, with kStop.
+  // The pause begins in kStop.
   PauseClock() : begin_ns_(platform::NowNs()), since_ns_(begin_ns_) {}
 
   void Enter(PausePart part) {
     Charge(platform::NowNs());
     part_ = part;
   }
-  // The pause is over.
+  // Ends the pause.
   const PauseTimes& End() {
     Charge(platform::NowNs());
     return times_;

@@ -36,13 +36,13 @@ class PackedRange {
   uint64_t bits_ = 0;
 };
 
-// Owner only. Taken from at both ends: the owner pops the newest, what others are given is the
-// oldest, near the roots, and so stands for the largest subgraphs (thesis, lazy task creation).
+// Owner only. The owner pops the newest range, and gives the oldest ranges to others: these are
+// near the roots and stand for the largest subgraphs (thesis, lazy task creation).
 class RangeStack {
  public:
   [[nodiscard]] bool Init(size_t max_entries) {
     if (!entries_.Reserve(max_entries)) return false;
-    // Without a first piece, marking could not go on at all when the system refuses memory.
+    // With some memory committed now, marking can go on when the system refuses memory later.
     if (!entries_.EnsureCommitted(max_entries < kFirstEntries ? max_entries : kFirstEntries)) {
       entries_.Release();
       return false;
@@ -55,16 +55,16 @@ class RangeStack {
   bool empty() const { return bottom_ == top_; }
   size_t size() const { return static_cast<size_t>(top_ - bottom_); }
 
-  // False when the memory for the stack is used up; the range is not pushed then.
+  // False when the memory for the stack is used up; then the range is not pushed.
   [[nodiscard]] GLEANER_ALWAYS_INLINE bool Push(PackedRange range) {
     if (GLEANER_UNLIKELY(top_ == limit_) && !Grow()) return false;
     *top_++ = range;
     return true;
   }
-  // pre: not empty, for the next two.
+  // pre, for both: not empty.
   PackedRange Pop() { return *--top_; }
   PackedRange TakeOldest() { return *bottom_++; }
-  // Forgets what is left, and makes the whole memory usable again.
+  // Drops all ranges, and makes the whole memory usable again.
   void Rewind() { bottom_ = top_ = entries_.data(); }
 
  private:

@@ -1,4 +1,5 @@
-// What the program has written while marking went on, scanned again: MarkWorker's part.
+// Rescanning of dirty cards, which the program has written while marking was under way: functions
+// of MarkWorker.
 #include "alloc/walk.h"
 #include "gc/mark_pipeline.h"
 
@@ -14,7 +15,7 @@ using platform::memory_order_relaxed;
 
 namespace {
 
-// Comparing with a twin costs a sixth of scanning.
+// Comparing with a shadow copy costs a sixth of scanning.
 constexpr size_t kShadowsForOneScan = 6;
 constexpr size_t kLineWords = kCacheLineBytes / kWordBytes;
 
@@ -22,7 +23,8 @@ GLEANER_NO_SANITIZE void CopyForeignWords(Addr from, Addr* to, size_t bytes) {
   for (size_t i = 0; i < bytes / kWordBytes; ++i) to[i] = LoadForeignWord(from + i * kWordBytes);
 }
 
-// A bit for each cache line in which a unit, which others may be writing, differs from its twin.
+// A bit for each cache line in which a unit differs from its shadow copy. Other threads may be
+// writing the unit.
 GLEANER_NO_SANITIZE uint64_t DifferentLines(const Addr* unit, const Addr* twin) {
   using Vector = uint64_t __attribute__((vector_size(16)));
   static_assert(ShadowCopies::kUnitBytes / kCacheLineBytes == 64);
@@ -38,8 +40,8 @@ GLEANER_NO_SANITIZE uint64_t DifferentLines(const Addr* unit, const Addr* twin) 
 
 }  // namespace
 
-// Calls f(from, to) for the part in [begin, end) of a page of each of its small objects whose
-// contents count.
+// For each small object of the page that must be rescanned, calls f(from, to) for its part in
+// [begin, end), which are offsets in the page.
 template <class F>
 void MarkWorker::ForEachRescanned(PageNumber page, size_t begin, size_t end, const F& f) const {
   const Addr start = g_space.AddressOfPage(page);
@@ -55,21 +57,22 @@ void MarkWorker::ForEachRescanned(PageNumber page, size_t begin, size_t end, con
   }
 }
 
-// The words of an object in [begin, end).
+// Pushes the words of an object that lie in [begin, end).
 void MarkWorker::PushWords(Addr object, size_t object_bytes, Addr begin, Addr end) {
   if (begin < object) begin = object;
   if (end > object + object_bytes) end = object + object_bytes;
   if (begin < end) PushSpan(begin, end - begin);
 }
 
-// Whether the contents of an object of that page and mark byte count in this cycle.
+// Whether an object with this page and mark byte has to be scanned in this cycle.
 bool MarkWorker::MustRescan(PageNumber page, const uint8_t* mark) const {
   const uint8_t value = alloc::LoadMark(mark);
   return value == black_ || (GLEANER_UNLIKELY(value != alloc::kFreeSlot) &&
                              RowOf(info_[page].kind).marks_contents_of_unreachable);
 }
 
-// The objects in [begin, end) of a page, both multiples of the card.
+// Pushes the contents of the objects in [begin, end) of a page, offsets that are multiples of the
+// card size.
 void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
   const Addr start = g_space.AddressOfPage(page);
   const PageState state = info_[page].LoadState();
@@ -88,7 +91,7 @@ void MarkWorker::RescanRange(PageNumber page, size_t begin, size_t end) {
   });
 }
 
-// False if the unit has no twin: all of it is to be scanned.
+// Rescans a unit by its shadow copy. False if the unit has none: then it has to be scanned whole.
 bool MarkWorker::RescanByShadow(PageNumber page, size_t unit) {
   const PageState state = info_[page].LoadState();
   const bool small = state == PageState::kSmall;
@@ -119,13 +122,13 @@ bool MarkWorker::RescanByShadow(PageNumber page, size_t unit) {
                        CopyForeignWords(from, twin + (from - begin) / kWordBytes, to - from);
                      });
   }
-  platform::MaybeDelay();  // copied, and not followed
+  platform::MaybeDelay();  // the words are copied and not followed
   ScanWords(twin, bytes / kWordBytes);
   return true;
 }
 
-// The words in which a unit differs from its twin, which are taken over; with `small`, only those
-// of objects whose contents count.
+// Follows the words in which a unit differs from its shadow copy, and updates the copy. With
+// `small`, only words of objects that must be rescanned.
 void MarkWorker::ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small) {
   Addr changes[ShadowCopies::kUnitWords];
   size_t count = 0;
@@ -154,12 +157,12 @@ void MarkWorker::ScanWords(const Addr* words, size_t count) {
 }
 
 void MarkWorker::RescanPage(PageNumber page) {
-  // Such a page changes all the time, and has slots that are not handed out.
+  // A thread's current page changes all the time, and has slots that are not handed out.
   if (marker_->is_concurrent_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
                                      alloc::Listing::kCurrent) {  // a hint
     return marker_->pending_->LeavePage(page);
   }
-  // Taken before anything is looked at.
+  // Taken before the page is read, so that later writes set the cards again.
   uint64_t cards = marker_->pending_->Take(page);
   platform::MaybeDelay();
   constexpr size_t kCardsPerOsPage = RescanSet::kCardsPerOsPage;
@@ -178,7 +181,7 @@ void MarkWorker::RescanPage(PageNumber page) {
   }
 }
 
-// False if all pages of the round are claimed.
+// Claims a group of pages of the round and rescans it. False if all pages are claimed.
 bool MarkWorker::RescanNext() {
   const PageNumber end = marker_->pending_end_;
   // Relaxed: only uniqueness counts.
@@ -190,7 +193,7 @@ bool MarkWorker::RescanNext() {
     RescanPage(static_cast<PageNumber>(page));
     if (stack_.size() > kDrainRootsAt) Drain();
   }
-  // The rest may have been covered since the round began.
+  // The rest of the group may have been covered since the round began.
   if (begin + kPages > end) marker_->pending_->LeavePage(end);
   return true;
 }

@@ -26,7 +26,7 @@ void RootTasks::Add(RootKind kind, Addr begin, Addr end) {
   if (begin >= end) return;
   bytes_ += end - begin;
   while (begin < end) {
-    // Without memory for more tasks the last one takes all that is left.
+    // Without memory for more tasks the last task takes all that is left.
     const bool room = tasks_.EnsureCommitted(count_ + 2);
     const Addr stop = room && end - begin > kTaskBytes ? begin + kTaskBytes : end;
     if (!Append({begin, stop}, kind)) Fatal("no memory for the list of roots");
@@ -84,7 +84,7 @@ bool RootBuffer::CopyIfMapped(RootKind kind, Addr* at, Addr end) {
     const size_t left = (end - *at) / kWordBytes;
     const size_t want = left < kChunkWords ? left : kChunkWords;
     if (!Reserve(k) || !words_[k].EnsureCommitted(count_[k] + want)) return false;
-    // Behind the words that there are; those that point into the heap move up.
+    // Copied behind the words kept so far; then those that point into the heap are kept.
     Addr* const copy = words_[k].data() + count_[k];
     const size_t got = platform::CopyIfMapped(copy, *at, want * kWordBytes) / kWordBytes;
     for (size_t i = 0; i < got; ++i) {
@@ -128,7 +128,7 @@ bool RangeSet::Add(platform::Range range) {
   if (range.begin >= range.end) return true;
   size_t i = 0;
   while (i < count_ && Item(i).end < range.begin) ++i;
-  // Everything from i that touches the range becomes one with it.
+  // All ranges from i on that touch the new range are merged with it.
   size_t last = i;
   while (last < count_ && Item(last).begin <= range.end) {
     if (Item(last).begin < range.begin) range.begin = Item(last).begin;

@@ -1,4 +1,4 @@
-// Root tasks of one collection, and the ranges the program registered.
+// Root tasks of one collection, copied root words, and the ranges the program registered.
 #pragma once
 
 #include "alloc/meta.h"
@@ -7,14 +7,16 @@
 
 namespace gleaner::gc {
 
-// How a root is read. From stacks and registers interior pointers always count; from data only if
-// they do in general (GC_set_all_interior_pointers).
+// How a root is read. On stacks and in registers interior pointers always count; in data they count
+// only if they count in general (GC_set_all_interior_pointers).
 enum class RootKind : uint8_t { kStack, kData, kUncollectablePages };
 
-// What is to be scanned before marking: cut into pieces that workers claim one by one.
+// The roots of a collection, cut into tasks that workers claim one by one. Call order: Init once;
+// then for each collection Clear, Add and AddUncollectablePages, and Claim by the workers. The
+// collecting thread calls all but Claim and AllClaimed.
 class RootTasks {
  public:
-  // The first tasks have their memory at once: a collection may be what gets the system more.
+  // Commits memory for the first tasks: later the system may have memory only after a collection.
   [[nodiscard]] bool Init() {
     const bool bounded = platform::AddressSpaceLimit() != SIZE_MAX;
     return tasks_.Reserve(bounded ? kMaxTasksWhenBounded : kMaxTasks) &&
@@ -25,15 +27,15 @@ class RootTasks {
   void Clear();
   // Adds the words of [begin, end), rounded inwards to word boundaries.
   void Add(RootKind kind, Addr begin, Addr end);
-  // Memory that somebody has looked through to find what was added: counts as roots for the pacer.
+  // Counts bytes that were searched for the roots added: for the pacer they are roots, too.
   void CountBytes(size_t bytes) { bytes_ += bytes; }
-  // Pages whose objects, or the contents of whose objects, are roots.
+  // Adds the pages whose objects are roots, or whose objects' contents are roots.
   void AddUncollectablePages();
 
-  // The whole list, for those who want no cutting into claims.
+  // The whole list, for a caller that does not claim.
   size_t size() const { return count_; }
   struct Task {
-    platform::Range range;  // for kUncollectablePages, of page numbers
+    platform::Range range;  // of addresses; for kUncollectablePages, of page numbers
     RootKind kind;
   };
   const Task& at(size_t i) const { return tasks_[i]; }
@@ -47,7 +49,7 @@ class RootTasks {
 
  private:
   static constexpr size_t kMaxTasks = size_t{1} << 20;
-  static constexpr size_t kMaxTasksWhenBounded = size_t{1} << 18;  // by RLIMIT_AS
+  static constexpr size_t kMaxTasksWhenBounded = size_t{1} << 18;  // if there is an RLIMIT_AS
   static constexpr size_t kFirstTasks = 1024;
   static constexpr size_t kTaskBytes = 64 * kKiB;
   static constexpr size_t kPagesPerTask = 1024;
@@ -60,42 +62,43 @@ class RootTasks {
   platform::Atomic<size_t> next_{0};
 };
 
-// Root words copied, to be looked at later: what they were read from may be gone then. Guarded by
-// the collector lock; workers read it while they mark.
+// Copies of root words, which are scanned later: the memory they were read from may be gone by
+// then. Guarded by the collector lock; workers read the copies while they mark. Call order: Init,
+// then for each cycle Clear, Copy or CopyIfMapped, AddTo.
 class RootBuffer {
  public:
-  // False if the address space cannot be had. CopyIfMapped makes up for it if it was not called.
+  // False if the address space cannot be had. CopyIfMapped does its work if it was not called.
   [[nodiscard]] bool Init();
   void Clear();
-  // Notes the words of [begin, end) that point into the reservation or one past it. kStack or
-  // kData. Without memory for more it leaves the rest out: who needs all roots reads them in the
-  // stop.
+  // Copies the words of [begin, end) that point into the reservation or one past it. `kind`: kStack
+  // or kData. Without memory for more words it omits the rest: the final stop reads all roots
+  // again.
   void Copy(RootKind kind, Addr begin, Addr end);
-  // The same for memory that may vanish, or that may end before `end`. Moves *at, where it begins,
-  // up to `end` or to the first page that cannot be read. False without memory for more words: *at
-  // is how far it came.
+  // Copies words as Copy does from [*at, end), memory that may be unmapped meanwhile or may end
+  // before `end`. Moves *at to `end` or to the first page that cannot be read. False without memory
+  // for more words; then *at is where the copying ended.
   [[nodiscard]] bool CopyIfMapped(RootKind kind, Addr* at, Addr end);
   void AddTo(RootTasks* roots) const;
   size_t size() const { return count_[0] + count_[1]; }
 
  private:
   static constexpr size_t kMaxWords = size_t{1} << 25;
-  static constexpr size_t kMaxWordsWhenBounded = size_t{1} << 20;  // by RLIMIT_AS
+  static constexpr size_t kMaxWordsWhenBounded = size_t{1} << 20;  // if there is an RLIMIT_AS
   static constexpr size_t kChunkWords = 8 * kKiB;                  // copied at a time
 
   [[nodiscard]] bool Reserve(size_t kind);
 
-  // By kind.
+  // By kind: kStack, kData.
   alloc::ReservedArray<Addr> words_[2];
   size_t count_[2] = {};
 };
 
-// Ranges the program added (GC_add_roots) or took out (GC_exclude_static_roots). Sorted, disjoint.
+// Ranges the program added (GC_add_roots) or excluded (GC_exclude_static_roots). Sorted, disjoint.
 // Guarded by the collector lock. The first kFew ranges need no memory of the system. From half of
-// them on each further one asks for it, so that a refusal that is soon over does no harm.
+// them on each insertion tries to get such memory, so that a temporary refusal does no harm.
 class RangeSet {
  public:
-  // Memory for the first `ranges`, for sets that must not fail then. Others need no initialisation.
+  // Commits memory for `ranges` ranges, so that insertions up to that number cannot fail. Optional.
   [[nodiscard]] bool Prepare(size_t ranges);
   [[nodiscard]] bool Add(platform::Range range);
   // Removes the range, also from the middle of a larger one. False if metadata is exhausted.
@@ -127,8 +130,8 @@ class RangeSet {
   const platform::Range& Item(size_t i) const { return is_large_ ? ranges_[i] : few_[i]; }
 
   alloc::ReservedArray<platform::Range> ranges_;
-  platform::Range few_[kFew] = {};  // all of them while the set is not large
-  bool is_large_ = false;
+  platform::Range few_[kFew] = {};  // holds the ranges while !is_large_
+  bool is_large_ = false;           // ranges_ holds the ranges
   size_t count_ = 0;
 };
 

@@ -30,11 +30,11 @@ void DisclaimPage(PageNumber page) {
   const DisclaimProcedure procedure = RowOf(g_space.info[page].kind).disclaim;
   if (procedure == nullptr) return;
   alloc::ForEachSlotOf(page, [procedure](const ObjectRef& slot) {
-    // Relaxed: only this thread writes kDisclaiming slots until their bytes change.
+    // Relaxed, load and store: only this thread writes a slot's byte while it is kDisclaiming.
     if (__atomic_load_n(slot.mark(), __ATOMIC_RELAXED) != kDisclaiming) return;
     void* object = PointerAt<void>(slot.base);
     const bool keep = procedure(object) != 0;
-    __atomic_store_n(slot.mark(), g_epoch, __ATOMIC_RELAXED);  // as above
+    __atomic_store_n(slot.mark(), g_epoch, __ATOMIC_RELAXED);  // still the only writer
     if (!keep) alloc::FreeObjectUncounted(object);
   });
 }
@@ -58,8 +58,8 @@ void CountLarge(alloc::Space space, size_t object_bytes, SweepTotals* totals) {
                                        : totals->live_scanned_bytes) += object_bytes;
 }
 
-// Where a page without objects, with some free slots, or without belongs. A page that is nearly
-// full would cost a search each time and give next to nothing.
+// The listing of a page with `live` of `slots` slots in use. A page with less than a sixteenth free
+// is not listed: each search of it costs time and gains little.
 Listing ListingFor(uint32_t live, uint32_t slots) {
   if (live == 0) return Listing::kFree;
   return live != slots && (slots - live) * 16 >= slots ? Listing::kPartial : Listing::kUnlisted;
@@ -86,13 +86,13 @@ void Sweeper::Run(SweepTotals* totals) {
 }
 
 bool Sweeper::Claim(size_t pages, PageNumber* begin, PageNumber* end) {
-  // Relaxed, here and below: only uniqueness counts. The look ahead keeps the counter from going on
-  // for ever.
+  // Relaxed, here and below: only uniqueness counts. This check keeps the counter from growing
+  // without bound.
   if (next_.Load(memory_order_relaxed) * pages >= pages_) return false;
   // Claims go from the highest page down and so do pages within one, as the lists are
   // last-in-first-out: threads will allocate upwards.
   const size_t claim = next_.FetchAdd(1, memory_order_relaxed);
-  platform::MaybeDelay();  // claimed, and not swept
+  platform::MaybeDelay();  // the pages are claimed and not swept
   if (claim * pages >= pages_) return false;
   // Commitment is a multiple of the claim, so no claim crosses from one space to the other.
   const size_t last = pages_ - claim * pages;
@@ -113,11 +113,12 @@ void Sweeper::BeginConcurrentWorldStopped(uint8_t dead) {
   for (size_t i = 0; i < ThreadHeaps::count(); ++i) {
     ThreadHeaps::at(i).ForEachCurrentPageWorldStopped([this](PageNumber page) {
       SweepPage(page, &totals_);
-      g_space.meta[page].swept.Store(alloc::g_sweep_number, memory_order_relaxed);  // as above
+      // Relaxed, here and below: the world is stopped.
+      g_space.meta[page].swept.Store(alloc::g_sweep_number, memory_order_relaxed);
     });
   }
-  steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);  // as above
-  is_concurrent_.Store(true, memory_order_relaxed);                 // as above
+  steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);  // the world is stopped
+  is_concurrent_.Store(true, memory_order_relaxed);                 // the world is stopped
 }
 
 bool Sweeper::Step() {
@@ -135,7 +136,7 @@ bool Sweeper::Step() {
 }
 
 void Sweeper::EndConcurrent() {
-  // Relaxed: no byte is dead any more, so that either value is right.
+  // Relaxed: no byte is dead any more, so a thread may use either value.
   alloc::g_dead_mark.Store(0, memory_order_relaxed);
   platform::MaybeDelay();
   is_concurrent_.Store(false, memory_order_relaxed);  // written under the collector lock
@@ -149,7 +150,7 @@ bool Sweeper::TotalsOfSteps(SweepTotals* totals) const {
 void Sweeper::ResetAfterFork() {
   totals_lock_.ResetAfterFork();
   if (!IsConcurrent()) return;
-  // Threads that are gone may have had claims.
+  // Threads that do not exist in the child may have had claims.
   totals_are_whole_ = false;
   next_.Store(0, memory_order_relaxed);  // a single thread is left, here and below
   steps_left_.Store(pages_ / kPagesPerStep, memory_order_relaxed);
@@ -163,7 +164,7 @@ void Sweeper::Disclaim() {
   }
 }
 
-// What is unreachable on the page waits for its disclaim procedure. Returns how many do.
+// Unreachable objects of the page become kDisclaiming. Returns their number.
 uint32_t Sweeper::MarkForDisclaim(PageNumber page, uint32_t slots) {
   uint8_t* marks = g_space.MarksOf(page);
   uint32_t waiting = 0;
@@ -218,22 +219,22 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
     return;
   }
   ++totals->used_pages;
-  meta.listing.Store(listing, memory_order_relaxed);  // as above
+  meta.listing.Store(listing, memory_order_relaxed);  // the world is stopped
   if (listing == Listing::kPartial) ThreadHeaps::at(meta.owner).PushPartial(page);
 }
 
-// One page of a step.
+// Sweeps one page in a step.
 void Sweeper::SweepConcurrently(PageNumber page, SweepTotals* totals) {
   const PageInfo& info = g_space.info[page];
   PageMeta& meta = g_space.meta[page];
   const PageState state = info.LoadState();
   if (state != PageState::kSmall && state != PageState::kLarge) return;
-  // A page that is formatted after this look was free before, and has no dead byte.
+  // A page that is formatted after this check was free before, and has no dead byte.
   if (IsSwept(meta)) return;
   uint8_t* marks = g_space.MarksOf(page);
   if (state == PageState::kLarge) {
-    // Acquire, both: the object may be a new one; pairs with Publish. What becomes of the pages of
-    // a dead one is decided under their lock.
+    // Acquire, both: pairs with Publish, since the object may be new. The pages of a dead object
+    // are freed under the lock of the page space.
     uint8_t mark = __atomic_load_n(marks, __ATOMIC_ACQUIRE);
     platform::MaybeDelay();
     const bool freed =
@@ -244,19 +245,20 @@ void Sweeper::SweepConcurrently(PageNumber page, SweepTotals* totals) {
       alloc::PageSpace& space = PageSpaceOf(alloc::SideOfPage(page));
       space.Free(space.SpanFirst(page));
     } else if (mark != kFreeSlot) {
-      // The object may have been given back since, and the page formatted: then the word is no
-      // length [inv.slot-count].
+      // The object may have been freed since, and its page formatted for small objects: then the
+      // word is no length [inv.slot-count].
       const PageInfo now = info.LoadWord();
       if (now.slot_count == 0) CountLarge(alloc::SideOfPage(page), now.object_bytes, totals);
     }
     return;
   }
-  // The page stays small and keeps its slots: only its sweeper may find it empty.
+  // The page stays kSmall with the same slots: only its sweeper may give it away as empty.
   const uint32_t live = alloc::ClearDead(marks, info.slot_count, dead_);
   CountSlots(info, live, totals);
   const Listing listing = ListingFor(live, info.slot_count);
   platform::MaybeDelay();
-  // Relaxed: a free that is counted late lists the page early; the listing is published below.
+  // Relaxed: a free that is counted late lists the page early; the store of swept below publishes
+  // both.
   meta.freed.Store(0, memory_order_relaxed);
   meta.listing.Store(listing, memory_order_relaxed);
   if (listing != Listing::kFree) ++totals->used_pages;

@@ -1,15 +1,19 @@
-// When is marking over? When every worker is idle.
+// Detects the end of marking: every worker is idle.
 //
 // A worker is idle only while its stack, rings and queue are empty, and it turns busy *before* it
-// takes work from another's queue. So if all are idle at one instant, there is no work and nobody
-// who could make any [inv.termination].
+// takes work from another worker's queue. So if all workers are idle at one instant, there is no
+// work and no worker that could make any [inv.termination].
 //
 // kStates, the non-serialising detector (thesis: a termination test without a shared bottleneck):
 // each worker has a counter in a cache line of its own, odd while idle, incremented at each change.
-// The detector reads all counters twice; if all are odd and none has moved between, there was an
-// instant at which all were idle. Nothing is shared but by the one who asks.
+// The detector reads all counters twice. If all are odd and none has changed between the two
+// rounds, there was an instant at which all workers were idle. Only the detecting worker reads the
+// other workers' cache lines.
 //
-// kCounter, the variant to compare with: one shared count of busy workers.
+// kCounter, for comparison: one shared count of busy workers.
+//
+// Call order: Reset before a job. Then each worker calls SetBusy and SetIdle in turn for itself,
+// and any worker calls AllIdle.
 #pragma once
 
 #include "platform/atomic.h"
@@ -22,7 +26,7 @@ enum class TerminationMethod : uint8_t { kStates, kCounter };
 
 class Termination {
  public:
-  // Before the workers start. All begin idle.
+  // Before the workers start. All workers begin idle.
   void Reset(TerminationMethod method, int workers) {
     method_ = method;
     workers_ = workers;
@@ -30,8 +34,9 @@ class Termination {
     for (int i = 0; i < workers; ++i) states_[i].count.Store(1, platform::memory_order_seq_cst);
   }
 
-  // pre: the worker is idle; SetIdle: it is busy and has no work left.
+  // pre: the worker is idle.
   void SetBusy(int worker) { Change(worker, +1); }
+  // pre: the worker is busy and has no work left.
   void SetIdle(int worker) { Change(worker, -1); }
 
   // Whether all workers were idle at some instant since the call began.
@@ -60,8 +65,8 @@ class Termination {
       return;
     }
     auto& count = states_[worker].count;
-    // Relaxed: the worker's own counter. The store is seq_cst: becoming busy must be visible before
-    // the steal that follows.
+    // Relaxed load: only this worker writes its counter. seq_cst store: the worker must be visible
+    // as busy before the steal that follows.
     count.Store(count.Load(platform::memory_order_relaxed) + 1, platform::memory_order_seq_cst);
   }
 

@@ -1,8 +1,9 @@
-// Toggle references: objects that the collector holds strongly or weakly, as a function of the
-// program's says anew at each collection (for objects paired with reference-counted ones).
+// Toggle references: objects that the collector holds strongly or weakly. A function of the program
+// decides which at each collection (for objects paired with reference-counted ones).
 //
-// Guarded by the collector lock. The function is called with the world running, so it may take
-// locks; what it said holds for the collection that follows at once.
+// Guarded by the collector lock. Call order in a collection: Update, MarkStrong, ForgetUnreachable.
+// Update calls the function while the world runs, so the function may take locks. Its answers hold
+// for the collection that follows at once.
 #pragma once
 
 #include "gc/marker.h"
@@ -15,12 +16,13 @@ class ToggleRefs {
  public:
   // False without memory. pre: `object` is the base of an object.
   [[nodiscard]] bool Add(Addr object, bool strong);
-  // The object is given back, or has become the one at `to`, which is not 0 then.
+  // The object has moved to `to`, or was freed if `to` is 0.
   void Move(Addr object, Addr to);
-  // Asks about every object.
+  // Calls `ask` for every object and keeps its answers.
   void Update(ToggleStatus (*ask)(void* object));
-  // In a cycle: marks what is held strongly; forgets what died.
+  // Marks the objects that are held strongly.
   void MarkStrong(Marker* marker) const;
+  // Drops the references to white objects.
   void ForgetUnreachable(const Marker& marker);
 
  private:

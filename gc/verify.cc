@@ -14,10 +14,10 @@ using alloc::PageNumber;
 using alloc::PageState;
 using alloc::Space;
 
-// Words of black objects that look like pointers, by their address, as the last collection found
-// them. Guarded by the collector lock.
+// Words of black objects that point into the reservation, by the word's address, as they were at
+// the end of the last collection. Guarded by the collector lock.
 constinit alloc::HashTable<Addr> g_old_words;
-constinit bool g_all_noted = false;  // there was memory for all of them
+constinit bool g_all_noted = false;  // there was memory for all of these words
 
 // A plain depth-first marker: one object at a time, no rings, no filter, no packing.
 class SerialMarker {
@@ -54,7 +54,7 @@ class SerialMarker {
     }
   }
 
-  // Whether there was not enough to visit all of them.
+  // Whether memory was short, so that not all objects were visited.
   bool no_memory() const { return no_memory_; }
   void CompareAll() const {
     alloc::ForEachSlot([this](const ObjectRef& object) { Compare(object); });
@@ -74,8 +74,8 @@ class SerialMarker {
     });
   }
 
-  // Whether a word that has not changed since the last collection leads to what is younger. What
-  // lay there at the time was none, or was given back since.
+  // Whether a word that has not changed since the last collection leads to a younger object. At
+  // that time no object was there, or the object was freed since.
   bool IsStale(Addr at, Addr word) const {
     if (!minor_) return false;
     const Addr* before = g_old_words.Find(at);
@@ -113,8 +113,8 @@ class SerialMarker {
       if (root || !IsStale(at, word)) Visit(word, interior);
       const bool past_end = root && config_.all_interior_pointers && config_.past_the_end &&
                             word % alloc::kGranuleBytes == 0;
-      // After a minor collection not for words of objects: a pointer to one object may lie one past
-      // the end of a slot that was given back since, and has a young object in it.
+      // Not for words of objects after a minor collection: a pointer to an object may be one past
+      // the end of a slot that was freed since and holds a young object now.
       if (past_end || (config_.pad_objects && (root || !minor_))) {
         Visit(word - 1, past_end);
       }
@@ -154,8 +154,8 @@ class SerialMarker {
     }
   }
 
-  // The object's place in `seen_`: pages of both sides interleaved, each counted from its own end,
-  // since counting the high space from the low end would commit everything below it.
+  // The object's place in `seen_`. Pages of both spaces are interleaved, each counted from its own
+  // end of the reservation: counting the high space from the low end would commit everything below.
   static size_t PlaceOf(const ObjectRef& object) {
     const bool scanned = alloc::SideOfPage(object.page) == Space::kScanned;
     const size_t rank = scanned ? object.page : g_space.page_count() - 1 - object.page;
@@ -196,7 +196,7 @@ void NoteOldWords(const Marker& marker) {
     }
     for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
       const Addr word = LoadForeignWord(at);
-      // Also what points beyond the committed pages: an object may be there next time.
+      // Includes words that point beyond the committed pages: an object may be there next time.
       if (g_space.Reserves(word) && g_old_words.Insert(at, word) == nullptr) g_all_noted = false;
     }
   });

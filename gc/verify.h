@@ -1,7 +1,10 @@
-// The second opinion: marks again, serially, with its own code and its own table, and compares.
+// Verification of the marks: marks again, serially, with its own code and its own table, and
+// compares.
 //
 // [inv.mark-complete]: with the world stopped, the parallel marker's black objects are exactly the
 // objects reachable from the roots. Aborts with the address of the first object that differs.
+//
+// Called by the collecting thread, with the collector lock held and the world stopped.
 #pragma once
 
 #include "gc/marker.h"
@@ -9,19 +12,18 @@
 namespace gleaner::gc {
 
 struct VerifyOptions {
-  // The program ran while most was marked, or it was in an earlier collection: objects may be
-  // marked that are not reachable any more.
+  // Unreachable objects may be marked: most marking was done while the program ran, or by an
+  // earlier collection.
   bool more_may_be_marked = false;
-  // Only young objects were marked. Words of old ones that are as they were when the last
-  // collection ended do not count if they lead to what was born since: they happen to look like
-  // pointers to it.
+  // Only young objects were marked. A word of an old object that has not changed since the last
+  // collection does not count if it leads to a younger object: it only looks like a pointer to it.
   bool minor = false;
 };
-// pre: the world is stopped, marking is over, nothing was finalized yet.
+// pre: the world is stopped, marking is over, finalizers are not decided yet.
 void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks& roots,
                  const VerifyOptions& options);
-// Notes what the words of the objects that live are, for the next collection, if it is a minor one.
-// pre: the world is stopped, it is decided what lives.
+// Records the words of all live objects, for VerifyMarks after a minor collection that may follow.
+// pre: the world is stopped, it is decided which objects live.
 void NoteOldWords(const Marker& marker);
 
 }  // namespace gleaner::gc

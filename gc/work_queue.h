@@ -1,10 +1,10 @@
-// What a marker offers to others: a bounded deque of segments of ranges.
+// The work that a marker offers to other markers: a bounded deque of segments of ranges.
 //
 // The work-stealing deque of Chase and Lev with the memory orders of Le, Pop, Cohen and Zappa
 // Nardelli ("Correct and efficient work-stealing for weak memory models", PPoPP 2013), its fences
 // folded into seq_cst accesses so that the thread sanitizer can follow them. A segment is copied in
-// and out by value; a thief that loses the race for one may have read a slot that the owner was
-// rewriting, and throws away what it read.
+// and out by value. A thief that loses the race for a segment may have read a slot that the owner
+// was rewriting; it discards its copy.
 #pragma once
 
 #include "gc/range_stack.h"
@@ -12,8 +12,6 @@
 
 namespace gleaner::gc {
 
-// Entries are atomic words: a thief that loses the race may read a slot the owner is rewriting, and
-// throws away what it read.
 struct Segment {
   static constexpr size_t kCapacity = 64;
   size_t count = 0;
@@ -28,14 +26,14 @@ class WorkQueue {
   bool Push(const Segment& segment) {
     // Relaxed: only the owner writes bottom_.
     const int64_t bottom = bottom_.Load(platform::memory_order_relaxed);
-    // Acquire: pairs with the thief's exchange; what it read from the slot it has read.
+    // Acquire: pairs with the thief's exchange, before which the thief has read its slot.
     const int64_t top = top_.Load(platform::memory_order_acquire);
     if (bottom - top >= kSlots) return false;
     Slot& slot = slots_[bottom % kSlots];
     // Relaxed: published by the store of bottom_ below.
     slot.count.Store(segment.count, platform::memory_order_relaxed);
     for (size_t i = 0; i < segment.count; ++i) {
-      slot.ranges[i].Store(segment.ranges[i], platform::memory_order_relaxed);  // likewise
+      slot.ranges[i].Store(segment.ranges[i], platform::memory_order_relaxed);  // by bottom_
     }
     bottom_.Store(bottom + 1, platform::memory_order_seq_cst);
     return true;
@@ -43,18 +41,20 @@ class WorkQueue {
 
   // Owner only: takes back the segment pushed last.
   bool Pop(Segment* out) {
-    const int64_t bottom = bottom_.Load(platform::memory_order_relaxed) - 1;  // owner's own
+    // Relaxed: only the owner writes bottom_.
+    const int64_t bottom = bottom_.Load(platform::memory_order_relaxed) - 1;
     bottom_.Store(bottom, platform::memory_order_seq_cst);
     int64_t top = top_.Load(platform::memory_order_seq_cst);
     if (top > bottom) {
-      bottom_.Store(bottom + 1, platform::memory_order_relaxed);  // as it was
+      bottom_.Store(bottom + 1, platform::memory_order_relaxed);  // its value before the call
       return false;
     }
     Copy(slots_[bottom % kSlots], out);
     if (top == bottom) {
-      // The last one: decide with the thieves.
+      // The last segment: the exchange decides between the owner and the thieves.
       const bool won = top_.CompareExchange(top, top + 1, platform::memory_order_seq_cst);
-      bottom_.Store(bottom + 1, platform::memory_order_relaxed);  // empty either way
+      // Relaxed: publishes no slot; the queue is empty either way.
+      bottom_.Store(bottom + 1, platform::memory_order_relaxed);
       return won;
     }
     return true;
@@ -69,7 +69,7 @@ class WorkQueue {
     return top_.CompareExchange(top, top + 1, platform::memory_order_seq_cst);
   }
 
-  // A hint for others, exact for an idle owner.
+  // A hint for other threads; exact for an idle owner.
   bool LooksEmpty() const {
     return top_.Load(platform::memory_order_seq_cst) >=
            bottom_.Load(platform::memory_order_seq_cst);
@@ -82,12 +82,13 @@ class WorkQueue {
   };
 
   static void Copy(const Slot& slot, Segment* out) {
-    // Relaxed: ordered by the accesses to top_ and bottom_ around it; torn only for a loser.
+    // Relaxed: ordered by the accesses to top_ and bottom_ before and after; torn only for a thief
+    // that loses the race, for which the entries are atomics.
     size_t count = slot.count.Load(platform::memory_order_relaxed);
     if (count > Segment::kCapacity) count = Segment::kCapacity;
     out->count = count;
     for (size_t i = 0; i < count; ++i) {
-      out->ranges[i] = slot.ranges[i].Load(platform::memory_order_relaxed);  // likewise
+      out->ranges[i] = slot.ranges[i].Load(platform::memory_order_relaxed);  // as for count
     }
   }
 

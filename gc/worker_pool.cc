@@ -21,7 +21,7 @@ void WorkerPool::StartHelpers() {
     helper.pool = this;
     helper.worker = started_ + 1;
     if (!platform::StartHelperThread(HelperMain, &helper)) {
-      size_ = started_ + 1;  // the system has no threads for us: do not ask each time
+      size_ = started_ + 1;  // the system refuses threads: do not ask again
       return;
     }
     ++started_;
@@ -29,20 +29,20 @@ void WorkerPool::StartHelpers() {
 }
 
 bool WorkerPool::WakeOne() {
-  // Somebody else is waking one: that is enough for now. Acquire and release make `joined_` the
-  // holder's own.
+  // If another worker is waking a helper, that is enough for now. Acquire: wake_ is a lock that
+  // guards `joined_`; pairs with the release below.
   if (wake_.Exchange(1, memory_order_acquire) != 0) return false;
   const bool can = CanWake();
   if (can) {
-    const int joined = joined_.Load(memory_order_relaxed);  // written under wake_, which we hold
-    joined_.Store(joined + 1, memory_order_relaxed);        // likewise
+    const int joined = joined_.Load(memory_order_relaxed);  // guarded by wake_
+    joined_.Store(joined + 1, memory_order_relaxed);        // guarded by wake_
     Helper& helper = helpers_[joined];
     helper.placement.KeepOffThisCpu();
     running_.FetchAdd(1, memory_order_seq_cst);
     helper.jobs.FetchAdd(1, memory_order_seq_cst);  // also publishes job_ and context_
     FutexWake(&helper.jobs, 1);
   }
-  wake_.Store(0, memory_order_release);  // as above
+  wake_.Store(0, memory_order_release);  // unlocks; pairs with the exchange
   return can;
 }
 
@@ -65,7 +65,8 @@ void* WorkerPool::HelperMain(void* argument) {
 }
 
 void WorkerPool::Help(int worker) {
-  // A mark procedure of the program's may write into its object, which may be tracked by mprotect.
+  // A mark procedure of the program may write to its object, whose page may be write-protected for
+  // tracking; the fault has to be handled.
   platform::UnblockFaultSignal();
   job_(context_, worker);
   if (running_.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&running_);

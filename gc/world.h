@@ -1,5 +1,6 @@
-// What the collector needs of the rest of the process. The runtime provides the real one; tests
-// drive the collector with a fake.
+// What the collector needs of the rest of the process. The runtime implements it; tests drive the
+// collector with a fake. After Collector::Init all functions are called with the collector lock
+// held.
 #pragma once
 
 #include "gc/finalize.h"
@@ -24,62 +25,65 @@ enum class CycleEvent : uint8_t {
   kEnd,
 };
 
-// Read anew at each collection, since clients write the variables behind them directly.
+// Settings, read anew at each collection: clients write the variables behind them directly.
 struct Tunables {
   MarkConfig mark;
   PacerConfig pacer;
   bool verify = false;
-  // Collections for which no caller waits leave the sweep to the time after the pause.
+  // Collections that allocation causes sweep after the pause, concurrently.
   bool concurrent_sweep = false;
-  // They mark concurrently, if writes can be tracked.
+  // Collections that allocation causes mark concurrently, if writes can be tracked.
   bool concurrent_mark = false;
-  // And a thread of the collector's own leads that; else threads that allocate do it, in turns.
+  // A collector thread leads the concurrent cycle; else allocating threads do, in turns.
   bool driver = false;
-  // Which this many workers take part in, itself included, while the marking keeps up.
+  // Workers that mark concurrently while the marking keeps up, the driver included.
   int background_markers = 1;
-  uint64_t slice_bytes = 0;  // if not 0, what is scanned at a time
-  // How long the final stop of such a cycle should take; 0: as the collector sees fit.
+  // Bytes that one slice of marking scans; 0: the collector decides.
+  uint64_t slice_bytes = 0;
+  // How long the final stop of a concurrent cycle should take; 0: the collector's default.
   uint64_t pause_target_ns = 0;
-  // A stop that would take less is made rather than a cycle.
+  // A stop-parallel collection that is expected to be shorter replaces a concurrent cycle.
   uint64_t short_pause_ns = 0;
-  // The marking done for what is allocated meanwhile, as a multiple of a tenth of the usual.
+  // Marking per byte allocated during a cycle, in tenths of the default (10).
   int rate = 10;
-  // Objects are born young, and collections look at those alone, if writes can be tracked.
+  // Allocate objects young and collect only those at times, if writes can be tracked.
   GenerationalMode generational = GenerationalMode::kOff;
-  uint64_t most_minors = 0;  // between two collections of the whole heap
+  uint64_t most_minors = 0;  // maximum between two collections of the whole heap
 };
 
-// How far CopyRoots has come.
+// How far World::copy_roots has come.
 struct RootPosition {
-  size_t static_bytes = 0;
-  size_t fiber = 0;
+  size_t static_bytes = 0;  // of static data, copied
+  size_t fiber = 0;         // index of the next fiber
 };
 
 struct World {
-  // Stops all mutators but the caller; from then on until `resume` they change nothing. False if
-  // that cannot be done now: the world runs.
+  // Stops all mutators but the caller until `resume`. False if they cannot be stopped now: then the
+  // world runs.
   bool (*stop)();
   void (*resume)();
-  // Adds the roots of stopped threads, loaded objects and the program's own; the collecting
-  // thread's stack counts from `stack_pointer` on.
+  // Adds the roots of stopped threads, of loaded objects and those the program registered. The
+  // collecting thread's stack counts from `stack_pointer` upwards. The world is stopped.
   void (*add_roots)(RootTasks* roots, Addr stack_pointer);
   void (*read_tunables)(Tunables* tunables);
   void (*event)(CycleEvent event);
   void (*warn_cycle)(Addr object);
-  // What the program says of a toggle reference; null if it says nothing. Read anew each time.
+  // The program's function that says how a toggle reference is held; null if it has none. The
+  // program may change the function, so it is fetched for each collection.
   ToggleStatus (*(*toggle_function)())(void* object);
-  // With the world stopped, when it is decided which objects live: unmarked ones are given back
-  // next, unless this turns their bytes black. May be null.
+  // Called in the stop when it is decided which objects live. Unmarked objects are freed next,
+  // unless this function turns their mark bytes black. May be null.
   void (*inspect)(const Marker& marker, const RootTasks& roots, const MarkConfig& config) = nullptr;
 
   // --- For concurrent cycles; null where there are none. ---
-  // From here on no mutator has had its handshake.
+  // Starts a round of handshakes: every registered mutator needs one.
   void (*begin_handshakes)() = nullptr;
-  // Stops one mutator that has not, or none if it is the caller, gives the slots it holds the mark
-  // of new objects, and copies its roots. A mutator that is registered meanwhile needs none. False
-  // if all have had it. `stack_pointer` as above; `scratch` is for the callee.
+  // Does the handshake with one mutator that needs one: stops it (unless it is the caller), gives
+  // the slots it holds the allocation colour, and copies its roots. A mutator that registers during
+  // the round needs none. False if no mutator needs one any more. `stack_pointer` as for add_roots;
+  // `scratch` is for the callee.
   bool (*handshake)(Addr stack_pointer, RootTasks* scratch, RootBuffer* words) = nullptr;
-  // Copies some 64 KiB of other roots. False if there are no more.
+  // Copies some 64 KiB of the other roots. False if there are no more.
   bool (*copy_roots)(RootPosition* position, RootBuffer* words) = nullptr;
 };
 

@@ -41,17 +41,16 @@ struct ThreadState {
   SlotHeap* heap;
   int destructor_rounds;
   bool ended;
-  bool set_aside;  // magazines.h
-  uint32_t
-      unwatched;  // of the calls that are slow for that, how many may follow without TendSurplus
+  bool set_aside;      // the magazines are set aside (magazines.h)
+  uint32_t unwatched;  // slow calls that the magazines set aside may serve before TendSurplus
 };
 constinit __thread ThreadState t_state = {};
 
-// Its destructor ends a thread's cache. No key: threads keep their heaps for ever.
+// The key's destructor ends a thread's cache. Without a key threads keep their heaps for ever.
 constinit pthread_key_t g_key = 0;
 constinit bool g_has_key = false;  // written at the start
 
-// glibc's limits.h has the least that POSIX allows.
+// glibc's limits.h has the minimum that POSIX allows.
 constexpr int kDestructorRounds = PTHREAD_DESTRUCTOR_ITERATIONS;
 
 void* OutOfMemory() {
@@ -77,8 +76,8 @@ const char* NameOf(Call call) {
   Fatal("%s(%p): invalid pointer, or freed before: no block begins there", NameOf(call), p);
 }
 
-// A pointer that is none of ours and not null goes to the next allocator, which may have made it;
-// it has made nothing on a stack.
+// A foreign pointer goes to the next allocator, which may have made it. No allocator makes blocks
+// on a stack, so such a pointer is an error.
 void CheckForeign(Call call, const void* p) {
   if (platform::IsOnOwnStack(p))
     Fatal("%s(%p): invalid pointer: it is on the stack", NameOf(call), p);
@@ -98,10 +97,10 @@ size_t ClassOf(const void* p) {
 }
 
 struct ClassShape {
-  uint16_t offset;  // of the first block in ThreadMagazines::words
-  uint16_t least;
-  uint16_t most;
-  uint32_t bytes;
+  uint16_t offset;  // index of the first block in ThreadMagazines::words
+  uint16_t least;   // MinBlocks
+  uint16_t most;    // MaxBlocks
+  uint32_t bytes;   // ClassBytes
 };
 constexpr auto kShapes = [] {
   std::array<ClassShape, kCachedClasses> shapes{};
@@ -135,7 +134,8 @@ void PutInPlace() {
   t_state.set_aside = false;
 }
 
-// A look at the clock takes as long as all else in a call that magazines serve which are set aside.
+// Calls that the magazines set aside serve for each look at the clock, which takes as long as such
+// a call.
 constexpr uint32_t kUnwatchedCalls = 8;
 
 // Whether the magazines are set aside and may serve a call without TendSurplus.
@@ -145,9 +145,9 @@ bool MayUseAside() {
   return true;
 }
 
-// Part of each other slow call for a block with a class: makes the step of the decay that is due,
-// with what the thread has in its magazines, and sees to it that the thread comes back while there
-// is more to do.
+// Called by each slow call for a block of a cached class, unless the magazines set aside serve it.
+// Makes the step of the decay that is due, in which the thread also flushes its magazines. While
+// there is a surplus the thread's magazines are set aside, so that it calls this again.
 void TendSurplus() {
   t_state.unwatched = kUnwatchedCalls;
   alloc::PageSpace& space = alloc::PageSpaceOf(kSide);
@@ -157,7 +157,7 @@ void TendSurplus() {
   waits ? SetAside() : PutInPlace();
 }
 
-// Blocks of one class go back to their pages, or on the shelf. A thread without a heap may do that.
+// Returns blocks of one class to their pages or to the shelf. Any thread, also one without a heap.
 void GiveBack(size_t size_class, void** blocks, size_t count) {
   void* wrong = nullptr;
   const BlockError error =
@@ -167,8 +167,8 @@ void GiveBack(size_t size_class, void** blocks, size_t count) {
   if (GLEANER_UNLIKELY(error != BlockError::kNone)) BadPointer(Call::kFree, wrong, error);
 }
 
-// What is left of the pool. Relaxed: a count that nothing else hangs on. The exchange acquires only
-// because that is what it does when it fails, and success may not be weaker.
+// Bytes left of the pool. Relaxed: a count that publishes nothing. The exchange acquires only
+// because its failure order is acquire, and success may not be weaker.
 constinit platform::Atomic<size_t> g_pool_bytes{kPoolBytes};
 
 bool TakeFromPool(size_t bytes) {
@@ -176,11 +176,11 @@ bool TakeFromPool(size_t bytes) {
   do {
     if (left < bytes) return false;
   } while (!g_pool_bytes.CompareExchange(left, left - bytes,
-                                         platform::memory_order_acquire));  // see above
+                                         platform::memory_order_acquire));  // a count
   return true;
 }
 
-// Bytes more for the thread's magazines of that kind; false if it may not have them.
+// Allots `bytes` more to the thread's magazines of the class's kind; false if that exceeds a limit.
 bool TryAllot(size_t size_class, size_t bytes) {
   ThreadMagazines& own = Own();
   const bool is_slot = size_class < kFirstMedium;
@@ -195,17 +195,17 @@ void ReturnAllotted(size_t size_class, size_t bytes) {
     own.slot_bytes -= bytes;
   } else {
     own.medium_bytes -= bytes;
-    g_pool_bytes.FetchAdd(bytes, platform::memory_order_relaxed);  // see above
+    g_pool_bytes.FetchAdd(bytes, platform::memory_order_relaxed);  // a count
   }
 }
 
-// For a thread whose magazines have their least capacities, or none.
+// pre: the thread's magazines have their minimum capacities, or none.
 void ReturnAllAllotted() {
   ReturnAllotted(0, Own().slot_bytes);
   ReturnAllotted(kFirstMedium, Own().medium_bytes);
 }
 
-// Gives back the blocks of a magazine that were freed first.
+// Returns the `count` blocks of a magazine that were freed first.
 void Drop(size_t size_class, size_t count) {
   Magazine& magazine = MagazineOf(size_class);
   void** bottom = BottomOf(size_class);
@@ -215,7 +215,7 @@ void Drop(size_t size_class, size_t count) {
   magazine.top = bottom + kept;
 }
 
-// Takes half of the capacity beyond the least away from some other class of the kind.
+// Takes half of the capacity beyond the minimum from another class of the same kind.
 void ShrinkAnother(size_t size_class) {
   ThreadMagazines& own = Own();
   for (size_t i = 0; i < kCachedClasses; ++i) {
@@ -235,7 +235,7 @@ void ShrinkAnother(size_t size_class) {
   }
 }
 
-// Doubles the capacity if there is room for that; whether it has grown.
+// Doubles the capacity if the limits allow it. Whether it has grown.
 bool TryEnlarge(size_t size_class) {
   const ClassShape& shape = kShapes[size_class];
   const size_t capacity = CapacityOf(size_class);
@@ -246,7 +246,7 @@ bool TryEnlarge(size_t size_class) {
   return true;
 }
 
-// From here on the thread has none.
+// Abandons the thread's heap. The thread has no heap from now on.
 void GiveBackHeap() {
   ThreadCache::Flush();
   ReturnAllAllotted();
@@ -259,7 +259,7 @@ void GiveBackHeap() {
 }
 
 void EndThread(void*) {
-  // As late as can be, since other destructors may come back to malloc.
+  // In the last round of destructors, since other destructors may call malloc.
   if (++t_state.destructor_rounds < kDestructorRounds &&
       pthread_setspecific(g_key, t_state.heap) == 0) {
     return;
@@ -267,26 +267,26 @@ void EndThread(void*) {
   GiveBackHeap();
 }
 
-// Gives the thread a heap and magazines if it has none; false if that cannot be.
+// Gives the thread a heap and magazines if it has none; false if that is not possible.
 bool PrepareThread() {
   if (GLEANER_LIKELY(t_state.heap != nullptr)) return true;
   if (t_state.ended || ChecksEveryCall()) return false;
   SlotHeap* heap = SlotHeaps::Acquire();
   if (heap == nullptr) return false;
   t_state.heap = heap;
-  ReturnAllAllotted();  // of a thread that vanished in a fork
+  ReturnAllAllotted();  // the heap may be of a thread that vanished in a fork
   for (size_t c = 0; c < kCachedClasses; ++c) {
     void** bottom = BottomOf(c);
     t_magazines.of[c] = {bottom, bottom + kShapes[c].least};
   }
-  // It may call malloc, which works by now. What the thread has would stay with it at its end
-  // otherwise.
+  // pthread_setspecific may call malloc, which works by now. Without the key's value the heap would
+  // never be abandoned at the thread's end.
   if (!g_has_key || pthread_setspecific(g_key, heap) == 0) return true;
   GiveBackHeap();
   return false;
 }
 
-// A block of a class; null if memory cannot be had.
+// Allocates a block of a cached class; null if there is no memory.
 void* AllocateOfClass(size_t size_class, size_t bytes, bool zeroed) {
   const bool is_slot = size_class < kFirstMedium;
   void* p = nullptr;
@@ -294,10 +294,10 @@ void* AllocateOfClass(size_t size_class, size_t bytes, bool zeroed) {
     if (is_slot) (void)SlotHeaps::shared().Take(size_class, &p, 1);
   } else {
     Magazine& magazine = MagazineOf(size_class);
-    // Aligned requests come here with blocks at hand.
+    // The magazine may have blocks: aligned requests do not look into it before.
     if (magazine.top[-1] == nullptr) {
       (void)TryEnlarge(size_class);
-      // One at least, which leaves again at once: the array has room for it.
+      // At least one block, also with capacity 0: it is popped at once, and the array has room.
       const size_t half = CapacityOf(size_class) / 2 + 1;
       magazine.top += is_slot ? t_state.heap->Take(size_class, magazine.top, half)
                               : Shelf::Take(size_class, magazine.top, half);
@@ -376,7 +376,7 @@ void* AllocateOrFail(size_t bytes, size_t alignment, bool zeroed) {
   }
   void* p = AllocateAny(bytes, alignment, zeroed);
   if (GLEANER_UNLIKELY(p == nullptr)) {
-    // What waits in the magazines may make up a page.
+    // The blocks in the magazines and on the shelf may make up free pages.
     ThreadCache::Flush();
     Shelf::Clear();
     p = AllocateAny(bytes, alignment, zeroed);
@@ -412,7 +412,7 @@ void FreeSlow(void* p) {
       error = BlockError::kNoBlock;
     } else if (size_class == kLargeClass) {
       error = FreeSpan(p);
-      // The step of the decay was its own to make.
+      // FreeSpan has made the step of the decay itself.
       if (alloc::PageSpaceOf(kSide).HasSurplus() && !t_state.set_aside && t_state.heap != nullptr) {
         SetAside();
       }
@@ -492,7 +492,7 @@ void ThreadCache::Flush() {
 }
 
 namespace {
-// What waits in the magazines of the thread that ends the process has not been checked yet.
+// Checks the blocks in the magazines of the thread that ends the process.
 __attribute__((destructor)) void CheckAtExit() { ThreadCache::Flush(); }
 }  // namespace
 

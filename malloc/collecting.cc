@@ -24,14 +24,15 @@ using runtime::Threads;
 constexpr size_t kEarlyBytes = 64 * kKiB;
 alignas(alloc::kGranuleBytes) constinit char g_early[kEarlyBytes] = {};
 constinit platform::Atomic<size_t> g_early_used{0};
-// Written by the thread that starts; others wait for it.
+// Written by the thread that starts malloc; other threads wait for that in Start.
 constinit bool g_ready = false;
 
-// The block's size is in the granule in front of it.
+// The granule in front of a block has the block's size.
 void* AllocateEarly(size_t bytes, size_t alignment) {
   const size_t need = AlignUp(bytes, alloc::kGranuleBytes) + alloc::kGranuleBytes;
   if (bytes > kEarlyBytes || alignment > alloc::kGranuleBytes) return nullptr;
-  const size_t at = g_early_used.FetchAdd(need, platform::memory_order_relaxed);  // no data with it
+  // Relaxed: publishes no data; only uniqueness counts.
+  const size_t at = g_early_used.FetchAdd(need, platform::memory_order_relaxed);
   if (at + need > kEarlyBytes) return nullptr;
   *reinterpret_cast<size_t*>(g_early + at) = bytes;
   return g_early + at + alloc::kGranuleBytes;
@@ -39,8 +40,8 @@ void* AllocateEarly(size_t bytes, size_t alignment) {
 
 // --- Roots ---
 
-// Collections in a row that had to be given up, and the heap's size from which on the next one is
-// tried: a process that cannot look for roots should not stop its threads all the time. Relaxed: a
+// Collections in a row that were given up, and the heap's size from which on the next one is tried:
+// a process whose roots cannot be found should not stop its threads again and again. Relaxed: a
 // heuristic; written under the collector lock.
 constinit platform::Atomic<uint32_t> g_given_up{0};
 constinit platform::Atomic<size_t> g_retry_bytes{0};
@@ -53,10 +54,10 @@ void AddRoots(gc::RootTasks* roots) {
 }
 
 void OnCollected(bool done) {
-  using platform::memory_order_relaxed;  // see above
+  using platform::memory_order_relaxed;  // a heuristic, written under the collector lock
   ProcessRoots::Release();
   if (done) return g_given_up.Store(0, memory_order_relaxed);
-  // Relaxed: one collection at a time; the others take it for a hint.
+  // Relaxed: written under the collector lock; a hint to other threads.
   const uint32_t times = g_given_up.FetchAdd(1, memory_order_relaxed) + 1;
   g_retry_bytes.Store(alloc::ResidentBytes() + times * kRetryStep, memory_order_relaxed);
   if (times == kToldAfter) {
@@ -66,18 +67,18 @@ void OnCollected(bool done) {
   }
 }
 
-// --- The allocator's hooks: a thread that cannot collect here and now goes on without. ---
+// --- The allocator's hooks: a thread that cannot collect now goes on without a collection. ---
 
 constinit alloc::Hooks g_runtime_hooks = {};
 
-// In a child of vfork, or a thread of a bare clone() that shares our thread-local storage, the
-// record is another thread's, and the threads are not to be stopped from there.
+// Whether the calling thread may collect now. Not in a child of vfork or a thread of a bare clone()
+// that shares thread-local storage: there the record is another thread's (tid differs).
 bool MayCollect() {
   const runtime::Thread* self = Threads::Current();
   if (self == nullptr || self->under_lock != 0 || self->tid != platform::CurrentThreadId()) {
     return false;
   }
-  using platform::memory_order_relaxed;  // see above
+  using platform::memory_order_relaxed;  // a heuristic
   return GLEANER_LIKELY(g_given_up.Load(memory_order_relaxed) == 0) ||
          alloc::ResidentBytes() >= g_retry_bytes.Load(memory_order_relaxed);
 }
@@ -95,7 +96,8 @@ bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
 }
 void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   if (!MayCollect()) {
-    // The refusal was of whole pages: with less it would come again.
+    // Rounded to pages: the refused request is of whole pages, and a smaller limit would refuse it
+    // again.
     const size_t room = AlignUp(bytes, alloc::kPageBytes);
     return alloc::LimitGrowth(gc::g_collector.pacer().MayGrowTo(alloc::ResidentBytes() + room));
   }
@@ -105,7 +107,7 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
 
 // --- Threads ---
 
-// Whether the calling thread is registered, now.
+// Registers the calling thread if it is not registered yet. Whether it is registered now.
 bool Attach() {
   if (GLEANER_LIKELY(Threads::Current() != nullptr)) return true;
   if (Threads::HasComeToRegister()) return false;
@@ -113,7 +115,7 @@ bool Attach() {
   return runtime::AttachThread();
 }
 
-// The thread heap that belongs to no thread, under the threads lock.
+// Allocates from the thread heap that belongs to no thread, under the threads lock.
 class OrphanSection {
  public:
   OrphanSection() : guard_(Threads::lock()), saved_(alloc::t_heap) {
@@ -126,7 +128,8 @@ class OrphanSection {
   alloc::ThreadHeap* const saved_;
 };
 
-// f() as a thread that is either stopped by a collection or keeps it from starting.
+// Calls f() so that no collection runs meanwhile without regard to the thread: a registered thread
+// is stopped by collections; another one holds the threads lock [inv.malloc-orphan].
 template <class F>
 auto AsMutator(F f) {
   if (GLEANER_LIKELY(Attach())) return f();
@@ -151,20 +154,20 @@ bool Collecting::Start() {
                                .find_roots = ProcessRoots::Find,
                                .add_roots = AddRoots,
                                .collected = OnCollected};
-  // A helper is a thread, and one must not be started from inside malloc.
+  // No helpers: a thread must not be started from inside malloc.
   runtime::g_markers_wanted = 1;
   if (runtime::g_options.markers > 1) Complain("GLEANER_MARKERS is 1 under GLEANER_COLLECT");
   runtime::g_options.markers = 1;
-  // Segments of loaded objects are among the mappings.
+  // ProcessRoots finds the segments of loaded objects among the mappings.
   GC_no_dls = 1;
   runtime::g_static_roots.main_data_cleared = true;
   if (!runtime::TryInit()) return false;
-  // Programs keep any pointer into a block, and want no procedures called.
+  // A program may keep only an interior pointer to a block.
   GC_all_interior_pointers = 1;
-  // Whoever else wants the default signal is another collector.
+  // Another collector in the process may use the default suspend signal.
   platform::LeaveDefaultSuspendSignal();
   ProcessRoots::Init();
-  if (!runtime::g_options.collect) GC_dont_gc = 1;  // the heap is there to find leaks on
+  if (!runtime::g_options.collect) GC_dont_gc = 1;  // GLEANER_LEAKS alone collects nothing
   g_runtime_hooks = alloc::g_hooks;
   alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
   g_ready = true;

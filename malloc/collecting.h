@@ -1,15 +1,16 @@
-// malloc on the collector's heap, for GLEANER_COLLECT: what the program loses is collected. Blocks
-// are ordinary collectable objects, which `free` gives back at once. GLEANER_LEAKS uses the same
-// heap and the same roots, and collects nothing unless GLEANER_COLLECT is there too (leaks.h).
+// malloc on the collector's heap, for GLEANER_COLLECT: blocks that the program loses are collected.
+// Blocks are ordinary collectable objects, which `free` frees at once. GLEANER_LEAKS uses the same
+// heap and the same roots, and collects nothing unless GLEANER_COLLECT is set too (leaks.h).
 //
-// The roots are more than those of a program that was written for a collector: process_roots.h.
+// There are more roots than for a program that was written for a collector: process_roots.h.
 //
 // Threads register with the collector when pthread_create starts them, or by their first
-// allocation. A thread that is not registered yet, or no longer, may still need blocks, the one
-// that registers above all (the C library allocates for it): those are *orphans*, which are never
-// collected, and are made and freed under the threads lock, so never while the world is stopped
-// [inv.malloc-orphan].
-// What is needed before the heap is ready comes from a small buffer and stays for ever.
+// allocation. A thread that is not registered (not yet, or no longer) may still need blocks; a
+// thread that is registering does, since the C library allocates for it. These blocks are
+// *orphans*: they are never collected. They are made and freed under the threads lock, so never
+// while the world is stopped [inv.malloc-orphan].
+//
+// Blocks needed before the heap is ready come from a small buffer, which is never reused.
 #pragma once
 
 #include "malloc/spans.h"
@@ -21,22 +22,23 @@ class Collecting {
   // Once, at the start of the process's malloc. False if the system refuses the address space.
   [[nodiscard]] static bool Start();
 
-  // As the functions of cache.h. All memory is zero. pre: Start was called, for all below.
+  // --- Any thread. pre: Start was called. ---
+  // A block whose memory is zero; null if there is no memory.
   static void* Allocate(size_t bytes, size_t alignment);
-  // Whether the block is ours; if it is no block, the program ends with a message that names
-  // `call`.
+  // False if the address is not in this heap. If it is, but no block begins there, the process ends
+  // with a message that names `call`.
   static bool Free(void* p, const char* call);
   static bool UsableBytes(void* p, size_t* bytes, const char* call);
-  // Whether the block is of those from before the heap was ready. They are ours also if Start has
-  // been refused.
+  // Whether the block was allocated before the heap was ready; then *bytes is its size. Valid also
+  // if Start has failed.
   static bool IsEarly(const void* p, size_t* bytes);
-  // Makes the block that large where it is; false if it cannot.
+  // Resizes the block in place; false if that is not possible.
   static bool Resize(void* p, size_t bytes);
 
-  // Collects and gives free memory back; whether there was any.
+  // Collects and returns free memory to the system. Whether any was returned.
   static bool Trim();
 
-  // Memory that stays until it is freed, and whose contents are roots. Null if there is none.
+  // An uncollectable block, whose contents are roots. Null if there is no memory.
   static void* AllocateRoot(size_t bytes);
 };
 

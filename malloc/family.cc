@@ -1,4 +1,4 @@
-// The malloc family of C, POSIX and the GNU C library: arguments, errors and errno as there.
+// The malloc family of C, POSIX and the GNU C library, with the same arguments, errors and errno.
 #include <malloc.h>
 
 #include <cerrno>
@@ -12,7 +12,6 @@ namespace {
 
 namespace proxy = gleaner::malloc_proxy;
 
-// What the C library calls EXPORT elsewhere.
 #define GLEANER_MALLOC_API extern "C" __attribute__((visibility("default")))
 
 void* Fail(int error) {
@@ -22,7 +21,7 @@ void* Fail(int error) {
 
 int Clamped(size_t value) { return value < INT32_MAX ? static_cast<int>(value) : INT32_MAX; }
 
-// Rounded up to a power of two, as memalign has it; 0 if there is none.
+// The alignment rounded up to a power of two, as memalign requires; 0 if there is none.
 size_t PowerOfTwo(size_t alignment) {
   if (gleaner::IsPowerOfTwo(alignment)) return alignment;
   if (alignment > PTRDIFF_MAX) return 0;
@@ -36,7 +35,7 @@ size_t PowerOfTwo(size_t alignment) {
 GLEANER_MALLOC_API void* malloc(size_t bytes) noexcept { return proxy::Allocate(bytes); }
 GLEANER_MALLOC_API void free(void* p) noexcept { proxy::Free(p); }
 GLEANER_MALLOC_API void cfree(void* p) noexcept { proxy::Free(p); }
-// C23. What the caller says of the block is not needed.
+// C23. The size and alignment that the caller passes are not needed.
 GLEANER_MALLOC_API void free_sized(void* p, size_t) noexcept { proxy::Free(p); }
 GLEANER_MALLOC_API void free_aligned_sized(void* p, size_t, size_t) noexcept { proxy::Free(p); }
 
@@ -69,7 +68,7 @@ GLEANER_MALLOC_API void* aligned_alloc(size_t alignment, size_t bytes) noexcept 
   return proxy::AllocateAligned(bytes, alignment);
 }
 
-// errno stays as it is.
+// Leaves errno unchanged.
 GLEANER_MALLOC_API int posix_memalign(void** out, size_t alignment, size_t bytes) noexcept {
   if (!gleaner::IsPowerOfTwo(alignment) || alignment % sizeof(void*) != 0) return EINVAL;
   const int saved = errno;
@@ -92,7 +91,7 @@ GLEANER_MALLOC_API void* pvalloc(size_t bytes) noexcept {
 
 GLEANER_MALLOC_API size_t malloc_usable_size(void* p) noexcept { return proxy::UsableBytes(p); }
 
-// `keep` is a hint for a heap that ends at the break; here all that is free goes back.
+// The argument is a hint for a heap that ends at the break. Here all free memory is returned.
 GLEANER_MALLOC_API int malloc_trim(size_t) noexcept {
   if (!proxy::Start()) return 0;
   const int saved = errno;
@@ -102,7 +101,7 @@ GLEANER_MALLOC_API int malloc_trim(size_t) noexcept {
   return any ? 1 : 0;
 }
 
-// Knobs of another allocator: those that exist there are taken and change nothing.
+// Parameters of the GNU C library's allocator: they are accepted and have no effect.
 GLEANER_MALLOC_API int mallopt(int parameter, int) noexcept {
   switch (parameter) {
     case M_MXFAST:

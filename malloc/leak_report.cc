@@ -27,19 +27,19 @@ using runtime::g_options;
 
 constexpr size_t kMaxPath = 4096;
 
-// Written at the start: a program may change its directory, and write over its environment.
+// Written at the start: a program may change its directory or overwrite its environment later.
 struct Settings {
   bool on;
   char file[kMaxPath];  // empty: standard error
 };
 constinit Settings g_settings = {};
 
-// The thread that reports.
+// A thread has begun the report; there is one report.
 constinit platform::Atomic<bool> g_reporting{false};
 
 // --- Text ---
 
-// Text for a file, in pieces. A failure is nobody's to hear of: the program ends.
+// Buffered text output to a file. Failures are ignored: the process ends.
 class Writer {
  public:
   explicit Writer(int fd) : fd_(fd) {}
@@ -47,7 +47,7 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // At most half a buffer at a time; what is longer is cut off.
+  // At most half a buffer in one call; longer text is cut off.
   void Print(const char* format, ...) __attribute__((format(printf, 2, 3))) {
     constexpr size_t kMax = sizeof buffer_ / 2;
     if (used_ > kMax) Flush();
@@ -74,7 +74,7 @@ class Writer {
   char buffer_[4 * kMaxPath];
 };
 
-// The file of the option, "%p" in it replaced by the number of the process; or standard error.
+// Opens the file of the option, with "%p" replaced by the process number; or standard error.
 int OpenOutput() {
   if (g_settings.file[0] == 0) return StandardError();
   char path[kMaxPath];
@@ -95,7 +95,7 @@ class Report {
  public:
   explicit Report(Addr stack_pointer) : stack_pointer_(stack_pointer) {}
 
-  // Whether blocks are lost that no suppression is for.
+  // Makes and prints the report. Whether blocks are lost that no rule suppresses.
   bool Make() {
     if (!Leaks::Examine(stack_pointer_, nullptr, nullptr)) return Fail();
     stacks_ = Leaks::stacks();
@@ -172,7 +172,8 @@ class Report {
     return static_cast<RuleOfStack>(rule);
   }
 
-  // If stacks are suppressed, examines again: what blocks of theirs lead to does not count either.
+  // If a rule suppresses a stack, examines again: blocks to which the stack's blocks lead do not
+  // count either.
   bool Suppress() {
     if (Suppressions::count() == 0) return true;
     rules_ = Array<RuleOfStack>(stacks_);
@@ -188,7 +189,7 @@ class Report {
 
   void Add(StackId id, bool direct, const LeakCount& count) {
     if (count.blocks == 0) return;
-    if (rules_ != nullptr && rules_[id] != 0) {  // of what was collected
+    if (rules_ != nullptr && rules_[id] != 0) {  // blocks of a suppressed stack that were collected
       by_rule_[rules_[id]].Add(count);
       return;
     }
@@ -199,7 +200,7 @@ class Report {
   bool Collect() {
     entries_ = Array<Entry>(2 * with_leaks_);
     if (entries_ == nullptr) return false;
-    // Stacks that are new since the first examination are those of threads that still run.
+    // The second examination may find new stacks, of threads that still run; they may not fit.
     for (StackId id = 0; id < stacks_; ++id) {
       const StackLeaks leaks = Leaks::Of(id);
       if (entry_count_ + 2 > 2 * with_leaks_) break;
@@ -304,14 +305,14 @@ void MakeReport(Addr stack_pointer, void* found) {
   *static_cast<bool*>(found) = Report(stack_pointer).Make();
 }
 
-// Registers that the program's functions still use are roots; what is in our own frames is not.
+// Registers of the program's functions are roots; frames below this function's are not.
 GLEANER_NOINLINE bool FindsLeaks() {
   bool found = false;
   platform::WithRegistersOnStack(MakeReport, &found);
   return found && g_options.leaks_exit_code != 0;
 }
 
-// The last call of exit() has the status, also one that is made in a handler: so glibc has it.
+// In glibc the last call of exit() determines the status, also a call in an exit handler.
 void OnExit(int, void*) {
   if (FindsLeaks()) exit(static_cast<int>(g_options.leaks_exit_code));
 }
@@ -340,7 +341,8 @@ void PrepareLeakReport() {
     Suppressions::Read(g_options.leaks_suppressions);
   }
   g_settings.on = Leaks::Init();
-  // The process has hardly ever come to main() by now, so this handler is the last one to run.
+  // Handlers run in reverse order. The process has rarely reached main() by now, so this handler
+  // runs last.
   if (g_settings.on) InstallHandlers();
 }
 

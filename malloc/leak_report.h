@@ -1,14 +1,15 @@
-// The report of leaks: when the process exits, and in which form.
+// The report of leaks: when it is printed, and its form.
 #pragma once
 
 #include "platform/base.h"
 
 namespace gleaner::malloc_proxy {
 
-// GLEANER_LEAKS. Known from the start on; false, too, if its tables could not be had.
+// Whether GLEANER_LEAKS is set and the memory for its tables was available. Constant after the
+// start of the process's malloc.
 bool ReportsLeaks();
 
-// Once, at the start, after Collecting::Start: takes the options, reads the suppressions.
+// Once, at the start, after Collecting::Start: reads the options and the suppressions.
 void PrepareLeakReport();
 
 }  // namespace gleaner::malloc_proxy

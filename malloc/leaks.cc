@@ -24,7 +24,7 @@ using Tag = uint32_t;
 constexpr size_t kMaxSlack = (size_t{1} << (32 - kStackIdBits)) - 1;
 static_assert(kMaxSlack + 1 >= alloc::kMaxSmallBytes);
 
-// It becomes writable by pieces, one for so much of the heap.
+// The table becomes writable in pieces, one for each kPieceHeapBytes of the heap.
 constexpr size_t kPieceHeapBytes = 4 * kMiB;
 constexpr size_t kPieceBytes = kPieceHeapBytes / kGranuleBytes * sizeof(Tag);
 
@@ -36,12 +36,12 @@ constinit Atomic<bool>* g_pieces = nullptr;
 Tag* WritableTagOf(Addr base) {
   const size_t offset = base - g_space.base;
   Atomic<bool>& piece = g_pieces[offset / kPieceHeapBytes];
-  // Acquire and release: who sees the flag may write. Several threads may make the same piece
-  // writable, which changes nothing.
+  // Acquire: pairs with the release below; a thread that sees the flag may write the piece. Several
+  // threads may make the same piece writable, which is harmless.
   if (GLEANER_UNLIKELY(!piece.Load(memory_order_acquire))) {
     char* memory = reinterpret_cast<char*>(g_tags) + offset / kPieceHeapBytes * kPieceBytes;
     if (!platform::Commit(memory, kPieceBytes)) return nullptr;
-    piece.Store(true, memory_order_release);  // as said
+    piece.Store(true, memory_order_release);  // with the acquire above
   }
   return &g_tags[offset / kGranuleBytes];
 }
@@ -61,7 +61,7 @@ constexpr uint8_t kIndirect = 64;
 constexpr uint8_t kSuppressed = 128;
 static_assert(kDirect > alloc::kDisclaiming);
 
-// What Examine asks for: of the thread that collects. Null in collections of GLEANER_COLLECT's.
+// The collecting thread's call of Examine. Null in collections of GLEANER_COLLECT.
 struct Request {
   const RuleOfStack* rules;
   LeakCount* suppressed;  // by rule
@@ -69,11 +69,11 @@ struct Request {
 };
 constinit __thread Request* t_request = nullptr;
 
-// By stack: what was collected, and what the last examination found.
+// By stack: blocks that were collected, and blocks that the last examination found.
 constinit alloc::ReservedArray<StackLeaks> g_collected;
 constinit alloc::ReservedArray<StackLeaks> g_found;
 constinit size_t g_found_stacks = 0;
-// Blocks whose words are still to be looked at.
+// Blocks that are to be searched for pointers.
 constinit alloc::ReservedArray<Addr> g_pending;
 constexpr size_t kMaxPending = size_t{1} << 30;
 
@@ -126,12 +126,12 @@ class Examination {
   void Reach(const ObjectRef& object, uint8_t state) {
     *object.mark() = state;
     if (state == kSuppressed) request_->suppressed[rule_].Add({1, BytesOf(object)});
-    // Without memory what it leads to will count as direct.
+    // Without memory the blocks that this block leads to count as direct.
     if (!g_pending.EnsureCommitted(pending_ + 1)) return;
     g_pending[pending_++] = object.base;
   }
 
-  // Looks at the words of all that is pending; what they lead to gets the state.
+  // Searches all pending blocks for pointers. White blocks that they lead to get the state.
   void Follow(uint8_t state) {
     while (pending_ != 0) {
       ObjectRef object;

@@ -1,26 +1,26 @@
-// GLEANER_LEAKS: which blocks the program has lost, and where it got them. docs/leaks.md has the
-// whole.
+// GLEANER_LEAKS: which blocks the program has lost, and where it allocated them. See docs/leaks.md.
 //
 // The heap is that of the collecting malloc (collecting.h), on which nothing is collected unless
-// GLEANER_COLLECT says so too. A side table has a word for each block, at the place of the block's
+// GLEANER_COLLECT is set too. A side table has a word for each block, at the index of the block's
 // first granule:
 //
-//   bits 0-18   the number of the stack it was allocated with (stack_table.h), 0 if unknown
+//   bits 0-18   the number of the stack that allocated the block (stack_table.h), 0 if unknown
 //   bits 19-31  bytes of the slot that were not asked for
 //
-// The word is written by the thread that has just got the block, and read with the world stopped.
+// The thread that has just got the block writes the word; it is read with the world stopped.
 //
-// An examination is part of a collection. When all that is reachable is black, it looks at the
-// blocks that are still white, in the order of their addresses. Meanwhile their mark bytes say:
+// An examination is part of a collection. When all reachable blocks are black, it visits the blocks
+// that are still white, in the order of their addresses. During the examination mark bytes change:
 //
-//   white -> kDirect      no block seen so far leads to it: it is searched for pointers at once,
-//                         and all that they lead to
-//   white -> kIndirect    a lost block leads to it
-//   kDirect -> kIndirect  one that is looked at later leads to it
-//   white -> kSuppressed  (at the exit) its stack is suppressed, or such a block leads to it
+//   white -> kDirect      no block visited so far leads to this block; the block, and all blocks
+//                         that it leads to, are searched for pointers at once
+//   white -> kIndirect    a lost block leads to this block
+//   kDirect -> kIndirect  a block that is visited later leads to this block
+//   white -> kSuppressed  (at the exit) a rule matches the block's stack, or a suppressed block
+//                         leads to this block
 //
-// At the end each is counted to its stack, and becomes black, so that it stays; or white again, if
-// the collection is one of GLEANER_COLLECT's, which then frees it.
+// At the end each lost block is counted for its stack, and becomes black, so that it stays; or
+// white again, if the collection is one of GLEANER_COLLECT, which then frees the block.
 #pragma once
 
 #include "malloc/stack_table.h"
@@ -36,13 +36,13 @@ struct LeakCount {
   }
 };
 
-// What became of the blocks that one stack allocated.
+// The lost blocks that one stack allocated.
 struct StackLeaks {
-  LeakCount direct;
-  LeakCount indirect;
+  LeakCount direct;    // no other lost block leads to them
+  LeakCount indirect;  // a lost block leads to them
 };
 
-// By stack: 0 if it is not suppressed, else which rule does that.
+// The number of the rule that suppresses a stack; 0 if none does.
 using RuleOfStack = uint16_t;
 
 class Leaks {
@@ -50,17 +50,19 @@ class Leaks {
   // Once, at the start, after Collecting::Start. False after a message if there is no memory.
   [[nodiscard]] static bool Init();
 
-  // A block was handed out, or changed its size. Nothing if it is none of the heap's. Any thread.
+  // Called when a block was allocated or resized. No effect for addresses outside the heap. Any
+  // thread.
   static void Note(void* p, size_t bytes);
 
-  // Stops the world and examines; the caller's stack counts from `stack_pointer` on. Blocks of
-  // stacks with a rule, and what these blocks lead to, are counted to the rule; `rules` may be
-  // null. False without memory, or if the threads do not stop. pre: the calling thread is attached.
+  // Stops the world and examines the heap. The caller's stack counts from `stack_pointer` upwards.
+  // `rules`, by stack, may be null: blocks of stacks with a rule, and blocks that they lead to, are
+  // counted in `suppressed`, by rule. False without memory, or if the threads do not stop. pre: the
+  // calling thread is registered.
   [[nodiscard]] static bool Examine(Addr stack_pointer, const RuleOfStack* rules,
                                     LeakCount* suppressed);
 
-  // What the last examination found, and what was collected before. By stack, of which there were
-  // that many.
+  // The blocks that the last examination found, and those collected before. stacks() is the number
+  // of stacks.
   static size_t stacks();
   static StackLeaks Of(StackId id);
 };

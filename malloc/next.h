@@ -1,5 +1,5 @@
-// The allocator behind this one in the search order, mostly the C library's: for pointers that are
-// not ours, and for a process that refuses us address space.
+// The next allocator in the symbol search order, mostly the C library's: for pointers that this one
+// has not made, and for a process in which this one cannot reserve address space.
 #pragma once
 
 #include "platform/next_call.h"

@@ -1,5 +1,5 @@
-// operator new and operator delete in all forms, without libstdc++: what a failure needs of it, the
-// new-handler and std::bad_alloc, is looked up when it happens.
+// operator new and operator delete in all forms, without libstdc++: the functions of it that a
+// failure needs (the new-handler, std::bad_alloc) are looked up when the failure happens.
 #include <dlfcn.h>
 
 #include <new>
@@ -11,8 +11,8 @@ namespace {
 namespace proxy = gleaner::malloc_proxy;
 using gleaner::alloc::kGranuleBytes;
 
-// A function of the program's C++ run-time library, which a plug-in alone may have loaded; null if
-// there is none.
+// A function of the program's C++ run-time library; null if there is none. The library may be
+// loaded by a plug-in only.
 template <class F>
 F* CxxFunction(const char* name) {
   void* function = dlsym(RTLD_NEXT, name);
@@ -40,7 +40,7 @@ void* TryAllocate(size_t bytes, size_t alignment) {
   gleaner::Fatal("operator new(%zu): %s, and no C++ library to throw std::bad_alloc", bytes, why);
 }
 
-// The handler may throw, and so may this: there is nothing to clean up on the way.
+// The new-handler may throw through this function, which has nothing to clean up.
 GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment) {
   if (!gleaner::IsPowerOfTwo(alignment)) RaiseBadAlloc(bytes, "the alignment is no power of two");
   for (;;) {
@@ -53,8 +53,8 @@ GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment) {
   }
 }
 
-// Where a handler throws, it is for the C++ library to catch: its own operator calls our throwing
-// one and makes null of what that throws.
+// If the new-handler may throw, the C++ library has to catch: its nothrow operator calls the
+// throwing operator of this file and returns null for an exception.
 GLEANER_NOINLINE void* NewNothrowSlow(size_t bytes, size_t alignment, const std::nothrow_t& tag) {
   if (!gleaner::IsPowerOfTwo(alignment)) return nullptr;
   if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
@@ -68,7 +68,7 @@ GLEANER_NOINLINE void* NewNothrowSlow(size_t bytes, size_t alignment, const std:
   return next != nullptr ? next(bytes, std::align_val_t{alignment}, tag) : nullptr;
 }
 
-// The slow paths are tail calls, so that the fast ones need no frame.
+// The slow paths are tail calls, so that the fast paths need no frame.
 GLEANER_ALWAYS_INLINE void* New(size_t bytes) {
   void* p = proxy::TryMagazine(bytes);
   return GLEANER_LIKELY(p != nullptr) ? p : NewSlow(bytes, kGranuleBytes);
@@ -83,7 +83,8 @@ GLEANER_ALWAYS_INLINE void* NewNothrow(size_t bytes, const std::nothrow_t& tag) 
 using Align = std::align_val_t;
 using Nothrow = std::nothrow_t;
 
-// Other compilation units declare them with default visibility; here the command line hides.
+// Other compilation units declare the operators with default visibility; the command line of this
+// one hides symbols.
 #pragma GCC visibility push(default)
 
 void* operator new(size_t n) { return New(n); }
@@ -99,7 +100,7 @@ void* operator new[](size_t n, Align a, const Nothrow& t) noexcept {
   return NewNothrowSlow(n, static_cast<size_t>(a), t);
 }
 
-// What a delete says of its block is not needed.
+// The size and alignment that a delete passes are not needed.
 void operator delete(void* p) noexcept { proxy::Free(p); }
 void operator delete[](void* p) noexcept { proxy::Free(p); }
 void operator delete(void* p, size_t) noexcept { proxy::Free(p); }

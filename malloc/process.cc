@@ -29,17 +29,19 @@ constinit platform::Atomic<uint32_t> g_start{kNotStarted};
 
 constexpr size_t kMinHeap = 16 * kMiB;
 
-// Free memory in pieces of 2 MiB that stays resident, and how long a surplus does.
+// Free memory in pieces of 2 MiB that stays resident, and the time after which a surplus is
+// returned.
 constexpr size_t kIdleBudgetBytes = 64 * kMiB;
 constexpr uint64_t kDecayNs = 1'000'000'000;
 
-// The calling thread has taken the locks for a fork. Not if it forks in a signal handler that has
-// interrupted malloc: one of them may be its own. The child goes on in the interrupted call.
+// The calling thread has taken the locks for a fork. It does not take them if it forks in a signal
+// handler that has interrupted malloc, since the interrupted call may hold one of them; the child
+// continues that call.
 constinit __thread bool t_has_locked_all = false;
 
 void LockAll() {
-  if (g_start.Load(memory_order_relaxed) != kStarted)
-    return;  // the caller has started it, if at all
+  // Relaxed: the calling thread has been through Start if it uses malloc at all.
+  if (g_start.Load(memory_order_relaxed) != kStarted) return;
   if (platform::IsInSection()) return;
   t_has_locked_all = true;
   SlotHeaps::LockForFork();
@@ -62,15 +64,15 @@ void UnlockAllInChild() {
   SlotHeaps::AbandonOthers(ThreadCache::Heap());
 }
 
-// The thread that starts is here: what it calls may call malloc.
+// The calling thread is in MakeHeap: functions called there may call malloc.
 constinit __thread bool t_starting = false;
-constinit bool g_collecting = false;  // written once, before the start is announced
+constinit bool g_collecting = false;  // written by MakeHeap; published by g_start
 
 bool MakeHeap() {
   NoteStandardError();
   runtime::ReadOptions();
   if (g_options.collect || g_options.leaks) {
-    g_collecting = true;  // also for what the start calls
+    g_collecting = true;  // already for calls of malloc during the start
     g_collecting = Collecting::Start();
     if (g_collecting && g_options.leaks) PrepareLeakReport();
     return g_collecting;
@@ -96,7 +98,7 @@ bool MakeHeap() {
 }  // namespace
 
 bool Start() {
-  // Acquire: pairs with the release below.
+  // Acquire: pairs with the release below, which publishes the heap.
   uint32_t state = g_start.Load(memory_order_acquire);
   if (GLEANER_LIKELY(state == kStarted)) return true;
   if (state == kNotStarted && g_start.CompareExchange(state, kStarting, memory_order_acquire)) {
@@ -106,7 +108,7 @@ bool Start() {
     FindSignalFunctions();
     runtime::FindLimitFunctions();
     t_starting = false;
-    g_start.Store(ok ? kStarted : kRefused, memory_order_release);  // who sees it sees the heap
+    g_start.Store(ok ? kStarted : kRefused, memory_order_release);  // publishes the heap
     platform::FutexWakeAll(&g_start);
     if (!ok) {
       Complain("malloc: the system refuses %zu MiB of address space; not replaced",
@@ -117,7 +119,7 @@ bool Start() {
     return ok;
   }
   if (t_starting) return true;
-  while ((state = g_start.Load(memory_order_acquire)) == kStarting) {  // as above
+  while ((state = g_start.Load(memory_order_acquire)) == kStarting) {  // with the release above
     platform::FutexWait(&g_start, kStarting);
   }
   return state == kStarted;

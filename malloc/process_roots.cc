@@ -15,17 +15,17 @@ using runtime::Threads;
 
 constexpr size_t kChunkBytes = 128 * kKiB;  // copied at a time
 constexpr size_t kMaxWords = size_t{1} << 30;
-constexpr size_t kMaxWordsWhenBounded = size_t{1} << 20;  // by RLIMIT_AS
-constexpr size_t kKeptWords = 64 * kKiB / kWordBytes;     // over collections
-// Parts of anonymous mappings of which it is not asked what was ever touched.
+constexpr size_t kMaxWordsWhenBounded = size_t{1} << 20;  // if there is an RLIMIT_AS
+constexpr size_t kKeptWords = 64 * kKiB / kWordBytes;     // resident between collections
+// Parts of anonymous mappings up to this size are read whole, touched or not.
 constexpr size_t kAlwaysWhole = 256 * kKiB;
 
 struct Found {
   gc::RangeSet excluded;
   Addr main_stack_end = 0;
-  alloc::ReservedArray<Addr> words;  // those that point into the heap, and room to copy
-  size_t count = 0;
-  gc::RangeSet in_place;  // what there was no memory to copy to
+  alloc::ReservedArray<Addr> words;  // words that point into the heap, then room to copy to
+  size_t count = 0;                  // words that point into the heap
+  gc::RangeSet in_place;             // ranges that could not be copied
   size_t bytes_read = 0;
   bool complete = true;
 };
@@ -35,7 +35,7 @@ void ScanInPlace(Range range) {
   if (!g_found.in_place.Add(range)) g_found.complete = false;
 }
 
-// Keeps of the `count` words behind those found the ones that point into the heap.
+// Of the `count` words copied behind those found, keeps the words that point into the heap.
 void Filter(size_t count) {
   Addr* out = g_found.words.data() + g_found.count;
   const Addr* word = out;
@@ -63,7 +63,7 @@ void Scan(void*, Range range) {
     if (got == SIZE_MAX) return ScanInPlace({at, end});
     Filter(got / kWordBytes);
     g_found.bytes_read += got;
-    // What cannot be read is not there any more, or not to be read.
+    // Skips an OS page that cannot be read: it was unmapped, or reading is not permitted.
     at = got == want ? at + want : AlignDown(at + got, os_page) + os_page;
   }
 }
@@ -71,8 +71,8 @@ void Scan(void*, Range range) {
 void ScanMapping(void* context, const Mapping& mapping) {
   const auto& touched = *static_cast<const platform::TouchedPages*>(context);
   Range range = mapping.range;
-  // How far the first thread's stack may grow is a limit, not memory: it begins where its mapping
-  // does.
+  // The stack range of the main thread begins at its growth limit, where there may be no memory; so
+  // it is not excluded by range. Its mapping counts from the end of the stack on.
   if (range.Contains(g_found.main_stack_end - 1)) range.begin = g_found.main_stack_end;
   g_found.excluded.ForEachGap(range, [&](Range part) {
     if (part.bytes() <= kAlwaysWhole && !mapping.is_file) return Scan(nullptr, part);
@@ -81,7 +81,7 @@ void ScanMapping(void* context, const Mapping& mapping) {
 }
 
 void Exclude(Range range) {
-  // Without memory for the list more counts as a root.
+  // Without memory for the list the range counts as a root, which is safe.
   if (range.begin < range.end) (void)g_found.excluded.Add(range);
 }
 
@@ -93,7 +93,7 @@ void ProcessRoots::Init() {
     Complain("collecting malloc: no address space to look for roots: nothing is collected");
     return;
   }
-  // A collection may be what gets the system more.
+  // Committed now: later the system may have memory only after a collection.
   (void)g_found.words.EnsureCommitted(2 * kChunkBytes / kWordBytes);
   (void)g_found.excluded.Prepare(256);
   (void)g_found.in_place.Prepare(256);

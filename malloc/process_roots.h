@@ -1,13 +1,14 @@
 // The roots of a collecting malloc besides the stacks and registers of registered threads: all
 // memory of the process in which a program, the C library or the loader may keep pointers.
 //
-// That is what platform::VisitMappings finds, less the heap, our own tables, and the stacks of
-// registered threads, which count from their stack pointers on. What is there is *copied*, and of
-// the copy only the words that point into the heap are kept: threads that are not registered run
-// on, a thread that ends above all, and the C library unmaps stacks behind our back
-// [inv.malloc-roots-copied].
+// These are the mappings that platform::VisitMappings finds, without the heap, Gleaner's own
+// tables, and the stacks of registered threads, which count from their stack pointers upwards. The
+// memory is *copied*, and of the copy only the words that point into the heap are kept. Reading it
+// in place is not safe: threads that are not registered go on running (above all a thread that
+// ends), and the C library unmaps stacks without notice [inv.malloc-roots-copied].
 //
-// Guarded by the collector lock; with the world stopped but for Init and Release.
+// Guarded by the collector lock. Call order: Init once; for each collection Find, AddTo and
+// bytes_read with the world stopped, then Release.
 #pragma once
 
 #include "gc/roots.h"
@@ -16,16 +17,16 @@ namespace gleaner::malloc_proxy {
 
 class ProcessRoots {
  public:
-  // Once. Without memory, collections are given up.
+  // Without memory all later collections are given up.
   static void Init();
-  // Looks for them anew. False if that cannot be done now: nothing may be collected then
+  // Finds the roots anew. False if that is not possible now: then nothing may be collected
   // [inv.malloc-no-roots].
   [[nodiscard]] static bool Find();
-  // Adds what Find has found.
+  // Adds the roots that Find has found.
   static void AddTo(gc::RootTasks* roots);
-  // Bytes that Find has looked at.
+  // Bytes that Find has read.
   static size_t bytes_read();
-  // Gives most of the memory back that Find has used.
+  // Returns most of the memory that Find has used to the system.
   static void Release();
 };
 

@@ -21,7 +21,7 @@ using platform::memory_order_release;
 constexpr size_t kMaxHeaps = 65535;
 
 struct Shared {
-  platform::Lock create{platform::LockRank::kThreads};  // creation and adoption
+  platform::Lock create{platform::LockRank::kThreads};  // for creation and adoption of heaps
   alloc::ReservedArray<SlotHeap*> heaps;                // entries are constant once counted
   platform::Atomic<size_t> count{0};                    // written under create
 
@@ -32,16 +32,17 @@ struct Shared {
 constinit Shared g_shared;
 
 SlotPage& MetaOf(PageNumber page) { return g_shared.pages[page]; }
-// Pairs with Acquire: who reads an index has got it from a page of that heap.
+// pre: index < count(). A thread that reads an owner's index has a slot of that heap's page, and
+// the hand-over of the slot is ordered after the heap's creation.
 SlotHeap& HeapAt(size_t index) { return *g_shared.heaps[index]; }
 
-// Relaxed: written under the lock of the page's heap, and the one writer reads what it wrote.
+// Relaxed: guarded by the lock of the page's heap. Count reads it without the lock, for figures.
 uint32_t FreeOf(const SlotPage& meta) { return meta.free.Load(memory_order_relaxed); }
 void SetFree(SlotPage& meta, uint32_t free) {
-  meta.free.Store(static_cast<uint16_t>(free), memory_order_relaxed);  // likewise
+  meta.free.Store(static_cast<uint16_t>(free), memory_order_relaxed);  // guarded by the lock
 }
 
-// From an eighth on a page is worth a search.
+// A page with less than an eighth free is not worth a search.
 bool IsWorthListing(uint32_t free, uint32_t slots) { return free * 8 >= slots; }
 
 bool EnsureMeta(PageNumber page) {
@@ -49,7 +50,7 @@ bool EnsureMeta(PageNumber page) {
   if (GLEANER_LIKELY(page < g_shared.pages_end.Load(memory_order_acquire))) return true;
   platform::LockGuard guard(g_shared.commit);
   if (!g_shared.pages.EnsureCommitted(page + size_t{1})) return false;
-  // Release: who sees the new end may use the entries.
+  // Release: a thread that sees the new end may use the entries.
   g_shared.pages_end.Store(static_cast<PageNumber>(g_shared.pages.committed()),
                            memory_order_release);
   return true;
@@ -69,7 +70,7 @@ size_t SlotHeap::Take(size_t size_class, void** out, size_t want) {
   size_t got = 0;
   while (got < want) {
     if (pages.current == kNoPage) {
-      // What there is will do, unless a page is at hand.
+      // Enough, unless there is a partial page.
       if (got != 0 && pages.partial == kNoPage) break;
       if (!NextPage(size_class)) break;
     }
@@ -185,13 +186,14 @@ void SlotHeap::Format(PageNumber page, size_t size_class) {
   info.kind = alloc::Kind::kNormal;
   info.size_class = static_cast<uint8_t>(size_class);
   SlotPage& meta = MetaOf(page);
-  meta.owner.Store(pages_->index, memory_order_relaxed);  // nobody has a slot of it yet
+  meta.owner.Store(pages_->index, memory_order_relaxed);  // no thread has a slot of the page yet
   SetFree(meta, info.slot_count);
   info.magazine = DistanceOf(size_class);
   info.state = PageState::kSmall;
 }
 
-// Gives back slots of one page, up to the first that is of another or wrong; returns how many.
+// Frees slots of the page of slots[0], up to the first slot that is of another page or wrong.
+// Returns their number.
 size_t SlotHeap::GiveBackSome(void** slots, size_t count, size_t size_class, bool by_owner,
                               BlockError* error) {
   const PageNumber page = g_space.PageOf(AddressOf(slots[0]));
@@ -233,7 +235,8 @@ size_t SlotHeap::GiveBackSome(void** slots, size_t count, size_t size_class, boo
       Settle(page);
       break;
     case Place::kCurrent:
-      // The owner goes on using an empty page; but it may sleep, when others empty it.
+      // The owner goes on using an empty page. If another thread has emptied it, the owner may be
+      // asleep, so the page is given up.
       if (free == slot_count && !by_owner && classes_[size_class].current == page) {
         StopUsing(classes_[size_class]);
       }
@@ -249,7 +252,7 @@ bool SlotHeaps::Init() {
          Create(&alloc::ThreadHeaps::at(0)) != nullptr;
 }
 
-// Under create, or before there are threads. Heaps are created in order of index.
+// pre: `create` is held, or there are no other threads. Heaps are created in order of index.
 SlotHeap* SlotHeaps::Create(alloc::ThreadHeap* pages) {
   GLEANER_DCHECK(pages->index == count(), "slot heap %u after %zu", pages->index, count());
   if (!g_shared.heaps.EnsureCommitted(pages->index + size_t{1})) return nullptr;
@@ -293,7 +296,8 @@ void SlotHeaps::Abandon(SlotHeap* heap) {
 }
 
 SlotHeap& SlotHeaps::shared() { return HeapAt(0); }
-size_t SlotHeaps::count() { return g_shared.count.Load(memory_order_acquire); }  // see Create
+// Acquire: pairs with the release in Create, which publishes the heap.
+size_t SlotHeaps::count() { return g_shared.count.Load(memory_order_acquire); }
 
 bool SlotHeaps::IsSlot(const void* p) {
   const PageInfo& info = g_space.info[g_space.PageOf(AddressOf(p))];
@@ -306,14 +310,14 @@ bool SlotHeaps::IsSlot(const void* p) {
 BlockError SlotHeaps::GiveBack(size_t size_class, void** slots, size_t count, const SlotHeap* self,
                                void** wrong) {
   while (count != 0) {
-    // Relaxed: whether it is still the owner is asked again under its lock. The caller has a slot
-    // of the page, so the page has an owner.
+    // Relaxed: the owner is compared again under its lock. The page has an owner, since the caller
+    // has a slot of it.
     const auto owner_of = [](void* p) {
       return MetaOf(g_space.PageOf(AddressOf(p))).owner.Load(memory_order_relaxed);
     };
     const uint16_t owner = owner_of(slots[0]);
     SlotHeap& heap = HeapAt(owner);
-    size_t kept = 0;  // slots of other heaps go to the front, for the next round
+    size_t kept = 0;  // slots of other heaps move to the front, for the next round
     platform::LockGuard guard(heap.lock_);
     for (size_t i = 0; i < count;) {
       if (owner_of(slots[i]) != owner) {
@@ -332,8 +336,8 @@ BlockError SlotHeaps::GiveBack(size_t size_class, void** slots, size_t count, co
   return BlockError::kNone;
 }
 
-// A partial page of a heap without a thread, for `thief`, whose lock is held. Locks of one rank
-// meet here; nobody waits for the second.
+// Takes a partial page of an abandoned heap for `thief`, whose lock is held. The second lock has
+// the same rank, so it is only tried.
 PageNumber SlotHeaps::StealPartial(size_t size_class, const SlotHeap* thief) {
   for (size_t i = 1; i < count(); ++i) {
     SlotHeap& heap = HeapAt(i);
@@ -345,7 +349,8 @@ PageNumber SlotHeaps::StealPartial(size_t size_class, const SlotHeap* thief) {
     if (found) {
       heap.Unlink(page);
       MetaOf(page).place = Place::kCurrent;
-      // Relaxed: under the lock of the heap it leaves. Who reads the new owner waits for the thief.
+      // Relaxed: written under the old owner's lock. A thread that reads the new owner waits for
+      // its lock, which the thief holds.
       MetaOf(page).owner.Store(thief->pages_->index, memory_order_relaxed);
     }
     heap.lock_.Release();
@@ -359,7 +364,7 @@ SlotHeaps::Figures SlotHeaps::Count() {
   for (size_t i = 0; i < alloc::ThreadHeaps::count(); ++i) {
     figures.free_pages += alloc::ThreadHeaps::at(i).free_pages(kSide);
   }
-  PageNumber end = g_shared.pages_end.Load(memory_order_acquire);  // as in EnsureMeta
+  PageNumber end = g_shared.pages_end.Load(memory_order_acquire);  // with the release in EnsureMeta
   if (end > alloc::EndCommitted(kSide)) end = alloc::EndCommitted(kSide);
   for (PageNumber page = 0; page < end; ++page) {
     const PageInfo& info = g_space.info[page];

@@ -1,9 +1,9 @@
-// A thread's pages of small slots when nothing is collected, and giving slots back to the pages
-// they belong to. docs/malloc_proxy.md has the model and the invariants.
+// A thread's pages of small slots when nothing is collected, and how slots return to their pages.
+// docs/malloc_proxy.md has the model and the invariants.
 //
-// All of a heap is guarded by its lock: also what its own thread does, which takes slots by the
-// batch. Pages of a heap are on the scanned space of the reservation, where spans grow upwards; the
-// side means nothing else here.
+// All of a heap is guarded by its lock, which its own thread takes, too: it takes slots in batches.
+// Pages of a heap are in the scanned space of the reservation, where spans grow upwards; here the
+// space has no other meaning.
 #pragma once
 
 #include "alloc/thread_heap.h"
@@ -14,7 +14,7 @@ namespace gleaner::malloc_proxy {
 
 using alloc::kClassCount;
 
-// The mark byte of a slot that is the program's or waits in a magazine.
+// The mark byte of a slot that the program has or that is in a magazine.
 inline constexpr uint8_t kSlotOut = 1;
 
 enum class Place : uint8_t {
@@ -23,20 +23,21 @@ enum class Place : uint8_t {
   kCurrent,   // its heap takes slots from it
 };
 
-// What a page of slots has beside its PageInfo. Guarded by the lock of the heap that owns it.
+// Data of a page of slots in addition to its PageInfo. Guarded by the lock of the heap that owns
+// it.
 struct SlotPage {
-  PageNumber next;  // the list of partial pages
+  PageNumber next;  // in the list of partial pages
   PageNumber previous;
-  // Index of the heap. Changes under the lock of the heap that it leaves; read without a lock to
-  // find out which one to take.
+  // Index of the heap that owns the page. Changes under the lock of the old owner; read without a
+  // lock to find which lock to take.
   platform::Atomic<uint16_t> owner;
-  // Slots whose mark byte is 0 [inv.slot-free]. An atomic for the figures, which take no lock.
+  // Slots whose mark byte is 0 [inv.slot-free]. Atomic, since Count reads it without a lock.
   platform::Atomic<uint16_t> free;
   Place place;
 };
 static_assert(sizeof(SlotPage) == 16);
 
-// Free pages that a heap keeps; more than these go to the page space.
+// Maximum of free pages that a heap keeps; further ones return to the page space.
 inline constexpr PageNumber kMaxFreePages = (2 * kMiB) >> alloc::kPageShift;
 
 class SlotHeap {
@@ -44,20 +45,20 @@ class SlotHeap {
   // pre: in zeroed memory.
   explicit SlotHeap(alloc::ThreadHeap* pages);
 
-  // Takes up to `want` slots and puts them where `out` points, the lowest address last; returns how
-  // many, 0 if memory cannot be had. Any thread.
+  // Takes up to `want` slots and stores them at `out`, the lowest address of a run last. Returns
+  // their number, 0 if there is no memory. Any thread.
   size_t Take(size_t size_class, void** out, size_t want);
 
-  // For the magazines of the heap's thread (cache.h).
-  ThreadMagazines magazines;  // zero at first, as the memory is
+  // The magazines of the heap's thread (cache.h). Owner thread only; zero at first.
+  ThreadMagazines magazines;
 
  private:
   friend class SlotHeaps;
 
   struct ClassPages {
     PageNumber current;  // kNoPage if there is none
-    uint32_t search;     // slots of it from here on have been looked at
-    PageNumber partial;  // head of the list
+    uint32_t search;     // slots of `current` from here on have been searched
+    PageNumber partial;  // head of the list of partial pages
   };
 
   // All below: under lock_.
@@ -65,7 +66,7 @@ class SlotHeap {
   void Format(PageNumber page, size_t size_class);
   size_t TakeFromCurrent(ClassPages& pages, size_t size_class, void** out, size_t want);
   void StopUsing(ClassPages& pages);
-  // Puts a page that is nobody's current one where its free slots say [inv.slot-place].
+  // Lists or frees a page that is not a current page, by its free slots [inv.slot-place].
   void Settle(PageNumber page);
   void Link(PageNumber page);
   void Unlink(PageNumber page);
@@ -79,39 +80,39 @@ class SlotHeap {
   ClassPages classes_[kClassCount];
 };
 
-// All slot heaps; as many as thread heaps, with the same indices. Heap 0 belongs to no thread and
-// serves those that have none.
+// All slot heaps: one for each thread heap, with the same index. Heap 0 belongs to no thread and
+// serves threads that have no heap. Any thread may call all functions but those for a fork.
 class SlotHeaps {
  public:
   // After alloc::ThreadHeaps::Init.
   [[nodiscard]] static bool Init();
 
-  // A heap for a thread that starts, perhaps one that another thread left. Null if metadata memory
-  // is refused.
+  // A heap for the calling thread: an abandoned one or a new one. Null if metadata memory is
+  // refused.
   static SlotHeap* Acquire();
-  // The thread that owned the heap ends. Its magazines are empty.
+  // Called when the thread that owns the heap ends. pre: its magazines are empty.
   static void Abandon(SlotHeap* heap);
   static SlotHeap& shared();
 
-  // Gives `count` slots of one class back to their pages, whichever heaps own them. The order in
-  // `slots` is lost. `self` is the calling thread's heap, or null. On an error `*wrong` is the
-  // slot, and what follows it is not given back.
+  // Returns `count` slots of one class to their pages, whichever heaps own these. Reorders `slots`.
+  // `self` is the calling thread's heap, or null. On an error `*wrong` is the wrong slot, and some
+  // slots are not returned.
   static BlockError GiveBack(size_t size_class, void** slots, size_t count, const SlotHeap* self,
                              void** wrong);
 
-  // Whether the page, which has slots, has one that begins at `p`.
+  // Whether a slot begins at `p`. pre: p lies in the heap.
   static bool IsSlot(const void* p);
 
   struct Figures {
     size_t small_pages = 0;
-    size_t free_slots = 0;  // in them
+    size_t free_slots = 0;  // in small_pages
     size_t free_slot_bytes = 0;
-    size_t free_pages = 0;  // of thread heaps
+    size_t free_pages = 0;  // free pages of thread heaps
   };
   // A snapshot while other threads go on.
   static Figures Count();
 
-  // The locks of all heaps, for a fork.
+  // Take and release the locks of all heaps for a fork.
   static void LockForFork();
   static void UnlockAfterFork();
   // In the child, after the unlock: abandons all heaps but the caller's.

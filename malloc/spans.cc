@@ -15,20 +15,21 @@ using alloc::kPageShift;
 using alloc::PageInfo;
 using alloc::PageState;
 
-// A medium block on the shelf names no magazine, so that freeing it is a slow call, which fails.
+// A medium block on the shelf names the magazine of kLargeClass, so that freeing it again is a slow
+// call, which fails.
 bool IsWaiting(const PageInfo& info) { return info.magazine == DistanceOf(kLargeClass); }
 void SetWaiting(PageInfo& info, bool waits) {
   info.magazine = DistanceOf(waits ? kLargeClass : info.size_class);
 }
 
-// PageInfo::ignore_off_page of a large block's first page says that its contents came by MoveSpan,
-// so that its pages are a mapping of their own until they are renewed.
+// PageInfo::ignore_off_page of a large block's first page: the block's contents came by MoveSpan,
+// so its pages are a mapping of their own until they are renewed.
 bool IsMoved(const PageInfo& info) { return info.ignore_off_page; }
 void SetMoved(PageInfo& info, bool moved) { info.ignore_off_page = moved; }
 
-// Blocks that may be so at once: each costs the process two mappings more, of some 65,000.
+// Maximum of moved blocks: each costs the process two more mappings, of some 65,000.
 constexpr size_t kMaxMoved = 8192;
-// Relaxed: a count that nothing else hangs on.
+// Moved blocks. Relaxed: a count that publishes nothing.
 constinit platform::Atomic<size_t> g_moved{0};
 
 [[nodiscard]] bool RenewPages(PageNumber first, PageNumber pages) {
@@ -41,7 +42,7 @@ PageNumber PagesFor(size_t bytes) {
   return bytes == 0 ? 1 : static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
 }
 
-// The word of the first page's descriptor: its block in the page space, and its pages.
+// The word of the first page's descriptor: its block in the page space, and its number of pages.
 void SetBlock(PageInfo& info, alloc::BlockId block, PageNumber pages) {
   info.word = uint64_t{block} << 32 | pages;
 }
@@ -104,7 +105,7 @@ void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroe
   if (span.first == kNoPage) return nullptr;
   const Addr start = AlignUp(g_space.AddressOfPage(span.first), alignment);
   const PageNumber head = g_space.PageOf(start);
-  // The padding behind the block goes back at once; if it cannot, it stays.
+  // Frees the padding behind the block; if that fails, the padding stays.
   if (padding != 0) {
     (void)alloc::PageSpaceOf(kSide).ResizeSpan(span.block, head - span.first + pages);
   }
@@ -126,17 +127,17 @@ BlockError FreeSpan(void* p) {
   const PageNumber head = HeadOf(p);
   if (head == kNoPage) return BlockError::kNoBlock;
   PageInfo& info = g_space.info[head];
-  // Of two threads that free it, one is told. Acquire and release: what the program did to the
-  // block is over before it is free; the space's lock carries that on.
-  // As a byte: clang takes no enumeration.
+  // If two threads free the block, one of them gets the error. Acquire and release: the program's
+  // uses of the block are over before it is free; the page space's lock passes that on. As a byte,
+  // since clang's atomics take no enumeration.
   const uint8_t was =
       __atomic_exchange_n(reinterpret_cast<uint8_t*>(&info.state),
                           static_cast<uint8_t>(PageState::kTaken), __ATOMIC_ACQ_REL);
   platform::MaybeDelay();
   if (was != static_cast<uint8_t>(PageState::kLarge)) return BlockError::kNotOut;
   if (GLEANER_UNLIKELY(IsMoved(info))) {
-    g_moved.FetchSub(1, platform::memory_order_relaxed);             // see above
-    if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // nobody gets it again
+    g_moved.FetchSub(1, platform::memory_order_relaxed);             // a count
+    if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // the pages are not reused
   }
   alloc::PageSpaceOf(kSide).FreeSpan(BlockOf(info));
   return BlockError::kNone;
@@ -153,7 +154,7 @@ bool ResizeSpan(void* p, size_t bytes) {
   if (bytes > g_space.bytes) return false;
   const PageNumber need = PagesFor(bytes);
   if (need == PagesOf(info)) return true;
-  // The tail's contents are lost in any case; refused, the block is copied.
+  // The tail's contents are not needed. If the renewal fails, the caller copies the block.
   if (IsMoved(info) && need < PagesOf(info) && !RenewPages(head + need, PagesOf(info) - need)) {
     return false;
   }
@@ -165,7 +166,7 @@ bool ResizeSpan(void* p, size_t bytes) {
 }
 
 void* MoveSpan(void* p, size_t bytes) {
-  // Relaxed: see above.
+  // Relaxed: a count.
   if (g_moved.FetchAdd(1, platform::memory_order_relaxed) >= kMaxMoved) {
     g_moved.FetchSub(1, platform::memory_order_relaxed);
     return nullptr;
@@ -180,10 +181,10 @@ void* MoveSpan(void* p, size_t bytes) {
       if (FreeSpan(p) != BlockError::kNone) Fatal("realloc(%p): freed meanwhile", p);
       return to;
     }
-    // What is lost stays allocated for ever.
+    // In the remaining case (neither done nor refused) the pages stay allocated for ever.
     if (moved == platform::Moved::kRefused) (void)FreeSpan(to);
   }
-  g_moved.FetchSub(1, platform::memory_order_relaxed);  // see above
+  g_moved.FetchSub(1, platform::memory_order_relaxed);  // a count
   return nullptr;
 }
 

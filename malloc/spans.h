@@ -1,15 +1,15 @@
 // Blocks that are no slots: spans of pages of the page space.
 //
-// A block begins at a page, whose descriptor is kLarge and has what there is to know; nothing is
-// kept for the pages behind it, so that a span costs O(log n) whatever its length.
+// A block begins at a page, whose descriptor is kLarge and has all data of the block. The other
+// pages of the block have no data, so that a span costs O(log n) whatever its length.
 //
-// *Medium* blocks, of up to 1 MiB, have size classes, which go on behind those of the slots; four
-// for each doubling. Freed ones wait in magazines as slots do, then on a shelf that all threads
-// share: one stack for each class, bounded by bytes altogether. The descriptor of a block on the
-// shelf names no magazine (magazines.h).
+// *Medium* blocks, of up to 1 MiB, have size classes that follow those of the slots, four for each
+// doubling. Freed medium blocks wait in magazines as slots do, then on a shelf that all threads
+// share: one stack for each class, with a limit for the bytes of all. The descriptor of a block on
+// the shelf names the magazine of kLargeClass (magazines.h).
 //
-// Thread-safe: a block that is out is the program's, one in a magazine its thread's; the shelf has
-// a lock, the page space another.
+// Thread-safe: a block belongs to the program, or to the thread whose magazine has it; the shelf
+// has a lock, and so has the page space.
 #pragma once
 
 #include <bit>
@@ -20,12 +20,12 @@ namespace gleaner::malloc_proxy {
 
 using alloc::PageNumber;
 
-// The one side of the reservation that is used: where spans can grow in place.
+// The space of the reservation that malloc uses: the one in which spans can grow in place.
 inline constexpr alloc::Space kSide = alloc::Space::kScanned;
 
 inline constexpr size_t kMediumClasses = 20;
 inline constexpr size_t kMaxMediumBytes = 1 * kMiB;
-// Classes of slots and of medium blocks, and one for what is neither.
+// Classes of slots, then of medium blocks, then kLargeClass for all other blocks.
 inline constexpr size_t kFirstMedium = alloc::kClassCount;
 inline constexpr size_t kCachedClasses = kFirstMedium + kMediumClasses;
 inline constexpr uint8_t kLargeClass = kCachedClasses;
@@ -41,7 +41,7 @@ static_assert(MediumPages(kFirstMedium + 7) == 8 && MediumPages(kFirstMedium + 8
               (size_t{MediumPages(kCachedClasses - 1)} << alloc::kPageShift) == kMaxMediumBytes);
 
 namespace internal {
-// By pages, less one.
+// The class of a medium block, by its pages less one.
 using MediumTable = std::array<uint8_t, kMaxMediumBytes / alloc::kPageBytes>;
 inline constexpr MediumTable kMediumTable = [] {
   MediumTable table{};
@@ -65,36 +65,40 @@ constexpr size_t ClassBytes(size_t size_class) {
                                    : size_t{MediumPages(size_class)} << alloc::kPageShift;
 }
 
-// What was wrong with a block that was given back.
-enum class BlockError : uint8_t { kNone, kNoBlock, kNotOut };
+// The error in a call that frees a block.
+enum class BlockError : uint8_t {
+  kNone,
+  kNoBlock,  // no block begins at the address
+  kNotOut    // the block is free already
+};
 
-// A block at a multiple of `alignment`, a power of two; null if memory cannot be had. With
-// `zeroed`, its first `bytes` read as zero. A medium class decides the size and asks for no more
-// than a page's alignment; kLargeClass is for all else.
+// Allocates a block at a multiple of `alignment`, a power of two. Null if there is no memory. With
+// `zeroed`, its first `bytes` read as zero. A medium class determines the size; then `alignment` is
+// at most a page. All other blocks have kLargeClass.
 void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroed);
 
-// Gives a block of kLargeClass back. pre: p lies in the heap.
+// Frees a block of kLargeClass. pre: p lies in the heap.
 [[nodiscard]] BlockError FreeSpan(void* p);
 
-// Usable bytes; 0 if no block of spans begins at `p`. pre: p lies in the heap.
+// Usable bytes; 0 if no medium or large block begins at `p`. pre: p lies in the heap.
 size_t SpanBytes(const void* p);
 
-// Makes a block of kLargeClass `bytes` large where it is; false if it cannot. pre: bytes > 0.
+// Resizes a block of kLargeClass in place; false if that is not possible. pre: bytes > 0.
 bool ResizeSpan(void* p, size_t bytes);
 
-// Makes a block of kLargeClass larger elsewhere, by moving page tables instead of bytes, and frees
-// the old one. Null, with nothing changed, if that cannot be.
+// Moves a block of kLargeClass to a larger one, by moving page tables instead of bytes, and frees
+// the old block. Null, with the block unchanged, if that is not possible.
 void* MoveSpan(void* p, size_t bytes);
 
-// Freed medium blocks that all threads share.
+// Freed medium blocks that all threads share. Any thread.
 class Shelf {
  public:
-  // Up to `want` blocks of a class; returns how many.
+  // Takes up to `want` blocks of a class and returns their number.
   static size_t Take(size_t size_class, void** out, size_t want);
-  // Puts blocks on the shelf; what finds no room there goes back to the page space. On an error
-  // `*wrong` is the block, and what follows it is not given back.
+  // Puts blocks on the shelf. Blocks for which there is no room return to the page space. On an
+  // error `*wrong` is the wrong block, and the blocks after it are not freed.
   [[nodiscard]] static BlockError Put(size_t size_class, void** blocks, size_t count, void** wrong);
-  // Gives all that waits back to the page space.
+  // Returns all blocks to the page space.
   static void Clear();
   static size_t Bytes();
 

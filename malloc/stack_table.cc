@@ -12,8 +12,8 @@ using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
 using platform::memory_order_release;
 
-constexpr size_t kSlots = 4 * kMaxStacks;   // of the hash table
-constexpr size_t kWords = size_t{1} << 24;  // for frames: 128 MiB
+constexpr size_t kSlots = 4 * kMaxStacks;   // slots of the hash table
+constexpr size_t kWords = size_t{1} << 24;  // words for frames: 128 MiB
 constexpr size_t kMaxProbes = 64;
 
 struct Stack {
@@ -27,10 +27,11 @@ constinit Atomic<StackId>* g_slots = nullptr;
 constinit Stack* g_stacks = nullptr;
 constinit Addr* g_words = nullptr;
 
-// Relaxed, for all three: only uniqueness counts. They may run past their limits.
+// Accessed relaxed: for the counters only uniqueness counts; g_full is only reported. The counters
+// may exceed their limits.
 constinit Atomic<size_t> g_next_stack{1};
 constinit Atomic<size_t> g_next_word{0};
-constinit Atomic<bool> g_full{false};
+constinit Atomic<bool> g_full{false};  // there was no room for some stack
 
 template <class T>
 T* Table(size_t count) {
@@ -55,17 +56,18 @@ bool IsSame(StackId id, uint64_t hash, const Addr* frames, size_t count) {
 }
 
 StackId NoRoom() {
-  g_full.Store(true, memory_order_relaxed);  // as above
+  g_full.Store(true, memory_order_relaxed);  // only reported
   return kNoStack;
 }
 
-// A stack of its own that nobody can find yet, or kNoStack.
+// Writes a new stack, which is not in the hash table yet, and returns its number; kNoStack if there
+// is no room.
 StackId Write(uint64_t hash, const Addr* frames, size_t count) {
   if (g_next_stack.Load(memory_order_relaxed) >= kMaxStacks ||
       g_next_word.Load(memory_order_relaxed) + count > kWords) {
     return NoRoom();
   }
-  // Relaxed: numbers and room for one thread each; the table publishes what is written there.
+  // Relaxed: only uniqueness counts; the release in Intern publishes the stack.
   const size_t id = g_next_stack.FetchAdd(1, memory_order_relaxed);
   const size_t word = g_next_word.FetchAdd(count, memory_order_relaxed);
   if (id >= kMaxStacks || word + count > kWords) return NoRoom();
@@ -94,8 +96,8 @@ StackId StackTable::Intern(const Addr* frames, size_t count) {
     StackId id = slot.Load(memory_order_acquire);
     if (id == kNoStack) {
       if (own == kNoStack) own = Write(hash, frames, count);
-      // Release: the stack before its number. Refused, it is an acquire of the number that is
-      // there.
+      // Release: publishes the stack before its number. If the exchange fails, it acquires the
+      // number of the other thread's stack.
       if (own == kNoStack || slot.CompareExchange(id, own, memory_order_release)) return own;
     }
     if (IsSame(id, hash, frames, count)) return id;
@@ -107,10 +109,10 @@ size_t StackTable::CountOf(StackId id) { return g_stacks[id].count; }
 const Addr* StackTable::FramesOf(StackId id) { return g_words + g_stacks[id].first_word; }
 
 size_t StackTable::end() {
-  const size_t next = g_next_stack.Load(memory_order_relaxed);  // see there
+  const size_t next = g_next_stack.Load(memory_order_relaxed);  // a count
   return next < kMaxStacks ? next : kMaxStacks;
 }
 
-bool StackTable::IsFull() { return g_full.Load(memory_order_relaxed); }  // see there
+bool StackTable::IsFull() { return g_full.Load(memory_order_relaxed); }  // only reported
 
 }  // namespace gleaner::malloc_proxy

@@ -1,14 +1,16 @@
-// The stacks that blocks were allocated with, each once, numbered.
+// The call stacks that allocated blocks, each once, numbered.
 //
-// Stacks are only ever added. A thread that brings a new one takes a number and words for the
-// frames by counting on, writes them, and then tries to put the number into the hash table, where
-// others find it; if another thread put the same stack there meanwhile, the number and the words
-// stay unused. No lock: a thread may be stopped, or vanish in a fork, at any point.
+// Stacks are only ever added. A thread that has a new stack takes a number, and words for its
+// frames, by incrementing counters. It writes the words, and then tries to put the number into the
+// hash table, where other threads find it. If another thread has put the same stack there
+// meanwhile, the number and the words stay unused. There is no lock, since a thread may be stopped,
+// or vanish in a fork, at any point.
 //
-//   [inv.stack-published]  what the hash table has a number for is written, and does not change.
+//   [inv.stack-published]  a stack whose number is in the hash table is written and does not
+//   change.
 //
-// Memory is reserved at the start and touched as stacks come. When numbers or words are used up,
-// further stacks have the number 0, kNoStack.
+// Memory is reserved at the start and touched as stacks are added. When numbers or words are used
+// up, further stacks have the number 0, kNoStack.
 #pragma once
 
 #include "platform/atomic.h"
@@ -23,19 +25,19 @@ inline constexpr size_t kMaxFrames = 128;  // of one stack
 
 class StackTable {
  public:
-  // Once. False if the address space cannot be had; then no stack finds room.
+  // Once. False if the address space cannot be had; then Intern returns kNoStack.
   [[nodiscard]] static bool Init();
 
-  // The number of a stack. Any thread, also in signal handlers.
+  // The number of the stack; adds it if it is new. Any thread, also in signal handlers.
   static StackId Intern(const Addr* frames, size_t count);
 
   // pre: the number is one that Intern returned.
   static size_t CountOf(StackId id);
   static const Addr* FramesOf(StackId id);
 
-  // Numbers up to this one, exclusive, have been given out.
+  // All numbers given out are less than this.
   static size_t end();
-  // Whether some stack found no room.
+  // Whether there was no room for some stack.
   static bool IsFull();
 };
 

@@ -38,9 +38,9 @@ void AddLine(const char* path, size_t number, char* begin, char* end) {
   g_patterns[g_count++] = begin;
 }
 
-// Whether the pattern, which is tied to the beginning, matches; `tied` to the end, too.
+// Whether the pattern matches from the beginning of `name` on; with `tied`, up to its end.
 bool MatchesFrom(const char* pattern, const char* pattern_end, const char* name, bool tied) {
-  // The last "*" is where to begin again, one character further on.
+  // After a mismatch the match resumes at the last "*", one character further on in the name.
   const char* star = nullptr;
   const char* star_name = nullptr;
   for (;;) {
@@ -77,7 +77,7 @@ bool MatchesPattern(const char* pattern, const char* name) {
 
 void Suppressions::Read(const char* path) {
   size_t bytes = 0;
-  // One byte more, so that a line can be ended behind the last one.
+  // One byte more, for the zero that ends the last line.
   auto* text = static_cast<char*>(alloc::MetaAllocate(kMaxFileBytes + 1));
   g_patterns = static_cast<const char**>(alloc::MetaAllocate(kMaxRules * sizeof *g_patterns));
   if (text == nullptr || g_patterns == nullptr) {

@@ -19,15 +19,16 @@ using platform::Range;
 constexpr size_t kMaxObjects = size_t{1} << 14;
 constexpr size_t kMaxPath = 4096;
 
-// What is loaded, and what was when something was unloaded. Guarded by the loader's lock, which
-// holds while it calls back; the thread that reports reads without, when it has looked last.
+// The objects that are loaded, and those that were loaded when an object was unloaded. Guarded by
+// the loader's lock, which is held in the callback. The reporting thread reads them without the
+// lock, after the last update.
 constinit alloc::ReservedArray<CodeObject> g_objects;
 constinit size_t g_object_count = 0;
 
-// All of the thread that reports.
+// Used by the reporting thread only.
 constinit const Addr* g_addresses = nullptr;
 constinit size_t g_address_count = 0;
-// By address: where its lines are in the answer. Null without one.
+// By address: its lines in the answer. Null if there is no answer.
 constinit const char** g_answers = nullptr;
 
 const char* Keep(const char* text) {
@@ -49,7 +50,7 @@ void NoteObject(void* program, const char* name, Addr bias, Range range) {
   g_objects[g_object_count++] = {Keep(name), bias, range, true};
 }
 
-// The command, from where this library is: LIBRARY_DIRECTORY/../../bin/gleaner.
+// The path of the command, relative to this library: LIBRARY_DIRECTORY/../../bin/gleaner.
 bool FindCommand(char* path, size_t capacity) {
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&FindCommand), &info) == 0) return false;
@@ -60,7 +61,7 @@ bool FindCommand(char* path, size_t capacity) {
   return n > 0 && static_cast<size_t>(n) < capacity && platform::IsExecutable(path);
 }
 
-// Lines "object PATH", each followed by addresses in it, as the file has them.
+// Lines "object PATH", each followed by lines with the object's addresses, relative to its bias.
 bool WriteQuestion(MemoryFile* question) {
   char line[kMaxPath + 64];
   const CodeObject* last = nullptr;
@@ -79,7 +80,7 @@ bool WriteQuestion(MemoryFile* question) {
   return true;
 }
 
-// For each address lines "FUNCTION\tLOCATION" and an empty line; "end" after the last one.
+// Parses the answer: for each address lines "FUNCTION\tLOCATION" and an empty line; at last "end".
 bool TakeAnswer(char* text, const char** answers) {
   char* at = text;
   for (size_t i = 0; i < g_address_count; ++i) {
@@ -144,7 +145,7 @@ const CodeObject* Symbols::ObjectOf(Addr address) {
   for (size_t i = 0; i < g_object_count; ++i) {
     if (!g_objects[i].range.Contains(address)) continue;
     if (g_objects[i].loaded) return &g_objects[i];
-    gone = &g_objects[i];  // the last one that came
+    gone = &g_objects[i];  // of several unloaded objects, the one loaded last
   }
   return gone;
 }

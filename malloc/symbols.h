@@ -1,38 +1,38 @@
 // Names for addresses of code, at the exit of a process that reports leaks.
 //
-// The `gleaner` command finds them, in a process of its own: `gleaner symbolize` reads debug
-// information and symbol tables with elfutils' libdw. So none of that is in the program, and what
-// it allocates is not in its heap. If the command is not there, or has no answer, functions have
-// the names that the dynamic symbol tables give them, and nothing has lines.
+// `gleaner symbolize` finds the names in a process of its own: it reads debug information and
+// symbol tables with elfutils' libdw. So libdw is not in the program, and its memory is not in the
+// program's heap. If the command is missing or fails, functions have the names of the dynamic
+// symbol tables, and there are no line numbers.
 #pragma once
 
 #include "platform/thread.h"
 
 namespace gleaner::malloc_proxy {
 
-// An object that is loaded, or was.
+// An object (program or library) that is or was loaded.
 struct CodeObject {
   const char* path;  // may end in " (deleted)" for the program itself
-  Addr bias;         // an address less this is the one that the file has for it
+  Addr bias;         // an address minus the bias is the address in the file
   platform::Range range;
-  bool loaded;
+  bool loaded;  // the object is loaded now
 };
 
 class Symbols {
  public:
-  // Notes what is loaded, before something of it is unloaded. Any thread.
+  // Records the loaded objects. Called before an object is unloaded. Any thread.
   static void NoteObjects();
 
-  // Finds out about `count` addresses; sorts them and drops doubles. Once; the caller is the only
-  // one. With `names` false, or without memory, there will be none.
+  // Looks up `count` addresses; sorts them and drops duplicates. Called once, by one thread. With
+  // `names` false, or without memory, no address has a name.
   static void LookUp(Addr* addresses, size_t count, bool names);
 
-  // The object that has the address, or had it before it was unloaded; null if there is none.
+  // The object that contains the address, or contained it before it was unloaded; null if none did.
   static const CodeObject* ObjectOf(Addr address);
 
-  // Calls f(context, function, location) for the function that the address is in, innermost first
-  // where functions were inlined: once at least. Either text may be empty. A location is
-  // "FILE:LINE" or less. Stops if f returns false.
+  // Calls f(context, function, location) at least once: for the function that contains the address
+  // and, if it was inlined, for each function around it, innermost first. Either text may be empty.
+  // A location is "FILE:LINE" or a part of that. Stops if f returns false.
   using Visitor = bool (*)(void* context, const char* function, const char* location);
   static void Visit(Addr address, Visitor f, void* context);
 };

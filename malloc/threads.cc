@@ -1,9 +1,9 @@
-// The functions of the C library that a collecting malloc must see: threads start registered, and
-// no thread blocks the signal that stops it, nor takes it for one of the program's: not in its
-// mask, and not while it waits. When nothing is collected, they do what they always do.
+// Functions of the C library that a collecting malloc replaces, so that threads start registered,
+// and no thread blocks the suspend signal or waits for it: neither by its mask nor in a waiting
+// call. When nothing is collected, they only call the C library's functions.
 //
 // The C library starts threads of its own for events (SIGEV_THREAD). For timers, aio and
-// getaddrinfo_a they free what it has given them before they call the program's function, and so
+// getaddrinfo_a these threads free a block before they call the program's function, and so
 // register; for mq_notify they do not.
 #include "runtime/threads.h"
 
@@ -28,8 +28,8 @@ using gleaner::runtime::Threads;
 
 namespace {
 
-// The types are those of <signal.h>, <poll.h> and <sys/epoll.h>, which only the platform layer
-// includes; what is behind the pointers is nothing to us.
+// Structures of <signal.h>, <poll.h> and <sys/epoll.h>, which only the platform layer includes, are
+// void here: nothing behind the pointers is read.
 using proxy::NextCall;
 constinit NextCall<decltype(thrd_create)> g_thrd_create("thrd_create");
 constinit NextCall<int(mqd_t, const sigevent*)> g_mq_notify("mq_notify");
@@ -43,7 +43,7 @@ constinit NextCall<int(int, void*, int, int, const sigset_t*)> g_epoll_pwait("ep
 constinit NextCall<int(int, void*, int, const void*, const sigset_t*)> g_epoll_pwait2(
     "epoll_pwait2");
 
-// A set of signals as the C library is to get it.
+// The signal set to pass to the C library: without the suspend signal in a collecting malloc.
 class Mask {
  public:
   explicit Mask(const sigset_t* set)
@@ -55,8 +55,8 @@ class Mask {
   const sigset_t* const set_;
 };
 
-// The program's function of an mq_notify. The kernel holds the only pointer to it, until the
-// notification: so it is a root.
+// The program's function of an mq_notify. Until the notification the kernel holds the only pointer
+// to this block, so the block is uncollectable.
 struct Notification {
   void (*function)(sigval);
   sigval value;
@@ -78,7 +78,8 @@ int SetMask(int how, const sigset_t* set, sigset_t* old) {
 
 namespace gleaner::malloc_proxy {
 
-// A program calls these where nothing may be looked up: in handlers, and after fork.
+// Looks the functions up now: a program calls them in signal handlers and after fork, where no
+// symbol may be looked up.
 void FindSignalFunctions() {
   (void)platform::RealSigmask(0, nullptr, nullptr);
   (void)g_sigwait.get();

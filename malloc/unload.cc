@@ -1,5 +1,5 @@
-// dlclose, for reports of leaks: stacks may have addresses in what is unloaded, and others may get
-// these addresses. Otherwise it does what it always does.
+// dlclose, for reports of leaks: recorded stacks may have addresses in the unloaded object, and
+// another object may get these addresses. Without GLEANER_LEAKS it only calls the C library's.
 #include "malloc/leak_report.h"
 #include "malloc/next.h"
 #include "malloc/symbols.h"

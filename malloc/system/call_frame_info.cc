@@ -22,8 +22,8 @@ int SavedIndexOf(uint64_t number) {
 
 // --- Call frame information ---
 
-// A place in the information of one segment. Once it has come to the end, or to something it does
-// not know, all that follows reads as 0 and ok() is false.
+// A position in the information of one segment. After it has reached the end or found something
+// unknown, ok() is false and all further values read as 0.
 class Cursor {
  public:
   Cursor(Range segment, Addr at) : segment_(segment), at_(at) { Bound(segment.end); }
@@ -31,7 +31,7 @@ class Cursor {
   bool ok() const { return ok_; }
   Addr at() const { return at_; }
   bool AtEnd() const { return !ok_ || at_ >= end_; }
-  // What is read ends at `end` from now on.
+  // From now on, reading ends at `end`.
   void Bound(Addr end) {
     end_ = end;
     if (at_ < segment_.begin || end_ > segment_.end || at_ > end_) ok_ = false;
@@ -77,8 +77,8 @@ class Cursor {
       return static_cast<int64_t>(value);
     }
   }
-  // A pointer in one of the encodings that GCC and clang use (DW_EH_PE_). `relative`: the upper
-  // half of the encoding counts, which must be "absolute" or "relative to here".
+  // A pointer in one of the encodings that GCC and clang use (DW_EH_PE_). `relative`: applies the
+  // upper half of the encoding, which must be "absolute" or "relative to here".
   Addr Pointer(uint8_t encoding, bool relative) {
     const Addr here = at_;
     Addr value = 0;
@@ -119,7 +119,7 @@ struct CommonInfo {
   Addr end = 0;
 };
 
-// Length and end of the entry at the cursor; leaves the cursor behind the length.
+// Reads the length of the entry at the cursor. Returns the entry's end.
 Addr TakeEntryEnd(Cursor* cursor) {
   const uint32_t length = cursor->Take<uint32_t>();
   if (length == 0 || length >= 0xfffffff0u) cursor->Fail();
@@ -175,7 +175,7 @@ bool ReadCommonInfo(Range segment, Addr at, CommonInfo* info) {
   return cursor.ok();
 }
 
-// What is known of a register of the caller's.
+// How to find the caller's value of a register.
 struct RegisterRule {
   enum Kind : uint8_t { kSame, kUndefined, kAtCfa, kAtRegister, kOther };
   Kind kind = kSame;
@@ -183,7 +183,7 @@ struct RegisterRule {
   int64_t offset = 0;  // kAtCfa, kAtRegister
 };
 
-// A row of the table that the instructions build.
+// A row of the table that the instructions describe.
 struct Row {
   enum CfaKind : uint8_t { kUnset, kRegister, kRegisterDeref, kUnknown };
   CfaKind cfa_kind = kUnset;
@@ -196,7 +196,7 @@ class RowMachine {
  public:
   RowMachine(Range segment, const CommonInfo& info) : segment_(segment), info_(info) {}
 
-  // Instructions in [begin, end), up to the row for `pc`. False if there is something unknown.
+  // Executes instructions in [begin, end) up to the row for `pc`. False for an unknown instruction.
   bool Run(Addr begin, Addr end, Addr location, Addr pc) {
     Cursor cursor(segment_, begin);
     cursor.Bound(end);
@@ -205,7 +205,7 @@ class RowMachine {
     }
     return cursor.ok();
   }
-  // The row so far is that of the common information, which "restore" goes back to.
+  // Called after the common information's instructions: "restore" goes back to this row.
   void KeepInitial() { initial_ = row; }
 
   Row row;
@@ -215,14 +215,14 @@ class RowMachine {
     return number < kRegisters ? &row.registers[number] : &ignored_;
   }
   bool Step(Cursor* cursor, Addr* location);
-  // One operand of the form "a register plus an offset", then perhaps "the word there".
+  // Reads an expression of the form "a register plus an offset", and perhaps "the word there".
   bool TakeExpression(Cursor* cursor, uint64_t* number, int64_t* offset, bool* deref);
 
   static constexpr size_t kMaxRemembered = 4;
   const Range segment_;
   const CommonInfo& info_;
   Row initial_;
-  RegisterRule ignored_;  // of registers that we do not follow
+  RegisterRule ignored_;  // stands for all registers that are not tracked
   Row remembered_[kMaxRemembered];
   size_t depth_ = 0;
 };
@@ -242,7 +242,7 @@ bool RowMachine::TakeExpression(Cursor* cursor, uint64_t* number, int64_t* offse
   return inner.ok() && (!*deref || (inner.Byte() == 0x06 && inner.AtEnd()));  // DW_OP_deref
 }
 
-// One instruction: a switch over all of them.
+// Executes one instruction.
 bool RowMachine::Step(Cursor* cursor, Addr* location) {
   const uint8_t opcode = cursor->Byte();
   const uint8_t low = opcode & 0x3f;
@@ -366,7 +366,7 @@ bool RowMachine::Step(Cursor* cursor, Addr* location) {
   }
 }
 
-// The row as a rule, if it is one that we can follow.
+// The row as a rule; kNone if UnwindRule cannot express it.
 UnwindRule Compress(const Row& row) {
   UnwindRule rule;
   const RegisterRule& ret = row.registers[kReturnAddress];
@@ -426,8 +426,8 @@ UnwindRule UnwindRule::Unpack(uint64_t word) {
 }
 
 UnwindRule FindUnwindRule(Range segment, Addr index, Addr pc) {
-  // The index: a header and then pairs of a function's begin and where its entry is, relative to
-  // the index and sorted.
+  // The index: a header, then sorted pairs of a function's begin and its entry's address, both
+  // relative to the index.
   Cursor header(segment, index);
   const uint8_t version = header.Byte();
   const uint8_t frame_encoding = header.Byte();

@@ -16,7 +16,7 @@
 namespace gleaner::malloc_proxy {
 namespace {
 
-// Above the three that the file actions below write to.
+// Makes a file whose descriptor is above the three standard ones, which RunFilter replaces.
 int MakeFile() {
   const int fd = memfd_create("gleaner", MFD_CLOEXEC);
   if (fd < 0 || fd > STDERR_FILENO) return fd;
@@ -41,7 +41,7 @@ char* MemoryFile::Map(size_t* bytes) {
   struct stat status;
   if (fd_ < 0 || fstat(fd_, &status) != 0) return nullptr;
   *bytes = static_cast<size_t>(status.st_size);
-  // One byte more, which reads as zero.
+  // One more byte, which reads as zero.
   if (ftruncate(fd_, status.st_size + 1) != 0) return nullptr;
   void* memory = mmap(nullptr, *bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd_, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<char*>(memory);
@@ -50,7 +50,7 @@ char* MemoryFile::Map(size_t* bytes) {
 bool RunFilter(const char* program, const char* const* arguments, const MemoryFile& input,
                const MemoryFile& output) {
   if (input.fd() < 0 || output.fd() < 0 || lseek(input.fd(), 0, SEEK_SET) != 0) return false;
-  // Without memory these fail, and then the program is not run.
+  // Without memory these functions fail, and the program is not run.
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   if (posix_spawn_file_actions_init(&actions) != 0) return false;

@@ -1,11 +1,11 @@
-// Handing data to another program and getting its answer, without malloc: for a process that ends.
+// Sends data to another program and reads its answer, without malloc: for a process that ends.
 #pragma once
 
 #include "platform/base.h"
 
 namespace gleaner::malloc_proxy {
 
-// A file in memory, without a name.
+// A file in memory, without a name. One thread.
 class MemoryFile {
  public:
   MemoryFile();
@@ -15,8 +15,8 @@ class MemoryFile {
 
   // Adds to the end. False if the file could not be made or there is no memory.
   bool Append(const void* data, size_t bytes);
-  // All of it, writable and private to this process, followed by at least one zero byte; null if
-  // that cannot be had. Stays mapped.
+  // Maps the whole file, writable and private to this process, followed by at least one zero byte.
+  // Null on failure. The mapping is never removed.
   char* Map(size_t* bytes);
   int fd() const { return fd_; }
 
@@ -24,11 +24,11 @@ class MemoryFile {
   const int fd_;
 };
 
-// Runs a program with these arguments (the last is null), an empty environment, `input` from its
-// beginning as standard input and `output` as standard output, what it complains of dropped, and
-// waits for its end. True if it could be started; whether its answer is whole is for the caller to
-// see, as the process may have arranged not to learn how its children end. Any thread; changes no
-// handler of a signal.
+// Runs a program and waits for its end. `arguments` ends with null; the environment is empty.
+// Standard input is `input` from its beginning, standard output is `output`, standard error is
+// discarded. True if the program was started. The caller has to check that the answer is complete:
+// the process may be set up not to learn how its children end. Any thread; changes no signal
+// handler.
 bool RunFilter(const char* program, const char* const* arguments, const MemoryFile& input,
                const MemoryFile& output);
 

@@ -4,18 +4,20 @@
 
 namespace gleaner::malloc_proxy {
 
-// Words of the calling thread's stack. Not shared.
+// Reads words of the calling thread's stack [inv.unwind-stack]. Used by one thread. Call StartAt
+// before Read.
 class StackReader {
  public:
   explicit StackReader(platform::Range stack) : stack_(stack) {}
 
-  // The frames that follow are above `stack_pointer`.
+  // The frames read from now on lie above `stack_pointer`.
   void StartAt(Addr stack_pointer) {
     direct_ = stack_.Contains(stack_pointer) ? platform::Range{stack_pointer, stack_.end}
                                              : platform::Range{};
   }
-  // Where memory is known to be, from the frame in hand up.
+  // The known part of the stack, from StartAt's stack pointer upwards; read without a system call.
   platform::Range direct() const { return direct_; }
+  // False if there is no memory at `at`.
   bool Read(Addr at, Addr* word) {
     if (at % kWordBytes != 0) return false;
     if (GLEANER_LIKELY(at - direct_.begin < direct_.bytes())) {
@@ -26,7 +28,7 @@ class StackReader {
   }
 
  private:
-  // Where there may be no memory. A window at a time, none across the end of an OS page.
+  // Reads where there may be no memory, by a system call for a window of words inside an OS page.
   GLEANER_NOINLINE bool ReadUnknown(Addr at, Addr* word);
 
   const platform::Range stack_;

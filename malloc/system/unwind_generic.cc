@@ -1,4 +1,4 @@
-// For processors whose call frame information we do not read: frame pointers are followed.
+// For processors other than x86-64: follows frame pointers.
 #include "malloc/system/stack_reader.h"
 #include "malloc/system/unwind.h"
 

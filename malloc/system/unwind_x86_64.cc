@@ -19,8 +19,8 @@ using platform::Range;
 
 namespace {
 
-// The readable segment of a loaded object that an address of it lies in; empty if unknown. The
-// headers are at the beginning of what is mapped of the object.
+// The readable segment of a loaded object that contains `address`; empty if unknown. The object's
+// headers are at the beginning of its mapping.
 Range SegmentOf(Addr object, Addr object_end, Addr address) {
   const auto* elf = PointerAt<const ElfW(Ehdr)>(object);
   if (object_end - object < OsPageBytes() || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -46,7 +46,7 @@ Range SegmentOf(Addr object, Addr object_end, Addr address) {
 
 }  // namespace
 
-// Not in glibc before 2.35.
+// Null with glibc before 2.35.
 extern "C" int _dl_find_object(void* pc, struct dl_find_object* result) __attribute__((weak));
 
 namespace {
@@ -63,15 +63,16 @@ UnwindRule LookUp(Addr pc) {
   return segment.begin == 0 ? UnwindRule{} : internal::FindUnwindRule(segment, index, pc);
 }
 
-// What is known of addresses, one each entry. Two words that are written one by one, by any thread:
-// an entry is valid for `pc` if check ^ rule is `pc`, so a half-written one is none. Hence relaxed.
+// The rule of one address. Any thread writes the two words one after the other. An entry is valid
+// for `pc` only if check ^ rule == pc, so a half-written entry is not valid, and relaxed accesses
+// suffice.
 struct CacheEntry {
   Atomic<uint64_t> check;
   Atomic<uint64_t> rule;
 };
 constexpr size_t kCacheBits = 14;
 constexpr size_t kCacheBytes = sizeof(CacheEntry) << kCacheBits;
-// Constant after InitUnwinder; null: nothing is kept.
+// Constant after InitUnwinder; null: there is no cache.
 constinit CacheEntry* g_cache = nullptr;
 
 CacheEntry& EntryFor(Addr pc) { return g_cache[pc * 0x9e3779b97f4a7c15u >> (64 - kCacheBits)]; }
@@ -80,7 +81,8 @@ GLEANER_NOINLINE uint64_t LookUpAndKeep(Addr pc) {
   const uint64_t rule = LookUp(pc).Pack();
   if (g_cache == nullptr) return rule;
   CacheEntry& entry = EntryFor(pc);
-  entry.rule.Store(rule, memory_order_relaxed);  // see there, for both
+  // Relaxed, both: check validates the entry.
+  entry.rule.Store(rule, memory_order_relaxed);
   entry.check.Store(pc ^ rule, memory_order_relaxed);
   return rule;
 }
@@ -88,23 +90,23 @@ GLEANER_NOINLINE uint64_t LookUpAndKeep(Addr pc) {
 GLEANER_ALWAYS_INLINE uint64_t RuleFor(Addr pc) {
   if (GLEANER_UNLIKELY(g_cache == nullptr)) return LookUpAndKeep(pc);
   const CacheEntry& entry = EntryFor(pc);
-  uint64_t rule = entry.rule.Load(memory_order_relaxed);  // see there, for both
+  // Relaxed, both: check validates the entry.
+  uint64_t rule = entry.rule.Load(memory_order_relaxed);
   if (GLEANER_UNLIKELY((entry.check.Load(memory_order_relaxed) ^ rule) != pc)) {
     rule = LookUpAndKeep(pc);
   }
   return rule;
 }
 
-// The values that a frame's rule is about: the stack pointer, then the registers that calls
-// preserve.
+// The values that a frame's rule uses: the stack pointer, then the registers that calls preserve.
 struct Registers {
   Addr pc;
   Addr of[1 + UnwindRule::kSavedCount];
   Addr& stack_pointer() { return of[0]; }
 };
 
-// The registers of the frame that a signal interrupted. pre: those of the kernel's frame, whose
-// stack pointer is at the context.
+// Replaces the registers of the kernel's frame for a signal handler by those of the interrupted
+// frame. pre: the stack pointer in `registers` points to the context.
 bool RestoreContext(StackReader* reader, Registers* registers) {
   const Addr context = registers->stack_pointer();
   const auto load = [&](int number, Addr* out) {
@@ -119,7 +121,7 @@ bool RestoreContext(StackReader* reader, Registers* registers) {
   return load(REG_RIP, &registers->pc);
 }
 
-// The frame that called this one; false if there is none that can be found.
+// Replaces the registers of a frame by those of its caller's frame; false if that is not found.
 bool StepOut(const UnwindRule& rule, StackReader* reader, Registers* registers) {
   if (rule.kind != UnwindRule::kOffset && rule.kind != UnwindRule::kDeref) return false;
   const Addr base = registers->of[rule.base];
@@ -144,8 +146,9 @@ bool StepOut(const UnwindRule& rule, StackReader* reader, Registers* registers) 
   return true;
 }
 
-// The same for nearly all frames, without unpacking: the CFA by an offset, all that is saved inside
-// the frame, and that in the known part of the stack. Anything else is false, with nothing changed.
+// StepOut for nearly all frames, without unpacking the rule: kOffset, all saved registers inside
+// the frame, and the frame in the known part of the stack. In other cases false, and nothing is
+// changed.
 GLEANER_ALWAYS_INLINE bool TryStepOutFast(uint64_t rule, Range known, Registers* registers) {
   if ((rule & 7) != UnwindRule::kOffset) return false;
   const Addr stack_pointer = registers->stack_pointer();
@@ -172,7 +175,7 @@ GLEANER_ALWAYS_INLINE bool TryStepOutFast(uint64_t rule, Range known, Registers*
   return true;
 }
 
-// Where this library is; written once, always the same.
+// The addresses of this library. Any thread writes them, always with the same values.
 struct OwnObject {
   Atomic<Addr> begin;
   Atomic<Addr> end;
@@ -190,7 +193,7 @@ Range ThisObject() {
     return {};
   }
   own = {AddressOf(object.dlfo_map_start), AddressOf(object.dlfo_map_end)};
-  // Relaxed: whoever sees a half of it looks it up again.
+  // Relaxed: a thread that sees only one of the values looks both up again.
   g_own.begin.Store(own.begin, memory_order_relaxed);
   g_own.end.Store(own.end, memory_order_relaxed);
   return own;
@@ -198,7 +201,7 @@ Range ThisObject() {
 
 size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
   Registers registers;
-  // All at one instruction, so that they are what its rule reckons with.
+  // All registers at one instruction, so that the rule of that instruction applies to them.
   asm volatile(
       "leaq 0f(%%rip), %%rax\n"
       "0:\n\t"
@@ -219,7 +222,7 @@ size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
   size_t count = 0;
   Addr pc = registers.pc;
   bool inside = true;
-  // Frames to be skipped are few.
+  // The limit of steps is for frames to be skipped, which are few.
   for (int steps = 0; steps < 64 || !inside; ++steps) {
     inside = inside && skip.Contains(pc);
     if (!inside) {
@@ -252,7 +255,8 @@ void InitUnwinder() {
 void ForgetUnwindRules() {
   if (g_cache == nullptr) return;
   for (size_t i = 0; i < size_t{1} << kCacheBits; ++i) {
-    g_cache[i].check.Store(0, memory_order_relaxed);  // see CacheEntry, for both
+    // Relaxed, both: a half-written entry is not valid.
+    g_cache[i].check.Store(0, memory_order_relaxed);
     g_cache[i].rule.Store(0, memory_order_relaxed);
   }
 }
