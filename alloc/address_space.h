@@ -87,7 +87,7 @@ inline PageNumber EndCommitted(Space space) {
              ? g_space.scanned_end.Load(platform::memory_order_acquire)  // as above
              : g_space.page_count();
 }
-inline Space SideOfPage(PageNumber page) {
+inline Space SpaceOfPage(PageNumber page) {
   return page < FirstCommitted(Space::kPointerFree) ? Space::kScanned : Space::kPointerFree;
 }
 

@@ -302,7 +302,7 @@ PageNumber ThreadHeap::PopPartial(Kind kind, size_t size_class) {
 }
 
 void ThreadHeap::PushFree(PageNumber page) {
-  const Space space = SideOfPage(page);
+  const Space space = SpaceOfPage(page);
   const auto s = static_cast<size_t>(space);
   platform::LockGuard guard(lock_);
   g_space.info[page].SetState(PageState::kTaken);

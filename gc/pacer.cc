@@ -60,7 +60,7 @@ void Pacer::ExpandHeapTo(size_t bytes) {
 void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
   if (config_.stress_bytes != 0) found_.in_cycle_bytes = 0;  // collect after exactly that many
-  DiscountBorn();
+  DiscountAllocatedInCycle();
   most_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
   NoteSurplus();
@@ -77,14 +77,14 @@ void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
   found_.live_pointer_free_bytes = live_pointer_free_bytes;
   found_.unpadded_bytes = unpadded_bytes;
   found_.free_resident_bytes = free_resident_bytes;
-  DiscountBorn();
+  DiscountAllocatedInCycle();
   NoteSurplus();
   SetAllowance();
 }
 
 // It is not known which of the live objects were allocated during the cycle: subtracts the same
 // share of every sort.
-void Pacer::DiscountBorn() {
+void Pacer::DiscountAllocatedInCycle() {
   const uint64_t live = found_.live_scanned_bytes + found_.live_pointer_free_bytes;
   if (found_.in_cycle_bytes == 0 || live == 0) return;
   const double share = static_cast<double>(found_.in_cycle_bytes) / static_cast<double>(live);

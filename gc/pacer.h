@@ -168,7 +168,7 @@ class Pacer {
            (allocated >= room_.Load(platform::memory_order_relaxed) &&
             allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);  // a count
   }
-  void DiscountBorn();
+  void DiscountAllocatedInCycle();
   void NoteSurplus();
   void NoteCost();
   void SetAllowance();

@@ -190,7 +190,7 @@ void Sweeper::SweepPages(PageNumber begin, PageNumber end, SweepTotals* totals) 
       if (mark == kFreeSlot || (mark & dead_) != 0) {
         alloc::FreeLargeWorldStopped(page);
       } else {
-        CountLarge(alloc::SideOfPage(page), info.object_bytes, totals);
+        CountLarge(alloc::SpaceOfPage(page), info.object_bytes, totals);
       }
     }
   }
@@ -242,13 +242,13 @@ void Sweeper::SweepConcurrently(PageNumber page, SweepTotals* totals) {
                                                            __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE);
     meta.swept.Store(alloc::g_sweep_number, memory_order_release);  // pairs with IsSwept
     if (freed) {
-      alloc::PageSpace& space = PageSpaceOf(alloc::SideOfPage(page));
+      alloc::PageSpace& space = PageSpaceOf(alloc::SpaceOfPage(page));
       space.Free(space.SpanFirst(page));
     } else if (mark != kFreeSlot) {
       // The object may have been freed since, and its page formatted for small objects: then the
       // word is no length [inv.slot-count].
       const PageInfo now = info.LoadWord();
-      if (now.slot_count == 0) CountLarge(alloc::SideOfPage(page), now.object_bytes, totals);
+      if (now.slot_count == 0) CountLarge(alloc::SpaceOfPage(page), now.object_bytes, totals);
     }
     return;
   }

@@ -157,7 +157,7 @@ class SerialMarker {
   // The object's place in `seen_`. Pages of both spaces are interleaved, each counted from its own
   // end of the reservation: counting the high space from the low end would commit everything below.
   static size_t PlaceOf(const ObjectRef& object) {
-    const bool scanned = alloc::SideOfPage(object.page) == Space::kScanned;
+    const bool scanned = alloc::SpaceOfPage(object.page) == Space::kScanned;
     const size_t rank = scanned ? object.page : g_space.page_count() - 1 - object.page;
     return (rank * 2 + (scanned ? 0 : 1)) * alloc::kMarkBytesPerPage + object.slot;
   }

@@ -150,7 +150,7 @@ bool MayUseAside() {
 // there is a surplus the thread's magazines are set aside, so that it calls this again.
 void TendSurplus() {
   t_state.unwatched = kUnwatchedCalls;
-  alloc::PageSpace& space = alloc::PageSpaceOf(kSide);
+  alloc::PageSpace& space = alloc::PageSpaceOf(kSpace);
   if (GLEANER_UNLIKELY(space.DecaySurplus())) ThreadCache::Flush();
   const bool waits = space.HasSurplus();
   if (waits == t_state.set_aside || t_state.heap == nullptr) return;
@@ -413,7 +413,8 @@ void FreeSlow(void* p) {
     } else if (size_class == kLargeClass) {
       error = FreeSpan(p);
       // FreeSpan has made the step of the decay itself.
-      if (alloc::PageSpaceOf(kSide).HasSurplus() && !t_state.set_aside && t_state.heap != nullptr) {
+      if (alloc::PageSpaceOf(kSpace).HasSurplus() && !t_state.set_aside &&
+          t_state.heap != nullptr) {
         SetAside();
       }
     } else {

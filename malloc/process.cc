@@ -46,13 +46,13 @@ void LockAll() {
   t_has_locked_all = true;
   SlotHeaps::LockForFork();
   Shelf::LockForFork();
-  alloc::PageSpaceOf(kSide).LockForFork();
+  alloc::PageSpaceOf(kSpace).LockForFork();
 }
 
 void UnlockAll() {
   if (!t_has_locked_all) return;
   t_has_locked_all = false;
-  alloc::PageSpaceOf(kSide).UnlockAfterFork();
+  alloc::PageSpaceOf(kSpace).UnlockAfterFork();
   Shelf::UnlockAfterFork();
   SlotHeaps::UnlockAfterFork();
 }
@@ -83,7 +83,7 @@ bool MakeHeap() {
   const bool ok =
       space.Init(static_cast<size_t>(g_options.reserve), kMinHeap, g_options.malloc_huge_pages) &&
       alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&
-      alloc::PageSpaceOf(kSide).InitResidency(kIdleBudgetBytes, kDecayNs) &&
+      alloc::PageSpaceOf(kSpace).InitResidency(kIdleBudgetBytes, kDecayNs) &&
       alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k) &&
       SlotHeaps::Init();
   if (!ok) {
@@ -132,8 +132,8 @@ bool ChecksEveryCall() { return g_options.malloc_check; }
 bool Trim() {
   if (g_collecting) return Collecting::Trim();
   Shelf::Clear();
-  alloc::ThreadHeaps::FlushFreePages(kSide);
-  return alloc::PageSpaceOf(kSide).Trim() != 0;
+  alloc::ThreadHeaps::FlushFreePages(kSpace);
+  return alloc::PageSpaceOf(kSpace).Trim() != 0;
 }
 
 Figures CountMemory() {
@@ -144,7 +144,7 @@ Figures CountMemory() {
     return figures;
   }
   const SlotHeaps::Figures slots = SlotHeaps::Count();
-  const size_t pages = alloc::PageSpaceOf(kSide).taken();
+  const size_t pages = alloc::PageSpaceOf(kSpace).taken();
   const size_t not_large = slots.small_pages + slots.free_pages;
   Figures figures;
   figures.small_bytes = (slots.small_pages << alloc::kPageShift) - slots.free_slot_bytes;
@@ -153,7 +153,7 @@ Figures CountMemory() {
   figures.free_page_bytes = slots.free_pages << alloc::kPageShift;
   figures.large_bytes = pages > not_large ? (pages - not_large) << alloc::kPageShift : 0;
   figures.waiting_bytes = Shelf::Bytes();
-  figures.idle_bytes = alloc::PageSpaceOf(kSide).IdleBytes();
+  figures.idle_bytes = alloc::PageSpaceOf(kSpace).IdleBytes();
   return figures;
 }
 

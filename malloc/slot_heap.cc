@@ -123,11 +123,11 @@ void SlotHeap::Settle(PageNumber page) {
   meta.place = Place::kFull;
   if (FreeOf(meta) == slots) {
     g_space.info[page].magazine = DistanceOf(kLargeClass);
-    if (pages_->free_pages(kSide) < kMaxFreePages) {
+    if (pages_->free_pages(kSpace) < kMaxFreePages) {
       pages_->PushFree(page);
     } else {
       g_space.info[page].state = PageState::kTaken;
-      alloc::PageSpaceOf(kSide).Free(page);
+      alloc::PageSpaceOf(kSpace).Free(page);
     }
   } else if (IsWorthListing(FreeOf(meta), slots)) {
     Link(page);
@@ -160,9 +160,9 @@ bool SlotHeap::NextPage(size_t size_class) {
   if (page != kNoPage) {
     Unlink(page);
   } else {
-    page = pages_->free_pages(kSide) == 0 ? SlotHeaps::StealPartial(size_class, this) : kNoPage;
+    page = pages_->free_pages(kSpace) == 0 ? SlotHeaps::StealPartial(size_class, this) : kNoPage;
     if (page == kNoPage) {
-      page = pages_->TakeFree(kSide);
+      page = pages_->TakeFree(kSpace);
       if (page == kNoPage) return false;
       if (!EnsureMeta(page)) {
         pages_->PushFree(page);
@@ -362,10 +362,10 @@ PageNumber SlotHeaps::StealPartial(size_t size_class, const SlotHeap* thief) {
 SlotHeaps::Figures SlotHeaps::Count() {
   Figures figures;
   for (size_t i = 0; i < alloc::ThreadHeaps::count(); ++i) {
-    figures.free_pages += alloc::ThreadHeaps::at(i).free_pages(kSide);
+    figures.free_pages += alloc::ThreadHeaps::at(i).free_pages(kSpace);
   }
   PageNumber end = g_shared.pages_end.Load(memory_order_acquire);  // with the release in EnsureMeta
-  if (end > alloc::EndCommitted(kSide)) end = alloc::EndCommitted(kSide);
+  if (end > alloc::EndCommitted(kSpace)) end = alloc::EndCommitted(kSpace);
   for (PageNumber page = 0; page < end; ++page) {
     const PageInfo& info = g_space.info[page];
     if (info.state != PageState::kSmall) continue;

@@ -61,14 +61,14 @@ PageNumber HeadOf(const void* p) {
 }
 
 alloc::PageSpace::Span TakePages(PageNumber pages) {
-  alloc::PageSpace& space = alloc::PageSpaceOf(kSide);
-  if (pages > 1 && alloc::ThreadHeaps::ShouldShare(kSide, pages)) {
-    alloc::ThreadHeaps::FlushFreePages(kSide);
+  alloc::PageSpace& space = alloc::PageSpaceOf(kSpace);
+  if (pages > 1 && alloc::ThreadHeaps::ShouldShare(kSpace, pages)) {
+    alloc::ThreadHeaps::FlushFreePages(kSpace);
   }
   alloc::PageSpace::Span span = space.AllocateSpan(pages);
   if (GLEANER_UNLIKELY(span.first == kNoPage)) {
     Shelf::Clear();
-    alloc::ThreadHeaps::FlushFreePages(kSide);
+    alloc::ThreadHeaps::FlushFreePages(kSpace);
     span = space.AllocateSpan(pages);
   }
   return span;
@@ -78,7 +78,7 @@ void FreeHead(PageNumber head) {
   PageInfo& info = g_space.info[head];
   info.state = PageState::kTaken;
   info.magazine = DistanceOf(kLargeClass);
-  alloc::PageSpaceOf(kSide).FreeSpan(BlockOf(info));
+  alloc::PageSpaceOf(kSpace).FreeSpan(BlockOf(info));
 }
 
 constexpr size_t kMaxShelfBytes = 8 * kMiB;
@@ -107,7 +107,7 @@ void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroe
   const PageNumber head = g_space.PageOf(start);
   // Frees the padding behind the block; if that fails, the padding stays.
   if (padding != 0) {
-    (void)alloc::PageSpaceOf(kSide).ResizeSpan(span.block, head - span.first + pages);
+    (void)alloc::PageSpaceOf(kSpace).ResizeSpan(span.block, head - span.first + pages);
   }
   if (zeroed) {
     const Addr begin = span.unknown.begin > start ? span.unknown.begin : start;
@@ -139,7 +139,7 @@ BlockError FreeSpan(void* p) {
     g_moved.FetchSub(1, platform::memory_order_relaxed);             // a count
     if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // the pages are not reused
   }
-  alloc::PageSpaceOf(kSide).FreeSpan(BlockOf(info));
+  alloc::PageSpaceOf(kSpace).FreeSpan(BlockOf(info));
   return BlockError::kNone;
 }
 
@@ -158,7 +158,7 @@ bool ResizeSpan(void* p, size_t bytes) {
   if (IsMoved(info) && need < PagesOf(info) && !RenewPages(head + need, PagesOf(info) - need)) {
     return false;
   }
-  alloc::PageSpace& space = alloc::PageSpaceOf(kSide);
+  alloc::PageSpace& space = alloc::PageSpaceOf(kSpace);
   const PageNumber padding = head - space.FirstOf(BlockOf(info));
   if (!space.ResizeSpan(BlockOf(info), padding + need)) return false;
   SetBlock(info, BlockOf(info), need);

@@ -21,7 +21,7 @@ namespace gleaner::malloc_proxy {
 using alloc::PageNumber;
 
 // The space of the reservation that malloc uses: the one in which spans can grow in place.
-inline constexpr alloc::Space kSide = alloc::Space::kScanned;
+inline constexpr alloc::Space kSpace = alloc::Space::kScanned;
 
 inline constexpr size_t kMediumClasses = 20;
 inline constexpr size_t kMaxMediumBytes = 1 * kMiB;

@@ -264,7 +264,7 @@ TEST(CollectTest, MemoryIsZeroAfterCollections) {
 // size.
 // The concurrent sweep: what is dead is so at once, and when all is swept, it is as if it
 // had been done in the pause.
-TEST(CollectTest, SweepBesideTheProgram) {
+TEST(CollectTest, SweepsConcurrently) {
   EXPECT_CHILD_OK([] {
     Start();
     g_tunables.concurrent_sweep = true;

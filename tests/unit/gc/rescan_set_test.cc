@@ -1,10 +1,11 @@
 // Granules set by one thread while another takes them.
+#include "gc/rescan_set.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
-#include "gc/rescan_set.h"
 #include "platform/delays.h"
 #include "tests/support/heap.h"
 
@@ -29,7 +30,7 @@ size_t TakeAll(RescanSet& pending) {
 
 // [inv.group] One granule in each group, so that no other makes up for it if its group is set
 // first: delays, where the build has them, let that be seen.
-TEST(PendingTest, WhatIsSetWhileOthersTakeIsFoundByItsGroup) {
+TEST(RescanSetTest, WhatIsSetWhileOthersTakeIsFoundByItsGroup) {
   EXPECT_CHILD_OK([] {
     testing::StartHeap();
     RescanSet pending;
