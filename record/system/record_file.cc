@@ -30,7 +30,7 @@ int Uninterrupted(const Call& call) {
   return 0;
 }
 
-// Sets *fd. Returns the error, 0 for none.
+// Opens the file and sets *fd. Returns errno, 0 for none.
 int OpenUninterrupted(const char* path, int flags, int* fd) {
   return Uninterrupted([=] { return *fd = open(path, flags | O_CLOEXEC, 0666); });
 }
@@ -65,7 +65,8 @@ int RecordFile::Open() const {
 
 int RecordFile::Grow(uint64_t bytes) {
   const platform::UncancellableSection section;  // malloc is no point of cancellation
-  // The program may lower its limit at any time. Beyond it, SIGXFSZ would end the program.
+  // The program may lower its file size limit at any time. A file beyond it would end the program
+  // by SIGXFSZ.
   if (bytes > FileSizeLimit()) return EFBIG;
   const int fd = Open();
   if (fd < 0) return errno;
