@@ -36,7 +36,7 @@ struct gleaner_stats {
   uint64_t max_pause_ns;      /* the longest pause so far */
   uint64_t total_pause_ns;    /* all pauses together */
   uint64_t mark_ns;           /* time that the last collection spent marking */
-  uint64_t markers;           /* marking threads of the last collection, the collecting one included */
+  uint64_t markers;           /* marking threads of the last collection, with the collecting one */
   uint64_t bytes_freed_last;  /* bytes of objects that the last collection found unreachable */
   uint64_t metadata_bytes;    /* the collector's own tables, resident or not, outside heap_bytes */
   uint64_t minor_collections; /* collections that looked at young objects only */

@@ -26,7 +26,8 @@
 namespace gleaner {
 
 /* A pointer with the size and semantics of a T*: it owns nothing. A read costs as much as that of a
-   T*. A store marks the card of the ptr, which does no harm if the ptr is on a stack. Not atomic. */
+   T*. A store marks the card of the ptr, which does no harm if the ptr is on a stack. Not
+   atomic. */
 template <class T>
 class ptr {
  public:
@@ -164,7 +165,7 @@ class array {
     gleaner_mark_cards(element, sizeof(T));
     GLEANER_KEEP(&copy);
   }
-  static constexpr size_type kAlignment = 16; /* of GC_MALLOC; there is no debugging form for larger ones */
+  static constexpr size_type kAlignment = 16; /* of GC_MALLOC; larger ones have no debug call */
 
   static T *allocate(size_type size) {
     const bool fits = size <= PTRDIFF_MAX / sizeof(T);
