@@ -759,7 +759,7 @@ GC_API GC_word GC_CALL GC_get_allocd_bytes_per_finalizer(void);
 /*
  * A link is a word that the collector sets to 0 when its object goes. It does not keep the object
  * by itself, but the pointer in it does if it lies where the collector looks. So the pointer is
- * hidden (GC_HIDE_POINTER) or lies in a pointer-free object. The link's address is a multiple of the
+ * hidden (GC_HIDE_POINTER) or lies in a pointer-free object. The link is aligned to the
  * pointer size. Registrations inside objects end with these objects.
  *
  * Short links are cleared when the object is first found unreachable, before finalizers are decided

@@ -1,7 +1,7 @@
 /*
  * Allocation without a call: macros that take objects from free lists of the program's own.
  * GC_generic_malloc_many fills a list with a part of a page at a time. Each list is used by one
- * thread. On this collector GC_malloc is about as fast; the macros exist for programs that use them.
+ * thread. On this collector GC_malloc is about as fast; the macros are for programs that use them.
  *
  * A free list is linked through the objects' first words; the rest of an object that is not
  * pointer-free is zero. The heads must be roots. For pointer-free objects the whole chain must be
