@@ -43,6 +43,8 @@ struct Stream {
   bool ended = false;  // the thread has ended: the block is given back after each event
 };
 
+// Call order: Start, then the event calls of all threads, EndThread when a thread ends, and Finish
+// when the process ends. If Start fails, IsRecording stays false and Finish has no effect.
 class TraceWriter {
  public:
   static constexpr size_t kMaxPath = 4096;
@@ -96,8 +98,8 @@ class TraceWriter {
   void SetState(FileState state);
 
   uint64_t NextSequence() {
-    return sequence_.FetchAdd(1, platform::memory_order_relaxed) +
-           1;  // relaxed: see Order in the head
+    // Relaxed: see Order in the head.
+    return sequence_.FetchAdd(1, platform::memory_order_relaxed) + 1;
   }
   // Writes the event's first bytes: a kTime before it if need be, its kind and step. Returns their
   // end.

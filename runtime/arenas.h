@@ -12,6 +12,7 @@
 
 namespace gleaner::runtime {
 
+// Call order for an arena: Add, Find for each use, Remove before it is destroyed.
 class Arenas {
  public:
   static constexpr uint32_t kMaxArenas = 65536;

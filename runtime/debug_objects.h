@@ -39,6 +39,8 @@ struct DebugObject {
   bool reported = false;  // damage was reported
 };
 
+// Call order for an object: Watch when it is allocated, Empty when the program frees it, Forget or
+// Inspect when it is given back.
 class DebugObjects {
  public:
   // True from the first GC_debug_ allocation on. Relaxed: a thread that has a debugged object got

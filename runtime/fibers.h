@@ -46,6 +46,8 @@ namespace gleaner::runtime {
 
 using Fiber = ::gleaner_fiber;
 
+// Call order: Create, then Switch any number of times, then Destroy, which any thread may call.
+// Calls out of order return an error.
 class Fibers {
  public:
   // Results are errno values; 0 is success.

@@ -14,6 +14,8 @@
 
 namespace gleaner::runtime {
 
+// Call order: each collection calls InspectWorldStopped, and the thread that made the collection
+// calls Report after the resume.
 class Findings {
  public:
   // With the world stopped (gc::World::inspect).

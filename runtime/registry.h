@@ -14,23 +14,23 @@ extern platform::Lock g_threads_lock;
 
 struct Registry {
   // Guarded by g_threads_lock.
-  alloc::ReservedArray<platform::StopRecord*> records;
-  size_t count = 0;
-  Thread* free = nullptr;
-  uint64_t handshake = 0;  // number of the last BeginHandshakes
+  alloc::ReservedArray<platform::StopRecord*> records;  // of the registered threads
+  size_t count = 0;                                     // of `records`
+  Thread* free = nullptr;                               // list of unused records
+  uint64_t handshake = 0;                               // number of the last BeginHandshakes
   // Results of threads that have ended and not been joined, by pthread_t: roots. Room is reserved
   // for the results of all registered threads.
   alloc::HashTable<void*> results;
   // Constant after Init.
-  pthread_key_t exit_key = 0;
-  bool tls_is_known = false;
+  pthread_key_t exit_key = 0;  // its destructor notices the end of a thread
+  bool tls_is_known = false;   // the layout of thread-local storage is known
   // What the loader had loaded when it was asked last. Written by the stopper inside
   // WithLoaderLocked.
   platform::LoaderGeneration generation{~0ull, ~0ull};
-  GC_has_static_roots_func filter = nullptr;
-  gc::RangeSet main_segments;
-  gc::RangeSet library_segments;
-  alloc::ReservedArray<platform::TlsModule> modules;
+  GC_has_static_roots_func filter = nullptr;          // the program's, as of that look
+  gc::RangeSet main_segments;                         // writable data of the program
+  gc::RangeSet library_segments;                      // writable data of shared objects
+  alloc::ReservedArray<platform::TlsModule> modules;  // with TLS outside the static block
   size_t module_count = 0;
   bool is_complete = true;  // false: there was no memory to note all of these
   // Copies of stacks and thread-local storage that are not read in place, for the collection under

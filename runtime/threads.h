@@ -65,6 +65,10 @@ struct Thread : platform::StopRecord {
   Thread* next_free = nullptr;  // link of the list of unused records; guarded by the threads lock
 };
 
+// Call order: Init once; then, for each thread, Register, the calls of a mutator, Unregister (or
+// the end of the thread). A collection calls Stop or TryStop, then the calls for a stopped world,
+// then Resume. A concurrent cycle calls BeginHandshakes, then Handshake and CopyRoots until each
+// returns false.
 class Threads {
  public:
   [[nodiscard]] static bool Init();

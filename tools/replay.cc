@@ -55,6 +55,7 @@ struct Sample {
 
 double Mb(double bytes) { return bytes / 1e6; }
 
+// One replay. Call order: Go once, then the const functions; all on one thread.
 class Run {
  public:
   Run(const ReplayPlan& plan, ReplayHeap* heap, const ReplayOptions& options)

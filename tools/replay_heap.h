@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+// Any thread may call at any time; a block is used by one thread at a time.
 class ReplayHeap {
  public:
   virtual ~ReplayHeap() = default;
@@ -19,7 +20,7 @@ class ReplayHeap {
   virtual void* Resize(void* p, size_t old_size, size_t size) = 0;
   // Largest address space used so far, in bytes; 0 if only the whole process can be measured.
   virtual uint64_t PeakAddressSpace() const { return 0; }
-  // Address space used now, in bytes; 0 as above.
+  // Address space used now, in bytes; 0 if only the whole process can be measured.
   virtual uint64_t AddressSpace() const { return 0; }
 };
 

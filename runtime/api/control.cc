@@ -21,7 +21,7 @@ using gleaner::platform::TrackingKind;
 
 namespace {
 
-// Set by GC_deinit. Relaxed: no other data depends on it.
+// Set by GC_deinit. All accesses are relaxed: no other data depends on it.
 constinit gleaner::platform::Atomic<bool> g_deinitialised{false};
 
 // libgc's name of the mechanism; "soft" means that the kernel records writes by itself.
