@@ -62,7 +62,7 @@ struct BlockHeader {
   uint64_t time_ms;        // since the start
   uint32_t thread;
   uint32_t zero;
-  // bytes of events | checksum << 32; the checksum covers the bytes before this word, then the
+  // Bytes of events | checksum << 32; the checksum covers the bytes before this word, then the
   // events
   uint64_t committed;
 };

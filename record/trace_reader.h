@@ -45,7 +45,7 @@ class TraceReader {
   bool is_forked_child() const { return (header_.flags & kForkedChild) != 0; }
   FileState state() const { return static_cast<FileState>(header_.state); }
   std::string command() const;  // arguments separated by spaces
-  // events of the good blocks; a resize counts once
+  // Events of the good blocks; a resize counts once.
   uint64_t event_count() const { return event_count_; }
   uint32_t thread_end() const { return thread_end_; }  // one more than the highest thread number
 

@@ -182,8 +182,7 @@ bool TraceWriter::TakeBlock(Stream* stream) {
   stream->block = static_cast<uint8_t*>(memory);
   stream->used = 0;
   stream->address = 0;
-  stream->sequence =
-      sequence_.Load(memory_order_relaxed);  // relaxed: this thread's later numbers are larger
+  stream->sequence = sequence_.Load(memory_order_relaxed);  // this thread's later ones are larger
   stream->time_ms = CoarseMs() - start_ms_;
   BlockHeader* header = HeaderOf(*stream);
   header->magic = kBlockMagic;

@@ -11,9 +11,9 @@ void gleaner_mark_cards(const void* begin, size_t bytes) {
   constexpr gleaner::Addr kCard = gleaner::Addr{1} << GLEANER_CARD_SHIFT;
   const gleaner::Addr first = gleaner::AlignDown(gleaner::AddressOf(begin), kCard);
   const size_t cards = (gleaner::AddressOf(begin) + bytes - 1 - first) / kCard + 1;
-  // Card indices wrap: marking as many cards as the table has marks all of them.
-  const size_t all =
-      __atomic_load_n(&gleaner_card_mask, __ATOMIC_ACQUIRE) + 1;  // pairs with UseCards
+  // Card indices wrap: marking as many cards as the table has marks all of them. Acquire: pairs
+  // with UseCards.
+  const size_t all = __atomic_load_n(&gleaner_card_mask, __ATOMIC_ACQUIRE) + 1;
   for (size_t i = 0; i < cards && i < all; ++i) {
     gleaner_mark_card(gleaner::PointerAt<void>(first + i * kCard));
   }

@@ -22,7 +22,7 @@ void BeginBlocking(Addr stack_pointer) {
   uint32_t running;
   do {
     running = self->state.Load(platform::memory_order_seq_cst);
-    // compiler order, against the thread's own handlers
+    // Compiler order, against the thread's own handlers.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     alloc::t_heap = &alloc::g_no_heap;
     std::atomic_signal_fence(std::memory_order_seq_cst);  // compiler order, as the fence before

@@ -95,8 +95,8 @@ void NoteCollectionInRunRecord() {
   g_record->concurrent.Store(g_before.concurrent + totals.concurrent, memory_order_relaxed);
   g_record->minors.Store(g_before.minors + totals.minors, memory_order_relaxed);
   const gc::PauseTimes& longest = totals.longest_pause;
-  if (longest.all_ns >
-      g_record->max_pause_ns.Load(memory_order_relaxed)) {  // written under the lock held
+  // Relaxed: written under the collector lock, which is held.
+  if (longest.all_ns > g_record->max_pause_ns.Load(memory_order_relaxed)) {
     g_record->max_pause_ns.Store(longest.all_ns, memory_order_relaxed);
     for (int i = 0; i < gc::kPauseParts; ++i) {
       g_record->max_pause_part_ns[i].Store(longest.part_ns[i], memory_order_relaxed);

@@ -16,8 +16,7 @@ namespace gleaner::runtime {
 // Every field is true by itself; a process that is killed may leave some newer than others. All
 // accesses are relaxed: the tool reads after the process has ended.
 struct RunRecord {
-  static constexpr uint64_t kLayout =
-      0x676c65616e657233;  // identifies this layout of the structure
+  static constexpr uint64_t kLayout = 0x676c65616e657233;  // changes with this structure
 
   // Written by the tool before the program starts.
   uint64_t layout;

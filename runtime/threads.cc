@@ -22,15 +22,14 @@ constinit Registry g_registry;
 
 namespace {
 
-constexpr size_t kMaxThreads = size_t{1}
-                               << 16;  // each thread has a heap, and fewer heaps can exist
+constexpr size_t kMaxThreads = size_t{1} << 16;  // each needs a heap; fewer heaps can exist
 constexpr size_t kMaxTlsModules = size_t{1} << 16;
 
 // A destructor of thread-specific data notices the end of a thread. Other destructors may still use
 // the heap, so this one runs again in each round and unregisters in the last.
 #ifdef __SANITIZE_THREAD__
 constexpr int kExitRounds =
-    // ThreadSanitizer ends its own record of the thread in the last round
+    // ThreadSanitizer ends its own record of the thread in the last round.
     PTHREAD_DESTRUCTOR_ITERATIONS - 1;
 #else
 constexpr int kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS;
@@ -43,7 +42,7 @@ void OnThreadExit(void* value) {
     return;
   }
   // The C library keeps the stacks of ended threads, and a malloc scans them as roots.
-  // the part that the C library does not return to the system
+  // The part that the C library does not return to the system.
   constexpr size_t kClearedBytes = 16 * kKiB;
   const Addr here = AddressOf(__builtin_frame_address(0));
   if (g_malloc_support.strict_roots && thread->stack.Contains(here - 2 * kClearedBytes)) {
@@ -249,8 +248,8 @@ Thread* Threads::Register(Addr stack_bottom) {
     }
     thread->tid = tid;
     thread->id = pthread_self();
-    g_registry.results.Erase(
-        thread->id);  // of an earlier thread that no GC_pthread_join has joined
+    // An earlier thread with this pthread_t, which GC_pthread_join has not joined, may have one.
+    g_registry.results.Erase(thread->id);
     thread->thread_pointer = platform::CurrentThreadPointer();
     thread->life.Take();
     thread->handshake = g_registry.handshake;

@@ -105,8 +105,7 @@ constinit platform::Atomic<int> g_last_event{-1};
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 void OnEvent(CycleEvent event) {
-  g_last_event.Store(static_cast<int>(event),
-                     platform::memory_order_relaxed);  // a hint for DescribePhase
+  g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // a hint
   switch (event) {
     case CycleEvent::kStart:
       if (g_start_callback != nullptr) g_start_callback();
@@ -193,7 +192,7 @@ void DescribePhase(const char* reason) {
   static const char* const names[] = {
       "start",    "before the stop", "stopped",         "marking", "marked",
       "sweeping", "swept",           "before resuming", "resumed", "end"};
-  // pairs with nothing: text for people
+  // Relaxed: pairs with nothing; text for people.
   const int event = g_last_event.Load(platform::memory_order_relaxed);
   Complain("thread %d; collections so far: %llu; the collector's last event: %s",
            platform::CurrentThreadId(), static_cast<unsigned long long>(g_collector.collections()),

@@ -181,7 +181,7 @@ bool ReplayPlan::SortByThread() {
   for (uint32_t thread = 0; thread < thread_count_; ++thread) {
     starts_[thread] = start;
     start += threads_[thread].operations;
-    // from here on: index of the thread's next operation in `sorted`
+    // From here on: index of the thread's next operation in `sorted`.
     threads_[thread].operations = starts_[thread];
   }
   starts_[thread_count_] = start;

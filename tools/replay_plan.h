@@ -113,6 +113,6 @@ class ReplayPlan {
   Array<uint32_t> thread_of_;  // thread of each operation
   Array<Block> blocks_;
   Array<Thread> threads_;
-  // numbers that any thread may take, oldest first
+  // Numbers that any thread may take, oldest first.
   uint32_t old_first_ = kNoBlock, old_last_ = kNoBlock;
 };

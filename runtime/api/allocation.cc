@@ -154,8 +154,8 @@ void* GC_realloc(void* old, size_t bytes) {
     Free("GC_realloc", old);
     return nullptr;
   }
-  if (GLEANER_UNLIKELY(!runtime::HasHeap()))
-    runtime::EndBlocking();  // a blocked thread must not write to the heap
+  // A blocked thread must not write to the heap.
+  if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();
   ObjectRef object;
   if (!alloc::FindObject(AddressOf(old), &object) || object.base != AddressOf(old)) {
     Complain("GC_realloc(%p, %zu): not an object of the heap", old, bytes);

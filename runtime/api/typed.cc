@@ -226,7 +226,7 @@ void* GC_calloc_explicitly_typed(size_t count, size_t element_bytes, GC_descr de
   if (found.kind() != g_array_kind) return array;
   GC_word* trailer = static_cast<GC_word*>(array) + found.bytes / kWordBytes - kTrailerWords;
   trailer[1] = descriptor;
-  // the descriptor first: a stop in between must not find elements without it
+  // The descriptor first: a stop in between must not find elements without it.
   asm volatile("" ::: "memory");
   trailer[0] = element_bytes;
   return array;

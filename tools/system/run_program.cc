@@ -198,8 +198,8 @@ Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* co
   struct sigaction by_default = {};
   struct sigaction on_child;
   by_default.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &by_default,
-            &on_child);  // an ignored SIGCHLD would discard the child's status
+  // An ignored SIGCHLD would discard the child's status.
+  sigaction(SIGCHLD, &by_default, &on_child);
 
   const uint64_t begin = platform::NowNs();
   const pid_t parent = getpid();

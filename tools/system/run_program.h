@@ -19,7 +19,7 @@ enum class LoaderPath : uint8_t {
   kNotExecutable,  // the program exists but cannot be executed
   kNoInterpreter,  // a script for an interpreter that does not exist
   kStatic,         // statically linked: it has no loader
-  // the program gets rights that its caller does not have: the loader ignores the variable
+  // The program gets rights that its caller does not have: the loader ignores the variable.
   kElevated,
   kOtherMachine,  // the program is for a machine that this library is not built for
 };
@@ -41,7 +41,7 @@ struct Ended {
   int error = 0;   // errno if the program could not be started
   int status = 0;  // as wait() gives it
   uint64_t wall_ns = 0;
-  // the larger of the program's peak and those of the children it waited for
+  // The larger of the program's peak and those of the children it waited for.
   uint64_t peak_resident_bytes = 0;
 };
 // Runs the program in a child process until it ends. The child calls `note(process, context)`, with
