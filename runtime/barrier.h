@@ -13,8 +13,8 @@
 
 namespace gleaner::runtime {
 
-// Switches the barrier to the tracker's cards. Called once, before the first cycle; collector lock
-// held.
+// Switches the barrier to the tracker's cards. Called before the first cycle that uses cards; a
+// later call has the same arguments. pre: the collector lock is held.
 void UseCards(uint8_t* table, size_t mask);
 
 // Relaxed: a thread that reads the old mask marks no card, which the head of this file shows to be

@@ -61,18 +61,17 @@ GC_API void GC_CALL GC_init(void);
 /* Nonzero once GC_init has run or is running. Plain. */
 GC_API int GC_CALL GC_is_init_called(void);
 
-/* Says that the program is done with the collector. Nothing needs to be released: the heap goes
-   with the process, and GC_is_init_called is 0 from here on. No other GC_ call may follow except
-   this one again. */
+/* Ends the program's use of the collector. It releases nothing: the heap goes with the process.
+   GC_is_init_called is 0 from here on. No other GC_ call may follow, except this one again. */
 GC_API void GC_CALL GC_deinit(void);
 
 /* ---- Allocation ---- */
 /*
- * Results are aligned to 16 bytes. Asking for 0 bytes gives an object of the smallest size. When
- * the memory is not to be had, after a collection, the result is that of the out-of-memory function
- * (GC_set_oom_fn), which is NULL unless the program says otherwise; that holds too for sizes that
- * no address space could hold. Any registered thread may allocate, also in thread-specific-data
- * destructors, and not inside a callback that runs under the lock.
+ * Results are aligned to 16 bytes. A request for 0 bytes gets an object of the smallest size. If
+ * there is no memory even after a collection, or the size exceeds any address space, the result is
+ * that of the out-of-memory function (GC_set_oom_fn), NULL by default. Any registered thread may
+ * allocate, also in thread-specific-data destructors, and not inside a callback that runs under the
+ * lock.
  */
 
 /* An object of `size` zero bytes that may hold pointers. */
@@ -274,14 +273,14 @@ GC_API void GC_CALL GC_debug_register_displacement(size_t offset);
  */
 GC_API void *GC_CALL GC_base(void *pointer);
 
-/* Nonzero if `pointer` points into the collected heap, be it used or free there. Takes no lock. */
+/* Nonzero if `pointer` points into the collected heap, to used or free memory. Takes no lock. */
 GC_API int GC_CALL GC_is_heap_ptr(const void *pointer);
 
-/* How many bytes the object that begins at `object` has: what was asked for, or somewhat more. */
+/* The size in bytes of the object that begins at `object`: what was asked for, or somewhat more. */
 GC_API size_t GC_CALL GC_size(const void *object) GC_ATTR_NONNULL(1);
 
 /* The size of the object that a request of `i` bytes gets, for i from 0 to 2047; (size_t)-1 for a
-   negative i or one far beyond. After GC_init. Takes no lock. */
+   negative i or a far larger one. After GC_init. Takes no lock. */
 GC_API size_t GC_CALL GC_get_size_map_at(int i);
 
 /* Allows pointers to `offset` bytes behind an object's base, from heap objects and static data,
@@ -294,9 +293,9 @@ GC_API void GC_CALL GC_register_displacement(size_t offset);
 #endif
 
 /* Checks for programs that verify their pointer arithmetic. Each returns its (first) argument. When
-   the check fails it calls the function in the variable of the same name with _print_proc behind
-   it; unless replaced, that prints the pointers and aborts. A pointer outside the heap fails no
-   check. */
+   the check fails it calls the function in the variable of the same name with _print_proc after it;
+   unless replaced, that function prints the pointers and aborts. A pointer outside the heap fails
+   no check. */
 /* `p` and `q` point into the same object. */
 GC_API void *GC_CALL GC_same_obj(void *p, void *q);
 /* `p` is a pointer that would keep its object: its base, or an allowed displacement. */
@@ -339,8 +338,8 @@ GC_API void(GC_CALLBACK *GC_is_visible_print_proc)(void *p);
 #define GC_PTR_STORE_AND_DIRTY(slot, value) GC_ptr_store_and_dirty(slot, value)
 #endif
 
-/* A pointer in a form that the collector does not take for one, and back. Turn it back only under
-   the lock if links or finalizers watch the object (GC_call_with_alloc_lock). */
+/* Converts a pointer to a form that the collector does not recognise, and back. If links or
+   finalizers watch the object, convert back only under the lock (GC_call_with_alloc_lock). */
 typedef GC_word GC_hidden_pointer;
 #define GC_HIDE_POINTER(p) (~(GC_hidden_pointer)(p))
 #define GC_REVEAL_POINTER(hidden) ((void *)GC_HIDE_POINTER(hidden))
@@ -349,7 +348,7 @@ typedef GC_word GC_hidden_pointer;
 #define REVEAL_POINTER(hidden) GC_REVEAL_POINTER(hidden)
 #endif
 
-/* Does nothing with its argument, in a way that the compiler cannot know. */
+/* Uses its argument as far as the compiler knows; has no effect. */
 GC_API void GC_CALL GC_noop1(GC_word value);
 
 /* The pointer counts as used up to this point of the program, so that its object is not finalized
@@ -750,8 +749,8 @@ GC_API GC_await_finalize_proc GC_CALL GC_get_await_finalize_proc(void);
 GC_API void GC_CALL GC_set_java_finalization(int on);
 GC_API int GC_CALL GC_get_java_finalization(void);
 
-/* Each registration of a finalizer counts as this many allocated bytes in the decision when to
-   collect. Default 10000; 0: finalizers do not count. Plain. */
+/* While collections find finalizers due, each registration of a finalizer counts as this many
+   allocated bytes in the decision when to collect. Default 10000; 0: it does not count. Plain. */
 GC_API void GC_CALL GC_set_allocd_bytes_per_finalizer(GC_word bytes);
 GC_API GC_word GC_CALL GC_get_allocd_bytes_per_finalizer(void);
 
@@ -866,8 +865,9 @@ GC_API void GC_CALL GC_dump_named(const char *name);
 GC_API void GC_CALL GC_dump_regions(void);
 GC_API void GC_CALL GC_dump_finalization(void);
 
-/* Called under the lock by GC_expand_hp, with the size in bytes that the heap may now grow to, and
-   at the end of a collection if the heap's size has changed. NULL: nothing is called. */
+/* Called under the lock: by GC_expand_hp, with the size in bytes that the heap may now grow to, and
+   at the end of a collection, with the heap's size, if that has changed. NULL: nothing is
+   called. */
 typedef void(GC_CALLBACK *GC_on_heap_resize_proc)(GC_word new_bytes);
 GC_API void GC_CALL GC_set_on_heap_resize(GC_on_heap_resize_proc proc);
 GC_API GC_on_heap_resize_proc GC_CALL GC_get_on_heap_resize(void);
