@@ -56,7 +56,7 @@ constinit thread_local Stream t_stream;
 thread_local bool t_inside = false;  // the thread is in a call that is being recorded
 thread_local bool t_resolving = false;
 
-// --- Memory for the time of the look-up ---
+// --- Memory during the look-up of the next allocator ---
 
 constexpr size_t kEarlyBytes = 64 * kKiB;
 alignas(16) char g_early[kEarlyBytes];
@@ -104,7 +104,7 @@ void Resolve() {
   }
 }
 
-// False: the caller is inside the look-up.
+// Looks the next allocator up if need be. False: the calling thread is inside the look-up.
 bool Resolved() {
   // Acquire pairs with the release below: a thread that sees kResolved sees g_next.
   if (GLEANER_LIKELY(g_stage.Load(memory_order_acquire) == kResolved)) return true;

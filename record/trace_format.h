@@ -26,9 +26,9 @@ inline constexpr uint32_t kForkedChild = 1;
 
 enum class FileState : uint32_t {
   kRecording = 1,  // the process runs, or was killed
-  kEnded = 2,      // it called exit or returned from main
+  kEnded = 2,      // the process called exit or returned from main
   kLimit = 3,      // the file reached its limit
-  kRefused = 4,    // the system would not let the file grow
+  kRefused = 4,    // the system refused to let the file grow
 };
 
 // A number that is changed in place, stored together with its complement.

@@ -110,7 +110,7 @@ class TraceReader {
   bool OpenHeader();
   bool OpenBlock(uint32_t index);
   bool Bad(uint64_t offset, std::string what);
-  // The first byte of [begin, end) that is not zero; `end` if there is none.
+  // Offset of the first byte of [begin, end) that is not zero; `end` if there is none.
   uint64_t FirstNonZero(uint64_t begin, uint64_t end) const;
   BlockHeader ReadBlockHeader(uint32_t index) const;
 

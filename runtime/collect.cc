@@ -21,7 +21,7 @@ namespace {
 // Number of the collection for which the client's notifier was called last.
 constinit platform::Atomic<uint64_t> g_notified{0};
 
-// Why a thread that wants a collection cannot have one.
+// The reason why a thread that wants a collection cannot have one.
 enum class Hindrance : uint8_t { kCallback, kLock, kHandler };
 
 // Prints each message once.
@@ -150,7 +150,7 @@ void TryToCollect(Addr stack_pointer, CollectCall* call) {
   if (!lock.TryAcquire()) return;
   call->is_over = true;
   if (!is_up_to_date()) {
-    ++self->under_lock;  // in the callbacks that the collection makes
+    ++self->under_lock;  // no collection can start in its callbacks
     self->in_collection = true;
     call->done = g_collector.CollectLocked(call->cause, stack_pointer, call->give_up);
     self->in_collection = false;

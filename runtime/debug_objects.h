@@ -23,7 +23,7 @@
 
 namespace gleaner::runtime {
 
-// Where an object was allocated. Without a file, `line` is an address of code.
+// The place where an object was allocated. If `file` is null, `line` is a code address.
 struct Place {
   const char* file = nullptr;
   intptr_t line = 0;

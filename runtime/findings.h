@@ -18,7 +18,7 @@ namespace gleaner::runtime {
 // calls Report after the resume.
 class Findings {
  public:
-  // With the world stopped (gc::World::inspect).
+  // Notes leaks and damages. Called with the world stopped (gc::World::inspect).
   static void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
                                   const gc::MarkConfig& config);
 

@@ -8,7 +8,7 @@ namespace gleaner::runtime {
 
 void InstallHooks();
 
-// Whether the client lets allocation start collections.
+// Whether the client allows allocation to start collections.
 bool AutomaticCollectionAllowed();
 
 // One step of the concurrent cycle, for `bytes` allocated. False: the caller decides as for

@@ -112,7 +112,7 @@ const char* InitOnce() {
   if (g_handle_fork != 0) {
     const bool installed = InstallForkHandlers();
     if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
-    g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
+    g_handle_fork = installed ? 1 : -1;  // GC_atfork_* have no effect if 1
   }
   if (const Modes modes = {g_options.concurrent, g_options.generational != 0};
       modes.concurrent || modes.generational) {

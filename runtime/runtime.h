@@ -56,8 +56,8 @@ void SetMaxHeap(size_t bytes);
 // there is none.
 void* OutOfMemory(size_t bytes);
 
-// Memory for the API's allocation functions: initialises, attaches the thread, collects and calls
-// the out-of-memory procedure as needed.
+// Allocates for the API's allocation functions: initialises, attaches the thread, collects and
+// calls the out-of-memory procedure as needed.
 void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment = alloc::kGranuleBytes,
                bool ignore_off_page = false);
 

@@ -1,3 +1,4 @@
+// The roots in static data, and what the loader has loaded.
 #include <cstring>
 
 #include "platform/loaded_objects.h"

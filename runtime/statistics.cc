@@ -40,7 +40,7 @@ constinit platform::Atomic<uint64_t> g_allocated_before{0};
 constinit platform::Atomic<uint64_t> g_explicitly_freed_before{0};
 constinit platform::Atomic<size_t> g_most_heap_bytes{0};
 
-// a - b, 0 if counts that were read at different times make it negative.
+// a - b, or 0 if it is negative because the counts were read at different times.
 uint64_t Difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// The roots of one stopped thread: its stacks, its registers and its thread-local storage.
 #include "platform/mappings.h"
 #include "platform/memory.h"
 #include "runtime/registry.h"

@@ -1,3 +1,4 @@
+// Stops of the world and handshakes with single threads, with all roots noted before.
 #include "platform/clock.h"
 #include "platform/loaded_objects.h"
 #include "runtime/registry.h"

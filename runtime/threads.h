@@ -82,7 +82,7 @@ class Threads {
   // Whether the calling thread has entered Register, ever. Register calls functions of the C
   // library that may call malloc.
   static bool HasComeToRegister();
-  // The calling thread stops being a mutator. pre: registered.
+  // Removes the calling thread, which stops being a mutator. pre: registered.
   static void Unregister();
 
   static size_t count();

@@ -22,7 +22,8 @@ bool IsOneOf(const char* word, std::initializer_list<const char*> words) {
                      [word](const char* each) { return strcmp(word, each) == 0; });
 }
 
-// Index of the first argument that is not the command's own: the program, or the "--" before it.
+// Index of the first argument that does not belong to the command: the program, or the "--" before
+// it.
 int EndOfOwnArguments(int argc, char** argv) {
   int i = 2;
   while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0) {

@@ -67,14 +67,15 @@ class Run {
         points_ == 0 ? kReportEvery : std::clamp<uint64_t>(total / points_ / 4, 1, kReportEvery);
   }
 
-  // False if the system refuses memory or a thread.
+  // Replays the plan and waits for all threads. False if the system refuses memory; aborts if a
+  // thread cannot be created.
   bool Go();
   void PrintResult() const;
   bool WriteCsv(const char* path) const;
   uint64_t refused() const { return refused_.Load(memory_order_relaxed); }  // all threads ended
 
  private:
-  // What one thread has done since it last reported.
+  // A thread's operations since its last report.
   struct Progress {
     uint64_t operations = 0;
     int64_t bytes = 0;

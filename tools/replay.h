@@ -9,7 +9,7 @@ enum class Touch : uint8_t { kNone, kFirst, kPages };
 struct ReplayOptions {
   std::string trace;
   std::string allocator = "malloc";  // one of ReplayHeapNames()
-  Touch touch = Touch::kPages;       // which bytes of a new block are written
+  Touch touch = Touch::kPages;       // which bytes of a new block the replay writes
   bool one_thread = false;
   std::string csv;        // file for the samples of memory use; empty: none
   uint32_t points = 200;  // number of those samples

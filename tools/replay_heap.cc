@@ -121,7 +121,7 @@ std::unique_ptr<ReplayHeap> MakeReplayHeap(const std::string& name, uint64_t byt
   options.flags = GLEANER_ARENA_THREAD_SAFE;
   options.granularity = 16;
   options.threshold = row->threshold;
-  // Room for fragmentation: it costs addresses only.
+  // Room for fragmentation; it costs address space only.
   constexpr uint64_t kMax = uint64_t{1} << 44;
   const uint64_t pool = std::min(kMax, AlignUp(std::min(bytes, kMax), kMiB) * 4 + 1024 * kMiB);
   auto heap = std::make_unique<ArenaHeap>();

@@ -21,7 +21,7 @@ uint64_t Read(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// The error of a call that a signal may interrupt, 0 for none.
+// Repeats a call that a signal interrupts. Returns errno, 0 for none.
 template <class Call>
 int Uninterrupted(const Call& call) {
   while (call() < 0) {

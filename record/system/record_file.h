@@ -41,7 +41,8 @@ platform::Atomic<uint32_t>* MapForkWord();
 
 uint64_t ProcessNumber();
 
-// The first bytes of this process's command line, arguments separated by zero bytes.
+// Copies up to `bytes` bytes of this process's command line, arguments separated by zero bytes.
+// Returns the number of bytes.
 size_t ReadCommandLine(char* buffer, size_t bytes);
 
 // Nanoseconds of wall-clock time since 1970.

@@ -24,7 +24,7 @@ struct MemoryPeaks {
 MemoryPeaks ReadMemoryPeaks();
 void ResetPeakResident();
 
-// Memory that could be had without swapping, as the kernel estimates it; UINT64_MAX if unknown.
+// Bytes of memory available without swapping, as the kernel estimates; UINT64_MAX if unknown.
 uint64_t AvailableMemory();
 
 // Reads a file into new memory, which platform Release frees; an empty file is null with *error 0.
