@@ -1,16 +1,17 @@
 // Trees of logarithmic depth, after Boehm, Atkinson and Plass, "Ropes: an alternative to strings",
 // Software Practice and Experience 25 (1995).
 //
-// A tree of depth d is balanced if it has at least F(d + 2) characters, F being Fibonacci's
+// A tree of depth d is balanced if it has at least F(d + 2) characters, where F is the Fibonacci
 // sequence. Balancing takes the tree apart into its largest balanced subtrees, from left to right,
-// and puts them into a forest: slot i holds a tree of F(i) to F(i + 1) - 1 characters, and what is
-// in a higher slot stands to the left of what is in a lower one.
+// and puts them into a forest. Slot i of the forest holds a tree of F(i) to F(i + 1) - 1
+// characters. The text of a higher slot stands to the left of that of a lower one.
 #include "cord/node.h"
 
 namespace cord {
 namespace {
 
-// F(92) is the last that a signed 64-bit number holds, so longer trees share the last slot.
+// F(92) is the last Fibonacci number that fits into 64 signed bits, so longer trees share the last
+// slot.
 constexpr int kSlots = 92;
 
 struct Fibonacci {
@@ -29,7 +30,7 @@ struct Piece {
   CORD cord;
   size_t length;
 
-  // This piece with `left` before it.
+  // Puts `left` before this piece.
   void Prepend(const Piece& left) {
     if (!left.cord) return;
     cord = cord ? MakeConcat(left.cord, left.length, cord, length) : left.cord;
@@ -57,7 +58,8 @@ class Forest {
 
  private:
   void Add(Piece piece) {
-    // All shorter trees go before it, and the result into the first slot that is long enough.
+    // The trees of all shorter slots are joined and put before the piece; the result goes into the
+    // first slot that is long enough.
     Piece left{CORD_EMPTY, 0};
     int i = 2;
     for (; i < kSlots - 1 && kFibonacci.value[i + 1] <= piece.length; i++) Take(i, &left);
@@ -108,8 +110,8 @@ CORD CORD_balance(CORD x) {
   forest.AddTree(x, Length(x));
   CORD balanced = forest.Concatenated();
   if (Depth(balanced) <= MAX_DEPTH) return balanced;
-  // Leaves of very different lengths can make a balanced tree too deep. One that goes by their
-  // number cannot be: there is no memory for 2^48 leaves.
+  // Leaves of very different lengths can make a balanced tree too deep. A tree balanced by the
+  // number of leaves cannot be: there is no memory for 2^48 leaves.
   const size_t leaves = CountLeaves(x);
   Piece* list = static_cast<Piece*>(AllocateOrDie(leaves * sizeof(Piece)));
   ListLeaves(x, Length(x), list);

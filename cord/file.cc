@@ -1,4 +1,4 @@
-// Cords from files: read at once, or block by block as they are looked at.
+// Cords from files, which are read at once, or block by block on access.
 #include <stdio.h>
 
 #include "cord/node.h"
@@ -10,14 +10,15 @@ namespace {
 // CORD_from_file reads files up to this length at once.
 constexpr long kEagerLength = 128 * 1024;
 
-// A file under a Function node. The lock of the stream protects it, so that a cord can be used by
-// several threads; a finalizer closes the stream.
+// The file of a Function node. The lock of the stream guards it, so that several threads can use
+// the cord. A finalizer closes the stream.
 struct LazyFile {
   static constexpr size_t kBlockLength = 4096;
   static constexpr size_t kBlocks = 64;
 
   FILE* stream;
-  // A cache with one place for each block; `number` is that of the block, from 1 on, or 0.
+  // A cache with one place for each block number modulo kBlocks; `number` is the block's number
+  // plus 1, or 0 if the place is empty. Guarded by the stream's lock.
   struct {
     size_t number;
     char* text;
@@ -54,7 +55,7 @@ char FetchLazily(size_t i, void* data) {
 
 void Close(void* file, void*) { fclose(static_cast<LazyFile*>(file)->stream); }
 
-// The length of a file that can seek, or -1.
+// The length of a seekable file, or -1.
 long FileLength(FILE* f) { return fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1; }
 
 CORD FromFileLazy(FILE* f, size_t length) {
@@ -64,7 +65,7 @@ CORD FromFileLazy(FILE* f, size_t length) {
   return CORD_from_fn(FetchLazily, file, length);
 }
 
-// Reads from where the file stands to its end. `expected` characters are probably there.
+// Reads from the file's position to its end; about `expected` characters.
 CORD FromFileEager(FILE* f, size_t expected) {
   size_t capacity = expected;
   size_t length = 0;

@@ -44,7 +44,7 @@ char SameCharacter(size_t, void* character) {
   return static_cast<char>(reinterpret_cast<intptr_t>(character));
 }
 
-// Characters start to start + length of a leaf, which has them and more.
+// Characters [start, start + length) of a leaf. pre: the leaf has more characters than that.
 CORD SubLeaf(CORD leaf, size_t start, size_t length) {
   if (const Function* f = AsFunction(leaf)) {
     return MakeFunction(f->fn, f->data, f->start + start, length);
@@ -54,7 +54,8 @@ CORD SubLeaf(CORD leaf, size_t start, size_t length) {
                : MakeSlice(leaf, start, length);
 }
 
-// Characters start to start + length of x, which has x_length of them, at least those.
+// Characters [start, start + length) of x, which has x_length characters. pre: the range is inside
+// x.
 CORD Sub(CORD x, size_t x_length, size_t start, size_t length) {
   if (start == 0 && length == x_length) return x;
   if (length <= kShortLength) {
@@ -73,7 +74,7 @@ CORD Sub(CORD x, size_t x_length, size_t start, size_t length) {
                   Sub(concat->right, right_length, 0, length - from_left));
 }
 
-// The C string x as a short string with y behind it.
+// The C string x with y after it, as one short string.
 CORD Joined(CORD x, size_t x_length, CORD y, size_t y_length) {
   char* text = AllocateTextOrDie(x_length + y_length);
   memcpy(text, x, x_length);
@@ -160,7 +161,7 @@ CORD CORD_cat_char_star(CORD x, const char* y, size_t y_length) {
   if (!x) return y;
   const size_t x_length = Length(x);
   if (y_length <= kShortLength) {
-    // What is short is kept in one leaf, so that appending bit by bit makes few nodes.
+    // Short text is kept in one leaf, so that appending piece by piece makes few nodes.
     if (!IsNode(x) && x_length + y_length <= kShortLength) {
       return Joined(x, x_length, y, y_length);
     }

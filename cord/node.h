@@ -1,15 +1,16 @@
-// What cords are made of.
+// The representation of cords.
 //
-// A cord is a null pointer (empty), a C string, or a Node. A C string that is not empty does not
-// begin with a zero byte, and a Node does: that tells them apart.
+// A cord is a null pointer (empty), a C string, or a Node. A non-empty C string does not begin with
+// a zero byte, and a Node does; so the first byte tells them apart.
 //
 //   Concat    left, then right; neither is empty
 //   Slice     `length` characters of a block of text, which may contain '\0'
 //   Function  fn(start + i, data) for i < length
 //
-// Invariants: nodes are never modified once they are reachable; depth is that of the tree, leaves
-// having 0, and at most MAX_DEPTH except inside CORD_cat and CORD_balance. A node points to the
-// starts of objects only, so that it needs no interior pointers.
+// Invariants: a node is never modified once it is reachable. `depth` is the depth of the tree, 0
+// for leaves, and at most MAX_DEPTH except inside CORD_cat and CORD_balance. A node points only to
+// the starts of objects, so it needs no interior pointers. Thread-safety: any thread may read a
+// cord.
 #ifndef GLEANER_CORD_NODE_H
 #define GLEANER_CORD_NODE_H
 
@@ -20,7 +21,7 @@
 
 namespace cord {
 
-// C strings up to this length are copied rather than shared: it is shorter than a node.
+// C strings up to this length are copied rather than shared, since they are shorter than a node.
 inline constexpr size_t kShortLength = 31;
 
 enum class Kind : uint8_t { kConcat, kSlice, kFunction };
@@ -72,28 +73,28 @@ inline unsigned Depth(CORD x) { return IsNode(x) ? AsNode(x)->depth : 0; }
 
 inline char FetchFrom(const Function* f, size_t i) { return f->fn(f->start + i, f->data); }
 
-// The text of a leaf that has some, or null for a function.
+// The text of a string or slice; null for a function.
 inline const char* LeafText(CORD leaf) {
   if (!IsNode(leaf)) return leaf;
   const Slice* slice = AsSlice(leaf);
   return slice ? slice->base + slice->start : nullptr;
 }
 
-// Memory, or no return.
+// Allocation; ends the process if there is no memory.
 void* AllocateOrDie(size_t size);        // searched for pointers, zeroed
-char* AllocateTextOrDie(size_t length);  // for `length` characters and a '\0', which it has
+char* AllocateTextOrDie(size_t length);  // for `length` characters and a '\0', which is set
 
-// A node of two cords that are not empty. Neither merges nor balances.
+// Makes a node of two cords that are not empty. Neither merges nor balances.
 CORD MakeConcat(CORD left, size_t left_length, CORD right, size_t right_length);
 
-// The text, which is not modified any more, as a cord: a C string if it can be one. `text` is the
-// start of an object or static, has `length` characters and a '\0' behind them.
+// Makes a cord of the text: a C string if possible. `text` has `length` characters and a '\0' after
+// them, is static or the start of an object, and is not modified afterwards.
 CORD TextToCord(const char* text, size_t length);
 
-// Copies characters start to start + length, which x has, to `to`.
+// Copies characters [start, start + length) to `to`. pre: x has them.
 void CopyOut(CORD x, size_t start, size_t length, char* to);
 
-// Ends the process for a call that cannot be answered.
+// Prints the message and ends the process: the call cannot return a result.
 [[noreturn]] void Misuse(const char* message);
 
 }  // namespace cord

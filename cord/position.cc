@@ -7,8 +7,8 @@ namespace {
 
 CORD_pe* Top(CORD_Pos* pos) { return &pos->path[pos->path_len]; }
 
-// From the subtree path[path_len], which has `length` characters, cur_pos among them, down to the
-// leaf.
+// Extends the path from the subtree path[path_len], which has `length` characters, down to the leaf
+// that has cur_pos.
 void Descend(CORD_Pos* pos, size_t length) {
   CORD_pe* top = Top(pos);
   while (const Concat* concat = AsConcat(top->pe_cord)) {
@@ -29,7 +29,8 @@ void Descend(CORD_Pos* pos, size_t length) {
   }
 }
 
-// Puts characters first to last of the function at the top, cur_pos among them, at hand.
+// Copies characters [first, last] of the function at the top of the path into function_buf; cur_pos
+// is among them.
 void ReadAhead(CORD_Pos* pos, const Function* function, size_t first, size_t last) {
   const size_t start = Top(pos)->pe_start_pos;
   for (size_t i = first; i <= last; i++) {
@@ -40,7 +41,7 @@ void ReadAhead(CORD_Pos* pos, const Function* function, size_t first, size_t las
   pos->cur_end = last + 1;
 }
 
-// Leaves the subtrees that do not contain cur_pos, and goes down to the one that does.
+// Shortens the path to a subtree that contains cur_pos, and extends it to the leaf.
 void Move(CORD_Pos* pos) {
   while (pos->path_len > 0) {
     pos->path_len--;
@@ -101,7 +102,7 @@ using namespace cord;
 
 void CORD_set_pos(CORD_pos pos, CORD x, size_t i) {
   const size_t length = Length(x);
-  // The rest of a position refers to what this cord refers to: no other store needs the barrier.
+  // The barrier here is enough: all other pointers of a position lead to parts of this cord.
   GC_PTR_STORE_AND_DIRTY(&pos->path[0].pe_cord, x);
   pos->path[0].pe_start_pos = 0;
   pos->cur_pos = i;
@@ -147,7 +148,7 @@ void CORD__prev(CORD_pos pos) {
   }
 }
 
-// The macros of these names, as functions.
+// Functions with the names of the macros.
 int(CORD_pos_valid)(CORD_pos pos) { return CORD_pos_valid(pos); }
 CORD(CORD_pos_to_cord)(CORD_pos pos) { return CORD_pos_to_cord(pos); }
 size_t(CORD_pos_to_index)(CORD_pos pos) { return CORD_pos_to_index(pos); }

@@ -1,4 +1,4 @@
-// CORD_printf and its relations: the conversions are the C library's, one at a time, except %r.
+// CORD_printf and its relatives. The C library makes the conversions, one at a time, except %r.
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@ namespace {
 
 enum class Size { kInt, kChar, kShort, kLong, kLongLong, kMax, kSize, kDifference, kLongDouble };
 
-// What stands between a % and its conversion character.
+// The text between a % and its conversion character.
 struct Specification {
   char flags[7] = "";
   bool left = false;
@@ -23,7 +23,7 @@ struct Specification {
   char conversion = '\0';
 };
 
-// A number up to INT_MAX, or false.
+// Reads a number; false if it exceeds INT_MAX.
 bool ParseNumber(const char** p, int* number) {
   int64_t value = 0;
   for (; **p >= '0' && **p <= '9'; ++*p) {
@@ -64,7 +64,7 @@ class Formatter {
   ~Formatter() { va_end(arguments_); }
   Formatter(const Formatter&) = delete;
 
-  // Appends what the format says. False if it is wrong.
+  // Appends the formatted text. False if the format is wrong.
   bool Format(const char* p) {
     for (;;) {
       const char* percent = strchrnul(p, '%');
@@ -91,7 +91,7 @@ class Formatter {
   bool Parse(const char** p, Specification* s) {
     size_t flags = 0;
     for (; **p && strchr("-+ #0'", **p); ++*p) {
-      if (strchr(s->flags, **p)) continue;  // given twice
+      if (strchr(s->flags, **p)) continue;  // the flag is given twice
       s->flags[flags++] = **p;
       s->flags[flags] = '\0';
     }
@@ -166,7 +166,7 @@ class Formatter {
     return false;
   }
 
-  // Signed and unsigned arguments of a size are fetched alike.
+  // Signed and unsigned arguments of one size are fetched in the same way.
   bool ConvertInteger(const Specification& s) {
     switch (s.size) {
       case Size::kInt:

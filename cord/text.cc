@@ -1,4 +1,4 @@
-// What can be done with the primitives: comparison, search, conversion, extensible cords.
+// Functions built on the primitives: comparison, search, conversion, extensible cords.
 #include <stdarg.h>
 
 #include "cord/node.h"
@@ -8,7 +8,7 @@
 namespace cord {
 namespace {
 
-// The characters at hand at a valid position: at least one.
+// The characters that a valid position has in memory: at least one.
 struct Run {
   const char* text;
   size_t length;
@@ -149,7 +149,7 @@ size_t CORD_rchr(CORD x, size_t i, int c) {
   return CORD_NOT_FOUND;
 }
 
-// Knuth, Morris and Pratt: one pass over x.
+// The algorithm of Knuth, Morris and Pratt: one pass over x.
 size_t CORD_str(CORD x, size_t start, CORD s) {
   const size_t length = Length(s);
   const size_t x_length = Length(x);
@@ -158,8 +158,8 @@ size_t CORD_str(CORD x, size_t start, CORD s) {
   const char* wanted = IsNode(s) ? CORD_to_char_star(s) : s;
   if (length == 1) return CORD_chr(x, start, wanted[0]);
 
-  // border[n]: the length of the longest true suffix of the first n characters that they begin
-  // with.
+  // border[n]: the length of the longest proper suffix of the first n characters that is also their
+  // prefix.
   const size_t border_count = length + 1;
   if (border_count > SIZE_MAX / sizeof(size_t)) return CORD_NOT_FOUND;
   size_t* border = static_cast<size_t*>(AllocateOrDie(border_count * sizeof(size_t)));

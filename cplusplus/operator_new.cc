@@ -1,7 +1,7 @@
-// libgccpp: every `new` of the process without a placement gives uncollectable memory of the heap,
-// which is searched for pointers until it is deleted.
+// libgccpp: every `new` of the process without a placement returns uncollectable memory of the
+// heap, which is searched for pointers until it is deleted. Any thread.
 //
-// libstdc++'s nothrow forms call these. Its aligned forms do not: they take memory from malloc,
+// libstdc++'s nothrow forms call the functions below. Its aligned forms take memory from malloc,
 // which the collector does not search, so they are replaced too.
 #include <new>
 
@@ -9,7 +9,8 @@
 
 namespace {
 
-// An uncollectable block, asking the program's new-handler for help as long as there is none.
+// Returns an uncollectable block. While there is no memory it calls the program's new-handler, or
+// throws std::bad_alloc if there is none.
 void* Allocate(size_t size) {
   for (;;) {
     if (void* block = GC_malloc_uncollectable(size)) return block;
@@ -19,7 +20,8 @@ void* Allocate(size_t size) {
   }
 }
 
-// An aligned object begins somewhere in a larger block, which nothing has to point to.
+// An aligned object begins inside a larger uncollectable block, which needs no pointer to it to be
+// kept.
 void* Allocate(size_t size, std::align_val_t alignment) {
   const size_t align = static_cast<size_t>(alignment);
   if (size + align < size) throw std::bad_alloc();

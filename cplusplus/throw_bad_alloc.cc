@@ -1,4 +1,4 @@
-// GC_throw_bad_alloc of gc_cpp.h: all of libgctba, and part of libgccpp.
+// GC_throw_bad_alloc of gc_cpp.h: the whole of libgctba, and part of libgccpp.
 #include <new>
 
 #include "gc/gc_cpp.h"

@@ -1,10 +1,10 @@
-// libgleaner_record.so: the malloc family, each call passed on to the allocator that comes next in
-// the loader's order, and written down.
+// libgleaner_record.so: replaces the malloc family. Each call is passed on to the next allocator in
+// the loader's order, and recorded.
 //
-// A call that is made inside another one on the same thread (an allocator built on another function
-// of the family, a signal handler, what the recorder itself causes) is passed on and not written
-// down. What is asked for while the next allocator is being looked up comes from a small buffer and
-// is never freed: dlsym may allocate.
+// A call inside another one on the same thread is passed on and not recorded: an allocator built on
+// another function of the family, a signal handler, or an allocation of the recorder. Memory asked
+// for while the next allocator is being looked up comes from a small buffer and is never freed,
+// since dlsym may allocate.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
@@ -42,7 +42,7 @@ struct NextAllocator {
 
 enum Stage : uint32_t { kUnresolved, kResolving, kResolved };
 
-// Written by the thread that resolves; constant once kResolved.
+// Written by the thread that resolves; constant once g_stage is kResolved.
 NextAllocator g_next;
 Atomic<uint32_t> g_stage{kUnresolved};
 
@@ -53,17 +53,17 @@ pthread_key_t g_thread_end;
 
 // Owner thread only.
 constinit thread_local Stream t_stream;
-thread_local bool t_inside = false;  // in a call that is being written down
+thread_local bool t_inside = false;  // the thread is in a call that is being recorded
 thread_local bool t_resolving = false;
 
-// --- Memory for the time of the look-up ---
+// --- Memory during the look-up of the next allocator ---
 
 constexpr size_t kEarlyBytes = 64 * kKiB;
 alignas(16) char g_early[kEarlyBytes];
 Atomic<size_t> g_early_used{0};
 
 void* AllocateEarly(size_t size) {
-  // Relaxed: one thread resolves; the others wait.
+  // Relaxed: only the thread that resolves gets here; the others wait.
   const size_t at = g_early_used.FetchAdd(AlignUp(size, 16) + 16, memory_order_relaxed);
   if (size > kEarlyBytes || at > kEarlyBytes - AlignUp(size, 16) - 16) {
     errno = ENOMEM;
@@ -104,16 +104,18 @@ void Resolve() {
   }
 }
 
-// False: the caller is inside the look-up.
+// Looks the next allocator up if need be. False: the calling thread is inside the look-up.
 bool Resolved() {
-  // Acquire pairs with the release below: whoever sees kResolved sees g_next.
+  // Acquire pairs with the release below: a thread that sees kResolved sees g_next.
   if (GLEANER_LIKELY(g_stage.Load(memory_order_acquire) == kResolved)) return true;
   if (t_resolving) return false;
   uint32_t stage = kUnresolved;
+  // Acquire: kUnresolved has no writes to see; the exchange only elects the thread that resolves.
   if (g_stage.CompareExchange(stage, kResolving, memory_order_acquire)) {
     Resolve();
-    g_stage.Store(kResolved, memory_order_release);
+    g_stage.Store(kResolved, memory_order_release);  // pairs with the acquire loads
   } else {
+    // Acquire: pairs with the release of kResolved.
     while (g_stage.Load(memory_order_acquire) != kResolved) sched_yield();
   }
   return true;
@@ -126,10 +128,12 @@ void OnThreadEnd(void* stream) {
   t_inside = inside;
 }
 
-// The first call after libc has the environment starts the recording. pre: t_inside.
+// Starts the recording in the first call after the C library has set up the environment. pre:
+// t_inside.
 void StartIfPossible() {
   if (!runtime::HasEnvironment()) return;
   uint32_t start = kNotStarted;
+  // Acquire: only elects the thread that starts.
   if (!g_start.CompareExchange(start, kStarting, memory_order_acquire)) return;
   NoteStandardError();
   runtime::ReadOptions();
@@ -139,19 +143,21 @@ void StartIfPossible() {
   if (path != nullptr) {
     int error = pthread_key_create(&g_thread_end, OnThreadEnd);
     if (error == 0) error = g_writer.Start(path, runtime::g_options.record_limit, children);
-    // A file that is there is the first program's.
+    // An existing file belongs to the first program.
     if (error != 0 && (children || error != EEXIST))
       Complain("record: cannot write to %s: %s", path, strerrordesc_np(error));
   }
+  // Release: pairs with Enter and AtExit, which so see the writer set up.
   g_start.Store(kStarted, memory_order_release);
 }
 
 // --- One call ---
 
-// Whether the call is to be written down. Then t_inside is set, until the call's end.
+// Whether the call is to be recorded. If so, t_inside is set until the call's end.
 bool Enter() {
   if (t_inside) return false;
   t_inside = true;
+  // Acquire: pairs with the release in StartIfPossible.
   if (GLEANER_UNLIKELY(g_start.Load(memory_order_acquire) != kStarted)) StartIfPossible();
   if (g_writer.IsRecording()) {
     if (GLEANER_UNLIKELY(t_stream.thread == 0 && !t_stream.ended)) {
@@ -212,6 +218,7 @@ void* Resize(void* p, size_t size) {
 }
 
 __attribute__((destructor)) void AtExit() {
+  // Acquire: pairs with the release in StartIfPossible.
   if (g_start.Load(memory_order_acquire) == kStarted) g_writer.Finish();
 }
 
@@ -240,7 +247,7 @@ RECORD_EXPORT void free(void* p) {
 
 RECORD_EXPORT void* calloc(size_t count, size_t size) {
   if (!Resolved()) {
-    size_t bytes;  // g_early is zero, and each part of it is given out once
+    size_t bytes;  // g_early is zero, and no part of it is handed out twice
     return __builtin_mul_overflow(count, size, &bytes) ? Refuse() : AllocateEarly(bytes);
   }
   const Call call;

@@ -104,7 +104,8 @@ bool TraceReader::OpenBlock(uint32_t index) {
   if (Crc32c(Crc32c(0, data_ + offset, kBlockChecked), events, used) != header.committed >> 32) {
     return Bad(offset, "the checksum of " + name + " is wrong");
   }
-  // What was being written when the process was killed is not committed, but may be there.
+  // An event that was being written when the process was killed is not committed, but its bytes may
+  // be there.
   const uint64_t in_flight = offset + sizeof header + used + kMaxEventBytes;
   const uint64_t end = offset + header_.block_bytes;
   const uint64_t rest = in_flight < end ? FirstNonZero(in_flight, end) : end;
@@ -130,7 +131,7 @@ bool TraceReader::OpenBlock(uint32_t index) {
 std::string TraceReader::command() const {
   std::string text(reinterpret_cast<const char*>(data_) + sizeof header_, header_.command_bytes);
   while (!text.empty() && text.back() == '\0') text.pop_back();
-  // It goes to terminals.
+  // The text is printed on terminals: replace control characters.
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = c == '\0' ? ' ' : '?';
   }
@@ -252,7 +253,7 @@ bool TraceReader::Merge::Next(Event* event) {
          (heads_.empty() ||
           reader_.blocks_[next_block_].first_sequence <= heads_.front().event.sequence)) {
     Head head = {{}, Cursor(reader_, reader_.blocks_[next_block_++].index)};
-    head.cursor.Next(&head.event);  // blocks_ has none without events
+    head.cursor.Next(&head.event);  // succeeds: blocks_ has only blocks with events
     heads_.push_back(head);
     std::push_heap(heads_.begin(), heads_.end(), Later);
   }

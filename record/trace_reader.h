@@ -1,8 +1,8 @@
-// Reading an allocation trace: checks every byte of it, and hands out its events in the order in
+// Reading an allocation trace: checks every byte of it, and returns its events in the order in
 // which they happened.
 //
-// A trace that is cut or damaged is used up to there: the blocks before the first bad one, in the
-// order of the file, are good. Not thread-safe.
+// Call order: Open once, then the other functions in any order. Of a cut or damaged trace, the
+// blocks before the first bad one, in file order, are used. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct Event {
     kZeroed,
     kAligned,
     kFree,
-    kResizeBegin,  // the block at `address` is in the hands of a reallocation
-    kResizeEnd,    // it is now `size` bytes at `address`; it was at `from`
+    kResizeBegin,  // a reallocation of the block at `address` begins
+    kResizeEnd,    // the block is now `size` bytes at `address`; it was at `from`
   };
   Kind kind;
   uint8_t alignment_log2;  // kAligned
@@ -33,20 +33,21 @@ struct Event {
 
 class TraceReader {
  public:
-  // Takes the file's bytes, which must outlive the reader and stay as they are. False if not even
-  // the header is good; damage() says why.
+  // Reads the headers and checks the blocks of the file's bytes, which must outlive the reader and
+  // stay unchanged. False if the file header is not good; damage() says why.
   bool Open(const uint8_t* data, size_t bytes);
 
-  // What is wrong, in words, and at which byte of the file; empty if nothing is.
+  // Text that says what is damaged, empty if nothing is, and the byte of the file where.
   const std::string& damage() const { return damage_; }
   uint64_t damage_offset() const { return damage_offset_; }
 
   uint64_t process() const { return header_.process; }
   bool is_forked_child() const { return (header_.flags & kForkedChild) != 0; }
   FileState state() const { return static_cast<FileState>(header_.state); }
-  std::string command() const;                           // arguments separated by spaces
-  uint64_t event_count() const { return event_count_; }  // of the good blocks; a resize counts once
-  uint32_t thread_end() const { return thread_end_; }    // above every thread number
+  std::string command() const;  // arguments separated by spaces
+  // Events of the good blocks; a resize counts once.
+  uint64_t event_count() const { return event_count_; }
+  uint32_t thread_end() const { return thread_end_; }  // one more than the highest thread number
 
   // Calls f(const Event&) for every event in the order of the sequence.
   template <class F>
@@ -62,11 +63,11 @@ class TraceReader {
     uint32_t index;
   };
 
-  // Goes through the events of one block.
+  // Iterates over the events of one block.
   class Cursor {
    public:
     Cursor(const TraceReader& reader, uint32_t index);
-    // False at the end of the events, and if they are bad: then error() is not null.
+    // False at the end of the events, and at a bad event; then error() is not null.
     bool Next(Event* event);
     const char* error() const { return error_; }
     uint64_t offset() const { return static_cast<uint64_t>(at_ - data_); }
@@ -88,7 +89,8 @@ class TraceReader {
     const char* error_ = nullptr;
   };
 
-  // Blocks overlap in the sequence: as many are open at a time as threads wrote at a time.
+  // Merges the events of all blocks in sequence order. Blocks overlap in the sequence: as many
+  // blocks are open at a time as threads wrote at a time.
   class Merge {
    public:
     explicit Merge(const TraceReader& reader) : reader_(reader) {}
@@ -108,14 +110,14 @@ class TraceReader {
   bool OpenHeader();
   bool OpenBlock(uint32_t index);
   bool Bad(uint64_t offset, std::string what);
-  // The first byte of [begin, end) that is not zero; `end` if there is none.
+  // Offset of the first byte of [begin, end) that is not zero; `end` if there is none.
   uint64_t FirstNonZero(uint64_t begin, uint64_t end) const;
   BlockHeader ReadBlockHeader(uint32_t index) const;
 
   const uint8_t* data_ = nullptr;
   size_t bytes_ = 0;
   FileHeader header_ = {};
-  std::vector<Block> blocks_;  // with events, by first_sequence
+  std::vector<Block> blocks_;  // blocks with events, sorted by first_sequence
   uint64_t event_count_ = 0;
   uint32_t thread_end_ = 0;
   std::string damage_;

@@ -16,8 +16,9 @@ using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
 using platform::memory_order_release;
 
-// A word of the file that a reader may meet at any instant. Release: what the word counts is in the
-// mapping before it. The reader is another process, or comes after this one's end.
+// Stores a word of the file that a reader may load at any instant. Release: the bytes that the word
+// covers are in the mapping before it. The reader is another process, or reads after this process
+// has ended.
 void Publish(uint64_t* word, uint64_t value) {
   std::atomic_ref<uint64_t>(*word).store(value, memory_order_release);
 }
@@ -39,8 +40,9 @@ int TraceWriter::Start(const char* path, uint64_t limit, bool children) {
   if (alive_ == nullptr) return errno;
   const int error = CreateFile(0);
   if (error != 0) return error;
-  alive_->Store(kAlive, memory_order_relaxed);
-  // Release: who sees the flag sees all of the above.
+  alive_->Store(kAlive, memory_order_relaxed);  // Relaxed: the release of recording_ follows.
+  // Release: the state above is stored before the flag. A reader gets it by the acquire of g_start
+  // (interpose.cc), since IsRecording is relaxed.
   recording_.Store(1, memory_order_release);
   return 0;
 }
@@ -89,7 +91,8 @@ void TraceWriter::SetState(FileState state) {
 // --- Blocks ---
 
 bool TraceWriter::Prepare(Stream* stream) {
-  // Relaxed: only this process, or the fork that made it, writes the word.
+  // Relaxed: only the fork that makes a child, and that child, change the word. A thread without a
+  // block of this process goes on to PrepareSlow, which acquires.
   if (GLEANER_LIKELY(alive_->Load(memory_order_relaxed) == kAlive && stream->block != nullptr &&
                      stream->process == process_ &&
                      sizeof(BlockHeader) + stream->used + kMaxEventBytes <= block_bytes_)) {
@@ -99,6 +102,7 @@ bool TraceWriter::Prepare(Stream* stream) {
 }
 
 GLEANER_COLD bool TraceWriter::PrepareSlow(Stream* stream) {
+  // Acquire: pairs with the release of kAlive in BeginInChild.
   if (alive_->Load(memory_order_acquire) != kAlive) BeginInChild();
   if (stream->process != process_) {
     const bool ended = stream->ended;
@@ -112,23 +116,26 @@ GLEANER_COLD bool TraceWriter::PrepareSlow(Stream* stream) {
   return ready;
 }
 
-// Another thread of the child may come here too: the first one does the work. Acquire and release
-// hand the new state on to the others.
+// Several threads of the child may come here: the first one does the work. The release of kAlive
+// and its acquire by the others hand the new state on.
 void TraceWriter::BeginInChild() {
   uint32_t expected = 0;
+  // Acquire: pairs with nothing; the zero comes from the fork.
   if (!alive_->CompareExchange(expected, kBeginning, memory_order_acquire)) {
+    // Acquire: pairs with the release of kAlive below.
     while (alive_->Load(memory_order_acquire) != kAlive) sched_yield();
     return;
   }
-  // The parent's mappings stay: which they are may have been in the middle of a change.
+  // The parent's mappings stay mapped: the fork may have interrupted a change of their list.
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   ++process_;
   threads_ = 0;
   parked_count_ = 0;
   if (IsRecording() && (!children_ || CreateFile(kForkedChild) != 0)) {
+    // Relaxed: the release of kAlive below shows it to the child's threads.
     recording_.Store(0, memory_order_relaxed);
   }
-  alive_->Store(kAlive, memory_order_release);
+  alive_->Store(kAlive, memory_order_release);  // pairs with PrepareSlow
 }
 
 bool TraceWriter::TakeBlock(Stream* stream) {
@@ -166,6 +173,7 @@ bool TraceWriter::TakeBlock(Stream* stream) {
   void* memory = possible ? file_.Map(begin, block_bytes_) : nullptr;
   if (memory == nullptr) {
     SetState(possible ? FileState::kRefused : stop);
+    // Relaxed: a thread that sees it late writes a few events more.
     recording_.Store(0, memory_order_relaxed);
     threads_ = begun;
     return false;
@@ -174,7 +182,7 @@ bool TraceWriter::TakeBlock(Stream* stream) {
   stream->block = static_cast<uint8_t*>(memory);
   stream->used = 0;
   stream->address = 0;
-  stream->sequence = sequence_.Load(memory_order_relaxed);  // this thread's numbers are larger
+  stream->sequence = sequence_.Load(memory_order_relaxed);  // this thread's later ones are larger
   stream->time_ms = CoarseMs() - start_ms_;
   BlockHeader* header = HeaderOf(*stream);
   header->magic = kBlockMagic;
@@ -188,7 +196,7 @@ bool TraceWriter::TakeBlock(Stream* stream) {
   return true;
 }
 
-// Parks the stream's block for the next thread. If there are too many, the block ends here.
+// Parks the stream's block for the next thread. If too many are parked, the block is unmapped.
 void TraceWriter::GiveBack(Stream* stream) {
   if (stream->block == nullptr || stream->process != process_) return;
   pthread_mutex_lock(&mutex_);
@@ -204,11 +212,14 @@ void TraceWriter::GiveBack(Stream* stream) {
 
 void TraceWriter::EndThread(Stream* stream) {
   stream->ended = true;
-  if (alive_->Load(memory_order_relaxed) == kAlive)
-    GiveBack(stream);  // else there is a fork between
+  // Relaxed: the process changes the word only in BeginInChild. If it is not kAlive, a fork came
+  // between, and the block is the parent's.
+  if (alive_->Load(memory_order_relaxed) == kAlive) GiveBack(stream);
 }
 
 void TraceWriter::Finish() {
+  // Relaxed: only a fork changes the word; a child that has not begun leaves the parent's file
+  // alone.
   if (!IsRecording() || alive_->Load(memory_order_relaxed) != kAlive) return;
   pthread_mutex_lock(&mutex_);
   const uint64_t used = uint64_t{blocks_} * block_bytes_;

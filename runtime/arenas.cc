@@ -17,14 +17,14 @@ void* Arenas::Add(Arena* arena) {
     first_free_ = slots_[index].next_free;
     if (first_free_ == kNoSlot) last_free_ = kNoSlot;
   } else {
-    index = slot_count_.Load(platform::memory_order_relaxed);  // written under the lock held
+    index = slot_count_.Load(platform::memory_order_relaxed);  // written under lock_, which is held
     if (slots_.data() == nullptr && !slots_.Reserve(kMaxArenas)) return nullptr;
     if (!slots_.EnsureCommitted(size_t{index} + 1)) return nullptr;
-    // Release pairs with SlotOf: who sees the count sees the table.
+    // Release pairs with the acquire in SlotOf: a thread that sees the count sees the slots.
     slot_count_.Store(index + 1, platform::memory_order_release);
   }
   Slot& slot = slots_[index];
-  // Release pairs with Find: who sees the arena sees it made.
+  // Release pairs with the acquire in Find: a thread that sees the arena sees it initialised.
   slot.arena.Store(arena, platform::memory_order_release);
   return PointerAt<void>(AddressOf(&slot) + slot.uses % alignof(Slot));
 }
@@ -48,7 +48,8 @@ Arena* Arenas::Remove(const void* handle) {
   Arena* arena = Find(handle);
   if (arena == nullptr) return nullptr;
   Slot* slot = SlotOf(handle);
-  // Relaxed: nobody else may be using this arena, and the next one is stored under the lock held.
+  // Relaxed: the program promises that no other thread uses this arena, and the slot's next arena
+  // is stored under lock_.
   slot->arena.Store(nullptr, platform::memory_order_relaxed);
   ++slot->uses;
   const auto index = static_cast<uint32_t>(slot - slots_.data());
@@ -62,7 +63,7 @@ void Arenas::LockForFork() {
   lock_.Acquire();
   const uint32_t count = slot_count_.Load(platform::memory_order_relaxed);  // the lock is held
   for (uint32_t i = 0; i < count; ++i) {
-    // Relaxed, twice: written under the lock that is held.
+    // Relaxed: written under lock_, which is held.
     Arena* arena = slots_[i].arena.Load(platform::memory_order_relaxed);
     if (arena != nullptr) arena->LockForFork();
   }

@@ -1,28 +1,30 @@
-// Which arenas there are: the handles of the API.
+// The table of arenas: maps the API's handles to arenas.
 //
-// A handle is the address of a slot of a table that is never given back, plus a number below 64
-// that counts how often the slot has been used. So a handle whose arena was destroyed is told from
-// every arena that exists until its slot has been used 64 times more, and slots take turns.
+// A handle is the address of a table slot plus a number below 64 that counts the slot's uses. The
+// table is never unmapped. The handle of a destroyed arena is recognised as stale until its slot
+// has been reused 64 times; free slots are reused in turn.
 //
-// Thread-safety: Find needs no lock; the others take the table's.
+// Thread-safety: any thread may call. Find takes no lock; the other functions take the table's
+// lock.
 #pragma once
 
 #include "alloc/arenas/arena.h"
 
 namespace gleaner::runtime {
 
+// Call order for an arena: Add, Find for each use, Remove before it is destroyed.
 class Arenas {
  public:
   static constexpr uint32_t kMaxArenas = 65536;
 
-  // A handle for the arena; null if there are kMaxArenas, or no memory.
+  // Makes a handle for the arena; null if there are kMaxArenas already, or no memory.
   static void* Add(alloc::Arena* arena);
-  // The arena of the handle; null if there is none (any more).
+  // The arena of the handle; null if the handle is stale or was never one.
   static alloc::Arena* Find(const void* handle);
-  // The same, and takes the handle away from it.
+  // Finds the arena and makes the handle stale; null as for Find.
   static alloc::Arena* Remove(const void* handle);
 
-  // Holds every thread-safe arena still, so that the child of a fork finds it whole.
+  // Locks the table and every thread-safe arena, so that the child of a fork finds them consistent.
   static void LockForFork();
   static void UnlockAfterFork();
 
@@ -38,7 +40,7 @@ class Arenas {
 
   static platform::Lock lock_;
   static alloc::ReservedArray<Slot> slots_;
-  static platform::Atomic<uint32_t> slot_count_;  // ever used; written under lock_
+  static platform::Atomic<uint32_t> slot_count_;  // slots that were ever used; written under lock_
   static uint32_t first_free_, last_free_;        // guarded by lock_
 };
 

@@ -15,22 +15,24 @@ struct BlockingCall {
   void* result;
 };
 
-// Without a heap from the instant on at which the thread is blocked. A handler that comes between
-// the two and allocates takes the heap back (EndBlocking), and with it the preparation.
+// Takes the thread's heap away and makes it blocked. A handler that comes between the two steps and
+// allocates takes the heap back (EndBlocking), so that the exchange fails: Note [blocking].
 void BeginBlocking(Addr stack_pointer) {
   Thread* self = Threads::Current();
   uint32_t running;
   do {
     running = self->state.Load(platform::memory_order_seq_cst);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // against handlers, same thread
+    // Compiler order, against the thread's own handlers.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     alloc::t_heap = &alloc::g_no_heap;
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // likewise
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // compiler order, as the fence before
   } while (!platform::TryEnterBlocking(self, stack_pointer, running));
 }
 
 GLEANER_DEFINE_UNWOUND(gleaner_blocking_unwound) { EndBlocking(); }
 
-// Back in the section, all of whose stack counts down to this frame.
+// The stack is unwound out of CallWithGcActive: the thread is blocked again, with its stack scanned
+// from this frame upwards.
 GLEANER_DEFINE_UNWOUND(gleaner_active_unwound) {
   if (HasHeap()) BeginBlocking(AddressOf(__builtin_frame_address(0)));
 }
@@ -70,7 +72,8 @@ void* DoBlocking(void* (*f)(void*), void* data) {
     platform::WithRegistersOnStack(BlockWithRegisters, of_call);
     return nullptr;
   };
-  // Inside such a section already, or after a jump out of one, the frames between count, too.
+  // The thread is in a blocking section already, or has jumped out of one. CallActive has the
+  // frames between scanned, too.
   if (self->IsBlocked()) {
     CallActive(block, &call);
   } else {

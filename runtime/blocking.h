@@ -5,17 +5,19 @@
 
 namespace gleaner::runtime {
 
-// Whether the calling thread is attached, and in no blocking section.
+// Whether the calling thread is attached and in no blocking section.
 inline bool HasHeap() { return alloc::t_heap != &alloc::g_no_heap; }
 
-// Calls f(data) while the calling thread counts as blocked: it must not touch the heap. However f
-// is left, the thread is not blocked afterwards: when the stack is unwound, that is seen. After a
-// jump the thread's next allocation shows it: in the section it has no heap, so that it takes the
-// slow path. So a thread that allocates in the section, against its promise, ends it, too.
+// Calls f(data) while the calling thread counts as blocked; f must not touch the heap. The section
+// ends when f returns or the stack is unwound through it. After a longjmp out of f, it ends at the
+// thread's next allocation, which takes the slow path because a blocked thread has no heap. An
+// allocation inside f, which breaks its promise, ends the section too. An unregistered thread just
+// calls f.
 void* DoBlocking(void* (*f)(void*), void* data);
-// Ends the section that the calling thread is in, if any.
+// Ends the calling thread's blocking section; no effect if it is in none.
 void EndBlocking();
-// The opposite, inside such a section.
+// Inside a blocking section, calls f(data) while the calling thread counts as running. Outside one,
+// a plain call.
 void* CallWithGcActive(void* (*f)(void*), void* data);
 
 }  // namespace gleaner::runtime

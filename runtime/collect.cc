@@ -18,13 +18,13 @@ using gc::g_collector;
 
 namespace {
 
-// Collection number up to which the client's notifier was called.
+// Number of the collection for which the client's notifier was called last.
 constinit platform::Atomic<uint64_t> g_notified{0};
 
-// Why a thread that wants a collection cannot have one.
+// The reason why a thread that wants a collection cannot have one.
 enum class Hindrance : uint8_t { kCallback, kLock, kHandler };
 
-// Said once of each.
+// Prints each message once.
 void ComplainOf(Hindrance hindrance) {
   static constexpr const char* kPlaces[] = {
       "in a callback of a collection, which holds the allocation lock",
@@ -33,13 +33,14 @@ void ComplainOf(Hindrance hindrance) {
       "in a signal handler that has interrupted the library, or after a jump out of it"};
   static constinit platform::Atomic<uint32_t> told[3] = {};
   const auto which = static_cast<size_t>(hindrance);
-  // Relaxed: only a message.
+  // Relaxed: only decides which thread prints.
   if (told[which].Exchange(1, platform::memory_order_relaxed) != 0) return;
   Complain("GC_malloc, GC_gcollect or the like was called %s: no collection can start there",
            kPlaces[which]);
 }
 
-// Finalizers, and the notifier, run in the state of cancellation that the program has set.
+// Runs after a collection, without locks. Finalizers and the notifier run in the cancellation state
+// that the program has set.
 void AfterCollection() {
   platform::NoticeAddressSpaceLimit();
   {
@@ -57,7 +58,7 @@ void AfterCollection() {
   if (ready == 0) return;
   if (GC_finalize_on_demand == 0) {
     Thread* self = Threads::Current();
-    // A finalizer that allocates does not run other finalizers on top of itself.
+    // A collection inside a finalizer does not run other finalizers on top of it.
     if (self != nullptr && !self->running_finalizers) InvokeFinalizers();
     return;
   }
@@ -71,24 +72,24 @@ void AfterCollection() {
 struct CollectCall {
   Cause cause;
   int (*give_up)();
-  uint64_t seen = g_collector.collections();  // before the call
-  bool is_over = false;                       // else the lock was not to be had
+  uint64_t seen = g_collector.collections();  // collections when the call began
+  bool is_over = false;                       // false: the lock could not be taken
   bool done = false;
 };
 
-// How long an allocation that would fail otherwise waits for a collection of another thread's.
+// How long an allocation that would otherwise fail waits for another thread's collection.
 constexpr uint64_t kMaxWaitNs = 200'000'000;
 constexpr uint64_t kWaitNs = 200'000;
 
-// The collector's question whether to give up: before the stop and, with the world stopped, before
-// marking.
+// The give_up function of a malloc's collections; the collector calls it before the stop and, with
+// the world stopped, before marking.
 int HasNoRoots() {
   return platform::WorldIsStopped() && g_malloc_support.find_roots != nullptr &&
          !g_malloc_support.find_roots();
 }
 
-// A collection takes some 8 KiB of stack. An alternate stack of a handler may have less below its
-// frames; its allocations leave the collection to a call elsewhere.
+// A collection needs about 8 KiB of stack. A handler's alternate stack may have less left;
+// allocations on such a stack leave the collection to a later call elsewhere.
 constexpr size_t kCollectionStackBytes = 32 * kKiB;
 
 bool IsOnSmallAlternateStack(Addr stack_pointer) {
@@ -99,7 +100,7 @@ bool IsOnSmallAlternateStack(Addr stack_pointer) {
 // pre: the collector lock is held.
 void CollectForMallocLocked(Thread* self, Addr stack_pointer, CollectCall* call) {
   ++self->under_lock;
-  self->stack_pointer = stack_pointer;  // find_roots takes 0 for a thread that has ended
+  self->stack_pointer = stack_pointer;  // find_roots takes 0 to mean that the thread has ended
   call->done = g_collector.CollectLocked(call->cause, stack_pointer, HasNoRoots);
   if (g_malloc_support.collected != nullptr) g_malloc_support.collected(call->done);
   --self->under_lock;
@@ -107,7 +108,7 @@ void CollectForMallocLocked(Thread* self, Addr stack_pointer, CollectCall* call)
 
 void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
   if (IsOnSmallAlternateStack(stack_pointer)) return;
-  platform::Atomic<uint32_t> sleep{0};  // nobody wakes us
+  platform::Atomic<uint32_t> sleep{0};  // no thread wakes it: a timed sleep
   for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
     {
       const platform::HandlersWait no_handlers;
@@ -123,9 +124,10 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
   }
 }
 
-// Most likely another thread is about to stop us. Asleep on the lock we would have to be woken by a
-// signal; blocked we count as stopped. Not for long: who has the lock may run code of the program's
-// that waits for a handler on this thread. pre: handlers wait.
+// Waits for the lock as a blocked thread, since the thread that has it is probably about to stop
+// this one. A blocked thread counts as stopped; one asleep on the lock would have to be woken by a
+// signal. The wait is short: the holder may run program code that waits for a handler on this
+// thread. pre: handlers wait.
 void AwaitCollectorLock(Thread* self, Addr stack_pointer) {
   constexpr uint64_t kHandlersWaitNs = 1'000'000;
   platform::EnterBlocking(self, stack_pointer);
@@ -133,7 +135,7 @@ void AwaitCollectorLock(Thread* self, Addr stack_pointer) {
   platform::LeaveBlocking(self);
 }
 
-// Collects, or waits for the lock for a while. The program's handlers wait meanwhile.
+// Collects, or waits for the lock for a while. pre: handlers wait.
 void TryToCollect(Addr stack_pointer, CollectCall* call) {
   Thread* self = Threads::Current();
   platform::Lock& lock = g_collector.lock();
@@ -148,7 +150,7 @@ void TryToCollect(Addr stack_pointer, CollectCall* call) {
   if (!lock.TryAcquire()) return;
   call->is_over = true;
   if (!is_up_to_date()) {
-    ++self->under_lock;  // in the callbacks that the collection makes
+    ++self->under_lock;  // no collection can start in its callbacks
     self->in_collection = true;
     call->done = g_collector.CollectLocked(call->cause, stack_pointer, call->give_up);
     self->in_collection = false;
@@ -157,7 +159,7 @@ void TryToCollect(Addr stack_pointer, CollectCall* call) {
   lock.Release();
 }
 
-// A finalizer that does not return has ended the call that ran it.
+// Runs when the stack is unwound out of a finalizer, which ends the call that ran it.
 GLEANER_DEFINE_UNWOUND(gleaner_finalizer_unwound) {
   if (Thread* self = Threads::Current(); self != nullptr) self->running_finalizers = false;
 }
@@ -197,8 +199,8 @@ bool CollectFrom(Addr stack_pointer, Cause cause, int (*give_up)()) {
       const platform::UncancellableSection section;
       CollectForMalloc(Threads::Current(), stack_pointer, &call);
     }
-    // The program's handlers run between the attempts, and when all is over: one that jumps or
-    // forks finds nothing half done.
+    // The program's signal handlers run between the attempts and at the end, when nothing is half
+    // done: a handler may jump away or fork.
     while (!g_malloc_support.never_wait && !call.is_over) {
       const platform::HandlersWait no_handlers;
       const platform::UncancellableSection section;

@@ -5,28 +5,31 @@
 
 namespace gleaner::runtime {
 
-// Collects, then runs or announces finalizers as the client's variables say. False if collection is
-// disabled, `give_up` said so, or another thread did the work meanwhile.
+// Collects, then runs finalizers or calls the notifier, as the client's variables say. The caller
+// holds no lock. False if no collection was made: collection is disabled or cannot start here,
+// `give_up` returned nonzero, or another thread collected meanwhile.
 bool Collect(gc::Cause cause, int (*give_up)() = nullptr);
-// The same for a caller that has its registers on the stack: that counts from there on
-// (platform::WithRegistersOnStack).
+// Collect for a caller that has saved its registers on the stack (platform::WithRegistersOnStack).
+// Its stack is scanned from `stack_pointer` upwards.
 bool CollectFrom(Addr stack_pointer, gc::Cause cause, int (*give_up)() = nullptr);
 
-// For a runtime that serves malloc: collects, whatever the client says of that, with the caller's
-// stack counting from `stack_pointer` on. False if threads do not stop, or the roots cannot be
-// read. pre: the calling thread is attached, outside callbacks of the collector.
+// Collects for a runtime that serves malloc, also where the client has disabled collection. The
+// caller's stack is scanned from `stack_pointer` upwards. False if no collection was made: another
+// thread keeps the collector lock, a thread does not stop, or the roots cannot be read. pre: the
+// calling thread is attached, outside callbacks of the collector.
 [[nodiscard]] bool CollectForMallocFrom(Addr stack_pointer);
 
-// Starts a concurrent collection if one is due or `start` says so, or goes on with it a
-// little. Whether one is under way then.
+// Makes one step of a concurrent collection; starts one if it is due or `start` is true. Returns
+// whether one is under way afterwards. Without concurrent mode it makes a stop-parallel collection
+// if one is due and `start` is false, and returns false.
 bool CollectALittle(bool start);
 
-// Runs all finalizers that are ready, on the calling thread; returns how many. Not under the
-// collector lock.
+// Runs all finalizers that are ready, on the calling thread; returns how many. The caller does not
+// hold the collector lock.
 int InvokeFinalizers();
 
-// The collector lock for a call that the program may also make where it holds it: after
-// GC_alloc_lock, and in callbacks.
+// Takes the collector lock, unless the calling thread has it already: after GC_alloc_lock, or in a
+// callback of the collector.
 class CollectorLockGuard {
  public:
   CollectorLockGuard();
@@ -38,9 +41,10 @@ class CollectorLockGuard {
   const bool taken_;
 };
 
-// What is registered for the object that begins at `object` goes, or is so for the `bytes` at `to`,
-// to which its contents have been copied. Nothing if no object begins there. Takes the lock above,
-// if anything may be registered.
+// ForgetRegistered removes what is registered for the object that begins at `object` (finalizer,
+// links, toggle reference: gc/finalize.h). MoveRegistered moves it to the `bytes` at `to`, where
+// the object's contents have been copied. No effect if no object begins at `object`. Both take the
+// collector lock (CollectorLockGuard) if anything may be registered.
 void ForgetRegistered(const void* object);
 void MoveRegistered(const void* object, const void* to, size_t bytes);
 

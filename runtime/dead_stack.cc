@@ -11,14 +11,14 @@ namespace gleaner::runtime {
 GLEANER_NOINLINE void ClearDeadStack(size_t bytes) {
   void* dead = __builtin_alloca(bytes);
   memset(dead, 0, bytes);
-  asm volatile("" : : "r"(dead) : "memory");  // or the store would be dead, too
+  asm volatile("" : : "r"(dead) : "memory");  // keeps the memset, whose result is never read
 }
 
-// A conservative collector suffers from dead pointers in the stack: a frame that is pushed over an
-// area used before, and does not write all of it, revives what it finds there. So now and then the
-// part below the stack pointer is cleared: a quarter as many bytes as were allocated since, each of
-// which has been cleared, too, and at most so much at a time. The program may have switched to a
-// stack that is an array on this one, and live frames lie below that array.
+// A conservative collector sees dead pointers in the stack: a new frame that does not write all of
+// its memory revives what an old frame left there. So the part below the stack pointer is cleared
+// from time to time: a quarter as many bytes as were allocated since the last time, at most 16 KiB.
+// The bound is needed because the program may run on a stack that is an array within this one, with
+// live frames below that array.
 constexpr size_t kClearedStackBytes = 16 * kKiB;
 constexpr size_t kBytesPerClearedByte = 4;
 
@@ -32,13 +32,14 @@ GLEANER_NOINLINE void ClearDeadStackIfDue() {
   const platform::Range stack = self->fiber != nullptr ? self->fiber->stack : self->stack;
   const bool is_own =
       self->fiber != nullptr ? stack.Contains(here) : Threads::IsOnOwnStack(self, here);
-  if (!is_own) return;  // a stack of the program's own
+  if (!is_own) return;  // a stack that the program has made
   if (here - stack.begin <= 2 * kClearedStackBytes || platform::AlternateStackEnd(here) != 0) {
     return;
   }
   Addr low = here - kClearedStackBytes;
   if (self->is_main && self->fiber == nullptr && low < self->stack_mapped_from) {
-    // The first thread's stack is mapped as far as it was used, and below lies nothing to clear.
+    // The first thread's stack is mapped only as far as it was used; below that there is nothing to
+    // clear.
     low = self->stack_mapped_from = platform::LowestMapped({low, here});
   }
   constexpr size_t kOwnFramesBytes = 1 * kKiB;  // between here and where clearing begins

@@ -1,13 +1,13 @@
-// Words that ended calls have left below the stack pointer.
+// Clearing of the words that returned calls have left below the stack pointer.
 #pragma once
 
 #include "platform/base.h"
 
 namespace gleaner::runtime {
 
-// Clears what earlier calls left in the stack below the caller's frame.
+// Clears `bytes` of the stack below the caller's frame.
 void ClearDeadStack(size_t bytes);
-// The same, of a part that is enough, if the thread has allocated much since the last time.
+// Clears up to 16 KiB if the calling thread has allocated 64 KiB or more since its last clearing.
 void ClearDeadStackIfDue();
 
 }  // namespace gleaner::runtime

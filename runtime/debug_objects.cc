@@ -16,12 +16,12 @@ struct Header {
 };
 static_assert(sizeof(Header) == kDebugHeaderBytes);
 
-// Marks differ from object to object, so that copying one object over another is noticed. No
-// address of memory has such high bits.
+// The marks depend on the object's address, so that copying one object over another is noticed. No
+// memory address has such high bits.
 constexpr Addr kStartMark = 0xfeed0b9ec7ed5a17u;
 constexpr Addr kEndMark = 0xbadc0de5e7f1a93cu;
 constexpr uint8_t kPadByte = 0xa5;
-// What GC_debug_free leaves behind; the same as libgc's.
+// The word that GC_debug_free fills the object with; the same as libgc's.
 constexpr Addr kFreedWord = 0xefbeaddedeadbeefu;
 
 Addr UserPart(Addr base) { return base + kDebugHeaderBytes; }
@@ -39,9 +39,10 @@ size_t DebugObjects::BytesFor(size_t bytes) {
 
 bool DebugObjects::Watch(Addr base, size_t bytes, Place place) {
   if (!started_) {
-    // Pointers to the program's part keep the object, also where others to its inside do not.
+    // A pointer to the program's part keeps the object, also where other interior pointers do not.
     gc::g_collector.ValidateDisplacement(kDebugHeaderBytes);
-    __atomic_store_n(&started_, true, __ATOMIC_RELAXED);  // before any entry, under the lock
+    // Relaxed: stored under the collector lock before the table has an entry
+    __atomic_store_n(&started_, true, __ATOMIC_RELAXED);
   }
   if (table_.Insert(~uint64_t{base}, {bytes, place}) == nullptr) return false;
   *PointerAt<Header>(base) = {place.file, place.line, bytes, kStartMark ^ base};

@@ -3,19 +3,19 @@
 //   base                                base + 32                 + size, rounded up to words
 //    | file | line | size | start mark |  what the program sees ... |pad| end mark | unused
 //
-// What is known of an object stands in a table outside the heap, by its base; the header in the
-// object is for people with a debugger, and for its mark. So a damaged header does not mislead a
-// report, and memory with the remains of an old header is not taken for a debugged object.
+// An object's file, line and size are kept in a table outside the heap, keyed by its base. The copy
+// in the header is for debuggers and for finding damage. So a damaged header misleads no report,
+// and memory with the remains of an old header is not taken for a debugged object.
 //
 //   [inv.debugged]  an entry's object is allocated, by a GC_debug_ call, and was not given back:
 //                   GC_free forgets the entry, and so does the collection that finds the object
 //                   unmarked, with the world still stopped.
 //
-// An object given to GC_debug_free is emptied, and kept until nothing refers to it, so that using
-// or freeing it again is noticed. Uncollectable ones are given back at once, and when leaks are
-// looked for all of them are (unless delay_free is set), or each would be kept as a leak.
+// GC_debug_free overwrites the object and keeps it until nothing refers to it, so that a later use
+// or a second free is noticed. Uncollectable objects are given back at once. While leaks are looked
+// for, all freed objects are given back at once, unless the option delay_free is set.
 //
-// All of it is guarded by the collector lock, except `Started`.
+// Guarded by the collector lock, except Started, which any thread may call.
 #pragma once
 
 #include "alloc/hash_table.h"
@@ -23,7 +23,7 @@
 
 namespace gleaner::runtime {
 
-// Where an object was allocated. Without a file, `line` is an address of code.
+// The place where an object was allocated. If `file` is null, `line` is a code address.
 struct Place {
   const char* file = nullptr;
   intptr_t line = 0;
@@ -33,36 +33,39 @@ struct Place {
 inline constexpr size_t kDebugHeaderBytes = 32;
 
 struct DebugObject {
-  size_t bytes = 0;  // what the program asked for
+  size_t bytes = 0;  // size that the program asked for
   Place place;
   bool freed = false;     // by GC_debug_free
-  bool reported = false;  // as damaged
+  bool reported = false;  // damage was reported
 };
 
+// Call order for an object: Watch when it is allocated, Empty when the program frees it, Forget or
+// Inspect when it is given back.
 class DebugObjects {
  public:
-  // True from the first GC_debug_ allocation on.
+  // True from the first GC_debug_ allocation on. Relaxed: a thread that has a debugged object got
+  // it after `started_` was stored.
   static bool Started() { return __atomic_load_n(&started_, __ATOMIC_RELAXED); }
 
-  // How large an object has to be for `bytes` of the program's; 0 if there is no such size.
+  // Size of the heap object that holds `bytes` of the program's; 0 if there is no such size.
   static size_t BytesFor(size_t bytes);
 
-  // Makes the object at `base` a debugged one. False without memory for the entry.
-  // pre: the object has BytesFor(bytes), and is the caller's alone.
+  // Makes the object at `base` a debugged one. False without memory for the entry. pre: the object
+  // has BytesFor(bytes), and no other thread knows it.
   [[nodiscard]] static bool Watch(Addr base, size_t bytes, Place place);
 
   // The entry of the object at `base`, or null.
   static DebugObject* Find(Addr base);
-  // The object is given back: it is no debugged object any more.
+  // Removes the entry: the object is given back.
   static void Forget(Addr base);
-  // Overwrites the program's part.
+  // Overwrites the program's part of the object with kFreedWord.
   static void Empty(Addr base, const DebugObject& object);
-  // The lowest address around the object where something was written that should not have been; 0
-  // if there is none.
+  // The lowest address in the header, the padding or the marks that was overwritten; 0 if there is
+  // none.
   static Addr FindDamage(Addr base, const DebugObject& object);
 
-  // With the world stopped, after marking: forgets unmarked objects, and calls
-  // damaged(base, object, where) for the others that are damaged and were not reported.
+  // With the world stopped, after marking: forgets unmarked objects, and calls damaged(base,
+  // object, where) for each marked one that is damaged, not freed and not yet reported.
   template <class F>
   static void Inspect(const gc::Marker& marker, F damaged) {
     table_.EraseIf([&](uint64_t hidden, DebugObject& object) {

@@ -13,22 +13,22 @@ using platform::Range;
 
 namespace {
 
-// Each needs up to three root tasks, or more if much of its stack is in use: see gc::RootTasks.
+// Each fiber needs up to three root tasks, or more if much of its stack is in use (gc::RootTasks).
 constexpr size_t kMaxFibers = size_t{1} << 18;
-constexpr size_t kMaxFibersWhenBounded = size_t{1} << 14;  // by RLIMIT_AS
+constexpr size_t kMaxFibersWhenBounded = size_t{1} << 14;  // if RLIMIT_AS is set
 
-// Of a stack that nobody has run on yet, this much at its end counts: what makecontext and its like
-// put there for the first function.
+// Bytes at the end of a fresh stack that are scanned: makecontext and the like put the first
+// function's frame there.
 constexpr size_t kFreshBytes = 1 * kKiB;
 
 struct Table {
   // Guarded by the threads lock.
   alloc::ReservedArray<Fiber> records;
-  alloc::ReservedArray<Fiber*> sorted;  // the registered ones, by falling address
+  alloc::ReservedArray<Fiber*> sorted;  // registered fibers by falling address
   size_t count = 0;                     // of `sorted`
   Fiber* free = nullptr;
-  // Records that were ever in use, readable without the lock. Release in Create pairs with acquire
-  // in IsRegistered.
+  // Records that were ever in use. Readable without the lock: the release in TakeRecord pairs with
+  // the acquire in IsRegistered.
   platform::Atomic<size_t> used{0};
 };
 constinit Table g_table;
@@ -54,7 +54,7 @@ bool Overlap(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
 // pre: the threads lock is held.
 bool OverlapsFiber(Range stack) {
   const size_t i = IndexOf(stack.begin);
-  // At i begins the nearest at or below, at i - 1 the nearest above.
+  // Index i is the nearest fiber that begins at or below, i - 1 the nearest above.
   return (i < g_table.count && Overlap(g_table.sorted[i]->stack, stack)) ||
          (i > 0 && Overlap(g_table.sorted[i - 1]->stack, stack));
 }
@@ -75,15 +75,15 @@ Fiber* TakeRecord() {
     g_table.free = fiber->next_free;
     return fiber;
   }
-  // Relaxed: written under the lock that we hold.
+  // Relaxed: written under the threads lock, which is held.
   const size_t used = g_table.used.Load(platform::memory_order_relaxed);
   if (!g_table.records.EnsureCommitted(used + 1)) return nullptr;
-  g_table.used.Store(used + 1, platform::memory_order_release);  // see `used`
+  g_table.used.Store(used + 1, platform::memory_order_release);  // pairs with IsRegistered
   return &g_table.records[used];
 }
 
-// Moves from `expected` to kRunning. The acquire pairs with the release in Leave: whoever enters a
-// fiber sees what the thread wrote that left it.
+// Moves the fiber from `expected` to kRunning. Acquire pairs with the release in Leave: a thread
+// that enters the fiber sees what the thread that left it has written.
 bool Claim(Fiber* fiber, FiberState expected) {
   return fiber->state.CompareExchange(expected, FiberState::kRunning,
                                       platform::memory_order_acquire);
@@ -91,7 +91,7 @@ bool Claim(Fiber* fiber, FiberState expected) {
 
 void Leave(Fiber* fiber, Addr stack_pointer) {
   fiber->stack_pointer = stack_pointer > fiber->stack.begin ? stack_pointer : fiber->stack.begin;
-  fiber->state.Store(FiberState::kSuspended, platform::memory_order_release);  // see Claim
+  fiber->state.Store(FiberState::kSuspended, platform::memory_order_release);  // pairs with Claim
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ int Fibers::Create(Range stack, Fiber** result) {
   for (size_t i = g_table.count; i > at; --i) g_table.sorted[i] = g_table.sorted[i - 1];
   g_table.sorted[at] = fiber;
   ++g_table.count;
-  fiber->state.Store(FiberState::kFresh, platform::memory_order_release);  // as in Leave
+  fiber->state.Store(FiberState::kFresh, platform::memory_order_release);  // pairs with Claim
   *result = fiber;
   return 0;
 }
@@ -121,8 +121,8 @@ int Fibers::Destroy(Fiber* fiber) {
   platform::LockGuard guard(Threads::lock());
   if (!IsRegistered(fiber)) return EINVAL;
   if (fiber->stack.Contains(here)) return EBUSY;
-  FiberState state = fiber->state.Load(platform::memory_order_acquire);  // as in Claim
-  // Another thread may be about to switch to it.
+  FiberState state = fiber->state.Load(platform::memory_order_acquire);  // pairs with Leave
+  // Another thread may switch to it at this moment.
   if (state == FiberState::kRunning ||
       !fiber->state.CompareExchange(state, FiberState::kFree, platform::memory_order_acquire)) {
     return EBUSY;
@@ -156,7 +156,7 @@ int Fibers::Switch(Thread* self, Fiber* to, Addr stack_pointer) {
     return EINVAL;
   }
   if (to != nullptr && !IsRegistered(to)) return EINVAL;
-  // All at once as far as the collector can see.
+  // In a critical section, so that the collector sees all of the switch or nothing.
   platform::CriticalSection section;
   if (to != nullptr) {
     const FiberState state = to->state.Load(platform::memory_order_relaxed);  // Claim looks again
@@ -175,7 +175,7 @@ int Fibers::Switch(Thread* self, Fiber* to, Addr stack_pointer) {
 void Fibers::AbandonLocked(Thread* thread) {
   if (thread->fiber == nullptr) return;
   thread->fiber->state.Store(FiberState::kAbandoned,
-                             platform::memory_order_release);  // as in Leave
+                             platform::memory_order_release);  // pairs with Claim
   thread->fiber = nullptr;
 }
 
@@ -209,9 +209,9 @@ bool Fibers::CopySuspendedLocked(size_t* index, size_t bytes, gc::RootBuffer* wo
   if (*index >= g_table.count) return false;
   for (size_t copied = 0; *index < g_table.count && copied < bytes; ++*index) {
     const Fiber& fiber = *g_table.sorted[*index];
-    const FiberState state = fiber.state.Load(platform::memory_order_acquire);  // as in Claim
+    const FiberState state = fiber.state.Load(platform::memory_order_acquire);  // pairs with Leave
     if (state != FiberState::kSuspended && state != FiberState::kFresh) continue;
-    // Where it was left last, or, if it runs again, will be left.
+    // Stack pointer of the last switch away from the fiber, or of the next one. Relaxed: a hint.
     const Addr from = __atomic_load_n(&fiber.stack_pointer, __ATOMIC_RELAXED);
     words->Copy(RootKind::kStack, from, fiber.stack.end);
     words->Copy(RootKind::kStack, fiber.context.begin, fiber.context.end);

@@ -17,7 +17,7 @@ namespace {
 
 // Guarded by the collector lock.
 constinit bool g_references_wanted = false;
-constinit uint64_t g_references_of = 0;  // collection
+constinit uint64_t g_references_of = 0;  // number of the collection that recorded them; 0: none
 
 }  // namespace
 
@@ -194,7 +194,8 @@ bool Findings::ReportDamages() {
 }
 
 void Findings::Report() {
-  // Relaxed: set by the collection of this thread, or it is another thread's to report.
+  // Relaxed: this thread sees what its own collection has set; findings of another thread's
+  // collection are that thread's to report.
   if (!__atomic_load_n(&any_, __ATOMIC_RELAXED)) return;
   __atomic_store_n(&any_, false, __ATOMIC_RELAXED);
   const bool damaged = ReportDamages();

@@ -17,7 +17,7 @@ constinit bool g_child_is_stale = false;
 
 namespace {
 
-// The calling thread has taken the locks. In the child, the one thread that has.
+// The calling thread has taken the locks for a fork. In the child: so had its only thread.
 constinit __thread bool t_fork_is_prepared = false;
 
 }  // namespace
@@ -27,7 +27,7 @@ void PrepareFork() {
   t_fork_is_prepared = true;
   g_collector.lock().Acquire();
   g_collector.cycle().AwaitSlice();
-  if (!g_malloc_support.never_wait) Threads::PrepareFork();  // else it never asks the loader
+  if (!g_malloc_support.never_wait) Threads::PrepareFork();  // a malloc never asks the loader
   Threads::lock().Acquire();
   alloc::ThreadHeaps::LockForFork();
   alloc::PageSpaceOf(alloc::Space::kScanned).LockForFork();
@@ -46,7 +46,7 @@ void ParentAfterFork() {
 
 void ChildAfterFork() {
   if (!IsInitialised()) return;
-  // Whoever may have asked the thread to stop is gone.
+  // A thread that may have asked this one to stop is gone.
   platform::ResetStopAfterFork();
   if (!t_fork_is_prepared) {
     g_child_is_stale = true;
@@ -56,15 +56,16 @@ void ChildAfterFork() {
   alloc::MetaResetLockAfterFork();
   ResetPrintingAfterFork();
   ParentAfterFork();
-  // A thread that is gone may have held a lock of the program's malloc, and starting a helper
-  // thread needs that: then the child marks serially. (Helpers never hold such a lock.)
+  // A thread that is gone may have held a lock of the program's malloc, which starting a helper
+  // thread needs. So the child marks serially if its parent had several threads. (Helpers never
+  // hold such a lock.)
   g_collector.ResetAfterFork(Threads::count() <= 1);
   Threads::ResetAfterFork();
   Thread* self = Threads::Current();
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
 }
 
-// What is locked here is so by threads that are gone.
+// Locks held at this point are held by threads that are gone.
 void RefreshStaleChild() {
   g_child_is_stale = false;
   g_collector.ResetAfterFork(false);
@@ -75,7 +76,8 @@ void RefreshStaleChild() {
 
 namespace {
 
-// 1: GC_ initialisation has found that the handlers below are to do all there is to do.
+// Whether the fork handlers carry out the protocol; else the client calls GC_atfork_ itself, or
+// nobody does.
 bool HandlesCollector() { return IsInitialised() && g_handle_fork == 1; }
 
 constinit __thread bool t_arenas_are_locked = false;

@@ -7,27 +7,28 @@
 // abandoned, and their stacks no longer count as roots.
 //
 // A signal handler that has interrupted the library may fork, too. Then no lock is taken: it may be
-// the thread's own, or that of a thread which waits for this one to stop. In the child the
-// interrupted call goes on, and what the other threads have left is put right before the next
-// collection. If one of them was inside the library as well, the collector's own included, the
-// child can do no more than what is async-signal-safe, as POSIX has it.
+// held by this thread, or by a thread that waits for this one to stop. In the child the interrupted
+// call goes on, and the state that the other threads left is repaired before the next collection.
+// If another thread, collector threads included, was inside the library as well, the child is
+// limited to async-signal-safe functions, as POSIX says.
 #pragma once
 
 #include "platform/atomic.h"
 
 namespace gleaner::runtime {
 
-// The fork protocol; installed with pthread_atfork unless the client says otherwise.
+// The fork protocol; installed with pthread_atfork unless the client disables that. Called by the
+// forking thread.
 void PrepareFork();
 void ParentAfterFork();
 void ChildAfterFork();
-// Installs handlers, once, that follow this protocol unless the client does it, and hold the arenas
-// still in any case. False without memory. Any thread, without locks.
+// Installs fork handlers, once. They follow this protocol unless the client does it itself, and in
+// any case lock the arenas. False without memory. Any thread, without locks.
 bool InstallForkHandlers();
 
-// The process is the child of a fork that was not prepared. Of its only thread.
+// This process is the child of a fork that was not prepared. Read and written by its only thread.
 extern bool g_child_is_stale;
-// Puts such a child right. pre: no call is interrupted in it.
+// Repairs such a child. pre: the call that was interrupted by the fork has returned.
 void RefreshStaleChild();
 inline void RefreshIfStale() {
   if (GLEANER_UNLIKELY(g_child_is_stale)) RefreshStaleChild();

@@ -41,7 +41,7 @@ bool PollConcurrent(ptrdiff_t bytes) {
         },
         &call);
   }
-  // Another thread may have come to the same conclusion before.
+  // Another thread may have collected since.
   if (call.collect && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);
   }
@@ -61,20 +61,21 @@ void OnAllocated(ptrdiff_t bytes) {
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());
   if (IsConcurrent() && PollConcurrent(bytes)) return;
   if (!due) {
-    // At each report anew: what has been traded for memory elsewhere is not to be had once more.
+    // Lowered at each report, so that the heap does not grow back into memory that was just
+    // returned to make room elsewhere.
     if (AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed()) {
       alloc::LimitGrowth(g_collector.pacer().NotBelowWanted(alloc::ResidentBytes()));
     }
     return;
   }
-  // Another thread may have collected while this one waited for a cycle's end.
+  // Another thread may have collected while this one waited for the end of a cycle.
   if (AutomaticCollectionAllowed() && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);
   }
 }
 
-// Whether the program's limit alone is in the way, and pages that are free where `bytes` are of no
-// use to them have gone back to the system.
+// Makes room for `bytes` if only the program's heap limit is in the way: returns free pages that
+// the request cannot use to the system. Whether it did.
 bool MakeRoomInLimit(size_t bytes, size_t least_share) {
   const size_t limit = alloc::HeapLimit();
   return limit != 0 && bytes <= limit && alloc::ResidentBytes() + bytes > limit &&
@@ -85,12 +86,12 @@ uint64_t AllocatedAndFreed(const Thread& thread) {
   return thread.heap->allocated_bytes + thread.heap->freed_bytes;
 }
 
-// Whether the calling thread may collect for a request that the heap has no room for. Of requests
-// that fail in a row, the n-th is the next for which it does if n is half as large again as the
-// last such number. So a program that goes on after NULL is not held up, and one that drops what it
-// can spare, piece by piece, until the request succeeds, drops hardly more than it has to. Others
-// that collect: a request for half of the least that failed, and any after as long a time as the
-// last collections took, which at most doubles a run's time.
+// Whether the calling thread may collect for a request that the heap has no room for. In a run of
+// failed requests, the next one to collect has a number half as large again as the last that did.
+// So a program that goes on after NULL is not held up. A program that drops data piece by piece
+// until the request succeeds drops little more than it has to. Two other requests collect: one for
+// at most half of the smallest that failed, and one after as much time as the last collections
+// took, which at most doubles the program's run time.
 bool MayCollectForRequest(size_t bytes) {
   Thread* self = Threads::Current();
   if (self == nullptr) return true;
@@ -134,18 +135,19 @@ bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
 
 void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   bytes = AlignUp(bytes, alloc::kPageBytes);
-  if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // it has moved meanwhile
+  if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // the limit has moved
   if (g_collector.SweepRest() || attempts.IsOutOfDate()) return;
   bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
   if (collect && IsConcurrent() && !g_collector.IsMinorNext() && !g_collector.IsOverrun()) {
-    // Rather a larger heap than a pause.
+    // In concurrent mode the heap grows rather than that a thread pauses: ask for a cycle.
     if (!g_collector.cycle().IsUnderWay()) g_collector.WantCycle();
     collect = false;
   }
-  // Most of what is free finds its use before long, so that it must be more within the share.
+  // Within the allowance free pages are mostly reused soon: return some only if a quarter of the
+  // heap is free; beyond it, an eighth.
   if (alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, collect ? 8 : 4)) return;
   if (collect && (attempts.IsOutOfDate() || Collect(Cause::kAllocation, g_stop_func))) {
-    return;  // the collection has moved the limit
+    return;  // the collection has set a new limit
   }
   alloc::LimitGrowth(g_collector.pacer().MayGrowTo(alloc::ResidentBytes() + bytes));
 }
@@ -157,7 +159,7 @@ void InstallHooks() {
 }
 
 void NotePressure(size_t bytes) {
-  if (bytes > kGiB) bytes = kGiB;  // sums stay in range
+  if (bytes > kGiB) bytes = kGiB;  // keeps sums in range
   if (!g_collector.pacer().OnPressure(static_cast<ptrdiff_t>(bytes))) return;
   if (IsConcurrent()) {
     g_collector.WantCycle();

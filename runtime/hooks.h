@@ -1,5 +1,5 @@
-// What the allocator asks of the runtime (alloc/hooks.h): when threads report what they have
-// allocated, when a request has no room, and when the heap would grow.
+// The runtime's side of alloc/hooks.h: threads report what they have allocated, a request has no
+// room, or the heap would grow.
 #pragma once
 
 #include "platform/base.h"
@@ -8,15 +8,15 @@ namespace gleaner::runtime {
 
 void InstallHooks();
 
-// Whether the client lets allocation start collections.
+// Whether the client allows allocation to start collections.
 bool AutomaticCollectionAllowed();
 
 // One step of the concurrent cycle, for `bytes` allocated. False: the caller decides as for
-// a stop-parallel collection.
+// stop-parallel collection.
 bool PollConcurrent(ptrdiff_t bytes);
 
-// The program registered something that a collection would let go of: counts like that many bytes
-// allocated, and collects if that is due.
+// The program registered something that a collection would release. Counts as `bytes` allocated,
+// and collects if that makes a collection due.
 void NotePressure(size_t bytes);
 
 }  // namespace gleaner::runtime

@@ -1,6 +1,7 @@
-// The native library knows every thread of the program: pthread_create and thrd_create register the
-// child, and no thread can block the suspend signal by accident. Not part of the drop-in, which
-// changes nothing for threads that libgc would not know either.
+// Interposed functions by which the native library knows every thread of the program.
+// pthread_create and thrd_create register the child. pthread_sigmask never blocks the suspend
+// signal. The drop-in library does not have this file: it changes nothing for threads that libgc
+// would not know either.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <threads.h>

@@ -1,11 +1,12 @@
-// Pauses by their parts and stalls by their causes, for people (docs/latency.md).
+// Printing of pauses by part and stalls by cause (docs/latency.md).
 #pragma once
 
 #include "runtime/printing.h"
 
 namespace gleaner::runtime {
 
-// pre: the collector lock is held, or nobody minds figures of a collection that is under way.
+// pre: the collector lock is held, or the caller accepts half-updated figures of a collection under
+// way.
 void PrintLatency(Stream stream);
 
 }  // namespace gleaner::runtime

@@ -1,8 +1,7 @@
-// setrlimit, prlimit and mlockall, of which the library must know: a limit on address space counts
-// what it has reserved, so that the program's own malloc, fopen and pthread_create would fail. They
-// do what they always do, and the library gives up what it does not use (platform/memory.h). A
-// limit that another process sets, or a system call without a function, is noticed by the next
-// collection.
+// setrlimit, prlimit and mlockall, interposed. A limit on address space counts what the library has
+// reserved, so the program's own malloc, fopen and pthread_create would fail. The replacements do
+// what the originals do, and the library then gives up what it does not use (platform/memory.h). A
+// limit set by another process or by the raw system call is noticed at the next collection.
 #include "runtime/limits.h"
 
 #include <cerrno>
@@ -14,7 +13,7 @@ namespace {
 
 using gleaner::platform::NextCall;
 
-// As in <sys/resource.h> and <sys/mman.h>, which only the platform layer includes.
+// Types as in <sys/resource.h> and <sys/mman.h>, which only the platform layer includes.
 using SetLimit = int(int resource, const void* limit);
 using ProcessLimit = int(int process, int resource, const void* limit, void* old);
 
@@ -38,7 +37,7 @@ void FindLimitFunctions() {
 
 }  // namespace gleaner::runtime
 
-// ThreadSanitizer calls them before code that it has instrumented may run.
+// Not under ThreadSanitizer, which calls these functions before instrumented code may run.
 #ifndef __SANITIZE_THREAD__
 
 namespace {
@@ -68,7 +67,7 @@ GLEANER_REPLACED int prlimit64(int process, int resource, const void* limit, voi
 
 GLEANER_REPLACED int mlockall(int flags) noexcept {
   const int result = g_mlockall.get()(flags);
-  // What is mapped is more than may be locked.
+  // ENOMEM: more is mapped than may be locked.
   if (result == 0 || errno != ENOMEM) return result;
   gleaner::platform::UnmapUncommitted();
   return g_mlockall.get()(flags);

@@ -1,10 +1,10 @@
-// The functions by which a program limits its own address space, replaced.
+// Replacements of the functions by which a program limits its own address space.
 #pragma once
 
 namespace gleaner::runtime {
 
-// Looks up the functions behind them. A program calls them where nothing may be looked up: in the
-// forked child of a process with threads.
+// Looks up the C library's functions that the replacements call. Done at initialisation, since the
+// forked child of a process with threads may call a replacement and must not look up symbols.
 void FindLimitFunctions();
 
 }  // namespace gleaner::runtime

@@ -72,7 +72,8 @@ bool ParseBool(const char* text, double* out) {
   return false;
 }
 
-// A number with an optional suffix k, m, g or t (powers of 1,024; "64k", "64KB" and "64KiB" alike).
+// Reads a number with an optional suffix k, m, g or t (powers of 1,024; "64k", "64KB" and "64KiB"
+// alike).
 bool ParseNumber(const char* text, bool suffixes, double* out) {
   char* rest = nullptr;
   errno = 0;
@@ -134,7 +135,7 @@ void Store(const Row& row, double value) {
   }
 }
 
-// A value as it may be written in the environment.
+// Writes a value in the form that the environment takes.
 void Format(const Row& row, double value, char* out, size_t capacity) {
   if (row.type == Type::Choice) {
     const char* name = row.choices;
@@ -217,7 +218,8 @@ void Set(const Row& row, const char* variable, const char* text) {
   Complain("option %s: '%s' is not allowed (%s); using %s", variable, text, allowed, default_text);
 }
 
-// libgc's switches are on when the variable exists, whatever it holds; "0" is taken as off here.
+// Reads a variable of libgc's. libgc's switches are on if the variable exists, whatever it holds;
+// here "0" is off.
 void SetFromLibgc(const Row& row, const char* text) {
   const bool is_switch =
       row.type == Type::Bool || (row.type == Type::Count && strcmp(row.name, "print_stats") == 0);
@@ -227,7 +229,7 @@ void SetFromLibgc(const Row& row, const char* text) {
   Set(row, row.libgc_variable, text);
 }
 
-// Edit distance, for a suggestion; both strings are short.
+// Edit distance of two short strings, for a suggestion.
 size_t Distance(const char* a, const char* b) {
   size_t row[kMaxName + 1];
   const size_t n = strlen(b);
@@ -270,7 +272,7 @@ void ReportUnknown(const char* entry) {
   Complain("%s is no option; did you mean %s? (`gleaner options` lists them all)", name, nearest);
 }
 
-// Puts `first` before what a list of the loader's holds. False without memory.
+// Puts `first` at the front of a list of the loader's in the environment. False without memory.
 bool Prepend(const char* variable, const char* first) {
   const char* rest = getenv(variable);
   // An empty entry would be the current folder.

@@ -1,9 +1,9 @@
-// Options: values, and the table they come from (options.def).
+// Options: the values, and the table that defines them (options.def).
 //
-// Read once, at initialisation, from the environment: GLEANER_NAME, or libgc's own variable where
-// there is one (GLEANER_NAME wins). A value out of range, one that does not parse and a GLEANER_
-// variable that is no option are reported on standard error, by name and with what is allowed; the
-// default is used then.
+// Options are read once, at initialisation, from the environment: GLEANER_NAME, or libgc's own
+// variable where there is one (GLEANER_NAME wins). A value that is out of range or does not parse,
+// and a GLEANER_ variable that is no option, are reported on standard error by name and with the
+// allowed range; the default is used.
 #pragma once
 
 #include "platform/base.h"
@@ -29,28 +29,30 @@ struct Options {
 // Constant after initialisation.
 extern Options g_options;
 
-// False before libc has started.
+// Whether the C library has set up `environ`; false before it has started.
 bool HasEnvironment();
 
 // Fills g_options from defaults and environment. Allocates nothing.
 void ReadOptions();
 
-// Has calls fail and steps be delayed as the options say; a message in builds that cannot.
+// Turns on failing calls and delays as the options say; prints a message in builds that have
+// neither.
 void StartTestDevices();
 
-// The table on standard output, as text or as the body of docs/options.md.
+// Prints the table on standard output, as text or as the body of docs/options.md.
 __attribute__((visibility("default"))) void PrintOptions(bool markdown);
 
-// For `gleaner run`, which changes its own environment before it runs the program. False without
-// memory.
+// For `gleaner run`, which changes its own environment before it executes the program. False
+// without memory.
 bool PrependToLoaderPath(const char* folder);
 bool PrependToPreload(const char* library);
 bool AskToCollect();  // GLEANER_COLLECT=1
 bool AskForLeaks();   // GLEANER_LEAKS=1
-// The same for `gleaner record`: where the recorder writes, how much, and for which programs.
+// For `gleaner record`: the trace file, its size limit in bytes, and whether children record too.
+// False without memory.
 bool NameTrace(const char* path, uint64_t limit_bytes, bool children);
 bool NameRunRecord(const char* path);
-// PATH; null if there is none.
+// The value of PATH; null if it is unset.
 const char* ProgramSearchPath();
 
 }  // namespace gleaner::runtime

@@ -15,7 +15,7 @@ namespace gleaner::runtime {
 namespace {
 
 constinit platform::Lock g_lock(platform::LockRank::kLog);
-// Written by setters; a reader that is late writes to the old file.
+// Plain words: a thread that reads an old value writes to the old file.
 constinit int g_log_fd = STDERR_FILENO;
 constinit bool g_all_to_log = false;
 
@@ -30,7 +30,7 @@ void Write(int fd, const char* text, size_t bytes) {
   while (bytes != 0) {
     const ssize_t n = write(fd, text, bytes);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // nobody left to tell
+    if (n <= 0) return;  // the file does not take it
     text += n;
     bytes -= static_cast<size_t>(n);
   }
@@ -47,7 +47,7 @@ void PrintArguments(Stream stream, const char* format, va_list arguments) {
     const auto bytes =
         static_cast<size_t>(n) < kMaxPrintedBytes ? static_cast<size_t>(n) : kMaxPrintedBytes;
     if (stream == Stream::kLog) {
-      platform::LockGuard guard(g_lock);  // lines of several threads do not mix
+      platform::LockGuard guard(g_lock);  // keeps the lines of several threads apart
       Write(FdOf(stream), text, bytes);
     } else {
       Write(FdOf(stream), text, bytes);

@@ -18,7 +18,7 @@ using gc::g_collector;
 using platform::Atomic;
 using platform::memory_order_relaxed;
 
-// What earlier programs of the process left, constant once the record is found.
+// Figures of earlier programs of the process; constant once the record is found.
 struct Before {
   uint64_t collections;
   uint64_t pause_ns;
@@ -31,25 +31,24 @@ struct Before {
 constinit RunRecord* g_record = nullptr;  // constant after initialisation
 constinit Before g_before = {};
 
-// A forked child has the record, too, and must not write. Relaxed: written before the program
-// began.
+// False in a forked child, which inherits the mapping and must not write. Relaxed: the tool wrote
+// the number before the program began.
 bool IsOurs() {
   return g_record != nullptr &&
          g_record->process.Load(memory_order_relaxed) == static_cast<uint64_t>(getpid());
 }
 
-// Relaxed, here and below: each figure is true by itself, and is read when the process has ended
-// (head of RunRecord). Two threads that raise one at once may leave the smaller, which the next
-// report mends.
+// Relaxed: each figure is true by itself, and is read after the process has ended (RunRecord). Two
+// threads that raise a figure at once may leave the smaller value, which the next report corrects.
 void Raise(Atomic<uint64_t>* most, uint64_t value) {
   if (value > most->Load(memory_order_relaxed)) most->Store(value, memory_order_relaxed);
 }
 
 void StoreSums() {
   const HeapFigures figures = ReadHeapFigures();
-  // Threads may store at the same time, each what it has read: an older sum does not count.
+  // Several threads may store what they have read; Raise ignores an older sum.
   Raise(&g_record->allocated_bytes, g_before.allocated_bytes + figures.allocated_bytes);
-  // Relaxed: a count that a collection under way may be about to raise.
+  // Relaxed: a count that a collection may be raising; a later report corrects it.
   const uint64_t found_dead = __atomic_load_n(&g_collector.totals().freed_bytes, __ATOMIC_RELAXED);
   Raise(&g_record->freed_bytes, g_before.freed_bytes + found_dead + figures.explicitly_freed_bytes);
   Raise(&g_record->max_stall_ns, platform::LongestStallNs());
@@ -65,7 +64,8 @@ void AtExit() {
 
 void AttachRunRecord() {
   if (g_options.run_record == nullptr) return;
-  // Not ours, or gone: others' children get here, too, and it is nobody's fault.
+  // The record may be gone or another process's: children of the program get here, too. No message
+  // then.
   auto* record =
       static_cast<RunRecord*>(platform::MapSharedFile(g_options.run_record, sizeof(RunRecord)));
   if (record == nullptr || record->layout != RunRecord::kLayout) return;
@@ -74,14 +74,14 @@ void AttachRunRecord() {
     g_record = nullptr;
     return;
   }
-  // Relaxed: the program before this one, in the same process, is over.
+  // Relaxed: written by the previous program of this process, which is over.
   g_before = {record->collections.Load(memory_order_relaxed),
               record->pause_ns.Load(memory_order_relaxed),
               record->allocated_bytes.Load(memory_order_relaxed),
               record->freed_bytes.Load(memory_order_relaxed),
               record->concurrent.Load(memory_order_relaxed),
               record->minors.Load(memory_order_relaxed)};
-  // Likewise.
+  // Relaxed: no other thread writes it.
   record->programs.Store(record->programs.Load(memory_order_relaxed) + 1, memory_order_relaxed);
   if (atexit(AtExit) != 0) Complain("no memory: `gleaner run --stats` misses the last allocations");
 }
@@ -89,13 +89,14 @@ void AttachRunRecord() {
 void NoteCollectionInRunRecord() {
   if (!IsOurs()) return;
   const gc::CollectorTotals& totals = g_collector.totals();
-  // Relaxed: as in Raise; the collector lock is held.
+  // Relaxed: read after the process has ended, written under the collector lock.
   g_record->collections.Store(g_before.collections + totals.collections, memory_order_relaxed);
   g_record->pause_ns.Store(g_before.pause_ns + totals.pauses.all_ns, memory_order_relaxed);
   g_record->concurrent.Store(g_before.concurrent + totals.concurrent, memory_order_relaxed);
   g_record->minors.Store(g_before.minors + totals.minors, memory_order_relaxed);
   const gc::PauseTimes& longest = totals.longest_pause;
-  if (longest.all_ns > g_record->max_pause_ns.Load(memory_order_relaxed)) {  // as in Raise
+  // Relaxed: written under the collector lock, which is held.
+  if (longest.all_ns > g_record->max_pause_ns.Load(memory_order_relaxed)) {
     g_record->max_pause_ns.Store(longest.all_ns, memory_order_relaxed);
     for (int i = 0; i < gc::kPauseParts; ++i) {
       g_record->max_pause_part_ns[i].Store(longest.part_ns[i], memory_order_relaxed);
@@ -106,7 +107,7 @@ void NoteCollectionInRunRecord() {
 
 void NoteModesInRunRecord(const Modes& modes, const char* tracking, const char* reason) {
   if (!IsOurs()) return;
-  // Relaxed: as in Raise; the collector lock is held.
+  // Relaxed: read after the process has ended, written under the collector lock.
   g_record->is_concurrent.Store(modes.concurrent ? 1 : 0, memory_order_relaxed);
   g_record->is_generational.Store(modes.generational ? 1 : 0, memory_order_relaxed);
   snprintf(g_record->tracking, sizeof g_record->tracking, "%s", tracking);

@@ -40,23 +40,24 @@ namespace {
 enum class InitState : uint32_t { kNot, kRunning, kDone };
 constinit platform::Atomic<uint32_t> g_init_state{static_cast<uint32_t>(InitState::kNot)};
 
-// The client set a limit before Init: the option does not replace it.
+// The client set a limit before Init, which the option must not replace.
 constinit bool g_max_heap_set = false;
 
-// Objects that were given up after the last collection.
+// At exit: finds objects that became unreachable after the last collection.
 void FindLastLeaks() {
   if (GC_find_leak != 0) Collect(Cause::kExplicit);
 }
 
 void LogLatency() { PrintLatency(Stream::kLog); }
 
-// Programs that write past the end of their objects, which libgc's padding hides.
+// Programs that are known to write past the end of their objects, which libgc's padding hides.
 bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0; }
 
 constexpr size_t kMinHeap = 16 * kMiB;
 constexpr char kNoAddressSpace[] = "the system refuses 16 MiB of address space";
 
-// What there is not enough memory or address space for; null if it is done.
+// Initialises everything. Returns what there is not enough memory or address space for; null on
+// success.
 const char* InitOnce() {
   g_fatal_context = DescribePhase;
   platform::KeepLoaded();
@@ -111,7 +112,7 @@ const char* InitOnce() {
   if (g_handle_fork != 0) {
     const bool installed = InstallForkHandlers();
     if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
-    g_handle_fork = installed ? 1 : -1;  // GC_atfork_* do nothing if 1
+    g_handle_fork = installed ? 1 : -1;  // GC_atfork_* have no effect if 1
   }
   if (const Modes modes = {g_options.concurrent, g_options.generational != 0};
       modes.concurrent || modes.generational) {
@@ -124,7 +125,7 @@ const char* InitOnce() {
 }  // namespace
 
 bool IsInitialised() {
-  // Acquire: pairs with the release store at the end of Init.
+  // Acquire: pairs with the release store in AnnounceInit.
   return g_init_state.Load(platform::memory_order_acquire) ==
          static_cast<uint32_t>(InitState::kDone);
 }
@@ -136,7 +137,7 @@ bool IsInitialisationCalled() {
 
 namespace {
 void AnnounceInit() {
-  // Release: everything set up is visible to whoever sees kDone.
+  // Release: pairs with IsInitialised, so that a thread that sees kDone sees all that was set up.
   g_init_state.Store(static_cast<uint32_t>(InitState::kDone), platform::memory_order_release);
   platform::FutexWakeAll(&g_init_state);
 }
@@ -148,20 +149,20 @@ void Init() {
   uint32_t state = static_cast<uint32_t>(InitState::kNot);
   if (!g_init_state.CompareExchange(state, static_cast<uint32_t>(InitState::kRunning),
                                     platform::memory_order_seq_cst)) {
-    // Another thread is at it.
+    // Another thread initialises the runtime.
     while (!IsInitialised())
       platform::FutexWait(&g_init_state, static_cast<uint32_t>(InitState::kRunning));
     return;
   }
   const char* refused = InitOnce();
-  // The tables have had theirs.
+  // Checked last: the tables are allocated by now.
   if (refused == nullptr && !alloc::AddressSpace::CanCommit(kMinHeap)) refused = kNoAddressSpace;
   if (refused != nullptr) Fatal("cannot start: %s", refused);
   AnnounceInit();
 }
 
 bool TryInit() {
-  // Relaxed: nobody else starts it.
+  // Relaxed: no other thread is inside the library yet.
   g_init_state.Store(static_cast<uint32_t>(InitState::kRunning), platform::memory_order_relaxed);
   if (InitOnce() != nullptr) {
     alloc::g_space.Release();
@@ -196,7 +197,7 @@ void* OutOfMemory(size_t bytes) {
 void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
   void* p =
       AttachToHeap() ? alloc::AllocateObject(kind, bytes, alignment, ignore_off_page) : nullptr;
-  ClearDeadStackIfDue();  // here and not where bytes are counted: between lie frames of our own
+  ClearDeadStackIfDue();  // not where bytes are counted, since the library's own frames lie between
   return p != nullptr ? p : OutOfMemory(bytes);
 }
 

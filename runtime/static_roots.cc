@@ -1,3 +1,4 @@
+// The roots in static data, and what the loader has loaded.
 #include <cstring>
 
 #include "platform/loaded_objects.h"
@@ -16,7 +17,7 @@ constinit StaticRoots g_static_roots;
 
 namespace {
 
-// Whether an object is another collector, by its name.
+// Whether a shared object is another collector, judged by its file name.
 bool IsCollector(const char* name) {
   const char* slash = name != nullptr ? strrchr(name, '/') : nullptr;
   const char* base = slash != nullptr ? slash + 1 : name;
@@ -36,7 +37,8 @@ void NoteSegment(void*, const char* name, Range range) {
   }
 }
 
-// What is in the static block is found without the table; what is in one thread's is in all.
+// Notes a module with thread-local storage. A module in the static block is skipped: that block is
+// scanned as a whole, and a module that is in one thread's static block is in every thread's.
 void NoteTls(void*, TlsModule module) {
   if (!g_registry.tls_is_known) return;
   const Addr block = platform::TlsTable(platform::CurrentThreadPointer()).BlockOf(module.id);
@@ -51,7 +53,7 @@ void NoteTls(void*, TlsModule module) {
 }  // namespace
 
 void RefreshLoadedObjects(void*) {
-  if (!platform::LoaderCanBeAsked()) return;  // as it was before the fork
+  if (!platform::LoaderCanBeAsked()) return;  // keeps what was known before the fork
   const LoaderGeneration now = platform::CurrentLoaderGeneration();
   if (now != g_registry.generation || !g_registry.is_complete || g_has_static_roots != nullptr ||
       g_registry.filter != nullptr) {

@@ -15,7 +15,7 @@ namespace {
 
 using platform::memory_order_relaxed;
 
-// Relaxed throughout: counts, each true by itself.
+// Relaxed, here and below: each count is true by itself.
 uint64_t Read(const uint64_t& count) { return __atomic_load_n(&count, __ATOMIC_RELAXED); }
 
 struct Sums {
@@ -23,7 +23,7 @@ struct Sums {
   uint64_t explicitly_freed = 0;
 };
 
-// Over all thread heaps, since the start.
+// Sums over all thread heaps since the start.
 Sums ReadSums() {
   Sums sums;
   const size_t heaps = alloc::ThreadHeaps::count();
@@ -34,13 +34,13 @@ Sums ReadSums() {
   return sums;
 }
 
-// As the last collection found them. Written with the world stopped, which publishes them with the
-// resume; relaxed, since a reader outside the lock takes each as it is at some instant.
+// Values at the end of the last collection. Written with the world stopped. Relaxed: a reader
+// outside the collector lock takes each as it is at some instant.
 constinit platform::Atomic<uint64_t> g_allocated_before{0};
 constinit platform::Atomic<uint64_t> g_explicitly_freed_before{0};
 constinit platform::Atomic<size_t> g_most_heap_bytes{0};
 
-// a - b, 0 if counts that were read at different times make it negative.
+// a - b, or 0 if it is negative because the counts were read at different times.
 uint64_t Difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
 }  // namespace
@@ -69,13 +69,12 @@ HeapFigures ReadHeapFigures() {
   const gc::CycleReport& last = g_collector.last();
   const Sums sums = ReadSums();
   HeapFigures figures;
-  // Relaxed, below: a collection that ends meanwhile may be noticed in some figures and not in
-  // others.
+  // Relaxed: a collection that ends meanwhile may show in some figures and not in others.
   figures.allocated_bytes = sums.allocated;
   figures.allocated_since_gc_bytes =
       Difference(sums.allocated, g_allocated_before.Load(memory_order_relaxed));
   figures.explicitly_freed_bytes = sums.explicitly_freed;
-  figures.explicitly_freed_since_gc_bytes =  // likewise
+  figures.explicitly_freed_since_gc_bytes =  // relaxed: as the others
       Difference(sums.explicitly_freed, g_explicitly_freed_before.Load(memory_order_relaxed));
   figures.heap_bytes = HeapBytes();
   figures.free_bytes = Difference(

@@ -1,3 +1,4 @@
+// The roots of one stopped thread: its stacks, its registers and its thread-local storage.
 #include "platform/mappings.h"
 #include "platform/memory.h"
 #include "runtime/registry.h"
@@ -11,8 +12,8 @@ using platform::TlsModule;
 
 namespace {
 
-// Where memory of others begins above the address: what the library has reserved, or the stack of
-// a thread.
+// Start of the nearest memory above the address that belongs to something known: a reservation of
+// the library, or a thread's stack.
 Addr NextKnownMemory(Addr address) {
   struct Search {
     Addr above;
@@ -29,8 +30,8 @@ Addr NextKnownMemory(Addr address) {
   return search.nearest;
 }
 
-// Memory of which it is not known whether all of it is there, as far as it can be read: by a copy
-// that a system call makes [inv.foreign-copied]. True if that is up to the end.
+// Adds as much of the range as can be read. A system call copies it, since part of it may be
+// unmapped [inv.foreign-copied]. Whether all of it could be read.
 bool AddReadable(RootKind kind, Range range, const ThreadRoots& roots) {
   Addr at = range.begin;
   if (!roots.copied->CopyIfMapped(kind, &at, range.end)) {
@@ -41,9 +42,9 @@ bool AddReadable(RootKind kind, Range range, const ThreadRoots& roots) {
   return at >= AlignDown(range.end, kWordBytes);
 }
 
-// A stack of the program's own, in use from `low` on and thought to end at `end`. Where malloc is
-// ours it may lie in a block, which the stack pointer keeps: a root itself, or in memory that is.
-// True if all of it was there.
+// Adds a stack of the program's own, in use from `low` and assumed to end at `end`. Under a malloc
+// replacement it may lie in a heap block, which the stack pointer keeps: it is a root or lies in
+// one. Whether all of it was there.
 bool AddForeignStack(Addr low, Addr end, const ThreadRoots& roots) {
   alloc::ObjectRef block;
   if (!alloc::FindSlot(low, &block)) return AddReadable(RootKind::kStack, {low, end}, roots);
@@ -52,9 +53,9 @@ bool AddForeignStack(Addr low, Addr end, const ThreadRoots& roots) {
   return end <= block_end;
 }
 
-// The thread's own stack, of which nobody knows how much is in use.
+// Adds the thread's own stack, of which the part in use is unknown.
 void AddWholeStack(Range stack, const ThreadRoots& roots) {
-  // Pages that cannot be read are those of a guard, below the others.
+  // Unreadable pages are guard pages below the others.
   for (Addr at = platform::LowestMapped(stack); at < stack.end;) {
     if (AddReadable(RootKind::kStack, {at, stack.end}, roots)) break;
     at = AlignDown(platform::EndOfReadable(at, stack.end), platform::OsPageBytes());
@@ -62,11 +63,11 @@ void AddWholeStack(Range stack, const ThreadRoots& roots) {
   }
 }
 
-// What was interrupted for handlers on an alternate stack.
+// The stacks that handlers on an alternate stack have interrupted.
 struct Interrupted {
   Thread& thread;
   const ThreadRoots& roots;
-  Addr own_low = 0;  // on the thread's own stack; 0: not there
+  Addr own_low = 0;  // lowest address in use on the thread's own stack; 0: none
   bool on_fiber = false;
 };
 
@@ -85,7 +86,7 @@ void AddInterrupted(void* context, Addr low) {
   }
 }
 
-// What the program says instead of the thread's stack pointer; 0: nothing else.
+// The stack pointer that the program's corrector gives instead of the thread's; 0: no other.
 Addr CorrectedStackPointer(const Thread& thread) {
   const GC_sp_corrector_proc correct = g_sp_corrector;
   if (correct == nullptr) return 0;
@@ -94,7 +95,7 @@ Addr CorrectedStackPointer(const Thread& thread) {
   return AddressOf(stack_pointer) != thread.stack_pointer ? AddressOf(stack_pointer) : 0;
 }
 
-// True if that takes in the thread's own stack up to its end.
+// Adds the stacks of a stopped thread. True if that includes the thread's own stack up to its end.
 bool AddStacks(Thread& thread, const ThreadRoots& roots) {
   const Addr low = thread.stack_pointer;
   const Addr corrected = CorrectedStackPointer(thread);
@@ -103,7 +104,7 @@ bool AddStacks(Thread& thread, const ThreadRoots& roots) {
       thread.is_main && GC_stackbottom != nullptr ? AddressOf(GC_stackbottom) : thread.stack_bottom;
   const bool bottom_is_own = bottom > own.begin && bottom <= own.end;
   const Addr own_bottom = bottom_is_own ? bottom : own.end;
-  // Where the own stack was left for a fiber; 0: it was not, as far as we know.
+  // Lowest address in use when the own stack was left for a fiber; 0: not known to have been left.
   Addr own_low = thread.own_stack_pointer;
   if (thread.alternate_stack_end != 0) {
     const Range alternate{low, thread.alternate_stack_end};
@@ -120,9 +121,10 @@ bool AddStacks(Thread& thread, const ThreadRoots& roots) {
   } else if (Fiber* fiber = Fibers::FindWorldStopped(low)) {
     fiber->live = low;
   } else {
-    // On a stack of the program's own. If the program has told where that ends, the program also
-    // shows the stacks that it has left. If not, all that can be read above the stack pointer
-    // counts, and the thread's own stack wherever it may be in use.
+    // The thread is on a stack of the program's own. If the program has told its end
+    // (GC_set_stackbottom), the program also makes the stacks that it has left known to the
+    // collector. If not, the readable memory above the stack pointer is scanned, and the thread's
+    // own stack wherever it may be in use.
     const bool told = !bottom_is_own && bottom > low;
     if (told && AddForeignStack(low, bottom, roots) && corrected == 0) return false;
     if (!told) (void)AddForeignStack(low, NextKnownMemory(low), roots);
@@ -146,12 +148,12 @@ bool AddStacks(Thread& thread, const ThreadRoots& roots) {
 }  // namespace
 
 void AddThreadRoots(Thread& thread, const ThreadRoots& roots) {
-  // The C library has it beyond what is known to be the stack, perhaps.
+  // The C library's own copy may lie outside the known stack.
   const Addr result = AddressOf(&thread.result);
   if (IsObject(thread.result)) roots.in_place->Add(RootKind::kData, result, result + kWordBytes);
   if (thread.stack_pointer == 0) return;  // it has ended
   const bool to_the_end = AddStacks(thread, roots);
-  // The C library puts it at the end of stacks that it makes.
+  // The C library puts static TLS at the end of the stacks that it allocates.
   if (!to_the_end || !thread.stack.Contains(thread.static_tls.begin)) {
     roots.in_place->Add(RootKind::kData, thread.static_tls.begin, thread.static_tls.end);
   }
@@ -164,8 +166,8 @@ void AddThreadRoots(Thread& thread, const ThreadRoots& roots) {
   }
 }
 
-// How far the first thread's stack may grow is a limit, which may have been raised over other
-// mappings; below the stack itself nothing is mapped.
+// The bound of the first thread's stack is a limit, which may have been raised over other mappings.
+// So an address is on that stack only if all pages from it to the stack's end are mapped.
 bool Threads::IsOnOwnStack(Thread* thread, Addr address) {
   if (!thread->stack.Contains(address)) return false;
   if (!thread->is_main || address >= thread->stack_mapped_from) return true;
@@ -194,7 +196,7 @@ void Threads::ForEachStackWorldStopped(void (*f)(void* context, Range stack, boo
                                        void* context) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     const auto& thread = *ThreadAt(i);
-    // A thread that has ended without telling us has no stack: something else may be there.
+    // A thread that ended without unregistering has no stack: other memory may be there now.
     if (thread.stack_pointer != 0) f(context, thread.stack, thread.is_main);
   }
 }
@@ -205,9 +207,9 @@ bool Threads::OverlapsStackLocked(Range range, Addr here) {
     Range used = thread->stack;
     if (thread == Current()) {
       used.begin = used.Contains(here) ? here : thread->own_stack_pointer;
-      if (used.begin == 0) continue;  // on a stack that we do not know
+      if (used.begin == 0) continue;  // the caller is on an unknown stack
     } else if (thread->is_main) {
-      continue;  // how far it may grow is a limit that may have been raised over other mappings
+      continue;  // Its bound is a limit that may have been raised over other mappings.
     }
     if (used.begin < range.end && range.begin < used.end) return true;
   }

@@ -1,3 +1,4 @@
+// Stops of the world and handshakes with single threads, with all roots noted before.
 #include "platform/clock.h"
 #include "platform/loaded_objects.h"
 #include "runtime/registry.h"
@@ -26,28 +27,30 @@ void StopThreads(void* context) {
   if (!attempt->stopped) g_threads_lock.Release();
 }
 
-// Without all roots nothing is stopped: the next attempt may have the memory to note them.
+// Stops no thread if some roots could not be noted: the next attempt may have the memory.
 void StopWithLoaderLocked(void* context) {
   RefreshLoadedObjects(nullptr);
   if (!g_registry.is_complete) return;
   StopThreads(context);
 }
 
-// How long to wait for all threads to stop before the stop is tried anew: doubled each time. A
-// thread that has not answered at the end is reported; it would otherwise be a silent hang.
+// How long to wait for all threads to stop before the stop is tried again; doubled for each
+// attempt. A thread that has not answered after the longest wait is reported; without the report
+// the program would hang silently.
 constexpr uint64_t kFirstPatienceNs = 10000000;
 constexpr uint64_t kMaxPatienceNs = 256 * kFirstPatienceNs;
-constexpr int kAttemptsOfTryStop = 4;  // 150 ms, and pauses of at most as much between them
+constexpr int kAttemptsOfTryStop = 4;  // 150 ms in all, and as much again between them at most
 
 void AwaitNextAttempt(StopAttempt* attempt) {
   platform::PauseStop();
-  // Of two collectors that give up for each other's sake one should be first the next time.
+  // Two collectors in one process may give up for each other's sake; a varying pause lets one be
+  // first the next time.
   platform::AwaitWithdrawn(platform::NowNs() % attempt->patience_ns);
   if (attempt->patience_ns < kMaxPatienceNs) attempt->patience_ns *= 2;
 }
 
 // Calls stop(context) inside WithLoaderLocked until it has set attempt->stopped. Signals stay
-// blocked, up to EndStop.
+// blocked until EndStop.
 void TryUntilStopped(StopAttempt* attempt, void (*stop)(void*), void* context) {
   bool reported = false;
   for (;;) {
@@ -63,14 +66,14 @@ void TryUntilStopped(StopAttempt* attempt, void (*stop)(void*), void* context) {
   }
 }
 
-// The stopped thread's part of a handshake.
+// Makes the handshake of a stopped thread, or of the caller. pre: the threads lock is held.
 void Handshake(Thread* thread, gc::RootTasks* scratch, gc::RootBuffer* words) {
   thread->handshake = g_registry.handshake;
   thread->heap->ReviveRunsStopped();
   if (thread->stack_pointer == 0) return;  // it has ended
   scratch->Clear();
   AddThreadRoots(*thread, {scratch, words});
-  // Others count as suspended (CopyRoots).
+  // The stacks of all other fibers are copied as suspended ones (CopyRoots).
   if (const Fiber* fiber = Fibers::FindLocked(thread->stack_pointer); fiber != nullptr) {
     scratch->Add(RootKind::kStack, thread->stack_pointer, fiber->stack.end);
   }
@@ -87,7 +90,7 @@ struct HandshakeAttempt {
   bool found;
 };
 
-// One thread that has not had its handshake. Only this thread is asked to stop.
+// Makes the handshake of one thread that has not had it; only that thread is asked to stop.
 void HandshakeWithLoaderLocked(void* context) {
   auto* attempt = static_cast<HandshakeAttempt*>(context);
   RefreshLoadedObjects(nullptr);
@@ -121,14 +124,14 @@ struct CopyCall {
   bool more;
 };
 
-constexpr size_t kCopyBytes = 64 * kKiB;  // at once
+constexpr size_t kCopyBytes = 64 * kKiB;  // in one call
 
 struct StaticRange {
   CopyCall* call;
-  size_t begin;  // as an offset into all ranges together
+  size_t begin;  // offset of this range in all ranges together
 };
 
-// Copies a piece if the next one is in this range.
+// Copies the next piece if it begins in this range.
 void CopyPiece(void* context, Range range) {
   auto* at = static_cast<StaticRange*>(context);
   gc::RootPosition* position = at->call->position;
@@ -143,7 +146,7 @@ void CopyPiece(void* context, Range range) {
   at->call->more = true;
 }
 
-// The next piece of static data.
+// Copies the next piece of static data.
 void CopyStaticWithLoaderLocked(void* context) {
   auto* call = static_cast<CopyCall*>(context);
   RefreshLoadedObjects(nullptr);
@@ -152,7 +155,7 @@ void CopyStaticWithLoaderLocked(void* context) {
   Threads::ForEachStaticRoot(CopyPiece, &at);
 }
 
-// Tells the program of each thread that the stop under way has parked.
+// Calls the program's thread-event procedure for each thread that the stop under way has parked.
 void AnnounceParked(GC_EventType event) {
   if (g_on_thread_event == nullptr) return;
   for (size_t i = 0; i < g_registry.count; ++i) {

@@ -22,26 +22,28 @@ constinit Registry g_registry;
 
 namespace {
 
-constexpr size_t kMaxThreads = size_t{1} << 16;  // each has a heap, of which there are fewer
+constexpr size_t kMaxThreads = size_t{1} << 16;  // each needs a heap; fewer heaps can exist
 constexpr size_t kMaxTlsModules = size_t{1} << 16;
 
-// The end of a thread is seen by a destructor of thread-specific data. Others' destructors may
-// still use the heap, so ours lets them all have their turn and unregisters in the last round.
+// A destructor of thread-specific data notices the end of a thread. Other destructors may still use
+// the heap, so this one runs again in each round and unregisters in the last.
 #ifdef __SANITIZE_THREAD__
 constexpr int kExitRounds =
-    PTHREAD_DESTRUCTOR_ITERATIONS - 1;  // it ends its own record in the last
+    // ThreadSanitizer ends its own record of the thread in the last round.
+    PTHREAD_DESTRUCTOR_ITERATIONS - 1;
 #else
 constexpr int kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS;
 #endif
 void OnThreadExit(void* value) {
   auto* thread = static_cast<Thread*>(value);
-  if (platform::t_stop_record != thread) return;  // unregistered by hand
+  if (platform::t_stop_record != thread) return;  // unregistered explicitly
   if (++thread->exit_rounds < kExitRounds) {
     pthread_setspecific(g_registry.exit_key, thread);
     return;
   }
-  // The C library keeps stacks of ended threads, which are roots of a malloc's.
-  constexpr size_t kClearedBytes = 16 * kKiB;  // what it does not give back to the system itself
+  // The C library keeps the stacks of ended threads, and a malloc scans them as roots.
+  // The part that the C library does not return to the system.
+  constexpr size_t kClearedBytes = 16 * kKiB;
   const Addr here = AddressOf(__builtin_frame_address(0));
   if (g_malloc_support.strict_roots && thread->stack.Contains(here - 2 * kClearedBytes)) {
     ClearDeadStack(kClearedBytes);
@@ -60,20 +62,20 @@ void RemoveLocked(Thread* thread) {
   g_registry.free = thread;
 }
 
-// What a thread returned, if that is an object, becomes a root. pre: the threads lock is held.
+// Makes the thread's result a root, if it is an object. pre: the threads lock is held.
 void KeepResult(const Thread& thread) {
   if (IsObject(thread.result)) g_registry.results.Insert(thread.id, thread.result);
 }
 
-// A thread that has ended without telling us. Its result may be asked for yet. pre: the threads
-// lock is held.
+// Removes a thread that ended without unregistering. Its result may still be asked for. pre: the
+// threads lock is held.
 void ForgetLocked(Thread* ended) {
   KeepResult(*ended);
   RemoveLocked(ended);
 }
 
-// A thread that has ended without telling us had this number, which is in use again. pre: the
-// threads lock is held.
+// Removes the thread that had this system thread number: the number is in use again, so that thread
+// ended without unregistering. pre: the threads lock is held.
 void ForgetEnded(int32_t tid) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     auto* thread = ThreadAt(i);
@@ -85,7 +87,7 @@ bool HasEnded(Thread* thread) {
   return thread != Threads::Current() && thread->life.HolderHasEnded();
 }
 
-// Those of that name. pre: the threads lock is held.
+// Removes ended threads with this pthread_t. pre: the threads lock is held.
 void ForgetEndedNamed(pthread_t id) {
   for (size_t i = g_registry.count; i-- > 0;) {
     auto* thread = ThreadAt(i);
@@ -96,8 +98,8 @@ void ForgetEndedNamed(pthread_t id) {
 enum Registration : uint32_t { kNotYet, kRegistered, kRefused };
 
 struct StartInfo {
-  void* (*start)(void*);    // null: the next one
-  int (*start_c11)(void*);  // of a thread that thrd_create made
+  void* (*start)(void*);    // null: start_c11 is set
+  int (*start_c11)(void*);  // start function for thrd_create
   void* argument;
   platform::Atomic<uint32_t> registration{kNotYet};
 };
@@ -108,11 +110,12 @@ void* RunRegistered(void* data) {
   int (*start_c11)(void*) = info->start_c11;
   void* argument = info->argument;
   const bool ok = Threads::Current() != nullptr || Threads::Register() != nullptr;
-  // After the wake-up the parent may return and `info`, on its stack, be gone. A futex call on
-  // memory that was reused at worst wakes somebody who looks again.
+  // After the store the parent may return, and `info`, on its stack, may be gone. A futex wake on
+  // reused memory at worst wakes a thread that checks its word again. Seq_cst: release is enough;
+  // pairs with the parent's loads in StartRegistered.
   info->registration.Store(ok ? kRegistered : kRefused, platform::memory_order_seq_cst);
   platform::FutexWakeAll(&info->registration);
-  if (!ok) return nullptr;  // the parent says so
+  if (!ok) return nullptr;  // the parent returns the error
   void* result =
       start != nullptr
           ? start(argument)
@@ -121,7 +124,7 @@ void* RunRegistered(void* data) {
   return result;
 }
 
-// The registered thread of that name, or null. Under the threads lock.
+// The registered thread with this pthread_t, or null. pre: the threads lock is held.
 Thread* FindLocked(pthread_t id) {
   for (size_t i = 0; i < g_registry.count; ++i) {
     auto* thread = ThreadAt(i);
@@ -130,8 +133,8 @@ Thread* FindLocked(pthread_t id) {
   return nullptr;
 }
 
-// Whether somebody may still ask for the calling thread's result. Without memory that is not known,
-// and the result is kept until another thread has the name.
+// Whether some thread may still join the calling thread. True if there is no memory to find out;
+// then the result is kept until another thread gets the same pthread_t.
 bool CurrentThreadIsJoinable() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return true;
@@ -141,7 +144,7 @@ bool CurrentThreadIsJoinable() {
   return state == PTHREAD_CREATE_JOINABLE;
 }
 
-// The calling thread stops being a mutator.
+// Takes the calling thread, which is `thread`, off the list.
 void RemoveFromList(Thread* thread) {
   platform::LockGuard guard(g_threads_lock);
   KeepResult(*thread);
@@ -151,7 +154,7 @@ void RemoveFromList(Thread* thread) {
   thread->life.Release();
 }
 
-// The calling thread is in Register, or was.
+// The calling thread has entered Register.
 constinit __thread bool t_came_to_register = false;
 
 void ForgetResult(pthread_t id) {
@@ -166,7 +169,8 @@ void* ResultOf(pthread_t id) {
   return result != nullptr ? *result : nullptr;
 }
 
-// The same for a thread whose name may be another's by now: that one's result is another one.
+// Forgets the result of a thread whose pthread_t may be reused by now: only if the recorded result
+// is `result`.
 void ForgetResult(pthread_t id, const void* result) {
   platform::LockGuard guard(g_threads_lock);
   ForgetEndedNamed(id);
@@ -184,7 +188,8 @@ void ForgetEndedThreads() {
 }
 
 bool Threads::Init() {
-  // Room for what an ordinary program has loaded: a collection without memory must not miss roots.
+  // Room for the objects that an ordinary program has loaded: a collection without memory must not
+  // miss roots.
   constexpr size_t kUsualObjects = 256;
   if (!g_registry.records.Reserve(kMaxThreads) || !g_registry.modules.Reserve(kMaxTlsModules) ||
       !g_registry.modules.EnsureCommitted(kUsualObjects) ||
@@ -243,14 +248,16 @@ Thread* Threads::Register(Addr stack_bottom) {
     }
     thread->tid = tid;
     thread->id = pthread_self();
-    g_registry.results.Erase(thread->id);  // of an earlier thread that nobody joined through us
+    // An earlier thread with this pthread_t, which GC_pthread_join has not joined, may have one.
+    g_registry.results.Erase(thread->id);
     thread->thread_pointer = platform::CurrentThreadPointer();
     thread->life.Take();
     thread->handshake = g_registry.handshake;
     thread->stack = stack;
     thread->static_tls = static_tls;
     thread->stack_bottom = stack_bottom != 0 ? stack_bottom : stack.end;
-    // Not in the list yet: a stop under way does not wait for us, and we wait here for the lock.
+    // Not in the list yet: a stop under way does not wait for this thread, which waits here for the
+    // lock.
     platform::AdoptRecord(thread);
     alloc::t_heap = thread->heap;
     thread->index = g_registry.count;
@@ -268,7 +275,8 @@ void Threads::Unregister() {
   const bool has_result = IsObject(thread->result);
   RemoveFromList(thread);
   platform::EndStallsOfThread();
-  // Only now: if another thread detaches this one, either it finds the result or we see the change.
+  // Looked at after the removal: another thread that detaches this one now either finds the result
+  // in the table, or has made the change that this thread sees.
   if (has_result && !CurrentThreadIsJoinable()) ForgetResult(pthread_self());
 }
 
@@ -280,18 +288,19 @@ void Threads::NoteOwnStack(Range stack) {
 
 namespace {
 int StartRegistered(pthread_t* thread, const pthread_attr_t* attributes, StartInfo* info) {
-  // The child uses `info`, which is on the caller's stack.
+  // The child uses `info`, which is on the caller's stack, so the caller must not be cancelled.
   const platform::UncancellableSection section;
   int detached = PTHREAD_CREATE_JOINABLE;
   if (attributes != nullptr) pthread_attr_getdetachstate(attributes, &detached);
   const int error = platform::RealPthreadCreate(thread, attributes, RunRegistered, info);
   if (error != 0) return error;
-  // Until then the argument is kept by the caller's stack.
+  // Until the child is registered, the caller's stack keeps the argument alive. Seq_cst: acquire is
+  // enough; pairs with the store in RunRegistered.
   while (info->registration.Load(platform::memory_order_seq_cst) == kNotYet) {
     platform::FutexWait(&info->registration, kNotYet);
   }
   if (info->registration.Load(platform::memory_order_seq_cst) == kRegistered) return 0;
-  // There was no memory to register the thread. It ends without having called the program.
+  // There was no memory to register the thread, which ends without having called the program.
   if (detached == PTHREAD_CREATE_JOINABLE) pthread_join(*thread, nullptr);
   return EAGAIN;
 }

@@ -18,12 +18,12 @@ using platform::TrackingKind;
 
 namespace {
 
-// In the order of the option's names.
+// In the order of the names of the option write_tracking.
 constexpr TrackingKind kNamed[] = {TrackingKind::kNone,  // auto
                                    TrackingKind::kUserfaultfd, TrackingKind::kSoftDirty,
                                    TrackingKind::kProtection, TrackingKind::kCards};
 
-// What may be tried, best first.
+// The mechanisms that may be tried, best first.
 struct Candidates {
   TrackingKind kind[3];
   size_t count = 0;
@@ -34,12 +34,12 @@ struct Candidates {
 // --- Guarded by the collector lock. ---
 
 constinit Modes g_wanted = {};
-// Somebody is in TurnOn. Guarded by the collector lock, which is given up in between: a fork by
-// another thread leaves a child in which nobody is.
+// Some thread is in TurnOn, which gives the lock up in between. A fork by another thread meanwhile
+// leaves it true in the child, where no thread is in TurnOn.
 constinit bool g_turning_on = false;
-// Mechanisms that the system did not go on with, and what it refused.
+// For each mechanism that was lost: what the system refused.
 constinit platform::Refusal g_lost[platform::kTrackingKinds] = {};
-// Why those before the one in use do not do, and why none does.
+// Why the better mechanisms do not work, and, if none is in use, why none works.
 constinit char g_reason[160] = "";
 
 // --- Any thread: hints without the lock. ---
@@ -72,7 +72,7 @@ void AddReason(TrackingKind kind, const platform::Refusal& refusal) {
   }
 }
 
-// The tracker that there is, or else the first candidate that works. Collector lock held.
+// The mechanism in use, or else the first candidate that works. pre: the collector lock is held.
 TrackingKind Choose() {
   const gc::Cycle& cycle = g_collector.cycle();
   if (cycle.IsTracking()) return cycle.tracker().kind();
@@ -106,7 +106,8 @@ void NoteModes() {
                        g_reason);
 }
 
-// Collector lock held. The modes that are wanted and not to be had, with a reason.
+// Turns the wanted modes on with this mechanism. Returns those that failed, with the reason in
+// g_reason. pre: the collector lock is held.
 Modes Open(TrackingKind kind) {
   if (kind == TrackingKind::kNone) return g_wanted;
   gc::Cycle& cycle = g_collector.cycle();
@@ -116,13 +117,13 @@ Modes Open(TrackingKind kind) {
   if (failed.concurrent) AddReason(kind, cycle.refusal());
   failed.generational = g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind);
   if (failed.generational) AddReason(kind, cycle.refusal());
-  // Threads that blocked SIGSEGV before the handler was there do so no longer after a stop.
+  // Threads that blocked SIGSEGV before the handler was installed unblock it in a stop.
   if (was_closed && cycle.IsTracking() && kind == TrackingKind::kProtection &&
       Threads::count() > 1) {
     Threads::Stop();
     Threads::Resume();
   }
-  // The program's barriers mark the cards, if that is how it tracks.
+  // Tell the program's barriers where the cards are, if cards are the mechanism.
   const platform::WriteTracking& tracker = cycle.tracker();
   if (cycle.IsTracking() && tracker.kind() == TrackingKind::kCards) {
     UseCards(tracker.card_table(), tracker.card_mask());
@@ -136,7 +137,7 @@ const char* NameOf(const Modes& modes) {
                                                 : "generational";
 }
 
-// Collector lock held. Once for each state of things.
+// Prints what failed, once for each mode until it works again. pre: the collector lock is held.
 void Tell(const Modes& failed) {
   static constinit Modes told = {};
   const Modes news = {failed.concurrent && !told.concurrent,
@@ -168,18 +169,19 @@ void TurnOn(const Modes& modes) {
       g_turning_on = true;
       loader_can_be_asked = platform::LoaderCanBeAsked();
     }
-    // Before anything is armed, and without the lock: the loader's lock comes before it.
+    // Done before any page is protected, and without the collector lock: the loader's lock ranks
+    // before it.
     if (kind == TrackingKind::kProtection) {
       platform::InterposeSystemCalls(loader_can_be_asked);
     } else if (kind != TrackingKind::kNone && loader_can_be_asked) {
-      platform::FindSystemCalls();  // a child of fork may lose the tracker, and cannot look then
+      platform::FindSystemCalls();  // a forked child that loses the tracker cannot look them up
     }
     platform::LockGuard guard(g_collector.lock());
     const Modes failed = Open(kind);
     const gc::Cycle& cycle = g_collector.cycle();
     if ((failed.concurrent || failed.generational) && kind != TrackingKind::kNone &&
         !cycle.IsTracking() && !cycle.HasLostTracker()) {
-      // What works on a few pages is refused for the whole heap: the next one.
+      // The mechanism works on a few pages but is refused for the whole heap: try the next one.
       g_lost[static_cast<size_t>(kind)] = cycle.refusal();
       continue;
     }
@@ -221,7 +223,8 @@ void ReplaceLostTracker() {
     platform::LockGuard guard(g_collector.lock());
     gc::Cycle& cycle = g_collector.cycle();
     const TrackingKind kind = cycle.tracker().kind();
-    // Told before; or a later collection comes back to it.
+    // Nothing to do if the loss was reported before. In the midst of a cycle, a later collection
+    // comes back here.
     platform::Refusal& lost = g_lost[static_cast<size_t>(kind)];
     if (!NeedsTracker()) return;
     if (cycle.HasLostTracker()) {
@@ -230,7 +233,8 @@ void ReplaceLostTracker() {
       g_reason[0] = 0;
       AddReason(kind, lost);
       if (kind == TrackingKind::kProtection) {
-        // It stays open: threads may be in calls with pins. Nothing comes after it.
+        // It stays open, since threads may be in system calls with pinned pages. No mechanism comes
+        // after it.
         NoteModes();
         return Tell(g_wanted);
       }

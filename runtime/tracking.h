@@ -1,14 +1,14 @@
-// The modes that must know what the program writes, concurrent and generational, and how it is
-// found out for them.
+// The modes that need to know what the program writes (concurrent and generational), and the choice
+// of the write tracker for them.
 //
-// One tracker serves both. It is chosen when the first of them is turned on: the first mechanism
-// that works, of
+// One tracker serves both modes. It is chosen when the first mode is turned on: the first mechanism
+// that works, from
 //   the option write_tracking       that one alone
 //   GC_set_manual_vdb_allowed(1)    cards, then as auto
 //   auto                            platform::kBestFirst
-// The system may refuse to go on with it later. Then the collection after that turns the modes on
-// again with the rest of the list. When nothing is left, the modes are off, and one line says why.
-// docs/write_tracking.md, "Choice".
+// The system may stop supporting a mechanism later. The next collection is then followed by a
+// choice from the rest of the list. When no mechanism is left, the modes are off, and one line says
+// why. docs/write_tracking.md, "Choice".
 #pragma once
 
 #include "platform/write_tracking.h"
@@ -20,28 +20,30 @@ struct Modes {
   bool generational = false;
 };
 
-// Turns modes on, if writes can be tracked; those that are on stay so. Otherwise prints a line.
-// Any thread, without locks. pre: initialisation has come to the options at least.
+// Turns modes on, if writes can be tracked; modes that are on stay on. Otherwise prints a line that
+// says why. Any thread, without locks. pre: initialisation has read the options.
 void TurnOn(const Modes& modes);
 
-// Any thread, at any time.
+// Any thread, at any time. The answer may change at once.
 bool IsConcurrent();
 Modes ModesInUse();
-// How writes are tracked for them; kNone if none is on.
+// How writes are tracked for the modes in use; kNone if no mode is on.
 platform::TrackingKind TrackingInUse();
-// How they would be after TurnOn. The rest take the collector lock and some 100 us.
+// How writes would be tracked after TurnOn. This call and the next two take the collector lock; the
+// first two test mechanisms, which takes some 100 us.
 platform::TrackingKind TrackingToUse();
-// Whether the system can do it in that way.
+// Whether writes can be tracked by this mechanism.
 bool CanTrack(platform::TrackingKind kind);
 
-// Why no mode, or no better mechanism, is in use: for people, empty if there is no reason. Cut off
-// at `capacity`. Takes the collector lock.
+// Copies the reason why no mode, or no better mechanism, is in use: text for people, empty if there
+// is none. Cut off at `capacity` bytes.
 void CopyReason(char* text, size_t capacity);
 
-// Collector lock held. Whether a mode that is wanted has no tracker, and nobody may be about to
-// find one: the last was lost, or a fork came in the midst of it.
+// Whether a wanted mode may lack a tracker: the last tracker was lost, or some thread is in TurnOn,
+// or was when the process forked. pre: the collector lock is held.
 bool NeedsTracker();
-// Then, after a collection, on a mutator without locks.
+// Replaces a lost tracker with the next mechanism of the list. Called after a collection for which
+// NeedsTracker is true, on a mutator without locks.
 void ReplaceLostTracker();
 
 }  // namespace gleaner::runtime

@@ -9,7 +9,7 @@ namespace {
 void* ReturnNull(size_t) { return nullptr; }
 void PushNothing() {}
 
-// What libgc's own does with a fatal message; the process aborts when it returns.
+// The default of GC_on_abort, as in libgc. The process aborts when it returns.
 void PrintReason(const char* reason) {
   if (reason != nullptr) gleaner::runtime::Log("%s\n", reason);
 }
@@ -73,7 +73,7 @@ void PrintWarning(char* format, GC_word argument) {
 
 }  // namespace
 
-// The default would only print what has been printed.
+// The default procedure is skipped: the message has been printed.
 void TellOfAbort(const char* reason) {
   if (GC_on_abort != nullptr && GC_on_abort != PrintReason) GC_on_abort(reason);
 }

@@ -1,7 +1,7 @@
 // The variables of the libgc API that clients read and write directly, and the callbacks they set.
 //
-// All of them are plain words, read anew at each use: a client may write them at any time, before
-// initialisation too.
+// All of them are plain words that are read at each use. A client may write them at any time, also
+// before initialisation.
 #pragma once
 
 #include "gc.h"
@@ -24,20 +24,20 @@ extern bool g_force_unmap;          // GC_set_force_unmap_on_gcollect
 extern GC_word g_min_bytes_allocd;  // GC_set_min_bytes_allocd; 0: the option
 extern GC_word g_allocd_bytes_per_finalizer;
 
-extern unsigned long g_time_limit_ns;  // beside GC_time_limit, in milliseconds
+extern unsigned long g_time_limit_ns;  // added to GC_time_limit, which is in milliseconds
 extern int g_rate;                     // GC_set_rate
 
-extern int g_markers_wanted;  // GC_set_markers_count; 0: as many as there are processors
+extern int g_markers_wanted;  // GC_set_markers_count; 0: the number of processors
 
-// After the options are read: those that have a variable are stored in it, unless the client wrote
-// the variable before.
+// Called after the options are read. Stores each option that has a variable in that variable,
+// unless the client wrote the variable before.
 void ApplyOptionsToVariables();
 
-// Warns through the client's procedure; `format` has one %-conversion for the word.
-// The text begins with "GC Warning: ", by which programs recognise it, and ends with a newline.
+// Warns through the client's procedure; `format` has one %-conversion for the word. The text begins
+// with "GC Warning: ", by which programs recognise it, and ends with a newline.
 void Warn(const char* format, GC_word argument);
 
-// Calls the program's abort function, if it has set one, before the process is ended.
+// Calls the program's abort function, if it has set one. Called before the process aborts.
 void TellOfAbort(const char* reason);
 
 }  // namespace gleaner::runtime

@@ -23,7 +23,8 @@ using gc::g_collector;
 namespace {
 
 bool StopWorld() {
-  if (g_child_is_stale) Threads::ResetAfterFork();  // the one thread is in a call that goes on
+  // This stop belongs to a call that the fork has interrupted and that goes on in the child.
+  if (g_child_is_stale) Threads::ResetAfterFork();
   if (g_malloc_support.never_wait) return Threads::TryStop();
   Threads::Stop();
   return true;
@@ -41,8 +42,8 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
   if (g_malloc_support.add_roots != nullptr) g_malloc_support.add_roots(roots);
 }
 
-// What the process has resident besides the heap, looked up from time to time: reading the file
-// costs as much as a tiny collection. Guarded by the collector lock.
+// Resident bytes of the process outside the heap. Read at some collections only, since reading the
+// file costs as much as a tiny collection. Guarded by the collector lock.
 uint64_t ProcessBytes() {
   static constinit uint64_t bytes = 0;
   const uint64_t collections = g_collector.collections();
@@ -75,7 +76,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->short_pause_ns = g_options.cycle_slice == 0 ? g_options.short_pause * 1000 : 0;
   tunables->pause_target_ns =
       GC_time_limit == GC_TIME_UNLIMITED ? 0 : GC_time_limit * 1'000'000 + g_time_limit_ns;
-  // A procedure of the program's that decides which segments are roots runs on its own threads.
+  // The program's procedure that decides which segments are roots must run on its own threads.
   tunables->driver =
       g_options.cycle_thread && g_options.cycle_slice == 0 && g_has_static_roots == nullptr;
   const int all = g_collector.pool().size();
@@ -95,16 +96,16 @@ void Notify(GC_EventType event) {
   if (g_on_collection_event != nullptr) g_on_collection_event(event);
 }
 
-// What the client's GC_on_heap_resize was told last. Guarded by the collector lock.
+// The heap size that the client's GC_on_heap_resize was told last. Guarded by the collector lock.
 constinit size_t g_announced_heap_bytes = 0;
 
-// What the collector did last, for the message of a fatal error.
+// The collector's last event, for the message of a fatal error. Relaxed: pairs with nothing.
 constinit platform::Atomic<int> g_last_event{-1};
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 void OnEvent(CycleEvent event) {
-  g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // as above
+  g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // a hint
   switch (event) {
     case CycleEvent::kStart:
       if (g_start_callback != nullptr) g_start_callback();
@@ -191,7 +192,8 @@ void DescribePhase(const char* reason) {
   static const char* const names[] = {
       "start",    "before the stop", "stopped",         "marking", "marked",
       "sweeping", "swept",           "before resuming", "resumed", "end"};
-  const int event = g_last_event.Load(platform::memory_order_relaxed);  // a hint for the reader
+  // Relaxed: pairs with nothing; text for people.
+  const int event = g_last_event.Load(platform::memory_order_relaxed);
   Complain("thread %d; collections so far: %llu; the collector's last event: %s",
            platform::CurrentThreadId(), static_cast<unsigned long long>(g_collector.collections()),
            event < 0 ? "none" : names[event]);

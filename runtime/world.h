@@ -1,4 +1,4 @@
-// The collector's view of the process: what gc::World asks.
+// The runtime's implementation of gc::World, the collector's view of the process.
 #pragma once
 
 #include "gc/world.h"
@@ -7,7 +7,8 @@ namespace gleaner::runtime {
 
 extern const gc::World kWorld;
 
-// Says what the collector did last, for the message of a fatal error (platform: g_fatal_context).
+// Prints the collector's last event as part of a fatal error's message, calls the program's abort
+// function, and waits for a debugger if the option says so (g_fatal_context).
 void DescribePhase(const char* reason);
 
 }  // namespace gleaner::runtime

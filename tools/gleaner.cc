@@ -12,7 +12,7 @@
 
 namespace {
 
-// Commands that end in a program and its arguments.
+// Whether the command's arguments end with a program and its arguments.
 bool TakesProgram(const char* command) {
   return strcmp(command, "run") == 0 || strcmp(command, "record") == 0;
 }
@@ -22,7 +22,8 @@ bool IsOneOf(const char* word, std::initializer_list<const char*> words) {
                      [word](const char* each) { return strcmp(word, each) == 0; });
 }
 
-// Index of the first argument that is not the command's own: the program, or the "--" before it.
+// Index of the first argument that does not belong to the command: the program, or the "--" before
+// it.
 int EndOfOwnArguments(int argc, char** argv) {
   int i = 2;
   while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0) {
@@ -31,7 +32,7 @@ int EndOfOwnArguments(int argc, char** argv) {
   return std::min(i, argc);
 }
 
-// A check that a value is one of `names`, which the message lists as `list`.
+// Makes a check that a value is one of `names`; its message shows them as `list`.
 auto OneOf(std::vector<std::string> names, std::string list) {
   return [names = std::move(names), list = std::move(list)](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end()
@@ -110,7 +111,7 @@ Touch TouchNamed(const std::string& name) {
 int main(int argc, char** argv) {
   CLI::App app{"Gleaner, a parallel conservative garbage-collected heap", "gleaner"};
   app.set_version_flag("--version", "gleaner " GLEANER_VERSION);
-  app.require_subcommand(0, 1);  // a word that is none is named, not a missing command
+  app.require_subcommand(0, 1);  // names an unknown subcommand in the message
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("gleaner: ") + error.what() + " (--help says more)\n";
   });

@@ -15,7 +15,7 @@ using tools::LoaderPath;
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
-// The status for a result that is not kCounts, after a message.
+// Prints a message for a result other than kCounts; returns the exit status.
 int Refuse(const char* command, const char* program, const char* variable,
            const tools::Inspection& inspection) {
   const char* file = inspection.file.c_str();
@@ -58,7 +58,8 @@ int CheckLaunch(const char* command, const char* program, const char* library, c
     fprintf(stderr, "gleaner %s: which program? `gleaner %s --help` says more\n", command, command);
     return kCommandFailed;
   }
-  // The folder is the same in the build tree and where it is installed.
+  // The library's folder relative to the command is the same in the build tree and in an
+  // installation.
   const std::string bin = tools::DirectoryOfThisProgram();
   *folder = bin.substr(0, bin.rfind('/')) + "/lib/gleaner";
   const std::string file = *folder + "/" + library;

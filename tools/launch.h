@@ -1,18 +1,19 @@
-// What `gleaner run` and `gleaner record` do before they start a program with a library of ours.
+// Checks that `gleaner run` and `gleaner record` make before they start a program with one of the
+// library's shared objects.
 #pragma once
 
 #include <string>
 
-// The exit status when the command itself fails or is not used as it should be, in all commands: no
-// result of theirs, and seldom one of a program. 126 and 127 are as in a shell.
+// The exit status of every command when the command itself fails or is misused. No command returns
+// it as a result, and programs seldom do. 126 and 127 are as in a shell.
 inline constexpr int kCommandFailed = 125;
 
-// Whether the program can be run with `library` by way of `variable`, which the loader reads. 0,
-// and the folder of the library; or the exit status, after a message of `gleaner <command>`.
-// `program` is null if none was given.
+// Checks that the program can be run with `library` through `variable`, which the loader reads.
+// Returns 0 and sets *folder to the library's folder, or returns the exit status after a message of
+// `gleaner <command>`. `program` is null if none was given.
 int CheckLaunch(const char* command, const char* program, const char* library, const char* variable,
                 std::string* folder);
 
-// The exit status for a program that could not be executed for the reason `error` (errno), after a
-// message.
+// Prints a message that the program could not be executed for the reason `error` (errno); returns
+// the exit status.
 int CannotExecute(const char* command, const char* program, int error);

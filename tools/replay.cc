@@ -28,16 +28,18 @@ using platform::memory_order_release;
 
 constexpr int kFailed = 1;
 constexpr int kDamaged = 2;
-// A thread reports its progress after so many operations, or fewer if samples are closer.
+// A thread reports its progress after this many operations, or fewer if samples are closer.
 constexpr uint64_t kReportEvery = 64;
-// Between two samples that nobody asked for: they take less than a hundredth of the time.
+// Operations between two samples if no CSV file was asked for: sampling then takes less than a
+// hundredth of the time.
 constexpr uint64_t kOperationsPerSample = 65536;
 constexpr size_t kTouchStep = 4096;
 constexpr size_t kStackBytes = 256 * gleaner::kKiB;
 
 struct Slot {
-  // The turn of the operation that may be done next. Release by the one before it; acquire by that
-  // one, which so sees `p` and `size`, which are its own until it passes the turn on.
+  // The turn of the operation that may be done next. The previous operation stores it with release
+  // and the next one loads it with acquire. So that one sees `p` and `size`, and has them for
+  // itself until it passes the turn on.
   Atomic<uint32_t> turn;
   void* p;
   uint64_t size;
@@ -53,6 +55,7 @@ struct Sample {
 
 double Mb(double bytes) { return bytes / 1e6; }
 
+// One replay. Call order: Go once, then the const functions; all on one thread.
 class Run {
  public:
   Run(const ReplayPlan& plan, ReplayHeap* heap, const ReplayOptions& options)
@@ -64,14 +67,15 @@ class Run {
         points_ == 0 ? kReportEvery : std::clamp<uint64_t>(total / points_ / 4, 1, kReportEvery);
   }
 
-  // False if the system refuses memory or a thread.
+  // Replays the plan and waits for all threads. False if the system refuses memory; aborts if a
+  // thread cannot be created.
   bool Go();
   void PrintResult() const;
   bool WriteCsv(const char* path) const;
   uint64_t refused() const { return refused_.Load(memory_order_relaxed); }  // all threads ended
 
  private:
-  // What one thread has done since it last reported.
+  // A thread's operations since its last report.
   struct Progress {
     uint64_t operations = 0;
     int64_t bytes = 0;
@@ -104,17 +108,18 @@ class Run {
   tools::MemoryPeaks peaks_;
   uint64_t ns_ = 0;
 
-  // Any thread; relaxed, since they are counts, read when all threads have ended or as samples.
+  // Any thread. Relaxed: counts, read as samples or when all threads have ended.
   Atomic<uint64_t> done_{0};
   Atomic<int64_t> live_bytes_{0};
   Atomic<int64_t> live_blocks_{0};
   Atomic<uint64_t> refused_{0};
   Atomic<uint64_t> sample_ns_{0};
-  // Threads that have not ended. Release by those that end, acquire by the one that waits.
+  // Threads that have not ended. A thread that ends lowers it with release; Go, which waits for 0,
+  // loads it with acquire.
   Atomic<uint32_t> running_{0};
-  // Who raises it from its operation's point takes that sample; points are taken in order.
+  // Index of the next sample. Written by the holder of sampling_; others read it as a hint.
   Atomic<uint64_t> next_point_{0};
-  Atomic<uint32_t> sampling_{0};  // a lock that nobody waits for
+  Atomic<uint32_t> sampling_{0};  // 1: held; a lock that no thread waits for
 };
 
 void Run::TouchBytes(void* p, uint64_t begin, uint64_t end) const {
@@ -135,7 +140,7 @@ void Run::Allocate(const Operation& operation, Slot* slot, Progress* progress) {
                 ? heap_->AllocateZeroed(size)
                 : heap_->Allocate(size, alignment);
   if (slot->p == nullptr) {
-    refused_.FetchAdd(1, memory_order_relaxed);
+    refused_.FetchAdd(1, memory_order_relaxed);  // a count
     return;
   }
   slot->size = size;
@@ -151,6 +156,7 @@ void Run::Do(const Operation& operation, Progress* progress) {
     return;
   }
   Slot& slot = slots_[operation.block];
+  // Acquire: pairs with the release by the block's previous operation, below.
   for (uint32_t spins = 0; slot.turn.Load(memory_order_acquire) != operation.turn; ++spins) {
     if (spins < 64) {
       platform::CpuRelax();
@@ -164,7 +170,7 @@ void Run::Do(const Operation& operation, Progress* progress) {
       Allocate(operation, &slot, progress);
       break;
     case OperationKind::kFree:
-      if (slot.p == nullptr) break;  // it was refused
+      if (slot.p == nullptr) break;  // its allocation was refused
       heap_->Free(slot.p);
       slot.p = nullptr;
       progress->bytes -= static_cast<int64_t>(slot.size);
@@ -177,7 +183,7 @@ void Run::Do(const Operation& operation, Progress* progress) {
       }
       void* resized = heap_->Resize(slot.p, slot.size, operation.size);
       if (resized == nullptr) {
-        refused_.FetchAdd(1, memory_order_relaxed);
+        refused_.FetchAdd(1, memory_order_relaxed);  // a count
         break;
       }
       TouchBytes(resized, slot.size, operation.size);
@@ -189,7 +195,7 @@ void Run::Do(const Operation& operation, Progress* progress) {
     case OperationKind::kSpawn:
       break;
   }
-  slot.turn.Store(operation.turn + 1, memory_order_release);
+  slot.turn.Store(operation.turn + 1, memory_order_release);  // pairs with the next Do
 }
 
 void Run::Work(uint32_t thread) {
@@ -203,41 +209,45 @@ void Run::Work(uint32_t thread) {
 }
 
 void Run::Report(Progress* progress) {
+  // Relaxed: counts.
   live_bytes_.FetchAdd(progress->bytes, memory_order_relaxed);
   live_blocks_.FetchAdd(progress->blocks, memory_order_relaxed);
   const uint64_t done =
       done_.FetchAdd(progress->operations, memory_order_relaxed) + progress->operations;
   *progress = {};
   if (points_ == 0) return;
+  // Relaxed: a hint; TakeSample looks again under sampling_.
   const uint64_t point = next_point_.Load(memory_order_relaxed);
   if (point < points_ && done >= (point + 1) * plan_.operation_count() / points_) TakeSample(done);
 }
 
 void Run::TakeSample(uint64_t operation) {
-  // Acquire and release: samples_ and next_point_ are the holder's.
+  // Acquire: pairs with the release below; the holder alone writes samples_ and next_point_.
   if (sampling_.Exchange(1, memory_order_acquire) != 0) return;
   const uint64_t begin = platform::NowNs();
-  uint64_t point = next_point_.Load(memory_order_relaxed);
+  uint64_t point = next_point_.Load(memory_order_relaxed);  // written under sampling_, held here
   if (point < points_ && operation >= (point + 1) * plan_.operation_count() / points_) {
+    // Relaxed: counts that other threads may be changing.
     samples_[point] = {operation, live_bytes_.Load(memory_order_relaxed),
                        live_blocks_.Load(memory_order_relaxed), tools::ReadMemoryNow(),
                        heap_->AddressSpace()};
-    next_point_.Store(point + 1, memory_order_relaxed);
+    next_point_.Store(point + 1, memory_order_relaxed);  // published by the release below
   }
-  sample_ns_.FetchAdd(platform::NowNs() - begin, memory_order_relaxed);
-  sampling_.Store(0, memory_order_release);
+  sample_ns_.FetchAdd(platform::NowNs() - begin, memory_order_relaxed);  // a count
+  sampling_.Store(0, memory_order_release);  // pairs with the exchange above
 }
 
 void* Run::ThreadMain(void* start) {
   const Start& mine = *static_cast<Start*>(start);
   mine.run->Work(mine.thread);
-  mine.run->running_.FetchSub(1, memory_order_release);
+  mine.run->running_.FetchSub(1, memory_order_release);  // pairs with the acquire in Go
   return nullptr;
 }
 
 void Run::Spawn(uint32_t thread) {
   starts_[thread] = {this, thread};
-  running_.FetchAdd(1, memory_order_relaxed);  // the caller has not ended: it is not 0
+  // Relaxed: the caller has not ended, so that the count is not 0 and Go waits on.
+  running_.FetchAdd(1, memory_order_relaxed);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kStackBytes);
@@ -246,7 +256,7 @@ void Run::Spawn(uint32_t thread) {
   const int error = pthread_create(&id, &attributes, ThreadMain, &starts_[thread]);
   pthread_attr_destroy(&attributes);
   if (error == 0) return;
-  // Others wait for what it was to do: there is no way on.
+  // Other threads wait for this thread's operations, so the replay cannot go on.
   gleaner::Fatal("replay: thread %u cannot be created: %s", thread, strerror(error));
 }
 
@@ -257,7 +267,7 @@ bool Run::Go() {
       !samples_.Reserve(points_ + 1) || !samples_.EnsureCommitted(points_ + 1)) {
     return false;
   }
-  // Resident from the start, not a page fault at a time during the run.
+  // Makes the memory resident now, not by page faults during the run.
   memset(static_cast<void*>(slots_.data()), 0, plan_.block_count() * sizeof(Slot));
   memset(static_cast<void*>(samples_.data()), 0, (points_ + 1) * sizeof(Sample));
 
@@ -265,11 +275,13 @@ bool Run::Go() {
   before_ = tools::ReadMemoryNow();
   peaks_before_ = tools::ReadMemoryPeaks();
   const uint64_t begin = platform::NowNs();
-  running_.Store(1, memory_order_relaxed);
+  running_.Store(1, memory_order_relaxed);  // there is no other thread yet
   Work(0);
-  running_.FetchSub(1, memory_order_relaxed);
+  running_.FetchSub(1, memory_order_relaxed);  // read by this thread only
+  // Acquire: pairs with the release in ThreadMain.
   while (running_.Load(memory_order_acquire) != 0) sched_yield();
   ns_ = platform::NowNs() - begin;
+  // Relaxed: all other threads have ended.
   if (threads == 1) ns_ -= std::min(ns_, sample_ns_.Load(memory_order_relaxed));
   peaks_ = tools::ReadMemoryPeaks();
   return true;
@@ -280,12 +292,13 @@ void Run::PrintResult() const {
       peaks_.resident_bytes - std::min(peaks_.resident_bytes, before_.resident_bytes);
   uint64_t addresses = heap_->PeakAddressSpace();
   if (addresses == 0) {
-    // Making the plan may have had a higher peak than the replay; then the samples must do.
+    // Making the plan may have had a higher peak than the replay; then the peak of the samples is
+    // used.
     uint64_t peak = tools::ReadMemoryNow().address_space_bytes;
     if (peaks_.address_space_bytes > peaks_before_.address_space_bytes) {
       peak = peaks_.address_space_bytes;
     }
-    const uint64_t taken = next_point_.Load(memory_order_relaxed);
+    const uint64_t taken = next_point_.Load(memory_order_relaxed);  // all threads have ended
     for (uint64_t i = 0; i < taken; ++i) {
       peak = std::max(peak, samples_[i].memory.address_space_bytes);
     }
@@ -313,7 +326,7 @@ bool Run::WriteCsv(const char* path) const {
   FILE* file = fopen(path, "w");
   if (file == nullptr) return false;
   fputs("operation,trace_ms,requested_bytes,blocks,resident_bytes,address_space_bytes\n", file);
-  const uint64_t taken = next_point_.Load(memory_order_relaxed);
+  const uint64_t taken = next_point_.Load(memory_order_relaxed);  // all threads have ended
   for (uint64_t i = 0; i < taken; ++i) {
     const Sample& sample = samples_[i];
     const auto above = [](uint64_t value, uint64_t before) {

@@ -13,7 +13,7 @@ namespace {
 using gleaner::AlignUp;
 using gleaner::kMiB;
 
-// What malloc is in this process: the C library's, or what is preloaded.
+// This process's malloc: the C library's, or a preloaded one.
 class MallocHeap : public ReplayHeap {
  public:
   void* Allocate(size_t size, size_t alignment) override {
@@ -24,7 +24,7 @@ class MallocHeap : public ReplayHeap {
   void* AllocateZeroed(size_t size) override { return calloc(1, size); }
   void Free(void* p) override { free(p); }
   void* Resize(void* p, size_t, size_t size) override {
-    return realloc(p, std::max<size_t>(size, 1));  // 0 would free it
+    return realloc(p, std::max<size_t>(size, 1));  // size 0 would free the block
   }
 };
 
@@ -46,7 +46,8 @@ class ArenaHeap : public ReplayHeap {
     return Note(gleaner_arena_allocate_zeroed(arena_, size, kMallocAlignment), size);
   }
   void Free(void* p) override { gleaner_arena_free(arena_, p); }
-  // Arenas do not resize: in place if the block is large enough and less than half would be unused.
+  // Arenas do not resize. The block stays in place if it is large enough and at least half of it
+  // would be used; else it is copied.
   void* Resize(void* p, size_t old_size, size_t size) override {
     const size_t usable = gleaner_arena_usable_size(arena_, p);
     if (size <= usable && size >= usable / 2) return p;
@@ -57,6 +58,7 @@ class ArenaHeap : public ReplayHeap {
     return fresh;
   }
   uint64_t AddressSpace() const override {
+    // Relaxed: figures; Note may be changing them.
     const uint64_t low = lowest_.Load(kRelaxed), high = highest_.Load(kRelaxed);
     return high > low ? high - low : 0;
   }
@@ -66,7 +68,8 @@ class ArenaHeap : public ReplayHeap {
   static constexpr size_t kMallocAlignment = 16;
   static constexpr auto kRelaxed = gleaner::platform::memory_order_relaxed;
 
-  // The range that blocks have been in. Relaxed: a figure, which nothing else depends on.
+  // Extends the range of addresses that blocks have been in. Relaxed: two figures that nothing else
+  // depends on.
   void* Note(void* p, size_t size) {
     if (p == nullptr) return nullptr;
     const uint64_t begin = gleaner::AddressOf(p);
@@ -86,8 +89,8 @@ class ArenaHeap : public ReplayHeap {
 
 struct Row {
   const char* name;
-  int policy;        // of an arena; kNoArena for malloc
-  size_t threshold;  // blocks up to this are in slabs
+  int policy;        // policy of the arena; kNoArena for malloc
+  size_t threshold;  // blocks up to this size are in slabs
 };
 constexpr int kNoArena = -1;
 constexpr size_t kSlabs = 131072;
@@ -118,7 +121,7 @@ std::unique_ptr<ReplayHeap> MakeReplayHeap(const std::string& name, uint64_t byt
   options.flags = GLEANER_ARENA_THREAD_SAFE;
   options.granularity = 16;
   options.threshold = row->threshold;
-  // Room for fragmentation: it costs addresses only.
+  // Room for fragmentation; it costs address space only.
   constexpr uint64_t kMax = uint64_t{1} << 44;
   const uint64_t pool = std::min(kMax, AlignUp(std::min(bytes, kMax), kMiB) * 4 + 1024 * kMiB);
   auto heap = std::make_unique<ArenaHeap>();

@@ -8,7 +8,7 @@ using gleaner::record::Event;
 
 namespace {
 
-// From the address of a block that is live in the trace to its number.
+// Maps the address of a block that is live in the trace to its number.
 gleaner::alloc::HashTable<uint32_t> g_live;
 
 }  // namespace
@@ -17,7 +17,7 @@ bool ReplayPlan::Make(const gleaner::record::TraceReader& trace, bool one_thread
   one_thread_ = one_thread;
   const uint64_t events = trace.event_count();
   const uint64_t threads = std::max(trace.thread_end(), 1u);
-  // An event is at most the end of a lost block and its own operation.
+  // An event adds at most two operations: the free of a lost block and its own.
   const uint64_t most = 2 * events + threads;
   if (most >= UINT32_MAX || !operations_.Reserve(most) || !thread_of_.Reserve(most) ||
       !blocks_.Reserve(events + 1) || !threads_.Reserve(threads) ||
@@ -181,7 +181,8 @@ bool ReplayPlan::SortByThread() {
   for (uint32_t thread = 0; thread < thread_count_; ++thread) {
     starts_[thread] = start;
     start += threads_[thread].operations;
-    threads_[thread].operations = starts_[thread];  // from here on, where the next one goes
+    // From here on: index of the thread's next operation in `sorted`.
+    threads_[thread].operations = starts_[thread];
   }
   starts_[thread_count_] = start;
   for (uint64_t i = 0; i < operation_count_; ++i) {

@@ -21,7 +21,8 @@ double Mb(uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 void ReportModes(const RunRecord& record) {
   const auto number = [](const platform::Atomic<uint64_t>& field) {
-    return static_cast<unsigned long long>(field.Load(platform::memory_order_relaxed));  // as below
+    // Relaxed: the writer has ended.
+    return static_cast<unsigned long long>(field.Load(platform::memory_order_relaxed));
   };
   const bool concurrent = number(record.is_concurrent) != 0;
   const bool generational = number(record.is_generational) != 0;

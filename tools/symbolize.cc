@@ -23,7 +23,7 @@ std::string Demangle(const char* name) {
   return result;
 }
 
-// What may be a path or a name of the program's must not look like the end of a field.
+// Replaces tabs and newlines: in a path or name they would look like the end of a field.
 std::string OneLine(std::string text) {
   for (char& c : text) {
     if (c == '\t' || c == '\n') c = ' ';
@@ -35,11 +35,11 @@ void PrintFrame(const std::string& function, const char* file, int line) {
   std::string location = file != nullptr ? file : "";
   if (file != nullptr && line > 0) location += ":" + std::to_string(line);
   const std::string name = OneLine(function);
-  // An empty line would be the end.
+  // The tab keeps the line from being empty, which would end the address.
   printf("%s\t%s\n", name.c_str(), OneLine(location).c_str());
 }
 
-// Attributes that the concrete function has from its abstract one, or from its declaration, too.
+// Reads an attribute that a concrete function may have from its abstract one or its declaration.
 const char* StringOf(Dwarf_Die* die, unsigned attribute) {
   Dwarf_Attribute found;
   return dwarf_formstring(dwarf_attr_integrate(die, attribute, &found));
@@ -60,7 +60,7 @@ int NumberOf(Dwarf_Die* die, unsigned attribute) {
                                                                           : 0;
 }
 
-// The files of code that the addresses are in, one at a time.
+// One file of code that addresses are looked up in.
 class Object {
  public:
   explicit Object(const std::string& path) {
@@ -89,7 +89,8 @@ class Object {
     Dwarf_Addr bias = 0;
     Dwarf_Die* unit = dwfl_module_addrdie(module_, address, &bias);
     if (unit == nullptr) return false;
-    // Where the innermost function is; the places of the calls follow from what is inlined.
+    // The line is in the innermost function; the places of its callers come from the inlined
+    // scopes.
     const char* file = nullptr;
     int line = 0;
     if (Dwfl_Line* found = dwfl_module_getsrc(module_, address); found != nullptr) {
@@ -98,7 +99,7 @@ class Object {
     Dwarf_Die* scopes = nullptr;
     int count = dwarf_getscopes(unit, address - bias, &scopes);
     if (count > 0) {
-      // As seen from the innermost concrete scope.
+      // The scopes around the innermost concrete one.
       Dwarf_Die* outer = nullptr;
       const int outer_count = dwarf_getscopes_die(&scopes[0], &outer);
       if (outer_count > 0) {
@@ -124,8 +125,8 @@ class Object {
     return true;
   }
 
-  // C++ functions that only their own file sees have a plain name in the debug information, and a
-  // whole one in the symbol table.
+  // C++ functions with internal linkage have a plain name in the debug information, and a qualified
+  // one in the symbol table.
   std::string Qualified(std::string function, Dwarf_Addr address) {
     const char* symbol = dwfl_module_addrname(module_, address);
     if (symbol == nullptr) return function;
@@ -148,7 +149,7 @@ class Object {
   Dwfl_Module* module_ = nullptr;
 };
 
-char* Object::debug_path_ = nullptr;  // the usual places
+char* Object::debug_path_ = nullptr;  // null: the default places
 const Dwfl_Callbacks Object::kCallbacks = {
     .find_elf = dwfl_build_id_find_elf,
     .find_debuginfo = dwfl_standard_find_debuginfo,

@@ -2,9 +2,10 @@
 // libgleaner_malloc.so (malloc/symbols.h).
 #pragma once
 
-// From standard input: "object PATH", then addresses in that object as its file has them, in
-// hexadecimal, one a line; any number of times. To standard output, for each address: a line
-// "FUNCTION<tab>LOCATION" for the function that it is in and for each that this one is inlined in,
-// innermost first, and an empty line; "end" after the last. Either text may be empty. Returns the
-// exit status: 2, after a message, if the input is something else.
+// Reads from standard input, any number of times: a line "object PATH", then addresses in that
+// object as its file has them, in hexadecimal, one a line. Writes to standard output, for each
+// address: a line "FUNCTION<tab>LOCATION" for the function that contains it and for each function
+// that this one is inlined in, innermost first, then an empty line. Writes "end" after the last
+// address. Either text may be empty. Returns the exit status: 2, after a message, if the input has
+// another form.
 int Symbolize();

@@ -1,15 +1,15 @@
 /*
- * Pointers and arrays for C++ (11 and later) whose stores tell the collector: the barrier of
- * gleaner.h, which says when it is needed.
+ * Pointers and arrays for C++ (11 and later) whose stores use the barrier of gleaner.h. That header
+ * says when the barrier is needed.
  *
  *     struct Node { gc::ptr<Node> next; gc::ptr<Node> twin; };
  *     gc::ptr<Node> node = new (GC_MALLOC(sizeof(Node))) Node;
  *     node->next = other;                                      a store with barrier
  *     gc::array<Node *> nodes(100);
- *     nodes[7] = node;                                         likewise
+ *     nodes[7] = node;                                         a store with barrier
  *
- * Everything is in namespace gleaner, and gc is another name of it, unless GLEANER_NO_GC_NAMESPACE
- * is defined or gc_cpp.h, which has a class of that name, was included before.
+ * Everything is in namespace gleaner. The namespace gc is an alias of it, unless
+ * GLEANER_NO_GC_NAMESPACE is defined, or gc_cpp.h, which has a class gc, was included before.
  */
 #ifndef GLEANER_GLEANER_HPP
 #define GLEANER_GLEANER_HPP
@@ -25,15 +25,16 @@
 
 namespace gleaner {
 
-/* A T*, as large as one and with its semantics: it owns nothing. Reads cost what those of a T*
-   cost; stores mark the card of the ptr, wherever it is: no harm on a stack. Not atomic. */
+/* A pointer with the size and semantics of a T*: it owns nothing. A read costs as much as that of a
+   T*. A store marks the card of the ptr, which does no harm if the ptr is on a stack. Not
+   atomic. */
 template <class T>
 class ptr {
  public:
   using element_type = T;
 
   ptr() noexcept : pointer_(nullptr) {}
-  /* For nullptr alone: 0 and NULL are taken for a T*. */
+  /* For nullptr only: 0 and NULL convert to T*. */
   template <class N, class = typename std::enable_if<std::is_same<N, std::nullptr_t>::value>::type>
   ptr(N) noexcept : pointer_(nullptr) {}
   ptr(T *pointer) noexcept { store(pointer); }
@@ -56,7 +57,7 @@ class ptr {
     store(pointer);
     return *this;
   }
-  /* Nothing becomes reachable by it, so that it is a plain store. */
+  /* A plain store: a null pointer makes nothing reachable. */
   template <class N>
   typename std::enable_if<std::is_same<N, std::nullptr_t>::value, ptr &>::type operator=(
       N) noexcept {
@@ -97,15 +98,16 @@ class ptr {
   T *pointer_;
 };
 
-/* An array of a fixed number of elements on the collected heap. Copies refer to the same elements;
-   they live as long as something refers to them. T may be copied as bytes; it may be or contain
-   pointers. Elements start as zero bytes. Not atomic. */
+/* An array of a fixed number of elements on the collected heap. Copies of an array share its
+   elements, which live as long as something refers to them. T must be trivially copyable; it may be
+   or contain pointers. Elements start as zero bytes. Not atomic. */
 template <class T>
 class array {
   static_assert(std::is_trivially_copyable<T>::value, "elements are copied as bytes");
 
  public:
-  /* An element that is assigned to: a store with barrier. What `auto` makes of nodes[i] is one. */
+  /* The result of array[i]: an assignment to it is a store with barrier. `auto e = nodes[i]` makes
+     e a reference, too. */
   class reference {
    public:
     reference(const reference &) = default;
@@ -115,7 +117,7 @@ class array {
     }
     reference &operator=(const reference &other) noexcept { return *this = *other.element_; }
     operator const T &() const noexcept { return *element_; }
-    /* Of elements that are pointers. */
+    /* For elements that are pointers. */
     const T &operator->() const noexcept { return *element_; }
 
    private:
@@ -138,7 +140,7 @@ class array {
   reference operator[](size_type i) noexcept { return reference(elements_.get() + i); }
   const T &operator[](size_type i) const noexcept { return elements_.get()[i]; }
 
-  /* For reading. Who writes through data() calls gleaner_mark_cards. */
+  /* For reading. A program that writes through data() must call gleaner_mark_cards afterwards. */
   const_iterator begin() const noexcept { return elements_.get(); }
   const_iterator end() const noexcept { return elements_.get() + size_; }
   const_iterator cbegin() const noexcept { return begin(); }
@@ -153,7 +155,7 @@ class array {
   }
 
  private:
-  /* A single pointer: without a call. */
+  /* Elements that are pointers: the inline barrier. */
   static void store(T *element, const T &value, std::true_type) noexcept {
     GLEANER_STORE(element, value);
   }
@@ -163,7 +165,7 @@ class array {
     gleaner_mark_cards(element, sizeof(T));
     GLEANER_KEEP(&copy);
   }
-  static constexpr size_type kAlignment = 16; /* of GC_MALLOC; of more there is no debugging form */
+  static constexpr size_type kAlignment = 16; /* of GC_MALLOC; larger ones have no debug call */
 
   static T *allocate(size_type size) {
     const bool fits = size <= PTRDIFF_MAX / sizeof(T);

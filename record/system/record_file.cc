@@ -21,7 +21,7 @@ uint64_t Read(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// The error of a call that a signal may interrupt, 0 for none.
+// Repeats a call that a signal interrupts. Returns errno, 0 for none.
 template <class Call>
 int Uninterrupted(const Call& call) {
   while (call() < 0) {
@@ -30,7 +30,7 @@ int Uninterrupted(const Call& call) {
   return 0;
 }
 
-// Sets *fd. Returns the error, 0 for none.
+// Opens the file and sets *fd. Returns errno, 0 for none.
 int OpenUninterrupted(const char* path, int flags, int* fd) {
   return Uninterrupted([=] { return *fd = open(path, flags | O_CLOEXEC, 0666); });
 }
@@ -65,7 +65,8 @@ int RecordFile::Open() const {
 
 int RecordFile::Grow(uint64_t bytes) {
   const platform::UncancellableSection section;  // malloc is no point of cancellation
-  // The program may lower its limit at any time. Beyond it, SIGXFSZ would end the program.
+  // The program may lower its file size limit at any time. A file beyond it would end the program
+  // by SIGXFSZ.
   if (bytes > FileSizeLimit()) return EFBIG;
   const int fd = Open();
   if (fd < 0) return errno;

@@ -24,7 +24,8 @@ namespace runtime = gleaner::runtime;
 
 namespace {
 
-// The path that nearly all calls take: a bump of the thread's own pointer. The rest is out of line.
+// The fast path, which nearly all calls take: a bump of the thread's own pointer. The rest is out
+// of line.
 GLEANER_ALWAYS_INLINE void* AllocateInline(Kind kind, size_t bytes) {
   if (GLEANER_LIKELY(bytes <= alloc::kMaxSmallBytes)) {
     void* p;
@@ -33,14 +34,14 @@ GLEANER_ALWAYS_INLINE void* AllocateInline(Kind kind, size_t bytes) {
   return runtime::Allocate(kind, bytes);
 }
 
-// What the object counts in GC_non_gc_bytes: its usable size if it is uncollectable.
+// Bytes that the object adds to GC_non_gc_bytes: its usable size if it is uncollectable, else 0.
 GC_word NonGcBytesOf(void* object) {
   ObjectRef found;
   if (!alloc::FindSlot(AddressOf(object), &found) || !IsUncollectable(found.kind())) return 0;
   return found.bytes;
 }
 
-// Negative numbers wrap, as they should.
+// Adds to GC_non_gc_bytes. A negative count is passed as its two's complement.
 void AddNonGcBytes(GC_word bytes) {
   if (bytes != 0) __atomic_fetch_add(&GC_non_gc_bytes, bytes, __ATOMIC_RELAXED);  // a statistic
 }
@@ -51,8 +52,9 @@ void* AllocateUncollectable(Kind kind, size_t bytes) {
   return p;
 }
 
-// A concurrent marker may mark a slot that is given back at that moment, which then looks
-// allocated until the next collection: a disclaim procedure that is asked about it finds zeroes.
+// Zeroes an object whose kind has a disclaim procedure. A concurrent marker may mark the slot at
+// the moment it is given back, and the slot then looks allocated until the next collection. The
+// procedure finds zeroes in such a slot.
 void EmptyIfDisclaimed(void* object) {
   ObjectRef found;
   if (!alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) return;
@@ -60,9 +62,11 @@ void EmptyIfDisclaimed(void* object) {
 }
 
 void Free(const char* call, void* object) {
-  // Not while others may mark: see runtime::DoBlocking. A thread that is not registered stays so.
+  // A blocked thread ends its blocking section first: it must not free while other threads may
+  // mark. An unregistered thread stays unregistered.
   if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();
-  // Relaxed: whoever has an uncollectable object sees the count that came with it.
+  // Relaxed: a thread that has an uncollectable object sees a count at least as new, by whatever
+  // showed it the object.
   const bool any = alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0;
   const GC_word non_gc_bytes = any ? NonGcBytesOf(object) : 0;
   if (DebugObjects::Started()) {
@@ -150,19 +154,20 @@ void* GC_realloc(void* old, size_t bytes) {
     Free("GC_realloc", old);
     return nullptr;
   }
-  if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();  // as in Free
+  // A blocked thread must not write to the heap.
+  if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();
   ObjectRef object;
   if (!alloc::FindObject(AddressOf(old), &object) || object.base != AddressOf(old)) {
     Complain("GC_realloc(%p, %zu): not an object of the heap", old, bytes);
     errno = EINVAL;
     return nullptr;
   }
-  // What says how the object is to be read stays at its end.
+  // The trailer, which describes the object's layout, stays at the end of the slot.
   const size_t trailer = gleaner::gc::RowOf(object.kind()).trailer_bytes;
   const size_t usable = object.bytes - trailer;
   // Moving is worth it only if the object outgrows its slot or would waste half of it.
   if (bytes <= usable && bytes * 2 > usable) {
-    // What is cut off must not keep anything alive, and reads as zero if the object grows again.
+    // The part cut off must keep no object alive, and must read as zero if the object grows again.
     if (IsZeroed(object.kind())) memset(static_cast<char*>(old) + bytes, 0, usable - bytes);
     return old;
   }
@@ -178,7 +183,7 @@ void* GC_realloc(void* old, size_t bytes) {
   memcpy(moved, old, kept);
   runtime::NoteWritten(moved, kept);
   ObjectRef found;
-  // An out-of-memory procedure may return anything.
+  // An out-of-memory procedure may return any pointer.
   if (trailer != 0 && alloc::FindSlot(AddressOf(moved), &found) && found.kind() == object.kind()) {
     void* end = static_cast<char*>(moved) + found.bytes - trailer;
     memcpy(end, static_cast<char*>(old) + usable, trailer);

@@ -1,4 +1,5 @@
-// What the files of the GC_ API share: gc.h, the report of null arguments, copies of texts.
+// Shared by the files of the GC_ API: gc.h, the report of null arguments, copies of structures and
+// texts.
 #pragma once
 
 #include <cerrno>
@@ -9,7 +10,8 @@
 
 namespace gleaner::runtime {
 
-// True, after a message, if the argument is null. `p` is a pointer to an object or a function.
+// Prints a message and returns true if the argument is null. `p` is a pointer to an object or a
+// function.
 template <class P>
 bool RejectNull(const char* call, const char* argument, P p) {
   if (GLEANER_LIKELY(p != nullptr)) return false;
@@ -17,16 +19,16 @@ bool RejectNull(const char* call, const char* argument, P p) {
   return true;
 }
 
-// Copies as much of a structure as the caller, whose sizeof is `size`, has room for. Returns how
-// much that is.
+// Copies the first min(size, from_bytes) bytes of a structure, where `size` is the caller's sizeof.
+// Returns the number of bytes copied.
 inline size_t CopyOut(void* to, size_t size, const void* from, size_t from_bytes) {
   const size_t bytes = size < from_bytes ? size : from_bytes;
   memcpy(to, from, bytes);
   return bytes;
 }
 
-// Copies a text of that many characters into `memory`, which has room for one more, the end. Null,
-// with errno ENOMEM, if there is no memory.
+// Copies `length` characters into `memory`, which has room for one more, and adds the terminator.
+// If `memory` is null, returns null with errno ENOMEM.
 template <class Character>
 Character* CopyText(void* memory, const Character* text, size_t length) {
   if (memory == nullptr) {

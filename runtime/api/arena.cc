@@ -1,4 +1,4 @@
-// Arenas of Gleaner's own interface.
+// gleaner.h: arenas.
 #include "alloc/arenas/arena.h"
 
 #include <cerrno>
@@ -33,13 +33,13 @@ constexpr size_t kMinGranularity = size_t{1} << SlabTier::kMinUnitShift;
 constexpr size_t kMaxGranularity = size_t{1} << SlabTier::kMaxUnitShift;
 constexpr uint64_t kNsPerMs = 1000000;
 
-// Says which field is out of range.
+// Prints which field is out of range; returns false.
 bool RejectOption(const char* call, const char* field, size_t value, const char* range) {
   Complain("%s: the option %s is %zu; it may be %s", call, field, value, range);
   return false;
 }
 
-// False, after a message, if an option is out of range.
+// Copies the options into *config. False, after a message, if one is out of range.
 bool ReadOptions(const char* call, const gleaner_arena_options* given, ArenaConfig* config) {
   gleaner_arena_options options = GLEANER_ARENA_OPTIONS;
   if (given != nullptr) {
@@ -74,7 +74,7 @@ bool ReadOptions(const char* call, const gleaner_arena_options* given, ArenaConf
   return true;
 }
 
-// The arena's handle, or null with errno.
+// Makes a handle for the arena; null with errno if the arena is null or there is no handle.
 gleaner_arena* Publish(Arena* arena, const ArenaConfig& config) {
   if (arena == nullptr) {
     errno = ENOMEM;
@@ -102,7 +102,7 @@ GLEANER_COLD void ComplainOfArena(const char* call, const void* arena) {
   Complain("%s(%p): no such arena (destroyed before?); ignored", call, arena);
 }
 
-// Null after a message if there is no such arena.
+// The arena of the handle; null, after a message, if there is none.
 Arena* Find(const char* call, const void* handle) {
   Arena* arena = Arenas::Find(handle);
   if (GLEANER_UNLIKELY(arena == nullptr)) ComplainOfArena(call, handle);

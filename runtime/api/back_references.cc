@@ -1,7 +1,7 @@
 // The GC_ API: back references (gc_backptr.h).
 //
-// What keeps objects is found out by a collection of its own when somebody asks, and holds until
-// the next collection.
+// The references that keep objects alive are recorded by a collection of its own, made on demand.
+// They hold until the next collection.
 #include "gc/back_references.h"
 
 #include "alloc/walk.h"
@@ -32,7 +32,7 @@ namespace {
 
 constexpr size_t kMaxPrintedLevels = 1000;
 
-// Where the program's part of an object begins. pre: the collector lock is held.
+// Start of the part of the object that the program knows. pre: the collector lock is held.
 Addr UserPart(Addr base) {
   return DebugObjects::Find(base) != nullptr ? base + kDebugHeaderBytes : base;
 }
@@ -51,7 +51,8 @@ void PrintObject(const ObjectRef& object) {
             runtime::NameOf(object.kind()));
 }
 
-// pre: the collector lock is held. Another collection may have come in between.
+// The recorded reference to the object; empty if another collection has replaced the record. pre:
+// the collector lock is held.
 BackReferences::Reference Find(Addr base) {
   const BackReferences::Reference* found = runtime::g_back_references.Find(base);
   return found != nullptr ? *found : BackReferences::Reference{};
@@ -59,7 +60,7 @@ BackReferences::Reference Find(Addr base) {
 
 uint64_t Random() {
   static constinit uint64_t state = 0;
-  // Relaxed: two threads may get the same number.
+  // Relaxed: a random number needs no order with other memory.
   const uint64_t next = __atomic_add_fetch(&state, platform::NowNs() | 1, __ATOMIC_RELAXED);
   return gleaner::Mix64(next);
 }

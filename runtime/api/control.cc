@@ -21,10 +21,10 @@ using gleaner::platform::TrackingKind;
 
 namespace {
 
-// Set by GC_deinit. Relaxed: nothing goes with it.
+// Set by GC_deinit. All accesses are relaxed: no other data depends on it.
 constinit gleaner::platform::Atomic<bool> g_deinitialised{false};
 
-// What libgc calls the mechanism; "soft" is what the kernel notes by itself.
+// libgc's name of the mechanism; "soft" means that the kernel records writes by itself.
 unsigned VdbOf(TrackingKind kind) {
   switch (kind) {
     case TrackingKind::kNone:
@@ -40,8 +40,8 @@ unsigned VdbOf(TrackingKind kind) {
   return GC_VDB_NONE;
 }
 
-// What a program calls to collect. The stack counts from the registers on, which lie where the call
-// was made: frames of the library's between would show what was there before.
+// The program's calls to collect. The stack is scanned from the registers saved at the call;
+// further frames of the library would show stale words.
 
 void CollectAtStop(Addr stack_pointer, void*) {
   runtime::Init();
@@ -125,7 +125,7 @@ size_t gleaner_get_modes(gleaner_modes* modes, size_t size) {
   if (runtime::RejectNull("gleaner_get_modes", "the result", modes)) return 0;
   runtime::Init();
   const runtime::Modes in_use = runtime::ModesInUse();
-  const bool finds_leaks = GC_find_leak != 0;  // by stopping the program
+  const bool finds_leaks = GC_find_leak != 0;  // such collections stop the program
   gleaner_modes all = {};
   all.concurrent = in_use.concurrent && !finds_leaks ? 1 : 0;
   all.generational = in_use.generational && !finds_leaks ? 1 : 0;

@@ -1,7 +1,7 @@
 // The GC_ API: allocation with checks.
 //
-// Each allocation is one of the plain calls for a somewhat larger object, which then is made a
-// debugged one; so initialisation, collections and the out-of-memory function are as there.
+// Each allocation makes a plain call for a somewhat larger object, which then becomes a debugged
+// one. So initialisation, collections and the out-of-memory function are those of the plain call.
 #include <cerrno>
 #include <cstring>
 #include <cwchar>
@@ -41,14 +41,14 @@ void ReportFailure(const char* call, size_t bytes, Place place) {
   Complain("%s(%zu): no memory; returning NULL (%s)", call, bytes, Describe(place, text));
 }
 
-// Turns the result of `allocate` for a large enough object into a debugged object of `bytes`.
+// Calls `allocate` for a large enough object and makes the result a debugged object of `bytes`.
 template <class F>
 void* AllocateWith(const char* call, size_t bytes, Place place, F allocate) {
   const size_t total = DebugObjects::BytesFor(bytes);
   void* p = total != 0 ? allocate(total) : runtime::OutOfMemory(bytes);
   ObjectRef object;
-  // The out-of-memory function may return anything; what is no fresh object of that size is handed
-  // on as it is.
+  // The out-of-memory function may return any pointer. A result that is no new object of that size
+  // is returned unchanged.
   if (p == nullptr || total == 0 || !alloc::FindObject(AddressOf(p), &object) ||
       object.base != AddressOf(p) || object.bytes < total) {
     if (p == nullptr) ReportFailure(call, bytes, place);
@@ -68,7 +68,7 @@ void* AllocateWith(const char* call, size_t bytes, Place place, F allocate) {
   return PointerAt<void>(object.base + kDebugHeaderBytes);
 }
 
-// The base of the object that the program knows as `p`, or 0.
+// The base of the debugged object that the program knows as `p`, or 0.
 Addr BaseOfDebugged(void* p, DebugObject* known) {
   ObjectRef object;
   if (!alloc::FindObject(AddressOf(p), &object)) return 0;
@@ -79,7 +79,7 @@ Addr BaseOfDebugged(void* p, DebugObject* known) {
   return object.base;
 }
 
-// What is done about freeing a pointer.
+// The outcome of freeing a debugged object.
 struct Freeing {
   bool is_debugged = false;
   bool was_freed = false;
@@ -183,12 +183,12 @@ char* CopyString(const char* call, const char* text, size_t length, Place place)
 
 // --- Finalizers ---
 
-// What the program registered for a debugged object: an object itself, kept as the data of the
-// finalizer that the collector knows.
+// The finalizer that the program registered for a debugged object. It is itself an object, kept as
+// the data of the finalizer that the collector knows.
 struct Closure {
   GC_finalization_proc fn;
   void* data;
-  size_t offset;  // from the base to what the program sees
+  size_t offset;  // from the base to the program's part
 };
 
 void CallClosure(void* object, void* data) {
@@ -206,7 +206,7 @@ void RegisterFinalizer(const char* call, Registration registration, void* object
   if (old_data != nullptr) *old_data = nullptr;
   if (runtime::RejectNull(call, "the object", object)) return;
   void* base = GC_base(object);
-  if (base == nullptr) return;  // such objects never go
+  if (base == nullptr) return;  // an object outside the heap is never finalized
   DebugObject known;
   size_t offset = kDebugHeaderBytes;
   if (BaseOfDebugged(object, &known) == 0) {

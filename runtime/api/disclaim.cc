@@ -15,8 +15,9 @@ using gleaner::runtime::RejectNull;
 
 namespace {
 
-// In the word before a finalized object, beside the closure's address: there is one. Such a word is
-// a pointer into the closure, so a closure in the heap is kept even where displacements count.
+// Bit in the header word of a finalized object, set together with the closure's address: the object
+// has a closure. The word is a pointer into the closure, so a closure in the heap is kept even
+// where only registered displacements count.
 constexpr GC_word kHasClosure = 1;
 
 constinit int g_finalized_kind = 0;  // guarded by the collector lock; constant once set

@@ -1,4 +1,4 @@
-// Fibers of Gleaner's own interface.
+// gleaner.h: fibers.
 #include "runtime/fibers.h"
 
 #include <cerrno>
@@ -22,7 +22,7 @@ using gleaner::runtime::Threads;
 
 namespace {
 
-// A stack that is left by announcement counts from this far below the announcing frame on: room for
+// A stack left by an announced switch is scanned from this far below the announcing frame: room for
 // what the switch pushes.
 constexpr size_t kAnnounceSlackBytes = 1 * kKiB;
 
@@ -47,7 +47,7 @@ const char* Reason(int error, const gleaner_fiber* to) {
   }
 }
 
-// Notes the switch, or says why not. Returns the error.
+// Announces the switch, or prints why it is refused. Returns 0 or an errno value.
 int Announce(const char* call, gleaner_fiber* to, Addr stack_pointer) {
   if (!runtime::AttachThread()) {
     Complain("%s(%p): no memory to register the thread; ignored", call, static_cast<void*>(to));
@@ -70,8 +70,8 @@ struct SwitchCall {
   int error;
 };
 
-// Once switch_stacks returns, this may be another thread: nothing is looked at then that belongs to
-// one.
+// When switch_stacks returns, another thread may run this code, so nothing that belongs to a thread
+// is used after it.
 void SwitchWithRegisters(Addr stack_pointer, void* context) {
   auto* call = static_cast<SwitchCall*>(context);
   call->error = Announce("gleaner_fiber_switch", call->to, stack_pointer);
@@ -153,7 +153,7 @@ gleaner_fiber* gleaner_fiber_current(void) {
 
 gleaner_fiber_state gleaner_fiber_get_state(const gleaner_fiber* fiber) {
   if (fiber == nullptr || !Fibers::IsRegistered(fiber)) return GLEANER_FIBER_NONE;
-  // Relaxed: it may change at once anyhow.
+  // Relaxed: the answer may be out of date at once.
   return static_cast<gleaner_fiber_state>(fiber->state.Load(platform::memory_order_relaxed));
 }
 

@@ -15,7 +15,8 @@ using gleaner::runtime::RejectNull;
 
 namespace {
 
-// Objects outside the heap never go, so they get no finalizer, as in libgc: not worth a message.
+// Whether the object can have a finalizer. As in libgc, objects outside the heap get none, without
+// a message, since they are never collected.
 bool CanBeFinalized(const char* call, void* object) {
   if (RejectNull(call, "the object", object)) return false;
   return GC_base(object) != nullptr;
@@ -23,7 +24,7 @@ bool CanBeFinalized(const char* call, void* object) {
 
 void Register(const char* call, FinalizeOrder order, void* object, GC_finalization_proc fn,
               void* data, GC_finalization_proc* old_fn, void** old_data) {
-  if (GC_find_leak != 0) return;  // an object without a reference is a leak then
+  if (GC_find_leak != 0) return;  // an unreachable object is a leak in this mode
   Finalizer old;
   bool is_pressure = false;
   if (CanBeFinalized(call, object)) {
@@ -31,7 +32,8 @@ void Register(const char* call, FinalizeOrder order, void* object, GC_finalizati
     {
       platform::LockGuard guard(g_collector.lock());
       done = g_collector.finalizers().Register(AddressOf(object), {fn, data, order}, &old);
-      // Collecting earlier for the sake of finalizers pays only where collections find some due.
+      // Registration counts as pressure only if the last collection found finalizers due; otherwise
+      // an earlier collection does not pay.
       is_pressure = fn != nullptr && old.function == nullptr && g_collector.last().finalizable != 0;
     }
     if (!done) {
@@ -59,12 +61,12 @@ REGISTRATION(GC_register_finalizer_no_order, kNoOrder)
 REGISTRATION(GC_register_finalizer_unreachable, kUnreachable)
 #undef REGISTRATION
 
-// Without the lock: two words of which a collection in between may change both, and then the answer
-// was right a moment ago.
+// Reads two words without the lock. If a collection changes them in between, the answer was right a
+// moment ago.
 int GC_should_invoke_finalizers(void) { return g_collector.finalizers().ready() != 0 ? 1 : 0; }
 
 int GC_invoke_finalizers(void) {
-  // A finalizer may allocate, and its object is kept by this thread's stack.
+  // A finalizer may allocate, and the stack of this thread keeps its object.
   if (!runtime::AttachThread()) return 0;
   return runtime::InvokeFinalizers();
 }
@@ -74,7 +76,7 @@ void GC_finalize_all(void) {
   do {
     platform::LockGuard guard(g_collector.lock());
     g_collector.finalizers().QueueAll();
-    // None queued: all have run, or there is no memory to queue them.
+    // No finalizer was queued: all have run, or there is no memory to queue them.
   } while (runtime::InvokeFinalizers() != 0);
 }
 

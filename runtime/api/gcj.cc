@@ -1,4 +1,4 @@
-// The GC_ API: objects described by what their first word points to.
+// The GC_ API: objects whose descriptor is found through their first word (gcj).
 #include "gc/gc_gcj.h"
 #include "gc/gc_mark.h"
 #include "gc/kinds.h"
@@ -46,7 +46,7 @@ void GC_init_gcj_malloc(int index, void* procedure) {
     return;
   }
   gc::g_mark_procedures[index] = reinterpret_cast<gc::MarkProcedure>(procedure);
-  // The descriptor stands in the second word of what the first word points to.
+  // The descriptor is the second word of the memory that the first word points to.
   constexpr uint64_t kInType = (-kWordBytes - gc::kIndirectBias) | gc::kPerObject;
   const bool ignore = gleaner::runtime::g_options.ignore_gcj_info;
   const int kind = ignore ? static_cast<int>(Kind::kNormal) : gc::MakeKind(kInType, false);

@@ -24,10 +24,10 @@ using gleaner::runtime::RejectNull;
 
 namespace {
 
-// libgc's arrays of free lists have an entry for each size in granules up to half a block.
+// libgc's arrays of free lists have one entry for each size, in granules, up to half a block.
 constexpr size_t kFreeListEntries = 129;
 
-// What GC_generic_malloc_many makes at a time.
+// Bytes of objects that GC_generic_malloc_many makes in one call.
 constexpr size_t kManyBytes = 4 * gleaner::kKiB;
 
 bool IsKind(int kind) { return kind >= 0 && static_cast<size_t>(kind) < gc::g_kind_count; }
@@ -41,7 +41,7 @@ bool RejectKind(const char* call, int kind) {
 
 void* AllocateKind(const char* call, size_t bytes, int kind, bool ignore_off_page = false) {
   if (RejectKind(call, kind)) return nullptr;
-  // Uncollectable memory is counted.
+  // The calls for uncollectable memory count it in GC_non_gc_bytes.
   if (kind == static_cast<int>(Kind::kUncollectable)) return GC_malloc_uncollectable(bytes);
   if (kind == static_cast<int>(Kind::kAtomicUncollectable)) {
     return GC_malloc_atomic_uncollectable(bytes);
@@ -63,7 +63,7 @@ unsigned NewProcedure(GC_mark_proc procedure) {
   return static_cast<unsigned>(number);
 }
 
-// There is nothing on them; clients that look find that out.
+// Always empty: clients that look at a list then call the allocation function.
 constinit void* g_empty_free_lists[4][kFreeListEntries] = {};
 
 }  // namespace
@@ -117,7 +117,7 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   *result = nullptr;
   if (RejectKind("GC_generic_malloc_many", kind) || !runtime::AttachToHeap()) return;
   if (bytes == 0) bytes = 1;
-  // As with libgc: whoever asks for small objects calls the out-of-memory procedure himself.
+  // As in libgc, a caller that asks for small objects calls the out-of-memory procedure itself.
   if (bytes > alloc::kMaxSmallBytes) {
     void* object = runtime::Allocate(static_cast<Kind>(kind), bytes);
     if (object != nullptr) GLEANER_STORE(static_cast<void**>(object), nullptr);
@@ -126,10 +126,10 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   }
   const size_t count = bytes >= kManyBytes ? 1 : kManyBytes / bytes;
   const size_t size_class = alloc::SizeClassOf(bytes);
-  alloc::t_heap->Account(0);  // of the objects that no slow path has polled for
+  alloc::t_heap->Account(0);  // reports objects of earlier fast-path allocations
   void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
-  // A collection that saw a part of the list would not trace it: objects of most kinds hide what
-  // their first words link. Inside the section there is none.
+  // Objects of most kinds hide the link in their first word from the collector, so a collection
+  // would free the rest of the list. Inside the section there is no collection.
   const platform::CriticalSection section;
   // Linked from the last to the first, so that the list is in the order of addresses.
   void* list = nullptr;

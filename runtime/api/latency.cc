@@ -1,4 +1,4 @@
-// Gleaner's own interface: pauses and stalls.
+// gleaner.h: pauses and stalls.
 #include "gc/collector.h"
 #include "gleaner.h"
 #include "platform/stalls.h"

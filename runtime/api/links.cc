@@ -16,7 +16,7 @@ namespace {
 
 bool IsAligned(const void* p) { return AddressOf(p) % gleaner::kWordBytes == 0; }
 
-// Whether `link` is a place that can be cleared.
+// Whether `link` is a word that can be cleared; prints a message if not.
 bool IsLink(const char* call, void** link) {
   if (RejectNull(call, "the link", link)) return false;
   if (IsAligned(link)) return true;

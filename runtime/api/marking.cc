@@ -68,8 +68,8 @@ void GC_push_finalizer_structures(void) {}
 int GC_is_marked(const void* base) {
   ObjectRef object;
   if (!alloc::FindSlot(AddressOf(base), &object)) return 0;
-  // What a concurrent cycle has marked so far says nothing of the others, and no collection
-  // has looked at young objects.
+  // Marks are incomplete while a concurrent cycle marks, and for young objects: then every
+  // allocated object counts as marked.
   const bool undecided =
       alloc::AllocationColour() != alloc::g_epoch && !gleaner::platform::WorldIsStopped();
   return (undecided ? alloc::IsAllocated(alloc::LoadMark(object.mark()))

@@ -1,8 +1,8 @@
 // The GC_ API: questions about pointers, and checks of pointer arithmetic.
 //
-// An address is looked up in a critical section, so that no collection moves page descriptors on
-// under the caller. A slot counts as an object unless its mark byte is that of a free slot: right
-// during a collection too, when a thread that is not stopped sees both epochs.
+// An address is looked up in a critical section, so that no collection changes page descriptors
+// during the look-up. A slot counts as an object unless its mark byte is that of a free slot. That
+// is right during a collection too, when a thread that is not stopped sees both epochs.
 #include <cstring>
 
 #include "alloc/object.h"
@@ -24,7 +24,7 @@ namespace {
 
 bool ResolveSlot(Addr a, ObjectRef* out) {
   platform::CriticalSection section;
-  // Behind a large object there may be the rest of its last page.
+  // A large object may end before its last page does.
   return alloc::FindSlot(a, out) && a - out->base < out->bytes;
 }
 
@@ -41,8 +41,8 @@ bool AreInSameObject(Addr p, Addr q) {
   return ResolveSlot(p, &object) && q - object.base < object.bytes;
 }
 
-// The same for a step of a pointer's walk, which may begin or end just past the object: an address
-// that belongs to the object behind already, since objects have no padding.
+// AreInSameObject for a step of pointer arithmetic, which may begin or end just past the object.
+// Objects have no padding, so that address belongs to the next object already.
 bool IsStepInObject(Addr before, Addr after) {
   ObjectRef object;
   return AreInSameObject(before, after) ||

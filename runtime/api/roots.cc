@@ -1,7 +1,6 @@
-// The GC_ API: ranges that count as roots, or do not.
+// The GC_ API: ranges that are added to the roots or excluded from them.
 //
-// Nothing here needs the runtime to be initialised: the ranges are there when the first collection
-// asks for them.
+// No call here needs an initialised runtime: the ranges are read by the next collection.
 #include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -29,7 +28,7 @@ void GC_add_roots(void* low, void* high) {
   if (!IsOrdered("GC_add_roots", low, high)) return;
   platform::LockGuard guard(g_collector.lock());
   if (!g_static_roots.added.Add({AddressOf(low), AddressOf(high)})) {
-    // A collection would not see what is referred to from there.
+    // A collection would free objects that are referred to from that range only.
     GC_disable();
     Complain("GC_add_roots(%p, %p): no memory to note it; there are no collections from here on",
              low, high);

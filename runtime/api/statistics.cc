@@ -1,4 +1,4 @@
-// The GC_ API: figures; and those of Gleaner's own interface.
+// The GC_ API and gleaner.h: statistics.
 #include "runtime/statistics.h"
 
 #include <cstring>
@@ -18,11 +18,11 @@ using gleaner::runtime::RejectNull;
 
 namespace {
 
-// Total of the pauses when the program asked for their measurement, and whether it did.
+// Total pause time when the program turned measuring on, and whether it did.
 constinit uint64_t g_pauses_before_ns = 0;
 constinit bool g_measuring = false;
 
-// Relaxed: a count that a collection may be replacing.
+// Relaxed: a count that a collection may be changing; no other data depends on it.
 uint64_t TotalPauseNs() {
   return __atomic_load_n(&g_collector.totals().pauses.all_ns, __ATOMIC_RELAXED);
 }

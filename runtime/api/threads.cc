@@ -22,8 +22,8 @@ using gleaner::runtime::Threads;
 
 namespace {
 
-// Where scanning of the thread's stack ends. The main thread's end is in a variable that programs
-// write too.
+// Where scanning of the thread's stack ends. For the main thread that is GC_stackbottom, which
+// programs write directly.
 Addr StackBottom(const Thread& thread) {
   return thread.is_main ? AddressOf(GC_stackbottom) : thread.stack_bottom;
 }
@@ -41,7 +41,7 @@ bool IsSignal(const char* call, int number) {
   return false;
 }
 
-// The collector lock in the hands of the program's own code, which may allocate: no collection is
+// Takes the collector lock for the program's own code. That code may allocate: no collection is
 // tried meanwhile, and the thread has its heap before.
 void AcquireForProgram() {
   runtime::AttachThread();
@@ -102,7 +102,7 @@ void* GC_dlopen(const char* path, int mode) {
   return handle;
 }
 
-// --- Registration by hand ---
+// --- Explicit registration ---
 
 void GC_allow_register_threads(void) { runtime::Init(); }
 
@@ -130,7 +130,7 @@ int GC_unregister_my_thread(void) {
 
 int GC_thread_is_registered(void) { return Threads::Current() != nullptr ? 1 : 0; }
 
-// A handler on an alternate stack is recognised when it is stopped there.
+// The alternate stack's bounds are not needed: a thread stopped on one is recognised then.
 void GC_register_altstack(void* stack, GC_word stack_size, void*, GC_word) {
   if (!runtime::AttachThread()) return;
   const Addr low = AddressOf(stack);
@@ -183,8 +183,8 @@ void* GC_do_blocking(GC_fn_type fn, void* data) {
 GLEANER_NOINLINE void* GC_call_with_gc_active(GC_fn_type fn, void* data) {
   if (RejectNull("GC_call_with_gc_active", "the function", fn)) return nullptr;
   if (runtime::AttachThread()) {
-    // A thread that was registered with too hot a base has at least this frame on its stack, unless
-    // it is on a stack of the program's own.
+    // A thread may have been registered with a stack base that is too low. At least this frame lies
+    // on its stack, unless it runs on a stack of the program's own.
     Thread* self = Threads::Current();
     const Addr frame = AddressOf(__builtin_frame_address(0));
     if (self->stack.Contains(frame) && StackBottom(*self) < frame) SetStackBottom(*self, frame);
@@ -227,7 +227,7 @@ void GC_suspend_thread(pthread_t thread) {
     platform::LockGuard guard(g_collector.lock());
     Threads::Suspend(thread);
   }
-  // The calling thread stops at the end of a blocking section.
+  // The calling thread stops at the end of a blocking section: here.
   if (pthread_equal(thread, pthread_self())) runtime::DoBlocking(Nothing, nullptr);
 }
 void GC_resume_thread(pthread_t thread) {
@@ -248,7 +248,7 @@ void GC_set_handle_fork(int mode) {
   if (!runtime::IsInitialised()) runtime::g_handle_fork = mode < -1 ? 1 : mode;
 }
 
-// Nothing to do for the program where the library's own handlers are installed.
+// No effect if the library's own fork handlers are installed.
 void GC_atfork_prepare(void) {
   if (runtime::g_handle_fork <= 0) runtime::PrepareFork();
 }
@@ -285,7 +285,7 @@ void GC_set_markers_count(unsigned markers) {
 void GC_start_mark_threads(void) {
   runtime::Init();
   platform::LockGuard guard(g_collector.lock());
-  // Also in the child of a fork, which marks serially until its program says otherwise.
+  // A forked child marks serially until its program makes this call.
   g_collector.pool().RestoreSize();
   g_collector.pool().StartHelpers();
 }

@@ -1,8 +1,8 @@
 // The GC_ API: settings, and the functions that the program wants called.
 //
-// A setting is one word that is read anew wherever it counts, so setters work at any time, before
-// initialisation too. Some are kept for the sake of the programs that ask for them: what they tune
-// has no counterpart here.
+// A setting is one word that is read at each use. So setters may be called by any thread at any
+// time, also before initialisation. Some settings have no effect: they exist for programs that call
+// them, and the collector has no counterpart.
 #include "runtime/api/api.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -13,7 +13,7 @@ using gleaner::runtime::RejectNull;
 
 namespace {
 
-// Of incremental collections.
+// For GC_set_max_prior_attempts; has no effect.
 constinit int g_max_prior_attempts = 1;
 
 constinit bool g_pages_executable = false;
@@ -34,7 +34,7 @@ SETTING(int, dont_precollect, GC_dont_precollect)
 SETTING(int, find_leak, GC_find_leak)
 SETTING(GC_word, max_retries, GC_max_retries)
 SETTING(GC_word, non_gc_bytes, GC_non_gc_bytes)
-// Functions that may be absent.
+// Callbacks that may be null.
 SETTING(GC_on_heap_resize_proc, on_heap_resize, GC_on_heap_resize)
 SETTING(GC_on_collection_event_proc, on_collection_event, runtime::g_on_collection_event)
 SETTING(GC_start_callback_proc, start_callback, runtime::g_start_callback)
@@ -57,7 +57,7 @@ SETTING_FROM(int, "%d", max_prior_attempts, 0, g_max_prior_attempts)
 SETTING_FROM(int, "%d", rate, 1, runtime::g_rate)
 #undef SETTING_FROM
 
-// The larger of this and the option min_allowance counts. 0: never set, which reads as 1.
+// The larger of this value and the option min_allowance is used. 0 means never set, and reads as 1.
 void GC_set_min_bytes_allocd(size_t bytes) {
   if (bytes == 0) return Complain("GC_set_min_bytes_allocd(0): at least 1; ignored");
   runtime::g_min_bytes_allocd = bytes;
@@ -74,7 +74,7 @@ int GC_get_force_unmap_on_gcollect(void) { return runtime::g_force_unmap ? 1 : 0
 
 void GC_set_pages_executable(int on) {
   g_pages_executable = on != 0;
-  // The heap is mapped at the start, and stays as it is then.
+  // Without effect after initialisation: the heap is mapped then.
   if (!runtime::IsInitialised()) gleaner::alloc::g_space.executable = g_pages_executable;
 }
 int GC_get_pages_executable(void) { return g_pages_executable ? 1 : 0; }
@@ -94,7 +94,7 @@ void GC_set_time_limit_tv(GC_timeval_s limit) {
 }
 GC_timeval_s GC_get_time_limit_tv(void) { return {GC_time_limit, runtime::g_time_limit_ns}; }
 
-// --- Functions that must be there ---
+// --- Callbacks that must not be null ---
 
 #define REQUIRED_FUNCTION(type, name, variable)                          \
   void GC_set_##name(type fn) {                                          \

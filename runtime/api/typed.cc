@@ -3,9 +3,9 @@
 //   typed object | the program's words ... | descriptor |
 //   typed array  | elements ... | element's bytes | element's descriptor |
 //
-// The last words of the slot are ours (KindRow::trailer_bytes); they come on top of what is asked
-// for. They are zero while the object is being set up, which says that nothing in it is a pointer
-// yet. An array is read up to them: what lies behind its elements is zero.
+// The last words of the slot belong to the library (KindRow::trailer_bytes) and come on top of the
+// size asked for. They are zero while the object is being set up, which means that no word of it is
+// a pointer yet. An array is read up to its trailer; the words behind its elements are zero.
 #include <cstring>
 
 #include "alloc/object.h"
@@ -36,11 +36,11 @@ constexpr size_t kWordBits = 64;
 constexpr size_t kBitmapBits = kWordBits - GC_DS_TAG_BITS;
 constexpr size_t kTrailerWords = 2;  // of an array
 
-// Bitmaps that do not fit into a descriptor, one behind the other. Entries are written under the
-// collector lock before a descriptor names them, and never change.
+// Bitmaps that do not fit into a descriptor, stored one after the other. Entries are written under
+// the collector lock before a descriptor names them, and never change.
 struct BitmapPart {
-  GC_word bits;    // the lowest stands for the first word
-  bool continued;  // in the next part
+  GC_word bits;    // bit 0 is the first word
+  bool continued;  // the next entry continues this bitmap
 };
 constexpr size_t kMaxParts = size_t{1} << 20;
 constinit alloc::ReservedArray<BitmapPart> g_parts;
@@ -54,12 +54,12 @@ bool BitAt(const GC_word* bitmap, size_t index) {
   return (bitmap[index / kWordBits] >> (index % kWordBits) & 1) != 0;
 }
 
-// The environment of a descriptor that names MarkByBitmap: where its bitmap begins.
+// Index of the first bitmap part: the environment of a descriptor that names MarkByBitmap.
 size_t PartOf(GC_descr descriptor) {
   return descriptor >> (GC_DS_TAG_BITS + GC_LOG_MAX_MARK_PROCS);
 }
 
-// Words from `begin` on, as the bitmap that starts at `part` says, up to `end`.
+// Pushes the words from `begin` to `end` that the bitmap starting at `part` marks as pointers.
 void PushBitmap(Addr begin, Addr end, size_t part, MarkSink* sink) {
   for (;; ++part, begin += kWordBits * kWordBytes) {
     for (GC_word bits = g_parts[part].bits; bits != 0; bits &= bits - 1) {
@@ -96,7 +96,8 @@ GC_ms_entry* MarkArray(GC_word* object, GC_ms_entry* top, GC_ms_entry*, GC_word)
   return top;
 }
 
-// A descriptor that arrays can use, or one that says the whole element.
+// Whether the descriptor has a form that GC_make_descriptor returns: a length, a bitmap, or a
+// bitmap among the entries made so far.
 bool IsTypedDescriptor(GC_descr descriptor) {
   switch (descriptor & GC_DS_TAGS) {
     case GC_DS_LENGTH:
@@ -125,16 +126,16 @@ void* AllocateTyped(const char* call, size_t bytes, GC_descr descriptor, bool ig
   void* object =
       runtime::Allocate(g_typed_kind, bytes + kWordBytes, alloc::kGranuleBytes, ignore_off_page);
   ObjectRef found;
-  // An out-of-memory procedure may return anything.
+  // An out-of-memory procedure may return any pointer.
   if (object == nullptr || !alloc::FindSlot(AddressOf(object), &found)) return object;
   if (found.kind() != g_typed_kind) return object;
   static_cast<GC_word*>(object)[found.bytes / kWordBytes - 1] = descriptor;
   return object;
 }
 
-// Makes the kinds of typed objects, when the first descriptor is asked for: kinds and procedures
-// are numbered in the order in which they are made, and clients print these numbers. pre: the
-// collector lock is held.
+// Makes the kinds of typed objects when the first descriptor is asked for, and not earlier: kinds
+// and procedures are numbered in the order in which they are made, and clients print these numbers.
+// pre: the collector lock is held.
 void MakeTypedKinds() {
   if (g_typed_kind != Kind{}) return;
   const int bitmap_procedure = gc::MakeMarkProcedure(MarkByBitmap);
@@ -143,7 +144,7 @@ void MakeTypedKinds() {
     gleaner::Fatal("GC_make_descriptor: all numbers of mark procedures are in use");
   }
   g_bitmap_procedure = static_cast<unsigned>(bitmap_procedure);
-  // The descriptor is the last word: at the object's size less one word.
+  // The descriptor is the last word: at the object's size minus one word.
   constexpr uint64_t kLastWord = (-kWordBytes) | gc::kPerObject;
   const int typed_kind = gc::MakeKind(kLastWord, true);
   const int array_kind = gc::MakeKind(GC_MAKE_PROC(array_procedure, 0), false);
@@ -225,7 +226,8 @@ void* GC_calloc_explicitly_typed(size_t count, size_t element_bytes, GC_descr de
   if (found.kind() != g_array_kind) return array;
   GC_word* trailer = static_cast<GC_word*>(array) + found.bytes / kWordBytes - kTrailerWords;
   trailer[1] = descriptor;
-  asm volatile("" ::: "memory");  // a stop in between must find no elements without the rest
+  // The descriptor first: a stop in between must not find elements without it.
+  asm volatile("" ::: "memory");
   trailer[0] = element_bytes;
   return array;
 }

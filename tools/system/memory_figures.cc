@@ -15,7 +15,7 @@
 namespace gleaner::tools {
 namespace {
 
-// The first bytes of a file of the kernel's, ended by zero; empty if it cannot be read.
+// Reads the first bytes of a kernel file and adds a zero; empty if it cannot be read.
 void ReadKernelFile(const char* path, char* text, size_t bytes) {
   text[0] = 0;
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -72,7 +72,8 @@ uint64_t AvailableMemory() {
 const uint8_t* ReadWholeFile(const char* path, size_t* bytes, int* error) {
   *bytes = 0;
   *error = 0;
-  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // of a FIFO nobody may write to
+  // O_NONBLOCK: a FIFO may have no writer
+  const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status;
   uint8_t* data = nullptr;
   if (fd < 0 || fstat(fd, &status) != 0) {
@@ -90,7 +91,7 @@ const uint8_t* ReadWholeFile(const char* path, size_t* bytes, int* error) {
     while (*error == 0 && *bytes < size) {
       const ssize_t n = pread(fd, data + *bytes, size - *bytes, static_cast<off_t>(*bytes));
       if (n < 0 && errno != EINTR) *error = errno;
-      if (n == 0) break;  // it has become shorter
+      if (n == 0) break;  // the file has become shorter
       if (n > 0) *bytes += static_cast<size_t>(n);
     }
   }

@@ -1,12 +1,13 @@
-// What the operating system says of this process's memory, and reading a whole file. Of the tools
-// alone: not part of the library.
+// Memory figures of this process from the operating system, and access to whole files. Used by the
+// tools alone, not by the library.
 #pragma once
 
 #include "platform/base.h"
 
 namespace gleaner::tools {
 
-// Of the moment. Without allocation; a few microseconds. Any thread.
+// The figures of this moment. Reading them allocates nothing and takes a few microseconds. Any
+// thread.
 struct MemoryNow {
   uint64_t resident_bytes = 0;
   uint64_t address_space_bytes = 0;
@@ -23,18 +24,19 @@ struct MemoryPeaks {
 MemoryPeaks ReadMemoryPeaks();
 void ResetPeakResident();
 
-// Memory that could be had without swapping, as the kernel estimates it; UINT64_MAX if unknown.
+// Bytes of memory available without swapping, as the kernel estimates; UINT64_MAX if unknown.
 uint64_t AvailableMemory();
 
-// The bytes of a file, in memory of their own that Release gives back; an empty file is null with
-// *error 0. Null with *error set to errno if it cannot be read.
+// Reads a file into new memory, which platform Release frees; an empty file is null with *error 0.
+// Null with *error set to errno if the file cannot be read.
 const uint8_t* ReadWholeFile(const char* path, size_t* bytes, int* error);
 
-// The absolute form of a path for a file that need not exist, in `buffer` of `bytes`. 0 or errno.
+// Writes the absolute form of a path to `buffer` of `bytes`; the file need not exist. Returns 0 or
+// errno.
 int AbsolutePath(const char* path, char* buffer, size_t bytes);
 
-// Makes way for a file at `path`: removes the one that is there, and sees that one can be created.
-// 0; errno; EISDIR or EINVAL if what is there is no regular file.
+// Removes the file at `path`, if any, and checks that one can be created there. Returns 0 or errno;
+// EISDIR or EINVAL if something other than a regular file is there.
 int ClearPath(const char* path);
 
 }  // namespace gleaner::tools

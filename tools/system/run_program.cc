@@ -28,7 +28,7 @@ constexpr int kMachine = EM_X86_64;
 constexpr int kMachine = EM_AARCH64;
 #endif
 
-// How many interpreters the kernel goes through.
+// How many nested interpreters the kernel follows.
 constexpr int kMaxInterpreters = 5;
 
 enum class Found : uint8_t { kNo, kNotExecutable, kYes };
@@ -40,7 +40,7 @@ Found Look(const std::string& path) {
   return Found::kYes;
 }
 
-// Like execvp: the first that can be executed.
+// Looks for the program as execvp does: the first file that can be executed.
 Found Search(const char* program, const char* search_path, std::string* path) {
   if (strchr(program, '/') != nullptr) {
     *path = program;
@@ -64,7 +64,8 @@ Found Search(const char* program, const char* search_path, std::string* path) {
   return result;
 }
 
-// Whether the kernel tells the loader not to trust the environment.
+// Whether the kernel runs the program with elevated rights, so that the loader does not trust the
+// environment.
 bool GetsElevated(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) return false;
@@ -76,7 +77,7 @@ bool GetsElevated(const std::string& path) {
   return getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
-// The first bytes of a file; short if that is all.
+// Up to `bytes` bytes of a file from `offset` on; empty if it cannot be read.
 std::string ReadHead(const std::string& path, size_t bytes, off_t offset = 0) {
   std::string head(bytes, '\0');
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -105,7 +106,7 @@ LoaderPath InspectElf(const std::string& path, const std::string& head) {
 
 // --- The child, and signals on their way to it ---
 
-// Signals that are somebody's message to the program. Faults, and the stops of a terminal, are not.
+// Adds the signals that are forwarded to the program: all but faults and the terminal's stops.
 void AddForwarded(sigset_t* set) {
   sigfillset(set);
   for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT, SIGTSTP,
@@ -119,7 +120,7 @@ void AddForwarded(sigset_t* set) {
   sigaction(SIGCHLD, &on_child, nullptr);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigprocmask(SIG_SETMASK, &mask, nullptr);
-  if (getppid() != parent) _exit(128 + SIGKILL);  // it was killed before the prctl
+  if (getppid() != parent) _exit(128 + SIGKILL);  // the parent was killed before the prctl
   const int error = Execute(arguments);
   if (write(report, &error, sizeof error) < 0) _exit(126);
   _exit(126);
@@ -151,7 +152,8 @@ Inspection InspectProgram(const char* program, const char* search_path) {
           GetsElevated(inspection.file) ? LoaderPath::kElevated : InspectElf(inspection.file, head);
       return inspection;
     }
-    // Without "#!", execvp has it run by the shell. What cannot be read can still be executed.
+    // Without "#!", execvp runs the file by the shell. A file that cannot be read may still be
+    // executable.
     inspection.result = LoaderPath::kCounts;
     if (head.compare(0, 2, "#!") != 0) return inspection;
     const size_t begin = head.find_first_not_of(" \t", 2);
@@ -196,7 +198,8 @@ Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* co
   struct sigaction by_default = {};
   struct sigaction on_child;
   by_default.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &by_default, &on_child);  // or a child that ends could vanish unseen
+  // An ignored SIGCHLD would discard the child's status.
+  sigaction(SIGCHLD, &by_default, &on_child);
 
   const uint64_t begin = platform::NowNs();
   const pid_t parent = getpid();
@@ -215,7 +218,8 @@ Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* co
     siginfo_t signal;
     if (sigwaitinfo(&forwarded, &signal) < 0) continue;  // interrupted by a stop
     if (signal.si_signo != SIGCHLD) {
-      // The terminal sends to all of the foreground; what a process sends is for us alone.
+      // A terminal sends its signals to the whole foreground group; a process's signal reaches this
+      // process only and is forwarded.
       if (signal.si_code != SI_KERNEL) kill(child, signal.si_signo);
       continue;
     }
@@ -223,7 +227,8 @@ Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* co
     const pid_t changed = wait4(child, &ended.status, WNOHANG | WUNTRACED, &usage);
     if (changed != child) continue;
     if (WIFSTOPPED(ended.status)) {
-      // The stops of a terminal have reached us as well.
+      // Of stops, only SIGSTOP is repeated here: a terminal's stop has reached this process as
+      // well.
       if (WSTOPSIG(ended.status) == SIGSTOP) {
         raise(SIGSTOP);
         kill(child, SIGCONT);
@@ -244,7 +249,7 @@ void EndLike(int status) {
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
     const rlimit none = {0, 0};
-    setrlimit(RLIMIT_CORE, &none);  // the program has left one already
+    setrlimit(RLIMIT_CORE, &none);  // the program has left a core file already
     struct sigaction by_default = {};
     by_default.sa_handler = SIG_DFL;
     sigaction(number, &by_default, nullptr);

@@ -1,4 +1,5 @@
-// Running a program for `gleaner run`. Of the tool alone: not part of the library.
+// Running a program for `gleaner run` and `gleaner record`. Used by the tools alone, not by the
+// library.
 #pragma once
 
 #include <string>
@@ -15,15 +16,16 @@ bool IsReadableFile(const std::string& path);
 enum class LoaderPath : uint8_t {
   kCounts,
   kNotFound,       // there is no such program
-  kNotExecutable,  // there is, but it cannot be executed
-  kNoInterpreter,  // it is a script for an interpreter that does not exist
-  kStatic,         // it has no loader
-  kElevated,       // it gets rights that its caller does not have: the loader ignores the variable
-  kOtherMachine,   // it is for a machine that this library is not for
+  kNotExecutable,  // the program exists but cannot be executed
+  kNoInterpreter,  // a script for an interpreter that does not exist
+  kStatic,         // statically linked: it has no loader
+  // The program gets rights that its caller does not have: the loader ignores the variable.
+  kElevated,
+  kOtherMachine,  // the program is for a machine that this library is not built for
 };
 struct Inspection {
   LoaderPath result;
-  std::string file;  // the file that decides: the program's, or that of its script's interpreter
+  std::string file;  // the file that decided: the program's, or that of its script's interpreter
 };
 // `search_path` is used for names without a slash, as execvp does; null is the system's default.
 Inspection InspectProgram(const char* program, const char* search_path);
@@ -31,7 +33,7 @@ Inspection InspectProgram(const char* program, const char* search_path);
 // Replaces this process by the program. Returns only if that fails: errno.
 int Execute(char* const* arguments);
 
-// Memory that another process of the same user can map by `path` as long as this process lives.
+// Creates memory that another process of the same user can map by `path` while this process lives.
 // Null if the system refuses.
 void* CreateSharedMemory(size_t bytes, std::string* path);
 
@@ -39,16 +41,17 @@ struct Ended {
   int error = 0;   // errno if the program could not be started
   int status = 0;  // as wait() gives it
   uint64_t wall_ns = 0;
-  uint64_t peak_resident_bytes = 0;  // the largest of the program and the children it waited for
+  // The larger of the program's peak and those of the children it waited for.
+  uint64_t peak_resident_bytes = 0;
 };
-// Runs the program in a child process until it ends. `note(process, context)` is called in the
-// child, with its number, before the program starts. Signals that reach this process are passed on,
-// except those of the terminal, which reach both; a stop of the child by SIGSTOP stops this
-// process, too; and if this process is killed, so is the child.
+// Runs the program in a child process until it ends. The child calls `note(process, context)`, with
+// its process number, before the program starts. Signals that reach this process are passed on,
+// except those of the terminal, which reach both processes. If SIGSTOP stops the child, this
+// process stops, too. If this process is killed, so is the child.
 Ended RunAndWait(char* const* arguments, void (*note)(uint64_t process, void* context),
                  void* context);
 
-// Ends this process as the other one ended: with its exit status, or by the same signal.
+// Ends this process as the other process ended: with its exit status, or by the same signal.
 [[noreturn]] void EndLike(int status);
 
 }  // namespace gleaner::tools

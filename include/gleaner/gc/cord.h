@@ -32,7 +32,7 @@ typedef const char *CORD;
 /* Has no function to call: for CORD_iter5. */
 #define CORD_NO_FN ((CORD_batched_iter_fn)0)
 
-/* No such position. */
+/* The result of a search that finds nothing. */
 #define CORD_NOT_FOUND ((size_t)(-1))
 
 #ifdef __cplusplus
@@ -47,7 +47,7 @@ CORD_API void (*CORD_oom_fn)(void);
 /* x followed by y. C strings among them become part of the result. */
 CORD_API CORD CORD_cat(CORD x, CORD y);
 
-/* The same for a C string y of `y_length` characters. */
+/* CORD_cat for a C string y of `y_length` characters. */
 CORD_API CORD CORD_cat_char_star(CORD x, const char *y, size_t y_length);
 
 /* x followed by one character, which may be '\0'. */
@@ -79,8 +79,8 @@ CORD_API CORD CORD_from_file(FILE *f);
 CORD_API CORD CORD_from_file_eager(FILE *f);
 CORD_API CORD CORD_from_file_lazy(FILE *f);
 
-/* The same text in a tree of logarithmic depth. Concatenation does this by itself when a tree gets
-   too deep; before many accesses to a cord built piece by piece it may pay to do it once. */
+/* x as a tree of logarithmic depth. Concatenation balances by itself when a tree gets too deep. One
+   call may pay before many accesses to a cord that was built piece by piece. */
 CORD_API CORD CORD_balance(CORD x);
 
 /* ---- Looking at cords ---- */

@@ -42,10 +42,10 @@ typedef struct CORD_Pos {
   char function_buf[FUNCTION_BUF_SZ]; /* what cur_leaf points to in a function */
 } CORD_pos[1];
 
-/* Puts the position to index i of x; it is not valid if x has no such index. */
+/* Sets the position to index i of x; the position is not valid if x has no such index. */
 CORD_API void CORD_set_pos(CORD_pos pos, CORD x, size_t i);
 
-/* Whether it is inside its cord. The calls below need that it is. */
+/* Whether the position is inside its cord. pre of the calls below: it is. */
 CORD_API int CORD_pos_valid(CORD_pos pos);
 
 CORD_API CORD CORD_pos_to_cord(CORD_pos pos);
@@ -56,7 +56,7 @@ CORD_API char CORD_pos_fetch(CORD_pos pos);
 CORD_API void CORD_next(CORD_pos pos);
 CORD_API void CORD_prev(CORD_pos pos);
 
-/* What the macros leave to functions. */
+/* Functions that the macros call. */
 CORD_API char CORD__pos_fetch(CORD_pos pos);
 CORD_API void CORD__next(CORD_pos pos);
 CORD_API void CORD__prev(CORD_pos pos);

@@ -39,7 +39,7 @@ CORD_API void CORD_ec_append_cord(CORD_ec x, CORD s);
 #define CORD_ec_append(x, c)                                                               \
   ((void)((x)[0].ec_bufptr == (x)[0].ec_buf + CORD_BUFSZ ? (CORD_ec_flush_buf(x), 0) : 0), \
    (void)(*(x)[0].ec_bufptr++ = (c)))
-/* What has been appended so far; more may be. */
+/* The text appended so far, as a cord. More may be appended afterwards. */
 #define CORD_ec_to_cord(x) (CORD_ec_flush_buf(x), (x)[0].ec_cord)
 
 #ifdef __cplusplus

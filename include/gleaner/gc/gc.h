@@ -61,18 +61,17 @@ GC_API void GC_CALL GC_init(void);
 /* Nonzero once GC_init has run or is running. Plain. */
 GC_API int GC_CALL GC_is_init_called(void);
 
-/* Says that the program is done with the collector. Nothing needs to be released: the heap goes
-   with the process, and GC_is_init_called is 0 from here on. No other GC_ call may follow except
-   this one again. */
+/* Ends the program's use of the collector. It releases nothing: the heap goes with the process.
+   GC_is_init_called is 0 from here on. No other GC_ call may follow, except this one again. */
 GC_API void GC_CALL GC_deinit(void);
 
 /* ---- Allocation ---- */
 /*
- * Results are aligned to 16 bytes. Asking for 0 bytes gives an object of the smallest size. When
- * the memory is not to be had, after a collection, the result is that of the out-of-memory function
- * (GC_set_oom_fn), which is NULL unless the program says otherwise; that holds too for sizes that
- * no address space could hold. Any registered thread may allocate, also in thread-specific-data
- * destructors, and not inside a callback that runs under the lock.
+ * Results are aligned to 16 bytes. A request for 0 bytes gets an object of the smallest size. If
+ * there is no memory even after a collection, or the size exceeds any address space, the result is
+ * that of the out-of-memory function (GC_set_oom_fn), NULL by default. Any registered thread may
+ * allocate, also in thread-specific-data destructors, and not inside a callback that runs under the
+ * lock.
  */
 
 /* An object of `size` zero bytes that may hold pointers. */
@@ -99,11 +98,11 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
 /* GC_malloc under an old name. */
 GC_API void *GC_CALL GC_malloc_stubborn(size_t size);
 
-/* Nothing: the old announcement of writes to a stubborn object. */
+/* No effect: the old announcement of writes to a stubborn object. */
 GC_API void GC_CALL GC_change_stubborn(const void *object);
 
-/* Says that pointers were stored into the object, anywhere, and are reachable in another way, too,
-   during the call. Needed only where the collector follows writes by such calls
+/* Announces that pointers were stored anywhere into the object. They must be reachable in another
+   way, too, during the call. Needed only where the collector follows writes by such calls
    (GC_set_manual_vdb_allowed); cheap and harmless otherwise. */
 GC_API void GC_CALL GC_end_stubborn_change(const void *object) GC_ATTR_NONNULL(1);
 
@@ -122,7 +121,7 @@ GC_API int GC_CALL GC_posix_memalign(void **result, size_t align, size_t size) G
 /* A zeroed object at an OS page boundary. Not in libgc 8.2.2; its later versions have it. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL GC_valloc(size_t size);
 
-/* The same, with the size rounded up to a multiple of the OS page size. As new as GC_valloc. */
+/* GC_valloc with the size rounded up to a multiple of the OS page size. As new as GC_valloc. */
 GC_API GC_ATTR_MALLOC void *GC_CALL GC_pvalloc(size_t size);
 
 /* Changes the size of an object of any sort; the result is of the same sort. The contents are kept
@@ -144,14 +143,14 @@ GC_API void GC_CALL GC_free(void *object);
 GC_API GC_ATTR_MALLOC char *GC_CALL GC_strdup(const char *text);
 GC_API GC_ATTR_MALLOC char *GC_CALL GC_strndup(const char *text, size_t max) GC_ATTR_NONNULL(1);
 #if defined(GC_REQUIRE_WCSDUP) || defined(GC_BUILD)
-/* The same for wide strings. */
+/* GC_strdup for wide strings; `text` is not NULL. */
 GC_API GC_ATTR_MALLOC wchar_t *GC_CALL GC_wcsdup(const wchar_t *text) GC_ATTR_NONNULL(1);
 #endif
 
 /* Takes a whole list of objects of `size` zero bytes, linked through their first words, which is
    cheaper than one by one. NULL if there is no memory. */
 GC_API GC_ATTR_MALLOC void *GC_CALL GC_malloc_many(size_t size);
-/* The object behind `object` in such a list: an lvalue. */
+/* The object after `object` in a list of GC_malloc_many: an lvalue. */
 #define GC_NEXT(object) (*(void **)(object))
 
 /* ---- Allocation with checks ---- */
@@ -197,15 +196,15 @@ GC_API GC_ATTR_MALLOC wchar_t *GC_CALL GC_debug_wcsdup(const wchar_t *text, GC_E
     GC_ATTR_NONNULL(1);
 #endif
 
-/* GC_realloc for an object of the calls above; the result is one too, with the new place. An
-   object that was allocated otherwise is handled as GC_realloc does, after a message. */
+/* GC_realloc for an object of the checking calls above; the result is one too, with the new place.
+   Any other object is handled as by GC_realloc, after a message. */
 GC_API void *GC_CALL GC_debug_realloc(void *object, size_t size, GC_EXTRA_PARAMS)
     GC_ATTR_ALLOC_SIZE(2);
-/* GC_free for such an object. Freeing one twice is reported and does nothing. */
+/* GC_free for an object of the checking calls. A second free is reported and has no effect. */
 GC_API void GC_CALL GC_debug_free(void *object);
 
-/* GC_debug_malloc and GC_debug_realloc with the caller's code address in the place of a file and a
-   line, in the form of malloc and realloc. */
+/* GC_debug_malloc and GC_debug_realloc with the caller's code address instead of a file and a
+   line, and the parameters of malloc and realloc. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL GC_debug_malloc_replacement(size_t size);
 GC_API GC_ATTR_ALLOC_SIZE(2) void *GC_CALL GC_debug_realloc_replacement(void *object, size_t size);
 
@@ -274,14 +273,14 @@ GC_API void GC_CALL GC_debug_register_displacement(size_t offset);
  */
 GC_API void *GC_CALL GC_base(void *pointer);
 
-/* Nonzero if `pointer` points into the collected heap, be it used or free there. Takes no lock. */
+/* Nonzero if `pointer` points into the collected heap, to used or free memory. Takes no lock. */
 GC_API int GC_CALL GC_is_heap_ptr(const void *pointer);
 
-/* How many bytes the object that begins at `object` has: what was asked for, or somewhat more. */
+/* The size in bytes of the object that begins at `object`: what was asked for, or somewhat more. */
 GC_API size_t GC_CALL GC_size(const void *object) GC_ATTR_NONNULL(1);
 
 /* The size of the object that a request of `i` bytes gets, for i from 0 to 2047; (size_t)-1 for a
-   negative i or one far beyond. After GC_init. Takes no lock. */
+   negative i or a far larger one. After GC_init. Takes no lock. */
 GC_API size_t GC_CALL GC_get_size_map_at(int i);
 
 /* Allows pointers to `offset` bytes behind an object's base, from heap objects and static data,
@@ -294,9 +293,9 @@ GC_API void GC_CALL GC_register_displacement(size_t offset);
 #endif
 
 /* Checks for programs that verify their pointer arithmetic. Each returns its (first) argument. When
-   the check fails it calls the function in the variable of the same name with _print_proc behind
-   it; unless replaced, that prints the pointers and aborts. A pointer outside the heap fails no
-   check. */
+   the check fails it calls the function in the variable of the same name with _print_proc after it;
+   unless replaced, that function prints the pointers and aborts. A pointer outside the heap fails
+   no check. */
 /* `p` and `q` point into the same object. */
 GC_API void *GC_CALL GC_same_obj(void *p, void *q);
 /* `p` is a pointer that would keep its object: its base, or an allowed displacement. */
@@ -339,8 +338,8 @@ GC_API void(GC_CALLBACK *GC_is_visible_print_proc)(void *p);
 #define GC_PTR_STORE_AND_DIRTY(slot, value) GC_ptr_store_and_dirty(slot, value)
 #endif
 
-/* A pointer in a form that the collector does not take for one, and back. Turn it back only under
-   the lock if links or finalizers watch the object (GC_call_with_alloc_lock). */
+/* Converts a pointer to a form that the collector does not recognise, and back. If links or
+   finalizers watch the object, convert back only under the lock (GC_call_with_alloc_lock). */
 typedef GC_word GC_hidden_pointer;
 #define GC_HIDE_POINTER(p) (~(GC_hidden_pointer)(p))
 #define GC_REVEAL_POINTER(hidden) ((void *)GC_HIDE_POINTER(hidden))
@@ -349,7 +348,7 @@ typedef GC_word GC_hidden_pointer;
 #define REVEAL_POINTER(hidden) GC_REVEAL_POINTER(hidden)
 #endif
 
-/* Does nothing with its argument, in a way that the compiler cannot know. */
+/* Uses its argument as far as the compiler knows; has no effect. */
 GC_API void GC_CALL GC_noop1(GC_word value);
 
 /* The pointer counts as used up to this point of the program, so that its object is not finalized
@@ -365,16 +364,16 @@ GC_API void *GC_CALL GC_clear_stack(void *arg);
    before it returns, unless finalize_on_demand is set. */
 GC_API void GC_CALL GC_gcollect(void);
 
-/* The same, not to be stopped by the default stop function, and returns as much free memory to the
-   system as it can. */
+/* GC_gcollect that the default stop function cannot stop, and that returns as much free memory to
+   the system as possible. */
 GC_API void GC_CALL GC_gcollect_and_unmap(void);
 
-/* Asked now and then during a collection whether to give it up (nonzero). Runs under the lock, with
-   threads possibly stopped, and may not touch the heap. */
+/* Called now and then during a collection; nonzero gives the collection up. Runs under the lock,
+   with threads possibly stopped, and may not touch the heap. */
 typedef int(GC_CALLBACK *GC_stop_func)(void);
 
-/* Collects, unless `stop` says otherwise meanwhile. 1 if the collection was completed, 0 if it was
-   given up (it is as if it had not begun) or collections are disabled. */
+/* Collects, unless `stop` gives the collection up. Returns 1 if it was completed, and 0 if it was
+   given up (as if it had not begun) or collections are disabled. */
 GC_API int GC_CALL GC_try_to_collect(GC_stop_func stop) GC_ATTR_NONNULL(1);
 
 /* The stop function of GC_gcollect and of collections that allocation starts; by default one that
@@ -386,17 +385,17 @@ GC_API GC_stop_func GC_CALL GC_get_stop_func(void);
    to do. Where collections are not incremental, does a whole one if it is due, and returns 0. */
 GC_API int GC_CALL GC_collect_a_little(void);
 
-/* Asks for collections in small steps. Whether there are any says GC_is_incremental_mode; if the
-   system can track writes in no way, a line on standard error says why. */
+/* Turns on collections in small steps, if the system can track writes; if it cannot, a line on
+   standard error says why. GC_is_incremental_mode tells the result. */
 GC_API void GC_CALL GC_enable_incremental(void);
 /* Nonzero if collections are done in steps. Plain. */
 GC_API int GC_CALL GC_is_incremental_mode(void);
-/* Begins a collection in steps, if there are such; GC_collect_a_little carries it on. */
+/* Begins a collection in steps, in incremental mode; GC_collect_a_little carries it on. */
 GC_API void GC_CALL GC_start_incremental_collection(void);
 
 /* Which memory collections in steps may protect against writing, so that system calls that write
-   there fail: a sum of the values below. Before GC_enable_incremental: what it will be, if nothing
-   changes. Starts the collector. */
+   there fail: a sum of the values below. Before GC_enable_incremental: the value that it would have
+   if that were called now. Starts the collector. */
 #define GC_PROTECTS_NONE 0         /* none */
 #define GC_PROTECTS_POINTER_HEAP 1 /* objects that may hold pointers */
 #define GC_PROTECTS_PTRFREE_HEAP 2 /* pointer-free objects */
@@ -405,23 +404,23 @@ GC_API void GC_CALL GC_start_incremental_collection(void);
 GC_API int GC_CALL GC_incremental_protection_needs(void);
 
 /* Nonzero: the program announces all its stores of pointers into objects (GC_END_STUBBORN_CHANGE,
-   GC_PTR_STORE_AND_DIRTY, or the barrier of gleaner.h), and collections beside the program rely on
-   that: what is announced by nobody may be lost. Before GC_enable_incremental, and before GC_init
-   if the environment asks for them. Plain. */
+   GC_PTR_STORE_AND_DIRTY, or the barrier of gleaner.h), and concurrent collections rely on that: an
+   object with a reference that was not announced may be lost. To be set before
+   GC_enable_incremental, and before GC_init if the environment asks for such collections. Plain. */
 GC_API void GC_CALL GC_set_manual_vdb_allowed(int on);
 GC_API int GC_CALL GC_get_manual_vdb_allowed(void);
 
-/* Ways to know what the program has written, by the names of libgc since 8.4. */
+/* Mechanisms that track the program's writes, by the names of libgc since 8.4. */
 #define GC_VDB_NONE 0x0U     /* there are no collections in steps */
 #define GC_VDB_MPROTECT 0x1U /* write protection and SIGSEGV */
 #define GC_VDB_MANUAL 0x2U   /* GC_set_manual_vdb_allowed(1) */
 #define GC_VDB_SOFT 0x40U    /* noted by the kernel: soft-dirty bits, or userfaultfd */
-/* The sum of those that work here. Takes a fraction of a millisecond. */
+/* The sum of the mechanisms that work here. Takes a fraction of a millisecond. */
 GC_API unsigned GC_CALL GC_get_supported_vdbs(void);
-/* The one in use; GC_VDB_NONE until collections in steps are enabled. */
+/* The mechanism in use; GC_VDB_NONE until collections in steps are enabled. */
 GC_API unsigned GC_CALL GC_get_actual_vdb(void);
 
-/* No collection from here on, not even by GC_gcollect, until GC_enable was called as often. */
+/* Disables all collections, also those by GC_gcollect, until GC_enable was called as often. */
 GC_API void GC_CALL GC_disable(void);
 GC_API void GC_CALL GC_enable(void);
 /* Nonzero while disabled. Plain. */
@@ -443,10 +442,10 @@ GC_API void GC_CALL GC_set_max_heap_size(GC_word bytes);
 /* The number of collections so far. Plain. */
 GC_API GC_word GC_CALL GC_get_gc_no(void);
 
-/* Plain getters in bytes. For figures that belong together use GC_get_prof_stats. */
+/* Plain getters in bytes. Use GC_get_prof_stats for figures that are consistent with each other. */
 /* The heap: used and free blocks, without what was returned to the system and without tables. */
 GC_API size_t GC_CALL GC_get_heap_size(void);
-/* Of the heap, free for large and small objects (not less than this). */
+/* Free bytes of the heap, for large and small objects (a lower bound). */
 GC_API size_t GC_CALL GC_get_free_bytes(void);
 /* Returned to the system, with the addresses kept. */
 GC_API size_t GC_CALL GC_get_unmapped_bytes(void);
@@ -473,12 +472,12 @@ struct GC_prof_stats_s {
   GC_word free_bytes_full;           /* free, with the returned part */
   GC_word unmapped_bytes;            /* returned to the system */
   GC_word bytes_allocd_since_gc;     /* allocated since the last collection */
-  GC_word allocd_bytes_before_gc;    /* allocated from the start to then */
+  GC_word allocd_bytes_before_gc;    /* allocated from the start to that collection */
   GC_word non_gc_bytes;              /* GC_get_non_gc_bytes() */
   GC_word gc_no;                     /* count of collections */
-  GC_word markers_m1;                /* count of marking threads, less one */
+  GC_word markers_m1;                /* count of marking threads, minus one */
   GC_word bytes_reclaimed_since_gc;  /* found free by the last collection, so far */
-  GC_word reclaimed_bytes_before_gc; /* the same of all collections before it */
+  GC_word reclaimed_bytes_before_gc; /* found free by all collections before it */
   GC_word expl_freed_bytes_since_gc; /* given to GC_free since the last collection */
   GC_word obtained_from_os_bytes;    /* obtained from the system in all */
 };
@@ -486,7 +485,7 @@ struct GC_prof_stats_s {
 /* Fills the first `size` bytes of *stats under the lock. Bytes that this library has no figure for
    are set to 0xff. Returns how many bytes it has filled with figures. */
 GC_API size_t GC_CALL GC_get_prof_stats(struct GC_prof_stats_s *stats, size_t size);
-/* The same for a caller that holds the lock. */
+/* GC_get_prof_stats for a caller that holds the lock. */
 GC_API size_t GC_CALL GC_get_prof_stats_unsafe(struct GC_prof_stats_s *stats, size_t size);
 
 /* Begins to add up the time of collections, and the milliseconds since then; wraps. Plain. */
@@ -497,7 +496,7 @@ GC_API unsigned long GC_CALL GC_get_full_gc_total_time(void);
 /* Ranges run from `low` to just before `high`, and need not be aligned: words on aligned addresses
    that lie wholly inside count. low <= high. */
 
-/* From now on searched at each collection. Ranges may overlap. */
+/* Adds a range that each collection searches from now on. Ranges may overlap. */
 GC_API void GC_CALL GC_add_roots(void *low, void *high);
 
 /* Undoes the part of GC_add_roots that lies in the range. Data of the program and of loaded objects
@@ -508,7 +507,8 @@ GC_API void GC_CALL GC_remove_roots(void *low, void *high);
    unless it is added; otherwise the data of loaded objects is found again. */
 GC_API void GC_CALL GC_clear_roots(void);
 
-/* Never search this range of static data. An excluded range may not partly overlap another. */
+/* Excludes this range of static data from the search. An excluded range may not partly overlap
+   another. */
 GC_API void GC_CALL GC_exclude_static_roots(void *low, void *high);
 /* Forgets all excluded ranges. */
 GC_API void GC_CALL GC_clear_exclusion_table(void);
@@ -516,8 +516,8 @@ GC_API void GC_CALL GC_clear_exclusion_table(void);
 /* Nonzero if the address is in a root that goes away by itself: the data of a loaded object. */
 GC_API int GC_CALL GC_is_tmp_root(void *address);
 
-/* Asked for each writable segment of a loaded object whether to search it (nonzero) or not. Under
-   the lock, possibly with threads stopped. */
+/* Called for each writable segment of a loaded object: nonzero to search it. Under the lock,
+   possibly with threads stopped. */
 typedef int(GC_CALLBACK *GC_has_static_roots_func)(const char *file_name, void *start,
                                                    size_t bytes);
 /* Replaces that function; NULL, the default, searches all. */
@@ -566,8 +566,8 @@ GC_API int GC_CALL GC_get_stack_base(struct GC_stack_base *base) GC_ATTR_NONNULL
    GC_pthread_create includes it. */
 GC_API void GC_CALL GC_allow_register_threads(void);
 
-/* Registers the calling thread: GC_SUCCESS, or GC_DUPLICATE if it was. A thread that got GC_SUCCESS
-   must unregister before it ends. */
+/* Registers the calling thread: GC_SUCCESS, or GC_DUPLICATE if it was registered. A thread that got
+   GC_SUCCESS must unregister before it ends. */
 GC_API int GC_CALL GC_register_my_thread(const struct GC_stack_base *base) GC_ATTR_NONNULL(1);
 
 /* Undoes GC_register_my_thread; from here on the thread's stack is no root. GC_SUCCESS. */
@@ -584,17 +584,19 @@ GC_API void GC_CALL GC_register_altstack(void *stack, GC_word stack_size, void *
 /* The base that the collector uses for the calling thread. Returns the thread's handle. */
 GC_API void *GC_CALL GC_get_my_stackbottom(struct GC_stack_base *base) GC_ATTR_NONNULL(1);
 
-/* Changes it, for a program that switches stacks: `thread` is a handle, or NULL for the caller
-   itself. Call with the lock held; before GC_init, where it means the main thread, without. */
+/* Changes the base, for a program that switches stacks: `thread` is a handle, or NULL for the
+   calling thread. pre: the lock is held. Before GC_init the call is for the main thread, and needs
+   no lock. */
 GC_API void GC_CALL GC_set_stackbottom(void *thread, const struct GC_stack_base *base)
     GC_ATTR_NONNULL(2);
 
-/* Called under the lock when a thread's stack is about to be searched, with the thread stopped or the
-   caller: where its stack pointer is kept, and its pthread_t. It may change the stack pointer, of a
-   thread that is on a stack of the program's own, to where that thread's own stack is in use; what
-   lies above the stack pointer that it was given is searched as well. It runs with threads stopped
-   that may hold any lock of the program's or the C library's, and must not allocate here. NULL, the
-   default: nothing is called. Plain. Not in libgc 8.2.2; its later versions have it. */
+/* Called under the lock before a thread's stack is searched; the thread is stopped or is the
+   caller. The arguments are the address of the thread's stack pointer and its pthread_t. For a
+   thread that runs on a stack of the program's own, the procedure may set the stack pointer to the
+   part of the thread's own stack in use; memory above the original stack pointer is searched as
+   well. Stopped threads may hold any lock of the program or the C library, so the procedure must
+   take none and must not allocate. NULL, the default: nothing is called. Plain. Not in libgc 8.2.2;
+   its later versions have it. */
 typedef void(GC_CALLBACK *GC_sp_corrector_proc)(void **stack_pointer, void *thread);
 GC_API void GC_CALL GC_set_sp_corrector(GC_sp_corrector_proc proc);
 GC_API GC_sp_corrector_proc GC_CALL GC_get_sp_corrector(void);
@@ -612,8 +614,8 @@ GC_API void *GC_CALL GC_call_with_gc_active(GC_fn_type fn, void *data) GC_ATTR_N
 /* Runs fn(data) under the lock and returns its result: nothing is collected and no link is cleared
    meanwhile. The lock is not recursive, and fn may not allocate. */
 GC_API void *GC_CALL GC_call_with_alloc_lock(GC_fn_type fn, void *data) GC_ATTR_NONNULL(1);
-/* The same: the lock has no side for readers alone. `release` changes nothing. Not in libgc 8.2.2;
-   its later versions have it. */
+/* GC_call_with_alloc_lock: there is no lock for readers only. `release` has no effect. Not in libgc
+   8.2.2; its later versions have it. */
 GC_API void *GC_CALL GC_call_with_reader_lock(GC_fn_type fn, void *data, int release)
     GC_ATTR_NONNULL(1);
 /* GC_call_with_alloc_lock in two halves. The thread that locked unlocks. */
@@ -624,17 +626,18 @@ GC_API void GC_CALL GC_alloc_unlock(void);
 GC_API void GC_CALL GC_stop_world_external(void);
 GC_API void GC_CALL GC_start_world_external(void);
 
-/* What fork() does. 1: the library's own fork handlers bring the heap over into the child, where
-   only the calling thread remains. 0: none. -1: try, and leave it to the program if that cannot be.
-   Before GC_init. */
+/* Sets how fork() is handled. 1: the library's fork handlers keep the heap usable in the child,
+   where only the calling thread remains. 0: no handlers. -1: handlers if possible, else the program
+   does it. To be set before GC_init. */
 GC_API void GC_CALL GC_set_handle_fork(int mode);
-/* Before fork(), and after it in the parent and in the child, if the program is to take care of it.
-   Without effect where the library's handlers do. */
+/* To be called before fork(), and after it in the parent and in the child, if the library has no
+   fork handlers. No effect if it has. */
 GC_API void GC_CALL GC_atfork_prepare(void);
 GC_API void GC_CALL GC_atfork_parent(void);
 GC_API void GC_CALL GC_atfork_child(void);
 
-/* The signals that stop a thread and let it go. Set before GC_init; later calls have no effect. */
+/* The signals that stop and resume a thread. To be set before GC_init; later calls have no
+   effect. */
 GC_API void GC_CALL GC_set_suspend_signal(int signal_number);
 GC_API int GC_CALL GC_get_suspend_signal(void);
 GC_API void GC_CALL GC_set_thr_restart_signal(int signal_number);
@@ -643,9 +646,9 @@ GC_API int GC_CALL GC_get_thr_restart_signal(void);
 /* How many threads are to mark, the collecting one included; 0 lets the collector decide. Before
    GC_init. */
 GC_API void GC_CALL GC_set_markers_count(unsigned markers);
-/* Makes the marking threads now, for instance in a forked child. */
+/* Starts the marking threads now, for instance in a forked child. */
 GC_API void GC_CALL GC_start_mark_threads(void);
-/* The number of marking threads beside the collecting one. Plain. */
+/* The number of marking threads without the collecting one. Plain. */
 GC_API int GC_CALL GC_get_parallel(void);
 
 /* ---- Finalizers ---- */
@@ -656,11 +659,11 @@ GC_API int GC_CALL GC_get_parallel(void);
  *
  *   - (no suffix): an object waits while a finalizable object refers to it, directly or not: chains
  *     are finalized from the front, one object a collection, and a cycle never is;
- *   - ignore_self: the same, but references from the object's own memory to itself do not count;
+ *   - ignore_self: as without suffix, but references of the object to itself do not count;
  *   - no_order: no reference from finalizable objects counts: all that became unreachable are
  *     finalized together;
  *   - unreachable: an object waits while any object still to be finalized, no_order ones included,
- *     refers to it (needs java_finalization, which is on by default).
+ *     refers to it.
  *
  * `object` is the base of an object; otherwise nothing is registered, and the old values are 0. fn
  * NULL removes the finalizer. Memory that `data` points to is kept until the call. The old function
@@ -682,8 +685,8 @@ GC_API void GC_CALL GC_register_finalizer_unreachable(void *object, GC_finalizat
                                                       void *data, GC_finalization_proc *old_fn,
                                                       void **old_data) GC_ATTR_NONNULL(1);
 
-/* The four for objects with checks (GC_DEBUG): `object` is what the program sees, and so is what fn
-   is called with. */
+/* The four calls for objects with checks (GC_DEBUG): `object`, and the first argument of fn, is the
+   address that the program knows. */
 GC_API void GC_CALL GC_debug_register_finalizer(void *object, GC_finalization_proc fn, void *data,
                                                 GC_finalization_proc *old_fn, void **old_data)
     GC_ATTR_NONNULL(1);
@@ -741,22 +744,22 @@ typedef void(GC_CALLBACK *GC_await_finalize_proc)(void *object);
 GC_API void GC_CALL GC_set_await_finalize_proc(GC_await_finalize_proc proc);
 GC_API GC_await_finalize_proc GC_CALL GC_get_await_finalize_proc(void);
 
-/* Nonzero (the default): what finalizable objects refer to is marked in a pass of its own, which
-   makes no_order safer and `unreachable` possible. Plain. */
+/* Stored, and has no effect here: finalizable objects' references are always marked in a pass of
+   their own, as in libgc with 1, the default. Plain. */
 GC_API void GC_CALL GC_set_java_finalization(int on);
 GC_API int GC_CALL GC_get_java_finalization(void);
 
-/* Collect rather than grow when fewer bytes than this were allocated for each finalizer registered
-   since the last collection. Default 10000; 0 leaves finalizers out of account. Plain. */
+/* While collections find finalizers due, each registration of a finalizer counts as this many
+   allocated bytes in the decision when to collect. Default 10000; 0: it does not count. Plain. */
 GC_API void GC_CALL GC_set_allocd_bytes_per_finalizer(GC_word bytes);
 GC_API GC_word GC_CALL GC_get_allocd_bytes_per_finalizer(void);
 
 /* ---- Disappearing links ---- */
 /*
  * A link is a word that the collector sets to 0 when its object goes. It does not keep the object
- * by itself, but the pointer in it does if it lies where the collector looks: so it is hidden
- * (GC_HIDE_POINTER) or lies in a pointer-free object. Its address is a multiple of the pointer
- * size. Registrations inside objects end with these objects.
+ * by itself, but the pointer in it does if it lies where the collector looks. So the pointer is
+ * hidden (GC_HIDE_POINTER) or lies in a pointer-free object. The link is aligned to the
+ * pointer size. Registrations inside objects end with these objects.
  *
  * Short links are cleared when the object is first found unreachable, before finalizers are decided
  * on; long links when it is not even reachable from finalizers, so it can never come back.
@@ -767,19 +770,19 @@ GC_API GC_word GC_CALL GC_get_allocd_bytes_per_finalizer(void);
 GC_API int GC_CALL GC_register_disappearing_link(void **link) GC_ATTR_NONNULL(1);
 
 /* A short link anywhere, cleared when `object` (a base) goes. GC_SUCCESS; GC_DUPLICATE if the link
-   was registered, which it now is for `object`; GC_NO_MEMORY. */
+   was registered before; it is now registered for `object`; GC_NO_MEMORY. */
 GC_API int GC_CALL GC_general_register_disappearing_link(void **link, const void *object)
     GC_ATTR_NONNULL(1) GC_ATTR_NONNULL(2);
 
-/* The registration of a link goes to the word at `new_link`; neither word changes. GC_SUCCESS, also
-   if both are the same registered link; GC_DUPLICATE if new_link is registered; GC_NOT_FOUND if
-   link is not. */
+/* Moves the registration of a link to the word at `new_link`; neither word changes. GC_SUCCESS,
+   also if both are the same registered link; GC_DUPLICATE if new_link is registered; GC_NOT_FOUND
+   if link is not. */
 GC_API int GC_CALL GC_move_disappearing_link(void **link, void **new_link) GC_ATTR_NONNULL(2);
 
 /* 1 if the link was registered, and now is not; else 0. */
 GC_API int GC_CALL GC_unregister_disappearing_link(void **link);
 
-/* The three for long links, which are a table of their own. */
+/* The three calls for long links, which have a table of their own. */
 GC_API int GC_CALL GC_register_long_link(void **link, const void *object) GC_ATTR_NONNULL(1)
     GC_ATTR_NONNULL(2);
 GC_API int GC_CALL GC_move_long_link(void **link, void **new_link) GC_ATTR_NONNULL(2);
@@ -798,14 +801,14 @@ GC_API int GC_CALL GC_unregister_long_link(void **link);
 /* ---- Toggle references ---- */
 /*
  * For a library whose objects are paired with objects that something else owns, which counts
- * references: as long as others hold the partner, the object must be kept; otherwise it goes with
- * the last reference from the heap. A registered object is held by the collector strongly or
- * weakly, as a function of the program says at each collection.
+ * references: while others hold the partner, the object must be kept; otherwise it goes with the
+ * last reference from the heap. The collector holds a registered object strongly or weakly; a
+ * function of the program decides that at each collection.
  */
 typedef enum {
   GC_TOGGLE_REF_DROP,   /* the registration ends */
   GC_TOGGLE_REF_STRONG, /* keep the object */
-  GC_TOGGLE_REF_WEAK    /* do not */
+  GC_TOGGLE_REF_WEAK    /* do not keep the object */
 } GC_ToggleRefStatus;
 
 /* Called at each collection for each registered object, under the lock, threads not stopped. */
@@ -834,7 +837,7 @@ GC_API void GC_CALL GC_abort_on_oom(void);
 typedef void(GC_CALLBACK *GC_warn_proc)(char *format, GC_word argument);
 GC_API void GC_CALL GC_set_warn_proc(GC_warn_proc proc) GC_ATTR_NONNULL(1);
 GC_API GC_warn_proc GC_CALL GC_get_warn_proc(void);
-/* The warn function that says nothing. */
+/* The warn function that prints nothing. */
 GC_API void GC_CALLBACK GC_ignore_warn_proc(char *format, GC_word argument);
 
 /* Called before the library ends the process, with the reason, or with NULL before a plain exit.
@@ -853,17 +856,18 @@ GC_API void GC_err_printf(const char *format, ...) GC_ATTR_PRINTF;
 GC_API void GC_log_printf(const char *format, ...) GC_ATTR_PRINTF;
 
 /* Descriptions of the collector's state for people, to stdout; their form may change. GC_dump
-   takes the lock and prints all of it under the number of the last collection; GC_dump_named is for
-   a caller that holds the lock or runs no other thread, and uses `name` unless it is NULL. The
-   other two print one part, for such a caller as well: every block of pages, and registered links
-   and finalizers. */
+   takes the lock and prints all of it under the number of the last collection. GC_dump_named uses
+   `name` unless it is NULL. GC_dump_regions prints every region of pages, and GC_dump_finalization
+   registered links and finalizers. pre for these three: the caller holds the lock, or no other
+   thread runs. */
 GC_API void GC_CALL GC_dump(void);
 GC_API void GC_CALL GC_dump_named(const char *name);
 GC_API void GC_CALL GC_dump_regions(void);
 GC_API void GC_CALL GC_dump_finalization(void);
 
-/* Called under the lock by GC_expand_hp, and by nothing else, with the size in bytes that the heap
-   may grow to by that. NULL: nothing is called. */
+/* Called under the lock: by GC_expand_hp, with the size in bytes that the heap may now grow to, and
+   at the end of a collection, with the heap's size, if that has changed. NULL: nothing is
+   called. */
 typedef void(GC_CALLBACK *GC_on_heap_resize_proc)(GC_word new_bytes);
 GC_API void GC_CALL GC_set_on_heap_resize(GC_on_heap_resize_proc proc);
 GC_API GC_on_heap_resize_proc GC_CALL GC_get_on_heap_resize(void);
@@ -891,8 +895,8 @@ typedef void(GC_CALLBACK *GC_on_collection_event_proc)(GC_EventType event);
 GC_API void GC_CALL GC_set_on_collection_event(GC_on_collection_event_proc proc);
 GC_API GC_on_collection_event_proc GC_CALL GC_get_on_collection_event(void);
 
-/* Called under the lock for each thread that is stopped or let go; `thread` is its pthread_t. NULL:
-   nothing is called. */
+/* Called under the lock for each thread that is stopped or resumed; `thread` is its pthread_t.
+   NULL: nothing is called. */
 typedef void(GC_CALLBACK *GC_on_thread_event_proc)(GC_EventType event, void *thread);
 GC_API void GC_CALL GC_set_on_thread_event(GC_on_thread_event_proc proc);
 GC_API GC_on_thread_event_proc GC_CALL GC_get_on_thread_event(void);
@@ -904,7 +908,7 @@ GC_API void GC_CALL GC_set_start_callback(GC_start_callback_proc proc);
 GC_API GC_start_callback_proc GC_CALL GC_get_start_callback(void);
 
 /* ---- Settings ---- */
-/* Plain, and of effect from the next decision on, unless said otherwise. */
+/* Plain. A setting takes effect at the next decision that it concerns, unless noted otherwise. */
 
 /* Nonzero (the default): a pointer to any byte of an object, or just past its end, keeps it. 0:
    from heap objects and static data only pointers to its base and to registered displacements do;
@@ -912,27 +916,27 @@ GC_API GC_start_callback_proc GC_CALL GC_get_start_callback(void);
 GC_API void GC_CALL GC_set_all_interior_pointers(int on);
 GC_API int GC_CALL GC_get_all_interior_pointers(void);
 
-/* Nonzero: grow the heap only if collecting does not help. */
+/* libgc: nonzero: grow the heap only if collecting does not help. No effect here. */
 GC_API void GC_CALL GC_set_dont_expand(int on);
 GC_API int GC_CALL GC_get_dont_expand(void);
 
-/* Nonzero: no collection as part of GC_init. Before GC_init. */
+/* libgc: nonzero: no collection as part of GC_init. No effect here: GC_init never collects. */
 GC_API void GC_CALL GC_set_dont_precollect(int on);
 GC_API int GC_CALL GC_get_dont_precollect(void);
 
-/* Between collections about (what a collection has to look at) / divisor bytes are allocated:
-   larger means a smaller heap and more collections. At least 1, default 3. */
+/* Between two collections about (bytes that a collection looks at) / divisor bytes are allocated. A
+   larger divisor means a smaller heap and more collections. At least 1, default 3. */
 GC_API void GC_CALL GC_set_free_space_divisor(GC_word divisor);
 GC_API GC_word GC_CALL GC_get_free_space_divisor(void);
 
-/* How many partial collections between two of the whole heap, where there are partial ones. */
+/* How many minor collections are made between two of the whole heap, in generational mode. */
 GC_API void GC_CALL GC_set_full_freq(int count);
 GC_API int GC_CALL GC_get_full_freq(void);
 
 /* How long the final stop of an incremental collection should take, as far as the collector can
-   tell before it: milliseconds, or with nanoseconds (below one million) beside them.
-   GC_TIME_UNLIMITED, the default: as the collector sees fit, about 2 ms. Counts from the next
-   collection on. */
+   tell before it: milliseconds, or milliseconds and nanoseconds (below one million).
+   GC_TIME_UNLIMITED, the default: as the collector sees fit, about 2 ms. Takes effect at the
+   next collection. */
 #define GC_TIME_UNLIMITED 999999
 struct GC_timeval_s {
   unsigned long tv_ms;   /* milliseconds */
@@ -943,20 +947,20 @@ GC_API unsigned long GC_CALL GC_get_time_limit(void);
 GC_API void GC_CALL GC_set_time_limit_tv(struct GC_timeval_s limit);
 GC_API struct GC_timeval_s GC_CALL GC_get_time_limit_tv(void);
 
-/* How many further collections to try before an allocation fails for want of memory. Default 0. */
+/* libgc: how many more collections to try before an allocation fails. No effect here. Default 0. */
 GC_API void GC_CALL GC_set_max_retries(GC_word count);
 GC_API GC_word GC_CALL GC_get_max_retries(void);
 
-/* How many times an incremental collection may give up its final stop before it goes through. */
+/* libgc: how often an incremental collection may give up its final stop. No effect here. */
 GC_API void GC_CALL GC_set_max_prior_attempts(int count);
 GC_API int GC_CALL GC_get_max_prior_attempts(void);
 
-/* The least that is allocated between two collections, in bytes; not 0, default 1. */
+/* The smallest number of bytes allocated between two collections; not 0, default 1. */
 GC_API void GC_CALL GC_set_min_bytes_allocd(size_t bytes);
 GC_API size_t GC_CALL GC_get_min_bytes_allocd(void);
 
-/* How fast incremental collections go while the program allocates: with 20, twice as fast as with
-   10, the default, and so on; not 0. Counts from the next collection on. */
+/* How much work incremental collections do for each byte allocated, in tenths of the default, which
+   is 10: with 20, twice as much. Not 0. Takes effect at the next collection. */
 GC_API void GC_CALL GC_set_rate(int rate);
 GC_API int GC_CALL GC_get_rate(void);
 
@@ -968,8 +972,8 @@ GC_API int GC_CALL GC_get_force_unmap_on_gcollect(void);
 GC_API void GC_CALL GC_set_pages_executable(int on);
 GC_API int GC_CALL GC_get_pages_executable(void);
 
-/* Bytes in objects that a collection cannot free, which the collector leaves out of the decision
-   when to collect. Uncollectable objects count themselves. */
+/* Bytes in objects that a collection cannot free; uncollectable objects add themselves. The figure
+   is counted only: it does not enter the decision when to collect. */
 GC_API void GC_CALL GC_set_non_gc_bytes(GC_word bytes);
 GC_API GC_word GC_CALL GC_get_non_gc_bytes(void);
 
@@ -982,7 +986,7 @@ GC_API void GC_CALL GC_set_find_leak(int on);
 GC_API int GC_CALL GC_get_find_leak(void);
 
 /* For a program that hands out memory of its objects by itself: counts bytes as allocated or as
-   given to GC_free since the last collection. Under the lock. */
+   given to GC_free since the last collection. pre: the lock is held. */
 GC_API void GC_CALL GC_incr_bytes_allocd(size_t bytes);
 GC_API void GC_CALL GC_incr_bytes_freed(size_t bytes);
 
@@ -1008,18 +1012,18 @@ GC_API GC_oom_func GC_oom_fn;
 GC_API GC_on_heap_resize_proc GC_on_heap_resize;
 GC_API GC_finalizer_notifier_proc GC_finalizer_notifier;
 GC_API GC_push_other_roots_proc GC_push_other_roots;
-GC_API GC_abort_func GC_on_abort; /* that of GC_set_abort_func */
+GC_API GC_abort_func GC_on_abort; /* the function of GC_set_abort_func */
 
-/* How many GC_disable calls are not undone. */
+/* Number of GC_disable calls without a matching GC_enable. */
 GC_API int GC_dont_gc;
 
-/* Nonzero: use up the whole heap before collecting. */
+/* libgc: nonzero: use up the whole heap before collecting. No effect here. */
 GC_API int GC_use_entire_heap;
 
 /* The cold end of the main thread's stack. A program that switches stacks by itself may set it. */
 GC_API char *GC_stackbottom;
 
-/* No object lies below the first or above the second. They only move apart. To be read only. */
+/* No object lies below the first or above the second address. To be read only. */
 GC_API void *GC_least_plausible_heap_addr;
 GC_API void *GC_greatest_plausible_heap_addr;
 

@@ -5,8 +5,8 @@
  *   gc_allocator<T>                  Collected memory. It is kept, and searched for pointers unless
  *                                    T is declared pointer-free, as long as the collector finds a
  *                                    pointer to it: so the container must lie where it looks.
- *   gc_allocator_ignore_off_page<T>  The same for large containers that keep a pointer to the first
- *                                    256 bytes of their memory, as std::vector does.
+ *   gc_allocator_ignore_off_page<T>  gc_allocator for large containers that keep a pointer to the
+ *                                    first 256 bytes of their memory, as std::vector does.
  *   traceable_allocator<T>           Uncollectable memory: what the container's elements point to
  * is kept as long as the container has them, wherever that lies.
  *
@@ -110,7 +110,7 @@ struct GC_uncollectable_memory {
 #endif
 };
 
-/* What the allocators have in common: all of an allocator but its name. */
+/* The members that the allocators have in common: all but the name. */
 template <class T, class Memory>
 class GC_allocator_members {
  public:

@@ -14,14 +14,14 @@
 extern "C" {
 #endif
 
-/* What kept an object. */
+/* The kind of reference that keeps an object. */
 typedef enum {
   GC_UNREFERENCED,   /* nothing: not an object, or an uncollectable one */
   GC_NO_SPACE,       /* nothing is recorded: collections are disabled, or there is no memory */
   GC_REFD_FROM_ROOT, /* a word in a root; *source is its address */
   GC_REFD_FROM_REG,  /* a word without an address, such as a register */
   GC_REFD_FROM_HEAP, /* a word in the object *source, *offset bytes behind its start */
-  GC_FINALIZER_REFD  /* it waits for its finalizer */
+  GC_FINALIZER_REFD  /* none: the object waits for its finalizer */
 } GC_ref_kind;
 
 /* The reference by which `object`, any address inside an object, is reached from the roots. What is

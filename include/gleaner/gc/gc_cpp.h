@@ -65,7 +65,7 @@
 /* Throws std::bad_alloc, for code that is compiled without exceptions. In libgccpp and libgctba. */
 GC_API void GC_CALL GC_throw_bad_alloc();
 
-/* What `new` does with an allocation that gave `object`. */
+/* Handles a NULL `object`, the result of an allocation by `new`. */
 #if defined(GC_NEW_ABORTS_ON_OOM)
 #define GC_OP_NEW_OOM_CHECK(object)   \
   do {                                \
@@ -131,9 +131,10 @@ inline void *GC_cpp_allocate(size_t size, GCPlacement placement) {
 }
 
 #ifdef __cpp_aligned_new
-/* The same at a multiple of `align`. The heap aligns only objects that are collected and searched:
-   a pointer-free one becomes such a one, and an uncollectable one begins somewhere in a larger
-   block, which needs no pointer to be kept. Not from the debugging allocator. */
+/* GC_cpp_allocate at a multiple of `align`. The heap aligns only objects that are collected and
+   searched. So a pointer-free object is made a searched one, and an uncollectable object begins
+   inside a larger block, which is kept without a pointer to it. The debugging allocator is not
+   used. */
 inline void *GC_cpp_allocate(size_t size, std::align_val_t align_value, GCPlacement placement) {
   const size_t align = static_cast<size_t>(align_value);
   void *object = 0;
@@ -207,9 +208,10 @@ class gc {
 };
 
 /* The base of classes whose destructor runs when the object is collected, unless it was deleted
-   before. One destructor an allocation: of an array the first element's, of an object with several
-   such parts that of the part whose construction began first, which then destroys the others by its
-   own rules. Objects in other memory (on the stack, say) are not affected. */
+   before. One destructor runs for each allocation: of an array, that of the first element. Of an
+   object with several gc_cleanup parts, that of the part whose construction began first; it then
+   destroys the others by its own rules. Objects in other memory, such as the stack, are not
+   affected. */
 class gc_cleanup : public virtual gc {
  public:
   gc_cleanup() { Register(); }

@@ -22,7 +22,7 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL GC_gcj_malloc(size_t s
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
     GC_debug_gcj_malloc(size_t size, void *type, GC_EXTRA_PARAMS);
 
-/* The same, with the promise of GC_malloc_ignore_off_page. */
+/* GC_gcj_malloc with the promise of GC_malloc_ignore_off_page. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
     GC_gcj_malloc_ignore_off_page(size_t size, void *type);
 

@@ -1,11 +1,11 @@
 /*
- * Allocation without a call: macros that take objects from free lists of the program's own, filled
- * a page's part at a time by GC_generic_malloc_many. Such lists are for one thread each. On this
- * collector GC_malloc is about as fast; the macros are here for programs that use them.
+ * Allocation without a call: macros that take objects from free lists of the program's own.
+ * GC_generic_malloc_many fills a list with a part of a page at a time. Each list is used by one
+ * thread. On this collector GC_malloc is about as fast; the macros are for programs that use them.
  *
  * A free list is linked through the objects' first words; the rest of an object that is not
- * pointer-free is zero. The heads must be roots, and so must, for pointer-free objects, the chain
- * (a mark procedure that follows it), or the objects are taken back.
+ * pointer-free is zero. The heads must be roots. For pointer-free objects the whole chain must be
+ * kept, too, by a mark procedure that follows it. Otherwise the objects are reclaimed.
  */
 #ifndef GC_INLINE_H
 #define GC_INLINE_H
@@ -40,9 +40,9 @@ extern "C" {
 #define GC_I_PTRFREE 0
 #define GC_I_NORMAL 1
 
-/* A list of new objects of `size` bytes, a multiple of the granule, linked as above: at least one,
-   and as many as a few KiB hold. *result is its head, or NULL if the memory is exhausted or the
-   kind unknown. */
+/* A list of new objects of `size` bytes, a multiple of the granule, linked through their first
+   words: at least one, and as many as a few KiB hold. *result is its head, or NULL if the memory is
+   exhausted or the kind unknown. */
 GC_API void GC_CALL GC_generic_malloc_many(size_t size, int kind, void **result);
 
 /* An object of any kind. */
@@ -50,11 +50,11 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL GC_malloc_kind(size_t 
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
     GC_malloc_kind_global(size_t size, int kind);
 
-/* The heart of the macros below. `tiny_fl` is an array of GC_TINY_FREELISTS heads, zero at first.
-   A head is a pointer to an object, or a count of granules taken so far: only when a size has been
-   used for `num_direct` granules does its list get filled; before, and for larger sizes,
-   `default_expr` gives the object. `init` is run between taking the object and anything else. When
-   the memory is exhausted the result is that of the out-of-memory function. */
+/* The allocation of all macros below. `tiny_fl` is an array of GC_TINY_FREELISTS heads, zero at
+   first. A head is a pointer to an object, or the count of granules taken so far. A size's list is
+   first filled when `num_direct` granules of that size were taken; before that, and for larger
+   sizes, `default_expr` gives the object. `init` runs directly after an object is taken. If memory
+   is exhausted, the result is that of the out-of-memory function. */
 #define GC_FAST_MALLOC_GRANS(result, granules, tiny_fl, num_direct, kind, default_expr, init) \
   do {                                                                                        \
     if (GC_EXPECT((granules) >= GC_TINY_FREELISTS, 0)) {                                      \

@@ -36,17 +36,17 @@ typedef struct GC_ms_entry *(*GC_mark_proc)(GC_word *addr, struct GC_ms_entry *m
 #define GC_PROC_BYTES 100
 #define GC_LOG_MAX_MARK_PROCS 6
 #define GC_MAX_MARK_PROCS (1 << GC_LOG_MAX_MARK_PROCS)
-/* Numbers below this are not given out by GC_new_proc. */
+/* GC_new_proc returns no numbers below this. */
 #define GC_RESERVED_MARK_PROCS 8
 #define GC_GCJ_RESERVED_MARK_PROC_INDEX 0
 
-/* A number for a procedure, for GC_MAKE_PROC. All numbers taken: the program is ended with a
-   message. GC_new_proc_inner: the caller holds the allocation lock. */
+/* A number for a procedure, for GC_MAKE_PROC. If all numbers are taken, the program is
+   ended with a message. GC_new_proc_inner: the caller holds the allocation lock. */
 GC_API unsigned GC_CALL GC_new_proc(GC_mark_proc proc);
 GC_API unsigned GC_CALL GC_new_proc_inner(GC_mark_proc proc);
 
-/* From a mark procedure: `obj` is a pointer, if it points into the heap; any word may be passed.
-   `src` is where it was found. */
+/* Called by a mark procedure for each word that may be a pointer. A word that does not point into
+   the heap is ignored. `src` is the address of the word. Returns the new mark stack pointer. */
 GC_API struct GC_ms_entry *GC_CALL GC_mark_and_push(void *obj, struct GC_ms_entry *mark_stack_ptr,
                                                     struct GC_ms_entry *mark_stack_limit,
                                                     void **src);
@@ -55,7 +55,7 @@ GC_API struct GC_ms_entry *GC_CALL GC_mark_and_push(void *obj, struct GC_ms_entr
 GC_API void *GC_least_plausible_heap_addr;
 GC_API void *GC_greatest_plausible_heap_addr;
 
-/* The same as the function, without a call for words that cannot be pointers. */
+/* GC_mark_and_push without a call for words that cannot be pointers. */
 #define GC_MARK_AND_PUSH(obj, msp, lim, src)                          \
   ((GC_word)(obj) >= (GC_word)GC_least_plausible_heap_addr &&         \
            (GC_word)(obj) <= (GC_word)GC_greatest_plausible_heap_addr \

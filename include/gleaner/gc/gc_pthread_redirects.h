@@ -36,7 +36,7 @@ extern "C" {
 GC_API int GC_pthread_create(pthread_t *thread, GC_PTHREAD_CREATE_CONST pthread_attr_t *attr,
                              void *(*start)(void *), void *arg);
 
-/* pthread_join. What the thread returned stays reachable until it has been joined. */
+/* pthread_join. The thread's result stays reachable until the thread has been joined. */
 GC_API int GC_pthread_join(pthread_t thread, void **result);
 
 /* pthread_detach. The result of a detached thread is not kept. */

@@ -2,7 +2,7 @@
 #ifndef GC_TINY_FL_H
 #define GC_TINY_FL_H
 
-/* What objects' sizes are multiples of. */
+/* Sizes of objects are multiples of this many bytes. */
 #ifndef GC_GRANULE_BYTES
 #define GC_GRANULE_BYTES 16
 #define GC_GRANULE_WORDS 2
