@@ -76,6 +76,7 @@ class ArenaHeap : public ReplayHeap {
     for (uint64_t low = lowest_.Load(kRelaxed);
          begin < low && !lowest_.CompareExchange(low, begin, kRelaxed);) {
     }
+    // Relaxed: a figure that nothing else depends on.
     for (uint64_t high = highest_.Load(kRelaxed);
          begin + size > high && !highest_.CompareExchange(high, begin + size, kRelaxed);) {
     }

@@ -21,7 +21,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* How GC_suspend_thread and its relations name a thread. */
+/* The type that names a thread in GC_suspend_thread and related calls. */
 #ifndef GC_SUSPEND_THREAD_ID
 #define GC_SUSPEND_THREAD_ID pthread_t
 #endif
@@ -30,9 +30,9 @@
 extern "C" {
 #endif
 
-/* pthread_create, and the new thread is registered before this returns: its stack and thread-local
-   variables are roots from its first instruction to its last thread-specific-data destructor. `arg`
-   is kept alive on the way. Returns an errno value. */
+/* pthread_create that registers the new thread before it returns: the thread's stack and
+   thread-local variables are roots from its first instruction to its last thread-specific-data
+   destructor. `arg` is kept alive until the thread has it. Returns an errno value. */
 GC_API int GC_pthread_create(pthread_t *thread, GC_PTHREAD_CREATE_CONST pthread_attr_t *attr,
                              void *(*start)(void *), void *arg);
 

@@ -1,7 +1,7 @@
 /*
- * Objects whose pointers stand at known places: the program says which words of a type are
- * pointers, and the collector looks at no others. For structures with much data that looks like
- * pointers; GC_malloc_atomic is simpler where there are none.
+ * Objects whose pointers lie at known places: the program says which words of a type are pointers,
+ * and the collector looks at no other words. For structures with much data that looks like
+ * pointers. GC_malloc_atomic is simpler for objects without pointers.
  *
  *     GC_word bits[GC_BITMAP_SIZE(struct node)] = {0};
  *     GC_set_bit(bits, GC_WORD_OFFSET(struct node, next));
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* An array of words; bit i of it, from the lowest of the first word on, is set if word i of the
+/* An array of words. Bit i, counted from the lowest bit of the first word, is set if word i of the
    type may be a pointer. */
 typedef GC_word *GC_bitmap;
 
@@ -31,21 +31,21 @@ typedef GC_word *GC_bitmap;
 
 typedef GC_word GC_descr;
 
-/* A descriptor for a type of `len` words. Words beyond count as no pointers. May allocate; each
-   call with a bitmap of more than 62 words, up to the last pointer, uses memory for good, so
-   descriptors should be made once for a type. If there is no memory for it, the descriptor says
-   that every word may be a pointer. */
+/* A descriptor for a type of `len` words. Later words count as no pointers. May allocate. A call
+   whose last pointer lies beyond the first 62 words uses memory that is never freed, so programs
+   should make one descriptor for a type. If there is no memory, the descriptor says that every word
+   may be a pointer. */
 GC_API GC_descr GC_CALL GC_make_descriptor(const GC_word *bitmap, size_t len) GC_ATTR_NONNULL(1);
 
-/* A zeroed object of that type. One word more is taken, for the descriptor. GC_realloc keeps the
-   type, here and below: what an array grows by is elements. */
+/* A zeroed object of the type. It takes one more word, for the descriptor. GC_realloc keeps the
+   type of objects and arrays; an array grows by elements. */
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
     GC_malloc_explicitly_typed(size_t size, GC_descr d);
 GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
     GC_malloc_explicitly_typed_ignore_off_page(size_t size, GC_descr d);
 
-/* A zeroed array of `n` elements of `element_size` bytes, a multiple of the word size, each as `d`
-   says. */
+/* A zeroed array of `n` elements with the descriptor `d`, each of `element_size` bytes, a multiple
+   of the word size. */
 GC_API GC_ATTR_MALLOC void *GC_CALL GC_calloc_explicitly_typed(size_t n, size_t element_size,
                                                                GC_descr d);
 

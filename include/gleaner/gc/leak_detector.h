@@ -1,5 +1,5 @@
 /*
- * Turns malloc and its relations of one source file into allocations that are checked for leaks.
+ * Turns the malloc family of one source file into allocations that are checked for leaks.
  *
  * Include it last, in every source of the program whose blocks are to be checked, and set
  * GC_find_leak (or the environment variable GC_FIND_LEAK) before the first allocation. A block that
