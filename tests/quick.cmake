@@ -1,4 +1,4 @@
-# The tests of `./dev test --quick`, which have the label quick, and what they need built: the target
+# The tests of `./dev test --quick`, which have the label quick or one that ends in -quick, and what they need built: the target
 # gleaner_quick_tests. They are those with a label of the first list, without the long ones, and some
 # of the others; in the release preset they take under 200 s of one processor, measured by ctest, whose
 # figures are in build/release/Testing/Temporary/CTestCostData.txt.
@@ -8,7 +8,8 @@ set(quick_labels api bad_input concurrent cord cplusplus dev documents examples 
 # Names of tests; for the cases of a GoogleTest program, that of its target.
 set(quick_but_long
   "api\\.(thread_churn|limits\\.(concurrent|generational))"
-  "gleaner_(bad_input|signals_and_forks)_test"
+  "documents\\.commands"  # needs benchmarks built
+  "gleaner_(bad_input|limits|signals_and_forks)_test"
   "malloc\\.(al|ps|checked|collecting)\\.(bad_free|fork_load|huge|model)"
   "malloc\\.collecting\\.often\\..*"
   "malloc\\.(.*\\.)?(programs.*|refused\\.(address|any|data|lowered).*)"
@@ -35,10 +36,10 @@ endfunction()
 
 # gleaner_add_quick(<name> <variable> <word of the command>...): adds the label quick to the labels in
 # the variable if the test is one of these, and the programs of the command to what is built for them.
-function(gleaner_add_quick name labels)
+function(gleaner_add_quick name variable)
   gleaner_matches(long ${name} ${quick_but_long})
   gleaner_matches(quick ${name} ${quick_besides})
-  foreach(label IN LISTS ${labels})
+  foreach(label IN LISTS ${variable})
     if(label IN_LIST quick_labels AND NOT long)
       set(quick ON)
     endif()
@@ -46,7 +47,7 @@ function(gleaner_add_quick name labels)
   if(NOT quick)
     return()
   endif()
-  set(${labels} ${${labels}} quick PARENT_SCOPE)
+  set(${variable} ${${variable}} quick PARENT_SCOPE)
   string(REGEX MATCHALL "\\$<TARGET_FILE:[^>]+>" programs "${ARGN}")
   list(TRANSFORM programs REPLACE "\\$<TARGET_FILE:([^>]+)>" "\\1")
   list(GET ARGN 0 first)
