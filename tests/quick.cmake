@@ -1,7 +1,7 @@
-# The tests of `./dev test --quick`, which have the label quick or one that ends in -quick, and what they need built: the target
-# gleaner_quick_tests. They are those with a label of the first list, without the long ones, and some
-# of the others; in the release preset they take under 200 s of one processor, measured by ctest, whose
-# figures are in build/release/Testing/Temporary/CTestCostData.txt.
+# The tests of `./dev test --quick`, which have the label quick or one that ends in -quick, and what
+# they need built: the target gleaner_quick_tests. They are those with a label of the first list,
+# without the long ones, and some of the others. In the release preset they take under 200 s of one
+# processor; what each takes, ctest writes to build/release/Testing/Temporary/CTestCostData.txt.
 set(quick_labels api bad_input concurrent cord cplusplus dev documents examples fuzz hazards layers
     malloc plugins record threads tool unit)
 

@@ -25,6 +25,7 @@ REPLACED = {
 case "$*" in *nothing*) echo 'No tests were found!!!'; exit 8 ;; *failing*) f=1 ;; *) f=0 ;; esac
 echo "99% tests passed, $f tests failed out of 7"; exit $f""",
     "cmake": """note cmake "$@"
+case "$*" in *"$FAILS"*) echo "$FAILS cannot be built"; exit 1 ;; esac
 [ ! -e does_not_build ] || { echo 'cannot be built'; exit 1; }
 mkdir -p build/release build/verify build/tsan build/asan-ubsan build/debug""",
     "python3": 'note python3 "$@"',
@@ -44,7 +45,9 @@ class Dev(unittest.TestCase):
             script.write_text('#!/bin/sh\nnote() { echo "$@" >>"$CALLS"; }\n' + body + "\n")
             script.chmod(0o755)
         self.root.mkdir()
-        shutil.copy(SOURCE / "dev", self.root / "dev")
+        (self.root / ".ci").mkdir()
+        for name in ("dev", ".ci/run"):
+            shutil.copy(SOURCE / name, self.root / name)
         (self.root / ".gitignore").write_text("/build/\n")
         self.git("init", "--quiet")
         self.first = self.commit("first")
@@ -61,11 +64,14 @@ class Dev(unittest.TestCase):
         return self.git("rev-parse", "HEAD")
 
     def dev(self, *arguments, status=0):
+        self.run_script("dev", *arguments, status=status)
+
+    def run_script(self, name, *arguments, status, fails="nothing at all"):
         self.calls_file.write_text("")
         environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        result = subprocess.run([self.root / "dev", *arguments], capture_output=True, text=True,
+        result = subprocess.run([self.root / name, *arguments], capture_output=True, text=True,
                                 env={**environment, "PATH": f"{self.bin}:{os.environ['PATH']}",
-                                     "CALLS": str(self.calls_file)})
+                                     "CALLS": str(self.calls_file), "FAILS": fails})
         self.output = result.stdout + result.stderr
         self.calls = self.calls_file.read_text().splitlines()
         self.assertEqual(result.returncode, status, self.output)
@@ -180,6 +186,15 @@ class Dev(unittest.TestCase):
         self.dev("bench", "--runs", "3")
         call = self.calls_of("python3")[-1]
         self.assertTrue(call.endswith("--theirs /usr/lib --runs 3"), call)
+
+    def test_ci_lints_and_tests(self):
+        for fails, status in (("nothing at all", 0), ("--preset lint", 1), ("--preset tsan", 1)):
+            with self.subTest(fails):
+                self.run_script(".ci/run", status=status, fails=fails)
+                self.assertIn("--build --preset lint --target lint" if fails != "--preset lint" else
+                              "--preset lint", "\n".join(self.calls_of("cmake")))
+                self.assertEqual(len(self.calls_of("ctest")), 3 if fails == "--preset tsan" else 4)
+                self.assertEqual("FAILED" in self.output, status == 1, self.output)
 
     def test_help_has_the_forms(self):
         self.dev("help")
