@@ -6,6 +6,10 @@ machine. Shown are the median of the runs with minimum and maximum, the ratio A 
 faster B is), the peak resident set and the collections. A run counts only if it used the libgc
 intended (the program reports the path that the loader chose) and if its checksum equals that of all
 the other runs of its row. The exit status is 1 if a run failed; a missed target is not a failure.
+
+With --against NAME the library of --theirs is Gleaner as well, of the commit NAME, and only the rows
+are printed in which the slowest run of one side is faster than the fastest of the other. Of two equal
+libraries that is so in one row of 126 with five runs of each, in one of ten with three.
 """
 
 import argparse
@@ -55,8 +59,10 @@ class RunFailed(Exception):
     pass
 
 
-def make_rows():
+def make_rows(against=""):
+    """All rows; with `against`, of that commit's library and ours, and no others."""
     rows = []
+    a_label, b_label = (against, "this tree") if against else (THEIRS, OURS)
 
     def against_libgc(name, command, targets, metric="seconds", alone=()):
         """Both libraries on 1, 2 ... threads; `alone` holds arguments for one thread only."""
@@ -64,11 +70,19 @@ def make_rows():
             argv = command + ["--threads", str(threads)]
             if threads == 1:
                 argv += alone
-            rows.append(Row(name, threads, Space(THEIRS, argv, THEIRS), Space(OURS, argv, OURS),
-                            target, metric))
+            rows.append(Row(name, threads, Space(a_label, argv, THEIRS), Space(b_label, argv, OURS),
+                            0 if against else target, metric))
 
     def markers(name, command, target):
-        """Our library with one marker against itself with two."""
+        """Our library with one marker against itself with two, or two libraries with each."""
+        if against:
+            for count in ("1", "2"):
+                a, b = (Space(label, command, library, {"GC_MARKERS": count})
+                        for label, library in ((a_label, THEIRS), (b_label, OURS)))
+                kind = name.removeprefix("2 markers against 1, ")
+                rows.append(Row(f"full collection, {kind}, markers {count}", 1, a, b, 0,
+                                "collect_ms_median"))
+            return
         one = Space(f"{OURS}, 1 marker", command, OURS, {"GC_MARKERS": "1"})
         two = Space(f"{OURS}, 2 markers", command, OURS, {"GC_MARKERS": "2"})
         rows.append(Row(name, 1, one, two, target, "collect_ms_median"))
@@ -100,7 +114,7 @@ def make_rows():
     against_libgc("BH-pt, interaction lists", ["bh", "--variant", "pt", "--lists"], {1: 1.3, 2: 2},
                   alone=wake)
     against_libgc("BH-st", ["bh", "--variant", "st"], {1: 0, 2: 0}, alone=wake)
-    for shape in ("graph", "tree", "list", "arrays", "huge"):
+    for shape in ("graph", "tree", "list", "arrays", "huge") if not against else ():
         rows.append(Row(f"floor against our 1 marker, {shape}", 1,
                         Space("floor", ["mark_floor", "--shape", shape]),
                         Space(f"{OURS}, 1 marker", ["mark_shapes", "--shape", shape], OURS,
@@ -185,6 +199,11 @@ class Result:
     def ratio(self):
         return self.median("a") / self.median("b")
 
+    def differs(self):
+        """Whether the ranges of the two sides have nothing in common."""
+        a, b = (self.numbers(key, self.row.metric) for key in ("a", "b"))
+        return max(a) < min(b) or max(b) < min(a)
+
     def met(self):
         if not self.row.target:
             return ""
@@ -213,16 +232,17 @@ class Result:
         return "-"
 
 
-# A is libgc and B is gleaner, unless the row's name says otherwise.
-HEADER = ["workload", "threads", "libgc (A) median (min-max)", "gleaner (B) median (min-max)",
-          "ratio A/B", "target", "met", "A peak MB", "B peak MB", "RSS ratio B/A",
-          "collections A / B", "longest stall ms, A / B"]
+def header(a_label=THEIRS, b_label=OURS):
+    """Of the table; the sides are these unless the row's name says otherwise."""
+    return ["workload", "threads", f"{a_label} (A) median (min-max)",
+            f"{b_label} (B) median (min-max)", "ratio A/B", "target", "met", "A peak MB", "B peak MB",
+            "RSS ratio B/A", "collections A / B", "longest stall ms, A / B"]
 
 
-def table_line(result):
+def table_line(result, labels=(THEIRS, OURS)):
     row = result.row
     name = row.name
-    if (row.a.label, row.b.label) != (THEIRS, OURS):
+    if (row.a.label, row.b.label) != labels:
         name += f" ({row.a.label} : {row.b.label})"
     return [name, str(row.threads), result.time_text("a"), result.time_text("b"),
             f"{result.ratio():.2f}", f"{row.target:g}" if row.target else "info", result.met(),
@@ -230,6 +250,23 @@ def table_line(result):
             f"{result.rss('b') / result.rss('a'):.2f}",
             f"{result.collections('a')} / {result.collections('b')}",
             f"{result.stall_text('a')} / {result.stall_text('b')}"]
+
+
+def print_results(results, against=""):
+    """All of them, or with `against` those that differ."""
+    if not against:
+        print_markdown([header()] + [table_line(result) for result in results])
+        return
+    differ = [result for result in results if result.differs()]
+    if not differ:
+        print(f"No difference from {against} beyond the spread of the runs in {len(results)} rows.")
+        return
+    labels = (differ[0].row.a.label, differ[0].row.b.label)
+    lines = [header(*labels)] + [table_line(result, labels) for result in differ]
+    target, met = lines[0].index("target"), lines[0].index("met")
+    print_markdown([[cell for column, cell in enumerate(line) if column not in (target, met)]
+                    for line in lines])
+    print(f"\n{len(differ)} of {len(results)} rows differ from {against} beyond the spread of the runs.")
 
 
 def print_markdown(lines):
@@ -299,7 +336,16 @@ def progress(text):
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def parse_arguments():
+def regex(text):
+    """For argparse: the text, if it is a regular expression."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+    return text
+
+
+def parse_arguments(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", metavar="DIR", help="the benchmark programs: <build>/bench")
@@ -307,15 +353,23 @@ def parse_arguments():
                         help="directory of our libgc.so.1 (BIN/../lib/gleaner)")
     parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
                         help="directory of the libgc.so.1 to compare with (%(default)s)")
+    parser.add_argument("--against", metavar="NAME", default="",
+                        help="--theirs is Gleaner of the commit NAME; print only rows that differ")
     parser.add_argument("--runs", type=int, help="runs of each side (5, with --smoke 1)")
-    parser.add_argument("--only", metavar="REGEX", default="",
+    parser.add_argument("--only", metavar="REGEX", type=regex, default="",
                         help="only rows whose 'name, threads N' matches")
     parser.add_argument("--smoke", action="store_true", help="tiny runs; the figures mean nothing")
     parser.add_argument("--csv", metavar="FILE", help="also write every run to FILE")
     parser.add_argument("--list", action="store_true", help="print the rows and exit")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.list:
         return options
+    if options.runs is None:
+        options.runs = 5 if not options.smoke else 2 if options.against else 1
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
+    if options.runs < 2 and options.against:
+        parser.error("--against needs --runs 2 or more: one run has no spread")
     if not options.bin:
         parser.error("--bin is needed: the directory of the benchmark programs")
     if options.ours is None:
@@ -323,16 +377,12 @@ def parse_arguments():
     for name in ("ours", "theirs"):
         if not os.path.exists(library_file(getattr(options, name))):
             parser.error(f"--{name}: there is no libgc.so.1 in {getattr(options, name)}")
-    if options.runs is None:
-        options.runs = 1 if options.smoke else 5
-    if options.runs < 1:
-        parser.error("--runs must be at least 1")
     return options
 
 
 def main():
     options = parse_arguments()
-    rows = [row for row in make_rows()
+    rows = [row for row in make_rows(options.against)
             if re.search(options.only, f"{row.name}, threads {row.threads}")]
     if not rows:
         sys.exit(f"no row matches {options.only!r}; --list shows them")
@@ -357,7 +407,7 @@ def main():
             failures.append(f"{row.name}, threads {row.threads}: {failure}")
     progress("")
 
-    print_markdown([HEADER] + [table_line(result) for result in results])
+    print_results(results, options.against)
     print(f"\n{options.runs} run(s) of each side, alternating, {others.since_began()}.")
     if options.csv:
         write_csv(options.csv, results)

@@ -16,6 +16,16 @@ endforeach()
 # The shared libraries are linked by the C driver, and must not get libstdc++ through the back door.
 set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")
 
+# Through ccache where it is installed, unless the caller names a launcher, of which an empty one is none.
+if(PROJECT_IS_TOP_LEVEL)
+  find_program(ccache ccache NO_CACHE)
+  foreach(language C CXX)
+    if(ccache AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${ccache})
+    endif()
+  endforeach()
+endif()
+
 if(GLEANER_SANITIZE)
   # vptr needs RTTI. gcc warns of every fence under TSan, and under ASan of variables that are set.
   add_compile_options(-O1 -g -fno-omit-frame-pointer -fsanitize=${GLEANER_SANITIZE}

@@ -4,7 +4,7 @@ find_program(CLANG_FORMAT NAMES clang-format clang-format-14)
 find_program(RUN_CLANG_TIDY NAMES run-clang-tidy run-clang-tidy-14)
 if(CLANG_FORMAT AND RUN_CLANG_TIDY)
   set(formatted "")
-  foreach(folder IN LISTS GLEANER_LAYERS ITEMS record tools cplusplus cord include tests bench demo examples)
+  foreach(folder IN LISTS GLEANER_LAYERS ITEMS malloc record tools cplusplus cord include tests bench demo examples)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS
          ${folder}/*.h ${folder}/*.hpp ${folder}/*.c ${folder}/*.cc)
     list(APPEND formatted ${found})
@@ -13,7 +13,7 @@ if(CLANG_FORMAT AND RUN_CLANG_TIDY)
     COMMAND ${CLANG_FORMAT} --dry-run -Werror ${formatted}
     COMMAND python3 ${CMAKE_SOURCE_DIR}/tests/layers/check_layers.py ${CMAKE_SOURCE_DIR}
     COMMAND ${RUN_CLANG_TIDY} -quiet -p ${CMAKE_BINARY_DIR}
-            "^${CMAKE_SOURCE_DIR}/(platform|alloc|gc|runtime|record|tools|cplusplus|cord)/"
+            "^${CMAKE_SOURCE_DIR}/(platform|alloc|gc|runtime|malloc|record|tools|cplusplus|cord)/"
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     VERBATIM USES_TERMINAL)
   add_custom_target(format COMMAND ${CLANG_FORMAT} -i ${formatted} VERBATIM)

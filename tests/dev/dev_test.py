@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""What ./dev makes of its arguments. It runs in a small repository, and the programs that it calls are
+replaced by scripts that write down how they were called.
+
+usage: dev_test.py SOURCE_DIR BUILD_DIR
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+
+# Each replaced program writes its name and arguments to $CALLS.
+REPLACED = {
+    "dpkg-query": "echo installed",
+    "dpkg": "echo /usr/lib/libgc.so.1",
+    "ctest": """note ctest "$@"
+case "$*" in *nothing*) echo 'No tests were found!!!'; exit 8 ;; *failing*) f=1 ;; *) f=0 ;; esac
+echo "99% tests passed, $f tests failed out of 7"; exit $f""",
+    "cmake": """note cmake "$@"
+case "$*" in *"$FAILS"*) echo "$FAILS cannot be built"; exit 1 ;; esac
+[ ! -e does_not_build ] || { echo 'cannot be built'; exit 1; }
+mkdir -p build/release build/verify build/tsan build/asan-ubsan build/debug""",
+    "python3": 'note python3 "$@"',
+}
+
+
+class Dev(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name).resolve() / "repository"
+        self.bin = self.root.parent / "bin"
+        self.calls_file = self.root.parent / "calls"
+        self.bin.mkdir()
+        for name, body in REPLACED.items():
+            script = self.bin / name
+            script.write_text('#!/bin/sh\nnote() { echo "$@" >>"$CALLS"; }\n' + body + "\n")
+            script.chmod(0o755)
+        self.root.mkdir()
+        (self.root / ".ci").mkdir()
+        for name in ("dev", ".ci/run"):
+            shutil.copy(SOURCE / name, self.root / name)
+        (self.root / ".gitignore").write_text("/build/\n")
+        self.git("init", "--quiet")
+        self.first = self.commit("first")
+        self.second = self.commit("second")
+
+    def git(self, *arguments):
+        return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=b", *arguments],
+                              cwd=self.root, check=True, capture_output=True, text=True).stdout.strip()
+
+    def commit(self, text):
+        (self.root / "text").write_text(text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", text)
+        return self.git("rev-parse", "HEAD")
+
+    def dev(self, *arguments, status=0):
+        self.run_script("dev", *arguments, status=status)
+
+    def run_script(self, name, *arguments, status, fails="nothing at all"):
+        self.calls_file.write_text("")
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+        result = subprocess.run([self.root / name, *arguments], capture_output=True, text=True,
+                                env={**environment, "PATH": f"{self.bin}:{os.environ['PATH']}",
+                                     "CALLS": str(self.calls_file), "FAILS": fails})
+        self.output = result.stdout + result.stderr
+        self.calls = self.calls_file.read_text().splitlines()
+        self.assertEqual(result.returncode, status, self.output)
+
+    def refused(self, *arguments):
+        """The message; nothing has been done."""
+        self.dev(*arguments, status=2)
+        self.assertEqual(self.calls, [])
+        return self.output
+
+    def calls_of(self, name):
+        return [call for call in self.calls if call.startswith(name + " ")]
+
+    def test_wrong_arguments_of_test(self):
+        for arguments, message in (
+                (["releas"], "unknown preset 'releas'; there are release debug verify asan-ubsan tsan"),
+                (["fuzz"], "unknown preset 'fuzz'"),
+                ([""], "unknown preset ''"),
+                (["--quik"], "unknown option '--quik'"),
+                (["--quick", "unit"], "--quick takes no argument"),
+                (["release", "unit", "api"], "too many arguments"),
+                (["release", "unit("], "'unit(' is no regular expression"),
+                (["release", ""], "'' is no regular expression")):
+            with self.subTest(arguments):
+                self.assertIn(f"./dev test: {message}", self.refused("test", *arguments))
+
+    def test_whole_tests_four_presets(self):
+        self.dev("test")
+        self.assertEqual([call.split()[2] for call in self.calls_of("ctest")],
+                         ["release", "verify", "asan-ubsan", "tsan"])
+        self.assertIn("== passed in", self.output)
+        for preset in ("release", "verify", "asan-ubsan", "tsan"):
+            self.assertIn(f"{preset}: 7 of 7 passed", self.output)
+
+    def test_quick_builds_and_runs_what_has_the_label(self):
+        self.dev("test", "--quick")
+        self.assertEqual(len(self.calls_of("ctest")), 1)
+        self.assertIn("--preset release", self.calls_of("ctest")[0])
+        self.assertIn("--label-regex (^|-)quick$", self.calls_of("ctest")[0])
+        self.assertIn("--build --preset release --target gleaner_quick_tests", self.output + "\n".join(self.calls))
+
+    def test_a_preset(self):
+        self.dev("test", "debug")
+        self.assertEqual(len(self.calls_of("ctest")), 1)
+        self.assertIn("--preset debug", self.calls_of("ctest")[0])
+        self.assertNotIn("regex", self.calls_of("ctest")[0])
+        self.assertIn("debug: 7 of 7 passed", self.output)
+
+    def test_a_preset_and_names(self):
+        self.dev("test", "verify", "^unit\\.(gc|alloc)")
+        self.assertIn("--tests-regex ^unit\\.(gc|alloc)", self.calls_of("ctest")[0])
+
+    def test_no_such_test(self):
+        self.dev("test", "verify", "nothing", status=1)
+        self.assertIn("== FAILED in", self.output)
+        self.assertIn("verify has no test whose name matches 'nothing'", self.output)
+
+    def test_failures_are_counted(self):
+        self.dev("test", "verify", "failing", status=1)
+        self.assertIn("verify: 6 of 7 passed, 1 failed", self.output)
+
+    def test_wrong_commits(self):
+        for arguments, message in (
+                (["--against"], "--against needs a commit"),
+                (["--against="], "--against needs a commit"),
+                (["--against", ""], "--against needs a commit"),
+                (["--against", "nowhere"], "--against: there is no commit 'nowhere'"),
+                (["--against", "--runs"], "--against: there is no commit '--runs'")):
+            with self.subTest(arguments):
+                self.assertIn(f"./dev bench: {message}", self.refused("bench", *arguments))
+
+    def tree(self):
+        return self.root / "build" / f"against-{self.first[:12]}"
+
+    def test_another_commit_is_built_beside_this_one(self):
+        (self.root / "text").write_text("not committed")
+        self.dev("bench", "--runs", "3", "--against", "HEAD~1", "--only", "GC Bench")
+        self.assertEqual((self.tree() / "text").read_text(), "first")
+        self.assertEqual((self.root / "text").read_text(), "not committed")
+        call = self.calls_of("python3")[-1]
+        self.assertIn(f"--theirs build/against-{self.first[:12]}/build/release/lib/gleaner ", call)
+        self.assertTrue(call.endswith(f"--against {self.first[:12]} --runs 3 --only GC Bench"), call)
+        self.assertIn("cmake --build --preset release --target gc_dropin", self.calls)
+
+    def test_its_build_is_used_again(self):
+        self.dev("bench", f"--against={self.first}")
+        (self.tree() / "build" / "kept").touch()
+        self.dev("bench", "--against", "HEAD~1")
+        self.assertTrue((self.tree() / "build" / "kept").exists())
+
+    def test_unless_it_is_no_longer_that_commit(self):
+        for spoil in (lambda: (self.tree() / "text").write_text("changed"),
+                      lambda: (shutil.rmtree(self.tree()), self.tree().mkdir()),
+                      lambda: subprocess.run(["git", "checkout", "--quiet", self.second],
+                                             cwd=self.tree(), check=True)):
+            self.dev("bench", "--against", "HEAD~1")
+            spoil()
+            self.dev("bench", "--against", "HEAD~1")
+            self.assertEqual((self.tree() / "text").read_text(), "first")
+
+    def test_a_commit_that_does_not_build(self):
+        (self.root / "does_not_build").touch()
+        self.commit("third")
+        self.git("rm", "--quiet", "does_not_build")
+        self.commit("fourth")
+        self.dev("bench", "--against", "HEAD~1", status=1)
+        self.assertIn("HEAD~1 does not build", self.output)
+        self.assertIn("cannot be built", self.output)
+        self.assertEqual(self.calls_of("python3"), [])
+
+    def test_without_it_libgc_is_compared_with(self):
+        self.dev("bench", "--runs", "3")
+        call = self.calls_of("python3")[-1]
+        self.assertTrue(call.endswith("--theirs /usr/lib --runs 3"), call)
+
+    def test_ci_lints_and_tests(self):
+        for fails, status in (("nothing at all", 0), ("--preset lint", 1), ("--preset tsan", 1)):
+            with self.subTest(fails):
+                self.run_script(".ci/run", status=status, fails=fails)
+                self.assertIn("--build --preset lint --target lint" if fails != "--preset lint" else
+                              "--preset lint", "\n".join(self.calls_of("cmake")))
+                self.assertEqual(len(self.calls_of("ctest")), 3 if fails == "--preset tsan" else 4)
+                self.assertEqual("FAILED" in self.output, status == 1, self.output)
+
+    def test_help_has_the_forms(self):
+        self.dev("help")
+        for form in ("test --quick ", "test PRESET [REGEX]", "bench --against REV [ARGS]"):
+            self.assertIn(f"\n  {form}", self.output)
+
+
+class Project(unittest.TestCase):
+    def test_presets_are_those_that_can_be_tested(self):
+        known = re.search(r"^test_presets=\((.*)\)$", (SOURCE / "dev").read_text(), re.M)[1].split()
+        presets = json.loads((SOURCE / "CMakePresets.json").read_text())["testPresets"]
+        self.assertEqual(known, [preset["name"] for preset in presets if not preset.get("hidden")])
+
+    def test_quick_ones_are_marked(self):
+        listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=BUILD, check=True,
+                                 capture_output=True, text=True).stdout
+        labels = {}
+        for test in json.loads(listing)["tests"]:
+            values = [each["value"] for each in test.get("properties", []) if each["name"] == "LABELS"]
+            labels[test["name"]] = set(values[0]) if values else set()
+        quick = {name for name, has in labels.items()
+                 if any(re.search("(^|-)quick$", label) for label in has)}
+        for name in labels:
+            if name.startswith(("unit.", "record.", "layers.", "tool.")):
+                self.assertIn(name, quick)
+            if name.startswith(("model.", "compat.", "threads.marking_test")):
+                self.assertNotIn(name, quick)
+        for layer in ("alloc", "gc", "malloc", "platform", "runtime"):  # `--quick` has built them
+            self.assertNotIn(f"gleaner_unit_{layer}_NOT_BUILT", labels)
+        for name in ("dev.arguments", "api.allocation", "torture.graph_torture.lps"):
+            self.assertIn(name, quick)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
