@@ -738,7 +738,8 @@ objects. -heap: also other objects of the heap. -all: every word, not only the f
             if page.slots == 0 or page.is_pointer_free() or not wanted(page):
                 continue
             end = page.address + page.slots * page.slot_bytes
-            for at, word in pointers(page.address, end, self.low, self.high):
+            # One past the end counts for roots outside the heap alone.
+            for at, word in pointers(page.address, end, self.low, self.high - 1):
                 holder = Object.at(self.instance, at)
                 if holder is None or holder.base == self.object.base or not holder.is_allocated():
                     continue
