@@ -1,6 +1,8 @@
-/* What gdb_test.py looks at: objects of known size and kind, each kept by one thing, whose addresses
- * are printed as "name value", then "ready"; the program waits for its standard input to end. */
+/* What gdb_test.py looks at: objects of known size and kind, each kept by one thing, whose
+ * addresses are printed as "name value", then "ready"; the program waits for its standard input to
+ * end. */
 #define GC_THREADS
+#include <gc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,8 +10,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
-#include <gc.h>
 
 struct pair {
   void *first;
@@ -70,7 +70,7 @@ __attribute__((noinline)) static void clear_stack(void) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const names[] = {"thread", "global", "stack",   "uncollectable",
+  static const char *const names[] = {"thread", "global", "stack", "uncollectable",
                                       "held",   "large",  "freed"};
   const char *mode = argc > 1 ? argv[1] : "";
   /* Debuggers that are no ancestors may attach. */

@@ -123,7 +123,7 @@ class Heap(unittest.TestCase):
                                        "freed", "young") if name in said]
         commands = {f"address {name}": f"gleaner address {said[name]:#x}" for name in cls.names}
         commands["address inside"] = f"gleaner address {said['large'] + 50000:#x}"
-        commands["address next"] = f"gleaner address {said['global'] - 48:#x}"
+        commands["address next"] = f"gleaner address {said['global'] - 96:#x}"
         commands |= {f"roots {name}": f"gleaner roots {said[name] + 8:#x} -heap"
                      for name in cls.names}
         commands |= {name: f"gleaner {name}" for name in ("cycle", "heaps", "threads")}
@@ -244,7 +244,9 @@ class Heap(unittest.TestCase):
         self.assertEqual(len(stack), 1, self.live["roots stack"])
         self.assertRegex(stack[0], rf"^root: thread {said['tid']} .*, stack: {said['local']:#x} "
                                    r"\(frame \d+, main\) holds ")
-        self.assertTrue(all(f"thread {said['tid']} " in line for line in self.roots("stack")))
+        # libgleaner.a has its own words in the program's data: that of the heap's end, for one.
+        self.assertTrue(all(f"thread {said['tid']} " in line for line in self.roots("stack")
+                            if not re.search(r" \(GC_\w+ in section ", line)))
         self.assertTrue(self.roots("thread"))
         for line in self.roots("thread"):
             self.assertIn(f"root: thread {said['thread_tid']} ", line)
@@ -260,8 +262,9 @@ class Heap(unittest.TestCase):
         self.assertEqual(self.line("cycle", "cycle"), "idle")
         self.assertEqual(self.line("cycle", "marking"), "no")
         if MODE == "collected":
-            self.assertRegex(self.line("cycle", "last"),
-                             r"^collection 1, full, cause explicit: live 10\d{4} bytes in \d+ objects, ")
+            last = re.match(r"collection 1, full, cause explicit: live (\d+) bytes in \d+ objects, ",
+                            self.line("cycle", "last"))
+            self.assertGreaterEqual(int(last[1]), 320 + 48 + 1024 + 224 + 64 + 100000)  # and runs
             self.assertTrue(self.line("cycle", "collections").endswith("last event: end"))
 
 
