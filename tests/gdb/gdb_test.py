@@ -5,8 +5,8 @@ usage: gdb_test.py SCRIPT GDB CLIENT [MODE [NAME=VALUE...]]
        gdb_test.py SCRIPT GDB CLIENT errors DROPIN
 
 77: gdb cannot look into processes here. Both get the same commands while the process stands still,
-so that what gdb says of the core has to be word for word what it says of the process. gdb writes a core file
-with all that is reserved, so the client reserves little.
+so that what gdb says of the core has to be word for word what it says of the process. gdb writes all that is
+reserved into a core file, so the client reserves little.
 """
 
 import os
@@ -102,12 +102,15 @@ class Errors(unittest.TestCase):
     def test_addresses(self):
         client = Client()
         target = ["-p", str(client.process.pid)]
-        (local, none, beyond), _ = gdb(target, [
+        (local, none, word, command, beyond), _ = gdb(target, [
             f"gleaner address {client.said['local']:#x}", "gleaner address",
+            "gleaner roots no_such_name", "gleaner rots",
             f"gleaner address {client.said['large'] + (32 << 20):#x}"])
         client.close()
         self.assertRegex(local, rf"^{client.said['local']:#x} is not in the heap \({WORD} to {WORD}\)")
         self.assertIn("an address is missing", none)
+        self.assertEqual(word.strip(), 'No symbol "no_such_name" in current context.')
+        self.assertIn("there is no command rots", command)
         self.assertIn("is reserved for the heap and not in use", beyond)
 
 

@@ -471,7 +471,10 @@ def each(show):
 def parse_address(text):
     if not text:
         raise gdb.GdbError("an address is missing: any expression of gdb's that is one")
-    value = gdb.parse_and_eval(text)
+    try:
+        value = gdb.parse_and_eval(text)
+    except gdb.error as error:
+        raise gdb.GdbError(str(error)) from None
     if value.type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY:
         value = value.address
     return int(value.cast(gdb.lookup_type("unsigned long"))) & (2**64 - 1)
@@ -527,6 +530,11 @@ class Prefix(gdb.Command):
     def __init__(self):
         super().__init__("gleaner", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
 
+    def invoke(self, argument, from_tty):
+        if argument:
+            raise gdb.GdbError(f"gleaner: there is no command {argument}: help gleaner lists them")
+        gdb.execute("help gleaner")
+
 
 # --- The commands ---
 
@@ -578,7 +586,8 @@ whose thread heap it belongs to."""
 class Roots(Command):
     """gleaner roots ADDR [-heap] [-all]: what points into the object at an address: words of the
 program's data, of threads' stacks, registers and thread-local storage, of fibers, and uncollectable
-objects. -heap: also other objects of the heap. -all: every word, not only the first 32 of a sort."""
+objects. -heap: also other objects of the heap. -all: every word, not only the first 32 of a
+sort."""
 
     MOST = 32
 
@@ -640,8 +649,8 @@ objects. -heap: also other objects of the heap. -all: every word, not only the f
         known = list(self.ranges(registry["main_segments"])) + list(
             self.ranges(registry["library_segments"]))
         if not known:
-            print("(No collection has asked the loader yet: data of the program and of libraries as "
-                  "gdb knows them.)")
+            print("(The collector has no list of loaded objects yet: data of the program and of "
+                  "libraries as\ngdb knows them.)")
             known = sections()
         known += self.ranges(static["added"])
         results = registry["results"]
