@@ -3,6 +3,7 @@
  * end. */
 #define GC_THREADS
 #include <gc.h>
+#include <gc/gc_mark.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -47,6 +48,35 @@ static void *run_thread(void *unused) {
   return kept[0];
 }
 
+/* A thread that runs until it is stopped, and after that. */
+static volatile int spinning;
+static volatile int over;
+static void *run_on(void *unused) {
+  printf("spin_tid %d\n", gettid());
+  spinning = 1;
+  while (!over) {
+  }
+  return unused;
+}
+
+static const char *const names[] = {"thread", "global", "stack", "uncollectable",
+                                    "held",   "large",  "freed"};
+static void say_all(const void *local) {
+  for (int i = 0; i < hidden_count; ++i) say(names[i], (void *)~hidden[i]);
+  say("local", local);
+  printf("tid %d\ncollections %lu\nready\n", gettid(), (unsigned long)GC_get_gc_no());
+  fflush(stdout);
+}
+
+/* Among the roots, with the world stopped. */
+static const void *main_local;
+static void wait_stopped(void) {
+  if (over) return;
+  say_all(main_local);
+  wait_blocked(NULL);
+  over = 1;
+}
+
 __attribute__((noinline)) static void make(void *volatile *on_stack) {
   kept_by_global = GC_malloc(40);
   *on_stack = GC_malloc_atomic(1000);
@@ -70,8 +100,6 @@ __attribute__((noinline)) static void clear_stack(void) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const names[] = {"thread", "global", "stack", "uncollectable",
-                                      "held",   "large",  "freed"};
   const char *mode = argc > 1 ? argv[1] : "";
   /* Debuggers that are no ancestors may attach. */
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
@@ -82,6 +110,9 @@ int main(int argc, char **argv) {
     return 0;
   }
   GC_INIT();
+  if (strcmp(mode, "fatal") == 0) {
+    for (int i = 0; i < 100; ++i) GC_new_kind(GC_new_free_list(), 0, 0, 1);
+  }
   pthread_barrier_init(&both, NULL, 2);
   pthread_t thread;
   if (pthread_create(&thread, NULL, run_thread, NULL) != 0) return 1;
@@ -100,10 +131,17 @@ int main(int argc, char **argv) {
     GC_collect_a_little();
     printf("young %#lx\n", (unsigned long)(uintptr_t)GC_malloc(48));
   }
-  for (int i = 0; i < hidden_count; ++i) say(names[i], (void *)~hidden[i]);
-  say("local", (void *)on_stack);
-  printf("tid %d\ncollections %lu\nready\n", gettid(), (unsigned long)GC_get_gc_no());
-  fflush(stdout);
+  if (strcmp(mode, "stopped") == 0) {
+    pthread_t other;
+    if (pthread_create(&other, NULL, run_on, NULL) != 0) return 1;
+    while (!spinning) {
+    }
+    main_local = (const void *)on_stack;
+    GC_set_push_other_roots(wait_stopped);
+    GC_gcollect();
+    return 0;
+  }
+  say_all((const void *)on_stack);
   clear_stack();
   wait_blocked(NULL);
   say("stack", on_stack[0]);

@@ -5,13 +5,14 @@ usage: gdb_test.py SCRIPT GDB CLIENT [MODE [NAME=VALUE...]]
        gdb_test.py SCRIPT GDB CLIENT errors DROPIN
 
 77: gdb cannot look into processes here. Both get the same commands while the process stands still,
-so that what gdb says of the core has to be word for word what it says of the process. gdb writes all that is
-reserved into a core file, so the client reserves little.
+so that what gdb says of the core has to be word for word what it says of the process. gdb writes all that
+is reserved into a core file, so the client reserves little.
 """
 
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,14 @@ class Errors(unittest.TestCase):
             said = self.one(["-p", str(client.process.pid)], "gleaner cycle")
             client.close()
         self.assertIn(f"{stripped}: Gleaner without debug information", said)
+
+    def test_fatal_error_says_what_to_type(self):
+        process = subprocess.Popen(["prlimit", "--core=0", CLIENT, "fatal"], stderr=subprocess.PIPE,
+                                   text=True)
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGABRT)
+        self.assertIn(f"gleaner: the heap in gdb: gdb -p {process.pid}, or gdb PROGRAM CORE; then: "
+                      f"source PREFIX/share/gleaner/{os.path.basename(SCRIPT)}\n", said)
 
     def test_addresses(self):
         client = Client()
@@ -195,7 +204,8 @@ class Heap(unittest.TestCase):
 
     def test_colours(self):
         self.assertEqual(self.colour("freed"), "free")
-        kept = {"": ("live",), "collected": ("live",), "cycle": ("white", "black")}[MODE]
+        marking = ("white", "black")
+        kept = {"": ("live",), "collected": ("live",), "cycle": marking, "stopped": marking}[MODE]
         if "GLEANER_GENERATIONAL=2" in REST and MODE == "":
             kept = ("young",)
         for name in ("thread", "global", "stack", "uncollectable", "held", "large"):
@@ -225,6 +235,9 @@ class Heap(unittest.TestCase):
         other = self.row("threads", self.said["thread_tid"])
         self.assertTrue(main["state"].startswith("running"), main)
         self.assertTrue(other["state"].startswith("blocked in a section without the heap"), other)
+        if MODE == "stopped":
+            self.assertTrue(other["state"].endswith(", taken for stopped by stop 1"), other)
+            self.assertEqual(self.row("threads", self.said["spin_tid"])["state"], "parked")
         low, high = int(main["stack from"], 16), int(main["to"], 16)
         self.assertTrue(low < int(main["roots from"], 16) < self.said["local"] < high, main)
         self.assertNotEqual(main["heap"], other["heap"])
@@ -255,6 +268,11 @@ class Heap(unittest.TestCase):
             self.assertIn(f"root: thread {said['thread_tid']} ", line)
 
     def test_cycle(self):
+        if MODE == "stopped":
+            self.assertEqual(self.line("cycle", "collections"), "1, last event: marking")
+            self.assertEqual(self.line("cycle", "world"), "stopped (stop 1)")
+            self.assertEqual(self.line("cycle", "marking"), "white 1 or 4, black 2")
+            return
         self.assertTrue(self.line("cycle", "collections").startswith(f"{self.said['collections']}, "))
         self.assertEqual(self.line("cycle", "world"), "running")
         if MODE == "cycle":
