@@ -4,6 +4,7 @@
 #define GC_THREADS
 #include <gc.h>
 #include <gc/gc_mark.h>
+#include <gleaner.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static void *run_on(void *unused) {
 }
 
 static const char *const names[] = {"thread", "global", "stack", "uncollectable",
-                                    "held",   "large",  "freed"};
+                                    "held",   "large",  "freed", "fiber"};
 static void say_all(const void *local) {
   for (int i = 0; i < hidden_count; ++i) say(names[i], (void *)~hidden[i]);
   say("local", local);
@@ -92,6 +93,12 @@ __attribute__((noinline)) static void make(void *volatile *on_stack) {
   void *freed = GC_malloc(500);
   hide(freed);
   GC_free(freed);
+  /* What is prepared for the first function of a fiber's stack. */
+  char *stack = aligned_alloc(4096, 65536);
+  if (stack == NULL || gleaner_fiber_create(stack, 65536) == NULL) abort();
+  void **of_fiber = (void **)(stack + 65536 - 512);
+  *of_fiber = GC_malloc(700);
+  hide(*of_fiber);
 }
 
 __attribute__((noinline)) static void clear_stack(void) {

@@ -132,7 +132,7 @@ class Heap(unittest.TestCase):
         cls.client = Client(MODE, **environment) if MODE else Client(**environment)
         cls.said = said = cls.client.said
         cls.names = [name for name in ("thread", "global", "stack", "uncollectable", "held", "large",
-                                       "freed", "young") if name in said]
+                                       "freed", "fiber", "young") if name in said]
         commands = {f"address {name}": f"gleaner address {said[name]:#x}" for name in cls.names}
         commands["address inside"] = f"gleaner address {said['large'] + 50000:#x}"
         commands["address next"] = f"gleaner address {said['global'] - 96:#x}"
@@ -181,7 +181,8 @@ class Heap(unittest.TestCase):
     def test_sizes_and_kinds(self):
         for name, kind, size in (("thread", "normal", 320), ("global", "normal", 48),
                                  ("stack", "atomic", 1024), ("uncollectable", "uncollectable", 224),
-                                 ("held", "normal", 64), ("large", "normal", 100000)):
+                                 ("held", "normal", 64), ("large", "normal", 100000),
+                                 ("fiber", "normal", 768)):
             self.assertEqual(self.line(f"address {name}", "kind"), kind)
             self.assertEqual(self.line(f"address {name}", "object"),
                              f"{self.said[name]:#x}, {size} bytes: the address is at +0")
@@ -228,7 +229,7 @@ class Heap(unittest.TestCase):
         row = self.row("heaps", threads[0])
         self.assertEqual(row["freed"], "512")
         if MODE == "":
-            self.assertEqual((row["objects"], row["bytes"]), ("4", str(48 + 1024 + 224 + 64)))
+            self.assertEqual((row["objects"], row["bytes"]), ("5", str(48 + 1024 + 224 + 64 + 768)))
 
     def test_threads(self):
         main = self.row("threads", self.said["tid"])
@@ -255,6 +256,9 @@ class Heap(unittest.TestCase):
                                  rf"{said['uncollectable']:#x}, 224 bytes, uncollectable holds ")
         self.expect_root("large", rf"^heap: {said['global'] + 8:#x} in object {said['global']:#x}, 48 "
                                   rf"bytes, normal holds {said['large']:#x}, its base$")
+        self.assertTrue([line for line in self.roots("fiber") if re.match(
+            rf"root: fresh fiber {WORD}, stack: {WORD} holds {said['fiber']:#x}, its base$", line)],
+                        self.live["roots fiber"])
         self.assertIn("root: the object itself is uncollectable", self.live["roots uncollectable"])
         stack = [line for line in self.roots("stack") if f": {said['local']:#x} " in line]
         self.assertEqual(len(stack), 1, self.live["roots stack"])
@@ -285,7 +289,7 @@ class Heap(unittest.TestCase):
         if MODE == "collected":
             last = re.match(r"collection 1, full, cause explicit: live (\d+) bytes in \d+ objects, ",
                             self.line("cycle", "last"))
-            self.assertGreaterEqual(int(last[1]), 320 + 48 + 1024 + 224 + 64 + 100000)  # and runs
+            self.assertGreaterEqual(int(last[1]), 320 + 48 + 1024 + 224 + 64 + 768 + 100000)  # and runs
             self.assertTrue(self.line("cycle", "collections").endswith("last event: end"))
 
 
