@@ -99,6 +99,10 @@ void Fatal(const char* format, ...) {
   if (g_fatal_context != nullptr) {
     auto* describe = g_fatal_context;
     g_fatal_context = nullptr;  // a failure while describing must not recurse
+    Complain(
+        "the heap in gdb: gdb -p %d, or gdb PROGRAM CORE; then: source "
+        "PREFIX/share/gleaner/gleaner_gdb.py",
+        getpid());
     line[bytes - 1] = 0;
     describe(line);
   }

@@ -11,7 +11,7 @@ prefix=$scratch/prefix
 
 for file in lib/libgleaner.so lib/libgleaner.a lib/gleaner/libgc.so.1 lib/gleaner/libgccpp.so.1 \
     lib/gleaner/libgctba.so.1 lib/libgccpp.a lib/libgctba.a lib/gleaner/libcord.so.1 lib/libcord.a \
-    bin/gleaner include/gleaner/gc_cpp.h \
+    bin/gleaner include/gleaner/gc_cpp.h share/gleaner/gleaner_gdb.py \
     include/gleaner/gc.h lib/cmake/Gleaner/GleanerConfig.cmake lib/pkgconfig/gleaner.pc; do
   [[ -e $prefix/$file ]] || { echo "not installed: $file"; exit 1; }
 done
