@@ -28,8 +28,8 @@ enum class Hindrance : uint8_t { kCallback, kLock, kHandler };
 void ComplainOf(Hindrance hindrance) {
   static constexpr const char* kPlaces[] = {
       "in a callback of a collection, which holds the allocation lock",
-      "by a thread that holds the allocation lock (GC_alloc_lock, GC_call_with_alloc_lock, "
-      "GC_stop_world_external)",
+      ("by a thread that holds the allocation lock (GC_alloc_lock, GC_call_with_alloc_lock, "
+       "GC_stop_world_external)"),
       "in a signal handler that has interrupted the library, or after a jump out of it"};
   static constinit platform::Atomic<uint32_t> told[3] = {};
   const auto which = static_cast<size_t>(hindrance);
