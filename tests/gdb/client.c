@@ -38,6 +38,12 @@ static void *wait_blocked(void *unused) {
   return NULL;
 }
 
+static volatile int is_blocked;
+static void *stay_blocked(void *unused) {
+  is_blocked = 1;
+  return wait_blocked(unused);
+}
+
 /* A thread of its own heap, blocked, with an object that its stack alone keeps. */
 static void *run_thread(void *unused) {
   (void)unused;
@@ -45,7 +51,7 @@ static void *run_thread(void *unused) {
   hide(kept[0]);
   printf("thread_tid %d\n", gettid());
   pthread_barrier_wait(&both);
-  GC_do_blocking(wait_blocked, NULL);
+  GC_do_blocking(stay_blocked, NULL);
   return kept[0];
 }
 
@@ -124,6 +130,8 @@ int main(int argc, char **argv) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, run_thread, NULL) != 0) return 1;
   pthread_barrier_wait(&both);
+  while (!is_blocked) {
+  }
   void *volatile on_stack[1];
   make(on_stack);
   clear_stack();
