@@ -85,11 +85,11 @@ class HotMemory {
     g_roots.assign(1 + kUnits * 4, nullptr);
     g_roots[0] = Allocate(Kind::kNormal, kUnits * kUnitBytes);
     for (size_t unit = 0; unit < kUnits; ++unit) {
-      AddGranules(static_cast<char*>(g_roots[0]) + unit * kUnitBytes, kUnitBytes);
+      AddCards(static_cast<char*>(g_roots[0]) + unit * kUnitBytes, kUnitBytes);
       for (size_t i = 1; i <= 4; ++i) {
         void* small = Allocate(Kind::kNormal, kSmallBytes);
         g_roots[unit * 4 + i] = small;
-        AddGranules(small, kSmallBytes);
+        AddCards(small, kSmallBytes);
       }
     }
     for (int i = 0; i < 40; ++i) Allocate(Kind::kNormal, kSmallBytes);  // not on the current page
@@ -97,7 +97,7 @@ class HotMemory {
 
   // With the values that no cycle has seen yet.
   void Refill() {
-    for (void** granule : granules_) memset(granule, 0, RescanSet::kGranuleBytes);
+    for (void** card : cards_) memset(card, 0, RescanSet::kCardBytes);
     registers_.clear();
     while (registers_.size() < kRegisters) {
       auto** object = static_cast<void**>(Allocate(Kind::kNormal, 32));
@@ -106,11 +106,11 @@ class HotMemory {
     }
   }
 
-  // Exchanges a word of each granule for a register, but for those of the first units.
+  // Exchanges a word of each card for a register, but for those of the first units.
   void Change(std::mt19937& random, size_t first_unit) {
-    constexpr size_t kWords = RescanSet::kGranuleBytes / sizeof(void*);
-    for (size_t i = first_unit * granules_.size() / kUnits; i < granules_.size(); ++i) {
-      void** place = granules_[i] + random() % kWords;
+    constexpr size_t kWords = RescanSet::kCardBytes / sizeof(void*);
+    for (size_t i = first_unit * cards_.size() / kUnits; i < cards_.size(); ++i) {
+      void** place = cards_[i] + random() % kWords;
       std::swap(*place, registers_[random() % kRegisters]);
       NoteStore(place);
     }
@@ -119,12 +119,12 @@ class HotMemory {
   // Whatever is referred to is there, and what it refers to. Returns how many objects are.
   size_t Check() const {
     size_t found = 0;
-    for (void* const* granule : granules_) {
-      for (size_t i = 0; i < RescanSet::kGranuleBytes / sizeof(void*); ++i) {
-        if (granule[i] == nullptr) continue;
+    for (void* const* card : cards_) {
+      for (size_t i = 0; i < RescanSet::kCardBytes / sizeof(void*); ++i) {
+        if (card[i] == nullptr) continue;
         ++found;
-        EXPECT_TRUE(IsAllocated(granule[i]));
-        EXPECT_TRUE(IsAllocated(static_cast<void**>(granule[i])[1]));
+        EXPECT_TRUE(IsAllocated(card[i]));
+        EXPECT_TRUE(IsAllocated(static_cast<void**>(card[i])[1]));
       }
     }
     return found;
@@ -133,13 +133,13 @@ class HotMemory {
  private:
   static constexpr size_t kRegisters = 4096;
 
-  void AddGranules(void* begin, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += RescanSet::kGranuleBytes) {
-      granules_.push_back(reinterpret_cast<void**>(static_cast<char*>(begin) + at));
+  void AddCards(void* begin, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += RescanSet::kCardBytes) {
+      cards_.push_back(reinterpret_cast<void**>(static_cast<char*>(begin) + at));
     }
   }
 
-  std::vector<void**> granules_;
+  std::vector<void**> cards_;
   std::vector<void*> registers_;
 };
 
