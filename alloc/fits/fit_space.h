@@ -42,7 +42,7 @@ class FitSpace : public BlockList {
   // neighbour; a rest below min_split comes along. False, with nothing changed, if it cannot.
   // Needs no metadata. True if the block is that large already.
   bool TryGrow(BlockId block, uint64_t count);
-  // Whether TryGrow could succeed after a large enough Extend: no allocated block follows this one.
+  // Whether TryGrow could succeed after a large enough Extend.
   bool IsLastAllocated(BlockId block) const {
     const BlockId right = nodes_[block].next;
     return right == kNone || (IsFreeAndTouches(right, block, right) && nodes_[right].next == kNone);
