@@ -7,8 +7,8 @@
 // or a call of MaybeDelay between plain accesses or system calls.
 //
 // Each thread draws the steps to delay from a random sequence of its own, which starts from the
-// number of threads that began before it. There is no seed to set: where threads meet depends on
-// the system's scheduler, so a seed could not repeat a run.
+// number of threads that have made a step before. There is no seed to set: where threads meet
+// depends on the system's scheduler, so a seed could not repeat a run.
 //
 // Async-signal-safe, any thread at any time, the world stopped or not: waits for nobody, keeps
 // errno, allocates nothing.
