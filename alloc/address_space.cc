@@ -161,9 +161,9 @@ bool AddressSpace::CommitMore(Space space, PageNumber pages) {
   // below it.
   if (space == Space::kScanned) {
     scanned_end.Store(low + pages, platform::memory_order_release);
-    if (fast_free) fast_free_end.Store(low + pages, platform::memory_order_release);
+    if (fast_free) fast_free_end.Store(low + pages, platform::memory_order_release);  // usable
   } else {
-    pointer_free_begin.Store(high - pages, platform::memory_order_release);
+    pointer_free_begin.Store(high - pages, platform::memory_order_release);  // usable tables
   }
   return true;
 }

@@ -112,7 +112,7 @@ inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
     }
     for (; dead_bytes != 0; dead_bytes &= dead_bytes - 1) {
       const auto byte = static_cast<uint32_t>(__builtin_ctzll(dead_bytes)) / 8;
-      __atomic_store_n(marks + i + byte, kFreeSlot, __ATOMIC_RELAXED);
+      __atomic_store_n(marks + i + byte, kFreeSlot, __ATOMIC_RELAXED);  // published by the list
     }
   }
   return left;
