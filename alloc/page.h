@@ -18,7 +18,7 @@
 // Every value but 0 is one bit, so a set of values is a mask.
 //
 // States of a page. The thread that holds the space's lock makes the moves to and from kUnused; the
-// page's owner makes the others, or the collector with the world stopped:
+// thread that sweeps the page makes the move from kSmall; the page's owner makes the others:
 //
 //   kUnused -> kTaken        PageSpace hands it out
 //   kTaken -> kSmall         ThreadHeap formats it

@@ -284,7 +284,7 @@ bool PageSpace::DecaySurplus() {
   const uint64_t next = next_step_ns_.Load(platform::memory_order_relaxed);  // a hint
   if (next == Residency::kNever) return false;
   const uint64_t now = platform::CoarseNowNs();
-  if (now < next || !lock_.TryAcquire()) return false;  // who has the lock may be making the step
+  if (now < next || !lock_.TryAcquire()) return false;  // the lock's holder may be making it
   residency_.Decay(now);
   PublishSurplus();
   lock_.Release();

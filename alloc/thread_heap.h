@@ -28,7 +28,7 @@
 //   - A run is taken (TakeNextRun) by storing cur and limit, then begin, then the marks. After the
 //     first store cur is not above the old begin, which is above or at the new run's end, or is
 //     kNoRun, which is below all pages: there is no range. After the second the range is the new
-//     run: its marks are still 0 or some are set, and nobody else allocates in the page.
+//     run: its marks are still 0 or some are set, and no other thread allocates in the page.
 //   - A page is left by forgetting it, or without unused slots: cur = begin.
 //   - A page is begun by setting cur and begin to kNoRun, then run.page.
 //   - The fast path stores cur before the program gets the slot.

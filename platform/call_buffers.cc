@@ -27,7 +27,7 @@ bool CopyFromProgram(void* to, const void* from, size_t bytes) {
   const int saved = errno;
   const size_t copied = CopyIfMapped(to, AddressOf(from), bytes);
   errno = saved;
-  if (copied == SIZE_MAX) memcpy(to, from, bytes);  // the system copies for nobody
+  if (copied == SIZE_MAX) memcpy(to, from, bytes);
   return copied == bytes || copied == SIZE_MAX;
 }
 

@@ -12,7 +12,7 @@
 //
 // States of a thread, and which thread changes them:
 //   kRunning -> kBlocked -> kRunning   the thread itself (EnterBlocking, LeaveBlocking)
-//   kRunning -> kParked -> kRunning the thread itself (handler, or end of a critical section)
+//   kRunning -> kParked -> kRunning    the thread itself (handler, or end of a critical section)
 //   kBlocked -> kParked -> kBlocked    the same, if asked just before it entered the section
 //   kParked -> kBlocked -> kRunning    the thread itself, if it is suspended alone (Suspend)
 //   kBlocked, claimed by a stop        the stopper

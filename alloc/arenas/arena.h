@@ -10,8 +10,8 @@
 // One allocation:
 //   1. the request is rounded up to units; small ones (slab_tier.h) take a slot of a slab, and
 //      their class a new slab, which is a block of step 2, if it needs one;
-//     2. other requests, and small ones without a slab, take a block of the policy's;
-//     3. if there is no block, empty slabs are freed, and step 2 is tried once more;
+//   2. other requests, and small ones without a slab, take a block of the policy's;
+//   3. if there is no block, empty slabs are freed, and step 2 is tried once more;
 //   4. the block goes into the table (block_table.h) by which Free finds it again, and into the
 //      books of what is resident (residency.h), if the memory is the arena's own.
 //
