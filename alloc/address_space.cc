@@ -9,8 +9,8 @@ constinit AddressSpace g_space;
 
 namespace {
 
-// Huge pages are asked for from this much of a space on: below it, a 2 MiB page mostly unused would
-// cost more memory than it saves time.
+// Huge pages are requested once a space is larger than this: in a smaller space a mostly unused 2
+// MiB page would cost more memory than it saves time.
 constexpr size_t kHugePagesFromBytes = 16 * kMiB;
 // One huge page of mark bytes serves 32 MiB of heap.
 constexpr size_t kHugeMarksFromBytes = 64 * kMiB;
@@ -21,13 +21,14 @@ constexpr size_t kHugePageBytes = 2 * kMiB;
 // 512 small pages cost about as much (measured: 130-180 us; a huge page 60-100 us).
 constexpr uint64_t kSlowHugePageNs = 300'000;
 
-// Whether huge pages are to be had quickly, found out by touching one. They are not where the
-// system must compact memory first, nor in a virtual machine whose host took the memory back and
-// returns it in small pages (measured: 1-3 ms each, three times what the small ones cost). After a
-// slow one the next few chunks do without, twice as many each time. Guarded by g_commit_lock.
+// Finds out whether the system provides huge pages quickly, by touching one. It does not where it
+// must compact memory first, nor in a virtual machine whose host took the memory back and returns
+// it in small pages (measured: 1-3 ms for each, three times the cost of 512 small pages). After a
+// slow huge page the next few chunks get none, twice as many each time. Guarded by g_commit_lock.
 class HugePageProbe {
  public:
-  // Advises [p, p + bytes), about to be used for the first time, if it pays.
+  // Requests huge pages for [p, p + bytes), which is about to be used for the first time, if they
+  // are quick.
   void Advise(void* p, size_t bytes) {
     if (chunks_to_skip_ != 0) {
       --chunks_to_skip_;
@@ -53,7 +54,7 @@ class HugePageProbe {
 };
 constinit HugePageProbe g_huge_pages;
 
-// Below the heap, and never committed: see platform::TrackingConfig.
+// A gap below the heap that is never committed; platform::TrackingConfig::base needs it.
 constexpr size_t kGuardBytes = 2 * kMiB;
 
 size_t UsualReservation() {
@@ -79,12 +80,12 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
   huge_pages = use_huge_pages;
   if (max_bytes == 0) max_bytes = UsualReservation();
   platform::NoticeAddressSpaceLimit();
-  // A heap that fills the limit needs no larger tables.
+  // A heap cannot exceed the limit on address space, so its tables need not cover more.
   const size_t limit = platform::AddressSpaceLimit();
   if (max_bytes > limit) max_bytes = limit;
   constexpr size_t kChunkBytes = size_t{kPagesPerChunk} << kPageShift;
   for (; max_bytes >= min_bytes; max_bytes /= 2) {
-    bytes = AlignDown(max_bytes, kChunkBytes);  // both sides grow by whole chunks
+    bytes = AlignDown(max_bytes, kChunkBytes);  // both spaces grow by whole chunks
     const size_t pages = bytes >> kPageShift;
     const size_t os_page = platform::OsPageBytes();
     constexpr auto kBothEnds = platform::CommitFrom::kBothEnds;
@@ -97,7 +98,7 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
     meta = static_cast<PageMeta*>(metas);
     marks = static_cast<uint8_t*>(mark_table);
     scanned_end.Store(0, platform::memory_order_relaxed);                    // no other thread yet
-    pointer_free_begin.Store(page_count(), platform::memory_order_relaxed);  // likewise
+    pointer_free_begin.Store(page_count(), platform::memory_order_relaxed);  // not shared yet
     if (base != 0 && info != nullptr && meta != nullptr && marks != nullptr &&
         CanCommit(min_bytes)) {
       return true;
@@ -117,9 +118,9 @@ void AddressSpace::Release() {
   info = nullptr;
   meta = nullptr;
   marks = nullptr;
-  scanned_end.Store(0, platform::memory_order_relaxed);         // nobody else uses them
-  pointer_free_begin.Store(0, platform::memory_order_relaxed);  // likewise
-  fast_free_end.Store(0, platform::memory_order_relaxed);       // likewise
+  scanned_end.Store(0, platform::memory_order_relaxed);         // no other thread uses it
+  pointer_free_begin.Store(0, platform::memory_order_relaxed);  // no other thread uses it
+  fast_free_end.Store(0, platform::memory_order_relaxed);       // no other thread uses it
 }
 
 bool AddressSpace::CanCommit(size_t wanted) {
@@ -134,7 +135,7 @@ bool AddressSpace::CanCommit(size_t wanted) {
 bool AddressSpace::CommitMore(Space space, PageNumber pages) {
   GLEANER_DCHECK(pages % kPagesPerChunk == 0, "commit of %u pages", pages);
   platform::LockGuard guard(g_commit_lock);
-  // Relaxed: written under the lock that is held.
+  // Relaxed: written only under g_commit_lock, which this thread holds.
   const PageNumber low = scanned_end.Load(platform::memory_order_relaxed);
   const PageNumber high = pointer_free_begin.Load(platform::memory_order_relaxed);
   if (high - low < pages) return false;
@@ -156,12 +157,13 @@ bool AddressSpace::CommitMore(Space space, PageNumber pages) {
       platform::AdviseHugePages(MarksOf(first), size_t{pages} * kMarkBytesPerPage);
     }
   }
-  // Release: a sweep or a root scan that sees the new frontier (acquire) sees usable tables.
+  // Release, for all three: a thread that loads the new frontier with acquire can use the tables
+  // below it.
   if (space == Space::kScanned) {
     scanned_end.Store(low + pages, platform::memory_order_release);
-    if (fast_free) fast_free_end.Store(low + pages, platform::memory_order_release);  // likewise
+    if (fast_free) fast_free_end.Store(low + pages, platform::memory_order_release);  // usable
   } else {
-    pointer_free_begin.Store(high - pages, platform::memory_order_release);  // likewise
+    pointer_free_begin.Store(high - pages, platform::memory_order_release);  // usable tables
   }
   return true;
 }

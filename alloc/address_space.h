@@ -1,7 +1,8 @@
-// The reservation and its side tables; every address computation of the heap is here.
+// The reservation and its side tables. All address computations of the heap are here.
 //
 // Pages that may hold pointers are handed out from the low end upwards, pointer-free ones from the
-// high end downwards, so that "is it scanned" is a comparison and either kind may use all there is.
+// high end downwards. So one comparison tells whether a page is scanned, and either kind may use
+// the whole reservation.
 //
 //   base                                                                      base + bytes
 //    | scanned pages --->  ...........reserved...........  <--- pointer-free |
@@ -24,42 +25,45 @@ struct AddressSpace {
   // Constant after Init.
   Addr base = 0;
   size_t bytes = 0;
-  PageInfo* info = nullptr;  // zero where nothing is committed, as long as it is kept whole
+  PageInfo* info = nullptr;  // zero where not committed, while kept whole (platform::KeepWhole)
   PageMeta* meta = nullptr;
   uint8_t* marks = nullptr;
   bool huge_pages = false;
   bool executable = false;  // pages may hold code; set before Init
 
-  // Frontiers of commitment. Written under the commit lock; they only move towards each other.
+  // The frontiers of commitment. Written under the commit lock; they only move towards each other.
   platform::Atomic<PageNumber> scanned_end{0};
   platform::Atomic<PageNumber> pointer_free_begin{0};
 
-  // For who gives slots back by their page's descriptor alone: scanned_end again, written with it,
-  // or 0 if nobody may do so. `fast_free` is set before Init.
+  // A copy of scanned_end for the fast path of malloc's free, which frees slots by their page's
+  // descriptor alone; 0 if that path is not allowed. Written together with scanned_end. `fast_free`
+  // allows the path; set before Init.
   bool fast_free = false;
   platform::Atomic<size_t> fast_free_end{0};
 
-  // Reserves `max_bytes` of heap, or as much as the system allows, halving on refusal. False if not
-  // even `min_bytes` are to be had. 0 stands for four times memory and swap, between 64 GiB and
-  // 1 TiB: either space may have all the memory there is, with as much free in between.
+  // Reserves `max_bytes` of heap, or, halving on refusal, as much as the system allows. False if it
+  // refuses even `min_bytes`. A `max_bytes` of 0 stands for four times memory and swap, between 64
+  // GiB and 1 TiB: then either space may take all memory of the machine, with as much free in
+  // between. One thread, before any other uses the heap.
   [[nodiscard]] bool Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages);
 
-  // Whether the system would give so much now. Where address space is limited, a reservation does
-  // not tell. Where it is not, nothing is asked.
+  // Whether the system would commit `wanted` bytes now. Asked only where address space is limited:
+  // there a reservation does not tell. True elsewhere.
   static bool CanCommit(size_t wanted);
 
-  // Gives all of it back. pre: there are no objects.
+  // Gives the reservation and the tables back. pre: there are no objects, and no other thread uses
+  // them.
   void Release();
 
   // Commits `pages` more pages of a space (a multiple of kPagesPerChunk). False if the reservation
-  // is used up or the system refuses.
+  // is used up or the system refuses. Thread-safe: takes the commit lock.
   [[nodiscard]] bool CommitMore(Space space, PageNumber pages);
 
   PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
-  // Whether the address is the heap's, committed or not.
+  // Whether the address lies in the reservation, committed or not.
   bool Reserves(Addr a) const { return a - base < bytes; }
-  // Whether the address lies in committed pages. Acquire: pairs with CommitMore; the tables of
-  // these pages are usable.
+  // Whether the address lies in committed pages. Acquire: pairs with the release in CommitMore, so
+  // the tables of these pages are usable.
   bool Contains(Addr a) const {
     const size_t page = (a - base) >> kPageShift;
     return page < scanned_end.Load(platform::memory_order_acquire) ||
@@ -78,26 +82,25 @@ extern AddressSpace g_space;
 
 // The committed pages of a space are [FirstCommitted, EndCommitted).
 inline PageNumber FirstCommitted(Space space) {
-  // Acquire: pairs with CommitMore; the tables up to the frontier are usable.
+  // Acquire: pairs with the release in CommitMore, so the tables up to the frontier are usable.
   return space == Space::kScanned ? 0
                                   : g_space.pointer_free_begin.Load(platform::memory_order_acquire);
 }
 inline PageNumber EndCommitted(Space space) {
   return space == Space::kScanned
-             ? g_space.scanned_end.Load(platform::memory_order_acquire)  // as above
+             ? g_space.scanned_end.Load(platform::memory_order_acquire)  // CommitMore's tables
              : g_space.page_count();
 }
 inline Space SpaceOfPage(PageNumber page) {
   return page < FirstCommitted(Space::kPointerFree) ? Space::kScanned : Space::kPointerFree;
 }
 
-// Gives a list of pages, linked by PageMeta::next, `page` as its new first element. Lock-free, any
-// thread.
+// Pushes `page` to the front of a list of pages linked by PageMeta::next. Lock-free, any thread.
 inline void PushAtomic(platform::Atomic<PageNumber>& head, PageNumber page) {
-  PageNumber first = head.Load(platform::memory_order_relaxed);  // the exchange below decides
+  PageNumber first = head.Load(platform::memory_order_relaxed);  // the exchange decides
   do {
     g_space.meta[page].next = first;
-    // Release: the consumer that acquires the head sees `next` and the page's mark bytes.
+    // Release: a consumer that loads the head with acquire sees `next` and the page's mark bytes.
   } while (!head.CompareExchange(first, page, platform::memory_order_release));
 }
 

@@ -11,8 +11,8 @@
 //                              slot is empty, so a search may end at the first empty slot;
 //   [inv.hash-table-load]      at least a quarter of the slots is empty, so every search ends.
 //
-// Not thread-safe: the lock of the table's owner guards it. Pointers to values last until the next
-// Insert, Erase, EraseIf or Clear. There is no destructor: tables are static data.
+// Not thread-safe: the lock of the table's owner guards the table. Pointers to values last until
+// the next Insert, Erase, EraseIf or Clear. There is no destructor: tables are static data.
 #pragma once
 
 #include <type_traits>
@@ -36,7 +36,7 @@ class HashTable {
   // Bytes of memory the table holds.
   size_t MemoryBytes() const { return BytesFor(capacity_); }
 
-  // The table's own memory, for a conservative scan of keys and values. Empty slots are included.
+  // The memory of all slots, empty ones included, for a conservative scan of keys and values.
   Addr storage_begin() const { return AddressOf(slots_); }
   Addr storage_end() const { return AddressOf(slots_ + capacity_); }
 
@@ -53,7 +53,7 @@ class HashTable {
   // Adds the key, or replaces its value. Null, with nothing changed, if the table has to grow and
   // the system refuses the memory.
   Value* Insert(uint64_t key, const Value& value) {
-    const Value copy = value;  // may lie in this table
+    const Value copy = value;  // `value` may lie in this table
     if (Slot* slot = FindSlot(key)) {
       slot->value = copy;
       return &slot->value;
@@ -65,7 +65,8 @@ class HashTable {
     return &slot->value;
   }
 
-  // Room for so many entries together: Insert succeeds up to there. False without memory.
+  // Makes room for `entries` entries in total: Insert succeeds up to this number. False if the
+  // system refuses the memory.
   bool Reserve(size_t entries) {
     while (entries > capacity_ / 4 * 3) {
       if (!Grow()) return false;
@@ -84,7 +85,7 @@ class HashTable {
       slots_[hole] = slots_[i];
       hole = i;
     }
-    slots_[hole] = {};  // the value, too: tables are scanned
+    slots_[hole] = {};  // clears the value, too: tables are scanned
     --size_;
     return true;
   }
@@ -102,10 +103,10 @@ class HashTable {
   template <class F>
   void EraseIf(F f) {
     if (size_ == 0) return;
-    // From the slot behind an empty one the pass meets every run of entries at its beginning. Each
-    // entry that stays is placed anew, from its home on: it lands at or before the slot it was in,
-    // and behind only such entries as have been placed already and move no more. That is what
-    // keeps [inv.hash-table-reachable].
+    // The pass starts behind an empty slot, so it meets every run of entries at its beginning. Each
+    // entry that stays is placed anew from its home on: it lands at or before its old slot, and
+    // only behind entries that have been placed already and do not move again. This keeps
+    // [inv.hash-table-reachable].
     size_t first = 0;
     while (slots_[first].key != 0) first = Next(first);
     for (size_t i = Next(first); i != first; i = Next(i)) {
@@ -113,7 +114,7 @@ class HashTable {
       if (key == 0) continue;
       const bool erase = f(key, slots_[i].value);
       const auto value = slots_[i].value;
-      slots_[i] = {};  // as in Erase
+      slots_[i] = {};  // clears the value, too
       if (erase) {
         --size_;
       } else {
@@ -147,7 +148,7 @@ class HashTable {
 
  private:
   struct Slot {
-    uint64_t key;  // 0: empty, and value means nothing
+    uint64_t key;  // 0: the slot is empty, and `value` means nothing
     Value value;
   };
   static constexpr size_t kFirstCapacity = 64;
@@ -156,7 +157,7 @@ class HashTable {
     return AlignUp(capacity * sizeof(Slot), platform::OsPageBytes());
   }
 
-  // pre: the table is not empty of slots.
+  // pre: capacity_ > 0.
   size_t Home(uint64_t key) const { return Mix64(key) & (capacity_ - 1); }
   size_t Next(size_t slot) const { return (slot + 1) & (capacity_ - 1); }
   size_t Distance(size_t from, size_t to) const { return (to - from) & (capacity_ - 1); }
@@ -181,7 +182,7 @@ class HashTable {
   [[nodiscard]] GLEANER_NOINLINE bool Grow() {
     size_t capacity = capacity_ * 2;
     if (capacity_ == 0) {
-      capacity = kFirstCapacity;  // then as much as its OS pages hold
+      capacity = kFirstCapacity;  // or more, if the same OS pages hold it
       while (BytesFor(capacity * 2) == BytesFor(kFirstCapacity)) capacity *= 2;
     }
     if (capacity > SIZE_MAX / 2 / sizeof(Slot)) return false;

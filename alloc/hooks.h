@@ -1,52 +1,55 @@
-// What the allocator asks of the layer above it.
+// The calls from the allocator to the layer above it. That layer sets g_hooks before the first
+// allocation.
 #pragma once
 
 #include "alloc/page.h"
 
 namespace gleaner::alloc {
 
-// Collections so far. Written by the collecting thread with the world stopped; any thread reads it
-// as a count.
+// The number of collections so far. Written by the collecting thread with the world stopped; any
+// thread reads it, relaxed (a count).
 extern platform::Atomic<uint64_t> g_collections;
 
-// A request that may have to be tried again.
+// The state of a request that may have to be tried again. Used by one thread.
 struct Attempts {
-  uint64_t collections_before = 0;  // as they were when it was tried last
-  int failed = 0;                   // of those after which this thread has collected
-  uint64_t collecting_ns = 0;       // what these collections have taken
+  uint64_t collections_before = 0;  // g_collections at the last try
+  int failed = 0;                   // tries after which this thread has collected
+  uint64_t collecting_ns = 0;       // the time of these collections
 
   void Begin() {
-    // Relaxed: a count. Read too early, it costs one try more.
+    // Relaxed: a count. An old value costs one more try.
     collections_before = g_collections.Load(platform::memory_order_relaxed);
   }
-  // Whether another thread has collected since, so that memory may be had.
+  // Whether a collection has finished since the last try, so that memory may be available.
   bool IsOutOfDate() const {
-    return g_collections.Load(platform::memory_order_relaxed) != collections_before;  // as above
+    return g_collections.Load(platform::memory_order_relaxed) != collections_before;  // a count
   }
 };
 
 struct Hooks {
-  // A thread has allocated `bytes` net since its last call. May collect. Called outside critical
-  // sections and without locks.
+  // The calling thread has allocated `bytes` net since its last call. May collect. Called outside
+  // critical sections and without locks.
   void (*allocated)(ptrdiff_t bytes);
-  // `bytes` cannot be had without passing the heap limit or the system's own. True if it is worth
-  // trying again. Same context as above.
+  // `bytes` cannot be allocated without passing the heap limit or a limit of the system. True if
+  // the request should be tried again. Called outside critical sections and without locks.
   bool (*exhausted)(size_t bytes, Attempts* attempts);
-  // `bytes` cannot be had unless the heap grows beyond the limit (LimitGrowth). Makes room or moves
-  // the limit: the request is tried again in any case. Same context.
+  // `bytes` cannot be allocated unless the heap grows beyond the limit of LimitGrowth. Makes room
+  // or moves the limit; the allocator tries again in any case. Called outside critical sections and
+  // without locks.
   void (*grow)(size_t bytes, const Attempts& attempts);
-  // Sweeps some pages; false if there are none left. Called inside critical sections, and only
-  // while g_dead_mark says that a sweep goes on: null where there are none.
+  // Sweeps some pages; false if no page is left to sweep. Called inside critical sections, and only
+  // while g_dead_mark says that a sweep goes on. Null if the layer above has no concurrent sweep.
   bool (*sweep)() = nullptr;
 };
 
 extern Hooks g_hooks;
 
-// A thread calls `allocated` about every so many bytes. Set by the pacer, read by all. Relaxed: a
-// number by itself.
+// A thread calls `allocated` about once in this many bytes. Set by the pacer, read by all threads,
+// relaxed: nothing else is published with it.
 extern platform::Atomic<ptrdiff_t> g_poll_bytes;
 
-// A share of the concurrent sweep, if one does. pre: in a critical section.
+// Sweeps some pages if a concurrent sweep goes on. False if it does not, or no page is left. pre:
+// in a critical section.
 inline bool SweepSome() {
   // Relaxed: a hint; the hook decides.
   return g_dead_mark.Load(platform::memory_order_relaxed) != 0 && g_hooks.sweep();

@@ -1,9 +1,9 @@
 // Searching and counting in the mark bytes of one page.
 //
 // Other threads may store 0 to single bytes meanwhile (GC_free), so the words are read atomically;
-// a byte that changes under the search is found or not, and both are right. Acquire: what the
-// freeing thread did to the object is over before its slot is found free (pairs with the release in
-// Free).
+// a byte that changes during the search is found or not, and both are right. The loads are acquire
+// and pair with the release in FreeObject: the freeing thread's accesses to the object come before
+// its slot is found free.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace gleaner::alloc {
 namespace internal {
 inline constexpr uint64_t kHighs = 0x8080808080808080u;
 
-// Acquire: head of this file.
+// Acquire: pairs with the release in FreeObject (head of this file).
 inline uint64_t LoadMarks(const uint8_t* marks) {
 #ifdef __SANITIZE_THREAD__
   // The sanitizer sees no synchronisation between a word that is read and a byte that was written.
@@ -30,7 +30,7 @@ inline uint64_t LoadMarks(const uint8_t* marks) {
   return __atomic_load_n(reinterpret_cast<const uint64_t*>(marks), __ATOMIC_ACQUIRE);
 #endif
 }
-// Bit 7 of each byte that is not zero.
+// Sets bit 7 of each byte that is not zero.
 constexpr uint64_t OccupiedBytes(uint64_t word) {
   return (((word & ~kHighs) + ~kHighs) | word) & kHighs;
 }
@@ -56,16 +56,16 @@ constexpr uint64_t FreeBytes(uint64_t word) { return ~OccupiedBytes(word) & kHig
 inline uint32_t FindLastFree(const uint8_t* marks, uint32_t end) {
   return internal::FindLast<internal::FreeBytes>(marks, end);
 }
-// The same for slots that are not free.
+// One more than the index of the last slot below `end` that is not free; 0 if there is none.
 inline uint32_t FindLastOccupied(const uint8_t* marks, uint32_t end) {
   return internal::FindLast<internal::OccupiedBytes>(marks, end);
 }
 
-// Of bytes that are values of [inv.mark-byte], with at most one bit each.
+// The functions below work on mark bytes [inv.mark-byte], which have at most one bit each.
 
-// Turns every byte that is not one of the mask `live` into 0 and returns how many are.
-// pre: the world is stopped or nobody else knows the page; the array is 16-byte aligned and its
-// bytes from `count` up to the next multiple of 16 are 0 or may become 0.
+// Keeps the bytes whose value is in the mask `live`, turns all others into 0, and returns the
+// number kept. pre: the world is stopped or no other thread knows the page; the array is 16-byte
+// aligned and its bytes from `count` up to the next multiple of 16 are 0 or may become 0.
 inline uint32_t NormaliseMarks(uint8_t* marks, uint32_t count, uint8_t live) {
   using Vector = uint8_t __attribute__((vector_size(16)));
   using Words = uint64_t __attribute__((vector_size(16)));
@@ -81,7 +81,7 @@ inline uint32_t NormaliseMarks(uint8_t* marks, uint32_t count, uint8_t live) {
   return static_cast<uint32_t>(total);
 }
 
-// Turns every byte that is one of the mask `from` into `to`. pre: as above.
+// Turns every byte whose value is in the mask `from` into `to`. pre: as for NormaliseMarks.
 inline void Recolour(uint8_t* marks, uint32_t count, uint8_t from, uint8_t to) {
   using Vector = uint8_t __attribute__((vector_size(16)));
   for (uint32_t i = 0; i < count; i += 16) {
@@ -91,9 +91,9 @@ inline void Recolour(uint8_t* marks, uint32_t count, uint8_t from, uint8_t to) {
   }
 }
 
-// Turns every byte that is one of the mask `dead` into 0, while others may turn bytes that are not
-// into 0, and returns how many are left. The array is 8-byte aligned and its bytes from `count` up
-// to the next multiple of 8 are 0.
+// Turns every byte whose value is in the mask `dead` into 0 and returns the number of bytes left.
+// Other threads may turn the other bytes into 0 meanwhile. The array is 8-byte aligned and its
+// bytes from `count` up to the next multiple of 8 are 0.
 inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < count; i += 8) {
@@ -103,15 +103,16 @@ inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
     uint64_t dead_bytes = internal::OccupiedBytes(word & (dead * kByteOnes));
     const uint64_t live_bytes = internal::OccupiedBytes(word) & ~dead_bytes;
     left += static_cast<uint32_t>(SumOfBytes(live_bytes >> 7));
-    // Relaxed: who lists the page publishes them.
+    // Relaxed, both stores: the sweeper publishes the bytes when it lists the page.
     if (live_bytes == 0) {
-      // Nobody else writes here: there is nothing to give back, and nothing is handed out.
+      // No other thread writes to this word: it has no live object to free, and no slot is handed
+      // out.
       __atomic_store_n(reinterpret_cast<uint64_t*>(marks + i), 0, __ATOMIC_RELAXED);
       continue;
     }
     for (; dead_bytes != 0; dead_bytes &= dead_bytes - 1) {
       const auto byte = static_cast<uint32_t>(__builtin_ctzll(dead_bytes)) / 8;
-      __atomic_store_n(marks + i + byte, kFreeSlot, __ATOMIC_RELAXED);  // as above
+      __atomic_store_n(marks + i + byte, kFreeSlot, __ATOMIC_RELAXED);  // published by the list
     }
   }
   return left;

@@ -1,7 +1,7 @@
 // Memory for the heap's own tables, outside the heap and never scanned.
 //
-// Nothing here is on an allocation fast path. Memory given out is zero and is never returned to the
-// system; owners keep free lists of their own where they need them.
+// No allocation fast path comes here. MetaAllocate's memory is never returned to the system; users
+// keep free lists of their own where they need them.
 #pragma once
 
 #include "platform/lock.h"
@@ -18,12 +18,13 @@ size_t MetaBytes();
 
 void MetaResetLockAfterFork();
 
-// An array that grows in place: addresses are reserved once, memory is committed as it is reached.
-// Elements are plain data; fresh ones are zero bytes. Not thread-safe: the owner's lock guards it.
+// An array that grows in place: addresses are reserved once, and memory is committed as it is
+// needed. Elements are plain data and start as zero bytes. Reserve comes first, then
+// EnsureCommitted before an element is used. Not thread-safe: the owner's lock guards the array.
 template <class T>
 class ReservedArray {
  public:
-  // False if the address space cannot be had.
+  // False if the system refuses the address space.
   [[nodiscard]] bool Reserve(size_t max_elements) {
     const size_t os_page = platform::OsPageBytes();
     const size_t bytes = AlignUp(max_elements * sizeof(T), os_page);
@@ -53,7 +54,7 @@ class ReservedArray {
   const T& operator[](size_t i) const { return data_[i]; }
 
  private:
-  static constexpr size_t kAtOnceBytes = 1 * kMiB;  // arrays up to this are committed as a whole
+  static constexpr size_t kAtOnceBytes = 1 * kMiB;  // arrays up to this size are committed whole
 
   bool Grow(size_t count) {
     if (count > max_) return false;
@@ -63,7 +64,8 @@ class ReservedArray {
     const size_t doubled = AlignUp(old_bytes + old_bytes / 2, os_page);
     const size_t all = AlignUp(max_ * sizeof(T), os_page);
     if (bytes < doubled) bytes = doubled;
-    // Small ones at once: neighbours are one mapping then, and untouched memory costs nothing.
+    // Small arrays are committed whole: neighbouring arrays then share a mapping, and untouched
+    // memory costs nothing.
     if (bytes > all || all <= kAtOnceBytes) bytes = all;
     if (!platform::Commit(reinterpret_cast<char*>(data_) + old_bytes, bytes - old_bytes)) {
       return false;

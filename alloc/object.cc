@@ -17,7 +17,7 @@ PageNumber PagesFor(size_t bytes) {
   return static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
 }
 
-// Zeroes the first `bytes` of what begins with a page, as far as they are not known to be zero. The
+// Zeroes the first `bytes` from the page `first` on, except pages that are known to be zero. The
 // pages are kTaken: no marker looks at them, so the thread may be stopped meanwhile.
 void ZeroWhereNeeded(PageNumber first, size_t bytes) {
   const PageNumber end = first + PagesFor(bytes);
@@ -36,7 +36,8 @@ void ZeroWhereNeeded(PageNumber first, size_t bytes) {
   }
 }
 
-// Turns taken pages into a large object, at once as far as a collection can see.
+// Turns taken pages into a large object. A critical section: a collection sees all of the change or
+// none.
 void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ignore_off_page) {
   platform::CriticalSection section;
   const PageNumber pages = PagesFor(bytes);
@@ -58,7 +59,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   info.needs_zeroing = true;
   g_space.meta[head].block = g_space.meta[span].block;
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
-  g_space.meta[head].listing.Store(Listing::kLarge, memory_order_relaxed);  // likewise
+  g_space.meta[head].listing.Store(Listing::kLarge, memory_order_relaxed);  // by the state
   info.SetState(PageState::kLarge);
   const uint8_t mark = AllocationColour();
   platform::MaybeDelay();  // the colour may change before the object has it
@@ -67,8 +68,8 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   t_heap->span_in_hand = kNoPage;
 }
 
-// A share of the sweep that goes on, if one does: as many pages as are going to be taken, within
-// reason.
+// If a concurrent sweep goes on, sweeps about as many pages as the caller is going to take, 256 at
+// most.
 void SweepFor(PageNumber pages) {
   constexpr PageNumber kMax = 256;
   if (pages > kMax) pages = kMax;
@@ -86,7 +87,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   const PageNumber pages = PagesFor(bytes) + extra;
   g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
   SweepFor(pages);
-  // At no instant is the span taken and not noted, as far as a fork can see.
+  // Takes and notes the span in one critical section: a fork never sees a span taken and not noted.
   const auto take = [space, pages] {
     platform::CriticalSection section;
     return t_heap->span_in_hand = PageSpaceOf(space).Allocate(pages);
@@ -109,7 +110,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
       if (!ThreadHeaps::ReleaseFreePagesElsewhere(space, span_bytes))
         g_hooks.grow(span_bytes, attempts);
     } else if (!g_hooks.exhausted(span_bytes, &attempts)) {
-      g_hooks.allocated(-static_cast<ptrdiff_t>(bytes));  // it was not
+      g_hooks.allocated(-static_cast<ptrdiff_t>(bytes));  // takes the report above back
       return nullptr;
     }
   }
@@ -125,25 +126,27 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   return PointerAt<void>(start);
 }
 
-// A slot of `page`, which had `slots` of them, has just been given back by a thread that need not
-// be the owner. A concurrent sweep may have found the page empty since: then it is not
-// listed here, unless it has small objects again [inv.listed-once], and an owner who finds a slot
-// more counted than there are, and perhaps the page listed early.
+// Counts a slot just freed in `page`, which had `slots` slots, and lists the page once an eighth is
+// free. Any thread. A concurrent sweep may have emptied the page since: then it is kFree, not
+// kUnlisted, and is not listed here [inv.listed-once], unless it has been formatted for small
+// objects again. In that case its owner counts one slot too many, and the page may be listed early.
+// Both are harmless.
 GLEANER_ALWAYS_INLINE void NoteFreed(PageNumber page, uint32_t slots) {
   PageMeta& meta = g_space.meta[page];
   platform::MaybeDelay();
-  // Relaxed: a count that may be noticed late (StopUsing); the slot itself was released before.
+  // Relaxed: Note [listing], a count that StopUsing may see late. The slot was released by the
+  // store of its mark byte.
   const uint32_t freed = meta.freed.FetchAdd(1, memory_order_relaxed) + 1u;
   if (freed * 8 < slots) return;
-  if (meta.listing.Load(memory_order_relaxed) != Listing::kUnlisted) return;  // decided below
-  if (!IsSwept(meta)) return;  // its sweeper lists it
+  if (meta.listing.Load(memory_order_relaxed) != Listing::kUnlisted) return;  // the CAS decides
+  if (!IsSwept(meta)) return;  // the page's sweeper lists it
   Listing unlisted = Listing::kUnlisted;
   if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
     ThreadHeaps::at(meta.owner).PushPartial(page);
   }
 }
 
-// First pages of the large objects whose pages wait for the end of marking.
+// A list: first pages of the large objects that wait for FreeDeferredWorldStopped.
 constinit platform::Atomic<PageNumber> g_deferred_frees{kNoPage};
 
 // False if another thread has given the object back already.
@@ -152,7 +155,8 @@ bool DeferFree(PageNumber head) {
   if (!g_space.meta[head].listing.CompareExchange(large, Listing::kFreed, memory_order_acq_rel))
     return false;
   platform::MaybeDelay();
-  __atomic_store_n(g_space.MarksOf(head), kFreeSlot, __ATOMIC_RELEASE);  // as in FreeObject
+  // Release: a thread that finds the mark free (acquire) sees our accesses to the object done.
+  __atomic_store_n(g_space.MarksOf(head), kFreeSlot, __ATOMIC_RELEASE);
   PushAtomic(g_deferred_frees, head);
   return true;
 }
@@ -165,8 +169,8 @@ constinit platform::Atomic<uint64_t> g_huge_bytes{0};
 bool FindSlot(Addr a, ObjectRef* out) {
   if (!g_space.Contains(a)) return false;
   PageNumber page = g_space.PageOf(a);
-  // The page may be formatted, or given back, meanwhile: then the word is of a later state than the
-  // one seen, and the slot that it leads to, if any, is not allocated.
+  // The page may be formatted or given back meanwhile. Then the word belongs to a later state than
+  // the one loaded, and the slot that the word leads to, if any, is not allocated.
   const PageState state = g_space.info[page].LoadState();
   PageInfo info = g_space.info[page].LoadWord();
   switch (state) {
@@ -220,13 +224,14 @@ GLEANER_ALWAYS_INLINE FreeResult GiveBack(void* p, size_t* bytes) {
   if (large && GLEANER_UNLIKELY(MarksConcurrently())) {
     if (!DeferFree(object.page)) return FreeResult::kNotAllocated;
   } else {
-    const uint32_t slots = g_space.info[object.page].slot_count;  // it may change from here on
+    const uint32_t slots = g_space.info[object.page].slot_count;  // may change after the store
     platform::MaybeDelay();
     // Release: the thread that finds the slot free (acquire in FindLastFree) sees our accesses
     // done.
     __atomic_store_n(mark, kFreeSlot, __ATOMIC_RELEASE);
     if (large) {
-      // What is dropped before it is used again had better go at once.
+      // A long zeroed span would be dropped when it is next allocated (platform::Zero); it is
+      // dropped now.
       const Kind kind = object.kind();
       const bool drop = *bytes >= platform::kZeroedByDropping && IsZeroed(kind);
       PageSpace& space = PageSpaceOf(SpaceOf(kind));
@@ -266,7 +271,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   const PageNumber have = PagesFor(info.object_bytes);
   const PageNumber need = PagesFor(wanted);
   platform::CriticalSection section;
-  // A marker may have the old length in hand: the object stays as large as it is.
+  // A marker may hold the old length: the object keeps its size.
   if (need < have && MarksConcurrently()) return true;
   if (need != have) {
     PageSpace& space = PageSpaceOf(SpaceOf(info.kind));
@@ -284,7 +289,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
       tail.SetState(PageState::kTail);
     }
   }
-  // What lies between the old end and the next page may hold leftovers of an earlier object.
+  // The memory between the old end and the next page may hold leftovers of an earlier object.
   if (wanted > info.object_bytes && IsZeroed(info.kind)) {
     const Addr old_end = object.base + info.object_bytes;
     const Addr page_end = object.base + (size_t{have} << kPageShift);
@@ -295,7 +300,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
     t_heap->unpolled_bytes += static_cast<ptrdiff_t>(wanted - info.object_bytes);
   }
   platform::MaybeDelay();
-  // Release: who sees the length sees the tail pages.
+  // Release: a thread that sees the length sees the tail pages.
   __atomic_store_n(&info.object_bytes, wanted, __ATOMIC_RELEASE);
   return true;
 }
@@ -307,7 +312,7 @@ void FreeLargeWorldStopped(PageNumber head) {
 }
 
 void FreeDeferredWorldStopped() {
-  // Acquire: pairs with PushAtomic.
+  // Acquire: pairs with the release in PushAtomic; `next` of each page is visible.
   for (PageNumber head = g_deferred_frees.Exchange(kNoPage, platform::memory_order_acquire);
        head != kNoPage;) {
     PageMeta& meta = g_space.meta[head];

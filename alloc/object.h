@@ -18,15 +18,16 @@ struct ObjectRef {
 // waste at the end of a page. Interior pointers resolve to their slot.
 bool FindSlot(Addr a, ObjectRef* out);
 
-// The same, allocated slots only. The answer may be out of date at once if another thread frees.
+// As FindSlot, but false unless the slot is allocated. The answer may be out of date at once if
+// another thread frees.
 bool FindObject(Addr a, ObjectRef* out);
 
 enum class FreeResult : uint8_t { kFreed, kForeign, kInterior, kNotAllocated };
 
-// Gives an object back, from any thread. Its slot may be handed out again from then on.
+// Gives an object back. Any thread. The slot may be handed out again from then on.
 FreeResult FreeObject(void* p);
-// The same for what the collector has counted as free already, and without a poll: for who holds
-// the collector lock.
+// As FreeObject, but neither counts the bytes nor polls: the collector has counted them already.
+// For a caller that holds the collector lock.
 FreeResult FreeObjectUncounted(void* p);
 
 // Memory for an object of any size; null when the heap is exhausted even after collecting, or the
@@ -34,24 +35,26 @@ FreeResult FreeObjectUncounted(void* p);
 void* AllocateObject(Kind kind, size_t bytes, size_t alignment = kGranuleBytes,
                      bool ignore_off_page = false);
 
-// Tries to make the object `bytes` large without moving it.
+// Makes the object `bytes` large without moving it. False if that is not possible.
 bool ResizeInPlace(const ObjectRef& object, size_t bytes);
 
 // With the world stopped: gives back a large object's pages.
 void FreeLargeWorldStopped(PageNumber head);
 
-// The same for those that were given to FreeObject while a cycle marked concurrently. They
-// have kept their pages: a marker may have had a range of them in hand, and must not find objects
-// of another kind there. Markers may also have blackened them since. pre: no marker has work left.
+// With the world stopped: gives back the pages of the large objects that FreeObject got while a
+// cycle marked concurrently. These objects have kept their pages, since a marker may hold a range
+// of them and must not find objects of another kind there. Markers may have blackened them since.
+// pre: no marker has work left.
 void FreeDeferredWorldStopped();
 
-// Pages and large objects of uncollectable kinds ever made: while 0, the collector need not look
-// for them among its roots.
+// Pages and large objects of uncollectable kinds ever made. While it is 0, the collector need not
+// search for uncollectable objects as roots.
 extern platform::Atomic<uint64_t> g_uncollectable_units;
 
 // Bytes of objects of at least kHugeBytes that may hold pointers, allocated since the last full
-// collection: each takes the collector long, and what it found last says nothing of them. A count:
-// any thread adds, relaxed, and the collector sets it to 0 with the world stopped.
+// collection. Each takes the collector long to scan, and the last collection's figures do not
+// include them. Any thread adds, relaxed (a count); the collector sets it to 0 with the world
+// stopped.
 constexpr size_t kHugeBytes = 1 * kMiB;
 extern platform::Atomic<uint64_t> g_huge_bytes;
 

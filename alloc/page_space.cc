@@ -12,7 +12,7 @@ constinit TreeFit g_pointer_free_fit;
 constinit PageSpace g_scanned(Space::kScanned, &g_scanned_fit);
 constinit PageSpace g_pointer_free(Space::kPointerFree, &g_pointer_free_fit);
 
-// Relaxed throughout: a statistic and a limit that need not be exact to the page.
+// Accessed relaxed: a statistic and two limits that need not be exact to the page.
 constinit platform::Atomic<size_t> g_resident_pages{0};
 constinit platform::Atomic<size_t> g_limit_bytes{0};
 constinit platform::Atomic<size_t> g_growth_limit_pages{SIZE_MAX};
@@ -35,17 +35,17 @@ bool InitPageSpaces(FitPolicy policy) {
 }
 
 void SetHeapLimit(size_t bytes) {
-  g_limit_bytes.Store(bytes, platform::memory_order_relaxed);  // see above
+  g_limit_bytes.Store(bytes, platform::memory_order_relaxed);  // a limit by itself
 }
 size_t HeapLimit() {
-  return g_limit_bytes.Load(platform::memory_order_relaxed);  // see above
+  return g_limit_bytes.Load(platform::memory_order_relaxed);  // a limit by itself
 }
 void LimitGrowth(size_t resident_bytes) {
   g_growth_limit_pages.Store(resident_bytes >> kPageShift,
-                             platform::memory_order_relaxed);  // see above
+                             platform::memory_order_relaxed);  // a limit by itself
 }
 size_t GrowthLimit() {
-  return g_growth_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
+  return g_growth_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a limit
 }
 bool TakeGrowthRefusal() {
   const bool refused = t_growth_refused;
@@ -53,7 +53,7 @@ bool TakeGrowthRefusal() {
   return refused;
 }
 size_t ResidentBytes() {
-  return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // see above
+  return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a statistic
 }
 bool PageSpace::Init(FitPolicy policy) {
   // At worst every page is a block of its own.
@@ -106,8 +106,8 @@ PageNumber PageSpace::Allocate(PageNumber count, bool* untouched) {
   bool over_limit = false;
   const PageNumber first = TryAllocate(count, &over_limit, untouched);
   if (GLEANER_LIKELY(first != kNoPage) || !over_limit) return first;
-  // The best fit has pages that are not resident, and the limit leaves no room for them; but there
-  // may be free pages elsewhere that are.
+  // The block found has pages that are not resident, and the heap limit has no room for them.
+  // Dropping resident free pages elsewhere makes room.
   const size_t dropped = g_scanned.DiscardFree(1) + g_pointer_free.DiscardFree(1);
   return dropped != 0 ? TryAllocate(count, &over_limit, untouched) : kNoPage;
 }
@@ -128,8 +128,8 @@ PageNumber PageSpace::TryAllocate(PageNumber count, bool* over_limit, bool* unto
   const PageNumber first = FirstPage(block);
   const PageNumber fresh = FreshPages(first, got);
   const bool fits = FitsLimit(fresh);
-  // A block that is larger than asked for want of metadata counts as what was asked, as in
-  // Hooks::grow.
+  // Without metadata the block may be larger than `count`. Only `count` is checked then, as
+  // Hooks::grow does.
   if (!fits || !MayGrow(fresh < count ? fresh : count)) {
     fit_.Free(block);
     *over_limit = !fits;
@@ -149,20 +149,20 @@ PageNumber PageSpace::FreshPages(PageNumber first, PageNumber count) {
 
 bool PageSpace::FitsLimit(PageNumber fresh) {
   return fresh == 0 || g_resident_pages.Load(platform::memory_order_relaxed) + fresh <=
-                           LimitPages();  // see above
+                           LimitPages();  // need not be exact
 }
 
 bool PageSpace::MayGrow(PageNumber fresh) {
   t_growth_refused =
-      fresh != 0 && g_resident_pages.Load(platform::memory_order_relaxed) + fresh >  // see above
+      fresh != 0 && g_resident_pages.Load(platform::memory_order_relaxed) + fresh >  // inexact
                         g_growth_limit_pages.Load(platform::memory_order_relaxed);
   return !t_growth_refused;
 }
 
 void PageSpace::AddResident(ptrdiff_t pages) {
   g_resident_pages.FetchAdd(static_cast<size_t>(pages),
-                            platform::memory_order_relaxed);  // see above
-  // Relaxed: written under the lock; readers want a snapshot only.
+                            platform::memory_order_relaxed);  // a statistic
+  // Relaxed: written under lock_, read as a snapshot.
   resident_.Store(static_cast<PageNumber>(resident_.Load(platform::memory_order_relaxed) + pages),
                   platform::memory_order_relaxed);
 }
@@ -181,7 +181,7 @@ void PageSpace::Free(PageNumber first, Contents contents) {
   const auto count = static_cast<PageNumber>(fit_.CountOf(block));
   SetState(FirstPage(block), count, PageState::kUnused);
   if (contents == Contents::kDropped) {
-    // All pages of a span are resident from when it was handed out.
+    // All pages of a span have been resident since it was handed out.
     Drop(FirstPage(block), count);
     AddResident(-static_cast<ptrdiff_t>(count));
   }
@@ -200,7 +200,7 @@ PageNumber PageSpace::SpanFirst(PageNumber page) {
 }
 
 bool PageSpace::Resize(PageNumber first, PageNumber count) {
-  // Blocks of the mirrored space grow towards lower addresses, which would move the object.
+  // Blocks of the pointer-free space grow towards lower addresses, which would move the object.
   if (space_ == Space::kPointerFree) return false;
   platform::LockGuard guard(lock_);
   const BlockId block = g_space.meta[first].block;
@@ -275,16 +275,16 @@ void PageSpace::FreeSpan(BlockId block) {
 
 void PageSpace::PublishSurplus() {
   const uint64_t next = residency_.next_step_ns();
-  // Relaxed: a hint, and a line that all threads read is written only if it changes.
+  // Relaxed: a hint. Written only if it changes, since all threads read the cache line.
   if (next_step_ns_.Load(platform::memory_order_relaxed) == next) return;
   next_step_ns_.Store(next, platform::memory_order_relaxed);
 }
 
 bool PageSpace::DecaySurplus() {
-  const uint64_t next = next_step_ns_.Load(platform::memory_order_relaxed);  // as there
+  const uint64_t next = next_step_ns_.Load(platform::memory_order_relaxed);  // a hint
   if (next == Residency::kNever) return false;
   const uint64_t now = platform::CoarseNowNs();
-  if (now < next || !lock_.TryAcquire()) return false;  // who has the lock may be making the step
+  if (now < next || !lock_.TryAcquire()) return false;  // the lock's holder may be making it
   residency_.Decay(now);
   PublishSurplus();
   lock_.Release();
@@ -341,7 +341,7 @@ size_t PageSpace::DiscardFree(PageNumber min_pages, size_t enough_pages) {
   size_t discarded = 0;
   fit_.ForEachFree([&](uint64_t start, uint64_t units) {
     if (units < min_pages || discarded >= enough_pages) return;
-    // The end of the span that is used last: best fit takes the other one.
+    // Drops from the end that is used last: best fit allocates from the other end.
     PageNumber first = kNoPage;
     PageNumber count = 0;
     PageNumber resident = 0;
@@ -364,8 +364,8 @@ void PageSpace::Drop(PageNumber first, PageNumber count) {
   for (PageNumber i = first; i < first + count; ++i) {
     g_space.info[i].needs_zeroing = g_space.info[i].resident = false;
   }
-  // Mark bytes of free pages are zero, as they read when they are dropped. An OS page of them may
-  // belong to other pages, too.
+  // Mark bytes of free pages are zero, and read as zero after they are dropped. OS pages that hold
+  // mark bytes of other pages, too, stay.
   const Addr begin = AlignUp(AddressOf(g_space.MarksOf(first)), platform::OsPageBytes());
   const Addr end = AlignDown(AddressOf(g_space.MarksOf(first + count)), platform::OsPageBytes());
   if (begin < end) platform::Discard(PointerAt<void>(begin), end - begin);

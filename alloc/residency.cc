@@ -184,7 +184,7 @@ void Residency::DiscardBetweenBlocks(Addr begin, Addr end) {
     if (from < to) platform::Discard(PointerAt<void>(from), to - from);
   };
   if (begin >= end) return;
-  // Only the first and the last chunk can have a block in use as well.
+  // Only the first and the last chunk can also hold a part of a block in use.
   const size_t first = ChunkOf(begin), last = ChunkOf(end - 1);
   if (first == last) {
     if (users_[first] != 0) discard(begin, end);

@@ -1,18 +1,18 @@
-// Which memory of a range is resident though free, and what of it may not be zero: for spaces that
-// keep freed memory for a while and then give it back to the system in units of 2 MiB.
+// Which memory of a range is resident although free, and which memory may not be zero. For spaces
+// that keep freed memory for a while and then give it back to the system in units of 2 MiB.
 //
-// The range is looked at in chunks of 2 MiB. A chunk is
+// The range is divided into chunks of 2 MiB. A chunk is
 //   clean   nothing of it was handed out since it was last discarded: it reads as zero and is not
 //           resident;
-//   used    some block in use overlaps it;
-//   idle    neither: free, and resident as far as its blocks were touched.
-// Take and Return tell of blocks that are handed out and come back; it does not matter how the
-// space divides its memory. Idle memory up to a budget stays. A surplus goes by a decay: a hand
-// moves over all that was ever handed out, once around in half the decay time, by small steps. It
-// discards what it finds idle for the second time in a row. So a chunk goes after it was idle for
-// half the decay time at least and the whole at most, and memory that is in turn handed out and
-// freed stays resident. There is no thread of its own: the steps happen while the owner calls
-// Decay; steps that are late are made together.
+//   used    a block in use overlaps it;
+//   idle    neither clean nor used: free, and resident as far as its blocks were touched.
+// The space reports blocks that it hands out and gets back by Take and Return; how it divides its
+// memory does not matter. Idle memory up to a budget stays. A surplus is discarded by a decay: a
+// hand moves over all memory that was ever handed out, once around in half the decay time, in small
+// steps. The hand discards chunks that it finds idle for the second time in a row. So a chunk is
+// discarded after it was idle for at least half the decay time and at most the whole, and memory
+// that is repeatedly handed out and freed stays resident. The decay has no thread: the steps happen
+// when the owner calls Decay; steps that are late are made together.
 //
 // Take and Return cost O(1) and a bit of bitmap for each 2 MiB of the block; a step of the decay
 // looks at a sixteenth of what was ever handed out, a bit for each 2 MiB, and makes a system call
@@ -23,8 +23,8 @@
 //   [inv.known-zero]  a clean chunk, and whatever lies at or above every block ever handed out,
 //                     reads as zero.
 //
-// Not thread-safe: the lock of the space it belongs to guards it. Nothing is ever discarded of a
-// block in use.
+// Not thread-safe: the lock of the owning space guards a Residency. Memory of blocks in use is
+// never discarded.
 #pragma once
 
 #include "alloc/meta.h"
@@ -45,27 +45,28 @@ class Residency {
   Residency(const Residency&) = delete;
   Residency& operator=(const Residency&) = delete;
 
-  // Watches [begin, begin + bytes), committed anonymous memory that reads as zero, with nothing in
-  // use. `budget_bytes` of idle memory stay (kKeepAll: all of it). A decay of 0 ns gives a surplus
-  // back at once. False if there is no memory for the tables.
-  // pre: not initialised; begin and bytes are multiples of the OS page; bytes > 0.
+  // Watches [begin, begin + bytes), committed anonymous memory that reads as zero, without blocks
+  // in use. `budget_bytes` of idle memory stay (kKeepAll: all of it). A decay of 0 ns gives a
+  // surplus back at once. False if there is no memory for the tables. pre: not initialised; begin
+  // and bytes are multiples of the OS page; bytes > 0.
   [[nodiscard]] bool Init(Addr begin, size_t bytes, size_t budget_bytes, uint64_t decay_ns);
   void Destroy();
   bool initialised() const { return chunks_.data() != nullptr; }
 
-  // The block [begin, begin + bytes) is handed out. Returns the part of it outside of which it is
-  // known to be zero. pre: no block in use overlaps it.
+  // Notes that the block [begin, begin + bytes) is handed out. Returns a part of the block; the
+  // rest of it is known to be zero. pre: no block in use overlaps it.
   Range Take(Addr begin, size_t bytes);
-  // The block comes back. pre: exactly as it was taken. One that shrinks or grows in place is
-  // returned and taken anew.
+  // Notes that the block is free again. pre: it is exactly as it was taken. A block that shrinks or
+  // grows in place is returned and taken anew.
   void Return(Addr begin, size_t bytes);
 
-  // True now and then while there is a surplus: Decay should be called. Costs next to nothing.
+  // Whether to call Decay now: while there is a surplus, true for one call in kCallsPerLook, or for
+  // each if the decay takes 0 ns. Costs next to nothing.
   bool IsDecayDue() {
     return GLEANER_UNLIKELY(HasSurplus()) && (decay_ns_ == 0 || ++calls_ % kCallsPerLook == 0);
   }
-  // Makes the steps that are due at `now_ns`, of any clock that does not go backwards, if any are.
-  // Returns the bytes discarded.
+  // Makes the steps that are due at `now_ns`, by any clock that does not go backwards. Returns the
+  // bytes discarded.
   size_t Decay(uint64_t now_ns);
   // When the next step is due; kNever without a surplus.
   static constexpr uint64_t kNever = UINT64_MAX;
@@ -86,14 +87,14 @@ class Residency {
 
  private:
   static constexpr size_t kChunksPerWord = 64;
-  static constexpr uint32_t kCallsPerLook = 8;  // at the clock
+  static constexpr uint32_t kCallsPerLook = 8;  // calls of IsDecayDue per true answer
   static constexpr uint32_t kStepsPerTurn = 16;
 
   // 64 chunks, a bit each.
   struct Chunks {
     uint64_t dirty;  // not clean
     uint64_t used;
-    uint64_t aged;  // was idle when the hand last came by, and ever since
+    uint64_t aged;  // idle since before the hand last passed
     uint64_t Idle() const { return dirty & ~used; }
   };
 
@@ -108,14 +109,14 @@ class Residency {
   void DiscardChunks(size_t first, size_t end);
   // Discards up to `quota` of the chunks of a word that `candidates` names.
   void DiscardInWord(size_t word, uint64_t candidates, size_t quota);
-  // The hand comes by the chunks [first, end).
+  // Moves the hand over the chunks [first, end).
   void Pass(size_t first, size_t end);
   size_t WordCount() const { return (chunk_count_ + kChunksPerWord - 1) / kChunksPerWord; }
 
   ReservedArray<Chunks> chunks_;
   ReservedArray<uint32_t> users_;  // blocks in use that begin or end in the chunk
   Addr begin_ = 0, end_ = 0;
-  Addr fresh_from_ = 0;  // nothing from here on was ever handed out
+  Addr fresh_from_ = 0;  // memory from here on was never handed out
   size_t first_chunk_ = 0;
   size_t chunk_count_ = 0;
   size_t idle_chunks_ = 0;

@@ -42,17 +42,17 @@ inline size_t SizeClassOf(size_t bytes) {
   return internal::g_class_table[(bytes + kGranuleBytes - 1) / kGranuleBytes];
 }
 
-// The class whose slots, of a power of two of bytes up to kMaxSmallBytes, are just so large, and
-// aligned to themselves: they divide the page.
+// The class whose slots have exactly `slot_bytes`, a power of two up to kMaxSmallBytes. These slots
+// divide the page, so they are aligned to their size.
 constexpr size_t SizeClassOfSlot(size_t slot_bytes) {
   size_t size_class = 0;
   while (kSlotBytes[size_class] != slot_bytes) ++size_class;
   return size_class;
 }
 
-// Gives every small object, but for the largest ones, at least a granule more than asked for: for
-// programs that write past the end of their objects and got away with it, as libgc rounds up what
-// it has added a byte to. Before the first allocation.
+// Gives every small object, except the largest ones, at least a granule more than requested. For
+// programs that write past the end of their objects without harm under libgc, which adds a byte to
+// each request and rounds up. Before the first allocation.
 void WidenSizeClasses();
 
 // Division of an offset in a page by a slot size, as a multiplication: with r = floor(2^32/size) +

@@ -27,17 +27,17 @@ constexpr size_t kWindowBytes = 4 * kKiB;
 
 // Pages taken from the page space at a time grow from 1 to this.
 constexpr PageNumber kMaxBatch = 4;
-// Whole batches are made resident at once from so many pages of a space on, of which the rest of a
-// batch is a small part.
+// From this many taken pages of a space on, a whole batch is made resident at once: the batch's
+// unused rest is then a small part of the space.
 constexpr PageNumber kPopulateFrom = (4 * kMiB) >> kPageShift;
 
-// While a sweep goes on, a thread that has not even a free page sweeps this often, at most, before
-// it looks elsewhere: some 30 us in which it cannot be stopped.
+// While a sweep goes on, a thread without a free page makes at most this many sweep steps before it
+// looks elsewhere: some 30 us in which it cannot be stopped.
 constexpr int kMaxSweeps = 16;
 
 // pre: the caller is the list's only consumer.
 PageNumber PopAtomic(platform::Atomic<PageNumber>& head) {
-  PageNumber first = head.Load(memory_order_acquire);  // pairs with PushAtomic
+  PageNumber first = head.Load(memory_order_acquire);  // PushAtomic's release: sees `next`
   while (first != kNoPage &&
          !head.CompareExchange(first, g_space.meta[first].next, memory_order_acquire)) {
   }
@@ -48,12 +48,12 @@ Addr SlotAddress(PageNumber page, uint32_t slot, size_t slot_bytes) {
   return g_space.AddressOfPage(page) + slot * slot_bytes;
 }
 
-// The stores before it come before those after it, as the child of a fork sees them
+// In the child of a fork, the calling thread's stores before the call come before those after it
 // (GiveBackAfterFork). A fork cuts a thread's stores off at one of them, in the order in which the
-// processor makes them, so the compiler alone has to be kept from reordering.
+// processor makes them, so only the compiler must be kept from reordering.
 inline void StoresForForkInOrder() {
   platform::MaybeDelay();
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // see above
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // keeps the compiler to the order
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ constexpr ThreadHeap::ThreadHeap() : bumps{}, runs{}, free_head_{kNoPage, kNoPag
   for (size_t kind = 0; kind < kBuiltInKinds; ++kind) ResetRow(kind);
 }
 
-// The rows that are not ready stay untouched, and so do the pages they lie in.
+// Rows that are not ready stay untouched, and so does the memory they lie in.
 ThreadHeap::ThreadHeap(uint16_t i) : index(i), free_head_{kNoPage, kNoPage} {
   for (size_t kind = 0; kind < kBuiltInKinds; ++kind) ResetRow(kind);
 }
@@ -80,16 +80,16 @@ constinit __thread ThreadHeap* t_heap __attribute__((tls_model("initial-exec")))
 // --- Allocation ---
 
 void ThreadHeap::PrepareKinds(Kind last) {
-  platform::CriticalSection section;  // the collector looks at the first kinds_ rows
+  platform::CriticalSection section;  // the collector reads the first kinds_ rows
   for (; kinds_ <= static_cast<size_t>(last); ++kinds_) {
     ResetRow(kinds_);
-    for (auto& head : partial_[kinds_]) head.Store(kNoPage, memory_order_relaxed);  // not in use
+    for (auto& head : partial_[kinds_]) head.Store(kNoPage, memory_order_relaxed);  // not shared
   }
 }
 
 void ThreadHeap::Account(ptrdiff_t bytes) {
   unpolled_bytes += bytes;
-  const ptrdiff_t poll = g_poll_bytes.Load(memory_order_relaxed);  // a late change is as good
+  const ptrdiff_t poll = g_poll_bytes.Load(memory_order_relaxed);  // may be out of date
   if (unpolled_bytes >= poll || unpolled_bytes <= -poll) {
     const ptrdiff_t report = unpolled_bytes;
     unpolled_bytes = 0;
@@ -116,7 +116,7 @@ void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
   }
 }
 
-// pre: inside a critical section, for all below.
+// pre, for all functions below up to the lists: inside a critical section.
 void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
   Bump& bump = bumps[static_cast<size_t>(kind)][size_class];
   Run& run = runs[static_cast<size_t>(kind)][size_class];
@@ -175,19 +175,19 @@ ThreadHeap::Unused ThreadHeap::UnusedOf(const Bump& bump, const Run& run) {
           static_cast<uint32_t>((bump.cur - page) / bump.slot_bytes)};
 }
 
-// The page has no free slot left that the search would find.
+// Gives up run.page, in which the search for runs finds no free slot any more.
 void ThreadHeap::StopUsing(Run& run) {
   PageMeta& meta = g_space.meta[run.page];
   const PageNumber page = run.page;
   run.page = kNoPage;
-  // Release: pairs with NoteFreed. The load may pass the store, so a slot that is freed at this
-  // very moment may go unnoticed; the page is then found by the next free in it or by the next
-  // sweep. A fence here would wait for the program's own stores, page after page (Note [listing] in
-  // docs/memory_ordering.md).
+  // Release: pairs with the compare-exchange of NoteFreed (Note [listing] in
+  // docs/memory_ordering.md). The load below may pass the store, so a slot that is freed at the
+  // same time may go unnoticed; then the next free in the page or the next sweep lists it. A fence
+  // here would wait for the program's own stores, page after page.
   meta.listing.Store(Listing::kUnlisted, memory_order_release);
   if (meta.freed.Load(memory_order_relaxed) * 8u >= g_space.info[page].slot_count) {
     Listing unlisted = Listing::kUnlisted;
-    // As in NoteFreed, against which it decides who lists the page.
+    // Acq_rel: against NoteFreed, it decides which thread lists the page (Note [listing]).
     if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
       PushPartial(page);
     }
@@ -212,8 +212,8 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   PageMeta& meta = g_space.meta[page];
   meta.owner = index;
-  meta.freed.Store(0, memory_order_relaxed);                    // nobody else knows the page yet
-  meta.listing.Store(Listing::kCurrent, memory_order_relaxed);  // likewise
+  meta.freed.Store(0, memory_order_relaxed);                    // the page is not shared yet
+  meta.listing.Store(Listing::kCurrent, memory_order_relaxed);  // published by the state
   meta.swept.Store(g_sweep_number, memory_order_relaxed);       // published by the state
   if (kVerifyBuild) {
     GLEANER_CHECK(FindLastOccupied(g_space.MarksOf(page), info.slot_count) == 0,
@@ -261,7 +261,7 @@ PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
   PageNumber page = kNoPage;
   if (ThreadHeaps::ShouldShare(space, 1)) page = ThreadHeaps::Steal(space, this);
   if (page == kNoPage) page = TakeFresh(space);
-  // Better another thread's page than failure, whatever the policy.
+  // Under every policy another thread's page is better than failure.
   return page != kNoPage ? page : ThreadHeaps::Steal(space, this);
 }
 
@@ -269,7 +269,7 @@ PageNumber ThreadHeap::TakeFresh(Space space) {
   bool untouched;
   const PageNumber page = PageSpaceOf(space).Allocate(1, &untouched);
   if (page == kNoPage) return kNoPage;
-  // The rest of the batch goes where PopFree looks.
+  // The rest of the batch goes to the list that PopFree takes from.
   ThreadHeap& home = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
   PageNumber lowest = page;
   PageNumber highest = page;
@@ -310,7 +310,7 @@ void ThreadHeap::PushFree(PageNumber page) {
   g_space.meta[page].listing.Store(Listing::kFree, memory_order_relaxed);  // guarded by lock_
   g_space.meta[page].next = free_head_[s];
   free_head_[s] = page;
-  free_count_[s].Store(free_pages(space) + 1, memory_order_relaxed);  // written under lock_ only
+  free_count_[s].Store(free_pages(space) + 1, memory_order_relaxed);  // written under lock_
 }
 
 PageNumber ThreadHeap::PopFree(Space space) {
@@ -323,7 +323,8 @@ PageNumber ThreadHeap::PopFree(Space space) {
   const PageNumber next = g_space.meta[page].next;
   heap.free_head_[s] = next;
   if (next != kNoPage) {
-    // The thread comes for it soon: descriptors that were last used a cycle ago are far away.
+    // The thread takes this page soon. Its descriptors were last used a cycle ago and are out of
+    // the cache.
     __builtin_prefetch(&g_space.meta[next]);
     __builtin_prefetch(&g_space.info[next], 1);
     __builtin_prefetch(g_space.MarksOf(next), 1);
@@ -378,7 +379,8 @@ void ThreadHeap::Retire() {
       const PageNumber page = run.page;
       run.page = kNoPage;
       const bool has_room = FindLastFree(unused.marks, g_space.info[page].slot_count) != 0;
-      // Release: who lists the page after a free in it (NoteFreed) sees it as we left it.
+      // Release: a thread that lists the page after a free in it (NoteFreed) sees the page as this
+      // thread left it.
       g_space.meta[page].listing.Store(has_room ? Listing::kPartial : Listing::kUnlisted,
                                        memory_order_release);
       if (has_room) PushPartial(page);
@@ -409,19 +411,20 @@ size_t ThreadHeap::CheckListsForTesting() const {
   size_t partial = 0;
   for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
-      // Acquire: pairs with the push.
+      // Acquire: pairs with the release in PushAtomic, so `next` is visible.
       for (PageNumber page = partial_[kind][c].Load(memory_order_acquire); page != kNoPage;
            page = g_space.meta[page].next) {
         const PageInfo& info = g_space.info[page];
         const PageMeta& meta = g_space.meta[page];
-        const Listing listing = meta.listing.Load(memory_order_relaxed);  // nobody changes it
+        const Listing listing = meta.listing.Load(memory_order_relaxed);  // no thread changes it
         GLEANER_CHECK(
             info.state == PageState::kSmall && listing == Listing::kPartial && IsSwept(meta) &&
                 meta.owner == index && info.kind == static_cast<Kind>(kind) && info.size_class == c,
             "[inv.listed-once] page %u (state %d, listing %d, of heap %d) is on a list "
             "of partial pages of heap %d",
             page, static_cast<int>(info.state), static_cast<int>(listing), meta.owner, index);
-        // By the above a page may be on this list alone. Twice, and the list has no end.
+        // The checks above allow a page on this list only. If the page is on the list twice, the
+        // list has no end.
         GLEANER_CHECK(++partial <= g_space.page_count(),
                       "[inv.listed-once] page %u is on a list twice", page);
       }
@@ -432,7 +435,7 @@ size_t ThreadHeap::CheckListsForTesting() const {
     for (PageNumber page = free_head_[static_cast<size_t>(space)]; page != kNoPage;
          page = g_space.meta[page].next) {
       GLEANER_CHECK(g_space.info[page].state == PageState::kTaken &&
-                        g_space.meta[page].listing.Load(memory_order_relaxed) ==  // as above
+                        g_space.meta[page].listing.Load(memory_order_relaxed) ==  // unchanging
                             Listing::kFree &&
                         ++free <= free_pages(space),
                     "[inv.listed-once] page %u is on a list of free pages of heap %d", page, index);

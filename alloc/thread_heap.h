@@ -9,33 +9,34 @@
 //                           | run, not zeroed | window, zeroed    | handed out |
 //                           ^ run.begin       ^ bump.limit        ^ bump.cur
 //
-// Downwards, because a root that points to the base of an object also keeps the slot below it (it
-// may be one past that one's end), and that should rather be what was allocated next, say a child,
-// than what was allocated last before, which may be the root of a structure that died (measured:
-// GCBench upwards keeps its dead stretch tree, 16 MB, for ever).
+// Downwards, because a root that points to the base of an object also keeps the slot below it, as a
+// pointer one past that slot's end. With downward allocation that slot holds the object allocated
+// next, often a child. With upward allocation it holds the object allocated before, which may be
+// the root of a dead structure (measured: GCBench then keeps its dead stretch tree, 16 MB, for
+// ever).
 //
 // What the collector does with a stopped thread's runs [inv.run]: the fast path may have been
 // stopped between loading bump.cur and storing it, so [limit, cur) stays the thread's across a
-// collection (free while marking, of the new mark afterwards). [begin, limit) is reachable only
-// through the slow path, a critical section, so the collector takes it back by moving run.begin to
-// bump.limit.
+// collection: free while the collector marks, with the mark of new objects afterwards. The thread
+// reaches [begin, limit) only through the slow path, a critical section, so the collector takes it
+// back by moving run.begin to bump.limit.
 //
-// What the child of a fork does with the runs of a thread that it does not have. The thread may
-// have been at any step of its slow path; its stores are there up to one of them, in order. So the
-// order is such that [begin, cur), if it is a range of slots of run.page, holds unused slots alone,
-// and all that are marked: those are given back, as when a thread ends.
+// What the child of a fork does with the runs of the parent's other threads. Such a thread may have
+// been at any step of its slow path; the child sees its stores up to one of them, in order. The
+// order is such that [begin, cur), if it is a range of slots of run.page, holds unused slots only,
+// and all of them that are marked. The child gives these slots back, as when a thread ends.
 //   - A run is taken (TakeNextRun) by storing cur and limit, then begin, then the marks. After the
 //     first store cur is not above the old begin, which is above or at the new run's end, or is
 //     kNoRun, which is below all pages: there is no range. After the second the range is the new
-//     run: its marks are still 0 or some are set, and nobody else allocates in the page.
+//     run: its marks are still 0 or some are set, and no other thread allocates in the page.
 //   - A page is left by forgetting it, or without unused slots: cur = begin.
 //   - A page is begun by setting cur and begin to kNoRun, then run.page.
 //   - The fast path stores cur before the program gets the slot.
-// The handed-out object that the program has not got yet is one without a reference.
+// An object that was handed out and has not reached the program yet has no reference.
 //
-// On a miss, in this order: rest of the run, next run of the page, the thread's partial pages,
-// those a few unswept pages turn out to be if a sweep goes on, its free pages, partial pages of
-// heaps whose thread has ended, then by policy:
+// On a miss the thread tries in this order: the rest of the run, the next run of the page, its
+// partial pages, one step of a concurrent sweep, its free pages, more steps of that sweep, partial
+// pages of abandoned heaps, and then by policy:
 //   AL   all-local: new pages from the system.
 //   PS   page-shared: free pages live in one shared list; then new pages.
 //   LPS  locality-aware page-shared: if taking a new page would raise consumption above k * max(l),
@@ -61,22 +62,22 @@ struct Bump {
 struct Run {
   Addr begin;
   PageNumber page;
-  uint32_t next_slot;  // the search for the next run goes on below this one
+  uint32_t next_slot;  // the search for the next run continues below this slot
   bool known_zero;
 };
 
-// An exhausted bump has cur = limit; one that never had a run, this.
+// cur and limit of a bump without a run. An exhausted bump has cur = limit.
 inline constexpr Addr kNoRun = kPageBytes;
 
 class ThreadHeap {
  public:
-  // The placeholder of threads that have no heap yet.
+  // Makes the placeholder of threads that have no heap yet.
   constexpr ThreadHeap();
   // pre: in zeroed memory.
   explicit ThreadHeap(uint16_t index);
 
-  // The fast path: the next slot of the run, if there is one. No atomics, no shared memory, no
-  // calls. Owner thread only, as all of this group.
+  // The fast path: the next slot of the window, if there is one. No atomics, no shared memory, no
+  // calls. Owner thread only.
   GLEANER_ALWAYS_INLINE bool TryBump(Kind kind, size_t size_class, void** out) {
     Bump& bump = bumps[static_cast<size_t>(kind)][size_class];
     const Addr p = bump.cur - bump.slot_bytes;
@@ -85,24 +86,27 @@ class ThreadHeap {
     *out = PointerAt<void>(p);
     return true;
   }
-  // Memory for a slot; null when the heap is exhausted.
+  // Memory for a slot; null when the heap is exhausted. May collect. Owner thread only, outside
+  // critical sections.
   void* Allocate(Kind kind, size_t size_class) {
     void* p;
     if (GLEANER_UNLIKELY(static_cast<size_t>(kind) >= kinds_)) PrepareKinds(kind);
     return GLEANER_LIKELY(TryBump(kind, size_class, &p)) ? p : AllocateSlow(kind, size_class);
   }
-  // The same where that takes no collection; else null. pre: the thread has had memory of the kind;
-  // inside a critical section.
+  // Memory for a slot without a collection; null if that is not possible. Owner thread only. pre:
+  // the thread has had memory of the kind; inside a critical section.
   void* TryAllocate(Kind kind, size_t size_class);
 
-  // Counts `bytes` (negative when freed) against the next collection. Outside critical sections.
+  // Counts `bytes` (negative when freed) towards the next collection. Owner thread only, outside
+  // critical sections.
   void Account(ptrdiff_t bytes);
 
   // --- For the collector, with the world stopped. ---
-  // Takes back what the thread could not have reached, and hides the rest from the marker.
+  // Takes the part of each run back that the thread's fast path cannot reach, and hides the rest
+  // from the marker (head of this file).
   void RetireRunsWorldStopped();
-  // Sets what the thread still holds to what new objects get (g_allocation_colour). It is enough
-  // that the heap's own thread is stopped.
+  // Gives the slots that the thread still holds the mark of new objects (g_allocation_colour). Only
+  // the heap's own thread need be stopped.
   void ReviveRunsStopped();
   // Calls f(page) for each page the thread allocates in.
   template <class F>
@@ -113,31 +117,33 @@ class ThreadHeap {
       }
     }
   }
-  // Forgets the lists; the sweep builds them anew.
+  // Empties the lists of partial pages; the sweep builds them anew.
   void DropListsWorldStopped();
-  // Any thread may push, also several sweepers at once.
+  // Add a page to the list of its kind and class, or to the free pages. Any thread, several at
+  // once.
   void PushPartial(PageNumber page);
   void PushFree(PageNumber page);
-  // A page without objects, kTaken: from the thread's free pages, or from where the policy says.
-  // kNoPage if there is none. Owner thread only.
+  // Returns a page without objects, in state kTaken: one of the thread's free pages, or one from
+  // where the policy says. kNoPage if there is none. Owner thread only.
   PageNumber TakeFree(Space space);
 
   // --- The page lists. ---
   PageNumber free_pages(Space space) const {
-    // Relaxed: a snapshot; the lists themselves are guarded by lock.
+    // Relaxed: a snapshot; lock_ guards the list itself.
     return free_count_[static_cast<size_t>(space)].Load(platform::memory_order_relaxed);
   }
 
-  // Owner thread only; the collector with the world stopped.
+  // Owner thread, and the collector with the world stopped.
   Bump bumps[kMaxKinds][kClassCount];
   Run runs[kMaxKinds][kClassCount];
   ptrdiff_t unpolled_bytes = 0;
-  uint64_t allocated_bytes = 0;          // over the life of the heap; runs count when taken
+  uint64_t allocated_bytes = 0;          // since the heap was made; runs count when taken
   uint64_t freed_bytes = 0;              // by GC_free
-  uint64_t allocated_at_collection = 0;  // the collector's: allocated_bytes at the last one
+  uint64_t allocated_at_collection = 0;  // allocated_bytes at the last collection
 
-  // Pages that the owner has taken and has yet to make a large object of, which it does outside
-  // critical sections: the child of a fork in a signal handler goes on with it. Owner thread only.
+  // The span that the owner has taken and has not made a large object of yet. The owner does that
+  // outside critical sections, so a signal handler may fork in between: the child then continues
+  // with the span. Owner thread only.
   PageNumber span_in_hand = kNoPage;
 
   uint16_t index = 0;  // constant
@@ -146,12 +152,13 @@ class ThreadHeap {
   friend class ThreadHeaps;
 
   constexpr void ResetRow(size_t kind);
-  // Makes the rows up to that kind ready: a thread that never meets a kind pays nothing for it.
+  // Prepares the rows up to this kind. The memory of unused kinds' rows is never touched.
   GLEANER_COLD void PrepareKinds(Kind last);
   GLEANER_NOINLINE void* AllocateSlow(Kind kind, size_t size_class);
   void OpenWindow(Kind kind, Bump& bump, const Run& run);
   bool TakeNextRun(Bump& bump, Run& run);
-  // The slots [begin, end) that the thread holds and has not handed out, their page's marks.
+  // The slots [begin, end) that the thread holds and has not handed out, and the mark bytes of
+  // their page.
   struct Unused {
     uint8_t* marks;
     uint32_t begin;
@@ -159,34 +166,35 @@ class ThreadHeap {
   };
   static Unused UnusedOf(const Bump& bump, const Run& run);
   PageNumber NextPage(Kind kind, size_t size_class, Run& run);
-  // A partial page of the thread's, swept for if need be.
+  // A partial page of the thread's; sweeps for one if there is none.
   PageNumber FindPartial(Kind kind, size_t size_class);
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
   void StopUsing(Run& run);
   void Retire();
-  // In the child of a fork, in which the owner has vanished at any of its steps: its unused slots
-  // are free, and it has no page and no list. Its partial pages come back with the next sweep.
+  // In the child of a fork, where the owner has vanished at any of its steps: frees its unused
+  // slots and forgets its pages and lists. The next sweep lists its partial pages again.
   void GiveBackAfterFork();
   PageNumber PopPartial(Kind kind, size_t size_class);
   PageNumber PopFree(Space space);
   // Where TakeFree looks when the thread has no free page.
   PageNumber TakeFreeOfOthers(Space space);
   PageNumber TakeFresh(Space space);
-  // Returns the pages on the lists of partial pages.
+  // Aborts if a list of partial or free pages is broken. Returns the number of pages on the lists
+  // of partial pages.
   size_t CheckListsForTesting() const;
 
-  // Heads of the lists of partial pages. Any thread pushes; only the owner pops, or, when the heap
-  // is abandoned, whoever holds lock_: with a single consumer the pop has no ABA problem.
+  // Heads of the lists of partial pages. Any thread pushes. Only the owner pops, or, when the heap
+  // is abandoned, the thread that holds lock_: with a single consumer the pop has no ABA problem.
   platform::Atomic<PageNumber> partial_[kMaxKinds][kClassCount];
 
   platform::Lock lock_{platform::LockRank::kOwner};
-  // Rows of the tables that are ready. Owner thread only; grows.
+  // Rows of bumps, runs and partial_ that are ready. Written by the owner only; grows.
   size_t kinds_ = kBuiltInKinds;
 
   PageNumber free_head_[2];                     // guarded by lock_
   platform::Atomic<PageNumber> free_count_[2];  // written under lock_
   platform::Atomic<bool> abandoned_{false};     // written under lock_
-  PageNumber batch_ = 1;                        // owner thread only
+  PageNumber batch_ = 1;                        // pages per TakeFresh; owner, or stopped world
 };
 
 // The calling thread's heap. A thread that has none yet has a placeholder whose every bump is

@@ -16,10 +16,10 @@ using platform::memory_order_release;
 // A thief takes this many free pages at most.
 constexpr PageNumber kStealBatch = 8;
 
-// Free pages that do not fit are given back this share of the heap at a time, or as much as is
-// asked for.
+// Free pages that do not fit are given back in portions of one part in this many of the heap, or of
+// the request if that is larger.
 constexpr size_t kReleasedAtOnce = 64;
-// Holes between large objects are a waste from this share of the heap on.
+// Free spans between large objects are given back once they are one part in this many of the heap.
 constexpr size_t kHolesShare = 8;
 
 constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits
@@ -27,9 +27,9 @@ constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits
 struct Shared {
   Policy policy = Policy::kLps;
   double k = 1;
-  ReservedArray<ThreadHeap*> heaps;  // entries are constant once counted
+  ReservedArray<ThreadHeap*> heaps;  // entries [0, count) are constant
   platform::Atomic<size_t> count{0};
-  // Largest number of pages of each space seen in use (the thesis's max(l)).
+  // The largest number of pages of each space seen in use (the thesis's max(l)).
   platform::Atomic<PageNumber> max_live[2] = {};
   platform::Lock create{platform::LockRank::kHeaps};  // serialises creation and adoption
 };
@@ -41,12 +41,13 @@ bool ThreadHeaps::Init(Policy policy, double k) {
   g_shared.policy = policy;
   g_shared.k = k;
   if (!g_shared.heaps.Reserve(kMaxHeaps)) return false;
-  // Heap 0 belongs to no thread: the shared list of PS.
+  // Heap 0 belongs to no thread; it has the shared list of PS.
   ThreadHeap* shared = Acquire();
   return shared != nullptr;
 }
 
-size_t ThreadHeaps::count() { return g_shared.count.Load(memory_order_acquire); }  // see Acquire
+// Acquire: pairs with the release in Acquire, so the counted entries are visible.
+size_t ThreadHeaps::count() { return g_shared.count.Load(memory_order_acquire); }
 size_t ThreadHeaps::active() {
   size_t active = 0;
   for (size_t i = 1; i < count(); ++i) {
@@ -97,8 +98,8 @@ PageNumber ThreadHeaps::Steal(Space space, const ThreadHeap* thief) {
   const auto s = static_cast<size_t>(space);
   const size_t heaps = count();
   PageNumber batch[kStealBatch];
-  // Neighbours by index first: indices are given out in order of start, which is as near as one
-  // node can say.
+  // Heaps with neighbouring indices first: heaps get their indices in the order in which their
+  // threads start.
   for (size_t i = 1; i <= heaps; ++i) {
     ThreadHeap& victim = at((thief->index + i) % heaps);
     if (&victim == thief || victim.free_pages(space) == 0) continue;
@@ -146,7 +147,7 @@ bool ThreadHeaps::ShouldShare(Space space, PageNumber pages) {
   const PageNumber taken = PageSpaceOf(space).taken();
   const PageNumber live = (taken > free ? taken - free : 0) + pages;
   auto& max_live = g_shared.max_live[static_cast<size_t>(space)];
-  // Relaxed: a lost update is made good at the next miss.
+  // Relaxed: the next miss repeats a lost update.
   if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
   return free != 0 && taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
 }
@@ -191,7 +192,7 @@ void ThreadHeaps::CheckForTesting() {
   size_t partial = 0;
   ForEachPage([&partial](PageNumber page, const PageInfo& info) {
     const PageMeta& meta = g_space.meta[page];
-    // As above. What is unswept may have been on a list before.
+    // Relaxed: no thread changes it. An unswept page may still say kPartial from before the cycle.
     partial += info.state == PageState::kSmall && IsSwept(meta) &&
                        meta.listing.Load(memory_order_relaxed) == Listing::kPartial
                    ? 1
@@ -205,7 +206,7 @@ size_t ThreadHeaps::Trade(Space space, size_t bytes) {
   const size_t least = ResidentBytes() / kReleasedAtOnce;
   const size_t enough = AlignUp(bytes < least ? least : bytes, kPageBytes) >> kPageShift;
   FlushFreePages(space);
-  // Long spans first: best fit turns to the short ones, which had better stay resident.
+  // Long spans first: best fit takes the short ones first, so these should stay resident.
   size_t traded = 0;
   for (PageNumber min_pages = PageSpace::kDiscardPages; min_pages != 0 && traded < enough;
        min_pages /= 8) {
@@ -230,7 +231,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
   for (size_t i = 0; i < heaps; ++i) {
     ThreadHeap& heap = at(i);
     heap.lock_.ResetAfterFork();
-    // A thread may have vanished in the middle of a list operation, so all lists are made anew.
+    // A thread may have vanished in the middle of a list operation, so all lists are rebuilt.
     for (size_t s = 0; s < 2; ++s) {
       heap.free_head_[s] = kNoPage;
       heap.free_count_[s].Store(0, memory_order_relaxed);  // a single thread is left
@@ -239,7 +240,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
     heap.GiveBackAfterFork();
     heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
   }
-  // Pages that were on a free list or in the hands of a thread that is gone.
+  // Frees the pages that were on a free list, or that a vanished thread had taken.
   for (const Space which : {Space::kScanned, Space::kPointerFree}) {
     PageSpace& space = PageSpaceOf(which);
     for (PageNumber page = FirstCommitted(which); page < EndCommitted(which);) {
@@ -249,13 +250,13 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
         ++page;
         continue;
       }
-      // Also of small pages: a span that could not be split is larger than what was asked for, and
-      // the pages at its end are no span of their own.
+      // Also for small pages: a span that could not be split is larger than the request, and the
+      // pages at its end are not spans.
       const PageNumber pages = space.SpanPages(page);
       if (state == PageState::kSmall && (survivor == nullptr || meta.owner != survivor->index) &&
           meta.listing.Load(memory_order_relaxed) ==
               Listing::kCurrent) {                                     // a single thread is left
-        meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // likewise
+        meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // and no other
       }
       if (state != PageState::kSmall) {
         PageNumber head = page;

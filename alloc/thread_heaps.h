@@ -4,14 +4,16 @@
 
 namespace gleaner::alloc {
 
-// All thread heaps. Heaps are never destroyed: a thread that ends abandons its heap, with its
-// pages, and the next thread that starts adopts it; until then other threads may take pages out of
-// it.
+// All thread heaps. Heaps are never destroyed: a thread that ends abandons its heap, with the
+// heap's pages, and the next thread that starts adopts the heap; until then other threads may take
+// pages out of it.
+// Init comes first. All functions but those for fork and for tests are thread-safe; they take the
+// heaps' own locks (kOwner), and Acquire also the lock of the list (kHeaps).
 class ThreadHeaps {
  public:
   [[nodiscard]] static bool Init(Policy policy, double k);
 
-  // A heap for a thread that starts. Null if metadata memory is refused.
+  // Returns a heap for a thread that starts. Null if metadata memory is refused.
   static ThreadHeap* Acquire();
   // The thread that owned the heap ends; also for threads that vanished in a fork.
   static void Abandon(ThreadHeap* heap);
@@ -20,24 +22,28 @@ class ThreadHeaps {
   // Heaps that have a thread; at least 1.
   static size_t active();
   static ThreadHeap& at(size_t index);
-  // The heap that gets a page the sweep found empty.
+  // The heap that gets a page which the sweep has found empty.
   static ThreadHeap& HomeOfFree(PageNumber page);
 
-  // A free page of any other thread; kNoPage if there is none.
+  // Takes a free page from another heap, and moves some more to the thief's. kNoPage if there is
+  // none.
   static PageNumber Steal(Space space, const ThreadHeap* thief);
-  // A partial page of an abandoned heap.
+  // Takes a partial page from an abandoned heap. kNoPage if there is none.
   static PageNumber StealPartial(Kind kind, size_t size_class);
-  // Whether `pages` more from the system would break the bound of the policy in force.
+  // Whether `pages` more from the system would break the bound of LPS while free pages exist. False
+  // under other policies.
   static bool ShouldShare(Space space, PageNumber pages);
-  // Gives all free pages of all threads back to the page space, where neighbours coalesce.
+  // Gives all free pages of all heaps back to the page space, where neighbours coalesce.
   static void FlushFreePages(Space space);
-  // Pages without objects, wherever they are. A snapshot.
+  // Resident pages without objects, in the page space and on the heaps' lists. A snapshot.
   static size_t ResidentFreePages(Space space);
-  // For when the heap must grow though a good part of it is free, because that does not fit what is
-  // asked for. Gives at least `bytes` of it back to the system, so that as much may be had in its
-  // place. False if less than one part in `least_share` of the heap is free.
+  // Makes room when the heap must grow although much of it is free, since the free memory does not
+  // fit the request. Gives about `bytes` of free memory back to the system, so that the heap can
+  // take as much elsewhere. False if less than one part in `least_share` of the heap is free, or
+  // nothing could be given back.
   static bool ReleaseToMakeRoom(size_t bytes, size_t least_share);
-  // The same for a large object that fits none of the holes that others have left on its space.
+  // The same for a large object that fits none of the free spans of its space; gives back memory of
+  // that space only.
   static bool ReleaseFreePagesElsewhere(Space space, size_t bytes);
 
   static Policy policy();
@@ -45,15 +51,15 @@ class ThreadHeaps {
 
   static void LockForFork();
   static void UnlockAfterFork();
-  // With the heaps' own locks held, too, the child finds all lists in order. After LockForFork.
+  // Takes the heaps' own locks, too: then the child finds all lists in order. After LockForFork.
   static void LockListsForFork();
   static void UnlockListsAfterFork();
-  // In the child: releases the locks, abandons every heap but `survivor` (may be null) and puts the
-  // page lists right.
+  // In the child of a fork: releases the locks, abandons every heap but `survivor` (may be null)
+  // and rebuilds the page lists.
   static void ResetAfterFork(ThreadHeap* survivor);
 
-  // Aborts unless each page is on the list that it should be on, once. pre: no thread is in the
-  // allocator, and a concurrent sweep is at no step.
+  // Aborts unless each page is on its list, once. pre: no thread is in the allocator or in a step
+  // of a concurrent sweep.
   static void CheckForTesting();
 
  private:

@@ -1,8 +1,8 @@
 // Walking the heap: every committed page, every slot.
 //
-// Takes no lock. With the world stopped a walk sees one state of the heap. While it runs, threads
-// change pages on the way: a page is visited as it was at some instant, or with the slots of before
-// and the state of after, and pages that are committed meanwhile may be left out.
+// Takes no lock. With the world stopped a walk sees one state of the heap. While the world runs,
+// threads change pages during the walk: a page is visited as it was at some instant, or with its
+// old slots and its new state, and pages that are committed meanwhile may be left out.
 #pragma once
 
 #include "alloc/object.h"
@@ -14,7 +14,7 @@ inline size_t CommittedPages() {
   return CommittedPages(Space::kScanned) + CommittedPages(Space::kPointerFree);
 }
 
-// Calls f(page, info) for each committed page of the space, or of both, upwards.
+// Calls f(page, info) for each committed page of the space, or of both, in ascending order.
 template <class F>
 void ForEachPage(Space space, const F& f) {
   const PageNumber end = EndCommitted(space);
@@ -26,8 +26,8 @@ void ForEachPage(const F& f) {
   ForEachPage(Space::kPointerFree, f);
 }
 
-// Calls f(object) for each slot of the page, allocated or not: one if a large object begins there,
-// none if the page holds no objects. f may give the object back.
+// Calls f(object) for each slot of the page, allocated or not. A large object that begins on the
+// page counts as one slot; a page without objects has none. f may free the object.
 template <class F>
 void ForEachSlotOf(PageNumber page, const F& f) {
   const PageInfo& info = g_space.info[page];
@@ -40,7 +40,7 @@ void ForEachSlotOf(PageNumber page, const F& f) {
     f(ObjectRef{base + slot * bytes, bytes, page, slot});
   }
 }
-// The same for all committed pages.
+// Calls f(object) for each slot of all committed pages.
 template <class F>
 void ForEachSlot(const F& f) {
   ForEachPage([&f](PageNumber page, const PageInfo&) { ForEachSlotOf(page, f); });

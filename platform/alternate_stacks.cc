@@ -14,27 +14,28 @@ namespace gleaner::platform {
 
 namespace {
 
-// Room for the frames of our handler and of the program's, one on the other.
+// Room for the frames of our handler and of the program's handler above it.
 constexpr size_t kMinBytes = 64 * kKiB;
 
-// At the beginning of the memory, and never unmapped.
+// The head of a stack's memory, which is never unmapped.
 struct Stack {
   Stack* next;            // constant once it is in the list
-  size_t bytes;           // likewise; behind this head
-  int32_t process;        // likewise: a forked child leaves its parent's alone
-  Atomic<int32_t> owner;  // a thread, which may have ended
+  size_t bytes;           // behind this head; constant
+  int32_t process;        // constant; a forked child does not use its parent's stacks
+  Atomic<int32_t> owner;  // the thread that has the stack; it may have ended
 
   void* base() { return this + 1; }
 };
 constinit Atomic<Stack*> g_stacks{nullptr};
 
-// The thread's own already, or one whose thread has ended.
+// Takes a stack that is the thread's already, or whose thread has ended.
 bool TryTake(Stack* stack, int32_t self, int32_t process) {
   if (stack->process != process) return false;
   int32_t owner = stack->owner.Load(memory_order_relaxed);  // the exchange decides
   if (owner == self) return true;
   if (syscall(SYS_tgkill, process, owner, 0) == 0 || errno != ESRCH) return false;
-  // Acquire, which CompareExchange wants at least: the memory holds nothing.
+  // Relaxed would do, since the memory holds nothing; acquire is the weakest order of
+  // CompareExchange.
   return stack->owner.CompareExchange(owner, self, memory_order_acquire);
 }
 
@@ -47,7 +48,7 @@ Stack* Map(size_t bytes, int32_t self, int32_t process) {
   stack->process = process;
   stack->owner.Store(self, memory_order_relaxed);     // published below
   stack->next = g_stacks.Load(memory_order_relaxed);  // the exchange decides
-  // Release: pairs with the acquire of who walks the list.
+  // Acq_rel: pairs with the acquire of the threads that walk the list.
   while (!g_stacks.CompareExchange(stack->next, stack, memory_order_acq_rel)) {
   }
   return stack;

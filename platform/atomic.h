@@ -1,11 +1,10 @@
-// Atomics whose read-modify-writes can be counted, and that can be delayed.
+// Atomics whose read-modify-writes can be counted, and whose operations can be delayed.
 //
 // The allocation fast path must not execute an atomic read-modify-write; the verify
 // build counts them per thread so that a test can say so. Every call names its memory order, and
 // every order weaker than seq_cst is explained at the site or in docs/memory_ordering.md.
-// In the verify build every operation that orders others, which is all that a protocol between
-// threads is made of, may be delayed: before it is seen, and before what comes next
-// (platform/delays.h).
+// In the verify build every operation stronger than relaxed may be delayed, before it takes effect
+// and after it (platform/delays.h).
 #pragma once
 
 #include <atomic>
@@ -24,8 +23,9 @@ using std::memory_order_seq_cst;
 #ifdef GLEANER_VERIFY
 // Atomic read-modify-writes executed by this thread so far.
 extern thread_local uint64_t t_atomic_rmw_count;
-// Not checked for null by UBSan: GCC branches on the flags of the addition that makes the address,
-// and the linker may turn that into a lea, which sets none. Inlined it would be checked.
+// Excluded from UBSan's null check: GCC branches on the flags of the addition that makes the
+// address, and the linker may turn that addition into a lea, which sets no flags. Not inlined,
+// since the caller's check would apply then.
 GLEANER_NOINLINE __attribute__((no_sanitize("null"))) inline void CountAtomicRmw() {
   ++t_atomic_rmw_count;
 }
@@ -43,7 +43,7 @@ class Atomic {
 
   T Load(std::memory_order order) const {
     const T value = value_.load(order);
-    DelayAround(order);  // what was read may be out of date when it is used
+    DelayAround(order);  // the value may be out of date when it is used
     return value;
   }
   void Store(T value, std::memory_order order) {

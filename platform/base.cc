@@ -36,18 +36,19 @@ size_t FormatLine(char* line, const char* prefix, const char* format, va_list ar
 }
 
 void Write(const char* line, size_t bytes) {
-  const platform::UncancellableSection section;  // the caller may be in the midst of anything
+  const platform::UncancellableSection section;  // the caller may not expect a cancellation
   (void)platform::WriteAll(StandardError(), line, bytes);
 }
 
-// What descriptor 2 stood for when the library started, or at the first message before that. Of
-// threads that write it at once all write the same.
+// The file of descriptor 2 when the library started, or at the first message if that came before.
+// Threads that write these at once write the same values.
 constinit bool g_noted = false;
 constinit bool g_was_open = false;
 constinit uint64_t g_device = 0;
 constinit uint64_t g_inode = 0;
 
-// Whether both were made from one by dup, dup2 or fork. No if the system does not tell.
+// Whether descriptors 1 and 2 share an open file, by dup, dup2 or fork. False if the system does
+// not tell.
 bool SharesStandardOutput() {
   const pid_t self = getpid();
   return syscall(SYS_kcmp, self, self, KCMP_FILE, STDOUT_FILENO, STDERR_FILENO) == 0;

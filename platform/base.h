@@ -13,8 +13,8 @@
 #define GLEANER_NOINLINE __attribute__((noinline))
 #define GLEANER_COLD __attribute__((noinline, cold))
 #define GLEANER_ALWAYS_INLINE inline __attribute__((always_inline))
-// Conservative scanning reads memory that belongs to others on purpose. Only for functions that
-// call nothing: what GCC inlines into such a function leaves its locals poisoned behind.
+// For functions that read foreign memory on purpose, as conservative scanning does. Such a function
+// must not call others: if GCC inlines a function into it, the inlined locals stay poisoned.
 #define GLEANER_NO_SANITIZE __attribute__((no_sanitize("address", "undefined", "thread")))
 
 #ifdef GLEANER_VERIFY
@@ -57,7 +57,7 @@ template <class T>
 T* PointerAt(Addr address) {
   return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr): a heap's trade
 }
-// The word at an address that a conservative scan came to, whoever it belongs to.
+// Loads the word at an address that a conservative scan has reached, whatever memory that is.
 GLEANER_NO_SANITIZE inline Addr LoadForeignWord(Addr address) {
   return *PointerAt<const Addr>(address);
 }
@@ -70,8 +70,8 @@ inline Addr AddressOf(const volatile void* p) { return reinterpret_cast<Addr>(p)
 // Writes one line "gleaner: ..." to standard error. Allocates nothing.
 GLEANER_COLD void Complain(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// Called by Fatal before it aborts, with the line it has written: describes what the collector was
-// doing, and tells the program. May be null.
+// Called by Fatal before it aborts, with the line that it has written: describes the collector's
+// state and informs the program. May be null.
 extern void (*g_fatal_context)(const char* reason);
 
 }  // namespace gleaner

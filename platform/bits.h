@@ -1,12 +1,12 @@
-// Sums over the bits and bytes of a word, in line: without a flag for the processor, std::popcount
-// is a call into libgcc.
+// Sums over the bits and bytes of a word, inline: without a processor flag std::popcount is a call
+// into libgcc.
 #pragma once
 
 #include <cstdint>
 
 namespace gleaner {
 
-// A 1 in each byte: times a byte, the byte in all eight.
+// A 1 in each byte: multiplied by a byte, the byte in all eight.
 inline constexpr uint64_t kByteOnes = 0x0101010101010101u;
 
 // The sum of the eight bytes. pre: it is below 256.

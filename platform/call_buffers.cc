@@ -15,7 +15,7 @@ namespace {
 
 using Regions = ProtectionTracking::Pinned;
 
-// Regions that lie between the two.
+// The number of regions between the two.
 size_t Gap(Regions one, Regions other) {
   if (one.end < other.first) return other.first - one.end;
   return other.end < one.first ? one.first - other.end : 0;
@@ -27,7 +27,7 @@ bool CopyFromProgram(void* to, const void* from, size_t bytes) {
   const int saved = errno;
   const size_t copied = CopyIfMapped(to, AddressOf(from), bytes);
   errno = saved;
-  if (copied == SIZE_MAX) memcpy(to, from, bytes);  // the system copies for nobody
+  if (copied == SIZE_MAX) memcpy(to, from, bytes);
   return copied == bytes || copied == SIZE_MAX;
 }
 
@@ -67,7 +67,7 @@ void CallBuffers::AddSized(const volatile void* p, const uint32_t* bytes) {
 }
 
 void CallBuffers::AddParts(const iovec* parts, size_t count) {
-  if (count > IOV_MAX) return;  // refused
+  if (count > IOV_MAX) return;  // the call is refused
   iovec some[32];
   for (size_t n; count != 0; parts += n, count -= n) {
     n = count < std::size(some) ? count : std::size(some);

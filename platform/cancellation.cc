@@ -8,7 +8,7 @@ namespace gleaner::platform {
 
 namespace {
 
-// The calling thread's; not for its handlers.
+// State of the calling thread, not used by its signal handlers.
 struct Uncancellable {
   uint32_t depth;
   CancelState before;  // outside all sections
@@ -20,7 +20,7 @@ void Disable(CancelState* before) {
   pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before->type);
 }
 
-// In that order: see CancelState.
+// The type last, so that a pending cancellation acts when the type is set (CancelState).
 void Restore(const CancelState& before) {
   pthread_setcancelstate(before.state, nullptr);
   pthread_setcanceltype(before.type, nullptr);

@@ -1,20 +1,20 @@
 // Keeping the calling thread from being cancelled.
 //
-// Files, messages and sleeps are points of cancellation in the C library. A thread that was
-// cancelled there, in the midst of the library's work, would leave locks taken and the world
-// stopped.
+// File operations, messages and sleeps are cancellation points of the C library. A thread that is
+// cancelled there, within the library's work, would leave locks taken and the world stopped.
 #pragma once
 
 namespace gleaner::platform {
 
-// The type matters for threads that may be cancelled at any instruction: the C library tells their
-// joiners that they were cancelled if that happens when the type is set, not when the state is.
+// A thread's cancellation state and type. The type matters for threads that may be cancelled at any
+// instruction: their joiners learn of a pending cancellation only if it acts when the type is set,
+// not when the state is set.
 struct CancelState {
   int state;
   int type;
 };
 
-// Meanwhile the calling thread is not cancelled, whatever it calls. Async-signal-safe.
+// While it exists, the calling thread is not cancelled, whatever it calls. Async-signal-safe.
 class UncancellableSection {
  public:
   UncancellableSection();
@@ -26,11 +26,11 @@ class UncancellableSection {
   CancelState before_;
 };
 
-// The same from Enter to Leave, which nest. Not for handlers, which may come in the midst of
-// either.
+// From Enter to Leave the calling thread is not cancelled; the pairs nest. Not for signal handlers,
+// which may interrupt either function.
 void EnterUncancellable();
 void LeaveUncancellable();
-// Whether the calling thread, or what its handler has interrupted, is between the two.
+// Whether the calling thread, or the code that its handler has interrupted, is between the two.
 bool IsUncancellable();
 
 }  // namespace gleaner::platform

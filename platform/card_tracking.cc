@@ -38,10 +38,11 @@ size_t CardTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void*
   DirtyRanges dirty(visit, context);
   for (Addr page = begin; page < end; page += kTrackedPageBytes) {
     auto* word = reinterpret_cast<CardWord*>(table_ + IndexOf(page));
-    // Relaxed: a mark that is not seen yet stays for the next fetch.
+    // Relaxed: a mark that this load does not see stays for the next fetch.
     if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0) continue;
     CountAtomicRmw();
-    // Acquire: pairs with MarkDirty. Not a plain load and store; see the head of the header.
+    // Acquire: pairs with the release in MarkDirty. An exchange, because a plain load and store
+    // could lose a mark (card_tracking.h).
     CardWord marks = __atomic_exchange_n(word, CardWord{0}, __ATOMIC_ACQUIRE);
     MaybeDelay();
     // The byte at the lowest address is the first card of the page on little-endian machines.

@@ -14,7 +14,8 @@ inline uint64_t NowNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// The same clock as of its last tick, some milliseconds ago at most, for a seventh of the cost.
+// The time of the same clock at its last tick, at most some milliseconds ago; a seventh of the cost
+// of NowNs.
 inline uint64_t CoarseNowNs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -28,7 +29,7 @@ inline uint64_t ProcessorNs() {
   return static_cast<uint64_t>(used.tv_sec) * 1000000000u + static_cast<uint64_t>(used.tv_nsec);
 }
 
-// May return early. Keeps errno.
+// Sleeps for `ns`; may return early. Keeps errno.
 inline void SleepNs(uint64_t ns) {
   const int saved = errno;
   const timespec time{static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)};

@@ -1,11 +1,11 @@
 // Sections in which the calling thread must not be stopped.
 //
-// While a thread is inside one, the suspend signal only notes that a stop is wanted; the thread
-// parks when it leaves. The stopper leaves the same note before it signals anybody, so a thread
-// that leaves a section soon enough needs no signal: the end of a section is a safepoint. Sections
-// nest, are short, never block on anything but a lock of rank kHeaps or above, and never call out
-// to the program. Holding such a lock opens a section (lock.h), so the world is never stopped with
-// one of them held [inv.no-lock-in-stopped-thread].
+// While a thread is inside a section, the suspend signal only notes that a stop is wanted; the
+// thread parks when it leaves the section. The stopper leaves the same note before it sends
+// signals, so a thread that leaves a section soon enough needs no signal: the end of a section is a
+// safepoint. Sections nest, are short, never block on anything but a lock of rank kHeaps or above,
+// and never call out to the program. Holding such a lock opens a section (lock.h), so the world is
+// never stopped while a stopped thread holds one [inv.no-lock-in-stopped-thread].
 #pragma once
 
 #include <atomic>
@@ -16,10 +16,12 @@
 namespace gleaner::platform {
 
 struct CriticalState {
-  // Owner thread only, also in its own signal handler; hence signal fences and no atomics.
+  // The number of open sections. Used by the owner thread and its signal handlers only, hence
+  // signal fences and no atomics.
   volatile uint32_t depth;
-  // StopRecord::stop_pending of the thread; of a thread without a record, one that stays false. Not
-  // here, in thread-local storage: a thread may end without a word while the stopper writes it.
+  // The thread's StopRecord::stop_pending; for a thread without a record, a flag that stays false.
+  // The flag is not in thread-local storage, because a thread may end unnoticed while the stopper
+  // writes it.
   Atomic<bool>* stop_pending;
 };
 

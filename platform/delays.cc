@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint64_t kMaxSleepNs = 200'000;
 
-// Owner thread only, also in its signal handlers. One that comes in between changes what is drawn,
-// and nothing else.
+// Used by the owner thread and its signal handlers. A handler that interrupts a draw changes the
+// numbers drawn, and nothing else.
 struct Draws {
   uint64_t state;       // 0 before the first step
   uint64_t steps_left;  // before the next delay
@@ -29,9 +29,9 @@ __thread Draws t_draws __attribute__((tls_model("initial-exec"))) = {0, 0, 0};
 
 __thread void* t_step_context __attribute__((tls_model("initial-exec"))) = nullptr;
 
-uint64_t g_threads = 0;  // that have made a step with delays on; relaxed, see CountStep
+uint64_t g_threads = 0;  // threads that have made a step with delays on; accessed relaxed
 
-// Marsaglia's xorshift generator with shifts 13, 7, 17: never 0 if it was not.
+// Marsaglia's xorshift generator with shifts 13, 7, 17: a state other than 0 never becomes 0.
 uint64_t Draw() {
   uint64_t x = t_draws.state;
   x ^= x << 13;
@@ -44,11 +44,11 @@ void Delay() {
   const int saved = errno;
   const uint64_t draw = Draw() >> 8;
   if (draw % 4 != 0) {
-    // A few turns, as one often leads straight back.
+    // Several yields, since the scheduler often returns to the thread after one.
     for (uint64_t turn = 0; turn <= draw / 4 % 4; ++turn) syscall(SYS_sched_yield);
   } else {
     const timespec time{0, static_cast<long>(draw / 4 % kMaxSleepNs + 1000)};
-    syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, nullptr);  // a signal ends it: as good
+    syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &time, nullptr);  // a signal may end it
   }
   errno = saved;
 }
@@ -68,7 +68,7 @@ void CountStep() {
   if (t_step_call != nullptr) {
     const int saved = errno;
     const StepCall call = t_step_call;
-    t_step_call = nullptr;  // for its own steps
+    t_step_call = nullptr;  // so that steps of the call do not call it
     call(t_step_context);
     t_step_call = call;
     errno = saved;
@@ -82,7 +82,7 @@ void CountStep() {
     --t_draws.steps_left;
     return;
   }
-  const uint64_t steps = __atomic_load_n(&g_delay_steps, __ATOMIC_RELAXED);  // as in MaybeDelay
+  const uint64_t steps = __atomic_load_n(&g_delay_steps, __ATOMIC_RELAXED);  // by itself
   // `steps` on average, this one included.
   t_draws.steps_left = steps < 2 ? 0 : Draw() % (2 * steps - 1);
   ++t_draws.delays;

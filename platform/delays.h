@@ -1,22 +1,20 @@
-// Delays that make races likely: in the verify build, threads may be held up at every step that
-// others may see.
+// Delays that make races likely: in the verify build, a thread may be delayed at every step that
+// other threads may see.
 //
-// What a protocol forbids happens only if one thread is caught between two steps while another
-// makes its own. Such a gap is a few instructions long, so tests seldom fall into it. With delays
-// on, one in so many steps takes as long as a time slice, whatever the step is: an atomic operation
-// stronger than relaxed (platform/atomic.h), a lock, and where else MaybeDelay stands, between
-// steps that are plain accesses or system calls.
+// A race shows only if another thread makes a step while this one is between two steps. Such a gap
+// is a few instructions long, so tests seldom hit it. With delays on, one step in N takes as long
+// as a time slice. A step is an atomic operation stronger than relaxed (platform/atomic.h), a lock,
+// or a call of MaybeDelay between plain accesses or system calls.
 //
-// Which steps are delayed is drawn from a sequence of each thread's own, which starts from the
-// number of the thread's first step among those of all threads. It has no seed to be set: where
-// threads meet depends on the system's scheduler, so that no run could be had again by one.
+// Each thread draws the steps to delay from a random sequence of its own, which starts from the
+// number of threads that have made a step before. There is no seed to set: where threads meet
+// depends on the system's scheduler, so a seed could not repeat a run.
 //
 // Async-signal-safe, any thread at any time, the world stopped or not: waits for nobody, keeps
 // errno, allocates nothing.
 //
-// A test with a single thread can have each of its steps call a function, which does there what
-// another thread might have done, or what the system or a signal may do to the thread at any
-// instant (CallAtSteps). What it does is chosen, and can be had again.
+// A test with a single thread can have each of its steps call a function, which does what another
+// thread, the system or a signal may do at that instant (CallAtSteps). Such a test is repeatable.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +25,17 @@ namespace gleaner::platform {
 
 #ifdef GLEANER_VERIFY
 
-// From here on one step in about `steps` is delayed, by a few turns of other threads or for 1 to
-// 200 us. 0: none, as at first. Any thread.
+// From here on about one step in `steps` is delayed, by a few yields or for 1 to 200 us. 0, the
+// initial value: no step is. Any thread.
 void SetDelays(uint32_t steps);
 
-// Delays of the calling thread so far.
+// The number of delays of the calling thread so far.
 uint64_t DelayCount();
 
-// From here on the calling thread calls `call` at each of its steps in place of being delayed, but
-// not at those that the call itself makes; null ends that, as at first. The call must not block on
-// what the thread holds at the step (platform::HoldsDeferringLock), nor call this. errno is kept.
-// For tests.
+// From here on the calling thread calls `call` at each of its steps instead of a delay, except at
+// steps of the call itself. Null, the initial value, ends that. The call must not block on a lock
+// that the thread holds at the step (platform::HoldsDeferringLock), and must not call CallAtSteps.
+// Keeps errno. For tests.
 using StepCall = void (*)(void* context);
 void CallAtSteps(StepCall call, void* context);
 

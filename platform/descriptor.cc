@@ -9,7 +9,8 @@ namespace gleaner::platform {
 
 namespace {
 
-// Above what programs number themselves (and shells: 10 to 255), below the usual limit of 1024.
+// Above the numbers that programs choose themselves (and shells: 10 to 255), below the usual limit
+// of 1024.
 constexpr int kHighNumber = 768;
 
 int HighNumber() {

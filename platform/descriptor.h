@@ -1,4 +1,5 @@
-// A file descriptor of ours in a process whose program may close or replace any descriptor.
+// A file descriptor of the library in a process whose program may close or replace any descriptor.
+// Not thread-safe.
 #pragma once
 
 #include "platform/base.h"
@@ -11,12 +12,12 @@ class OwnDescriptor {
   OwnDescriptor(const OwnDescriptor&) = delete;
   OwnDescriptor& operator=(const OwnDescriptor&) = delete;
 
-  // Takes `fd`, moves it to a number that programs do not count on, with close-on-exec, and
-  // remembers which file it is. False if fd is negative or the file cannot be told from others.
+  // Takes `fd` over: moves it to a number that programs do not use, with close-on-exec, and
+  // remembers its file. False, with `fd` closed, if `fd` is negative or fstat fails.
   [[nodiscard]] bool Take(int fd);
-  // Closes it, unless the program has done so, or put something else in its place.
+  // Closes the descriptor, unless the program has closed or replaced it.
   void Close();
-  // Whether the number still stands for the file. A system call.
+  // Whether the number still stands for the file. Makes a system call.
   bool IsOwn() const;
   int fd() const { return fd_; }
 

@@ -1,4 +1,5 @@
-// What every mechanism of write tracking reports: dirty ranges, in address order.
+// Collects the dirty ranges that a mechanism of write tracking finds, and reports them in address
+// order.
 #pragma once
 
 #include "platform/base.h"
@@ -9,7 +10,8 @@ inline constexpr size_t kTrackedPageBytes = 4 * kKiB;
 
 using VisitDirty = void (*)(void* context, Addr begin, Addr end);
 
-// Joins neighbours before it passes them on. Whatever is added has been armed again.
+// Joins neighbouring ranges before it calls `visit`. pre: added ranges come in address order and
+// are armed again. One thread.
 class DirtyRanges {
  public:
   DirtyRanges(VisitDirty visit, void* context) : visit_(visit), context_(context) {}
@@ -21,7 +23,7 @@ class DirtyRanges {
     }
     end_ = end;
   }
-  // Passes on what is left. Returns the bytes of all.
+  // Reports the last range. Returns the bytes of all ranges.
   size_t Finish() {
     Flush();
     return bytes_;

@@ -1,6 +1,6 @@
-// What the shared libraries of the verify build call in place of the C library's functions that
-// make system calls: failures.h. `__wrap_NAME` is where their calls of NAME go, `__real_NAME` is
-// the C library's.
+// The functions that the shared libraries of the verify build call in place of the C library's
+// functions for system calls (failures.h). Calls of NAME go to `__wrap_NAME`; `__real_NAME` is the
+// C library's function.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ using gleaner::platform::Failing;
 using gleaner::platform::Fails;
 using gleaner::platform::FailureDraw;
 
-// Whether the call is to fail: errno is one of `errors` then.
+// Whether the call is to fail; then errno is one of `errors`.
 template <class... Errors>
 bool FailsWith(Failing sort, Errors... errors) {
   if (!Fails(sort)) return false;
@@ -37,7 +37,7 @@ bool FailsWith(Failing sort, Errors... errors) {
   return true;
 }
 
-// At least a byte; where words are read, a number of words.
+// A random smaller length: at least a byte, and a number of words if `bytes` is one.
 size_t Shorter(size_t bytes) {
   constexpr size_t kWord = sizeof(uint64_t);
   if (bytes < 2) return bytes;
@@ -48,7 +48,7 @@ size_t Shorter(size_t bytes) {
 
 }  // namespace
 
-// NAME(arguments), of type R, fails as the value `failed` with one of the errors.
+// Defines __wrap_NAME, which returns R and fails by the value `failed` with one of the errors.
 #define FAILING(R, failed, NAME, PARAMETERS, ARGUMENTS, ...) \
   R __real_##NAME PARAMETERS;                                \
   R __wrap_##NAME PARAMETERS;                                \
@@ -80,7 +80,8 @@ void* __wrap_mremap(void* p, size_t n, size_t to, int flags, ...) {
 
 // --- Files ---
 //
-// Of standard error nothing fails but to be written at once: messages say why a program ended.
+// Calls on standard error do not fail, but writes may be short: its messages say why a program
+// ended.
 
 int __real_open(const char* path, int flags, mode_t mode);
 int __wrap_open(const char* path, int flags, ...);
@@ -155,7 +156,7 @@ FAILING(int, -1, getrlimit, (int resource, rlimit* limit), (resource, limit), Fa
 int __real_sigaltstack(const stack_t* next, stack_t* old);
 int __wrap_sigaltstack(const stack_t* next, stack_t* old);
 int __wrap_sigaltstack(const stack_t* next, stack_t* old) {
-  // The question alone cannot fail.
+  // A call that only asks cannot fail.
   if (next != nullptr && FailsWith(Failing::kProcess, ENOMEM, EPERM)) return -1;
   return __real_sigaltstack(next, old);
 }
@@ -194,7 +195,7 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
   return __real_syscall(number, a, b, c, d, e, f);
 }
 
-// These give their error as their result.
+// Functions that return the error as their result.
 #define FAILING_NUMBER(NAME, PARAMETERS, ARGUMENTS, ERROR) \
   int __real_##NAME PARAMETERS;                            \
   int __wrap_##NAME PARAMETERS;                            \

@@ -22,7 +22,7 @@ namespace {
 using Action = struct sigaction;
 using Sigaction = int (*)(int, const Action*, Action*);
 
-// The C library's, never an interposed one. Looked up before the handler is installed.
+// The C library's sigaction, never an interposed one. Looked up before the handler is installed.
 constinit Sigaction g_sigaction = nullptr;
 constinit Atomic<FaultHandler> g_handler{nullptr};
 
@@ -32,10 +32,11 @@ class ChainedAction {
  public:
   Action Load() const {
     for (;;) {
-      const uint32_t before = sequence_.Load(memory_order_acquire);  // pairs with End
+      const uint32_t before = sequence_.Load(memory_order_acquire);  // pairs with Update's release
       Words words;
       for (size_t i = 0; i < kWords; ++i) words.word[i] = words_[i].Load(memory_order_relaxed);
-      // The words are read before the number is read again, which is the same if no writer began.
+      // Pairs with the fence in Begin: if a word is a new writer's, the load below sees that
+      // writer's odd number or a later one.
       std::atomic_thread_fence(memory_order_acquire);
       MaybeDelay();
       if ((before & 1) == 0 && sequence_.Load(memory_order_relaxed) == before) {
@@ -58,7 +59,7 @@ class ChainedAction {
     EnterCritical();
     const uint32_t sequence = Begin();
     Words words = {};
-    // Relaxed: after Begin nobody else writes them.
+    // Relaxed: after Begin no other thread writes the words.
     for (size_t i = 0; i < kWords; ++i) words.word[i] = words_[i].Load(memory_order_relaxed);
     Action former;
     memcpy(&former, words.word, sizeof former);
@@ -77,11 +78,12 @@ class ChainedAction {
     uintptr_t word[kWords];
   };
 
-  // Makes the number odd, alone. Returns the even number before.
+  // Makes the number odd, which locks out other writers. Returns the even number before.
   uint32_t Begin() {
     for (;;) {
       uint32_t sequence = sequence_.Load(memory_order_relaxed);
-      // Acquire: the last writer's words. The fence keeps the odd number before our words.
+      // Acquire: sees the last writer's words. The fence keeps the odd number before this writer's
+      // words; it pairs with the fence in Load.
       if ((sequence & 1) == 0 &&
           sequence_.CompareExchange(sequence, sequence + 1, memory_order_acq_rel)) {
         std::atomic_thread_fence(memory_order_release);
@@ -98,17 +100,17 @@ class ChainedAction {
 
 constinit ChainedAction g_chained;
 
-// --- The program's handler, with SIGSEGV open ---
+// --- The program's handler, with SIGSEGV unblocked ---
 //
-// That it runs is kept in the thread's signal mask, which all ways out of the handler put back as
-// they put back SIGSEGV: its return, siglongjmp, setcontext, a call that opens SIGSEGV
-// (OpenFaultSignalForProgram). The bit is that of a signal which the C library keeps to itself: it
-// is in no mask of the program, and a mask that the program sets by the C library takes it away.
-// pthread_cancel sends the signal to end a wait; it comes when the handler is over.
+// A bit in the thread's signal mask says that the program's handler runs. Every way out of the
+// handler restores the mask: its return, siglongjmp, setcontext, and a call that unblocks SIGSEGV
+// (OpenFaultSignalForProgram). The bit is that of a signal reserved by the C library: it is in no
+// mask of the program, and a mask that the program sets by the C library clears it. pthread_cancel
+// sends this signal to end a wait; the signal then comes when the handler is over.
 constexpr int kCancelSignal = 32;
 constexpr uint64_t kInHandler = uint64_t{1} << (kCancelSignal - 1);
 
-// All that the kernel knows of a set.
+// The part of a sigset_t that the kernel uses.
 using KernelMask = uint64_t;
 KernelMask& KernelMaskOf(sigset_t* set) {
   static_assert(sizeof set->__val[0] == sizeof(KernelMask));
@@ -129,8 +131,8 @@ bool IsOurs(const Action& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == OnFault;
 }
 
-// Ours, on the stack that the chained one would run on. Everything is blocked while it runs, so it
-// cannot be stopped with a granule half open.
+// Installs our handler, to run on the stack on which the chained handler would run. All signals are
+// blocked while it runs, so it cannot be stopped while it has a region busy.
 void InstallOurs(const Action& chained) {
   Action action = {};
   action.sa_sigaction = OnFault;
@@ -153,7 +155,7 @@ void PassOn(int number, siginfo_t* info, void* context) {
   Action action = g_chained.Load();
   const bool sent = info->si_code <= 0;
   sigset_t* interrupted = &static_cast<ucontext_t*>(context)->uc_sigmask;
-  // To the program SIGSEGV is blocked: a fault ends it, whatever the action.
+  // From the program's view SIGSEGV is blocked: a fault ends the program, whatever the action.
   if (!sent && (KernelMaskOf(interrupted) & kInHandler) != 0) return EndByDefault(info);
   if (!HasFunction(action)) {
     if (action.sa_handler == SIG_IGN && sent) return;
@@ -202,7 +204,7 @@ bool InstallFaultHandler(FaultHandler handler) {
     g_chained.Update([&](const Action&) { return present; });
     InstallOurs(present);
   }
-  static constinit uint32_t installations = 0;                   // by one caller at a time
+  static constinit uint32_t installations = 0;                   // one caller at a time
   g_fault_handler.Store(++installations, memory_order_release);  // pairs with UnblockFaultSignal
   return true;
 }
@@ -211,7 +213,7 @@ constinit Atomic<uint32_t> g_fault_handler{0};
 __thread uint32_t t_fault_signal_open_for __attribute__((tls_model("initial-exec"))) = 0;
 
 void UnblockFaultSignalSlow() {
-  // Acquire, here and below: pairs with the stores that install and remove the handler.
+  // Acquire: pairs with the stores that install and remove the handler.
   t_fault_signal_open_for = g_fault_handler.Load(memory_order_acquire);
   if (t_fault_signal_open_for == 0) return;
   sigset_t fault;
@@ -227,15 +229,17 @@ void UnblockFaultSignalSlow() {
 }
 
 bool KeepAlternateStackApart(int flags, void** base, size_t* bytes, Range own_stack) {
-  return g_fault_handler.Load(memory_order_acquire) != 0 &&  // as above
+  return g_fault_handler.Load(memory_order_acquire) != 0 &&  // pairs with Install
          (flags & (SS_DISABLE | SS_ONSTACK)) == 0 && MoveOffOwnStack(base, bytes, own_stack);
 }
 
 void KeepFaultSignalOpen(sigset_t* mask) {
-  if (g_fault_handler.Load(memory_order_acquire) != 0) sigdelset(mask, SIGSEGV);  // see above
+  // Acquire: pairs with the stores that install and remove the handler.
+  if (g_fault_handler.Load(memory_order_acquire) != 0) sigdelset(mask, SIGSEGV);
 }
 
 void OpenFaultSignalForProgram() {
+  // Acquire: pairs with the stores that install and remove the handler.
   if (g_fault_handler.Load(memory_order_acquire) != 0) SetKernelMask(SIG_UNBLOCK, kInHandler);
 }
 
@@ -245,7 +249,7 @@ void RemoveFaultHandler() {
     const Action chained = g_chained.Load();
     g_sigaction(SIGSEGV, &chained, nullptr);
   }
-  g_fault_handler.Store(0, memory_order_release);  // as in Install
+  g_fault_handler.Store(0, memory_order_release);  // pairs with UnblockFaultSignal
   g_handler.Store(nullptr, memory_order_release);  // pairs with OnFault
 }
 
@@ -262,9 +266,10 @@ bool ExchangeChainedAction(const struct sigaction* action, struct sigaction* old
     if (old != nullptr) *old = g_chained.Load();
     return true;
   }
-  const Action next = *action;  // the two may be the same object
-  // A child of vfork has actions of its own, but the chained one is its parent's. It keeps our
-  // handler until it executes another program, where a handler becomes the default.
+  const Action next = *action;  // `action` and `old` may be the same object
+  // A child of vfork has its own actions but its parent's memory, so the chained action is the
+  // parent's. The child keeps our handler until it executes another program, which resets handlers
+  // to the default.
   if (MemoryIsAnothers()) {
     if (old != nullptr) *old = g_chained.Load();
     return true;

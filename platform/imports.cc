@@ -16,7 +16,8 @@ namespace gleaner::platform {
 
 namespace {
 
-// The entry of a call, which may not be looked up yet; an address elsewhere; one in data.
+// Relocation types: the table entry of a call, which may not be looked up yet; another table entry;
+// a word of data.
 #if defined(__x86_64__)
 constexpr uint32_t kCall = R_X86_64_JUMP_SLOT, kAddress = R_X86_64_GLOB_DAT, kData = R_X86_64_64;
 #elif defined(__aarch64__)
@@ -24,13 +25,13 @@ constexpr uint32_t kCall = R_AARCH64_JUMP_SLOT, kAddress = R_AARCH64_GLOB_DAT,
                    kData = R_AARCH64_ABS64;
 #endif
 
-// What ReplaceImports is to do, and in the object at hand.
+// The imports to replace, and facts about the object being changed.
 struct Work {
   const ReplacedImport* imports;
   size_t count;
   Addr bias = 0;
-  Range object = {};     // all of it
-  Range read_only = {};  // after relocation
+  Range object = {};     // all of the object
+  Range read_only = {};  // its part that is read-only after relocation
   const ElfW(Sym) * symbols = nullptr;
   const char* names = nullptr;
 
@@ -42,7 +43,7 @@ struct Work {
   }
 };
 
-// By halves.
+// Binary search.
 const ReplacedImport* Work::Find(const char* name) const {
   size_t first = 0;
   for (size_t end = count; first != end;) {
@@ -62,20 +63,20 @@ void Work::Replace(const ElfW(Rela) & relocation) const {
   const auto type = static_cast<uint32_t>(ELF64_R_TYPE(relocation.r_info));
   if (type != kCall && type != kAddress && type != kData) return;
   const ElfW(Sym)& symbol = symbols[ELF64_R_SYM(relocation.r_info)];
-  if (symbol.st_shndx != SHN_UNDEF) return;  // the object's own
+  if (symbol.st_shndx != SHN_UNDEF) return;  // defined by the object itself
   const ReplacedImport* import = Find(names + symbol.st_name);
   if (import == nullptr) return;
   const Addr place = bias + relocation.r_offset;
   if (relocation.r_addend != 0 || place % sizeof(Addr) != 0) return;
   auto* slot = PointerAt<Atomic<Addr>>(place);
-  // Relaxed: the slot has one address of a function or the other.
+  // Relaxed: the slot holds the address of either function, and both work.
   const Addr value = slot->Load(memory_order_relaxed);
   const bool not_looked_up = type == kCall && object.Contains(value);
   if (value != AddressOf(import->original) && !not_looked_up) return;
   const Addr page = AddressOf(slot) & ~(OsPageBytes() - 1);
   const bool closed = read_only.Contains(AddressOf(slot));
   if (closed && mprotect(PointerAt<void>(page), OsPageBytes(), PROT_READ | PROT_WRITE) != 0) return;
-  slot->Store(AddressOf(import->replacement), memory_order_relaxed);  // as above
+  slot->Store(AddressOf(import->replacement), memory_order_relaxed);  // either works
   if (closed) mprotect(PointerAt<void>(page), OsPageBytes(), PROT_READ);
 }
 
@@ -90,7 +91,7 @@ int ReplaceInObject(dl_phdr_info* info, size_t, void* context) {
       if (work.object.end == 0) work.object.begin = range.begin;
       work.object.end = range.end;
     } else if (header.p_type == PT_GNU_RELRO) {
-      // The loader leaves a last page that is not whole writable.
+      // The loader leaves a partial last page writable.
       work.read_only = {range.begin, range.end & ~(OsPageBytes() - 1)};
     } else if (header.p_type == PT_DYNAMIC) {
       dynamic = PointerAt<const ElfW(Dyn)>(range.begin);
@@ -100,7 +101,7 @@ int ReplaceInObject(dl_phdr_info* info, size_t, void* context) {
     return 0;
   Addr tables[2] = {};
   size_t bytes[2] = {};
-  // The loader has relocated most of these addresses, but not those of the kernel's own object.
+  // The loader has relocated these addresses, except in the kernel's own object (vDSO).
   const auto address = [&work](Addr of) { return of < work.bias ? of + work.bias : of; };
   for (; dynamic->d_tag != DT_NULL; ++dynamic) {
     switch (dynamic->d_tag) {
@@ -133,8 +134,8 @@ int ReplaceInObject(dl_phdr_info* info, size_t, void* context) {
   return 0;
 }
 
-// The program headers of an object in the loader's list, as dl_iterate_phdr tells them. The file
-// begins at the object's first address. False if it does not look so.
+// Gets the program headers of an object in the loader's list, as dl_iterate_phdr reports them.
+// Takes the file to begin at the object's first address; false if no file header is there.
 bool DescribeListed(const link_map* object, dl_phdr_info* info) {
   *info = {};
   info->dlpi_addr = object->l_addr;

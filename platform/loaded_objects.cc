@@ -5,7 +5,7 @@
 
 namespace gleaner::platform {
 
-// In own_object.cc, which only the library's own shared objects have.
+// Defined in own_object.cc, which is linked into the library's own shared objects only.
 extern const bool g_is_own_object __attribute__((weak, visibility("hidden")));
 
 namespace {
@@ -27,8 +27,8 @@ int ReadGeneration(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// Whether the object is this library in a shared object of its own. Where it is linked into a
-// program or another shared object, its data lies among that one's and is scanned with it.
+// Whether the object is a shared object of this library alone. If the library is linked into a
+// program or another shared object, its data lies among that object's and is scanned with it.
 bool IsOurOwnLibrary(const dl_phdr_info* info) {
   if (&g_is_own_object == nullptr) return false;
   const Addr here = AddressOf(reinterpret_cast<const void*>(&IsOurOwnLibrary));
@@ -92,10 +92,10 @@ int VisitRange(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
-// The objects in the loader's list (r_debug of the debuggers' interface), and whether it is being
-// changed. Without the loader's lock in a child only, whose first thread has nobody beside it; if
-// the program has started others, one of them may be changing the list, and what it shows then is
-// another digest, too.
+// A digest of the loader's list (r_debug of the debuggers' interface) and of whether the list is
+// being changed. Called without the loader's lock only in a forked child, which begins with one
+// thread. If the child has started other threads, one of them may be changing the list; then the
+// digest differs from the noted one, too.
 uint64_t DigestOfList() {
   uint64_t digest = static_cast<uint64_t>(_r_debug.r_state);
   for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next)
@@ -104,8 +104,8 @@ uint64_t DigestOfList() {
   return digest;
 }
 
-// Of the list when all of it was noted. Guarded, as the next, by the lock of WithLoaderLocked's
-// callers.
+// The digest of the list that was noted last, and whether the loader's lock may be taken for ever.
+// Guarded by the lock of WithLoaderLocked's callers.
 constinit uint64_t g_known_digest = 0;
 constinit bool g_distrusted = false;
 

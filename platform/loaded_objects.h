@@ -1,16 +1,17 @@
-// The executable and the shared objects in the process, and the memory of theirs that may hold
-// pointers to the heap.
+// The executable and the shared objects in the process, and their memory that may hold pointers to
+// the heap.
 #pragma once
 
 #include "platform/thread.h"
 
 namespace gleaner::platform {
 
-// Runs f(context) while no shared object can be loaded or unloaded. What f does must not need the
-// loader in another thread. One thread at a time (the collector lock).
+// Runs f(context) while no shared object can be loaded or unloaded. f must not wait for another
+// thread that needs the loader. One thread at a time (the collector lock).
 void WithLoaderLocked(void (*f)(void* context), void* context);
 
-// Loads and unloads so far; equal values mean an unchanged set. Only inside WithLoaderLocked.
+// The number of loads and unloads so far; equal values mean an unchanged set of objects. Only
+// inside WithLoaderLocked.
 struct LoaderGeneration {
   unsigned long long loads = 0;
   unsigned long long unloads = 0;
@@ -25,31 +26,33 @@ struct LoadedObjectVisitor {
   void (*tls)(void* context, TlsModule module);
   void* context;
 };
-// The data of a shared object that is this library and nothing else is left out. Only inside
-// WithLoaderLocked, or where nothing is loaded.
+// Visits all loaded objects, except a shared object that is this library alone. Only inside
+// WithLoaderLocked, or while no thread loads an object.
 void VisitLoadedObjects(const LoadedObjectVisitor& visitor);
 
-// The object that this library is in is never unloaded from here on: threads that have allocated
-// come back to it when they end, and so do signals and the end of the process.
+// From here on the object that contains this library is never unloaded: the ends of threads that
+// have allocated, signals, and the end of the process call into it.
 void KeepLoaded();
 
-// fork() and the loader. The C library does not see to the loader's lock when it forks: a thread
-// that held it, in dlopen or because it walked the loaded objects, holds it for ever in the child,
-// where whoever asks for it sleeps for ever. So a child does not, until the loader's list, which
-// can be read without the lock, differs from the one that its parent looked at last: then somebody
-// has loaded or unloaded since, most likely in the child, and the lock was free.
+// fork() and the loader. The C library does not handle the loader's lock when it forks: if another
+// thread held the lock, in dlopen or in a walk of the loaded objects, the lock stays taken in the
+// child for ever, and a thread that waits for it sleeps for ever. So a child does not take the lock
+// until the loader's list, which can be read without the lock, differs from the list that its
+// parent noted last: then an object has been loaded or unloaded since, most likely in the child,
+// and the lock was free.
 //
-// Notes the list, all of which has been looked at. Only inside WithLoaderLocked.
+// Notes the present list. Called when all of its objects have been visited. Only inside
+// WithLoaderLocked.
 void NoteLoaderIsKnown();
-// In the child: WithLoaderLocked takes no lock until the list has changed.
+// In a forked child: from here on WithLoaderLocked takes no lock until the list has changed.
 void DistrustLoader();
-// Whether the functions above and below that need the loader may be called. Under the caller's
-// lock.
+// Whether functions that need the loader may be called. Under the lock of WithLoaderLocked's
+// callers.
 bool LoaderCanBeAsked();
 
-// Calls f(context, name, bias, range) for each loaded object: its path, empty for the program
-// itself; what was added to the addresses that its file has; and all that it occupies, gaps
-// included.
+// Calls f(context, name, bias, range) for each loaded object. `name` is its path, empty for the
+// program itself; `bias` is the difference between its addresses and those in its file; `range` is
+// all that it occupies, gaps included.
 void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Range range),
                        void* context);
 

@@ -19,7 +19,8 @@ thread_local uint64_t t_atomic_rmw_count = 0;
 namespace {
 // Bit r is set while this thread holds a lock of rank r.
 thread_local uint32_t t_held_ranks = 0;
-// The same, from before it tries to take one until after it has let it go.
+// Bit r is set from before this thread tries to take a lock of rank r until after it has released
+// the lock.
 thread_local uint32_t t_wanted_ranks = 0;
 }  // namespace
 
@@ -39,8 +40,8 @@ bool HoldsDeferringLock() {
 #endif
 
 #ifdef __SANITIZE_THREAD__
-// ThreadSanitizer keeps a signal back until the thread makes a call that it knows; a futex is none.
-// So the wait is short, and ended by a signal, which this lets in.
+// ThreadSanitizer delays a signal until the thread makes a call that ThreadSanitizer knows, and a
+// futex call is not known. So waits are short, and LetSignalsIn makes a known call after each.
 namespace {
 constexpr uint64_t kLongestWaitNs = 10'000'000;
 void LetSignalsIn() {
@@ -87,12 +88,12 @@ void Lock::AcquireSlow() {
   for (int spin = 0; spin < 100; ++spin) {
     uint32_t free = kFree;
     if (state_.Load(memory_order_relaxed) == kFree &&  // a hint; the exchange decides
-        state_.CompareExchange(free, kHeld, memory_order_acquire)) {
+        state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // pairs with Release
       return;
     }
     CpuRelax();
   }
-  // Acquire pairs with Release; kContended makes the holder wake us.
+  // Acquire: pairs with the release in Release. kContended makes the holder wake a waiter.
   while (state_.Exchange(kContended, memory_order_acquire) != kFree) FutexWait(&state_, kContended);
 }
 
@@ -102,8 +103,8 @@ bool Lock::AcquireWithin(uint64_t timeout_ns) {
   EnterUncancellable();
   NoteWanted();
   const uint64_t begin_ns = NowNs();
-  // Acquire pairs with Release. Who gives up leaves kContended behind: the holder wakes one waiter
-  // for nothing at worst.
+  // Acquire: pairs with the release in Release. A thread that gives up leaves kContended behind: at
+  // worst the holder makes a needless wake-up call.
   while (state_.Exchange(kContended, memory_order_acquire) != kFree) {
     const uint64_t waited_ns = NowNs() - begin_ns;
     if (waited_ns >= timeout_ns) {

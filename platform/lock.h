@@ -1,13 +1,14 @@
-// Locks with a rank, and the futex they and the stop-the-world protocol sleep on.
+// Locks with a rank, and the futex calls with which the locks and the stop-the-world protocol
+// sleep.
 //
 // Rank rule [inv.lock-rank]: a thread takes locks in strictly rising rank. The ranks are the whole
 // lock order of the library; the verify build checks it at every Acquire. Holding a lock of rank
 // kHeaps or above is a critical section (critical.h): its holder cannot be stopped, so the
 // collector may take it while the world is stopped.
 //
-// Cancellation [inv.no-cancel-under-lock]: a thread that has a lock of rank kCollector or kThreads
-// is not cancelled, whatever it calls meanwhile, the program's callbacks included: files and
-// messages are points of cancellation. Under the other locks nothing is called that is one.
+// Cancellation [inv.no-cancel-under-lock]: a thread that holds a lock of rank kCollector or
+// kThreads is not cancelled, whatever it calls, the program's callbacks included: file operations
+// and messages are cancellation points. Under the other locks no cancellation point is called.
 #pragma once
 
 #include "platform/atomic.h"
@@ -23,19 +24,19 @@ enum class LockRank : uint8_t {
   kSlots = 4,             // the pages of one slot heap, or the shelf of spans (malloc/)
   kOwner = 5,             // one thread heap's free pages
   kScannedSpace = 6,      // the page space of pages that may hold pointers
-  kPointerFreeSpace = 7,  // the other one
-  kCommit = 8,            // the frontiers of the address space
+  kPointerFreeSpace = 7,  // the page space of pointer-free pages
+  kCommit = 8,            // the frontiers of committed memory
   kMeta = 9,              // metadata memory
   kLog = 10,              // the statistics stream
-  kArenaTable = 11,       // which arenas there are
+  kArenaTable = 11,       // the table of arenas
   kArena = 12,            // one arena
   kTracking = 13,         // the descriptors of write tracking
-  kReservations = 14,     // what is reserved
+  kReservations = 14,     // the list of reservations (memory.h)
 };
 
 // Sleeps while *word == expected; may return early.
 void FutexWait(Atomic<uint32_t>* word, uint32_t expected);
-// The same, giving up after `timeout_ns`. False on time-out.
+// The same, but gives up after `timeout_ns`. False on time-out.
 bool FutexWaitFor(Atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns);
 void FutexWake(Atomic<uint32_t>* word, int waiters);
 inline void FutexWakeAll(Atomic<uint32_t>* word) { FutexWake(word, INT32_MAX); }
@@ -50,8 +51,8 @@ class Lock {
     CheckRank();
     AcquireAmongEquals();
   }
-  // Acquire, while other locks of the same rank may be held. For the one thread that takes all of
-  // them, in an order of its own, before a fork.
+  // Acquire for a caller that may hold other locks of the same rank. For the one thread that takes
+  // all of them before a fork.
   void AcquireAmongEquals() {
     Enter();
     NoteWanted();
@@ -64,7 +65,7 @@ class Lock {
     Enter();
     NoteWanted();
     uint32_t free = kFree;
-    if (!state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // as in Acquire
+    if (!state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // pairs with Release
       NoteEndThrottle();
       Leave();
       return false;
@@ -72,10 +73,10 @@ class Lock {
     NoteHeld();
     return true;
   }
-  // Acquire, giving up after `timeout_ns`. False then. pre: the rank is below kHeaps.
+  // Acquire that gives up after `timeout_ns`: false then. pre: the rank is below kHeaps.
   bool AcquireWithin(uint64_t timeout_ns);
-  // Whether another thread was waiting, perhaps; it need not get the lock before the caller asks
-  // for it again.
+  // Returns whether another thread may have been waiting. That thread need not get the lock before
+  // the caller takes it again.
   bool Release() {
     NoteReleased();
     // Release pairs with the acquire in Acquire.
@@ -85,7 +86,7 @@ class Lock {
     Leave();
     return contended;
   }
-  // In a forked child, where the holder may no longer exist.
+  // Makes the lock free in a forked child, where the holder may not exist.
   void ResetAfterFork() { state_.Store(kFree, memory_order_seq_cst); }
   bool IsHeld() const { return state_.Load(memory_order_relaxed) != kFree; }  // a hint only
 
@@ -114,13 +115,13 @@ class Lock {
   const LockRank rank_;
 };
 
-// Whether the calling thread may have a lock or is in a critical section. Its signal handlers ask
-// that of what they have interrupted: async-signal-safe.
+// Whether the calling thread may hold a lock or is in a critical section. Async-signal-safe: a
+// signal handler asks this about the code that it has interrupted.
 inline bool IsInSection() { return t_critical.depth != 0 || IsUncancellable(); }
 
 #ifdef GLEANER_VERIFY
-// Whether the calling thread may have a lock of rank kHeaps or above, at any of its steps: from
-// before it is taken until after it was let go. For tests (platform/delays.h).
+// Whether the calling thread may hold a lock of rank kHeaps or above: true from before it takes the
+// lock until after it has released it. For tests (platform/delays.h).
 bool HoldsDeferringLock();
 #endif
 

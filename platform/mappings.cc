@@ -16,11 +16,12 @@ namespace {
 
 int OpenOwn(const char* path) { return open(path, O_RDONLY | O_CLOEXEC); }
 
-// One line at a time: "begin-end perms offset device inode   path", numbers in hexadecimal but for
-// the inode.
+// Parses lines "begin-end perms offset device inode   path", in which all numbers but the inode are
+// hexadecimal.
 class LineParser {
  public:
-  // True at the end of a line, whose fields are valid until the next character.
+  // Takes the next character. True at the end of a complete line, whose fields are valid until the
+  // next call.
   bool Take(char c) {
     if (starts_) *this = LineParser();
     starts_ = c == '\n';
@@ -61,19 +62,20 @@ class LineParser {
     return false;
   }
 
-  // Whether the process may have left pointers there, and how to look at it.
+  // Whether the process may have left pointers in the mapping of the line, which is stored in
+  // *mapping.
   bool IsOfInterest(Mapping* mapping) const {
     const bool readable = permissions_[0] == 'r';
     const bool writable = permissions_[1] == 'w';
     *mapping = {range_, has_inode_, writable};
     const bool is_device = strncmp(path_, "/dev/", 5) == 0;
-    // MAP_SHARED | MAP_ANONYMOUS, which nobody can cut off as a file.
+    // A mapping with MAP_SHARED | MAP_ANONYMOUS, which cannot be truncated as a file can.
     const bool is_zero_device = strncmp(path_, "/dev/zero", 9) == 0;
     if (!readable || (is_device && !is_zero_device)) return false;
     if (permissions_[3] == 's') return writable && is_zero_device;
     if (writable) return true;
-    // Data that the loader or the program has made read-only. Larger files are what people map to
-    // read them.
+    // Data that the loader or the program has made read-only. Larger files are usually mapped for
+    // reading.
     constexpr size_t kMaxDataBytes = 16 * kMiB;
     if (has_inode_) return permissions_[2] != 'x' && range_.bytes() <= kMaxDataBytes;
     return strncmp(path_, "[v", 2) != 0;  // the kernel's own: [vvar], [vdso], [vsyscall]
@@ -93,25 +95,25 @@ class LineParser {
   size_t count_ = 0;  // of characters of the field
 };
 
-// An entry of /proc/self/pagemap: whether the page is in memory or in swap, and whether it is the
-// file's own, or shared, rather than the process's copy.
+// Bits of an entry of /proc/self/pagemap: the page is in memory or in swap; the page is a file's or
+// shared, not a private copy of the process.
 constexpr uint64_t kTouched = uint64_t{3} << 62;
 constexpr uint64_t kNotPrivate = uint64_t{1} << 61;
 
-// Whether the page of the address can be read, at this instant. The system copies the set of
-// signals before it refuses what is to be done with it.
+// Whether the page of the address can be read at this instant. The system call copies the set of
+// signals from there before it refuses its invalid operation.
 bool IsReadable(Addr address) {
   constexpr size_t kKernelSetBytes = 8;
   const Addr set = AlignDown(address, kKernelSetBytes);
   return syscall(SYS_rt_sigprocmask, -1, set, nullptr, kKernelSetBytes) == 0 || errno != EFAULT;
 }
 
-// Bytes of [from, from + bytes), all of which could be read an instant ago, by the file of the
-// process's memory: fewer where a page has vanished since, or the file cannot be had.
+// Copies [from, from + bytes), all of which could be read an instant ago, by /proc/self/mem.
+// Returns the bytes copied: fewer if a page has vanished since, or the file cannot be opened.
 size_t CopyByFile(char* to, Addr from, size_t bytes) {
   const int fd = OpenOwn("/proc/self/mem");
   if (fd < 0) return 0;
-  constexpr int kAttempts = 8;  // at a page that is there
+  constexpr int kAttempts = 8;  // for a page that exists
   size_t done = 0;
   for (int failed = 0; done < bytes && failed < kAttempts;) {
     const ssize_t n = pread(fd, to + done, bytes - done, static_cast<off_t>(from + done));
@@ -126,8 +128,9 @@ size_t CopyByFile(char* to, Addr from, size_t bytes) {
   return done;
 }
 
-// Where the system copies for nobody, each page is looked at before it is copied. It may vanish in
-// between, which the file of the process's memory bears. Only without that is the copy in place.
+// CopyIfMapped where the system refuses process_vm_readv: each page is tested before it is copied.
+// A page that vanishes in between does no harm to a copy by /proc/self/mem. Only if that file
+// cannot be opened are words loaded directly.
 size_t CopyByPages(void* to, Addr from, size_t bytes) {
   auto* out = static_cast<char*>(to);
   const size_t readable = EndOfReadable(from, from + bytes) - from;
@@ -177,11 +180,11 @@ TouchedPages::~TouchedPages() {
 void TouchedPages::Visit(const Mapping& mapping, Range range, void (*f)(void* context, Range part),
                          void* context) const {
   constexpr size_t kEntries = 512;
-  constexpr size_t kGapPages = 16;  // fewer untouched pages than these are not worth a cut
+  constexpr size_t kGapPages = 16;  // at most this many untouched pages do not end a part
   const size_t os_page = OsPageBytes();
   const size_t gap = mapping.is_file ? 0 : kGapPages * os_page;
   uint64_t entries[kEntries];
-  Range part;  // of whole pages; an end of 0 is none
+  Range part;  // whole pages not reported yet; an end of 0 means none
   const auto give = [&] {
     if (part.end == 0) return;
     f(context, {part.begin < range.begin ? range.begin : part.begin,
@@ -234,7 +237,7 @@ Addr BeginOfReadable(Addr end) {
 }
 
 Addr LowestMapped(Range range) {
-  constexpr size_t kPages = 256;  // looked at by one call, as long as all are mapped
+  constexpr size_t kPages = 256;  // tested by one call, while all are mapped
   const size_t os_page = OsPageBytes();
   const Addr first = AlignDown(range.begin, os_page);
   Addr at = AlignUp(range.end, os_page);

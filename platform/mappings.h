@@ -1,6 +1,6 @@
-// The mappings of the process, as the system lists them; and, without a descriptor, where memory is
-// mapped and reading what may vanish. Allocates nothing; for the collecting thread, also with the
-// world stopped.
+// The mappings of the process, as the system lists them. Also copies memory that may be unmapped
+// meanwhile, and tests whether addresses are mapped. Allocates nothing; for the collecting thread,
+// also with the world stopped.
 #pragma once
 
 #include "platform/thread.h"
@@ -9,22 +9,22 @@ namespace gleaner::platform {
 
 struct Mapping {
   Range range;
-  // Of a file's mapping only the pages count that the process has written (VisitTouched): the
-  // others are the file's, and reading one behind the file's end is a fault.
+  // A mapping of a file. Only the pages that the process has written count (TouchedPages::Visit):
+  // the others are the file's, and reading a page behind the file's end faults.
   bool is_file = false;
   bool is_writable = false;
 };
 
-// Calls f(context, mapping) for each mapping where the process may have left pointers of its own:
-// private ones, writable or of which the system may hold copies that were written before they
-// became read-only, and anonymous shared ones. Devices and code are left out. False if the system's
-// list cannot be read, or not to its end.
+// Calls f(context, mapping) for each mapping in which the process may have left pointers: private
+// mappings that are writable, or may have been written before they became read-only; and anonymous
+// shared mappings. Devices and code are left out. False if the system's list cannot be read to its
+// end.
 [[nodiscard]] bool VisitMappings(void (*f)(void* context, const Mapping& mapping), void* context);
 
-// Calls f(context, part) for the parts of a mapping that were ever touched, as far as the system
-// says: what was not reads as zero, and reading it would cost memory. Parts of anonymous mappings
-// that are near each other are joined. Without the system's answer that is all of an anonymous
-// mapping, and of a file's all that is writable.
+// Visit calls f(context, touched) for the touched pages in a part of a mapping. Untouched pages
+// read as zero, and reading them would cost memory. Touched pages of an anonymous mapping that are
+// near each other are joined. If the system does not tell which pages are touched, Visit reports
+// the whole part, but nothing of a read-only mapping of a file.
 class TouchedPages {
  public:
   TouchedPages();
@@ -38,19 +38,21 @@ class TouchedPages {
   const int fd_;
 };
 
-// Copies memory of this process from where another thread may unmap it meanwhile. Returns how many
-// bytes could be copied: all, or those up to the first page that cannot be read. Where the system
-// has no service for that, each page is looked at before it is copied; nothing vanishes in between
-// for the copy, as long as a file can be opened. pre: all are whole words.
+// Copies memory of this process that another thread may unmap meanwhile. Returns the number of
+// bytes copied: all, or those up to the first page that cannot be read. If the system has no call
+// for that, each page is tested before it is copied by way of /proc/self/mem, so a page that
+// vanishes in between does no harm unless that file cannot be opened.
 size_t CopyIfMapped(void* to, Addr from, size_t bytes);
 
-// The first address from `from` on that cannot be read; `limit` if all up to there can be.
+// The first address from `from` on that cannot be read; `limit` if all addresses below it can be
+// read.
 Addr EndOfReadable(Addr from, Addr limit);
-// The first address from which on all pages up to that of `end` can be read. A call for each page.
+// The lowest address such that all pages from it up to the page of `end` can be read. Makes a
+// system call for each page.
 Addr BeginOfReadable(Addr end);
 
-// The lowest address from which on all pages up to the range's end are mapped, readable or not;
-// the range's end if the last one is not.
+// The lowest address of the range such that all pages from it up to the range's end are mapped,
+// readable or not; the range's end if the last page is not mapped.
 Addr LowestMapped(Range range);
 
 }  // namespace gleaner::platform

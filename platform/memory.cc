@@ -18,47 +18,49 @@ namespace {
 constexpr size_t kSmallBytes = kMiB;  // reservations up to this stay whole
 constexpr int kReserved = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-// What is reserved: see the picture in the header. Written under g_lock. VisitReservations reads
-// the atomic fields without it, with the world stopped, while no thread that it stops holds the
-// lock; relaxed, since that orders it after what the threads did.
+// A reservation (the picture in the header). Written under g_lock. VisitReservations reads the
+// atomic fields without the lock, with the world stopped, when no stopped thread holds the lock.
+// Relaxed: the lock or the stop orders all accesses.
 struct Reservation {
   Atomic<Addr> begin;
   Atomic<size_t> bytes;  // 0: the entry is free
   // Mapped: [begin, begin + low) and [begin + bytes - high, begin + bytes).
   Atomic<size_t> low;
   Atomic<size_t> high;
-  // Committed: no more than this from either end.
+  // At most these bytes from the lower and the upper end are committed.
   size_t used_low;
   size_t used_high;
   CommitFrom from;
-  bool whole;  // it has never had a hole
+  bool whole;  // the reservation has never had a hole
   bool kept_whole;
-  bool wants_hole;  // since it has been kept whole
+  bool wants_hole;  // AllowHole makes the hole that KeepWhole has prevented
 };
 constexpr size_t kMaxReservations = 1024;
 constinit Reservation g_reservations[kMaxReservations] = {};
-constinit Atomic<uint32_t> g_end{0};  // entries from here on have never been used; as the others
+// Entries from this one on were never used. Written and read like the entries' atomic fields.
+constinit Atomic<uint32_t> g_end{0};
 
 std::span<Reservation> Reservations() {
-  return {g_reservations, g_end.Load(memory_order_relaxed)};  // see Reservation
+  return {g_reservations, g_end.Load(memory_order_relaxed)};  // under the lock or a stop
 }
 
 constinit Lock g_lock(LockRank::kReservations);
 // Guarded by g_lock.
-constinit Addr g_next_end = 0;              // where the next large reservation is to end
-constinit size_t g_known_limit = SIZE_MAX;  // on address space
+constinit Addr g_next_end = 0;              // the end of the next large reservation
+constinit size_t g_known_limit = SIZE_MAX;  // the limit on address space at the last look
 
-// The limit is to be looked at, by who has the lock or takes it next. Sequentially consistent: who
-// sets it and then fails to take the lock knows that the holder sees it after it has let go.
+// Asks the holder of g_lock, or the next one, to look at the limit. Sequentially consistent: if a
+// thread sets the flag and then fails to take the lock, the lock's holder sees the flag after it
+// has released the lock.
 constinit Atomic<bool> g_look_at_limit{false};
 
-// Whose memory this is. A child of vfork has limits of its own, and its parent's memory. Relaxed:
-// written before there is a second process, or by the only thread of one.
+// The process that owns this memory. A child of vfork has its own limits but its parent's memory.
+// Relaxed: written before there is a second process, or by the only thread of a forked child.
 constinit Atomic<int> g_process{0};
 
-// pre for the following: g_lock is held, so that relaxed loads see the last stores.
+// pre for the functions down to LookAtLimit: g_lock is held, so relaxed loads see the last stores.
 
-// False if there is no room to note it.
+// Notes a new reservation. False if the table is full.
 bool NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
   if (g_process.Load(memory_order_relaxed) == 0) g_process.Store(getpid(), memory_order_relaxed);
   const uint32_t end = g_end.Load(memory_order_relaxed);
@@ -79,8 +81,8 @@ bool NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, Commi
   return true;
 }
 
-// The reservation that the address belongs to; null if it is none, or not noted. Where one lies in
-// the hole of another, the inner one: it begins last.
+// The reservation that the address belongs to; null if none is noted. If one reservation lies in
+// the hole of another, the inner one, which begins last.
 Reservation* FindReservation(Addr address) {
   Reservation* found = nullptr;
   Addr last = 0;
@@ -93,12 +95,12 @@ Reservation* FindReservation(Addr address) {
   return found;
 }
 
-// Where a large reservation is to lie: below the last one, the first of them an eighth of the
-// address space below the place where the system puts what it is asked for without an address. So
-// it puts nothing into their holes. 0 if there is no room.
+// The place for a large reservation: below the last one. The first ends an eighth of the address
+// space below the place where the system puts mappings without a given address, so the system puts
+// nothing into the holes. 0 if there is no room.
 Addr FarAway(size_t bytes, size_t alignment) {
 #ifdef __SANITIZE_THREAD__
-  return 0;  // most of those addresses are its own
+  return 0;  // ThreadSanitizer uses most of these addresses
 #endif
   if (g_next_end == 0) {
     void* usual = mmap(nullptr, OsPageBytes(), PROT_NONE, kReserved, -1, 0);
@@ -110,18 +112,18 @@ Addr FarAway(size_t bytes, size_t alignment) {
   return g_next_end > bytes + alignment ? AlignDown(g_next_end - bytes, alignment) : 0;
 }
 
-// Maps these addresses. False if somebody has them, or the system refuses.
+// Maps these addresses. False if another mapping has them, or the system refuses.
 bool MapAt(Addr begin, size_t bytes, int protection = PROT_NONE) {
   void* p = mmap(PointerAt<void>(begin), bytes, protection, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
   if (p == PointerAt<void>(begin)) return true;
   if (p == MAP_FAILED) return false;
-  munmap(p, bytes);  // of an old system, which does not know the flag
+  munmap(p, bytes);  // an old system, which does not know the flag, mapped elsewhere
   errno = ENOMEM;
   return false;
 }
 
-// Notes that [from, to) of the reservation is going to be committed, and maps what of it is in the
-// hole. False if that cannot be.
+// Notes that [from, to) of the reservation is about to be committed, and maps the part of it that
+// lies in the hole. False if the part cannot be mapped.
 bool PrepareCommit(Reservation* r, size_t from, size_t to) {
   const size_t bytes = r->bytes.Load(memory_order_relaxed);
   const size_t low = r->low.Load(memory_order_relaxed);
@@ -147,7 +149,7 @@ bool PrepareCommit(Reservation* r, size_t from, size_t to) {
   return true;
 }
 
-// Unmaps what is not committed, unless it is to be kept.
+// Unmaps the memory of the reservation that is not committed, unless the reservation is kept whole.
 void MakeHole(Reservation* r) {
   r->wants_hole = r->kept_whole;
   if (r->kept_whole) return;
@@ -167,7 +169,7 @@ void MakeHole(Reservation* r) {
     r->high.Store(new_high, memory_order_relaxed);
     return;
   }
-  // What was mapped again for a commit that then failed.
+  // Unmaps memory that was mapped again for a commit that then failed.
   if (unmap(new_low, low)) r->low.Store(new_low, memory_order_relaxed);
   if (unmap(bytes - high, bytes - new_high)) r->high.Store(new_high, memory_order_relaxed);
 }
@@ -186,9 +188,10 @@ void LookAtLimit() {
   if (lower) MakeHoles();
 }
 
-bool OwnsMemory() { return g_process.Load(memory_order_relaxed) == getpid(); }  // see g_process
+bool OwnsMemory() { return g_process.Load(memory_order_relaxed) == getpid(); }  // written before
 
-// What an interrupted holder, or one that vanished in a fork, must not be waited for.
+// Looks at the limit if that is asked for and the lock is free. Never waits: the holder may be
+// interrupted by this thread's handler, or have vanished in a fork.
 void LookIfAsked() {
   while (g_look_at_limit.Load(memory_order_seq_cst)) {
     if (!OwnsMemory() || !g_lock.TryAcquire()) return;
@@ -198,7 +201,7 @@ void LookIfAsked() {
   }
 }
 
-// g_lock, and what others wanted meanwhile.
+// Holds g_lock; afterwards looks at the limit if that was asked for meanwhile.
 class Guard {
  public:
   Guard() { g_lock.Acquire(); }
@@ -210,7 +213,7 @@ class Guard {
   Guard& operator=(const Guard&) = delete;
 };
 
-// PROT_NONE, or PROT_READ for what reads as zero.
+// Reserves with PROT_NONE, or with PROT_READ for memory that reads as zero.
 void* ReserveAs(int protection, size_t bytes, size_t alignment, CommitFrom from) {
   const size_t slack = alignment > OsPageBytes() ? alignment : 0;
   if (bytes + slack < bytes) return nullptr;
@@ -257,7 +260,7 @@ void* ReserveZeroes(size_t bytes, CommitFrom from) {
 bool KeepWhole(void* reservation) {
   const Guard guard;
   Reservation* r = FindReservation(AddressOf(reservation));
-  if (r == nullptr) return true;  // not noted: it never gets one
+  if (r == nullptr) return true;  // not noted: the reservation never gets a hole
   r->kept_whole = r->whole;
   return r->whole;
 }
@@ -272,11 +275,11 @@ void AllowHole(void* reservation) {
 
 void VisitReservations(void (*f)(void* context, Range range), void* context) {
   for (const Reservation& entry : Reservations()) {
-    const size_t bytes = entry.bytes.Load(memory_order_relaxed);  // see Reservation
+    const size_t bytes = entry.bytes.Load(memory_order_relaxed);  // the world is stopped
     if (bytes == 0) continue;
-    const Addr begin = entry.begin.Load(memory_order_relaxed);  // likewise
-    const size_t low = entry.low.Load(memory_order_relaxed);    // likewise
-    const size_t high = entry.high.Load(memory_order_relaxed);  // likewise
+    const Addr begin = entry.begin.Load(memory_order_relaxed);  // the world is stopped
+    const size_t low = entry.low.Load(memory_order_relaxed);    // the world is stopped
+    const size_t high = entry.high.Load(memory_order_relaxed);  // the world is stopped
     f(context, {begin, begin + low});
     if (high != 0) f(context, {begin + bytes - high, begin + bytes});
   }
@@ -290,8 +293,8 @@ void Release(void* p, size_t bytes) {
     return;
   }
   const size_t low = r->low.Load(memory_order_relaxed);    // under the lock
-  const size_t high = r->high.Load(memory_order_relaxed);  // likewise
-  r->bytes.Store(0, memory_order_relaxed);                 // see Reservation
+  const size_t high = r->high.Load(memory_order_relaxed);  // under the lock
+  r->bytes.Store(0, memory_order_relaxed);                 // under the lock
   if (low != 0) munmap(p, low);
   if (high != 0) munmap(PointerAt<void>(AddressOf(p) + bytes - high), high);
 }
@@ -303,9 +306,9 @@ size_t MemoryAndSwapBytes() {
 
 namespace {
 
-// The system does not count reserved memory when it becomes usable, unless it never overcommits.
-// Its usual heuristic refuses a mapping that is larger than all memory and swap, and no other;
-// whether that heuristic is in force tells such a mapping.
+// Whether the system would refuse a mapping of `bytes`. Unless it never overcommits, the system
+// does not count reserved memory when it becomes usable. Its usual heuristic refuses only mappings
+// larger than all memory and swap; trying such a mapping tells whether the heuristic is in force.
 bool WouldRefuse(size_t bytes) {
   static const size_t all = MemoryAndSwapBytes();
   if (bytes <= all) return false;
@@ -329,7 +332,8 @@ bool Commit(void* p, size_t bytes, bool executable) {
 }
 
 void Discard(void* p, size_t bytes) {
-  // Refused where memory is locked (mlockall), or to a process in a sandbox: then it stays.
+  // The system refuses where memory is locked (mlockall), or in a sandbox: then the memory stays
+  // resident.
   if (madvise(p, bytes, MADV_DONTNEED) != 0) memset(p, 0, bytes);
 }
 
@@ -351,7 +355,7 @@ bool Renew(void* p, size_t bytes) {
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED) {
     return true;
   }
-  // Some refusals come after the old mapping has gone: then this fails, too.
+  // Some refusals come after the old mapping has been removed: then madvise fails, too.
   return madvise(p, bytes, MADV_DONTNEED) == 0;
 }
 
@@ -360,14 +364,14 @@ Moved MoveContents(void* from, void* to, size_t bytes) {
       MAP_FAILED) {
     return Moved::kDone;
   }
-  // The system does not know the call, or does not allow it: it has not looked at the memory.
+  // The system does not know the call, or does not allow it: nothing has changed.
   if (errno == EINVAL || errno == ENOSYS || errno == EPERM) return Moved::kRefused;
-  // Some failures come after the destination has been unmapped. If there is a mapping now, nobody
-  // can say whether it is still ours.
+  // Some failures come after the destination has been unmapped. A mapping that is there now may be
+  // another thread's.
   void* again = mmap(to, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (again == to) return Moved::kRefused;
-  if (again != MAP_FAILED) munmap(again, bytes);  // of an old system, which does not know the flag
+  if (again != MAP_FAILED) munmap(again, bytes);  // an old system, without the flag
   return Moved::kLost;
 }
 
@@ -395,12 +399,12 @@ void UnmapUncommitted() {
 
 void ResetReservationsAfterFork() {
   g_lock.ResetAfterFork();
-  // Who kept one whole is gone, or knows that it has to ask again.
+  // The threads that called KeepWhole do not exist in the child, or call it again.
   for (Reservation& entry : Reservations()) {
     entry.kept_whole = false;
     if (entry.wants_hole) MakeHole(&entry);
   }
-  g_process.Store(getpid(), memory_order_relaxed);  // see there
+  g_process.Store(getpid(), memory_order_relaxed);  // the only thread
 }
 
 }  // namespace gleaner::platform

@@ -5,16 +5,18 @@
 // thread-safe and allocate nothing.
 //
 // A limit on address space that the program sets for itself (RLIMIT_AS; RLIMIT_MEMLOCK, where all
-// is to be locked) counts what is reserved. So what is not committed is unmapped then: a hole,
-// whose addresses the system may give to others; and a large reservation that is made under a limit
-// is nothing but a hole. Commit maps them again where nobody has got them. Large reservations lie
-// far from where the system places what others ask for, so that mostly nobody has.
+// memory is to be locked) counts reserved memory. So under a limit the part of a reservation that
+// is not committed is unmapped. This part is a hole, whose addresses the system may give to other
+// mappings; a large reservation made under a limit begins as one hole. Commit maps addresses of a
+// hole again if no other mapping has them. Large reservations lie far from where the system places
+// other mappings, so mostly none has.
 //
 //    begin        begin + low         begin + bytes - high      begin + bytes
 //      | committed    |        hole          |    committed         |
 //
-// [inv.hole] Memory of a hole is touched by nobody who has not seen a Commit of it succeed. Memory
-// that reads as zero is not touched, besides, by who has not seen KeepWhole succeed.
+// [inv.hole] A thread touches memory of a hole only if it has seen a Commit of that memory succeed.
+// Where a reservation by ReserveZeroes may have a hole, a thread touches uncommitted memory only if
+// it has seen KeepWhole succeed.
 #pragma once
 
 #include "platform/base.h"
@@ -22,64 +24,65 @@
 
 namespace gleaner::platform {
 
-// From where a reservation is committed: what lies furthest from there is the hole, if it gets one.
+// The ends from which a reservation is committed. Its hole, if any, lies furthest from these ends.
 enum class CommitFrom : uint8_t { kBegin, kBothEnds };
 
 // Reserves `bytes` of address space at a multiple of `alignment`; null if the system refuses.
 // pre: bytes is a multiple of the OS page, alignment a power of two and at least an OS page.
 void* Reserve(size_t bytes, size_t alignment, CommitFrom from = CommitFrom::kBegin);
 
-// Reserves address space that reads as zero and becomes writable by Commit; it never has a hole.
-// Null if refused.
+// Reserves address space that reads as zero and becomes writable by Commit; it never gets a hole.
+// Null if the system refuses.
 void* ReserveZeroes(size_t bytes);
-// The same, with a hole where there is to be one.
+// The same, but the reservation may get a hole, which does not read as zero.
 void* ReserveZeroes(size_t bytes, CommitFrom from);
 
-// Keeps a reservation from getting a hole until AllowHole, or a fork, in the child. False if it has
-// had one.
+// Keeps a reservation from getting a hole until AllowHole; in a forked child until the fork. False
+// if the reservation has had a hole.
 [[nodiscard]] bool KeepWhole(void* reservation);
 void AllowHole(void* reservation);
 
-// Calls f(context, range) for what has been reserved and not given back, without holes. For the
-// collecting thread with the world stopped; ranges beyond the first thousand or so are missing.
+// Calls f(context, range) for the mapped parts of all reservations. For the collecting thread with
+// the world stopped; reservations beyond the first thousand or so are missing.
 struct Range;
 void VisitReservations(void (*f)(void* context, Range range), void* context);
 
 // Gives reserved addresses back. pre: [p, p + bytes) is one reservation.
 void Release(void* p, size_t bytes);
 
-// Makes reserved memory readable and writable, and executable if asked. False if the system refuses
-// (errno is kept), or would refuse so much at once were it not reserved.
+// Makes reserved memory readable and writable, and with `executable` executable. False if the
+// system refuses (errno says why), or would refuse a new mapping of `bytes`.
 [[nodiscard]] bool Commit(void* p, size_t bytes, bool executable = false);
 
 // Drops the contents of committed memory; it reads as zero afterwards.
 void Discard(void* p, size_t bytes);
 
-// Makes committed memory read as zero, by writing it, or where it is long by dropping its contents.
-// To fault a page in again costs some seven times as much as to write it, so that dropping pays
-// where less than a seventh is used. Who wants memory this long at once, and zero, either does
-// that, or has it from the system each time with the C library's malloc, which keeps no longer
-// blocks (M_MMAP_THRESHOLD never rises above this).
+// Makes committed memory read as zero: writes short ranges, and drops the contents of ranges of at
+// least kZeroedByDropping. Faulting a page in again costs some seven times as much as writing it,
+// so dropping pays if less than a seventh is used. Programs that allocate zeroed blocks this long
+// either use little of them, or get them from the system each time with the C library's malloc,
+// too: it keeps no longer blocks (M_MMAP_THRESHOLD never rises above this).
 inline constexpr size_t kZeroedByDropping = 32 * kMiB;
 void Zero(void* p, size_t bytes);
 
-// Makes committed memory as if freshly committed: it reads as zero, and the system keeps no account
-// of where it came from (MoveContents). If the system refuses that, it is discarded only; false if
-// even that cannot be: then it must not be used any more.
+// Makes committed memory as if freshly committed: it reads as zero, and the system keeps no record
+// of its origin (MoveContents). If the system refuses, Renew only discards the memory. False if
+// that fails, too: then the memory must not be used any more.
 [[nodiscard]] bool Renew(void* p, size_t bytes);
 
 // Moves the contents of committed memory to other committed memory of one mapping, page table by
-// page table; what was there is lost, and the source reads as zero. The destination counts as a
-// mapping of its own from then on, of which a process can have some 65,000: Renew undoes that.
+// page table. The destination's old contents are lost, and the source reads as zero. The
+// destination counts as a mapping of its own afterwards, of which a process can have some 65,000:
+// Renew undoes that.
 enum class Moved : uint8_t {
   kDone,
-  kRefused,  // nothing has changed, but that the destination may read as zero
+  kRefused,  // nothing has changed, except that the destination may read as zero
   kLost,     // the destination must not be used any more; the source is as it was
 };
 [[nodiscard]] Moved MoveContents(void* from, void* to, size_t bytes);
 
-// Makes committed memory resident at once, which costs a quarter less than one fault for each page
-// would. Advice only.
+// Makes committed memory resident at once, which costs a quarter less than a fault for each page.
+// Advice only.
 void Populate(void* p, size_t bytes);
 
 // Asks for 2 MiB pages in the range. Advice only.
@@ -88,17 +91,18 @@ void AdviseHugePages(void* p, size_t bytes);
 // The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX.
 size_t AddressSpaceLimit();
 
-// Makes holes of all that is not committed in reservations of more than 1 MiB, if the limit on
-// address space is lower than when this was last called, or without a condition. Async-signal-safe:
-// if somebody is at work on reservations, the first one leaves it to them; the second may do
-// nothing. In a child of vfork, whose memory is its parent's, they do nothing.
+// Both unmap the memory that is not committed in reservations of more than 1 MiB, which makes
+// holes: NoticeAddressSpaceLimit only if the limit on address space is lower than at its last call,
+// UnmapUncommitted always. Async-signal-safe. While another call changes reservations,
+// NoticeAddressSpaceLimit leaves the work to that call, and UnmapUncommitted may do nothing. In a
+// child of vfork, whose memory is its parent's, both do nothing.
 void NoticeAddressSpaceLimit();
 void UnmapUncommitted();
 
 // Memory and swap of the machine in bytes; SIZE_MAX if the system does not say.
 size_t MemoryAndSwapBytes();
 
-// In a forked child, before it commits memory.
+// To be called in a forked child before it commits memory.
 void ResetReservationsAfterFork();
 
 }  // namespace gleaner::platform

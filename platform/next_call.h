@@ -1,4 +1,4 @@
-// A function of that name behind this library's in the search order: mostly the C library's.
+// The function of a given name behind this library in the search order: mostly the C library's.
 #pragma once
 
 #include "platform/atomic.h"
@@ -16,7 +16,7 @@ class NextCall {
     F* f = function_.Load(memory_order_relaxed);  // racing threads store the same value
     if (f == nullptr) {
       f = reinterpret_cast<F*>(NextFunction(name_));
-      function_.Store(f, memory_order_relaxed);  // likewise
+      function_.Store(f, memory_order_relaxed);  // racing threads store the same value
     }
     return f;
   }

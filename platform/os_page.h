@@ -1,12 +1,12 @@
-// The system's unit of memory.
+// The size of the system's pages.
 #pragma once
 
 #include <cstddef>
 
 namespace gleaner::platform {
 
-// What memory is committed, discarded and protected by. Constant on x86-64; larger on some aarch64
-// kernels.
+// The unit in which memory is committed, discarded and protected. Constant on x86-64; larger on
+// some aarch64 kernels.
 size_t OsPageBytes();
 
 }  // namespace gleaner::platform

@@ -1,4 +1,5 @@
-// Linked into the library's own shared objects alone: what is in such an object is the library's.
+// Linked into the library's own shared objects only: all data in an object with this symbol is the
+// library's.
 namespace gleaner::platform {
 
 extern const bool g_is_own_object;

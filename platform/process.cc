@@ -17,11 +17,12 @@ namespace gleaner::platform {
 
 namespace {
 
-// A page that fork gives to the child as zeroes, and vfork shares: the number of the process that
-// owns the memory. Relaxed: written before there is a second process, or by the only thread of one.
+// A page with the number of the process that owns the memory: a child of fork gets the page as
+// zeroes, a child of vfork shares it. The number is accessed relaxed: it is written before there is
+// a second process, or by the only thread of a forked child.
 constinit Atomic<Atomic<int32_t>*> g_owner{nullptr};
 
-// The beginning of a file, as much of it as fits, as a string. False if it cannot be read.
+// Reads the beginning of a file, as much as fits, as a string. False if the file cannot be read.
 bool ReadSmallFile(const char* path, char* text, size_t capacity) {
   const int fd = OpenForReading(path);
   if (fd < 0) return false;
@@ -37,14 +38,14 @@ bool ReadSmallFile(const char* path, char* text, size_t capacity) {
 bool HasElevatedRights() { return getauxval(AT_SECURE) != 0; }
 
 bool OwnMemory() {
-  Atomic<int32_t>* owner = g_owner.Load(memory_order_acquire);  // pairs with the store
+  Atomic<int32_t>* owner = g_owner.Load(memory_order_acquire);  // pairs with the exchange
   if (owner == nullptr) {
     void* page =
         mmap(nullptr, OsPageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return false;
     owner = static_cast<Atomic<int32_t>*>(page);
     owner->Store(getpid(), memory_order_relaxed);  // before it is published
-    // Release: the number. One of several callers wins.
+    // Acq_rel: publishes the number in the page. One of several callers wins.
     Atomic<int32_t>* none = nullptr;
     if (madvise(page, OsPageBytes(), MADV_WIPEONFORK) == 0 &&
         g_owner.CompareExchange(none, owner, memory_order_acq_rel)) {
@@ -53,19 +54,19 @@ bool OwnMemory() {
     munmap(page, OsPageBytes());
     return none != nullptr;
   }
-  owner->Store(getpid(), memory_order_relaxed);  // see g_owner
+  owner->Store(getpid(), memory_order_relaxed);  // the only thread of a child
   return true;
 }
 
 bool MemoryIsCopy() {
   const Atomic<int32_t>* owner = g_owner.Load(memory_order_acquire);  // pairs with OwnMemory
-  return owner != nullptr && owner->Load(memory_order_relaxed) == 0;  // see g_owner
+  return owner != nullptr && owner->Load(memory_order_relaxed) == 0;  // written before
 }
 
 bool MemoryIsAnothers() {
   const Atomic<int32_t>* owner = g_owner.Load(memory_order_acquire);  // pairs with OwnMemory
   if (owner == nullptr) return false;
-  const int32_t process = owner->Load(memory_order_relaxed);  // see g_owner
+  const int32_t process = owner->Load(memory_order_relaxed);  // written before
   return process != 0 && process != getpid();
 }
 

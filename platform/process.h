@@ -5,19 +5,21 @@
 
 namespace gleaner::platform {
 
-// Whether the process runs with rights its caller does not have (set-user-ID and the like): the
-// environment is not to be trusted then.
+// Whether the process runs with rights that its caller does not have (set-user-ID and the like):
+// then the environment cannot be trusted.
 bool HasElevatedRights();
 
-// Whose memory the calling process runs in. A forked child has a copy of its parent's; a child of
-// vfork runs in its parent's own, beside the parent's other threads. Known from OwnMemory on, which
-// the first process and each forked child calls; async-signal-safe but for that.
+// The owner of the memory in which the calling process runs. A forked child has a copy of its
+// parent's memory; a child of vfork runs in its parent's own memory, concurrently with the parent's
+// other threads. The first process and each forked child call OwnMemory; from then on the answers
+// are right. Both questions are async-signal-safe, OwnMemory is not.
 //
-// False if the system cannot tell a copy (MADV_WIPEONFORK, Linux 4.14).
+// Notes that the calling process owns its memory. False if the system cannot tell a copy
+// (MADV_WIPEONFORK, Linux 4.14).
 [[nodiscard]] bool OwnMemory();
-// It is a copy, and OwnMemory has not been called since it was made.
+// Whether the memory is a copy by fork in which OwnMemory has not been called yet.
 bool MemoryIsCopy();
-// It is another process's. Costs a system call.
+// Whether the memory is another process's. Costs a system call.
 bool MemoryIsAnothers();
 
 // Opens a file for appending; -1 if that fails.
@@ -25,31 +27,31 @@ int OpenLogFile(const char* path);
 // Opens a file for reading; -1 if that fails.
 int OpenForReading(const char* path);
 
-// Reads a file that has at most `capacity` bytes; false, with errno, if that fails, and with errno
-// 0 if it has more.
+// Reads a file of at most `capacity` bytes. False with errno if that fails, and with errno 0 if the
+// file is longer.
 bool ReadFile(const char* path, char* text, size_t capacity, size_t* bytes);
 
-// The path of the program that runs here, links resolved; false if it is unknown or does not fit.
+// Gets the path of the running program, links resolved. False if it is unknown or does not fit.
 bool ReadProgramPath(char* path, size_t capacity);
 
-// Whether there is a file that this process may execute.
+// Whether `path` is a file that this process may execute.
 bool IsExecutable(const char* path);
 
-// Makes a path absolute by the current directory; false if that is unknown or does not fit.
+// Makes a path absolute by the current directory. False if the directory is unknown or the result
+// does not fit.
 bool MakeAbsolute(const char* path, char* out, size_t capacity);
 
-// Writes all of it; false if that fails.
+// Writes all `bytes`. False if that fails.
 bool WriteAll(int fd, const char* text, size_t bytes);
 
 // Maps the first `bytes` of a file of exactly one OS page, shared and writable; null if that fails.
 void* MapSharedFile(const char* path, size_t bytes);
 
-// The memory that the process has resident now; 0 if the system does not say. Reads a file: 5-15
-// us.
+// The resident bytes of the process; 0 if the system does not tell. Reads a file: 5-15 us.
 uint64_t ResidentProcessBytes();
 
-// The most memory the present program of the process has had resident so far; 0 if the system does
-// not say. Reads a file.
+// The maximum of resident bytes since the process started its present program; 0 if the system does
+// not tell. Reads a file.
 uint64_t PeakResidentBytes();
 
 }  // namespace gleaner::platform

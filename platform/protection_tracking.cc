@@ -32,16 +32,17 @@ static_assert(kPagesPerRegion == 16);
 
 constexpr uint64_t Tracked(uint64_t word) { return word & kPages; }
 constexpr uint64_t Pending(uint64_t word) { return word >> kPendingShift & kPages; }
-// Both by [inv.open-is-dirty].
+// The words of an opened region, and of one whose change the system refused. Both keep
+// [inv.open-is-dirty].
 constexpr uint64_t Opened(uint64_t word) {
   return (word & ~(kBusy | kProtected | kUnsure)) | Tracked(word) << kPendingShift;
 }
 constexpr uint64_t MadeUnsure(uint64_t word) { return Opened(word) | kProtected | kUnsure; }
 constexpr bool IsOpen(uint64_t word) { return (word & (kBusy | kProtected)) == 0; }
 
-// A fault on an open region is one that came while another thread opened it, and does not come
-// again unless something is protected. This many at one address without that are somebody else's
-// business: the program has protected the page itself, or it is not executable.
+// A fault on an open region came while another thread opened the region; it comes again only if the
+// region is protected again. This many faults at one address without a protection in between are
+// not the tracker's: the program has protected the page itself, or the page is not executable.
 constexpr uint32_t kMaxStaleFaults = 16;
 struct StaleFaults {
   Addr address;
@@ -50,12 +51,12 @@ struct StaleFaults {
 };
 __thread StaleFaults t_stale __attribute__((tls_model("initial-exec"))) = {};
 
-// There is one handler, hence one tracker.
+// The open tracker. There is one signal handler, hence one tracker.
 constinit Atomic<ProtectionTracking*> g_tracker{nullptr};
 
 constexpr size_t kUsualMaxMappings = 65530;
 
-// As much of a file as fits, as a string; a later call goes on. 0 at the end.
+// Reads the next part of a file. Returns its bytes, 0 at the end.
 size_t ReadChunk(int fd, char* text, size_t capacity) {
   const ssize_t n = read(fd, text, capacity);
   return n > 0 ? static_cast<size_t>(n) : 0;
@@ -97,7 +98,8 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
     *why = {"no address space for its table", ENOMEM};
     return false;
   }
-  // Release: the handler (acquire) sees the table.
+  // Acq_rel: release, so that the handler (acquire) sees the table; acquire, to see the end of the
+  // tracker closed last.
   if (!g_tracker.CompareExchange(none, this, memory_order_acq_rel)) {
     regions_.Release();
     *why = {"the handler of SIGSEGV is in use", 0};
@@ -110,8 +112,8 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
     max_mappings = used < limit ? (limit - used) / 2 : 0;
   }
   max_runs_ = static_cast<int64_t>(max_mappings / 2);
-  runs_.Store(0, memory_order_relaxed);          // nobody else uses it
-  runs_counted_.Store(0, memory_order_relaxed);  // likewise
+  runs_.Store(0, memory_order_relaxed);          // no other thread uses it
+  runs_counted_.Store(0, memory_order_relaxed);  // no other thread uses it
   if (InstallFaultHandler(OnFault)) {
     UnblockFaultSignal();
     return true;
@@ -122,9 +124,9 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
 }
 
 void ProtectionTracking::Close() {
-  // Acquire and release: a tracker that is opened next has all that this one did behind it.
+  // Acquire here, release below: a tracker that is opened next sees all stores of this one.
   if (g_tracker.Load(memory_order_acquire) != this) return;
-  // Whole runs, which splits nothing: what is refused now is most likely had at the next attempt.
+  // Whole runs, which splits no mapping: a refused call most likely succeeds at a later attempt.
   constexpr int kMaxAttempts = 1000;
   int attempts = 0;
   while (!UnprotectAll()) {
@@ -132,17 +134,17 @@ void ProtectionTracking::Close() {
     sched_yield();
   }
   RemoveFaultHandler();
-  g_tracker.Store(nullptr, memory_order_release);  // as above
+  g_tracker.Store(nullptr, memory_order_release);  // pairs with the exchange in Open
   regions_.Release();
 }
 
 bool ProtectionTracking::IsProtected(size_t region) const {
-  // Acquire is not needed, nor given: a hint, or read where nothing changes.
+  // Relaxed: a hint, or read where no word changes.
   return region < RegionCount() && (regions_[region].Load(memory_order_relaxed) & kProtected) != 0;
 }
 
-// 1 while half of the budget is left, 2 while a quarter is, and so on. A power of two. Relaxed,
-// here and in CountRuns: an estimate, which a moment may falsify by the runs that open in it.
+// The regions of a block, a power of two: 1 while half of the budget is left, 2 while a quarter is
+// left, and so on. Relaxed: an estimate, which is off by the runs that open meanwhile.
 size_t ProtectionTracking::BlockRegions() const {
   const int64_t runs = runs_.Load(memory_order_relaxed);
   int64_t left = max_runs_ / 2;
@@ -152,7 +154,7 @@ size_t ProtectionTracking::BlockRegions() const {
 }
 
 void ProtectionTracking::CountRuns() {
-  // Relaxed: see BlockRegions.
+  // Relaxed, all four: estimates, off by the runs that open meanwhile.
   const int64_t counted = runs_counted_.Load(memory_order_relaxed);
   const int64_t runs = runs_.Load(memory_order_relaxed);
   if (runs - counted < max_runs_ / 8 + 1) return;
@@ -164,7 +166,7 @@ void ProtectionTracking::CountRuns() {
     count += now && !inside;
     inside = now;
   }
-  runs_.Store(count, memory_order_relaxed);  // likewise
+  runs_.Store(count, memory_order_relaxed);
   runs_counted_.Store(count, memory_order_relaxed);
 }
 
@@ -182,7 +184,8 @@ bool ProtectionTracking::SetReadOnly(Span span) {
 
 bool ProtectionTracking::TakeProtected(size_t region) {
   Word word = regions_[region].Load(memory_order_acquire);
-  // Acquire: the word's last owner. A failure means that another thread was first.
+  // Acquire: pairs with the release of the word's last owner. A failure means that another thread
+  // was first.
   return (word & (kBusy | kProtected)) == kProtected &&
          regions_[region].CompareExchange(word, word | kBusy, memory_order_acquire);
 }
@@ -194,8 +197,8 @@ ProtectionTracking::Span ProtectionTracking::TakeAround(Span taken, size_t first
 }
 
 ProtectionTracking::Span ProtectionTracking::TakeRun(Span taken) {
-  // Waits for neighbours that are busy: whoever has them waits for nobody. A neighbour that was
-  // busy and is protected by now belongs to the run. Relaxed: who takes it acquires.
+  // Waits for busy neighbours: the threads that have them busy do not wait. A neighbour that was
+  // busy and is protected by now belongs to the run. Relaxed: TakeProtected acquires the word.
   const auto is_open = [&](size_t region) {
     return IsOpen(regions_[region].Load(memory_order_relaxed));
   };
@@ -219,15 +222,16 @@ bool ProtectionTracking::OpenTaken(Span taken) {
     refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
   }
   for (size_t i = taken.first; i < taken.end; ++i) {
-    const Word word = regions_[i].Load(memory_order_relaxed);  // ours while busy
-    // Release: pairs with the acquire of whoever changes the word next.
+    const Word word = regions_[i].Load(memory_order_relaxed);  // busy: only this thread writes it
+    // Release: pairs with the acquire of the thread that changes the word next.
     regions_[i].Store(opened ? Opened(word) : MadeUnsure(word), memory_order_release);
   }
   return opened;
 }
 
 void ProtectionTracking::TryToOpen(size_t region) {
-  // Whoever opens a whole run needs all of it, so the others keep their hands off.
+  // The holder of opening_run_ needs all of its run, so other threads take nothing meanwhile.
+  // Acquire: pairs with the release at the holder's end.
   if (opening_run_.Load(memory_order_acquire) != 0 || !TakeProtected(region)) {
     sched_yield();
     return;
@@ -239,11 +243,12 @@ void ProtectionTracking::TryToOpen(size_t region) {
           TakeAround({region, region + 1}, first, first + block < count ? first + block : count))) {
     return;
   }
-  // Acquire and release: as a lock. One at a time, or two would have halves of one run in hand.
+  // A try-lock: acquire here, release at the end. One holder at a time, or two threads could each
+  // have half of one run busy.
   uint32_t free = 0;
   if (!opening_run_.CompareExchange(free, 1, memory_order_acquire)) return;
   if (TakeProtected(region)) OpenTaken(TakeRun({region, region + 1}));
-  opening_run_.Store(0, memory_order_release);  // the lock's end
+  opening_run_.Store(0, memory_order_release);  // unlocks
 }
 
 bool ProtectionTracking::Handle(Addr address) {
@@ -251,7 +256,8 @@ bool ProtectionTracking::Handle(Addr address) {
   const size_t region = regions_.IndexOf(address);
   const Word word = regions_[region].Load(memory_order_acquire);
   if (IsOpen(word)) {
-    // Relaxed: raised before the protection that the fault came from, which the fault orders.
+    // Relaxed: protections_ is raised before the mprotect that caused the fault, so the fault
+    // orders it.
     const uint64_t protections = protections_.Load(memory_order_relaxed);
     if (t_stale.address != address || t_stale.protections != protections) {
       t_stale = {address, protections, 0};
@@ -259,9 +265,9 @@ bool ProtectionTracking::Handle(Addr address) {
     return ++t_stale.count <= kMaxStaleFaults;
   }
   faults_.FetchAdd(1, memory_order_relaxed);  // a figure
-  // In a forked child that has not been reset, the threads that have regions busy do not exist.
+  // In a forked child before ResetInChild, the threads that have regions busy do not exist.
   if (MemoryIsCopy()) return OpenTaken({region, region + 1});
-  TryToOpen(region);  // if it has not come to it, the access faults again
+  TryToOpen(region);  // if the region stays protected, the access faults again
   return true;
 }
 
@@ -289,28 +295,28 @@ void ProtectionTracking::AddPages(size_t region, Word pages, DirtyRanges& dirty)
 
 bool ProtectionTracking::CloseRun(Span run, Addr begin, Addr end, DirtyRanges& dirty) {
   if (run.first == run.end) return true;
-  protections_.FetchAdd(1, memory_order_relaxed);  // see Handle
+  protections_.FetchAdd(1, memory_order_relaxed);  // ordered by the mprotect and the fault
   const bool closed = SetReadOnly(run);
   if (closed) {
     const int joined =
         (run.first != 0 && IsProtected(run.first - 1)) + static_cast<int>(IsProtected(run.end)) - 1;
-    runs_.FetchAdd(-joined, memory_order_relaxed);
+    runs_.FetchAdd(-joined, memory_order_relaxed);  // an estimate
   } else {
     refusals_.FetchAdd(1, memory_order_relaxed);  // a figure
   }
   for (size_t i = run.first; i < run.end; ++i) {
-    const Word word = regions_[i].Load(memory_order_relaxed);  // ours while busy
+    const Word word = regions_[i].Load(memory_order_relaxed);  // busy: only this thread writes it
     const Word pages = PagesIn(i, begin, end);
     const Word next =
         closed ? (Opened(word) & ~(pages << kPendingShift)) | kProtected : MadeUnsure(word);
-    // Release: pairs with the acquire of whoever changes the word next.
+    // Release: pairs with the acquire of the thread that changes the word next.
     regions_[i].Store(next, memory_order_release);
     AddPages(i, Tracked(word) & pages, dirty);
   }
   return closed;
 }
 
-// A fetch; with `arm`, the pages of the range become tracked first.
+// Fetches the range; with `arm`, the pages of the range become tracked first.
 bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visit, void* context,
                                  size_t* bytes) {
   bool ok = true;
@@ -323,7 +329,7 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
       Word word = regions_[i].Load(memory_order_acquire);  // pairs with its last owner
       if (!arm && (Tracked(word) & pages) == 0) break;
       if ((word & kBusy) != 0) {
-        ok &= CloseRun(run, begin, end, dirty);  // nobody waits with regions in hand
+        ok &= CloseRun(run, begin, end, dirty);  // no thread waits with regions busy
         run = {i, i};
         if (!arm) {
           AddPages(i, Tracked(word) & pages, dirty);
@@ -334,11 +340,11 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
       }
       const Word armed = arm ? word | pages : word;
       if ((word & (kProtected | kUnsure)) == kProtected) {
-        // Pages that are tracked from now on are read-only already.
+        // The pages that become tracked are read-only already.
         const Word found = Pending(word) & Tracked(word) & pages;
         if (armed == word && found == 0) break;
-        // Release and acquire: the word goes from owner to owner. The exchange comes before the
-        // scan of the pages; a write after it faults and makes them pending again.
+        // Acq_rel: the word passes from owner to owner. The exchange comes before the scan of the
+        // pages; a write after the exchange faults and makes its page pending again.
         if (!regions_[i].CompareExchange(word, armed & ~(pages << kPendingShift),
                                          memory_order_acq_rel)) {
           continue;
@@ -348,7 +354,7 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
         AddPages(i, found, dirty);
         break;
       }
-      // As above.
+      // Acq_rel, both exchanges: the word passes from owner to owner.
       if ((word & kHeld) != 0) {
         if (!regions_[i].CompareExchange(word, Opened(armed), memory_order_acq_rel)) continue;
         ok &= CloseRun(run, begin, end, dirty);
@@ -356,7 +362,6 @@ bool ProtectionTracking::Protect(Addr begin, Addr end, bool arm, VisitDirty visi
         AddPages(i, Tracked(armed) & pages, dirty);
         break;
       }
-      // As above.
       if (!regions_[i].CompareExchange(word, armed | kBusy, memory_order_acq_rel)) continue;
       if (run.end != i) {
         ok &= CloseRun(run, begin, end, dirty);
@@ -395,26 +400,27 @@ void ProtectionTracking::Disarm(Addr begin, Addr end) {
         sched_yield();
         continue;
       }
-      // Release and acquire: the word goes from owner to owner.
+      // Acq_rel: the word passes from owner to owner.
       if (regions_[i].CompareExchange(word, word & ~(pages | pages << kPendingShift),
                                       memory_order_acq_rel)) {
         break;
       }
     }
   }
-  // Runs that nobody tracks any more. Not block by block: all of it is to be writable.
+  // Makes the runs of untracked regions writable, whole runs at a time rather than blocks.
   Span run = {0, 0};
   const auto open_run = [&] {
     if (run.first == run.end) return;
     const bool opened = SetWritable(run);
     if (!opened) refusals_.FetchAdd(1, memory_order_relaxed);  // a figure; a write opens it later
     for (size_t j = run.first; j < run.end; ++j) {
-      const Word word = regions_[j].Load(memory_order_relaxed);  // ours while busy
+      const Word word = regions_[j].Load(memory_order_relaxed);  // busy: only this thread writes it
+      // Release: pairs with the acquire of the thread that changes the word next.
       regions_[j].Store(opened ? Opened(word) : MadeUnsure(word), memory_order_release);
     }
   };
   for (size_t i = regions_.IndexOf(begin); i <= last; ++i) {
-    // Relaxed: a word that changes meanwhile is looked at by TakeProtected.
+    // Relaxed: a hint; TakeProtected decides about a word that changes meanwhile.
     if (Tracked(regions_[i].Load(memory_order_relaxed)) != 0 || !TakeProtected(i)) continue;
     if (run.end != i) {
       open_run();
@@ -436,7 +442,7 @@ ProtectionTracking::Pinned ProtectionTracking::RegionsOf(Addr begin, Addr end) c
 void ProtectionTracking::Hold(Pinned regions, bool keep) {
   for (size_t i = regions.first; i < regions.end; ++i) {
     for (;;) {
-      CriticalSection unstoppable;  // while it may be busy
+      CriticalSection unstoppable;  // while this thread may have the region busy
       if (MemoryIsCopy()) OpenTaken({i, i + 1});
       Word word = regions_[i].Load(memory_order_acquire);
       if ((word & kBusy) != 0) {
@@ -445,12 +451,12 @@ void ProtectionTracking::Hold(Pinned regions, bool keep) {
       }
       if ((word & kProtected) == 0) {
         const Word held = keep ? word | kKept : word + kOnePin;
-        // Release and acquire: the word goes from owner to owner.
+        // Acq_rel: the word passes from owner to owner.
         if (held == word || regions_[i].CompareExchange(word, held, memory_order_acq_rel)) break;
         continue;
       }
-      // As in the handler: a signal's handler on top of this one that writes into the heap would
-      // wait for this thread.
+      // All signals are blocked, as in the fault handler: a signal handler that interrupts this
+      // thread and writes into the heap would wait for this thread.
       sigset_t all;
       sigset_t mask;
       sigfillset(&all);
@@ -475,9 +481,9 @@ void ProtectionTracking::Unpin(Pinned pinned) {
         sched_yield();
         continue;
       }
-      // A handler that interrupted the call may have forked: in the child there are no pins.
+      // A signal handler that interrupted the call may have forked: the child has no pins.
       if ((word & kPins) == 0) break;
-      // Release and acquire: the word goes from owner to owner.
+      // Acq_rel: the word passes from owner to owner.
       if (regions_[i].CompareExchange(word, word - kOnePin, memory_order_acq_rel)) break;
     }
   }
@@ -489,42 +495,42 @@ ProtectionTracking::Pinned ProtectionTracking::RegionsForCall(Addr begin, Addr e
 }
 
 void ProtectionTracking::PinForCall(Pinned regions) {
-  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // as above
+  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // pairs with Open
   if (tracker != nullptr) tracker->Hold(regions, false);
 }
 
 void ProtectionTracking::KeepOpen(Addr begin, Addr end) {
-  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // as above
+  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // pairs with Open
   if (tracker != nullptr) tracker->Hold(tracker->RegionsOf(begin, end), true);
 }
 
 void ProtectionTracking::UnpinAfterCall(Pinned pinned) {
-  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // as above
+  ProtectionTracking* tracker = g_tracker.Load(memory_order_acquire);  // pairs with Open
   if (tracker != nullptr) tracker->Unpin(pinned);
 }
 
-// pre: no other thread uses the tracker, so that all is relaxed; a word may have been left busy by
-// one that is gone.
+// pre: no other thread uses the tracker, so all accesses are relaxed. A word may be busy for a
+// thread that does not exist any more.
 bool ProtectionTracking::UnprotectAll() {
   bool ok = true;
   const size_t count = RegionCount();
   for (size_t i = 0; i < count;) {
     Span run = {i, i};
     const auto may_be_read_only = [&](size_t region) {
-      // Relaxed, as all below: see above.
+      // Relaxed, as all accesses here: no other thread.
       return (regions_[region].Load(memory_order_relaxed) & (kProtected | kBusy)) != 0;
     };
     while (run.end < count && may_be_read_only(run.end)) ++run.end;
     const bool refused = run.end != run.first && !SetWritable(run);
     ok &= !refused;
-    if (run.end < count) ++run.end;  // not looked at again
+    if (run.end < count) ++run.end;  // this region needs no change
     for (; i < run.end; ++i) {
-      const Word word = regions_[i].Load(memory_order_relaxed) & kKept;  // as above
-      // A write opens what could not be.
-      regions_[i].Store(refused ? MadeUnsure(word) : word, memory_order_relaxed);  // as above
+      const Word word = regions_[i].Load(memory_order_relaxed) & kKept;  // no other thread
+      // A write opens regions that could not be made writable.
+      regions_[i].Store(refused ? MadeUnsure(word) : word, memory_order_relaxed);  // no other
     }
   }
-  runs_.Store(0, memory_order_relaxed);  // as above
+  runs_.Store(0, memory_order_relaxed);  // no other thread
   runs_counted_.Store(0, memory_order_relaxed);
   return ok;
 }
@@ -532,7 +538,7 @@ bool ProtectionTracking::UnprotectAll() {
 void ProtectionTracking::ResetInChild() {
   GLEANER_CHECK(OwnMemory(), "the mark of a copy of memory is lost");
   opening_run_.Store(0, memory_order_relaxed);  // no other thread
-  (void)UnprotectAll();                         // what is refused a write opens
+  (void)UnprotectAll();                         // a write opens refused regions
 }
 
 }  // namespace gleaner::platform

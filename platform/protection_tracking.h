@@ -1,13 +1,13 @@
 // Write tracking by mprotect and SIGSEGV.
 //
 // Memory is protected in regions of 64 KiB: all of a region is read-only, or all is writable. The
-// first write to a protected region faults; the handler makes an aligned block of regions
-// writable ("opens" it) and their pages dirty. Every change of protection inside a mapping splits
-// it, and a process may only have so many (vm.max_map_count): the block is 64 KiB as long as we
-// have few, and doubles as the budget is used up. If the system refuses all the same, the
-// whole contiguous protected run around the fault is opened, by one thread at a time, which splits
-// nothing and so cannot be refused for that reason; and what cannot be protected stays open and
-// dirty.
+// first write to a protected region faults; the handler makes an aligned block of regions writable
+// ("opens" it) and their pages dirty. Every change of protection inside a mapping splits the
+// mapping, and the number of mappings of a process is limited (vm.max_map_count). So the block is
+// 64 KiB while the tracker has few mappings, and doubles as the budget is used up. If the system
+// refuses nevertheless, one thread at a time opens the whole contiguous protected run around the
+// fault, which splits nothing and so cannot be refused for that reason. A region that cannot be
+// protected stays open and dirty.
 //
 // One word describes a region:
 //
@@ -16,41 +16,44 @@
 //
 //   tracked    pages that are armed, one bit each
 //   pending    pages to report at the next fetch
-//   pins       system calls under way that write into the region; it is not protected meanwhile
+//   pins       system calls under way that write into the region; not protected while not 0
 //   protected  read-only
-//   busy       one thread is changing the protection; nobody else changes the word
-//   unsure     with protected: the system refused a change, and some of it may be writable
-//   kept       the system may write into it at any time; it is not protected any more
+//   busy       one thread is changing the protection; no other thread changes the word
+//   unsure     with protected: the system refused a change; parts may be writable
+//   kept       the system may write into the region at any time; not protected any more
 //
 //   [inv.open-is-dirty]  not busy, and unsure or not protected  =>  pending contains tracked.
 //
-// Who opens: takes busy, mprotect(writable), then stores pending = tracked and neither busy nor
-// protected. Who fetches: takes busy, mprotect(read-only), then stores protected without the pages
-// it is about to report. A write that needs no fault came before the second mprotect returned (the
-// kernel interrupts all processors that may still write), so the scan of the reported page sees it;
-// a later one faults, and its page is pending after that. A fetch that finds a region busy does
-// not wait: it reports the tracked pages and leaves the word alone. If the other one is opening,
-// they are pending afterwards; if it is fetching other pages, those of this fetch stay pending.
+// A thread that opens takes busy, calls mprotect(writable), then stores pending = tracked and
+// neither busy nor protected. A thread that fetches takes busy, calls mprotect(read-only), then
+// stores protected, with the pages that it is about to report not pending. A write without a fault
+// came before the fetch's mprotect returned (the kernel interrupts all processors that may still
+// write), so the scan of the reported page sees it. A later write faults, and its page is pending
+// afterwards. A fetch that finds a region busy does not wait: it reports the tracked pages and
+// leaves the word alone. If the other thread is opening the region, these pages are pending
+// afterwards; if it is fetching other pages, the pages of this fetch stay pending.
 //
-// The handler blocks all signals, and Pin does while it opens, in a critical section: no thread is
-// stopped or interrupted by the program while it has a region busy. Arm, FetchAndRearm and Disarm
-// are called with the program's signals blocked, or from threads that run none of its handlers. A
-// fault that finds its region busy is simply tried again.
+// The handler runs with all signals blocked; Pin opens regions with all signals blocked and in a
+// critical section. So no thread is stopped or interrupted by the program's handlers while it has a
+// region busy. Arm, FetchAndRearm and Disarm are called with the program's signals blocked, or from
+// threads that run none of its handlers. An access whose fault finds the region busy is tried
+// again.
 //
-// Faults end even if no mappings are left. Whoever is refused a block tries for opening_run_; one
-// has it, and the others, which have nothing busy, begin nothing until it is free. Those that began
-// before, and fetches, end without waiting with a region in hand. So the holder gets all of the
-// run: both of its neighbours are writable, in word and in fact, or there are none, and what lies
-// there is inaccessible. Its ends are then ends of mappings, or lie in a mapping that is writable
-// already (unsure regions), where mprotect changes nothing: nothing is split, and the system has
-// no reason to refuse. Only a fetch that makes a neighbour read-only after the holder looked, and
-// before its mprotect, can join it to the run and spoil the attempt; the fault is tried again, and
-// once the fetch has passed that neighbour it cannot do so any more. A thread can hence be held up
-// only by fetches that follow one another without end, each at that instant.
+// Faults end even if no mappings are left. A thread that is refused a block tries to take
+// opening_run_. One thread has it; the others have nothing busy, and begin nothing until it is
+// free. Threads that began before, and fetches, never wait with a region busy, so they end. So the
+// holder gets all of the run: each neighbour of the run is writable, in its word and in fact, or
+// lies outside of the heap and is inaccessible. The ends of the run are then ends of mappings, or
+// lie in a mapping that is writable already (unsure regions), where mprotect changes nothing:
+// nothing is split, and the system has no reason to refuse. Only a fetch can spoil the attempt: if
+// it makes a neighbour read-only between the holder's look and the holder's mprotect, the system
+// joins the neighbour to the run. Then the fault is tried again, and that fetch has passed the
+// neighbour. So a thread can be delayed only by an endless sequence of fetches, each at that
+// instant.
 //
 // A child of vfork shares memory, protection and words with its parent, whose other threads run on:
-// it is one more thread here. A forked child has copies, and of the threads only its own: what it
-// finds busy it takes (MemoryIsCopy), until ResetInChild.
+// the child acts as one more thread. A forked child has copies, and only its own thread: it takes
+// regions that it finds busy (MemoryIsCopy), until ResetInChild.
 #pragma once
 
 #include "platform/dirty_ranges.h"
@@ -70,8 +73,8 @@ class ProtectionTracking {
 
   constexpr ProtectionTracking() = default;
 
-  // pre: base is a multiple of the region. Installs the handler of SIGSEGV, and opens that signal
-  // for the calling thread. False after `why` has been written.
+  // Starts tracking: installs the handler of SIGSEGV, and unblocks SIGSEGV for the calling thread.
+  // False on failure, with the reason in `why`. pre: base is a multiple of kRegionBytes.
   [[nodiscard]] bool Open(Addr base, size_t bytes, bool executable, size_t max_mappings,
                           Refusal* why);
   void Close();
@@ -83,18 +86,18 @@ class ProtectionTracking {
   void Unpin(Pinned pinned);
   void ResetInChild();
 
-  // What follows is of the tracker that is open, if there is one. Also in signal handlers.
+  // The static functions work on the open tracker, if there is one. Async-signal-safe.
   //
-  // The regions that hold a part of [begin, end), which may be any memory.
+  // The regions that overlap [begin, end), which may be any memory.
   static Pinned RegionsForCall(Addr begin, Addr end);
   static void PinForCall(Pinned regions);
   static void UnpinAfterCall(Pinned pinned);
-  // The system may write into [begin, end) at any time from now on: the regions stay writable, and
-  // dirty, for good.
+  // Notes that the system may write into [begin, end) at any time from now on: the regions stay
+  // writable and dirty for ever.
   static void KeepOpen(Addr begin, Addr end);
 
   uint64_t faults() const { return faults_.Load(memory_order_relaxed); }      // figures
-  uint64_t refusals() const { return refusals_.Load(memory_order_relaxed); }  // likewise
+  uint64_t refusals() const { return refusals_.Load(memory_order_relaxed); }  // figures
 
  private:
   using Word = uint64_t;
@@ -105,26 +108,27 @@ class ProtectionTracking {
   static bool OnFault(Addr address);
   bool Handle(Addr address);
   Pinned RegionsOf(Addr begin, Addr end) const;
-  // Pins the regions, or keeps them open.
+  // Pins the regions, or with `keep` marks them kept.
   void Hold(Pinned regions, bool keep);
-  // Opens the region and the protected ones around it that belong to its block. May leave it as it
-  // is if others are at work there; never waits for them with a region busy.
+  // Opens the region and the protected regions of its block next to it. May leave the region as it
+  // is if other threads work there; never waits for them with a region busy.
   void TryToOpen(size_t region);
-  // Opens what the caller has taken. False if the system refuses.
+  // Opens the busy regions that the caller has taken. False if the system refuses.
   bool OpenTaken(Span taken);
-  // Makes a region busy if it is protected and not busy. False if it is not so.
+  // Makes a region busy if it is protected and not busy. False if it is not, or another thread was
+  // first.
   bool TakeProtected(size_t region);
-  // Extends what is taken to protected neighbours within [first, end).
+  // Extends `taken` by the protected neighbours within [first, end), and takes them.
   Span TakeAround(Span taken, size_t first, size_t end);
-  // Extends it to all of the protected run that it is in. For the holder of opening_run_.
+  // Extends `taken` to its whole protected run. For the holder of opening_run_.
   Span TakeRun(Span taken);
   bool SetWritable(Span span);
   bool SetReadOnly(Span span);
-  // Makes a run that is busy and open protected, without the pages of [begin, end) pending; the
-  // pages of that range are added to `dirty`. False if the system refuses.
+  // Protects a busy run of open regions. Pages of [begin, end) are not pending afterwards; those
+  // that are tracked are added to `dirty`. False if the system refuses.
   bool CloseRun(Span run, Addr begin, Addr end, DirtyRanges& dirty);
   bool Protect(Addr begin, Addr end, bool arm, VisitDirty visit, void* context, size_t* bytes);
-  // False if the system refuses; then a write opens what it could not.
+  // Makes all regions writable. False if the system refuses some; a write opens those.
   bool UnprotectAll();
   Word PagesIn(size_t region, Addr begin, Addr end) const;
   void AddPages(size_t region, Word pages, DirtyRanges& dirty) const;
@@ -136,10 +140,10 @@ class ProtectionTracking {
 
   SideTable<Atomic<Word>> regions_;
   bool executable_ = false;
-  // How many protected runs there may be; each costs two mappings.
+  // The maximum number of protected runs; each run costs two mappings.
   int64_t max_runs_ = 0;
-  // About how many there are. Relaxed, and wrong by races: it only sizes blocks. CountRuns puts it
-  // right.
+  // An estimate of the number of protected runs, which only sizes blocks. Relaxed, and inexact by
+  // races; CountRuns corrects it.
   Atomic<int64_t> runs_{0};
   Atomic<int64_t> runs_counted_{0};
   Atomic<uint32_t> opening_run_{0};  // 1: a thread opens a whole run

@@ -1,11 +1,11 @@
-// Why something cannot be had of the system.
+// The reason why the system refuses something.
 #pragma once
 
 namespace gleaner::platform {
 
 struct Refusal {
-  const char* what = nullptr;  // a clause for a message; null: nothing is refused
-  int error = 0;               // errno; 0 if the system agrees, and does not do it
+  const char* what = nullptr;  // a clause for a message; null: nothing was refused
+  int error = 0;               // errno; 0 if the call succeeded without the effect
 };
 
 }  // namespace gleaner::platform

@@ -6,8 +6,9 @@
 
 namespace gleaner::platform {
 
-// The table is reserved whole and made writable from the beginning on, as far as CoverUpTo says.
-// Elements start as zero bytes.
+// The table is reserved as a whole and made writable from its beginning up to the bound of
+// CoverUpTo. Elements start as zero bytes. Reserve comes first; an element is written only after
+// CoverUpTo.
 template <class T>
 class SideTable {
  public:
@@ -23,7 +24,7 @@ class SideTable {
   }
   void Release() {
     if (table_ == nullptr) return;
-    covered_bytes_.Store(0, memory_order_relaxed);  // nobody else uses it
+    covered_bytes_.Store(0, memory_order_relaxed);  // no other thread uses it
     platform::Release(table_, table_bytes_);
     table_ = nullptr;
   }
@@ -31,21 +32,23 @@ class SideTable {
   // Makes the elements of [base, end) writable. False if the system refuses. One caller at a time.
   [[nodiscard]] bool CoverUpTo(Addr end) {
     const size_t bytes = AlignUp(end - base_, size_t{1} << shift_);
-    if (bytes <= covered_bytes_.Load(memory_order_relaxed)) return true;  // own writes only
+    if (bytes <= covered_bytes_.Load(memory_order_relaxed))
+      return true;  // only the caller writes it
     const size_t table_bytes = AlignUp((bytes >> shift_) * sizeof(T), OsPageBytes());
     if (!Commit(table_, table_bytes)) return false;
-    // Release: who learns of the new bound from here (acquire or not: who has an address below it
-    // got it from an allocation that came after) finds the elements writable.
+    // Release: a thread that loads the new bound with acquire finds the elements writable. So does
+    // a thread that loads it relaxed, since it got its address from a later allocation.
     covered_bytes_.Store(bytes, memory_order_release);
     return true;
   }
 
-  // Whether the address has a writable element. Relaxed: see CoverUpTo.
+  // Whether the address has a writable element. Relaxed: a caller with a heap address got it from
+  // an allocation after CoverUpTo.
   bool Covers(Addr address) const {
     return address - base_ < covered_bytes_.Load(memory_order_relaxed);
   }
   Addr base() const { return base_; }
-  // Acquire: pairs with CoverUpTo.
+  // Acquire: pairs with the release in CoverUpTo, so the elements are writable.
   Addr covered_end() const { return base_ + covered_bytes_.Load(memory_order_acquire); }
 
   size_t IndexOf(Addr address) const { return (address - base_) >> shift_; }

@@ -15,7 +15,7 @@ constexpr size_t kWordsAtOnce = 512;
 bool SoftDirtyTracking::Open(const char* pagemap, const char* clear_refs) {
   pagemap_name_ = pagemap;
   clear_refs_name_ = clear_refs;
-  cleared_.Store(false, memory_order_relaxed);  // nobody else uses it
+  cleared_.Store(false, memory_order_relaxed);  // no other thread uses it
   process_ = getpid();
   return pagemap_.Take(open(pagemap_name_, O_RDONLY | O_CLOEXEC));
 }
@@ -33,7 +33,7 @@ bool SoftDirtyTracking::ClearAll() {
 size_t SoftDirtyTracking::Fetch(Addr begin, Addr end, VisitDirty visit, void* context) {
   DirtyRanges dirty(visit, context);
   uint64_t words[kWordsAtOnce];
-  // Acquire: pairs with ClearAll.
+  // Acquire: pairs with the release in ClearAll.
   if (process_ != getpid() || !pagemap_.IsOwn() || !cleared_.Load(memory_order_acquire)) {
     dirty.Add(begin, end);
     return dirty.Finish();
@@ -57,7 +57,7 @@ size_t SoftDirtyTracking::Fetch(Addr begin, Addr end, VisitDirty visit, void* co
 
 void SoftDirtyTracking::ResetInChild() {
   Close();
-  if (!Open(pagemap_name_, clear_refs_name_)) process_ = 0;  // all counts as dirty
+  if (!Open(pagemap_name_, clear_refs_name_)) process_ = 0;  // all pages count as dirty
 }
 
 }  // namespace gleaner::platform

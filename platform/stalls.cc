@@ -15,17 +15,18 @@ struct alignas(64) Shard {
   Atomic<uint64_t> max_ns[kStallCauses];
   Atomic<uint64_t> buckets[kStallCauses][kStallBuckets];
 };
-// Zero, and resident only as far as it is written to.
+// Starts as zeroes, so only the written parts are resident.
 constinit Shard g_shards[kShards] = {};
 
 constexpr uint64_t kDepth = 0xffff;
 constexpr uint64_t kOpened = kDepth + 1;
 
-// Between the accesses of a thread and of its own signal handler.
+// Orders accesses of a thread for its own signal handlers.
 void Fence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// Relaxed would do, acquire is the least there is (Atomic::CompareExchange): two threads that raise
-// it at once each retry until theirs is in or is not the largest.
+// Raises *most to at least `value`. Relaxed would do; acquire is the weakest order of
+// Atomic::CompareExchange. Two threads that raise it at once each retry until their value is stored
+// or is not the largest.
 void Raise(Atomic<uint64_t>* most, uint64_t value) {
   uint64_t seen = most->Load(memory_order_relaxed);
   while (value > seen && !most->CompareExchange(seen, value, memory_order_acquire)) {
@@ -48,7 +49,7 @@ void StallHistogram::Add(const StallHistogram& other) {
 
 uint64_t StallHistogram::Quantile(double per_mille) const {
   if (count == 0) return 0;
-  // The number of stalls up to and including the one wanted.
+  // The rank of the stall that is sought, from 1.
   auto rank = static_cast<uint64_t>(static_cast<double>(count) * per_mille / 1000);
   if (static_cast<double>(rank) * 1000 < static_cast<double>(count) * per_mille) ++rank;
   uint64_t seen = 0;
@@ -64,14 +65,14 @@ uint64_t StallHistogram::Quantile(double per_mille) const {
 void ReadStalls(StallCause cause, StallHistogram* out) {
   const int c = static_cast<int>(cause);
   *out = {};
-  // Relaxed: counts, each true by itself (see the declaration).
+  // Relaxed: counts, of which each is true by itself.
   for (const Shard& shard : g_shards) {
     for (int i = 0; i < kStallBuckets; ++i) {
       const uint64_t stalls = shard.buckets[c][i].Load(memory_order_relaxed);
       out->buckets[i] += stalls;
       out->count += stalls;
     }
-    out->total_ns += shard.total_ns[c].Load(memory_order_relaxed);  // as the others
+    out->total_ns += shard.total_ns[c].Load(memory_order_relaxed);  // true by itself
     const uint64_t max_ns = shard.max_ns[c].Load(memory_order_relaxed);
     if (max_ns > out->max_ns) out->max_ns = max_ns;
   }
@@ -81,7 +82,7 @@ uint64_t LongestStallNs() {
   uint64_t longest = 0;
   for (const Shard& shard : g_shards) {
     for (const Atomic<uint64_t>& max_ns : shard.max_ns) {
-      const uint64_t ns = max_ns.Load(memory_order_relaxed);  // as above
+      const uint64_t ns = max_ns.Load(memory_order_relaxed);  // true by itself
       if (ns > longest) longest = ns;
     }
   }
@@ -104,20 +105,21 @@ void RecordStall(StallCause cause, uint64_t ns) {
   shard.buckets[c][StallBucketOf(ns)].FetchAdd(1, memory_order_relaxed);
 }
 
-// Begin and End. A handler may run between any two lines, with scopes of its own; it always leaves
-// the depth as it found it, and another number of opened scopes. The compare-and-exchange of Begin
-// makes sure that no handler overwrote what it publishes. Once a scope is open, handlers' scopes
-// are parts of it: one that comes before the clock is read notes its own beginning. That of End
-// makes sure that no part came after its reading of the clock. Relaxed, and acquire as the least
-// that an exchange has: one thread.
+// Begin and End. A signal handler may run between any two lines, with scopes of its own; it leaves
+// the depth unchanged, but raises the number of opened scopes. The compare-and-exchange of Begin
+// makes sure that no handler has overwritten the fields that Begin publishes. Once a scope is open,
+// handlers' scopes are parts of the stall: a handler's scope that comes before the clock is read
+// sets begin_ns itself. The compare-and-exchange of End makes sure that no part came after End read
+// the clock. Orders are relaxed, and acquire as the weakest of an exchange: all accesses are one
+// thread's.
 
 void StallScope::Begin(StallCause cause) {
   StallState& stall = t_stall;
   uint64_t seen = stall.scopes.Load(memory_order_relaxed);
   if ((seen & kDepth) != 0) {
     RaiseStallCause(cause);
-    // Handlers leave the depth alone: an increment of theirs that this overwrites does not matter,
-    // for the scope that must not miss it sees ours.
+    // A handler leaves the depth unchanged. This store may overwrite a handler's increment of the
+    // opened scopes; that does no harm, since the increment of this store changes the word as well.
     stall.scopes.Store(seen + kOpened + 1, memory_order_relaxed);
     Fence();
     if (stall.begin_ns == 0) stall.begin_ns = NowNs();
@@ -128,7 +130,7 @@ void StallScope::Begin(StallCause cause) {
     stall.has_part[static_cast<int>(cause)] = true;
     stall.begin_ns = 0;
     Fence();
-    // Acquire: the least there is.
+    // Acquire: the weakest order of CompareExchange; the accesses are one thread's.
   } while (!stall.scopes.CompareExchange(seen, seen + kOpened + 1, memory_order_acquire));
   Fence();
   const uint64_t now = NowNs();
@@ -151,7 +153,7 @@ void StallScope::End() {
     begin = stall.begin_ns;
     for (cause = kStallCauses - 1; cause > 0 && !stall.has_part[cause];) --cause;
     Fence();
-    // As in Begin.
+    // Acquire: the weakest order of CompareExchange; the accesses are one thread's.
   } while (!stall.scopes.CompareExchange(seen, seen - 1, memory_order_acquire));
   RecordStall(static_cast<StallCause>(cause), now - begin);
 }

@@ -1,14 +1,14 @@
-// How long threads of the program were kept from running it, and why.
+// How long threads of the program were kept from running the program, and why.
 //
 // A stall is one uninterrupted stretch of time of one registered thread, from the moment it begins
-// work for the collector, or a wait for it, to the moment it goes on. Parts of a stall do not count
-// by themselves: a thread that finds a collection due, waits for the collector lock, is stopped,
-// and takes a page afterwards, has stalled once. Its cause is the weightiest of the parts, in the
-// order of StallCause. docs/latency.md says what is inside and what is too short to count.
+// to work or wait for the collector to the moment it continues. Parts of a stall do not count
+// separately: a thread that finds a collection due, waits for the collector lock, is stopped, and
+// takes a page afterwards, has stalled once. The cause of a stall is the weightiest cause of its
+// parts, in the order of StallCause. docs/latency.md says what counts, and what is too short to
+// count.
 //
-// Who touches what: a thread's StallState is its own, and its signal handlers'. The counts are
-// shared by all threads that hash to one shard; they are added to when a stall ends, never on the
-// fast path of anything.
+// A StallState is used only by its thread and this thread's signal handlers. All threads that hash
+// to one shard share its counts, and add to them when a stall ends, never on a fast path.
 #pragma once
 
 #include "platform/atomic.h"
@@ -16,19 +16,19 @@
 
 namespace gleaner::platform {
 
-// Later ones outweigh earlier ones. As enum gleaner_stall_cause.
+// Later causes outweigh earlier ones. The values are those of enum gleaner_stall_cause.
 enum class StallCause : uint8_t {
   kAllocation,  // memory from other threads or from the system, a shared lock, what allocation owes
   kWriteFault,  // the first write to a tracked page
-  kAssist,      // a thread that allocates waits for a cycle beside it, or marks for it
-  kWait,        // for a collection of another thread's, for the collector lock
+  kAssist,      // an allocating thread waits for a concurrent cycle, or marks for it
+  kWait,        // for another thread's collection, or for the collector lock
   kPause,       // the world is stopped
 };
 inline constexpr int kStallCauses = 5;
 const char* NameOf(StallCause cause);
 
 // The histogram's buckets: exact below 16 ns, then sixteen for each doubling, so that a bound is
-// off by at most a sixteenth. From 2^40 ns (18 minutes) on everything is in the last one. The
+// off by at most a sixteenth. Stalls of 2^40 ns (18 minutes) and more are in the last bucket. The
 // layout is that of HDR histograms.
 inline constexpr int kStallSubBits = 4;
 inline constexpr int kStallMaxBits = 40;
@@ -42,7 +42,7 @@ constexpr int StallBucketOf(uint64_t ns) {
   const int shift = top - kStallSubBits;
   return (shift << kStallSubBits) + static_cast<int>(ns >> shift);
 }
-// The least value of a bucket; of kStallBuckets, the end of the last one.
+// The least value of a bucket; for kStallBuckets, the end of the last bucket.
 constexpr uint64_t StallBucketBegin(int bucket) {
   constexpr int kExact = 1 << kStallSubBits;
   if (bucket < 2 * kExact) return static_cast<uint64_t>(bucket);
@@ -57,40 +57,42 @@ struct StallHistogram {
   uint64_t buckets[kStallBuckets] = {};
 
   void Add(const StallHistogram& other);
-  // The end of the bucket in which the stall of that rank lies, `per_mille` of all being shorter
-  // or as long; the maximum, if that is less. 0 if there are none.
+  // An upper bound for `per_mille` of the stalls: the end of the bucket that holds the last of
+  // them, or max_ns if that is less. 0 without stalls.
   uint64_t Quantile(double per_mille) const;
 };
 
-// What has been recorded so far. Any thread, at any time; a stall that ends meanwhile may be in
-// some figures and not in others.
+// Reads the stalls of a cause that have been recorded so far. Any thread, at any time; a stall that
+// ends meanwhile may be in some figures and not in others.
 void ReadStalls(StallCause cause, StallHistogram* out);
 
-// From any cause, so far. Cheap; any thread, at any time.
+// The longest stall of any cause so far. Cheap; any thread, at any time.
 uint64_t LongestStallNs();
 
-// A stall of the calling thread that is over; ignored if its stalls do not count.
+// Records a finished stall of the calling thread; ignored if the thread's stalls do not count.
 // Async-signal-safe.
 void RecordStall(StallCause cause, uint64_t ns);
 
 // The stall that the calling thread is in.
 struct StallState {
-  // Number of scopes that are open in the low 16 bits; above, how many have been opened. The thread
-  // changes it by compare-and-exchange, so that it notices what its handlers have done meanwhile.
+  // The low 16 bits have the number of open scopes, the others the number of scopes ever opened.
+  // The thread begins and ends stalls by compare-and-exchange, so that it notices scopes of its
+  // handlers.
   Atomic<uint64_t> scopes;
   uint64_t begin_ns;  // 0 while the outermost scope is about to read the clock
   bool has_part[kStallCauses];
-  uint8_t shard;  // where the thread's stalls are counted, from 1; 0: they are not
+  uint8_t shard;  // 1 + index of the shard that counts the thread's stalls; 0: none does
 };
 extern __thread StallState t_stall;
 
-// From here on the calling thread's stalls count, as those of thread number `tid`; or no longer.
+// From BeginStallsOfThread on the calling thread's stalls count, as those of thread number `tid`;
+// from EndStallsOfThread on they do not.
 void BeginStallsOfThread(int tid);
 void EndStallsOfThread();
 
-// Part of a stall. A scope that finds none begins one, and ends it. One that begins while the
-// thread's stalls do not count is nothing, not even a look at the clock. Async-signal-safe: a
-// handler may have scopes at whatever instruction of another's.
+// A part of a stall. The outermost scope begins and ends the stall. A scope that begins while the
+// thread's stalls do not count does nothing, and does not read the clock. Async-signal-safe: a
+// handler may open scopes at any instruction of another scope's Begin or End.
 class StallScope {
  public:
   explicit StallScope(StallCause cause) : counts_(t_stall.shard != 0) {
@@ -110,8 +112,8 @@ class StallScope {
   const bool counts_;
 };
 
-// Code of the program's that runs in the midst of a stall, a finalizer for example: the stall ends
-// where it begins, and another one begins where it ends.
+// Brackets code of the program that runs within a stall, for example a finalizer: the stall ends at
+// the constructor, and another one begins at the destructor.
 class StallInterruption {
  public:
   StallInterruption();
@@ -123,7 +125,7 @@ class StallInterruption {
   uint64_t depth_;
 };
 
-// Weighs the stall that the thread is in as one of that cause. Nothing if it is in none.
+// Adds a cause to the calling thread's current stall. Does nothing outside a stall.
 void RaiseStallCause(StallCause cause);
 
 }  // namespace gleaner::platform

@@ -1,17 +1,18 @@
-// Where messages for people go.
+// The descriptor for messages to people.
 #pragma once
 
 namespace gleaner {
 
-// Descriptor 2, or -1 if that is none of theirs. It is theirs as long as it stands for the file
-// that it stood for when the library started (NoteStandardError). A program that closes it and
-// opens a file gets the number for that, and nothing but its own data may get there. What takes the
-// place of it for good, by dup2, is mostly a terminal, /dev/null or a pipe: these are taken, too,
-// unless the descriptor is closed by exec, which dup2 never says. So is any file that descriptor 1
-// shares with it, such as a log: no open() makes the two share. Async-signal-safe; keeps errno.
+// Descriptor 2 if it is standard error, else -1. A program that closes descriptor 2 and opens a
+// file gets this number for the file, and only the program's own data may be written there. So
+// descriptor 2 counts as standard error in these cases. It stands for the same file as when the
+// library started (NoteStandardError). It is a terminal, /dev/null or a pipe, as dup2 mostly puts
+// there, without close-on-exec, which dup2 never sets. Or it shares its file, such as a log, with
+// descriptor 1, without close-on-exec: no open() makes the two share. Async-signal-safe; keeps
+// errno.
 int StandardError();
 
-// To be called at the start of the library. A further call does nothing.
+// Notes the file of descriptor 2. Called at the start of the library; a further call does nothing.
 void NoteStandardError();
 
 }  // namespace gleaner

@@ -18,7 +18,7 @@
 namespace gleaner::platform {
 
 namespace {
-// Of threads without a record. Never written.
+// CriticalState::stop_pending of threads without a record. Never written.
 constinit Atomic<bool> g_never_pending{false};
 }  // namespace
 
@@ -31,40 +31,41 @@ namespace {
 constexpr int kDefaultSuspendSignal = SIGPWR;
 constinit int g_suspend_signal = kDefaultSuspendSignal;
 constinit int g_restart_signal = SIGXCPU;
-// What takes the place of the suspend signal when somebody else installs a handler for it. Kept
-// open by all threads from the start, since a thread cannot be asked to open it later. 0: none is
-// free.
+// The reserve: it replaces the suspend signal if another library installs a handler for that. All
+// threads keep it unblocked from the start, since a thread cannot be asked to unblock it later. 0:
+// no signal is free.
 constinit int g_reserve_signal = 0;
 constinit bool g_handler_installed = false;
 // The stopper's signal mask outside the stop. Guarded by the collector lock.
 constinit sigset_t g_mask_before_stop = {};
-// What the calling thread has blocked outside its outermost HandlersWait; null if it is in none.
+// The calling thread's mask outside its outermost HandlersWait; null outside of one.
 constinit __thread const sigset_t* t_mask_of_program = nullptr;
 
-// Number of the stop under way, 0 when the world runs; see StateWord. Stopped threads sleep on it.
+// The number of the stop under way (StateWord), 0 when the world runs. Stopped threads sleep on it.
 constinit Atomic<uint32_t> g_stop{0};
-// Threads still to park. The stopper sleeps on it.
+// The number of threads that have not answered the stop. The stopper sleeps on it.
 constinit Atomic<uint32_t> g_remaining{0};
 // Number of the last stop. Guarded by the collector lock.
 constinit uint32_t g_last_stop = 0;
 
-// How often to look before sleeping, when every thread has a processor to itself: some 50 us, less
-// than a sleep and a wake-up cost.
+// The number of spins before a thread sleeps, if every thread has a processor: some 50 us, less
+// than the cost of a sleep and a wake-up.
 constexpr int kSpins = 1200;
-// Whether spinning pays, decided by the stopper: read by the threads it has stopped.
+// Whether stopped threads should spin. Written by the stopper, read by the threads that it stops.
 constinit Atomic<bool> g_spin{false};
-// A thread that spins takes a processor from the markers, and after a stop of this length it will
-// sleep anyway.
+// A spinning thread takes a processor from the markers, and in a stop longer than this it sleeps
+// anyway.
 constexpr uint64_t kShortStopNs = 100000;
-// When the last stop began, and whether it was a short one. Both written and read by StopAll and
-// ResumeAll only: guarded by the collector lock.
+// When the last stop began, and whether the last stop was short. Used by StopAll and ResumeAll
+// only, under the collector lock.
 constinit uint64_t g_stop_began_ns = 0;
 constinit bool g_last_was_short = true;
 
-// How long to wait for threads to reach the end of a critical section before they are signalled:
-// some 3 us, a fraction of what a signal takes.
+// The number of spins in which threads may reach the end of a critical section before they are
+// signalled: some 3 us, a fraction of the cost of a signal.
 constexpr int kSpinsBeforeSignal = 80;
-// How long a thread that could not be signalled waits for room in the queue of signals.
+// How long the stopper waits before it tries a signal again for which the queue of signals had no
+// room.
 constexpr uint64_t kRoomForSignalNs = 1'000'000;
 
 // Waits until *word differs from `value`.
@@ -78,14 +79,15 @@ void AwaitChange(Atomic<uint32_t>* word, uint32_t value) {
   while (word->Load(memory_order_seq_cst) == value) FutexWait(word, value);
 }
 
-// The calling thread has answered the stop.
+// Counts the calling thread as one that has answered the stop.
 void CountOff() {
   if (g_remaining.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&g_remaining);
 }
 
-// The rest of a stop for a thread that is suspended by itself: as in a blocking section whose stack
-// is in use down to `stack_pointer`. Async-signal-safe. Stops that come meanwhile find the thread
-// blocked, or signal it between two suspensions; the signal is open for that, and Park nests.
+// Keeps the calling thread stopped after a stop while it is suspended alone, as in a blocking
+// section whose stack is in use down to `stack_pointer`. Async-signal-safe. Later stops find the
+// thread blocked, or signal it between two suspensions: the signal is unblocked for that, and Park
+// nests.
 GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr stack_pointer,
                                     Addr alternate_stack_end) {
   UnblockSuspendSignal();
@@ -96,17 +98,17 @@ GLEANER_NOINLINE void StaySuspended(StopRecord* self, Addr stack_pointer,
   self->alternate_stack_end = 0;
 }
 
-// Async-signal-safe. The stack is in use down to `stack_pointer`, registers included: the frames
-// below are ours, hold nothing of the program's, and show old words where they are not written.
+// Answers a stop and waits until it is over. The stack is in use down to `stack_pointer`, registers
+// included: the frames below belong to this library, hold no pointer of the program, and show old
+// words where they are not written. Async-signal-safe.
 GLEANER_NOINLINE void Park(StopRecord* self, Addr stack_pointer) {
   const uint32_t stop = self->asked.Exchange(0, memory_order_seq_cst);
-  if (stop == 0) return;  // somebody else's signal, or one that was answered already
-  // What the signal has interrupted may be a point of cancellation, where the thread is cancelled
-  // by another signal, which cannot be blocked.
+  if (stop == 0) return;  // not a stop's signal, or one that was answered already
+  // The signal may have interrupted a cancellation point, where another signal, which cannot be
+  // blocked, cancels the thread.
   const UncancellableSection section;
   StallScope stall(StallCause::kPause);
-  // A thread that was asked while it entered a blocking section is in that section again
-  // afterwards.
+  // A thread that was asked while it entered a blocking section gets its blocked state back below.
   const uint32_t before = self->state.Load(memory_order_seq_cst);
   const Addr stack_pointer_before = self->stack_pointer;
   const Addr alternate_before = self->alternate_stack_end;
@@ -126,9 +128,9 @@ GLEANER_NOINLINE void Park(StopRecord* self, Addr stack_pointer) {
   }
 }
 
-// The signal frame, above which lies what was interrupted. It has the registers.
+// The address of the signal frame, which has the registers; the interrupted frames lie above it.
 Addr SignalFrame(const void* context) {
-  // ThreadSanitizer hands on a copy that lies elsewhere.
+  // ThreadSanitizer passes a copy of the context that lies elsewhere.
   constexpr size_t kHandlerBytes = 64 * kKiB;  // more than the frames of a handler take
   const Addr here = AddressOf(__builtin_frame_address(0));
   const Addr frame = AddressOf(context);
@@ -141,10 +143,10 @@ void OnSuspendSignal(int, siginfo_t*, void* context) {
   KeepFaultSignalOpen(mask);
   StopRecord* self = t_stop_record;
   if (self == nullptr) return;
-  stack_t* stack = &interrupted->uc_stack;  // which the return puts in force, as the mask
+  stack_t* stack = &interrupted->uc_stack;  // put in force by the return, like the mask
   KeepAlternateStackApart(stack->ss_flags, &stack->ss_sp, &stack->ss_size, self->stack);
   if (t_critical.depth != 0) {
-    self->stop_pending.Store(true, memory_order_relaxed);  // same thread
+    self->stop_pending.Store(true, memory_order_relaxed);  // the thread itself reads it
     return;
   }
   const int saved = errno;
@@ -160,8 +162,9 @@ bool IsFreeSignal(int number) {
          (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
 }
 
-// The real-time signals that the calling thread has blocked, if others are open: the program names
-// those, to wait for them. Who blocks all does not say which of them there will be.
+// The signals that the calling thread has blocked, unless it has blocked all real-time signals. A
+// program blocks a signal to wait for it, so the blocked ones are not free; a program that blocks
+// all names none.
 sigset_t NamedSignals() {
   sigset_t blocked;
   RealSigmask(SIG_BLOCK, nullptr, &blocked);
@@ -172,8 +175,8 @@ sigset_t NamedSignals() {
   return blocked;
 }
 
-// A real-time signal that nobody has a handler for and that is not named, or 0. From above:
-// programs count from below.
+// A real-time signal without a handler that is not in `named`, or 0. The search goes downwards,
+// since programs take signals upwards.
 int FindFreeSignal(const sigset_t& named) {
   for (int number = SIGRTMAX - 1; number >= SIGRTMIN; --number) {
     if (number != g_suspend_signal && sigismember(&named, number) == 0 && IsFreeSignal(number)) {
@@ -188,8 +191,8 @@ int FindFreeSignal() {
   return FindFreeSignal(none);
 }
 
-// A fault while parked is a bug of ours and should be seen as one. SIGSYS: a program that serves
-// its own system calls (seccomp) serves ours, too.
+// Faults stay unblocked: a fault while parked is a bug of this library and must show as one.
+// SIGSYS: a program that serves its own system calls (seccomp) serves the library's, too.
 sigset_t AllButFaults() {
   sigset_t all;
   sigfillset(&all);
@@ -199,7 +202,8 @@ sigset_t AllButFaults() {
   return all;
 }
 
-// Never opens a signal: one that is blocked may be pending, and end the program.
+// Only blocks signals and unblocks none: a blocked signal may be pending, and end the program when
+// it is unblocked.
 void BlockAllButFaults(sigset_t* before) {
   const sigset_t all = AllButFaults();
   sigset_t copy;
@@ -228,7 +232,8 @@ void MoveSuspendSignal() {
   g_reserve_signal = FindFreeSignal();
 }
 
-// A signal sent to another's handler would not stop the thread, and might crash it.
+// Takes another suspend signal if the handler has been replaced: a signal sent to another library's
+// handler would not stop the thread, and might crash it.
 void KeepSuspendSignalOurs() {
   struct sigaction action;
   if (sigaction(g_suspend_signal, nullptr, &action) == 0 &&
@@ -257,7 +262,7 @@ int RestartSignal() { return g_restart_signal; }
 
 void InstallStopHandler() {
   if (g_handler_installed) return;
-  RealSigmask(SIG_BLOCK, nullptr, nullptr);  // looked up now: see DistrustLoader
+  RealSigmask(SIG_BLOCK, nullptr, nullptr);  // looks the function up: a forked child cannot
   g_reserve_signal = FindFreeSignal(NamedSignals());
   if (IsFreeSignal(g_suspend_signal)) {
     InstallHandler(g_suspend_signal);
@@ -281,7 +286,7 @@ int RealSigmask(int how, const sigset_t* set, sigset_t* old) {
   Sigmask set_mask = __atomic_load_n(&real, __ATOMIC_RELAXED);
   if (set_mask == nullptr) {
     set_mask = reinterpret_cast<Sigmask>(NextFunction("pthread_sigmask"));
-    __atomic_store_n(&real, set_mask, __ATOMIC_RELAXED);  // as above
+    __atomic_store_n(&real, set_mask, __ATOMIC_RELAXED);  // a pointer by itself
   }
   return set_mask(how, set, old);
 }
@@ -333,14 +338,15 @@ void PauseStop() {
 
 void ParkPending() {
   t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // a hint
-  // The handler may run between the two lines; `asked` lets only one of them park.
+  // The suspend handler may run in between and park; `asked` lets only one of the two park.
   const HandlersWait section;
   WithRegistersOnStack(ParkWithRegisters, t_stop_record);
 }
 
 namespace {
 
-// Whether the thread is in a blocking section, which it does not leave before the stop is over.
+// Claims the thread for the stop if it is in a blocking section: then it does not leave the section
+// before the stop is over. Note [blocking].
 bool Claim(StopRecord* record, uint32_t stop) {
   uint32_t word = record->state.Load(memory_order_seq_cst);
   while (StateWord::State(word) == MutatorState::kBlocked) {
@@ -350,8 +356,8 @@ bool Claim(StopRecord* record, uint32_t stop) {
   return false;
 }
 
-// Takes back what threads have not answered. Those that had just begun to answer count themselves
-// off and find no stop to wait for.
+// Gives the stop up: takes `asked` back from the threads that have not answered. Threads that had
+// just begun to answer count themselves off and find no stop to wait for.
 void Withdraw(StopRecord* const* records, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (records[i]->asked.Exchange(0, memory_order_seq_cst) != 0) {
@@ -362,8 +368,7 @@ void Withdraw(StopRecord* const* records, size_t count) {
   FutexWakeAll(&g_stop);
 }
 
-// Sends the signal to those that have not answered. False if there was no room in a queue of
-// signals.
+// Signals the threads that have not answered. False if a queue of signals had no room.
 bool SignalAsked(StopRecord* const* records, size_t count) {
   bool all = true;
   for (size_t i = 0; i < count; ++i) {
@@ -374,7 +379,7 @@ bool SignalAsked(StopRecord* const* records, size_t count) {
       all = false;
       continue;
     }
-    // ESRCH: the thread ended without telling us (a raw exit); it has no stack any more.
+    // ESRCH: the thread ended without unregistering (a raw exit), and has no stack any more.
     GLEANER_CHECK(errno == ESRCH, "cannot signal thread %d: errno %d", record->tid, errno);
     if (record->asked.Exchange(0, memory_order_seq_cst) != 0) {
       g_remaining.FetchSub(1, memory_order_seq_cst);
@@ -395,7 +400,8 @@ bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, u
   g_last_stop += StateWord::kOneStop;
   if (g_last_stop == 0) g_last_stop = StateWord::kOneStop;
   const uint32_t stop = g_last_stop;
-  // One more than the threads asked, so that it cannot reach zero while we still ask.
+  // One more than the number of threads asked, so that it cannot reach 0 while the stopper still
+  // asks.
   g_remaining.Store(1, memory_order_seq_cst);
   g_stop.Store(stop, memory_order_seq_cst);
   for (size_t i = 0; i < count; ++i) {
@@ -454,8 +460,8 @@ bool WorldIsStopped() { return g_stop.Load(memory_order_seq_cst) != 0; }
 
 namespace {
 
-// A stop that has asked the thread while it ran finds it blocked now. The thread claims itself for
-// the stop, which need not send the signal. See Note [blocking].
+// Answers a stop that asked the thread while it ran: the blocked thread claims itself for the stop,
+// which then need not send the signal. Note [blocking].
 void AnswerBlocked(StopRecord* self) {
   uint32_t stop = self->asked.Load(memory_order_seq_cst);
   uint32_t blocked = StateWord::Of(MutatorState::kBlocked);
@@ -491,13 +497,14 @@ void ChangeRunning(StopRecord* self) {
 
 namespace {
 
-// Whether the thread has left its section. If not, it has a reason to wait: see AwaitLeave.
+// Leaves the section if the thread need not wait. False: it must wait (AwaitLeave), or a stop has
+// just claimed it.
 bool TryLeave(StopRecord* self) {
   uint32_t word = self->state.Load(memory_order_seq_cst);
   const uint32_t claim = StateWord::Claim(word);
   if (claim != 0 && claim == g_stop.Load(memory_order_seq_cst)) return false;
   if (self->suspended.Load(memory_order_seq_cst) != 0) return false;
-  // Fails if a stop has claimed the thread in this instant.
+  // The exchange fails if a stop has claimed the thread since the load (Note [blocking]).
   return self->state.CompareExchange(word, StateWord::Of(MutatorState::kRunning, self->running),
                                      memory_order_seq_cst);
 }
@@ -519,7 +526,7 @@ void LeaveBlocking(StopRecord* self) {
     const HandlersWait section;
     while (!TryLeave(self)) AwaitLeave(self);
   }
-  UnblockFaultSignal();  // a blocked thread is not stopped when the handler is installed
+  UnblockFaultSignal();  // the fault handler may have been installed meanwhile
 }
 
 void Suspend(StopRecord* record) { record->suspended.Store(1, memory_order_seq_cst); }
@@ -533,7 +540,7 @@ void ResetStopAfterFork() {
   g_stop.Store(0, memory_order_seq_cst);
   g_remaining.Store(0, memory_order_seq_cst);
   if (t_stop_record != nullptr) {
-    t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // no other thread
+    t_stop_record->stop_pending.Store(false, memory_order_relaxed);  // no other thread exists
     t_stop_record->tid = static_cast<int32_t>(syscall(SYS_gettid));
     t_stop_record->asked.Store(0, memory_order_seq_cst);
   }
@@ -541,8 +548,8 @@ void ResetStopAfterFork() {
 
 GLEANER_NOINLINE void WithRegistersOnStack(void (*f)(Addr, void*), void* context) {
 #if defined(__x86_64__)
-  // Those that a called function must leave as they are, in clear (setjmp would mangle some of
-  // them). The last words fill the frame: what is not written shows old words.
+  // The callee-saved registers, in clear (setjmp would mangle some of them). The last words fill
+  // the frame: words that are not written would show old values.
   Addr registers[8] = {};
   asm volatile(
       "movq %%rbx, 0(%0)\n\t"
@@ -558,8 +565,8 @@ GLEANER_NOINLINE void WithRegistersOnStack(void (*f)(Addr, void*), void* context
 #else
   // __builtin_unwind_init makes the prologue save every callee-saved register in this frame.
   __builtin_unwind_init();
-  // Below what this frame saved and above what f will use: its frame changes while others scan
-  // ours.
+  // The address lies below the registers saved in this frame and above the frame of f, which
+  // changes while other threads scan this one.
   f(AddressOf(__builtin_alloca(kWordBytes)), context);
 #endif
   asm volatile("" ::: "memory");  // no tail call: the frame must outlive f

@@ -1,7 +1,7 @@
-// One table: a row for each call by which the system writes into the program's memory, the types
-// that rows are made of, and the same calls by their numbers. It is long because the table is; it
-// stays in one file because its types need the headers of the operating system, which no header of
-// ours includes.
+// One table with a row for each call by which the system writes into the program's memory, the
+// types of which rows are made, and the same calls by their numbers. The file is long because the
+// table is; the parts stay together because the types need headers of the operating system, which
+// no header of this library includes.
 #include "platform/system_calls.h"
 
 #include <aio.h>
@@ -58,20 +58,20 @@ namespace gleaner::platform {
 
 namespace {
 
-// The C library's function in whose place kFunction is put. Written by LookUpOriginals before the
-// function is put anywhere.
+// The C library's function that kFunction replaces. Written by LookUpOriginals before kFunction is
+// used anywhere.
 template <auto kFunction>
 constinit decltype(kFunction) g_original = nullptr;
 
-// Constant after LookUpOriginals; in the order of the names.
+// Sorted by name. Constant after LookUpOriginals.
 constexpr size_t kMaxImports = 320;
 constinit ReplacedImport g_imports[kMaxImports] = {};
 constinit size_t g_import_count = 0;
 
 // --- What a call writes ---
 //
-// A row of the table below says it by types that have AddTo(buffers, arguments...). Their
-// parameters are the numbers of the arguments, from 0.
+// A row of the table below names the memory that the call writes by types with AddTo(buffers,
+// arguments...). The types' parameters are the numbers of arguments, from 0.
 
 template <size_t kArgument>
 auto Argument(const auto&... arguments) {
@@ -83,7 +83,7 @@ size_t Count(const auto&... arguments) {
   return count < 0 ? 0 : static_cast<size_t>(count);
 }
 
-// What the pointer points to.
+// The object that the argument points to.
 template <size_t kPointer>
 struct Object {
   static void AddTo(CallBuffers& buffers, const auto&... arguments) {
@@ -97,7 +97,7 @@ struct Fixed {
     buffers.Add(Argument<kPointer>(arguments...), kBytes);
   }
 };
-// As many bytes as the product of arguments says.
+// A buffer whose length is the product of the arguments kFactors.
 template <size_t kPointer, size_t... kFactors>
 struct Bytes {
   static void AddTo(CallBuffers& buffers, const auto&... arguments) {
@@ -111,7 +111,7 @@ struct Array {
     buffers.Add(p, Count<kCount>(arguments...) * sizeof *p);
   }
 };
-// A buffer whose length is where another argument points to, and that length.
+// A buffer whose length is stored where another argument points to, and the length itself.
 template <size_t kPointer, size_t kLength>
 struct Sized {
   static void AddTo(CallBuffers& buffers, const auto&... arguments) {
@@ -136,7 +136,8 @@ struct Messages {
     buffers.AddMessages(Argument<kPointer>(arguments...), Count<kCount>(arguments...));
   }
 };
-// What the system, or a thread of the C library that takes no signals, writes after the call.
+// Memory that is written after the call, by the system or by a thread of the C library that takes
+// no signals.
 template <size_t kPointer, size_t kBytes>
 struct Kept {
   static void AddTo(CallBuffers&, const auto&... arguments) {
@@ -154,7 +155,8 @@ void KeepObject(const T* object) {
   Kept<0, 1>::Keep(object, sizeof *object);
 }
 
-// A request says how much it writes, or is an old one, none of which writes more than this.
+// The memory that an ioctl writes. The request's number tells the length, except for old requests,
+// which write at most kMaxOfOldOnes bytes.
 struct ByRequest {
   static void AddTo(CallBuffers& buffers, int, unsigned long request, void* p) {
     constexpr size_t kMaxOfOldOnes = 256;
@@ -167,7 +169,7 @@ struct ByRequest {
     }
   }
 };
-struct MessageWithType {  // of a queue
+struct MessageWithType {  // a message of a queue (msgrcv)
   static void AddTo(CallBuffers& buffers, int, void* p, size_t bytes, long, int) {
     if (bytes <= SIZE_MAX / 2) buffers.Add(p, sizeof(long) + bytes);
   }
@@ -177,7 +179,7 @@ struct ByteForEachPage {
     buffers.Add(p, bytes / OsPageBytes() + 1);
   }
 };
-// Of another process, or of this one.
+// Parts of another process or of this one; only those of this process are pinned.
 struct PartsOfThisProcess {
   static void AddTo(CallBuffers& buffers, pid_t process, const iovec*, unsigned long,
                     const iovec* parts, unsigned long count, unsigned long) {
@@ -215,9 +217,9 @@ struct StreamBuffer {
     Kept<0, 1>::Keep(p, p != nullptr ? BUFSIZ : 0);
   }
 };
-// A mutex that the system writes to: when its owner ends, or hands on its priority, or (it wants
-// the page to be writable) when others of several processes wait. Bits of the kind as glibc has
-// them.
+// A mutex that the system writes to: when its owner ends (robust), or for priority inheritance. For
+// a mutex shared by processes the system wants a writable page when threads wait. The bits of the
+// kind are glibc's.
 struct MutexOfTheSystem {
   static void AddTo(CallBuffers&, const pthread_mutex_t* mutex, const auto&...) {
     constexpr int kRobust = 16, kInheritsPriority = 32, kShared = 128;
@@ -229,7 +231,7 @@ struct SharedSemaphore {
     if (shared != 0) KeepObject(semaphore);
   }
 };
-// Conditions, barriers and read-write locks of several processes.
+// Conditions, barriers and read-write locks that several processes share.
 template <auto kGetShared>
 struct Shared {
   static void AddTo(CallBuffers&, const auto* object, const auto* attributes, const auto&...) {
@@ -240,7 +242,7 @@ struct Shared {
     }
   }
 };
-// What all threads of one process do with a word of theirs needs no page that is writable.
+// Futex operations that only read a word private to the process need no writable page.
 struct FutexWord {
   static void AddTo(CallBuffers& buffers, uint32_t* word, int operation, uint32_t, const void*,
                     uint32_t* other, uint32_t) {
@@ -272,7 +274,7 @@ void LookUpOne(void* libc, const char* name, void* replacement, void** original)
   for (; i != 0 && strcmp(g_imports[i - 1].name, name) > 0; --i) g_imports[i] = g_imports[i - 1];
   g_imports[i] = {name, replacement, found};
 }
-// All names of one function.
+// All names of one function of the C library.
 template <Name... kNames>
 struct Names {
   template <auto kFunction>
@@ -283,8 +285,8 @@ struct Names {
   }
 };
 
-// A function that pins what the call writes. kNumber: of the system call that has the same
-// arguments, or kNone.
+// Run replaces a function: it pins the memory that the call writes and makes the call. kNumber is
+// the system call with the same arguments, or kNone.
 constexpr long kNone = -1;
 template <class AllNames, long kNumber, class Function, class... Outputs>
 struct Call;
@@ -297,7 +299,7 @@ struct Call<AllNames, kNumber, R(A...), Outputs...> {
     return g_original<Run>(arguments...);
   }
   static void LookUp(void* libc) { AllNames::template LookUp<Run>(libc); }
-  // Of the system call, if it has this number.
+  // Adds the memory that system call `number` writes, if it is kNumber. Returns whether it is.
   static bool AddRaw(CallBuffers& buffers, long number, const long* arguments) {
     if (kNumber == kNone || number != kNumber) return false;
     AddRaw(buffers, arguments, std::index_sequence_for<A...>());
@@ -323,7 +325,7 @@ template <class AllNames, long kNumber, class R, class... A, class... Outputs>
 struct Call<AllNames, kNumber, R(A...) noexcept, Outputs...>
     : Call<AllNames, kNumber, R(A...), Outputs...> {};
 
-// Another function of the same type.
+// A row for a replacement function of its own, kFunction.
 template <class AllNames, auto kFunction>
 struct Own {
   static void LookUp(void* libc) { AllNames::template LookUp<kFunction>(libc); }
@@ -340,7 +342,7 @@ struct Table {
 
 // --- Signals ---
 
-// The set without SIGSEGV, which nobody may block who stores into the heap.
+// The set without SIGSEGV: a thread that stores into the heap must not block it.
 const sigset_t* WithoutFault(const sigset_t* set, sigset_t* copy) {
   if (set == nullptr || !CopyFromProgram(copy, set, sizeof *copy)) return set;
   sigdelset(copy, SIGSEGV);
@@ -383,7 +385,7 @@ int SetMaskOfThreads(pthread_attr_t* attributes, const sigset_t* mask) {
   sigset_t open;
   return g_original<SetMaskOfThreads>(attributes, WithoutFault(mask, &open));
 }
-// In handlers that run while these wait.
+// The calls below set a mask while they wait; handlers that run meanwhile need SIGSEGV unblocked.
 int Ppoll(pollfd* fds, nfds_t n, const timespec* timeout, const sigset_t* mask) {
   CallBuffers buffers;
   buffers.Add(fds, n * sizeof *fds);
@@ -431,8 +433,8 @@ int Action(int number, const struct sigaction* action, struct sigaction* old) {
   sigdelset(&open.sa_mask, SIGSEGV);
   return g_original<Action>(number, &open, old);
 }
-// Of the handlers that the program has installed so far. One that it installs in the same instant
-// may be lost.
+// Removes SIGSEGV from the masks of the handlers that the program has installed so far. A handler
+// that the program installs at the same instant may be lost.
 void OpenFaultInHandlers() {
   for (int number = 1; number <= SIGRTMAX; ++number) {
     struct sigaction action;
@@ -442,7 +444,8 @@ void OpenFaultInHandlers() {
     g_original<Action>(number, &action, nullptr);
   }
 }
-// For SIGSEGV, by functions that are older than sigaction. False: it is for the C library.
+// Sets the action of SIGSEGV for functions older than sigaction. False: the caller calls the C
+// library's function.
 bool ExchangeHandler(int number, sighandler_t handler, int flags, sighandler_t* old_handler) {
   struct sigaction action = {};
   action.sa_handler = handler;
@@ -465,7 +468,8 @@ sighandler_t HandlerOnce(int number, sighandler_t handler) {
 }
 sighandler_t Sigset(int number, sighandler_t handler) {
   sighandler_t old;
-  if (handler == SIG_HOLD && number == SIGSEGV) return SIG_HOLD;  // as if it had been held before
+  if (handler == SIG_HOLD && number == SIGSEGV)
+    return SIG_HOLD;  // as if SIGSEGV had been blocked before
   if (ExchangeHandler(number, handler, 0, &old)) {
     OpenFaultSignalForProgram();
     return old;
@@ -478,8 +482,8 @@ int Sigignore(int number) {
   return g_original<Sigignore>(number);
 }
 
-// A new stack that is to be the thread's: the copy, which lies apart from the thread's own stack,
-// or the program's if that cannot be read.
+// The alternate stack to set for the thread: `copy`, which lies apart from the thread's own stack,
+// or `next` itself if it cannot be read.
 const stack_t* NewAlternateStack(const stack_t* next, stack_t* copy) {
   if (next == nullptr || !CopyFromProgram(copy, next, sizeof *copy)) return next;
   const Range own = t_stop_record != nullptr ? t_stop_record->stack : CurrentStackBounds();
@@ -727,21 +731,21 @@ using AllCalls = Table<Data, Files, Sockets, Waiting, Facts, SignalsAndThreads>;
 
 // --- System calls by number ---
 
-// What the system writes to where an argument points to, of calls that no row above has with the
-// same arguments.
+// The memory that a system call writes where an argument points to. For calls that have no row
+// above with the same arguments.
 struct Written {
   long number;
-  uint8_t pointer;  // an argument, from 0
-  uint8_t count;    // the argument that says how many elements, or kOne
+  uint8_t pointer;  // the argument with the address, from 0
+  uint8_t count;    // the argument with the number of elements, or kOne
   uint16_t bytes;   // of an element
-  bool later;       // it is written after the call, too
+  bool later;       // the memory is written after the call, too
 };
 constexpr uint8_t kOne = UINT8_MAX;
 constexpr bool kLater = true;
 constexpr uint16_t kKernelMaskBytes = 8;
 constexpr uint16_t kAsynchronousEventBytes = 32;
 
-// Of systems that are newer than the headers.
+// Numbers of system calls newer than the headers.
 constexpr long kCachestat = 451, kStatmount = 457, kListmount = 458, kListxattrat = 465;
 
 constexpr Written kWritten[] = {
@@ -786,7 +790,7 @@ constexpr Written kWritten[] = {
     {kListxattrat, 3, 4, 1, false},
     {SYS_keyctl, 2, 3, 1, false},
     {SYS_keyctl, 1, 2, 1, false},
-#if defined(__x86_64__)  // which alone has these
+#if defined(__x86_64__)  // only x86-64 has these calls
     {SYS_stat, 1, kOne, sizeof(struct stat), false},
     {SYS_lstat, 1, kOne, sizeof(struct stat), false},
     {SYS_readlink, 1, 2, 1, false},
@@ -810,13 +814,13 @@ void AddWritten(CallBuffers& buffers, const Written& written, const long* argume
   size_t bytes = written.bytes;
   if (written.count != kOne && __builtin_mul_overflow(static_cast<size_t>(arguments[written.count]),
                                                       written.bytes, &bytes)) {
-    return;  // refused
+    return;  // the call is refused
   }
   buffers.Add(p, bytes);
   if (written.later) Kept<0, 1>::Keep(p, bytes);
 }
 
-// As the kernel has it.
+// The kernel's struct sigaction.
 struct KernelAction {
   sighandler_t handler;
   unsigned long flags;
@@ -825,7 +829,7 @@ struct KernelAction {
 };
 constexpr uint64_t kKernelFaultBit = uint64_t{1} << (SIGSEGV - 1);
 
-// rt_sigaction for SIGSEGV. False: it is for the system.
+// rt_sigaction for SIGSEGV. False: the caller makes the system call.
 bool ExchangeRaw(const KernelAction* action, KernelAction* old, long* result) {
   KernelAction copy;
   if ((action != nullptr && !CopyFromProgram(&copy, action, sizeof copy)) ||
@@ -850,8 +854,7 @@ bool ExchangeRaw(const KernelAction* action, KernelAction* old, long* result) {
   return true;
 }
 
-// The arguments of a call. Masks, and what holds them, are replaced by copies in which SIGSEGV is
-// open.
+// The arguments of a call. Masks and structures with masks are replaced by copies without SIGSEGV.
 class OpenArguments {
  public:
   OpenArguments(long number, const long* arguments) {
@@ -950,7 +953,7 @@ constinit Atomic<bool> g_interposed{false};
 
 void FindSystemCalls() { pthread_once(&g_looked_up, LookUpOriginals); }
 
-// Acquire: what has been found.
+// Acquire: pairs with LookUpOriginals, so the originals are visible.
 bool SystemCallsAreFound() { return g_found.Load(memory_order_acquire); }
 
 void InterposeSystemCalls(bool loader_can_be_asked) {
@@ -961,14 +964,14 @@ void InterposeSystemCalls(bool loader_can_be_asked) {
 }
 
 void InterposeInNewObjects() {
-  // Acquire: the table.
+  // Acquire: pairs with InterposeSystemCalls, so g_imports is visible.
   if (g_interposed.Load(memory_order_acquire)) ReplaceImports(g_imports, g_import_count);
 }
 
 int SigmaskOfProgram(int how, const sigset_t* set, sigset_t* old) {
   sigset_t open;
   sigset_t before;
-  // Relaxed: it changes nothing that a mask protects.
+  // Relaxed: the flag stands by itself; no other data depends on it here.
   if (how != SIG_UNBLOCK && g_interposed.Load(memory_order_relaxed)) set = WithoutFault(set, &open);
   const int result = SigmaskKeepingSuspend(how, set, old != nullptr ? &before : nullptr);
   if (result == 0 && old != nullptr) *old = before;

@@ -1,8 +1,8 @@
-// Calls of the C library that have the system write into the program's memory, under mprotect
-// tracking: the system does not deliver the signal that a store would, it refuses the call. So the
-// objects of the program are given functions that pin the buffers first (call_buffers.h), and that
-// let nobody block or take SIGSEGV. Until they are asked for nothing is changed, and nothing is
-// exported. docs/write_tracking.md says what they cover.
+// Calls of the C library by which the system writes into the program's memory, under mprotect
+// tracking: where a store would raise a signal, the system refuses the call. So the program's
+// objects get functions that pin the buffers first (call_buffers.h), and functions that do not let
+// the program block or take SIGSEGV. Nothing is exported, and nothing changes before
+// InterposeSystemCalls. docs/write_tracking.md says what is covered.
 #pragma once
 
 #include "platform/stop_world.h"
@@ -13,16 +13,17 @@ namespace gleaner::platform {
 void FindSystemCalls();
 bool SystemCallsAreFound();
 
-// In all objects that are loaded. Any thread, any number of times; takes the loader's locks, unless
-// the loader cannot be asked (loaded_objects.h). pre: then the calls are found.
+// Replaces the calls in all loaded objects. Any thread, any number of times. Takes the loader's
+// locks, unless `loader_can_be_asked` is false (loaded_objects.h). pre: in this case
+// SystemCallsAreFound().
 void InterposeSystemCalls(bool loader_can_be_asked = true);
 
-// In those that have been loaded since; nothing if InterposeSystemCalls has not been called. Inside
+// Replaces the calls in objects loaded since; does nothing before InterposeSystemCalls. Inside
 // WithLoaderLocked.
 void InterposeInNewObjects();
 
-// SigmaskKeepingSuspend as the program calls it, through a function of this library: `old` may lie
-// in the heap, and SIGSEGV stays open once InterposeSystemCalls has been called.
+// SigmaskKeepingSuspend for functions of this library that the program calls: `old` may lie in the
+// heap, and SIGSEGV stays unblocked once InterposeSystemCalls has been called.
 int SigmaskOfProgram(int how, const sigset_t* set, sigset_t* old);
 
 }  // namespace gleaner::platform

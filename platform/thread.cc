@@ -30,8 +30,9 @@ extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
 namespace gleaner::platform {
 namespace {
 
-// Of a thread's table of blocks entry 0 holds a generation, entry -1 the number of entries, the
-// others a block and what to free. Its address is in the thread's descriptor.
+// The layout of a thread's table of blocks: entry -1 holds the number of entries, entry 0 a
+// generation, each other entry a block and the address to free. The table's address is in the
+// thread's descriptor.
 constexpr Addr kUnallocatedBlock = ~Addr{0};
 #if defined(__x86_64__)
 constexpr size_t kDtvOffset = 8;
@@ -39,7 +40,7 @@ constexpr size_t kDtvOffset = 8;
 constexpr size_t kDtvOffset = 0;
 #endif
 
-// Where a signal frame has the interrupted stack pointer.
+// The offset of the interrupted stack pointer in a signal frame.
 #if defined(__x86_64__)
 constexpr size_t kStackPointerOffset =
     offsetof(ucontext_t, uc_mcontext.gregs) + REG_RSP * sizeof(greg_t);
@@ -58,7 +59,8 @@ size_t ReadSmallFile(const char* path, char* buffer, size_t capacity) {
   return static_cast<size_t>(n);
 }
 
-// Processors a quota of `quota` microseconds each `period` amounts to; INT32_MAX without a quota.
+// The number of processors for a quota of `quota` microseconds in each `period`; INT32_MAX without
+// a quota.
 int CpusOfQuota(long quota, long period) {
   if (quota <= 0 || period <= 0) return INT32_MAX;
   return static_cast<int>((quota + period - 1) / period);
@@ -68,7 +70,7 @@ int CgroupCpuLimit() {
   char text[512];
   char path[640];
   int limit = INT32_MAX;
-  // Version 2: every level from our own group to the root may set a quota.
+  // Version 2: every level from the process's group to the root may set a quota.
   if (ReadSmallFile("/proc/self/cgroup", text, sizeof text) != 0) {
     const char* unified = strstr(text, "0::");
     if (unified != nullptr) {
@@ -101,7 +103,7 @@ int CgroupCpuLimit() {
   return limit;
 }
 
-// Processors of a thread. Room for 8,192 of them; a fixed-size cpu_set_t stops at 1,024.
+// A set of processors, with room for 8,192; a fixed-size cpu_set_t has room for 1,024.
 class CpuMask {
  public:
   void ForgetBeyond(size_t bytes) {
@@ -147,8 +149,8 @@ int CompareTls(dl_phdr_info* info, size_t, void* all_equal) {
   return 0;
 }
 
-// What the C library puts at the upper end of each stack that it starts a thread on: thread-local
-// storage, and the thread's descriptor. All 0: unknown.
+// The block that the C library puts at the upper end of each stack on which it starts a thread:
+// thread-local storage and the thread's descriptor. All 0: unknown.
 struct StaticBlock {
   size_t bytes;
   size_t alignment;
@@ -162,7 +164,7 @@ StaticBlock LayoutOfStaticBlock() {
   };
   static constinit Layout known = {};  // racing threads store the same values
   Layout layout;
-  // Relaxed, all four: nothing but the pointers is passed on.
+  // Relaxed, all four: only the pointers themselves are published.
   layout.get = __atomic_load_n(&known.get, __ATOMIC_RELAXED);
   layout.descriptor_bytes = __atomic_load_n(&known.descriptor_bytes, __ATOMIC_RELAXED);
   if (layout.get == nullptr || layout.descriptor_bytes == nullptr) {
@@ -179,9 +181,9 @@ StaticBlock LayoutOfStaticBlock() {
   return block;
 }
 
-// The end of the stack of a thread that the C library has started, by what lies at the end. The
-// block is aligned, so that up to an alignment may follow it. A stack of the C library's own ends
-// with a page. One of the program's ends with the block for us.
+// The end of the stack of a thread that the C library has started, computed from the block at its
+// end. The block is aligned, so padding of less than the alignment may follow it. A stack from the
+// C library ends at a page end. A stack from the program is taken to end with the block.
 Addr EndOfThreadsBlock() {
   const Addr here = CurrentThreadPointer();
   const StaticBlock block = LayoutOfStaticBlock();
@@ -209,11 +211,12 @@ Range CurrentStackBounds() {
       bytes = limit.rlim_cur == RLIM_INFINITY ? 1 * kGiB : limit.rlim_cur;
     }
     first = {end > bytes ? end - bytes : 0, end};
-    // Elsewhere it is on a stack of the program's own, or another thread's that has forked.
+    // If not, the thread runs on a stack of the program's, or is the only thread of a child whose
+    // parent forked in another thread.
     if (first.Contains(AddressOf(__builtin_frame_address(0)))) return first;
   }
   pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) {  // it wants memory
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) {  // fails without memory
     if (is_first) return first;
     const Addr frame = AddressOf(__builtin_frame_address(0));
     const Addr end = EndOfThreadsBlock();
@@ -229,7 +232,7 @@ Range CurrentStackBounds() {
 }
 
 bool IsOnOwnStack(const void* p) {
-  // The C library has the thread's descriptor above the frames of a thread that it has made.
+  // In a thread made by the C library, the thread's descriptor lies above all frames.
   const Addr end =
       CurrentThreadId() == getpid() ? AddressOf(__libc_stack_end) : CurrentThreadPointer();
   const Addr a = AddressOf(p);
@@ -290,7 +293,7 @@ int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void*
   Create create = __atomic_load_n(&real, __ATOMIC_RELAXED);
   if (create == nullptr) {
     create = reinterpret_cast<Create>(NextFunction("pthread_create"));
-    __atomic_store_n(&real, create, __ATOMIC_RELAXED);  // as above
+    __atomic_store_n(&real, create, __ATOMIC_RELAXED);  // a pointer by itself
   }
   if (Fails(Failing::kThread)) return EAGAIN;
   return create(thread, attributes, start, argument);
@@ -321,26 +324,27 @@ int UsableCpuCount() {
   return cpus < 1 ? 1 : cpus;
 }
 
-// Relaxed, in these three: nothing but the number is passed on, and a waker that sees 0 leaves the
-// helper where it is.
+// Relaxed in these three functions: only the number itself is published, and a waker that sees 0
+// leaves the helper where it is.
 void HelperPlacement::Announce() {
   tid_.Store(static_cast<int32_t>(syscall(SYS_gettid)), memory_order_relaxed);
 }
 
 void HelperPlacement::Forget() {
-  tid_.Store(0, memory_order_relaxed);  // as in Announce
+  tid_.Store(0, memory_order_relaxed);  // a number by itself
   kept_off_ = 0;
 }
 
 void HelperPlacement::KeepOffThisCpu() {
-  const int32_t tid = tid_.Load(memory_order_relaxed);  // as in Announce
+  const int32_t tid = tid_.Load(memory_order_relaxed);  // a number by itself
   const int cpu = sched_getcpu();
   if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_) return;
   CpuMask mask;
   const long bytes = syscall(SYS_sched_getaffinity, tid, sizeof mask, &mask);
   if (bytes <= 0) return;
   mask.ForgetBeyond(static_cast<size_t>(bytes));
-  // What we took away, unless somebody has set another mask since.
+  // Returns the processor that was removed last, unless the mask has been changed from outside
+  // since.
   if (kept_off_ != 0 && mask.Digest() == set_digest_) mask.Set(kept_off_ - 1, true);
   mask.Set(cpu, false);
   if (mask.Count() == 0 || syscall(SYS_sched_setaffinity, tid, bytes, &mask) != 0) return;
@@ -348,10 +352,11 @@ void HelperPlacement::KeepOffThisCpu() {
   kept_off_ = cpu + 1;
 }
 
-// While the owner replaces its table, the old one has been freed. The C library's allocator has
-// then put an address into entry -1, which is more than any number of entries; the others are as
-// they were while the memory waits in the owner's own cache of free blocks. Another thread can have
-// it only if that was full; then the blocks that the table led to are not seen in this stop.
+// While the owner replaces its table, the old table has been freed. The C library's allocator has
+// then put an address into entry -1, which is more than any number of entries; the other entries
+// are unchanged while the memory waits in the owner's cache of free blocks. Another thread can get
+// the memory only if that cache was full; then the blocks that the table led to are not seen in
+// this stop.
 TlsTable::TlsTable(Addr thread_pointer) : table_(LoadForeignWord(thread_pointer + kDtvOffset)) {
   if (table_ == 0) return;
   read_ = CopyIfMapped(window_, table_ - sizeof(Entry), sizeof window_) / sizeof(Entry);
@@ -373,7 +378,7 @@ Range CurrentStaticTls() {
   if (block.bytes == 0) return {};
   const Addr here = CurrentThreadPointer();
 #if defined(__x86_64__)
-  // The size includes the descriptor, which is at the other end.
+  // The size includes the descriptor, which lies at the block's other end.
   return {here - (block.bytes - block.descriptor_bytes), here};
 #else
   return {here, here + block.bytes};

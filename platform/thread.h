@@ -1,5 +1,5 @@
-// What the operating system and the C library know of a thread: its stack, its thread-local
-// storage.
+// Facts about threads from the operating system and the C library: stacks, thread-local storage,
+// processors.
 #pragma once
 
 #include <pthread.h>
@@ -20,16 +20,16 @@ struct Range {
 
 int32_t CurrentThreadId();
 
-// Stack of the calling thread, [lowest usable address, address above the first frame). May call
+// The stack of the calling thread: [lowest usable address, address above the first frame). May call
 // malloc; not for signal handlers.
 Range CurrentStackBounds();
 
 // Whether an address lies in a frame of the calling thread, on the stack that the system or the C
-// library gave it. Costs little if not; else it may call malloc.
+// library gave the thread. The answer no is cheap; for the answer yes the function may call malloc.
 bool IsOnOwnStack(const void* p);
 
-// The end of the calling thread's alternate signal stack if the address is in it, else 0; also 0 if
-// that stack has disarmed itself (SS_AUTODISARM). Async-signal-safe.
+// The end of the calling thread's alternate signal stack if `stack_pointer` lies in that stack,
+// else 0; also 0 if the stack has disarmed itself (SS_AUTODISARM). Async-signal-safe.
 Addr AlternateStackEnd(Addr stack_pointer);
 
 // Code may use this much below the stack pointer without moving it: the red zone.
@@ -39,32 +39,33 @@ inline constexpr size_t kRedZoneBytes = 128;
 inline constexpr size_t kRedZoneBytes = 0;
 #endif
 
-// The part of an alternate signal stack that is in use: calls f(context, low) for each stack that
-// was interrupted for a handler on it, where `low` is the lowest address in use there. It is known
-// from what the system has saved, and recognised by the description of the alternate stack, so
-// words that look the same are taken for it, too. The thread must be the caller or stopped.
+// Calls f(context, low) for each stack that was interrupted for a handler on the alternate signal
+// stack `alternate`; `low` is the lowest address in use on that stack. The function finds the
+// signal frames on the alternate stack by the description of that stack in them; other words that
+// look the same count as frames, too. The thread must be the caller or stopped.
 void VisitInterruptedStacks(Range alternate, void (*f)(void* context, Addr low), void* context);
 
 inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()); }
 
-// What a thread holds from here on for as long as it lives. Others see by it that the thread has
-// ended, however it ended, also if its number is another's by now: the system says so of a robust
-// mutex before it tells anybody else. Lies in memory that outlives the thread.
+// A mark that a thread holds as long as it lives. It tells other threads that the holder has ended,
+// in whatever way, even if another thread has the holder's number by now: the mark is a robust
+// mutex, which the system marks before it reports the thread's end elsewhere. The mark lies in
+// memory that outlives the thread.
 class LifeMark {
  public:
-  // The thread itself; for a thread that was forked, once more in the child.
+  // Called by the thread itself; in a forked child once more.
   void Take();
   void Release();
-  // Any other thread, one at a time. pre: taken.
+  // Any other thread, one at a time. pre: Take has been called.
   bool HolderHasEnded();
 
  private:
   pthread_mutex_t mutex_;
 };
 
-// The function of that name behind this library in the search order; the C library's own if that
-// comes before us, as where a program links it first. Never this library's. Aborts if there is
-// none.
+// The function of this name behind this library in the search order, or the C library's if the C
+// library comes before this library (a program may link it first). Never this library's function.
+// Aborts if there is none.
 void* NextFunction(const char* name);
 
 // Whether the C library starts a thread for the event (SIGEV_THREAD).
@@ -82,50 +83,50 @@ bool StartHelperThread(void* (*start)(void*), void* argument);
 // (rounded up). At least 1. Reads files; for start-up.
 int UsableCpuCount();
 
-// Keeps a helper thread off the processor of whoever wakes it. A scheduler that wakes a thread
-// while all processors are busy may queue it behind its waker; if another falls idle a moment
-// later, the helper still waits for the next balancing, some 4 ms.
+// Keeps a helper thread off the processor of the thread that wakes it. A scheduler that wakes a
+// thread while all processors are busy may queue it behind its waker; if another processor falls
+// idle a moment later, the helper still waits for the next balancing, some 4 ms.
 //
-// Announce is for the helper, once; KeepOffThisCpu for one waker at a time. A change of the
+// The helper calls Announce, once; one waker at a time calls KeepOffThisCpu. A change of the
 // helper's affinity from outside is respected.
 class HelperPlacement {
  public:
   void Announce();
   void KeepOffThisCpu();
-  // In a forked child: the helper does not exist.
+  // In a forked child, where the helper does not exist.
   void Forget();
 
  private:
   Atomic<int32_t> tid_{0};  // written by the helper
-  // The waker only.
-  int kept_off_ = 0;         // one more than the processor that we took away, or 0
-  uint64_t set_digest_ = 0;  // of the mask that we set, to see whether it is still in force
+  // Used by the waker only.
+  int kept_off_ = 0;         // 1 + the processor removed from the helper's mask, or 0
+  uint64_t set_digest_ = 0;  // of the mask set last, to see whether it is still in force
 };
 
-// Thread-local storage. A thread has one static block, which holds the variables of the objects
-// that were there when the program started, and in its surplus those of objects loaded later whose
-// code needs them there (initial-exec). The others have a block each, which the thread's table
-// (glibc's DTV) leads to.
+// Thread-local storage. A thread has one static block. It holds the variables of the objects
+// present when the program started, and in its surplus those of objects loaded later whose code
+// needs them there (initial-exec). Every other object has a block of its own in each thread, which
+// the thread's table (glibc's DTV) leads to.
 
-// One module's variables in blocks of their own.
+// A module whose variables have blocks of their own.
 struct TlsModule {
   size_t id;     // index in a thread's table of blocks
   size_t bytes;  // size of the block
 };
 
 // The static block of the calling thread, with the surplus; empty if the C library does not tell
-// its size.
+// the block's size.
 Range CurrentStaticTls();
 
-// A thread's table of blocks, read once. The table and what it leads to may be out of date, which
-// its owner alone changes: it may be stopped just as it replaces its table, and the block of an
-// object that was unloaded stays in the table, under a number that another object may have by now,
-// until the owner uses that one. So both are read by CopyIfMapped, and what is read of a block
-// beyond its end is somebody else's. The thread must be the caller or stopped.
+// A copy of a thread's table of blocks. Only the thread itself updates its table, so the table and
+// the blocks may be out of date. The thread may be stopped while it replaces the table. The block
+// of an unloaded object stays in the table, under a number that another object may have by now,
+// until the thread uses that object. So the table and the blocks are read by CopyIfMapped, and
+// words read beyond a block's end belong to other memory. The thread must be the caller or stopped.
 class TlsTable {
  public:
   explicit TlsTable(Addr thread_pointer);
-  // Where the module's block begins; 0 if the thread has none.
+  // The beginning of the module's block; 0 if the thread has none.
   Addr BlockOf(size_t module) const;
 
  private:
@@ -140,9 +141,9 @@ class TlsTable {
   Entry window_[kWindow];  // from entry -1 on
 };
 
-// Compares the tables with what the C library says for the calling thread, for every module that
-// has a block. False if the layout is not the one we know; blocks beside the static one cannot be
-// scanned then.
+// Compares the calling thread's table with the C library's answers, for every module that has a
+// block. False if the table's layout is not the known one; then only the static block can be
+// scanned.
 bool TlsLayoutIsKnown();
 
 }  // namespace gleaner::platform

@@ -1,11 +1,11 @@
-// A way out of functions that call the program's code, for when that does not return: pthread_exit,
+// Clean-up for functions that call the program's code, if that code does not return: pthread_exit,
 // a cancellation and C++ exceptions unwind the stack, frame by frame.
 //
-// The library is compiled without exceptions, and clean-up code of the compiler's needs a library
-// at run time. So a function that has something to put right names a personality routine of its
-// own, which the unwinder calls when it passes the function's frame; it acts, and lets the unwinder
-// go on. Not seen: a jump (longjmp) out of the frame, and a call of the program's code at the
-// function's end, of which the compiler makes a jump.
+// The library is compiled without exceptions, and the compiler's clean-up code needs a library at
+// run time. So a function that must restore something names a personality routine of its own. The
+// unwinder calls the routine when it passes the function's frame; the routine acts and lets the
+// unwinder continue. Not covered: a jump (longjmp) out of the frame, and a call of the program's
+// code at the function's end, which the compiler may turn into a jump.
 //
 //   GLEANER_DEFINE_UNWOUND(gleaner_something_unwound) { puts things right; }
 //   GLEANER_NOINLINE void* Call(...) {
@@ -15,7 +15,7 @@
 
 #include <unwind.h>
 
-// The body that follows is what is done.
+// Defines the routine `name`; the body that follows the macro is its action.
 #define GLEANER_DEFINE_UNWOUND(name)                                               \
   static void name##_act();                                                        \
   extern "C" __attribute__((visibility("hidden"), used)) _Unwind_Reason_Code name( \
@@ -26,5 +26,6 @@
   }                                                                                \
   static void name##_act()
 
-// In a function that is not inlined. 0x1b: the routine's distance, in 32 bits.
+// Names the routine in a function that is not inlined. 0x1b: the routine is given by a relative
+// address of 32 bits.
 #define GLEANER_WHEN_UNWOUND(name) asm volatile(".cfi_personality 0x1b, " #name)

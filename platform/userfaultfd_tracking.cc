@@ -15,7 +15,7 @@ namespace gleaner::platform {
 
 namespace {
 
-// What headers older than the kernel lack: include/uapi/linux/userfaultfd.h and fs.h.
+// Definitions that older headers lack, from include/uapi/linux/userfaultfd.h and fs.h.
 constexpr uint64_t kFeatureWpUnpopulated = uint64_t{1} << 13;
 constexpr uint64_t kFeatureWpAsync = uint64_t{1} << 15;
 constexpr uint64_t kFeatures = kFeatureWpUnpopulated | kFeatureWpAsync;
@@ -49,7 +49,7 @@ int OpenByDevice(int flags) {
   return fd;
 }
 
-// Calls f(part) for the parts of `whole` that are reserved: in a hole may be memory of others.
+// Calls f(part) for the mapped parts of `whole`: a hole may contain other mappings.
 template <class F>
 void ForEachPart(Range whole, F f) {
   struct Context {
@@ -77,7 +77,7 @@ bool Register(int fd, Range range) {
   return registered;
 }
 
-// Takes the marks of the range away. EAGAIN: the mappings were changing.
+// Removes the marks of the range. EAGAIN: the mappings were changing.
 void ClearMarks(int fd, Addr begin, size_t bytes) {
   uffdio_writeprotect argument = {};
   argument.range = {begin, bytes};
@@ -85,9 +85,9 @@ void ClearMarks(int fd, Addr begin, size_t bytes) {
   }
 }
 
-// Notes the unmarked pages of [begin, end) in `regions` if there are any, and with `mark` marks
-// them: returns how many, and in *walk_end how far it came. Negative if the system refuses; some
-// pages may have been marked then.
+// Stores the ranges of unmarked pages in [begin, end) in `regions`, up to `count`, and with `mark`
+// marks the pages. Returns the number of ranges, and in *walk_end the end of the part scanned.
+// Negative if the system refuses; some pages may have been marked then.
 long Scan(int pagemap, Addr begin, Addr end, bool mark, PageRegion* regions, size_t count,
           Addr* walk_end) {
   ScanArgument argument = {};
@@ -111,12 +111,12 @@ bool UserfaultfdTracking::Refused(const char* what) {
   return false;
 }
 
-// Asynchronous mode never hands a fault to the program, so a descriptor for faults of user mode
-// alone, which ordinary users get, serves system calls as well.
+// Asynchronous mode never hands a fault to the program. So a descriptor for faults of user mode
+// only, which ordinary users may open, covers system calls as well.
 bool UserfaultfdTracking::OpenUserfaultfd() {
   constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
   int fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags | kUserModeOnly));
-  // What the system call says is told, not that the device is missing, too.
+  // The refusal reports the error of the system call, not that of the device.
   if (fd < 0) Refused("the system call is refused");
   if (fd < 0) fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags));
   if (fd < 0) fd = OpenByDevice(kFlags);
@@ -141,7 +141,7 @@ bool UserfaultfdTracking::OpenDescriptors() {
     userfaultfd_.Close();
     pagemap_.Close();
   }
-  // Relaxed: a thread that uses an old number has its call refused, or learns from generation_.
+  // Relaxed: for a thread that uses an old number the call fails, or generation_ has changed.
   userfaultfd_number_.Store(userfaultfd_.fd(), memory_order_relaxed);
   pagemap_number_.Store(pagemap_.fd(), memory_order_relaxed);
   process_.Store(getpid(), memory_order_relaxed);
@@ -177,8 +177,8 @@ bool UserfaultfdTracking::Recover(uint32_t generation) {
 bool UserfaultfdTracking::Arm(Addr begin, Addr end) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     const uint32_t generation = generation_.Load(memory_order_seq_cst);
-    // The number is loaded after the generation, so that a refused call means that this
-    // registration is lost and not an earlier one.
+    // The descriptor's number is loaded after the generation, so a refused call means that this
+    // registration is lost, not an earlier one.
     Addr walk_end;
     if (InThisProcess() && Scan(pagemap_number_.Load(memory_order_relaxed), begin, end, true,
                                 nullptr, 0, &walk_end) >= 0) {
@@ -230,7 +230,7 @@ void UserfaultfdTracking::ResetInChild() {
   pagemap_.Close();
   userfaultfd_number_.Store(-1, memory_order_relaxed);  // no other thread
   pagemap_number_.Store(-1, memory_order_relaxed);
-  generation_.Store(0, memory_order_relaxed);  // its holder may be gone
+  generation_.Store(0, memory_order_relaxed);  // it may be odd, for a thread that is gone
 }
 
 }  // namespace gleaner::platform

@@ -1,25 +1,26 @@
 // Write tracking by userfaultfd in asynchronous mode (Linux 6.7 and later).
 //
-// The whole reservation, but for its hole, is registered once for write-protection; what becomes
-// part of it later, when arming it has failed. A page is clean if it has the
-// kernel's write-protect mark; the first write takes the mark away inside the kernel, without a
-// signal and without splitting a mapping, whether it comes from the program or from a system call.
-// PAGEMAP_SCAN finds the pages without a mark, and marks them again in the same step, under the
-// lock of the page table that a write fault needs too; processors that may still write without
-// looking are interrupted before the call returns. So a write is either seen by who scans after the
-// call, or takes the mark away. Whatever loses the mark (discarding, swapping without it, a fork, a
-// closed descriptor) makes the page dirty.
+// The whole reservation, except its hole, is registered once for write-protection; memory that
+// becomes part of the reservation later is registered when an attempt to arm it has failed. A page
+// is clean if it has the kernel's write-protect mark. The first write, by the program or by a
+// system call, removes the mark inside the kernel, without a signal and without splitting a
+// mapping. PAGEMAP_SCAN finds the pages without a mark and marks them again in the same step, under
+// the page-table lock that a write fault needs too; before the call returns, the kernel interrupts
+// processors that may still write by an old translation. So a write is either seen by a scan after
+// the call, or removes the mark. Whatever loses the mark (discarding, swapping without it, a fork,
+// a closed descriptor) makes the page dirty.
 //
-// The registration ends when the descriptor is closed: by a program that closes everything, or puts
-// a file of its own in its place. PAGEMAP_SCAN then fails (PM_SCAN_CHECK_WPASYNC), and the range is
-// reported as dirty; a new descriptor takes over. Kernels before 6.10 leave stale marks behind when
-// a registration ends, under which writes go unnoticed, so all marks are taken away before the new
-// one counts: `generation_` is odd meanwhile, and a fetch that saw it change reports its whole
-// range. The new registration takes the kernel's lock of the address space after the odd number was
-// stored, and a scan that finds it takes the same lock before it loads the number again.
+// The registration ends when the descriptor is closed: by a program that closes all descriptors, or
+// that puts a file of its own in its place. PAGEMAP_SCAN then fails (PM_SCAN_CHECK_WPASYNC), the
+// fetch reports its range as dirty, and Recover registers with a new descriptor. Kernels before
+// 6.10 leave stale marks behind when a registration ends, under which writes go unnoticed, so all
+// marks are removed before the new registration counts: `generation_` is odd meanwhile, and a fetch
+// during which it changed reports its whole range. The new registration takes the kernel's lock of
+// the address space after the odd number was stored, and a scan that finds the new registration
+// takes the same lock before the fetch loads the number again.
 //
-// A forked child's memory is not registered; both inherited descriptors are about the parent's
-// memory, and must not be used: the process's number tells.
+// A forked child's memory is not registered. Both inherited descriptors belong to the parent's
+// memory and must not be used; process_ tells the child apart.
 #pragma once
 
 #include "platform/descriptor.h"
@@ -33,14 +34,14 @@ class UserfaultfdTracking {
  public:
   constexpr UserfaultfdTracking() = default;
 
-  // False if the system refuses; refusal() says what.
+  // False if the system refuses; refusal() has the reason.
   [[nodiscard]] bool Open(Addr base, size_t bytes);
   void Close();
   bool Arm(Addr begin, Addr end);
   size_t Fetch(Addr begin, Addr end, bool rearm, VisitDirty visit, void* context);
   void Disarm(Addr begin, Addr end);
   void ResetInChild();
-  // What was last refused. Read when no thread is in a call.
+  // The reason of the last failure. pre: no thread is in a call.
   const Refusal& refusal() const { return refusal_; }
   uint64_t registrations() const { return registrations_.Load(memory_order_relaxed); }  // a figure
 
@@ -48,21 +49,22 @@ class UserfaultfdTracking {
   static constexpr size_t kRegionsAtOnce = 256;  // 6 KiB of stack
 
   bool OpenDescriptors();
-  // False, with refusal_, if it cannot be had.
+  // False, with the reason in refusal_, if the system refuses.
   bool OpenUserfaultfd();
   bool Refused(const char* what);
-  // Registers anew unless another thread has done so since `generation` was read. False if the
+  // Registers again unless another thread has done so since `generation` was loaded. False if the
   // system refuses.
   bool Recover(uint32_t generation);
   bool InThisProcess() const;
 
   Addr base_ = 0;
   size_t bytes_ = 0;
-  // Written under lock_, or with no other thread.
+  // Written under lock_, or while no other thread uses the tracker.
   OwnDescriptor userfaultfd_;
   OwnDescriptor pagemap_;
   Refusal refusal_;
-  // Numbers of the two, for use without the lock; a stale one is harmless, the calls check.
+  // The numbers of both descriptors, for use without the lock. A stale number is harmless: the
+  // system calls check it.
   Atomic<int32_t> userfaultfd_number_{-1};
   Atomic<int32_t> pagemap_number_{-1};
   Atomic<int32_t> process_{0};

@@ -23,7 +23,7 @@ constexpr TrackingTraits kTraits[kTrackingKinds] = {
     {"cards", kCardBytes, false, false, false, false, false, 2, 6, 40, 1},
 };
 
-// A few pages to try a mechanism on.
+// The memory that Works tries a mechanism on.
 constexpr size_t kProbeBytes = 4 * kRegionBytes;
 constexpr size_t kProbePage = kRegionBytes + 3 * kTrackedPageBytes;
 
@@ -32,7 +32,7 @@ void ForgetIfWithin(void* context, Addr begin, Addr end) {
   if (page >= begin && page < end) *static_cast<Addr*>(context) = 0;
 }
 
-// Whether a fetch of the probe reports the page at `page`.
+// Whether a fetch of the probe memory reports the page.
 bool Reports(WriteTracking& tracking, Addr base, Addr page) {
   Addr sought = page;
   tracking.FetchAndRearm(base, base + kProbeBytes, ForgetIfWithin, &sought);
@@ -40,7 +40,7 @@ bool Reports(WriteTracking& tracking, Addr base, Addr page) {
   return sought == 0;
 }
 
-// Has the kernel write a byte to `p`, as a system call of the program does.
+// Makes the kernel write a byte to `p`, as a system call of the program does.
 bool WriteBySystemCall(void* p) {
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC) != 0) return false;
@@ -50,7 +50,7 @@ bool WriteBySystemCall(void* p) {
   return ok;
 }
 
-// The calling thread's signal mask is afterwards what it was.
+// Restores the calling thread's signal mask at its end.
 class KeptSignalMask {
  public:
   KeptSignalMask() { RealSigmask(SIG_SETMASK, nullptr, &mask_); }
@@ -62,16 +62,16 @@ class KeptSignalMask {
   sigset_t mask_;
 };
 
-// A step of the protocol, though a system call.
+// Delays around a system call, which is a step of the protocol, too.
 struct DelayedCall {
   DelayedCall() { MaybeDelay(); }
   ~DelayedCall() { MaybeDelay(); }
 };
 
-// What does not work.
+// Tries the mechanism. Returns the first thing that does not work.
 Refusal TryWrites(WriteTracking& tracking, Addr base) {
   auto* page = PointerAt<volatile char>(base + kProbePage);
-  *page = 1;  // one that exists; the others are untouched
+  *page = 1;  // this page exists; the others are untouched
   if (!tracking.Arm(base, base + kProbeBytes) || !tracking.FinishRound()) {
     return tracking.refusal();
   }
@@ -192,7 +192,7 @@ bool WriteTracking::Arm(Addr begin, Addr end) {
     case TrackingKind::kUserfaultfd:
       return userfaultfd_.Arm(begin, end);
     case TrackingKind::kSoftDirty:
-      return true;  // by FinishRound
+      return true;  // FinishRound arms
     case TrackingKind::kProtection:
       if (protection_.Arm(begin, end)) return true;
       refusal_ = {"the system call is refused", errno};

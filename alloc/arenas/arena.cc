@@ -8,7 +8,8 @@
 namespace gleaner::alloc {
 namespace {
 
-// Own memory is reserved at multiples of this, so that all of it but its end can be huge pages.
+// The arena's own memory is reserved at multiples of this, so that all of it but its end can be
+// huge pages.
 constexpr size_t kOwnAlignment = Residency::kChunkBytes;
 
 size_t ArenaMappingBytes() { return AlignUp(sizeof(Arena), platform::OsPageBytes()); }
@@ -64,11 +65,11 @@ bool Arena::Init(Addr begin, size_t bytes) {
   begin_ = begin;
   end_ = begin + bytes;
   const uint64_t units = bytes >> unit_shift_;
-  // At worst every unit is a block. With less metadata than that the arena still works, but hands
-  // out what it cannot split.
+  // At worst every unit is a block. With metadata for fewer blocks the arena still works, but hands
+  // out blocks that it cannot split.
   constexpr uint64_t kMaxBlocks = UINT32_MAX - 1;
   constexpr uint64_t kFewestBlocks = 1024;
-  // Pieces of the buddy policy come before the first block.
+  // Buddies cut the range into up to 2 * 64 pieces before the first block is allocated.
   uint64_t max_blocks = units + 2 * 64 < kMaxBlocks ? units + 2 * 64 : kMaxBlocks;
   while (!InitSpace(static_cast<uint32_t>(max_blocks))) {
     if (max_blocks <= kFewestBlocks) return false;
@@ -303,8 +304,8 @@ Arena::Stats Arena::GetStats() {
 }
 
 void Arena::LockForFork() {
-  // Of one rank there may be many arenas: TryAcquire is not checked for order. No holder of an
-  // arena's lock waits for another lock, so this ends.
+  // All arenas' locks have one rank, and TryAcquire is not checked for order. No holder of an
+  // arena's lock waits for another lock, so the loop ends.
   while (config_.thread_safe && !lock_.TryAcquire()) platform::CpuRelax();
 }
 

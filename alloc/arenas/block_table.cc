@@ -37,7 +37,7 @@ void BlockTable::AddBucket(BlockList& blocks) {
   if (!buckets_.EnsureCommitted(size_t{bucket_count_} + 1)) return;
   const uint32_t added = bucket_count_;
   if (added > mask_) mask_ = mask_ * 2 + 1;
-  // Its blocks have shared a bucket with those of the same hash but for the highest bit.
+  // The new bucket's blocks are in the bucket whose number lacks the highest bit of the mask.
   BlockId* link = &buckets_[added & (mask_ >> 1)];
   ++bucket_count_;
   while (*link != BlockList::kNone) {

@@ -1,12 +1,11 @@
-// From the unit an allocated block begins at to the block, for spaces whose callers bring
-// addresses.
+// A hash table from the first unit of an allocated block to the block, for spaces whose callers
+// name blocks by addresses.
 //
 // Linear hashing: the table grows by one bucket at a time, when there are more blocks than buckets,
-// so no operation is ever slowed down by moving everything. Blocks of a bucket are chained through
-// the first owner's word of the block (block_list.h). Expected O(1): the chains' mean length is
-// below one and a half.
+// so no operation moves all blocks. Blocks of a bucket are chained through the first owner's word
+// of the block (block_list.h). Expected O(1): the chains' mean length is below one and a half.
 //
-// Not thread-safe: the lock of the space it belongs to guards it.
+// Not thread-safe: the lock of the owning space guards the table.
 #pragma once
 
 #include "alloc/fits/block_list.h"
@@ -21,9 +20,9 @@ class BlockTable {
   [[nodiscard]] bool Init(uint32_t max_blocks);
   void Destroy();
 
-  // Adds an allocated block. Always possible: without memory for a bucket, chains get longer.
+  // Adds an allocated block. Never fails: without memory for a bucket, chains get longer.
   void Insert(BlockList& blocks, BlockId block);
-  // kNone if no block of the table begins there.
+  // The block of the table that begins at unit `start`; kNone if there is none.
   BlockId Find(BlockList& blocks, uint64_t start) const {
     BlockId block = buckets_[BucketOf(start)];
     while (block != BlockList::kNone && blocks.StartOf(block) != start) {
@@ -31,7 +30,7 @@ class BlockTable {
     }
     return block;
   }
-  // pre: the block is in the table, and still allocated.
+  // Removes a block. pre: the block is in the table, and still allocated.
   void Remove(BlockList& blocks, BlockId block);
 
   uint32_t size() const { return size_; }
@@ -43,7 +42,7 @@ class BlockTable {
   static uint32_t Hash(uint64_t start) {
     return static_cast<uint32_t>((start * 0x9e3779b97f4a7c15u) >> 32);
   }
-  // Buckets that the growth has not come to yet share those of half the mask.
+  // A bucket that does not exist yet shares the bucket of the hash under half the mask.
   uint32_t BucketOf(uint64_t start) const {
     const uint32_t hash = Hash(start);
     const uint32_t bucket = hash & mask_;

@@ -94,7 +94,7 @@ bool SlabTier::AddSlab(uint32_t size_class, Addr begin, BlockId block, bool zero
 }
 
 size_t SlabTier::SlotInUseAt(const Slab& slab, Addr a, size_t slot_bytes) {
-  // In 32 bits, which divides faster.
+  // 32 bits, because their division is faster.
   const auto offset = static_cast<uint32_t>(a - slab.begin);
   const uint32_t slot = offset / static_cast<uint32_t>(slot_bytes);
   const bool in_use = slot * slot_bytes == offset && slot < slab.slots &&

@@ -7,10 +7,11 @@
 // range tells which slab an address belongs to. Allocate and Free are O(1), adding and dropping a
 // slab O(slab bytes / 16 KiB).
 //
-// A class hands out slots of a slab that others of its slots are in use of, the one freed into last
-// first, before those of its empty slab, of which it keeps one at most: what it would need next.
+// A class hands out slots of partly used slabs first, beginning with the slab that got its first
+// free slot last, and then of its empty slab. It keeps one empty slab at most, for the next
+// allocations.
 //
-// Not thread-safe: the lock of the space it belongs to guards it.
+// Not thread-safe: the arena's lock guards the tier.
 #pragma once
 
 #include <bit>
@@ -35,10 +36,10 @@ class SlabTier {
   SlabTier(const SlabTier&) = delete;
   SlabTier& operator=(const SlabTier&) = delete;
 
-  // For slabs in [begin, begin + bytes), with units of 2^unit_shift bytes. Blocks of up to
-  // `threshold_bytes` are small, or of as many as fit eight times into a 64th of the range. False
-  // if there is no memory for the tables.
-  // pre: not initialised; the bounds of unit_shift and threshold_bytes above.
+  // Prepares for slabs in [begin, begin + bytes), with units of 2^unit_shift bytes. Blocks are
+  // small up to `threshold_bytes`, or up to an eighth of a 64th of the range if that is less. False
+  // if there is no memory for the tables. pre: not initialised; the bounds of unit_shift and
+  // threshold_bytes above.
   [[nodiscard]] bool Init(Addr begin, size_t bytes, uint32_t unit_shift, size_t threshold_bytes);
   void Destroy();
 
@@ -57,28 +58,30 @@ class SlabTier {
   struct Slot {
     Addr begin;  // 0 if there is none
     size_t bytes;
-    bool zero;  // known to be zero
+    bool zero;  // the slot is known to be zero
   };
-  // A slot of the class; none if it has to get a slab first.
+  // Allocates a slot of the class; none if the class has no slab with a free slot.
   Slot Allocate(uint32_t size_class);
 
   size_t SlabBytes(uint32_t size_class) const;
-  // Makes the block, of SlabBytes(size_class) from `begin` on, a slab of the class. `zero` says
-  // that it is known to be zero. False if there is no metadata.
+  // Makes the block, SlabBytes(size_class) long from `begin` on, a slab of the class. `zero` says
+  // that the block is known to be zero. False if there is no metadata.
   [[nodiscard]] bool AddSlab(uint32_t size_class, Addr begin, BlockId block, bool zero);
 
-  // The slab at the address; kNone if there is none. pre: it is in the range.
+  // The slab at the address; kNone if there is none. pre: the address is in the range.
   SlabId SlabAt(Addr a) const {
     return max_units_ == 0 ? kNone : slab_at_[a / kGrainBytes - first_grain_];
   }
-  // Bytes of the slot in use that begins at the address; 0 if none does. pre: SlabAt says so.
+  // The bytes of the slot in use that begins at the address; 0 if none does. pre: SlabAt(a) ==
+  // slab.
   size_t SlotBytesAt(SlabId slab, Addr a) const;
   // Frees the slot in use that begins at the address and returns its bytes; 0, with nothing
-  // changed, if none does. *dropped becomes the block of a slab that the class does not need any
-  // more, which the caller frees, or BlockList::kNone. pre: as above.
+  // changed, if none does. *dropped becomes the block of a slab that the class needs no more, which
+  // the caller frees, or BlockList::kNone. pre: SlabAt(a) == slab.
   size_t Free(SlabId slab, Addr a, BlockId* dropped);
 
-  // The block of one more empty slab, which is dropped; BlockList::kNone when there are no more.
+  // Drops an empty slab and returns its block, which the caller frees; BlockList::kNone if there is
+  // no empty slab.
   BlockId DropEmptySlab();
 
   uint64_t slab_bytes() const { return slab_bytes_; }
@@ -99,11 +102,11 @@ class SlabTier {
   struct Slab {
     Addr begin;
     BlockId block;
-    SlabId before, behind;  // the list of the class; `behind` also chains unused slabs
+    SlabId before, behind;  // neighbours in partial_; `behind` also chains unused_
     uint32_t size_class;
     uint32_t slots, free;
-    uint32_t used_to;     // slots from here on were never handed out
-    bool zero;            // what was never handed out is zero
+    uint32_t used_to;     // slots from this one on were never handed out
+    bool zero;            // slots that were never handed out are zero
     uint32_t free_words;  // bit w: free_slots[w] != 0
     uint64_t free_slots[kWords];
   };
@@ -122,22 +125,22 @@ class SlabTier {
       kExactClasses + 4 * (std::bit_width((kMaxThresholdBytes >> kMinUnitShift) - 1) - 3) + 1;
 
   size_t SlotBytes(const Slab& slab) const { return UnitsOfClass(slab.size_class) << unit_shift_; }
-  // The slot in use that begins at the address; its slab's number of slots if none does.
+  // The index of the slot in use that begins at the address; slab.slots if none does.
   static size_t SlotInUseAt(const Slab& slab, Addr a, size_t slot_bytes);
   void PushPartial(SlabId slab);
   void RemovePartial(SlabId slab);
   BlockId DropSlab(SlabId slab);
 
-  ReservedArray<Slab> slabs_;      // 0 is none
-  ReservedArray<SlabId> slab_at_;  // by 16 KiB of the range
-  uint64_t max_units_ = 0;         // of a small block; 0: no block is small
+  ReservedArray<Slab> slabs_;      // by SlabId; entry 0 is unused
+  ReservedArray<SlabId> slab_at_;  // the slab of each 16 KiB of the range
+  uint64_t max_units_ = 0;         // the longest small block; 0: no block is small
   uint32_t unit_shift_ = 0;
-  SlabId fresh_ = 1;  // slabs from here on were never used
+  SlabId fresh_ = 1;  // entries of slabs_ from this one on were never used
   SlabId unused_ = kNone;
   size_t first_grain_ = 0;
   uint64_t slab_bytes_ = 0;
   uint32_t slab_count_ = 0;
-  SlabId partial_[kClasses] = {};  // slabs with slots free and in use
+  SlabId partial_[kClasses] = {};  // by class: slabs with a free slot, except empty_'s
   SlabId empty_[kClasses] = {};
 };
 

@@ -1,13 +1,13 @@
-// The blocks of a space of units, free and allocated, in a doubly linked list by address. What all
-// fit policies have in common: tree_fit.h, first_fit.h, buddy.h.
+// The blocks of a space of units, free and allocated, in a doubly linked list by address. The
+// common base of all fit policies: tree_fit.h, first_fit.h, buddy.h.
 //
-// Metadata is out of band: the list never touches the memory it describes and deals in unit numbers
-// only. Which free block serves a request, and how free blocks are found again, is the policy's.
+// Metadata is out of band: the list never touches the memory it describes and knows unit numbers
+// only. The policy decides which free block serves a request and how free blocks are found.
 //
 // Invariants:
 //   [inv.tree-fit-units]  free units + units of allocated blocks = units ever added.
 //
-// Not thread-safe: the lock of the space it belongs to guards it.
+// Not thread-safe: the lock of the owning space guards all calls.
 #pragma once
 
 #include "alloc/meta.h"
@@ -21,7 +21,7 @@ using BlockId = uint32_t;
 class BlockList {
  public:
   static constexpr BlockId kNone = 0;
-  // Unit numbers, ends of regions included, stay at or below this.
+  // The largest unit number, ends of regions included.
   static constexpr uint64_t kMaxUnits = (uint64_t{1} << 56) - 1;
 
   constexpr BlockList() = default;
@@ -32,7 +32,8 @@ class BlockList {
   uint64_t CountOf(BlockId block) const { return InUse(block).count; }
   bool IsFree(BlockId block) const { return InUse(block).height != 0; }
 
-  // Two words of every allocated block are its owner's; what they hold after Allocate is undefined.
+  // Each allocated block has two words for its owner's use; their values after Allocate are
+  // undefined.
   BlockId& OwnerWord(BlockId block, uint32_t which) {
     GLEANER_DCHECK(!IsFree(block), "block %u is free: it has no owner", block);
     return nodes_[block].child[which];
@@ -60,8 +61,8 @@ class BlockList {
   // A block. `count` and `height` tell its state:
   //   unused     count == 0; `next` chains the unused nodes
   //   allocated  count > 0, height == 0; `child` is the owner's
-  //   free       count > 0, height > 0; `height` and `child` are the policy's
-  // Node 0 is the head of the circular list, ends at unit 0, and stands for "no block".
+  //   free       count > 0, height > 0; the policy uses `height` and `child`
+  // Node 0 is the head of the circular list, ends at unit 0, and means "no block".
   struct Node {
     uint64_t start;
     uint64_t count : 56;
@@ -97,28 +98,30 @@ class BlockList {
     return start <= EndOf(block) && EndOf(block) - start >= count;
   }
 
-  // False if neither an unused node is left nor a fresh one can be had. Memory for fresh ones is
-  // asked for ahead of their use, by each call anew: a refusal that is soon over does no harm.
+  // Whether NewBlock would find a node, an unused or a fresh one. Memory for fresh nodes is
+  // committed ahead of their use, and each call tries again, so a short refusal by the system does
+  // no harm.
   bool HasSpareNode();
   GLEANER_NOINLINE bool HasFreshNode();
-  // An allocated block behind `after` in the list; kNone if there is no node.
+  // Adds an allocated block behind `after` in the list; kNone if there is no node.
   BlockId NewBlock(uint64_t start, uint64_t count, BlockId after);
-  // Takes an allocated block off the list; its units must have gone to another.
+  // Removes an allocated block from the list. pre: its units belong to another block by now.
   void DropBlock(BlockId block);
-  // Cuts an allocated block after `keep` units and returns the right part, allocated too; kNone,
+  // Cuts an allocated block after `keep` units and returns the right part, also allocated; kNone,
   // with nothing changed, if there is no node.
   BlockId SplitOff(BlockId block, uint64_t keep);
 
-  // The shape of the list and the sums; Fatal if one is broken. Returns the number of free blocks.
+  // Checks the shape of the list and the sums; Fatal if one is wrong. Returns the number of free
+  // blocks.
   uint32_t CheckList() const;
 
   ReservedArray<Node> nodes_;
-  uint64_t free_units_ = 0;  // the policy keeps it
+  uint64_t free_units_ = 0;  // maintained by the policy
   uint64_t total_units_ = 0;
-  uint64_t min_split_ = 0;  // set by Init; all zero until then, so that an empty list costs no data
+  uint64_t min_split_ = 0;  // set by Init; 0 until then keeps a static list in zeroed data
   uint32_t block_count_ = 0;
-  uint32_t fresh_ = 0;      // nodes from here on were never used
-  BlockId unused_ = kNone;  // chain of nodes to use again
+  uint32_t fresh_ = 0;      // nodes from this one on were never used
+  BlockId unused_ = kNone;  // chain of dropped nodes, for reuse
 };
 
 inline bool BlockList::HasSpareNode() {

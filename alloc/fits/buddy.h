@@ -1,16 +1,16 @@
-// Binary buddies: a policy to compare tree-fit with.
+// Binary buddies: a policy for comparison with tree-fit.
 //
 // A block of order k has 2^k units and begins at a multiple of 2^k. A request is rounded up to a
 // power of two, and to its alignment; larger blocks are halved until one fits; a freed block is
-// joined with its buddy, the other half of the block it came from, as long as that is free and
-// whole. Free blocks of an order are in a list, the one freed last in front. Since blocks lie in
-// address order, a buddy is a neighbour in the block list. Allocate and Free are O(log of the
+// joined with its buddy, the other half of the block that both came from, while the buddy is free
+// and whole. Free blocks of an order are in a list, the one freed last in front. Since blocks lie
+// in address order, a buddy is a neighbour in the block list. Allocate and Free are O(log of the
 // space's units).
 //
 // Invariants:
 //   [inv.buddy]  every block is of an order, and two free blocks are never buddies.
 //
-// Not thread-safe: the lock of the space it belongs to guards it.
+// Not thread-safe: the lock of the owning space guards all calls.
 #pragma once
 
 #include "alloc/fits/block_list.h"
@@ -19,7 +19,7 @@ namespace gleaner::alloc {
 
 class Buddy : public BlockList {
  public:
-  // As TreeFit's.
+  // As TreeFit::Init, with a min_split of 1.
   [[nodiscard]] bool Init(uint32_t max_blocks) { return InitList(max_blocks, 1); }
   void Destroy();
 

@@ -1,10 +1,10 @@
-// First fit over a free list in address order: a policy to compare tree-fit with.
+// First fit over a free list in address order: a policy for comparison with tree-fit.
 //
-// Free blocks are linked by address. A request takes the first that holds it; a freed block finds
-// its place by going back through the blocks before it until one is free. Both are O(m) in the
+// Free blocks are linked by address. A request takes the first free block that holds it; a freed
+// block finds its place by a search backwards for the nearest free block. Both are linear in the
 // blocks passed; splitting and coalescing are those of tree-fit.
 //
-// Not thread-safe: the lock of the space it belongs to guards it.
+// Not thread-safe: the lock of the owning space guards all calls.
 #pragma once
 
 #include "alloc/fits/fit_space.h"
@@ -13,7 +13,7 @@ namespace gleaner::alloc {
 
 class FirstFit : public FitSpace<FirstFit> {
  public:
-  // As TreeFit's.
+  // As TreeFit::Init.
   [[nodiscard]] bool Init(uint32_t max_blocks, uint64_t min_split = 1) {
     return InitList(max_blocks, min_split);
   }

@@ -1,6 +1,6 @@
 // Allocation, coalescing and splitting for policies that join a freed block with both neighbours.
 // `Policy` derives from FitSpace<Policy> and has
-//   BlockId Find(count, alignment)  the free block to take, or kNone; still free
+//   BlockId Find(count, alignment)  returns the free block to take, or kNone; does not take it
 //   AddFree(block), RemoveFree(block)  a block becomes free, or allocated, for the policy
 // all bound at compile time.
 //
@@ -8,7 +8,7 @@
 //   [inv.tree-fit-neighbours] two blocks that touch are never both free;
 //   [inv.tree-fit-units]      block_list.h.
 //
-// Not thread-safe: the lock of the space it belongs to guards it.
+// Not thread-safe: the lock of the owning space guards all calls.
 #pragma once
 
 #include "alloc/fits/block_list.h"
@@ -42,7 +42,7 @@ class FitSpace : public BlockList {
   // neighbour; a rest below min_split comes along. False, with nothing changed, if it cannot.
   // Needs no metadata. True if the block is that large already.
   bool TryGrow(BlockId block, uint64_t count);
-  // Whether it could after an Extend that is large enough.
+  // Whether TryGrow could succeed after a large enough Extend.
   bool IsLastAllocated(BlockId block) const {
     const BlockId right = nodes_[block].next;
     return right == kNone || (IsFreeAndTouches(right, block, right) && nodes_[right].next == kNone);
@@ -54,7 +54,7 @@ class FitSpace : public BlockList {
 
  private:
   Policy& policy() { return static_cast<Policy&>(*this); }
-  // Frees what an allocated block has beyond `keep` units, if that is worth a block.
+  // Frees the units of an allocated block beyond `keep`, if they are at least min_split.
   void GiveBackRest(BlockId block, uint64_t keep);
   void MakeFree(BlockId block) {
     if (kVerifyBuild) {

@@ -10,7 +10,7 @@
 
 namespace gleaner::alloc {
 
-// Of the numbers [0, kSize).
+// A set of numbers in [0, kSize).
 template <uint32_t kSize>
 class IndexSet {
  public:

@@ -41,8 +41,8 @@ uint64_t TreeFit::largest_free() const {
 uint32_t TreeFit::BinOf(uint64_t count) const {
   if (policy_ == FitPolicy::kPlainTree) return 0;
   if (count < kSubBins) return static_cast<uint32_t>(count);
-  // Level l > 0 holds the sizes of kSubBinBits + l significant bits, a bin the sizes that agree in
-  // the first kSubBinBits + 1 of them.
+  // Level l > 0 holds the sizes of kSubBinBits + l significant bits; a bin holds the sizes with the
+  // same first kSubBinBits + 1 bits.
   const uint32_t shift = 63 - static_cast<uint32_t>(std::countl_zero(count)) - kSubBinBits;
   return (shift << kSubBinBits) + static_cast<uint32_t>(count >> shift);
 }
@@ -127,7 +127,8 @@ BlockId TreeFit::LinearSearch(uint64_t count, uint64_t alignment, bool may_split
   return best;
 }
 
-// Insertion and removal keep the links they went through and mend heights from the last one up.
+// Insertion and removal note the links that they follow, and correct heights from the last link
+// upwards.
 void TreeFit::TreeInsert(BlockId* root, BlockId block) {
   BlockId* path[kMaxHeight];
   uint32_t depth = 0;
@@ -156,7 +157,7 @@ void TreeFit::TreeRemove(BlockId* root, BlockId block) {
   if (node.child[0] == kNone || node.child[1] == kNone) {
     *link = node.child[0] + node.child[1];  // one of them is 0
   } else {
-    // The next larger block takes the place of this one.
+    // The next larger block takes this block's place.
     path[depth++] = link;
     const uint32_t below = depth;
     BlockId* heir_link = &node.child[1];

@@ -9,24 +9,24 @@
 // A bin is a range of sizes: one size each while sizes are small, then a fixed number of equal
 // ranges per doubling. Each bin holds an AVL tree ordered by (size, start), and a bitmap tells
 // which bins hold anything. A request looks in its own bin for the first block that is large
-// enough, else takes the first block of the next bin in use. Bins are ordered like sizes, so this
-// is the block that one tree over everything would give. FitPolicy::kPlainTree is that one tree,
-// the paper's: the same code with a single bin.
+// enough, else takes the first block of the next bin in use. Bins are ordered by size, so this is
+// the block that a single tree of all free blocks would give. FitPolicy::kPlainTree is this single
+// tree, as in the paper: the same code with one bin.
 //
 // n is the number of free blocks. Every operation costs O(log n), of which O(1) is list work:
 // Allocate, Free, Shrink, TryGrow and Extend descend at most three trees, an aligned Allocate at
 // most 2 * kAlignedProbes + 5.
 //
-// Invariants, beside those of fit_space.h and block_list.h:
+// Invariants, in addition to those of fit_space.h and block_list.h:
 //   [inv.tree-fit-best]   the block found for a size is the one a linear search finds: the smallest
 //                         that is large enough, the lowest address among equals.
 //
-// An aligned request takes the first of the kAlignedProbes smallest blocks that holds it where it
-// lies; failing that, the best fit for count + alignment - 1 units, which holds it wherever it
-// lies; failing that, the first that holds it of the kAlignedProbes largest blocks. So it is only
-// refused if no free block has count + alignment - 1 units.
+// An aligned request takes the first block that holds it, at a multiple of the alignment, of these:
+// the kAlignedProbes smallest blocks that are large enough; the best fit for count + alignment - 1
+// units, which holds the request wherever the block begins; the kAlignedProbes largest blocks. So a
+// request is refused only if no free block has count + alignment - 1 units.
 //
-// Not thread-safe: the lock of the space it belongs to guards it.
+// Not thread-safe: the lock of the owning space guards all calls.
 #pragma once
 
 #include <bit>
@@ -45,13 +45,13 @@ class TreeFit : public FitSpace<TreeFit> {
  public:
   static constexpr uint32_t kAlignedProbes = 16;
 
-  // An empty space. Reserves metadata for `max_blocks` blocks, free and allocated together, and
-  // commits it as it is needed; false if the system refuses. A rest of fewer than `min_split` units
-  // is not split off but stays with the block in front of it.
-  // pre: not initialised; 0 < max_blocks < UINT32_MAX; min_split > 0.
+  // Makes an empty space. Reserves metadata for `max_blocks` blocks, free and allocated together,
+  // and commits it as needed; false if the system refuses. A rest of fewer than `min_split` units
+  // is not split off but stays with the block before it. pre: not initialised; 0 < max_blocks <
+  // UINT32_MAX; min_split > 0.
   [[nodiscard]] bool Init(FitPolicy policy, uint32_t max_blocks, uint64_t min_split = 1);
 
-  // Gives the metadata back. Init may follow.
+  // Gives the metadata back. Init may be called again.
   void Destroy();
 
   uint64_t largest_free() const;  // 0 if nothing is free; O(log n)
@@ -76,20 +76,21 @@ class TreeFit : public FitSpace<TreeFit> {
   // The verify build compares with a linear search in spaces of fewer blocks than this.
   static constexpr uint32_t kLinearCheckBlocks = 256;
 
-  // In a free block, `height` is that of its subtree and `child` the roots of the smaller and the
-  // larger ones. Node 0 stands for "no child" at height 0; no tree operation writes to it.
+  // In a free block, `height` is the height of its subtree, and `child` has the roots of the
+  // smaller and of the larger blocks. Node 0 means "no child" and has height 0; no tree operation
+  // writes to it.
 
   // For FitSpace.
   BlockId Find(uint64_t count, uint64_t alignment);
   void AddFree(BlockId block);
   void RemoveFree(BlockId block);
 
-  // A bin's index rises with the sizes in it.
+  // The bin of a size. Larger sizes have bins of the same or a higher index.
   uint32_t BinOf(uint64_t count) const;
 
   // The first free block in (size, start) order at or above (count, start).
   BlockId FirstAtLeast(uint64_t count, uint64_t start) const;
-  // The last one below it.
+  // The last free block in (size, start) order below (count, start).
   BlockId LastBelow(uint64_t count, uint64_t start) const;
   BlockId Successor(BlockId block) const {
     return FirstAtLeast(nodes_[block].count, nodes_[block].start + 1);
@@ -99,7 +100,7 @@ class TreeFit : public FitSpace<TreeFit> {
   }
   BlockId FindAligned(uint64_t count, uint64_t alignment);
   BlockId LinearSearch(uint64_t count, uint64_t alignment, bool may_split) const;
-  // That the search for `count` units, which found `block`, is as good as a linear one.
+  // Aborts unless the search for `count` units, which found `block`, is as good as a linear search.
   void CheckFound(BlockId block, uint64_t count, uint64_t alignment);
 
   // One AVL tree, given by the link to its root.
@@ -110,15 +111,16 @@ class TreeFit : public FitSpace<TreeFit> {
   void TreeInsert(BlockId* root, BlockId block);
   void TreeRemove(BlockId* root, BlockId block);
   void SetHeight(BlockId block);
-  // Rotates: the child on `side` takes the place of *link, which becomes its child.
+  // Rotates: the child of *link on `side` takes the place of *link and gets it as a child.
   void Lift(BlockId* link, uint32_t side);
-  // Mends the nodes at path[0..depth), the deepest first, after a subtree of the deepest has grown
-  // or shrunk by a level; ends at the first that is as high as it was.
+  // Rebalances the nodes at path[0..depth), the deepest first, after a subtree of the deepest has
+  // grown or shrunk by a level. Ends at the first node whose height has not changed.
   void Rebalance(BlockId* const* path, uint32_t depth);
-  // `*last` is the block before this tree in (size, start) order. Returns the tree's nodes.
+  // Checks a tree. `*last` is the last block before the tree in (size, start) order. Returns the
+  // number of nodes.
   uint32_t CheckTree(BlockId node, uint32_t bin, BlockId* last) const;
 
-  // Guarded by the space's lock, all of them.
+  // All guarded by the owning space's lock.
   mutable uint64_t tree_steps_ = 0;
   FitPolicy policy_ = FitPolicy::kBinned;
   IndexSet<kBins> bins_in_use_;  // bins with a root
