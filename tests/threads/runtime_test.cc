@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "tests/threads/concurrent.h"
@@ -149,6 +150,7 @@ class RuntimeTest : public testing::ConcurrentTest {
     before_ = Statistics();
   }
   void TearDown() override {
+    if (IsSkipped()) return;
     const gleaner_stats after = Statistics();
     EXPECT_GT(after.collections, before_.collections);
   }
@@ -229,6 +231,15 @@ TEST_F(RuntimeTest, BlockedThreadsAreLeftAlone) {
 }
 
 TEST_F(RuntimeTest, SuspendedThreadsStayAsTheyAre) {
+#ifdef __SANITIZE_THREAD__
+  // ThreadSanitizer has one saved signal mask a thread. A stop that nests in a suspension
+  // overwrites it, and the thread goes on with SIGSEGV blocked, which a write to protected memory
+  // needs (GCC 12).
+  const char* tracking = getenv("GLEANER_WRITE_TRACKING");
+  if (tracking != nullptr && strcmp(tracking, "mprotect") == 0) {
+    GTEST_SKIP() << "the sanitizer's signal masks are not for nested signals";
+  }
+#endif
   std::atomic<bool> done{false};
   std::atomic<size_t> ready{0};
   pthread_t threads[kThreads];
