@@ -99,7 +99,8 @@ bool Finalizers::Enqueue(Addr object, const Finalizer& finalizer) {
   ObjectRef found;
   const Addr base = FindSlot(object, &found) ? found.base : object;
   queue_[tail_++] = {PointerAt<void>(object), finalizer.function, finalizer.data, base};
-  if (on_queued != nullptr) on_queued(PointerAt<void>(object));
+  const auto queued = on_queued.Load(platform::memory_order_relaxed);  // see on_queued
+  if (queued != nullptr) queued(PointerAt<void>(object));
   return true;
 }
 

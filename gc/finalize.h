@@ -73,8 +73,9 @@ class Finalizers {
   size_t QueueUnreachable(Marker* marker, void (*warn_cycle)(Addr object));
   // Queues every object that has a finalizer (GC_finalize_all).
   void QueueAll();
-  // Called under the lock for each object that is queued. May be null. Any thread may set it.
-  void (*on_queued)(void* object) = nullptr;
+  // Called under the lock for each object that is queued. May be null. Any thread may set it,
+  // without the lock. Relaxed: the function is all that the store says.
+  platform::Atomic<void (*)(void* object)> on_queued{nullptr};
 
   struct Ready {
     void* object;

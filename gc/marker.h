@@ -150,7 +150,7 @@ class MarkWorker {
   template <class F>
   void ForEachRescanned(alloc::PageNumber page, size_t begin, size_t end, const F& f) const;
   bool RescanByShadow(alloc::PageNumber page, size_t unit);
-  void ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small);
+  void ScanChanges(Addr begin, Addr* shadow, size_t bytes, bool small);
   void ScanWords(const Addr* words, size_t count);
   void PushWords(Addr object, size_t object_bytes, Addr begin, Addr end);
   bool RescanNext();

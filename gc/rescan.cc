@@ -25,13 +25,13 @@ GLEANER_NO_SANITIZE void CopyForeignWords(Addr from, Addr* to, size_t bytes) {
 
 // A bit for each cache line in which a unit differs from its shadow copy. Other threads may be
 // writing the unit.
-GLEANER_NO_SANITIZE uint64_t DifferentLines(const Addr* unit, const Addr* twin) {
+GLEANER_NO_SANITIZE uint64_t DifferentLines(const Addr* unit, const Addr* shadow) {
   using Vector = uint64_t __attribute__((vector_size(16)));
   static_assert(ShadowCopies::kUnitBytes / kCacheLineBytes == 64);
   uint64_t different = 0;
   for (size_t line = 0; line < 64; ++line) {
     const auto* a = reinterpret_cast<const Vector*>(unit + line * kLineWords);
-    const auto* b = reinterpret_cast<const Vector*>(twin + line * kLineWords);
+    const auto* b = reinterpret_cast<const Vector*>(shadow + line * kLineWords);
     const Vector any = (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]);
     different |= uint64_t{(any[0] | any[1]) != 0} << line;
   }
@@ -106,44 +106,44 @@ bool MarkWorker::RescanByShadow(PageNumber page, size_t unit) {
     if (end - begin < bytes) bytes = end - begin;
   }
   bool fresh;
-  Addr* twin = marker_->shadows_->Find(page, unit, &fresh);
-  if (twin == nullptr) return false;
+  Addr* shadow = marker_->shadows_->Find(page, unit, &fresh);
+  if (shadow == nullptr) return false;
   if (!fresh) {
     statistics.bytes_scanned += bytes / kShadowsForOneScan;
-    ScanChanges(begin, twin, bytes, small);
+    ScanChanges(begin, shadow, bytes, small);
     return true;
   }
   statistics.bytes_scanned += bytes;
   if (!small) {
-    CopyForeignWords(begin, twin, bytes);
+    CopyForeignWords(begin, shadow, bytes);
   } else {
     ForEachRescanned(page, unit * ShadowCopies::kUnitBytes, (unit + 1) * ShadowCopies::kUnitBytes,
-                     [begin, twin](Addr from, Addr to) {
-                       CopyForeignWords(from, twin + (from - begin) / kWordBytes, to - from);
+                     [begin, shadow](Addr from, Addr to) {
+                       CopyForeignWords(from, shadow + (from - begin) / kWordBytes, to - from);
                      });
   }
   platform::MaybeDelay();  // the words are copied and not followed
-  ScanWords(twin, bytes / kWordBytes);
+  ScanWords(shadow, bytes / kWordBytes);
   return true;
 }
 
 // Follows the words in which a unit differs from its shadow copy, and updates the copy. With
 // `small`, only words of objects that must be rescanned.
-void MarkWorker::ScanChanges(Addr begin, Addr* twin, size_t bytes, bool small) {
+void MarkWorker::ScanChanges(Addr begin, Addr* shadow, size_t bytes, bool small) {
   Addr changes[ShadowCopies::kUnitWords];
   size_t count = 0;
-  for (uint64_t lines = DifferentLines(PointerAt<const Addr>(begin), twin); lines != 0;
+  for (uint64_t lines = DifferentLines(PointerAt<const Addr>(begin), shadow); lines != 0;
        lines &= lines - 1) {
     const auto first = static_cast<size_t>(__builtin_ctzll(lines)) * kLineWords;
     for (size_t i = first; i < first + kLineWords && i * kWordBytes < bytes; ++i) {
       const Addr word = LoadForeignWord(begin + i * kWordBytes);
-      if (word == twin[i]) continue;
+      if (word == shadow[i]) continue;
       ObjectRef object;
       if (small &&
           (!FindSlot(begin + i * kWordBytes, &object) || !MustRescan(object.page, object.mark()))) {
         continue;
       }
-      twin[i] = word;  // [inv.shadow-copy]
+      shadow[i] = word;  // [inv.shadow-copy]
       changes[count++] = word;
     }
   }

@@ -5,7 +5,6 @@
 #include <sys/uio.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "platform/mappings.h"
 
@@ -27,8 +26,7 @@ bool CopyFromProgram(void* to, const void* from, size_t bytes) {
   const int saved = errno;
   const size_t copied = CopyIfMapped(to, AddressOf(from), bytes);
   errno = saved;
-  if (copied == SIZE_MAX) memcpy(to, from, bytes);
-  return copied == bytes || copied == SIZE_MAX;
+  return copied == bytes;
 }
 
 CallBuffers::~CallBuffers() {

@@ -61,9 +61,9 @@ class TraceWriter {
 
   // Whether events are written: false before the start, after the limit, and after an error.
   bool IsRecording() {
-    // Relaxed: a thread that learns late of the end writes a few events more. The acquire of
-    // g_start in interpose.cc shows it what Start has set up.
-    return recording_.Load(platform::memory_order_relaxed) != 0;
+    // Acquire: pairs with the release at the end of Start, which has set up what the thread uses. A
+    // thread that learns late of the end writes a few events more.
+    return recording_.Load(platform::memory_order_acquire) != 0;
   }
 
   // Each writes one event. Any thread, with its own stream; not while the thread is in such a call

@@ -89,10 +89,12 @@ void GC_set_finalizer_notifier(GC_finalizer_notifier_proc notifier) {
 GC_finalizer_notifier_proc GC_get_finalizer_notifier(void) { return GC_finalizer_notifier; }
 
 void GC_set_await_finalize_proc(GC_await_finalize_proc proc) {
-  g_collector.finalizers().on_queued = proc;
+  // Relaxed: see on_queued.
+  g_collector.finalizers().on_queued.Store(proc, gleaner::platform::memory_order_relaxed);
 }
 GC_await_finalize_proc GC_get_await_finalize_proc(void) {
-  return g_collector.finalizers().on_queued;
+  return g_collector.finalizers().on_queued.Load(
+      gleaner::platform::memory_order_relaxed);  // as set
 }
 
 void GC_set_java_finalization(int on) { GC_java_finalization = on; }
