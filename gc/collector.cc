@@ -28,7 +28,7 @@ struct RootSink : MarkSink {
   RootSink(RootTasks* r, Marker* m) : MarkSink{PushObject, PushRange}, roots(r), marker(m) {}
   static void PushObject(MarkSink* self, Addr word) {
     Marker* marker = static_cast<RootSink*>(self)->marker;
-    marker->NoteMarkedByHand();
+    marker->NoteExplicitMark();
     MarkSink* objects = marker->worker(0).sink();
     objects->push(objects, word);
   }
@@ -188,14 +188,14 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   pacer_.Configure(collection->tunables.pacer);
   resident_at_sweep_ = alloc::ResidentBytes();
   uint64_t allocated = 0;
-  uint64_t since_last = 0, most_since_last = 0;  // bytes of all threads, and of the busiest
+  uint64_t since_last = 0, max_since_last = 0;  // bytes of all threads, and of the busiest
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
     ThreadHeap& heap = ThreadHeaps::at(i);
     allocated += heap.allocated_bytes - heap.freed_bytes;
     const uint64_t fresh = heap.allocated_bytes - heap.allocated_at_collection;
     since_last += fresh;
-    if (fresh > most_since_last) most_since_last = fresh;
+    if (fresh > max_since_last) max_since_last = fresh;
     heap.allocated_at_collection = heap.allocated_bytes;
   }
   CycleReport& report = collection->report;
@@ -206,7 +206,7 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       FreeBytes(swept),
                       resident_at_sweep_,
                       ThreadHeaps::active(),
-                      (since_last - most_since_last) * 8 > since_last,
+                      (since_last - max_since_last) * 8 > since_last,
                       platform::NowNs() - clock.begin_ns(),
                       clock.begin_ns() - cycle_pacer_.last_end_ns(),
                       report.concurrent,
@@ -299,7 +299,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   marker_.MarkFromRoots(&roots_);
   if (report->minor || report->concurrent) {
     clock->Enter(PausePart::kDirty);
-    cycle_.MarkPendingWorldStopped();
+    cycle_.RescanLastWorldStopped();
   }
   if (!report->minor) {
     scanned_bytes_ = cycle_.NoteScanned();
@@ -334,7 +334,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
   constexpr uint64_t kScannedBytesPerNs = 1;
   Generations::Outcome outcome = {platform::NowNs() - clock.begin_ns(), collection.young_bytes,
                                   report.freed_bytes, report.live_bytes};
-  generations_.Configure(tunables.generational, tunables.most_minors);
+  generations_.Configure(tunables.generational, tunables.max_minors);
   if (report.minor) {
     outcome.cost_ns += cycle_.fault_ns();
     generations_.NoteMinor(outcome);
@@ -343,7 +343,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
     generations_.NoteFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;
-  if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_by_hand()) {
+  if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_explicitly()) {
     cycle_.RememberWorldStopped(!collection.sweeps_concurrently);
   }
   // Relaxed, both stores: the world is stopped, and the resume publishes them.

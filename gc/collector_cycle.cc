@@ -152,12 +152,12 @@ bool Collector::Advance(uint64_t bytes, Addr stack_pointer) {
     collect = true;
   } else if (cycle_.state() != CycleState::kIdle || (TryStartCycle() && !driver_.running())) {
     // Steps for this time, then a slice. With Tunables::slice_bytes, one step.
-    const uint64_t most_ns = cycle_pacer_.given_slice_bytes() != 0 ? 0 : 300000;
+    const uint64_t max_ns = cycle_pacer_.given_slice_bytes() != 0 ? 0 : 300000;
     const uint64_t begin_ns = platform::NowNs();
     Cycle::Next next;
     do {
       next = cycle_.Advance(stack_pointer);
-    } while (next == Cycle::Next::kAgain && platform::NowNs() - begin_ns < most_ns);
+    } while (next == Cycle::Next::kAgain && platform::NowNs() - begin_ns < max_ns);
     if (next == Cycle::Next::kMark) {
       platform::CriticalSection section;
       const uint64_t slice = cycle_pacer_.SliceBytes(bytes);

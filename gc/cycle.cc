@@ -23,8 +23,8 @@ PageNumber PagesIn(size_t bytes) { return static_cast<PageNumber>(bytes >> alloc
 
 constexpr platform::Refusal kNoMemoryForTables = {"no memory for tables", ENOMEM};
 
-void SetPending(void* pending, Addr from, Addr to) {
-  static_cast<RescanSet*>(pending)->Set(from, to - from);
+void SetDirty(void* rescan_set, Addr from, Addr to) {
+  static_cast<RescanSet*>(rescan_set)->Set(from, to - from);
 }
 
 // The end of the next piece of [from, end), which has at most `most` pages.
@@ -56,7 +56,7 @@ bool Cycle::Open(platform::TrackingKind kind) {
   GLEANER_CHECK(!opened_, "writes are to be tracked by %s, and %s is lost and not closed",
                 platform::TraitsOf(kind).name, tracker_.traits().name);
   if (tables_ == Tables::kUntried) {
-    const bool have = roots_.Init() && words_.Init() && pending_.Init() && shadows_.Init();
+    const bool have = roots_.Init() && words_.Init() && rescan_set_.Init() && shadows_.Init();
     tables_ = have ? Tables::kReserved : Tables::kRefused;
   }
   if (tables_ == Tables::kRefused) {
@@ -84,7 +84,7 @@ void Cycle::CloseLostTracker() {
 
 // Commits tables for pages up to `end`.
 bool Cycle::Cover(PageNumber end) {
-  return tracker_.CoverUpTo(g_space.AddressOfPage(end)) && pending_.Cover(end);
+  return tracker_.CoverUpTo(g_space.AddressOfPage(end)) && rescan_set_.Cover(end);
 }
 
 void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_driver,
@@ -167,7 +167,7 @@ Cycle::Next Cycle::Arm() {
   tracker_.FinishRound();
   // [inv.armed-before-black] From here on there may be black objects.
   shadows_.Reset(frontier_);
-  marker_->BeginConcurrent(config_, &pending_, &shadows_);
+  marker_->BeginConcurrent(config_, &rescan_set_, &shadows_);
   platform::MaybeDelay();
   // Relaxed: a thread that does not see it yet allocates white, until its handshake at the latest.
   alloc::g_allocation_colour.Store(marker_->black(), memory_order_relaxed);
@@ -188,7 +188,7 @@ Cycle::Next Cycle::Handshake(Addr stack_pointer) {
   begun_ = drained_ = false;
   rounds_ = 0;
   is_last_round_ = false;
-  last_pending_ = 0;
+  last_dirty_cards_ = 0;
   fetched_ = 0;
   SetState(CycleState::kMarking);
   return Next::kAgain;
@@ -212,15 +212,15 @@ void Cycle::AwaitSlice() {
 }
 
 size_t Cycle::Fetch(PageNumber begin, PageNumber end) {
-  return tracker_.FetchAndRearm(g_space.AddressOfPage(begin), g_space.AddressOfPage(end),
-                                SetPending, &pending_);
+  return tracker_.FetchAndRearm(g_space.AddressOfPage(begin), g_space.AddressOfPage(end), SetDirty,
+                                &rescan_set_);
 }
 
 // Dirty cards; a wholly dirty unit with a shadow copy counts as one, since comparing it is cheap.
 // pre: no thread has a slice.
 size_t Cycle::DirtyCards() const {
   size_t cards = 0;
-  pending_.ForEachUnit([this, &cards](PageNumber page, size_t unit, size_t count) {
+  rescan_set_.ForEachUnit([this, &cards](PageNumber page, size_t unit, size_t count) {
     cards += count == RescanSet::kCardsPerOsPage && shadows_.Has(page, unit) ? 1 : count;
   });
   return cards;
@@ -245,18 +245,18 @@ Cycle::Next Cycle::Round() {
     if (armed_end_ < frontier && Cover(frontier) && ArmObjects(armed_end_, frontier)) {
       tracker_.FinishRound();
       const Addr begin = g_space.AddressOfPage(armed_end_);
-      pending_.Set(begin, g_space.AddressOfPage(frontier) - begin);
+      rescan_set_.Set(begin, g_space.AddressOfPage(frontier) - begin);
       armed_end_ = fetched_ = frontier;
     }
   }
-  const size_t pending = DirtyCards();
-  const bool shrinks = rounds_ == 0 || pending < last_pending_;
+  const size_t dirty_cards = DirtyCards();
+  const bool shrinks = rounds_ == 0 || dirty_cards < last_dirty_cards_;
   if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
   // The last round, too, is scanned concurrently; the stop scans what is written after its fetch.
-  is_last_round_ = pending <= quota_ || !shrinks || rounds_ > kMaxRounds;
+  is_last_round_ = dirty_cards <= quota_ || !shrinks || rounds_ > kMaxRounds;
   // Throttled mutators write little, so that the next round is short; all workers mark it.
   if (!is_last_round_) Raise(Urgency::kClosing);
-  last_pending_ = pending;
+  last_dirty_cards_ = dirty_cards;
   fetched_ = 0;
   drained_ = false;
   marker_->BeginRescan();
@@ -277,7 +277,7 @@ uint64_t Cycle::WorkLeft() const {
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
   const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // written under the lock
   const uint64_t left = scanned < all ? all - scanned : 0;
-  return (left > all / 16 ? left : all / 16) + last_pending_ * RescanSet::kCardBytes;
+  return (left > all / 16 ? left : all / 16) + last_dirty_cards_ * RescanSet::kCardBytes;
 }
 
 void Cycle::Raise(Urgency urgency) {
@@ -289,11 +289,11 @@ void Cycle::Raise(Urgency urgency) {
   urgency_.Store(value, memory_order_seq_cst);
 }
 
-void Cycle::Throttle(Addr stack_pointer, uint64_t most_ns) {
+void Cycle::Throttle(Addr stack_pointer, uint64_t max_ns) {
   const uint32_t seen = urgency_.Load(memory_order_seq_cst);
   if (seen == 0) return;
   const platform::BlockingWait section(platform::t_stop_record, stack_pointer);
-  platform::FutexWaitFor(&urgency_, seen, most_ns);
+  platform::FutexWaitFor(&urgency_, seen, max_ns);
 }
 
 void Cycle::EndThrottle() {
@@ -329,8 +329,8 @@ void Cycle::FetchPieces(void* cycle, int) {
     if (piece >= pieces) return;
     const PageNumber begin = piece * pages;
     self->tracker_.FetchLast(g_space.AddressOfPage(begin),
-                             g_space.AddressOfPage(PieceEnd(begin, end, pages)), SetPending,
-                             &self->pending_);
+                             g_space.AddressOfPage(PieceEnd(begin, end, pages)), SetDirty,
+                             &self->rescan_set_);
   }
 }
 
@@ -354,7 +354,7 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   const PageNumber frontier = EndCommitted(Space::kScanned);
   EndThrottle();
   const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
-                        !pending_.Cover(frontier);
+                        !rescan_set_.Cover(frontier);
   SetState(CycleState::kIdle);
   to_disarm_ = armed_end_;
   abandon_ = false;
@@ -365,27 +365,27 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
     alloc::FreeDeferredWorldStopped();
     alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,
                                      memory_order_relaxed);  // the world is stopped
-    pending_.Clear();
+    rescan_set_.Clear();
     return false;
   }
   FetchLastWorldStopped();
   if (armed_end_ < frontier) {
     const Addr begin = g_space.AddressOfPage(armed_end_);
-    pending_.Set(begin, g_space.AddressOfPage(frontier) - begin);
+    rescan_set_.Set(begin, g_space.AddressOfPage(frontier) - begin);
   }
   marker_->GoOnWorldStopped();
   marker_->BeginRescan();
   return true;
 }
 
-void Cycle::MarkPendingWorldStopped() {
+void Cycle::RescanLastWorldStopped() {
   // Scans the ranges that a full stack did not take, until there are none.
   for (uint64_t seen = 0; marker_->statistics().overflows != seen;) {
     seen = marker_->statistics().overflows;
     marker_->BeginRescan();
     marker_->Continue();
   }
-  marker_->UsePending(nullptr);
+  marker_->UseRescanSet(nullptr);
   alloc::FreeDeferredWorldStopped();
 }
 
@@ -403,7 +403,7 @@ bool Cycle::DisarmSome() {
 bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
   const PageNumber end = EndCommitted(Space::kScanned);
   remembers_ = false;
-  if (!pending_.Cover(end)) return false;
+  if (!rescan_set_.Cover(end)) return false;
   size_t written_bytes = 0;
   for (PageNumber page = 0; page < end;) {
     const auto memory = page < memory_.committed() ? Memory{memory_[page]} : kNothingOld;
@@ -416,7 +416,7 @@ bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
       // An old object may have grown in place, into a page that had no objects.
       const PageState state = g_space.info[page].state;
       if (memory == kCountsAsWritten || state == PageState::kLarge || state == PageState::kTail) {
-        pending_.Set(g_space.AddressOfPage(page), alloc::kPageBytes);
+        rescan_set_.Set(g_space.AddressOfPage(page), alloc::kPageBytes);
       }
     }
     page = next;
@@ -424,7 +424,7 @@ bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
   tracker_.FinishRound();
   fault_ns_ = written_bytes / tracker_.traits().unit_bytes * tracker_.traits().first_write_ns;
   marker_->Begin(config, true);
-  marker_->UsePending(&pending_);
+  marker_->UseRescanSet(&rescan_set_);
   marker_->BeginRescan();
   return true;
 }

@@ -15,7 +15,7 @@
 //   kArming, kRoots, kMarking, kReady, kAbandoned -> kIdle   a stop that gives the cycle up
 //
 // Call order: Init; Enable; then for each cycle Start, Advance until it returns kStop, and in the
-// stop GoOnWorldStopped, Marker::MarkFromRoots, MarkPendingWorldStopped; then DisarmSome until it
+// stop GoOnWorldStopped, Marker::MarkFromRoots, RescanLastWorldStopped; then DisarmSome until it
 // returns false. When Advance returns kMark, the caller releases the lock and calls Mark.
 //
 // Who drives: a thread calls Advance under the collector lock, and each call is a short step. The
@@ -121,9 +121,9 @@ class Cycle {
   }
   // Makes the urgency at least `urgency`. No effect without a driver. Guarded by the lock.
   void Raise(Urgency urgency);
-  // Returns when the urgency changes, or after `most_ns`. The caller counts as blocked meanwhile.
+  // Returns when the urgency changes, or after `max_ns`. The caller counts as blocked meanwhile.
   // Any mutator, not in a critical section.
-  void Throttle(Addr stack_pointer, uint64_t most_ns);
+  void Throttle(Addr stack_pointer, uint64_t max_ns);
   // Wakes all throttled mutators. Guarded by the lock.
   void EndThrottle();
   // The estimated part of the marking that is done, 1 for all; any thread, as a hint.
@@ -140,10 +140,10 @@ class Cycle {
   bool GoOnWorldStopped(bool give_up);
   // After MarkFromRoots; only if GoOnWorldStopped or BeginMinorWorldStopped returned true. Rescans
   // until no card is dirty, and ends the cycle.
-  void MarkPendingWorldStopped();
+  void RescanLastWorldStopped();
   // Begins a minor collection: what has been written since the last collection becomes dirty, and
   // the marker is ready for MarkFromRoots. False if this collection has to be a full one. pre:
-  // Remembers(), no cycle is under way. MarkPendingWorldStopped comes after MarkFromRoots.
+  // Remembers(), no cycle is under way. RescanLastWorldStopped comes after MarkFromRoots.
   bool BeginMinorWorldStopped(const MarkConfig& config);
   // Tracks writes to old objects from now on. Remembers() afterwards, unless the system refuses.
   // `swept`: the sweep is over. The world is stopped.
@@ -216,7 +216,7 @@ class Cycle {
   bool opened_ = false;               // tracker_ is open
   bool lost_ = false;                 // the system has refused to go on with tracker_
   platform::Refusal refusal_;         // the last refusal
-  RescanSet pending_;
+  RescanSet rescan_set_;
   ShadowCopies shadows_;
   bool remembers_ = false;
   // A Memory for each page; pages beyond the committed part are kNothingOld.
@@ -238,7 +238,7 @@ class Cycle {
   int rounds_ = 0;
   bool is_last_round_ = false;       // when this round is scanned, the state becomes kReady
   uint64_t scanned_once_bytes_ = 0;  // bytes scanned before the first round
-  size_t last_pending_ = 0;          // dirty cards when the last round began
+  size_t last_dirty_cards_ = 0;      // dirty cards when the last round began
   uint64_t last_scanned_bytes_ = 0;
   // Bytes to scan in this cycle: as many as in the last, and those allocated since. Written under
   // the lock; elsewhere a hint.

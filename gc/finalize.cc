@@ -40,8 +40,8 @@ bool Finalizers::Register(Addr object, const Finalizer& finalizer, Finalizer* ol
     return true;
   }
   NoteRegistered(object, kFinalized);
-  if (ObjectRef found; FindSlot(object, &found) && object - found.base > most_offset_) {
-    most_offset_ = object - found.base;
+  if (ObjectRef found; FindSlot(object, &found) && object - found.base > max_offset_) {
+    max_offset_ = object - found.base;
   }
   return table_.Insert(Hide(object), finalizer) != nullptr;
 }
@@ -58,10 +58,10 @@ void Finalizers::MoveOne(Addr from, Addr to) {
 }
 
 void Finalizers::Move(const ObjectRef& object, Addr to, size_t bytes) {
-  if (to == 0 && most_offset_ > table_.size()) {
+  if (to == 0 && max_offset_ > table_.size()) {
     table_.EraseIf([&](uint64_t hidden, const Finalizer&) { return IsIn(object, Hide(hidden)); });
   } else {
-    for (size_t offset = 0; offset <= most_offset_ && offset < object.bytes; ++offset) {
+    for (size_t offset = 0; offset <= max_offset_ && offset < object.bytes; ++offset) {
       MoveOne(object.base + offset, to != 0 && offset < bytes ? to + offset : 0);
     }
   }

@@ -102,7 +102,7 @@ class Finalizers {
   void MoveQueued(const alloc::ObjectRef& object, Addr to, size_t bytes);
 
   alloc::HashTable<Finalizer> table_;  // by ~object
-  size_t most_offset_ = 0;  // largest offset of a registered pointer from its object's base
+  size_t max_offset_ = 0;  // largest offset of a registered pointer from its object's base
   // Objects that wait for their finalizer: strong roots, oldest first.
   alloc::ReservedArray<Ready> queue_;
   size_t head_ = 0;

@@ -18,9 +18,9 @@ enum class GenerationalMode : uint8_t {
 
 class Generations {
  public:
-  void Configure(GenerationalMode mode, uint64_t most_minors) {
+  void Configure(GenerationalMode mode, uint64_t max_minors) {
     mode_ = mode;
-    most_minors_ = most_minors;
+    max_minors_ = max_minors;
   }
 
   struct Outcome {
@@ -49,14 +49,14 @@ class Generations {
   static constexpr uint64_t kGrowthShare = 4;
 
   GenerationalMode mode_ = GenerationalMode::kOff;
-  uint64_t most_minors_ = 0;  // maximum of minor collections between two full ones
+  uint64_t max_minors_ = 0;  // maximum of minor collections between two full ones
   bool wants_minor_ = false;
   uint64_t minors_ = 0;              // minor collections since the last full one
   int unpaid_ = 0;                   // unprofitable minor collections in a row
   uint32_t rest_ = 0;                // full collections until minor ones are tried again
   uint32_t next_rest_ = kFirstRest;  // the next value of rest_
   uint64_t full_ns_ = 0;             // cost of the last full collection
-  uint64_t most_live_bytes_ = 0;     // a minor collection that leaves more ends minor collections
+  uint64_t max_live_bytes_ = 0;      // a minor collection that leaves more ends minor collections
 };
 
 }  // namespace gleaner::gc

@@ -64,15 +64,15 @@ void MarkWorker::BeginCycle() {
 
 GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
   ++statistics.overflows;
-  if (marker_->pending_ == nullptr) {
+  if (marker_->rescan_set_ == nullptr) {
     marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
     return;
   }
   ObjectRef object;
   if (range.bytes() != 0) {
-    marker_->pending_->Set(range.begin(), range.bytes());
+    marker_->rescan_set_->Set(range.begin(), range.bytes());
   } else if (FindSlot(range.begin(), &object)) {
-    marker_->pending_->Set(object.base, object.bytes);
+    marker_->rescan_set_->Set(object.base, object.bytes);
   }
 }
 
@@ -123,7 +123,7 @@ void MarkWorker::ScanDescribed(Addr base) {
   if (!FindSlot(base, &object)) return;
   statistics.bytes_scanned += object.bytes;
   if (!marker_->is_concurrent_) return PushDescribed(object, &sink_);
-  if (!TryPushDescribed(object, &sink_)) marker_->pending_->Set(object.base, object.bytes);
+  if (!TryPushDescribed(object, &sink_)) marker_->rescan_set_->Set(object.base, object.bytes);
 }
 
 void MarkWorker::PushContentsButSelf(const ObjectRef& object) {

@@ -51,12 +51,13 @@ void Marker::RunJob(void* marker, int worker) {
   self->workers_[worker]->Run(self->slice_bytes_);
 }
 
-void Marker::BeginConcurrent(const MarkConfig& config, RescanSet* pending, ShadowCopies* twins) {
+void Marker::BeginConcurrent(const MarkConfig& config, RescanSet* rescan_set,
+                             ShadowCopies* shadows) {
   Begin(config);
   is_concurrent_ = true;
   concurrent_workers_ = 1;
-  pending_ = pending;
-  shadows_ = twins;
+  rescan_set_ = rescan_set;
+  shadows_ = shadows;
 }
 
 void Marker::Begin(const MarkConfig& config, bool minor) {
@@ -64,12 +65,12 @@ void Marker::Begin(const MarkConfig& config, bool minor) {
   is_concurrent_ = false;
   white_ = minor ? alloc::g_young : alloc::g_epoch | alloc::g_young;
   black_ = minor ? alloc::g_epoch : alloc::OtherEpoch(alloc::g_epoch);
-  marked_by_hand_.Store(false, memory_order_relaxed);  // no worker runs
-  kept_by_hand_.Store(false, memory_order_relaxed);    // no worker runs
-  overflowed_.Store(false, memory_order_relaxed);      // published with the helpers' wake-up
-  pending_ = nullptr;
+  marked_explicitly_.Store(false, memory_order_relaxed);  // no worker runs
+  kept_explicitly_.Store(false, memory_order_relaxed);    // no worker runs
+  overflowed_.Store(false, memory_order_relaxed);         // published with the helpers' wake-up
+  rescan_set_ = nullptr;
   shadows_ = nullptr;
-  pending_end_ = 0;
+  rescan_end_ = 0;
   has_hole_ = !platform::KeepWhole(g_space.info);
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
@@ -90,7 +91,7 @@ bool Marker::Continue(uint64_t slice_bytes) {
   int last = worker_count_ - 1;
   while (last > 0 && workers_[last]->HasNothing()) --last;
   pool_->Begin(RunJob, this);
-  if (pending_ != nullptr || !config_.balance || helped_) {
+  if (rescan_set_ != nullptr || !config_.balance || helped_) {
     // Wake helpers now if there are dirty pages, which workers claim and do not share; without
     // balancing, since then no worker wakes helpers later; or if the last cycle had work for them.
     while (MayWake() && pool_->WakeOne()) {
@@ -117,7 +118,7 @@ void Marker::DrainLeftovers() {
 
 bool Marker::IsAllClaimed() const {
   return roots_->AllClaimed() &&
-         next_pending_.Load(memory_order_relaxed) >= pending_end_;  // no worker is in the job
+         next_rescanned_.Load(memory_order_relaxed) >= rescan_end_;  // no worker is in the job
 }
 
 bool Marker::HasNothing() const {
@@ -168,10 +169,10 @@ void Marker::SetMark(const ObjectRef& object, bool marked) {
       __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
     return;
   }
-  NoteMarkedByHand();
+  NoteExplicitMark();
   if (!marked && black_ == alloc::g_epoch) {
     // Objects that refer to this object need not be scanned in this collection.
-    kept_by_hand_.Store(true, memory_order_relaxed);  // published by the end of the job
+    kept_explicitly_.Store(true, memory_order_relaxed);  // published by the end of the job
     return;
   }
   __atomic_store_n(object.mark(), marked ? black_ : AnyWhite(),

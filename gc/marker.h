@@ -30,9 +30,9 @@
 // again. While marking is paused no grey object is lost [inv.no-lost-grey], and Abandon may discard
 // all of them.
 //
-// Rescanning: with a rescan set (UsePending), a round of BeginRescan and Continue takes each dirty
-// card and scans the words in it of every black object; a described object is scanned whole. For
-// kinds that keep the contents of unreachable objects, every allocated object is scanned. Where
+// Rescanning: with a rescan set (UseRescanSet), a round of BeginRescan and Continue takes each
+// dirty card and scans the words in it of every black object; a described object is scanned whole.
+// For kinds that keep the contents of unreachable objects, every allocated object is scanned. Where
 // there is a shadow copy (gc/shadow_copies.h), only words that differ from it are scanned.
 //
 // Stack memory exhausted: with a rescan set, the cards of the range that was not pushed become
@@ -220,7 +220,7 @@ class Marker {
   // Continue marks (unless SetConcurrentWorkers allows more workers). That thread may be a mutator
   // in a critical section; it pauses if a stop is wanted. Mark procedures are not called: the
   // objects that need one become dirty. Dirty pages in which threads allocate stay dirty.
-  void BeginConcurrent(const MarkConfig& config, RescanSet* pending, ShadowCopies* twins);
+  void BeginConcurrent(const MarkConfig& config, RescanSet* rescan_set, ShadowCopies* shadows);
   // Sets how many workers mark from now on in a concurrent cycle. More than one only for a caller
   // that is no mutator. pre: no worker is in the job.
   void SetConcurrentWorkers(int workers) { concurrent_workers_ = workers; }
@@ -233,12 +233,13 @@ class Marker {
   bool Continue(uint64_t slice_bytes = kNeverPause);
   // Sets the rescan set of this cycle. With null, cards that are dirty are not scanned any more.
   // After Begin; no worker is in the job.
-  void UsePending(RescanSet* pending) { pending_ = pending; }
+  void UseRescanSet(RescanSet* rescan_set) { rescan_set_ = rescan_set; }
   // The next Continue scans all cards that are dirty now. Cards that become dirty during that
   // Continue may be left for the next round. pre: no worker is in the job.
   void BeginRescan() {
-    next_pending_.Store(0, platform::memory_order_relaxed);  // published with the helpers' wake-up
-    pending_end_ = pending_->pages();
+    next_rescanned_.Store(0,
+                          platform::memory_order_relaxed);  // published with the helpers' wake-up
+    rescan_end_ = rescan_set_->pages();
   }
   // Makes the workers leave the job within some 10 us of work each, and keeps them out of it until
   // Resume. Any thread.
@@ -257,15 +258,15 @@ class Marker {
   void SetMark(const alloc::ObjectRef& object, bool marked);
   // Whether objects were marked or unmarked explicitly in this cycle: then a black object need not
   // be reachable. Relaxed, as the store: read when marking is over.
-  bool marked_by_hand() const {
-    return marked_by_hand_.Load(platform::memory_order_relaxed);  // no worker is in the job
+  bool marked_explicitly() const {
+    return marked_explicitly_.Load(platform::memory_order_relaxed);  // no worker is in the job
   }
-  void NoteMarkedByHand() {
-    marked_by_hand_.Store(true, platform::memory_order_relaxed);  // published by the job's end
+  void NoteExplicitMark() {
+    marked_explicitly_.Store(true, platform::memory_order_relaxed);  // published by the job's end
   }
   // Whether the program has tried to unmark an old object in this minor collection.
-  bool kept_by_hand() const {
-    return kept_by_hand_.Load(platform::memory_order_relaxed);  // no worker is in the job
+  bool kept_explicitly() const {
+    return kept_explicitly_.Load(platform::memory_order_relaxed);  // no worker is in the job
   }
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
@@ -307,24 +308,24 @@ class Marker {
   bool is_concurrent_ = false;  // the world runs
   int concurrent_workers_ = 1;
   uint64_t slice_bytes_ = kNeverPause;
-  RescanSet* pending_ = nullptr;
+  RescanSet* rescan_set_ = nullptr;
   ShadowCopies* shadows_ = nullptr;
-  alloc::PageNumber pending_end_ = 0;  // pages below are rescanned in this round
-  uint8_t white_ = 0;                  // a mask; 0 outside cycles
-  uint8_t black_ = 1;                  // outside cycles the live epoch
+  alloc::PageNumber rescan_end_ = 0;  // pages below are rescanned in this round
+  uint8_t white_ = 0;                 // a mask; 0 outside cycles
+  uint8_t black_ = 1;                 // outside cycles the live epoch
 
   bool helped_ = false;  // helpers found work in the last cycle; collecting thread only
   // Both are set by the collecting thread, or by a worker whose mark procedure calls SetMark. They
   // are read when marking is over; the end of the job publishes them.
-  platform::Atomic<bool> marked_by_hand_{false};
-  platform::Atomic<bool> kept_by_hand_{false};
+  platform::Atomic<bool> marked_explicitly_{false};
+  platform::Atomic<bool> kept_explicitly_{false};
 
   Termination termination_;
   platform::Atomic<uint32_t> sleepers_{0};        // idle workers that sleep on work_available_
   platform::Atomic<uint32_t> work_available_{0};  // raised to wake sleepers: Note [sleepers]
   platform::Atomic<uint32_t> idle_{0};            // idle workers, asleep or not: a hint for sharing
   platform::Atomic<bool> done_{false};            // marking is over
-  platform::Atomic<size_t> next_pending_{0};      // the next page to claim in this round
+  platform::Atomic<size_t> next_rescanned_{0};    // the next page to claim in this round
   // Stored before work_available_ is raised, as done_ is: Note [sleepers].
   platform::Atomic<bool> pause_{false};
   platform::Atomic<bool> slice_over_{false};  // a worker has to pause in this job

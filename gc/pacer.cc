@@ -61,7 +61,7 @@ void Pacer::StartCycle(const PacerInput& found) {
   found_ = found;
   if (config_.stress_bytes != 0) found_.in_cycle_bytes = 0;  // collect after exactly that many
   DiscountAllocatedInCycle();
-  most_report_bytes_ = kMaxReportBytes;
+  max_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
   NoteSurplus();
   // Relaxed, both: the world is stopped.
@@ -168,10 +168,10 @@ void Pacer::SetAllowance() {
   grown_beyond_.Store(NotBelowWanted(found_.resident_bytes + found_.resident_bytes / 16),
                       platform::memory_order_relaxed);  // a threshold
   allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
-  const bool often = most_report_bytes_ < kMaxReportBytes;
+  const bool often = max_report_bytes_ < kMaxReportBytes;
   size_t report = share / (kReportsPerAllowance * (often ? 4 : 1) * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
-  if (report > most_report_bytes_) report = most_report_bytes_;
+  if (report > max_report_bytes_) report = max_report_bytes_;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;
   alloc::g_poll_bytes.Store(static_cast<ptrdiff_t>(report),
                             platform::memory_order_relaxed);  // a threshold

@@ -105,8 +105,8 @@ class Pacer {
   // Until the next StartCycle threads report four times as often, and at least every `bytes`
   // allocated. Guarded by the collector lock.
   void ReportAfter(size_t bytes) {
-    if (most_report_bytes_ == bytes) return;
-    most_report_bytes_ = bytes;
+    if (max_report_bytes_ == bytes) return;
+    max_report_bytes_ = bytes;
     SetAllowance();
   }
 
@@ -178,7 +178,7 @@ class Pacer {
   // Guarded by the collector lock.
   PacerConfig config_;
   PacerInput found_;
-  size_t most_report_bytes_ = kMaxReportBytes;
+  size_t max_report_bytes_ = kMaxReportBytes;
   int surplus_cycles_ = 0;         // successive collections that found a surplus
   int surplus_cycles_before_ = 0;  // surplus_cycles_ before the last StartCycle
   double cost_factor_ = 1;         // factor of the scanned bytes' weight, 1 to kMaxCostFactor

@@ -160,10 +160,10 @@ void MarkWorker::RescanPage(PageNumber page) {
   // A thread's current page changes all the time, and has slots that are not handed out.
   if (marker_->is_concurrent_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
                                      alloc::Listing::kCurrent) {  // a hint
-    return marker_->pending_->LeavePage(page);
+    return marker_->rescan_set_->LeavePage(page);
   }
   // Taken before the page is read, so that later writes set the cards again.
-  uint64_t cards = marker_->pending_->Take(page);
+  uint64_t cards = marker_->rescan_set_->Take(page);
   platform::MaybeDelay();
   constexpr size_t kCardsPerOsPage = RescanSet::kCardsPerOsPage;
   static_assert(ShadowCopies::kUnitBytes == kCardsPerOsPage * RescanSet::kCardBytes);
@@ -183,18 +183,18 @@ void MarkWorker::RescanPage(PageNumber page) {
 
 // Claims a group of pages of the round and rescans it. False if all pages are claimed.
 bool MarkWorker::RescanNext() {
-  const PageNumber end = marker_->pending_end_;
+  const PageNumber end = marker_->rescan_end_;
   // Relaxed: only uniqueness counts.
-  if (marker_->next_pending_.Load(memory_order_relaxed) >= end) return false;
+  if (marker_->next_rescanned_.Load(memory_order_relaxed) >= end) return false;
   constexpr size_t kPages = RescanSet::kPagesPerGroup;
-  const size_t begin = marker_->next_pending_.FetchAdd(kPages, memory_order_relaxed);
-  if (begin >= end || !marker_->pending_->TakeGroup(begin / kPages)) return true;
+  const size_t begin = marker_->next_rescanned_.FetchAdd(kPages, memory_order_relaxed);
+  if (begin >= end || !marker_->rescan_set_->TakeGroup(begin / kPages)) return true;
   for (size_t page = begin; page < begin + kPages && page < end; ++page) {
     RescanPage(static_cast<PageNumber>(page));
     if (stack_.size() > kDrainRootsAt) Drain();
   }
   // The rest of the group may have been covered since the round began.
-  if (begin + kPages > end) marker_->pending_->LeavePage(end);
+  if (begin + kPages > end) marker_->rescan_set_->LeavePage(end);
   return true;
 }
 

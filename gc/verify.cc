@@ -25,7 +25,7 @@ class SerialMarker {
   SerialMarker(const Marker& marker, const MarkConfig& config, const VerifyOptions& options)
       : marker_(marker),
         config_(config),
-        more_may_be_marked_(options.more_may_be_marked || marker.marked_by_hand()),
+        more_may_be_marked_(options.more_may_be_marked || marker.marked_explicitly()),
         minor_(options.minor),
         sink_(this) {}
 

@@ -48,7 +48,7 @@ struct Tunables {
   int rate = 10;
   // Allocate objects young and collect only those at times, if writes can be tracked.
   GenerationalMode generational = GenerationalMode::kOff;
-  uint64_t most_minors = 0;  // maximum between two collections of the whole heap
+  uint64_t max_minors = 0;  // maximum between two collections of the whole heap
 };
 
 // How far World::copy_roots has come.

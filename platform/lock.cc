@@ -32,7 +32,7 @@ void Lock::CheckRank() const {
 void Lock::NoteHeld() const { t_held_ranks |= 1u << static_cast<uint32_t>(rank_); }
 void Lock::NoteReleased() const { t_held_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
 void Lock::NoteWanted() const { t_wanted_ranks |= 1u << static_cast<uint32_t>(rank_); }
-void Lock::NoteEndThrottle() const { t_wanted_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
+void Lock::NoteNotWanted() const { t_wanted_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
 
 bool HoldsDeferringLock() {
   return t_wanted_ranks >= 1u << static_cast<uint32_t>(LockRank::kHeaps);
@@ -108,7 +108,7 @@ bool Lock::AcquireWithin(uint64_t timeout_ns) {
   while (state_.Exchange(kContended, memory_order_acquire) != kFree) {
     const uint64_t waited_ns = NowNs() - begin_ns;
     if (waited_ns >= timeout_ns) {
-      NoteEndThrottle();
+      NoteNotWanted();
       LeaveUncancellable();
       return false;
     }

@@ -66,7 +66,7 @@ class Lock {
     NoteWanted();
     uint32_t free = kFree;
     if (!state_.CompareExchange(free, kHeld, memory_order_acquire)) {  // pairs with Release
-      NoteEndThrottle();
+      NoteNotWanted();
       Leave();
       return false;
     }
@@ -82,7 +82,7 @@ class Lock {
     // Release pairs with the acquire in Acquire.
     const bool contended = state_.Exchange(kFree, memory_order_release) == kContended;
     if (contended) FutexWake(&state_, 1);
-    NoteEndThrottle();
+    NoteNotWanted();
     Leave();
     return contended;
   }
@@ -102,13 +102,13 @@ class Lock {
   void NoteHeld() const;
   void NoteReleased() const;
   void NoteWanted() const;
-  void NoteEndThrottle() const;
+  void NoteNotWanted() const;
 #else
   void CheckRank() const {}
   void NoteHeld() const {}
   void NoteReleased() const {}
   void NoteWanted() const {}
-  void NoteEndThrottle() const {}
+  void NoteNotWanted() const {}
 #endif
 
   Atomic<uint32_t> state_{kFree};

@@ -15,9 +15,9 @@ double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 void PrintPauses(Stream stream) {
   const gc::CollectorTotals& totals = gc::g_collector.totals();
   const auto line = [stream](const char* name, uint64_t total_ns, uint64_t in_longest_ns,
-                             uint64_t most_ns) {
+                             uint64_t max_ns) {
     Print(stream, "gleaner:   %-12s %12.3f %12.3f %12.3f\n", name, Ms(total_ns), Ms(in_longest_ns),
-          Ms(most_ns));
+          Ms(max_ns));
   };
   Print(stream, "gleaner: pauses of %llu collections, ms:\n",
         static_cast<unsigned long long>(totals.collections));

@@ -38,7 +38,7 @@ Sums ReadSums() {
 // outside the collector lock takes each as it is at some instant.
 constinit platform::Atomic<uint64_t> g_allocated_before{0};
 constinit platform::Atomic<uint64_t> g_explicitly_freed_before{0};
-constinit platform::Atomic<size_t> g_most_heap_bytes{0};
+constinit platform::Atomic<size_t> g_max_heap_bytes{0};
 
 // a - b, or 0 if it is negative because the counts were read at different times.
 uint64_t Difference(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
@@ -53,7 +53,7 @@ size_t HeapBytes() {
 
 size_t MaxHeapBytes() {
   const size_t now = HeapBytes();
-  const size_t before = g_most_heap_bytes.Load(memory_order_relaxed);  // a statistic
+  const size_t before = g_max_heap_bytes.Load(memory_order_relaxed);  // a statistic
   return now > before ? now : before;
 }
 
@@ -62,7 +62,7 @@ void NoteCollection() {
   // Relaxed: the world is stopped.
   g_allocated_before.Store(sums.allocated, memory_order_relaxed);
   g_explicitly_freed_before.Store(sums.explicitly_freed, memory_order_relaxed);
-  g_most_heap_bytes.Store(MaxHeapBytes(), memory_order_relaxed);
+  g_max_heap_bytes.Store(MaxHeapBytes(), memory_order_relaxed);
 }
 
 HeapFigures ReadHeapFigures() {

@@ -88,7 +88,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->generational = generational ? static_cast<gc::GenerationalMode>(g_options.generational)
                                         : gc::GenerationalMode::kOff;
   tunables->pacer.early = IsConcurrent() || generational;
-  tunables->most_minors = static_cast<uint64_t>(GC_full_freq < 0 ? 0 : GC_full_freq);
+  tunables->max_minors = static_cast<uint64_t>(GC_full_freq < 0 ? 0 : GC_full_freq);
   tunables->concurrent_sweep = g_options.concurrent_sweep && !g_malloc_support.never_wait;
 }
 

@@ -17,10 +17,10 @@
 namespace gleaner::gc {
 namespace {
 
-size_t CountPending(const RescanSet& pending) {
-  size_t granules = 0;
-  pending.ForEachUnit([&](alloc::PageNumber, size_t, size_t count) { granules += count; });
-  return granules;
+size_t CountDirty(const RescanSet& rescan_set) {
+  size_t cards = 0;
+  rescan_set.ForEachUnit([&](alloc::PageNumber, size_t, size_t count) { cards += count; });
+  return cards;
 }
 
 using alloc::Kind;
@@ -510,7 +510,7 @@ TEST_F(MarkingTest, AbandonedAtAnyDepth) {
 }
 
 // A mutator that swaps pointers between objects that it reaches from the roots, and roots, while
-// marking is paused. What it has written is noted, and made pending as by a fetch.
+// marking is paused. What it has written is noted, and made dirty as by a fetch.
 class Mutator {
  public:
   Mutator(Graph* graph, uint64_t stream) : graph_(graph), random_(stream) {}
@@ -525,8 +525,8 @@ class Mutator {
       }
     }
   }
-  void Fetch(RescanSet* pending) {
-    for (const Addr word : written_) pending->Set(word, kWordBytes);
+  void Fetch(RescanSet* rescan_set) {
+    for (const Addr word : written_) rescan_set->Set(word, kWordBytes);
     written_.clear();
   }
 
@@ -554,9 +554,9 @@ TEST_F(MarkingTest, WhatChangesBetweenSlicesIsFoundByScanningAgain) {
     testing::StartHeap();
     Graph graph;
     BuildMixture(&graph);
-    RescanSet pending;
-    ASSERT_TRUE(pending.Init());
-    ASSERT_TRUE(pending.Cover(EndCommitted(alloc::Space::kScanned)));
+    RescanSet rescan_set;
+    ASSERT_TRUE(rescan_set.Init());
+    ASSERT_TRUE(rescan_set.Cover(EndCommitted(alloc::Space::kScanned)));
     Mutator mutator(&graph, 8);
     Random random(9);
     size_t lost_without = 0;
@@ -565,12 +565,12 @@ TEST_F(MarkingTest, WhatChangesBetweenSlicesIsFoundByScanningAgain) {
       for (const MarkConfig& config : PausingConfigs()) {
         SCOPED_TRACE(NameOf(workers, config));
         machine.Prepare(graph, config);
-        machine.marker.UsePending(&pending);
+        machine.marker.UseRescanSet(&rescan_set);
         bool done = machine.marker.MarkFromRoots(&machine.tasks, 1 + random.Below(200 * kKiB));
         for (int step = 0; step < 30; ++step) {
           mutator.Swap(50);
           if (done || random.OneIn(3)) {
-            mutator.Fetch(&pending);
+            mutator.Fetch(&rescan_set);
             machine.marker.BeginRescan();
           }
           done = machine.marker.Continue(1 + random.Below(200 * kKiB));
@@ -582,12 +582,12 @@ TEST_F(MarkingTest, WhatChangesBetweenSlicesIsFoundByScanningAgain) {
           lost_without += object.reachable && *object.mark != black ? 1 : 0;
         }
         // The last fetch, and the roots as they are now.
-        mutator.Fetch(&pending);
+        mutator.Fetch(&rescan_set);
         machine.marker.BeginRescan();
         machine.tasks.Clear();
         machine.AddRoots(graph);
         ASSERT_TRUE(machine.marker.MarkFromRoots(&machine.tasks));
-        ASSERT_EQ(CountPending(pending), 0u);
+        ASSERT_EQ(CountDirty(rescan_set), 0u);
         size_t lost = 0;
         for (const Object& object : graph.objects) {
           lost += object.reachable && *object.mark != black ? 1 : 0;
@@ -656,9 +656,9 @@ TEST_F(MarkingTest, AFullStackLosesNothing) {
     graph.Sort();
     graph.TraceReference({});
     EXPECT_EQ(graph.reachable(), graph.objects.size());
-    RescanSet pending;
-    ASSERT_TRUE(pending.Init());
-    ASSERT_TRUE(pending.Cover(EndCommitted(alloc::Space::kScanned)));
+    RescanSet rescan_set;
+    ASSERT_TRUE(rescan_set.Init());
+    ASSERT_TRUE(rescan_set.Cover(EndCommitted(alloc::Space::kScanned)));
     for (int workers = 1; workers <= 4; ++workers) {
       Machine& machine = NewMachine(workers);
       uint64_t overflows = 0;
@@ -666,11 +666,11 @@ TEST_F(MarkingTest, AFullStackLosesNothing) {
         SCOPED_TRACE(workers);
         overflows += machine.Mark(graph, {}).overflows;
         graph.Compare(machine.marker.white(), machine.marker.black());
-        // The same with the table of pending granules instead of a search of the heap.
+        // The same with the rescan set instead of a search of the heap.
         machine.Prepare(graph, {});
-        machine.marker.UsePending(&pending);
+        machine.marker.UseRescanSet(&rescan_set);
         machine.marker.MarkFromRoots(&machine.tasks);
-        for (int rounds = 0; CountPending(pending) != 0; ++rounds) {
+        for (int rounds = 0; CountDirty(rescan_set) != 0; ++rounds) {
           ASSERT_LT(rounds, 10000) << "no progress";
           machine.marker.BeginRescan();
           ASSERT_TRUE(machine.marker.Continue());

@@ -1,6 +1,7 @@
 /*
  * The GC_ interface: a collected heap for C and C++ programs, compatible in source and in binary
  * with version 8.2.2 of libgc, the Boehm-Demers-Weiser collector. This file is Gleaner's own text.
+ * It is one file, and long, because programs include all of the interface by this name.
  *
  * A minimal program:
  *

@@ -36,7 +36,7 @@ void Start(int markers = 1) {
   testing::StartHeap();
   testing::StartCollector(markers);
   g_tunables.generational = GenerationalMode::kAlways;
-  g_tunables.most_minors = 1000;
+  g_tunables.max_minors = 1000;
   g_tunables.mark.past_the_end = false;  // so that a root keeps one object
   ASSERT_TRUE(g_collector.cycle().EnableMemory(platform::WriteTracking::BestKind()));
   g_collector.pacer().ExpandHeapTo(64 * kMiB);  // nothing is due by itself
@@ -338,15 +338,15 @@ TEST_F(GenerationalTest, WhenTheWholeHeapIsCollected) {
     g_tunables.mark.all_interior_pointers = false;
     EXPECT_FALSE(CollectForAllocation());
     CollectYoung();
-    g_tunables.most_minors = 3;
+    g_tunables.max_minors = 3;
     CollectAll();
     for (int i = 0; i < 3; ++i) CollectYoung();
     EXPECT_FALSE(CollectForAllocation());
-    g_tunables.most_minors = 0;
+    g_tunables.max_minors = 0;
     CollectYoung();
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
     EXPECT_EQ(alloc::AllocationColour(), alloc::g_epoch);
-    g_tunables.most_minors = 10;
+    g_tunables.max_minors = 10;
     EXPECT_FALSE(CollectForAllocation());
     EXPECT_EQ(alloc::AllocationColour(), alloc::g_young);
     SetDisclaim(

@@ -13,9 +13,9 @@ constexpr uint64_t kLive = 400 * kMiB;
 constexpr Generations::Outcome kFull = {100'000'000, kAllowance, kAllowance, kLive};
 constexpr Generations::Outcome kCheap = {10'000'000, kAllowance, kAllowance, kLive};
 
-Generations Adaptive(uint64_t most_minors = 19) {
+Generations Adaptive(uint64_t max_minors = 19) {
   Generations generations;
-  generations.Configure(GenerationalMode::kAdaptive, most_minors);
+  generations.Configure(GenerationalMode::kAdaptive, max_minors);
   generations.NoteFull(kFull, kAllowance);
   return generations;
 }

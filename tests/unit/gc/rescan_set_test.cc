@@ -15,41 +15,41 @@ namespace {
 constexpr size_t kGroups = 64;
 constexpr auto kPages = static_cast<alloc::PageNumber>(kGroups * RescanSet::kPagesPerGroup);
 
-// Takes what the groups lead to. Returns how many granules that was.
-size_t TakeAll(RescanSet& pending) {
+// Takes what the groups lead to. Returns how many cards that was.
+size_t TakeAll(RescanSet& rescan_set) {
   size_t taken = 0;
   for (size_t group = 0; group < kGroups; ++group) {
-    if (!pending.TakeGroup(group)) continue;
+    if (!rescan_set.TakeGroup(group)) continue;
     for (size_t i = 0; i < RescanSet::kPagesPerGroup; ++i) {
       const auto page = static_cast<alloc::PageNumber>(group * RescanSet::kPagesPerGroup + i);
-      taken += static_cast<size_t>(__builtin_popcount(pending.Take(page)));
+      taken += static_cast<size_t>(__builtin_popcount(rescan_set.Take(page)));
     }
   }
   return taken;
 }
 
-// [inv.group] One granule in each group, so that no other makes up for it if its group is set
+// [inv.group] One card in each group, so that no other makes up for it if its group is set
 // first: delays, where the build has them, let that be seen.
 TEST(RescanSetTest, WhatIsSetWhileOthersTakeIsFoundByItsGroup) {
   EXPECT_CHILD_OK([] {
     testing::StartHeap();
-    RescanSet pending;
-    ASSERT_TRUE(pending.Init());
-    ASSERT_TRUE(pending.Cover(kPages));
+    RescanSet rescan_set;
+    ASSERT_TRUE(rescan_set.Init());
+    ASSERT_TRUE(rescan_set.Cover(kPages));
     platform::SetDelays(4);
     for (size_t round = 0; round < 20; ++round) {
       std::atomic<bool> over{false};
       size_t taken = 0;
       std::thread taker([&] {
-        while (!over.load()) taken += TakeAll(pending);
+        while (!over.load()) taken += TakeAll(rescan_set);
       });
       for (size_t group = 0; group < kGroups; ++group) {
         const size_t page = group * RescanSet::kPagesPerGroup + round;
-        pending.Set(alloc::g_space.AddressOfPage(static_cast<alloc::PageNumber>(page)), 1);
+        rescan_set.Set(alloc::g_space.AddressOfPage(static_cast<alloc::PageNumber>(page)), 1);
       }
       over.store(true);
       taker.join();
-      EXPECT_EQ(taken + TakeAll(pending), kGroups) << "round " << round;
+      EXPECT_EQ(taken + TakeAll(rescan_set), kGroups) << "round " << round;
     }
   });
 }

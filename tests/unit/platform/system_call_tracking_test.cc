@@ -118,7 +118,7 @@ TEST_P(SystemCallTrackingTest, DisarmedMemoryIsLikeAnyOther) {
   EXPECT_CHILD_OK([] {
     TrackedHeap heap(GetParam(), 256);
     ASSERT_TRUE(heap.StartTouched());
-    // Parts, whose bounds cut a granule, and then the rest of the granule.
+    // Parts, whose bounds cut a region, and then the rest of the region.
     heap.tracking.Disarm(heap.address(24), heap.address(64));
     EXPECT_TRUE(ReadInto(Way::kRead, heap.page(32)));
     EXPECT_TRUE(ReadInto(Way::kRead, heap.page(63)));

@@ -102,7 +102,7 @@ TEST_P(WriteTrackingTest, PartsAreArmedFetchedAndDisarmedByThemselves) {
     TrackedHeap heap(GetParam(), 256);
     ASSERT_TRUE(heap.ok());
     heap.TouchAll();
-    // Heap pages of 16 KiB that share a granule, and such that do not.
+    // Heap pages of 16 KiB that share a region, and such that do not.
     ASSERT_TRUE(heap.Arm(20, 24));
     ASSERT_TRUE(heap.Arm(28, 32));
     ASSERT_TRUE(heap.Arm(64, 128));
