@@ -116,9 +116,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   clock.Enter(PausePart::kResume);
   world_.resume();
   collection.report.pause = clock.End();
-  cycle_pacer_.NoteStop(!collection.report.concurrent && !collection.report.minor,
-                        collection.report.pause, collection.report.markers, scanned_bytes_,
-                        clock.end_ns(), collection.tunables.concurrent_mark);
+  NoteForecast(collection);
+  cycle_pacer_.NoteStop(clock.end_ns(), collection.tunables.concurrent_mark);
   last_ = collection.report;
   totals_.Add(last_, collection.sweeps_concurrently);
   world_.event(CycleEvent::kResumed);
@@ -138,8 +137,14 @@ Collector::Collection Collector::Prepare(Cause cause) {
   if (!collection.gives_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
   collection.is_early = cycle_.state() != CycleState::kReady;
   if (alloc::ResidentBytes() >= kHelpersFromBytes) pool_.StartHelpers();
-  collection.report.cause = cause;
-  collection.report.number = collections() + 1;
+  CycleReport& report = collection.report;
+  report.cause = cause;
+  report.number = collections() + 1;
+  report.reason = report.minor ? Reason::kYoungDie : cycle_pacer_.reason();
+  report.expected_ns =
+      report.minor ? generations_.ExpectedMinorNs() : cycle_pacer_.ExpectedStopNs();
+  collection.cycle_was_possible =
+      tunables.concurrent_mark && cycle_pacer_.FitsIntoAllowance(tunables.background_markers);
   return collection;
 }
 
@@ -217,10 +222,19 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   pacer_.StartCycle(found);
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_at_sweep_;
-  collection->young_bytes = allocated - allocated_at_last_;
-  live_before_ = last_.live_bytes + collection->young_bytes;
+  // More may have been freed than allocated.
+  collection->young_bytes = allocated > allocated_at_last_ ? allocated - allocated_at_last_ : 0;
+  live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
   NoteLive(&report, swept.live_bytes());
   allocated_at_last_ = allocated;
+}
+
+void Collector::NoteForecast(const Collection& collection) {
+  const CycleReport& report = collection.report;
+  if (report.minor) return forecast_.NoteMinor(collection.young_bytes);
+  forecast_.NoteFull(report.pause, {scanned_bytes_, collection.young_bytes,
+                                    resident_at_sweep_ >> alloc::kPageShift, report.markers,
+                                    !report.concurrent, !collection.sweeps_concurrently});
 }
 
 void Collector::AfterResume() {
@@ -332,14 +346,21 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
   const CycleReport& report = collection.report;
   // Concurrent marking costs the time of the background markers, about this.
   constexpr uint64_t kScannedBytesPerNs = 1;
-  Generations::Outcome outcome = {platform::NowNs() - clock.begin_ns(), collection.young_bytes,
+  const uint64_t stopped_ns = platform::NowNs() - clock.begin_ns();
+  Generations::Outcome outcome = {stopped_ns, stopped_ns, collection.young_bytes,
                                   report.freed_bytes, report.live_bytes};
-  generations_.Configure(tunables.generational, tunables.max_minors);
+  // Where a concurrent cycle could take its place, a minor collection keeps to the pause goal.
+  const bool keeps_goal = tunables.automatic && collection.cycle_was_possible;
+  generations_.Configure(tunables.generational, tunables.max_minors,
+                         keeps_goal ? CyclePacer::PauseGoalNs(tunables) : UINT64_MAX);
   if (report.minor) {
     outcome.cost_ns += cycle_.fault_ns();
     generations_.NoteMinor(outcome);
   } else {
-    if (report.concurrent) outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
+    if (report.concurrent) {
+      outcome.stop_ns = report.expected_ns;
+      outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
+    }
     generations_.NoteFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;

@@ -19,6 +19,8 @@
 #include "gc/cycle_pacer.h"
 #include "gc/driver.h"
 #include "gc/pause.h"
+#include "gc/reason.h"
+#include "gc/stop_forecast.h"
 #include "gc/sweeper.h"
 #include "gc/world.h"
 
@@ -41,6 +43,10 @@ struct CycleReport {
   bool concurrent = false;   // marking began before the stop
   bool overrun = false;      // the stop came before a concurrent cycle was ready for it
   bool minor = false;        // only young objects were marked and freed
+  Reason reason = Reason::kOnlyKind;
+  // Before the collection: how long it was expected to stop the program; if concurrent, how long a
+  // stop-parallel one.
+  uint64_t expected_ns = 0;
 };
 
 // Sums over the life of the process.
@@ -116,8 +122,11 @@ class Collector {
   bool Advance(uint64_t bytes, Addr stack_pointer);
   // The next Advance starts a cycle, whether one is due or not. Any thread.
   void WantCycle() { cycle_pacer_.Want(); }
+  // A collection is due before the allowance is used up. True if the next polls see to it, by a
+  // cycle; false if the caller has to call Collect(Cause::kAllocation). Any thread.
+  bool HurryCycle();
   bool CanMarkConcurrently() const { return cycle_pacer_.CanBegin(); }
-  CyclePacer& cycle_pacer() { return cycle_pacer_; }
+  StopForecast& forecast() { return forecast_; }  // guarded by lock()
   // Whether the next collection that allocation causes is a minor one. A minor collection does not
   // mark concurrently.
   bool IsMinorNext() const {
@@ -151,7 +160,9 @@ class Collector {
     bool is_early = false;        // the cycle is not ready for the stop
     bool sweeps_concurrently = false;
     uint64_t bytes_in_cycle = 0;  // allocated while the cycle was under way
-    uint64_t young_bytes = 0;     // allocated since the last collection
+    uint64_t young_bytes = 0;     // allocated since the last collection, net
+    // A concurrent cycle would have been possible in place of this collection.
+    bool cycle_was_possible = false;
   };
   // The phases of CollectLocked, in this order. The world is stopped from the end of
   // StopUnlessGivenUp until AfterResume.
@@ -164,6 +175,7 @@ class Collector {
   void PaceNext(const SweepTotals& swept, const PauseClock& clock, Collection* collection);
   // Decides whether the next collection may be minor, and prepares it.
   void EndGeneration(const Collection& collection, const PauseClock& clock);
+  void NoteForecast(const Collection& collection);
   void AfterResume();
 
   bool MayBeMinor(Cause cause, const Tunables& tunables) const;
@@ -201,7 +213,8 @@ class Collector {
   RootTasks roots_;
   Marker marker_;
   Cycle cycle_;
-  CyclePacer cycle_pacer_{pacer_, cycle_, pool_};
+  StopForecast forecast_;
+  CyclePacer cycle_pacer_{pacer_, cycle_, pool_, forecast_};
   Driver driver_;
   // The driver has done all that can be done concurrently. A hint: the collecting thread asks
   // cycle_. Written under lock_.

@@ -29,7 +29,7 @@ constinit __thread uint64_t t_went_on_ns = 0;
 
 bool Collector::TryStartCycle() {
   if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
-  if (!cycle_pacer_.IsWanted() && cycle_pacer_.IsStopShort()) return false;
+  if (!cycle_pacer_.IsWanted() && cycle_pacer_.HasChosenStop()) return false;
   if (sweeper_.IsConcurrent()) {
     if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
     if (!sweeper_.IsDone()) return false;
@@ -50,6 +50,22 @@ bool Collector::TryStartCycle() {
   pacer_.ReportAfter(closes ? kClosingReportBytes : kCycleReportBytes);
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint to others
   if (has_driver) driver_.Wake();
+  return true;
+}
+
+bool Collector::HurryCycle() {
+  if (!cycle_.enabled() || IsMinorNext() || IsOverrun() || !CanMarkConcurrently()) return false;
+  if (cycle_.IsUnderWay()) return true;
+  const platform::HandlersWait no_handlers;
+  // If the lock is taken, its holder collects, or another poll decides.
+  if (lock_.TryAcquire()) {
+    Tunables tunables;
+    world_.read_tunables(&tunables);
+    if (cycle_.state() == CycleState::kIdle) cycle_pacer_.MayBegin(tunables);
+    lock_.Release();
+  }
+  if (!CanMarkConcurrently()) return false;
+  cycle_pacer_.HurryUp();
   return true;
 }
 

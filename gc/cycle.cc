@@ -34,24 +34,24 @@ PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber most) {
 
 }  // namespace
 
-bool Cycle::Enable(platform::TrackingKind kind) {
+bool Cycle::Enable(platform::TrackingKind kind, bool respects_filters) {
   if (!CanUse(IsTracking() ? tracker_.kind() : kind)) {
     refusal_ = {"the world must be stopped to ask what was written", 0};
     return false;
   }
-  if (!Open(kind)) return false;
+  if (!Open(kind, respects_filters)) return false;
   enabled_.Store(true, memory_order_release);  // publishes the opened tracker to enabled()
   return true;
 }
 
-bool Cycle::EnableMemory(platform::TrackingKind kind) {
-  if (!Open(kind)) return false;
+bool Cycle::EnableMemory(platform::TrackingKind kind, bool respects_filters) {
+  if (!Open(kind, respects_filters)) return false;
   if (memory_.max() != 0 || memory_.Reserve(g_space.page_count())) return true;
   refusal_ = {"no address space for the table of pages", ENOMEM};
   return false;
 }
 
-bool Cycle::Open(platform::TrackingKind kind) {
+bool Cycle::Open(platform::TrackingKind kind, bool respects_filters) {
   if (IsTracking()) return true;
   GLEANER_CHECK(!opened_, "writes are to be tracked by %s, and %s is lost and not closed",
                 platform::TraitsOf(kind).name, tracker_.traits().name);
@@ -63,7 +63,8 @@ bool Cycle::Open(platform::TrackingKind kind) {
     refusal_ = {"no address space for the collector's tables", ENOMEM};
     return false;
   }
-  const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0};
+  const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0,
+                                        respects_filters};
   opened_ = tracker_.Open(kind, config);
   if (!opened_) refusal_ = tracker_.refusal();
   return opened_;
@@ -76,8 +77,10 @@ void Cycle::LoseTracker(const platform::Refusal& refusal) {
   enabled_.Store(false, memory_order_relaxed);  // publishes nothing
 }
 
-void Cycle::CloseLostTracker() {
+void Cycle::CloseTracker() {
   tracker_.Close();
+  remembers_ = false;
+  enabled_.Store(false, memory_order_relaxed);  // publishes nothing
   to_disarm_ = 0;
   opened_ = lost_ = false;
 }

@@ -65,7 +65,8 @@ class Cycle {
   // refuses the address space for the tables; refusal() says which. If a tracker is open already,
   // that tracker is used and `kind` is ignored. pre: if the kind does not see plain stores, the
   // program announces all of them.
-  [[nodiscard]] bool Enable(platform::TrackingKind kind);
+  // `respects_filters`: see platform::TrackingConfig.
+  [[nodiscard]] bool Enable(platform::TrackingKind kind, bool respects_filters = false);
   // pre: IsTracking().
   const platform::WriteTracking& tracker() const { return tracker_; }
   bool IsTracking() const { return opened_ && !lost_; }
@@ -73,13 +74,13 @@ class Cycle {
   // tracked any more.
   bool HasLostTracker() const { return lost_; }
   const platform::Refusal& refusal() const { return refusal_; }
-  // Another tracker may be enabled afterwards. pre: HasLostTracker(), kIdle, and no page is pinned.
-  void CloseLostTracker();
+  // Another tracker may be enabled afterwards. pre: kIdle, and no page is pinned.
+  void CloseTracker();
 
   // --- Generational mode (docs/generational.md). Guarded by the collector lock. ---
   // Writes may be tracked from one collection to the next without a cycle under way. Result as for
   // Enable. `kind`: any but kNone.
-  [[nodiscard]] bool EnableMemory(platform::TrackingKind kind);
+  [[nodiscard]] bool EnableMemory(platform::TrackingKind kind, bool respects_filters = false);
   bool CanRemember() const { return IsTracking() && memory_.max() != 0; }
   // Whether it is known which old objects have been written since the last collection.
   bool Remembers() const { return remembers_; }
@@ -182,7 +183,7 @@ class Cycle {
     kTracked,          // the page is armed
     kCountsAsWritten,  // the page may have old objects and is not armed
   };
-  bool Open(platform::TrackingKind kind);
+  bool Open(platform::TrackingKind kind, bool respects_filters);
   void LoseTracker(const platform::Refusal& refusal);
   bool Cover(alloc::PageNumber end);
   bool ArmObjects(alloc::PageNumber begin, alloc::PageNumber end);

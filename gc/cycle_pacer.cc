@@ -6,12 +6,52 @@
 
 namespace gleaner::gc {
 
-// Time for `workers` to mark as many bytes as the last collection did, and the huge objects
-// allocated since.
-uint64_t CyclePacer::ExpectedMarkNs(int workers) const {
-  const uint64_t bytes = cycle_.last_scanned_bytes() +
-                         alloc::g_huge_bytes.Load(platform::memory_order_relaxed);  // a count
-  return static_cast<uint64_t>(static_cast<double>(bytes) * ns_per_byte_ / workers);
+namespace {
+
+// A cycle takes this times as long as marking everything once: what is written meanwhile is scanned
+// again.
+constexpr double kRescanFactor = 1.5;
+// A cycle begins when at least the allowance less 1/kMaxRunwayShare is used up.
+constexpr int kMaxRunwayShare = 2;
+
+}  // namespace
+
+// The forecast does not know how many of the huge objects allocated since the last collection stay:
+// it expects all of them.
+uint64_t CyclePacer::ExpectedScanBytes() const {
+  const ptrdiff_t due = pacer_.allowance() - static_cast<ptrdiff_t>(pacer_.found().in_cycle_bytes);
+  const ptrdiff_t allocated = pacer_.AllocatedSinceStop();
+  const ptrdiff_t at_stop = allocated > due ? allocated : due;
+  const uint64_t expected = forecast_.ScanBytes(at_stop > 0 ? static_cast<uint64_t>(at_stop) : 0);
+  const uint64_t with_huge =
+      forecast_.ScanBytes(0) + alloc::g_huge_bytes.Load(platform::memory_order_relaxed);  // a count
+  return expected > with_huge ? expected : with_huge;
+}
+
+uint64_t CyclePacer::ExpectedStopNs() const {
+  return forecast_.StopNs(ExpectedScanBytes(), pool_.size(),
+                          alloc::ResidentBytes() >> alloc::kPageShift);
+}
+
+uint64_t CyclePacer::PauseGoalNs(const Tunables& tunables) {
+  return tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
+             ? tunables.pause_target_ns
+             : tunables.short_pause_ns;
+}
+
+// What the program allocates during a cycle, at its pace since the last collection. If all
+// processors are busy, the markers slow the program down as much as the program slows them down.
+double CyclePacer::BytesAllocatedWhileMarking(int background_markers) const {
+  const uint64_t now = platform::NowNs();
+  if (last_end_ns_ == 0 || now <= last_end_ns_) return 0;
+  const double pace =
+      static_cast<double>(pacer_.AllocatedSinceStop()) / static_cast<double>(now - last_end_ns_);
+  return pace * kRescanFactor * static_cast<double>(ExpectedMarkNs(background_markers));
+}
+
+bool CyclePacer::FitsIntoAllowance(int background_markers) const {
+  return BytesAllocatedWhileMarking(background_markers) <=
+         static_cast<double>(pacer_.allowance()) / kMaxRunwayShare;
 }
 
 bool CyclePacer::IsAllocationPressing() const {
@@ -19,10 +59,8 @@ bool CyclePacer::IsAllocationPressing() const {
   if (last_end_ns_ == 0 || now <= last_end_ns_) return false;
   const uint64_t used_ns = platform::ProcessorNs() - last_end_processor_ns_;
   if (used_ns < (now - last_end_ns_) * static_cast<uint64_t>(pool_.size()) * 4 / 5) return false;
-  const double pace =
-      static_cast<double>(pacer_.AllocatedSinceStop()) / static_cast<double>(now - last_end_ns_);
-  const auto mark_ns = static_cast<double>(ExpectedMarkNs(background_markers_));
-  return pace * mark_ns * 1.5 > static_cast<double>(pacer_.allowance()) / 4;
+  return BytesAllocatedWhileMarking(background_markers_) >
+         static_cast<double>(pacer_.allowance()) / 4;
 }
 
 // How many bytes before the end of the allowance a cycle begins.
@@ -30,23 +68,30 @@ ptrdiff_t CyclePacer::Runway() const {
   const ptrdiff_t allowance = pacer_.allowance();
   const ptrdiff_t usual = cycle_bytes_.Load(platform::memory_order_relaxed);  // a hint
   const ptrdiff_t least = allowance / 16;
-  const ptrdiff_t most = allowance / 2;
+  const ptrdiff_t most = allowance / kMaxRunwayShare;
   if (usual >= most) return most;
   return usual + usual / 4 > least ? usual + usual / 4 : least;
 }
 
 bool CyclePacer::IsDue(bool minor_next) const {
-  return IsWanted() || (!minor_next && pacer_.allocated() >= pacer_.allowance() - Runway());
+  return IsWanted() ||
+         (!minor_next && (is_hurried_.Load(platform::memory_order_relaxed) ||  // a hint
+                          pacer_.allocated() >= pacer_.allowance() - Runway()));
+}
+
+Reason CyclePacer::Choose(const Tunables& tunables) const {
+  if (!tunables.concurrent_mark) return Reason::kOnlyKind;
+  if (IsWanted()) return Reason::kAsked;
+  if (ExpectedStopNs() < PauseGoalNs(tunables)) return Reason::kShortStop;
+  if (tunables.automatic && !FitsIntoAllowance(tunables.background_markers)) {
+    return Reason::kFastAllocation;
+  }
+  return Reason::kLongStop;
 }
 
 bool CyclePacer::MayBegin(const Tunables& tunables) {
-  const uint64_t short_ns =
-      tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
-          ? tunables.pause_target_ns
-          : tunables.short_pause_ns;
-  is_stop_short_ =
-      tunables.concurrent_mark && !IsWanted() && ExpectedMarkNs(pool_.size()) < short_ns;
-  const bool can = tunables.concurrent_mark && !is_stop_short_;
+  reason_ = Choose(tunables);
+  const bool can = tunables.concurrent_mark && !HasChosenStop();
   can_begin_.Store(can, platform::memory_order_relaxed);  // a hint to others
   return can;
 }
@@ -69,14 +114,9 @@ uint64_t CyclePacer::NoteCycleBytes() {
   return last > 0 ? static_cast<uint64_t>(last) : 0;
 }
 
-void CyclePacer::NoteStop(bool marked_all, const PauseTimes& pause, int markers,
-                          uint64_t scanned_bytes, uint64_t end_ns, bool tracks_processor_time) {
+void CyclePacer::NoteStop(uint64_t end_ns, bool tracks_processor_time) {
   last_end_ns_ = end_ns;
   last_end_processor_ns_ = tracks_processor_time ? platform::ProcessorNs() : 0;
-  constexpr uint64_t kMinBytes = 256 * kKiB;  // a shorter marking measures nothing
-  if (!marked_all || scanned_bytes < kMinBytes || mark_time_is_given_) return;
-  ns_per_byte_ = static_cast<double>(pause.of(PausePart::kMark)) * markers /
-                 static_cast<double>(scanned_bytes);
 }
 
 bool CyclePacer::IsBehind() const {

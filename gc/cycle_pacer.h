@@ -3,12 +3,14 @@
 //
 // Call order: for each cycle the collector calls MayBegin and Begin; then IsPressing, IsBehind and
 // SliceBytes while the cycle is under way; then BeginStop and NoteCycleBytes in the final stop. It
-// calls NoteStop at the end of each stop.
+// calls NoteStop at the end of each stop. The kinds of collection that are chosen from:
+// docs/modes.md.
 #pragma once
 
 #include "gc/cycle.h"
 #include "gc/pacer.h"
-#include "gc/pause.h"
+#include "gc/reason.h"
+#include "gc/stop_forecast.h"
 #include "gc/worker_pool.h"
 #include "gc/world.h"
 
@@ -16,32 +18,49 @@ namespace gleaner::gc {
 
 class CyclePacer {
  public:
-  constexpr CyclePacer(const Pacer& pacer, const Cycle& cycle, const WorkerPool& pool)
-      : pacer_(pacer), cycle_(cycle), pool_(pool) {}
+  constexpr CyclePacer(const Pacer& pacer, const Cycle& cycle, const WorkerPool& pool,
+                       const StopForecast& forecast)
+      : pacer_(pacer), cycle_(cycle), pool_(pool), forecast_(forecast) {}
 
   // --- Any thread: hints. ---
-  // Makes the next cycle due, whatever has been allocated.
+  // The program asks for a cycle: one begins as soon as it can, whatever has been allocated.
   void Want() { wanted_.Store(true, platform::memory_order_relaxed); }
   bool IsWanted() const { return wanted_.Load(platform::memory_order_relaxed); }
-  // Whether the last cycle that was due could begin. True until the first is due.
+  // Makes the next collection due now, of whatever kind.
+  void HurryUp() { is_hurried_.Store(true, platform::memory_order_relaxed); }
+  // False from when a cycle was due and could not begin to the next stop.
   bool CanBegin() const { return can_begin_.Load(platform::memory_order_relaxed); }
   bool IsDue(bool minor_next) const;
 
   // --- Guarded by the collector lock. ---
-  // Whether a cycle that is due begins now. False if writes cannot be tracked, or if a stop that
-  // marks everything is expected to be short: such a stop costs the program least.
+  // Whether a cycle that is due begins now. False if writes cannot be tracked, or if a
+  // stop-parallel collection is the better choice; then that stands until BeginStop.
   bool MayBegin(const Tunables& tunables);
-  // MayBegin expects a full stop to be short: the next collection is stop-parallel. Cleared by
-  // BeginStop.
-  bool IsStopShort() const { return is_stop_short_; }
-  void BeginStop() { is_stop_short_ = false; }
+  // MayBegin has chosen a stop-parallel collection.
+  bool HasChosenStop() const {
+    return reason_ == Reason::kShortStop || reason_ == Reason::kFastAllocation;
+  }
+  // Why MayBegin has chosen as it has; kOnlyKind if it has not been asked since the last stop.
+  Reason reason() const { return reason_; }
+  void BeginStop() {
+    reason_ = Reason::kOnlyKind;
+    // Relaxed, both: hints to others.
+    can_begin_.Store(true, platform::memory_order_relaxed);
+    is_hurried_.Store(false, platform::memory_order_relaxed);
+  }
+  // How long a stop-parallel collection of the whole heap is expected to take, if it comes when the
+  // allowance is used up.
+  uint64_t ExpectedStopNs() const;
+  // How long a stop should take at most.
+  static uint64_t PauseGoalNs(const Tunables& tunables);
+  // Whether a concurrent cycle would end before the allowance is used up, at the rate at which the
+  // program has allocated since the last collection.
+  bool FitsIntoAllowance(int background_markers) const;
   void Begin(const Tunables& tunables);
   // Called when the cycle is over. Returns the bytes allocated since it began.
   uint64_t NoteCycleBytes();
-  // `marked_all`: the stop marked the whole heap; then its mark time per byte is measured.
   // `tracks_processor_time`: the next cycle needs IsPressing.
-  void NoteStop(bool marked_all, const PauseTimes& pause, int markers, uint64_t scanned_bytes,
-                uint64_t end_ns, bool tracks_processor_time);
+  void NoteStop(uint64_t end_ns, bool tracks_processor_time);
   uint64_t last_end_ns() const { return last_end_ns_; }
   void ResetAfterFork() { last_end_ns_ = 0; }  // the child's processor time begins at 0
 
@@ -67,23 +86,23 @@ class CyclePacer {
   // Bytes that a mutator has to mark after it has allocated `allocated_bytes`.
   uint64_t SliceBytes(uint64_t allocated_bytes) const;
 
-  // Fixes a worker's time to mark a byte, which is otherwise measured in the stops and depends on
-  // the machine and its load. pre: no other thread uses the collector.
-  void SetMarkTimeForTesting(double ns_per_byte) {
-    ns_per_byte_ = ns_per_byte;
-    mark_time_is_given_ = true;
-  }
-
  private:
-  uint64_t ExpectedMarkNs(int workers) const;
+  Reason Choose(const Tunables& tunables) const;
+  uint64_t ExpectedScanBytes() const;
+  uint64_t ExpectedMarkNs(int workers) const {
+    return forecast_.MarkNs(ExpectedScanBytes(), workers);
+  }
+  double BytesAllocatedWhileMarking(int background_markers) const;
   bool IsAllocationPressing() const;
   ptrdiff_t Runway() const;
 
   const Pacer& pacer_;
   const Cycle& cycle_;
   const WorkerPool& pool_;
+  const StopForecast& forecast_;
 
   platform::Atomic<bool> wanted_{false};
+  platform::Atomic<bool> is_hurried_{false};
   platform::Atomic<bool> can_begin_{true};  // written under the collector lock
   // Bytes allocated during a cycle, smoothed; PTRDIFF_MAX before the end of the first cycle.
   // Written under the collector lock.
@@ -96,9 +115,7 @@ class CyclePacer {
   bool pressing_ = false;
   ptrdiff_t started_at_ = 0;
 
-  bool is_stop_short_ = false;
-  double ns_per_byte_ = 1;              // a worker's time to mark a byte in the last full stop
-  bool mark_time_is_given_ = false;     // SetMarkTimeForTesting was called
+  Reason reason_ = Reason::kOnlyKind;
   uint64_t last_end_ns_ = 0;            // end of the last collection; 0 before the first
   uint64_t last_end_processor_ns_ = 0;  // the process's processor time at last_end_ns_
 };

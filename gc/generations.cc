@@ -4,12 +4,14 @@ namespace gleaner::gc {
 
 void Generations::NoteFull(const Outcome& outcome, uint64_t allowance_bytes) {
   full_ns_ = outcome.cost_ns;
+  full_stop_ns_ = outcome.stop_ns;
   max_live_bytes_ = outcome.live_bytes + allowance_bytes / kGrowthShare;
   minors_ = 0;
   if (rest_ != 0 && --rest_ == 0) unpaid_ = kPatience - 1;  // one trial
   const bool promises = outcome.freed_bytes * kMinFreed >= outcome.young_bytes;
   wants_minor_ = mode_ != GenerationalMode::kOff && max_minors_ != 0 &&
-                 (mode_ == GenerationalMode::kAlways || (rest_ == 0 && promises));
+                 (mode_ == GenerationalMode::kAlways || (rest_ == 0 && promises)) &&
+                 IsShortEnough();
 }
 
 void Generations::NoteMinor(const Outcome& outcome) {
@@ -20,8 +22,11 @@ void Generations::NoteMinor(const Outcome& outcome) {
       static_cast<double>(full_ns_) * static_cast<double>(outcome.freed_bytes);
   unpaid_ = pays ? 0 : unpaid_ + 1;
   if (pays) next_rest_ = kFirstRest;
+  if (full_stop_ns_ != 0) {
+    minor_share_ = static_cast<double>(outcome.stop_ns) / static_cast<double>(full_stop_ns_);
+  }
   wants_minor_ = mode_ != GenerationalMode::kOff && minors_ < max_minors_ &&
-                 outcome.live_bytes <= max_live_bytes_;
+                 outcome.live_bytes <= max_live_bytes_ && IsShortEnough();
   if (unpaid_ < kPatience || mode_ != GenerationalMode::kAdaptive) return;
   wants_minor_ = false;
   rest_ = next_rest_;

@@ -18,12 +18,16 @@ enum class GenerationalMode : uint8_t {
 
 class Generations {
  public:
-  void Configure(GenerationalMode mode, uint64_t max_minors) {
+  // `max_minors`: between two full collections. `max_stop_ns`: a minor collection that is expected
+  // to stop the program for longer is not wanted, unless the mode is kAlways.
+  void Configure(GenerationalMode mode, uint64_t max_minors, uint64_t max_stop_ns = UINT64_MAX) {
     mode_ = mode;
     max_minors_ = max_minors;
+    max_stop_ns_ = max_stop_ns;
   }
 
   struct Outcome {
+    uint64_t stop_ns;      // of the collection; of a concurrent one, what a stop-parallel one takes
     uint64_t cost_ns;      // of the collection, including the program's write faults
     uint64_t young_bytes;  // allocated since the collection before
     uint64_t freed_bytes;
@@ -35,8 +39,17 @@ class Generations {
 
   // Whether the next collection that allocation causes should be minor.
   bool WantsMinor() const { return wants_minor_; }
+  // How long a minor collection is expected to stop the program: as long a part of the last full
+  // stop as the last minor one was; as long as a full one if there was none.
+  uint64_t ExpectedMinorNs() const {
+    return static_cast<uint64_t>(minor_share_ * static_cast<double>(full_stop_ns_));
+  }
 
  private:
+  bool IsShortEnough() const {
+    return mode_ == GenerationalMode::kAlways || ExpectedMinorNs() <= max_stop_ns_;
+  }
+
   // Minor collections stop after this many unprofitable ones in a row.
   static constexpr int kPatience = 2;
   // Minor collections start only if the last full one freed 1/kMinFreed of the young bytes.
@@ -49,13 +62,16 @@ class Generations {
   static constexpr uint64_t kGrowthShare = 4;
 
   GenerationalMode mode_ = GenerationalMode::kOff;
-  uint64_t max_minors_ = 0;  // maximum of minor collections between two full ones
+  uint64_t max_minors_ = 0;            // maximum of minor collections between two full ones
+  uint64_t max_stop_ns_ = UINT64_MAX;  // maximum of a minor collection's expected stop
   bool wants_minor_ = false;
   uint64_t minors_ = 0;              // minor collections since the last full one
   int unpaid_ = 0;                   // unprofitable minor collections in a row
   uint32_t rest_ = 0;                // full collections until minor ones are tried again
   uint32_t next_rest_ = kFirstRest;  // the next value of rest_
   uint64_t full_ns_ = 0;             // cost of the last full collection
+  uint64_t full_stop_ns_ = 0;        // stop of the last full collection
+  double minor_share_ = 1;           // the last minor collection's stop, in parts of full_stop_ns_
   uint64_t max_live_bytes_ = 0;      // a minor collection that leaves more ends minor collections
 };
 

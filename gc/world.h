@@ -44,6 +44,9 @@ struct Tunables {
   uint64_t pause_target_ns = 0;
   // A stop-parallel collection that is expected to be shorter replaces a concurrent cycle.
   uint64_t short_pause_ns = 0;
+  // Of the kinds of collection that are possible, the collector chooses (docs/modes.md). Else it
+  // uses concurrent and minor collections wherever they are possible.
+  bool automatic = false;
   // Marking per byte allocated during a cycle, in tenths of the default (10).
   int rate = 10;
   // Allocate objects young and collect only those at times, if writes can be tracked.

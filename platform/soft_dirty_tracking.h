@@ -3,9 +3,12 @@
 // Bit 55 of a page's word in /proc/self/pagemap is set by a write; writing 4 to
 // /proc/self/clear_refs clears it for all pages of the process. Reading and clearing are two steps,
 // so a write between them is lost: fetch only with the world stopped. Clearing affects the whole
-// process: it costs a walk of all its memory, and a second user of the bits (another collector, a
-// checkpointer outside) clears them unnoticed. For both reasons the mechanism is used only on
-// request.
+// process, and costs a walk of all its memory. A second user of the bits (another collector, a
+// checkpointer outside) may clear them: so ClearAll writes to a page of the tracker's own, the
+// witness. If the witness has no bit after the bits of a range were read, another user may have
+// cleared them before, and the whole range counts as dirty. The kernel clears all pages under the
+// lock of the address space, which reading takes, too: a user who clears the range's bits and has
+// not yet cleared the witness keeps the read waiting.
 #pragma once
 
 #include "platform/atomic.h"
@@ -30,10 +33,17 @@ class SoftDirtyTracking {
   // The inherited descriptor shows the parent's memory.
   void ResetInChild();
 
+  // The address of the page that every ClearAll writes to; 0 before Open.
+  Addr witness() const { return AddressOf(witness_); }
+
  private:
+  bool HasWitness() const;
+  bool ReleaseWitness();
+
   const char* pagemap_name_ = nullptr;
   const char* clear_refs_name_ = nullptr;
   OwnDescriptor pagemap_;
+  volatile char* witness_ = nullptr;
   int32_t process_ = 0;          // the process whose memory the descriptor shows
   Atomic<bool> cleared_{false};  // the last ClearAll since Open has succeeded
 };

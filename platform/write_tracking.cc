@@ -8,6 +8,7 @@
 
 #include "platform/delays.h"
 #include "platform/memory.h"
+#include "platform/process.h"
 #include "platform/stop_world.h"
 
 namespace gleaner::platform {
@@ -125,6 +126,8 @@ TrackingKind WriteTracking::BestKind() {
 }
 
 bool WriteTracking::Open(TrackingKind kind, const TrackingConfig& config) {
+  respects_filters_ = config.respects_filters;
+  if (IsBarred()) return false;
   refusal_ = {"no address space for its table", ENOMEM};
   switch (kind) {
     case TrackingKind::kNone:
@@ -175,7 +178,10 @@ TrackingCounts WriteTracking::counts() const {
   return {protection_.faults(), protection_.refusals(), userfaultfd_.registrations()};
 }
 
+bool WriteTracking::IsBarred() const { return respects_filters_ && SystemCallsAreFiltered(); }
+
 Refusal WriteTracking::refusal() const {
+  if (IsBarred()) return {"a filter of system calls is in force", 0};
   return kind_ == TrackingKind::kUserfaultfd ? userfaultfd_.refusal() : refusal_;
 }
 
@@ -186,6 +192,7 @@ bool WriteTracking::CoverUpTo(Addr end) {
 
 bool WriteTracking::Arm(Addr begin, Addr end) {
   const DelayedCall delayed;
+  if (IsBarred()) return false;
   switch (kind_) {
     case TrackingKind::kNone:
       return false;
@@ -207,6 +214,10 @@ bool WriteTracking::Arm(Addr begin, Addr end) {
 
 size_t WriteTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void* context) {
   const DelayedCall delayed;
+  if (IsBarred()) {
+    visit(context, begin, end);
+    return end - begin;
+  }
   switch (kind_) {
     case TrackingKind::kNone:
       visit(context, begin, end);
@@ -224,7 +235,7 @@ size_t WriteTracking::FetchAndRearm(Addr begin, Addr end, VisitDirty visit, void
 }
 
 size_t WriteTracking::FetchLast(Addr begin, Addr end, VisitDirty visit, void* context) {
-  if (kind_ == TrackingKind::kUserfaultfd) {
+  if (kind_ == TrackingKind::kUserfaultfd && !IsBarred()) {
     const DelayedCall delayed;
     return userfaultfd_.Fetch(begin, end, false, visit, context);
   }
@@ -233,6 +244,7 @@ size_t WriteTracking::FetchLast(Addr begin, Addr end, VisitDirty visit, void* co
 
 bool WriteTracking::FinishRound() {
   const DelayedCall delayed;
+  if (IsBarred()) return false;
   if (kind_ != TrackingKind::kSoftDirty || soft_dirty_.ClearAll()) return true;
   refusal_ = {"/proc/self/clear_refs cannot be written", errno};
   return false;
@@ -240,6 +252,7 @@ bool WriteTracking::FinishRound() {
 
 void WriteTracking::Disarm(Addr begin, Addr end) {
   const DelayedCall delayed;
+  if (IsBarred()) return;
   if (kind_ == TrackingKind::kUserfaultfd) userfaultfd_.Disarm(begin, end);
   if (kind_ == TrackingKind::kProtection) protection_.Disarm(begin, end);
 }

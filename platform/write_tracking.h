@@ -72,6 +72,9 @@ const TrackingTraits& TraitsOf(TrackingKind kind);
 inline constexpr TrackingKind kBestFirst[] = {TrackingKind::kUserfaultfd,
                                               TrackingKind::kProtection};
 
+// Those that no correct program can notice.
+inline constexpr TrackingKind kUnnoticed[] = {TrackingKind::kUserfaultfd, TrackingKind::kSoftDirty};
+
 struct TrackingConfig {
   // The begin of the reservation, a multiple of kRegionBytes. For kProtection the page below is
   // inaccessible, so that the system does not join read-only memory of the heap to other read-only
@@ -80,6 +83,9 @@ struct TrackingConfig {
   size_t bytes = 0;
   bool executable = false;  // armed memory may hold code
   size_t max_mappings = 0;  // kProtection: mappings it may add; 0: half of what the system allows
+  // Once a filter of system calls is in force (seccomp), every operation counts as refused and
+  // makes no other system call: the filter may kill the process for it.
+  bool respects_filters = false;
 };
 
 struct TrackingCounts {
@@ -154,9 +160,12 @@ class WriteTracking {
   void ResetInChild();
 
  private:
+  bool IsBarred() const;
+
   TrackingKind kind_ = TrackingKind::kNone;
   bool open_ = false;
-  Refusal refusal_;  // the last failure, except userfaultfd's own
+  bool respects_filters_ = false;
+  Refusal refusal_;  // the last failure, except userfaultfd's own and that of a filter
   UserfaultfdTracking userfaultfd_;
   SoftDirtyTracking soft_dirty_;
   ProtectionTracking protection_;

@@ -49,11 +49,14 @@ void AfterCollection() {
   }
   size_t ready;
   bool needs_tracker;
+  bool should_turn_on;
   {
     platform::LockGuard guard(g_collector.lock());
     ready = g_collector.finalizers().ready();
     needs_tracker = NeedsTracker();
+    should_turn_on = ShouldTurnOnUnasked();
   }
+  if (should_turn_on) TurnOnUnasked();
   if (needs_tracker) ReplaceLostTracker();
   if (ready == 0) return;
   if (GC_finalize_on_demand == 0) {
@@ -227,9 +230,10 @@ bool Collect(Cause cause, int (*give_up)()) {
 }
 
 bool CollectALittle(bool start) {
-  if (!IsConcurrent()) {
-    const gc::Pacer& pacer = g_collector.pacer();
-    if (!start && pacer.allocated() >= pacer.allowance()) Collect(Cause::kAllocation);
+  const gc::Pacer& pacer = g_collector.pacer();
+  if (!IsIncremental()) {
+    if (start || pacer.allocated() < pacer.allowance()) return false;
+    if (!IsConcurrent() || !PollConcurrent(0)) Collect(Cause::kAllocation);
     return false;
   }
   if (!AttachToHeap()) return false;

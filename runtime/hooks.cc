@@ -138,9 +138,8 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // the limit has moved
   if (g_collector.SweepRest() || attempts.IsOutOfDate()) return;
   bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
-  if (collect && IsConcurrent() && !g_collector.IsMinorNext() && !g_collector.IsOverrun()) {
-    // In concurrent mode the heap grows rather than that a thread pauses: ask for a cycle.
-    if (!g_collector.cycle().IsUnderWay()) g_collector.WantCycle();
+  // With concurrent collections the heap grows rather than that a thread pauses.
+  if (collect && IsConcurrent() && (platform::IsInSection() || g_collector.HurryCycle())) {
     collect = false;
   }
   // Within the allowance free pages are mostly reused soon: return some only if a quarter of the
@@ -161,10 +160,7 @@ void InstallHooks() {
 void NotePressure(size_t bytes) {
   if (bytes > kGiB) bytes = kGiB;  // keeps sums in range
   if (!g_collector.pacer().OnPressure(static_cast<ptrdiff_t>(bytes))) return;
-  if (IsConcurrent()) {
-    g_collector.WantCycle();
-    if (PollConcurrent(0)) return;
-  }
+  if (!platform::IsInSection() && g_collector.HurryCycle() && PollConcurrent(0)) return;
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }
 

@@ -5,6 +5,7 @@
 
 #include "gc/collector.h"
 #include "platform/loaded_objects.h"
+#include "platform/process.h"
 #include "platform/system_calls.h"
 #include "runtime/barrier.h"
 #include "runtime/run_record.h"
@@ -34,6 +35,13 @@ struct Candidates {
 // --- Guarded by the collector lock. ---
 
 constinit Modes g_wanted = {};
+// Where the modes come from.
+enum class Source : uint8_t {
+  kUnasked,  // nobody has turned any on
+  kOwn,      // the collector has turned them on, or has tried to
+  kProgram,  // the program has asked for them
+};
+constinit Source g_source = Source::kUnasked;
 // Some thread is in TurnOn, which gives the lock up in between. A fork by another thread meanwhile
 // leaves it true in the child, where no thread is in TurnOn.
 constinit bool g_turning_on = false;
@@ -46,11 +54,17 @@ constinit char g_reason[160] = "";
 
 constinit platform::Atomic<TrackingKind> g_in_use{TrackingKind::kNone};
 constinit platform::Atomic<bool> g_is_generational{false};
+constinit platform::Atomic<bool> g_is_asked{false};
 
-Candidates CandidatesWanted() {
+// For modes that the program asks for, or (`unasked`) that the collector turns on itself.
+Candidates CandidatesWanted(bool unasked) {
   Candidates candidates;
   if (const TrackingKind named = kNamed[g_options.write_tracking]; named != TrackingKind::kNone) {
     candidates.Add(named);
+    return candidates;
+  }
+  if (unasked) {
+    for (const TrackingKind kind : platform::kUnnoticed) candidates.Add(kind);
     return candidates;
   }
   if (g_manual_vdb_allowed != 0) candidates.Add(TrackingKind::kCards);
@@ -72,13 +86,25 @@ void AddReason(TrackingKind kind, const platform::Refusal& refusal) {
   }
 }
 
-// The mechanism in use, or else the first candidate that works. pre: the collector lock is held.
-TrackingKind Choose() {
+// Whether the tracker in use does not do for what the program asks for.
+bool MustReplaceOwnChoice() {
   const gc::Cycle& cycle = g_collector.cycle();
-  if (cycle.IsTracking()) return cycle.tracker().kind();
+  return g_source == Source::kProgram && g_wanted.concurrent && cycle.IsTracking() &&
+         !gc::Cycle::CanUse(cycle.tracker().kind()) &&
+         kNamed[g_options.write_tracking] == TrackingKind::kNone;
+}
+
+// The mechanism in use, or else the first candidate that works. pre: the collector lock is held.
+TrackingKind Choose(bool unasked) {
+  const gc::Cycle& cycle = g_collector.cycle();
+  if (cycle.IsTracking() && !MustReplaceOwnChoice()) return cycle.tracker().kind();
   if (cycle.HasLostTracker()) return TrackingKind::kNone;
-  const Candidates candidates = CandidatesWanted();
+  const Candidates candidates = CandidatesWanted(unasked);
   g_reason[0] = 0;
+  if (unasked && platform::SystemCallsAreFiltered()) {
+    snprintf(g_reason, sizeof g_reason, "a filter of system calls is in force");
+    return TrackingKind::kNone;
+  }
   for (size_t i = 0; i < candidates.count; ++i) {
     const TrackingKind kind = candidates.kind[i];
     platform::Refusal why = g_lost[static_cast<size_t>(kind)];
@@ -101,6 +127,7 @@ void NoteModes() {
   g_in_use.Store(any ? cycle.tracker().kind() : TrackingKind::kNone,
                  platform::memory_order_relaxed);
   g_is_generational.Store(is_generational, platform::memory_order_relaxed);
+  g_is_asked.Store(g_source == Source::kProgram, platform::memory_order_relaxed);
   NoteModesInRunRecord({cycle.enabled(), is_generational},
                        platform::TraitsOf(any ? cycle.tracker().kind() : TrackingKind::kNone).name,
                        g_reason);
@@ -111,11 +138,15 @@ void NoteModes() {
 Modes Open(TrackingKind kind) {
   if (kind == TrackingKind::kNone) return g_wanted;
   gc::Cycle& cycle = g_collector.cycle();
+  if (MustReplaceOwnChoice()) cycle.CloseTracker();
   const bool was_closed = !cycle.IsTracking();
+  const bool unasked = g_source == Source::kOwn;
+  const bool concurrent = g_wanted.concurrent && (!unasked || gc::Cycle::CanUse(kind));
   Modes failed;
-  failed.concurrent = g_wanted.concurrent && !cycle.enabled() && !cycle.Enable(kind);
+  failed.concurrent = concurrent && !cycle.enabled() && !cycle.Enable(kind, unasked);
   if (failed.concurrent) AddReason(kind, cycle.refusal());
-  failed.generational = g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind);
+  failed.generational =
+      g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind, unasked);
   if (failed.generational) AddReason(kind, cycle.refusal());
   // Threads that blocked SIGSEGV before the handler was installed unblock it in a stop.
   if (was_closed && cycle.IsTracking() && kind == TrackingKind::kProtection &&
@@ -143,7 +174,8 @@ void Tell(const Modes& failed) {
   const Modes news = {failed.concurrent && !told.concurrent,
                       failed.generational && !told.generational};
   told = failed;
-  if (news.concurrent || news.generational) {
+  const bool is_asked = g_source == Source::kProgram;
+  if (is_asked && (news.concurrent || news.generational)) {
     Complain("no %s collections: writes to memory cannot be tracked (%s)", NameOf(news), g_reason);
   } else if (g_reason[0] != 0 && TrackingInUse() != TrackingKind::kNone &&
              (g_options.print_stats != 0 || g_options.print_verbose_stats)) {
@@ -154,18 +186,18 @@ void Tell(const Modes& failed) {
 
 }  // namespace
 
-void TurnOn(const Modes& modes) {
-  if (g_malloc_support.never_wait) {
-    return Complain("no %s collections: not in a malloc that collects", NameOf(modes));
-  }
+namespace {
+
+// Turns g_wanted on by the best mechanism that works.
+void TurnOnWanted() {
   for (;;) {
     TrackingKind kind;
     bool loader_can_be_asked;
+    bool unasked;
     {
       platform::LockGuard guard(g_collector.lock());
-      g_wanted.concurrent |= modes.concurrent;
-      g_wanted.generational |= modes.generational;
-      kind = Choose();
+      unasked = g_source == Source::kOwn;
+      kind = Choose(unasked);
       g_turning_on = true;
       loader_can_be_asked = platform::LoaderCanBeAsked();
     }
@@ -173,7 +205,7 @@ void TurnOn(const Modes& modes) {
     // before it.
     if (kind == TrackingKind::kProtection) {
       platform::InterposeSystemCalls(loader_can_be_asked);
-    } else if (kind != TrackingKind::kNone && loader_can_be_asked) {
+    } else if (kind != TrackingKind::kNone && loader_can_be_asked && !unasked) {
       platform::FindSystemCalls();  // a forked child that loses the tracker cannot look them up
     }
     platform::LockGuard guard(g_collector.lock());
@@ -191,7 +223,48 @@ void TurnOn(const Modes& modes) {
   }
 }
 
+}  // namespace
+
+void TurnOn(const Modes& modes) {
+  if (g_malloc_support.never_wait) {
+    return Complain("no %s collections: not in a malloc that collects", NameOf(modes));
+  }
+  {
+    platform::LockGuard guard(g_collector.lock());
+    // What the collector has turned on itself the program has not asked for.
+    if (g_source == Source::kOwn) g_wanted = {};
+    g_source = Source::kProgram;
+    g_wanted.concurrent |= modes.concurrent;
+    g_wanted.generational |= modes.generational;
+  }
+  TurnOnWanted();
+}
+
+bool IsAutomatic() {
+  constexpr uint32_t kAuto = 0;
+  return IsUnasked() && g_options.mode == kAuto && !g_malloc_support.never_wait;
+}
+
+bool ShouldTurnOnUnasked() {
+  return g_source == Source::kUnasked && IsAutomatic() &&
+         g_collector.totals().pauses.all_ns >= uint64_t{g_options.auto_after} * 1000;
+}
+
+void TurnOnUnasked() {
+  {
+    platform::LockGuard guard(g_collector.lock());
+    if (!ShouldTurnOnUnasked()) return;  // another thread was faster
+    g_source = Source::kOwn;
+    g_wanted = {.concurrent = true, .generational = true};
+  }
+  TurnOnWanted();
+}
+
 bool IsConcurrent() { return g_collector.cycle().enabled(); }
+
+bool IsUnasked() { return !g_is_asked.Load(platform::memory_order_relaxed); }  // a hint
+
+bool IsIncremental() { return IsConcurrent() && !IsUnasked(); }
 
 Modes ModesInUse() {
   return {IsConcurrent(), g_is_generational.Load(platform::memory_order_relaxed)};  // a hint
@@ -201,7 +274,7 @@ TrackingKind TrackingInUse() { return g_in_use.Load(platform::memory_order_relax
 
 TrackingKind TrackingToUse() {
   platform::LockGuard guard(g_collector.lock());
-  return Choose();
+  return Choose(false);
 }
 
 bool CanTrack(TrackingKind kind) {
@@ -238,11 +311,11 @@ void ReplaceLostTracker() {
         NoteModes();
         return Tell(g_wanted);
       }
-      cycle.CloseLostTracker();
+      cycle.CloseTracker();
       g_turning_on = true;
     }
   }
-  TurnOn({});
+  TurnOnWanted();
 }
 
 }  // namespace gleaner::runtime

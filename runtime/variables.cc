@@ -60,6 +60,7 @@ constinit bool g_force_unmap = false;
 constinit GC_word g_min_bytes_allocd = 0;
 constinit GC_word g_allocd_bytes_per_finalizer = 10000;
 constinit unsigned long g_time_limit_ns = 0;
+constinit platform::Atomic<uint64_t> g_pause_goal_ns{0};
 constinit int g_rate = 10;
 constinit int g_markers_wanted = 0;
 
@@ -91,6 +92,10 @@ void ApplyOptionsToVariables() {
   if (g_options.dont_gc) GC_dont_gc = 1;
   if (GC_full_freq == 19) GC_full_freq = static_cast<int>(g_options.full_frequency);
   if (GC_time_limit == GC_TIME_UNLIMITED) GC_time_limit = g_options.pause_time_target;
+  if (g_pause_goal_ns.Load(platform::memory_order_relaxed) == 0) {  // one number
+    g_pause_goal_ns.Store(static_cast<uint64_t>(g_options.pause_goal * 1e6),
+                          platform::memory_order_relaxed);
+  }
   if (g_options.use_entire_heap) GC_use_entire_heap = 1;
   if (g_options.find_leak) GC_find_leak = 1;
   if (g_options.unmap_on_gcollect) g_force_unmap = true;

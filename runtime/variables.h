@@ -5,6 +5,7 @@
 #pragma once
 
 #include "gc.h"
+#include "platform/atomic.h"
 #include "platform/base.h"
 
 namespace gleaner::runtime {
@@ -25,7 +26,9 @@ extern GC_word g_min_bytes_allocd;  // GC_set_min_bytes_allocd; 0: the option
 extern GC_word g_allocd_bytes_per_finalizer;
 
 extern unsigned long g_time_limit_ns;  // added to GC_time_limit, which is in milliseconds
-extern int g_rate;                     // GC_set_rate
+// gleaner_set_pause_goal, or the option; 0 before the options are read. Relaxed: one number.
+extern platform::Atomic<uint64_t> g_pause_goal_ns;
+extern int g_rate;  // GC_set_rate
 
 extern int g_markers_wanted;  // GC_set_markers_count; 0: the number of processors
 

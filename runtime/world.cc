@@ -73,7 +73,11 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->concurrent_mark = IsConcurrent() && GC_find_leak == 0;
   tunables->slice_bytes = g_options.cycle_slice;
   tunables->rate = g_rate;
-  tunables->short_pause_ns = g_options.cycle_slice == 0 ? g_options.short_pause * 1000 : 0;
+  tunables->automatic = IsAutomatic();
+  tunables->short_pause_ns = tunables->automatic
+                                 ? g_pause_goal_ns.Load(platform::memory_order_relaxed)  // a number
+                             : g_options.cycle_slice == 0 ? g_options.short_pause * 1000
+                                                          : 0;
   tunables->pause_target_ns =
       GC_time_limit == GC_TIME_UNLIMITED ? 0 : GC_time_limit * 1'000'000 + g_time_limit_ns;
   // The program's procedure that decides which segments are roots must run on its own threads.
@@ -84,9 +88,10 @@ void ReadTunables(gc::Tunables* tunables) {
                         ? static_cast<int>(g_options.background_markers)
                         : (all + 3) / 4;
   tunables->background_markers = share < all ? share : all;
-  const bool generational = g_options.generational != 0 && GC_find_leak == 0;
-  tunables->generational = generational ? static_cast<gc::GenerationalMode>(g_options.generational)
-                                        : gc::GenerationalMode::kOff;
+  const bool generational = ModesInUse().generational && GC_find_leak == 0;
+  tunables->generational = !generational                 ? gc::GenerationalMode::kOff
+                           : g_options.generational == 2 ? gc::GenerationalMode::kAlways
+                                                         : gc::GenerationalMode::kAdaptive;
   tunables->pacer.early = IsConcurrent() || generational;
   tunables->max_minors = static_cast<uint64_t>(GC_full_freq < 0 ? 0 : GC_full_freq);
   tunables->concurrent_sweep = g_options.concurrent_sweep && !g_malloc_support.never_wait;
@@ -160,6 +165,10 @@ void OnEvent(CycleEvent event) {
       : r.overrun    ? ", overrun"
       : r.concurrent ? ", marked beside the program"
                      : "");
+  if (IsAutomatic() && r.reason != gc::Reason::kOnlyKind) {
+    Log("gleaner: gc %llu was chosen for: %s; expected stop %.3f ms\n",
+        static_cast<unsigned long long>(r.number), NameOf(r.reason), Ms(r.expected_ns));
+  }
 }
 
 void WarnCycle(Addr object) {

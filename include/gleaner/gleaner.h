@@ -60,7 +60,9 @@ struct gleaner_modes {
   int generational;     /* 1: some of these collections look at young objects only */
   const char *tracking; /* "userfaultfd", "soft-dirty", "mprotect" or "cards"; "none" if neither */
   char reason[160];     /* text: why no better mechanism is in use, or why none is; "" if the best
-                           is in use, or no mode was asked for */
+                           is in use, or no mode is wanted */
+  int automatic;        /* 1: the program has asked for no mode, and the collector chooses among the
+                           kinds of collection that are possible (GLEANER_MODE=auto) */
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_modes)) bytes of *modes, with `size` the caller's
@@ -68,6 +70,30 @@ struct gleaner_modes {
    supporting a mechanism, and another one is chosen after the next collection. Returns 0 after a
    message if `modes` is NULL. Any thread, not inside a collection callback. */
 GLEANER_API size_t gleaner_get_modes(struct gleaner_modes *modes, size_t size);
+
+/* Sets how long a collection should stop the program, in nanoseconds, where the collector chooses
+   the kind of collection (GLEANER_MODE=auto, the default): where a stop is expected to take longer,
+   marking is concurrent, if the program leaves time for it. 0 is taken as 1. The next collection
+   counts. The first value is that of GLEANER_PAUSE_GOAL, 10 ms. Any thread, at any time. */
+GLEANER_API void gleaner_set_pause_goal(uint64_t nanoseconds);
+GLEANER_API uint64_t gleaner_get_pause_goal(void);
+
+/* Why the last collection was of its kind. Later versions add fields at the end only. */
+struct gleaner_choice {
+  uint64_t collection;  /* its number, counted from 1; 0 if there was none */
+  int concurrent;       /* 1: it marked concurrently */
+  int minor;            /* 1: it looked at young objects only */
+  const char *reason;   /* "only kind", "asked for", "young die", "short stop", "long stop" or
+                           "fast allocation": docs/modes.md */
+  uint64_t expected_ns; /* how long it was expected to stop the program; if it marked concurrently,
+                           how long a stop-parallel one was expected to */
+  uint64_t actual_ns;   /* how long it stopped the program */
+};
+
+/* Fills the first min(size, sizeof(struct gleaner_choice)) bytes of *choice, with `size` the
+   caller's sizeof, and returns how many bytes it filled. Returns 0 after a message if `choice` is
+   NULL. Any thread, not inside a collection callback; takes the allocation lock. */
+GLEANER_API size_t gleaner_get_choice(struct gleaner_choice *choice, size_t size);
 
 /*
  * The barrier: stores of pointers into objects that tell the collector, in a few instructions each.

@@ -99,7 +99,7 @@ void GC_enable_incremental(void) {
   runtime::Init();
   if (!runtime::g_options.disable_incremental) runtime::TurnOn({.concurrent = true});
 }
-int GC_is_incremental_mode(void) { return runtime::IsConcurrent() ? 1 : 0; }
+int GC_is_incremental_mode(void) { return runtime::IsIncremental() ? 1 : 0; }
 void GC_start_incremental_collection(void) {
   runtime::Init();
   runtime::CollectALittle(true);
@@ -113,7 +113,9 @@ unsigned GC_get_supported_vdbs(void) {
   }
   return vdbs;
 }
-unsigned GC_get_actual_vdb(void) { return VdbOf(runtime::TrackingInUse()); }
+unsigned GC_get_actual_vdb(void) {
+  return runtime::IsUnasked() ? GC_VDB_NONE : VdbOf(runtime::TrackingInUse());
+}
 int GC_incremental_protection_needs(void) {
   runtime::Init();
   // Pointer-free memory is never tracked.
@@ -131,7 +133,34 @@ size_t gleaner_get_modes(gleaner_modes* modes, size_t size) {
   all.generational = in_use.generational && !finds_leaks ? 1 : 0;
   all.tracking = TraitsOf(runtime::TrackingInUse()).name;
   runtime::CopyReason(all.reason, sizeof all.reason);
+  all.automatic = runtime::IsAutomatic() ? 1 : 0;
   return runtime::CopyOut(modes, size, &all, sizeof all);
+}
+
+void gleaner_set_pause_goal(uint64_t nanoseconds) {
+  runtime::g_pause_goal_ns.Store(nanoseconds == 0 ? 1 : nanoseconds,
+                                 gleaner::platform::memory_order_relaxed);  // one number
+}
+uint64_t gleaner_get_pause_goal(void) {
+  runtime::Init();
+  return runtime::g_pause_goal_ns.Load(gleaner::platform::memory_order_relaxed);  // one number
+}
+
+size_t gleaner_get_choice(gleaner_choice* choice, size_t size) {
+  if (runtime::RejectNull("gleaner_get_choice", "the result", choice)) return 0;
+  runtime::Init();
+  gleaner_choice all = {};
+  {
+    runtime::CollectorLockGuard guard;
+    const gleaner::gc::CycleReport& last = g_collector.last();
+    all.collection = last.number;
+    all.concurrent = last.concurrent ? 1 : 0;
+    all.minor = last.minor ? 1 : 0;
+    all.reason = NameOf(last.reason);
+    all.expected_ns = last.expected_ns;
+    all.actual_ns = last.pause.all_ns;
+  }
+  return runtime::CopyOut(choice, size, &all, sizeof all);
 }
 
 void GC_disable(void) { __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST); }

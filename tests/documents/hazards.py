@@ -12,7 +12,7 @@ import sys
 from known_tests import KnownTests
 
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-MODES = ["default", "concurrent", "generational", "malloc", "collecting"]
+MODES = ["stop", "auto", "concurrent", "generational", "malloc", "collecting"]
 
 tests = KnownTests(SOURCE, BUILD)
 problems, named, not_shown = [], set(), 0

@@ -187,7 +187,7 @@ TEST_F(CycleTest, HugeObjectsMakeNoShortStop) {
     StartCycles(0);
     // 16 MiB are marked in just the time that counts as short.
     testing::g_tunables.short_pause_ns = 16 * kMiB;
-    g_collector.cycle_pacer().SetMarkTimeForTesting(1);
+    g_collector.forecast().SetMarkTimeForTesting(1);
     g_roots.assign(2, nullptr);
     constexpr size_t kBytes = 64 * kMiB;
     const auto starts_cycle = [](Kind kind, size_t bytes) {
@@ -204,6 +204,52 @@ TEST_F(CycleTest, HugeObjectsMakeNoShortStop) {
     // As large as it is, it is known by now.
     g_roots[1] = nullptr;
     EXPECT_FALSE(starts_cycle(Kind::kNormal, alloc::kHugeBytes / 2));
+  });
+}
+
+// In the automatic mode a cycle begins where a stop is expected to exceed the goal and the program
+// leaves time for it, and the report says so.
+TEST_F(CycleTest, ACycleIsChosenForAStopThatIsLong) {
+  EXPECT_CHILD_OK([] {
+    StartCycles(0);
+    testing::g_tunables.automatic = true;
+    testing::g_tunables.short_pause_ns = 16 * kMiB;
+    g_roots.assign(2, nullptr);
+    const auto reason = [](double ns_per_byte, size_t bytes, uint64_t pause_ns) {
+      g_collector.forecast().SetMarkTimeForTesting(ns_per_byte);
+      g_roots[0] = g_roots[1] = nullptr;
+      testing::Collect();
+      g_roots[0] = Allocate(Kind::kNormal, bytes);
+      testing::Collect();
+      // The pace counts from here.
+      platform::SleepNs(pause_ns);
+      g_collector.pacer().OnAllocated(g_collector.pacer().allowance(), 0);
+      g_collector.Advance(0, 0);
+      EXPECT_EQ(cycle().IsUnderWay(), g_collector.CanMarkConcurrently());
+      if (!cycle().IsUnderWay()) {
+        g_collector.Collect(Cause::kAllocation, 0);
+      } else {
+        FinishCycle();
+      }
+      EXPECT_EQ(g_collector.last().expected_ns > 16 * kMiB,
+                g_collector.last().reason != Reason::kShortStop);
+      return g_collector.last().reason;
+    };
+    EXPECT_EQ(reason(1, 8 * kMiB, 100'000'000), Reason::kShortStop);
+    EXPECT_EQ(reason(1, 64 * kMiB, 1'000'000'000), Reason::kLongStop);
+    EXPECT_TRUE(g_collector.last().concurrent);
+    // The marking would take 64 s.
+    EXPECT_EQ(reason(1000, 64 * kMiB, 1'000'000), Reason::kFastAllocation);
+    EXPECT_FALSE(g_collector.last().concurrent);
+    // The mode concurrent does not ask.
+    testing::g_tunables.automatic = false;
+    EXPECT_EQ(reason(1000, 64 * kMiB, 1'000'000), Reason::kLongStop);
+    // Nor does a program that asks.
+    testing::g_tunables.automatic = true;
+    g_collector.WantCycle();
+    g_collector.Advance(0, 0);
+    FinishCycle();
+    EXPECT_EQ(g_collector.last().reason, Reason::kAsked);
   });
 }
 

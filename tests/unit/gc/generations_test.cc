@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint64_t kAllowance = 100 * kMiB;
 constexpr uint64_t kLive = 400 * kMiB;
-constexpr Generations::Outcome kFull = {100'000'000, kAllowance, kAllowance, kLive};
-constexpr Generations::Outcome kCheap = {10'000'000, kAllowance, kAllowance, kLive};
+constexpr Generations::Outcome kFull = {100'000'000, 100'000'000, kAllowance, kAllowance, kLive};
+constexpr Generations::Outcome kCheap = {10'000'000, 10'000'000, kAllowance, kAllowance, kLive};
 
 Generations Adaptive(uint64_t max_minors = 19) {
   Generations generations;
@@ -69,10 +69,45 @@ TEST(GenerationsTest, NoneIsTriedWhileAllThatIsYoungLives) {
   EXPECT_TRUE(generations.WantsMinor());
 }
 
+TEST(GenerationsTest, NoneThatIsExpectedToStopForTooLong) {
+  Generations generations;
+  constexpr uint64_t kMaxStopNs = 20'000'000;
+  generations.Configure(GenerationalMode::kAdaptive, 19, kMaxStopNs);
+  generations.NoteFull(kFull, kAllowance);
+  EXPECT_FALSE(generations.WantsMinor()) << "it may take as long as a full one";
+
+  Generations::Outcome small_full = kFull;
+  small_full.stop_ns = kMaxStopNs;
+  generations.NoteFull(small_full, kAllowance);
+  EXPECT_TRUE(generations.WantsMinor());
+  generations.NoteMinor(kCheap);
+  EXPECT_TRUE(generations.WantsMinor());
+  EXPECT_EQ(generations.ExpectedMinorNs(), kCheap.stop_ns);
+  // A minor one takes half of a full one: that bounds it where full ones take longer.
+  small_full.stop_ns = 2 * kMaxStopNs;
+  generations.NoteFull(small_full, kAllowance);
+  EXPECT_TRUE(generations.WantsMinor());
+  small_full.stop_ns = 2 * kMaxStopNs + 1000;
+  generations.NoteFull(small_full, kAllowance);
+  EXPECT_FALSE(generations.WantsMinor());
+
+  small_full.stop_ns = kMaxStopNs;
+  generations.NoteFull(small_full, kAllowance);
+  EXPECT_TRUE(generations.WantsMinor());
+  Generations::Outcome longer = kCheap;
+  longer.stop_ns = kMaxStopNs + 1;
+  generations.NoteMinor(longer);
+  EXPECT_FALSE(generations.WantsMinor()) << "that one was too long";
+
+  generations.Configure(GenerationalMode::kAlways, 19, kMaxStopNs);
+  generations.NoteFull(kFull, kAllowance);
+  EXPECT_TRUE(generations.WantsMinor()) << "always";
+}
+
 TEST(GenerationsTest, WhatDoesNotPayIsTriedMoreAndMoreRarely) {
   // As dear as a full one; and half as dear, but it frees a third.
-  const Generations::Outcome bad[] = {{110'000'000, kAllowance, kAllowance, kLive},
-                                      {50'000'000, kAllowance, kAllowance / 3, kLive}};
+  const Generations::Outcome bad[] = {{110'000'000, 110'000'000, kAllowance, kAllowance, kLive},
+                                      {50'000'000, 50'000'000, kAllowance, kAllowance / 3, kLive}};
   for (const Generations::Outcome& outcome : bad) {
     Generations generations = Adaptive();
     EXPECT_EQ(MinorsInARow(&generations, outcome), 2);
@@ -99,7 +134,7 @@ TEST(GenerationsTest, WhatDoesNotPayIsTriedMoreAndMoreRarely) {
 TEST(GenerationsTest, AlwaysMeansAlways) {
   Generations generations;
   generations.Configure(GenerationalMode::kAlways, 19);
-  Generations::Outcome outcome = {1'000'000'000, kAllowance, 0, kLive};
+  Generations::Outcome outcome = {1'000'000'000, 1'000'000'000, kAllowance, 0, kLive};
   generations.NoteFull(outcome, kAllowance);
   EXPECT_EQ(MinorsInARow(&generations, outcome), 19);
 }

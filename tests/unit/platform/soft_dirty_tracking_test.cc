@@ -41,16 +41,34 @@ class SoftDirtyFilesTest : public ::testing::Test {
     std::ofstream file(pagemap_, std::ios::binary | std::ios::trunc);
     file.write(reinterpret_cast<const char*>(words.data()),
                static_cast<std::streamsize>(words.size() * sizeof words[0]));
+    file.close();
+    WriteWitness(kBit);
   }
-  bool Open() { return tracking_.Open(pagemap_.c_str(), clear_refs_.c_str()); }
-  Ranges Fetch() {
-    Ranges found;
-    const size_t bytes = tracking_.Fetch(
+  // The word of the tracker's own page, far behind the others in a file with a hole.
+  void WriteWitness(uint64_t word) const {
+    if (tracking_.witness() == 0) return;
+    std::fstream file(pagemap_, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(tracking_.witness() / kPage * sizeof word));
+    file.write(reinterpret_cast<const char*>(&word), sizeof word);
+    file.close();
+    ASSERT_TRUE(file.good());
+  }
+  bool Open() {
+    const bool opened = tracking_.Open(pagemap_.c_str(), clear_refs_.c_str());
+    WriteWitness(kBit);
+    return opened;
+  }
+  size_t Fetch(Ranges* found) {
+    return tracking_.Fetch(
         kFirst * kPage, kEnd * kPage,
         [](void* context, Addr begin, Addr end) {
           static_cast<Ranges*>(context)->emplace_back(begin / kPage, end / kPage);
         },
-        &found);
+        found);
+  }
+  Ranges Fetch() {
+    Ranges found;
+    const size_t bytes = Fetch(&found);
     size_t pages = 0;
     for (const auto& [from, to] : found) pages += to - from;
     EXPECT_EQ(bytes, pages * kPage);
@@ -82,14 +100,30 @@ TEST_F(SoftDirtyFilesTest, PagesWithTheBitAreReported) {
   EXPECT_EQ(Fetch(), Ranges{});
 }
 
-TEST_F(SoftDirtyFilesTest, WhatCannotBeReadOrClearedIsDirty) {
-  WritePagemap({{kFirst + 3, kFirst + 4}}, kFirst + 700);
+TEST_F(SoftDirtyFilesTest, IfAnotherUserClearsTheBitsAllIsDirty) {
+  const Ranges dirty = {{kFirst + 5, kFirst + 8}};
+  WritePagemap(dirty, kEnd);
   ASSERT_TRUE(Open());
   ASSERT_TRUE(tracking_.ClearAll());
-  EXPECT_EQ(Fetch(), (Ranges{{kFirst + 3, kFirst + 4}, {kFirst + 700, kEnd}}));
-  // Half a word is none.
+  EXPECT_EQ(Fetch(), dirty);
+  WriteWitness(~kBit);
+  Ranges found;
+  Fetch(&found);
+  EXPECT_EQ(found.back(), all_.front());
+  WriteWitness(kBit);
+  EXPECT_EQ(Fetch(), dirty) << "the witness is back";
+}
+
+TEST_F(SoftDirtyFilesTest, WhatCannotBeReadOrClearedIsDirty) {
+  WritePagemap({{kFirst + 3, kFirst + 4}}, kEnd);
+  ASSERT_TRUE(Open());
+  ASSERT_TRUE(tracking_.ClearAll());
+  EXPECT_EQ(Fetch(), (Ranges{{kFirst + 3, kFirst + 4}}));
+  // Half a word is none. Nor can the witness be read: all counts as dirty.
   ASSERT_EQ(truncate(pagemap_.c_str(), (kFirst + 600) * 8 + 4), 0);
-  EXPECT_EQ(Fetch(), (Ranges{{kFirst + 3, kFirst + 4}, {kFirst + 600, kEnd}}));
+  Ranges found;
+  Fetch(&found);
+  EXPECT_EQ(found, (Ranges{{kFirst + 3, kFirst + 4}, {kFirst + 600, kEnd}, all_.front()}));
   unlink(clear_refs_.c_str());
   EXPECT_FALSE(tracking_.ClearAll());
   EXPECT_EQ(Fetch(), all_);
@@ -106,6 +140,7 @@ TEST_F(SoftDirtyFilesTest, AForkedChildReadsItsOwnFile) {
   EXPECT_CHILD_OK([&] {
     EXPECT_EQ(Fetch(), all_) << "before it knows of the fork";
     tracking_.ResetInChild();
+    WriteWitness(kBit);
     EXPECT_EQ(Fetch(), all_) << "its bits were never cleared";
     ASSERT_TRUE(tracking_.ClearAll());
     EXPECT_EQ(Fetch(), Ranges{});

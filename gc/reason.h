@@ -1,0 +1,22 @@
+// Why a collection is of its kind: docs/modes.md, "What is decided".
+#pragma once
+
+#include <cstdint>
+
+namespace gleaner::gc {
+
+enum class Reason : uint8_t {
+  kOnlyKind,        // no other kind was possible
+  kAsked,           // concurrent: the program asked for a cycle
+  kYoungDie,        // minor: most young objects die, and minor collections pay
+  kShortStop,       // stop-parallel: it is expected to keep to the pause goal
+  kLongStop,        // concurrent: a stop-parallel one is expected to exceed the pause goal
+  kFastAllocation,  // stop-parallel: the program would use up its allowance during the marking
+};
+constexpr const char* NameOf(Reason reason) {
+  constexpr const char* kNames[] = {"only kind",  "asked for", "young die",
+                                    "short stop", "long stop", "fast allocation"};
+  return kNames[static_cast<int>(reason)];
+}
+
+}  // namespace gleaner::gc

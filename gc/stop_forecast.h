@@ -1,0 +1,65 @@
+// How long a stop-parallel collection of the whole heap would stop the program: docs/modes.md, "The
+// forecast".
+//
+//   stop = rest + mark time per byte * bytes to scan / markers + sweep time per page * pages
+//
+// The rest and the two rates are those of the last collection that marked, or swept, in its stop.
+// The bytes to scan are those of the last collection of the whole heap, and a part of what has been
+// allocated since: as large a part as was added before each of the last two such collections, the
+// smaller of the two, since a structure that is built once is no growth.
+//
+// Guarded by the collector lock.
+#pragma once
+
+#include "gc/pause.h"
+
+namespace gleaner::gc {
+
+class StopForecast {
+ public:
+  struct Full {
+    uint64_t scanned_bytes;
+    uint64_t allocated_bytes;  // net, since the collection before, minor or not
+    uint64_t pages;            // of the heap
+    int markers;
+    bool marked_in_stop;
+    bool swept_in_stop;
+  };
+  // A collection of the whole heap is over.
+  void NoteFull(const PauseTimes& pause, const Full& full);
+  // A minor collection is over.
+  void NoteMinor(uint64_t allocated_bytes) { allocated_bytes_ += allocated_bytes; }
+
+  // Bytes to scan after `allocated_bytes` more have been allocated since the last collection.
+  uint64_t ScanBytes(uint64_t allocated_bytes) const;
+  uint64_t MarkNs(uint64_t scan_bytes, int markers) const {
+    return static_cast<uint64_t>(static_cast<double>(scan_bytes) * mark_ns_per_byte_ / markers);
+  }
+  uint64_t StopNs(uint64_t scan_bytes, int markers, uint64_t pages) const {
+    return rest_ns_ + MarkNs(scan_bytes, markers) +
+           static_cast<uint64_t>(static_cast<double>(pages) * sweep_ns_per_page_);
+  }
+
+  // Fixes a marker's time for a byte, which is otherwise measured and depends on the machine and
+  // its load, and leaves out the rest of the stop. pre: no other thread uses the collector.
+  void SetMarkTimeForTesting(double ns_per_byte) {
+    mark_ns_per_byte_ = ns_per_byte;
+    rest_ns_ = 0;
+    sweep_ns_per_page_ = 0;
+    is_fixed_ = true;
+  }
+
+ private:
+  double mark_ns_per_byte_ = 1;  // of one marker
+  double sweep_ns_per_page_ = 0;
+  uint64_t rest_ns_ = 0;
+  uint64_t scanned_bytes_ = 0;    // by the last collection of the whole heap
+  uint64_t allocated_bytes_ = 0;  // net, between the last such collection and the last of any kind
+  // Added to the bytes to scan by a byte allocated before the last such collection, and before each
+  // of the last two; 0 to 1.
+  double last_growth_ = 0;
+  double growth_ = 0;
+  bool is_fixed_ = false;  // SetMarkTimeForTesting was called
+};
+
+}  // namespace gleaner::gc

@@ -1,0 +1,71 @@
+// How long a stop is expected to take, from the last ones.
+#include "gc/stop_forecast.h"
+
+#include <gtest/gtest.h>
+
+namespace gleaner::gc {
+namespace {
+
+constexpr uint64_t kLive = 100 * kMiB;
+
+PauseTimes Pause(uint64_t mark_ns, uint64_t sweep_ns, uint64_t rest_ns) {
+  PauseTimes pause;
+  pause.all_ns = mark_ns + sweep_ns + rest_ns;
+  pause.part_ns[static_cast<int>(PausePart::kMark)] = mark_ns;
+  pause.part_ns[static_cast<int>(PausePart::kSweep)] = sweep_ns;
+  pause.part_ns[static_cast<int>(PausePart::kRoots)] = rest_ns;
+  return pause;
+}
+
+StopForecast::Full InStop(uint64_t scanned_bytes, uint64_t allocated_bytes) {
+  return {scanned_bytes, allocated_bytes, 1000, 2, true, true};
+}
+
+TEST(StopForecastTest, WhatTookThatLongTakesThatLongAgain) {
+  StopForecast forecast;
+  const PauseTimes pause = Pause(2 * kLive, 50'000, 3'000);
+  forecast.NoteFull(pause, InStop(kLive, 0));
+  const uint64_t bytes = forecast.ScanBytes(0);
+  EXPECT_EQ(bytes, kLive);
+  EXPECT_EQ(forecast.StopNs(bytes, 2, 1000), pause.all_ns);
+  EXPECT_EQ(forecast.StopNs(bytes, 1, 1000), pause.all_ns + 2 * kLive) << "one marker";
+  EXPECT_EQ(forecast.StopNs(bytes / 2, 2, 1000), pause.all_ns - kLive);
+  EXPECT_EQ(forecast.StopNs(bytes, 2, 3000), pause.all_ns + 100'000) << "more pages";
+}
+
+TEST(StopForecastTest, AHeapThatGrowsIsExpectedToGrowOn) {
+  StopForecast forecast;
+  forecast.NoteFull(Pause(kLive, 0, 0), InStop(kLive / 2, kLive / 2));
+  EXPECT_EQ(forecast.ScanBytes(kMiB), kLive / 2) << "once is no growth";
+  forecast.NoteFull(Pause(kLive, 0, 0), InStop(kLive, kLive / 2));
+  EXPECT_EQ(forecast.ScanBytes(kMiB), kLive + kMiB) << "everything stayed";
+  // Of what was allocated since, a minor collection in between included, a quarter stayed.
+  forecast.NoteMinor(3 * kMiB);
+  forecast.NoteFull(Pause(kLive, 0, 0), InStop(kLive + kMiB, kMiB));
+  EXPECT_EQ(forecast.ScanBytes(0), kLive + kMiB);
+  EXPECT_EQ(forecast.ScanBytes(8 * kMiB), kLive + 3 * kMiB);
+  forecast.NoteMinor(4 * kMiB);
+  EXPECT_EQ(forecast.ScanBytes(4 * kMiB), kLive + 3 * kMiB);
+  // It does not grow any more.
+  forecast.NoteFull(Pause(kLive, 0, 0), InStop(kLive, 100 * kMiB));
+  EXPECT_EQ(forecast.ScanBytes(100 * kMiB), kLive);
+  // Growth without allocation: the program has stored into what it had.
+  for (int i = 2; i < 4; ++i) forecast.NoteFull(Pause(kLive, 0, 0), InStop(i * kLive, 0));
+  EXPECT_EQ(forecast.ScanBytes(kMiB), 3 * kLive + kMiB);
+}
+
+TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNothing) {
+  StopForecast forecast;
+  forecast.NoteFull(Pause(2 * kLive, 50'000, 3'000), InStop(kLive, 0));
+  forecast.NoteFull(Pause(100, 0, 100), {2 * kLive, 0, 1000, 1, false, false});
+  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), 2 * kLive + 53'000);
+  // Marked in the stop, swept afterwards.
+  forecast.NoteFull(Pause(kLive, 0, 7'000), {kLive, 0, 1000, 2, true, false});
+  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 57'000);
+  // Too little to measure.
+  forecast.NoteFull(Pause(1'000'000, 10'000, 1'000), InStop(1000, 0));
+  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 11'000);
+}
+
+}  // namespace
+}  // namespace gleaner::gc
