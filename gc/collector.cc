@@ -117,7 +117,10 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.resume();
   collection.report.pause = clock.End();
   NoteForecast(collection);
-  cycle_pacer_.NoteStop(clock.end_ns(), collection.tunables.concurrent_mark);
+  const bool is_minor_long =
+      collection.tunables.automatic &&
+      generations_.ExpectedMinorNs() > CyclePacer::PauseGoalNs(collection.tunables);
+  cycle_pacer_.NoteStop(clock.end_ns(), collection.tunables.concurrent_mark, is_minor_long);
   last_ = collection.report;
   totals_.Add(last_, collection.sweeps_concurrently);
   world_.event(CycleEvent::kResumed);

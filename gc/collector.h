@@ -126,7 +126,9 @@ class Collector {
   // cycle; false if the caller has to call Collect(Cause::kAllocation). Any thread.
   bool HurryCycle();
   bool CanMarkConcurrently() const { return cycle_pacer_.CanBegin(); }
-  StopForecast& forecast() { return forecast_; }  // guarded by lock()
+  // Guarded by lock().
+  StopForecast& forecast() { return forecast_; }
+  uint64_t ExpectedStopNs() const { return cycle_pacer_.ExpectedStopNs(); }
   // Whether the next collection that allocation causes is a minor one. A minor collection does not
   // mark concurrently.
   bool IsMinorNext() const {

@@ -37,7 +37,7 @@ bool Collector::TryStartCycle() {
   }
   Tunables tunables;
   world_.read_tunables(&tunables);
-  if (!cycle_pacer_.MayBegin(tunables)) return false;
+  if (!cycle_pacer_.MayBegin(tunables, IsMinorNext())) return false;
   cycle_pacer_.Begin(tunables);
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
   minor_next_.Store(false, platform::memory_order_relaxed);  // a hint to others
@@ -54,14 +54,17 @@ bool Collector::TryStartCycle() {
 }
 
 bool Collector::HurryCycle() {
-  if (!cycle_.enabled() || IsMinorNext() || IsOverrun() || !CanMarkConcurrently()) return false;
+  if (!cycle_.enabled() || (IsMinorNext() && !cycle_pacer_.IsMinorLong()) || IsOverrun() ||
+      !CanMarkConcurrently()) {
+    return false;
+  }
   if (cycle_.IsUnderWay()) return true;
   const platform::HandlersWait no_handlers;
   // If the lock is taken, its holder collects, or another poll decides.
   if (lock_.TryAcquire()) {
     Tunables tunables;
     world_.read_tunables(&tunables);
-    if (cycle_.state() == CycleState::kIdle) cycle_pacer_.MayBegin(tunables);
+    if (cycle_.state() == CycleState::kIdle) cycle_pacer_.MayBegin(tunables, IsMinorNext());
     lock_.Release();
   }
   if (!CanMarkConcurrently()) return false;

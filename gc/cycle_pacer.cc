@@ -50,7 +50,7 @@ double CyclePacer::BytesAllocatedWhileMarking(int background_markers) const {
 }
 
 bool CyclePacer::FitsIntoAllowance(int background_markers) const {
-  return BytesAllocatedWhileMarking(background_markers) <=
+  return (1 - forecast_.growth()) * BytesAllocatedWhileMarking(background_markers) <=
          static_cast<double>(pacer_.allowance()) / kMaxRunwayShare;
 }
 
@@ -74,23 +74,22 @@ ptrdiff_t CyclePacer::Runway() const {
 }
 
 bool CyclePacer::IsDue(bool minor_next) const {
-  return IsWanted() ||
-         (!minor_next && (is_hurried_.Load(platform::memory_order_relaxed) ||  // a hint
-                          pacer_.allocated() >= pacer_.allowance() - Runway()));
+  return IsWanted() || ((!minor_next || IsMinorLong()) &&
+                        (is_hurried_.Load(platform::memory_order_relaxed) ||  // a hint
+                         pacer_.allocated() >= pacer_.allowance() - Runway()));
 }
 
-Reason CyclePacer::Choose(const Tunables& tunables) const {
+Reason CyclePacer::Choose(const Tunables& tunables, bool minor_next) const {
   if (!tunables.concurrent_mark) return Reason::kOnlyKind;
   if (IsWanted()) return Reason::kAsked;
+  const bool fits = !tunables.automatic || FitsIntoAllowance(tunables.background_markers);
+  if (minor_next && !(IsMinorLong() && fits)) return Reason::kYoungDie;
   if (ExpectedStopNs() < PauseGoalNs(tunables)) return Reason::kShortStop;
-  if (tunables.automatic && !FitsIntoAllowance(tunables.background_markers)) {
-    return Reason::kFastAllocation;
-  }
-  return Reason::kLongStop;
+  return fits ? Reason::kLongStop : Reason::kFastAllocation;
 }
 
-bool CyclePacer::MayBegin(const Tunables& tunables) {
-  reason_ = Choose(tunables);
+bool CyclePacer::MayBegin(const Tunables& tunables, bool minor_next) {
+  reason_ = Choose(tunables, minor_next);
   const bool can = tunables.concurrent_mark && !HasChosenStop();
   can_begin_.Store(can, platform::memory_order_relaxed);  // a hint to others
   return can;
@@ -114,8 +113,9 @@ uint64_t CyclePacer::NoteCycleBytes() {
   return last > 0 ? static_cast<uint64_t>(last) : 0;
 }
 
-void CyclePacer::NoteStop(uint64_t end_ns, bool tracks_processor_time) {
+void CyclePacer::NoteStop(uint64_t end_ns, bool tracks_processor_time, bool is_minor_long) {
   last_end_ns_ = end_ns;
+  is_minor_long_.Store(is_minor_long, platform::memory_order_relaxed);  // a hint to others
   last_end_processor_ns_ = tracks_processor_time ? platform::ProcessorNs() : 0;
 }
 

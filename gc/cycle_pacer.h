@@ -31,14 +31,19 @@ class CyclePacer {
   // False from when a cycle was due and could not begin to the next stop.
   bool CanBegin() const { return can_begin_.Load(platform::memory_order_relaxed); }
   bool IsDue(bool minor_next) const;
+  // Whether the next collection is a minor one, unless a cycle turns out to be possible when the
+  // collection is due.
+  bool IsMinorLong() const { return is_minor_long_.Load(platform::memory_order_relaxed); }
 
   // --- Guarded by the collector lock. ---
-  // Whether a cycle that is due begins now. False if writes cannot be tracked, or if a
-  // stop-parallel collection is the better choice; then that stands until BeginStop.
-  bool MayBegin(const Tunables& tunables);
-  // MayBegin has chosen a stop-parallel collection.
+  // Whether a cycle that is due begins now. False if writes cannot be tracked, or if a collection
+  // of another kind is the better choice; then that stands until BeginStop. `minor_next`: the next
+  // collection can be a minor one.
+  bool MayBegin(const Tunables& tunables, bool minor_next);
+  // MayBegin has chosen a collection of another kind.
   bool HasChosenStop() const {
-    return reason_ == Reason::kShortStop || reason_ == Reason::kFastAllocation;
+    return reason_ == Reason::kShortStop || reason_ == Reason::kFastAllocation ||
+           reason_ == Reason::kYoungDie;
   }
   // Why MayBegin has chosen as it has; kOnlyKind if it has not been asked since the last stop.
   Reason reason() const { return reason_; }
@@ -53,14 +58,16 @@ class CyclePacer {
   uint64_t ExpectedStopNs() const;
   // How long a stop should take at most.
   static uint64_t PauseGoalNs(const Tunables& tunables);
-  // Whether a concurrent cycle would end before the allowance is used up, at the rate at which the
-  // program has allocated since the last collection.
+  // Whether a concurrent cycle would keep little garbage: whether what the program allocates
+  // during the marking, at its rate since the last collection, and does not need any more at the
+  // end, is less than half of the allowance.
   bool FitsIntoAllowance(int background_markers) const;
   void Begin(const Tunables& tunables);
   // Called when the cycle is over. Returns the bytes allocated since it began.
   uint64_t NoteCycleBytes();
-  // `tracks_processor_time`: the next cycle needs IsPressing.
-  void NoteStop(uint64_t end_ns, bool tracks_processor_time);
+  // `tracks_processor_time`: the next cycle needs IsPressing. `is_minor_long`: a minor collection
+  // is expected to exceed the pause goal.
+  void NoteStop(uint64_t end_ns, bool tracks_processor_time, bool is_minor_long);
   uint64_t last_end_ns() const { return last_end_ns_; }
   void ResetAfterFork() { last_end_ns_ = 0; }  // the child's processor time begins at 0
 
@@ -87,7 +94,7 @@ class CyclePacer {
   uint64_t SliceBytes(uint64_t allocated_bytes) const;
 
  private:
-  Reason Choose(const Tunables& tunables) const;
+  Reason Choose(const Tunables& tunables, bool minor_next) const;
   uint64_t ExpectedScanBytes() const;
   uint64_t ExpectedMarkNs(int workers) const {
     return forecast_.MarkNs(ExpectedScanBytes(), workers);
@@ -103,7 +110,8 @@ class CyclePacer {
 
   platform::Atomic<bool> wanted_{false};
   platform::Atomic<bool> is_hurried_{false};
-  platform::Atomic<bool> can_begin_{true};  // written under the collector lock
+  platform::Atomic<bool> is_minor_long_{false};  // written under the collector lock
+  platform::Atomic<bool> can_begin_{true};       // written under the collector lock
   // Bytes allocated during a cycle, smoothed; PTRDIFF_MAX before the end of the first cycle.
   // Written under the collector lock.
   platform::Atomic<ptrdiff_t> cycle_bytes_{PTRDIFF_MAX};

@@ -30,6 +30,8 @@ class StopForecast {
   // A minor collection is over.
   void NoteMinor(uint64_t allocated_bytes) { allocated_bytes_ += allocated_bytes; }
 
+  // The part of what is allocated that is expected to stay; 0 to 1.
+  double growth() const { return growth_; }
   // Bytes to scan after `allocated_bytes` more have been allocated since the last collection.
   uint64_t ScanBytes(uint64_t allocated_bytes) const;
   uint64_t MarkNs(uint64_t scan_bytes, int markers) const {

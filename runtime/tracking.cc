@@ -247,7 +247,8 @@ bool IsAutomatic() {
 
 bool ShouldTurnOnUnasked() {
   return g_source == Source::kUnasked && IsAutomatic() &&
-         g_collector.totals().pauses.all_ns >= uint64_t{g_options.auto_after} * 1000;
+         g_collector.totals().pauses.all_ns + g_collector.ExpectedStopNs() >=
+             uint64_t{g_options.auto_after} * 1000;
 }
 
 void TurnOnUnasked() {
