@@ -218,10 +218,15 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       platform::NowNs() - clock.begin_ns(),
                       clock.begin_ns() - cycle_pacer_.last_end_ns(),
                       report.concurrent,
-                      collection->bytes_in_cycle};
+                      collection->bytes_in_cycle, 0};
   // Old objects are not known to live after a minor collection, so the allowance stays that of the
   // last full one.
-  if (report.minor) found.TakeLiveFrom(pacer_.found());
+  if (report.minor) {
+    const uint64_t before =
+        pacer_.found().live_scanned_bytes + pacer_.found().live_pointer_free_bytes;
+    if (swept.live_bytes() > before) found.kept_bytes = swept.live_bytes() - before;
+    found.TakeLiveFrom(pacer_.found());
+  }
   pacer_.StartCycle(found);
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_at_sweep_;

@@ -37,6 +37,10 @@ constexpr uint64_t kMaxCostlyBytes = 32 * kMiB;  // the factor does not apply to
 // 1/kConcurrentShare of itself and of the live bytes.
 constexpr uint64_t kConcurrentShare = 4;
 
+// After a minor collection at least 1/kMinShareLeft of the allowance is left, whatever it has kept.
+// A minor collection that keeps as much as that is followed by a full one (gc/generations.h).
+constexpr uint64_t kMinShareLeft = 4;
+
 // The first `few` bytes count with one weight, those beyond with another.
 double Weigh(uint64_t bytes, uint64_t few, double weight, double weight_beyond) {
   if (few > bytes) few = bytes;
@@ -142,6 +146,11 @@ void Pacer::SetAllowance() {
       found_.unpadded_bytes / 2;
   if (found_.concurrent && found_.several_busy) {
     allowance += (scanned + found_.live_pointer_free_bytes + allowance) / kConcurrentShare;
+  }
+  if (found_.kept_bytes > allowance - allowance / kMinShareLeft) {
+    allowance /= kMinShareLeft;
+  } else {
+    allowance -= found_.kept_bytes;
   }
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
   uint64_t share = allowance;

@@ -12,6 +12,9 @@
 // several threads stand still for more than a third of the time, the weights of scanned bytes rise
 // by steps to one and a half of their values. Below a fifth they fall again.
 //
+// What a minor collection keeps beyond the live bytes of the last full one is taken from the
+// allowance, down to a quarter of it: dead old objects do not make the heap larger.
+//
 // The allowance is never less than
 //   - min_allowance_bytes;
 //   - the resident memory of wholly free pages, less an eighth. Using that memory costs nothing;
@@ -73,6 +76,9 @@ struct PacerInput {
   bool concurrent = false;     // this collection (if minor: the last full one) marked concurrently
   // Bytes allocated during the concurrent cycle, which the collection found as live; else 0.
   uint64_t in_cycle_bytes = 0;
+  // After a minor collection: bytes found live beyond those of the last full one. Some of them are
+  // old objects that have died.
+  uint64_t kept_bytes = 0;
 
   void TakeLiveFrom(const PacerInput& other) {
     live_scanned_bytes = other.live_scanned_bytes;

@@ -35,6 +35,7 @@ NOT_TO_FAIL = {
         pthread_mutex_consistent pthread_mutexattr_init pthread_mutexattr_destroy
         pthread_mutexattr_setrobust""",
     "the descriptor is given back whatever it returns": "close",
+    "asks for a filter of system calls, and its failure counts as one": "prctl",
     "ends the process or the thread": "abort exit quick_exit pthread_exit",
     "the program's own call, passed on": "pthread_cancel pthread_detach pthread_join",
     "of objects that are loaded already (RTLD_NOLOAD), or the program's own call": "dlopen",

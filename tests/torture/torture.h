@@ -111,7 +111,9 @@ inline bool CallsFail() { return Asked("GLEANER_FAILURES") != 0; }
 // There have been collections in all modes that the environment asks for.
 inline bool HaveModesShown() {
   const gleaner_stats stats = Statistics();
-  return (Asked("GLEANER_CONCURRENT") == 0 || stats.concurrent_collections != 0) &&
+  return (getenv("GLEANER_AUTO_AFTER") == nullptr ||
+          stats.concurrent_collections + stats.minor_collections != 0) &&
+         (Asked("GLEANER_CONCURRENT") == 0 || stats.concurrent_collections != 0) &&
          (Asked("GLEANER_GENERATIONAL") != 2 || stats.minor_collections != 0) &&
          (Asked("GLEANER_SWEEP_BESIDE") == 0 || stats.concurrent_sweeps != 0);
 }
@@ -138,8 +140,9 @@ inline void CheckModes() {
   printf("mode: tracking %s, %lu concurrent collections, %lu minor, %lu sweeps\n", modes.tracking,
          stats.concurrent_collections, stats.minor_collections, stats.concurrent_sweeps);
   if (CallsFail()) return;
-  if ((Asked("GLEANER_CONCURRENT") != 0) != (modes.concurrent != 0) ||
-      (Asked("GLEANER_GENERATIONAL") != 0) != (modes.generational != 0)) {
+  const bool automatic = getenv("GLEANER_AUTO_AFTER") != nullptr;
+  if ((automatic || Asked("GLEANER_CONCURRENT") != 0) != (modes.concurrent != 0) ||
+      (automatic || Asked("GLEANER_GENERATIONAL") != 0) != (modes.generational != 0)) {
     Fail("concurrent %d, generational %d (%s)", modes.concurrent, modes.generational, modes.reason);
   }
   const char* tracking = getenv("GLEANER_WRITE_TRACKING");
