@@ -120,6 +120,11 @@ class Collector {
   // does not keep up. True if the caller has to call Collect(Cause::kAllocation) now. Not inside
   // critical sections. `stack_pointer` as in Collect.
   bool Advance(uint64_t bytes, Addr stack_pointer);
+  // Whether Advance may have something to do; a few loads.
+  bool MayAdvance() const {
+    return cycle_.state() != CycleState::kIdle || sweeper_.IsConcurrent() ||
+           cycle_pacer_.IsWanted() || (CanMarkConcurrently() && cycle_pacer_.IsDue(IsMinorNext()));
+  }
   // The next Advance starts a cycle, whether one is due or not. Any thread.
   void WantCycle() { cycle_pacer_.Want(); }
   // A collection is due before the allowance is used up. True if the next polls see to it, by a

@@ -25,7 +25,12 @@ bool PollConcurrent(ptrdiff_t bytes) {
       !AutomaticCollectionAllowed()) {
     return false;
   }
+  const auto a_cycle_will_do = [] {
+    return g_collector.CanMarkConcurrently() && !g_collector.IsMinorNext() &&
+           !g_collector.IsOverrun();
+  };
   RefreshIfStale();
+  if (!g_collector.MayAdvance()) return a_cycle_will_do();
   struct Call {
     uint64_t bytes;
     bool collect;
@@ -45,8 +50,7 @@ bool PollConcurrent(ptrdiff_t bytes) {
   if (call.collect && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);
   }
-  return call.collect || (g_collector.CanMarkConcurrently() && !g_collector.IsMinorNext() &&
-                          !g_collector.IsOverrun());
+  return call.collect || a_cycle_will_do();
 }
 
 namespace {

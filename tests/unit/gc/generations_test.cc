@@ -115,11 +115,11 @@ TEST(GenerationsTest, WhatDoesNotPayIsTriedMoreAndMoreRarely) {
     for (int trial = 0; trial < 8; ++trial) {
       int fulls = 0;
       for (; !generations.WantsMinor(); ++fulls) generations.NoteFull(kFull, kAllowance);
-      EXPECT_EQ(fulls, trial == 0 ? 2 : last == 64 ? 64 : 2 * last);
+      EXPECT_EQ(fulls, trial == 0 ? 8 : last == 256 ? 256 : 2 * last);
       last = fulls;
       EXPECT_EQ(MinorsInARow(&generations, outcome), 1) << "one trial";
     }
-    EXPECT_EQ(last, 64);
+    EXPECT_EQ(last, 256);
     // One that pays makes up for it.
     while (!generations.WantsMinor()) generations.NoteFull(kFull, kAllowance);
     EXPECT_EQ(MinorsInARow(&generations, kCheap), 19);
@@ -127,7 +127,7 @@ TEST(GenerationsTest, WhatDoesNotPayIsTriedMoreAndMoreRarely) {
     EXPECT_EQ(MinorsInARow(&generations, outcome), 2);
     int fulls = 0;
     for (; !generations.WantsMinor(); ++fulls) generations.NoteFull(kFull, kAllowance);
-    EXPECT_EQ(fulls, 2);
+    EXPECT_EQ(fulls, 8);
   }
 }
 
