@@ -37,9 +37,6 @@ constexpr int kSpinTurns = 200;
 bool MarkWorker::Init(Marker* marker, int id, size_t max_stack_entries) {
   marker_ = marker;
   id_ = id;
-  // Once: asking the processor is slow under a hypervisor.
-  filter_ = ChooseFilter();
-  fastest_select_ = ChooseSelect();
   return stack_.Init(max_stack_entries);
 }
 
@@ -54,7 +51,8 @@ void MarkWorker::BeginCycle() {
   past_the_end_ = interior_ && marker_->config_.past_the_end;
   pad_objects_ = marker_->config_.pad_objects;
   split_ = marker_->config_.split;
-  select_ = interior_ ? fastest_select_ : nullptr;
+  filter_ = marker_->scan_code_.filter;
+  select_ = interior_ ? marker_->scan_code_.select : nullptr;
   statistics = {};
   has_hole_ = marker_->has_hole_;
   hole_begin_ = alloc::EndCommitted(alloc::Space::kScanned);

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <cstring>
 #include <new>
 
 #include "alloc/mark_bytes.h"
@@ -20,9 +21,19 @@ using platform::memory_order_seq_cst;
 
 constinit uint8_t g_valid_displacement[alloc::kPageBytes] = {};
 
+void Marker::UseInstructions(const char* name) {
+  ScanCode codes[kMaxScanCodes];
+  const size_t count = FindScanCodes(codes);
+  scan_code_ = codes[0];
+  for (size_t i = 0; i < count; ++i) {
+    if (strcmp(codes[i].name, name) == 0) scan_code_ = codes[i];
+  }
+}
+
 bool Marker::Init(WorkerPool* pool, int max_workers) {
   g_valid_displacement[0] = 1;  // set at run time, so that the table is in .bss
   pool_ = pool;
+  UseInstructions("auto");
   if (max_workers > kMaxWorkers) max_workers = kMaxWorkers;
   // Room for as many ranges as the heap may hold objects of 256 bytes, 2 GiB at most.
   size_t entries = g_space.bytes / 256;

@@ -181,7 +181,6 @@ class MarkWorker {
   bool pad_objects_ = false;
   bool split_ = true;
   FilterFunction filter_ = nullptr;
-  SelectFunction fastest_select_ = nullptr;
   SelectFunction select_ = nullptr;  // null if each pointer's displacement has to be checked
 
   Sink sink_{this};
@@ -208,6 +207,9 @@ class Marker {
  public:
   // False if the workers' metadata cannot be had.
   [[nodiscard]] bool Init(WorkerPool* pool, int max_workers);
+  // From the next cycle on workers scan by the code of this name (gc/scan.h); by the best if the
+  // processor has none of that name. pre: no worker is in the job.
+  void UseInstructions(const char* name);
 
   // Decides which values are white and which is black. After that worker 0 may be given objects.
   // `minor`: only young objects are white. Old objects are black from the beginning, and those that
@@ -300,6 +302,7 @@ class Marker {
   WorkerPool* pool_ = nullptr;
   MarkWorker* workers_[kMaxWorkers] = {};
   int worker_count_ = 0;
+  ScanCode scan_code_ = {};  // asked for once: asking the processor is slow under a hypervisor
 
   // Written by the calling thread while no worker is in the job, read by the workers.
   MarkConfig config_;

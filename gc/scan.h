@@ -19,19 +19,11 @@ inline constexpr size_t kFilterSlack = 8;
 using FilterFunction = size_t (*)(const Addr* words, size_t count, Addr base, size_t bytes,
                                   Addr* out);
 
-size_t FilterScalar(const Addr* words, size_t count, Addr base, size_t bytes, Addr* out);
-#if defined(__x86_64__)
-size_t FilterAvx512(const Addr* words, size_t count, Addr base, size_t bytes, Addr* out);
-#endif
-
-// The fastest filter that this processor can run.
-FilterFunction ChooseFilter();
-
 // Second step for many words at once. Drops words whose slot is marked already, not allocated, or
 // in the waste at the end of a page; keeps words whose slot is white, and all words that do not
 // point to a page of small slots. In long arrays nearly all pointers are dropped here, at a third
 // of the cost of resolving them one by one. The mark bytes are read without a prefetch: the groups
-// of eight words are independent, so many reads are under way at once.
+// of words in a vector are independent, so many reads are under way at once.
 struct SelectContext {
   Addr base;
   const void* info;      // alloc::PageInfo of page 0
@@ -43,11 +35,16 @@ struct SelectContext {
 // Works in place on `count` words inside the reservation; returns the number of words kept.
 using SelectFunction = size_t (*)(const SelectContext& context, Addr* words, size_t count);
 
-#if defined(__x86_64__)
-size_t SelectAvx512(const SelectContext& context, Addr* words, size_t count);
-#endif
+// Both steps in instructions that some processors have.
+struct ScanCode {
+  const char* name;  // as in the option mark_instructions
+  FilterFunction filter;
+  SelectFunction select;  // null: the caller resolves every word
+};
 
-// Null if this processor has none: then the caller resolves every word.
-SelectFunction ChooseSelect();
+// The codes that this processor can run, best first; the scalar one is the last. Returns their
+// number.
+inline constexpr size_t kMaxScanCodes = 3;
+size_t FindScanCodes(ScanCode (&codes)[kMaxScanCodes]);
 
 }  // namespace gleaner::gc

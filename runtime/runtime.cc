@@ -95,6 +95,8 @@ const char* InitOnce() {
                           ? static_cast<int>(g_options.processors < 64 ? g_options.processors : 64)
                           : platform::UsableCpuCount();
   if (!g_collector.Init(kWorld, markers)) return "no memory for the collector's tables";
+  constexpr const char* kInstructions[] = {"auto", "avx512", "avx2", "scalar"};
+  g_collector.marker().UseInstructions(kInstructions[g_options.mark_instructions]);
   GC_parallel = g_collector.pool().size() - 1;
   platform::InstallStopHandler();
   Thread* self = Threads::Register();

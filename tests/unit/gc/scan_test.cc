@@ -1,4 +1,4 @@
-// The two vector steps of a scan against scalar code and against naive code.
+// The two steps of a scan, in all instructions that this processor has, against naive code.
 #include "gc/scan.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,22 @@ constexpr Addr kBase = 0x7e0000000000;
 constexpr size_t kHeapBytes = 64 * kMiB;
 constexpr Addr kCanary = 0xc0c0c0c0c0c0c0c0;
 
-bool HasAvx512() { return ChooseSelect() != nullptr; }
+std::vector<ScanCode> Codes() {
+  ScanCode codes[kMaxScanCodes];
+  const size_t count = FindScanCodes(codes);
+  return {codes, codes + count};
+}
+
+TEST(ScanCodeTest, TheScalarOneIsTheLast) {
+  const std::vector<ScanCode> codes = Codes();
+  ASSERT_FALSE(codes.empty());
+  for (const ScanCode& code : codes) {
+    printf("%s\n", code.name);
+    EXPECT_NE(code.filter, nullptr);
+    EXPECT_EQ(code.select == nullptr, &code == &codes.back()) << code.name;
+  }
+  EXPECT_STREQ(codes.back().name, "scalar");
+}
 
 std::vector<Addr> Naive(const std::vector<Addr>& words, Addr base, size_t bytes) {
   std::vector<Addr> kept;
@@ -37,10 +52,10 @@ void CheckFilter(FilterFunction filter, const std::vector<Addr>& words) {
 }
 
 void CheckFilters(const std::vector<Addr>& words) {
-  CheckFilter(FilterScalar, words);
-#if defined(__x86_64__)
-  if (HasAvx512()) CheckFilter(FilterAvx512, words);
-#endif
+  for (const ScanCode& code : Codes()) {
+    SCOPED_TRACE(code.name);
+    CheckFilter(code.filter, words);
+  }
 }
 
 TEST(FilterTest, EdgesOfTheReservation) {
@@ -66,8 +81,6 @@ TEST(FilterTest, RandomWords) {
     CheckFilters(words);
   }
 }
-
-#if defined(__x86_64__)
 
 // A few pages of made-up descriptors: all classes, other states, all kinds of marks.
 class SelectTest : public ::testing::Test {
@@ -113,11 +126,17 @@ class SelectTest : public ::testing::Test {
     }
     const size_t count = words.size();
     words.resize(count + kFilterSlack + 1, kCanary);
-    const size_t kept = SelectAvx512(
-        {kBase, info_.data(), marks_.data(), white, hole_begin_, hole_pages_}, words.data(), count);
-    ASSERT_EQ(kept, expected.size());
-    for (size_t i = 0; i < kept; ++i) ASSERT_EQ(words[i], expected[i]) << i;
-    ASSERT_EQ(words.back(), kCanary);
+    for (const ScanCode& code : Codes()) {
+      if (code.select == nullptr) continue;
+      SCOPED_TRACE(code.name);
+      std::vector<Addr> selected = words;
+      const size_t kept =
+          code.select({kBase, info_.data(), marks_.data(), white, hole_begin_, hole_pages_},
+                      selected.data(), count);
+      ASSERT_EQ(kept, expected.size());
+      for (size_t i = 0; i < kept; ++i) ASSERT_EQ(selected[i], expected[i]) << i;
+      ASSERT_EQ(selected.back(), kCanary);
+    }
   }
 
   std::vector<alloc::PageInfo> info_;
@@ -127,7 +146,6 @@ class SelectTest : public ::testing::Test {
 };
 
 TEST_F(SelectTest, EveryOffsetOfEveryClass) {
-  if (!HasAvx512()) GTEST_SKIP() << "no AVX-512";
   for (size_t page = 0; page < kPages; ++page) {
     for (size_t offset = 0; offset < alloc::kPageBytes; offset += 512) {
       std::vector<Addr> words;
@@ -139,7 +157,6 @@ TEST_F(SelectTest, EveryOffsetOfEveryClass) {
 }
 
 TEST_F(SelectTest, RandomWordsOfEveryCount) {
-  if (!HasAvx512()) GTEST_SKIP() << "no AVX-512";
   std::mt19937_64 random(8);
   for (int round = 0; round < 2000; ++round) {
     std::vector<Addr> words(round < 100 ? static_cast<size_t>(round) : random() % (kScanWords + 1));
@@ -150,7 +167,6 @@ TEST_F(SelectTest, RandomWordsOfEveryCount) {
 
 // Descriptors of the hole may not be mapped.
 TEST_F(SelectTest, WordsThatPointIntoTheHole) {
-  if (!HasAvx512()) GTEST_SKIP() << "no AVX-512";
   std::mt19937_64 random(9);
   for (int round = 0; round < 500; ++round) {
     hole_begin_ = random() % kPages;
@@ -167,8 +183,6 @@ TEST_F(SelectTest, WordsThatPointIntoTheHole) {
     info_ = whole;
   }
 }
-
-#endif
 
 }  // namespace
 }  // namespace gleaner::gc
