@@ -8,6 +8,7 @@
 #include "alloc/walk.h"
 #include "gc/verify.h"
 #include "platform/clock.h"
+#include "platform/filters.h"
 #include "platform/stop_world.h"
 
 namespace gleaner::gc {
@@ -139,13 +140,12 @@ Collector::Collection Collector::Prepare(Cause cause) {
   // The settings cannot change during a cycle.
   if (!collection.gives_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
   collection.is_early = cycle_.state() != CycleState::kReady;
-  if (alloc::ResidentBytes() >= kHelpersFromBytes) pool_.StartHelpers();
+  if (alloc::ResidentBytes() >= kHelpersFromBytes && !platform::HasFilter()) pool_.StartHelpers();
   CycleReport& report = collection.report;
   report.cause = cause;
   report.number = collections() + 1;
-  report.reason = report.minor ? Reason::kYoungDie : cycle_pacer_.reason();
-  report.expected_ns =
-      report.minor ? generations_.ExpectedMinorNs() : cycle_pacer_.ExpectedStopNs();
+  collection.reason = cycle_pacer_.reason();
+  report.expected_ns = cycle_pacer_.ExpectedStopNs();
   collection.cycle_was_possible =
       tunables.concurrent_mark && cycle_pacer_.FitsIntoAllowance(tunables.background_markers);
   return collection;
@@ -218,7 +218,8 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       platform::NowNs() - clock.begin_ns(),
                       clock.begin_ns() - cycle_pacer_.last_end_ns(),
                       report.concurrent,
-                      collection->bytes_in_cycle, 0};
+                      collection->bytes_in_cycle,
+                      0};
   // Old objects are not known to live after a minor collection, so the allowance stays that of the
   // last full one.
   if (report.minor) {
@@ -330,6 +331,13 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   if (tunables.verify) {
     VerifyMarks(marker_, tunables.mark, roots_,
                 {report->minor || report->concurrent, report->minor});
+  }
+  if (report->minor) {
+    report->reason = Reason::kYoungDie;
+    report->expected_ns = generations_.ExpectedMinorNs();
+  } else if (report->cause == Cause::kAllocation && collection->reason != Reason::kYoungDie &&
+             report->concurrent == IsForConcurrent(collection->reason)) {
+    report->reason = collection->reason;
   }
   report->overrun = report->concurrent && collection->is_early;
   collection->bytes_in_cycle = report->concurrent ? cycle_pacer_.NoteCycleBytes() : 0;

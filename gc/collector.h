@@ -166,8 +166,9 @@ class Collector {
     bool gives_up_cycle = false;  // marks of the cycle under way are not used
     bool is_early = false;        // the cycle is not ready for the stop
     bool sweeps_concurrently = false;
-    uint64_t bytes_in_cycle = 0;  // allocated while the cycle was under way
-    uint64_t young_bytes = 0;     // allocated since the last collection, net
+    uint64_t bytes_in_cycle = 0;        // allocated while the cycle was under way
+    uint64_t young_bytes = 0;           // allocated since the last collection, net
+    Reason reason = Reason::kOnlyKind;  // of the kind that was chosen; it may not have come to that
     // A concurrent cycle would have been possible in place of this collection.
     bool cycle_was_possible = false;
   };

@@ -37,7 +37,7 @@ bool Collector::TryStartCycle() {
   }
   Tunables tunables;
   world_.read_tunables(&tunables);
-  if (!cycle_pacer_.MayBegin(tunables, IsMinorNext())) return false;
+  if (!cycle_pacer_.MayBegin(tunables, IsMinorNext()) || !cycle_.KeepsTracker()) return false;
   cycle_pacer_.Begin(tunables);
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
   minor_next_.Store(false, platform::memory_order_relaxed);  // a hint to others

@@ -74,6 +74,13 @@ class Cycle {
   // tracked any more.
   bool HasLostTracker() const { return lost_; }
   const platform::Refusal& refusal() const { return refusal_; }
+  // Loses the tracker if a filter of system calls bars it (platform/filters.h). Whether writes are
+  // still tracked.
+  bool KeepsTracker() {
+    if (IsTracking() && tracker_.IsBarred()) LoseTracker(tracker_.refusal());
+    return IsTracking();
+  }
+  void IgnoreFilters() { tracker_.IgnoreFilters(); }
   // Another tracker may be enabled afterwards. pre: kIdle, and no page is pinned.
   void CloseTracker();
 

@@ -8,7 +8,8 @@ void Generations::NoteFull(const Outcome& outcome, uint64_t allowance_bytes) {
   max_live_bytes_ = outcome.live_bytes + allowance_bytes / kGrowthShare;
   minors_ = 0;
   if (rest_ != 0 && --rest_ == 0) unpaid_ = kPatience - 1;  // one trial
-  const bool promises = outcome.freed_bytes * kMinFreed >= outcome.young_bytes;
+  const bool promises =
+      outcome.young_bytes != 0 && outcome.freed_bytes * kMinFreed >= outcome.young_bytes;
   wants_minor_ = mode_ != GenerationalMode::kOff && max_minors_ != 0 &&
                  (mode_ == GenerationalMode::kAlways || (rest_ == 0 && promises)) &&
                  IsShortEnough();
@@ -23,7 +24,9 @@ void Generations::NoteMinor(const Outcome& outcome) {
   unpaid_ = pays ? 0 : unpaid_ + 1;
   if (pays) next_rest_ = kFirstRest;
   if (full_stop_ns_ != 0) {
-    minor_share_ = static_cast<double>(outcome.stop_ns) / static_cast<double>(full_stop_ns_);
+    // 1 at most: what takes longer than a full one was held up.
+    const double share = static_cast<double>(outcome.stop_ns) / static_cast<double>(full_stop_ns_);
+    minor_share_ = share < 1 ? share : 1;
   }
   wants_minor_ = mode_ != GenerationalMode::kOff && minors_ < max_minors_ &&
                  outcome.live_bytes <= max_live_bytes_ && IsShortEnough();

@@ -13,6 +13,10 @@ enum class Reason : uint8_t {
   kLongStop,        // concurrent: a stop-parallel one is expected to exceed the pause goal
   kFastAllocation,  // stop-parallel: the program would use up its allowance during the marking
 };
+// Whether it is a reason to mark concurrently.
+constexpr bool IsForConcurrent(Reason reason) {
+  return reason == Reason::kAsked || reason == Reason::kLongStop;
+}
 constexpr const char* NameOf(Reason reason) {
   constexpr const char* kNames[] = {"only kind",  "asked for", "young die",
                                     "short stop", "long stop", "fast allocation"};

@@ -20,13 +20,15 @@ void StopForecast::NoteFull(const PauseTimes& pause, const Full& full) {
   const uint64_t mark_ns = pause.of(PausePart::kMark);
   const uint64_t sweep_ns = pause.of(PausePart::kSweep);
   if (full.marked_in_stop && full.scanned_bytes >= kMinBytes) {
-    mark_ns_per_byte_ =
-        static_cast<double>(mark_ns) * full.markers / static_cast<double>(full.scanned_bytes);
+    mark_ns_per_byte_.Note(static_cast<double>(mark_ns) * full.markers /
+                           static_cast<double>(full.scanned_bytes));
   }
   if (full.swept_in_stop && full.pages != 0) {
-    sweep_ns_per_page_ = static_cast<double>(sweep_ns) / static_cast<double>(full.pages);
+    sweep_ns_per_page_.Note(static_cast<double>(sweep_ns) / static_cast<double>(full.pages));
   }
-  if (full.marked_in_stop) rest_ns_ = pause.all_ns - mark_ns - sweep_ns;
+  rest_ns_ = pause.all_ns - mark_ns - sweep_ns;
+  // A stop that ends a cycle scans what was written meanwhile: no part of a stop-parallel one.
+  if (!full.marked_in_stop) rest_ns_ -= pause.of(PausePart::kDirty);
 }
 
 uint64_t StopForecast::ScanBytes(uint64_t allocated_bytes) const {

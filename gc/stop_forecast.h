@@ -3,7 +3,9 @@
 //
 //   stop = rest + mark time per byte * bytes to scan / markers + sweep time per page * pages
 //
-// The rest and the two rates are those of the last collection that marked, or swept, in its stop.
+// The rest is that of the last collection. Each rate is the lower of those of the last two
+// collections that marked, or swept, in their stop: a stop that was held up once does not count,
+// which matters since concurrent collections measure no rate.
 // The bytes to scan are those of the last collection of the whole heap, and a part of what has been
 // allocated since: as large a part as was added before each of the last two such collections, the
 // smaller of the two, since a structure that is built once is no growth.
@@ -35,25 +37,34 @@ class StopForecast {
   // Bytes to scan after `allocated_bytes` more have been allocated since the last collection.
   uint64_t ScanBytes(uint64_t allocated_bytes) const;
   uint64_t MarkNs(uint64_t scan_bytes, int markers) const {
-    return static_cast<uint64_t>(static_cast<double>(scan_bytes) * mark_ns_per_byte_ / markers);
+    return static_cast<uint64_t>(static_cast<double>(scan_bytes) * mark_ns_per_byte_.used /
+                                 markers);
   }
   uint64_t StopNs(uint64_t scan_bytes, int markers, uint64_t pages) const {
     return rest_ns_ + MarkNs(scan_bytes, markers) +
-           static_cast<uint64_t>(static_cast<double>(pages) * sweep_ns_per_page_);
+           static_cast<uint64_t>(static_cast<double>(pages) * sweep_ns_per_page_.used);
   }
 
   // Fixes a marker's time for a byte, which is otherwise measured and depends on the machine and
   // its load, and leaves out the rest of the stop. pre: no other thread uses the collector.
   void SetMarkTimeForTesting(double ns_per_byte) {
-    mark_ns_per_byte_ = ns_per_byte;
+    mark_ns_per_byte_.used = ns_per_byte;
     rest_ns_ = 0;
-    sweep_ns_per_page_ = 0;
+    sweep_ns_per_page_.used = 0;
     is_fixed_ = true;
   }
 
  private:
-  double mark_ns_per_byte_ = 1;  // of one marker
-  double sweep_ns_per_page_ = 0;
+  // The lower of the last two measurements.
+  struct Rate {
+    double last, used;
+    void Note(double measured) {
+      used = measured < last ? measured : last;
+      last = measured;
+    }
+  };
+  Rate mark_ns_per_byte_ = {1e9, 1};  // of one marker
+  Rate sweep_ns_per_page_ = {1e9, 0};
   uint64_t rest_ns_ = 0;
   uint64_t scanned_bytes_ = 0;    // by the last collection of the whole heap
   uint64_t allocated_bytes_ = 0;  // net, between the last such collection and the last of any kind

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -143,8 +142,6 @@ void* MapSharedFile(const char* path, size_t bytes) {
   close(fd);
   return memory == MAP_FAILED ? nullptr : memory;
 }
-
-bool SystemCallsAreFiltered() { return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0; }
 
 uint64_t ResidentProcessBytes() {
   char text[256];

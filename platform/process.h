@@ -22,10 +22,6 @@ bool MemoryIsCopy();
 // Whether the memory is another process's. Costs a system call.
 bool MemoryIsAnothers();
 
-// Whether a filter decides on the system calls of the calling thread (seccomp), or refuses to tell:
-// it may end the process for a call that it does not know. Costs a system call. Async-signal-safe.
-bool SystemCallsAreFiltered();
-
 // Opens a file for appending; -1 if that fails.
 int OpenLogFile(const char* path);
 // Opens a file for reading; -1 if that fails.

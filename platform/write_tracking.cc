@@ -7,8 +7,8 @@
 #include <cerrno>
 
 #include "platform/delays.h"
+#include "platform/filters.h"
 #include "platform/memory.h"
-#include "platform/process.h"
 #include "platform/stop_world.h"
 
 namespace gleaner::platform {
@@ -178,10 +178,10 @@ TrackingCounts WriteTracking::counts() const {
   return {protection_.faults(), protection_.refusals(), userfaultfd_.registrations()};
 }
 
-bool WriteTracking::IsBarred() const { return respects_filters_ && SystemCallsAreFiltered(); }
+bool WriteTracking::IsBarred() const { return respects_filters_ && HasFilter(); }
 
 Refusal WriteTracking::refusal() const {
-  if (IsBarred()) return {"a filter of system calls is in force", 0};
+  if (IsBarred()) return kFilterRefusal;
   return kind_ == TrackingKind::kUserfaultfd ? userfaultfd_.refusal() : refusal_;
 }
 

@@ -75,6 +75,9 @@ inline constexpr TrackingKind kBestFirst[] = {TrackingKind::kUserfaultfd,
 // Those that no correct program can notice.
 inline constexpr TrackingKind kUnnoticed[] = {TrackingKind::kUserfaultfd, TrackingKind::kSoftDirty};
 
+// The reason of a tracker that a filter bars.
+inline constexpr Refusal kFilterRefusal = {"a filter of system calls is in force", 0};
+
 struct TrackingConfig {
   // The begin of the reservation, a multiple of kRegionBytes. For kProtection the page below is
   // inaccessible, so that the system does not join read-only memory of the heap to other read-only
@@ -83,8 +86,8 @@ struct TrackingConfig {
   size_t bytes = 0;
   bool executable = false;  // armed memory may hold code
   size_t max_mappings = 0;  // kProtection: mappings it may add; 0: half of what the system allows
-  // Once a filter of system calls is in force (seccomp), every operation counts as refused and
-  // makes no other system call: the filter may kill the process for it.
+  // Once the program has installed a filter (platform/filters.h), every operation counts as refused
+  // and makes no system call.
   bool respects_filters = false;
 };
 
@@ -159,9 +162,12 @@ class WriteTracking {
   // is not affected.
   void ResetInChild();
 
- private:
+  // Whether a filter bars the tracker: then refusal() says so.
   bool IsBarred() const;
+  // From now on filters do not matter: the program has asked for what needs the tracker.
+  void IgnoreFilters() { respects_filters_ = false; }
 
+ private:
   TrackingKind kind_ = TrackingKind::kNone;
   bool open_ = false;
   bool respects_filters_ = false;

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "gc/collector.h"
+#include "platform/filters.h"
 #include "platform/loaded_objects.h"
-#include "platform/process.h"
 #include "platform/system_calls.h"
 #include "runtime/barrier.h"
 #include "runtime/run_record.h"
@@ -101,8 +101,8 @@ TrackingKind Choose(bool unasked) {
   if (cycle.HasLostTracker()) return TrackingKind::kNone;
   const Candidates candidates = CandidatesWanted(unasked);
   g_reason[0] = 0;
-  if (unasked && platform::SystemCallsAreFiltered()) {
-    snprintf(g_reason, sizeof g_reason, "a filter of system calls is in force");
+  if (unasked && platform::HasAnyFilter()) {
+    snprintf(g_reason, sizeof g_reason, "%s", platform::kFilterRefusal.what);
     return TrackingKind::kNone;
   }
   for (size_t i = 0; i < candidates.count; ++i) {
@@ -188,8 +188,25 @@ void Tell(const Modes& failed) {
 
 namespace {
 
-// Turns g_wanted on by the best mechanism that works.
+// What the collector has not done because of a filter may be done if the program asks for it. pre:
+// the collector lock is held.
+void StopRespectingFilters() {
+  gc::Cycle& cycle = g_collector.cycle();
+  if (cycle.HasLostTracker() && cycle.refusal().what == platform::kFilterRefusal.what &&
+      cycle.state() == gc::CycleState::kIdle) {
+    cycle.CloseTracker();
+  }
+  cycle.IgnoreFilters();
+  for (platform::Refusal& lost : g_lost) {
+    if (lost.what == platform::kFilterRefusal.what) lost = {};
+  }
+}
+
+// Turns g_wanted on by the best mechanism that works. pre: g_turning_on, which it resets.
 void TurnOnWanted() {
+  // A handler that jumps away must not leave the lock taken.
+  const platform::HandlersWait no_handlers;
+  const platform::UncancellableSection section;
   for (;;) {
     TrackingKind kind;
     bool loader_can_be_asked;
@@ -198,7 +215,6 @@ void TurnOnWanted() {
       platform::LockGuard guard(g_collector.lock());
       unasked = g_source == Source::kOwn;
       kind = Choose(unasked);
-      g_turning_on = true;
       loader_can_be_asked = platform::LoaderCanBeAsked();
     }
     // Done before any page is protected, and without the collector lock: the loader's lock ranks
@@ -232,8 +248,12 @@ void TurnOn(const Modes& modes) {
   {
     platform::LockGuard guard(g_collector.lock());
     // What the collector has turned on itself the program has not asked for.
-    if (g_source == Source::kOwn) g_wanted = {};
+    if (g_source == Source::kOwn) {
+      g_wanted = {};
+      StopRespectingFilters();
+    }
     g_source = Source::kProgram;
+    g_turning_on = true;
     g_wanted.concurrent |= modes.concurrent;
     g_wanted.generational |= modes.generational;
   }
@@ -256,6 +276,7 @@ void TurnOnUnasked() {
     platform::LockGuard guard(g_collector.lock());
     if (!ShouldTurnOnUnasked()) return;  // another thread was faster
     g_source = Source::kOwn;
+    g_turning_on = true;
     g_wanted = {.concurrent = true, .generational = true};
   }
   TurnOnWanted();

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "alloc/page_space.h"
+#include "platform/filters.h"
 #include "platform/process.h"
 #include "runtime/dump.h"
 #include "runtime/findings.h"
@@ -47,7 +48,7 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
 uint64_t ProcessBytes() {
   static constinit uint64_t bytes = 0;
   const uint64_t collections = g_collector.collections();
-  if ((collections & (collections - 1)) == 0 || collections % 64 == 0) {
+  if (((collections & (collections - 1)) == 0 || collections % 64 == 0) && !platform::HasFilter()) {
     const uint64_t all = platform::ResidentProcessBytes();
     const uint64_t heap = alloc::ResidentBytes();
     bytes = all > heap ? all - heap : 0;
@@ -80,9 +81,11 @@ void ReadTunables(gc::Tunables* tunables) {
                                                           : 0;
   tunables->pause_target_ns =
       GC_time_limit == GC_TIME_UNLIMITED ? 0 : GC_time_limit * 1'000'000 + g_time_limit_ns;
-  // The program's procedure that decides which segments are roots must run on its own threads.
-  tunables->driver =
-      g_options.cycle_thread && g_options.cycle_slice == 0 && g_has_static_roots == nullptr;
+  // The program's procedure that decides which segments are roots must run on its own threads. A
+  // program that has asked for one marker may rely on having no threads but its own.
+  tunables->driver = g_options.cycle_thread && g_options.cycle_slice == 0 &&
+                     g_has_static_roots == nullptr &&
+                     !(tunables->automatic && g_collector.pool().size() == 1);
   const int all = g_collector.pool().size();
   const int share = g_options.background_markers != 0
                         ? static_cast<int>(g_options.background_markers)

@@ -91,13 +91,20 @@ TEST(GenerationsTest, NoneThatIsExpectedToStopForTooLong) {
   generations.NoteFull(small_full, kAllowance);
   EXPECT_FALSE(generations.WantsMinor());
 
-  small_full.stop_ns = kMaxStopNs;
+  small_full.stop_ns = 2 * kMaxStopNs;
   generations.NoteFull(small_full, kAllowance);
   EXPECT_TRUE(generations.WantsMinor());
   Generations::Outcome longer = kCheap;
-  longer.stop_ns = kMaxStopNs + 1;
+  longer.stop_ns = kMaxStopNs + 1000;
   generations.NoteMinor(longer);
   EXPECT_FALSE(generations.WantsMinor()) << "that one was too long";
+  // One that takes longer than a full one was held up.
+  small_full.stop_ns = kMaxStopNs;
+  generations.NoteFull(small_full, kAllowance);
+  longer.stop_ns = 10 * kMaxStopNs;
+  generations.NoteMinor(longer);
+  EXPECT_EQ(generations.ExpectedMinorNs(), kMaxStopNs);
+  EXPECT_TRUE(generations.WantsMinor());
 
   generations.Configure(GenerationalMode::kAlways, 19, kMaxStopNs);
   generations.NoteFull(kFull, kAllowance);

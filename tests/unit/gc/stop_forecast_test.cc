@@ -54,11 +54,22 @@ TEST(StopForecastTest, AHeapThatGrowsIsExpectedToGrowOn) {
   EXPECT_EQ(forecast.ScanBytes(kMiB), 3 * kLive + kMiB);
 }
 
-TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNothing) {
+TEST(StopForecastTest, AStopThatIsHeldUpOnceDoesNotCount) {
+  StopForecast forecast;
+  const PauseTimes usual = Pause(kLive, 50'000, 3'000);
+  forecast.NoteFull(usual, InStop(kLive, 0));
+  PauseTimes held_up = Pause(50 * kLive, 5'000'000, 3'000);
+  forecast.NoteFull(held_up, InStop(kLive, 0));
+  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), usual.all_ns);
+  forecast.NoteFull(held_up, InStop(kLive, 0));
+  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), held_up.all_ns) << "twice is no accident";
+}
+
+TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNoRate) {
   StopForecast forecast;
   forecast.NoteFull(Pause(2 * kLive, 50'000, 3'000), InStop(kLive, 0));
   forecast.NoteFull(Pause(100, 0, 100), {2 * kLive, 0, 1000, 1, false, false});
-  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), 2 * kLive + 53'000);
+  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), 2 * kLive + 50'100) << "the rest is measured";
   // Marked in the stop, swept afterwards.
   forecast.NoteFull(Pause(kLive, 0, 7'000), {kLive, 0, 1000, 2, true, false});
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 57'000);

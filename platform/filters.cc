@@ -1,0 +1,79 @@
+#include "platform/filters.h"
+
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+
+#include "platform/atomic.h"
+#include "platform/process.h"
+#include "platform/raw_call.h"
+
+namespace gleaner::platform {
+
+namespace {
+// Relaxed: the thread that installs a filter sees its own store, and the system call that installs
+// one in other threads orders the store before what they do under the filter.
+constinit Atomic<bool> g_has_filter{false};
+}  // namespace
+
+bool NoteFilter() { return g_has_filter.Exchange(true, memory_order_relaxed); }
+
+void ForgetFilter() { g_has_filter.Store(false, memory_order_relaxed); }  // as above
+
+bool HasFilter() { return g_has_filter.Load(memory_order_relaxed); }  // as above
+
+bool HasAnyFilter() { return HasFilter() || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0; }
+
+}  // namespace gleaner::platform
+
+// prctl and syscall, interposed: a filter is noted before it is installed. Both do what the C
+// library's functions do.
+
+// Not under ThreadSanitizer, which calls these functions before instrumented code may run.
+#ifndef __SANITIZE_THREAD__
+
+namespace {
+
+bool InstallsFilter(long number, long a) {
+  if (number == SYS_prctl) return a == PR_SET_SECCOMP;
+  return number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER);
+}
+
+long Call(long number, long a, long b, long c, long d, long e, long f) {
+  using gleaner::platform::RawCall;
+  long result;
+  if (GLEANER_UNLIKELY(InstallsFilter(number, a)) && !gleaner::platform::MemoryIsAnothers()) {
+    const bool noted_before = gleaner::platform::NoteFilter();
+    result = RawCall(number, a, b, c, d, e, f);
+    if (result < 0 && !noted_before) gleaner::platform::ForgetFilter();
+  } else {
+    result = RawCall(number, a, b, c, d, e, f);
+  }
+  if (result >= 0 || result < -4095) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+}  // namespace
+
+// Under names of our own in C++, since the system's headers declare both as variadic.
+#define GLEANER_REPLACED(name) asm(name) __attribute__((visibility("default")))
+
+extern "C" {
+int gleaner_prctl(int option, long a, long b, long c, long d) noexcept GLEANER_REPLACED("prctl");
+long gleaner_syscall(long number, long a, long b, long c, long d, long e, long f) noexcept
+    GLEANER_REPLACED("syscall");
+
+int gleaner_prctl(int option, long a, long b, long c, long d) noexcept {
+  return static_cast<int>(Call(SYS_prctl, option, a, b, c, d, 0));
+}
+
+long gleaner_syscall(long number, long a, long b, long c, long d, long e, long f) noexcept {
+  return Call(number, a, b, c, d, e, f);
+}
+}  // extern "C"
+
+#endif  // __SANITIZE_THREAD__
