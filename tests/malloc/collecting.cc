@@ -287,7 +287,7 @@ void KeptOnStacks() {
 uintptr_t g_complement = 0;                      // of the block that the thread is to hold
 unsigned char* volatile g_until_held = nullptr;  // the block, as what starts the thread allocates
 int g_holding = 0;
-int g_throttle_ends = 0;
+int g_lets_go = 0;
 std::atomic<bool> g_held{false};
 
 // The only pointer is in a register while the other thread collects. free() ends the process if the
@@ -298,9 +298,9 @@ void HoldInRegister() {
       "not %0\n\t"
       "movl $1, %[holding]\n\t"
       "1: pause\n\t"
-      "cmpl $0, %[throttle_ends]\n\t"
+      "cmpl $0, %[lets_go]\n\t"
       "je 1b"
-      : "=&b"(block), [holding] "+m"(g_holding), [throttle_ends] "+m"(g_throttle_ends)
+      : "=&b"(block), [holding] "+m"(g_holding), [lets_go] "+m"(g_lets_go)
       : "0"(g_complement)
       : "memory", "cc");
   CHECK(Holds(block, 29));
@@ -331,14 +331,14 @@ template <class Start>
 void ExpectHeld(const char* how, Start start) {
   printf("%s\n", how);
   fflush(stdout);
-  g_holding = g_throttle_ends = 0;
+  g_holding = g_lets_go = 0;
   g_held.store(false);
   MakeBlock();
   start();
   while (__atomic_load_n(&g_holding, __ATOMIC_SEQ_CST) == 0) usleep(1000);
   g_until_held = nullptr;
   Churn(30 * kMiB);
-  __atomic_store_n(&g_throttle_ends, 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&g_lets_go, 1, __ATOMIC_SEQ_CST);
   while (!g_held.load()) usleep(1000);
 }
 

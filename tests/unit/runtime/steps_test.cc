@@ -25,6 +25,7 @@
 #include "runtime/options.h"
 #include "runtime/runtime.h"
 #include "runtime/threads.h"
+#include "runtime/tracking.h"
 #include "tests/support/at_steps.h"
 #include "tests/support/child.h"
 #include "tests/support/flags.h"
@@ -259,7 +260,9 @@ constexpr Activity kActivities[] = {
 // --- One run ---
 
 // Whether a thread of the library's own marks concurrently.
-bool HasDriver() { return g_options.concurrent && g_options.cycle_slice == 0; }
+bool HasDriver() {
+  return (g_options.concurrent && g_options.cycle_slice == 0) || g_options.auto_after == 0;
+}
 
 bool g_is_child = false;  // of a fork at a step
 bool g_waits = false;     // the activity waits for another thread
@@ -339,6 +342,7 @@ constexpr Mode kModes[] = {
     {"steps", {"GLEANER_CONCURRENT=1", "GLEANER_CYCLE_SLICE=4k", "GLEANER_COLLECT_EVERY=256k"}},
     {"driver", {"GLEANER_CONCURRENT=1", "GLEANER_SHORT_PAUSE=0", "GLEANER_COLLECT_EVERY=256k"}},
     {"generational", {"GLEANER_GENERATIONAL=2", "GLEANER_COLLECT_EVERY=256k"}},
+    {"auto", {"GLEANER_AUTO_AFTER=0", "GLEANER_PAUSE_GOAL=0.1", "GLEANER_COLLECT_EVERY=256k"}},
 };
 
 class StepsTest : public ::testing::TestWithParam<Mode> {
@@ -486,6 +490,36 @@ TEST_P(StepsTest, AHandlerJumps) {
   });
 }
 
+// A handler that runs while its thread has the collector lock may jump away with it. The first
+// collection turns modes on after it has let go of the lock.
+TEST(TurningOnTest, NoHandlerRunsWhileTheThreadHasTheLock) {
+  size_t steps = 0;
+  for (size_t step = 0; step < 2000; step += 7) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    EXPECT_CHILD_OK([step, &ends] {
+      putenv(const_cast<char*>("GLEANER_AUTO_AFTER=0"));
+      GC_init();
+      HandleWith([](int) {
+        ++g_handled;
+        if (gc::g_collector.lock().IsHeld()) ++g_lost;
+      });
+      Attempt first{[] { GC_gcollect(); }, step, Signal};
+      const bool reached = first.Do();
+      EXPECT_EQ(g_handled, reached ? 1u : 0u);
+      EXPECT_EQ(g_lost, 0u);
+      EXPECT_EQ(ModesInUse().generational, TrackingInUse() != platform::TrackingKind::kNone);
+      ASSERT_EQ(write(ends[1], &first.steps, sizeof first.steps), ssize_t{sizeof first.steps});
+    });
+    ASSERT_EQ(read(ends[0], &steps, sizeof steps), ssize_t{sizeof steps});
+    close(ends[0]);
+    close(ends[1]);
+    if (step >= steps) break;
+  }
+  printf("%zu steps\n", steps);
+  EXPECT_GT(steps, 20u);
+}
+
 // --- Cancellation ---
 
 TEST_P(StepsTest, TheThreadIsCancelled) {
@@ -566,9 +600,9 @@ void* MakeResult(void* data) {
   return result;
 }
 
-// Lets go of a thread by `throttle_ends`, and at each step of that starts another one, whose result
+// Joins or detaches a thread by `let_go`, and at each step of that starts another one, whose result
 // stays, although it may have the first one's name by then.
-void ExpectResultsStay(int (*throttle_ends)(pthread_t)) {
+void ExpectResultsStay(int (*let_go)(pthread_t)) {
   constexpr size_t kRegistered = 1;  // the test's own
   static Named other;
   pthread_t first;
@@ -579,7 +613,7 @@ void ExpectResultsStay(int (*throttle_ends)(pthread_t)) {
     while (Threads::count() != kRegistered) sched_yield();
     bool started = false;
     more = testing::AtStep(
-        step, [throttle_ends, first] { ASSERT_EQ(throttle_ends(first), 0); },
+        step, [let_go, first] { ASSERT_EQ(let_go(first), 0); },
         [&] {
           if (Threads::lock().IsHeld()) return;
           started = true;
