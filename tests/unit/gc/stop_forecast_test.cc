@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/fake_world.h"
+
 namespace gleaner::gc {
 namespace {
 
@@ -76,6 +78,62 @@ TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNoRate) {
   // Too little to measure.
   forecast.NoteFull(Pause(1'000'000, 10'000, 1'000), InStop(1000, 0));
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 11'000);
+}
+
+// --- What a collector expects to scan, and what it scans ---
+
+struct Node {
+  Node* next;
+  void* more[7];
+};
+
+// Allocates objects until the allowance is used up; `keep` says what becomes of each.
+template <class F>
+void UseAllowance(const F& keep) {
+  Pacer& pacer = g_collector.pacer();
+  for (size_t i = 0; pacer.allocated() < pacer.allowance(); ++i) {
+    keep(i, static_cast<Node*>(testing::Allocate(alloc::Kind::kNormal, sizeof(Node))));
+    pacer.OnAllocated(sizeof(Node), 0);
+  }
+}
+
+// After three collections each of the next expects what it scans, within a fifth.
+template <class F>
+void ExpectGoodForecasts(const F& keep) {
+  EXPECT_CHILD_OK([&keep] {
+    testing::StartHeap();
+    testing::StartCollector();
+    g_collector.forecast().SetMarkTimeForTesting(1);  // a nanosecond for a byte
+    testing::g_roots.assign(1001, nullptr);
+    for (int round = 0; round < 8; ++round) {
+      UseAllowance(keep);
+      testing::Collect();
+      const auto scanned = static_cast<double>(g_collector.marker().statistics().bytes_scanned);
+      const auto expected = static_cast<double>(g_collector.last().expected_ns);
+      printf("scanned %.2f MB, expected %.2f MB\n", scanned / 1e6, expected / 1e6);
+      if (round < 3) continue;
+      EXPECT_NEAR(expected / scanned, 1, 0.2) << "round " << round;
+    }
+  });
+}
+
+void Prepend(Node* node) {
+  node->next = static_cast<Node*>(testing::g_roots[0]);
+  testing::g_roots[0] = node;
+}
+
+TEST(StopForecastTest, OfAListThatGrows) {
+  ExpectGoodForecasts([](size_t, Node* node) { Prepend(node); });
+}
+
+TEST(StopForecastTest, OfAListThatGrowsAmongGarbage) {
+  ExpectGoodForecasts([](size_t i, Node* node) {
+    if (i % 3 == 0) Prepend(node);
+  });
+}
+
+TEST(StopForecastTest, OfATableThatKeepsItsSize) {
+  ExpectGoodForecasts([](size_t i, Node* node) { testing::g_roots[1 + i % 1000] = node; });
 }
 
 }  // namespace
