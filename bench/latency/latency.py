@@ -44,7 +44,8 @@ OFF = {"incremental": "0"}
 MODES = [
     Mode("libgc stop", compare.THEIRS, expected=OFF),
     Mode("libgc incremental", compare.THEIRS, INCREMENTAL),
-    Mode("stop-parallel", compare.OURS, expected=OFF),
+    Mode("auto", compare.OURS, expected=OFF),
+    Mode("stop-parallel", compare.OURS, {"GLEANER_MODE": "stop"}, expected=OFF),
     Mode("concurrent, userfaultfd", compare.OURS,
          {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "userfaultfd"}, expected=ON),
     Mode("concurrent, soft-dirty", compare.OURS,
