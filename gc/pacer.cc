@@ -129,6 +129,16 @@ uint64_t Pacer::BytesThatFit(uint64_t heap_bytes) const {
   return config_.early ? fit - fit / 8 : fit;
 }
 
+void Pacer::OnThreads(size_t threads) {
+  // Relaxed, all: thresholds; a thread that sees an old one reports a little early or late.
+  const auto share = static_cast<size_t>(share_.Load(platform::memory_order_relaxed));
+  const size_t report = share / (kReportsPerAllowance * threads);
+  const auto bytes = static_cast<ptrdiff_t>(report < kMinReportBytes ? kMinReportBytes : report);
+  if (bytes < alloc::g_poll_bytes.Load(platform::memory_order_relaxed)) {
+    alloc::g_poll_bytes.Store(bytes, platform::memory_order_relaxed);
+  }
+}
+
 void Pacer::SetAllowance() {
   const bool several_threads = found_.threads > 1;
   const double pointer_free_weight = several_threads ? kPointerFreeWeight : kLonePointerFreeWeight;

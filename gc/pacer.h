@@ -129,6 +129,13 @@ class Pacer {
            (allocated >= share_.Load(platform::memory_order_relaxed) &&
             resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
   }
+  // Counts net allocation; a collection that is due comes with the next report. Any thread.
+  void NoteAllocated(ptrdiff_t bytes) {
+    allocated_.FetchAdd(bytes, platform::memory_order_relaxed);  // a count
+  }
+  // There are `threads` mutators now. If they are more than at the last collection, each reports
+  // sooner. Any thread.
+  void OnThreads(size_t threads);
   // The size up to which a heap of `resident_bytes` may grow before IsShareUsed is asked again.
   size_t MayGrowTo(size_t resident_bytes) const {
     const size_t step = resident_bytes / 16;

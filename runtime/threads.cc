@@ -54,6 +54,9 @@ void OnThreadExit(void* value) {
 // Takes a thread off the list. pre: the threads lock is held.
 void RemoveLocked(Thread* thread) {
   Fibers::AbandonLocked(thread);
+  // What the thread has allocated since its last report: many short threads may make none.
+  gc::g_collector.pacer().NoteAllocated(thread->heap->unpolled_bytes);
+  thread->heap->unpolled_bytes = 0;
   alloc::ThreadHeaps::Abandon(thread->heap);
   platform::StopRecord* last = g_registry.records[--g_registry.count];
   g_registry.records[thread->index] = last;
@@ -246,6 +249,7 @@ Thread* Threads::Register(Addr stack_bottom) {
       g_registry.free = thread;
       return nullptr;
     }
+    gc::g_collector.pacer().OnThreads(g_registry.count + 1);
     thread->tid = tid;
     thread->id = pthread_self();
     // An earlier thread with this pthread_t, which GC_pthread_join has not joined, may have one.

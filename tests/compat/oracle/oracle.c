@@ -21,9 +21,12 @@ static int times_seen(const char *text) {
   return names[i].times = 1;
 }
 
+/* Threads print, too: a line is one piece. */
 static void line(const char *name, const char *format, ...) {
-  int times = times_seen(name);
+  int times;
   va_list arguments;
+  flockfile(stdout);
+  times = times_seen(name);
   printf("%s.%s", section, name);
   if (times > 1) printf("#%d", times);
   printf(" = ");
@@ -32,6 +35,7 @@ static void line(const char *name, const char *format, ...) {
   va_end(arguments);
   printf("\n");
   fflush(stdout);
+  funlockfile(stdout);
 }
 
 void oracle_show(const char *name, long long value) { line(name, "%lld", value); }
