@@ -7,7 +7,9 @@
 #include <immintrin.h>
 
 // GCC 12 warns of variables of its own headers for AVX-512.
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
 namespace gleaner::gc {
 namespace {
