@@ -34,24 +34,24 @@ PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber most) {
 
 }  // namespace
 
-bool Cycle::Enable(platform::TrackingKind kind, bool respects_filters) {
+bool Cycle::Enable(platform::TrackingKind kind) {
   if (!CanUse(IsTracking() ? tracker_.kind() : kind)) {
     refusal_ = {"the world must be stopped to ask what was written", 0};
     return false;
   }
-  if (!Open(kind, respects_filters)) return false;
+  if (!Open(kind)) return false;
   enabled_.Store(true, memory_order_release);  // publishes the opened tracker to enabled()
   return true;
 }
 
-bool Cycle::EnableMemory(platform::TrackingKind kind, bool respects_filters) {
-  if (!Open(kind, respects_filters)) return false;
+bool Cycle::EnableMemory(platform::TrackingKind kind) {
+  if (!Open(kind)) return false;
   if (memory_.max() != 0 || memory_.Reserve(g_space.page_count())) return true;
   refusal_ = {"no address space for the table of pages", ENOMEM};
   return false;
 }
 
-bool Cycle::Open(platform::TrackingKind kind, bool respects_filters) {
+bool Cycle::Open(platform::TrackingKind kind) {
   if (IsTracking()) return true;
   GLEANER_CHECK(!opened_, "writes are to be tracked by %s, and %s is lost and not closed",
                 platform::TraitsOf(kind).name, tracker_.traits().name);
@@ -63,9 +63,7 @@ bool Cycle::Open(platform::TrackingKind kind, bool respects_filters) {
     refusal_ = {"no address space for the collector's tables", ENOMEM};
     return false;
   }
-  const platform::TrackingConfig config{g_space.base, g_space.bytes, g_space.executable, 0,
-                                        respects_filters};
-  opened_ = tracker_.Open(kind, config);
+  opened_ = tracker_.Open(kind, {g_space.base, g_space.bytes, g_space.executable});
   if (!opened_) refusal_ = tracker_.refusal();
   return opened_;
 }

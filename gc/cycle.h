@@ -65,8 +65,7 @@ class Cycle {
   // refuses the address space for the tables; refusal() says which. If a tracker is open already,
   // that tracker is used and `kind` is ignored. pre: if the kind does not see plain stores, the
   // program announces all of them.
-  // `respects_filters`: see platform::TrackingConfig.
-  [[nodiscard]] bool Enable(platform::TrackingKind kind, bool respects_filters = false);
+  [[nodiscard]] bool Enable(platform::TrackingKind kind);
   // pre: IsTracking().
   const platform::WriteTracking& tracker() const { return tracker_; }
   bool IsTracking() const { return opened_ && !lost_; }
@@ -80,14 +79,14 @@ class Cycle {
     if (IsTracking() && tracker_.IsBarred()) LoseTracker(tracker_.refusal());
     return IsTracking();
   }
-  void IgnoreFilters() { tracker_.IgnoreFilters(); }
+  void RespectFilters(bool respect) { tracker_.RespectFilters(respect); }
   // Another tracker may be enabled afterwards. pre: kIdle, and no page is pinned.
   void CloseTracker();
 
   // --- Generational mode (docs/generational.md). Guarded by the collector lock. ---
   // Writes may be tracked from one collection to the next without a cycle under way. Result as for
   // Enable. `kind`: any but kNone.
-  [[nodiscard]] bool EnableMemory(platform::TrackingKind kind, bool respects_filters = false);
+  [[nodiscard]] bool EnableMemory(platform::TrackingKind kind);
   bool CanRemember() const { return IsTracking() && memory_.max() != 0; }
   // Whether it is known which old objects have been written since the last collection.
   bool Remembers() const { return remembers_; }
@@ -190,7 +189,7 @@ class Cycle {
     kTracked,          // the page is armed
     kCountsAsWritten,  // the page may have old objects and is not armed
   };
-  bool Open(platform::TrackingKind kind, bool respects_filters);
+  bool Open(platform::TrackingKind kind);
   void LoseTracker(const platform::Refusal& refusal);
   bool Cover(alloc::PageNumber end);
   bool ArmObjects(alloc::PageNumber begin, alloc::PageNumber end);

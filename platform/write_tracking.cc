@@ -126,7 +126,6 @@ TrackingKind WriteTracking::BestKind() {
 }
 
 bool WriteTracking::Open(TrackingKind kind, const TrackingConfig& config) {
-  respects_filters_ = config.respects_filters;
   if (IsBarred()) return false;
   refusal_ = {"no address space for its table", ENOMEM};
   switch (kind) {

@@ -86,9 +86,6 @@ struct TrackingConfig {
   size_t bytes = 0;
   bool executable = false;  // armed memory may hold code
   size_t max_mappings = 0;  // kProtection: mappings it may add; 0: half of what the system allows
-  // Once the program has installed a filter (platform/filters.h), every operation counts as refused
-  // and makes no system call.
-  bool respects_filters = false;
 };
 
 struct TrackingCounts {
@@ -162,10 +159,12 @@ class WriteTracking {
   // is not affected.
   void ResetInChild();
 
+  // If true, every operation from Open on counts as refused and makes no system call once the
+  // program has installed a filter (platform/filters.h). At first, and if the program has asked for
+  // what needs the tracker, false.
+  void RespectFilters(bool respect) { respects_filters_ = respect; }
   // Whether a filter bars the tracker: then refusal() says so.
   bool IsBarred() const;
-  // From now on filters do not matter: the program has asked for what needs the tracker.
-  void IgnoreFilters() { respects_filters_ = false; }
 
  private:
   TrackingKind kind_ = TrackingKind::kNone;

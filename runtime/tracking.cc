@@ -141,12 +141,13 @@ Modes Open(TrackingKind kind) {
   if (MustReplaceOwnChoice()) cycle.CloseTracker();
   const bool was_closed = !cycle.IsTracking();
   const bool unasked = g_source == Source::kOwn;
+  cycle.RespectFilters(unasked);
   const bool concurrent = g_wanted.concurrent && (!unasked || gc::Cycle::CanUse(kind));
   Modes failed;
-  failed.concurrent = concurrent && !cycle.enabled() && !cycle.Enable(kind, unasked);
+  failed.concurrent = concurrent && !cycle.enabled() && !cycle.Enable(kind);
   if (failed.concurrent) AddReason(kind, cycle.refusal());
   failed.generational =
-      g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind, unasked);
+      g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind);
   if (failed.generational) AddReason(kind, cycle.refusal());
   // Threads that blocked SIGSEGV before the handler was installed unblock it in a stop.
   if (was_closed && cycle.IsTracking() && kind == TrackingKind::kProtection &&
@@ -196,7 +197,7 @@ void StopRespectingFilters() {
       cycle.state() == gc::CycleState::kIdle) {
     cycle.CloseTracker();
   }
-  cycle.IgnoreFilters();
+  cycle.RespectFilters(false);
   for (platform::Refusal& lost : g_lost) {
     if (lost.what == platform::kFilterRefusal.what) lost = {};
   }
