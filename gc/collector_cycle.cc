@@ -150,7 +150,7 @@ bool Collector::Drive() {
     }
   }
   // A thread that waits for the lock gets it before the next step.
-  if ((lock_.Release() || yield) && more) platform::SleepNs(kYieldNs);
+  if ((lock_.Release() || yield) && more) platform::FutexSleep(kYieldNs);
   return more;
 }
 

@@ -1,7 +1,6 @@
 // Monotonic time.
 #pragma once
 
-#include <cerrno>
 #include <ctime>
 
 #include "platform/base.h"
@@ -27,14 +26,6 @@ inline uint64_t ProcessorNs() {
   timespec used;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
   return static_cast<uint64_t>(used.tv_sec) * 1000000000u + static_cast<uint64_t>(used.tv_nsec);
-}
-
-// Sleeps for `ns`; may return early. Keeps errno.
-inline void SleepNs(uint64_t ns) {
-  const int saved = errno;
-  const timespec time{static_cast<time_t>(ns / 1000000000u), static_cast<long>(ns % 1000000000u)};
-  nanosleep(&time, nullptr);
-  errno = saved;
 }
 
 }  // namespace gleaner::platform

@@ -12,7 +12,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -166,8 +165,6 @@ FAILING(pid_t, -1, waitpid, (pid_t process, int* status, int options), (process,
 FAILING(int, -1, atexit, (void (*end)()), (end), Failing::kProcess, ENOMEM)
 FAILING(int, -1, on_exit, (void (*end)(int, void*), void* argument), (end, argument),
         Failing::kProcess, ENOMEM)
-FAILING(int, -1, nanosleep, (const timespec* time, timespec* rest), (time, rest), Failing::kWait,
-        EINTR)
 
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);

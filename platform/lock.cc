@@ -83,6 +83,11 @@ void FutexWake(Atomic<uint32_t>* word, int waiters) {
   errno = saved;
 }
 
+void FutexSleep(uint64_t ns) {
+  Atomic<uint32_t> word{0};  // no thread wakes it
+  (void)FutexWaitFor(&word, 0, ns);
+}
+
 void Lock::AcquireSlow() {
   StallScope stall(DefersStop() ? StallCause::kAllocation : StallCause::kWait);
   for (int spin = 0; spin < 100; ++spin) {

@@ -39,6 +39,9 @@ void FutexWait(Atomic<uint32_t>* word, uint32_t expected);
 // The same, but gives up after `timeout_ns`. False on time-out.
 bool FutexWaitFor(Atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns);
 void FutexWake(Atomic<uint32_t>* word, int waiters);
+// Sleeps for `ns`, by a call that a filter of system calls has to allow anyway (filters.h); may
+// return early.
+void FutexSleep(uint64_t ns);
 inline void FutexWakeAll(Atomic<uint32_t>* word) { FutexWake(word, INT32_MAX); }
 
 class Lock {

@@ -111,7 +111,6 @@ void CollectForMallocLocked(Thread* self, Addr stack_pointer, CollectCall* call)
 
 void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
   if (IsOnSmallAlternateStack(stack_pointer)) return;
-  platform::Atomic<uint32_t> sleep{0};  // no thread wakes it: a timed sleep
   for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
     {
       const platform::HandlersWait no_handlers;
@@ -122,7 +121,7 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
       }
     }
     if (call->cause == Cause::kAllocation || waited_ns >= kMaxWaitNs) return;
-    platform::FutexWaitFor(&sleep, 0, kWaitNs);
+    platform::FutexSleep(kWaitNs);
     if (call->cause != Cause::kExplicit && g_collector.collections() != call->seen) return;
   }
 }

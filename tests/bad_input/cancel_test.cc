@@ -10,13 +10,13 @@
 #include <csignal>
 #include <cstring>
 
-#include "platform/clock.h"
 #include "tests/bad_input/bad_input.h"
+#include "tests/support/sleep.h"
 
 namespace {
 
 using namespace gleaner::testing;
-using gleaner::platform::SleepNs;
+using gleaner::testing::SleepNs;
 
 std::atomic<int> g_steps{0};
 

@@ -11,14 +11,14 @@
 #include <csignal>
 
 #include "platform/atomic.h"
-#include "platform/clock.h"
 #include "tests/bad_input/bad_input.h"
 #include "tests/support/list.h"
+#include "tests/support/sleep.h"
 
 namespace {
 
 using namespace gleaner::testing;
-using gleaner::platform::SleepNs;
+using gleaner::testing::SleepNs;
 
 constexpr size_t kNodes = 1000;
 

@@ -16,13 +16,14 @@
 #include "platform/clock.h"
 #include "tests/bad_input/bad_input.h"
 #include "tests/support/list.h"
+#include "tests/support/sleep.h"
 #include "tests/support/thread_state.h"
 
 namespace {
 
 using namespace gleaner::testing;
 using gleaner::platform::NowNs;
-using gleaner::platform::SleepNs;
+using gleaner::testing::SleepNs;
 
 constexpr size_t kNodes = 1000;
 

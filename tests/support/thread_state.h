@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "platform/clock.h"
+#include "tests/support/sleep.h"
 
 namespace gleaner::testing {
 
@@ -17,7 +17,7 @@ namespace gleaner::testing {
 inline void AwaitSleep(int32_t tid) {
   char path[64];
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-  for (char state = 0; state != 'S'; platform::SleepNs(1'000'000)) {
+  for (char state = 0; state != 'S'; SleepNs(1'000'000)) {
     char text[512] = {};
     const int fd = open(path, O_RDONLY);
     ASSERT_GE(fd, 0);

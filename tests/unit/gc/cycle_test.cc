@@ -4,6 +4,7 @@
 #include "gc/kinds.h"
 #include "tests/support/changing_graph.h"
 #include "tests/support/cycle_steps.h"
+#include "tests/support/sleep.h"
 
 namespace gleaner::gc {
 namespace {
@@ -222,7 +223,7 @@ TEST_F(CycleTest, ACycleIsChosenForAStopThatIsLong) {
       g_roots[0] = Allocate(Kind::kNormal, bytes);
       testing::Collect();
       // The pace counts from here.
-      platform::SleepNs(pause_ns);
+      testing::SleepNs(pause_ns);
       g_collector.pacer().OnAllocated(g_collector.pacer().allowance(), 0);
       g_collector.Advance(0, 0);
       EXPECT_EQ(cycle().IsUnderWay(), g_collector.CanMarkConcurrently());

@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "platform/clock.h"
 #include "platform/thread.h"
 #include "tests/support/child.h"
+#include "tests/support/sleep.h"
 #include "tests/support/thread_state.h"
 
 namespace gleaner::platform {
@@ -39,7 +39,7 @@ class Mutator {
           ready_ = true;
           f(&record_);
         }) {
-    while (!ready_) SleepNs(1000);
+    while (!ready_) testing::SleepNs(1000);
   }
 
   StopRecord* record() { return &record_; }
@@ -69,7 +69,7 @@ bool Stop(Mutator& mutator) {
 // The thread has no handler run for it in the stop that is under way.
 void ExpectHandlersWait(Mutator& mutator) {
   EXPECT_EQ(pthread_kill(mutator.id(), SIGUSR1), 0);
-  SleepNs(10'000'000);
+  testing::SleepNs(10'000'000);
   EXPECT_EQ(g_handled, 0);
   ResumeAll();
   mutator.Join();
@@ -99,7 +99,7 @@ TEST(StopWorldTest, HandlersWaitWhileAThreadLeavesABlockingSection) {
       while (!leave) CpuRelax();
       LeaveBlocking(self);
     });
-    while (!mutator.record()->IsBlocked()) SleepNs(1000);
+    while (!mutator.record()->IsBlocked()) testing::SleepNs(1000);
     ASSERT_TRUE(Stop(mutator));
     leave = true;
     mutator.AwaitSleep();
@@ -116,7 +116,7 @@ TEST(StopWorldTest, HandlersWaitWhileTheLibraryWaits) {
       const BlockingWait section(self, AddressOf(__builtin_frame_address(0)));
       while (!leave) CpuRelax();
     });
-    while (!mutator.record()->IsBlocked()) SleepNs(1000);
+    while (!mutator.record()->IsBlocked()) testing::SleepNs(1000);
     ASSERT_TRUE(Stop(mutator));
     leave = true;
     ExpectHandlersWait(mutator);
@@ -143,7 +143,7 @@ TEST(StopWorldTest, AThreadThatBlocksAfterItWasAskedNeedsNoSignal) {
     ASSERT_TRUE(Stop(mutator));
     EXPECT_TRUE(mutator.record()->IsBlocked());
     leave = true;
-    SleepNs(10'000'000);
+    testing::SleepNs(10'000'000);
     EXPECT_FALSE(left);
     ResumeAll();
     mutator.Join();
