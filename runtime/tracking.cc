@@ -138,6 +138,8 @@ void NoteModes() {
 Modes Open(TrackingKind kind) {
   if (kind == TrackingKind::kNone) return g_wanted;
   gc::Cycle& cycle = g_collector.cycle();
+  // Another thread has opened a tracker since the choice, and it is lost: see ReplaceLostTracker.
+  if (cycle.HasLostTracker()) return {};
   if (MustReplaceOwnChoice()) cycle.CloseTracker();
   const bool was_closed = !cycle.IsTracking();
   const bool unasked = g_source == Source::kOwn;
