@@ -133,6 +133,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
 Collector::Collection Collector::Prepare(Cause cause) {
   Collection collection;
   Tunables& tunables = collection.tunables;
+  cycle_.KeepsTracker();  // a filter may have come: then this collection is as one without
   world_.read_tunables(&tunables);
   // An explicit collection has to free objects that have died since the cycle began.
   collection.gives_up_cycle = cause == Cause::kExplicit || !tunables.concurrent_mark;

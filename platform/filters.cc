@@ -14,16 +14,27 @@
 namespace gleaner::platform {
 
 namespace {
-// Relaxed: the thread that installs a filter sees its own store, and the system call that installs
-// one in other threads orders the store before what they do under the filter.
-constinit Atomic<bool> g_has_filter{false};
+// The filters that the program has installed or is about to. Relaxed, all accesses: the lock of the
+// steps publishes the number (filters.h).
+constinit Atomic<uint32_t> g_filters{0};
+constinit Atomic<void (*)()> g_await_steps{nullptr};
 }  // namespace
 
-bool NoteFilter() { return g_has_filter.Exchange(true, memory_order_relaxed); }
+void NoteFilter() {
+  g_filters.FetchAdd(1, memory_order_relaxed);  // published by the lock
+  // A child of fork may have a copy of the lock whose holder does not exist there.
+  void (*await)() = g_await_steps.Load(memory_order_acquire);  // pairs with SetAwaitSteps
+  if (await != nullptr && !MemoryIsCopy()) await();
+}
 
-void ForgetFilter() { g_has_filter.Store(false, memory_order_relaxed); }  // as above
+void ForgetFilter() { g_filters.FetchSub(1, memory_order_relaxed); }  // published by the lock
 
-bool HasFilter() { return g_has_filter.Load(memory_order_relaxed); }  // as above
+bool HasFilter() { return g_filters.Load(memory_order_relaxed) != 0; }  // published by the lock
+
+void SetAwaitSteps(void (*await)()) {
+  // Release: pairs with NoteFilter, so that the lock is initialised.
+  g_await_steps.Store(await, memory_order_release);
+}
 
 bool HasAnyFilter() { return HasFilter() || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0; }
 
@@ -46,9 +57,9 @@ long Call(long number, long a, long b, long c, long d, long e, long f) {
   using gleaner::platform::RawCall;
   long result;
   if (GLEANER_UNLIKELY(InstallsFilter(number, a)) && !gleaner::platform::MemoryIsAnothers()) {
-    const bool noted_before = gleaner::platform::NoteFilter();
+    gleaner::platform::NoteFilter();
     result = RawCall(number, a, b, c, d, e, f);
-    if (result < 0 && !noted_before) gleaner::platform::ForgetFilter();
+    if (result < 0) gleaner::platform::ForgetFilter();
   } else {
     result = RawCall(number, a, b, c, d, e, f);
   }

@@ -224,10 +224,12 @@ void UserfaultfdTracking::Disarm(Addr begin, Addr end) {
   ClearMarks(userfaultfd_number_.Load(memory_order_relaxed), begin, end - begin);
 }
 
-void UserfaultfdTracking::ResetInChild() {
+void UserfaultfdTracking::ResetInChild(bool may_close) {
   lock_.ResetAfterFork();
-  userfaultfd_.Close();
-  pagemap_.Close();
+  if (may_close) {
+    userfaultfd_.Close();
+    pagemap_.Close();
+  }
   userfaultfd_number_.Store(-1, memory_order_relaxed);  // no other thread
   pagemap_number_.Store(-1, memory_order_relaxed);
   generation_.Store(0, memory_order_relaxed);  // it may be odd, for a thread that is gone

@@ -40,7 +40,8 @@ class UserfaultfdTracking {
   bool Arm(Addr begin, Addr end);
   size_t Fetch(Addr begin, Addr end, bool rearm, VisitDirty visit, void* context);
   void Disarm(Addr begin, Addr end);
-  void ResetInChild();
+  // `may_close`: the system allows calls that close the descriptors.
+  void ResetInChild(bool may_close = true);
   // The reason of the last failure. pre: no thread is in a call.
   const Refusal& refusal() const { return refusal_; }
   uint64_t registrations() const { return registrations_.Load(memory_order_relaxed); }  // a figure

@@ -92,6 +92,8 @@ Refusal TryWrites(WriteTracking& tracking, Addr base) {
 
 }  // namespace
 
+constinit const Refusal kFilterRefusal = {"a filter of system calls is in force", 0};
+
 const TrackingTraits& TraitsOf(TrackingKind kind) { return kTraits[static_cast<size_t>(kind)]; }
 
 bool WriteTracking::Works(TrackingKind kind, Refusal* why) {
@@ -257,8 +259,9 @@ void WriteTracking::Disarm(Addr begin, Addr end) {
 }
 
 void WriteTracking::ResetInChild() {
-  if (kind_ == TrackingKind::kUserfaultfd) userfaultfd_.ResetInChild();
-  if (kind_ == TrackingKind::kSoftDirty) soft_dirty_.ResetInChild();
+  if (kind_ == TrackingKind::kUserfaultfd) userfaultfd_.ResetInChild(!IsBarred());
+  // Without it all pages count as dirty.
+  if (kind_ == TrackingKind::kSoftDirty && !IsBarred()) soft_dirty_.ResetInChild();
   if (kind_ == TrackingKind::kProtection) protection_.ResetInChild();
 }
 

@@ -75,8 +75,8 @@ inline constexpr TrackingKind kBestFirst[] = {TrackingKind::kUserfaultfd,
 // Those that no correct program can notice.
 inline constexpr TrackingKind kUnnoticed[] = {TrackingKind::kUserfaultfd, TrackingKind::kSoftDirty};
 
-// The reason of a tracker that a filter bars.
-inline constexpr Refusal kFilterRefusal = {"a filter of system calls is in force", 0};
+// The reason of a tracker that a filter bars. One object, so that it can be told by its address.
+extern const Refusal kFilterRefusal;
 
 struct TrackingConfig {
   // The begin of the reservation, a multiple of kRegionBytes. For kProtection the page below is

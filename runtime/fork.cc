@@ -5,6 +5,7 @@
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "platform/memory.h"
+#include "platform/process.h"
 #include "runtime/arenas.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
@@ -63,6 +64,8 @@ void ChildAfterFork() {
   Threads::ResetAfterFork();
   Thread* self = Threads::Current();
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
+  // After the tracker's reset, which may ask whose memory it is.
+  if (platform::MemoryIsCopy()) (void)platform::OwnMemory();
 }
 
 // Locks held at this point are held by threads that are gone.

@@ -102,6 +102,7 @@ const char* InitOnce() {
   Thread* self = Threads::Register();
   if (self == nullptr) return "no memory to register the first thread";
   InstallHooks();
+  if (!g_malloc_support.never_wait) HeedFilters();  // a malloc makes no such steps
   AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");

@@ -6,6 +6,7 @@
 #include "gc/collector.h"
 #include "platform/filters.h"
 #include "platform/loaded_objects.h"
+#include "platform/process.h"
 #include "platform/system_calls.h"
 #include "runtime/barrier.h"
 #include "runtime/run_record.h"
@@ -148,8 +149,7 @@ Modes Open(TrackingKind kind) {
   Modes failed;
   failed.concurrent = concurrent && !cycle.enabled() && !cycle.Enable(kind);
   if (failed.concurrent) AddReason(kind, cycle.refusal());
-  failed.generational =
-      g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind);
+  failed.generational = g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind);
   if (failed.generational) AddReason(kind, cycle.refusal());
   // Threads that blocked SIGSEGV before the handler was installed unblock it in a stop.
   if (was_closed && cycle.IsTracking() && kind == TrackingKind::kProtection &&
@@ -242,7 +242,31 @@ void TurnOnWanted() {
   }
 }
 
+// Returns when no other thread is in a step that has found no filter (platform/filters.h).
+//
+// Does not wait where it might wait for itself: the thread has a lock, or its handler has
+// interrupted the library. Nor for ever: the holder of the lock may run program code that waits for
+// this thread, and so may a stop, if this thread has blocked its signal. While it waits it can be
+// stopped as anywhere. Between the attempts the program's handlers run, with no lock taken.
+void AwaitSteps() {
+  constexpr uint64_t kHandlersWaitNs = 1'000'000;
+  constexpr int kMaxAttempts = 1000;
+  if (platform::IsInSection()) return;
+  for (int i = 0; i < kMaxAttempts; ++i) {
+    const platform::HandlersWait no_handlers;
+    const platform::UncancellableSection section;
+    if (!g_collector.lock().AcquireWithin(kHandlersWaitNs)) continue;
+    g_collector.lock().Release();
+    return;
+  }
+}
+
 }  // namespace
+
+void HeedFilters() {
+  // Without a mark of its memory a child of vfork would wait, and this process for the child.
+  if (platform::OwnMemory()) platform::SetAwaitSteps(AwaitSteps);
+}
 
 void TurnOn(const Modes& modes) {
   if (g_malloc_support.never_wait) {
@@ -327,15 +351,17 @@ void ReplaceLostTracker() {
     if (!NeedsTracker()) return;
     if (cycle.HasLostTracker()) {
       if (lost.what != nullptr || cycle.state() != gc::CycleState::kIdle) return;
+      const bool is_barred = cycle.refusal().what == platform::kFilterRefusal.what;
       lost = cycle.refusal();
       g_reason[0] = 0;
       AddReason(kind, lost);
-      if (kind == TrackingKind::kProtection) {
-        // It stays open, since threads may be in system calls with pinned pages. No mechanism comes
-        // after it.
+      // Of mprotect the tracker stays open, since threads may be in system calls with pinned pages,
+      // and no mechanism comes after it. Under a filter none may be tried, nor descriptors closed.
+      if (kind == TrackingKind::kProtection || (is_barred && g_source == Source::kOwn)) {
         NoteModes();
         return Tell(g_wanted);
       }
+      if (is_barred) lost = {};  // the program has asked for the mode since
       cycle.CloseTracker();
       g_turning_on = true;
     }

@@ -25,6 +25,10 @@ struct Modes {
   bool generational = false;
 };
 
+// From now on a filter of system calls that the program installs waits until no step of the
+// collector is under way that the filter might not allow. Called once, at initialisation.
+void HeedFilters();
+
 // The program asks for modes: turns them on, if writes can be tracked; modes that are on stay on.
 // Otherwise prints a line that says why. Any thread, without locks. pre: initialisation has read
 // the options.

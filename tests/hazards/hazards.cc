@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -57,12 +58,18 @@ bool IsOn(const char* variable) {
 }
 
 bool g_filtered = false;  // a filter of system calls is installed
-bool g_drops = false;     // what is no longer needed is dropped, not freed
+std::atomic<bool> g_is_sandboxed{false};
+bool g_drops = false;  // what is no longer needed is dropped, not freed
 
 #ifdef HAZARDS_GC
 void* New(size_t bytes) { return GC_MALLOC(bytes); }
 void Free(void*) {}
 void Collect() { GC_gcollect(); }
+const char* Tracking() {
+  gleaner_modes modes;
+  CHECK(gleaner_get_modes(&modes, sizeof modes) == sizeof modes);
+  return modes.tracking;
+}
 void CheckMode() {
   g_drops = true;
   gleaner_modes modes;
@@ -84,6 +91,7 @@ void Free(void* p) {
   if (!g_drops) free(p);
 }
 void Collect() { malloc_trim(0); }
+const char* Tracking() { return "none"; }
 size_t ResidentPages() {
   size_t all = 0, resident = 0;
   FILE* file = fopen("/proc/self/statm", "r");
@@ -165,7 +173,12 @@ void* Work(void*) {
 // So many lists made and checked by each of the workers, on the average.
 void AwaitRounds(size_t rounds) {
   const size_t until = g_rounds.load() + rounds * kThreads;
-  while (g_rounds.load() < until) usleep(500);
+  // By a call that a sandbox allows.
+  const timespec pause = {0, 500'000};
+  unsigned word = 0;
+  while (g_rounds.load() < until) {
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &pause, nullptr, 0);
+  }
 }
 
 void* WorkShortly(void*) {
@@ -305,17 +318,30 @@ void OfFork() {
   }
 }
 
+// The filter is the child's, not that of the process in whose memory it runs.
+[[noreturn, gnu::noinline]] void BeChildOfVfork() {
+  sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  const sock_fprog program = {1, &allow};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+  usleep(3000);
+  _exit(0);
+}
+
+// It stops this thread for as long as the child takes: others collect meanwhile.
+[[gnu::noinline]] void WaitInVfork() {
+  const pid_t child = vfork();
+  if (child == 0) BeChildOfVfork();
+  ExpectChild(child);
+}
+
 void OfVfork() {
+  const char* tracking = Tracking();
   for (int i = 0; i < 10; ++i) {
-    // It stops this thread for as long as the child takes: others collect meanwhile.
-    const pid_t child = vfork();
-    if (child == 0) {
-      usleep(3000);
-      _exit(0);
-    }
-    ExpectChild(child);
+    WaitInVfork();
     Churn();
   }
+  CHECK(strcmp(Tracking(), tracking) == 0);
 }
 
 const char* g_program;
@@ -447,19 +473,75 @@ void OfSeccomp() {
 // A sandbox ends a process that makes a call which its author did not think of. Collections in
 // modes that the program has not asked for track no writes, start no thread and open no file; else
 // the calls of the mode must be allowed.
-void OfSandbox() {
+void EnterSandbox() {
   if (IsOn("GLEANER_CONCURRENT") || IsOn("GLEANER_GENERATIONAL")) {
-    Filter({SYS_userfaultfd, SYS_pipe2, SYS_vfork}, SECCOMP_RET_KILL_PROCESS);
-  } else {
-    Filter({SYS_userfaultfd, SYS_ioctl, SYS_pipe2, SYS_clone3, SYS_clone, SYS_prctl, SYS_seccomp
-#ifdef HAZARDS_GC
-            ,
-            SYS_openat, SYS_open
-#endif
-           },
-           SECCOMP_RET_KILL_PROCESS);
+    return Filter({SYS_userfaultfd, SYS_pipe2, SYS_vfork}, SECCOMP_RET_KILL_PROCESS);
   }
+  Filter({SYS_userfaultfd, SYS_ioctl, SYS_pipe2, SYS_clone3, SYS_clone, SYS_prctl, SYS_seccomp
+#ifdef HAZARDS_GC
+          ,
+          SYS_openat, SYS_open, SYS_close, SYS_fstat, SYS_newfstatat, SYS_pread64, SYS_nanosleep,
+          SYS_clock_nanosleep
+#endif
+         },
+         SECCOMP_RET_KILL_PROCESS);
+  g_is_sandboxed = true;
+}
+
+void OfSandbox() {
+  EnterSandbox();
   for (int i = 0; i < 6; ++i) Churn();
+}
+
+// The sandbox is there from one instruction to the next, for all threads, while one of them
+// collects for the first time, turns modes on, or is in a cycle: at another time in each of many
+// processes.
+std::atomic<bool> g_collects{false};
+void* EnterSandboxLater(void* after_us) {
+  while (!g_collects.load()) {
+  }
+  timespec begin, now;
+  int64_t waited_us;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &begin) == 0);
+  do {
+    CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    waited_us = (now.tv_sec - begin.tv_sec) * 1'000'000 + (now.tv_nsec - begin.tv_nsec) / 1000;
+  } while (waited_us < reinterpret_cast<intptr_t>(after_us));
+  EnterSandbox();
+  return nullptr;
+}
+
+int CollectWhileSandboxComes(intptr_t after_us) {
+  pthread_t threads[kThreads], later;
+  CHECK(pthread_create(&later, nullptr, EnterSandboxLater, reinterpret_cast<void*>(after_us)) == 0);
+  for (pthread_t& thread : threads) CHECK(pthread_create(&thread, nullptr, Work, nullptr) == 0);
+  g_collects = true;
+  for (int i = 0; i < 3; ++i) Collect();
+  CHECK(pthread_join(later, nullptr) == 0);
+  AwaitRounds(1);
+  Collect();
+  g_stop = true;
+  for (pthread_t thread : threads) CHECK(pthread_join(thread, nullptr) == 0);
+  CheckMode();
+  return 0;
+}
+
+void OfComingSandbox() {
+  for (int i = 0; i < 32; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      char after_us[16];
+      snprintf(after_us, sizeof after_us, "%d", i * i * 4);
+      execl(g_program, g_program, "sandbox comes", after_us, nullptr);
+      _exit(1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) _exit(kSkipped);
+    if (status != 0)
+      fprintf(stderr, "the sandbox came after %d us: status %#x\n", i * i * 4, status);
+    CHECK(status == 0);
+  }
 }
 
 void OfHugePages() {
@@ -532,6 +614,7 @@ constexpr Case kCases[] = {
     {"chroot", OfChangedRoot},
     {"seccomp", OfSeccomp},
     {"sandbox", OfSandbox},
+    {"coming_sandbox", OfComingSandbox},
     {"huge_pages", OfHugePages},
     {"time", OfTime},
     {"memory", OfMemory},
@@ -543,6 +626,7 @@ constexpr Case kCases[] = {
 // on by an hour at one call of eight, when the case says so.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   static std::atomic<unsigned> asleep_hours{0};
+  CHECK(!g_is_sandboxed.load() || clock != CLOCK_PROCESS_CPUTIME_ID);  // no call of mode stop
   const int result = static_cast<int>(syscall(SYS_clock_gettime, clock, now));
   if (g_clock_jumps.load()) {
     const unsigned asked = g_asked++;
@@ -559,6 +643,7 @@ int main(int argc, char** argv) {
 #ifdef HAZARDS_GC
   GC_INIT();
 #endif
+  if (argc == 3) return CollectWhileSandboxComes(atoi(argv[2]));  // OfComingSandbox
   const Case* found = nullptr;
   for (const Case& each : kCases) {
     if (argc == 2 && strcmp(each.name, argv[1]) == 0) found = &each;

@@ -13,6 +13,7 @@
 #include "platform/base.h"
 #include "platform/bits.h"
 #include "platform/clock.h"
+#include "platform/filters.h"
 #include "platform/memory.h"
 #include "platform/thread.h"
 #include "tests/support/child.h"
@@ -331,6 +332,17 @@ TEST(MessagesTest, FatalDescribesAndAborts) {
   EXPECT_TRUE(result.aborted());
   EXPECT_NE(result.err.find("gleaner: fatal: number 7\n"), std::string::npos);
   EXPECT_NE(result.err.find("gleaner: the context\n"), std::string::npos);
+}
+
+TEST(FiltersTest, ARefusedFilterHidesNone) {
+  EXPECT_CHILD_OK([] {
+    EXPECT_TRUE(!HasFilter());
+    NoteFilter();  // is refused below
+    NoteFilter();
+    ForgetFilter();
+    EXPECT_TRUE(HasFilter());
+    EXPECT_TRUE(HasAnyFilter());
+  });
 }
 
 }  // namespace

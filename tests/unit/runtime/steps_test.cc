@@ -1,15 +1,18 @@
 // One event at a step of what a program does with the library (platform/delays.h): a signal whose
-// handler moves pointers and collects, forks or jumps; a cancellation; no more memory; no more
-// descriptors. The thread's steps are counted first; then it does the same again for each of them,
-// or for as many as are drawn from a seed, and the event happens there. Only in the verify build.
+// handler moves pointers and collects, forks, jumps or installs a filter; a cancellation; no more
+// memory; no more descriptors. The thread's steps are counted first; then it does the same again
+// for each of them, or for as many as are drawn from a seed, and the event happens there. Only in
+// the verify build.
 //
 // Handlers may do what docs/compatibility.md says they may: moving pointers at any step; all the
 // rest where the thread has no lock of the library's and is in none of its critical sections.
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
 #include <gc.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -487,6 +490,30 @@ TEST_P(StepsTest, AHandlerJumps) {
     });
     EXPECT_GT(events, 100u);
     EXPECT_GE(g_handled, 10u);
+  });
+}
+
+// A filter of system calls waits for the steps of others, of which there are some then: the thread
+// is stopped meanwhile, or waits no longer than it may where it has a lock itself.
+void InstallFilter(int) {
+  const int saved = errno;
+  ++g_handled;
+  AskOther();
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, nullptr, 0, 0) == 0) ++g_lost;  // is refused
+  errno = saved;
+}
+
+TEST_P(StepsTest, AHandlerInstallsAFilter) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    HandleWith(InstallFilter);
+    const size_t events = AtSteps(40, Signal, [](const Attempt&) {
+      AwaitOther();
+      EXPECT_EQ(g_lost, 0u);
+    });
+    EXPECT_GT(events, 100u);
+    EXPECT_GE(g_handled, events);
+    EXPECT_TRUE(IsInOrder());
   });
 }
 
