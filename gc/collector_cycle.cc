@@ -58,7 +58,7 @@ bool Collector::HurryCycle() {
       !CanMarkConcurrently()) {
     return false;
   }
-  if (cycle_.IsUnderWay()) return true;
+  if (cycle_.IsUnderWay() || cycle_pacer_.IsHurried()) return true;
   const platform::HandlersWait no_handlers;
   // If the lock is taken, its holder collects, or another poll decides.
   if (lock_.TryAcquire()) {

@@ -75,8 +75,7 @@ ptrdiff_t CyclePacer::Runway() const {
 
 bool CyclePacer::IsDue(bool minor_next) const {
   return IsWanted() || ((!minor_next || IsMinorLong()) &&
-                        (is_hurried_.Load(platform::memory_order_relaxed) ||  // a hint
-                         pacer_.allocated() >= pacer_.allowance() - Runway()));
+                        (IsHurried() || pacer_.allocated() >= pacer_.allowance() - Runway()));
 }
 
 Reason CyclePacer::Choose(const Tunables& tunables, bool minor_next) const {

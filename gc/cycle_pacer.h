@@ -28,6 +28,8 @@ class CyclePacer {
   bool IsWanted() const { return wanted_.Load(platform::memory_order_relaxed); }
   // Makes the next collection due now, of whatever kind.
   void HurryUp() { is_hurried_.Store(true, platform::memory_order_relaxed); }
+  // From HurryUp to the next stop.
+  bool IsHurried() const { return is_hurried_.Load(platform::memory_order_relaxed); }
   // False from when a cycle was due and could not begin to the next stop.
   bool CanBegin() const { return can_begin_.Load(platform::memory_order_relaxed); }
   bool IsDue(bool minor_next) const;
