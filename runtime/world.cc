@@ -43,17 +43,18 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
   if (g_malloc_support.add_roots != nullptr) g_malloc_support.add_roots(roots);
 }
 
-// Resident bytes of the process outside the heap. Read at some collections only, since reading the
-// file costs as much as a tiny collection. Guarded by the collector lock.
+// Resident bytes of the process outside the heap. Read at the start and once for some of the
+// collections, since reading the file costs as much as a tiny collection: for those with the number
+// 1, 2, 4, ..., 64, 128, 192, ... Guarded by the collector lock.
 uint64_t ProcessBytes() {
   static constinit uint64_t bytes = 0;
-  const uint64_t collections = g_collector.collections();
-  if (((collections & (collections - 1)) == 0 || collections % 64 == 0) && !platform::HasFilter()) {
-    const uint64_t all = platform::ResidentProcessBytes();
-    const uint64_t heap = alloc::ResidentBytes();
-    bytes = all > heap ? all - heap : 0;
-  }
-  return bytes;
+  static constinit uint64_t next = 0;  // number of the collection to read for
+  const uint64_t coming = IsInitialised() ? g_collector.collections() + 1 : 0;
+  if (coming < next || platform::HasFilter()) return bytes;
+  while (next <= coming) next += next == 0 ? 1 : next < 64 ? next : 64;
+  const uint64_t all = platform::ResidentProcessBytes();
+  const uint64_t heap = alloc::ResidentBytes();
+  return bytes = all > heap ? all - heap : 0;
 }
 
 void ReadTunables(gc::Tunables* tunables) {
