@@ -56,7 +56,6 @@ void RemoveLocked(Thread* thread) {
   Fibers::AbandonLocked(thread);
   // What the thread has allocated since its last report: many short threads may make none.
   gc::g_collector.pacer().NoteAllocated(thread->heap->unpolled_bytes);
-  thread->heap->unpolled_bytes = 0;
   alloc::ThreadHeaps::Abandon(thread->heap);
   platform::StopRecord* last = g_registry.records[--g_registry.count];
   g_registry.records[thread->index] = last;
