@@ -117,11 +117,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   clock.Enter(PausePart::kResume);
   world_.resume();
   collection.report.pause = clock.End();
-  NoteForecast(collection);
-  const bool is_minor_long =
-      collection.tunables.automatic &&
-      generations_.ExpectedMinorNs() > CyclePacer::PauseGoalNs(collection.tunables);
-  cycle_pacer_.NoteStop(clock.end_ns(), collection.tunables.concurrent_mark, is_minor_long);
+  NoteStop(collection, clock.end_ns());
   last_ = collection.report;
   totals_.Add(last_, collection.sweeps_concurrently);
   world_.event(CycleEvent::kResumed);
@@ -239,12 +235,19 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   allocated_at_last_ = allocated;
 }
 
-void Collector::NoteForecast(const Collection& collection) {
+void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
   const CycleReport& report = collection.report;
-  if (report.minor) return forecast_.NoteMinor(collection.young_bytes);
-  forecast_.NoteFull(report.pause, {scanned_bytes_, collection.young_bytes,
-                                    resident_at_sweep_ >> alloc::kPageShift, report.markers,
-                                    !report.concurrent, !collection.sweeps_concurrently});
+  const Tunables& tunables = collection.tunables;
+  if (report.minor) {
+    forecast_.NoteMinor(collection.young_bytes);
+  } else {
+    forecast_.NoteFull(report.pause, {scanned_bytes_, collection.young_bytes,
+                                      resident_at_sweep_ >> alloc::kPageShift, report.markers,
+                                      !report.concurrent, !collection.sweeps_concurrently});
+  }
+  const bool is_minor_long =
+      tunables.automatic && generations_.ExpectedMinorNs() > CyclePacer::PauseGoalNs(tunables);
+  cycle_pacer_.NoteStop(end_ns, tunables.concurrent_mark, is_minor_long);
 }
 
 void Collector::AfterResume() {

@@ -183,7 +183,8 @@ class Collector {
   void PaceNext(const SweepTotals& swept, const PauseClock& clock, Collection* collection);
   // Decides whether the next collection may be minor, and prepares it.
   void EndGeneration(const Collection& collection, const PauseClock& clock);
-  void NoteForecast(const Collection& collection);
+  // Tells the forecast and the pacing of cycles of the stop that is over.
+  void NoteStop(const Collection& collection, uint64_t end_ns);
   void AfterResume();
 
   bool MayBeMinor(Cause cause, const Tunables& tunables) const;
