@@ -13,6 +13,8 @@
 // Guarded by the collector lock.
 #pragma once
 
+#include <limits>
+
 #include "gc/pause.h"
 
 namespace gleaner::gc {
@@ -55,16 +57,18 @@ class StopForecast {
   }
 
  private:
-  // The lower of the last two measurements.
+  // The lower of the last two measurements; before the first, an assumption.
   struct Rate {
-    double last, used;
+    static constexpr double kNone = std::numeric_limits<double>::infinity();
+    double used;
+    double last = kNone;
     void Note(double measured) {
       used = measured < last ? measured : last;
       last = measured;
     }
   };
-  Rate mark_ns_per_byte_ = {1e9, 1};  // of one marker
-  Rate sweep_ns_per_page_ = {1e9, 0};
+  Rate mark_ns_per_byte_ = {1};  // of one marker
+  Rate sweep_ns_per_page_ = {0};
   uint64_t rest_ns_ = 0;
   uint64_t scanned_bytes_ = 0;    // by the last collection of the whole heap
   uint64_t allocated_bytes_ = 0;  // net, between the last such collection and the last of any kind
