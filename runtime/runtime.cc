@@ -117,12 +117,7 @@ const char* InitOnce() {
     if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
     g_handle_fork = installed ? 1 : -1;  // GC_atfork_* have no effect if 1
   }
-  enum Mode : uint32_t { kAutomatic, kStop, kConcurrent, kGenerational };
-  if (const Modes modes = {g_options.concurrent || g_options.mode == kConcurrent,
-                           g_options.generational != 0 || g_options.mode == kGenerational};
-      modes.concurrent || modes.generational) {
-    TurnOn(modes);
-  }
+  TurnOnByOptions();
   if (g_options.dump_regularly) DumpState(nullptr);
   return nullptr;
 }

@@ -20,6 +20,8 @@ using platform::TrackingKind;
 
 namespace {
 
+// In the order of the names of the option mode.
+enum Mode : uint32_t { kAutomatic, kStop, kConcurrent, kGenerational };
 // In the order of the names of the option write_tracking.
 constexpr TrackingKind kNamed[] = {TrackingKind::kNone,  // auto
                                    TrackingKind::kUserfaultfd, TrackingKind::kSoftDirty,
@@ -187,10 +189,6 @@ void Tell(const Modes& failed) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // What the collector has not done because of a filter may be done if the program asks for it. pre:
 // the collector lock is held.
 void StopRespectingFilters() {
@@ -287,9 +285,14 @@ void TurnOn(const Modes& modes) {
   TurnOnWanted();
 }
 
+void TurnOnByOptions() {
+  const Modes modes = {g_options.concurrent || g_options.mode == kConcurrent,
+                       g_options.generational != 0 || g_options.mode == kGenerational};
+  if (modes.concurrent || modes.generational) TurnOn(modes);
+}
+
 bool IsAutomatic() {
-  constexpr uint32_t kAuto = 0;
-  return IsUnasked() && g_options.mode == kAuto && !g_malloc_support.never_wait;
+  return IsUnasked() && g_options.mode == kAutomatic && !g_malloc_support.never_wait;
 }
 
 bool ShouldTurnOnUnasked() {

@@ -33,6 +33,8 @@ void HeedFilters();
 // Otherwise prints a line that says why. Any thread, without locks. pre: initialisation has read
 // the options.
 void TurnOn(const Modes& modes);
+// Turns on what the options ask for. Called once, at initialisation.
+void TurnOnByOptions();
 
 // Whether the collector is to turn both modes on now, without being asked. pre: the collector lock
 // is held.
