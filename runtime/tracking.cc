@@ -35,6 +35,25 @@ struct Candidates {
   void Add(TrackingKind k) { kind[count++] = k; }
 };
 
+// Why mechanisms do not work, as text: "userfaultfd: PAGEMAP_SCAN (errno 1); mprotect: ...".
+struct Reasons {
+  char text[160] = "";
+
+  void Clear() { text[0] = 0; }
+  void Add(TrackingKind kind, const platform::Refusal& refusal) {
+    const size_t length = strlen(text);
+    char* end = text + length;
+    const size_t room = sizeof text - length;
+    const char* separator = length == 0 ? "" : "; ";
+    const char* name = platform::TraitsOf(kind).name;
+    if (refusal.error != 0) {
+      snprintf(end, room, "%s%s: %s (errno %d)", separator, name, refusal.what, refusal.error);
+    } else {
+      snprintf(end, room, "%s%s: %s", separator, name, refusal.what);
+    }
+  }
+};
+
 // --- Guarded by the collector lock. ---
 
 constinit Modes g_wanted = {};
@@ -50,8 +69,8 @@ constinit Source g_source = Source::kUnasked;
 constinit bool g_turning_on = false;
 // For each mechanism that was lost: what the system refused.
 constinit platform::Refusal g_lost[platform::kTrackingKinds] = {};
-// Why the better mechanisms do not work, and, if none is in use, why none works.
-constinit char g_reason[160] = "";
+// Of the better mechanisms than that in use, and, if none is in use, of all.
+constinit Reasons g_reasons = {};
 
 // --- Any thread: hints without the lock. ---
 
@@ -75,20 +94,6 @@ Candidates CandidatesWanted(bool unasked) {
   return candidates;
 }
 
-// "userfaultfd: PAGEMAP_SCAN (errno 1); mprotect: ..."
-void AddReason(TrackingKind kind, const platform::Refusal& refusal) {
-  const size_t length = strlen(g_reason);
-  char* end = g_reason + length;
-  const size_t room = sizeof g_reason - length;
-  const char* separator = length == 0 ? "" : "; ";
-  const char* name = platform::TraitsOf(kind).name;
-  if (refusal.error != 0) {
-    snprintf(end, room, "%s%s: %s (errno %d)", separator, name, refusal.what, refusal.error);
-  } else {
-    snprintf(end, room, "%s%s: %s", separator, name, refusal.what);
-  }
-}
-
 // Whether the tracker in use does not do for what the program asks for.
 bool MustReplaceOwnChoice() {
   const gc::Cycle& cycle = g_collector.cycle();
@@ -97,15 +102,16 @@ bool MustReplaceOwnChoice() {
          kNamed[g_options.write_tracking] == TrackingKind::kNone;
 }
 
-// The mechanism in use, or else the first candidate that works. pre: the collector lock is held.
-TrackingKind Choose(bool unasked) {
+// The mechanism in use, or else the first candidate that works. `reasons`: why those before it do
+// not; unchanged if no candidate was tried. pre: the collector lock is held.
+TrackingKind Choose(bool unasked, Reasons* reasons) {
   const gc::Cycle& cycle = g_collector.cycle();
   if (cycle.IsTracking() && !MustReplaceOwnChoice()) return cycle.tracker().kind();
   if (cycle.HasLostTracker()) return TrackingKind::kNone;
   const Candidates candidates = CandidatesWanted(unasked);
-  g_reason[0] = 0;
+  reasons->Clear();
   if (unasked && platform::HasAnyFilter()) {
-    snprintf(g_reason, sizeof g_reason, "%s", platform::kFilterRefusal.what);
+    snprintf(reasons->text, sizeof reasons->text, "%s", platform::kFilterRefusal.what);
     return TrackingKind::kNone;
   }
   for (size_t i = 0; i < candidates.count; ++i) {
@@ -116,7 +122,7 @@ TrackingKind Choose(bool unasked) {
       why = {"a thread that is gone may have the loader's lock", 0};
     }
     if (why.what == nullptr && platform::WriteTracking::Works(kind, &why)) return kind;
-    AddReason(kind, why);
+    reasons->Add(kind, why);
   }
   return TrackingKind::kNone;
 }
@@ -133,11 +139,11 @@ void NoteModes() {
   g_is_asked.Store(g_source == Source::kProgram, platform::memory_order_relaxed);
   NoteModesInRunRecord({cycle.enabled(), is_generational},
                        platform::TraitsOf(any ? cycle.tracker().kind() : TrackingKind::kNone).name,
-                       g_reason);
+                       g_reasons.text);
 }
 
 // Turns the wanted modes on with this mechanism. Returns those that failed, with the reason in
-// g_reason. pre: the collector lock is held.
+// g_reasons. pre: the collector lock is held.
 Modes Open(TrackingKind kind) {
   if (kind == TrackingKind::kNone) return g_wanted;
   gc::Cycle& cycle = g_collector.cycle();
@@ -150,9 +156,9 @@ Modes Open(TrackingKind kind) {
   const bool concurrent = g_wanted.concurrent && (!unasked || gc::Cycle::CanUse(kind));
   Modes failed;
   failed.concurrent = concurrent && !cycle.enabled() && !cycle.Enable(kind);
-  if (failed.concurrent) AddReason(kind, cycle.refusal());
+  if (failed.concurrent) g_reasons.Add(kind, cycle.refusal());
   failed.generational = g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind);
-  if (failed.generational) AddReason(kind, cycle.refusal());
+  if (failed.generational) g_reasons.Add(kind, cycle.refusal());
   // Threads that blocked SIGSEGV before the handler was installed unblock it in a stop.
   if (was_closed && cycle.IsTracking() && kind == TrackingKind::kProtection &&
       Threads::count() > 1) {
@@ -181,11 +187,12 @@ void Tell(const Modes& failed) {
   told = failed;
   const bool is_asked = g_source == Source::kProgram;
   if (is_asked && (news.concurrent || news.generational)) {
-    Complain("no %s collections: writes to memory cannot be tracked (%s)", NameOf(news), g_reason);
-  } else if (g_reason[0] != 0 && TrackingInUse() != TrackingKind::kNone &&
+    Complain("no %s collections: writes to memory cannot be tracked (%s)", NameOf(news),
+             g_reasons.text);
+  } else if (g_reasons.text[0] != 0 && TrackingInUse() != TrackingKind::kNone &&
              (g_options.print_stats != 0 || g_options.print_verbose_stats)) {
     Log("gleaner: writes to memory are tracked by %s (%s)\n",
-        platform::TraitsOf(TrackingInUse()).name, g_reason);
+        platform::TraitsOf(TrackingInUse()).name, g_reasons.text);
   }
 }
 
@@ -215,7 +222,7 @@ void TurnOnWanted() {
     {
       platform::LockGuard guard(g_collector.lock());
       unasked = g_source == Source::kOwn;
-      kind = Choose(unasked);
+      kind = Choose(unasked, &g_reasons);
       loader_can_be_asked = platform::LoaderCanBeAsked();
     }
     // Done before any page is protected, and without the collector lock: the loader's lock ranks
@@ -326,7 +333,8 @@ TrackingKind TrackingInUse() { return g_in_use.Load(platform::memory_order_relax
 
 TrackingKind TrackingToUse() {
   platform::LockGuard guard(g_collector.lock());
-  return Choose(false);
+  Reasons unused;
+  return Choose(false, &unused);
 }
 
 bool CanTrack(TrackingKind kind) {
@@ -338,7 +346,7 @@ bool CanTrack(TrackingKind kind) {
 
 void CopyReason(char* text, size_t capacity) {
   platform::LockGuard guard(g_collector.lock());
-  snprintf(text, capacity, "%s", g_reason);
+  snprintf(text, capacity, "%s", g_reasons.text);
 }
 
 bool NeedsTracker() { return g_collector.cycle().HasLostTracker() || g_turning_on; }
@@ -356,8 +364,8 @@ void ReplaceLostTracker() {
       if (lost.what != nullptr || cycle.state() != gc::CycleState::kIdle) return;
       const bool is_barred = cycle.refusal().what == platform::kFilterRefusal.what;
       lost = cycle.refusal();
-      g_reason[0] = 0;
-      AddReason(kind, lost);
+      g_reasons.Clear();
+      g_reasons.Add(kind, lost);
       // Of mprotect the tracker stays open, since threads may be in system calls with pinned pages,
       // and no mechanism comes after it. Under a filter none may be tried, nor descriptors closed.
       if (kind == TrackingKind::kProtection || (is_barred && g_source == Source::kOwn)) {
