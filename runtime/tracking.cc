@@ -1,5 +1,6 @@
 #include "runtime/tracking.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -35,12 +36,20 @@ struct Candidates {
   void Add(TrackingKind k) { kind[count++] = k; }
 };
 
-// Why mechanisms do not work, as text: "userfaultfd: PAGEMAP_SCAN (errno 1); mprotect: ...".
-struct Reasons {
-  char text[160] = "";
+// Whether what was refused may be granted later: descriptors, memory.
+bool MayPass(const platform::Refusal& refusal) {
+  return refusal.error == EMFILE || refusal.error == ENFILE || refusal.error == ENOMEM ||
+         refusal.error == EAGAIN;
+}
 
-  void Clear() { text[0] = 0; }
+// Why mechanisms do not work.
+struct Reasons {
+  char text[160] = "";    // "userfaultfd: PAGEMAP_SCAN (errno 1); mprotect: ..."
+  bool may_pass = false;  // one of them
+
+  void Clear() { *this = {}; }
   void Add(TrackingKind kind, const platform::Refusal& refusal) {
+    may_pass |= MayPass(refusal);
     const size_t length = strlen(text);
     char* end = text + length;
     const size_t room = sizeof text - length;
@@ -59,7 +68,7 @@ struct Reasons {
 constinit Modes g_wanted = {};
 // Where the modes come from.
 enum class Source : uint8_t {
-  kUnasked,  // nobody has turned any on
+  kUnasked,  // nobody has turned any on, or the collector is to try again
   kOwn,      // the collector has turned them on, or has tried to
   kProgram,  // the program has asked for them
 };
@@ -71,6 +80,10 @@ constinit bool g_turning_on = false;
 constinit platform::Refusal g_lost[platform::kTrackingKinds] = {};
 // Of the better mechanisms than that in use, and, if none is in use, of all.
 constinit Reasons g_reasons = {};
+
+// After an attempt of the collector's own that failed for what may pass: the pauses of all
+// collections after which it tries again.
+constinit uint64_t g_next_try_ns = 0;
 
 // --- Any thread: hints without the lock. ---
 
@@ -182,11 +195,11 @@ const char* NameOf(const Modes& modes) {
 // Prints what failed, once for each mode until it works again. pre: the collector lock is held.
 void Tell(const Modes& failed) {
   static constinit Modes told = {};
-  const Modes news = {failed.concurrent && !told.concurrent,
-                      failed.generational && !told.generational};
-  told = failed;
   const bool is_asked = g_source == Source::kProgram;
-  if (is_asked && (news.concurrent || news.generational)) {
+  const Modes news = {is_asked && failed.concurrent && !told.concurrent,
+                      is_asked && failed.generational && !told.generational};
+  if (is_asked) told = failed;
+  if (news.concurrent || news.generational) {
     Complain("no %s collections: writes to memory cannot be tracked (%s)", NameOf(news),
              g_reasons.text);
   } else if (g_reasons.text[0] != 0 && TrackingInUse() != TrackingKind::kNone &&
@@ -210,6 +223,18 @@ void StopRespectingFilters() {
   }
 }
 
+// The collector has turned nothing on, for a reason that may pass: it tries again when collections
+// have taken twice as long, so that all attempts together cost little. pre: the collector lock is
+// held.
+void TryAgainLater() {
+  g_source = Source::kUnasked;
+  g_wanted = {};
+  g_next_try_ns = 2 * g_collector.totals().pauses.all_ns;
+  for (platform::Refusal& lost : g_lost) {
+    if (MayPass(lost)) lost = {};
+  }
+}
+
 // Turns g_wanted on by the best mechanism that works. pre: g_turning_on, which it resets.
 void TurnOnWanted() {
   // A handler that jumps away must not leave the lock taken.
@@ -221,6 +246,7 @@ void TurnOnWanted() {
     bool unasked;
     {
       platform::LockGuard guard(g_collector.lock());
+      if (g_source == Source::kUnasked) return;  // another thread was faster: TryAgainLater
       unasked = g_source == Source::kOwn;
       kind = Choose(unasked, &g_reasons);
       loader_can_be_asked = platform::LoaderCanBeAsked();
@@ -233,6 +259,7 @@ void TurnOnWanted() {
       platform::FindSystemCalls();  // a forked child that loses the tracker cannot look them up
     }
     platform::LockGuard guard(g_collector.lock());
+    if (g_source == Source::kUnasked) return;  // TryAgainLater
     const Modes failed = Open(kind);
     const gc::Cycle& cycle = g_collector.cycle();
     if ((failed.concurrent || failed.generational) && kind != TrackingKind::kNone &&
@@ -243,7 +270,12 @@ void TurnOnWanted() {
     }
     NoteModes();
     g_turning_on = false;
-    return Tell(failed);
+    Tell(failed);
+    if (kind == TrackingKind::kNone && g_source == Source::kOwn && !cycle.IsTracking() &&
+        !cycle.HasLostTracker() && g_reasons.may_pass) {
+      TryAgainLater();
+    }
+    return;
   }
 }
 
@@ -303,9 +335,9 @@ bool IsAutomatic() {
 }
 
 bool ShouldTurnOnUnasked() {
-  return g_source == Source::kUnasked && IsAutomatic() &&
-         g_collector.totals().pauses.all_ns + g_collector.ExpectedStopNs() >=
-             uint64_t{g_options.auto_after} * 1000;
+  const uint64_t paused_ns = g_collector.totals().pauses.all_ns;
+  return g_source == Source::kUnasked && IsAutomatic() && paused_ns >= g_next_try_ns &&
+         paused_ns + g_collector.ExpectedStopNs() >= uint64_t{g_options.auto_after} * 1000;
 }
 
 void TurnOnUnasked() {
