@@ -132,9 +132,11 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
     }
     bump.cur = bump.limit = run.begin = kNoRun;
     StoresForForkInOrder();
-    run.page = NextPage(kind, size_class, run);
+    bool is_empty;
+    run.page = NextPage(kind, size_class, run, &is_empty);
     if (run.page == kNoPage) return nullptr;
     run.next_slot = g_space.info[run.page].slot_count;
+    if (is_empty) TakeRun(bump, run, 0, run.next_slot);
   }
 }
 
@@ -151,21 +153,24 @@ void ThreadHeap::OpenWindow(Kind kind, Bump& bump, const Run& run) {
 }
 
 bool ThreadHeap::TakeNextRun(Bump& bump, Run& run) {
-  uint8_t* marks = g_space.MarksOf(run.page);
+  const uint8_t* marks = g_space.MarksOf(run.page);
   const uint32_t end = FindLastFree(marks, run.next_slot);
   if (end == 0) return false;
-  const uint32_t begin = FindLastOccupied(marks, end - 1);
+  TakeRun(bump, run, FindLastOccupied(marks, end - 1), end);
+  return true;
+}
+
+void ThreadHeap::TakeRun(Bump& bump, Run& run, uint32_t begin, uint32_t end) {
   bump.cur = bump.limit = SlotAddress(run.page, end, bump.slot_bytes);
   StoresForForkInOrder();
   run.begin = SlotAddress(run.page, begin, bump.slot_bytes);
   run.next_slot = begin;
   const uint8_t mark = AllocationColour();
   StoresForForkInOrder();  // the colour may change before the slots have it
-  memset(marks + begin, mark, end - begin);
+  memset(g_space.MarksOf(run.page) + begin, mark, end - begin);
   const size_t bytes = bump.cur - run.begin;
   unpolled_bytes += static_cast<ptrdiff_t>(bytes);
   allocated_bytes += bytes;
-  return true;
 }
 
 ThreadHeap::Unused ThreadHeap::UnusedOf(const Bump& bump, const Run& run) {
@@ -222,7 +227,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   info.SetState(PageState::kSmall);
 }
 
-PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
+PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is_empty) {
   PageNumber page = FindPartial(kind, size_class);
   const Space space = SpaceOf(kind);
   PageNumber free = kNoPage;
@@ -232,6 +237,7 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run) {
     if (page == kNoPage) free = PopFree(space);
   }
   if (page == kNoPage && free == kNoPage) page = ThreadHeaps::StealPartial(kind, size_class);
+  *is_empty = page == kNoPage;
   if (page != kNoPage) {
     PageMeta& meta = g_space.meta[page];
     meta.owner = index;

@@ -2,8 +2,9 @@
 // free pages move between threads (Endo's thesis, allocator: AL, PS, LPS).
 //
 // Allocation. The thread bumps a pointer through a *run*: adjacent free slots of one page, found in
-// the page's mark bytes and set to the mark of new objects in one fill when the run is taken.
-// Memory is zeroed a *window* ahead. Runs are used downwards:
+// the page's mark bytes and set to the mark of new objects in one fill when the run is taken. A
+// page without objects is one run and is not searched [inv.free-page]. Memory is zeroed a *window*
+// ahead. Runs are used downwards:
 //
 //        | not searched yet | run taken: bytes = g_allocation_colour                    |... page
 //                           | run, not zeroed | window, zeroed    | handed out |
@@ -25,7 +26,7 @@
 // been at any step of its slow path; the child sees its stores up to one of them, in order. The
 // order is such that [begin, cur), if it is a range of slots of run.page, holds unused slots only,
 // and all of them that are marked. The child gives these slots back, as when a thread ends.
-//   - A run is taken (TakeNextRun) by storing cur and limit, then begin, then the marks. After the
+//   - A run is taken (TakeRun) by storing cur and limit, then begin, then the marks. After the
 //     first store cur is not above the old begin, which is above or at the new run's end, or is
 //     kNoRun, which is below all pages: there is no range. After the second the range is the new
 //     run: its marks are still 0 or some are set, and no other thread allocates in the page.
@@ -156,7 +157,10 @@ class ThreadHeap {
   GLEANER_COLD void PrepareKinds(Kind last);
   GLEANER_NOINLINE void* AllocateSlow(Kind kind, size_t size_class);
   void OpenWindow(Kind kind, Bump& bump, const Run& run);
+  // Finds the next run of run.page, and takes it; false if the page has no free slot left.
   bool TakeNextRun(Bump& bump, Run& run);
+  // Takes the slots [begin, end) of run.page, which are free, as the run.
+  void TakeRun(Bump& bump, Run& run, uint32_t begin, uint32_t end);
   // The slots [begin, end) that the thread holds and has not handed out, and the mark bytes of
   // their page.
   struct Unused {
@@ -165,7 +169,8 @@ class ThreadHeap {
     uint32_t end;
   };
   static Unused UnusedOf(const Bump& bump, const Run& run);
-  PageNumber NextPage(Kind kind, size_t size_class, Run& run);
+  // The page to allocate in next, kNoPage if there is none, and whether it has no objects.
+  PageNumber NextPage(Kind kind, size_t size_class, Run& run, bool* is_empty);
   // A partial page of the thread's; sweeps for one if there is none.
   PageNumber FindPartial(Kind kind, size_t size_class);
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);

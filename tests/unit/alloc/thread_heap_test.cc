@@ -31,6 +31,57 @@ TEST(ThreadHeapTest, TheFirstPagesAreUsedSlotBySlot) {
   });
 }
 
+// The slots that the page of `inside` has free, from the highest to the lowest.
+std::vector<Addr> FreeSlotsDownwards(void* inside) {
+  const PageNumber page = g_space.PageOf(AddressOf(inside));
+  const PageInfo& info = g_space.info[page];
+  std::vector<Addr> free;
+  for (size_t slot = info.slot_count; slot-- != 0;) {
+    if (g_space.MarksOf(page)[slot] != kFreeSlot) continue;
+    free.push_back(g_space.AddressOfPage(page) + slot * info.slot_bytes);
+  }
+  return free;
+}
+
+// Allocation in a page takes each free slot, and no other, downwards: in a page without objects,
+// and with any pattern of objects left in it, for a model that looks at one byte at a time.
+TEST(ThreadHeapTest, AllocationTakesTheFreeSlotsOfAPageDownwards) {
+  EXPECT_CHILD_OK([] {
+    StartHeap();
+    std::mt19937 random(12);
+    for (size_t c = 0; c < kClassCount; ++c) {
+      const size_t slots = kPageBytes / kSlotBytes[c];
+      for (const Kind kind : {Kind::kNormal, Kind::kAtomic}) {
+        for (int round = 0; round < 8; ++round) {
+          // Two new pages, used up one after the other.
+          std::vector<void*> pages[2];
+          for (std::vector<void*>& page : pages) {
+            for (size_t i = 0; i < slots; ++i) page.push_back(Allocate(kind, kSlotBytes[c]));
+            for (size_t i = 1; i < slots; ++i) {
+              ASSERT_EQ(AddressOf(page[i]), AddressOf(page[i - 1]) - kSlotBytes[c]);
+            }
+            ASSERT_TRUE(FreeSlotsDownwards(page[0]).empty());
+          }
+          // Enough is freed in the first to list it.
+          const unsigned share = 1 + random() % 7;
+          size_t freed = 0;
+          for (void* object : pages[0]) {
+            if (random() % 8 >= share && freed * 8 >= slots) continue;
+            ASSERT_EQ(FreeObject(object), FreeResult::kFreed);
+            ++freed;
+          }
+          const std::vector<Addr> expected = FreeSlotsDownwards(pages[0][0]);
+          ASSERT_EQ(expected.size(), freed);
+          for (const Addr slot : expected) {
+            ASSERT_EQ(AddressOf(Allocate(kind, kSlotBytes[c])), slot) << "class " << c;
+          }
+          ASSERT_TRUE(FreeSlotsDownwards(pages[0][0]).empty());
+        }
+      }
+    }
+  });
+}
+
 TEST(ThreadHeapTest, TheFastPathIsTakenForNearlyAllObjects) {
   EXPECT_CHILD_OK([] {
     StartHeap();
