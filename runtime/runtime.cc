@@ -21,6 +21,7 @@
 #include "runtime/dump.h"
 #include "runtime/fork.h"
 #include "runtime/hooks.h"
+#include "runtime/inline_allocation.h"
 #include "runtime/latency.h"
 #include "runtime/limits.h"
 #include "runtime/run_record.h"
@@ -103,6 +104,7 @@ const char* InitOnce() {
   if (self == nullptr) return "no memory to register the first thread";
   InstallHooks();
   if (!g_malloc_support.never_wait) HeedFilters();  // a malloc makes no such steps
+  OfferInlineAllocation();
   AttachRunRecord();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");

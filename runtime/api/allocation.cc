@@ -6,6 +6,7 @@
 #include "alloc/object.h"
 #include "gc/kinds.h"
 #include "runtime/api/api.h"
+#include "runtime/api/own_functions.h"
 #include "runtime/barrier.h"
 #include "runtime/blocking.h"
 #include "runtime/collect.h"
@@ -207,4 +208,18 @@ wchar_t* GC_wcsdup(const wchar_t* text) {
   return runtime::CopyText(GC_malloc_atomic((length + 1) * sizeof(wchar_t)), text, length);
 }
 
+// Names that no other object can take.
+#define OF_THIS_LIBRARY(function) __attribute__((visibility("hidden"), alias(#function)))
+GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) OF_THIS_LIBRARY(GC_malloc) void* gleaner_own_malloc(size_t);
+GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1)
+    OF_THIS_LIBRARY(GC_malloc_atomic) void* gleaner_own_malloc_atomic(size_t);
+
 }  // extern "C"
+
+namespace gleaner::runtime {
+
+bool AreAllocationFunctionsOwn() {
+  return &GC_malloc == &gleaner_own_malloc && &GC_malloc_atomic == &gleaner_own_malloc_atomic;
+}
+
+}  // namespace gleaner::runtime

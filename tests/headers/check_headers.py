@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compiles every public header by itself, and all of them together, in one language standard, without
 a warning: in the first and the last standard of a language with each of GC_THREADS, GC_DEBUG and
-GC_NO_THREAD_REDIRECTS on and off, in those between with none and with all of them.
+GC_NO_THREAD_REDIRECTS on and off, in those between with none and with all of them; GLEANER_INLINE_MALLOC is
+on where GC_THREADS is.
 
 usage: check_headers.py COMPILER STANDARD INCLUDE_DIR    e.g. gcc c89 include/gleaner
 """
@@ -14,7 +15,8 @@ import subprocess
 import sys
 
 # Without GC_THREADS there is nothing to redirect.
-THREADS = [[], ["GC_THREADS"], ["GC_THREADS", "GC_NO_THREAD_REDIRECTS"]]
+THREADS = [[], ["GC_THREADS", "GLEANER_INLINE_MALLOC"],
+           ["GC_THREADS", "GLEANER_INLINE_MALLOC", "GC_NO_THREAD_REDIRECTS"]]
 DEBUG = [[], ["GC_DEBUG"]]
 MACROS = [threads + debug for threads, debug in itertools.product(THREADS, DEBUG)]
 BETWEEN = {"c99", "c11", "c17", "c++14", "c++17", "c++20"}
@@ -22,7 +24,7 @@ CPLUSPLUS_ONLY = {"gc_cpp.h", "gc_allocator.h"}
 CPLUSPLUS_11 = {"gleaner.hpp"}
 # Redefines malloc and its like: no header may follow.
 LAST = "leak_detector.h"
-FLAGS = ["-fsyntax-only", "-pedantic", "-Wall", "-Wextra", "-Wundef", "-Werror"]
+FLAGS = ["-fsyntax-only", "-O1", "-pedantic", "-Wall", "-Wextra", "-Wundef", "-Werror"]
 
 
 def headers(directory, standard):

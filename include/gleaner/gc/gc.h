@@ -225,7 +225,11 @@ GC_API void GC_CALL GC_debug_register_displacement(size_t offset);
 #define GC_MALLOC(size) GC_debug_malloc(size, GC_EXTRAS)
 #define GC_REALLOC(object, size) GC_debug_realloc(object, size, GC_EXTRAS)
 #else
+#ifdef GLEANER_INLINE_MALLOC
+#define GC_MALLOC(size) gleaner_malloc(size)
+#else
 #define GC_MALLOC(size) GC_malloc(size)
+#endif
 #define GC_REALLOC(object, size) GC_realloc(object, size)
 #endif
 
@@ -245,7 +249,11 @@ GC_API void GC_CALL GC_debug_register_displacement(size_t offset);
 #define GC_WCSDUP(text) GC_debug_wcsdup(text, GC_EXTRAS)
 #endif
 #else
+#ifdef GLEANER_INLINE_MALLOC
+#define GC_MALLOC_ATOMIC(size) gleaner_malloc_atomic(size)
+#else
 #define GC_MALLOC_ATOMIC(size) GC_malloc_atomic(size)
+#endif
 #define GC_MALLOC_UNCOLLECTABLE(size) GC_malloc_uncollectable(size)
 #define GC_MALLOC_ATOMIC_UNCOLLECTABLE(size) GC_malloc_atomic_uncollectable(size)
 #define GC_MALLOC_IGNORE_OFF_PAGE(size) GC_malloc_ignore_off_page(size)
@@ -1134,6 +1142,10 @@ GC_API void *GC_greatest_plausible_heap_addr;
 /* The pthread wrappers, and pthread_create and its relations redirected to them. */
 #ifdef GC_PTHREADS
 #include "gc_pthread_redirects.h"
+#endif
+
+#ifdef GLEANER_INLINE_MALLOC
+#include "gc_bump.h"
 #endif
 
 #endif /* GC_H */

@@ -10,6 +10,7 @@
  *                              neither declare nor redirect that one call.
  *   GC_OOM_FUNC_RETURNS_ALIAS  the out-of-memory function may return an object that is in use, so
  *                              the compiler must not assume that allocation results are fresh.
+ *   GLEANER_INLINE_MALLOC      GC_MALLOC and GC_MALLOC_ATOMIC without a call (gc_bump.h).
  *   GC_BUILD                   set by the library's own sources, which check their arguments: no
  *                              attribute may then tell the compiler that they are valid.
  */

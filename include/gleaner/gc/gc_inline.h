@@ -1,7 +1,7 @@
 /*
- * Allocation without a call: macros that take objects from free lists of the program's own.
- * GC_generic_malloc_many fills a list with a part of a page at a time. Each list is used by one
- * thread. On this collector GC_malloc is about as fast; the macros are for programs that use them.
+ * Allocation without a call. Where the library offers it the macros take objects from the thread's
+ * own run (gc_bump.h). Otherwise they take them from free lists of the program's own, which
+ * GC_generic_malloc_many fills with a part of a page at a time. Each list is used by one thread.
  *
  * A free list is linked through the objects' first words; the rest of an object that is not
  * pointer-free is zero. The heads must be roots. For pointer-free objects the whole chain must be
@@ -11,6 +11,7 @@
 #define GC_INLINE_H
 
 #include "gc.h"
+#include "gc_bump.h"
 #include "gc_tiny_fl.h"
 
 #define GC_EXPECT(expr, outcome) __builtin_expect(expr, outcome)
@@ -51,47 +52,67 @@ GC_API GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) void *GC_CALL
     GC_malloc_kind_global(size_t size, int kind);
 
 /* The allocation of all macros below. `tiny_fl` is an array of GC_TINY_FREELISTS heads, zero at
-   first. A head is a pointer to an object, or the count of granules taken so far. A size's list is
-   first filled when `num_direct` granules of that size were taken; before that, and for larger
-   sizes, `default_expr` gives the object. `init` runs directly after an object is taken. If memory
-   is exhausted, the result is that of the out-of-memory function. */
-#define GC_FAST_MALLOC_GRANS(result, granules, tiny_fl, num_direct, kind, default_expr, init) \
-  do {                                                                                        \
-    if (GC_EXPECT((granules) >= GC_TINY_FREELISTS, 0)) {                                      \
-      result = (default_expr);                                                                \
-    } else {                                                                                  \
-      void **gc_head_ = (tiny_fl) + (granules);                                               \
-      const GC_word gc_counts_ = (GC_word)(num_direct) + GC_TINY_FREELISTS + 1;               \
-      void *gc_entry_ = *gc_head_;                                                            \
-      if (GC_EXPECT((GC_word)gc_entry_ <= gc_counts_, 0)) {                                   \
-        if (gc_entry_ != 0 && (GC_word)gc_entry_ <= (GC_word)(num_direct)) {                  \
-          *gc_head_ = (void *)((GC_word)gc_entry_ + (granules) + 1);                          \
-          result = (default_expr);                                                            \
-          break;                                                                              \
-        }                                                                                     \
-        GC_generic_malloc_many(                                                               \
-            (granules) == 0 ? GC_GRANULE_BYTES : GC_RAW_BYTES_FROM_INDEX(granules), kind,     \
-            gc_head_);                                                                        \
-        gc_entry_ = *gc_head_;                                                                \
-        if (GC_EXPECT(gc_entry_ == 0, 0)) {                                                   \
-          result = (*GC_get_oom_fn())((granules)*GC_GRANULE_BYTES);                           \
-          break;                                                                              \
-        }                                                                                     \
-      }                                                                                       \
-      {                                                                                       \
-        void *gc_next_ = *(void **)gc_entry_;                                                 \
-        result = gc_entry_;                                                                   \
-        *gc_head_ = gc_next_;                                                                 \
-        init;                                                                                 \
-        GC_PREFETCH_FOR_WRITE(gc_next_);                                                      \
-        if ((kind) != GC_I_PTRFREE) {                                                         \
-          GC_end_stubborn_change(gc_head_);                                                   \
-          GC_reachable_here(gc_next_);                                                        \
-        }                                                                                     \
-        GC_ASSERT(GC_size(result) >= (granules)*GC_GRANULE_BYTES);                            \
-        GC_ASSERT((kind) == GC_I_PTRFREE || ((GC_word *)(result))[1] == 0);                   \
-      }                                                                                       \
-    }                                                                                         \
+   first. They stay zero for sizes and kinds that gc_bump.h has, where the library offers them. A
+   head is a pointer to an object, or the count of granules taken so far. A size's list is first
+   filled when `num_direct` granules of that size were taken; before that, and for larger sizes,
+   `default_expr` gives the object. `init` runs directly after an object is taken. If memory is
+   exhausted, the result is that of the out-of-memory function. */
+#define GC_FAST_MALLOC_GRANS(result, granules, tiny_fl, num_direct, kind, default_expr, init)  \
+  do {                                                                                         \
+    void *gc_bumped_;                                                                          \
+    if (GC_EXPECT(gleaner_try_bump(granules, kind, &gc_bumped_), 1)) {                         \
+      result = gc_bumped_;                                                                     \
+      init;                                                                                    \
+    } else if (gleaner_offers_bump() && (size_t)(granules)-1 < GLEANER_BUMP_GRANULES &&        \
+               (unsigned)(kind) < GLEANER_BUMP_KINDS) {                                        \
+      gc_bumped_ = GC_malloc_kind((granules)*GC_GRANULE_BYTES, kind); /* refills the run */    \
+      result = gc_bumped_;                                                                     \
+      if (gc_bumped_ != 0) {                                                                   \
+        init;                                                                                  \
+      }                                                                                        \
+    } else {                                                                                   \
+      GC_LISTED_MALLOC_GRANS(result, granules, tiny_fl, num_direct, kind, default_expr, init); \
+    }                                                                                          \
+  } while (0)
+
+/* GC_FAST_MALLOC_GRANS from the program's lists alone. */
+#define GC_LISTED_MALLOC_GRANS(result, granules, tiny_fl, num_direct, kind, default_expr, init) \
+  do {                                                                                          \
+    if (GC_EXPECT((granules) >= GC_TINY_FREELISTS, 0)) {                                        \
+      result = (default_expr);                                                                  \
+    } else {                                                                                    \
+      void **gc_head_ = (tiny_fl) + (granules);                                                 \
+      const GC_word gc_counts_ = (GC_word)(num_direct) + GC_TINY_FREELISTS + 1;                 \
+      void *gc_entry_ = *gc_head_;                                                              \
+      if (GC_EXPECT((GC_word)gc_entry_ <= gc_counts_, 0)) {                                     \
+        if (gc_entry_ != 0 && (GC_word)gc_entry_ <= (GC_word)(num_direct)) {                    \
+          *gc_head_ = (void *)((GC_word)gc_entry_ + (granules) + 1);                            \
+          result = (default_expr);                                                              \
+          break;                                                                                \
+        }                                                                                       \
+        GC_generic_malloc_many(                                                                 \
+            (granules) == 0 ? GC_GRANULE_BYTES : GC_RAW_BYTES_FROM_INDEX(granules), kind,       \
+            gc_head_);                                                                          \
+        gc_entry_ = *gc_head_;                                                                  \
+        if (GC_EXPECT(gc_entry_ == 0, 0)) {                                                     \
+          result = (*GC_get_oom_fn())((granules)*GC_GRANULE_BYTES);                             \
+          break;                                                                                \
+        }                                                                                       \
+      }                                                                                         \
+      {                                                                                         \
+        void *gc_next_ = *(void **)gc_entry_;                                                   \
+        result = gc_entry_;                                                                     \
+        *gc_head_ = gc_next_;                                                                   \
+        init;                                                                                   \
+        GC_PREFETCH_FOR_WRITE(gc_next_);                                                        \
+        if ((kind) != GC_I_PTRFREE) {                                                           \
+          GC_end_stubborn_change(gc_head_);                                                     \
+          GC_reachable_here(gc_next_);                                                          \
+        }                                                                                       \
+        GC_ASSERT(GC_size(result) >= (granules)*GC_GRANULE_BYTES);                              \
+        GC_ASSERT((kind) == GC_I_PTRFREE || ((GC_word *)(result))[1] == 0);                     \
+      }                                                                                         \
+    }                                                                                           \
   } while (0)
 
 #define GC_WORDS_TO_WHOLE_GRANULES(n) GC_WORDS_TO_GRANULES((n) + GC_GRANULE_WORDS - 1)
