@@ -8,7 +8,9 @@ workload, on both sides, must give the same exit status, standard output, standa
 files, byte by byte, but for what the workload's `normalise` names. Lazily bound clients also run
 once with LD_BIND_NOW=1 on Gleaner.
 
-Times and peak resident sets are medians. The exit status is 1 if a workload failed, else 77 if
+Times, of the clock and of the processors, and peak resident sets are medians. With --floor each turn
+has a third run, on Gleaner with collection off, and the table says what the collections of both
+libraries take beyond it. The exit status is 1 if a workload failed, else 77 if
 nothing was installed that could have run, else 0; a slow or big client is no failure.
 """
 
@@ -31,6 +33,7 @@ from clients import CLIENTS
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBGC = "libgc"
 GLEANER = "gleaner"
+FLOOR = "floor"  # Gleaner that never collects.
 SHOWN_LINES = 20
 SKIPPED = 77
 # Modes, and the environments that ask for them, whatever a collection would take, and whether it pays
@@ -51,6 +54,7 @@ class RunFailed(Exception):
 @dataclass
 class Run:
     seconds: float
+    processor: float  # Seconds.
     rss_mb: float
     outcome: dict  # What must be equal: name -> bytes.
     collections: int = 0
@@ -64,7 +68,8 @@ class Machine:
     def __init__(self, options, scratch):
         self.measure = os.path.abspath(options.measure)
         self.ours_set = dict(pair.split("=", 1) for pair in options.set)
-        self.libraries = {LIBGC: os.path.abspath(options.theirs), GLEANER: os.path.abspath(options.ours)}
+        ours = os.path.abspath(options.ours)
+        self.libraries = {LIBGC: os.path.abspath(options.theirs), GLEANER: ours, FLOOR: ours}
         self.timeout = options.timeout
         self.scratch = scratch
         self.run_directory = os.path.join(scratch, "run")
@@ -78,6 +83,8 @@ class Machine:
         environment.pop("DISPLAY", None)
         if library == GLEANER:
             environment.update(self.ours_set)
+        if library == FLOOR:
+            environment["GC_DONT_GC"] = "1"
         environment.update(extra)
         return environment
 
@@ -93,7 +100,7 @@ class Machine:
             self.execute(client, command, LIBGC, self.prepared, {}, check=True)
 
     def execute(self, client, command, library, directory, extra, check=False):
-        """One command; returns (seconds, rss_mb, status, stdout, stderr)."""
+        """One command; returns (seconds, processor, rss_mb, status, stdout, stderr)."""
         result = os.path.join(self.scratch, "result")
         argv = self.expand(command, client)
         environment = self.environment(library, {**client.environment, **extra})
@@ -118,16 +125,16 @@ class Machine:
             err.seek(0)
             output, errors = out.read(), err.read()
         with open(result, encoding="ascii") as file:
-            seconds, rss_kb, status = file.read().split()
+            seconds, processor, rss_kb, status = file.read().split()
         if check and status != "0":
             raise RunFailed(f"{' '.join(argv)}: exit status {status}\n{errors.decode(errors='replace')}")
-        return float(seconds), int(rss_kb) / 1000, status, output, errors
+        return float(seconds), float(processor), int(rss_kb) / 1000, status, output, errors
 
     def run(self, client, library, extra):
         shutil.rmtree(self.run_directory, ignore_errors=True)
         os.mkdir(self.run_directory)
-        seconds, rss_mb, status, output, errors = self.execute(client, client.command, library,
-                                                               self.run_directory, extra)
+        seconds, processor, rss_mb, status, output, errors = self.execute(
+            client, client.command, library, self.run_directory, extra)
         outcome = {"exit status": status.encode(), "standard output": output,
                    "standard error": errors}
         for name in client.outputs:
@@ -140,7 +147,7 @@ class Machine:
         for name in outcome:
             for pattern, replacement in client.normalise:
                 outcome[name] = re.sub(pattern, replacement, outcome[name], flags=re.MULTILINE)
-        return Run(seconds, rss_mb, outcome)
+        return Run(seconds, processor, rss_mb, outcome)
 
     def observed_run(self, client, library, more={}):
         """A run that also checks which library was loaded, and counts its collections."""
@@ -188,11 +195,14 @@ class Result:
 
     def __init__(self, client):
         self.client = client
-        self.runs = {LIBGC: [], GLEANER: []}
+        self.runs = {LIBGC: [], GLEANER: [], FLOOR: []}
         self.collections = {}
 
     def seconds(self, library):
         return statistics.median(run.seconds for run in self.runs[library])
+
+    def processor(self, library):
+        return statistics.median(run.processor for run in self.runs[library])
 
     def rss(self, library):
         return statistics.median(run.rss_mb for run in self.runs[library])
@@ -206,14 +216,16 @@ class Result:
     def cells(self):
         def digits(number):
             return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+        processor = [digits(self.processor(library)) for library in (LIBGC, GLEANER, FLOOR)
+                     if self.runs[library]]
         return [self.client.name, self.client.what, digits(self.seconds(LIBGC)),
-                digits(self.seconds(GLEANER)), f"{self.speedup():.2f}", digits(self.rss(LIBGC)),
-                digits(self.rss(GLEANER)), f"{self.growth():.2f}",
+                digits(self.seconds(GLEANER)), f"{self.speedup():.2f}", " / ".join(processor),
+                digits(self.rss(LIBGC)), digits(self.rss(GLEANER)), f"{self.growth():.2f}",
                 f"{self.collections[LIBGC]} / {self.collections[GLEANER]}"]
 
 
-HEADER = ["client", "what it does", "libgc s", "Gleaner s", "libgc / Gleaner", "libgc MB", "Gleaner MB",
-          "Gleaner / libgc", "collections"]
+HEADER = ["client", "what it does", "libgc s", "Gleaner s", "libgc / Gleaner", "processor s",
+          "libgc MB", "Gleaner MB", "Gleaner / libgc", "collections"]
 
 
 def test(client, machine, options):
@@ -248,10 +260,11 @@ def test(client, machine, options):
             raise RunFailed(f"on Gleaner, {mode}: none of {observed.collections} collections is in "
                             "that mode")
     for number in range(options.runs):
-        for library in (LIBGC, GLEANER):
+        for library in (LIBGC, GLEANER, FLOOR) if options.floor else (LIBGC, GLEANER):
             show(f"run {number + 1} on {library}")
             run = machine.run(client, library, {})
-            compare(expected, run, f"run {number + 1} on {library}")
+            if library != FLOOR:  # What collections release cannot be the same.
+                compare(expected, run, f"run {number + 1} on {library}")
             result.runs[library].append(run)
     return result
 
@@ -268,8 +281,15 @@ def print_table(results, markdown):
             print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
     mean = math.exp(statistics.fmean(math.log(result.speedup()) for result in results))
     print(f"\n{len(results)} workloads; libgc / Gleaner by time: geometric mean {mean:.2f}, least "
-          f"{min(result.speedup() for result in results):.2f}; Gleaner / libgc by memory: most "
-          f"{max(result.growth() for result in results):.2f}.")
+          f"{min(result.speedup() for result in results):.2f}; Gleaner / libgc by memory: geometric "
+          f"mean {math.exp(statistics.fmean(math.log(result.growth()) for result in results)):.2f}, "
+          f"most {max(result.growth() for result in results):.2f}.")
+    if all(result.runs[FLOOR] for result in results):
+        libgc, ours, floor = (sum(result.processor(library) for result in results)
+                              for library in (LIBGC, GLEANER, FLOOR))
+        print(f"Processor time in all: libgc {libgc:.1f} s, Gleaner {ours:.1f} s, without collection "
+              f"{floor:.1f} s; of libgc's collections Gleaner's take "
+              f"{(ours - floor) / (libgc - floor):.2f}.")
 
 
 def parse_arguments():
@@ -285,6 +305,8 @@ def parse_arguments():
     parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
                         help="directory of the libgc.so.1 to compare with (%(default)s)")
     parser.add_argument("--runs", type=int, default=3, help="timed runs of each side (%(default)s)")
+    parser.add_argument("--floor", action="store_true",
+                        help="also run each workload on our library with collection off")
     parser.add_argument("--only", metavar="REGEX", default="", help="only clients whose name matches")
     parser.add_argument("--quick", action="store_true", help="only the short workloads")
     parser.add_argument("--timeout", type=float, default=180, metavar="SECONDS",
