@@ -22,17 +22,6 @@ namespace {
 // a second process, or by the only thread of a forked child.
 constinit Atomic<Atomic<int32_t>*> g_owner{nullptr};
 
-// Reads the beginning of a file, as much as fits, as a string. False if the file cannot be read.
-bool ReadSmallFile(const char* path, char* text, size_t capacity) {
-  const int fd = OpenForReading(path);
-  if (fd < 0) return false;
-  const ssize_t n = read(fd, text, capacity - 1);
-  close(fd);
-  if (n <= 0) return false;
-  text[n] = 0;
-  return true;
-}
-
 }  // namespace
 
 bool HasElevatedRights() { return getauxval(AT_SECURE) != 0; }
@@ -143,11 +132,25 @@ void* MapSharedFile(const char* path, size_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-uint64_t ResidentProcessBytes() {
+bool ReadSmallFile(const char* path, char* text, size_t capacity) {
+  const int fd = OpenForReading(path);
+  if (fd < 0) return false;
+  const ssize_t n = read(fd, text, capacity - 1);
+  close(fd);
+  if (n <= 0) return false;
+  text[n] = 0;
+  return true;
+}
+
+uint64_t AnonymousProcessBytes() {
   char text[256];
   if (!ReadSmallFile("/proc/self/statm", text, sizeof text)) return 0;
-  const char* resident = strchr(text, ' ');  // the second number, in pages
-  return resident == nullptr ? 0 : strtoull(resident, nullptr, 10) * OsPageBytes();
+  // In pages: the size, of it resident, of that of files and shared memory.
+  char* rest = nullptr;
+  strtoull(text, &rest, 10);
+  const uint64_t resident = strtoull(rest, &rest, 10);
+  const uint64_t shared = strtoull(rest, nullptr, 10);
+  return resident > shared ? (resident - shared) * OsPageBytes() : 0;
 }
 
 uint64_t PeakResidentBytes() {

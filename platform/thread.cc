@@ -18,6 +18,7 @@
 #include <cstring>
 
 #include "platform/bits.h"
+#include "platform/control_group.h"
 #include "platform/failures.h"
 #include "platform/mappings.h"
 #include "platform/os_page.h"
@@ -47,61 +48,6 @@ constexpr size_t kStackPointerOffset =
 #else
 constexpr size_t kStackPointerOffset = offsetof(ucontext_t, uc_mcontext.sp);
 #endif
-
-// Reads a small file of the kernel's. Returns its length, 0 on any failure.
-size_t ReadSmallFile(const char* path, char* buffer, size_t capacity) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  const ssize_t n = read(fd, buffer, capacity - 1);
-  close(fd);
-  if (n <= 0) return 0;
-  buffer[n] = 0;
-  return static_cast<size_t>(n);
-}
-
-// The number of processors for a quota of `quota` microseconds in each `period`; INT32_MAX without
-// a quota.
-int CpusOfQuota(long quota, long period) {
-  if (quota <= 0 || period <= 0) return INT32_MAX;
-  return static_cast<int>((quota + period - 1) / period);
-}
-
-int CgroupCpuLimit() {
-  char text[512];
-  char path[640];
-  int limit = INT32_MAX;
-  // Version 2: every level from the process's group to the root may set a quota.
-  if (ReadSmallFile("/proc/self/cgroup", text, sizeof text) != 0) {
-    const char* unified = strstr(text, "0::");
-    if (unified != nullptr) {
-      char group[512];
-      snprintf(group, sizeof group, "%s", unified + 3);
-      group[strcspn(group, "\n")] = 0;
-      for (;;) {
-        char quota_text[64];
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        if (ReadSmallFile(path, quota_text, sizeof quota_text) != 0) {
-          char* rest = nullptr;
-          const long quota = strtol(quota_text, &rest, 10);  // "max" reads as 0: no quota
-          const int cpus = CpusOfQuota(quota, strtol(rest, nullptr, 10));
-          if (cpus < limit) limit = cpus;
-        }
-        char* slash = strrchr(group, '/');
-        if (slash == nullptr) break;
-        *slash = 0;
-      }
-    }
-  }
-  // Version 1.
-  if (ReadSmallFile("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) != 0) {
-    const long quota = strtol(text, nullptr, 10);
-    if (ReadSmallFile("/sys/fs/cgroup/cpu/cpu.cfs_period_us", text, sizeof text) != 0) {
-      const int cpus = CpusOfQuota(quota, strtol(text, nullptr, 10));
-      if (cpus < limit) limit = cpus;
-    }
-  }
-  return limit;
-}
 
 // A set of processors, with room for 8,192; a fixed-size cpu_set_t has room for 1,024.
 class CpuMask {
@@ -319,7 +265,7 @@ bool StartHelperThread(void* (*start)(void*), void* argument) {
 
 int UsableCpuCount() {
   const int affinity = AffinityCpuCount();
-  const int quota = CgroupCpuLimit();
+  const int quota = ControlGroupProcessors();
   const int cpus = affinity < quota ? affinity : quota;
   return cpus < 1 ? 1 : cpus;
 }
