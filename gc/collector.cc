@@ -84,6 +84,10 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kStart);
   if (const auto ask = world_.toggle_function(); ask != nullptr) toggle_refs_.Update(ask);
   world_.event(CycleEvent::kBeforeStop);
+  if (!platform::HasFilter()) {
+    collection.begin_processor_ns = platform::ProcessorNs();
+    collection.begin_thread_ns = platform::ThreadNs();
+  }
   PauseClock clock;
   if (!StopUnlessGivenUp(give_up, &clock)) return false;
   alloc::g_collections.Store(collection.report.number, platform::memory_order_relaxed);  // a count
@@ -100,7 +104,6 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kSweepStart);
   const uint8_t dead = marker_.white();
   ChangeColours(collection.tunables);
-  unpadded_counts_ = collection.tunables.mark.all_interior_pointers;
   // A caller that collects explicitly or because memory is exhausted needs the heap swept.
   collection.sweeps_concurrently =
       (collection.tunables.concurrent_sweep || collection.report.concurrent) &&
@@ -193,30 +196,22 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   pacer_.Configure(collection->tunables.pacer);
   resident_at_sweep_ = alloc::ResidentBytes();
   uint64_t allocated = 0;
-  uint64_t since_last = 0, max_since_last = 0;  // bytes of all threads, and of the busiest
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeap& heap = ThreadHeaps::at(i);
+    const ThreadHeap& heap = ThreadHeaps::at(i);
     allocated += heap.allocated_bytes - heap.freed_bytes;
-    const uint64_t fresh = heap.allocated_bytes - heap.allocated_at_collection;
-    since_last += fresh;
-    if (fresh > max_since_last) max_since_last = fresh;
-    heap.allocated_at_collection = heap.allocated_bytes;
   }
   CycleReport& report = collection->report;
+  // More may have been freed than allocated.
+  collection->young_bytes = allocated > allocated_at_last_ ? allocated - allocated_at_last_ : 0;
   PacerInput found = {swept.live_scanned_bytes,
                       swept.live_pointer_free_bytes,
-                      UnpaddedBytes(swept),
-                      roots_.bytes(),
                       FreeBytes(swept),
                       resident_at_sweep_,
                       ThreadHeaps::active(),
-                      (since_last - max_since_last) * 8 > since_last,
-                      platform::NowNs() - clock.begin_ns(),
-                      clock.begin_ns() - cycle_pacer_.last_end_ns(),
-                      report.concurrent,
                       collection->bytes_in_cycle,
-                      0};
+                      0,
+                      PeriodOf(*collection, clock)};
   // Old objects are not known to live after a minor collection, so the allowance stays that of the
   // last full one.
   if (report.minor) {
@@ -228,11 +223,38 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   pacer_.StartCycle(found);
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_at_sweep_;
-  // More may have been freed than allocated.
-  collection->young_bytes = allocated > allocated_at_last_ ? allocated - allocated_at_last_ : 0;
   live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
   NoteLive(&report, swept.live_bytes());
   allocated_at_last_ = allocated;
+}
+
+AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
+                                         const PauseClock& clock) const {
+  AllowanceLaw::Period period;
+  const bool is_first = cycle_pacer_.last_end_ns() == 0;  // also in a forked child
+  period.run_ns = is_first ? 0 : clock.begin_ns() - cycle_pacer_.last_end_ns();
+  period.run_processor_ns = period.run_ns;
+  period.stop_processor_ns = platform::NowNs() - clock.begin_ns();
+  const uint64_t sweep_ns = clock.InPartNs();
+  period.allocated_bytes = is_first ? 0 : collection.young_bytes;
+  // A filter of system calls may not allow the clocks of processor time.
+  if (!is_first && cycle_pacer_.last_end_processor_ns() != 0 && !platform::HasFilter()) {
+    period.run_processor_ns = collection.begin_processor_ns - cycle_pacer_.last_end_processor_ns();
+    period.stop_processor_ns = platform::ThreadNs() - collection.begin_thread_ns;
+  }
+  // The sweep takes time in proportion to what was allocated: that does not depend on how often the
+  // heap is collected.
+  period.stop_processor_ns -=
+      sweep_ns < period.stop_processor_ns ? sweep_ns : period.stop_processor_ns;
+  period.concurrent_processor_ns = cycle_.fault_ns();
+  if (collection.report.concurrent) {
+    period.concurrent_processor_ns += forecast_.MarkNs(marker_.statistics().bytes_scanned, 1);
+  }
+  // An estimate: the program had some of the time.
+  const uint64_t most = period.run_processor_ns / 2;
+  if (period.concurrent_processor_ns > most) period.concurrent_processor_ns = most;
+  period.run_processor_ns -= period.concurrent_processor_ns;
+  return period;
 }
 
 void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
@@ -247,7 +269,7 @@ void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
   }
   const bool is_minor_long =
       tunables.automatic && generations_.ExpectedMinorNs() > CyclePacer::PauseGoalNs(tunables);
-  cycle_pacer_.NoteStop(end_ns, tunables.concurrent_mark, is_minor_long);
+  cycle_pacer_.NoteStop(end_ns, is_minor_long);
 }
 
 void Collector::AfterResume() {
@@ -256,7 +278,7 @@ void Collector::AfterResume() {
   }
   if (g_any_disclaim) sweeper_.Disclaim();
   if (sweeper_.IsConcurrent() && driver_.running()) driver_.Wake();
-  if (!sweeper_.IsConcurrent() && pacer_.HasLastingSurplus()) ReturnFreeMemory();
+  if (!sweeper_.IsConcurrent() && pacer_.ShouldReturnFreeMemory()) ReturnFreeMemory();
 }
 
 void CollectorTotals::Add(const CycleReport& report, bool sweeps_concurrently) {
@@ -415,10 +437,6 @@ SweepTotals Collector::Sweep(uint8_t dead) {
   return swept;
 }
 
-uint64_t Collector::UnpaddedBytes(const SweepTotals& swept) const {
-  return unpadded_counts_ ? swept.live_granules * alloc::kGranuleBytes : 0;
-}
-
 uint64_t Collector::FreeBytes(const SweepTotals& swept) const {
   const uint64_t used_bytes = swept.used_pages << alloc::kPageShift;
   return resident_at_sweep_ > used_bytes ? resident_at_sweep_ - used_bytes : 0;
@@ -441,7 +459,6 @@ SweepTotals Collector::BeginConcurrentSweepWorldStopped(uint8_t dead) {
   guess.live_objects = marked.objects;
   guess.live_scanned_bytes = scanned_bytes_;
   guess.live_pointer_free_bytes = pacer_.found().live_pointer_free_bytes;
-  guess.live_granules = pacer_.found().unpadded_bytes / alloc::kGranuleBytes;
   guess.used_pages = alloc::ResidentBytes() >> alloc::kPageShift;
   for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
     const size_t free = ThreadHeaps::ResidentFreePages(space);
@@ -479,8 +496,7 @@ void Collector::EndSweep() {
   sweeper_.EndConcurrent();
   SweepTotals swept;
   if (!sweeper_.TotalsOfSteps(&swept)) return;  // keep the estimate
-  pacer_.Amend(swept.live_scanned_bytes, swept.live_pointer_free_bytes, UnpaddedBytes(swept),
-               FreeBytes(swept));
+  pacer_.Amend(swept.live_scanned_bytes, swept.live_pointer_free_bytes, FreeBytes(swept));
   totals_.freed_bytes -= last_.freed_bytes;
   NoteLive(&last_, swept.live_bytes());
   last_.live_objects = swept.live_objects;
@@ -493,7 +509,7 @@ void Collector::TryEndSweep() {
   if (!lock_.TryAcquire()) return;
   if (sweeper_.IsConcurrent() && sweeper_.IsDone()) {
     EndSweep();
-    if (pacer_.HasLastingSurplus()) ReturnFreeMemory();
+    if (pacer_.ShouldReturnFreeMemory()) ReturnFreeMemory();
   }
   lock_.Release();
 }

@@ -166,6 +166,9 @@ class Collector {
     bool gives_up_cycle = false;  // marks of the cycle under way are not used
     bool is_early = false;        // the cycle is not ready for the stop
     bool sweeps_concurrently = false;
+    // Processor time before the stop, of the process and of this thread; 0 if it is not known.
+    uint64_t begin_processor_ns = 0;
+    uint64_t begin_thread_ns = 0;
     uint64_t bytes_in_cycle = 0;        // allocated while the cycle was under way
     uint64_t young_bytes = 0;           // allocated since the last collection, net
     Reason reason = Reason::kOnlyKind;  // of the kind that was chosen; it may not have come to that
@@ -181,6 +184,7 @@ class Collector {
   void ActOnUnreachable(Collection* collection);
   void ChangeColours(const Tunables& tunables);
   void PaceNext(const SweepTotals& swept, const PauseClock& clock, Collection* collection);
+  AllowanceLaw::Period PeriodOf(const Collection& collection, const PauseClock& clock) const;
   // Decides whether the next collection may be minor, and prepares it.
   void EndGeneration(const Collection& collection, const PauseClock& clock);
   // Tells the forecast and the pacing of cycles of the stop that is over.
@@ -210,7 +214,6 @@ class Collector {
   void EndSweep();
   GLEANER_COLD void TryEndSweep();
   static void StepJob(void* collector, int worker);
-  uint64_t UnpaddedBytes(const SweepTotals& swept) const;
   uint64_t FreeBytes(const SweepTotals& swept) const;
   void NoteLive(CycleReport* report, uint64_t live_bytes) const;
 
@@ -243,7 +246,6 @@ class Collector {
   // All heaps' allocated less freed bytes at the last collection.
   uint64_t allocated_at_last_ = 0;
   uint64_t live_before_ = 0;        // bytes of objects just before the last collection
-  bool unpadded_counts_ = false;    // PacerInput::unpadded_bytes is not always 0
   uint64_t resident_at_sweep_ = 0;  // resident bytes when the last sweep began
   uint64_t scanned_bytes_ = 0;      // bytes the last full collection scanned
 };

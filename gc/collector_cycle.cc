@@ -111,7 +111,7 @@ bool Collector::Drive() {
     for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
     if (sweeper_.IsDone()) {
       EndSweep();
-      if (pacer_.HasLastingSurplus()) {
+      if (pacer_.ShouldReturnFreeMemory()) {
         lock_.Release();  // the system calls take milliseconds
         ReturnFreeMemory();
         return true;

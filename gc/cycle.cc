@@ -95,6 +95,7 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   has_driver_ = has_driver;
   expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // a hint
   armed_end_ = to_disarm_ = 0;
+  written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
   remembers_ = false;  // arming drops the record of writes
   frontier_ = EndCommitted(Space::kScanned);
   // Relaxed: written under the lock, no mutator is throttled. The urgency may still be that of a
@@ -212,9 +213,10 @@ void Cycle::AwaitSlice() {
   marker_->Resume();
 }
 
-size_t Cycle::Fetch(PageNumber begin, PageNumber end) {
-  return tracker_.FetchAndRearm(g_space.AddressOfPage(begin), g_space.AddressOfPage(end), SetDirty,
-                                &rescan_set_);
+void Cycle::Fetch(PageNumber begin, PageNumber end) {
+  const size_t bytes = tracker_.FetchAndRearm(g_space.AddressOfPage(begin),
+                                              g_space.AddressOfPage(end), SetDirty, &rescan_set_);
+  written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
 }
 
 // Dirty cards; a wholly dirty unit with a shadow copy counts as one, since comparing it is cheap.
@@ -310,6 +312,13 @@ double Cycle::Progress() const {
          static_cast<double>(expected + 1);
 }
 
+uint64_t Cycle::fault_ns() const {
+  if (!IsTracking()) return 0;
+  const platform::TrackingTraits& traits = tracker_.traits();
+  // Relaxed: the fetches are over.
+  return written_bytes_.Load(memory_order_relaxed) / traits.unit_bytes * traits.first_write_ns;
+}
+
 uint64_t Cycle::NoteScanned() {
   last_scanned_bytes_ =
       scanned_once_bytes_ != 0 ? scanned_once_bytes_ : marker_->statistics().bytes_scanned;
@@ -329,9 +338,10 @@ void Cycle::FetchPieces(void* cycle, int) {
     const uint32_t piece = self->next_piece_.FetchAdd(1, memory_order_relaxed);
     if (piece >= pieces) return;
     const PageNumber begin = piece * pages;
-    self->tracker_.FetchLast(g_space.AddressOfPage(begin),
-                             g_space.AddressOfPage(PieceEnd(begin, end, pages)), SetDirty,
-                             &self->rescan_set_);
+    const size_t bytes = self->tracker_.FetchLast(
+        g_space.AddressOfPage(begin), g_space.AddressOfPage(PieceEnd(begin, end, pages)), SetDirty,
+        &self->rescan_set_);
+    self->written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
   }
 }
 
@@ -350,7 +360,10 @@ void Cycle::FetchLastWorldStopped() {
 bool Cycle::GoOnWorldStopped(bool give_up) {
   remembers_ = false;
   if (memory_.committed() != 0) memset(memory_.data(), kNothingOld, memory_.committed());
-  if (state() == CycleState::kIdle) return false;
+  if (state() == CycleState::kIdle) {
+    written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
+    return false;
+  }
   const bool marked = state() != CycleState::kArming;
   const PageNumber frontier = EndCommitted(Space::kScanned);
   EndThrottle();
@@ -405,14 +418,14 @@ bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
   const PageNumber end = EndCommitted(Space::kScanned);
   remembers_ = false;
   if (!rescan_set_.Cover(end)) return false;
-  size_t written_bytes = 0;
+  written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
   for (PageNumber page = 0; page < end;) {
     const auto memory = page < memory_.committed() ? Memory{memory_[page]} : kNothingOld;
     PageNumber next = page + 1;
     if (memory == kTracked) {
       // Adjacent pages in one call: a look at memory_ costs less than a call.
       while (next < end && next < memory_.committed() && memory_[next] == kTracked) ++next;
-      written_bytes += Fetch(page, next);
+      Fetch(page, next);
     } else {
       // An old object may have grown in place, into a page that had no objects.
       const PageState state = g_space.info[page].state;
@@ -423,7 +436,6 @@ bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
     page = next;
   }
   tracker_.FinishRound();
-  fault_ns_ = written_bytes / tracker_.traits().unit_bytes * tracker_.traits().first_write_ns;
   marker_->Begin(config, true);
   marker_->UseRescanSet(&rescan_set_);
   marker_->BeginRescan();

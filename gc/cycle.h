@@ -155,9 +155,9 @@ class Cycle {
   // Tracks writes to old objects from now on. Remembers() afterwards, unless the system refuses.
   // `swept`: the sweep is over. The world is stopped.
   void RememberWorldStopped(bool swept);
-  // Nanoseconds that the program's first writes to tracked pages cost before the last minor
-  // collection.
-  uint64_t fault_ns() const { return fault_ns_; }
+  // Nanoseconds that the program's first writes to tracked pages have cost, as far as the last
+  // collection fetched them: it was a minor one, or marked concurrently; else 0.
+  uint64_t fault_ns() const;
   // The settings of the cycle under way.
   const MarkConfig& config() const { return config_; }
 
@@ -203,7 +203,7 @@ class Cycle {
   static void FetchPieces(void* cycle, int worker);
   // Reported cards become dirty; writes that are not reported are visible from now on [inv.fetch].
   // Returns the bytes reported.
-  size_t Fetch(alloc::PageNumber begin, alloc::PageNumber end);
+  void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
     platform::MaybeDelay();
     // Relaxed: guarded by the lock; without the lock, the state is a hint.
@@ -228,11 +228,11 @@ class Cycle {
   bool remembers_ = false;
   // A Memory for each page; pages beyond the committed part are kNothingOld.
   alloc::ReservedArray<uint8_t> memory_;
-  uint64_t fault_ns_ = 0;
   MarkConfig config_;
 
   // Pages below are armed. Writes to pages beyond are not tracked: those pages count as written.
   alloc::PageNumber armed_end_ = 0;
+  platform::Atomic<uint64_t> written_bytes_{0};  // fetched since the cycle began, or by a minor one
   platform::Atomic<uint32_t> next_piece_{0};  // the next piece that FetchPieces claims
   alloc::PageNumber frontier_ = 0;            // kArming ends when pages up to here are armed
   alloc::PageNumber fetched_ = 0;             // the next page to fetch in this round

@@ -3,6 +3,7 @@
 #include "alloc/hooks.h"
 #include "alloc/page_space.h"
 #include "platform/clock.h"
+#include "platform/filters.h"
 
 namespace gleaner::gc {
 
@@ -112,10 +113,10 @@ uint64_t CyclePacer::NoteCycleBytes() {
   return last > 0 ? static_cast<uint64_t>(last) : 0;
 }
 
-void CyclePacer::NoteStop(uint64_t end_ns, bool tracks_processor_time, bool is_minor_long) {
+void CyclePacer::NoteStop(uint64_t end_ns, bool is_minor_long) {
   last_end_ns_ = end_ns;
   is_minor_long_.Store(is_minor_long, platform::memory_order_relaxed);  // a hint to others
-  last_end_processor_ns_ = tracks_processor_time ? platform::ProcessorNs() : 0;
+  last_end_processor_ns_ = platform::HasFilter() ? 0 : platform::ProcessorNs();
 }
 
 bool CyclePacer::IsBehind() const {

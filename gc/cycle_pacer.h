@@ -67,11 +67,11 @@ class CyclePacer {
   void Begin(const Tunables& tunables);
   // Called when the cycle is over. Returns the bytes allocated since it began.
   uint64_t NoteCycleBytes();
-  // `tracks_processor_time`: the next cycle needs IsPressing. `is_minor_long`: a minor collection
-  // is expected to exceed the pause goal.
-  void NoteStop(uint64_t end_ns, bool tracks_processor_time, bool is_minor_long);
-  uint64_t last_end_ns() const { return last_end_ns_; }
-  void ResetAfterFork() { last_end_ns_ = 0; }  // the child's processor time begins at 0
+  // `is_minor_long`: a minor collection is expected to exceed the pause goal.
+  void NoteStop(uint64_t end_ns, bool is_minor_long);
+  uint64_t last_end_ns() const { return last_end_ns_; }  // 0 before the first stop
+  uint64_t last_end_processor_ns() const { return last_end_processor_ns_; }  // 0 if not known
+  void ResetAfterFork() { last_end_ns_ = last_end_processor_ns_ = 0; }  // the child's processor time begins at 0
 
   // --- In a cycle. ---
   // Bytes allocated since the last collection when the cycle began.

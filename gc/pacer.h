@@ -1,16 +1,4 @@
-// When to collect: the heap may grow by a share of what the last collection found live.
-//
-// The bytes that libgc would spend on padding count as live in addition: a heap of pairs takes half
-// of libgc's memory, and part of the other half buys time.
-//
-// With libgc's free_space_divisor d (default 3) the allowance between two collections is
-//   (kScannedWeight * live bytes that may hold pointers
-//    + kPointerFreeWeight * live pointer-free bytes + bytes of roots
-//    + kProcessWeight * resident bytes of the process outside the heap) / d
-// so that a program tuned for libgc keeps its balance of time and memory. The weights are chosen so
-// that the peak memory is libgc's (docs/performance.md). A pause costs the time of all threads: if
-// several threads stand still for more than a third of the time, the weights of scanned bytes rise
-// by steps to one and a half of their values. Below a fifth they fall again.
+// When to collect: the program may allocate as much as the law says (gc/allowance_law.h).
 //
 // What a minor collection keeps beyond the live bytes of the last full one is taken from the
 // allowance, down to a quarter of it: dead old objects do not make the heap larger.
@@ -31,16 +19,19 @@
 // eighth stays free. In that case the allowance is also at most what fits, computed the same way,
 // into the largest heap that the program allows.
 //
+// Near a soft limit of the process's memory, which the program sets or its control group, the
+// allowance is at most what fits below the limit; but not less than makes collections take half of
+// the processor time. Then the limit is missed.
+//
 // Objects allocated during a concurrent cycle stay until the next cycle, dead or alive. They count
 // as allocated since the last collection, not as live; so the allowance is what is allocated from
-// the beginning of one cycle to the beginning of the next. If several threads are busy, a cycle
-// takes more processor time than a stop, and gets more memory for it: one part in kConcurrentShare
-// of the live bytes and of the allowance.
+// the beginning of one cycle to the beginning of the next.
 //
 // Call order: Configure before the first collection; StartCycle in each stop; Amend after a
 // concurrent sweep. Mutators call OnAllocated at each poll.
 #pragma once
 
+#include "gc/allowance_law.h"
 #include "platform/atomic.h"
 
 namespace gleaner::gc {
@@ -54,37 +45,29 @@ struct PacerConfig {
   // Collect before no page is left: for concurrent cycles and minor collections.
   bool early = false;
   size_t max_heap_bytes = 0;   // the heap's limit; 0: none
-  uint64_t process_bytes = 0;  // resident bytes of the process outside the heap
+  uint64_t process_bytes = 0;  // anonymous resident bytes of the process outside the heap
+  // The anonymous resident bytes that the whole process should keep below; 0: no limit.
+  uint64_t soft_limit_bytes = 0;
 };
 
 // What a collection found.
 struct PacerInput {
   uint64_t live_scanned_bytes = 0;
   uint64_t live_pointer_free_bytes = 0;
-  // Bytes libgc would spend on padding: a granule for each object of one granule. A libgc heap of
-  // such objects (pairs) is twice as large.
-  uint64_t unpadded_bytes = 0;
-  uint64_t root_bytes = 0;
   uint64_t free_resident_bytes = 0;  // in pages without any object
   uint64_t resident_bytes = 0;       // of the whole heap
   size_t threads = 1;
-  // More than an eighth of the bytes since the last collection was not allocated by the busiest
-  // thread.
-  bool several_busy = false;
-  uint64_t pause_ns = 0;       // of this collection, until now
-  uint64_t since_last_ns = 0;  // from the end of the last collection to the beginning of this one
-  bool concurrent = false;     // this collection (if minor: the last full one) marked concurrently
   // Bytes allocated during the concurrent cycle, which the collection found as live; else 0.
   uint64_t in_cycle_bytes = 0;
   // After a minor collection: bytes found live beyond those of the last full one. Some of them are
   // old objects that have died.
   uint64_t kept_bytes = 0;
+  // What the law is to learn from, but for footprint_bytes, which the pacer knows.
+  AllowanceLaw::Period period;
 
   void TakeLiveFrom(const PacerInput& other) {
     live_scanned_bytes = other.live_scanned_bytes;
     live_pointer_free_bytes = other.live_pointer_free_bytes;
-    unpadded_bytes = other.unpadded_bytes;
-    concurrent = other.concurrent;
   }
 };
 
@@ -104,7 +87,7 @@ class Pacer {
 
   // A concurrent sweep is over: its totals replace the estimates of the last StartCycle. Guarded by
   // the collector lock.
-  void Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes, uint64_t unpadded_bytes,
+  void Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
              uint64_t free_resident_bytes);
   const PacerInput& found() const { return found_; }
 
@@ -116,9 +99,16 @@ class Pacer {
     SetAllowance();
   }
 
-  // Whether the last kSurplusCycles collections all found a surplus, which should return to the
-  // system.
-  bool HasLastingSurplus() const { return surplus_cycles_ >= kSurplusCycles; }
+  // Whether free memory should return to the system: the last kSurplusCycles collections all found
+  // a surplus, or the process is above the soft limit.
+  bool ShouldReturnFreeMemory() const {
+    return surplus_cycles_ >= kSurplusCycles ||
+           (config_.soft_limit_bytes != 0 &&
+            config_.process_bytes + found_.resident_bytes > config_.soft_limit_bytes);
+  }
+  // Whether the soft limit cannot be kept: collections would take more than half of the time.
+  bool MissesLimit() const { return misses_limit_; }
+  uint64_t soft_limit_bytes() const { return config_.soft_limit_bytes; }
 
   // A thread reports net allocation. `resident_bytes`: the heap's size now. True if a collection is
   // due. Any thread.
@@ -183,18 +173,24 @@ class Pacer {
   }
   void DiscountAllocatedInCycle();
   void NoteSurplus();
-  void NoteCost();
   void SetAllowance();
+  uint64_t LiveBytes() const {
+    return found_.live_scanned_bytes + found_.live_pointer_free_bytes;
+  }
+  uint64_t FootprintBytes() const { return LiveBytes() + config_.process_bytes; }
   uint64_t MaxUsefulFreeBytes() const;
-  uint64_t BytesThatFit(uint64_t heap_bytes) const;
+  uint64_t BytesThatFit(uint64_t heap_bytes, bool early) const;
+  void KeepLimit(uint64_t* allowance);
 
   // Guarded by the collector lock.
   PacerConfig config_;
   PacerInput found_;
+  AllowanceLaw law_;
   size_t max_report_bytes_ = kMaxReportBytes;
   int surplus_cycles_ = 0;         // successive collections that found a surplus
   int surplus_cycles_before_ = 0;  // surplus_cycles_ before the last StartCycle
-  double cost_factor_ = 1;         // factor of the scanned bytes' weight, 1 to kMaxCostFactor
+
+  bool misses_limit_ = false;
 
   // Read by any thread. Any thread adds to allocated_ and pressure_; the collecting thread resets
   // them with the world stopped. The other fields are written under the collector lock.

@@ -55,6 +55,8 @@ class PauseClock {
     Charge(platform::NowNs());
     return times_;
   }
+  // Since the last Enter.
+  uint64_t InPartNs() const { return platform::NowNs() - since_ns_; }
   uint64_t begin_ns() const { return begin_ns_; }
   uint64_t end_ns() const { return since_ns_; }  // after End
 

@@ -10,7 +10,6 @@ namespace gleaner::gc {
 
 void RootTasks::Clear() {
   count_ = 0;
-  bytes_ = 0;
   next_.Store(0, platform::memory_order_relaxed);  // workers start later and acquire then
 }
 
@@ -24,7 +23,6 @@ void RootTasks::Add(RootKind kind, Addr begin, Addr end) {
   begin = AlignUp(begin, kWordBytes);
   end = AlignDown(end, kWordBytes);
   if (begin >= end) return;
-  bytes_ += end - begin;
   while (begin < end) {
     // Without memory for more tasks the last task takes all that is left.
     const bool room = tasks_.EnsureCommitted(count_ + 2);

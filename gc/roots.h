@@ -27,8 +27,6 @@ class RootTasks {
   void Clear();
   // Adds the words of [begin, end), rounded inwards to word boundaries.
   void Add(RootKind kind, Addr begin, Addr end);
-  // Counts bytes that were searched for the roots added: for the pacer they are roots, too.
-  void CountBytes(size_t bytes) { bytes_ += bytes; }
   // Adds the pages whose objects are roots, or whose objects' contents are roots.
   void AddUncollectablePages();
 
@@ -39,7 +37,6 @@ class RootTasks {
     RootKind kind;
   };
   const Task& at(size_t i) const { return tasks_[i]; }
-  size_t bytes() const { return bytes_; }
 
   // Any worker: the next task's index, or size() when all are claimed.
   size_t Claim();
@@ -58,7 +55,6 @@ class RootTasks {
 
   alloc::ReservedArray<Task> tasks_;
   size_t count_ = 0;
-  size_t bytes_ = 0;
   platform::Atomic<size_t> next_{0};
 };
 

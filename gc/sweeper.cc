@@ -42,7 +42,6 @@ void DisclaimPage(PageNumber page) {
 void CountSlots(const PageInfo& info, uint32_t live, SweepTotals* totals) {
   const uint64_t live_bytes = uint64_t{live} * info.slot_bytes;
   totals->live_objects += live;
-  if (info.slot_bytes == alloc::kGranuleBytes) totals->live_granules += live;
   (IsPointerFree(info.kind) ? totals->live_pointer_free_bytes : totals->live_scanned_bytes) +=
       live_bytes;
 }

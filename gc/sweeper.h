@@ -40,14 +40,12 @@
 namespace gleaner::gc {
 
 struct alignas(kCacheLineBytes) SweepTotals {
-  uint64_t live_granules = 0;       // live objects of one granule
   uint64_t live_scanned_bytes = 0;  // in live objects that may hold pointers
   uint64_t live_pointer_free_bytes = 0;
   uint64_t live_objects = 0;
   uint64_t used_pages = 0;  // pages with live objects
 
   void Add(const SweepTotals& other) {
-    live_granules += other.live_granules;
     live_scanned_bytes += other.live_scanned_bytes;
     live_pointer_free_bytes += other.live_pointer_free_bytes;
     live_objects += other.live_objects;

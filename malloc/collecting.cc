@@ -50,7 +50,6 @@ constexpr uint32_t kToldAfter = 8;
 
 void AddRoots(gc::RootTasks* roots) {
   ProcessRoots::AddTo(roots);
-  roots->CountBytes(ProcessRoots::bytes_read());
 }
 
 void OnCollected(bool done) {

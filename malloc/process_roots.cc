@@ -26,7 +26,6 @@ struct Found {
   alloc::ReservedArray<Addr> words;  // words that point into the heap, then room to copy to
   size_t count = 0;                  // words that point into the heap
   gc::RangeSet in_place;             // ranges that could not be copied
-  size_t bytes_read = 0;
   bool complete = true;
 };
 constinit Found g_found;
@@ -62,7 +61,6 @@ void Scan(void*, Range range) {
         room ? platform::CopyIfMapped(g_found.words.data() + g_found.count, at, want) : SIZE_MAX;
     if (got == SIZE_MAX) return ScanInPlace({at, end});
     Filter(got / kWordBytes);
-    g_found.bytes_read += got;
     // Skips an OS page that cannot be read: it was unmapped, or reading is not permitted.
     at = got == want ? at + want : AlignDown(at + got, os_page) + os_page;
   }
@@ -102,7 +100,6 @@ void ProcessRoots::Init() {
 bool ProcessRoots::Find() {
   if (g_found.words.max() == 0) return false;
   g_found.count = 0;
-  g_found.bytes_read = 0;
   g_found.complete = true;
   g_found.in_place.Clear();
   g_found.excluded.Clear();
@@ -129,8 +126,6 @@ void ProcessRoots::AddTo(gc::RootTasks* roots) {
     roots->Add(gc::RootKind::kData, range.begin, range.end);
   }
 }
-
-size_t ProcessRoots::bytes_read() { return g_found.bytes_read; }
 
 void ProcessRoots::Release() {
   const size_t committed = g_found.words.committed();

@@ -7,8 +7,8 @@
 // in place is not safe: threads that are not registered go on running (above all a thread that
 // ends), and the C library unmaps stacks without notice [inv.malloc-roots-copied].
 //
-// Guarded by the collector lock. Call order: Init once; for each collection Find, AddTo and
-// bytes_read with the world stopped, then Release.
+// Guarded by the collector lock. Call order: Init once; for each collection Find and AddTo
+// with the world stopped, then Release.
 #pragma once
 
 #include "gc/roots.h"
@@ -24,8 +24,6 @@ class ProcessRoots {
   [[nodiscard]] static bool Find();
   // Adds the roots that Find has found.
   static void AddTo(gc::RootTasks* roots);
-  // Bytes that Find has read.
-  static size_t bytes_read();
   // Returns most of the memory that Find has used to the system.
   static void Release();
 };

@@ -28,4 +28,11 @@ inline uint64_t ProcessorNs() {
   return static_cast<uint64_t>(used.tv_sec) * 1000000000u + static_cast<uint64_t>(used.tv_nsec);
 }
 
+// Processor time of the calling thread so far.
+inline uint64_t ThreadNs() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * 1000000000u + static_cast<uint64_t>(used.tv_nsec);
+}
+
 }  // namespace gleaner::platform

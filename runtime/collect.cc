@@ -41,6 +41,15 @@ void ComplainOf(Hindrance hindrance) {
 
 // Runs after a collection, without locks. Finalizers and the notifier run in the cancellation state
 // that the program has set.
+// The soft limit, if the last collection was the first one that let it go; else 0. pre: the collector
+// lock is held.
+uint64_t NewlyMissedLimit() {
+  static constinit uint64_t told = 0;
+  const gc::Pacer& pacer = g_collector.pacer();
+  if (!pacer.MissesLimit() || pacer.soft_limit_bytes() == told) return 0;
+  return told = pacer.soft_limit_bytes();
+}
+
 void AfterCollection() {
   platform::NoticeAddressSpaceLimit();
   {
@@ -50,11 +59,18 @@ void AfterCollection() {
   size_t ready;
   bool needs_tracker;
   bool should_turn_on;
+  uint64_t missed_limit;
   {
     platform::LockGuard guard(g_collector.lock());
+    missed_limit = NewlyMissedLimit();
     ready = g_collector.finalizers().ready();
     needs_tracker = NeedsTracker();
     should_turn_on = ShouldTurnOnUnasked();
+  }
+  if (missed_limit != 0) {
+    Warn("GC Warning: the memory limit of %lu bytes is not kept: the collections would take more "
+         "than half of the time\n",
+         missed_limit);
   }
   if (should_turn_on) TurnOnUnasked();
   if (needs_tracker) ReplaceLostTracker();

@@ -61,6 +61,7 @@ constinit GC_word g_min_bytes_allocd = 0;
 constinit GC_word g_allocd_bytes_per_finalizer = 10000;
 constinit unsigned long g_time_limit_ns = 0;
 constinit platform::Atomic<uint64_t> g_pause_goal_ns{0};
+constinit platform::Atomic<uint64_t> g_memory_limit{0};
 constinit int g_rate = 10;
 constinit int g_markers_wanted = 0;
 
@@ -95,6 +96,9 @@ void ApplyOptionsToVariables() {
   if (g_pause_goal_ns.Load(platform::memory_order_relaxed) == 0) {  // one number
     g_pause_goal_ns.Store(static_cast<uint64_t>(g_options.pause_goal * 1e6),
                           platform::memory_order_relaxed);
+  }
+  if (g_memory_limit.Load(platform::memory_order_relaxed) == 0) {  // one number
+    g_memory_limit.Store(g_options.memory_limit, platform::memory_order_relaxed);
   }
   if (g_options.use_entire_heap) GC_use_entire_heap = 1;
   if (g_options.find_leak) GC_find_leak = 1;

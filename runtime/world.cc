@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "alloc/page_space.h"
+#include "platform/control_group.h"
 #include "platform/filters.h"
 #include "platform/process.h"
 #include "runtime/dump.h"
@@ -43,18 +44,25 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
   if (g_malloc_support.add_roots != nullptr) g_malloc_support.add_roots(roots);
 }
 
-// Resident bytes of the process outside the heap. Read at the start and once for some of the
-// collections, since reading the file costs as much as a tiny collection: for those with the number
-// 1, 2, 4, ..., 64, 128, 192, ... Guarded by the collector lock.
-uint64_t ProcessBytes() {
-  static constinit uint64_t bytes = 0;
+// What the system tells of the process. Written under the collector lock. Relaxed: numbers.
+constinit platform::Atomic<uint64_t> g_process_bytes{0};  // anonymous and resident, outside the heap
+constinit platform::Atomic<uint64_t> g_group_bytes{0};    // that its control group may have; 0: any
+
+// Reads both at the start and once for some of the collections, since reading the files costs as
+// much as a tiny collection: for those with the number 1, 2, 4, ..., 64, 128, 192, ... The group
+// matters to large heaps only. Guarded by the collector lock.
+void ReadProcessBytes() {
+  using platform::memory_order_relaxed;
+  constexpr size_t kLargeHeap = 8 * kMiB;
   static constinit uint64_t next = 0;  // number of the collection to read for
   const uint64_t coming = IsInitialised() ? g_collector.collections() + 1 : 0;
-  if (coming < next || platform::HasFilter()) return bytes;
+  if (coming < next || platform::HasFilter()) return;
   while (next <= coming) next += next == 0 ? 1 : next < 64 ? next : 64;
-  const uint64_t all = platform::ResidentProcessBytes();
+  const uint64_t all = platform::AnonymousProcessBytes();
   const uint64_t heap = alloc::ResidentBytes();
-  return bytes = all > heap ? all - heap : 0;
+  g_process_bytes.Store(all > heap ? all - heap : 0, memory_order_relaxed);
+  if (heap < kLargeHeap) return;
+  g_group_bytes.Store(platform::ControlGroupMemoryBytes(), memory_order_relaxed);
 }
 
 void ReadTunables(gc::Tunables* tunables) {
@@ -69,7 +77,9 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > least ? g_min_bytes_allocd : least;
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
   tunables->pacer.max_heap_bytes = alloc::HeapLimit();
-  tunables->pacer.process_bytes = ProcessBytes();
+  ReadProcessBytes();
+  tunables->pacer.process_bytes = g_process_bytes.Load(platform::memory_order_relaxed);
+  tunables->pacer.soft_limit_bytes = MemoryLimitBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
   tunables->concurrent_mark = IsConcurrent() && GC_find_leak == 0;
@@ -200,6 +210,15 @@ void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
 }
 
 }  // namespace
+
+uint64_t MemoryLimitBytes() {
+  // Relaxed, both: numbers.
+  const uint64_t wanted = g_memory_limit.Load(platform::memory_order_relaxed);
+  if (wanted == UINT64_MAX) return 0;
+  if (wanted != 0) return wanted;
+  const uint64_t group = g_group_bytes.Load(platform::memory_order_relaxed);
+  return group - group / 10;
+}
 
 void DescribePhase(const char* reason) {
   static const char* const names[] = {

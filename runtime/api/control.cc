@@ -9,6 +9,7 @@
 #include "runtime/statistics.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
+#include "runtime/world.h"
 
 namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;
@@ -144,6 +145,15 @@ void gleaner_set_pause_goal(uint64_t nanoseconds) {
 uint64_t gleaner_get_pause_goal(void) {
   runtime::Init();
   return runtime::g_pause_goal_ns.Load(gleaner::platform::memory_order_relaxed);  // one number
+}
+
+void gleaner_set_memory_limit(uint64_t bytes) {
+  runtime::Init();
+  runtime::g_memory_limit.Store(bytes, gleaner::platform::memory_order_relaxed);  // one number
+}
+uint64_t gleaner_get_memory_limit(void) {
+  runtime::Init();
+  return runtime::MemoryLimitBytes();
 }
 
 size_t gleaner_get_choice(gleaner_choice* choice, size_t size) {

@@ -1,0 +1,47 @@
+#include "gc/allowance_law.h"
+
+#include <cmath>
+
+namespace gleaner::gc {
+
+namespace {
+
+void Add(double* sum, double value, double memory) { *sum += value - *sum / memory; }
+
+}  // namespace
+
+// The clock of a process's processor time lags behind for threads that run on other processors, by
+// a tick of the scheduler. So it only tells, over several periods, how many processors the program
+// keeps busy. In a stop they stand still. The collecting thread's own clock does not lag, and does
+// not count the time in which the thread waits for a processor.
+void AllowanceLaw::Note(const Period& period) {
+  const auto run_ns = static_cast<double>(period.run_ns);
+  const auto concurrent_ns = static_cast<double>(period.concurrent_processor_ns);
+  Add(&run_ns_, run_ns, kMemory);
+  Add(&run_processor_ns_, static_cast<double>(period.run_processor_ns), kMemory);
+  const double busy = run_ns_ > 0 ? run_processor_ns_ / run_ns_ : 1;
+  Add(&program_ns_, busy * run_ns, kMemory);
+  Add(&collection_ns_,
+      (busy > 1 ? busy : 1) * static_cast<double>(period.stop_processor_ns) + concurrent_ns,
+      kMemory);
+  Add(&allocated_bytes_, static_cast<double>(period.allocated_bytes), kMemory);
+  Add(&footprint_bytes_, static_cast<double>(period.footprint_bytes), kMemory);
+}
+
+double AllowanceLaw::cost_ratio() const {
+  if (program_ns_ <= 0 || footprint_bytes_ <= 0) return 0;
+  return collection_ns_ / footprint_bytes_ * allocated_bytes_ / program_ns_;
+}
+
+uint64_t AllowanceLaw::Bytes(uint64_t footprint_bytes, uint64_t in_cycle_bytes,
+                             uint64_t free_space_divisor) const {
+  constexpr double kDefaultDivisor = 3;
+  const double ratio = cost_ratio();
+  double growth = std::sqrt(kTimeWeight * ratio);
+  if (growth < kMinGrowth && ratio > 0) growth = kMinGrowth;
+  const double scale = kDefaultDivisor / static_cast<double>(free_space_divisor);
+  return in_cycle_bytes +
+         static_cast<uint64_t>(growth * scale * static_cast<double>(footprint_bytes));
+}
+
+}  // namespace gleaner::gc
