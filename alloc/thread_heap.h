@@ -138,8 +138,8 @@ class ThreadHeap {
   Bump bumps[kMaxKinds][kClassCount];
   Run runs[kMaxKinds][kClassCount];
   ptrdiff_t unpolled_bytes = 0;
-  uint64_t allocated_bytes = 0;          // since the heap was made; runs count when taken
-  uint64_t freed_bytes = 0;              // by GC_free
+  uint64_t allocated_bytes = 0;  // since the heap was made; runs count when taken
+  uint64_t freed_bytes = 0;      // by GC_free
 
   // The span that the owner has taken and has not made a large object of yet. The owner does that
   // outside critical sections, so a signal handler may fork in between: the child then continues

@@ -33,8 +33,8 @@ class AllowanceLaw {
  public:
   // The period from the end of one collection to the end of the next.
   struct Period {
-    uint64_t run_ns = 0;           // until the stop
-    uint64_t run_processor_ns = 0;  // the program's processor time in run_ns, of all threads
+    uint64_t run_ns = 0;             // until the stop
+    uint64_t run_processor_ns = 0;   // the program's processor time in run_ns, of all threads
     uint64_t stop_processor_ns = 0;  // the collecting thread's processor time in the stop
     // Processor time that the collection took in run_ns: concurrent marking, write faults.
     uint64_t concurrent_processor_ns = 0;

@@ -96,7 +96,7 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // a hint
   armed_end_ = to_disarm_ = 0;
   written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
-  remembers_ = false;  // arming drops the record of writes
+  remembers_ = false;                             // arming drops the record of writes
   frontier_ = EndCommitted(Space::kScanned);
   // Relaxed: written under the lock, no mutator is throttled. The urgency may still be that of a
   // cycle whose arming failed.

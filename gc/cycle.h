@@ -233,12 +233,12 @@ class Cycle {
   // Pages below are armed. Writes to pages beyond are not tracked: those pages count as written.
   alloc::PageNumber armed_end_ = 0;
   platform::Atomic<uint64_t> written_bytes_{0};  // fetched since the cycle began, or by a minor one
-  platform::Atomic<uint32_t> next_piece_{0};  // the next piece that FetchPieces claims
-  alloc::PageNumber frontier_ = 0;            // kArming ends when pages up to here are armed
-  alloc::PageNumber fetched_ = 0;             // the next page to fetch in this round
-  alloc::PageNumber to_disarm_ = 0;           // after the cycle: pages below may be armed
-  bool abandon_ = false;                      // the cycle's marks must not decide what lives
-  size_t quota_ = 0;                          // a round with no more dirty cards is the last one
+  platform::Atomic<uint32_t> next_piece_{0};     // the next piece that FetchPieces claims
+  alloc::PageNumber frontier_ = 0;               // kArming ends when pages up to here are armed
+  alloc::PageNumber fetched_ = 0;                // the next page to fetch in this round
+  alloc::PageNumber to_disarm_ = 0;              // after the cycle: pages below may be armed
+  bool abandon_ = false;                         // the cycle's marks must not decide what lives
+  size_t quota_ = 0;                             // a round with no more dirty cards is the last one
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;

@@ -71,7 +71,9 @@ class CyclePacer {
   void NoteStop(uint64_t end_ns, bool is_minor_long);
   uint64_t last_end_ns() const { return last_end_ns_; }  // 0 before the first stop
   uint64_t last_end_processor_ns() const { return last_end_processor_ns_; }  // 0 if not known
-  void ResetAfterFork() { last_end_ns_ = last_end_processor_ns_ = 0; }  // the child's processor time begins at 0
+  void ResetAfterFork() {
+    last_end_ns_ = last_end_processor_ns_ = 0;
+  }  // the child's processor time begins at 0
 
   // --- In a cycle. ---
   // Bytes allocated since the last collection when the cycle began.

@@ -72,9 +72,7 @@ void Pacer::NoteSurplus() {
 }
 
 // With more free memory than this, collecting later saves little time.
-uint64_t Pacer::MaxUsefulFreeBytes() const {
-  return 32 * kMiB + 4 * LiveBytes();
-}
+uint64_t Pacer::MaxUsefulFreeBytes() const { return 32 * kMiB + 4 * LiveBytes(); }
 
 // How many bytes can be allocated until the heap has `heap_bytes`, not counting those allocated
 // during the last cycle.
@@ -113,7 +111,8 @@ void Pacer::OnThreads(size_t threads) {
 }
 
 void Pacer::SetAllowance() {
-  uint64_t allowance = law_.Bytes(FootprintBytes(), found_.in_cycle_bytes, config_.free_space_divisor);
+  uint64_t allowance =
+      law_.Bytes(FootprintBytes(), found_.in_cycle_bytes, config_.free_space_divisor);
   if (found_.kept_bytes > allowance - allowance / kMinShareLeft) {
     allowance /= kMinShareLeft;
   } else {

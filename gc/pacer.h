@@ -174,9 +174,7 @@ class Pacer {
   void DiscountAllocatedInCycle();
   void NoteSurplus();
   void SetAllowance();
-  uint64_t LiveBytes() const {
-    return found_.live_scanned_bytes + found_.live_pointer_free_bytes;
-  }
+  uint64_t LiveBytes() const { return found_.live_scanned_bytes + found_.live_pointer_free_bytes; }
   uint64_t FootprintBytes() const { return LiveBytes() + config_.process_bytes; }
   uint64_t MaxUsefulFreeBytes() const;
   uint64_t BytesThatFit(uint64_t heap_bytes, bool early) const;

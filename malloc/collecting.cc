@@ -48,9 +48,7 @@ constinit platform::Atomic<size_t> g_retry_bytes{0};
 constexpr size_t kRetryStep = 4 * kMiB;
 constexpr uint32_t kToldAfter = 8;
 
-void AddRoots(gc::RootTasks* roots) {
-  ProcessRoots::AddTo(roots);
-}
+void AddRoots(gc::RootTasks* roots) { ProcessRoots::AddTo(roots); }
 
 void OnCollected(bool done) {
   using platform::memory_order_relaxed;  // a heuristic, written under the collector lock

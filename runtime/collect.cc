@@ -41,8 +41,8 @@ void ComplainOf(Hindrance hindrance) {
 
 // Runs after a collection, without locks. Finalizers and the notifier run in the cancellation state
 // that the program has set.
-// The soft limit, if the last collection was the first one that let it go; else 0. pre: the collector
-// lock is held.
+// The soft limit, if the last collection was the first one that let it go; else 0. pre: the
+// collector lock is held.
 uint64_t NewlyMissedLimit() {
   static constinit uint64_t told = 0;
   const gc::Pacer& pacer = g_collector.pacer();
@@ -68,9 +68,10 @@ void AfterCollection() {
     should_turn_on = ShouldTurnOnUnasked();
   }
   if (missed_limit != 0) {
-    Warn("GC Warning: the memory limit of %lu bytes is not kept: the collections would take more "
-         "than half of the time\n",
-         missed_limit);
+    Warn(
+        "GC Warning: the memory limit of %lu bytes is not kept: the collections would take more "
+        "than half of the time\n",
+        missed_limit);
   }
   if (should_turn_on) TurnOnUnasked();
   if (needs_tracker) ReplaceLostTracker();

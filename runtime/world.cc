@@ -45,8 +45,9 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
 }
 
 // What the system tells of the process. Written under the collector lock. Relaxed: numbers.
-constinit platform::Atomic<uint64_t> g_process_bytes{0};  // anonymous and resident, outside the heap
-constinit platform::Atomic<uint64_t> g_group_bytes{0};    // that its control group may have; 0: any
+constinit platform::Atomic<uint64_t> g_process_bytes{
+    0};                                                 // anonymous and resident, outside the heap
+constinit platform::Atomic<uint64_t> g_group_bytes{0};  // that its control group may have; 0: any
 
 // Reads both at the start and once for some of the collections, since reading the files costs as
 // much as a tiny collection: for those with the number 1, 2, 4, ..., 64, 128, 192, ... The group

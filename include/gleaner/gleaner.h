@@ -78,13 +78,13 @@ GLEANER_API size_t gleaner_get_modes(struct gleaner_modes *modes, size_t size);
 GLEANER_API void gleaner_set_pause_goal(uint64_t nanoseconds);
 GLEANER_API uint64_t gleaner_get_pause_goal(void);
 
-/* Sets a soft limit on the anonymous resident memory of the whole process, in bytes: near it the heap is
-   collected more often, and free memory returns to the system. If that would take more than half of
-   the processor time, the limit is let go, with one warning (GC_set_warn_proc). 0 stands for nine
-   tenths of what the process's control group (cgroup) may have, UINT64_MAX for no limit. The next
-   collection counts. The first value is that of GLEANER_MEMORY_LIMIT, 0. The getter returns the
-   limit in force, 0 if there is none; the group's is looked up once the heap has 8 MiB. Any thread,
-   not inside a collection callback. */
+/* Sets a soft limit on the anonymous resident memory of the whole process, in bytes: near it the
+   heap is collected more often, and free memory returns to the system. If that would take more than
+   half of the processor time, the limit is let go, with one warning (GC_set_warn_proc). 0 stands
+   for nine tenths of what the process's control group (cgroup) may have, UINT64_MAX for no limit.
+   The next collection counts. The first value is that of GLEANER_MEMORY_LIMIT, 0. The getter
+   returns the limit in force, 0 if there is none; the group's is looked up once the heap has 8 MiB.
+   Any thread, not inside a collection callback. */
 GLEANER_API void gleaner_set_memory_limit(uint64_t bytes);
 GLEANER_API uint64_t gleaner_get_memory_limit(void);
 

@@ -20,9 +20,7 @@ static double now_seconds(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static double seconds_of(struct timeval t) {
-  return (double)t.tv_sec + (double)t.tv_usec * 1e-6;
-}
+static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
 
 int main(int argc, char **argv) {
   struct rusage usage;

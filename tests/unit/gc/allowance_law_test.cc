@@ -41,7 +41,7 @@ TEST(AllowanceLawTest, APeriodWithoutTimeOrBytesDividesByNothing) {
 // E / 100 MiB of its memory.
 TEST(AllowanceLawTest, NoOtherAllowanceCostsLess) {
   constexpr double kFootprint = 100 * kMiB;
-  for (const uint64_t in_cycle : {0ull, 30 * kMiB}) {
+  for (const uint64_t in_cycle : {uint64_t{0}, 30 * kMiB}) {
     const auto kept = static_cast<double>(in_cycle);
     const auto cost = [kept](double bytes) {
       return bytes / kFootprint + 2 * 200.0 * kMs / (10 * (bytes - kept));
