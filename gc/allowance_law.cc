@@ -39,6 +39,7 @@ uint64_t AllowanceLaw::Bytes(uint64_t footprint_bytes, uint64_t in_cycle_bytes,
   const double ratio = cost_ratio();
   double growth = std::sqrt(kTimeWeight * ratio);
   if (growth < kMinGrowth && ratio > 0) growth = kMinGrowth;
+  if (growth > kMaxGrowth) growth = kMaxGrowth;
   const double scale = kDefaultDivisor / static_cast<double>(free_space_divisor);
   return in_cycle_bytes +
          static_cast<uint64_t>(growth * scale * static_cast<double>(footprint_bytes));

@@ -10,8 +10,9 @@
 // large a part of its memory. That is so at x = sqrt(w r). libgc's free_space_divisor d, whose
 // default is 3, divides x by d / 3.
 //
-// x is at least kMinGrowth: a collection costs the program more than K, since its caches are cold
-// afterwards and the free slots are scattered, less so the more of the heap is free.
+// x is from kMinGrowth to kMaxGrowth. A collection costs the program more than K, since its caches
+// are cold afterwards and the free slots are scattered, less so the more of the heap is free. And
+// no program should find that it takes more than twice its memory unless it has asked for that.
 //
 // Of what is allocated during a concurrent cycle, F bytes, everything stays until the next cycle is
 // over. So only E - F bytes are allocated from one cycle to the next, and E = F + x M.
@@ -57,6 +58,7 @@ class AllowanceLaw {
   static constexpr double kMemory = 8;
   static constexpr double kTimeWeight = 2;  // w
   static constexpr double kMinGrowth = 1.0 / 3;
+  static constexpr double kMaxGrowth = 1;
 
   // Sums over the periods, the older ones weighing less.
   double run_ns_ = 0;

@@ -84,7 +84,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kStart);
   if (const auto ask = world_.toggle_function(); ask != nullptr) toggle_refs_.Update(ask);
   world_.event(CycleEvent::kBeforeStop);
-  if (!platform::HasFilter()) {
+  if (collection.tunables.processor_clocks) {
     collection.begin_processor_ns = platform::ProcessorNs();
     collection.begin_thread_ns = platform::ThreadNs();
   }
@@ -237,8 +237,7 @@ AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
   period.stop_processor_ns = platform::NowNs() - clock.begin_ns();
   const uint64_t sweep_ns = clock.InPartNs();
   period.allocated_bytes = is_first ? 0 : collection.young_bytes;
-  // A filter of system calls may not allow the clocks of processor time.
-  if (!is_first && cycle_pacer_.last_end_processor_ns() != 0 && !platform::HasFilter()) {
+  if (!is_first && cycle_pacer_.last_end_processor_ns() != 0 && collection.begin_thread_ns != 0) {
     period.run_processor_ns = collection.begin_processor_ns - cycle_pacer_.last_end_processor_ns();
     period.stop_processor_ns = platform::ThreadNs() - collection.begin_thread_ns;
   }
@@ -269,7 +268,7 @@ void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
   }
   const bool is_minor_long =
       tunables.automatic && generations_.ExpectedMinorNs() > CyclePacer::PauseGoalNs(tunables);
-  cycle_pacer_.NoteStop(end_ns, is_minor_long);
+  cycle_pacer_.NoteStop(end_ns, tunables.processor_clocks, is_minor_long);
 }
 
 void Collector::AfterResume() {

@@ -3,7 +3,6 @@
 #include "alloc/hooks.h"
 #include "alloc/page_space.h"
 #include "platform/clock.h"
-#include "platform/filters.h"
 
 namespace gleaner::gc {
 
@@ -57,7 +56,7 @@ bool CyclePacer::FitsIntoAllowance(int background_markers) const {
 
 bool CyclePacer::IsAllocationPressing() const {
   const uint64_t now = platform::NowNs();
-  if (last_end_ns_ == 0 || now <= last_end_ns_) return false;
+  if (last_end_processor_ns_ == 0 || now <= last_end_ns_) return false;
   const uint64_t used_ns = platform::ProcessorNs() - last_end_processor_ns_;
   if (used_ns < (now - last_end_ns_) * static_cast<uint64_t>(pool_.size()) * 4 / 5) return false;
   return BytesAllocatedWhileMarking(background_markers_) >
@@ -113,10 +112,10 @@ uint64_t CyclePacer::NoteCycleBytes() {
   return last > 0 ? static_cast<uint64_t>(last) : 0;
 }
 
-void CyclePacer::NoteStop(uint64_t end_ns, bool is_minor_long) {
+void CyclePacer::NoteStop(uint64_t end_ns, bool processor_clocks, bool is_minor_long) {
   last_end_ns_ = end_ns;
   is_minor_long_.Store(is_minor_long, platform::memory_order_relaxed);  // a hint to others
-  last_end_processor_ns_ = platform::HasFilter() ? 0 : platform::ProcessorNs();
+  last_end_processor_ns_ = processor_clocks ? platform::ProcessorNs() : 0;
 }
 
 bool CyclePacer::IsBehind() const {

@@ -67,8 +67,9 @@ class CyclePacer {
   void Begin(const Tunables& tunables);
   // Called when the cycle is over. Returns the bytes allocated since it began.
   uint64_t NoteCycleBytes();
-  // `is_minor_long`: a minor collection is expected to exceed the pause goal.
-  void NoteStop(uint64_t end_ns, bool is_minor_long);
+  // `processor_clocks`: Tunables::processor_clocks. `is_minor_long`: a minor collection is expected
+  // to exceed the pause goal.
+  void NoteStop(uint64_t end_ns, bool processor_clocks, bool is_minor_long);
   uint64_t last_end_ns() const { return last_end_ns_; }  // 0 before the first stop
   uint64_t last_end_processor_ns() const { return last_end_processor_ns_; }  // 0 if not known
   void ResetAfterFork() {

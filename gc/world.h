@@ -30,6 +30,8 @@ struct Tunables {
   MarkConfig mark;
   PacerConfig pacer;
   bool verify = false;
+  // The clocks of processor time may be read: it takes system calls, which a filter may forbid.
+  bool processor_clocks = true;
   // Collections that allocation causes sweep after the pause, concurrently.
   bool concurrent_sweep = false;
   // Collections that allocation causes mark concurrently, if writes can be tracked.

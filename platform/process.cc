@@ -133,10 +133,11 @@ void* MapSharedFile(const char* path, size_t bytes) {
 }
 
 bool ReadSmallFile(const char* path, char* text, size_t capacity) {
+  const int saved = errno;
   const int fd = OpenForReading(path);
-  if (fd < 0) return false;
-  const ssize_t n = read(fd, text, capacity - 1);
-  close(fd);
+  const ssize_t n = fd < 0 ? 0 : read(fd, text, capacity - 1);
+  if (fd >= 0) close(fd);
+  errno = saved;
   if (n <= 0) return false;
   text[n] = 0;
   return true;

@@ -32,7 +32,7 @@ int OpenForReading(const char* path);
 bool ReadFile(const char* path, char* text, size_t capacity, size_t* bytes);
 
 // Reads the beginning of a file, as much as fits, as a string. False if the file cannot be read or
-// is empty.
+// is empty. Keeps errno.
 bool ReadSmallFile(const char* path, char* text, size_t capacity);
 
 // Gets the path of the running program, links resolved. False if it is unknown or does not fit.

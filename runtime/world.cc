@@ -83,6 +83,8 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.soft_limit_bytes = MemoryLimitBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
+  // A malloc does not learn of filters.
+  tunables->processor_clocks = !platform::HasFilter() && !g_malloc_support.never_wait;
   tunables->concurrent_mark = IsConcurrent() && GC_find_leak == 0;
   tunables->slice_bytes = g_options.cycle_slice;
   tunables->rate = g_rate;

@@ -55,6 +55,13 @@ TEST(AllowanceLawTest, NoOtherAllowanceCostsLess) {
   }
 }
 
+TEST(AllowanceLawTest, TheHeapAtMostDoubles) {
+  AllowanceLaw law;
+  law.Note(PeriodOf(1 * kMs, 1000 * kMs, 100 * kMiB, 90 * kMiB));
+  EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 0, 3)), 90.0 * kMiB, 2);
+  EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 0, 1)), 270.0 * kMiB, 2);
+}
+
 TEST(AllowanceLawTest, CheapCollectionsAreNotAllTheMoreFrequent) {
   AllowanceLaw law;
   law.Note(PeriodOf(1000 * kMs, 1, 100 * kMiB, 90 * kMiB));
