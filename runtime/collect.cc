@@ -39,8 +39,6 @@ void ComplainOf(Hindrance hindrance) {
            kPlaces[which]);
 }
 
-// Runs after a collection, without locks. Finalizers and the notifier run in the cancellation state
-// that the program has set.
 // The soft limit, if the last collection was the first one that let it go; else 0. pre: the
 // collector lock is held.
 uint64_t NewlyMissedLimit() {
@@ -50,6 +48,8 @@ uint64_t NewlyMissedLimit() {
   return told = pacer.soft_limit_bytes();
 }
 
+// Runs after a collection, without locks. Finalizers and the notifier run in the cancellation state
+// that the program has set.
 void AfterCollection() {
   platform::NoticeAddressSpaceLimit();
   {

@@ -44,16 +44,16 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
   if (g_malloc_support.add_roots != nullptr) g_malloc_support.add_roots(roots);
 }
 
-// What the system tells of the process. Written under the collector lock. Relaxed: numbers.
-constinit platform::Atomic<uint64_t> g_process_bytes{
-    0};                                                 // anonymous and resident, outside the heap
-constinit platform::Atomic<uint64_t> g_group_bytes{0};  // that its control group may have; 0: any
+// Anonymous resident bytes of the process outside the heap. Guarded by the collector lock.
+constinit uint64_t g_process_bytes = 0;
+// What the process's control group may have; 0: any. Written under the collector lock, read by any
+// thread. Relaxed: one number.
+constinit platform::Atomic<uint64_t> g_group_bytes{0};
 
 // Reads both at the start and once for some of the collections, since reading the files costs as
 // much as a tiny collection: for those with the number 1, 2, 4, ..., 64, 128, 192, ... The group
 // matters to large heaps only. Guarded by the collector lock.
 void ReadProcessBytes() {
-  using platform::memory_order_relaxed;
   constexpr size_t kLargeHeap = 8 * kMiB;
   static constinit uint64_t next = 0;  // number of the collection to read for
   const uint64_t coming = IsInitialised() ? g_collector.collections() + 1 : 0;
@@ -61,9 +61,10 @@ void ReadProcessBytes() {
   while (next <= coming) next += next == 0 ? 1 : next < 64 ? next : 64;
   const uint64_t all = platform::AnonymousProcessBytes();
   const uint64_t heap = alloc::ResidentBytes();
-  g_process_bytes.Store(all > heap ? all - heap : 0, memory_order_relaxed);
+  g_process_bytes = all > heap ? all - heap : 0;
   if (heap < kLargeHeap) return;
-  g_group_bytes.Store(platform::ControlGroupMemoryBytes(), memory_order_relaxed);
+  g_group_bytes.Store(platform::ControlGroupMemoryBytes(),
+                      platform::memory_order_relaxed);  // one number
 }
 
 void ReadTunables(gc::Tunables* tunables) {
@@ -79,7 +80,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
   tunables->pacer.max_heap_bytes = alloc::HeapLimit();
   ReadProcessBytes();
-  tunables->pacer.process_bytes = g_process_bytes.Load(platform::memory_order_relaxed);
+  tunables->pacer.process_bytes = g_process_bytes;
   tunables->pacer.soft_limit_bytes = MemoryLimitBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
