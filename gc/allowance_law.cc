@@ -33,6 +33,11 @@ double AllowanceLaw::cost_ratio() const {
   return collection_ns_ / footprint_bytes_ * allocated_bytes_ / program_ns_;
 }
 
+uint64_t AllowanceLaw::BytesAllocatedIn(uint64_t ns) const {
+  if (program_ns_ <= 0) return 0;
+  return static_cast<uint64_t>(static_cast<double>(ns) * allocated_bytes_ / program_ns_);
+}
+
 uint64_t AllowanceLaw::Bytes(uint64_t footprint_bytes, uint64_t in_cycle_bytes,
                              uint64_t free_space_divisor) const {
   constexpr double kDefaultDivisor = 3;

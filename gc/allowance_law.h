@@ -49,10 +49,8 @@ class AllowanceLaw {
   // E, for the M and F of the last collection; F before the first period.
   uint64_t Bytes(uint64_t footprint_bytes, uint64_t in_cycle_bytes,
                  uint64_t free_space_divisor) const;
-  // As many bytes that collections take half of the processor time.
-  uint64_t BytesForHalfOfTheTime(uint64_t footprint_bytes) const {
-    return static_cast<uint64_t>(cost_ratio() * static_cast<double>(footprint_bytes));
-  }
+  // The bytes that the program allocates in its own processor time of `ns` nanoseconds.
+  uint64_t BytesAllocatedIn(uint64_t ns) const;
 
  private:
   static constexpr double kMemory = 8;

@@ -211,6 +211,8 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       ThreadHeaps::active(),
                       collection->bytes_in_cycle,
                       0,
+                      forecast_.StopNs(forecast_.ScanBytes(0), pool_.size(),
+                                       resident_at_sweep_ >> alloc::kPageShift),
                       PeriodOf(*collection, clock)};
   // Old objects are not known to live after a minor collection, so the allowance stays that of the
   // last full one.

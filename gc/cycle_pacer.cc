@@ -83,6 +83,7 @@ Reason CyclePacer::Choose(const Tunables& tunables, bool minor_next) const {
   if (IsWanted()) return Reason::kAsked;
   const bool fits = !tunables.automatic || FitsIntoAllowance(tunables.background_markers);
   if (minor_next && !(IsMinorLong() && fits)) return Reason::kYoungDie;
+  if (tunables.automatic && pacer_.IsNearLimit()) return Reason::kMemoryLimit;
   if (ExpectedStopNs() < PauseGoalNs(tunables)) return Reason::kShortStop;
   return fits ? Reason::kLongStop : Reason::kFastAllocation;
 }

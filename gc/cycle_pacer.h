@@ -45,7 +45,7 @@ class CyclePacer {
   // MayBegin has chosen a collection of another kind.
   bool HasChosenStop() const {
     return reason_ == Reason::kShortStop || reason_ == Reason::kFastAllocation ||
-           reason_ == Reason::kYoungDie;
+           reason_ == Reason::kMemoryLimit || reason_ == Reason::kYoungDie;
   }
   // Why MayBegin has chosen as it has; kOnlyKind if it has not been asked since the last stop.
   Reason reason() const { return reason_; }

@@ -85,13 +85,14 @@ uint64_t Pacer::BytesThatFit(uint64_t heap_bytes, bool early) const {
 }
 
 void Pacer::KeepLimit(uint64_t* allowance) {
-  misses_limit_ = false;
+  is_near_limit_ = misses_limit_ = false;
   const uint64_t limit = config_.soft_limit_bytes;
   if (limit == 0) return;
   const uint64_t of_heap = limit > config_.process_bytes ? limit - config_.process_bytes : 0;
   uint64_t most = BytesThatFit(of_heap, true) + found_.in_cycle_bytes;
   if (*allowance <= most) return;
-  uint64_t least = law_.BytesForHalfOfTheTime(FootprintBytes());
+  is_near_limit_ = true;
+  uint64_t least = law_.BytesAllocatedIn(found_.full_stop_ns);
   if (least < config_.min_allowance_bytes) least = config_.min_allowance_bytes;
   if (most < least) {
     misses_limit_ = true;

@@ -20,8 +20,8 @@
 // into the largest heap that the program allows.
 //
 // Near a soft limit of the process's memory, which the program sets or its control group, the
-// allowance is at most what fits below the limit; but not less than makes collections take half of
-// the processor time. Then the limit is missed.
+// allowance is at most what fits below the limit; but not less than makes stop-parallel collections
+// take half of the time. Then the limit is missed.
 //
 // Objects allocated during a concurrent cycle stay until the next cycle, dead or alive. They count
 // as allocated since the last collection, not as live; so the allowance is what is allocated from
@@ -62,6 +62,8 @@ struct PacerInput {
   // After a minor collection: bytes found live beyond those of the last full one. Some of them are
   // old objects that have died.
   uint64_t kept_bytes = 0;
+  // How long a stop-parallel collection of what lives is expected to take.
+  uint64_t full_stop_ns = 0;
   // What the law is to learn from, but for footprint_bytes, which the pacer knows.
   AllowanceLaw::Period period;
 
@@ -106,6 +108,9 @@ class Pacer {
            (config_.soft_limit_bytes != 0 &&
             config_.process_bytes + found_.resident_bytes > config_.soft_limit_bytes);
   }
+  // Whether the law would allow more than fits below the soft limit. Then memory is worth more than
+  // a short stop: a concurrent cycle keeps what is allocated meanwhile.
+  bool IsNearLimit() const { return is_near_limit_; }
   // Whether the soft limit cannot be kept: collections would take more than half of the time.
   bool MissesLimit() const { return misses_limit_; }
   uint64_t soft_limit_bytes() const { return config_.soft_limit_bytes; }
@@ -188,6 +193,7 @@ class Pacer {
   int surplus_cycles_ = 0;         // successive collections that found a surplus
   int surplus_cycles_before_ = 0;  // surplus_cycles_ before the last StartCycle
 
+  bool is_near_limit_ = false;
   bool misses_limit_ = false;
 
   // Read by any thread. Any thread adds to allocated_ and pressure_; the collecting thread resets

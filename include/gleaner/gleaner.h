@@ -93,8 +93,8 @@ struct gleaner_choice {
   uint64_t collection;  /* its number, counted from 1; 0 if there was none */
   int concurrent;       /* 1: it marked concurrently */
   int minor;            /* 1: it looked at young objects only */
-  const char *reason;   /* "only kind", "asked for", "young die", "short stop", "long stop" or
-                           "fast allocation": docs/modes.md */
+  const char *reason;   /* "only kind", "asked for", "young die", "short stop", "long stop",
+                           "fast allocation" or "memory limit": docs/modes.md */
   uint64_t expected_ns; /* how long it was expected to stop the program; if it marked concurrently,
                            how long a stop-parallel one was expected to */
   uint64_t actual_ns;   /* how long it stopped the program */

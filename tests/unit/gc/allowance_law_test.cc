@@ -25,7 +25,7 @@ TEST(AllowanceLawTest, GivesNothingBeforeItHasLearned) {
   const AllowanceLaw law;
   EXPECT_EQ(law.cost_ratio(), 0);
   EXPECT_EQ(law.Bytes(1 * kGiB, 0, 3), 0u);
-  EXPECT_EQ(law.BytesForHalfOfTheTime(1 * kGiB), 0u);
+  EXPECT_EQ(law.BytesAllocatedIn(1 * kMs), 0u);
 }
 
 TEST(AllowanceLawTest, APeriodWithoutTimeOrBytesDividesByNothing) {
@@ -89,7 +89,7 @@ TEST(AllowanceLawTest, TheDivisorDivides) {
   EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 0, 3)), std::sqrt(0.5) * 100.0 * kMiB, 2);
   EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 0, 6)), std::sqrt(0.5) * 50.0 * kMiB, 2);
   EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 0, 1)), std::sqrt(0.5) * 300.0 * kMiB, 2);
-  EXPECT_NEAR(static_cast<double>(law.BytesForHalfOfTheTime(100 * kMiB)), 25.0 * kMiB, 2);
+  EXPECT_NEAR(static_cast<double>(law.BytesAllocatedIn(10 * kMs)), 25.0 * kMiB, 2);
 }
 
 // Threads that a stop holds up lose its time each; a program that waits most of the time does not.

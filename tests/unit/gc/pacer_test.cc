@@ -200,6 +200,7 @@ TEST(PacerTest, EarlyCollectionsComeBeforeTheHeapIsUsedUp) {
 PacerInput UnderALimit() {
   PacerInput found = Found(40 * kMiB);
   found.period = OfRatioEighth(50 * kMiB);
+  found.full_stop_ns = 500'000;
   found.resident_bytes = 40 * kMiB;
   return found;
 }
@@ -214,6 +215,7 @@ TEST(PacerTest, NearTheSoftLimitCollectionsComeSooner) {
     pacer.StartCycle(UnderALimit());
     EXPECT_FALSE(pacer.MissesLimit()) << limit;
     EXPECT_FALSE(pacer.ShouldReturnFreeMemory()) << limit;
+    EXPECT_EQ(pacer.IsNearLimit(), limit != 0 && limit < 78 * kMiB) << limit;
     return pacer.allowance();
   };
   EXPECT_NEAR(static_cast<double>(allowance_with(0)), 25.0 * kMiB, 10);
