@@ -202,7 +202,7 @@ class Cycle {
   void FetchLastWorldStopped();
   static void FetchPieces(void* cycle, int worker);
   // Reported cards become dirty; writes that are not reported are visible from now on [inv.fetch].
-  // Returns the bytes reported.
+  // Counts the bytes reported.
   void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
     platform::MaybeDelay();
