@@ -19,13 +19,17 @@ void AllowanceLaw::Note(const Period& period) {
   const auto concurrent_ns = static_cast<double>(period.concurrent_processor_ns);
   Add(&run_ns_, run_ns, kMemory);
   Add(&run_processor_ns_, static_cast<double>(period.run_processor_ns), kMemory);
-  const double busy = run_ns_ > 0 ? run_processor_ns_ / run_ns_ : 1;
-  Add(&program_ns_, busy * run_ns, kMemory);
+  const double part = run_ns_ > 0 ? run_processor_ns_ / run_ns_ : 1;
+  Add(&program_ns_, part * run_ns, kMemory);
   Add(&collection_ns_,
-      (busy > 1 ? busy : 1) * static_cast<double>(period.stop_processor_ns) + concurrent_ns,
-      kMemory);
+      ProcessorsBusy() * static_cast<double>(period.stop_processor_ns) + concurrent_ns, kMemory);
   Add(&allocated_bytes_, static_cast<double>(period.allocated_bytes), kMemory);
   Add(&footprint_bytes_, static_cast<double>(period.footprint_bytes), kMemory);
+}
+
+// At least 1: a program that waits for a processor, or for input, has one thread that runs or none.
+double AllowanceLaw::ProcessorsBusy() const {
+  return run_processor_ns_ > run_ns_ ? run_processor_ns_ / run_ns_ : 1;
 }
 
 double AllowanceLaw::cost_ratio() const {
@@ -35,15 +39,15 @@ double AllowanceLaw::cost_ratio() const {
 
 uint64_t AllowanceLaw::BytesAllocatedIn(uint64_t ns) const {
   if (program_ns_ <= 0) return 0;
-  return static_cast<uint64_t>(static_cast<double>(ns) * allocated_bytes_ / program_ns_);
+  return static_cast<uint64_t>(ProcessorsBusy() * static_cast<double>(ns) * allocated_bytes_ /
+                               program_ns_);
 }
 
 uint64_t AllowanceLaw::Bytes(uint64_t footprint_bytes, uint64_t in_cycle_bytes,
                              uint64_t free_space_divisor) const {
   constexpr double kDefaultDivisor = 3;
-  const double ratio = cost_ratio();
-  double growth = std::sqrt(kTimeWeight * ratio);
-  if (growth < kMinGrowth && ratio > 0) growth = kMinGrowth;
+  double growth = std::sqrt(kTimeWeight * cost_ratio());
+  if (growth < kMinGrowth && program_ns_ > 0) growth = kMinGrowth;
   if (growth > kMaxGrowth) growth = kMaxGrowth;
   const double scale = kDefaultDivisor / static_cast<double>(free_space_divisor);
   return in_cycle_bytes +

@@ -49,10 +49,13 @@ class AllowanceLaw {
   // E, for the M and F of the last collection; F before the first period.
   uint64_t Bytes(uint64_t footprint_bytes, uint64_t in_cycle_bytes,
                  uint64_t free_space_divisor) const;
-  // The bytes that the program allocates in its own processor time of `ns` nanoseconds.
+  // The bytes that the program allocates while each processor that it keeps busy gives it `ns`
+  // nanoseconds.
   uint64_t BytesAllocatedIn(uint64_t ns) const;
 
  private:
+  double ProcessorsBusy() const;
+
   static constexpr double kMemory = 8;
   static constexpr double kTimeWeight = 2;  // w
   static constexpr double kMinGrowth = 1.0 / 3;

@@ -101,6 +101,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.event(CycleEvent::kMarkEnd);
 
   clock.Enter(PausePart::kSweep);
+  if (collection.begin_thread_ns != 0) collection.sweep_thread_ns = platform::ThreadNs();
   world_.event(CycleEvent::kSweepStart);
   const uint8_t dead = marker_.white();
   ChangeColours(collection.tunables);
@@ -211,8 +212,7 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       ThreadHeaps::active(),
                       collection->bytes_in_cycle,
                       0,
-                      forecast_.StopNs(forecast_.ScanBytes(0), pool_.size(),
-                                       resident_at_sweep_ >> alloc::kPageShift),
+                      FullStopNs(*collection),
                       PeriodOf(*collection, clock)};
   // Old objects are not known to live after a minor collection, so the allowance stays that of the
   // last full one.
@@ -230,23 +230,30 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   allocated_at_last_ = allocated;
 }
 
+uint64_t Collector::FullStopNs(const Collection& collection) const {
+  const CycleReport& report = collection.report;
+  // This thread's own clock does not count the time in which it waits for a processor.
+  if (!report.minor && !report.concurrent && collection.begin_thread_ns != 0) {
+    return platform::ThreadNs() - collection.begin_thread_ns;
+  }
+  return forecast_.StopNs(forecast_.ScanBytes(0), pool_.size(),
+                          resident_at_sweep_ >> alloc::kPageShift);
+}
+
 AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
                                          const PauseClock& clock) const {
   AllowanceLaw::Period period;
   const bool is_first = cycle_pacer_.last_end_ns() == 0;  // also in a forked child
   period.run_ns = is_first ? 0 : clock.begin_ns() - cycle_pacer_.last_end_ns();
   period.run_processor_ns = period.run_ns;
-  period.stop_processor_ns = platform::NowNs() - clock.begin_ns();
-  const uint64_t sweep_ns = clock.InPartNs();
+  // The sweep takes time in proportion to what was allocated: that does not depend on how often the
+  // heap is collected.
+  period.stop_processor_ns = platform::NowNs() - clock.begin_ns() - clock.InPartNs();
   period.allocated_bytes = is_first ? 0 : collection.young_bytes;
   if (!is_first && cycle_pacer_.last_end_processor_ns() != 0 && collection.begin_thread_ns != 0) {
     period.run_processor_ns = collection.begin_processor_ns - cycle_pacer_.last_end_processor_ns();
-    period.stop_processor_ns = platform::ThreadNs() - collection.begin_thread_ns;
+    period.stop_processor_ns = collection.sweep_thread_ns - collection.begin_thread_ns;
   }
-  // The sweep takes time in proportion to what was allocated: that does not depend on how often the
-  // heap is collected.
-  period.stop_processor_ns -=
-      sweep_ns < period.stop_processor_ns ? sweep_ns : period.stop_processor_ns;
   period.concurrent_processor_ns = cycle_.fault_ns();
   if (collection.report.concurrent) {
     period.concurrent_processor_ns += forecast_.MarkNs(marker_.statistics().bytes_scanned, 1);
@@ -407,7 +414,9 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
     generations_.NoteFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;
-  if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_explicitly()) {
+  // Old objects that die stay until the next full collection.
+  if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_explicitly() &&
+      !pacer_.IsNearLimit()) {
     cycle_.RememberWorldStopped(!collection.sweeps_concurrently);
   }
   // Relaxed, both stores: the world is stopped, and the resume publishes them.

@@ -169,6 +169,7 @@ class Collector {
     // Processor time before the stop, of the process and of this thread; 0 if it is not known.
     uint64_t begin_processor_ns = 0;
     uint64_t begin_thread_ns = 0;
+    uint64_t sweep_thread_ns = 0;       // the thread's before the sweep
     uint64_t bytes_in_cycle = 0;        // allocated while the cycle was under way
     uint64_t young_bytes = 0;           // allocated since the last collection, net
     Reason reason = Reason::kOnlyKind;  // of the kind that was chosen; it may not have come to that
@@ -184,6 +185,8 @@ class Collector {
   void ActOnUnreachable(Collection* collection);
   void ChangeColours(const Tunables& tunables);
   void PaceNext(const SweepTotals& swept, const PauseClock& clock, Collection* collection);
+  // How long a stop-parallel collection takes this thread.
+  uint64_t FullStopNs(const Collection& collection) const;
   AllowanceLaw::Period PeriodOf(const Collection& collection, const PauseClock& clock) const;
   // Decides whether the next collection may be minor, and prepares it.
   void EndGeneration(const Collection& collection, const PauseClock& clock);

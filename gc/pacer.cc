@@ -84,21 +84,28 @@ uint64_t Pacer::BytesThatFit(uint64_t heap_bytes, bool early) const {
   return early ? fit - fit / 8 : fit;
 }
 
-void Pacer::KeepLimit(uint64_t* allowance) {
-  is_near_limit_ = misses_limit_ = false;
+uint64_t Pacer::HeapBytesInLimit() const {
   const uint64_t limit = config_.soft_limit_bytes;
-  if (limit == 0) return;
-  const uint64_t of_heap = limit > config_.process_bytes ? limit - config_.process_bytes : 0;
-  uint64_t most = BytesThatFit(of_heap, true) + found_.in_cycle_bytes;
-  if (*allowance <= most) return;
-  is_near_limit_ = true;
+  if (limit == 0) return SIZE_MAX;
+  return limit > config_.process_bytes ? limit - config_.process_bytes : 0;
+}
+
+void Pacer::KeepLimit(uint64_t* allowance) {
+  const uint64_t heap_bytes = HeapBytesInLimit();
+  uint64_t most = BytesThatFit(heap_bytes, true);
+  most -= found_.kept_bytes < most ? found_.kept_bytes : most;
+  most += found_.in_cycle_bytes;
   uint64_t least = law_.BytesAllocatedIn(found_.full_stop_ns);
   if (least < config_.min_allowance_bytes) least = config_.min_allowance_bytes;
-  if (most < least) {
-    misses_limit_ = true;
-    most = least;
-  }
+  // In the worst case nothing fits into the partly used pages.
+  const uint64_t used = found_.resident_bytes - found_.free_resident_bytes;
+  is_near_limit_ = *allowance > most || *allowance + used > heap_bytes;
+  misses_limit_ = most < least && found_.resident_bytes > heap_bytes;
+  if (most < least) most = least;
   if (*allowance > most) *allowance = most;
+  // Relaxed, both: thresholds.
+  most_heap_bytes_.Store(heap_bytes, platform::memory_order_relaxed);
+  least_.Store(static_cast<ptrdiff_t>(least), platform::memory_order_relaxed);
 }
 
 void Pacer::OnThreads(size_t threads) {

@@ -20,8 +20,9 @@
 // into the largest heap that the program allows.
 //
 // Near a soft limit of the process's memory, which the program sets or its control group, the
-// allowance is at most what fits below the limit; but not less than makes stop-parallel collections
-// take half of the time. Then the limit is missed.
+// allowance is at most what fits below the limit, with free memory in partly used pages counting
+// half; and the heap is collected before it grows beyond the limit. But in either case as much is
+// allocated first as makes stop-parallel collections take half of the time: the limit is let go.
 //
 // Objects allocated during a concurrent cycle stay until the next cycle, dead or alive. They count
 // as allocated since the last collection, not as live; so the allowance is what is allocated from
@@ -62,7 +63,7 @@ struct PacerInput {
   // After a minor collection: bytes found live beyond those of the last full one. Some of them are
   // old objects that have died.
   uint64_t kept_bytes = 0;
-  // How long a stop-parallel collection of what lives is expected to take.
+  // How much of a processor's time a stop-parallel collection of what lives is expected to take.
   uint64_t full_stop_ns = 0;
   // What the law is to learn from, but for footprint_bytes, which the pacer knows.
   AllowanceLaw::Period period;
@@ -108,10 +109,12 @@ class Pacer {
            (config_.soft_limit_bytes != 0 &&
             config_.process_bytes + found_.resident_bytes > config_.soft_limit_bytes);
   }
-  // Whether the law would allow more than fits below the soft limit. Then memory is worth more than
-  // a short stop: a concurrent cycle keeps what is allocated meanwhile.
+  // Whether the allowance might not fit below the soft limit. Then memory is worth more than a
+  // short stop: a concurrent cycle keeps what is allocated meanwhile, a minor collection the old
+  // objects that have died.
   bool IsNearLimit() const { return is_near_limit_; }
-  // Whether the soft limit cannot be kept: collections would take more than half of the time.
+  // Whether the process is above the soft limit and stays there: collections would take more than
+  // half of the time.
   bool MissesLimit() const { return misses_limit_; }
   uint64_t soft_limit_bytes() const { return config_.soft_limit_bytes; }
 
@@ -131,19 +134,33 @@ class Pacer {
   // There are `threads` mutators now. If they are more than at the last collection, each reports
   // sooner. Any thread.
   void OnThreads(size_t threads);
-  // The size up to which a heap of `resident_bytes` may grow before IsShareUsed is asked again.
+  // The size up to which a heap of `resident_bytes` may grow before ShouldCollectToGrow is asked
+  // again.
   size_t MayGrowTo(size_t resident_bytes) const {
-    const size_t step = resident_bytes / 16;
-    return NotBelowWanted(resident_bytes + (step < kMinGrowthStep ? kMinGrowthStep : step));
+    size_t step = resident_bytes / 16;
+    if (step < kMinGrowthStep) step = kMinGrowthStep;
+    // Relaxed: a threshold.
+    const size_t most = most_heap_bytes_.Load(platform::memory_order_relaxed);
+    if (most > resident_bytes + kMinGrowthStep && most < resident_bytes + step) {
+      step = most - resident_bytes;
+    }
+    return NotBelowWanted(resident_bytes + step);
   }
-  // The larger of `bytes` and the size that the program asked for.
+  // The larger of `bytes` and the size that the program asked for, as far as the soft limit allows
+  // it.
   size_t NotBelowWanted(size_t bytes) const {
-    const size_t wanted = wanted_bytes();
+    // Relaxed: a threshold.
+    const size_t most = most_heap_bytes_.Load(platform::memory_order_relaxed);
+    const size_t wanted = wanted_bytes() < most ? wanted_bytes() : most;
     return bytes < wanted ? wanted : bytes;
   }
-  // Whether the heap should be collected before it grows any further.
-  bool IsShareUsed() const {
-    return allocated() >= share_.Load(platform::memory_order_relaxed);  // a count, a threshold
+  // Whether the heap should be collected before it grows to `resident_bytes`.
+  bool ShouldCollectToGrow(size_t resident_bytes) const {
+    // Relaxed, all: a count, thresholds.
+    const ptrdiff_t allocated = allocated_.Load(platform::memory_order_relaxed);
+    return allocated >= share_.Load(platform::memory_order_relaxed) ||
+           (resident_bytes > most_heap_bytes_.Load(platform::memory_order_relaxed) &&
+            allocated >= least_.Load(platform::memory_order_relaxed));
   }
   // The program registered something that a collection may release and that weighs as much as
   // `bytes` allocated. True if a collection is due. Unlike allocation, pressure makes no collection
@@ -183,6 +200,7 @@ class Pacer {
   uint64_t FootprintBytes() const { return LiveBytes() + config_.process_bytes; }
   uint64_t MaxUsefulFreeBytes() const;
   uint64_t BytesThatFit(uint64_t heap_bytes, bool early) const;
+  uint64_t HeapBytesInLimit() const;
   void KeepLimit(uint64_t* allowance);
 
   // Guarded by the collector lock.
@@ -207,6 +225,9 @@ class Pacer {
   platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without regard to free memory
   platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};   // bytes that fit into the heap as it is
+  // The heap's size at the soft limit, and the allowance at which the limit is let go.
+  platform::Atomic<size_t> most_heap_bytes_{SIZE_MAX};
+  platform::Atomic<ptrdiff_t> least_{PTRDIFF_MAX};
 };
 
 }  // namespace gleaner::gc

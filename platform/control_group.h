@@ -20,8 +20,10 @@ struct ControlGroupFiles {
 // The processors that the quotas come to, rounded up; INT32_MAX without a quota.
 int ControlGroupProcessors(const ControlGroupFiles& files = {});
 
-// The bytes of memory that the process's groups may have; 0 without a limit. The smallest of
-// memory.max and memory.high, in version 1 of memory.limit_in_bytes.
-uint64_t ControlGroupMemoryBytes(const ControlGroupFiles& files = {});
+// Gets the bytes of memory that the process's groups may have, 0 without a limit: the smallest of
+// memory.max and memory.high, in version 1 of memory.limit_in_bytes. A file that says 0 does not
+// count: nothing could run below it. False if a file is there and cannot be read, as where no
+// descriptor is left.
+[[nodiscard]] bool GetControlGroupMemoryBytes(uint64_t* bytes, const ControlGroupFiles& files = {});
 
 }  // namespace gleaner::platform

@@ -132,31 +132,32 @@ void* MapSharedFile(const char* path, size_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-bool ReadSmallFile(const char* path, char* text, size_t capacity) {
+int ReadSmallFile(const char* path, char* text, size_t capacity) {
   const int saved = errno;
   const int fd = OpenForReading(path);
-  const ssize_t n = fd < 0 ? 0 : read(fd, text, capacity - 1);
+  const ssize_t n = fd < 0 ? -1 : read(fd, text, capacity - 1);
+  const int error = n < 0 ? errno : n == 0 ? ENODATA : 0;
   if (fd >= 0) close(fd);
   errno = saved;
-  if (n <= 0) return false;
-  text[n] = 0;
-  return true;
+  if (n > 0) text[n] = 0;
+  return error;
 }
 
-uint64_t AnonymousProcessBytes() {
+bool GetAnonymousProcessBytes(uint64_t* bytes) {
   char text[256];
-  if (!ReadSmallFile("/proc/self/statm", text, sizeof text)) return 0;
+  if (ReadSmallFile("/proc/self/statm", text, sizeof text) != 0) return false;
   // In pages: the size, of it resident, of that of files and shared memory.
   char* rest = nullptr;
   strtoull(text, &rest, 10);
   const uint64_t resident = strtoull(rest, &rest, 10);
   const uint64_t shared = strtoull(rest, nullptr, 10);
-  return resident > shared ? (resident - shared) * OsPageBytes() : 0;
+  *bytes = resident > shared ? (resident - shared) * OsPageBytes() : 0;
+  return true;
 }
 
 uint64_t PeakResidentBytes() {
   char text[4096];
-  if (!ReadSmallFile("/proc/self/status", text, sizeof text)) return 0;
+  if (ReadSmallFile("/proc/self/status", text, sizeof text) != 0) return 0;
   const char* peak = strstr(text, "VmHWM:");
   return peak == nullptr ? 0 : strtoull(peak + strlen("VmHWM:"), nullptr, 10) * kKiB;
 }

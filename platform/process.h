@@ -31,9 +31,9 @@ int OpenForReading(const char* path);
 // file is longer.
 bool ReadFile(const char* path, char* text, size_t capacity, size_t* bytes);
 
-// Reads the beginning of a file, as much as fits, as a string. False if the file cannot be read or
-// is empty. Keeps errno.
-bool ReadSmallFile(const char* path, char* text, size_t capacity);
+// Reads the beginning of a file, as much as fits, as a string. Returns 0, or the number of the
+// error; ENODATA if the file is empty. Keeps errno.
+int ReadSmallFile(const char* path, char* text, size_t capacity);
 
 // Gets the path of the running program, links resolved. False if it is unknown or does not fit.
 bool ReadProgramPath(char* path, size_t capacity);
@@ -51,9 +51,9 @@ bool WriteAll(int fd, const char* text, size_t bytes);
 // Maps the first `bytes` of a file of exactly one OS page, shared and writable; null if that fails.
 void* MapSharedFile(const char* path, size_t bytes);
 
-// The resident bytes of the process that are no file's and no shared memory's; 0 if the system does
-// not tell. Reads a file: 5-15 us.
-uint64_t AnonymousProcessBytes();
+// Gets the resident bytes of the process that are no file's and no shared memory's. False if the
+// system does not tell, as where no descriptor is left. Reads a file: 5-15 us.
+[[nodiscard]] bool GetAnonymousProcessBytes(uint64_t* bytes);
 
 // The maximum of resident bytes since the process started its present program; 0 if the system does
 // not tell. Reads a file.

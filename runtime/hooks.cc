@@ -67,8 +67,10 @@ void OnAllocated(ptrdiff_t bytes) {
   if (!due) {
     // Lowered at each report, so that the heap does not grow back into memory that was just
     // returned to make room elsewhere.
-    if (AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed()) {
-      alloc::LimitGrowth(g_collector.pacer().NotBelowWanted(alloc::ResidentBytes()));
+    const gc::Pacer& pacer = g_collector.pacer();
+    const size_t resident = alloc::ResidentBytes();
+    if (AutomaticCollectionAllowed() && pacer.ShouldCollectToGrow(resident)) {
+      alloc::LimitGrowth(pacer.NotBelowWanted(resident));
     }
     return;
   }
@@ -139,9 +141,10 @@ bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
 
 void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   bytes = AlignUp(bytes, alloc::kPageBytes);
-  if (alloc::ResidentBytes() + bytes <= alloc::GrowthLimit()) return;  // the limit has moved
+  const size_t grown = alloc::ResidentBytes() + bytes;
+  if (grown <= alloc::GrowthLimit()) return;  // the limit has moved
   if (g_collector.SweepRest() || attempts.IsOutOfDate()) return;
-  bool collect = AutomaticCollectionAllowed() && g_collector.pacer().IsShareUsed();
+  bool collect = AutomaticCollectionAllowed() && g_collector.pacer().ShouldCollectToGrow(grown);
   // With concurrent collections the heap grows rather than that a thread pauses.
   if (collect && IsConcurrent() && (platform::IsInSection() || g_collector.HurryCycle())) {
     collect = false;

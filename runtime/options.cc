@@ -105,7 +105,7 @@ bool Parse(const Row& row, const char* text, double* out) {
       return ParseNumber(text, false, out) &&
              *out == static_cast<double>(static_cast<int64_t>(*out));
     case Type::Bytes:
-      return ParseNumber(text, true, out);
+      return ParseNumber(text, true, out) && (*out == 0 || *out >= 1);
     case Type::Real:
       return ParseNumber(text, false, out);
     case Type::Text:

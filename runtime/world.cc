@@ -5,12 +5,12 @@
 #include <cstdio>
 
 #include "alloc/page_space.h"
-#include "platform/control_group.h"
 #include "platform/filters.h"
 #include "platform/process.h"
 #include "runtime/dump.h"
 #include "runtime/findings.h"
 #include "runtime/fork.h"
+#include "runtime/memory_limit.h"
 #include "runtime/run_record.h"
 #include "runtime/runtime.h"
 #include "runtime/statistics.h"
@@ -44,29 +44,6 @@ void AddRoots(gc::RootTasks* roots, Addr stack_pointer) {
   if (g_malloc_support.add_roots != nullptr) g_malloc_support.add_roots(roots);
 }
 
-// Anonymous resident bytes of the process outside the heap. Guarded by the collector lock.
-constinit uint64_t g_process_bytes = 0;
-// What the process's control group may have; 0: any. Written under the collector lock, read by any
-// thread. Relaxed: one number.
-constinit platform::Atomic<uint64_t> g_group_bytes{0};
-
-// Reads both at the start and once for some of the collections, since reading the files costs as
-// much as a tiny collection: for those with the number 1, 2, 4, ..., 64, 128, 192, ... The group
-// matters to large heaps only. Guarded by the collector lock.
-void ReadProcessBytes() {
-  constexpr size_t kLargeHeap = 8 * kMiB;
-  static constinit uint64_t next = 0;  // number of the collection to read for
-  const uint64_t coming = IsInitialised() ? g_collector.collections() + 1 : 0;
-  if (coming < next || platform::HasFilter()) return;
-  while (next <= coming) next += next == 0 ? 1 : next < 64 ? next : 64;
-  const uint64_t all = platform::AnonymousProcessBytes();
-  const uint64_t heap = alloc::ResidentBytes();
-  g_process_bytes = all > heap ? all - heap : 0;
-  if (heap < kLargeHeap) return;
-  g_group_bytes.Store(platform::ControlGroupMemoryBytes(),
-                      platform::memory_order_relaxed);  // one number
-}
-
 void ReadTunables(gc::Tunables* tunables) {
   tunables->mark.all_interior_pointers = GC_all_interior_pointers != 0;
   tunables->mark.pad_objects = g_options.pad_objects;
@@ -79,8 +56,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > least ? g_min_bytes_allocd : least;
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
   tunables->pacer.max_heap_bytes = alloc::HeapLimit();
-  ReadProcessBytes();
-  tunables->pacer.process_bytes = g_process_bytes;
+  tunables->pacer.process_bytes = ProcessBytes();
   tunables->pacer.soft_limit_bytes = MemoryLimitBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;
@@ -214,15 +190,6 @@ void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
 }
 
 }  // namespace
-
-uint64_t MemoryLimitBytes() {
-  // Relaxed, both: numbers.
-  const uint64_t wanted = g_memory_limit.Load(platform::memory_order_relaxed);
-  if (wanted == UINT64_MAX) return 0;
-  if (wanted != 0) return wanted;
-  const uint64_t group = g_group_bytes.Load(platform::memory_order_relaxed);
-  return group - group / 10;
-}
 
 void DescribePhase(const char* reason) {
   static const char* const names[] = {

@@ -7,10 +7,6 @@ namespace gleaner::runtime {
 
 extern const gc::World kWorld;
 
-// The soft limit on the process's resident bytes that is in force: the program's, or nine tenths of
-// what its control group may have; 0: none. Any thread, at any time.
-uint64_t MemoryLimitBytes();
-
 // Prints the collector's last event as part of a fatal error's message, calls the program's abort
 // function, and waits for a debugger if the option says so (g_fatal_context).
 void DescribePhase(const char* reason);

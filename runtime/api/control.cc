@@ -5,11 +5,11 @@
 #include "gleaner.h"
 #include "runtime/api/api.h"
 #include "runtime/collect.h"
+#include "runtime/memory_limit.h"
 #include "runtime/runtime.h"
 #include "runtime/statistics.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
-#include "runtime/world.h"
 
 namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;

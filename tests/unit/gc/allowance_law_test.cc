@@ -63,9 +63,11 @@ TEST(AllowanceLawTest, TheHeapAtMostDoubles) {
 }
 
 TEST(AllowanceLawTest, CheapCollectionsAreNotAllTheMoreFrequent) {
-  AllowanceLaw law;
-  law.Note(PeriodOf(1000 * kMs, 1, 100 * kMiB, 90 * kMiB));
-  EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 0, 3)), 30.0 * kMiB, 2);
+  for (const uint64_t stop_ns : {0, 1}) {
+    AllowanceLaw law;
+    law.Note(PeriodOf(1000 * kMs, stop_ns, 100 * kMiB, 90 * kMiB));
+    EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 0, 3)), 30.0 * kMiB, 2) << stop_ns;
+  }
 }
 
 // The allowance that the law gives is the period's next one, and so on.
@@ -101,11 +103,13 @@ TEST(AllowanceLawTest, ProcessorTimeCounts) {
   period.run_processor_ns = 80 * kMs;
   two.Note(period);
   EXPECT_DOUBLE_EQ(two.cost_ratio(), one.cost_ratio());
+  EXPECT_EQ(two.BytesAllocatedIn(10 * kMs), one.BytesAllocatedIn(10 * kMs));
   AllowanceLaw waiting;
   period.run_ns = 400 * kMs;
   period.run_processor_ns = 40 * kMs;
   waiting.Note(period);
   EXPECT_DOUBLE_EQ(waiting.cost_ratio(), one.cost_ratio());
+  EXPECT_EQ(waiting.BytesAllocatedIn(10 * kMs), one.BytesAllocatedIn(10 * kMs));
   AllowanceLaw concurrent;
   period = PeriodOf(40 * kMs, 1 * kMs, 100 * kMiB, 100 * kMiB);
   period.concurrent_processor_ns = 9 * kMs;

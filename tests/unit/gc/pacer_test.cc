@@ -161,7 +161,7 @@ TEST(PacerTest, AHeapAskedForIsUsedUp) {
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(90 * kMiB));
   // The share of the live bytes is used, and the heap has grown, but not to that size.
   EXPECT_FALSE(pacer.OnAllocated(80 * kMiB, 99 * kMiB));
-  EXPECT_TRUE(pacer.IsShareUsed());
+  EXPECT_TRUE(pacer.ShouldCollectToGrow(0));
   EXPECT_TRUE(pacer.OnAllocated(1, 101 * kMiB));
   // There is no surplus in it.
   for (int i = 0; i < 20; ++i) {
@@ -234,8 +234,58 @@ TEST(PacerTest, ASoftLimitIsLetGoWhenCollectionsTakeHalfOfTheTime) {
     pacer.Configure(config);
     pacer.StartCycle(UnderALimit());
     EXPECT_NEAR(static_cast<double>(pacer.allowance()), 6.25 * kMiB, 10) << limit;
-    EXPECT_TRUE(pacer.MissesLimit()) << limit;
+    // Nobody is told of a limit that is kept all the same.
+    EXPECT_EQ(pacer.MissesLimit(), limit < 50 * kMiB) << limit;
+    EXPECT_TRUE(pacer.IsNearLimit()) << limit;
   }
+}
+
+TEST(PacerTest, WhatAMinorCollectionKeepsDoesNotFitBelowTheSoftLimitAgain) {
+  PacerConfig config = Config();
+  config.process_bytes = 10 * kMiB;
+  config.soft_limit_bytes = 74 * kMiB;
+  Pacer pacer;
+  pacer.Configure(config);
+  PacerInput found = UnderALimit();
+  found.kept_bytes = 8 * kMiB;
+  pacer.StartCycle(found);
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(13 * kMiB));
+}
+
+TEST(PacerTest, TheHeapIsCollectedBeforeItGrowsBeyondTheSoftLimit) {
+  PacerConfig config = Config();
+  config.process_bytes = 10 * kMiB;
+  config.soft_limit_bytes = 66 * kMiB;
+  config.initial_heap_bytes = 100 * kMiB;
+  Pacer pacer;
+  pacer.Configure(config);
+  pacer.StartCycle(UnderALimit());
+  EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(14 * kMiB));
+  // The least allowance is 6.25 MiB.
+  EXPECT_FALSE(pacer.OnAllocated(6 * kMiB, 46 * kMiB));
+  EXPECT_FALSE(pacer.ShouldCollectToGrow(57 * kMiB));
+  EXPECT_FALSE(pacer.OnAllocated(1 * kMiB, 47 * kMiB));
+  EXPECT_TRUE(pacer.ShouldCollectToGrow(56 * kMiB + 1));
+  EXPECT_FALSE(pacer.ShouldCollectToGrow(56 * kMiB));
+  // The heap that the program asked for is not worth the limit.
+  EXPECT_EQ(pacer.MayGrowTo(48 * kMiB), 56 * kMiB);
+  EXPECT_EQ(pacer.MayGrowTo(55 * kMiB), 56 * kMiB);
+  EXPECT_EQ(pacer.MayGrowTo(60 * kMiB), 60 * kMiB + 60 * kMiB / 16);
+}
+
+TEST(PacerTest, AHeapOfHolesIsNearTheSoftLimit) {
+  PacerConfig config = Config();
+  config.process_bytes = 10 * kMiB;
+  config.soft_limit_bytes = 100 * kMiB;
+  Pacer pacer;
+  pacer.Configure(config);
+  PacerInput found = UnderALimit();
+  found.resident_bytes = 60 * kMiB;
+  pacer.StartCycle(found);
+  EXPECT_FALSE(pacer.IsNearLimit());
+  found.resident_bytes = 70 * kMiB;
+  pacer.StartCycle(found);
+  EXPECT_TRUE(pacer.IsNearLimit());
 }
 
 TEST(PacerTest, AboveTheSoftLimitFreeMemoryReturns) {

@@ -27,7 +27,14 @@ class ControlGroupTest : public ::testing::Test {
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text;
   }
-  uint64_t Bytes() const { return ControlGroupMemoryBytes({membership_.c_str(), root_.c_str()}); }
+  bool Get(uint64_t* bytes) const {
+    return GetControlGroupMemoryBytes(bytes, {membership_.c_str(), root_.c_str()});
+  }
+  uint64_t Bytes() const {
+    uint64_t bytes = 1;
+    EXPECT_TRUE(Get(&bytes));
+    return bytes;
+  }
   int Processors() const { return ControlGroupProcessors({membership_.c_str(), root_.c_str()}); }
 
  private:
@@ -90,6 +97,29 @@ TEST_F(ControlGroupTest, DamagedFilesLimitNothing) {
   Write("membership", deep + "\n");
   Write("memory.max", "600000\n");
   EXPECT_TRUE(Bytes() == 0u || Bytes() == 600000u);
+}
+
+TEST_F(ControlGroupTest, AFileOfZeroDoesNotHideAnother) {
+  Write("membership", "0::/a\n");
+  Write("a/memory.high", "0\n");
+  EXPECT_EQ(Bytes(), 0u);
+  Write("a/memory.max", "400000\n");
+  EXPECT_EQ(Bytes(), 400000u);
+}
+
+TEST_F(ControlGroupTest, TheLargestQuotaIsNoSmallOne) {
+  Write("membership", "0::/a\n");
+  Write("a/cpu.max", std::to_string(LONG_MAX) + " 100000\n");
+  EXPECT_EQ(Processors(), INT_MAX);
+}
+
+TEST_F(ControlGroupTest, AFileThatCannotBeReadIsNotTakenForNoLimit) {
+  Write("membership", "0::/a\n");
+  Write("a/memory.max/in_its_place_is_a_folder", "");
+  uint64_t bytes = 17;
+  EXPECT_FALSE(Get(&bytes));
+  EXPECT_EQ(bytes, 17u);
+  EXPECT_EQ(Processors(), INT_MAX);
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+// Reading the files takes as long as a tiny collection. So once that has taken the processor time
+// t, the next reading comes no earlier than kRest t later: it costs at most 1/kRest of the time.
+// The control group matters to large heaps only.
+//
+// A file that cannot be read, as where the program has used up its descriptors, changes nothing. A
+// filter of system calls that the program has installed may not allow the reading: then what was
+// read before stays.
+#include "runtime/memory_limit.h"
+
+#include "alloc/page_space.h"
+#include "platform/clock.h"
+#include "platform/control_group.h"
+#include "platform/filters.h"
+#include "platform/process.h"
+#include "runtime/variables.h"
+
+namespace gleaner::runtime {
+
+namespace {
+
+constexpr uint64_t kRest = 128;
+constexpr size_t kLargeHeap = 8 * kMiB;
+
+// Guarded by the collector lock.
+constinit uint64_t g_process_bytes = 0;
+constinit uint64_t g_next_read_ns = 0;
+
+// What the process's control group may have; 0: any. Written under the collector lock, read by any
+// thread. Relaxed: one number.
+constinit platform::Atomic<uint64_t> g_group_bytes{0};
+
+void Read() {
+  const uint64_t heap = alloc::ResidentBytes();
+  uint64_t bytes;
+  if (platform::GetAnonymousProcessBytes(&bytes)) g_process_bytes = bytes > heap ? bytes - heap : 0;
+  if (heap >= kLargeHeap && platform::GetControlGroupMemoryBytes(&bytes)) {
+    g_group_bytes.Store(bytes, platform::memory_order_relaxed);  // one number
+  }
+}
+
+}  // namespace
+
+uint64_t ProcessBytes() {
+  const uint64_t now = platform::NowNs();
+  if (now < g_next_read_ns || platform::HasFilter()) return g_process_bytes;
+  const uint64_t begin = platform::ThreadNs();
+  Read();
+  g_next_read_ns = now + kRest * (platform::ThreadNs() - begin);
+  return g_process_bytes;
+}
+
+uint64_t MemoryLimitBytes() {
+  // Relaxed, both: numbers.
+  const uint64_t wanted = g_memory_limit.Load(platform::memory_order_relaxed);
+  if (wanted == UINT64_MAX) return 0;
+  if (wanted != 0) return wanted;
+  const uint64_t group = g_group_bytes.Load(platform::memory_order_relaxed);
+  return group - group / 10;
+}
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,16 @@
+// The process's memory outside the heap, and the soft limit on all of it: docs/collection_cycle.md,
+// "The memory limit".
+#pragma once
+
+#include <cstdint>
+
+namespace gleaner::runtime {
+
+// The anonymous resident bytes of the process outside the heap, as last read. Reads them again, and
+// the control group's limit, where it may: see memory_limit.cc. Guarded by the collector lock.
+uint64_t ProcessBytes();
+
+// The soft limit in force; 0: none. Any thread.
+uint64_t MemoryLimitBytes();
+
+}  // namespace gleaner::runtime
