@@ -53,6 +53,8 @@ class Row:
 class Run:
     values: dict
     rss_mb: float
+    wall_s: float = 0  # Of the whole process; values["seconds"] is what the program measures.
+    processor_s: float = 0
 
 
 class RunFailed(Exception):
@@ -147,6 +149,7 @@ def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
     argv = [os.path.join(options.bin, side.command[0])] + side.command[1:]
     if options.smoke:
         argv.append("--smoke")
+    began = time.monotonic()
     with subprocess.Popen(argv, env=environment_of(side, options), stdout=subprocess.PIPE,
                           text=True) as process:
         # wait4 gives this child's own rusage; an alarm ends a run that hangs.
@@ -154,6 +157,7 @@ def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
         signal.alarm(timeout_s)
         output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.monotonic() - began
         signal.alarm(0)
         process.returncode = os.waitstatus_to_exitcode(status)
     shown = " ".join(argv)
@@ -170,7 +174,7 @@ def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
     if rss_kb <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
         # The child begins as a copy of this process, which hides a smaller peak of its own.
         rss_kb = int(values["peak_rss_kb"])
-    return Run(values, rss_kb / 1000)
+    return Run(values, rss_kb / 1000, wall_s, usage.ru_utime + usage.ru_stime)
 
 
 def three_digits(number):
@@ -345,14 +349,30 @@ def regex(text):
     return text
 
 
-def parse_arguments(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_places(parser):
+    """The arguments that say where the programs and both libraries are; see check_places."""
     parser.add_argument("--bin", metavar="DIR", help="the benchmark programs: <build>/bench")
     parser.add_argument("--ours", metavar="DIR",
                         help="directory of our libgc.so.1 (BIN/../lib/gleaner)")
     parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
                         help="directory of the libgc.so.1 to compare with (%(default)s)")
+
+
+def check_places(parser, options):
+    """Ends with a message if something is not there."""
+    if not options.bin:
+        parser.error("--bin is needed: the directory of the benchmark programs")
+    if options.ours is None:
+        options.ours = os.path.join(options.bin, "..", "lib", "gleaner")
+    for name in ("ours", "theirs"):
+        if not os.path.exists(library_file(getattr(options, name))):
+            parser.error(f"--{name}: there is no libgc.so.1 in {getattr(options, name)}")
+
+
+def parse_arguments(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_places(parser)
     parser.add_argument("--against", metavar="NAME", default="",
                         help="--theirs is Gleaner of the commit NAME; print only rows that differ")
     parser.add_argument("--runs", type=int, help="runs of each side (5, with --smoke 1)")
@@ -370,13 +390,7 @@ def parse_arguments(arguments=None):
         parser.error("--runs must be at least 1")
     if options.runs < 2 and options.against:
         parser.error("--against needs --runs 2 or more: one run has no spread")
-    if not options.bin:
-        parser.error("--bin is needed: the directory of the benchmark programs")
-    if options.ours is None:
-        options.ours = os.path.join(options.bin, "..", "lib", "gleaner")
-    for name in ("ours", "theirs"):
-        if not os.path.exists(library_file(getattr(options, name))):
-            parser.error(f"--{name}: there is no libgc.so.1 in {getattr(options, name)}")
+    check_places(parser, options)
     return options
 
 

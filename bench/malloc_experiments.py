@@ -34,6 +34,8 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from picture import pyplot
+
 PEERS = {
     "mimalloc": "libmimalloc.so.2",
     "jemalloc": "libjemalloc.so.2",
@@ -297,17 +299,6 @@ class Experiment:
         figure.savefig(self.path(".png"), dpi=120)
         plot.close(figure)
         print(f"== {self.path('.png')}")
-
-
-def pyplot():
-    """matplotlib's interface, or None."""
-    try:
-        import matplotlib
-        matplotlib.use("Agg")
-        import matplotlib.pyplot
-        return matplotlib.pyplot
-    except ImportError:
-        return None
 
 
 # --- Programs of our own: one line of key=value pairs ---

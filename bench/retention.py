@@ -68,15 +68,13 @@ def rows(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", metavar="DIR", required=True, help="directory of the program")
-    parser.add_argument("--ours", metavar="DIR", required=True, help="of our libgc.so.1")
-    parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
-                        help="of the libgc.so.1 to compare with (%(default)s)")
+    compare.add_places(parser)
     parser.add_argument("--uses", action="store_true", help="a row for each use, not their sum")
     parser.add_argument("--check", action="store_true", help="test the law")
     parser.add_argument("--smoke", action="store_true",
                         help="fewer rows in the concurrent and generational modes")
     options = parser.parse_args()
+    compare.check_places(parser, options)
 
     counts, broken = {}, []  # counts: by mode, thread and when; for each use
     for mode, thread, when, use in rows(options):

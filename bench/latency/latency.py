@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 import compare  # noqa: E402
+from picture import pyplot  # noqa: E402
 
 
 @dataclass
@@ -212,17 +213,13 @@ def write_csv(path, cells):
 
 def draw(path, cells):
     """Draws the longest stalls, on a logarithmic scale."""
-    try:
-        import matplotlib
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
-    except ImportError:
-        print("no picture: python3-matplotlib is missing", file=sys.stderr)
+    plot = pyplot()
+    if plot is None:
         return
     # As dictionaries, to keep the order and drop repetitions.
     workloads = list(dict.fromkeys(workload for workload, _ in cells))
     modes = list(dict.fromkeys(mode for _, mode in cells))
-    figure, axes = plt.subplots(figsize=(10, 1 + 0.5 * len(workloads)))
+    figure, axes = plot.subplots(figsize=(10, 1 + 0.5 * len(workloads)))
     height = 0.8 / len(modes)
     for number, mode in enumerate(modes):
         bars = [(row + number * height, cells[workload, mode].stall("max_ms"))
@@ -242,12 +239,7 @@ def draw(path, cells):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", metavar="DIR", required=True,
-                        help="the benchmark programs: <build>/bench")
-    parser.add_argument("--ours", metavar="DIR",
-                        help="directory of our libgc.so.1 (BIN/../lib/gleaner)")
-    parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
-                        help="directory of the libgc.so.1 to compare with (%(default)s)")
+    compare.add_places(parser)
     parser.add_argument("--runs", type=int, help="runs of each mode (3, with --smoke 1)")
     parser.add_argument("--only", metavar="REGEX", default="",
                         help="only workloads whose name matches")
@@ -263,11 +255,7 @@ def parse_arguments():
     parser.add_argument("--plot", metavar="FILE", help="draw the longest stalls (PNG, SVG or PDF)")
     parser.add_argument("--list", action="store_true", help="print workloads and modes, and exit")
     options = parser.parse_args()
-    if options.ours is None:
-        options.ours = os.path.join(options.bin, "..", "lib", "gleaner")
-    for name in ("ours", "theirs"):
-        if not os.path.exists(compare.library_file(getattr(options, name))):
-            parser.error(f"--{name}: there is no libgc.so.1 in {getattr(options, name)}")
+    compare.check_places(parser, options)
     if options.runs is None:
         options.runs = 1 if options.smoke else 3
     if options.runs < 1:

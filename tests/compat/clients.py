@@ -1,5 +1,7 @@
 """Debian's clients of libgc and what each is run with; see run.py."""
 
+import os
+import shutil
 from dataclasses import dataclass, field
 
 
@@ -19,6 +21,11 @@ class Client:
     normalise: list = field(default_factory=list)  # (pattern, replacement): what varies by nature.
     lazily_bound: bool = False  # Run with LD_BIND_NOW=1 as well.
     quick: bool = False
+
+    def missing(self):
+        """What it needs that is not installed."""
+        return [program for program in self.needs if not
+                (os.path.exists(program) if "/" in program else shutil.which(program))]
 
 
 CRYSTAL_PACKAGES = ("crystal", "libpcre3-dev", "libevent-dev")

@@ -347,8 +347,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="gleaner-compat-") as scratch:
         machine = Machine(options, scratch)
         for client in chosen:
-            missing = [program for program in client.needs if not
-                       (os.path.exists(program) if "/" in program else shutil.which(program))]
+            missing = client.missing()
             if missing:
                 absent.append(f"{client.name} ({', '.join(missing)})")
                 continue
