@@ -57,6 +57,7 @@ NOT_RUN = {
     "./dev bench": "measures, for hours; the tests bench.* run the same programs",
     "./dev bench-latency": "measures, for hours; the test bench.latency runs the same script",
     "./dev bench-retention": "the test bench.retention runs the same script",
+    "./dev tradeoff": "measures, in 450 runs; the test bench.tradeoff runs the same script",
     "for mode in": "measures; the tests bench.hash_table* run the same program",
     }
 
