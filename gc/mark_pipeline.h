@@ -1,5 +1,5 @@
-// From words to grey objects: filter, select, resolve, candidate ring, mark. Used by one worker,
-// with its state in registers while a range is scanned. See docs/life_of_an_object.md, "Found".
+// From words to grey objects: filter, select, resolve, mark. Used by one worker, with what it
+// computes with in registers. See docs/life_of_an_object.md, "Found".
 #pragma once
 
 #include "alloc/mark_bytes.h"
@@ -9,6 +9,12 @@ namespace gleaner::gc {
 
 class MarkWorker::Pipeline {
  public:
+  // A word and the mark byte of its object. The object's base is computed only if it is white.
+  struct Resolved {
+    uint8_t* mark;
+    Addr word;
+  };
+
   GLEANER_ALWAYS_INLINE explicit Pipeline(MarkWorker* worker)
       : worker_(worker),
         base_(worker->base_),
@@ -18,28 +24,15 @@ class MarkWorker::Pipeline {
         marks_(worker->marks_),
         white_(worker->white_),
         black_(worker->black_),
-        interior_(worker->interior_) {
-    Load();
-  }
-  GLEANER_ALWAYS_INLINE ~Pipeline() { Save(); }
+        interior_(worker->interior_) {}
+  GLEANER_ALWAYS_INLINE ~Pipeline() { worker_->statistics.objects += objects_; }
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  GLEANER_ALWAYS_INLINE void Load() {
-    head_ = worker_->candidate_head_;
-    tail_ = worker_->candidate_tail_;
-    objects_ = 0;
-  }
-  GLEANER_ALWAYS_INLINE void Save() {
-    worker_->candidate_head_ = head_;
-    worker_->candidate_tail_ = tail_;
-    worker_->statistics.objects += objects_;
-  }
-
   GLEANER_ALWAYS_INLINE bool InHeap(Addr word) const { return word - base_ < heap_bytes_; }
 
-  // Second step of a scan: from a word inside the reservation to the mark byte of its object. Null
-  // if the word is no pointer. kInterior: any displacement counts.
+  // From a word inside the reservation to the mark byte of its object. Null if the word is no
+  // pointer. kInterior: any displacement counts.
   template <bool kInterior>
   GLEANER_ALWAYS_INLINE uint8_t* Resolve(Addr word) const {
     const size_t page = (word - base_) >> alloc::kPageShift;
@@ -55,40 +48,25 @@ class MarkWorker::Pipeline {
     return marks_ + page * alloc::kMarkBytesPerPage + slot;
   }
 
-  // Resolves, and gives the mark byte time to arrive in the cache.
-  template <bool kInterior>
-  GLEANER_ALWAYS_INLINE void Enqueue(Addr word) {
-    uint8_t* mark = Resolve<kInterior>(word);
-    if (GLEANER_UNLIKELY(mark == nullptr)) return;
-    __builtin_prefetch(mark, 1, 3);
-    Candidate& slot = worker_->candidates_[tail_ % kCandidateRing];
-    if (tail_ - head_ == kCandidateRing) {
-      ++head_;
-      Settle(slot);  // the ring is full: the oldest candidate makes room
-    }
-    ++tail_;
-    slot = {mark, word};
-  }
-
   // Marks the object if it is white. True if the caller has to push [*begin, *begin + *bytes), its
   // contents. False if there is nothing to scan, or if Mark has pushed the contents itself (large
   // and described objects).
-  GLEANER_ALWAYS_INLINE bool Mark(const Candidate& candidate, Addr* begin, size_t* bytes) {
+  GLEANER_ALWAYS_INLINE bool Mark(const Resolved& found, Addr* begin, size_t* bytes) {
     // Relaxed, load and store: a lost race marks twice (Note [mark-race]).
-    if ((__atomic_load_n(candidate.mark, __ATOMIC_RELAXED) & white_) == 0) return false;
+    if ((__atomic_load_n(found.mark, __ATOMIC_RELAXED) & white_) == 0) return false;
     platform::MaybeDelay();  // the object may be freed, or marked by another worker
-    __atomic_store_n(candidate.mark, black_, __ATOMIC_RELAXED);  // Note [mark-race]
+    __atomic_store_n(found.mark, black_, __ATOMIC_RELAXED);  // Note [mark-race]
     ++objects_;
-    const alloc::PageInfo& info = info_[(candidate.word - base_) >> alloc::kPageShift];
+    const alloc::PageInfo& info = info_[(found.word - base_) >> alloc::kPageShift];
     if (info.contents == alloc::Contents::kPointerFree) return false;
     if (GLEANER_UNLIKELY(info.slot_count == 0)) {
-      PushLarge(candidate.word);
+      PushLarge(found.word);
       return false;
     }
-    const size_t offset = alloc::AddressSpace::OffsetInPage(candidate.word);
+    const size_t offset = alloc::AddressSpace::OffsetInPage(found.word);
     const size_t start = size_t{alloc::SlotIndex(offset, info.reciprocal)} * info.slot_bytes;
     *bytes = info.slot_bytes;
-    Addr object = candidate.word;
+    Addr object = found.word;
     // Nearly all pointers point to the start of an object. The predicted branch lets the processor
     // load the contents before the descriptor arrives, which halves the time on a list. The empty
     // asm keeps the compiler from turning the branch into arithmetic.
@@ -104,70 +82,81 @@ class MarkWorker::Pipeline {
     return true;
   }
 
-  GLEANER_ALWAYS_INLINE void Settle(const Candidate& candidate) {
+  GLEANER_ALWAYS_INLINE void Settle(const Resolved& found) {
     Addr begin;
     size_t bytes;
-    if (Mark(candidate, &begin, &bytes) &&
-        GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
+    if (Mark(found, &begin, &bytes) && GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
       worker_->NoteOverflow({begin, bytes});
     }
   }
 
-  // The second step for the `kept` words that Filter has put into the worker's buffer.
-  GLEANER_ALWAYS_INLINE void EnqueueKept(size_t kept) {
-    Addr* words = worker_->buffer_;
-    if (GLEANER_UNLIKELY(worker_->pad_objects_)) {
-      for (size_t i = 0; i < kept; ++i) {
-        Enqueue<false>(words[i]);
-        if (InHeap(words[i] - 1)) Enqueue<false>(words[i] - 1);
-      }
-      return;
+  // Second step, for the words of many objects at once: marks the objects that the words point to,
+  // and pushes their contents. Changes the array. pre: all words are inside the reservation.
+  GLEANER_ALWAYS_INLINE void MarkWords(Addr* words, size_t count) {
+    if (worker_->select_ == nullptr) return MarkInBatches(words, count);
+    // The mark bytes of the words that select keeps are in the cache.
+    const size_t kept = worker_->select_(
+        {base_, info_, marks_, white_, worker_->hole_begin_, worker_->hole_pages_}, words, count);
+    for (size_t i = 0; i < kept; ++i) {
+      uint8_t* mark = Resolve<false>(words[i]);
+      if (GLEANER_LIKELY(mark != nullptr)) Settle({mark, words[i]});
     }
-    if (kept >= kSelectWords && worker_->select_ != nullptr) {
-      kept = worker_->select_(
-          {base_, info_, marks_, white_, worker_->hole_begin_, worker_->hole_pages_}, words, kept);
-    }
-    for (size_t i = 0; i < kept; ++i) Enqueue<false>(words[i]);
   }
 
-  GLEANER_ALWAYS_INLINE bool Empty() const { return head_ == tail_; }
-  GLEANER_ALWAYS_INLINE bool SettleAll() {
-    if (head_ == tail_) return false;
-    do {
-      Settle(worker_->candidates_[head_++ % kCandidateRing]);
-    } while (head_ != tail_);
-    return true;
+  // With pad_objects, for words of heap objects alone: marks the objects that end where the words
+  // point to. A pointer one past the end of an object is the base of the next.
+  GLEANER_NOINLINE void MarkObjectsBefore(const Addr* words, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!InHeap(words[i] - 1)) continue;
+      uint8_t* mark = Resolve<false>(words[i] - 1);
+      if (mark != nullptr) Settle({mark, words[i] - 1});
+    }
   }
 
-  // First step: copies the words of the range that point into the reservation to the worker's
-  // buffer, and returns their number. *last is the last of them, in a register for chains.
-  GLEANER_ALWAYS_INLINE size_t Filter(Addr begin, size_t bytes, Addr* last) {
+  // First step of a scan: copies the words of the range that point into the reservation to `out`,
+  // and returns their number. *last is the last of them, in a register for chains.
+  GLEANER_ALWAYS_INLINE size_t Filter(Addr begin, size_t bytes, Addr* out, Addr* last) const {
     platform::MaybeDelay();  // the object is black and not scanned
     const Addr* words = PointerAt<const Addr>(begin);
     const size_t count = bytes / kWordBytes;
-    Addr* out = worker_->buffer_;
     if (count > kInlineFilterWords) {
       const size_t kept = worker_->filter_(words, count, base_, heap_bytes_, out);
       *last = kept != 0 ? out[kept - 1] : 0;
       return kept;
     }
     size_t kept = 0;
-    Addr found = 0;
+    Addr newest = 0;
     for (size_t i = 0; i < count; i += 2) {
       for (const Addr word : {words[i], words[i + 1]}) {
         out[kept] = word;
         kept += InHeap(word) ? 1 : 0;
-        found = InHeap(word) ? word : found;
+        newest = InHeap(word) ? word : newest;
       }
     }
-    *last = found;
+    *last = newest;
     return kept;
   }
 
  private:
   static constexpr size_t kInlineFilterWords = 8;
-  // From this many words on it pays to drop words of marked objects in a batch.
-  static constexpr size_t kSelectWords = 16;
+  static constexpr size_t kBatchWords = 32;  // as many cache misses as a processor has under way
+
+  // Resolves all words of a batch before it looks at their mark bytes, which gives these time to
+  // arrive in the cache.
+  GLEANER_ALWAYS_INLINE void MarkInBatches(const Addr* words, size_t count) {
+    Resolved batch[kBatchWords];
+    for (size_t i = 0; i < count;) {
+      const size_t end = count - i < kBatchWords ? count : i + kBatchWords;
+      size_t resolved = 0;
+      for (; i < end; ++i) {
+        uint8_t* mark = Resolve<false>(words[i]);
+        if (GLEANER_UNLIKELY(mark == nullptr)) continue;
+        __builtin_prefetch(mark, 1, 3);
+        batch[resolved++] = {mark, words[i]};
+      }
+      for (size_t k = 0; k < resolved; ++k) Settle(batch[k]);
+    }
+  }
 
   template <bool kInterior>
   GLEANER_NOINLINE uint8_t* ResolveLarge(Addr word, size_t page) const {
@@ -200,9 +189,7 @@ class MarkWorker::Pipeline {
   const uint8_t white_;
   const uint8_t black_;
   const bool interior_;
-  size_t head_;
-  size_t tail_;
-  uint64_t objects_;
+  uint64_t objects_ = 0;
 };
 
 }  // namespace gleaner::gc

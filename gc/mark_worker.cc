@@ -99,23 +99,32 @@ void MarkWorker::PushContents(const ObjectRef& object) {
 
 void MarkWorker::PushFound(MarkSink* sink, Addr word) {
   MarkWorker* worker = static_cast<Sink*>(sink)->worker;
-  if (word - worker->base_ < worker->heap_bytes_) Pipeline(worker).Enqueue<false>(word);
+  if (word - worker->base_ < worker->heap_bytes_) worker->AddWord(word, false);
 }
 
 void MarkWorker::PushFoundRange(MarkSink* sink, Addr begin, Addr end, bool interior) {
-  Pipeline pipeline(static_cast<Sink*>(sink)->worker);
+  MarkWorker* worker = static_cast<Sink*>(sink)->worker;
   for (Addr at = AlignUp(begin, kWordBytes); at + kWordBytes <= end; at += kWordBytes) {
     const Addr word = LoadForeignWord(at);
-    if (!pipeline.InHeap(word)) continue;
-    if (interior) {
-      pipeline.Enqueue<true>(word);
-    } else {
-      pipeline.Enqueue<false>(word);
-    }
+    if (word - worker->base_ < worker->heap_bytes_) worker->AddWord(word, interior);
   }
 }
 
-// pre: the pipeline's state is saved.
+// Marks all pending words. Does not make words pending.
+GLEANER_NOINLINE void MarkWorker::MarkPending() {
+  Pipeline(this).MarkWords(words_, pending_);
+  pending_ = 0;
+}
+
+// Marks the object of a word for which any displacement counts where those of the pending words are
+// checked.
+GLEANER_NOINLINE void MarkWorker::MarkInterior(Addr word) {
+  Pipeline pipeline(this);
+  uint8_t* mark = pipeline.Resolve<true>(word);
+  if (mark != nullptr) pipeline.Settle({mark, word});
+}
+
+// Makes words pending.
 void MarkWorker::ScanDescribed(Addr base) {
   ObjectRef object;
   if (!FindSlot(base, &object)) return;
@@ -126,10 +135,9 @@ void MarkWorker::ScanDescribed(Addr base) {
 
 void MarkWorker::PushContentsButSelf(const ObjectRef& object) {
   if (g_space.info[object.page].contents == Contents::kPointerFree) return;
-  Pipeline pipeline(this);
   for (Addr at = object.base; at < object.base + object.bytes; at += kWordBytes) {
     const Addr word = LoadForeignWord(at);
-    if (word - object.base >= object.bytes && pipeline.InHeap(word)) pipeline.Enqueue<false>(word);
+    if (word - object.base >= object.bytes && word - base_ < heap_bytes_) AddWord(word, false);
   }
 }
 
@@ -160,23 +168,15 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
     const size_t left = (range.end - at) / kWordBytes;
     const size_t count = left < kScanWords ? left : kScanWords;
     // A word one past the reservation's end may be one past the end of its last object.
-    const size_t kept = filter_(PointerAt<const Addr>(at), count, base_, heap_bytes_ + 1, buffer_);
-    {
-      Pipeline pipeline(this);
-      for (size_t i = 0; i < kept; ++i) {
-        const Addr word = buffer_[i];
-        if (GLEANER_LIKELY(pipeline.InHeap(word))) {
-          if (interior) {
-            pipeline.Enqueue<true>(word);
-          } else {
-            pipeline.Enqueue<false>(word);
-          }
-        }
-        // Objects have no padding byte: a pointer one past the end of an object is the base of the
-        // next. The program may mean either object, so both are kept.
-        if (past_the_end_ && word % alloc::kGranuleBytes == 0 && word != base_) {
-          pipeline.Enqueue<true>(word - 1);
-        }
+    Addr* const found = words_ + kPendingWords;  // words become pending while these are read
+    const size_t kept = filter_(PointerAt<const Addr>(at), count, base_, heap_bytes_ + 1, found);
+    for (size_t i = 0; i < kept; ++i) {
+      const Addr word = found[i];
+      if (GLEANER_LIKELY(word - base_ < heap_bytes_)) AddWord(word, interior);
+      // Objects have no padding byte: a pointer one past the end of an object is the base of the
+      // next. The program may mean either object, so both are kept.
+      if (past_the_end_ && word % alloc::kGranuleBytes == 0 && word != base_) {
+        AddWord(word - 1, true);
       }
     }
     if (stack_.size() > kDrainRootsAt) Drain();
@@ -190,13 +190,12 @@ bool MarkWorker::MustPause() const {
 }
 
 bool MarkWorker::HasNothing() const {
-  return stack_.empty() && candidate_head_ == candidate_tail_ && scan_head_ == scan_tail_ &&
-         queue.LooksEmpty();
+  return stack_.empty() && pending_ == 0 && scan_head_ == scan_tail_ && queue.LooksEmpty();
 }
 
 void MarkWorker::Forget() {
   stack_.Rewind();
-  candidate_head_ = candidate_tail_;
+  pending_ = 0;
   scan_head_ = scan_tail_;
   for (Segment segment; queue.Pop(&segment);) {
   }
@@ -208,6 +207,12 @@ bool MarkWorker::Drain() {
   Pipeline pipeline(this);
   size_t scan_head = scan_head_;
   size_t scan_tail = scan_tail_;
+  size_t pending = pending_;  // in a register while objects are scanned
+  const auto mark_pending = [this, &pending]() {
+    pending_ = pending;
+    MarkPending();
+    pending = 0;
+  };
   uint64_t scanned = 0;
   // The rest of a long range that is being scanned.
   PackedRange in_hand;
@@ -220,14 +225,15 @@ bool MarkWorker::Drain() {
     PackedRange range = in_hand;
     if (GLEANER_LIKELY(range.bytes() == 0)) {
       if (scan_head == scan_tail) {
-        if (pipeline.SettleAll()) continue;
-        break;
+        if (pending == 0) break;  // nothing is left: the worker may turn idle [inv.termination]
+        mark_pending();
+        continue;
       }
       range = scan_ring_[scan_head++ % kScanRing];
       if (GLEANER_UNLIKELY(range.bytes() == 0)) {
-        pipeline.Save();
+        pending_ = pending;
         ScanDescribed(range.begin());
-        pipeline.Load();
+        pending = pending_;
         continue;
       }
     }
@@ -241,11 +247,11 @@ bool MarkWorker::Drain() {
     size_t bytes = range.bytes();
     Addr last;
     scanned += bytes;
-    size_t kept = pipeline.Filter(begin, bytes, &last);
+    size_t kept = pipeline.Filter(begin, bytes, words_ + pending, &last);
     // A chain: one pointer and no other work. Follow it directly, since the latency of stack and
-    // rings would dominate.
-    while (kept == 1 && scan_head == scan_tail && pipeline.Empty() && stack_.empty() &&
-           !pad_objects_ && scanned < kShareEveryBytes) {
+    // ring would dominate.
+    while (kept == 1 && pending == 0 && scan_head == scan_tail && stack_.empty() && !pad_objects_ &&
+           scanned < kShareEveryBytes) {
       kept = 0;
       uint8_t* mark = pipeline.Resolve<false>(last);
       if (mark == nullptr || !pipeline.Mark({mark, last}, &begin, &bytes)) break;
@@ -253,10 +259,12 @@ bool MarkWorker::Drain() {
       if (GLEANER_UNLIKELY(bytes > kScanBytes)) {
         PushSpan(begin, bytes);
       } else {
-        kept = pipeline.Filter(begin, bytes, &last);
+        kept = pipeline.Filter(begin, bytes, words_, &last);
       }
     }
-    pipeline.EnqueueKept(kept);
+    if (GLEANER_UNLIKELY(pad_objects_)) Pipeline(this).MarkObjectsBefore(words_ + pending, kept);
+    pending += kept;
+    if (pending >= kPendingWords) mark_pending();
     if (GLEANER_UNLIKELY(scanned >= kShareEveryBytes)) {
       statistics.bytes_scanned += scanned;
       scanned = 0;
@@ -271,6 +279,7 @@ bool MarkWorker::Drain() {
   statistics.bytes_scanned += scanned;
   scan_head_ = scan_head;
   scan_tail_ = scan_tail;
+  pending_ = pending;
   if (paused) return false;
   stack_.Rewind();
   return true;

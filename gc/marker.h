@@ -1,14 +1,18 @@
 // The parallel marker.
 //
-// Each worker runs this pipeline. An entry's cache line is prefetched when the entry goes into a
-// ring, so that the line is there when the entry comes out:
+// Each worker runs this pipeline:
 //
-//   root tasks, mark stack                                       candidate ring
-//        |                                                             |
-//   [scan ring] -> filter words -> resolve to (mark byte, range) -> [prefetch mark byte]
-//        ^                                                             |
-//        |                                     white? store black, push the range
-//        +--- prefetch first line <--- mark stack <--------------------+
+//                         root tasks, dirty cards, descriptors
+//                                          |
+//   [scan ring] -> filter words -> [pending words] -> select, resolve to the mark byte
+//        ^                                                          |
+//        |                                        white? store black, push the range
+//        +--- prefetch first line <-------- mark stack <------------+
+//
+// The first cache line of a range is prefetched when the range goes into the scan ring, so that it
+// is there when the range comes out. The pending words come from several objects. They are marked
+// together when there are 64, or when ring and stack are empty: the reads of their descriptors and
+// mark bytes do not depend on each other, so the cache misses overlap.
 //
 // The stack holds ranges of objects that are black already (packed, one word each). A range above
 // 32 KiB is split and the rest pushed first, so that other workers can take it. A range above 1 MiB
@@ -19,16 +23,22 @@
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
-//                           segment, being scanned or done; or its cards are dirty; or the
-//                           rescan flag is up.
+//                           segment, being scanned or done, or words of it are pending; or its
+//                           cards are dirty; or the rescan flag is up.
 // Two markers may find the same byte white. Both then store black and push, which is harmless; so a
 // relaxed load and store suffice (Note [mark-race] in docs/memory_ordering.md).
 //
+// Pending words belong to their worker as its stack and ring do; other workers cannot take them. A
+// worker turns idle only without pending words [inv.termination]: Drain marks them before it
+// returns true. A pending word is resolved when it is marked, perhaps after a pause in which the
+// program ran. If the program has freed the object and its slot is used again, the new object is
+// black already.
+//
 // Pausing: where a worker checks whether other workers are idle, it also checks whether it has to
-// pause. A worker that pauses pushes the range it is scanning back and leaves the job; the entries
-// of its stack, rings and queue stay there. When all workers have left, Continue opens the job
-// again. While marking is paused no grey object is lost [inv.no-lost-grey], and Abandon may discard
-// all of them.
+// pause. A worker that pauses pushes the range it is scanning back and leaves the job; its pending
+// words and the entries of its stack, ring and queue stay there. When all workers have left,
+// Continue opens the job again. While marking is paused no grey object is lost [inv.no-lost-grey],
+// and Abandon may discard all of them.
 //
 // Rescanning: with a rescan set (UseRescanSet), a round of BeginRescan and Continue takes each
 // dirty card and scans the words in it of every black object; a described object is scanned whole.
@@ -99,33 +109,30 @@ class MarkWorker {
   void PushContentsButSelf(const alloc::ObjectRef& object);
   // Where the program's procedures push the objects that they find.
   MarkSink* sink() { return &sink_; }
-  // Works until stack and rings are empty (true) or the worker has to pause (false). Offers some of
-  // the work to idle workers.
+  // Works until stack and ring are empty and no word is pending (true), or the worker has to pause
+  // (false). Offers some of the work to idle workers.
   bool Drain();
   // The whole job of one worker in parallel marking. Pauses after scanning about `slice_bytes`.
   void Run(uint64_t slice_bytes);
-  // Whether stack, rings and queue are empty. No worker is in the job.
+  // Whether stack, ring and queue are empty and no word is pending. No worker is in the job.
   bool HasNothing() const;
-  // Empties stack, rings and queue. No worker is in the job.
+  // Empties stack, ring and queue, and drops the pending words. No worker is in the job.
   void Forget();
 
   MarkStatistics statistics;
 
  private:
-  struct Candidate {
-    uint8_t* mark;
-    Addr word;  // the pointer found; its object is computed only if the mark byte is white
-  };
-  static constexpr size_t kCandidateRing = 32;
+  // The pending words are marked when there are this many.
+  static constexpr size_t kPendingWords = 64;
   static constexpr size_t kScanRing = 16;
-  static_assert((kCandidateRing & (kCandidateRing - 1)) == 0);
+  static_assert(kPendingWords % kFilterSlack == 0);  // so select stays within the pending words
   static_assert((kScanRing & (kScanRing - 1)) == 0);
 
   // While roots or dirty cards are scanned, the stack is drained when it is deeper than this.
   static constexpr size_t kDrainRootsAt = 256;
 
   // A local copy of worker state for the compiler to keep in registers: a store to a mark byte may
-  // alias anything in memory. Save writes it back.
+  // alias anything in memory.
   class Pipeline;
 
   // The sink that mark procedures push into.
@@ -135,6 +142,15 @@ class MarkWorker {
   };
   static void PushFound(MarkSink* sink, Addr word);
   static void PushFoundRange(MarkSink* sink, Addr begin, Addr end, bool interior);
+  // Makes a word pending, or marks its object. `interior`: any displacement counts. pre: the word
+  // is inside the reservation.
+  void AddWord(Addr word, bool interior) {
+    if (GLEANER_UNLIKELY(interior && !interior_)) return MarkInterior(word);
+    words_[pending_++] = word;
+    if (pending_ == kPendingWords) MarkPending();
+  }
+  void MarkPending();
+  void MarkInterior(Addr word);
   void PushForDescription(Addr base);
   void ScanDescribed(Addr base);
 
@@ -185,14 +201,14 @@ class MarkWorker {
 
   Sink sink_{this};
   RangeStack stack_;
-  size_t candidate_head_ = 0;  // number of the next entry to take out
-  size_t candidate_tail_ = 0;  // number of the next entry to put in
-  size_t scan_head_ = 0;
-  size_t scan_tail_ = 0;
+  size_t scan_head_ = 0;  // number of the next entry to take out
+  size_t scan_tail_ = 0;  // number of the next entry to put in
+  size_t pending_ = 0;    // number of pending words; from kPendingWords on, MarkPending is called
   uint64_t pause_at_bytes_ = kNeverPause;  // pause when statistics.bytes_scanned reaches this
-  Candidate candidates_[kCandidateRing];
   PackedRange scan_ring_[kScanRing];
-  Addr buffer_[kScanWords + kFilterSlack];
+  // First the pending words, fewer than kPendingWords. Behind them a filter has room for the words
+  // of one call.
+  Addr words_[kPendingWords + kScanWords + kFilterSlack];
 
  public:
   WorkQueue queue;  // segments of work that any worker may take

@@ -152,8 +152,10 @@ void MarkWorker::ScanChanges(Addr begin, Addr* shadow, size_t bytes, bool small)
 }
 
 void MarkWorker::ScanWords(const Addr* words, size_t count) {
-  const size_t kept = filter_(words, count, base_, heap_bytes_, buffer_);
-  Pipeline(this).EnqueueKept(kept);
+  const size_t kept = filter_(words, count, base_, heap_bytes_, words_ + pending_);
+  if (GLEANER_UNLIKELY(pad_objects_)) Pipeline(this).MarkObjectsBefore(words_ + pending_, kept);
+  pending_ += kept;
+  if (pending_ >= kPendingWords) MarkPending();
 }
 
 void MarkWorker::RescanPage(PageNumber page) {

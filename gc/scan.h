@@ -33,6 +33,8 @@ struct SelectContext {
   size_t hole_pages;     // number of such pages
 };
 // Works in place on `count` words inside the reservation; returns the number of words kept.
+// Writes at most kFilterSlack - 1 words past the last, none if `count` is a multiple of
+// kFilterSlack.
 using SelectFunction = size_t (*)(const SelectContext& context, Addr* words, size_t count);
 
 // Both steps in instructions that some processors have.

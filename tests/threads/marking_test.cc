@@ -624,9 +624,8 @@ TEST_F(MarkingTest, InteriorPointersAndPadding) {
   });
 }
 
-// Each node of the spine has 507 leaves, and the next node is among the last of them but not the
-// very last (those wait in the candidate ring till the stack is empty), so that at each step some
-// hundred ranges stay behind: more than the stack of a 16 MiB heap holds (65,536).
+// Each node of the spine has 507 leaves, and the next node is in their midst, so that at each step
+// some hundred ranges stay behind: more than the stack of a 16 MiB heap holds (65,536).
 void BuildComb(Graph* graph, size_t length) {
   constexpr size_t kTeeth = 508;
   void* next = nullptr;
