@@ -220,6 +220,9 @@ bool MarkWorker::Drain() {
     while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
       const PackedRange range = stack_.Pop();
       __builtin_prefetch(PointerAt<void>(range.begin()), 0, 3);
+      // Objects that are no longer than a cache line may straddle two.
+      const size_t near = range.bytes() < kCacheLineBytes ? range.bytes() : kCacheLineBytes;
+      __builtin_prefetch(PointerAt<void>(range.begin() + near - 1), 0, 3);
       scan_ring_[scan_tail++ % kScanRing] = range;
     }
     PackedRange range = in_hand;

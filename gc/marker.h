@@ -7,12 +7,12 @@
 //   [scan ring] -> filter words -> [pending words] -> select, resolve to the mark byte
 //        ^                                                          |
 //        |                                        white? store black, push the range
-//        +--- prefetch first line <-------- mark stack <------------+
+//        +--- prefetch the first lines <--- mark stack <------------+
 //
-// The first cache line of a range is prefetched when the range goes into the scan ring, so that it
-// is there when the range comes out. The pending words come from several objects. They are marked
-// together when there are 64, or when ring and stack are empty: the reads of their descriptors and
-// mark bytes do not depend on each other, so the cache misses overlap.
+// The cache lines of the first 64 bytes of a range are prefetched when the range goes into the scan
+// ring, so that they are there when the range comes out. The pending words come from several
+// objects. They are marked together when there are 64, or when ring and stack are empty: the reads
+// of their descriptors and mark bytes do not depend on each other, so the cache misses overlap.
 //
 // The stack holds ranges of objects that are black already (packed, one word each). A range above
 // 32 KiB is split and the rest pushed first, so that other workers can take it. A range above 1 MiB
