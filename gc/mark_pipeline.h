@@ -93,7 +93,9 @@ class MarkWorker::Pipeline {
   // Second step, for the words of many objects at once: marks the objects that the words point to,
   // and pushes their contents. Changes the array. pre: all words are inside the reservation.
   GLEANER_ALWAYS_INLINE void MarkWords(Addr* words, size_t count) {
-    if (worker_->select_ == nullptr) return MarkInBatches(words, count);
+    if (worker_->select_ == nullptr || count < worker_->min_select_words_) {
+      return MarkInBatches(words, count);
+    }
     // The mark bytes of the words that select keeps are in the cache.
     const size_t kept = worker_->select_(
         {base_, info_, marks_, white_, worker_->hole_begin_, worker_->hole_pages_}, words, count);

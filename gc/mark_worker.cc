@@ -52,6 +52,7 @@ void MarkWorker::BeginCycle() {
   pad_objects_ = marker_->config_.pad_objects;
   split_ = marker_->config_.split;
   filter_ = marker_->scan_code_.filter;
+  min_select_words_ = marker_->scan_code_.min_select_words;
   select_ = interior_ ? marker_->scan_code_.select : nullptr;
   statistics = {};
   has_hole_ = marker_->has_hole_;

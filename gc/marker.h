@@ -197,6 +197,7 @@ class MarkWorker {
   bool pad_objects_ = false;
   bool split_ = true;
   FilterFunction filter_ = nullptr;
+  size_t min_select_words_ = 0;      // fewer pending words are all resolved
   SelectFunction select_ = nullptr;  // null if each pointer's displacement has to be checked
 
   Sink sink_{this};

@@ -20,7 +20,7 @@ GLEANER_NO_SANITIZE size_t FilterScalar(const Addr* words, size_t count, Addr ba
 
 size_t FindScanCodes(ScanCode (&codes)[kMaxScanCodes]) {
   size_t count = FindVectorScanCodes(codes);
-  codes[count++] = {"scalar", FilterScalar, nullptr};
+  codes[count++] = {"scalar", FilterScalar, nullptr, 0};
   return count;
 }
 

@@ -41,7 +41,8 @@ using SelectFunction = size_t (*)(const SelectContext& context, Addr* words, siz
 struct ScanCode {
   const char* name;  // as in the option mark_instructions
   FilterFunction filter;
-  SelectFunction select;  // null: the caller resolves every word
+  SelectFunction select;    // null: the caller resolves every word
+  size_t min_select_words;  // fewer words are resolved without select, which is faster then
 };
 
 // The codes that this processor can run, best first; the scalar one is the last. Returns their

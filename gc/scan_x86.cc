@@ -181,6 +181,10 @@ GLEANER_NO_SANITIZE __attribute__((target("avx2,popcnt"))) size_t SelectAvx2(
   return kept;
 }
 
+// Select pays if many words are dropped, as in long arrays. Objects of up to eight words make at
+// most 71 words pending, most of which are kept.
+constexpr size_t kMinSelectAvx2 = 72;
+
 // Whether the system saves these parts of the registers. (The compiler's own
 // __builtin_cpu_supports would bring a global constructor with it.)
 __attribute__((target("xsave"))) bool SystemSaves(unsigned long long state) {
@@ -198,9 +202,11 @@ size_t FindVectorScanCodes(ScanCode* codes) {
   if (!SystemSaves(kYmmState) || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return 0;
   size_t count = 0;
   if ((b & bit_AVX512F) != 0 && SystemSaves(kZmmState)) {
-    codes[count++] = {"avx512", FilterAvx512, SelectAvx512};
+    codes[count++] = {"avx512", FilterAvx512, SelectAvx512, 0};
   }
-  if ((b & bit_AVX2) != 0) codes[count++] = {"avx2", FilterAvx2, SelectAvx2};  // popcnt is older
+  if ((b & bit_AVX2) != 0) {  // popcnt is older
+    codes[count++] = {"avx2", FilterAvx2, SelectAvx2, kMinSelectAvx2};
+  }
   return count;
 }
 
