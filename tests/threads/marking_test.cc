@@ -624,6 +624,33 @@ TEST_F(MarkingTest, InteriorPointersAndPadding) {
   });
 }
 
+// A word one past the base of an object may be a pointer one past the end of another, if it is a
+// word of a heap object and objects are padded. In a static root it is no pointer.
+TEST_F(MarkingTest, PaddingDoesNotConcernRoots) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    Graph graph;
+    auto* object = static_cast<char*>(testing::Allocate(Kind::kNormal, 64));
+    ASSERT_NE(object, nullptr);
+    graph.objects.push_back(Describe(object));
+    void* holder = testing::Allocate(Kind::kNormal, 64);
+    ASSERT_NE(holder, nullptr);
+    graph.objects.push_back(Describe(holder));
+    graph.Sort();
+    Machine& machine = NewMachine(1);
+    MarkConfig config;
+    config.all_interior_pointers = false;
+    config.pad_objects = true;
+    const auto is_marked = [&machine](void* pointer) {
+      return *Describe(pointer).mark == machine.marker.black();
+    };
+    graph.roots.push_back({RootKind::kData, {AddressOf(object) + 1, AddressOf(holder)}});
+    machine.Mark(graph, config);
+    EXPECT_TRUE(is_marked(holder));
+    EXPECT_FALSE(is_marked(object));
+  });
+}
+
 // Each node of the spine has 507 leaves, and the next node is in their midst, so that at each step
 // some hundred ranges stay behind: more than the stack of a 16 MiB heap holds (65,536).
 void BuildComb(Graph* graph, size_t length) {
