@@ -345,9 +345,9 @@ uint32_t Allocate(Domain& domain, Random& random, Hold* hold) {
   fresh.bytes = bytes;
   void* p;
   if (dice < 50) {
-    p = GC_malloc(bytes);
+    p = GC_MALLOC(bytes);
   } else if (dice < 75) {
-    p = GC_malloc_atomic(bytes);
+    p = GC_MALLOC_ATOMIC(bytes);
     fresh.kind = Kind::kAtomic;
   } else if (dice < 79) {
     p = GC_malloc_uncollectable(bytes);
@@ -673,7 +673,7 @@ struct Parcel {
 };
 
 Parcel* NewParcel(size_t thread, uint64_t seed) {
-  auto* parcel = static_cast<Parcel*>(GC_malloc(sizeof(Parcel)));
+  auto* parcel = static_cast<Parcel*>(GC_MALLOC(sizeof(Parcel)));
   *parcel = {kMagic, thread, seed};
   return parcel;
 }

@@ -115,7 +115,7 @@ inline bool HaveModesShown() {
           stats.concurrent_collections + stats.minor_collections != 0) &&
          (Asked("GLEANER_CONCURRENT") == 0 || stats.concurrent_collections != 0) &&
          (Asked("GLEANER_GENERATIONAL") != 2 || stats.minor_collections != 0) &&
-         (Asked("GLEANER_SWEEP_BESIDE") == 0 || stats.concurrent_sweeps != 0);
+         (Asked("GLEANER_CONCURRENT_SWEEP") == 0 || stats.concurrent_sweeps != 0);
 }
 
 // How long the test goes on: for the time asked for, and on a loaded machine until it has come to
