@@ -1,7 +1,8 @@
 #include "platform/control_group.h"
 
+#include <unistd.h>
+
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -28,58 +29,93 @@ bool IsInList(const char* list, const char* end, const char* name) {
   }
 }
 
-// What has been read so far, from all levels.
-struct Reading {
-  bool failed = false;  // a file that is there could not be read
+// The files of the process's group in one hierarchy, and of each group above it. Takes little room,
+// since a collection may read them on a thread's stack of 16 KiB.
+class Levels {
+ public:
+  explicit Levels(const ControlGroupFiles& files) : files_(files) {}
 
-  // ReadSmallFile. False if there is nothing to read.
-  bool Read(const char* path, char* text, size_t capacity) {
-    const int error = ReadSmallFile(path, text, capacity);
-    if (error != 0 && error != ENOENT && error != ENOTDIR && error != ENODATA) failed = true;
+  // Goes to the process's group in the hierarchy that has this controller. False if there is none.
+  bool Find(const char* controller, const char* hierarchy);
+  // Goes to the group above. False at the root.
+  bool Up() {
+    while (length_ > root_length_ && path_[length_ - 1] != '/') --length_;
+    if (length_ == root_length_) return false;
+    path_[--length_] = 0;
+    return true;
+  }
+  // ReadSmallFile in this group. False if there is nothing to read.
+  bool Read(const char* name, char* text, size_t capacity) {
+    const size_t length = length_;
+    const bool fits = Append("/", 1) && Append(name, strlen(name));
+    const int error = fits ? ReadSmallFile(path_, text, capacity) : ENOENT;
+    path_[length_ = length] = 0;
+    NoteError(error);
     return error == 0;
   }
-  bool ReadIn(const char* folder, const char* name, char* text, size_t capacity) {
-    char path[3 * kMaxPath];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return Read(path, text, capacity);
+  // Whether a file that is there could not be read.
+  bool failed() const { return failed_; }
+
+ private:
+  void NoteError(int error) {
+    if (error != 0 && error != ENOENT && error != ENOTDIR && error != ENODATA) failed_ = true;
   }
+  bool Append(const char* text, size_t length) {
+    if (length_ + length >= sizeof path_) return false;
+    memcpy(path_ + length_, text, length);
+    path_[length_ += length] = 0;
+    return true;
+  }
+  bool TakeLine(const char* controller);
+
+  const ControlGroupFiles& files_;
+  bool failed_ = false;
+  char path_[kMaxPath] = "";  // of the root of the hierarchy, and of the group in it, if any
+  size_t root_length_ = 0;
+  size_t length_ = 0;
 };
 
-// Finds the process's group in the hierarchy that has this controller: "/a/b", "" for the root.
-// Each line is "number:controllers:group".
-bool FindGroup(const ControlGroupFiles& files, const char* controller, char group[kMaxPath],
-               Reading* reading) {
-  char text[4096];
-  if (!reading->Read(files.membership, text, sizeof text)) return false;
-  for (const char* line = text; line != nullptr && *line != 0;) {
-    const char* list = strchr(line, ':');
-    const char* path = list == nullptr ? nullptr : strchr(list + 1, ':');
-    if (path == nullptr) return false;
-    if (IsInList(list + 1, path, controller)) {
-      snprintf(group, kMaxPath, "%.*s", static_cast<int>(strcspn(path + 1, "\n")), path + 1);
-      if (strcmp(group, "/") == 0) group[0] = 0;
-      return true;
-    }
-    line = strchr(path, '\n');
-    if (line != nullptr) ++line;
-  }
-  return false;
+// A line "number:controllers:group" stands behind the root's path. If the controller is in it, the
+// group takes its place; the root group is the empty path.
+bool Levels::TakeLine(const char* controller) {
+  char* line = path_ + root_length_;
+  const char* list = strchr(line, ':');
+  const char* group = list == nullptr ? nullptr : strchr(list + 1, ':');
+  if (group == nullptr || !IsInList(list + 1, group, controller)) return false;
+  ++group;
+  length_ = root_length_ + strlen(group);
+  memmove(line, group, strlen(group) + 1);
+  if (strcmp(line, "/") == 0) path_[length_ = root_length_] = 0;
+  return true;
 }
 
-// Calls visit(folder) for the process's group and for each group above it.
-template <typename Visit>
-void ForEachLevel(const ControlGroupFiles& files, const char* controller, const char* hierarchy,
-                  Reading* reading, Visit&& visit) {
-  char group[kMaxPath];
-  if (!FindGroup(files, controller, group, reading)) return;
-  for (;;) {
-    char folder[2 * kMaxPath];
-    snprintf(folder, sizeof folder, "%s%s%s", files.root, hierarchy, group);
-    visit(static_cast<const char*>(folder));
-    char* slash = strrchr(group, '/');
-    if (slash == nullptr) return;
-    *slash = 0;
+bool Levels::Find(const char* controller, const char* hierarchy) {
+  length_ = 0;
+  if (!Append(files_.root, strlen(files_.root)) || !Append(hierarchy, strlen(hierarchy))) {
+    return false;
   }
+  root_length_ = length_;
+  const int saved = errno;
+  const int fd = OpenForReading(files_.membership);
+  ssize_t n = -1;
+  bool found = false;
+  bool fits = true;
+  for (char part[256]; !found && fd >= 0 && (n = read(fd, part, sizeof part)) > 0;) {
+    for (ssize_t i = 0; i < n && !found; ++i) {
+      if (part[i] != '\n') {
+        fits = fits && Append(part + i, 1);
+        continue;
+      }
+      found = fits && TakeLine(controller);
+      if (!found) path_[length_ = root_length_] = 0;
+      fits = true;
+    }
+  }
+  if (n < 0) NoteError(errno);
+  if (n == 0 && fits) found = TakeLine(controller);  // the last line's end is missing
+  if (fd >= 0) close(fd);
+  errno = saved;
+  return found;
 }
 
 // Lowers *least to the processors of a quota of microseconds in each period; none if either is not
@@ -91,9 +127,9 @@ void NoteQuota(long quota, long period, int* least) {
 }
 
 // Lowers *least to the number in the file, if it is not 0. "max" reads as 0.
-void NoteBytes(const char* folder, const char* name, Reading* reading, uint64_t* least) {
+void NoteBytes(Levels* levels, const char* name, uint64_t* least) {
   char text[64];
-  if (!reading->ReadIn(folder, name, text, sizeof text)) return;
+  if (!levels->Read(name, text, sizeof text)) return;
   const uint64_t bytes = strtoull(text, nullptr, 10);
   if (bytes != 0 && bytes < *least) *least = bytes;
 }
@@ -102,22 +138,21 @@ void NoteBytes(const char* folder, const char* name, Reading* reading, uint64_t*
 
 int ControlGroupProcessors(const ControlGroupFiles& files) {
   int least = INT32_MAX;
-  Reading reading;
-  ForEachLevel(files, kUnified, "", &reading, [&](const char* folder) {
-    char text[64];
-    if (!reading.ReadIn(folder, "cpu.max", text, sizeof text)) return;
+  Levels levels(files);
+  char quota[64];
+  char period[64];
+  for (bool more = levels.Find(kUnified, ""); more; more = levels.Up()) {
+    if (!levels.Read("cpu.max", quota, sizeof quota)) continue;
     char* rest = nullptr;
-    const long quota = strtol(text, &rest, 10);  // "max" reads as 0: no quota
-    NoteQuota(quota, strtol(rest, nullptr, 10), &least);
-  });
-  ForEachLevel(files, "cpu", "/cpu", &reading, [&](const char* folder) {
-    char quota[64];
-    char period[64];
-    if (reading.ReadIn(folder, "cpu.cfs_quota_us", quota, sizeof quota) &&
-        reading.ReadIn(folder, "cpu.cfs_period_us", period, sizeof period)) {
+    const long microseconds = strtol(quota, &rest, 10);  // "max" reads as 0: no quota
+    NoteQuota(microseconds, strtol(rest, nullptr, 10), &least);
+  }
+  for (bool more = levels.Find("cpu", "/cpu"); more; more = levels.Up()) {
+    if (levels.Read("cpu.cfs_quota_us", quota, sizeof quota) &&
+        levels.Read("cpu.cfs_period_us", period, sizeof period)) {
       NoteQuota(strtol(quota, nullptr, 10), strtol(period, nullptr, 10), &least);
     }
-  });
+  }
   return least;
 }
 
@@ -125,15 +160,15 @@ bool GetControlGroupMemoryBytes(uint64_t* bytes, const ControlGroupFiles& files)
   // Version 1 says by a larger number that there is no limit.
   constexpr uint64_t kNoLimit = uint64_t{1} << 62;
   uint64_t least = kNoLimit;
-  Reading reading;
-  ForEachLevel(files, kUnified, "", &reading, [&](const char* folder) {
-    NoteBytes(folder, "memory.max", &reading, &least);
-    NoteBytes(folder, "memory.high", &reading, &least);
-  });
-  ForEachLevel(files, "memory", "/memory", &reading, [&](const char* folder) {
-    NoteBytes(folder, "memory.limit_in_bytes", &reading, &least);
-  });
-  if (reading.failed) return false;
+  Levels levels(files);
+  for (bool more = levels.Find(kUnified, ""); more; more = levels.Up()) {
+    NoteBytes(&levels, "memory.max", &least);
+    NoteBytes(&levels, "memory.high", &least);
+  }
+  for (bool more = levels.Find("memory", "/memory"); more; more = levels.Up()) {
+    NoteBytes(&levels, "memory.limit_in_bytes", &least);
+  }
+  if (levels.failed()) return false;
   *bytes = least == kNoLimit ? 0 : least;
   return true;
 }
