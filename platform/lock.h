@@ -91,7 +91,9 @@ class Lock {
   }
   // Makes the lock free in a forked child, where the holder may not exist.
   void ResetAfterFork() { state_.Store(kFree, memory_order_seq_cst); }
-  bool IsHeld() const { return state_.Load(memory_order_relaxed) != kFree; }  // a hint only
+  // Whether a thread sleeps until the lock is free.
+  bool IsAwaited() const { return state_.Load(memory_order_relaxed) == kContended; }  // a hint
+  bool IsHeld() const { return state_.Load(memory_order_relaxed) != kFree; }          // a hint only
 
  private:
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;

@@ -24,10 +24,27 @@ using gc::g_collector;
 
 namespace {
 
+// Of the thread that wrote it last. Relaxed: a hint; what a collector waits for happens in time,
+// not in memory.
+constinit platform::Atomic<Release> g_release{Release::kNone};
+
+void AwaitRelease() {
+  constexpr uint64_t kMomentNs = 50'000;
+  constexpr int kMaxMoments = 200;  // a thread may be held up, or have ended by a fork
+  const auto is = [](Release release) {
+    return g_release.Load(platform::memory_order_relaxed) == release;  // a hint
+  };
+  if (is(Release::kNone)) return;
+  for (int i = 0; i < kMaxMoments && is(Release::kBegun); ++i) platform::FutexSleep(kMomentNs);
+  platform::FutexSleep(kMomentNs);
+  NoteRelease(Release::kNone);
+}
+
 bool StopWorld() {
   // This stop belongs to a call that the fork has interrupted and that goes on in the child.
   if (g_child_is_stale) Threads::ResetAfterFork();
   if (g_malloc_support.never_wait) return Threads::TryStop();
+  AwaitRelease();
   Threads::Stop();
   return true;
 }
@@ -190,6 +207,10 @@ void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
 }
 
 }  // namespace
+
+void NoteRelease(Release release) {
+  g_release.Store(release, platform::memory_order_relaxed);  // a hint
+}
 
 void DescribePhase(const char* reason) {
   static const char* const names[] = {

@@ -8,6 +8,7 @@
 #include "runtime/fork.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
+#include "runtime/world.h"
 
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;
@@ -50,7 +51,10 @@ void AcquireForProgram() {
 }
 void ReleaseForProgram() {
   if (Thread* self = Threads::Current(); self != nullptr) --self->under_lock;
+  const bool is_awaited = g_collector.lock().IsAwaited();
+  if (is_awaited) runtime::NoteRelease(runtime::Release::kBegun);
   g_collector.lock().Release();
+  if (is_awaited) runtime::NoteRelease(runtime::Release::kDone);
 }
 
 GLEANER_DEFINE_UNWOUND(gleaner_alloc_lock_unwound) { ReleaseForProgram(); }
