@@ -28,6 +28,7 @@ namespace {
 // not in memory.
 constinit platform::Atomic<Release> g_release{Release::kNone};
 
+// Comes before the stop, so that no pause has it in it.
 void AwaitRelease() {
   constexpr uint64_t kMomentNs = 50'000;
   constexpr int kMaxMoments = 200;  // a thread may be held up, or have ended by a fork
@@ -44,7 +45,6 @@ bool StopWorld() {
   // This stop belongs to a call that the fork has interrupted and that goes on in the child.
   if (g_child_is_stale) Threads::ResetAfterFork();
   if (g_malloc_support.never_wait) return Threads::TryStop();
-  AwaitRelease();
   Threads::Stop();
   return true;
 }
@@ -127,6 +127,7 @@ void OnEvent(CycleEvent event) {
       if (g_start_callback != nullptr) g_start_callback();
       return Notify(GC_EVENT_START);
     case CycleEvent::kBeforeStop:
+      AwaitRelease();
       return Notify(GC_EVENT_PRE_STOP_WORLD);
     case CycleEvent::kStopped:
       return Notify(GC_EVENT_POST_STOP_WORLD);

@@ -8,10 +8,10 @@ namespace gleaner::runtime {
 extern const gc::World kWorld;
 
 // How far a thread of the program is that gives the collector lock back while another one waits for
-// it. A stop waits until it is done, and a moment longer, since programs finish after the lock what
-// they did under it: Guile moves a stack of its own under the lock, and then its stack pointer.
-// Otherwise the thread that waits would wake up, and stop the other one in the system call that has
-// woken it. Any thread.
+// it. A collection waits until it is done, and a moment longer, before it stops the program, since
+// programs finish after the lock what they did under it: Guile moves a stack of its own under the
+// lock, and then its stack pointer. Otherwise the thread that waits would wake up, and stop the
+// other one in the system call that has woken it. Any thread.
 enum class Release : uint8_t { kNone, kBegun, kDone };
 void NoteRelease(Release release);
 

@@ -205,13 +205,18 @@ PacerInput UnderALimit() {
   return found;
 }
 
-TEST(PacerTest, NearTheSoftLimitCollectionsComeSooner) {
+// The configuration for it, with this soft limit.
+PacerConfig LimitedTo(uint64_t soft_limit_bytes) {
   PacerConfig config = Config();
   config.process_bytes = 10 * kMiB;
-  const auto allowance_with = [&config](uint64_t limit) {
-    config.soft_limit_bytes = limit;
+  config.soft_limit_bytes = soft_limit_bytes;
+  return config;
+}
+
+TEST(PacerTest, NearTheSoftLimitCollectionsComeSooner) {
+  const auto allowance_with = [](uint64_t limit) {
     Pacer pacer;
-    pacer.Configure(config);
+    pacer.Configure(LimitedTo(limit));
     pacer.StartCycle(UnderALimit());
     EXPECT_FALSE(pacer.MissesLimit()) << limit;
     EXPECT_FALSE(pacer.ShouldReturnFreeMemory()) << limit;
@@ -226,12 +231,9 @@ TEST(PacerTest, NearTheSoftLimitCollectionsComeSooner) {
 }
 
 TEST(PacerTest, ASoftLimitIsLetGoWhenCollectionsTakeHalfOfTheTime) {
-  PacerConfig config = Config();
-  config.process_bytes = 10 * kMiB;
   for (const uint64_t limit : {uint64_t{1}, 10 * kMiB, 30 * kMiB, 56 * kMiB}) {
-    config.soft_limit_bytes = limit;
     Pacer pacer;
-    pacer.Configure(config);
+    pacer.Configure(LimitedTo(limit));
     pacer.StartCycle(UnderALimit());
     EXPECT_NEAR(static_cast<double>(pacer.allowance()), 6.25 * kMiB, 10) << limit;
     // Nobody is told of a limit that is kept all the same.
@@ -241,11 +243,8 @@ TEST(PacerTest, ASoftLimitIsLetGoWhenCollectionsTakeHalfOfTheTime) {
 }
 
 TEST(PacerTest, WhatAMinorCollectionKeepsDoesNotFitBelowTheSoftLimitAgain) {
-  PacerConfig config = Config();
-  config.process_bytes = 10 * kMiB;
-  config.soft_limit_bytes = 74 * kMiB;
   Pacer pacer;
-  pacer.Configure(config);
+  pacer.Configure(LimitedTo(74 * kMiB));
   PacerInput found = UnderALimit();
   found.kept_bytes = 8 * kMiB;
   pacer.StartCycle(found);
@@ -253,9 +252,7 @@ TEST(PacerTest, WhatAMinorCollectionKeepsDoesNotFitBelowTheSoftLimitAgain) {
 }
 
 TEST(PacerTest, TheHeapIsCollectedBeforeItGrowsBeyondTheSoftLimit) {
-  PacerConfig config = Config();
-  config.process_bytes = 10 * kMiB;
-  config.soft_limit_bytes = 66 * kMiB;
+  PacerConfig config = LimitedTo(66 * kMiB);
   config.initial_heap_bytes = 100 * kMiB;
   Pacer pacer;
   pacer.Configure(config);
@@ -274,11 +271,8 @@ TEST(PacerTest, TheHeapIsCollectedBeforeItGrowsBeyondTheSoftLimit) {
 }
 
 TEST(PacerTest, AHeapOfHolesIsNearTheSoftLimit) {
-  PacerConfig config = Config();
-  config.process_bytes = 10 * kMiB;
-  config.soft_limit_bytes = 100 * kMiB;
   Pacer pacer;
-  pacer.Configure(config);
+  pacer.Configure(LimitedTo(100 * kMiB));
   PacerInput found = UnderALimit();
   found.resident_bytes = 60 * kMiB;
   pacer.StartCycle(found);
@@ -289,11 +283,8 @@ TEST(PacerTest, AHeapOfHolesIsNearTheSoftLimit) {
 }
 
 TEST(PacerTest, AboveTheSoftLimitFreeMemoryReturns) {
-  PacerConfig config = Config();
-  config.process_bytes = 10 * kMiB;
-  config.soft_limit_bytes = 70 * kMiB;
   Pacer pacer;
-  pacer.Configure(config);
+  pacer.Configure(LimitedTo(70 * kMiB));
   PacerInput found = UnderALimit();
   found.resident_bytes = 60 * kMiB;
   found.free_resident_bytes = 20 * kMiB;

@@ -1,0 +1,49 @@
+/* A soft limit that the program can be kept below. */
+#include <gleaner.h>
+
+#include "check.h"
+
+static int g_warnings;
+
+static void GC_CALLBACK on_warning(char *message, GC_word argument) {
+  (void)argument;
+  g_warnings += strstr(message, "memory limit") != NULL;
+}
+
+static size_t anonymous_bytes(void) {
+  unsigned long size, resident, shared;
+  FILE *file = fopen("/proc/self/statm", "r");
+  CHECK(file != NULL);
+  CHECK_EQ(fscanf(file, "%lu %lu %lu", &size, &resident, &shared), 3);
+  fclose(file);
+  return (resident - shared) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* 32 MiB live, and much garbage, below a limit of 44 MiB for the heap. Marking pointer-free objects
+   costs so little that the limit is never let go. */
+static void stay_below(void) {
+  enum { kLive = 8192, kBytes = 4096, kRounds = 20 };
+  const size_t most = (size_t)44 << 20;
+  struct gleaner_modes modes;
+  void **live = GC_MALLOC(kLive * sizeof *live);
+  size_t highest = 0;
+  int i;
+  for (i = 0; i < kLive; ++i) live[i] = memset(GC_MALLOC_ATOMIC(kBytes), 1, kBytes);
+  GC_gcollect();
+  gleaner_set_memory_limit(anonymous_bytes() - GC_get_heap_size() + most);
+  GC_gcollect();
+  for (i = 0; i < kRounds * kLive; ++i) {
+    live[i % kLive] = memset(GC_MALLOC_ATOMIC(kBytes), 1, kBytes);
+    if (GC_get_heap_size() > highest) highest = GC_get_heap_size();
+  }
+  CHECK_EQ(gleaner_get_modes(&modes, sizeof modes), sizeof modes);
+  if (modes.automatic || !modes.concurrent) CHECK(highest <= most + (1 << 20));
+  CHECK_EQ(g_warnings, 0);
+}
+
+int main(void) {
+  GC_INIT();
+  GC_set_warn_proc(on_warning);
+  stay_below();
+  return check_result();
+}
