@@ -16,10 +16,8 @@ namespace {
 
 // A longer range is scanned in steps of this size.
 constexpr size_t kScanBytes = kScanWords * kWordBytes;
-// A longer range is split: the rest goes back to the stack, where other workers can take it.
+// Half of a longer range in hand goes to a worker without work.
 constexpr size_t kSplitBytes = 32 * kKiB;
-// A longer range is halved, so that thieves get shares of equal size.
-constexpr size_t kHalveBytes = 1 * kMiB;
 // Large objects are pushed as ranges of this size.
 constexpr size_t kSpanBytes = 8 * kMiB;
 
@@ -28,16 +26,21 @@ constexpr uint64_t kShareEveryBytes = 8 * kKiB;
 // Waking a helper costs as much as scanning this much (some 50 us). Only a worker that has scanned
 // more, and still has work, wakes a helper.
 constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
+// A shorter slice is a mutator's (CyclePacer::SliceBytes), which must not wait until a batch is
+// sorted.
+constexpr uint64_t kMinSortingSlice = 2 * kMiB;
 // Turns of searching for work before an idle worker yields its processor, and before it sleeps.
 constexpr int kYieldTurns = 8;
 constexpr int kSpinTurns = 200;
 
 }  // namespace
 
-bool MarkWorker::Init(Marker* marker, int id, size_t max_stack_entries) {
+bool MarkWorker::Init(Marker* marker, int id, size_t max_stack_entries, int max_workers) {
   marker_ = marker;
   id_ = id;
-  return stack_.Init(max_stack_entries);
+  if (!stack_.Init(max_stack_entries)) return false;
+  batch_.Init(g_space.bytes, max_workers);
+  return true;
 }
 
 void MarkWorker::BeginCycle() {
@@ -55,6 +58,10 @@ void MarkWorker::BeginCycle() {
   min_select_words_ = marker_->scan_code_.min_select_words;
   select_ = interior_ ? marker_->scan_code_.select : nullptr;
   statistics = {};
+  is_deep_ = false;
+  const size_t pages = alloc::EndCommitted(alloc::Space::kScanned);
+  batch_.BeginCycle(base_, pages * alloc::kPageBytes, marker_->config_.min_batch);
+  deep_at_ = batch_.min();
   has_hole_ = marker_->has_hole_;
   hole_begin_ = alloc::EndCommitted(alloc::Space::kScanned);
   hole_pages_ =
@@ -115,6 +122,7 @@ void MarkWorker::PushFoundRange(MarkSink* sink, Addr begin, Addr end, bool inter
 GLEANER_NOINLINE void MarkWorker::MarkPending() {
   Pipeline(this).MarkWords(words_, pending_);
   pending_ = 0;
+  if (GLEANER_UNLIKELY(stack_.size() >= deep_at_)) is_deep_ = true;
 }
 
 // Marks the object of a word for which any displacement counts where those of the pending words are
@@ -151,19 +159,6 @@ void MarkWorker::MarkObject(const ObjectRef& object) {
   PushContents(object);
 }
 
-// Pushes all of a long range but its first kSplitBytes, which it returns.
-PackedRange MarkWorker::Split(PackedRange range) {
-  const Addr begin = range.begin();
-  size_t bytes = range.bytes();
-  while (bytes > kHalveBytes) {
-    const size_t half = AlignDown(bytes / 2, kSplitBytes);
-    PushOrNote({begin + half, bytes - half});
-    bytes = half;
-  }
-  PushOrNote({begin + kSplitBytes, bytes - kSplitBytes});
-  return {begin, kSplitBytes};
-}
-
 void MarkWorker::ScanRoots(platform::Range range, bool interior) {
   for (Addr at = range.begin; at < range.end; at += kScanWords * kWordBytes) {
     const size_t left = (range.end - at) / kWordBytes;
@@ -191,15 +186,43 @@ bool MarkWorker::MustPause() const {
 }
 
 bool MarkWorker::HasNothing() const {
-  return stack_.empty() && pending_ == 0 && scan_head_ == scan_tail_ && queue.LooksEmpty();
+  return stack_.empty() && batch_.empty() && pending_ == 0 && scan_head_ == scan_tail_ &&
+         queue.LooksEmpty();
 }
 
 void MarkWorker::Forget() {
   stack_.Rewind();
+  batch_.Clear();
   pending_ = 0;
   scan_head_ = scan_tail_;
   for (Segment segment; queue.Pop(&segment);) {
   }
+}
+
+void MarkWorker::PutIntoRing(size_t place, PackedRange range) {
+  __builtin_prefetch(PointerAt<void>(range.begin()), 0, 3);
+  // Objects that are no longer than a cache line may straddle two.
+  const size_t near = range.bytes() < kCacheLineBytes ? range.bytes() : kCacheLineBytes;
+  __builtin_prefetch(PointerAt<void>(range.begin() + near - 1), 0, 3);
+  scan_ring_[place % kScanRing] = range;
+}
+
+// Puts ranges of the batch into the ring, until the stack is no longer deep. Returns the ring's
+// tail. A long range in hand is scanned before the next batch, which is the denser for it.
+GLEANER_NOINLINE size_t MarkWorker::FillRing(size_t head, size_t tail, bool has_range_in_hand) {
+  while (tail - head < kScanRing) {
+    if (batch_.empty()) {
+      is_deep_ = stack_.size() >= deep_at_;
+      if (!is_deep_ || has_range_in_hand) break;
+      if (!batch_.Fill(&stack_, [this]() { return MustPause(); })) {
+        is_deep_ = false;  // until the next words are marked
+        break;
+      }
+      ++statistics.batches;
+    }
+    PutIntoRing(tail++, batch_.Take());
+  }
+  return tail;
 }
 
 bool MarkWorker::Drain() {
@@ -218,13 +241,13 @@ bool MarkWorker::Drain() {
   // The rest of a long range that is being scanned.
   PackedRange in_hand;
   for (;;) {
-    while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
-      const PackedRange range = stack_.Pop();
-      __builtin_prefetch(PointerAt<void>(range.begin()), 0, 3);
-      // Objects that are no longer than a cache line may straddle two.
-      const size_t near = range.bytes() < kCacheLineBytes ? range.bytes() : kCacheLineBytes;
-      __builtin_prefetch(PointerAt<void>(range.begin() + near - 1), 0, 3);
-      scan_ring_[scan_tail++ % kScanRing] = range;
+    if (GLEANER_UNLIKELY(is_deep_)) {
+      scan_tail = FillRing(scan_head, scan_tail, in_hand.bytes() != 0);
+    }
+    if (GLEANER_LIKELY(!is_deep_)) {
+      while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
+        PutIntoRing(scan_tail++, stack_.Pop());
+      }
     }
     PackedRange range = in_hand;
     if (GLEANER_LIKELY(range.bytes() == 0)) {
@@ -243,7 +266,6 @@ bool MarkWorker::Drain() {
     }
     in_hand = PackedRange();
     if (GLEANER_UNLIKELY(range.bytes() > kScanBytes)) {
-      if (split_ && range.bytes() > kSplitBytes) range = Split(range);
       in_hand = {range.begin() + kScanBytes, range.bytes() - kScanBytes};
       range = {range.begin(), kScanBytes};
     }
@@ -272,7 +294,11 @@ bool MarkWorker::Drain() {
     if (GLEANER_UNLIKELY(scanned >= kShareEveryBytes)) {
       statistics.bytes_scanned += scanned;
       scanned = 0;
-      ShareWork();
+      ShareWork(&in_hand);
+      if (GLEANER_UNLIKELY(is_deep_) && in_hand.bytes() != 0 && stack_.size() >= batch_.max()) {
+        PushOrNote(in_hand);
+        in_hand = PackedRange();
+      }
       if (GLEANER_UNLIKELY(MustPause())) {
         if (in_hand.bytes() != 0) PushOrNote(in_hand);
         paused = true;
@@ -290,8 +316,10 @@ bool MarkWorker::Drain() {
 }
 
 // Offers the oldest ranges if a worker is idle, or wakes a helper if there is enough work.
-void MarkWorker::ShareWork() {
-  if (!marker_->config_.balance || marker_->IsAlone() || stack_.size() < 2 || !queue.LooksEmpty()) {
+void MarkWorker::ShareWork(PackedRange* in_hand) {
+  const bool splits = split_ && in_hand->bytes() > kSplitBytes;
+  if (!marker_->config_.balance || marker_->IsAlone() || !queue.LooksEmpty() ||
+      (!splits && stack_.size() + batch_.size() < 2)) {
     return;
   }
   const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
@@ -303,9 +331,18 @@ void MarkWorker::ShareWork() {
     if (!marker_->pool_->WakeOne()) return;
   }
   Segment segment;
-  const size_t half = stack_.size() / 2;
-  const size_t share = half < Segment::kCapacity ? half : Segment::kCapacity;
-  for (size_t i = 0; i < share; ++i) segment.ranges[i] = stack_.TakeOldest().bits();
+  size_t share = 0;
+  if (splits) {
+    const size_t kept = AlignDown(in_hand->bytes() / 2, kScanBytes);
+    segment.ranges[share++] = PackedRange(in_hand->begin() + kept, in_hand->bytes() - kept).bits();
+    *in_hand = {in_hand->begin(), kept};
+  }
+  for (size_t half = stack_.size() / 2; half != 0 && share < Segment::kCapacity; --half) {
+    segment.ranges[share++] = stack_.TakeOldest().bits();
+  }
+  for (size_t half = batch_.size() / 2; half != 0 && share < Segment::kCapacity; --half) {
+    segment.ranges[share++] = batch_.TakeLast().bits();
+  }
   segment.count = share;
   queue.Push(segment);  // cannot fail: the queue was empty
   // seq_cst: the segment is visible before the load of sleepers_; a sleeper looks for segments
@@ -403,6 +440,8 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   RootTasks& roots = *marker_->roots_;
   pause_at_bytes_ =
       slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
+  const bool sorts = slice_bytes >= kMinSortingSlice || marker_->config_.min_batch != 0;
+  deep_at_ = sorts ? batch_.min() : SIZE_MAX;
   marker_->termination_.SetBusy(id_);
   // A claimed task is pushed whole even if the worker has to pause meanwhile.
   while (!MustPause()) {

@@ -43,10 +43,10 @@ bool Marker::Init(WorkerPool* pool, int max_workers) {
     void* memory = alloc::MetaAllocate(sizeof(MarkWorker));
     if (memory == nullptr) break;
     auto* worker = new (memory) MarkWorker();
-    bool ready = worker->Init(this, i, entries);
+    bool ready = worker->Init(this, i, entries, max_workers);
     while (!ready && entries >= 8192) {
       entries /= 2;
-      ready = worker->Init(this, i, entries);
+      ready = worker->Init(this, i, entries, max_workers);
     }
     if (!ready) break;
     workers_[i] = worker;

@@ -8,22 +8,24 @@
 //        ^                                                          |
 //        |                                        white? store black, push the range
 //        +--- prefetch the first lines <--- mark stack <------------+
+//                                            (a batch of it, in the order of addresses, if deep)
 //
 // The cache lines of the first 64 bytes of a range are prefetched when the range goes into the scan
 // ring, so that they are there when the range comes out. The pending words come from several
 // objects. They are marked together when there are 64, or when ring and stack are empty: the reads
 // of their descriptors and mark bytes do not depend on each other, so the cache misses overlap.
 //
-// The stack holds ranges of objects that are black already (packed, one word each). A range above
-// 32 KiB is split and the rest pushed first, so that other workers can take it. A range above 1 MiB
-// is halved.
+// The stack holds ranges of objects that are black already (packed, one word each). When it is
+// deep, its newest ranges are sorted and scanned as a batch (gc/sorted_batch.h). A range above 4
+// KiB stays in hand until it is scanned; of one above 32 KiB, half of what is left goes to a worker
+// without work.
 //
 // White is a mask of mark byte values, black is one value (alloc/page.h).
 //
 // Invariants, with the world stopped:
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
-//   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a ring, in a
-//                           segment, being scanned or done, or words of it are pending; or its
+//   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a batch, in a ring,
+//                           in a segment, being scanned or done, or words of it are pending; or its
 //                           cards are dirty; or the rescan flag is up.
 // Two markers may find the same byte white. Both then store black and push, which is harmless; so a
 // relaxed load and store suffice (Note [mark-race] in docs/memory_ordering.md).
@@ -36,7 +38,7 @@
 //
 // Pausing: where a worker checks whether other workers are idle, it also checks whether it has to
 // pause. A worker that pauses pushes the range it is scanning back and leaves the job; its pending
-// words and the entries of its stack, ring and queue stay there. When all workers have left,
+// words and the entries of its stack, batch, ring and queue stay there. When all workers have left,
 // Continue opens the job again. While marking is paused no grey object is lost [inv.no-lost-grey],
 // and Abandon may discard all of them.
 //
@@ -57,6 +59,7 @@
 #include "gc/roots.h"
 #include "gc/scan.h"
 #include "gc/shadow_copies.h"
+#include "gc/sorted_batch.h"
 #include "gc/termination.h"
 #include "gc/work_queue.h"
 #include "gc/worker_pool.h"
@@ -70,6 +73,7 @@ struct MarkConfig {
   bool pad_objects = false;  // one-past-the-end pointers count in the heap, too
   bool balance = true;       // work stealing
   bool split = true;         // splitting of large ranges
+  size_t min_batch = 0;      // ranges of a sorted batch; 0: the heap's size decides
   TerminationMethod termination = TerminationMethod::kStates;
 };
 
@@ -78,12 +82,14 @@ struct alignas(kCacheLineBytes) MarkStatistics {
   uint64_t bytes_scanned = 0;
   uint64_t steals = 0;
   uint64_t overflows = 0;
+  uint64_t batches = 0;  // scanned in the order of addresses
 
   void Add(const MarkStatistics& other) {
     objects += other.objects;
     bytes_scanned += other.bytes_scanned;
     steals += other.steals;
     overflows += other.overflows;
+    batches += other.batches;
   }
 };
 
@@ -96,7 +102,7 @@ class Marker;
 // once, BeginCycle before the first job of a cycle.
 class MarkWorker {
  public:
-  [[nodiscard]] bool Init(Marker* marker, int id, size_t max_stack_entries);
+  [[nodiscard]] bool Init(Marker* marker, int id, size_t max_stack_entries, int max_workers);
   void BeginCycle();
 
   // Scans root words. One-past-the-end pointers count; other interior pointers if `interior`.
@@ -109,14 +115,14 @@ class MarkWorker {
   void PushContentsButSelf(const alloc::ObjectRef& object);
   // Where the program's procedures push the objects that they find.
   MarkSink* sink() { return &sink_; }
-  // Works until stack and ring are empty and no word is pending (true), or the worker has to pause
-  // (false). Offers some of the work to idle workers.
+  // Works until stack, batch and ring are empty and no word is pending (true), or the worker has to
+  // pause (false). Offers some of the work to idle workers.
   bool Drain();
   // The whole job of one worker in parallel marking. Pauses after scanning about `slice_bytes`.
   void Run(uint64_t slice_bytes);
-  // Whether stack, ring and queue are empty and no word is pending. No worker is in the job.
+  // Whether stack, batch, ring and queue are empty and no word is pending. No worker is in the job.
   bool HasNothing() const;
-  // Empties stack, ring and queue, and drops the pending words. No worker is in the job.
+  // Empties stack, batch, ring and queue, and drops the pending words. No worker is in the job.
   void Forget();
 
   MarkStatistics statistics;
@@ -154,7 +160,6 @@ class MarkWorker {
   void PushForDescription(Addr base);
   void ScanDescribed(Addr base);
 
-  PackedRange Split(PackedRange range);
   void PushSpan(Addr begin, size_t bytes);
   void PushOrNote(PackedRange range) {
     if (GLEANER_UNLIKELY(!stack_.Push(range))) NoteOverflow(range);
@@ -170,7 +175,9 @@ class MarkWorker {
   void ScanWords(const Addr* words, size_t count);
   void PushWords(Addr object, size_t object_bytes, Addr begin, Addr end);
   bool RescanNext();
-  void ShareWork();
+  size_t FillRing(size_t head, size_t tail, bool has_range_in_hand);
+  GLEANER_ALWAYS_INLINE void PutIntoRing(size_t place, PackedRange range);
+  void ShareWork(PackedRange* in_hand);
   bool FindWork();
   bool MustPause() const;
   void TakeSegment(const Segment& segment);
@@ -202,9 +209,12 @@ class MarkWorker {
 
   Sink sink_{this};
   RangeStack stack_;
-  size_t scan_head_ = 0;  // number of the next entry to take out
-  size_t scan_tail_ = 0;  // number of the next entry to put in
-  size_t pending_ = 0;    // number of pending words; from kPendingWords on, MarkPending is called
+  SortedBatch batch_;
+  size_t deep_at_ = SIZE_MAX;  // the stack is deep, and batches are made, from this size on
+  bool is_deep_ = false;       // there is a batch, or the stack was deep when it was last looked at
+  size_t scan_head_ = 0;       // number of the next entry to take out
+  size_t scan_tail_ = 0;       // number of the next entry to put in
+  size_t pending_ = 0;  // number of pending words; from kPendingWords on, MarkPending is called
   uint64_t pause_at_bytes_ = kNeverPause;  // pause when statistics.bytes_scanned reaches this
   PackedRange scan_ring_[kScanRing];
   // First the pending words, fewer than kPendingWords. Behind them a filter has room for the words

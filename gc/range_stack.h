@@ -64,6 +64,9 @@ class RangeStack {
   // pre, for both: not empty.
   PackedRange Pop() { return *--top_; }
   PackedRange TakeOldest() { return *bottom_++; }
+  // The newest `count` ranges, oldest of them first. pre: there are as many; for both.
+  const PackedRange* newest(size_t count) const { return top_ - count; }
+  void DropNewest(size_t count) { top_ -= count; }
   // Drops all ranges, and makes the whole memory usable again.
   void Rewind() { bottom_ = top_ = entries_.data(); }
 

@@ -1,8 +1,8 @@
 // Detects the end of marking: every worker is idle.
 //
-// A worker is idle only while its stack, ring and queue are empty and it has no pending words, and
-// it turns busy *before* it takes work from another worker's queue. So if all workers are idle at
-// one instant, there is no work and no worker that could make any [inv.termination].
+// A worker is idle only while its stack, batch, ring and queue are empty and it has no pending
+// words, and it turns busy *before* it takes work from another worker's queue. So if all workers
+// are idle at one instant, there is no work and no worker that could make any [inv.termination].
 //
 // kStates, the non-serialising detector (thesis: a termination test without a shared bottleneck):
 // each worker has a counter in a cache line of its own, odd while idle, incremented at each change.

@@ -328,7 +328,8 @@ std::string NameOf(int workers, const MarkConfig& config) {
   return std::to_string(workers) + " workers, balance " + std::to_string(config.balance) +
          ", split " + std::to_string(config.split) + ", interior " +
          std::to_string(config.all_interior_pointers) + ", pad " +
-         std::to_string(config.pad_objects) + ", termination " +
+         std::to_string(config.pad_objects) + ", batches of " + std::to_string(config.min_batch) +
+         ", termination " +
          (config.termination == TerminationMethod::kStates ? "states" : "counter");
 }
 
@@ -339,6 +340,7 @@ void MarkAllWays(Graph& graph, int rounds) {
   for (int workers = 1; workers <= 4; ++workers) {
     Machine& machine = NewMachine(workers);
     uint64_t steals = 0;
+    uint64_t batches = 0;
     int most_workers = 0;
     for (int variant = 0; variant < 8; ++variant) {
       MarkConfig config;
@@ -347,6 +349,7 @@ void MarkAllWays(Graph& graph, int rounds) {
       config.termination =
           (variant & 4) == 0 ? TerminationMethod::kStates : TerminationMethod::kCounter;
       for (int round = 0; round < rounds; ++round) {
+        config.min_batch = round % 2 == 0 ? 0 : 8;
         SCOPED_TRACE(NameOf(workers, config));
         const MarkStatistics statistics = machine.Mark(graph, config);
         graph.Compare(machine.marker.white(), machine.marker.black());
@@ -356,17 +359,20 @@ void MarkAllWays(Graph& graph, int rounds) {
           EXPECT_EQ(statistics.steals, 0u);
         }
         steals += statistics.steals;
+        batches += statistics.batches;
         most_workers = std::max(most_workers, machine.pool.last_workers());
         if (::testing::Test::HasFailure()) return;
       }
     }
+    EXPECT_GT(batches, 0u);
     EXPECT_LE(most_workers, workers);
     if (workers > 1) {
       EXPECT_GT(most_workers, 1) << "nobody helped";
     }
-    printf("%d workers: %zu of %zu objects reachable, up to %d took part, %llu steals\n", workers,
-           graph.reachable(), graph.objects.size(), most_workers,
-           static_cast<unsigned long long>(steals));
+    printf(
+        "%d workers: %zu of %zu objects reachable, up to %d took part, %llu steals, %llu batches\n",
+        workers, graph.reachable(), graph.objects.size(), most_workers,
+        static_cast<unsigned long long>(steals), static_cast<unsigned long long>(batches));
   }
 }
 
@@ -399,6 +405,7 @@ std::vector<MarkConfig> PausingConfigs() {
     configs[i].balance = (i & 1) == 0;
     configs[i].termination =
         (i & 2) == 0 ? TerminationMethod::kStates : TerminationMethod::kCounter;
+    configs[i].min_batch = i == 0 || i == 3 ? 8 : 0;
   }
   return configs;
 }
@@ -672,13 +679,31 @@ void BuildComb(Graph* graph, size_t length) {
   AddRoots(graph, {next});
 }
 
-TEST_F(MarkingTest, AFullStackLosesNothing) {
-  EXPECT_CHILD_OK([] {
+// An object of pointers to `width` nodes of 508 leaves each. When the nodes are scanned in one
+// batch, their leaves are on the stack together.
+void BuildFan(Graph* graph, size_t width) {
+  const auto allocate = [graph](size_t bytes) {
+    auto** object = static_cast<void**>(testing::Allocate(Kind::kNormal, bytes));
+    EXPECT_NE(object, nullptr);
+    graph->objects.push_back(Describe(object));
+    return object;
+  };
+  void** const hub = allocate(width * kWordBytes);
+  for (size_t i = 0; i < width; ++i) {
+    auto** node = allocate(4096);
+    hub[i] = node;
+    for (size_t leaf = 0; leaf < 508; ++leaf) node[leaf] = allocate(16);
+  }
+  AddRoots(graph, {hub});
+}
+
+void CheckFullStack(void (*build)(Graph*), const MarkConfig& config) {
+  EXPECT_CHILD_OK([build, config] {
     testing::HeapConfig heap;
     heap.reserve = 16 * kMiB;
     testing::StartHeap(heap);
     Graph graph;
-    BuildComb(&graph, 900);
+    build(&graph);
     graph.Sort();
     graph.TraceReference({});
     EXPECT_EQ(graph.reachable(), graph.objects.size());
@@ -690,10 +715,10 @@ TEST_F(MarkingTest, AFullStackLosesNothing) {
       uint64_t overflows = 0;
       for (int round = 0; round < 3; ++round) {
         SCOPED_TRACE(workers);
-        overflows += machine.Mark(graph, {}).overflows;
+        overflows += machine.Mark(graph, config).overflows;
         graph.Compare(machine.marker.white(), machine.marker.black());
         // The same with the rescan set instead of a search of the heap.
-        machine.Prepare(graph, {});
+        machine.Prepare(graph, config);
         machine.marker.UseRescanSet(&rescan_set);
         machine.marker.MarkFromRoots(&machine.tasks);
         for (int rounds = 0; CountDirty(rescan_set) != 0; ++rounds) {
@@ -709,6 +734,16 @@ TEST_F(MarkingTest, AFullStackLosesNothing) {
       printf("%d workers: %llu overflows\n", workers, static_cast<unsigned long long>(overflows));
     }
   });
+}
+
+TEST_F(MarkingTest, AFullStackLosesNothing) {
+  CheckFullStack([](Graph* graph) { BuildComb(graph, 900); }, {});
+}
+
+TEST_F(MarkingTest, AStackFilledByABatchLosesNothing) {
+  MarkConfig config;
+  config.min_batch = 256;
+  CheckFullStack([](Graph* graph) { BuildFan(graph, 600); }, config);
 }
 
 }  // namespace
