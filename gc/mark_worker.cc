@@ -294,7 +294,7 @@ bool MarkWorker::Drain() {
     if (GLEANER_UNLIKELY(scanned >= kShareEveryBytes)) {
       statistics.bytes_scanned += scanned;
       scanned = 0;
-      ShareWork(&in_hand);
+      in_hand = ShareWork(in_hand);
       if (GLEANER_UNLIKELY(is_deep_) && in_hand.bytes() != 0 && stack_.size() >= batch_.max()) {
         PushOrNote(in_hand);
         in_hand = PackedRange();
@@ -315,27 +315,28 @@ bool MarkWorker::Drain() {
   return true;
 }
 
-// Offers the oldest ranges if a worker is idle, or wakes a helper if there is enough work.
-void MarkWorker::ShareWork(PackedRange* in_hand) {
-  const bool splits = split_ && in_hand->bytes() > kSplitBytes;
+// Offers some of the work if a worker is idle, or wakes a helper if there is enough of it: half of
+// the range in hand, the oldest ranges. Returns what is left in hand.
+GLEANER_NOINLINE PackedRange MarkWorker::ShareWork(PackedRange in_hand) {
+  const bool splits = split_ && in_hand.bytes() > kSplitBytes;
   if (!marker_->config_.balance || marker_->IsAlone() || !queue.LooksEmpty() ||
       (!splits && stack_.size() + batch_.size() < 2)) {
-    return;
+    return in_hand;
   }
   const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
   if (!hungry) {
     if (statistics.bytes_scanned < kHelpAfterBytes || !marker_->MayWake() ||
         !marker_->pool_->CanWake()) {
-      return;
+      return in_hand;
     }
-    if (!marker_->pool_->WakeOne()) return;
+    if (!marker_->pool_->WakeOne()) return in_hand;
   }
   Segment segment;
   size_t share = 0;
   if (splits) {
-    const size_t kept = AlignDown(in_hand->bytes() / 2, kScanBytes);
-    segment.ranges[share++] = PackedRange(in_hand->begin() + kept, in_hand->bytes() - kept).bits();
-    *in_hand = {in_hand->begin(), kept};
+    const size_t kept = AlignDown(in_hand.bytes() / 2, kScanBytes);
+    segment.ranges[share++] = PackedRange(in_hand.begin() + kept, in_hand.bytes() - kept).bits();
+    in_hand = {in_hand.begin(), kept};
   }
   for (size_t half = stack_.size() / 2; half != 0 && share < Segment::kCapacity; --half) {
     segment.ranges[share++] = stack_.TakeOldest().bits();
@@ -351,6 +352,7 @@ void MarkWorker::ShareWork(PackedRange* in_hand) {
     marker_->work_available_.FetchAdd(1, memory_order_seq_cst);
     FutexWake(&marker_->work_available_, 1);
   }
+  return in_hand;
 }
 
 void MarkWorker::TakeSegment(const Segment& segment) {

@@ -177,7 +177,7 @@ class MarkWorker {
   bool RescanNext();
   size_t FillRing(size_t head, size_t tail, bool has_range_in_hand);
   GLEANER_ALWAYS_INLINE void PutIntoRing(size_t place, PackedRange range);
-  void ShareWork(PackedRange* in_hand);
+  PackedRange ShareWork(PackedRange in_hand);
   bool FindWork();
   bool MustPause() const;
   void TakeSegment(const Segment& segment);

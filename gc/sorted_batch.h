@@ -8,7 +8,7 @@
 //
 // Order gains the more, the denser the ranges are: what matters is their number for each page of
 // the heap. A batch has at most 32, all workers together, so that it takes at most 1/64 of the
-// heap. It is made when there are 4, and not in a heap that a processor's caches may hold
+// heap. It is made when there are 8, and not in a heap that a processor's caches may hold
 // (docs/performance.md, "In the order of addresses").
 #pragma once
 
@@ -49,7 +49,7 @@ class SortedBatch {
  private:
   static constexpr size_t kRegions = 1024;
   static constexpr size_t kMinHeapBytes = 32 * kMiB;
-  static constexpr size_t kMinPart = 8;  // of max()
+  static constexpr size_t kMinPart = 4;  // of max()
   static constexpr size_t kStepRanges = 4096;
 
   size_t RegionOf(PackedRange range) const {

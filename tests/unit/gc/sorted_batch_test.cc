@@ -27,7 +27,7 @@ TEST(SortedBatchTest, TheHeapDecidesHowManyRanges) {
     batch.BeginCycle(kBase, heap, 0);
     const size_t pages = heap / alloc::kPageBytes;
     EXPECT_EQ(batch.max(), pages * 32 / 2);
-    EXPECT_EQ(batch.min(), pages * 4 / 2);
+    EXPECT_EQ(batch.min(), pages * 8 / 2);
   }
   batch.BeginCycle(kBase, kHeap, 16);
   EXPECT_EQ(batch.min(), 16u);
