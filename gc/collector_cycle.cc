@@ -8,8 +8,9 @@ namespace gleaner::gc {
 
 constexpr int kStepsAtOnce = 64;  // steps of the sweep in one Drive: some 150 us
 // Bytes that each worker scans in a slice of the driver: 1 ms, or 8 ms when all workers mark, since
-// waking them takes time.
+// waking them takes time. Sorting a batch may come on top, some 8 ms for each GB of the heap.
 constexpr uint64_t kDriverSliceBytes = 2 * kMiB;
+static_assert(kDriverSliceBytes >= kMinSortingSlice);
 constexpr uint64_t kPressingSliceBytes = 16 * kMiB;
 // Maximum of one throttling wait. With urgency kPressing a thread waits five times as long as it
 // has run since its last wait; with kClosing it waits the maximum.

@@ -16,8 +16,10 @@ namespace {
 
 // A longer range is scanned in steps of this size.
 constexpr size_t kScanBytes = kScanWords * kWordBytes;
-// Half of a longer range in hand goes to a worker without work.
+// A longer range is split for other workers.
 constexpr size_t kSplitBytes = 32 * kKiB;
+// A longer range is halved, so that thieves get shares of equal size.
+constexpr size_t kHalveBytes = 1 * kMiB;
 // Large objects are pushed as ranges of this size.
 constexpr size_t kSpanBytes = 8 * kMiB;
 
@@ -26,9 +28,6 @@ constexpr uint64_t kShareEveryBytes = 8 * kKiB;
 // Waking a helper costs as much as scanning this much (some 50 us). Only a worker that has scanned
 // more, and still has work, wakes a helper.
 constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
-// A shorter slice is a mutator's (CyclePacer::SliceBytes), which must not wait until a batch is
-// sorted.
-constexpr uint64_t kMinSortingSlice = 2 * kMiB;
 // Turns of searching for work before an idle worker yields its processor, and before it sleeps.
 constexpr int kYieldTurns = 8;
 constexpr int kSpinTurns = 200;
@@ -159,6 +158,19 @@ void MarkWorker::MarkObject(const ObjectRef& object) {
   PushContents(object);
 }
 
+// Pushes all of a long range but its first kSplitBytes, which it returns.
+PackedRange MarkWorker::Split(PackedRange range) {
+  const Addr begin = range.begin();
+  size_t bytes = range.bytes();
+  while (bytes > kHalveBytes) {
+    const size_t half = AlignDown(bytes / 2, kSplitBytes);
+    PushOrNote({begin + half, bytes - half});
+    bytes = half;
+  }
+  PushOrNote({begin + kSplitBytes, bytes - kSplitBytes});
+  return {begin, kSplitBytes};
+}
+
 void MarkWorker::ScanRoots(platform::Range range, bool interior) {
   for (Addr at = range.begin; at < range.end; at += kScanWords * kWordBytes) {
     const size_t left = (range.end - at) / kWordBytes;
@@ -180,7 +192,13 @@ void MarkWorker::ScanRoots(platform::Range range, bool interior) {
 }
 
 bool MarkWorker::MustPause() const {
-  if (statistics.bytes_scanned >= pause_at_bytes_ || marker_->IsPausing()) return true;
+  return statistics.bytes_scanned >= pause_at_bytes_ ||
+         marker_->slice_over_.Load(memory_order_seq_cst) || IsPauseWanted();
+}
+
+// Whether another thread waits for the pause; else it may come a little later.
+bool MarkWorker::IsPauseWanted() const {
+  if (marker_->pause_.Load(memory_order_seq_cst)) return true;
   // Relaxed: a hint that may be stale; the mutator parks at the end of its critical section.
   return marker_->is_concurrent_ && platform::t_critical.stop_pending->Load(memory_order_relaxed);
 }
@@ -208,19 +226,22 @@ void MarkWorker::PutIntoRing(size_t place, PackedRange range) {
 }
 
 // Puts ranges of the batch into the ring, until the stack is no longer deep. Returns the ring's
-// tail. A long range in hand is scanned before the next batch, which is the denser for it.
+// tail. A long range in hand is scanned before the next batch, which is the denser for it. While
+// the stack has more than two batches hold, its newest ranges come before the rest of the batch.
 GLEANER_NOINLINE size_t MarkWorker::FillRing(size_t head, size_t tail, bool has_range_in_hand) {
   while (tail - head < kScanRing) {
     if (batch_.empty()) {
       is_deep_ = stack_.size() >= deep_at_;
       if (!is_deep_ || has_range_in_hand) break;
-      if (!batch_.Fill(&stack_, [this]() { return MustPause(); })) {
+      if (!batch_.Fill(&stack_, [this]() { return IsPauseWanted(); })) {
+        if (batch_.min() == SIZE_MAX) deep_at_ = SIZE_MAX;
         is_deep_ = false;  // until the next words are marked
         break;
       }
       ++statistics.batches;
     }
-    PutIntoRing(tail++, batch_.Take());
+    const bool is_full = stack_.size() > 2 * batch_.max();
+    PutIntoRing(tail++, is_full ? stack_.Pop() : batch_.Take());
   }
   return tail;
 }
@@ -266,6 +287,7 @@ bool MarkWorker::Drain() {
     }
     in_hand = PackedRange();
     if (GLEANER_UNLIKELY(range.bytes() > kScanBytes)) {
+      if (split_ && range.bytes() > kSplitBytes && deep_at_ == SIZE_MAX) range = Split(range);
       in_hand = {range.begin() + kScanBytes, range.bytes() - kScanBytes};
       range = {range.begin(), kScanBytes};
     }
@@ -319,10 +341,8 @@ bool MarkWorker::Drain() {
 // the range in hand, the oldest ranges. Returns what is left in hand.
 GLEANER_NOINLINE PackedRange MarkWorker::ShareWork(PackedRange in_hand) {
   const bool splits = split_ && in_hand.bytes() > kSplitBytes;
-  if (!marker_->config_.balance || marker_->IsAlone() || !queue.LooksEmpty() ||
-      (!splits && stack_.size() + batch_.size() < 2)) {
-    return in_hand;
-  }
+  if (!marker_->config_.balance || marker_->IsAlone() || !queue.LooksEmpty()) return in_hand;
+  if (!splits && stack_.size() < 2 && batch_.size() < 2) return in_hand;
   const bool hungry = marker_->idle_.Load(memory_order_relaxed) != 0;  // a hint
   if (!hungry) {
     if (statistics.bytes_scanned < kHelpAfterBytes || !marker_->MayWake() ||

@@ -16,9 +16,13 @@
 // of their descriptors and mark bytes do not depend on each other, so the cache misses overlap.
 //
 // The stack holds ranges of objects that are black already (packed, one word each). When it is
-// deep, its newest ranges are sorted and scanned as a batch (gc/sorted_batch.h). A range above 4
-// KiB stays in hand until it is scanned; of one above 32 KiB, half of what is left goes to a worker
-// without work.
+// deep, its newest ranges are sorted and scanned as a batch (gc/sorted_batch.h).
+//
+// A range above 4 KiB is in hand until it is scanned. Where no batches are made, one above 32 KiB
+// is split and the rest pushed first: other workers can take it, and the stack never holds what
+// more than 32 KiB refer to. One above 1 MiB is halved. Where batches are made, it stays in hand,
+// so that the next batch is dense, until the stack has a whole batch; and when a worker has no
+// work, half of what is left goes to it.
 //
 // White is a mask of mark byte values, black is one value (alloc/page.h).
 //
@@ -94,6 +98,9 @@ struct alignas(kCacheLineBytes) MarkStatistics {
 };
 
 inline constexpr uint64_t kNeverPause = ~uint64_t{0};
+// A shorter slice is a mutator's (CyclePacer::SliceBytes), which must not wait until a batch is
+// sorted.
+inline constexpr uint64_t kMinSortingSlice = 2 * kMiB;
 
 class Marker;
 
@@ -165,6 +172,7 @@ class MarkWorker {
     if (GLEANER_UNLIKELY(!stack_.Push(range))) NoteOverflow(range);
   }
   void NoteOverflow(PackedRange range);
+  PackedRange Split(PackedRange range);
   void RescanPage(alloc::PageNumber page);
   bool MustRescan(alloc::PageNumber page, const uint8_t* mark) const;
   void RescanRange(alloc::PageNumber page, size_t begin, size_t end);
@@ -180,6 +188,7 @@ class MarkWorker {
   PackedRange ShareWork(PackedRange in_hand);
   bool FindWork();
   bool MustPause() const;
+  bool IsPauseWanted() const;
   void TakeSegment(const Segment& segment);
   void RunRootTask(size_t task);
 

@@ -8,8 +8,9 @@
 //
 // Order gains the more, the denser the ranges are: what matters is their number for each page of
 // the heap. A batch has at most 32, all workers together, so that it takes at most 1/64 of the
-// heap. It is made when there are 8, and not in a heap that a processor's caches may hold
-// (docs/performance.md, "In the order of addresses").
+// heap. It is made when there are 8. None is made in a heap that a processor's caches may hold, nor
+// by more than four workers, whose shares are too thin (docs/performance.md, "In the order of
+// addresses"). The heap is here what is committed of it for objects that are scanned.
 #pragma once
 
 #include "alloc/address_space.h"
@@ -22,8 +23,8 @@ class SortedBatch {
  public:
   static constexpr size_t kHeapBytesPerRange = 512;
 
-  // For heaps of up to `heap_bytes`, shared by `workers`. Without the address space no batch is
-  // ever made.
+  // For heaps of up to `heap_bytes`, shared by `workers`. Without address space or memory no batch
+  // is made.
   void Init(size_t heap_bytes, int workers) {
     workers_ = static_cast<size_t>(workers);
     (void)ranges_.Reserve(heap_bytes / kHeapBytesPerRange / workers_);
@@ -37,8 +38,9 @@ class SortedBatch {
   // A stack with fewer ranges is scanned as it is. SIZE_MAX if no batch can be made.
   size_t min() const { return min_; }
   size_t max() const { return max_; }
-  // Takes the newest ranges of the stack, max() at most. False, and nothing is taken, if must_pause
-  // returns true; that is asked every 10 us or so. pre: empty.
+  // Takes the newest ranges of the stack, max() at most. False, and nothing is taken, if there is
+  // no memory (then min() is SIZE_MAX), or if must_pause returns true. That is asked every
+  // kStepRanges, which take 1 us, or 100 us where memory is touched for the first time. pre: empty.
   template <class MustPause>
   [[nodiscard]] bool Fill(RangeStack* stack, const MustPause& must_pause);
   // pre, for both: not empty.
@@ -49,8 +51,9 @@ class SortedBatch {
  private:
   static constexpr size_t kRegions = 1024;
   static constexpr size_t kMinHeapBytes = 32 * kMiB;
+  static constexpr size_t kMaxWorkers = 4;
   static constexpr size_t kMinPart = 4;  // of max()
-  static constexpr size_t kStepRanges = 4096;
+  static constexpr size_t kStepRanges = 128;
 
   size_t RegionOf(PackedRange range) const {
     const size_t region = (range.begin() - base_) >> shift_;
@@ -75,14 +78,17 @@ inline void SortedBatch::BeginCycle(Addr base, size_t heap_bytes, size_t min_ran
   max_ = heap_bytes / kHeapBytesPerRange / workers_;
   if (max_ > UINT32_MAX) max_ = UINT32_MAX;
   min_ = min_ranges;
-  if (min_ == 0) min_ = heap_bytes < kMinHeapBytes ? SIZE_MAX : max_ / kMinPart;
-  if (min_ > max_ || !ranges_.EnsureCommitted(max_)) min_ = SIZE_MAX;
-  next_ = end_ = ranges_.data();
+  if (min_ == 0 && heap_bytes >= kMinHeapBytes && workers_ <= kMaxWorkers) min_ = max_ / kMinPart;
+  if (min_ == 0 || min_ > max_ || max_ > ranges_.max()) min_ = SIZE_MAX;
 }
 
 template <class MustPause>
 bool SortedBatch::Fill(RangeStack* stack, const MustPause& must_pause) {
   const size_t count = stack->size() < max_ ? stack->size() : max_;
+  if (!ranges_.EnsureCommitted(count)) {
+    min_ = SIZE_MAX;
+    return false;
+  }
   const PackedRange* from = stack->newest(count);
   for (uint32_t& place : place_) place = 0;
   for (size_t i = 0; i < count; ++i) {

@@ -440,6 +440,9 @@ TEST_F(MarkingTest, SlicesOfAnySizeMarkTheSame) {
             done = machine.marker.Continue(1 + random.Below(most));
           }
           graph.Compare(machine.marker.white(), machine.marker.black());
+          if (config.min_batch != 0) {
+            EXPECT_GT(machine.marker.statistics().batches, 0u);
+          }
           if (most == 1) {
             EXPECT_GT(slices, 10u);
           }
@@ -480,6 +483,9 @@ TEST_F(MarkingTest, AnotherThreadPausesItAtAnyTime) {
         machine.marker.Resume();
         EXPECT_TRUE(machine.marker.Continue());
         graph.Compare(machine.marker.white(), machine.marker.black());
+        if (config.min_batch != 0) {
+          EXPECT_GT(machine.marker.statistics().batches, 0u);
+        }
         if (::testing::Test::HasFailure()) return;
       }
     }
@@ -697,8 +703,10 @@ void BuildFan(Graph* graph, size_t width) {
   AddRoots(graph, {hub});
 }
 
-void CheckFullStack(void (*build)(Graph*), const MarkConfig& config) {
-  EXPECT_CHILD_OK([build, config] {
+// Marks what `build` makes in a heap whose stacks hold 65,536 ranges. `overflows`: with one worker
+// they do not suffice.
+void CheckFullStack(void (*build)(Graph*), const MarkConfig& config, bool overflows) {
+  EXPECT_CHILD_OK([build, config, overflows] {
     testing::HeapConfig heap;
     heap.reserve = 16 * kMiB;
     testing::StartHeap(heap);
@@ -712,10 +720,10 @@ void CheckFullStack(void (*build)(Graph*), const MarkConfig& config) {
     ASSERT_TRUE(rescan_set.Cover(EndCommitted(alloc::Space::kScanned)));
     for (int workers = 1; workers <= 4; ++workers) {
       Machine& machine = NewMachine(workers);
-      uint64_t overflows = 0;
+      uint64_t count = 0;
       for (int round = 0; round < 3; ++round) {
         SCOPED_TRACE(workers);
-        overflows += machine.Mark(graph, config).overflows;
+        count += machine.Mark(graph, config).overflows;
         graph.Compare(machine.marker.white(), machine.marker.black());
         // The same with the rescan set instead of a search of the heap.
         machine.Prepare(graph, config);
@@ -729,21 +737,67 @@ void CheckFullStack(void (*build)(Graph*), const MarkConfig& config) {
         graph.Compare(machine.marker.white(), machine.marker.black());
       }
       if (workers == 1) {
-        EXPECT_GT(overflows, 0u);
+        EXPECT_EQ(count != 0, overflows);
       }
-      printf("%d workers: %llu overflows\n", workers, static_cast<unsigned long long>(overflows));
+      printf("%d workers: %llu overflows\n", workers, static_cast<unsigned long long>(count));
     }
   });
 }
 
 TEST_F(MarkingTest, AFullStackLosesNothing) {
-  CheckFullStack([](Graph* graph) { BuildComb(graph, 900); }, {});
+  CheckFullStack([](Graph* graph) { BuildComb(graph, 900); }, {}, true);
 }
 
-TEST_F(MarkingTest, AStackFilledByABatchLosesNothing) {
+TEST_F(MarkingTest, ABatchDoesNotFillTheStack) {
   MarkConfig config;
   config.min_batch = 256;
-  CheckFullStack([](Graph* graph) { BuildFan(graph, 600); }, config);
+  CheckFullStack([](Graph* graph) { BuildFan(graph, 600); }, config, false);
+}
+
+// A heap that is large enough to make batches by itself. A slice as the driver's makes them, a
+// mutator's does not.
+TEST_F(MarkingTest, ALargeHeapIsMarkedInBatches) {
+  EXPECT_CHILD_OK([] {
+    testing::StartHeap();
+    constexpr size_t kObjects = 40000;
+    constexpr size_t kBytes = 1024;
+    Graph graph;
+    Random random(8);
+    auto** hub = static_cast<void**>(testing::Allocate(Kind::kNormal, kObjects * kWordBytes));
+    ASSERT_NE(hub, nullptr);
+    graph.objects.push_back(Describe(hub));
+    for (size_t i = 0; i < kObjects; ++i) {
+      auto** object = static_cast<void**>(testing::Allocate(Kind::kNormal, kBytes));
+      ASSERT_NE(object, nullptr);
+      object[random.Below(kBytes / kWordBytes)] = hub[i == 0 ? 0 : random.Below(i)];
+      hub[i] = object;
+      graph.objects.push_back(Describe(object));
+    }
+    AddRoots(&graph, {hub});
+    graph.Sort();
+    graph.TraceReference({});
+    for (const int workers : {1, 2, 4}) {
+      Machine& machine = NewMachine(workers);
+      for (const uint64_t slice : {kNeverPause, kMinSortingSlice, kMinSortingSlice / 2}) {
+        SCOPED_TRACE(std::to_string(workers) + " workers, slices of " + std::to_string(slice));
+        machine.Prepare(graph, {});
+        size_t slices = 1;
+        for (bool done = machine.marker.MarkFromRoots(&machine.tasks, slice); !done; ++slices) {
+          ASSERT_LT(slices, 1000u) << "no progress";
+          done = machine.marker.Continue(slice);
+        }
+        graph.Compare(machine.marker.white(), machine.marker.black());
+        const uint64_t batches = machine.marker.statistics().batches;
+        if (slice < kMinSortingSlice) {
+          EXPECT_EQ(batches, 0u);
+        } else if (workers == 1) {
+          EXPECT_GT(batches, 0u);
+        }
+        printf("%d workers: %zu slices, %llu batches\n", workers, slices,
+               static_cast<unsigned long long>(batches));
+      }
+    }
+  });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "gc/sorted_batch.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <random>
@@ -35,6 +36,13 @@ TEST(SortedBatchTest, TheHeapDecidesHowManyRanges) {
   EXPECT_EQ(batch.min(), SIZE_MAX) << "more than such a heap's batch may hold";
   batch.BeginCycle(kBase, 2 * kHeap, 0);
   EXPECT_EQ(batch.min(), SIZE_MAX) << "no room was reserved for such a heap";
+  SortedBatch of_four, of_five;
+  of_four.Init(kHeap, 4);
+  of_four.BeginCycle(kBase, kHeap, 0);
+  EXPECT_EQ(of_four.min(), kHeap / alloc::kPageBytes * 8 / 4);
+  of_five.Init(kHeap, 5);
+  of_five.BeginCycle(kBase, kHeap, 0);
+  EXPECT_EQ(of_five.min(), SIZE_MAX) << "too thin";
 }
 
 // A batch holds the newest ranges of the stack, each once, and its regions ascend.
@@ -80,7 +88,7 @@ TEST(SortedBatchTest, TakesTheNewestInTheOrderOfRegions) {
 }
 
 // Whenever the answer is yes, the stack keeps all, and a later batch is whole.
-TEST(SortedBatchTest, APauseTakesNothing) {
+TEST(SortedBatchTest, APauseTakesNothing) {  // some 800 places to pause at
   std::mt19937_64 random(5);
   SortedBatch batch;
   batch.Init(kHeap, 1);
@@ -101,10 +109,34 @@ TEST(SortedBatchTest, APauseTakesNothing) {
     ASSERT_TRUE(std::equal(model.begin(), model.end(), stack.newest(model.size()),
                            [](uint64_t a, PackedRange b) { return a == b.bits(); }));
   }
-  EXPECT_GE(asked, 10) << "asked too seldom";
+  EXPECT_GE(asked, 2 * 50000 / 128) << "asked too seldom";
   EXPECT_EQ(batch.size(), model.size());
   batch.Clear();
   EXPECT_TRUE(batch.empty());
+}
+
+TEST(SortedBatchTest, WithoutMemoryTheStackKeepsAll) {
+  constexpr size_t kLarge = kGiB;
+  SortedBatch batch;
+  batch.Init(kLarge, 1);
+  batch.BeginCycle(kBase, kLarge, 1);
+  ASSERT_EQ(batch.min(), 1u);
+  RangeStack stack;
+  ASSERT_TRUE(stack.Init(1 << 20));
+  std::mt19937_64 random(6);
+  for (int i = 0; i < 1 << 20; ++i) ASSERT_TRUE(stack.Push(RandomRange(&random)));
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &old), 0);
+  const rlimit tight = {4096, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &tight), 0);
+  const bool filled = batch.Fill(&stack, Never);
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
+  EXPECT_FALSE(filled);
+  EXPECT_TRUE(batch.empty());
+  EXPECT_EQ(batch.min(), SIZE_MAX);
+  EXPECT_EQ(stack.size(), size_t{1} << 20);
+  batch.BeginCycle(kBase, kLarge, 1);  // the next cycle tries again
+  EXPECT_TRUE(batch.Fill(&stack, Never));
 }
 
 }  // namespace
