@@ -226,8 +226,7 @@ void MarkWorker::PutIntoRing(size_t place, PackedRange range) {
 }
 
 // Puts ranges of the batch into the ring, until the stack is no longer deep. Returns the ring's
-// tail. A long range in hand is scanned before the next batch, which is the denser for it. While
-// the stack has more than two batches hold, its newest ranges come before the rest of the batch.
+// tail. A long range in hand is scanned before the next batch, which is the denser for it.
 GLEANER_NOINLINE size_t MarkWorker::FillRing(size_t head, size_t tail, bool has_range_in_hand) {
   while (tail - head < kScanRing) {
     if (batch_.empty()) {
@@ -240,8 +239,7 @@ GLEANER_NOINLINE size_t MarkWorker::FillRing(size_t head, size_t tail, bool has_
       }
       ++statistics.batches;
     }
-    const bool is_full = stack_.size() > 2 * batch_.max();
-    PutIntoRing(tail++, is_full ? stack_.Pop() : batch_.Take());
+    PutIntoRing(tail++, IsFull() ? stack_.Pop() : batch_.Take());
   }
   return tail;
 }
@@ -287,7 +285,9 @@ bool MarkWorker::Drain() {
     }
     in_hand = PackedRange();
     if (GLEANER_UNLIKELY(range.bytes() > kScanBytes)) {
-      if (split_ && range.bytes() > kSplitBytes && deep_at_ == SIZE_MAX) range = Split(range);
+      if (split_ && range.bytes() > kSplitBytes && (deep_at_ == SIZE_MAX || IsFull())) {
+        range = Split(range);
+      }
       in_hand = {range.begin() + kScanBytes, range.bytes() - kScanBytes};
       range = {range.begin(), kScanBytes};
     }

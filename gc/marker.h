@@ -18,11 +18,11 @@
 // The stack holds ranges of objects that are black already (packed, one word each). When it is
 // deep, its newest ranges are sorted and scanned as a batch (gc/sorted_batch.h).
 //
-// A range above 4 KiB is in hand until it is scanned. Where no batches are made, one above 32 KiB
-// is split and the rest pushed first: other workers can take it, and the stack never holds what
-// more than 32 KiB refer to. One above 1 MiB is halved. Where batches are made, it stays in hand,
-// so that the next batch is dense, until the stack has a whole batch; and when a worker has no
-// work, half of what is left goes to it.
+// A range above 4 KiB is in hand until it is scanned. Where no batches are made, or when the stack
+// has more than two batches hold, one above 32 KiB is split and the rest pushed first: other
+// workers can take it, and the stack gets no more at a time than 32 KiB refer to. One above 1 MiB
+// is halved. Where batches are made, it stays in hand, so that the next batch is dense, until the
+// stack has a whole batch; and when a worker has no work, half of what is left goes to it.
 //
 // White is a mask of mark byte values, black is one value (alloc/page.h).
 //
@@ -189,6 +189,8 @@ class MarkWorker {
   bool FindWork();
   bool MustPause() const;
   bool IsPauseWanted() const;
+  // Whether the stack has more than two batches hold. Its newest ranges then come before the batch.
+  bool IsFull() const { return stack_.size() > 2 * batch_.max(); }
   void TakeSegment(const Segment& segment);
   void RunRootTask(size_t task);
 

@@ -685,20 +685,26 @@ void BuildComb(Graph* graph, size_t length) {
   AddRoots(graph, {next});
 }
 
-// An object of pointers to `width` nodes of 508 leaves each. When the nodes are scanned in one
-// batch, their leaves are on the stack together.
+// An object of pointers to `width` nodes of 508 leaves each, and to an array of 131,072 whose
+// address is between theirs. When the nodes are scanned in one batch, their leaves are on the stack
+// together.
 void BuildFan(Graph* graph, size_t width) {
+  constexpr size_t kArrayLength = 131072;
   const auto allocate = [graph](size_t bytes) {
     auto** object = static_cast<void**>(testing::Allocate(Kind::kNormal, bytes));
     EXPECT_NE(object, nullptr);
     graph->objects.push_back(Describe(object));
     return object;
   };
-  void** const hub = allocate(width * kWordBytes);
+  void** const hub = allocate((width + 1) * kWordBytes);
   for (size_t i = 0; i < width; ++i) {
     auto** node = allocate(4096);
     hub[i] = node;
     for (size_t leaf = 0; leaf < 508; ++leaf) node[leaf] = allocate(16);
+    if (i != width / 2) continue;
+    void** const array = allocate(kArrayLength * kWordBytes);
+    hub[width] = array;
+    for (size_t k = 0; k < kArrayLength; ++k) array[k] = allocate(16);
   }
   AddRoots(graph, {hub});
 }
@@ -751,7 +757,7 @@ TEST_F(MarkingTest, AFullStackLosesNothing) {
 TEST_F(MarkingTest, ABatchDoesNotFillTheStack) {
   MarkConfig config;
   config.min_batch = 256;
-  CheckFullStack([](Graph* graph) { BuildFan(graph, 600); }, config, false);
+  CheckFullStack([](Graph* graph) { BuildFan(graph, 400); }, config, false);
 }
 
 // A heap that is large enough to make batches by itself. A slice as the driver's makes them, a
