@@ -331,9 +331,16 @@ void BeginStop() {
 
 void EndStop() { RestoreSigmask(&g_mask_before_stop); }
 
-void PauseStop() {
-  const sigset_t* open = t_mask_of_program != nullptr ? t_mask_of_program : &g_mask_before_stop;
-  RealSigmask(SIG_SETMASK, open, nullptr);
+void PauseStop(bool open_all) {
+  const bool inside = t_mask_of_program != nullptr;
+  sigset_t mask = inside ? *t_mask_of_program : g_mask_before_stop;
+  if (inside && !open_all) {
+    for (const int sent : {SIGALRM, SIGVTALRM, SIGPROF, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP,
+                           SIGTTIN, SIGTTOU, SIGWINCH, SIGCHLD, SIGCONT, SIGIO, SIGPIPE}) {
+      if (sent != g_suspend_signal && sent != g_reserve_signal) sigaddset(&mask, sent);
+    }
+  }
+  RealSigmask(SIG_SETMASK, &mask, nullptr);
 }
 
 void ParkPending() {

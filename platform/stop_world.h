@@ -148,8 +148,9 @@ class HandlersWait {
 void BeginStop();
 void EndStop();
 // Called in place of EndStop when the stop is to be tried again: until then signals are as the
-// program has them, also inside HandlersWait.
-void PauseStop();
+// program has them. Inside HandlersWait those that timers, terminals, children and descriptors send
+// stay blocked, unless `open_all`: their handlers may jump, and no collector stops threads by them.
+void PauseStop(bool open_all);
 
 // pre: collector and threads locks are held; `records` are all registered threads.
 // Stops every thread of `records` except `self` (which may be null). True: each of these threads is

@@ -42,7 +42,8 @@ constexpr uint64_t kMaxPatienceNs = 256 * kFirstPatienceNs;
 constexpr int kAttemptsOfTryStop = 4;  // 150 ms in all, and as much again between them at most
 
 void AwaitNextAttempt(StopAttempt* attempt) {
-  platform::PauseStop();
+  // A collector that stops threads by a signal that stays blocked here gets its turn in the end.
+  platform::PauseStop(attempt->patience_ns == kMaxPatienceNs);
   // Two collectors in one process may give up for each other's sake; a varying pause lets one be
   // first the next time.
   platform::AwaitWithdrawn(platform::NowNs() % attempt->patience_ns);
