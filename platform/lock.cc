@@ -34,6 +34,10 @@ void Lock::NoteReleased() const { t_held_ranks &= ~(1u << static_cast<uint32_t>(
 void Lock::NoteWanted() const { t_wanted_ranks |= 1u << static_cast<uint32_t>(rank_); }
 void Lock::NoteNotWanted() const { t_wanted_ranks &= ~(1u << static_cast<uint32_t>(rank_)); }
 
+bool Lock::IsHeldByCaller() const {
+  return (t_held_ranks >> static_cast<uint32_t>(rank_) & 1) != 0;
+}
+
 bool HoldsDeferringLock() {
   return t_wanted_ranks >= 1u << static_cast<uint32_t>(LockRank::kHeaps);
 }

@@ -94,6 +94,11 @@ class Lock {
   // Whether a thread sleeps until the lock is free.
   bool IsAwaited() const { return state_.Load(memory_order_relaxed) == kContended; }  // a hint
   bool IsHeld() const { return state_.Load(memory_order_relaxed) != kFree; }          // a hint only
+#ifdef GLEANER_VERIFY
+  // Whether the calling thread holds this lock or another of its rank. For tests;
+  // async-signal-safe.
+  bool IsHeldByCaller() const;
+#endif
 
  private:
   static constexpr uint32_t kFree = 0, kHeld = 1, kContended = 2;

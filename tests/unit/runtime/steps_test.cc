@@ -518,8 +518,8 @@ TEST_P(StepsTest, AHandlerInstallsAFilter) {
 }
 
 // A handler that runs while its thread has the collector lock may jump away with it. The first
-// collection turns modes on after it has let go of the lock. SIGUSR1 would be open while a stop
-// that is given up waits for its next attempt (PauseStop).
+// collection turns modes on after it has let go of the lock, which the driver may take then.
+// SIGUSR1 would be open while a stop that is given up waits for its next attempt (PauseStop).
 TEST(TurningOnTest, NoHandlerRunsWhileTheThreadHasTheLock) {
   size_t steps = 0;
   for (size_t step = 0; step < 2000; step += 7) {
@@ -531,7 +531,7 @@ TEST(TurningOnTest, NoHandlerRunsWhileTheThreadHasTheLock) {
       HandleWith(
           [](int) {
             ++g_handled;
-            if (gc::g_collector.lock().IsHeld()) ++g_lost;
+            if (gc::g_collector.lock().IsHeldByCaller()) ++g_lost;
           },
           SIGALRM);
       Attempt first{[] { GC_gcollect(); }, step, [] { raise(SIGALRM); }};
