@@ -149,7 +149,7 @@ void BeginStop();
 void EndStop();
 // Called in place of EndStop when the stop is to be tried again: until then signals are as the
 // program has them. Inside HandlersWait those that timers, terminals, children and descriptors send
-// stay blocked, unless `open_all`: their handlers may jump, and no collector stops threads by them.
+// stay blocked, unless `open_all`: their handlers may jump, and collectors use other signals.
 void PauseStop(bool open_all);
 
 // pre: collector and threads locks are held; `records` are all registered threads.
