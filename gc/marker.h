@@ -12,7 +12,7 @@
 //
 // The cache lines of the first 64 bytes of a range are prefetched when the range goes into the scan
 // ring, so that they are there when the range comes out. The pending words come from several
-// objects. They are marked together when there are 64, or when ring and stack are empty: the reads
+// objects. They are marked together when there are 64, or when nothing is left to scan: the reads
 // of their descriptors and mark bytes do not depend on each other, so the cache misses overlap.
 //
 // The stack holds ranges of objects that are black already (packed, one word each). When it is
@@ -34,9 +34,9 @@
 // Two markers may find the same byte white. Both then store black and push, which is harmless; so a
 // relaxed load and store suffice (Note [mark-race] in docs/memory_ordering.md).
 //
-// Pending words belong to their worker as its stack and ring do; other workers cannot take them. A
-// worker turns idle only without pending words [inv.termination]: Drain marks them before it
-// returns true. A pending word is resolved when it is marked, perhaps after a pause in which the
+// Pending words belong to their worker as its stack, batch and ring do; other workers cannot take
+// them. A worker turns idle only without pending words [inv.termination]: Drain marks them before
+// it returns true. A pending word is resolved when it is marked, perhaps after a pause in which the
 // program ran. If the program has freed the object and its slot is used again, the new object is
 // black already.
 //
