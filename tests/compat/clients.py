@@ -21,6 +21,8 @@ class Client:
     normalise: list = field(default_factory=list)  # (pattern, replacement): what varies by nature.
     lazily_bound: bool = False  # Run with LD_BIND_NOW=1 as well.
     quick: bool = False
+    # Bytes between collections in the runs of a mode, for a client that turns collection off soon.
+    collect_every: str = ""
 
     def missing(self):
         """What it needs that is not installed."""
@@ -94,7 +96,7 @@ CLIENTS = [
     Client("poke", "arrays, structures, strings, mapped memory", ("poke",), ("poke",),
            ["poke", "--quiet", "-L", "{input}/workload.pk"]),
     Client("parser3", "hashes, tables, strings, objects", ("parser3-cgi",), ("parser3",),
-           ["parser3", "{input}/workload.p"]),
+           ["parser3", "{input}/workload.p"], collect_every="64k"),
     Client("objc", "libobjc_gc: trees, classes at run time, exceptions", ("gobjc", "libobjc-12-dev"),
            ("gcc", "/usr/lib/x86_64-linux-gnu/libobjc_gc.so.4"), ["{prepared}/workload"],
            prepare=[["gcc", "-O1", "-fobjc-exceptions", "-o", "{prepared}/workload",

@@ -251,7 +251,8 @@ def test(client, machine, options):
         compare(expected, machine.run(client, GLEANER, {"LD_BIND_NOW": "1"}),
                 "on Gleaner with LD_BIND_NOW=1")
     # So that clients of all sizes come to some.
-    every = {"GLEANER_COLLECT_EVERY": f"{max(256, int(observed.rss_mb * 1000 / 64))}k"}
+    every = {"GLEANER_COLLECT_EVERY":
+             client.collect_every or f"{max(256, int(observed.rss_mb * 1000 / 64))}k"}
     for mode in options.mode:
         show(mode)
         observed = machine.observed_run(client, GLEANER, {**MODES[mode], **every})
