@@ -130,6 +130,10 @@ class Collector {
   // A collection is due before the allowance is used up. True if the next polls see to it, by a
   // cycle; false if the caller has to call Collect(Cause::kAllocation). Any thread.
   bool HurryCycle();
+  // A collection is due, and perhaps stop-parallel only because the program allocated too fast for a
+  // cycle. Whether it has slowed down since, so that the next Advance begins a cycle instead. Any
+  // thread.
+  bool MayBeginAfterAll();
   bool CanMarkConcurrently() const { return cycle_pacer_.CanBegin(); }
   // Guarded by lock().
   StopForecast& forecast() { return forecast_; }

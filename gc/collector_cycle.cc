@@ -73,6 +73,20 @@ bool Collector::HurryCycle() {
   return true;
 }
 
+bool Collector::MayBeginAfterAll() {
+  const platform::HandlersWait no_handlers;
+  // If the lock is taken, its holder collects.
+  if (!lock_.TryAcquire()) return false;
+  bool may = false;
+  if (cycle_.state() == CycleState::kIdle && cycle_pacer_.reason() == Reason::kFastAllocation) {
+    Tunables tunables;
+    world_.read_tunables(&tunables);
+    may = cycle_pacer_.MayBegin(tunables, IsMinorNext());
+  }
+  lock_.Release();
+  return may;
+}
+
 // While the caller waits, the markers can use its processor.
 void Collector::Throttle(Addr stack_pointer) {
   const Cycle::Urgency urgency = cycle_.urgency();

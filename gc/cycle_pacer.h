@@ -39,8 +39,8 @@ class CyclePacer {
 
   // --- Guarded by the collector lock. ---
   // Whether a cycle that is due begins now. False if writes cannot be tracked, or if a collection
-  // of another kind is the better choice; then that stands until BeginStop. `minor_next`: the next
-  // collection can be a minor one.
+  // of another kind is the better choice; then that stands until BeginStop, or until MayBegin is
+  // asked again. `minor_next`: the next collection can be a minor one.
   bool MayBegin(const Tunables& tunables, bool minor_next);
   // MayBegin has chosen a collection of another kind.
   bool HasChosenStop() const {

@@ -75,9 +75,12 @@ void OnAllocated(ptrdiff_t bytes) {
     return;
   }
   // Another thread may have collected while this one waited for the end of a cycle.
-  if (AutomaticCollectionAllowed() && g_collector.collections() == seen) {
-    Collect(Cause::kAllocation, g_stop_func);
+  if (!AutomaticCollectionAllowed() || g_collector.collections() != seen) return;
+  if (IsConcurrent() && !platform::IsInSection() && g_collector.MayBeginAfterAll() &&
+      PollConcurrent(0)) {
+    return;
   }
+  Collect(Cause::kAllocation, g_stop_func);
 }
 
 // Makes room for `bytes` if only the program's heap limit is in the way: returns free pages that

@@ -254,6 +254,38 @@ TEST_F(CycleTest, ACycleIsChosenForAStopThatIsLong) {
   });
 }
 
+// A program that allocated fast when half of the allowance was used up, and slowly since, gets a
+// cycle after all.
+TEST_F(CycleTest, FastAllocationIsWeighedAgainWhenTheCollectionIsDue) {
+  EXPECT_CHILD_OK([] {
+    StartCycles(0);
+    testing::g_tunables.automatic = true;
+    testing::g_tunables.short_pause_ns = 1'000'000;
+    g_roots.assign(1, nullptr);
+    g_roots[0] = Allocate(Kind::kNormal, 64 * kMiB);
+    testing::Collect();
+    testing::Collect();
+    // The marking takes 64 ms.
+    g_collector.forecast().SetMarkTimeForTesting(1);
+    const ptrdiff_t allowance = g_collector.pacer().allowance();
+    g_collector.pacer().OnAllocated(allowance * 3 / 4, 0);
+    g_collector.Advance(0, 0);
+    ASSERT_FALSE(cycle().IsUnderWay()) << "it was at once";
+    EXPECT_FALSE(g_collector.CanMarkConcurrently());
+    EXPECT_FALSE(g_collector.MayBeginAfterAll());
+    testing::SleepNs(1'000'000'000);
+    g_collector.pacer().OnAllocated(allowance / 4, 0);
+    g_collector.Advance(0, 0);
+    EXPECT_FALSE(cycle().IsUnderWay());
+    EXPECT_TRUE(g_collector.MayBeginAfterAll());
+    g_collector.Advance(0, 0);
+    ASSERT_TRUE(cycle().IsUnderWay());
+    FinishCycle();
+    EXPECT_EQ(g_collector.last().reason, Reason::kLongStop);
+    EXPECT_FALSE(g_collector.MayBeginAfterAll()) << "nothing has been chosen";
+  });
+}
+
 // What the last round has not scanned, and is moved into what it has, is found by the last fetch.
 TEST_F(CycleTest, WhatIsMovedAfterTheLastRoundCounts) {
   EXPECT_CHILD_OK([] {
