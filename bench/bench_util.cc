@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -82,7 +83,17 @@ void Options::Real(const char* name, double* value, double normal, double min, d
   *value = normal;
   app_->add_option(OptionName(name), *value, help)
       ->capture_default_str()
-      ->check(CLI::Range(min, max));
+      ->check(CLI::Range(min, max))
+      // A range contains what is neither less nor more.
+      ->check([](const std::string& text) {
+        const bool is_nan = std::isnan(std::strtod(text.c_str(), nullptr));
+        return is_nan ? "Value " + text + " is not a number" : std::string();
+      });
+}
+
+void Options::Text(const char* name, std::string* value, const char* normal, const char* help) {
+  *value = normal;
+  app_->add_option(OptionName(name), *value, help)->capture_default_str();
 }
 
 void Options::Flag(const char* name, bool* value, const char* help) {

@@ -77,6 +77,7 @@ class Options {
               uint64_t max, const char* help);
   void Real(const char* name, double* value, double normal, double min, double max,
             const char* help);
+  void Text(const char* name, std::string* value, const char* normal, const char* help);
   void Flag(const char* name, bool* value, const char* help);
   // `*value` becomes the index of the word chosen; the first one is the default.
   void Choice(const char* name, int* value, std::vector<std::string> words, const char* help);
