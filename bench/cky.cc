@@ -1,0 +1,156 @@
+// CKY, the context-free parser of Endo's thesis: it finds all parses of all substrings of 200
+// sentences. The grammar comes from a file, the sentences are drawn from the grammar at random.
+// Threads take one sentence after another. The run fails if a table or a forest does not hold what
+// a count without collected memory finds.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench_util.h"
+#include "cky_grammar.h"
+#include "cky_parser.h"
+#include "cky_sentences.h"
+#include "gc_run.h"
+
+namespace {
+
+struct Parameters {
+  std::string grammar;
+  uint64_t seed;
+  uint64_t sentences;
+  uint64_t min_words;
+  uint64_t max_words;
+  bool check;
+  bool print;
+};
+
+// Nothing here is collected.
+struct Work {
+  std::vector<cky::Sentence> sentences;
+  std::vector<cky::Findings> expected;  // By sentence.
+  std::vector<cky::Findings> found;
+  std::atomic<uint64_t> next;
+};
+
+void DrawSentences(const Parameters& parameters, const cky::Grammar& grammar, Work* work) {
+  const cky::SentenceSampler sampler(grammar, parameters.max_words);
+  bench::Rng rng(parameters.seed);
+  for (uint64_t i = 0; i < parameters.sentences; ++i) {
+    work->sentences.push_back(sampler.Draw(parameters.min_words, &rng));
+  }
+  work->expected.resize(parameters.sentences);
+  work->found.resize(parameters.sentences);
+}
+
+void PrintSentences(const cky::Grammar& grammar, const Work& work) {
+  for (const cky::Sentence& sentence : work.sentences) {
+    for (size_t i = 0; i < sentence.size(); ++i) {
+      std::printf("%s%s", i == 0 ? "" : " ", grammar.TextOf(sentence[i]).c_str());
+    }
+    std::printf("\n");
+  }
+}
+
+void CountSentences(const cky::Grammar& grammar, Work* work) {
+  for (uint64_t i; (i = work->next++) < work->sentences.size();) {
+    work->expected[i] = cky::FindingsOf(grammar, work->sentences[i]);
+  }
+}
+
+void ParseSentences(const cky::Grammar& grammar, uint64_t seed, Work* work) {
+  cky::Parser parser(grammar);
+  for (uint64_t i; (i = work->next++) < work->sentences.size();) {
+    bench::Rng rng(seed + i);
+    work->found[i] = parser.Parse(work->sentences[i], &rng);
+  }
+}
+
+cky::Findings CheckedTotal(const Work& work, uint64_t* checksum) {
+  cky::Findings total;
+  for (uint64_t i = 0; i < work.sentences.size(); ++i) {
+    const cky::Findings& found = work.found[i];
+    const cky::Findings& expected = work.expected[i];
+    if (!(found == expected)) {
+      bench::Fail(
+          "sentence %lu has %lu items, %lu derivations and %lu trees modulo 2^61 - 1 instead of "
+          "%lu, %lu and %lu",
+          i, found.items, found.derivations, found.trees, expected.items, expected.derivations,
+          expected.trees);
+    }
+    total.items += found.items;
+    total.derivations += found.derivations;
+    total.trees = cky::AddModulo(total.trees, found.trees);
+    for (uint64_t value : {found.items, found.derivations, found.trees}) {
+      *checksum = bench::Mix64(*checksum ^ value);
+    }
+  }
+  return total;
+}
+
+Parameters ParseOptions(bench::Options* options, int argc, char** argv) {
+  Parameters parameters;
+  double scale;
+  options->Text("grammar", &parameters.grammar, CKY_GRAMMAR, "the grammar's file");
+  options->Number("seed", &parameters.seed, 1, 1, 0, UINT64_MAX, "seed of the sentences");
+  options->Number("sentences", &parameters.sentences, 200, 12, 1, 1'000'000, "sentences");
+  options->Number("min-words", &parameters.min_words, 36, 10, 1, 500, "words of the shortest");
+  options->Number("max-words", &parameters.max_words, 100, 30, 1, 500, "words of the longest");
+  options->Real("scale", &scale, 1, 1e-6, 1e6, "factor on the number of sentences");
+  parameters.check = false;
+  options->Flag("check", &parameters.check, "report symbols that no sentence uses, and end");
+  parameters.print = false;
+  options->Flag("print", &parameters.print, "write the sentences, and end");
+  options->Parse(argc, argv);
+  if (parameters.min_words > parameters.max_words) {
+    bench::Fail("--min-words %lu is more than --max-words %lu", parameters.min_words,
+                parameters.max_words);
+  }
+  const double sentences = std::round(static_cast<double>(parameters.sentences) * scale);
+  if (sentences > 1e9) bench::Fail("--sentences times --scale is more than 1e9");
+  parameters.sentences = std::max<uint64_t>(1, static_cast<uint64_t>(sentences));
+  return parameters;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Options options("cky", "all parses of sentences, bottom-up, with a collected table");
+  const Parameters parameters = ParseOptions(&options, argc, argv);
+  const cky::Grammar grammar(parameters.grammar);
+  if (parameters.check) return grammar.ReportUseless() == 0 ? 0 : 1;
+
+  Work work;
+  DrawSentences(parameters, grammar, &work);
+  if (parameters.print) {
+    PrintSentences(grammar, work);
+    return 0;
+  }
+  bench::InitGc(options);
+  work.next = 0;
+  bench::RunThreads(options.threads(), [&](int) { CountSentences(grammar, &work); });
+  work.next = 0;
+  const bench::Measurement measurement = bench::RunThreads(
+      options.threads(), [&](int) { ParseSentences(grammar, parameters.seed, &work); });
+
+  uint64_t words = 0;
+  for (const cky::Sentence& sentence : work.sentences) words += sentence.size();
+  uint64_t checksum = 0;
+  const cky::Findings total = CheckedTotal(work, &checksum);
+  bench::ResultLine result("cky");
+  result.Count("threads", static_cast<uint64_t>(options.threads()));
+  result.Count("rules", grammar.rules());
+  result.Count("sentences", parameters.sentences);
+  result.Count("words", words);
+  result.Count("items", total.items);
+  result.Count("derivations", total.derivations);
+  result.Count("trees_modulo", total.trees);
+  result.Real("derivations_per_second",
+              static_cast<double>(total.derivations) / measurement.seconds);
+  result.Hex("checksum", checksum);
+  bench::AddGcResult(measurement, &result);
+  result.Print();
+}
