@@ -3,6 +3,7 @@
 #include "platform/clock.h"
 #include "platform/memory.h"
 #include "platform/stalls.h"
+#include "platform/trace.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -82,6 +83,8 @@ void PageSpace::SetState(PageNumber first, PageNumber count, PageState state) {
 
 bool PageSpace::Grow(PageNumber count) {
   platform::StallScope stall(platform::StallCause::kAllocation);
+  const platform::TraceScope path(platform::TraceEvent::kSlowPath,
+                                  static_cast<uint64_t>(platform::TracePath::kGrowth));
   // A sixteenth more than there is, so that the number of system calls stays logarithmic.
   PageNumber want = committed_ / 16 > count ? committed_ / 16 : count;
   want = static_cast<PageNumber>(AlignUp(want, kPagesPerChunk));

@@ -12,6 +12,7 @@
 #include "alloc/walk.h"
 #include "platform/memory.h"
 #include "platform/stalls.h"
+#include "platform/trace.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -264,6 +265,8 @@ PageNumber ThreadHeap::TakeFree(Space space) {
 
 PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
   platform::StallScope stall(platform::StallCause::kAllocation);
+  const platform::TraceScope path(platform::TraceEvent::kSlowPath,
+                                  static_cast<uint64_t>(platform::TracePath::kFreshPage));
   PageNumber page = kNoPage;
   if (ThreadHeaps::ShouldShare(space, 1)) page = ThreadHeaps::Steal(space, this);
   if (page == kNoPage) page = TakeFresh(space);

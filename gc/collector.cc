@@ -10,6 +10,7 @@
 #include "platform/clock.h"
 #include "platform/filters.h"
 #include "platform/stop_world.h"
+#include "platform/trace.h"
 
 namespace gleaner::gc {
 
@@ -124,10 +125,24 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   NoteStop(collection, clock.end_ns());
   last_ = collection.report;
   totals_.Add(last_, collection.sweeps_concurrently);
+  if (platform::IsTracing()) TraceCollection(clock);
   world_.event(CycleEvent::kResumed);
   AfterResume();
   world_.event(CycleEvent::kEnd);
   return true;
+}
+
+GLEANER_COLD void Collector::TraceCollection(const PauseClock& clock) const {
+  using platform::TraceEvent;
+  const CycleReport& report = last_;
+  platform::EmitTrace(TraceEvent::kPause, clock.begin_ns(), {report.pause.all_ns, report.number});
+  platform::EmitTrace(
+      TraceEvent::kCollection, clock.end_ns(),
+      {report.number, static_cast<uint64_t>(report.cause), static_cast<uint64_t>(KindOf(report)),
+       static_cast<uint64_t>(report.reason), report.pause.all_ns, report.expected_ns,
+       report.live_bytes, report.live_objects, report.freed_bytes, report.resident_bytes,
+       static_cast<uint64_t>(pacer_.allowance()), static_cast<uint64_t>(report.markers),
+       report.steals, report.finalizable});
 }
 
 Collector::Collection Collector::Prepare(Cause cause) {
@@ -328,10 +343,13 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
 }
 
 void Collector::ReturnFreeMemory() {
+  const platform::TraceSpan span;
+  size_t bytes = 0;
   for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
     ThreadHeaps::FlushFreePages(space);
-    alloc::PageSpaceOf(space).DiscardFree();
+    bytes += alloc::PageSpaceOf(space).DiscardFree();
   }
+  span.End(platform::TraceEvent::kReturned, bytes);
 }
 
 void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clock) {
@@ -481,7 +499,9 @@ bool Collector::SweepSome() { return g_collector.sweeper_.Step(); }
 
 bool Collector::SweepRest() {
   bool any = false;
-  for (bool more = sweeper_.IsConcurrent(); more; any |= more) {
+  if (!sweeper_.IsConcurrent()) return any;
+  const platform::TraceScope sweep(platform::TraceEvent::kSweep);
+  for (bool more = true; more; any |= more) {
     platform::CriticalSection section;
     more = sweeper_.Step();
   }

@@ -49,6 +49,18 @@ struct CycleReport {
   uint64_t expected_ns = 0;
 };
 
+enum class CollectionKind : uint8_t { kStopParallel, kConcurrent, kOverrun, kMinor };
+constexpr CollectionKind KindOf(const CycleReport& report) {
+  return report.minor        ? CollectionKind::kMinor
+         : report.overrun    ? CollectionKind::kOverrun
+         : report.concurrent ? CollectionKind::kConcurrent
+                             : CollectionKind::kStopParallel;
+}
+constexpr const char* NameOf(CollectionKind kind) {
+  constexpr const char* kNames[] = {"stop-parallel", "concurrent", "overrun", "minor"};
+  return kNames[static_cast<int>(kind)];
+}
+
 // Sums over the life of the process.
 struct CollectorTotals {
   uint64_t collections = 0;
@@ -130,8 +142,8 @@ class Collector {
   // A collection is due before the allowance is used up. True if the next polls see to it, by a
   // cycle; false if the caller has to call Collect(Cause::kAllocation). Any thread.
   bool HurryCycle();
-  // A collection is due, and perhaps stop-parallel only because the program allocated too fast for a
-  // cycle. Whether it has slowed down since, so that the next Advance begins a cycle instead. Any
+  // A collection is due, and perhaps stop-parallel only because the program allocated too fast for
+  // a cycle. Whether it has slowed down since, so that the next Advance begins a cycle instead. Any
   // thread.
   bool MayBeginAfterAll();
   bool CanMarkConcurrently() const { return cycle_pacer_.CanBegin(); }
@@ -197,6 +209,7 @@ class Collector {
   // Tells the forecast and the pacing of cycles of the stop that is over.
   void NoteStop(const Collection& collection, uint64_t end_ns);
   void AfterResume();
+  void TraceCollection(const PauseClock& clock) const;
 
   bool MayBeMinor(Cause cause, const Tunables& tunables) const;
   // Whether writes may be tracked until the next collection, so that it may be minor.

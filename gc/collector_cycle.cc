@@ -3,6 +3,7 @@
 #include "gc/collector.h"
 #include "platform/clock.h"
 #include "platform/stop_world.h"
+#include "platform/trace.h"
 
 namespace gleaner::gc {
 
@@ -123,6 +124,7 @@ bool Collector::Drive() {
   if (!cycle_.IsUnderWay() && cycle_.DisarmSome()) {
     // Disarming comes before the sweep: the program takes faults until it is done.
   } else if (sweeper_.IsConcurrent()) {
+    const platform::TraceScope sweep(platform::TraceEvent::kSweep);
     for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
     if (sweeper_.IsDone()) {
       EndSweep();

@@ -33,11 +33,16 @@
 #include "gc/marker.h"
 #include "gc/rescan_set.h"
 #include "gc/world.h"
+#include "platform/trace.h"
 #include "platform/write_tracking.h"
 
 namespace gleaner::gc {
 
 enum class CycleState : uint8_t { kIdle, kArming, kRoots, kMarking, kReady, kAbandoned };
+constexpr const char* NameOf(CycleState state) {
+  constexpr const char* kNames[] = {"idle", "arming", "roots", "marking", "ready", "abandoned"};
+  return kNames[static_cast<int>(state)];
+}
 
 class Cycle {
  public:
@@ -208,6 +213,10 @@ class Cycle {
     platform::MaybeDelay();
     // Relaxed: guarded by the lock; without the lock, the state is a hint.
     state_.Store(state, platform::memory_order_relaxed);
+    if (platform::IsTracing()) {
+      platform::EmitTrace(platform::TraceEvent::kCycleState, platform::NowNs(),
+                          {static_cast<uint64_t>(state)});
+    }
     platform::MaybeDelay();
   }
 

@@ -2,6 +2,7 @@
 
 #include "platform/lock.h"
 #include "platform/thread.h"
+#include "platform/trace.h"
 
 namespace gleaner::gc {
 
@@ -25,6 +26,7 @@ void Driver::Wake() {
 
 void* Driver::Main(void* driver) {
   auto* self = static_cast<Driver*>(driver);
+  platform::BeginTraceOfThread(platform::TraceRole::kDriver, "driver");
   for (;;) {
     const uint32_t seen = self->wakes_.Load(memory_order_seq_cst);
     while (self->step_(self->context_)) {

@@ -2,6 +2,7 @@
 
 #include "alloc/walk.h"
 #include "gc/mark_pipeline.h"
+#include "platform/trace.h"
 
 namespace gleaner::gc {
 
@@ -386,6 +387,7 @@ bool MarkWorker::FindWork() {
   Marker& marker = *marker_;
   Segment segment;
   if (queue.Pop(&segment)) return TakeSegment(segment), true;
+  const platform::TraceScope idle(platform::TraceEvent::kIdle, static_cast<uint64_t>(id_));
   if (!marker.config_.balance) {
     // Without balancing every worker stops when its own share of the roots is done.
     marker.termination_.SetIdle(id_);
@@ -465,6 +467,8 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   const bool sorts = slice_bytes >= kMinSortingSlice || marker_->config_.min_batch != 0;
   deep_at_ = sorts ? batch_.min() : SIZE_MAX;
   marker_->termination_.SetBusy(id_);
+  const platform::TraceSpan span;
+  const MarkStatistics before = statistics;
   // A claimed task is pushed whole even if the worker has to pause meanwhile.
   while (!MustPause()) {
     const size_t task = roots.Claim();
@@ -478,6 +482,8 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   }
   if (MustPause()) marker_->EndSlice();
   pause_at_bytes_ = kNeverPause;
+  span.End(platform::TraceEvent::kMark, id_, statistics.steals - before.steals,
+           statistics.bytes_scanned - before.bytes_scanned, statistics.objects - before.objects);
 }
 
 }  // namespace gleaner::gc

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "platform/clock.h"
+#include "platform/trace.h"
 
 namespace gleaner::gc {
 
@@ -63,6 +64,10 @@ class PauseClock {
  private:
   void Charge(uint64_t now) {
     times_.part_ns[static_cast<int>(part_)] += now - since_ns_;
+    if (platform::IsTracing()) {
+      platform::EmitTrace(platform::TraceEvent::kPausePart, since_ns_,
+                          {now - since_ns_, static_cast<uint64_t>(part_)});
+    }
     times_.all_ns = now - begin_ns_;
     since_ns_ = now;
   }

@@ -1,6 +1,7 @@
 #include "gc/worker_pool.h"
 
 #include "platform/fault_signal.h"
+#include "platform/trace.h"
 
 namespace gleaner::gc {
 
@@ -57,6 +58,7 @@ void WorkerPool::Finish() {
 void* WorkerPool::HelperMain(void* argument) {
   auto* helper = static_cast<Helper*>(argument);
   helper->placement.Announce();
+  platform::BeginTraceOfThread(platform::TraceRole::kMarker, "marker");
   for (uint32_t done = 0;; ++done) {
     while (helper->jobs.Load(memory_order_seq_cst) == done)
       platform::FutexWait(&helper->jobs, done);

@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "platform/trace.h"
+
 namespace gleaner::platform {
 
 __thread StallState t_stall __attribute__((tls_model("initial-exec"))) = {};
@@ -156,6 +158,9 @@ void StallScope::End() {
     // Acquire: the weakest order of CompareExchange; the accesses are one thread's.
   } while (!stall.scopes.CompareExchange(seen, seen - 1, memory_order_acquire));
   RecordStall(static_cast<StallCause>(cause), now - begin);
+  if (IsTracing()) {
+    EmitTrace(TraceEvent::kStall, begin, {now - begin, static_cast<uint64_t>(cause)});
+  }
 }
 
 StallInterruption::StallInterruption()

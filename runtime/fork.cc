@@ -8,6 +8,7 @@
 #include "platform/process.h"
 #include "runtime/arenas.h"
 #include "runtime/runtime.h"
+#include "runtime/tracing.h"
 #include "runtime/variables.h"
 
 namespace gleaner::runtime {
@@ -64,6 +65,7 @@ void ChildAfterFork() {
   Threads::ResetAfterFork();
   Thread* self = Threads::Current();
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
+  ResetTracingAfterFork();
   // After the tracker's reset, which may ask whose memory it is.
   if (platform::MemoryIsCopy()) (void)platform::OwnMemory();
 }

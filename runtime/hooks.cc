@@ -9,6 +9,7 @@
 #include "runtime/fork.h"
 #include "runtime/run_record.h"
 #include "runtime/threads.h"
+#include "runtime/tracing.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
 
@@ -60,6 +61,7 @@ void OnAllocated(ptrdiff_t bytes) {
     self->bytes_since_cleared += static_cast<size_t>(bytes);
   }
   NoteAllocationInRunRecord();
+  ContinueTracing();
   g_collector.EndSweepIfDone();
   const uint64_t seen = g_collector.collections();
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());

@@ -25,6 +25,7 @@
 #include "runtime/latency.h"
 #include "runtime/limits.h"
 #include "runtime/run_record.h"
+#include "runtime/tracing.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
 #include "runtime/world.h"
@@ -100,6 +101,7 @@ const char* InitOnce() {
   g_collector.marker().UseInstructions(kInstructions[g_options.mark_instructions]);
   GC_parallel = g_collector.pool().size() - 1;
   platform::InstallStopHandler();
+  StartTracing();
   Thread* self = Threads::Register();
   if (self == nullptr) return "no memory to register the first thread";
   InstallHooks();

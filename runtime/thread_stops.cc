@@ -1,6 +1,7 @@
 // Stops of the world and handshakes with single threads, with all roots noted before.
 #include "platform/clock.h"
 #include "platform/loaded_objects.h"
+#include "platform/trace.h"
 #include "runtime/registry.h"
 #include "runtime/variables.h"
 
@@ -199,9 +200,11 @@ void Threads::BeginHandshakes() {
 }
 
 bool Threads::Handshake(Addr stack_pointer, gc::RootTasks* scratch, gc::RootBuffer* words) {
+  const platform::TraceSpan span;
   HandshakeAttempt attempt{{kFirstPatienceNs, false, false}, stack_pointer, scratch, words, false};
   TryUntilStopped(&attempt.stop, HandshakeWithLoaderLocked, &attempt);
   platform::EndStop();
+  if (attempt.found) span.End(platform::TraceEvent::kHandshake);
   return attempt.found;
 }
 

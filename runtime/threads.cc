@@ -8,6 +8,7 @@
 #include "platform/loaded_objects.h"
 #include "platform/memory.h"
 #include "platform/stalls.h"
+#include "platform/trace.h"
 #include "runtime/dead_stack.h"
 #include "runtime/registry.h"
 #include "runtime/runtime.h"
@@ -226,6 +227,7 @@ Thread* Threads::Register(Addr stack_bottom) {
   const Range static_tls = platform::CurrentStaticTls();
   Thread* thread = nullptr;
   platform::BeginStallsOfThread(tid);
+  platform::BeginTraceOfThread(platform::TraceRole::kMutator, nullptr);
   {
     platform::LockGuard guard(g_threads_lock);
     if (!g_registry.records.EnsureCommitted(g_registry.count + 1) ||
@@ -278,6 +280,7 @@ void Threads::Unregister() {
   const bool has_result = IsObject(thread->result);
   RemoveFromList(thread);
   platform::EndStallsOfThread();
+  platform::EndTraceOfThread();
   // Looked at after the removal: another thread that detaches this one now either finds the result
   // in the table, or has made the change that this thread sees.
   if (has_result && !CurrentThreadIsJoinable()) ForgetResult(pthread_self());

@@ -14,6 +14,7 @@
 #include "runtime/run_record.h"
 #include "runtime/runtime.h"
 #include "runtime/statistics.h"
+#include "runtime/tracing.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
 
@@ -151,6 +152,7 @@ void OnEvent(CycleEvent event) {
       break;
   }
   NoteCollectionInRunRecord();
+  ContinueTracing();
   const size_t heap = HeapBytes();
   if (GC_on_heap_resize != nullptr && heap != g_announced_heap_bytes) GC_on_heap_resize(heap);
   g_announced_heap_bytes = heap;

@@ -9,6 +9,7 @@
 #include "tools/replay_heap.h"
 #include "tools/run.h"
 #include "tools/symbolize.h"
+#include "tools/trace.h"
 
 namespace {
 
@@ -102,6 +103,15 @@ CLI::App* AddReplay(CLI::App* app, ReplayOptions* options, std::string* touch) {
   return replay;
 }
 
+CLI::App* AddTrace(CLI::App* app, TraceOptions* options) {
+  CLI::App* trace = app->add_subcommand(
+      "trace", "Convert what GLEANER_TRACE has written for ui.perfetto.dev and chrome://tracing");
+  trace->add_option("TRACE", options->trace, "The file that GLEANER_TRACE named")->required();
+  trace->add_option("-o,--output", options->output,
+                    "The JSON file; TRACE.json if not given, - for standard output");
+  return trace;
+}
+
 Touch TouchNamed(const std::string& name) {
   return name == "none" ? Touch::kNone : name == "first" ? Touch::kFirst : Touch::kPages;
 }
@@ -131,6 +141,9 @@ int main(int argc, char** argv) {
   std::string touch = "pages";
   const CLI::App* replay = AddReplay(&app, &replaying, &touch);
 
+  TraceOptions tracing;
+  const CLI::App* trace = AddTrace(&app, &tracing);
+
   const bool takes_program = argc > 1 && TakesProgram(argv[1]);
   const int end = takes_program ? EndOfOwnArguments(argc, argv) : argc;
   try {
@@ -143,6 +156,7 @@ int main(int argc, char** argv) {
   replaying.touch = TouchNamed(touch);
   if (replay->parsed()) return Replay(replaying);
   if (symbolize->parsed()) return Symbolize();
+  if (trace->parsed()) return ConvertTrace(tracing);
   if (!takes_program) return 0;
   char** program = argv + end;
   if (*program != nullptr && strcmp(*program, "--") == 0) ++program;

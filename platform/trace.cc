@@ -1,0 +1,190 @@
+#include "platform/trace.h"
+
+#include <pthread.h>
+
+#include <cstring>
+
+#include "platform/memory.h"
+#include "platform/process.h"
+#include "platform/thread.h"
+
+namespace gleaner::platform {
+
+constinit Atomic<bool> g_is_tracing{false};
+
+namespace {
+
+constexpr size_t kRingWords = 4096;
+constexpr size_t kMaxRings = 1024;
+constexpr size_t kMaxRecordWords = kMaxTraceArguments + 2;
+
+struct Ring {
+  // Owner thread and its signal handlers.
+  uint32_t thread;
+  Atomic<uint64_t> reserved;  // words ever reserved
+  // Both sides: the handover of docs/tracing.md.
+  Atomic<uint64_t> words[kRingWords];
+  // The thread that drains.
+  Atomic<uint64_t> consumed;  // words ever consumed
+  Atomic<bool> taken;         // has an owner
+};
+
+constinit Atomic<Ring*> g_rings[kMaxRings] = {};
+constinit Atomic<uint32_t> g_threads{0};  // thread numbers given out
+constinit Atomic<uint64_t> g_dropped{0};
+constinit Atomic<uint64_t> g_untraced{0};
+
+constinit __thread Ring* t_ring __attribute__((tls_model("initial-exec"))) = nullptr;
+
+Ring* NewRing() {
+  const size_t bytes = AlignUp(sizeof(Ring), OsPageBytes());
+  void* p = Reserve(bytes, OsPageBytes());
+  if (p == nullptr) return nullptr;
+  if (!Commit(p, bytes)) {
+    Release(p, bytes);
+    return nullptr;
+  }
+  auto* ring = static_cast<Ring*>(p);             // zero bytes are a ring
+  ring->taken.Store(true, memory_order_relaxed);  // published with the pointer
+  return ring;
+}
+
+// A ring that a thread has left, or a new one.
+Ring* TakeRing() {
+  for (Atomic<Ring*>& slot : g_rings) {
+    // Acquire: pairs with the exchange that has published the ring.
+    Ring* ring = slot.Load(memory_order_acquire);
+    if (ring == nullptr) {
+      Ring* fresh = NewRing();
+      if (fresh == nullptr) return nullptr;
+      // Acq_rel: publishes the fresh ring; sees another thread's that came first.
+      if (slot.CompareExchange(ring, fresh, memory_order_acq_rel)) return fresh;
+      Release(fresh, AlignUp(sizeof(Ring), OsPageBytes()));
+    }
+    bool taken = false;
+    // Acquire: pairs with the release of the thread that has left it, whose `reserved` this thread
+    // goes on with.
+    if (ring->taken.CompareExchange(taken, true, memory_order_acquire)) return ring;
+  }
+  return nullptr;
+}
+
+void EmitThread(TraceRole role, const char* name) {
+  char text[16] = {};
+  if (name != nullptr) {
+    memcpy(text, name, strnlen(name, sizeof text));
+  } else {
+    pthread_getname_np(pthread_self(), text, sizeof text);
+  }
+  uint64_t words[2];
+  memcpy(words, text, sizeof words);
+  EmitTrace(
+      TraceEvent::kThread, NowNs(),
+      {static_cast<uint64_t>(CurrentThreadId()), static_cast<uint64_t>(role), words[0], words[1]});
+}
+
+}  // namespace
+
+void StartTrace() { g_is_tracing.Store(true, memory_order_relaxed); }  // a hint
+void StopTrace() { g_is_tracing.Store(false, memory_order_relaxed); }  // a hint
+
+void BeginTraceOfThread(TraceRole role, const char* name) {
+  if (!IsTracing() || t_ring != nullptr) return;
+  Ring* ring = TakeRing();
+  if (ring == nullptr) {
+    g_untraced.FetchAdd(1, memory_order_relaxed);  // a count
+    return;
+  }
+  ring->thread = g_threads.FetchAdd(1, memory_order_relaxed) + 1;  // a number of its own
+  t_ring = ring;
+  EmitThread(role, name);
+}
+
+void EndTraceOfThread() {
+  Ring* ring = t_ring;
+  if (ring == nullptr) return;
+  t_ring = nullptr;  // handlers emit nothing from here on
+  // Release: pairs with the exchange of the next owner.
+  ring->taken.Store(false, memory_order_release);
+}
+
+void EmitTrace(TraceEvent event, uint64_t begin_ns, std::initializer_list<uint64_t> arguments) {
+  Ring* const ring = t_ring;
+  if (ring == nullptr) return;
+  const size_t count = arguments.size() + 2;
+  uint64_t at = ring->reserved.Load(memory_order_relaxed);  // this thread's and its handlers'
+  do {
+    // Acquire: pairs with the release of the consumer, so that the words have been set to 0.
+    if (at + count - ring->consumed.Load(memory_order_acquire) > kRingWords) {
+      g_dropped.FetchAdd(1, memory_order_relaxed);  // a count
+      return;
+    }
+    // Acquire: the weakest order of CompareExchange. It fails only if a handler came between.
+  } while (!ring->reserved.CompareExchange(at, at + count, memory_order_acquire));
+  // Relaxed: published by the header.
+  size_t i = at + 1;
+  ring->words[i++ % kRingWords].Store(begin_ns, memory_order_relaxed);
+  for (const uint64_t argument : arguments) {
+    ring->words[i++ % kRingWords].Store(argument, memory_order_relaxed);
+  }
+  // Release: publishes the record to the consumer.
+  ring->words[at % kRingWords].Store(TraceHeader(event, count, ring->thread), memory_order_release);
+}
+
+bool DrainTrace(bool all, bool (*write)(void* context, const uint64_t* words, size_t count),
+                void* context) {
+  static uint64_t buffer[kRingWords];  // of the thread that drains
+  for (Atomic<Ring*>& slot : g_rings) {
+    Ring* ring = slot.Load(memory_order_acquire);  // pairs with TakeRing
+    if (ring == nullptr) break;
+    uint64_t at = ring->consumed.Load(memory_order_relaxed);  // only this thread stores it
+    // Relaxed: a hint; what is there is known by the headers.
+    const uint64_t end = ring->reserved.Load(memory_order_relaxed);
+    if (end == at || (!all && end - at < kRingWords / 4)) continue;
+    size_t filled = 0;
+    while (at != end) {
+      // Acquire: pairs with the release in EmitTrace. 0: reserved, and not published yet.
+      const uint64_t header = ring->words[at % kRingWords].Load(memory_order_acquire);
+      if (header == 0) break;
+      for (size_t left = TraceWordsOf(header); left != 0; --left, ++at) {
+        Atomic<uint64_t>& word = ring->words[at % kRingWords];
+        buffer[filled++] = word.Load(memory_order_relaxed);  // published by the header
+        word.Store(0, memory_order_relaxed);                 // published by consumed
+      }
+    }
+    ring->consumed.Store(at, memory_order_release);  // pairs with the load in EmitTrace
+    if (filled != 0 && !write(context, buffer, filled)) return false;
+  }
+  return true;
+}
+
+bool IsTraceFilling() {
+  const Ring* ring = t_ring;
+  // Relaxed: a hint.
+  return ring != nullptr &&
+         ring->reserved.Load(memory_order_relaxed) - ring->consumed.Load(memory_order_relaxed) >=
+             kRingWords / 4;
+}
+
+// Relaxed, both: counts.
+uint64_t DroppedTraceEvents() { return g_dropped.Load(memory_order_relaxed); }
+uint64_t UntracedThreads() { return g_untraced.Load(memory_order_relaxed); }
+
+void ResetTraceAfterFork() {
+  // Relaxed: the process has one thread.
+  for (Atomic<Ring*>& slot : g_rings) {
+    Ring* ring = slot.Load(memory_order_relaxed);
+    if (ring == nullptr) break;
+    for (Atomic<uint64_t>& word : ring->words) word.Store(0, memory_order_relaxed);
+    ring->consumed.Store(ring->reserved.Load(memory_order_relaxed), memory_order_relaxed);
+    ring->taken.Store(ring == t_ring, memory_order_relaxed);
+  }
+  g_dropped.Store(0, memory_order_relaxed);
+  g_untraced.Store(0, memory_order_relaxed);
+  g_threads.Store(0, memory_order_relaxed);
+  if (t_ring == nullptr) return;
+  t_ring = nullptr;
+  BeginTraceOfThread(TraceRole::kMutator, nullptr);
+}
+
+}  // namespace gleaner::platform

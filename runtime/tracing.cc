@@ -1,0 +1,265 @@
+#include "runtime/tracing.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include "alloc/meta.h"
+#include "alloc/page_space.h"
+#include "alloc/thread_heaps.h"
+#include "gc/collector.h"
+#include "gleaner.h"
+#include "platform/lock.h"
+#include "platform/process.h"
+#include "platform/stop_world.h"
+#include "platform/trace_file.h"
+#include "runtime/options.h"
+
+namespace gleaner::runtime {
+
+using platform::memory_order_acquire;
+using platform::memory_order_relaxed;
+using platform::memory_order_release;
+
+namespace {
+
+constexpr uint64_t kDrainEveryNs = 100'000'000;
+constexpr uint64_t kLevelsEveryNs = 10'000'000;
+constexpr size_t kMaxPath = 4096;
+
+// Guarded by g_draining.
+constinit platform::TraceFile g_file;
+constinit uint64_t g_process = 0;  // that g_file belongs to
+// No event of this process is older.
+constinit uint64_t g_began_ns = 0;
+
+// A lock that threads try to get: nobody waits for the program's disk.
+constinit platform::Atomic<bool> g_draining{false};
+// Hints: when rings were last drained, and levels last emitted.
+constinit platform::Atomic<uint64_t> g_drained_ns{0};
+constinit platform::Atomic<uint64_t> g_levels_ns{0};
+
+char g_path[kMaxPath];  // constant after StartTracing: absolute, %p replaced
+
+// Copies `text` with what would end a line of the description escaped.
+size_t Escape(const char* text, size_t bytes, char* out, size_t capacity) {
+  size_t length = 0;
+  for (size_t i = 0; i < bytes && length + 4 < capacity; ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c == 0) {
+      out[length++] = ' ';
+    } else if (c < ' ' || c == '\\' || c == 0x7f) {
+      length += static_cast<size_t>(snprintf(out + length, capacity - length, "\\%03o", c));
+    } else {
+      out[length++] = static_cast<char>(c);
+    }
+  }
+  out[length] = 0;
+  return length;
+}
+
+// The wall-clock time of g_began_ns.
+uint64_t WallClockNs() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec) -
+         (platform::NowNs() - g_began_ns);
+}
+
+// The description of the process: lines of key=value.
+size_t Describe(char* text, size_t capacity) {
+  char raw[1024];
+  char command[2048];
+  size_t bytes = 0;
+  if (!platform::ReadFile("/proc/self/cmdline", raw, sizeof raw, &bytes) && errno != 0) bytes = 0;
+  while (bytes != 0 && raw[bytes - 1] == 0) --bytes;
+  Escape(raw, bytes, command, sizeof command);
+  char host[256] = "";
+  (void)gethostname(host, sizeof host - 1);
+  static const char* const kModes[] = {"auto", "stop", "concurrent", "generational"};
+  static const char* const kPolicies[] = {"lps", "al", "ps"};
+  const int n = snprintf(
+      text, capacity,
+      "version=%s\nprocess=%d\nparent=%d\nhost=%s\nbegan_ns=%llu\nbegan_wall_ns=%llu\n"
+      "markers=%d\nmode=%s\npolicy=%s\nk=%g\npage_bytes=%zu\ncommand=%s\n",
+      GLEANER_VERSION, getpid(), getppid(), host, static_cast<unsigned long long>(g_began_ns),
+      static_cast<unsigned long long>(WallClockNs()), gc::g_collector.pool().size(),
+      kModes[g_options.mode], kPolicies[g_options.policy], g_options.k, alloc::kPageBytes, command);
+  return n < 0 ? 0 : static_cast<size_t>(n) < capacity ? static_cast<size_t>(n) : capacity - 1;
+}
+
+// A trace that cannot go on ends; the program does not.
+void GiveUp(int error) {
+  platform::StopTrace();
+  Complain("cannot write the trace %s: %s; it ends here", g_file.path(), strerror(error));
+}
+
+bool Append(void*, const uint64_t* words, size_t count) {
+  const int error = g_file.Append(words, count * sizeof *words);
+  if (error != 0) GiveUp(error);
+  return error == 0;
+}
+
+// Opens `path`, or else PATH.PROCESS, PATH.PROCESS.1 and so on while they are in use.
+bool OpenFirstFree(const char* path) {
+  using Opened = platform::TraceFile::Opened;
+  constexpr int kMaxNames = 100;
+  char other[kMaxPath + 32];
+  const char* name = path;
+  for (int i = 0; i <= kMaxNames; ++i) {
+    switch (g_file.Open(name)) {
+      case Opened::kYes:
+        return true;
+      case Opened::kRefused:
+        Complain("cannot write the trace %s: %s; there is none", name, strerror(errno));
+        return false;
+      case Opened::kForeign:
+        Complain("the trace %s: the file exists and is no trace; there is none", name);
+        return false;
+      case Opened::kInUse:
+        break;
+    }
+    const int n = i == 0 ? snprintf(other, sizeof other, "%s.%d", g_path, getpid())
+                         : snprintf(other, sizeof other, "%s.%d.%d", g_path, getpid(), i);
+    if (n < 0) break;
+    name = other;
+  }
+  Complain("the trace %s: all its names are in use; there is none", path);
+  return false;
+}
+
+// Opens the file and writes its head.
+bool OpenFile(const char* path) {
+  if (!OpenFirstFree(path)) return false;
+  static char text[kMaxPath];
+  platform::TraceFileHead head = platform::TraceFile::OwnHead();
+  g_process = head.process;
+  const size_t bytes = Describe(text, sizeof text - 8);
+  head.text_bytes = AlignUp(bytes, 8);
+  memset(text + bytes, '\n', head.text_bytes - bytes);
+  int error = g_file.Append(&head, sizeof head);
+  if (error == 0) error = g_file.Append(text, head.text_bytes);
+  if (error != 0) GiveUp(error);
+  return error == 0;
+}
+
+// The process is a child, by fork or by a plain clone: its trace is a file of its own.
+bool OpenChildsFile() {
+  g_file.Leave();
+  char path[kMaxPath + 32];
+  const int n = snprintf(path, sizeof path, "%s.%d", g_path, getpid());
+  if (n > 0 && OpenFile(path)) return true;
+  platform::StopTrace();
+  return false;
+}
+
+// pre: the caller holds g_draining.
+void DrainLocked(bool all) {
+  if (g_process != static_cast<uint64_t>(getpid())) {
+    // A child by a plain clone has its parent's events in its rings.
+    if (g_process != 0) {
+      g_began_ns = platform::NowNs();
+      platform::ResetTraceAfterFork();
+    }
+    if (!OpenChildsFile()) return;
+  }
+  (void)platform::DrainTrace(all, Append, nullptr);
+}
+
+bool TryBeginDrain() {
+  // Acquire: pairs with the release in EndDrain.
+  return !g_draining.Exchange(true, memory_order_acquire);
+}
+void EndDrain() { g_draining.Store(false, memory_order_release); }
+
+// Writes what is left. Threads may go on meanwhile; what they emit from now on is lost.
+void EndTracing() {
+  if (!platform::IsTracing()) return;
+  const platform::HandlersWait no_handlers;
+  constexpr int kMaxMoments = 1000;  // the holder may have ended with the process's last thread
+  for (int i = 0; !TryBeginDrain(); ++i) {
+    if (i == kMaxMoments) return;
+    platform::FutexSleep(1'000'000);
+  }
+  DrainLocked(true);
+  if (platform::IsTracing()) {
+    platform::StopTrace();
+    constexpr size_t kWords = 4;
+    const uint64_t end[kWords] = {platform::TraceHeader(platform::TraceEvent::kEnd, kWords, 0),
+                                  platform::NowNs(), platform::DroppedTraceEvents(),
+                                  platform::UntracedThreads()};
+    Append(nullptr, end, kWords);
+  }
+  EndDrain();
+}
+
+// Replaces the first %p by the number of the process, and makes the path absolute.
+bool ExpandPath(const char* given) {
+  char path[kMaxPath];
+  const char* mark = strstr(given, "%p");
+  const int n = mark == nullptr
+                    ? snprintf(path, sizeof path, "%s", given)
+                    : snprintf(path, sizeof path, "%.*s%d%s", static_cast<int>(mark - given), given,
+                               getpid(), mark + 2);
+  if (n > 0 && static_cast<size_t>(n) < sizeof path &&
+      platform::MakeAbsolute(path, g_path, sizeof g_path)) {
+    return true;
+  }
+  Complain("the path is too long; there is no trace %s", given);
+  return false;
+}
+
+void EmitLevels() {
+  size_t free_pages = 0;
+  for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
+    free_pages += alloc::ThreadHeaps::ResidentFreePages(space);
+  }
+  platform::EmitTrace(platform::TraceEvent::kHeap, platform::NowNs(),
+                      {alloc::ResidentBytes(), free_pages * alloc::kPageBytes, alloc::MetaBytes(),
+                       alloc::GrowthLimit()});
+}
+
+// Whether `period` has gone by since *last; then it begins anew.
+bool IsTime(platform::Atomic<uint64_t>* last, uint64_t period) {
+  // Relaxed: a hint; two threads may both find it is time.
+  const uint64_t now = platform::CoarseNowNs();
+  if (now - last->Load(memory_order_relaxed) < period) return false;
+  last->Store(now, memory_order_relaxed);
+  return true;
+}
+
+}  // namespace
+
+void StartTracing() {
+  g_began_ns = platform::NowNs();
+  if (g_options.trace == nullptr || !ExpandPath(g_options.trace) || !OpenFile(g_path)) return;
+  if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
+  platform::StartTrace();
+}
+
+void ContinueTracing() {
+  if (!platform::IsTracing()) return;
+  if (IsTime(&g_levels_ns, kLevelsEveryNs)) EmitLevels();
+  const bool all = IsTime(&g_drained_ns, kDrainEveryNs);
+  if (!all && !platform::IsTraceFilling()) return;
+  const platform::HandlersWait no_handlers;
+  if (!TryBeginDrain()) return;
+  DrainLocked(all);
+  EndDrain();
+}
+
+void ResetTracingAfterFork() {
+  // Relaxed: the process has one thread.
+  g_draining.Store(false, memory_order_relaxed);
+  if (!platform::IsTracing()) return;
+  g_began_ns = platform::NowNs();
+  platform::ResetTraceAfterFork();
+  g_file.Leave();
+  g_process = 0;
+}
+
+}  // namespace gleaner::runtime

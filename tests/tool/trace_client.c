@@ -1,0 +1,96 @@
+/* A program that collects, for the tests of collector traces: work; then, as its argument says, what
+ * programs do to a trace. */
+#define GC_THREADS
+#include <errno.h>
+#include <gc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct node {
+  struct node *left, *right;
+};
+
+static struct node *tree(int depth) {
+  struct node *node = GC_MALLOC(sizeof *node);
+  if (depth > 0) {
+    node->left = tree(depth - 1);
+    node->right = tree(depth - 1);
+  }
+  return node;
+}
+
+static void *work(void *unused) {
+  for (int i = 0; i < 40; ++i) tree(14);
+  return unused;
+}
+
+static void work_in_threads(int count) {
+  pthread_t threads[16];
+  for (int i = 0; i < count; ++i) pthread_create(&threads[i], NULL, work, NULL);
+  for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
+}
+
+static void await_child(pid_t child) {
+  int status = 1;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(3);
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "work";
+  GC_INIT();
+  work(NULL);
+  if (strcmp(what, "threads") == 0) {
+    work_in_threads(4);
+  } else if (strcmp(what, "fork") == 0) {
+    const pid_t child = fork();
+    if (child == 0) {
+      work(NULL);
+      exit(0);
+    }
+    await_child(child);
+    work(NULL);
+  } else if (strcmp(what, "fork-exec") == 0) { /* the child makes no file */
+    const pid_t child = fork();
+    if (child == 0) {
+      execl("/bin/true", "true", (char *)NULL);
+      _exit(4);
+    }
+    await_child(child);
+  } else if (strcmp(what, "spawn") == 0) { /* another traced program, while this one runs */
+    const pid_t child = fork();
+    if (child == 0) {
+      execl("/proc/self/exe", argv[0], "work", (char *)NULL);
+      _exit(4);
+    }
+    await_child(child);
+  } else if (strcmp(what, "exec") == 0) {
+    execl("/proc/self/exe", argv[0], "work", (char *)NULL);
+    return 4;
+  } else if (strcmp(what, "close") == 0) {
+    for (int fd = 3; fd < 4096; ++fd) close(fd);
+    work(NULL);
+  } else if (strcmp(what, "replace") == 0) { /* the numbers are other files' now */
+    for (int fd = 3; fd < 1024; ++fd) dup2(0, fd);
+    work(NULL);
+  } else if (strcmp(what, "kill") == 0) {
+    usleep(150000); /* long enough for the next report to drain */
+    work(NULL);
+    raise(SIGKILL);
+  } else if (strcmp(what, "_exit") == 0) {
+    _exit(0);
+  } else if (strcmp(what, "limit") == 0) { /* of the size of files */
+    const struct rlimit limit = {4096, 4096};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 5;
+    work(NULL);
+    work_in_threads(4);
+  }
+  printf("collections %lu\n", (unsigned long)GC_get_gc_no());
+  return 0;
+}

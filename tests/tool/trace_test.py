@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""GLEANER_TRACE and gleaner trace: what is in a trace, and what programs, limits and accidents do to
+one.
+
+usage: trace_test.py GLEANER DROPIN CLIENT
+"""
+
+import collections
+import glob
+import json
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
+SEED = random.SystemRandom().randrange(2**32)
+INCOMPLETE = 2
+CAUSES = {"allocation", "explicit", "exhausted"}
+
+
+class TraceTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.trace = self.path("run.trace")
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def files(self):
+        return sorted(os.path.basename(path) for path in glob.glob(self.path("*")))
+
+    def client(self, *arguments, trace=None, status=0, **variables):
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+        environment.update(LD_LIBRARY_PATH=os.path.dirname(DROPIN),
+                           GLEANER_TRACE=self.trace if trace is None else trace, **variables)
+        result = subprocess.run([CLIENT, *arguments], env=environment, capture_output=True,
+                                text=True, timeout=100, cwd=self.folder.name,
+                                stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result
+
+    def convert(self, trace=None, status=0):
+        result = subprocess.run([GLEANER, "trace", trace or self.trace, "-o", "-"],
+                                capture_output=True, text=True, timeout=100)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.message = result.stderr
+        return self.check(json.loads(result.stdout)) if result.stdout else None
+
+    def check(self, document):
+        """That Perfetto and chrome://tracing read it: the fields that each phase must have, and
+        spans that lie in each other or beside each other on each thread."""
+        spans = collections.defaultdict(list)
+        for event in document["traceEvents"]:
+            self.assertIn(event["ph"], "XiCM")
+            self.assertIsInstance(event["pid"], int)
+            self.assertIsInstance(event["name"], str)
+            self.assertIsInstance(event["args"], dict)
+            if event["ph"] == "M":
+                self.assertIn(event["name"], ("process_name", "thread_name"))
+                self.assertIsInstance(event["args"]["name"], str)
+                continue
+            self.assertGreaterEqual(event["ts"], 0)
+            if event["ph"] == "X":
+                self.assertGreaterEqual(event["dur"], 0)
+                spans[event["tid"]].append((round(event["ts"] * 1000),
+                                            -round(event["dur"] * 1000), event["name"]))
+            if event["ph"] == "C":
+                self.assertTrue(all(isinstance(level, int) for level in event["args"].values()))
+        for of_thread in spans.values():
+            open_spans = []
+            for begin, minus_duration, name in sorted(of_thread):
+                end = begin - minus_duration
+                while open_spans and open_spans[-1][0] <= begin:
+                    open_spans.pop()
+                if open_spans:
+                    self.assertLessEqual(end, open_spans[-1][0],
+                                         f"{name} outlasts {open_spans[-1][1]}")
+                open_spans.append((end, name))
+        return document["traceEvents"]
+
+    def named(self, events, name):
+        return [event for event in events if event["name"] == name and event["ph"] != "M"]
+
+
+class Contents(TraceTest):
+    def test_collections_are_those_of_the_statistics(self):
+        result = self.client("threads", GC_PRINT_STATS="1")
+        events = self.convert()
+        traced = sorted((event["args"] for event in self.named(events, "collection")),
+                        key=lambda arguments: arguments["number"])
+        printed = re.findall(r"gc (\d+) \((\w+)\): live ([\d.]+) MB in (\d+) objects.*pause "
+                             r"([\d.]+) ms", result.stderr)
+        self.assertGreater(len(printed), 3)
+        self.assertEqual(len(traced), len(printed))
+        for arguments, (number, cause, _, _, pause) in zip(traced, printed):
+            self.assertEqual(arguments["number"], int(number))
+            self.assertEqual(arguments["cause"], cause)
+            self.assertAlmostEqual(arguments["pause_ns"] / 1e6, float(pause), places=3)
+        pauses = self.named(events, "pause")
+        self.assertEqual(sorted(event["args"]["collection"] for event in pauses),
+                         [arguments["number"] for arguments in traced])
+        for pause in pauses:
+            parts = sum(event["dur"] for event in events if event["name"].startswith("pause: ")
+                        and event["tid"] == pause["tid"] and event["ts"] >= pause["ts"]
+                        and event["ts"] + event["dur"] <= pause["ts"] + pause["dur"] + 0.001)
+            self.assertAlmostEqual(parts, pause["dur"], delta=0.05)
+
+    def test_threads_have_names_and_work(self):
+        self.client("threads", GC_MARKERS="2", GLEANER_MODE="concurrent", GLEANER_SHORT_PAUSE="0")
+        events = self.convert()
+        names = {event["tid"]: event["args"]["name"] for event in events
+                 if event["name"] == "thread_name"}
+        roles = collections.Counter(name.split()[0] for name in names.values())
+        self.assertEqual(roles["driver"], 1)
+        self.assertEqual(roles["marker"], 1)
+        self.assertEqual(roles["gleaner_trace_c"], 5, "names have 15 letters")
+        by_thread = collections.defaultdict(set)
+        for event in events:
+            if event["ph"] == "X":
+                by_thread[names[event["tid"]].split()[0]].add(event["name"])
+        self.assertIn("mark", by_thread["driver"])
+        self.assertIn("handshake", by_thread["driver"] | by_thread["gleaner_trace_c"])
+        self.assertIn("stall: pause", by_thread["gleaner_trace_c"])
+        self.assertIn("cycle: marking", {event["name"] for event in events})
+        self.assertIn("slow path: fresh page", by_thread["gleaner_trace_c"])
+        self.assertTrue(all(event["args"]["resident_bytes"] > 0
+                            for event in self.named(events, "heap")[1:]))
+
+    def test_the_process_describes_itself(self):
+        self.client("work", "two words", "line\nbreak", GLEANER_MODE="stop", GC_MARKERS="3")
+        result = subprocess.run([GLEANER, "trace", self.trace], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        with open(self.trace + ".json", encoding="utf-8") as file:
+            described = json.load(file)["otherData"]
+        self.assertEqual(described["mode"], "stop")
+        self.assertEqual(described["markers"], "3")
+        self.assertTrue(described["command"].endswith("work two words line\\012break"))
+
+    def test_without_the_option_there_is_none(self):
+        self.client("work", trace="")
+        self.assertEqual(self.files(), [])
+
+
+class Processes(TraceTest):
+    def test_a_forked_child_has_its_own(self):
+        self.client("fork")
+        self.convert()
+        child, = (name for name in self.files() if name != "run.trace")
+        self.assertRegex(child, r"^run\.trace\.\d+$")
+        events = self.convert(self.path(child))
+        self.assertEqual({event["pid"] for event in events}, {int(child.split(".")[-1])})
+        self.assertTrue(self.named(events, "collection"))
+
+    def test_a_child_that_only_executes_makes_none(self):
+        self.client("fork-exec")
+        self.convert()
+        self.assertEqual(self.files(), ["run.trace"])
+
+    def test_a_program_that_is_started_meanwhile_has_its_own(self):
+        self.client("spawn")
+        self.convert()
+        self.assertEqual(len(self.files()), 2)
+        for name in self.files():
+            self.assertTrue(self.named(self.convert(self.path(name)), "collection"))
+
+    def test_exec_keeps_what_was_there(self):
+        self.client("exec")
+        self.assertTrue(self.named(self.convert(status=INCOMPLETE), "heap"))
+        self.assertIn("the end is missing", self.message)
+        other, = (name for name in self.files() if name != "run.trace")
+        self.convert(self.path(other))
+
+    def test_the_next_run_replaces_it(self):
+        self.client("threads")
+        size = os.path.getsize(self.trace)
+        self.client("work")
+        self.assertLess(os.path.getsize(self.trace), size)
+        self.convert()
+        self.assertEqual(self.files(), ["run.trace"])
+
+    def test_the_number_of_the_process_in_the_name(self):
+        for _ in range(2):
+            self.client("work", trace=self.path("a-%p.trace"))
+        self.assertEqual(len(self.files()), 2)
+        for name in self.files():
+            events = self.convert(self.path(name))
+            self.assertEqual({event["pid"] for event in events},
+                             {int(re.match(r"a-(\d+)\.trace$", name)[1])})
+
+    def test_a_relative_name(self):
+        self.client("work", trace="here.trace")
+        self.assertEqual(self.files(), ["here.trace"])
+
+
+class Accidents(TraceTest):
+    def test_descriptors_that_are_closed_or_replaced(self):
+        for what in ("close", "replace"):
+            self.client(what)
+            self.assertTrue(self.named(self.convert(), "collection"))
+
+    def test_a_program_that_is_killed(self):
+        self.client("kill", status=-9)
+        self.assertTrue(self.named(self.convert(status=INCOMPLETE), "collection"))
+        self.assertIn("the end is missing", self.message)
+
+    def test_a_program_that_calls__exit(self):
+        self.client("_exit")
+        self.convert(status=INCOMPLETE)
+
+    def test_a_limit_on_the_size_of_files(self):
+        result = self.client("limit")
+        self.assertIn(f"cannot write the trace {self.trace}: File too large; it ends here",
+                      result.stderr)
+        self.assertEqual(result.stderr.count("it ends here"), 1, "said once")
+        self.convert(status=INCOMPLETE)
+
+    def test_files_that_cannot_be_opened(self):
+        for path, reason in ((self.path("no/such/folder"), "No such file or directory"),
+                             (self.folder.name, "Is a directory"),
+                             ("/dev/null", "the file exists and is no trace"),
+                             (self.path("x" * 300), "File name too long"),
+                             (self.path("y" * 5000), "the path is too long")):
+            result = self.client("work", trace=path)
+            self.assertIn(reason, result.stderr)
+            self.assertRegex(result.stdout, "^collections ")
+        self.assertEqual(self.files(), [])
+
+    def test_a_file_that_is_no_trace_is_left_alone(self):
+        with open(self.trace, "w", encoding="utf-8") as file:
+            file.write("precious")
+        result = self.client("work")
+        self.assertIn(f"the trace {self.trace}: the file exists and is no trace", result.stderr)
+        with open(self.trace, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "precious")
+
+    def test_a_trace_that_is_cut_anywhere(self):
+        self.client("work")
+        whole = self.convert()
+        with open(self.trace, "rb") as file:
+            data = file.read()
+        head = 32 + struct.unpack_from("<Q", data, 24)[0]
+        draw = random.Random(SEED)
+        cut = self.path("cut")
+        for size in {0, 1, 31, 32, 33, head - 1, head, len(data) - 1,
+                     *(draw.randrange(head, len(data)) for _ in range(40))}:
+            with open(cut, "wb") as file:
+                file.write(data[:size])
+            if size < head:
+                self.assertIsNone(self.convert(cut, status=1))
+                self.assertTrue(self.message.startswith(f"gleaner trace: {cut}: "), self.message)
+                continue
+            events = self.convert(cut, status=INCOMPLETE)
+            self.assertEqual(events, whole[:len(events)], f"cut at {size}, seed {SEED}")
+
+    def test_a_trace_that_is_damaged(self):
+        self.client("work")
+        with open(self.trace, "rb") as file:
+            data = file.read()
+        draw = random.Random(SEED)
+        damaged = self.path("damaged")
+        for _ in range(60):
+            copy = bytearray(data)
+            copy[draw.randrange(len(copy))] ^= 1 << draw.randrange(8)
+            with open(damaged, "wb") as file:
+                file.write(copy)
+            result = subprocess.run([GLEANER, "trace", damaged, "-o", "-"], capture_output=True,
+                                    timeout=100)
+            self.assertIn(result.returncode, (0, 1, INCOMPLETE), f"seed {SEED}")
+            if result.returncode == 0:
+                json.loads(result.stdout)
+            else:
+                self.assertIn(damaged.encode(), result.stderr)
+
+    def test_what_is_no_trace(self):
+        for path, reason in ((self.path("missing"), "No such file"), (CLIENT, "no collector trace"),
+                             (self.folder.name, "Is a directory")):
+            self.assertIsNone(self.convert(path, status=1))
+            self.assertIn(f"gleaner trace: {path}: {reason}", self.message)
+
+    def test_an_output_that_cannot_be_written(self):
+        self.client("work")
+        for output, reason in (("/dev/full", "No space left"), ("/no/folder/x", "No such file")):
+            result = subprocess.run([GLEANER, "trace", self.trace, "-o", output],
+                                    capture_output=True, text=True)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"{output}: {reason}", result.stderr)
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED}")
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,186 @@
+// The format: "Trace Event Format" of Chromium's catapult project. Times are in microseconds since
+// the process began its trace.
+#include "tools/trace.h"
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "tools/collector_trace.h"
+
+namespace {
+
+using gleaner::platform::TraceEvent;
+using gleaner::tools::CollectorTrace;
+using gleaner::tools::RowOfTraceEvent;
+using gleaner::tools::TraceEventRow;
+using gleaner::tools::TraceForm;
+using gleaner::tools::TraceRecord;
+using gleaner::tools::WordOfTrace;
+
+constexpr int kFailed = 1;
+constexpr int kIncomplete = 2;
+
+// A string of JSON. Bytes that are no UTF-8 become U+FFFD: names of threads may be cut anywhere.
+std::string Quoted(const std::string& text) {
+  std::string out = "\"";
+  for (size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const size_t length = c < 0x80                ? 1
+                          : c >= 0xc2 && c < 0xe0 ? 2
+                          : c >= 0xe0 && c < 0xf0 ? 3
+                          : c >= 0xf0 && c < 0xf5 ? 4
+                                                  : 0;
+    bool is_whole = length != 0 && i + length <= text.size();
+    for (size_t k = 1; is_whole && k < length; ++k) {
+      is_whole = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
+    }
+    if (!is_whole) {
+      out += "\\ufffd";
+      ++i;
+    } else if (c < ' ' || c == '"' || c == '\\' || c == 0x7f) {
+      char escaped[8];
+      snprintf(escaped, sizeof escaped, "\\u%04x", c);
+      out += escaped;
+      ++i;
+    } else {
+      out.append(text, i, length);
+      i += length;
+    }
+  }
+  return out + '"';
+}
+
+class Converter {
+ public:
+  Converter(CollectorTrace* trace, FILE* out)
+      : trace_(*trace),
+        out_(out),
+        process_(trace->Number("process")),
+        began_ns_(trace->Number("began_ns")) {}
+
+  void Convert() {
+    fprintf(out_, "{\"displayTimeUnit\":\"ms\",\"otherData\":{");
+    const char* separator = "";
+    for (const auto& [key, value] : trace_.description()) {
+      fprintf(out_, "%s%s:%s", separator, Quoted(key).c_str(), Quoted(value).c_str());
+      separator = ",";
+    }
+    fprintf(out_, "},\"traceEvents\":[\n");
+    const auto command = trace_.description().find("command");
+    fprintf(out_,
+            "{\"ph\":\"M\",\"pid\":%" PRIu64 ",\"name\":\"process_name\",\"args\":{\"name\":%s}}",
+            process_, Quoted(command == trace_.description().end() ? "" : command->second).c_str());
+    for (TraceRecord record; trace_.Next(&record);) Write(record);
+    fprintf(out_, "\n]}\n");
+  }
+
+ private:
+  void Write(const TraceRecord& record) {
+    const TraceEventRow& row = *RowOfTraceEvent(record.event);
+    if (record.event == TraceEvent::kThread) return WriteThread(record);
+    if (row.form == TraceForm::kNote) return;
+    static const char* const kPhases[] = {"X", "i", "C"};
+    Begin(kPhases[static_cast<int>(row.form)], record.thread);
+    fprintf(out_, ",\"name\":%s,\"cat\":\"gleaner\",\"ts\":%.3f", NameOf(row, record).c_str(),
+            Microseconds(record.begin_ns - began_ns_));
+    if (row.form == TraceForm::kSpan) {
+      fprintf(out_, ",\"dur\":%.3f", Microseconds(record.duration_ns));
+    } else if (row.form == TraceForm::kInstant) {
+      fprintf(out_, ",\"s\":\"t\"");
+    }
+    WriteArguments(row, record);
+    fprintf(out_, "}");
+  }
+
+  // A record may come before `began_ns`, as the difference is taken of unsigned numbers.
+  static double Microseconds(uint64_t ns) {
+    return static_cast<double>(static_cast<int64_t>(ns)) / 1e3;
+  }
+
+  // The event's name, and its first argument if that is a word.
+  static std::string NameOf(const TraceEventRow& row, const TraceRecord& record) {
+    std::string name = row.name;
+    if (row.form != TraceForm::kCounter && !row.arguments.empty() &&
+        !row.arguments[0].words.empty()) {
+      const char* word = WordOfTrace(row.arguments[0].words, record.arguments[0]);
+      name += std::string(": ") + (word != nullptr ? word : "?");
+    }
+    return Quoted(name);
+  }
+
+  void WriteArguments(const TraceEventRow& row, const TraceRecord& record) {
+    fprintf(out_, ",\"args\":{");
+    for (size_t i = 0; i < row.arguments.size(); ++i) {
+      const char* word = row.arguments[i].words.empty()
+                             ? nullptr
+                             : WordOfTrace(row.arguments[i].words, record.arguments[i]);
+      fprintf(out_, "%s%s:", i == 0 ? "" : ",", Quoted(row.arguments[i].name).c_str());
+      if (word != nullptr) {
+        fprintf(out_, "%s", Quoted(word).c_str());
+      } else {
+        fprintf(out_, "%" PRIu64, record.arguments[i]);
+      }
+    }
+    fprintf(out_, "}");
+  }
+
+  void WriteThread(const TraceRecord& record) {
+    char name[17] = {};
+    memcpy(name, record.arguments + 2, 16);
+    Begin("M", record.thread);
+    fprintf(out_, ",\"name\":\"thread_name\",\"args\":{\"name\":%s}}",
+            Quoted(std::string(name) + " " + std::to_string(record.arguments[0])).c_str());
+  }
+
+  void Begin(const char* phase, uint32_t thread) {
+    fprintf(out_, ",\n{\"ph\":\"%s\",\"pid\":%" PRIu64 ",\"tid\":%u", phase, process_, thread);
+  }
+
+  CollectorTrace& trace_;
+  FILE* const out_;
+  const uint64_t process_;
+  const uint64_t began_ns_;
+};
+
+void Tell(const std::string& message) { fprintf(stderr, "gleaner trace: %s\n", message.c_str()); }
+
+}  // namespace
+
+int ConvertTrace(const TraceOptions& options) {
+  CollectorTrace trace;
+  if (!trace.Open(options.trace)) {
+    Tell(trace.error());
+    return kFailed;
+  }
+  const std::string output = options.output.empty() ? options.trace + ".json" : options.output;
+  FILE* out = output == "-" ? stdout : fopen(output.c_str(), "w");
+  if (out == nullptr) {
+    Tell(output + ": " + strerror(errno));
+    return kFailed;
+  }
+  errno = 0;
+  Converter(&trace, out).Convert();
+  const bool is_written = ferror(out) == 0;
+  if ((out == stdout ? fflush(out) : fclose(out)) != 0 || !is_written) {
+    Tell(output + ": " + strerror(errno));
+    return kFailed;
+  }
+  if (trace.dropped_events() != 0 || trace.untraced_threads() != 0) {
+    Tell(std::to_string(trace.dropped_events()) + " events found no room, and " +
+         std::to_string(trace.untraced_threads()) + " threads no ring; they are missing");
+  }
+  if (!trace.error().empty()) {
+    Tell(trace.error() + "; what comes before is in " + output);
+    return kIncomplete;
+  }
+  if (!trace.is_complete()) {
+    Tell(options.trace +
+         ": the end is missing: the process goes on, was killed, called _exit or "
+         "exec, or could not write; what there is is in " +
+         output);
+    return kIncomplete;
+  }
+  return 0;
+}
