@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -102,6 +103,8 @@ int __wrap_fcntl(int fd, int command, ...) {
   if (fd != STDERR_FILENO && FailsWith(Failing::kFile, EMFILE, EINVAL)) return -1;
   return __real_fcntl(fd, command, argument);
 }
+FAILING(int, -1, flock, (int fd, int operation), (fd, operation), Failing::kFile, EINTR, ENOLCK,
+        EWOULDBLOCK)
 FAILING(int, -1, access, (const char* path, int mode), (path, mode), Failing::kFile, EACCES, ENOENT,
         ENOMEM)
 int __real_fstat(int fd, struct stat* status);

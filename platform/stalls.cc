@@ -2,11 +2,11 @@
 
 #include <atomic>
 
-#include "platform/trace.h"
-
 namespace gleaner::platform {
 
 __thread StallState t_stall __attribute__((tls_model("initial-exec"))) = {};
+
+constinit Atomic<StallListener> g_stall_listener{nullptr};
 
 namespace {
 
@@ -158,9 +158,9 @@ void StallScope::End() {
     // Acquire: the weakest order of CompareExchange; the accesses are one thread's.
   } while (!stall.scopes.CompareExchange(seen, seen - 1, memory_order_acquire));
   RecordStall(static_cast<StallCause>(cause), now - begin);
-  if (IsTracing()) {
-    EmitTrace(TraceEvent::kStall, begin, {now - begin, static_cast<uint64_t>(cause)});
-  }
+  // Relaxed: publishes nothing.
+  const StallListener listener = g_stall_listener.Load(memory_order_relaxed);
+  if (listener != nullptr) listener(static_cast<StallCause>(cause), begin, now - begin);
 }
 
 StallInterruption::StallInterruption()

@@ -73,6 +73,11 @@ uint64_t LongestStallNs();
 // Async-signal-safe.
 void RecordStall(StallCause cause, uint64_t ns);
 
+// Called when a stall has ended, on its thread, in whatever context that is in: a signal handler, a
+// critical section. Null: nobody listens.
+using StallListener = void (*)(StallCause cause, uint64_t begin_ns, uint64_t ns);
+extern Atomic<StallListener> g_stall_listener;
+
 // The stall that the calling thread is in.
 struct StallState {
   // The low 16 bits have the number of open scopes, the others the number of scopes ever opened.

@@ -40,7 +40,9 @@ bool IsWithinLimit(int fd, size_t bytes) {
 TraceFile::Opened Judge(int fd, uint64_t size) {
   if (size == 0) return TraceFile::Opened::kYes;
   TraceFileHead head;
-  if (pread(fd, &head, sizeof head, 0) != sizeof head || head.magic != TraceFileHead::kMagic) {
+  const ssize_t read = pread(fd, &head, sizeof head, 0);
+  if (read < 0) return TraceFile::Opened::kRefused;
+  if (read != sizeof head || head.magic != TraceFileHead::kMagic) {
     return TraceFile::Opened::kForeign;
   }
   const TraceFileHead own = TraceFile::OwnHead();

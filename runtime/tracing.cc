@@ -15,6 +15,7 @@
 #include "gleaner.h"
 #include "platform/lock.h"
 #include "platform/process.h"
+#include "platform/stalls.h"
 #include "platform/stop_world.h"
 #include "platform/trace_file.h"
 #include "runtime/options.h"
@@ -232,12 +233,18 @@ bool IsTime(platform::Atomic<uint64_t>* last, uint64_t period) {
   return true;
 }
 
+void EmitStall(platform::StallCause cause, uint64_t begin_ns, uint64_t ns) {
+  if (!platform::IsTracing()) return;
+  platform::EmitTrace(platform::TraceEvent::kStall, begin_ns, {ns, static_cast<uint64_t>(cause)});
+}
+
 }  // namespace
 
 void StartTracing() {
   g_began_ns = platform::NowNs();
   if (g_options.trace == nullptr || !ExpandPath(g_options.trace) || !OpenFile(g_path)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
+  platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);  // publishes nothing
   platform::StartTrace();
 }
 

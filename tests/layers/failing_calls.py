@@ -30,10 +30,11 @@ NOT_TO_FAIL = {
         posix_spawnattr_setsigdefault posix_spawnattr_setsigmask
         posix_spawn_file_actions_destroy posix_spawn_file_actions_init""",
     "cannot fail, or only for an argument that is wrong": """
-        clock_gettime getpid sched_yield sysconf sysinfo sigaction pthread_sigmask lseek pause
+        clock_gettime gethostname getpid getppid sched_yield sysconf sysinfo sigaction pthread_sigmask lseek pause
         pthread_mutex_lock pthread_mutex_unlock pthread_mutex_init pthread_mutex_trylock
         pthread_mutex_consistent pthread_mutexattr_init pthread_mutexattr_destroy
         pthread_mutexattr_setrobust""",
+    "a name for people, which is empty then": "pthread_getname_np",
     "the descriptor is given back whatever it returns": "close",
     "ends the process or the thread": "abort exit quick_exit pthread_exit",
     "the program's own call, passed on": "pthread_cancel pthread_detach pthread_join",
