@@ -44,6 +44,9 @@ constinit platform::Atomic<bool> g_draining{false};
 constinit platform::Atomic<uint64_t> g_drained_ns{0};
 constinit platform::Atomic<uint64_t> g_levels_ns{0};
 
+// Hint: a thread has come to ContinueTracing since the process began, or was forked.
+constinit platform::Atomic<bool> g_has_continued{false};
+
 char g_path[kMaxPath];  // constant after StartTracing: absolute, %p replaced
 
 // Copies `text` with what would end a line of the description escaped.
@@ -180,6 +183,8 @@ void EndDrain() { g_draining.Store(false, memory_order_release); }
 // Writes what is left. Threads may go on meanwhile; what they emit from now on is lost.
 void EndTracing() {
   if (!platform::IsTracing()) return;
+  // A child of fork that has not used the heap makes no file. Relaxed: a hint.
+  if (g_process == 0 && !g_has_continued.Load(memory_order_relaxed)) return;
   const platform::HandlersWait no_handlers;
   constexpr int kMaxMoments = 1000;  // the holder may have ended with the process's last thread
   for (int i = 0; !TryBeginDrain(); ++i) {
@@ -250,6 +255,7 @@ void StartTracing() {
 
 void ContinueTracing() {
   if (!platform::IsTracing()) return;
+  g_has_continued.Store(true, memory_order_relaxed);  // a hint
   if (IsTime(&g_levels_ns, kLevelsEveryNs)) EmitLevels();
   const bool all = IsTime(&g_drained_ns, kDrainEveryNs);
   if (!all && !platform::IsTraceFilling()) return;
@@ -262,6 +268,7 @@ void ContinueTracing() {
 void ResetTracingAfterFork() {
   // Relaxed: the process has one thread.
   g_draining.Store(false, memory_order_relaxed);
+  g_has_continued.Store(false, memory_order_relaxed);
   if (!platform::IsTracing()) return;
   g_began_ns = platform::NowNs();
   platform::ResetTraceAfterFork();

@@ -1,5 +1,6 @@
 /* A program that collects, for the tests of collector traces: work; then, as its argument says, what
  * programs do to a trace. */
+#define _GNU_SOURCE
 #define GC_THREADS
 #include <errno.h>
 #include <gc.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +65,27 @@ int main(int argc, char **argv) {
       _exit(4);
     }
     await_child(child);
+  } else if (strcmp(what, "fork-exit") == 0) { /* nor does this one */
+    const pid_t child = fork();
+    if (child == 0) exit(0);
+    await_child(child);
+  } else if (strcmp(what, "fork-briefly") == 0) { /* but this one, which ends at once */
+    const pid_t child = fork();
+    if (child == 0) {
+      GC_gcollect();
+      exit(0);
+    }
+    await_child(child);
+  } else if (strcmp(what, "clone") == 0) { /* a child that no handler of fork sees */
+    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+      work(NULL);
+      usleep(150000);
+      work(NULL);
+      _exit(0);
+    }
+    await_child(child);
+    work(NULL);
   } else if (strcmp(what, "spawn") == 0) { /* another traced program, while this one runs */
     const pid_t child = fork();
     if (child == 0) {

@@ -158,10 +158,23 @@ class Processes(TraceTest):
         self.assertEqual({event["pid"] for event in events}, {int(child.split(".")[-1])})
         self.assertTrue(self.named(events, "collection"))
 
-    def test_a_child_that_only_executes_makes_none(self):
-        self.client("fork-exec")
+    def test_a_child_that_does_not_use_the_heap_makes_none(self):
+        for what in ("fork-exec", "fork-exit"):
+            self.client(what)
+            self.convert()
+            self.assertEqual(self.files(), ["run.trace"])
+
+    def test_a_child_that_ends_at_once(self):
+        self.client("fork-briefly")
+        child, = (name for name in self.files() if name != "run.trace")
+        self.assertEqual(len(self.named(self.convert(self.path(child)), "collection")), 1)
+
+    def test_a_child_by_a_plain_clone(self):
+        self.client("clone")
         self.convert()
-        self.assertEqual(self.files(), ["run.trace"])
+        child, = (name for name in self.files() if name != "run.trace")
+        events = self.convert(self.path(child), status=INCOMPLETE)
+        self.assertEqual({event["pid"] for event in events}, {int(child.split(".")[-1])})
 
     def test_a_program_that_is_started_meanwhile_has_its_own(self):
         self.client("spawn")
