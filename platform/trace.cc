@@ -29,6 +29,9 @@ struct Ring {
   Atomic<bool> taken;         // has an owner
 };
 
+// Of the thread that drains. No static data: in a program that is linked with the static library
+// that is a root, and times may look like addresses.
+constinit uint64_t* g_buffer = nullptr;  // constant after StartTrace
 constinit Atomic<Ring*> g_rings[kMaxRings] = {};
 constinit Atomic<uint32_t> g_threads{0};  // thread numbers given out
 constinit Atomic<uint64_t> g_dropped{0};
@@ -36,14 +39,18 @@ constinit Atomic<uint64_t> g_untraced{0};
 
 constinit __thread Ring* t_ring __attribute__((tls_model("initial-exec"))) = nullptr;
 
-Ring* NewRing() {
-  const size_t bytes = AlignUp(sizeof(Ring), OsPageBytes());
+// Zero bytes; null if the system refuses.
+void* NewMemory(size_t bytes) {
+  bytes = AlignUp(bytes, OsPageBytes());
   void* p = Reserve(bytes, OsPageBytes());
+  if (p == nullptr || Commit(p, bytes)) return p;
+  Release(p, bytes);
+  return nullptr;
+}
+
+Ring* NewRing() {
+  void* p = NewMemory(sizeof(Ring));
   if (p == nullptr) return nullptr;
-  if (!Commit(p, bytes)) {
-    Release(p, bytes);
-    return nullptr;
-  }
   auto* ring = static_cast<Ring*>(p);             // zero bytes are a ring
   ring->taken.Store(true, memory_order_relaxed);  // published with the pointer
   return ring;
@@ -85,7 +92,14 @@ void EmitThread(TraceRole role, const char* name) {
 
 }  // namespace
 
-void StartTrace() { g_is_tracing.Store(true, memory_order_relaxed); }  // a hint
+bool StartTrace() {
+  if (g_buffer == nullptr) {
+    g_buffer = static_cast<uint64_t*>(NewMemory(kRingWords * sizeof *g_buffer));
+  }
+  if (g_buffer == nullptr) return false;
+  g_is_tracing.Store(true, memory_order_relaxed);  // a hint
+  return true;
+}
 void StopTrace() { g_is_tracing.Store(false, memory_order_relaxed); }  // a hint
 
 void BeginTraceOfThread(TraceRole role, const char* name) {
@@ -133,7 +147,6 @@ void EmitTrace(TraceEvent event, uint64_t begin_ns, std::initializer_list<uint64
 
 bool DrainTrace(bool all, bool (*write)(void* context, const uint64_t* words, size_t count),
                 void* context) {
-  static uint64_t buffer[kRingWords];  // of the thread that drains
   for (Atomic<Ring*>& slot : g_rings) {
     Ring* ring = slot.Load(memory_order_acquire);  // pairs with TakeRing
     if (ring == nullptr) break;
@@ -148,12 +161,12 @@ bool DrainTrace(bool all, bool (*write)(void* context, const uint64_t* words, si
       if (header == 0) break;
       for (size_t left = TraceWordsOf(header); left != 0; --left, ++at) {
         Atomic<uint64_t>& word = ring->words[at % kRingWords];
-        buffer[filled++] = word.Load(memory_order_relaxed);  // published by the header
-        word.Store(0, memory_order_relaxed);                 // published by consumed
+        g_buffer[filled++] = word.Load(memory_order_relaxed);  // published by the header
+        word.Store(0, memory_order_relaxed);                   // published by consumed
       }
     }
     ring->consumed.Store(at, memory_order_release);  // pairs with the load in EmitTrace
-    if (filled != 0 && !write(context, buffer, filled)) return false;
+    if (filled != 0 && !write(context, g_buffer, filled)) return false;
   }
   return true;
 }

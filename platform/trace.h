@@ -60,7 +60,8 @@ extern Atomic<bool> g_is_tracing;
 // A hint: events before and after a change may be emitted or not.
 inline bool IsTracing() { return GLEANER_UNLIKELY(g_is_tracing.Load(memory_order_relaxed)); }
 
-void StartTrace();
+// False if there is no memory for it.
+[[nodiscard]] bool StartTrace();
 // Events are dropped from now on, and not counted.
 void StopTrace();
 

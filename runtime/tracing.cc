@@ -250,7 +250,7 @@ void StartTracing() {
   if (g_options.trace == nullptr || !ExpandPath(g_options.trace) || !OpenFile(g_path)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
   platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);  // publishes nothing
-  platform::StartTrace();
+  if (!platform::StartTrace()) Complain("no memory: the trace %s is empty", g_path);
 }
 
 void ContinueTracing() {

@@ -79,7 +79,7 @@ class TraceTest : public testing::Test {
  protected:
   void SetUp() override {
     ResetTraceAfterFork();
-    StartTrace();
+    ASSERT_TRUE(StartTrace());
     BeginTraceOfThread(TraceRole::kMutator, "test");
   }
   void TearDown() override {
