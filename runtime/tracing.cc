@@ -12,7 +12,7 @@
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "gc/collector.h"
-#include "gleaner.h"
+#include "platform/cancellation.h"
 #include "platform/lock.h"
 #include "platform/process.h"
 #include "platform/stalls.h"
@@ -259,10 +259,16 @@ void ContinueTracing() {
   if (IsTime(&g_levels_ns, kLevelsEveryNs)) EmitLevels();
   const bool all = IsTime(&g_drained_ns, kDrainEveryNs);
   if (!all && !platform::IsTraceFilling()) return;
-  const platform::HandlersWait no_handlers;
-  if (!TryBeginDrain()) return;
-  DrainLocked(all);
-  EndDrain();
+  const int saved_errno = errno;
+  {
+    const platform::UncancellableSection section;  // malloc is no point of cancellation
+    const platform::HandlersWait no_handlers;
+    if (TryBeginDrain()) {
+      DrainLocked(all);
+      EndDrain();
+    }
+  }
+  errno = saved_errno;
 }
 
 void ResetTracingAfterFork() {
