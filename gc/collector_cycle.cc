@@ -124,8 +124,10 @@ bool Collector::Drive() {
   if (!cycle_.IsUnderWay() && cycle_.DisarmSome()) {
     // Disarming comes before the sweep: the program takes faults until it is done.
   } else if (sweeper_.IsConcurrent()) {
-    const platform::TraceScope sweep(platform::TraceEvent::kSweep);
-    for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
+    {
+      const platform::TraceScope sweep(platform::TraceEvent::kSweep);
+      for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
+    }
     if (sweeper_.IsDone()) {
       EndSweep();
       if (pacer_.ShouldReturnFreeMemory()) {

@@ -110,6 +110,7 @@ void BeginTraceOfThread(TraceRole role, const char* name) {
     return;
   }
   ring->thread = g_threads.FetchAdd(1, memory_order_relaxed) + 1;  // a number of its own
+  std::atomic_signal_fence(std::memory_order_seq_cst);             // handlers see the number
   t_ring = ring;
   EmitThread(role, name);
 }
@@ -126,10 +127,13 @@ void EmitTrace(TraceEvent event, uint64_t begin_ns, std::initializer_list<uint64
   Ring* const ring = t_ring;
   if (ring == nullptr) return;
   const size_t count = arguments.size() + 2;
-  uint64_t at = ring->reserved.Load(memory_order_relaxed);  // this thread's and its handlers'
+  uint64_t at;
   do {
-    // Acquire: pairs with the release of the consumer, so that the words have been set to 0.
-    if (at + count - ring->consumed.Load(memory_order_acquire) > kRingWords) {
+    // First, since it may pass what `reserved` was, if a handler comes between. Acquire: pairs with
+    // the release of the consumer, so that the words have been set to 0.
+    const uint64_t consumed = ring->consumed.Load(memory_order_acquire);
+    at = ring->reserved.Load(memory_order_relaxed);  // this thread's and its handlers'
+    if (at + count - consumed > kRingWords) {
       g_dropped.FetchAdd(1, memory_order_relaxed);  // a count
       return;
     }
@@ -155,10 +159,12 @@ bool DrainTrace(bool all, bool (*write)(void* context, const uint64_t* words, si
     const uint64_t end = ring->reserved.Load(memory_order_relaxed);
     if (end == at || (!all && end - at < kRingWords / 4)) continue;
     size_t filled = 0;
-    while (at != end) {
+    while (at < end) {
       // Acquire: pairs with the release in EmitTrace. 0: reserved, and not published yet.
       const uint64_t header = ring->words[at % kRingWords].Load(memory_order_acquire);
       if (header == 0) break;
+      GLEANER_DCHECK(TraceWordsOf(header) >= 2 && TraceWordsOf(header) <= end - at,
+                     "a ring of the trace holds %llx", static_cast<unsigned long long>(header));
       for (size_t left = TraceWordsOf(header); left != 0; --left, ++at) {
         Atomic<uint64_t>& word = ring->words[at % kRingWords];
         g_buffer[filled++] = word.Load(memory_order_relaxed);  // published by the header
@@ -188,8 +194,12 @@ void ResetTraceAfterFork() {
   for (Atomic<Ring*>& slot : g_rings) {
     Ring* ring = slot.Load(memory_order_relaxed);
     if (ring == nullptr) break;
-    for (Atomic<uint64_t>& word : ring->words) word.Store(0, memory_order_relaxed);
-    ring->consumed.Store(ring->reserved.Load(memory_order_relaxed), memory_order_relaxed);
+    const uint64_t end = ring->reserved.Load(memory_order_relaxed);
+    // The other words are 0 [inv.trace-ring], and not to be copied for the child.
+    for (uint64_t at = ring->consumed.Load(memory_order_relaxed); at < end; ++at) {
+      ring->words[at % kRingWords].Store(0, memory_order_relaxed);
+    }
+    ring->consumed.Store(end, memory_order_relaxed);
     ring->taken.Store(ring == t_ring, memory_order_relaxed);
   }
   g_dropped.Store(0, memory_order_relaxed);

@@ -23,7 +23,7 @@ class TraceFile {
   enum class Opened : uint8_t {
     kYes,
     kInUse,    // a running process writes it, or this process has before it was another program
-    kForeign,  // not empty, and no trace
+    kForeign,  // not empty and no trace, or no regular file
     kRefused,  // by the system: errno says why
   };
   // Opens, locks and empties the file. `path`: absolute; it is copied.
@@ -42,7 +42,6 @@ class TraceFile {
   [[nodiscard]] bool HasDescriptor();
 
   OwnDescriptor descriptor_;
-  uint64_t device_ = 0, inode_ = 0;
   char path_[4096] = {};
 };
 

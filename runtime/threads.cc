@@ -227,7 +227,6 @@ Thread* Threads::Register(Addr stack_bottom) {
   const Range static_tls = platform::CurrentStaticTls();
   Thread* thread = nullptr;
   platform::BeginStallsOfThread(tid);
-  platform::BeginTraceOfThread(platform::TraceRole::kMutator, nullptr);
   {
     platform::LockGuard guard(g_threads_lock);
     if (!g_registry.records.EnsureCommitted(g_registry.count + 1) ||
@@ -268,6 +267,7 @@ Thread* Threads::Register(Addr stack_bottom) {
     thread->index = g_registry.count;
     g_registry.records[g_registry.count++] = thread;
   }
+  platform::BeginTraceOfThread(platform::TraceRole::kMutator, nullptr);
   platform::UnblockSuspendSignal();
   platform::UnblockFaultSignal();
   pthread_setspecific(g_registry.exit_key, thread);

@@ -34,18 +34,21 @@ constexpr size_t kMaxPath = 4096;
 
 // Guarded by g_draining.
 constinit platform::TraceFile g_file;
-constinit uint64_t g_process = 0;  // that g_file belongs to
 // No event of this process is older.
 constinit uint64_t g_began_ns = 0;
 
-// A lock that threads try to get: nobody waits for the program's disk.
-constinit platform::Atomic<bool> g_draining{false};
+// The process that g_file belongs to; 0: it is to be opened. Written under g_draining.
+constinit platform::Atomic<uint64_t> g_process{0};
+
+// A lock that threads try to get, with the number of the process that has it: a child may be forked
+// while another thread of its parent has it. 0: free.
+constinit platform::Atomic<uint64_t> g_draining{0};
 // Hints: when rings were last drained, and levels last emitted.
 constinit platform::Atomic<uint64_t> g_drained_ns{0};
 constinit platform::Atomic<uint64_t> g_levels_ns{0};
 
-// Hint: a thread has come to ContinueTracing since the process began, or was forked.
-constinit platform::Atomic<bool> g_has_continued{false};
+// Hint: the process of which a thread has come to ContinueTracing last.
+constinit platform::Atomic<uint64_t> g_continued{0};
 
 char g_path[kMaxPath];  // constant after StartTracing: absolute, %p replaced
 
@@ -76,8 +79,8 @@ uint64_t WallClockNs() {
 
 // The description of the process: lines of key=value.
 size_t Describe(char* text, size_t capacity) {
-  char raw[1024];
-  char command[2048];
+  static char raw[1024];  // guarded by g_draining, as `command`: a thread may have a small stack
+  static char command[2048];
   size_t bytes = 0;
   if (!platform::ReadFile("/proc/self/cmdline", raw, sizeof raw, &bytes) && errno != 0) bytes = 0;
   while (bytes != 0 && raw[bytes - 1] == 0) --bytes;
@@ -99,7 +102,8 @@ size_t Describe(char* text, size_t capacity) {
 // A trace that cannot go on ends; the program does not.
 void GiveUp(int error) {
   platform::StopTrace();
-  Complain("cannot write the trace %s: %s; it ends here", g_file.path(), strerror(error));
+  Complain("cannot write the trace %s: %s; it ends here", g_file.path(), strerrordesc_np(error));
+  g_file.Leave();
 }
 
 bool Append(void*, const uint64_t* words, size_t count) {
@@ -112,14 +116,14 @@ bool Append(void*, const uint64_t* words, size_t count) {
 bool OpenFirstFree(const char* path) {
   using Opened = platform::TraceFile::Opened;
   constexpr int kMaxNames = 100;
-  char other[kMaxPath + 32];
+  static char other[kMaxPath + 32];  // guarded by g_draining: a thread may have a small stack
   const char* name = path;
   for (int i = 0; i <= kMaxNames; ++i) {
     switch (g_file.Open(name)) {
       case Opened::kYes:
         return true;
       case Opened::kRefused:
-        Complain("cannot write the trace %s: %s; there is none", name, strerror(errno));
+        Complain("cannot write the trace %s: %s; there is none", name, strerrordesc_np(errno));
         return false;
       case Opened::kForeign:
         Complain("the trace %s: the file exists and is no trace; there is none", name);
@@ -141,7 +145,7 @@ bool OpenFile(const char* path) {
   if (!OpenFirstFree(path)) return false;
   static char text[kMaxPath];
   platform::TraceFileHead head = platform::TraceFile::OwnHead();
-  g_process = head.process;
+  g_process.Store(head.process, memory_order_relaxed);  // guarded by g_draining
   const size_t bytes = Describe(text, sizeof text - 8);
   head.text_bytes = AlignUp(bytes, 8);
   memset(text + bytes, '\n', head.text_bytes - bytes);
@@ -154,18 +158,22 @@ bool OpenFile(const char* path) {
 // The process is a child, by fork or by a plain clone: its trace is a file of its own.
 bool OpenChildsFile() {
   g_file.Leave();
-  char path[kMaxPath + 32];
+  static char path[kMaxPath + 32];  // guarded by g_draining
   const int n = snprintf(path, sizeof path, "%s.%d", g_path, getpid());
   if (n > 0 && OpenFile(path)) return true;
   platform::StopTrace();
   return false;
 }
 
-// pre: the caller holds g_draining.
+uint64_t Self() { return static_cast<uint64_t>(getpid()); }
+
+// pre: the caller holds g_draining, and the memory is this process's.
 void DrainLocked(bool all) {
-  if (g_process != static_cast<uint64_t>(getpid())) {
+  const platform::TraceScope span(platform::TraceEvent::kDrain);
+  const uint64_t process = g_process.Load(memory_order_relaxed);  // guarded by g_draining
+  if (process != Self()) {
     // A child by a plain clone has its parent's events in its rings.
-    if (g_process != 0) {
+    if (process != 0) {
       g_began_ns = platform::NowNs();
       platform::ResetTraceAfterFork();
     }
@@ -175,17 +183,24 @@ void DrainLocked(bool all) {
 }
 
 bool TryBeginDrain() {
-  // Acquire: pairs with the release in EndDrain.
-  return !g_draining.Exchange(true, memory_order_acquire);
+  const uint64_t self = Self();
+  uint64_t holder = 0;
+  // Acquire, both: pair with the release in EndDrain.
+  return g_draining.CompareExchange(holder, self, memory_order_acquire) ||
+         (holder != self && g_draining.CompareExchange(holder, self, memory_order_acquire));
 }
-void EndDrain() { g_draining.Store(false, memory_order_release); }
+void EndDrain() { g_draining.Store(0, memory_order_release); }
 
 // Writes what is left. Threads may go on meanwhile; what they emit from now on is lost.
 void EndTracing() {
-  if (!platform::IsTracing()) return;
-  // A child of fork that has not used the heap makes no file. Relaxed: a hint.
-  if (g_process == 0 && !g_has_continued.Load(memory_order_relaxed)) return;
+  if (!platform::IsTracing() || platform::MemoryIsAnothers()) return;
   const platform::HandlersWait no_handlers;
+  const platform::UncancellableSection section;
+  // A child of fork that has not used the heap makes no file. Relaxed: hints.
+  if (g_process.Load(memory_order_relaxed) != Self() &&
+      g_continued.Load(memory_order_relaxed) != Self()) {
+    return;
+  }
   constexpr int kMaxMoments = 1000;  // the holder may have ended with the process's last thread
   for (int i = 0; !TryBeginDrain(); ++i) {
     if (i == kMaxMoments) return;
@@ -205,7 +220,7 @@ void EndTracing() {
 
 // Replaces the first %p by the number of the process, and makes the path absolute.
 bool ExpandPath(const char* given) {
-  char path[kMaxPath];
+  static char path[kMaxPath];
   const char* mark = strstr(given, "%p");
   const int n = mark == nullptr
                     ? snprintf(path, sizeof path, "%s", given)
@@ -215,7 +230,7 @@ bool ExpandPath(const char* given) {
       platform::MakeAbsolute(path, g_path, sizeof g_path)) {
     return true;
   }
-  Complain("the path is too long; there is no trace %s", given);
+  Complain("the path is too long, or there is no current folder; there is no trace %s", given);
   return false;
 }
 
@@ -229,13 +244,12 @@ void EmitLevels() {
                        alloc::GrowthLimit()});
 }
 
-// Whether `period` has gone by since *last; then it begins anew.
-bool IsTime(platform::Atomic<uint64_t>* last, uint64_t period) {
-  // Relaxed: a hint; two threads may both find it is time.
-  const uint64_t now = platform::CoarseNowNs();
-  if (now - last->Load(memory_order_relaxed) < period) return false;
-  last->Store(now, memory_order_relaxed);
-  return true;
+// Relaxed, both: hints; two threads may both find that it is time.
+bool IsTime(const platform::Atomic<uint64_t>& last, uint64_t period) {
+  return platform::CoarseNowNs() - last.Load(memory_order_relaxed) >= period;
+}
+void NoteTime(platform::Atomic<uint64_t>* last) {
+  last->Store(platform::CoarseNowNs(), memory_order_relaxed);
 }
 
 void EmitStall(platform::StallCause cause, uint64_t begin_ns, uint64_t ns) {
@@ -255,16 +269,25 @@ void StartTracing() {
 
 void ContinueTracing() {
   if (!platform::IsTracing()) return;
-  g_has_continued.Store(true, memory_order_relaxed);  // a hint
-  if (IsTime(&g_levels_ns, kLevelsEveryNs)) EmitLevels();
-  const bool all = IsTime(&g_drained_ns, kDrainEveryNs);
-  if (!all && !platform::IsTraceFilling()) return;
+  if (IsTime(g_levels_ns, kLevelsEveryNs)) {
+    NoteTime(&g_levels_ns);
+    EmitLevels();
+  }
+  const bool all = IsTime(g_drained_ns, kDrainEveryNs);
+  if (!all && !platform::IsTraceFilling()) {
+    g_continued.Store(Self(), memory_order_relaxed);  // a hint
+    return;
+  }
+  // A child of vfork has its parent's rings.
+  if (platform::MemoryIsAnothers()) return;
   const int saved_errno = errno;
   {
-    const platform::UncancellableSection section;  // malloc is no point of cancellation
+    // In this order: a handler that jumps away must not leave the thread uncancellable.
     const platform::HandlersWait no_handlers;
+    const platform::UncancellableSection section;  // malloc is no point of cancellation
     if (TryBeginDrain()) {
       DrainLocked(all);
+      if (all) NoteTime(&g_drained_ns);
       EndDrain();
     }
   }
@@ -272,14 +295,16 @@ void ContinueTracing() {
 }
 
 void ResetTracingAfterFork() {
-  // Relaxed: the process has one thread.
-  g_draining.Store(false, memory_order_relaxed);
-  g_has_continued.Store(false, memory_order_relaxed);
-  if (!platform::IsTracing()) return;
+  // Relaxed, all: the process has one thread.
+  g_draining.Store(0, memory_order_relaxed);
+  g_drained_ns.Store(0, memory_order_relaxed);
+  g_levels_ns.Store(0, memory_order_relaxed);
+  // The child may have noticed before its handlers ran that it is one.
+  if (!platform::IsTracing() || g_process.Load(memory_order_relaxed) == Self()) return;
   g_began_ns = platform::NowNs();
   platform::ResetTraceAfterFork();
   g_file.Leave();
-  g_process = 0;
+  g_process.Store(0, memory_order_relaxed);
 }
 
 }  // namespace gleaner::runtime

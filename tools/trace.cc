@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "tools/collector_trace.h"
 
@@ -22,6 +23,24 @@ using gleaner::tools::WordOfTrace;
 constexpr int kFailed = 1;
 constexpr int kIncomplete = 2;
 
+// Whether the byte at `i` may follow the first byte of a character of UTF-8 as its second: some
+// would make it overlong, half of a surrogate pair, or larger than the largest.
+bool IsSecond(unsigned char first, const std::string& text, size_t i) {
+  const auto second = i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  switch (first) {
+    case 0xe0:
+      return second >= 0xa0;
+    case 0xed:
+      return second < 0xa0;
+    case 0xf0:
+      return second >= 0x90;
+    case 0xf4:
+      return second < 0x90;
+    default:
+      return true;
+  }
+}
+
 // A string of JSON. Bytes that are no UTF-8 become U+FFFD: names of threads may be cut anywhere.
 std::string Quoted(const std::string& text) {
   std::string out = "\"";
@@ -32,7 +51,7 @@ std::string Quoted(const std::string& text) {
                           : c >= 0xe0 && c < 0xf0 ? 3
                           : c >= 0xf0 && c < 0xf5 ? 4
                                                   : 0;
-    bool is_whole = length != 0 && i + length <= text.size();
+    bool is_whole = length != 0 && i + length <= text.size() && IsSecond(c, text, i + 1);
     for (size_t k = 1; is_whole && k < length; ++k) {
       is_whole = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
     }
@@ -82,11 +101,14 @@ class Converter {
     if (record.event == TraceEvent::kThread) return WriteThread(record);
     if (row.form == TraceForm::kNote) return;
     static const char* const kPhases[] = {"X", "i", "C"};
+    // What lasted while a child was forked began in its parent.
+    const uint64_t begin_ns = record.begin_ns < began_ns_ ? began_ns_ : record.begin_ns;
+    const uint64_t end_ns = record.begin_ns + record.duration_ns;
     Begin(kPhases[static_cast<int>(row.form)], record.thread);
     fprintf(out_, ",\"name\":%s,\"cat\":\"gleaner\",\"ts\":%.3f", NameOf(row, record).c_str(),
-            Microseconds(record.begin_ns - began_ns_));
+            Microseconds(begin_ns - began_ns_));
     if (row.form == TraceForm::kSpan) {
-      fprintf(out_, ",\"dur\":%.3f", Microseconds(record.duration_ns));
+      fprintf(out_, ",\"dur\":%.3f", Microseconds(end_ns < begin_ns ? 0 : end_ns - begin_ns));
     } else if (row.form == TraceForm::kInstant) {
       fprintf(out_, ",\"s\":\"t\"");
     }
@@ -94,10 +116,7 @@ class Converter {
     fprintf(out_, "}");
   }
 
-  // A record may come before `began_ns`, as the difference is taken of unsigned numbers.
-  static double Microseconds(uint64_t ns) {
-    return static_cast<double>(static_cast<int64_t>(ns)) / 1e3;
-  }
+  static double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
   // The event's name, and its first argument if that is a word.
   static std::string NameOf(const TraceEventRow& row, const TraceRecord& record) {
@@ -155,6 +174,11 @@ int ConvertTrace(const TraceOptions& options) {
     return kFailed;
   }
   const std::string output = options.output.empty() ? options.trace + ".json" : options.output;
+  std::error_code ignored;
+  if (output != "-" && std::filesystem::equivalent(options.trace, output, ignored)) {
+    Tell(output + ": that is the trace itself");
+    return kFailed;
+  }
   FILE* out = output == "-" ? stdout : fopen(output.c_str(), "w");
   if (out == nullptr) {
     Tell(output + ": " + strerror(errno));

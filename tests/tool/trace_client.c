@@ -93,6 +93,23 @@ int main(int argc, char **argv) {
       _exit(4);
     }
     await_child(child);
+  } else if (strcmp(what, "close-spawn") == 0) { /* the lock is gone, the process is not */
+    for (int fd = 3; fd < 4096; ++fd) close(fd);
+    const pid_t child = fork();
+    if (child == 0) {
+      execl("/proc/self/exe", argv[0], "work", (char *)NULL);
+      _exit(4);
+    }
+    await_child(child);
+    work(NULL);
+  } else if (strcmp(what, "vfork") == 0) { /* a child in this one's memory, with its rings */
+    const pid_t child = vfork();
+    if (child == 0) {
+      work(NULL);
+      _exit(0);
+    }
+    await_child(child);
+    work(NULL);
   } else if (strcmp(what, "exec") == 0) {
     execl("/proc/self/exe", argv[0], "work", (char *)NULL);
     return 4;

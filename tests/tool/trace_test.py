@@ -176,12 +176,24 @@ class Processes(TraceTest):
         events = self.convert(self.path(child), status=INCOMPLETE)
         self.assertEqual({event["pid"] for event in events}, {int(child.split(".")[-1])})
 
+    def test_a_child_of_vfork_is_its_parent_to_the_trace(self):
+        self.client("vfork")
+        self.assertTrue(self.named(self.convert(), "collection"))
+        self.assertEqual(self.files(), ["run.trace"])
+
     def test_a_program_that_is_started_meanwhile_has_its_own(self):
         self.client("spawn")
         self.convert()
         self.assertEqual(len(self.files()), 2)
         for name in self.files():
             self.assertTrue(self.named(self.convert(self.path(name)), "collection"))
+
+    def test_a_program_that_is_started_after_descriptors_were_closed_has_its_own(self):
+        self.client("close-spawn")
+        self.assertEqual(len(self.files()), 2)
+        for name in self.files():
+            events = self.convert(self.path(name))
+            self.assertTrue(self.named(events, "collection"))
 
     def test_exec_keeps_what_was_there(self):
         self.client("exec")
@@ -239,7 +251,7 @@ class Accidents(TraceTest):
                              (self.folder.name, "Is a directory"),
                              ("/dev/null", "the file exists and is no trace"),
                              (self.path("x" * 300), "File name too long"),
-                             (self.path("y" * 5000), "the path is too long")):
+                             (self.path("y" * 5000), "the path is too long, or there is no")):
             result = self.client("work", trace=path)
             self.assertIn(reason, result.stderr)
             self.assertRegex(result.stdout, "^collections ")
@@ -296,6 +308,23 @@ class Accidents(TraceTest):
                              (self.folder.name, "Is a directory")):
             self.assertIsNone(self.convert(path, status=1))
             self.assertIn(f"gleaner trace: {path}: {reason}", self.message)
+
+    def test_the_trace_is_not_its_own_output(self):
+        self.client("work")
+        size = os.path.getsize(self.trace)
+        os.link(self.trace, self.path("linked"))
+        for output in (self.trace, self.path("linked")):
+            result = subprocess.run([GLEANER, "trace", self.trace, "-o", output],
+                                    capture_output=True, text=True)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("that is the trace itself", result.stderr)
+        self.assertEqual(os.path.getsize(self.trace), size)
+
+    def test_names_that_are_no_text(self):
+        bad = [b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf0\x80\x80\x80", b"\xf4\x90\x80\x80",
+               b"\xff", b"\xc3", "\u00e9\u20ac\U0001f600".encode()]
+        self.client("work", *bad)
+        self.convert()
 
     def test_an_output_that_cannot_be_written(self):
         self.client("work")
