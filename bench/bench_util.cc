@@ -55,6 +55,14 @@ double Median(std::vector<double> values) {
   return (values[middle - 1] + values[middle]) / 2;
 }
 
+uint64_t RandomWork::Scaled(uint64_t count) const {
+  return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(count) * scale));
+}
+
+uint64_t RandomWork::SeedOf(int thread) const {
+  return Mix64(seed) + static_cast<uint64_t>(thread);
+}
+
 Options::Options(const char* program, const char* summary)
     : app_(std::make_unique<CLI::App>(summary, program)) {
   g_program = program;
@@ -98,6 +106,11 @@ void Options::Text(const char* name, std::string* value, const char* normal, con
 
 void Options::Flag(const char* name, bool* value, const char* help) {
   app_->add_flag(OptionName(name), *value, help)->disable_flag_override();
+}
+
+void Options::SeedAndScale(RandomWork* work) {
+  Number("seed", &work->seed, 1, 1, 0, INT64_MAX, "of the pseudo-random numbers");
+  Real("scale", &work->scale, 1, 1e-6, 1e6, "multiplies the operations");
 }
 
 void Options::Choice(const char* name, int* value, std::vector<std::string> words,

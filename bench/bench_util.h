@@ -64,6 +64,17 @@ class Rng {
   uint64_t state_;
 };
 
+// What --seed and --scale say, of programs whose work is pseudo-random.
+struct RandomWork {
+  uint64_t seed = 1;
+  double scale = 1;
+
+  // How often to do what is done `count` times at scale 1; at least once.
+  uint64_t Scaled(uint64_t count) const;
+  // Another one for each thread.
+  uint64_t SeedOf(int thread) const;
+};
+
 // The command line. Every option has a normal default and one for --smoke; --threads,
 // --wake-markers, --gaps (gc_run.h), --smoke and --help exist in every program. Values are written
 // `--name value` or `--name=value`.
@@ -79,6 +90,8 @@ class Options {
             const char* help);
   void Text(const char* name, std::string* value, const char* normal, const char* help);
   void Flag(const char* name, bool* value, const char* help);
+  // Declares --seed and --scale.
+  void SeedAndScale(RandomWork* work);
   // `*value` becomes the index of the word chosen; the first one is the default.
   void Choice(const char* name, int* value, std::vector<std::string> words, const char* help);
 
