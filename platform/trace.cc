@@ -16,7 +16,6 @@ namespace {
 
 constexpr size_t kRingWords = 4096;
 constexpr size_t kMaxRings = 1024;
-constexpr size_t kMaxRecordWords = kMaxTraceArguments + 2;
 
 struct Ring {
   // Owner thread and its signal handlers.

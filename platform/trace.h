@@ -45,7 +45,6 @@ constexpr const char* NameOf(TraceRole role) {
 //
 //   63          32 31          16 15    8 7    0
 //   | thread       | zero         | words | event |     thread: from 1, in the order of appearance
-inline constexpr size_t kMaxTraceArguments = 16;
 constexpr uint64_t TraceHeader(TraceEvent event, size_t words, uint32_t thread) {
   return static_cast<uint64_t>(event) | static_cast<uint64_t>(words) << 8 |
          static_cast<uint64_t>(thread) << 32;

@@ -1,5 +1,5 @@
-/* A program that collects, for the tests of collector traces: work; then, as its argument says, what
- * programs do to a trace. */
+/* A program that collects, for the tests of collector traces: work; then, as its argument says,
+ * what programs do to a trace. */
 #define _GNU_SOURCE
 #define GC_THREADS
 #include <errno.h>
