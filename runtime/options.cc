@@ -338,6 +338,15 @@ bool NameRunRecord(const char* path) { return setenv("GLEANER_RUN_RECORD", path,
 
 bool AskForLeaks() { return setenv("GLEANER_LEAKS", "1", 1) == 0; }
 
+const char* ProcessRank() {
+  // Of Open MPI, of process managers by PMIx and PMI (MPICH, Intel MPI), and of Slurm.
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* rank = getenv(variable);
+    if (rank != nullptr && *rank != 0 && strspn(rank, "0123456789") == strlen(rank)) return rank;
+  }
+  return nullptr;
+}
+
 const char* ProgramSearchPath() { return getenv("PATH"); }
 
 void PrintOptions(bool markdown) {

@@ -19,6 +19,7 @@
 #include "platform/stop_world.h"
 #include "platform/trace_file.h"
 #include "runtime/options.h"
+#include "runtime/output_path.h"
 
 namespace gleaner::runtime {
 
@@ -50,7 +51,7 @@ constinit platform::Atomic<uint64_t> g_levels_ns{0};
 // Hint: the process of which a thread has come to ContinueTracing last.
 constinit platform::Atomic<uint64_t> g_continued{0};
 
-char g_path[kMaxPath];  // constant after StartTracing: absolute, %p replaced
+char g_path[kMaxPath];  // constant after StartTracing: absolute
 
 // Copies `text` with what would end a line of the description escaped.
 size_t Escape(const char* text, size_t bytes, char* out, size_t capacity) {
@@ -87,15 +88,17 @@ size_t Describe(char* text, size_t capacity) {
   Escape(raw, bytes, command, sizeof command);
   char host[256] = "";
   (void)gethostname(host, sizeof host - 1);
+  const char* const rank = ProcessRank();
   static const char* const kModes[] = {"auto", "stop", "concurrent", "generational"};
   static const char* const kPolicies[] = {"lps", "al", "ps"};
   const int n = snprintf(
       text, capacity,
-      "version=%s\nprocess=%d\nparent=%d\nhost=%s\nbegan_ns=%llu\nbegan_wall_ns=%llu\n"
+      "version=%s\nprocess=%d\nparent=%d\nrank=%s\nhost=%s\nbegan_ns=%llu\nbegan_wall_ns=%llu\n"
       "markers=%d\nmode=%s\npolicy=%s\nk=%g\npage_bytes=%zu\ncommand=%s\n",
-      GLEANER_VERSION, getpid(), getppid(), host, static_cast<unsigned long long>(g_began_ns),
-      static_cast<unsigned long long>(WallClockNs()), gc::g_collector.pool().size(),
-      kModes[g_options.mode], kPolicies[g_options.policy], g_options.k, alloc::kPageBytes, command);
+      GLEANER_VERSION, getpid(), getppid(), rank != nullptr ? rank : "", host,
+      static_cast<unsigned long long>(g_began_ns), static_cast<unsigned long long>(WallClockNs()),
+      gc::g_collector.pool().size(), kModes[g_options.mode], kPolicies[g_options.policy],
+      g_options.k, alloc::kPageBytes, command);
   return n < 0 ? 0 : static_cast<size_t>(n) < capacity ? static_cast<size_t>(n) : capacity - 1;
 }
 
@@ -218,22 +221,6 @@ void EndTracing() {
   EndDrain();
 }
 
-// Replaces the first %p by the number of the process, and makes the path absolute.
-bool ExpandPath(const char* given) {
-  static char path[kMaxPath];
-  const char* mark = strstr(given, "%p");
-  const int n = mark == nullptr
-                    ? snprintf(path, sizeof path, "%s", given)
-                    : snprintf(path, sizeof path, "%.*s%d%s", static_cast<int>(mark - given), given,
-                               getpid(), mark + 2);
-  if (n > 0 && static_cast<size_t>(n) < sizeof path &&
-      platform::MakeAbsolute(path, g_path, sizeof g_path)) {
-    return true;
-  }
-  Complain("the path is too long, or there is no current folder; there is no trace %s", given);
-  return false;
-}
-
 void EmitLevels() {
   size_t free_pages = 0;
   for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
@@ -261,7 +248,12 @@ void EmitStall(platform::StallCause cause, uint64_t begin_ns, uint64_t ns) {
 
 void StartTracing() {
   g_began_ns = platform::NowNs();
-  if (g_options.trace == nullptr || !ExpandPath(g_options.trace) || !OpenFile(g_path)) return;
+  if (g_options.trace == nullptr) return;
+  if (!ExpandOutputPath(g_options.trace, g_path, sizeof g_path)) {
+    return Complain("the path is too long, or there is no current folder; there is no trace %s",
+                    g_options.trace);
+  }
+  if (!OpenFile(g_path)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
   platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);  // publishes nothing
   if (!platform::StartTrace()) Complain("no memory: the trace %s is empty", g_path);

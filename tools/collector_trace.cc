@@ -65,6 +65,11 @@ const char* WordOfTrace(const std::string& list, uint64_t number) {
   return nullptr;
 }
 
+std::string TextOfTrace(const uint64_t* words, size_t count) {
+  const char* text = reinterpret_cast<const char*>(words);
+  return {text, strnlen(text, count * sizeof *words)};
+}
+
 CollectorTrace::~CollectorTrace() {
   if (file_ != nullptr) fclose(file_);
 }
