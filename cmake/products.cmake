@@ -112,4 +112,4 @@ install(EXPORT GleanerTargets NAMESPACE Gleaner:: DESTINATION lib/cmake/Gleaner)
 install(FILES ${CMAKE_BINARY_DIR}/GleanerConfig.cmake ${CMAKE_BINARY_DIR}/GleanerConfigVersion.cmake
         DESTINATION lib/cmake/Gleaner)
 install(FILES ${CMAKE_BINARY_DIR}/gleaner.pc DESTINATION lib/pkgconfig)
-install(FILES tools/gdb/gleaner_gdb.py DESTINATION share/gleaner)
+install(FILES tools/gdb/gleaner_gdb.py tools/mpi/gleaner_mpi.c DESTINATION share/gleaner)

@@ -4,6 +4,7 @@
 
 #include "runtime/options.h"
 #include "tools/launch.h"
+#include "tools/ranks.h"
 #include "tools/record.h"
 #include "tools/replay.h"
 #include "tools/replay_heap.h"
@@ -112,6 +113,16 @@ CLI::App* AddTrace(CLI::App* app, TraceOptions* options) {
   return trace;
 }
 
+CLI::App* AddRanks(CLI::App* app, gleaner::tools::RanksOptions* options) {
+  CLI::App* ranks = app->add_subcommand(
+      "ranks", "Compare the collectors of the processes of an MPI run, by their traces");
+  ranks
+      ->add_option("TRACE", options->traces, "What GLEANER_TRACE has written, a file for each rank")
+      ->required();
+  ranks->add_flag("--json", options->json, "Print JSON");
+  return ranks;
+}
+
 Touch TouchNamed(const std::string& name) {
   return name == "none" ? Touch::kNone : name == "first" ? Touch::kFirst : Touch::kPages;
 }
@@ -143,6 +154,8 @@ int main(int argc, char** argv) {
 
   TraceOptions tracing;
   const CLI::App* trace = AddTrace(&app, &tracing);
+  gleaner::tools::RanksOptions comparing;
+  const CLI::App* ranks = AddRanks(&app, &comparing);
 
   const bool takes_program = argc > 1 && TakesProgram(argv[1]);
   const int end = takes_program ? EndOfOwnArguments(argc, argv) : argc;
@@ -157,6 +170,7 @@ int main(int argc, char** argv) {
   if (replay->parsed()) return Replay(replaying);
   if (symbolize->parsed()) return Symbolize();
   if (trace->parsed()) return ConvertTrace(tracing);
+  if (ranks->parsed()) return CompareRanksOf(comparing);
   if (!takes_program) return 0;
   char** program = argv + end;
   if (*program != nullptr && strcmp(*program, "--") == 0) ++program;

@@ -133,6 +133,17 @@ class Contents(TraceTest):
         self.assertTrue(all(event["args"]["resident_bytes"] > 0
                             for event in self.named(events, "heap")[1:]))
 
+    def test_the_program_has_spans_of_its_own(self):
+        self.client("spans")
+        events = self.convert()
+        spans = collections.Counter(event["name"] for event in events
+                                    if event["name"].startswith("program"))
+        self.assertEqual(spans, {"program: a name of more than twen": 2000,
+                                 'program: "outer" <&\n>': 1, "program: ": 1})
+        outer, = self.named(events, 'program: "outer" <&\n>')
+        inner = self.named(events, "program: a name of more than twen")
+        self.assertGreaterEqual(outer["dur"] * 1.001, sum(event["dur"] for event in inner))
+
     def test_the_process_describes_itself(self):
         self.client("work", "two words", "line\nbreak", GLEANER_MODE="stop", GC_MARKERS="3")
         result = subprocess.run([GLEANER, "trace", self.trace], capture_output=True, text=True)
@@ -218,6 +229,18 @@ class Processes(TraceTest):
             events = self.convert(self.path(name))
             self.assertEqual({event["pid"] for event in events},
                              {int(re.match(r"a-(\d+)\.trace$", name)[1])})
+
+    def test_the_rank_in_the_name(self):
+        ranks = {"OMPI_COMM_WORLD_RANK": "3", "PMIX_RANK": "4", "PMI_RANK": "05",
+                 "SLURM_PROCID": "../6"}
+        for variable, rank in ranks.items():
+            self.client("work", trace=self.path(f"{variable}-%r-%r%%.trace"), **{variable: rank})
+        self.client("work", trace=self.path("none-%r.trace"))
+        self.assertEqual(self.files(), ["OMPI_COMM_WORLD_RANK-3-3%%.trace", "PMIX_RANK-4-4%%.trace",
+                                        "PMI_RANK-05-05%%.trace", "SLURM_PROCID-0-0%%.trace",
+                                        "none-0.trace"])
+        process = self.convert(self.path("PMIX_RANK-4-4%%.trace"))[0]
+        self.assertTrue(process["args"]["name"].startswith("rank 4: "), process)
 
     def test_a_relative_name(self):
         self.client("work", trace="here.trace")
