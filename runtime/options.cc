@@ -342,7 +342,9 @@ const char* ProcessRank() {
   // Of Open MPI, of process managers by PMIx and PMI (MPICH, Intel MPI), and of Slurm.
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     const char* rank = getenv(variable);
-    if (rank != nullptr && *rank != 0 && strspn(rank, "0123456789") == strlen(rank)) return rank;
+    const char* end = rank;
+    while (end != nullptr && *end >= '0' && *end <= '9') ++end;
+    if (end != rank && *end == 0) return rank;
   }
   return nullptr;
 }
