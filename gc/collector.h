@@ -114,6 +114,8 @@ class Collector {
   // Sweeps all pages that are still unclaimed; false if there are none. Not inside critical
   // sections.
   bool SweepRest();
+  // Pages that the sweep under way has still to come to; 0 without one. A snapshot.
+  size_t UnsweptPages() const { return sweeper_.UnsweptPages(); }
   // If all pages are swept and no thread has the lock: reports the totals to the pacer and returns
   // lasting surplus to the system. Otherwise at most two loads. Not inside critical sections.
   void EndSweepIfDone() {

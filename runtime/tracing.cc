@@ -18,8 +18,10 @@
 #include "platform/stalls.h"
 #include "platform/stop_world.h"
 #include "platform/trace_file.h"
+#include "runtime/heap_sample.h"
 #include "runtime/options.h"
 #include "runtime/output_path.h"
+#include "runtime/tracking.h"
 
 namespace gleaner::runtime {
 
@@ -31,6 +33,7 @@ namespace {
 
 constexpr uint64_t kDrainEveryNs = 100'000'000;
 constexpr uint64_t kLevelsEveryNs = 10'000'000;
+constexpr uint64_t kSampleEveryNs = 1'000'000'000;
 constexpr size_t kMaxPath = 4096;
 
 // Guarded by g_draining.
@@ -47,6 +50,8 @@ constinit platform::Atomic<uint64_t> g_draining{0};
 // Hints: when rings were last drained, and levels last emitted.
 constinit platform::Atomic<uint64_t> g_drained_ns{0};
 constinit platform::Atomic<uint64_t> g_levels_ns{0};
+// When the heap was last sampled. Guarded by g_draining.
+constinit uint64_t g_sampled_ns = 0;
 
 // Hint: the process of which a thread has come to ContinueTracing last.
 constinit platform::Atomic<uint64_t> g_continued{0};
@@ -211,6 +216,10 @@ void EndTracing() {
   }
   DrainLocked(true);
   if (platform::IsTracing()) {
+    EmitHeapSample();
+    DrainLocked(true);
+  }
+  if (platform::IsTracing()) {
     platform::StopTrace();
     constexpr size_t kWords = 4;
     const uint64_t end[kWords] = {platform::TraceHeader(platform::TraceEvent::kEnd, kWords, 0),
@@ -229,6 +238,8 @@ void EmitLevels() {
   platform::EmitTrace(platform::TraceEvent::kHeap, platform::NowNs(),
                       {alloc::ResidentBytes(), free_pages * alloc::kPageBytes, alloc::MetaBytes(),
                        alloc::GrowthLimit()});
+  platform::EmitTrace(platform::TraceEvent::kUnswept, platform::NowNs(),
+                      {gc::g_collector.UnsweptPages() * alloc::kPageBytes});
 }
 
 // Relaxed, both: hints; two threads may both find that it is time.
@@ -280,6 +291,11 @@ void ContinueTracing() {
     if (TryBeginDrain()) {
       DrainLocked(all);
       if (all) NoteTime(&g_drained_ns);
+      // With rings that have just been emptied, so that there is room.
+      if (all && platform::CoarseNowNs() - g_sampled_ns >= kSampleEveryNs) {
+        g_sampled_ns = platform::CoarseNowNs();
+        EmitHeapSample();
+      }
       EndDrain();
     }
   }
@@ -291,6 +307,8 @@ void ResetTracingAfterFork() {
   g_draining.Store(0, memory_order_relaxed);
   g_drained_ns.Store(0, memory_order_relaxed);
   g_levels_ns.Store(0, memory_order_relaxed);
+  g_sampled_ns = 0;
+  ForgetTracedModes();
   // The child may have noticed before its handlers ran that it is one.
   if (!platform::IsTracing() || g_process.Load(memory_order_relaxed) == Self()) return;
   g_began_ns = platform::NowNs();

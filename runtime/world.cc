@@ -152,6 +152,7 @@ void OnEvent(CycleEvent event) {
       break;
   }
   NoteCollectionInRunRecord();
+  TraceModesLocked();
   ContinueTracing();
   const size_t heap = HeapBytes();
   if (GC_on_heap_resize != nullptr && heap != g_announced_heap_bytes) GC_on_heap_resize(heap);
