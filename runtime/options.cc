@@ -336,6 +336,14 @@ bool NameTrace(const char* path, uint64_t limit_bytes, bool children) {
 
 bool NameRunRecord(const char* path) { return setenv("GLEANER_RUN_RECORD", path, 1) == 0; }
 
+bool NameReportFiles(const char* trace, const char* profile) {
+  bool done = setenv("GLEANER_TRACE", trace, 1) == 0;
+  for (const Row& row : g_rows) {
+    if (strcmp(row.name, "profile") == 0) done &= setenv("GLEANER_PROFILE", profile, 1) == 0;
+  }
+  return done;
+}
+
 bool AskForLeaks() { return setenv("GLEANER_LEAKS", "1", 1) == 0; }
 
 const char* ProcessRank() {

@@ -1,6 +1,5 @@
 #include "tools/symbolize.h"
 
-#include <cxxabi.h>
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
 
@@ -12,16 +11,11 @@
 #include <memory>
 #include <string>
 
+#include "tools/frame_names.h"
+
 namespace {
 
-std::string Demangle(const char* name) {
-  if (name == nullptr) return "";
-  int status = 0;
-  char* plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  std::string result = status == 0 && plain != nullptr ? plain : name;
-  free(plain);
-  return result;
-}
+using gleaner::tools::Demangle;
 
 // Replaces tabs and newlines: in a path or name they would look like the end of a field.
 std::string OneLine(std::string text) {

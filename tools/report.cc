@@ -1,0 +1,148 @@
+#include "tools/report.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "runtime/options.h"
+#include "tools/collector_trace.h"
+#include "tools/launch.h"
+#include "tools/report_page.h"
+#include "tools/system/run_program.h"
+#include "tools/system/whole_file.h"
+
+namespace {
+
+namespace tools = gleaner::tools;
+
+constexpr int kFailed = 1;
+constexpr int kIncomplete = 2;
+
+void Tell(const std::string& message) { fprintf(stderr, "gleaner report: %s\n", message.c_str()); }
+
+bool IsSameFile(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored);
+}
+
+// pre: `page` is open.
+int Report(const ReportOptions& options, const std::string& output, tools::WholeFile* page) {
+  tools::CollectorTrace trace;
+  if (!trace.Open(options.trace)) {
+    Tell(trace.error());
+    return kFailed;
+  }
+  tools::HeapProfile profile;
+  std::string reason;
+  if (!options.profile.empty() && !profile.Read(options.profile, &reason)) {
+    Tell(reason);
+    return kFailed;
+  }
+  tools::ReportModel model;
+  tools::ReadModel(&trace, &model);
+  errno = 0;
+  if (!page->Write(tools::MakePage(model, options.profile.empty() ? nullptr : &profile)) ||
+      !page->Commit()) {
+    Tell(output + ": " + strerror(errno));
+    return kFailed;
+  }
+  if (!trace.error().empty()) {
+    Tell(trace.error() + "; what comes before is in " + output);
+    return kIncomplete;
+  }
+  if (!trace.is_complete()) {
+    Tell(options.trace +
+         ": the end is missing: the process goes on, was killed, called _exit or "
+         "exec, or could not write; what there is is in " +
+         output);
+    return kIncomplete;
+  }
+  return 0;
+}
+
+// A folder that goes with what is in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(tools::NewTemporaryFolder()) {}
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+// Runs the program with a trace, and with a profile where the library makes one.
+int RunTraced(char* const* arguments, const std::string& folder, tools::Ended* ended) {
+  const char* program = arguments[0];
+  std::string library;
+  if (const int status = CheckLaunch("report", program, "libgc.so.1", "LD_LIBRARY_PATH", &library);
+      status != 0) {
+    return status;
+  }
+  if (!gleaner::runtime::PrependToLoaderPath(library.c_str()) ||
+      !gleaner::runtime::NameReportFiles((folder + "/trace").c_str(),
+                                         (folder + "/profile").c_str())) {
+    Tell("no memory for the environment");
+    return kCommandFailed;
+  }
+  *ended = tools::RunAndWait(
+      arguments, [](uint64_t, void*) {}, nullptr);
+  return ended->error != 0 ? CannotExecute("report", program, ended->error) : 0;
+}
+
+// Writes the page of what RunTraced has left in the folder.
+int ReportRun(char* const* arguments, const ReportOptions& options, tools::Ended* ended) {
+  const std::string output = options.output.empty() ? "report.html" : options.output;
+  tools::WholeFile page;
+  if (!page.Open(output)) {
+    Tell(output + ": " + strerror(errno));
+    return kCommandFailed;
+  }
+  const TemporaryFolder folder;
+  if (folder.path().empty()) {
+    Tell(std::string("no folder for the trace: ") + strerror(errno));
+    return kCommandFailed;
+  }
+  if (const int status = RunTraced(arguments, folder.path(), ended); status != 0) return status;
+  ReportOptions files = options;
+  files.trace = folder.path() + "/trace";
+  if (!tools::IsReadableFile(files.trace)) {
+    Tell(std::string(arguments[0]) +
+         " has written no trace: it is linked with neither libgc.so.1 nor libgleaner, or did not "
+         "come to use it");
+    return kCommandFailed;
+  }
+  if (files.profile.empty() && tools::IsReadableFile(folder.path() + "/profile")) {
+    files.profile = folder.path() + "/profile";
+  }
+  return Report(files, output, &page) == kFailed ? kCommandFailed : 0;
+}
+
+}  // namespace
+
+int ReportTrace(const ReportOptions& options) {
+  const std::string output = options.output.empty() ? options.trace + ".html" : options.output;
+  for (const std::string& input : {options.trace, options.profile}) {
+    if (!IsSameFile(input, output)) continue;
+    Tell(output + ": that is what the page is made of");
+    return kFailed;
+  }
+  tools::WholeFile page;
+  if (!page.Open(output)) {
+    Tell(output + ": " + strerror(errno));
+    return kFailed;
+  }
+  return Report(options, output, &page);
+}
+
+int ReportProgram(char* const* arguments, const ReportOptions& options) {
+  tools::Ended ended;
+  if (const int status = ReportRun(arguments, options, &ended); status != 0) return status;
+  tools::EndLike(ended.status);
+}
