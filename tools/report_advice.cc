@@ -236,9 +236,13 @@ std::string NoTracker(const ReportModel& model) {
       model.tracking.reason.empty()) {
     return "";
   }
-  return "Each collection has to stop the program for all of its marking: no mechanism that "
-         "tracks writes could be used (" +
-         model.tracking.reason + ").";
+  uint64_t longest_ns = 0;
+  for (const CollectionRow& row : model.collections) {
+    longest_ns = std::max(longest_ns, row.pause_ns);
+  }
+  return Count(model.collections.size()) + " collections stopped the program for all of their " +
+         "marking, the longest for " + Duration(longest_ns) +
+         ", as no mechanism that tracks writes could be used (" + model.tracking.reason + ").";
 }
 
 std::string Throttled(const ReportModel& model) {

@@ -82,6 +82,7 @@ std::string HeapSeries(const ReportModel& model) {
   for (const CollectionRow& row : model.collections) {
     live.points.push_back({row.at_ns, static_cast<double>(row.live_bytes) / kMb});
   }
+  if (!live.points.empty()) live.points.push_back({model.run_ns, live.points.back().value});
   Series resident = {"resident", "--c0", "line", false, {}};
   Series free = {"free pages", "--c5", "line", false, {}};
   Series limit = {"growth limit", "--c3", "dashed", false, {}};

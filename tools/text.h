@@ -12,7 +12,8 @@ std::string Quoted(const std::string& text);
 // characters but the end of a line and the tab, become U+FFFD.
 std::string Escaped(const std::string& text);
 
-// For people: "12.3 ms", "4.56 MB" (10^6 bytes), "12.3 %", "12,345".
+// For people: "12.3 ms", "4.56 MB" (10^6 bytes), "12.3 %", "12,345", with spaces that do
+// not break.
 std::string Duration(uint64_t ns);
 std::string Bytes(double bytes);
 std::string Share(double share);

@@ -105,7 +105,7 @@
       else if (event.key === "0") graph.resetZoom();
       else return;
       event.preventDefault();
-      if (last >= 0) graph.setSelection(row);
+      if (last >= 0) graph.setSelection(row, undefined, false, true);
     });
   }
 
