@@ -61,6 +61,8 @@ std::string FrameNames::Find(uint64_t address) {
   Dwfl_Module* module = session_ == nullptr ? nullptr : dwfl_addrmodule(session_, address);
   if (module == nullptr) return number;
   std::string name = Demangle(dwfl_module_addrname(module, address));
+  static const std::string nameless = "(anonymous namespace)::";
+  for (size_t at; (at = name.find(nameless)) != std::string::npos;) name.erase(at, nameless.size());
   if (!name.empty()) return name;
   const char* file =
       dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);

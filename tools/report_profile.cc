@@ -95,28 +95,26 @@ class Flame {
   static constexpr size_t kRow = 18;
   static constexpr double kWidth = 1000;
   static constexpr double kLeast = 1;      // narrower ones are left out
-  static constexpr double kCharacter = 6;  // about the width of one
+  static constexpr double kReadable = 24;  // those have a text
+  static constexpr size_t kMaxName = 200;  // no line shows more
 
   void DrawNode(const std::string& name, const Node& node, double x, size_t depth) {
     const double width = node.bytes / root_.bytes * kWidth;
     if (width < kLeast) return;
-    char place[128];
-    snprintf(place, sizeof place, "x=\"%.1f\" y=\"%zu\"", x, depth * kRow);
-    char size[64];
-    snprintf(size, sizeof size, " width=\"%.1f\" height=\"%zu\"", width, kRow);
+    // An SVG of its own for each, which cuts its text off at its edge.
+    char place[160];
+    snprintf(place, sizeof place, "x=\"%.1f\" y=\"%zu\" width=\"%.1f\" height=\"%zu\"", x,
+             depth * kRow, width, kRow);
     const size_t shade = std::hash<std::string>()(name) % 4;
     const std::string tip =
         name + ": " + Bytes(node.bytes) + ", " + Share(node.bytes / root_.bytes);
-    out_ += std::string("<g><title>") + Escaped(tip) + "</title><rect " + place + size +
-            " class=\"f" + std::to_string(shade) + "\"/>";
-    const auto room = static_cast<size_t>(width / kCharacter);
-    if (room >= 4) {
-      const std::string text = name.size() <= room ? name : name.substr(0, room - 1) + "…";
-      char at[64];
-      snprintf(at, sizeof at, "x=\"%.1f\" y=\"%zu\"", x + 3, depth * kRow + 13);
-      out_ += std::string("<text ") + at + ">" + Escaped(text) + "</text>";
+    out_ += std::string("<svg ") + place + "><title>" + Escaped(tip) +
+            "</title><rect width=\"100%\" height=\"100%\" class=\"f" + std::to_string(shade) +
+            "\"/>";
+    if (width >= kReadable) {
+      out_ += "<text x=\"3\" y=\"13\">" + Escaped(name.substr(0, kMaxName)) + "</text>";
     }
-    out_ += "</g>\n";
+    out_ += "</svg>\n";
     for (const auto& [callee_name, callee] : node.callees) {
       DrawNode(callee_name, callee, x, depth + 1);
       x += callee.bytes / root_.bytes * kWidth;
