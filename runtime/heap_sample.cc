@@ -1,6 +1,6 @@
 #include "runtime/heap_sample.h"
 
-#include "alloc/thread_heaps.h"
+#include "alloc/mark_bytes.h"
 #include "alloc/walk.h"
 #include "platform/trace.h"
 
@@ -32,16 +32,11 @@ struct Sample {
   OfOwner owners[kMaxOwners];
 };
 
-// What threads change meanwhile. Relaxed, both: the page's state was loaded with acquire before,
+// What threads change meanwhile. Relaxed: the page's state was loaded with acquire before,
 // and a value out of date makes the sample less exact, no more.
 template <class T>
 T Read(const T& field) {
   return __atomic_load_n(&field, __ATOMIC_RELAXED);
-}
-uint64_t CountUsed(const uint8_t* marks, uint32_t slots) {
-  uint64_t used = 0;
-  for (uint32_t i = 0; i < slots; ++i) used += alloc::IsInUse(alloc::LoadMark(marks + i));
-  return used;
 }
 
 void Look(PageNumber page, uint64_t weight, bool is_pointer_free, Sample* sample) {
@@ -55,7 +50,9 @@ void Look(PageNumber page, uint64_t weight, bool is_pointer_free, Sample* sample
   if (is_pointer_free) row.pointer_free_pages += weight;
   if (!is_small) return;
   const PageInfo shape = info.LoadWord();
-  const uint64_t used = CountUsed(alloc::g_space.MarksOf(page), shape.slot_count) * weight;
+  const uint8_t dead = alloc::g_dead_mark.Load(platform::memory_order_relaxed);  // it says why
+  const uint64_t used =
+      alloc::CountInUse(alloc::g_space.MarksOf(page), shape.slot_count, dead) * weight;
   row.used_slots += used;
   const size_t owner = Read(alloc::g_space.meta[page].owner);
   OfOwner& heap = sample->owners[owner < kMaxOwners ? owner : kMaxOwners - 1];

@@ -118,6 +118,15 @@ int ReportRun(char* const* arguments, const ReportOptions& options, tools::Ended
          "come to use it");
     return kCommandFailed;
   }
+  size_t others = 0;
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path(), ignored)) {
+    others += file.path().filename().string().starts_with("trace.");
+  }
+  if (others != 0) {
+    Tell("the page shows one process; " + std::to_string(others) +
+         " others have collected, too: GLEANER_TRACE=FILE keeps the traces of all");
+  }
   if (files.profile.empty() && tools::IsReadableFile(folder.path() + "/profile")) {
     files.profile = folder.path() + "/profile";
   }

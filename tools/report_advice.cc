@@ -133,7 +133,7 @@ std::string PausesAboveGoal(const ReportModel& model) {
       why.begin(), why.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return Count(above) + " of " + Count(model.collections.size()) + " pauses exceed the goal of " +
          Duration(goal_ns) + "; the longest took " + Duration(longest_ns) + ". " +
-         Count(most->second) + " of them were " + most->first + ".";
+         Count(most->second) + " of these were of the kind " + most->first + ".";
 }
 
 std::string HelpersIdle(const ReportModel& model) {
@@ -149,8 +149,8 @@ std::string HelpersIdle(const ReportModel& model) {
   const double share = Ratio(looking_ns, mark_ns);
   if (helpers == 0 || share < 0.5 || Ratio(model.marking_ns, model.run_ns) < kNoticed) return "";
   return Count(helpers) + (helpers == 1 ? " helper" : " helpers") + " looked for work " +
-         Share(share) + " of the time in which they took part in marking (" + Duration(looking_ns) +
-         " of " + Duration(mark_ns) + ").";
+         Share(share) + " of the time spent in marking (" + Duration(looking_ns) + " of " +
+         Duration(mark_ns) + ").";
 }
 
 std::string RootsDominate(const ReportModel& model) {
@@ -303,8 +303,8 @@ const Rule kRules[] = {
      "of pointers in the heap, exclude data that holds none (GC_exclude_static_roots).",
      "docs/collection_cycle.md#roots"},
     {"stopping-dominates", "Stopping and resuming threads dominates the pauses", StoppingDominates,
-     "More threads run than there are processors, or some block signals for long: put long waits "
-     "and computations without pointers into GC_do_blocking.",
+     "More threads run than there are processors, or some block signals for long. Threads that "
+     "wait, or compute without references to the heap, need no stop in GC_do_blocking.",
      "docs/collection_cycle.md#stopping"},
     {"rescanning-dominates", "Written memory dominates the pauses", DirtyDominates,
      "The program writes all over the heap while it is marked: fewer writes to old objects, or "
@@ -314,9 +314,9 @@ const Rule kRules[] = {
      "Register finalizers and disappearing links for fewer objects: those that own something "
      "outside the heap.",
      "docs/collection_cycle.md#finalizers-and-links"},
-    {"live-grows", "Live memory keeps growing", LiveGrows,
-     "Either the program keeps what it does not need (a leak), or words that only look like "
-     "references keep it (false retention): ask who keeps an object.",
+    {"live-grows", "Live memory grew all along", LiveGrows,
+     "The program is still building its data; or it keeps what it does not need (a leak); or words "
+     "that only look like references keep it (false retention): ask who keeps an object.",
      "docs/debugging.md#who-keeps-an-object"},
     {"live-jumps", "False retention suspected", LiveJumps,
      "Something large was live now and then: a phase of the program, or words left over in stacks "

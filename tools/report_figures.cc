@@ -69,11 +69,10 @@ std::vector<UtilisationPoint> UtilisationCurve(const ReportModel& model) {
     UtilisationPoint point = {window, MinimumUtilisation(model.pauses, {0, model.run_ns}, window),
                               1};
     for (const auto& [number, thread] : model.threads) {
-      if (thread.role != platform::TraceRole::kMutator || thread.stalls.empty()) continue;
       const uint64_t life_ns = thread.life.end_ns - thread.life.begin_ns;
-      point.of_stalls = std::min(
-          point.of_stalls,
-          MinimumUtilisation(thread.stalls, thread.life, std::clamp<uint64_t>(life_ns, 1, window)));
+      if (thread.role != platform::TraceRole::kMutator || life_ns == 0) continue;
+      point.of_stalls = std::min(point.of_stalls, MinimumUtilisation(thread.stalls, thread.life,
+                                                                     std::min(life_ns, window)));
     }
     curve.push_back(point);
   }

@@ -44,8 +44,9 @@ class Reader {
   void Take(const TraceRecord& record) {
     const Interval span = SpanOf(record);
     model_.run_ns = std::max(model_.run_ns, span.end_ns);
-    ThreadRow& thread = model_.threads[record.thread];
-    if (thread.life.end_ns == 0) thread.life.begin_ns = span.begin_ns;
+    const auto [entry, is_new] = model_.threads.try_emplace(record.thread);
+    ThreadRow& thread = entry->second;
+    if (is_new || span.begin_ns < thread.life.begin_ns) thread.life.begin_ns = span.begin_ns;
     thread.life.end_ns = std::max(thread.life.end_ns, span.end_ns);
     const uint64_t* arguments = record.arguments;
     switch (record.event) {
