@@ -2,7 +2,7 @@
 // the thread heap that owns them.
 //
 // A sample looks at 4,096 pages at most, drawn at random from as many parts of the heap of the same
-// length, and multiplies what it finds. So it takes a millisecond at most, however large the heap
+// length, and multiplies what it finds. So it takes about a millisecond, however large the heap
 // is. Threads go on meanwhile: each page is as it was at some instant (alloc/walk.h).
 #pragma once
 

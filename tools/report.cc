@@ -124,8 +124,8 @@ int ReportRun(char* const* arguments, const ReportOptions& options, tools::Ended
     others += file.path().filename().string().starts_with("trace.");
   }
   if (others != 0) {
-    Tell("the page shows one process; " + std::to_string(others) +
-         " others have collected, too: GLEANER_TRACE=FILE keeps the traces of all");
+    Tell("the page shows one process; " + std::to_string(others) + " more left a trace: with " +
+         "GLEANER_TRACE=FILE all of them stay");
   }
   if (files.profile.empty() && tools::IsReadableFile(folder.path() + "/profile")) {
     files.profile = folder.path() + "/profile";

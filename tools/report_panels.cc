@@ -13,7 +13,7 @@ namespace gleaner::tools {
 
 namespace {
 
-const char* const kKindColours[] = {"k0", "k2", "k1", "k4"};
+const char* const kKindColours[] = {"k0", "k2", "k1", "k3"};
 
 double Ratio(double a, double b) { return b > 0 ? a / b : 0; }
 double Ratio(uint64_t a, uint64_t b) {
@@ -29,6 +29,7 @@ std::vector<uint64_t> PauseTimes(const ReportModel& model) {
 
 std::vector<Key> KindKeys() {
   std::vector<Key> keys;
+  keys.reserve(kCollectionKinds);
   for (int kind = 0; kind < kCollectionKinds; ++kind) {
     keys.push_back({NameOf(static_cast<gc::CollectionKind>(kind)), kKindColours[kind]});
   }

@@ -58,7 +58,7 @@ std::string Json(const char* id, const char* unit, bool logscale, uint64_t run_n
 }
 
 std::string PauseSeries(const ReportModel& model) {
-  static const char* const kColours[] = {"--c0", "--c2", "--c1", "--c4"};
+  static const char* const kColours[] = {"--c0", "--c2", "--c1", "--c3"};
   std::vector<Series> all;
   for (int kind = 0; kind < kCollectionKinds; ++kind) {
     Series series = {
@@ -71,7 +71,7 @@ std::string PauseSeries(const ReportModel& model) {
   }
   if (model.tracking.goal_ns != 0 && !model.collections.empty()) {
     const double goal = static_cast<double>(model.tracking.goal_ns) / 1e6;
-    all.push_back({"pause goal", "--c3", "dashed", false, {{0, goal}, {model.run_ns, goal}}});
+    all.push_back({"pause goal", "--soft", "dashed", false, {{0, goal}, {model.run_ns, goal}}});
   }
   return Json("pauses-chart", "ms", true, model.run_ns, all);
 }
