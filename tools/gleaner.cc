@@ -140,9 +140,10 @@ CLI::App* AddReport(CLI::App* app, bool takes_program, ReportOptions* options) {
       "report", "Show what the collector did, and what to do about it, on a page of HTML");
   report->footer(
       "gleaner report [OPTIONS] TRACE: of a file that GLEANER_TRACE named.\n"
+      "gleaner report [OPTIONS] TRACE TRACE...: of the ranks of an MPI run.\n"
       "gleaner report [OPTIONS] -- PROGRAM [ARGUMENT...]: of a run of the program.");
   if (!takes_program) {
-    report->add_option("TRACE", options->trace, "The file that GLEANER_TRACE named")->required();
+    report->add_option("TRACE", options->traces, "The file that GLEANER_TRACE named")->required();
   }
   report->add_option("-o,--output", options->output,
                      "The page; TRACE.html or report.html if not given, - for standard output");

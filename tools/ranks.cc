@@ -25,25 +25,10 @@ bool IsExchange(const std::string& name) {
                      [&](const char* known) { return name == known; });
 }
 
-// Sorts the spans, and joins those that overlap.
-void Unite(std::vector<TimeSpan>* spans) {
-  std::sort(spans->begin(), spans->end(),
-            [](const TimeSpan& a, const TimeSpan& b) { return a.begin_ns < b.begin_ns; });
-  size_t kept = 0;
-  for (const TimeSpan& span : *spans) {
-    if (kept != 0 && span.begin_ns <= (*spans)[kept - 1].end_ns) {
-      (*spans)[kept - 1].end_ns = std::max((*spans)[kept - 1].end_ns, span.end_ns);
-    } else {
-      (*spans)[kept++] = span;
-    }
-  }
-  spans->resize(kept);
-}
-
 // How much of [begin, end) the spans, which are sorted and disjoint, cover.
-uint64_t Covered(const std::vector<TimeSpan>& spans, uint64_t begin, uint64_t end) {
+uint64_t Covered(const std::vector<Interval>& spans, uint64_t begin, uint64_t end) {
   auto span = std::partition_point(spans.begin(), spans.end(),
-                                   [&](const TimeSpan& each) { return each.end_ns <= begin; });
+                                   [&](const Interval& each) { return each.end_ns <= begin; });
   uint64_t covered = 0;
   for (; span != spans.end() && span->begin_ns < end; ++span) {
     covered += std::min(span->end_ns, end) - std::max(span->begin_ns, begin);
@@ -67,6 +52,8 @@ class Reader {
     }
     const auto rank = trace.description().find("rank");
     if (rank != trace.description().end()) out_.rank = rank->second;
+    const auto command = trace.description().find("command");
+    if (command != trace.description().end()) out_.command = command->second;
     out_.process = trace.Number("process");
     const uint64_t began_ns = trace.Number("began_ns");
     // Unsigned: the sum is right though the difference may be negative.
@@ -74,7 +61,7 @@ class Reader {
     out_.time = {began_ns + shift_ns_, began_ns + shift_ns_};
     for (TraceRecord record; trace.Next(&record);) Add(record);
     KeepStallsOfExchangingThread();
-    Unite(&out_.held);
+    out_.held = Union(std::move(out_.held));
     std::sort(out_.exchanges.begin(), out_.exchanges.end(),
               [](const Exchange& a, const Exchange& b) { return a.time.end_ns < b.time.end_ns; });
     out_.is_whole = trace.error().empty() && trace.is_complete() && trace.dropped_events() == 0;
@@ -86,7 +73,7 @@ class Reader {
  private:
   void Add(const TraceRecord& record) {
     const uint64_t begin_ns = record.begin_ns + shift_ns_;
-    const TimeSpan time = {begin_ns, begin_ns + record.duration_ns};
+    const Interval time = {begin_ns, begin_ns + record.duration_ns};
     out_.time.end_ns = std::max(out_.time.end_ns, time.end_ns);
     if (record.event == TraceEvent::kPause) {
       out_.held.push_back(time);
@@ -113,7 +100,7 @@ class Reader {
 
   struct Stall {
     uint32_t thread;
-    TimeSpan time;
+    Interval time;
   };
   RankTrace& out_;
   uint64_t shift_ns_ = 0;
@@ -137,10 +124,6 @@ bool HaveOneClock(const std::vector<std::string>& paths) {
 }
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
-
-std::string NameOf(const RankTrace& trace) {
-  return trace.rank.empty() ? "process " + std::to_string(trace.process) : trace.rank;
-}
 
 void PrintTable(const std::vector<RankTrace>& traces, const RunFigures& run) {
   printf("%-14s %9s %11s %9s %10s %8s %11s %11s %9s\n", "rank", "seconds", "collections",
@@ -200,8 +183,6 @@ void PrintJson(const std::vector<RankTrace>& traces, const RunFigures& run) {
   printf("\n]}\n");
 }
 
-void Tell(const std::string& message) { fprintf(stderr, "gleaner ranks: %s\n", message.c_str()); }
-
 // Numbers before names, as numbers.
 bool ComesBefore(const RankTrace& a, const RankTrace& b) {
   if (a.rank.size() != b.rank.size()) return a.rank.size() < b.rank.size();
@@ -209,6 +190,11 @@ bool ComesBefore(const RankTrace& a, const RankTrace& b) {
 }
 
 }  // namespace
+
+bool IsWhole(const std::vector<RankTrace>& traces, const RunFigures& run) {
+  return run.mismatch.empty() && std::all_of(traces.begin(), traces.end(),
+                                             [](const RankTrace& trace) { return trace.is_whole; });
+}
 
 RunFigures CompareRanks(const std::vector<RankTrace>& traces) {
   RunFigures run;
@@ -259,26 +245,39 @@ RunFigures CompareRanks(const std::vector<RankTrace>& traces) {
   return run;
 }
 
-int CompareRanksOf(const RanksOptions& options) {
-  std::vector<RankTrace> traces(options.traces.size());
-  const bool by_wall_clock = !HaveOneClock(options.traces);
-  bool is_whole = true;
-  for (size_t i = 0; i < traces.size(); ++i) {
-    Reader reader(&traces[i]);
-    if (!reader.Read(options.traces[i], by_wall_clock)) {
-      Tell(reader.error());
-      return kFailed;
+bool ReadRanks(const std::vector<std::string>& paths, const char* command,
+               std::vector<RankTrace>* traces) {
+  const auto tell = [command](const std::string& message) {
+    fprintf(stderr, "gleaner %s: %s\n", command, message.c_str());
+  };
+  traces->resize(paths.size());
+  const bool by_wall_clock = !HaveOneClock(paths);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    RankTrace& trace = (*traces)[i];
+    Reader reader(&trace);
+    if (!reader.Read(paths[i], by_wall_clock)) {
+      tell(reader.error());
+      return false;
     }
     if (!reader.error().empty()) {
-      Tell(reader.error() + "; what comes before is used");
-    } else if (!traces[i].is_whole) {
-      Tell(traces[i].path + ": the end is missing, or events were dropped; what there is is used");
+      tell(reader.error() + "; what comes before is used");
+    } else if (!trace.is_whole) {
+      tell(trace.path + ": the end is missing, or events were dropped; what there is is used");
     }
-    is_whole = is_whole && traces[i].is_whole;
   }
-  std::sort(traces.begin(), traces.end(), ComesBefore);
+  std::sort(traces->begin(), traces->end(), ComesBefore);
+  return true;
+}
+
+std::string NameOf(const RankTrace& trace) {
+  return trace.rank.empty() ? "process " + std::to_string(trace.process) : trace.rank;
+}
+
+int CompareRanksOf(const RanksOptions& options) {
+  std::vector<RankTrace> traces;
+  if (!ReadRanks(options.traces, "ranks", &traces)) return kFailed;
   const RunFigures run = CompareRanks(traces);
-  if (!run.mismatch.empty()) Tell(run.mismatch);
+  if (!run.mismatch.empty()) fprintf(stderr, "gleaner ranks: %s\n", run.mismatch.c_str());
   if (options.json) {
     PrintJson(traces, run);
   } else {
@@ -286,10 +285,10 @@ int CompareRanksOf(const RanksOptions& options) {
     PrintSummary(traces, run);
   }
   if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-    Tell("cannot write the figures");
+    fprintf(stderr, "gleaner ranks: cannot write the figures\n");
     return kFailed;
   }
-  return is_whole && run.mismatch.empty() ? 0 : kIncomplete;
+  return IsWhole(traces, run) ? 0 : kIncomplete;
 }
 
 }  // namespace gleaner::tools

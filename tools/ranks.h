@@ -10,26 +10,24 @@
 #include <string>
 #include <vector>
 
-namespace gleaner::tools {
+#include "tools/report_model.h"
 
-struct TimeSpan {
-  uint64_t begin_ns;
-  uint64_t end_ns;
-};
+namespace gleaner::tools {
 
 struct Exchange {
   std::string name;
-  TimeSpan time;
+  Interval time;
 };
 
 // What is read of one trace. Times are of a clock that the processes of the run share.
 struct RankTrace {
   std::string path;
+  std::string command;
   std::string rank;  // empty: the process has none
   uint64_t process = 0;
-  TimeSpan time = {};  // of the whole trace
+  Interval time = {};  // of the whole trace
   uint64_t collections = 0;
-  std::vector<TimeSpan> held;  // pauses, and stalls of the thread that exchanges; disjoint
+  std::vector<Interval> held;  // pauses, and stalls of the thread that exchanges; disjoint
   uint64_t pause_ns = 0;       // of all pauses
   uint64_t longest_pause_ns = 0;
   std::vector<Exchange> exchanges;
@@ -52,8 +50,18 @@ struct RunFigures {
   std::string mismatch;
 };
 
+// Reads the traces, in the order of ranks. False, with a message, if one of them cannot be read at
+// all. What else is wrong with them is told as well.
+bool ReadRanks(const std::vector<std::string>& paths, const char* command,
+               std::vector<RankTrace>* traces);
+// How people call the process.
+std::string NameOf(const RankTrace& trace);
+
 // What the exchanges that all have in common say.
 RunFigures CompareRanks(const std::vector<RankTrace>& traces);
+
+// Whether the traces have their ends and match.
+bool IsWhole(const std::vector<RankTrace>& traces, const RunFigures& run);
 
 struct RanksOptions {
   std::vector<std::string> traces;

@@ -8,7 +8,9 @@
 #include "runtime/options.h"
 #include "tools/collector_trace.h"
 #include "tools/launch.h"
+#include "tools/ranks.h"
 #include "tools/report_page.h"
+#include "tools/report_ranks.h"
 #include "tools/system/run_program.h"
 #include "tools/system/whole_file.h"
 
@@ -26,10 +28,26 @@ bool IsSameFile(const std::string& a, const std::string& b) {
   return std::filesystem::equivalent(a, b, ignored);
 }
 
-// pre: `page` is open.
+bool WritePage(const std::string& text, const std::string& output, tools::WholeFile* page) {
+  errno = 0;
+  if (page->Write(text) && page->Commit()) return true;
+  Tell(output + ": " + strerror(errno));
+  return false;
+}
+
+// pre, both: `page` is open.
+int ReportRanks(const ReportOptions& options, const std::string& output, tools::WholeFile* page) {
+  std::vector<tools::RankTrace> traces;
+  if (!tools::ReadRanks(options.traces, "report", &traces)) return kFailed;
+  const tools::RunFigures run = tools::CompareRanks(traces);
+  if (!run.mismatch.empty()) Tell(run.mismatch);
+  if (!WritePage(tools::MakeRanksPage(traces, run), output, page)) return kFailed;
+  return tools::IsWhole(traces, run) ? 0 : kIncomplete;
+}
+
 int Report(const ReportOptions& options, const std::string& output, tools::WholeFile* page) {
   tools::CollectorTrace trace;
-  if (!trace.Open(options.trace)) {
+  if (!trace.Open(options.traces[0])) {
     Tell(trace.error());
     return kFailed;
   }
@@ -41,18 +59,14 @@ int Report(const ReportOptions& options, const std::string& output, tools::Whole
   }
   tools::ReportModel model;
   tools::ReadModel(&trace, &model);
-  errno = 0;
-  if (!page->Write(tools::MakePage(model, options.profile.empty() ? nullptr : &profile)) ||
-      !page->Commit()) {
-    Tell(output + ": " + strerror(errno));
-    return kFailed;
-  }
+  const std::string text = tools::MakePage(model, options.profile.empty() ? nullptr : &profile);
+  if (!WritePage(text, output, page)) return kFailed;
   if (!trace.error().empty()) {
     Tell(trace.error() + "; what comes before is in " + output);
     return kIncomplete;
   }
   if (!trace.is_complete()) {
-    Tell(options.trace +
+    Tell(options.traces[0] +
          ": the end is missing: the process goes on, was killed, called _exit or "
          "exec, or could not write; what there is is in " +
          output);
@@ -111,8 +125,8 @@ int ReportRun(char* const* arguments, const ReportOptions& options, tools::Ended
   }
   if (const int status = RunTraced(arguments, folder.path(), ended); status != 0) return status;
   ReportOptions files = options;
-  files.trace = folder.path() + "/trace";
-  if (!tools::IsReadableFile(files.trace)) {
+  files.traces = {folder.path() + "/trace"};
+  if (!tools::IsReadableFile(files.traces[0])) {
     Tell(std::string(arguments[0]) +
          " has written no trace: it is linked with neither libgc.so.1 nor libgleaner, or did not "
          "come to use it");
@@ -136,8 +150,17 @@ int ReportRun(char* const* arguments, const ReportOptions& options, tools::Ended
 }  // namespace
 
 int ReportTrace(const ReportOptions& options) {
-  const std::string output = options.output.empty() ? options.trace + ".html" : options.output;
-  for (const std::string& input : {options.trace, options.profile}) {
+  const bool is_run = options.traces.size() > 1;
+  if (is_run && !options.profile.empty()) {
+    Tell("--profile goes with one trace: a profile is of one process");
+    return kFailed;
+  }
+  const std::string output = !options.output.empty() ? options.output
+                             : is_run                ? "report.html"
+                                                     : options.traces[0] + ".html";
+  std::vector<std::string> inputs = options.traces;
+  inputs.push_back(options.profile);
+  for (const std::string& input : inputs) {
     if (!IsSameFile(input, output)) continue;
     Tell(output + ": that is what the page is made of");
     return kFailed;
@@ -147,7 +170,7 @@ int ReportTrace(const ReportOptions& options) {
     Tell(output + ": " + strerror(errno));
     return kFailed;
   }
-  return Report(options, output, &page);
+  return is_run ? ReportRanks(options, output, &page) : Report(options, output, &page);
 }
 
 int ReportProgram(char* const* arguments, const ReportOptions& options) {

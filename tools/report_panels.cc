@@ -7,6 +7,7 @@
 #include "tools/report_advice.h"
 #include "tools/report_drawing.h"
 #include "tools/report_figures.h"
+#include "tools/report_frame.h"
 #include "tools/text.h"
 
 namespace gleaner::tools {
@@ -34,11 +35,6 @@ std::vector<Key> KindKeys() {
     keys.push_back({NameOf(static_cast<gc::CollectionKind>(kind)), kKindColours[kind]});
   }
   return keys;
-}
-
-std::string Paragraph(const std::string& text) { return "<p>" + Escaped(text) + "</p>\n"; }
-std::string Soft(const std::string& text) {
-  return "<p class=\"soft\">" + Escaped(text) + "</p>\n";
 }
 
 // The place of a chart that the script draws.
@@ -135,38 +131,31 @@ std::string SummaryPanel(const ReportModel& model) {
   const uint64_t live = model.collections.empty() ? 0 : model.collections.back().live_bytes;
   const std::string tracking =
       !model.tracking.is_known ? "not known" : platform::TraitsOf(model.tracking.kind).name;
-  const std::pair<const char*, std::string> figures[] = {
-      {"Run", Duration(model.run_ns)},
-      {"Collections", Count(model.collections.size())},
-      {"Paused", Duration(paused_ns) + " (" + Share(Ratio(paused_ns, model.run_ns)) + ")"},
-      {"Longest pause", Duration(Quantile(times, 1))},
-      {"Median pause", Duration(Quantile(times, 0.5))},
-      {"99 % of pauses within", Duration(Quantile(times, 0.99))},
-      {"Longest stall", Duration(Quantile(model.stall_ns, 1))},
-      {"99.9 % of stalls within", Duration(Quantile(model.stall_ns, 0.999))},
-      {"Live at the last collection", ByteCount(live)},
-      {"Most resident", ByteCount(resident)},
-      {"Freed", ByteCount(freed)},
-      {"Threads of the program", Count(mutators)},
-      {"Markers", model.Text("markers")},
-      {"Mode", model.Text("mode")},
-      {"Page policy", model.Text("policy")},
-      {"Write tracking", tracking},
-  };
-  std::string out = "<dl class=\"figures\">";
-  for (const auto& [name, figure] : figures) {
-    out += std::string("<div><dt>") + name + "</dt><dd>" + Escaped(figure) + "</dd></div>\n";
-  }
-  return out + "</dl>\n" + Threads(model);
+  return FigureList({
+             {"Run", Duration(model.run_ns)},
+             {"Collections", Count(model.collections.size())},
+             {"Paused", Duration(paused_ns) + " (" + Share(Ratio(paused_ns, model.run_ns)) + ")"},
+             {"Longest pause", Duration(Quantile(times, 1))},
+             {"Median pause", Duration(Quantile(times, 0.5))},
+             {"99 % of pauses within", Duration(Quantile(times, 0.99))},
+             {"Longest stall", Duration(Quantile(model.stall_ns, 1))},
+             {"99.9 % of stalls within", Duration(Quantile(model.stall_ns, 0.999))},
+             {"Live at the last collection", ByteCount(live)},
+             {"Most resident", ByteCount(resident)},
+             {"Freed", ByteCount(freed)},
+             {"Threads of the program", Count(mutators)},
+             {"Markers", model.Text("markers")},
+             {"Mode", model.Text("mode")},
+             {"Page policy", model.Text("policy")},
+             {"Write tracking", tracking},
+         }) +
+         Threads(model);
 }
 
 std::string AdvicePanel(const ReportModel& model) {
   std::string out;
   for (const Advice& advice : Advise(model)) {
-    out += std::string("<div class=\"advice\" id=\"advice-") + advice.rule + "\"><h3>" +
-           Escaped(advice.title) + "</h3><p>" + Escaped(advice.evidence) + "</p><p>" +
-           Escaped(advice.action) + "</p><p class=\"soft\">More: <cite>" +
-           Escaped(advice.document) + "</cite></p></div>\n";
+    out += AdviceBox(advice.rule, advice.title, advice.evidence, advice.action, advice.document);
   }
   return out.empty() ? Paragraph("Nothing stands out.") : out;
 }

@@ -4,6 +4,7 @@
 usage: ranks_test.py GLEANER
 """
 
+import html
 import json
 import os
 import random
@@ -35,7 +36,7 @@ def pause(begin, end):
 
 
 def trace(rank, *records, host="here", began=0, wall=0, end=True):
-    text = (f"process={100 + int(rank or 0)}\nrank={rank}\nhost={host}\nbegan_ns={began}\n"
+    text = (f"process=100\nrank={rank}\nhost={host}\nbegan_ns={began}\n"
             f"began_wall_ns={wall}\n").encode()
     text += b"\n" * (-len(text) % 8)
     head = struct.pack("<4Q", 0x314352544E4C47, 1, 0, len(text))
@@ -130,6 +131,42 @@ class RanksTest(unittest.TestCase):
         self.assertIn("1.trace: no collector trace", self.message)
         self.assertIsNone(self.ranks(good, good + ".absent", status=1))
         self.assertIn("0.trace.absent: No such file", self.message)
+
+    def report(self, *paths, status=0):
+        page = os.path.join(self.folder.name, "page.html")
+        result = subprocess.run([GLEANER, "report", *paths, "-o", page], capture_output=True,
+                                text=True, timeout=60)
+        self.assertEqual(result.returncode, status, result.stderr)
+        with open(page, encoding="utf-8") as file:
+            return html.unescape(file.read()).replace("\u00a0", " ")
+
+    def test_the_page_has_the_figures(self):
+        page = self.report(*self.write(
+            trace("0", call("MPI_Barrier", 10 * MS, 20 * MS), call("MPI_Barrier", 30 * MS, 90 * MS)),
+            trace("1", call("MPI_Barrier", 12 * MS, 20 * MS), pause(29 * MS, 69 * MS),
+                  call("MPI_Barrier", 80 * MS, 90 * MS))))
+        for text in ("<h1>The collectors of 2 ranks</h1>", "<dt>Exchanges</dt><dd>2</dd>",
+                     "<dt>Held up by one rank</dt><dd>52.0 ms</dd>",
+                     "<dt>Of it by collectors</dt><dd>40.0 ms</dd>",
+                     "<dt>Waited for longest</dt><dd>rank 1</dd>",
+                     "<td>2</td><td>52.0 ms</td><td>40.0 ms</td><td>0</td>",
+                     "At 1 of 2 exchanges all ranks waited", "Rank 1 came last to 2 of 2 exchanges"):
+            self.assertTrue(text in page, text)
+        self.assertFalse("<script" in page)
+
+    def test_the_page_says_what_is_missing(self):
+        hostile = trace("1", call("MPI_Allreduce", MS, 3 * MS), end=False, host="<script>")
+        page = self.report(*self.write(trace("<0>", call("MPI_Barrier", MS, 3 * MS)), hostile), status=2)
+        for text in ("1 of the traces are not whole", "The traces do not match: exchange 1 is",
+                     "The traces have no exchange in common"):
+            self.assertTrue(text in page, text)
+
+    def test_a_profile_is_of_one_process(self):
+        traces = self.write(trace("0"), trace("1"))
+        result = subprocess.run([GLEANER, "report", *traces, "--profile", traces[0]],
+                                capture_output=True, text=True, timeout=60, cwd=self.folder.name)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--profile goes with one trace", result.stderr)
 
     def test_traces_cut_and_damaged(self):
         chance = random.Random(SEED)
