@@ -201,7 +201,7 @@ void EndDrain() { g_draining.Store(0, memory_order_release); }
 
 // Writes what is left. Threads may go on meanwhile; what they emit from now on is lost.
 void EndTracing() {
-  if (!platform::IsTracing() || platform::MemoryIsAnothers()) return;
+  if (!platform::HasTrace() || platform::MemoryIsAnothers()) return;
   const platform::HandlersWait no_handlers;
   const platform::UncancellableSection section;
   // A child of fork that has not used the heap makes no file. Relaxed: hints.
@@ -215,11 +215,11 @@ void EndTracing() {
     platform::FutexSleep(1'000'000);
   }
   DrainLocked(true);
-  if (platform::IsTracing()) {
+  if (platform::HasTrace()) {
     EmitHeapSample();
     DrainLocked(true);
   }
-  if (platform::IsTracing()) {
+  if (platform::HasTrace()) {
     platform::StopTrace();
     constexpr size_t kWords = 4;
     const uint64_t end[kWords] = {platform::TraceHeader(platform::TraceEvent::kEnd, kWords, 0),
@@ -258,6 +258,8 @@ void EmitStall(platform::StallCause cause, uint64_t begin_ns, uint64_t ns) {
 }  // namespace
 
 void StartTracing() {
+  // Also without a trace: a probe may be enabled at any time. Relaxed: publishes nothing.
+  platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);
   g_began_ns = platform::NowNs();
   if (g_options.trace == nullptr) return;
   if (!ExpandOutputPath(g_options.trace, g_path, sizeof g_path)) {
@@ -266,7 +268,6 @@ void StartTracing() {
   }
   if (!OpenFile(g_path)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
-  platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);  // publishes nothing
   if (!platform::StartTrace()) Complain("no memory: the trace %s is empty", g_path);
 }
 
@@ -276,6 +277,7 @@ void ContinueTracing() {
     NoteTime(&g_levels_ns);
     EmitLevels();
   }
+  if (!platform::HasTrace()) return;
   const bool all = IsTime(g_drained_ns, kDrainEveryNs);
   if (!all && !platform::IsTraceFilling()) {
     g_continued.Store(Self(), memory_order_relaxed);  // a hint
@@ -310,7 +312,7 @@ void ResetTracingAfterFork() {
   g_sampled_ns = 0;
   ForgetTracedModes();
   // The child may have noticed before its handlers ran that it is one.
-  if (!platform::IsTracing() || g_process.Load(memory_order_relaxed) == Self()) return;
+  if (!platform::HasTrace() || g_process.Load(memory_order_relaxed) == Self()) return;
   g_began_ns = platform::NowNs();
   platform::ResetTraceAfterFork();
   g_file.Leave();
