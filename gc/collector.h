@@ -37,6 +37,7 @@ struct CycleReport {
   uint64_t freed_bytes = 0;  // objects that died, by size
   uint64_t resident_bytes = 0;
   PauseTimes pause;
+  uint64_t end_ns = 0;       // of the pause, by CLOCK_MONOTONIC
   uint64_t steals = 0;       // segments of work that one marker took from another
   uint64_t finalizable = 0;  // objects queued for finalization
   int markers = 0;           // workers that took part in marking

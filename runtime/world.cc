@@ -10,6 +10,7 @@
 #include "runtime/dump.h"
 #include "runtime/findings.h"
 #include "runtime/fork.h"
+#include "runtime/live_figures.h"
 #include "runtime/memory_limit.h"
 #include "runtime/run_record.h"
 #include "runtime/runtime.h"
@@ -152,6 +153,7 @@ void OnEvent(CycleEvent event) {
       break;
   }
   NoteCollectionInRunRecord();
+  NoteCollectionInLiveFigures();
   TraceModesLocked();
   ContinueTracing();
   const size_t heap = HeapBytes();

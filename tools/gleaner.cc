@@ -11,6 +11,7 @@
 #include "tools/report.h"
 #include "tools/run.h"
 #include "tools/symbolize.h"
+#include "tools/top.h"
 #include "tools/trace.h"
 
 namespace {
@@ -151,6 +152,23 @@ CLI::App* AddReport(CLI::App* app, bool takes_program, ReportOptions* options) {
   return report;
 }
 
+CLI::App* AddTop(CLI::App* app, TopOptions* options) {
+  CLI::App* top = app->add_subcommand("top", "Show a running program's heap, without stopping it");
+  top->add_option("PID", options->process, "The number of the process")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  top->add_option("-d,--delay", options->seconds, "Seconds between two frames; 1 if not given")
+      ->check(CLI::Range(0.01, 86400.0));
+  CLI::Option* frames =
+      top->add_option("-n,--frames", options->frames, "How many frames; until it ends if not given")
+          ->check(CLI::PositiveNumber);
+  CLI::Option* once = top->add_flag_callback(
+                             "--once", [options] { options->frames = 1; }, "One frame")
+                          ->excludes(frames);
+  top->add_flag("--json", options->json, "The frame as JSON")->needs(once);
+  return top;
+}
+
 Touch TouchNamed(const std::string& name) {
   return name == "none" ? Touch::kNone : name == "first" ? Touch::kFirst : Touch::kPages;
 }
@@ -188,6 +206,9 @@ int main(int argc, char** argv) {
   ReportOptions reporting;
   const CLI::App* report = AddReport(&app, takes_program, &reporting);
 
+  TopOptions looking;
+  const CLI::App* top = AddTop(&app, &looking);
+
   const int end = takes_program ? EndOfOwnArguments(argc, argv) : argc;
   try {
     app.parse(end, argv);
@@ -202,6 +223,7 @@ int main(int argc, char** argv) {
   if (trace->parsed()) return ConvertTrace(tracing);
   if (ranks->parsed()) return CompareRanksOf(comparing);
   if (report->parsed() && !takes_program) return ReportTrace(reporting);
+  if (top->parsed()) return Top(looking);
   if (!takes_program) return 0;
   char** program = argv + end;
   if (*program != nullptr && strcmp(*program, "--") == 0) ++program;
