@@ -90,12 +90,12 @@ class TopRun {
           return LookAnew();
       }
     }
-    frame_ = frame.is_empty() && !options_.json ? Whose() + "the heap has not been used yet\n"
+    frame_ = frame.is_empty() && !options_.json ? Whose() + "the collector has not been used yet\n"
              : options_.json                    ? frame.Json()
                                                 : frame.Text();
     if (!frame.is_empty() || (is_unused && options_.frames != 1)) return true;
     message_ = Whose() + (is_other ? "its Gleaner is of another version"
-                                   : "the heap has not been used yet; gleaner top without --once "
+                                   : "the collector has not been used yet; gleaner top without --once "
                                      "waits for that");
     return false;
   }

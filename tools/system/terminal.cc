@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -15,11 +16,12 @@ namespace gleaner::tools {
 namespace {
 
 // Another screen without a cursor; the first one, with it.
-constexpr char kEnter[] = "\033[?1049h\033[?25l";
+constexpr char kEnter[] = "\033[?1049h\033[?25l\033[1;1H";
 constexpr char kLeave[] = "\033[?25h\033[?1049l";
+constexpr char kClearLine[] = "\033[2K";
+constexpr char kNextLine[] = "\r\n";
+constexpr char kClearBelow[] = "\033[J";
 constexpr char kHome[] = "\033[H";
-constexpr char kEndOfLine[] = "\033[K\r\n";
-constexpr char kEndOfScreen[] = "\033[J";
 
 sigset_t WaitedFor() {
   sigset_t set;
@@ -39,22 +41,25 @@ bool WriteAll(const std::string& text) {
   return true;
 }
 
-// `text` as lines of at most the window's size, drawn over what is there. One byte is one column.
+// `text` as lines of at most the window's size, drawn over what is there, from home to home. One
+// byte is one column. A line is cleared before it is written: behind one of full width, clearing
+// may take its last character.
 std::string Drawn(const std::string& text) {
   winsize window = {};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0 || window.ws_row == 0) {
     window.ws_col = 80;
     window.ws_row = 24;
   }
-  std::string out = kHome;
+  std::string out;
   size_t rows = 0;
   for (size_t at = 0; at < text.size() && rows < window.ws_row; ++rows) {
-    const size_t end = text.find('\n', at);
-    if (rows != 0) out += kEndOfLine;
-    out += text.substr(at, std::min<size_t>(end - at, window.ws_col));
-    at = end == std::string::npos ? text.size() : end + 1;
+    const size_t end = std::min(text.find('\n', at), text.size());
+    if (rows != 0) out += kNextLine;
+    out += kClearLine + text.substr(at, std::min<size_t>(end - at, window.ws_col));
+    at = end + 1;
   }
-  return out + "\033[K" + kEndOfScreen;
+  if (rows < window.ws_row) out += std::string(kNextLine) + kClearBelow;
+  return out + kHome;
 }
 
 }  // namespace
