@@ -58,6 +58,7 @@ NOT_RUN = {
     "./dev bench-latency": "measures, for hours; the test bench.latency runs the same script",
     "./dev bench-retention": "the test bench.retention runs the same script",
     "./dev tradeoff": "measures, in 450 runs; the test bench.tradeoff runs the same script",
+    "gleaner top PID": "it needs a running process; the test tool.top has one",
     "for mode in": "measures; the tests bench.hash_table* run the same program",
     }
 
