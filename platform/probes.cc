@@ -35,6 +35,8 @@ SEMAPHORE(slow_path)
 SEMAPHORE(returned)
 SEMAPHORE(heap)
 SEMAPHORE(drain)
+SEMAPHORE(unswept)
+SEMAPHORE(program)
 #undef SEMAPHORE
 
 // The number of arguments of a row in platform/trace_events.def, and a span's duration. A probe has
@@ -83,6 +85,12 @@ void FireProbe(TraceEvent event, uint64_t begin_ns, const uint64_t* a) {
       break;
     case TraceEvent::kDrain:
       STAP_PROBE2(gleaner, drain, begin_ns, a[0]);
+      break;
+    case TraceEvent::kUnswept:
+      STAP_PROBE2(gleaner, unswept, begin_ns, a[0]);
+      break;
+    case TraceEvent::kProgram:
+      STAP_PROBE5(gleaner, program, begin_ns, a[0], a[1], a[2], a[3]);
       break;
     default:  // notes for the reader of a trace
       break;

@@ -385,7 +385,7 @@ void CopyReason(char* text, size_t capacity) {
 }
 
 void TraceModesLocked() {
-  if (!platform::IsTracing()) return;
+  if (!platform::HasTrace()) return;
   constexpr size_t kReasonWords = 12;
   constexpr size_t kWords = 5 + kReasonWords;
   static uint64_t traced[kWords];  // guarded by the collector lock
