@@ -1,7 +1,5 @@
 #include "runtime/live_figures.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <new>
 
@@ -54,7 +52,6 @@ void StartLiveFigures() {
   auto* figures = new (memory) LiveFigures{};
   figures->magic = LiveFigures::kMagic;
   figures->bytes = sizeof *figures;
-  figures->process = static_cast<uint64_t>(getpid());
   snprintf(figures->version, sizeof figures->version, "%s", GLEANER_VERSION);
   figures->markers = static_cast<uint64_t>(g_collector.pool().size());
   figures->page_bytes = alloc::kPageBytes;

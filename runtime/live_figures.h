@@ -23,8 +23,7 @@ struct LiveFigures {
 
   // Constant once g_live_figures points here.
   uint64_t magic;
-  uint64_t bytes;    // of this structure
-  uint64_t process;  // its number; another one in a child by fork that has not collected
+  uint64_t bytes;  // of this structure
   char version[16];
   uint64_t markers;
   uint64_t page_bytes;

@@ -23,6 +23,8 @@ using gleaner::tools::Screen;
 using gleaner::tools::TopFrame;
 
 constexpr int kFailed = 1;
+// How long a program that is executed anew may take to map the library.
+constexpr uint64_t kLoadingNs = 2'000'000'000;
 
 class TopRun {
  public:
@@ -69,6 +71,11 @@ class TopRun {
 
   // Makes the next frame. False with a message, or if the process has ended.
   [[nodiscard]] bool Look() {
+    if (heaps_.empty() && !Attach()) {
+      has_ended_ = memory_.is_missing();
+      frame_ = Whose() + "it executes another program\n";
+      return !has_ended_ && NowNs() < loading_until_ns_;
+    }
     TopFrame frame(memory_.process(), memory_.name());
     bool is_unused = false;
     bool is_other = false;
@@ -94,9 +101,10 @@ class TopRun {
              : options_.json                    ? frame.Json()
                                                 : frame.Text();
     if (!frame.is_empty() || (is_unused && options_.frames != 1)) return true;
-    message_ = Whose() + (is_other ? "its Gleaner is of another version"
-                                   : "the collector has not been used yet; gleaner top without --once "
-                                     "waits for that");
+    message_ =
+        Whose() + (is_other ? "its Gleaner is of another version"
+                            : "the collector has not been used yet; gleaner top without --once "
+                              "waits for that");
     return false;
   }
 
@@ -107,7 +115,9 @@ class TopRun {
         has_ended_ = true;
         return false;
       case ProcessMemory::State::kOther:
-        return Attach() && Look();
+        heaps_.clear();
+        loading_until_ns_ = NowNs() + kLoadingNs;
+        return Look();
       case ProcessMemory::State::kRuns:
         message_ = Whose() + "its heap cannot be read";
         return false;
@@ -148,6 +158,7 @@ class TopRun {
   std::vector<gleaner::tools::HeapSample> previous_;  // of each heap; time 0: there is none
   std::string frame_;
   std::string message_;
+  uint64_t loading_until_ns_ = 0;
   bool has_shown_ = false;
   bool has_ended_ = false;
 };

@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import termios
-import time
 import unittest
 
 GLEANER, DROPIN, CLIENT, SHARED, STATIC, MALLOC = (os.path.abspath(path) for path in sys.argv[1:7])
@@ -202,7 +201,7 @@ class Programs(TopTest):
             self.assertEqual(top.wait(LIMIT), 0)
 
     def test_a_program_that_executes_another(self):
-        for words, status in ((["exec", CLIENT, "work", "wait"], 0), (["exec", "/bin/sleep", "9"], 1)):
+        for words, status in ((["exec", STATIC, "work", "wait"], 0), (["exec", "/bin/sleep", "9"], 1)):
             client = self.client("work", "wait", *words)
             with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
@@ -210,8 +209,7 @@ class Programs(TopTest):
                 client.process.stdin.write("\n")
                 client.process.stdin.flush()
                 if status == 0:
-                    client.read()
-                    time.sleep(0.05)
+                    self.assertTrue(any(line.startswith(STATIC + ", ") for line in top.stdout))
                     client.process.kill()
                 top.stdout.read()
                 message = top.stderr.read()

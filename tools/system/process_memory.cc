@@ -61,14 +61,16 @@ char ProcessMemory::ReadState(uint64_t* start) const {
 
 bool ProcessMemory::Open(int process) {
   if (fd_ >= 0) close(fd_);
+  fd_ = -1;
   process_ = process;
   const std::string whose = "process " + std::to_string(process) + ": ";
   const char state = ReadState(&start_);
+  is_missing_ = state == 0 || state == 'Z' || state == 'X';
   if (state == 0) {
     error_ = whose + "there is none of that number";
     return false;
   }
-  if (state == 'Z' || state == 'X') {
+  if (is_missing_) {
     error_ = whose + "it has ended";
     return false;
   }

@@ -36,6 +36,7 @@ class ProcessMemory {
   const std::string& name() const { return name_; }  // of the program
   int process() const { return process_; }
   const std::string& error() const { return error_; }
+  bool is_missing() const { return is_missing_; }  // what Open failed for: the process has ended
 
  private:
   std::string Path(const char* file) const;
@@ -47,6 +48,7 @@ class ProcessMemory {
   uint64_t start_ = 0;  // when the process began: another one may get its number
   std::string name_;
   std::string error_;
+  bool is_missing_ = false;
 };
 
 }  // namespace gleaner::tools
