@@ -41,11 +41,12 @@ static void work(void) {
 static void tell(void) {
   struct GC_prof_stats_s stats;
   GC_get_prof_stats(&stats, sizeof stats);
-  printf("heap_bytes %lu\nfree_bytes %lu\nallocated_since_bytes %lu\nallocated_bytes %lu\n"
-         "freed_since_bytes %lu\ncollections %lu\n",
-         (unsigned long)stats.heapsize_full, (unsigned long)stats.free_bytes_full,
-         (unsigned long)stats.bytes_allocd_since_gc, (unsigned long)GC_get_total_bytes(),
-         (unsigned long)stats.expl_freed_bytes_since_gc, (unsigned long)stats.gc_no);
+  printf(
+      "heap_bytes %lu\nfree_bytes %lu\nallocated_since_bytes %lu\nallocated_bytes %lu\n"
+      "freed_since_bytes %lu\ncollections %lu\n",
+      (unsigned long)stats.heapsize_full, (unsigned long)stats.free_bytes_full,
+      (unsigned long)stats.bytes_allocd_since_gc, (unsigned long)GC_get_total_bytes(),
+      (unsigned long)stats.expl_freed_bytes_since_gc, (unsigned long)stats.gc_no);
 }
 
 static void *run(void *unused) {

@@ -134,7 +134,7 @@ class Contents(TraceTest):
         for arguments, (number, cause, _, _, pause) in zip(traced, printed):
             self.assertEqual(arguments["number"], int(number))
             self.assertEqual(arguments["cause"], cause)
-            self.assertAlmostEqual(arguments["pause_ns"] / 1e6, float(pause), places=3)
+            self.assertAlmostEqual(arguments["pause_ns"] / 1e6, float(pause), delta=0.00051)
         pauses = self.named(events, "pause")
         self.assertEqual(sorted(event["args"]["collection"] for event in pauses),
                          [arguments["number"] for arguments in traced])
