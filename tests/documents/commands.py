@@ -54,6 +54,7 @@ NOT_RUN = {
     "cmake --build --preset asan-ubsan": "as above",
     "ctest --preset asan-ubsan": "as above",
     "./dev test": "runs this test",
+    "./dev experiment": "measures; the tests bench.experiment* run the same programs",
     "./dev bench": "measures, for hours; the tests bench.* run the same programs",
     "./dev bench-latency": "measures, for hours; the test bench.latency runs the same script",
     "./dev bench-retention": "the test bench.retention runs the same script",
