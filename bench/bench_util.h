@@ -1,5 +1,5 @@
 // What every benchmark shares and that knows nothing of a collector: options, time, pseudo-random
-// numbers and the one line of `key=value` pairs on stdout that compare.py reads.
+// numbers and the one line of `key=value` pairs on stdout that bench/experiments reads.
 // Thread-safety: Options and ResultLine belong to the main thread; the functions may be called
 // from any thread.
 #ifndef GLEANER_BENCH_BENCH_UTIL_H_

@@ -3,12 +3,35 @@
 `figures` for those of `./dev experiment`."""
 
 import importlib
+import os
+import signal
 import sys
+
+from experiments.journal import JournalError
 
 MODULES = {"figures": "main", "bench": "compare", "bench-latency": "latency",
            "bench-malloc": "malloc", "bench-retention": "retention", "tradeoff": "tradeoff"}
 
+
+def main(name, arguments):
+    # So that what runs is ended, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        return importlib.import_module(f"experiments.{MODULES[name]}").main(arguments)
+    except JournalError as error:
+        print(f"FAILED: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        if not error.filename:
+            raise
+        print(f"FAILED: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in MODULES:
-        sys.exit(f"usage: experiment.py {'|'.join(MODULES)} [ARGUMENT...]")
-    sys.exit(importlib.import_module(f"experiments.{MODULES[sys.argv[1]]}").main(sys.argv[2:]))
+        sys.exit(f"usage: {os.path.basename(sys.argv[0])} {'|'.join(MODULES)} [ARGUMENT...]")
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

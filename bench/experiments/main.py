@@ -2,12 +2,9 @@
 
 import argparse
 import os
-import signal
-import sys
 import time
 
 from . import figures, machine, tables
-from .journal import JournalError
 from .running import add_places, check_places
 from .sweep import AXES, Measured, wrong_value
 
@@ -119,25 +116,15 @@ def main(arguments):
     if options.list:
         list_experiments()
         return 0
-    # So that what runs is ended, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     described = machine.describe()
     began, others = time.monotonic(), machine.OtherPrograms()
     print(machine.sentence(described))
     failures = []
-    try:
-        for figure in options.figures:
-            measured = Measured(figure, options)
-            measured.run()
-            show(measured, described)
-            failures += measured.failures
-    except JournalError as error:
-        failures.append(error)
-    except OSError as error:
-        failures.append(f"{error.filename}: {error.strerror}")
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        return 128 + signal.SIGINT
+    for figure in options.figures:
+        measured = Measured(figure, options)
+        measured.run()
+        show(measured, described)
+        failures += measured.failures
     print(f"\n{options.runs} run(s) of each point, in turn; "
           f"{(time.monotonic() - began) / 60:.1f} minutes, {others.since_began()}.")
     return tables.report_failures(failures)

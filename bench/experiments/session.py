@@ -98,11 +98,11 @@ class Session:
         return run
 
     def in_turn(self, name, sides, runs, measure, accept=lambda label, run: None, rotate=False,
-                enough=lambda run: False):
+                enough=lambda run: False, patient=True):
         """Runs measure(side) `runs` times for each of `sides`, a dictionary: A B C A B C, or with
         `rotate` A B C B C A, so that nobody always follows a certain other one. A side that fails is
-        not run again; the others go on. accept(label, run) may raise RunFailed; enough(run) says that
-        once will do. Returns the series by label."""
+        not run again; the others go on, unless `patient` is false: then RunFailed leaves. accept(label,
+        run) may raise it, too; enough(run) says that once will do. Returns the series by label."""
         series = {label: Series() for label in sides}
         labels = list(sides)
         for number in range(runs):
@@ -116,6 +116,8 @@ class Session:
                         [name, label, number], f"{name}, {label}: run {number + 1}",
                         functools.partial(measure, sides[label]), functools.partial(accept, label)))
                 except RunFailed as failure:
+                    if not patient:
+                        raise
                     one.failure = failure
         return series
 
