@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the experiment bench makes of runs that are made up: which rows differ, and what it prints of them."""
+"""What `bench` makes of runs that are made up: which rows differ, and what it prints of them."""
 
 import contextlib
 import io

@@ -43,7 +43,8 @@ if [ -e "$folder/broken" ] && [ "$GLEANER_POLICY" = ps ]; then
     text) echo "what is this"; exit ;;
   esac
 fi
-echo "ops_per_second=1e6 seconds=0.1 lib=$LD_LIBRARY_PATH/libgc.so.1 checksum=$checksum peak_rss_kb=2000"
+echo "ops_per_second=1e6 seconds=0.1 checksum=$checksum peak_rss_kb=2000" \\
+  "lib=$LD_LIBRARY_PATH/libgc.so.1"
 """
 
 
@@ -63,9 +64,9 @@ class WithPrograms(unittest.TestCase):
         (self.root / "matplotlib.py").write_text("raise ImportError")  # pictures take a second
 
     def command(self, *arguments):
-        return [sys.executable, "-B", HERE / "experiment.py", "figures", "--bin", self.bin, "--ours",
-                self.root / "ours", "--theirs", self.root / "theirs", "--out", self.out, "--quick",
-                *arguments]
+        return [sys.executable, "-B", HERE / "experiment.py", "figures", "--bin", self.bin,
+                "--ours", self.root / "ours", "--theirs", self.root / "theirs", "--out", self.out,
+                "--quick", *arguments]
 
     def run_it(self, *arguments, status=0, **more):
         result = subprocess.run(self.command(*arguments or ["allocation"]), capture_output=True,
@@ -110,6 +111,10 @@ class Files(WithPrograms):
         calls = (self.bin / "calls").read_text()
         self.assertIn("lps 4 --count 5000000 --threads 2\n", calls)
         self.assertIn("  --count 5000000 --threads 1 --wake-markers\n", calls)  # libgc
+
+    def test_the_seed_is_handed_on(self):
+        self.run_it("allocation", "--seed", "5")
+        self.assertIn("--count 5000000 --seed 5 --threads 2\n", (self.bin / "calls").read_text())
 
     def test_a_sweep_of_ones_own(self):
         text = self.run_it("sweep", "--program", "malloc_peak", "--library", "gleaner,libgc",
@@ -249,6 +254,7 @@ class Failures(WithPrograms):
         for arguments, message in (
                 ([], "which experiment"), (["nothing"], "there is no experiment 'nothing'"),
                 (["sweep"], "sweep needs --program"), (["allocation", "--runs", "0"], "at least 1"),
+                (["allocation", "--seed", "-1"], "--seed must be at least 0"),
                 (["allocation", "--markers", "2"], "--markers belongs to the experiment sweep"),
                 (["sweep", "--program", "emacs"], "there is no program 'emacs'"),
                 (["sweep", "--program", "cky", "--policy", "lps:0"], "'lps:0' is not al, ps"),
@@ -319,6 +325,7 @@ class Real(unittest.TestCase):
             result = subprocess.run(
                 [sys.executable, "-B", HERE / "experiment.py", "figures", "--bin", PLACES.bin,
                  "--ours", PLACES.ours, "--theirs", PLACES.ours, "--smoke", "--quick", "--out", out,
+                 "--seed", str(SEED),
                  "allocation", "policies", "resident"], capture_output=True, text=True, timeout=100)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
             for name in ("allocation", "policies", "resident"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the experiment tradeoff makes of runs that are made up: medians, domination, tables; and their order."""
+"""What `tradeoff` makes of runs that are made up: medians, domination, tables; and their order."""
 
 import argparse
 import contextlib

@@ -9,11 +9,12 @@ from .sweep import MEMORY, SECONDS, Figure, Metric, Workload
 COLLECT = Metric("collect_ms_median", "full collection, ms")
 MEAN_PAUSE = Metric("pause_mean_ms", "mean pause, ms")
 LONGEST_PAUSE = Metric("pause_max_ms", "longest pause, ms")
+ALLOCATORS = ["malloc", "arena-binned", "arena-tree", "arena-first-fit", "arena-buddy"]
 POLICIES = ["al", "ps", "lps:1", "lps:2", "lps:4"]
 
 
-def sized(name, program, full, quick):
-    return Workload(name, program.split() + full.split(), program.split() + quick.split())
+def sized(name, program, full, quick, has_seed=True):
+    return Workload(name, program.split() + full.split(), program.split() + quick.split(), has_seed)
 
 
 # The programs of the sources, and those that readers know or that stand for programs of today.
@@ -35,7 +36,7 @@ PROGRAMS = {workload.name: workload for workload in (
     sized("lru_cache", "lru_cache", "--scale 0.5", "--scale 0.05"),
 )}
 THESIS = ["matmul", "cky", "bh-pt", "bh-st", "cube"]
-SHAPES = [sized(shape, f"mark_shapes --shape {shape}", "--scale 0.5", "--scale 0.05")
+SHAPES = [sized(shape, f"mark_shapes --shape {shape}", "--scale 0.5", "--scale 0.05", False)
           for shape in ("graph", "tree", "list", "arrays", "huge")]
 
 
@@ -75,11 +76,9 @@ FIGURES = {figure.name: figure for figure in (
     Figure("resident", "Replacements among resident blocks of 1 B to 512 KiB, untouched",
            [sized("resident blocks", "gleaner_bench_resident --max 524288",
                   "--operations 100000", "--operations 10000")],
-           [Metric("ns_per_operation", "ns for a free and an allocation", logarithmic=True)], "blocks",
-           [{"allocator": ["malloc", "arena-binned", "arena-tree", "arena-first-fit", "arena-buddy"],
-             "blocks": [256, 512, 1024, 2048, 4096, 8192, 16384]}],
-           [{"allocator": ["malloc", "arena-tree", "arena-first-fit", "arena-buddy"],
-             "blocks": [256, 1024, 4096, 16384]}]),
+           [Metric("ns_per_operation", "ns for a free and an allocation", True)], "blocks",
+           [{"allocator": ALLOCATORS, "blocks": [256, 512, 1024, 2048, 4096, 8192, 16384]}],
+           [{"allocator": ALLOCATORS, "blocks": [256, 1024, 4096, 16384]}]),
     Figure("libraries", "All programs on both libraries", list(PROGRAMS.values()),
            [SECONDS, MEMORY], "threads", [{"library": [OURS, THEIRS], "threads": [1, 2]}],
            [{"library": [OURS, THEIRS], "threads": [2]}]),

@@ -84,7 +84,8 @@ class Journal:
         header = lines[0] if lines else {}
         if header.get("version") != VERSION or header.get("settings") != self.settings:
             if lines:
-                print(f"measured anew: {self._difference(header)} (in {self.path})", file=sys.stderr)
+                print(f"measured anew: {self._difference(header)} (in {self.path})",
+                      file=sys.stderr)
             return 0
         for line in lines[1:]:
             self.runs[json.dumps(line["key"])] = line["run"]

@@ -27,14 +27,16 @@ def commit():
         return subprocess.run(["git", "-C", SOURCE, *arguments], capture_output=True, text=True,
                               check=True).stdout.strip()
     try:
-        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain") else "")
+        changed = git("status", "--porcelain") != ""
+        return git("rev-parse", "--short=12", "HEAD") + "+" * changed
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
 def describe():
     """The machine and the sources, as a dictionary of texts and numbers."""
-    cpuinfo = dict(re.findall(r"^([^\t:]+?)\s*: (.*)$", read("/proc/cpuinfo").split("\n\n")[0], re.M))
+    first = read("/proc/cpuinfo").split("\n\n")[0]
+    cpuinfo = dict(re.findall(r"^([^\t:]+?)\s*: (.*)$", first, re.M))
     memory = re.search(r"MemTotal:\s+(\d+)", read("/proc/meminfo"))
     return {
         "processor": cpuinfo.get("model name", platform.machine()),
@@ -51,8 +53,8 @@ def describe():
 
 def sentence(machine):
     """`describe` in a line."""
-    return ("{processor} (family {family}, model {model}), {processors} processors, {memory_mb} MB, "
-            "Linux {kernel}, governor {governor}; commit {commit}").format(**machine)
+    return ("{processor} (family {family}, model {model}), {processors} processors, "
+            "{memory_mb} MB, Linux {kernel}, governor {governor}; commit {commit}").format(**machine)
 
 
 def busy_seconds():

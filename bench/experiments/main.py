@@ -52,11 +52,12 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(prog="experiment", description=__doc__)
     add_places(parser)
     parser.add_argument("names", metavar="NAME", nargs="*",
-                        help=f"{', '.join(figures.FIGURES)}, {SWEEP}, or all, which are those figures")
+                        help=f"{', '.join(figures.FIGURES)}, {SWEEP}, or all: all but {SWEEP}")
     parser.add_argument("--list", action="store_true", help="print the experiments and exit")
     parser.add_argument("--quick", action="store_true", help="small sizes, few points, one run")
     parser.add_argument("--smoke", action="store_true", help="tiny runs; the figures mean nothing")
     parser.add_argument("--runs", type=int, help="runs of each point (3; --quick, --smoke: 1)")
+    parser.add_argument("--seed", type=int, help="of the programs' pseudo-random numbers")
     parser.add_argument("--again", action="store_true",
                         help="measure anew what has been measured already")
     parser.add_argument("--out", metavar="DIR", help="where the files go (BIN/../experiments)")
@@ -65,8 +66,8 @@ def parse_arguments(arguments):
     group.add_argument("--program", type=program_list, metavar="NAME,...")
     swept = [axis for axis in AXES if axis not in ("allocator", "blocks")]
     for axis in swept:
-        words = AXES[axis][1]
-        group.add_argument(f"--{axis}", type=values_of(axis), metavar=",".join(words or ("N", "...")))
+        words = ",".join(AXES[axis][1] or ("VALUE", "..."))
+        group.add_argument(f"--{axis}", type=values_of(axis), metavar=words)
     options = parser.parse_args(arguments)
     if options.list:
         return options
@@ -87,6 +88,8 @@ def parse_arguments(arguments):
         options.figures.append(figures.sweep(figures.programs(*options.program), axes))
     if options.runs is None:
         options.runs = 1 if options.quick or options.smoke else 3
+    if options.seed is not None and options.seed < 0:
+        parser.error("--seed must be at least 0")
     if options.runs < 1:
         parser.error("--runs must be at least 1")
     check_places(parser, options)

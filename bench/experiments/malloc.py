@@ -166,7 +166,8 @@ class Experiment:
                 cells = [f"{row.name}, {row.unit}"]
                 for name in names:
                     series = self.results.get((row.name, name))
-                    cells.append(f"{value_of(series):.4g} ({rss_mb_of(series):.3g})" if series else "-")
+                    cells.append(f"{value_of(series):.4g} ({rss_mb_of(series):.3g})" if series
+                                 else "-")
                 print(f"| {' | '.join(cells)} |", file=file)
         print(f"== {self.path('.md')}")
 

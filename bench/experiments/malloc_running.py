@@ -49,7 +49,8 @@ def run(argv, preload="", patience_s=None, **environment):
             prefix += ["env", *variables(preload)]
         finished = run_program([*prefix, *argv], clean_environment(**environment), limit_s)
         if finished.wall_s >= limit_s:
-            raise (TooSlow if patience_s else RunFailed)(f"{' '.join(argv)}: not done after {limit_s} s")
+            kind = TooSlow if patience_s else RunFailed
+            raise kind(f"{' '.join(argv)}: not done after {limit_s} s")
         if finished.status != 0:
             raise RunFailed(f"{' '.join(argv)}: status {finished.status}: "
                             f"{finished.errors.strip()[-500:]}")

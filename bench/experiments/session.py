@@ -1,4 +1,4 @@
-"""Configurations measured in turn, with progress on the terminal; finished runs are in a journal."""
+"""Configurations measured in turn, with progress on the terminal; a journal has finished runs."""
 
 import functools
 import hashlib
@@ -61,8 +61,9 @@ class Series:
 
 
 class Session:
-    """The runs of an experiment. `settings` are all that figures depend on. An experiment that is to
-    be measured again by the next command, `remove`s its journal; it is for interruptions only."""
+    """The runs of an experiment. `settings` are all that figures depend on. An experiment that the
+    next command is to measure again removes its journal at the end; one that is drawn again from
+    the same runs closes it."""
 
     def __init__(self, path, settings, total=0, again=False):
         self.journal = Journal(path, settings, again)
@@ -100,9 +101,10 @@ class Session:
     def in_turn(self, name, sides, runs, measure, accept=lambda label, run: None, rotate=False,
                 enough=lambda run: False, patient=True):
         """Runs measure(side) `runs` times for each of `sides`, a dictionary: A B C A B C, or with
-        `rotate` A B C B C A, so that nobody always follows a certain other one. A side that fails is
-        not run again; the others go on, unless `patient` is false: then RunFailed leaves. accept(label,
-        run) may raise it, too; enough(run) says that once will do. Returns the series by label."""
+        `rotate` A B C B C A, so that nobody always follows a certain other one. A side that fails
+        is not run again; the others go on, unless `patient` is false: then RunFailed leaves.
+        accept(label, run) may raise it, too; enough(run) says that once will do. Returns the series
+        by label."""
         series = {label: Series() for label in sides}
         labels = list(sides)
         for number in range(runs):

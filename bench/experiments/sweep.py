@@ -1,5 +1,6 @@
-"""Programs by library, policy, threads, markers, balancing, splitting, termination, mode, blocks and
-allocator: the cross product of what is asked for, measured in turn, as table, CSV, JSON and picture.
+"""Programs by library, policy, threads, markers, balancing, splitting, termination, mode, blocks
+and allocator: the cross product of what is asked for, measured in turn, as table, CSV, JSON and
+picture.
 """
 
 import itertools
@@ -67,6 +68,7 @@ class Workload:
     name: str
     command: list
     quick: list  # the command of the quick form
+    has_seed: bool = True
 
 
 @dataclass
@@ -83,8 +85,8 @@ MEMORY = Metric("rss_mb", "peak resident set, MB")
 
 @dataclass
 class Figure:
-    """`points` are cross products, each a dictionary of axes to lists. The axis `x` is horizontal in
-    the picture, each combination of the others is a line, each workload a panel."""
+    """`points` are cross products, each a dictionary of axes to lists. The axis `x` is horizontal
+    in the picture, each combination of the others is a line, each workload a panel."""
     name: str
     title: str
     workloads: list
@@ -103,8 +105,9 @@ class Cell:
     series: object = None
 
     def values(self, metric):
-        return [run.rss_mb if metric.key == "rss_mb" else float(run.values[metric.key]) * metric.factor
-                for run in self.series.runs]
+        if metric.key == "rss_mb":
+            return [run.rss_mb for run in self.series.runs]
+        return [float(run.values[metric.key]) * metric.factor for run in self.series.runs]
 
     def median(self, metric):
         return statistics.median(self.values(metric)) if self.series.runs else None
@@ -114,7 +117,7 @@ class Cell:
 
 
 def expand(products):
-    """The points of cross products, each once. An axis that libgc does not know is left out there."""
+    """The points of cross products, each once. On libgc, axes are left out that it does not know."""
     found = {}
     for product in products:
         for values in itertools.product(*product.values()):
@@ -134,8 +137,10 @@ def label_of(point, without=()):
     return ", ".join(words)
 
 
-def side_of(workload, point, quick):
-    command = list(workload.quick if quick else workload.command)
+def side_of(workload, point, options):
+    command = list(workload.quick if options.quick else workload.command)
+    if options.seed is not None and workload.has_seed:
+        command += ["--seed", str(options.seed)]
     if "allocator" in point:  # a program without libgc
         command += ["--allocator", point["allocator"], "--blocks", str(point["blocks"])]
         return Side(label_of(point), command)
@@ -153,7 +158,7 @@ class Measured:
         self.figure, self.options = figure, options
         points = expand(figure.quick if options.quick else figure.points)
         self.cells = [Cell(workload, point) for workload in figure.workloads for point in points]
-        self.sides = [side_of(cell.workload, cell.point, options.quick) for cell in self.cells]
+        self.sides = [side_of(cell.workload, cell.point, options) for cell in self.cells]
         self.failures = []
 
     def path(self, suffix):
