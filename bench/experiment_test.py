@@ -106,6 +106,14 @@ class Files(WithPrograms):
         self.assertEqual(content["cells"][0]["ops_per_second"]["median"], 1)
         self.assertEqual(len(content["cells"]), POINTS)
 
+    def test_a_program_that_prints_csv(self):
+        program = self.bin / "gleaner_bench_resident"
+        program.write_text("#!/bin/sh\necho allocator,ns_per_operation,rss_mb\necho x,42,5.5\n")
+        program.chmod(0o755)
+        self.assertIn("| allocator arena-buddy, blocks 1024 ", self.run_it("resident"))
+        cells = json.loads((self.out / "resident.json").read_text())["cells"]
+        self.assertEqual({cell["ns_per_operation"]["median"] for cell in cells}, {42})
+
     def test_what_is_set(self):
         self.run_it()
         calls = (self.bin / "calls").read_text()
@@ -326,10 +334,11 @@ class Real(unittest.TestCase):
                 [sys.executable, "-B", HERE / "experiment.py", "figures", "--bin", PLACES.bin,
                  "--ours", PLACES.ours, "--theirs", PLACES.ours, "--smoke", "--quick", "--out", out,
                  "--seed", str(SEED),
-                 "allocation", "policies", "resident"], capture_output=True, text=True, timeout=100)
+                 "allocation", "policies"], capture_output=True, text=True, timeout=100)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            for name in ("allocation", "policies", "resident"):
-                self.assertTrue(os.path.exists(os.path.join(out, f"{name}.json")), name)
+            for name in ("allocation", "policies"):
+                for suffix in ("csv", "json", "runs.jsonl"):
+                    self.assertTrue(os.path.exists(os.path.join(out, f"{name}.{suffix}")), name)
 
 
 if __name__ == "__main__":
