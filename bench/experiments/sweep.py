@@ -246,7 +246,7 @@ class Measured:
         found = {}
         for cell in self.cells:
             if cell.workload is workload and cell.series.runs:
-                x = cell.point.get(self.figure.x)
+                x = cell.point.get(self.figure.x, "any")
                 label = label_of(cell.point, (self.figure.x,))
                 found.setdefault(label, []).append((x, cell.median(metric)))
         if self.figure.relative:
