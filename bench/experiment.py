@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 
+from experiments import signals
 from experiments.journal import JournalError
 
 MODULES = {"figures": "main", "bench": "compare", "bench-latency": "latency",
@@ -14,8 +15,7 @@ MODULES = {"figures": "main", "bench": "compare", "bench-latency": "latency",
 
 
 def main(name, arguments):
-    # So that what runs is ended, too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signals.install()
     try:
         return importlib.import_module(f"experiments.{MODULES[name]}").main(arguments)
     except JournalError as error:

@@ -2,6 +2,7 @@
 
 running    one run of a program: environment, limit of time, what it used
 machine    what the machine is, and what other programs do on it
+signals    the program that runs ends with the harness
 journal    finished runs on disk, so that an interrupted experiment goes on
 session    configurations in turn, with progress; uses the two above
 tables     Markdown, CSV, JSON

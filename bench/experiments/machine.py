@@ -24,8 +24,9 @@ def read(path):
 def commit():
     """The sources' commit, with + if files differ from it; "unknown" outside a repository."""
     def git(*arguments):
-        return subprocess.run(["git", "-C", SOURCE, *arguments], capture_output=True, text=True,
-                              check=True).stdout.strip()
+        # Without a lock: somebody may be committing.
+        command = ["git", "--no-optional-locks", "-C", SOURCE, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     try:
         changed = git("status", "--porcelain") != ""
         return git("rev-parse", "--short=12", "HEAD") + "+" * changed

@@ -10,6 +10,8 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 
+from . import signals
+
 THEIRS = "libgc"
 OURS = "gleaner"
 RUN_TIMEOUT_S = 300
@@ -56,25 +58,39 @@ def clean_environment(**more):
     return {**environment, **more}
 
 
+def kill_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def run_program(argv, environment, timeout_s=RUN_TIMEOUT_S):
     """Runs a program to its end, or kills it and its children after `timeout_s`: the status is -9
     then. An exception that arrives meanwhile (Ctrl-C) ends them, too."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        began = time.monotonic()
-        with subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL, stdout=output,
-                              stderr=errors, start_new_session=True) as process:
-            # wait4 gives this child's own rusage. Popen.wait with a timeout would poll.
-            watch = threading.Timer(timeout_s, os.killpg, (process.pid, signal.SIGKILL))
+        process = watch = None
+        signals.hold()
+        try:
+            began = time.monotonic()
+            process = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL,
+                                       stdout=output, stderr=errors, start_new_session=True)
+            watch = threading.Timer(timeout_s, kill_group, [process])
             watch.start()
-            try:
-                _, status, usage = os.wait4(process.pid, 0)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-            finally:
-                watch.cancel()
+            signals.release()
+            # wait4 gives this child's own rusage. Popen.wait with a timeout would poll.
+            _, status, usage = os.wait4(process.pid, 0)
             wall_s = time.monotonic() - began
             process.returncode = os.waitstatus_to_exitcode(status)
+        except BaseException:
+            if process is not None and process.returncode is None:
+                kill_group(process)
+                process.wait()
+            raise
+        finally:
+            if watch is not None:
+                watch.cancel()
+            signals.release()
         texts = []
         for file in (output, errors):
             file.seek(0)
