@@ -43,10 +43,10 @@ class Server:
 
     def __init__(self, argv, preload, port, user=None):
         self.log = tempfile.TemporaryFile()
-        environment = clean_environment(**dict(
-            pair.split("=", 1) for pair in variables(preload) if preload and not user))
+        preloaded = variables(preload) if preload else []
         if user:
-            argv = [*as_user(user), "env", *(variables(preload) if preload else []), *argv]
+            argv, preloaded = [*as_user(user), "env", *preloaded, *argv], []
+        environment = clean_environment(**dict(pair.split("=", 1) for pair in preloaded))
         self.process = subprocess.Popen(argv, env=environment, stdout=self.log,
                                         stderr=self.log, stdin=subprocess.DEVNULL)
         self.port = port
