@@ -103,9 +103,11 @@ def show(measured, described):
     """Files, and the table on standard output."""
     print(f"\n## {measured.figure.title} ({measured.figure.name})\n")
     lines = measured.table()
-    if len(lines) > 1:
-        measured.write(described)
-        measured.draw(described)
+    if len(lines) == 1:
+        print("No run has succeeded.", flush=True)
+        return
+    measured.write(described)
+    measured.draw(described)
     tables.print_markdown(lines)
     loaded = sum(cell.loaded() for cell in measured.cells)
     if loaded:

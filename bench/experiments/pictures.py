@@ -44,10 +44,13 @@ def draw_panels(path, title, foot, x_label, columns, panels):
         if logarithmic:
             axis.set_yscale("log")
         else:
-            axis.set_ylim(bottom=0)
+            highest = max((y for points in lines.values() for _, y in points), default=0)
+            axis.set_ylim(0, 1.08 * highest or 1)
         axis.set_title(panel, fontsize="medium")
         axis.set_ylabel(y_label, fontsize="small")
         axis.grid(alpha=0.4)
+    for axis in axes.flat[len(panels):]:
+        axis.set_axis_off()
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.suptitle(title)
     figure.legend(handles, labels, loc="lower center", ncols=min(4, max(1, len(labels))),

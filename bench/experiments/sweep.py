@@ -13,6 +13,7 @@ from .running import OURS, THEIRS, RunFailed, Side, run_once
 from .session import Session, digests
 
 RUN_TIMEOUT_S = 120
+MAX_COLUMNS = 6  # of panels in a picture
 
 # Each axis: the kind of its values, and which there are; wrong_value knows policies.
 NUMBER, WORD = int, str
@@ -247,7 +248,7 @@ class Measured:
         for cell in self.cells:
             if cell.workload is workload and cell.series.runs:
                 x = cell.point.get(self.figure.x, "any")
-                label = label_of(cell.point, (self.figure.x,))
+                label = label_of(cell.point, (self.figure.x,)) or "default"
                 found.setdefault(label, []).append((x, cell.median(metric)))
         if self.figure.relative:
             for label, points in found.items():
@@ -264,7 +265,7 @@ class Measured:
             " — quick form" if self.options.quick else "")
         pictures.draw_panels(self.path(".png"), self.figure.title + form,
                              machine.sentence(described), self.figure.x,
-                             len(self.figure.workloads), panels)
+                             min(MAX_COLUMNS, len(self.figure.workloads)), panels)
 
     def _y_label(self, metric):
         return f"times as fast as with the least {self.figure.x}" if self.figure.relative \
