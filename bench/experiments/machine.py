@@ -48,6 +48,7 @@ def describe():
         "kernel": platform.release(),
         "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()
                     or "unknown",
+        "load_average": os.getloadavg()[0],
         "commit": commit(),
     }
 
