@@ -107,7 +107,7 @@ void AppendCollections(std::string* out, const HeapSample& now) {
     Append(out, "%s%s %" PRIu64, separator, NameOf(static_cast<gc::Cause>(i)), now.causes[i]);
     separator = ", ";
   }
-  separator = "; ";
+  separator = "\n            ";
   for (int i = 0; i < 4; ++i) {
     if (now.kinds[i] == 0) continue;
     Append(out, "%s%s %" PRIu64, separator, NameOf(static_cast<gc::CollectionKind>(i)),

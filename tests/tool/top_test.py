@@ -113,7 +113,7 @@ class Figures(TopTest):
         text = self.top(client.pid, "--once")
         self.assertRegex(text, rf"^gleaner top: process {client.pid} \(gleaner_top_cli\)\n\n"
                                rf"{DROPIN}, Gleaner [\d.]+\nheap +[\d.]+ MB, free ")
-        self.assertIn(f"collections {client.said['collections']}: ", text)
+        self.assertRegex(text, rf"collections {client.said['collections']}: .*explicit 1\n +stop-p")
         self.assertIn("mode stop-parallel, cycle idle", text)
         self.assertTrue(all(len(line) <= 80 for line in text.splitlines()[3:]), text)
         self.assertEqual(self.top(client.pid, "-n", "3", "-d", "0.01").count("\nheap "), 3)
