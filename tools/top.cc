@@ -36,12 +36,12 @@ class TopRun {
       const uint64_t begin_ns = NowNs();
       if (!Look()) return has_ended_ ? SayItHasEnded() : Fail();
       if (!Show()) return FailToWrite();
-      if (frame == options_.frames) return 0;
+      if (frame == options_.frames) return LeaveLastFrame() ? 0 : FailToWrite();
       const auto period_ns = static_cast<uint64_t>(options_.seconds * 1e9);
       for (Screen::Woken woken;
            (woken = screen_.Wait(begin_ns + period_ns)) != Screen::Woken::kTime;) {
         if (woken == Screen::Woken::kEnd) {
-          screen_.Leave();
+          (void)LeaveLastFrame();
           screen_.EndBySignal();
         }
         if (!Show()) return FailToWrite();
@@ -135,11 +135,16 @@ class TopRun {
     return fputs(frame_.c_str(), stdout) >= 0 && fflush(stdout) == 0;
   }
 
-  int SayItHasEnded() {
+  // The last frame stays on the terminal.
+  [[nodiscard]] bool LeaveLastFrame() {
     screen_.Leave();
-    if (screen_.is_terminal() && !options_.json) fputs(frame_.c_str(), stdout);
+    if (options_.frames == 1 || !screen_.is_terminal()) return true;
+    return fputs(frame_.c_str(), stdout) >= 0 && fflush(stdout) == 0;
+  }
+  int SayItHasEnded() {
+    (void)LeaveLastFrame();
     fprintf(stderr, "gleaner top: %sit has ended\n", Whose().c_str());
-    return 0;
+    return has_shown_ ? 0 : kFailed;
   }
   int Fail() {
     screen_.Leave();

@@ -335,6 +335,10 @@ class Terminal(TopTest):
             pass
         return self.seen
 
+    def left(self):
+        """What stays on the terminal."""
+        return self.rest().split(self.LEAVE)[-1]
+
     def test_lines_have_the_width_of_the_window(self):
         drawn, lines = self.drawing()
         self.assertIn(b"\x1b[?1049h\x1b[?25l", drawn)
@@ -355,7 +359,7 @@ class Terminal(TopTest):
             self.drawing()
             self.process.send_signal(signal_)
             self.assertEqual(self.process.wait(LIMIT), status)
-            self.assertTrue(self.rest().endswith(self.LEAVE), self.seen)
+            self.assertTrue(self.left().startswith(b"gleaner top: process "), self.seen)
 
     def test_a_stop_gives_it_back_until_the_process_continues(self):
         self.drawing()
@@ -373,7 +377,7 @@ class Terminal(TopTest):
         self.running.process.kill()
         self.assertIn(b"it has ended", self.process.stderr.read())
         self.assertEqual(self.process.wait(LIMIT), 0)
-        left = self.rest().split(self.LEAVE)[-1]
+        left = self.left()
         self.assertTrue(left.startswith(b"gleaner top: process ") and b"\nheap " in left, left)
 
 
