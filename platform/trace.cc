@@ -1,6 +1,7 @@
 #include "platform/trace.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -24,6 +25,9 @@ struct Ring {
   // The thread that drains.
   Atomic<uint64_t> consumed;  // words ever consumed
   Atomic<bool> taken;         // has an owner
+  // Whose events it has: in a forked child another process's, until ResetTraceAfterFork has emptied
+  // it. A child by a plain clone may have threads of its own before that.
+  Atomic<pid_t> process;
 };
 
 // Of the thread that drains. No static data: in a program that is linked with the static library
@@ -48,13 +52,16 @@ void* NewMemory(size_t bytes) {
 Ring* NewRing() {
   void* p = NewMemory(sizeof(Ring));
   if (p == nullptr) return nullptr;
-  auto* ring = static_cast<Ring*>(p);             // zero bytes are a ring
-  ring->taken.Store(true, memory_order_relaxed);  // published with the pointer
+  auto* ring = static_cast<Ring*>(p);  // zero bytes are a ring
+  // Relaxed, both: published with the pointer.
+  ring->taken.Store(true, memory_order_relaxed);
+  ring->process.Store(getpid(), memory_order_relaxed);
   return ring;
 }
 
 // A ring that a thread has left, or a new one.
 Ring* TakeRing() {
+  const pid_t self = getpid();
   for (Atomic<Ring*>& slot : g_rings) {
     // Acquire: pairs with the exchange that has published the ring.
     Ring* ring = slot.Load(memory_order_acquire);
@@ -65,6 +72,8 @@ Ring* TakeRing() {
       if (slot.CompareExchange(ring, fresh, memory_order_acq_rel)) return fresh;
       Release(fresh, AlignUp(sizeof(Ring), OsPageBytes()));
     }
+    // Acquire: pairs with the release in ResetTraceAfterFork, so that the ring is empty.
+    if (ring->process.Load(memory_order_acquire) != self) continue;
     bool taken = false;
     // Acquire: pairs with the release of the thread that has left it, whose `reserved` this thread
     // goes on with.
@@ -197,22 +206,37 @@ uint64_t DroppedTraceEvents() { return g_dropped.Load(memory_order_relaxed); }
 uint64_t UntracedThreads() { return g_untraced.Load(memory_order_relaxed); }
 
 void ResetTraceAfterFork() {
-  // Relaxed: the process has one thread.
+  const pid_t self = getpid();
+  // Relaxed: only this call makes a ring of another process this one's.
+  const auto is_own = [self](const Ring* ring) {
+    return ring->process.Load(memory_order_relaxed) == self;
+  };
+  const bool stays = t_ring != nullptr && is_own(t_ring);
+  bool is_alone = true;
   for (Atomic<Ring*>& slot : g_rings) {
-    Ring* ring = slot.Load(memory_order_relaxed);
+    const Ring* ring = slot.Load(memory_order_acquire);  // pairs with TakeRing
     if (ring == nullptr) break;
+    is_alone = is_alone && !is_own(ring);
+  }
+  // Relaxed, but where it says so: TakeRing leaves rings of another process alone.
+  for (Atomic<Ring*>& slot : g_rings) {
+    Ring* ring = slot.Load(memory_order_acquire);  // pairs with TakeRing
+    if (ring == nullptr) break;
+    if (is_own(ring)) continue;
     const uint64_t end = ring->reserved.Load(memory_order_relaxed);
     // The other words are 0 [inv.trace-ring], and not to be copied for the child.
     for (uint64_t at = ring->consumed.Load(memory_order_relaxed); at < end; ++at) {
       ring->words[at % kRingWords].Store(0, memory_order_relaxed);
     }
     ring->consumed.Store(end, memory_order_relaxed);
-    ring->taken.Store(ring == t_ring, memory_order_relaxed);
+    // Else the parent's thread that has become the child's first one may be another than this.
+    if (is_alone) ring->taken.Store(ring == t_ring, memory_order_relaxed);
+    ring->process.Store(self, memory_order_release);  // pairs with the load in TakeRing
   }
   g_dropped.Store(0, memory_order_relaxed);
   g_untraced.Store(0, memory_order_relaxed);
-  g_threads.Store(0, memory_order_relaxed);
-  if (t_ring == nullptr) return;
+  if (is_alone) g_threads.Store(0, memory_order_relaxed);
+  if (t_ring == nullptr || stays) return;
   t_ring = nullptr;
   BeginTraceOfThread(TraceRole::kMutator, nullptr);
 }

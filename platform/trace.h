@@ -124,8 +124,9 @@ bool IsTraceFilling();
 uint64_t DroppedTraceEvents();
 uint64_t UntracedThreads();
 
-// In a forked child, by its only thread: forgets the parent's events. The caller is thread 1 then.
-// It gets another ring, since the fork may have interrupted EmitTrace.
+// In a forked child, once: forgets the parent's events. The caller gets another ring, since the
+// fork may have interrupted EmitTrace, and is thread 1 if the child has traced no other thread
+// before.
 void ResetTraceAfterFork();
 
 }  // namespace gleaner::platform
