@@ -123,8 +123,11 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
   Run& run = runs[static_cast<size_t>(kind)][size_class];
   for (;;) {
     if (bump.cur != run.begin) {
-      if (bump.cur == bump.limit) OpenWindow(kind, bump, run);
+      if (bump.cur == bump.limit) OpenWindow(kind, size_class, bump, run);
       bump.cur -= bump.slot_bytes;
+      if (GLEANER_UNLIKELY(sampler != nullptr) && sampler->TakeDue()) {
+        g_hooks.sampled(bump.cur, bump.slot_bytes);
+      }
       return PointerAt<void>(bump.cur);
     }
     if (run.page != kNoPage) {
@@ -141,15 +144,19 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
   }
 }
 
-void ThreadHeap::OpenWindow(Kind kind, Bump& bump, const Run& run) {
-  if (run.known_zero || !IsZeroed(kind)) {
-    bump.limit = run.begin;
-    return;
+void ThreadHeap::OpenWindow(Kind kind, size_t size_class, Bump& bump, const Run& run) {
+  const bool zeroes = !run.known_zero && IsZeroed(kind);
+  size_t window = bump.limit - run.begin;
+  if (zeroes) {
+    const size_t slots = kWindowBytes / bump.slot_bytes;
+    const size_t most = (slots == 0 ? 1 : slots) * bump.slot_bytes;
+    if (window > most) window = most;
   }
-  const size_t slots = kWindowBytes / bump.slot_bytes;
-  const size_t window = (slots == 0 ? 1 : slots) * bump.slot_bytes;
-  const Addr limit = bump.limit - run.begin > window ? bump.limit - window : run.begin;
-  memset(PointerAt<void>(limit), 0, bump.limit - limit);
+  if (GLEANER_UNLIKELY(sampler != nullptr)) {
+    window = sampler->Cut(kind, size_class, bump.slot_bytes, window);
+  }
+  const Addr limit = bump.limit - window;
+  if (zeroes) memset(PointerAt<void>(limit), 0, window);
   bump.limit = limit;
 }
 
@@ -377,6 +384,7 @@ void ThreadHeap::DropListsWorldStopped() {
 
 void ThreadHeap::Retire() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
+    if (sampler != nullptr) sampler->DrawAnew(kind);
     for (size_t c = 0; c < kClassCount; ++c) {
       Bump& bump = bumps[kind][c];
       Run& run = runs[kind][c];
@@ -400,6 +408,7 @@ void ThreadHeap::Retire() {
 
 void ThreadHeap::GiveBackAfterFork() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
+    if (sampler != nullptr) sampler->DrawAnew(kind);
     for (size_t c = 0; c < kClassCount; ++c) {
       const Bump& bump = bumps[kind][c];
       const Run& run = runs[kind][c];

@@ -31,7 +31,8 @@ enum class LockRank : uint8_t {
   kArenaTable = 11,       // the table of arenas
   kArena = 12,            // one arena
   kTracking = 13,         // the descriptors of write tracking
-  kReservations = 14,     // the list of reservations (memory.h)
+  kSamples = 14,          // the samples of the heap profile
+  kReservations = 15,     // the list of reservations (memory.h)
 };
 
 // Sleeps while *word == expected; may return early.
