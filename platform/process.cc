@@ -139,7 +139,7 @@ bool ExpandPath(const char* given, char* out, size_t capacity) {
   if (n > 0 && static_cast<size_t>(n) < sizeof path && MakeAbsolute(path, out, capacity)) {
     return true;
   }
-  Complain("the path %s is too long, or there is no current folder: no file is written", given);
+  Complain("the path is too long, or there is no current folder; nothing is written to %s", given);
   return false;
 }
 
