@@ -26,6 +26,12 @@ using platform::memory_order_release;
 // cache when the program writes them.
 constexpr size_t kWindowBytes = 4 * kKiB;
 
+// The window for slots of this size: at least one slot.
+size_t WindowBytes(size_t slot_bytes) {
+  const size_t slots = kWindowBytes / slot_bytes;
+  return (slots == 0 ? 1 : slots) * slot_bytes;
+}
+
 // Pages taken from the page space at a time grow from 1 to this.
 constexpr PageNumber kMaxBatch = 4;
 // From this many taken pages of a space on, a whole batch is made resident at once: the batch's
@@ -145,16 +151,22 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
 }
 
 void ThreadHeap::OpenWindow(Kind kind, size_t size_class, Bump& bump, const Run& run) {
+  if (GLEANER_UNLIKELY(sampler != nullptr)) return OpenSampledWindow(kind, size_class, bump, run);
+  if (run.known_zero || !IsZeroed(kind)) {
+    bump.limit = run.begin;
+    return;
+  }
+  const size_t window = WindowBytes(bump.slot_bytes);
+  const Addr limit = bump.limit - run.begin > window ? bump.limit - window : run.begin;
+  memset(PointerAt<void>(limit), 0, bump.limit - limit);
+  bump.limit = limit;
+}
+
+void ThreadHeap::OpenSampledWindow(Kind kind, size_t size_class, Bump& bump, const Run& run) {
   const bool zeroes = !run.known_zero && IsZeroed(kind);
   size_t window = bump.limit - run.begin;
-  if (zeroes) {
-    const size_t slots = kWindowBytes / bump.slot_bytes;
-    const size_t most = (slots == 0 ? 1 : slots) * bump.slot_bytes;
-    if (window > most) window = most;
-  }
-  if (GLEANER_UNLIKELY(sampler != nullptr)) {
-    window = sampler->Cut(kind, size_class, bump.slot_bytes, window);
-  }
+  if (zeroes && window > WindowBytes(bump.slot_bytes)) window = WindowBytes(bump.slot_bytes);
+  window = sampler->Cut(kind, size_class, bump.slot_bytes, window);
   const Addr limit = bump.limit - window;
   if (zeroes) memset(PointerAt<void>(limit), 0, window);
   bump.limit = limit;
