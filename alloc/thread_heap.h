@@ -162,7 +162,7 @@ class ThreadHeap {
   GLEANER_COLD void PrepareKinds(Kind last);
   GLEANER_NOINLINE void* AllocateSlow(Kind kind, size_t size_class);
   void OpenWindow(Kind kind, size_t size_class, Bump& bump, const Run& run);
-  GLEANER_COLD void OpenSampledWindow(Kind kind, size_t size_class, Bump& bump, const Run& run);
+  GLEANER_NOINLINE void OpenSampledWindow(Kind kind, size_t size_class, Bump& bump, const Run& run);
   // Finds the next run of run.page, and takes it; false if the page has no free slot left.
   bool TakeNextRun(Bump& bump, Run& run);
   // Takes the slots [begin, end) of run.page, which are free, as the run.
