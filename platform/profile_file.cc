@@ -1,6 +1,7 @@
 #include "platform/profile_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,7 +51,9 @@ ProfileFile::Opened ProfileFile::Open(const char* path, bool own) {
   // Non-blocking, since the path may be that of a pipe.
   fd_ = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
   if (fd_ < 0) return Opened::kRefused;
-  const Opened opened = Judge(fd_, own);
+  // Another process is just writing. A file system without locks has none.
+  const bool is_locked = flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const Opened opened = is_locked ? Opened::kInUse : Judge(fd_, own);
   if (opened != Opened::kYes) {
     const int error = errno;
     close(fd_);
@@ -88,7 +91,8 @@ void ProfileFile::Print(const char* format, ...) {
   va_start(arguments, format);
   const int n = vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  if (n > 0) Append(text, static_cast<size_t>(n) < sizeof text ? static_cast<size_t>(n) : sizeof text - 1);
+  if (n > 0)
+    Append(text, static_cast<size_t>(n) < sizeof text ? static_cast<size_t>(n) : sizeof text - 1);
 }
 
 void ProfileFile::PrintProcess() {

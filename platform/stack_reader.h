@@ -12,8 +12,7 @@ class StackReader {
 
   // The frames read from now on lie above `stack_pointer`.
   void StartAt(Addr stack_pointer) {
-    direct_ = stack_.Contains(stack_pointer) ? Range{stack_pointer, stack_.end}
-                                             : Range{};
+    direct_ = stack_.Contains(stack_pointer) ? Range{stack_pointer, stack_.end} : Range{};
   }
   // The known part of the stack, from StartAt's stack pointer upwards; read without a system call.
   Range direct() const { return direct_; }

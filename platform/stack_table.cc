@@ -7,7 +7,6 @@
 namespace gleaner::platform {
 namespace {
 
-
 constexpr size_t kSlots = 4 * kMaxStacks;   // slots of the hash table
 constexpr size_t kWords = size_t{1} << 24;  // words for frames: 128 MiB
 constexpr size_t kMaxProbes = 64;

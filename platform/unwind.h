@@ -23,8 +23,7 @@ namespace gleaner::platform {
 // `max`. A call's address is its return address minus one, so that it belongs to the call's source
 // line. Innermost frames with addresses in `skip` are omitted. `stack` is the calling thread's
 // stack if known, else empty. Any thread, at any time, also in signal handlers.
-GLEANER_NOINLINE size_t CaptureStack(Range stack, Range skip, Addr* out,
-                                     size_t max);
+GLEANER_NOINLINE size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max);
 
 // The addresses of the shared object or program that contains this function; empty if unknown.
 Range ThisObject();

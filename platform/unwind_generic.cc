@@ -4,7 +4,6 @@
 
 namespace gleaner::platform {
 
-
 // A frame is the caller's frame pointer and the return address.
 size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
   StackReader reader(stack);

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "platform/call_frame_info.h"
+#include "platform/memory.h"
 #include "platform/stack_reader.h"
 #include "platform/unwind.h"
-#include "platform/memory.h"
 
 namespace gleaner::platform {
 
@@ -244,8 +244,7 @@ size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
 
 void InitUnwinder() {
   void* memory = Reserve(kCacheBytes, OsPageBytes());
-  if (memory != nullptr && Commit(memory, kCacheBytes))
-    g_cache = static_cast<CacheEntry*>(memory);
+  if (memory != nullptr && Commit(memory, kCacheBytes)) g_cache = static_cast<CacheEntry*>(memory);
 }
 
 void ForgetUnwindRules() {

@@ -148,7 +148,8 @@ void EndWriting() { g_writing.Store(0, memory_order_release); }
 void ComplainOf(const char* path, ProfileFile::Opened opened, int error) {
   const char* reason = opened == ProfileFile::Opened::kForeign
                            ? "the file exists and is no heap profile"
-                           : strerrordesc_np(error);
+                       : opened == ProfileFile::Opened::kInUse ? "another process writes it"
+                                                               : strerrordesc_np(error);
   Complain("cannot write the heap profile %s: %s", path, reason);
 }
 
@@ -202,17 +203,18 @@ void WriteLastProfile() {
 }  // namespace
 
 void OnSampled(Addr object, size_t bytes) {
+  const int saved_errno = errno;
   platform::StackId stack = platform::kNoStack;
   if (bytes != 0) {
     Addr frames[platform::kMaxFrames];
     const Thread* self = Threads::Current();
-    const size_t count =
-        platform::CaptureStack(self != nullptr ? self->stack : platform::Range{}, g_own_code,
-                               frames, platform::kMaxFrames);
+    const size_t count = platform::CaptureStack(self != nullptr ? self->stack : platform::Range{},
+                                                g_own_code, frames, platform::kMaxFrames);
     stack = StackTable::Intern(frames, count);
     g_has_sampled.Store(true, memory_order_relaxed);  // a hint
   }
   g_heap_samples.Note(object, bytes, stack);
+  errno = saved_errno;
 }
 
 void StartProfiling() {

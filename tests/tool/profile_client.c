@@ -34,7 +34,9 @@ SITE void keep(void *object) {
   END;
 }
 
-static void report(const char *name, long all, long live) { printf("%s %ld %ld\n", name, all, live); }
+static void report(const char *name, long all, long live) {
+  printf("%s %ld %ld\n", name, all, live);
+}
 
 /* Runs f where its frame is overwritten afterwards. */
 __attribute__((__noinline__)) static void clear_stack(void) {
@@ -90,14 +92,14 @@ static void in_threads(int count, void *(*f)(void *)) {
 /* --- Each way to get memory, `each` times. --- */
 
 enum { each = 20 };
-#define PATH(name, expression)             \
-  SITE void at_##name(void) {              \
-    for (int i = 0; i < each; i++) {       \
-      void *p = (expression);              \
-      if (p == NULL) exit(6);              \
-      __asm__ volatile("" ::"r"(p));       \
-    }                                      \
-    END;                                   \
+#define PATH(name, expression)       \
+  SITE void at_##name(void) {        \
+    for (int i = 0; i < each; i++) { \
+      void *p = (expression);        \
+      if (p == NULL) exit(6);        \
+      __asm__ volatile("" ::"r"(p)); \
+    }                                \
+    END;                             \
   }
 
 static GC_descr descriptor;
@@ -120,7 +122,7 @@ PATH(gcj, GC_gcj_malloc(64, type))
 PATH(debug, GC_debug_malloc(64, GC_EXTRAS))
 PATH(inline, GC_MALLOC(64))
 PATH(inline_atomic, GC_MALLOC_ATOMIC(64))
-PATH(grow, GC_realloc(GC_malloc(100), 1000)) /* 2 */
+PATH(grow, GC_realloc(GC_malloc(100), 1000))                     /* 2 */
 PATH(grow_large, GC_realloc(GC_malloc_atomic(100000), 10000000)) /* 2, in place or moved */
 PATH(shrink, GC_realloc(GC_malloc(100), 90))
 

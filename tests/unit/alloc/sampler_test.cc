@@ -68,9 +68,11 @@ TEST(Sampler, SamplesEachObjectWithItsProbability) {
           Row row;
           row.Run(sampler.get(), slot_bytes, slots * slot_bytes, 100000, given_back);
           const double p =
-              mean == 1 ? 1 : -std::expm1(-static_cast<double>(slot_bytes) / static_cast<double>(mean));
+              mean == 1 ? 1
+                        : -std::expm1(-static_cast<double>(slot_bytes) / static_cast<double>(mean));
           const auto n = static_cast<double>(row.objects);
-          EXPECT_NEAR(static_cast<double>(row.sampled), n * p, 5 * std::sqrt(n * p * (1 - p)) + 1e-9)
+          EXPECT_NEAR(static_cast<double>(row.sampled), n * p,
+                      5 * std::sqrt(n * p * (1 - p)) + 1e-9)
               << mean << ' ' << slot_bytes << ' ' << slots << ' ' << given_back;
         }
       }
