@@ -19,6 +19,7 @@
 #include "platform/stop_world.h"
 #include "platform/unwind.h"
 #include "runtime/options.h"
+#include "runtime/output_path.h"
 #include "runtime/threads.h"
 
 namespace gleaner::runtime {
@@ -36,7 +37,7 @@ namespace {
 constexpr size_t kMaxPath = 4096;
 constexpr uint64_t kDefaultMean = 512 * kKiB;
 
-// Constant after StartProfiling; empty: no file is written at the end.
+// Constant after StartProfiling, but for a child that begins its file.
 char g_path[kMaxPath];
 // Of the process that has begun g_path. Constant after StartProfiling.
 constinit int g_first_process = 0;
@@ -232,11 +233,13 @@ void StartProfiling() {
                              : Mix64(platform::NowNs()) ^ static_cast<uint64_t>(getpid());
   alloc::g_sample_mean_bytes = mean;
   g_first_process = getpid();
-  if (g_options.profile == nullptr ||
-      !platform::ExpandPath(g_options.profile, g_path, sizeof g_path) || !BeginFile(false)) {
-    g_path[0] = 0;
-    return;
+  if (g_options.profile == nullptr) return;
+  if (!ExpandOutputPath(g_options.profile, g_path, sizeof g_path)) {
+    return Complain(
+        "the path is too long, or there is no current folder; there is no heap profile %s",
+        g_options.profile);
   }
+  if (!BeginFile(false)) return;
   if (atexit(WriteLastProfile) != 0) {
     Complain("no memory for an exit handler: the heap profile %s stays empty", g_path);
   }
