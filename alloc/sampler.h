@@ -33,7 +33,6 @@ uint64_t SampleDistance(uint64_t random_bits, size_t mean_bytes);
 // back.
 class Sampler {
  public:
-  // pre: in zeroed memory.
   explicit Sampler(uint64_t seed) : random_(seed) {}
 
   // The next `window` bytes of the row are to be handed out in objects of `slot_bytes`: returns how
@@ -63,7 +62,7 @@ class Sampler {
   bool due_ = false;
   // Bytes from the end of the row's window to the next point, the point's byte included. 0: to be
   // drawn.
-  uint64_t left_[kMaxKinds][kClassCount];
+  uint64_t left_[kMaxKinds][kClassCount] = {};
   uint64_t left_large_ = 0;
 };
 

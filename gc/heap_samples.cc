@@ -69,6 +69,7 @@ size_t HeapSamples::CopySites(SampleSite* sites, size_t capacity) {
   const platform::LockGuard guard(lock_);
   size_t count = 0;
   sites_.ForEach([&](uint64_t key, const Counts& counts) {
+    if (counts.all == 0) return;  // there was no memory for its only samples
     if (count < capacity) sites[count] = {StackOf(key), BytesOf(key), counts.live, counts.all};
     ++count;
   });

@@ -2,8 +2,7 @@
 // and whether it is alive.
 //
 // A sample is noted inside the critical section in which its object is handed out (alloc/hooks.h),
-// so a stop finds both or neither. Until then and from then on the object is found as any other
-// one: the samples are neither roots nor references. It ends
+// so a stop finds both or neither. The samples are neither roots nor references. A sample ends
 //   - before the program frees the object: PageInfo::registered has kSampled where there may be
 //     samples, so a thread that frees an object without one does not come here;
 //   - at the end of marking, if the object is white after its finalizer had its chance. That is
