@@ -40,6 +40,10 @@ struct Hooks {
   // Sweeps some pages; false if no page is left to sweep. Called inside critical sections, and only
   // while g_dead_mark says that a sweep goes on. Null if the layer above has no concurrent sweep.
   bool (*sweep)() = nullptr;
+  // The heap profile samples the object, which has just been handed out or has another size now;
+  // `bytes` is 0 if it is not sampled at its new size. Called inside critical sections, and only if
+  // g_sample_mean_bytes is not 0.
+  void (*sampled)(Addr object, size_t bytes) = nullptr;
 };
 
 extern Hooks g_hooks;

@@ -66,6 +66,9 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   // Release: a concurrent sweep that finds the mark (acquire) sees the object's descriptor.
   __atomic_store_n(g_space.MarksOf(head), mark, __ATOMIC_RELEASE);
   t_heap->span_in_hand = kNoPage;
+  if (Sampler* sampler = t_heap->sampler; GLEANER_UNLIKELY(sampler != nullptr)) {
+    if (sampler->IsLargeSampled(bytes)) g_hooks.sampled(g_space.AddressOfPage(head), bytes);
+  }
 }
 
 // If a concurrent sweep goes on, sweeps about as many pages as the caller is going to take, 256 at
@@ -302,6 +305,9 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   platform::MaybeDelay();
   // Release: a thread that sees the length sees the tail pages.
   __atomic_store_n(&info.object_bytes, wanted, __ATOMIC_RELEASE);
+  if (Sampler* sampler = t_heap->sampler; GLEANER_UNLIKELY(sampler != nullptr)) {
+    g_hooks.sampled(object.base, sampler->IsLargeSampled(wanted) ? wanted : 0);
+  }
   return true;
 }
 

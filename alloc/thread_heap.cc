@@ -26,6 +26,12 @@ using platform::memory_order_release;
 // cache when the program writes them.
 constexpr size_t kWindowBytes = 4 * kKiB;
 
+// The window for slots of this size: at least one slot.
+size_t WindowBytes(size_t slot_bytes) {
+  const size_t slots = kWindowBytes / slot_bytes;
+  return (slots == 0 ? 1 : slots) * slot_bytes;
+}
+
 // Pages taken from the page space at a time grow from 1 to this.
 constexpr PageNumber kMaxBatch = 4;
 // From this many taken pages of a space on, a whole batch is made resident at once: the batch's
@@ -123,8 +129,11 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
   Run& run = runs[static_cast<size_t>(kind)][size_class];
   for (;;) {
     if (bump.cur != run.begin) {
-      if (bump.cur == bump.limit) OpenWindow(kind, bump, run);
+      if (bump.cur == bump.limit) OpenWindow(kind, size_class, bump, run);
       bump.cur -= bump.slot_bytes;
+      if (GLEANER_UNLIKELY(sampler != nullptr) && sampler->TakeDue()) {
+        g_hooks.sampled(bump.cur, bump.slot_bytes);
+      }
       return PointerAt<void>(bump.cur);
     }
     if (run.page != kNoPage) {
@@ -141,15 +150,25 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
   }
 }
 
-void ThreadHeap::OpenWindow(Kind kind, Bump& bump, const Run& run) {
+void ThreadHeap::OpenWindow(Kind kind, size_t size_class, Bump& bump, const Run& run) {
+  if (GLEANER_UNLIKELY(sampler != nullptr)) return OpenSampledWindow(kind, size_class, bump, run);
   if (run.known_zero || !IsZeroed(kind)) {
     bump.limit = run.begin;
     return;
   }
-  const size_t slots = kWindowBytes / bump.slot_bytes;
-  const size_t window = (slots == 0 ? 1 : slots) * bump.slot_bytes;
+  const size_t window = WindowBytes(bump.slot_bytes);
   const Addr limit = bump.limit - run.begin > window ? bump.limit - window : run.begin;
   memset(PointerAt<void>(limit), 0, bump.limit - limit);
+  bump.limit = limit;
+}
+
+void ThreadHeap::OpenSampledWindow(Kind kind, size_t size_class, Bump& bump, const Run& run) {
+  const bool zeroes = !run.known_zero && IsZeroed(kind);
+  size_t window = bump.limit - run.begin;
+  if (zeroes && window > WindowBytes(bump.slot_bytes)) window = WindowBytes(bump.slot_bytes);
+  window = sampler->Cut(kind, size_class, bump.slot_bytes, window);
+  const Addr limit = bump.limit - window;
+  if (zeroes) memset(PointerAt<void>(limit), 0, window);
   bump.limit = limit;
 }
 
@@ -377,6 +396,7 @@ void ThreadHeap::DropListsWorldStopped() {
 
 void ThreadHeap::Retire() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
+    if (sampler != nullptr) sampler->DrawAnew(kind);
     for (size_t c = 0; c < kClassCount; ++c) {
       Bump& bump = bumps[kind][c];
       Run& run = runs[kind][c];
@@ -400,6 +420,7 @@ void ThreadHeap::Retire() {
 
 void ThreadHeap::GiveBackAfterFork() {
   for (size_t kind = 0; kind < kinds_; ++kind) {
+    if (sampler != nullptr) sampler->DrawAnew(kind);
     for (size_t c = 0; c < kClassCount; ++c) {
       const Bump& bump = bumps[kind][c];
       const Run& run = runs[kind][c];

@@ -4,7 +4,8 @@
 // Allocation. The thread bumps a pointer through a *run*: adjacent free slots of one page, found in
 // the page's mark bytes and set to the mark of new objects in one fill when the run is taken. A
 // page without objects is one run and is not searched [inv.free-page]. Memory is zeroed a *window*
-// ahead. Runs are used downwards:
+// ahead. With a heap profile a window also ends before the next object to be sampled (sampler.h).
+// Runs are used downwards:
 //
 //        | not searched yet | run taken: bytes = g_allocation_colour                    |... page
 //                           | run, not zeroed | window, zeroed    | handed out |
@@ -48,6 +49,7 @@
 
 #include "alloc/address_space.h"
 #include "alloc/page.h"
+#include "alloc/sampler.h"
 #include "platform/lock.h"
 
 namespace gleaner::alloc {
@@ -146,6 +148,10 @@ class ThreadHeap {
   // with the span. Owner thread only.
   PageNumber span_in_hand = kNoPage;
 
+  // Null unless the heap profile samples. The pointer is constant once the heap has an owner; then
+  // the owner uses the sampler.
+  Sampler* sampler = nullptr;
+
   uint16_t index = 0;  // constant
 
  private:
@@ -155,7 +161,8 @@ class ThreadHeap {
   // Prepares the rows up to this kind. The memory of unused kinds' rows is never touched.
   GLEANER_COLD void PrepareKinds(Kind last);
   GLEANER_NOINLINE void* AllocateSlow(Kind kind, size_t size_class);
-  void OpenWindow(Kind kind, Bump& bump, const Run& run);
+  void OpenWindow(Kind kind, size_t size_class, Bump& bump, const Run& run);
+  GLEANER_NOINLINE void OpenSampledWindow(Kind kind, size_t size_class, Bump& bump, const Run& run);
   // Finds the next run of run.page, and takes it; false if the page has no free slot left.
   bool TakeNextRun(Bump& bump, Run& run);
   // Takes the slots [begin, end) of run.page, which are free, as the run.

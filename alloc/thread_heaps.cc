@@ -79,6 +79,11 @@ ThreadHeap* ThreadHeaps::Acquire() {
     for (auto& head : heap->partial_[kind])
       head.Store(kNoPage, memory_order_relaxed);  // not shared
   }
+  if (g_sample_mean_bytes != 0) {
+    void* sampler = MetaAllocate(sizeof(Sampler));
+    if (sampler == nullptr) return nullptr;
+    heap->sampler = new (sampler) Sampler(Mix64(g_sample_seed + heaps));
+  }
   g_shared.heaps[heaps] = heap;
   g_shared.count.Store(heaps + 1, memory_order_release);  // pairs with count()
   return heap;

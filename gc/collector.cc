@@ -6,6 +6,7 @@
 #include "alloc/thread_heap.h"
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
+#include "gc/heap_samples.h"
 #include "gc/verify.h"
 #include "platform/clock.h"
 #include "platform/filters.h"
@@ -187,6 +188,7 @@ void Collector::ActOnUnreachable(Collection* collection) {
   short_links_.ForgetDangling(marker_);
   long_links_.ClearUnreachable(marker_);
   long_links_.ForgetDangling(marker_);
+  if (alloc::g_sample_mean_bytes != 0) g_heap_samples.ForgetUnreachable(marker_);
   const Tunables& tunables = collection->tunables;
   if (world_.inspect != nullptr) world_.inspect(marker_, roots_, tunables.mark);
   if (tunables.verify && MayTrack(tunables)) NoteOldWords(marker_);

@@ -29,7 +29,13 @@
 namespace gleaner::gc {
 
 // Bits of PageInfo::registered.
-enum Registered : uint8_t { kFinalized = 1, kLinkTarget = 2, kHoldsLink = 4, kToggled = 8 };
+enum Registered : uint8_t {
+  kFinalized = 1,
+  kLinkTarget = 2,
+  kHoldsLink = 4,
+  kToggled = 8,
+  kSampled = 16,  // gc/heap_samples.h
+};
 // Sets the bit `what` for the page of the object that `a` points into, if there is an object.
 void NoteRegistered(Addr a, Registered what);
 // Whether anything was ever registered. Relaxed: a thread that has an object for which something is

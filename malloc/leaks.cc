@@ -2,7 +2,7 @@
 
 #include "alloc/meta.h"
 #include "alloc/walk.h"
-#include "malloc/system/unwind.h"
+#include "platform/unwind.h"
 #include "runtime/collect.h"
 #include "runtime/options.h"
 #include "runtime/runtime.h"
@@ -177,7 +177,7 @@ bool Leaks::Init() {
     Complain("leaks: the system refuses memory for the tables: there will be no report");
     return false;
   }
-  InitUnwinder();
+  platform::InitUnwinder();
   g_tags = tags;
   runtime::g_malloc_support.inspect = Inspect;
   runtime::g_malloc_support.strict_roots = true;
@@ -192,8 +192,9 @@ void Leaks::Note(void* p, size_t bytes) {
   if (tag == nullptr) return;
   Addr frames[kMaxFrames];
   const runtime::Thread* self = runtime::Threads::Current();
-  const size_t count = CaptureStack(self != nullptr ? self->stack : platform::Range{}, ThisObject(),
-                                    frames, g_options.leaks_frames);
+  const size_t count =
+      platform::CaptureStack(self != nullptr ? self->stack : platform::Range{},
+                             platform::ThisObject(), frames, g_options.leaks_frames);
   const size_t slack = object.bytes > bytes ? object.bytes - bytes : 0;
   *tag = StackTable::Intern(frames, count) | static_cast<Tag>(slack < kMaxSlack ? slack : kMaxSlack)
                                                  << kStackIdBits;

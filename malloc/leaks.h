@@ -23,9 +23,16 @@
 // white again, if the collection is one of GLEANER_COLLECT, which then frees the block.
 #pragma once
 
-#include "malloc/stack_table.h"
+#include "platform/stack_table.h"
 
 namespace gleaner::malloc_proxy {
+
+using platform::kMaxFrames;
+using platform::kMaxStacks;
+using platform::kNoStack;
+using platform::kStackIdBits;
+using platform::StackId;
+using platform::StackTable;
 
 struct LeakCount {
   uint64_t blocks = 0;

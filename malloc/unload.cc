@@ -3,7 +3,7 @@
 #include "malloc/leak_report.h"
 #include "malloc/next.h"
 #include "malloc/symbols.h"
-#include "malloc/system/unwind.h"
+#include "platform/unwind.h"
 
 namespace proxy = gleaner::malloc_proxy;
 
@@ -15,6 +15,6 @@ extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noex
   if (!proxy::ReportsLeaks()) return g_next.get()(handle);
   proxy::Symbols::NoteObjects();
   const int result = g_next.get()(handle);
-  proxy::ForgetUnwindRules();
+  gleaner::platform::ForgetUnwindRules();
   return result;
 }

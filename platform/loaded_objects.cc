@@ -8,6 +8,8 @@ namespace gleaner::platform {
 // Defined in own_object.cc, which is linked into the library's own shared objects only.
 extern const bool g_is_own_object __attribute__((weak, visibility("hidden")));
 
+bool IsOwnObject() { return &g_is_own_object != nullptr; }
+
 namespace {
 
 struct LockedCall {
@@ -30,7 +32,7 @@ int ReadGeneration(dl_phdr_info* info, size_t, void* data) {
 // Whether the object is a shared object of this library alone. If the library is linked into a
 // program or another shared object, its data lies among that object's and is scanned with it.
 bool IsOurOwnLibrary(const dl_phdr_info* info) {
-  if (&g_is_own_object == nullptr) return false;
+  if (!IsOwnObject()) return false;
   const Addr here = AddressOf(reinterpret_cast<const void*>(&IsOurOwnLibrary));
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];

@@ -30,6 +30,9 @@ struct LoadedObjectVisitor {
 // WithLoaderLocked, or while no thread loads an object.
 void VisitLoadedObjects(const LoadedObjectVisitor& visitor);
 
+// Whether a shared object consists of this library alone, so that its code is the library's.
+bool IsOwnObject();
+
 // From here on the object that contains this library is never unloaded: the ends of threads that
 // have allocated, signals, and the end of the process call into it.
 void KeepLoaded();

@@ -28,10 +28,11 @@ enum class LockRank : uint8_t {
   kCommit = 8,            // the frontiers of committed memory
   kMeta = 9,              // metadata memory
   kLog = 10,              // the statistics stream
-  kArenaTable = 11,       // the table of arenas
-  kArena = 12,            // one arena
-  kTracking = 13,         // the descriptors of write tracking
-  kReservations = 14,     // the list of reservations (memory.h)
+  kSamples = 11,          // the samples of the heap profile
+  kArenaTable = 12,       // the table of arenas
+  kArena = 13,            // one arena
+  kTracking = 14,         // the descriptors of write tracking
+  kReservations = 15,     // the list of reservations (memory.h)
 };
 
 // Sleeps while *word == expected; may return early.

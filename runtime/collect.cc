@@ -1,6 +1,7 @@
 #include "runtime/collect.h"
 
 #include "alloc/object.h"
+#include "gc/heap_samples.h"
 #include "platform/stalls.h"
 #include "platform/unwinding.h"
 #include "runtime/findings.h"
@@ -288,6 +289,11 @@ void ForgetRegistered(const void* object) { MoveRegistered(object, nullptr, 0); 
 
 void MoveRegistered(const void* object, const void* to, size_t bytes) {
   if (GLEANER_LIKELY(!gc::MayBeRegistered(AddressOf(object)))) return;
+  const uint8_t registered =
+      alloc::g_space.info[alloc::g_space.PageOf(AddressOf(object))].Registered();  // on its page
+  // A copy elsewhere is another object to the heap profile.
+  if ((registered & gc::kSampled) != 0) gc::g_heap_samples.Forget(AddressOf(object));
+  if ((registered & ~gc::kSampled) == 0) return;
   CollectorLockGuard guard;
   alloc::ObjectRef found;
   if (!alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) return;

@@ -4,9 +4,11 @@
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
+#include "gc/heap_samples.h"
 #include "platform/memory.h"
 #include "platform/process.h"
 #include "runtime/arenas.h"
+#include "runtime/profiling.h"
 #include "runtime/runtime.h"
 #include "runtime/tracing.h"
 #include "runtime/variables.h"
@@ -34,11 +36,13 @@ void PrepareFork() {
   alloc::ThreadHeaps::LockForFork();
   alloc::PageSpaceOf(alloc::Space::kScanned).LockForFork();
   alloc::PageSpaceOf(alloc::Space::kPointerFree).LockForFork();
+  gc::g_heap_samples.LockForFork();
 }
 
 void ParentAfterFork() {
   if (!t_fork_is_prepared) return;
   t_fork_is_prepared = false;
+  gc::g_heap_samples.UnlockAfterFork();
   alloc::PageSpaceOf(alloc::Space::kPointerFree).UnlockAfterFork();
   alloc::PageSpaceOf(alloc::Space::kScanned).UnlockAfterFork();
   alloc::ThreadHeaps::UnlockAfterFork();
@@ -52,6 +56,7 @@ void ChildAfterFork() {
   platform::ResetStopAfterFork();
   if (!t_fork_is_prepared) {
     g_child_is_stale = true;
+    gc::g_heap_samples.SuspendAfterFork();
     return;
   }
   alloc::AddressSpaceResetLockAfterFork();
@@ -66,6 +71,7 @@ void ChildAfterFork() {
   Thread* self = Threads::Current();
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
   ResetTracingAfterFork();
+  ResetProfilingAfterFork();
   // After the tracker's reset, which may ask whose memory it is.
   if (platform::MemoryIsCopy()) (void)platform::OwnMemory();
 }
@@ -75,6 +81,7 @@ void RefreshStaleChild() {
   g_child_is_stale = false;
   g_collector.ResetAfterFork(false);
   Threads::ResetAfterFork();
+  gc::g_heap_samples.BeginAnewAfterFork();
   PrepareFork();
   ChildAfterFork();
 }

@@ -7,6 +7,7 @@
 #include "platform/stalls.h"
 #include "runtime/collect.h"
 #include "runtime/fork.h"
+#include "runtime/profiling.h"
 #include "runtime/run_record.h"
 #include "runtime/threads.h"
 #include "runtime/tracing.h"
@@ -166,7 +167,7 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
 }  // namespace
 
 void InstallHooks() {
-  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome};
+  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome, OnSampled};
 }
 
 void NotePressure(size_t bytes) {

@@ -25,6 +25,7 @@
 #include "runtime/latency.h"
 #include "runtime/limits.h"
 #include "runtime/live_figures.h"
+#include "runtime/profiling.h"
 #include "runtime/run_record.h"
 #include "runtime/tracing.h"
 #include "runtime/tracking.h"
@@ -103,6 +104,7 @@ const char* InitOnce() {
   GC_parallel = g_collector.pool().size() - 1;
   platform::InstallStopHandler();
   StartTracing();
+  if (!g_malloc_support.never_wait) StartProfiling();  // a malloc has leak reports
   Thread* self = Threads::Register();
   if (self == nullptr) return "no memory to register the first thread";
   InstallHooks();

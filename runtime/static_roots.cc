@@ -4,6 +4,7 @@
 #include "platform/loaded_objects.h"
 #include "platform/stop_world.h"
 #include "platform/system_calls.h"
+#include "runtime/profiling.h"
 #include "runtime/registry.h"
 #include "runtime/variables.h"
 
@@ -57,6 +58,7 @@ void RefreshLoadedObjects(void*) {
   const LoaderGeneration now = platform::CurrentLoaderGeneration();
   if (now != g_registry.generation || !g_registry.is_complete || g_has_static_roots != nullptr ||
       g_registry.filter != nullptr) {
+    if (now.unloads != g_registry.generation.unloads) ForgetUnloadedCode();
     g_registry.generation = now;
     g_registry.filter = g_has_static_roots;
     g_registry.main_segments.Clear();

@@ -58,23 +58,6 @@ constinit platform::Atomic<uint64_t> g_continued{0};
 
 char g_path[kMaxPath];  // constant after StartTracing: absolute
 
-// Copies `text` with what would end a line of the description escaped.
-size_t Escape(const char* text, size_t bytes, char* out, size_t capacity) {
-  size_t length = 0;
-  for (size_t i = 0; i < bytes && length + 4 < capacity; ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == 0) {
-      out[length++] = ' ';
-    } else if (c < ' ' || c == '\\' || c == 0x7f) {
-      length += static_cast<size_t>(snprintf(out + length, capacity - length, "\\%03o", c));
-    } else {
-      out[length++] = static_cast<char>(c);
-    }
-  }
-  out[length] = 0;
-  return length;
-}
-
 // The wall-clock time of g_began_ns.
 uint64_t WallClockNs() {
   timespec now;
@@ -85,12 +68,8 @@ uint64_t WallClockNs() {
 
 // The description of the process: lines of key=value.
 size_t Describe(char* text, size_t capacity) {
-  static char raw[1024];  // guarded by g_draining, as `command`: a thread may have a small stack
-  static char command[2048];
-  size_t bytes = 0;
-  if (!platform::ReadFile("/proc/self/cmdline", raw, sizeof raw, &bytes) && errno != 0) bytes = 0;
-  while (bytes != 0 && raw[bytes - 1] == 0) --bytes;
-  Escape(raw, bytes, command, sizeof command);
+  static char command[2048];  // guarded by g_draining: a thread may have a small stack
+  platform::ReadCommandLine(command, sizeof command);
   char host[256] = "";
   (void)gethostname(host, sizeof host - 1);
   const char* const rank = ProcessRank();

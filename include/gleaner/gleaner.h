@@ -54,6 +54,14 @@ struct gleaner_stats {
    collection callback; takes the allocation lock. */
 GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
 
+/* Writes the heap profile to the file, for pprof (docs/heap_profile.md): which objects have been
+   sampled so far, and which of these the last collection has not found dead. A heap profile of that
+   name is replaced. Returns 0, or the number of an error: ENOTSUP if nothing is sampled
+   (GLEANER_PROFILE), EINVAL if `path` is NULL, EEXIST if the file is something else, EBUSY if
+   another thread writes a profile or another process this file; else what the system says. Any
+   thread, not inside a collection callback or a signal handler. */
+GLEANER_API int gleaner_write_heap_profile(const char *path);
+
 /*
  * Modes of collection that need to know what the program writes, and the mechanism that tracks
  * writes for them: docs/write_tracking.md.

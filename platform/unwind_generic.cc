@@ -1,10 +1,8 @@
 // For processors other than x86-64: follows frame pointers.
-#include "malloc/system/stack_reader.h"
-#include "malloc/system/unwind.h"
+#include "platform/stack_reader.h"
+#include "platform/unwind.h"
 
-namespace gleaner::malloc_proxy {
-
-using platform::Range;
+namespace gleaner::platform {
 
 // A frame is the caller's frame pointer and the return address.
 size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
@@ -28,4 +26,4 @@ Range ThisObject() { return {}; }
 void InitUnwinder() {}
 void ForgetUnwindRules() {}
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

@@ -1,4 +1,4 @@
-#include "malloc/system/unwind.h"
+#include "platform/unwind.h"
 
 #include <execinfo.h>
 #include <gtest/gtest.h>
@@ -14,14 +14,13 @@
 #include <thread>
 #include <vector>
 
-#include "malloc/system/call_frame_info.h"
+#include "platform/call_frame_info.h"
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 namespace {
 
 using internal::FindUnwindRule;
 using internal::UnwindRule;
-using platform::Range;
 
 constexpr size_t kMax = 64;
 
@@ -37,7 +36,7 @@ std::vector<Addr> Capture(Range stack) {
 }
 
 GLEANER_NOINLINE Walks WalkAll() {
-  const Range stack = platform::CurrentStackBounds();
+  const Range stack = CurrentStackBounds();
   Walks walks;
   walks.ours = Capture(stack);
   walks.careful = Capture({});
@@ -131,7 +130,7 @@ TEST(Unwind, ThroughSignalOnAlternateStack) {
 
 TEST(Unwind, SkipsAndLimits) {
   Addr all[kMax];
-  const Range stack = platform::CurrentStackBounds();
+  const Range stack = CurrentStackBounds();
   const size_t count = CaptureStack(stack, {}, all, kMax);
   ASSERT_GT(count, 4u);
   Addr some[2];
@@ -152,7 +151,7 @@ GLEANER_NO_SANITIZE void StoreForeignWord(Addr at, Addr word) {
 // A stack whose words have been overwritten: the walk ends, whatever they say.
 GLEANER_NOINLINE size_t WalkDamaged(uint64_t seed) {
   std::mt19937_64 random(seed);
-  const Range stack = platform::CurrentStackBounds();
+  const Range stack = CurrentStackBounds();
   std::vector<Addr> saved;
   Addr frames[kMax];
   // Above our own frame; nothing is called meanwhile that would use it.
@@ -310,4 +309,4 @@ TEST(UnwindRules, IndexOfAnotherForm) {
 }
 
 }  // namespace
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

@@ -4,18 +4,14 @@
 
 #include <cstring>
 
-#include "malloc/system/call_frame_info.h"
-#include "malloc/system/stack_reader.h"
-#include "malloc/system/unwind.h"
+#include "platform/call_frame_info.h"
 #include "platform/memory.h"
+#include "platform/stack_reader.h"
+#include "platform/unwind.h"
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 
 using internal::UnwindRule;
-using platform::Atomic;
-using platform::memory_order_relaxed;
-using platform::OsPageBytes;
-using platform::Range;
 
 namespace {
 
@@ -247,9 +243,8 @@ size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max) {
 }
 
 void InitUnwinder() {
-  void* memory = platform::Reserve(kCacheBytes, OsPageBytes());
-  if (memory != nullptr && platform::Commit(memory, kCacheBytes))
-    g_cache = static_cast<CacheEntry*>(memory);
+  void* memory = Reserve(kCacheBytes, OsPageBytes());
+  if (memory != nullptr && Commit(memory, kCacheBytes)) g_cache = static_cast<CacheEntry*>(memory);
 }
 
 void ForgetUnwindRules() {
@@ -261,4 +256,4 @@ void ForgetUnwindRules() {
   }
 }
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

@@ -2,21 +2,20 @@
 
 #include "platform/thread.h"
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 
 // Reads words of the calling thread's stack [inv.unwind-stack]. Used by one thread. Call StartAt
 // before Read.
 class StackReader {
  public:
-  explicit StackReader(platform::Range stack) : stack_(stack) {}
+  explicit StackReader(Range stack) : stack_(stack) {}
 
   // The frames read from now on lie above `stack_pointer`.
   void StartAt(Addr stack_pointer) {
-    direct_ = stack_.Contains(stack_pointer) ? platform::Range{stack_pointer, stack_.end}
-                                             : platform::Range{};
+    direct_ = stack_.Contains(stack_pointer) ? Range{stack_pointer, stack_.end} : Range{};
   }
   // The known part of the stack, from StartAt's stack pointer upwards; read without a system call.
-  platform::Range direct() const { return direct_; }
+  Range direct() const { return direct_; }
   // False if there is no memory at `at`.
   bool Read(Addr at, Addr* word) {
     if (at % kWordBytes != 0) return false;
@@ -31,10 +30,10 @@ class StackReader {
   // Reads where there may be no memory, by a system call for a window of words inside an OS page.
   GLEANER_NOINLINE bool ReadUnknown(Addr at, Addr* word);
 
-  const platform::Range stack_;
-  platform::Range direct_;
-  platform::Range window_;
+  const Range stack_;
+  Range direct_;
+  Range window_;
   Addr words_[64];
 };
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

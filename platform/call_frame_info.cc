@@ -1,11 +1,10 @@
-#include "malloc/system/call_frame_info.h"
+#include "platform/call_frame_info.h"
 
 #include <cstring>
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 
 using internal::UnwindRule;
-using platform::Range;
 
 namespace {
 
@@ -482,4 +481,4 @@ UnwindRule FindUnwindRule(Range segment, Addr index, Addr pc) {
 
 }  // namespace internal
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

@@ -1,15 +1,15 @@
-#include "malloc/system/stack_reader.h"
+#include "platform/stack_reader.h"
 
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "platform/os_page.h"
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 
 bool StackReader::ReadUnknown(Addr at, Addr* word) {
   if (!window_.Contains(at)) {
-    const Addr page_end = AlignDown(at, platform::OsPageBytes()) + platform::OsPageBytes();
+    const Addr page_end = AlignDown(at, OsPageBytes()) + OsPageBytes();
     const size_t bytes = page_end - at < sizeof words_ ? page_end - at : sizeof words_;
     iovec to{words_, bytes};
     iovec from{PointerAt<void>(at), bytes};
@@ -23,4 +23,4 @@ bool StackReader::ReadUnknown(Addr at, Addr* word) {
   return true;
 }
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

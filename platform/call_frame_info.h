@@ -7,7 +7,7 @@
 #include "platform/base.h"
 #include "platform/thread.h"
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 
 namespace internal {
 
@@ -41,8 +41,8 @@ struct UnwindRule {
 };
 
 // Finds the rule for `pc` by the index .eh_frame_hdr at `index`. Reads nothing outside `segment`.
-UnwindRule FindUnwindRule(platform::Range segment, Addr index, Addr pc);
+UnwindRule FindUnwindRule(Range segment, Addr index, Addr pc);
 
 }  // namespace internal
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

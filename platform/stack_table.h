@@ -15,7 +15,7 @@
 
 #include "platform/atomic.h"
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 
 using StackId = uint32_t;
 inline constexpr StackId kNoStack = 0;
@@ -41,4 +41,4 @@ class StackTable {
   static bool IsFull();
 };
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

@@ -17,17 +17,16 @@
 
 #include "platform/thread.h"
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 
 // Stores the addresses of the calls under way, innermost first, and returns their number, at most
 // `max`. A call's address is its return address minus one, so that it belongs to the call's source
 // line. Innermost frames with addresses in `skip` are omitted. `stack` is the calling thread's
 // stack if known, else empty. Any thread, at any time, also in signal handlers.
-GLEANER_NOINLINE size_t CaptureStack(platform::Range stack, platform::Range skip, Addr* out,
-                                     size_t max);
+GLEANER_NOINLINE size_t CaptureStack(Range stack, Range skip, Addr* out, size_t max);
 
 // The addresses of the shared object or program that contains this function; empty if unknown.
-platform::Range ThisObject();
+Range ThisObject();
 
 // Makes the cache. Once, before other threads walk. The cache is in reserved memory of its own, so
 // that a conservative scan does not see its words.
@@ -36,4 +35,4 @@ void InitUnwinder();
 // Empties the cache. Called after an object was unloaded, since another may get its addresses.
 void ForgetUnwindRules();
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

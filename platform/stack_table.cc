@@ -1,16 +1,11 @@
-#include "malloc/stack_table.h"
+#include "platform/stack_table.h"
 
 #include <cstring>
 
 #include "platform/memory.h"
 
-namespace gleaner::malloc_proxy {
+namespace gleaner::platform {
 namespace {
-
-using platform::Atomic;
-using platform::memory_order_acquire;
-using platform::memory_order_relaxed;
-using platform::memory_order_release;
 
 constexpr size_t kSlots = 4 * kMaxStacks;   // slots of the hash table
 constexpr size_t kWords = size_t{1} << 24;  // words for frames: 128 MiB
@@ -35,9 +30,9 @@ constinit Atomic<bool> g_full{false};  // there was no room for some stack
 
 template <class T>
 T* Table(size_t count) {
-  const size_t bytes = AlignUp(count * sizeof(T), platform::OsPageBytes());
-  void* table = platform::Reserve(bytes, platform::OsPageBytes());
-  return table != nullptr && platform::Commit(table, bytes) ? static_cast<T*>(table) : nullptr;
+  const size_t bytes = AlignUp(count * sizeof(T), OsPageBytes());
+  void* table = Reserve(bytes, OsPageBytes());
+  return table != nullptr && Commit(table, bytes) ? static_cast<T*>(table) : nullptr;
 }
 
 uint64_t Hash(const Addr* frames, size_t count) {
@@ -115,4 +110,4 @@ size_t StackTable::end() {
 
 bool StackTable::IsFull() { return g_full.Load(memory_order_relaxed); }  // only reported
 
-}  // namespace gleaner::malloc_proxy
+}  // namespace gleaner::platform

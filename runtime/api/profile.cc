@@ -1,0 +1,12 @@
+// gleaner.h: the heap profile.
+#include <cerrno>
+
+#include "gleaner.h"
+#include "runtime/profiling.h"
+#include "runtime/runtime.h"
+
+extern "C" int gleaner_write_heap_profile(const char* path) {
+  if (path == nullptr) return EINVAL;
+  gleaner::runtime::Init();
+  return gleaner::runtime::WriteHeapProfile(path);
+}
