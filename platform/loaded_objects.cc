@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <cstring>
+
 namespace gleaner::platform {
 
 // Defined in own_object.cc, which is linked into the library's own shared objects only.
@@ -92,6 +94,46 @@ int VisitRange(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+struct ObjectVisitor {
+  void (*f)(void* context, const LoadedObject& object);
+  void* context;
+};
+
+// The build id among the notes of a segment that is in memory.
+void FindBuildId(Addr note, Addr end, LoadedObject* object) {
+  constexpr size_t kAlignment = 4;
+  while (end - note >= sizeof(ElfW(Nhdr)) && note < end) {
+    const auto* header = PointerAt<const ElfW(Nhdr)>(note);
+    const Addr name = note + sizeof *header;
+    const Addr description = name + AlignUp(header->n_namesz, kAlignment);
+    if (description > end || header->n_descsz > end - description) return;
+    if (header->n_type == NT_GNU_BUILD_ID && header->n_namesz == sizeof "GNU" &&
+        memcmp(PointerAt<const char>(name), "GNU", sizeof "GNU") == 0) {
+      object->build_id = PointerAt<const uint8_t>(description);
+      object->build_id_bytes = header->n_descsz;
+      return;
+    }
+    note = description + AlignUp(header->n_descsz, kAlignment);
+  }
+}
+
+int VisitObject(dl_phdr_info* info, size_t, void* data) {
+  LoadedObject object = {info->dlpi_name != nullptr ? info->dlpi_name : "",
+                         info->dlpi_addr,
+                         nullptr,
+                         0,
+                         info->dlpi_phnum,
+                         info->dlpi_phdr};
+  for (size_t i = 0; i < object.segments && object.build_id == nullptr; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    const Addr begin = object.bias + header.p_vaddr;
+    if (header.p_type == PT_NOTE) FindBuildId(begin, begin + header.p_memsz, &object);
+  }
+  const auto* visitor = static_cast<const ObjectVisitor*>(data);
+  visitor->f(visitor->context, object);
+  return 0;
+}
+
 // A digest of the loader's list (r_debug of the debuggers' interface) and of whether the list is
 // being changed. Called without the loader's lock only in a forked child, which begins with one
 // thread. If the child has started other threads, one of them may be changing the list; then the
@@ -134,6 +176,19 @@ void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Ran
                        void* context) {
   RangeVisitor visitor{f, context};
   dl_iterate_phdr(VisitRange, &visitor);
+}
+
+bool GetSegment(const LoadedObject& object, size_t i, LoadedSegment* segment) {
+  const auto& header = static_cast<const ElfW(Phdr)*>(object.headers)[i];
+  if (header.p_type != PT_LOAD || header.p_memsz == 0) return false;
+  const Addr begin = object.bias + header.p_vaddr;
+  *segment = {{begin, begin + header.p_memsz}, header.p_offset, header.p_flags};
+  return true;
+}
+
+void VisitObjects(void (*f)(void* context, const LoadedObject& object), void* context) {
+  ObjectVisitor visitor{f, context};
+  dl_iterate_phdr(VisitObject, &visitor);
 }
 
 void WithLoaderLocked(void (*f)(void*), void* context) {

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -117,6 +119,59 @@ bool WriteAll(int fd, const char* text, size_t bytes) {
     bytes -= static_cast<size_t>(n);
   }
   return true;
+}
+
+bool IsWithinFileLimit(int fd, size_t bytes) {
+  rlimit limit;
+  struct stat status;
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+         (fstat(fd, &status) == 0 &&
+          static_cast<uint64_t>(status.st_size) + bytes <= limit.rlim_cur);
+}
+
+bool ExpandPath(const char* given, char* out, size_t capacity) {
+  char path[4096];
+  const char* mark = strstr(given, "%p");
+  const int n = mark == nullptr
+                    ? snprintf(path, sizeof path, "%s", given)
+                    : snprintf(path, sizeof path, "%.*s%d%s", static_cast<int>(mark - given), given,
+                               getpid(), mark + 2);
+  if (n > 0 && static_cast<size_t>(n) < sizeof path && MakeAbsolute(path, out, capacity)) {
+    return true;
+  }
+  Complain("the path %s is too long, or there is no current folder: no file is written", given);
+  return false;
+}
+
+// The 22nd field of /proc/PID/stat, as proc(5) counts them: 19 behind the one that follows the
+// program's name, which may hold any character.
+uint64_t ProcessStart(uint64_t process) {
+  char path[32];
+  char text[1024];
+  snprintf(path, sizeof path, "/proc/%llu/stat", static_cast<unsigned long long>(process));
+  if (ReadSmallFile(path, text, sizeof text) != 0) return 0;
+  const char* at = strrchr(text, ')');
+  for (int field = 0; at != nullptr && field < 20; ++field) at = strchr(at + 1, ' ');
+  return at == nullptr ? 0 : strtoull(at, nullptr, 10);
+}
+
+void ReadCommandLine(char* out, size_t capacity) {
+  char raw[1024];
+  size_t bytes = 0;
+  if (!ReadFile("/proc/self/cmdline", raw, sizeof raw, &bytes) && errno != 0) bytes = 0;
+  while (bytes != 0 && raw[bytes - 1] == 0) --bytes;
+  size_t length = 0;
+  for (size_t i = 0; i < bytes && length + 5 < capacity; ++i) {
+    const auto c = static_cast<unsigned char>(raw[i]);
+    if (c == 0) {
+      out[length++] = ' ';
+    } else if (c < ' ' || c == '\\' || c == 0x7f) {
+      length += static_cast<size_t>(snprintf(out + length, capacity - length, "\\%03o", c));
+    } else {
+      out[length++] = static_cast<char>(c);
+    }
+  }
+  out[length] = 0;
 }
 
 void* MapSharedFile(const char* path, size_t bytes) {

@@ -45,8 +45,23 @@ bool IsExecutable(const char* path);
 // does not fit.
 bool MakeAbsolute(const char* path, char* out, size_t capacity);
 
+// The path of a file that the process writes: the first %p of `given` replaced by the number of the
+// process, made absolute. False, after a message, if it does not fit or the directory is unknown.
+bool ExpandPath(const char* given, char* out, size_t capacity);
+
 // Writes all `bytes`. False if that fails.
 bool WriteAll(int fd, const char* text, size_t bytes);
+// Whether the limit on the size of files allows `bytes` more at the file's end: a file beyond it
+// would end the program by SIGXFSZ.
+bool IsWithinFileLimit(int fd, size_t bytes);
+
+// When a process began, in ticks since the machine's start; 0 if there is none or the system does
+// not tell.
+uint64_t ProcessStart(uint64_t process);
+
+// Gets the command line on one line: arguments separated by spaces, control characters and `\` as
+// \ooo. Cut off where it does not fit; empty if it is unknown.
+void ReadCommandLine(char* out, size_t capacity);
 
 // Maps the first `bytes` of a file of exactly one OS page, shared and writable; null if that fails.
 void* MapSharedFile(const char* path, size_t bytes);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,28 +15,6 @@
 namespace gleaner::platform {
 
 namespace {
-
-// When a process began; 0 if there is none or the system does not tell. The 22nd field of
-// /proc/PID/stat, as proc(5) counts them: 19 behind the one that follows the program's name, which
-// may hold any character.
-uint64_t StartOf(uint64_t process) {
-  char path[32];
-  char text[1024];
-  snprintf(path, sizeof path, "/proc/%llu/stat", static_cast<unsigned long long>(process));
-  if (ReadSmallFile(path, text, sizeof text) != 0) return 0;
-  const char* at = strrchr(text, ')');
-  for (int field = 0; at != nullptr && field < 20; ++field) at = strchr(at + 1, ' ');
-  return at == nullptr ? 0 : strtoull(at, nullptr, 10);
-}
-
-// Whether `bytes` more may be written: a file beyond the limit would end the program by SIGXFSZ.
-bool IsWithinLimit(int fd, size_t bytes) {
-  rlimit limit;
-  struct stat status;
-  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-         (fstat(fd, &status) == 0 &&
-          static_cast<uint64_t>(status.st_size) + bytes <= limit.rlim_cur);
-}
 
 bool ReadHead(int fd, TraceFileHead* head) {
   return pread(fd, head, sizeof *head, 0) == sizeof *head && head->magic == TraceFileHead::kMagic;
@@ -56,7 +33,7 @@ TraceFile::Opened Judge(int fd) {
   if (!ReadHead(fd, &head)) {
     return errno != 0 ? TraceFile::Opened::kRefused : TraceFile::Opened::kForeign;
   }
-  if (StartOf(head.process) == head.process_start && head.process_start != 0) {
+  if (ProcessStart(head.process) == head.process_start && head.process_start != 0) {
     return TraceFile::Opened::kInUse;
   }
   return ftruncate(fd, 0) == 0 ? TraceFile::Opened::kYes : TraceFile::Opened::kRefused;
@@ -67,7 +44,7 @@ TraceFile::Opened Judge(int fd) {
 TraceFileHead TraceFile::OwnHead() {
   TraceFileHead head;
   head.process = static_cast<uint64_t>(getpid());
-  head.process_start = StartOf(head.process);
+  head.process_start = ProcessStart(head.process);
   return head;
 }
 
@@ -113,7 +90,7 @@ bool TraceFile::HasDescriptor() {
 
 int TraceFile::Append(const void* data, size_t bytes) {
   if (!HasDescriptor()) return errno;
-  if (!IsWithinLimit(descriptor_.fd(), bytes)) return EFBIG;
+  if (!IsWithinFileLimit(descriptor_.fd(), bytes)) return EFBIG;
   return WriteAll(descriptor_.fd(), static_cast<const char*>(data), bytes) ? 0 : errno;
 }
 

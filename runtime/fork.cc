@@ -8,6 +8,7 @@
 #include "platform/process.h"
 #include "runtime/arenas.h"
 #include "runtime/runtime.h"
+#include "runtime/snapshot.h"
 #include "runtime/tracing.h"
 #include "runtime/variables.h"
 
@@ -66,6 +67,7 @@ void ChildAfterFork() {
   Thread* self = Threads::Current();
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
   ResetTracingAfterFork();
+  ResetSnapshotsAfterFork();
   // After the tracker's reset, which may ask whose memory it is.
   if (platform::MemoryIsCopy()) (void)platform::OwnMemory();
 }

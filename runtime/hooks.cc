@@ -8,6 +8,7 @@
 #include "runtime/collect.h"
 #include "runtime/fork.h"
 #include "runtime/run_record.h"
+#include "runtime/snapshot.h"
 #include "runtime/threads.h"
 #include "runtime/tracing.h"
 #include "runtime/tracking.h"
@@ -62,6 +63,7 @@ void OnAllocated(ptrdiff_t bytes) {
   }
   NoteAllocationInRunRecord();
   ContinueTracing();
+  ContinueSnapshots();
   g_collector.EndSweepIfDone();
   const uint64_t seen = g_collector.collections();
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());

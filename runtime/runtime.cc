@@ -25,6 +25,7 @@
 #include "runtime/latency.h"
 #include "runtime/limits.h"
 #include "runtime/run_record.h"
+#include "runtime/snapshot.h"
 #include "runtime/tracing.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
@@ -102,6 +103,7 @@ const char* InitOnce() {
   GC_parallel = g_collector.pool().size() - 1;
   platform::InstallStopHandler();
   StartTracing();
+  StartSnapshots();
   Thread* self = Threads::Register();
   if (self == nullptr) return "no memory to register the first thread";
   InstallHooks();

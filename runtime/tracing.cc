@@ -52,23 +52,6 @@ constinit platform::Atomic<uint64_t> g_continued{0};
 
 char g_path[kMaxPath];  // constant after StartTracing: absolute, %p replaced
 
-// Copies `text` with what would end a line of the description escaped.
-size_t Escape(const char* text, size_t bytes, char* out, size_t capacity) {
-  size_t length = 0;
-  for (size_t i = 0; i < bytes && length + 4 < capacity; ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c == 0) {
-      out[length++] = ' ';
-    } else if (c < ' ' || c == '\\' || c == 0x7f) {
-      length += static_cast<size_t>(snprintf(out + length, capacity - length, "\\%03o", c));
-    } else {
-      out[length++] = static_cast<char>(c);
-    }
-  }
-  out[length] = 0;
-  return length;
-}
-
 // The wall-clock time of g_began_ns.
 uint64_t WallClockNs() {
   timespec now;
@@ -79,12 +62,8 @@ uint64_t WallClockNs() {
 
 // The description of the process: lines of key=value.
 size_t Describe(char* text, size_t capacity) {
-  static char raw[1024];  // guarded by g_draining, as `command`: a thread may have a small stack
-  static char command[2048];
-  size_t bytes = 0;
-  if (!platform::ReadFile("/proc/self/cmdline", raw, sizeof raw, &bytes) && errno != 0) bytes = 0;
-  while (bytes != 0 && raw[bytes - 1] == 0) --bytes;
-  Escape(raw, bytes, command, sizeof command);
+  static char command[2048];  // guarded by g_draining: a thread may have a small stack
+  platform::ReadCommandLine(command, sizeof command);
   char host[256] = "";
   (void)gethostname(host, sizeof host - 1);
   static const char* const kModes[] = {"auto", "stop", "concurrent", "generational"};
@@ -218,22 +197,6 @@ void EndTracing() {
   EndDrain();
 }
 
-// Replaces the first %p by the number of the process, and makes the path absolute.
-bool ExpandPath(const char* given) {
-  static char path[kMaxPath];
-  const char* mark = strstr(given, "%p");
-  const int n = mark == nullptr
-                    ? snprintf(path, sizeof path, "%s", given)
-                    : snprintf(path, sizeof path, "%.*s%d%s", static_cast<int>(mark - given), given,
-                               getpid(), mark + 2);
-  if (n > 0 && static_cast<size_t>(n) < sizeof path &&
-      platform::MakeAbsolute(path, g_path, sizeof g_path)) {
-    return true;
-  }
-  Complain("the path is too long, or there is no current folder; there is no trace %s", given);
-  return false;
-}
-
 void EmitLevels() {
   size_t free_pages = 0;
   for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
@@ -261,7 +224,7 @@ void EmitStall(platform::StallCause cause, uint64_t begin_ns, uint64_t ns) {
 
 void StartTracing() {
   g_began_ns = platform::NowNs();
-  if (g_options.trace == nullptr || !ExpandPath(g_options.trace) || !OpenFile(g_path)) return;
+  if (g_options.trace == nullptr || !platform::ExpandPath(g_options.trace, g_path, sizeof g_path) || !OpenFile(g_path)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
   platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);  // publishes nothing
   if (!platform::StartTrace()) Complain("no memory: the trace %s is empty", g_path);
