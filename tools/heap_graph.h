@@ -21,8 +21,8 @@ namespace gleaner::tools {
 // Objects in ascending order of address, from 0.
 using ObjectId = uint32_t;
 inline constexpr ObjectId kNoObject = ~ObjectId{0};
-// The uppermost bit of a stored target says whether the word is interior.
-inline constexpr ObjectId kMaxObjects = (ObjectId{1} << 31) - 1;
+// The uppermost bit of numbers of objects, and of searches' nodes, is for flags.
+inline constexpr ObjectId kMaxObjects = ObjectId{1} << 30;
 
 // What kind of memory a root is.
 enum class SnapshotRoot : uint8_t {
