@@ -110,9 +110,8 @@ bool HeapGraph::AddReference(ObjectId source, uint64_t offset, uint64_t target_a
     last_word_ = 0;
   }
   const uint64_t word = offset / kWordBytes;
-  if (word < last_word_) return false;
   if (keeps_words_) {
-    const uint64_t step = word - last_word_;
+    const uint64_t step = word - last_word_;  // wraps where it goes back
     if (step >= kLongStep) long_steps_.push_back({static_cast<uint32_t>(targets_.size()), step});
     word_steps_.push_back(static_cast<uint8_t>(std::min<uint64_t>(step, kLongStep)));
   }

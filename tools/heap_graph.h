@@ -21,6 +21,8 @@ namespace gleaner::tools {
 // Objects in ascending order of address, from 0.
 using ObjectId = uint32_t;
 inline constexpr ObjectId kNoObject = ~ObjectId{0};
+// In place of a word's offset: a procedure of the program told of the reference.
+inline constexpr uint64_t kNoOffset = ~uint64_t{0};
 // The uppermost bit of numbers of objects, and of searches' nodes, is for flags.
 inline constexpr ObjectId kMaxObjects = ObjectId{1} << 30;
 
@@ -116,13 +118,14 @@ class HeapGraph {
       f(targets_[i] & ~kInterior, (targets_[i] & kInterior) != 0);
     }
   }
-  // f(ObjectId target, bool is_interior, uint64_t offset of the word in bytes). pre: keeps_words.
+  // f(ObjectId target, bool is_interior, uint64_t offset as it was added). pre: keeps_words.
   template <class F>
   void ForEachWord(ObjectId source, const F& f) const {
     uint64_t word = 0;
     for (uint32_t i = first_reference_[source]; i < first_reference_[source + 1]; ++i) {
       word += word_steps_[i] == kLongStep ? LongStep(i) : word_steps_[i];
-      f(targets_[i] & ~kInterior, (targets_[i] & kInterior) != 0, word * kWordBytes);
+      f(targets_[i] & ~kInterior, (targets_[i] & kInterior) != 0,
+        word == kNoOffset / kWordBytes ? kNoOffset : word * kWordBytes);
     }
   }
   // References by number, for searches that keep a place among those of an object.
@@ -179,7 +182,7 @@ class HeapGraph {
   std::vector<uint32_t> first_reference_;  // of each object; one more for the end
   std::vector<uint32_t> targets_;          // and kInterior
   std::vector<uint8_t> word_steps_;        // from the word of the reference before, in words
-  std::vector<Long> long_steps_;           // of those that are kLongStep or more
+  std::vector<Long> long_steps_;           // of those that are kLongStep or more, or go back
   uint64_t last_word_ = 0;                 // of the reference added last
 
   std::vector<uint16_t> types_;

@@ -7,6 +7,7 @@ namespace gleaner::tools {
 namespace {
 
 constexpr int kRounds = 3;
+constexpr int kStackRound = 1;
 
 struct Rank {
   int round;
@@ -24,9 +25,9 @@ Rank RankOf(SnapshotRoot kind) {
     case SnapshotRoot::kUncollectable:
       return {0, 3};
     case SnapshotRoot::kStack:
-      return {1, 0};
+      return {kStackRound, 0};
     case SnapshotRoot::kRegisters:
-      return {1, 1};
+      return {kStackRound, 1};
     case SnapshotRoot::kFinalizer:
       return {2, 0};
     case SnapshotRoot::kOther:
@@ -41,14 +42,17 @@ uint64_t Edge(ObjectId source, ObjectId target) { return uint64_t{source} << 32 
 
 RootPaths::RootPaths(const HeapGraph& graph) : graph_(graph) {}
 
-void RootPaths::Search(ObjectId target) {
+void RootPaths::Search(ObjectId target, bool sure) {
   from_.assign(graph_.size(), kNowhere);
   target_ = target;
+  sure_ = sure;
   found_ = false;
   std::vector<uint32_t> references[kRounds];
   const auto& all = graph_.root_references();
   for (uint32_t i = 0; i < all.size(); ++i) {
-    references[RankOf(graph_.roots()[all[i].root].kind).round].push_back(i);
+    const int round = RankOf(graph_.roots()[all[i].root].kind).round;
+    const bool is_unsure = all[i].is_interior || round == kStackRound;
+    if (!(sure && is_unsure)) references[round].push_back(i);
   }
   for (std::vector<uint32_t>& round : references) {
     std::stable_sort(round.begin(), round.end(), [&](uint32_t a, uint32_t b) {
@@ -79,7 +83,7 @@ void RootPaths::SearchFrom(const std::vector<uint32_t>& references) {
   while (!found_ && !(level.sure.empty() && level.unsure.empty())) {
     Frontier next;
     Expand(level.sure, false, &next.sure);
-    Expand(level.sure, true, &next.unsure);
+    if (!sure_) Expand(level.sure, true, &next.unsure);
     Expand(level.unsure, false, &next.unsure);
     Expand(level.unsure, true, &next.unsure);
     level = std::move(next);

@@ -34,8 +34,9 @@ class RootPaths {
   // pre: `graph` keeps words, and outlives this.
   explicit RootPaths(const HeapGraph& graph);
 
-  // Searches until `target` is reached, or for all objects.
-  void Search(ObjectId target = kNoObject);
+  // Searches until `target` is reached, or for all objects. `sure`: only by words that point to
+  // beginnings, and from no stack or register.
+  void Search(ObjectId target = kNoObject, bool sure = false);
   bool IsReached(ObjectId object) const { return from_[object] != kNowhere; }
   RootPath PathTo(ObjectId object) const;
   // The object before on the path, or kNoObject at the first one and where there is no path.
@@ -64,6 +65,7 @@ class RootPaths {
   const HeapGraph& graph_;
   std::vector<uint32_t> from_;
   ObjectId target_ = kNoObject;
+  bool sure_ = false;
   bool found_ = false;
   std::unordered_set<uint32_t> excluded_references_;
   std::unordered_set<ObjectId> excluded_sources_;

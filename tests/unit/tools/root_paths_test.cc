@@ -97,6 +97,33 @@ TEST_F(RootPathsTest, PathsAreShortestAndSureWhereTheyCanBe) {
   }
 }
 
+TEST_F(RootPathsTest, SurePathsUseNoWordThatMayBeNoPointer) {
+  for (int i = 0; i < 500; ++i) {
+    const GraphModel model = RandomGraph(40);
+    GraphModel sure(model.words.size());
+    for (ObjectId source = 0; source < model.words.size(); ++source) {
+      for (const GraphWord& word : model.words[source]) {
+        if (!word.is_interior) sure.Refer(source, word.target);
+      }
+    }
+    for (const auto& root : model.roots) {
+      if (!root.is_interior && RoundOf(root.kind) != 1) sure.Root(root.kind, root.target);
+    }
+    HeapGraph graph;
+    model.Build(&graph);
+    RootPaths paths(graph);
+    paths.Search(kNoObject, true);
+    const std::vector<Found> expected = Expected(sure);
+    for (ObjectId object = 0; object < model.words.size(); ++object) {
+      ASSERT_EQ(paths.IsReached(object), expected[object].round < 3) << i << " " << object;
+      if (!paths.IsReached(object)) continue;
+      const RootPath path = paths.PathTo(object);
+      Check(model, path, object);
+      EXPECT_EQ(2 * path.steps.size(), expected[object].cost);
+    }
+  }
+}
+
 TEST_F(RootPathsTest, StaticDataIsNamedBeforeOthersAndStacksAfterThem) {
   GraphModel model(3);
   model.Refer(0, 1);
