@@ -1,6 +1,5 @@
 #include "tools/symbolize.h"
 
-#include <cxxabi.h>
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
 
@@ -12,16 +11,12 @@
 #include <memory>
 #include <string>
 
+#include "tools/debug_info.h"
+
 namespace {
 
-std::string Demangle(const char* name) {
-  if (name == nullptr) return "";
-  int status = 0;
-  char* plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  std::string result = status == 0 && plain != nullptr ? plain : name;
-  free(plain);
-  return result;
-}
+using gleaner::tools::Demangle;
+using gleaner::tools::kDebugInfoCallbacks;
 
 // Replaces tabs and newlines: in a path or name they would look like the end of a field.
 std::string OneLine(std::string text) {
@@ -64,7 +59,7 @@ int NumberOf(Dwarf_Die* die, unsigned attribute) {
 class Object {
  public:
   explicit Object(const std::string& path) {
-    session_ = dwfl_begin(&kCallbacks);
+    session_ = dwfl_begin(&kDebugInfoCallbacks);
     if (session_ == nullptr || path.empty()) return;
     dwfl_report_begin(session_);
     module_ = dwfl_report_elf(session_, path.c_str(), path.c_str(), -1, 0, true);
@@ -143,18 +138,8 @@ class Object {
                : nullptr;
   }
 
-  static char* debug_path_;
-  static const Dwfl_Callbacks kCallbacks;
   Dwfl* session_ = nullptr;
   Dwfl_Module* module_ = nullptr;
-};
-
-char* Object::debug_path_ = nullptr;  // null: the default places
-const Dwfl_Callbacks Object::kCallbacks = {
-    .find_elf = dwfl_build_id_find_elf,
-    .find_debuginfo = dwfl_standard_find_debuginfo,
-    .section_address = dwfl_offline_section_address,
-    .debuginfo_path = &debug_path_,
 };
 
 }  // namespace

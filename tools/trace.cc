@@ -9,11 +9,13 @@
 #include <filesystem>
 
 #include "tools/collector_trace.h"
+#include "tools/text.h"
 
 namespace {
 
 using gleaner::platform::TraceEvent;
 using gleaner::tools::CollectorTrace;
+using gleaner::tools::Quoted;
 using gleaner::tools::RowOfTraceEvent;
 using gleaner::tools::TraceEventRow;
 using gleaner::tools::TraceForm;
@@ -22,54 +24,6 @@ using gleaner::tools::WordOfTrace;
 
 constexpr int kFailed = 1;
 constexpr int kIncomplete = 2;
-
-// Whether the byte at `i` may follow the first byte of a character of UTF-8 as its second: some
-// would make it overlong, half of a surrogate pair, or larger than the largest.
-bool IsSecond(unsigned char first, const std::string& text, size_t i) {
-  const auto second = i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
-  switch (first) {
-    case 0xe0:
-      return second >= 0xa0;
-    case 0xed:
-      return second < 0xa0;
-    case 0xf0:
-      return second >= 0x90;
-    case 0xf4:
-      return second < 0x90;
-    default:
-      return true;
-  }
-}
-
-// A string of JSON. Bytes that are no UTF-8 become U+FFFD: names of threads may be cut anywhere.
-std::string Quoted(const std::string& text) {
-  std::string out = "\"";
-  for (size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const size_t length = c < 0x80                ? 1
-                          : c >= 0xc2 && c < 0xe0 ? 2
-                          : c >= 0xe0 && c < 0xf0 ? 3
-                          : c >= 0xf0 && c < 0xf5 ? 4
-                                                  : 0;
-    bool is_whole = length != 0 && i + length <= text.size() && IsSecond(c, text, i + 1);
-    for (size_t k = 1; is_whole && k < length; ++k) {
-      is_whole = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
-    }
-    if (!is_whole) {
-      out += "\\ufffd";
-      ++i;
-    } else if (c < ' ' || c == '"' || c == '\\' || c == 0x7f) {
-      char escaped[8];
-      snprintf(escaped, sizeof escaped, "\\u%04x", c);
-      out += escaped;
-      ++i;
-    } else {
-      out.append(text, i, length);
-      i += length;
-    }
-  }
-  return out + '"';
-}
 
 class Converter {
  public:
