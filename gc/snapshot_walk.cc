@@ -43,6 +43,8 @@ void SnapshotWalk::Begin(const Marker& marker, const MarkConfig& config, TypeRan
   black_ = marker.black();
   config_ = config;
   types_ = types;
+  last_type_range_ = {};
+  counts_ = {};
 }
 
 // --- Objects ---

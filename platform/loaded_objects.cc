@@ -2,8 +2,11 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #include <cstring>
+
+#include "platform/mappings.h"
 
 namespace gleaner::platform {
 
@@ -117,21 +120,37 @@ void FindBuildId(Addr note, Addr end, LoadedObject* object) {
   }
 }
 
-int VisitObject(dl_phdr_info* info, size_t, void* data) {
-  LoadedObject object = {info->dlpi_name != nullptr ? info->dlpi_name : "",
-                         info->dlpi_addr,
-                         nullptr,
-                         0,
-                         info->dlpi_phnum,
-                         info->dlpi_phdr};
-  for (size_t i = 0; i < object.segments && object.build_id == nullptr; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    const Addr begin = object.bias + header.p_vaddr;
-    if (header.p_type == PT_NOTE) FindBuildId(begin, begin + header.p_memsz, &object);
+void Tell(const ObjectVisitor& visitor, const char* name, Addr bias, const ElfW(Phdr) * headers,
+          size_t count) {
+  LoadedObject object = {name != nullptr ? name : "", bias, nullptr, 0, count, headers};
+  for (size_t i = 0; i < count && object.build_id == nullptr; ++i) {
+    const Addr begin = bias + headers[i].p_vaddr;
+    if (headers[i].p_type == PT_NOTE) FindBuildId(begin, begin + headers[i].p_memsz, &object);
   }
-  const auto* visitor = static_cast<const ObjectVisitor*>(data);
-  visitor->f(visitor->context, object);
+  visitor.f(visitor.context, object);
+}
+
+int VisitObject(dl_phdr_info* info, size_t, void* data) {
+  Tell(*static_cast<const ObjectVisitor*>(data), info->dlpi_name, info->dlpi_addr, info->dlpi_phdr,
+       info->dlpi_phnum);
   return 0;
+}
+
+// The loader's list without its lock. An object whose ELF header is not at its bias is left out.
+void VisitListed(const ObjectVisitor& visitor) {
+  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+    if (object == _r_debug.r_map) {
+      Tell(visitor, object->l_name, object->l_addr,
+           PointerAt<const ElfW(Phdr)>(getauxval(AT_PHDR)), getauxval(AT_PHNUM));
+      continue;
+    }
+    ElfW(Ehdr) header;
+    if (CopyIfMapped(&header, object->l_addr, sizeof header) == sizeof header &&
+        memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
+      Tell(visitor, object->l_name, object->l_addr,
+           PointerAt<const ElfW(Phdr)>(object->l_addr + header.e_phoff), header.e_phnum);
+    }
+  }
 }
 
 // A digest of the loader's list (r_debug of the debuggers' interface) and of whether the list is
@@ -188,6 +207,7 @@ bool GetSegment(const LoadedObject& object, size_t i, LoadedSegment* segment) {
 
 void VisitObjects(void (*f)(void* context, const LoadedObject& object), void* context) {
   ObjectVisitor visitor{f, context};
+  if (!LoaderCanBeAsked()) return VisitListed(visitor);
   dl_iterate_phdr(VisitObject, &visitor);
 }
 

@@ -72,8 +72,8 @@ struct LoadedSegment {
 };
 // False if the header `i` of the object is none of a segment that is loaded.
 [[nodiscard]] bool GetSegment(const LoadedObject& object, size_t i, LoadedSegment* segment);
-// Calls f for each loaded object; this library is one of them. Under the conditions of
-// VisitLoadedObjects.
+// Calls f for each loaded object; this library is one of them. Under the lock of WithLoaderLocked's
+// callers. A forked child that cannot ask the loader reads its list (LoaderCanBeAsked).
 void VisitObjects(void (*f)(void* context, const LoadedObject& object), void* context);
 
 }  // namespace gleaner::platform

@@ -78,14 +78,11 @@ void SnapshotContent::WriteModules() {
   writer_.Begin(SnapshotBlock::kModules);
   {
     platform::LockGuard guard(g_collector.lock());
-    // Else a child of fork, which must not ask.
-    if (platform::LoaderCanBeAsked()) {
-      platform::VisitObjects(
-          [](void* content, const platform::LoadedObject& object) {
-            static_cast<SnapshotContent*>(content)->WriteModule(object);
-          },
-          this);
-    }
+    platform::VisitObjects(
+        [](void* content, const platform::LoadedObject& object) {
+          static_cast<SnapshotContent*>(content)->WriteModule(object);
+        },
+        this);
   }
   writer_.End();
 }
@@ -267,9 +264,16 @@ bool IsThreads(const Thread& thread, Addr address, RootSource* source) {
   if (!thread.stack.Contains(address)) return false;
   source->kind = SnapshotRoot::kStack;
   source->end = thread.stack.end;
-  // The C library puts static TLS at the end of the stacks that it allocates.
+  // The C library puts static TLS at the end of the stacks that it allocates, and its own data of
+  // the thread behind that.
   const Addr tls = thread.static_tls.begin;
-  if (address < tls && thread.stack.Contains(tls)) source->end = tls;
+  if (!thread.stack.Contains(tls)) return true;
+  if (address < tls) {
+    source->end = tls;
+  } else {
+    source->kind = SnapshotRoot::kThreadLocal;
+    source->name = "the C library's";
+  }
   return true;
 }
 
