@@ -7,6 +7,10 @@ namespace gleaner::gc {
 bool SnapshotWriter::Init(Write write, void* context, uint64_t seed) {
   write_ = write;
   context_ = context;
+  failed_ = false;
+  bytes_written_ = 0;
+  block_ = 0;
+  last_shape_ = {};
   checksum_ = seed;
   constexpr size_t kBytes = sizeof(SnapshotBlockHead) + kMaxSnapshotBlockBytes + sizeof(uint64_t);
   if (!memory_.Reserve(kBytes) || !memory_.EnsureCommitted(kBytes) ||
@@ -116,6 +120,13 @@ void SnapshotWriter::EndReferences() {
 }
 
 uint32_t SnapshotWriter::ShapeNumber(const Shape& shape) {
+  if (last_shape_.block == block_ && last_shape_.shape == shape) return last_shape_.number;
+  const uint32_t number = FindShape(shape);
+  if (number != kNoShape) last_shape_ = {shape, block_, number};
+  return number;
+}
+
+uint32_t SnapshotWriter::FindShape(const Shape& shape) {
   uint64_t hash = Checksum(Checksum(shape.type, shape.references), shape.known);
   hash = Checksum(hash, shape.interior);
   for (size_t i = (hash >> 32) % kShapeSlots;; i = (i + 1) % kShapeSlots) {

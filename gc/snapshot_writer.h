@@ -88,6 +88,7 @@ class SnapshotWriter {
     Addr value;
   };
 
+  uint32_t FindShape(const Shape& shape);
   void FlushRun();
 
   Write write_ = nullptr;
@@ -103,7 +104,8 @@ class SnapshotWriter {
   Addr at_ = 0;  // address of the last record
 
   alloc::ReservedArray<ShapeSlot> shapes_;
-  uint32_t block_ = 0;
+  ShapeSlot last_shape_ = {};  // the one that was asked for last
+  uint32_t block_ = 0;         // number of the block, from 1
   size_t shape_count_ = 0;
 
   // The references being added: those of a run that is not in the buffer yet.
