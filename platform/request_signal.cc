@@ -22,8 +22,8 @@ void OnRequest(int) { g_requested.Store(true, memory_order_relaxed); }  // passe
 int SignalNumber(const char* text) {
   if (strncasecmp(text, "SIG", 3) == 0) text += 3;
   char* end;
-  const unsigned long number = strtoul(text, &end, 10);
-  if (end != text && *end == 0 && number > 0 && number < static_cast<unsigned long>(NSIG)) {
+  const unsigned long long number = strtoull(text, &end, 10);
+  if (end != text && *end == 0 && number > 0 && number < NSIG) {
     return number == SIGKILL || number == SIGSTOP ? 0 : static_cast<int>(number);
   }
   for (int i = 1; i < NSIG; ++i) {

@@ -58,7 +58,8 @@ int SnapshotFile::Append(const void* data, size_t bytes) {
 }
 
 int SnapshotFile::Close(bool keep) {
-  if (!keep) (void)!ftruncate(fd_, 0);
+  while (!keep && ftruncate(fd_, 0) != 0 && errno == EINTR) {
+  }
   const int error = close(fd_) == 0 ? 0 : errno;
   fd_ = -1;
   return error;

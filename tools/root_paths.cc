@@ -1,12 +1,12 @@
 #include "tools/root_paths.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gleaner::tools {
 
 namespace {
 
-constexpr int kRounds = 3;
 constexpr int kStackRound = 1;
 
 struct Rank {
@@ -36,9 +36,18 @@ Rank RankOf(SnapshotRoot kind) {
   return {2, 1};
 }
 
+// Where a root's word comes in its round. Of a stack the outermost frame comes first: inner ones
+// have copies of its variables.
+std::pair<int, uint64_t> Place(const HeapGraph& graph, const RootReference& reference) {
+  const SnapshotRoot kind = graph.roots()[reference.root].kind;
+  return {RankOf(kind).order, kind == SnapshotRoot::kStack ? ~reference.word : 0};
+}
+
 uint64_t Edge(ObjectId source, ObjectId target) { return uint64_t{source} << 32 | target; }
 
 }  // namespace
+
+int SearchRound(SnapshotRoot kind) { return RankOf(kind).round; }
 
 RootPaths::RootPaths(const HeapGraph& graph) : graph_(graph) {}
 
@@ -47,7 +56,7 @@ void RootPaths::Search(ObjectId target, bool sure) {
   target_ = target;
   sure_ = sure;
   found_ = false;
-  std::vector<uint32_t> references[kRounds];
+  std::vector<uint32_t> references[kSearchRounds];
   const auto& all = graph_.root_references();
   for (uint32_t i = 0; i < all.size(); ++i) {
     const int round = RankOf(graph_.roots()[all[i].root].kind).round;
@@ -56,8 +65,7 @@ void RootPaths::Search(ObjectId target, bool sure) {
   }
   for (std::vector<uint32_t>& round : references) {
     std::stable_sort(round.begin(), round.end(), [&](uint32_t a, uint32_t b) {
-      return RankOf(graph_.roots()[all[a].root].kind).order <
-             RankOf(graph_.roots()[all[b].root].kind).order;
+      return Place(graph_, all[a]) < Place(graph_, all[b]);
     });
     if (!found_) SearchFrom(round);
   }
