@@ -42,9 +42,9 @@ constexpr uint64_t Checksum(uint64_t sum, uint64_t word) {
 
 // What a record of kObjects and kRoots is.
 enum class SnapshotRecord : uint8_t {
-  kPage = 1,        // slots of one size, with references
+  kPage = 1,         // slots of one size, with references
   kPointerFreePage,  // slots of one size, without
-  kObject,          // one object
+  kObject,           // one object
   kRoot,
   kMore,  // the references of the last record of the block before go on
 };
@@ -94,8 +94,6 @@ inline constexpr size_t kMaxNumberBytes = 10;
 constexpr uint64_t ZigZag(int64_t n) {
   return (static_cast<uint64_t>(n) << 1) ^ static_cast<uint64_t>(n >> 63);
 }
-constexpr int64_t FromZigZag(uint64_t n) {
-  return static_cast<int64_t>((n >> 1) ^ (~(n & 1) + 1));
-}
+constexpr int64_t FromZigZag(uint64_t n) { return static_cast<int64_t>((n >> 1) ^ (~(n & 1) + 1)); }
 
 }  // namespace gleaner::gc

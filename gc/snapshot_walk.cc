@@ -86,8 +86,8 @@ void SnapshotWalk::WritePage(PageNumber page, const PageInfo& info) {
   }
   writer_->BreakIfFull(kPageRoom);
   const bool has_words = info.contents != Contents::kPointerFree;
-  writer_->Byte(static_cast<uint8_t>(has_words ? SnapshotRecord::kPage
-                                               : SnapshotRecord::kPointerFreePage));
+  writer_->Byte(
+      static_cast<uint8_t>(has_words ? SnapshotRecord::kPage : SnapshotRecord::kPointerFreePage));
   writer_->Address(begin);
   writer_->Number(info.slot_bytes / alloc::kGranuleBytes);
   writer_->Number(static_cast<uint64_t>(info.kind));
@@ -294,9 +294,8 @@ void SnapshotWalk::WriteCandidates() {
   for (size_t i = 0; i < candidate_count_; ++i) {
     const Candidate& reference = candidates_[i];
     if (*reference.mark != black_) continue;
-    const size_t word = stream_.Contains(reference.at)
-                            ? (reference.at - stream_.begin) / kWordBytes
-                            : SnapshotWriter::kNoWord;
+    const size_t word = stream_.Contains(reference.at) ? (reference.at - stream_.begin) / kWordBytes
+                                                       : SnapshotWriter::kNoWord;
     writer_->AddReference(word, reference.base, reference.value, reference.is_known);
     ++stream_count_;
   }

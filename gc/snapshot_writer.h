@@ -110,8 +110,8 @@ class SnapshotWriter {
 
   // The references being added: those of a run that is not in the buffer yet.
   Addr origin_ = 0;
-  size_t next_word_ = 0;   // behind the last run that is in the buffer
-  size_t run_word_ = 0;    // of the first pending reference
+  size_t next_word_ = 0;  // behind the last run that is in the buffer
+  size_t run_word_ = 0;   // of the first pending reference
   uint64_t run_flags_ = 0;
   size_t run_count_ = 0;
   alloc::ReservedArray<Pending> run_;

@@ -140,8 +140,8 @@ int VisitObject(dl_phdr_info* info, size_t, void* data) {
 void VisitListed(const ObjectVisitor& visitor) {
   for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
     if (object == _r_debug.r_map) {
-      Tell(visitor, object->l_name, object->l_addr,
-           PointerAt<const ElfW(Phdr)>(getauxval(AT_PHDR)), getauxval(AT_PHNUM));
+      Tell(visitor, object->l_name, object->l_addr, PointerAt<const ElfW(Phdr)>(getauxval(AT_PHDR)),
+           getauxval(AT_PHNUM));
       continue;
     }
     ElfW(Ehdr) header;

@@ -12,6 +12,7 @@
 #include "platform/clock.h"
 #include "platform/fault_signal.h"
 #include "platform/lock.h"
+#include "platform/mappings.h"
 #include "platform/stalls.h"
 #include "platform/thread.h"
 
@@ -578,7 +579,8 @@ constexpr size_t kMaxSavedFrame = 512;
 
 bool GetStoppedRegisters(const StopRecord& record, StoppedRegisters* registers) {
   *registers = {};
-  if (record.signal_context != nullptr) {
+  // A blocked thread's handler may still run: it finds that it is not asked for.
+  if (record.IsParked() && record.signal_context != nullptr) {
     const auto* context = static_cast<const ucontext_t*>(record.signal_context);
     for (size_t i = 0; i < StoppedRegisters::kMax; ++i) {
       registers->value[i] = static_cast<uint64_t>(context->uc_mcontext.gregs[kContextRegisters[i]]);
@@ -589,11 +591,12 @@ bool GetStoppedRegisters(const StopRecord& record, StoppedRegisters* registers) 
   const Addr frame = record.stack_pointer;
   if (frame == 0 || frame % kWordBytes != 0) return false;
   // Other callers give a stack pointer to which nothing was saved.
-  Addr words[sizeof(SavedRegisters) / kWordBytes];
-  for (size_t i = 0; i < 8; ++i) words[i] = LoadForeignWord(frame + i * kWordBytes);
+  constexpr size_t kWords = sizeof(SavedRegisters) / kWordBytes;
+  Addr words[kWords];
+  if (CopyIfMapped(words, frame, sizeof words) < sizeof words) return false;
   const Addr code = AddressOf(reinterpret_cast<const void*>(&WithRegistersOnStack));
   if (words[7] - code > kMaxSavedFrame || frame - words[6] > kMaxSavedFrame) return false;
-  for (size_t i = 0; i < 8; ++i) {
+  for (size_t i = 0; i < kWords; ++i) {
     registers->value[kSavedNumbers[i]] = words[i];
     registers->is_known[kSavedNumbers[i]] = true;
   }

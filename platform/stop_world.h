@@ -72,8 +72,8 @@ struct StopRecord {
   Addr stack_pointer = 0;
   // The end of the alternate signal stack if the thread was stopped on one, else 0.
   Addr alternate_stack_end = 0;
-  // What the system saved when the suspend signal came: a ucontext_t; null if the thread was stopped
-  // without one. Written by the thread before it parks, read while it is stopped.
+  // What the system saved when the suspend signal came: a ucontext_t; null if the thread was
+  // stopped without one. Written by the thread before it parks, read while it is stopped.
   const void* signal_context = nullptr;
 
   // A hint that a stop is wanted; `asked` decides. Set by the thread's own handler or the stopper.
@@ -221,9 +221,9 @@ struct StoppedRegisters {
   uint64_t value[kMax];
   bool is_known[kMax] = {};
 };
-// Of the frame that a signal has interrupted, or that called WithRegistersOnStack. False if they are
-// not known, as on processors other than x86-64. pre: the thread is stopped, or the caller, and its
-// stack_pointer is in force.
+// Of the frame that a signal has interrupted, or that called WithRegistersOnStack. False if they
+// are not known, as on processors other than x86-64. pre: the thread is stopped, or the caller, and
+// its stack_pointer is in force.
 [[nodiscard]] bool GetStoppedRegisters(const StopRecord& record, StoppedRegisters* registers);
 
 // Calls f(stack_pointer, context) with the callee-saved registers spilled to the stack at or above

@@ -29,7 +29,8 @@ struct ObjectAdder {
   size_t kinds;
 
   bool Page(uint64_t begin, uint64_t bytes, uint64_t kind, const uint8_t* live, uint64_t slots) {
-    return kind < kinds && graph->AddObjects(begin, bytes, static_cast<uint32_t>(kind), live, slots);
+    return kind < kinds &&
+           graph->AddObjects(begin, bytes, static_cast<uint32_t>(kind), live, slots);
   }
   bool Object(uint64_t, uint64_t) { return true; }
   bool Root(const GraphRoot&) { return false; }
@@ -83,8 +84,8 @@ class ReferenceAdder {
  private:
   HeapGraph& graph_;
   const std::vector<SnapshotKind>& kinds_;
-  ObjectId object_ = 0;   // the next one of the page
-  ObjectId next_ = 0;     // the first one behind the page
+  ObjectId object_ = 0;  // the next one of the page
+  ObjectId next_ = 0;    // the first one behind the page
   ObjectId current_ = 0;
   bool sorts_ = false;
   std::vector<std::pair<uint64_t, uint64_t>> sorted_;
@@ -159,8 +160,8 @@ void AddUncollectable(const std::vector<SnapshotKind>& kinds, HeapGraph* graph) 
   graph->ForEachObject([&](ObjectId object, uint64_t, uint32_t kind) {
     if (!kinds[kind].is_uncollectable) return;
     if (root == kNoThread) {
-      root = graph->AddRoot(
-          {SnapshotRoot::kUncollectable, kNoThread, 0, 0, "uncollectable objects"});
+      root =
+          graph->AddRoot({SnapshotRoot::kUncollectable, kNoThread, 0, 0, "uncollectable objects"});
     }
     (void)graph->AddRootReference(root, 0, graph->AddressOf(object));
   });
@@ -238,7 +239,8 @@ bool SnapshotFile::ReadBlocks() {
     const uint64_t begin = at + sizeof(gc::SnapshotBlockHead);
     if (bytes_ - begin < padded) return Damaged(bytes_, kMissing);
     sum = gc::Checksum(sum, head);
-    for (uint64_t i = 0; i < padded; i += kWordBytes) sum = gc::Checksum(sum, WordAt(data_ + begin + i));
+    for (uint64_t i = 0; i < padded; i += kWordBytes)
+      sum = gc::Checksum(sum, WordAt(data_ + begin + i));
     if (sum != WordAt(data_ + at + kWordBytes)) return Damaged(at, "the checksum of a block");
     const auto type = static_cast<SnapshotBlock>(head & 0xff);
     blocks_.push_back({type, begin, bytes});
@@ -325,9 +327,9 @@ bool ReadStack(const uint8_t* data, uint64_t bytes, std::vector<SnapshotThread>*
   if (bytes < kHeadBytes || bytes % kWordBytes != 0) return false;
   const uint64_t thread = WordAt(data);
   if (thread == 0 || thread > threads->size()) return false;
-  (*threads)[thread - 1].words.push_back(
-      {WordAt(data + kWordBytes), reinterpret_cast<const uint64_t*>(data + kHeadBytes),
-       static_cast<size_t>((bytes - kHeadBytes) / kWordBytes)});
+  (*threads)[thread - 1].words.push_back({WordAt(data + kWordBytes),
+                                          reinterpret_cast<const uint64_t*>(data + kHeadBytes),
+                                          static_cast<size_t>((bytes - kHeadBytes) / kWordBytes)});
   return true;
 }
 

@@ -37,9 +37,9 @@ struct SnapshotThread {
   uint32_t tid;
   std::string name;
   bool is_main;
-  bool took_snapshot;             // its innermost frames are the collector's
+  bool took_snapshot;  // its innermost frames are the collector's
   uint64_t stack_begin, stack_end;
-  uint64_t stack_pointer;         // lowest address in use; 0 if the thread has ended
+  uint64_t stack_pointer;  // lowest address in use; 0 if the thread has ended
   // Of the frame from which to unwind, by number as DWARF numbers them on this machine
   // (x86-64: 3 rbx, 6 rbp, 7 rsp, 12-15, 16 the program counter). Empty: not known.
   std::map<uint32_t, uint64_t> registers;
@@ -59,23 +59,23 @@ struct SnapshotFinalizer {
 };
 
 struct SnapshotLink {
-  uint64_t word;    // cleared when the object dies
+  uint64_t word;  // cleared when the object dies
   uint64_t object;
-  bool is_long;     // cleared only after finalization
+  bool is_long;  // cleared only after finalization
 };
 
 // The word of an object that refers to another one.
 struct SnapshotWord {
-  uint64_t offset;      // in the object, bytes; kNoOffset: a mark procedure told of the reference
-  uint64_t target;      // the word's value
-  uint64_t base;        // of the object that it keeps; below `target` if the word is interior
-  bool is_known;        // a descriptor or procedure of the program says that it is a pointer
+  uint64_t offset;  // in the object, bytes; kNoOffset: a mark procedure told of the reference
+  uint64_t target;  // the word's value
+  uint64_t base;    // of the object that it keeps; below `target` if the word is interior
+  bool is_known;    // a descriptor or procedure of the program says that it is a pointer
   static constexpr uint64_t kNoOffset = ~uint64_t{0};
 };
 
 struct SnapshotTotals {
   uint64_t objects = 0, bytes = 0, references = 0, roots = 0, root_references = 0;
-  uint64_t stopped_ns = 0;     // the walk and the writing
+  uint64_t stopped_ns = 0;  // the walk and the writing
 };
 
 // Call order: Open, then Fill and the questions in any order.

@@ -184,8 +184,7 @@ class SnapshotRecords {
       if (has_word) next_word_ += static_cast<uint64_t>(cursor->Signed());
       for (uint64_t i = 0; i < count; ++i) {
         const uint64_t base = Target(origin_, cursor);
-        const uint64_t value =
-            (head & gc::kRunInterior) != 0 ? base + cursor->Number() : base;
+        const uint64_t value = (head & gc::kRunInterior) != 0 ? base + cursor->Number() : base;
         if (!cursor->ok()) return false;
         const uint64_t offset = has_word ? next_word_++ * kWordBytes : SnapshotWord::kNoOffset;
         if (!is_skipping_ &&

@@ -17,8 +17,8 @@ constexpr const char* kRootKinds[] = {"stack",      "registers",     "thread-loc
 // Prints a ! where the file and the graph do not agree. The file is asked for some 100 objects, and
 // for those of which descriptors tell.
 void PrintReferences(SnapshotFile* file, const HeapGraph& graph, ObjectId object) {
-  const bool asks = object % (graph.size() / 100 + 1) == 0 ||
-                    file->kinds()[graph.KindOf(object)].is_described;
+  const bool asks =
+      object % (graph.size() / 100 + 1) == 0 || file->kinds()[graph.KindOf(object)].is_described;
   if (!asks) {
     graph.ForEachWord(object, [&](ObjectId target, bool is_interior, uint64_t offset) {
       printf(" %" PRIu64 ":%" PRIx64 "%s", offset, graph.AddressOf(target), is_interior ? "i" : "");
@@ -64,7 +64,8 @@ int main(int argc, char** argv) {
     fprintf(stderr, "%s\n", file.error().c_str());
     return 1;
   }
-  for (const auto& [key, value] : file.description()) printf("is %s=%s\n", key.c_str(), value.c_str());
+  for (const auto& [key, value] : file.description())
+    printf("is %s=%s\n", key.c_str(), value.c_str());
   for (const SnapshotModule& module : file.modules()) {
     printf("module %s %zu %zu\n", module.path.c_str(), module.build_id.size(),
            module.segments.size());

@@ -56,7 +56,8 @@ static void take(const char *path, int expected) {
   }
 }
 
-/* A line for an object: its address, its references as OFFSET:TARGET, i for interior, k for known. */
+/* A line for an object: its address, its references as OFFSET:TARGET, i for interior, k for known.
+ */
 static void expect(const void *object, const char *kind, const char *references) {
   printf("object %lx %s%s\n", (unsigned long)object, kind, references);
 }
@@ -97,7 +98,7 @@ static void typed_objects(void) {
   for (int i = 0; i < 20; ++i) {
     void **object = array[i] = GC_MALLOC_EXPLICITLY_TYPED(3 * sizeof *object, descriptor);
     object[0] = i > 0 ? array[i - 1] : NULL;
-    object[1] = array;  /* no pointer to the collector */
+    object[1] = array; /* no pointer to the collector */
     object[2] = array;
     all = reference(all, (size_t)i * sizeof *array, object, "");
     char own[256];
@@ -218,8 +219,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; ++i) {
       char path[4200];
       kill(getpid(), SIGUSR1);
-      if (i == 0) snprintf(path, sizeof path, "%s", g_path);
-      else snprintf(path, sizeof path, "%s.%d", g_path, i + 1);
+      if (i == 0)
+        snprintf(path, sizeof path, "%s", g_path);
+      else
+        snprintf(path, sizeof path, "%s.%d", g_path, i + 1);
       for (int k = 0; k < 10000 && access(path, F_OK) != 0; ++k) usleep(1000);
       usleep(20000);
     }
