@@ -112,10 +112,6 @@ class Text {
     }
     printf("\n%s in %s objects, %s references\n", Amount(summary.bytes).c_str(),
            Count(summary.objects).c_str(), Count(summary.references).c_str());
-    if (summary.omitted_roots != 0) {
-      printf("%s roots are missing: there was no memory for them\n",
-             Count(summary.omitted_roots).c_str());
-    }
   }
 
   static void PrintRow(uint64_t bytes, uint64_t objects, uint64_t all_bytes,
@@ -171,11 +167,10 @@ class Json {
     }
     printf("},\n\"file\":%s,\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"references\":%" PRIu64
            ",\"reached_objects\":%" PRIu64 ",\"reached_bytes\":%" PRIu64
-           ",\"shared_objects\":%" PRIu64 ",\"shared_bytes\":%" PRIu64 ",\"omitted_roots\":%" PRIu64
-           ",\n\"roots\":[",
+           ",\"shared_objects\":%" PRIu64 ",\"shared_bytes\":%" PRIu64 ",\n\"roots\":[",
            Quoted(summary.path).c_str(), summary.objects, summary.bytes, summary.references,
            summary.reached_objects, summary.reached_bytes, summary.shared_objects,
-           summary.shared_bytes, summary.omitted_roots);
+           summary.shared_bytes);
     PrintRows(summary.roots);
     printf("],\n\"largest\":[");
     for (size_t i = 0; i < summary.largest.size(); ++i) {

@@ -103,7 +103,6 @@ bool Summarize(const std::string& path, size_t top, SnapshotSummary* summary, st
   summary->path = path;
   summary->description = file.description();
   summary->warnings = image.warnings();
-  summary->omitted_roots = file.totals().omitted_roots;
   summary->objects = graph.size();
   summary->bytes = graph.total_bytes();
   summary->references = graph.reference_count();
