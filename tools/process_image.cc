@@ -25,6 +25,16 @@ std::string FileName(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
+// The name of the source, without what says that nothing outside its file has the name.
+std::string PlainName(const char* symbol) {
+  constexpr char kAnonymous[] = "(anonymous namespace)::";
+  std::string name = Demangle(symbol);
+  for (size_t at = 0; (at = name.find(kAnonymous, at)) != std::string::npos;) {
+    name.erase(at, strlen(kAnonymous));
+  }
+  return name;
+}
+
 // Whether there is a file of code at the path, and its build id; empty if it has none.
 bool ReadBuildId(const std::string& path, std::string* id) {
   Dwfl* session = dwfl_begin(&kDebugInfoCallbacks);
@@ -129,7 +139,7 @@ Place ProcessImage::PlaceOf(uint64_t address) {
   if (symbol == nullptr) return {file, "", address - module->snapshot->bias};
   if (symbol != named_) {
     named_ = symbol;
-    name_ = Demangle(symbol->name);
+    name_ = PlainName(symbol->name);
   }
   return {file, name_, address - symbol->begin};
 }
@@ -144,7 +154,7 @@ std::string ProcessImage::ClassOf(uint64_t vtable) {
   Module* module = ModuleAt(vtable, kAny);
   const Symbol* symbol = module == nullptr ? nullptr : SymbolAt(module, vtable);
   if (symbol == nullptr || strncmp(symbol->name, "_ZTV", 4) != 0) return "";
-  const std::string name = Demangle(symbol->name);
+  const std::string name = PlainName(symbol->name);
   constexpr char kPrefix[] = "vtable for ";
   return name.starts_with(kPrefix) ? name.substr(strlen(kPrefix)) : name;
 }

@@ -1,6 +1,7 @@
 // What tests/tool/why_test.py asks for: objects kept in one way or another, and a snapshot.
 //
 // usage: snapshot_client CASE SNAPSHOT; prints lines "NAME ADDRESS" of the objects.
+#define GC_THREADS
 #include <gc.h>
 #include <gleaner.h>
 #include <pthread.h>
@@ -119,11 +120,11 @@ void* Worker(void*) {
 void TakeStack() {
   pthread_barrier_init(&g_barrier, nullptr, 2);
   pthread_t thread;
-  if (GC_pthread_create(&thread, nullptr, Worker, nullptr) != 0) abort();
+  if (pthread_create(&thread, nullptr, Worker, nullptr) != 0) abort();
   pthread_barrier_wait(&g_barrier);
   Take(g_file);
   pthread_barrier_wait(&g_barrier);
-  GC_pthread_join(thread, nullptr);
+  pthread_join(thread, nullptr);
 }
 
 // A number that is an address in the middle of an object: nothing else refers to it.

@@ -68,9 +68,9 @@ class Paths(ToolTest):
         case = Case("map")
         answer = self.why_json(case, case.address["document"])
         self.assertEqual(answer["address"], case.address["document"])
-        self.assertRegex(answer["type"], r"\bDocument$")
+        self.assertRegex(answer["type"], "^Document$")
         (path,) = answer["paths"]
-        self.assertRegex(path["root"], r"^static variable \(anonymous namespace\)::g_map \(\S+\), "
+        self.assertRegex(path["root"], r"^static variable g_map \(\S+\), "
                                        r"declared at snapshot_client.cc:\d+, at 0x")
         self.assertEqual(path["certainty"], "probable")
         table, *entries, document = path["objects"]
@@ -106,11 +106,11 @@ class Paths(ToolTest):
 
     def test_all_of_a_type_are_grouped(self):
         case = Case("map")
-        answer = self.why_json(case, "--type", "Document")
+        answer = self.why_json(case, "--type", "Document", "--top", "100")
         self.assertEqual(answer["objects"], DOCUMENTS)
-        self.assertGreaterEqual(sum(group["objects"] for group in answer["groups"]), DOCUMENTS)
+        self.assertEqual(sum(group["objects"] for group in answer["groups"]), DOCUMENTS)
         # The words of the table have offsets of their own.
-        self.assertEqual(len(answer["groups"]), 10)
+        self.assertEqual(len(answer["groups"]), 16)
         text = self.why(case, "--type", "Document", "--top", "2").stdout
         self.assertIn("500 objects", text)
         self.assertEqual(text.count("one of them is"), 2)
@@ -121,8 +121,8 @@ class Paths(ToolTest):
         case = Case("stack")
         answer = self.why_json(case, case.address["held"])
         (path,) = answer["paths"]
-        self.assertRegex(path["root"], r"^stack of thread \d+ \(holder\), in "
-                                       r"\(anonymous namespace\)::HoldOnStack\(\)")
+        self.assertRegex(path["root"], r"^stack of thread \d+ \(holder\), in HoldOnStack\(\) "
+                                       r"\(snapshot_client.cc:\d+\), at 0x")
         self.assertEqual(path["certainty"], "doubtful")
         self.assertIsNone(answer["sure_path"])
         self.assertIn("lies on a stack", self.why(case, case.address["held"]).stdout)
@@ -170,7 +170,7 @@ class Figures(ToolTest):
         self.assertGreaterEqual(root["objects"], 1 + ENTRIES + 2 * DOCUMENTS)
         self.assertEqual(summary["largest"][0]["address"], case.address["table"])
         self.assertEqual(summary["largest"][0]["root"], root["root"])
-        documents = [row for row in summary["kinds"] if row["type"].endswith("::Document")]
+        documents = [row for row in summary["kinds"] if row["type"] == "Document"]
         self.assertEqual([row["objects"] for row in documents], [DOCUMENTS])
         self.assertEqual(sum(row["objects"] for row in summary["kinds"]), summary["objects"])
         self.assertEqual(sum(row["bytes"] for row in summary["kinds"]), summary["bytes"])
@@ -182,7 +182,7 @@ class Figures(ToolTest):
         grown = self.snapshot_json(case.file, case.file + ".2")["grown"]
         self.assertIn("g_map", grown["roots"][0]["root"])
         self.assertEqual(grown["roots"][0]["grown_objects"], ENTRIES + 2 * DOCUMENTS)
-        documents = [row for row in grown["kinds"] if row["type"].endswith("::Document")]
+        documents = [row for row in grown["kinds"] if row["type"] == "Document"]
         self.assertEqual([row["grown_objects"] for row in documents], [DOCUMENTS])
         back = self.snapshot_json(case.file + ".2", case.file)["grown"]
         self.assertEqual(back["roots"][-1]["grown_objects"], -(ENTRIES + 2 * DOCUMENTS))
@@ -212,7 +212,8 @@ class BadInput(ToolTest):
         case = Case("map")
         for arguments in ((), ("0x10", "--largest"), ("--largest", "--type", "x"),
                           ("--largest", "--paths", "0")):
-            result = self.why(case, *arguments, status=1)
+            result = gleaner("why", case.file, *arguments)
+            self.assertNotEqual(result.returncode, 0)
             self.assertEqual(result.stdout, "")
             self.assertIn("gleaner: ", result.stderr)
 
