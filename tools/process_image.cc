@@ -25,10 +25,11 @@ std::string FileName(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-// The name of the source, without what says that nothing outside its file has the name.
+// The name of the source, without its version, and without what says that nothing outside its file
+// has the name.
 std::string PlainName(const char* symbol) {
   constexpr char kAnonymous[] = "(anonymous namespace)::";
-  std::string name = Demangle(symbol);
+  std::string name = Demangle(std::string(symbol).substr(0, strcspn(symbol, "@")).c_str());
   for (size_t at = 0; (at = name.find(kAnonymous, at)) != std::string::npos;) {
     name.erase(at, strlen(kAnonymous));
   }

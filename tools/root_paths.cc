@@ -1,6 +1,7 @@
 #include "tools/root_paths.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gleaner::tools {
 
@@ -36,6 +37,13 @@ Rank RankOf(SnapshotRoot kind) {
   return {2, 1};
 }
 
+// Where a root's word comes in its round. Of a stack the outermost frame comes first: inner ones
+// have copies of its variables.
+std::pair<int, uint64_t> Place(const HeapGraph& graph, const RootReference& reference) {
+  const SnapshotRoot kind = graph.roots()[reference.root].kind;
+  return {RankOf(kind).order, kind == SnapshotRoot::kStack ? ~reference.word : 0};
+}
+
 uint64_t Edge(ObjectId source, ObjectId target) { return uint64_t{source} << 32 | target; }
 
 }  // namespace
@@ -56,8 +64,7 @@ void RootPaths::Search(ObjectId target, bool sure) {
   }
   for (std::vector<uint32_t>& round : references) {
     std::stable_sort(round.begin(), round.end(), [&](uint32_t a, uint32_t b) {
-      return RankOf(graph_.roots()[all[a].root].kind).order <
-             RankOf(graph_.roots()[all[b].root].kind).order;
+      return Place(graph_, all[a]) < Place(graph_, all[b]);
     });
     if (!found_) SearchFrom(round);
   }

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "tools/debug_info.h"
@@ -32,12 +33,11 @@ int Fail(const std::string& message) {
   return kFailed;
 }
 
-// What is left of a line after `used` columns: long names lose their middle.
+// As much of the name as fits in a line that has `used` columns already.
 std::string Fit(const std::string& name, size_t used) {
+  constexpr char kCut[] = "...";
   const size_t room = kColumns - used;
-  if (name.size() <= room) return name;
-  const size_t tail = (room - 3) / 2;
-  return name.substr(0, room - 3 - tail) + "..." + name.substr(name.size() - tail);
+  return name.size() <= room ? name : name.substr(0, room - strlen(kCut)) + kCut;
 }
 
 std::string Amount(uint64_t bytes) { return Bytes(static_cast<double>(bytes)); }
