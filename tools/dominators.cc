@@ -1,6 +1,7 @@
 #include "tools/dominators.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace gleaner::tools {
@@ -43,10 +44,11 @@ uint32_t LeastLabel(uint32_t node, uint32_t least, std::vector<uint32_t>* links,
 
 }  // namespace
 
-Dominators::Dominators(HeapGraph* graph, const std::vector<uint32_t>& group_of, uint32_t groups)
+Dominators::Dominators(HeapGraph* graph, const std::vector<uint32_t>& group_of,
+                       const std::vector<int>& rounds)
     : graph_(*graph), size_(static_cast<uint32_t>(graph->size())) {
-  FindGroupTargets(group_of, groups);
-  Number(groups);
+  FindGroupTargets(group_of, static_cast<uint32_t>(rounds.size()));
+  Number(rounds);
   Turned turned = Turn();
   graph_.ReleaseReferences();
   Release(&group_first_);
@@ -67,16 +69,25 @@ void Dominators::FindGroupTargets(const std::vector<uint32_t>& group_of, uint32_
   }
 }
 
-void Dominators::Number(uint32_t groups) {
-  number_.assign(size_ + size_t{groups}, 0);
-  above_.reserve(size_ + size_t{groups} + 1);
+void Dominators::Number(const std::vector<int>& rounds) {
+  number_.assign(size_ + rounds.size(), 0);
+  above_.reserve(size_ + rounds.size() + 1);
   above_.push_back(0);  // the program
-  for (uint32_t group = 0; group < groups; ++group) {
-    group_at_.push_back(static_cast<uint32_t>(above_.size()));
-    number_[size_ + group] = group_at_.back();
-    above_.push_back(0);
-    Walk(group);
+  for (int round = 0; round < kSearchRounds; ++round) {
+    round_begin_[round] = static_cast<uint32_t>(above_.size());
+    for (uint32_t group = 0; group < rounds.size(); ++group) {
+      if (rounds[group] != round) continue;
+      number_[size_ + group] = static_cast<uint32_t>(above_.size());
+      group_at_.emplace_back(number_[size_ + group], group);
+      above_.push_back(0);
+      Walk(group);
+    }
   }
+}
+
+bool Dominators::IsLater(uint32_t source, uint32_t target) const {
+  return std::any_of(std::begin(round_begin_), std::end(round_begin_),
+                     [=](uint32_t begin) { return target < begin && begin <= source; });
 }
 
 // Numbers what a group reaches and no group before it, depth first.
@@ -130,7 +141,9 @@ Dominators::Turned Dominators::Turn() const {
       if (source == 0) continue;
       ForEachTarget(node, [&](uint32_t target_node) {
         const uint32_t target = number_[target_node];
-        if (source != target && source != above_[target]) f(source, target);
+        if (source != target && source != above_[target] && !IsLater(source, target)) {
+          f(source, target);
+        }
       });
     }
   };
@@ -194,17 +207,15 @@ void Dominators::AddUp() {
 bool Dominators::IsMostOfItsDominator(ObjectId object) const {
   if (!IsReached(object)) return false;
   const uint32_t above = above_[number_[object]];
-  const bool is_object =
-      above != 0 && !std::binary_search(group_at_.begin(), group_at_.end(), above);
-  return is_object && bytes_[above] / 2 < bytes_[number_[object]];
+  return above != 0 && GroupAbove(object) == kNoObject &&
+         bytes_[above] / 2 < bytes_[number_[object]];
 }
 
 uint32_t Dominators::GroupAbove(ObjectId object) const {
   if (!IsReached(object)) return kNoObject;
-  const auto found = std::lower_bound(group_at_.begin(), group_at_.end(), above_[number_[object]]);
-  return found != group_at_.end() && *found == above_[number_[object]]
-             ? static_cast<uint32_t>(found - group_at_.begin())
-             : kNoObject;
+  const std::pair<uint32_t, uint32_t> above = {above_[number_[object]], 0};
+  const auto found = std::lower_bound(group_at_.begin(), group_at_.end(), above);
+  return found != group_at_.end() && found->first == above.first ? found->second : kNoObject;
 }
 
 }  // namespace gleaner::tools

@@ -11,17 +11,20 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "tools/heap_graph.h"
+#include "tools/root_paths.h"
 
 namespace gleaner::tools {
 
 class Dominators {
  public:
-  // `group_of`: of each root reference of the graph the group that it belongs to, below `groups`.
-  // Releases the graph's references.
-  Dominators(HeapGraph* graph, const std::vector<uint32_t>& group_of, uint32_t groups);
+  // `group_of`: the group that each root reference of the graph belongs to. `rounds`: of each
+  // group, below kSearchRounds. Releases the graph's references.
+  Dominators(HeapGraph* graph, const std::vector<uint32_t>& group_of,
+             const std::vector<int>& rounds);
 
   bool IsReached(ObjectId object) const { return number_[object] != 0; }
   // 0 of an object that no root reaches.
@@ -50,8 +53,10 @@ class Dominators {
   };
 
   void FindGroupTargets(const std::vector<uint32_t>& group_of, uint32_t groups);
-  void Number(uint32_t groups);
+  void Number(const std::vector<int>& rounds);
   void Walk(uint32_t group);
+  // Whether the node belongs to a later round than the other one. Both by number.
+  bool IsLater(uint32_t source, uint32_t target) const;
   // f(uint32_t target node) for what a node refers to.
   template <class F>
   void ForEachTarget(uint32_t node, const F& f) const;
@@ -67,7 +72,8 @@ class Dominators {
   std::vector<uint32_t> above_;   // by number: the parent in that order, then the dominator
   std::vector<uint64_t> bytes_;   // by number
   std::vector<uint32_t> objects_;
-  std::vector<uint32_t> group_at_;  // numbers of the groups, ascending by group
+  std::vector<std::pair<uint32_t, uint32_t>> group_at_;  // numbers and groups, ascending
+  uint32_t round_begin_[kSearchRounds] = {};             // the first number of each round
 };
 
 }  // namespace gleaner::tools

@@ -7,7 +7,6 @@ namespace gleaner::tools {
 
 namespace {
 
-constexpr int kRounds = 3;
 constexpr int kStackRound = 1;
 
 struct Rank {
@@ -48,6 +47,8 @@ uint64_t Edge(ObjectId source, ObjectId target) { return uint64_t{source} << 32 
 
 }  // namespace
 
+int SearchRound(SnapshotRoot kind) { return RankOf(kind).round; }
+
 RootPaths::RootPaths(const HeapGraph& graph) : graph_(graph) {}
 
 void RootPaths::Search(ObjectId target, bool sure) {
@@ -55,7 +56,7 @@ void RootPaths::Search(ObjectId target, bool sure) {
   target_ = target;
   sure_ = sure;
   found_ = false;
-  std::vector<uint32_t> references[kRounds];
+  std::vector<uint32_t> references[kSearchRounds];
   const auto& all = graph_.root_references();
   for (uint32_t i = 0; i < all.size(); ++i) {
     const int round = RankOf(graph_.roots()[all[i].root].kind).round;

@@ -18,6 +18,10 @@
 
 namespace gleaner::tools {
 
+// The round in which a root's words are followed.
+inline constexpr int kSearchRounds = 3;
+int SearchRound(SnapshotRoot kind);
+
 struct PathStep {
   ObjectId object;
   uint64_t offset;   // of the word that refers to it, in the object before; 0 for the first step

@@ -45,16 +45,19 @@ void CountKinds(const HeapGraph& graph, SnapshotNames* names, std::vector<Summar
   SortByBytes(rows);
 }
 
-// Of each root reference the group of its name.
+// Of each root reference the group of its name; of the groups their names and rounds.
 std::vector<uint32_t> GroupRoots(const HeapGraph& graph, SnapshotNames* names,
-                                 std::vector<std::string>* groups) {
+                                 std::vector<std::string>* groups, std::vector<int>* rounds) {
   std::unordered_map<std::string, uint32_t> numbers;
   std::vector<uint32_t> group_of;
   group_of.reserve(graph.root_references().size());
   for (const RootReference& reference : graph.root_references()) {
     const std::string name = names->Group(reference);
     const auto [found, is_new] = numbers.try_emplace(name, static_cast<uint32_t>(groups->size()));
-    if (is_new) groups->push_back(name);
+    if (is_new) {
+      groups->push_back(name);
+      rounds->push_back(SearchRound(graph.roots()[reference.root].kind));
+    }
     group_of.push_back(found->second);
   }
   return group_of;
@@ -109,8 +112,9 @@ bool Summarize(const std::string& path, size_t top, SnapshotSummary* summary, st
   CountKinds(graph, &names, &summary->kinds);
 
   std::vector<std::string> groups;
-  const std::vector<uint32_t> group_of = GroupRoots(graph, &names, &groups);
-  const Dominators dominators(&graph, group_of, static_cast<uint32_t>(groups.size()));
+  std::vector<int> rounds;
+  const std::vector<uint32_t> group_of = GroupRoots(graph, &names, &groups, &rounds);
+  const Dominators dominators(&graph, group_of, rounds);
   summary->reached_objects = dominators.ReachedObjects();
   summary->reached_bytes = dominators.ReachedBytes();
   summary->shared_objects = summary->reached_objects;

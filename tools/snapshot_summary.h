@@ -29,9 +29,9 @@ struct SnapshotSummary {
   uint64_t objects = 0, bytes = 0, references = 0;
   uint64_t reached_objects = 0, reached_bytes = 0;  // from roots
   uint64_t shared_objects = 0, shared_bytes = 0;    // from several roots: no row counts them
-  std::vector<SummaryRow> kinds;       // by kind, type and size; most bytes first
-  std::vector<SummaryRow> roots;       // most bytes first
-  std::vector<SummaryObject> largest;  // most retained first
+  std::vector<SummaryRow> kinds;                    // by kind, type and size; most bytes first
+  std::vector<SummaryRow> roots;                    // most bytes first
+  std::vector<SummaryObject> largest;               // most retained first
   std::vector<std::string> warnings;
 };
 

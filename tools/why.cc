@@ -39,6 +39,8 @@ using gleaner::tools::ProcessImage;
 using gleaner::tools::Quoted;
 using gleaner::tools::RootPath;
 using gleaner::tools::RootPaths;
+using gleaner::tools::RootReference;
+using gleaner::tools::SearchRound;
 using gleaner::tools::SnapshotFile;
 using gleaner::tools::SnapshotNames;
 
@@ -88,8 +90,12 @@ class Question {
   bool FindLargest(uint64_t* address, std::string* retained) {
     HeapGraph graph(false);
     if (!file_.Fill(&graph)) return false;
-    const std::vector<uint32_t> group_of(graph.root_references().size(), 0);
-    const Dominators dominators(&graph, group_of, 1);
+    // A group for each round.
+    std::vector<uint32_t> group_of;
+    for (const RootReference& reference : graph.root_references()) {
+      group_of.push_back(static_cast<uint32_t>(SearchRound(graph.roots()[reference.root].kind)));
+    }
+    const Dominators dominators(&graph, group_of, {0, 1, 2});
     ObjectId largest = kNoObject;
     for (ObjectId object = 0; object < graph.size(); ++object) {
       if (largest == kNoObject ||
