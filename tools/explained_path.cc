@@ -70,12 +70,14 @@ ExplainedPath PathExplainer::Explain(const RootPath& path) {
                              kind == SnapshotRoot::kStack || kind == SnapshotRoot::kRegisters,
                              {},
                              Certainty::kProbable};
+  const bool is_without_word =
+      kind == SnapshotRoot::kUncollectable || (kind == SnapshotRoot::kFinalizer && root.word == 0);
   // On a long path the answers are the same again and again, and each costs reading a block.
   constexpr size_t kMaxAsked = 1000;
   for (size_t i = 0; i < path.steps.size(); ++i) {
     const PathStep& step = path.steps[i];
     const bool is_known =
-        i == 0 ? root.word == 0 : i < kMaxAsked && IsKnown(path.steps[i - 1], step);
+        i == 0 ? is_without_word : i < kMaxAsked && IsKnown(path.steps[i - 1], step);
     const uint32_t type = graph_.TypeOf(step.object);
     explained.steps.push_back({step.object, graph_.AddressOf(step.object),
                                graph_.BytesOf(step.object), names_.Kind(graph_.KindOf(step.object)),

@@ -240,6 +240,8 @@ const ProcessImage::Unwound& ProcessImage::Unwind(const SnapshotThread& thread) 
 }
 
 FoundFrame ProcessImage::FrameOf(const SnapshotThread& thread, uint64_t address) {
+  const FoundFrame unknown = {{0, "?", ""}, true};
+  if (address < thread.stack_begin || address >= thread.stack_end) return unknown;
   const Unwound& unwound = Unwind(thread);
   const auto after =
       std::upper_bound(unwound.frames.begin(), unwound.frames.end(), address,
@@ -259,7 +261,7 @@ FoundFrame ProcessImage::FrameOf(const SnapshotThread& thread, uint64_t address)
     if (ModuleAt(word, kExecutable) != nullptr) return {FrameAt(word, true, at), true};
   }
   if (!unwound.frames.empty()) return {unwound.frames.back(), true};
-  return {{0, "?", ""}, true};
+  return unknown;
 }
 
 }  // namespace gleaner::tools

@@ -21,7 +21,7 @@ std::string SnapshotNames::KindAndType(uint32_t kind, uint32_t type) {
 }
 
 std::string SnapshotNames::Thread(const GraphRoot& root, bool in_full) const {
-  if (root.thread >= file_.threads().size()) return "a thread";
+  if (root.thread >= file_.threads().size()) return "an unknown thread";
   const SnapshotThread& thread = file_.threads()[root.thread];
   if (thread.is_main)
     return in_full ? "the main thread " + std::to_string(thread.tid) : "the main thread";
@@ -52,8 +52,10 @@ std::string SnapshotNames::Static(const RootReference& reference, bool in_full) 
 
 std::string SnapshotNames::Stack(const RootReference& reference, bool in_full) {
   const GraphRoot& root = graph_.roots()[reference.root];
-  std::string text = "stack of " + Thread(root, in_full);
+  // Of a fiber, or an alternate stack of the thread.
+  std::string text = root.name.empty() ? "stack" : root.name + " stack";
   if (root.thread >= file_.threads().size()) return text;
+  text += " of " + Thread(root, in_full);
   const FoundFrame found = image_.FrameOf(file_.threads()[root.thread], reference.word);
   if (found.frame.function == "?") return text;
   text += found.is_guess && in_full ? ", probably in " : ", in ";
@@ -77,7 +79,7 @@ std::string SnapshotNames::Group(const RootReference& reference) {
     case SnapshotRoot::kUncollectable:
       return "uncollectable objects";
     case SnapshotRoot::kFinalizer:
-      return "objects that wait for their finalizer";
+      return reference.word == 0 ? "objects that wait for their finalizer" : "data of finalizers";
     case SnapshotRoot::kOther:
       break;
   }
@@ -104,7 +106,9 @@ std::string SnapshotNames::Word(const RootReference& reference) {
     case SnapshotRoot::kUncollectable:
       return "no root: the object is uncollectable";
     case SnapshotRoot::kFinalizer:
-      return "no root: the object waits for its finalizer";
+      if (reference.word == 0) return "no root: the object waits for its finalizer";
+      text = "data of a finalizer";
+      break;
     case SnapshotRoot::kOther:
       text = Group(reference);
       break;

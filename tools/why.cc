@@ -51,6 +51,8 @@ int Fail(const std::string& message) {
   return kFailed;
 }
 
+std::string Objects(uint64_t count) { return count == 1 ? "1 object" : Count(count) + " objects"; }
+
 // One object, or all of a kind or class, of one snapshot.
 class Question {
  public:
@@ -108,8 +110,7 @@ class Question {
     largest_bytes_ = dominators.RetainedBytes(largest);
     largest_objects_ = dominators.RetainedObjects(largest);
     *retained = "Without it " + Bytes(static_cast<double>(largest_bytes_)) + " in " +
-                Count(largest_objects_) +
-                " objects would be free, more than without any other object.";
+                Objects(largest_objects_) + " would be free, more than without any other object.";
     return true;
   }
 
@@ -231,8 +232,9 @@ class Question {
              static_cast<unsigned long long>(shapes.objects()),
              static_cast<unsigned long long>(shapes.bytes()));
     } else {
-      printf("%s objects, %s, kept in %s ways\n", Count(shapes.objects()).c_str(),
-             Bytes(static_cast<double>(shapes.bytes())).c_str(), Count(shapes.count()).c_str());
+      printf("%s, %s, kept in %s\n", Objects(shapes.objects()).c_str(),
+             Bytes(static_cast<double>(shapes.bytes())).c_str(),
+             shapes.count() == 1 ? "1 way" : (Count(shapes.count()) + " ways").c_str());
     }
     for (size_t i = 0; i < groups.size(); ++i) {
       const PathShapes::Group& group = groups[i];
@@ -244,7 +246,7 @@ class Question {
                path.steps.empty() ? "null" : PathAsJson(explainer_.Explain(path)).c_str());
         continue;
       }
-      printf("\n%s objects, %s; one of them is %s\n", Count(group.objects).c_str(),
+      printf("\n%s, %s; one of them is %s\n", Objects(group.objects).c_str(),
              Bytes(static_cast<double>(group.bytes)).c_str(),
              Hexadecimal(graph_.AddressOf(group.example)).c_str());
       if (path.steps.empty()) {
