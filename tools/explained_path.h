@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "tools/heap_graph.h"
@@ -14,13 +13,9 @@
 namespace gleaner::tools {
 
 struct ExplainedStep {
-  ObjectId object;
-  uint64_t address, bytes;
-  std::string kind, type;
-  uint64_t offset;   // of the word that refers to it, in the object before; or kNoOffset
-  bool is_interior;  // the word points behind the object's beginning
-  bool is_known;     // the program says that the word is a pointer
-  bool is_only;      // no other word refers to the object
+  PathStep step;
+  bool is_known;  // the program says that the word which refers to the object is a pointer
+  bool is_only;   // no other word refers to it
 };
 
 enum class Certainty : uint8_t {
@@ -45,25 +40,25 @@ class PathExplainer {
   // pre: the path has steps.
   ExplainedPath Explain(const RootPath& path);
 
+  // Lines of at most 80 columns where names allow it. Rows of objects that are alike, with words at
+  // the same offset, are shortened.
+  void Print(const ExplainedPath& path, FILE* out);
+  // What the path's certainty means, in a sentence, and for a doubtful one which words are meant.
+  std::string CertaintyInWords(const ExplainedPath& path) const;
+  // An object of JSON.
+  void PrintJson(const ExplainedPath& path, FILE* out);
+
  private:
-  void CountReferences(const RootPath& path);
   bool IsKnown(const PathStep& before, const PathStep& step);
+  bool AreAlike(const ExplainedStep& a, const ExplainedStep& b) const;
+  void PrintStep(const PathStep& step, FILE* out);
 
   SnapshotFile& file_;
   const HeapGraph& graph_;
   SnapshotNames& names_;
-  // Of the path's objects: words of other objects and roots that refer to them.
-  std::unordered_map<ObjectId, uint64_t> counts_;
 };
 
 // Text in lines of at most 80 columns, `indent` blanks before each.
 void PrintWrapped(const std::string& text, int indent, FILE* out);
-// Lines of at most 80 columns where names allow it. Rows of objects that are alike, with words at
-// the same offset, are shortened.
-void PrintPath(const ExplainedPath& path, FILE* out);
-// What the path's certainty means, in a sentence, and for a doubtful one which words are meant.
-std::string CertaintyInWords(const ExplainedPath& path);
-// An object of JSON.
-std::string PathAsJson(const ExplainedPath& path);
 
 }  // namespace gleaner::tools

@@ -20,8 +20,14 @@ PathShapes::PathShapes(const HeapGraph& graph, const RootPaths& paths, NameOfRoo
       last_(1) {}
 
 void PathShapes::Add(ObjectId object, uint64_t bytes) {
-  Group& group = groups_[ShapeOf(object)];
-  if (group.objects++ == 0) group.example = object;
+  const Shape shape = ShapeOf(object);
+  Group& group = groups_[shape];
+  const ObjectId before = paths_.Before(object);
+  const bool is_first = before == kNoObject || shapes_[before] != shape;
+  if (group.objects++ == 0 || (is_first && !group.is_example_first)) {
+    group.example = object;
+    group.is_example_first = is_first;
+  }
   group.bytes += bytes;
   ++objects_;
   bytes_ += bytes;

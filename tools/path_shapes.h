@@ -22,7 +22,8 @@ class PathShapes {
   struct Group {
     uint64_t objects = 0;
     uint64_t bytes = 0;
-    ObjectId example = kNoObject;
+    ObjectId example = kNoObject;   // with a short path, if there is one
+    bool is_example_first = false;  // of objects that are alike in a row
   };
   // Says how a root's word is called.
   using NameOfRoot = std::function<std::string(const RootReference&)>;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "tools/debug_info.h"
@@ -22,7 +23,6 @@ namespace {
 
 using gleaner::tools::Bytes;
 using gleaner::tools::Certainty;
-using gleaner::tools::CertaintyInWords;
 using gleaner::tools::Count;
 using gleaner::tools::Dominators;
 using gleaner::tools::ExplainedPath;
@@ -30,10 +30,8 @@ using gleaner::tools::HeapGraph;
 using gleaner::tools::Hexadecimal;
 using gleaner::tools::kNoObject;
 using gleaner::tools::ObjectId;
-using gleaner::tools::PathAsJson;
 using gleaner::tools::PathExplainer;
 using gleaner::tools::PathShapes;
-using gleaner::tools::PrintPath;
 using gleaner::tools::PrintWrapped;
 using gleaner::tools::ProcessImage;
 using gleaner::tools::Quoted;
@@ -176,9 +174,9 @@ class Question {
     }
     for (size_t i = 0; i < paths.size(); ++i) {
       printf("\n%s\n", i == 0 ? "It is kept by" : "By other words, it is kept by");
-      PrintPath(paths[i], stdout);
+      explainer_.Print(paths[i], stdout);
       printf("\n");
-      PrintWrapped(CertaintyInWords(paths[i]), 0, stdout);
+      PrintWrapped(explainer_.CertaintyInWords(paths[i]), 0, stdout);
     }
     if (paths.empty() || paths[0].certainty != Certainty::kDoubtful) return;
     if (sure.empty()) {
@@ -188,7 +186,7 @@ class Question {
           0, stdout);
     } else {
       printf("\nThe object would be kept without such words, too, by\n");
-      PrintPath(sure[0], stdout);
+      explainer_.Print(sure[0], stdout);
     }
   }
 
@@ -205,12 +203,25 @@ class Question {
     }
     printf("\"paths\":[");
     for (size_t i = 0; i < paths.size(); ++i) {
-      printf("%s\n%s", i == 0 ? "" : ",", PathAsJson(paths[i]).c_str());
+      printf("%s\n", i == 0 ? "" : ",");
+      explainer_.PrintJson(paths[i], stdout);
     }
-    printf("],\"sure_path\":%s}\n", sure.empty() ? "null" : PathAsJson(sure[0]).c_str());
+    printf("],\"sure_path\":");
+    if (sure.empty()) {
+      printf("null");
+    } else {
+      explainer_.PrintJson(sure[0], stdout);
+    }
+    printf("}\n");
   }
 
   bool IsAskedFor(uint32_t kind, uint32_t type) {
+    const auto [found, is_new] = is_asked_for_.try_emplace({kind, type}, false);
+    if (is_new) found->second = HasName(kind, type);
+    return found->second;
+  }
+
+  bool HasName(uint32_t kind, uint32_t type) {
     return names_.Kind(kind).find(options_.type) != std::string::npos ||
            names_.Type(type).find(options_.type) != std::string::npos;
   }
@@ -240,10 +251,15 @@ class Question {
       const PathShapes::Group& group = groups[i];
       const RootPath path = paths_.PathTo(group.example);
       if (options_.json) {
-        printf("%s\n{\"objects\":%llu,\"bytes\":%llu,\"example\":%s}", i == 0 ? "" : ",",
+        printf("%s\n{\"objects\":%llu,\"bytes\":%llu,\"example\":", i == 0 ? "" : ",",
                static_cast<unsigned long long>(group.objects),
-               static_cast<unsigned long long>(group.bytes),
-               path.steps.empty() ? "null" : PathAsJson(explainer_.Explain(path)).c_str());
+               static_cast<unsigned long long>(group.bytes));
+        if (path.steps.empty()) {
+          printf("null");
+        } else {
+          explainer_.PrintJson(explainer_.Explain(path), stdout);
+        }
+        printf("}");
         continue;
       }
       printf("\n%s, %s; one of them is %s\n", Objects(group.objects).c_str(),
@@ -252,7 +268,7 @@ class Question {
       if (path.steps.empty()) {
         printf("  no root reaches them\n");
       } else {
-        PrintPath(explainer_.Explain(path), stdout);
+        explainer_.Print(explainer_.Explain(path), stdout);
       }
     }
     if (options_.json) printf("]}\n");
@@ -266,6 +282,7 @@ class Question {
   SnapshotNames names_;
   PathExplainer explainer_;
   RootPaths paths_;
+  std::map<std::pair<uint32_t, uint32_t>, bool> is_asked_for_;  // by kind and type
   uint64_t largest_bytes_ = 0;
   uint32_t largest_objects_ = 0;
 };
