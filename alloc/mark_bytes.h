@@ -118,4 +118,16 @@ inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
   return left;
 }
 
+// The number of bytes below `end` that are not free, and whose value is not in the mask `dead`.
+// Other threads may change bytes meanwhile: each counts as it was at some instant. The array is
+// 8-byte aligned and its bytes from `end` up to the next multiple of 8 are 0.
+inline uint32_t CountInUse(const uint8_t* marks, uint32_t end, uint8_t dead) {
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < end; i += 8) {
+    const uint64_t word = internal::LoadMarks(marks + i) & ~(dead * kByteOnes);
+    count += SumOfBytes(internal::OccupiedBytes(word) >> 7);
+  }
+  return static_cast<uint32_t>(count);
+}
+
 }  // namespace gleaner::alloc

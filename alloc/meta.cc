@@ -39,6 +39,8 @@ size_t MetaBytes() {
   return g_handed_out;
 }
 
+const size_t& MetaBytesPlace() { return g_handed_out; }
+
 void MetaResetLockAfterFork() { g_lock.ResetAfterFork(); }
 
 }  // namespace gleaner::alloc

@@ -15,6 +15,8 @@ void* MetaAllocate(size_t bytes, size_t alignment = kCacheLineBytes);
 
 // Bytes of metadata handed out by MetaAllocate so far.
 size_t MetaBytes();
+// Where that number is, for readers of another process.
+const size_t& MetaBytesPlace();
 
 void MetaResetLockAfterFork();
 

@@ -56,6 +56,7 @@ bool TakeGrowthRefusal() {
 size_t ResidentBytes() {
   return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a statistic
 }
+const platform::Atomic<size_t>& ResidentPages() { return g_resident_pages; }
 bool PageSpace::Init(FitPolicy policy) {
   // At worst every page is a block of its own.
   return fit_.Init(policy, g_space.page_count());

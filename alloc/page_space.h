@@ -159,6 +159,7 @@ bool TakeGrowthRefusal();
 
 // Bytes of resident pages, in use or free. A page counts from the time it is handed out.
 size_t ResidentBytes();
+const platform::Atomic<size_t>& ResidentPages();
 
 // Pages handed out in both spaces.
 inline size_t TakenPages() {

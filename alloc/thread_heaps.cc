@@ -56,6 +56,8 @@ size_t ThreadHeaps::active() {
   return active == 0 ? 1 : active;
 }
 ThreadHeap& ThreadHeaps::at(size_t index) { return *g_shared.heaps[index]; }
+const platform::Atomic<size_t>& ThreadHeaps::count_place() { return g_shared.count; }
+ThreadHeap* const& ThreadHeaps::first_place() { return g_shared.heaps[0]; }
 Policy ThreadHeaps::policy() { return g_shared.policy; }
 double ThreadHeaps::k() { return g_shared.k; }
 

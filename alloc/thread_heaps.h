@@ -22,6 +22,9 @@ class ThreadHeaps {
   // Heaps that have a thread; at least 1.
   static size_t active();
   static ThreadHeap& at(size_t index);
+  // For readers of another process: where the count is, and the first of as many addresses.
+  static const platform::Atomic<size_t>& count_place();
+  static ThreadHeap* const& first_place();
   // The heap that gets a page which the sweep has found empty.
   static ThreadHeap& HomeOfFree(PageNumber page);
 

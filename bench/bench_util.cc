@@ -56,7 +56,8 @@ double Median(std::vector<double> values) {
 }
 
 uint64_t RandomWork::Scaled(uint64_t count) const {
-  return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(count) * scale));
+  return std::max<uint64_t>(1,
+                            static_cast<uint64_t>(std::round(static_cast<double>(count) * scale)));
 }
 
 uint64_t RandomWork::SeedOf(int thread) const {

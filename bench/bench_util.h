@@ -1,5 +1,5 @@
 // What every benchmark shares and that knows nothing of a collector: options, time, pseudo-random
-// numbers and the one line of `key=value` pairs on stdout that compare.py reads.
+// numbers and the one line of `key=value` pairs on stdout that bench/experiments reads.
 // Thread-safety: Options and ResultLine belong to the main thread; the functions may be called
 // from any thread.
 #ifndef GLEANER_BENCH_BENCH_UTIL_H_
@@ -64,7 +64,7 @@ class Rng {
   uint64_t state_;
 };
 
-// What --seed and --scale say, of programs whose work is pseudo-random.
+// What --seed and --scale say. Nothing depends on the seed where nothing is pseudo-random.
 struct RandomWork {
   uint64_t seed = 1;
   double scale = 1;
@@ -73,6 +73,8 @@ struct RandomWork {
   uint64_t Scaled(uint64_t count) const;
   // Another one for each thread.
   uint64_t SeedOf(int thread) const;
+  // Is added to seeds that a program gives itself; 0 if --seed is the default.
+  uint64_t SeedOffset() const { return Mix64(seed - 1); }
 };
 
 // The command line. Every option has a normal default and one for --smoke; --threads,

@@ -249,6 +249,7 @@ class Thread {
 int main(int argc, char** argv) {
   Parameters parameters;
   int variant;
+  bench::RandomWork work;
   bench::Options options("bh", "Barnes-Hut N-body simulation with a collected tree");
   options.Choice("variant", &variant, {"pt", "st"}, "parallel or single-threaded tree");
   options.Number("bodies", &parameters.bodies, 30'000, 1'000, 2, 1 << 28, "bodies");
@@ -256,12 +257,14 @@ int main(int argc, char** argv) {
   options.Real("theta", &parameters.theta, 1.0, 0.1, 1.5, "opening angle");
   parameters.lists = false;
   options.Flag("lists", &parameters.lists, "collect interaction lists in collected memory");
+  options.SeedAndScale(&work);
   options.Parse(argc, argv);
+  if (parameters.steps != 0) parameters.steps = work.Scaled(parameters.steps);
   parameters.variant = static_cast<Variant>(variant);
   parameters.threads = options.threads();
 
   bench::InitGc(options);
-  g_state.bodies = bh::NewPlummerModel(parameters.bodies, 1);
+  g_state.bodies = bh::NewPlummerModel(parameters.bodies, work.seed);
   pthread_barrier_init(&g_state.barrier, nullptr, static_cast<unsigned>(parameters.threads));
   const bench::Measurement measurement =
       bench::RunThreads(parameters.threads, [&](int t) { Thread(parameters, t).Run(); });

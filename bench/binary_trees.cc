@@ -44,7 +44,7 @@ struct Work {
   uint64_t checksum = 0;
 };
 
-Work RunAll(int max_depth) {
+Work RunAll(int max_depth, const bench::RandomWork& scaled) {
   Work work;
   const auto record = [&](uint64_t nodes) {
     work.allocated += nodes;
@@ -53,7 +53,7 @@ Work RunAll(int max_depth) {
   record(CountOfFresh(max_depth + 1));
   Node* long_lived = Build(max_depth);
   for (int depth = kMinDepth; depth <= max_depth; depth += 2) {
-    const uint64_t iterations = UINT64_C(1) << (max_depth - depth + kMinDepth);
+    const uint64_t iterations = scaled.Scaled(UINT64_C(1) << (max_depth - depth + kMinDepth));
     uint64_t nodes = 0;
     for (uint64_t i = 0; i < iterations; ++i) nodes += CountOfFresh(depth);
     record(nodes);
@@ -68,14 +68,16 @@ Work RunAll(int max_depth) {
 
 int main(int argc, char** argv) {
   uint64_t depth;
+  bench::RandomWork scaled;
   bench::Options options("binary_trees", "binary trees, the whole work on each thread");
   options.Number("depth", &depth, 18, 10, kMinDepth, 30, "depth of the long-lived tree");
+  options.SeedAndScale(&scaled);
   options.Parse(argc, argv);
 
   bench::InitGc(options);
   static Work work[bench::kMaxThreads];
   const bench::Measurement measurement = bench::RunThreads(
-      options.threads(), [&](int t) { work[t] = RunAll(static_cast<int>(depth)); });
+      options.threads(), [&](int t) { work[t] = RunAll(static_cast<int>(depth), scaled); });
 
   uint64_t allocated = 0;
   uint64_t checksum = 0;

@@ -2,9 +2,7 @@
 // sentences. The grammar comes from a file, the sentences are drawn from the grammar at random.
 // Threads take one sentence after another. The run fails if a table or a forest does not hold what
 // a count without collected memory finds.
-#include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -20,7 +18,7 @@ namespace {
 
 struct Parameters {
   std::string grammar;
-  uint64_t seed;
+  bench::RandomWork work;
   uint64_t sentences;
   uint64_t min_words;
   uint64_t max_words;
@@ -38,7 +36,7 @@ struct Work {
 
 void DrawSentences(const Parameters& parameters, const cky::Grammar& grammar, Work* work) {
   const cky::SentenceSampler sampler(grammar, parameters.max_words);
-  bench::Rng rng(parameters.seed);
+  bench::Rng rng(parameters.work.seed);
   for (uint64_t i = 0; i < parameters.sentences; ++i) {
     work->sentences.push_back(sampler.Draw(parameters.min_words, &rng));
   }
@@ -93,13 +91,11 @@ cky::Findings CheckedTotal(const Work& work, uint64_t* checksum) {
 
 Parameters ParseOptions(bench::Options* options, int argc, char** argv) {
   Parameters parameters;
-  double scale;
   options->Text("grammar", &parameters.grammar, CKY_GRAMMAR, "the grammar's file");
-  options->Number("seed", &parameters.seed, 1, 1, 0, UINT64_MAX, "seed of the sentences");
   options->Number("sentences", &parameters.sentences, 200, 12, 1, 1'000'000, "sentences");
   options->Number("min-words", &parameters.min_words, 36, 10, 1, 500, "words of the shortest");
   options->Number("max-words", &parameters.max_words, 100, 30, 1, 500, "words of the longest");
-  options->Real("scale", &scale, 1, 1e-6, 1e6, "factor on the number of sentences");
+  options->SeedAndScale(&parameters.work);
   parameters.check = false;
   options->Flag("check", &parameters.check, "report symbols that no sentence uses, and end");
   parameters.print = false;
@@ -109,9 +105,10 @@ Parameters ParseOptions(bench::Options* options, int argc, char** argv) {
     bench::Fail("--min-words %lu is more than --max-words %lu", parameters.min_words,
                 parameters.max_words);
   }
-  const double sentences = std::round(static_cast<double>(parameters.sentences) * scale);
-  if (sentences > 1e9) bench::Fail("--sentences times --scale is more than 1e9");
-  parameters.sentences = std::max<uint64_t>(1, static_cast<uint64_t>(sentences));
+  parameters.sentences = parameters.work.Scaled(parameters.sentences);
+  if (parameters.sentences > 1'000'000'000) {
+    bench::Fail("--sentences times --scale is more than 1e9");
+  }
   return parameters;
 }
 
@@ -134,7 +131,7 @@ int main(int argc, char** argv) {
   bench::RunThreads(options.threads(), [&](int) { CountSentences(grammar, &work); });
   work.next = 0;
   const bench::Measurement measurement = bench::RunThreads(
-      options.threads(), [&](int) { ParseSentences(grammar, parameters.seed, &work); });
+      options.threads(), [&](int) { ParseSentences(grammar, parameters.work.seed, &work); });
 
   uint64_t words = 0;
   for (const cky::Sentence& sentence : work.sentences) words += sentence.size();

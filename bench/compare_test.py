@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""What compare.py makes of runs that are made up: which rows differ, and what it prints of them."""
+"""What `bench` makes of runs that are made up: which rows differ, and what it prints of them."""
 
 import contextlib
 import io
 import unittest
 
-import compare
+from experiments import compare
+from experiments.running import OURS, THEIRS, Run, Side
 
 
 def result_of(name, a, b, metric="seconds"):
-    sides = [compare.Space(label, ["program"], library)
-             for label, library in (("abc", compare.THEIRS), ("this tree", compare.OURS))]
+    sides = [Side(label, ["program"], library)
+             for label, library in (("abc", THEIRS), ("this tree", OURS))]
     result = compare.Result(compare.Row(name, 1, *sides, metric=metric))
     for key, numbers in (("a", a), ("b", b)):
         for number in numbers:
-            result.add(key, compare.Run({metric: str(number), "checksum": "1", "collections": "3"}, 10))
+            result.add(key, Run({metric: str(number), "checksum": "1", "collections": "3"}, 10))
     return result
 
 
@@ -58,7 +59,7 @@ class Against(unittest.TestCase):
         self.assertGreater(len(rows), 30)
         self.assertEqual(len({(row.name, row.threads) for row in rows}), len(rows))
         for row in rows:
-            self.assertEqual((row.a.library, row.b.library), (compare.THEIRS, compare.OURS), row)
+            self.assertEqual((row.a.library, row.b.library), (THEIRS, OURS), row)
             self.assertEqual((row.a.command, row.a.environment), (row.b.command, row.b.environment))
             self.assertEqual((row.a.label, row.target), ("abc", 0), row)
 

@@ -9,7 +9,6 @@
 #define GC_THREADS
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -47,7 +46,7 @@ struct Parameters {
   uint64_t depth;
   uint64_t beam;
   uint64_t max_turns;
-  uint64_t seed;
+  bench::RandomWork work;
 };
 
 template <class T>
@@ -229,7 +228,7 @@ class Search {
 };
 
 Cube Scrambled(const Parameters& parameters, uint64_t index) {
-  bench::Rng rng(parameters.seed + bench::Mix64(index + 1));
+  bench::Rng rng(parameters.work.seed + bench::Mix64(index + 1));
   Cube cube;
   int last = -1;
   for (uint64_t i = 0; i < parameters.depth; ++i) {
@@ -277,7 +276,6 @@ void Solve(const Parameters& parameters, uint64_t index, Work* work) {
 
 int main(int argc, char** argv) {
   Parameters parameters;
-  double scale;
   bench::Options options("cube",
                          "approximate solutions of Rubik's cube by pruned breadth-first search");
   options.Number("cubes", &parameters.cubes, 10, 3, 1, 1'000'000, "scrambled cubes");
@@ -286,11 +284,9 @@ int main(int argc, char** argv) {
                  "positions of a level that pruning keeps");
   options.Number("max-turns", &parameters.max_turns, 30, 30, 0, kMaxTurns,
                  "turns after which a search gives up");
-  options.Number("seed", &parameters.seed, 1, 1, 0, UINT64_MAX, "seed of the scrambled cubes");
-  options.Real("scale", &scale, 1, 1e-3, 1e3, "factor of the cubes; at least one is left");
+  options.SeedAndScale(&parameters.work);
   options.Parse(argc, argv);
-  parameters.cubes = static_cast<uint64_t>(
-      std::max(1.0, std::round(static_cast<double>(parameters.cubes) * scale)));
+  parameters.cubes = parameters.work.Scaled(parameters.cubes);
 
   bench::InitGc(options);
   rubik::BuildTables();

@@ -22,6 +22,7 @@ struct Parameters {
   int max_depth;
   int stretch_depth;
   uint64_t array_length;
+  bench::RandomWork work;
 };
 
 uint64_t TreeSize(int depth) { return (UINT64_C(2) << depth) - 1; }
@@ -61,7 +62,8 @@ struct Work {
 };
 
 void Construct(const Parameters& parameters, int depth, Work* work) {
-  const uint64_t iterations = 2 * TreeSize(parameters.stretch_depth) / TreeSize(depth);
+  const uint64_t iterations =
+      parameters.work.Scaled(2 * TreeSize(parameters.stretch_depth) / TreeSize(depth));
   Node* last = nullptr;
   for (uint64_t i = 0; i < iterations; ++i) {
     last = NewNode(nullptr, nullptr);
@@ -110,8 +112,11 @@ int main(int argc, char** argv) {
   options.Number("depth", &depth, 16, 8, kMinDepth, 28, "depth of the long-lived tree");
   options.Number("array", &array_length, 500'000, 5'000, 1, UINT64_C(1) << 32,
                  "doubles in the long-lived array");
+  bench::RandomWork work_size;
+  options.SeedAndScale(&work_size);
   options.Parse(argc, argv);
-  const Parameters parameters{static_cast<int>(depth), static_cast<int>(depth) + 2, array_length};
+  const Parameters parameters{static_cast<int>(depth), static_cast<int>(depth) + 2, array_length,
+                              work_size};
 
   bench::InitGc(options);
   static Work work[bench::kMaxThreads];

@@ -90,12 +90,12 @@ void Insert(Stripe* stripe, Entry** slot, uint64_t key, uint64_t random) {
 }
 
 template <bool kBarrier>
-void Build(Stripe* stripe, int thread, uint64_t keys) {
+void Build(Stripe* stripe, uint64_t seed, uint64_t keys) {
   stripe->keys = keys;
   const uint64_t buckets = std::bit_ceil(std::max<uint64_t>(keys / 2, 16));
   stripe->mask = buckets - 1;
   stripe->buckets = static_cast<Entry**>(GC_malloc(buckets * sizeof(Entry*)));
-  bench::Rng rng(1'000 + static_cast<uint64_t>(thread));
+  bench::Rng rng(1'000 + seed);
   for (uint64_t key = 0; key < keys; ++key) {
     const uint64_t random = rng.Next();
     if (random >> 63 != 0) Insert<kBarrier>(stripe, FindSlot(*stripe, key), key, random >> 8);
@@ -103,8 +103,8 @@ void Build(Stripe* stripe, int thread, uint64_t keys) {
 }
 
 template <bool kBarrier>
-void Mutate(Stripe* stripe, int thread, uint64_t operations) {
-  bench::Rng rng(static_cast<uint64_t>(thread));
+void Mutate(Stripe* stripe, uint64_t seed, uint64_t operations) {
+  bench::Rng rng(seed);
   uint64_t found = 0;
   uint64_t last_ns = bench::NowNs();
   for (uint64_t i = 0; i < operations; ++i) {
@@ -132,10 +132,13 @@ void Mutate(Stripe* stripe, int thread, uint64_t operations) {
 }
 
 template <bool kBarrier>
-bench::Measurement Run(int threads, uint64_t keys, uint64_t operations, bool no_collect) {
-  bench::RunThreads(threads, [&](int t) { Build<kBarrier>(&g_stripes[t], t, keys); });
+bench::Measurement Run(int threads, uint64_t seed, uint64_t keys, uint64_t operations,
+                       bool no_collect) {
+  const auto seed_of = [seed](int t) { return seed + static_cast<uint64_t>(t); };
+  bench::RunThreads(threads, [&](int t) { Build<kBarrier>(&g_stripes[t], seed_of(t), keys); });
   if (no_collect) GC_disable();
-  return bench::RunThreads(threads, [&](int t) { Mutate<kBarrier>(&g_stripes[t], t, operations); });
+  return bench::RunThreads(threads,
+                           [&](int t) { Mutate<kBarrier>(&g_stripes[t], seed_of(t), operations); });
 }
 
 // Walks the whole stripe, verifies every entry and adds the keys to the checksum.
@@ -157,6 +160,7 @@ void Finish(Stripe* stripe) {
 
 int main(int argc, char** argv) {
   uint64_t operations, megabytes;
+  bench::RandomWork work;
   bool no_collect = false;
   bool barrier = false;
   bench::Options options("hash_table", "a chained hash table mutating under allocation");
@@ -166,15 +170,17 @@ int main(int argc, char** argv) {
   options.Flag("no-collect", &no_collect, "GC_disable() once the table is built");
   options.Flag("barrier", &barrier,
                "stores by the barrier of gleaner.h, for GLEANER_WRITE_TRACKING=cards");
+  options.SeedAndScale(&work);
   options.Parse(argc, argv);
+  operations = work.Scaled(operations);
   const int threads = options.threads();
   const uint64_t keys = 2 * (megabytes * 1'000'000 / kBytesPerKey) / static_cast<uint64_t>(threads);
   if (keys < 16) bench::Fail("--megabytes %lu is too little for %d threads", megabytes, threads);
 
   bench::InitGc(options);
-  const bench::Measurement measurement = barrier
-                                             ? Run<true>(threads, keys, operations, no_collect)
-                                             : Run<false>(threads, keys, operations, no_collect);
+  const auto run = barrier ? Run<true> : Run<false>;
+  const bench::Measurement measurement =
+      run(threads, work.SeedOffset(), keys, operations, no_collect);
 
   uint64_t checksum = 0;
   uint64_t stall_ns = 0;

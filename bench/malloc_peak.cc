@@ -32,11 +32,14 @@ uint64_t Allocate(uint64_t count, uint64_t size) {
 
 int main(int argc, char** argv) {
   uint64_t count, size;
+  bench::RandomWork work;
   bench::Options options("malloc_peak", "GC_malloc of one size in a loop, nothing kept");
   options.Number("count", &count, 50'000'000, 200'000, 1, UINT64_C(1) << 40,
                  "allocations per thread");
   options.Number("size", &size, 16, 16, 8, 4096, "bytes of each, a multiple of 8");
+  options.SeedAndScale(&work);
   options.Parse(argc, argv);
+  count = work.Scaled(count);
   if (size % 8 != 0) bench::Fail("--size %lu is not a multiple of 8", size);
 
   bench::InitGc(options);

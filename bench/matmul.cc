@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "bench_util.h"
@@ -33,7 +32,7 @@ struct Parameters {
   uint64_t size;
   uint64_t products;
   uint64_t reference;
-  uint64_t seed;
+  bench::RandomWork work;
   uint64_t threads;
 };
 
@@ -111,7 +110,7 @@ class Thread {
   uint64_t Run() {
     uint64_t checksum = 0;
     for (uint64_t p = 0; p < parameters_.products; ++p) {
-      const uint64_t seed = bench::Mix64(parameters_.seed + bench::Mix64(p + 1));
+      const uint64_t seed = bench::Mix64(parameters_.work.seed + bench::Mix64(p + 1));
       Allocate(seed);
       Multiply();
       Verify(p);
@@ -218,17 +217,14 @@ class Thread {
 
 int main(int argc, char** argv) {
   Parameters parameters;
-  double scale;
   bench::Options options("matmul", "dense matrix products, rows dealt to the threads cyclically");
   options.Number("size", &parameters.size, 1'000, 150, 1, kMaxSize, "rows and columns");
   options.Number("products", &parameters.products, 30, 4, 1, 1'000'000, "products");
   options.Number("reference", &parameters.reference, 0, 4, 0, 1'000'000,
                  "products, from the first, that are compared with the definition");
-  options.Number("seed", &parameters.seed, 1, 1, 0, UINT64_MAX, "seed of the entries");
-  options.Real("scale", &scale, 1, 1e-3, 1e3, "factor of the products; at least one is left");
+  options.SeedAndScale(&parameters.work);
   options.Parse(argc, argv);
-  parameters.products = static_cast<uint64_t>(
-      std::max(1.0, std::round(static_cast<double>(parameters.products) * scale)));
+  parameters.products = parameters.work.Scaled(parameters.products);
   parameters.threads = static_cast<uint64_t>(options.threads());
 
   bench::InitGc(options);

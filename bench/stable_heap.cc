@@ -84,8 +84,8 @@ uint64_t UseList(uint64_t seed) {
   return sum;
 }
 
-void Run(Forest* forest, int thread, uint64_t operations, uint64_t store_every) {
-  bench::Rng rng(static_cast<uint64_t>(thread));
+void Run(Forest* forest, uint64_t seed, uint64_t operations, uint64_t store_every) {
+  bench::Rng rng(seed);
   for (uint64_t i = 0; i < operations; ++i) {
     const uint64_t random = rng.Next();
     Node* leaf = FindLeaf(*forest, random);
@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
   uint64_t operations;
   uint64_t store_every;
   uint64_t heap_percent;
+  bench::RandomWork work;
   bench::Options options("stable_heap", "a large stable heap and short-lived objects");
   options.Number("live-mb", &live_mb, 400, 4, 1, 1 << 20, "MB of trees, over all threads");
   options.Number("operations", &operations, 2'000'000, 20'000, 1, UINT64_MAX,
@@ -122,15 +123,19 @@ int main(int argc, char** argv) {
   options.Number(
       "heap-percent", &heap_percent, 0, 0, 0, 10'000,
       "size that the heap is fixed at from the start, in percent of the trees; 0 for any");
+  options.SeedAndScale(&work);
   options.Parse(argc, argv);
+  operations = work.Scaled(operations);
   bench::InitGc(options);
 
   const auto threads = static_cast<uint64_t>(options.threads());
   const uint64_t trees = (live_mb * 1'000'000 / threads + kTreeBytes - 1) / kTreeBytes;
   if (heap_percent != 0) FixHeap(trees * kTreeBytes * threads * heap_percent / 100);
   bench::RunThreads(options.threads(), [&](int t) { Plant(&g_forests[t], trees); });
-  const bench::Measurement measurement = bench::RunThreads(
-      options.threads(), [&](int t) { Run(&g_forests[t], t, operations, store_every); });
+  const bench::Measurement measurement = bench::RunThreads(options.threads(), [&](int t) {
+    const uint64_t seed = work.SeedOffset() + static_cast<uint64_t>(t);
+    Run(&g_forests[t], seed, operations, store_every);
+  });
 
   uint64_t checksum = 0;
   for (uint64_t t = 0; t < threads; ++t) checksum += g_forests[t].checksum;

@@ -27,10 +27,10 @@ uint64_t ReadTag(const char* string) {
 }
 
 // Returns a checksum of all lengths and of all tags read back.
-uint64_t RunStrings(int thread, uint64_t count, uint64_t kept, uint64_t max_length) {
+uint64_t RunStrings(int thread, uint64_t seed, uint64_t count, uint64_t kept, uint64_t max_length) {
   auto** ring = static_cast<char**>(GC_malloc(kept * sizeof(char*)));
   g_rings[thread] = ring;
-  bench::Rng rng(static_cast<uint64_t>(thread));
+  bench::Rng rng(seed);
   uint64_t checksum = 0;
   uint64_t slot = 0;
   for (uint64_t i = 0; i < count; ++i) {
@@ -61,19 +61,24 @@ uint64_t RunStrings(int thread, uint64_t count, uint64_t kept, uint64_t max_leng
 
 int main(int argc, char** argv) {
   uint64_t count, kept, max_length;
+  bench::RandomWork work;
   bench::Options options("strings", "atomic strings, the youngest ones kept in rings");
   options.Number("count", &count, 10'000'000, 200'000, 1, UINT64_C(1) << 40, "strings per thread");
   options.Number("kept", &kept, 20'000, 2'000, bench::kMaxThreads, UINT64_C(1) << 32,
                  "strings kept in all, shared out among the threads");
   options.Number("max-length", &max_length, 2'000, 2'000, kMinLength, 1 << 24,
                  "longest string in bytes; the shortest has 8");
+  options.SeedAndScale(&work);
   options.Parse(argc, argv);
+  count = work.Scaled(count);
   const uint64_t share = kept / static_cast<uint64_t>(options.threads());
 
   bench::InitGc(options);
   static uint64_t sums[bench::kMaxThreads];
-  const bench::Measurement measurement = bench::RunThreads(
-      options.threads(), [&](int t) { sums[t] = RunStrings(t, count, share, max_length); });
+  const bench::Measurement measurement = bench::RunThreads(options.threads(), [&](int t) {
+    const uint64_t seed = work.SeedOffset() + static_cast<uint64_t>(t);
+    sums[t] = RunStrings(t, seed, count, share, max_length);
+  });
 
   uint64_t checksum = 0;
   for (int t = 0; t < options.threads(); ++t) checksum += sums[t];

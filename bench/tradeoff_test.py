@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tradeoff.py makes of runs that are made up: medians, domination, tables; and their order."""
+"""What `tradeoff` makes of runs that are made up: medians, domination, tables; and their order."""
 
 import argparse
 import contextlib
@@ -8,14 +8,15 @@ import os
 import tempfile
 import unittest
 
-import compare
-import tradeoff
+from experiments import compare, tradeoff
+from experiments.running import Run, RunFailed
+from experiments.session import Session
 
 THEIRS, OURS = tradeoff.LIBRARIES
 
 
 def run_of(memory, time, wall=None):
-    return {"peak_mb": memory, "processor_s": time, "wall_s": time if wall is None else wall}
+    return Run({}, memory, time if wall is None else wall, time)
 
 
 def curve(*points):
@@ -25,7 +26,7 @@ def curve(*points):
 
 
 def curves(theirs, ours):
-    return {compare.THEIRS: curve(*theirs), compare.OURS: curve(*ours)}
+    return {THEIRS: curve(*theirs), OURS: curve(*ours)}
 
 
 def exceptions(theirs, ours, kind="processor"):
@@ -146,7 +147,7 @@ class Program:
     def measure(self, library, divisor):
         self.order.append((library, divisor))
         if (library, divisor) == self.fails:
-            raise compare.RunFailed("exit status 1")
+            raise RunFailed("exit status 1")
         return run_of(divisor, len(self.order))
 
 
@@ -155,7 +156,10 @@ class Runs(unittest.TestCase):
 
     def test_libraries_take_turns_at_each_divisor(self):
         program = Program()
-        result, failures = tradeoff.run_program(program, self.OPTIONS)
+        with tempfile.TemporaryDirectory() as folder:
+            session = Session(os.path.join(folder, "runs"), {})
+            result, failures = tradeoff.run_program(session, program, self.OPTIONS)
+            session.close()
         self.assertEqual(program.order, 2 * [(THEIRS, 1), (OURS, 1), (THEIRS, 3), (OURS, 3)])
         self.assertEqual(failures, [])
         self.assertEqual([point.divisor for point in result[OURS]], [1, 3])
@@ -163,7 +167,10 @@ class Runs(unittest.TestCase):
 
     def test_a_point_that_fails_is_left_out(self):
         program = Program((THEIRS, 3))
-        result, failures = tradeoff.run_program(program, self.OPTIONS)
+        with tempfile.TemporaryDirectory() as folder:
+            session = Session(os.path.join(folder, "runs"), {})
+            result, failures = tradeoff.run_program(session, program, self.OPTIONS)
+            session.close()
         self.assertEqual(failures, ["program, divisor 3, libgc: exit status 1"])
         self.assertEqual([point.divisor for point in result[THEIRS]], [1])
         self.assertEqual([point.divisor for point in result[OURS]], [1, 3])

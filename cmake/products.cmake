@@ -83,7 +83,25 @@ find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBDW REQUIRED IMPORTED_TARGET libdw)
 file(GLOB_RECURSE tool_sources CONFIGURE_DEPENDS tools/*.cc)
-add_executable(gleaner ${tool_sources} record/trace_reader.cc ${GLEANER_OBJECTS})
+
+# What is the same in all pages of `gleaner report`, as C++: its own style and script, and dygraphs.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(dygraphs /usr/share/javascript/dygraphs)
+if(NOT EXISTS ${dygraphs}/dygraph.min.js)
+  message(FATAL_ERROR "${dygraphs}/dygraph.min.js is missing: install libjs-dygraphs")
+endif()
+set(report_styles ${dygraphs}/dygraph.min.css ${CMAKE_SOURCE_DIR}/tools/report/report.css)
+set(report_scripts ${dygraphs}/dygraph.min.js ${dygraphs}/extras/synchronizer.js
+    ${CMAKE_SOURCE_DIR}/tools/report/report.js)
+set(report_licence /usr/share/doc/libjs-dygraphs/copyright)
+set(report_parts ${CMAKE_BINARY_DIR}/report_parts.cc)
+add_custom_command(OUTPUT ${report_parts}
+  COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tools/report/embed.py ${report_parts}
+          --style ${report_styles} --script ${report_scripts} --licence ${report_licence}
+  DEPENDS tools/report/embed.py ${report_styles} ${report_scripts} ${report_licence}
+  VERBATIM)
+
+add_executable(gleaner ${tool_sources} ${report_parts} record/trace_reader.cc ${GLEANER_OBJECTS})
 target_link_libraries(gleaner PRIVATE gleaner_internal CLI11::CLI11 PkgConfig::LIBDW)
 target_include_directories(gleaner PRIVATE include/gleaner)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
@@ -112,4 +130,4 @@ install(EXPORT GleanerTargets NAMESPACE Gleaner:: DESTINATION lib/cmake/Gleaner)
 install(FILES ${CMAKE_BINARY_DIR}/GleanerConfig.cmake ${CMAKE_BINARY_DIR}/GleanerConfigVersion.cmake
         DESTINATION lib/cmake/Gleaner)
 install(FILES ${CMAKE_BINARY_DIR}/gleaner.pc DESTINATION lib/pkgconfig)
-install(FILES tools/gdb/gleaner_gdb.py DESTINATION share/gleaner)
+install(FILES tools/gdb/gleaner_gdb.py tools/mpi/gleaner_mpi.c DESTINATION share/gleaner)

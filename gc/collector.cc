@@ -122,6 +122,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   clock.Enter(PausePart::kResume);
   world_.resume();
   collection.report.pause = clock.End();
+  collection.report.end_ns = clock.end_ns();
   NoteStop(collection, clock.end_ns());
   last_ = collection.report;
   totals_.Add(last_, collection.sweeps_concurrently);

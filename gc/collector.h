@@ -37,6 +37,7 @@ struct CycleReport {
   uint64_t freed_bytes = 0;  // objects that died, by size
   uint64_t resident_bytes = 0;
   PauseTimes pause;
+  uint64_t end_ns = 0;       // of the pause, by CLOCK_MONOTONIC
   uint64_t steals = 0;       // segments of work that one marker took from another
   uint64_t finalizable = 0;  // objects queued for finalization
   int markers = 0;           // workers that took part in marking
@@ -114,6 +115,8 @@ class Collector {
   // Sweeps all pages that are still unclaimed; false if there are none. Not inside critical
   // sections.
   bool SweepRest();
+  // Pages that the sweep under way has still to come to; 0 without one. A snapshot.
+  size_t UnsweptPages() const { return sweeper_.UnsweptPages(); }
   // If all pages are swept and no thread has the lock: reports the totals to the pacer and returns
   // lasting surplus to the system. Otherwise at most two loads. Not inside critical sections.
   void EndSweepIfDone() {

@@ -56,6 +56,8 @@ class Cycle {
   // Acquire: pairs with the release in Enable, so that the opened tracker is visible.
   bool enabled() const { return enabled_.Load(platform::memory_order_acquire); }
   CycleState state() const { return state_.Load(platform::memory_order_relaxed); }
+  // For readers of another process.
+  const platform::Atomic<CycleState>& state_place() const { return state_; }
   bool IsUnderWay() const {
     return state() != CycleState::kIdle && state() != CycleState::kAbandoned;
   }

@@ -181,6 +181,11 @@ class Pacer {
     return allowance_.Load(platform::memory_order_relaxed);
   }  // a threshold
 
+  // For readers of another process.
+  const platform::Atomic<size_t>& wanted_bytes_place() const { return wanted_bytes_; }
+  const platform::Atomic<ptrdiff_t>& allocated_place() const { return allocated_; }
+  const platform::Atomic<ptrdiff_t>& allowance_place() const { return allowance_; }
+
  private:
   static constexpr size_t kMaxReportBytes = 1 * kMiB;
   static constexpr int kSurplusCycles = 6;

@@ -82,6 +82,11 @@ class Sweeper {
     // Acquire: pairs with the end of each step, whose totals and bytes are then visible.
     return steps_left_.Load(platform::memory_order_acquire) == 0;
   }
+  // Pages of steps that are not done. Any thread: a snapshot.
+  size_t UnsweptPages() const {
+    // Relaxed: nothing is read that the steps have written.
+    return IsConcurrent() ? steps_left_.Load(platform::memory_order_relaxed) * kPagesPerStep : 0;
+  }
   // Guarded by the collector lock. pre: IsDone().
   void EndConcurrent();
   // The sum of the steps' totals. False if a fork has cut off some steps. Guarded by the collector

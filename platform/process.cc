@@ -129,20 +129,6 @@ bool IsWithinFileLimit(int fd, size_t bytes) {
           static_cast<uint64_t>(status.st_size) + bytes <= limit.rlim_cur);
 }
 
-bool ExpandPath(const char* given, char* out, size_t capacity) {
-  char path[4096];
-  const char* mark = strstr(given, "%p");
-  const int n = mark == nullptr
-                    ? snprintf(path, sizeof path, "%s", given)
-                    : snprintf(path, sizeof path, "%.*s%d%s", static_cast<int>(mark - given), given,
-                               getpid(), mark + 2);
-  if (n > 0 && static_cast<size_t>(n) < sizeof path && MakeAbsolute(path, out, capacity)) {
-    return true;
-  }
-  Complain("the path %s is too long, or there is no current folder: no file is written", given);
-  return false;
-}
-
 // The 22nd field of /proc/PID/stat, as proc(5) counts them: 19 behind the one that follows the
 // program's name, which may hold any character.
 uint64_t ProcessStart(uint64_t process) {

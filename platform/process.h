@@ -45,10 +45,6 @@ bool IsExecutable(const char* path);
 // does not fit.
 bool MakeAbsolute(const char* path, char* out, size_t capacity);
 
-// The path of a file that the process writes: the first %p of `given` replaced by the number of the
-// process, made absolute. False, after a message, if it does not fit or the directory is unknown.
-bool ExpandPath(const char* given, char* out, size_t capacity);
-
 // Writes all `bytes`. False if that fails.
 bool WriteAll(int fd, const char* text, size_t bytes);
 // Whether the limit on the size of files allows `bytes` more at the file's end: a file beyond it

@@ -91,6 +91,8 @@ uint64_t LongestStallNs() {
   return longest;
 }
 
+StallRows RowsOfStalls() { return {g_shards, kShards, sizeof(Shard)}; }
+
 void BeginStallsOfThread(int tid) {
   t_stall.shard = static_cast<uint8_t>(static_cast<uint32_t>(tid) % kShards + 1);
 }

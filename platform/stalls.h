@@ -69,6 +69,15 @@ void ReadStalls(StallCause cause, StallHistogram* out);
 // The longest stall of any cause so far. Cheap; any thread, at any time.
 uint64_t LongestStallNs();
 
+// Where ReadStalls reads, for readers of another process: rows that begin with the sums of
+// nanoseconds by cause and the longest by cause.
+struct StallRows {
+  const void* first;
+  size_t count;
+  size_t row_bytes;
+};
+StallRows RowsOfStalls();
+
 // Records a finished stall of the calling thread; ignored if the thread's stalls do not count.
 // Async-signal-safe.
 void RecordStall(StallCause cause, uint64_t ns);

@@ -10,8 +10,6 @@
 
 namespace gleaner::platform {
 
-constinit Atomic<bool> g_is_tracing{false};
-
 namespace {
 
 constexpr size_t kRingWords = 4096;
@@ -75,6 +73,15 @@ Ring* TakeRing() {
   return nullptr;
 }
 
+// Leaves the other half of the word alone, which somebody who enables a probe may change at once.
+void SetTraceListens(bool listens) {
+  uint32_t seen = g_listeners.Load(memory_order_relaxed);  // a hint
+  // Acquire: the weakest order of CompareExchange.
+  while (!g_listeners.CompareExchange(seen, listens ? seen | kTraceListens : seen & ~kTraceListens,
+                                      memory_order_acquire)) {
+  }
+}
+
 void EmitThread(TraceRole role, const char* name) {
   char text[16] = {};
   if (name != nullptr) {
@@ -96,13 +103,13 @@ bool StartTrace() {
     g_buffer = static_cast<uint64_t*>(NewMemory(kRingWords * sizeof *g_buffer));
   }
   if (g_buffer == nullptr) return false;
-  g_is_tracing.Store(true, memory_order_relaxed);  // a hint
+  SetTraceListens(true);
   return true;
 }
-void StopTrace() { g_is_tracing.Store(false, memory_order_relaxed); }  // a hint
+void StopTrace() { SetTraceListens(false); }
 
 void BeginTraceOfThread(TraceRole role, const char* name) {
-  if (!IsTracing() || t_ring != nullptr) return;
+  if (!HasTrace() || t_ring != nullptr) return;
   Ring* ring = TakeRing();
   if (ring == nullptr) {
     g_untraced.FetchAdd(1, memory_order_relaxed);  // a count
@@ -123,6 +130,7 @@ void EndTraceOfThread() {
 }
 
 void EmitTrace(TraceEvent event, uint64_t begin_ns, std::initializer_list<uint64_t> arguments) {
+  if (IsProbed()) FireProbe(event, begin_ns, arguments.begin());
   Ring* const ring = t_ring;
   if (ring == nullptr) return;
   const size_t count = arguments.size() + 2;

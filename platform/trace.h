@@ -2,9 +2,9 @@
 // docs/tracing.md has the argument why nothing is torn or lost without being counted
 // [inv.trace-ring].
 //
-// Emitting makes no system call but the clock's, takes no lock and waits for nobody, so any code of
-// a thread that has a ring may do it, signal handlers included. A thread without a ring emits
-// nothing.
+// Emitting makes no system call but the clock's, takes no lock and waits for nobody, so any code
+// may do it, signal handlers included. A thread without a ring adds nothing to the trace. Each
+// event is also a probe (platform/probes.h), which fires on threads without a ring as well.
 //
 // Call order: StartTrace once; then for each thread BeginTraceOfThread, EmitTrace any number of
 // times, EndTraceOfThread. Meanwhile DrainTrace by one thread at a time, which the caller sees to.
@@ -14,6 +14,7 @@
 
 #include "platform/atomic.h"
 #include "platform/clock.h"
+#include "platform/probes.h"
 
 namespace gleaner::platform {
 
@@ -55,9 +56,11 @@ constexpr TraceEvent TraceEventOf(uint64_t header) {
 constexpr size_t TraceWordsOf(uint64_t header) { return header >> 8 & 0xff; }
 constexpr uint32_t TraceThreadOf(uint64_t header) { return static_cast<uint32_t>(header >> 32); }
 
-extern Atomic<bool> g_is_tracing;
-// A hint: events before and after a change may be emitted or not.
-inline bool IsTracing() { return GLEANER_UNLIKELY(g_is_tracing.Load(memory_order_relaxed)); }
+// Whether anybody wants events: the trace, or somebody who has enabled a probe. One load. A hint:
+// events before and after a change may be emitted or not.
+inline bool IsTracing() { return GLEANER_UNLIKELY(g_listeners.Load(memory_order_relaxed) != 0); }
+// Whether events go to the trace. A hint, as above.
+inline bool HasTrace() { return (g_listeners.Load(memory_order_relaxed) & kTraceListens) != 0; }
 
 // False if there is no memory for it.
 [[nodiscard]] bool StartTrace();
@@ -65,12 +68,12 @@ inline bool IsTracing() { return GLEANER_UNLIKELY(g_is_tracing.Load(memory_order
 void StopTrace();
 
 // The calling thread's events count from now on as those of the next thread number; before, it had
-// none. `name` may be null. Not async-signal-safe. No effect while nothing is traced, or if there
-// is no ring to be had: then the thread's events are not traced, and UntracedThreads counts it.
+// none. `name` may be null. Not async-signal-safe. No effect without a trace, or if there is no
+// ring to be had: then the thread's events are not traced, and UntracedThreads counts it.
 void BeginTraceOfThread(TraceRole role, const char* name);
 void EndTraceOfThread();
 
-// Adds an event to the calling thread's ring. Async-signal-safe.
+// Adds an event to the calling thread's ring, and fires its probe. Async-signal-safe.
 void EmitTrace(TraceEvent event, uint64_t begin_ns, std::initializer_list<uint64_t> arguments);
 
 // An event that lasts as long as this object. Reads the clock only while events are traced.

@@ -336,7 +336,26 @@ bool NameTrace(const char* path, uint64_t limit_bytes, bool children) {
 
 bool NameRunRecord(const char* path) { return setenv("GLEANER_RUN_RECORD", path, 1) == 0; }
 
+bool NameReportFiles(const char* trace, const char* profile) {
+  bool done = setenv("GLEANER_TRACE", trace, 1) == 0;
+  for (const Row& row : g_rows) {
+    if (strcmp(row.name, "profile") == 0) done &= setenv("GLEANER_PROFILE", profile, 1) == 0;
+  }
+  return done;
+}
+
 bool AskForLeaks() { return setenv("GLEANER_LEAKS", "1", 1) == 0; }
+
+const char* ProcessRank() {
+  // Of Open MPI, of process managers by PMIx and PMI (MPICH, Intel MPI), and of Slurm.
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* rank = getenv(variable);
+    const char* end = rank;
+    while (end != nullptr && *end >= '0' && *end <= '9') ++end;
+    if (end != rank && *end == 0) return rank;
+  }
+  return nullptr;
+}
 
 const char* ProgramSearchPath() { return getenv("PATH"); }
 

@@ -52,6 +52,12 @@ bool AskForLeaks();   // GLEANER_LEAKS=1
 // False without memory.
 bool NameTrace(const char* path, uint64_t limit_bytes, bool children);
 bool NameRunRecord(const char* path);
+// The number of this process among those that `mpirun` or `srun` have started together; null if it
+// is none of such. Digits only.
+const char* ProcessRank();
+// For `gleaner report`: the files of the collector trace and of the heap profile. False without
+// memory.
+bool NameReportFiles(const char* trace, const char* profile);
 // The value of PATH; null if it is unset.
 const char* ProgramSearchPath();
 

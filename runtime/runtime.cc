@@ -24,6 +24,7 @@
 #include "runtime/inline_allocation.h"
 #include "runtime/latency.h"
 #include "runtime/limits.h"
+#include "runtime/live_figures.h"
 #include "runtime/run_record.h"
 #include "runtime/snapshot.h"
 #include "runtime/tracing.h"
@@ -110,6 +111,7 @@ const char* InitOnce() {
   if (!g_malloc_support.never_wait) HeedFilters();  // a malloc makes no such steps
   OfferInlineAllocation();
   AttachRunRecord();
+  StartLiveFigures();
   if (atexit(FindLastLeaks) != 0)
     Complain("no memory for an exit handler: the last leaks are missed");
   if (g_options.print_stats >= 2 && atexit(LogLatency) != 0)

@@ -14,6 +14,7 @@
 #include "platform/stop_world.h"
 #include "runtime/collect.h"
 #include "runtime/options.h"
+#include "runtime/output_path.h"
 #include "runtime/runtime.h"
 #include "runtime/snapshot_content.h"
 #include "runtime/threads.h"
@@ -236,9 +237,10 @@ void StartSnapshots() {
     }
     return;
   }
-  if (!platform::ExpandPath(g_options.snapshot, g_path, sizeof g_path)) {
+  if (!ExpandOutputPath(g_options.snapshot, g_path, sizeof g_path)) {
     g_path[0] = 0;
-    return;
+    return Complain("the path is too long, or there is no current folder; there is no snapshot %s",
+                    g_options.snapshot);
   }
   g_first_process = Self();
   if (atexit(TakeLast) != 0) Complain("no memory: there is no snapshot %s at the end", g_path);

@@ -85,9 +85,7 @@ HeapFigures ReadHeapFigures() {
 }
 
 size_t MetadataBytes() {
-  constexpr size_t kBytesPerPage =
-      sizeof(alloc::PageInfo) + sizeof(alloc::PageMeta) + alloc::kMarkBytesPerPage;
-  return alloc::CommittedPages() * kBytesPerPage + alloc::MetaBytes();
+  return alloc::CommittedPages() * kMetadataBytesPerPage + alloc::MetaBytes();
 }
 
 size_t OccupiedBytes() {

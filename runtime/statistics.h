@@ -29,7 +29,9 @@ HeapFigures ReadHeapFigures();
 size_t HeapBytes();
 // The largest HeapBytes so far, as of the ends of collections and now.
 size_t MaxHeapBytes();
-// Bytes of the collector's own tables.
+// Bytes of the collector's own tables: for each committed page, and all.
+inline constexpr size_t kMetadataBytesPerPage =
+    sizeof(alloc::PageInfo) + sizeof(alloc::PageMeta) + alloc::kMarkBytesPerPage;
 size_t MetadataBytes();
 // Bytes of pages that hold objects. Reads the descriptor of every page.
 size_t OccupiedBytes();

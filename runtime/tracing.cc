@@ -18,7 +18,10 @@
 #include "platform/stalls.h"
 #include "platform/stop_world.h"
 #include "platform/trace_file.h"
+#include "runtime/heap_sample.h"
 #include "runtime/options.h"
+#include "runtime/output_path.h"
+#include "runtime/tracking.h"
 
 namespace gleaner::runtime {
 
@@ -30,6 +33,7 @@ namespace {
 
 constexpr uint64_t kDrainEveryNs = 100'000'000;
 constexpr uint64_t kLevelsEveryNs = 10'000'000;
+constexpr uint64_t kSampleEveryNs = 1'000'000'000;
 constexpr size_t kMaxPath = 4096;
 
 // Guarded by g_draining.
@@ -46,11 +50,13 @@ constinit platform::Atomic<uint64_t> g_draining{0};
 // Hints: when rings were last drained, and levels last emitted.
 constinit platform::Atomic<uint64_t> g_drained_ns{0};
 constinit platform::Atomic<uint64_t> g_levels_ns{0};
+// When the heap was last sampled. Guarded by g_draining.
+constinit uint64_t g_sampled_ns = 0;
 
 // Hint: the process of which a thread has come to ContinueTracing last.
 constinit platform::Atomic<uint64_t> g_continued{0};
 
-char g_path[kMaxPath];  // constant after StartTracing: absolute, %p replaced
+char g_path[kMaxPath];  // constant after StartTracing: absolute
 
 // The wall-clock time of g_began_ns.
 uint64_t WallClockNs() {
@@ -66,15 +72,17 @@ size_t Describe(char* text, size_t capacity) {
   platform::ReadCommandLine(command, sizeof command);
   char host[256] = "";
   (void)gethostname(host, sizeof host - 1);
+  const char* const rank = ProcessRank();
   static const char* const kModes[] = {"auto", "stop", "concurrent", "generational"};
   static const char* const kPolicies[] = {"lps", "al", "ps"};
   const int n = snprintf(
       text, capacity,
-      "version=%s\nprocess=%d\nparent=%d\nhost=%s\nbegan_ns=%llu\nbegan_wall_ns=%llu\n"
+      "version=%s\nprocess=%d\nparent=%d\nrank=%s\nhost=%s\nbegan_ns=%llu\nbegan_wall_ns=%llu\n"
       "markers=%d\nmode=%s\npolicy=%s\nk=%g\npage_bytes=%zu\ncommand=%s\n",
-      GLEANER_VERSION, getpid(), getppid(), host, static_cast<unsigned long long>(g_began_ns),
-      static_cast<unsigned long long>(WallClockNs()), gc::g_collector.pool().size(),
-      kModes[g_options.mode], kPolicies[g_options.policy], g_options.k, alloc::kPageBytes, command);
+      GLEANER_VERSION, getpid(), getppid(), rank != nullptr ? rank : "", host,
+      static_cast<unsigned long long>(g_began_ns), static_cast<unsigned long long>(WallClockNs()),
+      gc::g_collector.pool().size(), kModes[g_options.mode], kPolicies[g_options.policy],
+      g_options.k, alloc::kPageBytes, command);
   return n < 0 ? 0 : static_cast<size_t>(n) < capacity ? static_cast<size_t>(n) : capacity - 1;
 }
 
@@ -172,7 +180,7 @@ void EndDrain() { g_draining.Store(0, memory_order_release); }
 
 // Writes what is left. Threads may go on meanwhile; what they emit from now on is lost.
 void EndTracing() {
-  if (!platform::IsTracing() || platform::MemoryIsAnothers()) return;
+  if (!platform::HasTrace() || platform::MemoryIsAnothers()) return;
   const platform::HandlersWait no_handlers;
   const platform::UncancellableSection section;
   // A child of fork that has not used the heap makes no file. Relaxed: hints.
@@ -186,7 +194,11 @@ void EndTracing() {
     platform::FutexSleep(1'000'000);
   }
   DrainLocked(true);
-  if (platform::IsTracing()) {
+  if (platform::HasTrace()) {
+    EmitHeapSample();
+    DrainLocked(true);
+  }
+  if (platform::HasTrace()) {
     platform::StopTrace();
     constexpr size_t kWords = 4;
     const uint64_t end[kWords] = {platform::TraceHeader(platform::TraceEvent::kEnd, kWords, 0),
@@ -205,6 +217,8 @@ void EmitLevels() {
   platform::EmitTrace(platform::TraceEvent::kHeap, platform::NowNs(),
                       {alloc::ResidentBytes(), free_pages * alloc::kPageBytes, alloc::MetaBytes(),
                        alloc::GrowthLimit()});
+  platform::EmitTrace(platform::TraceEvent::kUnswept, platform::NowNs(),
+                      {gc::g_collector.UnsweptPages() * alloc::kPageBytes});
 }
 
 // Relaxed, both: hints; two threads may both find that it is time.
@@ -223,10 +237,16 @@ void EmitStall(platform::StallCause cause, uint64_t begin_ns, uint64_t ns) {
 }  // namespace
 
 void StartTracing() {
+  // Also without a trace: a probe may be enabled at any time. Relaxed: publishes nothing.
+  platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);
   g_began_ns = platform::NowNs();
-  if (g_options.trace == nullptr || !platform::ExpandPath(g_options.trace, g_path, sizeof g_path) || !OpenFile(g_path)) return;
+  if (g_options.trace == nullptr) return;
+  if (!ExpandOutputPath(g_options.trace, g_path, sizeof g_path)) {
+    return Complain("the path is too long, or there is no current folder; there is no trace %s",
+                    g_options.trace);
+  }
+  if (!OpenFile(g_path)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
-  platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);  // publishes nothing
   if (!platform::StartTrace()) Complain("no memory: the trace %s is empty", g_path);
 }
 
@@ -236,6 +256,7 @@ void ContinueTracing() {
     NoteTime(&g_levels_ns);
     EmitLevels();
   }
+  if (!platform::HasTrace()) return;
   const bool all = IsTime(g_drained_ns, kDrainEveryNs);
   if (!all && !platform::IsTraceFilling()) {
     g_continued.Store(Self(), memory_order_relaxed);  // a hint
@@ -251,6 +272,11 @@ void ContinueTracing() {
     if (TryBeginDrain()) {
       DrainLocked(all);
       if (all) NoteTime(&g_drained_ns);
+      // With rings that have just been emptied, so that there is room.
+      if (all && platform::CoarseNowNs() - g_sampled_ns >= kSampleEveryNs) {
+        g_sampled_ns = platform::CoarseNowNs();
+        EmitHeapSample();
+      }
       EndDrain();
     }
   }
@@ -262,8 +288,10 @@ void ResetTracingAfterFork() {
   g_draining.Store(0, memory_order_relaxed);
   g_drained_ns.Store(0, memory_order_relaxed);
   g_levels_ns.Store(0, memory_order_relaxed);
+  g_sampled_ns = 0;
+  ForgetTracedModes();
   // The child may have noticed before its handlers ran that it is one.
-  if (!platform::IsTracing() || g_process.Load(memory_order_relaxed) == Self()) return;
+  if (!platform::HasTrace() || g_process.Load(memory_order_relaxed) == Self()) return;
   g_began_ns = platform::NowNs();
   platform::ResetTraceAfterFork();
   g_file.Leave();

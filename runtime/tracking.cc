@@ -9,6 +9,7 @@
 #include "platform/loaded_objects.h"
 #include "platform/process.h"
 #include "platform/system_calls.h"
+#include "platform/trace.h"
 #include "runtime/barrier.h"
 #include "runtime/run_record.h"
 #include "runtime/runtime.h"
@@ -80,6 +81,8 @@ constinit bool g_turning_on = false;
 constinit platform::Refusal g_lost[platform::kTrackingKinds] = {};
 // Of the better mechanisms than that in use, and, if none is in use, of all.
 constinit Reasons g_reasons = {};
+// The collector trace of this process has a record of the modes.
+constinit bool g_modes_are_traced = false;
 
 // After an attempt of the collector's own that failed for what may pass: the pauses of all
 // collections after which it tries again.
@@ -380,6 +383,26 @@ void CopyReason(char* text, size_t capacity) {
   platform::LockGuard guard(g_collector.lock());
   snprintf(text, capacity, "%s", g_reasons.text);
 }
+
+void TraceModesLocked() {
+  if (!platform::HasTrace()) return;
+  constexpr size_t kReasonWords = 12;
+  constexpr size_t kWords = 5 + kReasonWords;
+  static uint64_t traced[kWords];  // guarded by the collector lock
+  const Modes modes = ModesInUse();
+  uint64_t w[kWords] = {static_cast<uint64_t>(TrackingInUse()), modes.concurrent,
+                        modes.generational, IsAutomatic(),
+                        g_pause_goal_ns.Load(platform::memory_order_relaxed)};  // one number
+  memcpy(w + 5, g_reasons.text, strnlen(g_reasons.text, kReasonWords * sizeof w[0]));
+  if (g_modes_are_traced && memcmp(w, traced, sizeof w) == 0) return;
+  memcpy(traced, w, sizeof w);
+  g_modes_are_traced = true;
+  platform::EmitTrace(platform::TraceEvent::kTracking, platform::NowNs(),
+                      {w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11],
+                       w[12], w[13], w[14], w[15], w[16]});
+}
+
+void ForgetTracedModes() { g_modes_are_traced = false; }
 
 bool NeedsTracker() { return g_collector.cycle().HasLostTracker() || g_turning_on; }
 

@@ -62,6 +62,11 @@ bool CanTrack(platform::TrackingKind kind);
 // Copies the reason why no mode, or no better mechanism, is in use: text for people, empty if there
 // is none. Cut off at `capacity` bytes.
 void CopyReason(char* text, size_t capacity);
+// Adds the modes, the tracker and the reason to the collector trace, if they are not what it has.
+// pre: the collector lock is held.
+void TraceModesLocked();
+// In a forked child, by its only thread: its trace has none of them.
+void ForgetTracedModes();
 
 // Whether a wanted mode may lack a tracker: the last tracker was lost, or some thread is in TurnOn,
 // or was when the process forked. pre: the collector lock is held.

@@ -10,6 +10,7 @@
 #include "runtime/dump.h"
 #include "runtime/findings.h"
 #include "runtime/fork.h"
+#include "runtime/live_figures.h"
 #include "runtime/memory_limit.h"
 #include "runtime/run_record.h"
 #include "runtime/runtime.h"
@@ -153,6 +154,8 @@ void OnEvent(CycleEvent event) {
       break;
   }
   NoteCollectionInRunRecord();
+  NoteCollectionInLiveFigures();
+  TraceModesLocked();
   ContinueTracing();
   const size_t heap = HeapBytes();
   if (GC_on_heap_resize != nullptr && heap != g_announced_heap_bytes) GC_on_heap_resize(heap);

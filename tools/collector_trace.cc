@@ -7,6 +7,7 @@
 #include "gc/collector.h"
 #include "platform/stalls.h"
 #include "platform/trace_file.h"
+#include "platform/write_tracking.h"
 
 namespace gleaner::tools {
 
@@ -61,8 +62,18 @@ const char* WordOfTrace(const std::string& list, uint64_t number) {
   if (list == "reason") return Word(number, gc::Reason::kMemoryLimit);
   if (list == "stall") return Word(number, platform::StallCause::kPause);
   if (list == "state") return Word(number, gc::CycleState::kAbandoned);
+  if (list == "tracking") {
+    return number < platform::kTrackingKinds
+               ? platform::TraitsOf(static_cast<platform::TrackingKind>(number)).name
+               : nullptr;
+  }
   if (list == "path") return Word(number, platform::TracePath::kGrowth);
   return nullptr;
+}
+
+std::string TextOfTrace(const uint64_t* words, size_t count) {
+  const char* text = reinterpret_cast<const char*>(words);
+  return {text, strnlen(text, count * sizeof *words)};
 }
 
 CollectorTrace::~CollectorTrace() {

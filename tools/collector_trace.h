@@ -29,6 +29,8 @@ struct TraceEventRow {
 const TraceEventRow* RowOfTraceEvent(platform::TraceEvent event);
 // What a number stands for: the word of the list, or null if the list has none for it.
 const char* WordOfTrace(const std::string& list, uint64_t number);
+// The text that these words hold, up to the first zero byte.
+std::string TextOfTrace(const uint64_t* words, size_t count);
 
 struct TraceRecord {
   platform::TraceEvent event;

@@ -4,20 +4,33 @@
 
 #include "runtime/options.h"
 #include "tools/launch.h"
+#include "tools/ranks.h"
 #include "tools/record.h"
 #include "tools/replay.h"
 #include "tools/replay_heap.h"
+#include "tools/report.h"
 #include "tools/run.h"
 #include "tools/snapshot.h"
 #include "tools/symbolize.h"
+#include "tools/top.h"
 #include "tools/trace.h"
 #include "tools/why.h"
 
 namespace {
 
+// Index of the "--" that comes before a program; argc if there is none.
+int IndexOfDashes(int argc, char** argv) {
+  int i = 2;
+  while (i < argc && strcmp(argv[i], "--") != 0) ++i;
+  return std::min(i, argc);
+}
+
 // Whether the command's arguments end with a program and its arguments.
-bool TakesProgram(const char* command) {
-  return strcmp(command, "run") == 0 || strcmp(command, "record") == 0;
+bool TakesProgram(int argc, char** argv) {
+  if (argc < 2) return false;
+  const char* command = argv[1];
+  return strcmp(command, "run") == 0 || strcmp(command, "record") == 0 ||
+         (strcmp(command, "report") == 0 && IndexOfDashes(argc, argv) < argc);
 }
 
 bool IsOneOf(const char* word, std::initializer_list<const char*> words) {
@@ -28,6 +41,7 @@ bool IsOneOf(const char* word, std::initializer_list<const char*> words) {
 // Index of the first argument that does not belong to the command: the program, or the "--" before
 // it.
 int EndOfOwnArguments(int argc, char** argv) {
+  if (strcmp(argv[1], "report") == 0) return IndexOfDashes(argc, argv);
   int i = 2;
   while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0) {
     i += IsOneOf(argv[i], {"-o", "--output", "--limit"}) ? 2 : 1;
@@ -157,6 +171,49 @@ CLI::App* AddWhy(CLI::App* app, WhyOptions* options) {
   return why;
 }
 
+CLI::App* AddRanks(CLI::App* app, gleaner::tools::RanksOptions* options) {
+  CLI::App* ranks = app->add_subcommand(
+      "ranks", "Compare the collectors of the processes of an MPI run, by their traces");
+  ranks
+      ->add_option("TRACE", options->traces, "What GLEANER_TRACE has written, a file for each rank")
+      ->required();
+  ranks->add_flag("--json", options->json, "Print JSON");
+  return ranks;
+}
+
+CLI::App* AddReport(CLI::App* app, bool takes_program, ReportOptions* options) {
+  CLI::App* report = app->add_subcommand(
+      "report", "Show what the collector did, and what to do about it, on a page of HTML");
+  report->footer(
+      "gleaner report [OPTIONS] TRACE: of a file that GLEANER_TRACE named.\n"
+      "gleaner report [OPTIONS] TRACE TRACE...: of the ranks of an MPI run.\n"
+      "gleaner report [OPTIONS] -- PROGRAM [ARGUMENT...]: of a run of the program.");
+  if (!takes_program) {
+    report->add_option("TRACE", options->traces, "The file that GLEANER_TRACE named")->required();
+  }
+  report->add_option("-o,--output", options->output,
+                     "The page; TRACE.html or report.html if not given, - for standard output");
+  report->add_option("--profile", options->profile, "A heap profile of the same run");
+  return report;
+}
+
+CLI::App* AddTop(CLI::App* app, TopOptions* options) {
+  CLI::App* top = app->add_subcommand("top", "Show a running program's heap, without stopping it");
+  top->add_option("PID", options->process, "The number of the process")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  top->add_option("-d,--delay", options->seconds, "Seconds between two frames; 1 if not given")
+      ->check(CLI::Range(0.01, 86400.0));
+  CLI::Option* frames =
+      top->add_option("-n,--frames", options->frames, "How many frames; until it ends if not given")
+          ->check(CLI::PositiveNumber);
+  CLI::Option* once = top->add_flag_callback(
+                             "--once", [options] { options->frames = 1; }, "One frame")
+                          ->excludes(frames);
+  top->add_flag("--json", options->json, "The frame as JSON")->needs(once);
+  return top;
+}
+
 Touch TouchNamed(const std::string& name) {
   return name == "none" ? Touch::kNone : name == "first" ? Touch::kFirst : Touch::kPages;
 }
@@ -171,6 +228,7 @@ int main(int argc, char** argv) {
     return std::string("gleaner: ") + error.what() + " (--help says more)\n";
   });
 
+  const bool takes_program = TakesProgram(argc, argv);
   CLI::App* options = app.add_subcommand("options", "List the collector's options");
   bool markdown = false;
   options->add_flag("--markdown", markdown, "Print the text of docs/options.md");
@@ -188,13 +246,19 @@ int main(int argc, char** argv) {
 
   TraceOptions tracing;
   const CLI::App* trace = AddTrace(&app, &tracing);
+  gleaner::tools::RanksOptions comparing;
+  const CLI::App* ranks = AddRanks(&app, &comparing);
+  ReportOptions reporting;
+  const CLI::App* report = AddReport(&app, takes_program, &reporting);
+
+  TopOptions looking;
+  const CLI::App* top = AddTop(&app, &looking);
 
   SnapshotOptions showing;
   const CLI::App* snapshot = AddSnapshot(&app, &showing);
   WhyOptions asking;
   const CLI::App* why = AddWhy(&app, &asking);
 
-  const bool takes_program = argc > 1 && TakesProgram(argv[1]);
   const int end = takes_program ? EndOfOwnArguments(argc, argv) : argc;
   try {
     app.parse(end, argv);
@@ -209,9 +273,13 @@ int main(int argc, char** argv) {
   if (trace->parsed()) return ConvertTrace(tracing);
   if (snapshot->parsed()) return ShowSnapshot(showing);
   if (why->parsed()) return Why(asking);
+  if (ranks->parsed()) return CompareRanksOf(comparing);
+  if (report->parsed() && !takes_program) return ReportTrace(reporting);
+  if (top->parsed()) return Top(looking);
   if (!takes_program) return 0;
   char** program = argv + end;
   if (*program != nullptr && strcmp(*program, "--") == 0) ++program;
   if (run->parsed()) return Run(program, run_options);
+  if (report->parsed()) return ReportProgram(program, reporting);
   return Record(program, recording);
 }

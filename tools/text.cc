@@ -41,12 +41,16 @@ size_t LengthOfCharacter(const std::string& text, size_t i) {
 }
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
+bool EndsLine(char c) { return c == '\n' || c == '\t'; }
+
+// Keeps a figure and its unit on one line.
+constexpr char kNoBreak[] = "\u00a0";
 
 // Three significant digits.
 std::string Significant(double value, const char* unit) {
   char text[64];
   const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  snprintf(text, sizeof text, "%.*f %s", decimals, value, unit);
+  snprintf(text, sizeof text, "%.*f%s%s", decimals, value, kNoBreak, unit);
   return text;
 }
 
@@ -78,7 +82,7 @@ std::string Escaped(const std::string& text) {
   for (size_t i = 0; i < text.size();) {
     const size_t length = LengthOfCharacter(text, i);
     const char c = text[i];
-    if (length == 0 || IsControl(c)) {
+    if (length == 0 || (IsControl(c) && !EndsLine(c))) {
       out += "\xef\xbf\xbd";
     } else if (c == '&') {
       out += "&amp;";
@@ -101,14 +105,14 @@ std::string Escaped(const std::string& text) {
 std::string Duration(uint64_t ns) {
   const auto value = static_cast<double>(ns);
   if (ns == 0) return "0";
-  if (value < 999.5) return std::to_string(ns) + " ns";
+  if (value < 999.5) return std::to_string(ns) + kNoBreak + "ns";
   if (value < 999.5e3) return Significant(value / 1e3, "µs");
   if (value < 999.5e6) return Significant(value / 1e6, "ms");
   return Significant(value / 1e9, "s");
 }
 
 std::string Bytes(double bytes) {
-  if (bytes < 999.5) return Count(static_cast<uint64_t>(bytes)) + " B";
+  if (bytes < 999.5) return Count(static_cast<uint64_t>(bytes)) + kNoBreak + "B";
   if (bytes < 999.5e3) return Significant(bytes / 1e3, "kB");
   if (bytes < 999.5e6) return Significant(bytes / 1e6, "MB");
   return Significant(bytes / 1e9, "GB");
@@ -117,7 +121,8 @@ std::string Bytes(double bytes) {
 std::string Share(double share) {
   char text[32];
   const double percent = share * 100;
-  snprintf(text, sizeof text, "%.*f %%", percent != 0 && std::fabs(percent) < 9.95 ? 1 : 0, percent);
+  const int decimals = percent != 0 && std::fabs(percent) < 9.95 ? 1 : 0;
+  snprintf(text, sizeof text, "%.*f%s%%", decimals, percent, kNoBreak);
   return text;
 }
 

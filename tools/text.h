@@ -9,10 +9,11 @@ namespace gleaner::tools {
 // A string of JSON. Bytes that are no UTF-8 become U+FFFD: names of threads may be cut anywhere.
 std::string Quoted(const std::string& text);
 // For the text of an element or an attribute in quotes. Bytes that are no UTF-8, and control
-// characters, become U+FFFD.
+// characters but the end of a line and the tab, become U+FFFD.
 std::string Escaped(const std::string& text);
 
-// For people: "12.3 ms", "4.56 MB" (10^6 bytes), "12.3 %", "12,345".
+// For people: "12.3 ms", "4.56 MB" (10^6 bytes), "12.3 %", "12,345", with spaces that do
+// not break.
 std::string Duration(uint64_t ns);
 std::string Bytes(double bytes);
 std::string Share(double share);

@@ -17,6 +17,7 @@ using gleaner::platform::TraceEvent;
 using gleaner::tools::CollectorTrace;
 using gleaner::tools::Quoted;
 using gleaner::tools::RowOfTraceEvent;
+using gleaner::tools::TextOfTrace;
 using gleaner::tools::TraceEventRow;
 using gleaner::tools::TraceForm;
 using gleaner::tools::TraceRecord;
@@ -42,14 +43,23 @@ class Converter {
     }
     fprintf(out_, "},\"traceEvents\":[\n");
     const auto command = trace_.description().find("command");
-    fprintf(out_,
-            "{\"ph\":\"M\",\"pid\":%" PRIu64 ",\"name\":\"process_name\",\"args\":{\"name\":%s}}",
-            process_, Quoted(command == trace_.description().end() ? "" : command->second).c_str());
+    fprintf(
+        out_, "{\"ph\":\"M\",\"pid\":%" PRIu64 ",\"name\":\"process_name\",\"args\":{\"name\":%s}}",
+        process_,
+        Quoted(Rank() + (command == trace_.description().end() ? "" : command->second)).c_str());
     for (TraceRecord record; trace_.Next(&record);) Write(record);
     fprintf(out_, "\n]}\n");
   }
 
  private:
+  // What stands before the command of one of several processes that were started together.
+  std::string Rank() const {
+    const auto rank = trace_.description().find("rank");
+    return rank == trace_.description().end() || rank->second.empty()
+               ? ""
+               : "rank " + rank->second + ": ";
+  }
+
   void Write(const TraceRecord& record) {
     const TraceEventRow& row = *RowOfTraceEvent(record.event);
     if (record.event == TraceEvent::kThread) return WriteThread(record);
@@ -72,11 +82,13 @@ class Converter {
 
   static double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-  // The event's name, and its first argument if that is a word.
+  // The event's name; and what the program has named, or its first argument if that is a word.
   static std::string NameOf(const TraceEventRow& row, const TraceRecord& record) {
     std::string name = row.name;
-    if (row.form != TraceForm::kCounter && !row.arguments.empty() &&
-        !row.arguments[0].words.empty()) {
+    if (record.event == TraceEvent::kProgram) {
+      name += ": " + TextOfTrace(record.arguments, row.arguments.size());
+    } else if (row.form != TraceForm::kCounter && !row.arguments.empty() &&
+               !row.arguments[0].words.empty()) {
       const char* word = WordOfTrace(row.arguments[0].words, record.arguments[0]);
       name += std::string(": ") + (word != nullptr ? word : "?");
     }
@@ -85,7 +97,8 @@ class Converter {
 
   void WriteArguments(const TraceEventRow& row, const TraceRecord& record) {
     fprintf(out_, ",\"args\":{");
-    for (size_t i = 0; i < row.arguments.size(); ++i) {
+    const size_t count = record.event == TraceEvent::kProgram ? 0 : row.arguments.size();
+    for (size_t i = 0; i < count; ++i) {
       const char* word = row.arguments[i].words.empty()
                              ? nullptr
                              : WordOfTrace(row.arguments[i].words, record.arguments[i]);
@@ -100,11 +113,10 @@ class Converter {
   }
 
   void WriteThread(const TraceRecord& record) {
-    char name[17] = {};
-    memcpy(name, record.arguments + 2, 16);
     Begin("M", record.thread);
     fprintf(out_, ",\"name\":\"thread_name\",\"args\":{\"name\":%s}}",
-            Quoted(std::string(name) + " " + std::to_string(record.arguments[0])).c_str());
+            Quoted(TextOfTrace(record.arguments + 2, 2) + " " + std::to_string(record.arguments[0]))
+                .c_str());
   }
 
   void Begin(const char* phase, uint32_t thread) {

@@ -117,9 +117,9 @@ void WaitUntil(uint64_t due_ns) {
   }
 }
 
-void Run(Server* server, int thread, uint64_t requests, double rate,
+void Run(Server* server, uint64_t seed, uint64_t requests, double rate,
          bench::LatencyHistogram* latencies) {
-  bench::Rng rng(1 + static_cast<uint64_t>(thread));
+  bench::Rng rng(seed);
   const uint64_t began_ns = bench::NowNs();
   double due = 0;  // seconds since the beginning
   for (uint64_t i = 0; i < requests; ++i) {
@@ -136,10 +136,12 @@ void Run(Server* server, int thread, uint64_t requests, double rate,
 
 int main(int argc, char** argv) {
   uint64_t seconds, rate, megabytes;
+  bench::RandomWork work;
   bench::Options options("request_loop", "latency of requests that arrive at a given rate");
   options.Number("seconds", &seconds, 20, 1, 1, 86'400, "how long requests keep arriving");
   options.Number("rate", &rate, 20'000, 2'000, 1, 10'000'000, "requests a second for each thread");
   options.Number("megabytes", &megabytes, 400, 8, 1, 1 << 20, "live data of all threads");
+  options.SeedAndScale(&work);
   options.Parse(argc, argv);
   const int threads = options.threads();
   const uint64_t sessions =
@@ -151,8 +153,9 @@ int main(int argc, char** argv) {
   std::vector<bench::LatencyHistogram> latencies(static_cast<size_t>(threads));
   bench::RunThreads(threads, [&](int t) { Fill(&g_servers[t], sessions); });
   const bench::Measurement measurement = bench::RunThreads(threads, [&](int t) {
-    Run(&g_servers[t], t, seconds * rate, static_cast<double>(rate),
-        &latencies[static_cast<size_t>(t)]);
+    const auto thread = static_cast<size_t>(t);
+    Run(&g_servers[t], work.SeedOffset() + 1 + thread, work.Scaled(seconds * rate),
+        static_cast<double>(rate), &latencies[thread]);
   });
 
   uint64_t checksum = 0;

@@ -43,6 +43,9 @@ struct gleaner_stats {
   uint64_t minor_pause_ns;    /* pauses of all minor collections together */
   uint64_t concurrent_collections; /* collections that marked concurrently */
   uint64_t concurrent_sweeps;      /* collections that swept concurrently */
+  uint64_t allocated_bytes; /* since the last collection, less what was freed, as far as threads
+                               have reported it */
+  uint64_t allowance_bytes; /* with this much in allocated_bytes the next collection is due */
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_stats)) bytes of *stats, with `size` the caller's
@@ -249,6 +252,22 @@ struct gleaner_stall_bucket {
    without locks. */
 GLEANER_API size_t gleaner_get_stall_histogram(int cause, struct gleaner_stall_bucket *buckets,
                                                size_t capacity);
+
+/*
+ * What the program does, on the calling thread's track of the collector's trace (GLEANER_TRACE,
+ * docs/tracing.md), as "program: NAME": between
+ *
+ *     uint64_t begin = gleaner_trace_begin();
+ *     gleaner_trace_end("exchange", begin);
+ *
+ * gleaner_trace_begin returns a time of CLOCK_MONOTONIC in nanoseconds, or 0 while nothing is
+ * traced. gleaner_trace_end copies the first 24 bytes of `name`; it does nothing if `begin` is 0 or
+ * lies in the future, or for a thread that the collector does not know. A call costs less than a
+ * microsecond, but may now and then write what has been traced to the file. Any thread; not in a
+ * signal handler.
+ */
+GLEANER_API uint64_t gleaner_trace_begin(void);
+GLEANER_API void gleaner_trace_end(const char *name, uint64_t begin);
 
 /*
  * Fibers: stacks that the program has made, on which coroutines run. Until its fiber is destroyed,

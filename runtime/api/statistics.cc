@@ -132,6 +132,9 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     all.minor_pause_ns = totals.minor_ns;
     all.concurrent_collections = totals.concurrent;
     all.concurrent_sweeps = totals.concurrent_sweeps;
+    const ptrdiff_t allocated = g_collector.pacer().allocated();
+    all.allocated_bytes = allocated > 0 ? static_cast<uint64_t>(allocated) : 0;
+    all.allowance_bytes = static_cast<uint64_t>(g_collector.pacer().allowance());
   }
   return CopyOut(stats, size, &all, sizeof all);
 }

@@ -143,6 +143,12 @@ class Dev(unittest.TestCase):
             with self.subTest(arguments):
                 self.assertIn(f"./dev bench: {message}", self.refused("bench", *arguments))
 
+    def test_experiments_with_commands_of_their_own(self):
+        self.dev("experiment", "bench", "--runs", "3")
+        call = self.calls_of("python3")[-1]
+        self.assertIn("bench/experiment.py bench --bin ", call)
+        self.assertTrue(call.endswith(" --runs 3"), call)
+
     def tree(self):
         return self.root / "build" / f"against-{self.first[:12]}"
 

@@ -26,7 +26,7 @@ DOCUMENTS = pages(SOURCE)
 
 # How a line of a code block begins that is for a shell, or for CMake.
 COMMAND = re.compile(r"\$ |\./dev\b|(PREFIX/bin/)?gleaner (?!\w+: )|cc |c\+\+ |[A-Z_]+=\S* \S|build/|env |for |"
-                     r"cmake |ctest|ninja|python3 |sudo |apt|git ")
+                     r"mpicc |mpirun |cmake |ctest|ninja|python3 |sudo |apt|git ")
 CMAKE = re.compile(r"[a-z_]+\(.*\)")
 
 # Patterns of what stands for something.
@@ -55,10 +55,12 @@ NOT_RUN = {
     "cmake --build --preset asan-ubsan": "as above",
     "ctest --preset asan-ubsan": "as above",
     "./dev test": "runs this test",
+    "./dev experiment": "measures; the tests bench.experiment* run the same programs",
     "./dev bench": "measures, for hours; the tests bench.* run the same programs",
     "./dev bench-latency": "measures, for hours; the test bench.latency runs the same script",
     "./dev bench-retention": "the test bench.retention runs the same script",
     "./dev tradeoff": "measures, in 450 runs; the test bench.tradeoff runs the same script",
+    "gleaner top PID": "it needs a running process; the test tool.top has one",
     "for mode in": "measures; the tests bench.hash_table* run the same program",
     }
 
@@ -146,6 +148,8 @@ class Runner:
         # Nothing of the caller's decides what is found; the tool is typed with and without PREFIX.
         self.environment = {key: value for key, value in os.environ.items()
                             if not key.startswith(("GLEANER_", "GC_", "LD_", "CMAKE_", "PKG_"))}
+        # Open MPI runs nothing for root unless it is told to.
+        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         self.environment["PATH"] = f"{self.prefix}/bin:{self.environment['PATH']}"
 
     def run(self, command, text, **variables):

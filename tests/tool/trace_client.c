@@ -4,6 +4,7 @@
 #define GC_THREADS
 #include <errno.h>
 #include <gc.h>
+#include <gleaner.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -50,6 +51,15 @@ int main(int argc, char **argv) {
   work(NULL);
   if (strcmp(what, "threads") == 0) {
     work_in_threads(4);
+  } else if (strcmp(what, "spans") == 0) {
+    gleaner_trace_end("never begun", 0);
+    gleaner_trace_end("of the future", UINT64_MAX);
+    const uint64_t outer = gleaner_trace_begin();
+    for (int i = 0; i < 2000; ++i) { /* more than the ring holds */
+      gleaner_trace_end("a name of more than twenty-four bytes", gleaner_trace_begin());
+    }
+    gleaner_trace_end("\"outer\" <&\n>", outer);
+    gleaner_trace_end("", gleaner_trace_begin());
   } else if (strcmp(what, "fork") == 0) {
     const pid_t child = fork();
     if (child == 0) {

@@ -23,6 +23,19 @@ INCOMPLETE = 2
 CAUSES = {"allocation", "explicit", "exhausted"}
 
 
+def strict_json(text):
+    """What RFC 8259 allows, which has no NaN, with each key once."""
+    def unique(pairs):
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError(f"a key twice: {pairs}")
+        return dict(pairs)
+
+    def refuse(constant):
+        raise ValueError(constant)
+
+    return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
+
+
 class TraceTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -51,28 +64,47 @@ class TraceTest(unittest.TestCase):
                                 capture_output=True, text=True, timeout=100)
         self.assertEqual(result.returncode, status, result.stderr)
         self.message = result.stderr
-        return self.check(json.loads(result.stdout)) if result.stdout else None
+        return self.check(strict_json(result.stdout)) if result.stdout else None
 
     def check(self, document):
-        """That Perfetto and chrome://tracing read it: the fields that each phase must have, and
-        spans that lie in each other or beside each other on each thread."""
+        """That it is what the Trace Event Format says, which Perfetto and chrome://tracing read: the
+        fields that each phase must have and no others, each thread named once, and spans that lie in
+        each other or beside each other on each thread."""
+        self.assertEqual(set(document), {"traceEvents", "displayTimeUnit", "otherData"})
+        self.assertEqual(document["displayTimeUnit"], "ms")
+        self.assertTrue(all(isinstance(text, str) for text in document["otherData"].values()))
         spans = collections.defaultdict(list)
+        named = collections.Counter()
         for event in document["traceEvents"]:
-            self.assertIn(event["ph"], "XiCM")
-            self.assertIsInstance(event["pid"], int)
             self.assertIsInstance(event["name"], str)
-            self.assertIsInstance(event["args"], dict)
+            self.assertTrue(event["name"])
+            for number in ("pid", "tid"):
+                if number in event:
+                    self.assertIs(type(event[number]), int)
+                    self.assertGreater(event[number], 0)
             if event["ph"] == "M":
+                self.assertEqual(set(event), {"ph", "pid", "name", "args"} |
+                                 ({"tid"} if event["name"] == "thread_name" else set()))
                 self.assertIn(event["name"], ("process_name", "thread_name"))
+                self.assertEqual(set(event["args"]), {"name"})
                 self.assertIsInstance(event["args"]["name"], str)
+                named[event.get("tid")] += 1
                 continue
+            self.assertEqual(set(event), {"ph", "pid", "tid", "name", "cat", "ts", "args"} |
+                             {"X": {"dur"}, "i": {"s"}, "C": set()}[event["ph"]])
+            self.assertEqual(event["cat"], "gleaner")
+            self.assertIn(type(event["ts"]), (int, float))
             self.assertGreaterEqual(event["ts"], 0)
+            self.assertIn(event["tid"], named, "a thread has its name before its events")
+            for value in event["args"].values():
+                self.assertIn(type(value), (int,) if event["ph"] == "C" else (int, str))
+            if event["ph"] == "i":
+                self.assertIn(event["s"], "gpt")
             if event["ph"] == "X":
                 self.assertGreaterEqual(event["dur"], 0)
                 spans[event["tid"]].append((round(event["ts"] * 1000),
                                             -round(event["dur"] * 1000), event["name"]))
-            if event["ph"] == "C":
-                self.assertTrue(all(isinstance(level, int) for level in event["args"].values()))
+        self.assertEqual(set(named.values()), {1}, named)
         for of_thread in spans.values():
             open_spans = []
             for begin, minus_duration, name in sorted(of_thread):
@@ -102,7 +134,7 @@ class Contents(TraceTest):
         for arguments, (number, cause, _, _, pause) in zip(traced, printed):
             self.assertEqual(arguments["number"], int(number))
             self.assertEqual(arguments["cause"], cause)
-            self.assertAlmostEqual(arguments["pause_ns"] / 1e6, float(pause), places=3)
+            self.assertAlmostEqual(arguments["pause_ns"] / 1e6, float(pause), delta=0.00051)
         pauses = self.named(events, "pause")
         self.assertEqual(sorted(event["args"]["collection"] for event in pauses),
                          [arguments["number"] for arguments in traced])
@@ -132,6 +164,17 @@ class Contents(TraceTest):
         self.assertIn("slow path: fresh page", by_thread["gleaner_trace_c"])
         self.assertTrue(all(event["args"]["resident_bytes"] > 0
                             for event in self.named(events, "heap")[1:]))
+
+    def test_the_program_has_spans_of_its_own(self):
+        self.client("spans")
+        events = self.convert()
+        spans = collections.Counter(event["name"] for event in events
+                                    if event["name"].startswith("program"))
+        self.assertEqual(spans, {"program: a name of more than twen": 2000,
+                                 'program: "outer" <&\n>': 1, "program: ": 1})
+        outer, = self.named(events, 'program: "outer" <&\n>')
+        inner = self.named(events, "program: a name of more than twen")
+        self.assertGreaterEqual(outer["dur"] * 1.001, sum(event["dur"] for event in inner))
 
     def test_the_process_describes_itself(self):
         self.client("work", "two words", "line\nbreak", GLEANER_MODE="stop", GC_MARKERS="3")
@@ -218,6 +261,18 @@ class Processes(TraceTest):
             events = self.convert(self.path(name))
             self.assertEqual({event["pid"] for event in events},
                              {int(re.match(r"a-(\d+)\.trace$", name)[1])})
+
+    def test_the_rank_in_the_name(self):
+        ranks = {"OMPI_COMM_WORLD_RANK": "3", "PMIX_RANK": "4", "PMI_RANK": "05",
+                 "SLURM_PROCID": "../6"}
+        for variable, rank in ranks.items():
+            self.client("work", trace=self.path(f"{variable}-%r-%r%%.trace"), **{variable: rank})
+        self.client("work", trace=self.path("none-%r.trace"))
+        self.assertEqual(self.files(), ["OMPI_COMM_WORLD_RANK-3-3%%.trace", "PMIX_RANK-4-4%%.trace",
+                                        "PMI_RANK-05-05%%.trace", "SLURM_PROCID-0-0%%.trace",
+                                        "none-0.trace"])
+        process = self.convert(self.path("PMIX_RANK-4-4%%.trace"))[0]
+        self.assertTrue(process["args"]["name"].startswith("rank 4: "), process)
 
     def test_a_relative_name(self):
         self.client("work", trace="here.trace")

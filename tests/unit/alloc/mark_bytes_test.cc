@@ -127,6 +127,7 @@ TEST(MarkBytesTest, ClearDeadLeavesTheRestAndCountsIt) {
     for (uint32_t i = 0; i < count; ++i) {
       left += (marks.bytes[i] & dead) == 0 && marks.bytes[i] != kFreeSlot ? 1 : 0;
     }
+    ASSERT_EQ(CountInUse(marks.bytes, count, dead), left) << count;
     ASSERT_EQ(ClearDead(marks.bytes, count, dead), left) << count;
     ExpectEach(marks, before, [&](uint8_t mark) { return (mark & dead) != 0 ? kFreeSlot : mark; });
   }

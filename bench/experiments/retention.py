@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Counts what collections find after its last use, on Debian's libgc and on Gleaner.
 
 Runs the program `retention` for each way of using objects, in each kind of thread and in each mode,
@@ -14,13 +13,11 @@ more.
 """
 
 import argparse
-import os
-import sys
 from dataclasses import dataclass, field
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
-import compare  # noqa: E402
+from . import tables
+from .running import OURS, THEIRS, RunFailed, Side, add_places, check_places, run_once
+from .session import Session
 
 USES = ["locals", "registers", "arguments", "vector", "weak", "finalizers", "guardian"]
 THREADS = ["main", "other", "waiting", "blocked", "ended"]
@@ -46,12 +43,19 @@ MODES = [
 ]
 
 
-def held(options, mode, environment, library, arguments):
-    side = compare.Space(library, ["retention"] + arguments, library, environment)
-    values = compare.run_once(side, options).values
-    if values["incremental"] != mode.incremental:
-        raise compare.RunFailed(f"{mode.name}: the program reports incremental="
-                                f"{values['incremental']}")
+def held(session, options, mode, environment, library, arguments):
+    """Objects still held, by depth, and how many there were."""
+    side = Side(library, ["retention"] + arguments, library, environment)
+
+    def measure():
+        run = run_once(side, options)
+        if run.values["incremental"] != mode.incremental:
+            raise RunFailed(f"{mode.name}: the program reports incremental="
+                            f"{run.values['incremental']}")
+        return run
+
+    name = f"{mode.name}, {' '.join(arguments)}, {library}"
+    values = session.once(name, name, measure).values
     return [int(values[f"held_{depth}"]) for depth in DEPTHS], int(values["objects"])
 
 
@@ -65,45 +69,44 @@ def rows(options):
                     yield mode, thread, when, use
 
 
-def main():
+def main(cli_arguments):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    compare.add_places(parser)
+    add_places(parser)
     parser.add_argument("--uses", action="store_true", help="a row for each use, not their sum")
     parser.add_argument("--check", action="store_true", help="test the law")
     parser.add_argument("--smoke", action="store_true",
                         help="fewer rows in the concurrent and generational modes")
-    options = parser.parse_args()
-    compare.check_places(parser, options)
+    options = parser.parse_args(cli_arguments)
+    check_places(parser, options)
 
+    session = Session.of_command("bench-retention", options, cli_arguments)
     counts, broken = {}, []  # counts: by mode, thread and when; for each use
     for mode, thread, when, use in rows(options):
         arguments = ["--use", use, "--thread", thread, "--between", str(BETWEEN[when])]
         try:
-            theirs, objects = held(options, mode, mode.theirs, compare.THEIRS, arguments)
-            ours, _ = held(options, mode, mode.ours, compare.OURS, arguments)
-        except compare.RunFailed as failure:
-            return compare.report_failures([failure])
+            theirs, objects = held(session, options, mode, mode.theirs, THEIRS, arguments)
+            ours, _ = held(session, options, mode, mode.ours, OURS, arguments)
+        except RunFailed as failure:
+            return tables.report_failures([failure])
         counts.setdefault((mode.name, thread, when), {})[use] = (theirs, ours)
         for depth, a, b in zip(DEPTHS, theirs, ours):
             if b > 2 * a + OBJECTS_OF_ROUND:
                 broken.append(f"{mode.name}, {thread}, {when}, {use}, depth {depth}: "
                               f"libgc holds {a} of {objects}, Gleaner {b}")
 
+    session.remove()
     lines = []
     for row, uses in counts.items():
         for use, (theirs, ours) in uses.items() if options.uses else [("all", sums(uses))]:
             lines.append(list(row) + [use] + [f"{a} / {b}" for a, b in zip(theirs, ours)])
-    compare.print_markdown([["mode", "thread", "collection", "use"]
+    tables.print_markdown([["mode", "thread", "collection", "use"]
                             + [f"depth {depth}" for depth in DEPTHS]] + lines)
     print(f"\nlibgc / Gleaner, of {objects} objects of each use.")
-    return compare.report_failures(broken) if options.check else 0
+    return tables.report_failures(broken) if options.check else 0
 
 
 def sums(uses):
     """Over the uses, for each depth: theirs and ours."""
     return [[sum(counts) for counts in zip(*side)] for side in zip(*uses.values())]
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Runs the benchmarks alternately on Debian's libgc and on Gleaner and prints one table.
+"""Runs the benchmarks in turn on Debian's libgc and on Gleaner and prints one table.
 
 Every row compares two sides, A and B, of one workload: A B A B ..., so that both see the same
 machine. Shown are the median of the runs with minimum and maximum, the ratio A / B (how many times
@@ -13,52 +12,27 @@ libraries that is so in one row of 126 with five runs of each, in one of ten wit
 """
 
 import argparse
-import csv
-import os
 import re
-import resource
-import signal
 import statistics
-import subprocess
 import sys
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-THEIRS = "libgc"
-OURS = "gleaner"
+from .machine import OtherPrograms
+from .running import OURS, THEIRS, RunFailed, Side, add_places, check_places, run_once
+from .session import Session
+from .tables import print_markdown, regex, report_failures, three_digits, write_records
+
 NOISE = 0.03  # A target of exactly 1 ("never slower") is met from 1 - NOISE on.
-RUN_TIMEOUT_S = 300
-
-
-@dataclass
-class Space:
-    """One half of a row: a program, what it is called with, and the libgc it is to use."""
-    label: str
-    command: list
-    library: str = ""  # THEIRS, OURS, or empty for a program without libgc.
-    environment: dict = field(default_factory=dict)
 
 
 @dataclass
 class Row:
     name: str
     threads: int
-    a: Space
-    b: Space
+    a: Side
+    b: Side
     target: float = 0  # The ratio wanted; 0 means the row is for information.
     metric: str = "seconds"
-
-
-@dataclass
-class Run:
-    values: dict
-    rss_mb: float
-    wall_s: float = 0  # Of the whole process; values["seconds"] is what the program measures.
-    processor_s: float = 0
-
-
-class RunFailed(Exception):
-    pass
 
 
 def make_rows(against=""):
@@ -72,21 +46,21 @@ def make_rows(against=""):
             argv = command + ["--threads", str(threads)]
             if threads == 1:
                 argv += alone
-            rows.append(Row(name, threads, Space(a_label, argv, THEIRS), Space(b_label, argv, OURS),
+            rows.append(Row(name, threads, Side(a_label, argv, THEIRS), Side(b_label, argv, OURS),
                             0 if against else target, metric))
 
     def markers(name, command, target):
         """Our library with one marker against itself with two, or two libraries with each."""
         if against:
             for count in ("1", "2"):
-                a, b = (Space(label, command, library, {"GC_MARKERS": count})
+                a, b = (Side(label, command, library, {"GC_MARKERS": count})
                         for label, library in ((a_label, THEIRS), (b_label, OURS)))
                 kind = name.removeprefix("2 markers against 1, ")
                 rows.append(Row(f"full collection, {kind}, markers {count}", 1, a, b, 0,
                                 "collect_ms_median"))
             return
-        one = Space(f"{OURS}, 1 marker", command, OURS, {"GC_MARKERS": "1"})
-        two = Space(f"{OURS}, 2 markers", command, OURS, {"GC_MARKERS": "2"})
+        one = Side(f"{OURS}, 1 marker", command, OURS, {"GC_MARKERS": "1"})
+        two = Side(f"{OURS}, 2 markers", command, OURS, {"GC_MARKERS": "2"})
         rows.append(Row(name, 1, one, two, target, "collect_ms_median"))
 
     # Debian's libgc starts its markers with the first thread. A program without threads is run in
@@ -118,67 +92,10 @@ def make_rows(against=""):
     against_libgc("BH-st", ["bh", "--variant", "st"], {1: 0, 2: 0}, alone=wake)
     for shape in ("graph", "tree", "list", "arrays", "huge") if not against else ():
         rows.append(Row(f"floor against our 1 marker, {shape}", 1,
-                        Space("floor", ["mark_floor", "--shape", shape]),
-                        Space(f"{OURS}, 1 marker", ["mark_shapes", "--shape", shape], OURS,
+                        Side("floor", ["mark_floor", "--shape", shape]),
+                        Side(f"{OURS}, 1 marker", ["mark_shapes", "--shape", shape], OURS,
                              {"GC_MARKERS": "1"}), 0, "collect_ms_median"))
     return rows
-
-
-def library_file(directory):
-    return os.path.realpath(os.path.join(directory, "libgc.so.1"))
-
-
-def directory_of(side, options):
-    """Of the libgc that the side is to use; None if it uses none."""
-    return {THEIRS: options.theirs, OURS: options.ours, "": None}[side.library]
-
-
-def environment_of(side, options):
-    """What the side's program is to see: nothing that would tune a collector but its own."""
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-    environment.update(side.environment)
-    directory = directory_of(side, options)
-    if directory:
-        environment["LD_LIBRARY_PATH"] = os.path.abspath(directory)
-    return environment
-
-
-def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
-    """Runs one side once. Raises RunFailed, also if it takes longer."""
-    argv = [os.path.join(options.bin, side.command[0])] + side.command[1:]
-    if options.smoke:
-        argv.append("--smoke")
-    began = time.monotonic()
-    with subprocess.Popen(argv, env=environment_of(side, options), stdout=subprocess.PIPE,
-                          text=True) as process:
-        # wait4 gives this child's own rusage; an alarm ends a run that hangs.
-        signal.signal(signal.SIGALRM, lambda *_: process.kill())
-        signal.alarm(timeout_s)
-        output = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        wall_s = time.monotonic() - began
-        signal.alarm(0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    shown = " ".join(argv)
-    if process.returncode != 0:
-        raise RunFailed(f"{shown}: exit status {process.returncode}")
-    lines = output.splitlines()
-    if len(lines) != 1:
-        raise RunFailed(f"{shown}: printed {len(lines)} lines instead of one")
-    values = dict(pair.split("=", 1) for pair in lines[0].split(" "))
-    directory = directory_of(side, options)
-    if directory and os.path.realpath(values["lib"]) != library_file(directory):
-        raise RunFailed(f"{shown}: used {values['lib']}, not {library_file(directory)}")
-    rss_kb = usage.ru_maxrss
-    if rss_kb <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
-        # The child begins as a copy of this process, which hides a smaller peak of its own.
-        rss_kb = int(values["peak_rss_kb"])
-    return Run(values, rss_kb / 1000, wall_s, usage.ru_utime + usage.ru_stime)
-
-
-def three_digits(number):
-    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 class Result:
@@ -189,10 +106,12 @@ class Result:
         self.runs = {"a": [], "b": []}
 
     def add(self, key, run):
-        self.runs[key].append(run)
+        """Raises RunFailed if the checksum is another one than that of the runs before."""
         checksums = {run.values["checksum"] for runs in self.runs.values() for run in runs}
+        checksums.add(run.values["checksum"])
         if len(checksums) > 1:
             raise RunFailed(f"{self.row.name}: different checksums {sorted(checksums)}")
+        self.runs[key].append(run)
 
     def numbers(self, key, name):
         return [float(run.values[name]) for run in self.runs[key]]
@@ -273,24 +192,6 @@ def print_results(results, against=""):
     print(f"\n{len(differ)} of {len(results)} rows differ from {against} beyond the spread of the runs.")
 
 
-def print_markdown(lines):
-    """A table; the first line is its header."""
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    for number, line in enumerate(lines):
-        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |")
-        if number == 0:
-            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
-
-
-def write_records(path, records):
-    """Dictionaries as CSV; the columns are all their keys, in the order in which they come."""
-    fields = list(dict.fromkeys(key for record in records for key in record))
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        writer.writerows(records)
-
-
 def write_csv(path, results):
     records = []
     for result in results:
@@ -299,74 +200,6 @@ def write_csv(path, results):
                 records.append({"row": result.row.name, "side": side.label, "run": number,
                                 "rss_mb": run.rss_mb, **run.values})
     write_records(path, records)
-
-
-def report_failures(failures):
-    """Prints them; returns the status to exit with."""
-    for failure in failures:
-        print(f"FAILED: {failure}", file=sys.stderr)
-    return 1 if failures else 0
-
-
-def busy_seconds():
-    """CPU time of the whole machine and of this session's finished runs, in seconds."""
-    with open("/proc/stat", encoding="ascii") as file:
-        ticks = [int(word) for word in file.readline().split()[1:]]
-    user, nice, system, _, _, irq, softirq, steal = ticks[:8]
-    machine = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
-    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    own = sum(usage.ru_utime + usage.ru_stime for usage in usages)
-    return machine, own
-
-
-class OtherPrograms:
-    """How much of the machine they use from here on."""
-
-    def __init__(self):
-        self.began = time.monotonic()
-        self.busy = busy_seconds()
-
-    def since_began(self):
-        elapsed = time.monotonic() - self.began
-        machine, own = (after - before for after, before in zip(busy_seconds(), self.busy))
-        share = max(0, machine - own) / (elapsed * os.cpu_count())
-        return (f"{elapsed:.0f} s; other programs used {share:.0%} of the machine's "
-                f"{os.cpu_count()} CPUs meanwhile")
-
-
-def progress(text):
-    """Shows what is running, if somebody looks."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-
-def regex(text):
-    """For argparse: the text, if it is a regular expression."""
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
-    return text
-
-
-def add_places(parser):
-    """The arguments that say where the programs and both libraries are; see check_places."""
-    parser.add_argument("--bin", metavar="DIR", help="the benchmark programs: <build>/bench")
-    parser.add_argument("--ours", metavar="DIR",
-                        help="directory of our libgc.so.1 (BIN/../lib/gleaner)")
-    parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
-                        help="directory of the libgc.so.1 to compare with (%(default)s)")
-
-
-def check_places(parser, options):
-    """Ends with a message if something is not there."""
-    if not options.bin:
-        parser.error("--bin is needed: the directory of the benchmark programs")
-    if options.ours is None:
-        options.ours = os.path.join(options.bin, "..", "lib", "gleaner")
-    for name in ("ours", "theirs"):
-        if not os.path.exists(library_file(getattr(options, name))):
-            parser.error(f"--{name}: there is no libgc.so.1 in {getattr(options, name)}")
 
 
 def parse_arguments(arguments=None):
@@ -394,8 +227,8 @@ def parse_arguments(arguments=None):
     return options
 
 
-def main():
-    options = parse_arguments()
+def main(arguments):
+    options = parse_arguments(arguments)
     rows = [row for row in make_rows(options.against)
             if re.search(options.only, f"{row.name}, threads {row.threads}")]
     if not rows:
@@ -409,17 +242,17 @@ def main():
 
     others = OtherPrograms()
     results, failures = [], []
+    session = Session.of_command("bench", options, arguments, total=2 * options.runs * len(rows))
     for row in rows:
         result = Result(row)
+        name = f"{row.name}, threads {row.threads}"
         try:
-            for number in range(options.runs):
-                for key, side in (("a", row.a), ("b", row.b)):
-                    progress(f"{row.name}, threads {row.threads}: run {number + 1}, {side.label}")
-                    result.add(key, run_once(side, options))
+            session.in_turn(name, {"a": row.a, "b": row.b}, options.runs,
+                            lambda side: run_once(side, options), result.add, patient=False)
             results.append(result)
         except RunFailed as failure:
-            failures.append(f"{row.name}, threads {row.threads}: {failure}")
-    progress("")
+            failures.append(f"{name}: {failure}")
+    session.remove()
 
     print_results(results, options.against)
     print(f"\n{options.runs} run(s) of each side, alternating, {others.since_began()}.")
@@ -427,6 +260,3 @@ def main():
         write_csv(options.csv, results)
     return report_failures(failures)
 
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measures what time programs take in what memory, on Debian's libgc and on Gleaner.
 
 A collector that collects more often takes more time and less memory. Both libraries collect the
@@ -11,7 +10,7 @@ A point of libgc is dominated if Gleaner's curve has a point with no more memory
 The points of Gleaner's curve are those measured and the lines between neighbouring divisors. Points
 that are not dominated are printed. They are no failure: the exit status is 1 if a run failed.
 
-The programs are those of compare.py, and clients of tests/compat/clients.py that are installed.
+The programs are those of compare, and clients of tests/compat/clients.py that are installed.
 """
 
 import argparse
@@ -23,26 +22,28 @@ import sys
 import tempfile
 from dataclasses import dataclass
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-COMPAT = os.path.join(os.path.dirname(HERE), "tests", "compat")
-sys.path[:0] = [HERE, COMPAT]
-import compare  # noqa: E402
+from . import compare, machine, pictures, tables
+from .running import (OURS, RUN_TIMEOUT_S, THEIRS, Run, RunFailed, Side, add_places, check_places,
+                      run_once)
+from .session import Session
+
+sys.path.append(os.path.join(machine.SOURCE, "tests", "compat"))
 import run as compat  # noqa: E402
-from picture import pyplot  # noqa: E402
 
 BENCHMARKS = ["binary trees", "GCBench", "atomic strings of 8-2000 bytes", "hash table, 400 MB"]
 CLIENT = "ecl"
 DIVISORS = [1, 2, 3, 4, 6, 8, 12, 16, 24]
 QUICK_DIVISORS = [1, 3, 8]
 DIVISOR = "GC_FREE_SPACE_DIVISOR"
-LIBRARIES = (compare.THEIRS, compare.OURS)
+LIBRARIES = (THEIRS, OURS)
 TIMES = {"processor": "processor_s", "wall": "wall_s"}
 MEMORY = "peak_mb"
-METRICS = [*TIMES.values(), MEMORY]
+# By the column of the table, that of a run.
+METRICS = {**{column: column for column in TIMES.values()}, MEMORY: "rss_mb"}
 
 
 class Benchmark:
-    """A row of compare.py, of which it takes the command."""
+    """A row of compare, of which it takes the command."""
 
     def __init__(self, row, options):
         self.name = row.name
@@ -55,17 +56,16 @@ class Benchmark:
 
     def measure(self, library, divisor):
         """One run. Raises RunFailed, also if the checksum differs from that of the other runs."""
-        key, side = ("a", self.row.a) if library == compare.THEIRS else ("b", self.row.b)
-        space = compare.Space(library, side.command, library, {DIVISOR: str(divisor)})
-        run = compare.run_once(space, self.options)
+        key, side = ("a", self.row.a) if library == THEIRS else ("b", self.row.b)
+        run = run_once(Side(library, side.command, library, {DIVISOR: str(divisor)}), self.options)
         self.checked.add(key, run)
-        return {"processor_s": run.processor_s, "wall_s": run.wall_s, MEMORY: run.rss_mb}
+        return run
 
 
 class Client:
     """A workload of a program that is installed."""
 
-    LIBRARIES = {compare.THEIRS: compat.LIBGC, compare.OURS: compat.GLEANER}
+    LIBRARIES = {THEIRS: compat.LIBGC, OURS: compat.GLEANER}
 
     def __init__(self, client, options, scratch):
         self.name = client.name
@@ -73,7 +73,7 @@ class Client:
         os.mkdir(scratch)
         self.machine = compat.Machine(
             argparse.Namespace(measure=options.measure, ours=options.ours, theirs=options.theirs,
-                               set=[], timeout=compare.RUN_TIMEOUT_S), scratch)
+                               set=[], timeout=RUN_TIMEOUT_S), scratch)
         self.expected = None
 
     def prepare(self):
@@ -87,7 +87,7 @@ class Client:
         """One run. Raises RunFailed, also if it prints or writes anything else than before."""
         run = self.machine.run(self.client, self.LIBRARIES[library], {DIVISOR: str(divisor)})
         compat.compare(self.expected, run, f"on {library}, divisor {divisor}")
-        return {"processor_s": run.processor, "wall_s": run.seconds, MEMORY: run.rss_mb}
+        return Run({}, run.rss_mb, run.seconds, run.processor)
 
 
 def make_programs(options, scratch):
@@ -116,7 +116,7 @@ class Point:
     def of_runs(cls, divisor, runs):
         record = {"runs": len(runs)}
         for metric in METRICS:
-            values = [run[metric] for run in runs]
+            values = [getattr(run, METRICS[metric]) for run in runs]
             record.update({metric: statistics.median(values), f"{metric}_min": min(values),
                            f"{metric}_max": max(values)})
         return cls(divisor, record)
@@ -129,27 +129,29 @@ class Point:
         return self.record[TIMES[kind]]
 
 
-def run_program(program, options):
+def run_program(session, program, options):
     """All its runs, in turn. Returns its curves by library, and the failures in words. A point that
     fails once is left out."""
-    runs = {(divisor, library): [] for divisor in options.divisors for library in LIBRARIES}
-    failures = []
+    sides = {f"divisor {divisor}, {library}": (divisor, library)
+             for divisor in options.divisors for library in LIBRARIES}
+
+    def measure(side):
+        try:
+            return program.measure(side[1], side[0])
+        except compat.RunFailed as failure:
+            raise RunFailed(str(failure)) from failure
+
     try:
         program.prepare()
     except compat.RunFailed as failure:
         return {}, [f"{program.name}: {failure}"]
-    for number in range(options.runs):
-        for divisor, library in list(runs):
-            compare.progress(f"{program.name}: run {number + 1}, divisor {divisor}, {library}")
-            try:
-                runs[divisor, library].append(program.measure(library, divisor))
-            except (compare.RunFailed, compat.RunFailed) as failure:
-                failures.append(f"{program.name}, divisor {divisor}, {library}: {failure}")
-                del runs[divisor, library]
-    compare.progress("")
-    curves = {library: [Point.of_runs(divisor, runs[divisor, library])
-                        for divisor in options.divisors if (divisor, library) in runs]
-              for library in LIBRARIES}
+    series = session.in_turn(program.name, sides, options.runs, measure)
+    failures = [f"{program.name}, {label}: {one.failure}" for label, one in series.items()
+                if one.failure]
+    curves = {name: [Point.of_runs(divisor, series[label].runs)
+                     for label, (divisor, library) in sides.items()
+                     if library == name and not series[label].failure]
+              for name in LIBRARIES}
     return curves, failures
 
 
@@ -165,9 +167,9 @@ def least_time(points, memory):
 
 def not_dominated(curves, kind):
     """The points of libgc that are not, each with Gleaner's least time in that memory or None."""
-    ours = [(point.memory, point.time(kind)) for point in curves[compare.OURS]]
+    ours = [(point.memory, point.time(kind)) for point in curves[OURS]]
     found = []
-    for point in curves[compare.THEIRS]:
+    for point in curves[THEIRS]:
         best = least_time(ours, point.memory)
         if best is None or best > point.time(kind):
             found.append((point, best))
@@ -176,20 +178,20 @@ def not_dominated(curves, kind):
 
 def verdict(name, curves, kind):
     """Lines of text."""
-    count = len(curves[compare.THEIRS])
-    if not count or not curves[compare.OURS]:
+    count = len(curves[THEIRS])
+    if not count or not curves[OURS]:
         return [f"{name}, {kind} time: no verdict, one side has no point."]
     exceptions = not_dominated(curves, kind)
     if not exceptions:
         return [f"{name}, {kind} time: Gleaner dominates all {count} points of libgc."]
     lines = [f"{name}, {kind} time: Gleaner does not dominate {len(exceptions)} of {count} points "
              "of libgc:"]
-    least = compare.three_digits(min(point.memory for point in curves[compare.OURS]))
+    least = tables.three_digits(min(point.memory for point in curves[OURS]))
     for point, best in exceptions:
         ours = (f"Gleaner has no point below {least} MB" if best is None else
-                f"Gleaner takes {compare.three_digits(best)} s in that memory")
-        lines.append(f"  divisor {point.divisor}: {compare.three_digits(point.time(kind))} s in "
-                     f"{compare.three_digits(point.memory)} MB; {ours}")
+                f"Gleaner takes {tables.three_digits(best)} s in that memory")
+        lines.append(f"  divisor {point.divisor}: {tables.three_digits(point.time(kind))} s in "
+                     f"{tables.three_digits(point.memory)} MB; {ours}")
     return lines
 
 
@@ -197,7 +199,7 @@ def cell(curves, library, divisor):
     """Of the table: processor time, time of the clock, memory."""
     for point in curves[library]:
         if point.divisor == divisor:
-            return [compare.three_digits(point.record[metric]) for metric in METRICS]
+            return [tables.three_digits(point.record[metric]) for metric in METRICS]
     return ["-"] * len(METRICS)
 
 
@@ -214,7 +216,7 @@ def table(results):
 
 
 def write_csv(path, results):
-    compare.write_records(path, [
+    tables.write_records(path, [
         {"program": name, "library": library, "divisor": point.divisor, **point.record}
         for name, curves in results.items() for library in LIBRARIES for point in curves[library]])
 
@@ -237,7 +239,7 @@ def read_csv(path, only=""):
 
 def draw(path, results, kind):
     """One panel for each program; each point has its divisor beside it."""
-    plot = pyplot()
+    plot = pictures.pyplot()
     if plot is None:
         return
     columns = min(3, len(results))
@@ -245,8 +247,8 @@ def draw(path, results, kind):
     figure, axes = plot.subplots(rows, columns, figsize=(5 * columns, 4 * rows), squeeze=False)
     panels = list(axes.flat)
     for panel, (name, curves) in zip(panels, results.items()):
-        for library, label, offset in ((compare.THEIRS, "libgc", (4, 4)),
-                                       (compare.OURS, "Gleaner", (-4, -11))):
+        for library, label, offset in ((THEIRS, "libgc", (4, 4)),
+                                       (OURS, "Gleaner", (-4, -11))):
             panel.plot([point.memory for point in curves[library]],
                        [point.time(kind) for point in curves[library]], marker="o", markersize=4,
                        label=label)
@@ -263,7 +265,7 @@ def draw(path, results, kind):
         panel.set_axis_off()
     figure.suptitle("Time against memory; beside each point its free space divisor")
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    pictures.save(plot, figure, path)
 
 
 def divisors(text):
@@ -289,7 +291,7 @@ def client_called(name):
 def parse_arguments(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    compare.add_places(parser)
+    add_places(parser)
     parser.add_argument("--measure", metavar="FILE",
                         help="the program built from tests/compat/measure.c "
                         "(BIN/../tests/compat/gleaner_compat_measure)")
@@ -298,14 +300,14 @@ def parse_arguments(arguments=None):
     parser.add_argument("--divisors", metavar="N,...", type=divisors,
                         help=f"values of {DIVISOR} ({','.join(map(str, DIVISORS))}; with --quick "
                         f"or --smoke {','.join(map(str, QUICK_DIVISORS))})")
-    parser.add_argument("--only", metavar="REGEX", type=compare.regex, default="",
+    parser.add_argument("--only", metavar="REGEX", type=tables.regex, default="",
                         help="only programs whose name matches")
     parser.add_argument("--client", metavar="NAME", dest="clients", action="append",
                         type=client_called,
                         help=f"a client of tests/compat/clients.py, instead of {CLIENT}; may be "
                         "repeated")
     parser.add_argument("--threads", type=int, choices=(1, 2), default=1,
-                        help="of the programs of compare.py (%(default)s)")
+                        help="of the programs of compare (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="one run of few divisors")
     parser.add_argument("--smoke", action="store_true", help="tiny runs; the figures mean nothing")
     parser.add_argument("--csv", metavar="FILE", help="write the table to FILE")
@@ -326,7 +328,7 @@ def parse_arguments(arguments=None):
         parser.error("--runs must be at least 1")
     options.divisors = options.divisors or (QUICK_DIVISORS if short else DIVISORS)
     options.clients = options.clients or [client_called(CLIENT)]
-    compare.check_places(parser, options)
+    check_places(parser, options)
     if options.measure is None:
         options.measure = os.path.join(options.bin, "..", "tests", "compat",
                                        "gleaner_compat_measure")
@@ -335,42 +337,41 @@ def parse_arguments(arguments=None):
     return options
 
 
-def measure_all(options):
+def measure_all(options, arguments):
     """Results by program, and failures."""
-    others = compare.OtherPrograms()
+    others = machine.OtherPrograms()
     results, failures = {}, []
+    session = Session.of_command("tradeoff", options, arguments)
     with tempfile.TemporaryDirectory(prefix="gleaner-tradeoff-") as scratch:
         programs = make_programs(options, scratch)
         if not programs:
             sys.exit(f"no program matches {options.only!r}")
         for program in programs:
-            curves, failed = run_program(program, options)
+            curves, failed = run_program(session, program, options)
             failures += failed
             if not curves:
                 continue
             results[program.name] = curves
             if options.csv:  # After each program: nothing is lost if the rest does not end.
                 write_csv(options.csv, results)
+    session.remove()
     print(f"Medians of {options.runs} run(s), libraries in turn, {others.since_began()}.\n")
     return results, failures
 
 
-def main():
-    options = parse_arguments()
+def main(arguments):
+    options = parse_arguments(arguments)
     if options.read:
         results, failures = read_csv(options.read, options.only), []
     else:
-        results, failures = measure_all(options)
+        results, failures = measure_all(options, arguments)
     if results:
-        compare.print_markdown(table(results))
+        tables.print_markdown(table(results))
         print()
         for name, curves in results.items():
             for kind in TIMES:
                 print("\n".join(verdict(name, curves, kind)))
         if options.plot:
             draw(options.plot, results, options.time)
-    return compare.report_failures(failures)
+    return tables.report_failures(failures)
 
-
-if __name__ == "__main__":
-    sys.exit(main())

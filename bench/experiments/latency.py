@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Runs programs in every mode of collection and says how long their threads were held up.
 
 A mode is a name, a library, variables of the environment, and what the program must report for the
@@ -15,14 +14,13 @@ import argparse
 import os
 import re
 import statistics
-import subprocess
 import sys
 from dataclasses import dataclass, field
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.dirname(HERE))
-import compare  # noqa: E402
-from picture import pyplot  # noqa: E402
+from . import machine, pictures, tables
+from .running import (OURS, THEIRS, RunFailed, Side, add_places, check_places, environment_of,
+                      run_once, run_program)
+from .session import Session
 
 
 @dataclass
@@ -43,21 +41,21 @@ ON = {"incremental": "1"}
 OFF = {"incremental": "0"}
 # libgc's incremental mode is expected to be anything: how it ends is a result.
 MODES = [
-    Mode("libgc stop", compare.THEIRS, expected=OFF),
-    Mode("libgc incremental", compare.THEIRS, INCREMENTAL),
-    Mode("auto", compare.OURS, expected=OFF),
-    Mode("stop-parallel", compare.OURS, {"GLEANER_MODE": "stop"}, expected=OFF),
-    Mode("concurrent, userfaultfd", compare.OURS,
+    Mode("libgc stop", THEIRS, expected=OFF),
+    Mode("libgc incremental", THEIRS, INCREMENTAL),
+    Mode("auto", OURS, expected=OFF),
+    Mode("stop-parallel", OURS, {"GLEANER_MODE": "stop"}, expected=OFF),
+    Mode("concurrent, userfaultfd", OURS,
          {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "userfaultfd"}, expected=ON),
-    Mode("concurrent, soft-dirty", compare.OURS,
+    Mode("concurrent, soft-dirty", OURS,
          {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "soft-dirty"}, expected=ON),
-    Mode("concurrent, mprotect", compare.OURS,
+    Mode("concurrent, mprotect", OURS,
          {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "mprotect"}, expected=ON),
     # Programs have to say what they write, with a flag that makes them do so.
-    Mode("concurrent, explicit barrier", compare.OURS,
+    Mode("concurrent, explicit barrier", OURS,
          {**INCREMENTAL, "GLEANER_WRITE_TRACKING": "cards"}, ["--barrier"], ON,
          programs=("hash_table",)),
-    Mode("generational", compare.OURS, {**INCREMENTAL, "GLEANER_GENERATIONAL": "1"}, expected=ON),
+    Mode("generational", OURS, {**INCREMENTAL, "GLEANER_GENERATIONAL": "1"}, expected=ON),
 ]
 BASE = "stop-parallel"  # run times are given as multiples of this mode's
 RUN_TIMEOUT_S = 900
@@ -91,7 +89,7 @@ def make_workloads(options):
             argv = command + ["--threads", str(threads)]
             if operations:
                 argv += ["--operations", str(operations(threads))]
-            if threads == 1:  # as in compare.py: the mode of libgc that suits these better
+            if threads == 1:  # as in compare: the mode of libgc that suits these better
                 argv.append("--wake-markers")
             workloads.append(Workload(f"{name}, {threads} mutator{'s' if threads > 1 else ''}",
                                       argv, **more))
@@ -126,12 +124,12 @@ def sizes(text):
     return numbers
 
 
-class NotSupported(Exception):
+class NotSupported(RunFailed):
     pass
 
 
 def side_of(mode, command):
-    return compare.Space(mode.name, command + mode.flags, mode.library, mode.environment)
+    return Side(mode.name, command + mode.flags, mode.library, mode.environment)
 
 
 def check_mode(mode, values):
@@ -143,17 +141,16 @@ def check_mode(mode, values):
 def try_mode(mode, options):
     """Raises NotSupported if the library does not have the mode or knows not all of its variables,
     or the programs not all of its flags."""
-    if mode.library == compare.THEIRS:
+    if mode.library == THEIRS:
         return  # whatever becomes of it is a result
     side = side_of(mode, ["hash_table"])
-    trial = subprocess.run([os.path.join(options.bin, "hash_table"), "--smoke", *mode.flags],
-                           env=compare.environment_of(side, options), capture_output=True,
-                           text=True, timeout=RUN_TIMEOUT_S)
-    unknown = re.search(r"GLEANER_[A-Z_]+|not expected: \S+", trial.stderr)
+    trial = run_program([os.path.join(options.bin, "hash_table"), "--smoke", *mode.flags],
+                        environment_of(side, options), RUN_TIMEOUT_S)
+    unknown = re.search(r"GLEANER_[A-Z_]+|not expected: \S+", trial.errors)
     if unknown:
         raise NotSupported(f"there was a complaint of {unknown[0]}")
-    if trial.returncode == 0:
-        check_mode(mode, dict(pair.split("=", 1) for pair in trial.stdout.split()))
+    if trial.status == 0:
+        check_mode(mode, dict(pair.split("=", 1) for pair in trial.output.split()))
 
 
 def how_it_ended(failure):
@@ -169,10 +166,10 @@ def how_it_ended(failure):
 class Cell:
     """The runs of one workload in one mode."""
 
-    def __init__(self, workload):
+    def __init__(self, workload, series):
         self.prefix = workload.stall
-        self.runs = []
-        self.failure = None
+        self.runs = series.runs
+        self.failure = how_it_ended(series.failure) if series.failure else None
 
     def median(self, key):
         values = [float(run.values[key]) for run in self.runs if key in run.values]
@@ -190,7 +187,7 @@ HEADER = ["workload", "mode", "run time s", "of stop-parallel", "p50 us", "p99 u
 def table_line(workload, mode, cell, stop_parallel):
     if cell.failure or not cell.runs:
         return [workload.name, mode.name, cell.failure or "-"] + ["-"] * (len(HEADER) - 3)
-    show = compare.three_digits
+    show = tables.three_digits
     seconds = cell.median("seconds")
     base = stop_parallel.median("seconds") if stop_parallel and stop_parallel.runs else None
     return [workload.name, mode.name, show(seconds), f"{seconds / base:.2f}" if base else "-",
@@ -208,12 +205,12 @@ def write_csv(path, cells):
                             "rss_mb": run.rss_mb, **run.values})
         if cell.failure:
             records.append({"workload": workload, "mode": mode, "failure": cell.failure})
-    compare.write_records(path, records)
+    tables.write_records(path, records)
 
 
 def draw(path, cells):
     """Draws the longest stalls, on a logarithmic scale."""
-    plot = pyplot()
+    plot = pictures.pyplot()
     if plot is None:
         return
     # As dictionaries, to keep the order and drop repetitions.
@@ -233,13 +230,13 @@ def draw(path, cells):
     axes.grid(axis="x", alpha=0.4)
     axes.legend()
     figure.tight_layout()
-    figure.savefig(path)
+    pictures.save(plot, figure, path)
 
 
-def parse_arguments():
+def parse_arguments(arguments):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    compare.add_places(parser)
+    add_places(parser)
     parser.add_argument("--runs", type=int, help="runs of each mode (3, with --smoke 1)")
     parser.add_argument("--only", metavar="REGEX", default="",
                         help="only workloads whose name matches")
@@ -254,8 +251,8 @@ def parse_arguments():
     parser.add_argument("--csv", metavar="FILE", help="write every run to FILE")
     parser.add_argument("--plot", metavar="FILE", help="draw the longest stalls (PNG, SVG or PDF)")
     parser.add_argument("--list", action="store_true", help="print workloads and modes, and exit")
-    options = parser.parse_args()
-    compare.check_places(parser, options)
+    options = parser.parse_args(arguments)
+    check_places(parser, options)
     if options.runs is None:
         options.runs = 1 if options.smoke else 3
     if options.runs < 1:
@@ -276,33 +273,26 @@ def supported_modes(options):
     return modes
 
 
-def run_workload(workload, modes, cells, options):
-    """Runs the modes in turn. Returns what is wrong, in words."""
-    wrong = []
-    checksums = set()
-    for number in range(options.runs):
-        for mode in modes:
-            cell = cells[workload.name, mode.name]
-            if cell.failure:
-                continue
-            compare.progress(f"{workload.name}, {mode.name}: run {number + 1}")
-            try:
-                run = compare.run_once(side_of(mode, workload.command), options, RUN_TIMEOUT_S)
-                check_mode(mode, run.values)
-                cell.runs.append(run)
-                checksums.add(run.values["checksum"])
-            except (compare.RunFailed, NotSupported) as failure:
-                cell.failure = how_it_ended(failure)
-                if mode.library == compare.OURS:
-                    wrong.append(f"{workload.name}, {mode.name}: {failure}")
-    compare.progress("")
+def run_workload(session, workload, modes, options):
+    """Runs the modes in turn. Returns their series by name, and what is wrong, in words."""
+    by_name = {mode.name: mode for mode in modes}
+
+    def measure(mode):
+        run = run_once(side_of(mode, workload.command), options, RUN_TIMEOUT_S)
+        check_mode(mode, run.values)
+        return run
+
+    series = session.in_turn(workload.name, by_name, options.runs, measure)
+    wrong = [f"{workload.name}, {name}: {one.failure}" for name, one in series.items()
+             if one.failure and by_name[name].library == OURS]
+    checksums = {run.values["checksum"] for one in series.values() for run in one.runs}
     if len(checksums) > 1:
         wrong.append(f"{workload.name}: different checksums {sorted(checksums)}")
-    return wrong
+    return series, wrong
 
 
-def main():
-    options = parse_arguments()
+def main(arguments):
+    options = parse_arguments(arguments)
     workloads = [w for w in make_workloads(options) if re.search(options.only, w.name)]
     if options.list:
         for item in (*workloads, *(m for m in MODES if re.search(options.modes, m.name))):
@@ -315,8 +305,9 @@ def main():
             workload.live_mb = 0
         workloads = list({w.command[0]: w for w in workloads}.values())
 
-    others = compare.OtherPrograms()
+    others = machine.OtherPrograms()
     modes = supported_modes(options)
+    session = Session.of_command("bench-latency", options, arguments)
     cells = {}
     wrong = []
     lines = [HEADER]
@@ -327,22 +318,21 @@ def main():
             continue
         its_modes = [mode for mode in modes if mode.fits(workload) and not (
             options.skip and re.search(options.skip, f"{workload.name}, {mode.name}"))]
-        cells.update({(workload.name, mode.name): Cell(workload) for mode in its_modes})
-        wrong += run_workload(workload, its_modes, cells, options)
+        series, its_wrong = run_workload(session, workload, its_modes, options)
+        cells.update({(workload.name, name): Cell(workload, one) for name, one in series.items()})
+        wrong += its_wrong
         base = cells.get((workload.name, BASE))
         lines += [table_line(workload, mode, cells[workload.name, mode.name], base)
                   for mode in its_modes]
         if options.csv:  # after each workload: nothing is lost if the rest does not end
             write_csv(options.csv, cells)
+    session.remove()
     if not cells:
         sys.exit("nothing is left to run; --list shows workloads and modes")
 
-    compare.print_markdown(lines)
+    tables.print_markdown(lines)
     print(f"\nMedians of {options.runs} run(s), modes in turn, {others.since_began()}.")
     if options.plot:
         draw(options.plot, cells)
-    return compare.report_failures(wrong)
+    return tables.report_failures(wrong)
 
-
-if __name__ == "__main__":
-    sys.exit(main())

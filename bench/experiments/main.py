@@ -1,0 +1,133 @@
+"""The command line of the figures: `./dev experiment NAME|all`."""
+
+import argparse
+import os
+import time
+
+from . import figures, machine, tables
+from .running import add_places, check_places
+from .sweep import AXES, Measured, wrong_value
+
+# Experiments with tables of their own, and commands of ./dev.
+OTHERS = {
+    "bench": "all benchmarks on both libraries, or on two commits",
+    "bench-latency": "stalls and latencies of threads in every mode",
+    "bench-malloc": "malloc against the allocators people use",
+    "bench-retention": "objects that collections find after their last use",
+    "tradeoff": "time against peak memory, by the free space divisor",
+}
+SWEEP = "sweep"
+
+
+def list_experiments():
+    for figure in figures.FIGURES.values():
+        print(f"{figure.name}: {figure.title}; {', '.join(w.name for w in figure.workloads)}")
+    print(f"{SWEEP}: any of --program {','.join(figures.PROGRAMS)}, by any of the options below it")
+    for name, what in OTHERS.items():
+        print(f"{name}: {what}; not part of all, and with options of its own")
+
+
+def values_of(axis):
+    """For argparse: a list of values of the axis."""
+    def parse(text):
+        kind, _ = AXES[axis]
+        values = text.split(",")
+        for value in values:
+            right = wrong_value(axis, value)
+            if right:
+                raise argparse.ArgumentTypeError(f"{value!r} is not {right}")
+        return [kind(value) for value in values]
+    return parse
+
+
+def program_list(text):
+    for name in text.split(","):
+        if name not in figures.PROGRAMS:
+            raise argparse.ArgumentTypeError(f"there is no program {name!r}, but "
+                                             f"{', '.join(figures.PROGRAMS)}")
+    return text.split(",")
+
+
+def parse_arguments(arguments):
+    parser = argparse.ArgumentParser(prog="experiment", description=__doc__)
+    add_places(parser)
+    parser.add_argument("names", metavar="NAME", nargs="*",
+                        help=f"{', '.join(figures.FIGURES)}, {SWEEP}, or all: all but {SWEEP}")
+    parser.add_argument("--list", action="store_true", help="print the experiments and exit")
+    parser.add_argument("--quick", action="store_true", help="small sizes, few points, one run")
+    parser.add_argument("--smoke", action="store_true", help="tiny runs; the figures mean nothing")
+    parser.add_argument("--runs", type=int, help="runs of each point (3; --quick, --smoke: 1)")
+    parser.add_argument("--seed", type=int, help="of the programs' pseudo-random numbers")
+    parser.add_argument("--again", action="store_true",
+                        help="measure anew what has been measured already")
+    parser.add_argument("--out", metavar="DIR", help="where the files go (BIN/../experiments)")
+    group = parser.add_argument_group(
+        f"of the experiment {SWEEP}: lists with commas, of which all combinations are measured")
+    group.add_argument("--program", type=program_list, metavar="NAME,...")
+    swept = [axis for axis in AXES if axis not in ("allocator", "blocks")]
+    for axis in swept:
+        words = ",".join(AXES[axis][1] or ("VALUE", "..."))
+        group.add_argument(f"--{axis}", type=values_of(axis), metavar=words)
+    options = parser.parse_args(arguments)
+    if options.list:
+        return options
+    known = [*figures.FIGURES, SWEEP, "all"]
+    for name in options.names:
+        if name not in known:
+            parser.error(f"there is no experiment {name!r}, but {', '.join(known)}")
+    if not options.names:
+        parser.error("which experiment? --list shows them")
+    axes = {axis: getattr(options, axis) for axis in swept if getattr(options, axis)}
+    if SWEEP in options.names and not options.program:
+        parser.error(f"{SWEEP} needs --program")
+    if SWEEP not in options.names and (axes or options.program):
+        parser.error(f"--{next(iter(axes), 'program')} belongs to the experiment {SWEEP}")
+    options.figures = [figure for figure in figures.FIGURES.values()
+                       if figure.name in options.names or "all" in options.names]
+    if SWEEP in options.names:
+        options.figures.append(figures.sweep(figures.programs(*options.program), axes))
+    if options.runs is None:
+        options.runs = 1 if options.quick or options.smoke else 3
+    if options.seed is not None and options.seed < 0:
+        parser.error("--seed must be at least 0")
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
+    check_places(parser, options)
+    form = "smoke" if options.smoke else "quick" if options.quick else ""
+    options.out = os.path.normpath(
+        options.out or os.path.join(options.bin, "..", "experiments", form))
+    return options
+
+
+def show(measured, described):
+    """Files, and the table on standard output."""
+    print(f"\n## {measured.figure.title} ({measured.figure.name})\n")
+    lines = measured.table()
+    if len(lines) > 1:
+        measured.write(described)
+        measured.draw(described)
+    tables.print_markdown(lines)
+    loaded = sum(cell.loaded() for cell in measured.cells)
+    if loaded:
+        print(f"\n* {loaded} run(s) under foreign load: other programs used "
+              f"{machine.LOADED_SHARE:.0%} of the machine or more meanwhile.")
+    print(f"\n{measured.path('.csv')}, .json, .png", flush=True)
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    if options.list:
+        list_experiments()
+        return 0
+    described = machine.describe()
+    began, others = time.monotonic(), machine.OtherPrograms()
+    print(machine.sentence(described))
+    failures = []
+    for figure in options.figures:
+        measured = Measured(figure, options)
+        measured.run()
+        show(measured, described)
+        failures += measured.failures
+    print(f"\n{options.runs} run(s) of each point, in turn; "
+          f"{(time.monotonic() - began) / 60:.1f} minutes, {others.since_began()}.")
+    return tables.report_failures(failures)

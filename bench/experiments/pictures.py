@@ -1,0 +1,68 @@
+"""Pictures by matplotlib, which a machine may not have."""
+
+import sys
+
+
+def pyplot():
+    """matplotlib's interface for drawing into files, or None, with a message."""
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        import matplotlib.pyplot
+        return matplotlib.pyplot
+    except ImportError:
+        print("no picture: python3-matplotlib is missing", file=sys.stderr)
+        return None
+
+
+def save(plot, figure, path, dpi=110):
+    figure.savefig(path, dpi=dpi)
+    plot.close(figure)
+
+
+def draw_panels(path, title, foot, x_label, columns, panels):
+    """Panels (title, y label, logarithmic, lines); lines are pairs (x, y) by label. Words on the
+    horizontal axis make bars, numbers make lines."""
+    plot = pyplot()
+    if plot is None:
+        return
+    rows = -(-len(panels) // columns)
+    figure, axes = plot.subplots(rows, columns, figsize=(max(9, 4.2 * columns + 1), 3.6 * rows + 1),
+                                 squeeze=False)
+    for axis, (panel, y_label, logarithmic, lines) in zip(axes.flat, panels):
+        if any(isinstance(x, str) for points in lines.values() for x, _ in points):
+            draw_bars(axis, lines)
+        else:
+            for label, points in lines.items():
+                axis.plot(*zip(*points), marker="o", markersize=3, linewidth=1, label=label)
+            xs = sorted({x for points in lines.values() for x, _ in points})
+            if xs[-1] > 8 * xs[0]:
+                axis.set_xscale("log", base=2)
+            axis.set_xticks(xs, [str(x) for x in xs])
+            axis.tick_params(axis="x", which="minor", bottom=False)
+            axis.set_xlabel(x_label)
+        if logarithmic:
+            axis.set_yscale("log")
+        else:
+            axis.set_ylim(bottom=0)
+        axis.set_title(panel, fontsize="medium")
+        axis.set_ylabel(y_label, fontsize="small")
+        axis.grid(alpha=0.4)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.suptitle(title)
+    figure.legend(handles, labels, loc="lower center", ncols=min(4, max(1, len(labels))),
+                  fontsize="small", bbox_to_anchor=(0.5, 0.02))
+    figure.text(0.5, 0.005, foot, ha="center", fontsize=6)
+    figure.tight_layout(rect=(0, 0.04 + 0.22 * (1 + len(labels) // 4) / (3.6 * rows + 1), 1, 0.99))
+    save(plot, figure, path)
+
+
+def draw_bars(axis, lines):
+    """Groups of bars, one for each x in the order in which they come."""
+    names = list(dict.fromkeys(x for points in lines.values() for x, _ in points))
+    width = 0.8 / max(1, len(lines))
+    for number, (label, points) in enumerate(lines.items()):
+        axis.bar([names.index(x) + number * width for x, _ in points], [y for _, y in points], width,
+                 label=label)
+    axis.set_xticks([at + 0.4 - width / 2 for at in range(len(names))], names, rotation=20,
+                    fontsize="small")

@@ -1,0 +1,172 @@
+"""One run of a program: its environment, a limit of time, and what it used."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass, field
+
+from . import signals
+
+THEIRS = "libgc"
+OURS = "gleaner"
+RUN_TIMEOUT_S = 300
+
+
+class RunFailed(Exception):
+    pass
+
+
+@dataclass
+class Side:
+    """A program, what it is called with, and the libgc it is to use."""
+    label: str
+    command: list
+    library: str = ""  # THEIRS, OURS, or empty for a program without libgc.
+    environment: dict = field(default_factory=dict)
+
+
+@dataclass
+class Run:
+    values: dict  # what the program prints of itself; values["seconds"] is what it measures
+    rss_mb: float
+    wall_s: float = 0  # of the whole process
+    processor_s: float = 0
+    foreign_share: float = 0  # of the machine, used by other programs meanwhile
+
+    def record(self):
+        return asdict(self)
+
+
+@dataclass
+class Finished:
+    output: str
+    errors: str
+    status: int
+    wall_s: float
+    processor_s: float
+
+
+def clean_environment(**more):
+    """Nothing of the caller's that would tune a collector or an allocator, but `more`."""
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith(("GC_", "GLEANER_", "LD_", "MALLOC_"))}
+    return {**environment, **more}
+
+
+def kill_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def run_program(argv, environment, timeout_s=RUN_TIMEOUT_S):
+    """Runs a program to its end, or kills it and its children after `timeout_s`: the status is -9
+    then. An exception that arrives meanwhile (Ctrl-C) ends them, too."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = watch = None
+        signals.hold()
+        try:
+            began = time.monotonic()
+            process = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL,
+                                       stdout=output, stderr=errors, start_new_session=True)
+            watch = threading.Timer(timeout_s, kill_group, [process])
+            watch.start()
+            signals.release()
+            # wait4 gives this child's own rusage. Popen.wait with a timeout would poll.
+            _, status, usage = os.wait4(process.pid, 0)
+            wall_s = time.monotonic() - began
+            process.returncode = os.waitstatus_to_exitcode(status)
+        except BaseException:
+            if process is not None and process.returncode is None:
+                kill_group(process)
+                process.wait()
+            raise
+        finally:
+            if watch is not None:
+                watch.cancel()
+            signals.release()
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+        return Finished(*texts, process.returncode, wall_s, usage.ru_utime + usage.ru_stime)
+
+
+def library_file(directory):
+    return os.path.realpath(os.path.join(directory, "libgc.so.1"))
+
+
+def directory_of(side, options):
+    """Of the libgc that the side is to use; None if it uses none."""
+    return {THEIRS: options.theirs, OURS: options.ours, "": None}[side.library]
+
+
+def environment_of(side, options):
+    environment = clean_environment(**side.environment)
+    directory = directory_of(side, options)
+    if directory:
+        environment["LD_LIBRARY_PATH"] = os.path.abspath(directory)
+    return environment
+
+
+def parse_values(output, shown="the program"):
+    """What a program prints: one line of key=value pairs, or CSV of two lines."""
+    lines = output.splitlines()
+    if len(lines) == 2 and "," in lines[0]:
+        return next(csv.DictReader(lines))
+    if len(lines) != 1:
+        raise RunFailed(f"{shown}: printed {len(lines)} lines instead of one")
+    try:
+        return dict(pair.split("=", 1) for pair in lines[0].split(" "))
+    except ValueError:
+        raise RunFailed(f"{shown}: no key=value pairs: {lines[0][:200]}") from None
+
+
+def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
+    """Runs one side once. Raises RunFailed, also if it takes longer, or if it used another libgc
+    than the one intended: the program reports the path that the loader chose."""
+    argv = [os.path.join(options.bin, side.command[0])] + side.command[1:]
+    if options.smoke:
+        argv.append("--smoke")
+    shown = " ".join(argv)
+    try:
+        finished = run_program(argv, environment_of(side, options), timeout_s)
+    except OSError as error:
+        raise RunFailed(f"{shown}: {error.strerror}") from error
+    sys.stderr.write(finished.errors)
+    if finished.status != 0:
+        raise RunFailed(f"{shown}: exit status {finished.status}")
+    values = parse_values(finished.output, shown)
+    directory = directory_of(side, options)
+    if directory and os.path.realpath(values.get("lib", "")) != library_file(directory):
+        raise RunFailed(f"{shown}: used {values.get('lib')}, not {library_file(directory)}")
+    # The kernel's peak of a child of this process would begin with this process's own.
+    rss_mb = int(values["peak_rss_kb"]) / 1000 if "peak_rss_kb" in values else float(
+        values.get("rss_mb", 0))
+    return Run(values, rss_mb, finished.wall_s, finished.processor_s)
+
+
+def add_places(parser):
+    """The arguments that say where the programs and both libraries are; see check_places."""
+    parser.add_argument("--bin", metavar="DIR", help="the benchmark programs: <build>/bench")
+    parser.add_argument("--ours", metavar="DIR",
+                        help="directory of our libgc.so.1 (BIN/../lib/gleaner)")
+    parser.add_argument("--theirs", metavar="DIR", default="/usr/lib/x86_64-linux-gnu",
+                        help="directory of the libgc.so.1 to compare with (%(default)s)")
+
+
+def check_places(parser, options):
+    """Ends with a message if something is not there."""
+    if not options.bin:
+        parser.error("--bin is needed: the directory of the benchmark programs")
+    if options.ours is None:
+        options.ours = os.path.join(options.bin, "..", "lib", "gleaner")
+    for name in ("ours", "theirs"):
+        if not os.path.exists(library_file(getattr(options, name))):
+            parser.error(f"--{name}: there is no libgc.so.1 in {getattr(options, name)}")

@@ -1,0 +1,271 @@
+"""Programs by library, policy, threads, markers, balancing, splitting, termination, mode, blocks
+and allocator: the cross product of what is asked for, measured in turn, as table, CSV, JSON and
+picture.
+"""
+
+import itertools
+import os
+import statistics
+from dataclasses import dataclass
+
+from . import machine, pictures, tables
+from .running import OURS, THEIRS, RunFailed, Side, run_once
+from .session import Session, digests
+
+RUN_TIMEOUT_S = 120
+
+# Each axis: the kind of its values, and which there are; wrong_value knows policies.
+NUMBER, WORD = int, str
+AXES = {
+    "library": (WORD, (OURS, THEIRS)),
+    "threads": (NUMBER, None),
+    "policy": (WORD, None),  # al, ps, lps:K
+    "markers": (NUMBER, None),
+    "balance": (WORD, ("on", "off")),
+    "split": (WORD, ("on", "off")),
+    "termination": (WORD, ("states", "counter")),
+    "mode": (WORD, ("auto", "stop", "concurrent", "generational")),
+    "allocator": (WORD, None),
+    "blocks": (NUMBER, None),
+}
+# What libgc knows, too. The others make no difference there.
+OF_LIBGC = ("library", "threads", "markers")
+
+
+def environment_of(point):
+    """The variables that stand for a point, a dictionary of axes."""
+    environment = {}
+    if "policy" in point:
+        policy, _, k = point["policy"].partition(":")
+        environment["GLEANER_POLICY"] = policy
+        if k:
+            environment["GLEANER_K"] = k
+    for axis, variable in (("balance", "GLEANER_MARK_BALANCE"), ("split", "GLEANER_MARK_SPLIT")):
+        if axis in point:
+            environment[variable] = {"on": "1", "off": "0"}[point[axis]]
+    for axis, variable in (("markers", "GC_MARKERS"), ("termination", "GLEANER_TERMINATION"),
+                           ("mode", "GLEANER_MODE")):
+        if axis in point:
+            environment[variable] = str(point[axis])
+    return environment
+
+
+def wrong_value(axis, value):
+    """What is wrong with a value of an axis, in words; None if nothing is."""
+    kind, words = AXES[axis]
+    if kind is NUMBER:
+        return None if value.isdigit() and 1 <= int(value) <= 1 << 20 else "a number from 1 on"
+    if axis == "policy":
+        policy, colon, k = value.partition(":")
+        right = policy in ("al", "ps") and not colon or policy == "lps" and (
+            not colon or k.isdigit() and 1 <= int(k) <= 65535)
+        return None if right else "al, ps, lps or lps:K"
+    return None if not words or value in words else " or ".join(words)
+
+
+@dataclass
+class Workload:
+    name: str
+    command: list
+    quick: list  # the command of the quick form
+    has_seed: bool = True
+
+
+@dataclass
+class Metric:
+    key: str  # of what the program prints, or rss_mb
+    label: str  # with the unit
+    logarithmic: bool = False
+    factor: float = 1
+
+
+SECONDS = Metric("seconds", "run time, s")
+MEMORY = Metric("rss_mb", "peak resident set, MB")
+
+
+@dataclass
+class Figure:
+    """`points` are cross products, each a dictionary of axes to lists. The axis `x` is horizontal
+    in the picture, each combination of the others is a line, each workload a panel."""
+    name: str
+    title: str
+    workloads: list
+    metrics: list
+    x: str
+    points: list
+    quick: list
+    relative: bool = False  # how many times the value at the least x
+
+
+@dataclass
+class Cell:
+    """The runs of a workload at a point."""
+    workload: Workload
+    point: dict
+    series: object = None
+
+    def values(self, metric):
+        if metric.key == "rss_mb":
+            return [run.rss_mb for run in self.series.runs]
+        return [float(run.values[metric.key]) * metric.factor for run in self.series.runs]
+
+    def median(self, metric):
+        return statistics.median(self.values(metric)) if self.series.runs else None
+
+    def loaded(self):
+        return sum(run.foreign_share >= machine.LOADED_SHARE for run in self.series.runs)
+
+
+def expand(products):
+    """The points of cross products, each once. On libgc, axes are left out that it does not know."""
+    found = {}
+    for product in products:
+        for values in itertools.product(*product.values()):
+            point = {"library": OURS, **dict(zip(product, values))}
+            if point["library"] == THEIRS:
+                point = {axis: value for axis, value in point.items() if axis in OF_LIBGC}
+            found.setdefault(tuple(sorted(point.items())), point)
+    return list(found.values())
+
+
+def label_of(point, without=()):
+    """`gleaner, policy lps:2, threads 4`; nothing of the axes in `without`."""
+    has_library = "allocator" not in point and "library" not in without
+    words = [point["library"]] if has_library else []
+    words += [f"{axis} {point[axis]}" for axis in AXES
+              if axis in point and axis not in ("library", *without)]
+    return ", ".join(words)
+
+
+def side_of(workload, point, options):
+    command = list(workload.quick if options.quick else workload.command)
+    if options.seed is not None and workload.has_seed:
+        command += ["--seed", str(options.seed)]
+    if "allocator" in point:  # a program without libgc
+        command += ["--allocator", point["allocator"], "--blocks", str(point["blocks"])]
+        return Side(label_of(point), command)
+    threads = point.get("threads", 1)
+    command += ["--threads", str(threads)]
+    if threads == 1:
+        command.append("--wake-markers")  # libgc starts its markers with the first thread
+    return Side(label_of(point), command, point["library"], environment_of(point))
+
+
+class Measured:
+    """A figure's cells, and what is wrong."""
+
+    def __init__(self, figure, options):
+        self.figure, self.options = figure, options
+        points = expand(figure.quick if options.quick else figure.points)
+        self.cells = [Cell(workload, point) for workload in figure.workloads for point in points]
+        self.sides = [side_of(cell.workload, cell.point, options) for cell in self.cells]
+        self.failures = []
+
+    def path(self, suffix):
+        return os.path.join(self.options.out, self.figure.name + suffix)
+
+    def settings(self):
+        programs = sorted({side.command[0] for side in self.sides})
+        return {"runs": self.options.runs, "smoke": self.options.smoke,
+                "configurations": [[side.label, *side.command, sorted(side.environment.items())]
+                                   for side in self.sides],
+                "programs": digests(self.options, programs)}
+
+    def run(self):
+        """Measures what is not in the journal. Raises JournalError."""
+        session = Session(self.path(".runs.jsonl"), self.settings(),
+                          len(self.cells) * self.options.runs, self.options.again)
+        try:
+            for workload in self.figure.workloads:
+                its = {side.label: (cell, side) for cell, side in zip(self.cells, self.sides)
+                       if cell.workload is workload}
+                self._run_workload(session, workload, its)
+        finally:
+            session.close()
+
+    def _run_workload(self, session, workload, its):
+        checksums = {}
+
+        def accept(label, run):
+            for metric in self.figure.metrics:
+                if metric.key != "rss_mb" and metric.key not in run.values:
+                    raise RunFailed(f"the program prints no {metric.key}")
+            threads = its[label][0].point.get("threads")
+            checksum = run.values.get("checksum")
+            if checksums.setdefault(threads, checksum) != checksum:
+                raise RunFailed(f"checksum {checksum}, not {checksums[threads]} as before")
+
+        series = session.in_turn(f"{self.figure.name}, {workload.name}",
+                                 {label: side for label, (_, side) in its.items()},
+                                 self.options.runs,
+                                 lambda side: run_once(side, self.options, RUN_TIMEOUT_S), accept)
+        for label, (cell, _) in its.items():
+            cell.series = series[label]
+            if cell.series.failure:
+                self.failures.append(f"{self.figure.name}, {workload.name}, {label}: "
+                                     f"{cell.series.failure}")
+
+    def table(self):
+        """The first line is the header. A star marks runs under foreign load."""
+        lines = [["program", "configuration", "runs"]
+                 + [f"{metric.label}, median (min-max)" for metric in self.figure.metrics]]
+        for cell in self.cells:
+            if not cell.series.runs:
+                continue
+            line = [cell.workload.name, label_of(cell.point),
+                    f"{len(cell.series.runs)}" + "*" * bool(cell.loaded())]
+            for metric in self.figure.metrics:
+                values = cell.values(metric)
+                low, mid, high = map(tables.three_digits,
+                                     (min(values), statistics.median(values), max(values)))
+                line.append(f"{mid} ({low}-{high})" if len(values) > 1 else mid)
+            lines.append(line)
+        return lines
+
+    def write(self, described):
+        records = [{"figure": self.figure.name, "program": cell.workload.name, **cell.point,
+                    "run": number, "rss_mb": run.rss_mb, "wall_s": run.wall_s,
+                    "processor_s": run.processor_s, "foreign_share": round(run.foreign_share, 3),
+                    "loaded": int(run.foreign_share >= machine.LOADED_SHARE), **run.values}
+                   for cell in self.cells for number, run in enumerate(cell.series.runs)]
+        tables.write_records(self.path(".csv"), records)
+        tables.write_json(self.path(".json"), {
+            "figure": self.figure.name, "title": self.figure.title, "machine": described,
+            "quick": self.options.quick, "smoke": self.options.smoke, "failures": self.failures,
+            "cells": [{"program": cell.workload.name, "command": side.command,
+                       "environment": side.environment, **cell.point,
+                       "runs": len(cell.series.runs), "loaded": cell.loaded(),
+                       **{metric.key: {"median": cell.median(metric),
+                                       "minimum": min(cell.values(metric)),
+                                       "maximum": max(cell.values(metric))}
+                          for metric in self.figure.metrics}}
+                      for cell, side in zip(self.cells, self.sides) if cell.series.runs]})
+
+    def lines(self, workload, metric):
+        """For the picture: by label, pairs (x, median) in rising order."""
+        found = {}
+        for cell in self.cells:
+            if cell.workload is workload and cell.series.runs:
+                x = cell.point.get(self.figure.x, "any")
+                label = label_of(cell.point, (self.figure.x,))
+                found.setdefault(label, []).append((x, cell.median(metric)))
+        if self.figure.relative:
+            for label, points in found.items():
+                points.sort()
+                base = points[0][1]
+                found[label] = [(x, base / y if y else 0) for x, y in points]
+        return found
+
+    def draw(self, described):
+        panels = [(f"{workload.name}", self._y_label(metric), metric.logarithmic,
+                   self.lines(workload, metric))
+                  for metric in self.figure.metrics for workload in self.figure.workloads]
+        form = " — tiny runs that mean nothing" if self.options.smoke else (
+            " — quick form" if self.options.quick else "")
+        pictures.draw_panels(self.path(".png"), self.figure.title + form,
+                             machine.sentence(described), self.figure.x,
+                             len(self.figure.workloads), panels)
+
+    def _y_label(self, metric):
+        return f"times as fast as with the least {self.figure.x}" if self.figure.relative \
+            else metric.label

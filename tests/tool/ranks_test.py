@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""gleaner ranks: on traces whose figures are known, and on damaged ones.
+
+usage: ranks_test.py GLEANER
+"""
+
+import html
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GLEANER = os.path.abspath(sys.argv[1])
+SEED = random.SystemRandom().randrange(2**32)
+PAUSE, COLLECTION, STALL, END, PROGRAM = 3, 4, 7, 16, 32  # platform/trace_events.def
+ASSIST, PAUSED = 2, 4
+MS = 1_000_000
+
+
+def record(event, begin, *arguments, thread=1):
+    return struct.pack(f"<{2 + len(arguments)}Q", event | (2 + len(arguments)) << 8 | thread << 32,
+                       begin, *arguments)
+
+
+def call(name, begin, end, thread=1):
+    words = struct.unpack("<3Q", name.encode().ljust(24, b"\0"))
+    return record(PROGRAM, begin, end - begin, *words, thread=thread)
+
+
+def pause(begin, end):
+    return record(PAUSE, begin, end - begin, 1) + record(COLLECTION, end, *range(14))
+
+
+def trace(rank, *records, host="here", began=0, wall=0, end=True):
+    text = (f"process=100\nrank={rank}\nhost={host}\nbegan_ns={began}\n"
+            f"began_wall_ns={wall}\n").encode()
+    text += b"\n" * (-len(text) % 8)
+    head = struct.pack("<4Q", 0x314352544E4C47, 1, 0, len(text))
+    return head + text + b"".join(records) + (record(END, 0, 0, 0) if end else b"")
+
+
+class RanksTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def write(self, *traces):
+        paths = []
+        for i, content in enumerate(traces):
+            paths.append(os.path.join(self.folder.name, f"{i}.trace"))
+            with open(paths[-1], "wb") as file:
+                file.write(content)
+        return paths
+
+    def ranks(self, *paths, status=0):
+        result = subprocess.run([GLEANER, "ranks", "--json", *paths], capture_output=True, text=True,
+                                timeout=60)
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.message = result.stderr
+        return json.loads(result.stdout) if result.stdout else None
+
+    def figures(self, run, key):
+        return [rank[key] for rank in run["ranks"]]
+
+    def test_the_collector_of_the_last_one_is_charged(self):
+        # The others come at 10 and 14 ms; rank 1 at 20, after a pause of 5 and a stall of 3 that
+        # overlap by 2.
+        run = self.ranks(*self.write(
+            trace("0", call("MPI_Barrier", 10 * MS, 21 * MS)),
+            trace("1", pause(2 * MS, 7 * MS), record(STALL, 5 * MS, 3 * MS, ASSIST),
+                  record(STALL, 2 * MS, 5 * MS, PAUSED), record(STALL, 9 * MS, 9 * MS, ASSIST, thread=2),
+                  call("MPI_Barrier", 20 * MS, 21 * MS)),
+            trace("2", call("MPI_Barrier", 14 * MS, 21 * MS))))
+        self.assertEqual((run["exchanges"], run["held_up_by_collector"]), (1, 1))
+        self.assertEqual(self.figures(run, "last"), [0, 1, 0])
+        self.assertEqual(self.figures(run, "held_up_ns"), [0, 6 * MS, 0])
+        self.assertEqual(self.figures(run, "by_collector_ns"), [0, 6 * MS, 0])
+        self.assertEqual(self.figures(run, "waited_ns"), [10 * MS, 0, 6 * MS])
+        self.assertEqual(self.figures(run, "pause_ns"), [0, 5 * MS, 0])
+        self.assertEqual(self.figures(run, "collections"), [0, 1, 0])
+
+    def test_a_pause_counts_between_the_exchanges_alone(self):
+        # A millisecond of the pause lies in the exchange before, when nobody waits for the rank.
+        run = self.ranks(*self.write(
+            trace("0", call("MPI_Allreduce", 10 * MS, 20 * MS), call("MPI_Allreduce", 21 * MS, 30 * MS)),
+            trace("1", call("MPI_Allreduce", 12 * MS, 20 * MS), pause(19 * MS, 23 * MS),
+                  call("MPI_Allreduce", 29 * MS, 30 * MS))))
+        self.assertEqual(self.figures(run, "held_up_ns"), [0, 10 * MS])
+        self.assertEqual(self.figures(run, "by_collector_ns"), [0, 3 * MS])
+        self.assertEqual(run["held_up_by_collector"], 1)
+
+    def test_calls_that_hold_nobody_up_are_no_exchanges(self):
+        run = self.ranks(*self.write(*(
+            trace(str(i), call("MPI_Send", MS, 2 * MS), call("part MPI_Barrier", MS, 2 * MS),
+                  call("MPI_Bcast", MS, 2 * MS), call("exchange", MS, 2 * MS)) for i in range(2))))
+        self.assertEqual(run["exchanges"], 0)
+
+    def test_hosts_have_clocks_of_their_own(self):
+        # On the wall clock rank 1 comes 4 ms after rank 0.
+        run = self.ranks(*self.write(
+            trace("0", call("MPI_Barrier", 5 * MS, 20 * MS), host="a", began=0, wall=1000 * MS),
+            trace("1", call("MPI_Barrier", 909 * MS, 920 * MS), host="b", began=900 * MS,
+                  wall=1000 * MS)))
+        self.assertEqual(self.figures(run, "held_up_ns"), [0, 4 * MS])
+
+    def test_ranks_are_in_order(self):
+        run = self.ranks(*self.write(*(trace(rank) for rank in ("10", "9", "0"))))
+        self.assertEqual(self.figures(run, "rank"), [0, 9, 10])
+
+    def test_traces_of_different_runs(self):
+        run = self.ranks(*self.write(
+            trace("0", call("MPI_Barrier", MS, 3 * MS), call("MPI_Allreduce", 4 * MS, 6 * MS)),
+            trace("1", call("MPI_Barrier", MS, 3 * MS), call("MPI_Barrier", 4 * MS, 6 * MS))), status=2)
+        self.assertEqual(run["exchanges"], 1)
+        self.assertIn("exchange 2 is MPI_Allreduce in", self.message)
+
+    def test_an_end_that_is_missing(self):
+        run = self.ranks(*self.write(
+            trace("0", call("MPI_Barrier", MS, 3 * MS)),
+            trace("1", call("MPI_Barrier", MS, 3 * MS), end=False)), status=2)
+        self.assertEqual(run["exchanges"], 1)
+        self.assertIn("1.trace: the end is missing", self.message)
+
+    def test_no_trace(self):
+        good, bad = self.write(trace("0"), b"no trace at all")
+        self.assertIsNone(self.ranks(good, bad, status=1))
+        self.assertIn("1.trace: no collector trace", self.message)
+        self.assertIsNone(self.ranks(good, good + ".absent", status=1))
+        self.assertIn("0.trace.absent: No such file", self.message)
+
+    def report(self, *paths, status=0):
+        page = os.path.join(self.folder.name, "page.html")
+        result = subprocess.run([GLEANER, "report", *paths, "-o", page], capture_output=True,
+                                text=True, timeout=60)
+        self.assertEqual(result.returncode, status, result.stderr)
+        with open(page, encoding="utf-8") as file:
+            return html.unescape(file.read()).replace("\u00a0", " ")
+
+    def test_the_page_has_the_figures(self):
+        page = self.report(*self.write(
+            trace("0", call("MPI_Barrier", 10 * MS, 20 * MS), call("MPI_Barrier", 30 * MS, 90 * MS)),
+            trace("1", call("MPI_Barrier", 12 * MS, 20 * MS), pause(29 * MS, 69 * MS),
+                  call("MPI_Barrier", 80 * MS, 90 * MS))))
+        for text in ("<h1>The collectors of 2 ranks</h1>", "<dt>Exchanges</dt><dd>2</dd>",
+                     "<dt>Held up by one rank</dt><dd>52.0 ms</dd>",
+                     "<dt>Of it by collectors</dt><dd>40.0 ms</dd>",
+                     "<dt>Waited for longest</dt><dd>rank 1</dd>",
+                     "<td>2</td><td>52.0 ms</td><td>40.0 ms</td><td>0</td>",
+                     "At 1 of 2 exchanges all ranks waited", "Rank 1 came last to 2 of 2 exchanges"):
+            self.assertTrue(text in page, text)
+        self.assertFalse("<script" in page)
+
+    def test_the_page_says_what_is_missing(self):
+        hostile = trace("1", call("MPI_Allreduce", MS, 3 * MS), end=False, host="<script>")
+        page = self.report(*self.write(trace("<0>", call("MPI_Barrier", MS, 3 * MS)), hostile), status=2)
+        for text in ("1 of the traces are not whole", "The traces do not match: exchange 1 is",
+                     "The traces have no exchange in common"):
+            self.assertTrue(text in page, text)
+
+    def test_a_profile_is_of_one_process(self):
+        traces = self.write(trace("0"), trace("1"))
+        result = subprocess.run([GLEANER, "report", *traces, "--profile", traces[0]],
+                                capture_output=True, text=True, timeout=60, cwd=self.folder.name)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--profile goes with one trace", result.stderr)
+
+    def test_traces_cut_and_damaged(self):
+        chance = random.Random(SEED)
+        whole = trace("1", pause(2 * MS, 7 * MS), call("MPI_Barrier", 20 * MS, 21 * MS))
+        for _ in range(60):
+            cut = bytearray(whole[:chance.randrange(len(whole) + 1)])
+            if cut and chance.random() < 0.5:
+                cut[chance.randrange(len(cut))] ^= 1 << chance.randrange(8)
+            result = subprocess.run([GLEANER, "ranks", *self.write(trace("0"), bytes(cut))],
+                                    capture_output=True, timeout=60)
+            self.assertIn(result.returncode, (0, 1, 2), f"seed {SEED}")
+
+
+if __name__ == "__main__":
+    print("seed", SEED, flush=True)
+    unittest.main(argv=sys.argv[:1])

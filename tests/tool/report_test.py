@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""gleaner report: what is on the page, in a browser and by the trace's own figures; what damage,
+limits and hostile names do to it.
+
+usage: report_test.py GLEANER DROPIN CLIENT [PICTURES]
+
+With PICTURES, screenshots of a page go into that folder, to be looked at.
+"""
+
+import html
+import json
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import browser
+from trace_writer import TraceWriter
+
+GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
+PICTURES = os.path.abspath(sys.argv[4]) if len(sys.argv) > 4 else None
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SEED = random.SystemRandom().randrange(2**32)
+INCOMPLETE = 2
+COMMAND_FAILED = 125
+MOST_BYTES = 5_000_000
+MS = 1_000_000
+SECOND = 1000 * MS
+
+
+class ReportTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.trace = self.path("run.trace")
+        self.page = self.path("run.html")
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def tool(self, *arguments, status=0, **keywords):
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+        result = subprocess.run([GLEANER, *arguments], env=environment, capture_output=True,
+                                text=True, timeout=200, cwd=self.folder.name,
+                                stdin=subprocess.DEVNULL, **keywords)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result
+
+    def client(self, *arguments, status=0, **variables):
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+        environment.update(LD_LIBRARY_PATH=os.path.dirname(DROPIN), GLEANER_TRACE=self.trace,
+                           **variables)
+        result = subprocess.run([CLIENT, *arguments], env=environment, capture_output=True,
+                                timeout=100, cwd=self.folder.name, stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, status, result.stderr)
+
+    def report(self, *arguments, status=0):
+        result = self.tool("report", self.trace, "-o", self.page, *arguments, status=status)
+        with open(self.page, encoding="utf-8") as file:
+            self.text = file.read()
+        return result
+
+    def figures(self):
+        """The summary's figures, by name."""
+        return {name: html.unescape(value).replace("\u00a0", " ") for name, value in
+                re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", self.text)}
+
+    def advice(self):
+        return re.findall(r'class="advice" id="advice-([a-z-]+)"', self.text)
+
+    def trace_events(self):
+        return json.loads(self.tool("trace", self.trace, "-o", "-").stdout)["traceEvents"]
+
+
+def milliseconds(text):
+    number, unit = re.match(r"([\d.,]+) ?(ns|µs|ms|s)?", text).groups()
+    return float(number.replace(",", "")) * {"ns": 1e-6, "µs": 1e-3, "ms": 1, "s": 1000,
+                                             None: 0}[unit]
+
+
+class Contents(ReportTest):
+    def test_figures_are_the_trace_s(self):
+        self.client("threads")
+        self.report()
+        events = self.trace_events()
+        collections = [event["args"] for event in events if event["name"] == "collection"]
+        stalls = [event["dur"] for event in events if event["name"].startswith("stall")]
+        heaps = [event["args"] for event in events if event["name"] == "heap"]
+        figures = self.figures()
+        self.assertGreater(len(collections), 3)
+        self.assertEqual(figures["Collections"], f"{len(collections):,}")
+        pauses = [each["pause_ns"] / MS for each in collections]
+        for name, expected in (("Longest pause", max(pauses)), ("Paused", sum(pauses)),
+                               ("Longest stall", max(stalls) / 1000)):
+            self.assertAlmostEqual(milliseconds(figures[name]), expected,
+                                   delta=0.006 * expected, msg=name)
+        resident = max(each["resident_bytes"] for each in heaps) / 1e6
+        self.assertAlmostEqual(float(figures["Most resident"].split()[0]), resident,
+                               delta=0.006 * resident)
+        self.assertEqual(figures["Threads of the program"], "5")
+        for panel in ("16 B", "Looking for work", "Pages of small objects by the heap"):
+            self.assertTrue(panel in self.text.replace("\u00a0", " "), panel)
+
+    def test_a_program_is_run(self):
+        result = self.tool("report", "-o", self.page, "--", CLIENT, "threads")
+        self.assertIn("collections ", result.stdout)
+        with open(self.page, encoding="utf-8") as file:
+            self.text = file.read()
+        self.assertGreater(int(self.figures()["Collections"]), 0)
+        self.tool("report", "--", CLIENT)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["report.html", "run.html"])
+        result = self.tool("report", "-o", self.page, "--", CLIENT, "kill", status=-9)
+        with open(self.page, encoding="utf-8") as file:
+            self.assertTrue("The end of the trace is missing" in file.read())
+
+    def test_a_program_that_cannot_be_run_or_is_not_traced(self):
+        for arguments, reason, status in (
+                (["/no/such"], "no such program", 127), (["/bin/true"], "has written no trace", 125),
+                ([], "which program?", 125)):
+            result = self.tool("report", "-o", self.page, "--", *arguments, status=status)
+            self.assertIn(reason, result.stderr)
+            self.assertEqual(os.listdir(self.folder.name), [])
+        result = self.tool("report", "-o", "/no/folder/x", "--", CLIENT, status=COMMAND_FAILED)
+        self.assertIn("/no/folder/x: No such file", result.stderr)
+        self.assertEqual(result.stdout, "", "the program has not been run")
+
+    def test_nothing_stands_out(self):
+        writer = TraceWriter()
+        writer.add_thread(1, "main")
+        writer.add_tracking(1, 10 * MS)
+        for i in range(10):
+            writer.add_collection(i + 1, (i + 1) * SECOND, MS // 2)
+        writer.end(11 * SECOND)
+        writer.write(self.trace)
+        self.report()
+        self.assertEqual(self.advice(), [])
+        self.assertTrue("Nothing stands out." in self.text)
+
+    def test_advice_names_sections_that_exist(self):
+        with open(os.path.join(SOURCE, "tools/report_advice.cc"), encoding="utf-8") as file:
+            source = file.read()
+        links = re.findall(r'"(docs/\w+\.md)#([\w-]+)"', source)
+        rules = re.findall(r'^    \{"([a-z-]+)", "', source, re.MULTILINE)
+        self.assertEqual(len(links), len(rules))
+        self.assertGreater(len(links), 10)
+        for document, section in links:
+            with open(os.path.join(SOURCE, document), encoding="utf-8") as file:
+                headings = re.findall(r"^#+ (.+)$", file.read(), re.MULTILINE)
+            slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+                     for heading in headings]
+            self.assertIn(section, slugs, document)
+        with open(os.path.join(SOURCE, "docs/report.md"), encoding="utf-8") as file:
+            documented = re.findall(r"^\| `([a-z-]+)` \|", file.read(), re.MULTILINE)
+        self.assertEqual(documented, rules)
+
+    def test_a_heap_profile(self):
+        self.client("work")
+        profile = self.path("profile")
+        lines = ["heap profile: 2: 128 [4: 256] @ heap_v2/1", "# process=1",
+                 "1: 64 [2: 128] @ 0x1000 0x2000", "1: 64 [2: 128] @ 0x1800 0x2000", "",
+                 "MAPPED_LIBRARIES:", "# end"]
+        with open(profile, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        self.report("--profile", profile)
+        for tip in ("0x1fff: 128 B, 100 %", "0xfff: 64 B, 50 %"):
+            self.assertTrue(f"<title>{tip}</title>" in self.text.replace("\u00a0", " "), tip)
+        with open(profile, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines[:4]))
+        self.report("--profile", profile)
+        self.assertTrue("The end of the profile is missing" in self.text)
+        for path, reason in ((self.path("none"), "No such file"), (CLIENT, "no heap profile")):
+            result = self.report("--profile", path, status=1)
+            self.assertIn(f"{path}: {reason}", result.stderr)
+
+
+class Accidents(ReportTest):
+    def test_a_trace_that_is_cut_or_damaged(self):
+        self.client("work")
+        with open(self.trace, "rb") as file:
+            data = file.read()
+        draw = random.Random(SEED)
+        for _ in range(25):
+            size = draw.randrange(400, len(data))
+            copy = bytearray(data[:size])
+            if draw.randrange(2):
+                copy = bytearray(data)
+                copy[draw.randrange(400, len(copy))] ^= 1 << draw.randrange(8)
+            with open(self.trace, "wb") as file:
+                file.write(copy)
+            result = subprocess.run([GLEANER, "report", self.trace, "-o", self.page],
+                                    capture_output=True, text=True, timeout=100)
+            self.assertIn(result.returncode, (0, 1, INCOMPLETE), f"seed {SEED}")
+            if len(copy) < len(data):
+                self.assertEqual(result.returncode, INCOMPLETE, f"seed {SEED}, cut at {size}")
+            if result.returncode != 1:
+                with open(self.page, encoding="utf-8") as file:
+                    page = file.read()
+                self.assertTrue(page.endswith("</html>\n"))
+                if result.returncode == INCOMPLETE:
+                    self.assertTrue(re.search("The end of the trace is missing|is damaged", page))
+                    self.assertIn(self.trace, result.stderr)
+
+    def test_what_is_no_trace(self):
+        for path, reason in ((self.path("none"), "No such file"), (CLIENT, "no collector trace"),
+                             (self.folder.name, "Is a directory")):
+            result = self.tool("report", path, "-o", self.page, status=1)
+            self.assertIn(f"gleaner report: {path}: {reason}", result.stderr)
+        self.assertEqual(os.listdir(self.folder.name), [], "no half page is left")
+
+    def test_an_output_that_cannot_be_written(self):
+        self.client("work")
+        for output, reason in (("/dev/full", "No space left"), ("/no/folder/x", "No such file"),
+                               (self.folder.name, "Is a directory"),
+                               (self.trace, "that is what the page is made of")):
+            result = self.tool("report", self.trace, "-o", output, status=1)
+            self.assertIn(f"{output}: {reason}", result.stderr)
+        with open(self.page, "w", encoding="utf-8") as file:
+            file.write("before")
+
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))
+
+        result = self.tool("report", self.trace, "-o", self.page, status=1,
+                           preexec_fn=small_files)
+        self.assertIn("File too large", result.stderr)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["run.html", "run.trace"])
+        with open(self.page, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "before")
+
+
+@unittest.skipIf(browser.PROGRAM is None, "chromium is not installed")
+class Page(ReportTest):
+    def hostile_trace(self):
+        writer = TraceWriter(command="</script><script>alert(1)</script> <img src=x onerror=a()>",
+                             host="\"'><svg onload=alert(1)>")
+        writer.add_thread(1, "</script><b>x")
+        writer.add_thread(2, "\u202e\x07", role=1)
+        writer.add_tracking(0, 10 * MS, "<script>console.log(1)</script>")
+        for i in range(20):
+            writer.add_collection(i + 1, (i + 1) * 50 * MS, 20 * MS)
+        writer.write(self.trace)
+
+    def long_trace(self):
+        """Ten minutes with 10,000 collections."""
+        draw = random.Random(SEED)
+        writer = TraceWriter("long")
+        for thread in range(1, 9):
+            writer.add_thread(thread, f"worker {thread}")
+        writer.add_tracking(1, 10 * MS)
+        for i in range(10_000):
+            end = (i + 1) * 60 * MS
+            writer.add_collection(i + 1, end, int(draw.lognormvariate(14, 1)), draw.randrange(4),
+                                  draw.randrange(40_000_000, 60_000_000))
+            for thread in range(2, 9):
+                writer.add("stall", thread, end - 40 * MS, draw.randrange(MS), draw.randrange(4))
+            for k in range(5):
+                writer.add("heap", 1, end - k * 10 * MS, draw.randrange(90_000_000, 110_000_000),
+                           draw.randrange(50_000_000), 2_000_000, 120_000_000)
+        for size in range(16, 512, 16):
+            writer.add("size class", 1, 599 * SECOND, size, draw.randrange(1, 500), 0, 1000)
+        writer.end(600 * SECOND)
+        writer.write(self.trace)
+
+    def test_a_real_run_in_every_form(self):
+        self.client("threads", GC_MARKERS="2")
+        self.report()
+        with browser.Browser() as page:
+            for name, width, dark in (("desktop", 1200, False), ("dark", 1200, True),
+                                      ("phone", 360, False)):
+                page.load(self.page, width=width, dark=dark)
+                self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), width,
+                                     f"{name}: the page scrolls sideways")
+                ink = page.evaluate("getComputedStyle(document.body).color")
+                self.assertEqual(ink == "rgb(232, 234, 237)", dark, ink)
+                self.assertEqual(page.evaluate("document.querySelectorAll('.chart canvas').length"),
+                                 4)
+                if PICTURES:
+                    page.picture(os.path.join(PICTURES, f"{name}.png"))
+            shown = page.evaluate("document.querySelector('main').innerText")
+            self.assertIn(self.figures()["Longest pause"], shown.replace("\u00a0", " "))
+            self.by_keyboard(page)
+            self.assertEqual(page.messages, [])
+            self.assertEqual({url for url in page.requests if not url.startswith("data:")},
+                             {f"file://{self.page}"})
+
+    def by_keyboard(self, page):
+        page.evaluate("document.body.focus()")
+        page.press("Tab")
+        self.assertEqual(page.evaluate("document.activeElement.className"), "skip")
+        reached = set()
+        for _ in range(80):
+            page.press("Tab")
+            reached.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+        self.assertLessEqual({"A", "SUMMARY", "INPUT", "pauses-chart", "heap-chart"}, reached)
+        page.evaluate("document.getElementById('pauses-chart').focus()")
+        page.press("ArrowRight")
+        self.assertRegex(page.evaluate("document.getElementById('pauses-chart-values').innerText"),
+                         r"^At .* ms")
+        self.assertEqual(page.evaluate("""[...document.querySelectorAll('svg[role=img], [tabindex]')]
+            .filter((each) => each.id !== 'main' && !each.getAttribute('aria-label')).length"""), 0)
+
+    def test_a_long_trace_makes_a_small_page(self):
+        self.long_trace()
+        began = time.monotonic()
+        self.report()
+        took = time.monotonic() - began
+        self.assertLess(len(self.text.encode()), MOST_BYTES)
+        self.assertEqual(self.figures()["Collections"], "10,000")
+        longest = max(event["args"]["pause_ns"] for event in self.trace_events()
+                      if event["name"] == "collection") / MS
+        with browser.Browser() as page:
+            ready = page.load(self.page)
+            print(f"page of {len(self.text) >> 10} KiB in {took:.2f} s, usable in {ready:.2f} s")
+            self.assertEqual(page.messages, [])
+            drawn = page.evaluate("""Math.max(...JSON.parse(document.getElementById('series')
+                .textContent)[0].series.flatMap((each) => each.v))""")
+            self.assertAlmostEqual(drawn, longest, delta=longest * 1e-5, msg="the extreme is kept")
+
+    def test_hostile_names(self):
+        self.hostile_trace()
+        self.report(status=INCOMPLETE)
+        self.assertIn("no-tracker", self.advice())
+        with browser.Browser() as page:
+            page.load(self.page)
+            self.assertEqual(page.messages, [])
+            self.assertEqual(page.evaluate("document.querySelectorAll('script').length"), 2)
+            self.assertEqual(page.evaluate("document.querySelectorAll('img, b, [onload]').length"),
+                             0)
+            shown = page.evaluate("document.querySelector('header').innerText")
+            self.assertIn("</script><script>alert(1)</script>", shown)
+            self.assertIn("The end of the trace is missing", shown)
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED}")
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,90 @@
+/* A program for the tests of `gleaner top`. Its arguments are words of what to do, in turn:
+ *   work        allocate, free, collect
+ *   tell        print what the API says of the heap
+ *   wait        until a line comes on standard input
+ *   run         allocate in four threads until the process is killed
+ *   fork        the child goes on with the next word, the parent waits for it and ends
+ *   exec FILE   another program */
+#define _GNU_SOURCE
+#define GC_THREADS
+#include <gc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct node {
+  struct node *left, *right;
+};
+
+static struct node *tree(int depth) {
+  struct node *node = GC_MALLOC(sizeof *node);
+  if (depth > 0) {
+    node->left = tree(depth - 1);
+    node->right = tree(depth - 1);
+  }
+  return node;
+}
+
+static struct node *kept;
+
+static void work(void) {
+  kept = tree(12);
+  for (int i = 0; i < 20; ++i) tree(14);
+  GC_gcollect();
+  for (int i = 0; i < 50; ++i) GC_FREE(GC_MALLOC(4000));
+}
+
+static void tell(void) {
+  struct GC_prof_stats_s stats;
+  GC_get_prof_stats(&stats, sizeof stats);
+  printf(
+      "heap_bytes %lu\nfree_bytes %lu\nallocated_since_bytes %lu\nallocated_bytes %lu\n"
+      "freed_since_bytes %lu\ncollections %lu\n",
+      (unsigned long)stats.heapsize_full, (unsigned long)stats.free_bytes_full,
+      (unsigned long)stats.bytes_allocd_since_gc, (unsigned long)GC_get_total_bytes(),
+      (unsigned long)stats.expl_freed_bytes_since_gc, (unsigned long)stats.gc_no);
+}
+
+static void *run(void *unused) {
+  for (;;) tree(10);
+  return unused;
+}
+
+int main(int argc, char **argv) {
+  /* Readers that are no ancestors may read. */
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  for (int i = 1; i < argc; ++i) {
+    if (strcmp(argv[i], "work") == 0) {
+      work();
+    } else if (strcmp(argv[i], "tell") == 0) {
+      tell();
+    } else if (strcmp(argv[i], "wait") == 0) {
+      printf("waiting\n");
+      fflush(stdout);
+      char line[16];
+      if (fgets(line, sizeof line, stdin) == NULL) return 0;
+    } else if (strcmp(argv[i], "run") == 0) {
+      GC_INIT();
+      pthread_t threads[3];
+      for (int k = 0; k < 3; ++k) pthread_create(&threads[k], NULL, run, NULL);
+      printf("waiting\n");
+      fflush(stdout);
+      run(NULL);
+    } else if (strcmp(argv[i], "fork") == 0) {
+      const pid_t child = fork();
+      if (child != 0) {
+        waitpid(child, NULL, 0);
+        return 0;
+      }
+      printf("child %d\n", getpid());
+    } else if (strcmp(argv[i], "exec") == 0) {
+      execv(argv[i + 1], argv + i + 1);
+      return 1;
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,382 @@
+#!/usr/bin/env python3
+"""gleaner top: its figures beside those of the API, processes of all kinds, and terminals.
+
+usage: top_test.py GLEANER DROPIN CLIENT SHARED STATIC MALLOC
+SHARED, STATIC: the client with libgleaner.so and libgleaner.a. MALLOC: libgleaner_malloc.so.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import random
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import unittest
+
+GLEANER, DROPIN, CLIENT, SHARED, STATIC, MALLOC = (os.path.abspath(path) for path in sys.argv[1:7])
+SEED = random.SystemRandom().randrange(2**32)
+NOBODY = 65534
+LIMIT = 60  # seconds; nothing comes near
+
+
+class Client:
+    """A program up to its first wait."""
+
+    def __init__(self, *words, program=CLIENT, library=DROPIN, **variables):
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+        environment.update(LD_LIBRARY_PATH=os.path.dirname(library), **variables)
+        self.process = subprocess.Popen([program, *words], env=environment, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+        self.said = {}
+        self.read()
+
+    def read(self):
+        for line in self.process.stdout:
+            if line == "waiting\n":
+                return
+            key, value = line.split()
+            self.said[key] = int(value)
+
+    def go_on(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.read()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class TopTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def client(self, *words, **options):
+        client = Client(*words, **options)
+        self.addCleanup(client.close)
+        return client
+
+    def top(self, pid, *arguments, status=0, **options):
+        result = subprocess.run([GLEANER, "top", str(pid), *arguments], capture_output=True,
+                                text=True, timeout=LIMIT, **options)
+        self.assertEqual(result.returncode, status, result.stderr)
+        if status != 0:
+            self.assertEqual(result.stdout, "")
+            self.assertTrue(result.stderr.startswith("gleaner top: "), result.stderr)
+            return result.stderr
+        return result.stdout
+
+    def heaps(self, pid):
+        document = json.loads(self.top(pid, "--once", "--json"))
+        self.assertEqual(document["process"], pid)
+        return document["heaps"]
+
+    def heap(self, pid):
+        heap, = self.heaps(pid)
+        return heap
+
+
+class Figures(TopTest):
+    def test_they_are_those_of_the_api(self):
+        client = self.client("work", "tell", "wait", GC_MARKERS="2")
+        heap = self.heap(client.pid)
+        for name, value in client.said.items():
+            self.assertEqual(heap[name], value, name)
+        self.assertEqual(heap["file"], DROPIN)
+        self.assertEqual(heap["markers"], 2)
+        self.assertEqual(heap["threads"], 1)
+        self.assertEqual(heap["causes"]["explicit"], 1)
+        self.assertEqual(heap["last"]["cause"], "explicit")
+        self.assertGreaterEqual(heap["live_objects"], 2**13 - 1)
+        self.assertGreater(heap["freed_since_bytes"], 0)
+        self.assertGreater(heap["stalls"]["pause"]["total_ns"], 0)
+        self.assertTrue(0 < heap["metadata_bytes"] < 2**30)
+
+    def test_the_frame_has_the_same(self):
+        client = self.client("work", "tell", "wait", GLEANER_MODE="stop")
+        text = self.top(client.pid, "--once")
+        self.assertRegex(text, rf"^gleaner top: process {client.pid} \(gleaner_top_cli\)\n\n"
+                               rf"{DROPIN}, Gleaner [\d.]+\nheap +[\d.]+ MB, free ")
+        self.assertIn(f"collections {client.said['collections']}: ", text)
+        self.assertIn("mode stop-parallel, cycle idle", text)
+        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()[3:]), text)
+        self.assertEqual(self.top(client.pid, "-n", "3", "-d", "0.01").count("\nheap "), 3)
+
+    def test_figures_of_a_collection_belong_together(self):
+        for mode in ("stop", "concurrent", "generational"):
+            client = self.client("run", GLEANER_MODE=mode, GLEANER_SHORT_PAUSE="0",
+                                 GLEANER_COLLECT_EVERY="128k")
+            seen = 0
+            for _ in range(25):
+                heap = self.heap(client.pid)
+                self.assertTrue(heap["whole"])
+                self.assertEqual(sum(heap["causes"].values()), heap["collections"])
+                self.assertEqual(sum(heap["kinds"].values()), heap["collections"])
+                self.assertGreaterEqual(heap["collections"], seen)
+                seen = heap["collections"]
+                if seen == 0:
+                    continue
+                self.assertLessEqual(heap["last"]["pause_ns"], heap["longest_pause_ns"])
+                self.assertLessEqual(heap["longest_pause_ns"], heap["pause_ns"])
+                self.assertLessEqual(heap["last"]["end_ns"], heap["time_ns"])
+                self.assertTrue(0 <= heap["paused_share"] <= 1)
+                self.assertTrue(0 <= heap["least_utilisation"] <= 1)
+            client.close()
+
+    def test_a_process_that_stands_still(self):
+        client = self.client("work", "tell", "wait")
+        os.kill(client.pid, signal.SIGSTOP)
+        self.assertEqual(self.heap(client.pid)["heap_bytes"], client.said["heap_bytes"])
+
+
+class Programs(TopTest):
+    def test_other_libraries(self):
+        for program in (SHARED, STATIC):
+            client = self.client("work", "tell", "wait", program=program)
+            self.assertEqual(self.heap(client.pid)["heap_bytes"], client.said["heap_bytes"])
+
+    def test_a_static_program_without_symbols(self):
+        stripped = self.path("stripped")
+        subprocess.run(["strip", "-o", stripped, STATIC], check=True)
+        client = self.client("work", "tell", "wait", program=stripped)
+        self.assertEqual(self.heap(client.pid)["heap_bytes"], client.said["heap_bytes"])
+
+    def test_a_collecting_malloc_and_another_copy(self):
+        client = self.client("work", "wait", LD_PRELOAD=MALLOC, GLEANER_COLLECT="1")
+        heaps = self.heaps(client.pid)
+        self.assertIn(MALLOC, [heap["file"] for heap in heaps])
+        self.assertEqual(self.top(client.pid, "--once").count("\nheap "), len(heaps))
+
+    def test_a_library_that_is_deleted(self):
+        library = self.path("libgc.so.1")
+        shutil.copy(DROPIN, library)
+        client = self.client("work", "tell", "wait", library=library)
+        os.remove(library)
+        heap = self.heap(client.pid)
+        self.assertEqual(heap["heap_bytes"], client.said["heap_bytes"])
+        self.assertEqual(heap["file"], library + " (deleted)")
+
+    def test_a_library_of_another_version(self):
+        library = self.path("libgc.so.1")
+        with open(DROPIN, "rb") as file:
+            data = file.read()
+        self.assertIn(b"GLNTOP1", data)
+        with open(library, "wb") as file:
+            file.write(data.replace(b"GLNTOP1", b"GLNTOP9"))
+        client = self.client("work", "wait", library=library)
+        self.assertIn("its Gleaner is of another version", self.top(client.pid, "--once", status=1))
+
+    def test_a_child_of_fork(self):
+        client = self.client("work", "fork", "work", "tell", "wait")
+        heap = self.heap(client.said["child"])
+        self.assertEqual(heap["allocated_bytes"], client.said["allocated_bytes"])
+        os.kill(client.said["child"], signal.SIGKILL)
+
+    def test_a_heap_that_is_not_used_yet(self):
+        client = self.client("wait", "work", "wait")
+        self.assertIn("the collector has not been used yet", self.top(client.pid, "--once", status=1))
+        with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
+                              stdout=subprocess.PIPE) as top:
+            self.assertIn("the collector has not been used yet", top.stdout.readline())
+            client.go_on()
+            self.assertTrue(any(line.startswith("heap ") for line in top.stdout))
+            top.send_signal(signal.SIGINT)
+            top.stdout.read()
+            self.assertEqual(top.wait(LIMIT), 0)
+
+    def test_a_program_that_executes_another(self):
+        for words, status in ((["exec", STATIC, "work", "wait"], 0), (["exec", "/bin/sleep", "9"], 1)):
+            client = self.client("work", "wait", *words)
+            with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
+                top.stdout.readline()
+                client.process.stdin.write("\n")
+                client.process.stdin.flush()
+                if status == 0:
+                    self.assertTrue(any(line.startswith(STATIC + ", ") for line in top.stdout))
+                    client.process.kill()
+                top.stdout.read()
+                message = top.stderr.read()
+                self.assertEqual(top.wait(LIMIT), status, message)
+            self.assertIn("it has ended" if status == 0 else "there is no Gleaner in it", message)
+            client.close()
+
+    def test_a_process_that_ends(self):
+        client = self.client("work", "wait")
+        with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
+            top.stdout.readline()
+            client.go_on()
+            client.process.wait()
+            top.stdout.read()
+            self.assertRegex(top.stderr.read(), r"^gleaner top: process \d+ \(.*\): it has ended\n$")
+            self.assertEqual(top.wait(LIMIT), 0)
+
+
+class Errors(TopTest):
+    def test_no_process(self):
+        process = subprocess.Popen(["true"])
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        self.assertIn("it has ended", self.top(process.pid, status=1))
+        process.wait()
+        self.assertIn(f"process {process.pid}: there is none", self.top(process.pid, status=1))
+
+    def test_wrong_arguments(self):
+        for arguments in (["0"], ["-5"], ["x"], [], ["1", "--json"], ["1", "-d", "0"],
+                          ["1", "-n", "0"], ["1", "--once", "-n", "2"]):
+            result = subprocess.run([GLEANER, "top", *arguments], capture_output=True, text=True)
+            self.assertNotEqual(result.returncode, 0, arguments)
+            self.assertTrue(result.stderr.startswith("gleaner: "), result.stderr)
+
+    def test_no_gleaner(self):
+        with subprocess.Popen(["sleep", "100"]) as process:
+            self.assertIn("(sleep): there is no Gleaner in it", self.top(process.pid, status=1))
+            process.kill()
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can become somebody else")
+    def test_a_process_of_somebody_else(self):
+        client = self.client("work", "wait")
+        # The command as that user: the folders above it may be root's.
+        command = shutil.copy(GLEANER, self.path("gleaner"))
+        os.chmod(self.folder.name, 0o755)
+        result = subprocess.run([command, "top", str(client.pid)], capture_output=True, text=True,
+                                user=NOBODY, group=NOBODY, extra_groups=[], timeout=LIMIT)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, r"its memory cannot be read: Permission denied \((it is "
+                                        r"another user's|kernel.yama.ptrace_scope is \d)")
+
+    def test_output_that_cannot_be_written(self):
+        client = self.client("work", "wait")
+        for arguments in (["--once"], ["--once", "--json"], ["-d", "0.01"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                result = subprocess.run([GLEANER, "top", str(client.pid), *arguments], stdout=full,
+                                        stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("standard output: No space left on device", result.stderr)
+
+    def test_files_that_are_mapped_and_damaged(self):
+        """A process may have anything mapped: heads of 32 bits, of libraries with flipped bits."""
+        with open(DROPIN, "rb") as file:
+            head = file.read(8192)
+        draw = random.Random(SEED)
+        for i in range(60):
+            data = bytearray(head)
+            for _ in range(draw.randrange(1, 20)):
+                data[draw.randrange(2048)] = draw.randrange(256)
+            if i == 0:
+                data = bytearray(b"\x7fELF\x01" + bytes(4096))
+            with open(self.path(f"{i}"), "wb") as file:
+                file.write(data)
+        program = ("import mmap,os,sys\nmaps=[]\nfor name in os.listdir():\n f=open(name,'rb')\n "
+                   "maps.append(mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ))\n"
+                   "print('ready',flush=True)\nsys.stdin.read()")
+        with subprocess.Popen([sys.executable, "-c", program], cwd=self.folder.name, text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            result = subprocess.run([GLEANER, "top", str(process.pid), "--once"], timeout=LIMIT,
+                                    capture_output=True, text=True)
+            process.stdin.close()
+        self.assertEqual(result.returncode, 1, f"seed {SEED}: {result.stdout}{result.stderr}")
+        self.assertRegex(result.stderr, "there is no Gleaner .*: it has 32 bits|cannot be read|"
+                                        "not been used|another version")
+
+
+class Terminal(TopTest):
+    LEAVE = b"\x1b[?25h\x1b[?1049l"
+
+    def setUp(self, delay="100"):
+        super().setUp()
+        self.running = self.client("work", "wait")
+        self.master, slave = pty.openpty()
+        self.addCleanup(os.close, self.master)
+        self.resize(10, 40)
+        self.process = subprocess.Popen([GLEANER, "top", str(self.running.pid), "-d", delay],
+                                        stdout=slave, stderr=subprocess.PIPE, start_new_session=True)
+        self.addCleanup(self.process.stderr.close)
+        self.addCleanup(self.process.wait)
+        self.addCleanup(self.process.kill)
+        os.close(slave)
+        self.seen = b""
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def drawing(self):
+        """The lines of the next drawing."""
+        while b"\x1b[H" not in self.seen:
+            ready, _, _ = select.select([self.master], [], [], LIMIT)
+            self.assertTrue(ready, self.seen)
+            self.seen += os.read(self.master, 65536)
+        drawn, self.seen = self.seen.split(b"\x1b[H", 1)
+        return drawn, [re.sub(rb"\x1b\[[?;\d]*[A-Za-z]|\r", b"", line)
+                       for line in drawn.split(b"\n")]
+
+    def rest(self):
+        try:
+            while data := os.read(self.master, 65536):
+                self.seen += data
+        except OSError:  # nobody has the other side any more
+            pass
+        return self.seen
+
+    def test_lines_have_the_width_of_the_window(self):
+        drawn, lines = self.drawing()
+        self.assertIn(b"\x1b[?1049h\x1b[?25l", drawn)
+        self.assertEqual(len(lines), 10)
+        self.assertEqual(max(map(len, lines)), 40)
+        self.resize(30, 100)
+        self.process.send_signal(signal.SIGWINCH)
+        drawn, lines = self.drawing()
+        self.assertNotIn(b"\x1b[?1049h", drawn)
+        self.assertGreater(len(lines), 10)
+        self.assertTrue(any(line.startswith(b"stalls ") for line in lines))
+
+    def test_signals_give_the_terminal_back(self):
+        for signal_, status in ((signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM),
+                                (signal.SIGHUP, -signal.SIGHUP)):
+            if signal_ != signal.SIGINT:
+                self.setUp()
+            self.drawing()
+            self.process.send_signal(signal_)
+            self.assertEqual(self.process.wait(LIMIT), status)
+            self.assertTrue(self.rest().endswith(self.LEAVE), self.seen)
+
+    def test_a_stop_gives_it_back_until_the_process_continues(self):
+        self.drawing()
+        self.process.send_signal(signal.SIGTSTP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+        self.seen += os.read(self.master, 65536)
+        self.assertTrue(self.seen.endswith(self.LEAVE), self.seen)
+        self.process.send_signal(signal.SIGCONT)
+        drawn, _ = self.drawing()
+        self.assertIn(b"\x1b[?1049h", drawn)
+
+    def test_the_last_frame_stays_when_the_process_ends(self):
+        self.setUp(delay="0.01")
+        self.drawing()
+        self.running.process.kill()
+        self.assertIn(b"it has ended", self.process.stderr.read())
+        self.assertEqual(self.process.wait(LIMIT), 0)
+        left = self.rest().split(self.LEAVE)[-1]
+        self.assertTrue(left.startswith(b"gleaner top: process ") and b"\nheap " in left, left)
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED}")
+    unittest.main(argv=sys.argv[:1])

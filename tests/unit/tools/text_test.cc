@@ -1,0 +1,40 @@
+#include "tools/text.h"
+
+#include <gtest/gtest.h>
+
+namespace gleaner::tools {
+namespace {
+
+TEST(TextTest, NothingHostileIsLeftInHtml) {
+  EXPECT_EQ(Escaped("</script><b a=\"x\" b='y'>&amp;"),
+            "&lt;/script&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;");
+  EXPECT_EQ(Escaped("\x01\x7f\xff"), "\ufffd\ufffd\ufffd");
+  EXPECT_EQ(Escaped("é€\U0001f600\n"), "é€\U0001f600\n");
+  EXPECT_EQ(Escaped("\xe0\x80\x80"), "\ufffd\ufffd\ufffd");
+  EXPECT_EQ(Escaped("\xc3"), "\ufffd");
+}
+
+TEST(TextTest, JsonHasNoControlCharacters) {
+  EXPECT_EQ(Quoted("a\"b\\c\n"), "\"a\\u0022b\\u005cc\\u000a\"");
+  EXPECT_EQ(Quoted("\xf4\x90\x80\x80"), "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
+}
+
+TEST(TextTest, FiguresHaveThreeDigits) {
+  EXPECT_EQ(Duration(0), "0");
+  EXPECT_EQ(Duration(999), "999\u00a0ns");
+  EXPECT_EQ(Duration(12'345), "12.3\u00a0µs");
+  EXPECT_EQ(Duration(1'234'567), "1.23\u00a0ms");
+  EXPECT_EQ(Duration(999'600'000), "1.00\u00a0s");
+  EXPECT_EQ(Bytes(0), "0\u00a0B");
+  EXPECT_EQ(Bytes(16'384), "16.4\u00a0kB");
+  EXPECT_EQ(Bytes(4e9), "4.00\u00a0GB");
+  EXPECT_EQ(Share(0), "0\u00a0%");
+  EXPECT_EQ(Share(0.0123), "1.2\u00a0%");
+  EXPECT_EQ(Share(1), "100\u00a0%");
+  EXPECT_EQ(Count(0), "0");
+  EXPECT_EQ(Count(999), "999");
+  EXPECT_EQ(Count(1'234'567), "1,234,567");
+}
+
+}  // namespace
+}  // namespace gleaner::tools

@@ -1,0 +1,294 @@
+#include "tools/ranks.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "platform/stalls.h"
+#include "tools/collector_trace.h"
+
+namespace gleaner::tools {
+
+using platform::TraceEvent;
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kIncomplete = 2;
+
+bool IsExchange(const std::string& name) {
+  static const char* const kNames[] = {
+      "MPI_Barrier",  "MPI_Allreduce", "MPI_Allgather",      "MPI_Allgatherv",
+      "MPI_Alltoall", "MPI_Alltoallv", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block"};
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](const char* known) { return name == known; });
+}
+
+// How much of [begin, end) the spans, which are sorted and disjoint, cover.
+uint64_t Covered(const std::vector<Interval>& spans, uint64_t begin, uint64_t end) {
+  auto span = std::partition_point(spans.begin(), spans.end(),
+                                   [&](const Interval& each) { return each.end_ns <= begin; });
+  uint64_t covered = 0;
+  for (; span != spans.end() && span->begin_ns < end; ++span) {
+    covered += std::min(span->end_ns, end) - std::max(span->begin_ns, begin);
+  }
+  return covered;
+}
+
+// Reads a trace whose times are to be moved by the difference of the wall clock to the process's
+// own, if the processes of the run have different clocks.
+class Reader {
+ public:
+  explicit Reader(RankTrace* out) : out_(*out) {}
+
+  // False if the file is no trace; the message is in error().
+  bool Read(const std::string& path, bool by_wall_clock) {
+    out_.path = path;
+    CollectorTrace trace;
+    if (!trace.Open(path)) {
+      error_ = trace.error();
+      return false;
+    }
+    const auto rank = trace.description().find("rank");
+    if (rank != trace.description().end()) out_.rank = rank->second;
+    const auto command = trace.description().find("command");
+    if (command != trace.description().end()) out_.command = command->second;
+    out_.process = trace.Number("process");
+    const uint64_t began_ns = trace.Number("began_ns");
+    // Unsigned: the sum is right though the difference may be negative.
+    shift_ns_ = by_wall_clock ? trace.Number("began_wall_ns") - began_ns : 0;
+    out_.time = {began_ns + shift_ns_, began_ns + shift_ns_};
+    for (TraceRecord record; trace.Next(&record);) Add(record);
+    KeepStallsOfExchangingThread();
+    out_.held = Union(std::move(out_.held));
+    std::sort(out_.exchanges.begin(), out_.exchanges.end(),
+              [](const Exchange& a, const Exchange& b) { return a.time.end_ns < b.time.end_ns; });
+    out_.is_whole = trace.error().empty() && trace.is_complete() && trace.dropped_events() == 0;
+    error_ = trace.error();
+    return true;
+  }
+  const std::string& error() const { return error_; }
+
+ private:
+  void Add(const TraceRecord& record) {
+    const uint64_t begin_ns = record.begin_ns + shift_ns_;
+    const Interval time = {begin_ns, begin_ns + record.duration_ns};
+    out_.time.end_ns = std::max(out_.time.end_ns, time.end_ns);
+    if (record.event == TraceEvent::kPause) {
+      out_.held.push_back(time);
+      out_.pause_ns += record.duration_ns;
+      out_.longest_pause_ns = std::max(out_.longest_pause_ns, record.duration_ns);
+    } else if (record.event == TraceEvent::kCollection) {
+      ++out_.collections;
+    } else if (record.event == TraceEvent::kStall &&
+               record.arguments[0] != static_cast<uint64_t>(platform::StallCause::kPause)) {
+      stalls_.push_back({record.thread, time});
+    } else if (record.event == TraceEvent::kProgram) {
+      const std::string name = TextOfTrace(record.arguments, record.count);
+      if (!IsExchange(name)) return;
+      out_.exchanges.push_back({name, time});
+      exchanging_thread_ = record.thread;
+    }
+  }
+
+  void KeepStallsOfExchangingThread() {
+    for (const Stall& stall : stalls_) {
+      if (stall.thread == exchanging_thread_) out_.held.push_back(stall.time);
+    }
+  }
+
+  struct Stall {
+    uint32_t thread;
+    Interval time;
+  };
+  RankTrace& out_;
+  uint64_t shift_ns_ = 0;
+  std::vector<Stall> stalls_;
+  uint32_t exchanging_thread_ = 0;
+  std::string error_;
+};
+
+// Whether the processes ran on one host, so that one monotonic clock is that of all.
+bool HaveOneClock(const std::vector<std::string>& paths) {
+  std::string first;
+  for (const std::string& path : paths) {
+    CollectorTrace trace;
+    if (!trace.Open(path)) continue;  // said when it is read
+    const auto found = trace.description().find("host");
+    const std::string host = found == trace.description().end() ? "" : found->second;
+    if (host.empty() || (!first.empty() && host != first)) return false;
+    first = host;
+  }
+  return true;
+}
+
+double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+void PrintTable(const std::vector<RankTrace>& traces, const RunFigures& run) {
+  printf("%-14s %9s %11s %9s %10s %8s %11s %11s %9s\n", "rank", "seconds", "collections",
+         "pauses ms", "longest ms", "last at", "held up ms", "by gc ms", "waited ms");
+  for (size_t i = 0; i < traces.size(); ++i) {
+    const RankTrace& trace = traces[i];
+    const RankFigures& rank = run.ranks[i];
+    printf("%-14s %9.3f %11" PRIu64 " %9.2f %10.2f %8" PRIu64 " %11.2f %11.2f %9.2f\n",
+           NameOf(trace).c_str(), Ms(trace.time.end_ns - trace.time.begin_ns) / 1e3,
+           trace.collections, Ms(trace.pause_ns), Ms(trace.longest_pause_ns), rank.last,
+           Ms(rank.held_up_ns), Ms(rank.by_collector_ns), Ms(rank.waited_ns));
+  }
+}
+
+void PrintSummary(const std::vector<RankTrace>& traces, const RunFigures& run) {
+  if (run.exchanges == 0) {
+    printf(
+        "No exchange that all ranks have in common is in the traces "
+        "(docs/several_processes.md).\n");
+    return;
+  }
+  const auto slowest = std::max_element(
+      run.ranks.begin(), run.ranks.end(),
+      [](const RankFigures& a, const RankFigures& b) { return a.held_up_ns < b.held_up_ns; });
+  uint64_t held_up_ns = 0, by_collector_ns = 0;
+  for (const RankFigures& rank : run.ranks) {
+    held_up_ns += rank.held_up_ns;
+    by_collector_ns += rank.by_collector_ns;
+  }
+  const auto [least, most] = std::minmax_element(
+      traces.begin(), traces.end(),
+      [](const RankTrace& a, const RankTrace& b) { return a.pause_ns < b.pause_ns; });
+  printf("%" PRIu64 " exchanges. The others waited longest for rank %s: %.2f ms of %.2f ms.\n",
+         run.exchanges, NameOf(traces[static_cast<size_t>(slowest - run.ranks.begin())]).c_str(),
+         Ms(slowest->held_up_ns), Ms(held_up_ns));
+  printf("Collections held up %" PRIu64
+         " exchanges, by %.2f ms in all. Pauses of a rank add up to "
+         "%.2f to %.2f ms.\n",
+         run.held_up_by_collector, Ms(by_collector_ns), Ms(least->pause_ns), Ms(most->pause_ns));
+}
+
+void PrintJson(const std::vector<RankTrace>& traces, const RunFigures& run) {
+  printf("{\"exchanges\":%" PRIu64 ",\"held_up_by_collector\":%" PRIu64 ",\"ranks\":[",
+         run.exchanges, run.held_up_by_collector);
+  for (size_t i = 0; i < traces.size(); ++i) {
+    const RankTrace& trace = traces[i];
+    const RankFigures& rank = run.ranks[i];
+    printf("%s\n{\"rank\":%s,\"process\":%" PRIu64 ",\"duration_ns\":%" PRIu64
+           ",\"collections\":%" PRIu64 ",\"pause_ns\":%" PRIu64 ",\"longest_pause_ns\":%" PRIu64
+           ",\"last\":%" PRIu64 ",\"held_up_ns\":%" PRIu64 ",\"by_collector_ns\":%" PRIu64
+           ",\"waited_ns\":%" PRIu64 ",\"whole\":%s}",
+           i == 0 ? "" : ",", trace.rank.empty() ? "null" : trace.rank.c_str(), trace.process,
+           trace.time.end_ns - trace.time.begin_ns, trace.collections, trace.pause_ns,
+           trace.longest_pause_ns, rank.last, rank.held_up_ns, rank.by_collector_ns, rank.waited_ns,
+           trace.is_whole ? "true" : "false");
+  }
+  printf("\n]}\n");
+}
+
+// Numbers before names, as numbers.
+bool ComesBefore(const RankTrace& a, const RankTrace& b) {
+  if (a.rank.size() != b.rank.size()) return a.rank.size() < b.rank.size();
+  return a.rank != b.rank ? a.rank < b.rank : a.process < b.process;
+}
+
+}  // namespace
+
+bool IsWhole(const std::vector<RankTrace>& traces, const RunFigures& run) {
+  return run.mismatch.empty() && std::all_of(traces.begin(), traces.end(),
+                                             [](const RankTrace& trace) { return trace.is_whole; });
+}
+
+RunFigures CompareRanks(const std::vector<RankTrace>& traces) {
+  RunFigures run;
+  run.ranks.resize(traces.size());
+  if (traces.size() < 2) return run;
+  size_t common = SIZE_MAX;
+  for (const RankTrace& trace : traces) common = std::min(common, trace.exchanges.size());
+  for (size_t n = 0; n < common; ++n) {
+    const std::string& name = traces[0].exchanges[n].name;
+    uint64_t last_ns = 0, before_ns = 0;  // when the last one came, and the one before it
+    size_t last = 0;
+    for (size_t i = 0; i < traces.size(); ++i) {
+      const Exchange& exchange = traces[i].exchanges[n];
+      if (exchange.name != name) {
+        run.mismatch = "exchange " + std::to_string(n + 1) + " is " + name + " in " +
+                       traces[0].path + " and " + exchange.name + " in " + traces[i].path;
+        return run;
+      }
+      const uint64_t came_ns = exchange.time.begin_ns;
+      if (came_ns >= last_ns) {
+        before_ns = last_ns;
+        last_ns = came_ns;
+        last = i;
+      } else {
+        before_ns = std::max(before_ns, came_ns);
+      }
+    }
+    const uint64_t held_up_ns = last_ns - before_ns;
+    const uint64_t since_ns =
+        n == 0 ? traces[last].time.begin_ns : traces[last].exchanges[n - 1].time.end_ns;
+    const uint64_t by_collector_ns =
+        std::min(held_up_ns, Covered(traces[last].held, since_ns, last_ns));
+    ++run.exchanges;
+    ++run.ranks[last].last;
+    run.ranks[last].held_up_ns += held_up_ns;
+    run.ranks[last].by_collector_ns += by_collector_ns;
+    run.held_up_by_collector += by_collector_ns != 0 ? 1 : 0;
+    for (size_t i = 0; i < traces.size(); ++i) {
+      run.ranks[i].waited_ns += last_ns - traces[i].exchanges[n].time.begin_ns;
+    }
+  }
+  for (const RankTrace& trace : traces) {
+    if (trace.exchanges.size() != common) {
+      run.mismatch = "the traces have different numbers of exchanges; the first " +
+                     std::to_string(common) + " of each are compared";
+    }
+  }
+  return run;
+}
+
+bool ReadRanks(const std::vector<std::string>& paths, const char* command,
+               std::vector<RankTrace>* traces) {
+  const auto tell = [command](const std::string& message) {
+    fprintf(stderr, "gleaner %s: %s\n", command, message.c_str());
+  };
+  traces->resize(paths.size());
+  const bool by_wall_clock = !HaveOneClock(paths);
+  for (size_t i = 0; i < paths.size(); ++i) {
+    RankTrace& trace = (*traces)[i];
+    Reader reader(&trace);
+    if (!reader.Read(paths[i], by_wall_clock)) {
+      tell(reader.error());
+      return false;
+    }
+    if (!reader.error().empty()) {
+      tell(reader.error() + "; what comes before is used");
+    } else if (!trace.is_whole) {
+      tell(trace.path + ": the end is missing, or events were dropped; what there is is used");
+    }
+  }
+  std::sort(traces->begin(), traces->end(), ComesBefore);
+  return true;
+}
+
+std::string NameOf(const RankTrace& trace) {
+  return trace.rank.empty() ? "process " + std::to_string(trace.process) : trace.rank;
+}
+
+int CompareRanksOf(const RanksOptions& options) {
+  std::vector<RankTrace> traces;
+  if (!ReadRanks(options.traces, "ranks", &traces)) return kFailed;
+  const RunFigures run = CompareRanks(traces);
+  if (!run.mismatch.empty()) fprintf(stderr, "gleaner ranks: %s\n", run.mismatch.c_str());
+  if (options.json) {
+    PrintJson(traces, run);
+  } else {
+    PrintTable(traces, run);
+    PrintSummary(traces, run);
+  }
+  if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+    fprintf(stderr, "gleaner ranks: cannot write the figures\n");
+    return kFailed;
+  }
+  return IsWhole(traces, run) ? 0 : kIncomplete;
+}
+
+}  // namespace gleaner::tools

@@ -1,0 +1,168 @@
+#include "tools/top.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "platform/clock.h"
+#include "tools/live_heap.h"
+#include "tools/system/process_memory.h"
+#include "tools/system/terminal.h"
+#include "tools/top_frame.h"
+
+namespace {
+
+using gleaner::platform::NowNs;
+using gleaner::tools::LiveHeap;
+using gleaner::tools::ProcessMemory;
+using gleaner::tools::Screen;
+using gleaner::tools::TopFrame;
+
+constexpr int kFailed = 1;
+// How long a program that is executed anew may take to map the library.
+constexpr uint64_t kLoadingNs = 2'000'000'000;
+
+class TopRun {
+ public:
+  explicit TopRun(const TopOptions& options) : options_(options) {}
+
+  int Go() {
+    if (!Attach()) return Fail();
+    for (uint64_t frame = 1;; ++frame) {
+      const uint64_t begin_ns = NowNs();
+      if (!Look()) return has_ended_ ? SayItHasEnded() : Fail();
+      if (!Show()) return FailToWrite();
+      if (frame == options_.frames) return 0;
+      const auto period_ns = static_cast<uint64_t>(options_.seconds * 1e9);
+      for (Screen::Woken woken;
+           (woken = screen_.Wait(begin_ns + period_ns)) != Screen::Woken::kTime;) {
+        if (woken == Screen::Woken::kEnd) {
+          screen_.Leave();
+          screen_.EndBySignal();
+        }
+        if (!Show()) return FailToWrite();
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] bool Attach() {
+    if (!memory_.Open(options_.process)) {
+      message_ = memory_.error();
+      return false;
+    }
+    bool has_32_bits;
+    heaps_ = LiveHeap::Find(memory_, &has_32_bits);
+    previous_.clear();
+    if (!heaps_.empty()) return true;
+    message_ = Whose() + "there is no Gleaner in it that this version reads";
+    if (has_32_bits) message_ += ": it has 32 bits";
+    return false;
+  }
+
+  std::string Whose() const {
+    return "process " + std::to_string(options_.process) + " (" +
+           gleaner::tools::Printable(memory_.name()) + "): ";
+  }
+
+  // Makes the next frame. False with a message, or if the process has ended.
+  [[nodiscard]] bool Look() {
+    if (heaps_.empty() && !Attach()) {
+      has_ended_ = memory_.is_missing();
+      frame_ = Whose() + "it executes another program\n";
+      return !has_ended_ && NowNs() < loading_until_ns_;
+    }
+    TopFrame frame(memory_.process(), memory_.name());
+    bool is_unused = false;
+    bool is_other = false;
+    for (size_t i = 0; i < heaps_.size(); ++i) {
+      gleaner::tools::HeapSample sample;
+      switch (heaps_[i].Read(memory_, &sample)) {
+        case LiveHeap::Found::kYes:
+          if (i >= previous_.size()) previous_.resize(i + 1);
+          frame.Add(heaps_[i], sample, previous_[i]);
+          previous_[i] = sample;
+          break;
+        case LiveHeap::Found::kUnused:
+          is_unused = true;
+          break;
+        case LiveHeap::Found::kOtherVersion:
+          is_other = true;
+          break;
+        case LiveHeap::Found::kUnreadable:
+          return LookAnew();
+      }
+    }
+    frame_ = frame.is_empty() && !options_.json ? Whose() + "the collector has not been used yet\n"
+             : options_.json                    ? frame.Json()
+                                                : frame.Text();
+    if (!frame.is_empty() || (is_unused && options_.frames != 1)) return true;
+    message_ =
+        Whose() + (is_other ? "its Gleaner is of another version"
+                            : "the collector has not been used yet; gleaner top without --once "
+                              "waits for that");
+    return false;
+  }
+
+  // What was there is gone.
+  [[nodiscard]] bool LookAnew() {
+    switch (memory_.state()) {
+      case ProcessMemory::State::kEnded:
+        has_ended_ = true;
+        return false;
+      case ProcessMemory::State::kOther:
+        heaps_.clear();
+        loading_until_ns_ = NowNs() + kLoadingNs;
+        return Look();
+      case ProcessMemory::State::kRuns:
+        message_ = Whose() + "its heap cannot be read";
+        return false;
+    }
+    return false;
+  }
+
+  [[nodiscard]] bool Show() {
+    errno = 0;
+    const std::string separator =
+        has_shown_ && !screen_.is_terminal() && !options_.json ? "\n" : "";
+    has_shown_ = true;
+    // A single frame stays on the screen.
+    if (options_.frames != 1) return screen_.Show(separator + frame_);
+    return fputs(frame_.c_str(), stdout) >= 0 && fflush(stdout) == 0;
+  }
+
+  int SayItHasEnded() {
+    screen_.Leave();
+    if (screen_.is_terminal() && !options_.json) fputs(frame_.c_str(), stdout);
+    fprintf(stderr, "gleaner top: %sit has ended\n", Whose().c_str());
+    return 0;
+  }
+  int Fail() {
+    screen_.Leave();
+    fprintf(stderr, "gleaner top: %s\n", message_.c_str());
+    return kFailed;
+  }
+  int FailToWrite() {
+    message_ = std::string("standard output: ") + strerror(errno);
+    return Fail();
+  }
+
+  const TopOptions& options_;
+  Screen screen_;
+  ProcessMemory memory_;
+  std::vector<LiveHeap> heaps_;
+  std::vector<gleaner::tools::HeapSample> previous_;  // of each heap; time 0: there is none
+  std::string frame_;
+  std::string message_;
+  uint64_t loading_until_ns_ = 0;
+  bool has_shown_ = false;
+  bool has_ended_ = false;
+};
+
+}  // namespace
+
+int Top(const TopOptions& options) { return TopRun(options).Go(); }
