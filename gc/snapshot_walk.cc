@@ -114,12 +114,13 @@ void SnapshotWalk::CollectPage(Contents contents) {
     }
     live.end = static_cast<uint32_t>(candidate_count_);
   }
+  ResolveCandidates();
   uint32_t kept = 0;
   uint32_t next = 0;
   for (size_t i = 0; i < live_count_; ++i) {
     const uint32_t begin = kept;
     for (; next < live_[i].end; ++next) {
-      if (*candidates_[next].mark == black_) candidates_[kept++] = candidates_[next];
+      if (IsLive(candidates_[next])) candidates_[kept++] = candidates_[next];
     }
     live_[i].end = kept;
     ChooseShape(&live_[i], begin);
@@ -230,11 +231,21 @@ void SnapshotWalk::CollectWord(Addr word, Addr at, bool is_known, bool interior)
 }
 
 void SnapshotWalk::AddCandidate(Addr lookup, Addr value, Addr at, bool is_known, bool interior) {
-  ObjectRef object;
-  if (!IsPointer(lookup, interior, config_, &object)) return;
+  if (!g_space.Reserves(lookup)) return;
   if (streams_ && candidate_count_ == kMaxCandidates) WriteCandidates();
-  __builtin_prefetch(object.mark());
-  candidates_[candidate_count_++] = {at, value, object.base, object.mark(), is_known};
+  __builtin_prefetch(&g_space.info[g_space.PageOf(lookup)]);
+  candidates_[candidate_count_++] = {at, value, lookup, is_known, interior, nullptr, 0};
+}
+
+void SnapshotWalk::ResolveCandidates() {
+  for (size_t i = 0; i < candidate_count_; ++i) {
+    Candidate& candidate = candidates_[i];
+    ObjectRef object;
+    if (!IsPointer(candidate.lookup, candidate.interior, config_, &object)) continue;
+    candidate.mark = object.mark();
+    candidate.base = object.base;
+    __builtin_prefetch(candidate.mark);
+  }
 }
 
 void SnapshotWalk::CollectDescribed(const ObjectRef& object) {
@@ -291,9 +302,10 @@ void SnapshotWalk::BeginStream(Addr begin, Addr end) {
 }
 
 void SnapshotWalk::WriteCandidates() {
+  ResolveCandidates();
   for (size_t i = 0; i < candidate_count_; ++i) {
     const Candidate& reference = candidates_[i];
-    if (*reference.mark != black_) continue;
+    if (!IsLive(reference)) continue;
     const size_t word = stream_.Contains(reference.at) ? (reference.at - stream_.begin) / kWordBytes
                                                        : SnapshotWriter::kNoWord;
     writer_->AddReference(word, reference.base, reference.value, reference.is_known);

@@ -6,8 +6,9 @@
 // The live objects are the black ones. Every word of a live object that counts as a pointer
 // (gc/pointer.h) leads to a black slot or to a free one; those to black ones are the references.
 //
-// A page's candidate words are collected first and resolved next, with the mark bytes prefetched
-// in between, then written: resolving one by one would wait for memory at each.
+// A page's candidate words are collected, then resolved to slots, then looked up among the mark
+// bytes, then written. Each step prefetches what the next one reads: done one by one, the words
+// would wait for memory twice each.
 #pragma once
 
 #include "alloc/object.h"
@@ -62,13 +63,16 @@ class SnapshotWalk {
   const SnapshotCounts& counts() const { return counts_; }
 
  private:
-  // A word that leads to a slot.
+  // A word that points into the heap.
   struct Candidate {
     Addr at;  // of the word; 0: not known
     Addr value;
-    Addr base;            // of the slot
-    const uint8_t* mark;  // of the slot
+    Addr lookup;  // what is looked up: the value, or less 1
     bool is_known;
+    bool interior;  // counts wherever it points into an object
+    // Once it is resolved:
+    const uint8_t* mark;  // of the slot that it leads to; null if there is none
+    Addr base;            // of the slot
   };
   // A live object of the page being written.
   struct Live {
@@ -109,6 +113,10 @@ class SnapshotWalk {
   // References that go to the writer at once, with words numbered from `begin`; words outside
   // [begin, end) have no number.
   void BeginStream(Addr begin, Addr end);
+  void ResolveCandidates();
+  bool IsLive(const Candidate& candidate) const {
+    return candidate.mark != nullptr && *candidate.mark == black_;
+  }
   void WriteCandidates();
   // Returns the number of references of the stream.
   uint64_t FlushStream();

@@ -246,6 +246,7 @@ bool SnapshotFile::ReadBlocks() {
     blocks_.push_back({type, begin, bytes});
     at = begin + padded;
     has_end = type == SnapshotBlock::kEnd;
+    file_.ForgetBelow(at);
   }
   if (at != bytes_) return Damaged(at, "something follows the end");
   for (const Block& block : blocks_) {
@@ -380,8 +381,10 @@ bool SnapshotFile::ReadBlock(const Block& block) {
 bool SnapshotFile::Fill(HeapGraph* graph) {
   const auto decode = [this](SnapshotBlock type, auto* handler) {
     SnapshotRecords records(handler);
+    file_.Rewind();
     for (const Block& block : blocks_) {
       if (block.type != type) continue;
+      file_.ForgetBelow(block.offset);
       SnapshotCursor cursor(data_ + block.offset, block.bytes);
       if (!records.Block(&cursor)) {
         return Damaged(block.offset + cursor.offset(),

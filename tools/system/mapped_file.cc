@@ -32,4 +32,12 @@ int MappedFile::Map(const char* path) {
   return 0;
 }
 
+void MappedFile::ForgetBelow(uint64_t offset) {
+  constexpr uint64_t kAtOnce = 4 << 20;  // a multiple of the page size
+  while (offset - forgotten_ >= kAtOnce && forgotten_ < offset) {
+    (void)madvise(const_cast<uint8_t*>(data_) + forgotten_, kAtOnce, MADV_DONTNEED);
+    forgotten_ += kAtOnce;
+  }
+}
+
 }  // namespace gleaner::tools

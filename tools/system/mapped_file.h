@@ -18,11 +18,16 @@ class MappedFile {
   int Map(const char* path);
   const uint8_t* data() const { return data_; }  // null for an empty file
   uint64_t bytes() const { return bytes_; }
+  // Gives back the memory of the bytes below `offset` that are read again from the file if need be.
+  void ForgetBelow(uint64_t offset);
+  // Nothing is given back so far: for a reader that begins anew.
+  void Rewind() { forgotten_ = 0; }
 
  private:
   int fd_ = -1;
   const uint8_t* data_ = nullptr;
   uint64_t bytes_ = 0;
+  uint64_t forgotten_ = 0;
 };
 
 }  // namespace gleaner::tools
