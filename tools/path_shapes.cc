@@ -9,6 +9,8 @@ namespace {
 
 // References of an object that is no array: which of its words it is makes a difference.
 constexpr uint32_t kMaxFields = 32;
+// Objects of a group that may become its example.
+constexpr uint64_t kCompared = 1000;
 
 }  // namespace
 
@@ -23,14 +25,28 @@ void PathShapes::Add(ObjectId object, uint64_t bytes) {
   const Shape shape = ShapeOf(object);
   Group& group = groups_[shape];
   const ObjectId before = paths_.Before(object);
-  const bool is_first = before == kNoObject || shapes_[before] != shape;
-  if (group.objects++ == 0 || (is_first && !group.is_example_first)) {
-    group.example = object;
-    group.is_example_first = is_first;
+  const bool is_behind = before != kNoObject && shapes_[before] == shape;
+  if (group.objects++ < kCompared || (group.example_length.first && !is_behind)) {
+    const std::pair<bool, uint32_t> length = {is_behind, LengthOf(object)};
+    if (length < group.example_length) {
+      group.example = object;
+      group.example_length = length;
+    }
   }
   group.bytes += bytes;
   ++objects_;
   bytes_ += bytes;
+}
+
+// Up to a limit: beyond it no path is short.
+uint32_t PathShapes::LengthOf(ObjectId object) const {
+  constexpr uint32_t kMaxLength = 1000;
+  uint32_t length = 0;
+  while (object != kNoObject && length < kMaxLength) {
+    object = paths_.Before(object);
+    ++length;
+  }
+  return length;
 }
 
 std::vector<PathShapes::Group> PathShapes::Largest(size_t count) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tools/heap_graph.h"
@@ -22,8 +23,9 @@ class PathShapes {
   struct Group {
     uint64_t objects = 0;
     uint64_t bytes = 0;
-    ObjectId example = kNoObject;   // with a short path, if there is one
-    bool is_example_first = false;  // of objects that are alike in a row
+    ObjectId example = kNoObject;  // one with a short path
+    // Of the example: whether it stands behind one that is like it, and how long its path is.
+    std::pair<bool, uint32_t> example_length = {true, ~uint32_t{0}};
   };
   // Says how a root's word is called.
   using NameOfRoot = std::function<std::string(const RootReference&)>;
@@ -47,6 +49,7 @@ class PathShapes {
   using Link = std::pair<uint64_t, What>;
 
   Shape ShapeOf(ObjectId object);
+  uint32_t LengthOf(ObjectId object) const;
   Shape ShapeOfRoot(uint32_t root_reference);
   uint64_t OffsetOf(ObjectId source, ObjectId target) const;
 

@@ -153,6 +153,15 @@ class Paths(ToolTest):
         roots = [path["root"] for path in several]
         self.assertEqual(len(roots), len(set(roots)))
 
+    def test_objects_that_no_word_keeps(self):
+        case = Case("wordless")
+        for name, group in (("uncollectable", "uncollectable objects"),
+                            ("finalized", "objects that wait for their finalizer")):
+            (path,) = self.why_json(case, case.address[name])["paths"]
+            self.assertEqual(path["root_group"], group)
+            self.assertEqual(path["certainty"], "known")
+            self.assertIn("no root: ", self.why(case, case.address[name]).stdout)
+
     def test_a_long_path_is_shortened_for_people_alone(self):
         case = Case("list")
         self.assertEqual(len(self.why_json(case, case.address["last"])["paths"][0]["objects"]), 10000)
