@@ -240,7 +240,7 @@ const ProcessImage::Unwound& ProcessImage::Unwind(const SnapshotThread& thread) 
 }
 
 FoundFrame ProcessImage::FrameOf(const SnapshotThread& thread, uint64_t address) {
-  const FoundFrame unknown = {{0, "?", ""}, true};
+  FoundFrame unknown = {{0, "?", ""}, true};
   if (address < thread.stack_begin || address >= thread.stack_end) return unknown;
   const Unwound& unwound = Unwind(thread);
   const auto after =
