@@ -1,7 +1,7 @@
 # In the verify build the system calls of a shared library may fail: platform/failures.h. Its calls
 # of these functions go to platform/failing_calls.cc.
 set(GLEANER_FAILING_CALLS mmap munmap mprotect madvise mincore mremap open fcntl flock access fstat pipe2
-  memfd_create ftruncate fallocate readlink getcwd ioctl read pread write process_vm_readv getrlimit
+  memfd_create ftruncate fchmod fallocate readlink getcwd ioctl read pread write process_vm_readv getrlimit
   sigaltstack sched_getcpu syscall pthread_getattr_np pthread_key_create
   pthread_setspecific posix_spawn waitpid atexit on_exit)
 

@@ -1,13 +1,13 @@
 #include "gc/back_references.h"
 
 #include "alloc/walk.h"
+#include "gc/pointer.h"
 
 namespace gleaner::gc {
 
 using alloc::FindSlot;
 using alloc::g_space;
 using alloc::ObjectRef;
-using alloc::PageInfo;
 using alloc::PageNumber;
 
 BackReferences::Sink::Sink(BackReferences* r) : MarkSink{}, references(r) {
@@ -84,15 +84,7 @@ void BackReferences::Words(Addr begin, Addr end, From from, bool interior) {
 
 void BackReferences::Word(Addr word, Addr at, From from, bool interior) {
   ObjectRef object;
-  if (!FindSlot(word, &object) || *object.mark() != black_) return;
-  const size_t displacement = word - object.base;
-  if (displacement >= object.bytes) return;
-  const PageInfo& info = g_space.info[object.page];
-  if (info.ignore_off_page && g_space.PageOf(word) != object.page) return;
-  if (!interior && !config_.all_interior_pointers &&
-      (displacement >= alloc::kPageBytes || !g_valid_displacement[displacement])) {
-    return;
-  }
+  if (!IsPointer(word, interior, config_, &object) || *object.mark() != black_) return;
   Note(object, {at, from});
 }
 

@@ -91,6 +91,16 @@ class Finalizers {
   };
   // Takes the oldest entry of the queue. False if the queue is empty.
   bool Take(Ready* out);
+  // Calls f(object, function) for each entry of the queue, the oldest first.
+  template <class F>
+  void ForEachReady(F f) const {
+    for (size_t i = head_; i < tail_; ++i) f(AddressOf(queue_[i].object), queue_[i].function);
+  }
+  // Whether the address is in memory that AddRoots adds.
+  bool Holds(Addr a) const {
+    return a - table_.storage_begin() < table_.storage_end() - table_.storage_begin() ||
+           a - AddressOf(queue_.data()) < queue_.max() * sizeof(Ready);
+  }
   // Entries of the queue, including some whose objects were freed since.
   size_t ready() const { return tail_ - head_; }
   size_t registered() const { return table_.size(); }

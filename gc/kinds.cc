@@ -111,10 +111,6 @@ bool PushByDescriptor(Addr begin, size_t bytes, uint64_t descriptor, MarkSink* s
   }
 }
 
-namespace {
-
-// Finds the object's own descriptor, or its kind's. False if there is nothing more to scan; then a
-// word may have been pushed.
 bool FindDescriptor(const ObjectRef& object, MarkSink* sink, uint64_t* out) {
   const KindRow& row = RowOf(object.kind());
   uint64_t descriptor = row.descriptor + (row.add_size ? object.bytes : 0);
@@ -138,6 +134,8 @@ bool FindDescriptor(const ObjectRef& object, MarkSink* sink, uint64_t* out) {
   *out = descriptor;
   return true;
 }
+
+namespace {
 
 // For descriptors other than kProcedure; an invalid one has the object scanned whole.
 void PushPlainlyDescribed(const ObjectRef& object, uint64_t descriptor, MarkSink* sink) {

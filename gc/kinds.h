@@ -77,6 +77,9 @@ extern __thread MarkSink* t_mark_sink;
 // Pushes the words of [begin, begin + bytes), a multiple of words, that a length or bitmap
 // descriptor calls pointers. False, and nothing is pushed, for descriptors of the other two tags.
 bool PushByDescriptor(Addr begin, size_t bytes, uint64_t descriptor, MarkSink* sink);
+// Finds the object's own descriptor, or its kind's. False if there is nothing more to scan; then a
+// word may have been pushed.
+[[nodiscard]] bool FindDescriptor(const alloc::ObjectRef& object, MarkSink* sink, uint64_t* out);
 // Pushes all words that the object's descriptor calls pointers.
 // pre: the object's contents are described; the world is stopped.
 void PushDescribed(const alloc::ObjectRef& object, MarkSink* sink);

@@ -62,6 +62,13 @@ bool RootBuffer::Reserve(size_t kind) {
 
 bool RootBuffer::Init() { return Reserve(0) && Reserve(1); }
 
+bool RootBuffer::Holds(Addr a) const {
+  for (const alloc::ReservedArray<Addr>& words : words_) {
+    if (a - AddressOf(words.data()) < words.max() * sizeof(Addr)) return true;
+  }
+  return false;
+}
+
 void RootBuffer::Clear() { count_[0] = count_[1] = 0; }
 
 void RootBuffer::Copy(RootKind kind, Addr begin, Addr end) {

@@ -75,6 +75,8 @@ class RootBuffer {
   // for more words; then *at is where the copying ended.
   [[nodiscard]] bool CopyIfMapped(RootKind kind, Addr* at, Addr end);
   void AddTo(RootTasks* roots) const;
+  // Whether the address is in the memory of the copies.
+  bool Holds(Addr a) const;
   size_t size() const { return count_[0] + count_[1]; }
 
  private:

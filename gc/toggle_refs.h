@@ -22,6 +22,13 @@ class ToggleRefs {
   void Update(ToggleStatus (*ask)(void* object));
   // Marks the objects that are held strongly.
   void MarkStrong(Marker* marker) const;
+  // Calls f(object) for each object that is held strongly.
+  template <class F>
+  void ForEachStrong(F f) const {
+    for (size_t i = 0; i < count_; ++i) {
+      if (refs_[i].strong) f(refs_[i].object);
+    }
+  }
   // Drops the references to white objects.
   void ForgetUnreachable(const Marker& marker);
 

@@ -117,6 +117,7 @@ FAILING(int, -1, pipe2, (int* ends, int flags), (ends, flags), Failing::kFile, E
 FAILING(int, -1, memfd_create, (const char* name, unsigned flags), (name, flags), Failing::kFile,
         EMFILE, ENOMEM)
 FAILING(int, -1, ftruncate, (int fd, off_t n), (fd, n), Failing::kFile, EINTR, EIO)
+FAILING(int, -1, fchmod, (int fd, mode_t mode), (fd, mode), Failing::kFile, EINTR, EPERM)
 FAILING(int, -1, fallocate, (int fd, int mode, off_t at, off_t n), (fd, mode, at, n),
         Failing::kFile, EINTR, ENOSPC, EOPNOTSUPP)
 FAILING(ssize_t, -1, readlink, (const char* path, char* p, size_t n), (path, p, n), Failing::kFile,

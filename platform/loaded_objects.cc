@@ -2,6 +2,11 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/auxv.h>
+
+#include <cstring>
+
+#include "platform/mappings.h"
 
 namespace gleaner::platform {
 
@@ -94,6 +99,62 @@ int VisitRange(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+struct ObjectVisitor {
+  void (*f)(void* context, const LoadedObject& object);
+  void* context;
+};
+
+// The build id among the notes of a segment that is in memory.
+void FindBuildId(Addr note, Addr end, LoadedObject* object) {
+  constexpr size_t kAlignment = 4;
+  while (end - note >= sizeof(ElfW(Nhdr)) && note < end) {
+    const auto* header = PointerAt<const ElfW(Nhdr)>(note);
+    const Addr name = note + sizeof *header;
+    const Addr description = name + AlignUp(header->n_namesz, kAlignment);
+    if (description > end || header->n_descsz > end - description) return;
+    if (header->n_type == NT_GNU_BUILD_ID && header->n_namesz == sizeof "GNU" &&
+        memcmp(PointerAt<const char>(name), "GNU", sizeof "GNU") == 0) {
+      object->build_id = PointerAt<const uint8_t>(description);
+      object->build_id_bytes = header->n_descsz;
+      return;
+    }
+    note = description + AlignUp(header->n_descsz, kAlignment);
+  }
+}
+
+void Tell(const ObjectVisitor& visitor, const char* name, Addr bias, const ElfW(Phdr) * headers,
+          size_t count) {
+  LoadedObject object = {name != nullptr ? name : "", bias, nullptr, 0, count, headers};
+  for (size_t i = 0; i < count && object.build_id == nullptr; ++i) {
+    const Addr begin = bias + headers[i].p_vaddr;
+    if (headers[i].p_type == PT_NOTE) FindBuildId(begin, begin + headers[i].p_memsz, &object);
+  }
+  visitor.f(visitor.context, object);
+}
+
+int VisitObject(dl_phdr_info* info, size_t, void* data) {
+  Tell(*static_cast<const ObjectVisitor*>(data), info->dlpi_name, info->dlpi_addr, info->dlpi_phdr,
+       info->dlpi_phnum);
+  return 0;
+}
+
+// The loader's list without its lock. An object whose ELF header is not at its bias is left out.
+void VisitListed(const ObjectVisitor& visitor) {
+  for (const link_map* object = _r_debug.r_map; object != nullptr; object = object->l_next) {
+    if (object == _r_debug.r_map) {
+      Tell(visitor, object->l_name, object->l_addr, PointerAt<const ElfW(Phdr)>(getauxval(AT_PHDR)),
+           getauxval(AT_PHNUM));
+      continue;
+    }
+    ElfW(Ehdr) header;
+    if (CopyIfMapped(&header, object->l_addr, sizeof header) == sizeof header &&
+        memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) {
+      Tell(visitor, object->l_name, object->l_addr,
+           PointerAt<const ElfW(Phdr)>(object->l_addr + header.e_phoff), header.e_phnum);
+    }
+  }
+}
+
 // A digest of the loader's list (r_debug of the debuggers' interface) and of whether the list is
 // being changed. Called without the loader's lock only in a forked child, which begins with one
 // thread. If the child has started other threads, one of them may be changing the list; then the
@@ -136,6 +197,20 @@ void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Ran
                        void* context) {
   RangeVisitor visitor{f, context};
   dl_iterate_phdr(VisitRange, &visitor);
+}
+
+bool GetSegment(const LoadedObject& object, size_t i, LoadedSegment* segment) {
+  const auto& header = static_cast<const ElfW(Phdr)*>(object.headers)[i];
+  if (header.p_type != PT_LOAD || header.p_memsz == 0) return false;
+  const Addr begin = object.bias + header.p_vaddr;
+  *segment = {{begin, begin + header.p_memsz}, header.p_offset, header.p_flags};
+  return true;
+}
+
+void VisitObjects(void (*f)(void* context, const LoadedObject& object), void* context) {
+  ObjectVisitor visitor{f, context};
+  if (!LoaderCanBeAsked()) return VisitListed(visitor);
+  dl_iterate_phdr(VisitObject, &visitor);
 }
 
 void WithLoaderLocked(void (*f)(void*), void* context) {

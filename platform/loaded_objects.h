@@ -59,4 +59,24 @@ bool LoaderCanBeAsked();
 void VisitObjectRanges(void (*f)(void* context, const char* name, Addr bias, Range range),
                        void* context);
 
+// A loaded object as the loader has mapped it.
+struct LoadedObject {
+  const char* name;  // its path, empty for the program itself
+  Addr bias;
+  const uint8_t* build_id;  // null if there is none
+  size_t build_id_bytes;
+  size_t segments;
+  const void* headers;  // of the segments
+};
+struct LoadedSegment {
+  Range range;
+  uint64_t offset;  // in the file
+  uint32_t flags;   // as in ELF: 1 executable, 2 writable, 4 readable
+};
+// False if the header `i` of the object is none of a segment that is loaded.
+[[nodiscard]] bool GetSegment(const LoadedObject& object, size_t i, LoadedSegment* segment);
+// Calls f for each loaded object; this library is one of them. Under the lock of WithLoaderLocked's
+// callers. A forked child that cannot ask the loader reads its list (LoaderCanBeAsked).
+void VisitObjects(void (*f)(void* context, const LoadedObject& object), void* context);
+
 }  // namespace gleaner::platform

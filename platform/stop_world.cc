@@ -12,6 +12,7 @@
 #include "platform/clock.h"
 #include "platform/fault_signal.h"
 #include "platform/lock.h"
+#include "platform/mappings.h"
 #include "platform/stalls.h"
 #include "platform/thread.h"
 
@@ -150,7 +151,9 @@ void OnSuspendSignal(int, siginfo_t*, void* context) {
     return;
   }
   const int saved = errno;
+  self->signal_context = context;
   Park(self, SignalFrame(context));
+  self->signal_context = nullptr;
   KeepFaultSignalOpen(mask);
   KeepAlternateStackApart(stack->ss_flags, &stack->ss_sp, &stack->ss_size, self->stack);
   errno = saved;
@@ -553,22 +556,74 @@ void ResetStopAfterFork() {
   }
 }
 
+#if defined(__x86_64__)
+namespace {
+
+// Where WithRegistersOnStack saves what: the registers that a call preserves, and two from which
+// that frame can be unwound. The rest fills the frame: words that are not written would show old
+// values.
+struct SavedRegisters {
+  Addr rbx, rbp, r12, r13, r14, r15, rsp, pc;
+};
+// In DWARF's numbers, in the order of SavedRegisters.
+constexpr size_t kSavedNumbers[] = {3, 6, 12, 13, 14, 15, 7, 16};
+// In DWARF's numbers: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15, the program counter.
+constexpr int kContextRegisters[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+                                     REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                     REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+
+// More than the code and the frame of WithRegistersOnStack take.
+constexpr size_t kMaxSavedFrame = 512;
+
+}  // namespace
+
+bool GetStoppedRegisters(const StopRecord& record, StoppedRegisters* registers) {
+  *registers = {};
+  // A blocked thread's handler may still run: it finds that it is not asked for.
+  if (record.IsParked() && record.signal_context != nullptr) {
+    const auto* context = static_cast<const ucontext_t*>(record.signal_context);
+    for (size_t i = 0; i < StoppedRegisters::kMax; ++i) {
+      registers->value[i] = static_cast<uint64_t>(context->uc_mcontext.gregs[kContextRegisters[i]]);
+      registers->is_known[i] = true;
+    }
+    return true;
+  }
+  const Addr frame = record.stack_pointer;
+  if (frame == 0 || frame % kWordBytes != 0) return false;
+  // Other callers give a stack pointer to which nothing was saved.
+  constexpr size_t kWords = sizeof(SavedRegisters) / kWordBytes;
+  Addr words[kWords];
+  if (CopyIfMapped(words, frame, sizeof words) < sizeof words) return false;
+  const Addr code = AddressOf(reinterpret_cast<const void*>(&WithRegistersOnStack));
+  if (words[7] - code > kMaxSavedFrame || frame - words[6] > kMaxSavedFrame) return false;
+  for (size_t i = 0; i < kWords; ++i) {
+    registers->value[kSavedNumbers[i]] = words[i];
+    registers->is_known[kSavedNumbers[i]] = true;
+  }
+  return true;
+}
+#else
+bool GetStoppedRegisters(const StopRecord&, StoppedRegisters*) { return false; }
+#endif
+
 GLEANER_NOINLINE void WithRegistersOnStack(void (*f)(Addr, void*), void* context) {
 #if defined(__x86_64__)
-  // The callee-saved registers, in clear (setjmp would mangle some of them). The last words fill
-  // the frame: words that are not written would show old values.
-  Addr registers[8] = {};
+  // In clear: setjmp would mangle some of them.
+  SavedRegisters registers;
   asm volatile(
       "movq %%rbx, 0(%0)\n\t"
       "movq %%rbp, 8(%0)\n\t"
       "movq %%r12, 16(%0)\n\t"
       "movq %%r13, 24(%0)\n\t"
       "movq %%r14, 32(%0)\n\t"
-      "movq %%r15, 40(%0)"
+      "movq %%r15, 40(%0)\n\t"
+      "movq %%rsp, 48(%0)\n\t"
+      "leaq 0f(%%rip), %%rax\n"
+      "0:\tmovq %%rax, 56(%0)"
       :
-      : "r"(registers)
-      : "memory");
-  f(AddressOf(registers), context);
+      : "r"(&registers)
+      : "memory", "rax");
+  f(AddressOf(&registers), context);
 #else
   // __builtin_unwind_init makes the prologue save every callee-saved register in this frame.
   __builtin_unwind_init();

@@ -72,6 +72,9 @@ struct StopRecord {
   Addr stack_pointer = 0;
   // The end of the alternate signal stack if the thread was stopped on one, else 0.
   Addr alternate_stack_end = 0;
+  // What the system saved when the suspend signal came: a ucontext_t; null if the thread was
+  // stopped without one. Written by the thread before it parks, read while it is stopped.
+  const void* signal_context = nullptr;
 
   // A hint that a stop is wanted; `asked` decides. Set by the thread's own handler or the stopper.
   Atomic<bool> stop_pending{false};
@@ -211,6 +214,17 @@ void Unsuspend(StopRecord* record);
 
 // In a forked child: resets the protocol, since no stop is under way there.
 void ResetStopAfterFork();
+
+// The registers from which a stopped thread's stack can be unwound, as DWARF numbers them.
+struct StoppedRegisters {
+  static constexpr size_t kMax = 17;
+  uint64_t value[kMax];
+  bool is_known[kMax] = {};
+};
+// Of the frame that a signal has interrupted, or that called WithRegistersOnStack. False if they
+// are not known, as on processors other than x86-64. pre: the thread is stopped, or the caller, and
+// its stack_pointer is in force.
+[[nodiscard]] bool GetStoppedRegisters(const StopRecord& record, StoppedRegisters* registers);
 
 // Calls f(stack_pointer, context) with the callee-saved registers spilled to the stack at or above
 // `stack_pointer`.

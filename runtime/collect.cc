@@ -9,6 +9,7 @@
 #include "runtime/hooks.h"
 #include "runtime/limits.h"
 #include "runtime/runtime.h"
+#include "runtime/snapshot.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
 
@@ -74,6 +75,7 @@ void AfterCollection() {
         "than half of the time\n",
         missed_limit);
   }
+  ContinueSnapshots();
   if (should_turn_on) TurnOnUnasked();
   if (needs_tracker) ReplaceLostTracker();
   if (ready == 0) return;

@@ -10,6 +10,7 @@
 #include "runtime/arenas.h"
 #include "runtime/profiling.h"
 #include "runtime/runtime.h"
+#include "runtime/snapshot.h"
 #include "runtime/tracing.h"
 #include "runtime/variables.h"
 
@@ -72,6 +73,7 @@ void ChildAfterFork() {
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
   ResetTracingAfterFork();
   ResetProfilingAfterFork();
+  ResetSnapshotsAfterFork();
   // After the tracker's reset, which may ask whose memory it is.
   if (platform::MemoryIsCopy()) (void)platform::OwnMemory();
 }

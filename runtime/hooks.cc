@@ -9,6 +9,7 @@
 #include "runtime/fork.h"
 #include "runtime/profiling.h"
 #include "runtime/run_record.h"
+#include "runtime/snapshot.h"
 #include "runtime/threads.h"
 #include "runtime/tracing.h"
 #include "runtime/tracking.h"
@@ -63,6 +64,7 @@ void OnAllocated(ptrdiff_t bytes) {
   }
   NoteAllocationInRunRecord();
   ContinueTracing();
+  ContinueSnapshots();
   g_collector.EndSweepIfDone();
   const uint64_t seen = g_collector.collections();
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());

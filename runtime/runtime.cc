@@ -27,6 +27,7 @@
 #include "runtime/live_figures.h"
 #include "runtime/profiling.h"
 #include "runtime/run_record.h"
+#include "runtime/snapshot.h"
 #include "runtime/tracing.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
@@ -105,6 +106,7 @@ const char* InitOnce() {
   platform::InstallStopHandler();
   StartTracing();
   if (!g_malloc_support.never_wait) StartProfiling();  // a malloc has leak reports
+  StartSnapshots();
   Thread* self = Threads::Register();
   if (self == nullptr) return "no memory to register the first thread";
   InstallHooks();

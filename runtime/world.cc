@@ -14,6 +14,7 @@
 #include "runtime/memory_limit.h"
 #include "runtime/run_record.h"
 #include "runtime/runtime.h"
+#include "runtime/snapshot.h"
 #include "runtime/statistics.h"
 #include "runtime/tracing.h"
 #include "runtime/tracking.h"
@@ -209,6 +210,7 @@ gc::ToggleStatus (*ToggleFunction())(void*) {
 
 void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
                          const gc::MarkConfig& config) {
+  WriteSnapshotWorldStopped(marker, roots, config);
   Findings::InspectWorldStopped(marker, roots, config);
   if (g_malloc_support.inspect != nullptr) g_malloc_support.inspect(marker);
 }

@@ -1,12 +1,13 @@
 #include "tools/frame_names.h"
 
-#include <cxxabi.h>
 #include <elfutils/libdwfl.h>
 
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "tools/debug_info.h"
 
 namespace gleaner::tools {
 
@@ -26,15 +27,6 @@ std::string Base(const char* path) {
 }
 
 }  // namespace
-
-std::string Demangle(const char* name) {
-  if (name == nullptr) return "";
-  int status = 0;
-  char* plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
-  std::string result = status == 0 && plain != nullptr ? plain : name;
-  free(plain);
-  return result;
-}
 
 FrameNames::FrameNames(std::string maps) : session_(dwfl_begin(&kCallbacks)) {
   if (session_ == nullptr || maps.empty()) return;

@@ -10,9 +10,6 @@ struct Dwfl;
 
 namespace gleaner::tools {
 
-// What a C++ compiler has made of a name is undone. Null: empty.
-std::string Demangle(const char* name);
-
 class FrameNames {
  public:
   explicit FrameNames(std::string maps);

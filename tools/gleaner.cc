@@ -10,9 +10,11 @@
 #include "tools/replay_heap.h"
 #include "tools/report.h"
 #include "tools/run.h"
+#include "tools/snapshot.h"
 #include "tools/symbolize.h"
 #include "tools/top.h"
 #include "tools/trace.h"
+#include "tools/why.h"
 
 namespace {
 
@@ -126,6 +128,49 @@ CLI::App* AddTrace(CLI::App* app, TraceOptions* options) {
   return trace;
 }
 
+CLI::App* AddSnapshot(CLI::App* app, SnapshotOptions* options) {
+  CLI::App* snapshot = app->add_subcommand(
+      "snapshot", "What is in a heap snapshot and what keeps it; of two, what has grown");
+  snapshot->add_option("SNAPSHOT", options->snapshot, "The file that GLEANER_SNAPSHOT named")
+      ->required();
+  snapshot->add_option("OTHER", options->other, "A later one of the program: what has grown");
+  snapshot->add_option("--top", options->top, "Rows of each table; 10 if not given")
+      ->check(CLI::Range(1u, 1000000u));
+  snapshot->add_flag("--json", options->json, "As JSON");
+  return snapshot;
+}
+
+CLI::App* AddWhy(CLI::App* app, WhyOptions* options) {
+  CLI::App* why =
+      app->add_subcommand("why", "Why an object of a heap snapshot is there: the path from a root");
+  why->footer("gleaner why [OPTIONS] SNAPSHOT ADDRESS|--largest|--type NAME");
+  why->add_option("SNAPSHOT", options->snapshot, "The file that GLEANER_SNAPSHOT named")
+      ->required();
+  CLI::Option* address = why->add_option(
+      "ADDRESS", options->address, "In the object, in hexadecimal: also behind its beginning");
+  CLI::Option* largest =
+      why->add_flag("--largest", options->largest, "The object without which most would be free");
+  CLI::Option* type = why->add_option(
+      "--type", options->type,
+      "All objects of kinds, or of classes with a vtable, that have this in their names, by how "
+      "they are kept");
+  address->excludes(largest)->excludes(type);
+  largest->excludes(type);
+  why->add_option("--paths", options->paths, "Paths that share no word; 1 if not given")
+      ->check(CLI::Range(1u, 1000u))
+      ->excludes(type);
+  why->add_option("--top", options->top, "With --type: groups; 10 if not given")
+      ->check(CLI::Range(1u, 1000000u))
+      ->needs(type);
+  why->add_flag("--json", options->json, "As JSON");
+  why->callback([options] {
+    if (options->address.empty() && !options->largest && options->type.empty()) {
+      throw CLI::RequiredError("ADDRESS, --largest or --type");
+    }
+  });
+  return why;
+}
+
 CLI::App* AddRanks(CLI::App* app, gleaner::tools::RanksOptions* options) {
   CLI::App* ranks = app->add_subcommand(
       "ranks", "Compare the collectors of the processes of an MPI run, by their traces");
@@ -209,6 +254,11 @@ int main(int argc, char** argv) {
   TopOptions looking;
   const CLI::App* top = AddTop(&app, &looking);
 
+  SnapshotOptions showing;
+  const CLI::App* snapshot = AddSnapshot(&app, &showing);
+  WhyOptions asking;
+  const CLI::App* why = AddWhy(&app, &asking);
+
   const int end = takes_program ? EndOfOwnArguments(argc, argv) : argc;
   try {
     app.parse(end, argv);
@@ -221,6 +271,8 @@ int main(int argc, char** argv) {
   if (replay->parsed()) return Replay(replaying);
   if (symbolize->parsed()) return Symbolize();
   if (trace->parsed()) return ConvertTrace(tracing);
+  if (snapshot->parsed()) return ShowSnapshot(showing);
+  if (why->parsed()) return Why(asking);
   if (ranks->parsed()) return CompareRanksOf(comparing);
   if (report->parsed() && !takes_program) return ReportTrace(reporting);
   if (top->parsed()) return Top(looking);

@@ -11,11 +11,12 @@
 #include <memory>
 #include <string>
 
-#include "tools/frame_names.h"
+#include "tools/debug_info.h"
 
 namespace {
 
 using gleaner::tools::Demangle;
+using gleaner::tools::kDebugInfoCallbacks;
 
 // Replaces tabs and newlines: in a path or name they would look like the end of a field.
 std::string OneLine(std::string text) {
@@ -58,7 +59,7 @@ int NumberOf(Dwarf_Die* die, unsigned attribute) {
 class Object {
  public:
   explicit Object(const std::string& path) {
-    session_ = dwfl_begin(&kCallbacks);
+    session_ = dwfl_begin(&kDebugInfoCallbacks);
     if (session_ == nullptr || path.empty()) return;
     dwfl_report_begin(session_);
     module_ = dwfl_report_elf(session_, path.c_str(), path.c_str(), -1, 0, true);
@@ -137,18 +138,8 @@ class Object {
                : nullptr;
   }
 
-  static char* debug_path_;
-  static const Dwfl_Callbacks kCallbacks;
   Dwfl* session_ = nullptr;
   Dwfl_Module* module_ = nullptr;
-};
-
-char* Object::debug_path_ = nullptr;  // null: the default places
-const Dwfl_Callbacks Object::kCallbacks = {
-    .find_elf = dwfl_build_id_find_elf,
-    .find_debuginfo = dwfl_standard_find_debuginfo,
-    .section_address = dwfl_offline_section_address,
-    .debuginfo_path = &debug_path_,
 };
 
 }  // namespace

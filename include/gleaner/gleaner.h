@@ -205,6 +205,21 @@ struct gleaner_pause_parts {
 GLEANER_API size_t gleaner_get_pause_parts(int which, struct gleaner_pause_parts *parts,
                                            size_t size);
 
+/*
+ * Heap snapshots, for `gleaner why` and `gleaner snapshot`: all live objects and what refers to
+ * them; docs/heap_snapshot.md.
+ */
+/* Collects, and writes a snapshot to the file, which only its owner may read: it holds words of the
+   program's stacks. The threads are stopped until it is written. A file of that name is replaced if
+   it is empty, or a snapshot that no other running process has written. Finalizers that have become
+   due run before the call returns. Returns 0 or an errno value; then the file, if it was opened, is
+   empty: EINVAL if `path` is NULL or "", ECANCELED if collections are disabled, EEXIST if the file
+   exists and is no snapshot, EBUSY if another process has written it or the call comes from inside
+   the collector or with the allocation lock, EAGAIN if the program cannot be stopped, ENOMEM, or
+   what the system says of the file. Any thread, which is registered by the call; not in signal
+   handlers. */
+GLEANER_API int gleaner_heap_snapshot(const char *path);
+
 /* Why a registered thread was kept from running the program. A stall with several parts counts
    once, under the last of its causes in this order. */
 enum gleaner_stall_cause {

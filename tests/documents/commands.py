@@ -43,6 +43,7 @@ SUBSTITUTES = {
     r"(?<=--threshold )T\b": "4096",
     r"\bTABLE\b": "table.csv",
     r"\bbuild/release/(bench/.+)": "{build}/\\1 --smoke",
+    r"\bbuild/release/(examples/.+)": "{build}/\\1",
 }
 
 # The beginning of a command, and why it is not run here.

@@ -8,7 +8,8 @@ import subprocess
 
 # Folders of GoogleTest programs whose cases are tests of ctest, and the prefix of their names.
 CASES = {"unit/platform": "unit.platform.", "unit/alloc": "unit.alloc.", "unit/gc": "unit.gc.",
-         "unit/runtime": "unit.runtime.", "bad_input": "bad_input.", "concurrent": "concurrent.",
+         "unit/runtime": "unit.runtime.", "unit/tools": "unit.tools.",
+         "bad_input": "bad_input.", "concurrent": "concurrent.",
          "record": "record."}
 
 

@@ -38,7 +38,7 @@ words |= {f"GLEANER_{name.upper()}" for name in
           re.findall(r"^OPTION\((\w+)", (SOURCE / "runtime/options.def").read_text(), re.M)}
 # Targets of the build: gleaner_unit_gc is made of a pattern.
 words |= {f"gleaner_{path.stem}" for path in (SOURCE / "tests").rglob("*_test.cc")}
-words |= {f"gleaner_unit_{layer}" for layer in ("platform", "alloc", "gc", "runtime", "malloc")}
+words |= {f"gleaner_unit_{layer}" for layer in ("platform", "alloc", "gc", "runtime", "malloc", "tools")}
 
 tests = KnownTests(SOURCE, BUILD)
 problems, seen = [], 0

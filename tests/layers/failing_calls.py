@@ -19,7 +19,7 @@ NOT_TO_FAIL = {
         __cxa_finalize __environ environ __errno_location __libc_stack_end __progname _dl_find_object
         _r_debug dl_iterate_phdr dladdr dladdr1 dlsym getauxval getenv memchr memcmp memcpy memmove memset
         program_invocation_short_name snprintf strcasecmp strchr strcmp strcspn strerror
-        strerrordesc_np strlen strncasecmp strncmp strnlen strrchr strstr strtod strtol strtoull
+        strerrordesc_np strlen strncasecmp strncmp strnlen strrchr strstr sigabbrev_np strtod strtol strtoull
         tolower toupper vsnprintf wcslen pthread_attr_destroy pthread_attr_getdetachstate
         pthread_attr_getstack pthread_attr_init pthread_attr_setdetachstate
         pthread_attr_setstacksize pthread_once pthread_self pthread_setcancelstate

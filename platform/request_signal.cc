@@ -1,0 +1,54 @@
+#include "platform/request_signal.h"
+
+#include <strings.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "platform/atomic.h"
+
+namespace gleaner::platform {
+
+namespace {
+
+// Relaxed, always: nothing is passed with it.
+constinit Atomic<bool> g_requested{false};
+
+void OnRequest(int) { g_requested.Store(true, memory_order_relaxed); }  // passes nothing
+
+}  // namespace
+
+int SignalNumber(const char* text) {
+  if (strncasecmp(text, "SIG", 3) == 0) text += 3;
+  char* end;
+  const unsigned long long number = strtoull(text, &end, 10);
+  if (end != text && *end == 0 && number > 0 && number < NSIG) {
+    return number == SIGKILL || number == SIGSTOP ? 0 : static_cast<int>(number);
+  }
+  for (int i = 1; i < NSIG; ++i) {
+    const char* name = sigabbrev_np(i);
+    if (name == nullptr || strcasecmp(name, text) != 0) continue;
+    return i == SIGKILL || i == SIGSTOP ? 0 : i;
+  }
+  return 0;
+}
+
+bool InstallRequestHandler(int number) {
+  struct sigaction action = {};
+  if (sigaction(number, nullptr, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
+      (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)) {
+    return false;
+  }
+  action = {};
+  action.sa_handler = OnRequest;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  return sigaction(number, &action, nullptr) == 0;
+}
+
+bool TakeRequest() {
+  return IsRequested() && g_requested.Exchange(false, memory_order_relaxed);  // passes nothing
+}
+bool IsRequested() { return g_requested.Load(memory_order_relaxed); }  // a hint
+
+}  // namespace gleaner::platform

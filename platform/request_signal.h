@@ -1,0 +1,21 @@
+// A signal by which the user asks the library for something. The handler does no more than note
+// that it came.
+#pragma once
+
+#include "platform/base.h"
+
+namespace gleaner::platform {
+
+// The number of a signal by its name, with or without SIG, or by its number; 0: there is none that
+// a handler can be installed for.
+int SignalNumber(const char* text);
+
+// Installs the handler. False if the program or the library has one for the signal. Once.
+[[nodiscard]] bool InstallRequestHandler(int number);
+
+// Whether the signal came since the last call that said so. Any thread.
+bool TakeRequest();
+// Whether it came; a hint.
+bool IsRequested();
+
+}  // namespace gleaner::platform

@@ -1,0 +1,12 @@
+// gleaner.h: heap snapshots.
+#include "runtime/snapshot.h"
+
+#include <cerrno>
+
+#include "gleaner.h"
+#include "runtime/runtime.h"
+
+int gleaner_heap_snapshot(const char* path) {
+  if (!gleaner::runtime::AttachThread()) return ENOMEM;
+  return gleaner::runtime::TakeSnapshot(path);
+}

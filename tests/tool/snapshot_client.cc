@@ -1,0 +1,206 @@
+// What tests/tool/why_test.py asks for: objects kept in one way or another, and a snapshot.
+//
+// usage: snapshot_client CASE SNAPSHOT; prints lines "NAME ADDRESS" of the objects.
+#define GC_THREADS
+#include <gc.h>
+#include <gleaner.h>
+#include <pthread.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+// Addresses that are not to keep an object are held this way.
+constexpr uintptr_t kHidden = ~uintptr_t{0};
+
+const char* g_file;
+
+void Print(const char* name, uintptr_t address) {
+  printf("%s 0x%zx\n", name, static_cast<size_t>(address));
+}
+
+void* Allocate(size_t bytes) {
+  void* object = GC_MALLOC(bytes);
+  if (object == nullptr) abort();
+  return object;
+}
+
+// Overwrites what ended calls have left on the stack.
+__attribute__((noinline)) void ClearStack() {
+  char bytes[1 << 16];
+  memset(bytes, 0, sizeof bytes);
+  asm volatile("" : : "r"(bytes) : "memory");  // or the compiler leaves it out
+}
+
+void Take(const char* file) {
+  ClearStack();
+  const int error = gleaner_heap_snapshot(file);
+  if (error == 0) return;
+  fprintf(stderr, "%s: %s\n", file, strerror(error));
+  exit(1);
+}
+
+struct Entry {
+  Entry* next;
+  void* value;
+};
+
+class Document {
+ public:
+  virtual ~Document() = default;
+  static void* operator new(size_t bytes) { return Allocate(bytes); }
+  static void operator delete(void*) {}
+  char* text = static_cast<char*>(GC_MALLOC_ATOMIC(1000));
+};
+
+// A table of lists: entry i is in list i % 16.
+struct Table {
+  Entry* lists[16];
+};
+Table* g_map;
+void* g_other[4];
+volatile uintptr_t g_number;
+
+void Insert(int i, void* value) {
+  auto* entry = static_cast<Entry*>(Allocate(sizeof(Entry)));
+  *entry = {g_map->lists[i % 16], value};
+  g_map->lists[i % 16] = entry;
+}
+
+__attribute__((noinline)) void FillMap(int begin, int end) {
+  for (int i = begin; i < end; ++i) Insert(i, new Document);
+}
+
+__attribute__((noinline)) void Map() {
+  g_map = static_cast<Table*>(Allocate(sizeof(Table)));
+  FillMap(0, 500);
+  Print("table", reinterpret_cast<uintptr_t>(g_map));
+  Print("entry", reinterpret_cast<uintptr_t>(g_map->lists[3]->next->next));
+  Print("document", reinterpret_cast<uintptr_t>(g_map->lists[3]->next->next->value));
+}
+
+void TakeMap() {
+  Map();
+  Take(g_file);
+}
+
+// Before and after the map has doubled: the second file is named SNAPSHOT.2.
+void TakeGrowth() {
+  TakeMap();
+  FillMap(500, 1000);
+  char file[4096];
+  snprintf(file, sizeof file, "%s.2", g_file);
+  Take(file);
+}
+
+__attribute__((noinline)) uintptr_t MakeHidden() {
+  return reinterpret_cast<uintptr_t>(Allocate(5000)) ^ kHidden;
+}
+
+pthread_barrier_t g_barrier;
+
+// Holds an object by a variable while the snapshot is taken.
+__attribute__((noinline)) void HoldOnStack() {
+  void* volatile held = Allocate(3000);
+  Print("held", reinterpret_cast<uintptr_t>(held));
+  pthread_barrier_wait(&g_barrier);
+  pthread_barrier_wait(&g_barrier);
+  if (held == nullptr) abort();
+}
+
+void* Worker(void*) {
+  pthread_setname_np(pthread_self(), "holder");
+  HoldOnStack();
+  return nullptr;
+}
+
+void TakeStack() {
+  pthread_barrier_init(&g_barrier, nullptr, 2);
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, Worker, nullptr) != 0) abort();
+  pthread_barrier_wait(&g_barrier);
+  Take(g_file);
+  pthread_barrier_wait(&g_barrier);
+  pthread_join(thread, nullptr);
+}
+
+// A number that is an address in the middle of an object: nothing else refers to it.
+void TakeNumber() {
+  const uintptr_t hidden = MakeHidden();
+  g_number = (hidden ^ kHidden) + 1001;
+  Print("number", g_number);
+  Take(g_file);
+}
+
+// The same, and a path of two objects by pointers.
+__attribute__((noinline)) void MakeBoth() {
+  void* object = Allocate(5000);
+  g_number = reinterpret_cast<uintptr_t>(object) + 1001;
+  auto* second = static_cast<Entry*>(Allocate(sizeof(Entry)));
+  second->value = object;
+  auto* first = static_cast<Entry*>(Allocate(sizeof(Entry)));
+  first->next = second;
+  g_other[2] = first;
+  Print("both", reinterpret_cast<uintptr_t>(object));
+}
+
+void TakeBoth() {
+  MakeBoth();
+  Take(g_file);
+}
+
+// Ten thousand entries in a row.
+__attribute__((noinline)) void MakeList() {
+  for (int i = 0; i < 10000; ++i) {
+    auto* entry = static_cast<Entry*>(Allocate(sizeof(Entry)));
+    entry->next = static_cast<Entry*>(g_other[1]);
+    g_other[1] = entry;
+    if (i == 0) Print("last", reinterpret_cast<uintptr_t>(entry));
+  }
+}
+
+void TakeList() {
+  MakeList();
+  Take(g_file);
+}
+
+// Kept without a word: an object that is not to be collected, and one that waits for its finalizer.
+__attribute__((noinline)) void MakeWordless() {
+  void* object = GC_MALLOC_UNCOLLECTABLE(700);
+  if (object == nullptr) abort();
+  Print("uncollectable", reinterpret_cast<uintptr_t>(object));
+  object = Allocate(900);
+  GC_REGISTER_FINALIZER(
+      object, [](void*, void*) {}, nullptr, nullptr, nullptr);
+  Print("finalized", reinterpret_cast<uintptr_t>(object));
+}
+
+void TakeWordless() {
+  MakeWordless();
+  Take(g_file);
+}
+
+struct Case {
+  const char* name;
+  void (*run)();
+};
+constexpr Case kCases[] = {{"map", TakeMap},          {"growth", TakeGrowth}, {"stack", TakeStack},
+                           {"number", TakeNumber},    {"both", TakeBoth},     {"list", TakeList},
+                           {"wordless", TakeWordless}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  GC_INIT();
+  if (argc != 3) return 2;
+  g_file = argv[2];
+  for (const Case& each : kCases) {
+    if (strcmp(each.name, argv[1]) != 0) continue;
+    each.run();
+    return 0;
+  }
+  return 2;
+}

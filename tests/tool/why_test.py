@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""gleaner snapshot and gleaner why on snapshots of a program that keeps objects in known ways.
+
+usage: why_test.py GLEANER DROPIN CLIENT
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
+SEED = random.SystemRandom().randrange(2**32)
+FOLDER = tempfile.TemporaryDirectory()
+CLEAN = {key: value for key, value in os.environ.items()
+         if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+TABLE, ENTRIES, DOCUMENTS = 128, 500, 500
+
+
+def gleaner(*arguments):
+    return subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=100,
+                          env=CLEAN)
+
+
+class Case:
+    """A snapshot of a case of the client, taken once, and what the client said of its objects."""
+    taken = {}
+
+    def __new__(cls, name):
+        if name not in cls.taken:
+            cls.taken[name] = super().__new__(cls)
+            cls.taken[name].take(name)
+        return cls.taken[name]
+
+    def take(self, name, client=CLIENT):
+        self.file = os.path.join(FOLDER.name, f"{name}.snapshot")
+        result = subprocess.run([client, name, self.file], capture_output=True, text=True,
+                                timeout=100, env={**CLEAN, "LD_LIBRARY_PATH": os.path.dirname(DROPIN)})
+        assert result.returncode == 0, result.stderr
+        self.address = dict(line.split() for line in result.stdout.splitlines())
+
+
+class ToolTest(unittest.TestCase):
+    def run_tool(self, *arguments, status=0):
+        result = gleaner(*arguments)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return result
+
+    def why(self, case, *arguments, status=0):
+        return self.run_tool("why", case.file, *arguments, status=status)
+
+    def why_json(self, case, *arguments):
+        result = self.why(case, *arguments, "--json")
+        self.assertEqual(result.stderr, "")
+        return json.loads(result.stdout)
+
+    def snapshot_json(self, *files):
+        return json.loads(self.run_tool("snapshot", *files, "--top", "1000", "--json").stdout)
+
+
+class Paths(ToolTest):
+    def test_a_global_map_keeps_its_values(self):
+        case = Case("map")
+        answer = self.why_json(case, case.address["document"])
+        self.assertEqual(answer["address"], case.address["document"])
+        self.assertRegex(answer["type"], "^Document$")
+        (path,) = answer["paths"]
+        self.assertRegex(path["root"], r"^static variable g_map \(\S+\), "
+                                       r"declared at snapshot_client.cc:\d+, at 0x")
+        self.assertEqual(path["certainty"], "probable")
+        table, *entries, document = path["objects"]
+        self.assertEqual(table["address"], case.address["table"])
+        self.assertEqual(table["bytes"], TABLE)
+        self.assertEqual([each["referred_at"] for each in entries], [3 * 8, 0, 0])
+        self.assertEqual(entries[-1]["address"], case.address["entry"])
+        self.assertEqual(document["referred_at"], 8)
+        self.assertTrue(all(each["only_reference"] for each in path["objects"]))
+
+    def test_text_says_the_same(self):
+        case = Case("map")
+        text = self.why(case, case.address["document"]).stdout
+        self.assertIn("g_map", text)
+        self.assertIn("word at +24", text)
+        self.assertIn(f"-> {case.address['entry']}", text)
+        self.assertIn("Probable:", text)
+        self.assertTrue(all(len(line) <= 80 for line in text.splitlines()), text)
+
+    def test_an_address_may_lie_inside(self):
+        case = Case("map")
+        inside = hex(int(case.address["document"], 16) + 9)
+        self.assertEqual(self.why_json(case, inside)["address"], case.address["document"])
+        self.assertIn(f"{inside} is 9 bytes behind the beginning of",
+                      self.why(case, inside).stdout)
+
+    def test_the_largest_is_the_table(self):
+        case = Case("map")
+        answer = self.why_json(case, "--largest")
+        self.assertEqual(answer["address"], case.address["table"])
+        self.assertGreaterEqual(answer["retained_objects"], 1 + ENTRIES + 2 * DOCUMENTS)
+        self.assertGreaterEqual(answer["retained_bytes"], TABLE + ENTRIES * 16 + DOCUMENTS * 1000)
+
+    def test_all_of_a_type_are_grouped(self):
+        case = Case("map")
+        answer = self.why_json(case, "--type", "Document", "--top", "100")
+        self.assertEqual(answer["objects"], DOCUMENTS)
+        self.assertEqual(sum(group["objects"] for group in answer["groups"]), DOCUMENTS)
+        # The words of the table have offsets of their own.
+        self.assertEqual(len(answer["groups"]), 16)
+        text = self.why(case, "--type", "Document", "--top", "2").stdout
+        self.assertIn("500 objects", text)
+        self.assertEqual(text.count("one of them is"), 2)
+        self.assertIn("no objects of a kind or class",
+                      self.why(case, "--type", "Nonesuch", status=1).stderr)
+
+    def test_a_variable_of_a_function_of_a_thread(self):
+        case = Case("stack")
+        answer = self.why_json(case, case.address["held"])
+        (path,) = answer["paths"]
+        self.assertRegex(path["root"], r"^stack of thread \d+ \(holder\), in HoldOnStack\(\) "
+                                       r"\(snapshot_client.cc:\d+\), at 0x")
+        self.assertEqual(path["certainty"], "doubtful")
+        self.assertIsNone(answer["sure_path"])
+        self.assertIn("lies on a stack", self.why(case, case.address["held"]).stdout)
+
+    def test_a_number_that_looks_like_an_address(self):
+        case = Case("number")
+        answer = self.why_json(case, case.address["number"])
+        (path,) = answer["paths"]
+        self.assertIn("g_number", path["root"])
+        self.assertEqual(path["certainty"], "doubtful")
+        self.assertTrue(path["objects"][0]["interior"])
+        self.assertIsNone(answer["sure_path"])
+        text = re.sub(r"\s+", " ", self.why(case, case.address["number"]).stdout)
+        self.assertIn("may be a number that looks like an address. No other word refers to", text)
+        self.assertIn("without words that may be no pointers it would be free", text)
+
+    def test_a_sure_path_is_named_beside_a_doubtful_one(self):
+        case = Case("both")
+        answer = self.why_json(case, case.address["both"])
+        self.assertIn("g_number", answer["paths"][0]["root"])
+        self.assertEqual(answer["paths"][0]["certainty"], "doubtful")
+        self.assertIn("g_other", answer["sure_path"]["root"])
+        self.assertRegex(answer["sure_path"]["root"], r"\) \+ 16, ")
+        self.assertEqual(len(answer["sure_path"]["objects"]), 3)
+        self.assertIn("would be kept without such words", self.why(case, case.address["both"]).stdout)
+        several = self.why_json(case, case.address["both"], "--paths", "3")["paths"]
+        self.assertGreaterEqual(len(several), 2)
+        roots = [path["root"] for path in several]
+        self.assertEqual(len(roots), len(set(roots)))
+
+    def test_objects_that_no_word_keeps(self):
+        case = Case("wordless")
+        for name, group in (("uncollectable", "uncollectable objects"),
+                            ("finalized", "objects that wait for their finalizer")):
+            (path,) = self.why_json(case, case.address[name])["paths"]
+            self.assertEqual(path["root_group"], group)
+            self.assertEqual(path["certainty"], "known")
+            self.assertIn("no root: ", self.why(case, case.address[name]).stdout)
+
+    def test_a_long_path_is_shortened_for_people_alone(self):
+        case = Case("list")
+        self.assertEqual(len(self.why_json(case, case.address["last"])["paths"][0]["objects"]), 10000)
+        text = self.why(case, case.address["last"]).stdout
+        self.assertLess(len(text.splitlines()), 20)
+        self.assertRegex(text, r"9,99\d more like it")
+
+
+class Figures(ToolTest):
+    def test_roots_kinds_and_largest(self):
+        case = Case("map")
+        summary = self.snapshot_json(case.file)
+        root = next(row for row in summary["roots"] if "g_map" in row["root"])
+        self.assertEqual(root, summary["roots"][0])
+        self.assertGreaterEqual(root["objects"], 1 + ENTRIES + 2 * DOCUMENTS)
+        self.assertEqual(summary["largest"][0]["address"], case.address["table"])
+        self.assertEqual(summary["largest"][0]["root"], root["root"])
+        documents = [row for row in summary["kinds"] if row["type"] == "Document"]
+        self.assertEqual([row["objects"] for row in documents], [DOCUMENTS])
+        self.assertEqual(sum(row["objects"] for row in summary["kinds"]), summary["objects"])
+        self.assertEqual(sum(row["bytes"] for row in summary["kinds"]), summary["bytes"])
+        self.assertEqual(sum(row["bytes"] for row in summary["roots"]) + summary["shared_bytes"],
+                         summary["reached_bytes"])
+
+    def test_growth(self):
+        case = Case("growth")
+        grown = self.snapshot_json(case.file, case.file + ".2")["grown"]
+        self.assertIn("g_map", grown["roots"][0]["root"])
+        self.assertEqual(grown["roots"][0]["grown_objects"], ENTRIES + 2 * DOCUMENTS)
+        documents = [row for row in grown["kinds"] if row["type"] == "Document"]
+        self.assertEqual([row["grown_objects"] for row in documents], [DOCUMENTS])
+        back = self.snapshot_json(case.file + ".2", case.file)["grown"]
+        self.assertEqual(back["roots"][-1]["grown_objects"], -(ENTRIES + 2 * DOCUMENTS))
+        same = self.run_tool("snapshot", case.file, case.file).stdout
+        self.assertEqual(same.count("nothing has changed"), 2)
+
+    def test_text_fits_a_terminal(self):
+        case = Case("growth")
+        for files in ((case.file,), (case.file, case.file + ".2")):
+            text = self.run_tool("snapshot", *files).stdout
+            self.assertIn("g_map", text)
+            lines = [line for line in text.splitlines() if case.file not in line]
+            self.assertTrue(all(len(line) <= 80 for line in lines), text)
+
+
+class BadInput(ToolTest):
+    def test_an_address_of_no_object(self):
+        case = Case("map")
+        message = self.why(case, "0x10", status=1).stderr
+        self.assertIn("is in no object", message)
+        self.assertIn("the next one above is 0x", message)
+        self.assertIn("the next one below is 0x", self.why(case, "0x7fffffffffff", status=1).stderr)
+        for words in ("no", "", "0x", "12z", "fffffffffffffffff"):
+            self.assertNotEqual(gleaner("why", case.file, words).returncode, 0, words)
+
+    def test_what_is_asked_for_is_one_thing(self):
+        case = Case("map")
+        for arguments in ((), ("0x10", "--largest"), ("--largest", "--type", "x"),
+                          ("--largest", "--paths", "0")):
+            result = gleaner("why", case.file, *arguments)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(result.stdout, "")
+            self.assertIn("gleaner: ", result.stderr)
+
+    def test_files_that_are_no_snapshot(self):
+        for command in (("snapshot",), ("why", "--largest")):
+            for file in ("/nonexistent", "/dev/null", FOLDER.name, GLEANER):
+                result = self.run_tool(*command, file, status=1)
+                self.assertIn(file, result.stderr)
+                self.assertEqual(result.stdout, "")
+
+    def test_full_disk(self):
+        case = Case("map")
+        for command in (("snapshot", case.file), ("why", case.file, "--largest")):
+            with open("/dev/full", "w") as full:
+                result = subprocess.run([GLEANER, *command], stdout=full, stderr=subprocess.PIPE,
+                                        text=True, timeout=100, env=CLEAN)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("cannot be written", result.stderr)
+
+    def test_damaged_and_cut_files(self):
+        case = Case("map")
+        with open(case.file, "rb") as file:
+            good = file.read()
+        choose = random.Random(SEED)
+        damaged = os.path.join(FOLDER.name, "damaged")
+        for number in range(40):
+            if number % 2:
+                bad = good[:choose.randrange(len(good))]
+            else:
+                at = choose.randrange(len(good))
+                bad = good[:at] + bytes([good[at] ^ 1 << choose.randrange(8)]) + good[at + 1:]
+            with open(damaged, "wb") as file:
+                file.write(bad)
+            result = gleaner(*choose.choice((("snapshot", damaged), ("why", damaged, "--largest"))))
+            self.assertEqual(result.returncode, 1, f"{number}: {result.stdout}")
+            self.assertIn(damaged, result.stderr)
+
+    def test_a_program_that_has_changed(self):
+        program = os.path.join(FOLDER.name, "program")
+        shutil.copy(CLIENT, program)
+        case = object.__new__(Case)
+        case.take("map", program)
+        os.remove(program)
+        result = self.why(case, case.address["document"])
+        self.assertIn("program cannot be read", result.stderr)
+        self.assertRegex(result.stdout, r"static data of program \+ 0x")
+        shutil.copy(GLEANER, program)
+        result = self.why(case, case.address["document"])
+        self.assertIn("is not the file that the program had loaded", result.stderr)
+        self.assertNotIn("g_map", result.stdout)
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED}", file=sys.stderr)
+    unittest.main(argv=sys.argv[:1])

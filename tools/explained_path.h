@@ -1,0 +1,64 @@
+// A path from a root to an object in words: what each word is, and whether it may be no pointer.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tools/heap_graph.h"
+#include "tools/root_paths.h"
+#include "tools/snapshot_file.h"
+#include "tools/snapshot_names.h"
+
+namespace gleaner::tools {
+
+struct ExplainedStep {
+  PathStep step;
+  bool is_known;  // the program says that the word which refers to the object is a pointer
+  bool is_only;   // no other word refers to it
+};
+
+enum class Certainty : uint8_t {
+  kKnown,     // the program says of each word that it is a pointer
+  kProbable,  // each word points to a beginning, and none lies on a stack
+  kDoubtful,  // at least one does not, or does
+};
+
+struct ExplainedPath {
+  std::string group;  // of the root
+  std::string root;   // its word in full
+  bool is_stack;      // or registers
+  std::vector<ExplainedStep> steps;
+  Certainty certainty;
+};
+
+class PathExplainer {
+ public:
+  PathExplainer(SnapshotFile* file, const HeapGraph& graph, SnapshotNames* names)
+      : file_(*file), graph_(graph), names_(*names) {}
+
+  // pre: the path has steps.
+  ExplainedPath Explain(const RootPath& path);
+
+  // Lines of at most 80 columns where names allow it. Rows of objects that are alike, with words at
+  // the same offset, are shortened.
+  void Print(const ExplainedPath& path, FILE* out);
+  // What the path's certainty means, in a sentence, and for a doubtful one which words are meant.
+  std::string CertaintyInWords(const ExplainedPath& path) const;
+  // An object of JSON.
+  void PrintJson(const ExplainedPath& path, FILE* out);
+
+ private:
+  bool IsKnown(const PathStep& before, const PathStep& step);
+  bool AreAlike(const ExplainedStep& a, const ExplainedStep& b) const;
+  void PrintStep(const PathStep& step, FILE* out);
+
+  SnapshotFile& file_;
+  const HeapGraph& graph_;
+  SnapshotNames& names_;
+};
+
+// Text in lines of at most 80 columns, `indent` blanks before each.
+void PrintWrapped(const std::string& text, int indent, FILE* out);
+
+}  // namespace gleaner::tools

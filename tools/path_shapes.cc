@@ -1,0 +1,110 @@
+#include "tools/path_shapes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gleaner::tools {
+
+namespace {
+
+// References of an object that is no array: which of its words it is makes a difference.
+constexpr uint32_t kMaxFields = 32;
+// Objects of a group that may become its example.
+constexpr uint64_t kCompared = 1000;
+
+}  // namespace
+
+PathShapes::PathShapes(const HeapGraph& graph, const RootPaths& paths, NameOfRoot name_of_root)
+    : graph_(graph),
+      paths_(paths),
+      name_of_root_(std::move(name_of_root)),
+      shapes_(graph.size(), kUnknown),
+      last_(1) {}
+
+void PathShapes::Add(ObjectId object, uint64_t bytes) {
+  const Shape shape = ShapeOf(object);
+  Group& group = groups_[shape];
+  const ObjectId before = paths_.Before(object);
+  const bool is_behind = before != kNoObject && shapes_[before] == shape;
+  if (group.objects++ < kCompared || (group.example_length.first && !is_behind)) {
+    const std::pair<bool, uint32_t> length = {is_behind, LengthOf(object)};
+    if (length < group.example_length) {
+      group.example = object;
+      group.example_length = length;
+    }
+  }
+  group.bytes += bytes;
+  ++objects_;
+  bytes_ += bytes;
+}
+
+// Up to a limit: beyond it no path is short.
+uint32_t PathShapes::LengthOf(ObjectId object) const {
+  constexpr uint32_t kMaxLength = 1000;
+  uint32_t length = 0;
+  while (object != kNoObject && length < kMaxLength) {
+    object = paths_.Before(object);
+    ++length;
+  }
+  return length;
+}
+
+std::vector<PathShapes::Group> PathShapes::Largest(size_t count) const {
+  std::vector<Group> groups;
+  for (const auto& [shape, group] : groups_) groups.push_back(group);
+  std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    return std::tie(b.bytes, b.objects, a.example) < std::tie(a.bytes, a.objects, b.example);
+  });
+  groups.resize(std::min(groups.size(), count));
+  return groups;
+}
+
+uint64_t PathShapes::OffsetOf(ObjectId source, ObjectId target) const {
+  if (graph_.EndReference(source) - graph_.FirstReference(source) > kMaxFields) return 0;
+  uint64_t found = kNoOffset;
+  graph_.ForEachWord(source, [&](ObjectId each, bool, uint64_t offset) {
+    if (each == target && found == kNoOffset) found = offset;
+  });
+  return found;
+}
+
+PathShapes::Shape PathShapes::ShapeOfRoot(uint32_t root_reference) {
+  const auto [found, is_new] = roots_.try_emplace(root_reference, kUnknown);
+  if (is_new) {
+    const std::string name = name_of_root_(graph_.root_references()[root_reference]);
+    const auto [named, is_new_name] =
+        root_names_.try_emplace(name, static_cast<Shape>(last_.size()));
+    if (is_new_name) last_.emplace_back();
+    found->second = named->second;
+  }
+  return found->second;
+}
+
+PathShapes::Shape PathShapes::ShapeOf(ObjectId object) {
+  if (!paths_.IsReached(object)) return kUnreached;
+  // Up to what is known already, then down again.
+  std::vector<ObjectId> way;
+  ObjectId at = object;
+  while (at != kNoObject && shapes_[at] == kUnknown) {
+    way.push_back(at);
+    at = paths_.Before(at);
+  }
+  Shape shape = at != kNoObject ? shapes_[at] : ShapeOfRoot(paths_.RootReferenceOf(way.back()));
+  ObjectId before = at;
+  for (; !way.empty(); way.pop_back()) {
+    const ObjectId next = way.back();
+    const What what = {graph_.BytesOf(next), graph_.KindOf(next), graph_.TypeOf(next)};
+    if (before == kNoObject || last_[shape] != what) {
+      const Link link = {before == kNoObject ? 0 : OffsetOf(before, next), what};
+      const auto [found, is_new] =
+          longer_.try_emplace({shape, link}, static_cast<Shape>(last_.size()));
+      if (is_new) last_.push_back(what);
+      shape = found->second;
+    }
+    shapes_[next] = shape;
+    before = next;
+  }
+  return shape;
+}
+
+}  // namespace gleaner::tools

@@ -1,0 +1,443 @@
+#include "tools/snapshot_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "platform/snapshot_file.h"
+#include "tools/snapshot_cursor.h"
+#include "tools/snapshot_records.h"
+
+namespace gleaner::tools {
+
+using gc::SnapshotBlock;
+
+namespace {
+
+constexpr uint64_t kWordBytes = sizeof(uint64_t);
+
+uint64_t WordAt(const uint8_t* at) {
+  uint64_t word;
+  memcpy(&word, at, sizeof word);
+  return word;
+}
+
+// Gives the objects of a snapshot to a graph.
+struct ObjectAdder {
+  HeapGraph* graph;
+  size_t kinds;
+
+  bool Page(uint64_t begin, uint64_t bytes, uint64_t kind, const uint8_t* live, uint64_t slots) {
+    return kind < kinds &&
+           graph->AddObjects(begin, bytes, static_cast<uint32_t>(kind), live, slots);
+  }
+  bool Object(uint64_t, uint64_t) { return true; }
+  bool Root(const GraphRoot&) { return false; }
+  bool Reference(uint64_t, uint64_t, uint64_t, bool) { return true; }
+  bool End() { return true; }
+};
+
+// The value of a word for HeapGraph, which takes the object's address for words that do not point
+// into the object that they keep.
+uint64_t ValueFor(const HeapGraph& graph, uint64_t base, uint64_t value) {
+  return value == base || graph.Find(value) == graph.Find(base) ? value : base;
+}
+
+// Gives the references of a snapshot's objects to a graph that has the objects.
+class ReferenceAdder {
+ public:
+  ReferenceAdder(HeapGraph* graph, const std::vector<SnapshotKind>& kinds)
+      : graph_(*graph), kinds_(kinds) {}
+
+  bool Page(uint64_t, uint64_t, uint64_t kind, const uint8_t* live, uint64_t slots) {
+    object_ = next_;
+    // Mark procedures may tell of references in any order.
+    sorts_ = slots == 1 && kinds_[kind].is_described;
+    for (uint64_t slot = 0; slot < slots; ++slot) next_ += live[slot / 8] >> (slot % 8) & 1;
+    return true;
+  }
+  bool Object(uint64_t, uint64_t type) {
+    current_ = object_++;
+    if (current_ >= next_) return false;
+    if (type != 0) graph_.SetVtable(current_, type);
+    return true;
+  }
+  bool Root(const GraphRoot&) { return false; }
+  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool) {
+    if (offset == SnapshotWord::kNoOffset) offset = 0;
+    value = ValueFor(graph_, base, value);
+    if (!sorts_) return graph_.AddReference(current_, offset, value);
+    sorted_.emplace_back(offset, value);
+    return true;
+  }
+  bool End() {
+    std::stable_sort(sorted_.begin(), sorted_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [offset, value] : sorted_) {
+      if (!graph_.AddReference(current_, offset, value)) return false;
+    }
+    sorted_.clear();
+    return true;
+  }
+
+ private:
+  HeapGraph& graph_;
+  const std::vector<SnapshotKind>& kinds_;
+  ObjectId object_ = 0;  // the next one of the page
+  ObjectId next_ = 0;    // the first one behind the page
+  ObjectId current_ = 0;
+  bool sorts_ = false;
+  std::vector<std::pair<uint64_t, uint64_t>> sorted_;
+};
+
+// Gives the roots of a snapshot to a graph. `names`: of the memory that static roots lie in.
+class RootAdder {
+ public:
+  RootAdder(HeapGraph* graph, const SnapshotFile& file) : graph_(*graph), file_(file) {}
+
+  bool Page(uint64_t, uint64_t, uint64_t, const uint8_t*, uint64_t) { return false; }
+  bool Object(uint64_t, uint64_t) { return false; }
+  bool Root(GraphRoot root) {
+    if (root.kind == SnapshotRoot::kStatic) root.name = ModuleOf(root.begin);
+    if (root.thread != kNoThread && root.thread >= file_.threads().size()) return false;
+    begin_ = root.begin;
+    root_ = graph_.AddRoot(std::move(root));
+    return true;
+  }
+  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool) {
+    const uint64_t word = offset == SnapshotWord::kNoOffset ? 0 : begin_ + offset;
+    return graph_.AddRootReference(root_, word, ValueFor(graph_, base, value));
+  }
+  bool End() { return true; }
+
+ private:
+  const std::string& ModuleOf(uint64_t address) const {
+    static const std::string none;
+    for (const SnapshotModule& module : file_.modules()) {
+      for (const SnapshotSegment& segment : module.segments) {
+        if (address - segment.begin < segment.end - segment.begin) return module.path;
+      }
+    }
+    return none;
+  }
+
+  HeapGraph& graph_;
+  const SnapshotFile& file_;
+  uint64_t begin_ = 0;
+  uint32_t root_ = 0;
+};
+
+// Collects the references of one object.
+struct WordFinder {
+  uint64_t base;
+  std::vector<SnapshotWord>* words;
+  bool is_there = false;
+  bool is_past = false;
+
+  bool Page(uint64_t begin, uint64_t, uint64_t, const uint8_t*, uint64_t) {
+    is_past = begin > base;
+    return !is_past;
+  }
+  bool Object(uint64_t address, uint64_t) {
+    is_there = address == base;
+    return true;
+  }
+  bool Root(const GraphRoot&) { return false; }
+  bool Reference(uint64_t offset, uint64_t target, uint64_t value, bool is_known) {
+    if (is_there) words->push_back({offset, value, target, is_known});
+    return true;
+  }
+  bool End() {
+    is_past = is_there;
+    return !is_there;
+  }
+};
+
+// Objects of uncollectable kinds are roots themselves.
+void AddUncollectable(const std::vector<SnapshotKind>& kinds, HeapGraph* graph) {
+  uint32_t root = kNoThread;
+  graph->ForEachObject([&](ObjectId object, uint64_t, uint32_t kind) {
+    if (!kinds[kind].is_uncollectable) return;
+    if (root == kNoThread) {
+      root =
+          graph->AddRoot({SnapshotRoot::kUncollectable, kNoThread, 0, 0, "uncollectable objects"});
+    }
+    (void)graph->AddRootReference(root, 0, graph->AddressOf(object));
+  });
+}
+
+// Finds the address of the first object of a block.
+struct FirstFinder {
+  uint64_t first = 0;
+  bool is_found = false;
+
+  bool Page(uint64_t begin, uint64_t, uint64_t, const uint8_t*, uint64_t) {
+    first = begin;
+    is_found = true;
+    return false;
+  }
+  bool Object(uint64_t, uint64_t) { return false; }
+  bool Root(const GraphRoot&) { return false; }
+  bool Reference(uint64_t, uint64_t, uint64_t, bool) { return true; }
+  bool End() { return true; }
+};
+
+}  // namespace
+
+bool SnapshotFile::Damaged(uint64_t offset, const char* what) {
+  error_ = path_ + ": damaged at byte " + std::to_string(offset) + ": " + what;
+  return false;
+}
+
+bool SnapshotFile::Open(const std::string& path) {
+  path_ = path;
+  if (const int error = file_.Map(path.c_str()); error != 0) {
+    error_ = path + ": " + (error == EBUSY ? "it is being written" : strerror(error));
+    return false;
+  }
+  data_ = file_.data();
+  bytes_ = file_.bytes();
+  return ReadHead() && ReadBlocks();
+}
+
+bool SnapshotFile::ReadHead() {
+  using Head = platform::SnapshotFile::Head;
+  const uint64_t magic = bytes_ >= kWordBytes ? WordAt(data_) : 0;
+  if (bytes_ == 0) {
+    error_ = path_ + ": empty: the snapshot is being written, or could not be";
+    return false;
+  }
+  if (magic != gc::kSnapshotMagic) {
+    // The seventh letter of the magic word is the version.
+    constexpr uint64_t kVersionBits = uint64_t{0xff} << 48;
+    error_ = magic != 0 && ((magic ^ gc::kSnapshotMagic) & ~kVersionBits) == 0
+                 ? path_ + ": a snapshot of another version; this reads version 1"
+                 : path_ + ": no heap snapshot";
+    return false;
+  }
+  if (bytes_ < sizeof(Head)) return Damaged(bytes_, "the head is cut off");
+  uint64_t sum = gc::kChecksumStart;
+  for (size_t i = 0; i < 3; ++i) sum = gc::Checksum(sum, WordAt(data_ + i * kWordBytes));
+  if (sum != WordAt(data_ + 3 * kWordBytes)) return Damaged(0, "the checksum of the head");
+  return true;
+}
+
+// Checks all blocks before it reads one.
+bool SnapshotFile::ReadBlocks() {
+  uint64_t at = sizeof(platform::SnapshotFile::Head);
+  uint64_t sum = WordAt(data_ + at - kWordBytes);
+  bool has_end = false;
+  while (!has_end) {
+    constexpr char kMissing[] =
+        "the end is missing: the program is still writing it, was killed, or could not write";
+    if (bytes_ - at < sizeof(gc::SnapshotBlockHead)) return Damaged(bytes_, kMissing);
+    const uint64_t head = WordAt(data_ + at);
+    const uint64_t bytes = head >> 8;
+    const uint64_t padded = (bytes + kWordBytes - 1) / kWordBytes * kWordBytes;
+    if (bytes > gc::kMaxSnapshotBlockBytes) return Damaged(at, "the length of a block");
+    const uint64_t begin = at + sizeof(gc::SnapshotBlockHead);
+    if (bytes_ - begin < padded) return Damaged(bytes_, kMissing);
+    sum = gc::Checksum(sum, head);
+    for (uint64_t i = 0; i < padded; i += kWordBytes)
+      sum = gc::Checksum(sum, WordAt(data_ + begin + i));
+    if (sum != WordAt(data_ + at + kWordBytes)) return Damaged(at, "the checksum of a block");
+    const auto type = static_cast<SnapshotBlock>(head & 0xff);
+    blocks_.push_back({type, begin, bytes});
+    at = begin + padded;
+    has_end = type == SnapshotBlock::kEnd;
+    file_.ForgetBelow(at);
+  }
+  if (at != bytes_) return Damaged(at, "something follows the end");
+  for (const Block& block : blocks_) {
+    if (!ReadBlock(block)) {
+      return error_.empty() ? Damaged(block.offset, "the contents of a block") : false;
+    }
+  }
+  return true;
+}
+
+namespace {
+
+bool ReadModules(SnapshotCursor* cursor, std::vector<SnapshotModule>* modules) {
+  while (!cursor->AtEnd()) {
+    SnapshotModule module;
+    module.path = cursor->Text();
+    module.bias = cursor->Number();
+    module.build_id = cursor->Text();
+    for (uint64_t n = cursor->Number(); n > 0 && cursor->ok(); --n) {
+      SnapshotSegment segment;
+      segment.begin = cursor->Number();
+      segment.end = segment.begin + cursor->Number();
+      segment.offset = cursor->Number();
+      segment.flags = static_cast<uint32_t>(cursor->Number());
+      module.segments.push_back(segment);
+    }
+    modules->push_back(std::move(module));
+  }
+  return cursor->ok();
+}
+
+bool ReadThreads(SnapshotCursor* cursor, std::vector<SnapshotThread>* threads) {
+  while (!cursor->AtEnd()) {
+    SnapshotThread thread;
+    thread.tid = static_cast<uint32_t>(cursor->Number());
+    const uint64_t flags = cursor->Number();
+    thread.is_main = (flags & gc::kThreadIsMain) != 0;
+    thread.took_snapshot = (flags & gc::kThreadTookSnapshot) != 0;
+    thread.name = cursor->Text();
+    thread.stack_begin = cursor->Number();
+    thread.stack_end = thread.stack_begin + cursor->Number();
+    thread.stack_pointer = cursor->Number();
+    for (uint64_t n = cursor->Number(); n > 0 && cursor->ok(); --n) {
+      const auto number = static_cast<uint32_t>(cursor->Number());
+      thread.registers[number] = cursor->Number();
+    }
+    threads->push_back(std::move(thread));
+  }
+  return cursor->ok();
+}
+
+bool ReadKinds(SnapshotCursor* cursor, std::vector<SnapshotKind>* kinds) {
+  while (!cursor->AtEnd()) {
+    SnapshotKind kind;
+    kind.name = cursor->Text();
+    const uint64_t flags = cursor->Number();
+    kind.is_pointer_free = (flags & gc::kKindPointerFree) != 0;
+    kind.is_described = (flags & gc::kKindDescribed) != 0;
+    kind.is_uncollectable = (flags & gc::kKindUncollectable) != 0;
+    kind.has_disclaim = (flags & gc::kKindDisclaims) != 0;
+    kinds->push_back(std::move(kind));
+  }
+  return cursor->ok();
+}
+
+void ReadDescription(const std::string& text, std::map<std::string, std::string>* lines) {
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = text.find('\n', begin);
+    if (end == std::string::npos) end = text.size();
+    const std::string line = text.substr(begin, end - begin);
+    const size_t equals = line.find('=');
+    if (equals != std::string::npos) (*lines)[line.substr(0, equals)] = line.substr(equals + 1);
+    begin = end + 1;
+  }
+}
+
+bool ReadStack(const uint8_t* data, uint64_t bytes, std::vector<SnapshotThread>* threads) {
+  constexpr uint64_t kHeadBytes = 2 * kWordBytes;
+  if (bytes < kHeadBytes || bytes % kWordBytes != 0) return false;
+  const uint64_t thread = WordAt(data);
+  if (thread == 0 || thread > threads->size()) return false;
+  (*threads)[thread - 1].words.push_back({WordAt(data + kWordBytes),
+                                          reinterpret_cast<const uint64_t*>(data + kHeadBytes),
+                                          static_cast<size_t>((bytes - kHeadBytes) / kWordBytes)});
+  return true;
+}
+
+}  // namespace
+
+bool SnapshotFile::ReadBlock(const Block& block) {
+  const uint8_t* data = data_ + block.offset;
+  SnapshotCursor cursor(data, block.bytes);
+  switch (block.type) {
+    case SnapshotBlock::kDescription:
+      ReadDescription(std::string(reinterpret_cast<const char*>(data), block.bytes), &description_);
+      return true;
+    case SnapshotBlock::kModules:
+      return ReadModules(&cursor, &modules_);
+    case SnapshotBlock::kThreads:
+      return ReadThreads(&cursor, &threads_);
+    case SnapshotBlock::kStack:
+      return ReadStack(data, block.bytes, &threads_);
+    case SnapshotBlock::kKinds:
+      return ReadKinds(&cursor, &kinds_);
+    case SnapshotBlock::kFinalizers:
+      while (!cursor.AtEnd()) {
+        const uint64_t object = cursor.Number();
+        const uint64_t function = cursor.Number();
+        finalizers_.push_back({object, function, cursor.Number() != 0});
+      }
+      return cursor.ok();
+    case SnapshotBlock::kLinks:
+      while (!cursor.AtEnd()) {
+        const uint64_t word = cursor.Number();
+        const uint64_t object = cursor.Number();
+        links_.push_back({word, object, cursor.Number() != 0});
+      }
+      return cursor.ok();
+    case SnapshotBlock::kEnd:
+      for (uint64_t* n : {&totals_.objects, &totals_.bytes, &totals_.references, &totals_.roots,
+                          &totals_.root_references, &totals_.stopped_ns}) {
+        *n = cursor.Number();
+      }
+      return cursor.ok();
+    case SnapshotBlock::kObjects:
+    case SnapshotBlock::kRoots:
+      return true;  // on demand
+  }
+  return true;  // of a later version
+}
+
+bool SnapshotFile::Fill(HeapGraph* graph) {
+  const auto decode = [this](SnapshotBlock type, auto* handler) {
+    SnapshotRecords records(handler);
+    file_.Rewind();
+    for (const Block& block : blocks_) {
+      if (block.type != type) continue;
+      file_.ForgetBelow(block.offset);
+      SnapshotCursor cursor(data_ + block.offset, block.bytes);
+      if (!records.Block(&cursor)) {
+        return Damaged(block.offset + cursor.offset(),
+                       cursor.ok() ? "what it says contradicts itself" : "no record");
+      }
+    }
+    return !records.is_open() || Damaged(bytes_, "references are missing");
+  };
+  ObjectAdder objects{graph, kinds_.size()};
+  if (!decode(SnapshotBlock::kObjects, &objects)) return false;
+  graph->FinishObjects();
+  // Each reference takes a byte of the file.
+  graph->ReserveReferences(totals_.references < bytes_ ? totals_.references : bytes_);
+  ReferenceAdder references(graph, kinds_);
+  if (!decode(SnapshotBlock::kObjects, &references)) return false;
+  RootAdder roots(graph, *this);
+  if (!decode(SnapshotBlock::kRoots, &roots)) return false;
+  AddUncollectable(kinds_, graph);
+  graph->FinishReferences();
+  if (graph->size() != totals_.objects || graph->reference_count() != totals_.references) {
+    return Damaged(bytes_, "the totals");
+  }
+  return true;
+}
+
+size_t SnapshotFile::BlockOf(uint64_t address) {
+  size_t found = blocks_.size();
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].type != SnapshotBlock::kObjects) continue;
+    FirstFinder finder;
+    SnapshotRecords records(&finder);
+    SnapshotCursor cursor(data_ + blocks_[i].offset, blocks_[i].bytes);
+    (void)records.Block(&cursor);
+    if (!finder.is_found) continue;
+    if (finder.first > address) break;
+    found = i;
+  }
+  return found;
+}
+
+std::vector<SnapshotWord> SnapshotFile::WordsOf(uint64_t base) {
+  std::vector<SnapshotWord> words;
+  WordFinder finder{base, &words};
+  SnapshotRecords records(&finder);
+  for (size_t i = BlockOf(base); i < blocks_.size() && !finder.is_past; ++i) {
+    if (blocks_[i].type != SnapshotBlock::kObjects) continue;
+    SnapshotCursor cursor(data_ + blocks_[i].offset, blocks_[i].bytes);
+    if (!records.Block(&cursor)) break;
+  }
+  std::stable_sort(words.begin(), words.end(), [](const SnapshotWord& a, const SnapshotWord& b) {
+    return a.offset < b.offset;
+  });
+  return words;
+}
+
+}  // namespace gleaner::tools
