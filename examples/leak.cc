@@ -4,19 +4,22 @@
 // Each request opens a session, which is closed with the answer. A request that fails leaves Serve
 // before that, and its session stays in the map for good.
 //
-// Given two names of files, it writes a snapshot of its heap to the first when half of the requests
-// are served, and to the second at the end.
+// Given a number, it takes about that many seconds, so that it can be watched. Given two names of
+// files, it writes a snapshot of its heap to the first when half of the requests are served, and to
+// the second at the end.
 //
 //   c++ -std=c++17 leak.cc $(pkg-config --cflags --libs gleaner)
 #include <gc.h>
 #include <gleaner.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <new>
+#include <thread>
 
 namespace {
 
@@ -81,9 +84,13 @@ void Write(const char* file) {
 
 int main(int argc, char** argv) {
   GC_INIT();
+  const double seconds = argc == 2 ? std::atof(argv[1]) : 0;
   std::size_t failed = 0;
   for (int number = 0; number < kRequests; ++number) {
     if (!Serve(number)) ++failed;
+    if (seconds > 0) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds / kRequests));
+    }
     if (argc == 3 && number == kRequests / 2) Write(argv[1]);
   }
   if (argc == 3) Write(argv[2]);

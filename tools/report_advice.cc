@@ -317,7 +317,7 @@ const Rule kRules[] = {
     {"live-grows", "Live memory grew all along", LiveGrows,
      "The program is still building its data; or it keeps what it does not need (a leak); or words "
      "that only look like references keep it (false retention): ask who keeps an object.",
-     "docs/debugging.md#who-keeps-an-object"},
+     "docs/finding_leaks.md#from-it-grows-to-the-line"},
     {"live-jumps", "False retention suspected", LiveJumps,
      "Something large was live now and then: a phase of the program, or words left over in stacks "
      "and registers that kept dead structures. Clear pointers to large structures when they are "
