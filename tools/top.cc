@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "platform/clock.h"
@@ -25,13 +27,19 @@ using gleaner::tools::TopFrame;
 constexpr int kFailed = 1;
 // How long a program that is executed anew may take to map the library.
 constexpr uint64_t kLoadingNs = 2'000'000'000;
+// And one that a shell has just started, as in "program & gleaner top $!".
+constexpr uint64_t kStartingNs = 500'000'000;
 
 class TopRun {
  public:
   explicit TopRun(const TopOptions& options) : options_(options) {}
 
   int Go() {
-    if (!Attach()) return Fail();
+    const uint64_t started_by_ns = NowNs() + kStartingNs;
+    while (!Attach()) {
+      if (!is_open_ || NowNs() >= started_by_ns) return Fail();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
     for (uint64_t frame = 1;; ++frame) {
       const uint64_t begin_ns = NowNs();
       if (!Look()) return has_ended_ ? SayItHasEnded() : Fail();
@@ -51,7 +59,8 @@ class TopRun {
 
  private:
   [[nodiscard]] bool Attach() {
-    if (!memory_.Open(options_.process)) {
+    is_open_ = memory_.Open(options_.process);
+    if (!is_open_) {
       message_ = memory_.error();
       return false;
     }
@@ -164,6 +173,7 @@ class TopRun {
   std::string frame_;
   std::string message_;
   uint64_t loading_until_ns_ = 0;
+  bool is_open_ = false;
   bool has_shown_ = false;
   bool has_ended_ = false;
 };
