@@ -39,4 +39,12 @@ size_t OccupiedBytes();
 // Called at the end of a sweep, with the world stopped.
 void NoteCollection();
 
+// What NoteCollection found last: what all threads had allocated, and given to GC_free, by then.
+// Any thread.
+struct AllocatedBefore {
+  uint64_t allocated_bytes;
+  uint64_t explicitly_freed_bytes;
+};
+AllocatedBefore AllocatedAtLastCollection();
+
 }  // namespace gleaner::runtime
