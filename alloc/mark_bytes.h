@@ -51,6 +51,18 @@ inline uint32_t FindLast(const uint8_t* marks, uint32_t end) {
 constexpr uint64_t FreeBytes(uint64_t word) { return ~OccupiedBytes(word) & kHighs; }
 }  // namespace internal
 
+// Gives `count` bytes the value `mark`. pre: the slots are the caller's. A sweeper that saw a large
+// object in the page, which has been freed since, may still read a byte: the new value is as little
+// dead as the old one, and it leaves both alone.
+inline void SetMarks(uint8_t* marks, uint32_t count, uint8_t mark) {
+#ifdef __SANITIZE_THREAD__
+  // Relaxed: the reader needs nothing but the byte.
+  for (uint32_t i = 0; i < count; ++i) __atomic_store_n(marks + i, mark, __ATOMIC_RELAXED);
+#else
+  memset(marks, mark, count);
+#endif
+}
+
 // One more than the index of the last free slot below `end`; 0 if there is none. The array is
 // 8-byte aligned and readable up to the next multiple of 8.
 inline uint32_t FindLastFree(const uint8_t* marks, uint32_t end) {

@@ -187,7 +187,7 @@ void ThreadHeap::TakeRun(Bump& bump, Run& run, uint32_t begin, uint32_t end) {
   run.next_slot = begin;
   const uint8_t mark = AllocationColour();
   StoresForForkInOrder();  // the colour may change before the slots have it
-  memset(g_space.MarksOf(run.page) + begin, mark, end - begin);
+  SetMarks(g_space.MarksOf(run.page) + begin, end - begin, mark);
   const size_t bytes = bump.cur - run.begin;
   unpolled_bytes += static_cast<ptrdiff_t>(bytes);
   allocated_bytes += bytes;
