@@ -211,10 +211,16 @@ struct PageMeta {
   // The number of the last sweep that swept the page, or during which the page was formatted.
   platform::Atomic<uint16_t> swept;
   platform::Atomic<Listing> listing;
+  // Whose thread touched the page first since it became resident: ToucherOf its heap's index, or 0
+  // if nobody is known to have. Written by the thread that holds the page.
+  uint8_t toucher;
   // Slots given back by GC_free since the page last became current.
   platform::Atomic<uint16_t> freed;
 };
 static_assert(sizeof(PageMeta) == 16);
+
+// A statistic: a heap that has the same number as another counts its pages as its own.
+inline uint8_t ToucherOf(uint16_t heap) { return static_cast<uint8_t>(1 + heap % 255); }
 
 // No thread allocates in an unswept page, and only the page's sweeper lists it [inv.swept-list].
 // Acquire: pairs with the sweeper's release store, after which the page's mark bytes and listing

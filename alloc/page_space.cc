@@ -173,7 +173,11 @@ void PageSpace::AddResident(ptrdiff_t pages) {
 
 void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
   SetState(first, count, PageState::kTaken);
-  for (PageNumber i = first; i < first + count; ++i) g_space.info[i].resident = true;
+  for (PageNumber i = first; i < first + count; ++i) {
+    if (g_space.info[i].resident) continue;
+    g_space.info[i].resident = true;
+    g_space.meta[i].toucher = 0;
+  }
   if (fresh != 0) AddResident(fresh);
   AddTaken(count);
 }

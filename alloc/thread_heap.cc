@@ -265,11 +265,20 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
     meta.listing.Store(Listing::kCurrent,
                        memory_order_release);  // NoteFreed must not take it for unlisted
     run.known_zero = false;
+    CountPage(meta);
     return page;
   }
   if (free == kNoPage) free = TakeFreeOfOthers(space);
-  if (free != kNoPage) Format(free, kind, size_class, run);
+  if (free == kNoPage) return kNoPage;
+  Format(free, kind, size_class, run);
+  CountPage(g_space.meta[free]);
   return free;
+}
+
+void ThreadHeap::CountPage(PageMeta& meta) {
+  if (meta.toucher == 0) meta.toucher = ToucherOf(index);
+  ++pages_taken;
+  if (meta.toucher != ToucherOf(index)) ++remote_pages;
 }
 
 PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
@@ -313,6 +322,7 @@ PageNumber ThreadHeap::TakeFresh(Space space) {
   if (untouched && highest - lowest == kMaxBatch - 1 &&
       PageSpaceOf(space).taken() >= kPopulateFrom) {
     platform::Populate(PointerAt<void>(g_space.AddressOfPage(lowest)), kMaxBatch * kPageBytes);
+    for (PageNumber i = 0; i < kMaxBatch; ++i) g_space.meta[lowest + i].toucher = ToucherOf(index);
   }
   if (batch_ < kMaxBatch) batch_ *= 2;
   return page;

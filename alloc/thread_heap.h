@@ -142,6 +142,8 @@ class ThreadHeap {
   ptrdiff_t unpolled_bytes = 0;
   uint64_t allocated_bytes = 0;  // since the heap was made; runs count when taken
   uint64_t freed_bytes = 0;      // by GC_free
+  uint64_t pages_taken = 0;      // in which the thread has begun to allocate small objects
+  uint64_t remote_pages = 0;     // of these, another thread had touched first
 
   // The span that the owner has taken and has not made a large object of yet. The owner does that
   // outside critical sections, so a signal handler may fork in between: the child then continues
@@ -180,6 +182,7 @@ class ThreadHeap {
   // A partial page of the thread's; sweeps for one if there is none.
   PageNumber FindPartial(Kind kind, size_t size_class);
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
+  void CountPage(PageMeta& meta);
   void StopUsing(Run& run);
   void Retire();
   // In the child of a fork, where the owner has vanished at any of its steps: frees its unused

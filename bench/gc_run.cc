@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gc.h"
+#include "gleaner.h"
 
 namespace bench {
 
@@ -85,6 +86,17 @@ void* WorkerMain(void* argument) {
 
 void* ReturnAtOnce(void*) { return nullptr; }
 
+// The share of pages that another thread had touched first; -1 on libgc.
+double RemoteShare() {
+  auto* get_stats =
+      reinterpret_cast<decltype(&gleaner_get_stats)>(dlsym(RTLD_DEFAULT, "gleaner_get_stats"));
+  gleaner_stats stats = {};
+  if (get_stats == nullptr || get_stats(&stats, sizeof stats) < sizeof stats) return -1;
+  return stats.pages_taken == 0
+             ? 0
+             : static_cast<double>(stats.remote_pages) / static_cast<double>(stats.pages_taken);
+}
+
 std::string LoadedLibrary() {
   Dl_info info;
   void* symbol = dlsym(RTLD_DEFAULT, "GC_malloc");
@@ -155,6 +167,7 @@ void AddGcResult(const Measurement& measurement, ResultLine* result) {
   if (g_measure_gaps) measurement.gaps.AddTo(result, "gap");
   result->Count("incremental", GC_is_incremental_mode() != 0);
   result->Real("heap_mb", static_cast<double>(GC_get_heap_size()) * 1e-6);
+  if (const double share = RemoteShare(); share >= 0) result->Real("remote_share", share);
   result->Text("lib", LoadedLibrary());
 }
 

@@ -21,6 +21,8 @@ uint64_t Read(const uint64_t& count) { return __atomic_load_n(&count, __ATOMIC_R
 struct Sums {
   uint64_t allocated = 0;
   uint64_t explicitly_freed = 0;
+  uint64_t pages_taken = 0;
+  uint64_t remote_pages = 0;
 };
 
 // Sums over all thread heaps since the start.
@@ -28,8 +30,11 @@ Sums ReadSums() {
   Sums sums;
   const size_t heaps = alloc::ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) {
-    sums.allocated += Read(alloc::ThreadHeaps::at(i).allocated_bytes);
-    sums.explicitly_freed += Read(alloc::ThreadHeaps::at(i).freed_bytes);
+    const alloc::ThreadHeap& heap = alloc::ThreadHeaps::at(i);
+    sums.allocated += Read(heap.allocated_bytes);
+    sums.explicitly_freed += Read(heap.freed_bytes);
+    sums.pages_taken += Read(heap.pages_taken);
+    sums.remote_pages += Read(heap.remote_pages);
   }
   return sums;
 }
@@ -82,6 +87,8 @@ HeapFigures ReadHeapFigures() {
   figures.explicitly_freed_bytes = sums.explicitly_freed;
   figures.explicitly_freed_since_gc_bytes =  // relaxed: as the others
       Difference(sums.explicitly_freed, g_explicitly_freed_before.Load(memory_order_relaxed));
+  figures.pages_taken = sums.pages_taken;
+  figures.remote_pages = sums.remote_pages;
   figures.heap_bytes = HeapBytes();
   figures.free_bytes = Difference(
       figures.heap_bytes, Difference(Read(last.live_bytes) + figures.allocated_since_gc_bytes,

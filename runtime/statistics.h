@@ -22,6 +22,8 @@ struct HeapFigures {
   uint64_t allocated_since_gc_bytes = 0;  // part of allocated_bytes, since the last collection
   uint64_t explicitly_freed_bytes = 0;    // by GC_free, since the start
   uint64_t explicitly_freed_since_gc_bytes = 0;  // by GC_free, since the last collection
+  uint64_t pages_taken = 0;   // times that a thread began to allocate small objects in a page
+  uint64_t remote_pages = 0;  // of these, in a page that another thread had touched first
 };
 
 // Any thread may call these at any time, also before initialisation.

@@ -9,6 +9,7 @@ from .sweep import MEMORY, SECONDS, Figure, Metric, Workload
 COLLECT = Metric("collect_ms_median", "full collection, ms")
 MEAN_PAUSE = Metric("pause_mean_ms", "mean pause, ms")
 LONGEST_PAUSE = Metric("pause_max_ms", "longest pause, ms")
+REMOTE = Metric("remote_share", "pages that another thread had touched first, %", factor=100)
 ALLOCATORS = ["malloc", "arena-binned", "arena-tree", "arena-first-fit", "arena-buddy"]
 POLICIES = ["al", "ps", "lps:1", "lps:2", "lps:4"]
 
@@ -68,7 +69,7 @@ FIGURES = {figure.name: figure for figure in (
            [{"mode": ["stop"], **product} for product in marking([1, 2, 4])],
            [{"mode": ["stop"], **product} for product in marking([1, 2])[:2]], relative=True),
     Figure("policies", "Run time and memory by policy, four threads", programs("relay", *THESIS),
-           [SECONDS, MEMORY], "policy", policies([4]), policies([4])),
+           [SECONDS, MEMORY, REMOTE], "policy", policies([4]), policies([4])),
     Figure("modes", "Pause and run time by mode, two threads",
            programs("bh-pt", "cky", "gcbench", "hash_table", "json_documents"),
            [SECONDS, LONGEST_PAUSE, MEAN_PAUSE, MEMORY], "mode",

@@ -135,6 +135,9 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     const ptrdiff_t allocated = g_collector.pacer().allocated();
     all.allocated_bytes = allocated > 0 ? static_cast<uint64_t>(allocated) : 0;
     all.allowance_bytes = static_cast<uint64_t>(g_collector.pacer().allowance());
+    const HeapFigures figures = runtime::ReadHeapFigures();
+    all.pages_taken = figures.pages_taken;
+    all.remote_pages = figures.remote_pages;
   }
   return CopyOut(stats, size, &all, sizeof all);
 }

@@ -47,6 +47,8 @@ int main(void) {
   CHECK_LE(stats.known.mark_ns, stats.known.last_pause_ns);
   CHECK_GE(stats.known.markers, 1);
   CHECK_GE(stats.known.metadata_bytes, 1);
+  CHECK_GE(stats.known.pages_taken, 100000 * sizeof(struct node) >> 15);
+  CHECK_EQ(stats.known.remote_pages, 0); /* there is one thread */
 
   previous = stats.known;
   list = NULL;

@@ -331,6 +331,17 @@ class Team {
 
   size_t max_live() const { return max_live_; }
   size_t max_taken() const { return max_taken_; }
+  // Of the pages in which threads began to allocate, the share that another had touched first.
+  double RemoteShare() const {
+    uint64_t remote = 0;
+    uint64_t all = 0;
+    for (const ThreadHeap* heap : heaps_) {
+      remote += heap->remote_pages;
+      all += heap->pages_taken;
+    }
+    EXPECT_GT(all, 0u);
+    return static_cast<double>(remote) / static_cast<double>(all);
+  }
   ThreadHeap& heap(size_t i) { return *heaps_[i]; }
 
  private:
@@ -364,21 +375,27 @@ TEST_F(PageSharingTest, ConsumptionIsWhatThePolicyAllows) {
       const size_t sum = most[0] + most[1] + most[2] + most[3];
       const size_t pair = std::max(most[0] + most[1], most[2] + most[3]);
       constexpr size_t kSlack = (kBatch + 2) * kThreads;  // and a current page or two for each
-      printf("%s: %zu pages taken, %zu live at most, %zu if all is local\n", setting.name,
-             team.max_taken(), team.max_live(), sum);
+      const double remote = team.RemoteShare();
+      printf("%s: %zu pages taken, %zu live at most, %zu if all is local, %.2f remote\n",
+             setting.name, team.max_taken(), team.max_live(), sum, remote);
       EXPECT_LE(team.max_live(), pair + kSlack);
       switch (setting.policy) {
         case Policy::kLps:  // the bound is checked in Measure; and what k allows is used
           if (setting.k >= 2) {
             EXPECT_GE(team.max_taken() + kSlack, sum);
+            EXPECT_LT(remote, 0.05);
+          } else {
+            EXPECT_GT(remote, 0.25);
           }
           break;
         case Policy::kAllLocal:
           EXPECT_GE(team.max_taken(), sum);
           EXPECT_LE(team.max_taken(), sum + kSlack);
+          EXPECT_EQ(remote, 0);
           break;
         case Policy::kPageShared:
           EXPECT_LE(team.max_taken(), pair + kSlack);
+          EXPECT_GT(remote, 0.25);  // the other pair's
           break;
       }
     });
