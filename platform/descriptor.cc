@@ -1,9 +1,12 @@
 #include "platform/descriptor.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 namespace gleaner::platform {
 
@@ -19,7 +22,44 @@ int HighNumber() {
   return static_cast<int>(limit.rlim_cur / 2);
 }
 
+// While it exists, the numbers of the standard streams are taken, by descriptors that can neither
+// be read nor written.
+class StandardNumbersTaken {
+ public:
+  StandardNumbersTaken() {
+    do {
+      fds_[count_] = open("/", O_PATH | O_CLOEXEC);
+    } while (fds_[count_] >= 0 && fds_[count_++] < STDERR_FILENO);
+  }
+  ~StandardNumbersTaken() {
+    const int error = errno;
+    while (count_ != 0) close(fds_[--count_]);
+    errno = error;
+  }
+  StandardNumbersTaken(const StandardNumbersTaken&) = delete;
+  StandardNumbersTaken& operator=(const StandardNumbersTaken&) = delete;
+
+ private:
+  int fds_[STDERR_FILENO + 1];
+  int count_ = 0;
+};
+
 }  // namespace
+
+int OpenToAppend(const char* path, unsigned mode) {
+  const StandardNumbersTaken taken;
+  // Non-blocking, since the path may be that of a pipe.
+  return open(path,
+              O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (mode != 0 ? O_CREAT : 0),
+              mode);
+}
+
+bool LockFile(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+int UnlockAndClose(int fd) {
+  (void)flock(fd, LOCK_UN);
+  return close(fd) == 0 ? 0 : errno;
+}
 
 bool OwnDescriptor::Take(int fd) {
   if (fd < 0) return false;
@@ -47,6 +87,11 @@ bool OwnDescriptor::IsOwn() const {
 
 void OwnDescriptor::Close() {
   if (IsOwn()) close(fd_);
+  fd_ = -1;
+}
+
+void OwnDescriptor::UnlockAndClose() {
+  if (IsOwn()) (void)platform::UnlockAndClose(fd_);
   fd_ = -1;
 }
 

@@ -1,7 +1,5 @@
 #include "platform/profile_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "platform/descriptor.h"
 #include "platform/process.h"
 
 namespace gleaner::platform {
@@ -48,17 +47,17 @@ ProfileFile::Opened Judge(int fd, bool own) {
 ProfileFile::Opened ProfileFile::Open(const char* path, bool own) {
   error_ = 0;
   used_ = 0;
-  // Non-blocking, since the path may be that of a pipe.
-  fd_ = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
-  if (fd_ < 0) return Opened::kRefused;
-  // Another process is just writing. A file system without locks has none.
-  const bool is_locked = flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  const Opened opened = is_locked ? Opened::kInUse : Judge(fd_, own);
-  if (opened != Opened::kYes) {
-    const int error = errno;
-    close(fd_);
-    errno = error;
+  const int fd = OpenToAppend(path, 0666);
+  if (fd < 0) return Opened::kRefused;
+  const bool is_locked = LockFile(fd);  // else another process is just writing
+  const Opened opened = is_locked ? Judge(fd, own) : Opened::kInUse;
+  if (opened == Opened::kYes) {
+    fd_ = fd;
+    return opened;
   }
+  const int error = errno;
+  (void)UnlockAndClose(fd);
+  errno = error;
   return opened;
 }
 
@@ -116,8 +115,15 @@ void ProfileFile::AppendFile(const char* path) {
 
 int ProfileFile::Close() {
   Flush();
-  if (close(fd_) != 0 && error_ == 0) error_ = errno;
-  return error_;
+  const int fd = fd_;
+  fd_ = -1;
+  const int error = UnlockAndClose(fd);
+  return error_ != 0 ? error_ : error;
+}
+
+void ProfileFile::LeaveAfterFork() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
 }
 
 }  // namespace gleaner::platform

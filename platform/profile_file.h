@@ -32,11 +32,13 @@ class ProfileFile {
   void AppendFile(const char* path);
   // Returns 0, or the number of the first error since Open.
   int Close();
+  // In a forked child, by its only thread: the file, if one is open, is the parent's.
+  void LeaveAfterFork();
 
  private:
   void Flush();
 
-  int fd_ = 0;  // while the file is open
+  int fd_ = -1;  // of the open file
   int error_ = 0;
   size_t used_ = 0;
   char buffer_[16 * kKiB] = {};

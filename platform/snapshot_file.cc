@@ -1,12 +1,11 @@
 #include "platform/snapshot_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "platform/descriptor.h"
 #include "platform/process.h"
 
 namespace gleaner::platform {
@@ -35,11 +34,10 @@ Opened Judge(int fd, const SnapshotFile::Head& own_head, bool own) {
 }  // namespace
 
 Opened SnapshotFile::Open(const char* path, const Head& head, bool own) {
-  // Non-blocking, since the path may be that of a pipe.
-  const int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+  const int fd = OpenToAppend(path, 0600);
   if (fd < 0) return Opened::kRefused;
-  const bool is_locked_elsewhere = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  Opened opened = is_locked_elsewhere ? Opened::kInUse : Judge(fd, head, own);
+  const bool is_locked = LockFile(fd);
+  Opened opened = is_locked ? Judge(fd, head, own) : Opened::kInUse;
   // The file may be an older one that others may read.
   if (opened == Opened::kYes && fchmod(fd, 0600) != 0) opened = Opened::kRefused;
   if (opened == Opened::kYes) {
@@ -47,7 +45,7 @@ Opened SnapshotFile::Open(const char* path, const Head& head, bool own) {
     return opened;
   }
   const int error = errno;
-  close(fd);
+  (void)UnlockAndClose(fd);
   errno = error;
   return opened;
 }
@@ -60,9 +58,14 @@ int SnapshotFile::Append(const void* data, size_t bytes) {
 int SnapshotFile::Close(bool keep) {
   while (!keep && ftruncate(fd_, 0) != 0 && errno == EINTR) {
   }
-  const int error = close(fd_) == 0 ? 0 : errno;
+  const int fd = fd_;
   fd_ = -1;
-  return error;
+  return UnlockAndClose(fd);
+}
+
+void SnapshotFile::LeaveAfterFork() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
 }
 
 }  // namespace gleaner::platform

@@ -31,6 +31,8 @@ class SnapshotFile {
   // `keep`: false empties the file, so that half a snapshot takes no space. Returns 0 or the number
   // of the error.
   int Close(bool keep);
+  // In a forked child, by its only thread: the file, if one is open, is the parent's.
+  void LeaveAfterFork();
 
  private:
   int fd_ = -1;

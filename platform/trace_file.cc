@@ -1,7 +1,5 @@
 #include "platform/trace_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,15 +51,14 @@ TraceFile::Opened TraceFile::Open(const char* path) {
     errno = ENAMETOOLONG;
     return Opened::kRefused;
   }
-  // Non-blocking, since the path may be that of a pipe.
-  const int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+  const int fd = OpenToAppend(path, 0666);
   if (fd < 0) return Opened::kRefused;
-  // The size counts from when the file is locked. A file system without locks has none.
-  const bool is_locked_elsewhere = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  const Opened opened = is_locked_elsewhere ? Opened::kInUse : Judge(fd);
+  // The size counts from when the file is locked.
+  const bool is_locked = LockFile(fd);
+  const Opened opened = is_locked ? Judge(fd) : Opened::kInUse;
   if (opened != Opened::kYes) {
     const int error = errno;
-    close(fd);
+    (void)UnlockAndClose(fd);
     errno = error;
     return opened;
   }
@@ -74,9 +71,9 @@ TraceFile::Opened TraceFile::Open(const char* path) {
 // leads elsewhere by now, or another process writes the file.
 bool TraceFile::HasDescriptor() {
   if (descriptor_.IsOwn()) return true;
-  const int fd = open(path_, O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  const int fd = OpenToAppend(path_, 0);
   if (fd < 0) return false;
-  (void)flock(fd, LOCK_EX | LOCK_NB);
+  (void)LockFile(fd);  // a child may have a copy of the first descriptor, and so the lock
   const TraceFileHead own = OwnHead();
   TraceFileHead head;
   if (!ReadHead(fd, &head) || head.process != own.process ||
@@ -92,6 +89,11 @@ int TraceFile::Append(const void* data, size_t bytes) {
   if (!HasDescriptor()) return errno;
   if (!IsWithinFileLimit(descriptor_.fd(), bytes)) return EFBIG;
   return WriteAll(descriptor_.fd(), static_cast<const char*>(data), bytes) ? 0 : errno;
+}
+
+void TraceFile::Close() {
+  descriptor_.UnlockAndClose();
+  path_[0] = 0;
 }
 
 void TraceFile::Leave() {

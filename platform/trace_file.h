@@ -2,7 +2,7 @@
 // descriptor, run others that write the same file, and come to its limits. docs/tracing.md says
 // which files are replaced.
 //
-// Not thread-safe. Call order: Open, then Append until it fails.
+// Not thread-safe. Call order: Open, Append until it fails, Close.
 #pragma once
 
 #include "platform/descriptor.h"
@@ -30,6 +30,8 @@ class TraceFile {
   Opened Open(const char* path);
   // Adds `bytes`. Returns 0 or the number of the error.
   int Append(const void* data, size_t bytes);
+  // Ends the file and its lock.
+  void Close();
   // Gives up this process's hold of the file, which goes on to be another's: in a forked child.
   void Leave();
 

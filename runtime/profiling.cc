@@ -273,7 +273,8 @@ void ForgetUnloadedCode() {
 
 void ResetProfilingAfterFork() {
   if (alloc::g_sample_mean_bytes == 0) return;
-  // Relaxed, both: the process has one thread.
+  // Relaxed, all: the process has one thread.
+  if (g_writing.Load(memory_order_relaxed) != 0) g_file.LeaveAfterFork();
   g_writing.Store(0, memory_order_relaxed);
   g_has_sampled.Store(false, memory_order_relaxed);
   // Children of one parent would all sample alike. With a seed they are to.

@@ -310,7 +310,7 @@ void WriteSnapshotWorldStopped(const gc::Marker& marker, const gc::RootTasks& ro
 
 void ResetSnapshotsAfterFork() {
   // Relaxed, all: the process has one thread.
-  if (g_taking.Load(memory_order_relaxed) != 0) (void)g_file.Close(true);
+  if (g_taking.Load(memory_order_relaxed) != 0) g_file.LeaveAfterFork();
   g_asking.Store(nullptr, memory_order_relaxed);
   g_taking.Store(0, memory_order_relaxed);
 }

@@ -90,7 +90,7 @@ size_t Describe(char* text, size_t capacity) {
 void GiveUp(int error) {
   platform::StopTrace();
   Complain("cannot write the trace %s: %s; it ends here", g_file.path(), strerrordesc_np(error));
-  g_file.Leave();
+  g_file.Close();
 }
 
 bool Append(void*, const uint64_t* words, size_t count) {
@@ -204,7 +204,7 @@ void EndTracing() {
     const uint64_t end[kWords] = {platform::TraceHeader(platform::TraceEvent::kEnd, kWords, 0),
                                   platform::NowNs(), platform::DroppedTraceEvents(),
                                   platform::UntracedThreads()};
-    Append(nullptr, end, kWords);
+    if (Append(nullptr, end, kWords)) g_file.Close();
   }
   EndDrain();
 }

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""What traces, heap profiles and heap snapshots have in common: the descriptors of their files, in
+programs that close the standard streams, and that fork while a file is locked.
+
+usage: output_test.py DROPIN CLIENT
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:3])
+VARIABLES = ("GLEANER_TRACE", "GLEANER_PROFILE", "GLEANER_SNAPSHOT")
+
+
+class Output(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def client(self, how, variable):
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+        environment["LD_LIBRARY_PATH"] = os.path.dirname(DROPIN)
+        environment[variable] = os.path.join(self.folder.name, variable)
+        result = subprocess.run([CLIENT, how], env=environment, capture_output=True, text=True,
+                                timeout=100, stdin=subprocess.DEVNULL)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), variable)
+        return result.stdout
+
+    def files(self):
+        return sorted(os.listdir(self.folder.name))
+
+    def test_the_numbers_of_closed_standard_streams_are_left_alone(self):
+        for variable in VARIABLES:
+            self.client("closed", variable)
+        self.assertEqual(self.files(), sorted(VARIABLES))
+
+    def test_a_child_does_not_keep_the_lock(self):
+        children = []
+        try:
+            for variable in VARIABLES:
+                # The child of the first run is there while the second one replaces the file.
+                children += [int(self.client("child", variable)) for _ in range(2)]
+            self.assertEqual(self.files(), sorted(VARIABLES))
+        finally:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
