@@ -72,16 +72,18 @@ ThreadHeap* ThreadHeaps::Acquire() {
     return &heap;
   }
   if (!g_shared.heaps.EnsureCommitted(heaps + 1)) return nullptr;
-  void* memory = MetaAllocate(sizeof(ThreadHeap));
+  // In one piece with its sampler: what MetaAllocate returns is never given back.
+  constexpr size_t kSamplerOffset = AlignUp(sizeof(ThreadHeap), alignof(Sampler));
+  const bool is_sampled = g_sample_mean_bytes != 0;
+  void* memory = MetaAllocate(is_sampled ? kSamplerOffset + sizeof(Sampler) : sizeof(ThreadHeap));
   if (memory == nullptr) return nullptr;
   auto* heap = new (memory) ThreadHeap(static_cast<uint16_t>(heaps));
   for (size_t kind = 0; kind < kBuiltInKinds; ++kind) {
     for (auto& head : heap->partial_[kind])
       head.Store(kNoPage, memory_order_relaxed);  // not shared
   }
-  if (g_sample_mean_bytes != 0) {
-    void* sampler = MetaAllocate(sizeof(Sampler));
-    if (sampler == nullptr) return nullptr;
+  if (is_sampled) {
+    void* sampler = static_cast<char*>(memory) + kSamplerOffset;
     heap->sampler = new (sampler) Sampler(Mix64(g_sample_seed + heaps));
   }
   g_shared.heaps[heaps] = heap;

@@ -58,6 +58,7 @@ void ChildAfterFork() {
   if (!t_fork_is_prepared) {
     g_child_is_stale = true;
     gc::g_heap_samples.SuspendAfterFork();
+    ResetProfileFileAfterFork();
     return;
   }
   alloc::AddressSpaceResetLockAfterFork();

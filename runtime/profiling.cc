@@ -18,6 +18,7 @@
 #include "platform/profile_file.h"
 #include "platform/stop_world.h"
 #include "platform/unwind.h"
+#include "runtime/fork.h"
 #include "runtime/options.h"
 #include "runtime/output_path.h"
 #include "runtime/threads.h"
@@ -103,12 +104,7 @@ void PrintStack(platform::StackId stack) {
 }
 
 // pre: g_file is open, g_writing held. Returns 0 or the number of the error.
-int Write() {
-  Sites sites;
-  if (!sites.Copy()) {
-    (void)g_file.Close();
-    return ENOMEM;
-  }
+int WriteSites(const Sites& sites) {
   SampleSite sum = {};
   uint64_t live_bytes = 0;
   for (const SampleSite& site : sites) {
@@ -136,6 +132,27 @@ int Write() {
   return g_file.Close();
 }
 
+struct Written {
+  ProfileFile::Opened opened;
+  int error;  // why the file was refused, or could not be written; else 0
+  bool IsDone() const { return opened == ProfileFile::Opened::kYes && error == 0; }
+};
+
+// Writes the samples of this moment. `own` as in ProfileFile. pre: g_writing held.
+Written Write(const char* path, bool own) {
+  Sites sites;
+  // Before the file is emptied, so that an older profile is left where this one fails.
+  if (!sites.Copy()) return {ProfileFile::Opened::kRefused, ENOMEM};
+  const ProfileFile::Opened opened = g_file.Open(path, own);
+  if (opened == ProfileFile::Opened::kYes) return {opened, WriteSites(sites)};
+  return {opened, opened == ProfileFile::Opened::kRefused ? errno : 0};
+}
+
+// Whether the lock of the samples can be waited for. The thread itself may have it, if a handler
+// has interrupted it and does not return; and in the child of such a handler's fork, a thread that
+// is gone.
+bool MayLockSamples() { return !platform::IsInSection() && !g_child_is_stale; }
+
 bool TryBeginWriting() {
   const int self = getpid();
   int holder = 0;
@@ -146,11 +163,11 @@ bool TryBeginWriting() {
 void EndWriting() { g_writing.Store(0, memory_order_release); }
 
 // Complains that the file cannot be written.
-void ComplainOf(const char* path, ProfileFile::Opened opened, int error) {
-  const char* reason = opened == ProfileFile::Opened::kForeign
-                           ? "the file exists and is no heap profile"
-                       : opened == ProfileFile::Opened::kInUse ? "another process writes it"
-                                                               : strerrordesc_np(error);
+void ComplainOf(const char* path, const Written& written) {
+  const char* reason =
+      written.opened == ProfileFile::Opened::kForeign ? "the file exists and is no heap profile"
+      : written.opened == ProfileFile::Opened::kInUse ? "another process writes it"
+                                                      : strerrordesc_np(written.error);
   Complain("cannot write the heap profile %s: %s", path, reason);
 }
 
@@ -164,14 +181,13 @@ bool BeginFile(bool is_child) {
                   : i == 1 ? snprintf(name, sizeof name, "%s.%d", g_path, getpid())
                            : snprintf(name, sizeof name, "%s.%d.%d", g_path, getpid(), i - 1);
     if (n < 0 || static_cast<size_t>(n) >= kMaxPath) break;
-    const ProfileFile::Opened opened = g_file.Open(name, false);
-    if (opened == ProfileFile::Opened::kInUse) continue;
-    const int error = opened == ProfileFile::Opened::kYes ? Write() : errno;
-    if (opened == ProfileFile::Opened::kYes && error == 0) {
+    const Written written = Write(name, false);
+    if (written.opened == ProfileFile::Opened::kInUse) continue;
+    if (written.IsDone()) {
       memcpy(g_path, name, strlen(name) + 1);
       return true;
     }
-    ComplainOf(name, opened, error);
+    ComplainOf(name, written);
     return false;
   }
   Complain("the heap profile %s: all its names are in use, or too long; there is none", g_path);
@@ -184,21 +200,40 @@ void WriteLastProfile() {
   const bool is_child = getpid() != g_first_process;
   // A child that has not used the heap makes no file.
   if (is_child && !g_has_sampled.Load(memory_order_relaxed)) return;  // a hint
+  if (!MayLockSamples()) {
+    return Complain(
+        "cannot write the heap profile %s: a signal handler inside the allocator has forked this "
+        "process or ends it",
+        g_path);
+  }
   const platform::HandlersWait no_handlers;
   const platform::UncancellableSection section;
-  constexpr int kMaxMoments = 1000;  // the holder may have ended with the process's last thread
+  constexpr int kMaxMoments = 5000;  // the holder may have ended with the process's last thread
   for (int i = 0; !TryBeginWriting(); ++i) {
-    if (i == kMaxMoments) return;
+    if (i == kMaxMoments) {
+      return Complain("cannot write the heap profile %s: another thread writes one", g_path);
+    }
     platform::FutexSleep(1'000'000);
   }
   if (is_child) {
     (void)BeginFile(true);
-  } else {
-    const ProfileFile::Opened opened = g_file.Open(g_path, true);
-    const int error = opened == ProfileFile::Opened::kYes ? Write() : errno;
-    if (opened != ProfileFile::Opened::kYes || error != 0) ComplainOf(g_path, opened, error);
+  } else if (const Written written = Write(g_path, true); !written.IsDone()) {
+    ComplainOf(g_path, written);
   }
   EndWriting();
+}
+
+// Begins the file that is written at the end. False after a message if there is none.
+bool PrepareLastProfile() {
+  if (!ExpandOutputPath(g_options.profile, g_path, sizeof g_path)) {
+    Complain("the path is too long, or there is no current folder; there is no heap profile %s",
+             g_options.profile);
+    return false;
+  }
+  if (!BeginFile(false)) return false;
+  if (atexit(WriteLastProfile) == 0) return true;
+  Complain("no memory for an exit handler: the heap profile %s stays empty", g_path);
+  return false;
 }
 
 }  // namespace
@@ -233,50 +268,51 @@ void StartProfiling() {
                              : Mix64(platform::NowNs()) ^ static_cast<uint64_t>(getpid());
   alloc::g_sample_mean_bytes = mean;
   g_first_process = getpid();
-  if (g_options.profile == nullptr) return;
-  if (!ExpandOutputPath(g_options.profile, g_path, sizeof g_path)) {
-    return Complain(
-        "the path is too long, or there is no current folder; there is no heap profile %s",
-        g_options.profile);
-  }
-  if (!BeginFile(false)) return;
-  if (atexit(WriteLastProfile) != 0) {
-    Complain("no memory for an exit handler: the heap profile %s stays empty", g_path);
-  }
+  if (g_options.profile == nullptr || PrepareLastProfile()) return;
+  // The program writes profiles itself only if it has asked for samples without a file.
+  if (g_options.profile_bytes == 0) alloc::g_sample_mean_bytes = 0;
 }
 
 int WriteHeapProfile(const char* path) {
   if (alloc::g_sample_mean_bytes == 0) return ENOTSUP;
-  if (platform::MemoryIsAnothers() || !TryBeginWriting()) return EBUSY;
-  int error = 0;
-  switch (g_file.Open(path, true)) {
-    case ProfileFile::Opened::kYes:
-      error = Write();
-      break;
+  if (platform::MemoryIsAnothers() || !MayLockSamples()) return EBUSY;
+  const int saved_errno = errno;
+  Written written{};
+  {
+    // In this order: a handler that jumps away must not leave the thread uncancellable.
+    const platform::HandlersWait no_handlers;
+    const platform::UncancellableSection section;
+    if (!TryBeginWriting()) return EBUSY;
+    written = Write(path, true);
+    EndWriting();
+  }
+  errno = saved_errno;
+  switch (written.opened) {
     case ProfileFile::Opened::kInUse:
-      error = EBUSY;
-      break;
+      return EBUSY;
     case ProfileFile::Opened::kForeign:
-      error = EEXIST;
-      break;
+      return EEXIST;
+    case ProfileFile::Opened::kYes:
     case ProfileFile::Opened::kRefused:
-      error = errno;
       break;
   }
-  EndWriting();
-  return error;
+  return written.error;
 }
 
 void ForgetUnloadedCode() {
   if (alloc::g_sample_mean_bytes != 0) platform::ForgetUnwindRules();
 }
 
-void ResetProfilingAfterFork() {
-  if (alloc::g_sample_mean_bytes == 0) return;
+void ResetProfileFileAfterFork() {
   // Relaxed, all: the process has one thread.
   if (g_writing.Load(memory_order_relaxed) != 0) g_file.LeaveAfterFork();
   g_writing.Store(0, memory_order_relaxed);
   g_has_sampled.Store(false, memory_order_relaxed);
+}
+
+void ResetProfilingAfterFork() {
+  if (alloc::g_sample_mean_bytes == 0) return;
+  ResetProfileFileAfterFork();
   // Children of one parent would all sample alike. With a seed they are to.
   alloc::Sampler* sampler = alloc::t_heap->sampler;
   if (sampler != nullptr && g_options.profile_seed == 0) {

@@ -19,13 +19,16 @@ void OnSampled(Addr object, size_t bytes);
 
 // Writes what has been sampled so far. Returns 0, or the number of the error: ENOTSUP if nothing is
 // sampled, EEXIST if the file is no heap profile, EBUSY if another thread writes one or another
-// process this file. Not with a lock, or in a callback of the collector.
+// process this file, or a handler has interrupted the allocator. Not with a lock, or in a callback
+// of the collector.
 [[nodiscard]] int WriteHeapProfile(const char* path);
 
 // Objects have been unloaded: others may get their addresses.
 void ForgetUnloadedCode();
 
-// In a forked child, by its only thread.
+// In a forked child, by its only thread. The first only forgets what the parent wrote and sampled:
+// it may be called in a handler that has interrupted the allocator.
+void ResetProfileFileAfterFork();
 void ResetProfilingAfterFork();
 
 }  // namespace gleaner::runtime

@@ -7,8 +7,10 @@
 #include <cwchar>
 
 #include "alloc/object.h"
+#include "alloc/sampler.h"
 #include "gc/gc_gcj.h"
 #include "gc/gc_mark.h"
+#include "gc/heap_samples.h"
 #include "gc/kinds.h"
 #include "runtime/api/api.h"
 #include "runtime/barrier.h"
@@ -101,6 +103,7 @@ Freeing BeginFreeing(const ObjectRef& object) {
   freeing.give_back =
       IsUncollectable(object.kind()) || (GC_find_leak != 0 && !runtime::g_options.delay_free);
   g_collector.MoveRegistered(object);
+  if (alloc::g_sample_mean_bytes != 0) gleaner::gc::g_heap_samples.Forget(object.base);
   DebugObjects::Empty(object.base, *entry);
   entry->freed = true;
   return freeing;

@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SITE __attribute__((__noinline__, __noclone__)) static
@@ -205,6 +207,12 @@ static void free_objects(void) {
   memset(objects, 0, sizeof objects);
 }
 
+SITE void at_debug_freed(void) {
+  for (int i = 0; i < some; i++) objects[i] = GC_debug_malloc(64, GC_EXTRAS);
+  for (int i = 0; i < some; i++) GC_debug_free(objects[i]);
+  END;
+}
+
 static void ends(void) {
   GC_set_finalize_on_demand(1);
   at_freed(64);
@@ -239,6 +247,81 @@ SITE void *at_brief(void *unused) {
   for (int i = 0; i < 3; i++) __asm__ volatile("" ::"r"(GC_malloc(64)));
   END;
   return unused;
+}
+
+/* --- Handlers that end or fork the process wherever it is. --- */
+
+enum { children_count = 100 };
+static pid_t children[children_count];
+static volatile int forked;
+
+/* The number of children that have not ended within 10 s, which are killed. */
+static int count_hung(void) {
+  int hung = 0;
+  const time_t end = time(NULL) + 10;
+  for (int i = 0; i < children_count; i++) {
+    int status = 1;
+    pid_t ended;
+    while ((ended = waitpid(children[i], &status, WNOHANG)) == 0 && time(NULL) < end) usleep(1000);
+    if (ended == 0) {
+      hung++;
+      kill(children[i], SIGKILL);
+      waitpid(children[i], &status, 0);
+    } else if (status != 0) {
+      exit(3);
+    }
+  }
+  return hung;
+}
+
+static void allocate_until_signalled(int signal, long us, long every_us, void (*handler)(int)) {
+  const struct itimerval timer = {{0, every_us}, {0, us}};
+  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+  sigaction(signal, &action, NULL);
+  setitimer(ITIMER_REAL, &timer, NULL);
+  for (unsigned i = 0; forked < children_count; i++) objects[i % some] = GC_malloc(32);
+  const struct itimerval none = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &none, NULL);
+}
+
+static void exit_in_handler(int signal) {
+  (void)signal;
+  exit(0);
+}
+
+static void fork_in_handler(int signal) {
+  (void)signal;
+  if (forked == children_count) return;
+  const pid_t child = fork();
+  if (child == 0) exit(0);
+  children[forked++] = child;
+}
+
+/* --- Writing while it is cancelled, or without memory. --- */
+
+static void *write_always(void *path) {
+  for (;;) {
+    pthread_testcancel();
+    (void)gleaner_write_heap_profile(path);
+  }
+  return NULL;
+}
+
+static int write_after_cancelling(const char *path) {
+  pthread_t thread;
+  if (GC_pthread_create(&thread, NULL, write_always, (void *)path) != 0) exit(5);
+  usleep(5000);
+  pthread_cancel(thread);
+  GC_pthread_join(thread, NULL);
+  return gleaner_write_heap_profile(path);
+}
+
+static int write_without_memory(const char *path) {
+  const struct rlimit limit = {4096, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) exit(4);
+  const int error = gleaner_write_heap_profile(path);
+  if (setrlimit(RLIMIT_AS, &none) != 0) exit(4);
+  return error;
 }
 
 static void handle(int signal) { (void)signal; }
@@ -277,6 +360,18 @@ int main(int argc, char **argv) {
     GC_invoke_finalizers();
     clear_stack();
     GC_gcollect();
+  } else if (strcmp(what, "debug-freed") == 0) {
+    at_debug_freed();
+    report("debug_freed", some, 0);
+  } else if (strcmp(what, "exit-in-handlers") == 0) {
+    for (int i = 0; i < children_count; i++) {
+      children[i] = fork();
+      if (children[i] == 0) allocate_until_signalled(SIGALRM, 2000 + 97 * i, 0, exit_in_handler);
+    }
+    printf("hung %d\n", count_hung());
+  } else if (strcmp(what, "fork-in-handlers") == 0) {
+    allocate_until_signalled(SIGALRM, 1000, 1003, fork_in_handler);
+    printf("hung %d\n", count_hung());
   } else if (strcmp(what, "resized") == 0) {
     at_resized();
     report("resized", 30, 10);
@@ -329,6 +424,13 @@ int main(int argc, char **argv) {
       printf("%s\n", strerrorname_np(gleaner_write_heap_profile(argv[i])));
     }
     printf("%s\n", strerrorname_np(gleaner_write_heap_profile(NULL)));
+  } else if (strcmp(what, "cancel") == 0) {
+    at_kept();
+    for (int i = 0; i < 5; i++) printf("%s\n", strerrorname_np(write_after_cancelling(path)));
+  } else if (strcmp(what, "no-memory") == 0) {
+    at_kept();
+    printf("%s\n", strerrorname_np(gleaner_write_heap_profile(path)));
+    printf("%s\n", strerrorname_np(write_without_memory(path)));
   } else if (strcmp(what, "limit") == 0) {
     const struct rlimit limit = {4096, 4096};
     at_kept();

@@ -187,6 +187,10 @@ class Figures(ProfileTest):
                 self.truth["finalized"] = (self.truth["finalized"][0], 0)
                 self.check_exact(self.read(), slack=5)
 
+    def test_objects_freed_with_debugging(self):
+        self.client("debug-freed")
+        self.check_exact(self.read())
+
     def test_objects_that_change_their_size(self):
         self.client("resized")
         profile = self.read()
@@ -269,6 +273,22 @@ class Files(ProfileTest):
             for name in files:
                 self.read(self.path(name))
 
+    def test_handlers_that_end_the_process_anywhere(self):
+        self.client("exit-in-handlers")
+        self.assertEqual(self.truth["hung"], (0,))
+        refused = self.stderr.count("a signal handler inside the allocator")
+        self.assertEqual(refused, len(self.stderr.splitlines()), self.stderr)
+        # Each child has written a file or said why not.
+        self.assertEqual(len(self.files()), 1 + 100 - refused)
+        for name in self.files():
+            self.read(self.path(name))
+
+    def test_handlers_that_fork_anywhere(self):
+        self.client("fork-in-handlers")
+        self.assertEqual(self.truth["hung"], (0,))
+        self.assertEqual((self.files(), self.stderr), (["run.heap"], ""))
+        self.read()
+
     def test_another_program_leaves_the_file_alone(self):
         self.client("spawn")
         child = self.truth["child"][0]
@@ -314,6 +334,21 @@ class Files(ProfileTest):
     def test_a_program_that_closes_all_descriptors(self):
         self.client("close")
         self.assertEqual(self.read().of("at_kept").all, 1000)
+
+    def test_without_a_file_nothing_is_sampled_unless_asked_for(self):
+        for mean, words in ((0, ["EOPNOTSUPP", "EINVAL"]), (1, ["0", "EINVAL"])):
+            self.client("write", self.path("other"), mean=mean, profile=self.path("none/here"))
+            self.assertEqual(self.words, words)
+
+    def test_a_thread_that_is_cancelled_while_it_writes(self):
+        self.client("cancel", self.path("one"))
+        self.assertEqual(self.words, ["0"] * 5)
+        self.read(self.path("one"))
+
+    def test_without_memory_to_write_the_older_file_is_left(self):
+        self.client("no-memory", self.path("one"))
+        self.assertEqual(self.words, ["0", "ENOMEM"])
+        self.assertEqual(self.read(self.path("one")).of("at_kept").all, 1000)
 
     def test_writing_on_demand(self):
         foreign = self.path("foreign")
