@@ -60,8 +60,9 @@ set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
 # The recorder of `gleaner record`, preloaded into any program: nothing of the heap is in it.
 add_library(gleaner_record SHARED record/interpose.cc record/trace_writer.cc record/system/record_file.cc
-  platform/base.cc platform/cancellation.cc platform/delays.cc platform/failures.cc platform/lock.cc
-  platform/os_page.cc platform/process.cc platform/stalls.cc runtime/options.cc)
+  platform/base.cc platform/cancellation.cc platform/delays.cc platform/descriptor.cc
+  platform/failures.cc platform/lock.cc platform/os_page.cc platform/process.cc platform/stalls.cc
+  runtime/options.cc)
 target_link_libraries(gleaner_record PRIVATE gleaner_library_flags gleaner_shared_link_flags)
 # The compiler must not make malloc out of malloc and memset, or know what free does.
 set_source_files_properties(record/interpose.cc PROPERTIES COMPILE_OPTIONS -fno-builtin)

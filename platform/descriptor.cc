@@ -27,9 +27,12 @@ int HighNumber() {
 class StandardNumbersTaken {
  public:
   StandardNumbersTaken() {
-    do {
-      fds_[count_] = open("/", O_PATH | O_CLOEXEC);
-    } while (fds_[count_] >= 0 && fds_[count_++] < STDERR_FILENO);
+    for (;;) {
+      const int fd = open("/", O_PATH | O_CLOEXEC);
+      if (fd > STDERR_FILENO) close(fd);
+      if (fd < 0 || fd > STDERR_FILENO) return;
+      fds_[count_++] = fd;
+    }
   }
   ~StandardNumbersTaken() {
     const int error = errno;
@@ -46,12 +49,15 @@ class StandardNumbersTaken {
 
 }  // namespace
 
-int OpenToAppend(const char* path, unsigned mode) {
+int OpenAboveStandard(const char* path, int flags, unsigned mode) {
   const StandardNumbersTaken taken;
+  return open(path, flags | O_CLOEXEC, mode);
+}
+
+int OpenToAppend(const char* path, unsigned mode) {
   // Non-blocking, since the path may be that of a pipe.
-  return open(path,
-              O_RDWR | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (mode != 0 ? O_CREAT : 0),
-              mode);
+  const int flags = O_RDWR | O_APPEND | O_NOCTTY | O_NONBLOCK;
+  return OpenAboveStandard(path, mode != 0 ? flags | O_CREAT : flags, mode);
 }
 
 bool LockFile(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }

@@ -6,9 +6,11 @@
 
 namespace gleaner::platform {
 
+// Calls open with close-on-exec. The descriptor never has the number of a standard stream: a
+// program that has closed one may go on writing to it.
+int OpenAboveStandard(const char* path, int flags, unsigned mode);
 // Opens a file to read it and add to it; -1 with errno. A file that does not exist is made with the
-// permissions `mode`, or not at all for 0. The descriptor never has the number of a standard
-// stream: a program that has closed one may go on writing to it.
+// permissions `mode`, or not at all for 0.
 int OpenToAppend(const char* path, unsigned mode);
 // False if another process has the file locked. A file system without locks has none.
 bool LockFile(int fd);

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "platform/atomic.h"
+#include "platform/descriptor.h"
 #include "platform/os_page.h"
 
 namespace gleaner::platform {
@@ -62,7 +63,7 @@ bool MemoryIsAnothers() {
 }
 
 int OpenLogFile(const char* path) {
-  return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  return OpenAboveStandard(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
 }
 
 int OpenForReading(const char* path) { return open(path, O_RDONLY | O_CLOEXEC); }

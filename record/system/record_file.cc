@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "platform/cancellation.h"
+#include "platform/descriptor.h"
 #include "platform/os_page.h"
 
 namespace gleaner::record {
@@ -32,7 +33,7 @@ int Uninterrupted(const Call& call) {
 
 // Opens the file and sets *fd. Returns errno, 0 for none.
 int OpenUninterrupted(const char* path, int flags, int* fd) {
-  return Uninterrupted([=] { return *fd = open(path, flags | O_CLOEXEC, 0666); });
+  return Uninterrupted([=] { return *fd = platform::OpenAboveStandard(path, flags, 0666); });
 }
 
 }  // namespace

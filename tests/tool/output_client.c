@@ -5,6 +5,7 @@
  *   closed  has closed its standard streams; ends with status 9 if a file gets one of their numbers
  *   child   leaves a child behind that was forked while a file was locked, and prints its number */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <gc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,6 +41,9 @@ int main(int argc, char **argv) {
     for (int fd = 0; fd <= STDERR_FILENO; fd++) close(fd);
   }
   GC_INIT();
+  for (int fd = 0; is_closed && fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) != -1) return 9;
+  }
   for (int i = 0; i < 1000; i++) __asm__ volatile("" ::"r"(GC_malloc(64)));
   GC_gcollect();
   return 0;
