@@ -65,7 +65,7 @@ void HeapSamples::ForgetUnreachable(const Marker& marker) {
   });
 }
 
-size_t HeapSamples::CopySites(SampleSite* sites, size_t capacity) {
+HeapSamples::Found HeapSamples::Copy(SampleSite* sites, size_t capacity) {
   const platform::LockGuard guard(lock_);
   size_t count = 0;
   sites_.ForEach([&](uint64_t key, const Counts& counts) {
@@ -73,12 +73,7 @@ size_t HeapSamples::CopySites(SampleSite* sites, size_t capacity) {
     if (count < capacity) sites[count] = {StackOf(key), BytesOf(key), counts.live, counts.all};
     ++count;
   });
-  return count;
-}
-
-uint64_t HeapSamples::lost() {
-  const platform::LockGuard guard(lock_);
-  return lost_;
+  return {count, lost_};
 }
 
 void HeapSamples::BeginAnewAfterFork() { new (this) HeapSamples; }

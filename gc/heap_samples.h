@@ -37,10 +37,13 @@ class HeapSamples {
   // Drops the samples of white objects. World stopped, at the end of marking.
   void ForgetUnreachable(const Marker& marker);
 
-  // Copies the sites, `capacity` at most, to `sites` and returns how many there are.
-  size_t CopySites(SampleSite* sites, size_t capacity);
-  // Samples that there was no memory for.
-  uint64_t lost();
+  // What Copy has found.
+  struct Found {
+    size_t sites = 0;   // how many there are
+    uint64_t lost = 0;  // samples that there was no memory for
+  };
+  // Copies the sites, `capacity` at most.
+  Found Copy(SampleSite* sites, size_t capacity);
 
   void LockForFork() { lock_.Acquire(); }
   void UnlockAfterFork() { lock_.Release(); }

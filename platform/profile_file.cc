@@ -100,17 +100,18 @@ void ProfileFile::PrintProcess() {
         static_cast<unsigned long long>(ProcessStart(process)));
 }
 
-void ProfileFile::AppendFile(const char* path) {
+int ProfileFile::AppendFile(const char* path) {
   const int fd = OpenForReading(path);
-  if (fd < 0) return;
-  for (;;) {
+  if (fd < 0) return errno;
+  ssize_t n;
+  do {
     if (used_ == sizeof buffer_) Flush();
-    const ssize_t n = read(fd, buffer_ + used_, sizeof buffer_ - used_);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    used_ += static_cast<size_t>(n);
-  }
+    n = read(fd, buffer_ + used_, sizeof buffer_ - used_);
+    if (n > 0) used_ += static_cast<size_t>(n);
+  } while (n > 0 || (n < 0 && errno == EINTR));
+  const int error = n < 0 ? errno : 0;
   close(fd);
+  return error;
 }
 
 int ProfileFile::Close() {

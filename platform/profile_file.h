@@ -28,8 +28,9 @@ class ProfileFile {
   void Print(const char* format, ...) __attribute__((format(printf, 2, 3)));
   // The line that names this process.
   void PrintProcess();
-  // Adds the text of a file of the system, as much as can be read.
-  void AppendFile(const char* path);
+  // Adds the text of a file of the system, as much as can be read. Returns 0, or the number of the
+  // error of reading.
+  int AppendFile(const char* path);
   // Returns 0, or the number of the first error since Open.
   int Close();
   // In a forked child, by its only thread: the file, if one is open, is the parent's.

@@ -62,28 +62,30 @@ class Sites {
 
   // False without memory.
   bool Copy() {
-    for (size_t count = g_heap_samples.CopySites(nullptr, 0);; count = count_) {
-      Drop();
-      bytes_ = AlignUp((count + count / 8 + 64) * sizeof(SampleSite), platform::OsPageBytes());
-      void* memory = platform::Reserve(bytes_, platform::OsPageBytes());
-      if (memory == nullptr) return false;
-      sites_ = static_cast<SampleSite*>(memory);
-      if (!platform::Commit(memory, bytes_)) return false;
-      count_ = g_heap_samples.CopySites(sites_, bytes_ / sizeof(SampleSite));
-      if (count_ <= bytes_ / sizeof(SampleSite)) return true;
+    for (size_t capacity = 64;; capacity = found_.sites + found_.sites / 8) {
+      if (!MakeRoom(capacity)) return false;
+      found_ = g_heap_samples.Copy(sites_, capacity);
+      if (found_.sites <= capacity) return true;
     }
   }
   const SampleSite* begin() const { return sites_; }
-  const SampleSite* end() const { return sites_ + count_; }
+  const SampleSite* end() const { return sites_ + found_.sites; }
+  uint64_t lost() const { return found_.lost; }
 
  private:
+  bool MakeRoom(size_t sites) {
+    Drop();
+    bytes_ = AlignUp(sites * sizeof(SampleSite), platform::OsPageBytes());
+    sites_ = static_cast<SampleSite*>(platform::Reserve(bytes_, platform::OsPageBytes()));
+    return sites_ != nullptr && platform::Commit(sites_, bytes_);
+  }
   void Drop() {
     if (sites_ != nullptr) platform::Release(sites_, bytes_);
     sites_ = nullptr;
   }
 
   SampleSite* sites_ = nullptr;
-  size_t count_ = 0;
+  gc::HeapSamples::Found found_;
   size_t bytes_ = 0;
 };
 
@@ -120,16 +122,18 @@ int WriteSites(const Sites& sites) {
   static char command[2048];  // guarded by g_writing: a thread may have a small stack
   platform::ReadCommandLine(command, sizeof command);
   g_file.Print("# gleaner=%s\n# collections=%llu\n# lost=%llu\n# command=%s\n", GLEANER_VERSION,
-               AsNumber(gc::g_collector.collections()), AsNumber(g_heap_samples.lost()), command);
+               AsNumber(gc::g_collector.collections()), AsNumber(sites.lost()), command);
   for (const SampleSite& site : sites) {
     PrintCounts(site.live, site.live * site.bytes, site.all, site.all * site.bytes);
     PrintStack(site.stack);
     g_file.Append("\n", 1);
   }
   g_file.Print("\nMAPPED_LIBRARIES:\n");
-  g_file.AppendFile("/proc/self/maps");
+  const int maps_error = g_file.AppendFile("/proc/self/maps");
   g_file.Print("# end\n");
-  return g_file.Close();
+  const int error = g_file.Close();
+  // Where there is no /proc the addresses have no names.
+  return error != 0 || maps_error == ENOENT ? error : maps_error;
 }
 
 struct Written {
@@ -148,10 +152,14 @@ Written Write(const char* path, bool own) {
   return {opened, opened == ProfileFile::Opened::kRefused ? errno : 0};
 }
 
-// Whether the lock of the samples can be waited for. The thread itself may have it, if a handler
-// has interrupted it and does not return; and in the child of such a handler's fork, a thread that
-// is gone.
-bool MayLockSamples() { return !platform::IsInSection() && !g_child_is_stale; }
+// The process is a child, by a plain clone, whose fork handlers have not run.
+bool IsUnpreparedCopy() { return platform::MemoryIsCopy() && !g_child_is_stale; }
+
+// Whether locks can be waited for. The thread itself may have one, if a handler has interrupted it
+// and does not return; and in a child, a thread that is gone.
+bool MayLock() {
+  return !platform::IsInSection() && !g_child_is_stale && !platform::MemoryIsCopy();
+}
 
 bool TryBeginWriting() {
   const int self = getpid();
@@ -200,7 +208,8 @@ void WriteLastProfile() {
   const bool is_child = getpid() != g_first_process;
   // A child that has not used the heap makes no file.
   if (is_child && !g_has_sampled.Load(memory_order_relaxed)) return;  // a hint
-  if (!MayLockSamples()) {
+  if (IsUnpreparedCopy()) return;
+  if (!MayLock()) {
     return Complain(
         "cannot write the heap profile %s: a signal handler inside the allocator has forked this "
         "process or ends it",
@@ -275,7 +284,7 @@ void StartProfiling() {
 
 int WriteHeapProfile(const char* path) {
   if (alloc::g_sample_mean_bytes == 0) return ENOTSUP;
-  if (platform::MemoryIsAnothers() || !MayLockSamples()) return EBUSY;
+  if (platform::MemoryIsAnothers() || !MayLock()) return EBUSY;
   const int saved_errno = errno;
   Written written{};
   {

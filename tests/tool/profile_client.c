@@ -5,18 +5,25 @@
 #define GC_NO_THREAD_REDIRECTS
 #define GLEANER_INLINE_MALLOC
 #include <errno.h>
+#include <fcntl.h>
 #include <gc.h>
 #include <gc/gc_gcj.h>
 #include <gc/gc_inline.h>
 #include <gc/gc_mark.h>
 #include <gc/gc_typed.h>
 #include <gleaner.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -297,6 +304,24 @@ static void fork_in_handler(int signal) {
   children[forked++] = child;
 }
 
+/* Children that have no fork handlers, of a process one of whose threads samples all the time. */
+static void *allocate_always(void *unused) {
+  allocate_until_signalled(SIGUSR1, 0, 0, SIG_IGN);
+  return unused;
+}
+
+static void copy_process(void) {
+  pthread_t thread;
+  if (GC_pthread_create(&thread, NULL, allocate_always, NULL) != 0) exit(5);
+  for (int i = 0; i < children_count; i++) {
+    usleep(500);
+    children[i] = _Fork();
+    if (children[i] == 0) exit(0);
+  }
+  forked = children_count;
+  GC_pthread_join(thread, NULL);
+}
+
 /* --- Writing while it is cancelled, or without memory. --- */
 
 static void *write_always(void *path) {
@@ -323,6 +348,42 @@ static int write_without_memory(const char *path) {
   if (setrlimit(RLIMIT_AS, &none) != 0) exit(4);
   return error;
 }
+
+/* All but one descriptor are taken. */
+static void take_descriptors(void) {
+  const struct rlimit limit = {32, 32};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) exit(4);
+  int last = -1;
+  for (int fd; (fd = open("/dev/null", O_RDONLY)) >= 0;) last = fd;
+  close(last);
+}
+
+#ifdef __x86_64__
+/* Refuses all system calls but those that docs/heap_profile.md names, and those that end. */
+static void refuse_system_calls(void) {
+  static const unsigned allowed[] = {
+      SYS_open,      SYS_openat, SYS_fstat,  SYS_newfstatat, SYS_flock,          SYS_pread64,
+      SYS_ftruncate, SYS_read,   SYS_write,  SYS_close,      SYS_getrlimit,      SYS_prlimit64,
+      SYS_getpid,    SYS_mmap,   SYS_munmap, SYS_mprotect,   SYS_rt_sigprocmask, SYS_exit_group};
+  enum { count = sizeof allowed / sizeof *allowed };
+  struct sock_filter filter[2 * count + 2];
+  int n = 0;
+  filter[n++] =
+      (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+  for (int i = 0; i < count; i++) {
+    filter[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], 0, 1);
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  }
+  filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+  const struct sock_fprog program = {(unsigned short)n, filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    printf("unavailable\n");
+  }
+}
+#else
+static void refuse_system_calls(void) { printf("unavailable\n"); }
+#endif
 
 static void handle(int signal) { (void)signal; }
 
@@ -372,6 +433,16 @@ int main(int argc, char **argv) {
   } else if (strcmp(what, "fork-in-handlers") == 0) {
     allocate_until_signalled(SIGALRM, 1000, 1003, fork_in_handler);
     printf("hung %d\n", count_hung());
+  } else if (strcmp(what, "copies") == 0) {
+    copy_process();
+    printf("hung %d\n", count_hung());
+  } else if (strcmp(what, "descriptors") == 0) {
+    at_kept();
+    take_descriptors();
+  } else if (strcmp(what, "sandbox") == 0) {
+    at_kept();
+    fflush(stdout);
+    refuse_system_calls();
   } else if (strcmp(what, "resized") == 0) {
     at_resized();
     report("resized", 30, 10);
