@@ -156,6 +156,8 @@ uint64_t Self() { return static_cast<uint64_t>(getpid()); }
 
 // pre: the caller holds g_draining, and the memory is this process's.
 void DrainLocked(bool all) {
+  // The trace may have ended since the caller asked; the lock makes that visible.
+  if (!platform::HasTrace()) return;
   const platform::TraceScope span(platform::TraceEvent::kDrain);
   const uint64_t process = g_process.Load(memory_order_relaxed);  // guarded by g_draining
   if (process != Self()) {
