@@ -64,7 +64,7 @@ bool LockFile(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWO
 
 int UnlockAndClose(int fd) {
   (void)flock(fd, LOCK_UN);
-  return close(fd) == 0 ? 0 : errno;
+  return close(fd) == 0 || errno == EINTR ? 0 : errno;  // an interrupted close has closed it
 }
 
 bool OwnDescriptor::Take(int fd) {
