@@ -105,8 +105,8 @@ void PrintStack(platform::StackId stack) {
   }
 }
 
-// pre: g_file is open, g_writing held. Returns 0 or the number of the error.
-int WriteSites(const Sites& sites) {
+// pre: g_file is open, by this path; g_writing held. Returns 0 or the number of the error.
+int WriteSites(const char* path, const Sites& sites) {
   SampleSite sum = {};
   uint64_t live_bytes = 0;
   for (const SampleSite& site : sites) {
@@ -129,11 +129,12 @@ int WriteSites(const Sites& sites) {
     g_file.Append("\n", 1);
   }
   g_file.Print("\nMAPPED_LIBRARIES:\n");
-  const int maps_error = g_file.AppendFile("/proc/self/maps");
+  if (const int error = g_file.AppendFile("/proc/self/maps"); error != 0 && sum.all != 0) {
+    Complain("the heap profile %s has no names for its addresses: /proc/self/maps: %s", path,
+             strerrordesc_np(error));
+  }
   g_file.Print("# end\n");
-  const int error = g_file.Close();
-  // Where there is no /proc the addresses have no names.
-  return error != 0 || maps_error == ENOENT ? error : maps_error;
+  return g_file.Close();
 }
 
 struct Written {
@@ -148,7 +149,7 @@ Written Write(const char* path, bool own) {
   // Before the file is emptied, so that an older profile is left where this one fails.
   if (!sites.Copy()) return {ProfileFile::Opened::kRefused, ENOMEM};
   const ProfileFile::Opened opened = g_file.Open(path, own);
-  if (opened == ProfileFile::Opened::kYes) return {opened, WriteSites(sites)};
+  if (opened == ProfileFile::Opened::kYes) return {opened, WriteSites(path, sites)};
   return {opened, opened == ProfileFile::Opened::kRefused ? errno : 0};
 }
 
