@@ -19,8 +19,8 @@ void OnSampled(Addr object, size_t bytes);
 
 // Writes what has been sampled so far. Returns 0, or the number of the error: ENOTSUP if nothing is
 // sampled, EEXIST if the file is no heap profile, EBUSY if another thread writes one or another
-// process this file, or a handler has interrupted the allocator. Not with a lock, or in a callback
-// of the collector.
+// process this file, a handler has interrupted the allocator, or fork handlers have not run. Not
+// with a lock, or in a callback of the collector.
 [[nodiscard]] int WriteHeapProfile(const char* path);
 
 // Objects have been unloaded: others may get their addresses.
