@@ -1,7 +1,6 @@
 #include "tools/system/terminal.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <ctime>
 
 #include "platform/clock.h"
+#include "tools/system/write_all.h"
 
 namespace gleaner::tools {
 namespace {
@@ -59,23 +59,7 @@ sigset_t WaitedFor() {
   return set;
 }
 
-// Waits for room for up to `limit_ms` if the output is not blocking; -1: as long as it takes.
-bool Write(const char* text, size_t bytes, int limit_ms) {
-  while (bytes != 0) {
-    const ssize_t n = write(STDOUT_FILENO, text, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) {
-      pollfd room = {STDOUT_FILENO, POLLOUT, 0};
-      const int ready = poll(&room, 1, limit_ms);
-      if (ready > 0 || (ready < 0 && errno == EINTR)) continue;
-    }
-    if (n < 0) return false;
-    text += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
-bool WriteAll(const std::string& text) { return Write(text.data(), text.size(), -1); }
+bool Write(const std::string& text) { return WriteAll(STDOUT_FILENO, text.data(), text.size()); }
 
 // The handler of kEnding; all of them are blocked in it. A terminal that takes no more output must
 // not hold the process: other processes share the terminal's flags, so they are set for this only.
@@ -84,8 +68,8 @@ void GiveTerminalBackAndEnd(int signal) {
     constexpr int kLimitMs = 200;
     const int flags = fcntl(STDOUT_FILENO, F_GETFL);
     (void)fcntl(STDOUT_FILENO, F_SETFL, flags | O_NONBLOCK);
-    (void)(Write(kLeave, strlen(kLeave), kLimitMs) &&
-           Write(g_shown.frame, g_shown.bytes, kLimitMs));
+    (void)(WriteAll(STDOUT_FILENO, kLeave, strlen(kLeave), kLimitMs) &&
+           WriteAll(STDOUT_FILENO, g_shown.frame, g_shown.bytes, kLimitMs));
     (void)fcntl(STDOUT_FILENO, F_SETFL, flags);
   }
   if (signal == SIGINT) _exit(0);
@@ -152,24 +136,24 @@ void Screen::Remember(const std::string& frame, bool is_drawn) {
 }
 
 bool Screen::Show(const std::string& text) {
-  if (!is_terminal_) return WriteAll(text);
+  if (!is_terminal_) return Write(text);
   const bool enters = !is_drawn_;
   Remember(text, true);
-  return WriteAll((enters ? kEnter : "") + Drawn(text));
+  return Write((enters ? kEnter : "") + Drawn(text));
 }
 
-bool Screen::Print(const std::string& text) { return WriteAll(text); }
+bool Screen::Print(const std::string& text) { return Write(text); }
 
 void Screen::Leave() {
   if (!is_drawn_) return;
-  (void)WriteAll(kLeave);
+  (void)Write(kLeave);
   Remember(frame_, false);
 }
 
 bool Screen::LeaveLastFrame() {
   if (!is_drawn_) return true;
   Leave();
-  return WriteAll(frame_);
+  return Write(frame_);
 }
 
 Screen::Woken Screen::Wait(uint64_t end_ns) {
