@@ -197,9 +197,9 @@ TEST_F(TraceTest, ThreadsEmitWhileOneDrains) {
     next[record.thread] = record.time + 1;
   }
   EXPECT_EQ(next.size(), static_cast<size_t>(kThreads));
-  // The note of a thread may be dropped, too.
-  EXPECT_EQ(sink_.records.size() + sink_.threads + DroppedTraceEvents(),
-            kThreads * kEvents + kThreads + 1);
+  // The notes of a thread may be dropped, too.
+  EXPECT_EQ(sink_.records.size() + sink_.threads + sink_.ended + DroppedTraceEvents(),
+            kThreads * kEvents + 2 * kThreads + 1);
 }
 
 Atomic<uint64_t> g_handled{0};
