@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMaxSegments = 256;
 constexpr size_t kMaxNoteBytes = 64 << 10;  // of a file, together
 constexpr int kMaxLooksAtFile = 16;         // a file may be mapped often, and loaded more than once
-constexpr int kMaxLooks = 4096;
+constexpr int kMaxLooks = 4096;             // at object files
 constexpr uint64_t kMaxHeaps = 65536;
 constexpr uint64_t kMaxStallRows = 64;
 
@@ -59,12 +59,13 @@ uint64_t PointerByNotes(const std::vector<char>& notes, uint64_t address, uint64
   return 0;
 }
 
-// As above, for the object file that is mapped at `address`.
-uint64_t PointerOfFile(const ProcessMemory& memory, uint64_t address, bool* has_32_bits) {
-  Elf64_Ehdr head;
-  if (!memory.Read(address, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) {
-    return 0;
-  }
+bool ReadHead(const ProcessMemory& memory, uint64_t address, Elf64_Ehdr* head) {
+  return memory.Read(address, head, sizeof *head) && memcmp(head->e_ident, ELFMAG, SELFMAG) == 0;
+}
+
+// As PointerByNotes, for the object file with this head that is mapped at `address`.
+uint64_t PointerOfFile(const ProcessMemory& memory, uint64_t address, const Elf64_Ehdr& head,
+                       bool* has_32_bits) {
   if (head.e_ident[EI_CLASS] != ELFCLASS64) {
     *has_32_bits = *has_32_bits || head.e_ident[EI_CLASS] == ELFCLASS32;
     return 0;
@@ -113,8 +114,12 @@ std::vector<LiveHeap> LiveHeap::Find(const ProcessMemory& memory, bool* has_32_b
   std::map<std::string, int> looks_at;
   int looks = 0;
   for (const ProcessMemory::File& file : memory.Files()) {
-    if (++looks_at[file.identity] > kMaxLooksAtFile || ++looks > kMaxLooks) continue;
-    const uint64_t pointer = PointerOfFile(memory, file.address, has_32_bits);
+    Elf64_Ehdr head;
+    if (!ReadHead(memory, file.address, &head) || ++looks_at[file.identity] > kMaxLooksAtFile ||
+        ++looks > kMaxLooks) {
+      continue;
+    }
+    const uint64_t pointer = PointerOfFile(memory, file.address, head, has_32_bits);
     if (pointer == 0 || !MayLeadToFigures(memory, pointer)) continue;
     const bool is_known = std::any_of(heaps.begin(), heaps.end(), [pointer](const LiveHeap& heap) {
       return heap.pointer_ == pointer;
@@ -259,13 +264,14 @@ LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) 
   }
   if (figures_ == nullptr) figures_ = std::make_unique<LiveFigures>();
   // A process that stands still within a report, or was forked there, is never whole: after some
-  // tries, with waits that outlast a report, what there is has to do.
-  constexpr int kTries = 200;
-  constexpr int kTriesAtOnce = 150;
-  for (int i = 0; i < kTries; ++i) {
+  // tries, and a time that outlasts a report, what there is has to do.
+  constexpr int kLeastTries = 20;
+  constexpr uint64_t kPatienceNs = 50'000'000;
+  const uint64_t until_ns = platform::NowNs() + kPatienceNs;
+  for (int i = 1;; ++i) {
     if (!ReadOnce(memory, address, sample)) return Found::kUnreadable;
-    if (sample->is_whole) break;
-    if (i >= kTriesAtOnce) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    if (sample->is_whole || (i >= kLeastTries && platform::NowNs() >= until_ns)) break;
+    if (i >= kLeastTries) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   sample->time_ns = platform::NowNs();
   const LiveFigures& figures = *figures_;
