@@ -133,6 +133,7 @@ void BeginTraceOfThread(TraceRole role, const char* name) {
 void EndTraceOfThread() {
   Ring* ring = t_ring;
   if (ring == nullptr) return;
+  if (HasTrace()) EmitTrace(TraceEvent::kThreadEnd, NowNs(), {});
   t_ring = nullptr;  // handlers emit nothing from here on
   // Release: pairs with the exchange of the next owner.
   ring->taken.Store(false, memory_order_release);

@@ -21,6 +21,7 @@ bool ExpandOutputPath(const char* given, char* out, size_t capacity) {
     const char* text = letter;
     if (at[0] == '%' && at[1] == 'p') text = process;
     if (at[0] == '%' && at[1] == 'r') text = rank != nullptr ? rank : "0";
+    if (at[0] == '%' && at[1] == '%') text = "%";
     if (text != letter) ++at;
     const size_t bytes = strlen(text);
     if (bytes >= sizeof path - length) return false;

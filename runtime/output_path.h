@@ -5,9 +5,9 @@
 
 namespace gleaner::runtime {
 
-// Makes `given` absolute, with each %p replaced by the number of the process, and each %r by its
-// rank among the processes of an MPI run, or by "0" if it has none. False if that does not fit, or
-// there is no current folder.
+// Makes `given` absolute, with each %p replaced by the number of the process, each %r by its rank
+// among the processes of an MPI run, or by "0" if it has none, and each %% by %. False if that does
+// not fit, or there is no current folder.
 bool ExpandOutputPath(const char* given, char* out, size_t capacity);
 
 }  // namespace gleaner::runtime

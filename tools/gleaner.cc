@@ -12,6 +12,7 @@
 #include "tools/run.h"
 #include "tools/snapshot.h"
 #include "tools/symbolize.h"
+#include "tools/system/standard_descriptors.h"
 #include "tools/top.h"
 #include "tools/trace.h"
 #include "tools/why.h"
@@ -221,6 +222,7 @@ Touch TouchNamed(const std::string& name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  gleaner::tools::HoldClosedStandardDescriptors();
   CLI::App app{"Gleaner, a parallel conservative garbage-collected heap", "gleaner"};
   app.set_version_flag("--version", "gleaner " GLEANER_VERSION);
   app.require_subcommand(0, 1);  // names an unknown subcommand in the message

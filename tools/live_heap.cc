@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <map>
+#include <thread>
 
 #include "platform/clock.h"
 
@@ -16,7 +19,10 @@ using runtime::LiveFigures;
 namespace {
 
 // The sizes that are believed: the process's memory may hold anything.
-constexpr size_t kMaxNoteBytes = 64 << 10;
+constexpr size_t kMaxSegments = 256;
+constexpr size_t kMaxNoteBytes = 64 << 10;  // of a file, together
+constexpr int kMaxLooksAtFile = 16;         // a file may be mapped often, and loaded more than once
+constexpr int kMaxLooks = 4096;             // at object files
 constexpr uint64_t kMaxHeaps = 65536;
 constexpr uint64_t kMaxStallRows = 64;
 
@@ -53,17 +59,19 @@ uint64_t PointerByNotes(const std::vector<char>& notes, uint64_t address, uint64
   return 0;
 }
 
-// As above, for the object file that is mapped at `address`.
-uint64_t PointerOfFile(const ProcessMemory& memory, uint64_t address, bool* has_32_bits) {
-  Elf64_Ehdr head;
-  if (!memory.Read(address, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) {
-    return 0;
-  }
+bool ReadHead(const ProcessMemory& memory, uint64_t address, Elf64_Ehdr* head) {
+  return memory.Read(address, head, sizeof *head) && memcmp(head->e_ident, ELFMAG, SELFMAG) == 0;
+}
+
+// As PointerByNotes, for the object file with this head that is mapped at `address`.
+uint64_t PointerOfFile(const ProcessMemory& memory, uint64_t address, const Elf64_Ehdr& head,
+                       bool* has_32_bits) {
   if (head.e_ident[EI_CLASS] != ELFCLASS64) {
     *has_32_bits = *has_32_bits || head.e_ident[EI_CLASS] == ELFCLASS32;
     return 0;
   }
-  std::vector<Elf64_Phdr> segments(head.e_phentsize == sizeof(Elf64_Phdr) ? head.e_phnum : 0);
+  if (head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > kMaxSegments) return 0;
+  std::vector<Elf64_Phdr> segments(head.e_phnum);
   if (segments.empty() ||
       !memory.Read(address + head.e_phoff, segments.data(), segments.size() * sizeof segments[0])) {
     return 0;
@@ -73,8 +81,10 @@ uint64_t PointerOfFile(const ProcessMemory& memory, uint64_t address, bool* has_
   });
   if (first == segments.end()) return 0;
   const uint64_t bias = address - first->p_vaddr;
+  size_t left_bytes = kMaxNoteBytes;
   for (const Elf64_Phdr& segment : segments) {
-    if (segment.p_type != PT_NOTE || segment.p_memsz > kMaxNoteBytes) continue;
+    if (segment.p_type != PT_NOTE || segment.p_memsz > left_bytes) continue;
+    left_bytes -= segment.p_memsz;
     std::vector<char> notes(segment.p_memsz);
     const uint64_t notes_at = bias + segment.p_vaddr;
     if (!memory.Read(notes_at, notes.data(), notes.size())) continue;
@@ -84,42 +94,39 @@ uint64_t PointerOfFile(const ProcessMemory& memory, uint64_t address, bool* has_
   return 0;
 }
 
+// Whether `pointer` is null or leads to figures of some version. A file that is mapped as data, by
+// a debugger as it may be, has the note but not the pointer.
+bool MayLeadToFigures(const ProcessMemory& memory, uint64_t pointer) {
+  uint64_t address;
+  uint64_t magic;
+  if (!memory.Read(pointer, &address, sizeof address)) return false;
+  if (address == 0) return true;
+  constexpr uint64_t kName = 0xffffffffffff;  // without the version
+  return memory.Read(address, &magic, sizeof magic) &&
+         (magic & kName) == (LiveFigures::kMagic & kName);
+}
+
 }  // namespace
 
 std::vector<LiveHeap> LiveHeap::Find(const ProcessMemory& memory, bool* has_32_bits) {
   std::vector<LiveHeap> heaps;
   *has_32_bits = false;
+  std::map<std::string, int> looks_at;
+  int looks = 0;
   for (const ProcessMemory::File& file : memory.Files()) {
-    const uint64_t pointer = PointerOfFile(memory, file.address, has_32_bits);
+    Elf64_Ehdr head;
+    if (!ReadHead(memory, file.address, &head) || ++looks_at[file.identity] > kMaxLooksAtFile ||
+        ++looks > kMaxLooks) {
+      continue;
+    }
+    const uint64_t pointer = PointerOfFile(memory, file.address, head, has_32_bits);
+    if (pointer == 0 || !MayLeadToFigures(memory, pointer)) continue;
     const bool is_known = std::any_of(heaps.begin(), heaps.end(), [pointer](const LiveHeap& heap) {
       return heap.pointer_ == pointer;
     });
-    if (pointer != 0 && !is_known) heaps.push_back(LiveHeap(file.path, pointer));
+    if (!is_known) heaps.push_back(LiveHeap(file.path, pointer));
   }
   return heaps;
-}
-
-// Each Read is a system call of this thread, so the fences order the copies.
-bool LiveHeap::ReadFigures(const ProcessMemory& memory, uint64_t address, bool* is_whole) {
-  constexpr int kTries = 1000;
-  LiveFigures& figures = *figures_;
-  const uint64_t sequence_at =
-      address + static_cast<uint64_t>(reinterpret_cast<const char*>(&figures.sequence) -
-                                      reinterpret_cast<const char*>(&figures));
-  for (int i = 0; i < kTries; ++i) {
-    uint64_t before;
-    uint64_t after;
-    if (!memory.Read(sequence_at, &before, sizeof before)) return false;
-    // Pairs with the release of the even number in NoteCollectionInLiveFigures.
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (!memory.Read(address, &figures, sizeof figures)) return false;
-    // Pairs with the fence there: if a figure was newer, so is the number.
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (!memory.Read(sequence_at, &after, sizeof after)) return false;
-    *is_whole = before == after && before % 2 == 0;
-    if (*is_whole) return true;
-  }
-  return true;  // the process stands still within a report, or is a child that was forked there
 }
 
 bool LiveHeap::ReadAllocation(const ProcessMemory& memory, HeapSample* sample) const {
@@ -157,22 +164,8 @@ bool LiveHeap::ReadStalls(const ProcessMemory& memory, HeapSample* sample) const
   return true;
 }
 
-LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) {
-  *sample = {};
-  uint64_t address;
-  if (!memory.Read(pointer_, &address, sizeof address)) return Found::kUnreadable;
-  if (address == 0) return Found::kUnused;
-  // First alone: the structure of another version may be shorter.
-  uint64_t head[2];
-  if (!memory.Read(address, head, sizeof head)) return Found::kUnreadable;
-  if (head[0] != LiveFigures::kMagic || head[1] != sizeof(LiveFigures)) {
-    return Found::kOtherVersion;
-  }
-  if (figures_ == nullptr) figures_ = std::make_unique<LiveFigures>();
+bool LiveHeap::ReadPlaces(const ProcessMemory& memory, HeapSample* sample) const {
   const LiveFigures& figures = *figures_;
-  if (!ReadFigures(memory, address, &sample->is_whole)) return Found::kUnreadable;
-  version_.assign(figures.version, strnlen(figures.version, sizeof figures.version));
-
   uint64_t resident;
   uint64_t wanted;
   uint64_t charged;
@@ -189,11 +182,9 @@ LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) 
       !ReadPlace(memory, figures.threads, &sample->threads) ||
       !ReadPlace(memory, figures.metadata_bytes, &metadata) ||
       !ReadPlace(memory, figures.scanned_end, &scanned_end) ||
-      !ReadPlace(memory, figures.pointer_free_begin, &pointer_free_begin) ||
-      !ReadAllocation(memory, sample) || !ReadStalls(memory, sample)) {
-    return Found::kUnreadable;
+      !ReadPlace(memory, figures.pointer_free_begin, &pointer_free_begin)) {
+    return false;
   }
-  sample->time_ns = platform::NowNs();
   sample->heap_bytes = std::max(resident * figures.page_bytes, wanted);
   sample->metadata_bytes =
       metadata + (scanned_end + Difference(figures.pages, pointer_free_begin)) *
@@ -202,6 +193,35 @@ LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) 
   sample->allowance_bytes = allowance == PTRDIFF_MAX ? 0 : NotNegative(allowance);
   sample->cycle_state = static_cast<gc::CycleState>(
       std::min<uint64_t>(state, static_cast<uint64_t>(gc::CycleState::kAbandoned)));
+  return true;
+}
+
+// The sequence number stands around all that is read: figures of a collection, and numbers that it
+// changes. Each Read is a system call of this thread, so the fences order the copies.
+bool LiveHeap::ReadOnce(const ProcessMemory& memory, uint64_t address, HeapSample* sample) {
+  LiveFigures& figures = *figures_;
+  const uint64_t sequence_at =
+      address + static_cast<uint64_t>(reinterpret_cast<const char*>(&figures.sequence) -
+                                      reinterpret_cast<const char*>(&figures));
+  *sample = {};
+  uint64_t before;
+  uint64_t after;
+  if (!memory.Read(sequence_at, &before, sizeof before)) return false;
+  // Pairs with the release of the even number in NoteCollectionInLiveFigures.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!memory.Read(address, &figures, sizeof figures) || !ReadPlaces(memory, sample) ||
+      !ReadAllocation(memory, sample) || !ReadStalls(memory, sample)) {
+    return false;
+  }
+  // Pairs with the fence there: if a figure was newer, so is the number.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!memory.Read(sequence_at, &after, sizeof after)) return false;
+  sample->is_whole = before == after && before % 2 == 0;
+  return true;
+}
+
+void LiveHeap::TakeCollections(HeapSample* sample) const {
+  const LiveFigures& figures = *figures_;
   sample->markers = figures.markers;
   sample->is_concurrent = Value(figures.is_concurrent) != 0;
   sample->is_generational = Value(figures.is_generational) != 0;
@@ -229,6 +249,34 @@ LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) 
     const LiveFigures::Pause& pause = figures.pauses[n % LiveFigures::kPauses];
     sample->pauses.push_back({Value(pause.end_ns) - Value(pause.ns), Value(pause.end_ns)});
   }
+}
+
+LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) {
+  *sample = {};
+  uint64_t address;
+  if (!memory.Read(pointer_, &address, sizeof address)) return Found::kUnreadable;
+  if (address == 0) return Found::kUnused;
+  // First alone: the structure of another version may be shorter.
+  uint64_t head[2];
+  if (!memory.Read(address, head, sizeof head)) return Found::kUnreadable;
+  if (head[0] != LiveFigures::kMagic || head[1] != sizeof(LiveFigures)) {
+    return Found::kOtherVersion;
+  }
+  if (figures_ == nullptr) figures_ = std::make_unique<LiveFigures>();
+  // A process that stands still within a report, or was forked there, is never whole: after some
+  // tries, and a time that outlasts a report, what there is has to do.
+  constexpr int kLeastTries = 20;
+  constexpr uint64_t kPatienceNs = 50'000'000;
+  const uint64_t until_ns = platform::NowNs() + kPatienceNs;
+  for (int i = 1;; ++i) {
+    if (!ReadOnce(memory, address, sample)) return Found::kUnreadable;
+    if (sample->is_whole || (i >= kLeastTries && platform::NowNs() >= until_ns)) break;
+    if (i >= kLeastTries) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  sample->time_ns = platform::NowNs();
+  const LiveFigures& figures = *figures_;
+  version_.assign(figures.version, strnlen(figures.version, sizeof figures.version));
+  TakeCollections(sample);
   return Found::kYes;
 }
 

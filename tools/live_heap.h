@@ -11,10 +11,11 @@
 
 namespace gleaner::tools {
 
-// One look at a heap. Numbers of different kinds are of instants some microseconds apart.
+// One look at a heap. Numbers of different kinds are of instants some microseconds apart, but of
+// the same time between two collections.
 struct HeapSample {
-  uint64_t time_ns = 0;  // CLOCK_MONOTONIC
-  bool is_whole = true;  // false: a collection's figures may be half those of the one before
+  uint64_t time_ns = 0;   // CLOCK_MONOTONIC
+  bool is_whole = false;  // false: some of it may be of the time before a collection, some after
   uint64_t heap_bytes = 0;
   uint64_t metadata_bytes = 0;
   uint64_t live_bytes = 0;  // at the end of the last collection
@@ -72,9 +73,12 @@ class LiveHeap {
 
  private:
   LiveHeap(std::string file, uint64_t pointer) : file_(std::move(file)), pointer_(pointer) {}
-  [[nodiscard]] bool ReadFigures(const ProcessMemory& memory, uint64_t address, bool* is_whole);
+  // All but what a sample takes from `figures_`. False if something cannot be read.
+  [[nodiscard]] bool ReadOnce(const ProcessMemory& memory, uint64_t address, HeapSample* sample);
+  [[nodiscard]] bool ReadPlaces(const ProcessMemory& memory, HeapSample* sample) const;
   [[nodiscard]] bool ReadAllocation(const ProcessMemory& memory, HeapSample* sample) const;
   [[nodiscard]] bool ReadStalls(const ProcessMemory& memory, HeapSample* sample) const;
+  void TakeCollections(HeapSample* sample) const;
 
   std::string file_;
   uint64_t pointer_;  // where g_live_figures is

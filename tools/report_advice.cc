@@ -233,7 +233,7 @@ std::string WriteFaults(const ReportModel& model) {
 
 std::string NoTracker(const ReportModel& model) {
   if (!model.tracking.is_known || model.tracking.kind != platform::TrackingKind::kNone ||
-      model.tracking.reason.empty()) {
+      model.tracking.reason.empty() || model.collections.empty()) {
     return "";
   }
   uint64_t longest_ns = 0;

@@ -69,10 +69,12 @@ std::vector<UtilisationPoint> UtilisationCurve(const ReportModel& model) {
     UtilisationPoint point = {window, MinimumUtilisation(model.pauses, {0, model.run_ns}, window),
                               1};
     for (const auto& [number, thread] : model.threads) {
-      const uint64_t life_ns = thread.life.end_ns - thread.life.begin_ns;
-      if (thread.role != platform::TraceRole::kMutator || life_ns == 0) continue;
-      point.of_stalls = std::min(point.of_stalls, MinimumUtilisation(thread.stalls, thread.life,
-                                                                     std::min(life_ns, window)));
+      // Up to the end of the run: threads that lived short say little of long windows.
+      const Interval span = {thread.life.begin_ns, model.run_ns};
+      const uint64_t span_ns = LengthOf({span});
+      if (thread.role != platform::TraceRole::kMutator || span_ns == 0) continue;
+      point.of_stalls = std::min(
+          point.of_stalls, MinimumUtilisation(thread.stalls, span, std::min(span_ns, window)));
     }
     curve.push_back(point);
   }

@@ -52,6 +52,9 @@ class Reader {
     switch (record.event) {
       case TraceEvent::kThread:
         return TakeThread(record, &thread);
+      case TraceEvent::kThreadEnd:
+        thread.has_ended = true;
+        return;
       case TraceEvent::kPausePart:
         if (arguments[0] < gc::kPauseParts) model_.parts_ns[arguments[0]] += LengthOf({span});
         return;
@@ -169,7 +172,8 @@ class Reader {
     model_.marking_ns = LengthOf(Union(std::move(all)));
     for (auto& [number, thread] : model_.threads) {
       thread.stalls = Union(std::move(thread.stalls));
-      if (thread.role == platform::TraceRole::kMutator) thread.life.end_ns = model_.run_ns;
+      const bool is_of_program = thread.role == platform::TraceRole::kMutator;
+      if (is_of_program && !thread.has_ended) thread.life.end_ns = model_.run_ns;
     }
     std::erase_if(model_.threads, [](const auto& entry) { return entry.first == 0; });
   }

@@ -57,6 +57,7 @@ struct ThreadRow {
   // From its first event. Of a mutator to the end of the run, as a trace does not say when threads
   // end; of others to the last event.
   Interval life = {};
+  bool has_ended = false;  // before the trace
   std::vector<Interval> stalls;
 };
 

@@ -199,7 +199,7 @@ std::string UtilisationPanel(const ReportModel& model) {
              "The least share of time that the program had in any window of that length: time in "
              "which the world was not stopped, and, of the thread that had least, time in which "
              "the thread was not stalled.") +
-         DrawnKeys({{"without pauses", "k0"}, {"without stalls", "k1"}}) + "<figure>" +
+         DrawnKeys({{"without pauses", "k0"}, {"without stalls (dashed)", "k1"}}) + "<figure>" +
          Drawn(plot) + "</figure>\n" + DrawnFolded(table, "The curves as a table");
 }
 

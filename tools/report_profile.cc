@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kMaxDepth = 60;
 constexpr size_t kSites = 20;
+constexpr double kMaxMeanBytes = 1e15;  // what is multiplied by it stays finite
 
 // What a line of `objects` objects of together `bytes` stands for: an object of size b is sampled
 // with probability 1 - exp(-b / mean).
@@ -167,7 +168,7 @@ bool HeapProfile::Read(const std::string& path, std::string* reason) {
     *reason = path + ": no heap profile";
     return false;
   }
-  mean_bytes = strtod(format + strlen("@ heap_v2/"), nullptr);
+  mean_bytes = std::min(strtod(format + strlen("@ heap_v2/"), nullptr), kMaxMeanBytes);
   bool is_map = false;
   while (std::getline(file, line)) {
     AllocationStack stack;
@@ -189,8 +190,11 @@ std::string DrawnProfile(const HeapProfile& profile) {
   const bool any_live = std::any_of(profile.stacks.begin(), profile.stacks.end(),
                                     [](const AllocationStack& s) { return s.live_bytes > 0; });
   std::string out;
-  if (profile.stacks.empty()) return "<p>The profile has no sample.</p>\n";
   if (!profile.is_complete) out += "<p class=\"missing\">The end of the profile is missing.</p>\n";
+  const bool any =
+      any_live || std::any_of(profile.stacks.begin(), profile.stacks.end(),
+                              [](const AllocationStack& s) { return s.all_bytes > 0; });
+  if (!any) return out + "<p>The profile has no sample.</p>\n";
   out += std::string("<figure><figcaption>") +
          (any_live ? "What is live, by the functions that have allocated it"
                    : "What was allocated, by function") +

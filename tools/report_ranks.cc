@@ -193,7 +193,9 @@ std::string TimeLine(const std::vector<RankTrace>& traces) {
          Escaped(Duration(LengthOf({all}))) + "</text></svg>\n";
   return Soft("The height of a bar is the share of its stretch of time.") +
          DrawnKeys({{"held by its collector", "k1"}, {"in an exchange", "rest"}}) +
-         "<figure class=\"scroll\" tabindex=\"0\">" + out + "</figure>\n";
+         "<figure class=\"scroll\" tabindex=\"0\" role=\"region\" "
+         "aria-label=\"Ranks over time\">" +
+         out + "</figure>\n";
 }
 
 std::string Files(const std::vector<RankTrace>& traces) {

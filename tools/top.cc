@@ -44,14 +44,9 @@ class TopRun {
       const uint64_t begin_ns = NowNs();
       if (!Look()) return has_ended_ ? SayItHasEnded() : Fail();
       if (!Show()) return FailToWrite();
-      if (frame == options_.frames) return LeaveLastFrame() ? 0 : FailToWrite();
+      if (frame == options_.frames) return screen_.LeaveLastFrame() ? 0 : FailToWrite();
       const auto period_ns = static_cast<uint64_t>(options_.seconds * 1e9);
-      for (Screen::Woken woken;
-           (woken = screen_.Wait(begin_ns + period_ns)) != Screen::Woken::kTime;) {
-        if (woken == Screen::Woken::kEnd) {
-          (void)LeaveLastFrame();
-          screen_.EndBySignal();
-        }
+      while (screen_.Wait(begin_ns + period_ns) == Screen::Woken::kResized) {
         if (!Show()) return FailToWrite();
       }
     }
@@ -80,14 +75,39 @@ class TopRun {
 
   // Makes the next frame. False with a message, or if the process has ended.
   [[nodiscard]] bool Look() {
-    if (heaps_.empty() && !Attach()) {
-      has_ended_ = memory_.is_missing();
-      frame_ = Whose() + "it executes another program\n";
-      return !has_ended_ && NowNs() < loading_until_ns_;
+    constexpr int kTries = 10;
+    for (int failed = 0; failed < kTries;) {
+      if (heaps_.empty() && !Attach()) {
+        has_ended_ = memory_.is_missing();
+        frame_ = Whose() + "it executes another program\n";
+        if (has_ended_ || NowNs() >= loading_until_ns_) return false;
+        if (options_.frames != 1) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        continue;
+      }
+      bool is_readable;
+      if (MakeFrame(&is_readable)) return true;
+      if (is_readable) return false;
+      // What was there is gone.
+      ++failed;
+      const ProcessMemory::State state = memory_.state();
+      has_ended_ = state == ProcessMemory::State::kEnded;
+      if (has_ended_) return false;
+      if (state == ProcessMemory::State::kOther) {
+        heaps_.clear();
+        loading_until_ns_ = NowNs() + kLoadingNs;
+      }
     }
+    message_ = Whose() + "its heap cannot be read";
+    return false;
+  }
+
+  // Makes a frame of the heaps. False if a heap is not readable, or with a message.
+  [[nodiscard]] bool MakeFrame(bool* is_readable) {
     TopFrame frame(memory_.process(), memory_.name());
     bool is_unused = false;
     bool is_other = false;
+    *is_readable = true;
     for (size_t i = 0; i < heaps_.size(); ++i) {
       gleaner::tools::HeapSample sample;
       switch (heaps_[i].Read(memory_, &sample)) {
@@ -103,7 +123,8 @@ class TopRun {
           is_other = true;
           break;
         case LiveHeap::Found::kUnreadable:
-          return LookAnew();
+          *is_readable = false;
+          return false;
       }
     }
     frame_ = frame.is_empty() && !options_.json ? Whose() + "the collector has not been used yet\n"
@@ -117,41 +138,17 @@ class TopRun {
     return false;
   }
 
-  // What was there is gone.
-  [[nodiscard]] bool LookAnew() {
-    switch (memory_.state()) {
-      case ProcessMemory::State::kEnded:
-        has_ended_ = true;
-        return false;
-      case ProcessMemory::State::kOther:
-        heaps_.clear();
-        loading_until_ns_ = NowNs() + kLoadingNs;
-        return Look();
-      case ProcessMemory::State::kRuns:
-        message_ = Whose() + "its heap cannot be read";
-        return false;
-    }
-    return false;
-  }
-
   [[nodiscard]] bool Show() {
     errno = 0;
     const std::string separator =
         has_shown_ && !screen_.is_terminal() && !options_.json ? "\n" : "";
     has_shown_ = true;
     // A single frame stays on the screen.
-    if (options_.frames != 1) return screen_.Show(separator + frame_);
-    return fputs(frame_.c_str(), stdout) >= 0 && fflush(stdout) == 0;
+    return options_.frames == 1 ? screen_.Print(frame_) : screen_.Show(separator + frame_);
   }
 
-  // The last frame stays on the terminal.
-  [[nodiscard]] bool LeaveLastFrame() {
-    screen_.Leave();
-    if (options_.frames == 1 || !screen_.is_terminal()) return true;
-    return fputs(frame_.c_str(), stdout) >= 0 && fflush(stdout) == 0;
-  }
   int SayItHasEnded() {
-    (void)LeaveLastFrame();
+    (void)screen_.LeaveLastFrame();
     fprintf(stderr, "gleaner top: %sit has ended\n", Whose().c_str());
     return has_shown_ ? 0 : kFailed;
   }

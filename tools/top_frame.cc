@@ -12,12 +12,15 @@ constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kWindowNs = 100'000'000;
 
 __attribute__((format(printf, 2, 3))) void Append(std::string* text, const char* format, ...) {
-  char line[512];
   va_list arguments;
+  va_list again;
   va_start(arguments, format);
-  vsnprintf(line, sizeof line, format, arguments);
+  va_copy(again, arguments);
+  std::string added(static_cast<size_t>(vsnprintf(nullptr, 0, format, arguments)), '\0');
+  vsnprintf(added.data(), added.size() + 1, format, again);
+  va_end(again);
   va_end(arguments);
-  *text += line;
+  *text += added;
 }
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
@@ -68,8 +71,10 @@ double LeastUtilisation(const HeapSample& sample) {
 // Of the time since the look before; without one, since the last collection; else -1.
 double AllocationRate(const HeapSample& now, const HeapSample& before) {
   const uint64_t since = before.time_ns != 0 ? before.time_ns : now.end_ns;
-  const uint64_t bytes = before.time_ns != 0 ? now.allocated_bytes - before.allocated_bytes
-                                             : now.allocated_since_bytes;
+  const uint64_t bytes =
+      before.time_ns != 0
+          ? now.allocated_bytes - std::min(now.allocated_bytes, before.allocated_bytes)
+          : now.allocated_since_bytes;
   if (since == 0 || now.time_ns <= since) return -1;
   return static_cast<double>(bytes) * 1e9 / static_cast<double>(now.time_ns - since);
 }

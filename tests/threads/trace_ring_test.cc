@@ -38,6 +38,8 @@ class Sink {
       }
       if (TraceEventOf(words[at]) == TraceEvent::kThread) {
         ++self->threads;
+      } else if (TraceEventOf(words[at]) == TraceEvent::kThreadEnd) {
+        ++self->ended;
       } else {
         self->records.push_back(
             {TraceThreadOf(words[at]), words[at + 1], {words + at + 2, words + at + length}});
@@ -49,6 +51,7 @@ class Sink {
 
   std::vector<Record> records;
   size_t threads = 0;
+  size_t ended = 0;
   bool refuses = false;
 };
 
@@ -160,6 +163,7 @@ TEST_F(TraceTest, EachRecordNamesItsThread) {
   }
   sink_.Drain();
   ASSERT_EQ(sink_.records.size(), static_cast<size_t>(kThreads));
+  EXPECT_EQ(sink_.ended, static_cast<size_t>(kThreads));
   EXPECT_EQ(UntracedThreads(), 0u) << "rings are used again";
   for (size_t i = 1; i < sink_.records.size(); ++i) {
     ASSERT_GT(sink_.records[i].thread, sink_.records[i - 1].thread);
@@ -193,9 +197,9 @@ TEST_F(TraceTest, ThreadsEmitWhileOneDrains) {
     next[record.thread] = record.time + 1;
   }
   EXPECT_EQ(next.size(), static_cast<size_t>(kThreads));
-  // The note of a thread may be dropped, too.
-  EXPECT_EQ(sink_.records.size() + sink_.threads + DroppedTraceEvents(),
-            kThreads * kEvents + kThreads + 1);
+  // The notes of a thread may be dropped, too.
+  EXPECT_EQ(sink_.records.size() + sink_.threads + sink_.ended + DroppedTraceEvents(),
+            kThreads * kEvents + 2 * kThreads + 1);
 }
 
 Atomic<uint64_t> g_handled{0};

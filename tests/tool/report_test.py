@@ -13,6 +13,8 @@ import os
 import random
 import re
 import resource
+import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,7 @@ import time
 import unittest
 
 import browser
-from trace_writer import TraceWriter
+from trace_writer import NUMBERS, TraceWriter
 
 GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
 PICTURES = os.path.abspath(sys.argv[4]) if len(sys.argv) > 4 else None
@@ -131,6 +133,22 @@ class Contents(ReportTest):
         self.assertIn("/no/folder/x: No such file", result.stderr)
         self.assertEqual(result.stdout, "", "the program has not been run")
 
+    def test_what_is_reached_by_keyboard_has_a_name_and_a_role(self):
+        traces = [self.path(f"{rank}.trace") for rank in range(2)]
+        for rank, path in enumerate(traces):
+            writer = TraceWriter(rank=rank)
+            writer.add_thread(1, "main")
+            writer.add_collection(1, SECOND, MS)
+            writer.end(2 * SECOND)
+            writer.write(path)
+        for arguments in (traces, traces[:1]):
+            self.tool("report", *arguments, "-o", self.page)
+            with open(self.page, encoding="utf-8") as file:
+                stops = re.findall(r'<[a-z][^>]* tabindex="0"[^>]*>', file.read())
+            self.assertGreater(len(stops), 1)
+            for stop in stops:
+                self.assertRegex(stop, r'role="[a-z]+" aria-label="')
+
     def test_nothing_stands_out(self):
         writer = TraceWriter()
         writer.add_thread(1, "main")
@@ -142,6 +160,41 @@ class Contents(ReportTest):
         self.report()
         self.assertEqual(self.advice(), [])
         self.assertTrue("Nothing stands out." in self.text)
+
+    def test_no_tracker_and_no_collection(self):
+        writer = TraceWriter()
+        writer.add_thread(1, "main")
+        writer.add_tracking(0, 10 * MS, "refused")
+        writer.end(SECOND)
+        writer.write(self.trace)
+        self.report()
+        self.assertEqual(self.advice(), [])
+
+    def test_threads_that_live_short(self):
+        """Each of 1,000 threads waits half of its life of 10 ms: that is half of all their time."""
+        writer = TraceWriter()
+        for i in range(1000):
+            writer.add("thread", i + 1, i * 10 * MS, 100 + i, 0, 0, 0)
+            writer.add("stall", i + 1, (i * 10 + 2) * MS, 5 * MS, 2)
+            writer.add("thread end", i + 1, (i + 1) * 10 * MS)
+        writer.end(10 * SECOND)
+        writer.write(self.trace)
+        self.report()
+        self.assertEqual(self.advice(), ["throttled"])
+        self.assertTrue("which is 50 % of the time" in self.text.replace("\u00a0", " "))
+
+    def test_threads_end_in_a_trace(self):
+        self.client("threads")
+        with open(self.trace, "rb") as file:
+            data = file.read()
+        threads, ended, at = set(), set(), 32 + struct.unpack_from("<Q", data, 24)[0]
+        while at < len(data):
+            header, = struct.unpack_from("<Q", data, at)
+            if header & 0xff in (NUMBERS["thread"], NUMBERS["thread end"]):
+                (threads if header & 0xff == NUMBERS["thread"] else ended).add(header >> 32)
+            at += 8 * (header >> 8 & 0xff)
+        self.assertGreaterEqual(len(ended), 4)
+        self.assertLess(ended, threads)
 
     def test_advice_names_sections_that_exist(self):
         with open(os.path.join(SOURCE, "tools/report_advice.cc"), encoding="utf-8") as file:
@@ -175,6 +228,15 @@ class Contents(ReportTest):
             file.write("\n".join(lines[:4]))
         self.report("--profile", profile)
         self.assertTrue("The end of the profile is missing" in self.text)
+        for weightless in ("heap profile: 1: 0 [1: 0] @ heap_v2/524288\n1: 0 [1: 0] @ 0x1000\n# end\n",
+                           "heap profile: 1: 8 [1: 8] @ heap_v2/nan\n1: 8 [1: 8] @ 0x1000\n# end\n",
+                           "heap profile: 1: 8 [1: 8] @ heap_v2/1e308\n1: 8 [1: 8] @ 0x1\n# end\n",
+                           "heap profile: 0: 0 [0: 0] @ heap_v2/1\n# end\n"):
+            with open(profile, "w", encoding="utf-8") as file:
+                file.write(weightless)
+            self.report("--profile", profile)
+            drawn = re.sub(r"(?s)<script.*?</script>", "", self.text)
+            self.assertIsNone(re.search(r"\b-?(nan|inf)\b", drawn), weightless)
         for path, reason in ((self.path("none"), "No such file"), (CLIENT, "no heap profile")):
             result = self.report("--profile", path, status=1)
             self.assertIn(f"{path}: {reason}", result.stderr)
@@ -213,6 +275,46 @@ class Accidents(ReportTest):
             result = self.tool("report", path, "-o", self.page, status=1)
             self.assertIn(f"gleaner report: {path}: {reason}", result.stderr)
         self.assertEqual(os.listdir(self.folder.name), [], "no half page is left")
+
+    def test_outputs_that_are_no_files(self):
+        self.client("work")
+        self.report()
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        with subprocess.Popen([GLEANER, "report", self.trace, "-o", fifo]) as process:
+            with open(fifo, encoding="utf-8") as reader:
+                self.assertEqual(reader.read(), self.text)
+            self.assertEqual(process.wait(), 0)
+        self.assertTrue(stat.S_ISFIFO(os.stat(fifo).st_mode), "it is still there")
+        for output in ("-", "/dev/stdout"):
+            read_end, write_end = os.pipe()
+            os.set_blocking(write_end, False)
+            with open(read_end, encoding="utf-8") as reader:
+                with subprocess.Popen([GLEANER, "report", self.trace, "-o", output],
+                                      stdout=write_end) as process:
+                    os.close(write_end)
+                    time.sleep(0.3)  # it is full
+                    self.assertEqual(reader.read(), self.text)
+                    self.assertEqual(process.wait(), 0)
+
+    def test_closed_descriptors(self):
+        self.client("work")
+
+        def close_all():
+            for descriptor in range(3):
+                os.close(descriptor)
+
+        for arguments in (["-o", self.page], ["-o", "-"]):
+            status = subprocess.run([GLEANER, "report", self.path("none"), *arguments],
+                                    preexec_fn=close_all).returncode
+            self.assertEqual(status, 1)
+            self.assertEqual(os.listdir(self.folder.name), ["run.trace"])
+        status = subprocess.run([GLEANER, "report", self.trace, "-o", self.page],
+                                preexec_fn=close_all).returncode
+        self.assertEqual(status, 0)
+        status = subprocess.run([GLEANER, "report", self.trace, "-o", "-"],
+                                preexec_fn=close_all).returncode
+        self.assertEqual(status, 1)
 
     def test_an_output_that_cannot_be_written(self):
         self.client("work")
@@ -281,6 +383,7 @@ class Page(ReportTest):
                 self.assertEqual(ink == "rgb(232, 234, 237)", dark, ink)
                 self.assertEqual(page.evaluate("document.querySelectorAll('.chart canvas').length"),
                                  4)
+                self.assertGreaterEqual(self.least_contrast(page), 3, name)
                 if PICTURES:
                     page.picture(os.path.join(PICTURES, f"{name}.png"))
             shown = page.evaluate("document.querySelector('main').innerText")
@@ -289,6 +392,21 @@ class Page(ReportTest):
             self.assertEqual(page.messages, [])
             self.assertEqual({url for url in page.requests if not url.startswith("data:")},
                              {f"file://{self.page}"})
+
+    @staticmethod
+    def least_contrast(page):
+        """Of what is drawn against the page."""
+        return page.evaluate("""(() => {
+            const style = getComputedStyle(document.documentElement);
+            const light = (name) => {
+                const parts = style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/g)
+                    .map((part) => parseInt(part, 16) / 255)
+                    .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+                return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] + 0.05;
+            };
+            return Math.min(...["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--rest"]
+                .map((name) => light(name) / light("--page")).map((r) => r < 1 ? 1 / r : r));
+        })()""")
 
     def by_keyboard(self, page):
         page.evaluate("document.body.focus()")
@@ -303,6 +421,10 @@ class Page(ReportTest):
         page.press("ArrowRight")
         self.assertRegex(page.evaluate("document.getElementById('pauses-chart-values').innerText"),
                          r"^At .* ms")
+        for modifier in ("ctrlKey", "metaKey", "altKey"):
+            self.assertTrue(page.evaluate("""document.getElementById('pauses-chart').dispatchEvent(
+                new KeyboardEvent('keydown', {key: '0', %s: true, cancelable: true}))""" % modifier),
+                            "it is the browser's")
         self.assertEqual(page.evaluate("""[...document.querySelectorAll('svg[role=img], [tabindex]')]
             .filter((each) => each.id !== 'main' && !each.getAttribute('aria-label')).length"""), 0)
 

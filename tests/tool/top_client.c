@@ -3,15 +3,20 @@
  *   tell        print what the API says of the heap
  *   wait        until a line comes on standard input
  *   run         allocate in four threads until the process is killed
+ *   fill        take memory that the kernel needs some time to take back
+ *   map FILE    map the file as data, often
+ *   leave       the first thread ends; another one goes on with the next word
  *   fork        the child goes on with the next word, the parent waits for it and ends
- *   exec FILE   another program */
+ *   exec FILE   another program, whoever executes it */
 #define _GNU_SOURCE
 #define GC_THREADS
+#include <fcntl.h>
 #include <gc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,37 +59,73 @@ static void *run(void *unused) {
   return unused;
 }
 
-int main(int argc, char **argv) {
-  /* Readers that are no ancestors may read. */
-  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-  for (int i = 1; i < argc; ++i) {
-    if (strcmp(argv[i], "work") == 0) {
+static void fill(void) {
+  const size_t bytes = (size_t)256 << 20;
+  char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) abort();
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+  for (size_t i = 0; i < bytes; i += 4096) memory[i] = 1;
+}
+
+static void map_as_data(const char *path) {
+  const int file = open(path, O_RDONLY);
+  const off_t bytes = lseek(file, 0, SEEK_END);
+  for (int i = 0; i < 5; ++i) {
+    if (mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, file, 0) == MAP_FAILED) abort();
+  }
+  close(file);
+}
+
+static int go_on(char **words);
+
+static void *go_on_as_thread(void *words) { exit(go_on(words)); }
+
+/* Does what the words say. */
+static int go_on(char **words) {
+  for (; *words != NULL; ++words) {
+    if (strcmp(*words, "work") == 0) {
       work();
-    } else if (strcmp(argv[i], "tell") == 0) {
+    } else if (strcmp(*words, "tell") == 0) {
       tell();
-    } else if (strcmp(argv[i], "wait") == 0) {
+    } else if (strcmp(*words, "wait") == 0) {
       printf("waiting\n");
       fflush(stdout);
       char line[16];
       if (fgets(line, sizeof line, stdin) == NULL) return 0;
-    } else if (strcmp(argv[i], "run") == 0) {
+    } else if (strcmp(*words, "run") == 0) {
       GC_INIT();
       pthread_t threads[3];
       for (int k = 0; k < 3; ++k) pthread_create(&threads[k], NULL, run, NULL);
       printf("waiting\n");
       fflush(stdout);
       run(NULL);
-    } else if (strcmp(argv[i], "fork") == 0) {
+    } else if (strcmp(*words, "fill") == 0) {
+      fill();
+    } else if (strcmp(*words, "map") == 0) {
+      map_as_data(*++words);
+    } else if (strcmp(*words, "leave") == 0) {
+      GC_INIT();
+      pthread_t thread;
+      pthread_create(&thread, NULL, go_on_as_thread, words + 1);
+      pthread_exit(NULL);
+    } else if (strcmp(*words, "fork") == 0) {
       const pid_t child = fork();
       if (child != 0) {
         waitpid(child, NULL, 0);
         return 0;
       }
       printf("child %d\n", getpid());
-    } else if (strcmp(argv[i], "exec") == 0) {
-      execv(argv[i + 1], argv + i + 1);
+    } else if (strcmp(*words, "exec") == 0) {
+      execv(words[1], words + 1);
       return 1;
     }
   }
   return 0;
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  /* Readers that are no ancestors may read. */
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  return go_on(argv + 1);
 }

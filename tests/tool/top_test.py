@@ -132,6 +132,9 @@ class Figures(TopTest):
                 seen = heap["collections"]
                 if seen == 0:
                     continue
+                # What came since the collection is in the heap, but for what came after the reading
+                # of its size.
+                self.assertLessEqual(heap["allocated_since_bytes"], heap["heap_bytes"] + 2**17)
                 self.assertLessEqual(heap["last"]["pause_ns"], heap["longest_pause_ns"])
                 self.assertLessEqual(heap["longest_pause_ns"], heap["pause_ns"])
                 self.assertLessEqual(heap["last"]["end_ns"], heap["time_ns"])
@@ -171,6 +174,15 @@ class Programs(TopTest):
         heap = self.heap(client.pid)
         self.assertEqual(heap["heap_bytes"], client.said["heap_bytes"])
         self.assertEqual(heap["file"], library + " (deleted)")
+
+    def test_a_library_with_a_long_path(self):
+        folder = self.path("/".join(["f" * 200] * 4))
+        os.makedirs(folder)
+        library = os.path.join(folder, "libgc.so.1")
+        shutil.copy(DROPIN, library)
+        client = self.client("work", "wait", library=library)
+        self.assertEqual(self.heap(client.pid)["file"], library)
+        self.assertIn(f"\n{library}, Gleaner ", self.top(client.pid, "--once"))
 
     def test_a_library_of_another_version(self):
         library = self.path("libgc.so.1")
@@ -216,6 +228,35 @@ class Programs(TopTest):
                 self.assertEqual(top.wait(LIMIT), status, message)
             self.assertIn("it has ended" if status == 0 else "there is no Gleaner in it", message)
             client.close()
+
+    def test_a_process_whose_first_thread_has_ended(self):
+        client = self.client("leave", "work", "tell", "wait", "exec", CLIENT, "work", "wait")
+        self.assertEqual(self.heap(client.pid)["heap_bytes"], client.said["heap_bytes"])
+        with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
+            top.stdout.readline()
+            client.go_on()
+            self.heap(client.pid)
+            client.process.kill()
+            top.stdout.read()
+            self.assertIn("it has ended", top.stderr.read())
+            self.assertEqual(top.wait(LIMIT), 0)
+
+    def test_a_process_that_takes_long_to_end(self):
+        """Its memory is gone before it is."""
+        client = self.client("work", "fill", "wait")
+        with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
+            top.stdout.readline()
+            client.process.kill()
+            self.assertNotIn("executes another program", top.stdout.read())
+            self.assertIn("it has ended", top.stderr.read())
+            self.assertEqual(top.wait(LIMIT), 0)
+
+    def test_a_library_that_is_mapped_as_data_too(self):
+        """As a debugger may: the note is there, the pointer is not."""
+        client = self.client("work", "map", DROPIN, "tell", "wait")
+        self.assertEqual(self.heap(client.pid)["heap_bytes"], client.said["heap_bytes"])
 
     def test_a_process_that_ends(self):
         client = self.client("work", "wait")
@@ -297,17 +338,51 @@ class Errors(TopTest):
                                         "not been used|another version")
 
 
+    def test_a_file_of_many_notes_that_is_mapped_often(self):
+        notes, note_bytes, maps = 65535, 65536, 1000
+        folder = self.folder.name
+        with open(self.path("notes"), "wb") as file:
+            file.write(struct.pack("<4s12BHHIQQQIHHHHHH", b"\x7fELF", 2, *bytes(11), 3, 62, 1, 0, 64,
+                                   0, 0, 64, 56, notes, 0, 0, 0))
+            file.write(struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, 0, 0, 0))
+            file.write(struct.pack("<IIQQQQQQ", 4, 4, 0, 64 + 56 * notes, 0, note_bytes,
+                                   note_bytes, 4) * (notes - 1))
+            file.write(bytes(note_bytes))
+        program = ("import mmap,sys\nmaps=[]\nf=open('notes','rb')\n"
+                   f"for i in range({maps}): maps.append(mmap.mmap(f.fileno(),0,prot=1))\n"
+                   "print('ready',flush=True)\nsys.stdin.read()")
+        with subprocess.Popen([sys.executable, "-c", program], cwd=folder, text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            self.assertIn("there is no Gleaner", self.top(process.pid, "--once", status=1))
+            process.stdin.close()
+
+    def test_a_pipe_that_does_not_block(self):
+        client = self.client("run")
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        with open(read_end, "rb") as reader:
+            with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01", "-n", "150"],
+                                  stdout=write_end) as top:
+                os.close(write_end)
+                select.select([], [], [], 2.5)  # it is full
+                self.assertEqual(reader.read().count(b"\nheap "), 150)
+                self.assertEqual(top.wait(LIMIT), 0)
+
+
 class Terminal(TopTest):
     LEAVE = b"\x1b[?25h\x1b[?1049l"
 
-    def setUp(self, delay="100"):
+    def setUp(self, delay="100", ignored=(), words=("work", "wait")):
         super().setUp()
-        self.running = self.client("work", "wait")
+        self.running = self.client(*words)
         self.master, slave = pty.openpty()
         self.addCleanup(os.close, self.master)
         self.resize(10, 40)
         self.process = subprocess.Popen([GLEANER, "top", str(self.running.pid), "-d", delay],
-                                        stdout=slave, stderr=subprocess.PIPE, start_new_session=True)
+                                        stdout=slave, stderr=subprocess.PIPE, start_new_session=True,
+                                        preexec_fn=lambda: [signal.signal(each, signal.SIG_IGN)
+                                                            for each in ignored])
         self.addCleanup(self.process.stderr.close)
         self.addCleanup(self.process.wait)
         self.addCleanup(self.process.kill)
@@ -352,14 +427,46 @@ class Terminal(TopTest):
         self.assertTrue(any(line.startswith(b"stalls ") for line in lines))
 
     def test_signals_give_the_terminal_back(self):
-        for signal_, status in ((signal.SIGINT, 0), (signal.SIGTERM, -signal.SIGTERM),
-                                (signal.SIGHUP, -signal.SIGHUP)):
+        for signal_ in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE,
+                        signal.SIGUSR1, signal.SIGALRM):
             if signal_ != signal.SIGINT:
                 self.setUp()
             self.drawing()
             self.process.send_signal(signal_)
+            status = 0 if signal_ == signal.SIGINT else -signal_
+            left = self.left()
             self.assertEqual(self.process.wait(LIMIT), status)
-            self.assertTrue(self.left().startswith(b"gleaner top: process "), self.seen)
+            self.assertTrue(left.startswith(b"gleaner top: process "), self.seen)
+
+    def test_signals_at_any_moment(self):
+        draw = random.Random(SEED)
+        for _ in range(20):
+            self.setUp(delay="0.01")
+            self.drawing()
+            select.select([], [], [], draw.uniform(0, 0.03))
+            self.process.send_signal(signal.SIGTERM)
+            left = self.left()
+            self.assertEqual(self.process.wait(LIMIT), -signal.SIGTERM)
+            self.assertTrue(left.startswith(b"gleaner top: process "), f"seed {SEED}: {self.seen}")
+
+    def test_a_terminal_that_takes_no_output(self):
+        self.setUp(delay="0.01")
+        self.drawing()
+        self.resize(60, 300)
+        select.select([], [], [], 2)  # nobody reads, until it writes no more
+        self.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.process.wait(LIMIT), -signal.SIGTERM)
+
+    def test_ignored_signals_stay_ignored(self):
+        self.setUp(ignored=(signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP))
+        for signal_ in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
+            self.drawing()
+            self.process.send_signal(signal_)
+            self.process.send_signal(signal.SIGWINCH)
+        self.drawing()
+        self.process.send_signal(signal.SIGINT)
+        self.rest()
+        self.assertEqual(self.process.wait(LIMIT), 0)
 
     def test_a_stop_gives_it_back_until_the_process_continues(self):
         self.drawing()
@@ -372,13 +479,14 @@ class Terminal(TopTest):
         self.assertIn(b"\x1b[?1049h", drawn)
 
     def test_the_last_frame_stays_when_the_process_ends(self):
-        self.setUp(delay="0.01")
-        self.drawing()
-        self.running.process.kill()
-        self.assertIn(b"it has ended", self.process.stderr.read())
-        self.assertEqual(self.process.wait(LIMIT), 0)
-        left = self.left()
-        self.assertTrue(left.startswith(b"gleaner top: process ") and b"\nheap " in left, left)
+        for words in (("work", "wait"), ("work", "fill", "wait")):
+            self.setUp(delay="0.01", words=words)
+            self.drawing()
+            self.running.process.kill()
+            left = self.left()
+            self.assertIn(b"it has ended", self.process.stderr.read())
+            self.assertEqual(self.process.wait(LIMIT), 0)
+            self.assertTrue(left.startswith(b"gleaner top: process ") and b"\nheap " in left, left)
 
 
 if __name__ == "__main__":

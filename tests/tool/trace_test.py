@@ -266,12 +266,12 @@ class Processes(TraceTest):
         ranks = {"OMPI_COMM_WORLD_RANK": "3", "PMIX_RANK": "4", "PMI_RANK": "05",
                  "SLURM_PROCID": "../6"}
         for variable, rank in ranks.items():
-            self.client("work", trace=self.path(f"{variable}-%r-%r%%.trace"), **{variable: rank})
+            self.client("work", trace=self.path(f"{variable}-%r-%r%%p.trace"), **{variable: rank})
         self.client("work", trace=self.path("none-%r.trace"))
-        self.assertEqual(self.files(), ["OMPI_COMM_WORLD_RANK-3-3%%.trace", "PMIX_RANK-4-4%%.trace",
-                                        "PMI_RANK-05-05%%.trace", "SLURM_PROCID-0-0%%.trace",
+        self.assertEqual(self.files(), ["OMPI_COMM_WORLD_RANK-3-3%p.trace", "PMIX_RANK-4-4%p.trace",
+                                        "PMI_RANK-05-05%p.trace", "SLURM_PROCID-0-0%p.trace",
                                         "none-0.trace"])
-        process = self.convert(self.path("PMIX_RANK-4-4%%.trace"))[0]
+        process = self.convert(self.path("PMIX_RANK-4-4%p.trace"))[0]
         self.assertTrue(process["args"]["name"].startswith("rank 4: "), process)
 
     def test_a_relative_name(self):

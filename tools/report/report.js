@@ -90,6 +90,7 @@
   function addKeys(element, graph) {
     let row = 0;
     element.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;  // the browser's
       const last = graph.numRows() - 1;
       const [begin, end] = graph.xAxisRange();
       const zoom = (factor) => {

@@ -1,14 +1,19 @@
 #include "tools/system/process_memory.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
+#include <thread>
 
 namespace gleaner::tools {
 namespace {
@@ -18,6 +23,14 @@ std::string FirstLine(const std::string& path) {
   std::string line;
   std::getline(file, line);
   return line;
+}
+
+std::string FolderOf(int process) { return "/proc/" + std::to_string(process) + "/"; }
+
+// Of a process that /proc does not show.
+std::string WhyMissing(int process) {
+  const bool is_there = kill(process, 0) == 0 || errno == EPERM;
+  return is_there ? "/proc does not show it" : "there is none of that number";
 }
 
 // Why the kernel does not let this process read the other's memory.
@@ -41,46 +54,96 @@ ProcessMemory::~ProcessMemory() {
   if (fd_ >= 0) close(fd_);
 }
 
-std::string ProcessMemory::Path(const char* file) const {
-  return "/proc/" + std::to_string(process_) + "/" + file;
+ProcessMemory::Stat ProcessMemory::ReadStat() const {
+  const std::string line = FirstLine(FolderOf(process_) + "stat");
+  const size_t name_end = line.rfind(')');  // a name may have anything in it
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(line.substr(name_end + 1));
+  Stat stat;
+  fields >> stat.state;
+  std::string skipped;
+  const auto skip = [&](int count) {
+    for (int i = 0; i < count; ++i) fields >> skipped;
+  };
+  // They are the fields 3, 9 and 22.
+  skip(5);
+  fields >> stat.flags;
+  skip(12);
+  fields >> stat.start;
+  return fields ? stat : Stat{};
 }
 
-char ProcessMemory::ReadState(uint64_t* start) const {
-  const std::string line = FirstLine(Path("stat"));
-  const size_t name_end = line.rfind(')');  // a name may have anything in it
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(line.substr(name_end + 1));
-  char state = 0;
-  fields >> state;
-  std::string skipped;
-  constexpr int kFieldsBetween = 18;
-  for (int i = 0; i < kFieldsBetween; ++i) fields >> skipped;
-  fields >> *start;
-  return fields ? state : 0;
+bool ProcessMemory::OpenThread(const std::string& folder, int* error) {
+  const int fd = open((folder + "mem").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno != ENOENT) *error = errno;
+    return false;
+  }
+  if (FirstLine(folder + "maps").empty()) {
+    close(fd);
+    return false;
+  }
+  if (fd_ >= 0) close(fd_);
+  fd_ = fd;
+  folder_ = folder;
+  return true;
+}
+
+int ProcessMemory::OpenMemory() {
+  int error = ESRCH;
+  const std::string folder = FolderOf(process_);
+  if (OpenThread(folder, &error) || error != ESRCH) return fd_ < 0 ? error : 0;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator thread(folder + "task", ignored), end;
+       !ignored && thread != end; thread.increment(ignored)) {
+    if (OpenThread(thread->path().string() + "/", &error)) return 0;
+  }
+  return error;
 }
 
 bool ProcessMemory::Open(int process) {
   if (fd_ >= 0) close(fd_);
   fd_ = -1;
+  if (process != process_) start_ = 0;
   process_ = process;
+  is_missing_ = true;
   const std::string whose = "process " + std::to_string(process) + ": ";
-  const char state = ReadState(&start_);
-  is_missing_ = state == 0 || state == 'Z' || state == 'X';
-  if (state == 0) {
-    error_ = whose + "there is none of that number";
+  // When a thread executes a program, it takes the place of the first thread, whose memory is gone
+  // before: then the threads are looked at more than once.
+  constexpr int kLooks = 5;
+  for (int look = 0;; ++look) {
+    const Stat stat = ReadStat();
+    if (stat.state == 0 && start_ == 0) {
+      error_ = whose + WhyMissing(process);
+      return false;
+    }
+    if (stat.state == 0 || (start_ != 0 && stat.start != start_)) {
+      error_ = whose + "it has ended";
+      return false;
+    }
+    start_ = stat.start;
+    const std::string name = FirstLine(FolderOf(process) + "comm");
+    if (!name.empty()) name_ = name;
+    const int error = OpenMemory();
+    if (error == 0) {
+      is_missing_ = false;
+      return true;
+    }
+    if (error != ESRCH) {
+      is_missing_ = false;
+      error_ = whose + "its memory cannot be read: " + strerror(error);
+      if (error == EACCES || error == EPERM) error_ += " (" + WhyForbidden() + ")";
+      return false;
+    }
+    if (look + 1 < kLooks) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      continue;
+    }
+    constexpr uint64_t kOfTheKernel = 0x200000;  // PF_KTHREAD
+    is_missing_ = (stat.flags & kOfTheKernel) == 0;
+    error_ = whose + (is_missing_ ? "it has ended" : "it is a part of the kernel");
     return false;
   }
-  if (is_missing_) {
-    error_ = whose + "it has ended";
-    return false;
-  }
-  name_ = FirstLine(Path("comm"));
-  fd_ = open(Path("mem").c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd_ >= 0) return true;
-  const int error = errno;
-  error_ = whose + "its memory cannot be read: " + strerror(error);
-  if (error == EACCES || error == EPERM) error_ += " (" + WhyForbidden() + ")";
-  return false;
 }
 
 bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
@@ -98,30 +161,37 @@ bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
 
 std::vector<ProcessMemory::File> ProcessMemory::Files() const {
   std::vector<File> files;
-  std::ifstream maps(Path("maps"));
+  std::ifstream maps(folder_ + "maps");
   for (std::string line; std::getline(maps, line);) {
     uint64_t begin;
     uint64_t offset;
+    int identity_at = 0;
+    int identity_end = 0;
     int path_at = 0;
     // begin-end rights offset device inode path
-    if (sscanf(line.c_str(), "%" SCNx64 "-%*x %*s %" SCNx64 " %*s %*s %n", &begin, &offset,
-               &path_at) < 2 ||
+    if (sscanf(line.c_str(), "%" SCNx64 "-%*x %*s %" SCNx64 " %n%*s %*s%n %n", &begin, &offset,
+               &identity_at, &identity_end, &path_at) < 2 ||
         path_at == 0 || offset != 0) {
       continue;
     }
     const std::string path = line.substr(static_cast<size_t>(path_at));
-    if (!path.empty() && path[0] != '[') files.push_back({begin, path});
+    if (path.empty() || path[0] == '[') continue;
+    files.push_back({begin,
+                     line.substr(static_cast<size_t>(identity_at),
+                                 static_cast<size_t>(identity_end - identity_at)),
+                     path});
   }
   return files;
 }
 
 ProcessMemory::State ProcessMemory::state() const {
-  uint64_t start = 0;
-  const char state = ReadState(&start);
-  if (state == 0 || state == 'Z' || state == 'X' || start != start_) return State::kEnded;
-  // The memory is gone though the process is not. It has some of its own: its program's.
+  ProcessMemory now;
+  now.start_ = start_;
+  now.process_ = process_;
+  if (!now.Open(process_)) return now.is_missing() ? State::kEnded : State::kOther;
+  // Memory that is there, but not the one that is open here, is another program's.
   char byte;
-  for (const File& file : Files()) {
+  for (const File& file : now.Files()) {
     if (pread(fd_, &byte, 1, static_cast<off_t>(file.address)) == 1) return State::kRuns;
   }
   return State::kOther;

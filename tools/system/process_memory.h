@@ -7,8 +7,8 @@
 
 namespace gleaner::tools {
 
-// Call order: Open, then the others. A process that executes another program is another one here:
-// Read fails, and state() is kOther.
+// Call order: Open, then the others. A process that executes another program has other memory:
+// Read fails, state() is kOther, and Open leads to that memory.
 class ProcessMemory {
  public:
   ProcessMemory() = default;
@@ -16,14 +16,16 @@ class ProcessMemory {
   ProcessMemory& operator=(const ProcessMemory&) = delete;
   ~ProcessMemory();
 
-  // False, with error(), if there is no such process or its memory may not be read.
+  // False, with error(), if there is no such process or its memory may not be read. Once opened, a
+  // process of that number that began later is another one: the one that was meant has ended.
   [[nodiscard]] bool Open(int process);
   // False if the memory is not there, or the process has ended.
   [[nodiscard]] bool Read(uint64_t address, void* to, size_t bytes) const;
   // The beginnings of files that are mapped from their first byte.
   struct File {
     uint64_t address;
-    std::string path;  // as the kernel names it, also if the file is deleted
+    std::string identity;  // device and inode
+    std::string path;      // as the kernel names it, also if the file is deleted
   };
   std::vector<File> Files() const;
 
@@ -39,13 +41,22 @@ class ProcessMemory {
   bool is_missing() const { return is_missing_; }  // what Open failed for: the process has ended
 
  private:
-  std::string Path(const char* file) const;
-  // What field 3 of /proc/PID/stat has, and field 22; 0 if there is no such process.
-  char ReadState(uint64_t* start) const;
+  // What /proc/PID/stat says.
+  struct Stat {
+    char state = 0;  // 0: there is no such process
+    uint64_t flags = 0;
+    uint64_t start = 0;  // when the process began: another one may get its number
+  };
+  Stat ReadStat() const;
+  // By the first thread that has memory: one that has ended before the others has none. Returns 0,
+  // or the error; ESRCH if no thread has memory.
+  int OpenMemory();
+  bool OpenThread(const std::string& folder, int* error);
 
   int fd_ = -1;
   int process_ = 0;
-  uint64_t start_ = 0;  // when the process began: another one may get its number
+  uint64_t start_ = 0;
+  std::string folder_;  // of the thread that has the memory
   std::string name_;
   std::string error_;
   bool is_missing_ = false;

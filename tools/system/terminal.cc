@@ -1,16 +1,17 @@
 #include "tools/system/terminal.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
+#include <cstring>
 #include <ctime>
 
 #include "platform/clock.h"
+#include "tools/system/write_all.h"
 
 namespace gleaner::tools {
 namespace {
@@ -23,22 +24,69 @@ constexpr char kNextLine[] = "\r\n";
 constexpr char kClearBelow[] = "\033[J";
 constexpr char kHome[] = "\033[H";
 
+// Signals that end a process unless it says otherwise.
+constexpr int kEnding[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM,
+                           SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+// Signals that Wait takes. They are blocked, so that they come nowhere else.
+constexpr int kWaitedFor[] = {SIGTSTP, SIGCONT, SIGWINCH};
+
+// What a signal that ends this process has to leave. Changed with kEnding blocked only.
+struct {
+  bool is_drawn;
+  const char* frame;
+  size_t bytes;
+} g_shown;
+
+bool IsIgnored(int signal) {
+  struct sigaction action;
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+sigset_t Ending() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : kEnding) sigaddset(&set, signal);
+  return set;
+}
+
 sigset_t WaitedFor() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH}) {
-    sigaddset(&set, signal);
+  for (const int signal : kWaitedFor) {
+    // A blocked signal is not lost though it is ignored: it would stop who must not be stopped.
+    if (signal != SIGTSTP || !IsIgnored(signal)) sigaddset(&set, signal);
   }
   return set;
 }
 
-bool WriteAll(const std::string& text) {
-  for (size_t at = 0; at < text.size();) {
-    const ssize_t n = write(STDOUT_FILENO, text.data() + at, text.size() - at);
-    if (n < 0 && errno != EINTR) return false;
-    if (n > 0) at += static_cast<size_t>(n);
+bool Write(const std::string& text) { return WriteAll(STDOUT_FILENO, text.data(), text.size()); }
+
+// The handler of kEnding; all of them are blocked in it. A terminal that takes no more output must
+// not hold the process: other processes share the terminal's flags, so they are set for this only.
+void GiveTerminalBackAndEnd(int signal) {
+  if (g_shown.is_drawn) {
+    constexpr int kLimitMs = 200;
+    const int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    (void)fcntl(STDOUT_FILENO, F_SETFL, flags | O_NONBLOCK);
+    (void)(WriteAll(STDOUT_FILENO, kLeave, strlen(kLeave), kLimitMs) &&
+           WriteAll(STDOUT_FILENO, g_shown.frame, g_shown.bytes, kLimitMs));
+    (void)fcntl(STDOUT_FILENO, F_SETFL, flags);
   }
-  return true;
+  if (signal == SIGINT) _exit(0);
+  ::signal(signal, SIG_DFL);
+  raise(signal);
+  const sigset_t set = Ending();
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  _exit(128 + signal);
+}
+
+void HandleEnding(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_mask = Ending();
+  for (const int signal : kEnding) {
+    if (!IsIgnored(signal)) sigaction(signal, &action, nullptr);
+  }
 }
 
 // `text` as lines of at most the window's size, drawn over what is there, from home to home. One
@@ -67,25 +115,45 @@ std::string Drawn(const std::string& text) {
 Screen::Screen() : is_terminal_(isatty(STDOUT_FILENO) != 0) {
   const sigset_t set = WaitedFor();
   sigprocmask(SIG_BLOCK, &set, nullptr);
+  HandleEnding(GiveTerminalBackAndEnd);
 }
 
 Screen::~Screen() {
   Leave();
+  HandleEnding(SIG_DFL);
   const sigset_t set = WaitedFor();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-bool Screen::Show(const std::string& text) {
-  if (!is_terminal_) return WriteAll(text);
-  const bool enters = !is_drawn_;
-  is_drawn_ = true;
-  return WriteAll((enters ? kEnter : "") + Drawn(text));
+void Screen::Remember(const std::string& frame, bool is_drawn) {
+  const sigset_t set = Ending();
+  sigset_t before;
+  sigprocmask(SIG_BLOCK, &set, &before);
+  frame_ = frame;
+  is_drawn_ = is_drawn;
+  g_shown = {is_drawn, frame_.data(), frame_.size()};
+  sigprocmask(SIG_SETMASK, &before, nullptr);
 }
+
+bool Screen::Show(const std::string& text) {
+  if (!is_terminal_) return Write(text);
+  const bool enters = !is_drawn_;
+  Remember(text, true);
+  return Write((enters ? kEnter : "") + Drawn(text));
+}
+
+bool Screen::Print(const std::string& text) { return Write(text); }
 
 void Screen::Leave() {
   if (!is_drawn_) return;
-  is_drawn_ = false;
-  (void)WriteAll(kLeave);
+  (void)Write(kLeave);
+  Remember(frame_, false);
+}
+
+bool Screen::LeaveLastFrame() {
+  if (!is_drawn_) return true;
+  Leave();
+  return Write(frame_);
 }
 
 Screen::Woken Screen::Wait(uint64_t end_ns) {
@@ -100,28 +168,13 @@ Screen::Woken Screen::Wait(uint64_t end_ns) {
       if (errno == EINTR) continue;
       return Woken::kTime;
     }
-    if (signal == SIGWINCH || signal == SIGCONT) {
-      if (is_terminal_) return Woken::kResized;
-      continue;
+    if (signal == SIGTSTP) {
+      Leave();
+      raise(SIGSTOP);
+    } else if (is_terminal_) {
+      return Woken::kResized;
     }
-    if (signal != SIGTSTP) {
-      signal_ = signal;
-      return Woken::kEnd;
-    }
-    Leave();
-    raise(SIGSTOP);
   }
-}
-
-void Screen::EndBySignal() const {
-  if (signal_ == SIGINT) exit(0);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, signal_);
-  ::signal(signal_, SIG_DFL);
-  raise(signal_);
-  sigprocmask(SIG_UNBLOCK, &set, nullptr);
-  _exit(128 + signal_);
 }
 
 }  // namespace gleaner::tools

@@ -6,7 +6,9 @@
 
 namespace gleaner::tools {
 
-// One at a time. While it lives, the signals that Wait reports are blocked.
+// One at a time. While it lives, a signal that ends this process gives the terminal back first, at
+// any moment: also while work goes on, or the terminal takes no more output. The last frame stays
+// on it. SIGINT ends this process with status 0. A signal that is ignored stays so.
 class Screen {
  public:
   Screen();
@@ -19,24 +21,26 @@ class Screen {
   // Shows the lines of `text`, cut to the size of the window; if this is no terminal, adds them to
   // the output. False with errno if that cannot be written.
   [[nodiscard]] bool Show(const std::string& text);
+  // Adds `text` to the output, as it is. False with errno as above.
+  [[nodiscard]] bool Print(const std::string& text);
   // Back to what was shown before; Show draws on the screen again.
   void Leave();
+  // The same, and what is on the screen stays, uncut, as further output.
+  [[nodiscard]] bool LeaveLastFrame();
 
   enum class Woken : uint8_t {
     kTime,     // the time is over
     kResized,  // the window has another size, or the process was stopped meanwhile
-    kEnd,      // somebody wants this process to end: signal() says by which signal
   };
   // Waits until `end_ns` (CLOCK_MONOTONIC), or for something else to do.
   Woken Wait(uint64_t end_ns);
-  int signal() const { return signal_; }
-  // Ends this process by that signal, or with status 0 if it was SIGINT. Call Leave first.
-  [[noreturn]] void EndBySignal() const;
 
  private:
+  void Remember(const std::string& frame, bool is_drawn);
+
   bool is_terminal_;
   bool is_drawn_ = false;
-  int signal_ = 0;
+  std::string frame_;
 };
 
 }  // namespace gleaner::tools

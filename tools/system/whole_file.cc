@@ -8,6 +8,8 @@
 #include <climits>
 #include <cstdlib>
 
+#include "tools/system/write_all.h"
+
 namespace gleaner::tools {
 
 WholeFile::~WholeFile() {
@@ -47,7 +49,7 @@ bool WholeFile::Open(const std::string& path) {
 
 bool WholeFile::Write(const std::string& text) {
   (void)signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error as any other
-  return fwrite(text.data(), 1, text.size(), file_) == text.size();
+  return WriteAll(fileno(file_), text.data(), text.size());
 }
 
 bool WholeFile::Commit() {

@@ -86,6 +86,10 @@ TEST(ReportFiguresTest, CurveEndsWithTheWholeRun) {
   EXPECT_EQ(curve.back().window_ns, model.run_ns);
   EXPECT_DOUBLE_EQ(curve.back().of_pauses, 0.9);
   EXPECT_DOUBLE_EQ(curve.back().of_stalls, 0.5);
+  // One that lived short leaves the windows alone that are much longer than its life.
+  model.threads[2].life = {500'000'000, 500'000'010};
+  model.threads[2].stalls = {{500'000'000, 500'000'010}};
+  EXPECT_DOUBLE_EQ(UtilisationCurve(model).back().of_stalls, 0.5);
   EXPECT_TRUE(UtilisationCurve(ReportModel()).empty());
 }
 
