@@ -208,7 +208,10 @@ class Files(SnapshotTest):
     def test_signals_that_cannot_be_had(self):
         for signal, reason in (("NOSUCH", "no signal that can be handled"),
                                ("9", "no signal that can be handled"),
-                               ("0", "no signal"), ("SIGSTOP", "no signal")):
+                               ("0", "no signal"), ("SIGSTOP", "no signal"),
+                               ("SEGV", "no signal"), ("SIGBUS", "no signal"), ("8", "no signal"),
+                               ("ILL", "no signal"), ("TRAP", "no signal"), ("SYS", "no signal"),
+                               ("33", "Invalid argument")):
             result = self.client("empty", GLEANER_SNAPSHOT=self.path("x"),
                                  GLEANER_SNAPSHOT_SIGNAL=signal)
             self.assertIn(reason, result.stderr)
@@ -225,6 +228,15 @@ class Files(SnapshotTest):
             self.assertGreaterEqual(len(listing.objects), 2**7 - 1)
             self.assertEqual(len(listing.threads), 1)
             self.assertTrue(any(CLIENT in path for path, _, _ in listing.modules))
+
+    def test_a_child_that_is_forked_while_another_thread_takes_one(self):
+        self.client("forked")
+        self.check_reached(self.list(self.snapshot + ".child"))
+
+    def test_the_end_of_a_process_that_takes_one_after_the_other(self):
+        self.client("loop", GLEANER_SNAPSHOT=self.path("end"))
+        self.assertEqual(self.check_reached(self.list(self.path("end"))).description["reason"],
+                         "exit")
 
     def test_many_threads_at_once(self):
         self.client("many")

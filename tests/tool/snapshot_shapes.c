@@ -179,6 +179,20 @@ static void await_child(pid_t child) {
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);
 }
 
+/* A child may have the file for a moment. */
+static void *take_until_stop(void *unused) {
+  while (!g_stop) {
+    const int error = gleaner_heap_snapshot(g_path);
+    if (error != 0 && error != EBUSY) exit(3);
+  }
+  return unused;
+}
+
+static void *take_forever(void *unused) {
+  for (;;) take(g_path, 0);
+  return unused;
+}
+
 static void *take_many(void *unused) {
   for (int i = 0; i < 3; ++i) {
     char path[4096];
@@ -239,6 +253,26 @@ int main(int argc, char **argv) {
     const pid_t idle = fork(); /* does not use the heap */
     if (idle == 0) exit(0);
     await_child(idle);
+  } else if (strcmp(what, "forked") == 0) {
+    /* Children of a process that takes a snapshot take one. */
+    char path[4200];
+    snprintf(path, sizeof path, "%s.child", g_path);
+    pthread_create(&threads[0], NULL, take_until_stop, NULL);
+    for (int i = 0; i < 60; ++i) {
+      usleep(draw(2000));
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(60);
+        take(path, 0);
+        _exit(0);
+      }
+      await_child(child);
+    }
+    g_stop = 1;
+    pthread_join(threads[0], NULL);
+  } else if (strcmp(what, "loop") == 0) {
+    for (int i = 0; i < 3; ++i) pthread_create(&threads[i], NULL, take_forever, NULL);
+    usleep(20000);
   } else if (strcmp(what, "many") == 0) {
     g_root = tree(8);
     for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, take_many, NULL);
