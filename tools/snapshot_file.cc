@@ -237,7 +237,8 @@ bool SnapshotFile::ReadBlock(const Block& block) {
       while (!cursor.AtEnd()) {
         const uint64_t object = cursor.Number();
         const uint64_t function = cursor.Number();
-        finalizers_.push_back({object, function, cursor.Number() != 0});
+        const bool is_queued = cursor.Number() != 0;
+        finalizers_.push_back({object, function, is_queued, cursor.Number()});
       }
       return cursor.ok();
     case SnapshotBlock::kLinks:

@@ -53,9 +53,10 @@ struct SnapshotKind {
 };
 
 struct SnapshotFinalizer {
-  uint64_t object;    // as registered: may point into the object
-  uint64_t function;  // of the program
-  bool is_queued;     // the object is unreachable but for its finalizer
+  uint64_t object;     // as registered: may point into the object
+  uint64_t function;   // of the program
+  bool is_queued;      // the object is unreachable but for its finalizer
+  uint64_t data_word;  // where the collector keeps the finalizer's data
 };
 
 struct SnapshotLink {

@@ -122,6 +122,9 @@ class Contents(SnapshotTest):
                 root = int(next(line for line in printed if line.startswith("static"))[7:], 16)
                 self.assertIn((root, words[0]), listing.from_roots("static"))
                 self.assertEqual(self.tree_size(listing, words[0]), 15)
+            elif what == "once":
+                self.assertEqual([target for _, word, target in listing.references
+                                  if word == int(words[0], 16)], [words[1]])
             elif what in ("stack", "thread-local"):
                 self.assertIn((int(words[0], 16), words[1]), listing.from_roots(what))
         return listing
@@ -175,7 +178,7 @@ class Contents(SnapshotTest):
 
     def test_objects_that_wait_for_their_finalizers(self):
         self.client("finalizers")
-        listing = self.check_reached(self.list())
+        listing = self.check_reached(self.list())  # also the finalizers' data
         queued = {line.split()[0] for line in listing.finalizers if line.endswith(" 1")}
         self.assertGreater(len(queued), 90)
         self.assertTrue(queued <= {target for _, target in listing.from_roots("finalizer")})

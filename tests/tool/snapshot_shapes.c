@@ -113,6 +113,15 @@ static void typed_objects(void) {
 
 static void finalize(void *object, void *data) { (void)object, (void)data; }
 
+/* Objects that die at once, and whose finalizers have data that nothing else refers to. */
+__attribute__((noinline)) static void make_due(int count) {
+  for (int i = 0; i < count; ++i) {
+    void **data = GC_MALLOC(32);
+    *data = GC_MALLOC(32);
+    GC_REGISTER_FINALIZER(GC_MALLOC(40), finalize, data, NULL, NULL);
+  }
+}
+
 static void *g_link;
 static void special_objects(void) {
   void **kept = GC_MALLOC(64);
@@ -129,6 +138,10 @@ static void special_objects(void) {
   GC_general_register_disappearing_link(&g_link, kept);
   printf("link %lx %lx 0\n", (unsigned long)&g_link, (unsigned long)kept);
   g_other[2] = kept;
+  /* A word into the middle that may also be one past the end of another object. */
+  char *middle = GC_MALLOC(128);
+  g_other[5] = middle + 32;
+  printf("once %lx %lx\n", (unsigned long)&g_other[5], (unsigned long)middle);
   /* A large object, with references far apart. */
   void **large = GC_MALLOC(3 << 20);
   large[0] = kept;
@@ -322,10 +335,7 @@ int main(int argc, char **argv) {
       take(path, 0);
     }
   } else if (strcmp(what, "finalizers") == 0) {
-    for (int i = 0; i < 100; ++i) {
-      void *object = GC_MALLOC(40);
-      GC_REGISTER_FINALIZER(object, finalize, NULL, NULL, NULL);
-    }
+    make_due(100);
     take(g_path, 0);
   }
   fflush(stdout);
