@@ -189,7 +189,7 @@ void SnapshotContent::WriteThread(const Thread& thread) {
   char name[64] = "";
   snprintf(path, sizeof path, "/proc/self/task/%d/comm", thread.tid);
   if (platform::ReadSmallFile(path, name, sizeof name) != 0) name[0] = 0;
-  if (char* end = strchr(name, '\n'); end != nullptr) *end = 0;
+  if (char* end = strrchr(name, '\n'); end != nullptr) *end = 0;  // the last: names may have some
   platform::StoppedRegisters registers;
   const bool known = thread.stack_pointer != 0 && GetStoppedRegisters(thread, &registers);
   constexpr size_t kMaxThreadBytes = 1024;

@@ -18,6 +18,7 @@ using gleaner::tools::Count;
 using gleaner::tools::Growth;
 using gleaner::tools::GrowthRow;
 using gleaner::tools::Hexadecimal;
+using gleaner::tools::ForTerminal;
 using gleaner::tools::Quoted;
 using gleaner::tools::Share;
 using gleaner::tools::SnapshotSummary;
@@ -34,7 +35,8 @@ int Fail(const std::string& message) {
 }
 
 // As much of the name as fits in a line that has `used` columns already.
-std::string Fit(const std::string& name, size_t used) {
+std::string Fit(const std::string& raw, size_t used) {
+  const std::string name = ForTerminal(raw);
   constexpr char kCut[] = "...";
   const size_t room = kColumns - used;
   return name.size() <= room ? name : name.substr(0, room - strlen(kCut)) + kCut;
@@ -108,7 +110,8 @@ class Text {
     const std::string& process = Described(summary, "process");
     printf("%s", summary.path.c_str());
     if (!process.empty()) {
-      printf(": process %s, %s", process.c_str(), Described(summary, "command").c_str());
+      printf(": process %s, %s", ForTerminal(process).c_str(),
+             ForTerminal(Described(summary, "command")).c_str());
     }
     printf("\n%s in %s objects, %s references\n", Amount(summary.bytes).c_str(),
            Count(summary.objects).c_str(), Count(summary.references).c_str());

@@ -18,6 +18,7 @@ struct SnapshotSegment {
   uint64_t begin, end;  // addresses in the process
   uint64_t offset;      // in the file that is mapped
   uint32_t flags;       // as in ELF: 1 executable, 2 writable, 4 readable
+  bool operator==(const SnapshotSegment&) const = default;
 };
 
 struct SnapshotModule {

@@ -51,31 +51,36 @@ class ReferenceAdder {
     return true;
   }
   bool Root(const GraphRoot&) { return false; }
-  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool) {
+  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool is_known) {
     if (offset == SnapshotWord::kNoOffset) offset = 0;
     value = ValueFor(graph_, base, value);
-    if (!sorts_) return graph_.AddReference(current_, offset, value);
-    sorted_.emplace_back(offset, value);
+    if (!sorts_) return graph_.AddReference(current_, offset, value, is_known);
+    sorted_.push_back({offset, value, is_known});
     return true;
   }
   bool End() {
     std::stable_sort(sorted_.begin(), sorted_.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [offset, value] : sorted_) {
-      if (!graph_.AddReference(current_, offset, value)) return false;
+                     [](const Word& a, const Word& b) { return a.offset < b.offset; });
+    for (const Word& word : sorted_) {
+      if (!graph_.AddReference(current_, word.offset, word.value, word.is_known)) return false;
     }
     sorted_.clear();
     return true;
   }
 
  private:
+  struct Word {
+    uint64_t offset, value;
+    bool is_known;
+  };
+
   HeapGraph& graph_;
   const std::vector<SnapshotKind>& kinds_;
   ObjectId object_ = 0;  // the next one of the page
   ObjectId next_ = 0;    // the first one behind the page
   ObjectId current_ = 0;
   bool sorts_ = false;
-  std::vector<std::pair<uint64_t, uint64_t>> sorted_;
+  std::vector<Word> sorted_;
 };
 
 // Gives the roots of a snapshot to a graph. `names`: of the memory that static roots lie in.
@@ -92,9 +97,9 @@ class RootAdder {
     root_ = graph_.AddRoot(std::move(root));
     return true;
   }
-  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool) {
+  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool is_known) {
     const uint64_t word = offset == SnapshotWord::kNoOffset ? 0 : begin_ + offset;
-    return graph_.AddRootReference(root_, word, ValueFor(graph_, base, value));
+    return graph_.AddRootReference(root_, word, ValueFor(graph_, base, value), is_known);
   }
   bool End() { return true; }
 

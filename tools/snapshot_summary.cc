@@ -122,6 +122,7 @@ bool Summarize(const std::string& path, size_t top, SnapshotSummary* summary, st
   for (uint32_t group = 0; group < groups.size(); ++group) {
     const uint64_t objects = dominators.GroupRetainedObjects(group);
     const uint64_t bytes = dominators.GroupRetainedBytes(group);
+    if (objects == 0) continue;  // others keep the same
     summary->roots.push_back({"", "", 0, groups[group], objects, bytes});
     summary->shared_objects -= objects;
     summary->shared_bytes -= bytes;

@@ -1,10 +1,10 @@
 #include "tools/why.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -32,6 +32,7 @@ using gleaner::tools::kNoObject;
 using gleaner::tools::ObjectId;
 using gleaner::tools::PathExplainer;
 using gleaner::tools::PathShapes;
+using gleaner::tools::ForTerminal;
 using gleaner::tools::PrintWrapped;
 using gleaner::tools::ProcessImage;
 using gleaner::tools::Quoted;
@@ -47,6 +48,14 @@ constexpr int kFailed = 1;
 int Fail(const std::string& message) {
   fprintf(stderr, "gleaner why: %s\n", message.c_str());
   return kFailed;
+}
+
+// 0x, which may be left out, and 1 to 16 hexadecimal digits.
+bool ReadAddress(const std::string& text, uint64_t* address) {
+  const size_t begin = text.starts_with("0x") || text.starts_with("0X") ? 2 : 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + begin, end, *address, 16);
+  return error == std::errc() && rest == end;
 }
 
 std::string Objects(uint64_t count) { return count == 1 ? "1 object" : Count(count) + " objects"; }
@@ -74,12 +83,11 @@ class Question {
     if (graph_.size() == 0) return Fail(options_.snapshot + ": there are no objects");
     if (!options_.type.empty()) return AnswerType();
     if (!options_.largest) {
-      char* rest = nullptr;
-      errno = 0;
-      address = strtoull(options_.address.c_str(), &rest, 16);
-      if (*rest != 0 || errno != 0) {
+      if (!ReadAddress(options_.address, &address)) {
         return Fail("\"" + options_.address + "\" is no address: 0x and hexadecimal digits");
       }
+    } else if (largest_objects_ == 0) {
+      return Fail(options_.snapshot + ": no root reaches any of its objects");
     }
     const ObjectId object = graph_.Find(address);
     return object == kNoObject ? FailWithNearest(address) : AnswerObject(object, address, retained);
@@ -98,8 +106,9 @@ class Question {
     const Dominators dominators(&graph, group_of, {0, 1, 2});
     ObjectId largest = kNoObject;
     for (ObjectId object = 0; object < graph.size(); ++object) {
-      if (largest == kNoObject ||
-          dominators.RetainedBytes(object) > dominators.RetainedBytes(largest)) {
+      if (dominators.IsReached(object) &&
+          (largest == kNoObject ||
+           dominators.RetainedBytes(object) > dominators.RetainedBytes(largest))) {
         largest = object;
       }
     }
@@ -130,7 +139,8 @@ class Question {
 
   std::string Describe(ObjectId object) {
     return Hexadecimal(graph_.AddressOf(object)) + " (" + Count(graph_.BytesOf(object)) +
-           " bytes, " + names_.KindAndType(graph_.KindOf(object), graph_.TypeOf(object)) + ")";
+           " bytes, " + ForTerminal(names_.KindAndType(graph_.KindOf(object), graph_.TypeOf(object))) +
+           ")";
   }
 
   int AnswerObject(ObjectId object, uint64_t address, const std::string& retained) {

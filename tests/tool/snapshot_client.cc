@@ -3,6 +3,7 @@
 // usage: snapshot_client CASE SNAPSHOT; prints lines "NAME ADDRESS" of the objects.
 #define GC_THREADS
 #include <gc.h>
+#include <gc/gc_typed.h>
 #include <gleaner.h>
 #include <pthread.h>
 
@@ -183,13 +184,107 @@ void TakeWordless() {
   Take(g_file);
 }
 
+// A list whose entries lie between objects of another size.
+struct Pair {
+  Entry entry;
+  void* other[4];
+};
+__attribute__((noinline)) void MakePairs() {
+  for (int i = 0; i < 1000; ++i) {
+    auto* entry = static_cast<Entry*>(Allocate(sizeof(Entry)));
+    auto* pair = static_cast<Pair*>(Allocate(sizeof(Pair)));
+    pair->entry.next = static_cast<Entry*>(g_other[3]);
+    entry->next = &pair->entry;
+    g_other[3] = entry;
+    if (i == 0) Print("pair", reinterpret_cast<uintptr_t>(pair));
+  }
+  // And no two alike in a row.
+  void** last = &g_other[0];
+  for (size_t i = 0; i < 200; ++i) {
+    auto* next = static_cast<void**>(Allocate(16 * (1 + i * i % 61)));
+    *last = next;
+    last = next;
+  }
+  Print("different", reinterpret_cast<uintptr_t>(last));
+}
+
+void TakePairs() {
+  MakePairs();
+  Take(g_file);
+}
+
+// An object to whose middle a word leads that is known to be a pointer, and a number.
+__attribute__((noinline)) void MakeKnown() {
+  char* object = static_cast<char*>(Allocate(100));
+  const GC_word bitmap[1] = {2};
+  const GC_descr descriptor = GC_make_descriptor(bitmap, 4);
+  auto** typed = static_cast<void**>(GC_MALLOC_EXPLICITLY_TYPED(32, descriptor));
+  typed[1] = object + 8;
+  g_other[0] = typed;
+  g_number = reinterpret_cast<uintptr_t>(object) + 16;
+  Print("object", reinterpret_cast<uintptr_t>(object));
+}
+
+void TakeKnown() {
+  MakeKnown();
+  Take(g_file);
+}
+
+// An object held by a variable below more of the stack than a snapshot has.
+__attribute__((noinline)) void TakeBelow(int levels) {
+  char bytes[4096];
+  memset(bytes, 0, sizeof bytes);
+  asm volatile("" : : "r"(bytes) : "memory");
+  if (levels == 0) {
+    Take(g_file);
+  } else {
+    TakeBelow(levels - 1);
+  }
+  asm volatile("" : : "r"(bytes) : "memory");  // no call in place of the return
+}
+
+__attribute__((noinline)) void TakeDeep() {
+  void* volatile held = Allocate(3000);
+  Print("held", reinterpret_cast<uintptr_t>(held));
+  TakeBelow(200);
+  if (held == nullptr) abort();
+}
+
+// Data of a finalizer of a live object, and a thread whose name is meant for a terminal.
+void OnDeath(void*, void*) {}
+__attribute__((noinline)) void MakeClosure() {
+  void* data = Allocate(600);
+  g_other[0] = Allocate(40);
+  GC_REGISTER_FINALIZER(g_other[0], OnDeath, data, nullptr, nullptr);
+  Print("data", reinterpret_cast<uintptr_t>(data));
+  Print("owner", reinterpret_cast<uintptr_t>(g_other[0]));
+}
+
+void* HostileWorker(void*) {
+  pthread_setname_np(pthread_self(), "a\033[31m\nb");
+  HoldOnStack();
+  return nullptr;
+}
+
+void TakeHostile() {
+  MakeClosure();
+  pthread_barrier_init(&g_barrier, nullptr, 2);
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, HostileWorker, nullptr) != 0) abort();
+  pthread_barrier_wait(&g_barrier);
+  Take(g_file);
+  pthread_barrier_wait(&g_barrier);
+  pthread_join(thread, nullptr);
+}
+
 struct Case {
   const char* name;
   void (*run)();
 };
 constexpr Case kCases[] = {{"map", TakeMap},          {"growth", TakeGrowth}, {"stack", TakeStack},
                            {"number", TakeNumber},    {"both", TakeBoth},     {"list", TakeList},
-                           {"wordless", TakeWordless}};
+                           {"wordless", TakeWordless}, {"pairs", TakePairs}, {"known", TakeKnown},
+                           {"deep", TakeDeep}, {"hostile", TakeHostile}};
 
 }  // namespace
 

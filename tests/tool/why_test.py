@@ -9,6 +9,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -37,8 +38,8 @@ class Case:
             cls.taken[name].take(name)
         return cls.taken[name]
 
-    def take(self, name, client=CLIENT):
-        self.file = os.path.join(FOLDER.name, f"{name}.snapshot")
+    def take(self, name, client=CLIENT, file=None):
+        self.file = file or os.path.join(FOLDER.name, f"{name}.snapshot")
         result = subprocess.run([client, name, self.file], capture_output=True, text=True,
                                 timeout=100, env={**CLEAN, "LD_LIBRARY_PATH": os.path.dirname(DROPIN)})
         assert result.returncode == 0, result.stderr
@@ -170,6 +171,53 @@ class Paths(ToolTest):
         self.assertRegex(text, r"9,99\d more like it")
 
 
+    def test_rows_of_objects_that_are_repeated_are_shortened(self):
+        case = Case("pairs")
+        text = self.why(case, case.address["pair"]).stdout
+        self.assertLess(len(text.splitlines()), 30, text)
+        self.assertRegex(text, r"the last 2 in the same way 99\d more times")
+        self.assertEqual(len(self.why_json(case, case.address["pair"])["paths"][0]["objects"]), 2000)
+        self.assertLess(len(self.why_json(case, "--type", "NORMAL", "--top", "1000")["groups"]), 230)
+
+    def test_of_a_long_path_both_ends_are_shown(self):
+        case = Case("pairs")
+        text = self.why(case, case.address["different"]).stdout
+        self.assertLess(len(text.splitlines()), 100, text)
+        self.assertIn("... 160 more objects ...", text)
+
+    def test_a_word_that_is_known_is_no_number(self):
+        case = Case("known")
+        answer = self.why_json(case, case.address["object"], "--paths", "3")
+        self.assertIn("g_number", answer["paths"][0]["root"])
+        self.assertIn("g_other", answer["sure_path"]["root"])
+        last = answer["sure_path"]["objects"][-1]
+        self.assertTrue(last["interior"] and last["known"])
+
+    def test_frames_beyond_what_the_snapshot_has_are_not_named(self):
+        case = Case("deep")
+        (path,) = self.why_json(case, case.address["held"])["paths"]
+        self.assertRegex(path["root"], r"^stack of the main thread \d+, at 0x")
+
+    def test_data_of_a_finalizer(self):
+        case = Case("hostile")
+        (path,) = self.why_json(case, case.address["data"])["paths"]
+        self.assertEqual(path["root_group"], "data of the finalizer OnDeath(void*, void*)")
+        self.assertIn(f" of {case.address['owner']}, at 0x", path["root"])
+
+    def test_names_that_are_meant_for_the_terminal(self):
+        case = Case("hostile")
+        result = self.why(case, case.address["held"])
+        self.assertIn("(a\\033[31m\\012b)", result.stdout)
+        self.assertNotIn("\033", result.stdout + self.run_tool("snapshot", case.file).stdout)
+        self.assertIn("(a\033[31m\nb)", self.why_json(case, case.address["held"])["paths"][0]["root"])
+
+    def test_the_command_is_the_programs(self):
+        case = object.__new__(Case)
+        case.take("map", file=os.path.join(FOLDER.name, "two\nlines\\"))
+        self.assertEqual(self.snapshot_json(case.file)["description"]["command"],
+                         f"{CLIENT} map {case.file}")
+
+
 class Figures(ToolTest):
     def test_roots_kinds_and_largest(self):
         case = Case("map")
@@ -181,6 +229,7 @@ class Figures(ToolTest):
         self.assertEqual(summary["largest"][0]["root"], root["root"])
         documents = [row for row in summary["kinds"] if row["type"] == "Document"]
         self.assertEqual([row["objects"] for row in documents], [DOCUMENTS])
+        self.assertTrue(all(row["objects"] > 0 for row in summary["roots"]))
         self.assertEqual(sum(row["objects"] for row in summary["kinds"]), summary["objects"])
         self.assertEqual(sum(row["bytes"] for row in summary["kinds"]), summary["bytes"])
         self.assertEqual(sum(row["bytes"] for row in summary["roots"]) + summary["shared_bytes"],
@@ -214,7 +263,7 @@ class BadInput(ToolTest):
         self.assertIn("is in no object", message)
         self.assertIn("the next one above is 0x", message)
         self.assertIn("the next one below is 0x", self.why(case, "0x7fffffffffff", status=1).stderr)
-        for words in ("no", "", "0x", "12z", "fffffffffffffffff"):
+        for words in ("no", "", "0x", "12z", "fffffffffffffffff", "--", " 10", "+10", "0x-10", "0x0x1"):
             self.assertNotEqual(gleaner("why", case.file, words).returncode, 0, words)
 
     def test_what_is_asked_for_is_one_thing(self):
@@ -272,6 +321,29 @@ class BadInput(ToolTest):
         shutil.copy(GLEANER, program)
         result = self.why(case, case.address["document"])
         self.assertIn("is not the file that the program had loaded", result.stderr)
+        self.assertNotIn("g_map", result.stdout)
+
+    def test_a_program_without_build_id(self):
+        program = os.path.join(FOLDER.name, "without")
+        note = struct.pack("<3I", 4, 20, 3) + b"GNU\0"
+        with open(CLIENT, "rb") as file:
+            data = file.read()
+        self.assertEqual(data.count(note), 1)
+        with open(program, "wb") as file:
+            file.write(data.replace(note, struct.pack("<3I", 4, 20, 99) + b"GNU\0"))
+        os.chmod(program, 0o700)
+        case = object.__new__(Case)
+        case.take("map", program)
+        result = self.why(case, case.address["document"])
+        self.assertIn("without has no build id", result.stderr)
+        self.assertIn("g_map", result.stdout)
+        # Another program there, which has none either.
+        with open(GLEANER, "rb") as file:
+            data = file.read()
+        with open(program, "wb") as file:
+            file.write(data.replace(note, struct.pack("<3I", 4, 20, 99) + b"GNU\0"))
+        result = self.why(case, case.address["document"])
+        self.assertIn("segments are others", result.stderr)
         self.assertNotIn("g_map", result.stdout)
 
 
