@@ -19,7 +19,7 @@ bool IsDoubtful(const ExplainedPath& path, size_t i) {
 std::string WordOf(const PathStep& step) {
   std::string text = step.offset == kNoOffset ? "as its mark procedure says"
                                               : "word at +" + std::to_string(step.offset);
-  if (step.is_interior) text += ", into the middle of";
+  if (step.is_interior) text += ", into the middle or to the end of";
   return text;
 }
 
@@ -145,7 +145,7 @@ void PathExplainer::PrintPart(const ExplainedPath& path, const Part& part, FILE*
 
 void PathExplainer::Print(const ExplainedPath& path, FILE* out) {
   PrintWrapped(path.root, 2, out);
-  if (path.steps[0].step.is_interior) fprintf(out, "       into the middle of\n");
+  if (path.steps[0].step.is_interior) fprintf(out, "       into the middle or to the end of\n");
   // At both ends.
   constexpr size_t kMaxParts = 20;
   const std::vector<Part> parts = PartsOf(path);
@@ -176,7 +176,8 @@ std::string PathExplainer::CertaintyInWords(const ExplainedPath& path) const {
     ++told;
     text += " The word that leads to " + Hexadecimal(graph_.AddressOf(step.step.object)) + " ";
     text += step.step.is_interior
-                ? "points into the middle of the object: it may be a number that looks like an "
+                ? "points into the middle or to the end of the object: it may be a number that "
+                  "looks like an "
                   "address."
                 : "lies on a stack or in a register: it may be left from a call that has ended, or "
                   "be a number.";

@@ -98,7 +98,7 @@ void HeapGraph::SetVtable(ObjectId object, uint64_t address) {
 }
 
 bool HeapGraph::AddReference(ObjectId source, uint64_t offset, uint64_t target_address,
-                             bool is_known) {
+                             WordTraits traits) {
   if (source >= size_ || source + size_t{1} < first_reference_.size() ||
       targets_.size() >= ~uint32_t{0}) {
     return false;
@@ -117,8 +117,9 @@ bool HeapGraph::AddReference(ObjectId source, uint64_t offset, uint64_t target_a
     word_steps_.push_back(static_cast<uint8_t>(std::min<uint64_t>(step, kLongStep)));
   }
   last_word_ = word;
+  is_interior = is_interior || traits.is_past_end;
   targets_.push_back(target | (is_interior ? kInterior : 0) |
-                     (is_interior && !is_known ? kDoubtful : 0));
+                     (is_interior && !traits.is_known ? kDoubtful : 0));
   return true;
 }
 
@@ -128,11 +129,13 @@ uint32_t HeapGraph::AddRoot(GraphRoot root) {
 }
 
 bool HeapGraph::AddRootReference(uint32_t root, uint64_t word, uint64_t target_address,
-                                 bool is_known) {
+                                 WordTraits traits) {
   bool is_interior;
   const ObjectId target = Find(target_address, &is_interior);
   if (target == kNoObject || root >= roots_.size()) return false;
-  root_references_.push_back({root, word, target, is_interior, is_interior && !is_known});
+  is_interior = is_interior || traits.is_past_end;
+  root_references_.push_back(
+      {root, word, target, is_interior, is_interior && !traits.is_known, traits.is_past_end});
   return true;
 }
 

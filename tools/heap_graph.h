@@ -53,6 +53,13 @@ struct RootReference {
   ObjectId target;
   bool is_interior;  // the word does not point to the object's base
   bool is_doubtful;  // nor does the program say that it is a pointer
+  bool is_past_end;  // it points one past the end of the object
+};
+
+// What is known of a word beside its value.
+struct WordTraits {
+  bool is_known = false;     // the program says that it is a pointer
+  bool is_past_end = false;  // it points one past the end of the object that it keeps
 };
 
 class HeapGraph {
@@ -71,16 +78,15 @@ class HeapGraph {
   void FinishObjects();
   // The object's first word, which points to a vtable of a module, as far as one can tell.
   void SetVtable(ObjectId object, uint64_t address);
-  // The word at `offset` bytes in the source holds `target_address` (for a word that keeps an
-  // object which it does not point into: the object's address). `is_known`: the program says that
-  // the word is a pointer. False if no object holds the address, or the order is another than the
-  // call order above.
+  // The word at `offset` bytes in the source holds `target_address` (if it is one past the end of
+  // the object that it keeps: the object's address). False if no object holds the address, or the
+  // order is another than the call order above.
   [[nodiscard]] bool AddReference(ObjectId source, uint64_t offset, uint64_t target_address,
-                                  bool is_known = false);
+                                  WordTraits traits = {});
   uint32_t AddRoot(GraphRoot root);
   // `word`: its address, or 0. False if no object holds the address, or there is no such root.
   [[nodiscard]] bool AddRootReference(uint32_t root, uint64_t word, uint64_t target_address,
-                                      bool is_known = false);
+                                      WordTraits traits = {});
   void FinishReferences();
 
   size_t size() const { return size_; }

@@ -62,8 +62,8 @@ bool ReadCodeFile(const std::string& path, uint64_t bias, CodeFile* code) {
     if (elf_getphdrnum(elf, &headers) != 0) headers = 0;
     for (size_t i = 0; i < headers; ++i) {
       GElf_Phdr header;
-      if (gelf_getphdr(elf, static_cast<int>(i), &header) == nullptr ||
-          header.p_type != PT_LOAD || header.p_memsz == 0) {
+      if (gelf_getphdr(elf, static_cast<int>(i), &header) == nullptr || header.p_type != PT_LOAD ||
+          header.p_memsz == 0) {
         continue;
       }
       const uint64_t begin = bias + header.p_vaddr;
@@ -99,9 +99,10 @@ void ProcessImage::Report(const SnapshotModule& module) {
   if (!ReadCodeFile(module.path, module.bias, &code)) {
     warnings_.push_back(module.path + " cannot be read: there are no names from it");
   } else if (code.build_id != module.build_id || code.segments != module.segments) {
-    warnings_.push_back(module.path + " is not the file that the program had loaded (its " +
-                        (code.build_id != module.build_id ? "build id is another" : "segments are others") +
-                        "): there are no names from it");
+    warnings_.push_back(
+        module.path + " is not the file that the program had loaded (its " +
+        (code.build_id != module.build_id ? "build id is another" : "segments are others") +
+        "): there are no names from it");
   } else {
     if (code.build_id.empty()) {
       warnings_.push_back(module.path +

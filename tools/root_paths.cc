@@ -1,6 +1,7 @@
 #include "tools/root_paths.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace gleaner::tools {
@@ -39,8 +40,14 @@ Rank RankOf(SnapshotRoot kind) {
 // Where a root's word comes in its round. Of a stack the outermost frame comes first: inner ones
 // have copies of its variables.
 std::pair<int, uint64_t> Place(const HeapGraph& graph, const RootReference& reference) {
+  if (reference.is_past_end) return {std::numeric_limits<int>::max(), 0};
   const SnapshotRoot kind = graph.roots()[reference.root].kind;
   return {RankOf(kind).order, kind == SnapshotRoot::kStack ? ~reference.word : 0};
+}
+
+int RoundOf(const HeapGraph& graph, const RootReference& reference) {
+  return reference.is_past_end ? kSearchRounds - 1
+                               : RankOf(graph.roots()[reference.root].kind).round;
 }
 
 uint64_t Edge(ObjectId source, ObjectId target) { return uint64_t{source} << 32 | target; }
@@ -59,7 +66,7 @@ void RootPaths::Search(ObjectId target, bool sure) {
   std::vector<uint32_t> references[kSearchRounds];
   const auto& all = graph_.root_references();
   for (uint32_t i = 0; i < all.size(); ++i) {
-    const int round = RankOf(graph_.roots()[all[i].root].kind).round;
+    const int round = RoundOf(graph_, all[i]);
     const bool is_unsure = all[i].is_doubtful || round == kStackRound;
     if (!(sure && is_unsure)) references[round].push_back(i);
   }

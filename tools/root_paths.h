@@ -2,9 +2,11 @@
 //
 // A breadth-first search in three rounds: from static data, registered roots, thread-local data and
 // uncollectable objects; for what these do not reach, from stacks and registers; for the rest, from
-// finalizers and others. So a stack is named only for an object that nothing better leads to: the
-// words of ended calls lie there. Within a round the path is a shortest one; of those of equal
-// length one without doubtful words (HeapGraph::IsDoubtful) is preferred to others, and then one from the root that is named first above.
+// finalizers and others, and by words of roots one past the end of an object, which as a rule are
+// meant for the object that begins there. So a stack is named only for an object that nothing
+// better leads to: the words of ended calls lie there. Within a round the path is a shortest one;
+// of those of equal length one without doubtful words (HeapGraph::IsDoubtful) is preferred to
+// others, and then one from the root that is named first above.
 //
 // Takes 4 bytes an object, and 4 more at most while it searches.
 #pragma once

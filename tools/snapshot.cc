@@ -15,10 +15,10 @@ namespace {
 
 using gleaner::tools::Bytes;
 using gleaner::tools::Count;
+using gleaner::tools::ForTerminal;
 using gleaner::tools::Growth;
 using gleaner::tools::GrowthRow;
 using gleaner::tools::Hexadecimal;
-using gleaner::tools::ForTerminal;
 using gleaner::tools::Quoted;
 using gleaner::tools::Share;
 using gleaner::tools::SnapshotSummary;

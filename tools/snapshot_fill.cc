@@ -1,5 +1,7 @@
 // From a snapshot's records of objects and roots to a HeapGraph.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "tools/snapshot_file.h"
 #include "tools/snapshot_records.h"
@@ -25,10 +27,14 @@ struct ObjectAdder {
   bool End() { return true; }
 };
 
-// The value of a word for HeapGraph, which takes the object's address for words that do not point
-// into the object that they keep.
-uint64_t ValueFor(const HeapGraph& graph, uint64_t base, uint64_t value) {
-  return value == base || graph.Find(value) == graph.Find(base) ? value : base;
+// A word of the snapshot as HeapGraph takes it.
+struct GraphWord {
+  uint64_t address;
+  WordTraits traits;
+};
+GraphWord WordFor(const HeapGraph& graph, uint64_t base, uint64_t value, bool is_known) {
+  const bool is_past_end = value != base && graph.Find(value) != graph.Find(base);
+  return {is_past_end ? base : value, {is_known, is_past_end}};
 }
 
 // Gives the references of a snapshot's objects to a graph that has the objects.
@@ -53,34 +59,29 @@ class ReferenceAdder {
   bool Root(const GraphRoot&) { return false; }
   bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool is_known) {
     if (offset == SnapshotWord::kNoOffset) offset = 0;
-    value = ValueFor(graph_, base, value);
-    if (!sorts_) return graph_.AddReference(current_, offset, value, is_known);
-    sorted_.push_back({offset, value, is_known});
+    const GraphWord word = WordFor(graph_, base, value, is_known);
+    if (!sorts_) return graph_.AddReference(current_, offset, word.address, word.traits);
+    sorted_.emplace_back(offset, word);
     return true;
   }
   bool End() {
     std::stable_sort(sorted_.begin(), sorted_.end(),
-                     [](const Word& a, const Word& b) { return a.offset < b.offset; });
-    for (const Word& word : sorted_) {
-      if (!graph_.AddReference(current_, word.offset, word.value, word.is_known)) return false;
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [offset, word] : sorted_) {
+      if (!graph_.AddReference(current_, offset, word.address, word.traits)) return false;
     }
     sorted_.clear();
     return true;
   }
 
  private:
-  struct Word {
-    uint64_t offset, value;
-    bool is_known;
-  };
-
   HeapGraph& graph_;
   const std::vector<SnapshotKind>& kinds_;
   ObjectId object_ = 0;  // the next one of the page
   ObjectId next_ = 0;    // the first one behind the page
   ObjectId current_ = 0;
   bool sorts_ = false;
-  std::vector<Word> sorted_;
+  std::vector<std::pair<uint64_t, GraphWord>> sorted_;  // by offset
 };
 
 // Gives the roots of a snapshot to a graph. `names`: of the memory that static roots lie in.
@@ -98,8 +99,9 @@ class RootAdder {
     return true;
   }
   bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool is_known) {
-    const uint64_t word = offset == SnapshotWord::kNoOffset ? 0 : begin_ + offset;
-    return graph_.AddRootReference(root_, word, ValueFor(graph_, base, value), is_known);
+    const uint64_t at = offset == SnapshotWord::kNoOffset ? 0 : begin_ + offset;
+    const GraphWord word = WordFor(graph_, base, value, is_known);
+    return graph_.AddRootReference(root_, at, word.address, word.traits);
   }
   bool End() { return true; }
 

@@ -109,8 +109,8 @@ std::string ForTerminal(const std::string& text) {
     const size_t length = LengthOfCharacter(text, i);
     const auto c = static_cast<unsigned char>(text[i]);
     // Of two bytes, there are control characters up to U+009F.
-    const bool is_control = length == 1 ? IsControl(text[i])
-                                        : length == 2 && c == 0xc2 && (text[i + 1] & 0x60) == 0;
+    const bool is_control =
+        length == 1 ? IsControl(text[i]) : length == 2 && c == 0xc2 && (text[i + 1] & 0x60) == 0;
     if (length != 0 && !is_control) {
       out.append(text, i, length);
     } else {

@@ -26,13 +26,13 @@ using gleaner::tools::Certainty;
 using gleaner::tools::Count;
 using gleaner::tools::Dominators;
 using gleaner::tools::ExplainedPath;
+using gleaner::tools::ForTerminal;
 using gleaner::tools::HeapGraph;
 using gleaner::tools::Hexadecimal;
 using gleaner::tools::kNoObject;
 using gleaner::tools::ObjectId;
 using gleaner::tools::PathExplainer;
 using gleaner::tools::PathShapes;
-using gleaner::tools::ForTerminal;
 using gleaner::tools::PrintWrapped;
 using gleaner::tools::ProcessImage;
 using gleaner::tools::Quoted;
@@ -139,8 +139,8 @@ class Question {
 
   std::string Describe(ObjectId object) {
     return Hexadecimal(graph_.AddressOf(object)) + " (" + Count(graph_.BytesOf(object)) +
-           " bytes, " + ForTerminal(names_.KindAndType(graph_.KindOf(object), graph_.TypeOf(object))) +
-           ")";
+           " bytes, " +
+           ForTerminal(names_.KindAndType(graph_.KindOf(object), graph_.TypeOf(object))) + ")";
   }
 
   int AnswerObject(ObjectId object, uint64_t address, const std::string& retained) {

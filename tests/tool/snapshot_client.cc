@@ -250,6 +250,27 @@ __attribute__((noinline)) void TakeDeep() {
   if (held == nullptr) abort();
 }
 
+// Objects side by side: the word of the second one is one past the end of the first.
+__attribute__((noinline)) void MakeNeighbours() {
+  auto* before = static_cast<char*>(Allocate(16));
+  for (;;) {
+    auto* next = static_cast<char*>(Allocate(16));
+    if (next == before + 16 || before == next + 16) {
+      g_other[0] = next < before ? before : next;
+      g_other[1] = next < before ? next : before;
+      break;
+    }
+    before = next;
+  }
+  Print("first", reinterpret_cast<uintptr_t>(g_other[1]));
+  Print("second", reinterpret_cast<uintptr_t>(g_other[0]));
+}
+
+void TakeNeighbours() {
+  MakeNeighbours();
+  Take(g_file);
+}
+
 // Data of a finalizer of a live object, and a thread whose name is meant for a terminal.
 void OnDeath(void*, void*) {}
 __attribute__((noinline)) void MakeClosure() {
@@ -281,10 +302,11 @@ struct Case {
   const char* name;
   void (*run)();
 };
-constexpr Case kCases[] = {{"map", TakeMap},          {"growth", TakeGrowth}, {"stack", TakeStack},
-                           {"number", TakeNumber},    {"both", TakeBoth},     {"list", TakeList},
-                           {"wordless", TakeWordless}, {"pairs", TakePairs}, {"known", TakeKnown},
-                           {"deep", TakeDeep}, {"hostile", TakeHostile}};
+constexpr Case kCases[] = {
+    {"map", TakeMap},           {"growth", TakeGrowth},   {"stack", TakeStack},
+    {"number", TakeNumber},     {"both", TakeBoth},       {"list", TakeList},
+    {"wordless", TakeWordless}, {"pairs", TakePairs},     {"known", TakeKnown},
+    {"deep", TakeDeep},         {"hostile", TakeHostile}, {"neighbours", TakeNeighbours}};
 
 }  // namespace
 

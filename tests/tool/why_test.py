@@ -218,6 +218,15 @@ class Paths(ToolTest):
                          f"{CLIENT} map {case.file}")
 
 
+    def test_a_word_that_points_to_an_object_is_not_taken_for_the_one_before(self):
+        case = Case("neighbours")
+        for name in ("first", "second"):
+            (path,) = self.why_json(case, case.address[name])["paths"]
+            self.assertIn("g_other", path["root"])
+            self.assertEqual(path["certainty"], "probable")
+            self.assertRegex(path["root"], r"\) \+ 8, " if name == "first" else r"client\), ")
+
+
 class Figures(ToolTest):
     def test_roots_kinds_and_largest(self):
         case = Case("map")
