@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "tools/debug_info.h"
@@ -231,8 +232,13 @@ class Json {
 
 bool Read(const std::string& path, size_t top, SnapshotSummary* summary) {
   std::string error;
-  if (!Summarize(path, top, summary, &error)) {
-    Fail(error);
+  try {
+    if (!Summarize(path, top, summary, &error)) {
+      Fail(error);
+      return false;
+    }
+  } catch (const std::bad_alloc&) {
+    Fail(path + ": there is not enough memory to read it");
     return false;
   }
   for (const std::string& warning : summary->warnings) Fail(warning);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <map>
+#include <new>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -301,8 +302,13 @@ class Question {
 
 int Why(const WhyOptions& options) {
   SnapshotFile file;
-  if (!file.Open(options.snapshot)) return Fail(file.error());
-  const int status = Question(options, &file).Answer();
+  int status = kFailed;
+  try {
+    if (!file.Open(options.snapshot)) return Fail(file.error());
+    status = Question(options, &file).Answer();
+  } catch (const std::bad_alloc&) {
+    return Fail(options.snapshot + ": there is not enough memory to read it");
+  }
   if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written");
   return status;
 }
