@@ -6,7 +6,10 @@
 #include <gc/gc_typed.h>
 #include <gleaner.h>
 #include <pthread.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -100,6 +103,9 @@ void TakeGrowth() {
 __attribute__((noinline)) uintptr_t MakeHidden() {
   return reinterpret_cast<uintptr_t>(Allocate(5000)) ^ kHidden;
 }
+
+uintptr_t g_hidden_object;
+void* PointerOf(uintptr_t hidden) { return reinterpret_cast<void*>(hidden ^ kHidden); }
 
 pthread_barrier_t g_barrier;
 
@@ -271,6 +277,41 @@ void TakeNeighbours() {
   Take(g_file);
 }
 
+// An object that only a handler on an alternate stack holds.
+std::atomic<int> g_state;
+void OnSignal(int) {
+  void* volatile held = PointerOf(g_hidden_object);
+  g_state = 1;
+  while (g_state == 1) usleep(1000);
+  if (held == nullptr) abort();
+}
+
+void* AlternateWorker(void*) {
+  stack_t stack = {};
+  stack.ss_size = 1 << 16;
+  stack.ss_sp = malloc(stack.ss_size);
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_ONSTACK;
+  if (sigaltstack(&stack, nullptr) != 0 || sigaction(SIGUSR1, &action, nullptr) != 0) abort();
+  g_hidden_object = MakeHidden();
+  Print("held", g_hidden_object ^ kHidden);
+  ClearStack();
+  raise(SIGUSR1);
+  stack.ss_flags = SS_DISABLE;
+  sigaltstack(&stack, nullptr);
+  return nullptr;
+}
+
+void TakeAlternate() {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, AlternateWorker, nullptr) != 0) abort();
+  while (g_state != 1) usleep(1000);
+  Take(g_file);
+  g_state = 2;
+  pthread_join(thread, nullptr);
+}
+
 // Data of a finalizer of a live object, and a thread whose name is meant for a terminal.
 void OnDeath(void*, void*) {}
 __attribute__((noinline)) void MakeClosure() {
@@ -302,11 +343,19 @@ struct Case {
   const char* name;
   void (*run)();
 };
-constexpr Case kCases[] = {
-    {"map", TakeMap},           {"growth", TakeGrowth},   {"stack", TakeStack},
-    {"number", TakeNumber},     {"both", TakeBoth},       {"list", TakeList},
-    {"wordless", TakeWordless}, {"pairs", TakePairs},     {"known", TakeKnown},
-    {"deep", TakeDeep},         {"hostile", TakeHostile}, {"neighbours", TakeNeighbours}};
+constexpr Case kCases[] = {{"map", TakeMap},
+                           {"growth", TakeGrowth},
+                           {"stack", TakeStack},
+                           {"number", TakeNumber},
+                           {"both", TakeBoth},
+                           {"list", TakeList},
+                           {"wordless", TakeWordless},
+                           {"pairs", TakePairs},
+                           {"known", TakeKnown},
+                           {"deep", TakeDeep},
+                           {"hostile", TakeHostile},
+                           {"neighbours", TakeNeighbours},
+                           {"alternate", TakeAlternate}};
 
 }  // namespace
 

@@ -128,6 +128,14 @@ class Paths(ToolTest):
         self.assertIsNone(answer["sure_path"])
         self.assertIn("lies on a stack", self.why(case, case.address["held"]).stdout)
 
+    def test_words_of_an_alternate_stack_are_as_doubtful_as_others(self):
+        case = Case("alternate")
+        answer = self.why_json(case, case.address["held"], "--paths", "3")
+        self.assertRegex(answer["paths"][0]["root"], r"^alternate stack of thread \d+ ")
+        for path in answer["paths"]:
+            self.assertEqual(path["certainty"], "doubtful", path)
+        self.assertIsNone(answer["sure_path"])
+
     def test_a_number_that_looks_like_an_address(self):
         case = Case("number")
         answer = self.why_json(case, case.address["number"])
