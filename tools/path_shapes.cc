@@ -27,8 +27,7 @@ PathShapes::PathShapes(const HeapGraph& graph, const RootPaths& paths, NameOfRoo
 void PathShapes::Add(ObjectId object, uint64_t bytes) {
   const Shape shape = ShapeOf(object);
   Group& group = groups_[shape];
-  const ObjectId before = paths_.Before(object);
-  const bool is_behind = before != kNoObject && shapes_[before] == shape;
+  const bool is_behind = IsBehindItsLike(object, shape);
   if (group.objects++ < kCompared || (group.example_length.first && !is_behind)) {
     const std::pair<bool, uint32_t> length = {is_behind, LengthOf(object)};
     if (length < group.example_length) {
@@ -39,6 +38,16 @@ void PathShapes::Add(ObjectId object, uint64_t bytes) {
   group.bytes += bytes;
   ++objects_;
   bytes_ += bytes;
+}
+
+bool PathShapes::IsBehindItsLike(ObjectId object, Shape shape) const {
+  ObjectId before = object;
+  for (size_t i = 0; i < kMaxPeriod && paths_.IsReached(before); ++i) {
+    before = paths_.Before(before);
+    if (before == kNoObject) return false;
+    if (shapes_[before] == shape) return true;
+  }
+  return false;
 }
 
 // Up to a limit: beyond it no path is short.

@@ -25,7 +25,7 @@ class PathShapes {
     uint64_t objects = 0;
     uint64_t bytes = 0;
     ObjectId example = kNoObject;  // one with a short path
-    // Of the example: whether it stands behind one that is like it, and how long its path is.
+    // Of the example: whether it stands behind one of the group, and how long its path is.
     std::pair<bool, uint32_t> example_length = {true, ~uint32_t{0}};
   };
   // Says how a root's word is called.
@@ -50,6 +50,8 @@ class PathShapes {
   using Link = std::pair<uint64_t, What>;
 
   Shape ShapeOf(ObjectId object);
+  // Whether one of the same shape is nearby on the object's path.
+  bool IsBehindItsLike(ObjectId object, Shape shape) const;
   // The shape of a path of that shape with one more object; kUnknown unless that ends a repetition.
   Shape RepeatedShape(Shape shape, const What& what) const;
   uint32_t LengthOf(ObjectId object) const;

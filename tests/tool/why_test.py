@@ -185,7 +185,9 @@ class Paths(ToolTest):
         self.assertLess(len(text.splitlines()), 30, text)
         self.assertRegex(text, r"the last 2 in the same way 99\d more times")
         self.assertEqual(len(self.why_json(case, case.address["pair"])["paths"][0]["objects"]), 2000)
-        self.assertLess(len(self.why_json(case, "--type", "NORMAL", "--top", "1000")["groups"]), 230)
+        groups = self.why_json(case, "--type", "NORMAL", "--top", "1000")["groups"]
+        self.assertLess(len(groups), 230)
+        self.assertLess(len(groups[0]["example"]["objects"]), 10)
 
     def test_of_a_long_path_both_ends_are_shown(self):
         case = Case("pairs")
