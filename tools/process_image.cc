@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "tools/debug_info.h"
 #include "tools/variable_line.h"
@@ -44,6 +46,9 @@ struct CodeFile {
 
 // False if there is none.
 bool ReadCodeFile(const std::string& path, uint64_t bias, CodeFile* code) {
+  // A pipe at the path would keep the library waiting.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
   Dwfl* session = dwfl_begin(&kDebugInfoCallbacks);
   if (session == nullptr) return false;
   dwfl_report_begin(session);

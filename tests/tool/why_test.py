@@ -337,6 +337,10 @@ class BadInput(ToolTest):
         result = self.why(case, case.address["document"])
         self.assertIn("program cannot be read", result.stderr)
         self.assertRegex(result.stdout, r"static data of program \+ 0x")
+        os.mkfifo(program)
+        self.assertIn("program cannot be read",
+                      self.why(case, case.address["document"]).stderr)
+        os.remove(program)
         shutil.copy(GLEANER, program)
         result = self.why(case, case.address["document"])
         self.assertIn("is not the file that the program had loaded", result.stderr)
