@@ -45,16 +45,14 @@ std::pair<int, uint64_t> Place(const HeapGraph& graph, const RootReference& refe
   return {RankOf(kind).order, kind == SnapshotRoot::kStack ? ~reference.word : 0};
 }
 
-int RoundOf(const HeapGraph& graph, const RootReference& reference) {
-  return reference.is_past_end ? kSearchRounds - 1
-                               : RankOf(graph.roots()[reference.root].kind).round;
-}
-
 uint64_t Edge(ObjectId source, ObjectId target) { return uint64_t{source} << 32 | target; }
 
 }  // namespace
 
-int SearchRound(SnapshotRoot kind) { return RankOf(kind).round; }
+int SearchRound(const HeapGraph& graph, const RootReference& reference) {
+  return reference.is_past_end ? kSearchRounds - 1
+                               : RankOf(graph.roots()[reference.root].kind).round;
+}
 
 RootPaths::RootPaths(const HeapGraph& graph) : graph_(graph) {}
 
@@ -66,7 +64,7 @@ void RootPaths::Search(ObjectId target, bool sure) {
   std::vector<uint32_t> references[kSearchRounds];
   const auto& all = graph_.root_references();
   for (uint32_t i = 0; i < all.size(); ++i) {
-    const int round = RoundOf(graph_, all[i]);
+    const int round = SearchRound(graph_, all[i]);
     const bool is_unsure = all[i].is_doubtful || round == kStackRound;
     if (!(sure && is_unsure)) references[round].push_back(i);
   }

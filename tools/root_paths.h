@@ -19,9 +19,9 @@
 
 namespace gleaner::tools {
 
-// The round in which a root's words are followed.
+// The round in which the word of a root is followed.
 inline constexpr int kSearchRounds = 3;
-int SearchRound(SnapshotRoot kind);
+int SearchRound(const HeapGraph& graph, const RootReference& reference);
 
 struct PathStep {
   ObjectId object;

@@ -96,6 +96,11 @@ std::string SnapshotNames::Finalizer(const RootReference& reference, bool in_ful
 }
 
 std::string SnapshotNames::Group(const RootReference& reference) {
+  if (reference.is_past_end) return "words one past the end of an object";
+  return GroupOfRoot(reference);
+}
+
+std::string SnapshotNames::GroupOfRoot(const RootReference& reference) {
   const GraphRoot& root = graph_.roots()[reference.root];
   switch (root.kind) {
     case SnapshotRoot::kStack:
@@ -140,7 +145,7 @@ std::string SnapshotNames::Word(const RootReference& reference) {
       text = Finalizer(reference, true);
       break;
     case SnapshotRoot::kOther:
-      text = Group(reference);
+      text = GroupOfRoot(reference);
       break;
   }
   return reference.word == 0 ? text : text + ", at " + Hexadecimal(reference.word);

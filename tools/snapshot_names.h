@@ -30,6 +30,7 @@ class SnapshotNames {
   std::string Word(const RootReference& reference);
 
  private:
+  std::string GroupOfRoot(const RootReference& reference);
   std::string Static(const RootReference& reference, bool in_full);
   std::string Stack(const RootReference& reference, bool in_full);
   std::string Finalizer(const RootReference& reference, bool in_full);

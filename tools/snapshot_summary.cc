@@ -56,7 +56,7 @@ std::vector<uint32_t> GroupRoots(const HeapGraph& graph, SnapshotNames* names,
     const auto [found, is_new] = numbers.try_emplace(name, static_cast<uint32_t>(groups->size()));
     if (is_new) {
       groups->push_back(name);
-      rounds->push_back(SearchRound(graph.roots()[reference.root].kind));
+      rounds->push_back(SearchRound(graph, reference));
     }
     group_of.push_back(found->second);
   }

@@ -102,7 +102,7 @@ class Question {
     // A group for each round.
     std::vector<uint32_t> group_of;
     for (const RootReference& reference : graph.root_references()) {
-      group_of.push_back(static_cast<uint32_t>(SearchRound(graph.roots()[reference.root].kind)));
+      group_of.push_back(static_cast<uint32_t>(SearchRound(graph, reference)));
     }
     const Dominators dominators(&graph, group_of, {0, 1, 2});
     ObjectId largest = kNoObject;

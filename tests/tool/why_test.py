@@ -235,6 +235,7 @@ class Paths(ToolTest):
             self.assertIn("g_other", path["root"])
             self.assertEqual(path["certainty"], "probable")
             self.assertRegex(path["root"], r"\) \+ 8, " if name == "first" else r"client\), ")
+        self.assertEqual(self.snapshot_json(case.file)["shared_objects"], 0)
 
 
 class Figures(ToolTest):
