@@ -19,7 +19,7 @@ bool IsDoubtful(const ExplainedPath& path, size_t i) {
 std::string WordOf(const PathStep& step) {
   std::string text = step.offset == kNoOffset ? "as its mark procedure says"
                                               : "word at +" + std::to_string(step.offset);
-  if (step.is_interior) text += ", into the middle or to the end of";
+  if (step.is_interior) text += ", into the middle of";
   return text;
 }
 
@@ -66,6 +66,7 @@ ExplainedPath PathExplainer::Explain(const RootPath& path) {
   ExplainedPath explained = {names_.Group(root),
                              names_.Word(root),
                              kind == SnapshotRoot::kStack || kind == SnapshotRoot::kRegisters,
+                             root.is_past_end,
                              {},
                              Certainty::kKnown};
   const bool is_without_word =
@@ -145,7 +146,9 @@ void PathExplainer::PrintPart(const ExplainedPath& path, const Part& part, FILE*
 
 void PathExplainer::Print(const ExplainedPath& path, FILE* out) {
   PrintWrapped(path.root, 2, out);
-  if (path.steps[0].step.is_interior) fprintf(out, "       into the middle or to the end of\n");
+  if (path.steps[0].step.is_interior) {
+    fprintf(out, "       %s\n", path.is_past_end ? "one past the end of" : "into the middle of");
+  }
   // At both ends.
   constexpr size_t kMaxParts = 20;
   const std::vector<Part> parts = PartsOf(path);
@@ -175,9 +178,11 @@ std::string PathExplainer::CertaintyInWords(const ExplainedPath& path) const {
     const ExplainedStep& step = path.steps[i];
     ++told;
     text += " The word that leads to " + Hexadecimal(graph_.AddressOf(step.step.object)) + " ";
-    text += step.step.is_interior
-                ? "points into the middle or to the end of the object: it may be a number that "
-                  "looks like an "
+    text += i == 0 && path.is_past_end
+                ? "is one past the end of the object: as a rule such a word is meant for the "
+                  "object that begins there."
+            : step.step.is_interior
+                ? "points into the middle of the object: it may be a number that looks like an "
                   "address."
                 : "lies on a stack or in a register: it may be left from a call that has ended, or "
                   "be a number.";

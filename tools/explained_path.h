@@ -28,6 +28,7 @@ struct ExplainedPath {
   std::string group;  // of the root
   std::string root;   // its word in full
   bool is_stack;      // or registers
+  bool is_past_end;   // the root's word is one past the end of the first object
   std::vector<ExplainedStep> steps;
   Certainty certainty;
 };

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace {
 
@@ -274,6 +275,8 @@ __attribute__((noinline)) void MakeNeighbours() {
 
 void TakeNeighbours() {
   MakeNeighbours();
+  Take((std::string(g_file) + ".2").c_str());
+  g_other[1] = nullptr;
   Take(g_file);
 }
 

@@ -230,12 +230,19 @@ class Paths(ToolTest):
 
     def test_a_word_that_points_to_an_object_is_not_taken_for_the_one_before(self):
         case = Case("neighbours")
-        for name in ("first", "second"):
-            (path,) = self.why_json(case, case.address[name])["paths"]
+        both = case.file + ".2"
+        for name, place in (("first", r"\) \+ 8, "), ("second", r"client\), ")):
+            text = self.run_tool("why", both, case.address[name], "--json").stdout
+            (path,) = json.loads(text)["paths"]
             self.assertIn("g_other", path["root"])
             self.assertEqual(path["certainty"], "probable")
-            self.assertRegex(path["root"], r"\) \+ 8, " if name == "first" else r"client\), ")
-        self.assertEqual(self.snapshot_json(case.file)["shared_objects"], 0)
+            self.assertRegex(path["root"], place)
+        self.assertEqual(self.snapshot_json(both)["shared_objects"], 0)
+        # Without a word of its own it is kept by that of the other one.
+        text = re.sub(r"\s+", " ", self.why(case, case.address["first"]).stdout)
+        self.assertIn(f"one past the end of -> {case.address['first']} ", text)
+        self.assertIn("is meant for the object that begins there", text)
+        self.assertIn("it would be free", text)
 
 
 class Figures(ToolTest):
