@@ -301,8 +301,10 @@ void* AlternateWorker(void*) {
   Print("held", g_hidden_object ^ kHidden);
   ClearStack();
   raise(SIGUSR1);
+  void* bytes = stack.ss_sp;
   stack.ss_flags = SS_DISABLE;
   sigaltstack(&stack, nullptr);
+  free(bytes);
   return nullptr;
 }
 
