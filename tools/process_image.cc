@@ -99,7 +99,8 @@ ProcessImage::~ProcessImage() {
 
 void ProcessImage::Report(const SnapshotModule& module) {
   modules_.push_back({&module, nullptr, false, {}});
-  if (module.path.empty() || module.path[0] != '/') return;  // no file: the system's own page
+  // Not a file: the system's own page.
+  if (module.path.find('/') == std::string::npos) return;
   CodeFile code;
   if (!ReadCodeFile(module.path, module.bias, &code)) {
     warnings_.push_back(module.path + " cannot be read: there are no names from it");

@@ -31,7 +31,7 @@ constexpr int kFailed = 1;
 constexpr size_t kColumns = 80;
 
 int Fail(const std::string& message) {
-  fprintf(stderr, "gleaner snapshot: %s\n", message.c_str());
+  fprintf(stderr, "gleaner snapshot: %s\n", ForTerminal(message).c_str());
   return kFailed;
 }
 

@@ -47,7 +47,7 @@ using gleaner::tools::SnapshotNames;
 constexpr int kFailed = 1;
 
 int Fail(const std::string& message) {
-  fprintf(stderr, "gleaner why: %s\n", message.c_str());
+  fprintf(stderr, "gleaner why: %s\n", ForTerminal(message).c_str());
   return kFailed;
 }
 
@@ -71,9 +71,7 @@ class Question {
         names_(*file, graph_, &image_),
         explainer_(file, graph_, &names_),
         paths_(graph_) {
-    for (const std::string& warning : image_.warnings()) {
-      fprintf(stderr, "gleaner why: %s\n", warning.c_str());
-    }
+    for (const std::string& warning : image_.warnings()) Fail(warning);
   }
 
   int Answer() {

@@ -337,14 +337,14 @@ class BadInput(ToolTest):
             self.assertIn(damaged, result.stderr)
 
     def test_a_program_that_has_changed(self):
-        program = os.path.join(FOLDER.name, "program")
+        program = os.path.join(FOLDER.name, "a\033program")
         shutil.copy(CLIENT, program)
         case = object.__new__(Case)
         case.take("map", program)
         os.remove(program)
         result = self.why(case, case.address["document"])
-        self.assertIn("program cannot be read", result.stderr)
-        self.assertRegex(result.stdout, r"static data of program \+ 0x")
+        self.assertIn("a\\033program cannot be read", result.stderr)
+        self.assertRegex(result.stdout, r"static data of a\\033program \+ 0x")
         os.mkfifo(program)
         self.assertIn("program cannot be read",
                       self.why(case, case.address["document"]).stderr)
