@@ -22,10 +22,14 @@ bool SnapshotTurns::ClearMark(uint64_t ticket) {
 
 bool SnapshotTurns::Begin(int max_moments) {
   constexpr uint64_t kMomentNs = 1'000'000;
+  int moments = 0;
   uint64_t ticket;
-  if (!Draw(&ticket)) return false;
-  for (int i = 0; serving_.Load(memory_order_seq_cst) != ticket; ++i) {
-    if (i == max_moments) {
+  for (; !Draw(&ticket); ++moments) {
+    if (moments == max_moments) return false;
+    platform::FutexSleep(kMomentNs);
+  }
+  for (; serving_.Load(memory_order_seq_cst) != ticket; ++moments) {
+    if (moments == max_moments) {
       marks_[ticket % kMaxWaiting].Store(true, memory_order_seq_cst);
       // The turn may have come meanwhile.
       return serving_.Load(memory_order_seq_cst) == ticket && ClearMark(ticket);

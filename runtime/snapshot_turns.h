@@ -1,5 +1,6 @@
-// The order in which threads take snapshots: one at a time, first come, first served. So a thread
-// that takes one after the other does not keep out the snapshot at the end of the process.
+// The order in which threads take snapshots: one at a time, first come, first served (beyond
+// kMaxWaiting threads in any order). So a thread that takes one after the other does not keep out
+// the snapshot at the end of the process.
 //
 // Threads wait without a lock, so that they can be stopped. A thread that has waited long gives up:
 // the one before it may never end its turn, as when a callback of the program has left it by a
@@ -13,8 +14,7 @@ namespace gleaner::runtime {
 
 class SnapshotTurns {
  public:
-  // Waits for the turn. False if that takes `max_moments` of a millisecond, or kMaxWaiting threads
-  // wait already.
+  // Waits for the turn. False if that takes `max_moments` of a millisecond.
   [[nodiscard]] bool Begin(int max_moments);
   // pre: the calling thread has the turn.
   void End();
@@ -26,6 +26,7 @@ class SnapshotTurns {
  private:
   static constexpr uint64_t kMaxWaiting = 64;
 
+  // False if kMaxWaiting threads wait already.
   [[nodiscard]] bool Draw(uint64_t* ticket);
   // Clears the mark that nobody waits for the ticket's turn. Whether it was set.
   bool ClearMark(uint64_t ticket);

@@ -49,6 +49,25 @@ TEST(SnapshotTurnsTest, WhoComesFirstIsServedFirst) {
   EXPECT_TRUE(was_served);
 }
 
+TEST(SnapshotTurnsTest, MoreThreadsThanMayWait) {
+  constexpr int kThreads = 100;
+  SnapshotTurns turns;
+  ASSERT_TRUE(turns.Begin(0));
+  std::atomic<int> served = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      ASSERT_TRUE(turns.Begin(60'000));
+      ++served;
+      turns.End();
+    });
+  }
+  EXPECT_EQ(served, 0);
+  turns.End();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(served, kThreads);
+}
+
 TEST(SnapshotTurnsTest, ManyThreads) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE(seed);
