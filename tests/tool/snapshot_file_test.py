@@ -10,15 +10,15 @@ import glob
 import os
 import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from snapshot_bytes import HEAD_BYTES, checksummed
+
 LIST, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
 SEED = random.SystemRandom().randrange(2**31)
-HEAD_BYTES = 32
 MODES = ("auto", "stop", "concurrent", "generational")
 
 
@@ -318,37 +318,11 @@ class Accidents(SnapshotTest):
         self.assertIn("follows the end", self.damaged(data + b"\0" * 8))
         self.assertIn("another version", self.damaged(data[:6] + b"2" + data[7:]))
 
-    def checksummed(self, data):
-        """The bytes with checksums that are right."""
-        mask = 2**64 - 1
-
-        def add(total, word):
-            total = (total ^ word) * 0x9e3779b97f4a7c15 & mask
-            return total ^ total >> 29
-
-        data = bytearray(data)
-        total = 0x243f6a8885a308d3
-        for word in struct.unpack_from("<3Q", data):
-            total = add(total, word)
-        struct.pack_into("<Q", data, 24, total)
-        at = HEAD_BYTES
-        while at + 16 <= len(data):
-            head, = struct.unpack_from("<Q", data, at)
-            size = -(-(head >> 8) // 8) * 8
-            if at + 16 + size > len(data):
-                break
-            total = add(total, head)
-            for word in struct.unpack_from(f"<{size // 8}Q", data, at + 16):
-                total = add(total, word)
-            struct.pack_into("<Q", data, at + 8, total)
-            at += 16 + size
-        return bytes(data)
-
     def test_nonsense_with_right_checksums_is_no_crash(self):
         self.client("empty", GLEANER_SNAPSHOT=self.path("x"))
         with open(self.path("x"), "rb") as file:
             data = file.read()
-        self.assertEqual(self.checksummed(data), data)
+        self.assertEqual(checksummed(data), data)
         draw = random.Random(SEED)
         path = self.path("damaged")
         for _ in range(150):
@@ -356,7 +330,7 @@ class Accidents(SnapshotTest):
             for _ in range(draw.randrange(1, 4)):
                 copy[draw.randrange(len(copy))] = draw.randrange(256)
             with open(path, "wb") as file:
-                file.write(self.checksummed(copy))
+                file.write(checksummed(copy))
             result = subprocess.run([LIST, path], capture_output=True, timeout=100)
             self.assertIn(result.returncode, (0, 1), f"seed {SEED}")
 

@@ -15,6 +15,8 @@ import sys
 import tempfile
 import unittest
 
+from snapshot_bytes import blocks, checksummed
+
 GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
 SEED = random.SystemRandom().randrange(2**32)
 FOLDER = tempfile.TemporaryDirectory()
@@ -293,6 +295,23 @@ class BadInput(ToolTest):
         for words in ("no", "", "0x", "12z", "fffffffffffffffff", "--", " 10", "+10", "0x-10", "0x0x1"):
             self.assertNotEqual(gleaner("why", case.file, words).returncode, 0, words)
 
+    def test_a_heap_without_roots(self):
+        case = Case("map")
+        with open(case.file, "rb") as file:
+            data = bytearray(file.read())
+        roots, unknown = 7, 99
+        for at, _ in blocks(data):
+            if data[at] == roots:
+                data[at] = unknown
+        path = os.path.join(FOLDER.name, "rootless")
+        with open(path, "wb") as file:
+            file.write(checksummed(data))
+        self.assertIn("no root reaches any",
+                      self.run_tool("why", path, "--largest", status=1).stderr)
+        self.assertIn("No root reaches it",
+                      self.run_tool("why", path, case.address["document"]).stdout)
+        self.assertIn("(reached by no root)", self.run_tool("snapshot", path).stdout)
+
     def test_what_is_asked_for_is_one_thing(self):
         case = Case("map")
         for arguments in ((), ("0x10", "--largest"), ("--largest", "--type", "x"),
@@ -340,7 +359,7 @@ class BadInput(ToolTest):
         program = os.path.join(FOLDER.name, "a\033program")
         shutil.copy(CLIENT, program)
         case = object.__new__(Case)
-        case.take("map", program)
+        case.take("map", program, os.path.join(FOLDER.name, "other.snapshot"))
         os.remove(program)
         result = self.why(case, case.address["document"])
         self.assertIn("a\\033program cannot be read", result.stderr)
@@ -356,23 +375,20 @@ class BadInput(ToolTest):
 
     def test_a_program_without_build_id(self):
         program = os.path.join(FOLDER.name, "without")
-        note = struct.pack("<3I", 4, 20, 3) + b"GNU\0"
-        with open(CLIENT, "rb") as file:
-            data = file.read()
-        self.assertEqual(data.count(note), 1)
-        with open(program, "wb") as file:
-            file.write(data.replace(note, struct.pack("<3I", 4, 20, 99) + b"GNU\0"))
+
+        def copy(source):
+            note, other = (struct.pack("<3I", 4, 20, kind) + b"GNU\0" for kind in (3, 99))
+            with open(source, "rb") as file, open(program, "wb") as out:
+                out.write(file.read().replace(note, other))
+
+        copy(CLIENT)
         os.chmod(program, 0o700)
         case = object.__new__(Case)
-        case.take("map", program)
+        case.take("map", program, os.path.join(FOLDER.name, "other.snapshot"))
         result = self.why(case, case.address["document"])
         self.assertIn("without has no build id", result.stderr)
         self.assertIn("g_map", result.stdout)
-        # Another program there, which has none either.
-        with open(GLEANER, "rb") as file:
-            data = file.read()
-        with open(program, "wb") as file:
-            file.write(data.replace(note, struct.pack("<3I", 4, 20, 99) + b"GNU\0"))
+        copy(GLEANER)  # another program, which has none either
         result = self.why(case, case.address["document"])
         self.assertIn("segments are others", result.stderr)
         self.assertNotIn("g_map", result.stdout)
