@@ -34,14 +34,17 @@ class ReservedArray {
     if (p == nullptr) return false;
     data_ = static_cast<T*>(p);
     max_ = max_elements;
+    committed_ = 0;
     return true;
   }
+  // Forgets the memory before it gives it back: a child that another thread forks meanwhile must
+  // not give back what may belong to somebody else by then.
   void Release() {
-    if (data_ != nullptr) {
-      platform::Release(data_, AlignUp(max_ * sizeof(T), platform::OsPageBytes()));
-    }
+    T* const data = data_;
+    const size_t bytes = AlignUp(max_ * sizeof(T), platform::OsPageBytes());
     data_ = nullptr;
     max_ = committed_ = 0;
+    if (data != nullptr && bytes != 0) platform::Release(data, bytes);
   }
   // Makes elements [0, count) usable. False if the limit is reached or the system refuses.
   [[nodiscard]] bool EnsureCommitted(size_t count) {

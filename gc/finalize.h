@@ -91,10 +91,14 @@ class Finalizers {
   };
   // Takes the oldest entry of the queue. False if the queue is empty.
   bool Take(Ready* out);
-  // Calls f(object, function) for each entry of the queue, the oldest first.
+  // Calls f(const Ready&) for each entry of the queue, the oldest first.
   template <class F>
   void ForEachReady(F f) const {
-    for (size_t i = head_; i < tail_; ++i) f(AddressOf(queue_[i].object), queue_[i].function);
+    for (size_t i = head_; i < tail_; ++i) f(queue_[i]);
+  }
+  // The memory of these entries.
+  platform::Range queue() const {
+    return {AddressOf(queue_.data() + head_), AddressOf(queue_.data() + tail_)};
   }
   // Whether the address is in memory that AddRoots adds.
   bool Holds(Addr a) const {

@@ -131,8 +131,7 @@ bool RangeSet::InsertAt(size_t index, platform::Range range) {
 
 bool RangeSet::Add(platform::Range range) {
   if (range.begin >= range.end) return true;
-  size_t i = 0;
-  while (i < count_ && Item(i).end < range.begin) ++i;
+  const size_t i = FirstFrom(range.begin);
   // All ranges from i on that touch the new range are merged with it.
   size_t last = i;
   while (last < count_ && Item(last).begin <= range.end) {
@@ -173,10 +172,32 @@ bool RangeSet::Remove(platform::Range range) {
 }
 
 bool RangeSet::Overlaps(platform::Range range) const {
-  for (size_t i = 0; i < count_; ++i) {
-    if (Item(i).begin < range.end && range.begin < Item(i).end) return true;
+  for (size_t i = FirstFrom(range.begin); i < count_ && Item(i).begin < range.end; ++i) {
+    if (range.begin < Item(i).end) return true;
   }
   return false;
+}
+
+bool RangeSet::Find(Addr a, platform::Range* found) const {
+  for (size_t i = FirstFrom(a); i < count_ && Item(i).begin <= a; ++i) {
+    if (!Item(i).Contains(a)) continue;  // it ends at `a`
+    *found = Item(i);
+    return true;
+  }
+  return false;
+}
+
+size_t RangeSet::FirstFrom(Addr a) const {
+  size_t low = 0;
+  for (size_t high = count_; low < high;) {
+    const size_t middle = low + (high - low) / 2;
+    if (Item(middle).end < a) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
 }
 
 }  // namespace gleaner::gc

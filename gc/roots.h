@@ -104,6 +104,8 @@ class RangeSet {
   void Clear() { count_ = 0; }
   bool Overlaps(platform::Range range) const;
   bool Contains(Addr a) const { return Overlaps({a, a + 1}); }
+  // The range that the address lies in. False if there is none.
+  bool Find(Addr a, platform::Range* found) const;
   size_t size() const { return count_; }
   platform::Range at(size_t i) const { return Item(i); }
 
@@ -123,6 +125,8 @@ class RangeSet {
  private:
   static constexpr size_t kMaxRanges = size_t{1} << 16;
   static constexpr size_t kFew = 32;
+  // The first range that ends at `a` or above; count_ if there is none.
+  size_t FirstFrom(Addr a) const;
   [[nodiscard]] bool InsertAt(size_t index, platform::Range range);
   platform::Range& Item(size_t i) { return is_large_ ? ranges_[i] : few_[i]; }
   const platform::Range& Item(size_t i) const { return is_large_ ? ranges_[i] : few_[i]; }

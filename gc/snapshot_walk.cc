@@ -224,6 +224,8 @@ void SnapshotWalk::CollectWords(Addr begin, Addr end, bool is_known, bool interi
 // Pointers one past the end of an object count as they do for the marker.
 void SnapshotWalk::CollectWord(Addr word, Addr at, bool is_known, bool interior) {
   if (GLEANER_LIKELY(word - g_space.base > g_space.bytes)) return;
+  // Both of a word's candidates are resolved at a time.
+  if (streams_ && candidate_count_ + 2 > kMaxCandidates) WriteCandidates();
   AddCandidate(word, word, at, is_known, interior);
   const bool past_end = is_root_ && config_.all_interior_pointers && config_.past_the_end &&
                         word % alloc::kGranuleBytes == 0;
@@ -242,6 +244,14 @@ void SnapshotWalk::ResolveCandidates() {
     Candidate& candidate = candidates_[i];
     ObjectRef object;
     if (!IsPointer(candidate.lookup, candidate.interior, config_, &object)) continue;
+    // A word may lead to the object that ends there beside the one that begins there: not twice to
+    // the one that it points into.
+    const bool is_second = candidate.lookup != candidate.value && i > 0;
+    const Candidate* first = is_second ? &candidates_[i - 1] : nullptr;
+    if (first != nullptr && first->lookup == candidate.value && first->at == candidate.at &&
+        first->mark == object.mark()) {
+      continue;
+    }
     candidate.mark = object.mark();
     candidate.base = object.base;
     __builtin_prefetch(candidate.mark);

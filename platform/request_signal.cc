@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,15 @@ constinit Atomic<bool> g_requested{false};
 
 void OnRequest(int) { g_requested.Store(true, memory_order_relaxed); }  // passes nothing
 
+// After a handler that only notes the signal, the instruction that has caused it is repeated
+// forever, or goes on with what the kernel did not do. No handler can be had for the last two.
+bool IsForRequests(int number) {
+  for (const int other : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGKILL, SIGSTOP}) {
+    if (number == other) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int SignalNumber(const char* text) {
@@ -24,26 +34,27 @@ int SignalNumber(const char* text) {
   char* end;
   const unsigned long long number = strtoull(text, &end, 10);
   if (end != text && *end == 0 && number > 0 && number < NSIG) {
-    return number == SIGKILL || number == SIGSTOP ? 0 : static_cast<int>(number);
+    return IsForRequests(static_cast<int>(number)) ? static_cast<int>(number) : 0;
   }
   for (int i = 1; i < NSIG; ++i) {
     const char* name = sigabbrev_np(i);
     if (name == nullptr || strcasecmp(name, text) != 0) continue;
-    return i == SIGKILL || i == SIGSTOP ? 0 : i;
+    return IsForRequests(i) ? i : 0;
   }
   return 0;
 }
 
-bool InstallRequestHandler(int number) {
+int InstallRequestHandler(int number) {
   struct sigaction action = {};
-  if (sigaction(number, nullptr, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
+  if (sigaction(number, nullptr, &action) != 0) return errno;
+  if ((action.sa_flags & SA_SIGINFO) != 0 ||
       (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)) {
-    return false;
+    return EBUSY;
   }
   action = {};
   action.sa_handler = OnRequest;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  return sigaction(number, &action, nullptr) == 0;
+  return sigaction(number, &action, nullptr) == 0 ? 0 : errno;
 }
 
 bool TakeRequest() {

@@ -11,35 +11,34 @@
 #include "platform/process.h"
 #include "platform/request_signal.h"
 #include "platform/snapshot_file.h"
-#include "platform/stop_world.h"
 #include "runtime/collect.h"
 #include "runtime/options.h"
 #include "runtime/output_path.h"
 #include "runtime/runtime.h"
 #include "runtime/snapshot_content.h"
+#include "runtime/snapshot_turns.h"
 #include "runtime/threads.h"
 #include "runtime/variables.h"
 
 namespace gleaner::runtime {
 
-using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
-using platform::memory_order_release;
 using platform::SnapshotFile;
 
 namespace {
 
 constexpr size_t kMaxPath = 4096;
 
-// The process a thread of which takes a snapshot, 0 for none: a child may be forked meanwhile.
-constinit platform::Atomic<uint64_t> g_taking{0};
+// The thread that takes a snapshot has the turn.
+constinit SnapshotTurns g_turns;
+constexpr int kMaxMoments = 60'000;
 
 // The thread that has asked for a snapshot by the collection that it makes next; null: none. Used
-// by that thread while it has g_taking; others compare it with themselves. Relaxed: a thread sees
+// by that thread while it has the turn; others compare it with themselves. Relaxed: a thread sees
 // what it has stored itself.
 constinit platform::Atomic<const Thread*> g_asking{nullptr};
 
-// What follows is guarded by g_taking.
+// What follows is guarded by g_turns.
 constinit SnapshotFile g_file;
 constinit SnapshotContent g_content;
 constinit int g_error = 0;
@@ -57,29 +56,8 @@ constinit platform::Atomic<uint64_t> g_continued{0};
 
 uint64_t Self() { return static_cast<uint64_t>(getpid()); }
 
-bool TryBegin() {
-  const uint64_t self = Self();
-  uint64_t holder = 0;
-  // Acquire, both: pair with the release in End.
-  return g_taking.CompareExchange(holder, self, memory_order_acquire) ||
-         (holder != self && g_taking.CompareExchange(holder, self, memory_order_acquire));
-}
-void End() { g_taking.Store(0, memory_order_release); }
-
 // Relaxed: only the thread's own stores matter.
 bool IsAsking(const Thread* thread) { return g_asking.Load(memory_order_relaxed) == thread; }
-
-// Waits until no other thread takes a snapshot. False if that takes too long, as when the thread
-// has ended meanwhile.
-bool Begin() {
-  constexpr uint64_t kMomentNs = 1'000'000;
-  constexpr int kMaxMoments = 60'000;
-  for (int i = 0; !TryBegin(); ++i) {
-    if (i == kMaxMoments) return false;
-    platform::FutexSleep(kMomentNs);
-  }
-  return true;
-}
 
 SnapshotFile::Head OwnHead() {
   SnapshotFile::Head head;
@@ -97,7 +75,7 @@ bool Write(void*, const void* data, size_t bytes) {
   return g_error == 0;
 }
 
-// Collects, and writes the snapshot in the stop. pre: the caller has g_taking; the file is open;
+// Collects, and writes the snapshot in the stop. pre: the caller has the turn; the file is open;
 // finalizers wait.
 int WriteToOpenFile(const SnapshotFile::Head& head, const char* reason) {
   g_error = g_file.Append(&head, sizeof head);
@@ -155,7 +133,7 @@ Named OpenNextName(const SnapshotFile::Head& head, char* name, size_t capacity) 
 }
 
 // What has to be so while a snapshot is taken, in this order: a handler that jumps away must leave
-// the thread cancellable and g_taking free. Finalizers run afterwards, when no snapshot is under
+// the thread cancellable. Finalizers run afterwards, when no snapshot is under
 // way.
 class Preparations {
  public:
@@ -182,7 +160,7 @@ void RunFinalizers() {
 
 // One of the snapshots that the options ask for.
 void TakeNamed(const char* reason) {
-  static char name[kMaxPath + 64];  // guarded by g_taking
+  static char name[kMaxPath + 64];  // guarded by g_turns
   const int saved_errno = errno;
   int error = WhyNoCollection();
   if (error != 0) {
@@ -193,7 +171,11 @@ void TakeNamed(const char* reason) {
   }
   {
     const Preparations prepared(Threads::Current());
-    if (!Begin()) return;
+    if (!g_turns.Begin(kMaxMoments)) {
+      Complain("no snapshot %s: other threads have been taking some for too long", g_path);
+      errno = saved_errno;
+      return;
+    }
     const SnapshotFile::Head head = OwnHead();
     const Named named = OpenNextName(head, name, sizeof name);
     switch (named.opened) {
@@ -215,7 +197,7 @@ void TakeNamed(const char* reason) {
         Complain("the snapshot %s: all its names are in use; there is none", g_path);
         break;
     }
-    End();
+    g_turns.End();
   }
   errno = saved_errno;
 }
@@ -249,8 +231,9 @@ void StartSnapshots() {
   if (number == 0) {
     Complain("GLEANER_SNAPSHOT_SIGNAL=%s is no signal that can be handled",
              g_options.snapshot_signal);
-  } else if (!platform::InstallRequestHandler(number)) {
-    Complain("GLEANER_SNAPSHOT_SIGNAL=%s: the signal has a handler", g_options.snapshot_signal);
+  } else if (const int error = platform::InstallRequestHandler(number); error != 0) {
+    Complain("GLEANER_SNAPSHOT_SIGNAL=%s: %s", g_options.snapshot_signal,
+             error == EBUSY ? "the signal has a handler" : strerrordesc_np(error));
   }
 }
 
@@ -276,7 +259,10 @@ int TakeSnapshot(const char* path) {
   int error = WhyNoCollection();
   if (error == 0) {
     const Preparations prepared(Threads::Current());
-    if (!Begin()) return EBUSY;
+    if (!g_turns.Begin(kMaxMoments)) {
+      errno = saved_errno;
+      return EBUSY;
+    }
     const SnapshotFile::Head head = OwnHead();
     switch (g_file.Open(path, head, true)) {
       case SnapshotFile::Opened::kYes:
@@ -293,7 +279,7 @@ int TakeSnapshot(const char* path) {
         error = EBUSY;
         break;
     }
-    End();
+    g_turns.End();
   }
   if (error == 0) RunFinalizers();
   errno = saved_errno;
@@ -309,10 +295,12 @@ void WriteSnapshotWorldStopped(const gc::Marker& marker, const gc::RootTasks& ro
 }
 
 void ResetSnapshotsAfterFork() {
-  // Relaxed, all: the process has one thread.
-  if (g_taking.Load(memory_order_relaxed) != 0) g_file.LeaveAfterFork();
-  g_asking.Store(nullptr, memory_order_relaxed);
-  g_taking.Store(0, memory_order_relaxed);
+  if (g_turns.IsTaken()) {
+    g_file.LeaveAfterFork();
+    g_content.Release();
+  }
+  g_asking.Store(nullptr, memory_order_relaxed);  // the process has one thread
+  g_turns.Reset();
 }
 
 }  // namespace gleaner::runtime

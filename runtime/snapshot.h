@@ -6,8 +6,7 @@
 // roots, threads, finalizers and links. Memory and file are had before the stop; in the stop
 // nothing is allocated and no lock is taken but the loader's, which the stop has had before.
 //
-// One snapshot at a time: the thread that takes it has g_taking. Others wait for it without a lock,
-// so that they can be stopped.
+// One snapshot at a time, in turns (runtime/snapshot_turns.h).
 #pragma once
 
 #include "gc/marker.h"

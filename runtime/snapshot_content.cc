@@ -132,7 +132,8 @@ void SnapshotContent::WriteWorldStopped(const gc::Marker& marker, const gc::Root
   writer_.Begin(SnapshotBlock::kRoots);
   WriteRoots(roots, false);
   WriteThreadLocals();
-  WriteTargets();
+  WriteReady();
+  WriteToggleReferences();
   WriteRoots(roots, true);
   writer_.End();
   WriteFinalizers();
@@ -188,7 +189,7 @@ void SnapshotContent::WriteThread(const Thread& thread) {
   char name[64] = "";
   snprintf(path, sizeof path, "/proc/self/task/%d/comm", thread.tid);
   if (platform::ReadSmallFile(path, name, sizeof name) != 0) name[0] = 0;
-  if (char* end = strchr(name, '\n'); end != nullptr) *end = 0;
+  if (char* end = strrchr(name, '\n'); end != nullptr) *end = 0;  // the last: names may have some
   platform::StoppedRegisters registers;
   const bool known = thread.stack_pointer != 0 && GetStoppedRegisters(thread, &registers);
   constexpr size_t kMaxThreadBytes = 1024;
@@ -236,17 +237,19 @@ void SnapshotContent::WriteStack(uint32_t number, Range words) {
 void SnapshotContent::WriteFinalizers() {
   constexpr size_t kBytes = 64;
   writer_.Begin(SnapshotBlock::kFinalizers);
-  const auto write = [this](Addr object, void (*function)(void*, void*), bool is_queued) {
+  const auto write = [this](Addr object, const auto& finalizer, bool is_queued) {
+    if (finalizer.function == nullptr) return;  // of an object that was freed
     writer_.BreakIfFull(kBytes);
     writer_.Number(object);
-    writer_.Number(AddressOf(reinterpret_cast<const void*>(function)));
+    writer_.Number(AddressOf(reinterpret_cast<const void*>(finalizer.function)));
     writer_.Number(is_queued ? 1 : 0);
+    writer_.Number(AddressOf(&finalizer.data));
   };
-  g_collector.finalizers().ForEach([&write](Addr object, const gc::Finalizer& finalizer) {
-    write(object, finalizer.function, false);
+  g_collector.finalizers().ForEach(
+      [&write](Addr object, const gc::Finalizer& finalizer) { write(object, finalizer, false); });
+  g_collector.finalizers().ForEachReady([&write](const gc::Finalizers::Ready& ready) {
+    write(AddressOf(ready.object), ready, true);
   });
-  g_collector.finalizers().ForEachReady(
-      [&write](Addr object, void (*function)(void*, void*)) { write(object, function, true); });
   writer_.End();
 }
 

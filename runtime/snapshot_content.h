@@ -39,8 +39,9 @@ class SnapshotContent {
   void WriteRoots(const gc::RootTasks& roots, bool copied);
   void WriteThreadLocals();
   void WriteCopied(const gc::RootSource& source, gc::RootKind kind, platform::Range range);
-  void WriteTargets();
-  gc::RootSource SourceOf(Addr address) const;
+  void WriteReady();
+  void WriteToggleReferences();
+  gc::RootSource SourceOf(Addr address, gc::RootKind kind) const;
   void WriteFinalizers();
   void WriteLinks();
   void WriteEnd();

@@ -14,15 +14,6 @@ using platform::Range;
 
 namespace {
 
-bool FindRange(const gc::RangeSet& set, Addr address, Range* found) {
-  for (size_t i = 0; i < set.size(); ++i) {
-    if (!set.at(i).Contains(address)) continue;
-    *found = set.at(i);
-    return true;
-  }
-  return false;
-}
-
 // Whether the memory is a thread's, and what of it.
 bool IsThreads(const Thread& thread, Addr address, RootSource* source) {
   const Range result{AddressOf(&thread.result), AddressOf(&thread.result) + kWordBytes};
@@ -53,25 +44,35 @@ bool IsThreads(const Thread& thread, Addr address, RootSource* source) {
   return true;
 }
 
+// Static data and what the program has registered. There may be many such ranges, and many
+// threads: so a word of data is looked up here before it is among the threads.
+bool IsStatic(Addr address, RootSource* source) {
+  Range range;
+  if (g_registry.main_segments.Find(address, &range) ||
+      g_registry.library_segments.Find(address, &range)) {
+    source->kind = SnapshotRoot::kStatic;
+  } else if (g_static_roots.added.Find(address, &range)) {
+    source->kind = SnapshotRoot::kRegistered;
+    source->name = "GC_add_roots";
+  } else {
+    return false;
+  }
+  source->end = range.end;
+  return true;
+}
+
 }  // namespace
 
-RootSource SnapshotContent::SourceOf(Addr address) const {
+RootSource SnapshotContent::SourceOf(Addr address, RootKind kind) const {
   RootSource source;
+  if (kind == RootKind::kData && IsStatic(address, &source)) return source;
   for (size_t i = 0; i < g_registry.count; ++i) {
     if (!IsThreads(*ThreadAt(i), address, &source)) continue;
     source.thread = static_cast<uint32_t>(i + 1);
     return source;
   }
-  Range range;
-  if (FindRange(g_registry.main_segments, address, &range) ||
-      FindRange(g_registry.library_segments, address, &range)) {
-    source.kind = SnapshotRoot::kStatic;
-    source.end = range.end;
-  } else if (FindRange(g_static_roots.added, address, &range)) {
-    source.kind = SnapshotRoot::kRegistered;
-    source.name = "GC_add_roots";
-    source.end = range.end;
-  } else if (g_collector.finalizers().Holds(address)) {
+  if (kind != RootKind::kData && IsStatic(address, &source)) return source;
+  if (g_collector.finalizers().Holds(address)) {
     source.kind = SnapshotRoot::kFinalizer;
     source.name = "finalizers";
   } else if (address - g_registry.results.storage_begin() <
@@ -79,10 +80,13 @@ RootSource SnapshotContent::SourceOf(Addr address) const {
     source.name = "results of ended threads";
   } else if (const Fiber* fiber = Fibers::FindWorldStopped(address); fiber != nullptr) {
     source.kind = SnapshotRoot::kStack;
-    source.name = "fiber";
+    source.name = "fiber stack";
     source.end = fiber->stack.end;
   } else if (g_registry.copied.Holds(address)) {
-    source.name = "copied words";
+    // Those of stacks are as doubtful as if they were read there.
+    const bool is_stack = kind == RootKind::kStack;
+    if (is_stack) source.kind = SnapshotRoot::kStack;
+    source.name = is_stack ? "copied words of a stack" : "copied words";
     source.is_copied = true;
   }
   return source;
@@ -90,6 +94,7 @@ RootSource SnapshotContent::SourceOf(Addr address) const {
 
 // Writes the tasks that hold copies of words, or the others.
 void SnapshotContent::WriteRoots(const gc::RootTasks& roots, bool copied) {
+  const Range queue = g_collector.finalizers().queue();
   for (size_t i = 0; i < roots.size() && !writer_.failed();) {
     Range range = roots.at(i).range;
     const RootKind kind = roots.at(i).kind;
@@ -99,8 +104,10 @@ void SnapshotContent::WriteRoots(const gc::RootTasks& roots, bool copied) {
       range.end = roots.at(i).range.end;
     }
     if (kind == RootKind::kUncollectablePages) continue;
+    // Since the list was made, finalizers have become due: WriteReady writes the queue.
+    if (queue.Contains(range.begin)) continue;
     while (range.begin < range.end) {
-      const RootSource source = SourceOf(range.begin);
+      const RootSource source = SourceOf(range.begin, kind);
       const Addr end = source.end < range.end ? source.end : range.end;
       if (source.is_copied == copied) {
         walk_.BeginRoot(source, copied ? 0 : range.begin, copied ? 0 : end);
@@ -152,17 +159,29 @@ void SnapshotContent::WriteCopied(const RootSource& source, RootKind kind, Range
   walk_.EndRoot();
 }
 
-// Objects that the collector keeps without a word in the list of roots: those queued for their
-// finalizer by this collection, and toggle references that are held strongly.
-void SnapshotContent::WriteTargets() {
+// Objects that wait for their finalizers, and the data of these. The words of those that became due
+// in this collection were among the registered ones when the list of roots was made.
+void SnapshotContent::WriteReady() {
+  const gc::Finalizers& finalizers = g_collector.finalizers();
   RootSource source;
   source.kind = SnapshotRoot::kFinalizer;
   source.name = "objects that wait for their finalizer";
   walk_.BeginRoot(source, 0, 0);
-  g_collector.finalizers().ForEachReady(
-      [this](Addr object, void (*)(void*, void*)) { walk_.AddTarget(object); });
+  finalizers.ForEachReady(
+      [this](const gc::Finalizers::Ready& ready) { walk_.AddTarget(AddressOf(ready.object)); });
   walk_.EndRoot();
-  source.kind = SnapshotRoot::kOther;
+  source.name = "finalizers";
+  walk_.BeginRoot(source, finalizers.queue().begin, finalizers.queue().end);
+  finalizers.ForEachReady([this](const gc::Finalizers::Ready& ready) {
+    const Addr word = AddressOf(&ready.data);
+    walk_.AddWords(RootKind::kStack, word, word + kWordBytes);  // as the queue is read
+  });
+  walk_.EndRoot();
+}
+
+// Toggle references that are held strongly.
+void SnapshotContent::WriteToggleReferences() {
+  RootSource source;
   source.name = "toggle references";
   walk_.BeginRoot(source, 0, 0);
   g_collector.toggle_refs().ForEachStrong([this](Addr object) { walk_.AddTarget(object); });

@@ -66,6 +66,7 @@ ExplainedPath PathExplainer::Explain(const RootPath& path) {
   ExplainedPath explained = {names_.Group(root),
                              names_.Word(root),
                              kind == SnapshotRoot::kStack || kind == SnapshotRoot::kRegisters,
+                             root.is_past_end,
                              {},
                              Certainty::kKnown};
   const bool is_without_word =
@@ -95,23 +96,69 @@ bool PathExplainer::AreAlike(const ExplainedStep& a, const ExplainedStep& b) con
 void PathExplainer::PrintStep(const PathStep& step, FILE* out) {
   fprintf(out, "    -> %s  %s bytes  %s\n", Hexadecimal(graph_.AddressOf(step.object)).c_str(),
           Count(graph_.BytesOf(step.object)).c_str(),
-          names_.KindAndType(graph_.KindOf(step.object), graph_.TypeOf(step.object)).c_str());
+          ForTerminal(names_.KindAndType(graph_.KindOf(step.object), graph_.TypeOf(step.object)))
+              .c_str());
+}
+
+size_t PathExplainer::EndOfRepetition(const ExplainedPath& path, size_t begin,
+                                      size_t period) const {
+  size_t end = begin + period;
+  // The word that leads to the first object of all has no offset.
+  if (begin == 0) return end;
+  while (end < path.steps.size() && AreAlike(path.steps[end - period], path.steps[end])) ++end;
+  return end - (end - begin) % period;
+}
+
+std::vector<PathExplainer::Part> PathExplainer::PartsOf(const ExplainedPath& path) const {
+  constexpr size_t kMaxPeriod = 4;
+  std::vector<Part> parts;
+  for (size_t begin = 0; begin < path.steps.size();) {
+    Part part = {begin, begin + 1, 0};
+    for (size_t period = 1; period <= kMaxPeriod && part.period == 0; ++period) {
+      const size_t end = EndOfRepetition(path, begin, period);
+      // The first time and the last one are shown.
+      if (end - begin > 3 * period) part = {begin, end, period};
+    }
+    parts.push_back(part);
+    begin = part.end;
+  }
+  return parts;
+}
+
+void PathExplainer::PrintPart(const ExplainedPath& path, const Part& part, FILE* out) {
+  const auto print = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (i > 0) fprintf(out, "       %s\n", WordOf(path.steps[i].step).c_str());
+      PrintStep(path.steps[i].step, out);
+    }
+  };
+  if (part.period == 0) return print(part.begin, part.end);
+  const size_t hidden = part.end - part.begin - 2 * part.period;
+  print(part.begin, part.begin + part.period);
+  if (part.period == 1) {
+    fprintf(out, "       ... %s more like it, one from the other ...\n", Count(hidden).c_str());
+  } else {
+    fprintf(out, "       ... the last %zu in the same way %s more times ...\n", part.period,
+            Count(hidden / part.period).c_str());
+  }
+  print(part.end - part.period, part.end);
 }
 
 void PathExplainer::Print(const ExplainedPath& path, FILE* out) {
   PrintWrapped(path.root, 2, out);
-  if (path.steps[0].step.is_interior) fprintf(out, "       into the middle of\n");
-  for (size_t i = 0; i < path.steps.size(); ++i) {
-    if (i > 0) fprintf(out, "       %s\n", WordOf(path.steps[i].step).c_str());
-    PrintStep(path.steps[i].step, out);
-    size_t end = i + 1;
-    while (i > 0 && end < path.steps.size() && AreAlike(path.steps[i], path.steps[end])) ++end;
-    constexpr size_t kShown = 3;
-    if (end - i > kShown) {
-      fprintf(out, "       ... %s more like it, one from the other ...\n",
-              Count(end - i - 2).c_str());
-      i = end - 2;
+  if (path.steps[0].step.is_interior) {
+    fprintf(out, "       %s\n", path.is_past_end ? "one past the end of" : "into the middle of");
+  }
+  // At both ends.
+  constexpr size_t kMaxParts = 20;
+  const std::vector<Part> parts = PartsOf(path);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i == kMaxParts && parts.size() > 2 * kMaxParts + 1) {
+      i = parts.size() - kMaxParts;
+      fprintf(out, "       ... %s more objects ...\n",
+              Count(parts[i].begin - parts[kMaxParts].begin).c_str());
     }
+    PrintPart(path, parts[i], out);
   }
 }
 
@@ -131,7 +178,10 @@ std::string PathExplainer::CertaintyInWords(const ExplainedPath& path) const {
     const ExplainedStep& step = path.steps[i];
     ++told;
     text += " The word that leads to " + Hexadecimal(graph_.AddressOf(step.step.object)) + " ";
-    text += step.step.is_interior
+    text += i == 0 && path.is_past_end
+                ? "is one past the end of the object: as a rule such a word is meant for the "
+                  "object that begins there."
+            : step.step.is_interior
                 ? "points into the middle of the object: it may be a number that looks like an "
                   "address."
                 : "lies on a stack or in a register: it may be left from a call that has ended, or "
@@ -161,7 +211,8 @@ void PathExplainer::PrintJson(const ExplainedPath& path, FILE* out) {
   fprintf(out, "]}");
 }
 
-void PrintWrapped(const std::string& text, int indent, FILE* out) {
+void PrintWrapped(const std::string& raw, int indent, FILE* out) {
+  const std::string text = ForTerminal(raw);
   const size_t room = 80 - static_cast<size_t>(indent);
   for (size_t begin = 0; begin < text.size();) {
     size_t end = text.size();

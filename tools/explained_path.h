@@ -28,6 +28,7 @@ struct ExplainedPath {
   std::string group;  // of the root
   std::string root;   // its word in full
   bool is_stack;      // or registers
+  bool is_past_end;   // the root's word is one past the end of the first object
   std::vector<ExplainedStep> steps;
   Certainty certainty;
 };
@@ -40,8 +41,8 @@ class PathExplainer {
   // pre: the path has steps.
   ExplainedPath Explain(const RootPath& path);
 
-  // Lines of at most 80 columns where names allow it. Rows of objects that are alike, with words at
-  // the same offset, are shortened.
+  // Lines of at most 80 columns where names allow it. Rows of one to four objects that are
+  // repeated, with words at the same offsets, are shortened; so is the middle of a long path.
   void Print(const ExplainedPath& path, FILE* out);
   // What the path's certainty means, in a sentence, and for a doubtful one which words are meant.
   std::string CertaintyInWords(const ExplainedPath& path) const;
@@ -49,6 +50,16 @@ class PathExplainer {
   void PrintJson(const ExplainedPath& path, FILE* out);
 
  private:
+  // Steps of a path: one, or a row of `period` of them that is repeated.
+  struct Part {
+    size_t begin, end;
+    size_t period;  // 0: no repetition
+  };
+
+  // Where the row of `period` steps from `begin` on is repeated no more.
+  size_t EndOfRepetition(const ExplainedPath& path, size_t begin, size_t period) const;
+  std::vector<Part> PartsOf(const ExplainedPath& path) const;
+  void PrintPart(const ExplainedPath& path, const Part& part, FILE* out);
   bool IsKnown(const PathStep& before, const PathStep& step);
   bool AreAlike(const ExplainedStep& a, const ExplainedStep& b) const;
   void PrintStep(const PathStep& step, FILE* out);
@@ -58,7 +69,7 @@ class PathExplainer {
   SnapshotNames& names_;
 };
 
-// Text in lines of at most 80 columns, `indent` blanks before each.
-void PrintWrapped(const std::string& text, int indent, FILE* out);
+// Text, made printable, in lines of at most 80 columns, `indent` blanks before each.
+void PrintWrapped(const std::string& raw, int indent, FILE* out);
 
 }  // namespace gleaner::tools

@@ -97,7 +97,8 @@ void HeapGraph::SetVtable(ObjectId object, uint64_t address) {
   types_[object] = found->second;
 }
 
-bool HeapGraph::AddReference(ObjectId source, uint64_t offset, uint64_t target_address) {
+bool HeapGraph::AddReference(ObjectId source, uint64_t offset, uint64_t target_address,
+                             WordTraits traits) {
   if (source >= size_ || source + size_t{1} < first_reference_.size() ||
       targets_.size() >= ~uint32_t{0}) {
     return false;
@@ -116,7 +117,9 @@ bool HeapGraph::AddReference(ObjectId source, uint64_t offset, uint64_t target_a
     word_steps_.push_back(static_cast<uint8_t>(std::min<uint64_t>(step, kLongStep)));
   }
   last_word_ = word;
-  targets_.push_back(target | (is_interior ? kInterior : 0));
+  is_interior = is_interior || traits.is_past_end;
+  targets_.push_back(target | (is_interior ? kInterior : 0) |
+                     (is_interior && !traits.is_known ? kDoubtful : 0));
   return true;
 }
 
@@ -125,11 +128,14 @@ uint32_t HeapGraph::AddRoot(GraphRoot root) {
   return static_cast<uint32_t>(roots_.size() - 1);
 }
 
-bool HeapGraph::AddRootReference(uint32_t root, uint64_t word, uint64_t target_address) {
+bool HeapGraph::AddRootReference(uint32_t root, uint64_t word, uint64_t target_address,
+                                 WordTraits traits) {
   bool is_interior;
   const ObjectId target = Find(target_address, &is_interior);
   if (target == kNoObject || root >= roots_.size()) return false;
-  root_references_.push_back({root, word, target, is_interior});
+  is_interior = is_interior || traits.is_past_end;
+  root_references_.push_back(
+      {root, word, target, is_interior, is_interior && !traits.is_known, traits.is_past_end});
   return true;
 }
 

@@ -23,7 +23,7 @@ using ObjectId = uint32_t;
 inline constexpr ObjectId kNoObject = ~ObjectId{0};
 // In place of a word's offset: a procedure of the program told of the reference.
 inline constexpr uint64_t kNoOffset = ~uint64_t{0};
-// The uppermost bit of numbers of objects, and of searches' nodes, is for flags.
+// The two uppermost bits of numbers of objects, and of searches' nodes, are for flags.
 inline constexpr ObjectId kMaxObjects = ObjectId{1} << 30;
 
 // What kind of memory a root is.
@@ -52,6 +52,14 @@ struct RootReference {
   uint64_t word;  // address of the word that refers to the object; 0 if there is none
   ObjectId target;
   bool is_interior;  // the word does not point to the object's base
+  bool is_doubtful;  // nor does the program say that it is a pointer
+  bool is_past_end;  // it points one past the end of the object
+};
+
+// What is known of a word beside its value.
+struct WordTraits {
+  bool is_known = false;     // the program says that it is a pointer
+  bool is_past_end = false;  // it points one past the end of the object that it keeps
 };
 
 class HeapGraph {
@@ -70,13 +78,15 @@ class HeapGraph {
   void FinishObjects();
   // The object's first word, which points to a vtable of a module, as far as one can tell.
   void SetVtable(ObjectId object, uint64_t address);
-  // The word at `offset` bytes in the source holds `target_address` (for a word that keeps an
-  // object which it does not point into: the object's address). False if no object holds the
-  // address, or the order is another than the call order above.
-  [[nodiscard]] bool AddReference(ObjectId source, uint64_t offset, uint64_t target_address);
+  // The word at `offset` bytes in the source holds `target_address` (if it is one past the end of
+  // the object that it keeps: the object's address). False if no object holds the address, or the
+  // order is another than the call order above.
+  [[nodiscard]] bool AddReference(ObjectId source, uint64_t offset, uint64_t target_address,
+                                  WordTraits traits = {});
   uint32_t AddRoot(GraphRoot root);
   // `word`: its address, or 0. False if no object holds the address, or there is no such root.
-  [[nodiscard]] bool AddRootReference(uint32_t root, uint64_t word, uint64_t target_address);
+  [[nodiscard]] bool AddRootReference(uint32_t root, uint64_t word, uint64_t target_address,
+                                      WordTraits traits = {});
   void FinishReferences();
 
   size_t size() const { return size_; }
@@ -115,7 +125,7 @@ class HeapGraph {
   template <class F>
   void ForEachReference(ObjectId source, const F& f) const {
     for (uint32_t i = first_reference_[source]; i < first_reference_[source + 1]; ++i) {
-      f(targets_[i] & ~kInterior, (targets_[i] & kInterior) != 0);
+      f(TargetOf(i), (targets_[i] & kInterior) != 0);
     }
   }
   // f(ObjectId target, bool is_interior, uint64_t offset as it was added). pre: keeps_words.
@@ -124,14 +134,16 @@ class HeapGraph {
     uint64_t word = 0;
     for (uint32_t i = first_reference_[source]; i < first_reference_[source + 1]; ++i) {
       word += word_steps_[i] == kLongStep ? LongStep(i) : word_steps_[i];
-      f(targets_[i] & ~kInterior, (targets_[i] & kInterior) != 0,
+      f(TargetOf(i), (targets_[i] & kInterior) != 0,
         word == kNoOffset / kWordBytes ? kNoOffset : word * kWordBytes);
     }
   }
   // References by number, for searches that keep a place among those of an object.
   uint32_t FirstReference(ObjectId source) const { return first_reference_[source]; }
   uint32_t EndReference(ObjectId source) const { return first_reference_[source + 1]; }
-  ObjectId TargetOf(uint32_t reference) const { return targets_[reference] & ~kInterior; }
+  ObjectId TargetOf(uint32_t reference) const { return targets_[reference] & (kDoubtful - 1); }
+  // Whether the word is interior, and the program does not say that it is a pointer.
+  bool IsDoubtful(uint32_t reference) const { return (targets_[reference] & kDoubtful) != 0; }
 
   // Gives the memory of references back: there are none after that.
   void ReleaseReferences();
@@ -141,6 +153,7 @@ class HeapGraph {
 
  private:
   static constexpr uint32_t kInterior = uint32_t{1} << 31;
+  static constexpr uint32_t kDoubtful = kMaxObjects;
   static constexpr uint64_t kWordBytes = 8;
   static constexpr uint8_t kLongStep = 255;
   static constexpr size_t kMaxGroupSlots = size_t{1} << 15;
@@ -180,7 +193,7 @@ class HeapGraph {
   std::vector<uint32_t> groups_at_;
 
   std::vector<uint32_t> first_reference_;  // of each object; one more for the end
-  std::vector<uint32_t> targets_;          // and kInterior
+  std::vector<uint32_t> targets_;          // and kInterior, kDoubtful
   std::vector<uint8_t> word_steps_;        // from the word of the reference before, in words
   std::vector<Long> long_steps_;           // of those that are kLongStep or more, or go back
   uint64_t last_word_ = 0;                 // of the reference added last

@@ -11,6 +11,8 @@ namespace {
 constexpr uint32_t kMaxFields = 32;
 // Objects of a group that may become its example.
 constexpr uint64_t kCompared = 1000;
+// Of rows of objects that are repeated.
+constexpr size_t kMaxPeriod = 4;
 
 }  // namespace
 
@@ -19,13 +21,13 @@ PathShapes::PathShapes(const HeapGraph& graph, const RootPaths& paths, NameOfRoo
       paths_(paths),
       name_of_root_(std::move(name_of_root)),
       shapes_(graph.size(), kUnknown),
-      last_(1) {}
+      last_(1),
+      before_(1, kUnreached) {}
 
 void PathShapes::Add(ObjectId object, uint64_t bytes) {
   const Shape shape = ShapeOf(object);
   Group& group = groups_[shape];
-  const ObjectId before = paths_.Before(object);
-  const bool is_behind = before != kNoObject && shapes_[before] == shape;
+  const bool is_behind = IsBehindItsLike(object, shape);
   if (group.objects++ < kCompared || (group.example_length.first && !is_behind)) {
     const std::pair<bool, uint32_t> length = {is_behind, LengthOf(object)};
     if (length < group.example_length) {
@@ -36,6 +38,16 @@ void PathShapes::Add(ObjectId object, uint64_t bytes) {
   group.bytes += bytes;
   ++objects_;
   bytes_ += bytes;
+}
+
+bool PathShapes::IsBehindItsLike(ObjectId object, Shape shape) const {
+  ObjectId before = object;
+  for (size_t i = 0; i < kMaxPeriod && paths_.IsReached(before); ++i) {
+    before = paths_.Before(before);
+    if (before == kNoObject) return false;
+    if (shapes_[before] == shape) return true;
+  }
+  return false;
 }
 
 // Up to a limit: beyond it no path is short.
@@ -74,10 +86,30 @@ PathShapes::Shape PathShapes::ShapeOfRoot(uint32_t root_reference) {
     const std::string name = name_of_root_(graph_.root_references()[root_reference]);
     const auto [named, is_new_name] =
         root_names_.try_emplace(name, static_cast<Shape>(last_.size()));
-    if (is_new_name) last_.emplace_back();
+    if (is_new_name) {
+      last_.emplace_back();
+      before_.push_back(kUnreached);
+    }
     found->second = named->second;
   }
   return found->second;
+}
+
+PathShapes::Shape PathShapes::RepeatedShape(Shape shape, const What& what) const {
+  // The last objects, the new one first, and the shapes that end with them.
+  const What* objects[2 * kMaxPeriod] = {&what};
+  Shape shapes[2 * kMaxPeriod] = {kUnknown};
+  size_t count = 1;
+  for (; count < 2 * kMaxPeriod && before_[shape] != kUnreached; ++count) {
+    objects[count] = &last_[shape];
+    shapes[count] = shape;
+    shape = before_[shape];
+  }
+  for (size_t period = 2; 2 * period <= count; ++period) {
+    const auto equal = [](const What* a, const What* b) { return *a == *b; };
+    if (std::equal(objects, objects + period, objects + period, equal)) return shapes[period];
+  }
+  return kUnknown;
 }
 
 PathShapes::Shape PathShapes::ShapeOf(ObjectId object) {
@@ -94,11 +126,18 @@ PathShapes::Shape PathShapes::ShapeOf(ObjectId object) {
   for (; !way.empty(); way.pop_back()) {
     const ObjectId next = way.back();
     const What what = {graph_.BytesOf(next), graph_.KindOf(next), graph_.TypeOf(next)};
-    if (before == kNoObject || last_[shape] != what) {
+    const bool goes_on = before != kNoObject && last_[shape] != what;
+    const Shape repeated = goes_on ? RepeatedShape(shape, what) : kUnknown;
+    if (repeated != kUnknown) {
+      shape = repeated;
+    } else if (before == kNoObject || goes_on) {
       const Link link = {before == kNoObject ? 0 : OffsetOf(before, next), what};
       const auto [found, is_new] =
           longer_.try_emplace({shape, link}, static_cast<Shape>(last_.size()));
-      if (is_new) last_.push_back(what);
+      if (is_new) {
+        last_.push_back(what);
+        before_.push_back(shape);
+      }
       shape = found->second;
     }
     shapes_[next] = shape;

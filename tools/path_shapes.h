@@ -1,7 +1,8 @@
 // Objects grouped by how they are kept: paths whose roots have the same name, and whose objects
 // have the same sizes, kinds and types in the same order, with the words at the same offsets.
-// Objects that are alike in a row count as one, so that the nodes of a list are one group; so do
-// the words of an object with many, which is taken for an array.
+// Objects that are alike in a row count as one, so that the nodes of a list are one group. So do
+// rows of two to four that are repeated, as where each node has its link in an object of its own,
+// and the words of an object with many, which is taken for an array.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ class PathShapes {
     uint64_t objects = 0;
     uint64_t bytes = 0;
     ObjectId example = kNoObject;  // one with a short path
-    // Of the example: whether it stands behind one that is like it, and how long its path is.
+    // Of the example: whether it stands behind one of the group, and how long its path is.
     std::pair<bool, uint32_t> example_length = {true, ~uint32_t{0}};
   };
   // Says how a root's word is called.
@@ -49,6 +50,10 @@ class PathShapes {
   using Link = std::pair<uint64_t, What>;
 
   Shape ShapeOf(ObjectId object);
+  // Whether one of the same shape is nearby on the object's path.
+  bool IsBehindItsLike(ObjectId object, Shape shape) const;
+  // The shape of a path of that shape with one more object; kUnknown unless that ends a repetition.
+  Shape RepeatedShape(Shape shape, const What& what) const;
   uint32_t LengthOf(ObjectId object) const;
   Shape ShapeOfRoot(uint32_t root_reference);
   uint64_t OffsetOf(ObjectId source, ObjectId target) const;
@@ -57,7 +62,9 @@ class PathShapes {
   const RootPaths& paths_;
   const NameOfRoot name_of_root_;
   std::vector<Shape> shapes_;  // of objects
-  std::vector<What> last_;     // of shapes: their last object
+  // Of shapes: the last object, and the shape without it; kUnreached for that of a root.
+  std::vector<What> last_;
+  std::vector<Shape> before_;
   std::map<std::pair<Shape, Link>, Shape> longer_;
   std::map<std::string, Shape> root_names_;
   std::unordered_map<uint32_t, Shape> roots_;  // by root reference

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "tools/debug_info.h"
 #include "tools/variable_line.h"
@@ -36,25 +38,45 @@ std::string PlainName(const char* symbol) {
   return name;
 }
 
-// Whether there is a file of code at the path, and its build id; empty if it has none.
-bool ReadBuildId(const std::string& path, std::string* id) {
+// The file of code at a path.
+struct CodeFile {
+  std::string build_id;  // empty if it has none
+  std::vector<SnapshotSegment> segments;
+};
+
+// False if there is none.
+bool ReadCodeFile(const std::string& path, uint64_t bias, CodeFile* code) {
+  // A pipe at the path would keep the library waiting.
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
   Dwfl* session = dwfl_begin(&kDebugInfoCallbacks);
   if (session == nullptr) return false;
   dwfl_report_begin(session);
   Dwfl_Module* module = dwfl_report_elf(session, path.c_str(), path.c_str(), -1, 0, true);
   dwfl_report_end(session, nullptr, nullptr);
-  GElf_Addr bias = 0;
-  const bool is_there = module != nullptr && dwfl_module_getelf(module, &bias) != nullptr;
-  if (is_there) {
+  GElf_Addr moved = 0;
+  Elf* elf = module == nullptr ? nullptr : dwfl_module_getelf(module, &moved);
+  if (elf != nullptr) {
     const unsigned char* bytes = nullptr;
     GElf_Addr where = 0;
     const int count = dwfl_module_build_id(module, &bytes, &where);
     if (count > 0) {
-      id->assign(reinterpret_cast<const char*>(bytes), static_cast<size_t>(count));
+      code->build_id.assign(reinterpret_cast<const char*>(bytes), static_cast<size_t>(count));
+    }
+    size_t headers = 0;
+    if (elf_getphdrnum(elf, &headers) != 0) headers = 0;
+    for (size_t i = 0; i < headers; ++i) {
+      GElf_Phdr header;
+      if (gelf_getphdr(elf, static_cast<int>(i), &header) == nullptr || header.p_type != PT_LOAD ||
+          header.p_memsz == 0) {
+        continue;
+      }
+      const uint64_t begin = bias + header.p_vaddr;
+      code->segments.push_back({begin, begin + header.p_memsz, header.p_offset, header.p_flags});
     }
   }
   dwfl_end(session);
-  return is_there;
+  return elf != nullptr;
 }
 
 }  // namespace
@@ -77,15 +99,21 @@ ProcessImage::~ProcessImage() {
 
 void ProcessImage::Report(const SnapshotModule& module) {
   modules_.push_back({&module, nullptr, false, {}});
-  if (module.path.empty() || module.path[0] != '/') return;  // no file: the system's own page
-  std::string id;
-  if (!ReadBuildId(module.path, &id)) {
+  // Not a file: the system's own page.
+  if (module.path.find('/') == std::string::npos) return;
+  CodeFile code;
+  if (!ReadCodeFile(module.path, module.bias, &code)) {
     warnings_.push_back(module.path + " cannot be read: there are no names from it");
-  } else if (id != module.build_id) {
-    warnings_.push_back(module.path +
-                        " is not the file that the program had loaded (its build id is another): "
-                        "there are no names from it");
+  } else if (code.build_id != module.build_id || code.segments != module.segments) {
+    warnings_.push_back(
+        module.path + " is not the file that the program had loaded (its " +
+        (code.build_id != module.build_id ? "build id is another" : "segments are others") +
+        "): there are no names from it");
   } else {
+    if (code.build_id.empty()) {
+      warnings_.push_back(module.path +
+                          " has no build id: its names are wrong if it has changed since");
+    }
     modules_.back().file =
         dwfl_report_elf(session_, module.path.c_str(), module.path.c_str(), -1, module.bias, true);
   }
@@ -200,7 +228,14 @@ const Dwfl_Thread_Callbacks ProcessImage::kThreadCallbacks = {
         },
     .memory_read =
         [](Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* image) {
-          return ReadWord(*static_cast<ProcessImage*>(image)->unwinding_, address, word);
+          auto* self = static_cast<ProcessImage*>(image);
+          const SnapshotThread& thread = *self->unwinding_;
+          if (ReadWord(thread, address, word)) return true;
+          // The library takes a return address that it cannot read for the end of the stack.
+          if (thread.stack_begin <= address && address < thread.stack_end) {
+            self->unwound_[&thread].is_cut = true;
+          }
+          return false;
         },
     .set_initial_registers =
         [](Dwfl_Thread* state, void* thread) {
@@ -235,7 +270,8 @@ const ProcessImage::Unwound& ProcessImage::Unwind(const SnapshotThread& thread) 
   const auto [found, is_new] = unwound_.try_emplace(&thread);
   if (!is_new || !can_unwind_ || thread.registers.empty()) return found->second;
   unwinding_ = &thread;
-  found->second.is_whole = dwfl_getthread_frames(session_, 1, AddFrame, this) == 0;
+  found->second.is_whole =
+      dwfl_getthread_frames(session_, 1, AddFrame, this) == 0 && !found->second.is_cut;
   return found->second;
 }
 
@@ -257,7 +293,8 @@ FoundFrame ProcessImage::FrameOf(const SnapshotThread& thread, uint64_t address)
       unwound.frames.empty() ? thread.stack_pointer : unwound.frames.back().stack_pointer;
   for (uint64_t at = address - address % kWordBytes; at > least; at -= kWordBytes) {
     uint64_t word = 0;
-    if (!ReadWord(thread, at - kWordBytes, &word)) break;
+    // Beyond the part of the stack that the snapshot has.
+    if (!ReadWord(thread, at - kWordBytes, &word)) return unknown;
     if (ModuleAt(word, kExecutable) != nullptr) return {FrameAt(word, true, at), true};
   }
   if (!unwound.frames.empty()) return {unwound.frames.back(), true};

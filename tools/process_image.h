@@ -62,6 +62,7 @@ class ProcessImage {
   };
   struct Unwound {
     std::vector<StackFrame> frames;  // innermost first
+    bool is_cut = false;             // words of the stack are not in the snapshot
     bool is_whole = false;           // up to the first function of the thread
   };
   static const Dwfl_Thread_Callbacks kThreadCallbacks;

@@ -1,6 +1,7 @@
 #include "tools/root_paths.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace gleaner::tools {
@@ -39,6 +40,7 @@ Rank RankOf(SnapshotRoot kind) {
 // Where a root's word comes in its round. Of a stack the outermost frame comes first: inner ones
 // have copies of its variables.
 std::pair<int, uint64_t> Place(const HeapGraph& graph, const RootReference& reference) {
+  if (reference.is_past_end) return {std::numeric_limits<int>::max(), 0};
   const SnapshotRoot kind = graph.roots()[reference.root].kind;
   return {RankOf(kind).order, kind == SnapshotRoot::kStack ? ~reference.word : 0};
 }
@@ -47,7 +49,10 @@ uint64_t Edge(ObjectId source, ObjectId target) { return uint64_t{source} << 32 
 
 }  // namespace
 
-int SearchRound(SnapshotRoot kind) { return RankOf(kind).round; }
+int SearchRound(const HeapGraph& graph, const RootReference& reference) {
+  return reference.is_past_end ? kSearchRounds - 1
+                               : RankOf(graph.roots()[reference.root].kind).round;
+}
 
 RootPaths::RootPaths(const HeapGraph& graph) : graph_(graph) {}
 
@@ -59,8 +64,8 @@ void RootPaths::Search(ObjectId target, bool sure) {
   std::vector<uint32_t> references[kSearchRounds];
   const auto& all = graph_.root_references();
   for (uint32_t i = 0; i < all.size(); ++i) {
-    const int round = RankOf(graph_.roots()[all[i].root].kind).round;
-    const bool is_unsure = all[i].is_interior || round == kStackRound;
+    const int round = SearchRound(graph_, all[i]);
+    const bool is_unsure = all[i].is_doubtful || round == kStackRound;
     if (!(sure && is_unsure)) references[round].push_back(i);
   }
   for (std::vector<uint32_t>& round : references) {
@@ -81,11 +86,11 @@ bool RootPaths::Visit(ObjectId object, uint32_t from, std::vector<ObjectId>* nex
 
 void RootPaths::SearchFrom(const std::vector<uint32_t>& references) {
   Frontier level;
-  for (const bool interior : {false, true}) {
+  for (const bool doubtful : {false, true}) {
     for (const uint32_t i : references) {
       const RootReference& reference = graph_.root_references()[i];
-      if (reference.is_interior != interior || excluded_references_.count(i) != 0) continue;
-      Visit(reference.target, kRoot | i, interior ? &level.unsure : &level.sure);
+      if (reference.is_doubtful != doubtful || excluded_references_.count(i) != 0) continue;
+      Visit(reference.target, kRoot | i, doubtful ? &level.unsure : &level.sure);
     }
   }
   while (!found_ && !(level.sure.empty() && level.unsure.empty())) {
@@ -98,16 +103,19 @@ void RootPaths::SearchFrom(const std::vector<uint32_t>& references) {
   }
 }
 
-// Follows the words of a level's objects that are interior, or those that are not.
-void RootPaths::Expand(const std::vector<ObjectId>& level, bool interior,
+// Follows the words of a level's objects that are doubtful, or those that are not.
+void RootPaths::Expand(const std::vector<ObjectId>& level, bool doubtful,
                        std::vector<ObjectId>* next) {
   for (const ObjectId source : level) {
     if (found_) return;
     const bool has_excluded = !excluded_sources_.empty() && excluded_sources_.count(source) != 0;
-    graph_.ForEachReference(source, [&](ObjectId target, bool is_interior) {
-      if (is_interior != interior || (has_excluded && IsExcluded(source, target))) return;
+    for (uint32_t i = graph_.FirstReference(source); i < graph_.EndReference(source); ++i) {
+      const ObjectId target = graph_.TargetOf(i);
+      if (graph_.IsDoubtful(i) != doubtful || (has_excluded && IsExcluded(source, target))) {
+        continue;
+      }
       Visit(target, source, next);
-    });
+    }
   }
 }
 
@@ -131,16 +139,18 @@ RootPath RootPaths::PathTo(ObjectId object) const {
   path.steps[0].is_interior = graph_.root_references()[path.root_reference].is_interior;
   for (size_t i = 1; i < path.steps.size(); ++i) {
     PathStep& step = path.steps[i];
-    bool has_word = false;
-    graph_.ForEachWord(path.steps[i - 1].object,
-                       [&](ObjectId target, bool is_interior, uint64_t offset) {
-                         if (target != step.object) return;
-                         // The first that points to the beginning, else the first.
-                         if (has_word && (is_interior || !step.is_interior)) return;
-                         has_word = true;
-                         step.offset = offset;
-                         step.is_interior = is_interior;
-                       });
+    const ObjectId before = path.steps[i - 1].object;
+    int best = 3;
+    uint32_t reference = graph_.FirstReference(before);
+    graph_.ForEachWord(before, [&](ObjectId target, bool is_interior, uint64_t offset) {
+      const bool is_doubtful = graph_.IsDoubtful(reference++);
+      // The first that points to the beginning, else the first that is not doubtful.
+      const int rank = is_doubtful ? 2 : is_interior ? 1 : 0;
+      if (target != step.object || rank >= best) return;
+      best = rank;
+      step.offset = offset;
+      step.is_interior = is_interior;
+    });
   }
   return path;
 }

@@ -2,10 +2,11 @@
 //
 // A breadth-first search in three rounds: from static data, registered roots, thread-local data and
 // uncollectable objects; for what these do not reach, from stacks and registers; for the rest, from
-// finalizers and others. So a stack is named only for an object that nothing better leads to: the
-// words of ended calls lie there. Within a round the path is a shortest one; of those of equal
-// length one all of whose words point to the beginning of an object is preferred to others, and
-// then one from the root that is named first above.
+// finalizers and others, and by words of roots one past the end of an object, which as a rule are
+// meant for the object that begins there. So a stack is named only for an object that nothing
+// better leads to: the words of ended calls lie there. Within a round the path is a shortest one;
+// of those of equal length one without doubtful words (HeapGraph::IsDoubtful) is preferred to
+// others, and then one from the root that is named first above.
 //
 // Takes 4 bytes an object, and 4 more at most while it searches.
 #pragma once
@@ -18,9 +19,9 @@
 
 namespace gleaner::tools {
 
-// The round in which a root's words are followed.
+// The round in which the word of a root is followed.
 inline constexpr int kSearchRounds = 3;
-int SearchRound(SnapshotRoot kind);
+int SearchRound(const HeapGraph& graph, const RootReference& reference);
 
 struct PathStep {
   ObjectId object;
@@ -38,8 +39,8 @@ class RootPaths {
   // pre: `graph` keeps words, and outlives this.
   explicit RootPaths(const HeapGraph& graph);
 
-  // Searches until `target` is reached, or for all objects. `sure`: only by words that point to
-  // beginnings, and from no stack or register.
+  // Searches until `target` is reached, or for all objects. `sure`: only by words that are not
+  // doubtful, and from no stack or register.
   void Search(ObjectId target = kNoObject, bool sure = false);
   bool IsReached(ObjectId object) const { return from_[object] != kNowhere; }
   RootPath PathTo(ObjectId object) const;
@@ -57,13 +58,13 @@ class RootPaths {
   static constexpr uint32_t kRoot = uint32_t{1} << 31;
 
   struct Frontier {
-    std::vector<ObjectId> sure;    // reached by words that point to beginnings alone
+    std::vector<ObjectId> sure;    // reached by words alone that are not doubtful
     std::vector<ObjectId> unsure;  // by others
   };
 
   bool Visit(ObjectId object, uint32_t from, std::vector<ObjectId>* next);
   void SearchFrom(const std::vector<uint32_t>& references);
-  void Expand(const std::vector<ObjectId>& level, bool interior, std::vector<ObjectId>* next);
+  void Expand(const std::vector<ObjectId>& level, bool doubtful, std::vector<ObjectId>* next);
   bool IsExcluded(ObjectId source, ObjectId target) const;
 
   const HeapGraph& graph_;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "tools/debug_info.h"
@@ -15,6 +16,7 @@ namespace {
 
 using gleaner::tools::Bytes;
 using gleaner::tools::Count;
+using gleaner::tools::ForTerminal;
 using gleaner::tools::Growth;
 using gleaner::tools::GrowthRow;
 using gleaner::tools::Hexadecimal;
@@ -29,12 +31,13 @@ constexpr int kFailed = 1;
 constexpr size_t kColumns = 80;
 
 int Fail(const std::string& message) {
-  fprintf(stderr, "gleaner snapshot: %s\n", message.c_str());
+  fprintf(stderr, "gleaner snapshot: %s\n", ForTerminal(message).c_str());
   return kFailed;
 }
 
 // As much of the name as fits in a line that has `used` columns already.
-std::string Fit(const std::string& name, size_t used) {
+std::string Fit(const std::string& raw, size_t used) {
+  const std::string name = ForTerminal(raw);
   constexpr char kCut[] = "...";
   const size_t room = kColumns - used;
   return name.size() <= room ? name : name.substr(0, room - strlen(kCut)) + kCut;
@@ -108,7 +111,8 @@ class Text {
     const std::string& process = Described(summary, "process");
     printf("%s", summary.path.c_str());
     if (!process.empty()) {
-      printf(": process %s, %s", process.c_str(), Described(summary, "command").c_str());
+      printf(": process %s, %s", ForTerminal(process).c_str(),
+             ForTerminal(Described(summary, "command")).c_str());
     }
     printf("\n%s in %s objects, %s references\n", Amount(summary.bytes).c_str(),
            Count(summary.objects).c_str(), Count(summary.references).c_str());
@@ -228,8 +232,13 @@ class Json {
 
 bool Read(const std::string& path, size_t top, SnapshotSummary* summary) {
   std::string error;
-  if (!Summarize(path, top, summary, &error)) {
-    Fail(error);
+  try {
+    if (!Summarize(path, top, summary, &error)) {
+      Fail(error);
+      return false;
+    }
+  } catch (const std::bad_alloc&) {
+    Fail(path + ": there is not enough memory to read it");
     return false;
   }
   for (const std::string& warning : summary->warnings) Fail(warning);

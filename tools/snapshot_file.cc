@@ -194,6 +194,25 @@ bool ReadKinds(SnapshotCursor* cursor, std::vector<SnapshotKind>* kinds) {
   return cursor->ok();
 }
 
+// The command as it was typed: the program writes control characters and \ as \ and three octal
+// digits, so that it is a line.
+std::string Unescaped(const std::string& text) {
+  const auto is_octal = [](char c) { return '0' <= c && c <= '7'; };
+  constexpr size_t kDigits = 3;
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string digits = text.substr(i + 1, kDigits);
+    if (text[i] != '\\' || digits.size() < kDigits ||
+        !std::all_of(digits.begin(), digits.end(), is_octal)) {
+      out += text[i];
+      continue;
+    }
+    out += static_cast<char>(strtoul(digits.c_str(), nullptr, 8));
+    i += kDigits;
+  }
+  return out;
+}
+
 void ReadDescription(const std::string& text, std::map<std::string, std::string>* lines) {
   for (size_t begin = 0; begin < text.size();) {
     size_t end = text.find('\n', begin);
@@ -202,6 +221,9 @@ void ReadDescription(const std::string& text, std::map<std::string, std::string>
     const size_t equals = line.find('=');
     if (equals != std::string::npos) (*lines)[line.substr(0, equals)] = line.substr(equals + 1);
     begin = end + 1;
+  }
+  if (const auto command = lines->find("command"); command != lines->end()) {
+    command->second = Unescaped(command->second);
   }
 }
 
@@ -237,7 +259,8 @@ bool SnapshotFile::ReadBlock(const Block& block) {
       while (!cursor.AtEnd()) {
         const uint64_t object = cursor.Number();
         const uint64_t function = cursor.Number();
-        finalizers_.push_back({object, function, cursor.Number() != 0});
+        const bool is_queued = cursor.Number() != 0;
+        finalizers_.push_back({object, function, is_queued, cursor.Number()});
       }
       return cursor.ok();
     case SnapshotBlock::kLinks:

@@ -18,6 +18,7 @@ struct SnapshotSegment {
   uint64_t begin, end;  // addresses in the process
   uint64_t offset;      // in the file that is mapped
   uint32_t flags;       // as in ELF: 1 executable, 2 writable, 4 readable
+  bool operator==(const SnapshotSegment&) const = default;
 };
 
 struct SnapshotModule {
@@ -53,9 +54,10 @@ struct SnapshotKind {
 };
 
 struct SnapshotFinalizer {
-  uint64_t object;    // as registered: may point into the object
-  uint64_t function;  // of the program
-  bool is_queued;     // the object is unreachable but for its finalizer
+  uint64_t object;     // as registered: may point into the object
+  uint64_t function;   // of the program
+  bool is_queued;      // the object is unreachable but for its finalizer
+  uint64_t data_word;  // where the collector keeps the finalizer's data
 };
 
 struct SnapshotLink {

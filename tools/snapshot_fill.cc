@@ -1,5 +1,7 @@
 // From a snapshot's records of objects and roots to a HeapGraph.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "tools/snapshot_file.h"
 #include "tools/snapshot_records.h"
@@ -25,10 +27,14 @@ struct ObjectAdder {
   bool End() { return true; }
 };
 
-// The value of a word for HeapGraph, which takes the object's address for words that do not point
-// into the object that they keep.
-uint64_t ValueFor(const HeapGraph& graph, uint64_t base, uint64_t value) {
-  return value == base || graph.Find(value) == graph.Find(base) ? value : base;
+// A word of the snapshot as HeapGraph takes it.
+struct GraphWord {
+  uint64_t address;
+  WordTraits traits;
+};
+GraphWord WordFor(const HeapGraph& graph, uint64_t base, uint64_t value, bool is_known) {
+  const bool is_past_end = value != base && graph.Find(value) != graph.Find(base);
+  return {is_past_end ? base : value, {is_known, is_past_end}};
 }
 
 // Gives the references of a snapshot's objects to a graph that has the objects.
@@ -51,18 +57,18 @@ class ReferenceAdder {
     return true;
   }
   bool Root(const GraphRoot&) { return false; }
-  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool) {
+  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool is_known) {
     if (offset == SnapshotWord::kNoOffset) offset = 0;
-    value = ValueFor(graph_, base, value);
-    if (!sorts_) return graph_.AddReference(current_, offset, value);
-    sorted_.emplace_back(offset, value);
+    const GraphWord word = WordFor(graph_, base, value, is_known);
+    if (!sorts_) return graph_.AddReference(current_, offset, word.address, word.traits);
+    sorted_.emplace_back(offset, word);
     return true;
   }
   bool End() {
     std::stable_sort(sorted_.begin(), sorted_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [offset, value] : sorted_) {
-      if (!graph_.AddReference(current_, offset, value)) return false;
+    for (const auto& [offset, word] : sorted_) {
+      if (!graph_.AddReference(current_, offset, word.address, word.traits)) return false;
     }
     sorted_.clear();
     return true;
@@ -75,7 +81,7 @@ class ReferenceAdder {
   ObjectId next_ = 0;    // the first one behind the page
   ObjectId current_ = 0;
   bool sorts_ = false;
-  std::vector<std::pair<uint64_t, uint64_t>> sorted_;
+  std::vector<std::pair<uint64_t, GraphWord>> sorted_;  // by offset
 };
 
 // Gives the roots of a snapshot to a graph. `names`: of the memory that static roots lie in.
@@ -92,9 +98,10 @@ class RootAdder {
     root_ = graph_.AddRoot(std::move(root));
     return true;
   }
-  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool) {
-    const uint64_t word = offset == SnapshotWord::kNoOffset ? 0 : begin_ + offset;
-    return graph_.AddRootReference(root_, word, ValueFor(graph_, base, value));
+  bool Reference(uint64_t offset, uint64_t base, uint64_t value, bool is_known) {
+    const uint64_t at = offset == SnapshotWord::kNoOffset ? 0 : begin_ + offset;
+    const GraphWord word = WordFor(graph_, base, value, is_known);
+    return graph_.AddRootReference(root_, at, word.address, word.traits);
   }
   bool End() { return true; }
 

@@ -53,7 +53,7 @@ std::string SnapshotNames::Static(const RootReference& reference, bool in_full) 
 std::string SnapshotNames::Stack(const RootReference& reference, bool in_full) {
   const GraphRoot& root = graph_.roots()[reference.root];
   // Of a fiber, or an alternate stack of the thread.
-  std::string text = root.name.empty() ? "stack" : root.name + " stack";
+  std::string text = root.name.empty() ? "stack" : root.name;
   if (root.thread >= file_.threads().size()) return text;
   text += " of " + Thread(root, in_full);
   const FoundFrame found = image_.FrameOf(file_.threads()[root.thread], reference.word);
@@ -64,7 +64,43 @@ std::string SnapshotNames::Stack(const RootReference& reference, bool in_full) {
   return text;
 }
 
+void SnapshotNames::IndexFinalizers() {
+  has_finalizers_ = true;
+  for (const SnapshotFinalizer& finalizer : file_.finalizers()) {
+    finalizer_of_word_.try_emplace(finalizer.data_word, &finalizer);
+    const ObjectId object = finalizer.is_queued ? graph_.Find(finalizer.object) : kNoObject;
+    if (object != kNoObject) finalizer_of_object_.try_emplace(object, &finalizer);
+  }
+}
+
+std::string SnapshotNames::Finalizer(const RootReference& reference, bool in_full) {
+  if (!has_finalizers_) IndexFinalizers();
+  const bool is_object = reference.word == 0;
+  if (is_object && !in_full) return "objects that wait for their finalizer";
+  const SnapshotFinalizer* finalizer = nullptr;
+  if (is_object) {
+    const auto found = finalizer_of_object_.find(reference.target);
+    if (found != finalizer_of_object_.end()) finalizer = found->second;
+  } else {
+    const auto found = finalizer_of_word_.find(reference.word);
+    if (found != finalizer_of_word_.end()) finalizer = found->second;
+  }
+  std::string text =
+      is_object ? "no root: the object waits for its finalizer" : "data of a finalizer";
+  if (finalizer == nullptr) return text;
+  const Place place = image_.PlaceOf(finalizer->function);
+  text = is_object ? text + " " : "data of the finalizer ";
+  text += place.symbol.empty() ? place.module + "+" + Hexadecimal(place.offset) : place.symbol;
+  if (in_full && !is_object) text += " of " + Hexadecimal(finalizer->object);
+  return text;
+}
+
 std::string SnapshotNames::Group(const RootReference& reference) {
+  if (reference.is_past_end) return "words one past the end of an object";
+  return GroupOfRoot(reference);
+}
+
+std::string SnapshotNames::GroupOfRoot(const RootReference& reference) {
   const GraphRoot& root = graph_.roots()[reference.root];
   switch (root.kind) {
     case SnapshotRoot::kStack:
@@ -79,7 +115,7 @@ std::string SnapshotNames::Group(const RootReference& reference) {
     case SnapshotRoot::kUncollectable:
       return "uncollectable objects";
     case SnapshotRoot::kFinalizer:
-      return reference.word == 0 ? "objects that wait for their finalizer" : "data of finalizers";
+      return Finalizer(reference, false);
     case SnapshotRoot::kOther:
       break;
   }
@@ -106,11 +142,10 @@ std::string SnapshotNames::Word(const RootReference& reference) {
     case SnapshotRoot::kUncollectable:
       return "no root: the object is uncollectable";
     case SnapshotRoot::kFinalizer:
-      if (reference.word == 0) return "no root: the object waits for its finalizer";
-      text = "data of a finalizer";
+      text = Finalizer(reference, true);
       break;
     case SnapshotRoot::kOther:
-      text = Group(reference);
+      text = GroupOfRoot(reference);
       break;
   }
   return reference.word == 0 ? text : text + ", at " + Hexadecimal(reference.word);

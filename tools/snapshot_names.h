@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tools/heap_graph.h"
@@ -29,14 +30,21 @@ class SnapshotNames {
   std::string Word(const RootReference& reference);
 
  private:
+  std::string GroupOfRoot(const RootReference& reference);
   std::string Static(const RootReference& reference, bool in_full);
   std::string Stack(const RootReference& reference, bool in_full);
+  std::string Finalizer(const RootReference& reference, bool in_full);
+  void IndexFinalizers();
   std::string Thread(const GraphRoot& root, bool in_full) const;
 
   const SnapshotFile& file_;
   const HeapGraph& graph_;
   ProcessImage& image_;
   std::vector<std::string> types_;
+  // By the word of the finalizer's data, and by the object if it waits for its finalizer.
+  std::unordered_map<uint64_t, const SnapshotFinalizer*> finalizer_of_word_;
+  std::unordered_map<ObjectId, const SnapshotFinalizer*> finalizer_of_object_;
+  bool has_finalizers_ = false;
 };
 
 }  // namespace gleaner::tools

@@ -56,7 +56,7 @@ std::vector<uint32_t> GroupRoots(const HeapGraph& graph, SnapshotNames* names,
     const auto [found, is_new] = numbers.try_emplace(name, static_cast<uint32_t>(groups->size()));
     if (is_new) {
       groups->push_back(name);
-      rounds->push_back(SearchRound(graph.roots()[reference.root].kind));
+      rounds->push_back(SearchRound(graph, reference));
     }
     group_of.push_back(found->second);
   }
@@ -122,6 +122,7 @@ bool Summarize(const std::string& path, size_t top, SnapshotSummary* summary, st
   for (uint32_t group = 0; group < groups.size(); ++group) {
     const uint64_t objects = dominators.GroupRetainedObjects(group);
     const uint64_t bytes = dominators.GroupRetainedBytes(group);
+    if (objects == 0) continue;  // others keep the same
     summary->roots.push_back({"", "", 0, groups[group], objects, bytes});
     summary->shared_objects -= objects;
     summary->shared_bytes -= bytes;

@@ -1,5 +1,6 @@
 #include "tools/text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -98,6 +99,28 @@ std::string Escaped(const std::string& text) {
       out.append(text, i, length);
     }
     i += length == 0 ? 1 : length;
+  }
+  return out;
+}
+
+std::string ForTerminal(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = LengthOfCharacter(text, i);
+    const auto c = static_cast<unsigned char>(text[i]);
+    // Of two bytes, there are control characters up to U+009F.
+    const bool is_control =
+        length == 1 ? IsControl(text[i]) : length == 2 && c == 0xc2 && (text[i + 1] & 0x60) == 0;
+    if (length != 0 && !is_control) {
+      out.append(text, i, length);
+    } else {
+      for (size_t k = i; k < i + std::max<size_t>(length, 1); ++k) {
+        char escaped[8];
+        snprintf(escaped, sizeof escaped, "\\%03o", static_cast<unsigned char>(text[k]));
+        out += escaped;
+      }
+    }
+    i += std::max<size_t>(length, 1);
   }
   return out;
 }

@@ -12,6 +12,9 @@ std::string Quoted(const std::string& text);
 // characters but the end of a line and the tab, become U+FFFD.
 std::string Escaped(const std::string& text);
 
+// For terminals: bytes that are no UTF-8, and control characters, as \ and three octal digits.
+std::string ForTerminal(const std::string& text);
+
 // For people: "12.3 ms", "4.56 MB" (10^6 bytes), "12.3 %", "12,345", with spaces that do
 // not break.
 std::string Duration(uint64_t ns);

@@ -1,10 +1,11 @@
 #include "tools/why.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
+#include <new>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,7 @@ using gleaner::tools::Certainty;
 using gleaner::tools::Count;
 using gleaner::tools::Dominators;
 using gleaner::tools::ExplainedPath;
+using gleaner::tools::ForTerminal;
 using gleaner::tools::HeapGraph;
 using gleaner::tools::Hexadecimal;
 using gleaner::tools::kNoObject;
@@ -45,8 +47,16 @@ using gleaner::tools::SnapshotNames;
 constexpr int kFailed = 1;
 
 int Fail(const std::string& message) {
-  fprintf(stderr, "gleaner why: %s\n", message.c_str());
+  fprintf(stderr, "gleaner why: %s\n", ForTerminal(message).c_str());
   return kFailed;
+}
+
+// 0x, which may be left out, and 1 to 16 hexadecimal digits.
+bool ReadAddress(const std::string& text, uint64_t* address) {
+  const size_t begin = text.starts_with("0x") || text.starts_with("0X") ? 2 : 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + begin, end, *address, 16);
+  return error == std::errc() && rest == end;
 }
 
 std::string Objects(uint64_t count) { return count == 1 ? "1 object" : Count(count) + " objects"; }
@@ -61,9 +71,7 @@ class Question {
         names_(*file, graph_, &image_),
         explainer_(file, graph_, &names_),
         paths_(graph_) {
-    for (const std::string& warning : image_.warnings()) {
-      fprintf(stderr, "gleaner why: %s\n", warning.c_str());
-    }
+    for (const std::string& warning : image_.warnings()) Fail(warning);
   }
 
   int Answer() {
@@ -74,12 +82,11 @@ class Question {
     if (graph_.size() == 0) return Fail(options_.snapshot + ": there are no objects");
     if (!options_.type.empty()) return AnswerType();
     if (!options_.largest) {
-      char* rest = nullptr;
-      errno = 0;
-      address = strtoull(options_.address.c_str(), &rest, 16);
-      if (*rest != 0 || errno != 0) {
+      if (!ReadAddress(options_.address, &address)) {
         return Fail("\"" + options_.address + "\" is no address: 0x and hexadecimal digits");
       }
+    } else if (largest_objects_ == 0) {
+      return Fail(options_.snapshot + ": no root reaches any of its objects");
     }
     const ObjectId object = graph_.Find(address);
     return object == kNoObject ? FailWithNearest(address) : AnswerObject(object, address, retained);
@@ -93,13 +100,14 @@ class Question {
     // A group for each round.
     std::vector<uint32_t> group_of;
     for (const RootReference& reference : graph.root_references()) {
-      group_of.push_back(static_cast<uint32_t>(SearchRound(graph.roots()[reference.root].kind)));
+      group_of.push_back(static_cast<uint32_t>(SearchRound(graph, reference)));
     }
     const Dominators dominators(&graph, group_of, {0, 1, 2});
     ObjectId largest = kNoObject;
     for (ObjectId object = 0; object < graph.size(); ++object) {
-      if (largest == kNoObject ||
-          dominators.RetainedBytes(object) > dominators.RetainedBytes(largest)) {
+      if (dominators.IsReached(object) &&
+          (largest == kNoObject ||
+           dominators.RetainedBytes(object) > dominators.RetainedBytes(largest))) {
         largest = object;
       }
     }
@@ -130,7 +138,8 @@ class Question {
 
   std::string Describe(ObjectId object) {
     return Hexadecimal(graph_.AddressOf(object)) + " (" + Count(graph_.BytesOf(object)) +
-           " bytes, " + names_.KindAndType(graph_.KindOf(object), graph_.TypeOf(object)) + ")";
+           " bytes, " +
+           ForTerminal(names_.KindAndType(graph_.KindOf(object), graph_.TypeOf(object))) + ")";
   }
 
   int AnswerObject(ObjectId object, uint64_t address, const std::string& retained) {
@@ -291,8 +300,13 @@ class Question {
 
 int Why(const WhyOptions& options) {
   SnapshotFile file;
-  if (!file.Open(options.snapshot)) return Fail(file.error());
-  const int status = Question(options, &file).Answer();
+  int status = kFailed;
+  try {
+    if (!file.Open(options.snapshot)) return Fail(file.error());
+    status = Question(options, &file).Answer();
+  } catch (const std::bad_alloc&) {
+    return Fail(options.snapshot + ": there is not enough memory to read it");
+  }
   if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written");
   return status;
 }

@@ -3,13 +3,18 @@
 // usage: snapshot_client CASE SNAPSHOT; prints lines "NAME ADDRESS" of the objects.
 #define GC_THREADS
 #include <gc.h>
+#include <gc/gc_typed.h>
 #include <gleaner.h>
 #include <pthread.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace {
 
@@ -100,6 +105,9 @@ __attribute__((noinline)) uintptr_t MakeHidden() {
   return reinterpret_cast<uintptr_t>(Allocate(5000)) ^ kHidden;
 }
 
+uintptr_t g_hidden_object;
+void* PointerOf(uintptr_t hidden) { return reinterpret_cast<void*>(hidden ^ kHidden); }
+
 pthread_barrier_t g_barrier;
 
 // Holds an object by a variable while the snapshot is taken.
@@ -183,13 +191,176 @@ void TakeWordless() {
   Take(g_file);
 }
 
+// A list whose entries lie between objects of another size.
+struct Pair {
+  Entry entry;
+  void* other[4];
+};
+__attribute__((noinline)) void MakePairs() {
+  for (int i = 0; i < 1000; ++i) {
+    auto* entry = static_cast<Entry*>(Allocate(sizeof(Entry)));
+    auto* pair = static_cast<Pair*>(Allocate(sizeof(Pair)));
+    pair->entry.next = static_cast<Entry*>(g_other[3]);
+    entry->next = &pair->entry;
+    g_other[3] = entry;
+    if (i == 0) Print("pair", reinterpret_cast<uintptr_t>(pair));
+  }
+  // And no two alike in a row.
+  void** last = &g_other[0];
+  for (size_t i = 0; i < 200; ++i) {
+    auto* next = static_cast<void**>(Allocate(16 * (1 + i * i % 61)));
+    *last = next;
+    last = next;
+  }
+  Print("different", reinterpret_cast<uintptr_t>(last));
+}
+
+void TakePairs() {
+  MakePairs();
+  Take(g_file);
+}
+
+// An object to whose middle a word leads that is known to be a pointer, and a number.
+__attribute__((noinline)) void MakeKnown() {
+  char* object = static_cast<char*>(Allocate(100));
+  const GC_word bitmap[1] = {2};
+  const GC_descr descriptor = GC_make_descriptor(bitmap, 4);
+  auto** typed = static_cast<void**>(GC_MALLOC_EXPLICITLY_TYPED(32, descriptor));
+  typed[1] = object + 8;
+  g_other[0] = typed;
+  g_number = reinterpret_cast<uintptr_t>(object) + 16;
+  Print("object", reinterpret_cast<uintptr_t>(object));
+}
+
+void TakeKnown() {
+  MakeKnown();
+  Take(g_file);
+}
+
+// An object held by a variable below more of the stack than a snapshot has.
+__attribute__((noinline)) void TakeBelow(int levels) {
+  char bytes[4096];
+  memset(bytes, 0, sizeof bytes);
+  asm volatile("" : : "r"(bytes) : "memory");
+  if (levels == 0) {
+    Take(g_file);
+  } else {
+    TakeBelow(levels - 1);
+  }
+  asm volatile("" : : "r"(bytes) : "memory");  // no call in place of the return
+}
+
+__attribute__((noinline)) void TakeDeep() {
+  void* volatile held = Allocate(3000);
+  Print("held", reinterpret_cast<uintptr_t>(held));
+  TakeBelow(200);
+  if (held == nullptr) abort();
+}
+
+// Objects side by side: the word of the second one is one past the end of the first.
+__attribute__((noinline)) void MakeNeighbours() {
+  auto* before = static_cast<char*>(Allocate(16));
+  for (;;) {
+    auto* next = static_cast<char*>(Allocate(16));
+    if (next == before + 16 || before == next + 16) {
+      g_other[0] = next < before ? before : next;
+      g_other[1] = next < before ? next : before;
+      break;
+    }
+    before = next;
+  }
+  Print("first", reinterpret_cast<uintptr_t>(g_other[1]));
+  Print("second", reinterpret_cast<uintptr_t>(g_other[0]));
+}
+
+void TakeNeighbours() {
+  MakeNeighbours();
+  Take((std::string(g_file) + ".2").c_str());
+  g_other[1] = nullptr;
+  Take(g_file);
+}
+
+// An object that only a handler on an alternate stack holds.
+std::atomic<int> g_state;
+void OnSignal(int) {
+  void* volatile held = PointerOf(g_hidden_object);
+  g_state = 1;
+  while (g_state == 1) usleep(1000);
+  if (held == nullptr) abort();
+}
+
+void* AlternateWorker(void*) {
+  stack_t stack = {};
+  stack.ss_size = 1 << 16;
+  stack.ss_sp = malloc(stack.ss_size);
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_ONSTACK;
+  if (sigaltstack(&stack, nullptr) != 0 || sigaction(SIGUSR1, &action, nullptr) != 0) abort();
+  g_hidden_object = MakeHidden();
+  Print("held", g_hidden_object ^ kHidden);
+  ClearStack();
+  raise(SIGUSR1);
+  void* bytes = stack.ss_sp;
+  stack.ss_flags = SS_DISABLE;
+  sigaltstack(&stack, nullptr);
+  free(bytes);
+  return nullptr;
+}
+
+void TakeAlternate() {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, AlternateWorker, nullptr) != 0) abort();
+  while (g_state != 1) usleep(1000);
+  Take(g_file);
+  g_state = 2;
+  pthread_join(thread, nullptr);
+}
+
+// Data of a finalizer of a live object, and a thread whose name is meant for a terminal.
+void OnDeath(void*, void*) {}
+__attribute__((noinline)) void MakeClosure() {
+  void* data = Allocate(600);
+  g_other[0] = Allocate(40);
+  GC_REGISTER_FINALIZER(g_other[0], OnDeath, data, nullptr, nullptr);
+  Print("data", reinterpret_cast<uintptr_t>(data));
+  Print("owner", reinterpret_cast<uintptr_t>(g_other[0]));
+}
+
+void* HostileWorker(void*) {
+  pthread_setname_np(pthread_self(), "a\033[31m\nb");
+  HoldOnStack();
+  return nullptr;
+}
+
+void TakeHostile() {
+  MakeClosure();
+  pthread_barrier_init(&g_barrier, nullptr, 2);
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, HostileWorker, nullptr) != 0) abort();
+  pthread_barrier_wait(&g_barrier);
+  Take(g_file);
+  pthread_barrier_wait(&g_barrier);
+  pthread_join(thread, nullptr);
+}
+
 struct Case {
   const char* name;
   void (*run)();
 };
-constexpr Case kCases[] = {{"map", TakeMap},          {"growth", TakeGrowth}, {"stack", TakeStack},
-                           {"number", TakeNumber},    {"both", TakeBoth},     {"list", TakeList},
-                           {"wordless", TakeWordless}};
+constexpr Case kCases[] = {{"map", TakeMap},
+                           {"growth", TakeGrowth},
+                           {"stack", TakeStack},
+                           {"number", TakeNumber},
+                           {"both", TakeBoth},
+                           {"list", TakeList},
+                           {"wordless", TakeWordless},
+                           {"pairs", TakePairs},
+                           {"known", TakeKnown},
+                           {"deep", TakeDeep},
+                           {"hostile", TakeHostile},
+                           {"neighbours", TakeNeighbours},
+                           {"alternate", TakeAlternate}};
 
 }  // namespace
 

@@ -10,15 +10,15 @@ import glob
 import os
 import random
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
+from snapshot_bytes import HEAD_BYTES, checksummed
+
 LIST, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
 SEED = random.SystemRandom().randrange(2**31)
-HEAD_BYTES = 32
 MODES = ("auto", "stop", "concurrent", "generational")
 
 
@@ -122,6 +122,9 @@ class Contents(SnapshotTest):
                 root = int(next(line for line in printed if line.startswith("static"))[7:], 16)
                 self.assertIn((root, words[0]), listing.from_roots("static"))
                 self.assertEqual(self.tree_size(listing, words[0]), 15)
+            elif what == "once":
+                self.assertEqual([target for _, word, target in listing.references
+                                  if word == int(words[0], 16)], [words[1]])
             elif what in ("stack", "thread-local"):
                 self.assertIn((int(words[0], 16), words[1]), listing.from_roots(what))
         return listing
@@ -175,7 +178,7 @@ class Contents(SnapshotTest):
 
     def test_objects_that_wait_for_their_finalizers(self):
         self.client("finalizers")
-        listing = self.check_reached(self.list())
+        listing = self.check_reached(self.list())  # also the finalizers' data
         queued = {line.split()[0] for line in listing.finalizers if line.endswith(" 1")}
         self.assertGreater(len(queued), 90)
         self.assertTrue(queued <= {target for _, target in listing.from_roots("finalizer")})
@@ -208,7 +211,10 @@ class Files(SnapshotTest):
     def test_signals_that_cannot_be_had(self):
         for signal, reason in (("NOSUCH", "no signal that can be handled"),
                                ("9", "no signal that can be handled"),
-                               ("0", "no signal"), ("SIGSTOP", "no signal")):
+                               ("0", "no signal"), ("SIGSTOP", "no signal"),
+                               ("SEGV", "no signal"), ("SIGBUS", "no signal"), ("8", "no signal"),
+                               ("ILL", "no signal"), ("TRAP", "no signal"), ("SYS", "no signal"),
+                               ("33", "Invalid argument")):
             result = self.client("empty", GLEANER_SNAPSHOT=self.path("x"),
                                  GLEANER_SNAPSHOT_SIGNAL=signal)
             self.assertIn(reason, result.stderr)
@@ -225,6 +231,15 @@ class Files(SnapshotTest):
             self.assertGreaterEqual(len(listing.objects), 2**7 - 1)
             self.assertEqual(len(listing.threads), 1)
             self.assertTrue(any(CLIENT in path for path, _, _ in listing.modules))
+
+    def test_a_child_that_is_forked_while_another_thread_takes_one(self):
+        self.client("forked")
+        self.check_reached(self.list(self.snapshot + ".child"))
+
+    def test_the_end_of_a_process_that_takes_one_after_the_other(self):
+        self.client("loop", GLEANER_SNAPSHOT=self.path("end"))
+        self.assertEqual(self.check_reached(self.list(self.path("end"))).description["reason"],
+                         "exit")
 
     def test_many_threads_at_once(self):
         self.client("many")
@@ -303,37 +318,11 @@ class Accidents(SnapshotTest):
         self.assertIn("follows the end", self.damaged(data + b"\0" * 8))
         self.assertIn("another version", self.damaged(data[:6] + b"2" + data[7:]))
 
-    def checksummed(self, data):
-        """The bytes with checksums that are right."""
-        mask = 2**64 - 1
-
-        def add(total, word):
-            total = (total ^ word) * 0x9e3779b97f4a7c15 & mask
-            return total ^ total >> 29
-
-        data = bytearray(data)
-        total = 0x243f6a8885a308d3
-        for word in struct.unpack_from("<3Q", data):
-            total = add(total, word)
-        struct.pack_into("<Q", data, 24, total)
-        at = HEAD_BYTES
-        while at + 16 <= len(data):
-            head, = struct.unpack_from("<Q", data, at)
-            size = -(-(head >> 8) // 8) * 8
-            if at + 16 + size > len(data):
-                break
-            total = add(total, head)
-            for word in struct.unpack_from(f"<{size // 8}Q", data, at + 16):
-                total = add(total, word)
-            struct.pack_into("<Q", data, at + 8, total)
-            at += 16 + size
-        return bytes(data)
-
     def test_nonsense_with_right_checksums_is_no_crash(self):
         self.client("empty", GLEANER_SNAPSHOT=self.path("x"))
         with open(self.path("x"), "rb") as file:
             data = file.read()
-        self.assertEqual(self.checksummed(data), data)
+        self.assertEqual(checksummed(data), data)
         draw = random.Random(SEED)
         path = self.path("damaged")
         for _ in range(150):
@@ -341,7 +330,7 @@ class Accidents(SnapshotTest):
             for _ in range(draw.randrange(1, 4)):
                 copy[draw.randrange(len(copy))] = draw.randrange(256)
             with open(path, "wb") as file:
-                file.write(self.checksummed(copy))
+                file.write(checksummed(copy))
             result = subprocess.run([LIST, path], capture_output=True, timeout=100)
             self.assertIn(result.returncode, (0, 1), f"seed {SEED}")
 

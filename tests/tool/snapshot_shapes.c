@@ -113,6 +113,15 @@ static void typed_objects(void) {
 
 static void finalize(void *object, void *data) { (void)object, (void)data; }
 
+/* Objects that die at once, and whose finalizers have data that nothing else refers to. */
+__attribute__((noinline)) static void make_due(int count) {
+  for (int i = 0; i < count; ++i) {
+    void **data = GC_MALLOC(32);
+    *data = GC_MALLOC(32);
+    GC_REGISTER_FINALIZER(GC_MALLOC(40), finalize, data, NULL, NULL);
+  }
+}
+
 static void *g_link;
 static void special_objects(void) {
   void **kept = GC_MALLOC(64);
@@ -129,6 +138,10 @@ static void special_objects(void) {
   GC_general_register_disappearing_link(&g_link, kept);
   printf("link %lx %lx 0\n", (unsigned long)&g_link, (unsigned long)kept);
   g_other[2] = kept;
+  /* A word into the middle that may also be one past the end of another object. */
+  char *middle = GC_MALLOC(128);
+  g_other[5] = middle + 32;
+  printf("once %lx %lx\n", (unsigned long)&g_other[5], (unsigned long)middle);
   /* A large object, with references far apart. */
   void **large = GC_MALLOC(3 << 20);
   large[0] = kept;
@@ -177,6 +190,20 @@ static void *block_in_thread(void *unused) {
 static void await_child(pid_t child) {
   int status = 1;
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);
+}
+
+/* A child may have the file for a moment. */
+static void *take_until_stop(void *unused) {
+  while (!g_stop) {
+    const int error = gleaner_heap_snapshot(g_path);
+    if (error != 0 && error != EBUSY) exit(3);
+  }
+  return unused;
+}
+
+static void *take_forever(void *unused) {
+  for (;;) take(g_path, 0);
+  return unused;
 }
 
 static void *take_many(void *unused) {
@@ -239,6 +266,26 @@ int main(int argc, char **argv) {
     const pid_t idle = fork(); /* does not use the heap */
     if (idle == 0) exit(0);
     await_child(idle);
+  } else if (strcmp(what, "forked") == 0) {
+    /* Children of a process that takes a snapshot take one. */
+    char path[4200];
+    snprintf(path, sizeof path, "%s.child", g_path);
+    pthread_create(&threads[0], NULL, take_until_stop, NULL);
+    for (int i = 0; i < 60; ++i) {
+      usleep(draw(2000));
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(60);
+        take(path, 0);
+        _exit(0);
+      }
+      await_child(child);
+    }
+    g_stop = 1;
+    pthread_join(threads[0], NULL);
+  } else if (strcmp(what, "loop") == 0) {
+    for (int i = 0; i < 3; ++i) pthread_create(&threads[i], NULL, take_forever, NULL);
+    usleep(20000);
   } else if (strcmp(what, "many") == 0) {
     g_root = tree(8);
     for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, take_many, NULL);
@@ -288,10 +335,7 @@ int main(int argc, char **argv) {
       take(path, 0);
     }
   } else if (strcmp(what, "finalizers") == 0) {
-    for (int i = 0; i < 100; ++i) {
-      void *object = GC_MALLOC(40);
-      GC_REGISTER_FINALIZER(object, finalize, NULL, NULL, NULL);
-    }
+    make_due(100);
     take(g_path, 0);
   }
   fflush(stdout);

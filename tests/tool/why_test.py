@@ -9,10 +9,13 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+
+from snapshot_bytes import blocks, checksummed
 
 GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
 SEED = random.SystemRandom().randrange(2**32)
@@ -37,8 +40,8 @@ class Case:
             cls.taken[name].take(name)
         return cls.taken[name]
 
-    def take(self, name, client=CLIENT):
-        self.file = os.path.join(FOLDER.name, f"{name}.snapshot")
+    def take(self, name, client=CLIENT, file=None):
+        self.file = file or os.path.join(FOLDER.name, f"{name}.snapshot")
         result = subprocess.run([client, name, self.file], capture_output=True, text=True,
                                 timeout=100, env={**CLEAN, "LD_LIBRARY_PATH": os.path.dirname(DROPIN)})
         assert result.returncode == 0, result.stderr
@@ -127,6 +130,14 @@ class Paths(ToolTest):
         self.assertIsNone(answer["sure_path"])
         self.assertIn("lies on a stack", self.why(case, case.address["held"]).stdout)
 
+    def test_words_of_an_alternate_stack_are_as_doubtful_as_others(self):
+        case = Case("alternate")
+        answer = self.why_json(case, case.address["held"], "--paths", "3")
+        self.assertRegex(answer["paths"][0]["root"], r"^alternate stack of thread \d+ ")
+        for path in answer["paths"]:
+            self.assertEqual(path["certainty"], "doubtful", path)
+        self.assertIsNone(answer["sure_path"])
+
     def test_a_number_that_looks_like_an_address(self):
         case = Case("number")
         answer = self.why_json(case, case.address["number"])
@@ -170,6 +181,72 @@ class Paths(ToolTest):
         self.assertRegex(text, r"9,99\d more like it")
 
 
+    def test_rows_of_objects_that_are_repeated_are_shortened(self):
+        case = Case("pairs")
+        text = self.why(case, case.address["pair"]).stdout
+        self.assertLess(len(text.splitlines()), 30, text)
+        self.assertRegex(text, r"the last 2 in the same way 99\d more times")
+        self.assertEqual(len(self.why_json(case, case.address["pair"])["paths"][0]["objects"]), 2000)
+        groups = self.why_json(case, "--type", "NORMAL", "--top", "1000")["groups"]
+        self.assertLess(len(groups), 230)
+        self.assertLess(len(groups[0]["example"]["objects"]), 10)
+
+    def test_of_a_long_path_both_ends_are_shown(self):
+        case = Case("pairs")
+        text = self.why(case, case.address["different"]).stdout
+        self.assertLess(len(text.splitlines()), 100, text)
+        self.assertIn("... 160 more objects ...", text)
+
+    def test_a_word_that_is_known_is_no_number(self):
+        case = Case("known")
+        answer = self.why_json(case, case.address["object"], "--paths", "3")
+        self.assertIn("g_number", answer["paths"][0]["root"])
+        self.assertIn("g_other", answer["sure_path"]["root"])
+        last = answer["sure_path"]["objects"][-1]
+        self.assertTrue(last["interior"] and last["known"])
+
+    def test_frames_beyond_what_the_snapshot_has_are_not_named(self):
+        case = Case("deep")
+        (path,) = self.why_json(case, case.address["held"])["paths"]
+        self.assertRegex(path["root"], r"^stack of the main thread \d+, at 0x")
+
+    def test_data_of_a_finalizer(self):
+        case = Case("hostile")
+        (path,) = self.why_json(case, case.address["data"])["paths"]
+        self.assertEqual(path["root_group"], "data of the finalizer OnDeath(void*, void*)")
+        self.assertIn(f" of {case.address['owner']}, at 0x", path["root"])
+
+    def test_names_that_are_meant_for_the_terminal(self):
+        case = Case("hostile")
+        result = self.why(case, case.address["held"])
+        self.assertIn("(a\\033[31m\\012b)", result.stdout)
+        self.assertNotIn("\033", result.stdout + self.run_tool("snapshot", case.file).stdout)
+        self.assertIn("(a\033[31m\nb)", self.why_json(case, case.address["held"])["paths"][0]["root"])
+
+    def test_the_command_is_the_programs(self):
+        case = object.__new__(Case)
+        case.take("map", file=os.path.join(FOLDER.name, "two\nlines\\"))
+        self.assertEqual(self.snapshot_json(case.file)["description"]["command"],
+                         f"{CLIENT} map {case.file}")
+
+
+    def test_a_word_that_points_to_an_object_is_not_taken_for_the_one_before(self):
+        case = Case("neighbours")
+        both = case.file + ".2"
+        for name, place in (("first", r"\) \+ 8, "), ("second", r"client\), ")):
+            text = self.run_tool("why", both, case.address[name], "--json").stdout
+            (path,) = json.loads(text)["paths"]
+            self.assertIn("g_other", path["root"])
+            self.assertEqual(path["certainty"], "probable")
+            self.assertRegex(path["root"], place)
+        self.assertEqual(self.snapshot_json(both)["shared_objects"], 0)
+        # Without a word of its own it is kept by that of the other one.
+        text = re.sub(r"\s+", " ", self.why(case, case.address["first"]).stdout)
+        self.assertIn(f"one past the end of -> {case.address['first']} ", text)
+        self.assertIn("is meant for the object that begins there", text)
+        self.assertIn("it would be free", text)
+
+
 class Figures(ToolTest):
     def test_roots_kinds_and_largest(self):
         case = Case("map")
@@ -181,6 +258,7 @@ class Figures(ToolTest):
         self.assertEqual(summary["largest"][0]["root"], root["root"])
         documents = [row for row in summary["kinds"] if row["type"] == "Document"]
         self.assertEqual([row["objects"] for row in documents], [DOCUMENTS])
+        self.assertTrue(all(row["objects"] > 0 for row in summary["roots"]))
         self.assertEqual(sum(row["objects"] for row in summary["kinds"]), summary["objects"])
         self.assertEqual(sum(row["bytes"] for row in summary["kinds"]), summary["bytes"])
         self.assertEqual(sum(row["bytes"] for row in summary["roots"]) + summary["shared_bytes"],
@@ -214,8 +292,25 @@ class BadInput(ToolTest):
         self.assertIn("is in no object", message)
         self.assertIn("the next one above is 0x", message)
         self.assertIn("the next one below is 0x", self.why(case, "0x7fffffffffff", status=1).stderr)
-        for words in ("no", "", "0x", "12z", "fffffffffffffffff"):
+        for words in ("no", "", "0x", "12z", "fffffffffffffffff", "--", " 10", "+10", "0x-10", "0x0x1"):
             self.assertNotEqual(gleaner("why", case.file, words).returncode, 0, words)
+
+    def test_a_heap_without_roots(self):
+        case = Case("map")
+        with open(case.file, "rb") as file:
+            data = bytearray(file.read())
+        roots, unknown = 7, 99
+        for at, _ in blocks(data):
+            if data[at] == roots:
+                data[at] = unknown
+        path = os.path.join(FOLDER.name, "rootless")
+        with open(path, "wb") as file:
+            file.write(checksummed(data))
+        self.assertIn("no root reaches any",
+                      self.run_tool("why", path, "--largest", status=1).stderr)
+        self.assertIn("No root reaches it",
+                      self.run_tool("why", path, case.address["document"]).stdout)
+        self.assertIn("(reached by no root)", self.run_tool("snapshot", path).stdout)
 
     def test_what_is_asked_for_is_one_thing(self):
         case = Case("map")
@@ -261,17 +356,41 @@ class BadInput(ToolTest):
             self.assertIn(damaged, result.stderr)
 
     def test_a_program_that_has_changed(self):
-        program = os.path.join(FOLDER.name, "program")
+        program = os.path.join(FOLDER.name, "a\033program")
         shutil.copy(CLIENT, program)
         case = object.__new__(Case)
-        case.take("map", program)
+        case.take("map", program, os.path.join(FOLDER.name, "other.snapshot"))
         os.remove(program)
         result = self.why(case, case.address["document"])
-        self.assertIn("program cannot be read", result.stderr)
-        self.assertRegex(result.stdout, r"static data of program \+ 0x")
+        self.assertIn("a\\033program cannot be read", result.stderr)
+        self.assertRegex(result.stdout, r"static data of a\\033program \+ 0x")
+        os.mkfifo(program)
+        self.assertIn("program cannot be read",
+                      self.why(case, case.address["document"]).stderr)
+        os.remove(program)
         shutil.copy(GLEANER, program)
         result = self.why(case, case.address["document"])
         self.assertIn("is not the file that the program had loaded", result.stderr)
+        self.assertNotIn("g_map", result.stdout)
+
+    def test_a_program_without_build_id(self):
+        program = os.path.join(FOLDER.name, "without")
+
+        def copy(source):
+            note, other = (struct.pack("<3I", 4, 20, kind) + b"GNU\0" for kind in (3, 99))
+            with open(source, "rb") as file, open(program, "wb") as out:
+                out.write(file.read().replace(note, other))
+
+        copy(CLIENT)
+        os.chmod(program, 0o700)
+        case = object.__new__(Case)
+        case.take("map", program, os.path.join(FOLDER.name, "other.snapshot"))
+        result = self.why(case, case.address["document"])
+        self.assertIn("without has no build id", result.stderr)
+        self.assertIn("g_map", result.stdout)
+        copy(GLEANER)  # another program, which has none either
+        result = self.why(case, case.address["document"])
+        self.assertIn("segments are others", result.stderr)
         self.assertNotIn("g_map", result.stdout)
 
 

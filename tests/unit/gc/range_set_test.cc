@@ -38,7 +38,12 @@ class Pair {
       for (Addr a = range.begin; a < range.end; ++a) covered[a] = true;
     }
     ASSERT_EQ(covered, bits_);
-    for (Addr a = 0; a < kUnits; ++a) ASSERT_EQ(set_.Contains(a), bits_[a]) << a;
+    for (Addr a = 0; a < kUnits; ++a) {
+      ASSERT_EQ(set_.Contains(a), bits_[a]) << a;
+      Range found;
+      ASSERT_EQ(set_.Find(a, &found), bits_[a]) << a;
+      ASSERT_TRUE(!bits_[a] || found.Contains(a)) << a;
+    }
   }
   void CompareGaps(Addr begin, Addr end) const {
     std::vector<bool> gaps(kUnits, false);

@@ -37,6 +37,35 @@ TEST_F(PathShapesTest, AListIsOneGroupAndSoIsATree) {
   }
 }
 
+// A list whose links are objects of one to three other sizes.
+TEST_F(PathShapesTest, RowsThatAreRepeatedAreFewGroups) {
+  for (const ObjectId period : {2u, 3u, 4u}) {
+    constexpr ObjectId kRounds = 1000;
+    const std::vector<uint8_t> live(kRounds / 8 + 1, 0xff);
+    HeapGraph graph;
+    const auto address = [](ObjectId kind, ObjectId i) {
+      return 0x100000 * uint64_t{kind + 1} + uint64_t{16} * (kind + 1) * i;
+    };
+    for (ObjectId kind = 0; kind < period; ++kind) {
+      ASSERT_TRUE(graph.AddObjects(address(kind, 0), 16 * (kind + 1), kind, live.data(), kRounds));
+    }
+    graph.FinishObjects();
+    for (ObjectId kind = 0; kind < period; ++kind) {
+      for (ObjectId i = 0; i < kRounds; ++i) {
+        const bool is_last = kind == period - 1;
+        if (is_last && i == kRounds - 1) continue;
+        const uint64_t target = is_last ? address(0, i + 1) : address(kind + 1, i);
+        ASSERT_TRUE(graph.AddReference(kind * kRounds + i, i % 2 * 8, target));
+      }
+    }
+    const uint32_t root = graph.AddRoot({SnapshotRoot::kStatic, kNoThread, 0, 0, ""});
+    ASSERT_TRUE(graph.AddRootReference(root, 0, address(0, 0)));
+    graph.FinishReferences();
+    // The words lie at two offsets, and what is repeated is known when it comes the second time.
+    EXPECT_LE(GroupsOf(graph).size(), 4 * period) << period;
+  }
+}
+
 TEST_F(PathShapesTest, RootsAndWordsTellGroupsApart) {
   // Object i refers to a large one in its word i % 2; the large ones are all there is to see.
   HeapGraph graph;

@@ -36,5 +36,12 @@ TEST(TextTest, FiguresHaveThreeDigits) {
   EXPECT_EQ(Count(1'234'567), "1,234,567");
 }
 
+TEST(TextTest, WhatATerminalMayShow) {
+  EXPECT_EQ(ForTerminal("plain \u00e9 \\"), "plain \u00e9 \\");
+  EXPECT_EQ(ForTerminal("a\033[31m\nb\x7f"), "a\\033[31m\\012b\\177");
+  EXPECT_EQ(ForTerminal("\xc2\x9b\xff\xc2"), "\\302\\233\\377\\302");
+  EXPECT_EQ(ForTerminal("\xc2\xa0"), "\xc2\xa0");
+}
+
 }  // namespace
 }  // namespace gleaner::tools
