@@ -19,8 +19,9 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
-from experiments import figures, journal, sweep
+from experiments import figures, journal, pictures, running, session, sweep
 
 HERE = pathlib.Path(__file__).resolve().parent
 SEED = int(os.environ.get("SEED", "1"))
@@ -32,6 +33,7 @@ PROGRAM = """#!/bin/sh
 folder=${0%/*}
 echo $$ >"$folder/pid"
 echo "$GLEANER_POLICY $GLEANER_K $*" >>"$folder/calls"
+env >"$folder/environment"
 [ -e "$folder/slow" ] && [ "$(wc -l <"$folder/calls")" -gt 3 ] && exec sleep 60
 checksum=1
 if [ -e "$folder/broken" ] && [ "$GLEANER_POLICY" = ps ]; then
@@ -41,6 +43,7 @@ if [ -e "$folder/broken" ] && [ "$GLEANER_POLICY" = ps ]; then
     checksum) checksum=2 ;;
     metric) echo "lib=$LD_LIBRARY_PATH/libgc.so.1 checksum=1 peak_rss_kb=1000"; exit ;;
     text) echo "what is this"; exit ;;
+    number) echo "ops_per_second=nan lib=$LD_LIBRARY_PATH/libgc.so.1 checksum=1"; exit ;;
   esac
 fi
 echo "ops_per_second=1e6 seconds=0.1 checksum=$checksum peak_rss_kb=2000" \\
@@ -50,7 +53,7 @@ echo "ops_per_second=1e6 seconds=0.1 checksum=$checksum peak_rss_kb=2000" \\
 
 class WithPrograms(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gleaner-experiment-")
+        folder = tempfile.TemporaryDirectory(prefix="gleaner experiment ")
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name).resolve()
         self.bin, self.out = self.root / "bench", self.root / "out"
@@ -93,6 +96,8 @@ class WithPrograms(unittest.TestCase):
 class Files(WithPrograms):
     def test_table_csv_and_json(self):
         text = self.run_it()
+        self.assertIn(f"{POINTS} runs in 1 experiment(s), of which 0 are there already", text)
+        self.assertIn(f"{self.out}/allocation.csv, {self.out}/allocation.json\n", text)  # no picture
         self.assertRegex(text, r"\| malloc_peak \| gleaner, threads 2, policy lps:4 \| 1\*? ")
         self.assertEqual(self.calls(), POINTS)
         records = self.records()
@@ -120,6 +125,16 @@ class Files(WithPrograms):
         self.assertIn("lps 4 --count 5000000 --threads 2\n", calls)
         self.assertIn("  --count 5000000 --threads 1 --wake-markers\n", calls)  # libgc
 
+    def test_nothing_of_the_callers_tunes_programs(self):
+        tuning = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "MIMALLOC_ARENA_EAGER_COMMIT": "0",
+                  "TCMALLOC_RELEASE_RATE": "10", "TBB_MALLOC_USE_HUGE_PAGES": "1",
+                  "MALLOC_ARENA_MAX": "1", "GC_MARKERS": "3", "GLEANER_MODE": "stop",
+                  "LD_BIND_NOW": "1", "PYTHONMALLOC": "debug"}
+        with unittest.mock.patch.dict(os.environ, tuning):
+            self.run_it()
+        lines = (self.bin / "environment").read_text().splitlines()
+        self.assertFalse({line.partition("=")[0] for line in lines} & tuning.keys())
+
     def test_the_seed_is_handed_on(self):
         self.run_it("allocation", "--seed", "5")
         self.assertIn("--count 5000000 --seed 5 --threads 2\n", (self.bin / "calls").read_text())
@@ -129,6 +144,12 @@ class Files(WithPrograms):
                            "--policy", "ps,lps:3", status=1)  # the program prints no pauses
         self.assertEqual(self.calls(), 3)  # policies are nothing to libgc
         self.assertIn("FAILED: sweep, malloc_peak, gleaner, policy lps:3: the program prints no", text)
+
+    def test_what_is_named_twice_is_measured_once(self):
+        self.run_it("sweep", "--program", "malloc_peak,malloc_peak", "--policy", "ps,ps", status=1)
+        self.assertEqual(self.calls(), 1)
+        self.run_it("allocation", "allocation")
+        self.assertEqual(self.calls(), 1 + POINTS)
 
 
 class Resuming(WithPrograms):
@@ -187,7 +208,7 @@ class Resuming(WithPrograms):
         self.check_that_it_goes_on()
 
     def test_after_a_signal_nothing_is_left_running(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             with self.subTest(number):
                 process = self.start_and_wait()
                 process.send_signal(number)
@@ -208,6 +229,29 @@ class Resuming(WithPrograms):
             self.assertEqual(self.calls(), count)
         self.assertIn("measured anew: other runs", self.run_it("allocation", "--runs", "2"))
 
+    def change_header(self, change):
+        header, rest = self.journal().read_bytes().split(b"\n", 1)
+        content = journal.content_of(header)
+        change(content)
+        self.journal().write_bytes(journal.line_of(content) + rest)
+
+    def test_runs_of_another_machine_do_not_count(self):
+        self.run_it()
+        for name in ("processor", "kernel"):
+            before = self.calls()
+            self.change_header(lambda header, name=name: header["settings"]["machine"].update(
+                {name: "another"}))
+            self.assertIn("measured anew: other machine", self.run_it())
+            self.assertEqual(self.calls(), before + POINTS)
+
+    def test_the_machine_is_that_of_the_runs(self):
+        self.run_it()
+        self.change_header(lambda header: header["described"].update(commit="before"))
+        text = self.run_it()
+        self.assertIn(f"of which {POINTS} are there already", text)
+        content = json.loads((self.out / "allocation.json").read_text())
+        self.assertEqual(content["machine"]["commit"], "before")
+
     def test_by_one_process_at_a_time(self):
         process = self.start_and_wait()
         self.assertIn("allocation.runs.jsonl: another process measures", self.run_it(status=1))
@@ -218,7 +262,8 @@ class Failures(WithPrograms):
     def test_of_programs(self):
         for broken, message in (("status", "exit status 3"), ("silent", "printed 0 lines"),
                                 ("checksum", "checksum 2, not 1"), ("text", "no key=value pairs"),
-                                ("metric", "prints no ops_per_second")):
+                                ("metric", "prints no ops_per_second"),
+                                ("number", "prints ops_per_second=nan, which is no number")):
             with self.subTest(broken):
                 (self.bin / "broken").write_text(broken)
                 text = self.run_it(status=1)
@@ -253,6 +298,18 @@ class Failures(WithPrograms):
         self.out.mkdir()
         self.journal().symlink_to("/dev/full")
         self.assertIn("allocation.runs.jsonl: not a regular file", self.run_it(status=1))
+
+    def test_the_other_experiments_go_on(self):
+        (self.out / "allocation.json").mkdir(parents=True)
+        (self.out / "marking.runs.jsonl").mkdir()
+        program = self.bin / "gleaner_bench_resident"
+        program.write_text("#!/bin/sh\necho allocator,ns_per_operation\necho x,42\n")
+        program.chmod(0o755)
+        text = self.run_it("marking", "allocation", "resident", status=1)
+        self.assertIn(f"FAILED: marking: {self.out}/marking.runs.jsonl: Is a directory", text)
+        self.assertIn(f"FAILED: allocation: {self.out}/allocation.json: Is a directory", text)
+        self.assertIn("| malloc_peak | gleaner, threads 2, policy lps:4 ", text)
+        self.assertIn(f"{self.out}/resident.csv", text)
 
     def test_a_path_that_cannot_be_written(self):
         self.out.write_text("a file")
@@ -323,6 +380,101 @@ class Journals(unittest.TestCase):
     def test_something_else(self):
         for content in (b"\0" * 100, b"[]\n{}\n", b"\n\n", self.random.randbytes(1000)):
             self.check(content)
+
+
+MALLOC_TOOL = """#!/bin/sh
+folder=${0%/*}
+case "$*" in
+  *--help*) echo "  --allocator TEXT  buddy, malloc; malloc if none" ;;
+  record*) echo recorded >>"$folder/calls"; shift 5; echo $$ >"$1" ;;
+  *)
+    echo "$*" >>"$folder/calls"
+    [ -e "$folder/slow" ] && [ "$(wc -l <"$folder/calls")" -gt 3 ] && exec sleep 60
+    [ "$5" = --csv ] && : >"$6"
+    echo "time 1.5"; echo "events 1"; echo "threads 1"; echo "peak requested 1"
+    echo "peak resident 2" ;;
+esac
+"""
+
+
+class Malloc(WithPrograms):
+    def setUp(self):
+        super().setUp()
+        (self.root / "bin").mkdir()
+        self.bin = self.root / "bin"
+        self.tool = self.bin / "gleaner"
+        self.tool.write_text(MALLOC_TOOL)
+        self.tool.chmod(0o755)
+
+    def command(self, *arguments):
+        return [sys.executable, "-B", HERE / "experiment.py", "bench-malloc", "--build", self.root,
+                "--ours", self.root / "none", "--out", self.out, "--runs", "2", "--allocators",
+                "glibc", "--only", "lua", "replay", "replay"]
+
+    def test_a_replay_goes_on_with_the_same_trace_and_tool(self):
+        for tool, message in ((MALLOC_TOOL, "goes on: 1 run(s)"),
+                              (MALLOC_TOOL + "# changed\n", "measured anew: other programs")):
+            with self.subTest(message):
+                process = self.start_and_wait()
+                process.terminate()
+                self.assertEqual(process.wait(30), 128 + signal.SIGTERM)
+                (self.bin / "slow").unlink()
+                self.tool.write_text(tool)
+                self.assertIn(message, self.run_it())
+                calls = (self.bin / "calls").read_text()
+                # Once more if runs of the tool before do not count.
+                self.assertEqual(calls.count("recorded"), 1 + (tool != MALLOC_TOOL), calls)
+                self.assertEqual(list((self.root / "experiments" / "unfinished").iterdir()), [])
+                (self.bin / "calls").unlink()
+
+    def start_and_wait(self):
+        return Resuming.start_and_wait(self)
+
+    def test_a_path_that_cannot_be_preloaded(self):
+        (self.root / "none").write_text("")
+        self.assertIn("none: LD_PRELOAD cannot name a path with a blank", self.run_it(status=1))
+
+
+class Pictures(unittest.TestCase):
+    def measured(self, *failing):
+        """Of marking; no run has succeeded with these numbers of markers."""
+        options = argparse.Namespace(quick=True, smoke=False, seed=None, runs=1, out="nowhere")
+        measured = sweep.Measured(figures.FIGURES["marking"], options)
+        for cell in measured.cells:
+            runs = [running.Run({"collect_ms_median": "8"}, 1)]
+            cell.series = session.Series([] if cell.point["markers"] in failing else runs)
+        return measured
+
+    def test_nothing_is_compared_with_a_run_that_failed(self):
+        for failing, expected in (((), [(1, 1), (2, 1)]), ((2,), [(1, 1)])):
+            measured = self.measured(*failing)
+            lines = measured.lines(measured.figure.workloads[0], measured.figure.metrics[0])
+            self.assertEqual(len(lines), 5)
+            for points in lines.values():
+                self.assertEqual(points, expected)
+        measured = self.measured(1)
+        self.assertEqual(measured.lines(measured.figure.workloads[0], measured.figure.metrics[0]), {})
+
+    def test_panels_without_points(self):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            self.skipTest("no matplotlib")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "picture.png")
+            for lines in ({}, {"a": []}, {"a": [(1, 2.0), (2, 3.0)]}):
+                panels = [("first", "y", False, lines), ("second", "y", True, {})]
+                self.assertTrue(pictures.draw_panels(path, "t", "f", "x", 2, panels))
+                self.assertTrue(os.path.exists(path))
+            os.symlink("/dev/full", path + ".part")
+            with self.assertRaisesRegex(OSError, "No space left.*picture.png"):
+                pictures.draw_panels(path, "t", "f", "x", 1, [("first", "y", False, {})])
+
+
+class Values(unittest.TestCase):
+    def test_blanks_in_paths(self):
+        values = running.parse_values("seconds=1.5 lib=/a b/x= c/libgc.so.1 threads=1\n")
+        self.assertEqual(values, {"seconds": "1.5", "lib": "/a b/x= c/libgc.so.1", "threads": "1"})
 
 
 class Real(unittest.TestCase):

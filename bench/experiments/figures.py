@@ -6,6 +6,8 @@ A command of the full form takes one to four seconds, of the quick form a few te
 from .running import OURS, THEIRS
 from .sweep import MEMORY, SECONDS, Figure, Metric, Workload
 
+# What a run usually takes, by the form.
+RUN_S = {"": 2, "quick": 0.4, "smoke": 0.1}
 COLLECT = Metric("collect_ms_median", "full collection, ms")
 MEAN_PAUSE = Metric("pause_mean_ms", "mean pause, ms")
 LONGEST_PAUSE = Metric("pause_max_ms", "longest pause, ms")

@@ -1,9 +1,9 @@
 """Finished runs on disk, so that an experiment that was interrupted goes on where it was.
 
-A journal is a file of lines, each a CRC-32 and JSON: a header with the settings, then one line for
-each run, written when the run has ended. Runs whose settings (arguments, programs, libraries) are
-others than those that are asked for do not count. A line that was cut off, or is damaged, is a run
-that is missing.
+A journal is a file of lines, each a CRC-32 and JSON: a header with the settings and a description of
+the machine, then one line for each run, written when the run has ended. Runs whose settings
+(arguments, programs, libraries, what the machine is) are others than those that are asked for do not
+count. A line that was cut off, or is damaged, is a run that is missing.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ import stat
 import sys
 import zlib
 
-VERSION = 1
+VERSION = 2
 
 
 class JournalError(Exception):
@@ -43,10 +43,12 @@ def content_of(line):
 
 
 class Journal:
-    """One process at a time has it open. Raises JournalError with path and reason."""
+    """One process at a time has it open. Raises JournalError with path and reason. `described` is of
+    the machine when the first of the runs was made."""
 
-    def __init__(self, path, settings, again=False):
+    def __init__(self, path, settings, again=False, described=None):
         self.path = path
+        self.described = described
         self.settings = json.loads(json.dumps(settings))  # as they will be read
         self.runs = {}
         try:
@@ -62,7 +64,8 @@ class Journal:
             raise JournalError(f"{path}: another process measures this just now") from None
         self.reused = 0 if again else self._read()
         if not self.reused:
-            self._write({"version": VERSION, "settings": self.settings}, anew=True)
+            self._write({"version": VERSION, "settings": self.settings, "described": described},
+                        anew=True)
 
     def _read(self):
         """Takes over what counts. Returns the number of runs."""
@@ -87,6 +90,7 @@ class Journal:
                 print(f"measured anew: {self._difference(header)} (in {self.path})",
                       file=sys.stderr)
             return 0
+        self.described = header["described"]
         for line in lines[1:]:
             self.runs[json.dumps(line["key"])] = line["run"]
         return len(self.runs)

@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass
 
 from . import machine, pictures, tables
-from .running import OURS, THEIRS, RunFailed, Side, run_once
+from .running import OURS, THEIRS, RunFailed, Side, number_of, run_once
 from .session import Session, digests
 
 RUN_TIMEOUT_S = 120
@@ -161,6 +161,8 @@ class Measured:
         self.cells = [Cell(workload, point) for workload in figure.workloads for point in points]
         self.sides = [side_of(cell.workload, cell.point, options) for cell in self.cells]
         self.failures = []
+        self.session = None
+        self.described = None  # the machine, when the first of the runs was made
 
     def path(self, suffix):
         return os.path.join(self.options.out, self.figure.name + suffix)
@@ -172,25 +174,38 @@ class Measured:
                                    for side in self.sides],
                 "programs": digests(self.options, programs)}
 
+    def open(self):
+        """Reads the journal. Raises JournalError."""
+        self.session = Session(self.path(".runs.jsonl"), self.settings(), self.runs(),
+                               self.options.again)
+        self.described = self.session.journal.described
+
+    def runs(self):
+        return len(self.cells) * self.options.runs
+
+    def expected_s(self, usual_s):
+        """How long the runs take that are not in the journal, by those that are in it, or if there
+        are none by what is usual for one. pre: open."""
+        known = [run["wall_s"] for run in self.session.journal.runs.values()]
+        return (self.runs() - len(known)) * (statistics.mean(known) if known else usual_s)
+
     def run(self):
-        """Measures what is not in the journal. Raises JournalError."""
-        session = Session(self.path(".runs.jsonl"), self.settings(),
-                          len(self.cells) * self.options.runs, self.options.again)
+        """Measures what is not in the journal, and closes it. Raises JournalError. pre: open."""
         try:
             for workload in self.figure.workloads:
                 its = {side.label: (cell, side) for cell, side in zip(self.cells, self.sides)
                        if cell.workload is workload}
-                self._run_workload(session, workload, its)
+                self._run_workload(self.session, workload, its)
         finally:
-            session.close()
+            self.session.close()
 
     def _run_workload(self, session, workload, its):
         checksums = {}
 
         def accept(label, run):
             for metric in self.figure.metrics:
-                if metric.key != "rss_mb" and metric.key not in run.values:
-                    raise RunFailed(f"the program prints no {metric.key}")
+                if metric.key != "rss_mb":
+                    number_of(run.values, metric.key)
             threads = its[label][0].point.get("threads")
             checksum = run.values.get("checksum")
             if checksums.setdefault(threads, checksum) != checksum:
@@ -223,7 +238,7 @@ class Measured:
             lines.append(line)
         return lines
 
-    def write(self, described):
+    def write(self):
         records = [{"figure": self.figure.name, "program": cell.workload.name, **cell.point,
                     "run": number, "rss_mb": run.rss_mb, "wall_s": run.wall_s,
                     "processor_s": run.processor_s, "foreign_share": round(run.foreign_share, 3),
@@ -231,7 +246,7 @@ class Measured:
                    for cell in self.cells for number, run in enumerate(cell.series.runs)]
         tables.write_records(self.path(".csv"), records)
         tables.write_json(self.path(".json"), {
-            "figure": self.figure.name, "title": self.figure.title, "machine": described,
+            "figure": self.figure.name, "title": self.figure.title, "machine": self.described,
             "quick": self.options.quick, "smoke": self.options.smoke, "failures": self.failures,
             "cells": [{"program": cell.workload.name, "command": side.command,
                        "environment": side.environment, **cell.point,
@@ -251,21 +266,26 @@ class Measured:
                 label = label_of(cell.point, (self.figure.x,)) or "default"
                 found.setdefault(label, []).append((x, cell.median(metric)))
         if self.figure.relative:
-            for label, points in found.items():
+            least = min(cell.point.get(self.figure.x, "any") for cell in self.cells
+                        if cell.workload is workload)
+            for label, points in list(found.items()):
                 points.sort()
-                base = points[0][1]
+                base_x, base = points[0]
                 found[label] = [(x, base / y if y else 0) for x, y in points]
+                if base_x != least:  # its run there has failed
+                    del found[label]
         return found
 
-    def draw(self, described):
+    def draw(self):
+        """False if there is no picture."""
         panels = [(f"{workload.name}", self._y_label(metric), metric.logarithmic,
                    self.lines(workload, metric))
                   for metric in self.figure.metrics for workload in self.figure.workloads]
         form = " — tiny runs that mean nothing" if self.options.smoke else (
             " — quick form" if self.options.quick else "")
-        pictures.draw_panels(self.path(".png"), self.figure.title + form,
-                             machine.sentence(described), self.figure.x,
-                             min(MAX_COLUMNS, len(self.figure.workloads)), panels)
+        return pictures.draw_panels(self.path(".png"), self.figure.title + form,
+                                    machine.sentence(self.described), self.figure.x,
+                                    min(MAX_COLUMNS, len(self.figure.workloads)), panels)
 
     def _y_label(self, metric):
         return f"times as fast as with the least {self.figure.x}" if self.figure.relative \
