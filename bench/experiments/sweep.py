@@ -6,7 +6,7 @@ picture.
 import itertools
 import os
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import machine, pictures, tables
 from .running import OURS, THEIRS, RunFailed, Side, number_of, run_once
@@ -70,6 +70,7 @@ class Workload:
     command: list
     quick: list  # the command of the quick form
     has_seed: bool = True
+    environment: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -149,7 +150,8 @@ def side_of(workload, point, options):
     command += ["--threads", str(threads)]
     if threads == 1:
         command.append("--wake-markers")  # libgc starts its markers with the first thread
-    return Side(label_of(point), command, point["library"], environment_of(point))
+    return Side(label_of(point), command, point["library"],
+                {**workload.environment, **environment_of(point)})
 
 
 class Measured:
