@@ -162,8 +162,11 @@ class Resuming(WithPrograms):
 
     def test_unless_it_is_told_to(self):
         self.run_it()
+        before = self.journal().read_bytes()
         self.run_it("allocation", "--again")
         self.assertEqual(self.calls(), 2 * POINTS)
+        kept = self.journal().with_name("allocation.runs.jsonl.before")
+        self.assertEqual(kept.read_bytes(), before)
 
     def start_and_wait(self):
         (self.bin / "slow").touch()
@@ -251,6 +254,10 @@ class Resuming(WithPrograms):
         self.assertIn(f"of which {POINTS} are there already", text)
         content = json.loads((self.out / "allocation.json").read_text())
         self.assertEqual(content["machine"]["commit"], "before")
+
+    def test_programs_that_change_meanwhile(self):
+        self.program.write_text(PROGRAM + 'echo "# changed" >>"$0"\n')
+        self.assertIn("a program or a library was changed during the runs", self.run_it(status=1))
 
     def test_by_one_process_at_a_time(self):
         process = self.start_and_wait()

@@ -3,7 +3,8 @@
 A journal is a file of lines, each a CRC-32 and JSON: a header with the settings and a description of
 the machine, then one line for each run, written when the run has ended. Runs whose settings
 (arguments, programs, libraries, what the machine is) are others than those that are asked for do not
-count. A line that was cut off, or is damaged, is a run that is missing.
+count; the journal of before is kept beside the new one. A line that was cut off, or is damaged, is a
+run that is missing.
 """
 
 import fcntl
@@ -13,6 +14,8 @@ import os
 import stat
 import sys
 import zlib
+
+from .tables import replace_file
 
 VERSION = 2
 
@@ -62,13 +65,13 @@ class Journal:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise JournalError(f"{path}: another process measures this just now") from None
-        self.reused = 0 if again else self._read()
+        self.reused = self._read(again)
         if not self.reused:
             self._write({"version": VERSION, "settings": self.settings, "described": described},
                         anew=True)
 
-    def _read(self):
-        """Takes over what counts. Returns the number of runs."""
+    def _read(self, again):
+        """Takes over what counts, or keeps what does not. Returns the number of runs that count."""
         self.file.seek(0)
         lines = []
         damaged = 0
@@ -85,10 +88,14 @@ class Journal:
             print(f"{self.path}: {damaged} damaged line(s): what they held is measured again",
                   file=sys.stderr)
         header = lines[0] if lines else {}
-        if header.get("version") != VERSION or header.get("settings") != self.settings:
-            if lines:
-                print(f"measured anew: {self._difference(header)} (in {self.path})",
+        same = header.get("version") == VERSION and header.get("settings") == self.settings
+        if again or not same:
+            if len(lines) > 1:
+                reason = "as you wish" if same else self._difference(header)
+                print(f"measured anew: {reason}; the runs before are in {self.path}.before",
                       file=sys.stderr)
+                self._do(lambda _: replace_file(self.path + ".before",
+                                                lambda file: file.write(content), "wb"), None)
             return 0
         self.described = header["described"]
         for line in lines[1:]:
@@ -98,7 +105,7 @@ class Journal:
     def _difference(self, header):
         before = header.get("settings")
         if header.get("version") != VERSION or before is None:
-            return "the runs before are of another version, or their settings are lost"
+            return "another version, or its settings are lost"
         names = sorted(name for name in {*before, *self.settings}
                        if before.get(name) != self.settings.get(name))
         return f"other {', '.join(names)} than of the runs before"
@@ -129,5 +136,7 @@ class Journal:
         self.file.close()
 
     def remove(self):
-        os.remove(self.path)
+        for path in (self.path, self.path + ".before"):
+            if os.path.exists(path):
+                os.remove(path)
         self.close()

@@ -238,10 +238,11 @@ def parse_arguments(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add_places(parser)
     parser.add_argument("--runs", type=int, help="runs of each mode (3, with --smoke 1)")
-    parser.add_argument("--only", metavar="REGEX", default="",
+    parser.add_argument("--only", metavar="REGEX", type=tables.regex, default="",
                         help="only workloads whose name matches")
-    parser.add_argument("--modes", metavar="REGEX", default="", help="only modes whose name matches")
-    parser.add_argument("--skip", metavar="REGEX",
+    parser.add_argument("--modes", metavar="REGEX", type=tables.regex, default="",
+                        help="only modes whose name matches")
+    parser.add_argument("--skip", metavar="REGEX", type=tables.regex,
                         help="not those whose 'workload, mode' matches, as in '4000 MB.*libgc inc'")
     parser.add_argument("--megabytes", metavar="N,...", type=sizes,
                         help="live data of the hash tables (100,1000,4000; --quick: 100,400)")

@@ -468,6 +468,8 @@ def main(arguments):
                         help="names, separated by commas")
     parser.add_argument("--smoke", action="store_true", help="tiny runs, to see that all works")
     options = parser.parse_args(arguments)
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
     options.build = os.path.abspath(options.build)
     if options.smoke:
         options.runs = 1

@@ -193,11 +193,15 @@ class Measured:
 
     def run(self):
         """Measures what is not in the journal, and closes it. Raises JournalError. pre: open."""
+        before = self.settings()["programs"]
         try:
             for workload in self.figure.workloads:
                 its = {side.label: (cell, side) for cell, side in zip(self.cells, self.sides)
                        if cell.workload is workload}
                 self._run_workload(self.session, workload, its)
+            if self.settings()["programs"] != before:
+                self.failures.append(f"{self.figure.name}: a program or a library was changed during "
+                                     "the runs, which are of both")
         finally:
             self.session.close()
 
