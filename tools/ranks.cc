@@ -260,7 +260,7 @@ std::string MismatchAt(const std::vector<RankTrace>& traces, size_t n, const Arr
         trace.has_wall_clock || last.has_wall_clock ? kWallClocksDifferNs : 0;
     if (exchange.time.end_ns + inexact_ns < arrival.last_ns) {
       return number + " ended in " + trace.path + " before it began in " + last.path +
-             ": they are of different runs" +
+             ": one of them lacks an exchange, they are of different runs" +
              (inexact_ns != 0 ? ", or the clocks of their hosts differ" : "");
     }
   }

@@ -149,7 +149,7 @@ class RanksTest(unittest.TestCase):
         run = self.ranks(*paths, status=2)
         self.assertEqual((run["exchanges"], self.figures(run, "held_up_ns")), (1, [0, MS]))
         self.assertRegex(self.message, r"exchange 2 ended in .*0\.trace before it began in .*1\.trace: "
-                                       "they are of different runs\n")
+                                       "one of them lacks an exchange, they are of different runs\n")
         self.assertIn("The traces do not match: exchange 2 ended", self.report(*paths, status=2))
 
     def test_wall_clocks_may_differ_a_little(self):
