@@ -108,7 +108,7 @@ class Journal:
             return "another version, or its settings are lost"
         names = sorted(name for name in {*before, *self.settings}
                        if before.get(name) != self.settings.get(name))
-        return f"other {', '.join(names)} than of the runs before"
+        return f"other {', '.join(names)}"
 
     def _write(self, line, anew=False):
         if anew:
