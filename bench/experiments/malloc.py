@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from . import pictures, tables
 from .malloc_programs import Inputs, commands
 from .journal import digest_of_file
-from .malloc_running import (COLLECTING, GLIBC, OURS, TooSlow, find_allocators, library_of, preloading,
-                             run)
+from .malloc_running import (COLLECTING, GLIBC, OURS, TooSlow, find_allocators, library_of,
+                             preloading, run)
 from .malloc_servers import measure_nginx, measure_postgres, measure_redis
 from .running import Run, RunFailed, parse_values
 from .session import Series, Session

@@ -114,10 +114,9 @@ class Session:
                 enough=lambda run: False, patient=True, measured=()):
         """Runs measure(side) `runs` times for each of `sides`, a dictionary: A B C A B C, or with
         `rotate` A B C B C A, so that nobody always follows a certain other one. `measured` are
-        digests of what only these runs depend on. A side that fails
-        is not run again; the others go on, unless `patient` is false: then RunFailed leaves.
-        accept(label, run) may raise it, too; enough(run) says that once will do. Returns the series
-        by label."""
+        digests of what only these runs depend on. A side that fails is not run again; the others go
+        on, unless `patient` is false: then RunFailed leaves. accept(label, run) may raise it, too;
+        enough(run) says that once will do. Returns the series by label."""
         series = {label: Series() for label in sides}
         labels = list(sides)
         for number in range(runs):
