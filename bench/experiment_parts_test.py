@@ -136,7 +136,8 @@ class Pictures(unittest.TestCase):
             for points in lines.values():
                 self.assertEqual(points, expected)
         measured = self.measured(1)
-        self.assertEqual(measured.lines(measured.figure.workloads[0], measured.figure.metrics[0]), {})
+        lines = measured.lines(measured.figure.workloads[0], measured.figure.metrics[0])
+        self.assertEqual(list(lines.values()), 5 * [[]])
 
     def test_panels_without_points(self):
         try:
@@ -145,7 +146,7 @@ class Pictures(unittest.TestCase):
             self.skipTest("no matplotlib")
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "picture.png")
-            for lines in ({}, {"a": []}, {"a": [(1, 2.0), (2, 3.0)]}):
+            for lines in ({}, {"a": []}, {"a": [(1, 2.0), (2, 3.0)], "b": []}, {"a": [("x", 1)], "b": []}):
                 panels = [("first", "y", False, lines), ("second", "y", True, {})]
                 self.assertTrue(pictures.draw_panels(path, "t", "f", "x", 2, panels))
                 self.assertTrue(os.path.exists(path))

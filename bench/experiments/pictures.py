@@ -33,12 +33,14 @@ def draw_panels(path, title, foot, x_label, columns, panels):
     plot = pyplot()
     if plot is None:
         return False
+    panels = [(*panel, {label: points for label, points in lines.items() if points})
+              for *panel, lines in panels]
     rows = -(-len(panels) // columns)
     figure, axes = plot.subplots(rows, columns, figsize=(max(9, 4.2 * columns + 1), 3.6 * rows + 1),
                                  squeeze=False)
     for axis, (panel, y_label, logarithmic, lines) in zip(axes.flat, panels):
-        if not any(lines.values()):
-            axis.text(0.5, 0.5, "no run has succeeded", ha="center", transform=axis.transAxes)
+        if not lines:
+            axis.text(0.5, 0.5, "no figures", ha="center", transform=axis.transAxes)
         elif any(isinstance(x, str) for points in lines.values() for x, _ in points):
             draw_bars(axis, lines)
         else:

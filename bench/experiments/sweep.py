@@ -13,7 +13,7 @@ from .running import OURS, THEIRS, RunFailed, Side, number_of, run_once
 from .session import Session, digests
 
 RUN_TIMEOUT_S = 120
-MAX_COLUMNS = 6  # of panels in a picture
+MAX_COLUMNS = 7  # of panels in a picture
 
 # Each axis: the kind of its values, and which there are; wrong_value knows policies.
 NUMBER, WORD = int, str
@@ -274,12 +274,11 @@ class Measured:
         if self.figure.relative:
             least = min(cell.point.get(self.figure.x, "any") for cell in self.cells
                         if cell.workload is workload)
-            for label, points in list(found.items()):
+            for label, points in found.items():
                 points.sort()
                 base_x, base = points[0]
-                found[label] = [(x, base / y if y else 0) for x, y in points]
-                if base_x != least:  # its run there has failed
-                    del found[label]
+                # Its run there may have failed; and a pause of 0 is that of a run without any.
+                found[label] = [(x, base / y) for x, y in points if base_x == least and base and y]
         return found
 
     def draw(self):
@@ -289,9 +288,11 @@ class Measured:
                   for metric in self.figure.metrics for workload in self.figure.workloads]
         form = " — tiny runs that mean nothing" if self.options.smoke else (
             " — quick form" if self.options.quick else "")
+        count = len(self.figure.workloads)
+        columns = -(-count // -(-count // MAX_COLUMNS))  # rows as full as can be
         return pictures.draw_panels(self.path(".png"), self.figure.title + form,
-                                    machine.sentence(self.described), self.figure.x,
-                                    min(MAX_COLUMNS, len(self.figure.workloads)), panels)
+                                    machine.sentence(self.described), self.figure.x, columns,
+                                    panels)
 
     def _y_label(self, metric):
         return f"times as fast as with the least {self.figure.x}" if self.figure.relative \
