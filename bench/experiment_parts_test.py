@@ -146,7 +146,8 @@ class Pictures(unittest.TestCase):
             self.skipTest("no matplotlib")
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "picture.png")
-            for lines in ({}, {"a": []}, {"a": [(1, 2.0), (2, 3.0)], "b": []}, {"a": [("x", 1)], "b": []}):
+            for lines in ({}, {"a": []}, {"a": [(1, 2.0), (2, 3.0)], "b": []},
+                          {"a": [("x", 1)], "b": []}):
                 panels = [("first", "y", False, lines), ("second", "y", True, {})]
                 self.assertTrue(pictures.draw_panels(path, "t", "f", "x", 2, panels))
                 self.assertTrue(os.path.exists(path))
