@@ -27,7 +27,9 @@ def main(name, arguments):
         print(f"FAILED: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
+        again = "--again" in arguments
+        print(f"interrupted; the same command {'without --again ' * again}goes on from here",
+              file=sys.stderr)
         return 128 + signal.SIGINT
 
 

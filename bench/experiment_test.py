@@ -10,8 +10,6 @@ import argparse
 import csv
 import json
 import os
-import pathlib
-import random
 import resource
 import signal
 import subprocess
@@ -19,80 +17,20 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
-from experiments import figures, journal, sweep
+from experiment_fixture import HERE, POINTS, PROGRAM, WithPrograms
+from experiments import journal
 
-HERE = pathlib.Path(__file__).resolve().parent
 SEED = int(os.environ.get("SEED", "1"))
 PLACES = argparse.Namespace(bin=None, ours=None)
-POINTS = len(sweep.expand(figures.FIGURES["allocation"].quick))
-
-# Counts its runs in a file, waits if there is a file `slow`, and fails as `broken` says.
-PROGRAM = """#!/bin/sh
-folder=${0%/*}
-echo $$ >"$folder/pid"
-echo "$GLEANER_POLICY $GLEANER_K $*" >>"$folder/calls"
-[ -e "$folder/slow" ] && [ "$(wc -l <"$folder/calls")" -gt 3 ] && exec sleep 60
-checksum=1
-if [ -e "$folder/broken" ] && [ "$GLEANER_POLICY" = ps ]; then
-  case $(cat "$folder/broken") in
-    status) echo "it broke" >&2; exit 3 ;;
-    silent) exit 0 ;;
-    checksum) checksum=2 ;;
-    metric) echo "lib=$LD_LIBRARY_PATH/libgc.so.1 checksum=1 peak_rss_kb=1000"; exit ;;
-    text) echo "what is this"; exit ;;
-  esac
-fi
-echo "ops_per_second=1e6 seconds=0.1 checksum=$checksum peak_rss_kb=2000" \\
-  "lib=$LD_LIBRARY_PATH/libgc.so.1"
-"""
-
-
-class WithPrograms(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="gleaner-experiment-")
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name).resolve()
-        self.bin, self.out = self.root / "bench", self.root / "out"
-        for library in ("ours", "theirs"):
-            (self.root / library).mkdir()
-            (self.root / library / "libgc.so.1").write_text(library)
-        self.bin.mkdir()
-        self.program = self.bin / "malloc_peak"
-        self.program.write_text(PROGRAM)
-        self.program.chmod(0o755)
-        (self.root / "matplotlib.py").write_text("raise ImportError")  # pictures take a second
-
-    def command(self, *arguments):
-        return [sys.executable, "-B", HERE / "experiment.py", "figures", "--bin", self.bin,
-                "--ours", self.root / "ours", "--theirs", self.root / "theirs", "--out", self.out,
-                "--quick", *arguments]
-
-    def run_it(self, *arguments, status=0, **more):
-        result = subprocess.run(self.command(*arguments or ["allocation"]), capture_output=True,
-                                text=True, timeout=60, env=self.environment(), **more)
-        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
-        self.assertNotIn("Traceback", result.stderr)
-        return result.stdout + result.stderr
-
-    def environment(self):
-        return {**os.environ, "PYTHONPATH": str(self.root)}
-
-    def calls(self):
-        path = self.bin / "calls"
-        return len(path.read_text().splitlines()) if path.exists() else 0
-
-    def journal(self):
-        return self.out / "allocation.runs.jsonl"
-
-    def records(self):
-        with open(self.out / "allocation.csv", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
 
 
 class Files(WithPrograms):
     def test_table_csv_and_json(self):
         text = self.run_it()
+        self.assertIn(f"{POINTS} runs in 1 experiment(s), of which 0 are there already", text)
+        self.assertIn(f"{self.out}/allocation.csv, {self.out}/allocation.json\n", text)  # no picture
         self.assertRegex(text, r"\| malloc_peak \| gleaner, threads 2, policy lps:4 \| 1\*? ")
         self.assertEqual(self.calls(), POINTS)
         records = self.records()
@@ -120,6 +58,16 @@ class Files(WithPrograms):
         self.assertIn("lps 4 --count 5000000 --threads 2\n", calls)
         self.assertIn("  --count 5000000 --threads 1 --wake-markers\n", calls)  # libgc
 
+    def test_nothing_of_the_callers_tunes_programs(self):
+        tuning = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1", "MIMALLOC_ARENA_EAGER_COMMIT": "0",
+                  "TCMALLOC_RELEASE_RATE": "10", "TBB_MALLOC_USE_HUGE_PAGES": "1",
+                  "MALLOC_ARENA_MAX": "1", "GC_MARKERS": "3", "GLEANER_MODE": "stop",
+                  "LD_BIND_NOW": "1", "PYTHONMALLOC": "debug"}
+        with unittest.mock.patch.dict(os.environ, tuning):
+            self.run_it()
+        lines = (self.bin / "environment").read_text().splitlines()
+        self.assertFalse({line.partition("=")[0] for line in lines} & tuning.keys())
+
     def test_the_seed_is_handed_on(self):
         self.run_it("allocation", "--seed", "5")
         self.assertIn("--count 5000000 --seed 5 --threads 2\n", (self.bin / "calls").read_text())
@@ -129,6 +77,12 @@ class Files(WithPrograms):
                            "--policy", "ps,lps:3", status=1)  # the program prints no pauses
         self.assertEqual(self.calls(), 3)  # policies are nothing to libgc
         self.assertIn("FAILED: sweep, malloc_peak, gleaner, policy lps:3: the program prints no", text)
+
+    def test_what_is_named_twice_is_measured_once(self):
+        self.run_it("sweep", "--program", "malloc_peak,malloc_peak", "--policy", "ps,ps", status=1)
+        self.assertEqual(self.calls(), 1)
+        self.run_it("allocation", "allocation")
+        self.assertEqual(self.calls(), 1 + POINTS)
 
 
 class Resuming(WithPrograms):
@@ -141,17 +95,11 @@ class Resuming(WithPrograms):
 
     def test_unless_it_is_told_to(self):
         self.run_it()
+        before = self.journal().read_bytes()
         self.run_it("allocation", "--again")
         self.assertEqual(self.calls(), 2 * POINTS)
-
-    def start_and_wait(self):
-        (self.bin / "slow").touch()
-        process = subprocess.Popen(self.command("allocation"), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, env=self.environment())
-        deadline = time.monotonic() + 30
-        while self.calls() < 4 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return process
+        kept = self.journal().with_name("allocation.runs.jsonl.before")
+        self.assertEqual(kept.read_bytes(), before)
 
     def pid(self):
         return int((self.bin / "pid").read_text())
@@ -187,7 +135,7 @@ class Resuming(WithPrograms):
         self.check_that_it_goes_on()
 
     def test_after_a_signal_nothing_is_left_running(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             with self.subTest(number):
                 process = self.start_and_wait()
                 process.send_signal(number)
@@ -208,6 +156,33 @@ class Resuming(WithPrograms):
             self.assertEqual(self.calls(), count)
         self.assertIn("measured anew: other runs", self.run_it("allocation", "--runs", "2"))
 
+    def change_header(self, change):
+        header, rest = self.journal().read_bytes().split(b"\n", 1)
+        content = journal.content_of(header)
+        change(content)
+        self.journal().write_bytes(journal.line_of(content) + rest)
+
+    def test_runs_of_another_machine_do_not_count(self):
+        self.run_it()
+        for name in ("processor", "kernel"):
+            before = self.calls()
+            self.change_header(lambda header, name=name: self.assertNotEqual(
+                header["settings"]["machine"].pop(name), ""))
+            self.assertIn("measured anew: other machine", self.run_it())
+            self.assertEqual(self.calls(), before + POINTS)
+
+    def test_the_machine_is_that_of_the_runs(self):
+        self.run_it()
+        self.change_header(lambda header: header["described"].update(commit="before"))
+        text = self.run_it()
+        self.assertIn(f"of which {POINTS} are there already", text)
+        content = json.loads((self.out / "allocation.json").read_text())
+        self.assertEqual(content["machine"]["commit"], "before")
+
+    def test_programs_that_change_meanwhile(self):
+        self.program.write_text(PROGRAM + 'echo "# changed" >>"$0"\n')
+        self.assertIn("a program or a library was changed during the runs", self.run_it(status=1))
+
     def test_by_one_process_at_a_time(self):
         process = self.start_and_wait()
         self.assertIn("allocation.runs.jsonl: another process measures", self.run_it(status=1))
@@ -218,7 +193,8 @@ class Failures(WithPrograms):
     def test_of_programs(self):
         for broken, message in (("status", "exit status 3"), ("silent", "printed 0 lines"),
                                 ("checksum", "checksum 2, not 1"), ("text", "no key=value pairs"),
-                                ("metric", "prints no ops_per_second")):
+                                ("metric", "prints no ops_per_second"),
+                                ("number", "prints ops_per_second=nan, which is no number")):
             with self.subTest(broken):
                 (self.bin / "broken").write_text(broken)
                 text = self.run_it(status=1)
@@ -254,6 +230,18 @@ class Failures(WithPrograms):
         self.journal().symlink_to("/dev/full")
         self.assertIn("allocation.runs.jsonl: not a regular file", self.run_it(status=1))
 
+    def test_the_other_experiments_go_on(self):
+        (self.out / "allocation.json").mkdir(parents=True)
+        (self.out / "marking.runs.jsonl").mkdir()
+        program = self.bin / "gleaner_bench_resident"
+        program.write_text("#!/bin/sh\necho allocator,ns_per_operation\necho x,42\n")
+        program.chmod(0o755)
+        text = self.run_it("marking", "allocation", "resident", status=1)
+        self.assertIn(f"FAILED: marking: {self.out}/marking.runs.jsonl: Is a directory", text)
+        self.assertIn(f"FAILED: allocation: {self.out}/allocation.json: Is a directory", text)
+        self.assertIn("| malloc_peak | gleaner, threads 2, policy lps:4 ", text)
+        self.assertIn(f"{self.out}/resident.csv", text)
+
     def test_a_path_that_cannot_be_written(self):
         self.out.write_text("a file")
         self.assertRegex(self.run_it(status=1), "FAILED: .*/out.*(File exists|Not a directory)")
@@ -273,56 +261,6 @@ class Failures(WithPrograms):
                 result = subprocess.run(self.command(*arguments), capture_output=True, text=True)
                 self.assertEqual(result.returncode, 2)
                 self.assertIn(message, result.stderr)
-
-
-class Journals(unittest.TestCase):
-    """Files that were cut off or damaged."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "runs")
-        self.random = random.Random(SEED)
-        self.stderr, sys.stderr = sys.stderr, open(os.devnull, "w", encoding="utf-8")
-        self.addCleanup(self.restore)
-        self.runs = {number: {"values": {"seconds": str(number)}} for number in range(5)}
-        made = journal.Journal(self.path, {"a": 1})
-        for key, run in self.runs.items():
-            made.put(key, run)
-        made.close()
-        with open(self.path, "rb") as file:
-            self.content = file.read()
-
-    def restore(self):
-        sys.stderr.close()
-        sys.stderr = self.stderr
-
-    def check(self, content):
-        """What is read is right, and what is missing can be added."""
-        with open(self.path, "wb") as file:
-            file.write(content)
-        made = journal.Journal(self.path, {"a": 1})
-        for key, run in self.runs.items():
-            self.assertIn(made.get(key), (None, run))
-            made.put(key, run)
-        made.close()
-        again = journal.Journal(self.path, {"a": 1})
-        self.assertEqual([again.get(key) for key in self.runs], list(self.runs.values()))
-        again.close()
-
-    def test_cut_anywhere(self):
-        for length in range(0, len(self.content), 7):
-            self.check(self.content[:length])
-
-    def test_damaged_anywhere(self):
-        for _ in range(60):
-            content = bytearray(self.content)
-            content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
-            self.check(bytes(content))
-
-    def test_something_else(self):
-        for content in (b"\0" * 100, b"[]\n{}\n", b"\n\n", self.random.randbytes(1000)):
-            self.check(content)
 
 
 class Real(unittest.TestCase):

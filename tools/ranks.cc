@@ -1,6 +1,7 @@
 #include "tools/ranks.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -17,10 +18,17 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kIncomplete = 2;
 
+// Times of a damaged trace may be anything. None is later than this, 11 days, after its beginning.
+constexpr uint64_t kMaxNs = 1'000'000'000'000'000;
+// An exchange of one clock ends on no rank before it has begun on all. Wall clocks of several hosts
+// may differ by this much, which NTP keeps even over the internet; two runs differ by more.
+constexpr uint64_t kWallClocksDifferNs = 100'000'000;
+
+// MPI_Alltoallv is none: two ranks that send each other nothing do not wait for each other.
 bool IsExchange(const std::string& name) {
   static const char* const kNames[] = {
-      "MPI_Barrier",  "MPI_Allreduce", "MPI_Allgather",      "MPI_Allgatherv",
-      "MPI_Alltoall", "MPI_Alltoallv", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block"};
+      "MPI_Barrier",  "MPI_Allreduce",      "MPI_Allgather",           "MPI_Allgatherv",
+      "MPI_Alltoall", "MPI_Reduce_scatter", "MPI_Reduce_scatter_block"};
   return std::any_of(std::begin(kNames), std::end(kNames),
                      [&](const char* known) { return name == known; });
 }
@@ -36,13 +44,13 @@ uint64_t Covered(const std::vector<Interval>& spans, uint64_t begin, uint64_t en
   return covered;
 }
 
-// Reads a trace whose times are to be moved by the difference of the wall clock to the process's
-// own, if the processes of the run have different clocks.
+// Reads a trace. Its times become those of the wall clock if the processes of the run have
+// different monotonic clocks.
 class Reader {
  public:
   explicit Reader(RankTrace* out) : out_(*out) {}
 
-  // False if the file is no trace; the message is in error().
+  // False if the file is no trace. What is wrong with it is in error().
   bool Read(const std::string& path, bool by_wall_clock) {
     out_.path = path;
     CollectorTrace trace;
@@ -50,35 +58,58 @@ class Reader {
       error_ = trace.error();
       return false;
     }
-    const auto rank = trace.description().find("rank");
-    if (rank != trace.description().end()) out_.rank = rank->second;
+    const bool has_rank = TakeRank(trace.description());
     const auto command = trace.description().find("command");
     if (command != trace.description().end()) out_.command = command->second;
     out_.process = trace.Number("process");
-    const uint64_t began_ns = trace.Number("began_ns");
-    // Unsigned: the sum is right though the difference may be negative.
-    shift_ns_ = by_wall_clock ? trace.Number("began_wall_ns") - began_ns : 0;
-    out_.time = {began_ns + shift_ns_, began_ns + shift_ns_};
+    began_ns_ = trace.Number("began_ns");
+    out_.has_wall_clock = by_wall_clock;
+    shared_began_ns_ =
+        std::min(by_wall_clock ? trace.Number("began_wall_ns") : began_ns_, UINT64_MAX / 2);
+    out_.time = {shared_began_ns_, shared_began_ns_};
     for (TraceRecord record; trace.Next(&record);) Add(record);
     KeepStallsOfExchangingThread();
     out_.held = Union(std::move(out_.held));
     std::sort(out_.exchanges.begin(), out_.exchanges.end(),
               [](const Exchange& a, const Exchange& b) { return a.time.end_ns < b.time.end_ns; });
-    out_.is_whole = trace.error().empty() && trace.is_complete() && trace.dropped_events() == 0;
-    error_ = trace.error();
+    out_.is_whole =
+        has_rank && trace.error().empty() && trace.is_complete() && trace.dropped_events() == 0;
+    if (!trace.error().empty()) {
+      error_ = trace.error() + "; what comes before is used";
+    } else if (!has_rank) {
+      error_ = path + ": the rank is no number; it is left out";
+    } else if (!out_.is_whole) {
+      error_ = path + ": the end is missing, or events were dropped; what there is is used";
+    }
     return true;
   }
   const std::string& error() const { return error_; }
 
  private:
+  // False if there is a rank that is no number.
+  bool TakeRank(const std::map<std::string, std::string>& description) {
+    const auto found = description.find("rank");
+    if (found == description.end() || found->second.empty()) return true;
+    const std::string& text = found->second;
+    uint64_t rank = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (error != std::errc() || end != text.data() + text.size()) return false;
+    out_.rank = std::to_string(rank);
+    return true;
+  }
+
+  uint64_t Shared(uint64_t ns) const {
+    return shared_began_ns_ + (ns < began_ns_ ? 0 : std::min(ns - began_ns_, kMaxNs));
+  }
+
   void Add(const TraceRecord& record) {
-    const uint64_t begin_ns = record.begin_ns + shift_ns_;
-    const Interval time = {begin_ns, begin_ns + record.duration_ns};
+    const uint64_t end_ns = record.begin_ns + std::min(record.duration_ns, ~record.begin_ns);
+    const Interval time = {Shared(record.begin_ns), Shared(end_ns)};
     out_.time.end_ns = std::max(out_.time.end_ns, time.end_ns);
     if (record.event == TraceEvent::kPause) {
       out_.held.push_back(time);
-      out_.pause_ns += record.duration_ns;
-      out_.longest_pause_ns = std::max(out_.longest_pause_ns, record.duration_ns);
+      out_.pause_ns = std::min(out_.pause_ns + LengthOf({time}), kMaxNs);
+      out_.longest_pause_ns = std::max(out_.longest_pause_ns, LengthOf({time}));
     } else if (record.event == TraceEvent::kCollection) {
       ++out_.collections;
     } else if (record.event == TraceEvent::kStall &&
@@ -103,7 +134,8 @@ class Reader {
     Interval time;
   };
   RankTrace& out_;
-  uint64_t shift_ns_ = 0;
+  uint64_t began_ns_ = 0;         // by the clock of the process
+  uint64_t shared_began_ns_ = 0;  // the same time by the clock that the processes share
   std::vector<Stall> stalls_;
   uint32_t exchanging_thread_ = 0;
   std::string error_;
@@ -156,8 +188,8 @@ void PrintSummary(const std::vector<RankTrace>& traces, const RunFigures& run) {
   const auto [least, most] = std::minmax_element(
       traces.begin(), traces.end(),
       [](const RankTrace& a, const RankTrace& b) { return a.pause_ns < b.pause_ns; });
-  printf("%" PRIu64 " exchanges. The others waited longest for rank %s: %.2f ms of %.2f ms.\n",
-         run.exchanges, NameOf(traces[static_cast<size_t>(slowest - run.ranks.begin())]).c_str(),
+  printf("%" PRIu64 " exchanges. The others waited longest for %s: %.2f ms of %.2f ms.\n",
+         run.exchanges, PhraseOf(traces[static_cast<size_t>(slowest - run.ranks.begin())]).c_str(),
          Ms(slowest->held_up_ns), Ms(held_up_ns));
   printf("Collections held up %" PRIu64
          " exchanges, by %.2f ms in all. Pauses of a rank add up to "
@@ -183,57 +215,96 @@ void PrintJson(const std::vector<RankTrace>& traces, const RunFigures& run) {
   printf("\n]}\n");
 }
 
-// Numbers before names, as numbers.
+// Processes without a rank come first. A rank has no zeros before it.
 bool ComesBefore(const RankTrace& a, const RankTrace& b) {
   if (a.rank.size() != b.rank.size()) return a.rank.size() < b.rank.size();
   return a.rank != b.rank ? a.rank < b.rank : a.process < b.process;
 }
 
+bool IsSameRank(const RankTrace& a, const RankTrace& b) {
+  return a.rank == b.rank &&
+         (!a.rank.empty() || (a.process == b.process && a.time.begin_ns == b.time.begin_ns));
+}
+
+// Who came last to an exchange, and when.
+struct Arrival {
+  size_t last = 0;
+  uint64_t last_ns = 0;
+  uint64_t before_ns = 0;  // of the one before it
+};
+
+Arrival ArrivalAt(const std::vector<RankTrace>& traces, size_t n) {
+  Arrival arrival;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    const uint64_t came_ns = traces[i].exchanges[n].time.begin_ns;
+    if (came_ns >= arrival.last_ns) {
+      arrival = {i, came_ns, arrival.last_ns};
+    } else {
+      arrival.before_ns = std::max(arrival.before_ns, came_ns);
+    }
+  }
+  return arrival;
+}
+
+// Why the n-th exchanges of the traces cannot be the same one; empty if they can.
+std::string MismatchAt(const std::vector<RankTrace>& traces, size_t n, const Arrival& arrival) {
+  const std::string number = "exchange " + std::to_string(n + 1);
+  const RankTrace& last = traces[arrival.last];
+  for (const RankTrace& trace : traces) {
+    const Exchange& exchange = trace.exchanges[n];
+    if (exchange.name != traces[0].exchanges[n].name) {
+      return number + " is " + traces[0].exchanges[n].name + " in " + traces[0].path + " and " +
+             exchange.name + " in " + trace.path;
+    }
+    const uint64_t inexact_ns =
+        trace.has_wall_clock || last.has_wall_clock ? kWallClocksDifferNs : 0;
+    if (exchange.time.end_ns + inexact_ns < arrival.last_ns) {
+      return number + " ended in " + trace.path + " before it began in " + last.path +
+             ": one of them lacks an exchange, they are of different runs" +
+             (inexact_ns != 0 ? ", or the clocks of their hosts differ" : "");
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 bool IsWhole(const std::vector<RankTrace>& traces, const RunFigures& run) {
-  return run.mismatch.empty() && std::all_of(traces.begin(), traces.end(),
-                                             [](const RankTrace& trace) { return trace.is_whole; });
+  return run.mismatch.empty() && MissingRanks(traces).empty() &&
+         std::all_of(traces.begin(), traces.end(),
+                     [](const RankTrace& trace) { return trace.is_whole; });
 }
 
 RunFigures CompareRanks(const std::vector<RankTrace>& traces) {
   RunFigures run;
   run.ranks.resize(traces.size());
   if (traces.size() < 2) return run;
+  const auto twice = std::adjacent_find(traces.begin(), traces.end(), IsSameRank);
+  if (twice != traces.end()) {
+    run.mismatch = PhraseOf(*twice) + " is in " + twice->path + " and in " + (twice + 1)->path;
+    return run;
+  }
   size_t common = SIZE_MAX;
   for (const RankTrace& trace : traces) common = std::min(common, trace.exchanges.size());
   for (size_t n = 0; n < common; ++n) {
-    const std::string& name = traces[0].exchanges[n].name;
-    uint64_t last_ns = 0, before_ns = 0;  // when the last one came, and the one before it
-    size_t last = 0;
-    for (size_t i = 0; i < traces.size(); ++i) {
-      const Exchange& exchange = traces[i].exchanges[n];
-      if (exchange.name != name) {
-        run.mismatch = "exchange " + std::to_string(n + 1) + " is " + name + " in " +
-                       traces[0].path + " and " + exchange.name + " in " + traces[i].path;
-        return run;
-      }
-      const uint64_t came_ns = exchange.time.begin_ns;
-      if (came_ns >= last_ns) {
-        before_ns = last_ns;
-        last_ns = came_ns;
-        last = i;
-      } else {
-        before_ns = std::max(before_ns, came_ns);
-      }
-    }
-    const uint64_t held_up_ns = last_ns - before_ns;
+    const Arrival arrival = ArrivalAt(traces, n);
+    run.mismatch = MismatchAt(traces, n, arrival);
+    if (!run.mismatch.empty()) return run;
+    const RankTrace& last = traces[arrival.last];
+    RankFigures& of_last = run.ranks[arrival.last];
+    const uint64_t held_up_ns = arrival.last_ns - arrival.before_ns;
+    // Exchanges of several threads may overlap.
     const uint64_t since_ns =
-        n == 0 ? traces[last].time.begin_ns : traces[last].exchanges[n - 1].time.end_ns;
+        std::min(arrival.last_ns, n == 0 ? last.time.begin_ns : last.exchanges[n - 1].time.end_ns);
     const uint64_t by_collector_ns =
-        std::min(held_up_ns, Covered(traces[last].held, since_ns, last_ns));
+        std::min(held_up_ns, Covered(last.held, since_ns, arrival.last_ns));
     ++run.exchanges;
-    ++run.ranks[last].last;
-    run.ranks[last].held_up_ns += held_up_ns;
-    run.ranks[last].by_collector_ns += by_collector_ns;
+    ++of_last.last;
+    of_last.held_up_ns += held_up_ns;
+    of_last.by_collector_ns += by_collector_ns;
     run.held_up_by_collector += by_collector_ns != 0 ? 1 : 0;
     for (size_t i = 0; i < traces.size(); ++i) {
-      run.ranks[i].waited_ns += last_ns - traces[i].exchanges[n].time.begin_ns;
+      run.ranks[i].waited_ns += arrival.last_ns - traces[i].exchanges[n].time.begin_ns;
     }
   }
   for (const RankTrace& trace : traces) {
@@ -243,6 +314,21 @@ RunFigures CompareRanks(const std::vector<RankTrace>& traces) {
     }
   }
   return run;
+}
+
+std::string MissingRanks(const std::vector<RankTrace>& traces) {
+  std::string out;
+  uint64_t next = 0;
+  for (const RankTrace& trace : traces) {
+    if (trace.rank.empty()) continue;
+    const uint64_t rank = std::stoull(trace.rank);
+    if (rank > next) {
+      out += (out.empty() ? "" : ", ") + std::to_string(next);
+      if (rank - 1 > next) out += "-" + std::to_string(rank - 1);
+    }
+    next = rank + 1;
+  }
+  return out;
 }
 
 bool ReadRanks(const std::vector<std::string>& paths, const char* command,
@@ -259,18 +345,20 @@ bool ReadRanks(const std::vector<std::string>& paths, const char* command,
       tell(reader.error());
       return false;
     }
-    if (!reader.error().empty()) {
-      tell(reader.error() + "; what comes before is used");
-    } else if (!trace.is_whole) {
-      tell(trace.path + ": the end is missing, or events were dropped; what there is is used");
-    }
+    if (!reader.error().empty()) tell(reader.error());
   }
   std::sort(traces->begin(), traces->end(), ComesBefore);
+  const std::string missing = MissingRanks(*traces);
+  if (!missing.empty()) tell("no trace of rank " + missing);
   return true;
 }
 
 std::string NameOf(const RankTrace& trace) {
   return trace.rank.empty() ? "process " + std::to_string(trace.process) : trace.rank;
+}
+
+std::string PhraseOf(const RankTrace& trace) {
+  return (trace.rank.empty() ? "" : "rank ") + NameOf(trace);
 }
 
 int CompareRanksOf(const RanksOptions& options) {

@@ -23,7 +23,8 @@ struct Exchange {
 struct RankTrace {
   std::string path;
   std::string command;
-  std::string rank;  // empty: the process has none
+  std::string rank;             // a number; empty: the process has none
+  bool has_wall_clock = false;  // which the processes share only as far as hosts agree on it
   uint64_t process = 0;
   Interval time = {};  // of the whole trace
   uint64_t collections = 0;
@@ -46,7 +47,8 @@ struct RunFigures {
   std::vector<RankFigures> ranks;     // as the traces
   uint64_t exchanges = 0;             // that all ranks have in common
   uint64_t held_up_by_collector = 0;  // exchanges
-  // Why there are not more: the first exchange in which the traces differ. Empty if they do not.
+  // Why there are not more: a rank that is there twice, or the first exchange that cannot be the
+  // same one in all traces. Empty if they match.
   std::string mismatch;
 };
 
@@ -54,13 +56,19 @@ struct RunFigures {
 // all. What else is wrong with them is told as well.
 bool ReadRanks(const std::vector<std::string>& paths, const char* command,
                std::vector<RankTrace>* traces);
-// How people call the process.
+// How people call the process: "3", or "process 4711" if it has no rank.
 std::string NameOf(const RankTrace& trace);
+// The same in a sentence: "rank 3".
+std::string PhraseOf(const RankTrace& trace);
 
-// What the exchanges that all have in common say.
+// What the exchanges that all have in common say. pre: the traces are in the order of ranks.
 RunFigures CompareRanks(const std::vector<RankTrace>& traces);
 
-// Whether the traces have their ends and match.
+// The ranks below the highest one that have no trace, as "1, 3-5"; empty if there are none.
+// pre: as for CompareRanks.
+std::string MissingRanks(const std::vector<RankTrace>& traces);
+
+// Whether the traces have their ends and match, and none is missing.
 bool IsWhole(const std::vector<RankTrace>& traces, const RunFigures& run);
 
 struct RanksOptions {
@@ -69,7 +77,7 @@ struct RanksOptions {
 };
 
 // Prints the figures. Returns the exit status: 0; 1 after a message if a file is no trace; 2 if
-// traces lack their end or do not match, and what is good is printed.
+// traces lack their end, are missing or do not match, and what is good is printed.
 int CompareRanksOf(const RanksOptions& options);
 
 }  // namespace gleaner::tools

@@ -47,7 +47,7 @@ std::string Summary(const std::vector<RankTrace>& traces, const RunFigures& run,
       {"Held up by one rank", Duration(sums.held_up_ns)},
       {"Of it by collectors", Duration(sums.by_collector_ns)},
       {"Exchanges held up by collectors", Count(run.held_up_by_collector)},
-      {"Waited for longest", "rank " + NameOf(traces[sums.slowest])},
+      {"Waited for longest", sums.held_up_ns == 0 ? "none" : PhraseOf(traces[sums.slowest])},
       {"Pauses of a rank", Duration(least->pause_ns) + " – " + Duration(most->pause_ns)},
       {"Longest pause", Duration(longest_ns)},
   });
@@ -74,8 +74,8 @@ std::string Advice(const std::vector<RankTrace>& traces, const RunFigures& run, 
   if (Ratio(by_itself_ns, sums.run_ns) >= kWorthSaying && 2 * slowest.last > run.exchanges) {
     out +=
         AdviceBox("slowest-rank", "One rank has more work than the others",
-                  "Rank " + NameOf(traces[sums.slowest]) + " came last to " + Count(slowest.last) +
-                      " of " + Count(run.exchanges) + " exchanges; the others waited " +
+                  "Last at " + Count(slowest.last) + " of " + Count(run.exchanges) +
+                      " exchanges was " + PhraseOf(traces[sums.slowest]) + "; the others waited " +
                       Duration(by_itself_ns) + " for its work, apart from its collector.",
                   "Give it less of the work. With more ranks than processors it may only "
                   "have had to wait for a processor.",
@@ -215,6 +215,8 @@ std::string Missing(const std::vector<RankTrace>& traces, const RunFigures& run)
   if (parts != 0) {
     out += MissingNote(Count(static_cast<uint64_t>(parts)) + " of the traces are not whole.");
   }
+  const std::string missing = MissingRanks(traces);
+  if (!missing.empty()) out += MissingNote("There is no trace of rank " + missing + ".");
   if (!run.mismatch.empty()) out += MissingNote("The traces do not match: " + run.mismatch + ".");
   if (run.exchanges == 0) {
     out += MissingNote(

@@ -1,9 +1,10 @@
 """Finished runs on disk, so that an experiment that was interrupted goes on where it was.
 
-A journal is a file of lines, each a CRC-32 and JSON: a header with the settings, then one line for
-each run, written when the run has ended. Runs whose settings (arguments, programs, libraries) are
-others than those that are asked for do not count. A line that was cut off, or is damaged, is a run
-that is missing.
+A journal is a file of lines, each a CRC-32 and JSON: a header with the settings and a description of
+the machine, then one line for each run, written when the run has ended. Runs whose settings
+(arguments, programs, libraries, what the machine is) are others than those that are asked for do not
+count; the journal of before is kept beside the new one. A line that was cut off, or is damaged, is a
+run that is missing.
 """
 
 import fcntl
@@ -14,7 +15,9 @@ import stat
 import sys
 import zlib
 
-VERSION = 1
+from .tables import replace_file
+
+VERSION = 2
 
 
 class JournalError(Exception):
@@ -43,10 +46,12 @@ def content_of(line):
 
 
 class Journal:
-    """One process at a time has it open. Raises JournalError with path and reason."""
+    """One process at a time has it open. Raises JournalError with path and reason. `described` is of
+    the machine when the first of the runs was made."""
 
-    def __init__(self, path, settings, again=False):
+    def __init__(self, path, settings, again=False, described=None):
         self.path = path
+        self.described = described
         self.settings = json.loads(json.dumps(settings))  # as they will be read
         self.runs = {}
         try:
@@ -60,12 +65,13 @@ class Journal:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise JournalError(f"{path}: another process measures this just now") from None
-        self.reused = 0 if again else self._read()
+        self.reused = self._read(again)
         if not self.reused:
-            self._write({"version": VERSION, "settings": self.settings}, anew=True)
+            self._write({"version": VERSION, "settings": self.settings, "described": described},
+                        anew=True)
 
-    def _read(self):
-        """Takes over what counts. Returns the number of runs."""
+    def _read(self, again):
+        """Takes over what counts, or keeps what does not. Returns the number of runs that count."""
         self.file.seek(0)
         lines = []
         damaged = 0
@@ -82,11 +88,16 @@ class Journal:
             print(f"{self.path}: {damaged} damaged line(s): what they held is measured again",
                   file=sys.stderr)
         header = lines[0] if lines else {}
-        if header.get("version") != VERSION or header.get("settings") != self.settings:
-            if lines:
-                print(f"measured anew: {self._difference(header)} (in {self.path})",
+        same = header.get("version") == VERSION and header.get("settings") == self.settings
+        if again or not same:
+            if len(lines) > 1:
+                reason = "as you wish" if same else self._difference(header)
+                print(f"measured anew: {reason}; the runs before are in {self.path}.before",
                       file=sys.stderr)
+                self._do(lambda _: replace_file(self.path + ".before",
+                                                lambda file: file.write(content), "wb"), None)
             return 0
+        self.described = header["described"]
         for line in lines[1:]:
             self.runs[json.dumps(line["key"])] = line["run"]
         return len(self.runs)
@@ -94,10 +105,10 @@ class Journal:
     def _difference(self, header):
         before = header.get("settings")
         if header.get("version") != VERSION or before is None:
-            return "the runs before are of another version, or their settings are lost"
+            return "another version, or its settings are lost"
         names = sorted(name for name in {*before, *self.settings}
                        if before.get(name) != self.settings.get(name))
-        return f"other {', '.join(names)} than of the runs before"
+        return f"other {', '.join(names)}"
 
     def _write(self, line, anew=False):
         if anew:
@@ -125,5 +136,7 @@ class Journal:
         self.file.close()
 
     def remove(self):
-        os.remove(self.path)
+        for path in (self.path, self.path + ".before"):
+            if os.path.exists(path):
+                os.remove(path)
         self.close()

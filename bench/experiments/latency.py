@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from . import machine, pictures, tables
 from .running import (OURS, THEIRS, RunFailed, Side, add_places, check_places, environment_of,
-                      run_once, run_program)
+                      parse_values, run_once, run_program)
 from .session import Session
 
 
@@ -118,7 +118,7 @@ def available_mb():
 
 
 def sizes(text):
-    numbers = [int(word) for word in text.split(",")]
+    numbers = list(dict.fromkeys(int(word) for word in text.split(",")))
     if not all(1 <= number <= 1 << 20 for number in numbers):
         raise ValueError
     return numbers
@@ -150,7 +150,7 @@ def try_mode(mode, options):
     if unknown:
         raise NotSupported(f"there was a complaint of {unknown[0]}")
     if trial.status == 0:
-        check_mode(mode, dict(pair.split("=", 1) for pair in trial.output.split()))
+        check_mode(mode, parse_values(trial.output))
 
 
 def how_it_ended(failure):
@@ -238,10 +238,11 @@ def parse_arguments(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add_places(parser)
     parser.add_argument("--runs", type=int, help="runs of each mode (3, with --smoke 1)")
-    parser.add_argument("--only", metavar="REGEX", default="",
+    parser.add_argument("--only", metavar="REGEX", type=tables.regex, default="",
                         help="only workloads whose name matches")
-    parser.add_argument("--modes", metavar="REGEX", default="", help="only modes whose name matches")
-    parser.add_argument("--skip", metavar="REGEX",
+    parser.add_argument("--modes", metavar="REGEX", type=tables.regex, default="",
+                        help="only modes whose name matches")
+    parser.add_argument("--skip", metavar="REGEX", type=tables.regex,
                         help="not those whose 'workload, mode' matches, as in '4000 MB.*libgc inc'")
     parser.add_argument("--megabytes", metavar="N,...", type=sizes,
                         help="live data of the hash tables (100,1000,4000; --quick: 100,400)")

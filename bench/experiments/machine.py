@@ -46,11 +46,17 @@ def describe():
         "processors": len(os.sched_getaffinity(0)),
         "memory_mb": int(memory[1]) // 1000 if memory else 0,
         "kernel": platform.release(),
+        "libc": os.confstr("CS_GNU_LIBC_VERSION") or "unknown",
         "governor": read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()
                     or "unknown",
         "load_average": os.getloadavg()[0],
         "commit": commit(),
     }
+
+
+def identity(described):
+    """Of what `describe` returns, what figures depend on and does not change by itself."""
+    return {key: value for key, value in described.items() if key not in ("load_average", "commit")}
 
 
 def sentence(machine):

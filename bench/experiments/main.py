@@ -5,6 +5,7 @@ import os
 import time
 
 from . import figures, machine, tables
+from .journal import JournalError
 from .running import add_places, check_places
 from .sweep import AXES, Measured, wrong_value
 
@@ -36,7 +37,7 @@ def values_of(axis):
             right = wrong_value(axis, value)
             if right:
                 raise argparse.ArgumentTypeError(f"{value!r} is not {right}")
-        return [kind(value) for value in values]
+        return list(dict.fromkeys(map(kind, values)))
     return parse
 
 
@@ -45,7 +46,7 @@ def program_list(text):
         if name not in figures.PROGRAMS:
             raise argparse.ArgumentTypeError(f"there is no program {name!r}, but "
                                              f"{', '.join(figures.PROGRAMS)}")
-    return text.split(",")
+    return list(dict.fromkeys(text.split(",")))
 
 
 def parse_arguments(arguments):
@@ -94,26 +95,50 @@ def parse_arguments(arguments):
         parser.error("--runs must be at least 1")
     check_places(parser, options)
     form = "smoke" if options.smoke else "quick" if options.quick else ""
+    options.usual_s = figures.RUN_S[form]
     options.out = os.path.normpath(
         options.out or os.path.join(options.bin, "..", "experiments", form))
     return options
 
 
-def show(measured, described):
-    """Files, and the table on standard output."""
+def estimate(all_measured, options):
+    """In words, how long it will take."""
+    count = sum(measured.runs() for measured in all_measured)
+    there = sum(len(measured.session.journal.runs) for measured in all_measured)
+    seconds = sum(measured.expected_s(options.usual_s) for measured in all_measured)
+    time_text = f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} s"
+    return (f"{count} runs in {len(all_measured)} experiment(s), of which {there} are there already; "
+            f"the others take about {time_text} on a machine with nothing else to do.")
+
+
+def show(measured):
+    """The table on standard output, and files."""
     print(f"\n## {measured.figure.title} ({measured.figure.name})\n")
     lines = measured.table()
     if len(lines) == 1:
         print("No run has succeeded.", flush=True)
         return
-    measured.write(described)
-    measured.draw(described)
     tables.print_markdown(lines)
     loaded = sum(cell.loaded() for cell in measured.cells)
     if loaded:
         print(f"\n* {loaded} run(s) under foreign load: other programs used "
               f"{machine.LOADED_SHARE:.0%} of the machine or more meanwhile.")
-    print(f"\n{measured.path('.csv')}, .json, .png", flush=True)
+    measured.write()
+    kinds = [".csv", ".json"] + [".png"] * measured.draw()
+    print(f"\n{', '.join(map(measured.path, kinds))}", flush=True)
+
+
+def attempt(name, act):
+    """What went wrong, as a list: what one experiment cannot write does not keep the others from
+    being measured."""
+    try:
+        act()
+        return []
+    except JournalError as error:
+        return [f"{name}: {error}"]
+    except OSError as error:
+        return [f"{name}: {error.filename}: {error.strerror}" if error.filename else
+                f"{name}: {error}"]
 
 
 def main(arguments):
@@ -121,15 +146,21 @@ def main(arguments):
     if options.list:
         list_experiments()
         return 0
-    described = machine.describe()
     began, others = time.monotonic(), machine.OtherPrograms()
-    print(machine.sentence(described))
+    print(machine.sentence(machine.describe()))
     failures = []
+    opened = []
     for figure in options.figures:
         measured = Measured(figure, options)
-        measured.run()
-        show(measured, described)
-        failures += measured.failures
+        wrong = attempt(figure.name, measured.open)
+        failures += wrong
+        if not wrong:
+            opened.append(measured)
+    print(estimate(opened, options), flush=True)
+    for measured in opened:
+        wrong = attempt(measured.figure.name, measured.run)
+        failures += measured.failures + (wrong or attempt(measured.figure.name,
+                                                          lambda one=measured: show(one)))
     print(f"\n{options.runs} run(s) of each point, in turn; "
           f"{(time.monotonic() - began) / 60:.1f} minutes, {others.since_began()}.")
     return tables.report_failures(failures)

@@ -19,6 +19,7 @@ gave a wrong result.
 
 import argparse
 import csv
+import glob
 import hashlib
 import os
 import re
@@ -30,21 +31,25 @@ from dataclasses import dataclass
 
 from . import pictures, tables
 from .malloc_programs import Inputs, commands
-from .malloc_running import COLLECTING, GLIBC, OURS, TooSlow, find_allocators, run
+from .journal import digest_of_file
+from .malloc_running import (COLLECTING, GLIBC, OURS, TooSlow, find_allocators, library_of,
+                             preloading, run)
 from .malloc_servers import measure_nginx, measure_postgres, measure_redis
-from .running import Run, RunFailed
+from .running import Run, RunFailed, parse_values
 from .session import Series, Session
 
 
 @dataclass
 class Row:
-    """A workload: `measure(preload)` gives (value, peak resident KiB). `check` is an answer that
-    must be the same on every allocator, if measure gives a third value."""
+    """A workload: `measure(allocator)` gives (value, peak resident KiB), and perhaps an answer that
+    must be the same on every allocator. `measured` are files that are worked on or run, apart from
+    the benchmarks."""
     name: str
     measure: object
     unit: str = "s"
     higher_is_better: bool = False
     allocators: dict = None  # other sides than the preloaded ones
+    measured: tuple = ()
 
 
 def value_of(series):
@@ -99,7 +104,8 @@ class Experiment:
 
             found = self.in_turn(session, row.name, sides, measure, accept=accept,
                                  enough=lambda run, row=row:
-                                 row.unit == "s" and run.values["value"] > self.SLOW_S)
+                                 row.unit == "s" and run.values["value"] > self.SLOW_S,
+                                 measured=[digest_of_file(path) for path in row.measured])
             self.results.update({(row.name, label): series for label, series in found.items()})
             self.print_row(row, list(sides))
         self.write()
@@ -208,9 +214,9 @@ class Benchmarks:
             print(f"not built: {path}", file=sys.stderr)
             return None
 
-        def measure(preload):
-            result = run([path, *arguments, *(["--smoke"] if self.smoke else [])], preload)
-            values = dict(pair.split("=", 1) for pair in result.output.split())
+        def measure(allocator):
+            result = run([path, *arguments, *(["--smoke"] if self.smoke else [])], allocator)
+            values = parse_values(result.output, path)
             answer = [values["checksum"]] if "checksum" in values else []
             return float(values[metric]), int(values["peak_rss_kb"]), *answer
 
@@ -257,8 +263,8 @@ class Sweep(Experiment):
         self.program = os.path.join(options.build, "bench", program)
         self.point, self.value, self.arguments = point, value, arguments
         chosen = not options.allocators
-        self.sides = {side: ("malloc", path) for side, path in allocators.items()}
-        self.sides.update({side: (side, "") for side in self.ARENAS if chosen})
+        self.sides = {side: ("malloc", allocator) for side, allocator in allocators.items()}
+        self.sides.update({side: (side, ()) for side in self.ARENAS if chosen})
 
     def run(self, session):
         if not os.path.exists(self.program):
@@ -266,9 +272,9 @@ class Sweep(Experiment):
             return
 
         def measure(side):
-            allocator, preload = side
-            result = run([self.program, "--allocator", allocator, *self.arguments,
-                          *(["--smoke"] if self.options.smoke else [])], preload)
+            policy, allocator = side
+            result = run([self.program, "--allocator", policy, *self.arguments,
+                          *(["--smoke"] if self.options.smoke else [])], allocator)
             return Run({"lines": list(csv.DictReader(result.output.splitlines()))}, 0)
 
         points = {}
@@ -320,31 +326,37 @@ def replay(options, allocators):
                       run([tool, "replay", "--help"]).output, re.DOTALL)[1]
     policies = [name for name in known.replace("\n", " ").replace(",", " ").split()
                 if name != "malloc"]
-    sides = {name: ("malloc", path) for name, path in allocators.items()}
-    sides.update({name: (name, "") for name in policies})
+    sides = {name: ("malloc", allocator) for name, allocator in allocators.items()}
+    sides.update({name: (name, ()) for name in policies})
     os.makedirs(options.out, exist_ok=True)
     rows = []
     for name, make in commands(inputs).items():
         if options.only not in name:
             continue
+        courses = {label: os.path.join(options.out, f"replay_{name}_{label}.csv") for label in sides}
+        trace = os.path.join(options.traces, name + ".trace")
         try:
-            argv, environment = make()
-            trace = inputs.path(name + ".trace")
-            run([tool, "record", "--no-children", "--limit", "64m", "-o", trace, "--", *argv],
-                **environment)
+            if not os.path.exists(trace):
+                for path in filter(os.path.exists, courses.values()):
+                    os.remove(path)
+                argv, environment = make()
+                partial = trace + ".part"
+                run([tool, "record", "--no-children", "--limit", "64m", "-o", partial, "--", *argv],
+                    **environment)
+                os.replace(partial, trace)
         except (RunFailed, FileNotFoundError) as error:
             print(f"not recorded: {name}: {error}", file=sys.stderr)
             continue
         size = os.path.getsize(trace)
 
-        def measure(side, trace=trace, name=name, size=size):
-            policy, preload = side
+        def measure(side, trace=trace, name=name, size=size, courses=courses):
+            policy, allocator = side
             label = next(key for key, value in sides.items() if value == side)
-            table = os.path.join(options.out, f"replay_{name}_{label}.csv")
+            table = courses[label]
             patience_s = None if policy == "malloc" else Experiment.SLOW_S
-            result = run([tool, "replay", trace, "--allocator", policy], preload, patience_s)
+            result = run([tool, "replay", trace, "--allocator", policy], allocator, patience_s)
             if not os.path.exists(table):
-                run([tool, "replay", trace, "--allocator", policy, "--csv", table], preload)
+                run([tool, "replay", trace, "--allocator", policy, "--csv", table], allocator)
 
             def figure(what):
                 return float(re.search(rf"^{what} +([\d.]+)", result.output, re.MULTILINE)[1])
@@ -356,11 +368,7 @@ def replay(options, allocators):
                       f"{figure('peak requested'):.1f} MB")
             return figure("time"), figure("peak resident") * 1000
 
-        for label in sides:
-            path = os.path.join(options.out, f"replay_{name}_{label}.csv")
-            if os.path.exists(path) and not options.goes_on:
-                os.remove(path)
-        rows.append(Row(name, measure, allocators=sides))
+        rows.append(Row(name, measure, allocators=sides, measured=(trace,)))
     return rows
 
 
@@ -395,12 +403,20 @@ def draw_courses(options, rows):
         print(f"== {path}")
 
 
+def programs_of(names):
+    """The files that run by these names, or that are servers in these folders."""
+    found = [shutil.which(name) or name for name in names]
+    return tuple(path for name in found
+                 for path in (sorted(glob.glob(os.path.join(name, "*", "bin", "*")))
+                              if os.path.isdir(name) else [name]))
+
+
 def programs(options, allocators):
     inputs = Inputs(options.scratch)
     rows = []
     sides = dict(allocators)
     if OURS in sides and not options.allocators or COLLECTING in options.allocators:
-        sides[COLLECTING] = f"{options.ours} GLEANER_COLLECT=1"
+        sides[COLLECTING] = preloading(options.ours, "GLEANER_COLLECT=1")
     for name, make in commands(inputs).items():
         if options.only not in name:
             continue
@@ -411,13 +427,13 @@ def programs(options, allocators):
             print(f"left out: {name}: {error}", file=sys.stderr)
             continue
 
-        def measure(preload, argv=argv, environment=environment, name=name):
-            result = run(argv, preload, **environment)
+        def measure(allocator, argv=argv, environment=environment, name=name):
+            result = run(argv, allocator, **environment)
             # cmake tells how long it took.
             answer = "" if name == "cmake" else hashlib.sha1(result.output.encode()).hexdigest()
             return result.seconds, result.rss_kb, answer
 
-        rows.append(Row(name, measure, allocators=sides))
+        rows.append(Row(name, measure, allocators=sides, measured=programs_of(argv[:1])))
 
     servers = {
         "redis-server": (["redis-server", "redis-benchmark"], lambda: measure_redis(options), "s"),
@@ -430,7 +446,7 @@ def programs(options, allocators):
         if not all(shutil.which(each) or os.path.isdir(each) for each in needed):
             print(f"left out: {name}: not installed", file=sys.stderr)
             continue
-        rows.append(Row(name, make(), unit, unit == "/s", sides))
+        rows.append(Row(name, make(), unit, unit == "/s", sides, programs_of(needed)))
     return rows
 
 
@@ -452,18 +468,23 @@ def main(arguments):
                         help="names, separated by commas")
     parser.add_argument("--smoke", action="store_true", help="tiny runs, to see that all works")
     options = parser.parse_args(arguments)
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
     options.build = os.path.abspath(options.build)
     if options.smoke:
         options.runs = 1
-    chosen = list(EXPERIMENTS) if "all" in options.experiments else options.experiments
+    chosen = list(EXPERIMENTS) if "all" in options.experiments else list(
+        dict.fromkeys(options.experiments))
     failed = False
     try:
         options.ours = os.path.abspath(
             options.ours or os.path.join(options.build, "lib/gleaner/libgleaner_malloc.so"))
         allocators = find_allocators(options.ours, options.allocators)
         options.bin = os.path.join(options.build, "bench")
-        session = Session.of_command("bench-malloc", options, arguments, [options.ours])
-        options.goes_on = session.journal.reused > 0
+        files = [os.path.join(options.build, "bin/gleaner"),
+                 *filter(None, map(library_of, allocators.values()))]
+        session = Session.of_command("bench-malloc", options, arguments, files)
+        options.traces = session.folder()
         for name in chosen:
             print(f"== {name}; load average {os.getloadavg()[0]:.2f}")
             with tempfile.TemporaryDirectory() as options.scratch:

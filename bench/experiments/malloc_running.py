@@ -31,22 +31,30 @@ class Output:
     rss_kb: int
 
 
-def variables(preload):
-    """What stands for an allocator, as NAME=VALUE: a library to preload, and variables behind it."""
-    library, *more = preload.split()
-    return [f"LD_PRELOAD={library}", *more]
+def preloading(library, *more):
+    """What stands for an allocator, as NAME=VALUE: a library to preload, and variables. Raises
+    RunFailed if the loader would split the path."""
+    if re.search(r"[\s:]", library):
+        raise RunFailed(f"{library}: LD_PRELOAD cannot name a path with a blank or a colon in it")
+    return (f"LD_PRELOAD={library}", *more)
 
 
-def run(argv, preload="", patience_s=None, **environment):
-    """Runs a program to its end. Raises RunFailed, or TooSlow after `patience_s` if that is given.
+def library_of(allocator):
+    """The path that `preloading` got; None for an allocator that is not preloaded."""
+    return allocator[0].partition("=")[2] if allocator else None
+
+
+def run(argv, allocator=(), patience_s=None, **environment):
+    """Runs a program to its end with what `preloading` returned. Raises RunFailed, or TooSlow after
+    `patience_s` if that is given.
 
     time(1) starts it: the peak that the kernel reports of a child of this process would begin with
     this process's own."""
     limit_s = patience_s or RUN_TIMEOUT_S
     with tempfile.NamedTemporaryFile("r") as figures:
         prefix = ["time", "-q", "-f", "%M", "-o", figures.name]
-        if preload:
-            prefix += ["env", *variables(preload)]
+        if allocator:
+            prefix += ["env", *allocator]
         finished = run_program([*prefix, *argv], clean_environment(**environment), limit_s)
         if finished.wall_s >= limit_s:
             kind = TooSlow if patience_s else RunFailed
@@ -60,25 +68,26 @@ def run(argv, preload="", patience_s=None, **environment):
 def find_library(soname):
     """What the loader would take, or None."""
     cache = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
-    found = re.search(rf"^\s+{re.escape(soname)} .*=> (\S+)$", cache, re.MULTILINE)
+    found = re.search(rf"^\s+{re.escape(soname)} .*=> (.+)$", cache, re.MULTILINE)
     return found[1] if found else None
 
 
 def find_allocators(ours, chosen):
-    """Name to what is preloaded; checked in a process's own map."""
-    allocators = {GLIBC: ""}
+    """Name to what stands for it; checked in a process's own map."""
+    allocators = {GLIBC: ()}
     for name, soname in PEERS.items():
         path = find_library(soname)
         if path:
-            allocators[name] = path
+            allocators[name] = preloading(path)
         else:
             print(f"{name} is not installed ({soname})", file=sys.stderr)
     if os.path.exists(ours):
-        allocators[OURS] = os.path.abspath(ours)
+        allocators[OURS] = preloading(os.path.abspath(ours))
     else:
         print(f"not built: {ours}", file=sys.stderr)
-    for name, path in allocators.items():
-        maps = run(["cat", "/proc/self/maps"], path).output
+    for allocator in allocators.values():
+        maps = run(["cat", "/proc/self/maps"], allocator).output
+        path = library_of(allocator)
         if path and os.path.realpath(path) not in maps:
             raise RunFailed(f"{path} is not loaded by LD_PRELOAD")
     if chosen:

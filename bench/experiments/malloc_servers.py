@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from .malloc_running import run, variables
+from .malloc_running import run
 from .running import RunFailed, clean_environment
 
 
@@ -41,12 +41,11 @@ def peak_rss_of_tree(pid):
 class Server:
     """A server that is stopped at the end, with an allocator preloaded."""
 
-    def __init__(self, argv, preload, port, user=None):
+    def __init__(self, argv, allocator, port, user=None):
         self.log = tempfile.TemporaryFile()
-        preloaded = variables(preload) if preload else []
         if user:
-            argv, preloaded = [*as_user(user), "env", *preloaded, *argv], []
-        environment = clean_environment(**dict(pair.split("=", 1) for pair in preloaded))
+            argv, allocator = [*as_user(user), "env", *allocator, *argv], ()
+        environment = clean_environment(**dict(pair.split("=", 1) for pair in allocator))
         self.process = subprocess.Popen(argv, env=environment, stdout=self.log,
                                         stderr=self.log, stdin=subprocess.DEVNULL)
         self.port = port
@@ -82,10 +81,10 @@ class Server:
 def measure_redis(options):
     requests = "2000" if options.smoke else "100000"
 
-    def measure(preload):
+    def measure(allocator):
         port = free_port()
         with Server(["redis-server", "--port", str(port), "--save", "", "--appendonly", "no"],
-                    preload, port) as server:
+                    allocator, port) as server:
             client = ["redis-cli", "-p", str(port)]
             result = run(["redis-benchmark", "-p", str(port), "-q", "-n", requests, "-c", "20", "-P",
                           "8", "-r", "50000", "-d", "100", "-t",
@@ -101,7 +100,7 @@ def measure_redis(options):
 
 
 def measure_nginx(options, inputs):
-    def measure(preload):
+    def measure(allocator):
         port = free_port()
         folder = tempfile.mkdtemp(dir=options.scratch)
         page = "".join(f"<p>paragraph {i}</p>\n" for i in range(300))
@@ -120,7 +119,7 @@ http {{
 }}
 """)
         seconds = "1" if options.smoke else "3"
-        with Server(["nginx", "-p", folder, "-c", configuration], preload, port) as server:
+        with Server(["nginx", "-p", folder, "-c", configuration], allocator, port) as server:
             url = f"http://127.0.0.1:{port}/index.html"
             result = run(["wrk", "-t", "1", "-c", "32", "-d", f"{seconds}s", "-H",
                           "Accept-Encoding: gzip", url])
@@ -149,13 +148,13 @@ def measure_postgres(options):
     data = os.path.join(folder, "data")
     run([*become, os.path.join(binaries, "initdb"), "-D", data, "--no-sync", "-A", "trust"])
 
-    def measure(preload):
+    def measure(allocator):
         port = free_port()
         to_server = ["-h", "127.0.0.1", "-p", str(port)]
         bench = [*become, os.path.join(binaries, "pgbench"), *to_server]
         seconds = "1" if options.smoke else "4"
         with Server([os.path.join(binaries, "postgres"), "-D", data, "-p", str(port), "-k", folder,
-                     "-c", "fsync=off"], preload, port, user) as server:
+                     "-c", "fsync=off"], allocator, port, user) as server:
             run([*bench, "-i", "-q", "-s", "2", "postgres"])
             result = run([*bench, "-n", "-S", "-c", "2", "-j", "1", "-T", seconds, "postgres"])
             count = run([*become, os.path.join(binaries, "psql"), *to_server, "-Atc",

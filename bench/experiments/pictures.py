@@ -1,6 +1,9 @@
 """Pictures by matplotlib, which a machine may not have."""
 
+import os
 import sys
+
+from . import tables
 
 
 def pyplot():
@@ -16,21 +19,29 @@ def pyplot():
 
 
 def save(plot, figure, path, dpi=110):
-    figure.savefig(path, dpi=dpi)
-    plot.close(figure)
+    """Raises OSError with the path."""
+    kind = os.path.splitext(path)[1][1:] or "png"
+    try:
+        tables.replace_file(path, lambda file: figure.savefig(file, dpi=dpi, format=kind), "wb")
+    finally:
+        plot.close(figure)
 
 
 def draw_panels(path, title, foot, x_label, columns, panels):
     """Panels (title, y label, logarithmic, lines); lines are pairs (x, y) by label. Words on the
-    horizontal axis make bars, numbers make lines."""
+    horizontal axis make bars, numbers make lines. Returns whether there is a picture."""
     plot = pyplot()
     if plot is None:
-        return
+        return False
+    panels = [(*panel, {label: points for label, points in lines.items() if points})
+              for *panel, lines in panels]
     rows = -(-len(panels) // columns)
     figure, axes = plot.subplots(rows, columns, figsize=(max(9, 4.2 * columns + 1), 3.6 * rows + 1),
                                  squeeze=False)
     for axis, (panel, y_label, logarithmic, lines) in zip(axes.flat, panels):
-        if any(isinstance(x, str) for points in lines.values() for x, _ in points):
+        if not lines:
+            axis.text(0.5, 0.5, "no figures", ha="center", transform=axis.transAxes)
+        elif any(isinstance(x, str) for points in lines.values() for x, _ in points):
             draw_bars(axis, lines)
         else:
             for label, points in lines.items():
@@ -51,13 +62,16 @@ def draw_panels(path, title, foot, x_label, columns, panels):
         axis.grid(alpha=0.4)
     for axis in axes.flat[len(panels):]:
         axis.set_axis_off()
-    handles, labels = axes.flat[0].get_legend_handles_labels()
+    known = {label: handle for axis in axes.flat
+             for handle, label in zip(*axis.get_legend_handles_labels())}
+    labels, handles = list(known), list(known.values())
     figure.suptitle(title)
     figure.legend(handles, labels, loc="lower center", ncols=min(4, max(1, len(labels))),
                   fontsize="small", bbox_to_anchor=(0.5, 0.02))
     figure.text(0.5, 0.005, foot, ha="center", fontsize=6)
     figure.tight_layout(rect=(0, 0.04 + 0.22 * (1 + len(labels) // 4) / (3.6 * rows + 1), 1, 0.99))
     save(plot, figure, path)
+    return True
 
 
 def draw_bars(axis, lines):

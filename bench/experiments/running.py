@@ -1,7 +1,9 @@
 """One run of a program: its environment, a limit of time, and what it used."""
 
 import csv
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,11 +53,17 @@ class Finished:
     processor_s: float
 
 
+# What programs may have of the caller's environment. All else is left out: every allocator, libc and
+# language has variables that tune it, and no list of them is complete. Programs that are built with a
+# sanitizer get its options.
+KEPT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "ASAN_OPTIONS",
+                  "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
+
+
 def clean_environment(**more):
-    """Nothing of the caller's that would tune a collector or an allocator, but `more`."""
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith(("GC_", "GLEANER_", "LD_", "MALLOC_"))}
-    return {**environment, **more}
+    """An environment that tunes nothing, but by `more`."""
+    kept = {key: os.environ[key] for key in KEPT_VARIABLES if key in os.environ}
+    return {**kept, "LC_ALL": "C.UTF-8", "TZ": "UTC", **more}
 
 
 def kill_group(process):
@@ -116,16 +124,30 @@ def environment_of(side, options):
 
 
 def parse_values(output, shown="the program"):
-    """What a program prints: one line of key=value pairs, or CSV of two lines."""
+    """What a program prints: one line of key=value pairs, or CSV of two lines. There may be blanks in
+    a value, as in a path."""
     lines = output.splitlines()
     if len(lines) == 2 and "," in lines[0]:
         return next(csv.DictReader(lines))
     if len(lines) != 1:
         raise RunFailed(f"{shown}: printed {len(lines)} lines instead of one")
     try:
-        return dict(pair.split("=", 1) for pair in lines[0].split(" "))
+        return dict(pair.split("=", 1) for pair in re.split(r" (?=\w+=)", lines[0]))
     except ValueError:
         raise RunFailed(f"{shown}: no key=value pairs: {lines[0][:200]}") from None
+
+
+def number_of(values, key):
+    """A figure of what a program prints. Raises RunFailed if it is none."""
+    try:
+        number = float(values[key])
+    except KeyError:
+        raise RunFailed(f"the program prints no {key}") from None
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise RunFailed(f"the program prints {key}={values[key]}, which is no number")
+    return number
 
 
 def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
@@ -147,8 +169,8 @@ def run_once(side, options, timeout_s=RUN_TIMEOUT_S):
     if directory and os.path.realpath(values.get("lib", "")) != library_file(directory):
         raise RunFailed(f"{shown}: used {values.get('lib')}, not {library_file(directory)}")
     # The kernel's peak of a child of this process would begin with this process's own.
-    rss_mb = int(values["peak_rss_kb"]) / 1000 if "peak_rss_kb" in values else float(
-        values.get("rss_mb", 0))
+    rss_mb = number_of(values, "peak_rss_kb") / 1000 if "peak_rss_kb" in values else number_of(
+        {"rss_mb": 0, **values}, "rss_mb")
     return Run(values, rss_mb, finished.wall_s, finished.processor_s)
 
 

@@ -1,9 +1,11 @@
 """Configurations measured in turn, with progress on the terminal; a journal has finished runs."""
 
 import functools
+import glob
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ from . import machine
 from .journal import Journal, digest_of_file
 from .running import Run, RunFailed, library_file
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 PLAIN_LINE_S = 30  # Without a terminal, a line of progress that often.
 
 
@@ -22,14 +25,19 @@ class Progress:
         self.total, self.done = total, 0
         self.shown = time.monotonic()
         self.bar = None
-        if total and sys.stderr.isatty():
+
+    def _start(self):
+        """With the first run: several experiments may be open, and one bar is shown."""
+        if self.total and sys.stderr.isatty():
             try:
                 from tqdm import tqdm
-                self.bar = tqdm(total=total, unit="run", dynamic_ncols=True, leave=False)
+                self.bar = tqdm(total=self.total, unit="run", dynamic_ncols=True, leave=False)
             except ImportError:
                 pass
 
     def begin(self, text):
+        if self.done == 0 and self.bar is None:
+            self._start()
         if self.bar is not None:
             self.bar.set_description(text)
         elif sys.stderr.isatty():
@@ -61,12 +69,14 @@ class Series:
 
 
 class Session:
-    """The runs of an experiment. `settings` are all that figures depend on. An experiment that the
-    next command is to measure again removes its journal at the end; one that is drawn again from
-    the same runs closes it."""
+    """The runs of an experiment. `settings` are all that figures depend on, but for the machine. An
+    experiment that the next command is to measure again removes its journal at the end; one that is
+    drawn again from the same runs closes it."""
 
     def __init__(self, path, settings, total=0, again=False):
-        self.journal = Journal(path, settings, again)
+        described = machine.describe()
+        self.journal = Journal(path, {**settings, "machine": machine.identity(described)}, again,
+                               described)
         if self.journal.reused:
             print(f"goes on: {self.journal.reused} run(s) are in {path}", file=sys.stderr)
         self.progress = Progress(total)
@@ -76,7 +86,9 @@ class Session:
         """For an experiment that measures anew each time it has ended: commands of other arguments
         have journals of their own, beside the programs of `options.bin`."""
         settings = {"command": [name, *map(str, arguments)],
-                    "programs": digests(options, sorted(os.listdir(options.bin)), files)}
+                    "programs": digests(options, sorted(os.listdir(options.bin)), files),
+                    "harness": {path: digest_of_file(path)
+                                for path in sorted(glob.glob(os.path.join(HERE, "*.py")))}}
         named = hashlib.sha256(json.dumps(settings["command"]).encode()).hexdigest()[:12]
         folder = os.path.join(options.bin, "..", "experiments", "unfinished")
         return cls(os.path.normpath(os.path.join(folder, f"{name}-{named}.jsonl")), settings, total)
@@ -99,12 +111,12 @@ class Session:
         return run
 
     def in_turn(self, name, sides, runs, measure, accept=lambda label, run: None, rotate=False,
-                enough=lambda run: False, patient=True):
+                enough=lambda run: False, patient=True, measured=()):
         """Runs measure(side) `runs` times for each of `sides`, a dictionary: A B C A B C, or with
-        `rotate` A B C B C A, so that nobody always follows a certain other one. A side that fails
-        is not run again; the others go on, unless `patient` is false: then RunFailed leaves.
-        accept(label, run) may raise it, too; enough(run) says that once will do. Returns the series
-        by label."""
+        `rotate` A B C B C A, so that nobody always follows a certain other one. `measured` are
+        digests of what only these runs depend on. A side that fails is not run again; the others go
+        on, unless `patient` is false: then RunFailed leaves. accept(label, run) may raise it, too;
+        enough(run) says that once will do. Returns the series by label."""
         series = {label: Series() for label in sides}
         labels = list(sides)
         for number in range(runs):
@@ -115,7 +127,7 @@ class Session:
                     continue
                 try:
                     one.runs.append(self.once(
-                        [name, label, number], f"{name}, {label}: run {number + 1}",
+                        [name, measured, label, number], f"{name}, {label}: run {number + 1}",
                         functools.partial(measure, sides[label]), functools.partial(accept, label)))
                 except RunFailed as failure:
                     if not patient:
@@ -123,20 +135,31 @@ class Session:
                     one.failure = failure
         return series
 
+    def folder(self):
+        """Of files that runs depend on and that take as long to make: it lasts as long as the
+        journal. It is empty unless there are runs in the journal."""
+        path = self.journal.path + ".files"
+        if not self.journal.reused:
+            shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path, exist_ok=True)
+        return path
+
     def close(self):
         self.progress.close()
         self.journal.close()
 
     def remove(self):
         self.progress.close()
+        shutil.rmtree(self.journal.path + ".files", ignore_errors=True)
         self.journal.remove()
 
 
 def digests(options, programs, files=()):
-    """Of the programs of --bin, of both libraries and of other files: a change of any makes figures
-    incomparable."""
+    """Of the programs of --bin, of what they read, of both libraries and of other files: a change of
+    any makes figures incomparable."""
     paths = [os.path.join(options.bin, program) for program in programs]
     paths += [library_file(directory) for directory in (getattr(options, "ours", None),
                                                         getattr(options, "theirs", None))
               if directory]
+    paths += glob.glob(os.path.join(machine.SOURCE, "bench", "cky", "*.grammar"))
     return {path: digest_of_file(path) for path in [*paths, *files] if os.path.isfile(path)}

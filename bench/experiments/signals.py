@@ -1,5 +1,5 @@
-"""SIGINT and SIGTERM as exceptions, but not while a program is being started: it could not be ended
-before its number is known."""
+"""Signals that end the harness as exceptions, but not while a program is being started: it could not
+be ended before its number is known."""
 
 import signal
 import sys
@@ -25,8 +25,9 @@ def _handle(number, _frame):
 
 def install():
     """In the main thread, once."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _handle)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, _handle)
 
 
 def hold():

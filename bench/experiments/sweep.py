@@ -6,14 +6,14 @@ picture.
 import itertools
 import os
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import machine, pictures, tables
-from .running import OURS, THEIRS, RunFailed, Side, run_once
+from .running import OURS, THEIRS, RunFailed, Side, number_of, run_once
 from .session import Session, digests
 
 RUN_TIMEOUT_S = 120
-MAX_COLUMNS = 6  # of panels in a picture
+MAX_COLUMNS = 7  # of panels in a picture
 
 # Each axis: the kind of its values, and which there are; wrong_value knows policies.
 NUMBER, WORD = int, str
@@ -70,6 +70,7 @@ class Workload:
     command: list
     quick: list  # the command of the quick form
     has_seed: bool = True
+    environment: dict = field(default_factory=dict)
 
 
 @dataclass
@@ -149,7 +150,8 @@ def side_of(workload, point, options):
     command += ["--threads", str(threads)]
     if threads == 1:
         command.append("--wake-markers")  # libgc starts its markers with the first thread
-    return Side(label_of(point), command, point["library"], environment_of(point))
+    return Side(label_of(point), command, point["library"],
+                {**workload.environment, **environment_of(point)})
 
 
 class Measured:
@@ -161,6 +163,8 @@ class Measured:
         self.cells = [Cell(workload, point) for workload in figure.workloads for point in points]
         self.sides = [side_of(cell.workload, cell.point, options) for cell in self.cells]
         self.failures = []
+        self.session = None
+        self.described = None  # the machine, when the first of the runs was made
 
     def path(self, suffix):
         return os.path.join(self.options.out, self.figure.name + suffix)
@@ -172,25 +176,42 @@ class Measured:
                                    for side in self.sides],
                 "programs": digests(self.options, programs)}
 
+    def open(self):
+        """Reads the journal. Raises JournalError."""
+        self.session = Session(self.path(".runs.jsonl"), self.settings(), self.runs(),
+                               self.options.again)
+        self.described = self.session.journal.described
+
+    def runs(self):
+        return len(self.cells) * self.options.runs
+
+    def expected_s(self, usual_s):
+        """How long the runs take that are not in the journal, by those that are in it, or if there
+        are none by what is usual for one. pre: open."""
+        known = [run["wall_s"] for run in self.session.journal.runs.values()]
+        return (self.runs() - len(known)) * (statistics.mean(known) if known else usual_s)
+
     def run(self):
-        """Measures what is not in the journal. Raises JournalError."""
-        session = Session(self.path(".runs.jsonl"), self.settings(),
-                          len(self.cells) * self.options.runs, self.options.again)
+        """Measures what is not in the journal, and closes it. Raises JournalError. pre: open."""
+        before = self.settings()["programs"]
         try:
             for workload in self.figure.workloads:
                 its = {side.label: (cell, side) for cell, side in zip(self.cells, self.sides)
                        if cell.workload is workload}
-                self._run_workload(session, workload, its)
+                self._run_workload(self.session, workload, its)
+            if self.settings()["programs"] != before:
+                self.failures.append(f"{self.figure.name}: a program or a library was changed during "
+                                     "the runs, which are of both")
         finally:
-            session.close()
+            self.session.close()
 
     def _run_workload(self, session, workload, its):
         checksums = {}
 
         def accept(label, run):
             for metric in self.figure.metrics:
-                if metric.key != "rss_mb" and metric.key not in run.values:
-                    raise RunFailed(f"the program prints no {metric.key}")
+                if metric.key != "rss_mb":
+                    number_of(run.values, metric.key)
             threads = its[label][0].point.get("threads")
             checksum = run.values.get("checksum")
             if checksums.setdefault(threads, checksum) != checksum:
@@ -223,7 +244,7 @@ class Measured:
             lines.append(line)
         return lines
 
-    def write(self, described):
+    def write(self):
         records = [{"figure": self.figure.name, "program": cell.workload.name, **cell.point,
                     "run": number, "rss_mb": run.rss_mb, "wall_s": run.wall_s,
                     "processor_s": run.processor_s, "foreign_share": round(run.foreign_share, 3),
@@ -231,7 +252,7 @@ class Measured:
                    for cell in self.cells for number, run in enumerate(cell.series.runs)]
         tables.write_records(self.path(".csv"), records)
         tables.write_json(self.path(".json"), {
-            "figure": self.figure.name, "title": self.figure.title, "machine": described,
+            "figure": self.figure.name, "title": self.figure.title, "machine": self.described,
             "quick": self.options.quick, "smoke": self.options.smoke, "failures": self.failures,
             "cells": [{"program": cell.workload.name, "command": side.command,
                        "environment": side.environment, **cell.point,
@@ -251,21 +272,27 @@ class Measured:
                 label = label_of(cell.point, (self.figure.x,)) or "default"
                 found.setdefault(label, []).append((x, cell.median(metric)))
         if self.figure.relative:
+            least = min(cell.point.get(self.figure.x, "any") for cell in self.cells
+                        if cell.workload is workload)
             for label, points in found.items():
                 points.sort()
-                base = points[0][1]
-                found[label] = [(x, base / y if y else 0) for x, y in points]
+                base_x, base = points[0]
+                # Its run there may have failed; and a pause of 0 is that of a run without any.
+                found[label] = [(x, base / y) for x, y in points if base_x == least and base and y]
         return found
 
-    def draw(self, described):
+    def draw(self):
+        """False if there is no picture."""
         panels = [(f"{workload.name}", self._y_label(metric), metric.logarithmic,
                    self.lines(workload, metric))
                   for metric in self.figure.metrics for workload in self.figure.workloads]
         form = " — tiny runs that mean nothing" if self.options.smoke else (
             " — quick form" if self.options.quick else "")
-        pictures.draw_panels(self.path(".png"), self.figure.title + form,
-                             machine.sentence(described), self.figure.x,
-                             min(MAX_COLUMNS, len(self.figure.workloads)), panels)
+        count = len(self.figure.workloads)
+        columns = -(-count // -(-count // MAX_COLUMNS))  # rows as full as can be
+        return pictures.draw_panels(self.path(".png"), self.figure.title + form,
+                                    machine.sentence(self.described), self.figure.x, columns,
+                                    panels)
 
     def _y_label(self, metric):
         return f"times as fast as with the least {self.figure.x}" if self.figure.relative \

@@ -22,14 +22,17 @@ def print_markdown(lines, file=None):
             print("|" + "|".join("-" * (width + 2) for width in widths) + "|", file=file)
 
 
-def replace_file(path, write):
+def replace_file(path, write, mode="w"):
     """write(file) makes the new content; the old one stays until it is complete."""
     partial = f"{path}.part"
+    text = {} if "b" in mode else {"newline": "", "encoding": "utf-8"}
     try:
-        with open(partial, "w", newline="", encoding="utf-8") as file:
+        with open(partial, mode, **text) as file:
             write(file)
         os.replace(partial, path)
     except OSError as error:
+        if os.path.isfile(partial):
+            os.remove(partial)
         raise OSError(error.errno, error.strerror, path) from error
 
 

@@ -15,8 +15,10 @@ The programs are those of compare, and clients of tests/compat/clients.py that a
 
 import argparse
 import csv
+import glob
 import os
 import re
+import shutil
 import statistics
 import sys
 import tempfile
@@ -327,7 +329,8 @@ def parse_arguments(arguments=None):
     if options.runs < 1:
         parser.error("--runs must be at least 1")
     options.divisors = options.divisors or (QUICK_DIVISORS if short else DIVISORS)
-    options.clients = options.clients or [client_called(CLIENT)]
+    by_name = {client.name: client for client in options.clients or [client_called(CLIENT)]}
+    options.clients = list(by_name.values())
     check_places(parser, options)
     if options.measure is None:
         options.measure = os.path.join(options.bin, "..", "tests", "compat",
@@ -341,7 +344,12 @@ def measure_all(options, arguments):
     """Results by program, and failures."""
     others = machine.OtherPrograms()
     results, failures = {}, []
-    session = Session.of_command("tradeoff", options, arguments)
+    clients = [shutil.which(name) or name for client in options.clients for name in client.needs]
+    workloads = [path for path in sorted(glob.glob(
+        os.path.join(machine.SOURCE, "tests", "compat", "**", "*"), recursive=True))
+                 if "__pycache__" not in path]
+    session = Session.of_command("tradeoff", options, arguments,
+                                 [options.measure, *clients, *workloads])
     with tempfile.TemporaryDirectory(prefix="gleaner-tradeoff-") as scratch:
         programs = make_programs(options, scratch)
         if not programs:

@@ -77,7 +77,8 @@ class Machine:
 
     def environment(self, library, extra):
         environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "LD_", "GLEANER_", "LC_", "GUILE_", "ECL"))}
+                       if not key.startswith(("GC_", "LD_", "GLEANER_", "LC_", "GUILE_", "ECL",
+                                              "GLIBC_TUNABLES", "MALLOC_"))}
         environment.update(LANG="C.UTF-8", LC_ALL="C.UTF-8", TZ="UTC", TERM="dumb",
                            HOME=self.run_directory, LD_LIBRARY_PATH=self.libraries[library])
         environment.pop("DISPLAY", None)

@@ -1,34 +1,60 @@
 #!/usr/bin/env python3
-"""BH over MPI on four ranks: the result is that of one process, and each rank has its trace.
+"""BH over MPI on four ranks: the result is that of one process, and each rank has its trace. With
+libgleaner.a and MPI's compiler also a program that is linked to the archive.
 
-usage: mpirun_test.py GLEANER DROPIN BH BH_MPI MPIRUN
+usage: mpirun_test.py GLEANER DROPIN BH BH_MPI MPIRUN [INCLUDE LIBRARY MPICC]
 """
 
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
 GLEANER, DROPIN, BH, BH_MPI, MPIRUN = (os.path.abspath(path) for path in sys.argv[1:6])
+INCLUDE, LIBRARY, MPICC = sys.argv[6:9] or (None, None, None)
+CALLS = os.path.join(os.path.dirname(__file__), "..", "..", "tools", "mpi", "gleaner_mpi.c")
+# Two exchanges, and calls in which some rank need not wait.
+PROGRAM = """
+#include <gleaner/gc.h>
+#include <mpi.h>
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  GC_INIT();
+  int rank, sum, none[2] = {0, 1}, at[2] = {0, 0}, got[2];
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(&rank, &sum, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allgatherv(&rank, rank, MPI_INT, got, none, at, MPI_INT, MPI_COMM_WORLD);
+  GC_gcollect();
+  MPI_Finalize();
+  return sum == 1 ? 0 : 1;
+}
+"""
+
+
+def environment(**variables):
+    kept = {key: value for key, value in os.environ.items()
+            if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+    return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables}
 
 
 class MpirunTest(unittest.TestCase):
     def test_four_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
-            environment = {key: value for key, value in os.environ.items()
-                           if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-            environment.update(LD_LIBRARY_PATH=os.path.dirname(DROPIN),
-                               OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
             arguments = ["--smoke", "--lists", "--bodies", "2000"]
 
             def checksum(command, **variables):
-                result = subprocess.run(command, env={**environment, **variables}, text=True,
-                                        capture_output=True, timeout=100)
+                result = subprocess.run(
+                    command, text=True, capture_output=True, timeout=100,
+                    env=environment(LD_LIBRARY_PATH=os.path.dirname(DROPIN), **variables))
                 self.assertEqual(result.returncode, 0, result.stderr)
-                return dict(field.split("=", 1) for field in result.stdout.split())["checksum"]
+                return re.search(r"\bchecksum=(\S+)", result.stdout)[1]
 
             alone = checksum([BH, "--variant", "st", *arguments])
             together = checksum(
@@ -51,6 +77,24 @@ class MpirunTest(unittest.TestCase):
             for rank in run["ranks"]:
                 self.assertGreater(rank["collections"], 0)
                 self.assertLessEqual(rank["by_collector_ns"], rank["held_up_ns"])
+
+    @unittest.skipIf(LIBRARY is None, "no libgleaner.a")
+    def test_the_archive(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def run(*command, **variables):
+                result = subprocess.run(command, text=True, capture_output=True, timeout=60,
+                                        cwd=folder, env=environment(**variables))
+                self.assertEqual(result.returncode, 0, result.stderr)
+                return result.stdout
+
+            with open(os.path.join(folder, "program.c"), "w", encoding="utf-8") as file:
+                file.write(PROGRAM)
+            run(MPICC, "-I", INCLUDE, "program.c", os.path.abspath(CALLS), LIBRARY,
+                "-Wl,-u,gleaner_trace_begin", "-lpthread", "-ldl", "-o", "program")
+            run(MPIRUN, "--oversubscribe", "-np", "2", "./program", GLEANER_TRACE="run.%r.trace")
+            traces = ["run.0.trace", "run.1.trace"]
+            self.assertEqual(json.loads(run(GLEANER, "ranks", "--json", *traces))["exchanges"], 2)
+            self.assertIn("part MPI_Allgatherv", run(GLEANER, "trace", traces[1], "-o", "-"))
 
 
 if __name__ == "__main__":

@@ -108,8 +108,31 @@ class RanksTest(unittest.TestCase):
         self.assertEqual(self.figures(run, "held_up_ns"), [0, 4 * MS])
 
     def test_ranks_are_in_order(self):
-        run = self.ranks(*self.write(*(trace(rank) for rank in ("10", "9", "0"))))
-        self.assertEqual(self.figures(run, "rank"), [0, 9, 10])
+        run = self.ranks(*self.write(*(trace(f"{rank:02}") for rank in reversed(range(11)))))
+        self.assertEqual(self.figures(run, "rank"), list(range(11)))
+        self.assertEqual(self.message, "")
+
+    def test_ranks_that_are_missing(self):
+        paths = self.write(*(trace(rank) for rank in ("7", "1", "4")))
+        self.ranks(*paths, status=2)
+        self.assertIn("no trace of rank 0, 2-3, 5-6\n", self.message)
+        self.assertIn("There is no trace of rank 0, 2-3, 5-6.", self.report(*paths, status=2))
+
+    def test_a_rank_twice(self):
+        barrier = call("MPI_Barrier", MS, 3 * MS)
+        for rank, name in (("1", "rank 1"), ("", "process 100")):
+            run = self.ranks(*self.write(trace("0", barrier), trace(rank, barrier),
+                                         trace(rank, barrier)), status=2)
+            self.assertEqual(run["exchanges"], 0)
+            self.assertRegex(self.message, rf"{name} is in .*1\.trace and in .*2\.trace")
+
+    def test_a_rank_that_is_no_number(self):
+        for rank in ('x\x1b[31m","y', "-1", "1 ", "<0>", "99999999999999999999"):
+            paths = self.write(trace("0"), trace(rank))
+            run = self.ranks(*paths, status=2)
+            self.assertEqual(self.figures(run, "rank"), [None, 0])
+            self.assertIn("1.trace: the rank is no number; it is left out", self.message)
+            self.assertIn("<td>process 100</td>", self.report(*paths, status=2))
 
     def test_traces_of_different_runs(self):
         run = self.ranks(*self.write(
@@ -117,6 +140,39 @@ class RanksTest(unittest.TestCase):
             trace("1", call("MPI_Barrier", MS, 3 * MS), call("MPI_Barrier", 4 * MS, 6 * MS))), status=2)
         self.assertEqual(run["exchanges"], 1)
         self.assertIn("exchange 2 is MPI_Allreduce in", self.message)
+
+    def test_an_exchange_that_ends_before_all_have_come(self):
+        # The second exchange of rank 0 ends when rank 1 has not begun it.
+        early = call("MPI_Barrier", MS, 3 * MS), call("MPI_Barrier", 4 * MS, 6 * MS)
+        late = call("MPI_Barrier", 2 * MS, 3 * MS), call("MPI_Barrier", 6 * MS + 1, 7 * MS)
+        paths = self.write(trace("0", *early), trace("1", *late))
+        run = self.ranks(*paths, status=2)
+        self.assertEqual((run["exchanges"], self.figures(run, "held_up_ns")), (1, [0, MS]))
+        self.assertRegex(self.message, r"exchange 2 ended in .*0\.trace before it began in .*1\.trace: "
+                                       "one of them lacks an exchange, they are of different runs\n")
+        self.assertIn("The traces do not match: exchange 2 ended", self.report(*paths, status=2))
+
+    def test_wall_clocks_may_differ_a_little(self):
+        for difference, status in ((99 * MS, 0), (101 * MS, 2)):
+            run = self.ranks(*self.write(
+                trace("0", call("MPI_Barrier", 5 * MS, 20 * MS), host="a", wall=1000 * MS),
+                trace("1", call("MPI_Barrier", 20 * MS, 21 * MS), host="b",
+                      wall=1000 * MS + difference)), status=status)
+            self.assertEqual(run["exchanges"], 0 if status else 1)
+        self.assertIn("or the clocks of their hosts differ", self.message)
+
+    def test_times_that_cannot_be(self):
+        # Before the trace began, and beyond the last one that 64 bits hold.
+        last = 2**64 - 1
+        paths = self.write(*(
+            trace(rank, call("MPI_Barrier", MS, last), pause(2 * MS, last), pause(0, MS),
+                  call("MPI_Barrier", last, 2 * last), pause(last, last), began=5 * MS)
+            for rank in ("0", "1")))
+        run = self.ranks(*paths)
+        for rank in run["ranks"]:
+            for key, value in rank.items():
+                self.assertLessEqual(value, 10**15, key)
+        self.report(*paths)
 
     def test_an_end_that_is_missing(self):
         run = self.ranks(*self.write(
@@ -150,13 +206,13 @@ class RanksTest(unittest.TestCase):
                      "<dt>Of it by collectors</dt><dd>40.0 ms</dd>",
                      "<dt>Waited for longest</dt><dd>rank 1</dd>",
                      "<td>2</td><td>52.0 ms</td><td>40.0 ms</td><td>0</td>",
-                     "At 1 of 2 exchanges all ranks waited", "Rank 1 came last to 2 of 2 exchanges"):
+                     "At 1 of 2 exchanges all ranks waited", "Last at 2 of 2 exchanges was rank 1"):
             self.assertTrue(text in page, text)
         self.assertFalse("<script" in page)
 
     def test_the_page_says_what_is_missing(self):
         hostile = trace("1", call("MPI_Allreduce", MS, 3 * MS), end=False, host="<script>")
-        page = self.report(*self.write(trace("<0>", call("MPI_Barrier", MS, 3 * MS)), hostile), status=2)
+        page = self.report(*self.write(trace("0", call("MPI_Barrier", MS, 3 * MS)), hostile), status=2)
         for text in ("1 of the traces are not whole", "The traces do not match: exchange 1 is",
                      "The traces have no exchange in common"):
             self.assertTrue(text in page, text)
