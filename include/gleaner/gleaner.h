@@ -216,10 +216,10 @@ GLEANER_API size_t gleaner_get_pause_parts(int which, struct gleaner_pause_parts
    it is empty, or a snapshot that no other running process has written. Finalizers that have become
    due run before the call returns. Returns 0 or an errno value; then the file, if it was opened, is
    empty: EINVAL if `path` is NULL or "", ECANCELED if collections are disabled, EEXIST if the file
-   exists and is no snapshot, EBUSY if another process has written it, the call comes from inside the
-   collector or with the allocation lock, or other threads take snapshots for a minute, EAGAIN if the
-   program cannot be stopped, ENOMEM, or what the system says of the file. Any thread, which is registered by the call; not in signal
-   handlers. */
+   exists and is no snapshot, EBUSY if another process has written it, the call comes from inside
+   the collector or with the allocation lock, or other threads take snapshots for a minute, EAGAIN
+   if the program cannot be stopped, ENOMEM, or what the system says of the file. Any thread, which
+   is registered by the call; not in signal handlers. */
 GLEANER_API int gleaner_heap_snapshot(const char *path);
 
 /* Why a registered thread was kept from running the program. A stall with several parts counts
