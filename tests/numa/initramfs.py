@@ -12,12 +12,14 @@ class MissingFile(Exception):
 
 
 def libraries(program, environment):
-    """What the loader maps for the program with this environment; nothing for a file that needs no
-    loader."""
+    """What the loader maps for the program with this environment, and what the C library loads when a
+    thread ends; nothing for a file that needs no loader."""
     listing = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True)
     if missing := re.findall(r"(\S+) => not found", listing.stdout):
         raise MissingFile(f"{program} does not find {', '.join(missing)}")
-    return re.findall(r"^\s*(?:\S+ => )?(/.*) \(0x", listing.stdout, re.M)
+    found = re.findall(r"^\s*(?:\S+ => )?(/.*) \(0x", listing.stdout, re.M)
+    return found + [os.path.join(os.path.dirname(path), "libgcc_s.so.1") for path in found
+                    if os.path.basename(path) == "libc.so.6"]
 
 
 class Archive:
