@@ -179,6 +179,18 @@ class Commands(OnMachine):
             self.machine.run(["true"])
 
 
+class ByHand(unittest.TestCase):
+    def test_a_command(self):
+        finished = subprocess.run(
+            [sys.executable, "-B", os.path.join(os.path.dirname(__file__), "boot.py"), "--build",
+             BUILD, "--node", "1:64", "--node", "0:64", "--distance", "0-1:40", "--set", "A=b c",
+             "--no-huge-pages", "sh", "-c", "cat /sys/devices/system/node/node0/distance; "
+             "grep -o '.never.' /sys/kernel/mm/transparent_hugepage/enabled; echo $A >&2; exit 3"],
+            capture_output=True, text=True)
+        self.assertEqual((finished.stdout, finished.stderr, finished.returncode),
+                         ("10 40\n[never]\n", "b c\n", 3))
+
+
 class Failures(unittest.TestCase):
     def boot(self, nodes=(Node(1, 96),), **settings):
         with Machine(nodes, BUILD, **settings):

@@ -94,6 +94,8 @@ def hardware(nodes, distances):
     other pairs are 20."""
     # The kernel numbers nodes with processors first.
     with_processors = [node.processors for node in nodes if node.processors]
+    if not with_processors:
+        raise ValueError("a machine has a processor")
     if not all(node.processors for node in nodes[:len(with_processors)]):
         raise ValueError("nodes without processors come last")
     total = sum(with_processors)
