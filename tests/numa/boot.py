@@ -57,7 +57,7 @@ def main():
                      environment=dict(options.set), distances=dict(options.distance),
                      huge_pages=not options.no_huge_pages) as machine:
             finished = machine.run(options.command, options.seconds)
-    except (MachineFailed, MissingFile, NoKernel, ValueError) as reason:
+    except (MachineFailed, MissingFile, NoKernel, OSError, ValueError) as reason:
         sys.exit(f"{reason}")
     sys.stderr.write(finished.errors)
     sys.stdout.write(finished.output)

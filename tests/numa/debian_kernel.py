@@ -54,8 +54,8 @@ def apt(*command, folder):
 
 
 def download(folder):
-    """The path of the package in the folder. If the system's lists of packages are too old, lists are
-    downloaded into the folder, too, which needs no privileges."""
+    """The path of the package in the folder. If the system's lists of packages are too old, lists
+    are downloaded into the folder, too, which needs no privileges."""
     try:
         return download_by_lists(folder, ())
     except NoKernel:

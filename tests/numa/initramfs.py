@@ -1,5 +1,6 @@
-"""The files of an emulated machine, as the kernel unpacks them at its start: an uncompressed archive
-in cpio's format "newc". Files lie where they lie here, so that programs find their libraries."""
+"""The files of an emulated machine, as the kernel unpacks them at its start: an uncompressed
+archive in cpio's format "newc". Files lie where they lie here, so that programs find their
+libraries."""
 
 import os
 import re
@@ -12,8 +13,8 @@ class MissingFile(Exception):
 
 
 def libraries(program, environment):
-    """What the loader maps for the program with this environment, and what the C library loads when a
-    thread ends; nothing for a file that needs no loader."""
+    """What the loader maps for the program with this environment, and what the C library loads when
+    a thread ends; nothing for a file that needs no loader."""
     listing = subprocess.run(["ldd", program], env=environment, capture_output=True, text=True)
     if missing := re.findall(r"(\S+) => not found", listing.stdout):
         raise MissingFile(f"{program} does not find {', '.join(missing)}")
@@ -39,7 +40,8 @@ class Archive:
 
     def _entry(self, name, content, mode):
         name = name.encode() + b"\0"
-        # Inode, mode, user, group, links, time, size, four device numbers, size of the name, checksum.
+        # Inode, mode, user, group, links, time, size, four device numbers, size of the name,
+        # checksum.
         numbers = (len(self.names), mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name), 0)
         head = b"070701" + b"".join(b"%08x" % number for number in numbers)
         for part in (head + name, content):

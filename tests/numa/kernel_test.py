@@ -47,8 +47,8 @@ class OnMachine(unittest.TestCase):
         return output.output.splitlines()
 
     def probe(self, pattern, status=0):
-        """The node of each page, which move_pages and numa_maps agree on, and the policy; of a probe
-        that fails what it says."""
+        """The node of each page, which move_pages and numa_maps agree on, and the policy; of a
+        probe that fails what it says."""
         finished = self.run_there(PROBE, pattern, status=status)
         if status != 0:
             return finished.errors
@@ -164,8 +164,9 @@ class Commands(OnMachine):
     def test_output_and_status(self):
         finished = self.run_there("sh", "-c", r"printf 'a\r\n\0b'; printf c >&2; exit 7", status=7)
         self.assertEqual((finished.output, finished.errors), ("a\r\n\0b", "c"))
-        finished = self.run_there("env", VARIABLE="it's $HOME")
-        self.assertIn("VARIABLE=it's $HOME\n", finished.output)
+        text = "it's $HOME\r\n\n\tü" + 10000 * "x"
+        finished = self.run_there("sh", "-c", "# two lines\nprintf %s \"$VARIABLE\"", VARIABLE=text)
+        self.assertEqual(finished.output, text)
         many = "".join(f"{number}\n" for number in range(1, 5001))
         self.assertEqual(self.run_there("seq", "5000").output, many)
         self.run_there("sh", "-c", "kill -SEGV $$", status=128 + 11)

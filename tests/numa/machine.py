@@ -4,9 +4,9 @@ Debian's kernel.
 with Machine([Node(2, 256), Node(2, 256)], build, files=[program]) as machine:
     finished = machine.run([program, "argument"], VARIABLE="value")
 
-A machine boots once, in a few seconds, and runs any number of commands, one after the other. It has
-four serial lines: the kernel's console, what commands print to standard output and to standard error,
-and one on which it is told commands and answers with their exit status.
+A machine boots once, in a few seconds, and runs any number of commands, one after the other. It
+has four serial lines: the kernel's console, what commands print to standard output and to standard
+error, and one on which it is told commands and answers with their exit status.
 """
 
 import dataclasses
@@ -32,6 +32,8 @@ BUSYBOX = "busybox"
 INIT = """#!{busybox} sh
 {busybox} --install -s /bin
 export PATH=/bin
+newline='
+'
 mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t devtmpfs none /dev
@@ -59,8 +61,8 @@ done
 # that the mask leaves out, where the collector reads the end of a mapping.
 PROCESSOR = "max,avx2=off"
 
-# What shortens the start, what ends the machine if the kernel panics, and pages that stay where they
-# are.
+# What shortens the start, what ends the machine if the kernel panics, and pages that stay where
+# they are.
 KERNEL_ARGUMENTS = ("console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable lpj=4000000 "
                     "numa_balancing=disable")
 
@@ -90,8 +92,7 @@ def find_program(name, package):
 
 
 def hardware(nodes, distances):
-    """QEMU's arguments for the nodes. `distances` maps pairs of nodes to their distance; those of
-    other pairs are 20."""
+    """QEMU's arguments for the nodes."""
     # The kernel numbers nodes with processors first.
     with_processors = [node.processors for node in nodes if node.processors]
     if not with_processors:
@@ -119,9 +120,10 @@ def hardware(nodes, distances):
 
 
 class Machine:
-    """`build` is a build folder. `files` are the programs and files that commands need, besides those
-    of busybox; they have the same paths in the machine. `environment` is that of all commands, and
-    its LD_LIBRARY_PATH says where the files' libraries are."""
+    """`build` is a build folder, which keeps the kernel. `files` are the programs and files that
+    commands need, besides busybox's; they have the same paths in the machine. `environment` is that
+    of all commands, and its LD_LIBRARY_PATH says where the files' libraries are. `distances` maps
+    pairs of nodes to their distance; those of other pairs are 20."""
 
     def __init__(self, nodes, build, files=(), environment=None, distances=None, huge_pages=True,
                  boot_seconds=120):
@@ -152,11 +154,12 @@ class Machine:
         with open(self._path("initramfs"), "wb") as file:
             file.write(pack(init, [busybox, *self.files], self.environment))
         self.places = {"output": 0, "errors": 0}
+        self.kernel = kernel(self.kernel_folder)
         lines = ("file:console", "file:output", "file:errors", "stdio")
         # It does not outlive this process, however that ends.
         command = ["setpriv", "--pdeathsig", "KILL", qemu, "-accel", "tcg,thread=single",
                    "-machine", "q35", "-cpu", PROCESSOR, *self.hardware,
-                   "-kernel", kernel(self.kernel_folder), "-initrd", "initramfs",
+                   "-kernel", self.kernel, "-initrd", "initramfs",
                    "-append", KERNEL_ARGUMENTS, "-no-reboot", "-nodefaults", "-no-user-config",
                    "-display", "none", *(word for line in lines for word in ("-serial", line))]
         with open(self._path("qemu"), "wb") as complaints:
@@ -166,13 +169,12 @@ class Machine:
         self._answer("ready", self.boot_seconds)
 
     def run(self, command, seconds=60, **environment):
-        """Runs a program with its arguments and no input, until it and all that write to its outputs
-        have ended. The machine is lost if that takes longer than `seconds`."""
+        """Runs a program with its arguments and no input, until it and all that write to its
+        outputs have ended. The machine is lost if that takes longer than `seconds`."""
         variables = {**self.environment, **environment}
         words = ["exec", "env", "-i", *(f"{key}={value}" for key, value in variables.items())]
-        line = shlex.join([*words, *command])
-        if "\n" in line:
-            raise ValueError("a command is one line")
+        # The machine reads one line. shlex puts words with line ends between single quotes.
+        line = shlex.join([*words, *command]).replace("\n", "'\"$newline\"'")
         try:
             self.process.stdin.write(line.encode() + b"\n")
         except BrokenPipeError:
@@ -201,7 +203,7 @@ class Machine:
     def _fail(self, what):
         self.process.kill()
         status = self.process.wait()
-        text = f"the emulated machine failed: {what}"
+        text = f"the emulated machine with {self.kernel} failed: {what}"
         if status > 0:
             text += f", exit status {status}"
         for name in ("qemu", "console", "output", "errors"):

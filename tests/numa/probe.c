@@ -1,6 +1,6 @@
-/* What the kernel does with the memory of nodes: probe PATTERN... makes a mapping for each pattern and
-   prints on which node each of its pages is, as `NODExPAGES` for runs of pages, and what numa_maps
-   says of it.
+/* What the kernel does with the memory of nodes: probe PATTERN... makes a mapping for each pattern
+   and prints on which node each of its pages is, as `NODExPAGES` for runs of pages, and what
+   numa_maps says of it.
 
    touch:CPU         first touched on the processor
    interleave:LIST   mbind to the nodes in turn, then touched
@@ -27,11 +27,12 @@
 #define MOST_NODES 16
 
 static void fail(const char *format, ...) {
+  const int error = errno;
   va_list arguments;
   va_start(arguments, format);
   vfprintf(stderr, format, arguments);
   va_end(arguments);
-  fprintf(stderr, ": %s\n", strerror(errno));
+  fprintf(stderr, ": %s\n", strerror(error));
   exit(1);
 }
 
@@ -81,6 +82,7 @@ static void move_pages(char *memory, const int *targets, int *nodes) {
 static void move_in_blocks(char *memory, const int *nodes, int count, size_t block) {
   static int targets[PAGES], results[PAGES];
   size_t i;
+  if (block == 0) block = PAGES;
   for (i = 0; i < PAGES; i++) targets[i] = nodes[i / block % (size_t)count];
   move_pages(memory, targets, results);
 }
@@ -108,40 +110,47 @@ static void print_numa_maps(const char *memory) {
   fclose(file);
 }
 
+/* What follows the prefix, or null. */
+static const char *after(const char *prefix, const char *text) {
+  const size_t length = strlen(prefix);
+  return strncmp(text, prefix, length) == 0 ? text + length : NULL;
+}
+
+static void place(char *memory, const char *pattern) {
+  int nodes[MOST_NODES];
+  const char *rest;
+  if ((rest = after("small+", pattern)) != NULL) {
+    if (madvise(memory, BYTES, MADV_NOHUGEPAGE) != 0) fail("madvise");
+    pattern = rest;
+  }
+  if ((rest = after("touch:", pattern)) != NULL) {
+    touch(memory, atoi(rest));
+  } else if ((rest = after("interleave:", pattern)) != NULL) {
+    set_policy(memory, MPOL_INTERLEAVE, nodes, parse_nodes(rest, nodes));
+    touch(memory, -1);
+  } else if ((rest = after("bind:", pattern)) != NULL) {
+    set_policy(memory, MPOL_BIND, nodes, parse_nodes(rest, nodes));
+    touch(memory, -1);
+  } else if ((rest = after("cyclic:", pattern)) != NULL && strchr(rest, ':') != NULL) {
+    touch(memory, -1);
+    move_in_blocks(memory, nodes, parse_nodes(rest, nodes),
+                   strtoul(strchr(rest, ':') + 1, NULL, 10));
+  } else {
+    errno = EINVAL;
+    fail("%s", pattern);
+  }
+}
+
 int main(int argc, char **argv) {
   int i;
   for (i = 1; i < argc; i++) {
-    const char *pattern = argv[i];
-    int nodes[MOST_NODES];
-    char *memory, *arguments;
     /* Between guards, so that no mapping is joined with another, and aligned for huge pages. */
     char *area = mmap(NULL, BYTES + 2 * HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory = (char *)(((unsigned long)area + HUGE_PAGE) & ~(HUGE_PAGE - 1));
     if (area == MAP_FAILED) fail("mmap");
-    memory = (char *)(((unsigned long)area + HUGE_PAGE) & ~(HUGE_PAGE - 1));
     if (mprotect(memory, BYTES, PROT_READ | PROT_WRITE) != 0) fail("mprotect");
-    printf("%s:", pattern);
-    if (strncmp(pattern, "small+", 6) == 0) {
-      pattern += 6;
-      if (madvise(memory, BYTES, MADV_NOHUGEPAGE) != 0) fail("madvise");
-    }
-    arguments = strchr(pattern, ':');
-    if (arguments == NULL) fail("no pattern: %s", pattern);
-    arguments++;
-    if (strncmp(pattern, "touch:", 6) == 0) {
-      touch(memory, atoi(arguments));
-    } else if (strncmp(pattern, "interleave:", 11) == 0) {
-      set_policy(memory, MPOL_INTERLEAVE, nodes, parse_nodes(arguments, nodes));
-      touch(memory, -1);
-    } else if (strncmp(pattern, "bind:", 5) == 0) {
-      set_policy(memory, MPOL_BIND, nodes, parse_nodes(arguments, nodes));
-      touch(memory, -1);
-    } else if (strncmp(pattern, "cyclic:", 7) == 0) {
-      int count = parse_nodes(arguments, nodes);
-      touch(memory, -1);
-      move_in_blocks(memory, nodes, count, strtoul(strrchr(pattern, ':') + 1, NULL, 10));
-    } else {
-      fail("no pattern: %s", pattern);
-    }
+    printf("%s:", argv[i]);
+    place(memory, argv[i]);
     print_nodes(memory);
     print_numa_maps(memory);
     munmap(area, BYTES + 2 * HUGE_PAGE);
