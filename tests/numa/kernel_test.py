@@ -15,6 +15,7 @@ import unittest.mock
 
 from initramfs import MissingFile
 from machine import Machine, MachineFailed, Node
+from on_machine import OnMachine
 
 BUILD, PROBE, DROPIN, RELAY, THREAD_ENDS = (os.path.abspath(path) for path in sys.argv[1:6])
 PAGES = 2048  # of a mapping of the probe
@@ -27,24 +28,12 @@ def in_turn(nodes, block):
     return [nodes[page // block % len(nodes)] for page in range(PAGES)]
 
 
-class OnMachine(unittest.TestCase):
-    """One machine, which boots once for all tests of a class."""
-    NODES = [Node(1, 96)]
-    SETTINGS = {}
-
-    @classmethod
-    def setUpClass(cls):
-        settings = {"files": [PROBE], **cls.SETTINGS}
-        cls.machine = cls.enterClassContext(Machine(cls.NODES, BUILD, **settings))
-
-    def run_there(self, *command, status=0, **environment):
-        finished = self.machine.run(command, **environment)
-        self.assertEqual(finished.status, status, finished)
-        return finished
+class Probed(OnMachine):
+    BUILD = BUILD
+    SETTINGS = {"files": [PROBE]}
 
     def node_files(self, *names):
-        output = self.run_there("sh", "-c", "cd /sys/devices/system/node; cat " + " ".join(names))
-        return output.output.splitlines()
+        return self.read_there(*(f"/sys/devices/system/node/{name}" for name in names))
 
     def probe(self, pattern, status=0):
         """The node of each page, which move_pages and numa_maps agree on, and the policy; of a
@@ -86,7 +75,7 @@ class OnMachine(unittest.TestCase):
             first += node.processors
 
 
-class TwoNodes(OnMachine):
+class TwoNodes(Probed):
     NODES = [Node(2, 256), Node(2, 256)]
     SETTINGS = {"files": [PROBE, RELAY, THREAD_ENDS], "environment": ON_DROPIN,
                 "distances": {(0, 1): 21}}
@@ -121,9 +110,9 @@ class TwoNodes(OnMachine):
         self.assertEqual(value, DROPIN)
 
 
-class FourNodes(OnMachine):
+class FourNodes(Probed):
     NODES = [Node(1, 128)] * 4
-    SETTINGS = {"huge_pages": False}
+    SETTINGS = {**Probed.SETTINGS, "huge_pages": False}
 
     def test_nodes(self):
         self.assertEqual(self.node_files("online", "has_cpu", "has_memory"), ["0-3"] * 3)
@@ -136,10 +125,10 @@ class FourNodes(OnMachine):
         self.expect_placed_by_page("")
 
 
-class LackingNodes(OnMachine):
+class LackingNodes(Probed):
     """Node 1 has no memory, and its nearest is node 2, which has no processor."""
     NODES = [Node(2, 192), Node(1, 0), Node(0, 192)]
-    SETTINGS = {"distances": {(0, 1): 30, (1, 2): 15}}
+    SETTINGS = {**Probed.SETTINGS, "distances": {(0, 1): 30, (1, 2): 15}}
 
     def test_nodes(self):
         self.assertEqual(self.node_files("online", "has_cpu", "has_memory"), ["0-2", "0-1", "0,2"])
@@ -159,7 +148,7 @@ class LackingNodes(OnMachine):
 
 
 class Commands(OnMachine):
-    NODES = [Node(1, 96)]
+    BUILD = BUILD
 
     def test_output_and_status(self):
         finished = self.run_there("sh", "-c", r"printf 'a\r\n\0b'; printf c >&2; exit 7", status=7)
