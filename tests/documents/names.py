@@ -19,7 +19,7 @@ FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "c
 # variable of the API.
 IDENTIFIER = re.compile(r"[A-Z][a-z]+[A-Z]\w*|[a-z]\w*_|k[A-Z]\w+|(?:GC|GLEANER|gleaner|g)_\w+")
 TEST = re.compile(r"(?:unit|api|concurrent|torture|malloc|record|bad_input|threads|compat|headers|"
-                  r"hazards|examples|layers|install|documents|tool|model|bench|cord|cplusplus)\.[\w.*/]+")
+                  r"hazards|examples|layers|install|documents|tool|model|bench|cord|cplusplus|numa)\.[\w.*/]+")
 FILE = re.compile(r"\.(h|hpp|cc|c|py|md|sh|txt|cmake|def|\*)$")
 
 # A path from the top of the source, or a part's name without its extension.
