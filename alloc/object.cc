@@ -125,7 +125,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   if (bytes >= kHugeBytes && space == Space::kScanned) {
     g_huge_bytes.FetchAdd(bytes, memory_order_relaxed);  // a count
   }
-  t_heap->allocated_bytes += bytes;
+  platform::AddToOwn(&t_heap->allocated_bytes, bytes);
   return PointerAt<void>(start);
 }
 
@@ -254,7 +254,7 @@ FreeResult FreeObject(void* p) {
   const FreeResult result = GiveBack(p, &bytes);
   ThreadHeap* heap = t_heap;
   if (result == FreeResult::kFreed && heap != &g_no_heap) {
-    heap->freed_bytes += bytes;
+    platform::AddToOwn(&heap->freed_bytes, bytes);
     heap->Account(-static_cast<ptrdiff_t>(bytes));
   }
   return result;

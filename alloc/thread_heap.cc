@@ -190,7 +190,7 @@ void ThreadHeap::TakeRun(Bump& bump, Run& run, uint32_t begin, uint32_t end) {
   SetMarks(g_space.MarksOf(run.page) + begin, end - begin, mark);
   const size_t bytes = bump.cur - run.begin;
   unpolled_bytes += static_cast<ptrdiff_t>(bytes);
-  allocated_bytes += bytes;
+  platform::AddToOwn(&allocated_bytes, bytes);
 }
 
 ThreadHeap::Unused ThreadHeap::UnusedOf(const Bump& bump, const Run& run) {
@@ -277,8 +277,8 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
 
 void ThreadHeap::CountPage(PageMeta& meta) {
   if (meta.toucher == 0) meta.toucher = ToucherOf(index);
-  ++pages_taken;
-  if (meta.toucher != ToucherOf(index)) ++remote_pages;
+  platform::AddToOwn(&pages_taken, 1);
+  if (meta.toucher != ToucherOf(index)) platform::AddToOwn(&remote_pages, 1);
 }
 
 PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
@@ -303,29 +303,31 @@ PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
 }
 
 PageNumber ThreadHeap::TakeFresh(Space space) {
-  bool untouched;
-  const PageNumber page = PageSpaceOf(space).Allocate(1, &untouched);
-  if (page == kNoPage) return kNoPage;
-  // The rest of the batch goes to the list that PopFree takes from.
-  ThreadHeap& home = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
-  PageNumber lowest = page;
-  PageNumber highest = page;
-  for (PageNumber i = 1; i < batch_; ++i) {
-    bool more_untouched;
-    const PageNumber more = PageSpaceOf(space).Allocate(1, &more_untouched);
-    if (more == kNoPage) break;
-    home.PushFree(more);
-    untouched = untouched && more_untouched;
-    if (more < lowest) lowest = more;
-    if (more > highest) highest = more;
+  PageNumber batch[kMaxBatch];
+  PageNumber count = 0;
+  bool all_untouched = true;
+  PageNumber lowest = kNoPage;
+  PageNumber highest = 0;
+  while (count < batch_) {
+    bool untouched;
+    const PageNumber page = PageSpaceOf(space).Allocate(1, &untouched);
+    if (page == kNoPage) break;
+    batch[count++] = page;
+    all_untouched = all_untouched && untouched;
+    if (page < lowest) lowest = page;
+    if (page > highest) highest = page;
   }
-  if (untouched && highest - lowest == kMaxBatch - 1 &&
+  if (count == 0) return kNoPage;
+  if (all_untouched && count == kMaxBatch && highest - lowest == kMaxBatch - 1 &&
       PageSpaceOf(space).taken() >= kPopulateFrom) {
     platform::Populate(PointerAt<void>(g_space.AddressOfPage(lowest)), kMaxBatch * kPageBytes);
-    for (PageNumber i = 0; i < kMaxBatch; ++i) g_space.meta[lowest + i].toucher = ToucherOf(index);
+    for (const PageNumber page : batch) g_space.meta[page].toucher = ToucherOf(index);
   }
+  // The rest of the batch goes to the list that PopFree takes from.
+  ThreadHeap& home = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
+  for (PageNumber i = 1; i < count; ++i) home.PushFree(batch[i]);
   if (batch_ < kMaxBatch) batch_ *= 2;
-  return page;
+  return batch[0];
 }
 
 // --- Lists ---

@@ -140,6 +140,7 @@ class ThreadHeap {
   Bump bumps[kMaxKinds][kClassCount];
   Run runs[kMaxKinds][kClassCount];
   ptrdiff_t unpolled_bytes = 0;
+  // Counts. The owner adds to them (AddToOwn), any thread may read them.
   uint64_t allocated_bytes = 0;  // since the heap was made; runs count when taken
   uint64_t freed_bytes = 0;      // by GC_free
   uint64_t pages_taken = 0;      // in which the thread has begun to allocate small objects

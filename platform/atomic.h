@@ -102,4 +102,9 @@ inline void CpuRelax() {
 #endif
 }
 
+// Adds to a count that one thread writes and others read.
+inline void AddToOwn(uint64_t* count, uint64_t n) {
+  __atomic_store_n(count, *count + n, __ATOMIC_RELAXED);  // a number by itself
+}
+
 }  // namespace gleaner::platform

@@ -60,10 +60,10 @@ void GC_get_heap_usage_safe(GC_word* heap_size, GC_word* free_bytes, GC_word* un
 }
 
 void GC_incr_bytes_allocd(size_t bytes) {
-  if (runtime::AttachToHeap()) alloc::t_heap->allocated_bytes += bytes;
+  if (runtime::AttachToHeap()) platform::AddToOwn(&alloc::t_heap->allocated_bytes, bytes);
 }
 void GC_incr_bytes_freed(size_t bytes) {
-  if (runtime::AttachToHeap()) alloc::t_heap->freed_bytes += bytes;
+  if (runtime::AttachToHeap()) platform::AddToOwn(&alloc::t_heap->freed_bytes, bytes);
 }
 
 size_t GC_get_memory_use(void) {
