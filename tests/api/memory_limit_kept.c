@@ -19,7 +19,7 @@ static size_t anonymous_bytes(void) {
   return (resident - shared) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-enum { kLive = 8192, kBytes = 4096, kRounds = 20, kUses = 16 };
+enum { kLive = 8192, kBytes = 4096, kRounds = 6, kUses = 200 };
 
 /* An object that is used, so that the program takes far more processor time than its collections,
    also where markers wait for a processor that others keep busy. */
