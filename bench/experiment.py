@@ -11,7 +11,8 @@ from experiments import signals
 from experiments.journal import JournalError
 
 MODULES = {"figures": "main", "bench": "compare", "bench-latency": "latency",
-           "bench-malloc": "malloc", "bench-retention": "retention", "tradeoff": "tradeoff"}
+           "bench-malloc": "malloc", "bench-retention": "retention", "tradeoff": "tradeoff",
+           "numa-effect": "numa_effect"}
 
 
 def main(name, arguments):

@@ -144,7 +144,7 @@ def overlapping(machine, threads):
              for flops, traffic in blocks] for blocks in threads]
 
 
-def in_turn(machine, threads, generator=None):
+def apart(machine, threads, generator=None):
     """Jobs of threads that fetch a block, and then compute. With a generator each begins somewhere
     in its first block, so that they are not in step."""
     found = []
@@ -163,11 +163,11 @@ def in_turn(machine, threads, generator=None):
 
 @dataclasses.dataclass
 class Times:
-    """Seconds."""
+    """Seconds, of threads that overlap fetching and computing, and of those that keep them apart."""
     paper_least: float
     paper_most: float
     overlapped: float
-    one_by_one: float
+    apart: float
 
 
 def dgemm(machine, place, size, depth, seed):
@@ -175,7 +175,7 @@ def dgemm(machine, place, size, depth, seed):
     bandwidths = machine.resources()
     return Times(*bounds(machine, threads),
                  simulate(overlapping(machine, threads), bandwidths)[0],
-                 simulate(in_turn(machine, threads, random.Random(seed)), bandwidths)[0])
+                 simulate(apart(machine, threads, random.Random(seed)), bandwidths)[0])
 
 
 def panel_blocks(machine, place, rows, size, first, depth):
@@ -207,8 +207,8 @@ def lu(machine, place, size, depth):
                                 first).all_blocks(size))
         for number, threads in enumerate(steps):
             overlapped = simulate(overlapping(machine, threads), bandwidths)[0]
-            apart = simulate(in_turn(machine, threads), bandwidths)[0]
-            parts = (*bounds(machine, threads), overlapped, apart)
+            parts = (*bounds(machine, threads), overlapped,
+                     simulate(apart(machine, threads), bandwidths)[0])
             total = [sum(pair) for pair in zip(total, parts)]
             updates += overlapped if number == 2 else 0
     return Times(*total), updates / total[2]

@@ -1,7 +1,7 @@
-/* Where the matrices of a BLAS with threads of its own are: blas LIBRARY [N [K]] allocates A (N x K),
-   B (K x N) and C (N x N) by malloc, writes all of them from its only thread, and lets the library,
-   which has cblas_dgemm, compute C += A B. It checks C, and prints how many threads there are and on
-   which nodes the pages of each matrix are. */
+/* Where the matrices of a BLAS with threads of its own are: blas LIBRARY [N [K]] allocates A (N x
+   K), B (K x N) and C (N x N) by malloc, writes all of them from its only thread, and lets the
+   library, which has cblas_dgemm, compute C += A B. It checks C, and prints how many threads there
+   are and on which nodes the pages of each matrix are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
