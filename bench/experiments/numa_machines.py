@@ -1,5 +1,5 @@
 """Machines of several memory nodes as the simulation knows them: published figures, what is derived
-from them, and what is assumed. docs/numa_effect.md has the same table with the sources at length."""
+from them, and what is assumed. docs/numa_effect.md has them as a table, with the sources."""
 
 import dataclasses
 import itertools
@@ -71,7 +71,8 @@ SKYLAKE = Machine(
     })
 
 NEHALEM_EX = Machine(
-    "4 x Nehalem-EX", 4, 8, 2.26e9 * 4, 24_000_000, 36e9 / 2, 12.8e9 * 64 / 72, 135e-9, 197e-9, 10, {
+    "4 x Nehalem-EX", 4, 8, 2.26e9 * 4, 24_000_000, 36e9 / 2, 12.8e9 * 64 / 72, 135e-9, 197e-9, 10,
+    {
         "cores": "published: 8 a socket (Intel, Xeon X7560)",
         "core_flops": "derived: 2.26 GHz times 4, an addition and a multiplication of two numbers",
         "cache_bytes": "published: 24 MB (AnandTech, Xeon 7500 review, 2010)",

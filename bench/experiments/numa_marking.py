@@ -1,11 +1,12 @@
 """Marking on a machine of several memory nodes, on paper and simulated miss by miss.
 
 Markers, one on each core, traverse a random graph. A reference is first looked up in its object's
-mark byte, elsewhere; an object that was not marked is read and its references are followed. Both are
-misses, of which a marker has a ring under way. A miss takes Endo's `2 S_L + S_O + waiting`: a way to
-the memory and back, the time that the memory is occupied with a line, and the wait for its turn. A
-line that comes from another node occupies the link as well. A marker without work takes the oldest
-entry of another's stack, of one on its own node if there is any; that costs one miss.
+mark byte, elsewhere. An object that was not marked is read, and its references are followed. Both
+are misses, of which a marker has a ring under way. A miss takes Endo's `2 S_L + S_O + waiting`: the
+way to the memory and back, the time that the memory is occupied with a line, and the wait for its
+turn. A line that comes from another node occupies the link as well. A marker without work takes the
+oldest entry of another's stack, of one on its own node if there is any; that takes as long as a
+miss without waiting.
 """
 
 import collections
@@ -59,6 +60,7 @@ class Places:
 
 
 def places(machine, graph, heap, mark_bytes, seed):
+    """In a random graph, pages to the nodes in turn amount to objects at random."""
     generator = random.Random(seed)
     node = {"one node": lambda _: 0,
             "interleaved": lambda _: generator.randrange(machine.nodes),

@@ -1,10 +1,10 @@
 """DGEMM and LU on a machine of several memory nodes, on paper and simulated.
 
 The outer product C += A B, with C of n x n and K columns in A, takes 2 n^2 K operations and moves
-16 n^2 bytes of C: each element is read and written once. A comes into each node's cache once, B into
-each thread's. The library deals out the columns of C in equal ranges, one for each thread, whatever
-their place. Where columns are is a placement: a function of machine, columns in all, and column to
-shares by node.
+16 n^2 bytes of C: each element is read and written once. A comes into each node's cache once, B
+into each thread's. The library deals out the columns of C in equal ranges, one for each thread,
+whatever their place. Where columns are is a placement: a function of machine, columns in all, and
+column to shares by node.
 """
 
 import dataclasses
@@ -73,7 +73,7 @@ class Traffic:
 
 
 def mean_shares(place, machine, columns, begin, end):
-    """Of the columns from begin to end, which are not whole ones if a range is a fraction of one."""
+    """Of the columns from begin to end, which may be fractions."""
     shares = {}
     for column in range(int(begin), min(columns, math.ceil(end))):
         part = min(end, column + 1) - max(begin, column)
@@ -84,9 +84,9 @@ def mean_shares(place, machine, columns, begin, end):
 
 @dataclasses.dataclass
 class Update:
-    """C += A B for `rows` rows and the columns from `first` to `last` of a matrix of `columns`
-    columns. A are its columns from `panel` on, or a matrix of its own if that is None. A C that the
-    caches hold moves no bytes."""
+    """C += A B for `rows` rows of C, the columns from `first` on of a matrix of `columns` columns.
+    A are its columns from `panel` on, or a matrix of its own if that is None. B is where C is. A C
+    that the caches hold moves no bytes."""
     machine: object
     place: object
     rows: int
@@ -101,22 +101,25 @@ class Update:
         width = (self.columns - self.first) / machine.threads
         begin = self.first + thread * width
         count = max(1, round(width / block))
-        # A matrix of depth columns of its own, or the columns before C.
-        a = mean_shares(self.place, machine, *(
-            (self.depth, 0, self.depth) if self.panel is None else
-            (self.columns, self.panel, self.panel + self.depth)))
-        cached = (NUMBER_BYTES * self.rows * (self.columns - self.first)
-                  <= machine.nodes * machine.cache_bytes)
+        if self.panel is None:
+            place_of_a = mean_shares(self.place, machine, self.depth, 0, self.depth)
+        else:
+            place_of_a = mean_shares(self.place, machine, self.columns, self.panel,
+                                     self.panel + self.depth)
+        # Of a block. A comes once into the cache of a node.
+        width /= count
+        bytes_of_a = NUMBER_BYTES * self.rows * self.depth / machine.cores / count
+        bytes_of_b = NUMBER_BYTES * self.depth * width
+        bytes_of_c = NUMBER_BYTES * self.rows * width
+        if bytes_of_c * count * machine.threads <= machine.nodes * machine.cache_bytes:
+            bytes_of_c = 0
         for number in range(count):
-            b, e = (begin + width * part / count for part in (number, number + 1))
-            shares = mean_shares(self.place, machine, self.columns, b, e)
+            shares = mean_shares(self.place, machine, self.columns, begin + number * width,
+                                 begin + (number + 1) * width)
             traffic = Traffic()
-            c = 0 if cached else NUMBER_BYTES * self.rows * (e - b)
-            traffic.add(machine, node, shares, c, c)
-            traffic.add(machine, node, shares, NUMBER_BYTES * self.depth * (e - b))
-            traffic.add(machine, node, a,
-                        NUMBER_BYTES * self.rows * self.depth / machine.cores / count)
-            yield 2 * self.rows * self.depth * (e - b), traffic
+            traffic.add(machine, node, shares, bytes_of_b + bytes_of_c, bytes_of_c)
+            traffic.add(machine, node, place_of_a, bytes_of_a)
+            yield 2 * self.rows * self.depth * width, traffic
 
     def all_blocks(self, block=BLOCK):
         return [list(self.blocks(thread, block)) for thread in range(self.machine.threads)]
@@ -163,7 +166,7 @@ def apart(machine, threads, generator=None):
 
 @dataclasses.dataclass
 class Times:
-    """Seconds, of threads that overlap fetching and computing, and of those that keep them apart."""
+    """Seconds, of threads that overlap fetching and computing, or keep them apart."""
     paper_least: float
     paper_most: float
     overlapped: float
