@@ -59,6 +59,9 @@ class NumberSet {
   constexpr void Intersect(const NumberSet& other) {
     for (int i = 0; i < kWords; ++i) words_[i] &= other.words_[i];
   }
+  constexpr void Subtract(const NumberSet& other) {
+    for (int i = 0; i < kWords; ++i) words_[i] &= ~other.words_[i];
+  }
   friend constexpr bool operator==(const NumberSet&, const NumberSet&) = default;
 
   // For system calls.

@@ -45,6 +45,10 @@ TEST(NodeSetTest, IsAMaskOfTheKernel) {
   set.Remove(65);
   EXPECT_FALSE(set.Has(65));
   EXPECT_EQ(set, SetOfTwo(1, 1));
+  set.Unite(SetOfTwo(2, 700));
+  EXPECT_EQ(set.Count(), 3);
+  set.Subtract(SetOfTwo(2, 3));
+  EXPECT_EQ(set, SetOfTwo(1, 700));
   set.Intersect(SetOfTwo(0, 2));
   EXPECT_TRUE(set.IsEmpty());
   EXPECT_EQ(set.First(), -1);
