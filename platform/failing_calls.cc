@@ -187,6 +187,9 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
     case SYS_sched_setaffinity:
       if (FailsWith(Failing::kThread, EPERM, EINVAL)) return -1;
       break;
+    case SYS_get_mempolicy:
+      if (FailsWith(Failing::kProcess, EPERM, ENOSYS)) return -1;
+      break;
     case SYS_userfaultfd:
       if (FailsWith(Failing::kFile, EPERM, ENOSYS, EMFILE, ENFILE, ENOMEM)) return -1;
       break;

@@ -170,15 +170,18 @@ uint64_t DigestOfList() {
 // The digest of the list that was noted last, and whether the loader's lock may be taken for ever.
 // Guarded by the lock of WithLoaderLocked's callers.
 constinit uint64_t g_known_digest = 0;
-constinit bool g_distrusted = false;
+constinit Atomic<bool> g_distrusted{false};  // relaxed: says nothing of other memory
 
 }  // namespace
 
 void NoteLoaderIsKnown() { g_known_digest = DigestOfList(); }
-void DistrustLoader() { g_distrusted = true; }
+void DistrustLoader() { g_distrusted.Store(true, memory_order_relaxed); }    // the only thread
+bool LoaderIsTrusted() { return !g_distrusted.Load(memory_order_relaxed); }  // a flag by itself
 bool LoaderCanBeAsked() {
-  if (g_distrusted && DigestOfList() != g_known_digest) g_distrusted = false;
-  return !g_distrusted;
+  if (LoaderIsTrusted()) return true;
+  if (DigestOfList() == g_known_digest) return false;
+  g_distrusted.Store(false, memory_order_relaxed);  // a flag by itself
+  return true;
 }
 
 void KeepLoaded() {

@@ -52,6 +52,8 @@ void DistrustLoader();
 // Whether functions that need the loader may be called. Under the lock of WithLoaderLocked's
 // callers.
 bool LoaderCanBeAsked();
+// The same, as LoaderCanBeAsked found last. Any thread.
+bool LoaderIsTrusted();
 
 // Calls f(context, name, bias, range) for each loaded object. `name` is its path, empty for the
 // program itself; `bias` is the difference between its addresses and those in its file; `range` is

@@ -17,11 +17,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "platform/bits.h"
 #include "platform/control_group.h"
 #include "platform/failures.h"
 #include "platform/mappings.h"
 #include "platform/os_page.h"
+#include "platform/processor_set.h"
 
 extern "C" {
 // The stack pointer at the entry of the program; ld.so exports it.
@@ -49,41 +49,10 @@ constexpr size_t kStackPointerOffset =
 constexpr size_t kStackPointerOffset = offsetof(ucontext_t, uc_mcontext.sp);
 #endif
 
-// A set of processors, with room for 8,192; a fixed-size cpu_set_t has room for 1,024.
-class CpuMask {
- public:
-  void ForgetBeyond(size_t bytes) {
-    memset(reinterpret_cast<char*>(words_) + bytes, 0, sizeof words_ - bytes);
-  }
-  void Set(int cpu, bool on) {
-    const auto bit = static_cast<size_t>(cpu);
-    if (bit / kBits >= kWords) return;
-    const unsigned long one = 1ul << (bit % kBits);
-    words_[bit / kBits] = on ? words_[bit / kBits] | one : words_[bit / kBits] & ~one;
-  }
-  int Count() const {
-    uint64_t count = 0;
-    for (const unsigned long word : words_) count += CountBits(word);
-    return static_cast<int>(count);
-  }
-  uint64_t Digest() const {
-    uint64_t digest = 0;
-    for (const unsigned long word : words_) digest = Mix64(digest ^ word) + 1;
-    return digest;
-  }
-
- private:
-  static constexpr size_t kBits = 8 * sizeof(unsigned long);
-  static constexpr size_t kWords = 8192 / kBits;
-  unsigned long words_[kWords];
-};
-
-int AffinityCpuCount() {
-  CpuMask mask;
-  const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, &mask);
-  if (bytes <= 0) return 0;
-  mask.ForgetBeyond(static_cast<size_t>(bytes));
-  return mask.Count();
+uint64_t DigestOf(const ProcessorSet& processors) {
+  uint64_t digest = 0;
+  for (int i = 0; i < ProcessorSet::kWords; ++i) digest = Mix64(digest ^ processors.words()[i]) + 1;
+  return digest;
 }
 
 int CompareTls(dl_phdr_info* info, size_t, void* all_equal) {
@@ -264,7 +233,8 @@ bool StartHelperThread(void* (*start)(void*), void* argument) {
 }
 
 int UsableCpuCount() {
-  const int affinity = AffinityCpuCount();
+  ProcessorSet processors;
+  const int affinity = GetAffinity(0, &processors) ? processors.Count() : 0;
   const int quota = ControlGroupProcessors();
   const int cpus = affinity < quota ? affinity : quota;
   return cpus < 1 ? 1 : cpus;
@@ -285,16 +255,14 @@ void HelperPlacement::KeepOffThisCpu() {
   const int32_t tid = tid_.Load(memory_order_relaxed);  // a number by itself
   const int cpu = sched_getcpu();
   if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_) return;
-  CpuMask mask;
-  const long bytes = syscall(SYS_sched_getaffinity, tid, sizeof mask, &mask);
-  if (bytes <= 0) return;
-  mask.ForgetBeyond(static_cast<size_t>(bytes));
+  ProcessorSet mask;
+  if (!GetAffinity(tid, &mask)) return;
   // Returns the processor that was removed last, unless the mask has been changed from outside
   // since.
-  if (kept_off_ != 0 && mask.Digest() == set_digest_) mask.Set(kept_off_ - 1, true);
-  mask.Set(cpu, false);
-  if (mask.Count() == 0 || syscall(SYS_sched_setaffinity, tid, bytes, &mask) != 0) return;
-  set_digest_ = mask.Digest();
+  if (kept_off_ != 0 && DigestOf(mask) == set_digest_) mask.Add(kept_off_ - 1);
+  mask.Remove(cpu);
+  if (mask.IsEmpty() || !SetAffinity(tid, mask)) return;
+  set_digest_ = DigestOf(mask);
   kept_off_ = cpu + 1;
 }
 

@@ -14,6 +14,7 @@
 #include "tools/symbolize.h"
 #include "tools/system/standard_descriptors.h"
 #include "tools/top.h"
+#include "tools/topology.h"
 #include "tools/trace.h"
 #include "tools/why.h"
 
@@ -215,6 +216,19 @@ CLI::App* AddTop(CLI::App* app, TopOptions* options) {
   return top;
 }
 
+CLI::App* AddTopology(CLI::App* app, TopologyOptions* options) {
+  CLI::App* topology = app->add_subcommand(
+      "topology", "Show memory nodes and their processors, and where markers would run");
+  topology->footer(
+      "HWLOC_SYNTHETIC='node:4 core:8 pu:1' or HWLOC_XMLFILE=FILE: of another machine.");
+  topology
+      ->add_option("--markers", options->markers,
+                   "How many; as many as the library would start if not given")
+      ->check(CLI::Range(1, 64));
+  topology->add_flag("--json", options->json, "As JSON");
+  return topology;
+}
+
 Touch TouchNamed(const std::string& name) {
   return name == "none" ? Touch::kNone : name == "first" ? Touch::kFirst : Touch::kPages;
 }
@@ -256,6 +270,9 @@ int main(int argc, char** argv) {
   TopOptions looking;
   const CLI::App* top = AddTop(&app, &looking);
 
+  TopologyOptions planning;
+  const CLI::App* topology = AddTopology(&app, &planning);
+
   SnapshotOptions showing;
   const CLI::App* snapshot = AddSnapshot(&app, &showing);
   WhyOptions asking;
@@ -278,6 +295,7 @@ int main(int argc, char** argv) {
   if (ranks->parsed()) return CompareRanksOf(comparing);
   if (report->parsed() && !takes_program) return ReportTrace(reporting);
   if (top->parsed()) return Top(looking);
+  if (topology->parsed()) return ShowTopology(planning);
   if (!takes_program) return 0;
   char** program = argv + end;
   if (*program != nullptr && strcmp(*program, "--") == 0) ++program;

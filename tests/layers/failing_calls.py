@@ -38,7 +38,9 @@ NOT_TO_FAIL = {
     "the descriptor is given back whatever it returns": "close",
     "ends the process or the thread": "abort exit quick_exit pthread_exit",
     "the program's own call, passed on": "pthread_cancel pthread_detach pthread_join",
-    "of objects that are loaded already (RTLD_NOLOAD), or the program's own call": "dlopen",
+    "of objects that are loaded already (RTLD_NOLOAD), or the program's own call; or fails as a file":
+        "dlopen",
+    "the library is no longer needed, whatever it returns": "dlclose",
     "fails in place of one that follows it in the same condition, posix_spawn":
         "posix_spawn_file_actions_adddup2 posix_spawn_file_actions_addopen",
     "atexit and on_exit fail in their place": "__cxa_atexit __cxa_at_quick_exit",

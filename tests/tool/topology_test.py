@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""gleaner topology: on machines that hwloc describes, and on this one.
+
+usage: topology_test.py GLEANER
+"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+GLEANER = os.path.abspath(sys.argv[1])
+
+
+def topology(*arguments, status=0, **environment):
+    result = subprocess.run([GLEANER, "topology", *arguments], capture_output=True, text=True,
+                            env={**os.environ, **environment})
+    if result.returncode != status:
+        raise AssertionError(f"status {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout if status == 0 else result.stderr
+
+
+def synthetic(text, *arguments):
+    return json.loads(topology("--json", *arguments, HWLOC_SYNTHETIC=text))
+
+
+class TopologyTest(unittest.TestCase):
+    def test_another_machine(self):
+        found = synthetic("node:4 core:8 pu:1", "--markers", "8")
+        self.assertEqual((found["source"], found["is_this_machine"], found["problem"]),
+                         ("hwloc", False, None))
+        self.assertEqual(found["memory_nodes"], [0, 1, 2, 3])
+        self.assertEqual(found["processors"], list(range(32)))
+        self.assertEqual(found["nodes"][1], {"node": 1, "processors": list(range(8, 16)),
+                                             "distances": [20, 10, 20, 20]})
+        self.assertEqual([marker["node"] for marker in found["markers"]],
+                         [None, 0, 1, 1, 2, 2, 3, 3])
+        for number, marker in enumerate(found["markers"]):
+            self.assertEqual(sorted(marker["victims"]), [n for n in range(8) if n != number])
+        self.assertEqual(found["markers"][5]["victims"], [4, 0, 1, 2, 3, 6, 7])
+        # Each begins with another one, at its own node and elsewhere.
+        victims = [marker["victims"] for marker in found["markers"]]
+        self.assertEqual([victims[n][0] for n in range(2, 8)], [3, 2, 5, 4, 7, 6])
+        self.assertEqual([victims[n][1] for n in range(2, 8)], [5, 6, 7, 0, 1, 2])
+
+    def test_as_many_markers_as_the_library_starts(self):
+        self.assertEqual(len(synthetic("node:2 pu:3")["markers"]), 6)
+        self.assertEqual(len(synthetic("node:8 pu:32")["markers"]), 64)
+        here = json.loads(topology("--json"))
+        self.assertLessEqual(len(here["markers"]), len(here["processors"]))
+
+    def test_this_machine(self):
+        found = json.loads(topology("--json"))
+        self.assertTrue(found["is_this_machine"])
+        self.assertEqual(found["has_several_nodes"], len(found["memory_nodes"]) > 1)
+        self.assertEqual(set(found["processors"]), os.sched_getaffinity(0))
+        self.assertEqual([p for node in found["nodes"] for p in node["processors"]],
+                         found["processors"])
+
+    def test_affinity(self):
+        here = json.loads(topology("--json"))
+        one = here["processors"][-1]
+        result = subprocess.run(["taskset", "-c", str(one), GLEANER, "topology", "--json"],
+                                capture_output=True, text=True, check=True)
+        found = json.loads(result.stdout)
+        self.assertEqual(found["processors"], [one])
+        self.assertEqual(found["machine_processors"], here["machine_processors"])
+        self.assertEqual(len(found["markers"]), 1)
+
+    def test_a_description_that_is_wrong(self):
+        self.assertTrue(synthetic("nonsense:2")["is_this_machine"])
+
+    def test_for_people(self):
+        text = topology("--markers", "3", HWLOC_SYNTHETIC="node:2 pu:2")
+        self.assertEqual(text, """\
+memory nodes of a machine that is not this one, by hwloc
+
+  node  memory       processors            distances
+     0  yes          0-1                    10  20
+     1  yes          2-3                    20  10
+
+marker  node      looks for work at
+     0  any       1 2
+     1  0         0 2
+     2  1         1 0
+""")
+
+    def test_wrong_use(self):
+        self.assertIn("--markers", topology("--markers", "0", status=125))
+        self.assertIn("65", topology("--markers", "65", status=125))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
