@@ -375,7 +375,14 @@ Moved MoveContents(void* from, void* to, size_t bytes) {
   return Moved::kLost;
 }
 
-void Populate(void* p, size_t bytes) { madvise(p, bytes, MADV_POPULATE_WRITE); }
+bool Populate(void* p, size_t bytes) { return madvise(p, bytes, MADV_POPULATE_WRITE) == 0; }
+
+void MakeResident(void* p, size_t bytes) {
+  if (Populate(p, bytes)) return;
+  for (Addr page = AddressOf(p); page < AddressOf(p) + bytes; page += OsPageBytes()) {
+    __atomic_fetch_or(PointerAt<char>(page), 0, __ATOMIC_RELAXED);  // publishes nothing
+  }
+}
 
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
 

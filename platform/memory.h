@@ -82,8 +82,12 @@ enum class Moved : uint8_t {
 [[nodiscard]] Moved MoveContents(void* from, void* to, size_t bytes);
 
 // Makes committed memory resident at once, which costs a quarter less than a fault for each page.
-// Advice only.
-void Populate(void* p, size_t bytes);
+// Advice only; false if some may not be resident.
+bool Populate(void* p, size_t bytes);
+
+// The same, certainly: where the system does not know the advice (Linux before 5.14), by touching
+// each OS page, which changes no contents, whatever other threads write meanwhile.
+void MakeResident(void* p, size_t bytes);
 
 // Asks for 2 MiB pages in the range. Advice only.
 void AdviseHugePages(void* p, size_t bytes);
