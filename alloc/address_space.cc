@@ -2,6 +2,7 @@
 
 #include "alloc/meta.h"
 #include "platform/clock.h"
+#include "platform/topology.h"
 
 namespace gleaner::alloc {
 
@@ -70,8 +71,25 @@ size_t TableBytes(size_t pages) {
   return AlignUp(pages * sizeof(T), platform::OsPageBytes());
 }
 
+size_t NodeTableBytes(size_t pages) { return AlignUp(pages, platform::OsPageBytes()); }
+
+// Commits the OS pages that these bytes lie in.
+bool CommitBytes(const void* p, size_t bytes) {
+  const Addr begin = AlignDown(AddressOf(p), platform::OsPageBytes());
+  const Addr end = AlignUp(AddressOf(p) + bytes, platform::OsPageBytes());
+  return platform::Commit(PointerAt<void>(begin), end - begin);
+}
+
+// Commits the table's part for these pages. All markers use the tables, so where there are several
+// memory nodes the tables lie on all of them evenly: else the node of the thread that has touched
+// them first would have to serve all markers (Endo's thesis, mark bits distributed over nodes).
 bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber pages) {
-  return platform::Commit(static_cast<char*>(table) + first * element_bytes, pages * element_bytes);
+  void* part = static_cast<char*>(table) + first * element_bytes;
+  if (!platform::Commit(part, pages * element_bytes)) return false;
+  if (platform::HasSeveralNodes()) {
+    (void)PlaceUntouched(part, pages * element_bytes, Placement{Pattern::kInterleave, {}, 0});
+  }
+  return true;
 }
 
 }  // namespace
@@ -108,16 +126,32 @@ bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages)
   return false;
 }
 
+void AddressSpace::InitNodes() {
+  if (!platform::HasSeveralNodes()) return;
+  nodes = static_cast<uint8_t*>(platform::Reserve(
+      NodeTableBytes(page_count()), platform::OsPageBytes(), platform::CommitFrom::kBothEnds));
+  by_node = nodes != nullptr && placement.pattern == Pattern::kLocal;
+}
+
+void AddressSpace::ApplyPlacement(PageNumber first, PageNumber pages) const {
+  if (placement.pattern == Pattern::kLocal || placement.pattern == Pattern::kBlockCyclic) return;
+  // Nobody to tell here: TryPlacement has told what the system says.
+  (void)PlaceUntouched(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift,
+                       placement);
+}
+
 void AddressSpace::Release() {
   const size_t pages = page_count();
   if (base != 0) platform::Release(PointerAt<void>(base - kGuardBytes), kGuardBytes + bytes);
   if (info != nullptr) platform::Release(info, TableBytes<PageInfo>(pages));
   if (meta != nullptr) platform::Release(meta, TableBytes<PageMeta>(pages));
   if (marks != nullptr) platform::Release(marks, pages * kMarkBytesPerPage);
+  if (nodes != nullptr) platform::Release(nodes, NodeTableBytes(pages));
   base = bytes = 0;
   info = nullptr;
   meta = nullptr;
-  marks = nullptr;
+  marks = nodes = nullptr;
+  by_node = false;
   scanned_end.Store(0, platform::memory_order_relaxed);         // no other thread uses it
   pointer_free_begin.Store(0, platform::memory_order_relaxed);  // no other thread uses it
   fast_free_end.Store(0, platform::memory_order_relaxed);       // no other thread uses it
@@ -144,9 +178,11 @@ bool AddressSpace::CommitMore(Space space, PageNumber pages) {
       !CommitTable(meta, sizeof(PageMeta), first, pages) ||
       !CommitTable(marks, kMarkBytesPerPage, first, pages) ||
       !platform::Commit(PointerAt<void>(AddressOfPage(first)), size_t{pages} << kPageShift,
-                        executable)) {
+                        executable) ||
+      (nodes != nullptr && !CommitBytes(nodes + first, pages))) {
     return false;
   }
+  ApplyPlacement(first, pages);
   const size_t used = size_t{space == Space::kScanned ? low : page_count() - high} << kPageShift;
   if (used > kHugeMarksFromBytes) {
     platform::AdviseHugePages(&info[first], size_t{pages} * sizeof(PageInfo));

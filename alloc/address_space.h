@@ -10,6 +10,7 @@
 #pragma once
 
 #include "alloc/page.h"
+#include "alloc/placement.h"
 
 namespace gleaner::alloc {
 
@@ -30,6 +31,13 @@ struct AddressSpace {
   uint8_t* marks = nullptr;
   bool huge_pages = false;
   bool executable = false;  // pages may hold code; set before Init
+  // Where pages lie from which nothing else is known; set before Init.
+  Placement placement;
+  // Null where there is one memory node, and in a heap without a collector: a byte a page, its node
+  // (page_node.h).
+  uint8_t* nodes = nullptr;
+  // Whether threads prefer pages of their node: `nodes` is there, and placement is kLocal.
+  bool by_node = false;
 
   // The frontiers of commitment. Written under the commit lock; they only move towards each other.
   platform::Atomic<PageNumber> scanned_end{0};
@@ -40,6 +48,10 @@ struct AddressSpace {
   // allows the path; set before Init.
   bool fast_free = false;
   platform::Atomic<size_t> fast_free_end{0};
+
+  // Makes the table of pages' nodes, where there are several. After Init, before threads allocate;
+  // without memory for it, all nodes count as one.
+  void InitNodes();
 
   // Reserves `max_bytes` of heap, or, halving on refusal, as much as the system allows. False if it
   // refuses even `min_bytes`. A `max_bytes` of 0 stands for four times memory and swap, between 64
@@ -58,6 +70,14 @@ struct AddressSpace {
   // Commits `pages` more pages of a space (a multiple of kPagesPerChunk). False if the reservation
   // is used up or the system refuses. Thread-safe: takes the commit lock.
   [[nodiscard]] bool CommitMore(Space space, PageNumber pages);
+
+  // Gives pages the heap's placement, if the system has it for memory that is touched later.
+  void ApplyPlacement(PageNumber first, PageNumber pages) const;
+  // Whether an object of this size is put into place as a whole, when it is allocated: the only way
+  // for kBlockCyclic.
+  bool IsPlacedInBlocks(size_t object_bytes) const {
+    return placement.pattern == Pattern::kBlockCyclic && object_bytes >= 2 * placement.block_bytes;
+  }
 
   PageNumber page_count() const { return static_cast<PageNumber>(bytes >> kPageShift); }
   // Whether the address lies in the reservation, committed or not.

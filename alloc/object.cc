@@ -82,7 +82,36 @@ void SweepFor(PageNumber pages) {
   }
 }
 
-void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
+// The placement of a large object that is asked for without one; null: it lies where it is touched.
+const Placement* DefaultPlacement(size_t bytes) {
+  if (GLEANER_UNLIKELY(t_placement != nullptr)) return t_placement;
+  return GLEANER_UNLIKELY(g_space.IsPlacedInBlocks(bytes)) ? &g_space.placement : nullptr;
+}
+
+// pre: there are several nodes, and the thread holds the pages.
+void NotePlacementOf(PageNumber span, PageNumber pages) {
+  for (PageNumber page = span; page < span + pages; ++page) g_space.nodes[page] = kPlaced;
+}
+
+// Puts the taken pages of a span where the placement says. They are zero afterwards.
+void PlaceSpan(PageNumber span, PageNumber pages, const Placement& placement,
+               PlacementResult* result) {
+  void* memory = PointerAt<void>(g_space.AddressOfPage(span));
+  const size_t bytes = size_t{pages} << kPageShift;
+  if (g_space.nodes != nullptr) {
+    // What is resident lies where an earlier object was. FreeSpan of the page space takes the
+    // placement away again.
+    platform::Discard(memory, bytes);
+    for (PageNumber page = span; page < span + pages; ++page) {
+      g_space.info[page].needs_zeroing = false;
+    }
+    NotePlacementOf(span, pages);
+  }
+  (void)Place(memory, bytes, placement, result);
+}
+
+void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page,
+                    const Placement* placement, PlacementResult* result) {
   if (bytes > g_space.bytes || alignment > g_space.bytes - bytes) return nullptr;
   bytes = AlignUp(bytes == 0 ? 1 : bytes, kGranuleBytes);  // 0 only with a large alignment
   const Space space = SpaceOf(kind);
@@ -117,6 +146,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
       return nullptr;
     }
   }
+  if (GLEANER_UNLIKELY(placement != nullptr)) PlaceSpan(span, pages, *placement, result);
   const Addr start = AlignUp(g_space.AddressOfPage(span), alignment);
   const PageNumber head = g_space.PageOf(start);
   if (IsZeroed(kind)) ZeroWhereNeeded(head, bytes);
@@ -168,6 +198,8 @@ bool DeferFree(PageNumber head) {
 
 constinit platform::Atomic<uint64_t> g_uncollectable_units{0};
 constinit platform::Atomic<uint64_t> g_huge_bytes{0};
+constinit __thread const Placement* t_placement __attribute__((tls_model("initial-exec"))) =
+    nullptr;
 
 bool FindSlot(Addr a, ObjectRef* out) {
   if (!g_space.Contains(a)) return false;
@@ -210,7 +242,13 @@ void* AllocateObject(Kind kind, size_t bytes, size_t alignment, bool ignore_off_
     while (slot < kSlotBytes[SizeClassOf(bytes)]) slot *= 2;
     return t_heap->Allocate(kind, SizeClassOfSlot(slot));
   }
-  return AllocateLarge(kind, bytes, alignment, ignore_off_page);
+  PlacementResult ignored;
+  return AllocateLarge(kind, bytes, alignment, ignore_off_page, DefaultPlacement(bytes), &ignored);
+}
+
+void* AllocatePlaced(Kind kind, size_t bytes, const Placement& placement, PlacementResult* result) {
+  *result = {};
+  return AllocateLarge(kind, bytes, kGranuleBytes, false, &placement, result);
 }
 
 namespace {
@@ -263,6 +301,17 @@ FreeResult FreeObject(void* p) {
 FreeResult FreeObjectUncounted(void* p) {
   size_t bytes = 0;
   return GiveBack(p, &bytes);
+}
+
+void NotePlacement(void* p) {
+  ObjectRef object;
+  if (g_space.nodes == nullptr || !FindObject(AddressOf(p), &object) ||
+      g_space.info[object.page].state != PageState::kLarge) {
+    return;
+  }
+  PageSpace& space = PageSpaceOf(SpaceOfPage(object.page));
+  const PageNumber span = space.SpanFirst(object.page);
+  NotePlacementOf(span, object.page - span + PagesFor(object.bytes));
 }
 
 bool ResizeInPlace(const ObjectRef& object, size_t bytes) {

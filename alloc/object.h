@@ -35,6 +35,19 @@ FreeResult FreeObjectUncounted(void* p);
 void* AllocateObject(Kind kind, size_t bytes, size_t alignment = kGranuleBytes,
                      bool ignore_off_page = false);
 
+// As AllocateObject for a large object whatever its size, with pages of its own, which are put
+// where the placement says; `*result` tells what came of it. Where there is one memory node, the
+// placement is without effect.
+void* AllocatePlaced(Kind kind, size_t bytes, const Placement& placement, PlacementResult* result);
+
+// Notes that memory of the object at p, if it is a large one, has been put into place: the page
+// space undoes that when the object is freed. pre: the caller keeps the object.
+void NotePlacement(void* p);
+
+// The placement of large objects that the calling thread allocates; null: none of its own. The
+// placement must live as long as it is in use.
+extern __thread const Placement* t_placement;
+
 // Makes the object `bytes` large without moving it. False if that is not possible.
 bool ResizeInPlace(const ObjectRef& object, size_t bytes);
 

@@ -1,5 +1,6 @@
 #include "alloc/page_space.h"
 
+#include "alloc/page_node.h"
 #include "platform/clock.h"
 #include "platform/memory.h"
 #include "platform/stalls.h"
@@ -177,6 +178,7 @@ void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
     if (g_space.info[i].resident) continue;
     g_space.info[i].resident = true;
     g_space.meta[i].toucher = 0;
+    if (GLEANER_UNLIKELY(g_space.nodes != nullptr)) g_space.nodes[i] = kNoNode;
   }
   if (fresh != 0) AddResident(fresh);
   AddTaken(count);
@@ -188,7 +190,7 @@ void PageSpace::Free(PageNumber first, Contents contents) {
   const BlockId block = g_space.meta[first].block;
   const auto count = static_cast<PageNumber>(fit_.CountOf(block));
   SetState(FirstPage(block), count, PageState::kUnused);
-  if (contents == Contents::kDropped) {
+  if (!ForgetPlacement(FirstPage(block), count) && contents == Contents::kDropped) {
     // All pages of a span have been resident since it was handed out.
     Drop(FirstPage(block), count);
     AddResident(-static_cast<ptrdiff_t>(count));
@@ -224,6 +226,7 @@ bool PageSpace::Resize(PageNumber first, PageNumber count) {
     Take(first + old_count, now - old_count, fresh);
   } else if (count < old_count) {
     SetState(first + count, old_count - count, PageState::kUnused);
+    ForgetPlacement(first + count, old_count - count);
     fit_.Shrink(block, count);
     AddTaken(static_cast<PageNumber>(fit_.CountOf(block)) - old_count);
   }
@@ -377,6 +380,20 @@ void PageSpace::Drop(PageNumber first, PageNumber count) {
   const Addr begin = AlignUp(AddressOf(g_space.MarksOf(first)), platform::OsPageBytes());
   const Addr end = AlignDown(AddressOf(g_space.MarksOf(first + count)), platform::OsPageBytes());
   if (begin < end) platform::Discard(PointerAt<void>(begin), end - begin);
+}
+
+bool PageSpace::ForgetPlacement(PageNumber first, PageNumber count) {
+  if (GLEANER_LIKELY(g_space.nodes == nullptr) || g_space.nodes[first] != kPlaced) return false;
+  void* memory = PointerAt<void>(g_space.AddressOfPage(first));
+  const size_t bytes = size_t{count} << kPageShift;
+  Drop(first, count);
+  AddResident(-static_cast<ptrdiff_t>(count));
+  (void)PlaceUntouched(memory, bytes, Placement{});
+  g_space.ApplyPlacement(first, count);
+  // The pattern may have asked for small pages.
+  if (g_space.huge_pages) platform::AdviseHugePages(memory, bytes);
+  for (PageNumber page = first; page < first + count; ++page) g_space.nodes[page] = kNoNode;
+  return true;
 }
 
 void PageSpace::CheckForTesting() {

@@ -117,6 +117,10 @@ class PageSpace {
   void Take(PageNumber first, PageNumber count, PageNumber fresh);
   // Drops the contents of free pages, and their mark bytes. Under lock_.
   void Drop(PageNumber first, PageNumber count);
+  // If the pages, which become free, have a placement of their own: drops their contents, which lie
+  // where that has put them, and gives them the heap's placement again. Whether they had. Under
+  // lock_.
+  bool ForgetPlacement(PageNumber first, PageNumber count);
   void AddTaken(PageNumber count) {
     // Relaxed: written under lock_, read as a snapshot.
     taken_.Store(taken() + count, platform::memory_order_relaxed);

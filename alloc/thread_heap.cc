@@ -34,6 +34,8 @@ size_t WindowBytes(size_t slot_bytes) {
 
 // Pages taken from the page space at a time grow from 1 to this.
 constexpr PageNumber kMaxBatch = 4;
+// Pages of other nodes that one call of TakeFresh passes over at most.
+constexpr PageNumber kMaxGivenAway = 8;
 // From this many taken pages of a space on, a whole batch is made resident at once: the batch's
 // unused rest is then a small part of the space.
 constexpr PageNumber kPopulateFrom = (4 * kMiB) >> kPageShift;
@@ -248,6 +250,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
 }
 
 PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is_empty) {
+  NoteNode();
   PageNumber page = FindPartial(kind, size_class);
   const Space space = SpaceOf(kind);
   PageNumber free = kNoPage;
@@ -256,7 +259,9 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
     page = PopPartial(kind, size_class);
     if (page == kNoPage) free = PopFree(space);
   }
-  if (page == kNoPage && free == kNoPage) page = ThreadHeaps::StealPartial(kind, size_class);
+  if (page == kNoPage && free == kNoPage) {
+    page = ThreadHeaps::StealPartial(kind, size_class, this);
+  }
   *is_empty = page == kNoPage;
   if (page != kNoPage) {
     PageMeta& meta = g_space.meta[page];
@@ -265,20 +270,36 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
     meta.listing.Store(Listing::kCurrent,
                        memory_order_release);  // NoteFreed must not take it for unlisted
     run.known_zero = false;
-    CountPage(meta);
+    CountPage(page);
     return page;
   }
   if (free == kNoPage) free = TakeFreeOfOthers(space);
   if (free == kNoPage) return kNoPage;
+  if (GLEANER_UNLIKELY(g_space.by_node) && NodeOfPage(free) == kNoNode) {
+    NoteNodeOfPage(free, node());  // where the first touch that follows puts it
+  }
   Format(free, kind, size_class, run);
-  CountPage(g_space.meta[free]);
+  CountPage(free);
   return free;
 }
 
-void ThreadHeap::CountPage(PageMeta& meta) {
+void ThreadHeap::CountPage(PageNumber page) {
+  PageMeta& meta = g_space.meta[page];
   if (meta.toucher == 0) meta.toucher = ToucherOf(index);
   platform::AddToOwn(&pages_taken, 1);
-  if (meta.toucher != ToucherOf(index)) platform::AddToOwn(&remote_pages, 1);
+  const bool is_remote =
+      GLEANER_UNLIKELY(g_space.by_node) ? IsElsewhere(page) : meta.toucher != ToucherOf(index);
+  if (is_remote) platform::AddToOwn(&remote_pages, 1);
+}
+
+void ThreadHeap::NoteNode() {
+  if (GLEANER_LIKELY(!g_space.by_node)) return;
+  node_.Store(NodeMarkOf(platform::CurrentNode()), memory_order_relaxed);  // a hint
+}
+
+bool ThreadHeap::IsElsewhere(PageNumber page) const {
+  const NodeMark at = NodeOfPage(page);
+  return IsNode(at) && IsNode(node()) && at != node();
 }
 
 PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
@@ -287,6 +308,7 @@ PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
 }
 
 PageNumber ThreadHeap::TakeFree(Space space) {
+  NoteNode();
   const PageNumber page = PopFree(space);
   return page != kNoPage ? page : TakeFreeOfOthers(space);
 }
@@ -295,14 +317,40 @@ PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
   platform::StallScope stall(platform::StallCause::kAllocation);
   const platform::TraceScope path(platform::TraceEvent::kSlowPath,
                                   static_cast<uint64_t>(platform::TracePath::kFreshPage));
-  PageNumber page = kNoPage;
+  PageNumber page = ThreadHeaps::TakeOfNode(space, node());
+  if (page != kNoPage) return page;
   if (ThreadHeaps::ShouldShare(space, 1)) page = ThreadHeaps::Steal(space, this);
   if (page == kNoPage) page = TakeFresh(space);
   // Under every policy another thread's page is better than failure.
   return page != kNoPage ? page : ThreadHeaps::Steal(space, this);
 }
 
+// Free pages in the space may have been touched on other nodes. Under LPS such a page goes to the
+// list of its node, and the next one is tried, kMaxGivenAway times at most; under AL its contents
+// are dropped, so that the next touch makes it local.
+PageNumber ThreadHeap::TakeFromSpace(Space space, bool* untouched, PageNumber* given_away) {
+  for (;;) {
+    const PageNumber page = PageSpaceOf(space).Allocate(1, untouched);
+    if (GLEANER_LIKELY(!g_space.by_node) || page == kNoPage || *untouched) return page;
+    if (NodeOfPage(page) == kNoNode) LookUpNodes(&page, 1, kNoNode);
+    if (!IsElsewhere(page)) return page;
+    switch (ThreadHeaps::policy()) {
+      case Policy::kPageShared:
+        return page;
+      case Policy::kAllLocal:
+        platform::Discard(PointerAt<void>(g_space.AddressOfPage(page)), kPageBytes);
+        g_space.info[page].needs_zeroing = false;
+        NoteNodeOfPage(page, node());
+        return page;
+      case Policy::kLps:
+        if (*given_away == kMaxGivenAway || !ThreadHeaps::GiveToNode(page)) return page;
+        ++*given_away;
+    }
+  }
+}
+
 PageNumber ThreadHeap::TakeFresh(Space space) {
+  PageNumber given_away = 0;
   PageNumber batch[kMaxBatch];
   PageNumber count = 0;
   bool all_untouched = true;
@@ -310,7 +358,7 @@ PageNumber ThreadHeap::TakeFresh(Space space) {
   PageNumber highest = 0;
   while (count < batch_) {
     bool untouched;
-    const PageNumber page = PageSpaceOf(space).Allocate(1, &untouched);
+    const PageNumber page = TakeFromSpace(space, &untouched, &given_away);
     if (page == kNoPage) break;
     batch[count++] = page;
     all_untouched = all_untouched && untouched;
@@ -322,6 +370,7 @@ PageNumber ThreadHeap::TakeFresh(Space space) {
       PageSpaceOf(space).taken() >= kPopulateFrom) {
     platform::Populate(PointerAt<void>(g_space.AddressOfPage(lowest)), kMaxBatch * kPageBytes);
     for (const PageNumber page : batch) g_space.meta[page].toucher = ToucherOf(index);
+    if (GLEANER_UNLIKELY(g_space.by_node)) LookUpNodes(batch, count, node());
   }
   // The rest of the batch goes to the list that PopFree takes from.
   ThreadHeap& home = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;

@@ -45,10 +45,16 @@
 //        free pages of other threads, else new pages. l is the number of pages in use (what PS
 //        would consume), max over the run so far [inv.lps-bound].
 // When the system has no more pages, free pages of other threads serve under any policy.
+//
+// Where there are several memory nodes (page_node.h), a thread wants pages of its node. Under LPS
+// each node has a list of free pages besides those of the threads: pages whose memory is on the
+// node, and whose last owner runs elsewhere. A thread looks there before it takes new pages, and
+// takes pages of others, if it must, from the nearest node first. Under AL it takes no page of
+// another node at all while the system has more.
 #pragma once
 
 #include "alloc/address_space.h"
-#include "alloc/page.h"
+#include "alloc/page_node.h"
 #include "alloc/sampler.h"
 #include "platform/lock.h"
 
@@ -157,6 +163,10 @@ class ThreadHeap {
 
   uint16_t index = 0;  // constant
 
+  // The node on which the owner ran when it last needed a page; of the list of a node, that node.
+  // kNoNode where there is one. Any thread reads it.
+  NodeMark node() const { return node_.Load(platform::memory_order_relaxed); }  // a hint
+
  private:
   friend class ThreadHeaps;
 
@@ -183,7 +193,11 @@ class ThreadHeap {
   // A partial page of the thread's; sweeps for one if there is none.
   PageNumber FindPartial(Kind kind, size_t size_class);
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
-  void CountPage(PageMeta& meta);
+  void CountPage(PageNumber page);
+  // Where there are several nodes: notes on which one the owner runs.
+  void NoteNode();
+  // Whether the page's memory is known to be on another node.
+  bool IsElsewhere(PageNumber page) const;
   void StopUsing(Run& run);
   void Retire();
   // In the child of a fork, where the owner has vanished at any of its steps: frees its unused
@@ -191,6 +205,8 @@ class ThreadHeap {
   void GiveBackAfterFork();
   PageNumber PopPartial(Kind kind, size_t size_class);
   PageNumber PopFree(Space space);
+  // A page for TakeFresh, from the page space.
+  PageNumber TakeFromSpace(Space space, bool* untouched, PageNumber* given_away);
   // Where TakeFree looks when the thread has no free page.
   PageNumber TakeFreeOfOthers(Space space);
   PageNumber TakeFresh(Space space);
@@ -209,7 +225,9 @@ class ThreadHeap {
   PageNumber free_head_[2];                     // guarded by lock_
   platform::Atomic<PageNumber> free_count_[2];  // written under lock_
   platform::Atomic<bool> abandoned_{false};     // written under lock_
-  PageNumber batch_ = 1;                        // pages per TakeFresh; owner, or stopped world
+  // Written by the owner, or before another thread knows the heap.
+  platform::Atomic<NodeMark> node_{kNoNode};
+  PageNumber batch_ = 1;  // pages per TakeFresh; owner, or stopped world
 };
 
 // The calling thread's heap. A thread that has none yet has a placeholder whose every bump is

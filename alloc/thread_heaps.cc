@@ -5,6 +5,7 @@
 #include "alloc/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/walk.h"
+#include "platform/topology.h"
 
 namespace gleaner::alloc {
 namespace {
@@ -29,11 +30,43 @@ struct Shared {
   double k = 1;
   ReservedArray<ThreadHeap*> heaps;  // entries [0, count) are constant
   platform::Atomic<size_t> count{0};
+  size_t first_of_threads = 1;  // constant after Init
+  // By NodeMark; null: the node has no list. Constant after Init.
+  ThreadHeap* of_node[kPlaced + 1] = {};
   // The largest number of pages of each space seen in use (the thesis's max(l)).
   platform::Atomic<PageNumber> max_live[2] = {};
   platform::Lock create{platform::LockRank::kHeaps};  // serialises creation and adoption
 };
 constinit Shared g_shared;
+
+// Calls f(heap) for the heaps [first, count) until it returns a page: those of the nearest node
+// first, as far as `farthest`, and among equals those with neighbouring indices, since heaps get
+// their indices in the order in which their threads start.
+template <class F>
+PageNumber AskNearestFirst(const ThreadHeap* thief, size_t first, uint16_t farthest, F f) {
+  const size_t heaps = ThreadHeaps::count() - first;
+  const auto ask = [&](int distance) {
+    for (size_t i = 1; i <= heaps; ++i) {
+      ThreadHeap& heap = ThreadHeaps::at(first + (thief->index - first + i) % heaps);
+      if (distance >= 0 && DistanceBetween(thief->node(), heap.node()) != distance) continue;
+      const PageNumber page = f(heap);
+      if (page != kNoPage) return page;
+    }
+    return kNoPage;
+  };
+  if (GLEANER_LIKELY(!g_space.by_node)) return ask(-1);
+  for (int asked = -1;;) {
+    int next = farthest + 1;
+    for (size_t i = 0; i < heaps; ++i) {
+      const int distance = DistanceBetween(thief->node(), ThreadHeaps::at(first + i).node());
+      if (distance > asked && distance < next) next = distance;
+    }
+    if (next > farthest) return kNoPage;
+    const PageNumber page = ask(next);
+    if (page != kNoPage) return page;
+    asked = next;
+  }
+}
 
 }  // namespace
 
@@ -41,16 +74,35 @@ bool ThreadHeaps::Init(Policy policy, double k) {
   g_shared.policy = policy;
   g_shared.k = k;
   if (!g_shared.heaps.Reserve(kMaxHeaps)) return false;
+  platform::LockGuard guard(g_shared.create);
   // Heap 0 belongs to no thread; it has the shared list of PS.
-  ThreadHeap* shared = Acquire();
-  return shared != nullptr;
+  if (Make() == nullptr || !MakeListsOfNodes()) return false;
+  g_shared.first_of_threads = count();
+  return true;
 }
+
+bool ThreadHeaps::MakeListsOfNodes() {
+  if (!g_space.by_node || g_shared.policy != Policy::kLps) return true;
+  platform::NodeSet nodes;
+  if (!platform::GetAllowedNodes(&nodes)) return true;
+  for (int node = nodes.First(); node >= 0; node = nodes.Next(node)) {
+    const NodeMark mark = NodeMarkOf(node);
+    if (mark == kNoNode) continue;
+    ThreadHeap* list = Make();
+    if (list == nullptr) return false;
+    list->node_.Store(mark, memory_order_relaxed);  // not shared yet
+    g_shared.of_node[mark] = list;
+  }
+  return true;
+}
+
+size_t ThreadHeaps::first_of_threads() { return g_shared.first_of_threads; }
 
 // Acquire: pairs with the release in Acquire, so the counted entries are visible.
 size_t ThreadHeaps::count() { return g_shared.count.Load(memory_order_acquire); }
 size_t ThreadHeaps::active() {
   size_t active = 0;
-  for (size_t i = 1; i < count(); ++i) {
+  for (size_t i = first_of_threads(); i < count(); ++i) {
     active += at(i).abandoned_.Load(memory_order_relaxed) ? 0 : 1;  // a snapshot
   }
   return active == 0 ? 1 : active;
@@ -63,14 +115,24 @@ double ThreadHeaps::k() { return g_shared.k; }
 
 ThreadHeap* ThreadHeaps::Acquire() {
   platform::LockGuard guard(g_shared.create);
+  const NodeMark here = g_space.by_node ? NodeMarkOf(platform::CurrentNode()) : kNoNode;
   const size_t heaps = count();
-  for (size_t i = 1; i < heaps; ++i) {
+  for (size_t i = first_of_threads(); i < heaps; ++i) {
     ThreadHeap& heap = at(i);
     if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // decided under its lock below
+    // Its pages are on the node of the thread that has ended.
+    if (heap.node() != here && heap.node() != kNoNode) continue;
     platform::LockGuard heap_guard(heap.lock_);
     heap.abandoned_.Store(false, memory_order_relaxed);  // written under lock_
     return &heap;
   }
+  ThreadHeap* heap = Make();
+  if (heap != nullptr) heap->node_.Store(here, memory_order_relaxed);  // a hint
+  return heap;
+}
+
+ThreadHeap* ThreadHeaps::Make() {
+  const size_t heaps = count();
   if (!g_shared.heaps.EnsureCommitted(heaps + 1)) return nullptr;
   // In one piece with its sampler: what MetaAllocate returns is never given back.
   constexpr size_t kSamplerOffset = AlignUp(sizeof(ThreadHeap), alignof(Sampler));
@@ -99,19 +161,32 @@ void ThreadHeaps::Abandon(ThreadHeap* heap) {
 }
 
 ThreadHeap& ThreadHeaps::HomeOfFree(PageNumber page) {
-  return g_shared.policy == Policy::kPageShared ? at(0) : at(g_space.meta[page].owner);
+  if (g_shared.policy == Policy::kPageShared) return at(0);
+  ThreadHeap& owner = at(g_space.meta[page].owner);
+  if (GLEANER_LIKELY(!g_space.by_node)) return owner;
+  // The thread may have gone to another node since, or taken the page from there.
+  const NodeMark node = NodeOfPage(page);
+  ThreadHeap* list = node == owner.node() ? nullptr : g_shared.of_node[node];
+  return list == nullptr ? owner : *list;
+}
+
+PageNumber ThreadHeaps::TakeOfNode(Space space, NodeMark node) {
+  ThreadHeap* list = g_shared.of_node[node];
+  return list == nullptr ? kNoPage : list->PopFree(space);
+}
+
+bool ThreadHeaps::GiveToNode(PageNumber page) {
+  ThreadHeap* list = g_shared.of_node[NodeOfPage(page)];
+  if (list != nullptr) list->PushFree(page);
+  return list != nullptr;
 }
 
 PageNumber ThreadHeaps::Steal(Space space, const ThreadHeap* thief) {
   if (g_shared.policy == Policy::kPageShared) return kNoPage;  // PopFree has looked already
   const auto s = static_cast<size_t>(space);
-  const size_t heaps = count();
-  PageNumber batch[kStealBatch];
-  // Heaps with neighbouring indices first: heaps get their indices in the order in which their
-  // threads start.
-  for (size_t i = 1; i <= heaps; ++i) {
-    ThreadHeap& victim = at((thief->index + i) % heaps);
-    if (&victim == thief || victim.free_pages(space) == 0) continue;
+  return AskNearestFirst(thief, 0, kFarthest, [space, s, thief](ThreadHeap& victim) {
+    if (&victim == thief || victim.free_pages(space) == 0) return kNoPage;
+    PageNumber batch[kStealBatch];
     PageNumber taken = 0;
     {
       platform::LockGuard guard(victim.lock_);
@@ -125,40 +200,46 @@ PageNumber ThreadHeaps::Steal(Space space, const ThreadHeap* thief) {
       // Relaxed: written under lock_.
       victim.free_count_[s].Store(victim.free_pages(space) - taken, memory_order_relaxed);
     }
-    if (taken == 0) continue;
+    if (taken == 0) return kNoPage;
     for (PageNumber j = 1; j < taken; ++j) at(thief->index).PushFree(batch[j]);
     return batch[0];
-  }
-  return kNoPage;
+  });
 }
 
-PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class) {
-  const size_t heaps = count();
-  for (size_t i = 1; i < heaps; ++i) {
-    ThreadHeap& heap = at(i);
-    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // decided under its lock below
+PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class, const ThreadHeap* thief) {
+  PageNumber free;
+  const uint16_t farthest = !g_space.by_node || g_shared.policy == Policy::kPageShared ||
+                                    IsAtBound(SpaceOf(kind), 1, &free)
+                                ? kFarthest
+                                : DistanceBetween(thief->node(), thief->node());
+  return AskNearestFirst(thief, first_of_threads(), farthest, [kind, size_class](ThreadHeap& heap) {
+    if (!heap.abandoned_.Load(memory_order_relaxed)) return kNoPage;  // decided below
     auto& head = heap.partial_[static_cast<size_t>(kind)][size_class];
-    if (head.Load(memory_order_relaxed) == kNoPage) continue;  // a hint
+    if (head.Load(memory_order_relaxed) == kNoPage) return kNoPage;  // a hint
     platform::LockGuard guard(heap.lock_);
-    if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // written under lock_
-    if (static_cast<size_t>(kind) >= heap.kinds_) continue;
-    const PageNumber page = heap.PopPartial(kind, size_class);
-    if (page != kNoPage) return page;
-  }
-  return kNoPage;
+    if (!heap.abandoned_.Load(memory_order_relaxed)) return kNoPage;  // written under lock_
+    if (static_cast<size_t>(kind) >= heap.kinds_) return kNoPage;
+    return heap.PopPartial(kind, size_class);
+  });
 }
 
-bool ThreadHeaps::ShouldShare(Space space, PageNumber pages) {
+// As ShouldShare, whether there are free pages or not; `*free` is their number.
+bool ThreadHeaps::IsAtBound(Space space, PageNumber pages, PageNumber* free) {
   if (g_shared.policy != Policy::kLps) return false;
-  PageNumber free = 0;
+  *free = 0;
   const size_t heaps = count();
-  for (size_t i = 0; i < heaps; ++i) free += at(i).free_pages(space);
+  for (size_t i = 0; i < heaps; ++i) *free += at(i).free_pages(space);
   const PageNumber taken = PageSpaceOf(space).taken();
-  const PageNumber live = (taken > free ? taken - free : 0) + pages;
+  const PageNumber live = (taken > *free ? taken - *free : 0) + pages;
   auto& max_live = g_shared.max_live[static_cast<size_t>(space)];
   // Relaxed: the next miss repeats a lost update.
   if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
-  return free != 0 && taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
+  return taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
+}
+
+bool ThreadHeaps::ShouldShare(Space space, PageNumber pages) {
+  PageNumber free;
+  return IsAtBound(space, pages, &free) && free != 0;
 }
 
 void ThreadHeaps::FlushFreePages(Space space) {
@@ -245,7 +326,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       heap.free_head_[s] = kNoPage;
       heap.free_count_[s].Store(0, memory_order_relaxed);  // a single thread is left
     }
-    if (&heap == survivor || i == 0) continue;
+    if (&heap == survivor || i < first_of_threads()) continue;
     heap.GiveBackAfterFork();
     heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
   }

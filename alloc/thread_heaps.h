@@ -13,12 +13,16 @@ class ThreadHeaps {
  public:
   [[nodiscard]] static bool Init(Policy policy, double k);
 
-  // Returns a heap for a thread that starts. Null if metadata memory is refused.
+  // Returns a heap for a thread that starts: an abandoned one of the node it runs on, or a new one.
+  // Null if metadata memory is refused.
   static ThreadHeap* Acquire();
   // The thread that owned the heap ends; also for threads that vanished in a fork.
   static void Abandon(ThreadHeap* heap);
 
   static size_t count();
+  // The first heap that may have a thread. Those below are lists of free pages: the shared one of
+  // PS, and one for each memory node where there are several.
+  static size_t first_of_threads();
   // Heaps that have a thread; at least 1.
   static size_t active();
   static ThreadHeap& at(size_t index);
@@ -28,11 +32,16 @@ class ThreadHeaps {
   // The heap that gets a page which the sweep has found empty.
   static ThreadHeap& HomeOfFree(PageNumber page);
 
-  // Takes a free page from another heap, and moves some more to the thief's. kNoPage if there is
-  // none.
+  // Takes a free page from another heap, those of the nearest node first, and moves some more to
+  // the thief's. kNoPage if there is none.
   static PageNumber Steal(Space space, const ThreadHeap* thief);
-  // Takes a partial page from an abandoned heap. kNoPage if there is none.
-  static PageNumber StealPartial(Kind kind, size_t size_class);
+  // Takes a partial page from an abandoned heap, of the nearest node; from one of another node
+  // only if the policy has no reason to keep off it. kNoPage if there is none.
+  static PageNumber StealPartial(Kind kind, size_t size_class, const ThreadHeap* thief);
+  // Takes a free page from the list of a node. kNoPage if there is none, or no such list.
+  static PageNumber TakeOfNode(Space space, NodeMark node);
+  // Puts a free page on the list of its node. False if there is no such list.
+  static bool GiveToNode(PageNumber page);
   // Whether `pages` more from the system would break the bound of LPS while free pages exist. False
   // under other policies.
   static bool ShouldShare(Space space, PageNumber pages);
@@ -67,6 +76,10 @@ class ThreadHeaps {
 
  private:
   static size_t Trade(Space space, size_t bytes);
+  // Under the lock of the list of heaps. Null if metadata memory is refused.
+  static ThreadHeap* Make();
+  static bool MakeListsOfNodes();
+  static bool IsAtBound(Space space, PageNumber pages, PageNumber* free);
 };
 
 }  // namespace gleaner::alloc

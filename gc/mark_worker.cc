@@ -2,12 +2,15 @@
 
 #include "alloc/walk.h"
 #include "gc/mark_pipeline.h"
+#include "gc/worker_nodes.h"
+#include "platform/topology.h"
 #include "platform/trace.h"
 
 namespace gleaner::gc {
 
 using alloc::Contents;
 using alloc::g_space;
+using alloc::NodeMark;
 using alloc::ObjectRef;
 using alloc::PageNumber;
 using platform::memory_order_relaxed;
@@ -366,6 +369,12 @@ GLEANER_NOINLINE PackedRange MarkWorker::ShareWork(PackedRange in_hand) {
     segment.ranges[share++] = batch_.TakeLast().bits();
   }
   segment.count = share;
+  if (GLEANER_UNLIKELY(g_space.by_node)) {
+    const Addr oldest = PackedRange::FromBits(segment.ranges[0]).begin();
+    offered_node_.Store(
+        g_space.Contains(oldest) ? alloc::NodeOfPage(g_space.PageOf(oldest)) : alloc::kNoNode,
+        memory_order_relaxed);  // a hint
+  }
   queue.Push(segment);  // cannot fail: the queue was empty
   // seq_cst: the segment is visible before the load of sleepers_; a sleeper looks for segments
   // after it has counted itself (Note [sleepers]).
@@ -380,6 +389,50 @@ void MarkWorker::TakeSegment(const Segment& segment) {
   for (size_t i = 0; i < segment.count; ++i) {
     PushOrNote(PackedRange::FromBits(segment.ranges[i]));
   }
+}
+
+void MarkWorker::OrderVictims() {
+  is_by_node_ = false;
+  if (GLEANER_LIKELY(g_space.nodes == nullptr) || !marker_->config_.balance) return;
+  const platform::Topology* topology = platform::LoadedTopology();
+  if (topology == nullptr) return;
+  int nodes[kMaxWorkers];
+  for (int i = 0; i < marker_->worker_count_; ++i) {
+    nodes[i] = NodeOfWorker(*topology, i, marker_->worker_count_);
+  }
+  const int node = id_ == 0 ? platform::CurrentNode() : nodes[id_];
+  node_ = alloc::NodeMarkOf(node);
+  platform::NearestFirst(*topology, node, nodes, static_cast<size_t>(marker_->worker_count_),
+                         static_cast<size_t>(id_) + 1, victims_);
+  is_by_node_ = true;
+}
+
+bool MarkWorker::StealFrom(MarkWorker& victim, Segment* segment) {
+  if (&victim == this || victim.queue.LooksEmpty()) return false;
+  marker_->termination_.SetBusy(id_);  // before taking anything [inv.termination]
+  if (victim.queue.Steal(segment)) return true;
+  marker_->termination_.SetIdle(id_);
+  return false;
+}
+
+bool MarkWorker::StealSegment(Segment* segment) {
+  const int workers = marker_->worker_count_;
+  if (GLEANER_LIKELY(!is_by_node_)) {
+    for (int i = 1; i < workers; ++i) {
+      if (StealFrom(*marker_->workers_[(id_ + i) % workers], segment)) return true;
+    }
+    return false;
+  }
+  for (int i = 0; i < workers; ++i) {
+    MarkWorker& victim = *marker_->workers_[victims_[i]];
+    // Relaxed: a hint.
+    const NodeMark offered = victim.offered_node_.Load(memory_order_relaxed);
+    if (offered == node_ && StealFrom(victim, segment)) return true;
+  }
+  for (int i = 0; i < workers; ++i) {
+    if (StealFrom(*marker_->workers_[victims_[i]], segment)) return true;
+  }
+  return false;
 }
 
 // Waits until the worker has work (true), or marking is over or paused (false).
@@ -399,16 +452,10 @@ bool MarkWorker::FindWork() {
   for (int turn = 0;; ++turn) {
     // Read before the search for work: a segment published later changes it (Note [sleepers]).
     const uint32_t seen = marker.work_available_.Load(memory_order_seq_cst);
-    for (int i = 1; i < marker.worker_count_; ++i) {
-      MarkWorker& victim = *marker.workers_[(id_ + i) % marker.worker_count_];
-      if (victim.queue.LooksEmpty()) continue;
-      marker.termination_.SetBusy(id_);  // before taking anything [inv.termination]
-      if (victim.queue.Steal(&segment)) {
-        marker.idle_.FetchSub(1, memory_order_relaxed);  // a hint
-        ++statistics.steals;
-        return TakeSegment(segment), true;
-      }
-      marker.termination_.SetIdle(id_);
+    if (StealSegment(&segment)) {
+      marker.idle_.FetchSub(1, memory_order_relaxed);  // a hint
+      ++statistics.steals;
+      return TakeSegment(segment), true;
     }
     // A worker that pauses leaves the job busy, so the others must not wait for all to be idle.
     if (marker.done_.Load(memory_order_seq_cst) || marker.IsPausing()) return false;
@@ -466,6 +513,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
       slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
   const bool sorts = slice_bytes >= kMinSortingSlice || marker_->config_.min_batch != 0;
   deep_at_ = sorts ? batch_.min() : SIZE_MAX;
+  OrderVictims();
   marker_->termination_.SetBusy(id_);
   const platform::TraceSpan span;
   const MarkStatistics before = statistics;

@@ -57,6 +57,7 @@
 #pragma once
 
 #include "alloc/object.h"
+#include "alloc/page_node.h"
 #include "gc/kinds.h"
 #include "gc/range_stack.h"
 #include "gc/rescan_set.h"
@@ -135,6 +136,13 @@ class MarkWorker {
   MarkStatistics statistics;
 
  private:
+  // Where there are several memory nodes and they are known: orders the other workers by nearness.
+  void OrderVictims();
+  // Takes a segment that another worker offers. Where there are several nodes: one that lies on
+  // this worker's node, else one of the nearest worker.
+  bool StealSegment(Segment* segment);
+  bool StealFrom(MarkWorker& victim, Segment* segment);
+
   // The pending words are marked when there are this many.
   static constexpr size_t kPendingWords = 64;
   static constexpr size_t kScanRing = 16;
@@ -234,6 +242,14 @@ class MarkWorker {
 
  public:
   WorkQueue queue;  // segments of work that any worker may take
+
+ private:
+  // OrderVictims sets these, for the worker itself.
+  bool is_by_node_ = false;
+  alloc::NodeMark node_ = alloc::kNoNode;
+  uint16_t victims_[kMaxWorkers];  // the workers by their distance, the worker itself among them
+  // The node of what was pushed to the queue last, by its first range. A hint for thieves.
+  platform::Atomic<alloc::NodeMark> offered_node_{alloc::kNoNode};
 };
 
 // Call order: Init once. For a stop-parallel collection, with the world stopped: Begin,

@@ -1,6 +1,8 @@
 #include "gc/worker_pool.h"
 
+#include "gc/worker_nodes.h"
 #include "platform/fault_signal.h"
+#include "platform/topology.h"
 #include "platform/trace.h"
 
 namespace gleaner::gc {
@@ -62,8 +64,21 @@ void* WorkerPool::HelperMain(void* argument) {
   for (uint32_t done = 0;; ++done) {
     while (helper->jobs.Load(memory_order_seq_cst) == done)
       platform::FutexWait(&helper->jobs, done);
+    helper->pool->Bind(*helper);
     helper->pool->Help(helper->worker);
   }
+}
+
+void WorkerPool::Bind(Helper& helper) const {
+  if (GLEANER_LIKELY(helper.is_bound)) return;
+  const platform::Topology* topology = platform::LoadedTopology();
+  if (topology == nullptr || !topology->is_this_machine) return;
+  helper.is_bound = true;
+  const int node = NodeOfWorker(*topology, helper.worker, wanted_);
+  platform::ProcessorSet here;
+  if (node < 0 || !platform::GetAffinity(0, &here)) return;
+  here.Intersect(topology->ProcessorsOf(node));
+  if (!here.IsEmpty()) (void)platform::SetAffinity(0, here);  // refused: it runs anywhere
 }
 
 void WorkerPool::Help(int worker) {
@@ -79,6 +94,7 @@ void WorkerPool::ResetAfterFork(bool helpers_wanted) {
   for (Helper& helper : helpers_) {
     helper.jobs.Store(0, memory_order_seq_cst);
     helper.placement.Forget();
+    helper.is_bound = false;
   }
   started_ = 0;
   joined_.Store(0, memory_order_relaxed);  // no job is open

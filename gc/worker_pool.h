@@ -2,7 +2,8 @@
 //
 // The calling thread is worker 0 and runs the job itself. Helpers are woken one by one while the
 // job runs, and only for work that outweighs the wake-up. Helpers are no mutators: they block all
-// signals, are never stopped and never allocate from the heap.
+// signals, are never stopped and never allocate from the heap. Where there are several memory
+// nodes, helpers are divided over them: each keeps to its node once the topology is loaded.
 //
 // Call order: SetSize and StartHelpers under the collector lock; then for each job Begin, WakeOne
 // any number of times, Finish. One thread at a time opens jobs: it has the collector lock or the
@@ -52,13 +53,19 @@ class WorkerPool {
   void ResetAfterFork(bool helpers_wanted);
 
  private:
+  struct Helper;
+
   static void* HelperMain(void* argument);
   void Help(int helper);
+  // Where there are several memory nodes and they are known by now: keeps the helper on the
+  // processors of its node (NodeOfWorker).
+  void Bind(Helper& helper) const;
 
   struct Helper {
     WorkerPool* pool = nullptr;
     int worker = 0;
     platform::HelperPlacement placement;
+    bool is_bound = false;               // to a node; the helper only
     platform::Atomic<uint32_t> jobs{0};  // raised to wake the helper, which sleeps on it
   };
 

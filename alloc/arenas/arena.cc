@@ -41,6 +41,10 @@ Arena* Arena::Create(size_t bytes, const ArenaConfig& config) {
     return nullptr;
   }
   if (config.huge_pages) platform::AdviseHugePages(p, own_bytes);
+  if (config.placement != nullptr) {
+    PlacementResult ignored;
+    (void)Place(p, own_bytes, *config.placement, &ignored);
+  }
   arena->own_bytes_ = own_bytes;
   if (!arena->Init(AddressOf(p), own_bytes) ||
       !arena->residency_.Init(AddressOf(p), own_bytes, config.resident_bytes, config.decay_ns)) {

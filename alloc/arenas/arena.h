@@ -31,6 +31,7 @@
 #include "alloc/fits/buddy.h"
 #include "alloc/fits/first_fit.h"
 #include "alloc/fits/tree_fit.h"
+#include "alloc/placement.h"
 #include "alloc/residency.h"
 #include "platform/lock.h"
 
@@ -45,6 +46,7 @@ struct ArenaConfig {
   size_t unit_bytes = 256;    // a power of two, 16 to 4,096
   size_t small_bytes = 0;     // blocks up to this come from slabs; 0 to 256 KiB
   size_t resident_bytes = 0;  // free memory that stays resident, if the memory is the arena's own
+  const Placement* placement = nullptr;  // of its own memory, used by Create; null: none
   uint64_t decay_ns = 0;      // decay time of more free memory (residency.h)
 };
 

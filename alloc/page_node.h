@@ -1,0 +1,39 @@
+// On which memory node pages lie, on machines with several: a byte a page (AddressSpace::nodes).
+//
+// [inv.page-node] The byte of a page says where its memory was when a thread last asked, or which
+// node's processor touched it first; kNoNode if neither is known. It is written by the thread that
+// holds the page, before the page gets objects, and by the thread that holds the lock of the page
+// space. Memory may move without a word (the system balances nodes), so the byte is a hint: it
+// decides who gets a page first, and nothing else.
+#pragma once
+
+#include "alloc/address_space.h"
+#include "platform/numa.h"
+
+namespace gleaner::alloc {
+
+// kNoNode: the node is not known. kPlaced: the page is in a span that has a placement of its own.
+// Else 1 + the node's number.
+using NodeMark = uint8_t;
+inline constexpr NodeMark kNoNode = 0;
+inline constexpr NodeMark kPlaced = 255;
+inline constexpr int kMarkedNodes = kPlaced - 1;  // nodes with higher numbers are kNoNode
+
+constexpr NodeMark NodeMarkOf(int node) {
+  return node >= 0 && node < kMarkedNodes ? static_cast<NodeMark>(node + 1) : kNoNode;
+}
+constexpr bool IsNode(NodeMark mark) { return mark != kNoNode && mark != kPlaced; }
+
+// pre, for both: g_space.by_node.
+inline NodeMark NodeOfPage(PageNumber page) { return g_space.nodes[page]; }
+inline void NoteNodeOfPage(PageNumber page, NodeMark node) { g_space.nodes[page] = node; }
+
+// How far the nodes are from each other: 10 within a node; kFarthest if one is not known.
+inline constexpr uint16_t kFarthest = UINT16_MAX;
+uint16_t DistanceBetween(NodeMark one, NodeMark other);
+
+// Asks the system where the memory of the pages is, by their first OS pages, and notes it. Pages
+// that are not resident, or of which the system does not tell, get `otherwise`. pre: count <= 8.
+void LookUpNodes(const PageNumber* pages, PageNumber count, NodeMark otherwise);
+
+}  // namespace gleaner::alloc
