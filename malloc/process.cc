@@ -14,6 +14,7 @@
 #include "platform/standard_error.h"
 #include "runtime/limits.h"
 #include "runtime/options.h"
+#include "runtime/placement.h"
 
 namespace gleaner::malloc_proxy {
 
@@ -80,6 +81,7 @@ bool MakeHeap() {
   runtime::StartTestDevices();
   alloc::AddressSpace& space = alloc::g_space;
   space.fast_free = true;
+  runtime::SetHeapPlacement();
   const bool ok =
       space.Init(static_cast<size_t>(g_options.reserve), kMinHeap, g_options.malloc_huge_pages) &&
       alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&

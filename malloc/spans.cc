@@ -33,8 +33,10 @@ constexpr size_t kMaxMoved = 8192;
 constinit platform::Atomic<size_t> g_moved{0};
 
 [[nodiscard]] bool RenewPages(PageNumber first, PageNumber pages) {
-  return platform::Renew(PointerAt<void>(g_space.AddressOfPage(first)),
-                         size_t{pages} << kPageShift);
+  if (!platform::Renew(PointerAt<void>(g_space.AddressOfPage(first)), size_t{pages} << kPageShift))
+    return false;
+  g_space.ApplyPlacement(first, pages);
+  return true;
 }
 
 // pre: bytes <= g_space.bytes.
@@ -113,6 +115,10 @@ void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroe
     const Addr begin = span.unknown.begin > start ? span.unknown.begin : start;
     const Addr end = span.unknown.end < start + bytes ? span.unknown.end : start + bytes;
     if (begin < end) platform::Zero(PointerAt<void>(begin), end - begin);
+  }
+  if (GLEANER_UNLIKELY(g_space.IsPlacedInBlocks(bytes))) {
+    alloc::PlacementResult ignored;
+    (void)alloc::Place(PointerAt<void>(start), bytes, g_space.placement, &ignored);
   }
   PageInfo& info = g_space.info[head];
   SetBlock(info, span.block, pages);

@@ -11,6 +11,7 @@
 #include "runtime/profiling.h"
 #include "runtime/runtime.h"
 #include "runtime/snapshot.h"
+#include "runtime/topology_thread.h"
 #include "runtime/tracing.h"
 #include "runtime/variables.h"
 
@@ -70,6 +71,7 @@ void ChildAfterFork() {
   // hold such a lock.)
   g_collector.ResetAfterFork(Threads::count() <= 1);
   Threads::ResetAfterFork();
+  ForgetTopologyThread();
   Thread* self = Threads::Current();
   alloc::ThreadHeaps::ResetAfterFork(self != nullptr ? self->heap : nullptr);
   ResetTracingAfterFork();

@@ -25,6 +25,7 @@
 #include "runtime/latency.h"
 #include "runtime/limits.h"
 #include "runtime/live_figures.h"
+#include "runtime/placement.h"
 #include "runtime/profiling.h"
 #include "runtime/run_record.h"
 #include "runtime/snapshot.h"
@@ -84,8 +85,10 @@ const char* InitOnce() {
       (g_options.spare_bytes == kAuto && IsKnownToOverrun(program_invocation_short_name))) {
     alloc::WidenSizeClasses();
   }
+  SetHeapPlacement();
   bool ok =
       alloc::g_space.Init(static_cast<size_t>(g_options.reserve), kMinHeap, g_options.huge_pages);
+  if (ok) alloc::g_space.InitNodes();
   ok = ok && alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit));
   ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
   ok = ok && Threads::Init();

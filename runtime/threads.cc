@@ -153,6 +153,7 @@ void RemoveFromList(Thread* thread) {
   KeepResult(*thread);
   RemoveLocked(thread);
   alloc::t_heap = &alloc::g_no_heap;
+  alloc::t_placement = nullptr;
   platform::AdoptRecord(nullptr);
   thread->life.Release();
 }

@@ -59,9 +59,10 @@ struct Thread : platform::StopRecord {
   int under_lock = 0;
   bool in_collection = false;  // the program code is a callback of a collection; the thread only
   platform::LifeMark life;
-  uint64_t handshake = 0;  // number of the thread's last handshake; guarded by the threads lock
-  void* result = nullptr;  // the thread's result for pthread_join, once known; the thread only
-  size_t index = 0;        // index in the list; guarded by the threads lock
+  uint64_t handshake = 0;      // number of the thread's last handshake; guarded by the threads lock
+  void* result = nullptr;      // the thread's result for pthread_join, once known; the thread only
+  alloc::Placement placement;  // alloc::t_placement points here, if the thread has one; it only
+  size_t index = 0;            // index in the list; guarded by the threads lock
   Thread* next_free = nullptr;  // link of the list of unused records; guarded by the threads lock
 };
 

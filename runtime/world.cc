@@ -16,6 +16,7 @@
 #include "runtime/runtime.h"
 #include "runtime/snapshot.h"
 #include "runtime/statistics.h"
+#include "runtime/topology_thread.h"
 #include "runtime/tracing.h"
 #include "runtime/tracking.h"
 #include "runtime/variables.h"
@@ -128,6 +129,7 @@ void OnEvent(CycleEvent event) {
   g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // a hint
   switch (event) {
     case CycleEvent::kStart:
+      LoadTopologyForMarkers();
       if (g_start_callback != nullptr) g_start_callback();
       return Notify(GC_EVENT_START);
     case CycleEvent::kBeforeStop:

@@ -343,6 +343,90 @@ GLEANER_API gleaner_fiber *gleaner_fiber_current(void);
 GLEANER_API enum gleaner_fiber_state gleaner_fiber_get_state(const gleaner_fiber *fiber);
 
 /*
+ * Memory nodes (NUMA): where memory lies on machines with several; docs/numa.md. Where there is one
+ * node, placements are accepted and without effect. Sizes are bytes unless said otherwise.
+ */
+enum gleaner_pattern {
+  GLEANER_LOCAL,        /* on the node of the processor that touches the page first */
+  GLEANER_INTERLEAVE,   /* the OS pages on the nodes in turn, by their addresses */
+  GLEANER_BLOCK_CYCLIC, /* blocks of block_bytes on the nodes in turn, from the memory's begin; all
+                           of it becomes resident */
+  GLEANER_BIND,     /* on the nodes and no others: if none has room, the system ends processes */
+  GLEANER_PREFERRED /* on the lowest of the nodes, elsewhere if that is full */
+};
+
+/* Begin with GLEANER_PLACEMENT(pattern), then change fields; or use gleaner_parse_placement. */
+struct gleaner_placement {
+  size_t size;        /* sizeof(struct gleaner_placement) */
+  int pattern;        /* enum gleaner_pattern */
+  size_t block_bytes; /* GLEANER_BLOCK_CYCLIC: a multiple of the OS page, 4,096. With a multiple of
+                         2 MiB, and memory that begins at one, huge pages stay whole */
+  uint64_t
+      nodes[16]; /* bit n % 64 of nodes[n / 64] is node n; all 0: all that the process may use */
+};
+#define GLEANER_PLACEMENT(pattern)                          \
+  {                                                         \
+    sizeof(struct gleaner_placement), pattern, 65536, { 0 } \
+  }
+
+/* What came of a placement, in OS pages that lie in the memory as a whole. Later versions add
+   fields at the end only. */
+struct gleaner_placed {
+  uint64_t pages;     /* the sum of the next three */
+  uint64_t placed;    /* resident where the placement says */
+  uint64_t elsewhere; /* resident on another node: the nodes were full, or `error` says why */
+  uint64_t absent;    /* not resident; they follow the placement when they are touched */
+  int reduced;        /* 1: the process may not use all of the nodes; the others are used */
+  int error;          /* errno of what the system refused first, 0 if nothing */
+};
+
+/* Reads a placement as GLEANER_NUMA has it: "local", "interleave[:NODES]",
+   "cyclic[:NODES[:BLOCK]]", "bind:NODES" or "preferred:NODE", with NODES as "0-3,5" or "all", and
+   BLOCK as 64k or 2m. Returns 0, or EINVAL after a message. Any thread, at any time. */
+GLEANER_API int gleaner_parse_placement(const char *text, struct gleaner_placement *placement);
+
+/* GC_malloc and GC_malloc_atomic for an object whose pages are its own and lie where the placement
+   says; it takes 16 KiB at least. Fills the first min(size, sizeof(struct gleaner_placed)) bytes of
+   *placed, with `size` the caller's sizeof, unless `placed` is NULL. Returns NULL with errno
+   EINVAL, after a message, if there is no such placement, or the process may use none of the nodes;
+   else as GC_malloc. The memory of gleaner_malloc_atomic_placed is zero, too. Costs some system
+   calls here and when the object is freed. Any thread. */
+GLEANER_API void *gleaner_malloc_placed(size_t bytes, const struct gleaner_placement *placement,
+                                        struct gleaner_placed *placed, size_t size);
+GLEANER_API void *gleaner_malloc_atomic_placed(size_t bytes,
+                                               const struct gleaner_placement *placement,
+                                               struct gleaner_placed *placed, size_t size);
+
+/* Puts memory where the placement says, with its contents, while other threads may use it: an
+   object of the heap, memory of an arena or of malloc, or any other private memory. OS pages that
+   lie in it in part stay as they are. The placement of a large object (more than 8 KiB) ends with
+   the object; elsewhere it belongs to the addresses. Results are those of gleaner_malloc_placed;
+   returns 0, or EINVAL after a message. Any thread. */
+GLEANER_API int gleaner_place(void *memory, size_t bytes, const struct gleaner_placement *placement,
+                              struct gleaner_placed *placed, size_t size);
+
+/* From now on large objects (more than 8 KiB) that the calling thread allocates by GC_malloc and
+   its like lie where the placement says; NULL: as those of other threads. Returns 0, EINVAL after a
+   message, or ENOMEM if the thread cannot be registered. */
+GLEANER_API int gleaner_set_thread_placement(const struct gleaner_placement *placement);
+
+/* Touches memory as the threads of a parallel loop would that work on it, so that each page that is
+   not resident yet comes to the node of the thread that will use it. Thread t of `threads` takes
+   the t-th share of the memory if `pattern` is 0, as schedule(static) of OpenMP does, else blocks
+   of `pattern` bytes in turn, as schedule(static, n) does. The threads run on the processors that
+   this process may use, spread evenly over all of them in the order of the nodes; 0 threads: one
+   for each processor. Contents do not change. Returns 0; EINVAL after a message if the memory is
+   NULL, wraps around, or `threads` is above 4,096; else why threads could not be started or bound
+   (then the memory is touched all the same). Any thread; not in a signal handler. */
+GLEANER_API int gleaner_first_touch(void *memory, size_t bytes, size_t pattern, unsigned threads);
+
+/* Counts the OS pages of the memory by node: pages[n] is set to the number of those resident on
+   node n, for n < count. Returns 0, EINVAL after a message if the memory or `pages` is NULL, or
+   what the system says. Any thread. */
+GLEANER_API int gleaner_count_pages(const void *memory, size_t bytes, uint64_t *pages,
+                                    size_t count);
+
+/*
  * Arenas: allocation from one range of memory by a policy of the program's choice; docs/arenas.md.
  * The collector neither searches an arena for pointers nor reclaims its blocks. The tables of an
  * arena lie outside its memory: a write past the end of a block damages other blocks only.
@@ -373,9 +457,11 @@ struct gleaner_arena_options {
   size_t resident_budget; /* this much free memory stays resident; SIZE_MAX: all. Own memory only */
   unsigned decay_ms;      /* free memory above resident_budget is returned to the system by calls */
                           /* of free, once free for half to all of this time; 0: at once */
+  const struct gleaner_placement *placement; /* where its own memory lies, or NULL; read by the
+                             call. GLEANER_BLOCK_CYCLIC makes all of it resident, and keeps it so */
 };
 #define GLEANER_ARENA_OPTIONS \
-  { sizeof(struct gleaner_arena_options), GLEANER_ARENA_BINNED, 0, 256, 131072, 67108864, 1000 }
+  { sizeof(struct gleaner_arena_options), GLEANER_ARENA_BINNED, 0, 256, 131072, 67108864, 1000, 0 }
 
 /* Makes an arena with `bytes` of memory of its own, rounded up to OS pages, which becomes resident
    as it is touched. `options` may be NULL. Returns NULL with errno EINVAL after a message (0 bytes,

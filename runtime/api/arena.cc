@@ -6,6 +6,7 @@
 
 #include "gleaner.h"
 #include "runtime/api/api.h"
+#include "runtime/api/placement.h"
 #include "runtime/arenas.h"
 #include "runtime/fork.h"
 #include "runtime/runtime.h"
@@ -18,6 +19,9 @@ using gleaner::IsPowerOfTwo;
 using gleaner::alloc::Arena;
 using gleaner::alloc::ArenaConfig;
 using gleaner::alloc::ArenaPolicy;
+using gleaner::alloc::Pattern;
+using gleaner::alloc::Placement;
+using gleaner::alloc::Residency;
 using gleaner::alloc::SlabTier;
 using gleaner::runtime::Arenas;
 using gleaner::runtime::RejectNull;
@@ -39,8 +43,10 @@ bool RejectOption(const char* call, const char* field, size_t value, const char*
   return false;
 }
 
-// Copies the options into *config. False, after a message, if one is out of range.
-bool ReadOptions(const char* call, const gleaner_arena_options* given, ArenaConfig* config) {
+// Copies the options into *config, which may point to *placement then. False, after a message, if
+// one is out of range.
+bool ReadOptions(const char* call, const gleaner_arena_options* given, ArenaConfig* config,
+                 Placement* placement) {
   gleaner_arena_options options = GLEANER_ARENA_OPTIONS;
   if (given != nullptr) {
     if (given->size < sizeof given->size || given->size > sizeof options) {
@@ -71,6 +77,11 @@ bool ReadOptions(const char* call, const gleaner_arena_options* given, ArenaConf
   config->small_bytes = options.threshold;
   config->resident_bytes = options.resident_budget;
   config->decay_ns = options.decay_ms * kNsPerMs;
+  if (options.placement == nullptr) return true;
+  config->placement = placement;
+  if (!runtime::ReadPlacement(call, options.placement, placement)) return false;
+  // What the decay drops would come back where it is touched.
+  if (placement->pattern == Pattern::kBlockCyclic) config->resident_bytes = Residency::kKeepAll;
   return true;
 }
 
@@ -133,7 +144,8 @@ extern "C" {
 gleaner_arena* gleaner_arena_create(size_t bytes, const gleaner_arena_options* options) {
   const char* const call = "gleaner_arena_create";
   ArenaConfig config;
-  if (!ReadOptions(call, options, &config)) return Refuse(EINVAL);
+  Placement placement;
+  if (!ReadOptions(call, options, &config, &placement)) return Refuse(EINVAL);
   if (bytes == 0) {
     Complain("%s: 0 bytes", call);
     return Refuse(EINVAL);
@@ -145,7 +157,8 @@ gleaner_arena* gleaner_arena_create_on(void* memory, size_t bytes,
                                        const gleaner_arena_options* options) {
   const char* const call = "gleaner_arena_create_on";
   ArenaConfig config;
-  if (!ReadOptions(call, options, &config)) return Refuse(EINVAL);
+  Placement placement;
+  if (!ReadOptions(call, options, &config, &placement)) return Refuse(EINVAL);
   if (RejectNull(call, "the memory", memory)) return Refuse(EINVAL);
   const Addr begin = AddressOf(memory), room = 0 - begin;
   const size_t unit = config.unit_bytes;
