@@ -190,6 +190,11 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
     case SYS_get_mempolicy:
       if (FailsWith(Failing::kProcess, EPERM, ENOSYS)) return -1;
       break;
+    case SYS_mbind:
+    case SYS_move_pages:
+    case SYS_set_mempolicy:
+      if (FailsWith(Failing::kAdvice, EPERM, ENOSYS, ENOMEM, EINVAL)) return -1;
+      break;
     case SYS_userfaultfd:
       if (FailsWith(Failing::kFile, EPERM, ENOSYS, EMFILE, ENFILE, ENOMEM)) return -1;
       break;

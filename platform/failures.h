@@ -17,7 +17,7 @@ namespace gleaner::platform {
 
 enum class Failing : uint8_t {
   kMapping,  // mmap, mprotect, mremap, munmap
-  kAdvice,   // madvise, mincore
+  kAdvice,   // madvise, mincore, mbind and its like
   kFile,     // open, pipe2, memfd_create, fallocate, fcntl, fstat and their like
   kData,     // read, pread, write, ioctl
   kThread,   // pthread_create, tgkill, affinities

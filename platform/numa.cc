@@ -54,8 +54,13 @@ ThreadNodePolicy::~ThreadNodePolicy() {
   if (error_ != 0) return;
   // The set of a local policy must be left out, though it is empty.
   const bool has_nodes = !nodes_.IsEmpty();
-  syscall(SYS_set_mempolicy, mode_, has_nodes ? nodes_.words() : nullptr,
-          has_nodes ? kMaskBits : 0);
+  constexpr int kTries = 16;  // it needs a little memory
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (syscall(SYS_set_mempolicy, mode_, has_nodes ? nodes_.words() : nullptr,
+                has_nodes ? kMaskBits : 0) == 0) {
+      return;
+    }
+  }
 }
 
 int ThreadNodePolicy::Prefer(int node) {

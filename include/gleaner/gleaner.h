@@ -47,7 +47,8 @@ struct gleaner_stats {
                                have reported it */
   uint64_t allowance_bytes; /* with this much in allocated_bytes the next collection is due */
   uint64_t pages_taken;     /* times that a thread began to allocate small objects in a page */
-  uint64_t remote_pages;    /* of these, in a page that another thread had touched first */
+  uint64_t remote_pages;    /* of these, in a page on another memory node; where there is one node,
+                               in a page that another thread had touched first */
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_stats)) bytes of *stats, with `size` the caller's

@@ -11,7 +11,7 @@ import sys
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 # Structures that the program fills in.
-INPUTS = {"gleaner_arena_options"}
+INPUTS = {"gleaner_arena_options", "gleaner_placement"}
 
 header = (SOURCE / "include/gleaner/gleaner.h").read_text()
 document = (SOURCE / "docs/statistics.md").read_text()

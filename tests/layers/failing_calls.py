@@ -30,7 +30,7 @@ NOT_TO_FAIL = {
         posix_spawnattr_setsigdefault posix_spawnattr_setsigmask
         posix_spawn_file_actions_destroy posix_spawn_file_actions_init""",
     "cannot fail, or only for an argument that is wrong": """
-        clock_gettime gethostname getpid getppid sched_yield sysconf sysinfo sigaction pthread_sigmask lseek pause
+        clock_gettime getcpu gethostname getpid getppid sched_yield sysconf sysinfo sigaction pthread_sigmask lseek pause
         pthread_mutex_lock pthread_mutex_unlock pthread_mutex_init pthread_mutex_trylock
         pthread_mutex_consistent pthread_mutexattr_init pthread_mutexattr_destroy
         pthread_mutexattr_setrobust""",
