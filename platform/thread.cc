@@ -260,10 +260,12 @@ void HelperPlacement::KeepOffThisCpu() {
   // Returns the processor that was removed last, unless the mask has been changed from outside
   // since.
   if (kept_off_ != 0 && DigestOf(mask) == set_digest_) mask.Add(kept_off_ - 1);
+  // The helper may have bound itself to other processors: then nothing is removed, or put back.
+  const bool had = mask.Has(cpu);
   mask.Remove(cpu);
   if (mask.IsEmpty() || !SetAffinity(tid, mask)) return;
   set_digest_ = DigestOf(mask);
-  kept_off_ = cpu + 1;
+  kept_off_ = had ? cpu + 1 : 0;
 }
 
 // While the owner replaces its table, the old table has been freed. The C library's allocator has

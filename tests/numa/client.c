@@ -14,11 +14,14 @@
      touch PATTERN THREADS BYTES       fresh memory by gleaner_first_touch
      again PLACEMENT BYTES             an object is placed and freed; then one without a placement
      relay THREADS ROUNDS BYTES        threads need memory one after the other
+     markers MS                        collects for so long, prints on which processors its threads
+                                       may run
      hold BYTES                        fills the heap with small objects, prints numa_maps
    Prints "pages=... placed=... elsewhere=... absent=... reduced=... error=..." and a line "nodes"
    of runs NODExCOUNT, with -1 for pages that are not resident. */
 #define _GNU_SOURCE
 #define GC_THREADS
+#include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -32,6 +35,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "gc.h"
@@ -247,16 +251,59 @@ static void run_relay(long threads, long rounds, size_t bytes) {
          relay_local, stats.pages_taken, stats.remote_pages, stats.heap_bytes);
 }
 
-static void hold(size_t bytes) {
+static void **list_of(size_t bytes) {
   void **kept = NULL;
   size_t i;
-  int c;
-  FILE *file;
   for (i = 0; i < bytes / 16; i++) {
     void **object = GC_MALLOC(16);
     *object = kept;
     kept = object;
   }
+  return kept;
+}
+
+static void print_threads(void) {
+  char path[64], line[256];
+  struct dirent *entry;
+  DIR *tasks = opendir("/proc/self/task");
+  if (tasks == NULL) fail("/proc/self/task");
+  while ((entry = readdir(tasks)) != NULL) {
+    FILE *file;
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/status", entry->d_name);
+    file = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
+    if (file == NULL) continue; /* it has ended */
+    while (fgets(line, sizeof line, file) != NULL) {
+      if (strncmp(line, "Cpus_allowed_list:", 18) == 0) printf("thread%s", line + 18);
+    }
+    fclose(file);
+  }
+  closedir(tasks);
+}
+
+/* Arrays of pointers, so that there is something for several markers to do. */
+static void collect_for(long milliseconds) {
+  enum { ARRAYS = 1024, POINTERS = 1024 };
+  void ***arrays = GC_MALLOC(ARRAYS * sizeof *arrays);
+  struct timespec begin, now;
+  int i, j;
+  for (i = 0; i < ARRAYS; i++) {
+    arrays[i] = GC_MALLOC(POINTERS * sizeof **arrays);
+    for (j = 0; j < POINTERS; j++) arrays[i][j] = GC_MALLOC(16);
+  }
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    GC_gcollect();
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 <
+           milliseconds);
+  print_threads();
+  GC_reachable_here(arrays);
+}
+
+static void hold(size_t bytes) {
+  void **kept = list_of(bytes);
+  int c;
+  FILE *file;
   GC_gcollect();
   file = fopen("/proc/self/numa_maps", "r");
   if (file == NULL) fail("/proc/self/numa_maps");
@@ -312,6 +359,8 @@ int main(int argc, char **argv) {
     run_on(0);
     fill(memory, bytes);
     print_nodes(memory, bytes);
+  } else if (count == 2 && strcmp(words[0], "markers") == 0) {
+    collect_for(atol(words[1]));
   } else if (count == 2 && strcmp(words[0], "hold") == 0) {
     hold(strtoul(words[1], NULL, 10));
   } else {

@@ -3,11 +3,12 @@
 pattern and each way to ask for it; what full and missing nodes, cpusets and filters of system calls
 lead to; the policies of Endo's thesis.
 
-usage: placement_test.py BUILD_DIR CLIENT DROPIN MALLOC
+usage: placement_test.py BUILD_DIR CLIENT DROPIN MALLOC GLEANER HWLOC
 """
 
 import errno
 import itertools
+import json
 import os
 import re
 import sys
@@ -16,11 +17,13 @@ import unittest
 from machine import Node
 from on_machine import OnMachine
 
-BUILD, CLIENT, DROPIN, MALLOC = (os.path.abspath(path) for path in sys.argv[1:5])
+BUILD, CLIENT, DROPIN, MALLOC, GLEANER, HWLOC = (os.path.abspath(path) for path in sys.argv[1:7])
 OS_PAGE = 4096
 HUGE_PAGE = 512  # OS pages
 MB = 1 << 20
 ENVIRONMENT = {"LD_LIBRARY_PATH": os.path.dirname(DROPIN)}
+# By the name that the library loads it by.
+HWLOC_FILE = os.path.join(os.path.dirname(HWLOC), "libhwloc.so.15")
 WAYS = ("fresh", "thread", "existing", "mapped", "arena")
 
 
@@ -81,7 +84,8 @@ class Placed(OnMachine):
 class FourNodes(Placed):
     """Without huge pages."""
     NODES = [Node(1, 192)] * 4
-    SETTINGS = {"files": [CLIENT, MALLOC], "environment": ENVIRONMENT, "huge_pages": False}
+    SETTINGS = {"files": [CLIENT, MALLOC, GLEANER, HWLOC_FILE], "environment": ENVIRONMENT,
+                "huge_pages": False}
 
     def test_64_mib(self):
         self.expect_interleaved("fresh", [0, 1, 2, 3], 64 * MB)
@@ -154,6 +158,19 @@ class FourNodes(Placed):
         # 32 MB of objects have 2 MB of mark bytes.
         self.assertGreater(sum(by_node), 512, maps)
         self.assertLess(max(by_node), 1.1 * min(by_node), by_node)
+
+    def test_markers_keep_to_nodes(self):
+        _, _, _ = self.client("markers", 100, GC_MARKERS=4)  # ends before or while the topology loads
+        planned = json.loads(self.run_there(GLEANER, "topology", "--json", "--markers", "8").output)
+        nodes = [marker["node"] for marker in planned["markers"]]
+        output = self.run_there(CLIENT, "markers", "2000", GC_MARKERS="8").output
+        allowed = re.findall(r"thread\s+(\S+)", output)
+        self.assertEqual(allowed[0], "0-3")
+        bound = [int(processors) for processors in allowed if processors in "0123"]
+        # A node has the processor of its number. Helpers that no collection has needed are not bound.
+        self.assertGreaterEqual(len(bound), 4, output)
+        for node in range(4):
+            self.assertLessEqual(bound.count(node), nodes.count(node), (bound, nodes))
 
     def test_a_cpuset_without_two_nodes(self):
         script = ("cd /sys/fs/cgroup && echo +cpuset >cgroup.subtree_control && mkdir -p few && "
@@ -272,4 +289,4 @@ class UnevenNodes(Placed):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[7:]])
