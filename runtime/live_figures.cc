@@ -57,6 +57,10 @@ void StartLiveFigures() {
   figures->page_bytes = alloc::kPageBytes;
   figures->pages = alloc::g_space.page_count();
   figures->metadata_bytes_per_page = kMetadataBytesPerPage;
+  figures->heap_base = alloc::g_space.base;
+  figures->page_infos = AddressOf(alloc::g_space.info);
+  figures->page_metas = AddressOf(alloc::g_space.meta);
+  figures->mark_bytes = AddressOf(alloc::g_space.marks);
 
   figures->resident_pages = PlaceOf(alloc::ResidentPages());
   figures->wanted_bytes = PlaceOf(g_collector.pacer().wanted_bytes_place());

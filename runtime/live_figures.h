@@ -1,4 +1,5 @@
-// What `gleaner top` reads of a running process, from outside and without its help (docs/top.md).
+// What `gleaner top` and `gleaner numa` read of a running process, from outside and without its help
+// (docs/top.md, docs/numa_report.md).
 //
 // Most of it are addresses of what the library keeps anyway: nobody writes it for the reader. The
 // rest is written once for each collection, under a sequence number: the writer makes it odd,
@@ -17,7 +18,7 @@
 namespace gleaner::runtime {
 
 struct LiveFigures {
-  static constexpr uint64_t kMagic = 0x31504f544e4c47;  // "GLNTOP1"; changes with this structure
+  static constexpr uint64_t kMagic = 0x32504f544e4c47;  // "GLNTOP2"; changes with this structure
   static constexpr uint32_t kNoteType = 1;
   static constexpr uint64_t kPauses = 256;
 
@@ -29,6 +30,10 @@ struct LiveFigures {
   uint64_t page_bytes;
   uint64_t pages;                    // reserved
   uint64_t metadata_bytes_per_page;  // for each committed page
+  uint64_t heap_base;                // address of page 0
+  uint64_t page_infos;               // addresses of the tables: alloc::PageInfo,
+  uint64_t page_metas;               // alloc::PageMeta,
+  uint64_t mark_bytes;               // and alloc::kMarkBytesPerPage a page
 
   // Where a number is that changes while the program runs. Each is true by itself.
   struct Place {

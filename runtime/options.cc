@@ -346,6 +346,8 @@ bool NameReportFiles(const char* trace, const char* profile) {
 
 bool AskForLeaks() { return setenv("GLEANER_LEAKS", "1", 1) == 0; }
 
+bool AskLocalTextToTell() { return setenv("GLEANER_TELL_LOCAL_TEXT", "1", 1) == 0; }
+
 const char* ProcessRank() {
   // Of Open MPI, of process managers by PMIx and PMI (MPICH, Intel MPI), and of Slurm.
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {

@@ -70,6 +70,7 @@ class LiveHeap {
   Found Read(const ProcessMemory& memory, HeapSample* sample);
   const std::string& file() const { return file_; }        // the library's, or the program's
   const std::string& version() const { return version_; }  // of the library, once read
+  const runtime::LiveFigures* figures() const { return figures_.get(); }  // null until read
 
  private:
   LiveHeap(std::string file, uint64_t pointer) : file_(std::move(file)), pointer_(pointer) {}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,18 @@ class ProcessMemory {
     std::string path;      // as the kernel names it, also if the file is deleted
   };
   std::vector<File> Files() const;
+
+  // The content of a file of the process's folder in /proc, such as "maps". Returns 0 or the error.
+  int ReadFile(const char* name, std::string* content) const;
+  int ReadThreadFile(int thread, const char* name, std::string* content) const;
+  // Calls f for whether each OS page of [begin, end) is in memory: the zero page is, too. False if
+  // the kernel does not tell.
+  [[nodiscard]] bool VisitPresence(
+      uint64_t begin, uint64_t end,
+      const std::function<void(uint64_t page, bool is_there)>& f) const;
+  // The thread through which the memory is read: the first one unless that has ended.
+  int thread() const;
+  std::vector<int> Threads() const;
 
   enum class State : uint8_t {
     kRuns,

@@ -1,0 +1,185 @@
+#include "tools/numa_heap.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tools/system/process_nodes.h"
+
+namespace gleaner::tools {
+namespace {
+
+using alloc::Kind;
+using alloc::PageInfo;
+using alloc::PageState;
+
+constexpr size_t kMostLargeObjects = 10;
+// Pages of the heap whose descriptors are read at once: 256 MiB of heap.
+constexpr uint64_t kPagesAtOnce = 1 << 14;
+constexpr int kUnknownNode = -1;
+
+// By small or large and by kind; kinds that the program has made are one.
+constexpr size_t kFreeUse = 0;
+constexpr size_t kSmallUses = 1;
+constexpr size_t kLargeUses = kSmallUses + alloc::kBuiltInKinds + 1;
+constexpr std::array<const char*, kLargeUses + alloc::kBuiltInKinds + 1> kUseNames = {
+    "free pages",
+    "small pointer-free objects",
+    "small objects",
+    "small uncollectable objects",
+    "small uncollectable pointer-free objects",
+    "small objects of made kinds",
+    "large pointer-free objects",
+    "large objects",
+    "large uncollectable objects",
+    "large uncollectable pointer-free objects",
+    "large objects of made kinds",
+};
+
+size_t UseOf(const PageInfo& page) {
+  const size_t kind = std::min(static_cast<size_t>(page.kind), alloc::kBuiltInKinds);
+  switch (page.state) {
+    case PageState::kSmall:
+      return kSmallUses + kind;
+    case PageState::kLarge:
+    case PageState::kTail:
+      return kLargeUses + kind;
+    default:
+      return kFreeUse;
+  }
+}
+
+bool IsWithin(uint64_t address, uint64_t begin, uint64_t bytes) { return address - begin < bytes; }
+
+}  // namespace
+
+// One pass over a mapping.
+struct NumaHeap::Walk {
+  explicit Walk(const LargeObject& open) : current(open) {}
+
+  std::array<BytesByNode, kUseNames.size()> uses;
+  std::vector<LargeObject> large;  // without the current one
+  LargeObject current;             // address 0: there is none
+  uint64_t sum_bytes = 0;
+
+  void EndCurrent() {
+    if (current.address != 0) large.push_back(current);
+    current = {};
+  }
+  // The page at `address` has the descriptor: it may begin a large object.
+  void Enter(uint64_t address, const PageInfo& page) {
+    if (page.state == PageState::kTail &&
+        address - page.pages_back * alloc::kPageBytes == current.address) {
+      return;
+    }
+    EndCurrent();
+    if (page.state != PageState::kLarge) return;
+    current.address = address;
+    current.bytes = page.object_bytes;
+    current.is_pointer_free = IsPointerFree(page.kind);
+  }
+  void Add(const PageInfo& page, int node, uint64_t bytes) {
+    uses[UseOf(page)][node] += bytes;
+    sum_bytes += bytes;
+    if (current.address != 0) current.nodes[node] += bytes;
+  }
+};
+
+std::string NumaHeap::TableOf(const NumaMapping& mapping) const {
+  if (IsWithin(mapping.begin, figures_.mark_bytes, figures_.pages * alloc::kMarkBytesPerPage)) {
+    return "mark bytes";
+  }
+  if (IsWithin(mapping.begin, figures_.page_infos, figures_.pages * sizeof(PageInfo)) ||
+      IsWithin(mapping.begin, figures_.page_metas, figures_.pages * sizeof(alloc::PageMeta))) {
+    return "page descriptors";
+  }
+  return "";
+}
+
+bool NumaHeap::HasPages(const NumaMapping& mapping) const {
+  return IsWithin(mapping.begin, figures_.heap_base, figures_.pages * alloc::kPageBytes);
+}
+
+bool NumaHeap::WalkPages(const NumaMapping& mapping, int only_node, Walk* walk, int* error) {
+  std::vector<PageInfo> pages;
+  std::vector<uint64_t> present;
+  std::vector<int> nodes;
+  const uint64_t heap_end = figures_.heap_base + figures_.pages * alloc::kPageBytes;
+  const uint64_t mapping_end = std::min(mapping.end, heap_end);
+  const auto page_of = [this](uint64_t address) {
+    return (address - figures_.heap_base) / alloc::kPageBytes;
+  };
+  for (uint64_t begin = mapping.begin; begin < mapping_end;) {
+    const uint64_t first = page_of(begin);
+    const uint64_t end =
+        std::min(mapping_end, figures_.heap_base + (first + kPagesAtOnce) * alloc::kPageBytes);
+    pages.resize(page_of(end - 1) - first + 1);
+    present.clear();
+    *error = 0;
+    if (!memory_.Read(figures_.page_infos + first * sizeof(PageInfo), pages.data(),
+                      pages.size() * sizeof(PageInfo)) ||
+        !memory_.VisitPresence(begin, end, [&](uint64_t page, bool is_there) {
+          if (is_there) present.push_back(page);
+        })) {
+      return false;
+    }
+    if (only_node != kUnknownNode) {
+      nodes.assign(present.size(), only_node);
+    } else if ((*error = QueryNodes(memory_.thread(), present, &nodes)) != 0) {
+      return false;
+    }
+    size_t at = 0;
+    for (uint64_t i = 0; i < pages.size(); ++i) {
+      const uint64_t address = figures_.heap_base + (first + i) * alloc::kPageBytes;
+      walk->Enter(address, pages[i]);
+      for (; at < present.size() && present[at] < address + alloc::kPageBytes; ++at) {
+        if (nodes[at] >= 0) walk->Add(pages[i], nodes[at], mapping.page_bytes);
+      }
+    }
+    begin = end;
+  }
+  return true;
+}
+
+bool NumaHeap::Attribute(const NumaMapping& mapping, Uses* uses, int* error) {
+  // To ask for the node of each page takes some 0.2 us. If the mapping is on one node, to know
+  // which pages are in memory does, unless some of them are no pages of its own (the zero page).
+  Walk walk(open_);
+  bool is_done = mapping.nodes.size() == 1 &&
+                 WalkPages(mapping, mapping.nodes.begin()->first, &walk, error) &&
+                 walk.sum_bytes == SumOf(mapping.nodes);
+  if (!is_done) {
+    walk = Walk(open_);
+    is_done = WalkPages(mapping, kUnknownNode, &walk, error);
+  }
+  if (!is_done) return false;
+  for (size_t i = 0; i < walk.uses.size(); ++i) {
+    if (!walk.uses[i].empty()) AddTo(&(*uses)[kUseNames[i]], walk.uses[i]);
+  }
+  for (const LargeObject& object : walk.large) Keep(object, &largest_);
+  open_ = walk.current;
+  return true;
+}
+
+void NumaHeap::Keep(const LargeObject& object, std::vector<LargeObject>* largest) {
+  const auto is_larger = [](const LargeObject& a, const LargeObject& b) {
+    return a.bytes > b.bytes;
+  };
+  // A heap whose root is the smallest of those kept.
+  if (largest->size() == kMostLargeObjects) {
+    if (object.bytes <= largest->front().bytes) return;
+    std::pop_heap(largest->begin(), largest->end(), is_larger);
+    largest->pop_back();
+  }
+  largest->push_back(object);
+  std::push_heap(largest->begin(), largest->end(), is_larger);
+}
+
+std::vector<LargeObject> NumaHeap::LargestObjects() const {
+  std::vector<LargeObject> sorted = largest_;
+  if (open_.address != 0) Keep(open_, &sorted);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const LargeObject& a, const LargeObject& b) { return a.bytes > b.bytes; });
+  return sorted;
+}
+
+}  // namespace gleaner::tools
