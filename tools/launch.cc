@@ -76,15 +76,14 @@ int CheckLaunch(const char* command, const char* program, const char* library, c
                 tools::InspectProgram(program, gleaner::runtime::ProgramSearchPath()));
 }
 
-int UseLocalText(const char* command, const char* program, bool tells) {
+int UseLocalText(const char* command, const char* program) {
   constexpr char kLibrary[] = "libgleaner_local_text.so";
   std::string folder;
   if (const int status = CheckLaunch(command, program, kLibrary, "LD_PRELOAD", &folder);
       status != 0) {
     return status;
   }
-  if (!gleaner::runtime::PrependToPreload((folder + "/" + kLibrary).c_str()) ||
-      (tells && !gleaner::runtime::AskLocalTextToTell())) {
+  if (!gleaner::runtime::PrependToPreload((folder + "/" + kLibrary).c_str())) {
     fprintf(stderr, "gleaner %s: no memory for the environment\n", command);
     return kCommandFailed;
   }

@@ -116,13 +116,17 @@ int ShowNumaOfProgram(char* const* arguments, const NumaOptions& options) {
     return kCommandFailed;
   }
   if (options.fix) {
-    if (const int status = UseLocalText("numa", program, true); status != 0) return status;
+    if (const int status = UseLocalText("numa", program); status != 0) return status;
   }
   tools::Observer observer;
   observer.after_seconds = options.after_seconds;
   observer.look = [&options](int process) { ReportProgramOf(process, options); };
   const tools::Ended ended = tools::RunAndWait(
-      arguments, [](uint64_t, void*) {}, nullptr, &observer);
+      arguments,
+      [](uint64_t process, void* fixes) {
+        if (fixes != nullptr) gleaner::runtime::NameProcessOfLocalText(process);
+      },
+      options.fix ? &observer : nullptr, &observer);
   if (ended.error != 0) return CannotExecute("numa", program, ended.error);
   if (observer.error != 0) {
     Tell(std::string("its end cannot be observed: ptrace fails with: ") + strerror(observer.error) +

@@ -19,11 +19,12 @@ void AddTo(BytesByNode* sum, const BytesByNode& nodes);
 
 struct NumaMapping {
   uint64_t begin = 0;
-  uint64_t end = 0;    // begin if it is unknown: numa_maps has it, maps does not
-  std::string rights;  // as in maps: "r-xp"
-  std::string path;    // as in maps: a file, "[heap]", or nothing
-  std::string policy;  // as in numa_maps: "bind:0-1"; empty if that has no line of it
-  BytesByNode nodes;   // what is in memory
+  uint64_t end = 0;         // begin if it is unknown: numa_maps has it, maps does not
+  std::string rights;       // as in maps: "r-xp"
+  std::string path;         // as in maps: a file, "[heap]", or nothing
+  std::string copied_file;  // of whose segment it is a copy; empty for most
+  std::string policy;       // as in numa_maps: "bind:0-1"; empty if that has no line of it
+  BytesByNode nodes;        // what is in memory
   uint64_t anonymous_bytes = 0;
   uint64_t most_mappers = 1;  // the largest number of mappings, of any process, of one of its pages
   uint64_t page_bytes = 0;    // of the kernel's pages there

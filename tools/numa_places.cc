@@ -1,5 +1,7 @@
 #include "tools/numa_places.h"
 
+#include <elf.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
@@ -77,6 +79,30 @@ bool StartsWithAny(const std::string& text, std::initializer_list<const char*> b
                      [&](const char* beginning) { return text.starts_with(beginning); });
 }
 
+// Where the memory of the object file ends whose head is mapped at the address: behind that of the
+// file, as far as it begins as zeroes. 0 if that is none.
+uint64_t EndOfObject(const ProcessMemory& memory, uint64_t address) {
+  constexpr size_t kMaxSegments = 256;  // that are believed
+  Elf64_Ehdr head;
+  if (!memory.Read(address, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr) ||
+      head.e_phnum > kMaxSegments) {
+    return 0;
+  }
+  std::vector<Elf64_Phdr> segments(head.e_phnum);
+  if (!memory.Read(address + head.e_phoff, segments.data(), segments.size() * sizeof segments[0])) {
+    return 0;
+  }
+  uint64_t first = UINT64_MAX;
+  uint64_t end = 0;
+  for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type != PT_LOAD) continue;
+    if (segment.p_offset == 0) first = std::min(first, segment.p_vaddr);
+    end = std::max(end, segment.p_vaddr + segment.p_memsz);
+  }
+  return first == UINT64_MAX ? 0 : address - first + end;
+}
+
 class PlacesReader {
  public:
   PlacesReader(const ProcessMemory& memory, NumaPlaces* places)
@@ -91,10 +117,13 @@ class PlacesReader {
     FindProcess();
     FindHeaps();
     std::vector<uint64_t> stacks = StackPointers(memory_, &places_->running_threads);
-    // Mappings of object files, and what the loader has put behind their data.
+    FindCopies();
     for (const NumaMapping& mapping : mappings_) {
-      if (mapping.is_file() && mapping.is_executable()) object_files_.insert(mapping.path);
+      if (mapping.is_executable() && (mapping.is_file() || !mapping.copied_file.empty())) {
+        object_files_.insert(mapping.is_file() ? mapping.path : mapping.copied_file);
+      }
     }
+    FindEndsOfObjects();
     const NumaMapping* before = nullptr;  // the data of an object file up to the mapping
     for (const NumaMapping& mapping : mappings_) {
       const auto stack = std::lower_bound(stacks.begin(), stacks.end(), mapping.begin);
@@ -142,6 +171,34 @@ class PlacesReader {
     if (places_->machine.online.size() > 1 && NodesOfPolicy(places_->policy).empty()) {
       places_->processors_node = NodeOfThreads(memory_, places_->machine);
     }
+  }
+
+  // Copies of a file's segments (platform/text_copies.h) have no file, and are where its mapping
+  // would be: the next one is of the file, or a copy.
+  void FindCopies() {
+    for (size_t i = mappings_.size(); i-- > 1;) {
+      const NumaMapping& next = mappings_[i];
+      NumaMapping& mapping = mappings_[i - 1];
+      if (!mapping.path.empty() || mapping.is_writable() || mapping.end != next.begin) continue;
+      mapping.copied_file = next.is_file() ? next.path : next.copied_file;
+    }
+  }
+
+  void FindEndsOfObjects() {
+    for (const ProcessMemory::File& file : memory_.Files()) {
+      if (!object_files_.contains(file.path)) continue;
+      if (const uint64_t end = EndOfObject(memory_, file.address); end != 0) {
+        ends_of_objects_[file.address] = end;
+      }
+    }
+  }
+  // Whether most of the mapping, which follows the data of an object file, is that file's, too: the
+  // kernel joins it with other memory behind it.
+  bool BelongsToObject(const NumaMapping& mapping) const {
+    auto object = ends_of_objects_.upper_bound(mapping.begin);
+    if (object == ends_of_objects_.begin()) return false;
+    const uint64_t end = (--object)->second;
+    return end > mapping.begin && end - mapping.begin > (mapping.end - mapping.begin) / 2;
   }
 
   void FindHeaps() {
@@ -238,13 +295,18 @@ class PlacesReader {
       return mapping.is_writable() || mapping.anonymous_bytes != 0 ? PartGroup::kData
                                                                    : PartGroup::kReadOnlyData;
     }
+    if (!mapping.copied_file.empty()) {
+      *name = mapping.copied_file + " (copy)";
+      return mapping.is_executable() ? PartGroup::kText : PartGroup::kReadOnlyData;
+    }
     if (path == "[heap]") return PartGroup::kCHeap;
     if (path == "[stack]" || has_stack || path.find("stack") != std::string::npos) {
       return PartGroup::kStacks;
     }
     if (path.starts_with("[anon:")) *name = path.substr(6, path.size() - 7);
     if (mapping.is_executable()) return PartGroup::kCode;
-    if (before != nullptr && before->end == mapping.begin && mapping.is_writable()) {
+    if (before != nullptr && before->end == mapping.begin && mapping.is_writable() &&
+        BelongsToObject(mapping)) {
       *name = before->path;  // what begins as zeroes
       return PartGroup::kData;
     }
@@ -270,6 +332,7 @@ class PlacesReader {
   std::vector<LiveHeap> live_heaps_;  // whose figures `heaps_` refer to
   std::vector<NumaHeap> heaps_;
   std::set<std::string> object_files_;
+  std::map<uint64_t, uint64_t> ends_of_objects_;  // by the address of the object's head
   std::map<std::pair<PartGroup, std::string>, NumaPart> parts_;
 };
 

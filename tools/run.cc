@@ -90,7 +90,7 @@ int Run(char* const* arguments, const RunOptions& options) {
     return status;
   }
   if (options.local_text) {
-    if (const int status = UseLocalText("run", program, false); status != 0) return status;
+    if (const int status = UseLocalText("run", program); status != 0) return status;
   }
   if (!(options.malloc ? gleaner::runtime::PrependToPreload((folder + "/" + library).c_str())
                        : gleaner::runtime::PrependToLoaderPath(folder.c_str())) ||

@@ -50,7 +50,7 @@ NOT_TO_FAIL = {
 }
 NUMBERS_NOT_TO_FAIL = {
     "cannot fail": "gettid sched_yield",
-    "its failure is an answer": "kcmp",
+    "its failure is an answer": "kcmp move_pages",
     "of the delays, which may be short": "clock_nanosleep",
     "asks whether memory is readable, and its failure is the answer; or sets a mask, and cannot fail":
         "rt_sigprocmask",

@@ -181,25 +181,47 @@ bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
 std::vector<ProcessMemory::File> ProcessMemory::Files() const {
   std::vector<File> files;
   std::ifstream maps(folder_ + "maps");
+  // The first of the mappings without a file that end here, one at the other's end: copies of what
+  // follows, if that is of a file (platform/text_copies.h).
+  size_t copies = 0;
+  uint64_t copies_end = 0;
   for (std::string line; std::getline(maps, line);) {
     uint64_t begin;
+    uint64_t end;
     uint64_t offset;
+    char rights[5] = {};
     int identity_at = 0;
     int identity_end = 0;
     int path_at = 0;
     // begin-end rights offset device inode path
-    if (sscanf(line.c_str(), "%" SCNx64 "-%*x %*s %" SCNx64 " %n%*s %*s%n %n", &begin, &offset,
-               &identity_at, &identity_end, &path_at) < 2 ||
-        path_at == 0 || offset != 0) {
+    if (sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %n%*s %*s%n %n", &begin, &end,
+               rights, &offset, &identity_at, &identity_end, &path_at) < 4 ||
+        identity_end == 0) {
       continue;
     }
-    const std::string path = line.substr(static_cast<size_t>(path_at));
-    if (path.empty() || path[0] == '[') continue;
+    const std::string path =
+        path_at == 0 ? std::string() : line.substr(static_cast<size_t>(path_at));
+    if (begin != copies_end) copies = files.size();
+    copies_end = 0;
+    if (path.empty()) {
+      // By its address, since all of them have the same inode.
+      if (rights[0] == 'r' && rights[1] == '-') {
+        files.push_back({begin, std::to_string(begin), path});
+        copies_end = end;
+      }
+      continue;
+    }
+    if (path[0] == '[') continue;
+    for (size_t i = copies; i < files.size(); ++i) {
+      if (files[i].path.empty()) files[i].path = path;
+    }
+    if (offset != 0) continue;
     files.push_back({begin,
                      line.substr(static_cast<size_t>(identity_at),
                                  static_cast<size_t>(identity_end - identity_at)),
                      path});
   }
+  std::erase_if(files, [](const File& file) { return file.path.empty(); });
   return files;
 }
 
