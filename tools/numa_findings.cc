@@ -46,15 +46,16 @@ void AddFiles(const NumaPlaces& places, std::vector<std::string>* findings) {
   if (!others.empty()) {
     lines += "; " + NodesText(others) + " of " + std::to_string(files - kMostFiles) + " more";
   }
+  const std::string shared =
+      mappers > 1 ? "; here pages have up to " + Count(mappers) + " mappings" : "";
   findings->push_back(
       "Pages of files are elsewhere, though the process is " + Binding(places) + ": " + lines +
       ".\nFiles are in the page cache, which has one copy of a file for all processes. Its pages "
       "are where the file was first read, by whichever process, and stay there: a policy "
       "(numactl --membind, mbind) says where new pages come from, and a file that is in memory "
       "needs none. mbind with MPOL_MF_MOVE returns 0 and leaves every page that another process "
-      "has mapped, too; here up to " +
-      Count(mappers) + " mappings have one.\nWhat helps: `gleaner numa --fix " +
-      std::to_string(places.process) +
+      "has mapped, too" +
+      shared + ".\nWhat helps: `gleaner numa --fix " + std::to_string(places.process) +
       "` moves them, for all processes that have them (with CAP_SYS_NICE; without it, those that "
       "no other process has). `gleaner run --local-text PROGRAM` starts the program with a copy of "
       "its own, and needs no privilege. Or the page cache is dropped before the program starts, "
@@ -119,8 +120,9 @@ void AddLimits(const NumaPlaces& places, std::vector<std::string>* findings) {
 void AddFailures(const NumaPlaces& places, std::vector<std::string>* findings) {
   if (!places.has_numa_maps) {
     findings->push_back(
-        "The kernel has no /proc/PID/numa_maps, so it is built without NUMA: sizes are from smaps, "
-        "and all memory counts as that of node 0.");
+        "There is no /proc/PID/numa_maps, as in a kernel that is built without NUMA: sizes are "
+        "from "
+        "smaps, and all memory is shown as that of node 0, wherever it is.");
   }
   if (places.unknown_heap_bytes != 0) {
     const std::string size = SizeText(places.unknown_heap_bytes) + " of the heap";

@@ -141,13 +141,13 @@ class PlacesReader {
     std::string maps;
     std::string numa_maps;
     const int error = memory_.ReadFile("numa_maps", &numa_maps);
-    if (error == 0) {
+    if (error == 0 && !numa_maps.empty()) {
       if (const int other = memory_.ReadFile("maps", &maps); other != 0) return other;
       mappings_ = JoinMaps(maps, numa_maps);
       // A process that ends has no mappings any more.
       return mappings_.empty() ? ESRCH : 0;
     }
-    if (error != ENOENT) return error;
+    if (error != 0 && error != ENOENT) return error;
     // A kernel without NUMA has one node, and no such file.
     places_->has_numa_maps = false;
     std::string smaps;
@@ -234,12 +234,16 @@ class PlacesReader {
     const std::vector<int> expected = NodesFor(mapping);
     if (expected.empty()) return;
     bool is_misplaced = false;
+    uint64_t files_left =
+        mapping.is_file() ? SumOf(nodes) - std::min(SumOf(nodes), mapping.anonymous_bytes) : 0;
     for (const auto& [node, bytes] : nodes) {
       if (IsSubset({node}, expected)) continue;
       is_misplaced = true;
       part.elsewhere[node] += bytes;
-      // Of a mapping with pages of its own, the kernel does not tell whose are where.
-      if (mapping.is_file() && mapping.anonymous_bytes == 0) part.elsewhere_of_files[node] += bytes;
+      // The kernel does not tell where a file's pages are, and where those that the process has
+      // written and has for itself: the latter come from where they are to.
+      if (files_left != 0) part.elsewhere_of_files[node] += std::min(files_left, bytes);
+      files_left -= std::min(files_left, bytes);
     }
     if (is_misplaced) part.most_mappers = std::max(part.most_mappers, mapping.most_mappers);
   }
