@@ -22,9 +22,9 @@ struct LargeObject {
 
 class NumaHeap {
  public:
-  // `memory` and `figures` outlive the object. pre: the figures have been read.
-  NumaHeap(const ProcessMemory& memory, const runtime::LiveFigures& figures)
-      : memory_(memory), figures_(figures) {}
+  // `memory` and `tables` outlive the object.
+  NumaHeap(const ProcessMemory& memory, const runtime::HeapTables& tables)
+      : memory_(memory), tables_(tables) {}
 
   // The name of the table that the mapping is of, "mark bytes" or "page descriptors"; empty for
   // one that is none.
@@ -43,14 +43,20 @@ class NumaHeap {
 
  private:
   struct Walk;
+  // A heap without a collector has blocks, of one kind, and only the first page of a large one
+  // tells.
+  bool IsMalloc() const { return tables_.bytes == sizeof tables_; }
+  uint64_t LargeBytes(const alloc::PageInfo& page) const;
+  const char* NameOfUse(size_t use) const;
   [[nodiscard]] bool WalkPages(const NumaMapping& mapping, int only_node, Walk* walk, int* error);
   static void Keep(const LargeObject& object, std::vector<LargeObject>* largest);
 
   const ProcessMemory& memory_;
-  const runtime::LiveFigures& figures_;
+  const runtime::HeapTables& tables_;
   std::vector<LargeObject> largest_;  // a heap, in the sense of std::push_heap
   // The object at the end of the mappings so far, which the next one may go on with.
   LargeObject open_;
+  size_t open_use_ = 0;
 };
 
 }  // namespace gleaner::tools

@@ -208,7 +208,7 @@ class PlacesReader {
       HeapSample ignored;
       const LiveHeap::Found found = heap.Read(memory_, &ignored);
       places_->is_heap_of_other_version |= found == LiveHeap::Found::kOtherVersion;
-      if (found == LiveHeap::Found::kYes) heaps_.emplace_back(memory_, *heap.figures());
+      if (heap.tables() != nullptr) heaps_.emplace_back(memory_, *heap.tables());
     }
   }
 
@@ -333,7 +333,7 @@ class PlacesReader {
   const ProcessMemory& memory_;
   NumaPlaces* places_;
   std::vector<NumaMapping> mappings_;
-  std::vector<LiveHeap> live_heaps_;  // whose figures `heaps_` refer to
+  std::vector<LiveHeap> live_heaps_;  // whose tables `heaps_` refer to
   std::vector<NumaHeap> heaps_;
   std::set<std::string> object_files_;
   std::map<uint64_t, uint64_t> ends_of_objects_;  // by the address of the object's head

@@ -36,7 +36,8 @@ mkfifo in
 $START <in >out &
 pid=$!
 exec 4>in
-until grep -q waiting out; do sleep 0.05; done
+# It waits in read(0, ...): nothing changes any more.
+until grep -q waiting out && grep -q '^0 0x0 ' /proc/$pid/syscall; do sleep 0.05; done
 for word; do
   shift
   case $word in PID) word=$pid;; /proc/PID/*) word=/proc/$pid/${word#/proc/PID/};; esac

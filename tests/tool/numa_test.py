@@ -52,7 +52,14 @@ class NumaTest(unittest.TestCase):
                 break
             key, value = line.split()
             process.said[key] = int(value)
+        # Nothing changes any more once it waits in read(0, ...).
+        while not re.match(r"\d+ 0x0 ", self.text_of(f"/proc/{process.pid}/syscall")):
+            time.sleep(0.001)
         return process
+
+    def text_of(self, path):
+        with open(path) as file:
+            return file.read()
 
     def document(self, pid, *arguments, **options):
         return json.loads(numa(pid, "--json", *arguments, **options).stdout)
@@ -97,10 +104,8 @@ class Figures(NumaTest):
     def test_their_sum_is_that_of_numa_maps(self):
         client = self.client()
         document = self.document(client.pid)
-        with open(f"/proc/{client.pid}/numa_maps") as file:
-            text = file.read()
         sums = {}
-        for line in text.splitlines():
+        for line in self.text_of(f"/proc/{client.pid}/numa_maps").splitlines():
             page = int(re.search(r"kernelpagesize_kB=(\d+)|$", line)[1] or 4) << 10
             for node, pages in re.findall(r" N(\d+)=(\d+)", line):
                 sums[node] = sums.get(node, 0) + int(pages) * page
@@ -124,10 +129,16 @@ class Figures(NumaTest):
 
     def test_a_process_without_gleaner_and_the_malloc(self):
         for command in ((sys.executable,), (GLEANER, "run", "--malloc", sys.executable)):
-            python = self.client("-c", "print('waiting', flush=True); input()", command=command)
+            python = self.client("-c", "x = [bytes([i]) * 200000 for i in range(100)]\n"
+                                 "print('waiting', flush=True)\ninput()", command=command)
             document = self.document(python.pid)
             self.assertGreater(sum(document["bytes"].values()), 1 << 20)
             self.assertTrue(parts(document, "text"))
+        heap = parts(document, "heap")
+        self.assertEqual(set(heap) - {"free pages"},
+                         {"small blocks", "large blocks", "mark bytes", "page descriptors"})
+        self.assertGreater(heap["small blocks"], 1 << 20)
+        self.assertGreaterEqual(heap["large blocks"], 18 << 20)
 
     def test_many_mappings(self):
         client = self.client("mappings", "30000")
