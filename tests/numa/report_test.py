@@ -208,6 +208,20 @@ class Report(OnMachine):
 
     # --- Other cases ---
 
+    def test_the_panel_of_a_run(self):
+        self.run_there(*BOUND, CLIENT, GLEANER_TRACE="/tmp/run.trace")
+        self.run_there(GLEANER, "report", "-o", "/tmp/run.html", "/tmp/run.trace")
+        page = "\n".join(self.read_there("/tmp/run.html"))
+        caption = "Memory of the process by memory node, at its end"
+        table = page[page.index(caption):]
+        rows = re.findall(r"<tr.*?</tr>", table[:table.index("</table>")], re.S)
+        cells = [re.findall(r"<t[dh][^>]*>([^<]*)<", row) for row in rows[1:]]
+        self.assertEqual([row[0] for row in cells], ["0", "1"])
+        heap = [row[-3] for row in cells]
+        self.assertEqual(heap[0], "0\u00a0B")
+        self.assertRegex(heap[1], r"2\d.\d\u00a0MB")
+        self.assertRegex(cells[0][-2], r"MB")  # text is on node 0
+
     def test_the_node_of_its_processors(self):
         document, maps = self.report(["taskset", "4", CLIENT])
         self.assertEqual(document["policy"], "default")
