@@ -24,7 +24,7 @@ bool HasSeveralNodes() {
   if (fd < 0) return false;
   const ssize_t n = ReadSome(fd, online, sizeof online - 1);
   close(fd);
-  return n > 0 && strpbrk(online, ",-") != nullptr;
+  return n > 0 && (strchr(online, ',') != nullptr || strchr(online, '-') != nullptr);
 }
 
 // Takes the words of lines "address policy [key=value]... N0=pages... kernelpagesize_kB=4". The
@@ -55,7 +55,7 @@ class WordTaker {
     } else if (strncmp(word_, "file=", 5) == 0) {
       is_file_ = true;
     } else if (word_[0] == 'N' && word_[1] >= '0' && word_[1] <= '9') {
-      const unsigned long node = strtoul(word_ + 1, &end, 10);
+      const unsigned long long node = strtoull(word_ + 1, &end, 10);
       if (*end != '=') return;
       pages_[node < kMaxMemoryNodes ? node : kMaxMemoryNodes - 1] += strtoull(end + 1, nullptr, 10);
     } else if (strncmp(word_, "kernelpagesize_kB=", 18) == 0) {
