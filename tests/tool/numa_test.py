@@ -268,8 +268,13 @@ class Programs(NumaTest):
         self.assertIn("false had ended before there was something to report", result.stderr)
 
     def test_that_cannot_be_run(self):
-        self.assertIn("No such file", gleaner("numa", "--", "/no/program", status=127).stderr)
-        self.assertIn("ermission", gleaner("numa", "--", "/etc/passwd", status=126).stderr)
+        for after in ((), ("--after", "0")):
+            for program, status, reason in (("/no/program", 127, "No such file or directory"),
+                                            ("/etc/passwd", 126, "Permission denied")):
+                result = gleaner("numa", *after, "--", program, status=status)
+                self.assertEqual(result.stderr, f"gleaner numa: {program}: {reason}\n")
+        result = gleaner("numa", "--json", "--after", "0", "--", "sleep", "0.2")
+        self.assertEqual(json.loads(result.stderr)["name"], "sleep")
 
     def test_without_ptrace(self):
         result = subprocess.run([REFUSE, "ptrace", str(errno.EPERM), GLEANER, "numa", "--", "sh",

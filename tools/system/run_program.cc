@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -134,7 +135,7 @@ class Observation {
   // Before the fork. Without an observer the object does nothing.
   explicit Observation(Observer* observer)
       : observer_(observer),
-        traces_(observer != nullptr && observer->after_seconds < 0),
+        traces_(observer != nullptr && !(observer->after_seconds >= 0)),
         look_ns_(observer != nullptr && !traces_
                      ? platform::NowNs() + static_cast<uint64_t>(observer->after_seconds * 1e9)
                      : 0) {
@@ -149,11 +150,14 @@ class Observation {
     while (read(begin_[0], &byte, 1) < 0 && errno == EINTR) {
     }
   }
-  // In the parent.
-  void Begin(pid_t child) {
+  // In the parent. `report`: the pipe that closes when the child executes the program.
+  void Begin(pid_t child, int report) {
     child_ = child;
+    report_ = report;
     if (!traces_) return;
-    if (ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT) != 0) Fail(errno);
+    if (ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC) != 0) {
+      Fail(errno);
+    }
     close(begin_[0]);
     close(begin_[1]);
   }
@@ -168,7 +172,8 @@ class Observation {
     if (sigtimedwait(&set, signal, &limit) > 0) return true;
     if (errno == EAGAIN) {
       look_ns_ = 0;
-      Look();
+      pollfd executes = {report_, POLLIN, 0};
+      if (poll(&executes, 1, -1) > 0 && (executes.revents & POLLIN) == 0) Look();
     }
     return false;
   }
@@ -177,8 +182,9 @@ class Observation {
   bool HandleStop(int status) {
     if (!traces_) return false;
     const int event = status >> 16;
+    is_executed_ |= event == PTRACE_EVENT_EXEC;
     if (event == PTRACE_EVENT_EXIT) {
-      Look();
+      if (is_executed_) Look();
       ptrace(PTRACE_DETACH, child_, nullptr, nullptr);
       return true;
     }
@@ -187,7 +193,7 @@ class Observation {
       ptrace(PTRACE_LISTEN, child_, nullptr, nullptr);
       return false;
     }
-    // On its way to a signal handler, or to a stop of this kind.
+    // On its way to a signal handler or to a stop by a signal, or in an event.
     const int signal = event == 0 ? WSTOPSIG(status) : 0;
     ptrace(PTRACE_CONT, child_, nullptr, static_cast<long>(signal));
     return true;
@@ -207,6 +213,8 @@ class Observation {
   bool traces_;
   uint64_t look_ns_;  // when to look; 0: at the end or not any more
   pid_t child_ = 0;
+  bool is_executed_ = false;  // known if it traces
+  int report_ = -1;
   int begin_[2] = {-1, -1};
 };
 
@@ -300,7 +308,7 @@ Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* co
     BecomeProgram(arguments, mask, on_child, parent, report[1]);
   }
   close(report[1]);
-  observation.Begin(child);
+  observation.Begin(child, report[0]);
 
   for (;;) {
     siginfo_t signal;
