@@ -8,7 +8,6 @@
 namespace gleaner::tools {
 namespace {
 
-using alloc::Kind;
 using alloc::PageInfo;
 using alloc::PageState;
 

@@ -149,6 +149,7 @@ std::vector<NumaMapping> JoinMaps(const std::string& maps, const std::string& nu
     ParseNuma(line, &mapping);
   });
   std::vector<NumaMapping> mappings;
+  mappings.reserve(by_begin.size());
   for (auto& [begin, mapping] : by_begin) mappings.push_back(std::move(mapping));
   return mappings;
 }

@@ -32,6 +32,7 @@ struct NumaMapping {
   bool is_file() const { return !path.empty() && path[0] == '/'; }
   bool is_shared() const { return rights.size() == 4 && rights[3] == 's'; }
   bool is_writable() const { return rights.size() == 4 && rights[1] == 'w'; }
+  bool is_read_only() const { return rights.starts_with("r-"); }
   bool is_executable() const { return rights.size() == 4 && rights[2] == 'x'; }
 };
 

@@ -179,7 +179,7 @@ class PlacesReader {
     for (size_t i = mappings_.size(); i-- > 1;) {
       const NumaMapping& next = mappings_[i];
       NumaMapping& mapping = mappings_[i - 1];
-      if (!mapping.path.empty() || mapping.is_writable() || mapping.end != next.begin) continue;
+      if (!mapping.path.empty() || !mapping.is_read_only() || mapping.end != next.begin) continue;
       mapping.copied_file = next.is_file() ? next.path : next.copied_file;
     }
   }
