@@ -62,7 +62,6 @@ NOT_RUN = {
     "./dev tradeoff": "measures, in 450 runs; the test bench.tradeoff runs the same script",
     "gleaner top PID": "it needs a running process; the test tool.top has one",
     "gleaner numa": "it needs a process; the test tool.numa has one",
-    "numactl --membind=1 gleaner run --local-text": "it needs two nodes; the test numa.report has them",
     "python3 tests/numa/boot.py": "it needs an emulator; the test numa.kernel runs it",
     "for mode in": "measures; the tests bench.hash_table* run the same program",
     }
