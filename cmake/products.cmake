@@ -70,6 +70,15 @@ set_target_properties(gleaner_record PROPERTIES
   LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
 gleaner_let_calls_fail(gleaner_record)
 
+# What `gleaner run --local-text` preloads: nothing of the heap is in it.
+add_library(gleaner_local_text SHARED runtime/local_text.cc platform/text_copies.cc platform/base.cc
+  platform/cancellation.cc platform/delays.cc platform/descriptor.cc platform/failures.cc
+  platform/lock.cc platform/os_page.cc platform/process.cc platform/stalls.cc runtime/options.cc)
+target_link_libraries(gleaner_local_text PRIVATE gleaner_library_flags gleaner_shared_link_flags)
+set_target_properties(gleaner_local_text PROPERTIES
+  LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)
+gleaner_let_calls_fail(gleaner_local_text)
+
 # Beside the drop-in, as it is named in LD_PRELOAD by `gleaner run`.
 add_library(gleaner_malloc SHARED ${GLEANER_OBJECTS} $<TARGET_OBJECTS:gleaner_own_object>
   $<TARGET_OBJECTS:gleaner_malloc_objects>)
@@ -118,7 +127,7 @@ configure_file(cmake/gleaner.pc.in ${CMAKE_BINARY_DIR}/gleaner.pc @ONLY)
 
 install(TARGETS gleaner_shared gleaner_static EXPORT GleanerTargets LIBRARY DESTINATION lib
         ARCHIVE DESTINATION lib)
-install(TARGETS gc_dropin gleaner_record LIBRARY DESTINATION ${GLEANER_DROPIN_DIR})
+install(TARGETS gc_dropin gleaner_record gleaner_local_text LIBRARY DESTINATION ${GLEANER_DROPIN_DIR})
 # Beside the drop-in, too: `gleaner run` has the loader look in that folder alone, as the one of
 # libgleaner may hold more than Gleaner (/usr/lib).
 set(soname libgleaner.so.${PROJECT_VERSION_MAJOR})

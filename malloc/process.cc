@@ -13,6 +13,7 @@
 #include "platform/memory.h"
 #include "platform/standard_error.h"
 #include "runtime/limits.h"
+#include "runtime/live_figures.h"
 #include "runtime/options.h"
 #include "runtime/placement.h"
 
@@ -94,6 +95,7 @@ bool MakeHeap() {
   }
   alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   ThreadCache::Init();
+  runtime::ShowHeapTables();
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include "alloc/mark_bytes.h"
 #include "alloc/walk.h"
+#include "platform/node_memory.h"
 #include "platform/trace.h"
 
 namespace gleaner::runtime {
@@ -95,6 +96,18 @@ void EmitHeapSample() {
     LookAtSpace(space, part, &sample);
   }
   EmitPages(platform::NowNs(), sample);
+}
+
+void EmitNodeMemory() {
+  platform::NodeMemory nodes[platform::kMaxMemoryNodes] = {};
+  if (!platform::ReadNodeMemory(alloc::g_space.base, alloc::g_space.bytes, nodes)) return;
+  const uint64_t now = platform::NowNs();
+  for (uint64_t i = 0; i < platform::kMaxMemoryNodes; ++i) {
+    const platform::NodeMemory& node = nodes[i];
+    if (node.heap_bytes + node.file_bytes + node.other_bytes == 0) continue;
+    platform::EmitTrace(TraceEvent::kNodeMemory, now,
+                        {i, node.heap_bytes, node.file_bytes, node.other_bytes});
+  }
 }
 
 }  // namespace gleaner::runtime

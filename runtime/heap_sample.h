@@ -12,4 +12,8 @@ namespace gleaner::runtime {
 // which the caller sees to; not with the world stopped.
 void EmitHeapSample();
 
+// Emits an event NodeMemory for each memory node that the process has memory of, if the machine has
+// several. Its time rises with the process's memory: 0.15 s for 10 GB in OS pages of 4 KiB.
+void EmitNodeMemory();
+
 }  // namespace gleaner::runtime

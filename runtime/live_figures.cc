@@ -16,7 +16,7 @@ using gc::g_collector;
 using platform::memory_order_relaxed;
 using platform::memory_order_release;
 
-constinit __attribute__((used)) LiveFigures* g_live_figures = nullptr;
+constinit __attribute__((used)) HeapTables* g_live_figures = nullptr;
 
 // Words 1 to 3: bytes of the owner's name and of the descriptor, LiveFigures::kNoteType.
 asm(".pushsection .note.gleaner, \"a\", \"note\"\n"
@@ -38,6 +38,21 @@ void Set(LiveFigures::Word* word, uint64_t value) {
 }
 void AddOne(LiveFigures::Word* word) { Set(word, word->Load(memory_order_relaxed) + 1); }
 
+void FillTables(size_t bytes, HeapTables* tables) {
+  tables->magic = HeapTables::kMagic;
+  tables->bytes = bytes;
+  snprintf(tables->version, sizeof tables->version, "%s", GLEANER_VERSION);
+  tables->page_bytes = alloc::kPageBytes;
+  tables->pages = alloc::g_space.page_count();
+  tables->heap_base = alloc::g_space.base;
+  tables->page_infos = AddressOf(alloc::g_space.info);
+  tables->page_metas = AddressOf(alloc::g_space.meta);
+  tables->mark_bytes = AddressOf(alloc::g_space.marks);
+}
+
+// Release: who finds the pointer finds what it points to. Pairs with the reader's system calls.
+void Show(HeapTables* tables) { __atomic_store_n(&g_live_figures, tables, __ATOMIC_RELEASE); }
+
 void StoreModes(LiveFigures* figures) {
   const Modes modes = ModesInUse();
   Set(&figures->is_concurrent, modes.concurrent ? 1 : 0);
@@ -50,12 +65,8 @@ void StartLiveFigures() {
   void* memory = alloc::MetaAllocate(sizeof(LiveFigures));
   if (memory == nullptr) return;
   auto* figures = new (memory) LiveFigures{};
-  figures->magic = LiveFigures::kMagic;
-  figures->bytes = sizeof *figures;
-  snprintf(figures->version, sizeof figures->version, "%s", GLEANER_VERSION);
+  FillTables(sizeof *figures, figures);
   figures->markers = static_cast<uint64_t>(g_collector.pool().size());
-  figures->page_bytes = alloc::kPageBytes;
-  figures->pages = alloc::g_space.page_count();
   figures->metadata_bytes_per_page = kMetadataBytesPerPage;
 
   figures->resident_pages = PlaceOf(alloc::ResidentPages());
@@ -77,12 +88,19 @@ void StartLiveFigures() {
   figures->stall_rows = stalls.count;
   figures->stall_row_bytes = stalls.row_bytes;
   StoreModes(figures);
-  // Release: who finds the pointer finds what it points to. Pairs with the reader's system calls.
-  __atomic_store_n(&g_live_figures, figures, __ATOMIC_RELEASE);
+  Show(figures);
+}
+
+void ShowHeapTables() {
+  void* memory = alloc::MetaAllocate(sizeof(HeapTables));
+  if (memory == nullptr) return;
+  auto* tables = new (memory) HeapTables{};
+  FillTables(sizeof *tables, tables);
+  Show(tables);
 }
 
 void NoteCollectionInLiveFigures() {
-  LiveFigures* f = g_live_figures;
+  auto* f = static_cast<LiveFigures*>(g_live_figures);
   if (f == nullptr) return;
   const gc::CycleReport& last = g_collector.last();
   const gc::CollectorTotals& totals = g_collector.totals();

@@ -1,4 +1,5 @@
-// What `gleaner top` reads of a running process, from outside and without its help (docs/top.md).
+// What `gleaner top` and `gleaner numa` read of a running process, from outside and without its
+// help (docs/top.md, docs/numa_report.md).
 //
 // Most of it are addresses of what the library keeps anyway: nobody writes it for the reader. The
 // rest is written once for each collection, under a sequence number: the writer makes it odd,
@@ -16,18 +17,29 @@
 
 namespace gleaner::runtime {
 
-struct LiveFigures {
-  static constexpr uint64_t kMagic = 0x31504f544e4c47;  // "GLNTOP1"; changes with this structure
+// Where the heap and its page table are. All that there is of a heap without a collector
+// (libgleaner_malloc.so).
+struct HeapTables {
+  static constexpr uint64_t kMagic = 0x32504f544e4c47;  // "GLNTOP2"; changes with the structures
+
+  // Constant once g_live_figures points here.
+  uint64_t magic;
+  uint64_t bytes;  // of this structure, or of the one that it begins
+  char version[16];
+  uint64_t page_bytes;
+  uint64_t pages;       // reserved
+  uint64_t heap_base;   // address of page 0
+  uint64_t page_infos;  // addresses of the tables: alloc::PageInfo,
+  uint64_t page_metas;  // alloc::PageMeta,
+  uint64_t mark_bytes;  // and alloc::kMarkBytesPerPage a page
+};
+
+struct LiveFigures : HeapTables {
   static constexpr uint32_t kNoteType = 1;
   static constexpr uint64_t kPauses = 256;
 
   // Constant once g_live_figures points here.
-  uint64_t magic;
-  uint64_t bytes;  // of this structure
-  char version[16];
   uint64_t markers;
-  uint64_t page_bytes;
-  uint64_t pages;                    // reserved
   uint64_t metadata_bytes_per_page;  // for each committed page
 
   // Where a number is that changes while the program runs. Each is true by itself.
@@ -82,11 +94,14 @@ struct LiveFigures {
   Pause pauses[kPauses];
 };
 
-// Null until the heap is used, or if there is no memory for it.
-extern LiveFigures* g_live_figures;
+// Null until the heap is used, or if there is no memory for it. Leads to LiveFigures if there is a
+// collector.
+extern HeapTables* g_live_figures;
 
 // At initialisation, before threads allocate.
 void StartLiveFigures();
+// The same for a heap without a collector.
+void ShowHeapTables();
 // After a collection. pre: the collector lock is held.
 void NoteCollectionInLiveFigures();
 

@@ -346,6 +346,12 @@ bool NameReportFiles(const char* trace, const char* profile) {
 
 bool AskForLeaks() { return setenv("GLEANER_LEAKS", "1", 1) == 0; }
 
+bool NameProcessOfLocalText(uint64_t process) {
+  char number[24];
+  snprintf(number, sizeof number, "%llu", static_cast<unsigned long long>(process));
+  return setenv("GLEANER_TELL_LOCAL_TEXT", number, 1) == 0;
+}
+
 const char* ProcessRank() {
   // Of Open MPI, of process managers by PMIx and PMI (MPICH, Intel MPI), and of Slurm.
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {

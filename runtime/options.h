@@ -48,6 +48,8 @@ bool PrependToLoaderPath(const char* folder);
 bool PrependToPreload(const char* library);
 bool AskToCollect();  // GLEANER_COLLECT=1
 bool AskForLeaks();   // GLEANER_LEAKS=1
+// For `gleaner numa --fix`: the process that says where its text was, and is.
+bool NameProcessOfLocalText(uint64_t process);
 // For `gleaner record`: the trace file, its size limit in bytes, and whether children record too.
 // False without memory.
 bool NameTrace(const char* path, uint64_t limit_bytes, bool children);

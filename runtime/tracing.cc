@@ -198,6 +198,7 @@ void EndTracing() {
   DrainLocked(true);
   if (platform::HasTrace()) {
     EmitHeapSample();
+    EmitNodeMemory();
     DrainLocked(true);
   }
   if (platform::HasTrace()) {

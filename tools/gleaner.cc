@@ -4,6 +4,7 @@
 
 #include "runtime/options.h"
 #include "tools/launch.h"
+#include "tools/numa.h"
 #include "tools/ranks.h"
 #include "tools/record.h"
 #include "tools/replay.h"
@@ -32,7 +33,8 @@ bool TakesProgram(int argc, char** argv) {
   if (argc < 2) return false;
   const char* command = argv[1];
   return strcmp(command, "run") == 0 || strcmp(command, "record") == 0 ||
-         (strcmp(command, "report") == 0 && IndexOfDashes(argc, argv) < argc);
+         ((strcmp(command, "report") == 0 || strcmp(command, "numa") == 0) &&
+          IndexOfDashes(argc, argv) < argc);
 }
 
 bool IsOneOf(const char* word, std::initializer_list<const char*> words) {
@@ -43,7 +45,7 @@ bool IsOneOf(const char* word, std::initializer_list<const char*> words) {
 // Index of the first argument that does not belong to the command: the program, or the "--" before
 // it.
 int EndOfOwnArguments(int argc, char** argv) {
-  if (strcmp(argv[1], "report") == 0) return IndexOfDashes(argc, argv);
+  if (IsOneOf(argv[1], {"report", "numa"})) return IndexOfDashes(argc, argv);
   int i = 2;
   while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0) {
     i += IsOneOf(argv[i], {"-o", "--output", "--limit"}) ? 2 : 1;
@@ -63,8 +65,9 @@ auto OneOf(std::vector<std::string> names, std::string list) {
 CLI::App* AddRun(CLI::App* app, RunOptions* options) {
   CLI::App* run = app->add_subcommand("run", "Run a program on Gleaner instead of libgc");
   run->footer(
-      "gleaner run [--malloc [--collect] [--leaks]] [--stats] PROGRAM [ARGUMENT...]: what follows "
-      "PROGRAM is the program's. With --malloc, --stats needs --collect.");
+      "gleaner run [--malloc [--collect] [--leaks]] [--local-text] [--stats] PROGRAM "
+      "[ARGUMENT...]: what follows PROGRAM is the program's. With --malloc, --stats needs "
+      "--collect.");
   run->add_flag("--stats", options->stats,
                 "At the end, print collections, pauses, memory and time on standard error");
   CLI::Option* malloc = run->add_flag(
@@ -75,6 +78,8 @@ CLI::App* AddRun(CLI::App* app, RunOptions* options) {
   run->add_flag("--leaks", options->leaks,
                 "At exit, report the blocks that the program has lost, by where it allocated them")
       ->needs(malloc);
+  run->add_flag("--local-text", options->local_text,
+                "The program and its libraries run on a copy of their text on the program's node");
   run->callback([options] {
     if (options->stats && options->malloc && !options->collect) {
       throw CLI::ValidationError("--stats", "with --malloc it needs --collect");
@@ -229,6 +234,31 @@ CLI::App* AddTopology(CLI::App* app, TopologyOptions* options) {
   return topology;
 }
 
+CLI::App* AddNuma(CLI::App* app, bool takes_program, NumaOptions* options) {
+  CLI::App* numa = app->add_subcommand(
+      "numa", "Which part of a process is on which memory node, and what is on the wrong one");
+  numa->footer(
+      "gleaner numa [OPTIONS] PID: of a running process.\n"
+      "gleaner numa [OPTIONS] -- PROGRAM [ARGUMENT...]: of a run of the program, at its end.");
+  if (!takes_program) {
+    numa->add_option("PID", options->process, "The number of the process")
+        ->required()
+        ->check(CLI::PositiveNumber);
+  } else {
+    numa->add_option("--after", options->after_seconds,
+                     "Seconds from the program's start; at its end if not given")
+        ->check(CLI::Range(0.0, 86400.0 * 365));
+  }
+  numa->add_flag("--fix", options->fix,
+                 "Move what is on other nodes than it is bound to; a program runs on its own copy "
+                 "of its text");
+  numa->add_flag("--all", options->all, "A row for each file");
+  numa->add_flag("--json", options->json, "As JSON");
+  numa->add_option("-o,--output", options->output,
+                   "A file; if not given, standard output, or standard error for a program's");
+  return numa;
+}
+
 Touch TouchNamed(const std::string& name) {
   return name == "none" ? Touch::kNone : name == "first" ? Touch::kFirst : Touch::kPages;
 }
@@ -272,6 +302,8 @@ int main(int argc, char** argv) {
 
   TopologyOptions planning;
   const CLI::App* topology = AddTopology(&app, &planning);
+  NumaOptions placing;
+  const CLI::App* numa = AddNuma(&app, takes_program, &placing);
 
   SnapshotOptions showing;
   const CLI::App* snapshot = AddSnapshot(&app, &showing);
@@ -296,10 +328,12 @@ int main(int argc, char** argv) {
   if (report->parsed() && !takes_program) return ReportTrace(reporting);
   if (top->parsed()) return Top(looking);
   if (topology->parsed()) return ShowTopology(planning);
+  if (numa->parsed() && !takes_program) return ShowNuma(placing);
   if (!takes_program) return 0;
   char** program = argv + end;
   if (*program != nullptr && strcmp(*program, "--") == 0) ++program;
   if (run->parsed()) return Run(program, run_options);
   if (report->parsed()) return ReportProgram(program, reporting);
+  if (numa->parsed()) return ShowNumaOfProgram(program, placing);
   return Record(program, recording);
 }

@@ -76,6 +76,20 @@ int CheckLaunch(const char* command, const char* program, const char* library, c
                 tools::InspectProgram(program, gleaner::runtime::ProgramSearchPath()));
 }
 
+int UseLocalText(const char* command, const char* program) {
+  constexpr char kLibrary[] = "libgleaner_local_text.so";
+  std::string folder;
+  if (const int status = CheckLaunch(command, program, kLibrary, "LD_PRELOAD", &folder);
+      status != 0) {
+    return status;
+  }
+  if (!gleaner::runtime::PrependToPreload((folder + "/" + kLibrary).c_str())) {
+    fprintf(stderr, "gleaner %s: no memory for the environment\n", command);
+    return kCommandFailed;
+  }
+  return 0;
+}
+
 int CannotExecute(const char* command, const char* program, int error) {
   fprintf(stderr, "gleaner %s: %s: %s\n", command, program, strerror(error));
   return error == ENOENT ? kNotFound : kCannotExecute;

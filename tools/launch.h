@@ -14,6 +14,10 @@ inline constexpr int kCommandFailed = 125;
 int CheckLaunch(const char* command, const char* program, const char* library, const char* variable,
                 std::string* folder);
 
+// Has the program, when this process executes it, run on its own copy of its text: preloads
+// libgleaner_local_text.so. Returns 0 or the exit status after a message of `gleaner <command>`.
+int UseLocalText(const char* command, const char* program);
+
 // Prints a message that the program could not be executed for the reason `error` (errno); returns
 // the exit status.
 int CannotExecute(const char* command, const char* program, int error);

@@ -14,6 +14,7 @@
 namespace gleaner::tools {
 
 using platform::memory_order_relaxed;
+using runtime::HeapTables;
 using runtime::LiveFigures;
 
 namespace {
@@ -259,9 +260,12 @@ LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) 
   // First alone: the structure of another version may be shorter.
   uint64_t head[2];
   if (!memory.Read(address, head, sizeof head)) return Found::kUnreadable;
-  if (head[0] != LiveFigures::kMagic || head[1] != sizeof(LiveFigures)) {
+  const bool is_collected = head[1] == sizeof(LiveFigures);
+  if (head[0] != HeapTables::kMagic || (!is_collected && head[1] != sizeof(HeapTables))) {
     return Found::kOtherVersion;
   }
+  if (!memory.Read(address, &tables_, sizeof tables_)) return Found::kUnreadable;
+  if (!is_collected) return Found::kUnused;
   if (figures_ == nullptr) figures_ = std::make_unique<LiveFigures>();
   // A process that stands still within a report, or was forked there, is never whole: after some
   // tries, and a time that outlasts a report, what there is has to do.

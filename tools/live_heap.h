@@ -63,13 +63,17 @@ class LiveHeap {
 
   enum class Found : uint8_t {
     kYes,
-    kUnused,        // the program has not used the heap yet
+    kUnused,        // the program has not used the heap yet, or has one without a collector
     kOtherVersion,  // what is there is of another version of Gleaner
     kUnreadable,
   };
   Found Read(const ProcessMemory& memory, HeapSample* sample);
   const std::string& file() const { return file_; }        // the library's, or the program's
   const std::string& version() const { return version_; }  // of the library, once read
+  // Null until they are read, which they are also of a heap without a collector.
+  const runtime::HeapTables* tables() const {
+    return tables_.magic == runtime::HeapTables::kMagic ? &tables_ : nullptr;
+  }
 
  private:
   LiveHeap(std::string file, uint64_t pointer) : file_(std::move(file)), pointer_(pointer) {}
@@ -83,6 +87,7 @@ class LiveHeap {
   std::string file_;
   uint64_t pointer_;  // where g_live_figures is
   std::string version_;
+  runtime::HeapTables tables_ = {};
   std::unique_ptr<runtime::LiveFigures> figures_;  // a copy
 };
 

@@ -142,6 +142,8 @@ class Reader {
     } else if (record.event == TraceEvent::kHeapPages) {
       BeginSampleAt(record.begin_ns);
       model_.owners.push_back({a[0], a[1], a[2]});
+    } else if (record.event == TraceEvent::kNodeMemory) {
+      model_.nodes.push_back({a[0], a[1], a[2], a[3]});
     } else if (record.event == TraceEvent::kTracking) {
       const size_t kind = std::min<size_t>(a[0], platform::kTrackingKinds - 1);
       const char* reason = reinterpret_cast<const char*>(a + 5);

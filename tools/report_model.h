@@ -87,6 +87,13 @@ struct HeapPagesRow {
   uint64_t used_bytes;
 };
 
+struct NodeMemoryRow {
+  uint64_t node;
+  uint64_t heap_bytes;
+  uint64_t file_bytes;
+  uint64_t other_bytes;
+};
+
 struct TrackingRow {
   bool is_known = false;
   platform::TrackingKind kind = platform::TrackingKind::kNone;
@@ -114,7 +121,8 @@ struct ReportModel {
   // Of the last sample.
   std::vector<SizeClassRow> classes;
   std::vector<HeapPagesRow> owners;
-  TrackingRow tracking;  // the last one
+  std::vector<NodeMemoryRow> nodes;  // at the end; none of a machine with one node
+  TrackingRow tracking;              // the last one
   // What is missing.
   bool is_complete = false;
   uint64_t dropped_events = 0;

@@ -62,6 +62,7 @@ std::string MakePage(const ReportModel& model, const HeapProfile* profile) {
           {"heap", "Heap", HeapPanel(model)},
           {"occupancy", "Occupancy by size class", OccupancyPanel(model)},
           {"owners", "Pages by owner", OwnersPanel(model)},
+          {"nodes", "Memory nodes", NodesPanel(model)},
           {"markers", "Markers", MarkersPanel(model)},
           {"stalls", "Stalls by cause", StallsPanel(model)},
           {"sites", "Allocation sites", SitesPanel(profile)},

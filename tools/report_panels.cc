@@ -269,6 +269,29 @@ std::string OwnersPanel(const ReportModel& model) {
          DrawnKeys({{"in use", "k2"}, {"free slots", "rest"}}) + Drawn(table);
 }
 
+std::string NodesPanel(const ReportModel& model) {
+  if (model.nodes.empty()) {
+    return Paragraph("The machine has one memory node, or the run did not come to its end.");
+  }
+  BarTable table = {"Memory of the process by memory node, at its end",
+                    {"Node", "Heap", "Files", "Other"},
+                    {},
+                    0};
+  for (const NodeMemoryRow& row : model.nodes) {
+    table.rows.push_back(
+        {Count(row.node),
+         {{static_cast<double>(row.heap_bytes), "k2"},
+          {static_cast<double>(row.file_bytes), "k1"},
+          {static_cast<double>(row.other_bytes), "rest"}},
+         {ByteCount(row.heap_bytes), ByteCount(row.file_bytes), ByteCount(row.other_bytes)}});
+  }
+  return Soft(
+             "Files are text and data of the program and its libraries. They are where they were "
+             "first read, whatever the process is bound to; gleaner numa shows which they are, and "
+             "moves them.") +
+         DrawnKeys({{"heap", "k2"}, {"files", "k1"}, {"other", "rest"}}) + Drawn(table);
+}
+
 std::string MarkersPanel(const ReportModel& model) {
   if (model.markers.empty()) return Paragraph("Nothing was marked.");
   BarTable table = {"Time of each marker while any marked",

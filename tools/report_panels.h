@@ -15,6 +15,7 @@ std::string UtilisationPanel(const ReportModel& model);
 std::string HeapPanel(const ReportModel& model);
 std::string OccupancyPanel(const ReportModel& model);
 std::string OwnersPanel(const ReportModel& model);
+std::string NodesPanel(const ReportModel& model);
 std::string MarkersPanel(const ReportModel& model);
 std::string StallsPanel(const ReportModel& model);
 // `profile` is null if there is none.

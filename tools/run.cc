@@ -89,6 +89,9 @@ int Run(char* const* arguments, const RunOptions& options) {
   if (const int status = CheckLaunch("run", program, library, variable, &folder); status != 0) {
     return status;
   }
+  if (options.local_text) {
+    if (const int status = UseLocalText("run", program); status != 0) return status;
+  }
   if (!(options.malloc ? gleaner::runtime::PrependToPreload((folder + "/" + library).c_str())
                        : gleaner::runtime::PrependToLoaderPath(folder.c_str())) ||
       (options.collect && !gleaner::runtime::AskToCollect()) ||

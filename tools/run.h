@@ -2,10 +2,11 @@
 #pragma once
 
 struct RunOptions {
-  bool stats = false;    // print figures at the end; this process ends as the program did
-  bool malloc = false;   // preload libgleaner_malloc.so instead of the drop-in
-  bool collect = false;  // set GLEANER_COLLECT=1
-  bool leaks = false;    // set GLEANER_LEAKS=1
+  bool stats = false;       // print figures at the end; this process ends as the program did
+  bool malloc = false;      // preload libgleaner_malloc.so instead of the drop-in
+  bool collect = false;     // set GLEANER_COLLECT=1
+  bool leaks = false;       // set GLEANER_LEAKS=1
+  bool local_text = false;  // also preload libgleaner_local_text.so
 };
 
 // Runs the program with the drop-in's folder first in the loader's path, or with the malloc

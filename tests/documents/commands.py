@@ -61,6 +61,7 @@ NOT_RUN = {
     "./dev bench-retention": "the test bench.retention runs the same script",
     "./dev tradeoff": "measures, in 450 runs; the test bench.tradeoff runs the same script",
     "gleaner top PID": "it needs a running process; the test tool.top has one",
+    "gleaner numa": "it needs a process; the test tool.numa has one",
     "python3 tests/numa/boot.py": "it needs an emulator; the test numa.kernel runs it",
     "for mode in": "measures; the tests bench.hash_table* run the same program",
     }

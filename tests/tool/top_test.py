@@ -188,9 +188,9 @@ class Programs(TopTest):
         library = self.path("libgc.so.1")
         with open(DROPIN, "rb") as file:
             data = file.read()
-        self.assertIn(b"GLNTOP1", data)
+        self.assertIn(b"GLNTOP2", data)
         with open(library, "wb") as file:
-            file.write(data.replace(b"GLNTOP1", b"GLNTOP9"))
+            file.write(data.replace(b"GLNTOP2", b"GLNTOP9"))
         client = self.client("work", "wait", library=library)
         self.assertIn("its Gleaner is of another version", self.top(client.pid, "--once", status=1))
 

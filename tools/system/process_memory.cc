@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -26,6 +28,23 @@ std::string FirstLine(const std::string& path) {
 }
 
 std::string FolderOf(int process) { return "/proc/" + std::to_string(process) + "/"; }
+
+// The whole content of a file of /proc. Returns 0 or the error.
+int ReadWhole(const std::string& path, std::string* content) {
+  content->clear();
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  std::vector<char> buffer(1 << 16);
+  ssize_t n;
+  while ((n = read(fd, buffer.data(), buffer.size())) != 0) {
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) break;
+    content->append(buffer.data(), static_cast<size_t>(n));
+  }
+  const int error = n < 0 ? errno : 0;
+  close(fd);
+  return error;
+}
 
 // Of a process that /proc does not show.
 std::string WhyMissing(int process) {
@@ -162,26 +181,93 @@ bool ProcessMemory::Read(uint64_t address, void* to, size_t bytes) const {
 std::vector<ProcessMemory::File> ProcessMemory::Files() const {
   std::vector<File> files;
   std::ifstream maps(folder_ + "maps");
+  // The first of the mappings without a file that end here, one at the other's end: copies of what
+  // follows, if that is of a file (platform/text_copies.h).
+  size_t copies = 0;
+  uint64_t copies_end = 0;
   for (std::string line; std::getline(maps, line);) {
     uint64_t begin;
+    uint64_t end;
     uint64_t offset;
+    char rights[5] = {};
     int identity_at = 0;
     int identity_end = 0;
     int path_at = 0;
     // begin-end rights offset device inode path
-    if (sscanf(line.c_str(), "%" SCNx64 "-%*x %*s %" SCNx64 " %n%*s %*s%n %n", &begin, &offset,
-               &identity_at, &identity_end, &path_at) < 2 ||
-        path_at == 0 || offset != 0) {
+    if (sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %n%*s %*s%n %n", &begin, &end,
+               rights, &offset, &identity_at, &identity_end, &path_at) < 4 ||
+        identity_end == 0) {
       continue;
     }
-    const std::string path = line.substr(static_cast<size_t>(path_at));
-    if (path.empty() || path[0] == '[') continue;
+    const std::string path =
+        path_at == 0 ? std::string() : line.substr(static_cast<size_t>(path_at));
+    if (begin != copies_end) copies = files.size();
+    copies_end = 0;
+    if (path.empty()) {
+      // By its address, since all of them have the same inode.
+      if (rights[0] == 'r' && rights[1] == '-') {
+        files.push_back({begin, std::to_string(begin), path});
+        copies_end = end;
+      }
+      continue;
+    }
+    if (path[0] == '[') continue;
+    for (size_t i = copies; i < files.size(); ++i) {
+      if (files[i].path.empty()) files[i].path = path;
+    }
+    if (offset != 0) continue;
     files.push_back({begin,
                      line.substr(static_cast<size_t>(identity_at),
                                  static_cast<size_t>(identity_end - identity_at)),
                      path});
   }
+  std::erase_if(files, [](const File& file) { return file.path.empty(); });
   return files;
+}
+
+int ProcessMemory::ReadFile(const char* name, std::string* content) const {
+  return ReadWhole(folder_ + name, content);
+}
+
+int ProcessMemory::ReadThreadFile(int thread, const char* name, std::string* content) const {
+  return ReadWhole(FolderOf(process_) + "task/" + std::to_string(thread) + "/" + name, content);
+}
+
+bool ProcessMemory::VisitPresence(
+    uint64_t begin, uint64_t end,
+    const std::function<void(uint64_t page, bool is_there)>& f) const {
+  constexpr uint64_t kPresent = uint64_t{1} << 63;
+  const uint64_t os_page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const int fd = open((folder_ + "pagemap").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  std::vector<uint64_t> entries(1 << 15);
+  while (begin < end) {
+    const uint64_t wanted = std::min<uint64_t>((end - begin) / os_page, entries.size());
+    const ssize_t n = pread(fd, entries.data(), wanted * sizeof entries[0],
+                            static_cast<off_t>(begin / os_page * sizeof entries[0]));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < static_cast<ssize_t>(sizeof entries[0])) break;
+    for (size_t i = 0; i < static_cast<size_t>(n) / sizeof entries[0]; ++i, begin += os_page) {
+      f(begin, (entries[i] & kPresent) != 0);
+    }
+  }
+  close(fd);
+  return begin >= end;
+}
+
+int ProcessMemory::thread() const {
+  const size_t task = folder_.rfind("/task/");
+  return task == std::string::npos ? process_ : atoi(folder_.c_str() + task + strlen("/task/"));
+}
+
+std::vector<int> ProcessMemory::Threads() const {
+  std::vector<int> threads;
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator thread(FolderOf(process_) + "task", ignored), end;
+       !ignored && thread != end; thread.increment(ignored)) {
+    threads.push_back(atoi(thread->path().filename().c_str()));
+  }
+  return threads;
 }
 
 ProcessMemory::State ProcessMemory::state() const {

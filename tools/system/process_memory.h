@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,26 @@ class ProcessMemory {
   [[nodiscard]] bool Open(int process);
   // False if the memory is not there, or the process has ended.
   [[nodiscard]] bool Read(uint64_t address, void* to, size_t bytes) const;
-  // The beginnings of files that are mapped from their first byte.
+  // The beginnings of files that are mapped from their first byte, or that may be copied to memory
+  // of the process (platform/text_copies.h).
   struct File {
     uint64_t address;
     std::string identity;  // device and inode
     std::string path;      // as the kernel names it, also if the file is deleted
   };
   std::vector<File> Files() const;
+
+  // The content of a file of the process's folder in /proc, such as "maps". Returns 0 or the error.
+  int ReadFile(const char* name, std::string* content) const;
+  int ReadThreadFile(int thread, const char* name, std::string* content) const;
+  // Calls f for whether each OS page of [begin, end) is in memory: the zero page is, too. False if
+  // the kernel does not tell.
+  [[nodiscard]] bool VisitPresence(
+      uint64_t begin, uint64_t end,
+      const std::function<void(uint64_t page, bool is_there)>& f) const;
+  // The thread through which the memory is read: the first one unless that has ended.
+  int thread() const;
+  std::vector<int> Threads() const;
 
   enum class State : uint8_t {
     kRuns,

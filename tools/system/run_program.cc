@@ -2,9 +2,11 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -126,6 +128,96 @@ void AddForwarded(sigset_t* set) {
   _exit(126);
 }
 
+// --- The observer ---
+
+class Observation {
+ public:
+  // Before the fork. Without an observer the object does nothing.
+  explicit Observation(Observer* observer)
+      : observer_(observer),
+        traces_(observer != nullptr && !(observer->after_seconds >= 0)),
+        look_ns_(observer != nullptr && !traces_
+                     ? platform::NowNs() + static_cast<uint64_t>(observer->after_seconds * 1e9)
+                     : 0) {
+    if (traces_ && pipe2(begin_, O_CLOEXEC) != 0) Fail(errno);
+  }
+
+  // In the child: waits until its parent traces it.
+  void WaitForTracer() const {
+    char byte;
+    if (!traces_) return;
+    close(begin_[1]);
+    while (read(begin_[0], &byte, 1) < 0 && errno == EINTR) {
+    }
+  }
+  // In the parent. `report`: the pipe that closes when the child executes the program.
+  void Begin(pid_t child, int report) {
+    child_ = child;
+    report_ = report;
+    if (!traces_) return;
+    if (ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC) != 0) {
+      Fail(errno);
+    }
+    close(begin_[0]);
+    close(begin_[1]);
+  }
+
+  // Waits for a signal of the set. False if there was none: something else is to be done first.
+  bool WaitForSignal(const sigset_t& set, siginfo_t* signal) {
+    if (look_ns_ == 0) return sigwaitinfo(&set, signal) > 0;
+    const uint64_t now = platform::NowNs();
+    const uint64_t left = look_ns_ > now ? look_ns_ - now : 0;
+    const timespec limit = {static_cast<time_t>(left / 1'000'000'000),
+                            static_cast<long>(left % 1'000'000'000)};
+    if (sigtimedwait(&set, signal, &limit) > 0) return true;
+    if (errno == EAGAIN) {
+      look_ns_ = 0;
+      pollfd executes = {report_, POLLIN, 0};
+      if (poll(&executes, 1, -1) > 0 && (executes.revents & POLLIN) == 0) Look();
+    }
+    return false;
+  }
+
+  // Whether the stop of the child is one of tracing: then it goes on.
+  bool HandleStop(int status) {
+    if (!traces_) return false;
+    const int event = status >> 16;
+    is_executed_ |= event == PTRACE_EVENT_EXEC;
+    if (event == PTRACE_EVENT_EXIT) {
+      if (is_executed_) Look();
+      ptrace(PTRACE_DETACH, child_, nullptr, nullptr);
+      return true;
+    }
+    if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
+      // Stopped by a signal as every process may be, until SIGCONT.
+      ptrace(PTRACE_LISTEN, child_, nullptr, nullptr);
+      return false;
+    }
+    // On its way to a signal handler or to a stop by a signal, or in an event.
+    const int signal = event == 0 ? WSTOPSIG(status) : 0;
+    ptrace(PTRACE_CONT, child_, nullptr, static_cast<long>(signal));
+    return true;
+  }
+
+ private:
+  void Look() {
+    observer_->look(child_);
+    observer_->has_looked = true;
+  }
+  void Fail(int error) {
+    traces_ = false;
+    observer_->error = error;
+  }
+
+  Observer* const observer_;
+  bool traces_;
+  uint64_t look_ns_;  // when to look; 0: at the end or not any more
+  pid_t child_ = 0;
+  bool is_executed_ = false;  // known if it traces
+  int report_ = -1;
+  int begin_[2] = {-1, -1};
+};
+
 }  // namespace
 
 std::string DirectoryOfThisProgram() {
@@ -184,7 +276,8 @@ void* CreateSharedMemory(size_t bytes, std::string* path) {
   return memory;
 }
 
-Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* context) {
+Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* context,
+                 Observer* observer) {
   Ended ended;
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) {
@@ -201,6 +294,7 @@ Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* co
   // An ignored SIGCHLD would discard the child's status.
   sigaction(SIGCHLD, &by_default, &on_child);
 
+  Observation observation(observer);
   const uint64_t begin = platform::NowNs();
   const pid_t parent = getpid();
   const pid_t child = fork();
@@ -210,13 +304,15 @@ Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* co
   }
   if (child == 0) {
     note(static_cast<uint64_t>(getpid()), context);
+    observation.WaitForTracer();
     BecomeProgram(arguments, mask, on_child, parent, report[1]);
   }
   close(report[1]);
+  observation.Begin(child, report[0]);
 
   for (;;) {
     siginfo_t signal;
-    if (sigwaitinfo(&forwarded, &signal) < 0) continue;  // interrupted by a stop
+    if (!observation.WaitForSignal(forwarded, &signal)) continue;  // or interrupted by a stop
     if (signal.si_signo != SIGCHLD) {
       // A terminal sends its signals to the whole foreground group; a process's signal reaches this
       // process only and is forwarded.
@@ -226,6 +322,7 @@ Ended RunAndWait(char* const* arguments, void (*note)(uint64_t, void*), void* co
     rusage usage;
     const pid_t changed = wait4(child, &ended.status, WNOHANG | WUNTRACED, &usage);
     if (changed != child) continue;
+    if (WIFSTOPPED(ended.status) && observation.HandleStop(ended.status)) continue;
     if (WIFSTOPPED(ended.status)) {
       // Of stops, only SIGSTOP is repeated here: a terminal's stop has reached this process as
       // well.

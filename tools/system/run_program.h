@@ -2,6 +2,7 @@
 // library.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "platform/base.h"
@@ -44,12 +45,22 @@ struct Ended {
   // The larger of the program's peak and those of the children it waited for.
   uint64_t peak_resident_bytes = 0;
 };
+// A look at a program while it runs, or at its end, when its memory is still there.
+struct Observer {
+  double after_seconds =
+      -1;  // how long the program runs before; -1: to the end of its first thread
+  std::function<void(int process)> look;
+  bool has_looked = false;  // not if the program ends before, or by SIGKILL
+  int error = 0;            // errno of ptrace, if the end could not be observed
+};
+
 // Runs the program in a child process until it ends. The child calls `note(process, context)`, with
 // its process number, before the program starts. Signals that reach this process are passed on,
 // except those of the terminal, which reach both processes. If SIGSTOP stops the child, this
-// process stops, too. If this process is killed, so is the child.
+// process stops, too. If this process is killed, so is the child. `observer` may be null; to look
+// at the end, this process traces the child (ptrace), which no debugger can do then.
 Ended RunAndWait(char* const* arguments, void (*note)(uint64_t process, void* context),
-                 void* context);
+                 void* context, Observer* observer = nullptr);
 
 // Ends this process as the other process ended: with its exit status, or by the same signal.
 [[noreturn]] void EndLike(int status);
