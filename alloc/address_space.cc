@@ -86,16 +86,36 @@ bool CommitBytes(const void* p, size_t bytes) {
 bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber pages) {
   void* part = static_cast<char*>(table) + first * element_bytes;
   if (!platform::Commit(part, pages * element_bytes)) return false;
-  if (platform::HasSeveralNodes()) {
-    (void)PlaceUntouched(part, pages * element_bytes, Placement{Pattern::kInterleave, {}, 0});
+  if (!g_space.table_nodes.IsEmpty()) {
+    (void)platform::SetNodePolicy(part, pages * element_bytes, platform::NodePolicy::kInterleave,
+                                  g_space.table_nodes);
   }
   return true;
+}
+
+// The policy by which fresh memory of the heap gets its nodes, and these nodes: the heap's own, or
+// else that of the thread.
+platform::NodePolicy PolicyOfHeap(const Placement& placement, platform::NodeSet* nodes) {
+  if (placement.pattern == Pattern::kBind || placement.pattern == Pattern::kInterleave) {
+    *nodes = UsableNodes(placement);
+    return platform::NodePolicy::kBind;
+  }
+  const platform::NodePolicy policy = platform::PolicyOfThread(nodes);
+  if (policy == platform::NodePolicy::kLocal || policy == platform::NodePolicy::kPreferred) {
+    *nodes = UsableNodes({});
+  }
+  return policy;
 }
 
 }  // namespace
 
 bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages) {
   huge_pages = use_huge_pages;
+  if (platform::HasSeveralNodes()) {
+    platform::NodeSet heap_nodes;
+    (void)PolicyOfHeap(placement, &heap_nodes);
+    if (heap_nodes.Count() > 1) table_nodes = heap_nodes;
+  }
   if (max_bytes == 0) max_bytes = UsualReservation();
   platform::NoticeAddressSpaceLimit();
   // A heap cannot exceed the limit on address space, so its tables need not cover more.
@@ -130,7 +150,9 @@ void AddressSpace::InitNodes() {
   if (!platform::HasSeveralNodes()) return;
   nodes = static_cast<uint8_t*>(platform::Reserve(
       NodeTableBytes(page_count()), platform::OsPageBytes(), platform::CommitFrom::kBothEnds));
-  by_node = nodes != nullptr && placement.pattern == Pattern::kLocal;
+  platform::NodeSet heap_nodes;
+  by_node = nodes != nullptr && placement.pattern == Pattern::kLocal &&
+            PolicyOfHeap(placement, &heap_nodes) == platform::NodePolicy::kLocal;
 }
 
 void AddressSpace::ApplyPlacement(PageNumber first, PageNumber pages) const {

@@ -36,8 +36,12 @@ struct AddressSpace {
   // Null where there is one memory node, and in a heap without a collector: a byte a page, its node
   // (page_node.h).
   uint8_t* nodes = nullptr;
-  // Whether threads prefer pages of their node: `nodes` is there, and placement is kLocal.
+  // Whether threads prefer pages of their node: `nodes` is there, and memory lies where it is
+  // touched, by the heap's placement and by the policy of the thread that calls Init.
   bool by_node = false;
+  // The nodes over which the tables are spread; empty: they lie where they are touched. Of a
+  // process that is bound to some nodes (numactl --membind, GLEANER_NUMA=bind) only these.
+  platform::NodeSet table_nodes;
 
   // The frontiers of commitment. Written under the commit lock; they only move towards each other.
   platform::Atomic<PageNumber> scanned_end{0};

@@ -18,7 +18,7 @@ ssize_t ReadSome(int fd, char* buffer, size_t bytes) {
   return n;
 }
 
-bool HasSeveralNodes() {
+bool MachineHasSeveralNodes() {
   char online[64] = "";
   const int fd = open("/sys/devices/system/node/online", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -87,7 +87,7 @@ class WordTaker {
 }  // namespace
 
 bool ReadNodeMemory(Addr begin, size_t bytes, NodeMemory* nodes) {
-  if (!HasSeveralNodes()) return false;
+  if (!MachineHasSeveralNodes()) return false;
   const int fd = open("/proc/self/numa_maps", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
   WordTaker taker(begin, bytes, nodes);

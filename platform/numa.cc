@@ -47,6 +47,25 @@ int SetNodePolicy(void* p, size_t bytes, NodePolicy policy, const NodeSet& nodes
                          has_nodes ? kMaskBits : 0, 0));
 }
 
+NodePolicy PolicyOfThread(NodeSet* nodes) {
+  int mode = MPOL_DEFAULT;
+  if (syscall(SYS_get_mempolicy, &mode, nodes->words(), kMaskBits, nullptr, 0) != 0) {
+    return NodePolicy::kLocal;
+  }
+  constexpr int kWeightedInterleave = 6;  // MPOL_WEIGHTED_INTERLEAVE, Linux 6.9
+  switch (mode & ~MPOL_MODE_FLAGS) {
+    case MPOL_BIND:
+      return NodePolicy::kBind;
+    case MPOL_INTERLEAVE:
+    case kWeightedInterleave:
+      return NodePolicy::kInterleave;
+    case MPOL_PREFERRED:
+      return nodes->IsEmpty() ? NodePolicy::kLocal : NodePolicy::kPreferred;
+    default:
+      return NodePolicy::kLocal;
+  }
+}
+
 ThreadNodePolicy::ThreadNodePolicy()
     : error_(ErrnoOf(syscall(SYS_get_mempolicy, &mode_, nodes_.words(), kMaskBits, nullptr, 0))) {}
 

@@ -26,6 +26,11 @@ enum class NodePolicy : uint8_t {
 // pre: whole OS pages; the set is not empty except for kLocal.
 int SetNodePolicy(void* p, size_t bytes, NodePolicy policy, const NodeSet& nodes);
 
+// The policy of the calling thread, for memory without a policy of its own, as numactl sets it for
+// a program; `*nodes` are those that it names. kLocal if the system does not tell, or the policy is
+// one that is not known here.
+NodePolicy PolicyOfThread(NodeSet* nodes);
+
 // The policy of the calling thread, for memory without a policy of its own, while the object lives.
 class ThreadNodePolicy {
  public:

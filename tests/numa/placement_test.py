@@ -159,6 +159,13 @@ class FourNodes(Placed):
         self.assertGreater(sum(by_node), 512, maps)
         self.assertLess(max(by_node), 1.1 * min(by_node), by_node)
 
+    def test_a_heap_that_is_bound_has_its_tables_there(self):
+        maps = self.run_there(CLIENT, "hold", str(8 * MB), GLEANER_NUMA="bind:2").output
+        self.assertNotIn(" interleave:", maps)
+        self.assertIn(" bind:2 ", maps)
+        maps = self.run_there(CLIENT, "hold", str(8 * MB), GLEANER_NUMA="bind:1,3").output
+        self.assertIn(" interleave:1,3 ", maps)
+
     def test_markers_keep_to_nodes(self):
         _, _, _ = self.client("markers", 100, GC_MARKERS=4)  # ends before or while the topology loads
         planned = json.loads(self.run_there(GLEANER, "topology", "--json", "--markers", "8").output)
