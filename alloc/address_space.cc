@@ -93,18 +93,17 @@ bool CommitTable(void* table, size_t element_bytes, PageNumber first, PageNumber
   return true;
 }
 
-// The policy by which fresh memory of the heap gets its nodes, and these nodes: the heap's own, or
-// else that of the thread.
-platform::NodePolicy PolicyOfHeap(const Placement& placement, platform::NodeSet* nodes) {
+// The nodes on which fresh memory of the heap may be, by the heap's placement and the policy of the
+// calling thread.
+platform::NodeSet NodesOfHeap(const Placement& placement) {
   if (placement.pattern == Pattern::kBind || placement.pattern == Pattern::kInterleave) {
-    *nodes = UsableNodes(placement);
-    return platform::NodePolicy::kBind;
+    return UsableNodes(placement);
   }
-  const platform::NodePolicy policy = platform::PolicyOfThread(nodes);
-  if (policy == platform::NodePolicy::kLocal || policy == platform::NodePolicy::kPreferred) {
-    *nodes = UsableNodes({});
-  }
-  return policy;
+  platform::NodeSet nodes;
+  const platform::NodePolicy policy = platform::PolicyOfThread(&nodes);
+  const bool keeps_to_nodes =
+      policy == platform::NodePolicy::kBind || policy == platform::NodePolicy::kInterleave;
+  return keeps_to_nodes ? nodes : UsableNodes({});
 }
 
 }  // namespace
@@ -112,8 +111,7 @@ platform::NodePolicy PolicyOfHeap(const Placement& placement, platform::NodeSet*
 bool AddressSpace::Init(size_t max_bytes, size_t min_bytes, bool use_huge_pages) {
   huge_pages = use_huge_pages;
   if (platform::HasSeveralNodes()) {
-    platform::NodeSet heap_nodes;
-    (void)PolicyOfHeap(placement, &heap_nodes);
+    const platform::NodeSet heap_nodes = NodesOfHeap(placement);
     if (heap_nodes.Count() > 1) table_nodes = heap_nodes;
   }
   if (max_bytes == 0) max_bytes = UsualReservation();
@@ -150,9 +148,9 @@ void AddressSpace::InitNodes() {
   if (!platform::HasSeveralNodes()) return;
   nodes = static_cast<uint8_t*>(platform::Reserve(
       NodeTableBytes(page_count()), platform::OsPageBytes(), platform::CommitFrom::kBothEnds));
-  platform::NodeSet heap_nodes;
+  platform::NodeSet ignored;
   by_node = nodes != nullptr && placement.pattern == Pattern::kLocal &&
-            PolicyOfHeap(placement, &heap_nodes) == platform::NodePolicy::kLocal;
+            platform::PolicyOfThread(&ignored) == platform::NodePolicy::kLocal;
 }
 
 void AddressSpace::ApplyPlacement(PageNumber first, PageNumber pages) const {
