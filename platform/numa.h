@@ -43,9 +43,10 @@ class ThreadNodePolicy {
   int Prefer(int node);
 
  private:
-  int error_;  // why the thread's policy is not known; 0: it is
+  // The policy from before; error_, which is set last, says why it is not known, or 0.
   int mode_ = 0;
   NodeSet nodes_;
+  int error_;
 };
 
 // The node of each of `count` OS pages, in `nodes`: -1 if the page is not resident, or the system

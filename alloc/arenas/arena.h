@@ -47,7 +47,7 @@ struct ArenaConfig {
   size_t small_bytes = 0;     // blocks up to this come from slabs; 0 to 256 KiB
   size_t resident_bytes = 0;  // free memory that stays resident, if the memory is the arena's own
   const Placement* placement = nullptr;  // of its own memory, used by Create; null: none
-  uint64_t decay_ns = 0;      // decay time of more free memory (residency.h)
+  uint64_t decay_ns = 0;                 // decay time of more free memory (residency.h)
 };
 
 class Arena {

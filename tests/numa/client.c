@@ -3,6 +3,7 @@
 
    usage: client [OPTION] COMMAND [ARGUMENT...]
      --huge                            mapped memory asks for huge pages
+     --policy                          the thread has a policy, which is there at the end, too
      --refuse, --refuse-later          a filter refuses mbind, set_mempolicy and get_mempolicy,
                                        from before the library starts, or from then on
      fresh PLACEMENT BYTES             an object by gleaner_malloc_placed
@@ -24,6 +25,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/mempolicy.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
@@ -329,6 +331,19 @@ static void refuse_placement(void) {
   }
 }
 
+static const unsigned long policy_nodes = 1 << 1 | 1 << 3;
+
+static void set_policy(void) {
+  if (syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, &policy_nodes, 64) != 0) fail("set_mempolicy");
+}
+
+static void check_policy(void) {
+  int mode;
+  unsigned long nodes[16] = {0};
+  if (syscall(SYS_get_mempolicy, &mode, nodes, 1024, NULL, 0) != 0) fail("get_mempolicy");
+  if (mode != MPOL_INTERLEAVE || nodes[0] != policy_nodes) fail("the policy is %d", mode);
+}
+
 int main(int argc, char **argv) {
   const char *option = argc > 1 && strncmp(argv[1], "--", 2) == 0 ? argv[1] : "";
   const int huge = strcmp(option, "--huge") == 0;
@@ -337,6 +352,7 @@ int main(int argc, char **argv) {
   if (strcmp(option, "--refuse") == 0) refuse_placement();
   GC_INIT();
   if (strcmp(option, "--refuse-later") == 0) refuse_placement();
+  if (strcmp(option, "--policy") == 0) set_policy();
   if (count == 3 && strcmp(words[0], "again") == 0) {
     again(words[1], strtoul(words[2], NULL, 10));
   } else if (count == 3 && strcmp(words[0], "arena") == 0) {
@@ -367,5 +383,6 @@ int main(int argc, char **argv) {
     fprintf(stderr, "which command?\n");
     return 2;
   }
+  if (strcmp(option, "--policy") == 0) check_policy();
   return 0;
 }

@@ -105,6 +105,10 @@ class FourNodes(Placed):
             figures, pages, _ = self.client("again", placement, 3 * MB)
             self.assertEqual((figures["same"], set(pages)), (1, {0}), placement)
 
+    def test_the_policy_of_the_thread_stays(self):
+        self.expect_cyclic("mapped", [0, 1, 2, 3], 25, 3 * MB, ["--policy"])
+        self.expect_cyclic("fresh", [2, 3], 25, 3 * MB, ["--policy"])
+
     def test_first_touch(self):
         _, pages, _ = self.client("touch", 0, 4, 4 * MB)
         self.expect_pages(pages, self.in_turn([0, 1, 2, 3], 256, 1024), "pages")
