@@ -1,5 +1,5 @@
 /* gleaner.h's calls for memory nodes, on whatever machine: what they return, and that memory and
-   contents are right. Where the memory lies is for tests/numa. */
+   contents are right. Where the memory lies is for tests/numa, which runs this program, too. */
 #include "check.h"
 
 #include <errno.h>
@@ -53,13 +53,31 @@ static void placed_objects_are_zero(void) {
   }
 }
 
+/* Where there is one node, nothing is tried. */
+static void try_all_patterns(char *memory, size_t bytes) {
+  static const char *const texts[] = {"local",       "interleave", "cyclic:all:4k",
+                                      "cyclic:0:8k", "bind:0",     "preferred:0"};
+  size_t i;
+  for (i = 0; i < sizeof texts / sizeof *texts; i++) {
+    const struct gleaner_placement placement = parsed(texts[i]);
+    struct gleaner_placed placed;
+    CHECK_EQ(gleaner_place(memory, bytes, &placement, &placed, sizeof placed), 0);
+    CHECK_EQ(placed.pages, bytes / OS_PAGE);
+    CHECK_EQ(placed.pages, placed.placed + placed.elsewhere + placed.absent);
+  }
+}
+
 static void memory_that_cannot_be_touched(void) {
   char *memory = map(16 * OS_PAGE, PROT_READ);
+  try_all_patterns(memory, 16 * OS_PAGE);
   CHECK_EQ(gleaner_first_touch(memory, 16 * OS_PAGE, 0, 4), EACCES);
   CHECK_EQ(mprotect(memory, 16 * OS_PAGE, PROT_READ | PROT_WRITE), 0);
   CHECK_EQ(munmap(memory + 8 * OS_PAGE, 8 * OS_PAGE), 0);
   CHECK_EQ(gleaner_first_touch(memory, 8 * OS_PAGE, OS_PAGE, 4), 0);
   CHECK_EQ(gleaner_first_touch(memory, 16 * OS_PAGE, 0, 4), ENOMEM);
+  try_all_patterns(memory, 16 * OS_PAGE);
+  try_all_patterns(memory + 8 * OS_PAGE, 8 * OS_PAGE);
+  try_all_patterns((char *)((size_t)&try_all_patterns & ~(size_t)(OS_PAGE - 1)), OS_PAGE);
 }
 
 /* Blocks larger than the memory, and so large that sums of them wrap around. */

@@ -3,7 +3,7 @@
 pattern and each way to ask for it; what full and missing nodes, cpusets and filters of system calls
 lead to; the policies of Endo's thesis.
 
-usage: placement_test.py BUILD_DIR CLIENT DROPIN MALLOC
+usage: placement_test.py BUILD_DIR CLIENT DROPIN MALLOC API_TEST
 """
 
 import errno
@@ -16,7 +16,7 @@ import unittest
 from machine import Node
 from on_machine import OnMachine
 
-BUILD, CLIENT, DROPIN, MALLOC = (os.path.abspath(path) for path in sys.argv[1:5])
+BUILD, CLIENT, DROPIN, MALLOC, API_TEST = (os.path.abspath(path) for path in sys.argv[1:6])
 OS_PAGE = 4096
 HUGE_PAGE = 512  # OS pages
 MB = 1 << 20
@@ -81,7 +81,7 @@ class Placed(OnMachine):
 class FourNodes(Placed):
     """Without huge pages."""
     NODES = [Node(1, 192)] * 4
-    SETTINGS = {"files": [CLIENT, MALLOC], "environment": ENVIRONMENT, "huge_pages": False}
+    SETTINGS = {"files": [CLIENT, MALLOC, API_TEST], "environment": ENVIRONMENT, "huge_pages": False}
 
     def test_64_mib(self):
         self.expect_interleaved("fresh", [0, 1, 2, 3], 64 * MB)
@@ -154,6 +154,12 @@ class FourNodes(Placed):
         # 32 MB of objects have 2 MB of mark bytes.
         self.assertGreater(sum(by_node), 512, maps)
         self.assertLess(max(by_node), 1.1 * min(by_node), by_node)
+
+    def test_the_calls_in_each_mode(self):
+        for mode in ({}, {"GLEANER_GENERATIONAL": "2"}, {"GLEANER_CONCURRENT": "1"},
+                     {"GLEANER_CONCURRENT": "1", "GLEANER_WRITE_TRACKING": "mprotect"},
+                     {"GLEANER_NUMA": "cyclic:all:16k"}, {"GLEANER_NUMA": "interleave"}):
+            self.run_there(API_TEST, **mode)
 
     def test_a_cpuset_without_two_nodes(self):
         script = ("cd /sys/fs/cgroup && echo +cpuset >cgroup.subtree_control && mkdir -p few && "
@@ -272,4 +278,4 @@ class UnevenNodes(Placed):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[6:]])

@@ -35,6 +35,14 @@ constexpr size_t kObjectsAPage = alloc::kPageBytes / kObjectBytes;
 constexpr int kNodes = 4;
 
 size_t Taken() { return alloc::PageSpaceOf(Space::kScanned).taken(); }
+// On the lists of threads and nodes.
+size_t Free() {
+  size_t free = 0;
+  for (size_t i = 0; i < ThreadHeaps::count(); ++i) {
+    free += ThreadHeaps::at(i).free_pages(Space::kScanned);
+  }
+  return free;
+}
 
 struct Setting {
   Policy policy = Policy::kLps;
@@ -105,11 +113,7 @@ class Nodes {
   void DropPages(size_t first, size_t pages) { Drop(first, pages * kObjectsAPage); }
 
   void Sample() {
-    size_t free = 0;
-    for (size_t i = 0; i < ThreadHeaps::count(); ++i) {
-      free += ThreadHeaps::at(i).free_pages(Space::kScanned);
-    }
-    max_live_ = std::max(max_live_, Taken() - free);
+    max_live_ = std::max(max_live_, Taken() - Free());
     max_taken_ = std::max(max_taken_, Taken());
     if (ThreadHeaps::policy() == Policy::kLps) {
       EXPECT_LE(static_cast<double>(Taken()),
@@ -120,15 +124,11 @@ class Nodes {
   static void Check() {
     ThreadHeaps::CheckForTesting();
     alloc::PageSpaceOf(Space::kScanned).CheckForTesting();
-    size_t listed = 0;
-    for (size_t i = 0; i < ThreadHeaps::count(); ++i) {
-      listed += ThreadHeaps::at(i).free_pages(Space::kScanned);
-    }
     size_t taken = 0;
     alloc::ForEachPage(Space::kScanned, [&](PageNumber, const alloc::PageInfo& info) {
       taken += info.state == alloc::PageState::kTaken ? 1 : 0;
     });
-    EXPECT_EQ(listed, taken);
+    EXPECT_EQ(Free(), taken);
   }
 
   ThreadHeap& heap(size_t thread) { return *heaps_[thread]; }
@@ -223,14 +223,14 @@ TEST(NodePagesTest, PagesFromTheSpaceAreSortedByTheirNodes) {
 
 TEST(NodePagesTest, RandomLoads) {
   for (const Policy policy : {Policy::kLps, Policy::kAllLocal, Policy::kPageShared}) {
-    for (const unsigned seed : {1u, 2u, 3u, 4u}) {
+    for (const unsigned seed : {1u, 2u}) {
       EXPECT_CHILD_OK([policy, seed] {
         std::mt19937 random(seed);
         constexpr size_t kThreads = 6;
         constexpr size_t kRegions = 12;
         constexpr size_t kRegionObjects = 64 * kObjectsAPage;
         Nodes nodes({policy, 1 + 0.5 * static_cast<double>(random() % 4), kThreads});
-        for (int step = 0; step < 150; ++step) {
+        for (int step = 0; step < 60; ++step) {
           const size_t first = random() % kRegions * kRegionObjects;
           if (random() % 5 == 0) nodes.Move(random() % kThreads, static_cast<int>(random() % 4));
           nodes.Drop(first, kRegionObjects);
@@ -252,6 +252,7 @@ TEST(NodePagesTest, RandomLoads) {
 // Of each page that the ended thread 1 of node 1 has left, half is free.
 void LeaveHalves(Nodes& nodes, size_t pages) {
   EXPECT_TRUE(nodes.FillPages(1, 0, pages));
+  for (size_t first = 1 << 15; Free() != 0; ++first) EXPECT_TRUE(nodes.Fill(1, first, 1));
   for (size_t page = 0; page < pages; ++page) {
     nodes.Drop(page * kObjectsAPage, kObjectsAPage / 2);
   }
@@ -263,6 +264,7 @@ TEST(NodePagesTest, PartialPagesOfAnEndedThreadAreUsedElsewhereBeforeTheNeedGrow
   EXPECT_CHILD_OK([] {
     Nodes nodes({Policy::kLps, 1, 4});
     LeaveHalves(nodes, 200);
+    EXPECT_EQ(Free(), 0u);  // which would be a reason by itself
     const size_t taken = Taken();
     EXPECT_TRUE(nodes.FillPages(0, 1 << 14, 80));
     EXPECT_LE(Taken(), taken + 16);
