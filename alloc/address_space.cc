@@ -160,6 +160,13 @@ void AddressSpace::ApplyPlacement(PageNumber first, PageNumber pages) const {
                        placement);
 }
 
+bool AddressSpace::WantsHugePages(PageNumber page) const {
+  // Relaxed: the page is committed, on one side or the other, for good.
+  const bool is_scanned = page < scanned_end.Load(platform::memory_order_relaxed);
+  const PageNumber from_end = is_scanned ? page : page_count() - 1 - page;
+  return huge_pages && (size_t{from_end} + 1) << kPageShift > kHugePagesFromBytes;
+}
+
 void AddressSpace::Release() {
   const size_t pages = page_count();
   if (base != 0) platform::Release(PointerAt<void>(base - kGuardBytes), kGuardBytes + bytes);

@@ -77,6 +77,8 @@ struct AddressSpace {
 
   // Gives pages the heap's placement, if the system has it for memory that is touched later.
   void ApplyPlacement(PageNumber first, PageNumber pages) const;
+  // Whether CommitMore has asked for huge pages there, if they were quick.
+  bool WantsHugePages(PageNumber page) const;
   // Whether an object of this size is put into place as a whole, when it is allocated: the only way
   // for kBlockCyclic.
   bool IsPlacedInBlocks(size_t object_bytes) const {

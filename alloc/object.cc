@@ -1,6 +1,7 @@
 #include "alloc/object.h"
 
 #include "alloc/hooks.h"
+#include "alloc/page_node.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
 #include "alloc/thread_heaps.h"
@@ -82,18 +83,21 @@ void SweepFor(PageNumber pages) {
   }
 }
 
-// The placement of a large object that is asked for without one; null: it lies where it is touched.
+// The placement of a large object that is asked for without one; null: it lies where it is touched,
+// or there is no other node.
 const Placement* DefaultPlacement(size_t bytes) {
+  if (GLEANER_LIKELY(g_space.nodes == nullptr)) return nullptr;
   if (GLEANER_UNLIKELY(t_placement != nullptr)) return t_placement;
   return GLEANER_UNLIKELY(g_space.IsPlacedInBlocks(bytes)) ? &g_space.placement : nullptr;
 }
 
 // pre: there are several nodes, and the thread holds the pages.
 void NotePlacementOf(PageNumber span, PageNumber pages) {
-  for (PageNumber page = span; page < span + pages; ++page) g_space.nodes[page] = kPlaced;
+  for (PageNumber page = span; page < span + pages; ++page) NoteNodeOfPage(page, kPlaced);
 }
 
-// Puts the taken pages of a span where the placement says. They are zero afterwards.
+// Puts the taken pages of a span where the placement says. Where there are several nodes, they are
+// zero afterwards.
 void PlaceSpan(PageNumber span, PageNumber pages, const Placement& placement,
                PlacementResult* result) {
   void* memory = PointerAt<void>(g_space.AddressOfPage(span));
@@ -149,7 +153,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   if (GLEANER_UNLIKELY(placement != nullptr)) PlaceSpan(span, pages, *placement, result);
   const Addr start = AlignUp(g_space.AddressOfPage(span), alignment);
   const PageNumber head = g_space.PageOf(start);
-  if (IsZeroed(kind)) ZeroWhereNeeded(head, bytes);
+  if (IsZeroed(kind) || placement != nullptr) ZeroWhereNeeded(head, bytes);
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   Publish(span, head, bytes, kind, ignore_off_page);
   if (bytes >= kHugeBytes && space == Space::kScanned) {

@@ -3,8 +3,9 @@
 // [inv.page-node] The byte of a page says where its memory was when a thread last asked, or which
 // node's processor touched it first; kNoNode if neither is known. It is written by the thread that
 // holds the page, before the page gets objects, and by the thread that holds the lock of the page
-// space. Memory may move without a word (the system balances nodes), so the byte is a hint: it
-// decides who gets a page first, and nothing else.
+// space. kPlaced is also written by a thread that places a large object, which others may place and
+// markers may look at meanwhile. Memory may move without a word (the system balances nodes), so the
+// byte is a hint: it decides who gets a page first, and nothing else.
 #pragma once
 
 #include "alloc/address_space.h"
@@ -25,8 +26,13 @@ constexpr NodeMark NodeMarkOf(int node) {
 constexpr bool IsNode(NodeMark mark) { return mark != kNoNode && mark != kPlaced; }
 
 // pre, for both: g_space.by_node.
-inline NodeMark NodeOfPage(PageNumber page) { return g_space.nodes[page]; }
-inline void NoteNodeOfPage(PageNumber page, NodeMark node) { g_space.nodes[page] = node; }
+// Relaxed, both: a hint, and what depends on kPlaced comes later in the order of the page's states.
+inline NodeMark NodeOfPage(PageNumber page) {
+  return __atomic_load_n(&g_space.nodes[page], __ATOMIC_RELAXED);
+}
+inline void NoteNodeOfPage(PageNumber page, NodeMark node) {
+  __atomic_store_n(&g_space.nodes[page], node, __ATOMIC_RELAXED);
+}
 
 // How far the nodes are from each other: 10 within a node; kFarthest if one is not known.
 inline constexpr uint16_t kFarthest = UINT16_MAX;

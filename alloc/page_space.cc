@@ -178,7 +178,7 @@ void PageSpace::Take(PageNumber first, PageNumber count, PageNumber fresh) {
     if (g_space.info[i].resident) continue;
     g_space.info[i].resident = true;
     g_space.meta[i].toucher = 0;
-    if (GLEANER_UNLIKELY(g_space.nodes != nullptr)) g_space.nodes[i] = kNoNode;
+    if (GLEANER_UNLIKELY(g_space.nodes != nullptr)) NoteNodeOfPage(i, kNoNode);
   }
   if (fresh != 0) AddResident(fresh);
   AddTaken(count);
@@ -383,16 +383,18 @@ void PageSpace::Drop(PageNumber first, PageNumber count) {
 }
 
 bool PageSpace::ForgetPlacement(PageNumber first, PageNumber count) {
-  if (GLEANER_LIKELY(g_space.nodes == nullptr) || g_space.nodes[first] != kPlaced) return false;
+  if (GLEANER_LIKELY(g_space.nodes == nullptr) || NodeOfPage(first) != kPlaced) return false;
   void* memory = PointerAt<void>(g_space.AddressOfPage(first));
   const size_t bytes = size_t{count} << kPageShift;
+  const PageNumber resident = count - FreshPages(first, count);
   Drop(first, count);
-  AddResident(-static_cast<ptrdiff_t>(count));
+  AddResident(-static_cast<ptrdiff_t>(resident));
   (void)PlaceUntouched(memory, bytes, Placement{});
   g_space.ApplyPlacement(first, count);
-  // The pattern may have asked for small pages.
-  if (g_space.huge_pages) platform::AdviseHugePages(memory, bytes);
-  for (PageNumber page = first; page < first + count; ++page) g_space.nodes[page] = kNoNode;
+  // The pattern may have asked for small pages. Advice that the memory around has not had would
+  // leave a mapping of its own behind.
+  if (g_space.WantsHugePages(first)) platform::AdviseHugePages(memory, bytes);
+  for (PageNumber page = first; page < first + count; ++page) NoteNodeOfPage(page, kNoNode);
   return true;
 }
 

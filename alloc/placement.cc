@@ -98,17 +98,18 @@ void SplitHugePages(Addr begin, Addr end) {
 // stays where it is. Returns 0 or an errno value.
 int PopulateInTurn(Addr begin, Addr end, const Target& target) {
   platform::ThreadNodePolicy policy;
-  const size_t piece = target.piece_bytes() == 0 ? end - begin : target.piece_bytes();
+  size_t piece = target.piece_bytes();
+  if (piece == 0 || piece > end - begin) piece = end - begin;  // larger products could wrap around
   const auto turns = static_cast<size_t>(target.nodes().Count());
   for (size_t turn = 0; turn < turns; ++turn) {
     const Addr first = begin + turn * piece;
     if (first >= end) break;
-    const int error = policy.Prefer(target.NodeOf(first));
-    if (error != 0) return error;
-    for (Addr at = first; at < end; at += piece * turns) {
-      platform::MakeResident(PointerAt<void>(at), end - at < piece ? end - at : piece);
-      if (end - at <= piece * turns) break;  // the addition could wrap around
+    int error = policy.Prefer(target.NodeOf(first));
+    for (Addr at = first; error == 0; at += piece * turns) {
+      error = platform::MakeResident(PointerAt<void>(at), end - at < piece ? end - at : piece);
+      if (end - at <= piece * turns) break;
     }
+    if (error != 0) return error;
   }
   return 0;
 }
@@ -187,7 +188,7 @@ int Place(void* p, size_t bytes, const Placement& placement, PlacementResult* re
     ++(node < 0 ? result->absent : target.IsRight(page, node) ? result->placed : result->elsewhere);
   });
   if (result->error == 0) result->error = asked;
-  if (result->error == 0 && result->elsewhere != 0) result->error = refused;
+  if (result->error == 0 && result->elsewhere != 0) result->error = refused != 0 ? refused : EBUSY;
   return 0;
 }
 

@@ -260,7 +260,14 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
     if (page == kNoPage) free = PopFree(space);
   }
   if (page == kNoPage && free == kNoPage) {
-    page = ThreadHeaps::StealPartial(kind, size_class, this);
+    page = ThreadHeaps::StealPartial(kind, size_class, this, false);
+  }
+  if (page == kNoPage && free == kNoPage) {
+    free = TakeFreeOfOthers(space);
+    if (free == kNoPage && GLEANER_UNLIKELY(g_space.by_node)) {
+      // Under every policy a page of another node is better than failure.
+      page = ThreadHeaps::StealPartial(kind, size_class, this, true);
+    }
   }
   *is_empty = page == kNoPage;
   if (page != kNoPage) {
@@ -273,7 +280,6 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
     CountPage(page);
     return page;
   }
-  if (free == kNoPage) free = TakeFreeOfOthers(space);
   if (free == kNoPage) return kNoPage;
   if (GLEANER_UNLIKELY(g_space.by_node) && NodeOfPage(free) == kNoNode) {
     NoteNodeOfPage(free, node());  // where the first touch that follows puts it

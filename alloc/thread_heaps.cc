@@ -116,19 +116,26 @@ double ThreadHeaps::k() { return g_shared.k; }
 ThreadHeap* ThreadHeaps::Acquire() {
   platform::LockGuard guard(g_shared.create);
   const NodeMark here = g_space.by_node ? NodeMarkOf(platform::CurrentNode()) : kNoNode;
+  ThreadHeap* heap = Adopt(here);
+  if (heap != nullptr) return heap;
+  heap = Make();
+  if (heap == nullptr) return Adopt(kNoNode);     // one of another node is better than none
+  heap->node_.Store(here, memory_order_relaxed);  // a hint
+  return heap;
+}
+
+ThreadHeap* ThreadHeaps::Adopt(NodeMark node) {
   const size_t heaps = count();
   for (size_t i = first_of_threads(); i < heaps; ++i) {
     ThreadHeap& heap = at(i);
     if (!heap.abandoned_.Load(memory_order_relaxed)) continue;  // decided under its lock below
     // Its pages are on the node of the thread that has ended.
-    if (heap.node() != here && heap.node() != kNoNode) continue;
+    if (node != kNoNode && heap.node() != node && heap.node() != kNoNode) continue;
     platform::LockGuard heap_guard(heap.lock_);
     heap.abandoned_.Store(false, memory_order_relaxed);  // written under lock_
     return &heap;
   }
-  ThreadHeap* heap = Make();
-  if (heap != nullptr) heap->node_.Store(here, memory_order_relaxed);  // a hint
-  return heap;
+  return nullptr;
 }
 
 ThreadHeap* ThreadHeaps::Make() {
@@ -206,10 +213,19 @@ PageNumber ThreadHeaps::Steal(Space space, const ThreadHeap* thief) {
   });
 }
 
-PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class, const ThreadHeap* thief) {
-  PageNumber free;
-  const uint16_t farthest = !g_space.by_node || g_shared.policy == Policy::kPageShared ||
-                                    IsAtBound(SpaceOf(kind), 1, &free)
+// Where taking more than k times the need so far is the alternative, a page of another node is
+// better. Abandoned pages count as needed, so this compares with the need before the request.
+bool ThreadHeaps::WantsPartialOfAnyNode(Space space) {
+  if (!g_space.by_node || g_shared.policy == Policy::kPageShared) return true;
+  if (g_shared.policy == Policy::kAllLocal) return false;
+  // Relaxed: a statistic.
+  const PageNumber max = g_shared.max_live[static_cast<size_t>(space)].Load(memory_order_relaxed);
+  return PageSpaceOf(space).taken() + 1 > g_shared.k * max;
+}
+
+PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class, const ThreadHeap* thief,
+                                     bool of_any_node) {
+  const uint16_t farthest = of_any_node || WantsPartialOfAnyNode(SpaceOf(kind))
                                 ? kFarthest
                                 : DistanceBetween(thief->node(), thief->node());
   return AskNearestFirst(thief, first_of_threads(), farthest, [kind, size_class](ThreadHeap& heap) {
@@ -223,23 +239,17 @@ PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class, const ThreadH
   });
 }
 
-// As ShouldShare, whether there are free pages or not; `*free` is their number.
-bool ThreadHeaps::IsAtBound(Space space, PageNumber pages, PageNumber* free) {
+bool ThreadHeaps::ShouldShare(Space space, PageNumber pages) {
   if (g_shared.policy != Policy::kLps) return false;
-  *free = 0;
+  PageNumber free = 0;
   const size_t heaps = count();
-  for (size_t i = 0; i < heaps; ++i) *free += at(i).free_pages(space);
+  for (size_t i = 0; i < heaps; ++i) free += at(i).free_pages(space);
   const PageNumber taken = PageSpaceOf(space).taken();
-  const PageNumber live = (taken > *free ? taken - *free : 0) + pages;
+  const PageNumber live = (taken > free ? taken - free : 0) + pages;
   auto& max_live = g_shared.max_live[static_cast<size_t>(space)];
   // Relaxed: the next miss repeats a lost update.
   if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
-  return taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
-}
-
-bool ThreadHeaps::ShouldShare(Space space, PageNumber pages) {
-  PageNumber free;
-  return IsAtBound(space, pages, &free) && free != 0;
+  return free != 0 && taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
 }
 
 void ThreadHeaps::FlushFreePages(Space space) {

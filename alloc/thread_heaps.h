@@ -13,8 +13,8 @@ class ThreadHeaps {
  public:
   [[nodiscard]] static bool Init(Policy policy, double k);
 
-  // Returns a heap for a thread that starts: an abandoned one of the node it runs on, or a new one.
-  // Null if metadata memory is refused.
+  // Returns a heap for a thread that starts: an abandoned one of the node it runs on, or a new one,
+  // or, if metadata memory is refused, any abandoned one. Null if there is none.
   static ThreadHeap* Acquire();
   // The thread that owned the heap ends; also for threads that vanished in a fork.
   static void Abandon(ThreadHeap* heap);
@@ -36,8 +36,9 @@ class ThreadHeaps {
   // the thief's. kNoPage if there is none.
   static PageNumber Steal(Space space, const ThreadHeap* thief);
   // Takes a partial page from an abandoned heap, of the nearest node; from one of another node
-  // only if the policy has no reason to keep off it. kNoPage if there is none.
-  static PageNumber StealPartial(Kind kind, size_t size_class, const ThreadHeap* thief);
+  // only if `of_any_node`, or the policy has no reason to keep off it. kNoPage if there is none.
+  static PageNumber StealPartial(Kind kind, size_t size_class, const ThreadHeap* thief,
+                                 bool of_any_node);
   // Takes a free page from the list of a node. kNoPage if there is none, or no such list.
   static PageNumber TakeOfNode(Space space, NodeMark node);
   // Puts a free page on the list of its node. False if there is no such list.
@@ -79,7 +80,10 @@ class ThreadHeaps {
   // Under the lock of the list of heaps. Null if metadata memory is refused.
   static ThreadHeap* Make();
   static bool MakeListsOfNodes();
-  static bool IsAtBound(Space space, PageNumber pages, PageNumber* free);
+  // An abandoned heap of the node, or of any with kNoNode; null if there is none. Under the lock of
+  // the list of heaps.
+  static ThreadHeap* Adopt(NodeMark node);
+  static bool WantsPartialOfAnyNode(Space space);
 };
 
 }  // namespace gleaner::alloc

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 
-#include "platform/fault_signal.h"
 #include "platform/lock.h"
 #include "platform/memory.h"
 #include "platform/thread.h"
@@ -17,17 +16,12 @@ class Touch {
       : begin_(begin), end_(begin + bytes), piece_(piece_bytes), threads_(threads) {
     const Topology* topology = LoadTopology();
     if (topology != nullptr && topology->is_this_machine) {
-      const NodeSet& nodes = topology->processor_nodes;
-      for (int node = nodes.First(); node >= 0; node = nodes.Next(node)) {
-        const ProcessorSet& of_node = topology->ProcessorsOf(node);
-        for (int cpu = of_node.First(); cpu >= 0; cpu = of_node.Next(cpu)) {
-          processors_[processor_count_++] = static_cast<uint16_t>(cpu);
-        }
-      }
+      topology_ = topology;
+      processor_count_ = static_cast<unsigned>(ForEachProcessor([](int) { return false; }));
     }
     if (threads_ == 0) threads_ = processor_count_ != 0 ? processor_count_ : 1;
     if (threads_ > kMaxTouchingThreads) threads_ = kMaxTouchingThreads;
-    if (piece_ == 0) piece_ = (bytes + threads_ - 1) / threads_;
+    if (piece_ == 0) piece_ = bytes / threads_ + (bytes % threads_ != 0 ? 1 : 0);
   }
 
   int Run() {
@@ -51,7 +45,6 @@ class Touch {
  private:
   static void* Main(void* touch) {
     auto& self = *static_cast<Touch*>(touch);
-    UnblockFaultSignal();  // the memory may be write-protected for tracking
     self.TouchShares(true);
     // The last use of the object, which Run's caller takes away after it: the address alone is used
     // behind the store.
@@ -65,14 +58,38 @@ class Touch {
     for (;;) {
       const unsigned share = next_.FetchAdd(1, memory_order_relaxed);  // only uniqueness counts
       if (share >= threads_) return;
-      if (binds) KeepOn(processors_[uint64_t{share} * processor_count_ / threads_]);
-      for (size_t at = share * piece_; at < end_ - begin_;) {
-        TouchPiece(begin_ + at, end_ - begin_ - at < piece_ ? end_ : begin_ + at + piece_);
-        const size_t step = piece_ * threads_;
-        if (step / threads_ != piece_ || end_ - begin_ - at <= step) break;
-        at += step;
+      if (binds) KeepOn(ProcessorAt(uint64_t{share} * processor_count_ / threads_));
+      const size_t all = end_ - begin_;
+      if (share != 0 && (all - 1) / share < piece_) continue;  // its first piece begins behind
+      for (size_t at = share * piece_;;) {
+        const Addr from = begin_ + at;
+        const int error = TouchPiece(from, all - at < piece_ ? end_ : from + piece_);
+        if (error != 0) return NoteError(error);
+        if ((all - at - 1) / threads_ < piece_) break;
+        at += piece_ * threads_;
       }
     }
+  }
+
+  // Calls f(processor) for the processors in the order of the nodes, until it returns true. Returns
+  // for how many it has returned false.
+  template <class F>
+  size_t ForEachProcessor(F f) const {
+    size_t before = 0;
+    const NodeSet& nodes = topology_->processor_nodes;
+    for (int node = nodes.First(); node >= 0; node = nodes.Next(node)) {
+      const ProcessorSet& of_node = topology_->ProcessorsOf(node);
+      for (int cpu = of_node.First(); cpu >= 0; cpu = of_node.Next(cpu), ++before) {
+        if (f(cpu)) return before;
+      }
+    }
+    return before;
+  }
+
+  int ProcessorAt(uint64_t index) const {
+    int found = 0;
+    ForEachProcessor([&](int cpu) { return found = cpu, index-- == 0; });
+    return found;
   }
 
   void KeepOn(int processor) {
@@ -82,11 +99,11 @@ class Touch {
   }
 
   // Touches the OS pages that begin in [from, to); the first page of all, too, if it begins before.
-  void TouchPiece(Addr from, Addr to) const {
+  int TouchPiece(Addr from, Addr to) const {
     const size_t os_page = OsPageBytes();
     const Addr first = from == begin_ ? AlignDown(from, os_page) : AlignUp(from, os_page);
     const Addr end = AlignUp(to, os_page);
-    if (first < end) MakeResident(PointerAt<void>(first), end - first);
+    return first < end ? MakeResident(PointerAt<void>(first), end - first) : 0;
   }
 
   void NoteError(int error) {
@@ -98,11 +115,11 @@ class Touch {
   const Addr end_;
   size_t piece_;
   unsigned threads_;
+  const Topology* topology_ = nullptr;  // of this machine
   unsigned processor_count_ = 0;
   Atomic<unsigned> next_{0};
   Atomic<uint32_t> running_{0};  // threads that may still use this object; Run sleeps on it
   Atomic<int> error_{0};
-  uint16_t processors_[kMaxProcessors];
 };
 
 }  // namespace

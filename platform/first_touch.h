@@ -13,8 +13,9 @@ inline constexpr unsigned kMaxTouchingThreads = 4096;
 // order of the nodes. `threads` is 0 for one for each processor, `piece_bytes` 0 for one piece a
 // thread. Other threads may use the memory meanwhile.
 //
-// Returns 0, or the errno value of the first thread that could not be started or kept on its
-// processor: then its pages are touched from wherever another thread runs. Calls LoadTopology, so
+// Returns 0, or the first errno value: that of a thread that could not be started or kept on its
+// processor, whose pages are touched from wherever another thread runs, or of memory that cannot be
+// made resident (MakeResident), behind which some memory is not touched. Calls LoadTopology, so
 // no lock may be held. Any thread that can be stopped meanwhile. pre: the range does not wrap
 // around; threads <= kMaxTouchingThreads.
 int FirstTouch(void* p, size_t bytes, size_t piece_bytes, unsigned threads);

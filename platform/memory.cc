@@ -9,6 +9,7 @@
 #include <cstring>
 #include <span>
 
+#include "platform/call_buffers.h"
 #include "platform/lock.h"
 #include "platform/thread.h"
 
@@ -377,11 +378,40 @@ Moved MoveContents(void* from, void* to, size_t bytes) {
 
 bool Populate(void* p, size_t bytes) { return madvise(p, bytes, MADV_POPULATE_WRITE) == 0; }
 
-void MakeResident(void* p, size_t bytes) {
-  if (Populate(p, bytes)) return;
+namespace {
+
+// Whether the system knows the advice: it looks at that before it looks at the range.
+bool KnowsPopulate() { return madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0; }
+
+// pre: whole OS pages, which tracking keeps writable meanwhile.
+int MakePartResident(void* p, size_t bytes) {
+  if (Populate(p, bytes)) return 0;
+  const int error = errno;
+  if (error != EINVAL) return error;
+  if (KnowsPopulate()) return EACCES;  // it means memory that must not be written, too
   for (Addr page = AddressOf(p); page < AddressOf(p) + bytes; page += OsPageBytes()) {
     __atomic_fetch_or(PointerAt<char>(page), 0, __ATOMIC_RELAXED);  // publishes nothing
   }
+  return 0;
+}
+
+}  // namespace
+
+int MakeResident(void* p, size_t bytes) {
+  // A thread cannot be stopped within a call: so a call makes a huge page resident, or as much.
+  constexpr size_t kPart = 2 * kMiB;
+  const Addr end = AddressOf(p) + bytes;
+  for (Addr from = AddressOf(p); from < end;) {
+    const size_t part = AlignDown(from, kPart) + kPart - from;
+    const size_t now = end - from < part ? end - from : part;
+    CallBuffers buffers;
+    buffers.Add(PointerAt<void>(from), now);
+    buffers.Pin();
+    const int error = MakePartResident(PointerAt<void>(from), now);
+    if (error != 0) return error;
+    from += now;
+  }
+  return 0;
 }
 
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }

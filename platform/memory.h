@@ -85,9 +85,13 @@ enum class Moved : uint8_t {
 // Advice only; false if some may not be resident.
 bool Populate(void* p, size_t bytes);
 
-// The same, certainly: where the system does not know the advice (Linux before 5.14), by touching
-// each OS page, which changes no contents, whatever other threads write meanwhile.
-void MakeResident(void* p, size_t bytes);
+// The same for any memory, protected by tracking or not, and certainly: where the system does not
+// know the advice (Linux before 5.14), by touching each OS page, which changes no contents,
+// whatever other threads write meanwhile. Returns 0, or why some are not resident: EACCES if they
+// must not be written, else what the system says (ENOMEM where there is no memory). Linux before
+// 5.14 ends the process instead. A thread that is to be stopped waits for 2 MiB at most. pre: whole
+// OS pages.
+int MakeResident(void* p, size_t bytes);
 
 // Asks for 2 MiB pages in the range. Advice only.
 void AdviseHugePages(void* p, size_t bytes);

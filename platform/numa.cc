@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 
 #include "platform/os_page.h"
 #include "platform/topology.h"
@@ -99,19 +100,35 @@ int NodesOfPages(void* const* addresses, size_t count, int* nodes) {
 
 int MovePages(void* const* addresses, const int* nodes, size_t count) {
   constexpr size_t kBatch = 256;
+  constexpr int kMostStops = 64;  // then only the begin of a batch is moved: few pages can be
   int status[kBatch];
   int error = 0;
-  for (size_t first = 0; first < count; first += kBatch) {
+  int stops = 0;
+  const auto note = [&error](int why) {
+    if (error == 0) error = why;
+  };
+  for (size_t first = 0; first < count;) {
     const size_t batch = count - first < kBatch ? count - first : kBatch;
+    // The system stops at a page that is in use at the moment, leaves the status of the pages
+    // behind it as it was, and says so by a positive result.
+    for (size_t i = 0; i < batch; ++i) status[i] = INT_MIN;
     const long result =
         syscall(SYS_move_pages, 0, batch, addresses + first, nodes + first, status, MPOL_MF_MOVE);
     if (result < 0) {
-      if (error == 0) error = errno;
+      note(errno);
       if (errno == ENOSYS || errno == EPERM) return error;
+      first += batch;
       continue;
     }
-    for (size_t i = 0; i < batch; ++i) {
-      if (error == 0 && status[i] < 0 && status[i] != -ENOENT) error = -status[i];
+    size_t done = 0;
+    for (; done < batch && status[done] != INT_MIN; ++done) {
+      if (status[done] < 0 && status[done] != -ENOENT) note(-status[done]);
+    }
+    if (done == batch) {
+      first += batch;
+    } else {
+      note(EBUSY);
+      first += ++stops < kMostStops ? done + 1 : batch;
     }
   }
   return error;

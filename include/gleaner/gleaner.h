@@ -418,7 +418,8 @@ GLEANER_API int gleaner_set_thread_placement(const struct gleaner_placement *pla
    this process may use, spread evenly over all of them in the order of the nodes; 0 threads: one
    for each processor. Contents do not change. Returns 0; EINVAL after a message if the memory is
    NULL, wraps around, or `threads` is above 4,096; else why threads could not be started or bound
-   (then the memory is touched all the same). Any thread; not in a signal handler. */
+   (then the memory is touched all the same), or why memory could not be touched: EACCES if it must
+   not be written, ENOMEM if none is there. Any thread; not in a signal handler. */
 GLEANER_API int gleaner_first_touch(void *memory, size_t bytes, size_t pattern, unsigned threads);
 
 /* Counts the OS pages of the memory by node: pages[n] is set to the number of those resident on

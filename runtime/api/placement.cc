@@ -83,10 +83,11 @@ void* AllocatePlaced(const char* call, Kind kind, size_t bytes, const gleaner_pl
   return p;
 }
 
-// Whether there is memory at all; false after a message.
+// Whether there may be such memory; false after a message.
 bool IsMemory(const char* call, const void* memory, size_t bytes) {
+  constexpr gleaner::Addr kEnd = gleaner::Addr{1} << 57;  // no system lets programs use more
   if (RejectNull(call, "the memory", memory)) return false;
-  if (AddressOf(memory) + bytes >= AddressOf(memory)) return true;
+  if (AddressOf(memory) <= kEnd && bytes <= kEnd - AddressOf(memory)) return true;
   Complain("%s(%p, %zu): the memory wraps around; ignored", call, memory, bytes);
   return false;
 }

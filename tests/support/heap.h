@@ -17,11 +17,13 @@ struct HeapConfig {
   double k = 1;
   alloc::FitPolicy fit = alloc::FitPolicy::kBinned;
   size_t reserve = 256 * kMiB;
+  bool by_node = false;  // asks on which nodes pages are (fake_nodes.h)
 };
 
 // The calling thread gets the first heap.
 inline void StartHeap(const HeapConfig& config = {}) {
   ASSERT_TRUE(alloc::g_space.Init(config.reserve, 16 * kMiB, false));
+  if (config.by_node) alloc::g_space.InitNodes();
   ASSERT_TRUE(alloc::InitPageSpaces(config.fit));
   ASSERT_TRUE(alloc::ThreadHeaps::Init(config.policy, config.k));
   alloc::g_hooks.allocated = [](ptrdiff_t) {};
