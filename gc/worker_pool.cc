@@ -75,10 +75,8 @@ void WorkerPool::Bind(Helper& helper) const {
   if (topology == nullptr || !topology->is_this_machine) return;
   helper.is_bound = true;
   const int node = NodeOfWorker(*topology, helper.worker, wanted_);
-  platform::ProcessorSet here;
-  if (node < 0 || !platform::GetAffinity(0, &here)) return;
-  here.Intersect(topology->ProcessorsOf(node));
-  if (!here.IsEmpty()) (void)platform::SetAffinity(0, here);  // refused: it runs anywhere
+  // What the helper may use now is no matter: its placement keeps it off a processor for a while.
+  if (node >= 0) (void)platform::SetAffinity(0, topology->ProcessorsOf(node));  // else anywhere
 }
 
 void WorkerPool::Help(int worker) {
