@@ -75,8 +75,8 @@ void WorkerPool::Bind(Helper& helper) const {
   if (topology == nullptr || !topology->is_this_machine) return;
   helper.is_bound = true;
   const int node = NodeOfWorker(*topology, helper.worker, wanted_);
-  // Refused: it runs anywhere.
-  if (node >= 0) (void)platform::SetAffinity(0, topology->ProcessorsOf(node));
+  // What the helper may use now is no matter: its placement keeps it off a processor for a while.
+  if (node >= 0) (void)platform::SetAffinity(0, topology->ProcessorsOf(node));  // else anywhere
 }
 
 void WorkerPool::Help(int worker) {

@@ -419,7 +419,8 @@ GLEANER_API int gleaner_set_thread_placement(const struct gleaner_placement *pla
    for each processor. Contents do not change. Returns 0; EINVAL after a message if the memory is
    NULL, wraps around, or `threads` is above 4,096; else why threads could not be started or bound
    (then the memory is touched all the same), or why memory could not be touched: EACCES if it must
-   not be written, ENOMEM if none is there. Any thread; not in a signal handler. */
+   not be written, ENOMEM if none is there. Any thread with 64 KiB of stack left; not in a signal
+   handler. */
 GLEANER_API int gleaner_first_touch(void *memory, size_t bytes, size_t pattern, unsigned threads);
 
 /* Counts the OS pages of the memory by node: pages[n] is set to the number of those resident on
