@@ -108,7 +108,7 @@ class Touch {
 
   void NoteError(int error) {
     int none = 0;
-    error_.CompareExchange(none, error, memory_order_relaxed);  // a number by itself
+    error_.CompareExchange(none, error, memory_order_seq_cst);
   }
 
   const Addr begin_;
