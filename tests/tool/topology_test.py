@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """gleaner topology: on machines that hwloc describes, and on this one.
 
-usage: topology_test.py GLEANER
+usage: topology_test.py GLEANER MALLOC TORTURE
 """
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
-GLEANER = os.path.abspath(sys.argv[1])
+GLEANER, MALLOC, TORTURE = (os.path.abspath(path) for path in sys.argv[1:4])
 
 
 def topology(*arguments, status=0, **environment):
@@ -25,7 +26,32 @@ def synthetic(text, *arguments):
     return json.loads(topology("--json", *arguments, HWLOC_SYNTHETIC=text))
 
 
+def loads_hwloc(*command, **environment):
+    """Whether a program loads libhwloc, or looks for it, in its life."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True,
+                       env={**os.environ, **environment, "LD_DEBUG": "libs,files",
+                            "LD_DEBUG_OUTPUT": os.path.join(folder, "loader")})
+        said = ""
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name)) as file:
+                said += file.read()
+    if "libc.so.6" not in said:
+        raise AssertionError(f"the loader has said nothing: {said}")
+    return "hwloc" in said
+
+
 class TopologyTest(unittest.TestCase):
+    def test_programs_on_one_node_do_not_load_hwloc(self):
+        self.assertTrue(loads_hwloc(GLEANER, "topology"))
+        if json.loads(topology("--json"))["memory_nodes"] != [0]:
+            self.skipTest("this machine has several nodes")
+        self.assertFalse(loads_hwloc(TORTURE, "--seed", "1", "--seconds", "1", "--threads", "4",
+                                     "--nodes", "3000", GC_MARKERS="4", GLEANER_MODE="stop"))
+        self.assertFalse(loads_hwloc("ls", "/", LD_PRELOAD=MALLOC))
+        self.assertFalse(loads_hwloc("ls", "/", LD_PRELOAD=MALLOC, GLEANER_COLLECT="1",
+                                     GLEANER_NUMA="interleave"))
+
     def test_another_machine(self):
         found = synthetic("node:4 core:8 pu:1", "--markers", "8")
         self.assertEqual((found["source"], found["is_this_machine"], found["problem"]),
