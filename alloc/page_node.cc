@@ -9,7 +9,7 @@ uint16_t DistanceBetween(NodeMark one, NodeMark other) {
   constexpr uint16_t kAnywhereElse = 20;
   if (!IsNode(one) || !IsNode(other)) return kFarthest;
   if (one == other) return kHere;
-  const platform::Topology* topology = platform::LoadedTopology();
+  const platform::Topology* topology = platform::LoadedTopologyOfThisMachine();
   return topology == nullptr ? kAnywhereElse : topology->distance(one - 1, other - 1);
 }
 

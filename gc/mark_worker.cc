@@ -394,7 +394,7 @@ void MarkWorker::TakeSegment(const Segment& segment) {
 void MarkWorker::OrderVictims() {
   is_by_node_ = false;
   if (GLEANER_LIKELY(g_space.nodes == nullptr) || !marker_->config_.balance) return;
-  const platform::Topology* topology = platform::LoadedTopology();
+  const platform::Topology* topology = platform::LoadedTopologyOfThisMachine();
   if (topology == nullptr) return;
   int nodes[kMaxWorkers];
   for (int i = 0; i < marker_->worker_count_; ++i) {

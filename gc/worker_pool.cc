@@ -71,8 +71,8 @@ void* WorkerPool::HelperMain(void* argument) {
 
 void WorkerPool::Bind(Helper& helper) const {
   if (GLEANER_LIKELY(helper.is_bound)) return;
-  const platform::Topology* topology = platform::LoadedTopology();
-  if (topology == nullptr || !topology->is_this_machine) return;
+  const platform::Topology* topology = platform::LoadedTopologyOfThisMachine();
+  if (topology == nullptr) return;
   helper.is_bound = true;
   const int node = NodeOfWorker(*topology, helper.worker, wanted_);
   // What the helper may use now is no matter: its placement keeps it off a processor for a while.

@@ -75,6 +75,11 @@ bool HasSeveralNodes();
 
 // The topology if it is loaded, else null. Any thread; async-signal-safe.
 const Topology* LoadedTopology();
+// The same by which memory and threads may be placed: null if it is of another machine.
+inline const Topology* LoadedTopologyOfThisMachine() {
+  const Topology* topology = LoadedTopology();
+  return topology != nullptr && topology->is_this_machine ? topology : nullptr;
+}
 
 // Loads the topology, in the first call; later calls return the same one. Null only without memory,
 // and for a call that the load itself leads to. May take 100 ms. Calls the loader, malloc and
