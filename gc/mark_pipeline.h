@@ -129,7 +129,8 @@ class MarkWorker::Pipeline {
     size_t kept = 0;
     Addr newest = 0;
     for (size_t i = 0; i < count; i += 2) {
-      for (const Addr word : {words[i], words[i + 1]}) {
+      for (Addr word : {words[i], words[i + 1]}) {
+        GLEANER_LOADED_ONCE("r", word);
         out[kept] = word;
         kept += InHeap(word) ? 1 : 0;
         newest = InHeap(word) ? word : newest;

@@ -9,7 +9,8 @@ GLEANER_NO_SANITIZE size_t FilterScalar(const Addr* words, size_t count, Addr ba
                                         Addr* out) {
   size_t kept = 0;
   for (size_t i = 0; i < count; ++i) {
-    const Addr word = words[i];
+    Addr word = words[i];
+    GLEANER_LOADED_ONCE("r", word);
     out[kept] = word;
     kept += word - base < bytes ? 1 : 0;
   }

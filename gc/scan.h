@@ -13,9 +13,13 @@ namespace gleaner::gc {
 inline constexpr size_t kScanWords = 512;
 inline constexpr size_t kFilterSlack = 8;
 
+// Keeps a word, or a vector of words, in a register: the compiler must not load again, for a second
+// use, what another thread may write meanwhile (GCC 12 does so).
+#define GLEANER_LOADED_ONCE(constraint, word) asm("" : "+" constraint(word))
+
 // Copies the words w of [words, words + count) with w - base < bytes to `out`, in order, and
 // returns their number. Writes at most kFilterSlack words past the last. The words may be memory
-// that other threads write.
+// that other threads write: what is copied is what was compared.
 using FilterFunction = size_t (*)(const Addr* words, size_t count, Addr base, size_t bytes,
                                   Addr* out);
 

@@ -30,7 +30,8 @@ GLEANER_NO_SANITIZE __attribute__((target("avx512f"))) size_t FilterAvx512(const
   for (size_t i = 0; i < count; i += 8) {
     const size_t left = count - i;
     const auto valid = static_cast<__mmask8>(left >= 8 ? 0xff : (1u << left) - 1);
-    const __m512i word = _mm512_maskz_loadu_epi64(valid, words + i);
+    __m512i word = _mm512_maskz_loadu_epi64(valid, words + i);
+    GLEANER_LOADED_ONCE("v", word);
     const __mmask8 inside =
         _mm512_mask_cmplt_epu64_mask(valid, _mm512_sub_epi64(word, low), length);
     _mm512_storeu_si512(out + kept, _mm512_maskz_compress_epi64(inside, word));
@@ -129,12 +130,14 @@ GLEANER_NO_SANITIZE __attribute__((target("avx2,popcnt"))) size_t FilterAvx2(
   size_t kept = 0;
   size_t i = 0;
   for (; i + 4 <= count; i += 4) {
-    const __m256i word = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + i));
+    __m256i word = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + i));
+    GLEANER_LOADED_ONCE("x", word);
     kept += StoreLanes(out + kept, word, LanesOf(IsBelow(_mm256_sub_epi64(word, low), length)));
   }
   if (i == count) return kept;
   const __m256i valid = FirstLanes(count - i);
-  const __m256i word = _mm256_maskload_epi64(reinterpret_cast<const long long*>(words + i), valid);
+  __m256i word = _mm256_maskload_epi64(reinterpret_cast<const long long*>(words + i), valid);
+  GLEANER_LOADED_ONCE("x", word);
   const __m256i inside = IsBelow(_mm256_sub_epi64(word, low), length);
   return kept + StoreLanes(out + kept, word, LanesOf(_mm256_and_si256(inside, valid)));
 }

@@ -58,8 +58,9 @@ T* PointerAt(Addr address) {
   return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr): a heap's trade
 }
 // Loads the word at an address that a conservative scan has reached, whatever memory that is.
+// Volatile: it is loaded once, so that what is tested is what is used, though other threads write.
 GLEANER_NO_SANITIZE inline Addr LoadForeignWord(Addr address) {
-  return *PointerAt<const Addr>(address);
+  return *PointerAt<const volatile Addr>(address);
 }
 inline Addr AddressOf(const volatile void* p) { return reinterpret_cast<Addr>(p); }
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "alloc/address_space.h"
@@ -68,6 +70,34 @@ TEST(FilterTest, EveryCountUpToAFewVectors) {
   for (size_t count = 0; count <= 40; ++count) {
     CheckFilters(std::vector<Addr>(count, kBase + 64));
     CheckFilters(std::vector<Addr>(count, 64));
+  }
+}
+
+// What a filter has compared is what it copies, though the program writes meanwhile.
+TEST(FilterTest, WordsThatChangeMeanwhile) {
+  constexpr size_t kWords = 23;  // whole vectors and a rest
+  constexpr int kRounds = 400'000;
+  for (const ScanCode& code : Codes()) {
+    SCOPED_TRACE(code.name);
+    std::atomic<Addr> words[kWords] = {};
+    std::atomic<bool> over = false;
+    std::thread writer([&] {
+      for (Addr turn = 0; !over; ++turn) {
+        for (auto& word : words) {
+          word.store(kBase + turn % 2 * 2 * kHeapBytes, std::memory_order_relaxed);  // in, out
+        }
+      }
+    });
+    size_t outside = 0;
+    Addr out[kWords + kFilterSlack];
+    for (int round = 0; round < kRounds; ++round) {
+      const size_t kept =
+          code.filter(reinterpret_cast<const Addr*>(words), kWords, kBase, kHeapBytes, out);
+      for (size_t i = 0; i < kept; ++i) outside += out[i] - kBase < kHeapBytes ? 0 : 1;
+    }
+    over = true;
+    writer.join();
+    EXPECT_EQ(outside, 0u);
   }
 }
 
