@@ -193,23 +193,29 @@ PageNumber ThreadHeaps::Steal(Space space, const ThreadHeap* thief) {
   const auto s = static_cast<size_t>(space);
   return AskNearestFirst(thief, 0, kFarthest, [space, s, thief](ThreadHeap& victim) {
     if (&victim == thief || victim.free_pages(space) == 0) return kNoPage;
-    PageNumber batch[kStealBatch];
-    PageNumber taken = 0;
+    PageNumber first;  // of the pages taken, which stay linked
     {
       platform::LockGuard guard(victim.lock_);
+      first = victim.free_head_[s];
+      if (first == kNoPage) return kNoPage;
       const PageNumber half = (victim.free_pages(space) + 1) / 2;
       const PageNumber want = half < kStealBatch ? half : kStealBatch;
-      while (taken < want && victim.free_head_[s] != kNoPage) {
-        batch[taken] = victim.free_head_[s];
-        victim.free_head_[s] = g_space.meta[batch[taken]].next;
-        ++taken;
+      PageNumber last = first;
+      PageNumber taken = 1;
+      for (; taken < want && g_space.meta[last].next != kNoPage; ++taken) {
+        last = g_space.meta[last].next;
       }
+      victim.free_head_[s] = g_space.meta[last].next;
+      g_space.meta[last].next = kNoPage;
       // Relaxed: written under lock_.
       victim.free_count_[s].Store(victim.free_pages(space) - taken, memory_order_relaxed);
     }
-    if (taken == 0) return kNoPage;
-    for (PageNumber j = 1; j < taken; ++j) at(thief->index).PushFree(batch[j]);
-    return batch[0];
+    for (PageNumber page = g_space.meta[first].next; page != kNoPage;) {
+      const PageNumber next = g_space.meta[page].next;  // PushFree links it anew
+      at(thief->index).PushFree(page);
+      page = next;
+    }
+    return first;
   });
 }
 
