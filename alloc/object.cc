@@ -103,8 +103,8 @@ void PlaceSpan(PageNumber span, PageNumber pages, const Placement& placement,
   void* memory = PointerAt<void>(g_space.AddressOfPage(span));
   const size_t bytes = size_t{pages} << kPageShift;
   if (g_space.nodes != nullptr) {
-    // What is resident lies where an earlier object was. FreeSpan of the page space takes the
-    // placement away again.
+    // What is resident lies where an earlier object was. PageSpace::Free takes the placement away
+    // again.
     platform::Discard(memory, bytes);
     for (PageNumber page = span; page < span + pages; ++page) {
       g_space.info[page].needs_zeroing = false;
