@@ -26,9 +26,10 @@ void StopForecast::NoteFull(const PauseTimes& pause, const Full& full) {
   if (full.swept_in_stop && full.pages != 0) {
     sweep_ns_per_page_.Note(static_cast<double>(sweep_ns) / static_cast<double>(full.pages));
   }
-  rest_ns_ = pause.all_ns - mark_ns - sweep_ns;
+  uint64_t rest_ns = pause.all_ns - mark_ns - sweep_ns;
   // A stop that ends a cycle scans what was written meanwhile: no part of a stop-parallel one.
-  if (!full.marked_in_stop) rest_ns_ -= pause.of(PausePart::kDirty);
+  if (!full.marked_in_stop) rest_ns -= pause.of(PausePart::kDirty);
+  rest_ns_.Note(static_cast<double>(rest_ns));
 }
 
 uint64_t StopForecast::ScanBytes(uint64_t allocated_bytes) const {

@@ -3,9 +3,9 @@
 //
 //   stop = rest + mark time per byte * bytes to scan / markers + sweep time per page * pages
 //
-// The rest is that of the last collection. Each rate is the lower of those of the last two
-// collections that marked, or swept, in their stop: a stop that was held up once does not count,
-// which matters since concurrent collections measure no rate.
+// The rest is the shorter of those of the last two collections. Each rate is the lower of those of
+// the last two collections that marked, or swept, in their stop: a stop that was held up once does
+// not count, which matters since concurrent collections measure no rate.
 // The bytes to scan are those of the last collection of the whole heap, and a part of what has been
 // allocated since: as large a part as was added before each of the last two such collections, the
 // smaller of the two, since a structure that is built once is no growth.
@@ -43,22 +43,23 @@ class StopForecast {
                                  markers);
   }
   uint64_t StopNs(uint64_t scan_bytes, int markers, uint64_t pages) const {
-    return rest_ns_ + MarkNs(scan_bytes, markers) +
-           static_cast<uint64_t>(static_cast<double>(pages) * sweep_ns_per_page_.used);
+    return MarkNs(scan_bytes, markers) +
+           static_cast<uint64_t>(rest_ns_.used +
+                                 static_cast<double>(pages) * sweep_ns_per_page_.used);
   }
 
   // Fixes a marker's time for a byte, which is otherwise measured and depends on the machine and
   // its load, and leaves out the rest of the stop. pre: no other thread uses the collector.
   void SetMarkTimeForTesting(double ns_per_byte) {
     mark_ns_per_byte_.used = ns_per_byte;
-    rest_ns_ = 0;
+    rest_ns_.used = 0;
     sweep_ns_per_page_.used = 0;
     is_fixed_ = true;
   }
 
  private:
   // The lower of the last two measurements; before the first, an assumption.
-  struct Rate {
+  struct Measured {
     static constexpr double kNone = std::numeric_limits<double>::infinity();
     double used;
     double last = kNone;
@@ -67,9 +68,9 @@ class StopForecast {
       last = measured;
     }
   };
-  Rate mark_ns_per_byte_ = {1};  // of one marker
-  Rate sweep_ns_per_page_ = {0};
-  uint64_t rest_ns_ = 0;
+  Measured mark_ns_per_byte_ = {1};  // of one marker
+  Measured sweep_ns_per_page_ = {0};
+  Measured rest_ns_ = {0};
   uint64_t scanned_bytes_ = 0;    // by the last collection of the whole heap
   uint64_t allocated_bytes_ = 0;  // net, between the last such collection and the last of any kind
   // Added to the bytes to scan by a byte allocated before the last such collection, and before each

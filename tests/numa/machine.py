@@ -26,6 +26,8 @@ from initramfs import pack
 QEMU = "qemu-system-x86_64"
 BUSYBOX = "busybox"
 
+# Any processor may have unpacked the files, so that their pages are on any node: copies that the
+# first processor has made are on node 0.
 # Huge pages are as on a machine of usual size: with less than 512 MB the kernel leaves them off.
 # Commands write to pipes, not to a terminal. A line is closed only when all that was written to it
 # has left, so that the status follows the output.
@@ -38,6 +40,9 @@ mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t devtmpfs none /dev
 mount -t cgroup2 none /sys/fs/cgroup
+find / -xdev -type f | while read -r file; do
+  taskset 1 cp -p "$file" "$file.copy" && mv "$file.copy" "$file"
+done
 cd /sys/kernel/mm/transparent_hugepage
 echo {huge_pages} >enabled
 echo madvise >defrag

@@ -60,7 +60,7 @@ TEST(StopForecastTest, AStopThatIsHeldUpOnceDoesNotCount) {
   StopForecast forecast;
   const PauseTimes usual = Pause(kLive, 50'000, 3'000);
   forecast.NoteFull(usual, InStop(kLive, 0));
-  PauseTimes held_up = Pause(50 * kLive, 5'000'000, 3'000);
+  const PauseTimes held_up = Pause(50 * kLive, 5'000'000, 3'000'000);
   forecast.NoteFull(held_up, InStop(kLive, 0));
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), usual.all_ns);
   forecast.NoteFull(held_up, InStop(kLive, 0));
@@ -74,7 +74,7 @@ TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNoRate) {
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), 2 * kLive + 50'100) << "the rest is measured";
   // Marked in the stop, swept afterwards.
   forecast.NoteFull(Pause(kLive, 0, 7'000), {kLive, 0, 1000, 2, true, false});
-  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 57'000);
+  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 50'100) << "the shorter rest";
   // Too little to measure.
   forecast.NoteFull(Pause(1'000'000, 10'000, 1'000), InStop(1000, 0));
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 11'000);
