@@ -94,10 +94,7 @@ bool Marker::MarkFromRoots(RootTasks* roots, uint64_t slice_bytes) {
 bool Marker::Continue(uint64_t slice_bytes) {
   slice_bytes_ = slice_bytes;  // published with the helpers' wake-up
   slice_over_.Store(false, memory_order_seq_cst);
-  done_.Store(false, memory_order_seq_cst);
-  idle_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
-  sleepers_.Store(0, memory_order_seq_cst);
-  termination_.Reset(config_.termination, worker_count_);
+  crew_.BeginJob(config_.termination, worker_count_);
   // Work that a helper had left when marking was paused is continued by the same helper.
   int last = worker_count_ - 1;
   while (last > 0 && workers_[last]->HasNothing()) --last;
@@ -139,14 +136,9 @@ bool Marker::HasNothing() const {
   return true;
 }
 
-void Marker::WakeSleepers() {
-  work_available_.FetchAdd(1, memory_order_seq_cst);
-  FutexWakeAll(&work_available_);
-}
-
 void Marker::Pause() {
   pause_.Store(true, memory_order_seq_cst);
-  WakeSleepers();
+  crew_.WakeSleepers();
 }
 
 void Marker::End() {
@@ -156,7 +148,7 @@ void Marker::End() {
 
 void Marker::EndSlice() {
   slice_over_.Store(true, memory_order_seq_cst);
-  WakeSleepers();
+  crew_.WakeSleepers();
 }
 
 void Marker::Abandon() {

@@ -59,14 +59,10 @@
 #include "alloc/object.h"
 #include "alloc/page_node.h"
 #include "gc/kinds.h"
-#include "gc/range_stack.h"
+#include "gc/mark_loop.h"
 #include "gc/rescan_set.h"
 #include "gc/roots.h"
-#include "gc/scan.h"
 #include "gc/shadow_copies.h"
-#include "gc/sorted_batch.h"
-#include "gc/termination.h"
-#include "gc/work_queue.h"
 #include "gc/worker_pool.h"
 
 namespace gleaner::gc {
@@ -82,22 +78,6 @@ struct MarkConfig {
   TerminationMethod termination = TerminationMethod::kStates;
 };
 
-struct alignas(kCacheLineBytes) MarkStatistics {
-  uint64_t objects = 0;  // marked
-  uint64_t bytes_scanned = 0;
-  uint64_t steals = 0;
-  uint64_t overflows = 0;
-  uint64_t batches = 0;  // scanned in the order of addresses
-
-  void Add(const MarkStatistics& other) {
-    objects += other.objects;
-    bytes_scanned += other.bytes_scanned;
-    steals += other.steals;
-    overflows += other.overflows;
-    batches += other.batches;
-  }
-};
-
 inline constexpr uint64_t kNeverPause = ~uint64_t{0};
 // A shorter slice is a mutator's (CyclePacer::SliceBytes), which must not wait until a batch is
 // sorted.
@@ -108,8 +88,11 @@ class Marker;
 // One worker of the marker. During a job only the worker's own thread calls its functions, except
 // those of `queue`; outside jobs, the collecting thread or the thread that has the slice. Init
 // once, BeginCycle before the first job of a cycle.
-class MarkWorker {
+class MarkWorker : private MarkLoop<MarkWorker, RealClock> {
  public:
+  using MarkLoop::queue;
+  using MarkLoop::statistics;
+
   [[nodiscard]] bool Init(Marker* marker, int id, size_t max_stack_entries, int max_workers);
   void BeginCycle();
 
@@ -129,26 +112,16 @@ class MarkWorker {
   // The whole job of one worker in parallel marking. Pauses after scanning about `slice_bytes`.
   void Run(uint64_t slice_bytes);
   // Whether stack, batch, ring and queue are empty and no word is pending. No worker is in the job.
-  bool HasNothing() const;
+  bool HasNothing() const { return HasNothingLeft(); }
   // Empties stack, batch, ring and queue, and drops the pending words. No worker is in the job.
-  void Forget();
-
-  MarkStatistics statistics;
+  void Forget() { ForgetAll(); }
 
  private:
+  template <class, class>
+  friend class MarkLoop;
+
   // Where there are several memory nodes and they are known: orders the other workers by nearness.
   void OrderVictims();
-  // Takes a segment that another worker offers. Where there are several nodes: one that lies on
-  // this worker's node, else one of the nearest worker.
-  bool StealSegment(Segment* segment);
-  bool StealFrom(MarkWorker& victim, Segment* segment);
-
-  // The pending words are marked when there are this many.
-  static constexpr size_t kPendingWords = 64;
-  static constexpr size_t kScanRing = 16;
-  static_assert(kPendingWords % kFilterSlack == 0);  // so select stays within the pending words
-  static_assert((kScanRing & (kScanRing - 1)) == 0);
-
   // While roots or dirty cards are scanned, the stack is drained when it is deeper than this.
   static constexpr size_t kDrainRootsAt = 256;
 
@@ -175,12 +148,7 @@ class MarkWorker {
   void PushForDescription(Addr base);
   void ScanDescribed(Addr base);
 
-  void PushSpan(Addr begin, size_t bytes);
-  void PushOrNote(PackedRange range) {
-    if (GLEANER_UNLIKELY(!stack_.Push(range))) NoteOverflow(range);
-  }
   void NoteOverflow(PackedRange range);
-  PackedRange Split(PackedRange range);
   void RescanPage(alloc::PageNumber page);
   bool MustRescan(alloc::PageNumber page, const uint8_t* mark) const;
   void RescanRange(alloc::PageNumber page, size_t begin, size_t end);
@@ -191,19 +159,22 @@ class MarkWorker {
   void ScanWords(const Addr* words, size_t count);
   void PushWords(Addr object, size_t object_bytes, Addr begin, Addr end);
   bool RescanNext();
-  size_t FillRing(size_t head, size_t tail, bool has_range_in_hand);
-  GLEANER_ALWAYS_INLINE void PutIntoRing(size_t place, PackedRange range);
-  PackedRange ShareWork(PackedRange in_hand);
-  bool FindWork();
-  bool MustPause() const;
-  bool IsPauseWanted() const;
-  // Whether the stack has more than two batches hold. Its newest ranges then come before the batch.
-  bool IsFull() const { return stack_.size() > 2 * batch_.max(); }
-  void TakeSegment(const Segment& segment);
   void RunRootTask(size_t task);
 
+  // What MarkLoop asks for.
+  GLEANER_ALWAYS_INLINE void Prefetch(PackedRange range) const;
+  bool pads_objects() const { return pad_objects_; }
+  bool MustPause() const;
+  bool IsPauseWanted() const;
+  bool IsPausing() const;
+  bool Shares() const;
+  bool WakeHelper();
+  alloc::NodeMark NodeOf(Addr range) const;
+  MarkCrew<RealClock>& crew();
+  MarkWorker& other(int i);
+  int worker_count() const;
+
   Marker* marker_ = nullptr;
-  int id_ = 0;
 
   // Constant during a cycle. Copies of shared values, to be in the worker's own cache lines.
   Addr base_ = 0;
@@ -221,35 +192,12 @@ class MarkWorker {
   bool interior_ = true;
   bool past_the_end_ = true;
   bool pad_objects_ = false;
-  bool split_ = true;
   FilterFunction filter_ = nullptr;
   size_t min_select_words_ = 0;      // fewer pending words are all resolved
   SelectFunction select_ = nullptr;  // null if each pointer's displacement has to be checked
 
   Sink sink_{this};
-  RangeStack stack_;
-  SortedBatch batch_;
-  size_t deep_at_ = SIZE_MAX;  // the stack is deep, and batches are made, from this size on
-  bool is_deep_ = false;       // there is a batch, or the stack was deep when it was last looked at
-  size_t scan_head_ = 0;       // number of the next entry to take out
-  size_t scan_tail_ = 0;       // number of the next entry to put in
-  size_t pending_ = 0;  // number of pending words; from kPendingWords on, MarkPending is called
   uint64_t pause_at_bytes_ = kNeverPause;  // pause when statistics.bytes_scanned reaches this
-  PackedRange scan_ring_[kScanRing];
-  // First the pending words, fewer than kPendingWords. Behind them a filter has room for the words
-  // of one call.
-  Addr words_[kPendingWords + kScanWords + kFilterSlack];
-
- public:
-  WorkQueue queue;  // segments of work that any worker may take
-
- private:
-  // OrderVictims sets these, for the worker itself.
-  bool is_by_node_ = false;
-  alloc::NodeMark node_ = alloc::kNoNode;
-  uint16_t victims_[kMaxWorkers];  // the workers by their distance, the worker itself among them
-  // The node of what was pushed to the queue last, by its first range. A hint for thieves.
-  platform::Atomic<alloc::NodeMark> offered_node_{alloc::kNoNode};
 };
 
 // Call order: Init once. For a stop-parallel collection, with the world stopped: Begin,
@@ -343,7 +291,6 @@ class Marker {
   // Called by a worker that has to pause: makes all workers leave the job, since they would wait
   // for this worker for ever.
   void EndSlice();
-  void WakeSleepers();
   bool HasNothing() const;
   bool IsAllClaimed() const;
   bool IsAlone() const { return is_concurrent_ && concurrent_workers_ == 1; }
@@ -377,13 +324,9 @@ class Marker {
   platform::Atomic<bool> marked_explicitly_{false};
   platform::Atomic<bool> kept_explicitly_{false};
 
-  Termination termination_;
-  platform::Atomic<uint32_t> sleepers_{0};        // idle workers that sleep on work_available_
-  platform::Atomic<uint32_t> work_available_{0};  // raised to wake sleepers: Note [sleepers]
-  platform::Atomic<uint32_t> idle_{0};            // idle workers, asleep or not: a hint for sharing
-  platform::Atomic<bool> done_{false};            // marking is over
-  platform::Atomic<size_t> next_rescanned_{0};    // the next page to claim in this round
-  // Stored before work_available_ is raised, as done_ is: Note [sleepers].
+  MarkCrew<RealClock> crew_;
+  platform::Atomic<size_t> next_rescanned_{0};  // the next page to claim in this round
+  // Stored before crew_.work_available is raised, as crew_.done is: Note [sleepers].
   platform::Atomic<bool> pause_{false};
   platform::Atomic<bool> slice_over_{false};  // a worker has to pause in this job
   platform::Atomic<bool> overflowed_{false};  // the rescan flag

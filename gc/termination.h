@@ -16,15 +16,17 @@
 // and any worker calls AllIdle.
 #pragma once
 
-#include "platform/atomic.h"
+#include "gc/mark_clock.h"
 
 namespace gleaner::gc {
 
-inline constexpr int kMaxWorkers = 64;
-
 enum class TerminationMethod : uint8_t { kStates, kCounter };
 
-class Termination {
+template <class Clock>
+class TerminationOf {
+  template <class T>
+  using Atomic = typename Clock::template Atomic<T>;
+
  public:
   // Before the workers start. All workers begin idle.
   void Reset(TerminationMethod method, int workers) {
@@ -43,7 +45,7 @@ class Termination {
   bool AllIdle() const {
     if (method_ == TerminationMethod::kCounter)
       return busy_.Load(platform::memory_order_seq_cst) == 0;
-    uint64_t seen[kMaxWorkers];
+    uint64_t seen[Clock::kMaxWorkers];
     for (int i = 0; i < workers_; ++i) {
       seen[i] = states_[i].count.Load(platform::memory_order_seq_cst);
       if (seen[i] % 2 == 0) return false;
@@ -71,13 +73,15 @@ class Termination {
   }
 
   struct alignas(kCacheLineBytes) State {
-    platform::Atomic<uint64_t> count;
+    Atomic<uint64_t> count;
   };
 
   TerminationMethod method_ = TerminationMethod::kStates;
   int workers_ = 0;
-  alignas(kCacheLineBytes) platform::Atomic<int64_t> busy_{0};
-  State states_[kMaxWorkers];
+  alignas(kCacheLineBytes) Atomic<int64_t> busy_{0};
+  State states_[Clock::kMaxWorkers];
 };
+
+using Termination = TerminationOf<RealClock>;
 
 }  // namespace gleaner::gc

@@ -7,8 +7,8 @@
 // was rewriting; it discards its copy.
 #pragma once
 
+#include "gc/mark_clock.h"
 #include "gc/range_stack.h"
-#include "platform/atomic.h"
 
 namespace gleaner::gc {
 
@@ -18,7 +18,11 @@ struct Segment {
   uint64_t ranges[kCapacity];
 };
 
-class WorkQueue {
+template <class Clock>
+class WorkQueueOf {
+  template <class T>
+  using Atomic = typename Clock::template Atomic<T>;
+
  public:
   static constexpr int64_t kSlots = 64;
 
@@ -77,8 +81,8 @@ class WorkQueue {
 
  private:
   struct Slot {
-    platform::Atomic<size_t> count;
-    platform::Atomic<uint64_t> ranges[Segment::kCapacity];
+    Atomic<size_t> count;
+    Atomic<uint64_t> ranges[Segment::kCapacity];
   };
 
   static void Copy(const Slot& slot, Segment* out) {
@@ -92,9 +96,11 @@ class WorkQueue {
     }
   }
 
-  alignas(kCacheLineBytes) platform::Atomic<int64_t> top_{0};
-  alignas(kCacheLineBytes) platform::Atomic<int64_t> bottom_{0};
+  alignas(kCacheLineBytes) Atomic<int64_t> top_{0};
+  alignas(kCacheLineBytes) Atomic<int64_t> bottom_{0};
   alignas(kCacheLineBytes) Slot slots_[kSlots];
 };
+
+using WorkQueue = WorkQueueOf<RealClock>;
 
 }  // namespace gleaner::gc

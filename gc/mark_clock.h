@@ -1,0 +1,44 @@
+// Where the marker's workers run and wait: on threads, in real time.
+//
+// The code that decides who marks what (gc/mark_loop.h, gc/work_queue.h, gc/termination.h) takes
+// its clock as a parameter. With this one it is the marker's; with the virtual clock of
+// tools/predict/virtual_clock.h the same code is simulated with any number of workers.
+#pragma once
+
+#include <sched.h>
+
+#include "platform/lock.h"
+#include "platform/trace.h"
+
+namespace gleaner::gc {
+
+inline constexpr int kMaxWorkers = 64;
+
+struct RealClock {
+  static constexpr int kMaxWorkers = gc::kMaxWorkers;
+  template <class T>
+  using Atomic = platform::Atomic<T>;
+
+  // A short wait that keeps the processor.
+  static void Relax() {
+    for (int i = 0; i < 32; ++i) platform::CpuRelax();
+  }
+  // Leaves the processor to a thread that waits for it.
+  static void Yield() { sched_yield(); }
+  static void Wait(Atomic<uint32_t>* word, uint32_t expected) {
+    platform::FutexWait(word, expected);
+  }
+  static void Wake(Atomic<uint32_t>* word, int waiters) { platform::FutexWake(word, waiters); }
+
+  // Lasts while a worker searches for work.
+  class IdleSpan {
+   public:
+    explicit IdleSpan(int worker)
+        : scope_(platform::TraceEvent::kIdle, static_cast<uint64_t>(worker)) {}
+
+   private:
+    const platform::TraceScope scope_;
+  };
+};
+
+}  // namespace gleaner::gc
