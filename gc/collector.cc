@@ -457,10 +457,7 @@ SweepTotals Collector::Sweep(uint8_t dead) {
   for (SweepTotals& totals : sweep_totals_) totals = {};
   sweeper_.Begin(dead);
   pool_.Begin(SweepJob, this);
-  if (sweeper_.pages() >= kParallelSweepFromPages) {
-    while (pool_.WakeOne()) {
-    }
-  }
+  if (sweeper_.pages() >= kParallelSweepFromPages) pool_.WakeAll();
   SweepJob(this, 0);
   pool_.Finish();
   SweepTotals swept;
@@ -516,10 +513,7 @@ void Collector::StepJob(void* collector, int) { static_cast<Collector*>(collecto
 void Collector::FinishSweep() {
   if (!sweeper_.IsConcurrent() || sweeper_.IsDone()) return;
   pool_.Begin(StepJob, this);
-  if (sweeper_.pages() >= kParallelSweepFromPages) {
-    while (pool_.WakeOne()) {
-    }
-  }
+  if (sweeper_.pages() >= kParallelSweepFromPages) pool_.WakeAll();
   StepJob(this, 0);
   pool_.Finish();
 }

@@ -350,8 +350,7 @@ void Cycle::FetchLastWorldStopped() {
   next_piece_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
   pool_->Begin(FetchPieces, this);
   if (tracker_.traits().last_fetch_is_shared && armed_end_ >= PagesIn(kMinSharedFetchBytes)) {
-    while (pool_->WakeOne()) {
-    }
+    pool_->WakeAll();
   }
   FetchPieces(this, 0);
   pool_->Finish();

@@ -34,10 +34,9 @@ namespace gleaner::gc {
 
 // A longer range is scanned in steps of this size.
 inline constexpr size_t kScanBytes = kScanWords * kWordBytes;
-// A longer range is split for other workers.
+// A longer range is halved, again and again, so that others find shares of equal size. Scanning
+// this much takes about as long as waking a helper if all words are pointers.
 inline constexpr size_t kSplitBytes = 32 * kKiB;
-// A longer range is halved, so that thieves get shares of equal size.
-inline constexpr size_t kHalveBytes = 1 * kMiB;
 // Large objects are pushed as ranges of this size.
 inline constexpr size_t kSpanBytes = 8 * kMiB;
 
@@ -46,6 +45,8 @@ inline constexpr uint64_t kShareEveryBytes = 8 * kKiB;
 // Waking a helper costs as much as scanning this much (some 50 us). Only a worker that has scanned
 // more, and still has work, wakes a helper.
 inline constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
+// The same for a worker that reads roots: it has marked as many objects since it woke the last one.
+inline constexpr uint64_t kHelpAfterObjects = 4 * kKiB;
 // Turns of searching for work before an idle worker yields its processor, and before it sleeps.
 inline constexpr int kYieldTurns = 8;
 inline constexpr int kSpinTurns = 200;
@@ -112,15 +113,30 @@ class MarkLoop {
     batch_.Init(heap_bytes, max_workers);
     return true;
   }
-  // The heap has `heap_bytes` to scan from `base` on. min_batch: as in MarkConfig.
-  void BeginLoop(Addr base, size_t heap_bytes, size_t min_batch, bool splits) {
+  // The heap has `heap_bytes` to scan, in the `address_bytes` from `base` on. min_batch: as in
+  // MarkConfig.
+  void BeginLoop(Addr base, size_t address_bytes, size_t heap_bytes, size_t min_batch,
+                 bool splits) {
     statistics = {};
     is_deep_ = false;
     split_ = splits;
-    batch_.BeginCycle(base, heap_bytes, min_batch);
+    help_at_objects_ = kHelpAfterObjects;
+    batch_.BeginCycle(base, address_bytes, heap_bytes, min_batch);
     deep_at_ = batch_.min();
   }
 
+  // Gives the memory back. pre: nothing is left.
+  void Release() {
+    stack_.Release();
+    batch_.Release();
+  }
+
+  // After a root task: others can claim the next ones, also where the objects have nothing to scan.
+  void HelpWithRoots() {
+    if (statistics.objects < help_at_objects_ || !self().Shares()) return;
+    help_at_objects_ = statistics.objects + kHelpAfterObjects;
+    self().WakeHelper();
+  }
   // Works until stack, batch and ring are empty and no word is pending (true), or the worker has to
   // pause (false). Offers some of the work to idle workers.
   bool DrainAll();
@@ -176,7 +192,7 @@ class MarkLoop {
 
   GLEANER_ALWAYS_INLINE void PutIntoRing(size_t place, PackedRange range);
   size_t FillRing(size_t head, size_t tail, bool has_range_in_hand);
-  PackedRange Split(PackedRange range);
+  PackedRange Split(PackedRange range, size_t first_bytes);
   PackedRange ShareWork(PackedRange in_hand);
   // Whether the stack has more than two batches hold. Its newest ranges then come before the batch.
   bool IsFull() const { return stack_.size() > 2 * batch_.max(); }
@@ -190,8 +206,9 @@ class MarkLoop {
   bool StealSegment(Segment* segment);
   bool StealFrom(Worker& victim, Segment* segment);
 
-  size_t scan_head_ = 0;  // number of the next entry to take out
-  size_t scan_tail_ = 0;  // number of the next entry to put in
+  uint64_t help_at_objects_ = kHelpAfterObjects;  // HelpWithRoots wakes from there on
+  size_t scan_head_ = 0;                          // number of the next entry to take out
+  size_t scan_tail_ = 0;                          // number of the next entry to put in
   PackedRange scan_ring_[kScanRing];
 
  public:
@@ -229,18 +246,19 @@ GLEANER_NOINLINE size_t MarkLoop<Worker, Clock>::FillRing(size_t head, size_t ta
   return tail;
 }
 
-// Pushes all of a long range but its first kSplitBytes, which it returns.
+// Pushes all of a long range but its first `first_bytes` at most, which it returns.
 template <class Worker, class Clock>
-PackedRange MarkLoop<Worker, Clock>::Split(PackedRange range) {
+PackedRange MarkLoop<Worker, Clock>::Split(PackedRange range, size_t first_bytes) {
   const Addr begin = range.begin();
   size_t bytes = range.bytes();
-  while (bytes > kHalveBytes) {
-    const size_t half = AlignDown(bytes / 2, kSplitBytes);
+  while (bytes > kSplitBytes) {
+    const size_t half = AlignDown(bytes / 2, kScanBytes);
     PushOrNote({begin + half, bytes - half});
     bytes = half;
   }
-  PushOrNote({begin + kSplitBytes, bytes - kSplitBytes});
-  return {begin, kSplitBytes};
+  if (bytes <= first_bytes) return {begin, bytes};
+  PushOrNote({begin + first_bytes, bytes - first_bytes});
+  return {begin, first_bytes};
 }
 
 template <class Worker, class Clock>
@@ -265,7 +283,12 @@ bool MarkLoop<Worker, Clock>::DrainAll() {
     }
     if (GLEANER_LIKELY(!is_deep_)) {
       while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
-        PutIntoRing(scan_tail++, stack_.Pop());
+        PackedRange range = stack_.Pop();
+        // Others can take the rest from the stack, but nothing from the ring.
+        if (GLEANER_UNLIKELY(range.bytes() > kScanBytes) && split_ && deep_at_ == SIZE_MAX) {
+          range = Split(range, kScanBytes);
+        }
+        PutIntoRing(scan_tail++, range);
       }
     }
     PackedRange range = in_hand;
@@ -286,7 +309,7 @@ bool MarkLoop<Worker, Clock>::DrainAll() {
     in_hand = PackedRange();
     if (GLEANER_UNLIKELY(range.bytes() > kScanBytes)) {
       if (split_ && range.bytes() > kSplitBytes && (deep_at_ == SIZE_MAX || IsFull())) {
-        range = Split(range);
+        range = Split(range, kSplitBytes);
       }
       in_hand = {range.begin() + kScanBytes, range.bytes() - kScanBytes};
       range = {range.begin(), kScanBytes};
@@ -339,16 +362,19 @@ bool MarkLoop<Worker, Clock>::DrainAll() {
   return true;
 }
 
-// Offers some of the work if a worker is idle, or wakes a helper if there is enough of it: half of
-// the range in hand, the oldest ranges. Returns what is left in hand.
+// Offers some of the work if more workers are idle than it has offered segments, or wakes a helper
+// if there is enough of it: half of the range in hand, the oldest ranges. Returns what is left in
+// hand.
 template <class Worker, class Clock>
 GLEANER_NOINLINE PackedRange MarkLoop<Worker, Clock>::ShareWork(PackedRange in_hand) {
   const bool splits = split_ && in_hand.bytes() > kSplitBytes;
-  if (!self().Shares() || !queue.LooksEmpty()) return in_hand;
+  if (!self().Shares()) return in_hand;
   if (!splits && stack_.size() < 2 && batch_.size() < 2) return in_hand;
   MarkCrew<Clock>& crew = self().crew();
-  const bool hungry = crew.idle.Load(platform::memory_order_relaxed) != 0;  // a hint
-  if (!hungry) {
+  const size_t hungry = crew.idle.Load(platform::memory_order_relaxed);  // a hint
+  const size_t most = hungry < WorkQueueOf<Clock>::kSlots ? hungry : WorkQueueOf<Clock>::kSlots;
+  if (const size_t offered = queue.size(); offered != 0 && offered >= most) return in_hand;
+  if (hungry == 0) {
     if (statistics.bytes_scanned < kHelpAfterBytes || !self().WakeHelper()) return in_hand;
   }
   Segment segment;
@@ -358,18 +384,27 @@ GLEANER_NOINLINE PackedRange MarkLoop<Worker, Clock>::ShareWork(PackedRange in_h
     segment.ranges[share++] = PackedRange(in_hand.begin() + kept, in_hand.bytes() - kept).bits();
     in_hand = {in_hand.begin(), kept};
   }
-  for (size_t half = stack_.size() / 2; half != 0 && share < Segment::kCapacity; --half) {
-    segment.ranges[share++] = stack_.TakeOldest().bits();
+  // A long range goes alone: its taker can split it, and the next taker gets the next one.
+  bool is_long = splits;
+  const auto add = [&](PackedRange range) {
+    is_long = range.bytes() > kSplitBytes;
+    segment.ranges[share++] = range.bits();
+  };
+  for (size_t half = stack_.size() / 2; half != 0 && share < Segment::kCapacity && !is_long;
+       --half) {
+    add(stack_.TakeOldest());
   }
-  for (size_t half = batch_.size() / 2; half != 0 && share < Segment::kCapacity; --half) {
-    segment.ranges[share++] = batch_.TakeLast().bits();
+  for (size_t half = batch_.size() / 2; half != 0 && share < Segment::kCapacity && !is_long;
+       --half) {
+    add(batch_.TakeLast());
   }
   segment.count = share;
   if (GLEANER_UNLIKELY(is_by_node_)) {
     offered_node_.Store(self().NodeOf(PackedRange::FromBits(segment.ranges[0]).begin()),
                         platform::memory_order_relaxed);  // a hint
   }
-  queue.Push(segment);  // cannot fail: the queue was empty
+  // Cannot fail: fewer than kSlots segments are offered.
+  queue.Push(segment);
   // seq_cst: the segment is visible before the load of sleepers; a sleeper looks for segments
   // after it has counted itself (Note [sleepers]).
   if (crew.sleepers.Load(platform::memory_order_seq_cst) != 0) {

@@ -32,8 +32,8 @@ void MarkWorker::BeginCycle() {
   filter_ = marker_->scan_code_.filter;
   min_select_words_ = marker_->scan_code_.min_select_words;
   select_ = interior_ ? marker_->scan_code_.select : nullptr;
-  const size_t pages = alloc::EndCommitted(alloc::Space::kScanned);
-  BeginLoop(base_, pages * alloc::kPageBytes, marker_->config_.min_batch, marker_->config_.split);
+  const size_t bytes = alloc::EndCommitted(alloc::Space::kScanned) * size_t{alloc::kPageBytes};
+  BeginLoop(base_, bytes, bytes, marker_->config_.min_batch, marker_->config_.split);
   has_hole_ = marker_->has_hole_;
   hole_begin_ = alloc::EndCommitted(alloc::Space::kScanned);
   hole_pages_ =
@@ -165,9 +165,7 @@ bool MarkWorker::Drain() { return DrainAll(); }
 
 bool MarkWorker::IsPausing() const { return marker_->IsPausing(); }
 bool MarkWorker::Shares() const { return marker_->config_.balance && !marker_->IsAlone(); }
-bool MarkWorker::WakeHelper() {
-  return marker_->MayWake() && marker_->pool_->CanWake() && marker_->pool_->WakeOne();
-}
+bool MarkWorker::WakeHelper() { return marker_->pool_->WakeOne(marker_->MaxWorkersNow()); }
 NodeMark MarkWorker::NodeOf(Addr range) const {
   return g_space.Contains(range) ? alloc::NodeOfPage(g_space.PageOf(range)) : alloc::kNoNode;
 }
@@ -230,6 +228,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
     const size_t task = roots.Claim();
     if (task == roots.size()) break;
     RunRootTask(task);
+    HelpWithRoots();
   }
   while (!MustPause() && RescanNext()) {
   }

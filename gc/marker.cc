@@ -102,8 +102,7 @@ bool Marker::Continue(uint64_t slice_bytes) {
   if (rescan_set_ != nullptr || !config_.balance || helped_) {
     // Wake helpers now if there are dirty pages, which workers claim and do not share; without
     // balancing, since then no worker wakes helpers later; or if the last cycle had work for them.
-    while (MayWake() && pool_->WakeOne()) {
-    }
+    pool_->WakeAll(MaxWorkersNow());
   }
   while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();
   workers_[0]->Run(slice_bytes);

@@ -18,11 +18,12 @@
 // The stack holds ranges of objects that are black already (packed, one word each). When it is
 // deep, its newest ranges are sorted and scanned as a batch (gc/sorted_batch.h).
 //
-// A range above 4 KiB is in hand until it is scanned. Where no batches are made, or when the stack
-// has more than two batches hold, one above 32 KiB is split and the rest pushed first: other
-// workers can take it, and the stack gets no more at a time than 32 KiB refer to. One above 1 MiB
-// is halved. Where batches are made, it stays in hand, so that the next batch is dense, until the
-// stack has a whole batch; and when a worker has no work, half of what is left goes to it.
+// A range above 4 KiB is in hand until it is scanned. Where no batches are made, it is split when
+// it enters the ring, from which other workers cannot take: 4 KiB go in, and the rest, halved down
+// to 32 KiB, stays on the stack, which so gets no more at a time than 4 KiB refer to. Where batches
+// are made, it stays in hand, so that the next batch is dense, until the stack has a whole batch,
+// and is split when the stack has more than two; and when a worker has no work, half of what is
+// left goes to it.
 //
 // White is a mask of mark byte values, black is one value (alloc/page.h).
 //
@@ -294,7 +295,7 @@ class Marker {
   bool HasNothing() const;
   bool IsAllClaimed() const;
   bool IsAlone() const { return is_concurrent_ && concurrent_workers_ == 1; }
-  bool MayWake() const { return !is_concurrent_ || pool_->last_workers() < concurrent_workers_; }
+  int MaxWorkersNow() const { return is_concurrent_ ? concurrent_workers_ : kMaxWorkers; }
   void DrainLeftovers();
   // One value of the mask white_.
   uint8_t AnyWhite() const { return static_cast<uint8_t>(white_ & -white_); }

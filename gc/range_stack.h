@@ -67,6 +67,8 @@ class RangeStack {
   // The newest `count` ranges, oldest of them first. pre: there are as many; for both.
   const PackedRange* newest(size_t count) const { return top_ - count; }
   void DropNewest(size_t count) { top_ -= count; }
+  // Gives the memory back.
+  void Release() { entries_.Release(); }
   // Drops all ranges, and makes the whole memory usable again.
   void Rewind() { bottom_ = top_ = entries_.data(); }
 

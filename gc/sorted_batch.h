@@ -29,9 +29,14 @@ class SortedBatch {
     workers_ = static_cast<size_t>(workers);
     (void)ranges_.Reserve(heap_bytes / kHeapBytesPerRange / workers_);
   }
-  // The heap has this many bytes from `base` on. min_ranges: of a batch; 0 if the heap decides.
-  // pre: empty.
-  void BeginCycle(Addr base, size_t heap_bytes, size_t min_ranges);
+  // The heap has `heap_bytes`, whose addresses are in the `address_bytes` from `base` on.
+  // min_ranges: of a batch; 0 if the heap decides. pre: empty.
+  void BeginCycle(Addr base, size_t address_bytes, size_t heap_bytes, size_t min_ranges);
+  void BeginCycle(Addr base, size_t heap_bytes, size_t min_ranges) {
+    BeginCycle(base, heap_bytes, heap_bytes, min_ranges);
+  }
+  // Gives the memory back. pre: empty.
+  void Release() { ranges_.Release(); }
 
   bool empty() const { return next_ == end_; }
   size_t size() const { return static_cast<size_t>(end_ - next_); }
@@ -71,10 +76,11 @@ class SortedBatch {
   uint32_t place_[kRegions] = {};  // while sorting: of the region's next range
 };
 
-inline void SortedBatch::BeginCycle(Addr base, size_t heap_bytes, size_t min_ranges) {
+inline void SortedBatch::BeginCycle(Addr base, size_t address_bytes, size_t heap_bytes,
+                                    size_t min_ranges) {
   base_ = base;
   shift_ = alloc::kPageShift;
-  while (heap_bytes >> shift_ >= kRegions) ++shift_;
+  while (address_bytes >> shift_ >= kRegions) ++shift_;
   max_ = heap_bytes / kHeapBytesPerRange / workers_;
   if (max_ > UINT32_MAX) max_ = UINT32_MAX;
   min_ = min_ranges;

@@ -24,7 +24,7 @@ class WorkQueueOf {
   using Atomic = typename Clock::template Atomic<T>;
 
  public:
-  static constexpr int64_t kSlots = 64;
+  static constexpr size_t kSlots = 64;
 
   // Owner only. False when the queue is full.
   bool Push(const Segment& segment) {
@@ -32,7 +32,7 @@ class WorkQueueOf {
     const int64_t bottom = bottom_.Load(platform::memory_order_relaxed);
     // Acquire: pairs with the thief's exchange, before which the thief has read its slot.
     const int64_t top = top_.Load(platform::memory_order_acquire);
-    if (bottom - top >= kSlots) return false;
+    if (bottom - top >= static_cast<int64_t>(kSlots)) return false;
     Slot& slot = slots_[bottom % kSlots];
     // Relaxed: published by the store of bottom_ below.
     slot.count.Store(segment.count, platform::memory_order_relaxed);
@@ -73,6 +73,13 @@ class WorkQueueOf {
     return top_.CompareExchange(top, top + 1, platform::memory_order_seq_cst);
   }
 
+  // Owner only: segments that nobody has taken yet; thieves may take some meanwhile.
+  size_t size() const {
+    // Relaxed: only the owner writes bottom_. Acquire: as in Push.
+    const int64_t bottom = bottom_.Load(platform::memory_order_relaxed);
+    const int64_t top = top_.Load(platform::memory_order_acquire);
+    return bottom > top ? static_cast<size_t>(bottom - top) : 0;
+  }
   // A hint for other threads; exact for an idle owner.
   bool LooksEmpty() const {
     return top_.Load(platform::memory_order_seq_cst) >=

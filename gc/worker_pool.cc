@@ -7,14 +7,13 @@
 
 namespace gleaner::gc {
 
-using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
-using platform::memory_order_release;
 using platform::memory_order_seq_cst;
 
 void WorkerPool::Begin(Job job, void* context) {
   job_ = job;
   context_ = context;
+  wanted_now_ = 0;
   joined_.Store(0, memory_order_relaxed);  // no job is open
 }
 
@@ -31,22 +30,24 @@ void WorkerPool::StartHelpers() {
   }
 }
 
-bool WorkerPool::WakeOne() {
-  // If another worker is waking a helper, that is enough for now. Acquire: wake_ is a lock that
-  // guards `joined_`; pairs with the release below.
-  if (wake_.Exchange(1, memory_order_acquire) != 0) return false;
-  const bool can = CanWake();
-  if (can) {
-    const int joined = joined_.Load(memory_order_relaxed);  // guarded by wake_
-    joined_.Store(joined + 1, memory_order_relaxed);        // guarded by wake_
-    Helper& helper = helpers_[joined];
-    helper.placement.KeepOffThisCpu();
-    running_.FetchAdd(1, memory_order_seq_cst);
-    helper.jobs.FetchAdd(1, memory_order_seq_cst);  // also publishes job_ and context_
-    FutexWake(&helper.jobs, 1);
+void WorkerPool::WakeAll(int workers) {
+  wanted_now_ = workers;
+  while (WakeOne(wanted_now_)) {
   }
-  wake_.Store(0, memory_order_release);  // unlocks; pairs with the exchange
-  return can;
+}
+
+bool WorkerPool::WakeOne(int workers) {
+  if (workers > size_) workers = size_;
+  int joined = joined_.Load(memory_order_relaxed);  // the exchange decides
+  do {
+    if (joined >= started_ || joined + 1 >= workers) return false;
+  } while (!joined_.CompareExchange(joined, joined + 1, memory_order_seq_cst));
+  Helper& helper = helpers_[joined];
+  helper.placement.KeepOffThisCpu();
+  running_.FetchAdd(1, memory_order_seq_cst);
+  helper.jobs.FetchAdd(1, memory_order_seq_cst);  // also publishes job_, context_, wanted_now_
+  FutexWake(&helper.jobs, 1);
+  return true;
 }
 
 void WorkerPool::Finish() {
@@ -83,6 +84,8 @@ void WorkerPool::Help(int worker) {
   // A mark procedure of the program may write to its object, whose page may be write-protected for
   // tracking; the fault has to be handled.
   platform::UnblockFaultSignal();
+  while (WakeOne(wanted_now_)) {
+  }
   job_(context_, worker);
   if (running_.FetchSub(1, memory_order_seq_cst) == 1) FutexWakeAll(&running_);
 }
@@ -96,7 +99,6 @@ void WorkerPool::ResetAfterFork(bool helpers_wanted) {
   }
   started_ = 0;
   joined_.Store(0, memory_order_relaxed);  // no job is open
-  wake_.Store(0, memory_order_seq_cst);
   running_.Store(0, memory_order_seq_cst);
 }
 

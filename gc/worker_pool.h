@@ -1,13 +1,15 @@
 // Threads that help the collector, asleep between jobs.
 //
 // The calling thread is worker 0 and runs the job itself. Helpers are woken one by one while the
-// job runs, and only for work that outweighs the wake-up. Helpers are no mutators: they block all
+// job runs, and only for work that outweighs the wake-up. Where all are wanted at once, those who
+// are awake wake the others, so that the time grows with the logarithm of their number. Helpers are
+// no mutators: they block all
 // signals, are never stopped and never allocate from the heap. Where there are several memory
 // nodes, helpers are divided over them: each keeps to its node once the topology is loaded.
 //
-// Call order: SetSize and StartHelpers under the collector lock; then for each job Begin, WakeOne
-// any number of times, Finish. One thread at a time opens jobs: it has the collector lock or the
-// slice of a concurrent cycle.
+// Call order: SetSize and StartHelpers under the collector lock; then for each job Begin, WakeAll
+// or WakeOne any number of times, Finish. One thread at a time opens jobs: it has the collector
+// lock or the slice of a concurrent cycle.
 #pragma once
 
 #include "gc/termination.h"
@@ -41,9 +43,12 @@ class WorkerPool {
     const int joined = joined_.Load(platform::memory_order_relaxed);
     return joined < started_ && joined + 1 < size_;
   }
-  // Wakes one more helper. False if all helpers are in the job already, or if another worker is
-  // waking one now. Any worker of the job.
-  bool WakeOne();
+  // Wakes one more helper. False if there are `workers` in the job already, worker 0 among them, or
+  // all that there may be. Any worker of the job.
+  bool WakeOne(int workers = kMaxWorkers);
+  // Wakes helpers until there are as many workers. Each helper that has been woken goes on with
+  // that before it begins. Worker 0 only, before it runs its own part.
+  void WakeAll(int workers = kMaxWorkers);
   void Finish();
   // Workers in the current or the last job. During a job a hint.
   int last_workers() const { return joined_.Load(platform::memory_order_relaxed) + 1; }  // a hint
@@ -74,8 +79,8 @@ class WorkerPool {
   int started_ = 0;    // helpers; guarded by the collector lock, constant during a job
   Job job_ = nullptr;  // constant during a job
   void* context_ = nullptr;
-  platform::Atomic<int> joined_{0};        // helpers woken in this job; written under wake_
-  platform::Atomic<uint32_t> wake_{0};     // a lock: 1 while a worker wakes a helper
+  int wanted_now_ = 0;                     // workers, by WakeAll; constant once a helper is awake
+  platform::Atomic<int> joined_{0};        // helpers woken in this job: who raises it wakes one
   platform::Atomic<uint32_t> running_{0};  // helpers in the job; Finish sleeps on it
   Helper helpers_[kMaxWorkers];
 };
