@@ -89,6 +89,7 @@ set_target_properties(gleaner_malloc PROPERTIES
 gleaner_let_calls_fail(gleaner_malloc)
 install(TARGETS gleaner_malloc LIBRARY DESTINATION lib/gleaner)
 
+find_package(Boost REQUIRED COMPONENTS context)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBDW REQUIRED IMPORTED_TARGET libdw)
@@ -112,9 +113,17 @@ add_custom_command(OUTPUT ${report_parts}
   VERBATIM)
 
 add_executable(gleaner ${tool_sources} ${report_parts} record/trace_reader.cc ${GLEANER_OBJECTS})
-target_link_libraries(gleaner PRIVATE gleaner_internal CLI11::CLI11 PkgConfig::LIBDW)
+target_link_libraries(gleaner PRIVATE gleaner_internal Boost::context CLI11::CLI11 PkgConfig::LIBDW)
 target_include_directories(gleaner PRIVATE include/gleaner)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+# The descriptions for `gleaner predict`, where the command finds them in the build tree, too.
+file(GLOB machines CONFIGURE_DEPENDS tools/machines/*.machine)
+foreach(machine IN LISTS machines)
+  get_filename_component(name ${machine} NAME)
+  configure_file(${machine} ${CMAKE_BINARY_DIR}/share/gleaner/machines/${name} COPYONLY)
+endforeach()
+install(FILES ${machines} DESTINATION share/gleaner/machines)
 
 # Always lib/, never lib/<triplet>: LD_LIBRARY_PATH=<prefix>/lib/gleaner is the documented interface.
 include(CMakePackageConfigHelpers)

@@ -364,6 +364,8 @@ const char* ProcessRank() {
 }
 
 const char* ProgramSearchPath() { return getenv("PATH"); }
+const char* CacheFolder() { return getenv("XDG_CACHE_HOME"); }
+const char* HomeFolder() { return getenv("HOME"); }
 
 void PrintOptions(bool markdown) {
   if (markdown) {

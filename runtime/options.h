@@ -62,5 +62,8 @@ const char* ProcessRank();
 bool NameReportFiles(const char* trace, const char* profile);
 // The value of PATH; null if it is unset.
 const char* ProgramSearchPath();
+// For `gleaner calibrate`: the values of XDG_CACHE_HOME and HOME; null if they are unset.
+const char* CacheFolder();
+const char* HomeFolder();
 
 }  // namespace gleaner::runtime

@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include "runtime/options.h"
+#include "tools/calibrate.h"
 #include "tools/launch.h"
 #include "tools/numa.h"
+#include "tools/predict.h"
 #include "tools/ranks.h"
 #include "tools/record.h"
 #include "tools/replay.h"
@@ -221,6 +223,28 @@ CLI::App* AddTop(CLI::App* app, TopOptions* options) {
   return top;
 }
 
+CLI::App* AddCalibrate(CLI::App* app, CalibrateOptions* options) {
+  CLI::App* calibrate =
+      app->add_subcommand("calibrate", "Measure this machine for `gleaner predict`");
+  calibrate->add_option("-o,--output", options->output,
+                        "A file, or - for standard output; if not given, where `gleaner predict` "
+                        "looks for this machine");
+  return calibrate;
+}
+
+CLI::App* AddPredict(CLI::App* app, PredictOptions* options) {
+  CLI::App* predict = app->add_subcommand(
+      "predict", "The time of a collection of a heap snapshot on any number of processors");
+  predict->add_option("SNAPSHOT", options->snapshot, "The file that GLEANER_SNAPSHOT named")
+      ->required();
+  predict->add_option("--machine", options->machine,
+                      "A machine's description: its name or file; this machine if not given");
+  predict->add_option("--markers", options->markers,
+                      "Numbers of markers: N, A-B, or several of these separated by commas");
+  predict->add_flag("--json", options->json, "As JSON");
+  return predict;
+}
+
 CLI::App* AddTopology(CLI::App* app, TopologyOptions* options) {
   CLI::App* topology = app->add_subcommand(
       "topology", "Show memory nodes and their processors, and where markers would run");
@@ -310,6 +334,11 @@ int main(int argc, char** argv) {
   WhyOptions asking;
   const CLI::App* why = AddWhy(&app, &asking);
 
+  CalibrateOptions calibrating;
+  const CLI::App* calibrate = AddCalibrate(&app, &calibrating);
+  PredictOptions predicting;
+  const CLI::App* predict = AddPredict(&app, &predicting);
+
   const int end = takes_program ? EndOfOwnArguments(argc, argv) : argc;
   try {
     app.parse(end, argv);
@@ -324,6 +353,8 @@ int main(int argc, char** argv) {
   if (trace->parsed()) return ConvertTrace(tracing);
   if (snapshot->parsed()) return ShowSnapshot(showing);
   if (why->parsed()) return Why(asking);
+  if (calibrate->parsed()) return CalibrateMachine(calibrating);
+  if (predict->parsed()) return Predict(predicting);
   if (ranks->parsed()) return CompareRanksOf(comparing);
   if (report->parsed() && !takes_program) return ReportTrace(reporting);
   if (top->parsed()) return Top(looking);

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""gleaner predict and gleaner calibrate.
+
+usage: predict_test.py GLEANER DROPIN CLIENT
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
+FOLDER = tempfile.TemporaryDirectory()
+SNAPSHOT = os.path.join(FOLDER.name, "map.snapshot")
+PARTS = ("work", "added_misses", "waiting", "contention", "idle", "waking")
+MACHINES = ("enterprise10000", "flat", "origin2000", "two-socket")
+
+
+def environment(**more):
+    clean = {key: value for key, value in os.environ.items()
+             if not key.startswith(("GC_", "GLEANER_", "LD_", "XDG_"))}
+    return {**clean, "HOME": FOLDER.name, **more}
+
+
+def setUpModule():
+    result = subprocess.run([CLIENT, "map", SNAPSHOT], capture_output=True, text=True,
+                            timeout=100,
+                            env=environment(LD_LIBRARY_PATH=os.path.dirname(DROPIN)))
+    assert result.returncode == 0, result.stderr
+
+
+class ToolTest(unittest.TestCase):
+    def run_tool(self, *arguments, status=0, **more):
+        result = subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=200,
+                                env=environment(**more))
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return result
+
+    def predict(self, *arguments, machine="flat", snapshot=SNAPSHOT):
+        return json.loads(self.run_tool("predict", snapshot, "--machine", machine, "--json",
+                                        *arguments).stdout)
+
+    def file(self, name, text):
+        path = os.path.join(FOLDER.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+
+class Prediction(ToolTest):
+    def test_parts_of_the_processors_time_add_up(self):
+        for machine in MACHINES:
+            for marking in self.predict(machine=machine)["markings"]:
+                self.assertAlmostEqual(sum(marking[part] for part in PARTS), 1, delta=0.02)
+                for part in PARTS:
+                    self.assertGreaterEqual(marking[part], 0)
+
+    def test_markers(self):
+        for text, numbers in (("1-64", [1, 2, 4, 8, 16, 32, 64]), ("3", [1, 3]),
+                              ("3-20,5", [1, 3, 4, 5, 8, 16, 20]), ("1024", [1, 1024])):
+            document = self.predict("--markers", text)
+            self.assertEqual([marking["markers"] for marking in document["markings"]], numbers)
+            self.assertEqual(document["markings"][0]["speed_up"], 1)
+            self.assertIn(document["best_markers"], numbers)
+        for text in ("0", "1025", "8-4", "x", "1-", "1,", "-3", "1 2"):
+            result = self.run_tool("predict", SNAPSHOT, "--machine", "flat", f"--markers={text}",
+                                   status=1)
+            self.assertIn("numbers from 1 to 1024 are expected", result.stderr)
+
+    def test_the_same_twice(self):
+        arguments = ("predict", SNAPSHOT, "--machine", "two-socket", "--markers", "1-256")
+        self.assertEqual(self.run_tool(*arguments).stdout, self.run_tool(*arguments).stdout)
+
+    def test_its_figures_are_those_of_the_snapshot(self):
+        document = self.predict("--markers", "1")
+        totals = json.loads(self.run_tool("snapshot", "--json", SNAPSHOT).stdout)
+        self.assertLessEqual(document["objects"], totals["objects"])
+        self.assertGreater(document["objects"], totals["objects"] / 2)
+        self.assertEqual(document["references"], totals["references"])
+
+    def test_text(self):
+        text = self.run_tool("predict", SNAPSHOT, "--machine", "flat").stdout
+        self.assertIn("on flat memory (64 processors, memory without waiting)", text)
+        self.assertRegex(text, r"(?m)^ +1 +\S+\s\S+ +\d+ % +1\.00   #+")
+        self.assertRegex(text, r"(?m)^ +64 ")
+        self.assertIn("GC_MARKERS=", text)
+
+    def test_snapshots_that_are_none(self):
+        with open(SNAPSHOT, "rb") as file:
+            whole = file.read()
+        for name, content in (("empty", b""), ("half", whole[:len(whole) // 2]),
+                              ("text", b"no snapshot at all"),
+                              ("damaged", whole[:3000] + b"\xff" + whole[3001:])):
+            path = os.path.join(FOLDER.name, name)
+            with open(path, "wb") as file:
+                file.write(content)
+            result = self.run_tool("predict", path, "--machine", "flat", status=1)
+            self.assertEqual(result.stdout, "")
+            self.assertTrue(result.stderr.startswith("gleaner predict: "), result.stderr)
+            self.assertIn(path, result.stderr)
+        self.run_tool("predict", os.path.join(FOLDER.name, "none"), "--machine", "flat", status=1)
+
+
+class Machines(ToolTest):
+    def test_unknown_ones_are_told_with_those_that_exist(self):
+        result = self.run_tool("predict", SNAPSHOT, "--machine", "cray", status=1)
+        self.assertIn("there is no machine cray; there are " + ", ".join(MACHINES), result.stderr)
+        result = self.run_tool("predict", SNAPSHOT, "--machine", "./cray", status=1)
+        self.assertIn("./cray: it cannot be read", result.stderr)
+
+    def test_wrong_lines_are_told_by_their_number(self):
+        folder = os.path.join(os.path.dirname(GLEANER), "../share/gleaner/machines")
+        with open(os.path.join(folder, "flat.machine"), encoding="utf-8") as file:
+            right = file.read()
+        self.predict(machine=self.file("right.machine", right))
+        for line, words in (("speed_ns 3", "speed_ns: there is no such name"),
+                            ("word_ns", "word_ns: one number is expected"),
+                            ("word_ns -1", "word_ns: numbers from 0 on are expected"),
+                            ("word_ns nan", "word_ns: numbers from 0 on are expected"),
+                            ("word_ns 1e99", "word_ns: numbers from 0 on are expected"),
+                            ("processors 0", "a number from 1 to 4096"),
+                            ("cache 32768 63 8 0 0 0 0", "a power of two"),
+                            ("cache 100 64 8 0 0 0 0", "seven numbers are expected"),
+                            ("tlb 0 4096 1 1 1", "five numbers are expected"),
+                            ("memory 1", "three times are expected")):
+            path = self.file("wrong.machine", right + line + "\n")
+            result = self.run_tool("predict", SNAPSHOT, "--machine", path, status=1)
+            number = right.count("\n") + 1
+            self.assertIn(f"{path}:{number}: ", result.stderr)
+            self.assertIn(words, result.stderr)
+        path = self.file("short.machine", "processors 2\n")
+        result = self.run_tool("predict", SNAPSHOT, "--machine", path, status=1)
+        self.assertIn("it says nothing about cache", result.stderr)
+
+    def test_this_machine_is_measured_once(self):
+        result = self.run_tool("predict", SNAPSHOT, "--markers", "1,2")
+        kept = os.path.join(FOLDER.name, ".cache/gleaner/this.machine")
+        self.assertIn(f"kept in {kept}", result.stderr)
+        with open(kept, encoding="utf-8") as file:
+            measured = file.read()
+        self.assertEqual(self.run_tool("predict", SNAPSHOT, "--markers", "1,2").stderr, "")
+        # Of another processor: measured again, into the folder that XDG_CACHE_HOME names.
+        folder = os.path.join(FOLDER.name, "cache")
+        os.makedirs(os.path.join(folder, "gleaner"))
+        other = os.path.join(folder, "gleaner/this.machine")
+        self.file("cache/gleaner/this.machine", measured.replace("description ", "description x"))
+        result = self.run_tool("calibrate", XDG_CACHE_HOME=folder)
+        self.assertIn(other, result.stderr)
+        with open(other, encoding="utf-8") as file:
+            self.assertNotIn("description x", file.read())
+
+    def test_a_description_that_cannot_be_written(self):
+        result = self.run_tool("calibrate", "-o", "/proc/none", status=1)
+        self.assertIn("gleaner calibrate: /proc/none: ", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

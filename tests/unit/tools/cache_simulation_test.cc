@@ -1,0 +1,109 @@
+// What a working set costs in caches that it fits into, and in those that it does not.
+#include "tools/predict/cache_simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace gleaner::tools {
+namespace {
+
+using Access = CacheSimulation::Access;
+
+Machine TwoCaches() {
+  Machine machine;
+  machine.caches = {{32 << 10, 64, 8, false, {}}, {1 << 20, 64, 16, false, {10, 2, 1}}};
+  machine.memory = {100, 20, 4};
+  machine.tlb_entries = 64;
+  machine.tlb_miss = {};
+  return machine;
+}
+
+// The lines of a region in an order in which no line follows its neighbour.
+template <class F>
+void ForEachLine(uint64_t bytes, const F& f) {
+  constexpr uint64_t kStep = 1001;  // odd: all lines of a power of two
+  const uint64_t lines = bytes / 64;
+  for (uint64_t i = 0; i < lines; ++i) f(i * kStep % lines * 64);
+}
+
+// Once the region has been read. Lines that are not looked up get the mean of all that were, cold
+// misses among them: they do not count here.
+double MeanNs(CacheSimulation* caches, uint64_t bytes, Access access) {
+  double ps = 0;
+  uint64_t count = 0;
+  for (int round = 0; round < 3; ++round) {
+    ForEachLine(bytes, [&](uint64_t address) {
+      const uint64_t each = caches->Touch(address, access);
+      if (round == 0 || address / 64 % CacheSimulation::kSampled != 0) return;
+      ps += static_cast<double>(each);
+      ++count;
+    });
+  }
+  return ps / static_cast<double>(count) / 1000;
+}
+
+TEST(CacheSimulationTest, AWorkingSetCostsWhatTheCacheDoesThatItFitsInto) {
+  const struct {
+    uint64_t bytes;
+    double dependent_ns, independent_ns;
+  } cases[] = {{16 << 10, 0, 0}, {512 << 10, 10, 2}, {16 << 20, 100, 20}};
+  for (const auto& [bytes, dependent_ns, independent_ns] : cases) {
+    CacheSimulation caches(TwoCaches());
+    EXPECT_NEAR(MeanNs(&caches, bytes, Access::kDependent), dependent_ns, 2) << bytes;
+    CacheSimulation others(TwoCaches());
+    EXPECT_NEAR(MeanNs(&others, bytes, Access::kIndependent), independent_ns, 1) << bytes;
+  }
+}
+
+TEST(CacheSimulationTest, NeighboursAreAStreamInBothDirections) {
+  for (const int step : {1, -1}) {
+    CacheSimulation caches(TwoCaches());
+    double ps = 0;
+    constexpr int kLines = 1 << 16;
+    for (int i = 0; i < kLines; ++i) {
+      const int line = step > 0 ? i : kLines - i;
+      ps += static_cast<double>(caches.Touch(static_cast<uint64_t>(line) * 64, Access::kDependent));
+    }
+    EXPECT_NEAR(ps / kLines / 1000, 4 + 96.0 / 64, 1) << "a stream but for a line of each page";
+  }
+}
+
+TEST(CacheSimulationTest, EveryAccessIsServedOnce) {
+  CacheSimulation caches(TwoCaches());
+  ForEachLine(4 << 20, [&](uint64_t address) { caches.Touch(address, Access::kIndependent); });
+  const std::vector<double> served = caches.Served();
+  ASSERT_EQ(served.size(), 3u);
+  EXPECT_DOUBLE_EQ(std::accumulate(served.begin(), served.end(), 0.0),
+                   static_cast<double>(caches.accesses()));
+  EXPECT_DOUBLE_EQ(served[2], static_cast<double>(caches.accesses())) << "cold misses";
+}
+
+TEST(CacheSimulationTest, PagesBeyondTheTranslationBufferMiss) {
+  Machine machine = TwoCaches();
+  machine.tlb_miss = {30, 30, 30};
+  for (const uint64_t pages : {32, 4096}) {
+    CacheSimulation caches(machine);
+    for (int round = 0; round < 4; ++round) {
+      for (uint64_t page = 0; page < pages; ++page) {
+        caches.Touch(page * 4096, Access::kIndependent);
+      }
+    }
+    EXPECT_EQ(caches.tlb_misses(), static_cast<double>(pages == 32 ? pages : 4 * pages));
+  }
+}
+
+TEST(CacheSimulationTest, LinesThatAreUsedAgainAreAlive) {
+  CacheSimulation used(TwoCaches());
+  for (int round = 0; round < 20; ++round) {
+    ForEachLine(256 << 10, [&](uint64_t address) { used.Touch(address, Access::kIndependent); });
+  }
+  EXPECT_NEAR(used.live_lines(), 4096, 400);
+  EXPECT_NEAR(used.live_lines_ps(), 4096 * 18'000.0, 400 * 18'000.0) << "they come from memory";
+  CacheSimulation unused(TwoCaches());
+  ForEachLine(16 << 20, [&](uint64_t address) { unused.Touch(address, Access::kIndependent); });
+  EXPECT_EQ(unused.live_lines(), 0);
+}
+
+}  // namespace
+}  // namespace gleaner::tools

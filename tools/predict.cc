@@ -1,0 +1,175 @@
+#include "tools/predict.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <new>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "tools/explained_path.h"
+#include "tools/predict/machine_files.h"
+#include "tools/predict/prediction.h"
+#include "tools/snapshot_file.h"
+#include "tools/text.h"
+
+namespace {
+
+using gleaner::tools::Bytes;
+using gleaner::tools::Count;
+using gleaner::tools::Duration;
+using gleaner::tools::ForTerminal;
+using gleaner::tools::Machine;
+using gleaner::tools::PredictedMarking;
+using gleaner::tools::Prediction;
+using gleaner::tools::Quoted;
+using gleaner::tools::Share;
+
+int Fail(const std::string& message) {
+  fprintf(stderr, "gleaner predict: %s\n", ForTerminal(message).c_str());
+  return 1;
+}
+
+bool ReadNumber(const char** at, const char* end, int* number) {
+  const auto [rest, error] = std::from_chars(*at, end, *number);
+  *at = rest;
+  return error == std::errc() && *number >= 1 &&
+         *number <= gleaner::tools::VirtualClock::kMaxWorkers;
+}
+
+// Of a range, its ends and the powers of two between them.
+bool ReadMarkers(const std::string& text, std::vector<int>* markers) {
+  std::set<int> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (;;) {
+    int first;
+    if (!ReadNumber(&at, end, &first)) return false;
+    int last = first;
+    if (at != end && *at == '-' && (!ReadNumber(&++at, end, &last) || last < first)) return false;
+    numbers.insert({first, last});
+    for (int n = 1; n < last; n *= 2) {
+      if (n > first) numbers.insert(n);
+    }
+    if (at == end) break;
+    if (*at++ != ',') return false;
+  }
+  markers->assign(numbers.begin(), numbers.end());
+  return true;
+}
+
+// The processors' time of a marking as a bar: each part by its letter.
+std::string Bar(const PredictedMarking& m) {
+  constexpr int kWidth = 40;
+  const struct {
+    char letter;
+    double share;
+  } parts[] = {{'#', m.work},       {'m', m.added_misses}, {'q', m.waiting},
+               {'c', m.contention}, {'i', m.idle},         {'w', m.waking}};
+  std::string bar;
+  double sum = 0;
+  for (const auto& part : parts) {
+    sum += part.share;
+    bar.resize(static_cast<size_t>(std::clamp(std::lround(sum * kWidth), 0L, long{kWidth})),
+               part.letter);
+  }
+  return bar;
+}
+
+void PrintText(const std::string& snapshot, const Machine& machine, const Prediction& p) {
+  printf("marking the heap of %s\non %s (%s)\n\n", ForTerminal(snapshot).c_str(),
+         ForTerminal(machine.name).c_str(), ForTerminal(machine.description).c_str());
+  printf(
+      "%s objects, %s to scan, %s references; a marker of its own needs %s, of which %s waits "
+      "for memory\n\n",
+      Count(p.objects).c_str(), Bytes(static_cast<double>(p.scanned_bytes)).c_str(),
+      Count(p.references).c_str(), Duration(static_cast<uint64_t>(p.serial_ns)).c_str(),
+      Share(p.memory_ns / std::max(1.0, p.processor_ns + p.memory_ns)).c_str());
+  printf("markers       time    +-   speed-up   processors' time\n");
+  for (const PredictedMarking& m : p.markings) {
+    printf("%7d %10s %4.0f %% %9.2f   %s\n", m.markers,
+           Duration(static_cast<uint64_t>(m.mark_ns)).c_str(), 100 * m.uncertainty, m.speed_up,
+           Bar(m).c_str());
+  }
+  printf(
+      "\n# marking   m added misses   q waiting for memory   c contention   i no work   "
+      "w waking\n\n");
+  for (const std::string& sentence : AdviceOf(p, machine)) {
+    gleaner::tools::PrintWrapped(sentence, 0, stdout);
+  }
+}
+
+void PrintJson(const std::string& snapshot, const Machine& machine, const Prediction& p) {
+  printf("{\"snapshot\": %s, \"machine\": %s, \"description\": %s,\n", Quoted(snapshot).c_str(),
+         Quoted(machine.name).c_str(), Quoted(machine.description).c_str());
+  printf(" \"objects\": %llu, \"scanned_bytes\": %llu, \"references\": %llu,\n",
+         static_cast<unsigned long long>(p.objects),
+         static_cast<unsigned long long>(p.scanned_bytes),
+         static_cast<unsigned long long>(p.references));
+  printf(" \"serial_ns\": %.0f, \"processor_ns\": %.0f, \"memory_ns\": %.0f,\n", p.serial_ns,
+         p.processor_ns, p.memory_ns);
+  printf(" \"accesses\": [");
+  for (size_t i = 0; i < p.served.size(); ++i) printf("%s%.0f", i == 0 ? "" : ", ", p.served[i]);
+  printf("], \"tlb_misses\": %.0f, \"live_lines\": %.1f, \"levels\": %llu, \"width\": %.1f,\n",
+         p.tlb_misses, p.live_lines, static_cast<unsigned long long>(p.levels), p.width);
+  printf(" \"best_markers\": %d,\n \"markings\": [", p.markings[p.best].markers);
+  for (const PredictedMarking& m : p.markings) {
+    printf(
+        "%s\n  {\"markers\": %d, \"mark_ns\": %.0f, \"uncertainty\": %.3f, \"speed_up\": %.3f, "
+        "\"work\": %.4f, \"added_misses\": %.4f, \"waiting\": %.4f, \"contention\": %.4f, "
+        "\"idle\": %.4f, \"waking\": %.4f, \"steals\": %llu}",
+        &m == p.markings.data() ? "" : ",", m.markers, m.mark_ns, m.uncertainty, m.speed_up, m.work,
+        m.added_misses, m.waiting, m.contention, m.idle, m.waking,
+        static_cast<unsigned long long>(m.steals));
+  }
+  printf("],\n \"advice\": [");
+  const std::vector<std::string> advice = AdviceOf(p, machine);
+  for (size_t i = 0; i < advice.size(); ++i) {
+    printf("%s%s", i == 0 ? "" : ", ", Quoted(advice[i]).c_str());
+  }
+  printf("]}\n");
+}
+
+int PredictFor(const PredictOptions& options, const Machine& machine,
+               const std::vector<int>& markers) {
+  using gleaner::tools::HeapGraph;
+  gleaner::tools::SnapshotFile file;
+  if (!file.Open(options.snapshot)) return Fail(file.error());
+  auto graph = std::make_unique<HeapGraph>();
+  if (!file.Fill(graph.get())) return Fail(file.error());
+  gleaner::tools::SimulatedHeap heap(*graph, file.kinds());
+  graph.reset();
+  const Prediction prediction = PredictMarking(&heap, machine, markers);
+  if (!prediction.has_room) return Fail("there is not enough memory for the simulation");
+  options.json ? PrintJson(options.snapshot, machine, prediction)
+               : PrintText(options.snapshot, machine, prediction);
+  return 0;
+}
+
+}  // namespace
+
+int Predict(const PredictOptions& options) {
+  std::vector<int> markers;
+  if (!ReadMarkers(options.markers, &markers)) {
+    return Fail("--markers " + options.markers +
+                ": numbers from 1 to 1024 are expected, as 8, 1-64 or 1,2,8-16");
+  }
+  Machine machine;
+  std::string error;
+  if (!(options.machine.empty() ? gleaner::tools::ThisMachine(&machine, &error)
+                                : gleaner::tools::FindMachine(options.machine, &machine, &error))) {
+    return Fail(error);
+  }
+  int status = 1;
+  try {
+    status = PredictFor(options, machine, markers);
+  } catch (const std::bad_alloc&) {
+    return Fail(options.snapshot + ": there is not enough memory to read it");
+  } catch (const std::system_error&) {
+    return Fail("the system refuses threads");
+  }
+  if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written");
+  return status;
+}

@@ -1,0 +1,110 @@
+// Which level of a machine's memory hierarchy serves each access of a serial marking.
+//
+// Caches are set-associative, the least recently used line of a set leaves, and a line is put into
+// every level on its way. A line next to the one that was read last in the same OS page is expected
+// to be fetched ahead by the processor.
+//
+// One line in kSampled is looked up, and one page: the sets that such lines fall into behave as in
+// a simulation of all lines, since no other line falls into them. What the others take is the mean
+// of those that were looked up, for the same kind of access. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/predict/machine.h"
+
+namespace gleaner::tools {
+
+class CacheSimulation {
+ public:
+  enum class Access : uint8_t { kDependent, kIndependent, kStream };
+  static constexpr uint64_t kSampled = 8;
+
+  explicit CacheSimulation(const Machine& machine);
+
+  // Beyond an access that the first level serves, in picoseconds. An access of a stream counts as
+  // one whatever `access` says.
+  uint64_t Touch(uint64_t address, Access access) {
+    return Look(address, IsNext(address >> line_shift_) ? Access::kStream : access);
+  }
+  // Of a table that is read at random.
+  uint64_t TouchTable(uint64_t address, Access access) { return Look(address, access); }
+
+  uint64_t accesses() const { return accesses_; }
+  // How many of them each level serves, as far as one can tell; the last one is memory.
+  std::vector<double> Served() const;
+  double tlb_misses() const { return static_cast<double>(tlb_misses_) * kSampled; }
+  // Lines in the processor's own caches that are used again before they leave them, the mean over
+  // all instants; and how much longer their next use takes on another processor.
+  double live_lines() const { return PerAccess(live_accesses_); }
+  double live_lines_ps() const { return PerAccess(live_ps_); }
+
+ private:
+  struct Line {
+    uint64_t tag;   // ~0: none
+    uint64_t used;  // number of the access
+  };
+  struct Level {
+    unsigned shift;
+    uint64_t sets;
+    uint64_t set_mask;  // sets - 1 if they are a power of two above 1; else 0
+    uint32_t ways;
+    AccessTimes times;
+    uint64_t elsewhere_ps;  // what an access takes longer on a processor whose own caches are cold
+    std::vector<Line> lines;  // of a set together, the most recently used first
+  };
+  double PerAccess(double sum) const {
+    // Every kSampled-th line is looked up.
+    return accesses_ == 0 ? 0 : sum * kSampled / static_cast<double>(accesses_);
+  }
+  static Level MakeLevel(uint64_t bytes, uint64_t line_bytes, uint32_t ways,
+                         const AccessTimes& times);
+  // Whether the level has the line, which it has from now on. *used: when it was last used.
+  static bool Find(Level* level, uint64_t address, uint64_t now, uint64_t* used);
+
+  // Whether the line is next to the one read last in its OS page.
+  bool IsNext(uint64_t line) {
+    uint64_t& last = last_lines_[(line >> kLinesPerPageShift) % kPages];
+    const bool is_next = line - last + 1 <= 2 && line != last;
+    last = line;
+    return is_next;
+  }
+  uint64_t Look(uint64_t address, Access access) {
+    ++accesses_;
+    const Mean& mean = means_[static_cast<int>(access)];
+    const bool is_sampled = (address >> line_shift_) % kSampled == 0;
+    const bool is_page_sampled = (address >> page_shift_) % kSampled == 0;
+    return (is_sampled ? LookUp(address, access) : mean.line_ps) +
+           (is_page_sampled ? Translate(address, access) : mean.page_ps);
+  }
+  uint64_t LookUp(uint64_t address, Access access);
+  uint64_t Translate(uint64_t address, Access access);
+
+  std::vector<Level> levels_;
+  Level tlb_;
+  unsigned line_shift_;
+  unsigned page_shift_;
+  AccessTimes memory_;
+  AccessTimes tlb_miss_;
+  std::vector<uint64_t> served_;  // of the lines that are looked up
+  uint64_t sampled_ = 0;
+  // Of each kind of access: what those that were looked up took, in all and in the mean.
+  struct Mean {
+    uint64_t lines = 0, lines_ps = 0, line_ps = 0;
+    uint64_t pages = 0, pages_ps = 0, page_ps = 0;
+  };
+  Mean means_[3];
+  // The line read last in each of the OS pages that were read last, by the page's number.
+  static constexpr size_t kPages = 64;
+  static constexpr unsigned kLinesPerPageShift = 6;
+  uint64_t last_lines_[kPages] = {};
+  uint64_t tlb_misses_ = 0;
+  uint64_t accesses_ = 0;
+  // Sums over the hits, of the accesses since the line's last use; once as a number, and once times
+  // what the access takes longer elsewhere.
+  double live_accesses_ = 0;
+  double live_ps_ = 0;
+};
+
+}  // namespace gleaner::tools

@@ -1,0 +1,190 @@
+#include "tools/predict/machine.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+
+namespace gleaner::tools {
+
+namespace {
+
+uint64_t Ps(double ns) { return static_cast<uint64_t>(std::llround(ns * 1000)); }
+
+constexpr double kMaxNumber = 1e15;
+constexpr uint64_t kMaxCacheBytes = uint64_t{64} << 30;
+
+// A line of the file: what follows the name.
+using Values = std::vector<double>;
+
+// Each name and where its number is.
+std::map<std::string, double*> NumbersOf(Machine* m) {
+  return {
+      {"one_way_ns", &m->one_way_ns},     {"one_way_remote_ns", &m->one_way_remote_ns},
+      {"occupancy_ns", &m->occupancy_ns}, {"concentration", &m->concentration},
+      {"range_ns", &m->range_ns},         {"word_ns", &m->word_ns},
+      {"reference_ns", &m->reference_ns}, {"object_ns", &m->object_ns},
+      {"chain_ns", &m->chain_ns},         {"start_ns", &m->start_ns},
+      {"atomic_ns", &m->atomic_ns},       {"load_ns", &m->load_ns},
+      {"transfer_ns", &m->transfer_ns},   {"relax_ns", &m->relax_ns},
+      {"yield_ns", &m->yield_ns},         {"wake_call_ns", &m->wake_call_ns},
+      {"wake_ns", &m->wake_ns},
+  };
+}
+
+bool IsWhole(double value, double least, double most) {
+  return value >= least && value <= most && value == std::floor(value);
+}
+
+// What is wrong with the line, or nothing.
+std::string TakeLine(const std::string& key, const Values& v, Machine* machine) {
+  const auto numbers = NumbersOf(machine);
+  if (const auto found = numbers.find(key); found != numbers.end()) {
+    if (v.size() != 1) return "one number is expected";
+    *found->second = v[0];
+    return "";
+  }
+  if (key == "processors" || key == "nodes") {
+    if (v.size() != 1 || !IsWhole(v[0], 1, 4096)) return "a number from 1 to 4096 is expected";
+    (key == "nodes" ? machine->nodes : machine->processors) = static_cast<int>(v[0]);
+    return "";
+  }
+  if (key == "cache") {
+    if (v.size() != 7 || !IsWhole(v[0], 64, kMaxCacheBytes) || !IsWhole(v[1], 8, 4096) ||
+        (static_cast<uint64_t>(v[1]) & (static_cast<uint64_t>(v[1]) - 1)) != 0 ||
+        !IsWhole(v[2], 1, 1024) || !IsWhole(v[3], 0, 1) || v[0] < v[1] * v[2]) {
+      return "seven numbers are expected: bytes, bytes of a line (a power of two), ways, 1 if it "
+             "is "
+             "shared, and three times in ns";
+    }
+    machine->caches.push_back({static_cast<uint64_t>(v[0]),
+                               static_cast<uint32_t>(v[1]),
+                               static_cast<uint32_t>(v[2]),
+                               v[3] == 1,
+                               {v[4], v[5], v[6]}});
+    return "";
+  }
+  if (key == "memory") {
+    if (v.size() != 3) return "three times are expected";
+    machine->memory = {v[0], v[1], v[2]};
+    return "";
+  }
+  if (key == "tlb") {
+    if (v.size() != 5 || !IsWhole(v[0], 1, 1 << 20) || !IsWhole(v[1], 4096, 1 << 30) ||
+        (static_cast<uint64_t>(v[1]) & (static_cast<uint64_t>(v[1]) - 1)) != 0) {
+      return "five numbers are expected: entries, bytes of a page (a power of two from 4096 on), "
+             "and "
+             "three times in ns";
+    }
+    machine->tlb_entries = static_cast<uint64_t>(v[0]);
+    machine->tlb_page_bytes = static_cast<uint64_t>(v[1]);
+    machine->tlb_miss = {v[2], v[3], v[4]};
+    return "";
+  }
+  return "there is no such name";
+}
+
+bool TakeNumbers(const std::string& text, Values* values) {
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    double value = 0;
+    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || rest != word.data() + word.size() || !(value >= 0) ||
+        value > kMaxNumber) {
+      return false;
+    }
+    values->push_back(value);
+  }
+  return true;
+}
+
+void AppendNumber(const char* key, double value, std::string* text) {
+  char line[128];
+  snprintf(line, sizeof line, "%s %.4g\n", key, value);
+  *text += line;
+}
+
+}  // namespace
+
+VirtualCosts Machine::Costs() const {
+  return {Ps(atomic_ns), Ps(load_ns),      Ps(transfer_ns), Ps(relax_ns),
+          Ps(yield_ns),  Ps(wake_call_ns), Ps(wake_ns)};
+}
+
+bool ReadMachine(const std::string& path, Machine* machine, std::string* error) {
+  std::ifstream file(path);
+  if (!file) {
+    *error = path + ": it cannot be read";
+    return false;
+  }
+  *machine = Machine();
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    line.resize(std::min(line.size(), line.find('#')));
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    const size_t end = line.find_first_of(" \t\r", begin);
+    const std::string key = line.substr(begin, end - begin);
+    std::string rest = end == std::string::npos ? "" : line.substr(end);
+    std::string wrong;
+    Values values;
+    if (key == "name" || key == "description") {
+      rest.erase(0, rest.find_first_not_of(" \t\r"));
+      (key == "name" ? machine->name : machine->description) = rest;
+    } else if (!TakeNumbers(rest, &values)) {
+      wrong = "numbers from 0 on are expected";
+    } else {
+      wrong = TakeLine(key, values, machine);
+    }
+    if (!wrong.empty()) {
+      *error = path;
+      for (const std::string& part : {":" + std::to_string(number), ": " + key, ": " + wrong}) {
+        *error += part;
+      }
+      return false;
+    }
+  }
+  const char* missing = machine->caches.empty()     ? "cache"
+                        : machine->tlb_entries == 0 ? "tlb"
+                        : machine->word_ns == 0     ? "word_ns"
+                        : machine->object_ns == 0   ? "object_ns"
+                        : machine->relax_ns == 0    ? "relax_ns"
+                        : machine->yield_ns == 0    ? "yield_ns"
+                                                    : nullptr;
+  if (missing != nullptr) {
+    *error = path + ": it says nothing about " + missing;
+    return false;
+  }
+  return true;
+}
+
+std::string FormatMachine(const Machine& machine) {
+  std::string text = "name " + machine.name + "\ndescription " + machine.description + "\n";
+  char line[256];
+  AppendNumber("processors", machine.processors, &text);
+  AppendNumber("nodes", machine.nodes, &text);
+  text += "# bytes, bytes of a line, ways, shared; ns of an access: dependent, independent, next\n";
+  for (const CacheLevel& cache : machine.caches) {
+    snprintf(line, sizeof line, "cache %llu %u %u %d %.4g %.4g %.4g\n",
+             static_cast<unsigned long long>(cache.bytes), cache.line_bytes, cache.ways,
+             cache.is_shared ? 1 : 0, cache.times.dependent_ns, cache.times.independent_ns,
+             cache.times.stream_ns);
+    text += line;
+  }
+  snprintf(line, sizeof line, "memory %.4g %.4g %.4g\n", machine.memory.dependent_ns,
+           machine.memory.independent_ns, machine.memory.stream_ns);
+  text += line;
+  snprintf(line, sizeof line, "tlb %llu %llu %.4g %.4g %.4g\n",
+           static_cast<unsigned long long>(machine.tlb_entries),
+           static_cast<unsigned long long>(machine.tlb_page_bytes), machine.tlb_miss.dependent_ns,
+           machine.tlb_miss.independent_ns, machine.tlb_miss.stream_ns);
+  text += line;
+  Machine copy = machine;
+  for (const auto& [key, value] : NumbersOf(&copy)) AppendNumber(key.c_str(), *value, &text);
+  return text;
+}
+
+}  // namespace gleaner::tools

@@ -1,0 +1,146 @@
+#include "tools/predict/simulated_heap.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gleaner::tools {
+
+namespace {
+
+constexpr uint64_t kWordBytes = 8;
+// As gc::RootTasks cuts roots.
+constexpr uint64_t kRootTaskBytes = uint64_t{64} << 10;
+constexpr uint64_t kUncollectableTaskBytes = uint64_t{16} << 20;
+
+}  // namespace
+
+SimulatedHeap::SimulatedHeap(const HeapGraph& graph, const std::vector<SnapshotKind>& kinds) {
+  objects_ = graph.size();
+  // Only a heap with objects of 256 KiB or more has more cells than objects.
+  std::vector<uint32_t> cell_of(graph.size());
+  cells_.reserve(graph.size() + 1);
+  addresses_.reserve(graph.size());
+  targets_.reserve(graph.reference_count());
+  words_.reserve(graph.reference_count());
+  graph.ForEachObject([&](ObjectId object, uint64_t bytes, uint32_t kind) {
+    cell_of[object] = static_cast<uint32_t>(cells_.size());
+    uint8_t flags = 0;
+    if (kind < kinds.size()) {
+      if (kinds[kind].is_pointer_free) flags |= kPointerFree;
+      if (kinds[kind].is_described) flags |= kDescribed;
+    }
+    if ((flags & kPointerFree) == 0) scanned_bytes_ += bytes;
+    if (bytes > kCellBytes) {
+      flags |= kLong;
+      long_[cell_of[object]] = bytes;
+    }
+    const uint64_t address = graph.AddressOf(object);
+    for (uint64_t at = 0; at < bytes; at += kCellBytes) {
+      const uint64_t in_cell = std::min(bytes - at, kCellBytes);
+      cells_.push_back({0, 0, static_cast<uint16_t>(in_cell / 16), flags});
+      addresses_.push_back(address + at);
+      flags = static_cast<uint8_t>((flags & ~kLong) | kRest);
+    }
+  });
+  if (!addresses_.empty()) heap_begin_ = addresses_[0];
+  cells_.push_back({});
+  for (ObjectId object = 0; object < graph.size(); ++object) {
+    const uint32_t first = cell_of[object];
+    uint32_t cell = first;
+    cells_[cell].first_reference = static_cast<uint32_t>(targets_.size());
+    graph.ForEachWord(object, [&](ObjectId target, bool, uint64_t offset) {
+      if (offset == kNoOffset) {
+        cells_[first].flags |= kDescribed;
+        offset = 0;
+      }
+      const uint64_t to = first + (offset >> kCellShift);
+      while (cell < to) cells_[++cell].first_reference = static_cast<uint32_t>(targets_.size());
+      targets_.push_back(cell_of[target]);
+      words_.push_back(static_cast<uint16_t>(offset % kCellBytes / kWordBytes));
+    });
+    const uint32_t end =
+        object + 1 < graph.size() ? cell_of[object + 1] : static_cast<uint32_t>(cells_.size()) - 1;
+    while (++cell < end) cells_[cell].first_reference = static_cast<uint32_t>(targets_.size());
+  }
+  cells_.back().first_reference = static_cast<uint32_t>(targets_.size());
+  AddRoots(graph, cell_of, kinds);
+}
+
+void SimulatedHeap::Reorder(const std::vector<uint32_t>& order) {
+  constexpr uint32_t kNone = ~uint32_t{0};
+  std::vector<uint32_t> new_of(size(), kNone);
+  std::vector<uint32_t> old_of;
+  old_of.reserve(size());
+  const auto append = [&](uint32_t first) {
+    if (new_of[first] != kNone || (cells_[first].flags & kRest) != 0) return;
+    const uint64_t count =
+        (cells_[first].flags & kLong) == 0 ? 1 : (long_.at(first) + kCellBytes - 1) / kCellBytes;
+    for (uint64_t i = 0; i < count; ++i) {
+      new_of[first + i] = static_cast<uint32_t>(old_of.size());
+      old_of.push_back(static_cast<uint32_t>(first + i));
+    }
+  };
+  for (const uint32_t cell : order) append(cell);
+  for (uint32_t cell = 0; cell < size(); ++cell) append(cell);
+
+  HugeVector<Cell> cells;
+  cells.reserve(cells_.size());
+  HugeVector<uint32_t> targets;
+  targets.reserve(targets_.size());
+  HugeVector<uint16_t> words;
+  words.reserve(words_.size());
+  HugeVector<uint64_t> addresses;
+  addresses.reserve(addresses_.size());
+  for (const uint32_t old : old_of) {
+    cells.push_back(cells_[old]);
+    cells.back().first_reference = static_cast<uint32_t>(targets.size());
+    addresses.push_back(addresses_[old]);
+    for (uint32_t i = cells_[old].first_reference; i < cells_[old + 1].first_reference; ++i) {
+      targets.push_back(new_of[targets_[i]]);
+      words.push_back(words_[i]);
+    }
+  }
+  cells.push_back({});
+  cells.back().first_reference = static_cast<uint32_t>(targets.size());
+  cells_ = std::move(cells);
+  targets_ = std::move(targets);
+  words_ = std::move(words);
+  addresses_ = std::move(addresses);
+  std::unordered_map<uint32_t, uint64_t> all_long;
+  for (const auto& [cell, bytes] : long_) all_long[new_of[cell]] = bytes;
+  long_ = std::move(all_long);
+  for (RootTask& task : root_tasks_) {
+    for (uint32_t& cell : task.cells) cell = new_of[cell];
+  }
+}
+
+void SimulatedHeap::AddRoots(const HeapGraph& graph, const std::vector<uint32_t>& cell_of,
+                             const std::vector<SnapshotKind>& kinds) {
+  // References of one root stand together, in the order of their words.
+  uint32_t root = ~uint32_t{0};
+  uint64_t task_end = 0;
+  for (const RootReference& reference : graph.root_references()) {
+    const GraphRoot& memory = graph.roots()[reference.root];
+    if (reference.root != root || reference.word >= task_end) {
+      root = reference.root;
+      const uint64_t begin = std::max(reference.word, memory.begin);
+      task_end = begin + kRootTaskBytes;
+      const uint64_t bytes = memory.end > begin ? std::min(memory.end - begin, kRootTaskBytes) : 0;
+      root_tasks_.push_back({bytes / kWordBytes, {}});
+    }
+    root_tasks_.back().cells.push_back(cell_of[reference.target]);
+  }
+  // Objects of uncollectable kinds are roots without being listed.
+  task_end = 0;
+  graph.ForEachObject([&](ObjectId object, uint64_t, uint32_t kind) {
+    if (kind >= kinds.size() || !kinds[kind].is_uncollectable) return;
+    const uint64_t address = graph.AddressOf(object);
+    if (address >= task_end) {
+      task_end = address + kUncollectableTaskBytes;
+      root_tasks_.push_back({0, {}});
+    }
+    root_tasks_.back().cells.push_back(cell_of[object]);
+  });
+}
+
+}  // namespace gleaner::tools

@@ -1,0 +1,418 @@
+#include "tools/system/calibration.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "gc.h"
+#include "gc/mark_clock.h"
+#include "gleaner.h"
+#include "platform/thread.h"
+
+namespace gleaner::tools {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using gc::RealClock;
+
+constexpr uint64_t kLine = 64;
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
+constexpr int kRepeats = 7;
+
+constexpr uint64_t kMaxCacheBytes = 256 * kMiB;
+constexpr uint64_t kFarBytes = 512 * kMiB;  // no cache holds much of that
+constexpr uint64_t kWays = 8;
+// No system call tells. Processors of the last ten years have 1,024 to 2,048 for small pages.
+constexpr uint64_t kUsualTlbEntries = 1536;
+
+double NsSince(Clock::time_point begin) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+}
+
+// The least of several measurements: whatever disturbs makes it longer.
+template <class F>
+double Least(int repeats, const F& f) {
+  double least = f();
+  for (int i = 1; i < repeats; ++i) least = std::min(least, f());
+  return least;
+}
+
+// Memory of whole pages, of the size asked for as far as the system gives it.
+class Region {
+ public:
+  Region(uint64_t bytes, bool huge_pages) : bytes_(bytes + 2 * kHuge) {
+    void* p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return;
+    memory_ = static_cast<char*>(p);
+    begin_ = memory_ + (kHuge - reinterpret_cast<uintptr_t>(memory_) % kHuge) % kHuge;
+    madvise(memory_, bytes_, huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    memset(begin_, 1, bytes);
+  }
+  ~Region() {
+    if (memory_ != nullptr) munmap(memory_, bytes_);
+  }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+  char* begin() const { return begin_; }
+
+ private:
+  static constexpr uint64_t kHuge = 2 * kMiB;
+  uint64_t bytes_;
+  char* memory_ = nullptr;
+  char* begin_ = nullptr;  // null: there is no memory
+};
+
+std::vector<uint32_t> RandomOrder(uint64_t count) {
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
+  return order;
+}
+
+// Lines of memory, once in each way in which the marker reads them.
+class Lines {
+ public:
+  Lines(uint64_t bytes, bool huge_pages)
+      : region_(bytes, huge_pages), order_(RandomOrder(bytes / kLine)) {}
+  bool ok() const { return region_.begin() != nullptr; }
+
+  // Each line holds the address of the next.
+  double DependentNs() {
+    for (size_t i = 0; i < order_.size(); ++i) {
+      Next(At(order_[i])) = At(order_[(i + 1) % order_.size()]);
+    }
+    const size_t count = std::clamp<size_t>(order_.size(), 1 << 15, 1 << 20);
+    char* at = At(order_[0]);
+    return Least(kRepeats, [&] {
+      const auto begin = Clock::now();
+      for (size_t i = 0; i < count; ++i) at = Next(at);
+      const double ns = NsSince(begin) / static_cast<double>(count);
+      if (at == nullptr) std::abort();  // so that the loads are needed
+      return ns;
+    });
+  }
+  // As many loads under way as the marker has: its scan ring and its pending words.
+  double IndependentNs() {
+    constexpr size_t kAhead = 32;
+    return Least(kRepeats, [&] {
+      uint64_t sum = 0;
+      size_t read = 0;
+      const auto begin = Clock::now();
+      do {
+        for (size_t i = 0; i + kAhead < order_.size(); ++i, ++read) {
+          __builtin_prefetch(At(order_[i + kAhead]));
+          sum += static_cast<unsigned char>(*At(order_[i]));
+        }
+      } while (read < (1 << 16));
+      const double ns = NsSince(begin) / static_cast<double>(read);
+      return sum == 0 ? 1e9 : ns;
+    });
+  }
+  double StreamNs() {
+    return Least(kRepeats, [&] {
+      uint64_t sum = 0;
+      size_t read = 0;
+      const auto begin = Clock::now();
+      do {
+        for (size_t i = 0; i < order_.size(); ++i, ++read) {
+          sum += static_cast<unsigned char>(*At(static_cast<uint32_t>(i)));
+        }
+      } while (read < (1 << 16));
+      const double ns = NsSince(begin) / static_cast<double>(read);
+      return sum == 0 ? 1e9 : ns;
+    });
+  }
+
+ private:
+  static char*& Next(char* line) { return *reinterpret_cast<char**>(line); }
+  char* At(uint32_t line) const { return region_.begin() + line * kLine; }
+  Region region_;
+  std::vector<uint32_t> order_;
+};
+
+AccessTimes TimesOf(Lines* lines, const AccessTimes& nearest) {
+  return {std::max(0.0, lines->DependentNs() - nearest.dependent_ns),
+          std::max(0.0, lines->IndependentNs() - nearest.independent_ns),
+          std::max(0.0, lines->StreamNs() - nearest.stream_ns)};
+}
+
+uint64_t Sysconf(int name, uint64_t otherwise) {
+  const long value = sysconf(name);
+  return value > 0 ? static_cast<uint64_t>(value) : otherwise;
+}
+
+// How much of the last cache one gets: others may use it, too, and a virtual machine may not say
+// how large it is. The largest region whose accesses are nearer to the cache before it than to
+// memory. 0: there is none.
+uint64_t MeasureLastCache(uint64_t above_bytes, double memory_ns) {
+  uint64_t found = 0;
+  for (uint64_t bytes = 2 * above_bytes; bytes <= kMaxCacheBytes; bytes *= 2) {
+    Lines lines(bytes, true);
+    if (!lines.ok() || lines.DependentNs() > memory_ns / 2) break;
+    found = bytes;
+  }
+  return found;
+}
+
+bool MeasureMemory(Machine* machine) {
+  AccessTimes nearest;
+  const auto add = [&](uint64_t bytes, uint64_t ways, bool is_shared, uint64_t region_bytes) {
+    Lines lines(region_bytes, true);
+    if (!lines.ok()) return false;
+    AccessTimes times;
+    if (machine->caches.empty()) {
+      nearest = {lines.DependentNs(), lines.IndependentNs(), lines.StreamNs()};
+    } else {
+      times = TimesOf(&lines, nearest);
+    }
+    machine->caches.push_back({bytes, kLine, static_cast<uint32_t>(ways), is_shared, times});
+    return true;
+  };
+  const uint64_t first = Sysconf(_SC_LEVEL1_DCACHE_SIZE, 32 * kKiB);
+  const uint64_t second = std::max(2 * first, Sysconf(_SC_LEVEL2_CACHE_SIZE, 512 * kKiB));
+  if (!add(first, kWays, false, first / 2) || !add(second, kWays, false, second / 2)) return false;
+
+  Lines far(kFarBytes, true);
+  if (!far.ok()) return false;
+  machine->memory = TimesOf(&far, nearest);
+  const uint64_t last =
+      MeasureLastCache(second, nearest.dependent_ns + machine->memory.dependent_ns);
+  if (last != 0 && !add(last, 2 * kWays, true, last / 2)) return false;
+
+  // The same memory in small pages: nearly each line misses the translation buffer, too.
+  Lines small(kFarBytes, false);
+  if (!small.ok()) return false;
+  const AccessTimes with_misses = TimesOf(&small, nearest);
+  machine->tlb_entries = kUsualTlbEntries;
+  machine->tlb_page_bytes = Sysconf(_SC_PAGESIZE, 4096);
+  machine->tlb_miss = {std::max(0.0, with_misses.dependent_ns - machine->memory.dependent_ns),
+                       std::max(0.0, with_misses.independent_ns - machine->memory.independent_ns),
+                       0};
+  machine->one_way_ns = machine->memory.dependent_ns / 2;
+  machine->one_way_remote_ns = machine->one_way_ns;
+  return true;
+}
+
+// How long memory is busy with a line when all processors read: each its own.
+double OccupancyNs(int processors) {
+  constexpr uint64_t kBytes = 64 * kMiB;
+  constexpr int kMaxReaders = 64;
+  const int readers = std::min(processors, kMaxReaders);
+  std::atomic<int> ready{0};
+  std::vector<double> ns(static_cast<size_t>(readers));
+  const auto read = [&](int reader) {
+    Lines own(kBytes, true);
+    ready.fetch_add(1);
+    while (ready.load() != readers) std::this_thread::yield();
+    if (own.ok()) ns[static_cast<size_t>(reader)] = own.StreamNs();
+  };
+  std::vector<std::thread> others;
+  for (int reader = 1; reader < readers; ++reader) others.emplace_back(read, reader);
+  read(0);
+  for (std::thread& other : others) other.join();
+  double per_ns = 0;
+  for (const double each : ns) per_ns += each > 0 ? 1 / each : 0;
+  return per_ns > 0 ? 1 / per_ns : 0;
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+// A line that two threads write in turn.
+double TransferNs() {
+  constexpr uint32_t kTurns = 4000;
+  struct alignas(2 * kLine) {
+    std::atomic<uint32_t> turn{0};
+  } line;
+  return Least(3, [&] {
+    line.turn.store(0);
+    std::thread other([&] {
+      for (uint32_t i = 1; i < kTurns; i += 2) {
+        while (line.turn.load() != i) platform::CpuRelax();
+        line.turn.store(i + 1);
+      }
+    });
+    const auto begin = Clock::now();
+    for (uint32_t i = 0; i < kTurns; i += 2) {
+      while (line.turn.load() != i) platform::CpuRelax();
+      line.turn.store(i + 1);
+    }
+    other.join();
+    return NsSince(begin) / kTurns;
+  });
+}
+
+// From the call that wakes a sleeper until it runs; and the call.
+void MeasureWaking(Machine* machine) {
+  constexpr int kRounds = 200;
+  platform::Atomic<uint32_t> word{0};
+  std::atomic<int64_t> woken{0};
+  std::thread sleeper([&] {
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      while (word.Load(platform::memory_order_seq_cst) == round) RealClock::Wait(&word, round);
+      woken.store(Clock::now().time_since_epoch().count());
+    }
+  });
+  std::vector<double> calls, wakes;
+  for (int round = 0; round < kRounds; ++round) {
+    woken.store(0);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    const auto begin = Clock::now();
+    word.FetchAdd(1, platform::memory_order_seq_cst);
+    RealClock::Wake(&word, 1);
+    calls.push_back(NsSince(begin));
+    while (woken.load() == 0) platform::CpuRelax();
+    wakes.push_back(static_cast<double>(woken.load() - begin.time_since_epoch().count()));
+  }
+  sleeper.join();
+  machine->wake_call_ns = Median(calls);
+  machine->wake_ns = std::max(0.0, Median(wakes));
+}
+
+void MeasureThreads(Machine* machine) {
+  constexpr int kCount = 10000;
+  std::atomic<uint64_t> count{0};
+  const auto each = [&](const auto& f) {
+    return Least(kRepeats, [&] {
+      const auto begin = Clock::now();
+      for (int i = 0; i < kCount; ++i) f();
+      return NsSince(begin) / kCount;
+    });
+  };
+  machine->atomic_ns = each([&] { count.fetch_add(1); });
+  machine->load_ns = each([&] { (void)count.load(); });
+  machine->relax_ns = each([] { RealClock::Relax(); });
+  machine->yield_ns = each([] { RealClock::Yield(); });
+  machine->transfer_ns = machine->processors > 1 ? TransferNs() : 100;
+  MeasureWaking(machine);
+}
+
+// --- The marker's own time, on small heaps, in a process of its own ---
+
+// An array of pointers in which object `of(i)` is at i; all objects have `bytes`.
+struct SmallHeap {
+  size_t words;
+  size_t objects;
+  size_t bytes;
+  bool pointer_free = false;
+  bool is_list = false;  // each object refers to the next one, and the array to the first alone
+};
+
+// The least time that a collection of some marks, in ns.
+double MarkNs(const SmallHeap& heap) {
+  void** array = nullptr;
+  if (heap.words != 0) {
+    array = static_cast<void**>(GC_malloc(heap.words * sizeof(void*)));
+    void** objects = static_cast<void**>(GC_malloc(heap.objects * sizeof(void*)));
+    GC_disable();
+    for (size_t i = 0; i < heap.objects; ++i) {
+      objects[i] = heap.pointer_free ? GC_malloc_atomic(heap.bytes) : GC_malloc(heap.bytes);
+    }
+    if (heap.is_list) {
+      for (size_t i = 1; i < heap.objects; ++i) *static_cast<void**>(objects[i - 1]) = objects[i];
+      array[0] = objects[0];
+    } else {
+      for (size_t i = 0; i < heap.words; ++i) array[i] = objects[i % heap.objects];
+    }
+    GC_enable();
+    GC_free(objects);
+  }
+  const double ns = Least(20, [] {
+    GC_gcollect();
+    gleaner_stats stats;
+    return gleaner_get_stats(&stats, sizeof stats) == sizeof stats
+               ? static_cast<double>(stats.mark_ns)
+               : 0.0;
+  });
+  if (array != nullptr) {
+    GC_reachable_here(array);
+    memset(array, 0, heap.words * sizeof(void*));
+  }
+  return ns;
+}
+
+constexpr double kMarkerSeconds = 3;  // a busy machine is quiet once in that time
+constexpr size_t kObjects = 1500;
+constexpr size_t kRepeatedWords = 4;
+constexpr SmallHeap kHeaps[] = {
+    {0, 0, 0},
+    {kObjects, kObjects, 32},
+    {kObjects, kObjects, 128},
+    {kObjects, kObjects, 32, true},
+    {kObjects * kRepeatedWords, kObjects, 32},
+    {2, kObjects, 32, false, true},
+};
+constexpr size_t kHeapCount = std::size(kHeaps);
+
+[[noreturn]] void MeasureMarkerAndExit(int to) {
+  double ns[kHeapCount];
+  clearenv();
+  setenv("GC_MARKERS", "1", 1);
+  GC_init();
+  for (double& each : ns) each = 1e12;
+  // In turns, so that a busy moment disturbs all of them.
+  const auto begin = Clock::now();
+  do {
+    for (size_t i = 0; i < kHeapCount; ++i) ns[i] = std::min(ns[i], MarkNs(kHeaps[i]));
+  } while (NsSince(begin) < kMarkerSeconds * 1e9);
+  _exit(write(to, ns, sizeof ns) == sizeof ns ? 0 : 1);
+}
+
+bool MeasureMarker(Machine* machine) {
+  int ends[2];
+  if (pipe(ends) != 0) return false;
+  const pid_t child = fork();
+  if (child == 0) MeasureMarkerAndExit(ends[1]);
+  close(ends[1]);
+  double ns[kHeapCount] = {};
+  const bool got = child > 0 && read(ends[0], ns, sizeof ns) == sizeof ns;
+  close(ends[0]);
+  int status = 1;
+  if (child > 0) waitpid(child, &status, 0);
+  if (!got || status != 0) return false;
+  const double n = kObjects;
+  const double more_words = n * (128 - 32) / sizeof(void*);
+  const auto positive = [](double value) { return std::max(value, 0.05); };
+  machine->start_ns = ns[0];
+  machine->word_ns = positive((ns[2] - ns[1]) / more_words);
+  machine->reference_ns = positive((ns[4] - ns[1]) / (n * (kRepeatedWords - 1)) - machine->word_ns);
+  machine->range_ns = positive((ns[1] - ns[3]) / n - 4 * machine->word_ns);
+  machine->chain_ns = positive((ns[5] - ns[0]) / n - 4 * machine->word_ns);
+  machine->object_ns = positive((ns[3] - ns[0]) / n - machine->reference_ns - machine->word_ns);
+  return true;
+}
+
+}  // namespace
+
+bool Calibrate(Machine* machine, std::string* error) {
+  machine->processors = platform::UsableCpuCount();
+  if (!MeasureMarker(machine)) {
+    *error = "the marker cannot be measured: no process can be started";
+    return false;
+  }
+  if (!MeasureMemory(machine)) {
+    *error = "there is not enough memory";
+    return false;
+  }
+  machine->occupancy_ns = OccupancyNs(machine->processors);
+  MeasureThreads(machine);
+  return true;
+}
+
+}  // namespace gleaner::tools
