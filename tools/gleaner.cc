@@ -203,6 +203,12 @@ CLI::App* AddReport(CLI::App* app, bool takes_program, ReportOptions* options) {
   report->add_option("-o,--output", options->output,
                      "The page; TRACE.html or report.html if not given, - for standard output");
   report->add_option("--profile", options->profile, "A heap profile of the same run");
+  CLI::Option* snapshot = report->add_option(
+      "--snapshot", options->snapshot, "A heap snapshot of the same run, to predict marking from");
+  report
+      ->add_option("--machine", options->machine,
+                   "The machine to predict for, as in gleaner predict; this one if not given")
+      ->needs(snapshot);
   return report;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <new>
 #include <set>
 #include <system_error>
@@ -132,23 +133,32 @@ void PrintJson(const std::string& snapshot, const Machine& machine, const Predic
   printf("]}\n");
 }
 
-int PredictFor(const PredictOptions& options, const Machine& machine,
-               const std::vector<int>& markers) {
+}  // namespace
+
+bool PredictHeap(const std::string& snapshot, const std::string& machine,
+                 const std::vector<int>& markers, PredictedHeap* heap, std::string* error) {
   using gleaner::tools::HeapGraph;
   gleaner::tools::SnapshotFile file;
-  if (!file.Open(options.snapshot)) return Fail(file.error());
   auto graph = std::make_unique<HeapGraph>();
-  if (!file.Fill(graph.get())) return Fail(file.error());
-  gleaner::tools::SimulatedHeap heap(*graph, file.kinds());
+  if (!file.Open(snapshot)) {
+    *error = file.error();
+    return false;
+  }
+  if (!(machine.empty() ? gleaner::tools::ThisMachine(&heap->machine, error)
+                        : gleaner::tools::FindMachine(machine, &heap->machine, error))) {
+    return false;
+  }
+  if (!file.Fill(graph.get())) {
+    *error = file.error();
+    return false;
+  }
+  gleaner::tools::SimulatedHeap simulated(*graph, file.kinds());
   graph.reset();
-  const Prediction prediction = PredictMarking(&heap, machine, markers);
-  if (!prediction.has_room) return Fail("there is not enough memory for the simulation");
-  options.json ? PrintJson(options.snapshot, machine, prediction)
-               : PrintText(options.snapshot, machine, prediction);
-  return 0;
+  heap->prediction = PredictMarking(&simulated, heap->machine, markers);
+  if (heap->prediction.has_room) return true;
+  *error = "there is not enough memory for the simulation";
+  return false;
 }
-
-}  // namespace
 
 int Predict(const PredictOptions& options) {
   std::vector<int> markers;
@@ -156,20 +166,17 @@ int Predict(const PredictOptions& options) {
     return Fail("--markers " + options.markers +
                 ": numbers from 1 to 1024 are expected, as 8, 1-64 or 1,2,8-16");
   }
-  Machine machine;
+  PredictedHeap heap;
   std::string error;
-  if (!(options.machine.empty() ? gleaner::tools::ThisMachine(&machine, &error)
-                                : gleaner::tools::FindMachine(options.machine, &machine, &error))) {
-    return Fail(error);
-  }
-  int status = 1;
   try {
-    status = PredictFor(options, machine, markers);
+    if (!PredictHeap(options.snapshot, options.machine, markers, &heap, &error)) return Fail(error);
   } catch (const std::bad_alloc&) {
     return Fail(options.snapshot + ": there is not enough memory to read it");
   } catch (const std::system_error&) {
     return Fail("the system refuses threads");
   }
+  options.json ? PrintJson(options.snapshot, heap.machine, heap.prediction)
+               : PrintText(options.snapshot, heap.machine, heap.prediction);
   if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written");
-  return status;
+  return 0;
 }

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "tools/predict/prediction.h"
 
 struct PredictOptions {
   std::string snapshot;
@@ -12,3 +15,14 @@ struct PredictOptions {
 
 // Prints to standard output. Returns the exit status.
 int Predict(const PredictOptions& options);
+
+// A prediction, and the machine that it is for.
+struct PredictedHeap {
+  gleaner::tools::Machine machine;
+  gleaner::tools::Prediction prediction;
+};
+// `machine`: as in PredictOptions. False, with the reason in *error. Throws std::bad_alloc, and
+// std::system_error if the system refuses threads.
+[[nodiscard]] bool PredictHeap(const std::string& snapshot, const std::string& machine,
+                               const std::vector<int>& markers, PredictedHeap* heap,
+                               std::string* error);

@@ -3,16 +3,19 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 
 #include "runtime/options.h"
 #include "tools/collector_trace.h"
 #include "tools/launch.h"
+#include "tools/predict.h"
 #include "tools/ranks.h"
 #include "tools/report_page.h"
 #include "tools/report_ranks.h"
 #include "tools/system/run_program.h"
 #include "tools/system/whole_file.h"
+#include "tools/text.h"
 
 namespace {
 
@@ -45,6 +48,21 @@ int ReportRanks(const ReportOptions& options, const std::string& output, tools::
   return tools::IsWhole(traces, run) ? 0 : kIncomplete;
 }
 
+// False after a message.
+bool PredictFor(const ReportOptions& options, PredictedHeap* predicted) {
+  std::string error;
+  try {
+    if (PredictHeap(options.snapshot, options.machine, {1, 2, 4, 8, 16, 32, 64}, predicted,
+                    &error)) {
+      return true;
+    }
+  } catch (const std::exception&) {
+    error = options.snapshot + ": there is not enough memory, or no threads, to predict from it";
+  }
+  Tell(tools::ForTerminal(error));
+  return false;
+}
+
 int Report(const ReportOptions& options, const std::string& output, tools::WholeFile* page) {
   tools::CollectorTrace trace;
   if (!trace.Open(options.traces[0])) {
@@ -57,9 +75,12 @@ int Report(const ReportOptions& options, const std::string& output, tools::Whole
     Tell(reason);
     return kFailed;
   }
+  PredictedHeap predicted;
+  if (!options.snapshot.empty() && !PredictFor(options, &predicted)) return kFailed;
   tools::ReportModel model;
   tools::ReadModel(&trace, &model);
-  const std::string text = tools::MakePage(model, options.profile.empty() ? nullptr : &profile);
+  const std::string text = tools::MakePage(model, options.profile.empty() ? nullptr : &profile,
+                                           options.snapshot.empty() ? nullptr : &predicted);
   if (!WritePage(text, output, page)) return kFailed;
   if (!trace.error().empty()) {
     Tell(trace.error() + "; what comes before is in " + output);
@@ -151,8 +172,9 @@ int ReportRun(char* const* arguments, const ReportOptions& options, tools::Ended
 
 int ReportTrace(const ReportOptions& options) {
   const bool is_run = options.traces.size() > 1;
-  if (is_run && !options.profile.empty()) {
-    Tell("--profile goes with one trace: a profile is of one process");
+  if (is_run && (!options.profile.empty() || !options.snapshot.empty())) {
+    Tell(options.snapshot.empty() ? "--profile goes with one trace: a profile is of one process"
+                                  : "--snapshot goes with one trace: it is of one process");
     return kFailed;
   }
   const std::string output = !options.output.empty() ? options.output
@@ -160,6 +182,7 @@ int ReportTrace(const ReportOptions& options) {
                                                      : options.traces[0] + ".html";
   std::vector<std::string> inputs = options.traces;
   inputs.push_back(options.profile);
+  inputs.push_back(options.snapshot);
   for (const std::string& input : inputs) {
     if (!IsSameFile(input, output)) continue;
     Tell(output + ": that is what the page is made of");

@@ -7,8 +7,10 @@
 struct ReportOptions {
   // Of one process, or of the ranks of an MPI run. None: a program is run to get one.
   std::vector<std::string> traces;
-  std::string output;   // empty: the trace's name and ".html", or "report.html"; "-": stdout
-  std::string profile;  // a heap profile; empty: none
+  std::string output;    // empty: the trace's name and ".html", or "report.html"; "-": stdout
+  std::string profile;   // a heap profile; empty: none
+  std::string snapshot;  // a heap snapshot, for the prediction; empty: none
+  std::string machine;   // for which that is: as in PredictOptions
 };
 
 // Writes the page of a trace, or of the ranks of a run. Returns the exit status: 0; 1 after a

@@ -48,7 +48,8 @@ std::string Missing(const ReportModel& model) {
 
 }  // namespace
 
-std::string MakePage(const ReportModel& model, const HeapProfile* profile) {
+std::string MakePage(const ReportModel& model, const HeapProfile* profile,
+                     const PredictedHeap* predicted) {
   return Drawn(Page{
       "What the collector did",
       model.Text("command"),
@@ -64,6 +65,7 @@ std::string MakePage(const ReportModel& model, const HeapProfile* profile) {
           {"owners", "Pages by owner", OwnersPanel(model)},
           {"nodes", "Memory nodes", NodesPanel(model)},
           {"markers", "Markers", MarkersPanel(model)},
+          {"prediction", "More markers", PredictionPanel(predicted)},
           {"stalls", "Stalls by cause", StallsPanel(model)},
           {"sites", "Allocation sites", SitesPanel(profile)},
       },

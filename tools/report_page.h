@@ -3,12 +3,14 @@
 
 #include <string>
 
+#include "tools/predict.h"
 #include "tools/report_model.h"
 #include "tools/report_profile.h"
 
 namespace gleaner::tools {
 
-// `profile` is null if there is none.
-std::string MakePage(const ReportModel& model, const HeapProfile* profile);
+// `profile` and `predicted` are null if there are none.
+std::string MakePage(const ReportModel& model, const HeapProfile* profile,
+                     const PredictedHeap* predicted);
 
 }  // namespace gleaner::tools

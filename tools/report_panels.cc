@@ -22,6 +22,12 @@ double Ratio(uint64_t a, uint64_t b) {
 }
 std::string ByteCount(uint64_t bytes) { return Bytes(static_cast<double>(bytes)); }
 
+std::string Decimal(double value) {
+  char text[32];
+  snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
 std::vector<uint64_t> PauseTimes(const ReportModel& model) {
   std::vector<uint64_t> times;
   for (const CollectionRow& row : model.collections) times.push_back(row.pause_ns);
@@ -314,6 +320,39 @@ std::string MarkersPanel(const ReportModel& model) {
              "Busy: scanning. Looking for work: taking segments from other markers, or waiting "
              "for one. Absent: others marked, and this one had not been woken or had gone.") +
          DrawnKeys({{"busy", "k2"}, {"looking for work", "k1"}, {"absent", "rest"}}) + Drawn(table);
+}
+
+std::string PredictionPanel(const PredictedHeap* predicted) {
+  if (predicted == nullptr) {
+    return Paragraph("No heap snapshot was given: --snapshot.");
+  }
+  const Prediction& p = predicted->prediction;
+  BarTable table = {"The processors' time of a marking, by what it goes into",
+                    {"Markers", "Marking", "Speed-up"},
+                    {},
+                    1};
+  for (const PredictedMarking& m : p.markings) {
+    table.rows.push_back({std::to_string(m.markers),
+                          {{m.work, "k0"},
+                           {m.added_misses, "k1"},
+                           {m.waiting, "k2"},
+                           {m.contention, "k3"},
+                           {m.idle, "rest"},
+                           {m.waking, "k4"}},
+                          {Duration(static_cast<uint64_t>(m.mark_ns)), Decimal(m.speed_up)}});
+  }
+  std::string out =
+      Paragraph("Predicted for the snapshot's " + Count(p.objects) + " objects on " +
+                predicted->machine.name + " (" + predicted->machine.description + ").") +
+      DrawnKeys({{"marking", "k0"},
+                 {"misses that steals add", "k1"},
+                 {"waiting for memory", "k2"},
+                 {"contention", "k3"},
+                 {"no work", "rest"},
+                 {"waking", "k4"}}) +
+      Drawn(table);
+  for (const std::string& sentence : AdviceOf(p, predicted->machine)) out += Paragraph(sentence);
+  return out;
 }
 
 std::string StallsPanel(const ReportModel& model) {

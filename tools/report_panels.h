@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tools/predict.h"
 #include "tools/report_model.h"
 #include "tools/report_profile.h"
 
@@ -17,6 +18,8 @@ std::string OccupancyPanel(const ReportModel& model);
 std::string OwnersPanel(const ReportModel& model);
 std::string NodesPanel(const ReportModel& model);
 std::string MarkersPanel(const ReportModel& model);
+// `predicted` is null if there is no snapshot.
+std::string PredictionPanel(const PredictedHeap* predicted);
 std::string StallsPanel(const ReportModel& model);
 // `profile` is null if there is none.
 std::string SitesPanel(const HeapProfile* profile);

@@ -14,6 +14,7 @@ import unittest
 GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
 FOLDER = tempfile.TemporaryDirectory()
 SNAPSHOT = os.path.join(FOLDER.name, "map.snapshot")
+TRACE = os.path.join(FOLDER.name, "map.trace")
 PARTS = ("work", "added_misses", "waiting", "contention", "idle", "waking")
 MACHINES = ("enterprise10000", "flat", "origin2000", "two-socket")
 
@@ -27,7 +28,8 @@ def environment(**more):
 def setUpModule():
     result = subprocess.run([CLIENT, "map", SNAPSHOT], capture_output=True, text=True,
                             timeout=100,
-                            env=environment(LD_LIBRARY_PATH=os.path.dirname(DROPIN)))
+                            env=environment(LD_LIBRARY_PATH=os.path.dirname(DROPIN),
+                                            GLEANER_TRACE=TRACE))
     assert result.returncode == 0, result.stderr
 
 
@@ -86,6 +88,25 @@ class Prediction(ToolTest):
         self.assertRegex(text, r"(?m)^ +1 +\S+\s\S+ +\d+ % +1\.00   #+")
         self.assertRegex(text, r"(?m)^ +64 ")
         self.assertIn("GC_MARKERS=", text)
+
+    def test_the_panel_of_a_report(self):
+        page = os.path.join(FOLDER.name, "page.html")
+        self.run_tool("report", TRACE, "-o", page, "--snapshot", SNAPSHOT, "--machine", "flat")
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
+        panel = text[text.index("Predicted for the snapshot's"):]
+        rows = panel[panel.index("<tbody>"):panel.index("</tbody>")]
+        self.assertEqual(rows.count("<tr>"), 7)
+        self.assertIn("GC_MARKERS=", panel)
+        self.run_tool("report", TRACE, "-o", page)
+        with open(page, encoding="utf-8") as file:
+            self.assertIn("No heap snapshot was given", file.read())
+        for arguments, words in ((("--snapshot", TRACE), ": no heap snapshot"),
+                                 (("--snapshot", SNAPSHOT, "--machine", "x"), "no machine x")):
+            result = self.run_tool("report", TRACE, "-o", page, *arguments, status=1)
+            self.assertIn(words, result.stderr)
+        result = self.run_tool("report", TRACE, "-o", SNAPSHOT, "--snapshot", SNAPSHOT, status=1)
+        self.assertIn("that is what the page is made of", result.stderr)
 
     def test_snapshots_that_are_none(self):
         with open(SNAPSHOT, "rb") as file:

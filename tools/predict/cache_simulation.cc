@@ -87,8 +87,11 @@ uint64_t CacheSimulation::LookUp(uint64_t address, Access access) {
   if (i < levels_.size()) {
     ps = Picoseconds(levels_[i].times, access);
     const auto idle = static_cast<double>(accesses_ - used);
-    if (levels_[i].elsewhere_ps != 0) live_accesses_ += idle;
-    live_ps_ += idle * static_cast<double>(levels_[i].elsewhere_ps);
+    if (levels_[i].elsewhere_ps != 0) {
+      live_accesses_ += idle;
+      live_ps_ += idle * static_cast<double>(levels_[i].elsewhere_ps);
+      ++live_uses_;
+    }
   }
   Mean& mean = means_[static_cast<int>(access)];
   mean.lines_ps += ps;

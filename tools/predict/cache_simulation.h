@@ -36,9 +36,13 @@ class CacheSimulation {
   std::vector<double> Served() const;
   double tlb_misses() const { return static_cast<double>(tlb_misses_) * kSampled; }
   // Lines in the processor's own caches that are used again before they leave them, the mean over
-  // all instants; and how much longer their next use takes on another processor.
+  // all instants; how much longer the next use of such a line takes on another processor; and the
+  // part of all accesses that are such uses.
   double live_lines() const { return PerAccess(live_accesses_); }
-  double live_lines_ps() const { return PerAccess(live_ps_); }
+  double live_line_ps() const { return live_accesses_ == 0 ? 0 : live_ps_ / live_accesses_; }
+  double live_share() const {
+    return sampled_ == 0 ? 0 : static_cast<double>(live_uses_) / static_cast<double>(sampled_);
+  }
 
  private:
   struct Line {
@@ -105,6 +109,7 @@ class CacheSimulation {
   // what the access takes longer elsewhere.
   double live_accesses_ = 0;
   double live_ps_ = 0;
+  uint64_t live_uses_ = 0;
 };
 
 }  // namespace gleaner::tools

@@ -70,7 +70,7 @@ PredictedMarking Evaluate(const Machine& machine, const Prediction& p, int marke
                           const SimulationResult& r) {
   const double length_ns = Ns(r.length_ps);
   const double marking_ns = Ns(r.processor_ps + r.memory_ps + r.added_ps);
-  const double lines = p.served.back() + static_cast<double>(r.steals) * p.live_lines;
+  const double lines = p.served.back() + r.added_lines;
   const double busy = std::max(1.0, marking_ns / length_ns);
   PredictedMarking m;
   m.markers = markers;

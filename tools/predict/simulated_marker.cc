@@ -1,6 +1,7 @@
 #include "tools/predict/simulated_marker.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace gleaner::tools {
 
@@ -20,7 +21,7 @@ struct SimulatedMarker::Job {
   const SimulationOptions& options;
   CacheSimulation* caches;  // null: costs are known
   uint64_t reference_memory_ps;
-  uint64_t steal_ps;
+  uint64_t live_parts, cold_access_ps, cold_access_parts;
   // What the marker itself takes.
   uint64_t range_ps, word_ps, reference_ps, object_ps, chain_ps;
   uint64_t heap_begin;
@@ -33,7 +34,7 @@ struct SimulatedMarker::Job {
   bool overflowed = false;
   HugeVector<uint8_t> marks = {};  // of cells: 1 where an object is marked
   // Of all workers.
-  uint64_t processor_ps = 0, memory_ps = 0, added_ps = 0;
+  uint64_t processor_ps = 0, memory_ps = 0, added_ps = 0, added_parts = 0;
 };
 
 class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
@@ -72,11 +73,10 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
       DrainAll();
       HelpWithRoots();
     }
-    while (DrainAll()) {
-      if (!FindWork(job_.options.balance)) break;
-      // What was stolen comes from the victim's cache, and so does what it had at hand.
-      job_.added_ps += job_.steal_ps;
-      VirtualTime::current().Charge(job_.steal_ps);
+    for (uint64_t steals = 0; DrainAll() && FindWork(job_.options.balance);) {
+      if (statistics.steals == steals) continue;  // it has taken its own segment back
+      steals = statistics.steals;
+      cold_parts_ = job_.live_parts;
     }
   }
 
@@ -120,9 +120,17 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     job_.processor_ps += ps;
     VirtualTime::current().Charge(ps);
   }
-  void Await(uint64_t ps) {
+  // For memory, as one marker would, with `accesses` to it.
+  void Await(uint64_t ps, uint64_t accesses) {
     job_.memory_ps += ps;
     VirtualTime::current().Charge(ps);
+    if (cold_parts_ == 0) return;
+    const uint64_t parts = std::min(cold_parts_, accesses * job_.cold_access_parts);
+    const uint64_t added_ps = accesses * job_.cold_access_ps;
+    cold_parts_ -= parts;
+    job_.added_parts += parts;
+    job_.added_ps += added_ps;
+    VirtualTime::current().Charge(added_ps);
   }
 
   size_t Scan(Addr begin, size_t bytes, Addr* out, bool is_chain) {
@@ -154,11 +162,16 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     Spend((is_chain ? 0 : job_.range_ps) + bytes / kWordBytes * job_.word_ps);
     if (job_.caches == nullptr) {
       // In proportion to the part of the cell.
-      Await(is_whole ? cell.memory_ps : cell.memory_ps * bytes / (cell.granules * uint64_t{16}));
+      const uint64_t ps = cell.memory_ps;
+      Await(is_whole ? ps : ps * bytes / (cell.granules * uint64_t{16}), LinesOf(bytes));
     } else {
       Touch(id, offset, bytes, is_chain);
     }
     return kept;
+  }
+
+  static uint64_t LinesOf(uint64_t bytes) {
+    return (bytes + kCacheLineBytes - 1) / kCacheLineBytes;
   }
 
   // The lines of a part of a cell.
@@ -176,12 +189,12 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     }
     SimulatedHeap::Cell& cell = job_.heap.cell(id);
     cell.memory_ps = static_cast<uint32_t>(std::min<uint64_t>(~uint32_t{0}, cell.memory_ps + ps));
-    Await(ps);
+    Await(ps, 0);
   }
 
   // The mark byte of a reference's object, and the descriptor of its page.
   void TouchMark(Addr word, bool is_chain) {
-    if (job_.caches == nullptr) return Await(job_.reference_memory_ps);
+    if (job_.caches == nullptr) return Await(job_.reference_memory_ps, 2);
     const uint32_t id = SimulatedHeap::CellAt(word);
     const uint64_t in_heap = job_.heap.AddressOf(id) - job_.heap_begin;
     const uint64_t page = in_heap / kPageBytes;
@@ -189,7 +202,8 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     const auto access =
         is_chain ? CacheSimulation::Access::kDependent : CacheSimulation::Access::kIndependent;
     Await(job_.caches->TouchTable(kInfoBegin + page * sizeof(alloc::PageInfo), access) +
-          job_.caches->TouchTable(kMarksBegin + page * alloc::kMarkBytesPerPage + slot, access));
+              job_.caches->TouchTable(kMarksBegin + page * alloc::kMarkBytesPerPage + slot, access),
+          0);
   }
 
   bool Mark(Addr word, Addr* begin, size_t* bytes, bool is_chain) {
@@ -245,7 +259,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
       const uint64_t part = std::min(bytes - at, SimulatedHeap::kCellBytes);
       Spend(job_.range_ps + part / kWordBytes * job_.word_ps);
       if (job_.caches == nullptr) {
-        Await(job_.heap.cell(cell).memory_ps);
+        Await(job_.heap.cell(cell).memory_ps, LinesOf(part));
       } else {
         Touch(cell, 0, part, false);
       }
@@ -287,6 +301,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
 
   Job& job_;
   bool is_ready_ = false;
+  uint64_t cold_parts_ = 0;  // of the lines that its last victim had at hand, those to come
 };
 
 SimulatedMarker::SimulatedMarker(SimulatedHeap* heap, const Machine& machine)
@@ -307,7 +322,9 @@ SimulationResult SimulatedMarker::RunSerial(CacheSimulation* caches) {
   const uint64_t references = heap_.references() + 1;
   reference_memory_ps_ =
       result.memory_ps > scanning_ps ? (result.memory_ps - scanning_ps) / references : 0;
-  steal_ps_ = static_cast<uint64_t>(caches->live_lines_ps());
+  live_parts_ = static_cast<uint64_t>(caches->live_lines() * kLineParts);
+  cold_access_ps_ = static_cast<uint64_t>(caches->live_line_ps() * caches->live_share());
+  cold_access_parts_ = static_cast<uint64_t>(std::ceil(caches->live_share() * kLineParts));
   return result;
 }
 
@@ -317,7 +334,9 @@ SimulationResult SimulatedMarker::Run(const SimulationOptions& options, CacheSim
              options,
              caches,
              reference_memory_ps_,
-             steal_ps_,
+             live_parts_,
+             cold_access_ps_,
+             cold_access_parts_,
              Ps(machine_.range_ns),
              Ps(machine_.word_ns),
              Ps(machine_.reference_ns),
@@ -358,6 +377,7 @@ SimulationResult SimulatedMarker::Run(const SimulationOptions& options, CacheSim
   result.processor_ps = job.processor_ps;
   result.memory_ps = job.memory_ps;
   result.added_ps = job.added_ps;
+  result.added_lines = static_cast<double>(job.added_parts) / kLineParts;
   result.overflowed = job.overflowed;
   return result;
 }

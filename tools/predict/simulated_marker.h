@@ -33,7 +33,8 @@ struct SimulationResult {
   uint64_t length_ps = 0;      // from the start until all workers have left
   uint64_t processor_ps = 0;   // marking: the marker's own time
   uint64_t memory_ps = 0;      // marking: waiting for memory, as a serial marking would
-  uint64_t added_ps = 0;       // waiting for memory because of steals
+  uint64_t added_ps = 0;       // waiting for lines that the victims of steals had at hand
+  double added_lines = 0;      // these lines
   uint64_t idle_ps = 0;        // workers that search for work, or sleep
   uint64_t contention_ps = 0;  // waiting for lines that other workers wrote
   uint64_t absent_ps = 0;      // helpers that are on their way
@@ -64,7 +65,12 @@ class SimulatedMarker {
   SimulatedHeap& heap_;
   const Machine& machine_;
   uint64_t reference_memory_ps_ = 0;  // waiting for memory at each reference, the mean
-  uint64_t steal_ps_ = 0;             // what a steal adds
+  // Lines that a thief lacks, in parts of 1/kLineParts; and for each of its accesses until it has
+  // fetched them: what it takes longer, and how much of a line that is.
+  static constexpr uint64_t kLineParts = 1024;
+  uint64_t live_parts_ = 0;
+  uint64_t cold_access_ps_ = 0;
+  uint64_t cold_access_parts_ = 0;
 };
 
 }  // namespace gleaner::tools

@@ -99,10 +99,12 @@ TEST(CacheSimulationTest, LinesThatAreUsedAgainAreAlive) {
     ForEachLine(256 << 10, [&](uint64_t address) { used.Touch(address, Access::kIndependent); });
   }
   EXPECT_NEAR(used.live_lines(), 4096, 400);
-  EXPECT_NEAR(used.live_lines_ps(), 4096 * 18'000.0, 400 * 18'000.0) << "they come from memory";
+  EXPECT_NEAR(used.live_line_ps(), 18'000, 1) << "they come from memory";
+  EXPECT_NEAR(used.live_share(), 0.95, 0.01) << "all but the first round";
   CacheSimulation unused(TwoCaches());
   ForEachLine(16 << 20, [&](uint64_t address) { unused.Touch(address, Access::kIndependent); });
   EXPECT_EQ(unused.live_lines(), 0);
+  EXPECT_EQ(unused.live_share(), 0);
 }
 
 }  // namespace
