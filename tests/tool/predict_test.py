@@ -4,6 +4,7 @@
 usage: predict_test.py GLEANER DROPIN CLIENT
 """
 
+import html
 import json
 import os
 import subprocess
@@ -93,7 +94,7 @@ class Prediction(ToolTest):
         page = os.path.join(FOLDER.name, "page.html")
         self.run_tool("report", TRACE, "-o", page, "--snapshot", SNAPSHOT, "--machine", "flat")
         with open(page, encoding="utf-8") as file:
-            text = file.read()
+            text = html.unescape(file.read())
         panel = text[text.index("Predicted for the snapshot's"):]
         rows = panel[panel.index("<tbody>"):panel.index("</tbody>")]
         self.assertEqual(rows.count("<tr>"), 7)
@@ -141,6 +142,9 @@ class Machines(ToolTest):
                             ("word_ns -1", "word_ns: numbers from 0 on are expected"),
                             ("word_ns nan", "word_ns: numbers from 0 on are expected"),
                             ("word_ns 1e99", "word_ns: numbers from 0 on are expected"),
+                            ("wake_ns 1e7", "wake_ns: at most 1e6 is expected"),
+                            ("concentration 2", "concentration: at most 1 is expected"),
+                            ("memory 1 1e7 1", "three times are expected"),
                             ("processors 0", "a number from 1 to 4096"),
                             ("cache 32768 63 8 0 0 0 0", "a power of two"),
                             ("cache 100 64 8 0 0 0 0", "seven numbers are expected"),
@@ -151,6 +155,13 @@ class Machines(ToolTest):
             number = right.count("\n") + 1
             self.assertIn(f"{path}:{number}: ", result.stderr)
             self.assertIn(words, result.stderr)
+        path = self.file("near.machine", right + "one_way_ns 5\n")
+        result = self.run_tool("predict", SNAPSHOT, "--machine", path, status=1)
+        self.assertIn("one_way_remote_ns is less than one_way_ns", result.stderr)
+        free = "".join(f"{key}_ns 0\n" for key in ("atomic", "load", "transfer", "wake_call", "wake",
+                                                    "start", "range", "reference", "chain"))
+        document = self.predict(machine=self.file("free.machine", right + free))
+        self.assertGreater(document["markings"][-1]["mark_ns"], 0)
         path = self.file("short.machine", "processors 2\n")
         result = self.run_tool("predict", SNAPSHOT, "--machine", path, status=1)
         self.assertIn("it says nothing about cache", result.stderr)

@@ -1,5 +1,6 @@
 #include "tools/predict/machine.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +16,8 @@ namespace {
 uint64_t Ps(double ns) { return static_cast<uint64_t>(std::llround(ns * 1000)); }
 
 constexpr double kMaxNumber = 1e15;
+// So that sums over a heap's objects, in picoseconds, fit into 64 bits.
+constexpr double kMaxTimeNs = 1e6;
 constexpr uint64_t kMaxCacheBytes = uint64_t{64} << 30;
 
 // A line of the file: what follows the name.
@@ -35,6 +38,12 @@ std::map<std::string, double*> NumbersOf(Machine* m) {
   };
 }
 
+// The last three of the numbers.
+bool AreTimes(const Values& v) {
+  return v.size() >= 3 &&
+         std::all_of(v.end() - 3, v.end(), [](double t) { return t <= kMaxTimeNs; });
+}
+
 bool IsWhole(double value, double least, double most) {
   return value >= least && value <= most && value == std::floor(value);
 }
@@ -44,6 +53,8 @@ std::string TakeLine(const std::string& key, const Values& v, Machine* machine) 
   const auto numbers = NumbersOf(machine);
   if (const auto found = numbers.find(key); found != numbers.end()) {
     if (v.size() != 1) return "one number is expected";
+    if (key == "concentration" && v[0] > 1) return "at most 1 is expected";
+    if (v[0] > kMaxTimeNs) return "at most 1e6 is expected";
     *found->second = v[0];
     return "";
   }
@@ -53,7 +64,8 @@ std::string TakeLine(const std::string& key, const Values& v, Machine* machine) 
     return "";
   }
   if (key == "cache") {
-    if (v.size() != 7 || !IsWhole(v[0], 64, kMaxCacheBytes) || !IsWhole(v[1], 8, 4096) ||
+    if (v.size() != 7 || !AreTimes(v) || !IsWhole(v[0], 64, kMaxCacheBytes) ||
+        !IsWhole(v[1], 8, 4096) ||
         (static_cast<uint64_t>(v[1]) & (static_cast<uint64_t>(v[1]) - 1)) != 0 ||
         !IsWhole(v[2], 1, 1024) || !IsWhole(v[3], 0, 1) || v[0] < v[1] * v[2]) {
       return "seven numbers are expected: bytes, bytes of a line (a power of two), ways, 1 if it "
@@ -68,12 +80,13 @@ std::string TakeLine(const std::string& key, const Values& v, Machine* machine) 
     return "";
   }
   if (key == "memory") {
-    if (v.size() != 3) return "three times are expected";
+    if (v.size() != 3 || !AreTimes(v)) return "three times are expected, up to 1e6 ns";
     machine->memory = {v[0], v[1], v[2]};
     return "";
   }
   if (key == "tlb") {
-    if (v.size() != 5 || !IsWhole(v[0], 1, 1 << 20) || !IsWhole(v[1], 4096, 1 << 30) ||
+    if (v.size() != 5 || !AreTimes(v) || !IsWhole(v[0], 1, 1 << 20) ||
+        !IsWhole(v[1], 4096, 1 << 30) ||
         (static_cast<uint64_t>(v[1]) & (static_cast<uint64_t>(v[1]) - 1)) != 0) {
       return "five numbers are expected: entries, bytes of a page (a power of two from 4096 on), "
              "and "
@@ -154,6 +167,10 @@ bool ReadMachine(const std::string& path, Machine* machine, std::string* error) 
                         : machine->relax_ns == 0    ? "relax_ns"
                         : machine->yield_ns == 0    ? "yield_ns"
                                                     : nullptr;
+  if (machine->one_way_remote_ns < machine->one_way_ns) {
+    *error = path + ": one_way_remote_ns is less than one_way_ns";
+    return false;
+  }
   if (missing != nullptr) {
     *error = path + ": it says nothing about " + missing;
     return false;

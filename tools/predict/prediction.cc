@@ -68,7 +68,7 @@ double Ns(uint64_t ps) { return static_cast<double>(ps) / 1000; }
 
 PredictedMarking Evaluate(const Machine& machine, const Prediction& p, int markers,
                           const SimulationResult& r) {
-  const double length_ns = Ns(r.length_ps);
+  const double length_ns = std::max(1.0, Ns(r.length_ps));  // there may be nothing to mark
   const double marking_ns = Ns(r.processor_ps + r.memory_ps + r.added_ps);
   const double lines = p.served.back() + r.added_lines;
   const double busy = std::max(1.0, marking_ns / length_ns);
@@ -84,8 +84,8 @@ PredictedMarking Evaluate(const Machine& machine, const Prediction& p, int marke
   m.contention = Ns(r.contention_ps) / all;
   m.waking = Ns(r.absent_ps) / all;
   m.idle = std::max(0.0, 1 - m.work - m.added_misses - m.waiting - m.contention - m.waking);
-  const double memory =
-      (Ns(r.memory_ps + r.added_ps) + m.waiting * all) / (marking_ns + m.waiting * all);
+  const double memory = (Ns(r.memory_ps + r.added_ps) + m.waiting * all) /
+                        std::max(1.0, marking_ns + m.waiting * all);
   m.uncertainty = kMemoryUncertainty * memory + kProcessorUncertainty * (1 - memory);
   return m;
 }

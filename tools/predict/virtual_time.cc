@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/context/fiber.hpp>
 #include <boost/context/fixedsize_stack.hpp>
+#include <new>
 #include <utility>
 
 namespace gleaner::tools {
@@ -30,8 +31,9 @@ bool VirtualTime::Run(const std::function<void(int worker)>& body) {
   Begin(0, 0);
   SwitchTo(TakeEarliest());
   t_current = outer;
-  return std::all_of(workers_.begin(), workers_.end(),
-                     [](const Worker& worker) { return worker.waits_for == nullptr; });
+  return !has_failed_ && std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.waits_for == nullptr;
+  });
 }
 
 void VirtualTime::Start(int worker) { Begin(worker, now_ + costs_.wake_ps); }
@@ -44,7 +46,14 @@ void VirtualTime::Begin(int id, uint64_t at) {
       [this, id](boost::context::fiber&& from) {
         (left_behind_ < 0 ? *caller_ : *workers_[static_cast<size_t>(left_behind_)].fiber).fiber =
             std::move(from);
-        body_(id);
+        try {
+          body_(id);
+        } catch (const std::bad_alloc&) {  // the others might wait for this worker for ever
+          has_failed_ = true;
+          left_behind_ = id;
+          running_ = -1;
+          return std::move(caller_->fiber);
+        }
         Figures& figures = workers_[static_cast<size_t>(id)].figures;
         figures.end_ps = now_;
         // The last one returns to the caller of Run.

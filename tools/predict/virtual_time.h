@@ -44,7 +44,8 @@ class VirtualTime {
   static VirtualTime& current() { return *t_current; }
 
   // Runs `body` for worker 0 from time 0 on, and for each other worker once Start is called for it,
-  // until all of them have returned. False if all that have not returned wait for each other.
+  // until all of them have returned. False if all that have not returned wait for each other, or
+  // one has thrown std::bad_alloc: then the others stop where they are.
   [[nodiscard]] bool Run(const std::function<void(int worker)>& body);
 
   // The rest is for the worker that runs.
@@ -122,6 +123,7 @@ class VirtualTime {
   int running_ = -1;      // -1: the caller of Run
   int left_behind_ = -1;  // the worker that has switched to the one that runs
   uint64_t now_ = 0;
+  bool has_failed_ = false;
 };
 
 // What the marker's schedule is compiled for when it is simulated: see gc/mark_clock.h.

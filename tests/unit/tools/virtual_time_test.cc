@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
 #include <string>
 #include <vector>
 
@@ -127,6 +128,15 @@ TEST(VirtualTimeTest, SleepersThatNobodyWakesAreTold) {
   EXPECT_FALSE(time.Run([&](int worker) {
     if (worker == 0) StartAll(2);
     VirtualClock::Wait(&word, 0);
+  }));
+}
+
+TEST(VirtualTimeTest, WithoutMemoryAllStop) {
+  VirtualTime time(kCosts, 2);
+  EXPECT_FALSE(time.Run([&](int worker) {
+    if (worker == 1) throw std::bad_alloc();
+    StartAll(2);
+    for (;;) VirtualClock::Yield();
   }));
 }
 
