@@ -154,6 +154,10 @@ bool PredictHeap(const std::string& snapshot, const std::string& machine,
   }
   gleaner::tools::SimulatedHeap simulated(*graph, file.kinds());
   graph.reset();
+  if (!simulated.error().empty()) {
+    *error = snapshot + ": " + simulated.error();
+    return false;
+  }
   heap->prediction = PredictMarking(&simulated, heap->machine, markers);
   if (heap->prediction.has_room) return true;
   *error = "there is not enough memory for the simulation";

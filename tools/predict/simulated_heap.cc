@@ -8,6 +8,9 @@ namespace gleaner::tools {
 namespace {
 
 constexpr uint64_t kWordBytes = 8;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 40;
+// Of a range's address (gc::PackedRange) 30 bits are for the number of a cell.
+constexpr uint64_t kMaxCells = uint64_t{1} << 30;
 // As gc::RootTasks cuts roots.
 constexpr uint64_t kRootTaskBytes = uint64_t{64} << 10;
 constexpr uint64_t kUncollectableTaskBytes = uint64_t{16} << 20;
@@ -15,15 +18,33 @@ constexpr uint64_t kUncollectableTaskBytes = uint64_t{16} << 20;
 }  // namespace
 
 SimulatedHeap::SimulatedHeap(const HeapGraph& graph, const std::vector<SnapshotKind>& kinds) {
-  objects_ = graph.size();
-  // Only a heap with objects of 256 KiB or more has more cells than objects.
+  uint64_t cells = 1;
+  graph.ForEachObject([&](ObjectId, uint64_t bytes, uint32_t) {
+    cells += bytes / kCellBytes + 1;
+    scanned_bytes_ += bytes;
+  });
+  if (scanned_bytes_ > kMaxBytes || cells > kMaxCells) {
+    error_ = "the heap is larger than 1 TiB: that takes too long to simulate";
+    cells_.push_back({});
+    return;
+  }
   std::vector<uint32_t> cell_of(graph.size());
+  AddObjects(graph, kinds, &cell_of);
+  AddReferences(graph, cell_of);
+  AddRoots(graph, cell_of, kinds);
+}
+
+// Only a heap with objects of more than 256 KiB has more cells than objects.
+void SimulatedHeap::AddObjects(const HeapGraph& graph, const std::vector<SnapshotKind>& kinds,
+                               std::vector<uint32_t>* cell_of) {
+  objects_ = graph.size();
+  scanned_bytes_ = 0;
   cells_.reserve(graph.size() + 1);
   addresses_.reserve(graph.size());
-  targets_.reserve(graph.reference_count());
-  words_.reserve(graph.reference_count());
-  graph.ForEachObject([&](ObjectId object, uint64_t bytes, uint32_t kind) {
-    cell_of[object] = static_cast<uint32_t>(cells_.size());
+  graph.ForEachObject([&](ObjectId object, uint64_t exact_bytes, uint32_t kind) {
+    const auto first = static_cast<uint32_t>(cells_.size());
+    (*cell_of)[object] = first;
+    const uint64_t bytes = AlignUp(exact_bytes, uint64_t{alloc::kGranuleBytes});
     uint8_t flags = 0;
     if (kind < kinds.size()) {
       if (kinds[kind].is_pointer_free) flags |= kPointerFree;
@@ -32,24 +53,30 @@ SimulatedHeap::SimulatedHeap(const HeapGraph& graph, const std::vector<SnapshotK
     if ((flags & kPointerFree) == 0) scanned_bytes_ += bytes;
     if (bytes > kCellBytes) {
       flags |= kLong;
-      long_[cell_of[object]] = bytes;
+      long_[first] = bytes;
     }
     const uint64_t address = graph.AddressOf(object);
     for (uint64_t at = 0; at < bytes; at += kCellBytes) {
       const uint64_t in_cell = std::min(bytes - at, kCellBytes);
-      cells_.push_back({0, 0, static_cast<uint16_t>(in_cell / 16), flags});
+      cells_.push_back({0, 0, static_cast<uint16_t>(in_cell / alloc::kGranuleBytes), flags});
       addresses_.push_back(address + at);
       flags = static_cast<uint8_t>((flags & ~kLong) | kRest);
     }
   });
   if (!addresses_.empty()) heap_begin_ = addresses_[0];
   cells_.push_back({});
+}
+
+void SimulatedHeap::AddReferences(const HeapGraph& graph, const std::vector<uint32_t>& cell_of) {
+  targets_.reserve(graph.reference_count());
+  words_.reserve(graph.reference_count());
   for (ObjectId object = 0; object < graph.size(); ++object) {
     const uint32_t first = cell_of[object];
     uint32_t cell = first;
     cells_[cell].first_reference = static_cast<uint32_t>(targets_.size());
     graph.ForEachWord(object, [&](ObjectId target, bool, uint64_t offset) {
-      if (offset == kNoOffset) {
+      // A procedure tells of it; or so does a file that is no snapshot of ours.
+      if (offset >= graph.BytesOf(object)) {
         cells_[first].flags |= kDescribed;
         offset = 0;
       }
@@ -58,12 +85,10 @@ SimulatedHeap::SimulatedHeap(const HeapGraph& graph, const std::vector<SnapshotK
       targets_.push_back(cell_of[target]);
       words_.push_back(static_cast<uint16_t>(offset % kCellBytes / kWordBytes));
     });
-    const uint32_t end =
-        object + 1 < graph.size() ? cell_of[object + 1] : static_cast<uint32_t>(cells_.size()) - 1;
+    const uint32_t end = EndOf(first);
     while (++cell < end) cells_[cell].first_reference = static_cast<uint32_t>(targets_.size());
   }
   cells_.back().first_reference = static_cast<uint32_t>(targets_.size());
-  AddRoots(graph, cell_of, kinds);
 }
 
 void SimulatedHeap::Reorder(const std::vector<uint32_t>& order) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -41,6 +42,9 @@ class SimulatedHeap {
 
   // Takes objects, references and roots; `kinds` are those of the snapshot. The graph keeps words.
   SimulatedHeap(const HeapGraph& graph, const std::vector<SnapshotKind>& kinds);
+
+  // What keeps the heap from being simulated; empty if nothing does. Else there are no objects.
+  const std::string& error() const { return error_; }
 
   size_t size() const { return cells_.size() - 1; }  // cells
   size_t objects() const { return objects_; }
@@ -84,9 +88,13 @@ class SimulatedHeap {
   uint64_t scanned_bytes() const { return scanned_bytes_; }  // of objects that may have references
 
  private:
+  void AddObjects(const HeapGraph& graph, const std::vector<SnapshotKind>& kinds,
+                  std::vector<uint32_t>* cell_of);
+  void AddReferences(const HeapGraph& graph, const std::vector<uint32_t>& cell_of);
   void AddRoots(const HeapGraph& graph, const std::vector<uint32_t>& cell_of,
                 const std::vector<SnapshotKind>& kinds);
 
+  std::string error_;
   size_t objects_ = 0;
   uint64_t heap_begin_ = 0;
   uint64_t scanned_bytes_ = 0;

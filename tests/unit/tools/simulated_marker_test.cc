@@ -239,6 +239,20 @@ TEST_F(SimulatedMarkerTest, OneObject) {
   EXPECT_EQ(p.markings[p.best].markers, 1);
 }
 
+TEST_F(SimulatedMarkerTest, WhatNoCollectorHasWrittenDoesNoHarm) {
+  // An object of half a granule, one of an odd size, and words beyond an object's end.
+  Builder builder({8, 24, 300'008, 64});
+  builder.Refer(0, 0, 1);
+  builder.Refer(1, 40'000, 2);
+  builder.Refer(2, 37'500, 3);
+  auto heap = builder.Build();
+  ASSERT_EQ(heap->error(), "");
+  SimulationOptions options;
+  options.workers = 7;
+  EXPECT_EQ(Simulate(heap.get(), options).objects, 4u);
+  EXPECT_NE(Builder({uint64_t{1} << 45}).Build()->error(), "");
+}
+
 TEST_F(SimulatedMarkerTest, AListIsNarrow) {
   auto heap = List(5000);
   const Prediction p = PredictMarking(heap.get(), FlatMachine(), {1, 64});
