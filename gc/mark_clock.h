@@ -2,7 +2,7 @@
 //
 // The code that decides who marks what (gc/mark_loop.h, gc/work_queue.h, gc/termination.h) takes
 // its clock as a parameter. With this one it is the marker's; with the virtual clock of
-// tools/predict/virtual_clock.h the same code is simulated with any number of workers.
+// tools/predict/virtual_time.h the same code is simulated with any number of workers.
 #pragma once
 
 #include <sched.h>

@@ -45,8 +45,11 @@ inline constexpr uint64_t kShareEveryBytes = 8 * kKiB;
 // Waking a helper costs as much as scanning this much (some 50 us). Only a worker that has scanned
 // more, and still has work, wakes a helper.
 inline constexpr uint64_t kHelpAfterBytes = 256 * kKiB;
-// The same for a worker that reads roots: it has marked as many objects since it woke the last one.
+// The same for a worker that reads roots: it has marked as many objects since it woke the last one,
+// and there are as many bytes of roots that nobody reads yet, which take as long as a wake-up even
+// if they hold no pointer.
 inline constexpr uint64_t kHelpAfterObjects = 4 * kKiB;
+inline constexpr uint64_t kHelpWithRootBytes = 1 * kMiB;
 // Turns of searching for work before an idle worker yields its processor, and before it sleeps.
 inline constexpr int kYieldTurns = 8;
 inline constexpr int kSpinTurns = 200;
@@ -131,7 +134,8 @@ class MarkLoop {
     batch_.Release();
   }
 
-  // After a root task: others can claim the next ones, also where the objects have nothing to scan.
+  // After a root task, while there are kHelpWithRootBytes to claim: wakes a helper for them, also
+  // where the objects have nothing to scan.
   void HelpWithRoots() {
     if (statistics.objects < help_at_objects_ || !self().Shares()) return;
     help_at_objects_ = statistics.objects + kHelpAfterObjects;
@@ -158,11 +162,12 @@ class MarkLoop {
     }
   }
 
-  // Pushes memory of any length.
+  // Pushes memory of any length. Each span begins at a multiple of kSpanBytes from `begin`.
   void PushSpan(Addr begin, size_t bytes) {
     while (bytes > kSpanBytes) {
-      bytes -= kSpanBytes;
-      PushOrNote({begin + bytes, kSpanBytes});
+      const size_t whole = AlignDown(bytes - 1, kSpanBytes);
+      PushOrNote({begin + whole, bytes - whole});
+      bytes = whole;
     }
     PushOrNote({begin, bytes});
   }

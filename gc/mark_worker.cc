@@ -228,7 +228,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
     const size_t task = roots.Claim();
     if (task == roots.size()) break;
     RunRootTask(task);
-    HelpWithRoots();
+    if (roots.HasUnclaimed(kHelpWithRootBytes)) HelpWithRoots();
   }
   while (!MustPause() && RescanNext()) {
   }

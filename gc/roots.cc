@@ -54,6 +54,16 @@ size_t RootTasks::Claim() {
   return task < count_ ? task : count_;
 }
 
+bool RootTasks::HasUnclaimed(uint64_t bytes) const {
+  uint64_t found = 0;
+  // Relaxed: a hint. Of pages it is not known how many have objects that are roots.
+  for (size_t i = next_.Load(platform::memory_order_relaxed); i < count_ && found < bytes; ++i) {
+    const bool is_pages = tasks_[i].kind == RootKind::kUncollectablePages;
+    if (!is_pages) found += tasks_[i].range.end - tasks_[i].range.begin;
+  }
+  return found >= bytes;
+}
+
 bool RootBuffer::Reserve(size_t kind) {
   if (words_[kind].max() != 0) return true;
   const bool bounded = platform::AddressSpaceLimit() != SIZE_MAX;

@@ -40,6 +40,8 @@ class RootTasks {
 
   // Any worker: the next task's index, or size() when all are claimed.
   size_t Claim();
+  // Whether the tasks that nobody has claimed yet have `bytes` of words to read at least. A hint.
+  bool HasUnclaimed(uint64_t bytes) const;
   bool AllClaimed() const {
     return next_.Load(platform::memory_order_relaxed) >= count_;
   }  // a count

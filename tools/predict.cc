@@ -176,8 +176,6 @@ int Predict(const PredictOptions& options) {
     if (!PredictHeap(options.snapshot, options.machine, markers, &heap, &error)) return Fail(error);
   } catch (const std::bad_alloc&) {
     return Fail(options.snapshot + ": there is not enough memory to read it");
-  } catch (const std::system_error&) {
-    return Fail("the system refuses threads");
   }
   options.json ? PrintJson(options.snapshot, heap.machine, heap.prediction)
                : PrintText(options.snapshot, heap.machine, heap.prediction);

@@ -21,8 +21,7 @@ struct PredictedHeap {
   gleaner::tools::Machine machine;
   gleaner::tools::Prediction prediction;
 };
-// `machine`: as in PredictOptions. False, with the reason in *error. Throws std::bad_alloc, and
-// std::system_error if the system refuses threads.
+// `machine`: as in PredictOptions. False, with the reason in *error. Throws std::bad_alloc.
 [[nodiscard]] bool PredictHeap(const std::string& snapshot, const std::string& machine,
                                const std::vector<int>& markers, PredictedHeap* heap,
                                std::string* error);

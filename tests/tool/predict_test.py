@@ -143,6 +143,7 @@ class Machines(ToolTest):
                             ("word_ns nan", "word_ns: numbers from 0 on are expected"),
                             ("word_ns 1e99", "word_ns: numbers from 0 on are expected"),
                             ("wake_ns 1e7", "wake_ns: at most 1e6 is expected"),
+                            ("yield_ns 0.0001", "yield_ns: at least 1 is expected"),
                             ("concentration 2", "concentration: at most 1 is expected"),
                             ("memory 1 1e7 1", "three times are expected"),
                             ("processors 0", "a number from 1 to 4096"),

@@ -21,7 +21,9 @@ uint64_t Picoseconds(const AccessTimes& times, CacheSimulation::Access access) {
 
 CacheSimulation::Level CacheSimulation::MakeLevel(uint64_t bytes, uint64_t line_bytes,
                                                   uint32_t ways, const AccessTimes& times) {
-  const uint64_t sets = std::max<uint64_t>(1, bytes / line_bytes / ways);
+  const uint64_t lines = std::max<uint64_t>(1, bytes / line_bytes / kSampled);
+  const uint64_t sets = std::max<uint64_t>(1, bytes / line_bytes / ways / kSampled);
+  ways = static_cast<uint32_t>(std::max<uint64_t>(1, lines / sets));
   return {static_cast<unsigned>(std::bit_width(line_bytes) - 1),
           sets,
           std::has_single_bit(sets) ? sets - 1 : 0,
@@ -44,7 +46,8 @@ CacheSimulation::CacheSimulation(const Machine& machine)
     if (machine.caches[i].is_shared) from_ps = own_ps;
     levels_[i].elsewhere_ps = from_ps > own_ps ? from_ps - own_ps : 0;
   }
-  line_shift_ = levels_[0].shift;
+  sample_shift_ = static_cast<unsigned>(std::bit_width(kStepBytes) - 1);
+  for (const Level& level : levels_) sample_shift_ = std::max(sample_shift_, level.shift);
   tlb_ = MakeLevel(machine.tlb_entries * machine.tlb_page_bytes, machine.tlb_page_bytes,
                    static_cast<uint32_t>(std::min<uint64_t>(kTlbWays, machine.tlb_entries)), {});
   page_shift_ = tlb_.shift;
@@ -67,7 +70,7 @@ bool CacheSimulation::Find(Level* level, uint64_t address, uint64_t now, uint64_
 uint64_t CacheSimulation::Translate(uint64_t address, Access access) {
   uint64_t used;
   uint64_t ps = 0;
-  if (!Find(&tlb_, address, accesses_, &used)) {
+  if (!Find(&tlb_, Packed(address, page_shift_), accesses_, &used)) {
     ++tlb_misses_;
     ps = Picoseconds(tlb_miss_, access);
   }
@@ -81,7 +84,8 @@ uint64_t CacheSimulation::LookUp(uint64_t address, Access access) {
   uint64_t used;
   uint64_t ps = Picoseconds(memory_, access);
   size_t i = 0;
-  while (i < levels_.size() && !Find(&levels_[i], address, accesses_, &used)) ++i;
+  const uint64_t packed = Packed(address, sample_shift_);
+  while (i < levels_.size() && !Find(&levels_[i], packed, accesses_, &used)) ++i;
   ++served_[i];
   ++sampled_;
   if (i < levels_.size()) {

@@ -4,9 +4,10 @@
 // every level on its way. A line next to the one that was read last in the same OS page is expected
 // to be fetched ahead by the processor.
 //
-// One line in kSampled is looked up, and one page: the sets that such lines fall into behave as in
-// a simulation of all lines, since no other line falls into them. What the others take is the mean
-// of those that were looked up, for the same kind of access. Not thread-safe.
+// Memory is accessed in steps of 64 bytes. One line in kSampled is looked up, by the longest line
+// of the machine, and one page: in caches that have as small a part of the sets (or, where there
+// are few, of the ways), with the lines in between left out. What the others take is the mean of
+// those that were looked up, for the same kind of access. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,14 @@ class CacheSimulation {
  public:
   enum class Access : uint8_t { kDependent, kIndependent, kStream };
   static constexpr uint64_t kSampled = 8;
+  static constexpr uint64_t kStepBytes = 64;
 
   explicit CacheSimulation(const Machine& machine);
 
   // Beyond an access that the first level serves, in picoseconds. An access of a stream counts as
   // one whatever `access` says.
   uint64_t Touch(uint64_t address, Access access) {
-    return Look(address, IsNext(address >> line_shift_) ? Access::kStream : access);
+    return Look(address, IsNext(address / kStepBytes) ? Access::kStream : access);
   }
   // Of a table that is read at random.
   uint64_t TouchTable(uint64_t address, Access access) { return Look(address, access); }
@@ -67,7 +69,12 @@ class CacheSimulation {
   // Whether the level has the line, which it has from now on. *used: when it was last used.
   static bool Find(Level* level, uint64_t address, uint64_t now, uint64_t* used);
 
-  // Whether the line is next to the one read last in its OS page.
+  // The address with the units of 2^shift bytes that are not looked up left out.
+  static uint64_t Packed(uint64_t address, unsigned shift) {
+    const uint64_t unit = uint64_t{1} << shift;
+    return address / (unit * kSampled) * unit + address % unit;
+  }
+  // Whether the step is next to the one read last in its OS page.
   bool IsNext(uint64_t line) {
     uint64_t& last = last_lines_[(line >> kLinesPerPageShift) % kPages];
     const bool is_next = line - last + 1 <= 2 && line != last;
@@ -77,7 +84,7 @@ class CacheSimulation {
   uint64_t Look(uint64_t address, Access access) {
     ++accesses_;
     const Mean& mean = means_[static_cast<int>(access)];
-    const bool is_sampled = (address >> line_shift_) % kSampled == 0;
+    const bool is_sampled = (address >> sample_shift_) % kSampled == 0;
     const bool is_page_sampled = (address >> page_shift_) % kSampled == 0;
     return (is_sampled ? LookUp(address, access) : mean.line_ps) +
            (is_page_sampled ? Translate(address, access) : mean.page_ps);
@@ -87,7 +94,7 @@ class CacheSimulation {
 
   std::vector<Level> levels_;
   Level tlb_;
-  unsigned line_shift_;
+  unsigned sample_shift_;  // of the longest line
   unsigned page_shift_;
   AccessTimes memory_;
   AccessTimes tlb_miss_;

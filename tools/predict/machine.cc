@@ -55,6 +55,8 @@ std::string TakeLine(const std::string& key, const Values& v, Machine* machine) 
     if (v.size() != 1) return "one number is expected";
     if (key == "concentration" && v[0] > 1) return "at most 1 is expected";
     if (v[0] > kMaxTimeNs) return "at most 1e6 is expected";
+    // Who waits in virtual time must come to the end of it.
+    if ((key == "relax_ns" || key == "yield_ns") && v[0] < 1) return "at least 1 is expected";
     *found->second = v[0];
     return "";
   }

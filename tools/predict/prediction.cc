@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <limits>
+#include <new>
 #include <thread>
 
 #include "tools/predict/simulated_marker.h"
@@ -120,6 +123,16 @@ void MeasureWidth(const SimulatedHeap& heap, Prediction* prediction) {
   }
 }
 
+SimulationResult Simulate(const SimulatedMarker& marker, const SimulationOptions& options) {
+  try {
+    return marker.Run(options);
+  } catch (const std::bad_alloc&) {
+    SimulationResult none;
+    none.overflowed = true;
+    return none;
+  }
+}
+
 // Each number of markers, on several threads.
 std::vector<SimulationResult> SimulateAll(const SimulatedMarker& marker,
                                           const std::vector<int>& markers, bool wakes_all) {
@@ -130,17 +143,20 @@ std::vector<SimulationResult> SimulateAll(const SimulatedMarker& marker,
       SimulationOptions options;
       options.workers = markers[i];
       options.wakes_all = wakes_all;
-      results[i] = marker.Run(options);
+      results[i] = Simulate(marker, options);
       // The marker wakes all helpers at once only if the last collection had work for them.
       if (!wakes_all || results[i].steals != 0) continue;
       options.wakes_all = false;
-      results[i] = marker.Run(options);
+      results[i] = Simulate(marker, options);
     }
   };
   const size_t count = std::min<size_t>(
       {markers.size(), kMaxThreads, std::max(1u, std::thread::hardware_concurrency())});
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  try {
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  } catch (const std::exception&) {  // those that there are do the work
+  }
   work();
   for (std::thread& thread : threads) thread.join();
   return results;

@@ -139,30 +139,54 @@ void SimulatedHeap::Reorder(const std::vector<uint32_t>& order) {
   }
 }
 
+// Roots with memory are cut as gc::RootTasks cuts them, whether they refer to objects or not; words
+// that were copied before they are read, and others without memory, lie side by side.
 void SimulatedHeap::AddRoots(const HeapGraph& graph, const std::vector<uint32_t>& cell_of,
                              const std::vector<SnapshotKind>& kinds) {
-  // References of one root stand together, in the order of their words.
-  uint32_t root = ~uint32_t{0};
-  uint64_t task_end = 0;
-  for (const RootReference& reference : graph.root_references()) {
-    const GraphRoot& memory = graph.roots()[reference.root];
-    if (reference.root != root || reference.word >= task_end) {
-      root = reference.root;
-      const uint64_t begin = std::max(reference.word, memory.begin);
-      task_end = begin + kRootTaskBytes;
-      const uint64_t bytes = memory.end > begin ? std::min(memory.end - begin, kRootTaskBytes) : 0;
-      root_tasks_.push_back({bytes / kWordBytes, {}});
+  const std::vector<GraphRoot>& roots = graph.roots();
+  std::vector<size_t> first_task;  // of each root
+  first_task.reserve(roots.size());
+  uint64_t all_bytes = 0;
+  for (const GraphRoot& root : roots) {
+    first_task.push_back(root_tasks_.size());
+    const uint64_t bytes = root.end > root.begin ? root.end - root.begin : 0;
+    if (bytes > kMaxBytes || (all_bytes += bytes) > kMaxBytes) {
+      error_ = "the roots are larger than 1 TiB: that takes too long to simulate";
+      return;
     }
-    root_tasks_.back().cells.push_back(cell_of[reference.target]);
+    for (uint64_t at = 0; at < bytes; at += kRootTaskBytes) {
+      root_tasks_.push_back(
+          {root.begin + at, std::min(bytes - at, kRootTaskBytes) / kWordBytes, 0, {}});
+    }
   }
-  // Objects of uncollectable kinds are roots without being listed.
-  task_end = 0;
+  size_t copied =
+      root_tasks_.size();  // the task that takes words without memory, once there is one
+  for (const RootReference& reference : graph.root_references()) {
+    const uint32_t kind = graph.KindOf(reference.target);
+    const GraphRoot& root = roots[reference.root];
+    if (root.kind == SnapshotRoot::kUncollectable && kind < kinds.size() &&
+        kinds[kind].is_uncollectable) {
+      continue;  // below
+    }
+    size_t task = copied;
+    if (reference.word >= root.begin && reference.word < root.end) {
+      task = first_task[reference.root] + (reference.word - root.begin) / kRootTaskBytes;
+    } else if (copied == root_tasks_.size()) {
+      root_tasks_.push_back({0, 0, 0, {}});
+    } else if (root_tasks_[copied].words == kRootTaskBytes / kWordBytes) {
+      task = ++copied;
+      root_tasks_.push_back({0, 0, 0, {}});
+    }
+    if (task == copied) ++root_tasks_[task].words;
+    root_tasks_[task].cells.push_back(cell_of[reference.target]);
+  }
+  uint64_t task_end = 0;
   graph.ForEachObject([&](ObjectId object, uint64_t, uint32_t kind) {
     if (kind >= kinds.size() || !kinds[kind].is_uncollectable) return;
     const uint64_t address = graph.AddressOf(object);
     if (address >= task_end) {
       task_end = address + kUncollectableTaskBytes;
-      root_tasks_.push_back({0, {}});
+      root_tasks_.push_back({0, 0, 0, {}});
     }
     root_tasks_.back().cells.push_back(cell_of[object]);
   });

@@ -36,7 +36,9 @@ class SimulatedHeap {
 
   // Some of the roots, which one worker reads.
   struct RootTask {
-    uint64_t words;               // of memory that is read
+    uint64_t begin;               // of the memory that is read, in the process
+    uint64_t words;               // of it
+    uint64_t memory_ps;           // time that reading it waits for memory
     std::vector<uint32_t> cells;  // of the objects that they refer to
   };
 
@@ -84,6 +86,7 @@ class SimulatedHeap {
   // that meet the objects in nearly the same order find them side by side.
   void Reorder(const std::vector<uint32_t>& order);
 
+  std::vector<RootTask>& root_tasks() { return root_tasks_; }
   const std::vector<RootTask>& root_tasks() const { return root_tasks_; }
   uint64_t scanned_bytes() const { return scanned_bytes_; }  // of objects that may have references
 

@@ -65,13 +65,13 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     for (;;) {
       const size_t task = job_.next_task.FetchAdd(1, platform::memory_order_relaxed);
       if (task >= tasks.size()) break;
-      Spend(tasks[task].words * job_.word_ps);
+      ReadRoot(&job_.heap.root_tasks()[task]);
       for (const uint32_t cell : tasks[task].cells) {
         AddWord(SimulatedHeap::BeginOf(cell));
         if (stack_.size() > kDrainRootsAt) DrainAll();
       }
       DrainAll();
-      HelpWithRoots();
+      if (HasUnclaimed(gc::kHelpWithRootBytes)) HelpWithRoots();
     }
     for (uint64_t steals = 0; DrainAll() && FindWork(job_.options.balance);) {
       if (statistics.steals == steals) continue;  // it has taken its own segment back
@@ -168,6 +168,28 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
       Touch(id, offset, bytes, is_chain);
     }
     return kept;
+  }
+
+  // As RootTasks::HasUnclaimed.
+  bool HasUnclaimed(uint64_t bytes) const {
+    const std::vector<SimulatedHeap::RootTask>& tasks = job_.heap.root_tasks();
+    uint64_t found = 0;
+    for (size_t i = job_.next_task.Load(platform::memory_order_relaxed);
+         i < tasks.size() && found < bytes; ++i) {
+      found += tasks[i].words * kWordBytes;
+    }
+    return found >= bytes;
+  }
+
+  void ReadRoot(SimulatedHeap::RootTask* task) {
+    Spend(task->words * job_.word_ps);
+    const uint64_t bytes = task->words * kWordBytes;
+    if (job_.caches == nullptr || task->begin == 0) return Await(task->memory_ps, LinesOf(bytes));
+    for (uint64_t at = 0; at < bytes; at += kCacheLineBytes) {
+      task->memory_ps +=
+          job_.caches->Touch(task->begin + at, CacheSimulation::Access::kIndependent);
+    }
+    Await(task->memory_ps, 0);
   }
 
   static uint64_t LinesOf(uint64_t bytes) {
@@ -313,11 +335,13 @@ SimulationResult SimulatedMarker::Run(const SimulationOptions& options) const {
 
 SimulationResult SimulatedMarker::RunSerial(CacheSimulation* caches) {
   for (size_t i = 0; i < heap_.size(); ++i) heap_.cell(i).memory_ps = 0;
+  for (SimulatedHeap::RootTask& task : heap_.root_tasks()) task.memory_ps = 0;
   std::vector<uint32_t> order;
   order.reserve(heap_.size());
   const SimulationResult result = Run({}, caches, &order);
   heap_.Reorder(order);
   uint64_t scanning_ps = 0;
+  for (const SimulatedHeap::RootTask& task : heap_.root_tasks()) scanning_ps += task.memory_ps;
   for (size_t i = 0; i < heap_.size(); ++i) scanning_ps += heap_.cell(i).memory_ps;
   const uint64_t references = heap_.references() + 1;
   reference_memory_ps_ =

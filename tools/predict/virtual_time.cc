@@ -19,6 +19,17 @@ struct VirtualTime::Fiber {
   boost::context::fiber fiber;
 };
 
+class VirtualTime::Current {
+ public:
+  explicit Current(VirtualTime* time) : outer_(std::exchange(t_current, time)) {}
+  ~Current() { t_current = outer_; }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  VirtualTime* const outer_;
+};
+
 VirtualTime::VirtualTime(const VirtualCosts& costs, int workers)
     : costs_(costs), workers_(static_cast<size_t>(workers)), lines_(1) {}
 
@@ -26,11 +37,12 @@ VirtualTime::~VirtualTime() = default;
 
 bool VirtualTime::Run(const std::function<void(int worker)>& body) {
   body_ = body;
-  VirtualTime* const outer = std::exchange(t_current, this);
+  const Current current(this);
   caller_ = std::make_unique<Fiber>();
   Begin(0, 0);
   SwitchTo(TakeEarliest());
-  t_current = outer;
+  // What has not come to its end is unwound, in virtual time.
+  for (Worker& worker : workers_) worker.fiber.reset();
   return !has_failed_ && std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
     return worker.waits_for == nullptr;
   });
@@ -143,7 +155,9 @@ void VirtualTime::BeforeWrite(Line* line) {
   const uint64_t begin = now_;
   if (state.writer != running_) {
     now_ = std::max(now_, state.free_at) + costs_.transfer_ps;
-    workers_[static_cast<size_t>(running_)].figures.contention_ps += now_ - begin;
+    if (state.writer >= 0) {
+      workers_[static_cast<size_t>(running_)].figures.contention_ps += now_ - begin;
+    }
   } else {
     now_ += costs_.atomic_ps;
   }

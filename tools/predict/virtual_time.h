@@ -70,7 +70,9 @@ class VirtualTime {
   void BeforeWrite(Line* line);
   void BeforeRead(Line line);
 
-  void AddIdle(uint64_t ps) { workers_[static_cast<size_t>(running_)].figures.idle_ps += ps; }
+  void AddIdle(int worker, uint64_t ps) {
+    workers_[static_cast<size_t>(worker)].figures.idle_ps += ps;
+  }
 
   const VirtualCosts& costs() const { return costs_; }
   struct Figures {
@@ -85,6 +87,7 @@ class VirtualTime {
 
  private:
   struct Fiber;
+  class Current;  // makes an instance the current one
   struct Worker {
     std::unique_ptr<Fiber> fiber;
     uint64_t now = 0;        // while it does not run
@@ -190,12 +193,13 @@ struct VirtualClock {
   // Counts the time in which a worker searches for work.
   class IdleSpan {
    public:
-    explicit IdleSpan(int) : begin_(VirtualTime::current().now()) {}
-    ~IdleSpan() { VirtualTime::current().AddIdle(VirtualTime::current().now() - begin_); }
+    explicit IdleSpan(int worker) : worker_(worker), begin_(VirtualTime::current().now()) {}
+    ~IdleSpan() { VirtualTime::current().AddIdle(worker_, VirtualTime::current().now() - begin_); }
     IdleSpan(const IdleSpan&) = delete;
     IdleSpan& operator=(const IdleSpan&) = delete;
 
    private:
+    const int worker_;
     const uint64_t begin_;
   };
 };

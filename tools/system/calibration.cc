@@ -10,8 +10,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
 #include <numeric>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -185,9 +189,11 @@ bool MeasureMemory(Machine* machine) {
   const uint64_t second = std::max(2 * first, Sysconf(_SC_LEVEL2_CACHE_SIZE, 512 * kKiB));
   if (!add(first, kWays, false, first / 2) || !add(second, kWays, false, second / 2)) return false;
 
-  Lines far(kFarBytes, true);
-  if (!far.ok()) return false;
-  machine->memory = TimesOf(&far, nearest);
+  {
+    Lines far(kFarBytes, true);
+    if (!far.ok()) return false;
+    machine->memory = TimesOf(&far, nearest);
+  }
   const uint64_t last =
       MeasureLastCache(second, nearest.dependent_ns + machine->memory.dependent_ns);
   if (last != 0 && !add(last, 2 * kWays, true, last / 2)) return false;
@@ -210,17 +216,26 @@ bool MeasureMemory(Machine* machine) {
 double OccupancyNs(int processors) {
   constexpr uint64_t kBytes = 64 * kMiB;
   constexpr int kMaxReaders = 64;
-  const int readers = std::min(processors, kMaxReaders);
+  const int wanted = std::min(processors, kMaxReaders);
+  std::atomic<int> readers{wanted};  // fewer once the system has refused threads
   std::atomic<int> ready{0};
-  std::vector<double> ns(static_cast<size_t>(readers));
+  std::vector<double> ns(static_cast<size_t>(wanted));
   const auto read = [&](int reader) {
-    Lines own(kBytes, true);
+    std::unique_ptr<Lines> own;
+    try {
+      own = std::make_unique<Lines>(kBytes, true);
+    } catch (const std::bad_alloc&) {  // it does not count
+    }
     ready.fetch_add(1);
-    while (ready.load() != readers) std::this_thread::yield();
-    if (own.ok()) ns[static_cast<size_t>(reader)] = own.StreamNs();
+    while (ready.load() < readers.load()) std::this_thread::yield();
+    if (own != nullptr && own->ok()) ns[static_cast<size_t>(reader)] = own->StreamNs();
   };
   std::vector<std::thread> others;
-  for (int reader = 1; reader < readers; ++reader) others.emplace_back(read, reader);
+  try {
+    for (int reader = 1; reader < wanted; ++reader) others.emplace_back(read, reader);
+  } catch (const std::exception&) {
+    readers.store(static_cast<int>(others.size()) + 1);
+  }
   read(0);
   for (std::thread& other : others) other.join();
   double per_ns = 0;
@@ -400,7 +415,7 @@ bool MeasureMarker(Machine* machine) {
 
 }  // namespace
 
-bool Calibrate(Machine* machine, std::string* error) {
+bool Calibrate(Machine* machine, std::string* error) try {
   machine->processors = platform::UsableCpuCount();
   if (!MeasureMarker(machine)) {
     *error = "the marker cannot be measured: no process can be started";
@@ -413,6 +428,12 @@ bool Calibrate(Machine* machine, std::string* error) {
   machine->occupancy_ns = OccupancyNs(machine->processors);
   MeasureThreads(machine);
   return true;
+} catch (const std::bad_alloc&) {
+  *error = "there is not enough memory";
+  return false;
+} catch (const std::system_error&) {
+  *error = "the system refuses threads";
+  return false;
 }
 
 }  // namespace gleaner::tools

@@ -69,6 +69,26 @@ TEST(CacheSimulationTest, NeighboursAreAStreamInBothDirections) {
   }
 }
 
+TEST(CacheSimulationTest, LongLinesAndFewSetsCountAsTheyAre) {
+  Machine machine = TwoCaches();
+  // Two steps of 64 bytes to a line of 128: the second one hits.
+  machine.caches = {{32 << 10, 32, 2, false, {}}, {1 << 20, 128, 2, false, {10, 2, 1}}};
+  CacheSimulation lines(machine);
+  for (uint64_t at = 0; at < 16 << 20; at += 64) {
+    lines.TouchTable(at, CacheSimulation::Access::kIndependent);
+  }
+  EXPECT_NEAR(lines.Served()[2] / static_cast<double>(lines.accesses()), 0.5, 0.01);
+  // One set of 1,024 lines, four times as many in turn.
+  machine.caches = {{64 << 10, 64, 1024, false, {}}};
+  CacheSimulation one_set(machine);
+  for (int round = 0; round < 20; ++round) {
+    for (uint64_t at = 0; at < 256 << 10; at += 64) {
+      one_set.TouchTable(at, CacheSimulation::Access::kIndependent);
+    }
+  }
+  EXPECT_EQ(one_set.Served()[0], 0);
+}
+
 TEST(CacheSimulationTest, EveryAccessIsServedOnce) {
   CacheSimulation caches(TwoCaches());
   ForEachLine(4 << 20, [&](uint64_t address) { caches.Touch(address, Access::kIndependent); });

@@ -162,6 +162,56 @@ TEST_F(SimulatedMarkerTest, PartsOfLongObjectsAreScannedOnce) {
   }
 }
 
+TEST_F(SimulatedMarkerTest, SpansOfAnObjectOfAnyLengthAreScannedWhole) {
+  for (const uint64_t more : {16, 4096 + 32, 3'000'016}) {
+    const uint64_t bytes = (uint64_t{2} * 8 << 20) + more;
+    constexpr uint64_t kStep = 32'768;  // words between two references
+    const uint64_t count = bytes / 8 / kStep;
+    std::vector<uint64_t> sizes(count + 1, 16);
+    sizes[0] = bytes;
+    Builder builder(sizes);
+    for (uint64_t i = 0; i < count; ++i) {
+      builder.Refer(0, i * kStep, static_cast<ObjectId>(i + 1));
+    }
+    auto heap = builder.Build();
+    EXPECT_EQ(Simulate(heap.get(), {}).objects, count + 1) << more;
+  }
+}
+
+TEST_F(SimulatedMarkerTest, RootMemoryCountsWithoutReferencesToo) {
+  HeapGraph graph;
+  const uint8_t live = 1;
+  ASSERT_TRUE(graph.AddObjects(0x7f0000000000, 32, 0, &live, 1));
+  graph.FinishObjects();
+  constexpr uint64_t kBytes = 64 << 20;
+  const uint32_t root = graph.AddRoot({SnapshotRoot::kStatic, kNoThread, 4096, 4096 + kBytes, ""});
+  graph.AddRoot({SnapshotRoot::kStatic, kNoThread, 1 << 30, (1 << 30) + kBytes, ""});
+  ASSERT_TRUE(graph.AddRootReference(root, 4096 + kBytes / 2, 0x7f0000000000));
+  graph.FinishReferences();
+  SimulatedHeap heap(graph, kKinds);
+  EXPECT_EQ(heap.root_tasks().size(), 2 * kBytes / (64 << 10));
+  EXPECT_EQ(heap.root_tasks()[kBytes / 2 / (64 << 10)].cells.size(), 1u);
+  const Prediction p = PredictMarking(&heap, FlatMachine(), {1});
+  EXPECT_GT(p.processor_ns, 2 * kBytes / 8 * FlatMachine().word_ns);
+}
+
+TEST_F(SimulatedMarkerTest, UncollectableObjectsAreRootsOnce) {
+  const std::vector<SnapshotKind> kinds = {{"uncollectable", false, false, true, false}};
+  HeapGraph graph;
+  const uint8_t live = 0xff;
+  ASSERT_TRUE(graph.AddObjects(0x7f0000000000, 32, 0, &live, 8));
+  graph.FinishObjects();
+  const uint32_t root = graph.AddRoot({SnapshotRoot::kUncollectable, kNoThread, 0, 0, ""});
+  for (uint64_t i = 0; i < 8; ++i) {
+    ASSERT_TRUE(graph.AddRootReference(root, 0, 0x7f0000000000 + 32 * i));
+  }
+  graph.FinishReferences();
+  SimulatedHeap heap(graph, kinds);
+  size_t cells = 0;
+  for (const SimulatedHeap::RootTask& task : heap.root_tasks()) cells += task.cells.size();
+  EXPECT_EQ(cells, 8u);
+}
+
 TEST_F(SimulatedMarkerTest, TheSameTwice) {
   auto heap = Tree(14);
   SimulationOptions options;
@@ -265,7 +315,7 @@ TEST_F(SimulatedMarkerTest, AListIsNarrow) {
 }
 
 TEST_F(SimulatedMarkerTest, ManyRoots) {
-  constexpr size_t kRoots = 200'000;
+  constexpr size_t kRoots = 1'000'000;
   HeapGraph graph;
   const std::vector<uint8_t> live(kRoots / 8 + 1, 0xff);
   constexpr uint64_t kBegin = 0x7f0000000000;
@@ -278,7 +328,8 @@ TEST_F(SimulatedMarkerTest, ManyRoots) {
   }
   graph.FinishReferences();
   SimulatedHeap heap(graph, kKinds);
-  EXPECT_EQ(heap.root_tasks().size(), 8 * kRoots / (64 << 10) + 1) << "as the marker cuts them";
+  EXPECT_EQ(heap.root_tasks().size(), (8 * kRoots + (64 << 10) - 1) / (64 << 10))
+      << "as the marker cuts them";
   const Prediction p = PredictMarking(&heap, FlatMachine(), {1, 8});
   EXPECT_EQ(p.objects, kRoots);
   EXPECT_EQ(p.scanned_bytes, 0u) << "they hold no pointers";

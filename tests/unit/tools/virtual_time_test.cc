@@ -140,6 +140,16 @@ TEST(VirtualTimeTest, WithoutMemoryAllStop) {
   }));
 }
 
+TEST(VirtualTimeTest, WhatIsUnwoundMayLookAtItsTime) {
+  VirtualTime time(kCosts, 2);
+  EXPECT_FALSE(time.Run([&](int worker) {
+    const VirtualClock::IdleSpan idle(worker);
+    if (worker == 1) throw std::bad_alloc();
+    StartAll(2);
+    for (;;) VirtualClock::Yield();
+  }));
+}
+
 TEST(VirtualTimeTest, ManyWorkersGiveTheSameTwice) {
   const auto run = [] {
     VirtualTime time(kCosts, 1024);
