@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <boost/context/fiber.hpp>
 #include <boost/context/fixedsize_stack.hpp>
+#include <boost/context/preallocated.hpp>
 #include <new>
 #include <utility>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 namespace gleaner::tools {
 
@@ -12,11 +17,46 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{64} << 10;
 
+// Thrown in a worker that is to stop where it is.
+struct Stopped {};
+
+// AddressSanitizer has to know the stack that runs: it cleans the marks of the frames that an
+// exception leaves. Whoever switches says where to before, and whoever runs then that it does.
+class StackMarks {
+ public:
+#ifdef __SANITIZE_ADDRESS__
+  void SetBounds(const void* bottom, size_t bytes) {
+    bottom_ = bottom;
+    bytes_ = bytes;
+  }
+  static void LeaveFor(const StackMarks& to, StackMarks* from) {
+    __sanitizer_start_switch_fiber(from == nullptr ? nullptr : &from->saved_, to.bottom_,
+                                   to.bytes_);
+  }
+  // The stack runs for the first time; `caller`: whose stack ran before.
+  static void Begin(StackMarks* caller) {
+    __sanitizer_finish_switch_fiber(nullptr, &caller->bottom_, &caller->bytes_);
+  }
+  void GoOn() { __sanitizer_finish_switch_fiber(saved_, nullptr, nullptr); }
+
+ private:
+  const void* bottom_ = nullptr;
+  size_t bytes_ = 0;
+  void* saved_ = nullptr;
+#else
+  void SetBounds(const void*, size_t) {}
+  static void LeaveFor(const StackMarks&, StackMarks*) {}
+  static void Begin(StackMarks*) {}
+  void GoOn() {}
+#endif
+};
+
 }  // namespace
 
 // A fiber that does not run; empty while it runs.
 struct VirtualTime::Fiber {
   boost::context::fiber fiber;
+  StackMarks marks;
 };
 
 class VirtualTime::Current {
@@ -42,7 +82,11 @@ bool VirtualTime::Run(const std::function<void(int worker)>& body) {
   Begin(0, 0);
   SwitchTo(TakeEarliest());
   // What has not come to its end is unwound, in virtual time.
-  for (Worker& worker : workers_) worker.fiber.reset();
+  is_stopping_ = true;
+  ready_.clear();
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].fiber && workers_[i].fiber->fiber) SwitchTo(static_cast<int>(i));
+  }
   return !has_failed_ && std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
     return worker.waits_for == nullptr;
   });
@@ -53,31 +97,26 @@ void VirtualTime::Start(int worker) { Begin(worker, now_ + costs_.wake_ps); }
 void VirtualTime::Begin(int id, uint64_t at) {
   Worker& worker = workers_[static_cast<size_t>(id)];
   worker.fiber = std::make_unique<Fiber>();
+  boost::context::fixedsize_stack stacks(kStackBytes);
+  const boost::context::stack_context stack = stacks.allocate();
+  worker.fiber->marks.SetBounds(static_cast<const char*>(stack.sp) - stack.size, stack.size);
   worker.fiber->fiber = boost::context::fiber(
-      std::allocator_arg, boost::context::fixedsize_stack(kStackBytes),
+      std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack), stacks,
       [this, id](boost::context::fiber&& from) {
-        (left_behind_ < 0 ? *caller_ : *workers_[static_cast<size_t>(left_behind_)].fiber).fiber =
-            std::move(from);
+        StackMarks::Begin(&FiberOf(left_behind_).marks);
+        FiberOf(left_behind_).fiber = std::move(from);
         try {
-          body_(id);
-        } catch (const std::bad_alloc&) {  // the others might wait for this worker for ever
+          if (!is_stopping_) body_(id);
+          workers_[static_cast<size_t>(id)].figures.end_ps = now_;
+        } catch (const std::bad_alloc&) {
           has_failed_ = true;
-          left_behind_ = id;
-          running_ = -1;
-          return std::move(caller_->fiber);
+        } catch (const Stopped&) {
         }
-        Figures& figures = workers_[static_cast<size_t>(id)].figures;
-        figures.end_ps = now_;
-        // The last one returns to the caller of Run.
-        left_behind_ = id;
-        if (ready_.empty()) {
-          running_ = -1;
-          return std::move(caller_->fiber);
-        }
-        const int next = TakeEarliest();
-        running_ = next;
-        now_ = workers_[static_cast<size_t>(next)].now;
-        return std::move(workers_[static_cast<size_t>(next)].fiber->fiber);
+        // The last one returns to the caller of Run, and so does one that has failed: the others
+        // might wait for it for ever.
+        Fiber& next = TurnTo(has_failed_ || ready_.empty() ? kCaller : TakeEarliest());
+        StackMarks::LeaveFor(next.marks, nullptr);
+        return std::move(next.fiber);
       });
   worker.figures.has_run = true;
   worker.figures.begin_ps = at;
@@ -99,26 +138,33 @@ int VirtualTime::TakeEarliest() {
   return worker;
 }
 
-void VirtualTime::SwitchTo(int next) {
+VirtualTime::Fiber& VirtualTime::FiberOf(int worker) {
+  return worker == kCaller ? *caller_ : *workers_[static_cast<size_t>(worker)].fiber;
+}
+
+VirtualTime::Fiber& VirtualTime::TurnTo(int next) {
   left_behind_ = running_;
   running_ = next;
-  now_ = workers_[static_cast<size_t>(next)].now;
-  boost::context::fiber from = std::move(workers_[static_cast<size_t>(next)].fiber->fiber).resume();
+  if (next != kCaller) now_ = workers_[static_cast<size_t>(next)].now;
+  return FiberOf(next);
+}
+
+void VirtualTime::SwitchTo(int next) {
+  Fiber& own = FiberOf(running_);
+  Fiber& other = TurnTo(next);
+  StackMarks::LeaveFor(other.marks, &own.marks);
+  boost::context::fiber from = std::move(other.fiber).resume();
   // Somebody has switched back to this one. A worker that has ended leaves nothing behind.
-  if (!from) return;
-  (left_behind_ < 0 ? *caller_ : *workers_[static_cast<size_t>(left_behind_)].fiber).fiber =
-      std::move(from);
+  own.marks.GoOn();
+  if (from) FiberOf(left_behind_).fiber = std::move(from);
+  if (is_stopping_ && running_ != kCaller) throw Stopped();
 }
 
 void VirtualTime::SwitchAway(bool is_ready) {
   workers_[static_cast<size_t>(running_)].now = now_;
   if (is_ready) MakeReady(running_, now_);
-  if (ready_.empty()) {  // nobody is left who could wake this worker
-    left_behind_ = running_;
-    running_ = -1;
-    std::move(caller_->fiber).resume();
-  }
-  SwitchTo(TakeEarliest());
+  // If nobody is left who could wake this worker, the caller of Run goes on.
+  SwitchTo(ready_.empty() ? kCaller : TakeEarliest());
 }
 
 void VirtualTime::Wait(const void* place) {

@@ -114,7 +114,11 @@ class VirtualTime {
   // Runs the earliest of the others; `is_ready`: this one goes on when its time has come.
   void SwitchAway(bool is_ready);
   void SwitchTo(int worker);
+  // Makes a worker, or the caller, the one that runs. Returns its fiber, for the caller to go to.
+  Fiber& TurnTo(int worker);
+  Fiber& FiberOf(int worker);
 
+  static constexpr int kCaller = -1;  // of Run, in the place of a worker
   static inline thread_local VirtualTime* t_current = nullptr;
 
   const VirtualCosts costs_;
@@ -123,10 +127,11 @@ class VirtualTime {
   std::vector<Turn> ready_;  // a heap, the earliest in front
   std::unique_ptr<Fiber> caller_;
   std::function<void(int)> body_;
-  int running_ = -1;      // -1: the caller of Run
-  int left_behind_ = -1;  // the worker that has switched to the one that runs
+  int running_ = kCaller;
+  int left_behind_ = kCaller;  // the one that has switched to the one that runs
   uint64_t now_ = 0;
   bool has_failed_ = false;
+  bool is_stopping_ = false;  // workers that go on are unwound
 };
 
 // What the marker's schedule is compiled for when it is simulated: see gc/mark_clock.h.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <functional>
 #include <new>
 #include <string>
 #include <vector>
@@ -148,6 +150,33 @@ TEST(VirtualTimeTest, WhatIsUnwoundMayLookAtItsTime) {
     StartAll(2);
     for (;;) VirtualClock::Yield();
   }));
+}
+
+// Calls itself `depth` times, with something to unwind in each frame, and then `last`.
+void InDepth(int depth, int worker, const std::function<void()>& last) {
+  const VirtualClock::IdleSpan idle(worker);
+  std::array<volatile char, 200> frame{};
+  if (depth == 0) {
+    last();
+  } else {
+    InDepth(depth - 1, worker, last);
+  }
+  frame[0] = 1;
+}
+
+// Of interest under AddressSanitizer, which has to follow from stack to stack.
+TEST(VirtualTimeTest, DeepStacksAreUnwoundAgainAndAgain) {
+  for (int depth = 0; depth < 20; ++depth) {
+    VirtualTime time(kCosts, 4);
+    EXPECT_FALSE(time.Run([&](int worker) {
+      if (worker == 0) StartAll(4);
+      InDepth(depth, worker, [&] {
+        for (int i = 0; i < 3; ++i) VirtualClock::Yield();
+        if (worker == 3) throw std::bad_alloc();
+        for (;;) VirtualClock::Yield();
+      });
+    }));
+  }
 }
 
 TEST(VirtualTimeTest, ManyWorkersGiveTheSameTwice) {
