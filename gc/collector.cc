@@ -290,7 +290,7 @@ void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
     forecast_.NoteMinor(collection.young_bytes);
   } else {
     forecast_.NoteFull(report.pause, {scanned_bytes_, collection.young_bytes,
-                                      resident_at_sweep_ >> alloc::kPageShift, report.markers,
+                                      resident_at_sweep_ >> alloc::kPageShift, marker_.times(),
                                       !report.concurrent, !collection.sweeps_concurrently});
   }
   const bool is_minor_long =

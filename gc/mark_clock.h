@@ -7,6 +7,7 @@
 
 #include <sched.h>
 
+#include "platform/clock.h"
 #include "platform/lock.h"
 #include "platform/trace.h"
 
@@ -30,14 +31,19 @@ struct RealClock {
   }
   static void Wake(Atomic<uint32_t>* word, int waiters) { platform::FutexWake(word, waiters); }
 
-  // Lasts while a worker searches for work.
+  // Lasts while a worker searches for work. Adds its length, in ns, to *idle.
   class IdleSpan {
    public:
-    explicit IdleSpan(int worker)
-        : scope_(platform::TraceEvent::kIdle, static_cast<uint64_t>(worker)) {}
+    IdleSpan(int worker, uint64_t* idle)
+        : scope_(platform::TraceEvent::kIdle, static_cast<uint64_t>(worker)), idle_(idle) {}
+    ~IdleSpan() { *idle_ += platform::NowNs() - begin_ns_; }
+    IdleSpan(const IdleSpan&) = delete;
+    IdleSpan& operator=(const IdleSpan&) = delete;
 
    private:
     const platform::TraceScope scope_;
+    uint64_t* const idle_;
+    const uint64_t begin_ns_ = platform::NowNs();
   };
 };
 

@@ -60,6 +60,8 @@ struct alignas(kCacheLineBytes) MarkStatistics {
   uint64_t steals = 0;
   uint64_t overflows = 0;
   uint64_t batches = 0;  // scanned in the order of addresses
+  uint64_t busy_ns = 0;  // in jobs, not searching for work
+  uint64_t idle = 0;     // searching for work, or asleep; in the clock's unit
 
   void Add(const MarkStatistics& other) {
     objects += other.objects;
@@ -67,6 +69,8 @@ struct alignas(kCacheLineBytes) MarkStatistics {
     steals += other.steals;
     overflows += other.overflows;
     batches += other.batches;
+    busy_ns += other.busy_ns;
+    idle += other.idle;
   }
 };
 
@@ -455,7 +459,7 @@ bool MarkLoop<Worker, Clock>::FindWork(bool balances) {
   MarkCrew<Clock>& crew = self().crew();
   Segment segment;
   if (queue.Pop(&segment)) return TakeSegment(segment), true;
-  const typename Clock::IdleSpan idle(id_);
+  const typename Clock::IdleSpan span(id_, &statistics.idle);
   if (!balances) {
     // Without balancing every worker stops when its own share of the roots is done.
     crew.termination.SetIdle(id_);

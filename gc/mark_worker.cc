@@ -1,6 +1,7 @@
 #include "alloc/walk.h"
 #include "gc/mark_pipeline.h"
 #include "gc/worker_nodes.h"
+#include "platform/clock.h"
 #include "platform/topology.h"
 #include "platform/trace.h"
 
@@ -222,6 +223,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   OrderVictims();
   marker_->crew_.termination.SetBusy(id_);
   const platform::TraceSpan span;
+  const uint64_t begin_ns = platform::NowNs();
   const MarkStatistics before = statistics;
   // A claimed task is pushed whole even if the worker has to pause meanwhile.
   while (!MustPause()) {
@@ -237,6 +239,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   }
   if (MustPause()) marker_->EndSlice();
   pause_at_bytes_ = kNeverPause;
+  statistics.busy_ns += platform::NowNs() - begin_ns - (statistics.idle - before.idle);
   span.End(platform::TraceEvent::kMark, id_, statistics.steals - before.steals,
            statistics.bytes_scanned - before.bytes_scanned, statistics.objects - before.objects);
 }

@@ -8,6 +8,7 @@
 #include "alloc/mark_bytes.h"
 #include "alloc/thread_heap.h"
 #include "alloc/walk.h"
+#include "platform/clock.h"
 
 namespace gleaner::gc {
 
@@ -82,6 +83,7 @@ void Marker::Begin(const MarkConfig& config, bool minor) {
   rescan_set_ = nullptr;
   shadows_ = nullptr;
   rescan_end_ = 0;
+  times_ = {};
   has_hole_ = !platform::KeepWhole(g_space.info);
   for (int i = 0; i < worker_count_; ++i) workers_[i]->BeginCycle();
 }
@@ -98,16 +100,23 @@ bool Marker::Continue(uint64_t slice_bytes) {
   // Work that a helper had left when marking was paused is continued by the same helper.
   int last = worker_count_ - 1;
   while (last > 0 && workers_[last]->HasNothing()) --last;
+  const bool is_whole = !is_concurrent_ && rescan_set_ == nullptr;
+  const uint64_t busy_before = is_whole ? statistics().busy_ns : 0;
+  const uint64_t begin_ns = platform::NowNs();
   pool_->Begin(RunJob, this);
-  if (rescan_set_ != nullptr || !config_.balance || helped_) {
-    // Wake helpers now if there are dirty pages, which workers claim and do not share; without
-    // balancing, since then no worker wakes helpers later; or if the last cycle had work for them.
-    pool_->WakeAll(MaxWorkersNow());
-  }
+  // All begin if there are dirty pages, which workers claim and do not share; and without
+  // balancing, since then no worker wakes helpers later.
+  const bool all_begin = rescan_set_ != nullptr || !config_.balance;
+  pool_->WakeAll(all_begin || at_start_ > MaxWorkersNow() ? MaxWorkersNow() : at_start_);
   while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();
   workers_[0]->Run(slice_bytes);
   pool_->Finish();
-  if (!is_concurrent_) helped_ = statistics().steals != 0;
+  if (is_whole) {
+    times_ = {platform::NowNs() - begin_ns, statistics().busy_ns - busy_before,
+              pool_->last_workers()};
+    at_start_ = MarkersAtStart(times_, kMaxWorkers);
+    if (at_start_ > 1 && !config_.adapts_markers) at_start_ = kMaxWorkers;
+  }
   if (!IsPausing()) DrainLeftovers();
   return IsAllClaimed() && HasNothing() && RescanHeap();
 }

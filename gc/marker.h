@@ -61,6 +61,7 @@
 #include "alloc/page_node.h"
 #include "gc/kinds.h"
 #include "gc/mark_loop.h"
+#include "gc/marker_count.h"
 #include "gc/rescan_set.h"
 #include "gc/roots.h"
 #include "gc/shadow_copies.h"
@@ -71,11 +72,12 @@ namespace gleaner::gc {
 // Constant during a cycle. balance, split and termination select variants of the thesis.
 struct MarkConfig {
   bool all_interior_pointers = true;
-  bool past_the_end = true;  // one-past-the-end pointers count in roots
-  bool pad_objects = false;  // one-past-the-end pointers count in the heap, too
-  bool balance = true;       // work stealing
-  bool split = true;         // splitting of large ranges
-  size_t min_batch = 0;      // ranges of a sorted batch; 0: the heap's size decides
+  bool past_the_end = true;    // one-past-the-end pointers count in roots
+  bool pad_objects = false;    // one-past-the-end pointers count in the heap, too
+  bool balance = true;         // work stealing
+  bool split = true;           // splitting of large ranges
+  size_t min_batch = 0;        // ranges of a sorted batch; 0: the heap's size decides
+  bool adapts_markers = true;  // else all begin if the last marking had work for several
   TerminationMethod termination = TerminationMethod::kStates;
 };
 
@@ -275,6 +277,9 @@ class Marker {
   }
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
+  // Of the marking from the roots in a stop; nothing where dirty pages are scanned. The collecting
+  // thread.
+  const MarkingTimes& times() const { return times_; }
 
   uint8_t white() const { return white_; }  // a mask
   uint8_t black() const { return black_; }
@@ -319,7 +324,8 @@ class Marker {
   uint8_t white_ = 0;                 // a mask; 0 outside cycles
   uint8_t black_ = 1;                 // outside cycles the live epoch
 
-  bool helped_ = false;  // helpers found work in the last cycle; collecting thread only
+  MarkingTimes times_;  // the collecting thread only, and the next
+  int at_start_ = 1;    // workers that begin the next marking
   // Both are set by the collecting thread, or by a worker whose mark procedure calls SetMark. They
   // are read when marking is over; the end of the job publishes them.
   platform::Atomic<bool> marked_explicitly_{false};

@@ -1,20 +1,24 @@
 // How long a stop-parallel collection of the whole heap would stop the program: docs/modes.md, "The
 // forecast".
 //
-//   stop = rest + mark time per byte * bytes to scan / markers + sweep time per page * pages
+//   stop = rest + mark time per byte * bytes to scan / parallelism + sweep time per page * pages
 //
-// The rest is the shorter of those of the last two collections. Each rate is the lower of those of
-// the last two collections that marked, or swept, in their stop: a stop that was held up once does
-// not count, which matters since concurrent collections measure no rate.
-// The bytes to scan are those of the last collection of the whole heap, and a part of what has been
-// allocated since: as large a part as was added before each of the last two such collections, the
-// smaller of the two, since a structure that is built once is no growth.
+// The parallelism is the mean of the markers at work (gc/marker_count.h), the higher one of the
+// last two collections that marked in their stop, and at most the number of markers. The rest is
+// the shorter of those of the last two collections. Each rate is the lower of those of the last two
+// collections that marked, or swept, in their stop: a stop that was held up once does not count,
+// which matters since concurrent collections measure no rate. The bytes to scan are those of the
+// last collection of the whole heap, and a part of what has been allocated since: as large a part
+// as was added before each of the last two such collections, the smaller of the two, since a
+// structure that is built once is no growth.
 //
 // Guarded by the collector lock.
 #pragma once
 
 #include <limits>
 
+#include "gc/mark_clock.h"
+#include "gc/marker_count.h"
 #include "gc/pause.h"
 
 namespace gleaner::gc {
@@ -25,7 +29,7 @@ class StopForecast {
     uint64_t scanned_bytes;
     uint64_t allocated_bytes;  // net, since the collection before, minor or not
     uint64_t pages;            // of the heap
-    int markers;
+    MarkingTimes marking;      // if it marked in its stop
     bool marked_in_stop;
     bool swept_in_stop;
   };
@@ -39,8 +43,8 @@ class StopForecast {
   // Bytes to scan after `allocated_bytes` more have been allocated since the last collection.
   uint64_t ScanBytes(uint64_t allocated_bytes) const;
   uint64_t MarkNs(uint64_t scan_bytes, int markers) const {
-    return static_cast<uint64_t>(static_cast<double>(scan_bytes) * mark_ns_per_byte_.used /
-                                 markers);
+    const double busy = parallelism_ < markers ? parallelism_ : markers;
+    return static_cast<uint64_t>(static_cast<double>(scan_bytes) * mark_ns_per_byte_.used / busy);
   }
   uint64_t StopNs(uint64_t scan_bytes, int markers, uint64_t pages) const {
     return MarkNs(scan_bytes, markers) +
@@ -68,7 +72,9 @@ class StopForecast {
       last = measured;
     }
   };
-  Measured mark_ns_per_byte_ = {1};  // of one marker
+  Measured mark_ns_per_byte_ = {1};   // of one marker
+  double parallelism_ = kMaxWorkers;  // used; before the first measurement all markers work
+  double last_parallelism_ = 1;
   Measured sweep_ns_per_page_ = {0};
   Measured rest_ns_ = {0};
   uint64_t scanned_bytes_ = 0;    // by the last collection of the whole heap

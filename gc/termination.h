@@ -33,7 +33,13 @@ class TerminationOf {
     method_ = method;
     workers_ = workers;
     busy_.Store(0, platform::memory_order_seq_cst);
-    for (int i = 0; i < workers; ++i) states_[i].count.Store(1, platform::memory_order_seq_cst);
+    // Most are idle, on lines that other processors have: those are not fetched one after the
+    // other. Relaxed: nobody writes now.
+    for (int i = 0; i < workers; ++i) {
+      if (states_[i].count.Load(platform::memory_order_relaxed) % 2 == 0) {
+        states_[i].count.Store(1, platform::memory_order_seq_cst);
+      }
+    }
   }
 
   // pre: the worker is idle.
@@ -73,7 +79,7 @@ class TerminationOf {
   }
 
   struct alignas(kCacheLineBytes) State {
-    Atomic<uint64_t> count;
+    Atomic<uint64_t> count{1};
   };
 
   TerminationMethod method_ = TerminationMethod::kStates;

@@ -71,6 +71,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->mark.past_the_end = !g_malloc_support.strict_roots;
   tunables->mark.balance = g_options.mark_balance;
   tunables->mark.split = g_options.mark_split;
+  tunables->mark.adapts_markers = g_options.markers == 0 && g_markers_wanted == 0;
   tunables->mark.min_batch = static_cast<size_t>(g_options.mark_batch);
   tunables->mark.termination = static_cast<gc::TerminationMethod>(g_options.termination);
   tunables->pacer.free_space_divisor = GC_free_space_divisor;

@@ -79,7 +79,9 @@ std::string Bar(const PredictedMarking& m) {
   return bar;
 }
 
-void PrintText(const std::string& snapshot, const Machine& machine, const Prediction& p) {
+void PrintText(const std::string& snapshot, const PredictedHeap& heap) {
+  const Machine& machine = heap.machine;
+  const Prediction& p = heap.prediction;
   printf("marking the heap of %s\non %s (%s)\n\n", ForTerminal(snapshot).c_str(),
          ForTerminal(machine.name).c_str(), ForTerminal(machine.description).c_str());
   printf(
@@ -94,6 +96,16 @@ void PrintText(const std::string& snapshot, const Machine& machine, const Predic
            Duration(static_cast<uint64_t>(m.mark_ns)).c_str(), 100 * m.uncertainty, m.speed_up,
            Bar(m).c_str());
   }
+  if (p.markings.size() > 1) {
+    printf("%7s %10s %4.0f %% %9.2f   %s\n", "auto",
+           Duration(static_cast<uint64_t>(p.adaptive.mark_ns)).c_str(),
+           100 * p.adaptive.uncertainty, p.adaptive.speed_up, Bar(p.adaptive).c_str());
+  }
+  if (heap.measured.workers > 0) {
+    printf("%7s %10s   (%d %s, when the snapshot was taken)\n", "was",
+           Duration(heap.measured.elapsed_ns).c_str(), heap.measured.workers,
+           heap.measured.workers == 1 ? "marker" : "markers");
+  }
   printf(
       "\n# marking   m added misses   q waiting for memory   c contention   i no work   "
       "w waking\n\n");
@@ -102,7 +114,18 @@ void PrintText(const std::string& snapshot, const Machine& machine, const Predic
   }
 }
 
-void PrintJson(const std::string& snapshot, const Machine& machine, const Prediction& p) {
+void PrintJson(const PredictedMarking& m) {
+  printf(
+      "{\"markers\": %d, \"mark_ns\": %.0f, \"uncertainty\": %.3f, \"speed_up\": %.3f, "
+      "\"work\": %.4f, \"added_misses\": %.4f, \"waiting\": %.4f, \"contention\": %.4f, "
+      "\"idle\": %.4f, \"waking\": %.4f, \"steals\": %llu}",
+      m.markers, m.mark_ns, m.uncertainty, m.speed_up, m.work, m.added_misses, m.waiting,
+      m.contention, m.idle, m.waking, static_cast<unsigned long long>(m.steals));
+}
+
+void PrintJson(const std::string& snapshot, const PredictedHeap& heap) {
+  const Machine& machine = heap.machine;
+  const Prediction& p = heap.prediction;
   printf("{\"snapshot\": %s, \"machine\": %s, \"description\": %s,\n", Quoted(snapshot).c_str(),
          Quoted(machine.name).c_str(), Quoted(machine.description).c_str());
   printf(" \"objects\": %llu, \"scanned_bytes\": %llu, \"references\": %llu,\n",
@@ -117,15 +140,20 @@ void PrintJson(const std::string& snapshot, const Machine& machine, const Predic
          p.tlb_misses, p.live_lines, static_cast<unsigned long long>(p.levels), p.width);
   printf(" \"best_markers\": %d,\n \"markings\": [", p.markings[p.best].markers);
   for (const PredictedMarking& m : p.markings) {
-    printf(
-        "%s\n  {\"markers\": %d, \"mark_ns\": %.0f, \"uncertainty\": %.3f, \"speed_up\": %.3f, "
-        "\"work\": %.4f, \"added_misses\": %.4f, \"waiting\": %.4f, \"contention\": %.4f, "
-        "\"idle\": %.4f, \"waking\": %.4f, \"steals\": %llu}",
-        &m == p.markings.data() ? "" : ",", m.markers, m.mark_ns, m.uncertainty, m.speed_up, m.work,
-        m.added_misses, m.waiting, m.contention, m.idle, m.waking,
-        static_cast<unsigned long long>(m.steals));
+    printf("%s\n  ", &m == p.markings.data() ? "" : ",");
+    PrintJson(m);
   }
-  printf("],\n \"advice\": [");
+  printf("]");
+  if (p.markings.size() > 1) {
+    printf(",\n \"adaptive\": ");
+    PrintJson(p.adaptive);
+  }
+  if (heap.measured.workers > 0) {
+    printf(",\n \"measured\": {\"markers\": %d, \"mark_ns\": %llu, \"busy_ns\": %llu}",
+           heap.measured.workers, static_cast<unsigned long long>(heap.measured.elapsed_ns),
+           static_cast<unsigned long long>(heap.measured.busy_ns));
+  }
+  printf(",\n \"advice\": [");
   const std::vector<std::string> advice = AdviceOf(p, machine);
   for (size_t i = 0; i < advice.size(); ++i) {
     printf("%s%s", i == 0 ? "" : ", ", Quoted(advice[i]).c_str());
@@ -154,6 +182,8 @@ bool PredictHeap(const std::string& snapshot, const std::string& machine,
   }
   gleaner::tools::SimulatedHeap simulated(*graph, file.kinds());
   graph.reset();
+  const gleaner::tools::SnapshotTotals& totals = file.totals();
+  heap->measured = {totals.mark_ns, totals.mark_busy_ns, static_cast<int>(totals.markers)};
   if (!simulated.error().empty()) {
     *error = snapshot + ": " + simulated.error();
     return false;
@@ -177,8 +207,7 @@ int Predict(const PredictOptions& options) {
   } catch (const std::bad_alloc&) {
     return Fail(options.snapshot + ": there is not enough memory to read it");
   }
-  options.json ? PrintJson(options.snapshot, heap.machine, heap.prediction)
-               : PrintText(options.snapshot, heap.machine, heap.prediction);
+  options.json ? PrintJson(options.snapshot, heap) : PrintText(options.snapshot, heap);
   if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written");
   return 0;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gc/marker_count.h"
 #include "tools/predict/prediction.h"
 
 struct PredictOptions {
@@ -20,6 +21,7 @@ int Predict(const PredictOptions& options);
 struct PredictedHeap {
   gleaner::tools::Machine machine;
   gleaner::tools::Prediction prediction;
+  gleaner::gc::MarkingTimes measured;  // when the snapshot was taken; nothing: it is not known
 };
 // `machine`: as in PredictOptions. False, with the reason in *error. Throws std::bad_alloc.
 [[nodiscard]] bool PredictHeap(const std::string& snapshot, const std::string& machine,

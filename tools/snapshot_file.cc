@@ -275,6 +275,10 @@ bool SnapshotFile::ReadBlock(const Block& block) {
                           &totals_.root_references, &totals_.stopped_ns}) {
         *n = cursor.Number();
       }
+      // Files of earlier releases end here.
+      for (uint64_t* n : {&totals_.mark_ns, &totals_.mark_busy_ns, &totals_.markers}) {
+        *n = cursor.AtEnd() ? 0 : cursor.Number();
+      }
       return cursor.ok();
     case SnapshotBlock::kObjects:
     case SnapshotBlock::kRoots:

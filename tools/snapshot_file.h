@@ -78,6 +78,8 @@ struct SnapshotWord {
 struct SnapshotTotals {
   uint64_t objects = 0, bytes = 0, references = 0, roots = 0, root_references = 0;
   uint64_t stopped_ns = 0;  // the walk and the writing
+  // The marking of the same stop, and how long its workers marked, added up. 0: it began before.
+  uint64_t mark_ns = 0, mark_busy_ns = 0, markers = 0;
 };
 
 // Call order: Open, then Fill and the questions in any order.

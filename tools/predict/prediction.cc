@@ -17,8 +17,6 @@ namespace {
 // How far calibrations of one machine differ from each other (docs/predictor.md, "Uncertainty").
 constexpr double kProcessorUncertainty = 0.10;
 constexpr double kMemoryUncertainty = 0.25;
-// As in gc/mark_loop.h: no helper is woken for less.
-constexpr uint64_t kHelpAfterBytes = gc::kHelpAfterBytes;
 constexpr double kWorthWhile = 1.05;
 constexpr int kMaxThreads = 4;
 
@@ -133,21 +131,24 @@ SimulationResult Simulate(const SimulatedMarker& marker, const SimulationOptions
   }
 }
 
+// A fixed number of markers: all begin, unless the last collection had no work for helpers.
+SimulationResult SimulateFixed(const SimulatedMarker& marker, int markers) {
+  SimulationOptions options;
+  options.workers = markers;
+  const SimulationResult all = Simulate(marker, options);
+  if (all.overflowed || gc::MarkersAtStart(all.times(), markers) > 1) return all;
+  options.at_start = 1;
+  return Simulate(marker, options);
+}
+
 // Each number of markers, on several threads.
 std::vector<SimulationResult> SimulateAll(const SimulatedMarker& marker,
-                                          const std::vector<int>& markers, bool wakes_all) {
+                                          const std::vector<int>& markers) {
   std::vector<SimulationResult> results(markers.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t i; (i = next.fetch_add(1)) < markers.size();) {
-      SimulationOptions options;
-      options.workers = markers[i];
-      options.wakes_all = wakes_all;
-      results[i] = Simulate(marker, options);
-      // The marker wakes all helpers at once only if the last collection had work for them.
-      if (!wakes_all || results[i].steals != 0) continue;
-      options.wakes_all = false;
-      results[i] = Simulate(marker, options);
+      results[i] = SimulateFixed(marker, markers[i]);
     }
   };
   const size_t count = std::min<size_t>(
@@ -210,12 +211,25 @@ Prediction PredictMarking(SimulatedHeap* heap, const Machine& machine,
   std::vector<int> several;
   std::copy_if(markers.begin(), markers.end(), std::back_inserter(several),
                [](int n) { return n > 1; });
-  const bool wakes_all = serial.bytes_scanned >= kHelpAfterBytes;
-  const std::vector<SimulationResult> results = SimulateAll(marker, several, wakes_all);
+  const std::vector<SimulationResult> results = SimulateAll(marker, several);
   for (size_t i = 0; i < several.size(); ++i) {
     if (results[i].overflowed) p.has_room = false;
     p.markings.push_back(Evaluate(machine, p, several[i], results[i]));
     p.markings.back().speed_up = p.serial_ns / p.markings.back().mark_ns;
+  }
+  if (!several.empty()) {
+    // What the marker comes to after two collections of which all that there are began the first.
+    SimulationOptions options;
+    options.workers = several.back();
+    SimulationResult last = results.back();
+    for (int i = 0; i < 2; ++i) {
+      options.at_start = gc::MarkersAtStart(last.times(), options.workers);
+      if (options.at_start == last.workers) break;
+      last = Simulate(marker, options);
+    }
+    p.adaptive = Evaluate(machine, p, options.workers, last);
+    p.adaptive.markers = last.workers;
+    p.adaptive.speed_up = p.serial_ns / p.adaptive.mark_ns;
   }
   double shortest = p.serial_ns;
   for (const PredictedMarking& m : p.markings) shortest = std::min(shortest, m.mark_ns);

@@ -56,9 +56,8 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
 
   // As WorkerPool wakes and MarkWorker::Run works.
   void Run() {
-    if (job_.options.wakes_all || !job_.options.balance) {
-      while (WakeHelper()) {
-      }
+    const int at_start = job_.options.balance ? job_.options.at_start : job_.options.workers;
+    while (job_.joined < at_start && WakeHelper()) {
     }
     job_.crew.termination.SetBusy(id_);
     const std::vector<SimulatedHeap::RootTask>& tasks = job_.heap.root_tasks();
@@ -385,9 +384,10 @@ SimulationResult SimulatedMarker::Run(const SimulationOptions& options, CacheSim
     if (!figures.has_run) continue;
     ++result.workers;
     result.length_ps = std::max(result.length_ps, figures.end_ps);
-    result.idle_ps += figures.idle_ps;
     result.contention_ps += figures.contention_ps;
     const Worker& worker = *job.workers[static_cast<size_t>(i)];
+    result.idle_ps += worker.statistics.idle;
+    result.busy_ps += figures.end_ps - figures.begin_ps - worker.statistics.idle;
     result.steals += worker.statistics.steals;
     result.objects += worker.statistics.objects;
     result.bytes_scanned += worker.statistics.bytes_scanned;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gc/mark_loop.h"
+#include "gc/marker_count.h"
 #include "tools/predict/cache_simulation.h"
 #include "tools/predict/machine.h"
 #include "tools/predict/simulated_heap.h"
@@ -23,9 +24,8 @@ struct SimulationOptions {
   bool balance = true;
   bool split = true;
   gc::TerminationMethod termination = gc::TerminationMethod::kStates;
-  // Whether all helpers are woken at the start, as after a collection that had work for them.
-  bool wakes_all = true;
-  size_t min_batch = 0;  // as in gc::MarkConfig
+  int at_start = VirtualClock::kMaxWorkers;  // that are awake at the start (gc/marker_count.h)
+  size_t min_batch = 0;                      // as in gc::MarkConfig
 };
 
 // All times in picoseconds; sums over the workers unless said otherwise.
@@ -38,11 +38,14 @@ struct SimulationResult {
   uint64_t idle_ps = 0;        // workers that search for work, or sleep
   uint64_t contention_ps = 0;  // waiting for lines that other workers wrote
   uint64_t absent_ps = 0;      // helpers that are on their way
+  uint64_t busy_ps = 0;        // workers that neither search for work nor are away
   uint64_t steals = 0;
   uint64_t objects = 0;
   uint64_t bytes_scanned = 0;
   int workers = 0;          // that took part
   bool overflowed = false;  // there was not enough memory for the stacks
+
+  gc::MarkingTimes times() const { return {length_ps / 1000, busy_ps / 1000, workers}; }
 };
 
 class SimulatedMarker {

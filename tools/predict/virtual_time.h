@@ -70,15 +70,10 @@ class VirtualTime {
   void BeforeWrite(Line* line);
   void BeforeRead(Line line);
 
-  void AddIdle(int worker, uint64_t ps) {
-    workers_[static_cast<size_t>(worker)].figures.idle_ps += ps;
-  }
-
   const VirtualCosts& costs() const { return costs_; }
   struct Figures {
     uint64_t begin_ps = 0;       // when it began
     uint64_t end_ps = 0;         // when it returned
-    uint64_t idle_ps = 0;        // searching for work, or asleep
     uint64_t contention_ps = 0;  // waiting for lines that others held, or that came from others
     bool has_run = false;
   };
@@ -195,16 +190,16 @@ struct VirtualClock {
     VirtualTime::current().Wake(word, waiters);
   }
 
-  // Counts the time in which a worker searches for work.
+  // Lasts while a worker searches for work. Adds its length to *idle.
   class IdleSpan {
    public:
-    explicit IdleSpan(int worker) : worker_(worker), begin_(VirtualTime::current().now()) {}
-    ~IdleSpan() { VirtualTime::current().AddIdle(worker_, VirtualTime::current().now() - begin_); }
+    IdleSpan(int, uint64_t* idle) : idle_(idle), begin_(VirtualTime::current().now()) {}
+    ~IdleSpan() { *idle_ += VirtualTime::current().now() - begin_; }
     IdleSpan(const IdleSpan&) = delete;
     IdleSpan& operator=(const IdleSpan&) = delete;
 
    private:
-    const int worker_;
+    uint64_t* const idle_;
     const uint64_t begin_;
   };
 };

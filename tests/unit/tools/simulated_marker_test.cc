@@ -143,7 +143,7 @@ TEST_F(SimulatedMarkerTest, MarksWhatIsReachableWhateverTheSchedule) {
     options.workers = 1 + static_cast<int>(Random(round % 10 == 0 ? 1024 : 70));
     options.balance = Random(4) != 0;
     options.split = Random(4) != 0;
-    options.wakes_all = Random(2) != 0;
+    options.at_start = 1 + static_cast<int>(Random(70));
     options.min_batch = Random(3) == 0 ? 1 + Random(40) : 0;
     if (Random(3) == 0) options.termination = gc::TerminationMethod::kCounter;
     EXPECT_EQ(Simulate(&heap, options).objects, expected) << "round " << round;

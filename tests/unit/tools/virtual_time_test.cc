@@ -145,7 +145,8 @@ TEST(VirtualTimeTest, WithoutMemoryAllStop) {
 TEST(VirtualTimeTest, WhatIsUnwoundMayLookAtItsTime) {
   VirtualTime time(kCosts, 2);
   EXPECT_FALSE(time.Run([&](int worker) {
-    const VirtualClock::IdleSpan idle(worker);
+    uint64_t idle = 0;
+    const VirtualClock::IdleSpan span(worker, &idle);
     if (worker == 1) throw std::bad_alloc();
     StartAll(2);
     for (;;) VirtualClock::Yield();
@@ -154,7 +155,8 @@ TEST(VirtualTimeTest, WhatIsUnwoundMayLookAtItsTime) {
 
 // Calls itself `depth` times, with something to unwind in each frame, and then `last`.
 void InDepth(int depth, int worker, const std::function<void()>& last) {
-  const VirtualClock::IdleSpan idle(worker);
+  uint64_t idle = 0;
+  const VirtualClock::IdleSpan span(worker, &idle);
   std::array<volatile char, 200> frame{};
   if (depth == 0) {
     last();
