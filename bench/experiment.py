@@ -12,7 +12,7 @@ from experiments.journal import JournalError
 
 MODULES = {"figures": "main", "bench": "compare", "bench-latency": "latency",
            "bench-malloc": "malloc", "bench-retention": "retention", "tradeoff": "tradeoff",
-           "numa-effect": "numa_effect"}
+           "numa-effect": "numa_effect", "predictor": "predictor"}
 
 
 def main(name, arguments):

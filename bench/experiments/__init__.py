@@ -10,6 +10,7 @@ pictures   matplotlib
 sweep      programs by policies, threads, markers and so on; figures lists those of the documents
 compare, latency, tradeoff, retention, malloc
            experiments with tables of their own
+predictor  `gleaner predict` against measurements and the thesis
 numa_effect
            simulated: DGEMM, LU and marking on machines of several memory nodes (numa_machines), by
            shares of bandwidth (numa_flows, numa_matrices) and miss by miss (numa_marking)

@@ -73,11 +73,12 @@ def kill_group(process):
         pass
 
 
-def run_program(argv, environment, timeout_s=RUN_TIMEOUT_S):
+def run_program(argv, environment, timeout_s=RUN_TIMEOUT_S, started=None):
     """Runs a program to its end, or kills it and its children after `timeout_s`: the status is -9
-    then. An exception that arrives meanwhile (Ctrl-C) ends them, too."""
+    then. An exception that arrives meanwhile (Ctrl-C) ends them, too. started(process) may return an
+    event, which is set when the program has ended."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = watch = None
+        process = watch = ended = None
         signals.hold()
         try:
             began = time.monotonic()
@@ -85,11 +86,15 @@ def run_program(argv, environment, timeout_s=RUN_TIMEOUT_S):
                                        stdout=output, stderr=errors, start_new_session=True)
             watch = threading.Timer(timeout_s, kill_group, [process])
             watch.start()
+            if started is not None:
+                ended = started(process)
             signals.release()
             # wait4 gives this child's own rusage. Popen.wait with a timeout would poll.
             _, status, usage = os.wait4(process.pid, 0)
             wall_s = time.monotonic() - began
             process.returncode = os.waitstatus_to_exitcode(status)
+            if ended is not None:
+                ended.set()
         except BaseException:
             if process is not None and process.returncode is None:
                 kill_group(process)

@@ -72,6 +72,21 @@ class Prediction(ToolTest):
                                    status=1)
             self.assertIn("numbers from 1 to 1024 are expected", result.stderr)
 
+    def test_what_was_measured_is_told(self):
+        measured = self.predict("--markers", "1")["measured"]
+        self.assertGreaterEqual(measured["markers"], 1)
+        self.assertGreater(measured["mark_ns"], 0)
+        # All its markers marked for a part of that time.
+        self.assertGreater(measured["busy_ns"], 0)
+        self.assertLessEqual(measured["busy_ns"], measured["markers"] * measured["mark_ns"] * 1.01)
+
+    def test_the_collector_chooses_no_worse_than_by_a_twentieth(self):
+        for machine in ("flat", "two-socket"):
+            document = self.predict("--markers", "1-64", machine=machine)
+            best = min(marking["mark_ns"] for marking in document["markings"])
+            self.assertLessEqual(document["adaptive"]["mark_ns"], 1.05 * best, machine)
+        self.assertNotIn("adaptive", self.predict("--markers", "1"))
+
     def test_the_same_twice(self):
         arguments = ("predict", SNAPSHOT, "--machine", "two-socket", "--markers", "1-256")
         self.assertEqual(self.run_tool(*arguments).stdout, self.run_tool(*arguments).stdout)
@@ -88,6 +103,8 @@ class Prediction(ToolTest):
         self.assertIn("on flat memory (64 processors, memory without waiting)", text)
         self.assertRegex(text, r"(?m)^ +1 +\S+\s\S+ +\d+ % +1\.00   #+")
         self.assertRegex(text, r"(?m)^ +64 ")
+        self.assertRegex(text, r"(?m)^ +auto ")
+        self.assertRegex(text, r"(?m)^ +was +\S+\s\S+ +\(\d+ markers?, when the snapshot was taken\)")
         self.assertIn("GC_MARKERS=", text)
 
     def test_the_panel_of_a_report(self):
@@ -145,12 +162,12 @@ class Machines(ToolTest):
                             ("wake_ns 1e7", "wake_ns: at most 1e6 is expected"),
                             ("yield_ns 0.0001", "yield_ns: at least 1 is expected"),
                             ("concentration 2", "concentration: at most 1 is expected"),
-                            ("memory 1 1e7 1", "three times are expected"),
+                            ("memory 1 1e7 1 1", "four times are expected"),
                             ("processors 0", "a number from 1 to 4096"),
-                            ("cache 32768 63 8 0 0 0 0", "a power of two"),
-                            ("cache 100 64 8 0 0 0 0", "seven numbers are expected"),
-                            ("tlb 0 4096 1 1 1", "five numbers are expected"),
-                            ("memory 1", "three times are expected")):
+                            ("cache 32768 63 8 0 0 0 0 0", "a power of two"),
+                            ("cache 100 64 8 0 0 0 0 0", "eight numbers are expected"),
+                            ("tlb 0 4096 1 1 1 1", "six numbers are expected"),
+                            ("memory 1", "four times are expected")):
             path = self.file("wrong.machine", right + line + "\n")
             result = self.run_tool("predict", SNAPSHOT, "--machine", path, status=1)
             number = right.count("\n") + 1

@@ -11,10 +11,8 @@ constexpr uint64_t kNoTag = ~uint64_t{0};
 constexpr uint32_t kTlbWays = 8;
 
 uint64_t Picoseconds(const AccessTimes& times, CacheSimulation::Access access) {
-  const double ns = access == CacheSimulation::Access::kDependent     ? times.dependent_ns
-                    : access == CacheSimulation::Access::kIndependent ? times.independent_ns
-                                                                      : times.stream_ns;
-  return static_cast<uint64_t>(ns * 1000);
+  const double ns[] = {times.dependent_ns, times.ahead_ns, times.batch_ns, times.stream_ns};
+  return static_cast<uint64_t>(ns[static_cast<int>(access)] * 1000);
 }
 
 }  // namespace
@@ -33,16 +31,20 @@ CacheSimulation::Level CacheSimulation::MakeLevel(uint64_t bytes, uint64_t line_
           std::vector<Line>(sets * ways, {kNoTag, 0})};
 }
 
-CacheSimulation::CacheSimulation(const Machine& machine)
-    : memory_(machine.memory), tlb_miss_(machine.tlb_miss), served_(machine.caches.size() + 1) {
+CacheSimulation::CacheSimulation(const Machine& machine, bool objects_translated)
+    : objects_translated_(objects_translated),
+      last_cache_bytes_(machine.caches.back().bytes),
+      memory_(machine.memory),
+      tlb_miss_(machine.tlb_miss),
+      served_(machine.caches.size() + 1) {
   for (const CacheLevel& cache : machine.caches) {
     levels_.push_back(MakeLevel(cache.bytes, cache.line_bytes, cache.ways, cache.times));
   }
   // A line of the processor's own caches comes from the nearest cache that others share, or from
   // memory.
-  uint64_t from_ps = Picoseconds(memory_, Access::kIndependent);
+  uint64_t from_ps = Picoseconds(memory_, Access::kAhead);
   for (size_t i = levels_.size(); i-- > 0;) {
-    const uint64_t own_ps = Picoseconds(levels_[i].times, Access::kIndependent);
+    const uint64_t own_ps = Picoseconds(levels_[i].times, Access::kAhead);
     if (machine.caches[i].is_shared) from_ps = own_ps;
     levels_[i].elsewhere_ps = from_ps > own_ps ? from_ps - own_ps : 0;
   }
@@ -65,6 +67,12 @@ bool CacheSimulation::Find(Level* level, uint64_t address, uint64_t now, uint64_
   std::copy_backward(set, set + way, set + way + 1);
   set[0] = {tag, now};
   return found;
+}
+
+void CacheSimulation::Warm(uint64_t address) {
+  if ((address >> sample_shift_) % kSampled != 0) return;
+  uint64_t used;
+  (void)Find(&levels_.back(), Packed(address, sample_shift_), 0, &used);
 }
 
 uint64_t CacheSimulation::Translate(uint64_t address, Access access) {

@@ -19,19 +19,31 @@ namespace gleaner::tools {
 
 class CacheSimulation {
  public:
-  enum class Access : uint8_t { kDependent, kIndependent, kStream };
+  // How an access is made: AccessTimes says what each costs.
+  enum class Access : uint8_t { kDependent, kAhead, kBatch, kStream };
   static constexpr uint64_t kSampled = 8;
   static constexpr uint64_t kStepBytes = 64;
 
-  explicit CacheSimulation(const Machine& machine);
+  // `objects_translated`: whether what is no table may miss a translation.
+  explicit CacheSimulation(const Machine& machine, bool objects_translated = true);
 
   // Beyond an access that the first level serves, in picoseconds. An access of a stream counts as
   // one whatever `access` says.
   uint64_t Touch(uint64_t address, Access access) {
-    return Look(address, IsNext(address / kStepBytes) ? Access::kStream : access);
+    last_access_ = IsNext(address / kStepBytes) ? Access::kStream : access;
+    return Look(address, last_access_, objects_translated_);
+  }
+  // The next line, which was asked for with the one that was touched last.
+  uint64_t TouchAlong(uint64_t address) {
+    (void)IsNext(address / kStepBytes);
+    return Look(address, last_access_, objects_translated_);
   }
   // Of a table that is read at random.
-  uint64_t TouchTable(uint64_t address, Access access) { return Look(address, access); }
+  uint64_t TouchTable(uint64_t address, Access access) { return Look(address, access, true); }
+
+  // The program has used the line before the marking: the last cache has it.
+  void Warm(uint64_t address);
+  uint64_t last_cache_bytes() const { return last_cache_bytes_; }
 
   uint64_t accesses() const { return accesses_; }
   // How many of them each level serves, as far as one can tell; the last one is memory.
@@ -74,24 +86,30 @@ class CacheSimulation {
     const uint64_t unit = uint64_t{1} << shift;
     return address / (unit * kSampled) * unit + address % unit;
   }
-  // Whether the step is next to the one read last in its OS page.
+  // Whether a step beside this one has been read of late, in the same OS page, and this one not.
   bool IsNext(uint64_t line) {
-    uint64_t& last = last_lines_[(line >> kLinesPerPageShift) % kPages];
-    const bool is_next = line - last + 1 <= 2 && line != last;
-    last = line;
+    const uint64_t page = line >> kLinesPerPageShift;
+    RecentPage& recent = recent_pages_[page % kPages];
+    if (recent.page != page) recent = {page, 0};
+    const uint64_t bit = uint64_t{1} << (line % (1 << kLinesPerPageShift));
+    const bool is_next = (recent.lines & bit) == 0 && (recent.lines & (bit << 1 | bit >> 1)) != 0;
+    recent.lines |= bit;
     return is_next;
   }
-  uint64_t Look(uint64_t address, Access access) {
+  uint64_t Look(uint64_t address, Access access, bool is_translated) {
     ++accesses_;
     const Mean& mean = means_[static_cast<int>(access)];
     const bool is_sampled = (address >> sample_shift_) % kSampled == 0;
     const bool is_page_sampled = (address >> page_shift_) % kSampled == 0;
-    return (is_sampled ? LookUp(address, access) : mean.line_ps) +
-           (is_page_sampled ? Translate(address, access) : mean.page_ps);
+    const uint64_t line_ps = is_sampled ? LookUp(address, access) : mean.line_ps;
+    if (!is_translated) return line_ps;
+    return line_ps + (is_page_sampled ? Translate(address, access) : mean.page_ps);
   }
   uint64_t LookUp(uint64_t address, Access access);
   uint64_t Translate(uint64_t address, Access access);
 
+  const bool objects_translated_;
+  const uint64_t last_cache_bytes_;
   std::vector<Level> levels_;
   Level tlb_;
   unsigned sample_shift_;  // of the longest line
@@ -105,11 +123,16 @@ class CacheSimulation {
     uint64_t lines = 0, lines_ps = 0, line_ps = 0;
     uint64_t pages = 0, pages_ps = 0, page_ps = 0;
   };
-  Mean means_[3];
-  // The line read last in each of the OS pages that were read last, by the page's number.
-  static constexpr size_t kPages = 64;
+  Mean means_[4];
+  // The lines that were read in each of the OS pages that were read last, by the page's number.
+  struct RecentPage {
+    uint64_t page = ~uint64_t{0};
+    uint64_t lines = 0;
+  };
+  static constexpr size_t kPages = 1024;
   static constexpr unsigned kLinesPerPageShift = 6;
-  uint64_t last_lines_[kPages] = {};
+  RecentPage recent_pages_[kPages];
+  Access last_access_ = Access::kStream;
   uint64_t tlb_misses_ = 0;
   uint64_t accesses_ = 0;
   // Sums over the hits, of the accesses since the line's last use; once as a number, and once times

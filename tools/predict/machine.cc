@@ -30,18 +30,32 @@ std::map<std::string, double*> NumbersOf(Machine* m) {
       {"occupancy_ns", &m->occupancy_ns}, {"concentration", &m->concentration},
       {"range_ns", &m->range_ns},         {"word_ns", &m->word_ns},
       {"reference_ns", &m->reference_ns}, {"object_ns", &m->object_ns},
-      {"chain_ns", &m->chain_ns},         {"start_ns", &m->start_ns},
-      {"atomic_ns", &m->atomic_ns},       {"load_ns", &m->load_ns},
-      {"transfer_ns", &m->transfer_ns},   {"relax_ns", &m->relax_ns},
-      {"yield_ns", &m->yield_ns},         {"wake_call_ns", &m->wake_call_ns},
-      {"wake_ns", &m->wake_ns},
+      {"chain_ns", &m->chain_ns},         {"surprise_ns", &m->surprise_ns},
+      {"start_ns", &m->start_ns},         {"atomic_ns", &m->atomic_ns},
+      {"load_ns", &m->load_ns},           {"transfer_ns", &m->transfer_ns},
+      {"relax_ns", &m->relax_ns},         {"yield_ns", &m->yield_ns},
+      {"wake_call_ns", &m->wake_call_ns}, {"wake_ns", &m->wake_ns},
   };
 }
 
-// The last three of the numbers.
-bool AreTimes(const Values& v) {
-  return v.size() >= 3 &&
-         std::all_of(v.end() - 3, v.end(), [](double t) { return t <= kMaxTimeNs; });
+constexpr size_t kTimes = 4;
+
+// Whether the numbers are as many, and four times.
+bool EndInTimes(const Values& v, size_t others) {
+  return v.size() == others + kTimes &&
+         std::all_of(v.end() - kTimes, v.end(), [](double t) { return t <= kMaxTimeNs; });
+}
+
+AccessTimes TimesOf(const Values& v) {
+  const double* times = v.data() + v.size() - kTimes;
+  return {times[0], times[1], times[2], times[3]};
+}
+
+std::string FormatTimes(const AccessTimes& times) {
+  char text[128];
+  snprintf(text, sizeof text, "%.4g %.4g %.4g %.4g", times.dependent_ns, times.ahead_ns,
+           times.batch_ns, times.stream_ns);
+  return text;
 }
 
 bool IsWhole(double value, double least, double most) {
@@ -60,43 +74,41 @@ std::string TakeLine(const std::string& key, const Values& v, Machine* machine) 
     *found->second = v[0];
     return "";
   }
+  if (key == "huge_pages") {
+    if (v.size() != 1 || !IsWhole(v[0], 0, 1)) return "0 or 1 is expected";
+    machine->has_huge_pages = v[0] == 1;
+    return "";
+  }
   if (key == "processors" || key == "nodes") {
     if (v.size() != 1 || !IsWhole(v[0], 1, 4096)) return "a number from 1 to 4096 is expected";
     (key == "nodes" ? machine->nodes : machine->processors) = static_cast<int>(v[0]);
     return "";
   }
   if (key == "cache") {
-    if (v.size() != 7 || !AreTimes(v) || !IsWhole(v[0], 64, kMaxCacheBytes) ||
-        !IsWhole(v[1], 8, 4096) ||
+    if (!EndInTimes(v, 4) || !IsWhole(v[0], 64, kMaxCacheBytes) || !IsWhole(v[1], 8, 4096) ||
         (static_cast<uint64_t>(v[1]) & (static_cast<uint64_t>(v[1]) - 1)) != 0 ||
         !IsWhole(v[2], 1, 1024) || !IsWhole(v[3], 0, 1) || v[0] < v[1] * v[2]) {
-      return "seven numbers are expected: bytes, bytes of a line (a power of two), ways, 1 if it "
-             "is "
-             "shared, and three times in ns";
+      return "eight numbers are expected: bytes, bytes of a line (a power of two), ways, 1 if it "
+             "is shared, and four times in ns";
     }
-    machine->caches.push_back({static_cast<uint64_t>(v[0]),
-                               static_cast<uint32_t>(v[1]),
-                               static_cast<uint32_t>(v[2]),
-                               v[3] == 1,
-                               {v[4], v[5], v[6]}});
+    machine->caches.push_back({static_cast<uint64_t>(v[0]), static_cast<uint32_t>(v[1]),
+                               static_cast<uint32_t>(v[2]), v[3] == 1, TimesOf(v)});
     return "";
   }
   if (key == "memory") {
-    if (v.size() != 3 || !AreTimes(v)) return "three times are expected, up to 1e6 ns";
-    machine->memory = {v[0], v[1], v[2]};
+    if (!EndInTimes(v, 0)) return "four times are expected, up to 1e6 ns";
+    machine->memory = TimesOf(v);
     return "";
   }
   if (key == "tlb") {
-    if (v.size() != 5 || !AreTimes(v) || !IsWhole(v[0], 1, 1 << 20) ||
-        !IsWhole(v[1], 4096, 1 << 30) ||
+    if (!EndInTimes(v, 2) || !IsWhole(v[0], 1, 1 << 20) || !IsWhole(v[1], 4096, 1 << 30) ||
         (static_cast<uint64_t>(v[1]) & (static_cast<uint64_t>(v[1]) - 1)) != 0) {
-      return "five numbers are expected: entries, bytes of a page (a power of two from 4096 on), "
-             "and "
-             "three times in ns";
+      return "six numbers are expected: entries, bytes of a page (a power of two from 4096 on), "
+             "and four times in ns";
     }
     machine->tlb_entries = static_cast<uint64_t>(v[0]);
     machine->tlb_page_bytes = static_cast<uint64_t>(v[1]);
-    machine->tlb_miss = {v[2], v[3], v[4]};
+    machine->tlb_miss = TimesOf(v);
     return "";
   }
   return "there is no such name";
@@ -185,22 +197,20 @@ std::string FormatMachine(const Machine& machine) {
   char line[256];
   AppendNumber("processors", machine.processors, &text);
   AppendNumber("nodes", machine.nodes, &text);
-  text += "# bytes, bytes of a line, ways, shared; ns of an access: dependent, independent, next\n";
+  text +=
+      "# bytes, bytes of a line, ways, shared; ns of an access: dependent, ahead, batch, next\n";
   for (const CacheLevel& cache : machine.caches) {
-    snprintf(line, sizeof line, "cache %llu %u %u %d %.4g %.4g %.4g\n",
+    snprintf(line, sizeof line, "cache %llu %u %u %d ",
              static_cast<unsigned long long>(cache.bytes), cache.line_bytes, cache.ways,
-             cache.is_shared ? 1 : 0, cache.times.dependent_ns, cache.times.independent_ns,
-             cache.times.stream_ns);
-    text += line;
+             cache.is_shared ? 1 : 0);
+    text += line + FormatTimes(cache.times) + "\n";
   }
-  snprintf(line, sizeof line, "memory %.4g %.4g %.4g\n", machine.memory.dependent_ns,
-           machine.memory.independent_ns, machine.memory.stream_ns);
-  text += line;
-  snprintf(line, sizeof line, "tlb %llu %llu %.4g %.4g %.4g\n",
+  text += "memory " + FormatTimes(machine.memory) + "\n";
+  snprintf(line, sizeof line, "tlb %llu %llu ",
            static_cast<unsigned long long>(machine.tlb_entries),
-           static_cast<unsigned long long>(machine.tlb_page_bytes), machine.tlb_miss.dependent_ns,
-           machine.tlb_miss.independent_ns, machine.tlb_miss.stream_ns);
-  text += line;
+           static_cast<unsigned long long>(machine.tlb_page_bytes));
+  text += line + FormatTimes(machine.tlb_miss) + "\n";
+  AppendNumber("huge_pages", machine.has_huge_pages ? 1 : 0, &text);
   Machine copy = machine;
   for (const auto& [key, value] : NumbersOf(&copy)) AppendNumber(key.c_str(), *value, &text);
   return text;

@@ -14,9 +14,10 @@ namespace gleaner::tools {
 // What an access takes that is served by a level of the memory hierarchy, beyond one that the
 // first level serves.
 struct AccessTimes {
-  double dependent_ns = 0;    // the next access waits for it
-  double independent_ns = 0;  // others are under way at the same time
-  double stream_ns = 0;       // the line before has just been read
+  double dependent_ns = 0;  // the next access waits for it
+  double ahead_ns = 0;      // it was asked for 16 accesses before: objects in the scan ring
+  double batch_ns = 0;      // 32 are asked for, and then used: mark bytes
+  double stream_ns = 0;     // the line before has just been read
 };
 
 struct CacheLevel {
@@ -36,7 +37,8 @@ struct Machine {
   AccessTimes memory;
   uint64_t tlb_entries = 0;
   uint64_t tlb_page_bytes = 4096;
-  AccessTimes tlb_miss;  // beside what the access takes itself
+  bool has_huge_pages = false;  // for large heaps: their objects miss no translation
+  AccessTimes tlb_miss;         // beside what the access takes itself
   // The parts of a miss: 2 * one way + occupancy, without waiting. `one_way_remote_ns`: to a node
   // that is not the processor's own.
   double one_way_ns = 0;
@@ -51,6 +53,7 @@ struct Machine {
   double word_ns = 0;       // for each word of it
   double reference_ns = 0;  // for each word that points to an object
   double object_ns = 0;     // for each object that is marked
+  double surprise_ns = 0;   // for each branch that the processor has guessed wrong
   double chain_ns = 0;      // for each object that is the only one in sight: all but its words
   double start_ns = 0;      // of a marking, and its end
 

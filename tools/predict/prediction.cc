@@ -18,6 +18,8 @@ namespace {
 constexpr double kProcessorUncertainty = 0.10;
 constexpr double kMemoryUncertainty = 0.25;
 constexpr double kWorthWhile = 1.05;
+// From alloc/address_space.cc.
+constexpr uint64_t kHugePagesFromBytes = 16 * kMiB;
 constexpr int kMaxThreads = 4;
 
 // Of all nodes' memory, what the busiest one has.
@@ -44,9 +46,8 @@ double WaitingNs(const Machine& machine, double lines, double ns) {
 // the solution t of  t = alone_ns + lines * (waiting(t) + remote) * overlap / parallelism.
 double WithWaiting(const Machine& machine, double alone_ns, double lines, double parallelism) {
   // A processor has several accesses under way: that part of each is seen.
-  const double overlap = machine.memory.dependent_ns > 0
-                             ? machine.memory.independent_ns / machine.memory.dependent_ns
-                             : 1;
+  const double overlap =
+      machine.memory.dependent_ns > 0 ? machine.memory.ahead_ns / machine.memory.dependent_ns : 1;
   const double remote_ns =
       machine.nodes == 1
           ? 0
@@ -191,7 +192,8 @@ Prediction PredictMarking(SimulatedHeap* heap, const Machine& machine,
   SimulatedMarker marker(heap, machine);
   SimulationResult serial;
   {
-    CacheSimulation caches(machine);
+    CacheSimulation caches(machine,
+                           !machine.has_huge_pages || heap->scanned_bytes() <= kHugePagesFromBytes);
     serial = marker.RunSerial(&caches);
     p.served = caches.Served();
     p.tlb_misses = caches.tlb_misses();

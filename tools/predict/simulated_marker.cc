@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/predict/branch_guess.h"
+
 namespace gleaner::tools {
 
 namespace {
@@ -12,6 +14,40 @@ uint64_t Ps(double ns) { return static_cast<uint64_t>(ns * 1000); }
 // As MarkWorker::kDrainRootsAt.
 constexpr size_t kDrainRootsAt = 256;
 constexpr uint64_t kPageBytes = alloc::kPageBytes;
+
+// Where a cell's page descriptor and mark byte lie. The addresses only matter to the caches.
+struct TableEntries {
+  uint64_t info;
+  uint64_t mark;
+};
+TableEntries EntriesOf(const SimulatedHeap& heap, uint32_t cell) {
+  constexpr uint64_t kInfoBegin = uint64_t{1} << 60;
+  constexpr uint64_t kMarksBegin = uint64_t{1} << 61;
+  const uint64_t in_heap = heap.AddressOf(cell) - AlignDown(heap.heap_begin(), kPageBytes);
+  const uint64_t page = in_heap / kPageBytes;
+  const uint64_t slot = in_heap % kPageBytes / (heap.cell(cell).granules * uint64_t{16});
+  return {kInfoBegin + page * sizeof(alloc::PageInfo),
+          kMarksBegin + page * alloc::kMarkBytesPerPage + slot};
+}
+
+// Where the last cache holds the heap, what the marker reads is in it when a collection begins: the
+// program has used it.
+void Warm(const SimulatedHeap& heap, CacheSimulation* caches) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < heap.size(); ++i) bytes += heap.cell(i).granules * uint64_t{16};
+  if (bytes > caches->last_cache_bytes()) return;
+  for (uint32_t i = 0; i < heap.size(); ++i) {
+    const TableEntries entries = EntriesOf(heap, i);
+    caches->Warm(entries.info);
+    caches->Warm(entries.mark);
+    const uint64_t begin = heap.AddressOf(i);
+    if ((heap.cell(i).flags & SimulatedHeap::kPointerFree) != 0) continue;
+    for (uint64_t at = begin; at < begin + heap.cell(i).granules * uint64_t{16};
+         at += kCacheLineBytes) {
+      caches->Warm(at);
+    }
+  }
+}
 
 }  // namespace
 
@@ -23,8 +59,7 @@ struct SimulatedMarker::Job {
   uint64_t reference_memory_ps;
   uint64_t live_parts, cold_access_ps, cold_access_parts;
   // What the marker itself takes.
-  uint64_t range_ps, word_ps, reference_ps, object_ps, chain_ps;
-  uint64_t heap_begin;
+  uint64_t range_ps, word_ps, reference_ps, object_ps, chain_ps, surprise_ps;
   std::vector<uint32_t>* order;  // of the cells, as they are scanned; where there are caches
 
   gc::MarkCrew<VirtualClock> crew = {};
@@ -113,6 +148,11 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     bool is_chain_ = false;
   };
 
+  // A branch of the marker's: guessed wrong, it costs time.
+  void Branch(BranchGuess* guess, bool taken) {
+    if (guess->IsWrong(taken)) Spend(job_.surprise_ps);
+  }
+
   SimulatedHeap::Cell& CellAt(Addr word) { return job_.heap.cell(SimulatedHeap::CellAt(word)); }
 
   void Spend(uint64_t ps) {
@@ -159,6 +199,8 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
       out[kept++] = SimulatedHeap::BeginOf(job_.heap.target(reference));
     }
     Spend((is_chain ? 0 : job_.range_ps) + bytes / kWordBytes * job_.word_ps);
+    Branch(&has_usual_size_, bytes == last_bytes_);
+    last_bytes_ = bytes;
     if (job_.caches == nullptr) {
       // In proportion to the part of the cell.
       const uint64_t ps = cell.memory_ps;
@@ -185,8 +227,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     const uint64_t bytes = task->words * kWordBytes;
     if (job_.caches == nullptr || task->begin == 0) return Await(task->memory_ps, LinesOf(bytes));
     for (uint64_t at = 0; at < bytes; at += kCacheLineBytes) {
-      task->memory_ps +=
-          job_.caches->Touch(task->begin + at, CacheSimulation::Access::kIndependent);
+      task->memory_ps += job_.caches->Touch(task->begin + at, CacheSimulation::Access::kAhead);
     }
     Await(task->memory_ps, 0);
   }
@@ -200,13 +241,15 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     if (offset == 0) job_.order->push_back(id);
     const uint64_t address = job_.heap.AddressOf(id) + offset;
     uint64_t ps = 0;
-    bool is_first = true;
-    for (uint64_t line = AlignDown(address, kCacheLineBytes); line < address + bytes;
-         line += kCacheLineBytes) {
-      ps += job_.caches->Touch(line, !is_first  ? CacheSimulation::Access::kStream
-                                     : is_chain ? CacheSimulation::Access::kDependent
-                                                : CacheSimulation::Access::kIndependent);
-      is_first = false;
+    // MarkWorker::Prefetch asks for the line of the first byte and for that of the 64th.
+    const uint64_t first = AlignDown(address, kCacheLineBytes);
+    ps += job_.caches->Touch(
+        first, is_chain ? CacheSimulation::Access::kDependent : CacheSimulation::Access::kAhead);
+    const uint64_t asked_for = address + std::min<uint64_t>(bytes, kCacheLineBytes);
+    for (uint64_t line = first + kCacheLineBytes; line < address + bytes; line += kCacheLineBytes) {
+      ps += line < asked_for && !is_chain
+                ? job_.caches->TouchAlong(line)
+                : job_.caches->Touch(line, CacheSimulation::Access::kStream);
     }
     SimulatedHeap::Cell& cell = job_.heap.cell(id);
     cell.memory_ps = static_cast<uint32_t>(std::min<uint64_t>(~uint32_t{0}, cell.memory_ps + ps));
@@ -217,13 +260,11 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
   void TouchMark(Addr word, bool is_chain) {
     if (job_.caches == nullptr) return Await(job_.reference_memory_ps, 2);
     const uint32_t id = SimulatedHeap::CellAt(word);
-    const uint64_t in_heap = job_.heap.AddressOf(id) - job_.heap_begin;
-    const uint64_t page = in_heap / kPageBytes;
-    const uint64_t slot = in_heap % kPageBytes / (job_.heap.cell(id).granules * uint64_t{16});
+    const TableEntries entries = EntriesOf(job_.heap, id);
     const auto access =
-        is_chain ? CacheSimulation::Access::kDependent : CacheSimulation::Access::kIndependent;
-    Await(job_.caches->TouchTable(kInfoBegin + page * sizeof(alloc::PageInfo), access) +
-              job_.caches->TouchTable(kMarksBegin + page * alloc::kMarkBytesPerPage + slot, access),
+        is_chain ? CacheSimulation::Access::kAhead : CacheSimulation::Access::kBatch;
+    Await(job_.caches->TouchTable(entries.info, access) +
+              job_.caches->TouchTable(entries.mark, access),
           0);
   }
 
@@ -231,11 +272,13 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     Spend(is_chain ? job_.chain_ps : job_.reference_ps);
     TouchMark(word, is_chain);
     const uint32_t id = SimulatedHeap::CellAt(word);
+    Branch(&is_white_, job_.marks[id] == 0);
     if (job_.marks[id] != 0) return false;
     job_.marks[id] = 1;
     ++statistics.objects;
     const SimulatedHeap::Cell& cell = job_.heap.cell(id);
     if (!is_chain) Spend(job_.object_ps);
+    Branch(&has_words_, (cell.flags & SimulatedHeap::kPointerFree) == 0);
     if ((cell.flags & SimulatedHeap::kPointerFree) != 0) return false;
     if ((cell.flags & SimulatedHeap::kDescribed) != 0) {
       PushOrNote({word, 0});
@@ -316,12 +359,10 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
   Worker& other(int i) { return *job_.workers[static_cast<size_t>(i)]; }
   int worker_count() const { return job_.options.workers; }
 
-  // Where the simulated tables lie: their addresses only matter to the caches.
-  static constexpr uint64_t kInfoBegin = uint64_t{1} << 60;
-  static constexpr uint64_t kMarksBegin = uint64_t{1} << 61;
-
   Job& job_;
   bool is_ready_ = false;
+  BranchGuess is_white_, has_words_, has_usual_size_;
+  size_t last_bytes_ = 0;    // of the range that was scanned last
   uint64_t cold_parts_ = 0;  // of the lines that its last victim had at hand, those to come
 };
 
@@ -337,6 +378,7 @@ SimulationResult SimulatedMarker::RunSerial(CacheSimulation* caches) {
   for (SimulatedHeap::RootTask& task : heap_.root_tasks()) task.memory_ps = 0;
   std::vector<uint32_t> order;
   order.reserve(heap_.size());
+  Warm(heap_, caches);
   const SimulationResult result = Run({}, caches, &order);
   heap_.Reorder(order);
   uint64_t scanning_ps = 0;
@@ -365,7 +407,7 @@ SimulationResult SimulatedMarker::Run(const SimulationOptions& options, CacheSim
              Ps(machine_.reference_ns),
              Ps(machine_.object_ns),
              Ps(machine_.chain_ns),
-             AlignDown(heap_.heap_begin(), kPageBytes),
+             Ps(machine_.surprise_ns),
              order};
   job.marks.assign(heap_.size() + 1, 0);
   VirtualTime time(machine_.Costs(), options.workers);

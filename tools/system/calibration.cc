@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <numeric>
@@ -23,6 +25,7 @@
 #include "gc/mark_clock.h"
 #include "gleaner.h"
 #include "platform/thread.h"
+#include "tools/predict/branch_guess.h"
 
 namespace gleaner::tools {
 
@@ -108,9 +111,9 @@ class Lines {
       return ns;
     });
   }
-  // As many loads under way as the marker has: its scan ring and its pending words.
-  double IndependentNs() {
-    constexpr size_t kAhead = 32;
+  // As the marker fetches objects: as far ahead as its scan ring is long.
+  double AheadNs() {
+    constexpr size_t kAhead = 16;
     return Least(kRepeats, [&] {
       uint64_t sum = 0;
       size_t read = 0;
@@ -123,6 +126,24 @@ class Lines {
       } while (read < (1 << 16));
       const double ns = NsSince(begin) / static_cast<double>(read);
       return sum == 0 ? 1e9 : ns;
+    });
+  }
+  // As the marker fetches mark bytes: some at once, to be written if they have a certain value.
+  double BatchNs() {
+    constexpr size_t kBatch = 32;
+    return Least(kRepeats, [&] {
+      size_t read = 0;
+      const auto begin = Clock::now();
+      do {
+        for (size_t i = 0; i + kBatch <= order_.size(); i += kBatch, read += kBatch) {
+          for (size_t k = i; k < i + kBatch; ++k) __builtin_prefetch(At(order_[k]), 1, 3);
+          for (size_t k = i; k < i + kBatch; ++k) {
+            volatile char* const mark = At(order_[k]);
+            if (*mark != kNoMark) *mark = 1;
+          }
+        }
+      } while (read < (1 << 16));
+      return NsSince(begin) / static_cast<double>(read);
     });
   }
   double StreamNs() {
@@ -141,6 +162,7 @@ class Lines {
   }
 
  private:
+  static constexpr char kNoMark = 0x55;
   static char*& Next(char* line) { return *reinterpret_cast<char**>(line); }
   char* At(uint32_t line) const { return region_.begin() + line * kLine; }
   Region region_;
@@ -149,7 +171,8 @@ class Lines {
 
 AccessTimes TimesOf(Lines* lines, const AccessTimes& nearest) {
   return {std::max(0.0, lines->DependentNs() - nearest.dependent_ns),
-          std::max(0.0, lines->IndependentNs() - nearest.independent_ns),
+          std::max(0.0, lines->AheadNs() - nearest.ahead_ns),
+          std::max(0.0, lines->BatchNs() - nearest.batch_ns),
           std::max(0.0, lines->StreamNs() - nearest.stream_ns)};
 }
 
@@ -171,6 +194,13 @@ uint64_t MeasureLastCache(uint64_t above_bytes, double memory_ns) {
   return found;
 }
 
+// Whether the system gives huge pages to those who ask.
+bool HasHugePages() {
+  std::string modes;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), modes);
+  return !modes.empty() && modes.find("[never]") == std::string::npos;
+}
+
 bool MeasureMemory(Machine* machine) {
   AccessTimes nearest;
   const auto add = [&](uint64_t bytes, uint64_t ways, bool is_shared, uint64_t region_bytes) {
@@ -178,7 +208,7 @@ bool MeasureMemory(Machine* machine) {
     if (!lines.ok()) return false;
     AccessTimes times;
     if (machine->caches.empty()) {
-      nearest = {lines.DependentNs(), lines.IndependentNs(), lines.StreamNs()};
+      nearest = {lines.DependentNs(), lines.AheadNs(), lines.BatchNs(), lines.StreamNs()};
     } else {
       times = TimesOf(&lines, nearest);
     }
@@ -202,11 +232,12 @@ bool MeasureMemory(Machine* machine) {
   Lines small(kFarBytes, false);
   if (!small.ok()) return false;
   const AccessTimes with_misses = TimesOf(&small, nearest);
+  machine->has_huge_pages = HasHugePages();
   machine->tlb_entries = kUsualTlbEntries;
   machine->tlb_page_bytes = Sysconf(_SC_PAGESIZE, 4096);
   machine->tlb_miss = {std::max(0.0, with_misses.dependent_ns - machine->memory.dependent_ns),
-                       std::max(0.0, with_misses.independent_ns - machine->memory.independent_ns),
-                       0};
+                       std::max(0.0, with_misses.ahead_ns - machine->memory.ahead_ns),
+                       std::max(0.0, with_misses.batch_ns - machine->memory.batch_ns), 0};
   machine->one_way_ns = machine->memory.dependent_ns / 2;
   machine->one_way_remote_ns = machine->one_way_ns;
   return true;
@@ -318,19 +349,21 @@ void MeasureThreads(Machine* machine) {
   MeasureWaking(machine);
 }
 
-// --- The marker's own time, on small heaps, in a process of its own ---
+// --- The marker, on heaps that differ in one thing each, in a process of its own ---
 
-// An array of pointers in which object `of(i)` is at i; all objects have `bytes`.
-struct SmallHeap {
+// An array of pointers to objects of `bytes`, to each in the order of their addresses, and again.
+struct LeafHeap {
   size_t words;
   size_t objects;
   size_t bytes;
   bool pointer_free = false;
+  // The array is in another order at each collection: processors learn thousands of branches.
+  bool is_shuffled = false;
   bool is_list = false;  // each object refers to the next one, and the array to the first alone
 };
 
-// The least time that a collection of some marks, in ns.
-double MarkNs(const SmallHeap& heap) {
+// The least time that some collections mark, in ns.
+double MarkNs(const LeafHeap& heap, int collections) {
   void** array = nullptr;
   if (heap.words != 0) {
     array = static_cast<void**>(GC_malloc(heap.words * sizeof(void*)));
@@ -348,7 +381,9 @@ double MarkNs(const SmallHeap& heap) {
     GC_enable();
     GC_free(objects);
   }
-  const double ns = Least(20, [] {
+  std::mt19937_64 random(1);
+  const double ns = Least(collections, [&] {
+    if (heap.is_shuffled) std::shuffle(array, array + heap.words, random);
     GC_gcollect();
     gleaner_stats stats;
     return gleaner_get_stats(&stats, sizeof stats) == sizeof stats
@@ -362,31 +397,116 @@ double MarkNs(const SmallHeap& heap) {
   return ns;
 }
 
-constexpr double kMarkerSeconds = 3;  // a busy machine is quiet once in that time
-constexpr size_t kObjects = 1500;
-constexpr size_t kRepeatedWords = 4;
-constexpr SmallHeap kHeaps[] = {
-    {0, 0, 0},
-    {kObjects, kObjects, 32},
-    {kObjects, kObjects, 128},
-    {kObjects, kObjects, 32, true},
-    {kObjects * kRepeatedWords, kObjects, 32},
-    {2, kObjects, 32, false, true},
+enum HeapName {
+  kNothing,
+  // In order, so that memory costs next to nothing.
+  kLeaves,
+  kLong,
+  kPointerFree,
+  kRepeated,
+  kList,
+  // In the nearest caches.
+  kOrdered,
+  kShuffled,
+  // In random order: their mark bytes are in the second cache, or in the third; then objects of a
+  // line each in memory, which are marked, and which are scanned, too.
+  kMarksNear,
+  kMarksFar,
+  kMarkedLines,
+  kScannedLines,
+  kHeapCount
 };
-constexpr size_t kHeapCount = std::size(kHeaps);
+constexpr size_t kFew = 1500;
+constexpr size_t kSome = size_t{1} << 17;
+constexpr size_t kMany = size_t{1} << 20;
+constexpr size_t kRepeatedWords = 4;
+constexpr LeafHeap kHeaps[kHeapCount] = {
+    {0, 0, 0},
+    {kSome, kSome, 32},
+    {kSome, kSome, 64},
+    {kSome, kSome, 32, true},
+    {kRepeatedWords * kSome, kSome, 32},
+    {kSome, kSome, 32, false, false, true},
+    {kRepeatedWords * kFew, kFew, 32},
+    {kRepeatedWords * kFew, kFew, 32, false, true},
+    {kSome, kSome, 32, true, true},
+    {2 * kMany, 2 * kMany, 32, true, true},
+    {kMany, kMany, 64, true, true},
+    {kMany, kMany, 64, false, true},
+};
+// A busy machine is quiet once in that time.
+constexpr double kMarkerSeconds = 10;
+
+using HeapTimes = std::array<double, kHeapCount>;  // in ns
 
 [[noreturn]] void MeasureMarkerAndExit(int to) {
-  double ns[kHeapCount];
+  HeapTimes ns;
   clearenv();
   setenv("GC_MARKERS", "1", 1);
+  setenv("GLEANER_MARK_BATCH", "1000000000", 1);  // what is in random order stays so
   GC_init();
-  for (double& each : ns) each = 1e12;
+  ns.fill(1e12);
   // In turns, so that a busy moment disturbs all of them.
   const auto begin = Clock::now();
   do {
-    for (size_t i = 0; i < kHeapCount; ++i) ns[i] = std::min(ns[i], MarkNs(kHeaps[i]));
+    for (size_t i = 0; i < kHeapCount; ++i) {
+      ns[i] = std::min(ns[i], MarkNs(kHeaps[i], kHeaps[i].objects >= kMany ? 2 : 10));
+    }
   } while (NsSince(begin) < kMarkerSeconds * 1e9);
-  _exit(write(to, ns, sizeof ns) == sizeof ns ? 0 : 1);
+  _exit(write(to, &ns, sizeof ns) == sizeof ns ? 0 : 1);
+}
+
+// How often a processor that marks kShuffled is surprised that an object is marked, or is not.
+double SurprisesOfShuffled() {
+  std::vector<bool> marked(kFew);
+  BranchGuess is_white;
+  double surprises = 0;
+  for (const uint32_t i : RandomOrder(kFew * kRepeatedWords)) {
+    if (is_white.IsWrong(!marked[i % kFew])) ++surprises;
+    marked[i % kFew] = true;
+  }
+  return surprises;
+}
+
+// What is left of a measurement without what is known of it.
+double Rest(double ns) { return std::max(ns, 0.05); }
+
+void SetMarkerTimes(const HeapTimes& ns, Machine* machine) {
+  const double n = kSome;
+  const double line_ns = machine->caches.back().times.stream_ns;
+  // Lines of the objects of 32 bytes, and of the array.
+  const double object_lines_ns = 32.0 / kLine * line_ns;
+  const double array_ns = sizeof(void*) / static_cast<double>(kLine) * line_ns;
+  machine->start_ns = ns[kNothing];
+  machine->word_ns = Rest(((ns[kLong] - ns[kLeaves]) / n - object_lines_ns) / 4);
+  machine->reference_ns = Rest((ns[kRepeated] - ns[kLeaves]) / (n * (kRepeatedWords - 1)) -
+                               machine->word_ns - array_ns);
+  const double words_ns = 4 * machine->word_ns + object_lines_ns;
+  machine->range_ns = Rest((ns[kLeaves] - ns[kPointerFree]) / n - words_ns);
+  machine->chain_ns = Rest((ns[kList] - ns[kNothing]) / n - words_ns);
+  machine->object_ns = Rest((ns[kPointerFree] - ns[kNothing]) / n - machine->reference_ns -
+                            machine->word_ns - array_ns);
+  machine->surprise_ns = Rest((ns[kShuffled] - ns[kOrdered]) / SurprisesOfShuffled());
+}
+
+// What memory costs the marker is measured by the marker where it can be: between its accesses it
+// does more than a loop that measures memory does.
+void SetMemoryTimes(const HeapTimes& ns, Machine* machine) {
+  const double known = machine->word_ns + machine->reference_ns + machine->object_ns;
+  const auto marks_ns = [&](HeapName heap, double line_ns) {
+    const double array_ns = sizeof(void*) / static_cast<double>(kLine) * line_ns;
+    return Rest((ns[heap] - machine->start_ns) / static_cast<double>(kHeaps[heap].objects) - known -
+                array_ns);
+  };
+  const double near_ns = marks_ns(kMarksNear, machine->caches.back().times.stream_ns);
+  machine->caches[1].times.batch_ns = near_ns;
+  // The descriptors of so many pages are in the second cache.
+  if (machine->caches.size() > 2) {
+    machine->caches[2].times.batch_ns =
+        Rest(marks_ns(kMarksFar, machine->memory.stream_ns) - near_ns);
+  }
+  machine->memory.ahead_ns = Rest((ns[kScannedLines] - ns[kMarkedLines]) / kMany -
+                                  machine->range_ns - 8 * machine->word_ns);
 }
 
 bool MeasureMarker(Machine* machine) {
@@ -395,21 +515,14 @@ bool MeasureMarker(Machine* machine) {
   const pid_t child = fork();
   if (child == 0) MeasureMarkerAndExit(ends[1]);
   close(ends[1]);
-  double ns[kHeapCount] = {};
-  const bool got = child > 0 && read(ends[0], ns, sizeof ns) == sizeof ns;
+  HeapTimes ns = {};
+  const bool got = child > 0 && read(ends[0], &ns, sizeof ns) == sizeof ns;
   close(ends[0]);
   int status = 1;
   if (child > 0) waitpid(child, &status, 0);
   if (!got || status != 0) return false;
-  const double n = kObjects;
-  const double more_words = n * (128 - 32) / sizeof(void*);
-  const auto positive = [](double value) { return std::max(value, 0.05); };
-  machine->start_ns = ns[0];
-  machine->word_ns = positive((ns[2] - ns[1]) / more_words);
-  machine->reference_ns = positive((ns[4] - ns[1]) / (n * (kRepeatedWords - 1)) - machine->word_ns);
-  machine->range_ns = positive((ns[1] - ns[3]) / n - 4 * machine->word_ns);
-  machine->chain_ns = positive((ns[5] - ns[0]) / n - 4 * machine->word_ns);
-  machine->object_ns = positive((ns[3] - ns[0]) / n - machine->reference_ns - machine->word_ns);
+  SetMarkerTimes(ns, machine);
+  SetMemoryTimes(ns, machine);
   return true;
 }
 
@@ -417,12 +530,12 @@ bool MeasureMarker(Machine* machine) {
 
 bool Calibrate(Machine* machine, std::string* error) try {
   machine->processors = platform::UsableCpuCount();
-  if (!MeasureMarker(machine)) {
-    *error = "the marker cannot be measured: no process can be started";
-    return false;
-  }
   if (!MeasureMemory(machine)) {
     *error = "there is not enough memory";
+    return false;
+  }
+  if (!MeasureMarker(machine)) {
+    *error = "the marker cannot be measured: no process can be started, or it has no memory";
     return false;
   }
   machine->occupancy_ns = OccupancyNs(machine->processors);

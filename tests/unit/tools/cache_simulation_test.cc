@@ -12,8 +12,8 @@ using Access = CacheSimulation::Access;
 
 Machine TwoCaches() {
   Machine machine;
-  machine.caches = {{32 << 10, 64, 8, false, {}}, {1 << 20, 64, 16, false, {10, 2, 1}}};
-  machine.memory = {100, 20, 4};
+  machine.caches = {{32 << 10, 64, 8, false, {}}, {1 << 20, 64, 16, false, {10, 2, 3, 1}}};
+  machine.memory = {100, 20, 30, 4};
   machine.tlb_entries = 64;
   machine.tlb_miss = {};
   return machine;
@@ -46,13 +46,13 @@ double MeanNs(CacheSimulation* caches, uint64_t bytes, Access access) {
 TEST(CacheSimulationTest, AWorkingSetCostsWhatTheCacheDoesThatItFitsInto) {
   const struct {
     uint64_t bytes;
-    double dependent_ns, independent_ns;
+    double dependent_ns, ahead_ns;
   } cases[] = {{16 << 10, 0, 0}, {512 << 10, 10, 2}, {16 << 20, 100, 20}};
-  for (const auto& [bytes, dependent_ns, independent_ns] : cases) {
+  for (const auto& [bytes, dependent_ns, ahead_ns] : cases) {
     CacheSimulation caches(TwoCaches());
     EXPECT_NEAR(MeanNs(&caches, bytes, Access::kDependent), dependent_ns, 2) << bytes;
     CacheSimulation others(TwoCaches());
-    EXPECT_NEAR(MeanNs(&others, bytes, Access::kIndependent), independent_ns, 1) << bytes;
+    EXPECT_NEAR(MeanNs(&others, bytes, Access::kAhead), ahead_ns, 1) << bytes;
   }
 }
 
@@ -72,10 +72,10 @@ TEST(CacheSimulationTest, NeighboursAreAStreamInBothDirections) {
 TEST(CacheSimulationTest, LongLinesAndFewSetsCountAsTheyAre) {
   Machine machine = TwoCaches();
   // Two steps of 64 bytes to a line of 128: the second one hits.
-  machine.caches = {{32 << 10, 32, 2, false, {}}, {1 << 20, 128, 2, false, {10, 2, 1}}};
+  machine.caches = {{32 << 10, 32, 2, false, {}}, {1 << 20, 128, 2, false, {10, 2, 3, 1}}};
   CacheSimulation lines(machine);
   for (uint64_t at = 0; at < 16 << 20; at += 64) {
-    lines.TouchTable(at, CacheSimulation::Access::kIndependent);
+    lines.TouchTable(at, CacheSimulation::Access::kAhead);
   }
   EXPECT_NEAR(lines.Served()[2] / static_cast<double>(lines.accesses()), 0.5, 0.01);
   // One set of 1,024 lines, four times as many in turn.
@@ -83,7 +83,7 @@ TEST(CacheSimulationTest, LongLinesAndFewSetsCountAsTheyAre) {
   CacheSimulation one_set(machine);
   for (int round = 0; round < 20; ++round) {
     for (uint64_t at = 0; at < 256 << 10; at += 64) {
-      one_set.TouchTable(at, CacheSimulation::Access::kIndependent);
+      one_set.TouchTable(at, CacheSimulation::Access::kAhead);
     }
   }
   EXPECT_EQ(one_set.Served()[0], 0);
@@ -91,7 +91,7 @@ TEST(CacheSimulationTest, LongLinesAndFewSetsCountAsTheyAre) {
 
 TEST(CacheSimulationTest, EveryAccessIsServedOnce) {
   CacheSimulation caches(TwoCaches());
-  ForEachLine(4 << 20, [&](uint64_t address) { caches.Touch(address, Access::kIndependent); });
+  ForEachLine(4 << 20, [&](uint64_t address) { caches.Touch(address, Access::kAhead); });
   const std::vector<double> served = caches.Served();
   ASSERT_EQ(served.size(), 3u);
   EXPECT_DOUBLE_EQ(std::accumulate(served.begin(), served.end(), 0.0),
@@ -101,12 +101,12 @@ TEST(CacheSimulationTest, EveryAccessIsServedOnce) {
 
 TEST(CacheSimulationTest, PagesBeyondTheTranslationBufferMiss) {
   Machine machine = TwoCaches();
-  machine.tlb_miss = {30, 30, 30};
+  machine.tlb_miss = {30, 30, 30, 30};
   for (const uint64_t pages : {32, 4096}) {
     CacheSimulation caches(machine);
     for (int round = 0; round < 4; ++round) {
       for (uint64_t page = 0; page < pages; ++page) {
-        caches.Touch(page * 4096, Access::kIndependent);
+        caches.Touch(page * 4096, Access::kAhead);
       }
     }
     EXPECT_EQ(caches.tlb_misses(), static_cast<double>(pages == 32 ? pages : 4 * pages));
@@ -116,13 +116,13 @@ TEST(CacheSimulationTest, PagesBeyondTheTranslationBufferMiss) {
 TEST(CacheSimulationTest, LinesThatAreUsedAgainAreAlive) {
   CacheSimulation used(TwoCaches());
   for (int round = 0; round < 20; ++round) {
-    ForEachLine(256 << 10, [&](uint64_t address) { used.Touch(address, Access::kIndependent); });
+    ForEachLine(256 << 10, [&](uint64_t address) { used.Touch(address, Access::kAhead); });
   }
   EXPECT_NEAR(used.live_lines(), 4096, 400);
   EXPECT_NEAR(used.live_line_ps(), 18'000, 1) << "they come from memory";
   EXPECT_NEAR(used.live_share(), 0.95, 0.01) << "all but the first round";
   CacheSimulation unused(TwoCaches());
-  ForEachLine(16 << 20, [&](uint64_t address) { unused.Touch(address, Access::kIndependent); });
+  ForEachLine(16 << 20, [&](uint64_t address) { unused.Touch(address, Access::kAhead); });
   EXPECT_EQ(unused.live_lines(), 0);
   EXPECT_EQ(unused.live_share(), 0);
 }

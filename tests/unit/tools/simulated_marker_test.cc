@@ -339,7 +339,7 @@ TEST_F(SimulatedMarkerTest, ManyRoots) {
 TEST_F(SimulatedMarkerTest, BusyMemoryLimitsWhatMarkersGain) {
   Machine machine = FlatMachine();
   machine.caches[0].bytes = 4096;
-  machine.memory = {100, 10, 10};
+  machine.memory = {100, 10, 10, 10};
   machine.one_way_ns = machine.one_way_remote_ns = 40;
   machine.occupancy_ns = 5;
   auto heap = Tree(17);
