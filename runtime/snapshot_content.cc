@@ -272,10 +272,10 @@ void SnapshotContent::WriteEnd() {
   const gc::SnapshotCounts& counts = walk_.counts();
   const gc::MarkingTimes& marking = g_collector.marker().times();
   writer_.Begin(SnapshotBlock::kEnd);
-  for (const uint64_t n : {counts.objects, counts.bytes, counts.references, counts.roots,
-                           counts.root_references, platform::NowNs() - stopped_ns_,
-                           marking.elapsed_ns, marking.busy_ns,
-                           static_cast<uint64_t>(marking.workers)}) {
+  for (const uint64_t n :
+       {counts.objects, counts.bytes, counts.references, counts.roots, counts.root_references,
+        platform::NowNs() - stopped_ns_, marking.elapsed_ns, marking.busy_ns,
+        static_cast<uint64_t>(marking.workers)}) {
     writer_.Number(n);
   }
   writer_.End();
