@@ -114,8 +114,9 @@ bool Marker::Continue(uint64_t slice_bytes) {
   if (is_whole) {
     times_ = {platform::NowNs() - begin_ns, statistics().busy_ns - busy_before,
               pool_->last_workers()};
-    at_start_ = MarkersAtStart(times_, kMaxWorkers);
-    if (at_start_ > 1 && !config_.adapts_markers) at_start_ = kMaxWorkers;
+    at_start_ = config_.adapts_markers      ? MarkersAtStart(times_, kMaxWorkers)
+                : HadWorkForSeveral(times_) ? kMaxWorkers
+                                            : 1;
   }
   if (!IsPausing()) DrainLeftovers();
   return IsAllClaimed() && HasNothing() && RescanHeap();

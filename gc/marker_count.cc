@@ -14,13 +14,17 @@ double Log2(int n) {
 
 }  // namespace
 
+bool HadWorkForSeveral(const MarkingTimes& last) {
+  return last.workers >= 2 && last.Parallelism() >= 2 / (1 + kLn2);
+}
+
 int MarkersAtStart(const MarkingTimes& last, int most) {
-  if (last.workers < 2) return 1;
+  if (last.workers < 2 || most < 2) return 1;
+  if (!HadWorkForSeveral(last)) return last.workers > 2 ? 2 : 1;
   const double parallelism = last.Parallelism();
   const double lost = 1 - parallelism / last.workers;
   const double wanted = kLn2 * Log2(last.workers) * parallelism;
-  if (wanted >= most * lost) return most;
-  return wanted < 2 * lost ? 1 : static_cast<int>(wanted / lost);
+  return wanted >= most * lost ? most : static_cast<int>(wanted / lost);
 }
 
 }  // namespace gleaner::gc

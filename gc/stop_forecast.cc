@@ -20,9 +20,10 @@ void StopForecast::NoteFull(const PauseTimes& pause, const Full& full) {
   const uint64_t mark_ns = pause.of(PausePart::kMark);
   const uint64_t sweep_ns = pause.of(PausePart::kSweep);
   if (full.marked_in_stop && full.scanned_bytes >= kMinBytes) {
-    mark_ns_per_byte_.Note(static_cast<double>(full.marking.busy_ns) /
-                           static_cast<double>(full.scanned_bytes));
     const double parallelism = full.marking.Parallelism();
+    mark_ns_per_byte_.Note(static_cast<double>(mark_ns) * parallelism /
+                           static_cast<double>(full.scanned_bytes));
+    parallel_bytes_ = full.scanned_bytes;
     parallelism_ = parallelism > last_parallelism_ ? parallelism : last_parallelism_;
     last_parallelism_ = parallelism;
   }

@@ -4,20 +4,20 @@
 //   stop = rest + mark time per byte * bytes to scan / parallelism + sweep time per page * pages
 //
 // The parallelism is the mean of the markers at work (gc/marker_count.h), the higher one of the
-// last two collections that marked in their stop, and at most the number of markers. The rest is
-// the shorter of those of the last two collections. Each rate is the lower of those of the last two
-// collections that marked, or swept, in their stop: a stop that was held up once does not count,
-// which matters since concurrent collections measure no rate. The bytes to scan are those of the
-// last collection of the whole heap, and a part of what has been allocated since: as large a part
-// as was added before each of the last two such collections, the smaller of the two, since a
-// structure that is built once is no growth.
+// last two collections that marked in their stop, and at most the number of markers. Where more
+// than twice as many bytes are to be scanned it is the number of markers: they may have more work
+// for all. The rest is the shorter of those of the last two collections. Each rate is the lower of
+// those of the last two collections that marked, or swept, in their stop: a stop that was held up
+// once does not count, which matters since concurrent collections measure no rate. The bytes to
+// scan are those of the last collection of the whole heap, and a part of what has been allocated
+// since: as large a part as was added before each of the last two such collections, the smaller of
+// the two, since a structure that is built once is no growth.
 //
 // Guarded by the collector lock.
 #pragma once
 
 #include <limits>
 
-#include "gc/mark_clock.h"
 #include "gc/marker_count.h"
 #include "gc/pause.h"
 
@@ -43,7 +43,8 @@ class StopForecast {
   // Bytes to scan after `allocated_bytes` more have been allocated since the last collection.
   uint64_t ScanBytes(uint64_t allocated_bytes) const;
   uint64_t MarkNs(uint64_t scan_bytes, int markers) const {
-    const double busy = parallelism_ < markers ? parallelism_ : markers;
+    const bool is_known = scan_bytes <= 2 * parallel_bytes_;
+    const double busy = is_known && parallelism_ < markers ? parallelism_ : markers;
     return static_cast<uint64_t>(static_cast<double>(scan_bytes) * mark_ns_per_byte_.used / busy);
   }
   uint64_t StopNs(uint64_t scan_bytes, int markers, uint64_t pages) const {
@@ -72,9 +73,10 @@ class StopForecast {
       last = measured;
     }
   };
-  Measured mark_ns_per_byte_ = {1};   // of one marker
-  double parallelism_ = kMaxWorkers;  // used; before the first measurement all markers work
+  Measured mark_ns_per_byte_ = {1};  // of one marker
+  double parallelism_ = 1;           // used
   double last_parallelism_ = 1;
+  uint64_t parallel_bytes_ = 0;  // scanned when it was measured last; 0: it was not
   Measured sweep_ns_per_page_ = {0};
   Measured rest_ns_ = {0};
   uint64_t scanned_bytes_ = 0;    // by the last collection of the whole heap

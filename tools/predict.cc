@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "gc/mark_clock.h"
 #include "tools/explained_path.h"
 #include "tools/predict/machine_files.h"
 #include "tools/predict/prediction.h"
@@ -27,6 +28,8 @@ using gleaner::tools::PredictedMarking;
 using gleaner::tools::Prediction;
 using gleaner::tools::Quoted;
 using gleaner::tools::Share;
+
+constexpr uint64_t kMaxMarkNs = uint64_t{1} << 50;  // two weeks
 
 int Fail(const std::string& message) {
   fprintf(stderr, "gleaner predict: %s\n", ForTerminal(message).c_str());
@@ -183,7 +186,11 @@ bool PredictHeap(const std::string& snapshot, const std::string& machine,
   gleaner::tools::SimulatedHeap simulated(*graph, file.kinds());
   graph.reset();
   const gleaner::tools::SnapshotTotals& totals = file.totals();
-  heap->measured = {totals.mark_ns, totals.mark_busy_ns, static_cast<int>(totals.markers)};
+  // What no collector writes is not shown.
+  if (totals.markers <= gleaner::gc::kMaxWorkers && totals.mark_ns < kMaxMarkNs &&
+      totals.mark_busy_ns <= totals.markers * totals.mark_ns) {
+    heap->measured = {totals.mark_ns, totals.mark_busy_ns, static_cast<int>(totals.markers)};
+  }
   if (!simulated.error().empty()) {
     *error = snapshot + ": " + simulated.error();
     return false;

@@ -13,6 +13,7 @@ byte of the largest snapshots.
 """
 
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -111,7 +112,9 @@ def ask_for_snapshots(process):
         for _ in range(MOST):
             if ended.wait(wait_s):
                 return
-            process.send_signal(signal.SIGUSR1)
+            # Not process.send_signal, which may reap the process before run_program does.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGUSR1)
             wait_s = EVERY_S
 
     ended = threading.Event()
@@ -121,7 +124,7 @@ def ask_for_snapshots(process):
 
 def snapshots_of(workload, markers, options, predictor, machine, kept):
     """A run of the program: what was measured and what is predicted for the one of its largest
-    snapshots that was marked fastest. It is left in `kept`."""
+    snapshots that was marked fastest. It is left in `kept`, in place of that of an earlier run."""
     command = workload.quick if options.quick else workload.command
     with tempfile.TemporaryDirectory() as folder:
         # Marking that begins before the stop is not measured.
@@ -133,7 +136,8 @@ def snapshots_of(workload, markers, options, predictor, machine, kept):
         if done.status != 0:
             raise RunFailed(f"{' '.join(argv)}: exit status {done.status}: {done.errors.strip()}")
         chosen = fastest_of_largest(
-            {path: marking_of(path) for path in glob.glob(os.path.join(folder, "*"))})
+            {path: marking_of(path) for path in glob.glob(os.path.join(folder, "*"))
+             if os.path.getsize(path)})  # a snapshot that failed is empty
         if chosen is None:
             return Run({}, 0, done.wall_s, done.processor_s)
         path, (live_bytes, measured_ns, _) = chosen
@@ -205,7 +209,7 @@ def thesis(predictor, snapshots):
 def with_larger(text, name):
     """A machine's description with one figure, or the times of one row, half as large again."""
     lines = []
-    for line in text.splitlines():
+    for line in filter(str.strip, text.splitlines()):
         key, *values = line.split()
         if key == name:
             first = {"cache": 4, "tlb": 2}.get(key, 0)
@@ -270,26 +274,29 @@ def main(cli_arguments):
     session = Session.of_command("predictor", options, cli_arguments, files=[predictor.gleaner])
     snapshots = session.folder()
     machine = options.machine or os.path.join(snapshots, "this.machine")
-    results = {}
+    results, failures = {}, []
     try:
         if not os.path.exists(machine):
             predictor.run("calibrate", "--output", machine)
         results["measured"] = measure(options, session, predictor, machine, snapshots)
-        if not options.only:
+        if not results["measured"]:
+            failures.append("no snapshot of a MiB or more was taken")
+        elif not options.only:
             results["thesis"] = thesis(predictor, snapshots)
             results["sensitivity"] = sensitivity(predictor, machine, snapshots)
     except RunFailed as failure:
-        session.close()
-        return tables.report_failures([failure])
-    if not results["measured"]:
-        session.remove()
-        return tables.report_failures(["no snapshot of a MiB or more was taken"])
+        failures.append(failure)
     for name, records in results.items():
+        if not records:
+            continue
         show(f"{TITLES[name]} ({name})", records)
         if name == "measured":
             errors = [abs(record["error"]) for record in records]
             print(f"\nMean error {100 * statistics.mean(errors):.0f} %, largest "
                   f"{100 * max(errors):.0f} %.")
+    if failures:
+        session.close()
+        return tables.report_failures(failures)
     path = os.path.join(out, "predictor.json")
     tables.write_json(path, results)
     print(f"\n{path}")

@@ -46,8 +46,9 @@ double WaitingNs(const Machine& machine, double lines, double ns) {
 // the solution t of  t = alone_ns + lines * (waiting(t) + remote) * overlap / parallelism.
 double WithWaiting(const Machine& machine, double alone_ns, double lines, double parallelism) {
   // A processor has several accesses under way: that part of each is seen.
-  const double overlap =
-      machine.memory.dependent_ns > 0 ? machine.memory.ahead_ns / machine.memory.dependent_ns : 1;
+  const double overlap = machine.memory.ahead_ns < machine.memory.dependent_ns
+                             ? machine.memory.ahead_ns / machine.memory.dependent_ns
+                             : 1;
   const double remote_ns =
       machine.nodes == 1
           ? 0
@@ -137,7 +138,7 @@ SimulationResult SimulateFixed(const SimulatedMarker& marker, int markers) {
   SimulationOptions options;
   options.workers = markers;
   const SimulationResult all = Simulate(marker, options);
-  if (all.overflowed || gc::MarkersAtStart(all.times(), markers) > 1) return all;
+  if (all.overflowed || gc::HadWorkForSeveral(all.times())) return all;
   options.at_start = 1;
   return Simulate(marker, options);
 }
@@ -220,15 +221,17 @@ Prediction PredictMarking(SimulatedHeap* heap, const Machine& machine,
     p.markings.back().speed_up = p.serial_ns / p.markings.back().mark_ns;
   }
   if (!several.empty()) {
-    // What the marker comes to after two collections of which all that there are began the first.
+    // What the marker comes to after some collections of which all that there are began the first.
     SimulationOptions options;
-    options.workers = several.back();
-    SimulationResult last = results.back();
-    for (int i = 0; i < 2; ++i) {
+    options.workers = std::min(several.back(), gc::kMaxWorkers);
+    SimulationResult last =
+        options.workers == several.back() ? results.back() : Simulate(marker, options);
+    for (int i = 0; i < 4; ++i) {
       options.at_start = gc::MarkersAtStart(last.times(), options.workers);
       if (options.at_start == last.workers) break;
       last = Simulate(marker, options);
     }
+    if (last.overflowed) p.has_room = false;
     p.adaptive = Evaluate(machine, p, options.workers, last);
     p.adaptive.markers = last.workers;
     p.adaptive.speed_up = p.serial_ns / p.adaptive.mark_ns;

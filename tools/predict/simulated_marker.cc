@@ -40,10 +40,10 @@ void Warm(const SimulatedHeap& heap, CacheSimulation* caches) {
     const TableEntries entries = EntriesOf(heap, i);
     caches->Warm(entries.info);
     caches->Warm(entries.mark);
-    const uint64_t begin = heap.AddressOf(i);
     if ((heap.cell(i).flags & SimulatedHeap::kPointerFree) != 0) continue;
-    for (uint64_t at = begin; at < begin + heap.cell(i).granules * uint64_t{16};
-         at += kCacheLineBytes) {
+    const uint64_t begin = heap.AddressOf(i);
+    const uint64_t end = begin + heap.cell(i).granules * uint64_t{16};
+    for (uint64_t at = AlignDown(begin, kCacheLineBytes); at < end; at += kCacheLineBytes) {
       caches->Warm(at);
     }
   }

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -344,8 +346,9 @@ void MeasureWaking(Machine* machine) {
     wakes.push_back(static_cast<double>(woken.load() - begin.time_since_epoch().count()));
   }
   sleeper.join();
-  machine->wake_call_ns = Median(calls);
-  machine->wake_ns = std::max(0.0, Median(wakes));
+  // And at most a millisecond for these; a quota of processor time makes them longer.
+  machine->wake_call_ns = std::min(1e6, Median(calls));
+  machine->wake_ns = std::clamp(Median(wakes), 0.0, 1e6);
 }
 
 void MeasureThreads(Machine* machine) {
@@ -360,8 +363,9 @@ void MeasureThreads(Machine* machine) {
   };
   machine->atomic_ns = each([&] { count.fetch_add(1); });
   machine->load_ns = each([&] { (void)count.load(); });
-  machine->relax_ns = each([] { RealClock::Relax(); });
-  machine->yield_ns = each([] { RealClock::Yield(); });
+  // A description has at least 1 for these.
+  machine->relax_ns = std::max(1.0, each([] { RealClock::Relax(); }));
+  machine->yield_ns = std::max(1.0, each([] { RealClock::Yield(); }));
   machine->transfer_ns = machine->processors > 1 ? TransferNs() : 100;
   MeasureWaking(machine);
 }
@@ -533,7 +537,10 @@ bool MeasureMarker(Machine* machine) {
   int ends[2];
   if (pipe(ends) != 0) return false;
   const pid_t child = fork();
-  if (child == 0) MeasureMarkerAndExit(ends[1]);
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it takes a processor for seconds
+    MeasureMarkerAndExit(ends[1]);
+  }
   close(ends[1]);
   HeapTimes ns = {};
   const bool got = child > 0 && read(ends[0], &ns, sizeof ns) == sizeof ns;

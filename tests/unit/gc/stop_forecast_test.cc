@@ -79,9 +79,18 @@ TEST(StopForecastTest, MarkersWithoutWorkDoNotCount) {
   EXPECT_EQ(forecast.StopNs(kLive, 1, 1000), kLive);
   // Of four markers three are at work in the mean: once is enough.
   NoteInStop(&forecast, Pause(kLive, 0, 0), kLive, 0);
-  forecast.NoteFull(Pause(kLive, 0, 0), {kLive, 0, 1000, {kLive / 3, kLive, 4}, true, true});
-  EXPECT_EQ(forecast.StopNs(kLive, 4, 1000), kLive / 3);
-  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive / 2) << "no more than there are";
+  forecast.NoteFull(Pause(kLive / 3, 0, 0), {kLive, 0, 1000, {kLive / 3, kLive, 4}, true, true});
+  EXPECT_NEAR(static_cast<double>(forecast.StopNs(kLive, 4, 1000)), kLive / 3.0, 10);
+  EXPECT_NEAR(static_cast<double>(forecast.StopNs(kLive, 2, 1000)), kLive / 2.0, 10)
+      << "no more than there are";
+}
+
+TEST(StopForecastTest, AHeapThatHasGrownMuchMayHaveWorkForAll) {
+  StopForecast forecast;
+  // So small that no helper was woken.
+  forecast.NoteFull(Pause(kMiB, 0, 0), {kMiB, 0, 1000, {kMiB, kMiB, 1}, true, true});
+  EXPECT_EQ(forecast.StopNs(2 * kMiB, 2, 1000), 2 * kMiB);
+  EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive / 2);
 }
 
 TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNoRate) {
