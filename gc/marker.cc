@@ -114,9 +114,10 @@ bool Marker::Continue(uint64_t slice_bytes) {
   if (is_whole) {
     times_ = {platform::NowNs() - begin_ns, statistics().busy_ns - busy_before,
               pool_->last_workers()};
-    at_start_ = config_.adapts_markers      ? MarkersAtStart(times_, kMaxWorkers)
-                : HadWorkForSeveral(times_) ? kMaxWorkers
-                                            : 1;
+    // A number that is fixed is woken as soon as one helper has found work.
+    at_start_ = config_.adapts_markers     ? MarkersAtStart(times_, kMaxWorkers)
+                : statistics().steals != 0 ? kMaxWorkers
+                                           : 1;
   }
   if (!IsPausing()) DrainLeftovers();
   return IsAllClaimed() && HasNothing() && RescanHeap();

@@ -14,14 +14,10 @@ double Log2(int n) {
 
 }  // namespace
 
-bool HadWorkForSeveral(const MarkingTimes& last) {
-  return last.workers >= 2 && last.Parallelism() >= 2 / (1 + kLn2);
-}
-
 int MarkersAtStart(const MarkingTimes& last, int most) {
   if (last.workers < 2 || most < 2) return 1;
-  if (!HadWorkForSeveral(last)) return last.workers > 2 ? 2 : 1;
   const double parallelism = last.Parallelism();
+  if (parallelism < 2 / (1 + kLn2)) return last.workers > 2 ? 2 : 1;
   const double lost = 1 - parallelism / last.workers;
   const double wanted = kLn2 * Log2(last.workers) * parallelism;
   return wanted >= most * lost ? most : static_cast<int>(wanted / lost);

@@ -35,8 +35,6 @@ struct MarkingTimes {
   }
 };
 
-// Whether several markers are worth while for a marking like `last`.
-bool HadWorkForSeveral(const MarkingTimes& last);
 // For a marking like `last` with at most `most` workers: how many begin. 1 to most.
 int MarkersAtStart(const MarkingTimes& last, int most);
 

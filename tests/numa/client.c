@@ -211,25 +211,40 @@ static void count_local(int node) {
   free(nodes);
 }
 
+static __attribute__((noinline)) void take_turn(int node, int counts) {
+  long i;
+  for (i = 0; i < relay_items; i++) {
+    struct item *item = GC_MALLOC(sizeof *item);
+    if (item == NULL) fail("no memory");
+    item->next = list;
+    list = item;
+  }
+  if (counts) count_local(node);
+  list = NULL;
+}
+
+/* Frames of take_turn may hold the last items, and those of the collector the address of the heap, which
+   is that of the first: the stack below is scanned while this thread waits deeper in it. */
+static __attribute__((noinline)) void clear_dead_stack(void) {
+  volatile char dead[8192];
+  size_t i;
+  for (i = 0; i < sizeof dead; i++) dead[i] = 0;
+}
+
 static void *relay(void *number) {
   const long own = (long)number;
   unsigned processor, node;
-  long round, i;
+  long round;
   run_on((int)own);
   if (getcpu(&processor, &node) != 0) fail("getcpu");
   for (round = 0; round < relay_rounds; round++) {
     pthread_barrier_wait(&barrier);
     if (round % relay_threads == own) {
-      for (i = 0; i < relay_items; i++) {
-        struct item *item = GC_MALLOC(sizeof *item);
-        if (item == NULL) fail("no memory");
-        item->next = list;
-        list = item;
-      }
       /* The first turn of each thread is in memory that nobody has had. */
-      if (round >= relay_threads) count_local((int)node);
-      list = NULL;
+      take_turn((int)node, round >= relay_threads);
+      clear_dead_stack();
       GC_gcollect();
+      clear_dead_stack();
     }
     pthread_barrier_wait(&barrier);
   }

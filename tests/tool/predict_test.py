@@ -84,7 +84,8 @@ class Prediction(ToolTest):
         for machine in ("flat", "two-socket"):
             document = self.predict("--markers", "1-64", machine=machine)
             best = min(marking["mark_ns"] for marking in document["markings"])
-            self.assertLessEqual(document["adaptive"]["mark_ns"], 1.05 * best, machine)
+            # And two wake-ups: so small a heap is marked in some of them.
+            self.assertLessEqual(document["adaptive"]["mark_ns"], 1.05 * best + 10_000, machine)
         self.assertNotIn("adaptive", self.predict("--markers", "1"))
 
     def test_the_same_twice(self):

@@ -138,7 +138,7 @@ SimulationResult SimulateFixed(const SimulatedMarker& marker, int markers) {
   SimulationOptions options;
   options.workers = markers;
   const SimulationResult all = Simulate(marker, options);
-  if (all.overflowed || gc::HadWorkForSeveral(all.times())) return all;
+  if (all.overflowed || all.steals != 0) return all;
   options.at_start = 1;
   return Simulate(marker, options);
 }

@@ -46,10 +46,8 @@ TEST(MarkerCountTest, OneIsEnoughForAList) {
   for (int n = 2; n <= 64; ++n) {
     for (const uint64_t busy_ns : {UINT64_C(1'001'000), UINT64_C(100'000)}) {
       const MarkingTimes list = {1'000'000, busy_ns, n};
-      EXPECT_FALSE(HadWorkForSeveral(list)) << n;
       EXPECT_EQ(MarkersAtStart(list, 64), n == 2 ? 1 : 2) << n;
     }
-    EXPECT_TRUE(HadWorkForSeveral({1'000'000, 1'250'000, n})) << n;
     EXPECT_GE(MarkersAtStart({1'000'000, 1'250'000, n}, 64), 2) << n;
   }
 }
