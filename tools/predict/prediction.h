@@ -40,8 +40,8 @@ struct Prediction {
   uint64_t levels = 0;    // the most references that the nearest root is away from an object
   double width = 0;       // objects for each of these levels
   std::vector<PredictedMarking> markings;
-  // With as many markers as the last of `markings` has, or 64, if the collector chooses how many begin
-  // (gc/marker_count.h); `markers`: how many took part. Where there are several markings.
+  // With as many markers as the last of `markings` has, or 64, if the collector chooses how many
+  // begin (gc/marker_count.h); `markers`: how many took part. Where there are several markings.
   PredictedMarking adaptive;
   size_t best = 0;       // index of the fewest markers within 5 % of the shortest time
   bool has_room = true;  // false: there was not enough memory for the simulation
