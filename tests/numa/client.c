@@ -223,8 +223,8 @@ static __attribute__((noinline)) void take_turn(int node, int counts) {
   list = NULL;
 }
 
-/* Frames of take_turn may hold the last items, and those of the collector the address of the heap, which
-   is that of the first: the stack below is scanned while this thread waits deeper in it. */
+/* Frames of take_turn may hold the last items, and those of the collector the address of the heap,
+   which is that of the first: the stack below is scanned while this thread waits deeper in it. */
 static __attribute__((noinline)) void clear_dead_stack(void) {
   volatile char dead[8192];
   size_t i;
