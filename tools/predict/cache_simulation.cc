@@ -10,8 +10,10 @@ namespace {
 constexpr uint64_t kNoTag = ~uint64_t{0};
 constexpr uint32_t kTlbWays = 8;
 
+// Nothing but memory makes a difference to further lines.
 uint64_t Picoseconds(const AccessTimes& times, CacheSimulation::Access access) {
-  const double ns[] = {times.dependent_ns, times.ahead_ns, times.batch_ns, times.stream_ns};
+  const double ns[] = {times.dependent_ns, times.ahead_ns, times.batch_ns, times.stream_ns,
+                       times.stream_ns};
   return static_cast<uint64_t>(ns[static_cast<int>(access)] * 1000);
 }
 
@@ -35,6 +37,7 @@ CacheSimulation::CacheSimulation(const Machine& machine, bool objects_translated
     : objects_translated_(objects_translated),
       last_cache_bytes_(machine.caches.back().bytes),
       memory_(machine.memory),
+      further_ns_(std::max(machine.further_ns, machine.memory.stream_ns)),
       tlb_miss_(machine.tlb_miss),
       served_(machine.caches.size() + 1) {
   for (const CacheLevel& cache : machine.caches) {
@@ -70,7 +73,7 @@ bool CacheSimulation::Find(Level* level, uint64_t address, uint64_t now, uint64_
 }
 
 void CacheSimulation::Warm(uint64_t address) {
-  if ((address >> sample_shift_) % kSampled != 0) return;
+  if (!IsSampled(address)) return;
   uint64_t used;
   (void)Find(&levels_.back(), Packed(address, sample_shift_), 0, &used);
 }
@@ -90,7 +93,8 @@ uint64_t CacheSimulation::Translate(uint64_t address, Access access) {
 
 uint64_t CacheSimulation::LookUp(uint64_t address, Access access) {
   uint64_t used;
-  uint64_t ps = Picoseconds(memory_, access);
+  uint64_t ps = access == Access::kFurther ? static_cast<uint64_t>(further_ns_ * 1000)
+                                           : Picoseconds(memory_, access);
   size_t i = 0;
   const uint64_t packed = Packed(address, sample_shift_);
   while (i < levels_.size() && !Find(&levels_[i], packed, accesses_, &used)) ++i;

@@ -4,8 +4,9 @@
 // every level on its way. A line next to the one that was read last in the same OS page is expected
 // to be fetched ahead by the processor.
 //
-// Memory is accessed in steps of 64 bytes. One line in kSampled is looked up, by the longest line
-// of the machine, and one page: in caches that have as small a part of the sets (or, where there
+// Memory is accessed in steps of 64 bytes. Of each kSampled lines, by the longest line of the
+// machine, one is looked up, not the same one of each eight, since objects may be as long; and one
+// page of so many: in caches that have as small a part of the sets (or, where there
 // are few, of the ways), with the lines in between left out. What the others take is the mean of
 // those that were looked up, for the same kind of access. Not thread-safe.
 #pragma once
@@ -20,7 +21,7 @@ namespace gleaner::tools {
 class CacheSimulation {
  public:
   // How an access is made: AccessTimes says what each costs.
-  enum class Access : uint8_t { kDependent, kAhead, kBatch, kStream };
+  enum class Access : uint8_t { kDependent, kAhead, kBatch, kStream, kFurther };
   static constexpr uint64_t kSampled = 8;
   static constexpr uint64_t kStepBytes = 64;
 
@@ -38,11 +39,21 @@ class CacheSimulation {
     (void)IsNext(address / kStepBytes);
     return Look(address, last_access_, objects_translated_);
   }
+  // One of the next lines, which nothing has asked for.
+  uint64_t TouchFurther(uint64_t address) {
+    (void)IsNext(address / kStepBytes);
+    const bool in_order = last_access_ == Access::kStream;
+    return Look(address, in_order ? Access::kStream : Access::kFurther, objects_translated_);
+  }
   // Of a table that is read at random.
   uint64_t TouchTable(uint64_t address, Access access) { return Look(address, access, true); }
 
   // The program has used the line before the marking: the last cache has it.
   void Warm(uint64_t address);
+  bool IsSampled(uint64_t address) const {
+    const uint64_t line = address >> sample_shift_;
+    return (line ^ line >> 3 ^ line >> 6 ^ line >> 9) % kSampled == 0;
+  }
   uint64_t last_cache_bytes() const { return last_cache_bytes_; }
 
   uint64_t accesses() const { return accesses_; }
@@ -99,7 +110,7 @@ class CacheSimulation {
   uint64_t Look(uint64_t address, Access access, bool is_translated) {
     ++accesses_;
     const Mean& mean = means_[static_cast<int>(access)];
-    const bool is_sampled = (address >> sample_shift_) % kSampled == 0;
+    const bool is_sampled = IsSampled(address);
     const bool is_page_sampled = (address >> page_shift_) % kSampled == 0;
     const uint64_t line_ps = is_sampled ? LookUp(address, access) : mean.line_ps;
     if (!is_translated) return line_ps;
@@ -115,6 +126,7 @@ class CacheSimulation {
   unsigned sample_shift_;  // of the longest line
   unsigned page_shift_;
   AccessTimes memory_;
+  double further_ns_;  // of memory_
   AccessTimes tlb_miss_;
   std::vector<uint64_t> served_;  // of the lines that are looked up
   uint64_t sampled_ = 0;
@@ -123,7 +135,7 @@ class CacheSimulation {
     uint64_t lines = 0, lines_ps = 0, line_ps = 0;
     uint64_t pages = 0, pages_ps = 0, page_ps = 0;
   };
-  Mean means_[4];
+  Mean means_[5];
   // The lines that were read in each of the OS pages that were read last, by the page's number.
   struct RecentPage {
     uint64_t page = ~uint64_t{0};

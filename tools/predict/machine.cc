@@ -35,6 +35,7 @@ std::map<std::string, double*> NumbersOf(Machine* m) {
       {"load_ns", &m->load_ns},           {"transfer_ns", &m->transfer_ns},
       {"relax_ns", &m->relax_ns},         {"yield_ns", &m->yield_ns},
       {"wake_call_ns", &m->wake_call_ns}, {"wake_ns", &m->wake_ns},
+      {"further_ns", &m->further_ns},
   };
 }
 

@@ -35,6 +35,9 @@ struct Machine {
   int nodes = 1;                   // of memory; processors are divided evenly over them
   std::vector<CacheLevel> caches;  // of a processor, the nearest first
   AccessTimes memory;
+  // From memory, a line of an object behind its second one: nothing has asked for it, and what the
+  // processor fetches ahead begins with it. 0: as a line of a stream.
+  double further_ns = 0;
   uint64_t tlb_entries = 0;
   uint64_t tlb_page_bytes = 4096;
   bool has_huge_pages = false;  // for large heaps: their objects miss no translation

@@ -14,6 +14,8 @@ uint64_t Ps(double ns) { return static_cast<uint64_t>(ns * 1000); }
 // As MarkWorker::kDrainRootsAt.
 constexpr size_t kDrainRootsAt = 256;
 constexpr uint64_t kPageBytes = alloc::kPageBytes;
+// Processors fetch up to 16 to 20 lines ahead, and come to that one line after the other.
+constexpr uint64_t kFetchedAheadIn = 16 * kCacheLineBytes;
 
 // Where a cell's page descriptor and mark byte lie. The addresses only matter to the caches.
 struct TableEntries {
@@ -117,6 +119,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
  private:
   template <class, class>
   friend class gc::MarkLoop;
+  using Access = CacheSimulation::Access;
 
   class Pipeline {
    public:
@@ -227,7 +230,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     const uint64_t bytes = task->words * kWordBytes;
     if (job_.caches == nullptr || task->begin == 0) return Await(task->memory_ps, LinesOf(bytes));
     for (uint64_t at = 0; at < bytes; at += kCacheLineBytes) {
-      task->memory_ps += job_.caches->Touch(task->begin + at, CacheSimulation::Access::kAhead);
+      task->memory_ps += job_.caches->Touch(task->begin + at, Access::kAhead);
     }
     Await(task->memory_ps, 0);
   }
@@ -243,13 +246,12 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     uint64_t ps = 0;
     // MarkWorker::Prefetch asks for the line of the first byte and for that of the 64th.
     const uint64_t first = AlignDown(address, kCacheLineBytes);
-    ps += job_.caches->Touch(
-        first, is_chain ? CacheSimulation::Access::kDependent : CacheSimulation::Access::kAhead);
+    ps += job_.caches->Touch(first, is_chain ? Access::kDependent : Access::kAhead);
     const uint64_t asked_for = address + std::min<uint64_t>(bytes, kCacheLineBytes);
     for (uint64_t line = first + kCacheLineBytes; line < address + bytes; line += kCacheLineBytes) {
-      ps += line < asked_for && !is_chain
-                ? job_.caches->TouchAlong(line)
-                : job_.caches->Touch(line, CacheSimulation::Access::kStream);
+      ps += line < asked_for && !is_chain      ? job_.caches->TouchAlong(line)
+            : line < address + kFetchedAheadIn ? job_.caches->TouchFurther(line)
+                                               : job_.caches->Touch(line, Access::kStream);
     }
     SimulatedHeap::Cell& cell = job_.heap.cell(id);
     cell.memory_ps = static_cast<uint32_t>(std::min<uint64_t>(~uint32_t{0}, cell.memory_ps + ps));
@@ -261,8 +263,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     if (job_.caches == nullptr) return Await(job_.reference_memory_ps, 2);
     const uint32_t id = SimulatedHeap::CellAt(word);
     const TableEntries entries = EntriesOf(job_.heap, id);
-    const auto access =
-        is_chain ? CacheSimulation::Access::kAhead : CacheSimulation::Access::kBatch;
+    const auto access = is_chain ? Access::kAhead : Access::kBatch;
     Await(job_.caches->TouchTable(entries.info, access) +
               job_.caches->TouchTable(entries.mark, access),
           0);

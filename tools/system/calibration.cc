@@ -430,17 +430,20 @@ enum HeapName {
   kOrdered,
   kShuffled,
   // In random order: their mark bytes are in the second cache, or in the third; then objects of a
-  // line each in memory, which are marked, and which are scanned, too.
+  // line each in memory, which are marked, and which are scanned, too; and of eight lines.
   kMarksNear,
   kMarksFar,
   kMarkedLines,
   kScannedLines,
+  kMarkedLong,
+  kScannedLong,
   kHeapCount
 };
 constexpr size_t kFew = 1500;
 constexpr size_t kSome = size_t{1} << 15;
 constexpr size_t kMany = size_t{1} << 20;
 constexpr size_t kRepeatedWords = 4;
+constexpr size_t kLongLines = 8;
 constexpr LeafHeap kHeaps[kHeapCount] = {
     {0, 0, 0},
     {kSome, kSome, 32},
@@ -454,6 +457,8 @@ constexpr LeafHeap kHeaps[kHeapCount] = {
     {2 * kMany, 2 * kMany, 32, true, true},
     {kMany, kMany, 64, true, true},
     {kMany, kMany, 64, false, true},
+    {kMany / kLongLines, kMany / kLongLines, kLongLines* kLine, true, true},
+    {kMany / kLongLines, kMany / kLongLines, kLongLines* kLine, false, true},
 };
 // A busy machine is quiet once in that time.
 constexpr double kMarkerSeconds = 12;
@@ -472,7 +477,8 @@ using HeapTimes = std::array<double, kHeapCount>;  // in ns
   const auto begin = Clock::now();
   do {
     for (size_t i = 0; i < kHeapCount; ++i) {
-      ns[i] = std::min(ns[i], MarkNs(kHeaps[i], kHeaps[i].objects >= kMany ? 2 : 10));
+      ns[i] = std::min(
+          ns[i], MarkNs(kHeaps[i], kHeaps[i].objects * kHeaps[i].bytes >= kMany * kLine ? 2 : 10));
     }
   } while (NsSince(begin) < kMarkerSeconds * 1e9);
   _exit(write(to, &ns, sizeof ns) == sizeof ns ? 0 : 1);
@@ -531,6 +537,11 @@ void SetMemoryTimes(const HeapTimes& ns, Machine* machine) {
   machine->memory.ahead_ns =
       Rest((ns[kScannedLines] - ns[kMarkedLines]) / kMany - machine->range_ns -
            8 * machine->word_ns - machine->tlb_miss.ahead_ns);
+  const double two_lines_ns = 2 * machine->memory.ahead_ns + machine->tlb_miss.ahead_ns;
+  const double long_ns = (ns[kScannedLong] - ns[kMarkedLong]) * kLongLines / kMany;
+  machine->further_ns =
+      Rest((long_ns - machine->range_ns - 8 * kLongLines * machine->word_ns - two_lines_ns) /
+           (kLongLines - 2));
 }
 
 bool MeasureMarker(Machine* machine) {

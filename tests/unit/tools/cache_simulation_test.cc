@@ -35,7 +35,7 @@ double MeanNs(CacheSimulation* caches, uint64_t bytes, Access access) {
   for (int round = 0; round < 3; ++round) {
     ForEachLine(bytes, [&](uint64_t address) {
       const uint64_t each = caches->Touch(address, access);
-      if (round == 0 || address / 64 % CacheSimulation::kSampled != 0) return;
+      if (round == 0 || !caches->IsSampled(address)) return;
       ps += static_cast<double>(each);
       ++count;
     });
@@ -67,6 +67,28 @@ TEST(CacheSimulationTest, NeighboursAreAStreamInBothDirections) {
     }
     EXPECT_NEAR(ps / kLines / 1000, 4 + 96.0 / 64, 1) << "a stream but for a line of each page";
   }
+}
+
+TEST(CacheSimulationTest, FurtherLinesOfObjectsInRandomOrderAreNoStream) {
+  constexpr uint64_t kObjectBytes = 512;
+  const auto ns_of_further = [](double further_ns, uint64_t step) {
+    Machine machine = TwoCaches();
+    machine.further_ns = further_ns;
+    CacheSimulation caches(machine);
+    double ps = 0;
+    constexpr uint64_t kObjects = 1 << 18;
+    for (uint64_t i = 0; i < kObjects; ++i) {
+      const uint64_t object = i * step % kObjects * kObjectBytes;
+      (void)caches.Touch(object, Access::kAhead);
+      for (uint64_t at = 64; at < kObjectBytes; at += 64) {
+        ps += static_cast<double>(caches.TouchFurther(object + at));
+      }
+    }
+    return ps / 1000 / (kObjects * (kObjectBytes / 64 - 1));
+  };
+  EXPECT_NEAR(ns_of_further(15, 161803), 15, 0.5);
+  EXPECT_NEAR(ns_of_further(0, 161803), 4, 0.2) << "the machine's description says nothing of them";
+  EXPECT_NEAR(ns_of_further(15, 1), 4 + 11.0 / 8, 0.5) << "in order: all but a page's first object";
 }
 
 TEST(CacheSimulationTest, LongLinesAndFewSetsCountAsTheyAre) {
