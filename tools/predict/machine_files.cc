@@ -99,7 +99,8 @@ bool ThisMachine(Machine* machine, std::string* error) {
   const std::string path = FileOfThisMachine();
   std::string unused;
   if (!path.empty() && ReadMachine(path, machine, &unused) &&
-      machine->description == DescribeThisMachine()) {
+      machine->description == DescribeThisMachine() &&
+      machine->further_ns != 0) {  // 0: by a version that did not measure it
     return true;
   }
   fprintf(stderr, "gleaner: measuring this machine, once, for some seconds\n");
