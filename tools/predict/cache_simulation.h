@@ -4,11 +4,10 @@
 // every level on its way. A line next to the one that was read last in the same OS page is expected
 // to be fetched ahead by the processor.
 //
-// Memory is accessed in steps of 64 bytes. Of each kSampled lines, by the longest line of the
-// machine, one is looked up, not the same one of each eight, since objects may be as long; and one
-// page of so many: in caches that have as small a part of the sets (or, where there
-// are few, of the ways), with the lines in between left out. What the others take is the mean of
-// those that were looked up, for the same kind of access. Not thread-safe.
+// Memory is accessed in steps of 64 bytes. Of kSampled lines in a row, by the longest line of the
+// machine, one is looked up, and one of so many pages: in caches that have as small a part of the
+// sets (or, where there are few, of the ways), with the lines in between left out. What the others
+// take is the mean of those that were looked up, for the same kind of access. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +49,8 @@ class CacheSimulation {
 
   // The program has used the line before the marking: the last cache has it.
   void Warm(uint64_t address);
-  bool IsSampled(uint64_t address) const {
-    const uint64_t line = address >> sample_shift_;
-    return (line ^ line >> 3 ^ line >> 6 ^ line >> 9) % kSampled == 0;
-  }
+  // Whether the line is looked up.
+  bool IsSampled(uint64_t address) const { return IsSampledUnit(address >> sample_shift_); }
   uint64_t last_cache_bytes() const { return last_cache_bytes_; }
 
   uint64_t accesses() const { return accesses_; }
@@ -84,7 +81,7 @@ class CacheSimulation {
     std::vector<Line> lines;  // of a set together, the most recently used first
   };
   double PerAccess(double sum) const {
-    // Every kSampled-th line is looked up.
+    // One line of kSampled is looked up.
     return accesses_ == 0 ? 0 : sum * kSampled / static_cast<double>(accesses_);
   }
   static Level MakeLevel(uint64_t bytes, uint64_t line_bytes, uint32_t ways,
@@ -92,6 +89,10 @@ class CacheSimulation {
   // Whether the level has the line, which it has from now on. *used: when it was last used.
   static bool Find(Level* level, uint64_t address, uint64_t now, uint64_t* used);
 
+  // Of kSampled units in a row one is, in turn another one: objects may be as long as these units.
+  static bool IsSampledUnit(uint64_t unit) {
+    return (unit ^ unit >> 3 ^ unit >> 6 ^ unit >> 9) % kSampled == 0;
+  }
   // The address with the units of 2^shift bytes that are not looked up left out.
   static uint64_t Packed(uint64_t address, unsigned shift) {
     const uint64_t unit = uint64_t{1} << shift;
@@ -111,7 +112,7 @@ class CacheSimulation {
     ++accesses_;
     const Mean& mean = means_[static_cast<int>(access)];
     const bool is_sampled = IsSampled(address);
-    const bool is_page_sampled = (address >> page_shift_) % kSampled == 0;
+    const bool is_page_sampled = IsSampledUnit(address >> page_shift_);
     const uint64_t line_ps = is_sampled ? LookUp(address, access) : mean.line_ps;
     if (!is_translated) return line_ps;
     return line_ps + (is_page_sampled ? Translate(address, access) : mean.page_ps);

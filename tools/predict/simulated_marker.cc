@@ -99,6 +99,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     job_.crew.termination.SetBusy(id_);
     const std::vector<SimulatedHeap::RootTask>& tasks = job_.heap.root_tasks();
     for (;;) {
+      // Fibers of one thread: the orders are those of gc::RootTasks, whose counter this is.
       const size_t task = job_.next_task.FetchAdd(1, platform::memory_order_relaxed);
       if (task >= tasks.size()) break;
       ReadRoot(&job_.heap.root_tasks()[task]);
@@ -218,6 +219,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
   bool HasUnclaimed(uint64_t bytes) const {
     const std::vector<SimulatedHeap::RootTask>& tasks = job_.heap.root_tasks();
     uint64_t found = 0;
+    // A hint, as there: the fibers have one thread.
     for (size_t i = job_.next_task.Load(platform::memory_order_relaxed);
          i < tasks.size() && found < bytes; ++i) {
       found += tasks[i].words * kWordBytes;

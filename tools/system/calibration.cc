@@ -444,6 +444,8 @@ constexpr size_t kSome = size_t{1} << 15;
 constexpr size_t kMany = size_t{1} << 20;
 constexpr size_t kRepeatedWords = 4;
 constexpr size_t kLongLines = 8;
+constexpr size_t kLongBytes = kLongLines * kLine;
+constexpr size_t kManyLong = kMany / kLongLines;
 constexpr LeafHeap kHeaps[kHeapCount] = {
     {0, 0, 0},
     {kSome, kSome, 32},
@@ -457,8 +459,8 @@ constexpr LeafHeap kHeaps[kHeapCount] = {
     {2 * kMany, 2 * kMany, 32, true, true},
     {kMany, kMany, 64, true, true},
     {kMany, kMany, 64, false, true},
-    {kMany / kLongLines, kMany / kLongLines, kLongLines* kLine, true, true},
-    {kMany / kLongLines, kMany / kLongLines, kLongLines* kLine, false, true},
+    {kManyLong, kManyLong, kLongBytes, true, true},
+    {kManyLong, kManyLong, kLongBytes, false, true},
 };
 // A busy machine is quiet once in that time.
 constexpr double kMarkerSeconds = 12;
@@ -538,7 +540,7 @@ void SetMemoryTimes(const HeapTimes& ns, Machine* machine) {
       Rest((ns[kScannedLines] - ns[kMarkedLines]) / kMany - machine->range_ns -
            8 * machine->word_ns - machine->tlb_miss.ahead_ns);
   const double two_lines_ns = 2 * machine->memory.ahead_ns + machine->tlb_miss.ahead_ns;
-  const double long_ns = (ns[kScannedLong] - ns[kMarkedLong]) * kLongLines / kMany;
+  const double long_ns = (ns[kScannedLong] - ns[kMarkedLong]) / kManyLong;
   machine->further_ns =
       Rest((long_ns - machine->range_ns - 8 * kLongLines * machine->word_ns - two_lines_ns) /
            (kLongLines - 2));
