@@ -52,10 +52,10 @@ class AllowanceLaw {
   // The bytes that the program allocates while each processor that it keeps busy gives it `ns`
   // nanoseconds.
   uint64_t BytesAllocatedIn(uint64_t ns) const;
-
- private:
+  // How many processors the program keeps busy, at least 1.
   double ProcessorsBusy() const;
 
+ private:
   static constexpr double kMemory = 8;
   static constexpr double kTimeWeight = 2;  // w
   static constexpr double kMinGrowth = 1.0 / 3;

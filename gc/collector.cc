@@ -164,8 +164,9 @@ Collector::Collection Collector::Prepare(Cause cause) {
   report.number = collections() + 1;
   collection.reason = cycle_pacer_.reason();
   report.expected_ns = cycle_pacer_.ExpectedStopNs();
-  collection.cycle_was_possible =
-      tunables.concurrent_mark && cycle_pacer_.FitsIntoAllowance(tunables.background_markers);
+  collection.cycle_was_possible = tunables.concurrent_mark &&
+                                  cycle_pacer_.FitsIntoAllowance(tunables.background_markers) &&
+                                  !cycle_pacer_.IsDear(tunables);
   return collection;
 }
 
@@ -241,6 +242,7 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
     found.TakeLiveFrom(pacer_.found());
   }
   pacer_.StartCycle(found);
+  budget_.Run(found.period.run_processor_ns);
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_at_sweep_;
   live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
@@ -395,7 +397,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
     report->reason = collection->reason;
   }
   report->overrun = report->concurrent && collection->is_early;
-  collection->bytes_in_cycle = report->concurrent ? cycle_pacer_.NoteCycleBytes() : 0;
+  collection->bytes_in_cycle = report->concurrent ? cycle_pacer_.NoteCycle(tunables) : 0;
 }
 
 // --- Generational mode ---
@@ -423,7 +425,8 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
   // Where a concurrent cycle could take its place, a minor collection keeps to the pause goal.
   const bool keeps_goal = tunables.automatic && collection.cycle_was_possible;
   generations_.Configure(tunables.generational, tunables.max_minors,
-                         keeps_goal ? CyclePacer::PauseGoalNs(tunables) : UINT64_MAX);
+                         keeps_goal ? CyclePacer::PauseGoalNs(tunables) : UINT64_MAX,
+                         tunables.weighs_cost ? &budget_ : nullptr);
   if (report.minor) {
     outcome.cost_ns += cycle_.fault_ns();
     generations_.NoteMinor(outcome);
@@ -432,6 +435,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
       outcome.stop_ns = report.expected_ns;
       outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
     }
+    outcome.max_fault_ns = cycle_.FaultNs(pacer_.found().live_scanned_bytes);
     generations_.NoteFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;

@@ -249,7 +249,8 @@ class Collector {
   Marker marker_;
   Cycle cycle_;
   StopForecast forecast_;
-  CyclePacer cycle_pacer_{pacer_, cycle_, pool_, forecast_};
+  LossBudget budget_;
+  CyclePacer cycle_pacer_{pacer_, cycle_, pool_, forecast_, &budget_};
   Driver driver_;
   // The driver has done all that can be done concurrently. A hint: the collecting thread asks
   // cycle_. Written under lock_.

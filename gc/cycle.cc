@@ -313,11 +313,10 @@ double Cycle::Progress() const {
          static_cast<double>(expected + 1);
 }
 
-uint64_t Cycle::fault_ns() const {
+double Cycle::FaultNs(uint64_t bytes) const {
   if (!IsTracking()) return 0;
-  const platform::TrackingTraits& traits = tracker_.traits();
-  // Relaxed: the fetches are over.
-  return written_bytes_.Load(memory_order_relaxed) / traits.unit_bytes * traits.first_write_ns;
+  return static_cast<double>(bytes) / static_cast<double>(tracker_.traits().opened_bytes) *
+         first_write_ns_;
 }
 
 uint64_t Cycle::NoteScanned() {

@@ -162,9 +162,17 @@ class Cycle {
   // Tracks writes to old objects from now on. Remembers() afterwards, unless the system refuses.
   // `swept`: the sweep is over. The world is stopped.
   void RememberWorldStopped(bool swept);
-  // Nanoseconds that the program's first writes to tracked pages have cost, as far as the last
-  // collection fetched them: it was a minor one, or marked concurrently; else 0.
-  uint64_t fault_ns() const;
+  // What a first write to armed memory takes the program: WriteTracking::Works has measured it. 0
+  // before.
+  void SetFirstWriteNs(uint32_t ns) { first_write_ns_ = ns; }
+  uint32_t first_write_ns() const { return first_write_ns_; }
+  // What first writes that make `bytes` dirty take the program.
+  double FaultNs(uint64_t bytes) const;
+  // Bytes that the program has written to for the first time in the last collection's period, as
+  // far as the collection fetched them: it was a minor one, or marked concurrently; else 0.
+  uint64_t written_bytes() const { return written_bytes_.Load(platform::memory_order_relaxed); }
+  // Nanoseconds that these writes have taken.
+  uint64_t fault_ns() const { return static_cast<uint64_t>(FaultNs(written_bytes())); }
   // The settings of the cycle under way.
   const MarkConfig& config() const { return config_; }
 
@@ -233,7 +241,8 @@ class Cycle {
   Tables tables_ = Tables::kUntried;  // reserving the tables is tried once
   bool opened_ = false;               // tracker_ is open
   bool lost_ = false;                 // the system has refused to go on with tracker_
-  platform::Refusal refusal_;         // the last refusal
+  uint32_t first_write_ns_ = 0;
+  platform::Refusal refusal_;  // the last refusal
   RescanSet rescan_set_;
   ShadowCopies shadows_;
   bool remembers_ = false;

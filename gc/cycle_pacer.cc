@@ -13,6 +13,9 @@ namespace {
 constexpr double kRescanFactor = 1.5;
 // A cycle begins when at least the allowance less 1/kMaxRunwayShare is used up.
 constexpr int kMaxRunwayShare = 2;
+// A cycle may cost the program 1/kGoalPrice of its time more than a stop: that is what the pause
+// goal is worth if the program has not set it.
+constexpr double kGoalPrice = 32;
 
 }  // namespace
 
@@ -54,6 +57,47 @@ bool CyclePacer::FitsIntoAllowance(int background_markers) const {
          static_cast<double>(pacer_.allowance()) / kMaxRunwayShare;
 }
 
+// Processor time of the program from the last stop until the allowance is used up, at the pace
+// since.
+double CyclePacer::RunNs() const {
+  const uint64_t now = platform::NowNs();
+  if (last_end_ns_ == 0 || now <= last_end_ns_) return 0;
+  const auto allocated = static_cast<double>(pacer_.AllocatedSinceStop());
+  const auto allowance = static_cast<double>(pacer_.allowance());
+  const double part = allocated > 0 && allocated < allowance ? allocated / allowance : 1;
+  return static_cast<double>(now - last_end_ns_) * pacer_.processors_busy() / part;
+}
+
+// What a concurrent cycle costs the program more than a stop-parallel collection, in processor
+// time; negative if it costs less. In a stop, all that the program keeps busy stands still. A cycle
+// takes the processors that are not idle from the program while it marks, and makes its first
+// writes to memory slow. Before the first cycle it is not known how much the program writes: all
+// that is armed at most, and no more than it can in the time of the marking.
+double CyclePacer::ExpectedLossNs(const Tunables& tunables) const {
+  const double processors = pool_.size();
+  double busy = pacer_.processors_busy();
+  if (busy > processors) busy = processors;
+  const double markers = tunables.background_markers;
+  const double marking = kRescanFactor * static_cast<double>(ExpectedMarkNs(1));
+  double taken = (markers - (processors - busy)) / markers;
+  if (taken < 0) taken = 0;
+  double faults;
+  if (written_bytes_ != UINT64_MAX) {
+    faults = cycle_.FaultNs(written_bytes_);
+  } else {
+    const double most = marking / markers * busy;
+    faults = cycle_.FaultNs(ExpectedScanBytes());
+    if (faults > most) faults = most;
+  }
+  return marking * taken + faults - static_cast<double>(ExpectedStopNs()) * busy;
+}
+
+bool CyclePacer::IsDear(const Tunables& tunables) const {
+  if (!tunables.weighs_cost) return false;
+  const double loss = ExpectedLossNs(tunables);
+  return loss * kGoalPrice > RunNs() && !budget_.Allows(loss);
+}
+
 bool CyclePacer::IsAllocationPressing() const {
   const uint64_t now = platform::NowNs();
   if (last_end_processor_ns_ == 0 || now <= last_end_ns_) return false;
@@ -82,10 +126,12 @@ Reason CyclePacer::Choose(const Tunables& tunables, bool minor_next) const {
   if (!tunables.concurrent_mark) return Reason::kOnlyKind;
   if (IsWanted()) return Reason::kAsked;
   const bool fits = !tunables.automatic || FitsIntoAllowance(tunables.background_markers);
-  if (minor_next && !(IsMinorLong() && fits)) return Reason::kYoungDie;
+  const bool is_dear = fits && IsDear(tunables);
+  if (minor_next && !(IsMinorLong() && fits && !is_dear)) return Reason::kYoungDie;
   if (tunables.automatic && pacer_.IsNearLimit()) return Reason::kMemoryLimit;
   if (ExpectedStopNs() < PauseGoalNs(tunables)) return Reason::kShortStop;
-  return fits ? Reason::kLongStop : Reason::kFastAllocation;
+  if (!fits) return Reason::kFastAllocation;
+  return is_dear ? Reason::kDearCycle : Reason::kLongStop;
 }
 
 bool CyclePacer::MayBegin(const Tunables& tunables, bool minor_next) {
@@ -104,7 +150,9 @@ void CyclePacer::Begin(const Tunables& tunables) {
   wanted_.Store(false, platform::memory_order_relaxed);  // a hint to others
 }
 
-uint64_t CyclePacer::NoteCycleBytes() {
+uint64_t CyclePacer::NoteCycle(const Tunables& tunables) {
+  written_bytes_ = cycle_.written_bytes();
+  if (tunables.weighs_cost) budget_.Note(ExpectedLossNs(tunables));
   const ptrdiff_t last = pacer_.allocated() - started_at_;
   const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under the lock
   const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;

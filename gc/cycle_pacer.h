@@ -8,6 +8,7 @@
 #pragma once
 
 #include "gc/cycle.h"
+#include "gc/loss_budget.h"
 #include "gc/pacer.h"
 #include "gc/reason.h"
 #include "gc/stop_forecast.h"
@@ -19,8 +20,8 @@ namespace gleaner::gc {
 class CyclePacer {
  public:
   constexpr CyclePacer(const Pacer& pacer, const Cycle& cycle, const WorkerPool& pool,
-                       const StopForecast& forecast)
-      : pacer_(pacer), cycle_(cycle), pool_(pool), forecast_(forecast) {}
+                       const StopForecast& forecast, LossBudget* budget)
+      : pacer_(pacer), cycle_(cycle), pool_(pool), forecast_(forecast), budget_(*budget) {}
 
   // --- Any thread: hints. ---
   // The program asks for a cycle: one begins as soon as it can, whatever has been allocated.
@@ -45,7 +46,8 @@ class CyclePacer {
   // MayBegin has chosen a collection of another kind.
   bool HasChosenStop() const {
     return reason_ == Reason::kShortStop || reason_ == Reason::kFastAllocation ||
-           reason_ == Reason::kMemoryLimit || reason_ == Reason::kYoungDie;
+           reason_ == Reason::kMemoryLimit || reason_ == Reason::kDearCycle ||
+           reason_ == Reason::kYoungDie;
   }
   // Why MayBegin has chosen as it has; kOnlyKind if it has not been asked since the last stop.
   Reason reason() const { return reason_; }
@@ -64,9 +66,11 @@ class CyclePacer {
   // during the marking, at its rate since the last collection, and does not need any more at the
   // end, is less than half of the allowance.
   bool FitsIntoAllowance(int background_markers) const;
+  // Whether a concurrent cycle would cost the program too much: docs/modes.md, "What a kind costs".
+  bool IsDear(const Tunables& tunables) const;
   void Begin(const Tunables& tunables);
   // Called when the cycle is over. Returns the bytes allocated since it began.
-  uint64_t NoteCycleBytes();
+  uint64_t NoteCycle(const Tunables& tunables);
   // `processor_clocks`: Tunables::processor_clocks. `is_minor_long`: a minor collection is expected
   // to exceed the pause goal.
   void NoteStop(uint64_t end_ns, bool processor_clocks, bool is_minor_long);
@@ -107,11 +111,14 @@ class CyclePacer {
   double BytesAllocatedWhileMarking(int background_markers) const;
   bool IsAllocationPressing() const;
   ptrdiff_t Runway() const;
+  double RunNs() const;
+  double ExpectedLossNs(const Tunables& tunables) const;
 
   const Pacer& pacer_;
   const Cycle& cycle_;
   const WorkerPool& pool_;
   const StopForecast& forecast_;
+  LossBudget& budget_;
 
   platform::Atomic<bool> wanted_{false};
   platform::Atomic<bool> is_hurried_{false};
@@ -129,6 +136,8 @@ class CyclePacer {
   ptrdiff_t started_at_ = 0;
 
   Reason reason_ = Reason::kOnlyKind;
+  // What the program wrote to for the first time in the last cycle; UINT64_MAX before the first.
+  uint64_t written_bytes_ = UINT64_MAX;
   uint64_t last_end_ns_ = 0;            // end of the last collection; 0 before the first
   uint64_t last_end_processor_ns_ = 0;  // the process's processor time at last_end_ns_
 };

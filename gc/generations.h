@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "gc/loss_budget.h"
+
 namespace gleaner::gc {
 
 enum class GenerationalMode : uint8_t {
@@ -19,11 +21,15 @@ enum class GenerationalMode : uint8_t {
 class Generations {
  public:
   // `max_minors`: between two full collections. `max_stop_ns`: a minor collection that is expected
-  // to stop the program for longer is not wanted, unless the mode is kAlways.
-  void Configure(GenerationalMode mode, uint64_t max_minors, uint64_t max_stop_ns = UINT64_MAX) {
+  // to stop the program for longer is not wanted, unless the mode is kAlways. `budget`: losses are
+  // counted there, and minor collections that may lose more than it allows are not wanted; null:
+  // losses are not weighed.
+  void Configure(GenerationalMode mode, uint64_t max_minors, uint64_t max_stop_ns = UINT64_MAX,
+                 LossBudget* budget = nullptr) {
     mode_ = mode;
     max_minors_ = max_minors;
     max_stop_ns_ = max_stop_ns;
+    budget_ = budget;
   }
 
   struct Outcome {
@@ -32,6 +38,9 @@ class Generations {
     uint64_t young_bytes;  // allocated since the collection before
     uint64_t freed_bytes;
     uint64_t live_bytes;  // not freed; after a minor collection this includes dead old objects
+    // What the program's first writes take until the next collection, if it writes to all memory
+    // that is tracked.
+    double max_fault_ns = 0;
   };
   // A collection of the whole heap is over. `allowance_bytes`: until the next collection.
   void NoteFull(const Outcome& outcome, uint64_t allowance_bytes);
@@ -49,6 +58,11 @@ class Generations {
   bool IsShortEnough() const {
     return mode_ == GenerationalMode::kAlways || ExpectedMinorNs() <= max_stop_ns_;
   }
+  // Whether the next minor collection is worth the loss that it may bring.
+  bool IsWorthTheRisk() const {
+    if (budget_ == nullptr || loss_ns_ <= 0 || budget_->Allows(loss_ns_)) return true;
+    return !is_loss_known_ && loss_ns_ <= kMaxFirstLoss * static_cast<double>(full_ns_);
+  }
 
   // Minor collections stop after this many unprofitable ones in a row.
   static constexpr int kPatience = 2;
@@ -62,6 +76,8 @@ class Generations {
   // A full collection is due when the heap has grown by 1/kGrowthShare of the allowance since the
   // last full one: dead old objects take memory, and room from the young.
   static constexpr uint64_t kGrowthShare = 4;
+  // The first minor collection may lose as much as this many full ones cost.
+  static constexpr double kMaxFirstLoss = 4;
 
   GenerationalMode mode_ = GenerationalMode::kOff;
   uint64_t max_minors_ = 0;            // maximum of minor collections between two full ones
@@ -74,7 +90,12 @@ class Generations {
   uint64_t full_ns_ = 0;             // cost of the last full collection
   uint64_t full_stop_ns_ = 0;        // stop of the last full collection
   double minor_share_ = 1;           // the last minor collection's stop, in parts of full_stop_ns_
-  uint64_t max_live_bytes_ = 0;      // a minor collection that leaves more ends minor collections
+  // What the next minor collection may cost more than a full one that frees as much: as much as the
+  // last minor one did, or before the first one, the faults of all tracked memory.
+  double loss_ns_ = 0;
+  bool is_loss_known_ = false;
+  LossBudget* budget_ = nullptr;
+  uint64_t max_live_bytes_ = 0;  // a minor collection that leaves more ends minor collections
 };
 
 }  // namespace gleaner::gc

@@ -93,6 +93,8 @@ class Pacer {
   void Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
              uint64_t free_resident_bytes);
   const PacerInput& found() const { return found_; }
+  // How many processors the program keeps busy, at least 1.
+  double processors_busy() const { return law_.ProcessorsBusy(); }
 
   // Until the next StartCycle threads report four times as often, and at least every `bytes`
   // allocated. Guarded by the collector lock.

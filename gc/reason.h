@@ -13,14 +13,15 @@ enum class Reason : uint8_t {
   kLongStop,        // concurrent: a stop-parallel one is expected to exceed the pause goal
   kFastAllocation,  // stop-parallel: the program would use up its allowance during the marking
   kMemoryLimit,     // stop-parallel: the process is near its memory limit
+  kDearCycle,       // stop-parallel: a concurrent cycle would cost the program too much time
 };
 // Whether it is a reason to mark concurrently.
 constexpr bool IsForConcurrent(Reason reason) {
   return reason == Reason::kAsked || reason == Reason::kLongStop;
 }
 constexpr const char* NameOf(Reason reason) {
-  constexpr const char* kNames[] = {"only kind", "asked for",       "young die",   "short stop",
-                                    "long stop", "fast allocation", "memory limit"};
+  constexpr const char* kNames[] = {"only kind", "asked for",       "young die",    "short stop",
+                                    "long stop", "fast allocation", "memory limit", "dear cycle"};
   return kNames[static_cast<int>(reason)];
 }
 

@@ -49,6 +49,9 @@ struct Tunables {
   // Of the kinds of collection that are possible, the collector chooses (docs/modes.md). Else it
   // uses concurrent and minor collections wherever they are possible.
   bool automatic = false;
+  // Concurrent cycles and minor collections that cost the program more than a stop-parallel one are
+  // avoided. False if the program has set the pause goal, which is kept at any price then.
+  bool weighs_cost = false;
   // Marking per byte allocated during a cycle, in tenths of the default (10).
   int rate = 10;
   // Allocate objects young and collect only those at times, if writes can be tracked.

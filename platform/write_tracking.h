@@ -59,11 +59,7 @@ struct TrackingTraits {
   // a round covers all armed memory.
   bool fetch_needs_stopped_world;
   bool last_fetch_is_shared;  // several threads may FetchLast at once
-  // Rough costs on a 2.x GHz server, for pacing; measured by bench/micro/write_tracking_bench.cc.
-  uint32_t first_write_ns;       // the program's, for the first write to a clean unit
-  uint32_t arm_page_ns;          // the collector's, for each page armed
-  uint32_t fetch_dirty_page_ns;  // for each page found dirty, scattered
-  uint32_t fetch_clean_page_ns;  // for each page looked at
+  size_t opened_bytes;        // what the first write to clean memory makes dirty, at least
 };
 const TrackingTraits& TraitsOf(TrackingKind kind);
 
@@ -102,8 +98,11 @@ class WriteTracking {
 
   // Whether the mechanism works on this system; tries it on a few pages. If not, `why` (unless
   // null) gets the reason. Takes some 100 us. For kProtection no other tracker may be open, since
-  // there is one signal handler.
-  static bool Works(TrackingKind kind, Refusal* why = nullptr);
+  // there is one signal handler. `first_write_ns` (unless null) gets what the program's first write
+  // to clean memory takes: the median of a few writes to small pages, which take 0.4 ms more at
+  // most, unless a single one takes longer. It is a property of the machine: 0.7 us in one virtual
+  // machine, 40 in another. 0 if the mechanism does not work, or where there is no fault.
+  static bool Works(TrackingKind kind, Refusal* why = nullptr, uint32_t* first_write_ns = nullptr);
   // The first of kBestFirst that works, or kNone.
   static TrackingKind BestKind();
 

@@ -61,6 +61,7 @@ void AfterCollection() {
   size_t ready;
   bool needs_tracker;
   bool should_turn_on;
+  bool should_measure;
   uint64_t missed_limit;
   {
     platform::LockGuard guard(g_collector.lock());
@@ -68,6 +69,7 @@ void AfterCollection() {
     ready = g_collector.finalizers().ready();
     needs_tracker = NeedsTracker();
     should_turn_on = ShouldTurnOnUnasked();
+    should_measure = ShouldMeasureAgain();
   }
   if (missed_limit != 0) {
     Warn(
@@ -78,6 +80,7 @@ void AfterCollection() {
   ContinueSnapshots();
   if (should_turn_on) TurnOnUnasked();
   if (needs_tracker) ReplaceLostTracker();
+  if (should_measure) MeasureAgain();
   if (ready == 0) return;
   if (GC_finalize_on_demand == 0) {
     Thread* self = Threads::Current();

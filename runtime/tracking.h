@@ -42,6 +42,12 @@ bool ShouldTurnOnUnasked();
 // Called after a collection for which ShouldTurnOnUnasked is true, on a mutator without locks.
 void TurnOnUnasked();
 
+// Whether the cost of a first write to tracked memory is to be measured again, since the machine's
+// load may have changed. pre: the collector lock is held.
+bool ShouldMeasureAgain();
+// Called after a collection for which ShouldMeasureAgain is true, on a mutator without locks.
+void MeasureAgain();
+
 // Any thread, at any time. The answer may change at once.
 bool IsConcurrent();
 Modes ModesInUse();

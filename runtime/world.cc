@@ -95,6 +95,8 @@ void ReadTunables(gc::Tunables* tunables) {
                                                           : 0;
   tunables->pause_target_ns =
       GC_time_limit == GC_TIME_UNLIMITED ? 0 : GC_time_limit * 1'000'000 + g_time_limit_ns;
+  tunables->weighs_cost = tunables->automatic && tunables->pause_target_ns == 0 &&
+                          !g_goal_is_set.Load(platform::memory_order_relaxed);  // a flag
   // The program's procedure that decides which segments are roots must run on its own threads. A
   // program that has asked for one marker may rely on having no threads but its own.
   tunables->driver = g_options.cycle_thread && g_options.cycle_slice == 0 &&

@@ -59,7 +59,7 @@ const char* WordOfTrace(const std::string& list, uint64_t number) {
   if (list == "part") return Word(number, gc::PausePart::kResume);
   if (list == "cause") return Word(number, gc::Cause::kExhausted);
   if (list == "kind") return Word(number, gc::CollectionKind::kMinor);
-  if (list == "reason") return Word(number, gc::Reason::kMemoryLimit);
+  if (list == "reason") return Word(number, gc::Reason::kDearCycle);
   if (list == "stall") return Word(number, platform::StallCause::kPause);
   if (list == "state") return Word(number, gc::CycleState::kAbandoned);
   if (list == "tracking") {

@@ -95,7 +95,7 @@ class Reader {
     row.number = a[0];
     row.cause = Within(a[1], gc::Cause::kExhausted);
     row.kind = Within(a[2], gc::CollectionKind::kMinor);
-    row.reason = Within(a[3], gc::Reason::kMemoryLimit);
+    row.reason = Within(a[3], gc::Reason::kDearCycle);
     row.pause_ns = std::min(a[4], kMaxNs);
     row.expected_ns = std::min(a[5], kMaxNs);
     row.live_bytes = a[6];

@@ -49,6 +49,8 @@ struct gleaner_stats {
   uint64_t pages_taken;     /* times that a thread began to allocate small objects in a page */
   uint64_t remote_pages;    /* of these, in a page on another memory node; where there is one node,
                                in a page that another thread had touched first */
+  uint64_t first_write_ns;  /* what the program's first write to a page takes while writes are
+                               tracked, as measured last; 0 before */
 };
 
 /* Fills the first min(size, sizeof(struct gleaner_stats)) bytes of *stats, with `size` the caller's
@@ -88,7 +90,8 @@ GLEANER_API size_t gleaner_get_modes(struct gleaner_modes *modes, size_t size);
 /* Sets how long a collection should stop the program, in nanoseconds, where the collector chooses
    the kind of collection (GLEANER_MODE=auto, the default): where a stop is expected to take longer,
    marking is concurrent, if the program leaves time for it. 0 is taken as 1. The next collection
-   counts. The first value is that of GLEANER_PAUSE_GOAL, 10 ms. Any thread, at any time. */
+   counts. Without this call and without GLEANER_PAUSE_GOAL it is 10 ms, as long as that costs the
+   program little: docs/modes.md. Any thread, at any time. */
 GLEANER_API void gleaner_set_pause_goal(uint64_t nanoseconds);
 GLEANER_API uint64_t gleaner_get_pause_goal(void);
 
@@ -108,7 +111,7 @@ struct gleaner_choice {
   int concurrent;       /* 1: it marked concurrently */
   int minor;            /* 1: it looked at young objects only */
   const char *reason;   /* "only kind", "asked for", "young die", "short stop", "long stop",
-                           "fast allocation" or "memory limit": docs/modes.md */
+                           "fast allocation", "memory limit" or "dear cycle": docs/modes.md */
   uint64_t expected_ns; /* how long it was expected to stop the program; if it marked concurrently,
                            how long a stop-parallel one was expected to */
   uint64_t actual_ns;   /* how long it stopped the program */

@@ -139,8 +139,10 @@ size_t gleaner_get_modes(gleaner_modes* modes, size_t size) {
 }
 
 void gleaner_set_pause_goal(uint64_t nanoseconds) {
+  // Relaxed, both: the next collection may see one of them late.
   runtime::g_pause_goal_ns.Store(nanoseconds == 0 ? 1 : nanoseconds,
-                                 gleaner::platform::memory_order_relaxed);  // one number
+                                 gleaner::platform::memory_order_relaxed);
+  runtime::g_goal_is_set.Store(true, gleaner::platform::memory_order_relaxed);
 }
 uint64_t gleaner_get_pause_goal(void) {
   runtime::Init();

@@ -254,6 +254,47 @@ TEST_F(CycleTest, ACycleIsChosenForAStopThatIsLong) {
   });
 }
 
+// Whether a cycle is chosen in place of a stop of 640 ms, by a program that keeps one processor
+// busy, if first writes to its 16 MiB take `first_write_ns` each.
+void ExpectChoice(int markers, uint32_t first_write_ns, bool weighs_cost, Reason expected) {
+  EXPECT_CHILD_OK([=] {
+    testing::StartHeap();
+    testing::StartCollector(markers);
+    testing::g_tunables.concurrent_mark = true;
+    testing::g_tunables.automatic = true;
+    testing::g_tunables.weighs_cost = weighs_cost;
+    testing::g_tunables.short_pause_ns = 1'000'000;
+    ASSERT_TRUE(cycle().Enable(platform::WriteTracking::BestKind()));
+    g_roots.assign(1, Allocate(Kind::kNormal, 16 * kMiB));
+    testing::Collect();
+    testing::Collect();
+    cycle().SetFirstWriteNs(first_write_ns);
+    g_collector.forecast().SetMarkTimeForTesting(40);
+    const bool is_chosen = g_collector.HurryCycle();
+    EXPECT_EQ(is_chosen, IsForConcurrent(expected));
+    if (is_chosen) {
+      g_collector.Advance(0, 0);
+      ASSERT_TRUE(cycle().IsUnderWay());
+      FinishCycle();
+    } else {
+      EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+    }
+    EXPECT_STREQ(NameOf(g_collector.last().reason), NameOf(expected));
+  });
+}
+
+TEST_F(CycleTest, ACycleThatCostsTheProgramTooMuchIsNotChosen) {
+  // With one processor the program loses 960 ms of marking, and the faults, where a stop takes 640.
+  ExpectChoice(1, 0, true, Reason::kDearCycle);
+  ExpectChoice(1, 1'000'000, true, Reason::kDearCycle);
+  ExpectChoice(1, 1'000'000, false, Reason::kLongStop);
+  // With two, the marking costs it nothing. At 0.7 us the faults take 3 ms, at 1 ms 4 s; but the
+  // program cannot have more of them than fit into the 960 ms of the marking.
+  ExpectChoice(2, 700, true, Reason::kLongStop);
+  ExpectChoice(2, 1'000'000, true, Reason::kDearCycle);
+  ExpectChoice(2, 1'000'000, false, Reason::kLongStop);
+}
+
 // A program that allocated fast when half of the allowance was used up, and slowly since, gets a
 // cycle after all.
 TEST_F(CycleTest, FastAllocationIsWeighedAgainWhenTheCollectionIsDue) {

@@ -138,6 +138,59 @@ TEST(GenerationsTest, WhatDoesNotPayIsTriedMoreAndMoreRarely) {
   }
 }
 
+// What the first writes to tracked pages take, of 400 MB: 0.7 us each on one machine, 40 on
+// another.
+double AllFaultsNs(double first_write_ns) {
+  return static_cast<double>(kLive / 4096) * first_write_ns;
+}
+
+TEST(GenerationsTest, NoneIsTriedWhereTheFaultsMayCostMoreThanTheBudgetAllows) {
+  for (const double first_write_ns : {0.0, 700.0, 3'000.0, 40'000.0, 200'000.0}) {
+    LossBudget budget;
+    Generations generations;
+    generations.Configure(GenerationalMode::kAdaptive, 19, UINT64_MAX, &budget);
+    Generations::Outcome full = kFull;
+    full.max_fault_ns = AllFaultsNs(first_write_ns);
+    generations.NoteFull(full, kAllowance);
+    // 400 MB are 102,400 pages: 72 ms, 0.3 s, 4 s, 20 s. Full ones take 0.1 s.
+    EXPECT_EQ(generations.WantsMinor(), full.max_fault_ns <= 4 * 100e6) << first_write_ns;
+    // After fifty times as long a first one is tried wherever it is.
+    const auto run_ns = static_cast<uint64_t>(50 * full.max_fault_ns);
+    budget.Run(run_ns == 0 ? 0 : run_ns - 1'000);
+    generations.NoteFull(full, kAllowance);
+    EXPECT_EQ(generations.WantsMinor(), full.max_fault_ns <= 4 * 100e6) << first_write_ns;
+    budget.Run(2'000);
+    generations.NoteFull(full, kAllowance);
+    EXPECT_TRUE(generations.WantsMinor()) << first_write_ns;
+    // Not weighed, as where the program has asked for minor collections.
+    generations.Configure(GenerationalMode::kAdaptive, 19);
+    generations.NoteFull(full, kAllowance);
+    EXPECT_TRUE(generations.WantsMinor());
+  }
+}
+
+TEST(GenerationsTest, OneThatHasLostIsTriedAgainWhenTheProgramHasRunFiftyTimesAsLong) {
+  LossBudget budget;
+  Generations generations;
+  generations.Configure(GenerationalMode::kAdaptive, 19, UINT64_MAX, &budget);
+  generations.NoteFull(kFull, kAllowance);
+  EXPECT_TRUE(generations.WantsMinor());
+  Generations::Outcome bad = kCheap;
+  bad.cost_ns = 400'000'000;  // 0.3 s more than a full one
+  generations.NoteMinor(bad);
+  EXPECT_FALSE(generations.WantsMinor()) << "not even a second time";
+  EXPECT_EQ(budget.lost_ns(), 300e6);
+  uint64_t run_ms = 0;
+  for (; !generations.WantsMinor() && run_ms < 100'000; run_ms += 100) {
+    budget.Run(100'000'000);
+    generations.NoteFull(kFull, kAllowance);
+  }
+  EXPECT_EQ(run_ms, 30'000u) << "50 times what is lost then, twice 0.3 s";
+  // One that pays is followed by others.
+  EXPECT_EQ(MinorsInARow(&generations, kCheap), 19);
+  EXPECT_EQ(budget.lost_ns(), 300e6);
+}
+
 TEST(GenerationsTest, AlwaysMeansAlways) {
   Generations generations;
   generations.Configure(GenerationalMode::kAlways, 19);

@@ -28,6 +28,17 @@ TEST_P(WriteTrackingTest, ItIsFoundToWork) {
   EXPECT_CHILD_OK([] { EXPECT_TRUE(WriteTracking::Works(GetParam())); });
 }
 
+// Where a first write is a fault, its cost is measured; a fault takes longer than a clock's tick.
+TEST_P(WriteTrackingTest, TheCostOfAFirstWriteIsMeasured) {
+  EXPECT_CHILD_OK([] {
+    const bool faults = TraitsOf(GetParam()).sees_plain_stores;
+    uint32_t first_write_ns = 12345;
+    ASSERT_TRUE(WriteTracking::Works(GetParam(), nullptr, &first_write_ns));
+    EXPECT_EQ(first_write_ns != 0, faults) << first_write_ns;
+    EXPECT_NE(first_write_ns, 12345u);
+  });
+}
+
 TEST_P(WriteTrackingTest, AWriteIsReportedOnce) {
   EXPECT_CHILD_OK([] {
     TrackedHeap heap(GetParam(), 256);
@@ -295,7 +306,9 @@ TEST(NoTrackingTest, EverythingCountsAsWritten) {
   ASSERT_TRUE(heap.ok());
   EXPECT_FALSE(heap.ArmAll());
   EXPECT_EQ(heap.FetchAll().size(), 16u);
-  EXPECT_TRUE(WriteTracking::Works(TrackingKind::kNone));
+  uint32_t first_write_ns = 1;
+  EXPECT_TRUE(WriteTracking::Works(TrackingKind::kNone, nullptr, &first_write_ns));
+  EXPECT_EQ(first_write_ns, 0u);
 }
 
 #ifndef __SANITIZE_ADDRESS__  // which takes terabytes of addresses
