@@ -17,7 +17,7 @@ command=${3:-'
   apt-get install -y -qq --no-install-recommends guile-3.0 >/dev/null
   /opt/gleaner/bin/gleaner run --stats guile -c "(display (length (iota 1000000))) (gc) (newline)"
   ./dev demo
-  ./dev build release gleaner_unit_alloc gleaner_unit_runtime gleaner_bench_resident tree_fit_bench
+  ./dev build release gleaner_unit_alloc gleaner_unit_runtime gleaner_benchmarks gleaner_example_leak
   ctest --preset release -R "^unit[.](alloc|runtime)[.]|^documents[.]commands"
 '}
 folder=$(mktemp -d "${TMPDIR:-/var/tmp}/gleaner-fresh.XXXXXX")
