@@ -89,7 +89,7 @@ set_target_properties(gleaner_malloc PROPERTIES
 gleaner_let_calls_fail(gleaner_malloc)
 install(TARGETS gleaner_malloc LIBRARY DESTINATION lib/gleaner)
 
-find_package(Boost REQUIRED COMPONENTS context)
+find_package(Boost CONFIG REQUIRED COMPONENTS context)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBDW REQUIRED IMPORTED_TARGET libdw)

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 
 #include "platform/alternate_stacks.h"
 #include "platform/atomic.h"

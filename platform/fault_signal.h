@@ -22,7 +22,7 @@
 // that.
 #pragma once
 
-#include <pthread.h>  // sigset_t
+#include <spawn.h>  // sigset_t; <signal.h> is for .cc files alone
 
 #include "platform/atomic.h"
 #include "platform/thread.h"

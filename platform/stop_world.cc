@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csetjmp>
+#include <initializer_list>
 
 #include "platform/cancellation.h"
 #include "platform/clock.h"

@@ -30,7 +30,7 @@
 // run meanwhile either.
 #pragma once
 
-#include <pthread.h>  // sigset_t
+#include <spawn.h>  // sigset_t; <signal.h> is for .cc files alone
 
 #include "platform/atomic.h"
 #include "platform/critical.h"

@@ -47,8 +47,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "platform/call_buffers.h"
 #include "platform/fault_signal.h"

@@ -1,6 +1,8 @@
 // The `gleaner` command line.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/options.h"
 #include "tools/calibrate.h"

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "tools/numa_text.h"

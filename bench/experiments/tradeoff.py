@@ -296,7 +296,7 @@ def parse_arguments(arguments=None):
     add_places(parser)
     parser.add_argument("--measure", metavar="FILE",
                         help="the program built from tests/compat/measure.c "
-                        "(BIN/../tests/compat/gleaner_compat_measure)")
+                        "(BIN/gleaner_compat_measure)")
     parser.add_argument("--runs", type=int,
                         help="runs of each point (5, with --quick or --smoke 1)")
     parser.add_argument("--divisors", metavar="N,...", type=divisors,
@@ -333,8 +333,7 @@ def parse_arguments(arguments=None):
     options.clients = list(by_name.values())
     check_places(parser, options)
     if options.measure is None:
-        options.measure = os.path.join(options.bin, "..", "tests", "compat",
-                                       "gleaner_compat_measure")
+        options.measure = os.path.join(options.bin, "gleaner_compat_measure")
     if not os.path.exists(options.measure):
         parser.error(f"--measure: there is no {options.measure}")
     return options

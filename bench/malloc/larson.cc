@@ -2,6 +2,7 @@
 // new ones of random size, and after a while hands the array to a thread that it starts, and ends.
 // So most blocks are freed by another thread than the one that allocated them.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 #include <vector>

@@ -4,6 +4,9 @@
 #include <dirent.h>
 #include <gleaner.hpp>
 
+#include <functional>
+#include <new>
+
 #include "check.h"
 
 namespace {

@@ -467,7 +467,7 @@ TEST(DeepTest, TenMillionNodesFromASmallStack) {
           GC_INIT();
           g_list = MakeList(length);
           ASSERT_NE(g_list, nullptr);
-          for (const size_t stack : {size_t{PTHREAD_STACK_MIN}, size_t{64} * 1024}) {
+          for (const size_t stack : {static_cast<size_t>(PTHREAD_STACK_MIN), size_t{64} * 1024}) {
             if (kAddressSanitizer && stack < 64 * 1024) continue;
             pthread_attr_t attributes;
             pthread_attr_init(&attributes);

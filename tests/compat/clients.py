@@ -30,7 +30,7 @@ class Client:
                 (os.path.exists(program) if "/" in program else shutil.which(program))]
 
 
-CRYSTAL_PACKAGES = ("crystal", "libpcre3-dev", "libevent-dev")
+CRYSTAL_PACKAGES = ("crystal", "libpcre3-dev|libpcre2-dev", "libevent-dev")
 GUILE = {"GUILE_AUTO_COMPILE": "0"}
 COMPILE_SCHEME = ("(use-modules (system base compile))"
                   "(compile-file (cadr (command-line)) #:output-file (caddr (command-line)))")

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/concurrent/workload.h"

@@ -2,6 +2,8 @@
 // are in use stay, and the program goes on, or ends with a message that says why.
 #include <sys/wait.h>
 
+#include <ios>
+
 #include "tests/concurrent/workload.h"
 
 namespace {

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <linux/userfaultfd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <thread>
 

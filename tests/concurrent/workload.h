@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ios>
 #include <random>
 #include <string>
 #include <vector>

@@ -4,6 +4,7 @@
 #include <gc_cpp.h>
 
 #include <exception>
+#include <new>
 
 #include "../api/check.h"
 

@@ -2,6 +2,8 @@
 #include <gc_cpp.h>
 
 #include <map>
+#include <memory_resource>
+#include <new>
 #include <string>
 #include <vector>
 

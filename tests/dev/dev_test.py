@@ -19,7 +19,10 @@ SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 
 # Each replaced program writes its name and arguments to $CALLS.
 REPLACED = {
-    "dpkg-query": "echo installed",
+    "dpkg-query": 'note needs "$4"; case "$4" in $MISSING) exit 1 ;; esac; echo installed',
+    "apt-get": 'note apt-get "$@"',
+    "apt-cache": 'case "$2" in libpcre3-dev) exit 100 ;; esac; echo "Package: $2"',
+    "sudo": '[ "$1" != -n ] || shift; exec "$@"',
     "dpkg": "echo /usr/lib/libgc.so.1",
     "ctest": """note ctest "$@"
 case "$*" in *nothing*) echo 'No tests were found!!!'; exit 8 ;; *failing*) f=1 ;; *) f=0 ;; esac
@@ -48,6 +51,10 @@ class Dev(unittest.TestCase):
         (self.root / ".ci").mkdir()
         for name in ("dev", ".ci/run"):
             shutil.copy(SOURCE / name, self.root / name)
+        fresh = self.root / "tests/install/fresh.sh"
+        fresh.parent.mkdir(parents=True)
+        fresh.write_text('#!/bin/sh\necho fresh "$@" >>"$CALLS"\n')
+        fresh.chmod(0o755)
         (self.root / ".gitignore").write_text("/build/\n")
         self.git("init", "--quiet")
         self.first = self.commit("first")
@@ -63,15 +70,15 @@ class Dev(unittest.TestCase):
         self.git("commit", "--quiet", "--message", text)
         return self.git("rev-parse", "HEAD")
 
-    def dev(self, *arguments, status=0):
-        self.run_script("dev", *arguments, status=status)
+    def dev(self, *arguments, status=0, **options):
+        self.run_script("dev", *arguments, status=status, **options)
 
-    def run_script(self, name, *arguments, status, fails="nothing at all"):
+    def run_script(self, name, *arguments, status, fails="nothing at all", missing="none"):
         self.calls_file.write_text("")
         environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
         result = subprocess.run([self.root / name, *arguments], capture_output=True, text=True,
                                 env={**environment, "PATH": f"{self.bin}:{os.environ['PATH']}",
-                                     "CALLS": str(self.calls_file), "FAILS": fails})
+                                     "CALLS": str(self.calls_file), "FAILS": fails, "MISSING": missing})
         self.output = result.stdout + result.stderr
         self.calls = self.calls_file.read_text().splitlines()
         self.assertEqual(result.returncode, status, self.output)
@@ -132,6 +139,48 @@ class Dev(unittest.TestCase):
     def test_failures_are_counted(self):
         self.dev("test", "verify", "failing", status=1)
         self.assertIn("verify: 6 of 7 passed, 1 failed", self.output)
+
+    def needs(self, *arguments):
+        self.dev(*arguments)
+        return {call.split()[1] for call in self.calls_of("needs")}
+
+    def test_packages_are_those_that_the_command_needs(self):
+        for_tests = {"libgtest-dev", "libgc-dev", "libopenmpi-dev", "openmpi-bin", "spin",
+                     "systemtap-sdt-dev"}
+        for arguments in (["install", "there"], ["demo"], ["compat"], ["bench"], ["bench-retention"]):
+            with self.subTest(arguments):
+                needed = self.needs(*arguments)
+                self.assertLess({"g++", "cmake", "libdw-dev"}, needed)
+                self.assertEqual(needed & for_tests, set())
+                self.assertEqual("libbenchmark-dev" in needed, arguments[0].startswith("bench"))
+        for arguments in (["test"], ["test", "--quick"], ["build"], ["failures"],
+                          ["bench", "--against", "HEAD"]):
+            with self.subTest(arguments):
+                self.assertLess(for_tests, self.needs(*arguments))
+
+    def test_the_name_that_this_debian_has(self):
+        self.dev("test", "verify", missing="libpcre*-dev")
+        self.assertEqual([call.split()[-1] for call in self.calls_of("apt-get")],
+                         ["-qq", "libpcre2-dev"])
+        self.dev("test", "verify", missing="libpcre3-dev")  # libpcre2-dev is there
+        self.assertEqual(self.calls_of("apt-get"), [])
+
+    def test_targets_of_a_preset(self):
+        self.dev("build")
+        self.assertIn("cmake --build --preset release -- --quiet", self.calls)
+        self.dev("build", "verify", "one", "two")
+        self.assertIn("cmake --build --preset verify --target one --target two -- --quiet", self.calls)
+
+    def test_empty_systems(self):
+        for arguments, expected in ((["fresh"], "bookworm SOURCES"),
+                                    (["fresh", "echo trixie"], "bookworm SOURCES echo trixie"),
+                                    (["fresh", "trixie"], "trixie SOURCES"),
+                                    (["fresh", "trixie", "./dev lint"], "trixie SOURCES ./dev lint"),
+                                    (["fresh", "bookworm", "true"], "bookworm SOURCES true")):
+            with self.subTest(arguments):
+                self.dev(*arguments)
+                call = self.calls_of("fresh")[0].split(maxsplit=3)
+                self.assertEqual(" ".join([call[1], "SOURCES", *call[3:]]), expected)
 
     def test_wrong_commits(self):
         for arguments, message in (
@@ -204,7 +253,8 @@ class Dev(unittest.TestCase):
 
     def test_help_has_the_forms(self):
         self.dev("help")
-        for form in ("test --quick ", "test PRESET [REGEX]", "bench --against REV [ARGS]"):
+        for form in ("test --quick ", "test PRESET [REGEX]", "bench --against REV [ARGS]",
+                     "build [PRESET [TARGET...]]", "fresh [bookworm | trixie] [COMMAND]"):
             self.assertIn(f"\n  {form}", self.output)
 
 

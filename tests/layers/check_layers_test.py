@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Seeds violations into a small tree and sees check_layers.py find exactly them."""
+"""Seeds violations into a small tree and sees check_layers.py and standard_names.py find exactly
+them."""
 
 import pathlib
 import tempfile
 import unittest
 
 import check_layers
+import standard_names
 
 CLEAN = {
     "platform/memory.h": "#include <cstddef>\n",
@@ -24,13 +26,13 @@ CLEAN = {
 
 
 class CheckLayers(unittest.TestCase):
-    def found(self, extra):
+    def found(self, extra, check=check_layers):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for name, text in {**CLEAN, **extra}.items():
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
-            return list(check_layers.violations(root))
+            return list(check.violations(root))
 
     def expect_one(self, name, text, line, part):
         found = self.found({name: text})
@@ -40,6 +42,22 @@ class CheckLayers(unittest.TestCase):
 
     def test_clean_tree(self):
         self.assertEqual(self.found({}), [])
+
+    def test_standard_names(self):
+        text = """#include <vector>
+            std::string s = "std::map";  // std::set
+            int n = std::size(v), m = std::min(n, 2);
+            int k = std::min(m, 3);
+            """
+        self.assertEqual(self.found({"gc/bad.cc": text}, standard_names),
+                         ["gc/bad.cc:2: std::string without <string>",
+                          "gc/bad.cc:3: std::min without <algorithm>"])
+        # By another header; C's headers by either name.
+        good = {"gc/more.h": "#include <string.h>\n#include <string>\n#include <algorithm>\n",
+                "gc/good.cc": '#include "gc/more.h"\n' + text + "std::memcpy(); for (int i : {1, 2}) {}"}
+        self.assertEqual(self.found(good, standard_names), [])
+        self.assertEqual(self.found({"tests/bad.h": "for (int i : {1, 2}) {}"}, standard_names),
+                         ["tests/bad.h:1: a range in braces without <initializer_list>"])
 
     def test_include_of_a_layer_above(self):
         self.expect_one("platform/bad.cc", '\n#include "alloc/page.h"\n', 2, "alloc/ is above platform/")

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ios>
 #include <string>
 
 namespace gleaner::testing {

@@ -2,6 +2,8 @@
 // what they promise.
 #include "platform/lock.h"
 
+#include <chrono>
+
 #include "tests/threads/concurrent.h"
 
 namespace gleaner::platform {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ios>
 #include <memory>
 
 #include "alloc/thread_heaps.h"

@@ -2,6 +2,7 @@
 // reaches. There are no mutators but the test itself, so nothing needs to be stopped.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <unordered_set>

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <exception>
+#include <iterator>
 #include <limits>
 #include <new>
 #include <thread>

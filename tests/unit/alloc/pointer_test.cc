@@ -2,6 +2,7 @@
 // back.
 #include <gtest/gtest.h>
 
+#include <ios>
 #include <random>
 #include <vector>
 

@@ -4,6 +4,7 @@
 
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tools/snapshot_records.h"

@@ -1,6 +1,8 @@
 // What threads do at one step of each other's (tests/support/at_steps.h). The steps are drawn from
 // a seed, so that a failure can be had again; `--seed N` gives others. Only in the verify build.
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "alloc/address_space.h"
 #include "alloc/meta.h"

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <cerrno>
 #include <csetjmp>
 #include <csignal>
 #include <thread>

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/time.h>
 
+#include <initializer_list>
 #include <thread>
 
 namespace gleaner::platform {

@@ -16,9 +16,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <ostream>
 #include <random>
 
 #include "alloc/walk.h"
