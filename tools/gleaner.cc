@@ -293,10 +293,12 @@ Touch TouchNamed(const std::string& name) {
   return name == "none" ? Touch::kNone : name == "first" ? Touch::kFirst : Touch::kPages;
 }
 
-}  // namespace
+int CannotWrite() {
+  fprintf(stderr, "gleaner: standard output cannot be written\n");
+  return 1;
+}
 
-int main(int argc, char** argv) {
-  gleaner::tools::HoldClosedStandardDescriptors();
+int Execute(int argc, char** argv) {
   CLI::App app{"Gleaner, a parallel conservative garbage-collected heap", "gleaner"};
   app.set_version_flag("--version", "gleaner " GLEANER_VERSION);
   app.require_subcommand(0, 1);  // names an unknown subcommand in the message
@@ -352,7 +354,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) != 0 ? kCommandFailed : 0;
   }
-  if (options->parsed()) gleaner::runtime::PrintOptions(markdown);
+  if (options->parsed() && !gleaner::runtime::PrintOptions(markdown)) return CannotWrite();
   replaying.touch = TouchNamed(touch);
   if (replay->parsed()) return Replay(replaying);
   if (symbolize->parsed()) return Symbolize();
@@ -373,4 +375,13 @@ int main(int argc, char** argv) {
   if (report->parsed()) return ReportProgram(program, reporting);
   if (numa->parsed()) return ShowNumaOfProgram(program, placing);
   return Record(program, recording);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gleaner::tools::HoldClosedStandardDescriptors();
+  const int status = Execute(argc, argv);
+  // Of every command that prints by stdio.
+  return fflush(stdout) == 0 && ferror(stdout) == 0 ? status : CannotWrite();
 }

@@ -215,6 +215,5 @@ int Predict(const PredictOptions& options) {
     return Fail(options.snapshot + ": there is not enough memory to read it");
   }
   options.json ? PrintJson(options.snapshot, heap) : PrintText(options.snapshot, heap);
-  if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written");
   return 0;
 }

@@ -372,10 +372,6 @@ int CompareRanksOf(const RanksOptions& options) {
     PrintTable(traces, run);
     PrintSummary(traces, run);
   }
-  if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-    fprintf(stderr, "gleaner ranks: cannot write the figures\n");
-    return kFailed;
-  }
   return IsWhole(traces, run) ? 0 : kIncomplete;
 }
 

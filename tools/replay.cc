@@ -14,6 +14,7 @@
 #include "tools/replay_heap.h"
 #include "tools/replay_plan.h"
 #include "tools/system/memory_figures.h"
+#include "tools/system/whole_file.h"
 
 namespace {
 
@@ -323,8 +324,9 @@ void Run::PrintResult() const {
 }
 
 bool Run::WriteCsv(const char* path) const {
-  FILE* file = fopen(path, "w");
-  if (file == nullptr) return false;
+  tools::WholeFile whole;
+  if (!whole.Open(path)) return false;
+  FILE* file = whole.stream();
   fputs("operation,trace_ms,requested_bytes,blocks,resident_bytes,address_space_bytes\n", file);
   const uint64_t taken = next_point_.Load(memory_order_relaxed);  // all threads have ended
   for (uint64_t i = 0; i < taken; ++i) {
@@ -341,8 +343,7 @@ bool Run::WriteCsv(const char* path) const {
             addresses != 0 ? static_cast<unsigned long long>(addresses)
                            : above(sample.memory.address_space_bytes, before_.address_space_bytes));
   }
-  const bool good = ferror(file) == 0;
-  return fclose(file) == 0 && good;
+  return whole.Commit();
 }
 
 const char* Describe(FileState state) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "tools/collector_trace.h"
+#include "tools/system/whole_file.h"
 #include "tools/text.h"
 
 namespace {
@@ -21,6 +22,7 @@ using gleaner::tools::TextOfTrace;
 using gleaner::tools::TraceEventRow;
 using gleaner::tools::TraceForm;
 using gleaner::tools::TraceRecord;
+using gleaner::tools::WholeFile;
 using gleaner::tools::WordOfTrace;
 
 constexpr int kFailed = 1;
@@ -145,15 +147,10 @@ int ConvertTrace(const TraceOptions& options) {
     Tell(output + ": that is the trace itself");
     return kFailed;
   }
-  FILE* out = output == "-" ? stdout : fopen(output.c_str(), "w");
-  if (out == nullptr) {
-    Tell(output + ": " + strerror(errno));
-    return kFailed;
-  }
-  errno = 0;
-  Converter(&trace, out).Convert();
-  const bool is_written = ferror(out) == 0;
-  if ((out == stdout ? fflush(out) : fclose(out)) != 0 || !is_written) {
+  WholeFile file;
+  const bool is_open = file.Open(output);
+  if (is_open) Converter(&trace, file.stream()).Convert();
+  if (!is_open || !file.Commit()) {
     Tell(output + ": " + strerror(errno));
     return kFailed;
   }

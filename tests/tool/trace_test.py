@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -388,6 +389,21 @@ class Accidents(TraceTest):
                                     capture_output=True, text=True)
             self.assertEqual(result.returncode, 1)
             self.assertIn(f"{output}: {reason}", result.stderr)
+
+    def test_a_good_output_stays_if_there_is_no_room_for_another(self):
+        self.client("work")
+        output = self.path("good")
+        with open(output, "w", encoding="utf-8") as file:
+            file.write("good")
+        files = os.listdir(os.path.dirname(output))
+        result = subprocess.run(
+            [GLEANER, "trace", self.trace, "-o", output], capture_output=True, text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"{output}: File too large", result.stderr)
+        with open(output, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "good")
+        self.assertEqual(os.listdir(os.path.dirname(output)), files)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ WholeFile::~WholeFile() {
 }
 
 bool WholeFile::Open(const std::string& path) {
+  (void)signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error as any other
   struct stat status;
   if (path == "-") {
     file_ = stdout;
@@ -48,14 +49,14 @@ bool WholeFile::Open(const std::string& path) {
 }
 
 bool WholeFile::Write(const std::string& text) {
-  (void)signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error as any other
   return WriteAll(fileno(file_), text.data(), text.size());
 }
 
 bool WholeFile::Commit() {
   FILE* file = file_;
   file_ = nullptr;
-  if ((file == stdout ? fflush(file) : fclose(file)) != 0) return false;
+  const bool is_written = ferror(file) == 0;  // else errno is of the last output that failed
+  if ((file == stdout ? fflush(file) : fclose(file)) != 0 || !is_written) return false;
   if (temporary_.empty()) return true;
   if (rename(temporary_.c_str(), path_.c_str()) != 0) return false;
   temporary_.clear();

@@ -6,8 +6,9 @@
 
 namespace gleaner::tools {
 
-// Call order: Open, Write, Commit. The file gets its name in Commit; without it the file of that
-// name stays as it was. What is no regular file (a device, a pipe) is written to directly.
+// Call order: Open, Write or output to the stream, Commit. The file gets its name in Commit;
+// without it the file of that name stays as it was. What is no regular file (a device, a pipe) is
+// written to directly.
 class WholeFile {
  public:
   WholeFile() = default;
@@ -19,6 +20,7 @@ class WholeFile {
   [[nodiscard]] bool Open(const std::string& path);
   [[nodiscard]] bool Write(const std::string& text);
   [[nodiscard]] bool Commit();
+  FILE* stream() { return file_; }  // Commit returns what goes wrong in it
 
  private:
   FILE* file_ = nullptr;
