@@ -15,6 +15,7 @@
 #include "tools/replay_plan.h"
 #include "tools/system/memory_figures.h"
 #include "tools/system/whole_file.h"
+#include "tools/text.h"
 
 namespace {
 
@@ -384,7 +385,7 @@ int Replay(const ReplayOptions& options) {
   const char* path = options.trace.c_str();
   const auto complain = [](const char* what, const char* why) {
     fflush(stdout);
-    fprintf(stderr, "gleaner replay: %s: %s\n", what, why);
+    tools::Tell("replay", std::string(what) + ": " + why);
     return kFailed;
   };
   size_t bytes;
@@ -398,9 +399,9 @@ int Replay(const ReplayOptions& options) {
     const bool usable = trace.Open(data, bytes);
     damaged = !trace.damage().empty();
     if (damaged) {
-      fprintf(stderr, "gleaner replay: %s: damaged at byte %llu: %s%s\n", path,
-              static_cast<unsigned long long>(trace.damage_offset()), trace.damage().c_str(),
-              usable ? "; what precedes it is used" : "");
+      tools::Tell("replay", std::string(path) + ": damaged at byte " +
+                                std::to_string(trace.damage_offset()) + ": " + trace.damage() +
+                                (usable ? "; what precedes it is used" : ""));
     }
     if (!usable) return kFailed;
     if (!plan.Make(trace, options.one_thread)) return complain(path, "no memory for the plan");
