@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "tools/collector_trace.h"
 #include "tools/system/whole_file.h"
@@ -49,6 +50,8 @@ class Converter {
         out_, "{\"ph\":\"M\",\"pid\":%" PRIu64 ",\"name\":\"process_name\",\"args\":{\"name\":%s}}",
         process_,
         Quoted(Rank() + (command == trace_.description().end() ? "" : command->second)).c_str());
+    const std::map<uint32_t, std::string> names = trace_.ReadThreadNames();
+    for (const auto& [thread, name] : names) WriteName(thread, name);
     for (TraceRecord record; trace_.Next(&record);) Write(record);
     fprintf(out_, "\n]}\n");
   }
@@ -64,7 +67,9 @@ class Converter {
 
   void Write(const TraceRecord& record) {
     const TraceEventRow& row = *RowOfTraceEvent(record.event);
-    if (record.event == TraceEvent::kThread) return WriteThread(record);
+    if (record.event == TraceEvent::kThread) {
+      return WriteName(record.thread, gleaner::tools::NameInTrace(record));
+    }
     if (row.form == TraceForm::kNote) return;
     static const char* const kPhases[] = {"X", "i", "C"};
     // What lasted while a child was forked began in its parent.
@@ -114,11 +119,11 @@ class Converter {
     fprintf(out_, "}");
   }
 
-  void WriteThread(const TraceRecord& record) {
-    Begin("M", record.thread);
-    fprintf(out_, ",\"name\":\"thread_name\",\"args\":{\"name\":%s}}",
-            Quoted(TextOfTrace(record.arguments + 2, 2) + " " + std::to_string(record.arguments[0]))
-                .c_str());
+  // Of each thread once.
+  void WriteName(uint32_t thread, const std::string& name) {
+    if (!named_.insert(thread).second) return;
+    Begin("M", thread);
+    fprintf(out_, ",\"name\":\"thread_name\",\"args\":{\"name\":%s}}", Quoted(name).c_str());
   }
 
   void Begin(const char* phase, uint32_t thread) {
@@ -129,9 +134,10 @@ class Converter {
   FILE* const out_;
   const uint64_t process_;
   const uint64_t began_ns_;
+  std::set<uint32_t> named_;
 };
 
-void Tell(const std::string& message) { fprintf(stderr, "gleaner trace: %s\n", message.c_str()); }
+void Tell(const std::string& message) { gleaner::tools::Tell("trace", message); }
 
 }  // namespace
 
