@@ -24,19 +24,14 @@ namespace {
 constexpr size_t kMaxLineBytes = 512;
 
 // Puts prefix, message and a newline into `line`; returns their length. The message is cut off if
-// it is too long. Control characters, of which names and paths may have some, become question
-// marks: a terminal would obey them. In UTF-8 there are such of two bytes, up to U+009F.
+// it is too long.
 size_t FormatLine(char* line, const char* prefix, const char* format, va_list arguments) {
   int n = snprintf(line, kMaxLineBytes, "%s", prefix);
   const int rest =
       vsnprintf(line + n, kMaxLineBytes - static_cast<size_t>(n) - 1, format, arguments);
   if (rest > 0) n += rest;
   if (n > static_cast<int>(kMaxLineBytes) - 2) n = static_cast<int>(kMaxLineBytes) - 2;
-  for (int i = 0; i < n; ++i) {
-    const auto c = static_cast<unsigned char>(line[i]);
-    const bool is_c1 = i > 0 && line[i - 1] == '\xc2' && c >= 0x80 && c < 0xa0;
-    if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f || is_c1) line[i] = '?';
-  }
+  HideControls(line, static_cast<size_t>(n));
   line[n++] = '\n';
   return static_cast<size_t>(n);
 }
@@ -61,6 +56,14 @@ bool SharesStandardOutput() {
 }
 
 }  // namespace
+
+void HideControls(char* text, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool is_c1 = i > 0 && text[i - 1] == '\xc2' && c >= 0x80 && c < 0xa0;
+    if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f || is_c1) text[i] = '?';
+  }
+}
 
 void NoteStandardError() {
   if (g_noted) return;

@@ -40,9 +40,14 @@ static void work_in_threads(int count) {
   for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
 }
 
-/* Names itself first, as threads do; or is named by who has created it. */
+/* Names itself first, as threads do; or waits until who has created it has named it. */
+static pthread_barrier_t is_named;
 static void *work_by_name(void *name) {
-  if (name != NULL) pthread_setname_np(pthread_self(), name);
+  if (name != NULL) {
+    pthread_setname_np(pthread_self(), name);
+  } else {
+    pthread_barrier_wait(&is_named);
+  }
   return work(name);
 }
 static void *wait_for_ever(void *unused) {
@@ -63,9 +68,11 @@ int main(int argc, char **argv) {
     work_in_threads(4);
   } else if (strcmp(what, "named") == 0 || strcmp(what, "named-killed") == 0) {
     pthread_t threads[3];
+    pthread_barrier_init(&is_named, NULL, 2);
     pthread_create(&threads[0], NULL, work_by_name, "by-itself");
     pthread_create(&threads[1], NULL, work_by_name, NULL);
     pthread_setname_np(threads[1], "by-another");
+    pthread_barrier_wait(&is_named);
     pthread_create(&threads[2], NULL, wait_for_ever, NULL);
     pthread_setname_np(threads[2], "asleep");
     for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
