@@ -99,6 +99,14 @@ bool PageSpace::Grow(PageNumber count) {
   return true;
 }
 
+void PageSpace::CommitAhead(size_t bytes) {
+  platform::LockGuard guard(lock_);
+  const auto want = static_cast<PageNumber>(AlignUp(bytes >> kPageShift, size_t{kPagesPerChunk}));
+  if (want <= committed_) return;
+  const PageNumber more = want - committed_;
+  if (g_space.CommitMore(space_, more) && fit_.Extend(committed_, more)) committed_ = want;
+}
+
 PageNumber PageSpace::Allocate(PageNumber count, bool* untouched) {
   bool ignored;
   if (untouched == nullptr) untouched = &ignored;

@@ -33,6 +33,10 @@ class PageSpace {
   // False if there is no memory for the tables.
   [[nodiscard]] bool InitResidency(size_t budget_bytes, uint64_t decay_ns);
 
+  // Commits pages until the space has `bytes`, so that the heap need not grow so far step by step.
+  // No page becomes resident. No effect if the system or the reservation has no room. Thread-safe.
+  void CommitAhead(size_t bytes);
+
   // Hands out `count` contiguous pages in state kTaken; kNoPage if the space or the heap limit has
   // no room. `*untouched` says whether none of the pages was resident. Thread-safe, O(log n) plus
   // O(count) for the descriptors.

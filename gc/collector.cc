@@ -53,6 +53,8 @@ const char* NameOf(Cause cause) {
       return "explicit";
     case Cause::kExhausted:
       return "exhausted";
+    case Cause::kInspection:
+      return "inspection";
   }
   return "?";
 }
@@ -71,7 +73,7 @@ bool Collector::Init(const World& world, int max_markers) {
 bool Collector::Collect(Cause cause, Addr stack_pointer, int (*give_up)()) {
   const uint64_t seen = collections();
   platform::LockGuard guard(lock_);
-  if (cause != Cause::kExplicit && collections() != seen) return false;
+  if (!IsAskedFor(cause) && collections() != seen) return false;
   return CollectLocked(cause, stack_pointer, give_up);
 }
 
@@ -143,8 +145,8 @@ GLEANER_COLD void Collector::TraceCollection(const PauseClock& clock) const {
       {report.number, static_cast<uint64_t>(report.cause), static_cast<uint64_t>(KindOf(report)),
        static_cast<uint64_t>(report.reason), report.pause.all_ns, report.expected_ns,
        report.live_bytes, report.live_objects, report.freed_bytes, report.resident_bytes,
-       static_cast<uint64_t>(pacer_.allowance()), static_cast<uint64_t>(report.markers),
-       report.steals, report.finalizable});
+       platform::TracedLimit(static_cast<uint64_t>(pacer_.allowance())),
+       static_cast<uint64_t>(report.markers), report.steals, report.finalizable});
 }
 
 Collector::Collection Collector::Prepare(Cause cause) {
@@ -152,8 +154,8 @@ Collector::Collection Collector::Prepare(Cause cause) {
   Tunables& tunables = collection.tunables;
   cycle_.KeepsTracker();  // a filter may have come: then this collection is as one without
   world_.read_tunables(&tunables);
-  // An explicit collection has to free objects that have died since the cycle began.
-  collection.gives_up_cycle = cause == Cause::kExplicit || !tunables.concurrent_mark;
+  // A collection that is asked for has to free objects that have died since the cycle began.
+  collection.gives_up_cycle = IsAskedFor(cause) || !tunables.concurrent_mark;
   collection.report.minor = MayBeMinor(cause, tunables);
   // The settings cannot change during a cycle.
   if (!collection.gives_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
@@ -253,7 +255,8 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
 uint64_t Collector::FullStopNs(const Collection& collection) const {
   const CycleReport& report = collection.report;
   // This thread's own clock does not count the time in which it waits for a processor.
-  if (!report.minor && !report.concurrent && collection.begin_thread_ns != 0) {
+  if (!report.minor && !report.concurrent && report.cause != Cause::kInspection &&
+      collection.begin_thread_ns != 0) {
     return platform::ThreadNs() - collection.begin_thread_ns;
   }
   return forecast_.StopNs(forecast_.ScanBytes(0), pool_.size(),
@@ -263,6 +266,7 @@ uint64_t Collector::FullStopNs(const Collection& collection) const {
 AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
                                          const PauseClock& clock) const {
   AllowanceLaw::Period period;
+  if (collection.report.cause == Cause::kInspection) return period;
   const bool is_first = cycle_pacer_.last_end_ns() == 0;  // also in a forked child
   period.run_ns = is_first ? 0 : clock.begin_ns() - cycle_pacer_.last_end_ns();
   period.run_processor_ns = period.run_ns;
@@ -291,9 +295,11 @@ void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
   if (report.minor) {
     forecast_.NoteMinor(collection.young_bytes);
   } else {
-    forecast_.NoteFull(report.pause, {scanned_bytes_, collection.young_bytes,
-                                      resident_at_sweep_ >> alloc::kPageShift, marker_.times(),
-                                      !report.concurrent, !collection.sweeps_concurrently});
+    PauseTimes pause = report.pause;
+    if (report.cause == Cause::kInspection) pause.all_ns -= pause.of(PausePart::kWeak);
+    forecast_.NoteFull(
+        pause, {scanned_bytes_, collection.young_bytes, resident_at_sweep_ >> alloc::kPageShift,
+                marker_.times(), !report.concurrent, !collection.sweeps_concurrently});
   }
   const bool is_minor_long =
       tunables.automatic && generations_.ExpectedMinorNs() > CyclePacer::PauseGoalNs(tunables);
@@ -311,9 +317,13 @@ void Collector::AfterResume() {
 
 void CollectorTotals::Add(const CycleReport& report, bool sweeps_concurrently) {
   ++collections;
-  pauses.Add(report.pause);
-  if (report.pause.all_ns > longest_pause.all_ns) longest_pause = report.pause;
-  longest_parts.Raise(report.pause);
+  if (report.cause == Cause::kInspection) {
+    ++inspections;
+  } else {
+    pauses.Add(report.pause);
+    if (report.pause.all_ns > longest_pause.all_ns) longest_pause = report.pause;
+    longest_parts.Raise(report.pause);
+  }
   concurrent += report.concurrent ? 1 : 0;
   overruns += report.overrun ? 1 : 0;
   concurrent_sweeps += sweeps_concurrently ? 1 : 0;
@@ -431,7 +441,9 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
     outcome.cost_ns += cycle_.fault_ns();
     generations_.NoteMinor(outcome);
   } else {
-    if (report.concurrent) {
+    if (report.cause == Cause::kInspection) {
+      outcome.stop_ns = outcome.cost_ns = report.expected_ns;
+    } else if (report.concurrent) {
       outcome.stop_ns = report.expected_ns;
       outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
     }

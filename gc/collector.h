@@ -26,8 +26,16 @@
 
 namespace gleaner::gc {
 
-enum class Cause : uint8_t { kAllocation, kExplicit, kExhausted };
+// kInspection: the collection shows the heap to somebody, by a snapshot or a report of leaks. Its
+// pause is the tool's: neither the sums of pauses nor what is learned for later collections have
+// it.
+enum class Cause : uint8_t { kAllocation, kExplicit, kExhausted, kInspection };
+inline constexpr int kCauses = 4;
 const char* NameOf(Cause cause);
+// Whether the collection has to begin after the call, and to find all that is dead by then.
+constexpr bool IsAskedFor(Cause cause) {
+  return cause == Cause::kExplicit || cause == Cause::kInspection;
+}
 
 struct CycleReport {
   uint64_t number = 0;  // of this collection, counted from 1
@@ -65,6 +73,7 @@ constexpr const char* NameOf(CollectionKind kind) {
 // Sums over the life of the process.
 struct CollectorTotals {
   uint64_t collections = 0;
+  uint64_t inspections = 0;  // collections whose pauses are not among these:
   PauseTimes pauses;
   PauseTimes longest_pause;  // the parts of the longest pause
   PauseTimes longest_parts;  // the maximum of each part over all pauses
@@ -84,8 +93,8 @@ class Collector {
  public:
   [[nodiscard]] bool Init(const World& world, int max_markers);
 
-  // Collects. If another thread has collected while this call waited for the lock, only kExplicit
-  // collects again. False if this call did not collect. Not inside critical sections.
+  // Collects. If another thread has collected while this call waited for the lock, only one that
+  // is asked for collects again. False if this call did not collect. Not inside critical sections.
   // `stack_pointer`: the caller's stack counts from there upwards; its registers are spilled above.
   // `give_up`, if not null, is called before the threads are stopped and again before marking;
   // nonzero gives the collection up.

@@ -7,6 +7,7 @@
 #include "malloc/process_roots.h"
 #include "runtime/collect.h"
 #include "runtime/dead_stack.h"
+#include "runtime/profiling.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -164,9 +165,10 @@ bool Collecting::Start() {
   // Another collector in the process may use the default suspend signal.
   platform::LeaveDefaultSuspendSignal();
   ProcessRoots::Init();
-  if (!runtime::g_options.collect) GC_dont_gc = 1;  // GLEANER_LEAKS alone collects nothing
+  // GLEANER_LEAKS and GLEANER_PROFILE alone collect nothing.
+  if (!runtime::g_options.collect) GC_dont_gc = 1;
   g_runtime_hooks = alloc::g_hooks;
-  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth};
+  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, nullptr, runtime::OnSampled};
   g_ready = true;
   return true;
 }
@@ -189,6 +191,7 @@ bool Collecting::IsEarly(const void* p, size_t* bytes) {
 bool Collecting::Free(void* p, const char* call) {
   if (size_t early; IsEarly(p, &early)) return true;
   if (!g_space.Reserves(AddressOf(p))) return false;
+  if (GLEANER_UNLIKELY(alloc::g_sample_mean_bytes != 0)) runtime::ForgetRegistered(p);
   const FreeResult result = AsMutator([p] { return alloc::FreeObject(p); });
   if (GLEANER_UNLIKELY(result != FreeResult::kFreed)) BadPointer(call, p, result);
   return true;

@@ -55,7 +55,10 @@ class Writer {
     va_start(arguments, format);
     const int n = vsnprintf(buffer_ + used_, kMax, format, arguments);
     va_end(arguments);
-    if (n > 0) used_ += static_cast<size_t>(n) < kMax ? static_cast<size_t>(n) : kMax - 1;
+    if (n <= 0) return;
+    const size_t bytes = static_cast<size_t>(n) < kMax ? static_cast<size_t>(n) : kMax - 1;
+    HideControls(buffer_ + used_, bytes);
+    used_ += bytes;
   }
   void Count(const LeakCount& count) {
     Print("%llu byte%s in %llu block%s", static_cast<unsigned long long>(count.bytes),

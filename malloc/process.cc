@@ -70,15 +70,27 @@ void UnlockAllInChild() {
 constinit __thread bool t_starting = false;
 constinit bool g_collecting = false;  // written by MakeHeap; published by g_start
 
+// An output that the program's user has asked for in vain.
+void TellOfIdle(const char* option) {
+  Complain("%s has no effect without GLEANER_COLLECT: nothing is collected; there is no file",
+           option);
+}
+
 bool MakeHeap() {
   NoteStandardError();
   runtime::ReadOptions();
-  if (g_options.collect || g_options.leaks) {
+  // Said at once: at exit many programs have closed standard error.
+  if (g_options.snapshot != nullptr && !g_options.collect) {
+    TellOfIdle("GLEANER_SNAPSHOT");
+    g_options.snapshot = nullptr;
+  }
+  if (g_options.collect || g_options.leaks || g_options.profile != nullptr) {
     g_collecting = true;  // already for calls of malloc during the start
     g_collecting = Collecting::Start();
     if (g_collecting && g_options.leaks) PrepareLeakReport();
     return g_collecting;
   }
+  if (g_options.trace != nullptr) TellOfIdle("GLEANER_TRACE");
   runtime::StartTestDevices();
   alloc::AddressSpace& space = alloc::g_space;
   space.fast_free = true;

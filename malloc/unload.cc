@@ -1,9 +1,10 @@
-// dlclose, for reports of leaks: recorded stacks may have addresses in the unloaded object, and
-// another object may get these addresses. Without GLEANER_LEAKS it only calls the C library's.
+// dlclose, for reports of leaks and heap profiles: recorded stacks may have addresses in the
+// unloaded object, and another object may get these addresses. Else it only calls the C library's.
 #include "malloc/leak_report.h"
 #include "malloc/next.h"
 #include "malloc/symbols.h"
 #include "platform/unwind.h"
+#include "runtime/profiling.h"
 
 namespace proxy = gleaner::malloc_proxy;
 
@@ -12,9 +13,12 @@ constinit proxy::NextCall<int(void*)> g_next("dlclose");
 }
 
 extern "C" __attribute__((visibility("default"))) int dlclose(void* handle) noexcept {
-  if (!proxy::ReportsLeaks()) return g_next.get()(handle);
-  proxy::Symbols::NoteObjects();
+  if (proxy::ReportsLeaks()) proxy::Symbols::NoteObjects();
   const int result = g_next.get()(handle);
-  gleaner::platform::ForgetUnwindRules();
+  if (proxy::ReportsLeaks()) {
+    gleaner::platform::ForgetUnwindRules();
+  } else {
+    gleaner::runtime::ForgetUnloadedCode();
+  }
   return result;
 }

@@ -31,6 +31,7 @@ size_t FormatLine(char* line, const char* prefix, const char* format, va_list ar
       vsnprintf(line + n, kMaxLineBytes - static_cast<size_t>(n) - 1, format, arguments);
   if (rest > 0) n += rest;
   if (n > static_cast<int>(kMaxLineBytes) - 2) n = static_cast<int>(kMaxLineBytes) - 2;
+  HideControls(line, static_cast<size_t>(n));
   line[n++] = '\n';
   return static_cast<size_t>(n);
 }
@@ -55,6 +56,14 @@ bool SharesStandardOutput() {
 }
 
 }  // namespace
+
+void HideControls(char* text, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool is_c1 = i > 0 && text[i - 1] == '\xc2' && c >= 0x80 && c < 0xa0;
+    if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f || is_c1) text[i] = '?';
+  }
+}
 
 void NoteStandardError() {
   if (g_noted) return;

@@ -1,5 +1,7 @@
-// The descriptor for messages to people.
+// Messages to people: the descriptor, and what may stand in one.
 #pragma once
+
+#include <cstddef>
 
 namespace gleaner {
 
@@ -11,6 +13,11 @@ namespace gleaner {
 // descriptor 1, without close-on-exec: no open() makes the two share. Async-signal-safe; keeps
 // errno.
 int StandardError();
+
+// Makes question marks of control characters but newlines and tabs: names and paths may have some,
+// and a terminal would obey them. In UTF-8 there are such of two bytes, up to U+009F.
+// Async-signal-safe.
+void HideControls(char* text, size_t bytes);
 
 // Notes the file of descriptor 2. Called at the start of the library; a further call does nothing.
 void NoteStandardError();

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "platform/memory.h"
@@ -15,10 +17,18 @@ namespace {
 
 constexpr size_t kRingWords = 4096;
 constexpr size_t kMaxRings = 1024;
+constexpr uint64_t kNeverNamed = ~uint64_t{0};
 
 struct Ring {
   // Owner thread and its signal handlers.
   uint32_t thread;
+  // Owner thread: its name as last emitted, and when it was last looked at. Of a thread that has
+  // its name from the library, kNeverNamed.
+  char name[16];
+  uint64_t named_ns;
+  // Number of the thread in the trace | of the system << 32, while the program may name the thread;
+  // else 0. Written by the owner.
+  Atomic<uint64_t> nameable;
   Atomic<uint64_t> reserved;  // words ever reserved
   // Both sides: the handover of docs/tracing.md.
   Atomic<uint64_t> words[kRingWords];
@@ -91,18 +101,36 @@ void SetTraceListens(bool listens) {
   }
 }
 
-void EmitThread(TraceRole role, const char* name) {
-  char text[16] = {};
-  if (name != nullptr) {
-    memcpy(text, name, strnlen(name, sizeof text));
-  } else {
-    pthread_getname_np(pthread_self(), text, sizeof text);
-  }
+void EmitThread(TraceRole role, const char (&name)[16]) {
   uint64_t words[2];
-  memcpy(words, text, sizeof words);
+  memcpy(words, name, sizeof words);
   EmitTrace(
       TraceEvent::kThread, NowNs(),
       {static_cast<uint64_t>(CurrentThreadId()), static_cast<uint64_t>(role), words[0], words[1]});
+}
+
+// Emits the name that the program has given to the calling thread, if it is another than before.
+void LookAtName(Ring* ring) {
+  if (ring->named_ns == kNeverNamed) return;
+  ring->named_ns = CoarseNowNs();
+  char name[16] = {};
+  if (pthread_getname_np(pthread_self(), name, sizeof name) != 0 ||
+      memcmp(name, ring->name, sizeof name) == 0) {
+    return;
+  }
+  memcpy(ring->name, name, sizeof name);
+  EmitThread(TraceRole::kMutator, name);
+}
+
+// How long the thread has been ready to run and had no processor; 0 if the system does not tell.
+uint64_t WaitedNs(uint64_t tid) {
+  char path[64];
+  char text[96];
+  snprintf(path, sizeof path, "/proc/self/task/%u/schedstat", static_cast<unsigned>(tid));
+  if (ReadSmallFile(path, text, sizeof text) != 0) return 0;
+  char* rest = nullptr;
+  strtoull(text, &rest, 10);  // how long it has run
+  return strtoull(rest, nullptr, 10);
 }
 
 }  // namespace
@@ -127,14 +155,64 @@ void BeginTraceOfThread(TraceRole role, const char* name) {
   ring->thread = g_threads.FetchAdd(1, memory_order_relaxed) + 1;  // a number of its own
   std::atomic_signal_fence(std::memory_order_seq_cst);             // handlers see the number
   t_ring = ring;
-  EmitThread(role, name);
+  memset(ring->name, 0, sizeof ring->name);
+  if (name != nullptr) {
+    memcpy(ring->name, name, strnlen(name, sizeof ring->name));
+    ring->named_ns = kNeverNamed;
+  } else {
+    pthread_getname_np(pthread_self(), ring->name, sizeof ring->name);
+    ring->named_ns = 0;  // threads name themselves at once
+    const auto tid = static_cast<uint64_t>(CurrentThreadId());
+    // Relaxed: the number is all that the reader takes.
+    ring->nameable.Store(tid << 32 | ring->thread, memory_order_relaxed);
+  }
+  EmitThread(role, ring->name);
+}
+
+void ContinueTraceOfThread() {
+  constexpr uint64_t kEveryNs = 10'000'000;
+  Ring* ring = t_ring;
+  if (ring != nullptr && CoarseNowNs() - ring->named_ns >= kEveryNs) LookAtName(ring);
+}
+
+bool WriteEndsOfThreads(bool (*write)(void* context, const uint64_t* words, size_t count),
+                        void* context) {
+  for (Atomic<Ring*>& slot : g_rings) {
+    const Ring* ring = slot.Load(memory_order_acquire);  // pairs with TakeRing
+    if (ring == nullptr) break;
+    const uint64_t nameable = ring->nameable.Load(memory_order_relaxed);  // a number by itself
+    if (nameable == 0 || ring->process.Load(memory_order_relaxed) != getpid()) continue;
+    const uint64_t tid = nameable >> 32;
+    char path[64];
+    char name[24] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%u/comm", static_cast<unsigned>(tid));
+    if (ReadSmallFile(path, name, sizeof name) != 0) continue;  // it has ended
+    if (char* end = strrchr(name, '\n'); end != nullptr) memset(end, 0, name + sizeof name - end);
+    constexpr size_t kWords = 6;
+    uint64_t words[kWords] = {
+        TraceHeader(TraceEvent::kThread, kWords, static_cast<uint32_t>(nameable)), NowNs(), tid,
+        static_cast<uint64_t>(TraceRole::kMutator)};
+    memcpy(&words[4], name, 16);
+    if (!write(context, words, kWords)) return false;
+    const uint64_t waited[] = {TraceHeader(TraceEvent::kWaited, 3, static_cast<uint32_t>(nameable)),
+                               NowNs(), WaitedNs(tid)};
+    if (!write(context, waited, 3)) return false;
+  }
+  return true;
 }
 
 void EndTraceOfThread() {
   Ring* ring = t_ring;
   if (ring == nullptr) return;
-  if (HasTrace()) EmitTrace(TraceEvent::kThreadEnd, NowNs(), {});
-  t_ring = nullptr;  // handlers emit nothing from here on
+  if (HasTrace()) {
+    LookAtName(ring);
+    if (const uint64_t nameable = ring->nameable.Load(memory_order_relaxed); nameable != 0) {
+      EmitTrace(TraceEvent::kWaited, NowNs(), {WaitedNs(nameable >> 32)});
+    }
+    EmitTrace(TraceEvent::kThreadEnd, NowNs(), {});
+  }
+  ring->nameable.Store(0, memory_order_relaxed);  // a number by itself
+  t_ring = nullptr;                               // handlers emit nothing from here on
   // Release: pairs with the exchange of the next owner.
   ring->taken.Store(false, memory_order_release);
 }
@@ -232,6 +310,7 @@ void ResetTraceAfterFork() {
     ring->consumed.Store(end, memory_order_relaxed);
     // Else the parent's thread that has become the child's first one may be another than this.
     if (is_alone) ring->taken.Store(ring == t_ring, memory_order_relaxed);
+    ring->nameable.Store(0, memory_order_relaxed);    // of a thread of the parent
     ring->process.Store(self, memory_order_release);  // pairs with the load in TakeRing
   }
   g_dropped.Store(0, memory_order_relaxed);

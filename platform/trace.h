@@ -71,7 +71,13 @@ void StopTrace();
 // none. `name` may be null. Not async-signal-safe. No effect without a trace, or if there is no
 // ring to be had: then the thread's events are not traced, and UntracedThreads counts it.
 void BeginTraceOfThread(TraceRole role, const char* name);
+// From time to time: the program may have given the thread another name. Not async-signal-safe.
+void ContinueTraceOfThread();
 void EndTraceOfThread();
+// At the end of the trace: passes the names that the threads have now, and how long each has waited
+// for a processor, to `write`, as records. False if `write` has said so.
+bool WriteEndsOfThreads(bool (*write)(void* context, const uint64_t* words, size_t count),
+                        void* context);
 
 // Adds an event to the calling thread's ring, and fires its probe. Async-signal-safe.
 void EmitTrace(TraceEvent event, uint64_t begin_ns, std::initializer_list<uint64_t> arguments);
@@ -116,6 +122,10 @@ class TraceScope {
 // what it was given then is lost. pre: no other thread drains.
 bool DrainTrace(bool all, bool (*write)(void* context, const uint64_t* words, size_t count),
                 void* context);
+
+// How a limit on bytes stands in a trace: 0 if there is none, which is what one beyond any address
+// space means.
+constexpr uint64_t TracedLimit(uint64_t bytes) { return bytes >> 48 != 0 ? 0 : bytes; }
 
 // Whether the calling thread's ring is a quarter full.
 bool IsTraceFilling();

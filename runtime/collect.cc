@@ -145,7 +145,7 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
     }
     if (call->cause == Cause::kAllocation || waited_ns >= kMaxWaitNs) return;
     platform::FutexSleep(kWaitNs);
-    if (call->cause != Cause::kExplicit && g_collector.collections() != call->seen) return;
+    if (!IsAskedFor(call->cause) && g_collector.collections() != call->seen) return;
   }
 }
 
@@ -165,7 +165,7 @@ void TryToCollect(Addr stack_pointer, CollectCall* call) {
   Thread* self = Threads::Current();
   platform::Lock& lock = g_collector.lock();
   const auto is_up_to_date = [call] {
-    return call->cause != Cause::kExplicit && g_collector.collections() != call->seen;
+    return !IsAskedFor(call->cause) && g_collector.collections() != call->seen;
   };
   if (lock.IsHeld()) AwaitCollectorLock(self, stack_pointer);
   if (is_up_to_date()) {
@@ -200,7 +200,7 @@ GLEANER_NOINLINE void CallFinalizer(const gc::Finalizers::Ready& ready) {
 bool CollectForMallocFrom(Addr stack_pointer) {
   if (platform::IsInSection()) return false;
   RefreshIfStale();
-  CollectCall call{Cause::kExplicit, nullptr};
+  CollectCall call{Cause::kInspection, nullptr};
   CollectForMalloc(Threads::Current(), stack_pointer, &call);
   return call.done;
 }

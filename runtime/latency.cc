@@ -20,7 +20,7 @@ void PrintPauses(Stream stream) {
           Ms(max_ns));
   };
   Print(stream, "gleaner: pauses of %llu collections, ms:\n",
-        static_cast<unsigned long long>(totals.collections));
+        static_cast<unsigned long long>(totals.collections - totals.inspections));
   Print(stream, "gleaner:   %-12s %12s %12s %12s\n", "part", "total", "in longest", "longest");
   for (int i = 0; i < gc::kPauseParts; ++i) {
     line(NameOf(static_cast<gc::PausePart>(i)), totals.pauses.part_ns[i],

@@ -128,7 +128,7 @@ void NoteCollectionInLiveFigures() {
   Set(&f->freed_before, before.explicitly_freed_bytes);
   LiveFigures::Pause& pause = f->pauses[(totals.collections - 1) % LiveFigures::kPauses];
   Set(&pause.end_ns, last.end_ns);
-  Set(&pause.ns, last.pause.all_ns);
+  Set(&pause.ns, last.cause == gc::Cause::kInspection ? 0 : last.pause.all_ns);
   // Release: the figures come before it.
   f->sequence.Store(odd + 1, memory_order_release);
 }

@@ -20,7 +20,7 @@ namespace gleaner::runtime {
 // Where the heap and its page table are. All that there is of a heap without a collector
 // (libgleaner_malloc.so).
 struct HeapTables {
-  static constexpr uint64_t kMagic = 0x32504f544e4c47;  // "GLNTOP2"; changes with the structures
+  static constexpr uint64_t kMagic = 0x33504f544e4c47;  // "GLNTOP3"; changes with the structures
 
   // Constant once g_live_figures points here.
   uint64_t magic;
@@ -70,9 +70,9 @@ struct LiveFigures : HeapTables {
   Word sequence;
   Word is_concurrent;  // the modes in use
   Word is_generational;
-  Word causes[3];  // collections by gc::Cause
-  Word kinds[4];   // and by gc::CollectionKind
-  Word pause_ns;   // of all collections
+  Word causes[gc::kCauses];  // collections by gc::Cause
+  Word kinds[4];             // and by gc::CollectionKind
+  Word pause_ns;             // of all collections
   Word longest_pause_ns;
   // The last collection.
   Word cause;
@@ -86,7 +86,8 @@ struct LiveFigures : HeapTables {
   Word finalizable;
   Word allocated_before;  // of all heaps, at its end
   Word freed_before;
-  // Of the last kPauses pauses, that of collection n in row (n - 1) % kPauses.
+  // Of the last kPauses pauses, that of collection n in row (n - 1) % kPauses; 0 ns of an
+  // inspection.
   struct Pause {
     Word end_ns;
     Word ns;

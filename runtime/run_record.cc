@@ -90,7 +90,8 @@ void NoteCollectionInRunRecord() {
   if (!IsOurs()) return;
   const gc::CollectorTotals& totals = g_collector.totals();
   // Relaxed: read after the process has ended, written under the collector lock.
-  g_record->collections.Store(g_before.collections + totals.collections, memory_order_relaxed);
+  g_record->collections.Store(g_before.collections + totals.collections - totals.inspections,
+                              memory_order_relaxed);
   g_record->pause_ns.Store(g_before.pause_ns + totals.pauses.all_ns, memory_order_relaxed);
   g_record->concurrent.Store(g_before.concurrent + totals.concurrent, memory_order_relaxed);
   g_record->minors.Store(g_before.minors + totals.minors, memory_order_relaxed);

@@ -24,7 +24,7 @@ struct RunRecord {
 
   // Written by the library.
   platform::Atomic<uint64_t> programs;  // programs of the process that have started the collector
-  platform::Atomic<uint64_t> collections;
+  platform::Atomic<uint64_t> collections;  // and their pauses: without inspections
   platform::Atomic<uint64_t> pause_ns;
   platform::Atomic<uint64_t> max_pause_ns;
   // The parts of the longest pause. If the process executes several programs, of one of them.

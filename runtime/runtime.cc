@@ -51,13 +51,24 @@ constinit bool g_max_heap_set = false;
 
 // At exit: finds objects that became unreachable after the last collection.
 void FindLastLeaks() {
-  if (GC_find_leak != 0) Collect(Cause::kExplicit);
+  if (GC_find_leak != 0) Collect(Cause::kInspection);
 }
 
 void LogLatency() { PrintLatency(Stream::kLog); }
 
 // Programs that are known to write past the end of their objects, which libgc's padding hides.
 bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0; }
+
+// Which of the spaces the program will fill is not known: half of it in each, and a limited part,
+// as collections look at all pages that are committed.
+void CommitInitialHeap() {
+  constexpr uint64_t kMostBytes = kGiB;
+  const uint64_t half = g_options.initial_heap / 2;
+  for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
+    alloc::PageSpaceOf(space).CommitAhead(
+        static_cast<size_t>(half < kMostBytes ? half : kMostBytes));
+  }
+}
 
 constexpr size_t kMinHeap = 16 * kMiB;
 constexpr char kNoAddressSpace[] = "the system refuses 16 MiB of address space";
@@ -94,6 +105,7 @@ const char* InitOnce() {
   ok = ok && Threads::Init();
   if (!ok) return kNoAddressSpace;
   if (!g_max_heap_set) alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
+  CommitInitialHeap();
   GC_least_plausible_heap_addr = PointerAt<void>(alloc::g_space.base);
   GC_greatest_plausible_heap_addr = PointerAt<void>(alloc::g_space.base + alloc::g_space.bytes);
   ApplyOptionsToVariables();
@@ -108,7 +120,7 @@ const char* InitOnce() {
   GC_parallel = g_collector.pool().size() - 1;
   platform::InstallStopHandler();
   StartTracing();
-  if (!g_malloc_support.never_wait) StartProfiling();  // a malloc has leak reports
+  StartProfiling();
   StartSnapshots();
   Thread* self = Threads::Register();
   if (self == nullptr) return "no memory to register the first thread";

@@ -84,7 +84,7 @@ int WriteToOpenFile(const SnapshotFile::Head& head, const char* reason) {
   g_content.WriteHead(reason);
   g_is_written = false;
   g_asking.Store(Threads::Current(), memory_order_relaxed);  // read by this thread
-  const bool collected = Collect(gc::Cause::kExplicit);
+  const bool collected = Collect(gc::Cause::kInspection);
   g_asking.Store(nullptr, memory_order_relaxed);
   g_content.Release();
   if (g_error != 0) return g_error;

@@ -180,6 +180,18 @@ bool TryBeginDrain() {
 }
 void EndDrain() { g_draining.Store(0, memory_order_release); }
 
+void EmitLevels() {
+  size_t free_pages = 0;
+  for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
+    free_pages += alloc::ThreadHeaps::ResidentFreePages(space);
+  }
+  platform::EmitTrace(platform::TraceEvent::kHeap, platform::NowNs(),
+                      {alloc::ResidentBytes(), free_pages * alloc::kPageBytes, alloc::MetaBytes(),
+                       platform::TracedLimit(alloc::GrowthLimit())});
+  platform::EmitTrace(platform::TraceEvent::kUnswept, platform::NowNs(),
+                      {gc::g_collector.UnsweptPages() * alloc::kPageBytes});
+}
+
 // Writes what is left. Threads may go on meanwhile; what they emit from now on is lost.
 void EndTracing() {
   if (!platform::HasTrace() || platform::MemoryIsAnothers()) return;
@@ -197,10 +209,12 @@ void EndTracing() {
   }
   DrainLocked(true);
   if (platform::HasTrace()) {
+    EmitLevels();
     EmitHeapSample();
     EmitNodeMemory();
     DrainLocked(true);
   }
+  if (platform::HasTrace()) (void)platform::WriteEndsOfThreads(Append, nullptr);
   if (platform::HasTrace()) {
     platform::StopTrace();
     constexpr size_t kWords = 4;
@@ -210,18 +224,6 @@ void EndTracing() {
     if (Append(nullptr, end, kWords)) g_file.Close();
   }
   EndDrain();
-}
-
-void EmitLevels() {
-  size_t free_pages = 0;
-  for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
-    free_pages += alloc::ThreadHeaps::ResidentFreePages(space);
-  }
-  platform::EmitTrace(platform::TraceEvent::kHeap, platform::NowNs(),
-                      {alloc::ResidentBytes(), free_pages * alloc::kPageBytes, alloc::MetaBytes(),
-                       alloc::GrowthLimit()});
-  platform::EmitTrace(platform::TraceEvent::kUnswept, platform::NowNs(),
-                      {gc::g_collector.UnsweptPages() * alloc::kPageBytes});
 }
 
 // Relaxed, both: hints; two threads may both find that it is time.
@@ -260,6 +262,7 @@ void ContinueTracing() {
     EmitLevels();
   }
   if (!platform::HasTrace()) return;
+  platform::ContinueTraceOfThread();
   const bool all = IsTime(g_drained_ns, kDrainEveryNs);
   if (!all && !platform::IsTraceFilling()) {
     g_continued.Store(Self(), memory_order_relaxed);  // a hint

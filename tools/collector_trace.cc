@@ -57,7 +57,7 @@ const TraceEventRow* RowOfTraceEvent(TraceEvent event) {
 
 const char* WordOfTrace(const std::string& list, uint64_t number) {
   if (list == "part") return Word(number, gc::PausePart::kResume);
-  if (list == "cause") return Word(number, gc::Cause::kExhausted);
+  if (list == "cause") return Word(number, gc::Cause::kInspection);
   if (list == "kind") return Word(number, gc::CollectionKind::kMinor);
   if (list == "reason") return Word(number, gc::Reason::kDearCycle);
   if (list == "stall") return Word(number, platform::StallCause::kPause);
@@ -74,6 +74,10 @@ const char* WordOfTrace(const std::string& list, uint64_t number) {
 std::string TextOfTrace(const uint64_t* words, size_t count) {
   const char* text = reinterpret_cast<const char*>(words);
   return {text, strnlen(text, count * sizeof *words)};
+}
+
+std::string NameInTrace(const TraceRecord& record) {
+  return TextOfTrace(record.arguments + 2, 2) + " " + std::to_string(record.arguments[0]);
 }
 
 CollectorTrace::~CollectorTrace() {
@@ -143,6 +147,22 @@ bool CollectorTrace::ReadDescription(uint64_t bytes) {
 uint64_t CollectorTrace::Number(const char* key) const {
   const auto found = description_.find(key);
   return found == description_.end() ? 0 : strtoull(found->second.c_str(), nullptr, 10);
+}
+
+std::map<uint32_t, std::string> CollectorTrace::ReadThreadNames() {
+  std::map<uint32_t, std::string> names;
+  const off_t begin = ftello(file_);
+  if (begin < 0) return names;
+  const uint64_t offset = offset_;
+  for (TraceRecord record; Next(&record);) {
+    if (record.event == TraceEvent::kThread) names[record.thread] = NameInTrace(record);
+  }
+  offset_ = offset;
+  complete_ = false;
+  dropped_ = untraced_ = 0;
+  error_.clear();
+  (void)fseeko(file_, begin, SEEK_SET);  // ftello has shown that the file can be moved in
+  return names;
 }
 
 bool CollectorTrace::Next(TraceRecord* record) {

@@ -41,6 +41,9 @@ struct TraceRecord {
   size_t count;
 };
 
+// The thread's name and its number in the system. pre: a record of TraceEvent::kThread.
+std::string NameInTrace(const TraceRecord& record);
+
 // Call order: Open, then Next until it returns false, then the questions about the end.
 class CollectorTrace {
  public:
@@ -54,6 +57,10 @@ class CollectorTrace {
   // Of the process: version, process, parent, host, began_ns, command and so on.
   const std::map<std::string, std::string>& description() const { return description_; }
   uint64_t Number(const char* key) const;
+
+  // The last NameInTrace of each thread, by its number in the trace; empty if the file cannot be
+  // read twice. pre: no record has been read.
+  std::map<uint32_t, std::string> ReadThreadNames();
 
   // Gets the next record that this version knows. False at the end.
   [[nodiscard]] bool Next(TraceRecord* record);

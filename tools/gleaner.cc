@@ -1,6 +1,7 @@
 // The `gleaner` command line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "tools/snapshot.h"
 #include "tools/symbolize.h"
 #include "tools/system/standard_descriptors.h"
+#include "tools/text.h"
 #include "tools/top.h"
 #include "tools/topology.h"
 #include "tools/trace.h"
@@ -218,12 +220,12 @@ CLI::App* AddTop(CLI::App* app, TopOptions* options) {
   CLI::App* top = app->add_subcommand("top", "Show a running program's heap, without stopping it");
   top->add_option("PID", options->process, "The number of the process")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, INT_MAX));
   top->add_option("-d,--delay", options->seconds, "Seconds between two frames; 1 if not given")
       ->check(CLI::Range(0.01, 86400.0));
   CLI::Option* frames =
       top->add_option("-n,--frames", options->frames, "How many frames; until it ends if not given")
-          ->check(CLI::PositiveNumber);
+          ->check(CLI::Range(uint64_t{1}, UINT64_MAX));
   CLI::Option* once = top->add_flag_callback(
                              "--once", [options] { options->frames = 1; }, "One frame")
                           ->excludes(frames);
@@ -275,7 +277,7 @@ CLI::App* AddNuma(CLI::App* app, bool takes_program, NumaOptions* options) {
   if (!takes_program) {
     numa->add_option("PID", options->process, "The number of the process")
         ->required()
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, INT_MAX));
   } else {
     numa->add_option("--after", options->after_seconds,
                      "Seconds from the program's start; at its end if not given")
@@ -295,15 +297,17 @@ Touch TouchNamed(const std::string& name) {
   return name == "none" ? Touch::kNone : name == "first" ? Touch::kFirst : Touch::kPages;
 }
 
-}  // namespace
+int CannotWrite() {
+  fprintf(stderr, "gleaner: standard output cannot be written\n");
+  return 1;
+}
 
-int main(int argc, char** argv) {
-  gleaner::tools::HoldClosedStandardDescriptors();
+int Execute(int argc, char** argv) {
   CLI::App app{"Gleaner, a parallel conservative garbage-collected heap", "gleaner"};
   app.set_version_flag("--version", "gleaner " GLEANER_VERSION);
   app.require_subcommand(0, 1);  // names an unknown subcommand in the message
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string("gleaner: ") + error.what() + " (--help says more)\n";
+    return "gleaner: " + gleaner::tools::ForTerminal(error.what()) + " (--help says more)\n";
   });
 
   const bool takes_program = TakesProgram(argc, argv);
@@ -354,7 +358,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) != 0 ? kCommandFailed : 0;
   }
-  if (options->parsed()) gleaner::runtime::PrintOptions(markdown);
+  if (options->parsed() && !gleaner::runtime::PrintOptions(markdown)) return CannotWrite();
   replaying.touch = TouchNamed(touch);
   if (replay->parsed()) return Replay(replaying);
   if (symbolize->parsed()) return Symbolize();
@@ -375,4 +379,13 @@ int main(int argc, char** argv) {
   if (report->parsed()) return ReportProgram(program, reporting);
   if (numa->parsed()) return ShowNumaOfProgram(program, placing);
   return Record(program, recording);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gleaner::tools::HoldClosedStandardDescriptors();
+  const int status = Execute(argc, argv);
+  // Of every command that prints by stdio.
+  return fflush(stdout) == 0 && ferror(stdout) == 0 ? status : CannotWrite();
 }

@@ -1,11 +1,11 @@
 #include "tools/launch.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "runtime/options.h"
 #include "tools/system/run_program.h"
+#include "tools/text.h"
 
 namespace {
 
@@ -18,32 +18,30 @@ constexpr int kNotFound = 127;
 // Prints a message for a result other than kCounts; returns the exit status.
 int Refuse(const char* command, const char* program, const char* variable,
            const tools::Inspection& inspection) {
-  const char* file = inspection.file.c_str();
+  const auto refuse = [command](const std::string& what, const std::string& why, int status) {
+    tools::Tell(command, what + why);
+    return status;
+  };
+  const std::string& file = inspection.file;
   switch (inspection.result) {
     case LoaderPath::kNotFound:
-      fprintf(stderr, "gleaner %s: %s: no such program\n", command, program);
-      return kNotFound;
+      return refuse(program, ": no such program", kNotFound);
     case LoaderPath::kNotExecutable:
-      fprintf(stderr, "gleaner %s: %s: not executable\n", command, file);
-      return kCannotExecute;
+      return refuse(file, ": not executable", kCannotExecute);
     case LoaderPath::kNoInterpreter:
-      fprintf(stderr, "gleaner %s: %s: its interpreter %s does not exist or is not executable\n",
-              command, program, file);
-      return kCannotExecute;
+      return refuse(program, ": its interpreter " + file + " does not exist or is not executable",
+                    kCannotExecute);
     case LoaderPath::kStatic:
-      fprintf(stderr,
-              "gleaner %s: %s is statically linked: it loads no library that could be replaced\n",
-              command, file);
-      return kCommandFailed;
+      return refuse(file, " is statically linked: it loads no library that could be replaced",
+                    kCommandFailed);
     case LoaderPath::kElevated:
-      fprintf(stderr,
-              "gleaner %s: %s runs with other rights than yours (set-user-ID, set-group-ID or "
-              "capabilities): the loader ignores %s then\n",
-              command, file, variable);
-      return kCommandFailed;
+      return refuse(file,
+                    std::string(" runs with other rights than yours (set-user-ID, set-group-ID or "
+                                "capabilities): the loader ignores ") +
+                        variable + " then",
+                    kCommandFailed);
     case LoaderPath::kOtherMachine:
-      fprintf(stderr, "gleaner %s: %s is for another machine than this library\n", command, file);
-      return kCommandFailed;
+      return refuse(file, " is for another machine than this library", kCommandFailed);
     case LoaderPath::kCounts:
       break;
   }
@@ -55,21 +53,26 @@ int Refuse(const char* command, const char* program, const char* variable,
 int CheckLaunch(const char* command, const char* program, const char* library, const char* variable,
                 std::string* folder) {
   if (program == nullptr) {
-    fprintf(stderr, "gleaner %s: which program? `gleaner %s --help` says more\n", command, command);
+    tools::Tell(command, std::string("which program? `gleaner ") + command + " --help` says more");
     return kCommandFailed;
   }
   // The library's folder relative to the command is the same in the build tree and in an
   // installation.
   const std::string bin = tools::DirectoryOfThisProgram();
+  if (bin.empty()) {
+    tools::Tell(command, std::string("cannot find the folder of this command, beside which the "
+                                     "library is: /proc/self/exe: ") +
+                             strerror(errno));
+    return kCommandFailed;
+  }
   *folder = bin.substr(0, bin.rfind('/')) + "/lib/gleaner";
   const std::string file = *folder + "/" + library;
   if (!tools::IsReadableFile(file)) {
-    fprintf(stderr, "gleaner %s: the library is missing: %s\n", command, file.c_str());
+    tools::Tell(command, "the library is missing: " + file);
     return kCommandFailed;
   }
   if (strcmp(variable, "LD_PRELOAD") == 0 && file.find_first_of(" :") != std::string::npos) {
-    fprintf(stderr, "gleaner %s: LD_PRELOAD cannot name %s: no blanks, no colons\n", command,
-            file.c_str());
+    tools::Tell(command, "LD_PRELOAD cannot name " + file + ": no blanks, no colons");
     return kCommandFailed;
   }
   return Refuse(command, program, variable,
@@ -84,13 +87,13 @@ int UseLocalText(const char* command, const char* program) {
     return status;
   }
   if (!gleaner::runtime::PrependToPreload((folder + "/" + kLibrary).c_str())) {
-    fprintf(stderr, "gleaner %s: no memory for the environment\n", command);
+    tools::Tell(command, "no memory for the environment");
     return kCommandFailed;
   }
   return 0;
 }
 
 int CannotExecute(const char* command, const char* program, int error) {
-  fprintf(stderr, "gleaner %s: %s: %s\n", command, program, strerror(error));
+  tools::Tell(command, std::string(program) + ": " + strerror(error));
   return error == ENOENT ? kNotFound : kCannotExecute;
 }

@@ -226,14 +226,14 @@ void LiveHeap::TakeCollections(HeapSample* sample) const {
   sample->markers = figures.markers;
   sample->is_concurrent = Value(figures.is_concurrent) != 0;
   sample->is_generational = Value(figures.is_generational) != 0;
-  for (int i = 0; i < 3; ++i) sample->causes[i] = Value(figures.causes[i]);
+  for (int i = 0; i < gc::kCauses; ++i) sample->causes[i] = Value(figures.causes[i]);
   for (int i = 0; i < 4; ++i) {
     sample->kinds[i] = Value(figures.kinds[i]);
     sample->collections += sample->kinds[i];
   }
   sample->pause_ns = Value(figures.pause_ns);
   sample->longest_pause_ns = Value(figures.longest_pause_ns);
-  sample->cause = static_cast<gc::Cause>(std::min<uint64_t>(Value(figures.cause), 2));
+  sample->cause = static_cast<gc::Cause>(std::min<uint64_t>(Value(figures.cause), gc::kCauses - 1));
   sample->kind = static_cast<gc::CollectionKind>(std::min<uint64_t>(Value(figures.kind), 3));
   sample->end_ns = Value(figures.end_ns);
   sample->last_pause_ns = Value(figures.last_pause_ns);
@@ -265,19 +265,27 @@ LiveHeap::Found LiveHeap::Read(const ProcessMemory& memory, HeapSample* sample) 
     return Found::kOtherVersion;
   }
   if (!memory.Read(address, &tables_, sizeof tables_)) return Found::kUnreadable;
-  if (!is_collected) return Found::kUnused;
+  if (!is_collected) return Found::kUncollected;
   if (figures_ == nullptr) figures_ = std::make_unique<LiveFigures>();
-  // A process that stands still within a report, or was forked there, is never whole: after some
-  // tries, and a time that outlasts a report, what there is has to do.
+  // Where processors are short, this thread loses its own between two numbers, and they are of
+  // times far apart: then it looks again. A process that stands still within a report, or was
+  // forked there, is never whole: after a time that outlasts a report whose thread waits for a
+  // processor, what there is has to do.
   constexpr int kLeastTries = 20;
-  constexpr uint64_t kPatienceNs = 50'000'000;
-  const uint64_t until_ns = platform::NowNs() + kPatienceNs;
+  constexpr uint64_t kAtOnceNs = 1'000'000;
+  constexpr uint64_t kSlowAfterNs = 100'000'000;
+  constexpr uint64_t kTornAfterNs = 500'000'000;
+  const uint64_t first_ns = platform::NowNs();
   for (int i = 1;; ++i) {
+    const uint64_t begin_ns = platform::NowNs();
     if (!ReadOnce(memory, address, sample)) return Found::kUnreadable;
-    if (sample->is_whole || (i >= kLeastTries && platform::NowNs() >= until_ns)) break;
+    const uint64_t end_ns = platform::NowNs();
+    sample->time_ns = end_ns;
+    const bool is_at_once = end_ns - begin_ns <= kAtOnceNs;
+    const uint64_t patience_ns = !sample->is_whole ? kTornAfterNs : is_at_once ? 0 : kSlowAfterNs;
+    if ((i >= kLeastTries || patience_ns == 0) && end_ns - first_ns >= patience_ns) break;
     if (i >= kLeastTries) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  sample->time_ns = platform::NowNs();
   const LiveFigures& figures = *figures_;
   version_.assign(figures.version, strnlen(figures.version, sizeof figures.version));
   TakeCollections(sample);

@@ -35,7 +35,7 @@ struct HeapSample {
   bool is_concurrent = false;
   bool is_generational = false;
   uint64_t collections = 0;
-  uint64_t causes[3] = {};
+  uint64_t causes[gc::kCauses] = {};
   uint64_t kinds[4] = {};
   uint64_t pause_ns = 0;  // of all collections
   uint64_t longest_pause_ns = 0;
@@ -64,7 +64,8 @@ class LiveHeap {
 
   enum class Found : uint8_t {
     kYes,
-    kUnused,        // the program has not used the heap yet, or has one without a collector
+    kUnused,        // the program has not used the heap yet
+    kUncollected,   // the heap has no collector: libgleaner_malloc.so without GLEANER_COLLECT
     kOtherVersion,  // what is there is of another version of Gleaner
     kUnreadable,
   };

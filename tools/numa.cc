@@ -13,6 +13,7 @@
 #include "tools/system/run_program.h"
 #include "tools/system/whole_file.h"
 #include "tools/system/write_all.h"
+#include "tools/text.h"
 
 namespace {
 
@@ -24,7 +25,7 @@ constexpr int kFailed = 1;
 constexpr int kStandardOutput = 1;
 constexpr int kStandardError = 2;
 
-void Tell(const std::string& message) { fprintf(stderr, "gleaner numa: %s\n", message.c_str()); }
+void Tell(const std::string& message) { gleaner::tools::Tell("numa", message); }
 
 std::string Shown(const NumaPlaces& places, const NumaOptions& options) {
   return options.json ? NumaJson(places) : NumaTable(places, options.all);

@@ -82,6 +82,13 @@ std::string Bar(const PredictedMarking& m) {
   return bar;
 }
 
+// In ASCII, for terminals of any kind.
+std::string Time(uint64_t ns) {
+  std::string text = Duration(ns);
+  if (const size_t micro = text.find("µ"); micro != std::string::npos) text.replace(micro, 2, "u");
+  return text;
+}
+
 void PrintText(const std::string& snapshot, const PredictedHeap& heap) {
   const Machine& machine = heap.machine;
   const Prediction& p = heap.prediction;
@@ -91,22 +98,22 @@ void PrintText(const std::string& snapshot, const PredictedHeap& heap) {
       "%s objects, %s to scan, %s references; a marker of its own needs %s, of which %s waits "
       "for memory\n\n",
       Count(p.objects).c_str(), Bytes(static_cast<double>(p.scanned_bytes)).c_str(),
-      Count(p.references).c_str(), Duration(static_cast<uint64_t>(p.serial_ns)).c_str(),
+      Count(p.references).c_str(), Time(static_cast<uint64_t>(p.serial_ns)).c_str(),
       Share(p.memory_ns / std::max(1.0, p.processor_ns + p.memory_ns)).c_str());
   printf("markers       time    +-   speed-up   processors' time\n");
   for (const PredictedMarking& m : p.markings) {
     printf("%7d %10s %4.0f %% %9.2f   %s\n", m.markers,
-           Duration(static_cast<uint64_t>(m.mark_ns)).c_str(), 100 * m.uncertainty, m.speed_up,
+           Time(static_cast<uint64_t>(m.mark_ns)).c_str(), 100 * m.uncertainty, m.speed_up,
            Bar(m).c_str());
   }
   if (p.markings.size() > 1) {
     printf("%7s %10s %4.0f %% %9.2f   %s\n", "auto",
-           Duration(static_cast<uint64_t>(p.adaptive.mark_ns)).c_str(),
-           100 * p.adaptive.uncertainty, p.adaptive.speed_up, Bar(p.adaptive).c_str());
+           Time(static_cast<uint64_t>(p.adaptive.mark_ns)).c_str(), 100 * p.adaptive.uncertainty,
+           p.adaptive.speed_up, Bar(p.adaptive).c_str());
   }
   if (heap.measured.workers > 0) {
     printf("%7s %10s   (%d %s, when the snapshot was taken)\n", "was",
-           Duration(heap.measured.elapsed_ns).c_str(), heap.measured.workers,
+           Time(heap.measured.elapsed_ns).c_str(), heap.measured.workers,
            heap.measured.workers == 1 ? "marker" : "markers");
   }
   printf(
@@ -215,6 +222,5 @@ int Predict(const PredictOptions& options) {
     return Fail(options.snapshot + ": there is not enough memory to read it");
   }
   options.json ? PrintJson(options.snapshot, heap) : PrintText(options.snapshot, heap);
-  if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written");
   return 0;
 }

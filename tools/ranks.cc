@@ -8,6 +8,7 @@
 
 #include "platform/stalls.h"
 #include "tools/collector_trace.h"
+#include "tools/text.h"
 
 namespace gleaner::tools {
 
@@ -68,6 +69,7 @@ class Reader {
         std::min(by_wall_clock ? trace.Number("began_wall_ns") : began_ns_, UINT64_MAX / 2);
     out_.time = {shared_began_ns_, shared_began_ns_};
     for (TraceRecord record; trace.Next(&record);) Add(record);
+    AddPauses();
     KeepStallsOfExchangingThread();
     out_.held = Union(std::move(out_.held));
     std::sort(out_.exchanges.begin(), out_.exchanges.end(),
@@ -108,10 +110,8 @@ class Reader {
     out_.time.end_ns = std::max(out_.time.end_ns, time.end_ns);
     if (record.event == TraceEvent::kPause) {
       out_.held.push_back(time);
-      out_.pause_ns = std::min(out_.pause_ns + LengthOf({time}), kMaxNs);
-      out_.longest_pause_ns = std::max(out_.longest_pause_ns, LengthOf({time}));
     } else if (record.event == TraceEvent::kCollection) {
-      ++out_.collections;
+      TakeCollection(time.end_ns, record.arguments[1]);
     } else if (record.event == TraceEvent::kStall &&
                record.arguments[0] != static_cast<uint64_t>(platform::StallCause::kPause)) {
       stalls_.push_back({record.thread, time});
@@ -123,8 +123,32 @@ class Reader {
     }
   }
 
+  // The stop of an inspection is no pause of the program. Its collection is on the same thread,
+  // behind it.
+  void TakeCollection(uint64_t at_ns, uint64_t cause) {
+    if (cause != static_cast<uint64_t>(gc::Cause::kInspection)) {
+      ++out_.collections;
+      return;
+    }
+    const auto pause = std::find_if(out_.held.rbegin(), out_.held.rend(),
+                                    [at_ns](const Interval& each) { return each.end_ns == at_ns; });
+    if (pause == out_.held.rend()) return;
+    inspections_.push_back(*pause);
+    out_.held.erase(std::next(pause).base());
+  }
+
+  // pre: `held` has the pauses alone.
+  void AddPauses() {
+    for (const Interval& pause : out_.held) {
+      out_.pause_ns = std::min(out_.pause_ns + LengthOf({pause}), kMaxNs);
+      out_.longest_pause_ns = std::max(out_.longest_pause_ns, LengthOf({pause}));
+    }
+    inspections_ = Union(std::move(inspections_));
+  }
+
   void KeepStallsOfExchangingThread() {
     for (const Stall& stall : stalls_) {
+      if (Overlap(inspections_, stall.time)) continue;
       if (stall.thread == exchanging_thread_) out_.held.push_back(stall.time);
     }
   }
@@ -137,6 +161,7 @@ class Reader {
   uint64_t began_ns_ = 0;         // by the clock of the process
   uint64_t shared_began_ns_ = 0;  // the same time by the clock that the processes share
   std::vector<Stall> stalls_;
+  std::vector<Interval> inspections_;
   uint32_t exchanging_thread_ = 0;
   std::string error_;
 };
@@ -333,9 +358,7 @@ std::string MissingRanks(const std::vector<RankTrace>& traces) {
 
 bool ReadRanks(const std::vector<std::string>& paths, const char* command,
                std::vector<RankTrace>* traces) {
-  const auto tell = [command](const std::string& message) {
-    fprintf(stderr, "gleaner %s: %s\n", command, message.c_str());
-  };
+  const auto tell = [command](const std::string& message) { Tell(command, message); };
   traces->resize(paths.size());
   const bool by_wall_clock = !HaveOneClock(paths);
   for (size_t i = 0; i < paths.size(); ++i) {
@@ -365,16 +388,12 @@ int CompareRanksOf(const RanksOptions& options) {
   std::vector<RankTrace> traces;
   if (!ReadRanks(options.traces, "ranks", &traces)) return kFailed;
   const RunFigures run = CompareRanks(traces);
-  if (!run.mismatch.empty()) fprintf(stderr, "gleaner ranks: %s\n", run.mismatch.c_str());
+  if (!run.mismatch.empty()) Tell("ranks", run.mismatch);
   if (options.json) {
     PrintJson(traces, run);
   } else {
     PrintTable(traces, run);
     PrintSummary(traces, run);
-  }
-  if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-    fprintf(stderr, "gleaner ranks: cannot write the figures\n");
-    return kFailed;
   }
   return IsWhole(traces, run) ? 0 : kIncomplete;
 }

@@ -11,6 +11,7 @@
 #include "tools/launch.h"
 #include "tools/system/memory_figures.h"
 #include "tools/system/run_program.h"
+#include "tools/text.h"
 
 namespace {
 
@@ -20,22 +21,27 @@ using gleaner::record::FileState;
 
 constexpr char kCommand[] = "record";
 
+std::string Mb(size_t bytes) {
+  char text[32];
+  snprintf(text, sizeof text, "%.3f", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
 void Report(const char* program, const char* file) {
   size_t bytes;
   int error;
   const uint8_t* data = tools::ReadWholeFile(file, &bytes, &error);
   if (error != 0) {
-    fprintf(stderr,
-            "gleaner record: %s has not been recorded: %s: %s. It may have closed or changed its "
-            "environment, or not allocated at all\n",
-            program, file, strerror(error));
-    return;
+    return tools::Tell(kCommand, std::string(program) + " has not been recorded: " + file + ": " +
+                                     strerror(error) +
+                                     ". It may have closed or changed its environment, or not "
+                                     "allocated at all");
   }
   gleaner::record::TraceReader trace;
   if (trace.Open(data, bytes)) {
-    fprintf(stderr, "gleaner record: %s: %llu events of %u threads in %.3f MB\n", file,
-            static_cast<unsigned long long>(trace.event_count()), trace.thread_end(),
-            static_cast<double>(bytes) / 1e6);
+    tools::Tell(kCommand, std::string(file) + ": " + std::to_string(trace.event_count()) +
+                              " events of " + std::to_string(trace.thread_end()) + " threads in " +
+                              Mb(bytes) + " MB");
     if (trace.state() == FileState::kLimit) {
       fprintf(stderr, "gleaner record: the file reached its limit (--limit) and ends there\n");
     } else if (trace.state() == FileState::kRefused) {
@@ -44,8 +50,8 @@ void Report(const char* program, const char* file) {
     }
   }
   if (!trace.damage().empty()) {
-    fprintf(stderr, "gleaner record: %s: damaged at byte %llu: %s\n", file,
-            static_cast<unsigned long long>(trace.damage_offset()), trace.damage().c_str());
+    tools::Tell(kCommand, std::string(file) + ": damaged at byte " +
+                              std::to_string(trace.damage_offset()) + ": " + trace.damage());
   }
   if (data != nullptr) {
     platform::Release(const_cast<uint8_t*>(data), gleaner::AlignUp(bytes, platform::OsPageBytes()));
@@ -66,8 +72,8 @@ int Record(char* const* arguments, const RecordOptions& options) {
   int error = tools::AbsolutePath(options.file.c_str(), path, sizeof path);
   if (error == 0) error = tools::ClearPath(path);
   if (error != 0) {
-    fprintf(stderr, "gleaner record: %s: %s\n", options.file.c_str(),
-            error == EINVAL ? "not a regular file" : strerror(error));
+    tools::Tell(kCommand,
+                options.file + ": " + (error == EINVAL ? "not a regular file" : strerror(error)));
     return kCommandFailed;
   }
   if (!gleaner::runtime::PrependToPreload((folder + "/" + kLibrary).c_str()) ||

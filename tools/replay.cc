@@ -14,6 +14,8 @@
 #include "tools/replay_heap.h"
 #include "tools/replay_plan.h"
 #include "tools/system/memory_figures.h"
+#include "tools/system/whole_file.h"
+#include "tools/text.h"
 
 namespace {
 
@@ -323,8 +325,9 @@ void Run::PrintResult() const {
 }
 
 bool Run::WriteCsv(const char* path) const {
-  FILE* file = fopen(path, "w");
-  if (file == nullptr) return false;
+  tools::WholeFile whole;
+  if (!whole.Open(path)) return false;
+  FILE* file = whole.stream();
   fputs("operation,trace_ms,requested_bytes,blocks,resident_bytes,address_space_bytes\n", file);
   const uint64_t taken = next_point_.Load(memory_order_relaxed);  // all threads have ended
   for (uint64_t i = 0; i < taken; ++i) {
@@ -341,8 +344,7 @@ bool Run::WriteCsv(const char* path) const {
             addresses != 0 ? static_cast<unsigned long long>(addresses)
                            : above(sample.memory.address_space_bytes, before_.address_space_bytes));
   }
-  const bool good = ferror(file) == 0;
-  return fclose(file) == 0 && good;
+  return whole.Commit();
 }
 
 const char* Describe(FileState state) {
@@ -383,7 +385,7 @@ int Replay(const ReplayOptions& options) {
   const char* path = options.trace.c_str();
   const auto complain = [](const char* what, const char* why) {
     fflush(stdout);
-    fprintf(stderr, "gleaner replay: %s: %s\n", what, why);
+    tools::Tell("replay", std::string(what) + ": " + why);
     return kFailed;
   };
   size_t bytes;
@@ -397,9 +399,9 @@ int Replay(const ReplayOptions& options) {
     const bool usable = trace.Open(data, bytes);
     damaged = !trace.damage().empty();
     if (damaged) {
-      fprintf(stderr, "gleaner replay: %s: damaged at byte %llu: %s%s\n", path,
-              static_cast<unsigned long long>(trace.damage_offset()), trace.damage().c_str(),
-              usable ? "; what precedes it is used" : "");
+      tools::Tell("replay", std::string(path) + ": damaged at byte " +
+                                std::to_string(trace.damage_offset()) + ": " + trace.damage() +
+                                (usable ? "; what precedes it is used" : ""));
     }
     if (!usable) return kFailed;
     if (!plan.Make(trace, options.one_thread)) return complain(path, "no memory for the plan");

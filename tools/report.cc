@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 
 #include "runtime/options.h"
 #include "tools/collector_trace.h"
@@ -24,7 +25,7 @@ namespace tools = gleaner::tools;
 constexpr int kFailed = 1;
 constexpr int kIncomplete = 2;
 
-void Tell(const std::string& message) { fprintf(stderr, "gleaner report: %s\n", message.c_str()); }
+void Tell(const std::string& message) { gleaner::tools::Tell("report", message); }
 
 bool IsSameFile(const std::string& a, const std::string& b) {
   std::error_code ignored;
@@ -48,6 +49,37 @@ int ReportRanks(const ReportOptions& options, const std::string& output, tools::
   return tools::IsWhole(traces, run) ? 0 : kIncomplete;
 }
 
+// Which process wrote a file. 0: not known.
+struct Writer {
+  uint64_t process = 0;
+  uint64_t start = 0;
+};
+
+// Of a regular file. Traces and snapshots begin alike: a magic word, the process, its start.
+Writer WriterOf(const std::string& path) {
+  uint64_t words[3] = {};
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(reinterpret_cast<char*>(words), sizeof words) ? Writer{words[1], words[2]}
+                                                                 : Writer{};
+}
+
+bool AreOfOneProcess(const Writer& a, const Writer& b) {
+  return a.process == 0 || b.process == 0 ||
+         (a.process == b.process && (a.start == 0 || b.start == 0 || a.start == b.start));
+}
+
+// What is said, also on the page, of a file of another process than the trace's.
+void TellOfStranger(const char* what, const std::string& path, const Writer& writer,
+                    const Writer& traced, std::vector<std::string>* strangers) {
+  if (path.empty() || AreOfOneProcess(writer, traced)) return;
+  strangers->push_back(std::string("The ") + what + " " + path + " is not of the traced process " +
+                       std::to_string(traced.process) + ", but of another run: process " +
+                       std::to_string(writer.process) + ".");
+  Tell(strangers->back());
+}
+
 // False after a message.
 bool PredictFor(const ReportOptions& options, PredictedHeap* predicted) {
   std::string error;
@@ -59,7 +91,7 @@ bool PredictFor(const ReportOptions& options, PredictedHeap* predicted) {
   } catch (const std::exception&) {
     error = options.snapshot + ": there is not enough memory, or no threads, to predict from it";
   }
-  Tell(tools::ForTerminal(error));
+  Tell(error);
   return false;
 }
 
@@ -79,6 +111,11 @@ int Report(const ReportOptions& options, const std::string& output, tools::Whole
   if (!options.snapshot.empty() && !PredictFor(options, &predicted)) return kFailed;
   tools::ReportModel model;
   tools::ReadModel(&trace, &model);
+  const Writer traced = WriterOf(options.traces[0]);
+  TellOfStranger("heap profile", options.profile, {profile.process, profile.process_start}, traced,
+                 &model.strangers);
+  TellOfStranger("heap snapshot", options.snapshot, WriterOf(options.snapshot), traced,
+                 &model.strangers);
   const std::string text = tools::MakePage(model, options.profile.empty() ? nullptr : &profile,
                                            options.snapshot.empty() ? nullptr : &predicted);
   if (!WritePage(text, output, page)) return kFailed;

@@ -72,12 +72,24 @@ uint64_t Median(const std::vector<uint64_t>& values, size_t begin, size_t end) {
                   0.5);
 }
 
+// The share of their time for which the program's threads were ready to run and had no processor.
+double WaitedShare(const ReportModel& model) { return Ratio(model.waited_ns, MutatorNs(model)); }
+bool WantsProcessors(const ReportModel& model) { return WaitedShare(model) >= kMuch / 2; }
+// Whether they were so for at least half of this time. Then it says how busy the machine was, and
+// not what would help on one that is free.
+bool IsForWantOfProcessors(const ReportModel& model, uint64_t ns) {
+  return WantsProcessors(model) && model.waited_ns >= ns / 2;
+}
+
 // Stalls of a cause that are a quarter of all stalls, and of the time of the program's threads at
 // least `noticed`.
 std::string DominantStalls(const ReportModel& model, StallCause cause, double noticed) {
   const StallSums& sums = StallsBy(model, cause);
   const double of_threads = Ratio(sums.total_ns, MutatorNs(model));
-  if (of_threads < noticed || Ratio(sums.total_ns, AllStallsNs(model)) < kQuarter) return "";
+  if (of_threads < noticed || Ratio(sums.total_ns, AllStallsNs(model)) < kQuarter ||
+      IsForWantOfProcessors(model, sums.total_ns)) {
+    return "";
+  }
   return Count(sums.count) + " stalls took " + Duration(sums.total_ns) + ", which is " +
          Share(of_threads) + " of the time of the program’s threads and " +
          Share(Ratio(sums.total_ns, AllStallsNs(model))) + " of all stalls; the longest took " +
@@ -103,6 +115,7 @@ std::string HeapTooSmall(const ReportModel& model) {
   const uint64_t assist_ns = StallsBy(model, StallCause::kAssist).total_ns;
   const double assisted = Ratio(assist_ns, MutatorNs(model));
   const double cost = PausedShare(model) + assisted;
+  if (IsForWantOfProcessors(model, PausedNs(model) + assist_ns)) return "";
   double fill = 0;
   for (const CollectionRow& row : model.collections) {
     fill += Ratio(row.live_bytes, row.resident_bytes);
@@ -116,9 +129,17 @@ std::string HeapTooSmall(const ReportModel& model) {
          " of the resident heap on average.";
 }
 
+std::string NoProcessor(const ReportModel& model) {
+  if (!WantsProcessors(model)) return "";
+  return "The program’s threads were ready to run and had no processor for " +
+         Duration(model.waited_ns) + ", which is " + Share(WaitedShare(model)) + " of their time.";
+}
+
 std::string PausesAboveGoal(const ReportModel& model) {
   const uint64_t goal_ns = model.tracking.goal_ns;
-  if (goal_ns == 0 || model.collections.empty()) return "";
+  if (goal_ns == 0 || model.collections.empty() || IsForWantOfProcessors(model, PausedNs(model))) {
+    return "";
+  }
   uint64_t above = 0;
   uint64_t longest_ns = 0;
   std::map<std::string, uint64_t> why;
@@ -284,6 +305,11 @@ struct Rule {
 };
 
 const Rule kRules[] = {
+    {"no-processor", "Threads wait for processors", NoProcessor,
+     "Other programs, or more threads than there are processors, had them. Pauses and stalls are "
+     "longer by that time, and no setting of the heap makes them shorter: measure where processors "
+     "are free, or run fewer threads.",
+     "docs/latency.md#stalls"},
     {"heap-too-small", "The heap is too small for what is live", HeapTooSmall,
      "A larger heap is collected less often: lower GLEANER_FREE_SPACE_DIVISOR (1 or 2), or give a "
      "size with GLEANER_INITIAL_HEAP; see whether GLEANER_MAX_HEAP or a memory limit holds it "
@@ -343,8 +369,9 @@ const Rule kRules[] = {
      "(GLEANER_BACKGROUND_MARKERS), or the heap more room (GLEANER_FREE_SPACE_DIVISOR).",
      "docs/concurrent_cycle.md#who-is-throttled"},
     {"allocation-stalls", "Threads wait for memory", AllocationStalls,
-     "Threads take pages from the system or from each other: a heap that begins large "
-     "(GLEANER_INITIAL_HEAP) grows less while the program runs.",
+     "Threads take pages that are new, or each other’s. Memory that is used again costs less: a "
+     "higher GLEANER_FREE_SPACE_DIVISOR collects more often. A heap that begins large "
+     "(GLEANER_INITIAL_HEAP) is spared the steps in which it grows, but not its new pages.",
      "docs/latency.md#stalls"},
     {"overruns", "Cycles end too late", Overruns,
      "Have cycles begin and mark earlier: more room (GLEANER_FREE_SPACE_DIVISOR), more background "

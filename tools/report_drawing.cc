@@ -98,8 +98,9 @@ std::string DrawnFolded(const PlainTable& table, const std::string& summary) {
 }
 
 std::string Drawn(const Plot& plot) {
-  constexpr double kLeft = 48;
-  constexpr double kRight = 468;
+  // Room for the labels at the font of a narrow page, which is larger.
+  constexpr double kLeft = 60;
+  constexpr double kRight = 448;
   constexpr double kTop = 12;
   constexpr double kBottom = 220;
   const double width = plot.x_end > plot.x_begin ? plot.x_end - plot.x_begin : 1;

@@ -29,6 +29,22 @@ class Reader {
   }
 
  private:
+  struct Part {
+    Interval span;
+    uint64_t number;  // of the part, or the worker
+  };
+  struct Mark {
+    Interval span;
+    uint64_t worker;
+    uint64_t steals;
+    uint64_t scanned_bytes;
+  };
+  struct Stall {
+    Interval span;
+    uint64_t cause;
+    ThreadRow* thread;
+  };
+
   uint64_t SinceBegan(uint64_t ns) const {
     return ns < began_ns_ ? 0 : std::min(ns - began_ns_, kMaxNs);
   }
@@ -52,28 +68,31 @@ class Reader {
     switch (record.event) {
       case TraceEvent::kThread:
         return TakeThread(record, &thread);
+      case TraceEvent::kWaited:
+        model_.waited_ns = Sum(model_.waited_ns, std::min(arguments[0], kMaxNs));
+        return;
       case TraceEvent::kThreadEnd:
         thread.has_ended = true;
         return;
       case TraceEvent::kPausePart:
-        if (arguments[0] < gc::kPauseParts) model_.parts_ns[arguments[0]] += LengthOf({span});
+        if (arguments[0] < gc::kPauseParts) parts_.push_back({span, arguments[0]});
         return;
       case TraceEvent::kPause:
         return model_.pauses.push_back(span);
       case TraceEvent::kCollection:
         return TakeCollection(span.begin_ns, arguments);
       case TraceEvent::kMark:
-        return TakeMark(span, arguments);
+        return marks_.push_back({span, arguments[0], arguments[1], arguments[2]});
       case TraceEvent::kIdle:
-        model_.markers[arguments[0]].looking_ns += LengthOf({span});
-        return;
+        return idles_.push_back({span, arguments[0]});
       case TraceEvent::kStall:
-        return TakeStall(span, arguments[0], &thread);
+        return stalls_.push_back({span, arguments[0], &thread});
       case TraceEvent::kReturned:
         return model_.returned.push_back({span.end_ns, static_cast<double>(arguments[0])});
       case TraceEvent::kHeap:
-        return model_.levels.push_back(
-            {span.begin_ns, arguments[0], arguments[1], arguments[2], arguments[3]});
+        NoteResident(arguments[0]);
+        return model_.levels.push_back({span.begin_ns, arguments[0], arguments[1], arguments[2],
+                                        platform::TracedLimit(arguments[3])});
       case TraceEvent::kUnswept:
         return model_.unswept.push_back({span.begin_ns, static_cast<double>(arguments[0])});
       default:
@@ -93,7 +112,7 @@ class Reader {
     CollectionRow row;
     row.at_ns = at_ns;
     row.number = a[0];
-    row.cause = Within(a[1], gc::Cause::kExhausted);
+    row.cause = Within(a[1], gc::Cause::kInspection);
     row.kind = Within(a[2], gc::CollectionKind::kMinor);
     row.reason = Within(a[3], gc::Reason::kDearCycle);
     row.pause_ns = std::min(a[4], kMaxNs);
@@ -104,23 +123,32 @@ class Reader {
     row.resident_bytes = a[9];
     row.steals = a[12];
     row.finalizable = a[13];
-    model_.collections.push_back(row);
+    NoteResident(row.resident_bytes);
+    if (row.cause == gc::Cause::kInspection) {
+      model_.inspections.push_back({at_ns - std::min(at_ns, row.pause_ns), at_ns});
+    } else {
+      model_.collections.push_back(row);
+    }
   }
 
-  void TakeMark(const Interval& span, const uint64_t* a) {
-    MarkerRow& marker = model_.markers[a[0]];
-    marker.spans.push_back(span);
-    marker.mark_ns += LengthOf({span});
-    marker.steals += a[1];
-    marker.scanned_bytes += a[2];
+  void NoteResident(uint64_t bytes) {
+    model_.most_resident_bytes = std::max(model_.most_resident_bytes, bytes);
   }
 
-  void TakeStall(const Interval& span, uint64_t cause, ThreadRow* thread) {
-    const uint64_t ns = LengthOf({span});
-    thread->stalls.push_back(span);
+  void AddMark(const Mark& mark) {
+    MarkerRow& marker = model_.markers[mark.worker];
+    marker.spans.push_back(mark.span);
+    marker.mark_ns += LengthOf({mark.span});
+    marker.steals += mark.steals;
+    marker.scanned_bytes += mark.scanned_bytes;
+  }
+
+  void AddStall(const Stall& stall) {
+    const uint64_t ns = LengthOf({stall.span});
+    stall.thread->stalls.push_back(stall.span);
     model_.stall_ns.push_back(ns);
-    if (cause >= model_.stalls.size()) return;
-    StallSums& sums = model_.stalls[cause];
+    if (stall.cause >= model_.stalls.size()) return;
+    StallSums& sums = model_.stalls[stall.cause];
     ++sums.count;
     sums.total_ns += ns;
     sums.longest_ns = std::max(sums.longest_ns, ns);
@@ -157,6 +185,27 @@ class Reader {
     }
   }
 
+  void AddAllButInspected() {
+    const std::vector<Interval>& inspections = model_.inspections =
+        Union(std::move(model_.inspections));
+    const auto is_inspected = [&inspections](const Interval& span) {
+      return Overlap(inspections, span);
+    };
+    std::erase_if(model_.pauses, is_inspected);
+    for (const Part& part : parts_) {
+      if (!is_inspected(part.span)) model_.parts_ns[part.number] += LengthOf({part.span});
+    }
+    for (const Part& idle : idles_) {
+      if (!is_inspected(idle.span)) model_.markers[idle.number].looking_ns += LengthOf({idle.span});
+    }
+    for (const Mark& mark : marks_) {
+      if (!is_inspected(mark.span)) AddMark(mark);
+    }
+    for (const Stall& stall : stalls_) {
+      if (!is_inspected(stall.span)) AddStall(stall);
+    }
+  }
+
   // Records of different threads are not in order.
   void Finish() {
     const auto by_time = [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; };
@@ -166,6 +215,7 @@ class Reader {
     std::sort(model_.returned.begin(), model_.returned.end(), by_time);
     double sum = 0;
     for (Point& point : model_.returned) point.value = sum += point.value;
+    AddAllButInspected();
     model_.pauses = Union(std::move(model_.pauses));
     std::vector<Interval> all;
     for (auto& [worker, marker] : model_.markers) {
@@ -184,6 +234,11 @@ class Reader {
   ReportModel& model_;
   const uint64_t began_ns_;
   uint64_t sampled_ns_ = 0;
+  // What may turn out to be of an inspection.
+  std::vector<Part> parts_;  // of pauses
+  std::vector<Part> idles_;
+  std::vector<Mark> marks_;
+  std::vector<Stall> stalls_;
 };
 
 }  // namespace
@@ -202,6 +257,13 @@ const std::string& ReportModel::Text(const char* key) const {
 }
 
 void ReadModel(CollectorTrace* trace, ReportModel* model) { Reader(trace, model).Read(); }
+
+bool Overlap(const std::vector<Interval>& intervals, const Interval& span) {
+  const auto first =
+      std::partition_point(intervals.begin(), intervals.end(),
+                           [&](const Interval& each) { return each.end_ns <= span.begin_ns; });
+  return first != intervals.end() && first->begin_ns < span.end_ns;
+}
 
 std::vector<Interval> Union(std::vector<Interval> intervals) {
   std::sort(intervals.begin(), intervals.end(),

@@ -107,6 +107,7 @@ struct TrackingRow {
 struct ReportModel {
   std::map<std::string, std::string> description;
   uint64_t run_ns = 0;  // from the beginning of the trace to its last event
+  // All that follows is without inspections, whose stops are the tool's.
   std::vector<CollectionRow> collections;
   std::vector<Interval> pauses;
   std::array<uint64_t, gc::kPauseParts> parts_ns = {};
@@ -114,10 +115,13 @@ struct ReportModel {
   std::vector<Point> unswept;   // bytes
   std::vector<Point> returned;  // bytes, since the beginning
   std::map<uint32_t, ThreadRow> threads;
+  uint64_t waited_ns = 0;  // of all threads of the program, ready to run and without a processor
   std::array<StallSums, platform::kStallCauses> stalls = {};
   std::vector<uint64_t> stall_ns;  // of every thread
   std::map<uint64_t, MarkerRow> markers;
   uint64_t marking_ns = 0;  // in which any marker marked
+  std::vector<Interval> inspections;
+  uint64_t most_resident_bytes = 0;  // of all levels and collections
   // Of the last sample.
   std::vector<SizeClassRow> classes;
   std::vector<HeapPagesRow> owners;
@@ -127,7 +131,8 @@ struct ReportModel {
   bool is_complete = false;
   uint64_t dropped_events = 0;
   uint64_t untraced_threads = 0;
-  std::string error;  // why the trace could not be read further
+  std::string error;                   // why the trace could not be read further
+  std::vector<std::string> strangers;  // what is said of parts of the page from other processes
 
   uint64_t page_bytes() const { return Number("page_bytes", 16384); }
   uint64_t Number(const char* key, uint64_t otherwise) const;
@@ -136,6 +141,9 @@ struct ReportModel {
 
 // Reads what is left of the trace.
 void ReadModel(CollectorTrace* trace, ReportModel* model);
+
+// Whether one of the intervals, which are in order and disjoint, has a time in common with `span`.
+bool Overlap(const std::vector<Interval>& intervals, const Interval& span);
 
 // The intervals in order, those that touch or overlap joined.
 std::vector<Interval> Union(std::vector<Interval> intervals);

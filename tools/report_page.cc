@@ -38,6 +38,7 @@ std::string Missing(const ReportModel& model) {
   }
   std::string out;
   if (!text.empty()) out += MissingNote(text);
+  for (const std::string& stranger : model.strangers) out += MissingNote(stranger);
   if (model.dropped_events != 0 || model.untraced_threads != 0) {
     out += MissingNote(Count(model.dropped_events) + " events found no room, and " +
                        Count(model.untraced_threads) +

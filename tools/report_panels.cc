@@ -129,33 +129,35 @@ std::string SummaryPanel(const ReportModel& model) {
   const uint64_t paused_ns = std::accumulate(times.begin(), times.end(), uint64_t{0});
   uint64_t freed = 0;
   for (const CollectionRow& row : model.collections) freed += row.freed_bytes;
-  uint64_t resident = 0;
-  for (const LevelRow& row : model.levels) resident = std::max(resident, row.resident_bytes);
   const auto mutators = static_cast<uint64_t>(std::count_if(
       model.threads.begin(), model.threads.end(),
       [](const auto& entry) { return entry.second.role == platform::TraceRole::kMutator; }));
   const uint64_t live = model.collections.empty() ? 0 : model.collections.back().live_bytes;
   const std::string tracking =
       !model.tracking.is_known ? "not known" : platform::TraitsOf(model.tracking.kind).name;
-  return FigureList({
-             {"Run", Duration(model.run_ns)},
-             {"Collections", Count(model.collections.size())},
-             {"Paused", Duration(paused_ns) + " (" + Share(Ratio(paused_ns, model.run_ns)) + ")"},
-             {"Longest pause", Duration(Quantile(times, 1))},
-             {"Median pause", Duration(Quantile(times, 0.5))},
-             {"99 % of pauses within", Duration(Quantile(times, 0.99))},
-             {"Longest stall", Duration(Quantile(model.stall_ns, 1))},
-             {"99.9 % of stalls within", Duration(Quantile(model.stall_ns, 0.999))},
-             {"Live at the last collection", ByteCount(live)},
-             {"Most resident", ByteCount(resident)},
-             {"Freed", ByteCount(freed)},
-             {"Threads of the program", Count(mutators)},
-             {"Markers", model.Text("markers")},
-             {"Mode", model.Text("mode")},
-             {"Page policy", model.Text("policy")},
-             {"Write tracking", tracking},
-         }) +
-         Threads(model);
+  std::vector<std::pair<const char*, std::string>> figures = {
+      {"Run", Duration(model.run_ns)},
+      {"Collections", Count(model.collections.size())},
+      {"Paused", Duration(paused_ns) + " (" + Share(Ratio(paused_ns, model.run_ns)) + ")"},
+      {"Longest pause", Duration(Quantile(times, 1))},
+      {"Median pause", Duration(Quantile(times, 0.5))},
+      {"99 % of pauses within", Duration(Quantile(times, 0.99))},
+      {"Longest stall", Duration(Quantile(model.stall_ns, 1))},
+      {"99.9 % of stalls within", Duration(Quantile(model.stall_ns, 0.999))},
+      {"Live at the last collection", ByteCount(live)},
+      {"Most resident", ByteCount(model.most_resident_bytes)},
+      {"Freed", ByteCount(freed)},
+      {"Threads of the program", Count(mutators)},
+      {"Markers", model.Text("markers")},
+      {"Mode", model.Text("mode")},
+      {"Page policy", model.Text("policy")},
+      {"Write tracking", tracking},
+  };
+  if (!model.inspections.empty()) {
+    figures.push_back({"Stopped for snapshots and reports of leaks",
+                       Duration(LengthOf(model.inspections)) + ", in no other figure"});
+  }
+  return FigureList(figures) + Threads(model);
 }
 
 std::string AdvicePanel(const ReportModel& model) {
@@ -219,7 +221,7 @@ std::string HeapPanel(const ReportModel& model) {
     table.rows.push_back(
         {Duration(row.at_ns), ByteCount(row.resident_bytes), ByteCount(row.free_bytes),
          ByteCount(row.metadata_bytes),
-         row.growth_limit_bytes >> 50 != 0 ? "none" : ByteCount(row.growth_limit_bytes)});
+         row.growth_limit_bytes == 0 ? "none" : ByteCount(row.growth_limit_bytes)});
   }
   return Soft(
              "Live: what a collection found reachable. Free pages are resident and hold no "

@@ -174,6 +174,9 @@ bool HeapProfile::Read(const std::string& path, std::string* reason) {
     AllocationStack stack;
     if (line == "# end") {
       is_complete = true;
+    } else if (stacks.empty() && sscanf(line.c_str(), "# process=%" SCNu64 " %" SCNu64, &process,
+                                        &process_start) >= 1) {
+      continue;
     } else if (line == "MAPPED_LIBRARIES:") {
       is_map = true;
     } else if (is_map) {

@@ -19,6 +19,9 @@ struct HeapProfile {
   double mean_bytes = 0;  // between samples; 1: every object
   std::string maps;       // of the process
   bool is_complete = false;
+  uint64_t process =
+      0;  // its number, and when it began, as in platform::TraceFileHead; 0: not known
+  uint64_t process_start = 0;
 
   // False, with a reason, if the file cannot be read or is no heap profile.
   [[nodiscard]] bool Read(const std::string& path, std::string* reason);

@@ -93,8 +93,7 @@ std::string HeapSeries(const ReportModel& model) {
     most = std::max(most, resident_mb);
     resident.points.push_back({row.at_ns, resident_mb});
     free.points.push_back({row.at_ns, static_cast<double>(row.free_bytes) / kMb});
-    constexpr uint64_t kNone = uint64_t{1} << 50;  // the heap may grow as it likes
-    if (row.growth_limit_bytes >= kNone) continue;
+    if (row.growth_limit_bytes == 0) continue;  // the heap may grow as it likes
     const auto limit_mb = static_cast<double>(row.growth_limit_bytes) / kMb;
     highest_limit = std::max(highest_limit, limit_mb);
     limit.points.push_back({row.at_ns, limit_mb});

@@ -9,6 +9,7 @@
 #include "runtime/run_record.h"
 #include "tools/launch.h"
 #include "tools/system/run_program.h"
+#include "tools/text.h"
 
 namespace {
 
@@ -49,7 +50,7 @@ void Report(const char* program, const RunOptions& options, const RunRecord& rec
   };
   if (read(record.programs) == 0) {
     fprintf(stderr, "gleaner: %s has not used the library: it %s, or did not come to use it\n",
-            program,
+            tools::ForTerminal(program).c_str(),
             options.malloc ? "is no program that is linked dynamically"
                            : "is linked with neither libgc.so.1 nor libgleaner, finds another "
                              "one by its RPATH");

@@ -13,18 +13,19 @@
 #include <utility>
 
 #include "tools/debug_info.h"
+#include "tools/text.h"
 
 namespace {
 
 using gleaner::tools::Demangle;
 using gleaner::tools::kDebugInfoCallbacks;
 
-// Replaces tabs and newlines: in a path or name they would look like the end of a field.
+// Text of a field, for a terminal: a tab or a newline in it would look like the end of the field.
 std::string OneLine(std::string text) {
   for (char& c : text) {
     if (c == '\t' || c == '\n') c = ' ';
   }
-  return text;
+  return gleaner::tools::ForTerminal(text);
 }
 
 void PrintFrame(const std::string& function, const char* file, int line) {
@@ -156,9 +157,8 @@ int Symbolize() {
     char* rest = nullptr;
     const uint64_t address = strtoull(line.c_str(), &rest, 16);
     if (object == nullptr || line.empty() || *rest != 0) {
-      fprintf(stderr,
-              "gleaner symbolize: not \"object PATH\", nor an address in an object: \"%s\"\n",
-              line.c_str());
+      gleaner::tools::Tell("symbolize",
+                           "not \"object PATH\", nor an address in an object: \"" + line + "\"");
       return 2;
     }
     object->Print(address);

@@ -44,14 +44,11 @@ size_t LengthOfCharacter(const std::string& text, size_t i) {
 bool IsControl(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
 bool EndsLine(char c) { return c == '\n' || c == '\t'; }
 
-// Keeps a figure and its unit on one line.
-constexpr char kNoBreak[] = "\u00a0";
-
 // Three significant digits.
 std::string Significant(double value, const char* unit) {
   char text[64];
   const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  snprintf(text, sizeof text, "%.*f%s%s", decimals, value, kNoBreak, unit);
+  snprintf(text, sizeof text, "%.*f %s", decimals, value, unit);
   return text;
 }
 
@@ -125,17 +122,21 @@ std::string ForTerminal(const std::string& text) {
   return out;
 }
 
+void Tell(const char* command, const std::string& message) {
+  fprintf(stderr, "gleaner %s: %s\n", command, ForTerminal(message).c_str());
+}
+
 std::string Duration(uint64_t ns) {
   const auto value = static_cast<double>(ns);
   if (ns == 0) return "0";
-  if (value < 999.5) return std::to_string(ns) + kNoBreak + "ns";
+  if (value < 999.5) return std::to_string(ns) + " ns";
   if (value < 999.5e3) return Significant(value / 1e3, "µs");
   if (value < 999.5e6) return Significant(value / 1e6, "ms");
   return Significant(value / 1e9, "s");
 }
 
 std::string Bytes(double bytes) {
-  if (bytes < 999.5) return Count(static_cast<uint64_t>(bytes)) + kNoBreak + "B";
+  if (bytes < 999.5) return Count(static_cast<uint64_t>(bytes)) + " B";
   if (bytes < 999.5e3) return Significant(bytes / 1e3, "kB");
   if (bytes < 999.5e6) return Significant(bytes / 1e6, "MB");
   return Significant(bytes / 1e9, "GB");
@@ -145,7 +146,7 @@ std::string Share(double share) {
   char text[32];
   const double percent = share * 100;
   const int decimals = percent != 0 && std::fabs(percent) < 9.95 ? 1 : 0;
-  snprintf(text, sizeof text, "%.*f%s%%", decimals, percent, kNoBreak);
+  snprintf(text, sizeof text, "%.*f %%", decimals, percent);
   return text;
 }
 

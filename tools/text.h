@@ -15,8 +15,10 @@ std::string Escaped(const std::string& text);
 // For terminals: bytes that are no UTF-8, and control characters, as \ and three octal digits.
 std::string ForTerminal(const std::string& text);
 
-// For people: "12.3 ms", "4.56 MB" (10^6 bytes), "12.3 %", "12,345", with spaces that do
-// not break.
+// Prints a message of `gleaner COMMAND` on standard error, ForTerminal.
+void Tell(const char* command, const std::string& message);
+
+// For people: "12.3 ms", "4.56 MB" (10^6 bytes), "12.3 %", "12,345".
 std::string Duration(uint64_t ns);
 std::string Bytes(double bytes);
 std::string Share(double share);

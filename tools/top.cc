@@ -14,6 +14,7 @@
 #include "tools/live_heap.h"
 #include "tools/system/process_memory.h"
 #include "tools/system/terminal.h"
+#include "tools/text.h"
 #include "tools/top_frame.h"
 
 namespace {
@@ -107,6 +108,7 @@ class TopRun {
     TopFrame frame(memory_.process(), memory_.name());
     bool is_unused = false;
     bool is_other = false;
+    bool is_uncollected = false;
     *is_readable = true;
     for (size_t i = 0; i < heaps_.size(); ++i) {
       gleaner::tools::HeapSample sample;
@@ -118,6 +120,9 @@ class TopRun {
           break;
         case LiveHeap::Found::kUnused:
           is_unused = true;
+          break;
+        case LiveHeap::Found::kUncollected:
+          is_uncollected = true;
           break;
         case LiveHeap::Found::kOtherVersion:
           is_other = true;
@@ -132,9 +137,13 @@ class TopRun {
                                                 : frame.Text();
     if (!frame.is_empty() || (is_unused && options_.frames != 1)) return true;
     message_ =
-        Whose() + (is_other ? "its Gleaner is of another version"
-                            : "the collector has not been used yet; gleaner top without --once "
-                              "waits for that");
+        Whose() +
+        (is_other ? "its Gleaner is of another version"
+         : is_unused || !is_uncollected
+             ? "the collector has not been used yet; gleaner top without --once waits for that"
+             : "its malloc is Gleaner's, without a collector: there is nothing to show; gleaner "
+               "run "
+               "--malloc --collect has one");
     return false;
   }
 
@@ -149,12 +158,12 @@ class TopRun {
 
   int SayItHasEnded() {
     (void)screen_.LeaveLastFrame();
-    fprintf(stderr, "gleaner top: %sit has ended\n", Whose().c_str());
+    gleaner::tools::Tell("top", Whose() + "it has ended");
     return has_shown_ ? 0 : kFailed;
   }
   int Fail() {
     screen_.Leave();
-    fprintf(stderr, "gleaner top: %s\n", message_.c_str());
+    gleaner::tools::Tell("top", message_);
     return kFailed;
   }
   int FailToWrite() {

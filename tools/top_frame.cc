@@ -107,7 +107,7 @@ void AppendBar(std::string* text, uint64_t part, uint64_t whole) {
 void AppendCollections(std::string* out, const HeapSample& now) {
   Append(out, "collections %" PRIu64, now.collections);
   const char* separator = ": ";
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < gc::kCauses; ++i) {
     if (now.causes[i] == 0) continue;
     Append(out, "%s%s %" PRIu64, separator, NameOf(static_cast<gc::Cause>(i)), now.causes[i]);
     separator = ", ";
@@ -201,7 +201,7 @@ void TopFrame::Add(const LiveHeap& heap, const HeapSample& now, const HeapSample
   number("markers", now.markers);
   Append(out, ", \"mode\": \"%s\", \"cycle\": \"%s\"", ModeOf(now), NameOf(now.cycle_state));
   number("collections", now.collections);
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < gc::kCauses; ++i) {
     Append(out, "%s\"%s\": %" PRIu64, i == 0 ? ", \"causes\": {" : ", ",
            NameOf(static_cast<gc::Cause>(i)), now.causes[i]);
   }

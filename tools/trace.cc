@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "tools/collector_trace.h"
+#include "tools/system/whole_file.h"
 #include "tools/text.h"
 
 namespace {
@@ -21,6 +23,7 @@ using gleaner::tools::TextOfTrace;
 using gleaner::tools::TraceEventRow;
 using gleaner::tools::TraceForm;
 using gleaner::tools::TraceRecord;
+using gleaner::tools::WholeFile;
 using gleaner::tools::WordOfTrace;
 
 constexpr int kFailed = 1;
@@ -47,6 +50,8 @@ class Converter {
         out_, "{\"ph\":\"M\",\"pid\":%" PRIu64 ",\"name\":\"process_name\",\"args\":{\"name\":%s}}",
         process_,
         Quoted(Rank() + (command == trace_.description().end() ? "" : command->second)).c_str());
+    const std::map<uint32_t, std::string> names = trace_.ReadThreadNames();
+    for (const auto& [thread, name] : names) WriteName(thread, name);
     for (TraceRecord record; trace_.Next(&record);) Write(record);
     fprintf(out_, "\n]}\n");
   }
@@ -62,7 +67,9 @@ class Converter {
 
   void Write(const TraceRecord& record) {
     const TraceEventRow& row = *RowOfTraceEvent(record.event);
-    if (record.event == TraceEvent::kThread) return WriteThread(record);
+    if (record.event == TraceEvent::kThread) {
+      return WriteName(record.thread, gleaner::tools::NameInTrace(record));
+    }
     if (row.form == TraceForm::kNote) return;
     static const char* const kPhases[] = {"X", "i", "C"};
     // What lasted while a child was forked began in its parent.
@@ -112,11 +119,11 @@ class Converter {
     fprintf(out_, "}");
   }
 
-  void WriteThread(const TraceRecord& record) {
-    Begin("M", record.thread);
-    fprintf(out_, ",\"name\":\"thread_name\",\"args\":{\"name\":%s}}",
-            Quoted(TextOfTrace(record.arguments + 2, 2) + " " + std::to_string(record.arguments[0]))
-                .c_str());
+  // Of each thread once.
+  void WriteName(uint32_t thread, const std::string& name) {
+    if (!named_.insert(thread).second) return;
+    Begin("M", thread);
+    fprintf(out_, ",\"name\":\"thread_name\",\"args\":{\"name\":%s}}", Quoted(name).c_str());
   }
 
   void Begin(const char* phase, uint32_t thread) {
@@ -127,9 +134,10 @@ class Converter {
   FILE* const out_;
   const uint64_t process_;
   const uint64_t began_ns_;
+  std::set<uint32_t> named_;
 };
 
-void Tell(const std::string& message) { fprintf(stderr, "gleaner trace: %s\n", message.c_str()); }
+void Tell(const std::string& message) { gleaner::tools::Tell("trace", message); }
 
 }  // namespace
 
@@ -145,15 +153,10 @@ int ConvertTrace(const TraceOptions& options) {
     Tell(output + ": that is the trace itself");
     return kFailed;
   }
-  FILE* out = output == "-" ? stdout : fopen(output.c_str(), "w");
-  if (out == nullptr) {
-    Tell(output + ": " + strerror(errno));
-    return kFailed;
-  }
-  errno = 0;
-  Converter(&trace, out).Convert();
-  const bool is_written = ferror(out) == 0;
-  if ((out == stdout ? fflush(out) : fclose(out)) != 0 || !is_written) {
+  WholeFile file;
+  const bool is_open = file.Open(output);
+  if (is_open) Converter(&trace, file.stream()).Convert();
+  if (!is_open || !file.Commit()) {
     Tell(output + ": " + strerror(errno));
     return kFailed;
   }

@@ -300,13 +300,10 @@ class Question {
 
 int Why(const WhyOptions& options) {
   SnapshotFile file;
-  int status = kFailed;
   try {
     if (!file.Open(options.snapshot)) return Fail(file.error());
-    status = Question(options, &file).Answer();
+    return Question(options, &file).Answer();
   } catch (const std::bad_alloc&) {
     return Fail(options.snapshot + ": there is not enough memory to read it");
   }
-  if (fflush(stdout) != 0 || ferror(stdout) != 0) return Fail("standard output cannot be written");
-  return status;
 }

@@ -32,9 +32,9 @@ struct gleaner_stats {
   uint64_t live_bytes;        /* bytes of objects that the last collection found reachable */
   uint64_t heap_bytes;        /* obtained for objects and not returned to the system, now */
   uint64_t last_pause_ns;     /* how long the last collection held the threads stopped */
-  uint64_t mean_pause_ns;     /* total_pause_ns / collections */
+  uint64_t mean_pause_ns;     /* the mean of the pauses of total_pause_ns */
   uint64_t max_pause_ns;      /* the longest pause so far */
-  uint64_t total_pause_ns;    /* all pauses together */
+  uint64_t total_pause_ns;    /* all pauses, but for those of heap snapshots and leak reports */
   uint64_t mark_ns;           /* time that the last collection spent marking */
   uint64_t markers;           /* marking threads of the last collection, with the collecting one */
   uint64_t bytes_freed_last;  /* bytes of objects that the last collection found unreachable */

@@ -121,7 +121,8 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     all.live_bytes = last.live_bytes;
     all.heap_bytes = alloc::ResidentBytes();
     all.last_pause_ns = last.pause.all_ns;
-    all.mean_pause_ns = totals.collections != 0 ? totals.pauses.all_ns / totals.collections : 0;
+    const uint64_t pauses = totals.collections - totals.inspections;
+    all.mean_pause_ns = pauses != 0 ? totals.pauses.all_ns / pauses : 0;
     all.max_pause_ns = totals.longest_pause.all_ns;
     all.total_pause_ns = totals.pauses.all_ns;
     all.mark_ns = last.pause.of(gleaner::gc::PausePart::kMark);

@@ -218,8 +218,8 @@ class Report(OnMachine):
         cells = [re.findall(r"<t[dh][^>]*>([^<]*)<", row) for row in rows[1:]]
         self.assertEqual([row[0] for row in cells], ["0", "1"])
         heap = [row[-3] for row in cells]
-        self.assertEqual(heap[0], "0\u00a0B")
-        self.assertRegex(heap[1], r"2\d.\d\u00a0MB")
+        self.assertEqual(heap[0], "0 B")
+        self.assertRegex(heap[1], r"2\d.\d MB")
         self.assertRegex(cells[0][-2], r"MB")  # text is on node 0
 
     def test_the_node_of_its_processors(self):

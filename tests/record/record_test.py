@@ -303,6 +303,16 @@ class Replaying(Case):
             result = tool("replay", *arguments)
             self.assertEqual(result.returncode, 1, arguments)
             self.assertIn(message, result.stderr)
+        table = os.path.join(self.folder, "table")
+        with open(table, "w") as file:
+            file.write("good")
+        result = subprocess.run(
+            [GLEANER, "replay", self.trace, "--csv", table], capture_output=True, text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"{table}: File too large", result.stderr)
+        with open(table) as file:
+            self.assertEqual(file.read(), "good")
         for option, value in (("--allocator", "best"), ("--touch", "twice"), ("--points", "0")):
             result = tool("replay", self.trace, option, value)
             self.assertEqual(result.returncode, 125)

@@ -13,6 +13,7 @@ import os
 import random
 import re
 import resource
+import signal
 import stat
 import struct
 import subprocess
@@ -183,6 +184,73 @@ class Contents(ReportTest):
         self.assertEqual(self.advice(), ["throttled"])
         self.assertTrue("which is 50 % of the time" in self.text.replace("\u00a0", " "))
 
+    def inspected(self, cause):
+        """Of ten collections the last stops the program for half a second."""
+        writer = TraceWriter()
+        writer.add_thread(1, "main")
+        writer.add_tracking(1, 10 * MS)
+        for i in range(9):
+            writer.add_collection(i + 1, (i + 1) * SECOND // 4, MS // 2)
+        writer.add_collection(10, 3 * SECOND, SECOND // 2, cause=cause)
+        writer.end(3 * SECOND)
+        writer.write(self.trace)
+        self.report()
+        return self.figures()
+
+    def test_a_snapshot_is_no_part_of_its_run(self):
+        inspection = self.inspected(3)
+        name = "Stopped for snapshots and reports of leaks"
+        self.assertEqual(inspection.pop(name), "500 ms, in no other figure")
+        self.assertEqual((inspection["Longest pause"], inspection["Collections"]), ("500 µs", "9"))
+        self.assertEqual(self.advice(), [])
+        explicit = self.inspected(1)
+        self.assertEqual((explicit["Longest pause"], explicit["Collections"]), ("500 ms", "10"))
+        self.assertNotIn(name, explicit)
+        self.assertIn("pauses-above-goal", self.advice())
+
+    def test_a_real_snapshot_is_none_either(self):
+        self.client("work", GLEANER_MODE="stop", GLEANER_SNAPSHOT=self.path("snapshot"))
+        self.report("--snapshot", self.path("snapshot"), "--machine", "flat")
+        counted = [each["args"]["cause"] for each in self.trace_events()
+                   if each["name"] == "collection"]
+        self.assertEqual(self.figures()["Collections"], str(len(counted) - 1))
+        self.assertEqual(counted.count("inspection"), 1)
+        self.assertNotIn("class=\"missing\"", self.text)
+
+    def test_most_resident_is_not_less_than_live(self):
+        writer = TraceWriter()
+        writer.add_thread(1, "main")
+        writer.add("heap", 1, 0, 1_000_000, 0, 0, 0)
+        writer.add("collection", 1, MS, 1, 1, 0, 0, MS // 2, 0, 50_000_000, 10, 0, 60_000_000, 0, 1,
+                   0, 0)
+        writer.end(2 * MS)
+        writer.write(self.trace)
+        self.report()
+        self.assertEqual(self.figures()["Most resident"], "60.0 MB")
+
+    def test_parts_of_other_processes(self):
+        snapshot, profile = self.path("snapshot"), self.path("profile")
+        self.client("work", GLEANER_SNAPSHOT=snapshot, GLEANER_PROFILE=profile)
+        parts = ["--snapshot", snapshot, "--profile", profile, "--machine", "flat"]
+        self.assertEqual(self.report(*parts).stderr, "")
+        self.client("work")
+        result = self.report(*parts)
+        for path in (snapshot, profile):
+            for text in (result.stderr, self.text):
+                self.assertIn(f"{path} is not of the traced process", text)
+
+    def test_threads_that_wait_for_processors(self):
+        """What looks like a heap that is too small is a machine that is too small."""
+        for waited, expected in ((0, ["allocation-stalls"]), (5 * SECOND, ["no-processor"])):
+            writer = TraceWriter()
+            writer.add_thread(1, "main")
+            writer.add("stall", 1, SECOND, 6 * SECOND, 0)
+            writer.add("waited", 1, 10 * SECOND, waited)
+            writer.end(10 * SECOND)
+            writer.write(self.trace)
+            self.report()
+            self.assertEqual(self.advice(), expected)
+
     def test_threads_end_in_a_trace(self):
         self.client("threads")
         with open(self.trace, "rb") as file:
@@ -316,6 +384,39 @@ class Accidents(ReportTest):
                                 preexec_fn=close_all).returncode
         self.assertEqual(status, 1)
 
+    def test_a_signal_leaves_no_file(self):
+        """It comes while the machine is measured for the prediction, long before the page."""
+        try:
+            os.close(os.open(self.folder.name, os.O_TMPFILE | os.O_RDWR))
+        except OSError:
+            self.skipTest("the file system has no files without names")
+        self.client("work", GLEANER_SNAPSHOT=self.path("snapshot"))
+        before = sorted(os.listdir(self.folder.name))
+        environment = dict(os.environ, XDG_CACHE_HOME=self.path("none"))
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with subprocess.Popen([GLEANER, "report", self.trace, "--snapshot",
+                                   self.path("snapshot"), "-o", self.page], env=environment,
+                                  stderr=subprocess.PIPE, text=True) as process:
+                self.assertIn("measuring this machine", process.stderr.readline())
+                process.send_signal(number)
+                process.stderr.read()
+                self.assertEqual(process.wait(), -number)
+            self.assertEqual(sorted(os.listdir(self.folder.name)), before)
+
+    def test_names_are_no_commands_to_the_terminal(self):
+        name = self.path("\x1b[31mred")
+        for arguments in (["trace", name], ["report", name], ["replay", name], ["ranks", name],
+                          ["run", name], ["record", name], ["snapshot", name], ["why", name, "0"],
+                          ["predict", name], ["topology", name], ["top", name]):
+            with open(name, "w", encoding="utf-8") as file:
+                file.write("junk")
+            result = subprocess.run([GLEANER, *arguments], capture_output=True, text=True,
+                                    timeout=100, cwd=self.folder.name)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertNotIn("\x1b", result.stderr, arguments)
+            self.assertIn("\\033[31mred", result.stderr)
+            self.assertLess(len(result.stderr), 400, arguments)
+
     def test_an_output_that_cannot_be_written(self):
         self.client("work")
         for output, reason in (("/dev/full", "No space left"), ("/no/folder/x", "No such file"),
@@ -386,6 +487,12 @@ class Page(ReportTest):
                 self.assertGreaterEqual(self.least_contrast(page), 3, name)
                 if PICTURES:
                     page.picture(os.path.join(PICTURES, f"{name}.png"))
+                self.assertEqual(page.evaluate("""[...document.querySelectorAll("svg.plot")]
+                    .flatMap((plot) => [...plot.querySelectorAll("text")].filter((text) => {
+                        const box = text.getBBox(), view = plot.viewBox.baseVal;
+                        return box.x < 0 || box.y < 0 || box.x + box.width > view.width ||
+                            box.y + box.height > view.height; })
+                        .map((text) => text.textContent))"""), [], f"{name}: cut labels")
             shown = page.evaluate("document.querySelector('main').innerText")
             self.assertIn(self.figures()["Longest pause"], shown.replace("\u00a0", " "))
             self.by_keyboard(page)

@@ -85,6 +85,44 @@ class Malloc(unittest.TestCase):
         self.assertEqual(result.returncode, 125)
         self.assertIn("--malloc", result.stderr)
 
+    def test_outputs_are_written_or_refused_by_name(self):
+        program = [sys.executable, "-c", "print('done')"]
+        with tempfile.TemporaryDirectory() as folder:
+            for options in ([], ["--leaks"], ["--collect"]):
+                for name in ("TRACE", "PROFILE", "SNAPSHOT"):
+                    path = os.path.join(folder, name)
+                    result = run("--malloc", *options, *program,
+                                 env=dict(os.environ, **{"GLEANER_" + name: path}))
+                    self.assertEqual((result.returncode, result.stdout), (0, "done\n"))
+                    is_written = os.path.exists(path) and os.path.getsize(path) != 0
+                    is_refused = "GLEANER_" + name in result.stderr or path in result.stderr
+                    self.assertNotEqual(is_written, is_refused, (options, name, result.stderr))
+                    if name == "PROFILE" or options == ["--collect"]:
+                        self.assertTrue(is_written, (options, name, result.stderr))
+                    if os.path.exists(path):
+                        os.remove(path)
+
+    def test_a_profile_shows_what_grows(self):
+        """What malloc has given out and nobody has freed, also where nothing is collected."""
+        code = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
+blocks = (ctypes.c_void_p * 2000)()  # words that a collection sees
+for i in range(2000): blocks[i] = libc.malloc(10000)
+for i in range(0, 2000, 2): libc.free(blocks[i])
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            for options in ([], ["--collect"]):
+                path = os.path.join(folder, "profile" + "".join(options))
+                result = run("--malloc", *options, sys.executable, "-c", code,
+                             env=dict(os.environ, GLEANER_PROFILE=path, GLEANER_PROFILE_BYTES="1"))
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                with open(path, encoding="utf-8") as file:
+                    sites = re.findall(r"^(\d+): (\d+) \[(\d+): \d+\] @ 0x", file.read(), re.M)
+                self.assertIn(("1000", "2000"), [(live, ever) for live, live_bytes, ever in sites
+                                                 if int(live_bytes) >= 10000 * int(live)], options)
+
     def test_what_is_lost_is_collected(self):
         environment = {key: value for key, value in os.environ.items() if key != "GLEANER_COLLECT"}
         code = "import os; print(os.environ.get('GLEANER_COLLECT'))"
@@ -358,6 +396,13 @@ class Refusals(unittest.TestCase):
             path = shutil.which("su")
         self.assertTrue(os.stat(path).st_mode & stat.S_ISUID)
         self.refused(125, "other rights", path)
+
+    @unittest.skipIf(subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0,
+                     "no mount name space of its own")
+    def test_without_proc(self):
+        result = subprocess.run(["unshare", "-m", "sh", "-c", f"umount -l /proc && {GLEANER} run true"],
+                                capture_output=True, text=True)
+        self.assertNotIn("library is missing", result.stderr)
 
     def test_library_missing(self):
         os.mkdir(self.folder + "/bin")

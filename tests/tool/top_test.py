@@ -188,9 +188,9 @@ class Programs(TopTest):
         library = self.path("libgc.so.1")
         with open(DROPIN, "rb") as file:
             data = file.read()
-        self.assertIn(b"GLNTOP2", data)
+        self.assertIn(b"GLNTOP3", data)
         with open(library, "wb") as file:
-            file.write(data.replace(b"GLNTOP2", b"GLNTOP9"))
+            file.write(data.replace(b"GLNTOP3", b"GLNTOP9"))
         client = self.client("work", "wait", library=library)
         self.assertIn("its Gleaner is of another version", self.top(client.pid, "--once", status=1))
 
@@ -211,6 +211,18 @@ class Programs(TopTest):
             top.send_signal(signal.SIGINT)
             top.stdout.read()
             self.assertEqual(top.wait(LIMIT), 0)
+
+    def test_a_malloc_without_a_collector(self):
+        """There will never be anything to show."""
+        environment = {key: value for key, value in os.environ.items()
+                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
+        with subprocess.Popen([sys.executable, "-c", "print('ready', flush=True); input()"],
+                              env=dict(environment, LD_PRELOAD=MALLOC), text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            for arguments in ([], ["--once"], ["--once", "--json"]):
+                self.assertIn("without a collector", self.top(process.pid, *arguments, status=1))
+            process.kill()
 
     def test_a_program_that_executes_another(self):
         for words, status in ((["exec", STATIC, "work", "wait"], 0), (["exec", "/bin/sleep", "9"], 1)):
@@ -284,6 +296,7 @@ class Errors(TopTest):
             result = subprocess.run([GLEANER, "top", *arguments], capture_output=True, text=True)
             self.assertNotEqual(result.returncode, 0, arguments)
             self.assertTrue(result.stderr.startswith("gleaner: "), result.stderr)
+            self.assertLess(len(result.stderr), 200, "no number of 300 digits")
 
     def test_no_gleaner(self):
         with subprocess.Popen(["sleep", "100"]) as process:

@@ -40,6 +40,21 @@ static void work_in_threads(int count) {
   for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
 }
 
+/* Names itself first, as threads do; or waits until who has created it has named it. */
+static pthread_barrier_t is_named;
+static void *work_by_name(void *name) {
+  if (name != NULL) {
+    pthread_setname_np(pthread_self(), name);
+  } else {
+    pthread_barrier_wait(&is_named);
+  }
+  return work(name);
+}
+static void *wait_for_ever(void *unused) {
+  for (;;) pause();
+  return unused;
+}
+
 static void await_child(pid_t child) {
   int status = 1;
   if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(3);
@@ -51,6 +66,24 @@ int main(int argc, char **argv) {
   work(NULL);
   if (strcmp(what, "threads") == 0) {
     work_in_threads(4);
+  } else if (strcmp(what, "named") == 0 || strcmp(what, "named-killed") == 0) {
+    pthread_t threads[3];
+    pthread_barrier_init(&is_named, NULL, 2);
+    pthread_create(&threads[0], NULL, work_by_name, "by-itself");
+    pthread_create(&threads[1], NULL, work_by_name, NULL);
+    pthread_setname_np(threads[1], "by-another");
+    pthread_barrier_wait(&is_named);
+    pthread_create(&threads[2], NULL, wait_for_ever, NULL);
+    pthread_setname_np(threads[2], "asleep");
+    for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
+    pthread_setname_np(pthread_self(), "renamed");
+    if (strcmp(what, "named-killed") == 0) {
+      usleep(150000); /* long enough for the next report to look and to drain */
+      work(NULL);
+      raise(SIGKILL);
+    }
+  } else if (strcmp(what, "no-collection") == 0) {
+    GC_disable();
   } else if (strcmp(what, "spans") == 0) {
     gleaner_trace_end("never begun", 0);
     gleaner_trace_end("of the future", UINT64_MAX);

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import unittest
 GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
 SEED = random.SystemRandom().randrange(2**32)
 INCOMPLETE = 2
-CAUSES = {"allocation", "explicit", "exhausted"}
+CAUSES = {"allocation", "explicit", "exhausted", "inspection"}
 
 
 def strict_json(text):
@@ -164,6 +165,40 @@ class Contents(TraceTest):
         self.assertIn("slow path: fresh page", by_thread["gleaner_trace_c"])
         self.assertTrue(all(event["args"]["resident_bytes"] > 0
                             for event in self.named(events, "heap")[1:]))
+
+    def test_names_that_threads_get_later(self):
+        for what, status, client_status, expected in (
+                ("named", 0, 0, {"by-itself", "by-another", "asleep", "renamed"}),
+                ("named-killed", INCOMPLETE, -9, {"by-itself", "by-another", "renamed"})):
+            self.client(what, status=client_status)
+            names = {event["args"]["name"].split()[0] for event in self.convert(status=status)
+                     if event["name"] == "thread_name"}
+            self.assertLessEqual(expected, names, what)
+
+    def test_no_limit_is_0(self):
+        for mode in ("stop", "auto"):
+            self.client("work", GLEANER_MODE=mode)
+            heaps = self.named(self.convert(), "heap")
+            self.assertEqual(heaps[0]["args"]["growth_limit_bytes"], 0, "before a collection")
+            for heap in heaps:
+                for name, value in heap["args"].items():
+                    self.assertLess(value, 2**47, name)
+
+    def test_an_initial_heap_spares_growth(self):
+        growth = []
+        for initial in ("0", "256m"):
+            self.client("threads", GLEANER_MODE="stop", GLEANER_INITIAL_HEAP=initial)
+            growth.append(len(self.named(self.convert(), "slow path: growth")))
+        self.assertGreater(growth[0], 0)
+        self.assertEqual(growth[1], 0)
+
+    def test_snapshots_and_reports_of_leaks_are_inspections(self):
+        for variables in ({"GLEANER_SNAPSHOT": self.path("snapshot")}, {"GLEANER_FIND_LEAK": "1"}):
+            self.client("work", **variables)
+            causes = [event["args"]["cause"]
+                      for event in self.named(self.convert(), "collection")]
+            self.assertEqual(causes[-1], "inspection", variables)
+            self.assertNotIn("inspection", causes[:-1])
 
     def test_the_program_has_spans_of_its_own(self):
         self.client("spans")
@@ -388,6 +423,21 @@ class Accidents(TraceTest):
                                     capture_output=True, text=True)
             self.assertEqual(result.returncode, 1)
             self.assertIn(f"{output}: {reason}", result.stderr)
+
+    def test_a_good_output_stays_if_there_is_no_room_for_another(self):
+        self.client("work")
+        output = self.path("good")
+        with open(output, "w", encoding="utf-8") as file:
+            file.write("good")
+        files = os.listdir(os.path.dirname(output))
+        result = subprocess.run(
+            [GLEANER, "trace", self.trace, "-o", output], capture_output=True, text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"{output}: File too large", result.stderr)
+        with open(output, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "good")
+        self.assertEqual(os.listdir(os.path.dirname(output)), files)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import struct
 
 NUMBERS = {"thread": 1, "part": 2, "pause": 3, "collection": 4, "mark": 5, "idle": 6, "stall": 7,
            "returned": 13, "heap": 14, "end": 16, "unswept": 17, "size class": 18,
-           "pages of a heap": 19, "tracking": 20, "thread end": 21}
+           "pages of a heap": 19, "tracking": 20, "thread end": 21, "waited": 27}
 BEGAN_NS = 1_000_000_000_000
 
 

@@ -330,10 +330,12 @@ class BadInput(ToolTest):
 
     def test_full_disk(self):
         case = Case("map")
-        for command in (("snapshot", case.file), ("why", case.file, "--largest")):
+        for command in (("snapshot", case.file), ("why", case.file, "--largest"), ("options",),
+                        ("options", "--markdown"), ("topology",), ("topology", "--json"),
+                        ("--help",), ("--version",), ("why", "--help"), ("symbolize",)):
             with open("/dev/full", "w") as full:
-                result = subprocess.run([GLEANER, *command], stdout=full, stderr=subprocess.PIPE,
-                                        text=True, timeout=100, env=CLEAN)
+                result = subprocess.run([GLEANER, *command], stdin=subprocess.DEVNULL, stdout=full,
+                                        stderr=subprocess.PIPE, text=True, timeout=100, env=CLEAN)
             self.assertEqual(result.returncode, 1)
             self.assertIn("cannot be written", result.stderr)
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -223,8 +224,16 @@ class Observation {
 std::string DirectoryOfThisProgram() {
   char path[PATH_MAX];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  if (n <= 0 || n >= static_cast<ssize_t>(sizeof path)) return {};
-  const std::string file(path, static_cast<size_t>(n));
+  std::string file(path,
+                   n > 0 && n < static_cast<ssize_t>(sizeof path) ? static_cast<size_t>(n) : 0);
+  if (file.empty()) {
+    // Without /proc: what was executed, which may be a link.
+    const int error = errno;
+    const char* given = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+    errno = error;
+    if (given == nullptr || realpath(given, path) == nullptr) return {};
+    file = path;
+  }
   return file.substr(0, file.rfind('/'));
 }
 

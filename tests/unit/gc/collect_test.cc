@@ -56,6 +56,24 @@ TEST(CollectTest, WhatIsReachableStaysAndTheRestGoes) {
   });
 }
 
+// It frees what is dead as any collection, but its stop is the tool's.
+TEST(CollectTest, TheStopOfAnInspectionIsInNoSum) {
+  EXPECT_CHILD_OK([] {
+    Start();
+    Collect();
+    void* dead = Allocate(Kind::kNormal, 64);
+    const gc::CollectorTotals before = g_collector.totals();
+    ASSERT_TRUE(g_collector.Collect(gc::Cause::kInspection, 0));
+    EXPECT_FALSE(IsAllocated(dead));
+    const gc::CollectorTotals& after = g_collector.totals();
+    EXPECT_EQ(after.collections, before.collections + 1);
+    EXPECT_EQ(after.inspections, before.inspections + 1);
+    EXPECT_EQ(after.pauses.all_ns, before.pauses.all_ns);
+    EXPECT_EQ(after.longest_pause.all_ns, before.longest_pause.all_ns);
+    EXPECT_GT(g_collector.last().pause.all_ns, 0u);
+  });
+}
+
 TEST(CollectTest, InteriorPointersKeepAndTheByteBehindDoesNotInTheHeap) {
   EXPECT_CHILD_OK([] {
     Start();

@@ -15,6 +15,7 @@
 #include "platform/clock.h"
 #include "platform/filters.h"
 #include "platform/memory.h"
+#include "platform/standard_error.h"
 #include "platform/thread.h"
 #include "tests/support/child.h"
 
@@ -30,6 +31,12 @@ TEST(BitsTest, AlignAndPowers) {
   EXPECT_TRUE(IsPowerOfTwo(1));
   EXPECT_FALSE(IsPowerOfTwo(12));
   EXPECT_TRUE(IsPowerOfTwo(size_t{1} << 63));
+}
+
+TEST(MessageTest, NamesAreNoCommandsToTheTerminal) {
+  char text[] = "a\033[31mb\tc\n\177\302\233d\303\251";
+  HideControls(text, sizeof text - 1);
+  EXPECT_STREQ(text, "a?[31mb\tc\n?\302?d\303\251");
 }
 
 TEST(BitsTest, Sums) {

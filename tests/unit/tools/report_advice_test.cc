@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <set>
 
 namespace gleaner::tools {
@@ -90,7 +92,11 @@ void Lose(ReportModel* model, const char* reason) {
   model->tracking.reason = reason;
 }
 
+void Wait(ReportModel* model, uint64_t ns) { model->waited_ns = ns; }
+
 const Case kCases[] = {
+    {"no-processor", [](ReportModel* m) { Wait(m, 60 * kMs); },
+     [](ReportModel* m) { Wait(m, 40 * kMs); }},
     {"heap-too-small", [](ReportModel* m) { Pause(m, 120 * kMs, gc::PausePart::kMark); },
      [](ReportModel* m) { Pause(m, 80 * kMs, gc::PausePart::kMark); }},
     {"pauses-above-goal", [](ReportModel* m) { m->collections[3].pause_ns = 11 * kMs; },
@@ -136,6 +142,21 @@ TEST(ReportAdviceTest, ARuleSpeaksIfItsLawHolds) {
     model = QuietRun();
     each.is_silent(&model);
     EXPECT_EQ(RulesThatSpeak(model), std::set<std::string>()) << "nearly " << each.rule;
+  }
+}
+
+// What a machine without a free processor explains is not put down to the heap.
+TEST(ReportAdviceTest, NothingIsBlamedForWantOfProcessors) {
+  for (const char* rule :
+       {"heap-too-small", "pauses-above-goal", "write-faults", "throttled", "allocation-stalls"}) {
+    const auto* each = std::find_if(std::begin(kCases), std::end(kCases), [rule](const Case& one) {
+      return std::string(one.rule) == rule;
+    });
+    ASSERT_NE(each, std::end(kCases));
+    ReportModel model = QuietRun();
+    each->speaks(&model);
+    Wait(&model, 60 * kMs);
+    EXPECT_EQ(RulesThatSpeak(model), std::set<std::string>{"no-processor"}) << rule;
   }
 }
 

@@ -21,16 +21,16 @@ TEST(TextTest, JsonHasNoControlCharacters) {
 
 TEST(TextTest, FiguresHaveThreeDigits) {
   EXPECT_EQ(Duration(0), "0");
-  EXPECT_EQ(Duration(999), "999\u00a0ns");
-  EXPECT_EQ(Duration(12'345), "12.3\u00a0µs");
-  EXPECT_EQ(Duration(1'234'567), "1.23\u00a0ms");
-  EXPECT_EQ(Duration(999'600'000), "1.00\u00a0s");
-  EXPECT_EQ(Bytes(0), "0\u00a0B");
-  EXPECT_EQ(Bytes(16'384), "16.4\u00a0kB");
-  EXPECT_EQ(Bytes(4e9), "4.00\u00a0GB");
-  EXPECT_EQ(Share(0), "0\u00a0%");
-  EXPECT_EQ(Share(0.0123), "1.2\u00a0%");
-  EXPECT_EQ(Share(1), "100\u00a0%");
+  EXPECT_EQ(Duration(999), "999 ns");
+  EXPECT_EQ(Duration(12'345), "12.3 µs");
+  EXPECT_EQ(Duration(1'234'567), "1.23 ms");
+  EXPECT_EQ(Duration(999'600'000), "1.00 s");
+  EXPECT_EQ(Bytes(0), "0 B");
+  EXPECT_EQ(Bytes(16'384), "16.4 kB");
+  EXPECT_EQ(Bytes(4e9), "4.00 GB");
+  EXPECT_EQ(Share(0), "0 %");
+  EXPECT_EQ(Share(0.0123), "1.2 %");
+  EXPECT_EQ(Share(1), "100 %");
   EXPECT_EQ(Count(0), "0");
   EXPECT_EQ(Count(999), "999");
   EXPECT_EQ(Count(1'234'567), "1,234,567");
