@@ -95,10 +95,10 @@ void FindSignalFunctions() {
 
 GLEANER_MALLOC_API int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                                       void* (*start)(void*), void* argument) {
-  if (proxy::Start() && proxy::IsCollecting()) {
-    return Threads::Create(thread, attributes, start, argument);
+  if (!platform::IsCreatingThread() && proxy::Start() && proxy::IsCollecting()) {
+    return Threads::Create(thread, attributes, start, argument, platform::NextPthreadCreate);
   }
-  return platform::RealPthreadCreate(thread, attributes, start, argument);
+  return platform::NextPthreadCreate(thread, attributes, start, argument);
 }
 
 GLEANER_MALLOC_API int thrd_create(thrd_t* thread, thrd_start_t start, void* argument) {

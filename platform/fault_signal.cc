@@ -196,7 +196,8 @@ void OnFault(int number, siginfo_t* info, void* context) {
 
 bool InstallFaultHandler(FaultHandler handler) {
   if (g_sigaction == nullptr) {
-    g_sigaction = reinterpret_cast<Sigaction>(NextFunction("sigaction"));
+    g_sigaction =
+        reinterpret_cast<Sigaction>(NextFunction("sigaction", reinterpret_cast<void*>(&sigaction)));
   }
   Action present;
   if (g_sigaction(SIGSEGV, nullptr, &present) != 0) return false;

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "platform/atomic.h"
+#include "platform/memory.h"
 #include "platform/process.h"
 #include "platform/raw_call.h"
 
@@ -62,6 +63,9 @@ long Call(long number, long a, long b, long c, long d, long e, long f) {
     if (result < 0) gleaner::platform::ForgetFilter();
   } else {
     result = RawCall(number, a, b, c, d, e, f);
+  }
+  if (GLEANER_UNLIKELY(number == SYS_prlimit64 || number == SYS_setrlimit) && result == 0) {
+    gleaner::platform::NoticeAddressSpaceLimit();
   }
   if (result >= 0 || result < -4095) return result;
   errno = static_cast<int>(-result);

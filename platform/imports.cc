@@ -1,5 +1,6 @@
 #include "platform/imports.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
@@ -165,6 +166,10 @@ void ReplaceImports(const ReplacedImport* imports, size_t count, bool loader_can
     dl_phdr_info info;
     if (DescribeListed(object, &info)) ReplaceInObject(&info, sizeof info, &work);
   }
+}
+
+bool IsBypassed(const char* name) {
+  return !IsStaticProgram() && dlsym(RTLD_NEXT, name) == nullptr;
 }
 
 }  // namespace gleaner::platform

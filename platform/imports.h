@@ -26,4 +26,10 @@ struct ReplacedImport {
 // load or unload objects.
 void ReplaceImports(const ReplacedImport* imports, size_t count, bool loader_can_be_asked = true);
 
+// Whether calls of this function, which this library replaces by exporting its name, do not reach
+// the replacement: the C library comes first in the search order, as where a program gets the
+// collector through a library or by dlopen. Then imports have to be replaced. Not with the world
+// stopped.
+bool IsBypassed(const char* name);
+
 }  // namespace gleaner::platform

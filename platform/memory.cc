@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -10,7 +11,9 @@
 #include <span>
 
 #include "platform/call_buffers.h"
+#include "platform/failures.h"
 #include "platform/lock.h"
+#include "platform/raw_call.h"
 #include "platform/thread.h"
 
 namespace gleaner::platform {
@@ -113,14 +116,18 @@ Addr FarAway(size_t bytes, size_t alignment) {
   return g_next_end > bytes + alignment ? AlignDown(g_next_end - bytes, alignment) : 0;
 }
 
-// Maps these addresses. False if another mapping has them, or the system refuses.
+// Maps these addresses. False if another mapping has them, or the system refuses. Without the C
+// library: sanitizers replace mmap, and take the place away from a call that wants it where they
+// have memory of their own.
 bool MapAt(Addr begin, size_t bytes, int protection = PROT_NONE) {
-  void* p = mmap(PointerAt<void>(begin), bytes, protection, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
-  if (p == PointerAt<void>(begin)) return true;
-  if (p == MAP_FAILED) return false;
-  munmap(p, bytes);  // an old system, which does not know the flag, mapped elsewhere
-  errno = ENOMEM;
-  return false;
+  if (Fails(Failing::kMapping)) return errno = ENOMEM, false;
+  const long result = RawCall(SYS_mmap, static_cast<long>(begin), static_cast<long>(bytes),
+                              protection, kReserved | MAP_FIXED_NOREPLACE, -1, 0);
+  if (result == static_cast<long>(begin)) return true;
+  if (result < 0 && result >= -4095) return errno = static_cast<int>(-result), false;
+  // An old system, which does not know the flag, mapped elsewhere.
+  munmap(PointerAt<void>(static_cast<Addr>(result)), bytes);
+  return errno = ENOMEM, false;
 }
 
 // Notes that [from, to) of the reservation is about to be committed, and maps the part of it that
@@ -327,7 +334,10 @@ bool Commit(void* p, size_t bytes, bool executable) {
   Reservation* r = FindReservation(AddressOf(p));
   if (r != nullptr) {
     const size_t from = AddressOf(p) - r->begin.Load(memory_order_relaxed);  // under the lock
-    if (!PrepareCommit(r, from, from + bytes)) return false;
+    if (!PrepareCommit(r, from, from + bytes)) {
+      LookAtLimit();  // it may have been lowered without a call of ours
+      if (!PrepareCommit(r, from, from + bytes)) return false;
+    }
   }
   return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;
 }

@@ -11,11 +11,12 @@ namespace gleaner::platform {
 template <class F>
 class NextCall {
  public:
-  constexpr explicit NextCall(const char* name) : name_(name) {}
+  constexpr explicit NextCall(const char* name, F* in_static_program = nullptr)
+      : name_(name), in_static_program_(in_static_program) {}
   F* get() {
     F* f = function_.Load(memory_order_relaxed);  // racing threads store the same value
     if (f == nullptr) {
-      f = reinterpret_cast<F*>(NextFunction(name_));
+      f = reinterpret_cast<F*>(NextFunction(name_, reinterpret_cast<void*>(in_static_program_)));
       function_.Store(f, memory_order_relaxed);  // racing threads store the same value
     }
     return f;
@@ -23,6 +24,7 @@ class NextCall {
 
  private:
   const char* name_;
+  F* in_static_program_;
   Atomic<F*> function_{nullptr};
 };
 

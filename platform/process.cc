@@ -62,6 +62,11 @@ bool MemoryIsAnothers() {
   return process != 0 && process != getpid();
 }
 
+int RawPrlimit(int process, int resource, const void* limit, void* old) {
+  return static_cast<int>(syscall(SYS_prlimit64, process, resource, limit, old));
+}
+int RawMlockall(int flags) { return static_cast<int>(syscall(SYS_mlockall, flags)); }
+
 int OpenLogFile(const char* path) {
   return OpenAboveStandard(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
 }

@@ -22,6 +22,10 @@ bool MemoryIsCopy();
 // Whether the memory is another process's. Costs a system call.
 bool MemoryIsAnothers();
 
+// The system's calls, without the C library.
+int RawPrlimit(int process, int resource, const void* limit, void* old);
+int RawMlockall(int flags);
+
 // Opens a file for appending; -1 if that fails.
 int OpenLogFile(const char* path);
 // Opens a file for reading; -1 if that fails.

@@ -14,6 +14,8 @@
 #include "platform/fault_signal.h"
 #include "platform/lock.h"
 #include "platform/mappings.h"
+#include "platform/next_call.h"
+#include "platform/raw_call.h"
 #include "platform/stalls.h"
 #include "platform/thread.h"
 
@@ -30,6 +32,8 @@ __thread StopRecord* t_stop_record __attribute__((tls_model("initial-exec"))) = 
 
 namespace {
 
+constexpr size_t kKernelMaskBytes = 8;    // the part of a sigset_t that the kernel uses
+constexpr int kFirstReservedSignal = 32;  // up to SIGRTMIN the signals are the C library's
 constexpr int kDefaultSuspendSignal = SIGPWR;
 constinit int g_suspend_signal = kDefaultSuspendSignal;
 constinit int g_restart_signal = SIGXCPU;
@@ -284,20 +288,34 @@ void UnblockSuspendSignal() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-int RealSigmask(int how, const sigset_t* set, sigset_t* old) {
-  using Sigmask = int (*)(int, const sigset_t*, sigset_t*);
-  static Sigmask real = nullptr;  // racing threads store the same value
-  Sigmask set_mask = __atomic_load_n(&real, __ATOMIC_RELAXED);
-  if (set_mask == nullptr) {
-    set_mask = reinterpret_cast<Sigmask>(NextFunction("pthread_sigmask"));
-    __atomic_store_n(&real, set_mask, __ATOMIC_RELAXED);  // a pointer by itself
+namespace {
+
+// pthread_sigmask of a static program (NextFunction): as the C library's, it blocks no signal that
+// the C library has for itself.
+int StaticSigmask(int how, const sigset_t* set, sigset_t* old) {
+  sigset_t open;
+  if (set != nullptr && how != SIG_UNBLOCK) {
+    open = *set;
+    for (int number = kFirstReservedSignal; number < SIGRTMIN; ++number) {
+      open.__val[0] &= ~(1ul << (number - 1));
+    }
+    set = &open;
   }
-  return set_mask(how, set, old);
+  const long result = RawCall(SYS_rt_sigprocmask, how, static_cast<long>(AddressOf(set)),
+                              static_cast<long>(AddressOf(old)), kKernelMaskBytes, 0, 0);
+  return static_cast<int>(-result);
+}
+
+constinit NextCall<decltype(StaticSigmask)> g_next_sigmask("pthread_sigmask", StaticSigmask);
+
+}  // namespace
+
+int RealSigmask(int how, const sigset_t* set, sigset_t* old) {
+  return g_next_sigmask.get()(how, set, old);
 }
 
 void RestoreSigmask(const sigset_t* mask) {
-  constexpr size_t kKernelBytes = 8;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, nullptr, kKernelBytes);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, nullptr, kKernelMaskBytes);
 }
 
 const sigset_t* WithoutSuspend(const sigset_t* set, sigset_t* copy) {

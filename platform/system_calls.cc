@@ -970,12 +970,15 @@ void InterposeInNewObjects() {
   if (g_interposed.Load(memory_order_acquire)) ReplaceImports(g_imports, g_import_count);
 }
 
-int SigmaskOfProgram(int how, const sigset_t* set, sigset_t* old) {
+int SigmaskOfProgram(int how, const sigset_t* set, sigset_t* old,
+                     int (*set_mask)(int, const sigset_t*, sigset_t*)) {
   sigset_t open;
+  sigset_t unsuspended;
   sigset_t before;
   // Relaxed: the flag stands by itself; no other data depends on it here.
   if (how != SIG_UNBLOCK && g_interposed.Load(memory_order_relaxed)) set = WithoutFault(set, &open);
-  const int result = SigmaskKeepingSuspend(how, set, old != nullptr ? &before : nullptr);
+  if (how != SIG_UNBLOCK) set = WithoutSuspend(set, &unsuspended);
+  const int result = set_mask(how, set, old != nullptr ? &before : nullptr);
   if (result == 0 && old != nullptr) *old = before;
   return result;
 }

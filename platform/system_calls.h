@@ -22,8 +22,10 @@ void InterposeSystemCalls(bool loader_can_be_asked = true);
 // WithLoaderLocked.
 void InterposeInNewObjects();
 
-// SigmaskKeepingSuspend for functions of this library that the program calls: `old` may lie in the
-// heap, and SIGSEGV stays unblocked once InterposeSystemCalls has been called.
-int SigmaskOfProgram(int how, const sigset_t* set, sigset_t* old);
+// `set_mask`, a pthread_sigmask, for functions of this library that the program calls: as
+// SigmaskKeepingSuspend, `old` may lie in the heap, and SIGSEGV stays unblocked once
+// InterposeSystemCalls has been called.
+int SigmaskOfProgram(int how, const sigset_t* set, sigset_t* old,
+                     int (*set_mask)(int, const sigset_t*, sigset_t*));
 
 }  // namespace gleaner::platform

@@ -20,12 +20,19 @@
 #include "platform/control_group.h"
 #include "platform/failures.h"
 #include "platform/mappings.h"
+#include "platform/next_call.h"
 #include "platform/os_page.h"
 #include "platform/processor_set.h"
 
 extern "C" {
 // The stack pointer at the entry of the program; ld.so exports it.
 extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
+
+// The C library's own name for its pthread_create, in statically linked programs only. Hidden, so
+// that no library that exports such a name is meant.
+__attribute__((weak, visibility("hidden"))) int __pthread_create(  // NOLINT
+    pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+    void* argument) noexcept;
 }
 
 namespace gleaner::platform {
@@ -193,25 +200,41 @@ bool LifeMark::HolderHasEnded() {
   return error == EOWNERDEAD;
 }
 
-void* NextFunction(const char* name) {
+bool IsStaticProgram() { return &__pthread_create != nullptr; }
+
+void* NextFunction(const char* name, void* in_static_program) {
+  if (IsStaticProgram()) {
+    GLEANER_CHECK(in_static_program != nullptr, "no function %s in a static program", name);
+    return in_static_program;
+  }
   if (void* next = dlsym(RTLD_NEXT, name); next != nullptr) return next;
-  void* libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  void* function = libc != nullptr ? dlsym(libc, name) : nullptr;
+  // The C library comes before this library, and perhaps another library's function before both.
+  void* function = dlsym(RTLD_DEFAULT, name);
   GLEANER_CHECK(function != nullptr, "the C library has no function %s", name);
   return function;
 }
 
-int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
-                      void* argument) {
-  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  static Create real = nullptr;  // racing threads store the same value
-  Create create = __atomic_load_n(&real, __ATOMIC_RELAXED);
-  if (create == nullptr) {
-    create = reinterpret_cast<Create>(NextFunction("pthread_create"));
-    __atomic_store_n(&real, create, __ATOMIC_RELAXED);  // a pointer by itself
-  }
+namespace {
+constinit NextCall<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)> g_next_create(
+    "pthread_create", &__pthread_create);
+constinit __thread bool t_creates_thread __attribute__((tls_model("initial-exec"))) = false;
+}  // namespace
+
+int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                 void* argument) {
   if (Fails(Failing::kThread)) return EAGAIN;
-  return create(thread, attributes, start, argument);
+  t_creates_thread = true;
+  const int error = pthread_create(thread, attributes, start, argument);
+  t_creates_thread = false;
+  return error;
+}
+
+bool IsCreatingThread() { return t_creates_thread; }
+
+int NextPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                      void* argument) {
+  if (Fails(Failing::kThread)) return EAGAIN;
+  return g_next_create.get()(thread, attributes, start, argument);
 }
 
 bool NotifiesByThread(const sigevent& event) { return event.sigev_notify == SIGEV_THREAD; }
@@ -226,10 +249,34 @@ bool StartHelperThread(void* (*start)(void*), void* argument) {
   pthread_attr_setstacksize(&attributes, 256 * kKiB);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const int error = RealPthreadCreate(&thread, &attributes, start, argument);
+  const int error = CreateThread(&thread, &attributes, start, argument);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return error == 0;
+}
+
+namespace {
+// Written by FindThreadSanitizer, before there are other threads of the library.
+constinit bool g_has_thread_sanitizer = false;
+using Annotation = void (*)(const char* file, int line);
+constinit Annotation g_ignore[2] = {};
+}  // namespace
+
+void FindThreadSanitizer() {
+  g_has_thread_sanitizer = dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
+  if (!g_has_thread_sanitizer) return;
+  g_ignore[0] = reinterpret_cast<Annotation>(dlsym(RTLD_DEFAULT, "AnnotateIgnoreReadsBegin"));
+  g_ignore[1] = reinterpret_cast<Annotation>(dlsym(RTLD_DEFAULT, "AnnotateIgnoreWritesBegin"));
+}
+
+bool HasThreadSanitizer() { return g_has_thread_sanitizer; }
+
+void HideAccessesOfHelper() {
+#ifndef __SANITIZE_THREAD__
+  for (const Annotation ignore : g_ignore) {
+    if (ignore != nullptr) ignore(__FILE__, __LINE__);
+  }
+#endif
 }
 
 int UsableCpuCount() {

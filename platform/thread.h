@@ -63,21 +63,40 @@ class LifeMark {
   pthread_mutex_t mutex_;
 };
 
-// The function of this name behind this library in the search order, or the C library's if the C
-// library comes before this library (a program may link it first). Never this library's function.
-// Aborts if there is none.
-void* NextFunction(const char* name);
+// The function of this name behind this library in the search order; the first one if there is none
+// behind it, as the C library comes before this library (a program may link it first). Never this
+// library's function.
+// Aborts if there is none. A statically linked program has one function of a name, so this
+// library's takes the place of the C library's: there the result is `in_static_program`.
+void* NextFunction(const char* name, void* in_static_program = nullptr);
+bool IsStaticProgram();
 
 // Whether the C library starts a thread for the event (SIGEV_THREAD).
 bool NotifiesByThread(const sigevent& event);
 
-// The C library's pthread_create, never an interposed one. Same contract.
-int RealPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+// pthread_create as a call in the program's code finds it: the first in the search order. That may
+// be the wrapper of a sanitizer or of a preloaded library, which must see every thread that runs
+// its code. The call may lead to this library's own replacement, which passes it on:
+// IsCreatingThread.
+int CreateThread(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                 void* argument);
+// Whether the calling thread is in CreateThread.
+bool IsCreatingThread();
+// The pthread_create behind this library in the search order; for replacements. Same contract.
+int NextPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument);
 
 // Starts a detached thread that blocks all signals and is not known to the thread registry. False
 // if the system refuses.
 bool StartHelperThread(void* (*start)(void*), void* argument);
+
+// Looks for ThreadSanitizer in the program; it need not have compiled this library. Once, before
+// the functions below; may take the loader's lock.
+void FindThreadSanitizer();
+bool HasThreadSanitizer();
+// For a helper thread that never ends: ThreadSanitizer, which does not see how this library orders
+// its threads, leaves the calling thread's accesses alone.
+void HideAccessesOfHelper();
 
 // Processors this process may use: the affinity mask, further bounded by the cgroup's quota
 // (rounded up). At least 1. Reads files; for start-up.

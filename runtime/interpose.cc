@@ -6,16 +6,26 @@
 #include <pthread.h>
 #include <threads.h>
 
+#include <ctime>
+
 #include "platform/system_calls.h"
 #include "runtime/runtime.h"
+
+// A statically linked program gets of the C library what something refers to: with this function
+// comes __pthread_create (platform/thread.cc), since pthread_create is the one below.
+[[gnu::used]] static constinit decltype(timer_create)* const g_uses_threads = timer_create;
 
 extern "C" {
 
 __attribute__((visibility("default"))) int pthread_create(pthread_t* thread,
                                                           const pthread_attr_t* attributes,
                                                           void* (*start)(void*), void* argument) {
+  if (gleaner::platform::IsCreatingThread()) {
+    return gleaner::platform::NextPthreadCreate(thread, attributes, start, argument);
+  }
   gleaner::runtime::Init();
-  return gleaner::runtime::Threads::Create(thread, attributes, start, argument);
+  return gleaner::runtime::Threads::Create(thread, attributes, start, argument,
+                                           gleaner::platform::NextPthreadCreate);
 }
 
 __attribute__((visibility("default"))) int thrd_create(thrd_t* thread, thrd_start_t start,
@@ -26,7 +36,7 @@ __attribute__((visibility("default"))) int thrd_create(thrd_t* thread, thrd_star
 
 __attribute__((visibility("default"))) int pthread_sigmask(int how, const sigset_t* set,
                                                            sigset_t* old) {
-  return gleaner::platform::SigmaskOfProgram(how, set, old);
+  return gleaner::platform::SigmaskOfProgram(how, set, old, gleaner::platform::RealSigmask);
 }
 
 }  // extern "C"

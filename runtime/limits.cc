@@ -5,9 +5,12 @@
 #include "runtime/limits.h"
 
 #include <cerrno>
+#include <iterator>
 
+#include "platform/imports.h"
 #include "platform/memory.h"
 #include "platform/next_call.h"
+#include "platform/process.h"
 
 namespace {
 
@@ -17,22 +20,70 @@ using gleaner::platform::NextCall;
 using SetLimit = int(int resource, const void* limit);
 using ProcessLimit = int(int process, int resource, const void* limit, void* old);
 
-constinit NextCall<SetLimit> g_setrlimit("setrlimit");
-constinit NextCall<SetLimit> g_setrlimit64("setrlimit64");
-constinit NextCall<ProcessLimit> g_prlimit("prlimit");
-constinit NextCall<ProcessLimit> g_prlimit64("prlimit64");
-constinit NextCall<int(int)> g_mlockall("mlockall");
+int StaticSetLimit(int resource, const void* limit) {
+  return gleaner::platform::RawPrlimit(0, resource, limit, nullptr);
+}
+
+using gleaner::platform::RawPrlimit;
+constinit NextCall<SetLimit> g_setrlimit("setrlimit", StaticSetLimit);
+constinit NextCall<SetLimit> g_setrlimit64("setrlimit64", StaticSetLimit);
+constinit NextCall<ProcessLimit> g_prlimit("prlimit", RawPrlimit);
+constinit NextCall<ProcessLimit> g_prlimit64("prlimit64", RawPrlimit);
+constinit NextCall<int(int)> g_mlockall("mlockall", gleaner::platform::RawMlockall);
+
+int Noticing(int result, const void* limit) {
+  if (result == 0 && limit != nullptr) gleaner::platform::NoticeAddressSpaceLimit();
+  return result;
+}
+
+int ReplacedSetrlimit(int resource, const void* limit) {
+  return Noticing(g_setrlimit.get()(resource, limit), limit);
+}
+int ReplacedSetrlimit64(int resource, const void* limit) {
+  return Noticing(g_setrlimit64.get()(resource, limit), limit);
+}
+int ReplacedPrlimit(int process, int resource, const void* limit, void* old) {
+  return Noticing(g_prlimit.get()(process, resource, limit, old), limit);
+}
+int ReplacedPrlimit64(int process, int resource, const void* limit, void* old) {
+  return Noticing(g_prlimit64.get()(process, resource, limit, old), limit);
+}
+int ReplacedMlockall(int flags) {
+  const int result = g_mlockall.get()(flags);
+  // ENOMEM: more is mapped than may be locked.
+  if (result == 0 || errno != ENOMEM) return result;
+  gleaner::platform::UnmapUncommitted();
+  return g_mlockall.get()(flags);
+}
 
 }  // namespace
 
 namespace gleaner::runtime {
 
+namespace {
+
+// Set by FindLimitFunctions, constant afterwards. Sorted by name.
+constinit platform::ReplacedImport g_imports[5] = {};
+constinit bool g_bypassed = false;
+
+}  // namespace
+
 void FindLimitFunctions() {
-  (void)g_setrlimit.get();
-  (void)g_setrlimit64.get();
-  (void)g_prlimit.get();
-  (void)g_prlimit64.get();
-  (void)g_mlockall.get();
+  const auto import = [](const char* name, auto* replacement, auto* original) {
+    return platform::ReplacedImport{name, reinterpret_cast<void*>(replacement),
+                                    reinterpret_cast<void*>(original)};
+  };
+  g_imports[0] = import("mlockall", ReplacedMlockall, g_mlockall.get());
+  g_imports[1] = import("prlimit", ReplacedPrlimit, g_prlimit.get());
+  g_imports[2] = import("prlimit64", ReplacedPrlimit64, g_prlimit64.get());
+  g_imports[3] = import("setrlimit", ReplacedSetrlimit, g_setrlimit.get());
+  g_imports[4] = import("setrlimit64", ReplacedSetrlimit64, g_setrlimit64.get());
+  g_bypassed = platform::IsBypassed("setrlimit");
+  ReplaceLimitsInNewObjects();
+}
+
+void ReplaceLimitsInNewObjects() {
+  if (g_bypassed) platform::ReplaceImports(g_imports, std::size(g_imports));
 }
 
 }  // namespace gleaner::runtime
@@ -40,37 +91,20 @@ void FindLimitFunctions() {
 // Not under ThreadSanitizer, which calls these functions before instrumented code may run.
 #ifndef __SANITIZE_THREAD__
 
-namespace {
-int Noticing(int result, const void* limit) {
-  if (result == 0 && limit != nullptr) gleaner::platform::NoticeAddressSpaceLimit();
-  return result;
-}
-}  // namespace
-
 #define GLEANER_REPLACED extern "C" __attribute__((visibility("default")))
 
 GLEANER_REPLACED int setrlimit(int resource, const void* limit) noexcept {
-  return Noticing(g_setrlimit.get()(resource, limit), limit);
+  return ReplacedSetrlimit(resource, limit);
 }
-
 GLEANER_REPLACED int setrlimit64(int resource, const void* limit) noexcept {
-  return Noticing(g_setrlimit64.get()(resource, limit), limit);
+  return ReplacedSetrlimit64(resource, limit);
 }
-
 GLEANER_REPLACED int prlimit(int process, int resource, const void* limit, void* old) noexcept {
-  return Noticing(g_prlimit.get()(process, resource, limit, old), limit);
+  return ReplacedPrlimit(process, resource, limit, old);
 }
-
 GLEANER_REPLACED int prlimit64(int process, int resource, const void* limit, void* old) noexcept {
-  return Noticing(g_prlimit64.get()(process, resource, limit, old), limit);
+  return ReplacedPrlimit64(process, resource, limit, old);
 }
-
-GLEANER_REPLACED int mlockall(int flags) noexcept {
-  const int result = g_mlockall.get()(flags);
-  // ENOMEM: more is mapped than may be locked.
-  if (result == 0 || errno != ENOMEM) return result;
-  gleaner::platform::UnmapUncommitted();
-  return g_mlockall.get()(flags);
-}
+GLEANER_REPLACED int mlockall(int flags) noexcept { return ReplacedMlockall(flags); }
 
 #endif  // __SANITIZE_THREAD__

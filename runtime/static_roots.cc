@@ -4,6 +4,7 @@
 #include "platform/loaded_objects.h"
 #include "platform/stop_world.h"
 #include "platform/system_calls.h"
+#include "runtime/limits.h"
 #include "runtime/profiling.h"
 #include "runtime/registry.h"
 #include "runtime/variables.h"
@@ -68,6 +69,7 @@ void RefreshLoadedObjects(void*) {
     platform::VisitLoadedObjects({NoteSegment, NoteTls, nullptr});
     platform::NoteLoaderIsKnown();
     platform::InterposeInNewObjects();
+    ReplaceLimitsInNewObjects();
   }
 }
 

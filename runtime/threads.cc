@@ -28,17 +28,15 @@ constexpr size_t kMaxTlsModules = size_t{1} << 16;
 
 // A destructor of thread-specific data notices the end of a thread. Other destructors may still use
 // the heap, so this one runs again in each round and unregisters in the last.
-#ifdef __SANITIZE_THREAD__
-constexpr int kExitRounds =
-    // ThreadSanitizer ends its own record of the thread in the last round.
-    PTHREAD_DESTRUCTOR_ITERATIONS - 1;
-#else
-constexpr int kExitRounds = PTHREAD_DESTRUCTOR_ITERATIONS;
-#endif
+int ExitRounds() {
+  // ThreadSanitizer ends its own record of the thread in the last round.
+  return platform::HasThreadSanitizer() ? PTHREAD_DESTRUCTOR_ITERATIONS - 1
+                                        : PTHREAD_DESTRUCTOR_ITERATIONS;
+}
 void OnThreadExit(void* value) {
   auto* thread = static_cast<Thread*>(value);
   if (platform::t_stop_record != thread) return;  // unregistered explicitly
-  if (++thread->exit_rounds < kExitRounds) {
+  if (++thread->exit_rounds < ExitRounds()) {
     pthread_setspecific(g_registry.exit_key, thread);
     return;
   }
@@ -192,6 +190,7 @@ void ForgetEndedThreads() {
 }
 
 bool Threads::Init() {
+  platform::FindThreadSanitizer();
   // Room for the objects that an ordinary program has loaded: a collection without memory must not
   // miss roots.
   constexpr size_t kUsualObjects = 256;
@@ -294,12 +293,17 @@ void Threads::NoteOwnStack(Range stack) {
 }
 
 namespace {
-int StartRegistered(pthread_t* thread, const pthread_attr_t* attributes, StartInfo* info) {
+int StartRegistered(pthread_t* thread, const pthread_attr_t* attributes, StartInfo* info,
+                    Threads::PthreadCreate* create) {
   // The child uses `info`, which is on the caller's stack, so the caller must not be cancelled.
   const platform::UncancellableSection section;
   int detached = PTHREAD_CREATE_JOINABLE;
   if (attributes != nullptr) pthread_attr_getdetachstate(attributes, &detached);
-  const int error = platform::RealPthreadCreate(thread, attributes, RunRegistered, info);
+  int error = create(thread, attributes, RunRegistered, info);
+  if (error == EAGAIN) {  // a limit that has not been noticed may leave no room for the stack
+    platform::NoticeAddressSpaceLimit();
+    error = create(thread, attributes, RunRegistered, info);
+  }
   if (error != 0) return error;
   // Until the child is registered, the caller's stack keeps the argument alive. Seq_cst: acquire is
   // enough; pairs with the store in RunRegistered.
@@ -314,14 +318,14 @@ int StartRegistered(pthread_t* thread, const pthread_attr_t* attributes, StartIn
 }  // namespace
 
 int Threads::Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
-                    void* argument) {
+                    void* argument, PthreadCreate* create) {
   StartInfo info{start, nullptr, argument};
-  return StartRegistered(thread, attributes, &info);
+  return StartRegistered(thread, attributes, &info, create);
 }
 
 int Threads::CreateC11(thrd_t* thread, int (*start)(void*), void* argument) {
   StartInfo info{nullptr, start, argument};
-  switch (StartRegistered(thread, nullptr, &info)) {
+  switch (StartRegistered(thread, nullptr, &info, platform::CreateThread)) {
     case 0:
       return thrd_success;
     case ENOMEM:

@@ -135,8 +135,10 @@ class Threads {
 
   // pthread_create that returns when the child is registered. EAGAIN also if there is no memory to
   // register it; otherwise the same contract.
+  // `create` is platform::CreateThread or platform::NextPthreadCreate.
+  using PthreadCreate = int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static int Create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
-                    void* argument);
+                    void* argument, PthreadCreate* create);
 
   // Create for thrd_create. The C library makes threads of both kinds alike.
   static int CreateC11(thrd_t* thread, int (*start)(void*), void* argument);

@@ -88,7 +88,7 @@ extern "C" {
 int GC_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument) {
   runtime::Init();
-  return Threads::Create(thread, attributes, start, argument);
+  return Threads::Create(thread, attributes, start, argument, platform::CreateThread);
 }
 int GC_pthread_join(pthread_t thread, void** result) { return Threads::Join(thread, result); }
 int GC_pthread_detach(pthread_t thread) { return Threads::Detach(thread); }
@@ -96,7 +96,7 @@ void GC_pthread_exit(void* result) { Threads::Exit(result); }
 int GC_pthread_cancel(pthread_t thread) { return pthread_cancel(thread); }
 
 int GC_pthread_sigmask(int how, const sigset_t* set, sigset_t* old_set) {
-  return platform::SigmaskOfProgram(how, set, old_set);
+  return platform::SigmaskOfProgram(how, set, old_set, pthread_sigmask);
 }
 
 void* GC_dlopen(const char* path, int mode) {

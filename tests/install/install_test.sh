@@ -49,6 +49,30 @@ expect "$scratch/build/consumer_static"
 expect "$scratch/build/cards_shared"
 expect "$scratch/build/cards_static"
 
+echo "== sanitizers, whose pthread_create comes before the library's"
+for compiler in cc clang; do
+  for sanitizer in leak address thread; do
+    "$compiler" -fsanitize=$sanitizer -pthread -o "$scratch/sanitized" \
+      "$here/consumer/thread.c" -I"$prefix/include/gleaner" "$prefix/lib/gleaner/libgc.so.1"
+    for mode in stop auto; do
+      expect env GLEANER_MODE=$mode LD_LIBRARY_PATH="$prefix/lib/gleaner" "$scratch/sanitized"
+    done
+  done
+done
+
+echo "== statically linked programs"
+for compiler in cc clang; do
+  for how in -static -static-pie; do
+    for threads in "" -pthread; do
+      # shellcheck disable=SC2086
+      "$compiler" $how $threads -o "$scratch/static" "$here/consumer/consumer.c" \
+        -I"$prefix/include/gleaner" "$prefix/lib/libgleaner.a" 2>"$scratch/said" ||
+        { cat "$scratch/said"; exit 1; }
+      expect "$scratch/static"
+    done
+  done
+done
+
 echo "== linked with Debian's libgc, run on the drop-in"
 cc -o "$scratch/on_libgc" "$here/consumer/consumer.c" -lgc
 expect "$scratch/on_libgc"
