@@ -130,6 +130,12 @@ class Paths(ToolTest):
         self.assertIsNone(answer["sure_path"])
         self.assertIn("lies on a stack", self.why(case, case.address["held"]).stdout)
 
+    @unittest.skipUnless(os.uname().machine == "x86_64", "the register's name")
+    def test_a_register_that_a_callee_has_saved(self):
+        case = Case("register")
+        (path,) = self.why_json(case, case.address["held"])["paths"]
+        self.assertRegex(path["root"], r"^(stack|registers) of the main thread \d+, in TakeRegister\(")
+
     def test_words_of_an_alternate_stack_are_as_doubtful_as_others(self):
         case = Case("alternate")
         answer = self.why_json(case, case.address["held"], "--paths", "3")
