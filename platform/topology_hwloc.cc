@@ -15,8 +15,6 @@ struct Functions {
   decltype(&hwloc_get_api_version) get_api_version;
   decltype(&hwloc_topology_init) topology_init;
   decltype(&hwloc_topology_destroy) topology_destroy;
-  decltype(&hwloc_topology_set_all_types_filter) topology_set_all_types_filter;
-  decltype(&hwloc_topology_set_type_filter) topology_set_type_filter;
   decltype(&hwloc_topology_set_flags) topology_set_flags;
   decltype(&hwloc_topology_load) topology_load;
   decltype(&hwloc_topology_is_thissystem) topology_is_thissystem;
@@ -39,8 +37,6 @@ bool LookUpAll(void* handle, Functions* f) {
   return LookUp(handle, "hwloc_get_api_version", &f->get_api_version) &&
          LookUp(handle, "hwloc_topology_init", &f->topology_init) &&
          LookUp(handle, "hwloc_topology_destroy", &f->topology_destroy) &&
-         LookUp(handle, "hwloc_topology_set_all_types_filter", &f->topology_set_all_types_filter) &&
-         LookUp(handle, "hwloc_topology_set_type_filter", &f->topology_set_type_filter) &&
          LookUp(handle, "hwloc_topology_set_flags", &f->topology_set_flags) &&
          LookUp(handle, "hwloc_topology_load", &f->topology_load) &&
          LookUp(handle, "hwloc_topology_is_thissystem", &f->topology_is_thissystem) &&
@@ -53,14 +49,11 @@ bool LookUpAll(void* handle, Functions* f) {
          LookUp(handle, "hwloc_distances_release", &f->distances_release);
 }
 
-// Nodes and processors, and the groups without which a node would count as having all processors.
-// With what this process may not use: its processors' nodes matter even if their memory is not
+// With all objects that contain processors, though only nodes are asked for: when hwloc reads a file
+// of lstopo, a node gets the processors of the innermost of them around it that is not filtered
+// out. With what this process may not use: its processors' nodes matter even if their memory is not
 // allowed. The calling thread stays where it is; versions before 2.5 do not know that flag.
-bool LoadSmall(const Functions& f, hwloc_topology_t hwloc) {
-  if (f.topology_set_all_types_filter(hwloc, HWLOC_TYPE_FILTER_KEEP_NONE) != 0 ||
-      f.topology_set_type_filter(hwloc, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE) != 0) {
-    return false;
-  }
+bool Load(const Functions& f, hwloc_topology_t hwloc) {
   constexpr unsigned long kFlags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
   constexpr unsigned long kLaterFlags = kFlags | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
   return (f.topology_set_flags(hwloc, kLaterFlags) == 0 ||
@@ -128,7 +121,7 @@ const char* ReadByHwloc(const char* library, Topology* topology) {
     problem = "hwloc fails";
     if (f.topology_init(&hwloc) != 0) hwloc = nullptr;
   }
-  if (hwloc != nullptr && LoadSmall(f, hwloc)) {
+  if (hwloc != nullptr && Load(f, hwloc)) {
     problem = nullptr;
     topology->is_this_machine = f.topology_is_thissystem(hwloc) != 0;
     TakeNodes(f, hwloc, topology);

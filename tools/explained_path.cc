@@ -211,7 +211,7 @@ void PathExplainer::PrintJson(const ExplainedPath& path, FILE* out) {
   fprintf(out, "]}");
 }
 
-void PrintWrapped(const std::string& raw, int indent, FILE* out) {
+void PrintWrapped(const std::string& raw, int indent, FILE* out, bool is_begun) {
   const std::string text = ForTerminal(raw);
   const size_t room = 80 - static_cast<size_t>(indent);
   for (size_t begin = 0; begin < text.size();) {
@@ -222,7 +222,8 @@ void PrintWrapped(const std::string& raw, int indent, FILE* out) {
       if (end == std::string::npos || end <= begin) end = text.find(' ', begin + room);
       end = std::min(end, text.size());
     }
-    fprintf(out, "%*s%s\n", indent, "", text.substr(begin, end - begin).c_str());
+    fprintf(out, "%*s%s\n", begin == 0 && is_begun ? 0 : indent, "",
+            text.substr(begin, end - begin).c_str());
     begin = end + 1;
   }
 }

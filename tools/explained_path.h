@@ -69,7 +69,8 @@ class PathExplainer {
   SnapshotNames& names_;
 };
 
-// Text, made printable, in lines of at most 80 columns, `indent` blanks before each.
-void PrintWrapped(const std::string& raw, int indent, FILE* out);
+// Text, made printable, in lines of at most 80 columns, `indent` blanks before each; `is_begun`:
+// the first line has as many columns already.
+void PrintWrapped(const std::string& raw, int indent, FILE* out, bool is_begun = false);
 
 }  // namespace gleaner::tools

@@ -1,6 +1,9 @@
 #include "tools/process_image.h"
 
+#include <dwarf.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -18,8 +21,10 @@ constexpr uint64_t kWordBytes = sizeof(uint64_t);
 constexpr size_t kMaxFrames = 10000;
 #ifdef __aarch64__
 constexpr unsigned kStackPointerRegister = 31;
+constexpr int kSavedRegisters[] = {19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29};
 #else
 constexpr unsigned kStackPointerRegister = 7;
+constexpr int kSavedRegisters[] = {3, 6, 12, 13, 14, 15};
 #endif
 
 std::string FileName(const std::string& path) {
@@ -263,7 +268,27 @@ int ProcessImage::AddFrame(Dwfl_Frame* frame, void* image) {
     return DWARF_CB_ABORT;
   }
   frames->push_back(self->FrameAt(pc, !is_innermost, stack_pointer));
+  self->FindSaved(is_innermost ? pc : pc - 1, &frames->back());
   return DWARF_CB_OK;
+}
+
+void ProcessImage::FindSaved(uint64_t pc, StackFrame* frame) {
+  Module* module = ModuleAt(pc, kExecutable);
+  if (module == nullptr || module->file == nullptr) return;
+  Dwarf_Addr bias = 0;
+  Dwarf_CFI* rules = dwfl_module_eh_cfi(module->file, &bias);
+  Dwarf_Frame* found = nullptr;
+  if (rules == nullptr || dwarf_cfi_addrframe(rules, pc - bias, &found) != 0) return;
+  for (const int number : kSavedRegisters) {
+    Dwarf_Op memory[3];
+    Dwarf_Op* place = nullptr;
+    size_t count = 0;
+    if (dwarf_frame_register(found, number, memory, &place, &count) == 0 && count == 2 &&
+        place[0].atom == DW_OP_call_frame_cfa && place[1].atom == DW_OP_plus_uconst) {
+      frame->saved[number] = static_cast<int64_t>(place[1].number);
+    }
+  }
+  free(found);
 }
 
 const ProcessImage::Unwound& ProcessImage::Unwind(const SnapshotThread& thread) {
@@ -284,6 +309,16 @@ FoundFrame ProcessImage::FrameOf(const SnapshotThread& thread, uint64_t address)
                        [](uint64_t a, const StackFrame& frame) { return a < frame.stack_pointer; });
   if (after == unwound.frames.begin() && after != unwound.frames.end()) {
     return {unwound.frames.front(), false};  // what lies below it is its own
+  }
+  if (after != unwound.frames.end()) {
+    for (const auto& [number, offset] : after[-1].saved) {
+      if (after->stack_pointer + static_cast<uint64_t>(offset) != address) continue;
+      // A function that uses such a register has saved that of its callers, too.
+      const auto owner = std::find_if(
+          after, unwound.frames.end(),
+          [number = number](const StackFrame& frame) { return frame.saved.count(number) != 0; });
+      if (owner != unwound.frames.end()) return {*owner, false};
+    }
   }
   if (after != unwound.frames.end() || (unwound.is_whole && !unwound.frames.empty())) {
     return {after[-1], false};

@@ -24,6 +24,8 @@ struct StackFrame {
   uint64_t stack_pointer;  // the lowest address of the frame
   std::string function;    // or "MODULE+0x123", or "?"
   std::string source;      // FILE:LINE, or empty
+  // Registers of its callers that it has saved, and where, from the next frame's stack pointer on.
+  std::map<int, int64_t> saved = {};
 };
 
 struct FoundFrame {
@@ -43,7 +45,8 @@ class ProcessImage {
   std::string DeclarationOf(uint64_t address);
   // The class whose vtable the address lies in; empty if there is none.
   std::string ClassOf(uint64_t vtable);
-  // The frame of the thread's stack that the address lies in.
+  // The frame of the thread's stack that the address lies in; of a place where a function has saved
+  // a register of its callers, the frame of the one whose value that is.
   FoundFrame FrameOf(const SnapshotThread& thread, uint64_t address);
   // Files that are missing or changed since, one sentence each.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -72,6 +75,7 @@ class ProcessImage {
   const Symbol* SymbolAt(Module* module, uint64_t address);
   static void ReadSymbols(Module* module);
   StackFrame FrameAt(uint64_t pc, bool is_return, uint64_t stack_pointer);
+  void FindSaved(uint64_t pc, StackFrame* frame);
   const Unwound& Unwind(const SnapshotThread& thread);
   static int AddFrame(Dwfl_Frame* frame, void* unwinding);
   static bool ReadWord(const SnapshotThread& thread, uint64_t address, uint64_t* word);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/debug_info.h"
+#include "tools/explained_path.h"
 #include "tools/snapshot_summary.h"
 #include "tools/text.h"
 
@@ -20,6 +21,7 @@ using gleaner::tools::ForTerminal;
 using gleaner::tools::Growth;
 using gleaner::tools::GrowthRow;
 using gleaner::tools::Hexadecimal;
+using gleaner::tools::PrintWrapped;
 using gleaner::tools::Quoted;
 using gleaner::tools::Share;
 using gleaner::tools::SnapshotSummary;
@@ -29,6 +31,10 @@ using gleaner::tools::SummaryRow;
 
 constexpr int kFailed = 1;
 constexpr size_t kColumns = 80;
+// Before the names in the tables' rows; before the root of an object on a line of its own.
+constexpr int kRowColumns = 33;
+constexpr int kGrownColumns = 37;
+constexpr int kRootColumns = 26;
 
 int Fail(const std::string& message) {
   fprintf(stderr, "gleaner snapshot: %s\n", ForTerminal(message).c_str());
@@ -40,7 +46,10 @@ std::string Fit(const std::string& raw, size_t used) {
   const std::string name = ForTerminal(raw);
   constexpr char kCut[] = "...";
   const size_t room = kColumns - used;
-  return name.size() <= room ? name : name.substr(0, room - strlen(kCut)) + kCut;
+  if (name.size() <= room) return name;
+  size_t end = room - strlen(kCut);
+  while ((static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;  // inside a character
+  return name.substr(0, end) + kCut;
 }
 
 std::string Amount(uint64_t bytes) { return Bytes(static_cast<double>(bytes)); }
@@ -53,9 +62,12 @@ std::string GrownCount(int64_t count) {
   return (count < 0 ? "-" : "+") + Count(static_cast<uint64_t>(std::llabs(count)));
 }
 
-std::string NameOf(const SummaryRow& row) {
+// Roots are what a reader looks for: their names are not cut.
+std::string NameOf(const SummaryRow& row, size_t used) {
   if (!row.root.empty()) return row.root;
-  return Count(row.object_bytes) + " bytes  " + row.kind + (row.type.empty() ? "" : " ") + row.type;
+  return Fit(
+      Count(row.object_bytes) + " bytes  " + row.kind + (row.type.empty() ? "" : " ") + row.type,
+      used);
 }
 
 double Part(uint64_t part, uint64_t whole) {
@@ -120,14 +132,15 @@ class Text {
 
   static void PrintRow(uint64_t bytes, uint64_t objects, uint64_t all_bytes,
                        const std::string& name) {
-    printf("%10s %6s %13s  %s\n", Amount(bytes).c_str(), Share(Part(bytes, all_bytes)).c_str(),
-           Count(objects).c_str(), Fit(name, 33).c_str());
+    printf("%10s %6s %13s  ", Amount(bytes).c_str(), Share(Part(bytes, all_bytes)).c_str(),
+           Count(objects).c_str());
+    PrintWrapped(name, kRowColumns, stdout, true);
   }
 
   void PrintRows(const std::vector<SummaryRow>& rows, uint64_t all_bytes) const {
     printf("%10s %6s %13s\n", "bytes", "share", "objects");
     for (size_t i = 0; i < std::min(rows.size(), top_); ++i) {
-      PrintRow(rows[i].bytes, rows[i].objects, all_bytes, NameOf(rows[i]));
+      PrintRow(rows[i].bytes, rows[i].objects, all_bytes, NameOf(rows[i], kRowColumns));
     }
     if (rows.size() > top_) printf("%32s %s more\n", "", Count(rows.size() - top_).c_str());
   }
@@ -137,19 +150,21 @@ class Text {
     if (!object.type.empty()) what += " " + object.type;
     const std::string address = Hexadecimal(object.address);
     const size_t used = 28 + std::max<size_t>(address.size(), 14);
-    const std::string root = "  <- " + object.root;
-    if (!object.root.empty() && used + what.size() + root.size() <= kColumns) what += root;
+    const std::string root = "<- " + object.root;
+    const bool is_apart = used + what.size() + strlen("  ") + root.size() > kColumns;
+    if (!is_apart) what += "  " + root;
     printf("%10s %13s  %-14s  %s\n", Amount(object.retained_bytes).c_str(),
            Count(object.retained_objects).c_str(), address.c_str(), Fit(what, used).c_str());
+    if (is_apart) PrintWrapped(root, kRootColumns, stdout);
   }
 
   void PrintGrown(const std::vector<GrowthRow>& rows) const {
     printf("%10s %13s %10s\n", "bytes", "objects", "after");
     for (size_t i = 0; i < std::min(rows.size(), top_); ++i) {
       const GrowthRow& row = rows[i];
-      printf("%10s %13s %10s  %s\n", Grown(row.grown_bytes()).c_str(),
-             GrownCount(row.grown_objects()).c_str(), Amount(row.after.bytes).c_str(),
-             Fit(NameOf(row.after), 37).c_str());
+      printf("%10s %13s %10s  ", Grown(row.grown_bytes()).c_str(),
+             GrownCount(row.grown_objects()).c_str(), Amount(row.after.bytes).c_str());
+      PrintWrapped(NameOf(row.after, kGrownColumns), kGrownColumns, stdout, true);
     }
     if (rows.size() > top_) printf("%36s %s more\n", "", Count(rows.size() - top_).c_str());
     if (rows.empty()) printf("%36s nothing has changed\n", "");
@@ -184,7 +199,7 @@ class Json {
              "\"retained_bytes\":%" PRIu64 ",\"retained_objects\":%" PRIu64 ",\"root\":%s}",
              i == 0 ? "" : ",", Quoted(Hexadecimal(object.address)).c_str(), object.bytes,
              Quoted(object.kind).c_str(), Quoted(object.type).c_str(), object.retained_bytes,
-             object.retained_objects, object.root.empty() ? "null" : Quoted(object.root).c_str());
+             object.retained_objects, Quoted(object.root).c_str());
     }
     printf("],\n\"kinds\":[");
     PrintRows(summary.kinds);

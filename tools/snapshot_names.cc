@@ -102,6 +102,7 @@ std::string SnapshotNames::Group(const RootReference& reference) {
 
 std::string SnapshotNames::GroupOfRoot(const RootReference& reference) {
   const GraphRoot& root = graph_.roots()[reference.root];
+  const std::string& type = Type(graph_.TypeOf(reference.target));
   switch (root.kind) {
     case SnapshotRoot::kStack:
       return Stack(reference, false);
@@ -113,7 +114,7 @@ std::string SnapshotNames::GroupOfRoot(const RootReference& reference) {
     case SnapshotRoot::kRegistered:
       return Static(reference, false);
     case SnapshotRoot::kUncollectable:
-      return "uncollectable objects";
+      return "uncollectable objects" + (type.empty() ? "" : " " + type);
     case SnapshotRoot::kFinalizer:
       return Finalizer(reference, false);
     case SnapshotRoot::kOther:
@@ -140,7 +141,7 @@ std::string SnapshotNames::Word(const RootReference& reference) {
       text = Static(reference, true);
       break;
     case SnapshotRoot::kUncollectable:
-      return "no root: the object is uncollectable";
+      return "no root: the object is uncollectable, so it is there until the program frees it";
     case SnapshotRoot::kFinalizer:
       text = Finalizer(reference, true);
       break;

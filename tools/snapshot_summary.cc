@@ -7,6 +7,7 @@
 #include "tools/dominators.h"
 #include "tools/heap_graph.h"
 #include "tools/process_image.h"
+#include "tools/root_paths.h"
 #include "tools/snapshot_file.h"
 #include "tools/snapshot_names.h"
 
@@ -114,6 +115,8 @@ bool Summarize(const std::string& path, size_t top, SnapshotSummary* summary, st
   std::vector<std::string> groups;
   std::vector<int> rounds;
   const std::vector<uint32_t> group_of = GroupRoots(graph, &names, &groups, &rounds);
+  RootPaths paths(graph);
+  paths.Search();
   const Dominators dominators(&graph, group_of, rounds);
   summary->reached_objects = dominators.ReachedObjects();
   summary->reached_bytes = dominators.ReachedBytes();
@@ -129,11 +132,12 @@ bool Summarize(const std::string& path, size_t top, SnapshotSummary* summary, st
   }
   SortByBytes(&summary->roots);
   for (const ObjectId object : LargestObjects(graph, dominators, top)) {
-    const uint32_t group = dominators.GroupAbove(object);
+    ObjectId first = object;
+    for (ObjectId each = object; each != kNoObject; each = paths.Before(each)) first = each;
     summary->largest.push_back(
         {graph.AddressOf(object), graph.BytesOf(object), names.Kind(graph.KindOf(object)),
          names.Type(graph.TypeOf(object)), dominators.RetainedBytes(object),
-         dominators.RetainedObjects(object), group == kNoObject ? "" : groups[group]});
+         dominators.RetainedObjects(object), groups[group_of[paths.RootReferenceOf(first)]]});
   }
   return true;
 }

@@ -20,7 +20,7 @@ struct SummaryObject {
   uint64_t address, bytes;
   std::string kind, type;
   uint64_t retained_bytes, retained_objects;  // what would be free without it, itself included
-  std::string root;  // the only root that keeps it, if nothing lies between them; or empty
+  std::string root;                           // that the path of `gleaner why` begins at
 };
 
 struct SnapshotSummary {

@@ -7,6 +7,7 @@ usage: predict_test.py GLEANER DROPIN CLIENT
 import html
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -191,7 +192,13 @@ class Machines(ToolTest):
         self.assertIn(f"kept in {kept}", result.stderr)
         with open(kept, encoding="utf-8") as file:
             measured = file.read()
-        self.assertEqual(self.run_tool("predict", SNAPSHOT, "--markers", "1,2").stderr, "")
+        again = self.run_tool("predict", SNAPSHOT, "--markers", "1,2").stderr
+        self.assertNotIn("measuring", again)
+        self.assertEqual("was busy when it was measured" in again, "\ndoubtful 1\n" in measured)
+        doubtful = re.sub("doubtful .*", "doubtful 1", measured)
+        self.file(".cache/gleaner/this.machine", doubtful)
+        again = self.run_tool("predict", SNAPSHOT, "--markers", "1,2").stderr
+        self.assertIn("was busy when it was measured", again)
         # Of another processor: measured again, into the folder that XDG_CACHE_HOME names.
         folder = os.path.join(FOLDER.name, "cache")
         os.makedirs(os.path.join(folder, "gleaner"))

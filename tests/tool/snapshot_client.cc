@@ -327,6 +327,17 @@ __attribute__((noinline)) void MakeClosure() {
   Print("owner", reinterpret_cast<uintptr_t>(g_other[0]));
 }
 
+#ifdef __x86_64__
+// Holds an object by a register alone, which functions that it calls save.
+__attribute__((noinline)) void TakeRegister() {
+  register void* held __asm__("r12") = Allocate(3000);
+  Print("held", reinterpret_cast<uintptr_t>(held));
+  __asm__ volatile("" : "+r"(held));
+  Take(g_file);
+  __asm__ volatile("" : "+r"(held));
+}
+#endif
+
 void* HostileWorker(void*) {
   pthread_setname_np(pthread_self(), "a\033[31m\nb");
   HoldOnStack();
@@ -360,6 +371,9 @@ constexpr Case kCases[] = {{"map", TakeMap},
                            {"deep", TakeDeep},
                            {"hostile", TakeHostile},
                            {"neighbours", TakeNeighbours},
+#ifdef __x86_64__
+                           {"register", TakeRegister},
+#endif
                            {"alternate", TakeAlternate}};
 
 }  // namespace

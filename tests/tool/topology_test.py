@@ -26,6 +26,32 @@ def synthetic(text, *arguments):
     return json.loads(topology("--json", *arguments, HWLOC_SYNTHETIC=text))
 
 
+def file_of_lstopo(place):
+    """As lstopo writes it, of a machine of two nodes in two objects with two processors each."""
+    def tag(kind, index, processors, nodes, end=""):
+        sets = {"": processors, "complete_": processors}
+        if kind == "Machine":
+            sets["allowed_"] = processors
+        return (f'<object type="{kind}" os_index="{index}" '
+                + "".join(f'{prefix}cpuset="{cpus:#x}" {prefix}nodeset="{nodes:#x}" '
+                          for prefix, cpus in sets.items())
+                + f'gp_index="{next(numbers)}" depth="{depth}" cache_size="1048576" cache_linesize="64" '
+                'cache_associativity="0" cache_type="0" kind="0" subkind="0" '
+                f'local_memory="1073741824"{end}>\n')
+
+    numbers = iter(range(1, 100))
+    depth = place[1] if place.endswith("Cache") else 0
+    text = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n'
+    text += '<topology version="2.0">\n' + tag("Machine", 0, 15, 3)
+    for node in range(2):
+        text += tag(place, node, 3 << 2 * node, 1 << node)
+        text += tag("NUMANode", node, 3 << 2 * node, 1 << node, "/")
+        for processor in (2 * node, 2 * node + 1):
+            text += tag("PU", processor, 1 << processor, 1 << node, "/")
+        text += "</object>\n"
+    return text + "</object>\n</topology>\n"
+
+
 def loads_hwloc(*command, **environment):
     """Whether a program loads libhwloc, or looks for it, in its life."""
     with tempfile.TemporaryDirectory() as folder:
@@ -93,6 +119,17 @@ class TopologyTest(unittest.TestCase):
         self.assertEqual(found["processors"], [one])
         self.assertEqual(found["machine_processors"], here["machine_processors"])
         self.assertEqual(len(found["markers"]), 1)
+
+    def test_files_of_lstopo(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "machine.xml")
+            for place in ("Package", "Die", "Group", "L3Cache", "L2Cache", "L1Cache", "Core"):
+                with open(name, "w") as file:
+                    file.write(file_of_lstopo(place))
+                found = json.loads(topology("--json", HWLOC_XMLFILE=name))
+                self.assertFalse(found["is_this_machine"], place)
+                self.assertEqual([node["processors"] for node in found["nodes"]],
+                                 [[0, 1], [2, 3]], place)
 
     def test_a_description_that_is_wrong(self):
         self.assertTrue(synthetic("nonsense:2")["is_this_machine"])

@@ -130,6 +130,12 @@ class Paths(ToolTest):
         self.assertIsNone(answer["sure_path"])
         self.assertIn("lies on a stack", self.why(case, case.address["held"]).stdout)
 
+    @unittest.skipUnless(os.uname().machine == "x86_64", "the register's name")
+    def test_a_register_that_a_callee_has_saved(self):
+        case = Case("register")
+        (path,) = self.why_json(case, case.address["held"])["paths"]
+        self.assertRegex(path["root"], r"^(stack|registers) of the main thread \d+, in TakeRegister\(")
+
     def test_words_of_an_alternate_stack_are_as_doubtful_as_others(self):
         case = Case("alternate")
         answer = self.why_json(case, case.address["held"], "--paths", "3")
@@ -256,6 +262,9 @@ class Figures(ToolTest):
         self.assertGreaterEqual(root["objects"], 1 + ENTRIES + 2 * DOCUMENTS)
         self.assertEqual(summary["largest"][0]["address"], case.address["table"])
         self.assertEqual(summary["largest"][0]["root"], root["root"])
+        for each in summary["largest"]:
+            (path,) = self.why_json(case, each["address"])["paths"]
+            self.assertEqual(each["root"], path["root_group"])
         documents = [row for row in summary["kinds"] if row["type"] == "Document"]
         self.assertEqual([row["objects"] for row in documents], [DOCUMENTS])
         self.assertTrue(all(row["objects"] > 0 for row in summary["roots"]))
@@ -281,6 +290,7 @@ class Figures(ToolTest):
         for files in ((case.file,), (case.file, case.file + ".2")):
             text = self.run_tool("snapshot", *files).stdout
             self.assertIn("g_map", text)
+            self.assertRegex(text, r"(?m) <- static\s+variable g_map\s")
             lines = [line for line in text.splitlines() if case.file not in line]
             self.assertTrue(all(len(line) <= 80 for line in lines), text)
 

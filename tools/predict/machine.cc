@@ -35,7 +35,7 @@ std::map<std::string, double*> NumbersOf(Machine* m) {
       {"load_ns", &m->load_ns},           {"transfer_ns", &m->transfer_ns},
       {"relax_ns", &m->relax_ns},         {"yield_ns", &m->yield_ns},
       {"wake_call_ns", &m->wake_call_ns}, {"wake_ns", &m->wake_ns},
-      {"further_ns", &m->further_ns},
+      {"further_ns", &m->further_ns},     {"doubtful", &m->doubtful},
   };
 }
 
@@ -68,7 +68,7 @@ std::string TakeLine(const std::string& key, const Values& v, Machine* machine) 
   const auto numbers = NumbersOf(machine);
   if (const auto found = numbers.find(key); found != numbers.end()) {
     if (v.size() != 1) return "one number is expected";
-    if (key == "concentration" && v[0] > 1) return "at most 1 is expected";
+    if ((key == "concentration" || key == "doubtful") && v[0] > 1) return "at most 1 is expected";
     if (v[0] > kMaxTimeNs) return "at most 1e6 is expected";
     // Who waits in virtual time must come to the end of it.
     if ((key == "relax_ns" || key == "yield_ns") && v[0] < 1) return "at least 1 is expected";
@@ -191,6 +191,27 @@ bool ReadMachine(const std::string& path, Machine* machine, std::string* error) 
     return false;
   }
   return true;
+}
+
+std::string DoubtsOf(const Machine& machine) {
+  constexpr double kFarthestNs = 400;
+  constexpr double kSlowestTransferNs = 3000;
+  constexpr double kSpread = 0.8;  // of measurements of the same
+  const AccessTimes& memory = machine.memory;
+  const AccessTimes& last = machine.caches.back().times;
+  std::string doubts;
+  const auto check = [&doubts](bool is_possible, const char* what) {
+    if (!is_possible) doubts += (doubts.empty() ? "" : "; ") + std::string(what);
+  };
+  check(memory.dependent_ns >= kSpread * last.dependent_ns &&
+            memory.ahead_ns >= kSpread * last.ahead_ns &&
+            memory.batch_ns >= kSpread * last.batch_ns &&
+            memory.stream_ns >= kSpread * last.stream_ns,
+        "memory is nearer than the last cache");
+  check(memory.dependent_ns <= kFarthestNs, "memory is too far");
+  check(machine.transfer_ns <= kSlowestTransferNs, "processors do not see each other's writes");
+  check(machine.wake_ns < kMaxTimeNs, "threads do not wake up");
+  return doubts;
 }
 
 std::string FormatMachine(const Machine& machine) {

@@ -68,11 +68,16 @@ struct Machine {
   double wake_call_ns = 0;
   double wake_ns = 0;
 
+  double doubtful = 0;  // 1: measured while the machine was busy (DoubtsOf)
+
   VirtualCosts Costs() const;
 };
 
 // Reads a description. False, with what is wrong in *error, if it cannot be read or is impossible.
 [[nodiscard]] bool ReadMachine(const std::string& path, Machine* machine, std::string* error);
+// What can be of no machine among what was measured, in words, since others have used the
+// processors; empty if there is nothing.
+std::string DoubtsOf(const Machine& machine);
 // As ReadMachine reads it.
 std::string FormatMachine(const Machine& machine);
 

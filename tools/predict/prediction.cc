@@ -16,9 +16,8 @@ namespace gleaner::tools {
 
 namespace {
 
-// How far calibrations of one machine differ from each other (docs/predictor.md, "Uncertainty").
-constexpr double kProcessorUncertainty = 0.10;
-constexpr double kMemoryUncertainty = 0.25;
+// How far a measured time is from the predicted one at most (docs/predictor.md, "Uncertainty").
+constexpr double kUncertainty = 0.40;
 constexpr double kWorthWhile = 1.05;
 // From alloc/address_space.cc.
 constexpr uint64_t kHugePagesFromBytes = 16 * kMiB;
@@ -89,9 +88,7 @@ PredictedMarking Evaluate(const Machine& machine, const Prediction& p, int marke
   m.contention = Ns(r.contention_ps) / all;
   m.waking = Ns(r.absent_ps) / all;
   m.idle = std::max(0.0, 1 - m.work - m.added_misses - m.waiting - m.contention - m.waking);
-  const double memory = (Ns(r.memory_ps + r.added_ps) + m.waiting * all) /
-                        std::max(1.0, marking_ns + m.waiting * all);
-  m.uncertainty = kMemoryUncertainty * memory + kProcessorUncertainty * (1 - memory);
+  m.uncertainty = kUncertainty;
   return m;
 }
 
