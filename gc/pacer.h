@@ -9,8 +9,8 @@
 //     libgc, too, does not collect while its heap is not full. Threads overshoot by less than the
 //     eighth. If objects do not fit into the free pages, the heap grows, and there are more free
 //     pages the next time; so this rule ends as soon as the heap grows. Free memory beyond several
-//     times the live bytes is surplus: it does not count here, and returns to the system if it
-//     lasts.
+//     times the live bytes, and beyond what the law gives, is surplus: it does not count here, and
+//     returns to the system if it lasts.
 //
 // A heap size that the program asked for (GC_expand_hp) is used up before a collection, as in
 // libgc: up to that size the heap grows without regard to its share. The allowance is what fits
@@ -47,6 +47,8 @@ struct PacerConfig {
   bool early = false;
   size_t max_heap_bytes = 0;   // the heap's limit; 0: none
   uint64_t process_bytes = 0;  // anonymous resident bytes of the process outside the heap
+  // Processor time that the first access to memory takes for each byte.
+  double touch_ns_per_byte = 0;
   // The anonymous resident bytes that the whole process should keep below; 0: no limit.
   uint64_t soft_limit_bytes = 0;
 };
@@ -204,6 +206,10 @@ class Pacer {
   uint64_t LiveBytes() const { return found_.live_scanned_bytes + found_.live_pointer_free_bytes; }
   uint64_t FootprintBytes() const { return LiveBytes() + config_.process_bytes; }
   uint64_t MaxUsefulFreeBytes() const;
+  uint64_t BytesByLaw() const {
+    return law_.Bytes(FootprintBytes(), LiveBytes(), found_.in_cycle_bytes,
+                      config_.free_space_divisor);
+  }
   uint64_t BytesThatFit(uint64_t heap_bytes, bool early) const;
   uint64_t HeapBytesInLimit() const;
   void KeepLimit(uint64_t* allowance);

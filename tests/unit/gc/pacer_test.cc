@@ -55,6 +55,34 @@ TEST(PacerTest, TheAllowanceIsNeverBelowTheMinimum) {
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(512 * kKiB));
 }
 
+TEST(PacerTest, AMinimumBeyondAllMemoryIsNeverDue) {
+  for (const size_t least : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 2}) {
+    Pacer pacer;
+    PacerConfig config = Config();
+    config.min_allowance_bytes = least;
+    pacer.Configure(config);
+    EXPECT_FALSE(pacer.OnAllocated(1 * kGiB, 0)) << least;
+    PacerInput found = Found(100 * kMiB);
+    found.in_cycle_bytes = 1 * kMiB;
+    pacer.StartCycle(found);
+    EXPECT_FALSE(pacer.OnAllocated(1 * kGiB, 0)) << least;
+    EXPECT_FALSE(pacer.ShouldCollectToGrow(1 * kGiB)) << least;
+  }
+}
+
+// It would be touched afresh in each period.
+TEST(PacerTest, WhatTheLawGivesIsNoSurplus) {
+  Pacer pacer;
+  PacerConfig config = Config();
+  config.process_bytes = 800 * kMiB;
+  pacer.Configure(config);
+  PacerInput found = Found(1 * kMiB, 0, 400 * kMiB);
+  found.resident_bytes = 402 * kMiB;
+  found.period = OfRatioEighth(801 * kMiB);
+  for (int i = 0; i < 20; ++i) pacer.StartCycle(found);
+  EXPECT_FALSE(pacer.ShouldReturnFreeMemory());
+}
+
 TEST(PacerTest, TheAllowanceIsThatOfTheLaw) {
   Pacer pacer;
   PacerConfig config = Config(3);
