@@ -40,14 +40,33 @@ void Pacer::StartCycle(const PacerInput& found) {
   DiscountAllocatedInCycle();
   max_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
-  // Relaxed, both: the world is stopped.
-  allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes), platform::memory_order_relaxed);
-  pressure_.Store(0, platform::memory_order_relaxed);
+  NoteReleased();
+  allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes),
+                   platform::memory_order_relaxed);  // the world is stopped
   found_.period.footprint_bytes = FootprintBytes();
   found_.period.touch_ns_per_byte = config_.touch_ns_per_byte;
   law_.Note(found_.period);
   NoteSurplus();
   SetAllowance();
+}
+
+// Minor collections take from what is registered what dies young. Most of what the program keeps
+// is found to be kept after some collections that were not worth it, so these become rare.
+void Pacer::NoteReleased() {
+  if (found_.is_minor) {
+    allocated_before_ += allocated();
+    return;
+  }
+  constexpr double kMemory = 8;
+  const uint64_t before = found_.finalizable + found_.finalized;
+  if (before > finalizable_) {
+    finalizable_added_ += static_cast<double>(before - finalizable_) - finalizable_added_ / kMemory;
+    finalized_ += static_cast<double>(found_.finalized) - finalized_ / kMemory;
+    finalized_part_ = finalized_ < finalizable_added_ ? finalized_ / finalizable_added_ : 1;
+  }
+  finalizable_ = found_.finalizable;
+  allocated_before_ = 0;
+  wants_full_.Store(false, platform::memory_order_relaxed);  // the world is stopped
 }
 
 void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
@@ -138,16 +157,18 @@ void Pacer::SetAllowance() {
     allowance -= found_.kept_bytes;
   }
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
+  release_bytes_ = (2 * found_.live_scanned_bytes + found_.live_pointer_free_bytes / 4) /
+                   config_.free_space_divisor;
+  if (release_bytes_ < config_.min_allowance_bytes) release_bytes_ = config_.min_allowance_bytes;
+  if (release_bytes_ > allowance) release_bytes_ = allowance;
   uint64_t share = allowance;
   uint64_t free = found_.free_resident_bytes;
   if (free > MaxUsefulFreeBytes()) free = MaxUsefulFreeBytes();
   free -= free / 8;
   free += found_.in_cycle_bytes;
   if (allowance < free) allowance = free;
-  uint64_t room = free < config_.min_allowance_bytes ? config_.min_allowance_bytes : free;
   const uint64_t fit = BytesThatFit(wanted_bytes(), config_.early) + found_.in_cycle_bytes;
   if (allowance < fit) allowance = fit;
-  if (room < fit) room = fit;
   if (config_.early && config_.max_heap_bytes != 0) {
     uint64_t most = BytesThatFit(config_.max_heap_bytes, true) + found_.in_cycle_bytes;
     if (most < config_.min_allowance_bytes) most = config_.min_allowance_bytes;
@@ -156,9 +177,7 @@ void Pacer::SetAllowance() {
   KeepLimit(&allowance);
   if (share > allowance) share = allowance;
   if (config_.stress_bytes != 0) allowance = share = config_.stress_bytes;
-  if (room > allowance) room = allowance;
-  // Relaxed, all four: a thread that sees an old threshold collects a little early or late.
-  room_.Store(Threshold(room), platform::memory_order_relaxed);
+  // Relaxed, all: a thread that sees an old threshold collects a little early or late.
   share_.Store(Threshold(share), platform::memory_order_relaxed);
   grown_beyond_.Store(NotBelowWanted(found_.resident_bytes + found_.resident_bytes / 16),
                       platform::memory_order_relaxed);  // a threshold
