@@ -21,6 +21,8 @@ void AllowanceLaw::Note(const Period& period) {
   Add(&run_processor_ns_, static_cast<double>(period.run_processor_ns), kMemory);
   const double part = run_ns_ > 0 ? run_processor_ns_ / run_ns_ : 1;
   Add(&program_ns_, part * run_ns, kMemory);
+  all_program_ns_ += part * run_ns;
+  touch_ns_per_byte_ = period.touch_ns_per_byte;
   Add(&collection_ns_,
       ProcessorsBusy() * static_cast<double>(period.stop_processor_ns) + concurrent_ns, kMemory);
   Add(&allocated_bytes_, static_cast<double>(period.allocated_bytes), kMemory);
@@ -43,15 +45,19 @@ uint64_t AllowanceLaw::BytesAllocatedIn(uint64_t ns) const {
                                program_ns_);
 }
 
-uint64_t AllowanceLaw::Bytes(uint64_t footprint_bytes, uint64_t in_cycle_bytes,
+uint64_t AllowanceLaw::Bytes(uint64_t footprint_bytes, uint64_t live_bytes, uint64_t in_cycle_bytes,
                              uint64_t free_space_divisor) const {
+  if (program_ns_ <= 0) return in_cycle_bytes;
   constexpr double kDefaultDivisor = 3;
-  double growth = std::sqrt(kTimeWeight * cost_ratio());
-  if (growth < kMinGrowth && program_ns_ > 0) growth = kMinGrowth;
+  const auto footprint = static_cast<double>(footprint_bytes);
+  const double touch_part = touch_ns_per_byte_ * footprint / all_program_ns_;
+  double growth = std::sqrt(kTimeWeight * cost_ratio() / (1 + kTimeWeight * touch_part));
   if (growth > kMaxGrowth) growth = kMaxGrowth;
+  double bytes = growth * footprint;
+  const double least = kMinGrowth * static_cast<double>(live_bytes);
+  if (bytes < least) bytes = least;
   const double scale = kDefaultDivisor / static_cast<double>(free_space_divisor);
-  return in_cycle_bytes +
-         static_cast<uint64_t>(growth * scale * static_cast<double>(footprint_bytes));
+  return in_cycle_bytes + static_cast<uint64_t>(bytes * scale);
 }
 
 }  // namespace gleaner::gc

@@ -5,14 +5,19 @@
 // Let M be the bytes that live and the anonymous memory that the process has outside the heap. Then
 // the program needs more than without a garbage collector:
 //   x = E / M                  of its memory, and
-//   K / (u E) = r / x          of its time, with the cost ratio r = K / (u M).
-// The law makes x + w r / x as small as possible: a part of the program's time is worth w times as
-// large a part of its memory. That is so at x = sqrt(w r). libgc's free_space_divisor d, whose
-// default is 3, divides x by d / 3.
+//   K / (u E) = r / x          of its time, with the cost ratio r = K / (u M), and
+//   c E / T = t x              of its time, with t = c M / T: E bytes are touched for the first
+//                              time, once, at c each. T is the processor time that the program has
+//                              taken so far. Nobody knows how much more it will take; as much again
+//                              is a good guess.
+// The law makes x + w (r / x + t x) as small as possible: a part of the program's time is worth w
+// times as large a part of its memory. That is so at x = sqrt(w r / (1 + w t)). libgc's
+// free_space_divisor d, whose default is 3, divides x by d / 3.
 //
-// x is from kMinGrowth to kMaxGrowth. A collection costs the program more than K, since its caches
-// are cold afterwards and the free slots are scattered, less so the more of the heap is free. And
-// no program should find that it takes more than twice its memory unless it has asked for that.
+// E is at least kMinGrowth of the bytes that live: a collection costs the program more than K,
+// since its caches are cold afterwards and the free slots are scattered, less so the more of the
+// heap is free. Memory outside the heap has no part in that. And E is at most kMaxGrowth M: no
+// program should find that it takes more than twice its memory unless it has asked for that.
 //
 // Of what is allocated during a concurrent cycle, F bytes, everything stays until the next cycle is
 // over. So only E - F bytes are allocated from one cycle to the next, and E = F + x M.
@@ -41,13 +46,14 @@ class AllowanceLaw {
     uint64_t concurrent_processor_ns = 0;
     uint64_t allocated_bytes = 0;  // net, in run_ns
     uint64_t footprint_bytes = 0;  // M at the end of the period
+    double touch_ns_per_byte = 0;  // c
   };
   void Note(const Period& period);
 
   // The cost ratio r; 0 before the first period.
   double cost_ratio() const;
-  // E, for the M and F of the last collection; F before the first period.
-  uint64_t Bytes(uint64_t footprint_bytes, uint64_t in_cycle_bytes,
+  // E, for the M, the bytes that live and the F of the last collection; F before the first period.
+  uint64_t Bytes(uint64_t footprint_bytes, uint64_t live_bytes, uint64_t in_cycle_bytes,
                  uint64_t free_space_divisor) const;
   // The bytes that the program allocates while each processor that it keeps busy gives it `ns`
   // nanoseconds.
@@ -68,6 +74,9 @@ class AllowanceLaw {
   double collection_ns_ = 0;  // processor time of the collections: of K
   double allocated_bytes_ = 0;
   double footprint_bytes_ = 0;
+
+  double all_program_ns_ = 0;  // T: the sum of the program's processor time, all periods alike
+  double touch_ns_per_byte_ = 0;
 };
 
 }  // namespace gleaner::gc

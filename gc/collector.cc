@@ -233,6 +233,9 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       ThreadHeaps::active(),
                       collection->bytes_in_cycle,
                       0,
+                      report.minor,
+                      finalizers_.registered(),
+                      report.finalizable,
                       FullStopNs(*collection),
                       PeriodOf(*collection, clock)};
   // Old objects are not known to live after a minor collection, so the allowance stays that of the
@@ -250,6 +253,11 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
   NoteLive(&report, swept.live_bytes());
   allocated_at_last_ = allocated;
+}
+
+bool Collector::NoteFinalizable(size_t weight) {
+  return pacer_.NoteFinalizable(finalizers_.registered(), weight,
+                                [this] { return platform::NowNs() - cycle_pacer_.last_end_ns(); });
 }
 
 uint64_t Collector::FullStopNs(const Collection& collection) const {

@@ -165,8 +165,11 @@ class Collector {
   // Whether the next collection that allocation causes is a minor one. A minor collection does not
   // mark concurrently.
   bool IsMinorNext() const {
-    return minor_next_.Load(platform::memory_order_relaxed);  // a hint
+    return minor_next_.Load(platform::memory_order_relaxed) && !pacer_.WantsFull();  // a hint
   }
+  // An object was given a finalizer, which weighs as much as `weight` bytes. Whether a collection
+  // is due. Guarded by lock().
+  bool NoteFinalizable(size_t weight);
   // Whether the program has allocated too much during the cycle to wait for the cycle's end.
   bool IsOverrun() const {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;

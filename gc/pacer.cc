@@ -10,6 +10,12 @@ namespace {
 constexpr size_t kReportsPerAllowance = 16;
 constexpr size_t kMinReportBytes = 4 * kKiB;
 
+// As a threshold: sums of two of them are in range.
+ptrdiff_t Threshold(uint64_t bytes) {
+  constexpr uint64_t kMost = PTRDIFF_MAX / 4;
+  return static_cast<ptrdiff_t>(bytes < kMost ? bytes : kMost);
+}
+
 // After a minor collection at least 1/kMinShareLeft of the allowance is left, whatever it has kept.
 // A minor collection that keeps as much as that is followed by a full one (gc/generations.h).
 constexpr uint64_t kMinShareLeft = 4;
@@ -34,13 +40,33 @@ void Pacer::StartCycle(const PacerInput& found) {
   DiscountAllocatedInCycle();
   max_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
-  NoteSurplus();
-  // Relaxed, both: the world is stopped.
-  allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes), platform::memory_order_relaxed);
-  pressure_.Store(0, platform::memory_order_relaxed);
+  NoteReleased();
+  allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes),
+                   platform::memory_order_relaxed);  // the world is stopped
   found_.period.footprint_bytes = FootprintBytes();
+  found_.period.touch_ns_per_byte = config_.touch_ns_per_byte;
   law_.Note(found_.period);
+  NoteSurplus();
   SetAllowance();
+}
+
+// Minor collections take from what is registered what dies young. Most of what the program keeps
+// is found to be kept after some collections that were not worth it, so these become rare.
+void Pacer::NoteReleased() {
+  if (found_.is_minor) {
+    allocated_before_ += allocated();
+    return;
+  }
+  constexpr double kMemory = 8;
+  const uint64_t before = found_.finalizable + found_.finalized;
+  if (before > finalizable_) {
+    finalizable_added_ += static_cast<double>(before - finalizable_) - finalizable_added_ / kMemory;
+    finalized_ += static_cast<double>(found_.finalized) - finalized_ / kMemory;
+    finalized_part_ = finalized_ < finalizable_added_ ? finalized_ / finalizable_added_ : 1;
+  }
+  finalizable_ = found_.finalizable;
+  allocated_before_ = 0;
+  wants_full_.Store(false, platform::memory_order_relaxed);  // the world is stopped
 }
 
 void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
@@ -71,8 +97,13 @@ void Pacer::NoteSurplus() {
   surplus_cycles_ = surplus ? surplus_cycles_before_ + 1 : 0;
 }
 
-// With more free memory than this, collecting later saves little time.
-uint64_t Pacer::MaxUsefulFreeBytes() const { return 32 * kMiB + 4 * LiveBytes(); }
+// With more free memory than this, collecting later saves little time. What the law gives is
+// touched again in each period, with the eighth by which threads may overshoot.
+uint64_t Pacer::MaxUsefulFreeBytes() const {
+  const uint64_t by_live = 32 * kMiB + 4 * LiveBytes();
+  const uint64_t by_law = BytesByLaw() + BytesByLaw() / 8;
+  return by_live > by_law ? by_live : by_law;
+}
 
 // How many bytes can be allocated until the heap has `heap_bytes`, not counting those allocated
 // during the last cycle.
@@ -105,7 +136,7 @@ void Pacer::KeepLimit(uint64_t* allowance) {
   if (*allowance > most) *allowance = most;
   // Relaxed, both: thresholds.
   most_heap_bytes_.Store(heap_bytes, platform::memory_order_relaxed);
-  least_.Store(static_cast<ptrdiff_t>(least), platform::memory_order_relaxed);
+  least_.Store(Threshold(least), platform::memory_order_relaxed);
 }
 
 void Pacer::OnThreads(size_t threads) {
@@ -119,24 +150,25 @@ void Pacer::OnThreads(size_t threads) {
 }
 
 void Pacer::SetAllowance() {
-  uint64_t allowance =
-      law_.Bytes(FootprintBytes(), found_.in_cycle_bytes, config_.free_space_divisor);
+  uint64_t allowance = BytesByLaw();
   if (found_.kept_bytes > allowance - allowance / kMinShareLeft) {
     allowance /= kMinShareLeft;
   } else {
     allowance -= found_.kept_bytes;
   }
   if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
+  release_bytes_ = (2 * found_.live_scanned_bytes + found_.live_pointer_free_bytes / 4) /
+                   config_.free_space_divisor;
+  if (release_bytes_ < config_.min_allowance_bytes) release_bytes_ = config_.min_allowance_bytes;
+  if (release_bytes_ > allowance) release_bytes_ = allowance;
   uint64_t share = allowance;
   uint64_t free = found_.free_resident_bytes;
   if (free > MaxUsefulFreeBytes()) free = MaxUsefulFreeBytes();
   free -= free / 8;
   free += found_.in_cycle_bytes;
   if (allowance < free) allowance = free;
-  uint64_t room = free < config_.min_allowance_bytes ? config_.min_allowance_bytes : free;
   const uint64_t fit = BytesThatFit(wanted_bytes(), config_.early) + found_.in_cycle_bytes;
   if (allowance < fit) allowance = fit;
-  if (room < fit) room = fit;
   if (config_.early && config_.max_heap_bytes != 0) {
     uint64_t most = BytesThatFit(config_.max_heap_bytes, true) + found_.in_cycle_bytes;
     if (most < config_.min_allowance_bytes) most = config_.min_allowance_bytes;
@@ -145,13 +177,11 @@ void Pacer::SetAllowance() {
   KeepLimit(&allowance);
   if (share > allowance) share = allowance;
   if (config_.stress_bytes != 0) allowance = share = config_.stress_bytes;
-  if (room > allowance) room = allowance;
-  // Relaxed, all four: a thread that sees an old threshold collects a little early or late.
-  room_.Store(static_cast<ptrdiff_t>(room), platform::memory_order_relaxed);
-  share_.Store(static_cast<ptrdiff_t>(share), platform::memory_order_relaxed);
+  // Relaxed, all: a thread that sees an old threshold collects a little early or late.
+  share_.Store(Threshold(share), platform::memory_order_relaxed);
   grown_beyond_.Store(NotBelowWanted(found_.resident_bytes + found_.resident_bytes / 16),
                       platform::memory_order_relaxed);  // a threshold
-  allowance_.Store(static_cast<ptrdiff_t>(allowance), platform::memory_order_relaxed);
+  allowance_.Store(Threshold(allowance), platform::memory_order_relaxed);
   const bool often = max_report_bytes_ < kMaxReportBytes;
   size_t report = share / (kReportsPerAllowance * (often ? 4 : 1) * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;

@@ -9,8 +9,8 @@
 //     libgc, too, does not collect while its heap is not full. Threads overshoot by less than the
 //     eighth. If objects do not fit into the free pages, the heap grows, and there are more free
 //     pages the next time; so this rule ends as soon as the heap grows. Free memory beyond several
-//     times the live bytes is surplus: it does not count here, and returns to the system if it
-//     lasts.
+//     times the live bytes, and beyond what the law gives, is surplus: it does not count here, and
+//     returns to the system if it lasts.
 //
 // A heap size that the program asked for (GC_expand_hp) is used up before a collection, as in
 // libgc: up to that size the heap grows without regard to its share. The allowance is what fits
@@ -23,6 +23,13 @@
 // allowance is at most what fits below the limit, with free memory in partly used pages counting
 // half; and the heap is collected before it grows beyond the limit. But in either case as much is
 // allocated first as makes stop-parallel collections take half of the time: the limit is let go.
+//
+// A finalizable object stands for something that only its finalizer releases: each one registered
+// since the last full collection weighs as much as Tunables say, as far as full collections release
+// such objects at all. Minor collections release none that are old. A full collection is due when
+// the weight is no less than min_allowance_bytes and, with what has been allocated since the last
+// full one, reaches what libgc collects after: of the bytes that live, two thirds of the scanned
+// ones and a twelfth of the others, scaled by the divisor; or the law's allowance, if that is less.
 //
 // Objects allocated during a concurrent cycle stay until the next cycle, dead or alive. They count
 // as allocated since the last collection, not as live; so the allowance is what is allocated from
@@ -47,6 +54,8 @@ struct PacerConfig {
   bool early = false;
   size_t max_heap_bytes = 0;   // the heap's limit; 0: none
   uint64_t process_bytes = 0;  // anonymous resident bytes of the process outside the heap
+  // Processor time that the first access to memory takes for each byte.
+  double touch_ns_per_byte = 0;
   // The anonymous resident bytes that the whole process should keep below; 0: no limit.
   uint64_t soft_limit_bytes = 0;
 };
@@ -63,6 +72,9 @@ struct PacerInput {
   // After a minor collection: bytes found live beyond those of the last full one. Some of them are
   // old objects that have died.
   uint64_t kept_bytes = 0;
+  bool is_minor = false;
+  uint64_t finalizable = 0;  // objects that have a finalizer and live
+  uint64_t finalized = 0;    // objects whose finalizers are to run now
   // How much of a processor's time a stop-parallel collection of what lives is expected to take.
   uint64_t full_stop_ns = 0;
   // What the law is to learn from, but for footprint_bytes, which the pacer knows.
@@ -164,13 +176,27 @@ class Pacer {
            (resident_bytes > most_heap_bytes_.Load(platform::memory_order_relaxed) &&
             allocated >= least_.Load(platform::memory_order_relaxed));
   }
-  // The program registered something that a collection may release and that weighs as much as
-  // `bytes` allocated. True if a collection is due. Unlike allocation, pressure makes no collection
-  // due while there is room in the heap.
-  bool OnPressure(ptrdiff_t bytes) {
-    pressure_.FetchAdd(bytes, platform::memory_order_relaxed);  // a count
-    return IsDue(allocated());
+  // `finalizable` objects have a finalizer now, each of which weighs as much as `weight` bytes.
+  // `ran_ns`: since the last collection. True if a full collection is due; WantsFull says so until
+  // there is one. It is not due for the weight alone before the program has run kRest times as long
+  // as it takes. Guarded by the collector lock.
+  template <class RanNs>
+  bool NoteFinalizable(size_t finalizable, size_t weight, RanNs ran_ns) {
+    if (finalizable <= finalizable_ || WantsFull()) return WantsFull();
+    const double bytes = finalized_part_ * static_cast<double>(finalizable - finalizable_) *
+                         static_cast<double>(weight);
+    if (bytes < static_cast<double>(config_.min_allowance_bytes)) return false;
+    const auto since_full = static_cast<double>(allocated_before_ + allocated());
+    const auto most = static_cast<double>(release_bytes_);
+    if (since_full < most &&
+        (since_full + bytes < most || ran_ns() < kRest * found_.full_stop_ns)) {
+      return false;
+    }
+    wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
+    return true;
   }
+  // Any thread.
+  bool WantsFull() const { return wants_full_.Load(platform::memory_order_relaxed); }  // a hint
   // Reported net bytes since the last collection, or since the beginning of its concurrent cycle.
   ptrdiff_t allocated() const {
     return allocated_.Load(platform::memory_order_relaxed);
@@ -191,21 +217,23 @@ class Pacer {
  private:
   static constexpr size_t kMaxReportBytes = 1 * kMiB;
   static constexpr int kSurplusCycles = 6;
+  static constexpr uint64_t kRest = 4;
   static constexpr size_t kMinGrowthStep = 128 * kKiB;
   bool IsDue(ptrdiff_t allocated) const {
-    // Relaxed, all three: counts and thresholds; a thread that sees one late collects a little
-    // late.
-    const ptrdiff_t allowance = allowance_.Load(platform::memory_order_relaxed);
-    return allocated >= allowance ||
-           (allocated >= room_.Load(platform::memory_order_relaxed) &&
-            allocated + pressure_.Load(platform::memory_order_relaxed) >= allowance);  // a count
+    // Relaxed: a threshold; a thread that sees it late collects a little late.
+    return allocated >= allowance_.Load(platform::memory_order_relaxed) || WantsFull();
   }
+  void NoteReleased();
   void DiscountAllocatedInCycle();
   void NoteSurplus();
   void SetAllowance();
   uint64_t LiveBytes() const { return found_.live_scanned_bytes + found_.live_pointer_free_bytes; }
   uint64_t FootprintBytes() const { return LiveBytes() + config_.process_bytes; }
   uint64_t MaxUsefulFreeBytes() const;
+  uint64_t BytesByLaw() const {
+    return law_.Bytes(FootprintBytes(), LiveBytes(), found_.in_cycle_bytes,
+                      config_.free_space_divisor);
+  }
   uint64_t BytesThatFit(uint64_t heap_bytes, bool early) const;
   uint64_t HeapBytesInLimit() const;
   void KeepLimit(uint64_t* allowance);
@@ -218,20 +246,26 @@ class Pacer {
   int surplus_cycles_ = 0;         // successive collections that found a surplus
   int surplus_cycles_before_ = 0;  // surplus_cycles_ before the last StartCycle
 
+  size_t finalizable_ = 0;          // objects that had a finalizer after the last full collection
+  double finalizable_added_ = 64;   // of those before, as sums: registered since the one before,
+  double finalized_ = 64;           // and released
+  double finalized_part_ = 1;       // of what is registered, what full collections release
+  ptrdiff_t allocated_before_ = 0;  // between the last full collection and the last minor one
+  uint64_t release_bytes_ = 0;
+
   bool is_near_limit_ = false;
   bool misses_limit_ = false;
 
-  // Read by any thread. Any thread adds to allocated_ and pressure_; the collecting thread resets
-  // them with the world stopped. The other fields are written under the collector lock.
+  // Read by any thread. Any thread adds to allocated_; the collecting thread resets it with the
+  // world stopped. The other fields are written under the collector lock.
   platform::Atomic<size_t> wanted_bytes_{0};  // grows only
   platform::Atomic<ptrdiff_t> allocated_{0};
-  platform::Atomic<ptrdiff_t> pressure_{0};
+  platform::Atomic<bool> wants_full_{false};
   platform::Atomic<ptrdiff_t> allowance_{PTRDIFF_MAX};
   // More resident bytes than this mean that the heap has grown since the last collection, by more
   // than the few pages that threads take at a time.
   platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without regard to free memory
-  platform::Atomic<ptrdiff_t> room_{PTRDIFF_MAX};   // bytes that fit into the heap as it is
   // The heap's size at the soft limit, and the allowance at which the limit is let go.
   platform::Atomic<size_t> most_heap_bytes_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> least_{PTRDIFF_MAX};

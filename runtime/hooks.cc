@@ -172,9 +172,7 @@ void InstallHooks() {
   alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome, OnSampled};
 }
 
-void NotePressure(size_t bytes) {
-  if (bytes > kGiB) bytes = kGiB;  // keeps sums in range
-  if (!g_collector.pacer().OnPressure(static_cast<ptrdiff_t>(bytes))) return;
+void CollectForFinalizers() {
   if (!platform::IsInSection() && g_collector.HurryCycle() && PollConcurrent(0)) return;
   if (AutomaticCollectionAllowed()) Collect(Cause::kAllocation, g_stop_func);
 }

@@ -15,8 +15,7 @@ bool AutomaticCollectionAllowed();
 // stop-parallel collection.
 bool PollConcurrent(ptrdiff_t bytes);
 
-// The program registered something that a collection would release. Counts as `bytes` allocated,
-// and collects if that makes a collection due.
-void NotePressure(size_t bytes);
+// A collection is due for what finalizers are to release.
+void CollectForFinalizers();
 
 }  // namespace gleaner::runtime

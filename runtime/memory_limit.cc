@@ -1,6 +1,7 @@
 // Reading the files takes as long as a tiny collection. So once that has taken the processor time
 // t, the next reading comes no earlier than kRest t later: it costs at most 1/kRest of the time.
-// The control group matters to large heaps only.
+// The control group matters to large heaps only. What fresh memory costs changes with the machine's
+// load, so it is measured again each time.
 //
 // A file that cannot be read, as where the program has used up its descriptors, changes nothing. A
 // filter of system calls that the program has installed may not allow the reading: then what was
@@ -11,6 +12,7 @@
 #include "platform/clock.h"
 #include "platform/control_group.h"
 #include "platform/filters.h"
+#include "platform/memory.h"
 #include "platform/process.h"
 #include "runtime/variables.h"
 
@@ -24,6 +26,7 @@ constexpr size_t kLargeHeap = 8 * kMiB;
 // Guarded by the collector lock.
 constinit uint64_t g_process_bytes = 0;
 constinit uint64_t g_next_read_ns = 0;
+constinit double g_touch_ns_per_byte = 0;
 
 // What the process's control group may have; 0: any. Written under the collector lock, read by any
 // thread. Relaxed: one number.
@@ -36,6 +39,7 @@ void Read() {
   if (heap >= kLargeHeap && platform::GetControlGroupMemoryBytes(&bytes)) {
     g_group_bytes.Store(bytes, platform::memory_order_relaxed);  // one number
   }
+  g_touch_ns_per_byte = platform::MeasureFirstTouch();
 }
 
 }  // namespace
@@ -48,6 +52,8 @@ uint64_t ProcessBytes() {
   g_next_read_ns = now + kRest * (platform::ThreadNs() - begin);
   return g_process_bytes;
 }
+
+double TouchNsPerByte() { return g_touch_ns_per_byte; }
 
 uint64_t MemoryLimitBytes() {
   // Relaxed, both: numbers.

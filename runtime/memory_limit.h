@@ -10,6 +10,9 @@ namespace gleaner::runtime {
 // the control group's limit, where it may: see memory_limit.cc. Guarded by the collector lock.
 uint64_t ProcessBytes();
 
+// The processor time that fresh memory takes for each byte, as measured at the same times.
+double TouchNsPerByte();
+
 // The soft limit in force; 0: none. Any thread.
 uint64_t MemoryLimitBytes();
 

@@ -80,6 +80,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
   tunables->pacer.max_heap_bytes = alloc::HeapLimit();
   tunables->pacer.process_bytes = ProcessBytes();
+  tunables->pacer.touch_ns_per_byte = TouchNsPerByte();
   tunables->pacer.soft_limit_bytes = MemoryLimitBytes();
   tunables->pacer.stress_bytes = static_cast<size_t>(g_options.collect_every);
   tunables->verify = g_options.mark_verify;

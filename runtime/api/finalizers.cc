@@ -26,15 +26,14 @@ void Register(const char* call, FinalizeOrder order, void* object, GC_finalizati
               void* data, GC_finalization_proc* old_fn, void** old_data) {
   if (GC_find_leak != 0) return;  // an unreachable object is a leak in this mode
   Finalizer old;
-  bool is_pressure = false;
+  bool is_due = false;
   if (CanBeFinalized(call, object)) {
     bool done;
     {
       platform::LockGuard guard(g_collector.lock());
       done = g_collector.finalizers().Register(AddressOf(object), {fn, data, order}, &old);
-      // Registration counts as pressure only if the last collection found finalizers due; otherwise
-      // an earlier collection does not pay.
-      is_pressure = fn != nullptr && old.function == nullptr && g_collector.last().finalizable != 0;
+      is_due = done && fn != nullptr && old.function == nullptr &&
+               g_collector.NoteFinalizable(runtime::g_allocd_bytes_per_finalizer);
     }
     if (!done) {
       runtime::OutOfMemory(sizeof(Finalizer));
@@ -43,7 +42,7 @@ void Register(const char* call, FinalizeOrder order, void* object, GC_finalizati
   }
   if (old_fn != nullptr) *old_fn = old.function;
   if (old_data != nullptr) *old_data = old.data;
-  if (is_pressure) runtime::NotePressure(runtime::g_allocd_bytes_per_finalizer);
+  if (is_due) runtime::CollectForFinalizers();
 }
 
 }  // namespace

@@ -60,7 +60,11 @@ void GC_get_heap_usage_safe(GC_word* heap_size, GC_word* free_bytes, GC_word* un
 }
 
 void GC_incr_bytes_allocd(size_t bytes) {
-  if (runtime::AttachToHeap()) platform::AddToOwn(&alloc::t_heap->allocated_bytes, bytes);
+  if (!runtime::AttachToHeap()) return;
+  platform::AddToOwn(&alloc::t_heap->allocated_bytes, bytes);
+  // What the program allocates elsewhere makes collections due.
+  g_collector.pacer().NoteAllocated(
+      static_cast<ptrdiff_t>(bytes < PTRDIFF_MAX / 4 ? bytes : PTRDIFF_MAX / 4));
 }
 void GC_incr_bytes_freed(size_t bytes) {
   if (runtime::AttachToHeap()) platform::AddToOwn(&alloc::t_heap->freed_bytes, bytes);

@@ -119,6 +119,26 @@ static void all(void) {
   CHECK_EQ(finalized, kCount + kCount / 2);
 }
 
+/* Few objects are in use, and most allocation is of other objects: those whose finalizers are due
+ * do not pile up, whatever kind of collections there are. */
+static void promptly(void) {
+  enum { kInUse = 256, kObjects = 8000, kStaying = 32768 };
+  void **in_use = GC_malloc(kInUse * sizeof(void *));
+  void **staying = GC_malloc(kStaying * sizeof(void *));
+  size_t i, j, most = 0;
+  for (i = 0; i < kStaying; i++) staying[i] = GC_malloc(64);
+  finalized = 0;
+  for (i = 0; i < kObjects; i++) {
+    void *object = GC_malloc_atomic(16);
+    GC_register_finalizer_no_order(object, count, NULL, NULL, NULL);
+    in_use[i % kInUse] = object;
+    for (j = 0; j < 64; j++) GC_malloc(128);
+    if (i - finalized > most) most = i - finalized;
+  }
+  CHECK_LE(most, 3000);
+  CHECK(staying[kStaying - 1] != NULL);
+}
+
 int main(void) {
   GC_INIT();
   GC_set_finalizer_notifier(notify);
@@ -126,5 +146,6 @@ int main(void) {
   on_demand();
   awaiting();
   all();
+  promptly();
   return check_result();
 }

@@ -25,16 +25,16 @@ AllowanceLaw::Period PeriodOf(uint64_t run_ns, uint64_t stop_ns, uint64_t alloca
 TEST(AllowanceLawTest, GivesNothingBeforeItHasLearned) {
   const AllowanceLaw law;
   EXPECT_EQ(law.cost_ratio(), 0);
-  EXPECT_EQ(law.Bytes(1 * kGiB, 0, 3), 0u);
+  EXPECT_EQ(law.Bytes(1 * kGiB, 1 * kGiB, 0, 3), 0u);
   EXPECT_EQ(law.BytesAllocatedIn(1 * kMs), 0u);
 }
 
 TEST(AllowanceLawTest, APeriodWithoutTimeOrBytesDividesByNothing) {
   AllowanceLaw law;
   law.Note({});
-  EXPECT_EQ(law.Bytes(1 * kGiB, 0, 3), 0u);
+  EXPECT_EQ(law.Bytes(1 * kGiB, 1 * kGiB, 0, 3), 0u);
   law.Note(PeriodOf(0, 1 * kMs, 100, 0));
-  EXPECT_EQ(law.Bytes(1 * kGiB, 0, 3), 0u);
+  EXPECT_EQ(law.Bytes(1 * kGiB, 1 * kGiB, 0, 3), 0u);
 }
 
 // The program's time is 10 ns a byte, a collection of a footprint of 100 MiB takes 200 ms. With E
@@ -49,7 +49,7 @@ TEST(AllowanceLawTest, NoOtherAllowanceCostsLess) {
     };
     AllowanceLaw law;
     law.Note(PeriodOf(10 * kMiB * 10, 200 * kMs, 10 * kMiB, 100 * kMiB));
-    const double best = static_cast<double>(law.Bytes(100 * kMiB, in_cycle, 3)) - kept;
+    const double best = static_cast<double>(law.Bytes(100 * kMiB, 100 * kMiB, in_cycle, 3)) - kept;
     for (double factor = 0.1; factor < 10; factor *= 1.25) {
       EXPECT_LE(cost(kept + best), cost(kept + best * factor) * (1 + 1e-6)) << factor;
     }
@@ -59,16 +59,40 @@ TEST(AllowanceLawTest, NoOtherAllowanceCostsLess) {
 TEST(AllowanceLawTest, TheHeapAtMostDoubles) {
   AllowanceLaw law;
   law.Note(PeriodOf(1 * kMs, 1000 * kMs, 100 * kMiB, 90 * kMiB));
-  EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 0, 3)), 90.0 * kMiB, 2);
-  EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 0, 1)), 270.0 * kMiB, 2);
+  EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 90 * kMiB, 0, 3)), 90.0 * kMiB, 2);
+  EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 90 * kMiB, 0, 1)), 270.0 * kMiB, 2);
 }
 
 TEST(AllowanceLawTest, CheapCollectionsAreNotAllTheMoreFrequent) {
   for (const uint64_t stop_ns : {0, 1}) {
     AllowanceLaw law;
     law.Note(PeriodOf(1000 * kMs, stop_ns, 100 * kMiB, 90 * kMiB));
-    EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 0, 3)), 30.0 * kMiB, 2) << stop_ns;
+    EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 90 * kMiB, 0, 3)), 30.0 * kMiB, 2)
+        << stop_ns;
   }
+}
+
+TEST(AllowanceLawTest, MemoryOutsideTheHeapIsNoReasonForALeastAllowance) {
+  AllowanceLaw law;
+  law.Note(PeriodOf(1000 * kMs, 1, 100 * kMiB, 501 * kMiB));
+  EXPECT_LT(law.Bytes(501 * kMiB, 1 * kMiB, 0, 3), 1 * kMiB);
+}
+
+// The longer the program runs, the less it matters that memory has to be touched once.
+TEST(AllowanceLawTest, FreshMemoryHasToPay) {
+  const auto bytes_after = [](int periods, double touch_ns_per_byte) {
+    AllowanceLaw law;
+    AllowanceLaw::Period period = PeriodOf(40 * kMs, 1 * kMs, 40 * kMiB, 500 * kMiB);
+    period.touch_ns_per_byte = touch_ns_per_byte;
+    for (int i = 0; i < periods; ++i) law.Note(period);
+    return static_cast<double>(law.Bytes(500 * kMiB, 1 * kMiB, 0, 3));
+  };
+  const double free = bytes_after(100, 0);
+  // 40 ms have passed: the time part of touching is 6 * 500 MiB / 40 ms.
+  const double part = 6 * 500.0 * kMiB / (40 * kMs);
+  EXPECT_NEAR(bytes_after(1, 6), bytes_after(1, 0) / std::sqrt(1 + 2 * part), 1000);
+  EXPECT_LT(bytes_after(100, 6), free);
+  EXPECT_NEAR(bytes_after(100'000, 6), free, free / 100);
 }
 
 // The allowance that the law gives is the period's next one, and so on.
@@ -80,7 +104,7 @@ TEST(AllowanceLawTest, SettlesWhereverItBegins) {
     uint64_t allowance = first;
     for (int i = 0; i < 100; ++i) {
       law.Note(PeriodOf(allowance * 10, 200 * kMs, allowance, kFootprint));
-      allowance = law.Bytes(kFootprint, 0, 3);
+      allowance = law.Bytes(kFootprint, kFootprint, 0, 3);
     }
     EXPECT_NEAR(static_cast<double>(allowance), wanted, wanted / 1000) << first;
   }
@@ -89,9 +113,12 @@ TEST(AllowanceLawTest, SettlesWhereverItBegins) {
 TEST(AllowanceLawTest, TheDivisorDivides) {
   AllowanceLaw law;
   law.Note(PeriodOf(40 * kMs, 10 * kMs, 100 * kMiB, 100 * kMiB));
-  EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 0, 3)), std::sqrt(0.5) * 100.0 * kMiB, 2);
-  EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 0, 6)), std::sqrt(0.5) * 50.0 * kMiB, 2);
-  EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 0, 1)), std::sqrt(0.5) * 300.0 * kMiB, 2);
+  EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 100 * kMiB, 0, 3)),
+              std::sqrt(0.5) * 100.0 * kMiB, 2);
+  EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 100 * kMiB, 0, 6)),
+              std::sqrt(0.5) * 50.0 * kMiB, 2);
+  EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 100 * kMiB, 0, 1)),
+              std::sqrt(0.5) * 300.0 * kMiB, 2);
   EXPECT_NEAR(static_cast<double>(law.BytesAllocatedIn(10 * kMs)), 25.0 * kMiB, 2);
 }
 

@@ -55,6 +55,34 @@ TEST(PacerTest, TheAllowanceIsNeverBelowTheMinimum) {
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(512 * kKiB));
 }
 
+TEST(PacerTest, AMinimumBeyondAllMemoryIsNeverDue) {
+  for (const size_t least : {SIZE_MAX, SIZE_MAX / 2 + 1, SIZE_MAX / 2}) {
+    Pacer pacer;
+    PacerConfig config = Config();
+    config.min_allowance_bytes = least;
+    pacer.Configure(config);
+    EXPECT_FALSE(pacer.OnAllocated(1 * kGiB, 0)) << least;
+    PacerInput found = Found(100 * kMiB);
+    found.in_cycle_bytes = 1 * kMiB;
+    pacer.StartCycle(found);
+    EXPECT_FALSE(pacer.OnAllocated(1 * kGiB, 0)) << least;
+    EXPECT_FALSE(pacer.ShouldCollectToGrow(1 * kGiB)) << least;
+  }
+}
+
+// It would be touched afresh in each period.
+TEST(PacerTest, WhatTheLawGivesIsNoSurplus) {
+  Pacer pacer;
+  PacerConfig config = Config();
+  config.process_bytes = 800 * kMiB;
+  pacer.Configure(config);
+  PacerInput found = Found(1 * kMiB, 0, 400 * kMiB);
+  found.resident_bytes = 402 * kMiB;
+  found.period = OfRatioEighth(801 * kMiB);
+  for (int i = 0; i < 20; ++i) pacer.StartCycle(found);
+  EXPECT_FALSE(pacer.ShouldReturnFreeMemory());
+}
+
 TEST(PacerTest, TheAllowanceIsThatOfTheLaw) {
   Pacer pacer;
   PacerConfig config = Config(3);
@@ -75,18 +103,78 @@ TEST(PacerTest, TheAllowanceIsThatOfTheLaw) {
   EXPECT_NEAR(static_cast<double>(large.allowance()), 200.0 * kMiB, 10);
 }
 
-TEST(PacerTest, PressureCollectsEarlierButNotWhileThereIsRoom) {
+// Registers up to `finalizable` objects in all, of 10,000 bytes each, a second after the last
+// collection. How many there are when a collection is due; `finalizable` if none is.
+size_t RegisterUntilDue(Pacer* pacer, size_t from, size_t finalizable, uint64_t ran_ns = 1 << 30) {
+  for (size_t n = from; n < finalizable; ++n) {
+    if (pacer->NoteFinalizable(n, 10'000, [ran_ns] { return ran_ns; })) return n;
+  }
+  return finalizable;
+}
+
+TEST(PacerTest, FinalizableObjectsMakeACollectionDue) {
   Pacer pacer;
   pacer.Configure(Config());
-  pacer.StartCycle(Found(300 * kMiB, 0, 80 * kMiB));  // room: 7/8 of the 80
-  ASSERT_GT(pacer.allowance(), static_cast<ptrdiff_t>(75 * kMiB));
-  EXPECT_FALSE(pacer.OnPressure(1 << 30));
-  EXPECT_FALSE(pacer.OnAllocated(69 * kMiB, 0));
-  EXPECT_TRUE(pacer.OnAllocated(1 * kMiB, 0));
-  pacer.StartCycle(Found(300 * kMiB, 0, 80 * kMiB));
-  EXPECT_FALSE(pacer.OnAllocated(70 * kMiB, 0));
-  EXPECT_FALSE(pacer.OnPressure(1000));
-  EXPECT_TRUE(pacer.OnPressure(1 << 30));
+  EXPECT_EQ(RegisterUntilDue(&pacer, 0, 1000), 53u);  // 512 KiB
+  EXPECT_TRUE(pacer.OnAllocated(0, 0));
+  PacerInput found = Found(30 * kMiB);
+  found.full_stop_ns = 1'000'000;
+  found.finalized = 53;
+  pacer.StartCycle(found);
+  EXPECT_FALSE(pacer.WantsFull());
+  EXPECT_FALSE(pacer.OnAllocated(0, 0));
+  // A collection is not due before the program has run for four times as long as it takes.
+  EXPECT_EQ(RegisterUntilDue(&pacer, 0, 10'000, 3'999'999), 10'000u);
+  EXPECT_EQ(RegisterUntilDue(&pacer, 0, 10'000, 4'000'000), 15 * kMiB / 10'000 + 1);
+  // Nothing is due for objects that weigh nothing.
+  pacer.StartCycle(found);
+  EXPECT_FALSE(pacer.NoteFinalizable(1'000'000, 0, [] { return uint64_t{1} << 40; }));
+}
+
+// A few files may wait for as long as libgc lets them.
+TEST(PacerTest, MinorCollectionsDoNotReleaseWhatIsOld) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  PacerInput found = Found(30 * kMiB);
+  found.full_stop_ns = 1 << 30;
+  pacer.StartCycle(found);
+  found.is_minor = true;
+  for (size_t files = 60; files < 90; files += 15) {
+    EXPECT_EQ(RegisterUntilDue(&pacer, files, files + 15), files + 15);
+    EXPECT_FALSE(pacer.OnAllocated(7 * kMiB, 0));
+    found.finalizable = files + 15;
+    pacer.StartCycle(found);
+  }
+  pacer.OnAllocated(1 * kMiB, 0);
+  EXPECT_EQ(RegisterUntilDue(&pacer, 91, 1000), 91u);
+  EXPECT_TRUE(pacer.WantsFull());
+  pacer.StartCycle(found);  // a minor one, for another reason
+  EXPECT_TRUE(pacer.WantsFull());
+  found.is_minor = false;
+  pacer.StartCycle(found);
+  EXPECT_FALSE(pacer.WantsFull());
+}
+
+// A program that gives finalizers to what it keeps pays with few collections.
+TEST(PacerTest, CollectionsThatReleaseNothingBecomeRare) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  PacerInput found = Found(1 * kMiB);
+  size_t collections = 0;
+  for (size_t n = 0; n < 1'000'000; ++collections) {
+    n = RegisterUntilDue(&pacer, n + 1, 1'000'000);
+    found.finalizable = n;
+    pacer.StartCycle(found);
+  }
+  EXPECT_GT(collections, 10u);
+  EXPECT_LT(collections, 200u);
+  // What is released makes them frequent again.
+  for (int i = 0; i < 40; ++i) {
+    const size_t due = RegisterUntilDue(&pacer, found.finalizable + 1, 3'000'000);
+    found.finalized = due - found.finalizable;
+    pacer.StartCycle(found);
+  }
+  EXPECT_LT(RegisterUntilDue(&pacer, found.finalizable + 1, 3'000'000), found.finalizable + 100);
 }
 
 TEST(PacerTest, ADivisorOfZeroIsOne) {
