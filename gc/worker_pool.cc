@@ -61,6 +61,7 @@ void WorkerPool::Finish() {
 void* WorkerPool::HelperMain(void* argument) {
   auto* helper = static_cast<Helper*>(argument);
   helper->placement.Announce();
+  platform::BeginHelper("gleaner-marker");
   platform::BeginTraceOfThread(platform::TraceRole::kMarker, "marker");
   for (uint32_t done = 0;; ++done) {
     while (helper->jobs.Load(memory_order_seq_cst) == done)
