@@ -26,7 +26,7 @@ void Driver::Wake() {
 
 void* Driver::Main(void* driver) {
   auto* self = static_cast<Driver*>(driver);
-  platform::HideAccessesOfHelper();
+  platform::BeginHelper("gleaner-driver");
   platform::BeginTraceOfThread(platform::TraceRole::kDriver, "driver");
   for (;;) {
     const uint32_t seen = self->wakes_.Load(memory_order_seq_cst);

@@ -60,7 +60,7 @@ void WorkerPool::Finish() {
 
 void* WorkerPool::HelperMain(void* argument) {
   auto* helper = static_cast<Helper*>(argument);
-  platform::HideAccessesOfHelper();
+  platform::BeginHelper("gleaner-marker");
   helper->placement.Announce();
   platform::BeginTraceOfThread(platform::TraceRole::kMarker, "marker");
   for (uint32_t done = 0;; ++done) {

@@ -11,6 +11,11 @@
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
+namespace gleaner::runtime {
+extern const bool g_is_malloc;
+const bool g_is_malloc = true;  // runtime/runtime.cc
+}  // namespace gleaner::runtime
+
 namespace gleaner::malloc_proxy {
 namespace {
 

@@ -1,6 +1,7 @@
 #include "platform/filters.h"
 
 #include <linux/prctl.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -8,6 +9,7 @@
 #include <cerrno>
 
 #include "platform/atomic.h"
+#include "platform/mappings.h"
 #include "platform/memory.h"
 #include "platform/process.h"
 #include "platform/raw_call.h"
@@ -19,6 +21,7 @@ namespace {
 // steps publishes the number (filters.h).
 constinit Atomic<uint32_t> g_filters{0};
 constinit Atomic<void (*)()> g_await_steps{nullptr};
+constinit Atomic<const ForkHandlers*> g_fork_handlers{nullptr};
 }  // namespace
 
 void NoteFilter() {
@@ -35,6 +38,10 @@ bool HasFilter() { return g_filters.Load(memory_order_relaxed) != 0; }  // publi
 void SetAwaitSteps(void (*await)()) {
   // Release: pairs with NoteFilter, so that the lock is initialised.
   g_await_steps.Store(await, memory_order_release);
+}
+
+void SetForkHandlers(const ForkHandlers* handlers) {
+  g_fork_handlers.Store(handlers, memory_order_release);  // pairs with Fork
 }
 
 bool HasAnyFilter() { return HasFilter() || prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0; }
@@ -54,6 +61,40 @@ bool InstallsFilter(long number, long a) {
   return number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER);
 }
 
+// Whether the call makes a process with a copy of the memory that goes on on the same stack.
+bool Forks(long number, long a, long b) {
+  switch (number) {
+#ifdef SYS_fork
+    case SYS_fork:
+      return true;
+#endif
+    case SYS_clone:  // flags, stack
+      return (a & CLONE_VM) == 0 && b == 0;
+    case SYS_clone3: {  // arguments, bytes
+      clone_args arguments = {};
+      const size_t known = offsetof(clone_args, stack) + sizeof arguments.stack;
+      return static_cast<size_t>(b) >= known &&
+             gleaner::platform::CopyIfMapped(&arguments, static_cast<gleaner::Addr>(a), known) ==
+                 known &&
+             (arguments.flags & CLONE_VM) == 0 && arguments.stack == 0;
+    }
+    default:
+      return false;
+  }
+}
+
+GLEANER_NOINLINE long Fork(long number, long a, long b, long c, long d, long e) {
+  using gleaner::platform::g_fork_handlers;
+  using gleaner::platform::RawCall;
+  // Acquire: pairs with SetForkHandlers.
+  const auto* handlers = g_fork_handlers.Load(gleaner::platform::memory_order_acquire);
+  if (handlers == nullptr) return RawCall(number, a, b, c, d, e, 0);
+  handlers->before();
+  const long result = RawCall(number, a, b, c, d, e, 0);
+  (result == 0 ? handlers->after_in_child : handlers->after_in_parent)();
+  return result;
+}
+
 long Call(long number, long a, long b, long c, long d, long e, long f) {
   using gleaner::platform::RawCall;
   long result;
@@ -61,6 +102,8 @@ long Call(long number, long a, long b, long c, long d, long e, long f) {
     gleaner::platform::NoteFilter();
     result = RawCall(number, a, b, c, d, e, f);
     if (result < 0) gleaner::platform::ForgetFilter();
+  } else if (GLEANER_UNLIKELY(Forks(number, a, b))) {
+    result = Fork(number, a, b, c, d, e);
   } else {
     result = RawCall(number, a, b, c, d, e, f);
   }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "platform/memory.h"
+#include "platform/process.h"
 
 namespace gleaner::platform {
 
@@ -56,7 +57,8 @@ size_t SoftDirtyTracking::Fetch(Addr begin, Addr end, VisitDirty visit, void* co
   DirtyRanges dirty(visit, context);
   uint64_t words[kWordsAtOnce];
   // Acquire: pairs with the release in ClearAll.
-  if (process_ != getpid() || !pagemap_.IsOwn() || !cleared_.Load(memory_order_acquire)) {
+  if (MemoryIsCopy() || process_ != getpid() || !pagemap_.IsOwn() ||
+      !cleared_.Load(memory_order_acquire)) {
     dirty.Add(begin, end);
     return dirty.Finish();
   }

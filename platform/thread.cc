@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -19,6 +20,7 @@
 
 #include "platform/control_group.h"
 #include "platform/failures.h"
+#include "platform/filters.h"
 #include "platform/mappings.h"
 #include "platform/next_call.h"
 #include "platform/os_page.h"
@@ -33,7 +35,64 @@ extern void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier)
 __attribute__((weak, visibility("hidden"))) int __pthread_create(  // NOLINT
     pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
     void* argument) noexcept;
+
+// CallOnStack. In assembly, since compilers find a function's caller by the stack pointer.
+__attribute__((visibility("hidden"))) void gleaner_call_on_stack(gleaner::Addr end,
+                                                                 void (*f)(void*), void* context);
 }
+
+#if defined(__x86_64__)
+asm(R"(
+  .pushsection .text
+  .type gleaner_call_on_stack, @function
+  .globl gleaner_call_on_stack
+gleaner_call_on_stack:
+  .cfi_startproc
+  endbr64
+  pushq %rbp
+  .cfi_def_cfa_offset 16
+  .cfi_offset %rbp, -16
+  movq %rsp, %rbp
+  .cfi_def_cfa_register %rbp
+  movq %rdi, %rsp
+  movq %rdx, %rdi
+  callq *%rsi
+  movq %rbp, %rsp
+  popq %rbp
+  .cfi_def_cfa %rsp, 8
+  ret
+  .cfi_endproc
+  .size gleaner_call_on_stack, . - gleaner_call_on_stack
+  .popsection
+)");
+#elif defined(__aarch64__)
+asm(R"(
+  .pushsection .text
+  .type gleaner_call_on_stack, %function
+  .globl gleaner_call_on_stack
+gleaner_call_on_stack:
+  .cfi_startproc
+  hint #34
+  stp x29, x30, [sp, #-16]!
+  .cfi_def_cfa_offset 16
+  .cfi_offset x29, -16
+  .cfi_offset x30, -8
+  mov x29, sp
+  .cfi_def_cfa_register x29
+  mov sp, x0
+  mov x0, x2
+  blr x1
+  mov sp, x29
+  ldp x29, x30, [sp], #16
+  .cfi_def_cfa sp, 0
+  .cfi_restore x29
+  .cfi_restore x30
+  ret
+  .cfi_endproc
+  .size gleaner_call_on_stack, . - gleaner_call_on_stack
+  .popsection
+)");
+#endif
 
 namespace gleaner::platform {
 namespace {
@@ -170,6 +229,10 @@ Addr AlternateStackEnd(Addr stack_pointer) {
   return stack_pointer - begin < alternate.ss_size ? begin + alternate.ss_size : 0;
 }
 
+void CallOnStack(Addr end, void (*f)(void*), void* context) {
+  gleaner_call_on_stack(end, f, context);
+}
+
 void VisitInterruptedStacks(Range alternate, void (*f)(void*, Addr), void* context) {
   constexpr size_t kStackOffset = offsetof(ucontext_t, uc_stack);
   for (Addr at = AlignUp(alternate.begin, kWordBytes); at + sizeof(ucontext_t) <= alternate.end;
@@ -239,19 +302,83 @@ int NextPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void*
 
 bool NotifiesByThread(const sigevent& event) { return event.sigev_notify == SIGEV_THREAD; }
 
-bool StartHelperThread(void* (*start)(void*), void* argument) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
+namespace {
+
+struct Scheduling {
+  bool is_noted;
+  int policy;
+  sched_param parameters;
+  int nice;
+};
+constinit Scheduling g_of_process = {};  // constant once there are helpers
+
+Scheduling SchedulingOf(int32_t thread) {
+  Scheduling found = {};
+  found.policy = sched_getscheduler(thread) & ~SCHED_RESET_ON_FORK;
+  errno = 0;
+  found.nice = getpriority(PRIO_PROCESS, static_cast<id_t>(thread));
+  found.is_noted = errno == 0 && sched_getparam(thread, &found.parameters) == 0;
+  return found;
+}
+
+// Bytes of a stack that the C library takes for static thread-local storage.
+size_t StaticTlsBytes() {
+  size_t bytes = LayoutOfStaticBlock().bytes;
+  if (bytes != 0) return bytes;
+  // The C library does not tell, as in a program that is linked statically.
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* sum) {
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          if (segment.p_type != PT_TLS) continue;
+          *static_cast<size_t*>(sum) += segment.p_memsz + segment.p_align;
+        }
+        return 0;
+      },
+      &bytes);
+  return bytes;
+}
+
+// Creates the thread, on the processors unless they are null. 0, or the error.
+int CreateHelper(const ProcessorSet* processors, void* (*start)(void*), void* argument) {
+  constexpr size_t kStackBytes = 256 * kKiB;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 256 * kKiB);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_setstacksize(&attributes, AlignUp(kStackBytes + StaticTlsBytes(), OsPageBytes()));
+  if (processors != nullptr) {
+    (void)pthread_attr_setaffinity_np(&attributes, sizeof *processors,
+                                      reinterpret_cast<const cpu_set_t*>(processors->words()));
+  }
   pthread_t thread;
   const int error = CreateThread(&thread, &attributes, start, argument);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
+  return error;
+}
+
+}  // namespace
+
+void NoteSchedulingOfProcess() {
+  NoteAffinityOfProcess();
+  if (!g_of_process.is_noted) g_of_process = SchedulingOf(getpid());
+}
+
+bool StartHelperThread(void* (*start)(void*), void* argument) {
+  static constinit Atomic<bool> has_told{false};
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ProcessorSet wanted;
+  ProcessorSet own;
+  const bool differs = GetAffinityOfProcess(&wanted) && GetAffinity(0, &own) && !(wanted == own);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = CreateHelper(differs ? &wanted : nullptr, start, argument);
+  // The control group may have lost all of these processors.
+  if (error == EINVAL && differs) error = CreateHelper(nullptr, start, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0 && !has_told.Exchange(true, memory_order_seq_cst)) {
+    Complain("the system refuses a thread that would help the collector: errno %d", error);
+  }
   return error == 0;
 }
 
@@ -271,17 +398,28 @@ void FindThreadSanitizer() {
 
 bool HasThreadSanitizer() { return g_has_thread_sanitizer; }
 
-void HideAccessesOfHelper() {
+void BeginHelper(const char* name) {
 #ifndef __SANITIZE_THREAD__
   for (const Annotation ignore : g_ignore) {
     if (ignore != nullptr) ignore(__FILE__, __LINE__);
   }
 #endif
+  if (HasFilter()) return;
+  prctl(PR_SET_NAME, name, 0, 0, 0);
+  if (!g_of_process.is_noted) return;
+  const Scheduling wanted = g_of_process;
+  const Scheduling own = SchedulingOf(0);
+  // Refused without the right to what the first thread had and this thread's creator has not.
+  if (own.policy != wanted.policy ||
+      own.parameters.sched_priority != wanted.parameters.sched_priority) {
+    (void)sched_setscheduler(0, wanted.policy, &wanted.parameters);
+  }
+  if (own.nice != wanted.nice) (void)setpriority(PRIO_PROCESS, 0, wanted.nice);
 }
 
 int UsableCpuCount() {
   ProcessorSet processors;
-  const int affinity = GetAffinity(0, &processors) ? processors.Count() : 0;
+  const int affinity = GetAffinityOfProcess(&processors) ? processors.Count() : 0;
   const int quota = ControlGroupProcessors();
   const int cpus = affinity < quota ? affinity : quota;
   return cpus < 1 ? 1 : cpus;

@@ -39,6 +39,11 @@ inline constexpr size_t kRedZoneBytes = 128;
 inline constexpr size_t kRedZoneBytes = 0;
 #endif
 
+// Calls f(context) on the stack that ends at `end`, a multiple of 16. Debuggers and profilers see
+// the callers. The system is not told: a handler that wants the alternate stack begins at that
+// stack's end, so pre: the caller is not on it.
+void CallOnStack(Addr end, void (*f)(void* context), void* context);
+
 // Calls f(context, low) for each stack that was interrupted for a handler on the alternate signal
 // stack `alternate`; `low` is the lowest address in use on that stack. The function finds the
 // signal frames on the alternate stack by the description of that stack in them; other words that
@@ -86,19 +91,30 @@ bool IsCreatingThread();
 int NextPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
                       void* argument);
 
-// Starts a detached thread that blocks all signals and is not known to the thread registry. False
-// if the system refuses.
-bool StartHelperThread(void* (*start)(void*), void* argument);
+// A thread has from its creator on which processors it runs, its scheduling policy, priority and
+// name. A helper is created by whichever thread needs one first, perhaps one that is bound to a
+// processor or runs with a real-time priority. So a helper gets what the process's first thread had
+// when the library was loaded (processor_set.h), as far as the system allows: it runs on the same
+// processors from its beginning, and sets the rest itself (BeginHelper). It keeps what else threads
+// inherit, as a memory policy and filters of system calls.
+//
+// Notes the policy, the priority and the processors; the first call counts. For a constructor.
+void NoteSchedulingOfProcess();
 
 // Looks for ThreadSanitizer in the program; it need not have compiled this library. Once, before
 // the functions below; may take the loader's lock.
 void FindThreadSanitizer();
 bool HasThreadSanitizer();
-// For a helper thread that never ends: ThreadSanitizer, which does not see how this library orders
-// its threads, leaves the calling thread's accesses alone.
-void HideAccessesOfHelper();
 
-// Processors this process may use: the affinity mask, further bounded by the cgroup's quota
+// Starts a detached thread that blocks all signals and is not known to the thread registry. Its
+// stack has room for the thread-local storage that the C library puts there. False if the system
+// refuses; the first time with a message.
+bool StartHelperThread(void* (*start)(void*), void* argument);
+// Called by a helper, first. The name has at most 15 characters. ThreadSanitizer, which does not see
+// how this library orders its threads, leaves the accesses of helpers alone.
+void BeginHelper(const char* name);
+
+// Processors this process may use (GetAffinityOfProcess), further bounded by the cgroup's quota
 // (rounded up). At least 1. Reads files; for start-up.
 int UsableCpuCount();
 

@@ -95,7 +95,7 @@ void ReadByKernel(const char* folder, Topology* topology) {
     ReadDistances(folder, node, topology);
   }
   if (!has_files) {
-    if (!GetAffinity(getpid(), &topology->machine_processors)) topology->machine_processors = {};
+    if (!GetAffinityOfProcess(&topology->machine_processors)) topology->machine_processors = {};
     if (nodes.Count() == 1) topology->processors_of[nodes.First()] = topology->machine_processors;
     if (nodes.Count() > 1) AddProblem(topology, "the kernel's files do not tell of nodes");
   }
@@ -112,7 +112,7 @@ void Restrict(Topology* topology) {
     AddProblem(topology, "the system does not tell which nodes are allowed");
   }
   ProcessorSet processors;
-  if (GetAffinity(getpid(), &processors)) {
+  if (GetAffinityOfProcess(&processors)) {
     topology->processors.Intersect(processors);
   } else {
     AddProblem(topology, "the system does not tell which processors are allowed");

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "platform/memory.h"
+#include "platform/process.h"
 #include "platform/thread.h"
 
 namespace gleaner::platform {
@@ -160,7 +161,9 @@ void UserfaultfdTracking::Close() {
 }
 
 bool UserfaultfdTracking::InThisProcess() const {
-  return process_.Load(memory_order_relaxed) == getpid();  // written before the fork
+  // The number alone is not enough: the first process of each namespace has the same. Relaxed:
+  // written before the fork.
+  return !MemoryIsCopy() && process_.Load(memory_order_relaxed) == getpid();
 }
 
 bool UserfaultfdTracking::Recover(uint32_t generation) {

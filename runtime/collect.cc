@@ -2,6 +2,7 @@
 
 #include "alloc/object.h"
 #include "gc/heap_samples.h"
+#include "platform/memory.h"
 #include "platform/stalls.h"
 #include "platform/unwinding.h"
 #include "runtime/findings.h"
@@ -71,19 +72,21 @@ void AfterCollection() {
     should_turn_on = ShouldTurnOnUnasked();
     should_measure = ShouldMeasureAgain();
   }
+  const Thread* self = Threads::Current();
+  const bool has_room =
+      self == nullptr || !HasLittleStack(self, AddressOf(__builtin_frame_address(0)));
   if (missed_limit != 0) {
     Warn(
         "GC Warning: the memory limit of %lu bytes is not kept: the collections would take more "
         "than half of the time\n",
         missed_limit);
   }
-  ContinueSnapshots();
-  if (should_turn_on) TurnOnUnasked();
-  if (needs_tracker) ReplaceLostTracker();
-  if (should_measure) MeasureAgain();
+  if (has_room) ContinueSnapshots();
+  if (should_turn_on && has_room) TurnOnUnasked();
+  if (needs_tracker && has_room) ReplaceLostTracker();
+  if (should_measure && has_room) MeasureAgain();
   if (ready == 0) return;
   if (GC_finalize_on_demand == 0) {
-    Thread* self = Threads::Current();
     // A collection inside a finalizer does not run other finalizers on top of it.
     if (self != nullptr && !self->running_finalizers) InvokeFinalizers();
     return;
@@ -114,21 +117,71 @@ int HasNoRoots() {
          !g_malloc_support.find_roots();
 }
 
-// A collection needs about 8 KiB of stack. A handler's alternate stack may have less left;
-// allocations on such a stack leave the collection to a later call elsewhere.
+// A collection needs up to 16 KiB of stack, and its callbacks of the program need some.
 constexpr size_t kCollectionStackBytes = 32 * kKiB;
 
+// A handler's alternate stack may have less left; allocations on such a stack leave the collection
+// to a later call elsewhere.
 bool IsOnSmallAlternateStack(Addr stack_pointer) {
   return platform::AlternateStackEnd(stack_pointer) != 0 &&
          platform::AlternateStackEnd(stack_pointer - kCollectionStackBytes) == 0;
 }
 
+platform::Range KnownStackOf(const Thread* self, Addr stack_pointer) {
+  const Fiber* fiber = self->fiber;
+  return fiber != nullptr && fiber->stack.Contains(stack_pointer) ? fiber->stack : self->stack;
+}
+
+// The end of the stack on which threads collect that have little left, and those on stacks of the
+// program's own, of which nothing is known. 0 without memory. Used, and guarded, by the collector
+// lock, which is held from the collection's beginning to its end.
+Addr EndOfCollectionStackLocked() {
+  constexpr size_t kStackBytes = 256 * kKiB;
+  static constinit Addr end = 0;
+  if (end != 0) return end;
+  const size_t guard_bytes = platform::OsPageBytes();
+  void* stack = platform::Reserve(guard_bytes + kStackBytes, guard_bytes);
+  if (stack == nullptr) return 0;
+  const Addr begin = AddressOf(stack) + guard_bytes;
+  if (platform::Commit(PointerAt<void>(begin), kStackBytes)) return end = begin + kStackBytes;
+  platform::Release(stack, guard_bytes + kStackBytes);
+  return 0;
+}
+
+// Makes the call where there is room for it; not at all without memory for that. pre: the collector
+// lock is held; the caller is not on a small alternate stack.
+void CallWithRoomLocked(const Thread* self, Addr stack_pointer, void (*f)(void*), void* context) {
+  const bool is_known = KnownStackOf(self, stack_pointer).Contains(stack_pointer);
+  const bool in_place = is_known ? !HasLittleStack(self, stack_pointer)
+                                 : platform::AlternateStackEnd(stack_pointer) != 0;
+  if (GLEANER_LIKELY(in_place)) return f(context);
+  const Addr end = EndOfCollectionStackLocked();
+  if (end != 0) platform::CallOnStack(end, f, context);
+}
+
+struct LockedCall {
+  Thread* self;
+  Addr stack_pointer;
+  CollectCall* call;
+};
+
 // pre: the collector lock is held.
-void CollectForMallocLocked(Thread* self, Addr stack_pointer, CollectCall* call) {
+void CollectForMallocLocked(void* of_call) {
+  const auto [self, stack_pointer, call] = *static_cast<LockedCall*>(of_call);
   ++self->under_lock;
   self->stack_pointer = stack_pointer;  // find_roots takes 0 to mean that the thread has ended
   call->done = g_collector.CollectLocked(call->cause, stack_pointer, HasNoRoots);
   if (g_malloc_support.collected != nullptr) g_malloc_support.collected(call->done);
+  --self->under_lock;
+}
+
+// pre: the collector lock is held.
+void CollectLocked(void* of_call) {
+  const auto [self, stack_pointer, call] = *static_cast<LockedCall*>(of_call);
+  ++self->under_lock;  // no collection can start in its callbacks
+  self->in_collection = true;
+  call->done = g_collector.CollectLocked(call->cause, stack_pointer, call->give_up);
+  self->in_collection = false;
   --self->under_lock;
 }
 
@@ -138,7 +191,8 @@ void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
     {
       const platform::HandlersWait no_handlers;
       if (g_collector.lock().TryAcquire()) {
-        CollectForMallocLocked(self, stack_pointer, call);
+        LockedCall locked{self, stack_pointer, call};
+        CallWithRoomLocked(self, stack_pointer, CollectForMallocLocked, &locked);
         g_collector.lock().Release();
         return;
       }
@@ -175,11 +229,8 @@ void TryToCollect(Addr stack_pointer, CollectCall* call) {
   if (!lock.TryAcquire()) return;
   call->is_over = true;
   if (!is_up_to_date()) {
-    ++self->under_lock;  // no collection can start in its callbacks
-    self->in_collection = true;
-    call->done = g_collector.CollectLocked(call->cause, stack_pointer, call->give_up);
-    self->in_collection = false;
-    --self->under_lock;
+    LockedCall locked{self, stack_pointer, call};
+    CallWithRoomLocked(self, stack_pointer, CollectLocked, &locked);
   }
   lock.Release();
 }
@@ -196,6 +247,11 @@ GLEANER_NOINLINE void CallFinalizer(const gc::Finalizers::Ready& ready) {
 }
 
 }  // namespace
+
+bool HasLittleStack(const Thread* self, Addr stack_pointer) {
+  const platform::Range stack = KnownStackOf(self, stack_pointer);
+  return stack.Contains(stack_pointer) && stack_pointer - stack.begin < kCollectionStackBytes;
+}
 
 bool CollectForMallocFrom(Addr stack_pointer) {
   if (platform::IsInSection()) return false;
@@ -223,10 +279,13 @@ bool CollectFrom(Addr stack_pointer, Cause cause, int (*give_up)()) {
     if (g_malloc_support.never_wait) {
       const platform::UncancellableSection section;
       CollectForMalloc(Threads::Current(), stack_pointer, &call);
+      call.is_over = true;
+    } else if (IsOnSmallAlternateStack(stack_pointer)) {
+      call.is_over = true;
     }
     // The program's signal handlers run between the attempts and at the end, when nothing is half
     // done: a handler may jump away or fork.
-    while (!g_malloc_support.never_wait && !call.is_over) {
+    while (!call.is_over) {
       const platform::HandlersWait no_handlers;
       const platform::UncancellableSection section;
       TryToCollect(stack_pointer, &call);
@@ -284,7 +343,9 @@ int InvokeFinalizers() {
 
 CollectorLockGuard::CollectorLockGuard()
     : taken_(Threads::Current() == nullptr || Threads::Current()->under_lock == 0) {
-  if (taken_) g_collector.lock().Acquire();
+  if (!taken_) return;
+  if (!platform::IsInSection()) RefreshIfStale();
+  g_collector.lock().Acquire();
 }
 CollectorLockGuard::~CollectorLockGuard() {
   if (taken_) g_collector.lock().Release();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gc/collector.h"
+#include "runtime/threads.h"
 
 namespace gleaner::runtime {
 
@@ -12,6 +13,11 @@ bool Collect(gc::Cause cause, int (*give_up)() = nullptr);
 // Collect for a caller that has saved its registers on the stack (platform::WithRegistersOnStack).
 // Its stack is scanned from `stack_pointer` upwards.
 bool CollectFrom(Addr stack_pointer, gc::Cause cause, int (*give_up)() = nullptr);
+
+// Whether the calling thread is on a stack that is known to have too little left for a collection,
+// as threads with the least that the system grants are. Collections run on another stack then; what
+// else needs much of a stack and is not urgent is left to other threads. A few loads.
+bool HasLittleStack(const Thread* self, Addr stack_pointer);
 
 // Collects for a runtime that serves malloc, also where the client has disabled collection. The
 // caller's stack is scanned from `stack_pointer` upwards. False if no collection was made: another

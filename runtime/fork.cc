@@ -5,6 +5,7 @@
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "gc/heap_samples.h"
+#include "platform/filters.h"
 #include "platform/memory.h"
 #include "platform/process.h"
 #include "runtime/arenas.h"
@@ -83,6 +84,10 @@ void ChildAfterFork() {
 
 // Locks held at this point are held by threads that are gone.
 void RefreshStaleChild() {
+  if (!g_child_is_stale) {  // no handler has run
+    platform::ResetReservationsAfterFork();
+    ChildAfterFork();
+  }
   g_child_is_stale = false;
   g_collector.ResetAfterFork(false);
   Threads::ResetAfterFork();
@@ -93,14 +98,11 @@ void RefreshStaleChild() {
 
 namespace {
 
-// Whether the fork handlers carry out the protocol; else the client calls GC_atfork_ itself, or
-// nobody does.
-bool HandlesCollector() { return IsInitialised() && g_handle_fork == 1; }
-
 constinit __thread bool t_arenas_are_locked = false;
 
 void BeforeFork() {
-  if (HandlesCollector()) PrepareFork();
+  HoldInit();
+  PrepareFork();
   t_arenas_are_locked = t_fork_is_prepared || !platform::IsInSection();
   if (t_arenas_are_locked) Arenas::LockForFork();
 }
@@ -110,20 +112,24 @@ void UnlockArenasAfterFork() {
 }
 void AfterForkInParent() {
   UnlockArenasAfterFork();
-  if (HandlesCollector()) ParentAfterFork();
+  ParentAfterFork();
+  LetInit();
 }
 void AfterForkInChild() {
   platform::ResetReservationsAfterFork();
   UnlockArenasAfterFork();
-  if (HandlesCollector()) ChildAfterFork();
+  ChildAfterFork();
+  LetInit();
 }
 
+constexpr platform::ForkHandlers kForkHandlers = {BeforeFork, AfterForkInParent, AfterForkInChild};
 constinit platform::Atomic<bool> g_fork_handlers_installed{false};
 
 }  // namespace
 
 bool InstallForkHandlers() {
   if (g_fork_handlers_installed.Exchange(true, platform::memory_order_seq_cst)) return true;
+  platform::SetForkHandlers(&kForkHandlers);
   if (pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild) == 0) return true;
   g_fork_handlers_installed.Store(false, platform::memory_order_seq_cst);
   return false;

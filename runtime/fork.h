@@ -14,6 +14,7 @@
 #pragma once
 
 #include "platform/atomic.h"
+#include "platform/process.h"
 
 namespace gleaner::runtime {
 
@@ -28,10 +29,13 @@ bool InstallForkHandlers();
 
 // This process is the child of a fork that was not prepared. Read and written by its only thread.
 extern bool g_child_is_stale;
+// The same, also if no handler of fork has run, in a child of _Fork or of a clone that is none of
+// the C library's: its memory tells (platform/process.h). Some loads.
+inline bool ChildIsStale() { return g_child_is_stale || platform::MemoryIsCopy(); }
 // Repairs such a child. pre: the call that was interrupted by the fork has returned.
 void RefreshStaleChild();
 inline void RefreshIfStale() {
-  if (GLEANER_UNLIKELY(g_child_is_stale)) RefreshStaleChild();
+  if (GLEANER_UNLIKELY(ChildIsStale())) RefreshStaleChild();
 }
 
 }  // namespace gleaner::runtime

@@ -32,6 +32,7 @@ bool PollConcurrent(ptrdiff_t bytes) {
     return g_collector.CanMarkConcurrently() && !g_collector.IsMinorNext() &&
            !g_collector.IsOverrun();
   };
+  if (HasLittleStack(self, AddressOf(__builtin_frame_address(0)))) return a_cycle_will_do();
   RefreshIfStale();
   if (!g_collector.MayAdvance()) return a_cycle_will_do();
   struct Call {
@@ -59,12 +60,13 @@ bool PollConcurrent(ptrdiff_t bytes) {
 namespace {
 
 void OnAllocated(ptrdiff_t bytes) {
-  if (Thread* self = Threads::Current(); self != nullptr && bytes > 0) {
-    self->bytes_since_cleared += static_cast<size_t>(bytes);
-  }
+  Thread* self = Threads::Current();
+  if (self != nullptr && bytes > 0) self->bytes_since_cleared += static_cast<size_t>(bytes);
   NoteAllocationInRunRecord();
-  ContinueTracing();
-  ContinueSnapshots();
+  if (self == nullptr || !HasLittleStack(self, AddressOf(__builtin_frame_address(0)))) {
+    ContinueTracing();
+    ContinueSnapshots();
+  }
   g_collector.EndSweepIfDone();
   const uint64_t seen = g_collector.collections();
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());

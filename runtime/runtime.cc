@@ -36,6 +36,9 @@
 
 namespace gleaner::runtime {
 
+// Defined where the library is a malloc, which has no helpers and its own handlers of fork.
+extern const bool g_is_malloc __attribute__((weak, visibility("hidden")));
+
 constinit MallocSupport g_malloc_support;
 
 using gc::Cause;
@@ -43,8 +46,36 @@ using gc::g_collector;
 
 namespace {
 
-enum class InitState : uint32_t { kNot, kRunning, kDone };
+// kNot becomes kHeld and kNot again while a thread forks, so that no child has half of a start
+// whose thread it does not have.
+enum class InitState : uint32_t { kNot, kHeld, kRunning, kDone };
 constinit platform::Atomic<uint32_t> g_init_state{static_cast<uint32_t>(InitState::kNot)};
+constinit __thread bool t_starts = false;      // this thread has made it kRunning
+constinit __thread bool t_holds_init = false;  // this thread forks, and has made it kHeld
+
+bool ChangeInitState(InitState from, InitState to) {
+  uint32_t expected = static_cast<uint32_t>(from);
+  return g_init_state.CompareExchange(expected, static_cast<uint32_t>(to),
+                                      platform::memory_order_seq_cst);
+}
+
+// Waits while another thread starts the runtime or holds the start back.
+void AwaitInitState() {
+  // Relaxed: the caller looks again.
+  const uint32_t state = g_init_state.Load(platform::memory_order_relaxed);
+  if (state == static_cast<uint32_t>(InitState::kRunning) ||
+      state == static_cast<uint32_t>(InitState::kHeld)) {
+    platform::FutexWait(&g_init_state, state);
+  }
+}
+
+// At load there is no other thread that may bind, prioritise or fork anything meanwhile. (One that
+// loads the library with dlopen may be among others.)
+__attribute__((constructor)) void AtLoad() {
+  if (&g_is_malloc != nullptr) return;
+  platform::NoteSchedulingOfProcess();
+  (void)InstallForkHandlers();  // or Init does it
+}
 
 // The client set a limit before Init, which the option must not replace.
 constinit bool g_max_heap_set = false;
@@ -137,11 +168,9 @@ const char* InitOnce() {
   if (self->is_main) {
     if (GC_stackbottom == nullptr) GC_stackbottom = PointerAt<char>(self->stack_bottom);
   }
-  if (g_handle_fork != 0) {
-    const bool installed = InstallForkHandlers();
-    if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
-    g_handle_fork = installed ? 1 : -1;  // GC_atfork_* have no effect if 1
-  }
+  const bool installed = InstallForkHandlers();
+  if (!installed && g_handle_fork > 0) Complain("no memory for fork handlers: fork() is unsafe");
+  g_handle_fork = installed ? 1 : -1;  // GC_atfork_* have no effect if 1
   TurnOnByOptions();
   if (g_options.dump_regularly) DumpState(nullptr);
   return nullptr;
@@ -156,8 +185,8 @@ bool IsInitialised() {
 }
 
 bool IsInitialisationCalled() {
-  return g_init_state.Load(platform::memory_order_relaxed) !=  // a hint
-         static_cast<uint32_t>(InitState::kNot);
+  return g_init_state.Load(platform::memory_order_relaxed) >=  // a hint
+         static_cast<uint32_t>(InitState::kRunning);
 }
 
 namespace {
@@ -171,14 +200,12 @@ void AnnounceInit() {
 void Init() {
   if (IsInitialised()) return;
   const platform::UncancellableSection section;
-  uint32_t state = static_cast<uint32_t>(InitState::kNot);
-  if (!g_init_state.CompareExchange(state, static_cast<uint32_t>(InitState::kRunning),
-                                    platform::memory_order_seq_cst)) {
-    // Another thread initialises the runtime.
-    while (!IsInitialised())
-      platform::FutexWait(&g_init_state, static_cast<uint32_t>(InitState::kRunning));
-    return;
+  // A thread that forks may be the first to allocate, in a fork handler of the program's.
+  while (!ChangeInitState(t_holds_init ? InitState::kHeld : InitState::kNot, InitState::kRunning)) {
+    AwaitInitState();
+    if (IsInitialised()) return;
   }
+  t_starts = true;
   const char* refused = InitOnce();
   // Checked last: the tables are allocated by now.
   if (refused == nullptr && !alloc::AddressSpace::CanCommit(kMinHeap)) refused = kNoAddressSpace;
@@ -186,11 +213,31 @@ void Init() {
   AnnounceInit();
 }
 
+void HoldInit() {
+  // A handler that has interrupted either of the two must not wait for its own thread.
+  while (!IsInitialised() && !t_starts && !t_holds_init) {
+    if (ChangeInitState(InitState::kNot, InitState::kHeld)) {
+      t_holds_init = true;
+      return;
+    }
+    AwaitInitState();
+  }
+}
+
+void LetInit() {
+  if (!t_holds_init) return;
+  t_holds_init = false;
+  if (ChangeInitState(InitState::kHeld, InitState::kNot)) platform::FutexWakeAll(&g_init_state);
+}
+
 bool TryInit() {
   // Relaxed: no other thread is inside the library yet.
   g_init_state.Store(static_cast<uint32_t>(InitState::kRunning), platform::memory_order_relaxed);
+  t_starts = true;
   if (InitOnce() != nullptr) {
     alloc::g_space.Release();
+    // Relaxed: as above. Forks must not wait for an end of this start.
+    g_init_state.Store(static_cast<uint32_t>(InitState::kNot), platform::memory_order_relaxed);
     return false;
   }
   AnnounceInit();

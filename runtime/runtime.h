@@ -41,6 +41,10 @@ void Init();
 bool IsInitialised();
 // Whether Init has been called; true while it runs, too. A hint for other threads.
 bool IsInitialisationCalled();
+// HoldInit waits for a start under way, and keeps other threads from starting the runtime until
+// LetInit. Called by a thread that forks, before and after, in the child too.
+void HoldInit();
+void LetInit();
 
 // Makes the calling thread a mutator with a heap; initialises the runtime first if need be. False
 // without memory. Cheap for a thread that is a mutator already.

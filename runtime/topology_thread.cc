@@ -18,6 +18,7 @@ constexpr size_t kLeastHeapBytes = 2 * kMiB;
 // The thread is a mutator, which collections stop: it loads and unloads libraries, whose data are
 // roots, and that must not happen while a collection scans them.
 void* Main(void*) {
+  platform::BeginHelper("gleaner-nodes");
   if (Threads::Register() == nullptr) return nullptr;
   (void)platform::LoadTopology();
   Threads::Unregister();

@@ -47,7 +47,7 @@ void AwaitRelease() {
 
 bool StopWorld() {
   // This stop belongs to a call that the fork has interrupted and that goes on in the child.
-  if (g_child_is_stale) Threads::ResetAfterFork();
+  if (ChildIsStale()) Threads::ResetAfterFork();
   if (g_malloc_support.never_wait) return Threads::TryStop();
   Threads::Stop();
   return true;

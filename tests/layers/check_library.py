@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 POINTER_BYTES = 8
+# The compiler's own frame_dummy, and AtLoad in runtime/runtime.cc.
+MAX_CONSTRUCTORS = 2
 
 
 def readelf(option, library):
@@ -27,9 +29,9 @@ def findings(library, soname, exports):
             yield f"needs {needed}"
     if "SYMBOLIC" in dynamic:
         yield "binds symbolically, which breaks clients that copy-relocate its data"
-    # One entry is the compiler's own frame_dummy.
     constructors = re.search(r"\(INIT_ARRAYSZ\)\s+(\d+)", dynamic)
-    if constructors and int(constructors[1]) > POINTER_BYTES:
+    if ((constructors and int(constructors[1]) > MAX_CONSTRUCTORS * POINTER_BYTES)
+            or "_GLOBAL__sub_I_" in readelf("--syms", library)):
         yield "has global constructors"
     found = set()
     for line in readelf("--dyn-syms", library).splitlines():

@@ -21,7 +21,7 @@ NOT_TO_FAIL = {
         program_invocation_short_name snprintf strcasecmp strchr strcmp strcspn strerror
         strerrordesc_np strlen strncasecmp strncmp strnlen strrchr strstr sigabbrev_np strtod strtol strtoull
         tolower toupper vsnprintf wcslen pthread_attr_destroy pthread_attr_getdetachstate
-        pthread_attr_getstack pthread_attr_init pthread_attr_setdetachstate
+        pthread_attr_getstack pthread_attr_init pthread_attr_setaffinity_np pthread_attr_setdetachstate
         pthread_attr_setstacksize pthread_once pthread_self pthread_setcancelstate
         pthread_setcanceltype pthread_barrierattr_getpshared pthread_condattr_getpshared
         pthread_rwlockattr_getpshared sigaddset sigdelset sigismember
@@ -34,6 +34,8 @@ NOT_TO_FAIL = {
         pthread_mutex_lock pthread_mutex_unlock pthread_mutex_init pthread_mutex_trylock
         pthread_mutex_consistent pthread_mutexattr_init pthread_mutexattr_destroy
         pthread_mutexattr_setrobust""",
+    "a helper keeps then what its creator has":
+        "sched_getparam sched_getscheduler sched_setscheduler getpriority setpriority",
     "a name for people, which is empty then": "pthread_getname_np",
     "the descriptor is given back whatever it returns": "close",
     "ends the process or the thread": "abort exit quick_exit pthread_exit",

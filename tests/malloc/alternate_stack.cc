@@ -1,5 +1,7 @@
 // A handler on a small alternate stack, 8 KiB and what the system needs, with a page below it that
-// nobody may touch, allocates and frees on every slow path.
+// nobody may touch, allocates and frees on every slow path. So do threads with the least stack that
+// the system grants.
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -41,6 +43,11 @@ void* Handle(void*) {
   return nullptr;
 }
 
+void* OnOwnStack(void*) {
+  Allocate(0);
+  return nullptr;
+}
+
 }  // namespace
 
 int main() {
@@ -54,4 +61,12 @@ int main() {
   CHECK(pthread_create(&thread, nullptr, Handle, nullptr) == 0);
   CHECK(pthread_join(thread, nullptr) == 0);
   CHECK(g_handled == 2);
+  pthread_attr_t attributes;
+  CHECK(pthread_attr_init(&attributes) == 0);
+  CHECK(pthread_attr_setstacksize(&attributes, static_cast<size_t>(PTHREAD_STACK_MIN)) == 0);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(pthread_create(&thread, &attributes, OnOwnStack, nullptr) == 0);
+    CHECK(pthread_join(thread, nullptr) == 0);
+  }
+  CHECK(g_handled == 12);
 }

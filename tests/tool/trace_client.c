@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,7 +119,7 @@ int main(int argc, char **argv) {
     }
     await_child(child);
   } else if (strcmp(what, "clone") == 0) { /* a child that no handler of fork sees */
-    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    const pid_t child = _Fork();
     if (child == 0) {
       work(NULL);
       usleep(150000);

@@ -635,9 +635,9 @@ GC_API void GC_CALL GC_alloc_unlock(void);
 GC_API void GC_CALL GC_stop_world_external(void);
 GC_API void GC_CALL GC_start_world_external(void);
 
-/* Sets how fork() is handled. 1: the library's fork handlers keep the heap usable in the child,
-   where only the calling thread remains. 0: no handlers. -1: handlers if possible, else the program
-   does it. To be set before GC_init. */
+/* Sets how fork() is handled. The library's fork handlers keep the heap usable in the child, where
+   only the calling thread remains: with 0 too, since the collector has threads of its own. 1: a
+   message if there is no memory for the handlers. To be set before GC_init. */
 GC_API void GC_CALL GC_set_handle_fork(int mode);
 /* To be called before fork(), and after it in the parent and in the child, if the library has no
    fork handlers. No effect if it has. */
