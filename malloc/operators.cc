@@ -30,14 +30,15 @@ F* NextOperator(const char* name, const void* caller) {
 }
 
 void* TryAllocate(size_t bytes, size_t alignment) {
-  if (alignment <= kGranuleBytes) return proxy::AllocateSlow(bytes);
-  return gleaner::IsPowerOfTwo(alignment) ? proxy::AllocateAligned(bytes, alignment) : nullptr;
+  if (!gleaner::IsPowerOfTwo(alignment)) return nullptr;
+  return alignment <= kGranuleBytes ? proxy::AllocateSlow(bytes)
+                                    : proxy::AllocateAligned(bytes, alignment);
 }
 
 // The new-handler may throw through this function, which has nothing to clean up.
 GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment, const void* caller) {
   if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
-  if (alignment <= kGranuleBytes) {
+  if (alignment == kGranuleBytes) {
     if (auto* next = NextOperator<void*(size_t)>("_Znwm", caller); next != nullptr) {
       return next(bytes);
     }
@@ -54,7 +55,7 @@ GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment, const void* calle
 GLEANER_NOINLINE void* NewNothrowSlow(size_t bytes, size_t alignment, const std::nothrow_t& tag,
                                       const void* caller) {
   if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
-  if (alignment <= kGranuleBytes) {
+  if (alignment == kGranuleBytes) {
     auto* next = NextOperator<void*(size_t, const std::nothrow_t&)>("_ZnwmRKSt9nothrow_t", caller);
     return next != nullptr ? next(bytes, tag) : nullptr;
   }

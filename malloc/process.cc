@@ -172,9 +172,6 @@ using Handler = void();
 constinit gleaner::platform::NextCall<int(Handler*, Handler*, Handler*, void*)> g_register_atfork(
     "__register_atfork");
 
-// The start needs system calls that a filter which the program installs later may not allow.
-__attribute__((constructor)) void StartWithLibrary() { (void)gleaner::malloc_proxy::Start(); }
-
 }  // namespace
 
 // What pthread_atfork calls. The handlers of malloc come before those of all others, which so are
