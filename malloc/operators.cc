@@ -38,6 +38,10 @@ void* TryAllocate(size_t bytes, size_t alignment) {
 // The new-handler may throw through this function, which has nothing to clean up.
 GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment, const void* caller) {
   if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
+  if (bytes + alignment < bytes) {  // libstdc++ rounds such a size up to 0
+    bytes = PTRDIFF_MAX;
+    alignment = kGranuleBytes;
+  }
   if (alignment == kGranuleBytes) {
     if (auto* next = NextOperator<void*(size_t)>("_Znwm", caller); next != nullptr) {
       return next(bytes);
@@ -55,6 +59,10 @@ GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment, const void* calle
 GLEANER_NOINLINE void* NewNothrowSlow(size_t bytes, size_t alignment, const std::nothrow_t& tag,
                                       const void* caller) {
   if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
+  if (bytes + alignment < bytes) {  // libstdc++ rounds such a size up to 0
+    bytes = PTRDIFF_MAX;
+    alignment = kGranuleBytes;
+  }
   if (alignment == kGranuleBytes) {
     auto* next = NextOperator<void*(size_t, const std::nothrow_t&)>("_ZnwmRKSt9nothrow_t", caller);
     return next != nullptr ? next(bytes, tag) : nullptr;
