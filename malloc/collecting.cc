@@ -4,7 +4,9 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
+#include "malloc/process.h"
 #include "malloc/process_roots.h"
+#include "platform/filters.h"
 #include "runtime/collect.h"
 #include "runtime/dead_stack.h"
 #include "runtime/profiling.h"
@@ -74,11 +76,13 @@ void OnCollected(bool done) {
 
 constinit alloc::Hooks g_runtime_hooks = {};
 
-// Whether the calling thread may collect now. Not in a child of vfork or a thread of a bare clone()
+// Whether the calling thread may collect now. Not under a filter of system calls
+// (runtime/collect.cc). Not in a child of vfork or a thread of a bare clone()
 // that shares thread-local storage: there the record is another thread's (tid differs).
 bool MayCollect() {
   const runtime::Thread* self = Threads::Current();
-  if (self == nullptr || self->under_lock != 0 || self->tid != platform::CurrentThreadId()) {
+  if (self == nullptr || self->under_lock != 0 || platform::HasFilter() ||
+      self->tid != platform::CurrentThreadId()) {
     return false;
   }
   using platform::memory_order_relaxed;  // a heuristic
@@ -229,6 +233,14 @@ bool Collecting::Trim() {
   }
   gc::Collector::ReturnFreeMemory();
   return alloc::ResidentBytes() < before;
+}
+
+void Collecting::NoteOpened(const char* file) {
+  if (!IsCollecting() || !runtime::g_options.collect || file == nullptr) return;
+  const char* name = strrchr(file, '/');
+  if (strcmp(name != nullptr ? name + 1 : file, "libjvm.so") != 0) return;
+  Complain("nothing is collected: OpenJDK (%s) keeps pointers in compiled code", file);
+  GC_disable();
 }
 
 void* Collecting::AllocateRoot(size_t bytes) {

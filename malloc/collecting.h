@@ -38,6 +38,10 @@ class Collecting {
   // Collects and returns free memory to the system. Whether any was returned.
   static bool Trim();
 
+  // The program is about to open this library. OpenJDK's turns collecting off, with a message: the
+  // only pointers to some of its blocks lie at odd addresses in code that it compiles.
+  static void NoteOpened(const char* file);
+
   // An uncollectable block, whose contents are roots. Null if there is no memory.
   static void* AllocateRoot(size_t bytes);
 };

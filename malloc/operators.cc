@@ -1,5 +1,5 @@
-// operator new and operator delete in all forms, without libstdc++: the functions of it that a
-// failure needs (the new-handler, std::bad_alloc) are looked up when the failure happens.
+// operator new and operator delete in all forms, without libstdc++: the operators of the program's
+// C++ library, which know the new-handler and std::bad_alloc, are looked up when a request fails.
 #include <dlfcn.h>
 
 #include <new>
@@ -11,71 +11,76 @@ namespace {
 namespace proxy = gleaner::malloc_proxy;
 using gleaner::alloc::kGranuleBytes;
 
-// A function of the program's C++ run-time library; null if there is none. The library may be
-// loaded by a plug-in only.
+// The operator of the given name that stands behind this library's: it repeats the request, calls
+// the new-handler and throws, or returns null, as its C++ library does. That may be one of the
+// program's or of one plug-in only, or part of the object that calls (-static-libstdc++), which
+// `caller` lies in. Null if there is none.
 template <class F>
-F* CxxFunction(const char* name) {
+F* NextOperator(const char* name, const void* caller) {
   void* function = dlsym(RTLD_NEXT, name);
-  for (const char* library : {"libstdc++.so.6", "libc++abi.so.1"}) {
+  Dl_info info;
+  const bool found = dladdr(caller, &info) != 0;
+  for (const char* object :
+       {found ? info.dli_fname : nullptr, "libstdc++.so.6", "libc++abi.so.1"}) {
     if (function != nullptr) break;
-    void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    void* handle = object != nullptr ? dlopen(object, RTLD_LAZY | RTLD_NOLOAD) : nullptr;
     if (handle != nullptr) function = dlsym(handle, name);
   }
   return reinterpret_cast<F*>(function);
 }
 
-using Handler = void();
-Handler* NewHandler() {
-  auto* get = CxxFunction<Handler*()>("_ZSt15get_new_handlerv");
-  return get != nullptr ? get() : nullptr;
-}
-
 void* TryAllocate(size_t bytes, size_t alignment) {
+  if (!gleaner::IsPowerOfTwo(alignment)) return nullptr;
   return alignment <= kGranuleBytes ? proxy::AllocateSlow(bytes)
                                     : proxy::AllocateAligned(bytes, alignment);
 }
 
-[[noreturn]] GLEANER_COLD void RaiseBadAlloc(size_t bytes, const char* why) {
-  if (auto* raise = CxxFunction<void()>("_ZSt17__throw_bad_allocv"); raise != nullptr) raise();
-  gleaner::Fatal("operator new(%zu): %s, and no C++ library to throw std::bad_alloc", bytes, why);
-}
-
 // The new-handler may throw through this function, which has nothing to clean up.
-GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment) {
-  if (!gleaner::IsPowerOfTwo(alignment)) RaiseBadAlloc(bytes, "the alignment is no power of two");
-  for (;;) {
-    if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
-    if (Handler* handler = NewHandler(); handler != nullptr) {
-      handler();
-      continue;
-    }
-    RaiseBadAlloc(bytes, "out of memory");
+GLEANER_NOINLINE void* NewSlow(size_t bytes, size_t alignment, const void* caller) {
+  if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
+  if (bytes + alignment < bytes) {  // libstdc++ rounds such a size up to 0
+    bytes = PTRDIFF_MAX;
+    alignment = kGranuleBytes;
   }
+  if (alignment == kGranuleBytes) {
+    if (auto* next = NextOperator<void*(size_t)>("_Znwm", caller); next != nullptr) {
+      return next(bytes);
+    }
+  } else if (auto* next =
+                 NextOperator<void*(size_t, std::align_val_t)>("_ZnwmSt11align_val_t", caller);
+             next != nullptr) {
+    return next(bytes, std::align_val_t{alignment});
+  }
+  gleaner::Fatal("operator new(%zu): out of memory, and no C++ library to throw std::bad_alloc",
+                 bytes);
 }
 
-// If the new-handler may throw, the C++ library has to catch: its nothrow operator calls the
-// throwing operator of this file and returns null for an exception.
-GLEANER_NOINLINE void* NewNothrowSlow(size_t bytes, size_t alignment, const std::nothrow_t& tag) {
-  if (!gleaner::IsPowerOfTwo(alignment)) return nullptr;
+// The C++ library's nothrow operator calls the throwing one of this file and catches.
+GLEANER_NOINLINE void* NewNothrowSlow(size_t bytes, size_t alignment, const std::nothrow_t& tag,
+                                      const void* caller) {
   if (void* p = TryAllocate(bytes, alignment); p != nullptr) return p;
-  if (NewHandler() == nullptr) return nullptr;
-  if (alignment <= kGranuleBytes) {
-    auto* next = CxxFunction<void*(size_t, const std::nothrow_t&)>("_ZnwmRKSt9nothrow_t");
+  if (bytes + alignment < bytes) {  // libstdc++ rounds such a size up to 0
+    bytes = PTRDIFF_MAX;
+    alignment = kGranuleBytes;
+  }
+  if (alignment == kGranuleBytes) {
+    auto* next = NextOperator<void*(size_t, const std::nothrow_t&)>("_ZnwmRKSt9nothrow_t", caller);
     return next != nullptr ? next(bytes, tag) : nullptr;
   }
-  auto* next = CxxFunction<void*(size_t, std::align_val_t, const std::nothrow_t&)>(
-      "_ZnwmSt11align_val_tRKSt9nothrow_t");
+  auto* next = NextOperator<void*(size_t, std::align_val_t, const std::nothrow_t&)>(
+      "_ZnwmSt11align_val_tRKSt9nothrow_t", caller);
   return next != nullptr ? next(bytes, std::align_val_t{alignment}, tag) : nullptr;
 }
 
 // The slow paths are tail calls, so that the fast paths need no frame.
-GLEANER_ALWAYS_INLINE void* New(size_t bytes) {
+GLEANER_ALWAYS_INLINE void* New(size_t bytes, const void* caller) {
   void* p = proxy::TryMagazine(bytes);
-  return GLEANER_LIKELY(p != nullptr) ? p : NewSlow(bytes, kGranuleBytes);
+  return GLEANER_LIKELY(p != nullptr) ? p : NewSlow(bytes, kGranuleBytes, caller);
 }
-GLEANER_ALWAYS_INLINE void* NewNothrow(size_t bytes, const std::nothrow_t& tag) {
+GLEANER_ALWAYS_INLINE void* NewNothrow(size_t bytes, const std::nothrow_t& tag,
+                                       const void* caller) {
   void* p = proxy::TryMagazine(bytes);
-  return GLEANER_LIKELY(p != nullptr) ? p : NewNothrowSlow(bytes, kGranuleBytes, tag);
+  return GLEANER_LIKELY(p != nullptr) ? p : NewNothrowSlow(bytes, kGranuleBytes, tag, caller);
 }
 
 }  // namespace
@@ -87,17 +92,25 @@ using Nothrow = std::nothrow_t;
 // one hides symbols.
 #pragma GCC visibility push(default)
 
-void* operator new(size_t n) { return New(n); }
-void* operator new[](size_t n) { return New(n); }
-void* operator new(size_t n, const Nothrow& t) noexcept { return NewNothrow(n, t); }
-void* operator new[](size_t n, const Nothrow& t) noexcept { return NewNothrow(n, t); }
-void* operator new(size_t n, Align a) { return NewSlow(n, static_cast<size_t>(a)); }
-void* operator new[](size_t n, Align a) { return NewSlow(n, static_cast<size_t>(a)); }
+void* operator new(size_t n) { return New(n, __builtin_return_address(0)); }
+void* operator new[](size_t n) { return New(n, __builtin_return_address(0)); }
+void* operator new(size_t n, const Nothrow& t) noexcept {
+  return NewNothrow(n, t, __builtin_return_address(0));
+}
+void* operator new[](size_t n, const Nothrow& t) noexcept {
+  return NewNothrow(n, t, __builtin_return_address(0));
+}
+void* operator new(size_t n, Align a) {
+  return NewSlow(n, static_cast<size_t>(a), __builtin_return_address(0));
+}
+void* operator new[](size_t n, Align a) {
+  return NewSlow(n, static_cast<size_t>(a), __builtin_return_address(0));
+}
 void* operator new(size_t n, Align a, const Nothrow& t) noexcept {
-  return NewNothrowSlow(n, static_cast<size_t>(a), t);
+  return NewNothrowSlow(n, static_cast<size_t>(a), t, __builtin_return_address(0));
 }
 void* operator new[](size_t n, Align a, const Nothrow& t) noexcept {
-  return NewNothrowSlow(n, static_cast<size_t>(a), t);
+  return NewNothrowSlow(n, static_cast<size_t>(a), t, __builtin_return_address(0));
 }
 
 // The size and alignment that a delete passes are not needed.

@@ -11,6 +11,7 @@
 #include "malloc/spans.h"
 #include "platform/cancellation.h"
 #include "platform/memory.h"
+#include "platform/next_call.h"
 #include "platform/standard_error.h"
 #include "runtime/limits.h"
 #include "runtime/live_figures.h"
@@ -123,14 +124,16 @@ bool Start() {
     const bool ok = MakeHeap();
     FindSignalFunctions();
     runtime::FindLimitFunctions();
+    // While other threads wait: the handlers of nobody come before these (__register_atfork).
+    if (ok && !g_collecting && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
+      Complain("malloc: no memory for fork handlers: fork() is unsafe with several threads");
+    }
     t_starting = false;
     g_start.Store(ok ? kStarted : kRefused, memory_order_release);  // publishes the heap
     platform::FutexWakeAll(&g_start);
     if (!ok) {
       Complain("malloc: the system refuses %zu MiB of address space; not replaced",
                kMinHeap / kMiB);
-    } else if (!g_collecting && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
-      Complain("malloc: no memory for fork handlers: fork() is unsafe with several threads");
     }
     return ok;
   }
@@ -174,3 +177,22 @@ Figures CountMemory() {
 }
 
 }  // namespace gleaner::malloc_proxy
+
+namespace {
+
+using Handler = void();
+constinit gleaner::platform::NextCall<int(Handler*, Handler*, Handler*, void*)> g_register_atfork(
+    "__register_atfork");
+
+}  // namespace
+
+// What pthread_atfork calls. The handlers of malloc come before those of all others, which so are
+// called before the locks are taken and after they are given back, as with the C library's malloc:
+// they may use malloc, and wait for threads that do.
+extern "C" __attribute__((visibility("default"))) int __register_atfork(Handler* prepare,
+                                                                        Handler* parent,
+                                                                        Handler* child,
+                                                                        void* object) noexcept {
+  (void)gleaner::malloc_proxy::Start();
+  return g_register_atfork.get()(prepare, parent, child, object);
+}

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "platform/filters.h"
 #include "platform/memory.h"
 
 namespace gleaner::platform {
@@ -111,7 +112,7 @@ bool IsReadable(Addr address) {
 // Copies [from, from + bytes), all of which could be read an instant ago, by /proc/self/mem.
 // Returns the bytes copied: fewer if a page has vanished since, or the file cannot be opened.
 size_t CopyByFile(char* to, Addr from, size_t bytes) {
-  const int fd = OpenOwn("/proc/self/mem");
+  const int fd = HasFilter() ? -1 : OpenOwn("/proc/self/mem");
   if (fd < 0) return 0;
   constexpr int kAttempts = 8;  // for a page that exists
   size_t done = 0;
@@ -218,6 +219,7 @@ void TouchedPages::Visit(const Mapping& mapping, Range range, void (*f)(void* co
 size_t CopyIfMapped(void* to, Addr from, size_t bytes) {
   const iovec local = {to, bytes};
   const iovec remote = {PointerAt<void>(from), bytes};
+  if (HasFilter()) return CopyByPages(to, from, bytes);
   const ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
   if (n >= 0) return static_cast<size_t>(n);
   return errno == EFAULT ? 0 : CopyByPages(to, from, bytes);
@@ -246,8 +248,9 @@ Addr LowestMapped(Range range) {
     const size_t left = (at - first) / os_page;
     const size_t step = (left < pages ? left : pages) * os_page;
     // Only ENOMEM says that a page is not mapped.
-    if (mincore(PointerAt<void>(at - step), step, resident) == 0 ||
-        (errno != ENOMEM && step == os_page && IsReadable(at - step))) {
+    const bool asks = !HasFilter();
+    const bool mapped = asks && mincore(PointerAt<void>(at - step), step, resident) == 0;
+    if (mapped || ((!asks || errno != ENOMEM) && step == os_page && IsReadable(at - step))) {
       at -= step;
     } else {
       pages /= 2;

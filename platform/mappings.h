@@ -40,7 +40,7 @@ class TouchedPages {
 
 // Copies memory of this process that another thread may unmap meanwhile. Returns the number of
 // bytes copied: all, or those up to the first page that cannot be read. If the system has no call
-// for that, each page is tested before it is copied by way of /proc/self/mem, so a page that
+// for that, or the program filters calls (filters.h), each page is tested before it is copied by way of /proc/self/mem, so a page that
 // vanishes in between does no harm unless that file cannot be opened.
 size_t CopyIfMapped(void* to, Addr from, size_t bytes);
 
@@ -52,7 +52,8 @@ Addr EndOfReadable(Addr from, Addr limit);
 Addr BeginOfReadable(Addr end);
 
 // The lowest address of the range such that all pages from it up to the range's end are mapped,
-// readable or not; the range's end if the last page is not mapped.
+// readable or not; the range's end if the last page is not mapped. Where the program filters calls
+// (filters.h), a page that cannot be read counts as not mapped.
 Addr LowestMapped(Range range);
 
 }  // namespace gleaner::platform

@@ -13,6 +13,7 @@
 #include "platform/call_buffers.h"
 #include "platform/clock.h"
 #include "platform/failures.h"
+#include "platform/filters.h"
 #include "platform/lock.h"
 #include "platform/raw_call.h"
 #include "platform/thread.h"
@@ -51,8 +52,9 @@ std::span<Reservation> Reservations() {
 
 constinit Lock g_lock(LockRank::kReservations);
 // Guarded by g_lock.
-constinit Addr g_next_end = 0;              // the end of the next large reservation
-constinit size_t g_known_limit = SIZE_MAX;  // the limit on address space at the last look
+constinit Addr g_next_end = 0;  // the end of the next large reservation
+// The limit on address space at the last look. Written under g_lock. Relaxed: a number by itself.
+constinit Atomic<size_t> g_known_limit{SIZE_MAX};
 
 // Asks the holder of g_lock, or the next one, to look at the limit. Sequentially consistent: if a
 // thread sets the flag and then fails to take the lock, the lock's holder sees the flag after it
@@ -62,6 +64,12 @@ constinit Atomic<bool> g_look_at_limit{false};
 // The process that owns this memory. A child of vfork has its own limits but its parent's memory.
 // Relaxed: written before there is a second process, or by the only thread of a forked child.
 constinit Atomic<int> g_process{0};
+
+size_t ReadLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
+  return limit.rlim_cur;
+}
 
 // pre for the functions down to LookAtLimit: g_lock is held, so relaxed loads see the last stores.
 
@@ -112,7 +120,7 @@ Addr FarAway(size_t bytes, size_t alignment) {
     if (usual == MAP_FAILED) return 0;
     munmap(usual, OsPageBytes());
     g_next_end = AddressOf(usual) - AddressOf(usual) / 8;
-    g_known_limit = AddressSpaceLimit();
+    g_known_limit.Store(ReadLimit(), memory_order_relaxed);  // a number by itself
   }
   return g_next_end > bytes + alignment ? AlignDown(g_next_end - bytes, alignment) : 0;
 }
@@ -191,9 +199,9 @@ void MakeHoles() {
 
 // Makes holes if the limit on address space is lower than when it was last looked at.
 void LookAtLimit() {
-  const size_t limit = AddressSpaceLimit();
-  const bool lower = limit < g_known_limit;
-  g_known_limit = limit;
+  const size_t limit = ReadLimit();
+  const bool lower = limit < g_known_limit.Load(memory_order_relaxed);  // under the lock
+  g_known_limit.Store(limit, memory_order_relaxed);                     // under the lock
   if (lower) MakeHoles();
 }
 
@@ -229,7 +237,7 @@ void* ReserveAs(int protection, size_t bytes, size_t alignment, CommitFrom from)
   const Guard guard;
   if (bytes > kSmallBytes) {
     if (const Addr begin = FarAway(bytes, alignment); begin != 0) {
-      const bool mapped = g_known_limit == SIZE_MAX;
+      const bool mapped = g_known_limit.Load(memory_order_relaxed) == SIZE_MAX;  // under the lock
       if (mapped ? MapAt(begin, bytes, protection) : NoteReservation(begin, bytes, 0, 0, from)) {
         if (mapped) (void)NoteReservation(begin, bytes, bytes, 0, from);
         g_next_end = begin;
@@ -440,9 +448,8 @@ double MeasureFirstTouch() {
 void AdviseHugePages(void* p, size_t bytes) { madvise(p, bytes, MADV_HUGEPAGE); }
 
 size_t AddressSpaceLimit() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
-  return limit.rlim_cur;
+  // Relaxed: a number by itself.
+  return HasFilter() ? g_known_limit.Load(memory_order_relaxed) : ReadLimit();
 }
 
 void NoticeAddressSpaceLimit() {

@@ -101,7 +101,8 @@ double MeasureFirstTouch();
 // Asks for 2 MiB pages in the range. Advice only.
 void AdviseHugePages(void* p, size_t bytes);
 
-// The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX.
+// The whole process's limit on address space in bytes (RLIMIT_AS), or SIZE_MAX. Where the program
+// filters calls (filters.h), as it was at the last look.
 size_t AddressSpaceLimit();
 
 // Both unmap the memory that is not committed in reservations of more than 1 MiB, which makes

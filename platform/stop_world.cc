@@ -12,6 +12,7 @@
 #include "platform/cancellation.h"
 #include "platform/clock.h"
 #include "platform/fault_signal.h"
+#include "platform/filters.h"
 #include "platform/lock.h"
 #include "platform/mappings.h"
 #include "platform/next_call.h"
@@ -347,7 +348,7 @@ HandlersWait::~HandlersWait() {
 }
 
 void BeginStop() {
-  KeepSuspendSignalOurs();
+  if (!HasFilter()) KeepSuspendSignalOurs();
   BlockAllButFaults(&g_mask_before_stop);
 }
 
@@ -422,7 +423,8 @@ bool SignalAsked(StopRecord* const* records, size_t count) {
 
 bool StopAll(StopRecord* const* records, size_t count, const StopRecord* self, uint64_t patience_ns,
              bool report) {
-  static const int cpus = UsableCpuCount();
+  static constinit int cpus = 0;  // under the collector lock; 0: not known
+  if (cpus == 0 && !HasFilter()) cpus = UsableCpuCount();
   const bool spin = count <= static_cast<size_t>(cpus);
   g_spin.Store(spin && g_last_was_short, memory_order_relaxed);  // a hint
   g_stop_began_ns = NowNs();

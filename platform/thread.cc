@@ -224,6 +224,7 @@ bool IsOnOwnStack(const void* p) {
 
 Addr AlternateStackEnd(Addr stack_pointer) {
   stack_t alternate;
+  if (HasFilter()) return 0;
   if (sigaltstack(nullptr, &alternate) != 0 || (alternate.ss_flags & SS_DISABLE) != 0) return 0;
   const Addr begin = AddressOf(alternate.ss_sp);
   return stack_pointer - begin < alternate.ss_size ? begin + alternate.ss_size : 0;
@@ -233,16 +234,37 @@ void CallOnStack(Addr end, void (*f)(void*), void* context) {
   gleaner_call_on_stack(end, f, context);
 }
 
-void VisitInterruptedStacks(Range alternate, void (*f)(void*, Addr), void* context) {
+namespace {
+
+// Calls f for the signal frames in `frames` on alternate stacks that `fits` accepts.
+template <class Fits>
+void VisitSignalFrames(Range frames, Fits fits, void (*f)(void*, Addr), void* context) {
   constexpr size_t kStackOffset = offsetof(ucontext_t, uc_stack);
-  for (Addr at = AlignUp(alternate.begin, kWordBytes); at + sizeof(ucontext_t) <= alternate.end;
+  for (Addr at = AlignUp(frames.begin, kWordBytes); at + sizeof(ucontext_t) <= frames.end;
        at += kWordBytes) {
     const Addr begin = LoadForeignWord(at + kStackOffset + offsetof(stack_t, ss_sp));
     const size_t bytes = LoadForeignWord(at + kStackOffset + offsetof(stack_t, ss_size));
-    if (begin > at || begin + bytes != alternate.end) continue;
+    if (!fits(at, Range{begin, begin + bytes})) continue;
     const Addr low = LoadForeignWord(at + kStackPointerOffset) - kRedZoneBytes;
     if (low + kRedZoneBytes - begin >= bytes) f(context, low);
   }
+}
+
+}  // namespace
+
+void VisitInterruptedStacks(Range alternate, void (*f)(void*, Addr), void* context) {
+  const auto fits = [alternate](Addr at, Range stack) {
+    return stack.begin <= at && stack.end == alternate.end;
+  };
+  VisitSignalFrames(alternate, fits, f, context);
+}
+
+void VisitInterruptedStacks(Range stack, Addr low, void (*f)(void*, Addr), void* context) {
+  const auto fits = [stack](Addr at, Range array) {
+    return stack.begin <= array.begin && array.begin <= at && at < array.end &&
+           array.end <= stack.end;
+  };
+  VisitSignalFrames({low, stack.end}, fits, f, context);
 }
 
 void LifeMark::Take() {
@@ -439,7 +461,7 @@ void HelperPlacement::Forget() {
 void HelperPlacement::KeepOffThisCpu() {
   const int32_t tid = tid_.Load(memory_order_relaxed);  // a number by itself
   const int cpu = sched_getcpu();
-  if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_) return;
+  if (tid == 0 || cpu < 0 || cpu + 1 == kept_off_ || HasFilter()) return;
   ProcessorSet mask;
   if (!GetAffinity(tid, &mask)) return;
   // Returns the processor that was removed last, unless the mask has been changed from outside

@@ -29,7 +29,8 @@ Range CurrentStackBounds();
 bool IsOnOwnStack(const void* p);
 
 // The end of the calling thread's alternate signal stack if `stack_pointer` lies in that stack,
-// else 0; also 0 if the stack has disarmed itself (SS_AUTODISARM). Async-signal-safe.
+// else 0; also 0 if the stack has disarmed itself (SS_AUTODISARM), or where the program filters
+// calls (filters.h). Async-signal-safe.
 Addr AlternateStackEnd(Addr stack_pointer);
 
 // Code may use this much below the stack pointer without moving it: the red zone.
@@ -49,6 +50,11 @@ void CallOnStack(Addr end, void (*f)(void* context), void* context);
 // signal frames on the alternate stack by the description of that stack in them; other words that
 // look the same count as frames, too. The thread must be the caller or stopped.
 void VisitInterruptedStacks(Range alternate, void (*f)(void* context, Addr low), void* context);
+
+// The same for all alternate signal stacks that are arrays in `stack`, where it is not known
+// whether there are any; `stack` is in use from `low` on.
+void VisitInterruptedStacks(Range stack, Addr low, void (*f)(void* context, Addr low),
+                            void* context);
 
 inline Addr CurrentThreadPointer() { return AddressOf(__builtin_thread_pointer()); }
 

@@ -2,6 +2,7 @@
 
 #include "alloc/object.h"
 #include "gc/heap_samples.h"
+#include "platform/filters.h"
 #include "platform/memory.h"
 #include "platform/stalls.h"
 #include "platform/unwinding.h"
@@ -54,7 +55,7 @@ uint64_t NewlyMissedLimit() {
 // Runs after a collection, without locks. Finalizers and the notifier run in the cancellation state
 // that the program has set.
 void AfterCollection() {
-  platform::NoticeAddressSpaceLimit();
+  if (!platform::HasFilter()) platform::NoticeAddressSpaceLimit();
   {
     const platform::UncancellableSection section;
     Findings::Report();
@@ -185,14 +186,17 @@ void CollectLocked(void* of_call) {
   --self->under_lock;
 }
 
+// Nothing is collected once the program has a filter of system calls: the roots of a malloc cannot
+// be found without calls that such a program need not allow.
 void CollectForMalloc(Thread* self, Addr stack_pointer, CollectCall* call) {
-  if (IsOnSmallAlternateStack(stack_pointer)) return;
   for (uint64_t waited_ns = 0;; waited_ns += kWaitNs) {
     {
       const platform::HandlersWait no_handlers;
       if (g_collector.lock().TryAcquire()) {
-        LockedCall locked{self, stack_pointer, call};
-        CallWithRoomLocked(self, stack_pointer, CollectForMallocLocked, &locked);
+        if (!platform::HasFilter() && !IsOnSmallAlternateStack(stack_pointer)) {
+          LockedCall locked{self, stack_pointer, call};
+          CallWithRoomLocked(self, stack_pointer, CollectForMallocLocked, &locked);
+        }
         g_collector.lock().Release();
         return;
       }

@@ -1,5 +1,6 @@
 #include "runtime/dead_stack.h"
 
+#include "platform/filters.h"
 #include "platform/mappings.h"
 #include "runtime/fibers.h"
 #include "runtime/threads.h"
@@ -34,6 +35,7 @@ GLEANER_NOINLINE void ClearDeadStackIfDue() {
   const bool is_own =
       self->fiber != nullptr ? stack.Contains(here) : Threads::IsOnOwnStack(self, here);
   if (!is_own) return;  // a stack that the program has made
+  if (platform::HasFilter()) return;  // an alternate stack within this one is not known then
   if (here - stack.begin <= 2 * kClearedStackBytes || platform::AlternateStackEnd(here) != 0) {
     return;
   }

@@ -156,7 +156,7 @@ const char* InitOnce() {
   Thread* self = Threads::Register();
   if (self == nullptr) return "no memory to register the first thread";
   InstallHooks();
-  if (!g_malloc_support.never_wait) HeedFilters();  // a malloc makes no such steps
+  HeedFilters();
   OfferInlineAllocation();
   AttachRunRecord();
   StartLiveFigures();

@@ -1,4 +1,5 @@
 // The roots of one stopped thread: its stacks, its registers and its thread-local storage.
+#include "platform/filters.h"
 #include "platform/mappings.h"
 #include "platform/memory.h"
 #include "runtime/registry.h"
@@ -118,6 +119,11 @@ bool AddStacks(Thread& thread, const ThreadRoots& roots) {
     }
   } else if (Threads::IsOnOwnStack(&thread, low)) {
     own_low = low;
+    if (platform::HasFilter()) {  // it may be an alternate stack that lies in this one
+      Interrupted found{thread, roots, own_low};
+      platform::VisitInterruptedStacks(own, low, AddInterrupted, &found);
+      own_low = found.own_low;
+    }
   } else if (Fiber* fiber = Fibers::FindWorldStopped(low)) {
     fiber->live = low;
   } else {

@@ -105,7 +105,7 @@ void CheckMode() {
   CHECK(dladdr(dlsym(RTLD_DEFAULT, "malloc"), &info) != 0);
   CHECK(strstr(info.dli_fname, "libgleaner_malloc") != nullptr);
   g_drops = IsOn("GLEANER_COLLECT");
-  if (!g_drops) return;
+  if (!g_drops || g_is_sandboxed) return;  // nothing is collected in a sandbox
   constexpr size_t kLost = size_t{96} << 20, kBlock = 64 << 10;
   const size_t before = ResidentPages();
   for (size_t lost = 0; lost < kLost; lost += kBlock) {
@@ -447,7 +447,9 @@ void OfChangedRoot() {
 }
 
 // From now on `answer` is given to these calls, in all threads.
-void Filter(std::initializer_list<long> calls, unsigned answer) {
+// These calls get one answer, all others another.
+void Filter(std::initializer_list<long> calls, unsigned answer,
+            unsigned others = SECCOMP_RET_ALLOW) {
   sock_filter code[64];
   unsigned short n = 0;
   code[n++] = BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
@@ -455,7 +457,7 @@ void Filter(std::initializer_list<long> calls, unsigned answer) {
     code[n++] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1);
     code[n++] = BPF_STMT(BPF_RET | BPF_K, answer);
   }
-  code[n++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  code[n++] = BPF_STMT(BPF_RET | BPF_K, others);
   sock_fprog program = {n, code};
   CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
   g_filtered = true;
@@ -471,26 +473,34 @@ void OfSeccomp() {
   for (int i = 0; i < 6; ++i) Churn();
 }
 
-// A sandbox ends a process that makes a call which its author did not think of. Collections in
-// modes that the program has not asked for track no writes, start no thread and open no file; else
-// the calls of the mode must be allowed.
-void EnterSandbox() {
+// A sandbox ends a process that makes a call which its author did not think of. He has thought of
+// memory, threads and their signals, the time and messages. Collections in modes that the program
+// has not asked for make no other calls; else the calls of the mode must be allowed.
+//
+// A sandbox that comes amid a collection finds helpers that start, so it ends the process for the
+// calls of tracking, new threads and files.
+void EnterSandbox(bool comes_late) {
   if (IsOn("GLEANER_CONCURRENT") || IsOn("GLEANER_GENERATIONAL")) {
     return Filter({SYS_userfaultfd, SYS_pipe2, SYS_vfork}, SECCOMP_RET_KILL_PROCESS);
   }
-  Filter({SYS_userfaultfd, SYS_ioctl, SYS_pipe2, SYS_clone3, SYS_clone, SYS_prctl, SYS_seccomp
-#ifdef HAZARDS_GC
-          ,
-          SYS_openat, SYS_open, SYS_close, SYS_fstat, SYS_newfstatat, SYS_pread64, SYS_nanosleep,
-          SYS_clock_nanosleep
-#endif
-         },
-         SECCOMP_RET_KILL_PROCESS);
+  if (comes_late) {
+    Filter({SYS_userfaultfd, SYS_ioctl, SYS_pipe2, SYS_clone3, SYS_clone, SYS_prctl, SYS_seccomp,
+            SYS_openat, SYS_open, SYS_close, SYS_fstat, SYS_pread64, SYS_nanosleep,
+            SYS_clock_nanosleep},
+           SECCOMP_RET_KILL_PROCESS);
+    g_is_sandboxed = true;
+    return;
+  }
+  Filter(
+      {SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_futex, SYS_tgkill,
+       SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_getpid, SYS_gettid, SYS_clock_gettime,
+       SYS_sched_yield, SYS_write, SYS_exit, SYS_exit_group, SYS_set_robust_list, SYS_rseq},
+      SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
   g_is_sandboxed = true;
 }
 
 void OfSandbox() {
-  EnterSandbox();
+  EnterSandbox(false);
   for (int i = 0; i < 6; ++i) Churn();
 }
 
@@ -508,7 +518,7 @@ void* EnterSandboxLater(void* after_us) {
     CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
     waited_us = (now.tv_sec - begin.tv_sec) * 1'000'000 + (now.tv_nsec - begin.tv_nsec) / 1000;
   } while (waited_us < reinterpret_cast<intptr_t>(after_us));
-  EnterSandbox();
+  EnterSandbox(true);
   return nullptr;
 }
 
