@@ -187,6 +187,9 @@ class Pacer {
                          static_cast<double>(weight);
     if (bytes < static_cast<double>(config_.min_allowance_bytes)) return false;
     const auto since_full = static_cast<double>(allocated_before_ + allocated());
+    if (since_full * kMinReleaseShare < static_cast<double>(config_.min_allowance_bytes)) {
+      return false;
+    }
     const auto most = static_cast<double>(release_bytes_);
     if (since_full < most &&
         (since_full + bytes < most || ran_ns() < kRest * found_.full_stop_ns)) {
@@ -218,6 +221,9 @@ class Pacer {
   static constexpr size_t kMaxReportBytes = 1 * kMiB;
   static constexpr int kSurplusCycles = 6;
   static constexpr uint64_t kRest = 4;
+  // Nothing is due for finalizable objects before 1/kMinReleaseShare of min_allowance_bytes has been
+  // allocated: a program that has just begun expects its first few hundred objects to stay.
+  static constexpr double kMinReleaseShare = 12;
   static constexpr size_t kMinGrowthStep = 128 * kKiB;
   bool IsDue(ptrdiff_t allocated) const {
     // Relaxed: a threshold; a thread that sees it late collects a little late.

@@ -40,8 +40,9 @@ class TouchedPages {
 
 // Copies memory of this process that another thread may unmap meanwhile. Returns the number of
 // bytes copied: all, or those up to the first page that cannot be read. If the system has no call
-// for that, or the program filters calls (filters.h), each page is tested before it is copied by way of /proc/self/mem, so a page that
-// vanishes in between does no harm unless that file cannot be opened.
+// for that, or the program filters calls (filters.h), each page is tested before it is copied by
+// way of /proc/self/mem, so a page that vanishes in between does no harm unless that file cannot be
+// opened.
 size_t CopyIfMapped(void* to, Addr from, size_t bytes);
 
 // The first address from `from` on that cannot be read; `limit` if all addresses below it can be

@@ -116,8 +116,8 @@ bool HasThreadSanitizer();
 // stack has room for the thread-local storage that the C library puts there. False if the system
 // refuses; the first time with a message.
 bool StartHelperThread(void* (*start)(void*), void* argument);
-// Called by a helper, first. The name has at most 15 characters. ThreadSanitizer, which does not see
-// how this library orders its threads, leaves the accesses of helpers alone.
+// Called by a helper, first. The name has at most 15 characters. ThreadSanitizer, which does not
+// see how this library orders its threads, leaves the accesses of helpers alone.
 void BeginHelper(const char* name);
 
 // Processors this process may use (GetAffinityOfProcess), further bounded by the cgroup's quota

@@ -49,10 +49,11 @@ bool LookUpAll(void* handle, Functions* f) {
          LookUp(handle, "hwloc_distances_release", &f->distances_release);
 }
 
-// With all objects that contain processors, though only nodes are asked for: when hwloc reads a file
-// of lstopo, a node gets the processors of the innermost of them around it that is not filtered
-// out. With what this process may not use: its processors' nodes matter even if their memory is not
-// allowed. The calling thread stays where it is; versions before 2.5 do not know that flag.
+// With all objects that contain processors, though only nodes are asked for: when hwloc reads a
+// file of lstopo, a node gets the processors of the innermost of them around it that is not
+// filtered out. With what this process may not use: its processors' nodes matter even if their
+// memory is not allowed. The calling thread stays where it is; versions before 2.5 do not know that
+// flag.
 bool Load(const Functions& f, hwloc_topology_t hwloc) {
   constexpr unsigned long kFlags = HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
   constexpr unsigned long kLaterFlags = kFlags | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;

@@ -34,7 +34,7 @@ GLEANER_NOINLINE void ClearDeadStackIfDue() {
   const platform::Range stack = self->fiber != nullptr ? self->fiber->stack : self->stack;
   const bool is_own =
       self->fiber != nullptr ? stack.Contains(here) : Threads::IsOnOwnStack(self, here);
-  if (!is_own) return;  // a stack that the program has made
+  if (!is_own) return;                // a stack that the program has made
   if (platform::HasFilter()) return;  // an alternate stack within this one is not known then
   if (here - stack.begin <= 2 * kClearedStackBytes || platform::AlternateStackEnd(here) != 0) {
     return;

@@ -36,6 +36,8 @@ NOT_TO_FAIL = {
         pthread_mutexattr_setrobust""",
     "a helper keeps then what its creator has":
         "sched_getparam sched_getscheduler sched_setscheduler getpriority setpriority",
+    "fails in its one caller, CreateThread": "pthread_create",
+    "never called: a reference that brings threads to statically linked programs": "timer_create",
     "a name for people, which is empty then": "pthread_getname_np",
     "the descriptor is given back whatever it returns": "close",
     "ends the process or the thread": "abort exit quick_exit pthread_exit",
@@ -55,6 +57,8 @@ NOT_TO_FAIL = {
 NUMBERS_NOT_TO_FAIL = {
     "cannot fail": "gettid sched_yield",
     "its failure is an answer": "kcmp",
+    "fails in its one caller, MapAt": "mmap",
+    "the program's own call, passed on": "mlockall prlimit64",
     "of the delays, which may be short": "clock_nanosleep",
     "asks whether memory is readable, and its failure is the answer; or sets a mask, and cannot fail":
         "rt_sigprocmask",

@@ -15,6 +15,7 @@
 #define LARGE_BYTES (6ul << 20)
 #define POINTER_FREE_BYTES (9ul << 20)
 #define OWN_BYTES (5ul << 20)
+#define FREE_BYTES (1ul << 20)
 
 struct node {
   struct node *next;
@@ -66,6 +67,7 @@ int main(int argc, char **argv) {
   pointer_free = memset(GC_MALLOC_ATOMIC(POINTER_FREE_BYTES), 1, POINTER_FREE_BYTES);
   uncollectable = memset(GC_MALLOC_UNCOLLECTABLE(100), 1, 100);
   memset(zeroes, 1, sizeof zeroes);
+  GC_FREE(memset(GC_MALLOC(FREE_BYTES), 1, FREE_BYTES)); /* free pages */
   own = mmap(NULL, OWN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   memset(own, 1, OWN_BYTES);
   map(mappings);
