@@ -206,7 +206,9 @@ class Runner:
 
     def run_linked(self, command, text):
         """The README's program, with the loader told where PREFIX/lib is."""
-        result = self.run(command, "ldd ./linked && ./linked", LD_LIBRARY_PATH=f"{self.prefix}/lib")
+        is_static = " -static " in text
+        result = self.run(command, "./linked" if is_static else "ldd ./linked && ./linked",
+                          LD_LIBRARY_PATH=f"{self.prefix}/lib")
         if ".a" not in text:
             self.expect(command, text, f"=> {self.prefix}/lib/libgleaner.so" in result.stdout,
                         f"not linked with libgleaner:\n{result.stdout}")

@@ -115,6 +115,10 @@ size_t RegisterUntilDue(Pacer* pacer, size_t from, size_t finalizable, uint64_t 
 TEST(PacerTest, FinalizableObjectsMakeACollectionDue) {
   Pacer pacer;
   pacer.Configure(Config());
+  // Not before a twelfth of the least allowance, which is 512 KiB, has been allocated.
+  pacer.OnAllocated(512 * kKiB / 12, 0);
+  EXPECT_EQ(RegisterUntilDue(&pacer, 0, 1000), 1000u);
+  pacer.OnAllocated(1, 0);
   EXPECT_EQ(RegisterUntilDue(&pacer, 0, 1000), 53u);  // 512 KiB
   EXPECT_TRUE(pacer.OnAllocated(0, 0));
   PacerInput found = Found(30 * kMiB);
@@ -123,9 +127,10 @@ TEST(PacerTest, FinalizableObjectsMakeACollectionDue) {
   pacer.StartCycle(found);
   EXPECT_FALSE(pacer.WantsFull());
   EXPECT_FALSE(pacer.OnAllocated(0, 0));
+  pacer.OnAllocated(1 * kMiB, 0);
   // A collection is not due before the program has run for four times as long as it takes.
   EXPECT_EQ(RegisterUntilDue(&pacer, 0, 10'000, 3'999'999), 10'000u);
-  EXPECT_EQ(RegisterUntilDue(&pacer, 0, 10'000, 4'000'000), 15 * kMiB / 10'000 + 1);
+  EXPECT_EQ(RegisterUntilDue(&pacer, 0, 10'000, 4'000'000), 14 * kMiB / 10'000 + 1);
   // Nothing is due for objects that weigh nothing.
   pacer.StartCycle(found);
   EXPECT_FALSE(pacer.NoteFinalizable(1'000'000, 0, [] { return uint64_t{1} << 40; }));
@@ -162,6 +167,7 @@ TEST(PacerTest, CollectionsThatReleaseNothingBecomeRare) {
   PacerInput found = Found(1 * kMiB);
   size_t collections = 0;
   for (size_t n = 0; n < 1'000'000; ++collections) {
+    pacer.OnAllocated(64 * kKiB, 0);
     n = RegisterUntilDue(&pacer, n + 1, 1'000'000);
     found.finalizable = n;
     pacer.StartCycle(found);
@@ -170,10 +176,12 @@ TEST(PacerTest, CollectionsThatReleaseNothingBecomeRare) {
   EXPECT_LT(collections, 200u);
   // What is released makes them frequent again.
   for (int i = 0; i < 40; ++i) {
+    pacer.OnAllocated(64 * kKiB, 0);
     const size_t due = RegisterUntilDue(&pacer, found.finalizable + 1, 3'000'000);
     found.finalized = due - found.finalizable;
     pacer.StartCycle(found);
   }
+  pacer.OnAllocated(64 * kKiB, 0);
   EXPECT_LT(RegisterUntilDue(&pacer, found.finalizable + 1, 3'000'000), found.finalizable + 100);
 }
 
