@@ -221,8 +221,8 @@ class Pacer {
   static constexpr size_t kMaxReportBytes = 1 * kMiB;
   static constexpr int kSurplusCycles = 6;
   static constexpr uint64_t kRest = 4;
-  // Nothing is due for finalizable objects before 1/kMinReleaseShare of min_allowance_bytes has been
-  // allocated: a program that has just begun expects its first few hundred objects to stay.
+  // Nothing is due for finalizable objects before 1/kMinReleaseShare of min_allowance_bytes has
+  // been allocated: a program that has just begun expects its first few hundred objects to stay.
   static constexpr double kMinReleaseShare = 12;
   static constexpr size_t kMinGrowthStep = 128 * kKiB;
   bool IsDue(ptrdiff_t allocated) const {
