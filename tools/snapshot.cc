@@ -43,7 +43,7 @@ int Fail(const std::string& message) {
 
 // As much of the name as fits in a line that has `used` columns already.
 std::string Fit(const std::string& raw, size_t used) {
-  const std::string name = ForTerminal(raw);
+  std::string name = ForTerminal(raw);
   constexpr char kCut[] = "...";
   const size_t room = kColumns - used;
   if (name.size() <= room) return name;
