@@ -237,7 +237,7 @@ class Heap(unittest.TestCase):
         self.assertTrue(main["state"].startswith("running"), main)
         self.assertTrue(other["state"].startswith("blocked in a section without the heap"), other)
         if MODE == "stopped":
-            self.assertTrue(other["state"].endswith(", taken for stopped by stop 1"), other)
+            self.assertRegex(other["state"], r", taken for stopped by stop \d+$")
             self.assertEqual(self.row("threads", self.said["spin_tid"])["state"], "parked")
         low, high = int(main["stack from"], 16), int(main["to"], 16)
         self.assertTrue(low < int(main["roots from"], 16) < self.said["local"] < high, main)
@@ -274,7 +274,8 @@ class Heap(unittest.TestCase):
     def test_cycle(self):
         if MODE == "stopped":
             self.assertEqual(self.line("cycle", "collections"), "1, last event: marking")
-            self.assertEqual(self.line("cycle", "world"), "stopped (stop 1)")
+            # A stop that is given up, as on a busy machine, has a number, too.
+            self.assertRegex(self.line("cycle", "world"), r"^stopped \(stop \d+\)$")
             self.assertEqual(self.line("cycle", "marking"), "white 1 or 4, black 2")
             return
         self.assertTrue(self.line("cycle", "collections").startswith(f"{self.said['collections']}, "))
