@@ -27,9 +27,10 @@
 // A finalizable object stands for something that only its finalizer releases: each one registered
 // since the last full collection weighs as much as Tunables say, as far as full collections release
 // such objects at all. Minor collections release none that are old. A full collection is due when
-// the weight is no less than min_allowance_bytes and, with what has been allocated since the last
-// full one, reaches what libgc collects after: of the bytes that live, two thirds of the scanned
-// ones and a twelfth of the others, scaled by the divisor; or the law's allowance, if that is less.
+// the weight is no less than min_allowance_bytes, a twelfth of these has been allocated since the
+// last full one, and both together reach what libgc collects after: of the bytes that live, two
+// thirds of the scanned ones and a twelfth of the others, scaled by the divisor; or the law's
+// allowance, if that is less.
 //
 // Objects allocated during a concurrent cycle stay until the next cycle, dead or alive. They count
 // as allocated since the last collection, not as live; so the allowance is what is allocated from
