@@ -170,7 +170,9 @@ class Cycle {
   double FaultNs(uint64_t bytes) const;
   // Bytes that the program has written to for the first time in the last collection's period, as
   // far as the collection fetched them: it was a minor one, or marked concurrently; else 0.
-  uint64_t written_bytes() const { return written_bytes_.Load(platform::memory_order_relaxed); }
+  uint64_t written_bytes() const {
+    return written_bytes_.Load(platform::memory_order_relaxed);  // the fetches are over
+  }
   // Nanoseconds that these writes have taken.
   uint64_t fault_ns() const { return static_cast<uint64_t>(FaultNs(written_bytes())); }
   // The settings of the cycle under way.

@@ -1,7 +1,8 @@
 // usage: dlopen PLUGIN: loads and unloads it again and again, in several threads; blocks cross the
-// border both ways.
+// border both ways. By its name alone it is found in the search path of this program.
 #include <dlfcn.h>
 
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -36,6 +37,11 @@ void Use(const char* path) {
 int main(int argc, char** argv) {
   require_gleaner();
   CHECK(argc == 2);
+  const char* name = strrchr(argv[1], '/');
+  CHECK(name != nullptr && dlopen(name + 1, RTLD_NOW | RTLD_NOLOAD) == nullptr);
+  void* found = dlopen(name + 1, RTLD_NOW);
+  CHECK(found != nullptr && dlsym(found, "plugin_block") != nullptr);
+  CHECK(dlclose(found) == 0);
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) threads.emplace_back(Use, argv[1]);
   for (std::thread& thread : threads) thread.join();
