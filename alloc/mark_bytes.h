@@ -103,10 +103,11 @@ inline void Recolour(uint8_t* marks, uint32_t count, uint8_t from, uint8_t to) {
   }
 }
 
-// Turns every byte whose value is in the mask `dead` into 0 and returns the number of bytes left.
+// Turns every byte whose value is in the mask `dead` into 0, adds their number to `*cleared` and
+// returns the number of bytes left.
 // Other threads may turn the other bytes into 0 meanwhile. The array is 8-byte aligned and its
 // bytes from `count` up to the next multiple of 8 are 0.
-inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
+inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead, uint32_t* cleared) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < count; i += 8) {
     const uint64_t word = internal::LoadMarks(marks + i);
@@ -115,6 +116,7 @@ inline uint32_t ClearDead(uint8_t* marks, uint32_t count, uint8_t dead) {
     uint64_t dead_bytes = internal::OccupiedBytes(word & (dead * kByteOnes));
     const uint64_t live_bytes = internal::OccupiedBytes(word) & ~dead_bytes;
     left += static_cast<uint32_t>(SumOfBytes(live_bytes >> 7));
+    *cleared += static_cast<uint32_t>(SumOfBytes(dead_bytes >> 7));
     // Relaxed, both stores: the sweeper publishes the bytes when it lists the page.
     if (live_bytes == 0) {
       // No other thread writes to this word: it has no live object to free, and no slot is handed

@@ -60,7 +60,7 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
   info.needs_zeroing = true;
   g_space.meta[head].block = g_space.meta[span].block;
   g_space.meta[head].swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
-  g_space.meta[head].listing.Store(Listing::kLarge, memory_order_relaxed);  // by the state
+  g_space.meta[head].SetStanding({Listing::kLarge, 0});                  // published by the state
   info.SetState(PageState::kLarge);
   const uint8_t mark = AllocationColour();
   platform::MaybeDelay();  // the colour may change before the object has it
@@ -163,24 +163,15 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   return PointerAt<void>(start);
 }
 
-// Counts a slot just freed in `page`, which had `slots` slots, and lists the page once an eighth is
-// free. Any thread. A concurrent sweep may have emptied the page since: then it is kFree, not
-// kUnlisted, and is not listed here [inv.listed-once], unless it has been formatted for small
-// objects again. In that case its owner counts one slot too many, and the page may be listed early.
-// Both are harmless.
+// Counts a slot just freed in `page`, which had `slots` slots. When an eighth is free, or all, the
+// page goes to another list. Any thread.
 GLEANER_ALWAYS_INLINE void NoteFreed(PageNumber page, uint32_t slots) {
-  PageMeta& meta = g_space.meta[page];
   platform::MaybeDelay();
-  // Relaxed: Note [listing], a count that StopUsing may see late. The slot was released by the
-  // store of its mark byte.
-  const uint32_t freed = meta.freed.FetchAdd(1, memory_order_relaxed) + 1u;
-  if (freed * 8 < slots) return;
-  if (meta.listing.Load(memory_order_relaxed) != Listing::kUnlisted) return;  // the CAS decides
-  if (!IsSwept(meta)) return;  // the page's sweeper lists it
-  Listing unlisted = Listing::kUnlisted;
-  if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
-    ThreadHeaps::at(meta.owner).PushPartial(page);
-  }
+  const Standing now = g_space.meta[page].Change(Listing::kUnlisted, Listing::kUnlisted, 1);
+  if (!IsWorthListing(now.free(), slots, kShareOfFree)) return;
+  if (now.listing() == Listing::kCurrent) return;
+  if (now.listing() == Listing::kPartial && now.free() < slots) return;
+  ThreadHeaps::Settle(page);
 }
 
 // A list: first pages of the large objects that wait for FreeDeferredWorldStopped.
@@ -188,8 +179,10 @@ constinit platform::Atomic<PageNumber> g_deferred_frees{kNoPage};
 
 // False if another thread has given the object back already.
 bool DeferFree(PageNumber head) {
-  Listing large = Listing::kLarge;
-  if (!g_space.meta[head].listing.CompareExchange(large, Listing::kFreed, memory_order_acq_rel))
+  uint16_t large = Standing(Listing::kLarge, 0).word;
+  constexpr uint16_t kFreed = Standing(Listing::kFreed, 0).word;
+  // Acq_rel: one thread gets to free the object, and sees it as the others left it.
+  if (!g_space.meta[head].standing_word.CompareExchange(large, kFreed, memory_order_acq_rel))
     return false;
   platform::MaybeDelay();
   // Release: a thread that finds the mark free (acquire) sees our accesses to the object done.
@@ -376,7 +369,7 @@ void FreeDeferredWorldStopped() {
        head != kNoPage;) {
     PageMeta& meta = g_space.meta[head];
     const PageNumber next = meta.next;
-    meta.listing.Store(Listing::kFree, memory_order_relaxed);  // the world is stopped
+    meta.SetStanding({Listing::kFree, 0});
     FreeLargeWorldStopped(head);
     head = next;
   }

@@ -18,12 +18,13 @@
 // Every value but 0 is one bit, so a set of values is a mask.
 //
 // States of a page. The thread that holds the space's lock makes the moves to and from kUnused; the
-// thread that sweeps the page makes the move from kSmall; the page's owner makes the others:
+// thread that turns the page's listing to kFree makes the move from kSmall; the page's owner makes
+// the others:
 //
 //   kUnused -> kTaken        PageSpace hands it out
 //   kTaken -> kSmall         ThreadHeap formats it
 //   kTaken -> kLarge/kTail/kPadding   object.cc makes a span a large object
-//   kSmall -> kTaken         the sweep finds it empty: a free page of its owner
+//   kSmall -> kTaken         the sweep, or GC_free, leaves it without objects: a free page
 //   any but kSmall -> kUnused   given back to the PageSpace
 #pragma once
 
@@ -192,11 +193,11 @@ inline uint8_t LoadMark(const uint8_t* mark) { return __atomic_load_n(mark, __AT
 
 // Which list a page is on, if any: whether its owner finds it when it looks for free slots.
 //
-// [inv.listed-once] A page is on one list at most, once. The thread that changes kUnlisted to
-// kPartial, by compare-exchange, lists the page. It may be a thread that gave a slot back and was
-// delayed since (NoteFreed): from its sweep on, only a page of small objects is kUnlisted.
+// [inv.listed-once] A page is on one list at most, once. A swept page becomes kPartial, or is taken
+// off its list, under the lock of its owner's heap; from its sweep on, only a page of small objects
+// is kUnlisted or kPartial.
 enum class Listing : uint8_t {
-  kUnlisted = 0,  // full as far as known, or never had objects
+  kUnlisted = 0,  // nearly full, or never had objects
   kPartial,       // on the owner's list of partial pages
   kCurrent,       // the owner's thread bumps in it
   kFree,          // empty: on a list of free pages, or held by the thread that took it
@@ -204,20 +205,59 @@ enum class Listing : uint8_t {
   kFreed,         // the first page of a large object freed while a cycle marked; see DeferFree
 };
 
-struct PageMeta {
-  PageNumber next;  // the next page of the list that the page is on
-  uint32_t block;   // first page of a span: the span's block in the tree-fit space
-  uint16_t owner;   // index of the ThreadHeap
+// A page's listing and its number of free slots. Both are in one word, so that of two threads that
+// change it the later one sees what the other did (Note [standing] in docs/memory_ordering.md).
+//
+// [inv.free-slots] `free` is not less than the number of the page's mark bytes that are 0. Who
+// turns bytes to 0 adds them to `free` afterwards, in the same critical section. Who takes slots is
+// the page's owner while the page is current, and subtracts them when it gives the page up: until
+// then they are in Run::taken, too. It is that number unless
+//   - a marker has turned the byte of a slot black that was given back meanwhile, or a program has
+//     given one slot back twice at once: then it is larger;
+//   - a thread was between its two steps when another one forked, in the child: then it is less.
+// A sweep in a stop sets it right.
+struct Standing {
+  static constexpr uint16_t kOneFree = 8;
+  constexpr Standing(Listing in, uint32_t free_slots)
+      : word(static_cast<uint16_t>(free_slots * kOneFree + static_cast<uint16_t>(in))) {}
+  constexpr explicit Standing(uint16_t w) : word(w) {}
+  constexpr Listing listing() const { return static_cast<Listing>(word % kOneFree); }
+  constexpr uint32_t free() const { return word / kOneFree; }
+  uint16_t word;
+};
+
+// A power of two, so that the table of a chunk begins and ends with an OS page.
+struct alignas(32) PageMeta {
+  PageNumber next;      // the next page of the list that the page is on
+  PageNumber previous;  // in a list of partial pages
+  uint32_t block;       // first page of a span: the span's block in the tree-fit space
+  // Index of the ThreadHeap. That of a partial page changes under the lock of the old owner.
+  platform::Atomic<uint16_t> owner;
   // The number of the last sweep that swept the page, or during which the page was formatted.
   platform::Atomic<uint16_t> swept;
-  platform::Atomic<Listing> listing;
+  platform::Atomic<uint16_t> standing_word;
   // Whose thread touched the page first since it became resident: ToucherOf its heap's index, or 0
   // if nobody is known to have. Written by the thread that holds the page.
   uint8_t toucher;
-  // Slots given back by GC_free since the page last became current.
-  platform::Atomic<uint16_t> freed;
+
+  // Relaxed: for a caller that keeps others from changing it, or can use a hint.
+  Standing standing() const { return Standing(standing_word.Load(platform::memory_order_relaxed)); }
+  Listing listing() const { return standing().listing(); }
+  // pre: no other thread changes it. Published by the state, or the world is stopped.
+  void SetStanding(Standing standing) {
+    standing_word.Store(standing.word, platform::memory_order_relaxed);
+  }
+  // Adds slots to the free ones (less than 0: subtracts), and changes the listing; for a caller
+  // that alone may change the listing. Acq_rel: Note [standing].
+  Standing Change(Listing from, Listing to, int free_slots) {
+    const auto add = static_cast<uint16_t>(free_slots * Standing::kOneFree + static_cast<int>(to) -
+                                           static_cast<int>(from));
+    const uint16_t old = standing_word.FetchAdd(add, platform::memory_order_acq_rel);
+    return Standing(static_cast<uint16_t>(old + add));
+  }
 };
-static_assert(sizeof(PageMeta) == 16);
+static_assert(sizeof(PageMeta) == 32);
+static_assert(3 * kMaxSlotsPerPage <= UINT16_MAX / Standing::kOneFree);
 
 // A statistic: a heap that has the same number as another counts its pages as its own.
 inline uint8_t ToucherOf(uint16_t heap) { return static_cast<uint8_t>(1 + heap % 255); }

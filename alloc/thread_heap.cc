@@ -44,15 +44,6 @@ constexpr PageNumber kPopulateFrom = (4 * kMiB) >> kPageShift;
 // looks elsewhere: some 30 us in which it cannot be stopped.
 constexpr int kMaxSweeps = 16;
 
-// pre: the caller is the list's only consumer.
-PageNumber PopAtomic(platform::Atomic<PageNumber>& head) {
-  PageNumber first = head.Load(memory_order_acquire);  // PushAtomic's release: sees `next`
-  while (first != kNoPage &&
-         !head.CompareExchange(first, g_space.meta[first].next, memory_order_acquire)) {
-  }
-  return first;
-}
-
 Addr SlotAddress(PageNumber page, uint32_t slot, size_t slot_bytes) {
   return g_space.AddressOfPage(page) + slot * slot_bytes;
 }
@@ -79,7 +70,7 @@ ThreadHeap::ThreadHeap(uint16_t i) : index(i), free_head_{kNoPage, kNoPage} {
 constexpr void ThreadHeap::ResetRow(size_t kind) {
   for (size_t c = 0; c < kClassCount; ++c) {
     bumps[kind][c] = {kNoRun, kNoRun, kSlotBytes[c]};
-    runs[kind][c] = {kNoRun, kNoPage, 0, false};
+    runs[kind][c] = {kNoRun, kNoPage, 0, false, 0};
   }
 }
 
@@ -140,7 +131,7 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
     }
     if (run.page != kNoPage) {
       if (TakeNextRun(bump, run)) continue;
-      StopUsing(run);
+      StopUsing(run, kShareOfFree);
     }
     bump.cur = bump.limit = run.begin = kNoRun;
     StoresForForkInOrder();
@@ -190,6 +181,7 @@ void ThreadHeap::TakeRun(Bump& bump, Run& run, uint32_t begin, uint32_t end) {
   const uint8_t mark = AllocationColour();
   StoresForForkInOrder();  // the colour may change before the slots have it
   SetMarks(g_space.MarksOf(run.page) + begin, end - begin, mark);
+  run.taken = static_cast<uint16_t>(run.taken + (end - begin));
   const size_t bytes = bump.cur - run.begin;
   unpolled_bytes += static_cast<ptrdiff_t>(bytes);
   platform::AddToOwn(&allocated_bytes, bytes);
@@ -202,23 +194,13 @@ ThreadHeap::Unused ThreadHeap::UnusedOf(const Bump& bump, const Run& run) {
           static_cast<uint32_t>((bump.cur - page) / bump.slot_bytes)};
 }
 
-// Gives up run.page, in which the search for runs finds no free slot any more.
-void ThreadHeap::StopUsing(Run& run) {
-  PageMeta& meta = g_space.meta[run.page];
+void ThreadHeap::StopUsing(Run& run, uint32_t share) {
   const PageNumber page = run.page;
+  const int taken = run.taken;
   run.page = kNoPage;
-  // Release: pairs with the compare-exchange of NoteFreed (Note [listing] in
-  // docs/memory_ordering.md). The load below may pass the store, so a slot that is freed at the
-  // same time may go unnoticed; then the next free in the page or the next sweep lists it. A fence
-  // here would wait for the program's own stores, page after page.
-  meta.listing.Store(Listing::kUnlisted, memory_order_release);
-  if (meta.freed.Load(memory_order_relaxed) * 8u >= g_space.info[page].slot_count) {
-    Listing unlisted = Listing::kUnlisted;
-    // Acq_rel: against NoteFreed, it decides which thread lists the page (Note [listing]).
-    if (meta.listing.CompareExchange(unlisted, Listing::kPartial, memory_order_acq_rel)) {
-      PushPartial(page);
-    }
-  }
+  run.taken = 0;
+  const Standing now = g_space.meta[page].Change(Listing::kCurrent, Listing::kUnlisted, -taken);
+  if (IsWorthListing(now.free(), g_space.info[page].slot_count, share)) (void)Settle(page, share);
 }
 
 void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run) {
@@ -238,10 +220,9 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
   info.needs_zeroing = true;
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   PageMeta& meta = g_space.meta[page];
-  meta.owner = index;
-  meta.freed.Store(0, memory_order_relaxed);                    // the page is not shared yet
-  meta.listing.Store(Listing::kCurrent, memory_order_relaxed);  // published by the state
-  meta.swept.Store(g_sweep_number, memory_order_relaxed);       // published by the state
+  meta.owner.Store(index, memory_order_relaxed);           // the page is not shared yet
+  meta.SetStanding({Listing::kCurrent, info.slot_count});  // published by the state
+  meta.swept.Store(g_sweep_number, memory_order_relaxed);  // published by the state
   if (kVerifyBuild) {
     GLEANER_CHECK(FindLastOccupied(g_space.MarksOf(page), info.slot_count) == 0,
                   "[inv.free-page] page %u is free but has marked slots", page);
@@ -256,7 +237,7 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
   PageNumber free = kNoPage;
   if (page == kNoPage) free = PopFree(space);
   for (int i = 0; page == kNoPage && free == kNoPage && i < kMaxSweeps && SweepSome(); ++i) {
-    page = PopPartial(kind, size_class);
+    page = PopPartial(kind, size_class, *this);
     if (page == kNoPage) free = PopFree(space);
   }
   if (page == kNoPage && free == kNoPage) {
@@ -271,11 +252,6 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
   }
   *is_empty = page == kNoPage;
   if (page != kNoPage) {
-    PageMeta& meta = g_space.meta[page];
-    meta.owner = index;
-    meta.freed.Store(0, memory_order_relaxed);  // a late increment only lists the page early
-    meta.listing.Store(Listing::kCurrent,
-                       memory_order_release);  // NoteFreed must not take it for unlisted
     run.known_zero = false;
     CountPage(page);
     return page;
@@ -309,8 +285,8 @@ bool ThreadHeap::IsElsewhere(PageNumber page) const {
 }
 
 PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
-  const PageNumber page = PopPartial(kind, size_class);
-  return page == kNoPage && SweepSome() ? PopPartial(kind, size_class) : page;
+  const PageNumber page = PopPartial(kind, size_class, *this);
+  return page == kNoPage && SweepSome() ? PopPartial(kind, size_class, *this) : page;
 }
 
 PageNumber ThreadHeap::TakeFree(Space space) {
@@ -387,22 +363,124 @@ PageNumber ThreadHeap::TakeFresh(Space space) {
 
 // --- Lists ---
 
-void ThreadHeap::PushPartial(PageNumber page) {
+namespace {
+platform::Atomic<PageNumber>& ListOf(platform::Atomic<PageNumber> (&lists)[kMaxKinds][kClassCount],
+                                     PageNumber page) {
   const PageInfo& info = g_space.info[page];
-  PushAtomic(partial_[static_cast<size_t>(info.kind)][info.size_class], page);
+  return lists[static_cast<size_t>(info.kind)][info.size_class];
+}
+}  // namespace
+
+// There are pushes only. Each changes the links of its own page and that of the page that it has
+// found in front: at the end the list is in order.
+void ThreadHeap::PushPartialWorldStopped(PageNumber page) {
+  // Relaxed: the end of the sweep publishes the list.
+  const PageNumber next = ListOf(partial_, page).Exchange(page, memory_order_relaxed);
+  g_space.meta[page].next = next;
+  g_space.meta[page].previous = kNoPage;
+  if (next != kNoPage) g_space.meta[next].previous = page;
 }
 
-PageNumber ThreadHeap::PopPartial(Kind kind, size_t size_class) {
-  return PopAtomic(partial_[static_cast<size_t>(kind)][size_class]);
+// Relaxed, here and below: the heads are written under lock_.
+void ThreadHeap::PushPartialLocked(PageNumber page) {
+  platform::Atomic<PageNumber>& head = ListOf(partial_, page);
+  const PageNumber next = head.Load(memory_order_relaxed);
+  g_space.meta[page].next = next;
+  g_space.meta[page].previous = kNoPage;
+  if (next != kNoPage) g_space.meta[next].previous = page;
+  head.Store(page, memory_order_relaxed);
+}
+
+void ThreadHeap::UnlinkPartialLocked(PageNumber page) {
+  const PageMeta& meta = g_space.meta[page];
+  if (meta.next != kNoPage) g_space.meta[meta.next].previous = meta.previous;
+  if (meta.previous != kNoPage) {
+    g_space.meta[meta.previous].next = meta.next;
+  } else {
+    ListOf(partial_, page).Store(meta.next, memory_order_relaxed);
+  }
+}
+
+PageNumber ThreadHeap::PopPartial(Kind kind, size_t size_class, const ThreadHeap& taker) {
+  const auto& head = partial_[static_cast<size_t>(kind)][size_class];
+  if (head.Load(memory_order_relaxed) == kNoPage) return kNoPage;  // a hint
+  platform::LockGuard guard(lock_);
+  return PopPartialLocked(kind, size_class, taker);
+}
+
+PageNumber ThreadHeap::PopPartialLocked(Kind kind, size_t size_class, const ThreadHeap& taker) {
+  const PageNumber page =
+      partial_[static_cast<size_t>(kind)][size_class].Load(memory_order_relaxed);
+  if (page == kNoPage) return kNoPage;
+  UnlinkPartialLocked(page);
+  PageMeta& meta = g_space.meta[page];
+  meta.owner.Store(taker.index, memory_order_relaxed);  // under the old owner's lock
+  (void)meta.Change(Listing::kPartial, Listing::kCurrent, 0);
+  return page;
+}
+
+bool ThreadHeap::Settle(PageNumber page, uint32_t share) {
+  bool goes_home;
+  {
+    platform::LockGuard guard(lock_);
+    // Before the owner is looked at: a page that another heap has given up shows that heap as its
+    // owner. While it is ours, and not current, its listing changes under lock_ only.
+    // Acquire: Note [standing].
+    const Standing now(g_space.meta[page].standing_word.Load(memory_order_acquire));
+    // Relaxed: ordered by the standing.
+    if (g_space.meta[page].owner.Load(memory_order_relaxed) != index) return false;
+    goes_home = SettleLocked(page, now, share);
+  }
+  if (goes_home) ThreadHeaps::HomeOfFree(page).PushFree(page);
+  return true;
+}
+
+void ThreadHeap::EndSweep(PageNumber page, uint32_t cleared, uint32_t share) {
+  PageMeta& meta = g_space.meta[page];
+  bool goes_home;
+  {
+    // Who gives a slot back counts it before or after `cleared`. If before, it is seen here; if
+    // after, its thread comes to Settle, and finds the page swept.
+    platform::LockGuard guard(lock_);
+    meta.swept.Store(g_sweep_number, memory_order_release);  // pairs with IsSwept
+    const Standing now = meta.Change(meta.listing(), Listing::kUnlisted, static_cast<int>(cleared));
+    goes_home = SettleLocked(page, now, share);
+  }
+  if (goes_home) ThreadHeaps::HomeOfFree(page).PushFree(page);
+}
+
+bool ThreadHeap::SettleLocked(PageNumber page, Standing now, uint32_t share) {
+  PageMeta& meta = g_space.meta[page];
+  const bool is_partial = now.listing() == Listing::kPartial;
+  if (!is_partial && now.listing() != Listing::kUnlisted) return false;  // another thread was here
+  if (!IsSwept(meta)) return false;                                      // its sweeper comes here
+  const uint32_t slots = g_space.info[page].slot_count;
+  // `free` may be too large [inv.free-slots], so the bytes decide.
+  if (now.free() < slots || MarksConcurrently() ||
+      FindLastOccupied(g_space.MarksOf(page), slots) != 0) {
+    if (is_partial || !IsWorthListing(now.free(), slots, share)) return false;
+    (void)meta.Change(Listing::kUnlisted, Listing::kPartial, 0);
+    PushPartialLocked(page);
+    return false;
+  }
+  if (is_partial) UnlinkPartialLocked(page);
+  meta.SetStanding({Listing::kFree, 0});  // all that count slots of the page have done so
+  if (&ThreadHeaps::HomeOfFree(page) != this) return true;
+  PushFreeLocked(page);
+  return false;
 }
 
 void ThreadHeap::PushFree(PageNumber page) {
+  platform::LockGuard guard(lock_);
+  PushFreeLocked(page);
+}
+
+void ThreadHeap::PushFreeLocked(PageNumber page) {
   const Space space = SpaceOfPage(page);
   const auto s = static_cast<size_t>(space);
-  platform::LockGuard guard(lock_);
   g_space.info[page].SetState(PageState::kTaken);
   g_space.info[page].StoreWord(0);
-  g_space.meta[page].listing.Store(Listing::kFree, memory_order_relaxed);  // guarded by lock_
+  g_space.meta[page].SetStanding({Listing::kFree, 0});  // no other thread knows the page
   g_space.meta[page].next = free_head_[s];
   free_head_[s] = page;
   free_count_[s].Store(free_pages(space) + 1, memory_order_relaxed);  // written under lock_
@@ -440,6 +518,7 @@ void ThreadHeap::RetireRunsWorldStopped() {
       memset(unused.marks + unused.begin, kFreeSlot, unused.end - unused.begin);
       run.begin = bump.limit;
       run.next_slot = UnusedOf(bump, run).begin;
+      run.taken = static_cast<uint16_t>(run.taken - (run.next_slot - unused.begin));
     }
   }
 }
@@ -470,16 +549,10 @@ void ThreadHeap::Retire() {
       if (run.page == kNoPage) continue;
       const Unused unused = UnusedOf(bump, run);
       memset(unused.marks + unused.begin, kFreeSlot, unused.end - unused.begin);
+      run.taken = static_cast<uint16_t>(run.taken - (unused.end - unused.begin));
       StoresForForkInOrder();
       bump.cur = bump.limit = run.begin = kNoRun;
-      const PageNumber page = run.page;
-      run.page = kNoPage;
-      const bool has_room = FindLastFree(unused.marks, g_space.info[page].slot_count) != 0;
-      // Release: a thread that lists the page after a free in it (NoteFreed) sees the page as this
-      // thread left it.
-      g_space.meta[page].listing.Store(has_room ? Listing::kPartial : Listing::kUnlisted,
-                                       memory_order_release);
-      if (has_room) PushPartial(page);
+      StopUsing(run, kMaxSlotsPerPage);  // one free slot will do
     }
   }
   unpolled_bytes = 0;
@@ -500,7 +573,6 @@ void ThreadHeap::GiveBackAfterFork() {
     }
     ResetRow(kind);
   }
-  DropListsWorldStopped();
   unpolled_bytes = 0;
 }
 
@@ -508,18 +580,20 @@ size_t ThreadHeap::CheckListsForTesting() const {
   size_t partial = 0;
   for (size_t kind = 0; kind < kinds_; ++kind) {
     for (size_t c = 0; c < kClassCount; ++c) {
-      // Acquire: pairs with the release in PushAtomic, so `next` is visible.
-      for (PageNumber page = partial_[kind][c].Load(memory_order_acquire); page != kNoPage;
-           page = g_space.meta[page].next) {
+      PageNumber previous = kNoPage;
+      // Relaxed, here and below: no thread changes it.
+      for (PageNumber page = partial_[kind][c].Load(memory_order_relaxed); page != kNoPage;
+           previous = page, page = g_space.meta[page].next) {
         const PageInfo& info = g_space.info[page];
         const PageMeta& meta = g_space.meta[page];
-        const Listing listing = meta.listing.Load(memory_order_relaxed);  // no thread changes it
-        GLEANER_CHECK(
-            info.state == PageState::kSmall && listing == Listing::kPartial && IsSwept(meta) &&
-                meta.owner == index && info.kind == static_cast<Kind>(kind) && info.size_class == c,
-            "[inv.listed-once] page %u (state %d, listing %d, of heap %d) is on a list "
-            "of partial pages of heap %d",
-            page, static_cast<int>(info.state), static_cast<int>(listing), meta.owner, index);
+        const Listing listing = meta.listing();
+        const int owner = meta.owner.Load(memory_order_relaxed);
+        GLEANER_CHECK(info.state == PageState::kSmall && listing == Listing::kPartial &&
+                          IsSwept(meta) && meta.previous == previous && owner == index &&
+                          info.kind == static_cast<Kind>(kind) && info.size_class == c,
+                      "[inv.listed-once] page %u (state %d, listing %d, of heap %d) is on a list "
+                      "of partial pages of heap %d",
+                      page, static_cast<int>(info.state), static_cast<int>(listing), owner, index);
         // The checks above allow a page on this list only. If the page is on the list twice, the
         // list has no end.
         GLEANER_CHECK(++partial <= g_space.page_count(),
@@ -532,8 +606,7 @@ size_t ThreadHeap::CheckListsForTesting() const {
     for (PageNumber page = free_head_[static_cast<size_t>(space)]; page != kNoPage;
          page = g_space.meta[page].next) {
       GLEANER_CHECK(g_space.info[page].state == PageState::kTaken &&
-                        g_space.meta[page].listing.Load(memory_order_relaxed) ==  // unchanging
-                            Listing::kFree &&
+                        g_space.meta[page].listing() == Listing::kFree &&
                         ++free <= free_pages(space),
                     "[inv.listed-once] page %u is on a list of free pages of heap %d", page, index);
     }

@@ -73,10 +73,17 @@ struct Run {
   PageNumber page;
   uint32_t next_slot;  // the search for the next run continues below this slot
   bool known_zero;
+  uint16_t taken;  // slots of the page taken in runs, and still counted as free [inv.free-slots]
 };
 
 // cur and limit of a bump without a run. An exhausted bump has cur = limit.
 inline constexpr Addr kNoRun = kPageBytes;
+
+// Whether a page's free slots are so many that the page is worth a search for them.
+inline constexpr uint32_t kShareOfFree = 8;  // of what GC_free gives back
+constexpr bool IsWorthListing(uint32_t free, uint32_t slots, uint32_t share) {
+  return free != 0 && free * share >= slots;
+}
 
 class ThreadHeap {
  public:
@@ -128,10 +135,18 @@ class ThreadHeap {
   }
   // Empties the lists of partial pages; the sweep builds them anew.
   void DropListsWorldStopped();
-  // Add a page to the list of its kind and class, or to the free pages. Any thread, several at
-  // once.
-  void PushPartial(PageNumber page);
+  // Adds a page to the list of its kind and class. The page's standing says kPartial already. By
+  // any of the threads that sweep.
+  void PushPartialWorldStopped(PageNumber page);
+  // Adds a page to the free pages. Any thread, several at once.
   void PushFree(PageNumber page);
+  // Puts a page that is swept and not current where its free slots say: to the free pages if all
+  // are free, unless a cycle marks concurrently; to the partial pages if one part in `share` is.
+  // False, and nothing is done, if the heap does not own the page. Any thread.
+  bool Settle(PageNumber page, uint32_t share);
+  // Ends the concurrent sweep of a page of the heap's, in which the sweeper has turned `cleared`
+  // mark bytes to 0, and settles the page. The page's sweeper only.
+  void EndSweep(PageNumber page, uint32_t cleared, uint32_t share);
   // Returns a page without objects, in state kTaken: one of the thread's free pages, or one from
   // where the policy says. kNoPage if there is none. Owner thread only.
   PageNumber TakeFree(Space space);
@@ -198,12 +213,21 @@ class ThreadHeap {
   void NoteNode();
   // Whether the page's memory is known to be on another node.
   bool IsElsewhere(PageNumber page) const;
-  void StopUsing(Run& run);
+  // Gives up run.page, and settles it.
+  void StopUsing(Run& run, uint32_t share);
   void Retire();
   // In the child of a fork, where the owner has vanished at any of its steps: frees its unused
-  // slots and forgets its pages and lists. The next sweep lists its partial pages again.
+  // slots and forgets its pages.
   void GiveBackAfterFork();
-  PageNumber PopPartial(Kind kind, size_t size_class);
+  // Takes a partial page for the heap `taker`: the page is current then.
+  PageNumber PopPartial(Kind kind, size_t size_class, const ThreadHeap& taker);
+  // All: under lock_. SettleLocked returns whether the caller is to put the page, which has become
+  // free, on another heap's list.
+  bool SettleLocked(PageNumber page, Standing now, uint32_t share);
+  PageNumber PopPartialLocked(Kind kind, size_t size_class, const ThreadHeap& taker);
+  void PushPartialLocked(PageNumber page);
+  void UnlinkPartialLocked(PageNumber page);
+  void PushFreeLocked(PageNumber page);
   PageNumber PopFree(Space space);
   // A page for TakeFresh, from the page space.
   PageNumber TakeFromSpace(Space space, bool* untouched, PageNumber* given_away);
@@ -214,8 +238,7 @@ class ThreadHeap {
   // of partial pages.
   size_t CheckListsForTesting() const;
 
-  // Heads of the lists of partial pages. Any thread pushes. Only the owner pops, or, when the heap
-  // is abandoned, the thread that holds lock_: with a single consumer the pop has no ABA problem.
+  // Heads of the lists of partial pages. Written under lock_, or with the world stopped.
   platform::Atomic<PageNumber> partial_[kMaxKinds][kClassCount];
 
   platform::Lock lock_{platform::LockRank::kOwner};

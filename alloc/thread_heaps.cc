@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "alloc/mark_bytes.h"
 #include "alloc/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/walk.h"
@@ -69,6 +70,8 @@ PageNumber AskNearestFirst(const ThreadHeap* thief, size_t first, uint16_t farth
 }
 
 }  // namespace
+
+constinit bool g_free_counts_lack = false;
 
 bool ThreadHeaps::Init(Policy policy, double k) {
   g_shared.policy = policy;
@@ -169,12 +172,19 @@ void ThreadHeaps::Abandon(ThreadHeap* heap) {
 
 ThreadHeap& ThreadHeaps::HomeOfFree(PageNumber page) {
   if (g_shared.policy == Policy::kPageShared) return at(0);
-  ThreadHeap& owner = at(g_space.meta[page].owner);
+  // Relaxed: the caller keeps others from taking the page.
+  ThreadHeap& owner = at(g_space.meta[page].owner.Load(memory_order_relaxed));
   if (GLEANER_LIKELY(!g_space.by_node)) return owner;
   // The thread may have gone to another node since, or taken the page from there.
   const NodeMark node = NodeOfPage(page);
   ThreadHeap* list = node == owner.node() ? nullptr : g_shared.of_node[node];
   return list == nullptr ? owner : *list;
+}
+
+void ThreadHeaps::Settle(PageNumber page) {
+  // Relaxed: the heap looks again.
+  while (!at(g_space.meta[page].owner.Load(memory_order_relaxed)).Settle(page, kShareOfFree)) {
+  }
 }
 
 PageNumber ThreadHeaps::TakeOfNode(Space space, NodeMark node) {
@@ -234,14 +244,14 @@ PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class, const ThreadH
   const uint16_t farthest = of_any_node || WantsPartialOfAnyNode(SpaceOf(kind))
                                 ? kFarthest
                                 : DistanceBetween(thief->node(), thief->node());
-  return AskNearestFirst(thief, first_of_threads(), farthest, [kind, size_class](ThreadHeap& heap) {
+  return AskNearestFirst(thief, first_of_threads(), farthest, [=](ThreadHeap& heap) {
     if (!heap.abandoned_.Load(memory_order_relaxed)) return kNoPage;  // decided below
     auto& head = heap.partial_[static_cast<size_t>(kind)][size_class];
     if (head.Load(memory_order_relaxed) == kNoPage) return kNoPage;  // a hint
     platform::LockGuard guard(heap.lock_);
     if (!heap.abandoned_.Load(memory_order_relaxed)) return kNoPage;  // written under lock_
     if (static_cast<size_t>(kind) >= heap.kinds_) return kNoPage;
-    return heap.PopPartial(kind, size_class);
+    return heap.PopPartialLocked(kind, size_class, *thief);
   });
 }
 
@@ -298,11 +308,15 @@ void ThreadHeaps::CheckForTesting() {
   size_t partial = 0;
   ForEachPage([&partial](PageNumber page, const PageInfo& info) {
     const PageMeta& meta = g_space.meta[page];
-    // Relaxed: no thread changes it. An unswept page may still say kPartial from before the cycle.
-    partial += info.state == PageState::kSmall && IsSwept(meta) &&
-                       meta.listing.Load(memory_order_relaxed) == Listing::kPartial
-                   ? 1
-                   : 0;
+    // An unswept page may still say kPartial from before the cycle.
+    if (info.state != PageState::kSmall || !IsSwept(meta)) return;
+    partial += meta.listing() == Listing::kPartial ? 1 : 0;
+    if (meta.listing() == Listing::kCurrent || g_free_counts_lack) return;
+    const uint32_t free =
+        info.slot_count - CountInUse(g_space.MarksOf(page), info.slot_count, kFreeSlot);
+    GLEANER_CHECK(meta.standing().free() >= free,
+                  "[inv.free-slots] page %u counts %u free slots and has %u", page,
+                  meta.standing().free(), free);
   });
   GLEANER_CHECK(listed == partial, "[inv.listed-once] %zu of %zu partial pages are on a list",
                 listed, partial);
@@ -331,8 +345,25 @@ void ThreadHeaps::UnlockListsAfterFork() {
   for (size_t i = 0; i < count(); ++i) at(i).lock_.Release();
 }
 
+// A page of small objects, while no page is on a list of partial pages. Its count of free slots may
+// lack the slot that a vanished thread was giving back, and a current page's is not exact.
+void ThreadHeaps::SettleAfterFork(PageNumber page, const ThreadHeap* survivor) {
+  PageMeta& meta = g_space.meta[page];
+  const uint16_t owner = meta.owner.Load(memory_order_relaxed);  // a single thread is left
+  if (meta.listing() == Listing::kCurrent) {
+    if (survivor != nullptr && owner == survivor->index) return;
+    const uint32_t slots = g_space.info[page].slot_count;
+    const uint32_t used = CountInUse(g_space.MarksOf(page), slots, kFreeSlot);
+    meta.SetStanding({Listing::kUnlisted, slots - used});
+  } else if (IsSwept(meta)) {
+    meta.SetStanding({Listing::kUnlisted, meta.standing().free()});
+  }
+  Settle(page);
+}
+
 void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
   g_shared.create.ResetAfterFork();
+  g_free_counts_lack |= active() > 1;
   const size_t heaps = count();
   for (size_t i = 0; i < heaps; ++i) {
     ThreadHeap& heap = at(i);
@@ -342,6 +373,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       heap.free_head_[s] = kNoPage;
       heap.free_count_[s].Store(0, memory_order_relaxed);  // a single thread is left
     }
+    heap.DropListsWorldStopped();
     if (&heap == survivor || i < first_of_threads()) continue;
     heap.GiveBackAfterFork();
     heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
@@ -359,12 +391,13 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       // Also for small pages: a span that could not be split is larger than the request, and the
       // pages at its end are not spans.
       const PageNumber pages = space.SpanPages(page);
-      if (state == PageState::kSmall && (survivor == nullptr || meta.owner != survivor->index) &&
-          meta.listing.Load(memory_order_relaxed) ==
-              Listing::kCurrent) {                                     // a single thread is left
-        meta.listing.Store(Listing::kUnlisted, memory_order_relaxed);  // and no other
-      }
-      if (state != PageState::kSmall) {
+      const bool left_half_way = state == PageState::kSmall && meta.listing() == Listing::kFree;
+      if (left_half_way) {
+        // The thread that found it empty has not put it on a list of free pages.
+        (survivor != nullptr ? *survivor : at(0)).PushFree(page);
+      } else if (state == PageState::kSmall) {
+        SettleAfterFork(page, survivor);
+      } else {
         PageNumber head = page;
         while (g_space.info[head].state == PageState::kPadding) ++head;
         const bool is_in_hand = survivor != nullptr && survivor->span_in_hand == page;

@@ -4,6 +4,11 @@
 
 namespace gleaner::alloc {
 
+// Whether pages may count less free slots than they have [inv.free-slots]: from a fork in which
+// threads have vanished until a sweep in a stop. Changes with a single thread, or the world
+// stopped.
+extern bool g_free_counts_lack;
+
 // All thread heaps. Heaps are never destroyed: a thread that ends abandons its heap, with the
 // heap's pages, and the next thread that starts adopts the heap; until then other threads may take
 // pages out of it.
@@ -31,6 +36,9 @@ class ThreadHeaps {
   static ThreadHeap* const& first_place();
   // The heap that gets a page which the sweep has found empty.
   static ThreadHeap& HomeOfFree(PageNumber page);
+
+  // As ThreadHeap::Settle of the page's owner, for a page of which an eighth is free. Any thread.
+  static void Settle(PageNumber page);
 
   // Takes a free page from another heap, those of the nearest node first, and moves some more to
   // the thief's. kNoPage if there is none.
@@ -76,6 +84,7 @@ class ThreadHeaps {
   static void CheckForTesting();
 
  private:
+  static void SettleAfterFork(PageNumber page, const ThreadHeap* survivor);
   static size_t Trade(Space space, size_t bytes);
   // Under the lock of the list of heaps. Null if metadata memory is refused.
   static ThreadHeap* Make();

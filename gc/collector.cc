@@ -112,7 +112,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   // A caller that collects explicitly or because memory is exhausted needs the heap swept.
   collection.sweeps_concurrently =
       (collection.tunables.concurrent_sweep || collection.report.concurrent) &&
-      !collection.report.minor && collection.report.cause == Cause::kAllocation && !g_any_disclaim;
+      !collection.report.minor && collection.report.cause == Cause::kAllocation &&
+      !g_any_disclaim && !alloc::g_free_counts_lack;
   const SweepTotals swept =
       collection.sweeps_concurrently ? BeginConcurrentSweepWorldStopped(dead) : Sweep(dead);
   PaceNext(swept, clock, &collection);
@@ -486,6 +487,7 @@ SweepTotals Collector::Sweep(uint8_t dead) {
   pool_.Finish();
   SweepTotals swept;
   for (const SweepTotals& totals : sweep_totals_) swept.Add(totals);
+  alloc::g_free_counts_lack = false;
   return swept;
 }
 

@@ -144,8 +144,7 @@ bool Cycle::ArmObjects(PageNumber begin, PageNumber end) {
     const bool has_objects = state == alloc::PageState::kLarge ||
                              state == alloc::PageState::kTail ||
                              (state == alloc::PageState::kSmall &&
-                              g_space.meta[page].listing.Load(memory_order_relaxed) !=
-                                  alloc::Listing::kCurrent);  // a hint
+                              g_space.meta[page].listing() != alloc::Listing::kCurrent);  // a hint
     if (!has_objects) continue;
     if (page - to >= kMinGapPages) {
       if (!arm(from, to)) return false;
@@ -455,8 +454,7 @@ void Cycle::RememberWorldStopped(bool swept) {
     }
     if (state != PageState::kSmall) return kTracked;
     // The thread goes on allocating in its current page: tracking would cost a fault for nothing.
-    const bool current = g_space.meta[page].listing.Load(memory_order_relaxed) ==
-                         alloc::Listing::kCurrent;  // the world is stopped
+    const bool current = g_space.meta[page].listing() == alloc::Listing::kCurrent;
     return swept && current ? kCountsAsWritten : kTracked;
   };
   const auto arm = [this](PageNumber from, PageNumber to) {

@@ -160,8 +160,7 @@ void MarkWorker::ScanWords(const Addr* words, size_t count) {
 
 void MarkWorker::RescanPage(PageNumber page) {
   // A thread's current page changes all the time, and has slots that are not handed out.
-  if (marker_->is_concurrent_ && g_space.meta[page].listing.Load(memory_order_relaxed) ==
-                                     alloc::Listing::kCurrent) {  // a hint
+  if (marker_->is_concurrent_ && g_space.meta[page].listing() == alloc::Listing::kCurrent) {
     return marker_->rescan_set_->LeavePage(page);
   }
   // Taken before the page is read, so that later writes set the cards again.

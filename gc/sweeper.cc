@@ -19,6 +19,7 @@ using alloc::PageMeta;
 using alloc::PageNumber;
 using alloc::PageState;
 using alloc::Space;
+using alloc::ThreadHeap;
 using alloc::ThreadHeaps;
 using platform::memory_order_acq_rel;
 using platform::memory_order_relaxed;
@@ -57,12 +58,9 @@ void CountLarge(alloc::Space space, size_t object_bytes, SweepTotals* totals) {
                                        : totals->live_scanned_bytes) += object_bytes;
 }
 
-// The listing of a page with `live` of `slots` slots in use. A page with less than a sixteenth free
-// is not listed: each search of it costs time and gains little.
-Listing ListingFor(uint32_t live, uint32_t slots) {
-  if (live == 0) return Listing::kFree;
-  return live != slots && (slots - live) * 16 >= slots ? Listing::kPartial : Listing::kUnlisted;
-}
+// A page with less than a sixteenth free is not listed: each search of it costs time and gains
+// little.
+constexpr uint32_t kShareOfSwept = 16;
 
 }  // namespace
 
@@ -206,20 +204,18 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   const uint32_t used =
       alloc::NormaliseMarks(g_space.MarksOf(page), slots, static_cast<uint8_t>(~dead_));
   CountSlots(info, used - waiting, totals);
-  // Relaxed, here and below: the world is stopped and no other worker has this page.
-  meta.freed.Store(0, memory_order_relaxed);
-  if (meta.listing.Load(memory_order_relaxed) == Listing::kCurrent) {
+  ThreadHeap& owner = ThreadHeaps::at(meta.owner.Load(memory_order_relaxed));  // unchanging
+  const uint32_t free = slots - used;
+  if (meta.listing() == Listing::kCurrent) {
     ++totals->used_pages;
-    return;
+    owner.runs[static_cast<size_t>(info.kind)][info.size_class].taken = 0;
+    return meta.SetStanding({Listing::kCurrent, free});
   }
-  const Listing listing = ListingFor(used, slots);
-  if (listing == Listing::kFree) {
-    ThreadHeaps::HomeOfFree(page).PushFree(page);
-    return;
-  }
+  if (used == 0) return ThreadHeaps::HomeOfFree(page).PushFree(page);
   ++totals->used_pages;
-  meta.listing.Store(listing, memory_order_relaxed);  // the world is stopped
-  if (listing == Listing::kPartial) ThreadHeaps::at(meta.owner).PushPartial(page);
+  const bool listed = alloc::IsWorthListing(free, slots, kShareOfSwept);
+  meta.SetStanding({listed ? Listing::kPartial : Listing::kUnlisted, free});
+  if (listed) owner.PushPartialWorldStopped(page);
 }
 
 // Sweeps one page in a step.
@@ -252,21 +248,13 @@ void Sweeper::SweepConcurrently(PageNumber page, SweepTotals* totals) {
     return;
   }
   // The page stays kSmall with the same slots: only its sweeper may give it away as empty.
-  const uint32_t live = alloc::ClearDead(marks, info.slot_count, dead_);
+  uint32_t cleared = 0;
+  const uint32_t live = alloc::ClearDead(marks, info.slot_count, dead_, &cleared);
   CountSlots(info, live, totals);
-  const Listing listing = ListingFor(live, info.slot_count);
+  if (live != 0) ++totals->used_pages;
   platform::MaybeDelay();
-  // Relaxed: a free that is counted late lists the page early; the store of swept below publishes
-  // both.
-  meta.freed.Store(0, memory_order_relaxed);
-  meta.listing.Store(listing, memory_order_relaxed);
-  if (listing != Listing::kFree) ++totals->used_pages;
-  meta.swept.Store(alloc::g_sweep_number, memory_order_release);  // pairs with IsSwept
-  if (listing == Listing::kFree) {
-    ThreadHeaps::HomeOfFree(page).PushFree(page);
-  } else if (listing == Listing::kPartial) {
-    ThreadHeaps::at(meta.owner).PushPartial(page);
-  }
+  // Relaxed: nobody takes an unswept page.
+  ThreadHeaps::at(meta.owner.Load(memory_order_relaxed)).EndSweep(page, cleared, kShareOfSwept);
 }
 
 }  // namespace gleaner::gc

@@ -55,7 +55,8 @@ void Look(PageNumber page, uint64_t weight, bool is_pointer_free, Sample* sample
   const uint64_t used =
       alloc::CountInUse(alloc::g_space.MarksOf(page), shape.slot_count, dead) * weight;
   row.used_slots += used;
-  const size_t owner = Read(alloc::g_space.meta[page].owner);
+  const size_t owner =
+      alloc::g_space.meta[page].owner.Load(platform::memory_order_relaxed);  // as Read says
   OfOwner& heap = sample->owners[owner < kMaxOwners ? owner : kMaxOwners - 1];
   heap.pages += weight;
   heap.used_bytes += used * shape.slot_bytes;

@@ -33,6 +33,7 @@ UNCOLLECTABLE = (2, 3)
 PAGE_SHIFT = 14
 PAGE = 1 << PAGE_SHIFT
 MARKS_PER_PAGE = PAGE // 16
+ONE_FREE_SLOT = 8  # Standing::kOneFree
 EVENTS = ("start", "before the stop", "stopped", "marking", "marked", "sweeping", "swept",
           "before resuming", "resumed", "end")  # CycleEvent
 AT_ONCE = 1 << 20  # bytes read from the process
@@ -171,7 +172,7 @@ class Instance:
         self.info_bytes, self.meta_bytes = info_type.sizeof, meta_type.sizeof
         self.info_fields, self.meta_fields = layout(info_type), layout(meta_type)
         self.states = enumerators(self.info_fields["state"][1].type)
-        self.listings = enumerators(self.meta_fields["listing"][1].type)
+        self.listings = enumerators(gdb.lookup_type(GLEANER + "alloc::Listing"))
         for atomic in ("g_allocation_colour", "g_dead_mark", "g_epoch", "g_young",
                        "g_idle_allocation_colour", "g_sweep_number"):
             setattr(self, atomic, number(self.symbol("alloc", atomic)))
@@ -303,7 +304,7 @@ class Page:
         return self.of_info("contents") == 1
 
     def listing(self):
-        return self.instance.listings.get(self.of_meta("listing"), "?")
+        return self.instance.listings.get(self.of_meta("standing_word") % ONE_FREE_SLOT, "?")
 
     def marks(self):
         return read(self.instance.marks_address + self.number * MARKS_PER_PAGE, self.slots)

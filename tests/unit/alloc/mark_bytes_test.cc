@@ -124,11 +124,15 @@ TEST(MarkBytesTest, ClearDeadLeavesTheRestAndCountsIt) {
     FillWithValues(&marks, count, round, random);
     const Marks before = marks;
     uint32_t left = 0;
+    uint32_t dead_bytes = 0;
     for (uint32_t i = 0; i < count; ++i) {
       left += (marks.bytes[i] & dead) == 0 && marks.bytes[i] != kFreeSlot ? 1 : 0;
+      dead_bytes += (marks.bytes[i] & dead) != 0 ? 1 : 0;
     }
     ASSERT_EQ(CountInUse(marks.bytes, count, dead), left) << count;
-    ASSERT_EQ(ClearDead(marks.bytes, count, dead), left) << count;
+    uint32_t cleared = 0;
+    ASSERT_EQ(ClearDead(marks.bytes, count, dead, &cleared), left) << count;
+    ASSERT_EQ(cleared, dead_bytes) << count;
     ExpectEach(marks, before, [&](uint8_t mark) { return (mark & dead) != 0 ? kFreeSlot : mark; });
   }
 }

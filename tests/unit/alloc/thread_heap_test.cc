@@ -62,10 +62,11 @@ TEST(ThreadHeapTest, AllocationTakesTheFreeSlotsOfAPageDownwards) {
             }
             ASSERT_TRUE(FreeSlotsDownwards(page[0]).empty());
           }
-          // Enough is freed in the first to list it.
+          // Enough is freed in the first to list it, and not all, which would make it a free page.
           const unsigned share = 1 + random() % 7;
           size_t freed = 0;
           for (void* object : pages[0]) {
+            if (freed + 1 == slots) break;
             if (random() % 8 >= share && freed * 8 >= slots) continue;
             ASSERT_EQ(FreeObject(object), FreeResult::kFreed);
             ++freed;

@@ -190,6 +190,35 @@ TEST(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsedAgain) {
 }
 
 // A thread that ended: the next one adopts its heap, and meanwhile others use what is free in it.
+// Phases of one size each, by threads in turn, of which GC_free gets everything: no collection, and
+// no more pages than the largest phase needs.
+TEST(PageSharingTest, WhatIsFreedServesEverySizeAndThread) {
+  EXPECT_CHILD_OK([] {
+    constexpr size_t kThreads = 4;
+    constexpr size_t kPages = 200;
+    Heaps heaps(Policy::kLps, 1, kThreads);
+    std::mt19937 random(21);
+    size_t phases = 0;
+    for (size_t c = 0; c < alloc::kClassCount; c += 3, ++phases) {
+      for (size_t t = 0; t < kThreads; ++t) {
+        std::vector<void*> objects(kPages * (alloc::kPageBytes / alloc::kSlotBytes[c]));
+        for (void*& object : objects) {
+          object = heaps.heap(t).Allocate(Kind::kNormal, c);
+          ASSERT_NE(object, nullptr);
+        }
+        std::shuffle(objects.begin(), objects.end(), random);
+        for (void* object : objects) {
+          ASSERT_EQ(alloc::FreeObject(object), alloc::FreeResult::kFreed);
+        }
+        ThreadHeaps::CheckForTesting();
+        // Of each thread and class, one page may be current.
+        EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken(),
+                  kPages + kBatch + kThreads * (phases + 1));
+      }
+    }
+  });
+}
+
 TEST(PageSharingTest, TheHeapOfAThreadThatEndedIsUsed) {
   EXPECT_CHILD_OK([] {
     Heaps heaps(Policy::kLps, 1, 3);
