@@ -292,14 +292,12 @@ class TwoThreads {
     AtSteps(random_, every, f, [this, &g] { AsOther(g); });
   }
 
-  // Gives back a small object, for which no lock is taken, or any.
-  void Free(bool small = false) {
+  void Free() {
     if (objects_.empty()) return;
     auto it = random_() % 2 == 0 ? FirstUnswept() : objects_.begin();
     // One of the next few, or any.
     const size_t steps = random_() % (it == objects_.begin() ? objects_.size() : 6);
     for (size_t i = 0; i < steps && std::next(it) != objects_.end(); ++i) ++it;
-    if (small && it->second.bytes > alloc::kMaxSmallBytes) return;
     const Addr object = it->first;
     ExpectIntact(*it);
     objects_.erase(it);  // others may have the slot as soon as it is free
@@ -395,8 +393,7 @@ class TwoThreads {
   }
   void ActAsOther() {
     AsOther([this] {
-      // The first thread may have a lock that is wanted.
-      if (platform::HoldsDeferringLock()) return Free(true);
+      if (platform::HoldsDeferringLock()) return;  // the first thread has a lock that may be wanted
       for (size_t left = 1 + random_() % 8; left != 0; --left) Do();
     });
   }
@@ -597,8 +594,9 @@ TEST_F(StepsTest, AForkAtAnyStepOfASweepLosesNothing) {
       threads.WithOther(
           1 + threads.random()() % 60, [] { g_collector.SweepRest(); },
           [&threads, &forked] {
-            if (threads.random()() % 4 != 0) return threads.Free(true);
-            if (forked || platform::HoldsDeferringLock()) return;  // a fork waits for these
+            if (platform::HoldsDeferringLock()) return;  // Free may want it, and a fork waits
+            if (threads.random()() % 4 != 0) return threads.Free();
+            if (forked) return;
             forked = true;
             EXPECT_CHILD_OK([&threads] {
               threads.StayAlone();
