@@ -45,11 +45,14 @@ uint64_t CyclePacer::PauseGoalNs(const Tunables& tunables) {
 // What the program allocates during a cycle, at its pace since the last collection. If all
 // processors are busy, the markers slow the program down as much as the program slows them down.
 double CyclePacer::BytesAllocatedWhileMarking(int background_markers) const {
+  return Pace() * kRescanFactor * static_cast<double>(ExpectedMarkNs(background_markers));
+}
+
+// Bytes per nanosecond that the program has allocated since the last stop; 0 if that is not known.
+double CyclePacer::Pace() const {
   const uint64_t now = platform::NowNs();
   if (last_end_ns_ == 0 || now <= last_end_ns_) return 0;
-  const double pace =
-      static_cast<double>(pacer_.AllocatedSinceStop()) / static_cast<double>(now - last_end_ns_);
-  return pace * kRescanFactor * static_cast<double>(ExpectedMarkNs(background_markers));
+  return static_cast<double>(pacer_.AllocatedSinceStop()) / static_cast<double>(now - last_end_ns_);
 }
 
 bool CyclePacer::FitsIntoAllowance(int background_markers) const {
@@ -68,12 +71,14 @@ double CyclePacer::RunNs() const {
   return static_cast<double>(now - last_end_ns_) * pacer_.processors_busy() / part;
 }
 
-// What a concurrent cycle costs the program more than a stop-parallel collection, in processor
-// time; negative if it costs less. In a stop, all that the program keeps busy stands still. A cycle
-// takes the processors that are not idle from the program while it marks, and makes its first
-// writes to memory slow. Before the first cycle it is not known how much the program writes: all
-// that is armed at most, and no more than it can in the time of the marking.
-double CyclePacer::ExpectedLossNs(const Tunables& tunables) const {
+// How much processor time the program loses while a concurrent cycle is under way. A cycle takes
+// the processors that are not idle from the program while it marks, and makes its first writes to
+// memory slow. Before the first cycle it is not known how much the program writes: all that is
+// armed at most, and no more than it can in the time of the marking. That is the least. What the
+// program loses by sharing caches and cores with the markers, and by marking itself, is known from
+// the last two cycles: of the two the one that lost less counts, since a program may happen to
+// allocate little.
+double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
   const double processors = pool_.size();
   double busy = pacer_.processors_busy();
   if (busy > processors) busy = processors;
@@ -89,7 +94,18 @@ double CyclePacer::ExpectedLossNs(const Tunables& tunables) const {
     faults = cycle_.FaultNs(ExpectedScanBytes());
     if (faults > most) faults = most;
   }
-  return marking * taken + faults - static_cast<double>(ExpectedStopNs()) * busy;
+  const double least = marking * taken + faults;
+  const double seen = (slowdown_[0] < slowdown_[1] ? slowdown_[0] : slowdown_[1]) *
+                      static_cast<double>(ExpectedScanBytes());
+  return seen > least ? seen : least;
+}
+
+// What a concurrent cycle costs the program more than a stop-parallel collection, in processor
+// time; negative if it costs less. In a stop, all that the program keeps busy stands still.
+double CyclePacer::ExpectedLossNs(const Tunables& tunables) const {
+  double busy = pacer_.processors_busy();
+  if (busy > pool_.size()) busy = pool_.size();
+  return ExpectedSlowdownNs(tunables) - static_cast<double>(ExpectedStopNs()) * busy;
 }
 
 bool CyclePacer::IsDear(const Tunables& tunables) const {
@@ -143,6 +159,8 @@ bool CyclePacer::MayBegin(const Tunables& tunables, bool minor_next) {
 
 void CyclePacer::Begin(const Tunables& tunables) {
   started_at_ = pacer_.allocated();
+  started_ns_ = platform::NowNs();
+  pace_before_ = Pace();
   background_markers_ = tunables.background_markers;
   slice_bytes_ = tunables.slice_bytes;
   rate_ = tunables.rate / 10.0;
@@ -150,10 +168,23 @@ void CyclePacer::Begin(const Tunables& tunables) {
   wanted_.Store(false, platform::memory_order_relaxed);  // a hint to others
 }
 
+// The program has allocated `cycle_bytes` in the cycle. At its pace before, that would have taken
+// it less time.
+void CyclePacer::NoteSlowdown(ptrdiff_t cycle_bytes) {
+  if (pace_before_ <= 0) return;
+  const auto took = static_cast<double>(platform::NowNs() - started_ns_);
+  const double lost = took - static_cast<double>(cycle_bytes) / pace_before_;
+  slowdown_[1] = slowdown_[0];
+  slowdown_[0] =
+      lost <= 0 ? 0
+                : lost * pacer_.processors_busy() / static_cast<double>(ExpectedScanBytes() + 1);
+}
+
 uint64_t CyclePacer::NoteCycle(const Tunables& tunables) {
-  written_bytes_ = cycle_.written_bytes();
-  if (tunables.weighs_cost) budget_.Note(ExpectedLossNs(tunables));
   const ptrdiff_t last = pacer_.allocated() - started_at_;
+  written_bytes_ = cycle_.written_bytes();
+  NoteSlowdown(last);
+  if (tunables.weighs_cost) budget_.Note(ExpectedLossNs(tunables));
   const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under the lock
   const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;
   cycle_bytes_.Store(smoothed > last ? smoothed : last,

@@ -112,7 +112,10 @@ class CyclePacer {
   bool IsAllocationPressing() const;
   ptrdiff_t Runway() const;
   double RunNs() const;
+  double ExpectedSlowdownNs(const Tunables& tunables) const;
   double ExpectedLossNs(const Tunables& tunables) const;
+  double Pace() const;
+  void NoteSlowdown(ptrdiff_t cycle_bytes);
 
   const Pacer& pacer_;
   const Cycle& cycle_;
@@ -134,10 +137,15 @@ class CyclePacer {
   double rate_ = 1;  // Tunables::rate / 10
   bool pressing_ = false;
   ptrdiff_t started_at_ = 0;
+  uint64_t started_ns_ = 0;
+  double pace_before_ = 0;  // Pace() when the cycle began
 
   Reason reason_ = Reason::kOnlyKind;
   // What the program wrote to for the first time in the last cycle; UINT64_MAX before the first.
   uint64_t written_bytes_ = UINT64_MAX;
+  // How much each of the last two cycles has slowed the program down, in nanoseconds of processor
+  // time for each byte to scan; 0 before there were two.
+  double slowdown_[2] = {0, 0};
   uint64_t last_end_ns_ = 0;            // end of the last collection; 0 before the first
   uint64_t last_end_processor_ns_ = 0;  // the process's processor time at last_end_ns_
 };
