@@ -179,11 +179,14 @@ constinit platform::Atomic<PageNumber> g_deferred_frees{kNoPage};
 
 // False if another thread has given the object back already.
 bool DeferFree(PageNumber head) {
-  uint16_t large = Standing(Listing::kLarge, 0).word;
+  auto& standing = g_space.meta[head].standing_word;
   constexpr uint16_t kFreed = Standing(Listing::kFreed, 0).word;
+  uint16_t large = standing.Load(memory_order_relaxed);  // the exchange decides
+  // A slot of the page's life before may have been counted in this one, if it was given back twice.
   // Acq_rel: one thread gets to free the object, and sees it as the others left it.
-  if (!g_space.meta[head].standing_word.CompareExchange(large, kFreed, memory_order_acq_rel))
-    return false;
+  do {
+    if (Standing(large).listing() != Listing::kLarge) return false;
+  } while (!standing.CompareExchange(large, kFreed, memory_order_acq_rel));
   platform::MaybeDelay();
   // Release: a thread that finds the mark free (acquire) sees our accesses to the object done.
   __atomic_store_n(g_space.MarksOf(head), kFreeSlot, __ATOMIC_RELEASE);

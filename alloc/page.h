@@ -213,7 +213,7 @@ enum class Listing : uint8_t {
 // the page's owner while the page is current, and subtracts them when it gives the page up: until
 // then they are in Run::taken, too. It is that number unless
 //   - a marker has turned the byte of a slot black that was given back meanwhile, or a program has
-//     given one slot back twice at once: then it is larger;
+//     given one slot back twice at once: then it is larger, until an owner has searched the page;
 //   - a thread was between its two steps when another one forked, in the child: then it is less.
 // A sweep in a stop sets it right.
 struct Standing {
@@ -222,7 +222,11 @@ struct Standing {
       : word(static_cast<uint16_t>(free_slots * kOneFree + static_cast<uint16_t>(in))) {}
   constexpr explicit Standing(uint16_t w) : word(w) {}
   constexpr Listing listing() const { return static_cast<Listing>(word % kOneFree); }
-  constexpr uint32_t free() const { return word / kOneFree; }
+  // 0 while the count is less than 0: an owner has taken and subtracted what is not counted yet.
+  constexpr uint32_t free() const {
+    const auto as_signed = static_cast<int16_t>(word);
+    return as_signed < 0 ? 0 : static_cast<uint32_t>(as_signed) / kOneFree;
+  }
   uint16_t word;
 };
 
@@ -257,7 +261,7 @@ struct alignas(32) PageMeta {
   }
 };
 static_assert(sizeof(PageMeta) == 32);
-static_assert(3 * kMaxSlotsPerPage <= UINT16_MAX / Standing::kOneFree);
+static_assert(3 * kMaxSlotsPerPage <= INT16_MAX / Standing::kOneFree);
 
 // A statistic: a heap that has the same number as another counts its pages as its own.
 inline uint8_t ToucherOf(uint16_t heap) { return static_cast<uint8_t>(1 + heap % 255); }

@@ -70,7 +70,7 @@ ThreadHeap::ThreadHeap(uint16_t i) : index(i), free_head_{kNoPage, kNoPage} {
 constexpr void ThreadHeap::ResetRow(size_t kind) {
   for (size_t c = 0; c < kClassCount; ++c) {
     bumps[kind][c] = {kNoRun, kNoRun, kSlotBytes[c]};
-    runs[kind][c] = {kNoRun, kNoPage, 0, false, 0};
+    runs[kind][c] = {kNoRun, kNoPage, 0, false, 0, 0};
   }
 }
 
@@ -131,7 +131,9 @@ void* ThreadHeap::TryAllocate(Kind kind, size_t size_class) {
     }
     if (run.page != kNoPage) {
       if (TakeNextRun(bump, run)) continue;
-      StopUsing(run, kShareOfFree);
+      // The search has passed all slots that were free when it began. What the page counted then
+      // beyond those taken was not there, and would be looked for again and again.
+      StopUsing(run, run.taken < run.counted ? run.counted : run.taken, kShareOfFree);
     }
     bump.cur = bump.limit = run.begin = kNoRun;
     StoresForForkInOrder();
@@ -194,11 +196,10 @@ ThreadHeap::Unused ThreadHeap::UnusedOf(const Bump& bump, const Run& run) {
           static_cast<uint32_t>((bump.cur - page) / bump.slot_bytes)};
 }
 
-void ThreadHeap::StopUsing(Run& run, uint32_t share) {
+void ThreadHeap::StopUsing(Run& run, int taken, uint32_t share) {
   const PageNumber page = run.page;
-  const int taken = run.taken;
   run.page = kNoPage;
-  run.taken = 0;
+  run.taken = run.counted = 0;
   const Standing now = g_space.meta[page].Change(Listing::kCurrent, Listing::kUnlisted, -taken);
   if (IsWorthListing(now.free(), g_space.info[page].slot_count, share)) (void)Settle(page, share);
 }
@@ -253,6 +254,9 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
   *is_empty = page == kNoPage;
   if (page != kNoPage) {
     run.known_zero = false;
+    // Acquire: the search that follows finds the slots that are counted.
+    const Standing now(g_space.meta[page].standing_word.Load(memory_order_acquire));
+    run.counted = static_cast<uint16_t>(now.free());
     CountPage(page);
     return page;
   }
@@ -552,7 +556,7 @@ void ThreadHeap::Retire() {
       run.taken = static_cast<uint16_t>(run.taken - (unused.end - unused.begin));
       StoresForForkInOrder();
       bump.cur = bump.limit = run.begin = kNoRun;
-      StopUsing(run, kMaxSlotsPerPage);  // one free slot will do
+      StopUsing(run, run.taken, kMaxSlotsPerPage);  // one free slot will do
     }
   }
   unpolled_bytes = 0;

@@ -74,6 +74,8 @@ struct Run {
   uint32_t next_slot;  // the search for the next run continues below this slot
   bool known_zero;
   uint16_t taken;  // slots of the page taken in runs, and still counted as free [inv.free-slots]
+  // Free slots that the page counted when the thread took it; 0 if a sweep has counted since.
+  uint16_t counted;
 };
 
 // cur and limit of a bump without a run. An exhausted bump has cur = limit.
@@ -213,8 +215,8 @@ class ThreadHeap {
   void NoteNode();
   // Whether the page's memory is known to be on another node.
   bool IsElsewhere(PageNumber page) const;
-  // Gives up run.page, and settles it.
-  void StopUsing(Run& run, uint32_t share);
+  // Gives up run.page, of which `taken` slots are not free any more, and settles it.
+  void StopUsing(Run& run, int taken, uint32_t share);
   void Retire();
   // In the child of a fork, where the owner has vanished at any of its steps: frees its unused
   // slots and forgets its pages.

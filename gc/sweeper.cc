@@ -208,7 +208,8 @@ void Sweeper::SweepPage(PageNumber page, SweepTotals* totals) {
   const uint32_t free = slots - used;
   if (meta.listing() == Listing::kCurrent) {
     ++totals->used_pages;
-    owner.runs[static_cast<size_t>(info.kind)][info.size_class].taken = 0;
+    alloc::Run& run = owner.runs[static_cast<size_t>(info.kind)][info.size_class];
+    run.taken = run.counted = 0;
     return meta.SetStanding({Listing::kCurrent, free});
   }
   if (used == 0) return ThreadHeaps::HomeOfFree(page).PushFree(page);

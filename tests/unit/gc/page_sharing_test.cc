@@ -189,7 +189,6 @@ TEST(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsedAgain) {
   });
 }
 
-// A thread that ended: the next one adopts its heap, and meanwhile others use what is free in it.
 // Phases of one size each, by threads in turn, of which GC_free gets everything: no collection, and
 // no more pages than the largest phase needs.
 TEST(PageSharingTest, WhatIsFreedServesEverySizeAndThread) {
@@ -219,6 +218,67 @@ TEST(PageSharingTest, WhatIsFreedServesEverySizeAndThread) {
   });
 }
 
+// A marker turns the byte of a slot black that the program gives back meanwhile: the page counts a
+// free slot that it has not. Its owner takes it for full all the same.
+TEST(PageSharingTest, APageThatCountsSlotsItHasNotIsLeft) {
+  for (const size_t size : {2048u, 4096u, 8192u}) {
+    EXPECT_CHILD_OK([size] {
+      Heaps heaps(Policy::kLps, 1, 1);
+      const size_t c = alloc::SizeClassOf(size);
+      const size_t slots = alloc::kPageBytes / alloc::kSlotBytes[c];
+      std::vector<void*> objects(8 * slots);
+      for (int round = 0; round < 4; ++round) {
+        for (void*& object : objects) {
+          object = heaps.heap(0).Allocate(Kind::kNormal, c);
+          ASSERT_NE(object, nullptr);
+        }
+        // In pages that are current and in others.
+        for (size_t i = 0; i < objects.size(); i += slots - 1) {
+          alloc::ObjectRef object;
+          ASSERT_TRUE(alloc::FindObject(AddressOf(objects[i]), &object));
+          const uint8_t mark = *object.mark();
+          ASSERT_EQ(alloc::FreeObject(objects[i]), alloc::FreeResult::kFreed);
+          *object.mark() = mark;
+        }
+        ThreadHeaps::CheckForTesting();
+      }
+    });
+  }
+}
+
+// A thread turns the byte of a slot to 0, and counts it late or, in the child of a fork, never. The
+// owner takes the slot, and finds the page full afterwards.
+TEST(PageSharingTest, APageThatHasSlotsItDoesNotCountIsLeft) {
+  for (const size_t size : {1024u, 2048u, 8192u}) {
+    EXPECT_CHILD_OK([size] {
+      Heaps heaps(Policy::kLps, 1, 1);
+      const size_t c = alloc::SizeClassOf(size);
+      const size_t slots = alloc::kPageBytes / alloc::kSlotBytes[c];
+      std::vector<void*> objects(8 * slots);
+      for (void*& object : objects) {
+        object = heaps.heap(0).Allocate(Kind::kNormal, c);
+        ASSERT_NE(object, nullptr);
+      }
+      for (size_t i = 0; i < objects.size(); i += slots) {
+        for (size_t k = i; 2 * (k - i) < slots; ++k) {
+          alloc::ObjectRef object;
+          ASSERT_TRUE(alloc::FindObject(AddressOf(objects[k]), &object));
+          if (k == i && i != 0) {
+            *object.mark() = alloc::kFreeSlot;
+          } else {
+            ASSERT_EQ(alloc::FreeObject(objects[k]), alloc::FreeResult::kFreed);
+          }
+        }
+      }
+      for (void*& object : objects) {
+        object = heaps.heap(0).Allocate(Kind::kNormal, c);
+        ASSERT_NE(object, nullptr);
+      }
+    });
+  }
+}
+
+// A thread that ended: the next one adopts its heap, and meanwhile others use what is free in it.
 TEST(PageSharingTest, TheHeapOfAThreadThatEndedIsUsed) {
   EXPECT_CHILD_OK([] {
     Heaps heaps(Policy::kLps, 1, 3);
