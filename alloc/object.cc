@@ -171,6 +171,9 @@ GLEANER_ALWAYS_INLINE void NoteFreed(PageNumber page, uint32_t slots) {
   if (!IsWorthListing(now.free(), slots, kShareOfFree)) return;
   if (now.listing() == Listing::kCurrent) return;
   if (now.listing() == Listing::kPartial && now.free() < slots) return;
+  // Its sweeper raises `swept` before it changes the standing: it sees this slot counted, or we see
+  // the page swept.
+  if (!IsSwept(g_space.meta[page])) return;
   ThreadHeaps::Settle(page);
 }
 
