@@ -11,6 +11,7 @@
 #include "malloc/spans.h"
 #include "platform/cancellation.h"
 #include "platform/memory.h"
+#include "platform/process.h"
 #include "platform/standard_error.h"
 #include "runtime/limits.h"
 #include "runtime/live_figures.h"
@@ -61,6 +62,7 @@ void UnlockAll() {
 
 void UnlockAllInChild() {
   platform::ResetReservationsAfterFork();
+  (void)platform::OwnMemory();  // of no use to who cannot tell
   if (!t_has_locked_all) return;
   UnlockAll();
   SlotHeaps::AbandonOthers(ThreadCache::Heap());

@@ -75,8 +75,12 @@ void InitBeforeFilter() {
 // At load there is no other thread that may bind, prioritise or fork anything meanwhile. (One that
 // loads the library with dlopen may be among others.)
 __attribute__((constructor)) void AtLoad() {
-  if (&g_start_malloc != nullptr) return platform::SetStartBeforeFilters(g_start_malloc);
-  platform::SetStartBeforeFilters(InitBeforeFilter);
+  const bool is_malloc = &g_start_malloc != nullptr;
+  // A child of vfork that installs a filter must not start the library in its parent's memory.
+  if (platform::OwnMemory()) {
+    platform::SetStartBeforeFilters(is_malloc ? g_start_malloc : InitBeforeFilter);
+  }
+  if (is_malloc) return;
   platform::NoteSchedulingOfProcess();
   (void)InstallForkHandlers();  // or Init does it
 }
