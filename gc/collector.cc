@@ -9,6 +9,7 @@
 #include "gc/heap_samples.h"
 #include "gc/verify.h"
 #include "platform/clock.h"
+#include "platform/fault_signal.h"
 #include "platform/filters.h"
 #include "platform/stop_world.h"
 #include "platform/trace.h"
@@ -376,6 +377,19 @@ void Collector::ReturnFreeMemory() {
   span.End(platform::TraceEvent::kReturned, bytes);
 }
 
+void Collector::TellOfFault(Addr address) {
+  const RootTasks& roots = g_collector.roots_;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const RootTasks::Task& task = roots.at(i);
+    if (task.kind == RootKind::kUncollectablePages || !task.range.Contains(address)) continue;
+    Fatal(
+        "the program has made memory unreadable that is searched for pointers: %#zx, %s; "
+        "GC_exclude_static_roots leaves memory out",
+        static_cast<size_t>(address),
+        task.kind == RootKind::kStack ? "of a stack" : "in static data or by GC_add_roots");
+  }
+}
+
 void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clock) {
   const Tunables& tunables = collection->tunables;
   CycleReport* report = &collection->report;
@@ -394,6 +408,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   finalizers_.AddRoots(&roots_);
   roots_.AddUncollectablePages();
   clock->Enter(PausePart::kMark);
+  platform::BeginTellingOfFaults(TellOfFault);
   toggle_refs_.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
   if (report->minor || report->concurrent) {
@@ -408,6 +423,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
     VerifyMarks(marker_, tunables.mark, roots_,
                 {report->minor || report->concurrent, report->minor});
   }
+  platform::EndTellingOfFaults();
   if (report->minor) {
     report->reason = Reason::kYoungDie;
     report->expected_ns = generations_.ExpectedMinorNs();

@@ -213,6 +213,9 @@ class Collector {
   bool StopUnlessGivenUp(int (*give_up)(), PauseClock* clock);
   // Also sets the kind of collection (minor, concurrent, overrun) in the report.
   void Mark(Collection* collection, Addr stack_pointer, PauseClock* clock);
+  // Ends the program with a message if it has made this address, of a root, unreadable. Called by a
+  // signal handler, in a marker.
+  static void TellOfFault(Addr address);
   void ActOnUnreachable(Collection* collection);
   void ChangeColours(const Tunables& tunables);
   void PaceNext(const SweepTotals& swept, const PauseClock& clock, Collection* collection);

@@ -14,8 +14,7 @@
 #include "runtime/variables.h"
 
 namespace gleaner::runtime {
-extern const bool g_is_malloc;
-const bool g_is_malloc = true;  // runtime/runtime.cc
+void (*const g_start_malloc)() = [] { (void)malloc_proxy::Start(); };
 }  // namespace gleaner::runtime
 
 namespace gleaner::malloc_proxy {

@@ -11,7 +11,7 @@
 #include "malloc/spans.h"
 #include "platform/cancellation.h"
 #include "platform/memory.h"
-#include "platform/next_call.h"
+#include "platform/process.h"
 #include "platform/standard_error.h"
 #include "runtime/limits.h"
 #include "runtime/live_figures.h"
@@ -62,6 +62,7 @@ void UnlockAll() {
 
 void UnlockAllInChild() {
   platform::ResetReservationsAfterFork();
+  (void)platform::OwnMemory();  // of no use to who cannot tell
   if (!t_has_locked_all) return;
   UnlockAll();
   SlotHeaps::AbandonOthers(ThreadCache::Heap());
@@ -177,22 +178,3 @@ Figures CountMemory() {
 }
 
 }  // namespace gleaner::malloc_proxy
-
-namespace {
-
-using Handler = void();
-constinit gleaner::platform::NextCall<int(Handler*, Handler*, Handler*, void*)> g_register_atfork(
-    "__register_atfork");
-
-}  // namespace
-
-// What pthread_atfork calls. The handlers of malloc come before those of all others, which so are
-// called before the locks are taken and after they are given back, as with the C library's malloc:
-// they may use malloc, and wait for threads that do.
-extern "C" __attribute__((visibility("default"))) int __register_atfork(Handler* prepare,
-                                                                        Handler* parent,
-                                                                        Handler* child,
-                                                                        void* object) noexcept {
-  (void)gleaner::malloc_proxy::Start();
-  return g_register_atfork.get()(prepare, parent, child, object);
-}

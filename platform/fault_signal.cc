@@ -12,6 +12,7 @@
 
 #include "platform/alternate_stacks.h"
 #include "platform/atomic.h"
+#include "platform/filters.h"
 #include "platform/process.h"
 #include "platform/stop_world.h"
 #include "platform/thread.h"
@@ -26,6 +27,12 @@ using Sigaction = int (*)(int, const Action*, Action*);
 // The C library's sigaction, never an interposed one. Looked up before the handler is installed.
 constinit Sigaction g_sigaction = nullptr;
 constinit Atomic<FaultHandler> g_handler{nullptr};
+constinit Atomic<FaultTeller> g_teller{nullptr};
+constinit bool g_has_teller_action = false;  // between BeginTellingOfFaults and its end
+
+void SetAction(const Action* action, Action* old) {
+  (g_sigaction != nullptr ? g_sigaction : sigaction)(SIGSEGV, action, old);
+}
 
 // The chained action, copied word by word under a sequence lock. A writer has all signals blocked,
 // so a reader in a signal handler never waits for a writer that it interrupted.
@@ -145,12 +152,18 @@ void InstallOurs(const Action& chained) {
 }
 
 void EndByDefault(const siginfo_t* info) {
+  const bool sent = info->si_code <= 0;
+  const FaultTeller tell = g_teller.Load(memory_order_acquire);  // pairs with Begin...
+  if (!sent && tell != nullptr) tell(AddressOf(info->si_addr));
   Action action = {};
   action.sa_handler = SIG_DFL;
-  g_sigaction(SIGSEGV, &action, nullptr);
+  SetAction(&action, nullptr);
   // A fault happens again by itself.
-  if (info->si_code <= 0) syscall(SYS_tgkill, getpid(), CurrentThreadId(), SIGSEGV);
+  if (sent) syscall(SYS_tgkill, getpid(), CurrentThreadId(), SIGSEGV);
 }
+
+// The action of SIGSEGV while there is a teller, in place of the default one.
+void OnToldFault(int, siginfo_t* info, void*) { EndByDefault(info); }
 
 void PassOn(int number, siginfo_t* info, void* context) {
   Action action = g_chained.Load();
@@ -260,6 +273,35 @@ void KeepFaultHandler() {
   if (g_sigaction(SIGSEGV, nullptr, &present) != 0 || IsOurs(present)) return;
   g_chained.Update([&](const Action&) { return present; });
   InstallOurs(present);
+}
+
+void BeginTellingOfFaults(FaultTeller tell) {
+  g_teller.Store(tell, memory_order_release);  // pairs with EndByDefault
+  if (g_handler.Load(memory_order_acquire) != nullptr || HasFilter()) return;  // with Install
+  Action present;
+  if (sigaction(SIGSEGV, nullptr, &present) != 0 || HasFunction(present) ||
+      present.sa_handler == SIG_IGN) {
+    return;
+  }
+  Action action = {};
+  action.sa_sigaction = OnToldFault;  // on the stack of the fault: others may be small
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  sigfillset(&action.sa_mask);
+  g_has_teller_action = sigaction(SIGSEGV, &action, nullptr) == 0;
+}
+
+void EndTellingOfFaults() {
+  g_teller.Store(nullptr, memory_order_release);  // pairs with EndByDefault
+  if (!g_has_teller_action) return;
+  g_has_teller_action = false;
+  Action action = {};
+  Action present;
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGSEGV, &action, &present);
+  // A thread that was not stopped may have installed a handler meanwhile.
+  if ((present.sa_flags & SA_SIGINFO) == 0 || present.sa_sigaction != OnToldFault) {
+    sigaction(SIGSEGV, &present, nullptr);
+  }
 }
 
 bool ExchangeChainedAction(const struct sigaction* action, struct sigaction* old) {

@@ -49,6 +49,16 @@ void KeepFaultHandler();
 // the caller calls the system. Thread-safe and async-signal-safe.
 bool ExchangeChainedAction(const struct sigaction* action, struct sigaction* old);
 
+// --- Faults of a collection, which would end the program without a word. ---
+
+// Between the two calls a fault that ends the program by default is shown to `tell` first, which
+// may end it with a message. For that time SIGSEGV has a handler if it had the default action;
+// everything else is as without it. No effect under a filter of system calls. One caller at a time,
+// who installs and removes no handler in between.
+using FaultTeller = void (*)(Addr address);
+void BeginTellingOfFaults(FaultTeller tell);
+void EndTellingOfFaults();
+
 // --- SIGSEGV stays unblocked: a fault of a thread that blocks it ends the process. ---
 //
 // A thread that blocked SIGSEGV before the handler was installed unblocks it when it registers, at

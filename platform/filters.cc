@@ -20,11 +20,15 @@ namespace {
 // The filters that the program has installed or is about to. Relaxed, all accesses: the lock of the
 // steps publishes the number (filters.h).
 constinit Atomic<uint32_t> g_filters{0};
+constinit Atomic<void (*)()> g_start{nullptr};
 constinit Atomic<void (*)()> g_await_steps{nullptr};
 constinit Atomic<const ForkHandlers*> g_fork_handlers{nullptr};
 }  // namespace
 
 void NoteFilter() {
+  // Relaxed: what the function needs is there from the beginning.
+  void (*start)() = g_start.Load(memory_order_relaxed);
+  if (start != nullptr && !HasFilter()) start();
   g_filters.FetchAdd(1, memory_order_relaxed);  // published by the lock
   // A child of fork may have a copy of the lock whose holder does not exist there.
   void (*await)() = g_await_steps.Load(memory_order_acquire);  // pairs with SetAwaitSteps
@@ -34,6 +38,10 @@ void NoteFilter() {
 void ForgetFilter() { g_filters.FetchSub(1, memory_order_relaxed); }  // published by the lock
 
 bool HasFilter() { return g_filters.Load(memory_order_relaxed) != 0; }  // published by the lock
+
+void SetStartBeforeFilters(void (*start)()) {
+  g_start.Store(start, memory_order_relaxed);  // as in NoteFilter
+}
 
 void SetAwaitSteps(void (*await)()) {
   // Release: pairs with NoteFilter, so that the lock is initialised.

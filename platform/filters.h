@@ -3,6 +3,9 @@
 // every collector makes: it starts no thread, tracks no writes and opens no file on its own
 // account. What the program asks for (options, API) is done all the same.
 //
+// A library that has not started yet starts before the filter, since its start makes calls of its
+// own.
+//
 // The library replaces prctl and syscall, so that a filter is noted before it is installed. One
 // that is installed without the C library is not noticed. By way of syscall programs fork, too, for
 // flags that fork() has not (namespaces): the handlers of fork() are called around such a call.
@@ -18,7 +21,8 @@
 
 namespace gleaner::platform {
 
-// The program is about to install a filter. Async-signal-safe, as is the next.
+// The program is about to install a filter. Async-signal-safe, as is the next, once the library has
+// started.
 void NoteFilter();
 // The system has refused the filter.
 void ForgetFilter();
@@ -26,6 +30,9 @@ void ForgetFilter();
 bool HasFilter();
 // Whether a filter was inherited by the process, or HasFilter. Costs a system call.
 bool HasAnyFilter();
+
+// From now on NoteFilter calls `start` before the program's first filter. It starts the library, or does nothing.
+void SetStartBeforeFilters(void (*start)());
 
 // From now on NoteFilter calls `await`, which returns when no step of another thread is under way.
 // pre: OwnMemory has returned true (process.h).

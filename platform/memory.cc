@@ -37,7 +37,8 @@ struct Reservation {
   size_t used_low;
   size_t used_high;
   CommitFrom from;
-  bool whole;  // the reservation has never had a hole
+  bool not_dumped;  // what is not committed is left out of core dumps
+  bool whole;       // the reservation has never had a hole
   bool kept_whole;
   bool wants_hole;  // AllowHole makes the hole that KeepWhole has prevented
 };
@@ -87,6 +88,8 @@ bool NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, Commi
   entry.used_low = used;
   entry.used_high = 0;
   entry.from = from;
+  entry.not_dumped =
+      mapped > kSmallBytes && madvise(PointerAt<void>(begin), mapped, MADV_DONTDUMP) == 0;
   entry.whole = mapped == bytes;
   entry.kept_whole = entry.wants_hole = false;
   entry.bytes.Store(bytes, memory_order_relaxed);
@@ -164,6 +167,16 @@ bool PrepareCommit(Reservation* r, size_t from, size_t to) {
     if (bytes - from > r->used_high) r->used_high = bytes - from;
   }
   return true;
+}
+
+// Has core dumps contain all of the reservation. pre: its memory is not dumped.
+void DumpWhole(Reservation* r) {
+  const Addr begin = r->begin.Load(memory_order_relaxed);
+  const Addr end = begin + r->bytes.Load(memory_order_relaxed);
+  const size_t high = r->high.Load(memory_order_relaxed);
+  madvise(PointerAt<void>(begin), r->low.Load(memory_order_relaxed), MADV_DODUMP);
+  if (high != 0) madvise(PointerAt<void>(end - high), high, MADV_DODUMP);
+  r->not_dumped = false;
 }
 
 // Unmaps the memory of the reservation that is not committed, unless the reservation is kept whole.
@@ -348,7 +361,13 @@ bool Commit(void* p, size_t bytes, bool executable) {
       if (!PrepareCommit(r, from, from + bytes)) return false;
     }
   }
-  return mprotect(p, bytes, PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0)) == 0;
+  const int protection = PROT_READ | PROT_WRITE | (executable ? PROT_EXEC : 0);
+  if (r == nullptr || !r->not_dumped) return mprotect(p, bytes, protection) == 0;
+  // Until the next call the memory is a mapping of its own: of those a process can have some
+  // 65,000. Without room for it, all of the reservation is dumped.
+  if (mprotect(p, bytes, protection) == 0) return madvise(p, bytes, MADV_DODUMP), true;
+  DumpWhole(r);
+  return mprotect(p, bytes, protection) == 0;
 }
 
 void Discard(void* p, size_t bytes) {

@@ -14,6 +14,10 @@
 //    begin        begin + low         begin + bytes - high      begin + bytes
 //      | committed    |        hole          |    committed         |
 //
+// Core dumps leave out what is reserved and not committed, of reservations of more than 1 MiB: a
+// debugger would write all of it (gdb's gcore), or the kernel, as zeroes into a pipe. Advice only:
+// where the system refuses it, dumps have more, or lack memory that is in use.
+//
 // [inv.hole] A thread touches memory of a hole only if it has seen a Commit of that memory succeed.
 // Where a reservation by ReserveZeroes may have a hole, a thread touches uncommitted memory only if
 // it has seen KeepWhole succeed.

@@ -54,7 +54,7 @@ void ParentAfterFork() {
 }
 
 void ChildAfterFork() {
-  if (!IsInitialised()) return;
+  if (!IsInitialised()) return (void)platform::OwnMemory();
   // A thread that may have asked this one to stop is gone.
   platform::ResetStopAfterFork();
   if (!t_fork_is_prepared) {

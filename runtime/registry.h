@@ -21,6 +21,9 @@ struct Registry {
   // Results of threads that have ended and not been joined, by pthread_t: roots. Room is reserved
   // for the results of all registered threads.
   alloc::HashTable<void*> results;
+  // Threads of Create that have ended and are not known to have been joined or detached: whether
+  // they are suspended.
+  alloc::HashTable<bool> ended;
   // Constant after Init.
   pthread_key_t exit_key = 0;  // its destructor notices the end of a thread
   bool tls_is_known = false;   // the layout of thread-local storage is known

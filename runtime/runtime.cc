@@ -11,6 +11,7 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
+#include "platform/filters.h"
 #include "platform/loaded_objects.h"
 #include "platform/memory.h"
 #include "platform/process.h"
@@ -35,9 +36,6 @@
 #include "runtime/world.h"
 
 namespace gleaner::runtime {
-
-// Defined where the library is a malloc, which has no helpers and its own handlers of fork.
-extern const bool g_is_malloc __attribute__((weak, visibility("hidden")));
 
 constinit MallocSupport g_malloc_support;
 
@@ -69,10 +67,20 @@ void AwaitInitState() {
   }
 }
 
+// A program that has a limit on address space may do without the collector, which could not start.
+void InitBeforeFilter() {
+  if (!t_starts && !platform::IsInSection() && platform::AddressSpaceLimit() == SIZE_MAX) Init();
+}
+
 // At load there is no other thread that may bind, prioritise or fork anything meanwhile. (One that
 // loads the library with dlopen may be among others.)
 __attribute__((constructor)) void AtLoad() {
-  if (&g_is_malloc != nullptr) return;
+  const bool is_malloc = &g_start_malloc != nullptr;
+  // A child of vfork that installs a filter must not start the library in its parent's memory.
+  if (platform::OwnMemory()) {
+    platform::SetStartBeforeFilters(is_malloc ? g_start_malloc : InitBeforeFilter);
+  }
+  if (is_malloc) return;
   platform::NoteSchedulingOfProcess();
   (void)InstallForkHandlers();  // or Init does it
 }

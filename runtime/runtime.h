@@ -30,6 +30,9 @@ struct MallocSupport {
   bool strict_roots = false;
 };
 extern MallocSupport g_malloc_support;
+// Defined where the library is a malloc, which has no helpers and its own handlers of fork. Starts
+// it, if that is not done. Any thread.
+extern void (*const g_start_malloc)() __attribute__((weak, visibility("hidden")));
 
 // Initialises the runtime and registers the calling thread; no effect if that is done. The first
 // allocation calls it. Any thread. Aborts with a message if the system refuses the minimum of

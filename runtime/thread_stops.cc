@@ -1,6 +1,7 @@
 // Stops of the world and handshakes with single threads, with all roots noted before.
 #include "platform/clock.h"
 #include "platform/loaded_objects.h"
+#include "platform/mappings.h"
 #include "platform/trace.h"
 #include "runtime/registry.h"
 #include "runtime/variables.h"
@@ -143,7 +144,8 @@ void CopyPiece(void* context, Range range) {
     return;
   const Addr from = range.begin + (position->static_bytes - begin);
   const Addr to = range.end - from > kCopyBytes ? from + kCopyBytes : range.end;
-  at->call->words->Copy(RootKind::kData, from, to);
+  // The program may have made a part unreadable: of that the final stop tells.
+  at->call->words->Copy(RootKind::kData, from, platform::EndOfReadable(from, to));
   position->static_bytes += to - from;
   at->call->more = true;
 }

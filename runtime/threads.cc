@@ -63,15 +63,24 @@ void RemoveLocked(Thread* thread) {
   g_registry.free = thread;
 }
 
-// Makes the thread's result a root, if it is an object. pre: the threads lock is held.
-void KeepResult(const Thread& thread) {
+// What others may still ask of a thread that ends. Its result becomes a root, if it is an object.
+// pre: the threads lock is held.
+void KeepUnjoined(const Thread& thread) {
   if (IsObject(thread.result)) g_registry.results.Insert(thread.id, thread.result);
+  if (!thread.is_joinable) return;
+  // Who joins or detaches by functions that are not ours leaves names behind.
+  constexpr size_t kMostEnded = 4096;
+  alloc::HashTable<bool>& ended = g_registry.ended;
+  if (ended.size() >= kMostEnded)
+    ended.EraseIf([](uint64_t, bool suspended) { return !suspended; });
+  // Relaxed: who suspends has the lock. Without memory the thread is forgotten.
+  (void)ended.Insert(thread.id, thread.suspended.Load(platform::memory_order_relaxed) != 0);
 }
 
 // Removes a thread that ended without unregistering. Its result may still be asked for. pre: the
 // threads lock is held.
 void ForgetLocked(Thread* ended) {
-  KeepResult(*ended);
+  KeepUnjoined(*ended);
   RemoveLocked(ended);
 }
 
@@ -102,6 +111,7 @@ struct StartInfo {
   void* (*start)(void*);    // null: start_c11 is set
   int (*start_c11)(void*);  // start function for thrd_create
   void* argument;
+  bool joinable = true;
   platform::Atomic<uint32_t> registration{kNotYet};
 };
 
@@ -111,6 +121,7 @@ void* RunRegistered(void* data) {
   int (*start_c11)(void*) = info->start_c11;
   void* argument = info->argument;
   const bool ok = Threads::Current() != nullptr || Threads::Register() != nullptr;
+  if (ok) Threads::Current()->is_joinable = info->joinable;
   // After the store the parent may return, and `info`, on its stack, may be gone. A futex wake on
   // reused memory at worst wakes a thread that checks its word again. Seq_cst: release is enough;
   // pairs with the parent's loads in StartRegistered.
@@ -148,7 +159,7 @@ bool CurrentThreadIsJoinable() {
 // Takes the calling thread, which is `thread`, off the list.
 void RemoveFromList(Thread* thread) {
   platform::LockGuard guard(g_threads_lock);
-  KeepResult(*thread);
+  KeepUnjoined(*thread);
   RemoveLocked(thread);
   alloc::t_heap = &alloc::g_no_heap;
   alloc::t_placement = nullptr;
@@ -159,23 +170,38 @@ void RemoveFromList(Thread* thread) {
 // The calling thread has entered Register.
 constinit __thread bool t_came_to_register = false;
 
-void ForgetResult(pthread_t id) {
-  platform::LockGuard guard(g_threads_lock);
-  g_registry.results.Erase(id);
+// Notes whether a thread is suspended, if it has ended. pre: the threads lock is held.
+void NoteEndedLocked(pthread_t id, bool suspended) {
+  if (bool* ended = g_registry.ended.Find(id); ended != nullptr) *ended = suspended;
 }
 
-void* ResultOf(pthread_t id) {
+// pre: the threads lock is held.
+void ForgetUnjoinedLocked(pthread_t id) {
+  g_registry.results.Erase(id);
+  g_registry.ended.Erase(id);
+}
+
+void ForgetUnjoined(pthread_t id) {
+  platform::LockGuard guard(g_threads_lock);
+  ForgetUnjoinedLocked(id);
+}
+
+// The result of a thread that is about to be detached.
+void* ForgetAllButResult(pthread_t id) {
   platform::LockGuard guard(g_threads_lock);
   ForgetEndedNamed(id);
+  g_registry.ended.Erase(id);
+  if (Thread* running = FindLocked(id); running != nullptr) running->is_joinable = false;
   void** result = g_registry.results.Find(id);
   return result != nullptr ? *result : nullptr;
 }
 
-// Forgets the result of a thread whose pthread_t may be reused by now: only if the recorded result
-// is `result`.
-void ForgetResult(pthread_t id, const void* result) {
+// Forgets a thread whose pthread_t may be reused by now: of results only `result`. (Of a new thread
+// that has ended already it may forget that it is suspended.)
+void ForgetUnjoined(pthread_t id, const void* result) {
   platform::LockGuard guard(g_threads_lock);
   ForgetEndedNamed(id);
+  g_registry.ended.Erase(id);
   void** found = g_registry.results.Find(id);
   if (found != nullptr && *found == result) g_registry.results.Erase(id);
 }
@@ -253,7 +279,7 @@ Thread* Threads::Register(Addr stack_bottom) {
     thread->tid = tid;
     thread->id = pthread_self();
     // An earlier thread with this pthread_t, which GC_pthread_join has not joined, may have one.
-    g_registry.results.Erase(thread->id);
+    ForgetUnjoinedLocked(thread->id);
     thread->thread_pointer = platform::CurrentThreadPointer();
     thread->life.Take();
     thread->handshake = g_registry.handshake;
@@ -283,7 +309,7 @@ void Threads::Unregister() {
   platform::EndTraceOfThread();
   // Looked at after the removal: another thread that detaches this one now either finds the result
   // in the table, or has made the change that this thread sees.
-  if (has_result && !CurrentThreadIsJoinable()) ForgetResult(pthread_self());
+  if (has_result && !CurrentThreadIsJoinable()) ForgetUnjoined(pthread_self());
 }
 
 void Threads::NoteOwnStack(Range stack) {
@@ -299,6 +325,7 @@ int StartRegistered(pthread_t* thread, const pthread_attr_t* attributes, StartIn
   const platform::UncancellableSection section;
   int detached = PTHREAD_CREATE_JOINABLE;
   if (attributes != nullptr) pthread_attr_getdetachstate(attributes, &detached);
+  info->joinable = detached == PTHREAD_CREATE_JOINABLE;
   int error = create(thread, attributes, RunRegistered, info);
   if (error == EAGAIN) {  // a limit that has not been noticed may leave no room for the stack
     platform::NoticeAddressSpaceLimit();
@@ -312,7 +339,7 @@ int StartRegistered(pthread_t* thread, const pthread_attr_t* attributes, StartIn
   }
   if (info->registration.Load(platform::memory_order_seq_cst) == kRegistered) return 0;
   // There was no memory to register the thread, which ends without having called the program.
-  if (detached == PTHREAD_CREATE_JOINABLE) pthread_join(*thread, nullptr);
+  if (info->joinable) pthread_join(*thread, nullptr);
   return EAGAIN;
 }
 }  // namespace
@@ -345,14 +372,14 @@ int Threads::Join(pthread_t thread, void** result) {
   const int error = pthread_join(thread, &own);
   if (error != 0) return error;
   if (result != nullptr) *result = own;
-  ForgetResult(thread, own);
+  ForgetUnjoined(thread, own);
   return 0;
 }
 
 int Threads::Detach(pthread_t thread) {
-  const void* result = ResultOf(thread);
+  const void* result = ForgetAllButResult(thread);
   const int error = pthread_detach(thread);
-  if (error == 0 && result != nullptr) ForgetResult(thread, result);
+  if (error == 0 && result != nullptr) ForgetUnjoined(thread, result);
   return error;
 }
 
@@ -360,6 +387,7 @@ void Threads::Suspend(pthread_t id) {
   Stop();
   Thread* thread = FindLocked(id);
   if (thread != nullptr) platform::Suspend(thread);
+  NoteEndedLocked(id, true);
   Resume();
 }
 
@@ -367,12 +395,15 @@ void Threads::Unsuspend(pthread_t id) {
   platform::LockGuard guard(g_threads_lock);
   Thread* thread = FindLocked(id);
   if (thread != nullptr) platform::Unsuspend(thread);
+  NoteEndedLocked(id, false);
 }
 
 bool Threads::IsSuspended(pthread_t id) {
   platform::LockGuard guard(g_threads_lock);
   const Thread* thread = FindLocked(id);
-  return thread != nullptr && thread->suspended.Load(platform::memory_order_seq_cst) != 0;
+  if (thread != nullptr) return thread->suspended.Load(platform::memory_order_seq_cst) != 0;
+  const bool* ended = g_registry.ended.Find(id);
+  return ended != nullptr && *ended;
 }
 
 void Threads::ResetAfterFork() {

@@ -50,6 +50,8 @@ struct Thread : platform::StopRecord {
   // Lowest address in use when the own stack was last left for a fiber; 0: never. Written by the
   // thread in a critical section.
   Addr own_stack_pointer = 0;
+  // By Create or CreateC11, and not detached. Guarded by the threads lock from the end of Create.
+  bool is_joinable = false;
   bool is_main = false;             // the process's first thread; set at initialisation
   int exit_rounds = 0;              // destructor rounds seen; the thread only
   bool running_finalizers = false;  // the thread only
@@ -149,9 +151,10 @@ class Threads {
   static int Join(pthread_t thread, void** result);
   static int Detach(pthread_t thread);
 
-  // Suspend stops one registered thread until Unsuspend, also while the world runs. Other thread
-  // names are ignored. The calling thread stops at the end of its next blocking section. pre for
-  // Suspend: the collector lock is held.
+  // Suspend stops one registered thread until Unsuspend, also while the world runs. The calling
+  // thread stops at the end of its next blocking section. Of a thread of Create that has ended
+  // and is not joined it is only noted. Other thread names are ignored. pre for Suspend: the collector
+  // lock is held.
   static void Suspend(pthread_t thread);
   static void Unsuspend(pthread_t thread);
   static bool IsSuspended(pthread_t thread);

@@ -5,6 +5,7 @@
 #include <gc/javaxfc.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/syscall.h>
 
 /* The system's calls, without the redirection. */
 typedef int (*create_fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -366,6 +367,50 @@ static void stopping(void) {
   CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
+/* A thread that has ended and is not joined: it counts as suspended until it is resumed. */
+static volatile long ended;
+static void *end_at_once(void *arg) {
+  ended = syscall(SYS_gettid);
+  if (arg != NULL) GC_unregister_my_thread();
+  return NULL;
+}
+static void wait_for_end(void) {
+  char path[64];
+  while (ended == 0) sleep_ms(1);
+  snprintf(path, sizeof path, "/proc/self/task/%ld", ended);
+  while (access(path, F_OK) == 0) sleep_ms(1);
+}
+static void suspended_at_their_end(void) {
+  const size_t ways = on_gleaner() ? 2 : 1; /* libgc crashes later by the second */
+  size_t i;
+  for (i = 0; i < ways; i++) {
+    pthread_t thread, next;
+    ended = 0;
+    CHECK_EQ(pthread_create(&thread, NULL, end_at_once, (void *)i), 0);
+    wait_for_end();
+    CHECK(!GC_is_thread_suspended(thread));
+    GC_resume_thread(thread);
+    CHECK(!GC_is_thread_suspended(thread));
+    GC_suspend_thread(thread);
+    GC_suspend_thread(thread);
+    CHECK(GC_is_thread_suspended(thread));
+    collect();
+    CHECK(GC_is_thread_suspended(thread));
+    run_in_thread(check_registered, NULL);
+    CHECK(GC_is_thread_suspended(thread));
+    GC_resume_thread(thread);
+    CHECK(!GC_is_thread_suspended(thread));
+    GC_suspend_thread(thread);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK(!GC_is_thread_suspended(thread));
+    /* It may have the name of the one before. */
+    CHECK_EQ(pthread_create(&next, NULL, end_at_once, NULL), 0);
+    CHECK(!GC_is_thread_suspended(next));
+    CHECK_EQ(pthread_join(next, NULL), 0);
+    GC_suspend_thread(next); /* ignored */
+    CHECK(!GC_is_thread_suspended(next));
+  }
+}
 int main(void) {
   system_create = (create_fn)dlsym(RTLD_DEFAULT, "pthread_create");
   system_join = (join_fn)dlsym(RTLD_DEFAULT, "pthread_join");
@@ -384,5 +429,6 @@ int main(void) {
   ends();
   signal_mask();
   stopping();
+  suspended_at_their_end();
   return check_result();
 }

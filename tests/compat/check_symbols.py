@@ -6,7 +6,7 @@ usage: check_symbols.py LIBRARY LIST
 All of the list must be there, functions as functions and data objects with the same sizes, since
 programs hold copies of them (copy relocations), each with default visibility and without a version.
 What is exported beyond the list must be of the collector's name spaces, or one of the C library's
-functions that runtime/limits.cc and platform/filters.cc replace.
+functions that runtime/limits.cc, runtime/fork_order.cc and platform/filters.cc replace.
 """
 
 import re
@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 OWN_NAMES = re.compile(r"(?:GC|gleaner)_[a-z0-9_]+$")
-REPLACED = {"setrlimit", "setrlimit64", "prlimit", "prlimit64", "mlockall", "prctl", "syscall"}
+REPLACED = {"setrlimit", "setrlimit64", "prlimit", "prlimit64", "mlockall", "prctl", "syscall",
+            "__register_atfork"}
 TYPES = {"FUNC": "function", "OBJECT": "object"}
 
 

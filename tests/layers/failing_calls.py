@@ -48,8 +48,6 @@ NOT_TO_FAIL = {
     "fails in place of one that follows it in the same condition, posix_spawn":
         "posix_spawn_file_actions_adddup2 posix_spawn_file_actions_addopen",
     "atexit and on_exit fail in their place": "__cxa_atexit __cxa_at_quick_exit",
-    "what is lost without it is the safety of fork, of which a message tells: no test can go on":
-        "__register_atfork",
     "of the command, or what the program prints": "malloc free setenv dprintf fprintf",
     "of the compiler": """
         __gmon_start__ _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable""",

@@ -36,6 +36,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -364,7 +365,12 @@ int main(int argc, char **argv) {
   const int huge = strcmp(option, "--huge") == 0;
   char **words = argv + 1 + (*option != 0);
   const int count = argc - 1 - (*option != 0);
-  if (strcmp(option, "--refuse") == 0) refuse_placement();
+  if (strcmp(option, "--refuse") == 0) {
+    /* In a process with a limit the library does not start before the filter. */
+    const struct rlimit limit = {(rlim_t)1 << 40, (rlim_t)1 << 40};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) fail("setrlimit");
+    refuse_placement();
+  }
   GC_INIT();
   if (strcmp(option, "--refuse-later") == 0) refuse_placement();
   if (strcmp(option, "--policy") == 0) set_policy();

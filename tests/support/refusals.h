@@ -26,6 +26,8 @@
 #include <fstream>
 #include <string>
 
+#include "platform/raw_call.h"
+
 namespace gleaner::testing {
 
 // Bounds a resource of the process for as long as it lives.
@@ -54,6 +56,7 @@ class MemoryRefused : Limit {
 
 // Makes a system call fail with that error from here on; with `argument`, only if its second
 // argument, or the one with that index, is that. For the calling thread and those that it starts.
+// The library does not notice, as if the filter had been there before the process.
 inline void Refuse(uint32_t number, uint32_t argument = 0, uint32_t index = 1, int error = EPERM) {
   const uint16_t compare = argument == 0 ? BPF_JGE : BPF_JEQ;
   const auto offset =
@@ -68,7 +71,9 @@ inline void Refuse(uint32_t number, uint32_t argument = 0, uint32_t index = 1, i
   };
   const sock_fprog filter = {std::size(program), const_cast<sock_filter*>(program)};
   ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0) << strerror(errno);
+  ASSERT_EQ(platform::RawCall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER,
+                              static_cast<long>(reinterpret_cast<uintptr_t>(&filter)), 0, 0, 0),
+            0);
 }
 
 // The same for all ways to a userfaultfd.

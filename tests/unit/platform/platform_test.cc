@@ -6,7 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -92,6 +97,87 @@ TEST(MemoryTest, ReserveZeroesReadsAsZero) {
   ASSERT_TRUE(Commit(p, OsPageBytes()));
   p[0] = 1;
   Release(p, 64 * kMiB);
+}
+
+// What /proc/self/smaps says of core dumps: the bytes of [p, p + bytes) that they contain. SIZE_MAX
+// if it does not say.
+size_t DumpedBytes(const void* p, size_t bytes) {
+  std::ifstream maps("/proc/self/smaps");
+  const Addr begin = AddressOf(p);
+  Addr from = 0;
+  Addr to = 0;
+  size_t dumped = 0;
+  bool says = false;
+  for (std::string line; std::getline(maps, line);) {
+    Addr low;
+    Addr high;
+    if (sscanf(line.c_str(), "%zx-%zx ", &low, &high) == 2) {
+      from = std::max(low, begin);
+      to = std::min(high, begin + bytes);
+    } else if (line.starts_with("VmFlags:")) {
+      says = true;
+      if (from < to && line.find(" dd") == std::string::npos) dumped += to - from;
+    }
+  }
+  return says ? dumped : SIZE_MAX;
+}
+
+TEST(MemoryTest, CoreDumpsLeaveOutWhatIsNotCommitted) {
+  constexpr size_t kBytes = 64 * kMiB;
+  if (DumpedBytes(nullptr, SIZE_MAX) == SIZE_MAX) GTEST_SKIP() << "the system does not tell";
+  for (auto* p : {static_cast<char*>(Reserve(kBytes, 2 * kMiB, CommitFrom::kBothEnds)),
+                  static_cast<char*>(ReserveZeroes(kBytes)),
+                  static_cast<char*>(ReserveZeroes(kBytes, CommitFrom::kBothEnds))}) {
+    ASSERT_NE(p, nullptr);
+    EXPECT_EQ(DumpedBytes(p, kBytes), 0u);
+    for (const size_t at : {size_t{0}, kMiB, kBytes - kMiB}) {
+      ASSERT_TRUE(Commit(p + at, kMiB));
+      EXPECT_EQ(DumpedBytes(p + at, kMiB), kMiB);
+    }
+    EXPECT_EQ(DumpedBytes(p, kBytes), 3 * kMiB);
+    ASSERT_TRUE(Commit(p, 3 * kMiB));  // some of it again
+    EXPECT_EQ(DumpedBytes(p, kBytes), 4 * kMiB);
+    Discard(p, kMiB);
+    EXPECT_EQ(DumpedBytes(p, kBytes), 4 * kMiB);
+    ASSERT_TRUE(Renew(p, kMiB));
+    EXPECT_EQ(DumpedBytes(p, kBytes), 4 * kMiB);
+    Release(p, kBytes);
+  }
+  // Not worth the calls.
+  void* small = Reserve(kMiB, OsPageBytes());
+  EXPECT_EQ(DumpedBytes(small, kMiB), kMiB);
+  ASSERT_TRUE(Commit(small, kMiB));
+  Release(small, kMiB);
+}
+
+// What is committed needs no mapping of its own for longer than a call, and where there is none to
+// be had, the dump has all of the reservation.
+TEST(MemoryTest, WhatDumpsLeaveOutTakesNoMappings) {
+  constexpr size_t kBytes = 64 * kMiB;
+  size_t most = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> most;
+  if (most == 0 || most > 200'000) GTEST_SKIP() << "there are many mappings";
+  if (testing::kAddressSanitizer) GTEST_SKIP() << "the sanitizer needs mappings";
+  auto* p = static_cast<char*>(Reserve(kBytes, 2 * kMiB));
+  ASSERT_NE(p, nullptr);
+  ASSERT_TRUE(Commit(p, kMiB));
+  const size_t pages = most + 2;
+  const size_t os_page = OsPageBytes();
+  auto* many = static_cast<char*>(
+      mmap(nullptr, pages * os_page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(many, MAP_FAILED);
+  size_t page = 1;
+  while (page < pages && mprotect(many + page * os_page, os_page, PROT_READ) == 0) page += 2;
+  const int refused = errno;
+  const bool committed = Commit(p + kMiB, kMiB);
+  munmap(many, pages * os_page);
+  ASSERT_LT(page, pages);
+  EXPECT_EQ(refused, ENOMEM);
+  ASSERT_TRUE(committed);
+  memset(p, 1, 2 * kMiB);
+  EXPECT_EQ(DumpedBytes(p, kBytes), kBytes);
+  ASSERT_TRUE(Commit(p + 2 * kMiB, kMiB));
+  Release(p, kBytes);
 }
 
 // All of it can be read meanwhile.
