@@ -257,9 +257,13 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   allocated_at_last_ = allocated;
 }
 
-bool Collector::NoteFinalizable(size_t weight) {
-  return pacer_.NoteFinalizable(finalizers_.registered(), weight,
-                                [this] { return platform::NowNs() - cycle_pacer_.last_end_ns(); });
+bool Collector::NoteFinalizable(size_t weight, bool (*process_bytes)(uint64_t*)) {
+  const size_t finalizable = finalizers_.registered();
+  const auto ran_ns = [this] { return platform::NowNs() - cycle_pacer_.last_end_ns(); };
+  if (pacer_.NoteFinalizable(finalizable, weight, ran_ns)) return true;
+  uint64_t bytes;
+  return weight != 0 && pacer_.IsLookDue(finalizable) && process_bytes(&bytes) &&
+         pacer_.NoteProcessBytes(finalizable, bytes, ran_ns());
 }
 
 uint64_t Collector::FullStopNs(const Collection& collection) const {

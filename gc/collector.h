@@ -168,8 +168,9 @@ class Collector {
     return minor_next_.Load(platform::memory_order_relaxed) && !pacer_.WantsFull();  // a hint
   }
   // An object was given a finalizer, which weighs as much as `weight` bytes. Whether a collection
-  // is due. Guarded by lock().
-  bool NoteFinalizable(size_t weight);
+  // is due. `process_bytes` reads what the process has outside the heap; false if it may not now.
+  // Guarded by lock().
+  bool NoteFinalizable(size_t weight, bool (*process_bytes)(uint64_t*));
   // Whether the program has allocated too much during the cycle to wait for the cycle's end.
   bool IsOverrun() const {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;

@@ -55,8 +55,10 @@ void Pacer::StartCycle(const PacerInput& found) {
 void Pacer::NoteReleased() {
   if (found_.is_minor) {
     allocated_before_ += allocated();
+    ran_before_ns_ += found_.period.run_ns;
     return;
   }
+  NoteOutside();
   constexpr double kMemory = 8;
   const uint64_t before = found_.finalizable + found_.finalized;
   if (before > finalizable_) {
@@ -67,6 +69,51 @@ void Pacer::NoteReleased() {
   finalizable_ = found_.finalizable;
   allocated_before_ = 0;
   wants_full_.Store(false, platform::memory_order_relaxed);  // the world is stopped
+}
+
+void Pacer::NoteOutside() {
+  if (outside_is_due_ && !outside_has_grown_ && ++outside_quiet_ >= outside_trust_) {
+    outside_weight_ /= 2;
+    outside_quiet_ = 0;
+    outside_has_gone_down_ = true;
+  }
+  outside_bytes_ = UINT64_MAX;
+  outside_is_due_ = outside_has_grown_ = false;
+  next_look_ = 0;
+  ran_before_ns_ = 0;
+}
+
+bool Pacer::NoteProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns) {
+  if (outside_bytes_ > process_bytes) outside_bytes_ = process_bytes;
+  const uint64_t grown = process_bytes - outside_bytes_;
+  if (grown < kMinOutsideBytes / 4) {
+    outside_at_ = finalizable;
+  } else if (grown >= kMinOutsideBytes && finalizable > outside_at_) {
+    const double weight =
+        static_cast<double>(grown) / static_cast<double>(finalizable - outside_at_);
+    if (outside_has_gone_down_ && weight > 1.5 * outside_weight_) {
+      if (outside_trust_ < kMaxTrust) outside_trust_ *= 2;
+      outside_has_gone_down_ = false;
+    }
+    outside_weight_ = weight;
+    outside_has_grown_ = true;
+    outside_quiet_ = 0;
+  }
+  if (finalizable <= finalizable_) return false;
+  const double added = static_cast<double>(finalizable - finalizable_) * outside_weight_;
+  const double bytes = finalized_part_ * added;
+  const auto ran = static_cast<double>(ran_before_ns_ + ran_ns);
+  const auto stop = static_cast<double>(found_.full_stop_ns);
+  const auto outside = static_cast<double>(process_bytes);
+  const double footprint =
+      static_cast<double>(LiveBytes()) + (outside > added ? outside - added : 0);
+  if (bytes < static_cast<double>(kMinOutsideBytes) || ran < kOutsideRest * stop ||
+      bytes * ran < kOutsideWeight * stop * footprint) {
+    return false;
+  }
+  outside_is_due_ = true;
+  wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
+  return true;
 }
 
 void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,

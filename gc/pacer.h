@@ -32,6 +32,15 @@
 // thirds of the scanned ones and a twelfth of the others, scaled by the divisor; or the law's
 // allowance, if that is less.
 //
+// What the finalizer releases may be memory outside the heap. By how much that grows while objects
+// are registered is what each of them stands for. It is learnt, since a malloc may keep what
+// finalizers give back: then the process does not grow, whatever is garbage. A full collection is
+// due for it when the bytes that it would release, times the time since the last full one, reach
+// kOutsideWeight times the time that it takes, times the footprint without them: the law
+// (gc/allowance_law.h), with less regard to memory, since the growth may have another cause. So
+// what was learnt is halved if nothing has grown before a collection that was due for it, or after
+// several such, if that has been wrong before.
+//
 // Objects allocated during a concurrent cycle stay until the next cycle, dead or alive. They count
 // as allocated since the last collection, not as live; so the allowance is what is allocated from
 // the beginning of one cycle to the beginning of the next.
@@ -199,6 +208,17 @@ class Pacer {
     wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
     return true;
   }
+  // Whether NoteProcessBytes should be called, for there are `finalizable` objects now. Guarded by
+  // the collector lock, as is NoteProcessBytes.
+  bool IsLookDue(size_t finalizable) {
+    if (finalizable < next_look_ || WantsFull()) return false;
+    const size_t added = finalizable > finalizable_ ? finalizable - finalizable_ : 0;
+    next_look_ = finalizable + 1 + added / kLooks;
+    return true;
+  }
+  // The process has `process_bytes` outside the heap now. `ran_ns` as above. True if a full
+  // collection is due, as above.
+  bool NoteProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns);
   // Any thread.
   bool WantsFull() const { return wants_full_.Load(platform::memory_order_relaxed); }  // a hint
   // Reported net bytes since the last collection, or since the beginning of its concurrent cycle.
@@ -226,11 +246,18 @@ class Pacer {
   // been allocated: a program that has just begun expects its first few hundred objects to stay.
   static constexpr double kMinReleaseShare = 12;
   static constexpr size_t kMinGrowthStep = 128 * kKiB;
+  // Less growth outside the heap says nothing, and is not worth a collection.
+  static constexpr uint64_t kMinOutsideBytes = 16 * kMiB;
+  static constexpr double kOutsideWeight = 8;
+  static constexpr double kOutsideRest = 2;  // as kRest
+  static constexpr size_t kLooks = 16;  // the number of objects is known to 1/kLooks at each look
+  static constexpr int kMaxTrust = 64;
   bool IsDue(ptrdiff_t allocated) const {
     // Relaxed: a threshold; a thread that sees it late collects a little late.
     return allocated >= allowance_.Load(platform::memory_order_relaxed) || WantsFull();
   }
   void NoteReleased();
+  void NoteOutside();
   void DiscountAllocatedInCycle();
   void NoteSurplus();
   void SetAllowance();
@@ -259,6 +286,21 @@ class Pacer {
   double finalized_part_ = 1;       // of what is registered, what full collections release
   ptrdiff_t allocated_before_ = 0;  // between the last full collection and the last minor one
   uint64_t release_bytes_ = 0;
+
+  uint64_t ran_before_ns_ = 0;  // between the last full collection and the last minor one
+  size_t next_look_ = 0;        // how many objects have a finalizer at the next look
+  // Outside the heap, the least since the last full collection, and how many objects had a
+  // finalizer when it last was so.
+  uint64_t outside_bytes_ = UINT64_MAX;
+  size_t outside_at_ = 0;
+  double outside_weight_ = 0;       // of an object
+  bool outside_has_grown_ = false;  // since the last full collection
+  bool outside_is_due_ = false;     // the next full collection is
+  // How many collections after which nothing has grown halve the weight. Twice as many whenever
+  // that has been wrong.
+  int outside_trust_ = 1;
+  int outside_quiet_ = 0;  // how many there have been
+  bool outside_has_gone_down_ = false;
 
   bool is_near_limit_ = false;
   bool misses_limit_ = false;

@@ -1,7 +1,7 @@
 // Reading the files takes as long as a tiny collection. So once that has taken the processor time
 // t, the next reading comes no earlier than kRest t later: it costs at most 1/kRest of the time.
-// The control group matters to large heaps only. What fresh memory costs changes with the machine's
-// load, so it is measured again each time.
+// The same goes for reading the process's memory alone. The control group matters to large heaps
+// only. What fresh memory costs changes with the machine's load, so it is measured again each time.
 //
 // A file that cannot be read, as where the program has used up its descriptors, changes nothing. A
 // filter of system calls that the program has installed may not allow the reading: then what was
@@ -9,6 +9,7 @@
 #include "runtime/memory_limit.h"
 
 #include "alloc/page_space.h"
+#include "platform/cancellation.h"
 #include "platform/clock.h"
 #include "platform/control_group.h"
 #include "platform/filters.h"
@@ -26,17 +27,25 @@ constexpr size_t kLargeHeap = 8 * kMiB;
 // Guarded by the collector lock.
 constinit uint64_t g_process_bytes = 0;
 constinit uint64_t g_next_read_ns = 0;
+constinit uint64_t g_next_memory_ns = 0;
 constinit double g_touch_ns_per_byte = 0;
 
 // What the process's control group may have; 0: any. Written under the collector lock, read by any
 // thread. Relaxed: one number.
 constinit platform::Atomic<uint64_t> g_group_bytes{0};
 
-void Read() {
+bool ReadMemory() {
   const uint64_t heap = alloc::ResidentBytes();
   uint64_t bytes;
-  if (platform::GetAnonymousProcessBytes(&bytes)) g_process_bytes = bytes > heap ? bytes - heap : 0;
-  if (heap >= kLargeHeap && platform::GetControlGroupMemoryBytes(&bytes)) {
+  if (!platform::GetAnonymousProcessBytes(&bytes)) return false;
+  g_process_bytes = bytes > heap ? bytes - heap : 0;
+  return true;
+}
+
+void Read() {
+  (void)ReadMemory();
+  uint64_t bytes;
+  if (alloc::ResidentBytes() >= kLargeHeap && platform::GetControlGroupMemoryBytes(&bytes)) {
     g_group_bytes.Store(bytes, platform::memory_order_relaxed);  // one number
   }
   g_touch_ns_per_byte = platform::MeasureFirstTouch();
@@ -51,6 +60,17 @@ uint64_t ProcessBytes() {
   Read();
   g_next_read_ns = now + kRest * (platform::ThreadNs() - begin);
   return g_process_bytes;
+}
+
+bool TryReadProcessBytes(uint64_t* bytes) {
+  const uint64_t now = platform::NowNs();
+  if (now < g_next_memory_ns || platform::HasFilter()) return false;
+  const platform::UncancellableSection section;
+  const uint64_t begin = platform::ThreadNs();
+  const bool done = ReadMemory();
+  g_next_memory_ns = now + kRest * (platform::ThreadNs() - begin);
+  *bytes = g_process_bytes;
+  return done;
 }
 
 double TouchNsPerByte() { return g_touch_ns_per_byte; }

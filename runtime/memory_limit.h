@@ -10,6 +10,9 @@ namespace gleaner::runtime {
 // the control group's limit, where it may: see memory_limit.cc. Guarded by the collector lock.
 uint64_t ProcessBytes();
 
+// Reads the same now, and nothing else; false if it may not yet. Guarded by the collector lock.
+bool TryReadProcessBytes(uint64_t* bytes);
+
 // The processor time that fresh memory takes for each byte, as measured at the same times.
 double TouchNsPerByte();
 

@@ -1,6 +1,8 @@
 // Random calls of the C API against a model of what must live, what may go and what each call
-// returns: api_fuzz [--seed N] [--seconds N] [--episodes N] [--steps N] [--tell 1]
+// returns: api_fuzz [--seed N] [--seconds N] [--episodes N] [--kind N] [--steps N] [--tell 1]
 //
+// There are three kinds of episode: 1, random calls; 2, explicit frees, and 3, finalizers, whose
+// memory has a bound (api_bounds.h). Without --kind the seed decides: two of three are of kind 1.
 // An episode is a process of its own, with one to four threads; its seed is the first one plus its
 // number, so `--seed N --episodes 1` repeats one. What it prints stays in api_fuzz.N.txt if it
 // fails. The mode of collection is that of the environment.
@@ -13,12 +15,14 @@
 #include <ctime>
 
 #include "tests/fuzz/api_actor.h"
+#include "tests/fuzz/api_bounds.h"
 
 namespace gleaner::fuzz {
 namespace {
 
 unsigned g_steps = 4000;
-bool g_tell = false;  // what each episode did
+unsigned long g_kind = 0;  // of episodes; 0: the seed decides
+bool g_tell = false;       // what each episode did
 
 void ExpectModeIsOn() {
   gleaner_modes modes = {};
@@ -31,8 +35,14 @@ void ExpectModeIsOn() {
     g_shared.may_run_out = g_shared.calls_fail = true;
     return;
   }
-  if (is_asked_for("GLEANER_CONCURRENT")) EXPECT(modes.concurrent == 1);
-  if (is_asked_for("GLEANER_GENERATIONAL")) EXPECT(modes.generational == 1);
+  const char* mode = getenv("GLEANER_MODE");
+  const auto is_mode = [mode](const char* name) {
+    return mode != nullptr && strcmp(mode, name) == 0;
+  };
+  if (is_asked_for("GLEANER_CONCURRENT") || is_mode("concurrent")) EXPECT(modes.concurrent == 1);
+  if (is_asked_for("GLEANER_GENERATIONAL") || is_mode("generational")) {
+    EXPECT(modes.generational == 1);
+  }
 }
 
 void Start(std::mt19937& random) {
@@ -82,7 +92,7 @@ void OnThreads(Job* jobs, size_t count, void* (*f)(void*)) {
   for (size_t i = 0; i < count; ++i) EXPECT(pthread_join(threads[i], nullptr) == 0);
 }
 
-[[noreturn]] void Episode(unsigned seed) {
+void RandomCalls(unsigned seed) {
   std::mt19937 random(seed);
   Start(random);
   const size_t threads = 1 + random() % kMaxThreads;
@@ -110,6 +120,30 @@ void OnThreads(Job* jobs, size_t count, void* (*f)(void*)) {
       stats.minor_collections);
   // Stale words may keep some.
   if (linked >= 50) EXPECT(cleared * 10 >= linked * 9);
+}
+
+void StartForBounds() {
+  GC_INIT();
+  ExpectModeIsOn();
+  GC_allow_register_threads();
+  const GC_word odd = 0xaaaaaaaaaaaaaaaau;
+  g_shared.typed = GC_make_descriptor(&odd, 2);
+}
+
+[[noreturn]] void Episode(unsigned seed) {
+  constexpr unsigned long kOfSeeds[] = {2, 1, 1, 3, 1, 1};
+  switch (g_kind != 0 ? g_kind : kOfSeeds[seed % 6]) {
+    case 2:
+      StartForBounds();
+      Frees(seed).Run(1 + seed % kMaxThreads, g_steps / 100);
+      break;
+    case 3:
+      StartForBounds();
+      FinalizersBound(seed).Run(g_steps * (size_t{32} << 10));
+      break;
+    default:
+      RandomCalls(seed);
+  }
   fflush(nullptr);
   _exit(0);
 }
@@ -166,6 +200,7 @@ int main(int argc, char** argv) {
     if (strcmp(argv[i], "--seed") == 0) seed = value;
     if (strcmp(argv[i], "--seconds") == 0) seconds = value;
     if (strcmp(argv[i], "--episodes") == 0) episodes = value;
+    if (strcmp(argv[i], "--kind") == 0) gleaner::fuzz::g_kind = value;
     if (strcmp(argv[i], "--tell") == 0) gleaner::fuzz::g_tell = value != 0;
     if (strcmp(argv[i], "--steps") == 0) gleaner::fuzz::g_steps = static_cast<unsigned>(value);
   }

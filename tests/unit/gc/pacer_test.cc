@@ -185,6 +185,101 @@ TEST(PacerTest, CollectionsThatReleaseNothingBecomeRare) {
   EXPECT_LT(RegisterUntilDue(&pacer, found.finalizable + 1, 3'000'000), found.finalizable + 100);
 }
 
+// Objects whose finalizers release memory outside the heap, of which `kept` bytes are the program's
+// own, or kept by its malloc.
+struct Outside {
+  uint64_t each = 0;
+  uint64_t kept = 0;
+  uint64_t stop_ns = 1'000'000;
+  uint64_t ns_each = 1'000'000;  // that the program runs for each object
+};
+
+// Registers objects beyond `from` until a collection is due, `most` at most; returns how many.
+size_t AddUntilDue(Pacer* pacer, const Outside& outside, size_t from, size_t most) {
+  for (size_t n = 1; n <= most; ++n) {
+    const uint64_t bytes = n * outside.each;
+    if (pacer->IsLookDue(from + n) &&
+        pacer->NoteProcessBytes(from + n, bytes > outside.kept ? bytes : outside.kept,
+                                n * outside.ns_each)) {
+      return n;
+    }
+  }
+  return most + 1;
+}
+
+PacerInput FoundFull(const Outside& outside, size_t finalized) {
+  PacerInput found = Found(50 * kMiB);
+  found.full_stop_ns = outside.stop_ns;
+  found.finalizable = 1;
+  found.finalized = finalized;
+  return found;
+}
+
+TEST(PacerTest, GrowthOutsideTheHeapMakesACollectionDue) {
+  const Outside blocks{.each = 10 * kMiB};
+  Pacer pacer;
+  pacer.Configure(Config());
+  pacer.StartCycle(FoundFull(blocks, 0));
+  for (int i = 0; i < 30; ++i) {
+    const size_t due = AddUntilDue(&pacer, blocks, 1, 1000);
+    // 10 n MiB, n ms: n^2 >= 8 * 1 * 60 / 10.
+    EXPECT_GE(due, 7u);
+    EXPECT_LE(due, 9u);
+    EXPECT_TRUE(pacer.WantsFull());
+    pacer.StartCycle(FoundFull(blocks, due));
+    EXPECT_FALSE(pacer.WantsFull());
+  }
+  // Little growth is none.
+  EXPECT_EQ(AddUntilDue(&pacer, {.each = 1, .kept = 1 * kGiB}, 1, 5), 6u);
+}
+
+TEST(PacerTest, NothingIsDueForGrowthWhileNothingCanBeReleased) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  PacerInput found = FoundFull({}, 0);
+  found.finalizable = 1000;
+  pacer.StartCycle(found);
+  for (size_t n = 0; n < 1000; ++n) {
+    EXPECT_FALSE(pacer.IsLookDue(1000) && pacer.NoteProcessBytes(1000, n * kGiB, n << 30));
+  }
+}
+
+// What finalizers give back, a malloc may keep.
+TEST(PacerTest, MemoryThatAMallocKeepsDoesNotGrowForEver) {
+  Outside blocks{.each = 10 * kMiB};
+  Pacer pacer;
+  pacer.Configure(Config());
+  pacer.StartCycle(FoundFull(blocks, 0));
+  for (int i = 0; i < 5000; ++i) {
+    const size_t due = AddUntilDue(&pacer, blocks, 1, 10'000);
+    if (due * blocks.each > blocks.kept) blocks.kept = due * blocks.each;
+    pacer.StartCycle(FoundFull(blocks, due));
+  }
+  EXPECT_LT(blocks.kept, 2 * kGiB);
+}
+
+// The program's own memory grows once, while a few objects are registered that hold nothing.
+TEST(PacerTest, GrowthThatIsNotOfTheObjectsIsForgotten) {
+  Pacer pacer;
+  pacer.Configure(Config());
+  pacer.StartCycle(FoundFull({}, 0));
+  size_t collections = 0;
+  for (size_t n = 1; n <= 1000; ++n) {
+    if (pacer.IsLookDue(1 + n % 10) && pacer.NoteProcessBytes(1 + n % 10, n * 2 * kMiB, n << 20)) {
+      ++collections;
+      pacer.StartCycle(FoundFull({}, n % 10));
+    }
+  }
+  EXPECT_LT(collections, 100u);
+  collections = 0;
+  for (size_t objects = 0; objects < 1'000'000; ++collections) {
+    const size_t due = AddUntilDue(&pacer, {.kept = 2 * kGiB}, 1, 1'000'000);
+    pacer.StartCycle(FoundFull({}, due));
+    objects += due;
+  }
+  EXPECT_LT(collections, 30u);
+}
+
 TEST(PacerTest, ADivisorOfZeroIsOne) {
   Pacer zero;
   Pacer one;

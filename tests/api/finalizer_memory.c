@@ -1,0 +1,44 @@
+/* Small objects with finalizers, each of which unmaps a block that is no memory of the heap: the
+ * blocks of garbage do not pile up, though hardly anything is allocated in the heap. */
+#include "check.h"
+
+#include <sys/mman.h>
+
+enum { kInUse = 16, kObjects = 1200, kBlockBytes = 1 << 20, kStaying = 1 << 18 };
+
+static void *in_use[kInUse];
+static void **staying;
+static size_t blocks;
+
+static void GC_CALLBACK unmap(void *object, void *data) {
+  (void)data;
+  CHECK_EQ(munmap(*(void **)object, kBlockBytes), 0);
+  blocks--;
+}
+
+static void add(size_t i) {
+  void **object = GC_malloc(32);
+  *object = mmap(NULL, kBlockBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(*object != MAP_FAILED);
+  memset(*object, 1, kBlockBytes);
+  blocks++;
+  GC_register_finalizer_no_order(object, unmap, NULL, NULL, NULL);
+  GC_PTR_STORE_AND_DIRTY(&in_use[i % kInUse], object);
+}
+
+int main(void) {
+  size_t i, most = 0;
+  GC_INIT();
+  /* A heap of 16 MiB, so that libgc's rule makes nothing due for a long time. */
+  staying = GC_malloc(kStaying * sizeof(void *));
+  for (i = 0; i < kStaying; i++) staying[i] = GC_malloc(64);
+  GC_gcollect();
+  for (i = 0; i < kObjects; i++) {
+    add(i);
+    if (blocks > most) most = blocks;
+  }
+  if (on_gleaner()) CHECK_LE(most, kObjects / 3);
+  CHECK_LE(GC_get_gc_no(), kObjects / 4);
+  CHECK(staying[kStaying - 1] != NULL);
+  return check_result();
+}
