@@ -31,7 +31,8 @@ bool HasFilter();
 // Whether a filter was inherited by the process, or HasFilter. Costs a system call.
 bool HasAnyFilter();
 
-// From now on NoteFilter calls `start` before the program's first filter. It starts the library, or does nothing.
+// From now on NoteFilter calls `start` before the program's first filter. It starts the library, or
+// does nothing.
 void SetStartBeforeFilters(void (*start)());
 
 // From now on NoteFilter calls `await`, which returns when no step of another thread is under way.

@@ -153,8 +153,8 @@ class Threads {
 
   // Suspend stops one registered thread until Unsuspend, also while the world runs. The calling
   // thread stops at the end of its next blocking section. Of a thread of Create that has ended
-  // and is not joined it is only noted. Other thread names are ignored. pre for Suspend: the collector
-  // lock is held.
+  // and is not joined it is only noted. Other thread names are ignored. pre for Suspend: the
+  // collector lock is held.
   static void Suspend(pthread_t thread);
   static void Unsuspend(pthread_t thread);
   static bool IsSuspended(pthread_t thread);
