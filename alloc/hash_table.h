@@ -53,14 +53,17 @@ class HashTable {
   // Adds the key, or replaces its value. Null, with nothing changed, if the table has to grow and
   // the system refuses the memory.
   Value* Insert(uint64_t key, const Value& value) {
+    GLEANER_DCHECK(key != 0, "hash table: key 0");
     const Value copy = value;  // `value` may lie in this table
-    if (Slot* slot = FindSlot(key)) {
-      slot->value = copy;
-      return &slot->value;
+    Slot* slot = capacity_ != 0 ? Probe(key) : nullptr;
+    if (slot == nullptr || slot->key == 0) {
+      if (size_ + 1 > capacity_ / 4 * 3) {
+        if (!Grow()) return nullptr;
+        slot = Probe(key);
+      }
+      ++size_;
+      slot->key = key;
     }
-    if (size_ + 1 > capacity_ / 4 * 3 && !Grow()) return nullptr;
-    ++size_;
-    Slot* slot = Place(key);
     slot->value = copy;
     return &slot->value;
   }
@@ -165,10 +168,15 @@ class HashTable {
   Slot* FindSlot(uint64_t key) const {
     GLEANER_DCHECK(key != 0, "hash table: key 0");
     if (size_ == 0) return nullptr;
-    for (size_t i = Home(key); slots_[i].key != 0; i = Next(i)) {
-      if (slots_[i].key == key) return &slots_[i];
-    }
-    return nullptr;
+    Slot* slot = Probe(key);
+    return slot->key != 0 ? slot : nullptr;
+  }
+
+  // The key's slot, or the first empty one from its home on, where it would be. pre: capacity_ > 0.
+  Slot* Probe(uint64_t key) const {
+    size_t i = Home(key);
+    while (slots_[i].key != 0 && slots_[i].key != key) i = Next(i);
+    return &slots_[i];
   }
 
   // Puts an absent key in the first empty slot from its home on. pre: there is one.

@@ -335,6 +335,11 @@ PageNumber ThreadHeap::TakeFromSpace(Space space, bool* untouched, PageNumber* g
   }
 }
 
+// Fresh pages that the thread has taken. As long as they are no more than there are size classes,
+// each may be the first of its class, of which a thread that allocates little touches little. Then
+// the system is to make resident what is touched, and no more.
+constinit __thread PageNumber t_fresh_pages __attribute__((tls_model("initial-exec"))) = 0;
+
 PageNumber ThreadHeap::TakeFresh(Space space) {
   PageNumber given_away = 0;
   PageNumber batch[kMaxBatch];
@@ -352,7 +357,9 @@ PageNumber ThreadHeap::TakeFresh(Space space) {
     if (page > highest) highest = page;
   }
   if (count == 0) return kNoPage;
-  if (all_untouched && count == kMaxBatch && highest - lowest == kMaxBatch - 1 &&
+  const bool may_populate = t_fresh_pages > kClassCount;
+  t_fresh_pages += count;
+  if (may_populate && all_untouched && count == kMaxBatch && highest - lowest == kMaxBatch - 1 &&
       PageSpaceOf(space).taken() >= kPopulateFrom) {
     platform::Populate(PointerAt<void>(g_space.AddressOfPage(lowest)), kMaxBatch * kPageBytes);
     for (const PageNumber page : batch) g_space.meta[page].toucher = ToucherOf(index);

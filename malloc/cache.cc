@@ -97,17 +97,22 @@ size_t ClassOf(const void* p) {
 }
 
 struct ClassShape {
-  uint16_t offset;  // index of the first block in ThreadMagazines::words
+  uint16_t first;   // index of the first block in ThreadMagazines::words, and
+  uint16_t offset;  // once the magazine has moved
   uint16_t least;   // MinBlocks
   uint16_t most;    // MaxBlocks
   uint32_t bytes;   // ClassBytes
 };
 constexpr auto kShapes = [] {
   std::array<ClassShape, kCachedClasses> shapes{};
+  size_t first = 0;
   size_t offset = 0;
+  for (size_t c = 0; c < kCachedClasses; ++c) offset += 1 + FirstRoom(c);
   for (size_t c = 0; c < kCachedClasses; ++c) {
-    shapes[c] = {static_cast<uint16_t>(offset + 1), static_cast<uint16_t>(MinBlocks(c)),
-                 static_cast<uint16_t>(MaxBlocks(c)), static_cast<uint32_t>(ClassBytes(c))};
+    shapes[c] = {static_cast<uint16_t>(first + 1), static_cast<uint16_t>(offset + 1),
+                 static_cast<uint16_t>(MinBlocks(c)), static_cast<uint16_t>(MaxBlocks(c)),
+                 static_cast<uint32_t>(ClassBytes(c))};
+    first += 1 + FirstRoom(c);
     offset += 1 + MaxBlocks(c);
   }
   return shapes;
@@ -116,7 +121,10 @@ static_assert(internal::MagazineWords() <= UINT16_MAX);
 
 // pre: the thread has a heap, for all below.
 ThreadMagazines& Own() { return t_state.heap->magazines; }
-void** BottomOf(size_t size_class) { return Own().words + kShapes[size_class].offset; }
+void** BottomOf(size_t size_class) {
+  const ClassShape& shape = kShapes[size_class];
+  return Own().words + (Own().has_moved[size_class] ? shape.offset : shape.first);
+}
 Magazine& MagazineOf(size_t size_class) {
   return (t_state.set_aside ? Own().aside : t_magazines).of[size_class];
 }
@@ -242,8 +250,21 @@ bool TryEnlarge(size_t size_class) {
   const size_t doubled = capacity == 0 ? 1 : 2 * capacity;
   const size_t more = (doubled < shape.most ? doubled : shape.most) - capacity;
   if (more == 0 || !TryAllot(size_class, more * shape.bytes)) return false;
-  MagazineOf(size_class).limit += more;
+  Magazine& magazine = MagazineOf(size_class);
+  magazine.limit += more;
+  if (Own().has_moved[size_class] || capacity + more <= FirstRoom(size_class)) return true;
+  void** const from = BottomOf(size_class);
+  const auto count = static_cast<size_t>(magazine.top - from);
+  Own().has_moved[size_class] = true;
+  void** const to = BottomOf(size_class);
+  memcpy(to, from, count * sizeof(void*));
+  magazine = {to + count, to + capacity + more};
   return true;
+}
+
+// Whether the magazine has ever had a block of this thread.
+bool WasFilled(size_t size_class) {
+  return Own().has_moved[size_class] || *BottomOf(size_class) != nullptr;
 }
 
 // Abandons the thread's heap. The thread has no heap from now on.
@@ -276,7 +297,9 @@ bool PrepareThread() {
   t_state.heap = heap;
   ReturnAllAllotted();  // the heap may be of a thread that vanished in a fork
   for (size_t c = 0; c < kCachedClasses; ++c) {
+    Own().has_moved[c] = false;
     void** bottom = BottomOf(c);
+    *bottom = nullptr;
     t_magazines.of[c] = {bottom, bottom + kShapes[c].least};
   }
   // pthread_setspecific may call malloc, which works by now. Without the key's value the heap would
@@ -296,7 +319,7 @@ void* AllocateOfClass(size_t size_class, size_t bytes, bool zeroed) {
     Magazine& magazine = MagazineOf(size_class);
     // The magazine may have blocks: aligned requests do not look into it before.
     if (magazine.top[-1] == nullptr) {
-      (void)TryEnlarge(size_class);
+      if (WasFilled(size_class)) (void)TryEnlarge(size_class);
       // At least one block, also with capacity 0: it is popped at once, and the array has room.
       const size_t half = CapacityOf(size_class) / 2 + 1;
       magazine.top += is_slot ? t_state.heap->Take(size_class, magazine.top, half)

@@ -33,6 +33,11 @@ constexpr size_t MaxBlocks(size_t size_class) {
   return blocks < 64 ? 64 : blocks < 4096 ? blocks : 4096;
 }
 
+// The blocks that a magazine has room for before it moves (ThreadMagazines::words).
+constexpr size_t FirstRoom(size_t size_class) {
+  return MinBlocks(size_class) < 8 ? 8 : MinBlocks(size_class);
+}
+
 namespace internal {
 constexpr size_t MinBytes() {
   size_t bytes = 0;
@@ -41,7 +46,7 @@ constexpr size_t MinBytes() {
 }
 constexpr size_t MagazineWords() {
   size_t words = 0;
-  for (size_t c = 0; c < kCachedClasses; ++c) words += 1 + MaxBlocks(c);
+  for (size_t c = 0; c < kCachedClasses; ++c) words += 2 + FirstRoom(c) + MaxBlocks(c);
   return words;
 }
 }  // namespace internal
@@ -86,7 +91,10 @@ struct ThreadMagazines {
   size_t medium_bytes;
   size_t next_victim;  // the next class to give up capacity
   Magazines aside;     // the magazines while they are set aside
-  // For each class a null, then the room for its blocks.
+  bool has_moved[kCachedClasses];
+  // For each class a null, then the room for its first blocks: all of them together, so that a
+  // thread that has a few blocks of each class touches two OS pages. Then for each class a null and
+  // the room for MaxBlocks; the magazine moves there when its capacity exceeds FirstRoom.
   void* words[internal::MagazineWords()];
 };
 

@@ -24,6 +24,11 @@ struct Shared {
   platform::Lock create{platform::LockRank::kThreads};  // for creation and adoption of heaps
   alloc::ReservedArray<SlotHeap*> heaps;                // entries are constant once counted
   platform::Atomic<size_t> count{0};                    // written under create
+  // Guarded by create: heaps that no thread owns; a list of heaps through SlotHeap::next_kept_, and
+  // the sum of their kept_pages_.
+  size_t abandoned = 0;
+  SlotHeap* kept = nullptr;
+  size_t kept_pages = 0;
 
   platform::Lock commit{platform::LockRank::kCommit};
   alloc::ReservedArray<SlotPage> pages;       // grows under commit
@@ -275,7 +280,8 @@ SlotHeap* SlotHeaps::Acquire() {
   }
   SlotHeap& heap = HeapAt(pages->index);
   platform::LockGuard heap_guard(heap.lock_);
-  heap.abandoned_.Store(false, memory_order_relaxed);  // written under lock_
+  if (heap.abandoned_.Load(memory_order_relaxed)) --g_shared.abandoned;  // written under lock_
+  heap.abandoned_.Store(false, memory_order_relaxed);                    // written under lock_
   return &heap;
 }
 
@@ -293,6 +299,49 @@ void SlotHeaps::Abandon(SlotHeap* heap) {
     AbandonLocked(heap);
   }
   alloc::ThreadHeaps::Abandon(heap->pages_);
+  ++g_shared.abandoned;
+  KeepFreePages(heap);
+}
+
+// The free pages of a heap that is abandoned wait for the next thread, but those of all such heaps
+// together are no more than kMaxFreePages for each thread there is: what exceeds that returns to
+// the page space, so that nothing of it stays when all threads but one have ended. A heap that has
+// been adopted stays in the list with the pages that it had, until it is abandoned again or its
+// turn comes; so the list is a bound, and each call costs O(1) heaps on average. `create` is held:
+// it guards the list, and no heap is adopted or abandoned meanwhile.
+void SlotHeaps::KeepFreePages(SlotHeap* heap) {
+  const PageNumber pages = heap->pages_->free_pages(kSpace);
+  g_shared.kept_pages += pages;
+  g_shared.kept_pages -= heap->kept_pages_;
+  heap->kept_pages_ = pages;
+  if (!heap->is_kept_) {
+    heap->is_kept_ = true;
+    heap->next_kept_ = g_shared.kept;
+    g_shared.kept = heap;
+  }
+  const size_t threads = count() - 1 - g_shared.abandoned;
+  while (g_shared.kept_pages > threads * kMaxFreePages) {
+    SlotHeap* last = g_shared.kept;
+    g_shared.kept = last->next_kept_;
+    g_shared.kept_pages -= last->kept_pages_;
+    last->kept_pages_ = 0;
+    last->is_kept_ = false;
+    // Relaxed: written under create.
+    if (last->abandoned_.Load(memory_order_relaxed)) last->FreeFreePages();
+  }
+}
+
+// pre: no thread owns the heap, or will meanwhile.
+void SlotHeap::FreeFreePages() {
+  platform::LockGuard guard(lock_);
+  // If others take the last page meanwhile, TakeFree takes fresh ones, which are freed, too.
+  while (pages_->free_pages(kSpace) != 0) {
+    const PageNumber page = pages_->TakeFree(kSpace);
+    if (page == kNoPage) break;
+    g_space.info[page].magazine = DistanceOf(kLargeClass);
+    g_space.info[page].state = PageState::kTaken;
+    alloc::PageSpaceOf(kSpace).Free(page);
+  }
 }
 
 SlotHeap& SlotHeaps::shared() { return HeapAt(0); }

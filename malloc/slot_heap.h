@@ -78,6 +78,13 @@ class SlotHeap {
   // Whether no thread owns the heap. Written under lock_; read without as a hint.
   platform::Atomic<bool> abandoned_{false};
   ClassPages classes_[kClassCount];
+
+  void FreeFreePages();
+  // Guarded by the lock of the list of heaps: the list of heaps with free pages that were
+  // abandoned.
+  SlotHeap* next_kept_ = nullptr;
+  PageNumber kept_pages_ = 0;  // free pages when it was abandoned
+  bool is_kept_ = false;
 };
 
 // All slot heaps: one for each thread heap, with the same index. Heap 0 belongs to no thread and
@@ -124,6 +131,7 @@ class SlotHeaps {
   static size_t count();
   static SlotHeap* Create(alloc::ThreadHeap* pages);
   static void AbandonLocked(SlotHeap* heap);
+  static void KeepFreePages(SlotHeap* heap);
   static PageNumber StealPartial(size_t size_class, const SlotHeap* thief);
 };
 

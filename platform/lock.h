@@ -26,13 +26,14 @@ enum class LockRank : uint8_t {
   kScannedSpace = 6,      // the page space of pages that may hold pointers
   kPointerFreeSpace = 7,  // the page space of pointer-free pages
   kCommit = 8,            // the frontiers of committed memory
-  kMeta = 9,              // metadata memory
-  kLog = 10,              // the statistics stream
-  kSamples = 11,          // the samples of the heap profile
-  kArenaTable = 12,       // the table of arenas
-  kArena = 13,            // one arena
-  kTracking = 14,         // the descriptors of write tracking
-  kReservations = 15,     // the list of reservations (memory.h)
+  kDebugged = 9,          // the objects of the GC_debug_ calls
+  kMeta = 10,             // metadata memory
+  kLog = 11,              // the statistics stream
+  kSamples = 12,          // the samples of the heap profile
+  kArenaTable = 13,       // the table of arenas
+  kArena = 14,            // one arena
+  kTracking = 15,         // the descriptors of write tracking
+  kReservations = 16,     // the list of reservations (memory.h)
 };
 
 // Sleeps while *word == expected; may return early.

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "alloc/meta.h"
 #include "gc/collector.h"
 
 namespace gleaner::runtime {
@@ -29,8 +30,12 @@ Addr EndMarkOf(Addr base, size_t bytes) { return UserPart(base) + AlignUp(bytes,
 
 }  // namespace
 
+constinit platform::Lock DebugObjects::lock_{platform::LockRank::kDebugged};
 constinit bool DebugObjects::started_ = false;
-constinit alloc::HashTable<DebugObject> DebugObjects::table_;
+constinit alloc::HashTable<DebugObjects::Group*> DebugObjects::groups_;
+constinit alloc::HashTable<DebugObject> DebugObjects::large_;
+constinit DebugObjects::Group* DebugObjects::aside_ = nullptr;
+constinit size_t DebugObjects::grouped_ = 0;
 
 size_t DebugObjects::BytesFor(size_t bytes) {
   constexpr size_t kMax = SIZE_MAX / 2;
@@ -38,23 +43,113 @@ size_t DebugObjects::BytesFor(size_t bytes) {
 }
 
 bool DebugObjects::Watch(Addr base, size_t bytes, Place place) {
-  if (!started_) {
+  static_assert(alloc::kSlotBytes[1] < kDebugHeaderBytes + kWordBytes &&
+                alloc::kSlotBytes[2] >= kLeastBytes);
+  if (!Started()) {
+    platform::LockGuard guard(gc::g_collector.lock());
     // A pointer to the program's part keeps the object, also where other interior pointers do not.
     gc::g_collector.ValidateDisplacement(kDebugHeaderBytes);
-    // Relaxed: stored under the collector lock before the table has an entry
+    // Relaxed: stored before there is an entry of this thread
     __atomic_store_n(&started_, true, __ATOMIC_RELAXED);
   }
-  if (table_.Insert(~uint64_t{base}, {bytes, place}) == nullptr) return false;
   *PointerAt<Header>(base) = {place.file, place.line, bytes, kStartMark ^ base};
   const Addr end = EndMarkOf(base, bytes);
-  const Addr pad = UserPart(base) + bytes;
-  memset(PointerAt<void>(pad), kPadByte, end - pad);
+  for (Addr pad = UserPart(base) + bytes; pad % kWordBytes != 0; ++pad) {
+    *PointerAt<uint8_t>(pad) = kPadByte;
+  }
   *PointerAt<Addr>(end) = kEndMark ^ base;
+  // The marks come first: Inspect may look at the object once there is an entry.
+  DebugObject object;
+  object.bytes = bytes;
+  object.place = place;
+  platform::LockGuard guard(lock_);
+  return InsertLocked(base, object);
+}
+
+bool DebugObjects::InsertLocked(Addr base, DebugObject object) {
+  if (BytesFor(object.bytes) > kMaxGroupedBytes) {
+    return large_.Insert(~uint64_t{base}, object) != nullptr;
+  }
+  const Addr page = AlignDown(base, alloc::kPageBytes);
+  Group* group;
+  if (Group** known = groups_.Find(page); known != nullptr) {
+    group = *known;
+  } else {
+    group = TakeGroup();
+    if (group == nullptr) return false;
+    if (groups_.Insert(page, group) == nullptr) {
+      PutAside(group);
+      return false;
+    }
+  }
+  const size_t offset = base - page;
+  DebugObject& entry = group->entries[offset / kLeastBytes];
+  GLEANER_DCHECK(!entry.present, "the debugged object at %#llx has an entry [inv.debugged]",
+                 static_cast<unsigned long long>(base));
+  object.granule = offset % kLeastBytes / alloc::kGranuleBytes;
+  object.present = true;
+  entry = object;
+  ++group->count;
+  ++grouped_;
   return true;
 }
 
-DebugObject* DebugObjects::Find(Addr base) { return table_.Find(~uint64_t{base}); }
-void DebugObjects::Forget(Addr base) { table_.Erase(~uint64_t{base}); }
+// An empty group, or null.
+DebugObjects::Group* DebugObjects::TakeGroup() {
+  Group* group = aside_;
+  if (group == nullptr) return static_cast<Group*>(alloc::MetaAllocate(sizeof(Group)));
+  aside_ = group->next;
+  group->next = nullptr;
+  group->count = 0;
+  return group;
+}
+
+DebugObject* DebugObjects::FindLocked(Addr base) {
+  const Addr page = AlignDown(base, alloc::kPageBytes);
+  if (Group** group = groups_.Find(page); group != nullptr) {
+    const size_t offset = base - page;
+    DebugObject& entry = (*group)->entries[offset / kLeastBytes];
+    if (entry.present && entry.granule * alloc::kGranuleBytes == offset % kLeastBytes) {
+      return &entry;
+    }
+  }
+  return large_.Find(~uint64_t{base});
+}
+
+bool DebugObjects::Find(Addr base, DebugObject* found) {
+  platform::LockGuard guard(lock_);
+  const DebugObject* entry = FindLocked(base);
+  if (entry != nullptr) *found = *entry;
+  return entry != nullptr;
+}
+
+bool DebugObjects::NoteFreed(Addr base, DebugObject* before) {
+  platform::LockGuard guard(lock_);
+  DebugObject* entry = FindLocked(base);
+  if (entry == nullptr) return false;
+  *before = *entry;
+  entry->freed = true;
+  return true;
+}
+
+void DebugObjects::Forget(Addr base) {
+  platform::LockGuard guard(lock_);
+  DebugObject* entry = FindLocked(base);
+  if (entry == nullptr) return;
+  if (!entry->present) return (void)large_.Erase(~uint64_t{base});
+  const Addr page = AlignDown(base, alloc::kPageBytes);
+  Group* group = *groups_.Find(page);
+  *entry = {};
+  --grouped_;
+  if (--group->count != 0) return;
+  groups_.Erase(page);
+  PutAside(group);
+}
+
+size_t DebugObjects::count() {
+  platform::LockGuard guard(lock_);
+  return grouped_ + large_.size();
+}
 
 void DebugObjects::Empty(Addr base, const DebugObject& object) {
   const Addr end = EndMarkOf(base, object.bytes);

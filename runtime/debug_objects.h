@@ -3,9 +3,15 @@
 //   base                                base + 32                 + size, rounded up to words
 //    | file | line | size | start mark |  what the program sees ... |pad| end mark | unused
 //
-// An object's file, line and size are kept in a table outside the heap, keyed by its base. The copy
-// in the header is for debuggers and for finding damage. So a damaged header misleads no report,
-// and memory with the remains of an old header is not taken for a debugged object.
+// An object's file, line and size are kept outside the heap, too. The copy in the header is for
+// debuggers and for finding damage. So a damaged header misleads no report, and memory with the
+// remains of an old header is not taken for a debugged object.
+//
+// Objects of up to kMaxGroupedBytes have their entries in the group of their page, in the order of
+// addresses: allocation, which goes through a page in that order, then finds the next entry next to
+// the last one, in a cache, where a table of all objects would miss with each. A group takes half
+// as much memory as its page, however few objects there are on it; so larger objects have their
+// entries in a hash table. A page may have entries of both sorts.
 //
 //   [inv.debugged]  an entry's object is allocated, by a GC_debug_ call, and was not given back:
 //                   GC_free forgets the entry, and so does the collection that finds the object
@@ -15,10 +21,13 @@
 // or a second free is noticed. Uncollectable objects are given back at once. While leaks are looked
 // for, all freed objects are given back at once, unless the option delay_free is set.
 //
-// Guarded by the collector lock, except Started, which any thread may call.
+// Any thread may call all functions. A lock of their own guards the entries: its holder cannot be
+// stopped, so Inspect, with the world stopped, may take it, too. Entries are handed out as copies.
+// Nothing is written into objects under the lock, since tracking of writes may have a writer wait.
 #pragma once
 
 #include "alloc/hash_table.h"
+#include "alloc/size_class.h"
 #include "gc/marker.h"
 
 namespace gleaner::runtime {
@@ -33,14 +42,17 @@ struct Place {
 inline constexpr size_t kDebugHeaderBytes = 32;
 
 struct DebugObject {
-  size_t bytes = 0;  // size that the program asked for
+  size_t bytes : 59 = 0;      // size that the program asked for
+  size_t granule : 2 = 0;     // in a group: where in the entry's part of the page the object begins
+  bool present : 1 = false;   // in a group: the entry is one
+  bool freed : 1 = false;     // by GC_debug_free
+  bool reported : 1 = false;  // damage was reported
   Place place;
-  bool freed = false;     // by GC_debug_free
-  bool reported = false;  // damage was reported
 };
+static_assert(sizeof(DebugObject) == 24);
 
-// Call order for an object: Watch when it is allocated, Empty when the program frees it, Forget or
-// Inspect when it is given back.
+// Call order for an object: Watch when it is allocated, NoteFreed and Empty when the program frees
+// it, Forget or Inspect when it is given back.
 class DebugObjects {
  public:
   // True from the first GC_debug_ allocation on. Relaxed: a thread that has a debugged object got
@@ -51,11 +63,13 @@ class DebugObjects {
   static size_t BytesFor(size_t bytes);
 
   // Makes the object at `base` a debugged one. False without memory for the entry. pre: the object
-  // has BytesFor(bytes), and no other thread knows it.
+  // has BytesFor(bytes), and no other thread knows it; the collector lock is not held.
   [[nodiscard]] static bool Watch(Addr base, size_t bytes, Place place);
 
-  // The entry of the object at `base`, or null.
-  static DebugObject* Find(Addr base);
+  // Copies the entry of the object at `base`. False if there is none.
+  static bool Find(Addr base, DebugObject* found);
+  // The same, and notes that the program has freed the object, which the copy does not tell.
+  static bool NoteFreed(Addr base, DebugObject* before);
   // Removes the entry: the object is given back.
   static void Forget(Addr base);
   // Overwrites the program's part of the object with kFreedWord.
@@ -68,9 +82,9 @@ class DebugObjects {
   // object, where) for each marked one that is damaged, not freed and not yet reported.
   template <class F>
   static void Inspect(const gc::Marker& marker, F damaged) {
-    table_.EraseIf([&](uint64_t hidden, DebugObject& object) {
+    platform::LockGuard guard(lock_);
+    const auto is_dead = [&](Addr base, DebugObject& object) {
       alloc::ObjectRef ref;
-      const Addr base = ~static_cast<Addr>(hidden);
       const bool found = alloc::FindSlot(base, &ref) && ref.base == base;
       GLEANER_DCHECK(found && *ref.mark() != alloc::kFreeSlot,
                      "the debugged object at %#llx was given back [inv.debugged]",
@@ -82,14 +96,66 @@ class DebugObjects {
         damaged(base, object, where);
       }
       return false;
+    };
+    large_.EraseIf([&](uint64_t hidden, DebugObject& object) {
+      return is_dead(~static_cast<Addr>(hidden), object);
+    });
+    groups_.EraseIf([&](uint64_t page, Group*& group) {
+      for (size_t i = 0, left = group->count; left != 0; ++i) {
+        DebugObject& object = group->entries[i];
+        if (!object.present) continue;
+        --left;
+        const size_t offset = i * kLeastBytes + object.granule * alloc::kGranuleBytes;
+        if (!is_dead(static_cast<Addr>(page) + offset, object)) continue;
+        object = {};
+        --group->count;
+        --grouped_;
+      }
+      if (group->count != 0) return false;
+      PutAside(group);
+      return true;
     });
   }
 
-  static size_t count() { return table_.size(); }
+  static size_t count();
+
+  // Take and release the lock for a fork; make it free in a child whose parent did not.
+  static void LockForFork() { lock_.Acquire(); }
+  static void UnlockAfterFork() { lock_.Release(); }
+  static void ResetAfterFork() { lock_.ResetAfterFork(); }
 
  private:
+  // Slots that hold a debugged object are no smaller than this.
+  static constexpr size_t kLeastBytes = 3 * alloc::kGranuleBytes;
+  static constexpr size_t kMaxGroupedBytes = 256;
+  static constexpr size_t kGroupEntries = alloc::kPageBytes / kLeastBytes;
+
+  // The entries of a page: one for each kLeastBytes of it, in which at most one slot begins. A
+  // group without entries is all zero but for `next`.
+  struct Group {
+    union {
+      size_t count;  // of entries that are present
+      Group* next;   // of the groups put aside
+    };
+    DebugObject entries[kGroupEntries];
+  };
+  static_assert(sizeof(Group) <= alloc::kPageBytes / 2);
+
+  static DebugObject* FindLocked(Addr base);
+  static bool InsertLocked(Addr base, DebugObject object);
+  static Group* TakeGroup();
+  static void PutAside(Group* group) {
+    group->next = aside_;
+    aside_ = group;
+  }
+
+  static platform::Lock lock_;
   static bool started_;
-  static alloc::HashTable<DebugObject> table_;  // by ~base
+  // Guarded by lock_.
+  static alloc::HashTable<Group*> groups_;      // by the page's address
+  static alloc::HashTable<DebugObject> large_;  // by ~base
+  static Group* aside_;
+  static size_t grouped_;  // entries of all groups
 };
 
 // "file.c:12" or "code at 0x...", for messages; `out` has room for kPlaceChars.

@@ -114,11 +114,11 @@ void Findings::InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks
 void Findings::NoteIfLeaked(const gc::Marker& marker, const ObjectRef& object) {
   if (!marker.IsWhite(object)) return;
   Leak leak{object.base, object.kind(), false, object.bytes, {}};
-  if (const DebugObject* known = DebugObjects::Find(object.base); known != nullptr) {
-    if (known->freed) return;
+  if (DebugObject known; DebugObjects::Find(object.base, &known)) {
+    if (known.freed) return;
     leak.has_place = true;
-    leak.bytes = known->bytes;
-    leak.place = known->place;
+    leak.bytes = known.bytes;
+    leak.place = known.place;
   }
   const size_t lost = leaks_.lost;
   leaks_.Add(leak);

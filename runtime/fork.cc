@@ -9,6 +9,7 @@
 #include "platform/memory.h"
 #include "platform/process.h"
 #include "runtime/arenas.h"
+#include "runtime/debug_objects.h"
 #include "runtime/profiling.h"
 #include "runtime/runtime.h"
 #include "runtime/snapshot.h"
@@ -39,6 +40,7 @@ void PrepareFork() {
   alloc::ThreadHeaps::LockForFork();
   alloc::PageSpaceOf(alloc::Space::kScanned).LockForFork();
   alloc::PageSpaceOf(alloc::Space::kPointerFree).LockForFork();
+  DebugObjects::LockForFork();
   gc::g_heap_samples.LockForFork();
 }
 
@@ -46,6 +48,7 @@ void ParentAfterFork() {
   if (!t_fork_is_prepared) return;
   t_fork_is_prepared = false;
   gc::g_heap_samples.UnlockAfterFork();
+  DebugObjects::UnlockAfterFork();
   alloc::PageSpaceOf(alloc::Space::kPointerFree).UnlockAfterFork();
   alloc::PageSpaceOf(alloc::Space::kScanned).UnlockAfterFork();
   alloc::ThreadHeaps::UnlockAfterFork();
@@ -91,6 +94,7 @@ void RefreshStaleChild() {
   g_child_is_stale = false;
   g_collector.ResetAfterFork(false);
   Threads::ResetAfterFork();
+  DebugObjects::ResetAfterFork();
   gc::g_heap_samples.BeginAnewAfterFork();
   PrepareFork();
   ChildAfterFork();

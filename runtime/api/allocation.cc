@@ -70,10 +70,7 @@ void Free(const char* call, void* object) {
   // showed it the object.
   const bool any = alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0;
   const GC_word non_gc_bytes = any ? NonGcBytesOf(object) : 0;
-  if (DebugObjects::Started()) {
-    runtime::CollectorLockGuard guard;
-    DebugObjects::Forget(AddressOf(object));
-  }
+  if (DebugObjects::Started()) DebugObjects::Forget(AddressOf(object));
   if (GLEANER_UNLIKELY(gleaner::gc::MayBeRegistered(AddressOf(object)))) {
     runtime::ForgetRegistered(object);
   }

@@ -34,20 +34,22 @@ constexpr size_t kMaxPrintedLevels = 1000;
 
 // Start of the part of the object that the program knows. pre: the collector lock is held.
 Addr UserPart(Addr base) {
-  return DebugObjects::Find(base) != nullptr ? base + kDebugHeaderBytes : base;
+  DebugObject known;
+  return DebugObjects::Find(base, &known) ? base + kDebugHeaderBytes : base;
 }
 
 // Prints the object at `base` as the program knows it. pre: the collector lock is held.
 void PrintObject(const ObjectRef& object) {
-  const DebugObject* known = DebugObjects::Find(object.base);
+  DebugObject known;
+  const bool is_debugged = DebugObjects::Find(object.base, &known);
   const Addr start = UserPart(object.base);
-  if (known == nullptr) {
+  if (!is_debugged) {
     GC_printf("object at %#lx (allocated without GC_DEBUG, sz=%zu, %s)\n", start, object.bytes,
               runtime::NameOf(object.kind()));
     return;
   }
   char place[runtime::kPlaceChars];
-  GC_printf("object at %#lx (%s, sz=%zu, %s)\n", start, Describe(known->place, place), known->bytes,
+  GC_printf("object at %#lx (%s, sz=%zu, %s)\n", start, Describe(known.place, place), known.bytes,
             runtime::NameOf(object.kind()));
 }
 

@@ -56,12 +56,7 @@ void* AllocateWith(const char* call, size_t bytes, Place place, F allocate) {
     if (p == nullptr) ReportFailure(call, bytes, place);
     return p;
   }
-  bool watched;
-  {
-    platform::LockGuard guard(g_collector.lock());
-    watched = DebugObjects::Watch(object.base, bytes, place);
-  }
-  if (!watched) {
+  if (!DebugObjects::Watch(object.base, bytes, place)) {
     GC_free(p);
     p = runtime::OutOfMemory(bytes);
     if (p == nullptr) ReportFailure(call, bytes, place);
@@ -74,11 +69,8 @@ void* AllocateWith(const char* call, size_t bytes, Place place, F allocate) {
 Addr BaseOfDebugged(void* p, DebugObject* known) {
   ObjectRef object;
   if (!alloc::FindObject(AddressOf(p), &object)) return 0;
-  platform::LockGuard guard(g_collector.lock());
-  const DebugObject* entry = DebugObjects::Find(object.base);
-  if (entry == nullptr || object.base + kDebugHeaderBytes != AddressOf(p)) return 0;
-  *known = *entry;
-  return object.base;
+  if (object.base + kDebugHeaderBytes != AddressOf(p)) return 0;
+  return DebugObjects::Find(object.base, known) ? object.base : 0;
 }
 
 // The outcome of freeing a debugged object.
@@ -93,19 +85,18 @@ struct Freeing {
 Freeing BeginFreeing(const ObjectRef& object) {
   Freeing freeing;
   runtime::CollectorLockGuard guard;
-  DebugObject* entry = DebugObjects::Find(object.base);
-  if (entry == nullptr) return freeing;
+  if (!DebugObjects::NoteFreed(object.base, &freeing.known)) return freeing;
   freeing.is_debugged = true;
-  freeing.was_freed = entry->freed;
-  freeing.known = *entry;
-  if (entry->freed) return freeing;
-  if (!entry->reported) freeing.damage = DebugObjects::FindDamage(object.base, *entry);
+  freeing.was_freed = freeing.known.freed;
+  if (freeing.was_freed) return freeing;
+  if (!freeing.known.reported) {
+    freeing.damage = DebugObjects::FindDamage(object.base, freeing.known);
+  }
   freeing.give_back =
       IsUncollectable(object.kind()) || (GC_find_leak != 0 && !runtime::g_options.delay_free);
   g_collector.MoveRegistered(object);
   if (alloc::g_sample_mean_bytes != 0) gleaner::gc::g_heap_samples.Forget(object.base);
-  DebugObjects::Empty(object.base, *entry);
-  entry->freed = true;
+  DebugObjects::Empty(object.base, freeing.known);
   return freeing;
 }
 

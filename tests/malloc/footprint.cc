@@ -15,6 +15,7 @@
 
 namespace {
 
+constexpr size_t kKiB = size_t{1} << 10;
 constexpr size_t kMiB = size_t{1} << 20;
 // For each of four threads 0.6 MiB in magazines, 2 MiB of free pages, 31 current pages; tables.
 // What is in the pool and on the shelf are medium blocks, which are not used here.
@@ -114,6 +115,50 @@ void SleepingOwner() {
   only_frees.join();
 }
 
+// Threads that have a block of each of many sizes, and end. Of 16 KiB pages they touch a part.
+void ManyThreads() {
+  constexpr size_t kThreads = 200;
+  // 58 KiB of blocks in 4 KiB pages, mark bytes, magazines, a stack; half of what whole pages take.
+  constexpr size_t kEach = 200 * kKiB;
+  // What the page space keeps of it, and for each thread its heap's own data.
+  constexpr size_t kStays = kThreads * 100 * kKiB;
+  (void)malloc_trim(0);
+  const size_t before = status_bytes("VmRSS:");
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t ready = 0;
+  bool end = false;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      Blocks blocks;
+      for (size_t bytes = 16; bytes <= 20000; bytes = bytes * 3 / 2) {
+        blocks.push_back(memset(malloc(bytes), 1, bytes));
+      }
+      std::unique_lock lock(mutex);
+      ++ready;
+      changed.notify_all();
+      changed.wait(lock, [&] { return end; });
+      lock.unlock();
+      Release(blocks);
+    });
+  }
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return ready == kThreads; });
+    const size_t waiting = status_bytes("VmRSS:");
+    printf("threads: %zu, before %zu\n", waiting, before);
+    CHECK(waiting < before + kThreads * kEach);
+    end = true;
+    changed.notify_all();
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(malloc_trim(0) == 1);
+  const size_t after = status_bytes("VmRSS:");
+  printf("threads: after their end %zu\n", after);
+  CHECK(after < before + kStays);
+}
+
 // Fewer blocks than may wait before they are joined, as many, and more.
 void FreedLargeBlocksAreJoined() {
   constexpr size_t kBytes = 2 * kMiB;
@@ -162,4 +207,5 @@ int main() {
   ProducerAndConsumer();
   SleepingOwner();
   MemoryGoesBackAfterAPeak();
+  ManyThreads();
 }
