@@ -84,6 +84,11 @@ class Helper {
 // used is hidden from other sizes in current pages alone, one for each thread, sort and size so far
 // [inv.free-slots]; and a thread takes up to 4 pages at a time. What is given back while a cycle
 // marks is hidden until its end: so one that is under way after a turn is brought to its end.
+//
+// Not in that bound are pages that went back to their space, resident, from which best fit may take
+// others that are not. But the heap asks before it has grown by a sixteenth, and does not grow if a
+// quarter of it is free (docs/collection_cycle.md, "Growth"). So it has no more than that bound, or
+// four thirds of what is in use, and a sixteenth.
 class Frees {
  public:
   explicit Frees(unsigned seed) : random_(seed) {}
@@ -143,8 +148,9 @@ class Frees {
     all_bytes_ += count_ * slot_bytes_;
     current_.insert({allocator, sort_, slot_bytes_});
     const size_t slots = kPage / slot_bytes_;
-    most_pages_[space] =
-        std::max(most_pages_[space], (count_ + slots - 1) / slots + staying_[space]);
+    const size_t pages = (count_ + slots - 1) / slots;
+    most_pages_[space] = std::max(most_pages_[space], pages + staying_[space]);
+    most_at_once_ = std::max(most_at_once_, pages + staying_[kScanned] + staying_[kPointerFree]);
     Check();
     for (size_t i = Below(4); i > 0; --i) LetStay(space);
     switch (Below(3)) {
@@ -192,9 +198,12 @@ class Frees {
 
   // Beyond what there was before.
   size_t Allowed() const {
-    const size_t taken_at_once = 2 * (4 + 7) * kMaxThreads;
-    return (most_pages_[kScanned] + most_pages_[kPointerFree] + current_.size() + taken_at_once) *
-           kPage;
+    const size_t slack = current_.size() + 2 * (4 + 7) * kMaxThreads;
+    const size_t of_spaces =
+        heap_before_ + (most_pages_[kScanned] + most_pages_[kPointerFree] + slack) * kPage;
+    const size_t in_use = heap_before_ + (most_at_once_ + slack) * kPage;
+    const size_t most = std::max(of_spaces, in_use + in_use / 3);
+    return most + most / 16 + (size_t{128} << 10) - heap_before_;
   }
   void Check() {
     const gleaner_stats stats = Stats();
@@ -224,6 +233,7 @@ class Frees {
   Stays stays_[kMostStaying];
   size_t staying_[kSpaces] = {};
   size_t most_pages_[kSpaces] = {};
+  size_t most_at_once_ = 0;
   std::set<std::tuple<size_t, Sort, size_t>> current_;
   size_t heap_before_ = 0, process_before_ = 0, most_grown_ = 0, all_bytes_ = 0;
 };
