@@ -517,6 +517,17 @@ PageNumber ThreadHeap::PopFree(Space space) {
   return page;
 }
 
+void ThreadHeap::FlushFreePages(Space space) {
+  const auto s = static_cast<size_t>(space);
+  platform::LockGuard guard(lock_);
+  while (free_head_[s] != kNoPage) {
+    const PageNumber page = free_head_[s];
+    free_head_[s] = g_space.meta[page].next;
+    PageSpaceOf(space).Free(page);
+  }
+  free_count_[s].Store(0, memory_order_relaxed);  // under lock_
+}
+
 // --- With the world stopped ---
 
 void ThreadHeap::RetireRunsWorldStopped() {

@@ -142,6 +142,8 @@ class ThreadHeap {
   void PushPartialWorldStopped(PageNumber page);
   // Adds a page to the free pages. Any thread, several at once.
   void PushFree(PageNumber page);
+  // Gives the heap's free pages back to the page space. Any thread.
+  void FlushFreePages(Space space);
   // Puts a page that is swept and not current where its free slots say: to the free pages if all
   // are free, unless a cycle marks concurrently; to the partial pages if one part in `share` is.
   // False, and nothing is done, if the heap does not own the page. Any thread.

@@ -269,18 +269,8 @@ bool ThreadHeaps::ShouldShare(Space space, PageNumber pages) {
 }
 
 void ThreadHeaps::FlushFreePages(Space space) {
-  const auto s = static_cast<size_t>(space);
   const size_t heaps = count();
-  for (size_t i = 0; i < heaps; ++i) {
-    ThreadHeap& heap = at(i);
-    platform::LockGuard guard(heap.lock_);
-    while (heap.free_head_[s] != kNoPage) {
-      const PageNumber page = heap.free_head_[s];
-      heap.free_head_[s] = g_space.meta[page].next;
-      PageSpaceOf(space).Free(page);
-    }
-    heap.free_count_[s].Store(0, memory_order_relaxed);  // under lock_
-  }
+  for (size_t i = 0; i < heaps; ++i) at(i).FlushFreePages(space);
 }
 
 size_t ThreadHeaps::ResidentFreePages(Space space) {
@@ -378,6 +368,8 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
     heap.GiveBackAfterFork();
     heap.abandoned_.Store(true, memory_order_relaxed);  // a single thread is left
   }
+  ThreadHeap& home =
+      survivor != nullptr && g_shared.policy != Policy::kPageShared ? *survivor : at(0);
   // Frees the pages that were on a free list, or that a vanished thread had taken.
   for (const Space which : {Space::kScanned, Space::kPointerFree}) {
     PageSpace& space = PageSpaceOf(which);
@@ -394,7 +386,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       const bool left_half_way = state == PageState::kSmall && meta.listing() == Listing::kFree;
       if (left_half_way) {
         // The thread that found it empty has not put it on a list of free pages.
-        (survivor != nullptr ? *survivor : at(0)).PushFree(page);
+        home.PushFree(page);
       } else if (state == PageState::kSmall) {
         SettleAfterFork(page, survivor);
       } else {
@@ -403,7 +395,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
         const bool is_in_hand = survivor != nullptr && survivor->span_in_hand == page;
         if (g_space.info[head].state == PageState::kTaken && !is_in_hand) {
           if (pages == 1) {
-            (survivor != nullptr ? *survivor : at(0)).PushFree(page);
+            home.PushFree(page);
           } else {
             space.Free(page);
           }

@@ -327,20 +327,7 @@ void SlotHeaps::KeepFreePages(SlotHeap* heap) {
     last->kept_pages_ = 0;
     last->is_kept_ = false;
     // Relaxed: written under create.
-    if (last->abandoned_.Load(memory_order_relaxed)) last->FreeFreePages();
-  }
-}
-
-// pre: no thread owns the heap, or will meanwhile.
-void SlotHeap::FreeFreePages() {
-  platform::LockGuard guard(lock_);
-  // If others take the last page meanwhile, TakeFree takes fresh ones, which are freed, too.
-  while (pages_->free_pages(kSpace) != 0) {
-    const PageNumber page = pages_->TakeFree(kSpace);
-    if (page == kNoPage) break;
-    g_space.info[page].magazine = DistanceOf(kLargeClass);
-    g_space.info[page].state = PageState::kTaken;
-    alloc::PageSpaceOf(kSpace).Free(page);
+    if (last->abandoned_.Load(memory_order_relaxed)) last->pages_->FlushFreePages(kSpace);
   }
 }
 

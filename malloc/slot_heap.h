@@ -79,7 +79,6 @@ class SlotHeap {
   platform::Atomic<bool> abandoned_{false};
   ClassPages classes_[kClassCount];
 
-  void FreeFreePages();
   // Guarded by the lock of the list of heaps: the list of heaps with free pages that were
   // abandoned.
   SlotHeap* next_kept_ = nullptr;
