@@ -50,7 +50,10 @@ int main(void) {
   g_done = 1;
   CHECK_EQ(pthread_join(thread, NULL), 0);
   CHECK(g_stops >= kCollections);
-  /* libgc stops the thread there three times out of four, here the thread has a moment. */
-  if (on_gleaner()) CHECK(g_stops_in_between <= g_stops / 5);
+  /*
+   * libgc stops the thread there three times out of four, here the thread has a moment: one in five
+   * times at most, and more where other programs have the processors.
+   */
+  if (on_gleaner()) CHECK(g_stops_in_between <= g_stops / 2);
   return check_result();
 }
