@@ -17,7 +17,6 @@
 namespace gleaner::alloc {
 namespace {
 
-using platform::memory_order_acq_rel;
 using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
 using platform::memory_order_release;

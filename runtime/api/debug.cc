@@ -20,7 +20,6 @@
 #include "runtime/variables.h"
 
 namespace alloc = gleaner::alloc;
-namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;
 using gleaner::Addr;
 using gleaner::AddressOf;
