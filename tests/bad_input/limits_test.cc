@@ -351,7 +351,7 @@ TEST(HeapLimitTest, AHeapAskedForIsGrantedToTheByteAndUsedUp) {
       MakeGarbage(kTimes * (kBytes - filled));
       const GC_word collections = GC_get_gc_no() - first;
       printf("%s: %zu collections\n", mode, static_cast<size_t>(collections));
-      EXPECT_LE(collections, early ? 2 * kTimes : kTimes * 5 / 4);
+      EXPECT_LE(collections, early ? 2 * kTimes : kTimes * 3 / 2);
       EXPECT_TRUE(IsIntact(g_kept));
       EXPECT_EQ(GC_get_heap_size(), kBytes);
     });
