@@ -366,7 +366,10 @@ PageNumber ThreadHeap::TakeFresh(Space space) {
   }
   // The rest of the batch goes to the list that PopFree takes from.
   ThreadHeap& home = ThreadHeaps::policy() == Policy::kPageShared ? ThreadHeaps::at(0) : *this;
-  for (PageNumber i = 1; i < count; ++i) home.PushFree(batch[i]);
+  if (count > 1) {
+    platform::LockGuard guard(home.lock_);
+    for (PageNumber i = 1; i < count; ++i) home.PushFreeLocked(batch[i]);
+  }
   if (batch_ < kMaxBatch) batch_ *= 2;
   return batch[0];
 }

@@ -218,27 +218,44 @@ TEST(PageSharingTest, WhatIsFreedServesEverySizeAndThread) {
   });
 }
 
+// Heap 0 of one, and the objects of eight pages.
+struct Pages {
+  explicit Pages(size_t size)
+      : size_class(alloc::SizeClassOf(size)),
+        slots(alloc::kPageBytes / alloc::kSlotBytes[size_class]),
+        objects(8 * slots) {}
+  void Fill() {
+    for (void*& object : objects) {
+      object = heaps.heap(0).Allocate(Kind::kNormal, size_class);
+      ASSERT_NE(object, nullptr);
+    }
+  }
+  uint8_t* MarkOf(size_t i) const {
+    alloc::ObjectRef object;
+    EXPECT_TRUE(alloc::FindObject(AddressOf(objects[i]), &object));
+    return object.mark();
+  }
+  void Free(size_t i) const { ASSERT_EQ(alloc::FreeObject(objects[i]), alloc::FreeResult::kFreed); }
+  Heaps heaps{Policy::kLps, 1, 1};
+  size_t size_class;
+  size_t slots;
+  std::vector<void*> objects;
+};
+
 // A marker turns the byte of a slot black that the program gives back meanwhile: the page counts a
 // free slot that it has not. Its owner takes it for full all the same.
 TEST(PageSharingTest, APageThatCountsSlotsItHasNotIsLeft) {
   for (const size_t size : {2048u, 4096u, 8192u}) {
     EXPECT_CHILD_OK([size] {
-      Heaps heaps(Policy::kLps, 1, 1);
-      const size_t c = alloc::SizeClassOf(size);
-      const size_t slots = alloc::kPageBytes / alloc::kSlotBytes[c];
-      std::vector<void*> objects(8 * slots);
+      Pages pages(size);
       for (int round = 0; round < 4; ++round) {
-        for (void*& object : objects) {
-          object = heaps.heap(0).Allocate(Kind::kNormal, c);
-          ASSERT_NE(object, nullptr);
-        }
+        pages.Fill();
         // In pages that are current and in others.
-        for (size_t i = 0; i < objects.size(); i += slots - 1) {
-          alloc::ObjectRef object;
-          ASSERT_TRUE(alloc::FindObject(AddressOf(objects[i]), &object));
-          const uint8_t mark = *object.mark();
-          ASSERT_EQ(alloc::FreeObject(objects[i]), alloc::FreeResult::kFreed);
-          *object.mark() = mark;
+        for (size_t i = 0; i < pages.objects.size(); i += pages.slots - 1) {
+          uint8_t* mark = pages.MarkOf(i);
+          const uint8_t black = *mark;
+          pages.Free(i);
+          *mark = black;
         }
         ThreadHeaps::CheckForTesting();
       }
@@ -251,29 +268,18 @@ TEST(PageSharingTest, APageThatCountsSlotsItHasNotIsLeft) {
 TEST(PageSharingTest, APageThatHasSlotsItDoesNotCountIsLeft) {
   for (const size_t size : {1024u, 2048u, 8192u}) {
     EXPECT_CHILD_OK([size] {
-      Heaps heaps(Policy::kLps, 1, 1);
-      const size_t c = alloc::SizeClassOf(size);
-      const size_t slots = alloc::kPageBytes / alloc::kSlotBytes[c];
-      std::vector<void*> objects(8 * slots);
-      for (void*& object : objects) {
-        object = heaps.heap(0).Allocate(Kind::kNormal, c);
-        ASSERT_NE(object, nullptr);
-      }
-      for (size_t i = 0; i < objects.size(); i += slots) {
-        for (size_t k = i; 2 * (k - i) < slots; ++k) {
-          alloc::ObjectRef object;
-          ASSERT_TRUE(alloc::FindObject(AddressOf(objects[k]), &object));
+      Pages pages(size);
+      pages.Fill();
+      for (size_t i = 0; i < pages.objects.size(); i += pages.slots) {
+        for (size_t k = i; 2 * (k - i) < pages.slots; ++k) {
           if (k == i && i != 0) {
-            *object.mark() = alloc::kFreeSlot;
+            *pages.MarkOf(k) = alloc::kFreeSlot;
           } else {
-            ASSERT_EQ(alloc::FreeObject(objects[k]), alloc::FreeResult::kFreed);
+            pages.Free(k);
           }
         }
       }
-      for (void*& object : objects) {
-        object = heaps.heap(0).Allocate(Kind::kNormal, c);
-        ASSERT_NE(object, nullptr);
-      }
+      pages.Fill();
     });
   }
 }
