@@ -107,7 +107,7 @@ bool Pacer::NoteProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_
   const auto outside = static_cast<double>(process_bytes);
   const double footprint =
       static_cast<double>(LiveBytes()) + (outside > added ? outside - added : 0);
-  if (bytes < static_cast<double>(kMinOutsideBytes) || ran < kOutsideRest * stop ||
+  if (bytes < static_cast<double>(kMinOutsideBytes) || ran < kRest * stop ||
       bytes * ran < kOutsideWeight * stop * footprint) {
     return false;
   }

@@ -249,7 +249,6 @@ class Pacer {
   // Less growth outside the heap says nothing, and is not worth a collection.
   static constexpr uint64_t kMinOutsideBytes = 16 * kMiB;
   static constexpr double kOutsideWeight = 8;
-  static constexpr double kOutsideRest = 2;  // as kRest
   static constexpr size_t kLooks = 16;  // the number of objects is known to 1/kLooks at each look
   static constexpr int kMaxTrust = 64;
   bool IsDue(ptrdiff_t allocated) const {
