@@ -76,8 +76,7 @@ double CyclePacer::RunNs() const {
 // memory slow. Before the first cycle it is not known how much the program writes: all that is
 // armed at most, and no more than it can in the time of the marking. That is the least. What the
 // program loses by sharing caches and cores with the markers, and by marking itself, is known from
-// the last two cycles: of the two the one that lost less counts, since a program may happen to
-// allocate little.
+// the cycles before.
 double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
   const double processors = pool_.size();
   double busy = pacer_.processors_busy();
@@ -95,8 +94,7 @@ double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
     if (faults > most) faults = most;
   }
   const double least = marking * taken + faults;
-  const double seen = (slowdown_[0] < slowdown_[1] ? slowdown_[0] : slowdown_[1]) *
-                      static_cast<double>(ExpectedScanBytes());
+  const double seen = slowdown_ * static_cast<double>(ExpectedScanBytes());
   return seen > least ? seen : least;
 }
 
@@ -174,10 +172,9 @@ void CyclePacer::NoteSlowdown(ptrdiff_t cycle_bytes) {
   if (pace_before_ <= 0) return;
   const auto took = static_cast<double>(platform::NowNs() - started_ns_);
   const double lost = took - static_cast<double>(cycle_bytes) / pace_before_;
-  slowdown_[1] = slowdown_[0];
-  slowdown_[0] =
-      lost <= 0 ? 0
-                : lost * pacer_.processors_busy() / static_cast<double>(ExpectedScanBytes() + 1);
+  const double slowdown = (lost > 0 ? lost : 0) * pacer_.processors_busy() /
+                          static_cast<double>(ExpectedScanBytes() + 1);
+  slowdown_ = slowdown_ < 0 ? slowdown : slowdown_ + (slowdown - slowdown_) / 4;
 }
 
 uint64_t CyclePacer::NoteCycle(const Tunables& tunables) {

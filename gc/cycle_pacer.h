@@ -143,9 +143,9 @@ class CyclePacer {
   Reason reason_ = Reason::kOnlyKind;
   // What the program wrote to for the first time in the last cycle; UINT64_MAX before the first.
   uint64_t written_bytes_ = UINT64_MAX;
-  // How much each of the last two cycles has slowed the program down, in nanoseconds of processor
-  // time for each byte to scan; 0 before there were two.
-  double slowdown_[2] = {0, 0};
+  // How much cycles have slowed the program down, in nanoseconds of processor time for each byte to
+  // scan: a mean in which the last one counts a quarter. Less than 0 before the first.
+  double slowdown_ = -1;
   uint64_t last_end_ns_ = 0;            // end of the last collection; 0 before the first
   uint64_t last_end_processor_ns_ = 0;  // the process's processor time at last_end_ns_
 };
