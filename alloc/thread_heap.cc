@@ -199,8 +199,9 @@ void ThreadHeap::StopUsing(Run& run, int taken, uint32_t share) {
   const PageNumber page = run.page;
   run.page = kNoPage;
   run.taken = run.counted = 0;
+  const uint32_t slots = g_space.info[page].slot_count;  // may change after the next line
   const Standing now = g_space.meta[page].Change(Listing::kCurrent, Listing::kUnlisted, -taken);
-  if (IsWorthListing(now.free(), g_space.info[page].slot_count, share)) (void)Settle(page, share);
+  if (IsWorthListing(now.free(), slots, share)) (void)Settle(page, share);
 }
 
 void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run) {

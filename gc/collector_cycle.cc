@@ -137,11 +137,12 @@ bool Collector::Drive() {
       }
     }
   } else {
+    const double used = cycle_pacer_.PartUsed(finalizers_.registered());
     if (cycle_.state() == CycleState::kMarking &&
-        (cycle_pacer_.IsPressing() || cycle_pacer_.IsBehind())) {
+        (cycle_pacer_.IsPressing() || cycle_pacer_.IsBehind(used))) {
       cycle_.Raise(Cycle::Urgency::kPressing);
     }
-    if (pacer_.allocated() >= pacer_.allowance()) cycle_.Raise(Cycle::Urgency::kClosing);
+    if (used >= 1) cycle_.Raise(Cycle::Urgency::kClosing);
     const Cycle::Next next = cycle_.Advance(0);
     const Cycle::Urgency urgency = cycle_.urgency();
     const bool closing = urgency == Cycle::Urgency::kClosing;

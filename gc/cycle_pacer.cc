@@ -195,13 +195,18 @@ void CyclePacer::NoteStop(uint64_t end_ns, bool processor_clocks, bool is_minor_
   last_end_processor_ns_ = processor_clocks ? platform::ProcessorNs() : 0;
 }
 
-bool CyclePacer::IsBehind() const {
-  constexpr double kAhead = 1.0 / 8;
+double CyclePacer::PartUsed(size_t finalizable) const {
   const ptrdiff_t to = pacer_.allowance();
-  if (to <= started_at_) return true;
+  if (to <= started_at_) return 1;
   const double used =
       static_cast<double>(pacer_.allocated() - started_at_) / static_cast<double>(to - started_at_);
-  return used * rate_ > cycle_.Progress() + kAhead;
+  const double overdue = pacer_.PartOverdue(finalizable);
+  return used > overdue ? used : overdue;
+}
+
+bool CyclePacer::IsBehind(double part_used) const {
+  constexpr double kAhead = 1.0 / 8;
+  return part_used * rate_ > cycle_.Progress() + kAhead;
 }
 
 uint64_t CyclePacer::SliceBytes(uint64_t allocated_bytes) const {

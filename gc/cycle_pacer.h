@@ -1,10 +1,10 @@
 // When a concurrent cycle begins, and how fast it has to mark, so that it ends when the program has
 // used up its allowance (gc/pacer.h).
 //
-// Call order: for each cycle the collector calls MayBegin and Begin; then IsPressing, IsBehind and
-// SliceBytes while the cycle is under way; then BeginStop and NoteCycleBytes in the final stop. It
-// calls NoteStop at the end of each stop. The kinds of collection that are chosen from:
-// docs/modes.md.
+// Call order: for each cycle the collector calls MayBegin and Begin; then IsPressing, PartUsed,
+// IsBehind and SliceBytes while the cycle is under way; then BeginStop and NoteCycleBytes in the
+// final stop. It calls NoteStop at the end of each stop. The kinds of collection that are chosen
+// from: docs/modes.md.
 #pragma once
 
 #include "gc/cycle.h"
@@ -96,9 +96,11 @@ class CyclePacer {
   bool IsPressingAndShorterThan(uint64_t ns) const {
     return pressing_ && ExpectedMarkNs(pool_.size()) < ns;
   }
-  // Whether the part of the cycle's allowance that is used up exceeds the part of the marking that
-  // is done by more than an eighth.
-  bool IsBehind() const;
+  // The part of the cycle's allowance that is used up; or that of the finalizable objects, of which
+  // there are `finalizable` now, if that is larger (Pacer::PartOverdue).
+  double PartUsed(size_t finalizable) const;
+  // Whether `part_used` exceeds the part of the marking that is done by more than an eighth.
+  bool IsBehind(double part_used) const;
   // Bytes that a mutator has to mark after it has allocated `allocated_bytes`.
   uint64_t SliceBytes(uint64_t allocated_bytes) const;
 

@@ -112,7 +112,7 @@ bool Pacer::NoteProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_
     return false;
   }
   outside_is_due_ = true;
-  wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
+  WantFull(finalizable);
   return true;
 }
 

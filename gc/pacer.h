@@ -205,8 +205,16 @@ class Pacer {
         (since_full + bytes < most || ran_ns() < kRest * found_.full_stop_ns)) {
       return false;
     }
-    wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
+    WantFull(finalizable);
     return true;
+  }
+  // How much of what may be registered while the full collection that is due for finalizable
+  // objects goes on has been: it is to be over when as many have been added as made it due. 0 if
+  // none is due. Guarded by the collector lock.
+  double PartOverdue(size_t finalizable) const {
+    if (!WantsFull() || finalizable <= due_at_) return 0;
+    return static_cast<double>(finalizable - due_at_) /
+           static_cast<double>(due_at_ > finalizable_ ? due_at_ - finalizable_ : 1);
   }
   // Whether NoteProcessBytes should be called, for there are `finalizable` objects now. Guarded by
   // the collector lock, as is NoteProcessBytes.
@@ -255,6 +263,10 @@ class Pacer {
     // Relaxed: a threshold; a thread that sees it late collects a little late.
     return allocated >= allowance_.Load(platform::memory_order_relaxed) || WantsFull();
   }
+  void WantFull(size_t finalizable) {
+    due_at_ = finalizable;
+    wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
+  }
   void NoteReleased();
   void NoteOutside();
   void DiscountAllocatedInCycle();
@@ -280,6 +292,7 @@ class Pacer {
   int surplus_cycles_before_ = 0;  // surplus_cycles_ before the last StartCycle
 
   size_t finalizable_ = 0;          // objects that had a finalizer after the last full collection
+  size_t due_at_ = 0;               // how many had one when a full collection became due for them
   double finalizable_added_ = 64;   // of those before, as sums: registered since the one before,
   double finalized_ = 64;           // and released
   double finalized_part_ = 1;       // of what is registered, what full collections release

@@ -121,11 +121,15 @@ TEST(PacerTest, FinalizableObjectsMakeACollectionDue) {
   pacer.OnAllocated(1, 0);
   EXPECT_EQ(RegisterUntilDue(&pacer, 0, 1000), 53u);  // 512 KiB
   EXPECT_TRUE(pacer.OnAllocated(0, 0));
+  // A cycle that is due for 53 objects is to be over when 53 more are there.
+  EXPECT_EQ(pacer.PartOverdue(53), 0);
+  EXPECT_EQ(pacer.PartOverdue(2 * 53), 1);
   PacerInput found = Found(30 * kMiB);
   found.full_stop_ns = 1'000'000;
   found.finalized = 53;
   pacer.StartCycle(found);
   EXPECT_FALSE(pacer.WantsFull());
+  EXPECT_EQ(pacer.PartOverdue(2 * 53), 0);
   EXPECT_FALSE(pacer.OnAllocated(0, 0));
   pacer.OnAllocated(1 * kMiB, 0);
   // A collection is not due before the program has run for four times as long as it takes.
