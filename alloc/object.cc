@@ -143,8 +143,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
     if (span != kNoPage) break;
     const size_t span_bytes = size_t{pages} << kPageShift;
     if (TakeGrowthRefusal()) {
-      if (!ThreadHeaps::ReleaseFreePagesElsewhere(space, span_bytes))
-        g_hooks.grow(span_bytes, attempts);
+      g_hooks.grow(span_bytes, attempts);
     } else if (!g_hooks.exhausted(span_bytes, &attempts)) {
       g_hooks.allocated(-static_cast<ptrdiff_t>(bytes));  // takes the report above back
       return nullptr;

@@ -21,9 +21,6 @@ constexpr PageNumber kStealBatch = 8;
 // Free pages that do not fit are given back in portions of one part in this many of the heap, or of
 // the request if that is larger.
 constexpr size_t kReleasedAtOnce = 64;
-// Free spans between large objects are given back once they are one part in this many of the heap.
-constexpr size_t kHolesShare = 8;
-
 constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits
 
 struct Shared {
@@ -279,17 +276,12 @@ size_t ThreadHeaps::ResidentFreePages(Space space) {
   return free;
 }
 
-bool ThreadHeaps::ReleaseToMakeRoom(size_t bytes, size_t least_share) {
+size_t ThreadHeaps::ReleaseToMakeRoom(size_t bytes, size_t least_share) {
   size_t free = 0;
   for (const Space space : {Space::kScanned, Space::kPointerFree}) free += ResidentFreePages(space);
-  if (free * least_share < (ResidentBytes() >> kPageShift)) return false;
+  if (free * least_share < (ResidentBytes() >> kPageShift)) return 0;
   const size_t traded = Trade(Space::kScanned, bytes);
-  return (traded >= bytes ? traded : traded + Trade(Space::kPointerFree, bytes - traded)) != 0;
-}
-
-bool ThreadHeaps::ReleaseFreePagesElsewhere(Space space, size_t bytes) {
-  return ResidentFreePages(space) * kHolesShare >= (ResidentBytes() >> kPageShift) &&
-         Trade(space, bytes) != 0;
+  return traded >= bytes ? traded : traded + Trade(Space::kPointerFree, bytes - traded);
 }
 
 void ThreadHeaps::CheckForTesting() {

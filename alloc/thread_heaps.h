@@ -60,12 +60,9 @@ class ThreadHeaps {
   static size_t ResidentFreePages(Space space);
   // Makes room when the heap must grow although much of it is free, since the free memory does not
   // fit the request. Gives about `bytes` of free memory back to the system, so that the heap can
-  // take as much elsewhere. False if less than one part in `least_share` of the heap is free, or
-  // nothing could be given back.
-  static bool ReleaseToMakeRoom(size_t bytes, size_t least_share);
-  // The same for a large object that fits none of the free spans of its space; gives back memory of
-  // that space only.
-  static bool ReleaseFreePagesElsewhere(Space space, size_t bytes);
+  // take as much elsewhere, and returns how much. Nothing if less than one part in `least_share` of
+  // the heap is free.
+  static size_t ReleaseToMakeRoom(size_t bytes, size_t least_share);
 
   static Policy policy();
   static double k();

@@ -48,6 +48,20 @@ void Pacer::StartCycle(const PacerInput& found) {
   law_.Note(found_.period);
   NoteSurplus();
   SetAllowance();
+  SetWorth();
+}
+
+void Pacer::SetWorth() {
+  constexpr double kShare = 8;
+  const double touch = config_.touch_ns_per_byte;
+  const double stop = kShare * static_cast<double>(found_.full_stop_ns);
+  const bool may = touch > 0 && found_.full_stop_ns < config_.longest_stop_ns;
+  // Relaxed, both: thresholds.
+  pays_from_.Store(may && stop / touch < static_cast<double>(PTRDIFF_MAX)
+                       ? static_cast<size_t>(stop / touch)
+                       : SIZE_MAX,
+                   platform::memory_order_relaxed);
+  touch_ns_per_byte_.Store(touch, platform::memory_order_relaxed);
 }
 
 // Minor collections take from what is registered what dies young. Most of what the program keeps

@@ -68,6 +68,7 @@ struct PacerConfig {
   double touch_ns_per_byte = 0;
   // The anonymous resident bytes that the whole process should keep below; 0: no limit.
   uint64_t soft_limit_bytes = 0;
+  uint64_t longest_stop_ns = UINT64_MAX;  // of a collection that is not due
 };
 
 // What a collection found.
@@ -178,13 +179,29 @@ class Pacer {
     const size_t wanted = wanted_bytes() < most ? wanted_bytes() : most;
     return bytes < wanted ? wanted : bytes;
   }
+  // Whether a heap of `resident_bytes` would pass the soft limit. Any thread.
+  bool PassesLimit(size_t resident_bytes) const {
+    return resident_bytes > most_heap_bytes_.Load(platform::memory_order_relaxed);  // a threshold
+  }
   // Whether the heap should be collected before it grows to `resident_bytes`.
   bool ShouldCollectToGrow(size_t resident_bytes) const {
-    // Relaxed, all: a count, thresholds.
+    // Relaxed, both: a count, a threshold.
     const ptrdiff_t allocated = allocated_.Load(platform::memory_order_relaxed);
     return allocated >= share_.Load(platform::memory_order_relaxed) ||
-           (resident_bytes > most_heap_bytes_.Load(platform::memory_order_relaxed) &&
+           (PassesLimit(resident_bytes) &&
             allocated >= least_.Load(platform::memory_order_relaxed));
+  }
+  // Whether the heap is collected rather than that it takes `bytes` of memory: if a stop is
+  // expected to take less than an eighth of the time of the first access to so much, it costs
+  // little whatever it finds. Not if the request is all that has been allocated since the last
+  // collection, and not if the stop would be longer than PacerConfig allows. Any thread.
+  bool PaysToCollectFor(size_t bytes) const {
+    return bytes >= pays_from_.Load(platform::memory_order_relaxed) &&  // a threshold
+           allocated() > static_cast<ptrdiff_t>(bytes);
+  }
+  // Any thread.
+  double touch_ns_per_byte() const {
+    return touch_ns_per_byte_.Load(platform::memory_order_relaxed);  // a number
   }
   // `finalizable` objects have a finalizer now, each of which weighs as much as `weight` bytes.
   // `ran_ns`: since the last collection. True if a full collection is due; WantsFull says so until
@@ -272,6 +289,7 @@ class Pacer {
   void DiscountAllocatedInCycle();
   void NoteSurplus();
   void SetAllowance();
+  void SetWorth();
   uint64_t LiveBytes() const { return found_.live_scanned_bytes + found_.live_pointer_free_bytes; }
   uint64_t FootprintBytes() const { return LiveBytes() + config_.process_bytes; }
   uint64_t MaxUsefulFreeBytes() const;
@@ -330,6 +348,8 @@ class Pacer {
   // The heap's size at the soft limit, and the allowance at which the limit is let go.
   platform::Atomic<size_t> most_heap_bytes_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> least_{PTRDIFF_MAX};
+  platform::Atomic<size_t> pays_from_{SIZE_MAX};  // the least request for PaysToCollectFor
+  platform::Atomic<double> touch_ns_per_byte_{0};
 };
 
 }  // namespace gleaner::gc

@@ -95,7 +95,7 @@ void OnAllocated(ptrdiff_t bytes) {
 bool MakeRoomInLimit(size_t bytes, size_t least_share) {
   const size_t limit = alloc::HeapLimit();
   return limit != 0 && bytes <= limit && alloc::ResidentBytes() + bytes > limit &&
-         alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, least_share);
+         alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, least_share) != 0;
 }
 
 uint64_t AllocatedAndFreed(const Thread& thread) {
@@ -149,11 +149,38 @@ bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
   return true;
 }
 
+// From when on memory is given back again rather than that the heap grows.
+constinit platform::Atomic<uint64_t> g_next_trade_ns{0};
+
+// Gives about `bytes` of free memory back, as ReleaseToMakeRoom. It has to be touched anew when a
+// request fits it, and that is to take an eighth of the time at most: where requests come faster,
+// the heap grows until they fit, but not beyond the memory limit.
+bool Trade(size_t bytes, size_t least_share) {
+  constexpr double kRest = 8;
+  const gc::Pacer& pacer = g_collector.pacer();
+  const uint64_t now = platform::NowNs();
+  // Relaxed, both: a time. Of two threads that trade at once the later one decides.
+  if (now < g_next_trade_ns.Load(platform::memory_order_relaxed) &&
+      !pacer.PassesLimit(alloc::ResidentBytes() + bytes)) {
+    return false;
+  }
+  const size_t traded = alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, least_share);
+  if (traded == 0) return false;
+  const double touch_ns = pacer.touch_ns_per_byte() * static_cast<double>(traded);
+  g_next_trade_ns.Store(now + static_cast<uint64_t>(kRest * touch_ns),
+                        platform::memory_order_relaxed);
+  return true;
+}
+
 void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   bytes = AlignUp(bytes, alloc::kPageBytes);
   const size_t grown = alloc::ResidentBytes() + bytes;
   if (grown <= alloc::GrowthLimit()) return;  // the limit has moved
   if (g_collector.SweepRest() || attempts.IsOutOfDate()) return;
+  if (AutomaticCollectionAllowed() && g_collector.pacer().PaysToCollectFor(bytes) &&
+      !platform::IsInSection() && Collect(Cause::kAllocation, g_stop_func)) {
+    return;
+  }
   bool collect = AutomaticCollectionAllowed() && g_collector.pacer().ShouldCollectToGrow(grown);
   // With concurrent collections the heap grows rather than that a thread pauses.
   if (collect && IsConcurrent() && (platform::IsInSection() || g_collector.HurryCycle())) {
@@ -161,7 +188,7 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   }
   // Within the allowance free pages are mostly reused soon: return some only if a quarter of the
   // heap is free; beyond it, an eighth.
-  if (alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, collect ? 8 : 4)) return;
+  if (Trade(bytes, collect ? 8 : 4)) return;
   if (collect && (attempts.IsOutOfDate() || Collect(Cause::kAllocation, g_stop_func))) {
     return;  // the collection has set a new limit
   }

@@ -103,6 +103,36 @@ TEST(PacerTest, TheAllowanceIsThatOfTheLaw) {
   EXPECT_NEAR(static_cast<double>(large.allowance()), 200.0 * kMiB, 10);
 }
 
+TEST(PacerTest, ACollectionPaysForMemoryWhoseFirstAccessTakesEightTimesAsLong) {
+  PacerConfig config = Config();
+  config.touch_ns_per_byte = 0.25;
+  config.longest_stop_ns = 10'000'000;
+  Pacer pacer;
+  pacer.Configure(config);
+  EXPECT_FALSE(pacer.PaysToCollectFor(SIZE_MAX / 4));  // nothing is known yet
+  PacerInput found = Found(30 * kMiB);
+  found.full_stop_ns = 1'000'000;
+  pacer.StartCycle(found);
+  constexpr size_t kLeast = 32'000'000;  // 8 ms
+  EXPECT_FALSE(pacer.PaysToCollectFor(kLeast));
+  pacer.NoteAllocated(kLeast);
+  EXPECT_FALSE(pacer.PaysToCollectFor(kLeast)) << "there is no other object since";
+  pacer.NoteAllocated(1);
+  EXPECT_TRUE(pacer.PaysToCollectFor(kLeast));
+  EXPECT_FALSE(pacer.PaysToCollectFor(kLeast - 1));
+  // A stop that is too long, and memory that costs nothing.
+  found.full_stop_ns = config.longest_stop_ns;
+  pacer.StartCycle(found);
+  pacer.NoteAllocated(1 << 30);
+  EXPECT_FALSE(pacer.PaysToCollectFor((1 << 30) - 1));
+  config.touch_ns_per_byte = 0;
+  found.full_stop_ns = 0;
+  pacer.Configure(config);
+  pacer.StartCycle(found);
+  pacer.NoteAllocated(1 << 30);
+  EXPECT_FALSE(pacer.PaysToCollectFor((1 << 30) - 1));
+}
+
 // Registers up to `finalizable` objects in all, of 10,000 bytes each, a second after the last
 // collection. How many there are when a collection is due; `finalizable` if none is.
 size_t RegisterUntilDue(Pacer* pacer, size_t from, size_t finalizable, uint64_t ran_ns = 1 << 30) {
