@@ -54,7 +54,8 @@ void Pacer::StartCycle(const PacerInput& found) {
 void Pacer::SetWorth() {
   constexpr double kShare = 8;
   const double touch = config_.touch_ns_per_byte;
-  const double stop = kShare * static_cast<double>(found_.full_stop_ns);
+  // The stop holds up all processors that the program keeps busy.
+  const double stop = kShare * static_cast<double>(found_.full_stop_ns) * law_.ProcessorsBusy();
   const bool may = touch > 0 && found_.full_stop_ns < config_.longest_stop_ns;
   // Relaxed, both: thresholds.
   pays_from_.Store(may && stop / touch < static_cast<double>(PTRDIFF_MAX)

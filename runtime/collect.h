@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gc/collector.h"
+#include "runtime/blocking.h"
 #include "runtime/threads.h"
 
 namespace gleaner::runtime {
@@ -46,6 +47,16 @@ class CollectorLockGuard {
  private:
   const bool taken_;
 };
+
+// Returns f(), which changes what the heap has noted of the program's objects. A thread that has a
+// heap is not stopped within f's critical sections. Others have no record by which they could wait
+// for a collection, so they keep it away by the collector lock.
+template <class F>
+auto AsMutator(F f) {
+  if (GLEANER_LIKELY(HasHeap())) return f();
+  const CollectorLockGuard guard;
+  return f();
+}
 
 // ForgetRegistered removes what is registered for the object that begins at `object` (finalizer,
 // links, toggle reference: gc/finalize.h). MoveRegistered moves it to the `bytes` at `to`, where

@@ -178,7 +178,8 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
   if (grown <= alloc::GrowthLimit()) return;  // the limit has moved
   if (g_collector.SweepRest() || attempts.IsOutOfDate()) return;
   if (AutomaticCollectionAllowed() && g_collector.pacer().PaysToCollectFor(bytes) &&
-      !platform::IsInSection() && Collect(Cause::kAllocation, g_stop_func)) {
+      !platform::IsInSection() &&
+      (Collect(Cause::kAllocation, g_stop_func) || attempts.IsOutOfDate())) {
     return;
   }
   bool collect = AutomaticCollectionAllowed() && g_collector.pacer().ShouldCollectToGrow(grown);

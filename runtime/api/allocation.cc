@@ -64,7 +64,7 @@ void EmptyIfDisclaimed(void* object) {
 
 void Free(const char* call, void* object) {
   // A blocked thread ends its blocking section first: it must not free while other threads may
-  // mark. An unregistered thread stays unregistered.
+  // mark. An unregistered thread stays unregistered: without a heap.
   if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();
   // Relaxed: a thread that has an uncollectable object sees a count at least as new, by whatever
   // showed it the object.
@@ -74,8 +74,11 @@ void Free(const char* call, void* object) {
   if (GLEANER_UNLIKELY(gleaner::gc::MayBeRegistered(AddressOf(object)))) {
     runtime::ForgetRegistered(object);
   }
-  if (GLEANER_UNLIKELY(gleaner::gc::g_any_disclaim)) EmptyIfDisclaimed(object);
-  switch (alloc::FreeObject(object)) {
+  const FreeResult result = runtime::AsMutator([object] {
+    if (GLEANER_UNLIKELY(gleaner::gc::g_any_disclaim)) EmptyIfDisclaimed(object);
+    return alloc::FreeObject(object);
+  });
+  switch (result) {
     case FreeResult::kFreed:
       return AddNonGcBytes(-non_gc_bytes);
     case FreeResult::kForeign:
@@ -155,7 +158,8 @@ void* GC_realloc(void* old, size_t bytes) {
   // A blocked thread must not write to the heap.
   if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();
   ObjectRef object;
-  if (!alloc::FindObject(AddressOf(old), &object) || object.base != AddressOf(old)) {
+  const auto find = [&] { return alloc::FindObject(AddressOf(old), &object); };
+  if (!runtime::AsMutator(find) || object.base != AddressOf(old)) {
     Complain("GC_realloc(%p, %zu): not an object of the heap", old, bytes);
     errno = EINVAL;
     return nullptr;
@@ -169,7 +173,8 @@ void* GC_realloc(void* old, size_t bytes) {
     if (IsZeroed(object.kind())) memset(static_cast<char*>(old) + bytes, 0, usable - bytes);
     return old;
   }
-  if (bytes > usable && trailer == 0 && alloc::ResizeInPlace(object, bytes)) {
+  if (bytes > usable && trailer == 0 &&
+      runtime::AsMutator([&] { return alloc::ResizeInPlace(object, bytes); })) {
     if (IsUncollectable(object.kind())) AddNonGcBytes(NonGcBytesOf(old) - object.bytes);
     return old;
   }

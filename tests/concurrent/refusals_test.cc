@@ -278,12 +278,15 @@ TEST(RefusalsTest, ProtectionTakesThePlaceWhereTheLoaderCannotBeAsked) {
     ExpectModes(true, true, "userfaultfd");
     std::thread([] {
       // It does not sleep: the library has had the lock before the fork, and a sleeper would wake
-      // too late to have it again.
+      // too late to have it again. It leaves the lock long enough for a waiter to wake.
       const auto spin = [](dl_phdr_info*, size_t, void*) {
         for (int i = 0; i < 1000; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
         return 0;
       };
-      for (;;) dl_iterate_phdr(spin, nullptr);
+      for (;;) {
+        dl_iterate_phdr(spin, nullptr);
+        for (int i = 0; i < 30000; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+      }
     }).detach();
     for (int i = 0; i < 10; ++i) {
       EXPECT_CHILD_OK([] {
