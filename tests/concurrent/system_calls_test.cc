@@ -57,7 +57,9 @@
 
 // Old functions, and arguments that are wrong on purpose.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
+#endif
 
 extern "C" {
 ssize_t __read_chk(int, void*, size_t, size_t);
