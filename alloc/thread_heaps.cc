@@ -21,6 +21,7 @@ constexpr PageNumber kStealBatch = 8;
 // Free pages that do not fit are given back in portions of one part in this many of the heap, or of
 // the request if that is larger.
 constexpr size_t kReleasedAtOnce = 64;
+
 constexpr size_t kMaxHeaps = 65535;  // PageMeta::owner has 16 bits
 
 struct Shared {

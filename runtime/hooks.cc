@@ -149,7 +149,7 @@ bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
   return true;
 }
 
-// From when on memory is given back again rather than that the heap grows.
+// From when on memory is given back again rather than that the heap grows. Any thread.
 constinit platform::Atomic<uint64_t> g_next_trade_ns{0};
 
 // Gives about `bytes` of free memory back, as ReleaseToMakeRoom. It has to be touched anew when a

@@ -28,8 +28,8 @@ static void add(size_t i) {
 }
 
 /* The program reads a quarter of its heap, so that the time that it takes is in proportion to that
- * of a collection on any machine: how many blocks
- * there are when a collection pays depends on it. */
+ * of a collection on any machine: how many blocks there are when a collection pays depends on it.
+ */
 static void work(size_t i) {
   const size_t share = kStaying / 4;
   const size_t first = i % 4 * share;
