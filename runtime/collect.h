@@ -48,9 +48,9 @@ class CollectorLockGuard {
   const bool taken_;
 };
 
-// Returns f(), which changes what the heap has noted of the program's objects. A thread that has a
-// heap is not stopped within f's critical sections. Others have no record by which they could wait
-// for a collection, so they keep it away by the collector lock.
+// Returns f(), which changes what the heap has noted of the program's objects, so that no stop and
+// no flip comes within f's critical sections. For a thread that has a heap they are waited for. One
+// that is not registered is not; it holds the collector lock meanwhile, as it does in libgc.
 template <class F>
 auto AsMutator(F f) {
   if (GLEANER_LIKELY(HasHeap())) return f();
