@@ -269,7 +269,12 @@ TEST(RefusalsTest, ProtectionTakesThePlaceInAForkedChild) {
   EXPECT_CONCURRENT(result, 1);
 }
 
-// And the loader's lock is a thread's that is gone, more often than not.
+// Some hundred microseconds.
+void SpinAWhile() {
+  for (int i = 0; i < 200'000; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+// And the loader's lock is a thread's that is gone, in half of the children.
 TEST(RefusalsTest, ProtectionTakesThePlaceWhereTheLoaderCannotBeAsked) {
   if (!IsTracked(Tracking::kUserfaultfd)) return;  // as above
   const auto result = RunIncremental(Tracking::kAuto, kBothModes, [] {
@@ -278,14 +283,15 @@ TEST(RefusalsTest, ProtectionTakesThePlaceWhereTheLoaderCannotBeAsked) {
     ExpectModes(true, true, "userfaultfd");
     std::thread([] {
       // It does not sleep: the library has had the lock before the fork, and a sleeper would wake
-      // too late to have it again. It leaves the lock long enough for a waiter to wake.
-      const auto spin = [](dl_phdr_info*, size_t, void*) {
-        for (int i = 0; i < 1000; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
-        return 0;
+      // too late to have it again. It has the lock half of the time, and long enough without it for
+      // one who waits to wake: nobody hands the lock over.
+      const auto hold = [](dl_phdr_info*, size_t, void*) {
+        SpinAWhile();
+        return 1;
       };
       for (;;) {
-        dl_iterate_phdr(spin, nullptr);
-        for (int i = 0; i < 30000; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+        dl_iterate_phdr(hold, nullptr);
+        SpinAWhile();
       }
     }).detach();
     for (int i = 0; i < 10; ++i) {
