@@ -231,8 +231,18 @@ bool FindSlot(Addr a, ObjectRef* out) {
 }
 
 bool FindObject(Addr a, ObjectRef* out) {
-  platform::CriticalSection section;  // mark byte and epoch must be of one cycle
-  return FindSlot(a, out) && IsAllocated(LoadMark(out->mark()));
+  platform::CriticalSection section;  // mark byte and dead mark must be of one cycle
+  if (!FindSlot(a, out)) return false;
+  for (uint8_t mark = LoadMark(out->mark());;) {
+    if (GLEANER_LIKELY(IsAllocated(mark))) return true;
+    // A thread that is not registered is not waited for: its mark byte may be of the time before a
+    // collection whose dead mark it has seen. Acquire, paired with the release of the dead mark:
+    // the byte is then what that collection has left.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const uint8_t again = LoadMark(out->mark());
+    if (again == mark) return false;
+    mark = again;
+  }
 }
 
 void* AllocateObject(Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {

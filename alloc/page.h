@@ -165,8 +165,9 @@ extern uint8_t g_idle_allocation_colour;
 // marks concurrently. Accessed relaxed: a thread reads it in the critical section in which it
 // stores the mark byte, and between the write and the next stop either value is right.
 extern platform::Atomic<uint8_t> g_allocation_colour;
-// The mask of marks that unreachable objects still have during a concurrent sweep, else 0. Accessed
-// relaxed: between the write and the next stop either value is right.
+// The mask of marks that unreachable objects still have during a concurrent sweep, else 0. Read
+// relaxed: between the write and the next stop either value is right for a thread that stops.
+// FindObject serves others, too.
 extern platform::Atomic<uint8_t> g_dead_mark;
 
 // The number of the last concurrent sweep. Changes only with the world stopped; a change makes all

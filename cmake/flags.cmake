@@ -12,6 +12,8 @@ foreach(language C CXX)
   set(CMAKE_${language}_FLAGS_RELEASE "-O2 -g1")
   set(CMAKE_${language}_FLAGS_DEBUG "-Og -g -fno-omit-frame-pointer")
 endforeach()
+# What C++14 says, which clang leaves out before version 19.
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>")
 
 # The shared libraries are linked by the C driver, and must not get libstdc++ through the back door.
 set(CMAKE_CXX_IMPLICIT_LINK_LIBRARIES "")

@@ -104,7 +104,7 @@ bool Sweeper::Claim(size_t pages, PageNumber* begin, PageNumber* end) {
 void Sweeper::BeginConcurrentWorldStopped(uint8_t dead) {
   Begin(dead);
   ++alloc::g_sweep_number;
-  alloc::g_dead_mark.Store(dead, memory_order_relaxed);  // the world is stopped
+  alloc::g_dead_mark.Store(dead, memory_order_release);  // with the marks: FindObject reads again
   totals_ = {};
   totals_are_whole_ = true;
   for (size_t i = 0; i < ThreadHeaps::count(); ++i) {

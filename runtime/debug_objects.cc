@@ -59,16 +59,13 @@ bool DebugObjects::Watch(Addr base, size_t bytes, Place place) {
   }
   *PointerAt<Addr>(end) = kEndMark ^ base;
   // The marks come first: Inspect may look at the object once there is an entry.
-  DebugObject object;
-  object.bytes = bytes;
-  object.place = place;
   platform::LockGuard guard(lock_);
-  return InsertLocked(base, object);
+  return InsertLocked(base, bytes, place);
 }
 
-bool DebugObjects::InsertLocked(Addr base, DebugObject object) {
-  if (BytesFor(object.bytes) > kMaxGroupedBytes) {
-    return large_.Insert(~uint64_t{base}, object) != nullptr;
+bool DebugObjects::InsertLocked(Addr base, size_t bytes, Place place) {
+  if (BytesFor(bytes) > kMaxGroupedBytes) {
+    return large_.Insert(~uint64_t{base}, {.bytes = bytes, .place = place}) != nullptr;
   }
   const Addr page = AlignDown(base, alloc::kPageBytes);
   Group* group;
@@ -86,9 +83,12 @@ bool DebugObjects::InsertLocked(Addr base, DebugObject object) {
   DebugObject& entry = group->entries[offset / kLeastBytes];
   GLEANER_DCHECK(!entry.present, "the debugged object at %#llx has an entry [inv.debugged]",
                  static_cast<unsigned long long>(base));
-  object.granule = offset % kLeastBytes / alloc::kGranuleBytes;
-  object.present = true;
-  entry = object;
+  // Made as a whole: a field set alone in memory makes the load of the others wait for all stores
+  // before it, those to the object's header, too, which is in no cache.
+  entry = {.bytes = bytes,
+           .granule = offset % kLeastBytes / alloc::kGranuleBytes,
+           .present = true,
+           .place = place};
   ++group->count;
   ++grouped_;
   return true;

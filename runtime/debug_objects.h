@@ -83,31 +83,40 @@ class DebugObjects {
   template <class F>
   static void Inspect(const gc::Marker& marker, F damaged) {
     platform::LockGuard guard(lock_);
-    const auto is_dead = [&](Addr base, DebugObject& object) {
-      alloc::ObjectRef ref;
-      const bool found = alloc::FindSlot(base, &ref) && ref.base == base;
-      GLEANER_DCHECK(found && *ref.mark() != alloc::kFreeSlot,
+    const auto is_dead = [&](const alloc::ObjectRef& ref, DebugObject& object) {
+      GLEANER_DCHECK(*ref.mark() != alloc::kFreeSlot,
                      "the debugged object at %#llx was given back [inv.debugged]",
-                     static_cast<unsigned long long>(base));
-      if (!found || !marker.IsMarked(ref)) return true;
+                     static_cast<unsigned long long>(ref.base));
+      if (!marker.IsMarked(ref)) return true;
       if (object.freed || object.reported) return false;
-      if (const Addr where = FindDamage(base, object); where != 0) {
+      if (const Addr where = FindDamage(ref.base, object); where != 0) {
         object.reported = true;
-        damaged(base, object, where);
+        damaged(ref.base, object, where);
       }
       return false;
     };
     large_.EraseIf([&](uint64_t hidden, DebugObject& object) {
-      return is_dead(~static_cast<Addr>(hidden), object);
+      const Addr base = ~static_cast<Addr>(hidden);
+      alloc::ObjectRef ref;
+      const bool found = alloc::FindSlot(base, &ref) && ref.base == base;
+      GLEANER_DCHECK(found, "no object at %#llx [inv.debugged]",
+                     static_cast<unsigned long long>(base));
+      return !found || is_dead(ref, object);
     });
-    groups_.EraseIf([&](uint64_t page, Group*& group) {
+    groups_.EraseIf([&](uint64_t address, Group*& group) {
+      const alloc::PageNumber page = alloc::g_space.PageOf(static_cast<Addr>(address));
+      const alloc::PageInfo& info = alloc::g_space.info[page];
+      GLEANER_DCHECK(info.LoadState() == alloc::PageState::kSmall,
+                     "page %u has entries of small objects [inv.debugged]", page);
       for (size_t i = 0, left = group->count; left != 0; ++i) {
         DebugObject& object = group->entries[i];
         if (!object.present) continue;
         --left;
         const size_t offset = i * kLeastBytes + object.granule * alloc::kGranuleBytes;
-        if (!is_dead(static_cast<Addr>(page) + offset, object)) continue;
-        object = {};
+        const alloc::ObjectRef ref{static_cast<Addr>(address) + offset, info.slot_bytes, page,
+                                   alloc::SlotIndex(offset, info.reciprocal)};
+        if (!is_dead(ref, object)) continue;
+        object.present = false;
         --group->count;
         --grouped_;
       }
@@ -131,7 +140,7 @@ class DebugObjects {
   static constexpr size_t kGroupEntries = alloc::kPageBytes / kLeastBytes;
 
   // The entries of a page: one for each kLeastBytes of it, in which at most one slot begins. A
-  // group without entries is all zero but for `next`.
+  // group that is put aside has no entry present.
   struct Group {
     union {
       size_t count;  // of entries that are present
@@ -142,7 +151,7 @@ class DebugObjects {
   static_assert(sizeof(Group) <= alloc::kPageBytes / 2);
 
   static DebugObject* FindLocked(Addr base);
-  static bool InsertLocked(Addr base, DebugObject object);
+  static bool InsertLocked(Addr base, size_t bytes, Place place);
   static Group* TakeGroup();
   static void PutAside(Group* group) {
     group->next = aside_;

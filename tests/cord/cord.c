@@ -471,9 +471,9 @@ static void formatted(void) {
   CHECK_FORMAT("plain");
   CHECK_FORMAT("%d %i %5d|%-5d|%05d|%+d|% d", 1, -2, 3, 4, 5, 6, 7);
   CHECK_FORMAT("%u %x %X %o %#x %#o", 1u, 0xabcu, 0xABCu, 8u, 255u, 8u);
-  CHECK_FORMAT("%hhd %hd %ld %lld %zu %jd %td", 1, 2, 3l, 4ll, (size_t)5, (intmax_t)6,
-               (ptrdiff_t)7);
-  CHECK_FORMAT("%hhu %lu %llx %zx", 255, ~0ul, ~0ull, ~(size_t)0);
+  CHECK_FORMAT("%hhd %hd %ld %lld %zu %jd %td", (signed char)1, (short)2, 3l, 4ll, (size_t)5,
+               (intmax_t)6, (ptrdiff_t)7);
+  CHECK_FORMAT("%hhu %lu %llx %zx", (unsigned char)255, ~0ul, ~0ull, ~(size_t)0);
   CHECK_FORMAT("%f %e %g %a %8.3f %-10.2e|%Lf %LG", 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5L, 8.5L);
   CHECK_FORMAT("%s|%10s|%-10s|%.2s|%*s|%-*s|%.*s", "a", "b", "c", "def", 5, "g", 6, "h", 2, "ijk");
   CHECK_FORMAT("%*d %*d %.*d", 6, 1, -6, 2, -1, 3);

@@ -12,7 +12,10 @@ static void (*old_cfree)(void* p);
 static void (*sized)(void* p, size_t bytes);
 static void (*aligned_sized)(void* p, size_t alignment, size_t bytes);
 
+/* Not constants, so that no compiler judges them. */
 static volatile size_t huge = SIZE_MAX;
+static volatile size_t too_aligned = SIZE_MAX / 2 + 2;
+static volatile size_t no_power_of_two = 24;
 static volatile size_t four_gib = (size_t)1 << 32;
 
 static void sizes(void) {
@@ -96,14 +99,14 @@ static void alignments(void) {
     free(v);
     free(p);
   }
-  void* p = memalign(24, 10); /* rounded up to 32 */
+  void* p = memalign(no_power_of_two, 10); /* rounded up to 32 */
   CHECK(p != NULL && (uintptr_t)p % 32 == 0);
   free(p);
   errno = 0;
-  CHECK(aligned_alloc(24, 10) == NULL && errno == EINVAL);
-  CHECK(posix_memalign(&p, 0, 1) == EINVAL && posix_memalign(&p, 24, 1) == EINVAL);
+  CHECK(aligned_alloc(no_power_of_two, 10) == NULL && errno == EINVAL);
+  CHECK(posix_memalign(&p, 0, 1) == EINVAL && posix_memalign(&p, no_power_of_two, 1) == EINVAL);
   errno = 0;
-  CHECK(memalign(SIZE_MAX / 2 + 2, 1) == NULL && errno == EINVAL);
+  CHECK(memalign(too_aligned, 1) == NULL && errno == EINVAL);
 }
 
 static void reallocs(void) {

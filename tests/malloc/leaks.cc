@@ -15,7 +15,11 @@
 
 #include "check.h"
 
-#define NOINLINE __attribute__((noinline, noclone, noipa))
+#ifdef __clang__
+#define NOINLINE __attribute__((optnone, noinline))
+#else
+#define NOINLINE __attribute__((noipa))
+#endif
 
 namespace {
 

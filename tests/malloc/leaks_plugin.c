@@ -1,7 +1,7 @@
 /* A library that is loaded later and loses blocks. */
 #include <stdlib.h>
 
-__attribute__((noinline, noipa)) void* plugin_get(size_t bytes) {
+__attribute__((noinline)) void* plugin_get(size_t bytes) {
   void* p = calloc(1, bytes);
   __asm__ volatile("" : : "r"(p) : "memory"); /* no tail call */
   return p;

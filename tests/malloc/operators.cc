@@ -64,8 +64,8 @@ void WithoutMemory() {
   const std::align_val_t a{256};
   CHECK(ThrowsBadAlloc([] { return ::operator new(g_too_much); }));
   CHECK(ThrowsBadAlloc([] { return ::operator new[](g_too_much); }));
-  CHECK(ThrowsBadAlloc([a] { return ::operator new(g_too_much, a); }));
-  CHECK(ThrowsBadAlloc([a] { return ::operator new[](g_too_much, a); }));
+  CHECK(ThrowsBadAlloc([=] { return ::operator new(g_too_much, a); }));
+  CHECK(ThrowsBadAlloc([=] { return ::operator new[](g_too_much, a); }));
   CHECK(::operator new(g_too_much, std::nothrow) == nullptr);
   CHECK(::operator new[](g_too_much, std::nothrow) == nullptr);
   CHECK(::operator new(g_too_much, a, std::nothrow) == nullptr);

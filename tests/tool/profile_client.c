@@ -29,7 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef __clang__
+#define SITE __attribute__((__noinline__)) static
+#else
 #define SITE __attribute__((__noinline__, __noclone__)) static
+#endif
 /* Keeps the call before it from being the last one. */
 #define END __asm__ volatile("" ::: "memory")
 
