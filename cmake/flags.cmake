@@ -23,7 +23,9 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(ccache ccache NO_CACHE)
   foreach(language C CXX)
     if(ccache AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
-      set(CMAKE_${language}_COMPILER_LAUNCHER ${ccache})
+      # It takes compiled headers only if it is told to.
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+          CCACHE_SLOPPINESS=pch_defines,time_macros ${ccache})
     endif()
   endforeach()
 endif()

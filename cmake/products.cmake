@@ -89,11 +89,11 @@ set_target_properties(gleaner_malloc PROPERTIES
 gleaner_let_calls_fail(gleaner_malloc)
 install(TARGETS gleaner_malloc LIBRARY DESTINATION lib/gleaner)
 
-find_package(Boost CONFIG REQUIRED COMPONENTS context)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(LIBDW REQUIRED IMPORTED_TARGET libdw)
 file(GLOB_RECURSE tool_sources CONFIGURE_DEPENDS tools/*.cc)
+list(REMOVE_ITEM tool_sources ${tool_parts})
 
 # What is the same in all pages of `gleaner report`, as C++: its own style and script, and dygraphs.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -112,7 +112,8 @@ add_custom_command(OUTPUT ${report_parts}
   DEPENDS tools/report/embed.py ${report_styles} ${report_scripts} ${report_licence}
   VERBATIM)
 
-add_executable(gleaner ${tool_sources} ${report_parts} record/trace_reader.cc ${GLEANER_OBJECTS})
+add_executable(gleaner ${tool_sources} ${report_parts} record/trace_reader.cc
+  $<TARGET_OBJECTS:gleaner_tool_parts> ${GLEANER_OBJECTS})
 target_link_libraries(gleaner PRIVATE gleaner_internal Boost::context CLI11::CLI11 PkgConfig::LIBDW)
 target_include_directories(gleaner PRIVATE include/gleaner)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)

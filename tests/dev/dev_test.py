@@ -99,19 +99,26 @@ class Dev(unittest.TestCase):
                 ([""], "unknown preset ''"),
                 (["--quik"], "unknown option '--quik'"),
                 (["--quick", "unit"], "--quick takes no argument"),
+                (["--all", "unit"], "--all takes no argument"),
                 (["release", "unit", "api"], "too many arguments"),
                 (["release", "unit("], "'unit(' is no regular expression"),
                 (["release", ""], "'' is no regular expression")):
             with self.subTest(arguments):
                 self.assertIn(f"./dev test: {message}", self.refused("test", *arguments))
 
-    def test_whole_tests_four_presets(self):
-        self.dev("test")
-        self.assertEqual([call.split()[2] for call in self.calls_of("ctest")],
-                         ["release", "verify", "asan-ubsan", "tsan"])
-        self.assertIn("== passed in", self.output)
-        for preset in ("release", "verify", "asan-ubsan", "tsan"):
-            self.assertIn(f"{preset}: 7 of 7 passed", self.output)
+    def test_four_presets(self):
+        for arguments, short in (["test"], True), (["test", "--all"], False):
+            with self.subTest(arguments):
+                self.dev(*arguments)
+                calls = self.calls_of("ctest")
+                self.assertEqual([call.split()[2] for call in calls],
+                                 ["release", "verify", "asan-ubsan", "tsan"])
+                self.assertIn("== passed in", self.output)
+                for preset, call in zip(("release", "verify", "asan-ubsan", "tsan"), calls):
+                    self.assertIn(f"{preset}: 7 of 7 passed", self.output)
+                    self.assertEqual("--label-regex (^|-)(quick|short)$" in call, short)
+                    self.assertEqual(f"--preset {preset} --target gleaner_short_tests"
+                                     in "\n".join(self.calls), short)
 
     def test_quick_builds_and_runs_what_has_the_label(self):
         self.dev("test", "--quick")
@@ -264,24 +271,24 @@ class Project(unittest.TestCase):
         presets = json.loads((SOURCE / "CMakePresets.json").read_text())["testPresets"]
         self.assertEqual(known, [preset["name"] for preset in presets if not preset.get("hidden")])
 
-    def test_quick_ones_are_marked(self):
+    def test_the_lists_are_marked(self):
         listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=BUILD, check=True,
                                  capture_output=True, text=True).stdout
-        labels = {}
+        lists = {}
         for test in json.loads(listing)["tests"]:
-            values = [each["value"] for each in test.get("properties", []) if each["name"] == "LABELS"]
-            labels[test["name"]] = set(values[0]) if values else set()
-        quick = {name for name, has in labels.items()
-                 if any(re.search("(^|-)quick$", label) for label in has)}
-        for name in labels:
-            if name.startswith(("unit.", "record.", "layers.", "tool.")):
-                self.assertIn(name, quick)
-            if name.startswith(("model.", "compat.", "threads.marking_test")):
-                self.assertNotIn(name, quick)
-        for layer in ("alloc", "gc", "malloc", "platform", "runtime"):  # `--quick` has built them
-            self.assertNotIn(f"gleaner_unit_{layer}_NOT_BUILT", labels)
-        for name in ("dev.arguments", "api.allocation", "torture.graph_torture.lps"):
-            self.assertIn(name, quick)
+            labels = [each["value"] for each in test.get("properties", []) if each["name"] == "LABELS"]
+            found = re.findall(r"(?:^|-)(quick|short)(?:\n|$)", "\n".join(labels[0] if labels else []),
+                               re.M)
+            self.assertLessEqual(len(found), 1, test["name"])
+            lists[test["name"]] = found[0] if found else "whole"
+        for name, wanted in (("api.allocation", "quick"), ("layers.rule", "quick"),
+                             ("dev.arguments", "short"), ("compat.guile", "short"),
+                             ("threads.runtime_test", "short"), ("compat.guile.modes", "whole"),
+                             ("threads.marking_test", "whole"), ("bench.latency", "whole")):
+            self.assertEqual(lists[name], wanted, name)
+        for prefix, wanted in ("unit.alloc.", "quick"), ("unit.gc.", "quick"), ("bad_input.", "short"):
+            cases = {wanted_list for name, wanted_list in lists.items() if name.startswith(prefix)}
+            self.assertEqual(cases, {wanted}, prefix)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+// Nothing: what is compiled are the headers that GoogleTest programs share (CMakeLists.txt).
