@@ -116,6 +116,7 @@ add_executable(gleaner ${tool_sources} ${report_parts} record/trace_reader.cc
   $<TARGET_OBJECTS:gleaner_tool_parts> ${GLEANER_OBJECTS})
 target_link_libraries(gleaner PRIVATE gleaner_internal Boost::context CLI11::CLI11 PkgConfig::LIBDW)
 target_include_directories(gleaner PRIVATE include/gleaner)
+target_precompile_headers(gleaner REUSE_FROM gleaner_tool_parts)
 set_target_properties(gleaner PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 # The descriptions for `gleaner predict`, where the command finds them in the build tree, too.

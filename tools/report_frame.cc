@@ -8,15 +8,16 @@ namespace gleaner::tools {
 namespace {
 
 std::string Head(const Page& page) {
-  return std::string("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n") +
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-         "script-src '" +
-         kReportScriptHash + "'; style-src '" + kReportStyleHash +
-         "'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-         "<link rel=\"icon\" href=\"data:,\">\n<title>Collector report: " +
-         Escaped(page.command.substr(0, 100)) + "</title>\n<style>" + kReportStyle +
-         "</style>\n</head>\n";
+  std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
+  out += "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '";
+  out += kReportScriptHash;
+  out += "'; style-src '";
+  out += kReportStyleHash;
+  out += "'; img-src data:; base-uri 'none'; form-action 'none'\">\n";
+  out += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
+  out += "<link rel=\"icon\" href=\"data:,\">\n<title>Collector report: ";
+  out += Escaped(page.command.substr(0, 100)) + "</title>\n<style>" + kReportStyle;
+  return out + "</style>\n</head>\n";
 }
 
 std::string Header(const Page& page) {
