@@ -21,15 +21,15 @@ set(quick_but_for "api\\.(foreign_stacks|limits|thread_churn).*")
 # where another preset runs it.
 set(whole_alone
   "api\\.(foreign_stacks|free_unregistered|limits)\\.(auto|concurrent|generational)"
-  "bench\\.(experiment|latency|numa_effect|retention|tradeoff)"
-  "compat\\..*\\.modes"
+  "bench\\.(compare|experiment|latency|numa_effect|retention|tradeoff)"
+  "compat\\.(.*\\.modes|crystal)"
   "headers\\.clang\\.c(89|99|17|2x|\\+\\+98|\\+\\+11|\\+\\+14|\\+\\+20|\\+\\+2b)"
   "headers\\.gcc\\.c(99|11|17|\\+\\+11|\\+\\+14|\\+\\+17|\\+\\+2b)"
-  "malloc\\.(al|ps)\\..*"
+  "malloc\\.((al|ps)\\..*|(checked\\.)?fork_load|programs)"
   "malloc\\.(collecting\\.)?refused\\.(address_space_1024|lowered)"
   "malloc\\.collecting\\.(often\\.model|programs\\.0)"
   "model\\.(finds|variant)\\..*"
-  "numa\\.(blas|report|topology)"
+  "numa\\.(blas|placement|report|topology)"
   "tool\\.predict\\.calibration")
 if(GLEANER_SANITIZE STREQUAL "thread")
 elseif(GLEANER_SANITIZE)

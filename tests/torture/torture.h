@@ -146,7 +146,8 @@ inline void CheckModes() {
     Fail("concurrent %d, generational %d (%s)", modes.concurrent, modes.generational, modes.reason);
   }
   const char* tracking = getenv("GLEANER_WRITE_TRACKING");
-  if (tracking != nullptr && strcmp(tracking, modes.tracking) != 0) {
+  const bool tracks = modes.concurrent != 0 || modes.generational != 0;
+  if (tracks && tracking != nullptr && strcmp(tracking, modes.tracking) != 0) {
     Fail("writes are tracked by %s (%s)", modes.tracking, modes.reason);
   }
   if (!HaveModesShown()) Fail("no collection in the mode");
