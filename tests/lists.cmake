@@ -32,6 +32,7 @@ set(whole_alone
   "numa\\.(blas|placement|report|topology)"
   "tool\\.predict\\.calibration")
 if(GLEANER_SANITIZE STREQUAL "thread")
+  list(APPEND whole_alone "threads\\.runtime_test\\.concurrent_(mprotect|no_thread)")
 elseif(GLEANER_SANITIZE)
   list(APPEND whole_alone
     "api\\..*\\.auto"
@@ -42,11 +43,11 @@ elseif(GLEANER_VERIFY)
   # The checks of this build are in asan-ubsan, too. What is left: steps, delays, calls that fail, and
   # malloc, which a sanitizer has itself.
   set(short_tests
-    "failures\\..*"
+    "failures\\.(api\\.generational|(fuzz|malloc|record|torture)\\..*)"
     "layers\\.failing_calls"
     "gleaner_(failures_test|steps_.*)"
     "malloc\\.(checked\\.)?(bad_free|cancel|family|fork_handler|fork_load|huge|model|operators|thread_exit)"
-    "malloc\\.collecting\\.(bad_free|cancel|family|huge|memory|model|often\\..*|stacks|thread.*)"
+    "malloc\\.collecting\\.(bad_free|cancel|family|huge|memory|model|often\\.(cancel|thread_exit)|stacks|thread.*)"
     "torture\\..*\\.delays_.*")
 else()
   # Sanitizers run the others in asan-ubsan and tsan.
