@@ -4,8 +4,8 @@ usage: tidy.py RUN_CLANG_TIDY BUILD FOLDER [--all]
 
 All sources were clean at that commit. A header that changed is looked at through one source: that of
 its name, or else the first that includes it. What it does to others shows with --all: `./dev lint
---all`, which looks at every source. So does a change of the checks, or of how code is compiled, and
-a repository without that commit.
+--all`, which looks at every source. So does a change of the checks, and a repository without that
+commit.
 """
 import os
 import pathlib
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "cplusplus", "cord")
-CHECKS = {".clang-tidy", "CMakeLists.txt", "cmake/flags.cmake"}
+CHECKS = ".clang-tidy"
 
 
 def changed_since(folder, commit):
@@ -34,7 +34,7 @@ def changed_since(folder, commit):
 def to_look_at(folder, sources):
     linted = (folder / ".ci/linted").read_text(encoding="utf-8").strip()
     changed = changed_since(folder, linted)
-    if changed is None or changed & CHECKS:
+    if changed is None or CHECKS in changed:
         return sources
     chosen = {source for source in sources if source in changed}
     includes = {source: re.findall(r'^#include "([^"]+)"', (folder / source).read_text(), re.M)
