@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../support/task_state.h"
+
 #define NOINLINE __attribute__((noinline))
 #define MAYBE_UNUSED __attribute__((unused))
 

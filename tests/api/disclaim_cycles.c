@@ -68,10 +68,18 @@ static void *change(void *arg) {
   return NULL;
 }
 
+/* That have been; starts the next. */
+static size_t concurrent_collections(void) {
+  struct gleaner_stats stats;
+  GC_start_incremental_collection();
+  stats.concurrent_collections = 0;
+  gleaner_get_stats(&stats, sizeof stats);
+  return stats.concurrent_collections;
+}
+
 int main(void) {
   pthread_t threads[kThreads];
-  struct gleaner_stats stats;
-  size_t i, waited;
+  size_t i;
   fail_after(55);
   GC_INIT();
   if (!on_gleaner()) return 0;
@@ -86,16 +94,9 @@ int main(void) {
     roots[i] = (struct object **)GC_malloc_uncollectable(kSlots * sizeof *roots[i]);
     CHECK_EQ(pthread_create(&threads[i], NULL, change, roots[i]), 0);
   }
-  for (waited = 0; waited < 20000; waited += 2) {
-    GC_start_incremental_collection();
-    sleep_ms(2);
-    stats.concurrent_collections = 0;
-    gleaner_get_stats(&stats, sizeof stats);
-    if (stats.concurrent_collections >= 12) break;
-  }
+  while (concurrent_collections() < 12) sleep_ms(1);
   stop = 1;
   for (i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
-  CHECK_GE(stats.concurrent_collections, 12);
   CHECK_GE(asked, 1000);
   return check_result();
 }

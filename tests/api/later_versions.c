@@ -160,20 +160,21 @@ static void what_is_said_counts(void) {
 
 /* --- The reader's lock --- */
 
-static volatile int g_locked, g_begun;
+static volatile int g_locked;
+static volatile long g_begun; /* by the thread with that number */
 static char g_result;
 static void *collect_when_locked(void *arg) {
   GC_malloc(1);
   while (!g_locked) usleep(100);
-  g_begun = 1;
+  g_begun = task_self();
   GC_gcollect();
   return arg;
 }
 static void *read_under_lock(void *result) {
   GC_word before = GC_get_gc_no();
   g_locked = 1;
-  while (!g_begun) usleep(100);
-  usleep(20000);
+  while (g_begun == 0) usleep(100);
+  while (GC_get_gc_no() == before && task_state(g_begun) != 'S') usleep(100);
   CHECK_EQ(GC_get_gc_no(), before);
   return result;
 }

@@ -85,7 +85,7 @@ static void *go_on_alone(void *arg) {
   size_t i;
   object[7] = 4711;
   sem_post(&started);
-  sleep_ms(20);
+  await_task_state(getpid(), 'Z');
   for (i = 0; i < 5; i++) collect();
   CHECK_EQ(object[7], 4711);
   exit(check_failures != 0);

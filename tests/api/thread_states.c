@@ -144,8 +144,10 @@ static void not_searched(void) {
 
 /* While one thread holds the lock, another's collection does not happen. */
 static volatile int collected;
+static volatile long collector;
 static void *collect_and_tell(void *arg) {
   (void)arg;
+  collector = task_self();
   sem_post(&ready);
   GC_gcollect();
   collected = 1;
@@ -155,7 +157,7 @@ static void *GC_CALLBACK under_the_lock(void *data) {
   GC_word before = GC_get_gc_no();
   sem_post(&go);
   wait_for(&ready);
-  sleep_ms(50);
+  while (!collected && task_state(collector) != 'S') sleep_ms(1);
   CHECK(!collected);
   CHECK_EQ(GC_get_gc_no(), before);
   return data;

@@ -41,10 +41,19 @@ static void *check_registered(void *arg) {
   return NULL;
 }
 
+/* Until the thread with that number has ended, which it gets when it starts. */
+static void wait_for_end(volatile long *tid) {
+  while (*tid == 0) sleep_ms(1);
+  await_task_state(*tid, 0);
+}
+
 /* Argument and result are each the only pointer for a while. */
 static sem_t go;
+static volatile long passing[20];
+static size_t passing_count;
 static void *pass_on(void *arg) {
   size_t *p = (size_t *)arg, *q;
+  passing[__sync_fetch_and_add(&passing_count, 1)] = task_self();
   while (sem_wait(&go) != 0) {
   }
   CHECK(intact(p, 0x1234));
@@ -63,7 +72,7 @@ static void arguments_and_results(void) {
   collect();
   run_in_thread(churn, NULL);
   for (i = 0; i < 20; i++) sem_post(&go);
-  sleep_ms(50);
+  for (i = 0; i < 20; i++) wait_for_end(&passing[i]);
   collect();
   run_in_thread(churn, NULL);
   for (i = 0; i < 20; i++) {
@@ -274,13 +283,21 @@ static void signal_mask(void) {
 /* Threads that are stopped one by one or all together change nothing meanwhile. */
 static volatile size_t counter;
 static volatile int stop_counting;
+static volatile long counting;
 static void *count(void *arg) {
   void *volatile p = new_object(0x66);
   (void)arg;
+  counting = task_self();
   sem_post(&ready);
   while (!stop_counting) counter++;
   CHECK(intact((size_t *)p, 0x66));
   return NULL;
+}
+
+/* Once it is stopped, it sleeps. */
+static void check_counting_stands(size_t before) {
+  while (counter == before && task_state(counting) != 'S') sleep_ms(1);
+  CHECK_EQ(counter, before);
 }
 
 static void *thread_of_event;
@@ -335,8 +352,7 @@ static void stopping(void) {
     before = counter;
     collect();
     run_in_thread(churn, NULL);
-    sleep_ms(5);
-    CHECK_EQ(counter, before);
+    check_counting_stands(before);
     GC_resume_thread(thread);
     CHECK(!GC_is_thread_suspended(thread));
     while (counter == before) sleep_ms(1);
@@ -345,8 +361,7 @@ static void stopping(void) {
 
   GC_stop_world_external();
   before = counter;
-  sleep_ms(20);
-  CHECK_EQ(counter, before);
+  check_counting_stands(before);
   GC_start_world_external();
   while (counter == before) sleep_ms(1);
   if (on_gleaner()) { /* on libgc it waits for the lock for ever */
@@ -370,15 +385,9 @@ static void stopping(void) {
 /* A thread that has ended and is not joined: it counts as suspended until it is resumed. */
 static volatile long ended;
 static void *end_at_once(void *arg) {
-  ended = syscall(SYS_gettid);
+  ended = task_self();
   if (arg != NULL) GC_unregister_my_thread();
   return NULL;
-}
-static void wait_for_end(void) {
-  char path[64];
-  while (ended == 0) sleep_ms(1);
-  snprintf(path, sizeof path, "/proc/self/task/%ld", ended);
-  while (access(path, F_OK) == 0) sleep_ms(1);
 }
 static void suspended_at_their_end(void) {
   const size_t ways = on_gleaner() ? 2 : 1; /* libgc crashes later by the second */
@@ -387,7 +396,7 @@ static void suspended_at_their_end(void) {
     pthread_t thread, next;
     ended = 0;
     CHECK_EQ(pthread_create(&thread, NULL, end_at_once, (void *)i), 0);
-    wait_for_end();
+    wait_for_end(&ended);
     CHECK(!GC_is_thread_suspended(thread));
     GC_resume_thread(thread);
     CHECK(!GC_is_thread_suspended(thread));

@@ -12,6 +12,7 @@
 
 #include "tests/bad_input/bad_input.h"
 #include "tests/support/sleep.h"
+#include "tests/support/thread_state.h"
 
 namespace {
 
@@ -167,16 +168,18 @@ TEST(CancelTest, InAFinalizer) {
 
 // --- A thread that is cancelled while the world is stopped goes on to its end afterwards ---
 
-std::atomic<bool> g_ready{false};
+std::atomic<bool> g_ready{false};  // or it sleeps
 std::atomic<bool> g_cleaned{false};
 std::atomic<bool> g_cleaned_in_stop{false};
+std::atomic<int32_t> g_tid{0};
 pthread_t g_thread;
 int g_pipe[2];
 
 void CancelInStop(GC_EventType event) {
   if (event != GC_EVENT_POST_STOP_WORLD || g_cleaned_in_stop) return;
   EXPECT_EQ(pthread_cancel(g_thread), 0);
-  for (int i = 0; i < 20; ++i) SleepNs(1'000'000);
+  // It sleeps, as it is stopped.
+  while (!g_cleaned && !Sleeps(g_tid)) SleepNs(100'000);
   g_cleaned_in_stop = g_cleaned.load();
   GC_set_on_collection_event(nullptr);
 }
@@ -189,7 +192,7 @@ void* WithCleanup(void* data) {
         Allocate(kMiB);
       },
       nullptr);
-  g_ready = true;
+  g_tid = gettid();
   reinterpret_cast<void (*)()>(data)();
   pthread_cleanup_pop(0);
   return nullptr;
@@ -200,8 +203,7 @@ void CancelInStop(void (*f)()) {
     GC_INIT();
     ASSERT_EQ(pipe(g_pipe), 0);
     ASSERT_EQ(pthread_create(&g_thread, nullptr, WithCleanup, reinterpret_cast<void*>(f)), 0);
-    while (!g_ready) SleepNs(100'000);
-    SleepNs(5'000'000);
+    while (!g_ready && (g_tid == 0 || !Sleeps(g_tid))) SleepNs(100'000);
     GC_set_on_collection_event(CancelInStop);
     GC_gcollect();
     ExpectCancelled(g_thread);
@@ -223,6 +225,7 @@ TEST(CancelTest, AThreadThatIsStoppedAndMayBeCancelledAnywhere) {
   if (kAddressSanitizer) GTEST_SKIP() << "the sanitizer takes unwound frames for live ones";
   CancelInStop([] {
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
+    g_ready = true;
     for (;;) asm volatile("");
   });
 }
@@ -231,6 +234,7 @@ TEST(CancelTest, AThreadThatIsStoppedAndMayBeCancelledAnywhere) {
 
 struct Joined {
   pthread_t thread;
+  std::atomic<int32_t> tid{0}, joiner_tid{0};
   std::atomic<bool> end{false};
 };
 
@@ -243,21 +247,24 @@ TEST(CancelTest, AThreadThatJoinsAnother) {
         const auto wait = [](void*) -> void* {
           auto* word = static_cast<uintptr_t*>(GC_malloc(64));
           *word = 17;
+          joined.tid = gettid();
           while (!joined.end) SleepNs(100'000);
           return word;
         };
         ASSERT_EQ(GC_pthread_create(&joined.thread, nullptr, wait, nullptr), 0);
         pthread_t joiner;
         const auto join = [](void*) -> void* {
+          joined.joiner_tid = gettid();
           GC_pthread_join(joined.thread, nullptr);
           return nullptr;
         };
         ASSERT_EQ(GC_pthread_create(&joiner, nullptr, join, nullptr), 0);
-        SleepNs(5'000'000);
+        while (joined.joiner_tid == 0) SleepNs(100'000);
+        AwaitSleep(joined.joiner_tid);
         ASSERT_EQ(pthread_cancel(joiner), 0);
         ExpectCancelled(joiner);
         joined.end = true;
-        SleepNs(20'000'000);
+        await_task_state(joined.tid, 0);
         ExpectWorks();
         void* word = nullptr;
         ASSERT_EQ(GC_pthread_join(joined.thread, &word), 0);

@@ -72,7 +72,6 @@ void RunOnThread(void* (*f)(void*)) {
     pthread_t thread;
     ASSERT_EQ(pthread_create(&thread, nullptr, f, nullptr), 0);
     while (!g_collect) SleepNs(100'000);
-    SleepNs(2'000'000);
     GC_gcollect();
     GC_gcollect();
     g_collected = true;

@@ -140,6 +140,7 @@ TEST(AddressSpaceTest, OfAnySize) {
 struct Party {
   std::atomic<bool> refused{false};
   std::atomic<bool> allowed{false};
+  std::atomic<int> at_work{0};
   std::atomic<int> at_the_limit{0};
   std::atomic<int> wrong{0};
 };
@@ -148,11 +149,14 @@ void* AllocateThroughTheLimit(void* argument) {
   auto& party = *static_cast<Party*>(argument);
   Block* list = nullptr;
   size_t filled = 0;
+  bool is_at_work = false;
   // Goes on collecting its own garbage until memory is refused.
   while (!party.refused) {
     filled = 0;
     list = Fill(nullptr, kMiB, &filled);
     if (!IsIntact(list)) ++party.wrong;
+    if (!is_at_work) ++party.at_work;
+    is_at_work = true;
   }
   filled = 0;
   list = Fill(list, 4096 * kMiB, &filled);
@@ -182,7 +186,7 @@ TEST(MemoryRefusedTest, WhileThreadsAllocate) {
       for (pthread_t& thread : threads) {
         ASSERT_EQ(pthread_create(&thread, nullptr, AllocateThroughTheLimit, &party), 0);
       }
-      usleep(100000);
+      while (party.at_work != 4) usleep(1000);
       {
         const MemoryRefused refused;
         party.refused = true;

@@ -49,6 +49,7 @@
 #include <cstring>
 
 #include "tests/concurrent/workload.h"
+#include "tests/support/thread_state.h"
 
 // As a program that has not been compiled for the collector calls them.
 #undef pthread_create
@@ -970,7 +971,8 @@ TEST(SystemCallsTest, MutexesThatTheSystemWritesTo) {
     struct Owner {
       pthread_mutex_t* mutex;
       pthread_barrier_t* barrier;
-    } owner = {robust, &barrier};
+      int32_t waiter;
+    } owner = {robust, &barrier, gettid()};
     const auto own = [](void* argument) -> void* {
       auto* o = static_cast<Owner*>(argument);
       EXPECT_EQ(pthread_mutex_lock(o->mutex), 0);
@@ -995,16 +997,16 @@ TEST(SystemCallsTest, MutexesThatTheSystemWritesTo) {
     auto* inheriting = As<pthread_mutex_t>(g_places->of[2]);
     ASSERT_EQ(pthread_mutex_init(inheriting, &attributes), 0);
     owner.mutex = inheriting;
-    const auto own_for_a_while = [](void* argument) -> void* {
+    const auto own_until_awaited = [](void* argument) -> void* {
       auto* o = static_cast<Owner*>(argument);
       EXPECT_EQ(pthread_mutex_lock(o->mutex), 0);
       pthread_barrier_wait(o->barrier);  // locked
       pthread_barrier_wait(o->barrier);  // armed again
-      usleep(20'000);                    // somebody waits, most likely
+      AwaitSleep(o->waiter);             // for the mutex
       EXPECT_EQ(pthread_mutex_unlock(o->mutex), 0);
       return nullptr;
     };
-    ASSERT_EQ(pthread_create(&thread, nullptr, own_for_a_while, &owner), 0);
+    ASSERT_EQ(pthread_create(&thread, nullptr, own_until_awaited, &owner), 0);
     pthread_barrier_wait(&barrier);
     Rearm();
     pthread_barrier_wait(&barrier);

@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 namespace {
 
 bool g_checked = false;
+time_t g_ahead_seconds = 0;  // of the system's clocks
 
 struct Ended {
   int status = -1;
@@ -93,6 +95,13 @@ void ReplacedStandardError(Replaced how) {
 
 }  // namespace
 
+// The C library's, but that the time is another when a case says so: the library asks for it here.
+extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  const int result = static_cast<int>(syscall(SYS_clock_gettime, clock, now));
+  now->tv_sec += g_ahead_seconds;
+  return result;
+}
+
 int main() {
   require_gleaner();
   for (const Replaced how : {Replaced::kByOpen, Replaced::kByOpenOfBoth, Replaced::kByDup}) {
@@ -157,7 +166,7 @@ int main() {
     std::vector<void*> blocks(64);
     for (void*& block : blocks) memset(block = malloc(2'000'000), 1, 2'000'000);
     for (void* block : blocks) free(block);
-    sleep(1);
+    g_ahead_seconds = 1;
     free(opaque(small));
     free(opaque(small));
     _exit(0);
@@ -168,7 +177,7 @@ int main() {
     for (void*& block : blocks) memset(block = malloc(2'000'000), 1, 2'000'000);
     for (void* block : blocks) free(block);
     free(opaque(small));
-    sleep(1);
+    g_ahead_seconds = 1;
     free(opaque(small));
     _exit(0);
   });

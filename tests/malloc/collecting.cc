@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "../support/task_state.h"
 #include "check.h"
 
 namespace {
@@ -207,7 +208,9 @@ void OnTimer(sigval value) {
   g_ran.store(1);
 }
 
+std::atomic<long> g_on_given_stack{0};
 void* OnGivenStack(void* argument) {
+  g_on_given_stack.store(task_self());
   unsigned char* local = nullptr;
   Store(&local, 25);
   Churn(30 * kMiB);
@@ -219,10 +222,8 @@ std::atomic<bool> g_in_handler{false};
 std::atomic<bool> g_leave{false};
 void OnAlternateStack(int) {
   g_in_handler.store(true);
-  while (!g_leave.load()) {
-    const timespec pause = {0, 1'000'000};
-    nanosleep(&pause, nullptr);
-  }
+  const timespec pause = {0, 1'000'000};
+  while (!g_leave.load()) nanosleep(&pause, nullptr);
 }
 
 void KeptOnStacks() {
@@ -238,10 +239,7 @@ void KeptOnStacks() {
   CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
   const itimerspec once = {{0, 0}, {0, 1'000'000}};
   CHECK(timer_settime(timer, 0, &once, nullptr) == 0);
-  for (int i = 0; i < 3000 && g_ran.load() == 0; ++i) {
-    usleep(10'000);
-    Churn(kMiB);
-  }
+  while (g_ran.load() == 0) Churn(kMiB);
   CHECK(g_ran.load() == 1);
 
   // A stack in a block; the thread's result waits for its joiner.
@@ -250,7 +248,9 @@ void KeptOnStacks() {
   CHECK(pthread_attr_setstack(&attributes, aligned_alloc(4096, kMiB), kMiB) == 0);
   pthread_t thread;
   CHECK(pthread_create(&thread, &attributes, OnGivenStack, NewBlock(26)) == 0);
-  usleep(20'000);
+  do {
+    Churn(kMiB);
+  } while (g_on_given_stack.load() == 0 || task_state(g_on_given_stack.load()) != 0);
   Churn(50 * kMiB);
   void* result = nullptr;
   CHECK(pthread_join(thread, &result) == 0);
@@ -439,14 +439,19 @@ void Signals() {
   CHECK(sigaction(SIGALRM, &action, nullptr) == 0);
   // Threads that wait for signals, with all of them blocked or taken; no stop waits for them.
   std::vector<pthread_t> waiters;
+  static std::atomic<long> waiter{0};
   const auto start = [&waiters](void* (*f)(void*)) {
+    waiter.store(0);
     pthread_t thread;
     CHECK(pthread_create(&thread, nullptr, f, nullptr) == 0);
     waiters.push_back(thread);
+    while (waiter.load() == 0) usleep(100);
+    await_task_state(waiter.load(), 'S');
   };
   start([](void*) -> void* {
     const sigset_t all = AllButAlarm();
     CHECK(pthread_sigmask(SIG_SETMASK, &all, nullptr) == 0);
+    waiter.store(task_self());
     int number = 0;
     CHECK(sigwait(&all, &number) == 0 && number == SIGUSR2);
     return nullptr;
@@ -454,6 +459,7 @@ void Signals() {
   start([](void*) -> void* {
     const sigset_t all = AllButAlarm();
     CHECK(sigprocmask(SIG_SETMASK, &all, nullptr) == 0);
+    waiter.store(task_self());
     const timespec long_time = {60, 0};
     int number;
     do {
@@ -470,6 +476,7 @@ void Signals() {
     sigset_t mask = AllButAlarm();
     CHECK(pthread_sigmask(SIG_SETMASK, &mask, nullptr) == 0);
     sigdelset(&mask, SIGUSR2);
+    waiter.store(task_self());
     while (woken.load() == 0) CHECK(sigsuspend(&mask) == -1 && errno == EINTR);
     return nullptr;
   });
@@ -477,10 +484,10 @@ void Signals() {
     sigset_t mask = AllButAlarm();
     CHECK(pthread_sigmask(SIG_SETMASK, &mask, nullptr) == 0);
     sigdelset(&mask, SIGUSR2);
+    waiter.store(task_self());
     while (woken.load() == 0) CHECK(ppoll(nullptr, 0, nullptr, &mask) == -1 && errno == EINTR);
     return nullptr;
   });
-  usleep(20'000);
   const itimerval often = {{0, 300}, {0, 300}};
   CHECK(setitimer(ITIMER_REAL, &often, nullptr) == 0);
   std::thread other([] { Churn(150 * kMiB); });

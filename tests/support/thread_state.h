@@ -1,29 +1,23 @@
 // What the system says of a thread.
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 
 #include "tests/support/sleep.h"
+#include "tests/support/task_state.h"
 
 namespace gleaner::testing {
 
+// Whether the thread sleeps in the system. A thread that has ended does not.
+inline bool Sleeps(int32_t tid) { return task_state(tid) == 'S'; }
+
 // Returns when the thread sleeps in the system.
 inline void AwaitSleep(int32_t tid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
   for (char state = 0; state != 'S'; SleepNs(1'000'000)) {
-    char text[512] = {};
-    const int fd = open(path, O_RDONLY);
-    ASSERT_GE(fd, 0);
-    ASSERT_GT(read(fd, text, sizeof text - 1), 0);
-    close(fd);
-    state = strrchr(text, ')')[2];
+    state = task_state(tid);
+    ASSERT_NE(state, 0) << "it has ended";
   }
 }
 

@@ -2,16 +2,18 @@
 // what they promise.
 #include "platform/lock.h"
 
-#include <chrono>
-
+#include "platform/thread.h"
+#include "tests/support/thread_state.h"
 #include "tests/threads/concurrent.h"
 
 namespace gleaner::platform {
 namespace {
 
+using testing::AwaitSleep;
 using testing::Deadline;
 using testing::Random;
 using testing::RunThreads;
+using testing::Sleeps;
 
 class LockConcurrentTest : public testing::ConcurrentTest {};
 class FutexConcurrentTest : public testing::ConcurrentTest {};
@@ -70,10 +72,12 @@ TEST_F(LockConcurrentTest, SleepersAreWoken) {
     Lock lock(LockRank::kThreads);
     uint64_t entered = 0;  // guarded by lock
     Atomic<uint32_t> waiting{0};
+    Atomic<int32_t> tids[6] = {};
     std::vector<std::thread> threads;
     lock.Acquire();
     for (int i = 0; i < 6; ++i) {
-      threads.emplace_back([&] {
+      threads.emplace_back([&, i] {
+        tids[i].Store(CurrentThreadId(), memory_order_seq_cst);
         waiting.FetchAdd(1, memory_order_seq_cst);
         lock.Acquire();
         ++entered;
@@ -81,7 +85,7 @@ TEST_F(LockConcurrentTest, SleepersAreWoken) {
       });
     }
     while (waiting.Load(memory_order_seq_cst) != 6) sched_yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (const Atomic<int32_t>& tid : tids) AwaitSleep(tid.Load(memory_order_seq_cst));
     EXPECT_EQ(entered, 0u);
     lock.Release();
     for (std::thread& thread : threads) thread.join();
@@ -122,27 +126,35 @@ TEST_F(FutexConcurrentTest, WakeReachesAsManyAsAskedFor) {
   Atomic<uint32_t> ready{0};
   Atomic<uint32_t> woken{0};
   Atomic<bool> over{false};
+  Atomic<int32_t> tids[kThreads] = {};
+  Atomic<bool> is_woken[kThreads] = {};
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
+    threads.emplace_back([&, i] {
+      tids[i].Store(CurrentThreadId(), memory_order_seq_cst);
       ready.FetchAdd(1, memory_order_seq_cst);
       // Interrupted waits may return early; only a wait that was woken counts.
       while (!over.Load(memory_order_seq_cst)) {
         if (FutexWaitFor(&word, 0, 10000000000u)) {
           woken.FetchAdd(1, memory_order_seq_cst);
+          is_woken[i].Store(true, memory_order_seq_cst);
           return;
         }
       }
     });
   }
   while (ready.Load(memory_order_seq_cst) != kThreads) sched_yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (const Atomic<int32_t>& tid : tids) AwaitSleep(tid.Load(memory_order_seq_cst));
   EXPECT_EQ(woken.Load(memory_order_seq_cst), 0u);
   for (const uint32_t expected : {1u, 3u}) {
     FutexWake(&word, static_cast<int>(expected - woken.Load(memory_order_seq_cst)));
     const Deadline deadline(10);
     while (woken.Load(memory_order_seq_cst) != expected && !deadline.passed()) sched_yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    // The others sleep, unless they have been woken, too.
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      const int32_t tid = tids[i].Load(memory_order_seq_cst);
+      while (!is_woken[i].Load(memory_order_seq_cst) && !Sleeps(tid)) sched_yield();
+    }
     EXPECT_EQ(woken.Load(memory_order_seq_cst), expected);
   }
   over.Store(true, memory_order_seq_cst);

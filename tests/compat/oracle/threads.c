@@ -108,17 +108,25 @@ static void sections(void) {
 
 static volatile int stop;
 static volatile unsigned long ticks;
+static volatile long ticker;
 static void *tick(void *arg) {
+  ticker = task_self();
   while (!stop) {
     ticks++;
     GC_malloc(16);
   }
   return arg;
 }
+/* Of a thread that runs: does not return before it has ticked. */
 static int advances(void) {
-  unsigned long before = ticks;
-  int i;
-  for (i = 0; i < 100 && ticks == before; i++) sleep_ms(1);
+  const unsigned long before = ticks;
+  while (ticks == before) sleep_ms(1);
+  return 1;
+}
+/* Of a thread that has been suspended: until it sleeps, where it stays. */
+static int advances_suspended(void) {
+  const unsigned long before = ticks;
+  while (ticks == before && task_state(ticker) != 'S') sleep_ms(1);
   return ticks != before;
 }
 static void suspension(void) {
@@ -128,7 +136,7 @@ static void suspension(void) {
   SHOW(GC_is_thread_suspended(thread));
   GC_suspend_thread(thread);
   SHOW(GC_is_thread_suspended(thread) != 0);
-  SHOW(advances());
+  SHOW(advances_suspended());
   GC_suspend_thread(thread);
   GC_gcollect();
   SHOW(GC_is_thread_suspended(thread) != 0);

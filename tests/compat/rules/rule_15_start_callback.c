@@ -14,14 +14,15 @@ static void *GC_CALLBACK note(void *data) {
 static void *take_lock(void *arg) { return GC_call_with_alloc_lock(note, arg); }
 
 static pthread_t other;
+static volatile long taker;
 static int check_lock;
 static void GC_CALLBACK on_start(void) {
   starts++;
   pushed = 0;
   if (check_lock) {
-    /* The thread waits for the lock since before; it must not get it meanwhile. */
+    /* The thread comes to wait for the lock, if it does not yet; it must not get it meanwhile. */
     lock_taken = 0;
-    sleep_ms(20);
+    while (!lock_taken && task_state(taker) != 'S') sleep_ms(1);
     order_wrong += lock_taken != 0;
   }
 }
@@ -32,6 +33,7 @@ static void GC_CALLBACK on_push(void) {
 
 static void *take_lock_often(void *arg) {
   volatile int *stop = (volatile int *)arg;
+  taker = task_self();
   while (!*stop) take_lock(NULL);
   return NULL;
 }
@@ -54,6 +56,7 @@ int main(void) {
     CHECK_EQ(pushed, 1);
   }
   CHECK_EQ(pthread_create(&other, NULL, take_lock_often, (void *)&stop), 0);
+  while (taker == 0) sleep_ms(1);
   check_lock = 1;
   for (i = 0; i < 3; i++) GC_gcollect();
   check_lock = 0;

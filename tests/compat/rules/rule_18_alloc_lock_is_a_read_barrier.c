@@ -54,9 +54,11 @@ static void *read_weakly(void *arg) {
 }
 
 /* Every slot gets a new object now and then, which nobody else refers to. */
+static volatile long renewing;
 static void *renew(void *arg) {
   size_t i;
   (void)arg;
+  renewing = task_self();
   for (i = 0; !stop; i++) {
     size_t n = i % kSlots;
     if (slots[n] == 0) {
@@ -75,7 +77,8 @@ static void *GC_CALLBACK hold(void *data) {
   size_t i, before = 0, after = 0;
   GC_word collections = GC_get_gc_no();
   for (i = 0; i < kSlots; i++) before += slots[i] == 0;
-  sleep_ms(20);
+  /* Meanwhile the renewing thread comes to wait for the lock, which it collects with. */
+  await_task_state(renewing, 'S');
   for (i = 0; i < kSlots; i++) after += slots[i] == 0;
   /* The renewing thread may have filled some; cleared ones would be more. */
   links_cleared_meanwhile += after > before || GC_get_gc_no() != collections;
@@ -90,6 +93,7 @@ int main(void) {
   CHECK_EQ(pthread_create(&writer, NULL, renew, NULL), 0);
   for (i = 0; i < kThreads; i++)
     CHECK_EQ(pthread_create(&readers[i], NULL, read_weakly, (void *)i), 0);
+  while (renewing == 0) sleep_ms(1);
   for (i = 0; i < 5; i++) CHECK_PTR(GC_call_with_alloc_lock(hold, &slots), &slots);
   for (i = 0; i < kThreads; i++) pthread_join(readers[i], NULL);
   stop = 1;

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <ctime>
+#include <thread>
 
+#include "platform/thread.h"
 #include "tests/support/child.h"
+#include "tests/support/thread_state.h"
 
 namespace gleaner::platform {
 namespace {
@@ -59,13 +61,19 @@ TEST(FutexTest, AWaitForAnotherValueReturnsAtOnceAndOthersTimeOut) {
   Atomic<uint32_t> word{5};
   FutexWait(&word, 4);
   EXPECT_TRUE(FutexWaitFor(&word, 4, 1000000000u));
-  timespec before, after;
-  clock_gettime(CLOCK_MONOTONIC, &before);
-  EXPECT_FALSE(FutexWaitFor(&word, 5, 20000000u));
-  clock_gettime(CLOCK_MONOTONIC, &after);
-  const double ms = static_cast<double>(after.tv_sec - before.tv_sec) * 1e3 +
-                    static_cast<double>(after.tv_nsec - before.tv_nsec) * 1e-6;
-  EXPECT_GE(ms, 19.0);
+  // It sleeps meanwhile, and is seen to.
+  Atomic<int32_t> tid{0};
+  Atomic<bool> is_seen{false};
+  std::thread waiter([&] {
+    tid.Store(CurrentThreadId(), memory_order_seq_cst);
+    do {
+      EXPECT_FALSE(FutexWaitFor(&word, 5, 20000000u));
+    } while (!is_seen.Load(memory_order_seq_cst));
+  });
+  while (tid.Load(memory_order_seq_cst) == 0) CpuRelax();
+  testing::AwaitSleep(tid.Load(memory_order_seq_cst));
+  is_seen.Store(true, memory_order_seq_cst);
+  waiter.join();
 }
 
 }  // namespace

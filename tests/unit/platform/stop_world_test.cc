@@ -69,7 +69,7 @@ bool Stop(Mutator& mutator) {
 // The thread has no handler run for it in the stop that is under way.
 void ExpectHandlersWait(Mutator& mutator) {
   EXPECT_EQ(pthread_kill(mutator.id(), SIGUSR1), 0);
-  testing::SleepNs(10'000'000);
+  mutator.AwaitSleep();
   EXPECT_EQ(g_handled, 0);
   ResumeAll();
   mutator.Join();
@@ -143,7 +143,7 @@ TEST(StopWorldTest, AThreadThatBlocksAfterItWasAskedNeedsNoSignal) {
     ASSERT_TRUE(Stop(mutator));
     EXPECT_TRUE(mutator.record()->IsBlocked());
     leave = true;
-    testing::SleepNs(10'000'000);
+    mutator.AwaitSleep();
     EXPECT_FALSE(left);
     ResumeAll();
     mutator.Join();
