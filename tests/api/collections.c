@@ -217,7 +217,7 @@ static void shrinking(void) {
 int main(void) {
   size_t i;
   GC_INIT();
-  shrinking();
+  if (on_gleaner()) shrinking();
   for (i = 0; i < 200000; i++) {
     struct node *n = GC_NEW(struct node);
     n->next = list;
