@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Seeds violations into a small tree and sees check_layers.py and standard_names.py find exactly
-them."""
+"""Seeds violations into a small tree and sees check_layers.py, standard_names.py and waits.py find
+exactly them."""
 
 import pathlib
 import tempfile
@@ -8,6 +8,7 @@ import unittest
 
 import check_layers
 import standard_names
+import waits
 
 CLEAN = {
     "platform/memory.h": "#include <cstddef>\n",
@@ -58,6 +59,40 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(self.found(good, standard_names), [])
         self.assertEqual(self.found({"tests/bad.h": "for (int i : {1, 2}) {}"}, standard_names),
                          ["tests/bad.h:1: a range in braces without <initializer_list>"])
+
+    def test_waits(self):
+        text = """int main() {  // usleep(1), sleep
+            usleep(1);
+            while (!done && is_fine()) usleep(1);
+            for (const int n = begin(); end() < n;) sleep_ms(1);
+            while (1) usleep(1);
+            for (;;) sleep_for(1);
+            for (int i = 0; i < 20; ++i) SleepNs(1'000);
+            puts("NowNs()"), SYS_clock_gettime;
+            return NowNs() < std::chrono::steady_clock::now();
+            }"""
+        lines = [2, 5, 6, 7, 9]
+        found = self.found({"tests/a.cc": text, waits.LIST: ""}, waits)
+        self.assertEqual([line.split(": ")[0] for line in found],
+                         ["tests/a.cc", *(f"tests/a.cc:{line}" for line in lines)])
+        self.assertIn("has 6 fixed sleeps and looks at a clock, and 0 in", found[0])
+        self.assertEqual(self.found({"tests/a.cc": text, waits.LIST: "tests/a.cc: 6: A reason.\n"},
+                                    waits), [])
+        # Fewer than listed, in each language.
+        for name, line in (("tests/b.h", "int n;"), ("tests/b.py", "'time.sleep(1)'  # time.time()"),
+                           ("tests/b.sh", "# sleep 1\nwait")):
+            found = self.found({name: line, waits.LIST: f"{name}: 1: A reason."}, waits)
+            self.assertEqual(len(found), 1, found)
+            self.assertIn("has 0 fixed sleeps and looks at a clock, and 1 in", found[0])
+        for name, line in (("tests/c.c", "x = time(NULL);"), ("tests/c.sh", "wait\n  sleep 0.1"),
+                           ("tests/c.py", "time.sleep(1)"), ("tests/c.py", "time.monotonic()")):
+            self.assertEqual(len(self.found({name: line}, waits)), 2, line)
+        # Files that are gone, and lines without a reason.
+        self.assertEqual(self.found({waits.LIST: "tests/d.c: 1: A reason."}, waits),
+                         [f"{waits.LIST}: tests/d.c is not there"])
+        found = self.found({"tests/d.c": "", waits.LIST: "tests/d.c: 0: "}, waits)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(f"{waits.LIST}:1: is not", found[0])
 
     def test_include_of_a_layer_above(self):
         self.expect_one("platform/bad.cc", '\n#include "alloc/page.h"\n', 2, "alloc/ is above platform/")

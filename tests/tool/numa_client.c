@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../support/task_state.h"
+
 #define LARGE_BYTES (6ul << 20)
 #define POINTER_FREE_BYTES (9ul << 20)
 #define OWN_BYTES (5ul << 20)
@@ -28,8 +30,10 @@ static char *volatile large, *volatile pointer_free;
 static void *volatile uncollectable;
 static char zeroes[3ul << 20]; /* data of the program */
 
+static volatile long waiting;
 static void *wait_for_ever(void *stack) {
   *(void **)stack = &stack;
+  waiting = task_self();
   for (;;) pause();
 }
 
@@ -72,8 +76,8 @@ int main(int argc, char **argv) {
   memset(own, 1, OWN_BYTES);
   map(mappings);
   pthread_create(&thread, NULL, wait_for_ever, (void *)&stack);
-  while (stack == NULL) usleep(1000);
-  usleep(10000); /* until the thread waits */
+  while (waiting == 0) usleep(1000);
+  await_task_state(waiting, 'S');
   printf("large %lu\npointer_free %lu\nwaiting\n", (unsigned long)large,
          (unsigned long)pointer_free);
   fflush(stdout);

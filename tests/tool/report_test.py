@@ -13,6 +13,7 @@ import os
 import random
 import re
 import resource
+import select
 import signal
 import stat
 import struct
@@ -360,8 +361,9 @@ class Accidents(ReportTest):
             with open(read_end, encoding="utf-8") as reader:
                 with subprocess.Popen([GLEANER, "report", self.trace, "-o", output],
                                       stdout=write_end) as process:
+                    while process.poll() is None and select.select([], [write_end], [], 0)[1]:
+                        time.sleep(0.001)  # until it is full
                     os.close(write_end)
-                    time.sleep(0.3)  # it is full
                     self.assertEqual(reader.read(), self.text)
                     self.assertEqual(process.wait(), 0)
 

@@ -250,8 +250,7 @@ int main(int argc, char **argv) {
         snprintf(path, sizeof path, "%s", g_path);
       else
         snprintf(path, sizeof path, "%s.%d", g_path, i + 1);
-      for (int k = 0; k < 10000 && access(path, F_OK) != 0; ++k) usleep(1000);
-      usleep(20000);
+      while (access(path, F_OK) != 0) usleep(1000);
     }
     g_stop = 1;
     for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
@@ -285,7 +284,7 @@ int main(int argc, char **argv) {
     pthread_join(threads[0], NULL);
   } else if (strcmp(what, "loop") == 0) {
     for (int i = 0; i < 3; ++i) pthread_create(&threads[i], NULL, take_forever, NULL);
-    usleep(20000);
+    while (access(g_path, F_OK) != 0) usleep(1000);
   } else if (strcmp(what, "many") == 0) {
     g_root = tree(8);
     for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, take_many, NULL);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #define GC_THREADS
 #include <errno.h>
+#include <fcntl.h>
 #include <gc.h>
 #include <gleaner.h>
 #include <pthread.h>
@@ -11,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +40,29 @@ static void work_in_threads(int count) {
   pthread_t threads[16];
   for (int i = 0; i < count; ++i) pthread_create(&threads[i], NULL, work, NULL);
   for (int i = 0; i < count; ++i) pthread_join(threads[i], NULL);
+}
+
+/* Collects until a report has written to the trace; what was in the rings before is in the file. */
+static void work_until_drained(const char *trace) {
+  struct stat before, now;
+  if (stat(trace, &before) != 0) before.st_size = 0;
+  do {
+    work(NULL);
+    if (stat(trace, &now) != 0) now.st_size = 0;
+  } while (now.st_size == before.st_size);
+}
+
+/* Whether the trace has the name of a thread by now. */
+static int is_traced(const char *trace, const char *name) {
+  struct stat now;
+  const int fd = open(trace, O_RDONLY);
+  if (fd < 0 || fstat(fd, &now) != 0) exit(6);
+  void *text = mmap(NULL, (size_t)now.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  close(fd);
+  if (text == MAP_FAILED) exit(6);
+  const int is = memmem(text, (size_t)now.st_size, name, strlen(name)) != NULL;
+  munmap(text, (size_t)now.st_size);
+  return is;
 }
 
 /* Names itself first, as threads do; or waits until who has created it has named it. */
@@ -77,8 +103,10 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
     pthread_setname_np(pthread_self(), "renamed");
     if (strcmp(what, "named-killed") == 0) {
-      usleep(150000); /* long enough for the next report to look and to drain */
-      work(NULL);
+      static const char *const names[] = {"by-itself", "by-another", "renamed"};
+      for (int i = 0; i < 3; ++i) {
+        while (!is_traced(getenv("GLEANER_TRACE"), names[i])) work(NULL);
+      }
       raise(SIGKILL);
     }
   } else if (strcmp(what, "no-collection") == 0) {
@@ -121,9 +149,10 @@ int main(int argc, char **argv) {
   } else if (strcmp(what, "clone") == 0) { /* a child that no handler of fork sees */
     const pid_t child = _Fork();
     if (child == 0) {
-      work(NULL);
-      usleep(150000);
-      work(NULL);
+      char path[4200];
+      snprintf(path, sizeof path, "%s.%d", getenv("GLEANER_TRACE"), getpid());
+      work_until_drained(path); /* there is a file now */
+      work_until_drained(path);
       _exit(0);
     }
     await_child(child);
@@ -162,8 +191,7 @@ int main(int argc, char **argv) {
     for (int fd = 3; fd < 1024; ++fd) dup2(0, fd);
     work(NULL);
   } else if (strcmp(what, "kill") == 0) {
-    usleep(150000); /* long enough for the next report to drain */
-    work(NULL);
+    work_until_drained(getenv("GLEANER_TRACE"));
     raise(SIGKILL);
   } else if (strcmp(what, "_exit") == 0) {
     _exit(0);
