@@ -4,4 +4,4 @@
 def pages(source):
     """All, README.md first."""
     return [source / "README.md", source / "CONTRIBUTING.md", source / "CHANGELOG.md",
-            source / "tests/README.md", *sorted((source / "docs").glob("*.md"))]
+            source / "tests/README.md", *sorted((source / "docs").rglob("*.md"))]
