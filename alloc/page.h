@@ -166,8 +166,8 @@ extern uint8_t g_idle_allocation_colour;
 // stores the mark byte, and between the write and the next stop either value is right.
 extern platform::Atomic<uint8_t> g_allocation_colour;
 // The mask of marks that unreachable objects still have during a concurrent sweep, else 0. Read
-// relaxed: between the write and the next stop either value is right for a thread that stops.
-// FindObject serves others, too.
+// relaxed: between the write and the next stop either value is right for a thread that stops. Set
+// with release, which pairs with the fence of FindObject, which serves other threads, too.
 extern platform::Atomic<uint8_t> g_dead_mark;
 
 // The number of the last concurrent sweep. Changes only with the world stopped; a change makes all

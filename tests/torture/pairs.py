@@ -1,7 +1,7 @@
 """Prints rows of settings in which each value of a setting meets each value of every other.
 
 A row is as in matrix.cmake: name|objects|environment. The rows are made greedily, each the best of
-some random ones, and are the same each time.
+some random ones, and are the same each time; they are numbered in each mode.
 """
 import itertools
 import random
@@ -18,7 +18,7 @@ SETTINGS = {
     "policy": ["", "GLEANER_POLICY=al", "GLEANER_POLICY=ps"],
     "often": ["GLEANER_COLLECT_EVERY=128k", "GLEANER_COLLECT_EVERY=1m", "GLEANER_COLLECT_EVERY=4m"],
     "pointers": ["", "GLEANER_ALL_INTERIOR_POINTERS=0", "GLEANER_PAD_OBJECTS=1"],
-    "large": ["", "GLEANER_TREE_FIT=tree", "GLEANER_TREE_FIT=bins"],
+    "large": ["", "GLEANER_TREE_FIT=tree"],
     "memory": ["", "GLEANER_HUGE_PAGES=0", "GLEANER_RESERVE=128m"],
     "batch": ["", "GLEANER_MARK_BATCH=16"],
     "verify": ["", "GLEANER_MARK_VERIFY=1"],
@@ -60,11 +60,7 @@ def make_rows():
     return sorted(rows)
 
 
-def text_of(number, row):
-    values = [SETTINGS[name][value] for name, value in zip(NAMES, row)]
-    environment = " ".join(filter(None, values))
-    return f"{MODES[row[0]]}_{number}|60|{environment}"
-
-
-for number, row in enumerate(make_rows(), 1):
-    print(text_of(number, row))
+for mode, rows_of_mode in itertools.groupby(make_rows(), key=lambda made: MODES[made[0]]):
+    for number, row in enumerate(rows_of_mode, 1):
+        values = [SETTINGS[name][value] for name, value in zip(NAMES, row)]
+        print(f"{mode}_{number}|60|{' '.join(filter(None, values))}")
