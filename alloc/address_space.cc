@@ -1,8 +1,8 @@
 #include "alloc/address_space.h"
 
 #include "alloc/meta.h"
-#include "platform/clock.h"
-#include "platform/topology.h"
+#include "platform/nodes/topology.h"
+#include "platform/os/clock.h"
 
 namespace gleaner::alloc {
 

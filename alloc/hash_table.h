@@ -17,8 +17,8 @@
 
 #include <type_traits>
 
-#include "platform/base.h"
-#include "platform/memory.h"
+#include "platform/os/base.h"
+#include "platform/os/memory.h"
 
 namespace gleaner::alloc {
 

@@ -4,8 +4,8 @@
 // keep free lists of their own where they need them.
 #pragma once
 
-#include "platform/lock.h"
-#include "platform/memory.h"
+#include "platform/os/lock.h"
+#include "platform/os/memory.h"
 
 namespace gleaner::alloc {
 

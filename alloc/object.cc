@@ -5,8 +5,8 @@
 #include "alloc/page_space.h"
 #include "alloc/thread_heap.h"
 #include "alloc/thread_heaps.h"
-#include "platform/memory.h"
-#include "platform/stalls.h"
+#include "platform/os/memory.h"
+#include "platform/os/stalls.h"
 
 namespace gleaner::alloc {
 namespace {

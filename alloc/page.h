@@ -31,12 +31,13 @@
 #include <cstring>
 
 #include "alloc/size_class.h"
-#include "platform/atomic.h"
+#include "platform/os/atomic.h"
 
 namespace gleaner::alloc {
 
 // What the collector knows of a page's objects. The constants are those of the libgc API. Kinds
-// from kFirstMade on are made at run time (gc/kinds.h): collectable, zeroed, in the scanned space.
+// from kFirstMade on are made at run time (gc/mark/kinds.h): collectable, zeroed, in the scanned
+// space.
 enum class Kind : uint8_t {
   kAtomic = 0,
   kNormal = 1,
@@ -148,7 +149,7 @@ inline constexpr uint8_t kFreeSlot = 0;
 inline constexpr uint8_t kEpochs = 1 | 2;  // a mask of mark bytes, as kYoungMarks
 inline constexpr uint8_t kYoungMarks = 4 | 8;
 // The mark of an unreachable object whose kind's disclaim procedure has not been called yet
-// (gc/sweeper.h).
+// (gc/finish/sweeper.h).
 inline constexpr uint8_t kDisclaiming = 16;
 inline constexpr uint8_t OtherEpoch(uint8_t epoch) { return epoch ^ kEpochs; }
 

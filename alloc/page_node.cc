@@ -1,6 +1,6 @@
 #include "alloc/page_node.h"
 
-#include "platform/topology.h"
+#include "platform/nodes/topology.h"
 
 namespace gleaner::alloc {
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "alloc/address_space.h"
-#include "platform/numa.h"
+#include "platform/nodes/numa.h"
 
 namespace gleaner::alloc {
 

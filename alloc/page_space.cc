@@ -1,10 +1,10 @@
 #include "alloc/page_space.h"
 
 #include "alloc/page_node.h"
-#include "platform/clock.h"
-#include "platform/memory.h"
-#include "platform/stalls.h"
-#include "platform/trace.h"
+#include "observe/trace.h"
+#include "platform/os/clock.h"
+#include "platform/os/memory.h"
+#include "platform/os/stalls.h"
 
 namespace gleaner::alloc {
 namespace {

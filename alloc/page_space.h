@@ -9,7 +9,7 @@
 #include "alloc/address_space.h"
 #include "alloc/fits/tree_fit.h"
 #include "alloc/residency.h"
-#include "platform/lock.h"
+#include "platform/os/lock.h"
 
 namespace gleaner::alloc {
 

@@ -2,8 +2,8 @@
 
 #include <cerrno>
 
-#include "platform/memory.h"
-#include "platform/topology.h"
+#include "platform/nodes/topology.h"
+#include "platform/os/memory.h"
 
 namespace gleaner::alloc {
 

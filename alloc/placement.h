@@ -21,8 +21,8 @@
 // locks. Costs system calls, some for each block and each 256 resident pages.
 #pragma once
 
-#include "platform/numa.h"
-#include "platform/os_page.h"
+#include "platform/nodes/numa.h"
+#include "platform/os/os_page.h"
 
 namespace gleaner::alloc {
 

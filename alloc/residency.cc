@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "platform/bits.h"
+#include "platform/os/bits.h"
 
 namespace gleaner::alloc {
 

@@ -28,7 +28,7 @@
 #pragma once
 
 #include "alloc/meta.h"
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::alloc {
 

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::alloc {
 

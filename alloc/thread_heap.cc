@@ -10,9 +10,9 @@
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
-#include "platform/memory.h"
-#include "platform/stalls.h"
-#include "platform/trace.h"
+#include "observe/trace.h"
+#include "platform/os/memory.h"
+#include "platform/os/stalls.h"
 
 namespace gleaner::alloc {
 namespace {

@@ -56,7 +56,7 @@
 #include "alloc/address_space.h"
 #include "alloc/page_node.h"
 #include "alloc/sampler.h"
-#include "platform/lock.h"
+#include "platform/os/lock.h"
 
 namespace gleaner::alloc {
 

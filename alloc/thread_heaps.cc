@@ -6,7 +6,7 @@
 #include "alloc/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/walk.h"
-#include "platform/topology.h"
+#include "platform/nodes/topology.h"
 
 namespace gleaner::alloc {
 namespace {

@@ -2,7 +2,7 @@
 # command, headers, package files.
 
 # The interposed pthread_create and its like: for programs that link libgleaner, not in the drop-in.
-add_library(gleaner_interpose OBJECT runtime/interpose.cc)
+add_library(gleaner_interpose OBJECT runtime/process/interpose.cc)
 target_link_libraries(gleaner_interpose PRIVATE gleaner_library_flags)
 target_include_directories(gleaner_interpose PRIVATE include/gleaner)
 
@@ -58,11 +58,14 @@ target_include_directories(cord_objects PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(cord_objects PRIVATE -fno-exceptions -fno-rtti -fno-threadsafe-statics)
 set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
+# What a library without a heap needs: messages, locks and the options.
+set(start_of_platform platform/os/base.cc platform/os/cancellation.cc platform/os/descriptor.cc
+  platform/os/lock.cc platform/os/os_page.cc platform/os/process.cc platform/os/stalls.cc
+  platform/faults/delays.cc platform/faults/failures.cc runtime/process/options.cc)
+
 # The recorder of `gleaner record`, preloaded into any program: nothing of the heap is in it.
 add_library(gleaner_record SHARED record/interpose.cc record/trace_writer.cc record/system/record_file.cc
-  platform/base.cc platform/cancellation.cc platform/delays.cc platform/descriptor.cc
-  platform/failures.cc platform/lock.cc platform/os_page.cc platform/process.cc platform/stalls.cc
-  runtime/options.cc)
+  ${start_of_platform})
 target_link_libraries(gleaner_record PRIVATE gleaner_library_flags gleaner_shared_link_flags)
 # The compiler must not make malloc out of malloc and memset, or know what free does.
 set_source_files_properties(record/interpose.cc PROPERTIES COMPILE_OPTIONS -fno-builtin)
@@ -71,9 +74,8 @@ set_target_properties(gleaner_record PROPERTIES
 gleaner_let_calls_fail(gleaner_record)
 
 # What `gleaner run --local-text` preloads: nothing of the heap is in it.
-add_library(gleaner_local_text SHARED runtime/local_text.cc platform/text_copies.cc platform/base.cc
-  platform/cancellation.cc platform/delays.cc platform/descriptor.cc platform/failures.cc
-  platform/lock.cc platform/os_page.cc platform/process.cc platform/stalls.cc runtime/options.cc)
+add_library(gleaner_local_text SHARED runtime/process/local_text.cc platform/loader/text_copies.cc
+  ${start_of_platform})
 target_link_libraries(gleaner_local_text PRIVATE gleaner_library_flags gleaner_shared_link_flags)
 set_target_properties(gleaner_local_text PROPERTIES
   LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/gleaner)

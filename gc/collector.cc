@@ -6,13 +6,13 @@
 #include "alloc/thread_heap.h"
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
-#include "gc/heap_samples.h"
-#include "gc/verify.h"
-#include "platform/clock.h"
-#include "platform/fault_signal.h"
-#include "platform/filters.h"
-#include "platform/stop_world.h"
-#include "platform/trace.h"
+#include "gc/finish/heap_samples.h"
+#include "gc/inspect/verify.h"
+#include "observe/trace.h"
+#include "platform/mprotect/fault_signal.h"
+#include "platform/os/clock.h"
+#include "platform/os/filters.h"
+#include "platform/threads/stop_world.h"
 
 namespace gleaner::gc {
 

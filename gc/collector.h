@@ -1,27 +1,27 @@
 // One collection, from the decision to the report. A stop-parallel collection does all of the
-// following at once. For a concurrent cycle (gc/cycle.h) the same sequence is the final stop.
+// following at once. For a concurrent cycle (gc/cycle/cycle.h) the same sequence is the final stop.
 //
 //   1. prepare   under the collector lock: read the tunables; start helpers if the heap is large
-//   2. stop      every mutator is parked or blocked (platform/stop_world.h)
+//   2. stop      every mutator is parked or blocked (platform/threads/stop_world.h)
 //   3. retire    the threads' unused runs become free slots (alloc/thread_heap.h, [inv.run])
-//   4. mark      roots, then everything reachable, in parallel (gc/marker.h)
-//   5. decide    short links, finalizers, long links (gc/finalize.h)
+//   4. mark      roots, then everything reachable, in parallel (gc/mark/marker.h)
+//   5. decide    short links, finalizers, long links (gc/finish/finalize.h)
 //   6. flip      black becomes the live epoch; the threads' runs are revived in it
-//   7. sweep     mark bytes to page lists, in parallel (gc/sweeper.h);
+//   7. sweep     mark bytes to page lists, in parallel (gc/finish/sweeper.h);
 //                or concurrently, until the next collection at the latest
-//   8. pace      the next allowance (gc/pacer.h)
+//   8. pace      the next allowance (gc/policy/pacer.h)
 //   9. resume    the mutators
 //  10. finish    disarm pages, give lasting surplus back to the system, report
 #pragma once
 
 #include "alloc/hooks.h"
-#include "gc/cycle.h"
-#include "gc/cycle_pacer.h"
-#include "gc/driver.h"
+#include "gc/cycle/cycle.h"
+#include "gc/cycle/driver.h"
+#include "gc/finish/sweeper.h"
 #include "gc/pause.h"
-#include "gc/reason.h"
-#include "gc/stop_forecast.h"
-#include "gc/sweeper.h"
+#include "gc/policy/cycle_pacer.h"
+#include "gc/policy/reason.h"
+#include "gc/policy/stop_forecast.h"
 #include "gc/world.h"
 
 namespace gleaner::gc {
@@ -177,8 +177,8 @@ class Collector {
   }
 
   // Moves what is registered for the object (finalizers, links, toggle references) to the `bytes`
-  // at `to`, to which its contents have been copied; drops it if `to` is 0 (gc/finalize.h). pre:
-  // lock() is held; the object is allocated.
+  // at `to`, to which its contents have been copied; drops it if `to` is 0 (gc/finish/finalize.h).
+  // pre: lock() is held; the object is allocated.
   void MoveRegistered(const alloc::ObjectRef& object, Addr to = 0, size_t bytes = 0);
 
   // Stops the world and calls `f` for every object. pre: lock() is held.

@@ -1,9 +1,9 @@
 // The collector's part of concurrent cycles: it starts a cycle, and mutators or the driver advance
 // it a step at a time.
 #include "gc/collector.h"
-#include "platform/clock.h"
-#include "platform/stop_world.h"
-#include "platform/trace.h"
+#include "observe/trace.h"
+#include "platform/os/clock.h"
+#include "platform/threads/stop_world.h"
 
 namespace gleaner::gc {
 

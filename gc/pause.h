@@ -1,8 +1,8 @@
 // A pause and its parts. docs/latency.md tells what is done in which part.
 #pragma once
 
-#include "platform/clock.h"
-#include "platform/trace.h"
+#include "observe/trace.h"
+#include "platform/os/clock.h"
 
 namespace gleaner::gc {
 

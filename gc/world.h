@@ -3,12 +3,12 @@
 // held.
 #pragma once
 
-#include "gc/finalize.h"
-#include "gc/generations.h"
-#include "gc/marker.h"
-#include "gc/pacer.h"
-#include "gc/roots.h"
-#include "gc/toggle_refs.h"
+#include "gc/finish/finalize.h"
+#include "gc/finish/toggle_refs.h"
+#include "gc/mark/marker.h"
+#include "gc/mark/roots.h"
+#include "gc/policy/generations.h"
+#include "gc/policy/pacer.h"
 
 namespace gleaner::gc {
 

@@ -6,12 +6,12 @@
 #include "alloc/thread_heaps.h"
 #include "malloc/process.h"
 #include "malloc/process_roots.h"
-#include "platform/filters.h"
-#include "runtime/collect.h"
-#include "runtime/dead_stack.h"
-#include "runtime/profiling.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
+#include "platform/os/filters.h"
+#include "runtime/collect/collect.h"
+#include "runtime/observe/profiling.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
+#include "runtime/threads/dead_stack.h"
 
 namespace gleaner::runtime {
 void (*const g_start_malloc)() = [] { (void)malloc_proxy::Start(); };
@@ -76,7 +76,7 @@ void OnCollected(bool done) {
 constinit alloc::Hooks g_runtime_hooks = {};
 
 // Whether the calling thread may collect now. Not under a filter of system calls
-// (runtime/collect.cc). Not in a child of vfork or a thread of a bare clone()
+// (runtime/collect/collect.cc). Not in a child of vfork or a thread of a bare clone()
 // that shares thread-local storage: there the record is another thread's (tid differs).
 bool MayCollect() {
   const runtime::Thread* self = Threads::Current();

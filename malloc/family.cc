@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "malloc/cache.h"
-#include "platform/memory.h"
+#include "platform/os/memory.h"
 
 namespace {
 

@@ -14,11 +14,11 @@
 #include "malloc/process.h"
 #include "malloc/suppressions.h"
 #include "malloc/symbols.h"
-#include "platform/process.h"
-#include "platform/standard_error.h"
-#include "platform/stop_world.h"
-#include "runtime/options.h"
-#include "runtime/runtime.h"
+#include "platform/os/process.h"
+#include "platform/os/standard_error.h"
+#include "platform/threads/stop_world.h"
+#include "runtime/process/options.h"
+#include "runtime/process/runtime.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

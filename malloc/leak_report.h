@@ -1,7 +1,7 @@
 // The report of leaks: when it is printed, and its form.
 #pragma once
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::malloc_proxy {
 

@@ -2,10 +2,10 @@
 
 #include "alloc/meta.h"
 #include "alloc/walk.h"
-#include "platform/unwind.h"
-#include "runtime/collect.h"
-#include "runtime/options.h"
-#include "runtime/runtime.h"
+#include "platform/unwind/unwind.h"
+#include "runtime/collect/collect.h"
+#include "runtime/process/options.h"
+#include "runtime/process/runtime.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

@@ -23,7 +23,7 @@
 // white again, if the collection is one of GLEANER_COLLECT, which then frees the block.
 #pragma once
 
-#include "platform/stack_table.h"
+#include "platform/unwind/stack_table.h"
 
 namespace gleaner::malloc_proxy {
 

@@ -13,8 +13,8 @@
 #include "malloc/next.h"
 #include "malloc/process.h"
 #include "malloc/symbols.h"
-#include "platform/unwind.h"
-#include "runtime/profiling.h"
+#include "platform/unwind/unwind.h"
+#include "runtime/observe/profiling.h"
 
 namespace proxy = gleaner::malloc_proxy;
 

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "malloc/spans.h"
-#include "platform/thread.h"
+#include "platform/threads/thread.h"
 
 namespace gleaner::malloc_proxy {
 

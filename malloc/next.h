@@ -2,7 +2,7 @@
 // has not made, and for a process in which this one cannot reserve address space.
 #pragma once
 
-#include "platform/next_call.h"
+#include "platform/os/next_call.h"
 
 namespace gleaner::malloc_proxy {
 

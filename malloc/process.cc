@@ -9,14 +9,14 @@
 #include "malloc/leak_report.h"
 #include "malloc/slot_heap.h"
 #include "malloc/spans.h"
-#include "platform/cancellation.h"
-#include "platform/memory.h"
-#include "platform/process.h"
-#include "platform/standard_error.h"
-#include "runtime/limits.h"
-#include "runtime/live_figures.h"
-#include "runtime/options.h"
-#include "runtime/placement.h"
+#include "platform/os/cancellation.h"
+#include "platform/os/memory.h"
+#include "platform/os/process.h"
+#include "platform/os/standard_error.h"
+#include "runtime/nodes/placement.h"
+#include "runtime/observe/live_figures.h"
+#include "runtime/process/limits.h"
+#include "runtime/process/options.h"
 
 namespace gleaner::malloc_proxy {
 

@@ -1,9 +1,9 @@
 #include "malloc/process_roots.h"
 
 #include "alloc/address_space.h"
-#include "platform/mappings.h"
-#include "platform/memory.h"
-#include "runtime/threads.h"
+#include "platform/loader/mappings.h"
+#include "platform/os/memory.h"
+#include "runtime/threads/threads.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

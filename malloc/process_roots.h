@@ -11,7 +11,7 @@
 // with the world stopped, then Release.
 #pragma once
 
-#include "gc/roots.h"
+#include "gc/mark/roots.h"
 
 namespace gleaner::malloc_proxy {
 

@@ -3,7 +3,7 @@
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "malloc/magazines.h"
-#include "platform/memory.h"
+#include "platform/os/memory.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

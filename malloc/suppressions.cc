@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "alloc/meta.h"
-#include "platform/process.h"
+#include "platform/os/process.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

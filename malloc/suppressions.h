@@ -8,7 +8,7 @@
 // beginning and "$" at the end of a pattern stand for the ends of the name.
 #pragma once
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::malloc_proxy {
 

@@ -8,8 +8,8 @@
 
 #include "alloc/meta.h"
 #include "malloc/system/filter_program.h"
-#include "platform/loaded_objects.h"
-#include "platform/process.h"
+#include "platform/loader/loaded_objects.h"
+#include "platform/os/process.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

@@ -6,7 +6,7 @@
 // symbol tables, and there are no line numbers.
 #pragma once
 
-#include "platform/thread.h"
+#include "platform/threads/thread.h"
 
 namespace gleaner::malloc_proxy {
 

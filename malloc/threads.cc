@@ -5,7 +5,7 @@
 // The C library starts threads of its own for events (SIGEV_THREAD). For timers, aio and
 // getaddrinfo_a these threads free a block before they call the program's function, and so
 // register; for mq_notify they do not.
-#include "runtime/threads.h"
+#include "runtime/threads/threads.h"
 
 #include <mqueue.h>
 #include <pthread.h>
@@ -17,8 +17,8 @@
 #include "malloc/collecting.h"
 #include "malloc/next.h"
 #include "malloc/process.h"
-#include "platform/stop_world.h"
-#include "platform/thread.h"
+#include "platform/threads/stop_world.h"
+#include "platform/threads/thread.h"
 
 namespace proxy = gleaner::malloc_proxy;
 namespace platform = gleaner::platform;

@@ -13,10 +13,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "platform/os_page.h"
-#include "platform/standard_error.h"
+#include "platform/os/os_page.h"
+#include "platform/os/standard_error.h"
 #include "record/trace_writer.h"
-#include "runtime/options.h"
+#include "runtime/process/options.h"
 
 #define RECORD_EXPORT extern "C" __attribute__((visibility("default")))
 

@@ -7,7 +7,7 @@
 // their checksum. So a process that is killed leaves blocks that end at an event.
 #pragma once
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::record {
 

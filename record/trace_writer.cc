@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "platform/os_page.h"
+#include "platform/os/os_page.h"
 
 namespace gleaner::record {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <new>
 
-#include "platform/clock.h"
+#include "platform/os/clock.h"
 
 namespace gleaner::alloc {
 namespace {

@@ -33,7 +33,7 @@
 #include "alloc/fits/tree_fit.h"
 #include "alloc/placement.h"
 #include "alloc/residency.h"
-#include "platform/lock.h"
+#include "platform/os/lock.h"
 
 namespace gleaner::alloc {
 

@@ -1,6 +1,6 @@
 #include "alloc/arenas/slab_tier.h"
 
-#include "platform/bits.h"
+#include "platform/os/bits.h"
 
 namespace gleaner::alloc {
 

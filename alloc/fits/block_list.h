@@ -11,7 +11,7 @@
 #pragma once
 
 #include "alloc/meta.h"
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::alloc {
 

@@ -6,7 +6,7 @@
 
 #include <bit>
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::alloc {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "bench_util.h"
-#include "platform/clock.h"
-#include "platform/memory.h"
-#include "platform/write_tracking.h"
+#include "platform/os/clock.h"
+#include "platform/os/memory.h"
+#include "platform/tracking/write_tracking.h"
 
 namespace gleaner::platform {
 namespace {

@@ -10,8 +10,8 @@
 
 #include <cerrno>
 
-#include "platform/memory.h"
-#include "platform/process.h"
+#include "platform/os/memory.h"
+#include "platform/os/process.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

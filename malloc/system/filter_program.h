@@ -1,7 +1,7 @@
 // Sends data to another program and reads its answer, without malloc: for a process that ends.
 #pragma once
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::malloc_proxy {
 

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <ctime>
 
-#include "platform/cancellation.h"
-#include "platform/descriptor.h"
-#include "platform/os_page.h"
+#include "platform/os/cancellation.h"
+#include "platform/os/descriptor.h"
+#include "platform/os/os_page.h"
 
 namespace gleaner::record {
 namespace {

@@ -3,8 +3,8 @@
 // the library. Allocates nothing.
 #pragma once
 
-#include "platform/atomic.h"
-#include "platform/base.h"
+#include "platform/os/atomic.h"
+#include "platform/os/base.h"
 
 namespace gleaner::record {
 

@@ -4,15 +4,15 @@
 #include <cwchar>
 
 #include "alloc/object.h"
-#include "gc/kinds.h"
+#include "gc/mark/kinds.h"
 #include "runtime/api/api.h"
 #include "runtime/api/own_functions.h"
-#include "runtime/barrier.h"
-#include "runtime/blocking.h"
-#include "runtime/collect.h"
-#include "runtime/debug_objects.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
+#include "runtime/collect/barrier.h"
+#include "runtime/collect/collect.h"
+#include "runtime/debug/debug_objects.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
+#include "runtime/threads/blocking.h"
 
 using gleaner::AddressOf;
 using gleaner::Complain;

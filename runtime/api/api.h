@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "gc/javaxfc.h"
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::runtime {
 

@@ -7,9 +7,9 @@
 #include "gleaner.h"
 #include "runtime/api/api.h"
 #include "runtime/api/placement.h"
-#include "runtime/arenas.h"
-#include "runtime/fork.h"
-#include "runtime/runtime.h"
+#include "runtime/nodes/arenas.h"
+#include "runtime/process/fork.h"
+#include "runtime/process/runtime.h"
 
 namespace runtime = gleaner::runtime;
 using gleaner::Addr;

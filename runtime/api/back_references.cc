@@ -2,15 +2,15 @@
 //
 // The references that keep objects alive are recorded by a collection of its own, made on demand.
 // They hold until the next collection.
-#include "gc/back_references.h"
+#include "gc/inspect/back_references.h"
 
 #include "alloc/walk.h"
 #include "gc/gc_backptr.h"
-#include "platform/clock.h"
+#include "platform/os/clock.h"
 #include "runtime/api/api.h"
-#include "runtime/debug_objects.h"
-#include "runtime/findings.h"
-#include "runtime/runtime.h"
+#include "runtime/debug/debug_objects.h"
+#include "runtime/debug/findings.h"
+#include "runtime/process/runtime.h"
 
 namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;

@@ -4,12 +4,12 @@
 #include "alloc/page_space.h"
 #include "gleaner.h"
 #include "runtime/api/api.h"
-#include "runtime/collect.h"
-#include "runtime/memory_limit.h"
-#include "runtime/runtime.h"
-#include "runtime/statistics.h"
-#include "runtime/tracking.h"
-#include "runtime/variables.h"
+#include "runtime/collect/collect.h"
+#include "runtime/collect/tracking.h"
+#include "runtime/observe/statistics.h"
+#include "runtime/process/memory_limit.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
 
 namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;

@@ -8,16 +8,16 @@
 
 #include "alloc/object.h"
 #include "alloc/sampler.h"
+#include "gc/finish/heap_samples.h"
 #include "gc/gc_gcj.h"
 #include "gc/gc_mark.h"
-#include "gc/heap_samples.h"
-#include "gc/kinds.h"
+#include "gc/mark/kinds.h"
 #include "runtime/api/api.h"
-#include "runtime/barrier.h"
-#include "runtime/collect.h"
-#include "runtime/debug_objects.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
+#include "runtime/collect/barrier.h"
+#include "runtime/collect/collect.h"
+#include "runtime/debug/debug_objects.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
 
 namespace alloc = gleaner::alloc;
 namespace runtime = gleaner::runtime;

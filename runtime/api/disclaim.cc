@@ -1,8 +1,8 @@
 // The GC_ API: disclaim procedures, and objects with a finalizer in their header.
 #include "gc/gc_disclaim.h"
-#include "gc/kinds.h"
+#include "gc/mark/kinds.h"
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
+#include "runtime/process/runtime.h"
 
 namespace gc = gleaner::gc;
 namespace runtime = gleaner::runtime;

@@ -1,13 +1,13 @@
 // The GC_ API: printing, and the collector's state for people.
-#include "runtime/dump.h"
+#include "runtime/debug/dump.h"
 
 #include <cstdarg>
 
 #include "gc/gc_inline.h"
 #include "gc/gc_mark.h"
 #include "runtime/api/api.h"
-#include "runtime/findings.h"
-#include "runtime/runtime.h"
+#include "runtime/debug/findings.h"
+#include "runtime/process/runtime.h"
 
 namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;

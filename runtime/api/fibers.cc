@@ -1,11 +1,11 @@
 // gleaner.h: fibers.
-#include "runtime/fibers.h"
+#include "runtime/threads/fibers.h"
 
 #include <cerrno>
 
 #include "gleaner.h"
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
+#include "runtime/process/runtime.h"
 
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;

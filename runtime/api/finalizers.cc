@@ -1,10 +1,10 @@
 // The GC_ API: finalizers.
 #include "runtime/api/api.h"
-#include "runtime/collect.h"
-#include "runtime/hooks.h"
-#include "runtime/memory_limit.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
+#include "runtime/collect/collect.h"
+#include "runtime/collect/hooks.h"
+#include "runtime/process/memory_limit.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
 
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;

@@ -1,11 +1,11 @@
 // The GC_ API: objects whose descriptor is found through their first word (gcj).
 #include "gc/gc_gcj.h"
 #include "gc/gc_mark.h"
-#include "gc/kinds.h"
+#include "gc/mark/kinds.h"
 #include "runtime/api/api.h"
-#include "runtime/barrier.h"
-#include "runtime/options.h"
-#include "runtime/runtime.h"
+#include "runtime/collect/barrier.h"
+#include "runtime/process/options.h"
+#include "runtime/process/runtime.h"
 
 namespace alloc = gleaner::alloc;
 namespace gc = gleaner::gc;

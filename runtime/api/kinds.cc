@@ -1,5 +1,5 @@
 // The GC_ API: kinds of objects, mark procedures, and allocation by kind.
-#include "gc/kinds.h"
+#include "gc/mark/kinds.h"
 
 #include <cerrno>
 
@@ -8,8 +8,8 @@
 #include "gc/gc_inline.h"
 #include "gc/gc_mark.h"
 #include "runtime/api/api.h"
-#include "runtime/barrier.h"
-#include "runtime/runtime.h"
+#include "runtime/collect/barrier.h"
+#include "runtime/process/runtime.h"
 
 namespace alloc = gleaner::alloc;
 namespace gc = gleaner::gc;

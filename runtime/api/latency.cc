@@ -1,7 +1,7 @@
 // gleaner.h: pauses and stalls.
 #include "gc/collector.h"
 #include "gleaner.h"
-#include "platform/stalls.h"
+#include "platform/os/stalls.h"
 #include "runtime/api/api.h"
 
 namespace gc = gleaner::gc;

@@ -1,7 +1,7 @@
 // The GC_ API: disappearing links, short and long.
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
 
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;

@@ -1,10 +1,10 @@
 // The GC_ API: what mark procedures and root procedures call, mark bits, all objects.
 #include "alloc/object.h"
 #include "gc/gc_mark.h"
-#include "gc/kinds.h"
-#include "platform/stop_world.h"
+#include "gc/mark/kinds.h"
+#include "platform/threads/stop_world.h"
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
+#include "runtime/process/runtime.h"
 
 namespace alloc = gleaner::alloc;
 using gleaner::AddressOf;

@@ -1,17 +1,17 @@
 // gleaner.h: where memory lies on machines with several memory nodes.
-#include "runtime/placement.h"
+#include "runtime/nodes/placement.h"
 
 #include <cerrno>
 #include <cstring>
 
 #include "alloc/object.h"
 #include "gleaner.h"
-#include "platform/first_touch.h"
-#include "platform/numa.h"
+#include "platform/nodes/first_touch.h"
+#include "platform/nodes/numa.h"
 #include "runtime/api/api.h"
 #include "runtime/api/placement.h"
-#include "runtime/runtime.h"
-#include "runtime/threads.h"
+#include "runtime/process/runtime.h"
+#include "runtime/threads/threads.h"
 
 namespace runtime = gleaner::runtime;
 using gleaner::AddressOf;

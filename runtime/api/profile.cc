@@ -2,8 +2,8 @@
 #include <cerrno>
 
 #include "gleaner.h"
-#include "runtime/profiling.h"
-#include "runtime/runtime.h"
+#include "runtime/observe/profiling.h"
+#include "runtime/process/runtime.h"
 
 extern "C" int gleaner_write_heap_profile(const char* path) {
   if (path == nullptr) return EINVAL;

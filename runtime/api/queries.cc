@@ -8,7 +8,7 @@
 #include "alloc/object.h"
 #include "gc/collector.h"
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
+#include "runtime/process/runtime.h"
 
 namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;

@@ -2,8 +2,8 @@
 //
 // No call here needs an initialised runtime: the ranges are read by the next collection.
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
 
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;

@@ -1,10 +1,10 @@
 // gleaner.h: heap snapshots.
-#include "runtime/snapshot.h"
+#include "runtime/observe/snapshot.h"
 
 #include <cerrno>
 
 #include "gleaner.h"
-#include "runtime/runtime.h"
+#include "runtime/process/runtime.h"
 
 int gleaner_heap_snapshot(const char* path) {
   if (!gleaner::runtime::AttachThread()) return ENOMEM;

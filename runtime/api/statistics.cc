@@ -1,12 +1,12 @@
 // The GC_ API and gleaner.h: statistics.
-#include "runtime/statistics.h"
+#include "runtime/observe/statistics.h"
 
 #include <cstring>
 
 #include "alloc/page_space.h"
 #include "gleaner.h"
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
+#include "runtime/process/runtime.h"
 
 namespace alloc = gleaner::alloc;
 namespace platform = gleaner::platform;

@@ -1,14 +1,14 @@
 // The GC_ API: threads, their stacks, blocking sections, the lock, the world, fork and signals.
 #include <dlfcn.h>
 
-#include "platform/system_calls.h"
-#include "platform/unwinding.h"
+#include "platform/mprotect/system_calls.h"
+#include "platform/os/unwinding.h"
 #include "runtime/api/api.h"
-#include "runtime/blocking.h"
-#include "runtime/fork.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
-#include "runtime/world.h"
+#include "runtime/collect/world.h"
+#include "runtime/process/fork.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
+#include "runtime/threads/blocking.h"
 
 namespace platform = gleaner::platform;
 namespace runtime = gleaner::runtime;

@@ -1,5 +1,5 @@
 // gleaner.h: the program's own spans in the collector's trace.
-#include "runtime/tracing.h"
+#include "runtime/observe/tracing.h"
 
 #include <cstring>
 

@@ -4,8 +4,8 @@
 // time, also before initialisation. Some settings have no effect: they exist for programs that call
 // them, and the collector has no counterpart.
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
 
 namespace runtime = gleaner::runtime;
 using gleaner::Complain;

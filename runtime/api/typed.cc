@@ -11,9 +11,9 @@
 #include "alloc/object.h"
 #include "gc/gc_mark.h"
 #include "gc/gc_typed.h"
-#include "gc/kinds.h"
+#include "gc/mark/kinds.h"
 #include "runtime/api/api.h"
-#include "runtime/runtime.h"
+#include "runtime/process/runtime.h"
 
 namespace alloc = gleaner::alloc;
 namespace gc = gleaner::gc;

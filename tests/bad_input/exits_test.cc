@@ -10,7 +10,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "platform/atomic.h"
+#include "platform/os/atomic.h"
 #include "tests/bad_input/bad_input.h"
 #include "tests/support/list.h"
 #include "tests/support/sleep.h"

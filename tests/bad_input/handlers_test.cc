@@ -12,8 +12,8 @@
 #include <cstring>
 #include <random>
 
-#include "platform/atomic.h"
-#include "platform/clock.h"
+#include "platform/os/atomic.h"
+#include "platform/os/clock.h"
 #include "tests/bad_input/bad_input.h"
 #include "tests/support/list.h"
 #include "tests/support/sleep.h"

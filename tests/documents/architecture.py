@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""docs/architecture.md lists what there is: every header of the layers in its map, and every source
-that has none, every function of the calls upwards, every rank of a lock, which docs/invariants.md
+"""docs/architecture.md and the READMEs of the layers list what there is: every room of a layer and every
+file that is in no room, every function of the calls upwards, every rank of a lock, which docs/invariants.md
 lists, too. Each of its six paths names at most three files of code to open first.
 
 usage: architecture.py SOURCE_DIR
 """
 
-import fnmatch
 import pathlib
 import re
 import sys
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
-FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools")
+FOLDERS = ("platform", "observe", "alloc", "gc", "runtime", "malloc", "record", "tools")
 TEXT = (SOURCE / "docs/architecture.md").read_text()
 
 problems = []
@@ -22,25 +21,22 @@ def section(title):
     return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S)[1]
 
 
-# The first column: `gc/roots.h`, `scan.h`: a name without a folder is in that of the one before.
-patterns = []
-for row in re.findall(r"^\| (`[^|]*) \|", section("Rooms"), re.M):
-    folder = ""
-    for name in re.findall(r"`([^`]+)`", row):
-        folder, _, name = name.rpartition("/") if "/" in name else (folder, "", name)
-        patterns.append(f"{folder}/{name}" if name else f"{folder}/*")
-
-headers = [str(path.relative_to(SOURCE)) for folder in FOLDERS
-           for path in sorted((SOURCE / folder).rglob("*.h"))]
-# A source stands with the header of its name.
-sources = [str(path.relative_to(SOURCE)) for folder in FOLDERS
-           for path in sorted((SOURCE / folder).rglob("*.cc")) if not path.with_suffix(".h").exists()]
-problems += [f"the map has no {name}" for name in headers + sources
-             if name != "runtime/api/api.h"
-             and not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
-for pattern in patterns:
-    if not any(path.is_file() for path in SOURCE.glob(pattern)):
-        problems.append(f"the map has {pattern}, which is not there")
+# A name stands for a file of its stem, a name with a slash at its end for a folder.
+names = 0
+for folder in FOLDERS:
+    listed = set()
+    readme = (SOURCE / folder / "README.md").read_text()
+    for row in re.findall(r"^\| (`[^|]*) \|", readme, re.M):
+        listed |= set(re.findall(r"`([^`]+)`", row))
+    there = {f"{path.parent.name}/" for path in (SOURCE / folder).glob("*/*") if path.is_file()}
+    stems = {path.stem for path in (SOURCE / folder).glob("*") if path.suffix in (".h", ".cc")}
+    there -= {"__pycache__/"}
+    names += len(listed)
+    problems += [f"{folder}/README.md has no {name}" for name in there - listed]
+    problems += [f"{folder}/README.md has no {stem}" for stem in
+                 stems - {pathlib.Path(name).stem for name in listed} - {"gleaner"}]
+    problems += [f"{folder}/README.md has {name}, which is not there" for name in listed
+                 if not (SOURCE / folder / name).exists()]
 
 for file, struct in (("alloc/hooks.h", "Hooks"), ("gc/world.h", "World")):
     body = re.search(rf"^struct {struct} {{\n(.*?)^}};", (SOURCE / file).read_text(), re.M | re.S)[1]
@@ -53,7 +49,7 @@ for file, struct in (("alloc/hooks.h", "Hooks"), ("gc/world.h", "World")):
                  for _ in range(listed != set(functions))]
 
 ranks = re.findall(r"^  (k\w+) = (\d+),", re.search(
-    r"^enum class LockRank.*?^};", (SOURCE / "platform/lock.h").read_text(), re.M | re.S)[0], re.M)
+    r"^enum class LockRank.*?^};", (SOURCE / "platform/os/lock.h").read_text(), re.M | re.S)[0], re.M)
 documented = [(name, rank) for rank, name in
               re.findall(r"^\| (\d+) \| `(k\w+)` \|", section("Locks"), re.M)]
 if ranks != documented:
@@ -75,7 +71,6 @@ for question, answer in zip(paths[1::2], paths[2::2]):
 if len(paths) != 13:
     problems.append(f"{len(paths) // 2} paths, not six")
 
-print(f"{len(headers)} headers, {len(sources)} sources, {len(patterns)} names in the map, "
-      f"{len(ranks)} ranks")
+print(f"{names} names in the READMEs, {len(ranks)} ranks")
 if problems:
     sys.exit("\n".join(problems))

@@ -14,7 +14,7 @@ from known_tests import KnownTests
 from pages import pages
 
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "cord", "cplusplus", "include")
+FOLDERS = ("platform", "observe", "alloc", "gc", "runtime", "malloc", "record", "tools", "cord", "cplusplus", "include")
 TAG = re.compile(r"\[inv\.[a-z0-9-]+\]")
 NOTE = re.compile(r"Note \[([a-z-]+)\]")
 # In place of names: the tests of another invariant's row.

@@ -13,7 +13,7 @@ from known_tests import KnownTests
 from pages import pages
 
 SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
-FOLDERS = ("platform", "alloc", "gc", "runtime", "malloc", "record", "tools", "cord", "cplusplus", "include",
+FOLDERS = ("platform", "observe", "alloc", "gc", "runtime", "malloc", "record", "tools", "cord", "cplusplus", "include",
            "tests", "bench", "examples", "demo", "cmake")
 # What is meant to be found in the source by its form: CamelCase, a field_, a kConstant, a function or
 # variable of the API.
@@ -35,10 +35,10 @@ text = "\n".join(path.read_text(errors="replace") for folder in FOLDERS
                  for path in (SOURCE / folder).rglob("*") if path.is_file())
 words = set(re.findall(r"\w+", text))
 words |= {f"GLEANER_{name.upper()}" for name in
-          re.findall(r"^OPTION\((\w+)", (SOURCE / "runtime/options.def").read_text(), re.M)}
+          re.findall(r"^OPTION\((\w+)", (SOURCE / "runtime/process/options.def").read_text(), re.M)}
 # Targets of the build: gleaner_unit_gc is made of a pattern.
 words |= {f"gleaner_{path.stem}" for path in (SOURCE / "tests").rglob("*_test.cc")}
-words |= {f"gleaner_unit_{layer}" for layer in ("platform", "alloc", "gc", "runtime", "malloc", "tools")}
+words |= {f"gleaner_unit_{layer}" for layer in ("platform", "observe", "alloc", "gc", "runtime", "malloc", "tools")}
 
 tests = KnownTests(SOURCE, BUILD)
 problems, seen = [], 0

@@ -241,17 +241,17 @@ class Frees {
 // Objects with finalizers, each of which stands for something that only its finalizer releases. A
 // few are in use; the others are garbage, as are objects of other sizes that are allocated besides.
 //
-// The bound, by gc/pacer.h: let m be the least allowance and w what an object with a finalizer
-// weighs. After a full collection only those in use are unreleased, in_use at most, which may all
-// be garbage soon. N more are registered until the next full collection is due. It is due, however
-// fast it goes, when p N w >= m and what has been allocated since reaches R, the larger of m and
-// the third of twice the scanned live bytes and a fourth of the others. p, the part of such objects
-// that collections have released so far, is 1 at first. While nothing is released, since all that
-// are registered are in use, N is at most 2.2 times as large as before from one collection to the
-// next: p = f / a with sums of which an eighth is forgotten, so p falls by a factor of at most 7/8
-// / (7/8 + N / a), and N <= a. So N w p >= m for an N no larger than 2.2 in_use. Then all that is
-// registered releases another, and p rises. What threads have allocated is known but for their
-// reports, a sixteenth of the allowance at most.
+// The bound, by gc/policy/pacer.h: let m be the least allowance and w what an object with a
+// finalizer weighs. After a full collection only those in use are unreleased, in_use at most, which
+// may all be garbage soon. N more are registered until the next full collection is due. It is due,
+// however fast it goes, when p N w >= m and what has been allocated since reaches R, the larger of
+// m and the third of twice the scanned live bytes and a fourth of the others. p, the part of such
+// objects that collections have released so far, is 1 at first. While nothing is released, since
+// all that are registered are in use, N is at most 2.2 times as large as before from one collection
+// to the next: p = f / a with sums of which an eighth is forgotten, so p falls by a factor of at
+// most 7/8 / (7/8 + N / a), and N <= a. So N w p >= m for an N no larger than 2.2 in_use. Then all
+// that is registered releases another, and p rises. What threads have allocated is known but for
+// their reports, a sixteenth of the allowance at most.
 //
 // A concurrent cycle ends, at the latest, when the allowance and an eighth of it are used up, and
 // keeps what is registered meanwhile until the next one: N2 objects at most, twice.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "record/trace_reader.h"
-#include "tools/replay_plan.h"
+#include "tools/replay/replay_plan.h"
 
 namespace gleaner::record {
 namespace {

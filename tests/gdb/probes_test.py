@@ -2,7 +2,7 @@
 """The static probes of the library: which there are, and what gdb finds when they fire in client.c.
 
 usage: probes_test.py GDB LIBRARY CLIENT EVENTS
-EVENTS: platform/trace_events.def. 77: gdb cannot look into processes here.
+EVENTS: observe/trace_events.def. 77: gdb cannot look into processes here.
 """
 
 import os

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Checks who includes what.
 
-  platform <- alloc <- gc <- runtime <- malloc <- record <- tools: a folder includes itself and those to
+  platform <- observe <- alloc <- gc <- runtime <- malloc <- record <- tools: a folder includes itself and those to
   its left.
   The public headers (include/gleaner) are included from runtime/ on.
   cplusplus/ and cord/ include themselves and the public headers.
-  Only platform/*.cc, and system/*.cc of any folder, include <sys/*>, <signal.h> and other headers of
+  Only sources of platform/ and observe/, and system/*.cc of any folder, include <sys/*>, <signal.h> and other headers of
   the operating system.
-  Only runtime/options.cc reads the environment.
+  Only runtime/process/options.cc reads the environment.
 
 usage: check_layers.py ROOT
 """
@@ -16,10 +16,10 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["platform", "alloc", "gc", "runtime", "malloc", "record", "tools"]
+LAYERS = ["platform", "observe", "alloc", "gc", "runtime", "malloc", "record", "tools"]
 # Libraries that are built on the API alone.
 BESIDE = ["cplusplus", "cord"]
-ENVIRONMENT_READER = "runtime/options.cc"
+ENVIRONMENT_READER = "runtime/process/options.cc"
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 OS_HEADER = re.compile(r"sys/|linux/|asm/|hwloc|c?signal(\.h)?$|ucontext\.h$")
@@ -34,9 +34,9 @@ def blank(match):
 
 def include_error(root, path, layer, quoted, system):
     if system:
-        in_system = layer == "platform" or path.parent.name == "system"
+        in_system = layer in ("platform", "observe") or path.parent.name == "system"
         if OS_HEADER.match(system) and not (in_system and path.suffix == ".cc"):
-            return f"includes <{system}>; only platform/*.cc and system/*.cc may"
+            return f"includes <{system}>; only platform/, observe/ and system/*.cc may"
         return None
     if layer in BESIDE:
         if quoted.startswith(f"{layer}/") or (root / "include/gleaner" / quoted).is_file():

@@ -80,9 +80,9 @@ for library in LIBRARIES:
 # The libraries' own data, of which one library has the symbol.
 imported = {name for name in imported if not name.startswith(("_ZTH", "gleaner_", "GC_"))}
 
-calls = (SOURCE / "platform/failing_calls.cc").read_text()
+calls = (SOURCE / "platform/faults/failing_calls.cc").read_text()
 failing_numbers = set(re.findall(r"case SYS_(\w+):", calls))
-numbers = {number for path in (SOURCE / "platform").glob("*.cc") if path.name not in NOT_OWN_CALLS
+numbers = {number for path in (SOURCE / "platform").rglob("*.cc") if path.name not in NOT_OWN_CALLS
            for number in re.findall(r"\bSYS_(\w+)", path.read_text())}
 
 problems = [f"{name} is imported, and does not fail for no reason" for name in imported - wrapped - excused]
@@ -91,7 +91,7 @@ problems += [f"{name} is to fail, and is imported by no library" for name in
 problems += [f"{name} is excused, and imported by no library" for name in
              excused - imported - words({"": NOT_TO_FAIL["of the compiler"]})]
 problems += [f"{name} is both to fail and not to fail" for name in wrapped & excused]
-problems += [f"{name}: no function of platform/failing_calls.cc" for name in wrapped
+problems += [f"{name}: no function of platform/faults/failing_calls.cc" for name in wrapped
              if not re.search(rf"__wrap_{name}\b|FAILING(_NUMBER)?\([^;]*?\b{name},", calls)]
 problems += [f"SYS_{name} is called, and does not fail for no reason" for name in
              numbers - failing_numbers - words(NUMBERS_NOT_TO_FAIL)]

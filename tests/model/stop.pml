@@ -1,4 +1,4 @@
-/* The stop handshake of a thread that enters and leaves blocking sections (platform/stop_world.cc,
+/* The stop handshake of a thread that enters and leaves blocking sections (platform/threads/stop_world.cc,
  * Note [blocking]), with a handler of the program's and the handler of the suspend signal, and a
  * stopper that may give a stop up.
  *

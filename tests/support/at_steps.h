@@ -1,6 +1,6 @@
-// What another thread may do at a thread's steps (platform/delays.h), done there: by the test's own
-// thread, or by one that runs then only. So all of it follows from a seed. Only in the verify
-// build.
+// What another thread may do at a thread's steps (platform/faults/delays.h), done there: by the
+// test's own thread, or by one that runs then only. So all of it follows from a seed. Only in the
+// verify build.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include <semaphore>
 #include <thread>
 
-#include "platform/delays.h"
-#include "platform/lock.h"
+#include "platform/faults/delays.h"
+#include "platform/os/lock.h"
 
 namespace gleaner::testing {
 

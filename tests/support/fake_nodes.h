@@ -12,7 +12,7 @@
 #include <cstdarg>
 #include <unordered_map>
 
-#include "platform/os_page.h"
+#include "platform/os/os_page.h"
 
 namespace gleaner::testing {
 

@@ -26,7 +26,7 @@
 #include <fstream>
 #include <string>
 
-#include "platform/raw_call.h"
+#include "platform/os/raw_call.h"
 
 namespace gleaner::testing {
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "platform/atomic.h"
-#include "platform/clock.h"
+#include "platform/os/atomic.h"
+#include "platform/os/clock.h"
 #include "tests/support/flags.h"
 
 namespace gleaner::testing {

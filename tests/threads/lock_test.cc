@@ -1,8 +1,8 @@
 // platform::Lock keeps threads out of each other's way and loses no sleeper; the futex calls do
 // what they promise.
-#include "platform/lock.h"
+#include "platform/os/lock.h"
 
-#include "platform/thread.h"
+#include "platform/threads/thread.h"
 #include "tests/support/thread_state.h"
 #include "tests/threads/concurrent.h"
 

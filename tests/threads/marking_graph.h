@@ -12,7 +12,7 @@
 
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
-#include "gc/marker.h"
+#include "gc/mark/marker.h"
 #include "tests/support/heap.h"
 #include "tests/threads/concurrent.h"
 

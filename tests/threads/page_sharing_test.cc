@@ -13,7 +13,7 @@
 
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
-#include "gc/sweeper.h"
+#include "gc/finish/sweeper.h"
 #include "tests/support/fake_world.h"
 #include "tests/threads/concurrent.h"
 

@@ -3,11 +3,11 @@
 // The workers do what the marker's do: idle only with nothing of their own, busy before they take
 // from another's queue. How many tokens were made and used up is counted by each worker for itself,
 // with plain relaxed stores, so that the counting adds no order of its own.
-#include "gc/termination.h"
+#include "gc/mark/termination.h"
 
 #include <memory>
 
-#include "gc/work_queue.h"
+#include "gc/mark/work_queue.h"
 #include "tests/threads/concurrent.h"
 
 namespace gleaner::gc {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/trace.h"
+#include "observe/trace.h"
 
 namespace gleaner::platform {
 namespace {

@@ -1,6 +1,6 @@
 // The marker's deque: whatever the owner pushes is taken exactly once, unharmed, by the owner or by
 // a thief.
-#include "gc/work_queue.h"
+#include "gc/mark/work_queue.h"
 
 #include <memory>
 

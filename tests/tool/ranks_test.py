@@ -16,7 +16,7 @@ import unittest
 
 GLEANER = os.path.abspath(sys.argv[1])
 SEED = random.SystemRandom().randrange(2**32)
-PAUSE, COLLECTION, STALL, END, PROGRAM = 3, 4, 7, 16, 32  # platform/trace_events.def
+PAUSE, COLLECTION, STALL, END, PROGRAM = 3, 4, 7, 16, 32  # observe/trace_events.def
 ASSIST, PAUSED = 2, 4
 MS = 1_000_000
 

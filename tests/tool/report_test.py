@@ -266,7 +266,7 @@ class Contents(ReportTest):
         self.assertLess(ended, threads)
 
     def test_advice_names_sections_that_exist(self):
-        with open(os.path.join(SOURCE, "tools/report_advice.cc"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "tools/report/report_advice.cc"), encoding="utf-8") as file:
             source = file.read()
         links = re.findall(r'"(docs/\w+\.md)#([\w-]+)"', source)
         rules = re.findall(r'^    \{"([a-z-]+)", "', source, re.MULTILINE)

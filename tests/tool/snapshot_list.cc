@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "tools/snapshot_file.h"
+#include "tools/heap/snapshot_file.h"
 
 using namespace gleaner::tools;
 

@@ -11,7 +11,7 @@ types. The few files that define the heap's globals are compiled with -g2 (CMake
 debug information has these with all types that can be reached from them. Fields are read by their
 names, enumerators are printed by theirs, and nothing of the layout is repeated here. A name that is
 no longer there is an error that names it. What is left to be known are meanings: of mark bytes
-(alloc/page.h), of the two low bits of a thread's state word (platform/stop_world.h), of a run
+(alloc/page.h), of the two low bits of a thread's state word (platform/threads/stop_world.h), of a run
 (alloc/thread_heap.h).
 
 A process may have several such libraries (a program on libgc.so.1 under libgleaner_malloc.so). Each

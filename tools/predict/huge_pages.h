@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "platform/memory.h"
+#include "platform/os/memory.h"
 
 namespace gleaner::tools {
 

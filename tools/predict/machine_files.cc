@@ -9,8 +9,8 @@
 #include <system_error>
 #include <vector>
 
-#include "platform/thread.h"
-#include "runtime/options.h"
+#include "platform/threads/thread.h"
+#include "runtime/process/options.h"
 #include "tools/system/calibration.h"
 #include "tools/system/run_program.h"
 #include "tools/system/whole_file.h"

@@ -9,8 +9,8 @@
 #include <new>
 #include <thread>
 
+#include "tools/common/text.h"
 #include "tools/predict/simulated_marker.h"
-#include "tools/text.h"
 
 namespace gleaner::tools {
 

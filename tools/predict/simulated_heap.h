@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gc/range_stack.h"
-#include "tools/heap_graph.h"
+#include "gc/mark/range_stack.h"
+#include "tools/heap/heap_graph.h"
+#include "tools/heap/snapshot_file.h"
 #include "tools/predict/huge_pages.h"
-#include "tools/snapshot_file.h"
 
 namespace gleaner::tools {
 

@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "gc/mark_loop.h"
-#include "gc/marker_count.h"
+#include "gc/mark/mark_loop.h"
+#include "gc/policy/marker_count.h"
 #include "tools/predict/cache_simulation.h"
 #include "tools/predict/machine.h"
 #include "tools/predict/simulated_heap.h"
@@ -24,8 +24,9 @@ struct SimulationOptions {
   bool balance = true;
   bool split = true;
   gc::TerminationMethod termination = gc::TerminationMethod::kStates;
-  int at_start = VirtualClock::kMaxWorkers;  // that are awake at the start (gc/marker_count.h)
-  size_t min_batch = 0;                      // as in gc::MarkConfig
+  int at_start =
+      VirtualClock::kMaxWorkers;  // that are awake at the start (gc/policy/marker_count.h)
+  size_t min_batch = 0;           // as in gc::MarkConfig
 };
 
 // All times in picoseconds; sums over the workers unless said otherwise.

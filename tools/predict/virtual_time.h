@@ -129,7 +129,7 @@ class VirtualTime {
   bool is_stopping_ = false;  // workers that go on are unwound
 };
 
-// What the marker's schedule is compiled for when it is simulated: see gc/mark_clock.h.
+// What the marker's schedule is compiled for when it is simulated: see gc/mark/mark_clock.h.
 struct VirtualClock {
   static constexpr int kMaxWorkers = 1024;
 

@@ -41,7 +41,7 @@ def main():
         if any(end in parts[name].lower() for name in ("Style", "Script")):
             raise SystemExit(f"embed.py: the page would end at a {end}")
     with open(arguments.output, "w", encoding="utf-8") as file:
-        file.write('#include "tools/report_parts.h"\n\nnamespace gleaner::tools {\n')
+        file.write('#include "tools/report/report_parts.h"\n\nnamespace gleaner::tools {\n')
         for name, text in parts.items():
             digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
             file.write(f"\nconst char kReport{name}[] =\n{literal(text)};\n")

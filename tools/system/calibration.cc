@@ -24,9 +24,9 @@
 #include <vector>
 
 #include "gc.h"
-#include "gc/mark_clock.h"
+#include "gc/mark/mark_clock.h"
 #include "gleaner.h"
-#include "platform/thread.h"
+#include "platform/threads/thread.h"
 #include "tools/predict/branch_guess.h"
 
 namespace gleaner::tools {

@@ -2,7 +2,7 @@
 // over it: the file is locked, where the file system has locks.
 #pragma once
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::tools {
 

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "platform/memory.h"
+#include "platform/os/memory.h"
 
 namespace gleaner::tools {
 namespace {

@@ -2,7 +2,7 @@
 // tools alone, not by the library.
 #pragma once
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::tools {
 

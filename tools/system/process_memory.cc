@@ -182,7 +182,7 @@ std::vector<ProcessMemory::File> ProcessMemory::Files() const {
   std::vector<File> files;
   std::ifstream maps(folder_ + "maps");
   // The first of the mappings without a file that end here, one at the other's end: copies of what
-  // follows, if that is of a file (platform/text_copies.h).
+  // follows, if that is of a file (platform/loader/text_copies.h).
   size_t copies = 0;
   uint64_t copies_end = 0;
   for (std::string line; std::getline(maps, line);) {

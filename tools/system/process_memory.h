@@ -23,7 +23,7 @@ class ProcessMemory {
   // False if the memory is not there, or the process has ended.
   [[nodiscard]] bool Read(uint64_t address, void* to, size_t bytes) const;
   // The beginnings of files that are mapped from their first byte, or that may be copied to memory
-  // of the process (platform/text_copies.h).
+  // of the process (platform/loader/text_copies.h).
   struct File {
     uint64_t address;
     std::string identity;  // device and inode

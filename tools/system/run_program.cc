@@ -19,8 +19,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "platform/clock.h"
-#include "platform/memory.h"
+#include "platform/os/clock.h"
+#include "platform/os/memory.h"
 
 namespace gleaner::tools {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::tools {
 

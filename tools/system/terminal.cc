@@ -10,7 +10,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "platform/clock.h"
+#include "platform/os/clock.h"
 #include "tools/system/write_all.h"
 
 namespace gleaner::tools {

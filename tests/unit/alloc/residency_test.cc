@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "platform/memory.h"
+#include "platform/os/memory.h"
 
 namespace gleaner::alloc {
 namespace {

@@ -1,11 +1,11 @@
-#include "gc/allowance_law.h"
+#include "gc/policy/allowance_law.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <initializer_list>
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::gc {
 namespace {

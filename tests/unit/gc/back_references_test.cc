@@ -1,5 +1,5 @@
 // Back references of random graphs against distances found by a search of the test's own.
-#include "gc/back_references.h"
+#include "gc/inspect/back_references.h"
 
 #include <gtest/gtest.h>
 

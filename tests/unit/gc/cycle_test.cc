@@ -1,7 +1,7 @@
 // Cycles that concurrent mark, one step at a time: the program changes the heap between the
 // steps. Each cycle is verified at its end: whatever is reachable is marked.
 #include "alloc/address_space.h"
-#include "gc/kinds.h"
+#include "gc/mark/kinds.h"
 #include "tests/support/changing_graph.h"
 #include "tests/support/cycle_steps.h"
 #include "tests/support/sleep.h"

@@ -1,7 +1,7 @@
 // Minor collections: what is young and reachable becomes old, the rest of the young goes, old
 // objects stay until a collection of the whole heap. Each collection is verified: whatever is
 // reachable is marked.
-#include "gc/kinds.h"
+#include "gc/mark/kinds.h"
 #include "tests/support/changing_graph.h"
 
 namespace gleaner::gc {

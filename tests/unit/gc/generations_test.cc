@@ -1,11 +1,11 @@
 // When collections are minor ones, by what they cost and yield.
-#include "gc/generations.h"
+#include "gc/policy/generations.h"
 
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::gc {
 namespace {

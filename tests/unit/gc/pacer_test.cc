@@ -1,4 +1,4 @@
-#include "gc/pacer.h"
+#include "gc/policy/pacer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-// RangeSet (gc/roots.h) against a naive bitmap, and RootTasks.
+// RangeSet (gc/mark/roots.h) against a naive bitmap, and RootTasks.
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "gc/roots.h"
+#include "gc/mark/roots.h"
 #include "tests/support/child.h"
 #include "tests/support/refusals.h"
 

@@ -1,4 +1,4 @@
-#include "gc/range_stack.h"
+#include "gc/mark/range_stack.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,12 +1,12 @@
 // Granules set by one thread while another takes them.
-#include "gc/rescan_set.h"
+#include "gc/cycle/rescan_set.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
-#include "platform/delays.h"
+#include "platform/faults/delays.h"
 #include "tests/support/heap.h"
 
 namespace gleaner::gc {

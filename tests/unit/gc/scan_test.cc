@@ -1,5 +1,5 @@
 // The two steps of a scan, in all instructions that this processor has, against naive code.
-#include "gc/scan.h"
+#include "gc/mark/scan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gc/snapshot_writer.h"
+#include "gc/inspect/snapshot_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/snapshot_records.h"
+#include "tools/heap/snapshot_records.h"
 
 namespace gleaner::gc {
 namespace {

@@ -1,4 +1,4 @@
-#include "gc/sorted_batch.h"
+#include "gc/mark/sorted_batch.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

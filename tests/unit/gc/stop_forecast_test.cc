@@ -1,5 +1,5 @@
 // How long a stop is expected to take, from the last ones.
-#include "gc/stop_forecast.h"
+#include "gc/policy/stop_forecast.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gc/worker_nodes.h"
+#include "gc/mark/worker_nodes.h"
 
 #include <gtest/gtest.h>
 

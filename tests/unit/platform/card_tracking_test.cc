@@ -1,4 +1,4 @@
-#include "platform/card_tracking.h"
+#include "platform/tracking/card_tracking.h"
 
 #include <gtest/gtest.h>
 

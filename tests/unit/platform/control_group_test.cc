@@ -1,4 +1,4 @@
-#include "platform/control_group.h"
+#include "platform/os/control_group.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "platform/base.h"
+#include "platform/os/base.h"
 
 namespace gleaner::platform {
 namespace {

@@ -1,11 +1,11 @@
-#include "platform/delays.h"
+#include "platform/faults/delays.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
-#include "platform/atomic.h"
-#include "platform/lock.h"
+#include "platform/os/atomic.h"
+#include "platform/os/lock.h"
 #include "tests/support/child.h"
 
 namespace gleaner::platform {

@@ -1,4 +1,4 @@
-#include "platform/fault_signal.h"
+#include "platform/mprotect/fault_signal.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,8 +9,8 @@
 #include <csignal>
 #include <thread>
 
-#include "platform/memory.h"
-#include "platform/process.h"
+#include "platform/os/memory.h"
+#include "platform/os/process.h"
 #include "tests/support/child.h"
 #include "tests/support/rounds.h"
 

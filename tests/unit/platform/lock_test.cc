@@ -1,10 +1,10 @@
-#include "platform/lock.h"
+#include "platform/os/lock.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "platform/thread.h"
+#include "platform/threads/thread.h"
 #include "tests/support/child.h"
 #include "tests/support/thread_state.h"
 

@@ -1,5 +1,5 @@
 // Where memory is mapped, and reading what may vanish, without a descriptor.
-#include "platform/mappings.h"
+#include "platform/loader/mappings.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "platform/memory.h"
+#include "platform/os/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/refusals.h"
 

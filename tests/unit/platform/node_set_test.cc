@@ -1,4 +1,4 @@
-#include "platform/node_set.h"
+#include "platform/nodes/node_set.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "platform/processor_set.h"
+#include "platform/nodes/processor_set.h"
 
 namespace gleaner::platform {
 namespace {

@@ -15,13 +15,13 @@
 #include <thread>
 #include <vector>
 
-#include "platform/base.h"
-#include "platform/bits.h"
-#include "platform/clock.h"
-#include "platform/filters.h"
-#include "platform/memory.h"
-#include "platform/standard_error.h"
-#include "platform/thread.h"
+#include "platform/os/base.h"
+#include "platform/os/bits.h"
+#include "platform/os/clock.h"
+#include "platform/os/filters.h"
+#include "platform/os/memory.h"
+#include "platform/os/standard_error.h"
+#include "platform/threads/thread.h"
 #include "tests/support/child.h"
 
 namespace gleaner::platform {

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "platform/delays.h"
+#include "platform/faults/delays.h"
 #include "tests/support/refusals.h"
 #include "tests/unit/platform/tracked_heap.h"
 

@@ -1,4 +1,4 @@
-#include "platform/soft_dirty_tracking.h"
+#include "platform/tracking/soft_dirty_tracking.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "platform/stalls.h"
+#include "platform/os/stalls.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

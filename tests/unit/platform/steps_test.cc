@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <thread>
 
-#include "platform/delays.h"
-#include "platform/lock.h"
+#include "platform/faults/delays.h"
+#include "platform/os/lock.h"
 #include "tests/support/at_steps.h"
 #include "tests/support/child.h"
 

@@ -1,5 +1,5 @@
 // Stops of threads that park, block and leave blocking sections, and what becomes of their signals.
-#include "platform/stop_world.h"
+#include "platform/threads/stop_world.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/thread.h"
+#include "platform/threads/thread.h"
 #include "tests/support/child.h"
 #include "tests/support/sleep.h"
 #include "tests/support/thread_state.h"

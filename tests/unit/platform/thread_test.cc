@@ -1,5 +1,5 @@
 // What a thread knows of its stacks.
-#include "platform/thread.h"
+#include "platform/threads/thread.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

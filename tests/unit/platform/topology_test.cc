@@ -1,4 +1,4 @@
-#include "platform/topology.h"
+#include "platform/nodes/topology.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "platform/filters.h"
+#include "platform/os/filters.h"
 #include "tests/support/child.h"
 #include "tests/support/refusals.h"
 

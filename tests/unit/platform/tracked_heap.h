@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "platform/memory.h"
-#include "platform/write_tracking.h"
+#include "platform/os/memory.h"
+#include "platform/tracking/write_tracking.h"
 #include "tests/support/child.h"
 #include "tests/support/rounds.h"
 

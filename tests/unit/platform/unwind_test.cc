@@ -1,4 +1,4 @@
-#include "platform/unwind.h"
+#include "platform/unwind/unwind.h"
 
 #include <execinfo.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/call_frame_info.h"
+#include "platform/unwind/call_frame_info.h"
 
 namespace gleaner::platform {
 namespace {

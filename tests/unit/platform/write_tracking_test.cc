@@ -1,5 +1,5 @@
 // What holds for every way to track writes.
-#include "platform/write_tracking.h"
+#include "platform/tracking/write_tracking.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "gc/collector.h"
-#include "platform/base.h"
-#include "platform/failures.h"
+#include "platform/faults/failures.h"
+#include "platform/os/base.h"
 #include "tests/support/child.h"
 
 namespace gleaner::runtime {

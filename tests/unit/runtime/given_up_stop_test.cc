@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "gc.h"
-#include "platform/stop_world.h"
-#include "runtime/runtime.h"
+#include "platform/threads/stop_world.h"
+#include "runtime/process/runtime.h"
 #include "tests/support/child.h"
 
 namespace gleaner::runtime {

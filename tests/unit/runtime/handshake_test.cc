@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "alloc/object.h"
-#include "runtime/blocking.h"
-#include "runtime/runtime.h"
-#include "runtime/variables.h"
+#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
+#include "runtime/threads/blocking.h"
 #include "tests/support/child.h"
 #include "tests/threads/concurrent.h"
 

@@ -1,5 +1,5 @@
 // The option parser: values, libgc's names, and what is said about mistakes.
-#include "runtime/options.h"
+#include "runtime/process/options.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // One thread has the turn; who gives up leaves no hole in the row.
-#include "runtime/snapshot_turns.h"
+#include "runtime/observe/snapshot_turns.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-// One event at a step of what a program does with the library (platform/delays.h): a signal whose
-// handler moves pointers and collects, forks, jumps or installs a filter; a cancellation; no more
-// memory; no more descriptors. The thread's steps are counted first; then it does the same again
-// for each of them, or for as many as are drawn from a seed, and the event happens there. Only in
-// the verify build.
+// One event at a step of what a program does with the library (platform/faults/delays.h): a signal
+// whose handler moves pointers and collects, forks, jumps or installs a filter; a cancellation; no
+// more memory; no more descriptors. The thread's steps are counted first; then it does the same
+// again for each of them, or for as many as are drawn from a seed, and the event happens there.
+// Only in the verify build.
 //
 // Handlers may do what docs/compatibility.md says they may: moving pointers at any step; all the
 // rest where the thread has no lock of the library's and is in none of its critical sections.
@@ -25,13 +25,13 @@
 #include <random>
 
 #include "alloc/walk.h"
-#include "platform/delays.h"
-#include "platform/failures.h"
-#include "platform/lock.h"
-#include "runtime/options.h"
-#include "runtime/runtime.h"
-#include "runtime/threads.h"
-#include "runtime/tracking.h"
+#include "platform/faults/delays.h"
+#include "platform/faults/failures.h"
+#include "platform/os/lock.h"
+#include "runtime/collect/tracking.h"
+#include "runtime/process/options.h"
+#include "runtime/process/runtime.h"
+#include "runtime/threads/threads.h"
 #include "tests/support/at_steps.h"
 #include "tests/support/child.h"
 #include "tests/support/flags.h"

@@ -1,4 +1,4 @@
-#include "tools/dominators.h"
+#include "tools/heap/dominators.h"
 
 #include <algorithm>
 

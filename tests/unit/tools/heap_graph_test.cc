@@ -1,4 +1,4 @@
-#include "tools/heap_graph.h"
+#include "tools/heap/heap_graph.h"
 
 #include <gtest/gtest.h>
 

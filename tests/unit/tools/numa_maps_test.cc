@@ -1,4 +1,4 @@
-#include "tools/numa_maps.h"
+#include "tools/numa/numa_maps.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/path_shapes.h"
+#include "tools/heap/path_shapes.h"
 
 #include "tests/unit/tools/random_graph.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "tools/heap_graph.h"
+#include "tools/heap/heap_graph.h"
 
 namespace gleaner::tools {
 

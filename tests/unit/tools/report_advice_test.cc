@@ -1,4 +1,4 @@
-#include "tools/report_advice.h"
+#include "tools/report/report_advice.h"
 
 #include <gtest/gtest.h>
 

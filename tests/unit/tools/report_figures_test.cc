@@ -1,4 +1,4 @@
-#include "tools/report_figures.h"
+#include "tools/report/report_figures.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/root_paths.h"
+#include "tools/heap/root_paths.h"
 
 #include <algorithm>
 

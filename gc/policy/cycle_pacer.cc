@@ -1,0 +1,225 @@
+#include "gc/policy/cycle_pacer.h"
+
+#include "alloc/hooks.h"
+#include "alloc/page_space.h"
+#include "platform/os/clock.h"
+
+namespace gleaner::gc {
+
+namespace {
+
+// A cycle takes this times as long as marking everything once: what is written meanwhile is scanned
+// again.
+constexpr double kRescanFactor = 1.5;
+// A cycle begins when at least the allowance less 1/kMaxRunwayShare is used up.
+constexpr int kMaxRunwayShare = 2;
+// A cycle may cost the program 1/kGoalPrice of its time more than a stop: that is what the pause
+// goal is worth if the program has not set it.
+constexpr double kGoalPrice = 32;
+
+}  // namespace
+
+// The forecast does not know how many of the huge objects allocated since the last collection stay:
+// it expects all of them.
+uint64_t CyclePacer::ExpectedScanBytes() const {
+  const ptrdiff_t due = pacer_.allowance() - static_cast<ptrdiff_t>(pacer_.found().in_cycle_bytes);
+  const ptrdiff_t allocated = pacer_.AllocatedSinceStop();
+  const ptrdiff_t at_stop = allocated > due ? allocated : due;
+  const uint64_t expected = forecast_.ScanBytes(at_stop > 0 ? static_cast<uint64_t>(at_stop) : 0);
+  const uint64_t with_huge =
+      forecast_.ScanBytes(0) + alloc::g_huge_bytes.Load(platform::memory_order_relaxed);  // a count
+  return expected > with_huge ? expected : with_huge;
+}
+
+uint64_t CyclePacer::ExpectedStopNs() const {
+  return forecast_.StopNs(ExpectedScanBytes(), pool_.size(),
+                          alloc::ResidentBytes() >> alloc::kPageShift);
+}
+
+uint64_t CyclePacer::PauseGoalNs(const Tunables& tunables) {
+  return tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
+             ? tunables.pause_target_ns
+             : tunables.short_pause_ns;
+}
+
+// What the program allocates during a cycle, at its pace since the last collection. If all
+// processors are busy, the markers slow the program down as much as the program slows them down.
+double CyclePacer::BytesAllocatedWhileMarking(int background_markers) const {
+  return Pace() * kRescanFactor * static_cast<double>(ExpectedMarkNs(background_markers));
+}
+
+// Bytes per nanosecond that the program has allocated since the last stop; 0 if that is not known.
+double CyclePacer::Pace() const {
+  const uint64_t now = platform::NowNs();
+  if (last_end_ns_ == 0 || now <= last_end_ns_) return 0;
+  return static_cast<double>(pacer_.AllocatedSinceStop()) / static_cast<double>(now - last_end_ns_);
+}
+
+bool CyclePacer::FitsIntoAllowance(int background_markers) const {
+  return (1 - forecast_.growth()) * BytesAllocatedWhileMarking(background_markers) <=
+         static_cast<double>(pacer_.allowance()) / kMaxRunwayShare;
+}
+
+// Processor time of the program from the last stop until the allowance is used up, at the pace
+// since.
+double CyclePacer::RunNs() const {
+  const uint64_t now = platform::NowNs();
+  if (last_end_ns_ == 0 || now <= last_end_ns_) return 0;
+  const auto allocated = static_cast<double>(pacer_.AllocatedSinceStop());
+  const auto allowance = static_cast<double>(pacer_.allowance());
+  const double part = allocated > 0 && allocated < allowance ? allocated / allowance : 1;
+  return static_cast<double>(now - last_end_ns_) * pacer_.processors_busy() / part;
+}
+
+// How much processor time the program loses while a concurrent cycle is under way. A cycle takes
+// the processors that are not idle from the program while it marks, and makes its first writes to
+// memory slow. Before the first cycle it is not known how much the program writes: all that is
+// armed at most, and no more than it can in the time of the marking. That is the least. What the
+// program loses by sharing caches and cores with the markers, and by marking itself, is known from
+// the cycles before.
+double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
+  const double processors = pool_.size();
+  double busy = pacer_.processors_busy();
+  if (busy > processors) busy = processors;
+  const double markers = tunables.background_markers;
+  const double marking = kRescanFactor * static_cast<double>(ExpectedMarkNs(1));
+  double taken = (markers - (processors - busy)) / markers;
+  if (taken < 0) taken = 0;
+  double faults;
+  if (written_bytes_ != UINT64_MAX) {
+    faults = cycle_.FaultNs(written_bytes_);
+  } else {
+    const double most = marking / markers * busy;
+    faults = cycle_.FaultNs(ExpectedScanBytes());
+    if (faults > most) faults = most;
+  }
+  const double least = marking * taken + faults;
+  const double seen = slowdown_ * static_cast<double>(ExpectedScanBytes());
+  return seen > least ? seen : least;
+}
+
+// What a concurrent cycle costs the program more than a stop-parallel collection, in processor
+// time; negative if it costs less. In a stop, all that the program keeps busy stands still.
+double CyclePacer::ExpectedLossNs(const Tunables& tunables) const {
+  double busy = pacer_.processors_busy();
+  if (busy > pool_.size()) busy = pool_.size();
+  return ExpectedSlowdownNs(tunables) - static_cast<double>(ExpectedStopNs()) * busy;
+}
+
+bool CyclePacer::IsDear(const Tunables& tunables) const {
+  if (!tunables.weighs_cost) return false;
+  const double loss = ExpectedLossNs(tunables);
+  return loss * kGoalPrice > RunNs() && !budget_.Allows(loss);
+}
+
+bool CyclePacer::IsAllocationPressing() const {
+  const uint64_t now = platform::NowNs();
+  if (last_end_processor_ns_ == 0 || now <= last_end_ns_) return false;
+  const uint64_t used_ns = platform::ProcessorNs() - last_end_processor_ns_;
+  if (used_ns < (now - last_end_ns_) * static_cast<uint64_t>(pool_.size()) * 4 / 5) return false;
+  return BytesAllocatedWhileMarking(background_markers_) >
+         static_cast<double>(pacer_.allowance()) / 4;
+}
+
+// How many bytes before the end of the allowance a cycle begins.
+ptrdiff_t CyclePacer::Runway() const {
+  const ptrdiff_t allowance = pacer_.allowance();
+  const ptrdiff_t usual = cycle_bytes_.Load(platform::memory_order_relaxed);  // a hint
+  const ptrdiff_t least = allowance / 16;
+  const ptrdiff_t most = allowance / kMaxRunwayShare;
+  if (usual >= most) return most;
+  return usual + usual / 4 > least ? usual + usual / 4 : least;
+}
+
+bool CyclePacer::IsDue(bool minor_next) const {
+  return IsWanted() || ((!minor_next || IsMinorLong()) &&
+                        (IsHurried() || pacer_.allocated() >= pacer_.allowance() - Runway()));
+}
+
+Reason CyclePacer::Choose(const Tunables& tunables, bool minor_next) const {
+  if (!tunables.concurrent_mark) return Reason::kOnlyKind;
+  if (IsWanted()) return Reason::kAsked;
+  const bool fits = !tunables.automatic || FitsIntoAllowance(tunables.background_markers);
+  const bool is_dear = fits && IsDear(tunables);
+  if (minor_next && !(IsMinorLong() && fits && !is_dear)) return Reason::kYoungDie;
+  if (tunables.automatic && pacer_.IsNearLimit()) return Reason::kMemoryLimit;
+  if (ExpectedStopNs() < PauseGoalNs(tunables)) return Reason::kShortStop;
+  if (!fits) return Reason::kFastAllocation;
+  return is_dear ? Reason::kDearCycle : Reason::kLongStop;
+}
+
+bool CyclePacer::MayBegin(const Tunables& tunables, bool minor_next) {
+  reason_ = Choose(tunables, minor_next);
+  const bool can = tunables.concurrent_mark && !HasChosenStop();
+  can_begin_.Store(can, platform::memory_order_relaxed);  // a hint to others
+  return can;
+}
+
+void CyclePacer::Begin(const Tunables& tunables) {
+  started_at_ = pacer_.allocated();
+  started_ns_ = platform::NowNs();
+  pace_before_ = Pace();
+  background_markers_ = tunables.background_markers;
+  slice_bytes_ = tunables.slice_bytes;
+  rate_ = tunables.rate / 10.0;
+  pressing_ = IsAllocationPressing();
+  wanted_.Store(false, platform::memory_order_relaxed);  // a hint to others
+}
+
+// The program has allocated `cycle_bytes` in the cycle. At its pace before, that would have taken
+// it less time.
+void CyclePacer::NoteSlowdown(ptrdiff_t cycle_bytes) {
+  if (pace_before_ <= 0) return;
+  const auto took = static_cast<double>(platform::NowNs() - started_ns_);
+  const double lost = took - static_cast<double>(cycle_bytes) / pace_before_;
+  const double slowdown = (lost > 0 ? lost : 0) * pacer_.processors_busy() /
+                          static_cast<double>(ExpectedScanBytes() + 1);
+  slowdown_ = slowdown_ < 0 ? slowdown : slowdown_ + (slowdown - slowdown_) / 4;
+}
+
+uint64_t CyclePacer::NoteCycle(const Tunables& tunables) {
+  const ptrdiff_t last = pacer_.allocated() - started_at_;
+  written_bytes_ = cycle_.written_bytes();
+  NoteSlowdown(last);
+  if (tunables.weighs_cost) budget_.Note(ExpectedLossNs(tunables));
+  const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under the lock
+  const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;
+  cycle_bytes_.Store(smoothed > last ? smoothed : last,
+                     platform::memory_order_relaxed);  // a hint to others
+  return last > 0 ? static_cast<uint64_t>(last) : 0;
+}
+
+void CyclePacer::NoteStop(uint64_t end_ns, bool processor_clocks, bool is_minor_long) {
+  last_end_ns_ = end_ns;
+  is_minor_long_.Store(is_minor_long, platform::memory_order_relaxed);  // a hint to others
+  last_end_processor_ns_ = processor_clocks ? platform::ProcessorNs() : 0;
+}
+
+double CyclePacer::PartUsed(size_t finalizable) const {
+  const ptrdiff_t to = pacer_.allowance();
+  if (to <= started_at_) return 1;
+  const double used =
+      static_cast<double>(pacer_.allocated() - started_at_) / static_cast<double>(to - started_at_);
+  const double overdue = pacer_.PartOverdue(finalizable);
+  return used > overdue ? used : overdue;
+}
+
+bool CyclePacer::IsBehind(double part_used) const {
+  constexpr double kAhead = 1.0 / 8;
+  return part_used * rate_ > cycle_.Progress() + kAhead;
+}
+
+uint64_t CyclePacer::SliceBytes(uint64_t allocated_bytes) const {
+  constexpr uint64_t kMin = 64 * kKiB;
+  constexpr uint64_t kMax = 1 * kMiB;  // some 0.5 ms
+  if (slice_bytes_ != 0) return slice_bytes_;
+  const ptrdiff_t allowance = pacer_.allowance();
+  const ptrdiff_t least_room = allowance / 64 + 1;
+  const ptrdiff_t room = allowance - pacer_.allocated();
+  const double ratio = static_cast<double>(cycle_.WorkLeft()) /
+                       static_cast<double>(room > least_room ? room : least_room);
+  const double wanted = ratio * rate_ * static_cast<double>(allocated_bytes);
+  return wanted < kMin ? kMin : wanted > kMax ? kMax : static_cast<uint64_t>(wanted);
+}
+
+}  // namespace gleaner::gc

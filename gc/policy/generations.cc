@@ -1,0 +1,48 @@
+#include "gc/policy/generations.h"
+
+namespace gleaner::gc {
+
+void Generations::NoteFull(const Outcome& outcome, uint64_t allowance_bytes) {
+  full_ns_ = outcome.cost_ns;
+  full_stop_ns_ = outcome.stop_ns;
+  max_live_bytes_ = outcome.live_bytes + allowance_bytes / kGrowthShare;
+  minors_ = 0;
+  if (!is_loss_known_) loss_ns_ = outcome.max_fault_ns;
+  if (rest_ != 0 && --rest_ == 0) unpaid_ = kPatience - 1;  // one trial
+  const bool promises =
+      outcome.young_bytes != 0 && outcome.freed_bytes * kMinFreed >= outcome.young_bytes;
+  wants_minor_ =
+      mode_ != GenerationalMode::kOff && max_minors_ != 0 &&
+      (mode_ == GenerationalMode::kAlways || (rest_ == 0 && promises && IsWorthTheRisk())) &&
+      IsShortEnough();
+}
+
+void Generations::NoteMinor(const Outcome& outcome) {
+  ++minors_;
+  // A full one would have freed about as much as was allocated.
+  const auto young_bytes = static_cast<double>(outcome.young_bytes);
+  const double worth =
+      young_bytes == 0
+          ? 0
+          : static_cast<double>(full_ns_) * static_cast<double>(outcome.freed_bytes) / young_bytes;
+  loss_ns_ = static_cast<double>(outcome.cost_ns) - worth;
+  is_loss_known_ = true;
+  if (budget_ != nullptr) budget_->Note(loss_ns_);
+  const bool pays = loss_ns_ < 0;
+  unpaid_ = pays ? 0 : unpaid_ + 1;
+  if (pays) next_rest_ = kFirstRest;
+  if (full_stop_ns_ != 0) {
+    // 1 at most: what takes longer than a full one was held up.
+    const double share = static_cast<double>(outcome.stop_ns) / static_cast<double>(full_stop_ns_);
+    minor_share_ = share < 1 ? share : 1;
+  }
+  wants_minor_ = mode_ != GenerationalMode::kOff && minors_ < max_minors_ &&
+                 outcome.live_bytes <= max_live_bytes_ && IsShortEnough() &&
+                 (mode_ == GenerationalMode::kAlways || IsWorthTheRisk());
+  if (unpaid_ < kPatience || mode_ != GenerationalMode::kAdaptive) return;
+  wants_minor_ = false;
+  rest_ = next_rest_;
+  if (next_rest_ < kLongestRest) next_rest_ *= 2;
+}
+
+}  // namespace gleaner::gc

@@ -1,0 +1,12 @@
+// Printing of pauses by part and stalls by cause (docs/latency.md).
+#pragma once
+
+#include "runtime/debug/printing.h"
+
+namespace gleaner::runtime {
+
+// pre: the collector lock is held, or the caller accepts half-updated figures of a collection under
+// way.
+void PrintLatency(Stream stream);
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,122 @@
+#include "runtime/observe/run_record.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "gc/collector.h"
+#include "platform/os/process.h"
+#include "platform/os/stalls.h"
+#include "runtime/observe/statistics.h"
+#include "runtime/process/options.h"
+
+namespace gleaner::runtime {
+namespace {
+
+using gc::g_collector;
+using platform::Atomic;
+using platform::memory_order_relaxed;
+
+// Figures of earlier programs of the process; constant once the record is found.
+struct Before {
+  uint64_t collections;
+  uint64_t pause_ns;
+  uint64_t allocated_bytes;
+  uint64_t freed_bytes;
+  uint64_t concurrent;
+  uint64_t minors;
+};
+
+constinit RunRecord* g_record = nullptr;  // constant after initialisation
+constinit Before g_before = {};
+
+// False in a forked child, which inherits the mapping and must not write. Relaxed: the tool wrote
+// the number before the program began.
+bool IsOurs() {
+  return g_record != nullptr &&
+         g_record->process.Load(memory_order_relaxed) == static_cast<uint64_t>(getpid());
+}
+
+// Relaxed: each figure is true by itself, and is read after the process has ended (RunRecord). Two
+// threads that raise a figure at once may leave the smaller value, which the next report corrects.
+void Raise(Atomic<uint64_t>* most, uint64_t value) {
+  if (value > most->Load(memory_order_relaxed)) most->Store(value, memory_order_relaxed);
+}
+
+void StoreSums() {
+  const HeapFigures figures = ReadHeapFigures();
+  // Several threads may store what they have read; Raise ignores an older sum.
+  Raise(&g_record->allocated_bytes, g_before.allocated_bytes + figures.allocated_bytes);
+  // Relaxed: a count that a collection may be raising; a later report corrects it.
+  const uint64_t found_dead = __atomic_load_n(&g_collector.totals().freed_bytes, __ATOMIC_RELAXED);
+  Raise(&g_record->freed_bytes, g_before.freed_bytes + found_dead + figures.explicitly_freed_bytes);
+  Raise(&g_record->max_stall_ns, platform::LongestStallNs());
+}
+
+void AtExit() {
+  if (!IsOurs()) return;
+  StoreSums();
+  Raise(&g_record->peak_resident_bytes, platform::PeakResidentBytes());
+}
+
+}  // namespace
+
+void AttachRunRecord() {
+  if (g_options.run_record == nullptr) return;
+  // The record may be gone or another process's: children of the program get here, too. No message
+  // then.
+  auto* record =
+      static_cast<RunRecord*>(platform::MapSharedFile(g_options.run_record, sizeof(RunRecord)));
+  if (record == nullptr || record->layout != RunRecord::kLayout) return;
+  g_record = record;
+  if (!IsOurs()) {
+    g_record = nullptr;
+    return;
+  }
+  // Relaxed: written by the previous program of this process, which is over.
+  g_before = {record->collections.Load(memory_order_relaxed),
+              record->pause_ns.Load(memory_order_relaxed),
+              record->allocated_bytes.Load(memory_order_relaxed),
+              record->freed_bytes.Load(memory_order_relaxed),
+              record->concurrent.Load(memory_order_relaxed),
+              record->minors.Load(memory_order_relaxed)};
+  // Relaxed: no other thread writes it.
+  record->programs.Store(record->programs.Load(memory_order_relaxed) + 1, memory_order_relaxed);
+  if (atexit(AtExit) != 0) Complain("no memory: `gleaner run --stats` misses the last allocations");
+}
+
+void NoteCollectionInRunRecord() {
+  if (!IsOurs()) return;
+  const gc::CollectorTotals& totals = g_collector.totals();
+  // Relaxed: read after the process has ended, written under the collector lock.
+  g_record->collections.Store(g_before.collections + totals.collections - totals.inspections,
+                              memory_order_relaxed);
+  g_record->pause_ns.Store(g_before.pause_ns + totals.pauses.all_ns, memory_order_relaxed);
+  g_record->concurrent.Store(g_before.concurrent + totals.concurrent, memory_order_relaxed);
+  g_record->minors.Store(g_before.minors + totals.minors, memory_order_relaxed);
+  const gc::PauseTimes& longest = totals.longest_pause;
+  // Relaxed: written under the collector lock, which is held.
+  if (longest.all_ns > g_record->max_pause_ns.Load(memory_order_relaxed)) {
+    g_record->max_pause_ns.Store(longest.all_ns, memory_order_relaxed);
+    for (int i = 0; i < gc::kPauseParts; ++i) {
+      g_record->max_pause_part_ns[i].Store(longest.part_ns[i], memory_order_relaxed);
+    }
+  }
+  StoreSums();
+}
+
+void NoteModesInRunRecord(const Modes& modes, const char* tracking, const char* reason) {
+  if (!IsOurs()) return;
+  // Relaxed: read after the process has ended, written under the collector lock.
+  g_record->is_concurrent.Store(modes.concurrent ? 1 : 0, memory_order_relaxed);
+  g_record->is_generational.Store(modes.generational ? 1 : 0, memory_order_relaxed);
+  snprintf(g_record->tracking, sizeof g_record->tracking, "%s", tracking);
+  snprintf(g_record->reason, sizeof g_record->reason, "%s", reason);
+}
+
+void NoteAllocationInRunRecord() {
+  if (IsOurs()) StoreSums();
+}
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,13 @@
+// The paths of files that options name, for what the library writes.
+#pragma once
+
+#include "platform/os/base.h"
+
+namespace gleaner::runtime {
+
+// Makes `given` absolute, with each %p replaced by the number of the process, each %r by its rank
+// among the processes of an MPI run, or by "0" if it has none, and each %% by %. False if that does
+// not fit, or there is no current folder.
+bool ExpandOutputPath(const char* given, char* out, size_t capacity);
+
+}  // namespace gleaner::runtime

@@ -1,0 +1,219 @@
+#include "tools/numa/numa_text.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "tools/common/text.h"
+
+namespace gleaner::tools {
+namespace {
+
+constexpr size_t kMostRowsOfGroup = 6;  // unless all are asked for; those with pages elsewhere stay
+constexpr size_t kGroupColumns = 11;
+constexpr size_t kNameColumns = 34;
+constexpr size_t kTextColumns = 100;
+
+std::string Format(const char* format, double value) {
+  char text[64];
+  snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+// The text with the length of `columns`, cut in front if it is longer: paths differ at their ends.
+std::string Left(const std::string& text, size_t columns) {
+  if (text.size() <= columns) return text + std::string(columns - text.size(), ' ');
+  return "..." + text.substr(text.size() - columns + 3);
+}
+std::string Right(const std::string& text, size_t columns) {
+  return std::string(columns - std::min(columns, text.size()), ' ') + text;
+}
+
+// Paragraphs with lines of kTextColumns, the first of which begins with "* ".
+std::string Wrapped(const std::string& text) {
+  std::string wrapped = "*";
+  size_t column = 1;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of(" \n", at), text.size());
+    const size_t length = end - at;
+    if (column + 1 + length > kTextColumns) {
+      wrapped += "\n ";
+      column = 1;
+    }
+    wrapped += " " + text.substr(at, length);
+    column += 1 + length;
+    if (end < text.size() && text[end] == '\n') {
+      wrapped += "\n ";
+      column = 1;
+    }
+    at = end + 1;
+  }
+  return wrapped + "\n";
+}
+
+std::vector<int> ColumnsOf(const NumaPlaces& places) {
+  std::vector<int> nodes = places.machine.online;
+  for (const auto& [node, bytes] : places.SumByNode()) nodes.push_back(node);
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return nodes;
+}
+
+std::string ShareText(uint64_t bytes, uint64_t of) {
+  if (bytes == 0 || of == 0) return "-";
+  const double share = 100 * static_cast<double>(bytes) / static_cast<double>(of);
+  return share < 0.05 ? "<0.1 %" : Format("%.1f %%", share);
+}
+
+std::string Row(const char* group, const std::string& name, const BytesByNode& nodes,
+                const std::vector<int>& columns, const std::string& policy,
+                const BytesByNode& elsewhere) {
+  const uint64_t sum = SumOf(nodes);
+  std::string row =
+      Left(group, kGroupColumns) + Left(name, kNameColumns) + Right(SizeText(sum), 10);
+  for (const int node : columns) {
+    const auto found = nodes.find(node);
+    row += Right(ShareText(found == nodes.end() ? 0 : found->second, sum), 9);
+  }
+  row += "  " + Left(policy, std::max<size_t>(policy.size(), 11)) +
+         Right(elsewhere.empty() ? "-" : SizeText(SumOf(elsewhere)), 10);
+  return row + "\n";
+}
+
+// Objects of the same group that are not worth a row.
+struct Joined {
+  size_t count = 0;
+  NumaPart sum;
+
+  void Add(const NumaPart& part) {
+    if (count++ == 0) sum.policy = part.policy;
+    if (sum.policy != part.policy) sum.policy = "several";
+    AddTo(&sum.nodes, part.nodes);
+    AddTo(&sum.elsewhere, part.elsewhere);
+  }
+};
+
+std::string Rows(const NumaPlaces& places, bool all, const std::vector<int>& columns) {
+  std::string rows;
+  for (size_t i = 0; i < places.parts.size();) {
+    const PartGroup group = places.parts[i].group;
+    Joined joined;
+    for (size_t in_group = 0; i < places.parts.size() && places.parts[i].group == group; ++i) {
+      const NumaPart& part = places.parts[i];
+      if (all || group == PartGroup::kHeap || in_group < kMostRowsOfGroup) {
+        rows += Row(NameOf(group), ForTerminal(part.name), part.nodes, columns, part.policy,
+                    part.elsewhere);
+        ++in_group;
+      } else {
+        joined.Add(part);
+      }
+    }
+    if (joined.count != 0) {
+      rows += Row(NameOf(group), std::to_string(joined.count) + " more", joined.sum.nodes, columns,
+                  joined.sum.policy, joined.sum.elsewhere);
+    }
+  }
+  return rows;
+}
+
+std::string LargeObjects(const NumaPlaces& places, const std::vector<int>& columns) {
+  std::string rows;
+  for (const LargeObject& object : places.large_objects) {
+    char name[64];
+    snprintf(name, sizeof name, "0x%" PRIx64 "%s", object.address,
+             object.is_pointer_free ? ", pointer-free" : "");
+    rows += Row("large", name, object.nodes, columns, "", {});
+  }
+  return rows.empty() ? rows : "\n" + rows;
+}
+
+std::string JsonOf(const BytesByNode& nodes) {
+  std::string text;
+  for (const auto& [node, bytes] : nodes) {
+    text += (text.empty() ? "\"" : ", \"") + std::to_string(node) + "\": " + std::to_string(bytes);
+  }
+  return "{" + text + "}";
+}
+
+std::string JsonOf(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+std::string SizeText(uint64_t bytes) {
+  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
+  auto size = static_cast<double>(bytes);
+  int unit = 0;
+  for (; size >= 1000 && unit < 4; ++unit) size /= 1000;
+  return Format(unit == 0 ? "%.0f " : "%.1f ", size) + units[unit];
+}
+
+std::string NodesText(const BytesByNode& nodes) {
+  std::string text;
+  for (const auto& [node, bytes] : nodes) {
+    text += (text.empty() ? "" : ", ") + SizeText(bytes) + " on node " + std::to_string(node);
+  }
+  return text;
+}
+
+std::string NumaTable(const NumaPlaces& places, bool all) {
+  const std::vector<int> columns = ColumnsOf(places);
+  std::string text = "gleaner numa: process " + std::to_string(places.process) + " (" +
+                     ForTerminal(places.name) + ")";
+  if (!places.policy.empty()) text += ", policy " + places.policy;
+  if (places.processors_node >= 0) {
+    text += ", processors of node " + std::to_string(places.processors_node);
+  }
+  text += "\n\n" + Left("part", kGroupColumns + kNameColumns) + Right("resident", 10);
+  for (const int node : columns) text += Right("node " + std::to_string(node), 9);
+  text += "  " + Left("policy", 11) + Right("elsewhere", 10) + "\n";
+  text += Rows(places, all, columns);
+  text += Row("all", "", places.SumByNode(), columns, "", places.Elsewhere());
+  text += LargeObjects(places, columns);
+  const std::vector<std::string> findings = FindingsOf(places);
+  if (!findings.empty()) text += "\n";
+  for (const std::string& finding : findings) text += Wrapped(finding);
+  return text;
+}
+
+std::string NumaJson(const NumaPlaces& places) {
+  std::string text =
+      "{\"process\": " + std::to_string(places.process) + ", \"name\": " + Quoted(places.name) +
+      ", \"policy\": " + Quoted(places.policy) + ", \"nodes\": " + JsonOf(places.machine.online) +
+      ", \"allowed_nodes\": " + JsonOf(places.allowed_nodes);
+  if (places.processors_node >= 0) {
+    text += ", \"processors_node\": " + std::to_string(places.processors_node);
+  }
+  text += ", \"numa_maps\": " + std::string(places.has_numa_maps ? "true" : "false") +
+          ", \"bytes\": " + JsonOf(places.SumByNode()) +
+          ", \"elsewhere\": " + JsonOf(places.Elsewhere()) + ", \"parts\": [";
+  const char* separator = "";
+  for (const NumaPart& part : places.parts) {
+    text += separator + std::string("{\"group\": ") + Quoted(NameOf(part.group)) +
+            ", \"name\": " + Quoted(part.name) + ", \"policy\": " + Quoted(part.policy) +
+            ", \"bytes\": " + JsonOf(part.nodes) + ", \"elsewhere\": " + JsonOf(part.elsewhere) +
+            "}";
+    separator = ", ";
+  }
+  text += "], \"large_objects\": [";
+  separator = "";
+  for (const LargeObject& object : places.large_objects) {
+    text += separator + std::string("{\"address\": ") + std::to_string(object.address) +
+            ", \"object_bytes\": " + std::to_string(object.bytes) +
+            ", \"pointer_free\": " + (object.is_pointer_free ? "true" : "false") +
+            ", \"bytes\": " + JsonOf(object.nodes) + "}";
+    separator = ", ";
+  }
+  text += "], \"findings\": [";
+  separator = "";
+  for (const std::string& finding : FindingsOf(places)) {
+    text += separator + Quoted(finding);
+    separator = ", ";
+  }
+  return text + "]}\n";
+}
+
+}  // namespace gleaner::tools
