@@ -28,6 +28,7 @@
 //   any but kSmall -> kUnused   given back to the PageSpace
 #pragma once
 
+#include <compare>
 #include <cstring>
 
 #include "alloc/size_class.h"
@@ -79,6 +80,37 @@ enum class PageState : uint8_t {
 // Number of a page in the reservation. 2^32 of them are 64 TiB.
 using PageNumber = uint32_t;
 inline constexpr PageNumber kNoPage = ~PageNumber{0};
+
+// A number of pages, which is no PageNumber: a place plus a count is a place, and counts do not
+// fall below 0.
+class PageCount {
+ public:
+  constexpr PageCount() = default;
+  template <class T>
+  explicit constexpr PageCount(T count) : count_(static_cast<uint32_t>(count)) {}
+  // Whole pages for `bytes`.
+  static constexpr PageCount For(size_t bytes) {
+    return PageCount((bytes + kPageBytes - 1) >> kPageShift);
+  }
+
+  constexpr uint32_t value() const { return count_; }
+  constexpr size_t bytes() const { return size_t{count_} << kPageShift; }
+
+  friend constexpr PageCount operator+(PageCount a, PageCount b) {
+    return PageCount(a.count_ + b.count_);
+  }
+  friend constexpr PageCount operator-(PageCount a, PageCount b) {
+    GLEANER_DCHECK(a.count_ >= b.count_, "%u pages less %u", a.count_, b.count_);
+    return PageCount(a.count_ - b.count_);
+  }
+  friend constexpr PageNumber operator+(PageNumber page, PageCount count) {
+    return page + count.count_;
+  }
+  friend constexpr auto operator<=>(PageCount, PageCount) = default;
+
+ private:
+  uint32_t count_ = 0;
+};
 
 // The first word tells the marker at once whether a page has slots: slot_count is 0 in every state
 // but kSmall, since object_bytes and pages_back are below 2^48 and the other states keep the word 0
@@ -171,8 +203,13 @@ extern platform::Atomic<uint8_t> g_allocation_colour;
 // with release, which pairs with the fence of FindObject, which serves other threads, too.
 extern platform::Atomic<uint8_t> g_dead_mark;
 
-// The number of the last concurrent sweep. Changes only with the world stopped; a change makes all
-// pages with objects unswept.
+// Pages and large objects of uncollectable kinds ever made. While it is 0, the collector need not
+// search for uncollectable objects as roots.
+extern platform::Atomic<uint64_t> g_uncollectable_units;
+
+// The number of the last concurrent sweep, modulo 2^16. Changes only with the world stopped; a
+// change makes all pages with objects unswept. Each sweep reaches every page with objects before
+// the next begins (Collector::FinishSweep), so a page's number is this one or the one before.
 extern uint16_t g_sweep_number;
 
 inline uint8_t AllocationColour() {

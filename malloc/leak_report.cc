@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "malloc/leaks.h"
 #include "malloc/process.h"
 #include "malloc/suppressions.h"

@@ -1,6 +1,6 @@
 #include "malloc/leaks.h"
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/walk.h"
 #include "platform/unwind/unwind.h"
 #include "runtime/collect/collect.h"

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "alloc/page_space.h"
+#include "alloc/span_space.h"
 #include "alloc/thread_heaps.h"
 #include "malloc/cache.h"
 #include "malloc/collecting.h"
@@ -100,7 +100,7 @@ bool MakeHeap() {
   const bool ok =
       space.Init(static_cast<size_t>(g_options.reserve), kMinHeap, g_options.malloc_huge_pages) &&
       alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&
-      alloc::PageSpaceOf(kSpace).InitResidency(kIdleBudgetBytes, kDecayNs) &&
+      alloc::g_spans.Init(kIdleBudgetBytes, kDecayNs) &&
       alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k) &&
       SlotHeaps::Init();
   if (!ok) {
@@ -153,7 +153,7 @@ bool Trim() {
   if (g_collecting) return Collecting::Trim();
   Shelf::Clear();
   alloc::ThreadHeaps::FlushFreePages(kSpace);
-  return alloc::PageSpaceOf(kSpace).Trim() != 0;
+  return alloc::g_spans.Trim() != 0;
 }
 
 Figures CountMemory() {
@@ -164,7 +164,7 @@ Figures CountMemory() {
     return figures;
   }
   const SlotHeaps::Figures slots = SlotHeaps::Count();
-  const size_t pages = alloc::PageSpaceOf(kSpace).taken();
+  const size_t pages = alloc::PageSpaceOf(kSpace).taken().value();
   const size_t not_large = slots.small_pages + slots.free_pages;
   Figures figures;
   figures.small_bytes = (slots.small_pages << alloc::kPageShift) - slots.free_slot_bytes;
@@ -173,7 +173,7 @@ Figures CountMemory() {
   figures.free_page_bytes = slots.free_pages << alloc::kPageShift;
   figures.large_bytes = pages > not_large ? (pages - not_large) << alloc::kPageShift : 0;
   figures.waiting_bytes = Shelf::Bytes();
-  figures.idle_bytes = alloc::PageSpaceOf(kSpace).IdleBytes();
+  figures.idle_bytes = alloc::g_spans.IdleBytes();
   return figures;
 }
 

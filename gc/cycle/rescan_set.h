@@ -16,7 +16,7 @@
 #pragma once
 
 #include "alloc/address_space.h"
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "platform/faults/delays.h"
 #include "platform/os/bits.h"
 

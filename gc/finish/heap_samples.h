@@ -13,7 +13,7 @@
 // world stopped nobody has it.
 #pragma once
 
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 #include "gc/mark/marker.h"
 #include "platform/unwind/stack_table.h"
 

@@ -126,7 +126,7 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   }
   const size_t count = bytes >= kManyBytes ? 1 : kManyBytes / bytes;
   const size_t size_class = alloc::SizeClassOf(bytes);
-  alloc::t_heap->Account(0);  // reports objects of earlier fast-path allocations
+  alloc::t_heap->Poll();  // reports objects of earlier fast-path allocations
   void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
   // Objects of most kinds hide the link in their first word from the collector, so a collection
   // would free the rest of the list. Inside the section there is no collection.

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "gc/collector.h"
 
 namespace gleaner::runtime {

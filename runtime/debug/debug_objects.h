@@ -26,7 +26,7 @@
 // Nothing is written into objects under the lock, since tracking of writes may have a writer wait.
 #pragma once
 
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 #include "alloc/size_class.h"
 #include "gc/mark/marker.h"
 

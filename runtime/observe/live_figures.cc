@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <new>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "runtime/collect/tracking.h"

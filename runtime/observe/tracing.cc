@@ -8,7 +8,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "gc/collector.h"

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "platform/os/critical.h"
 #include "runtime/threads/threads.h"
 

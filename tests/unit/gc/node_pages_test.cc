@@ -34,7 +34,7 @@ constexpr size_t kObjectBytes = 1024;
 constexpr size_t kObjectsAPage = alloc::kPageBytes / kObjectBytes;
 constexpr int kNodes = 4;
 
-size_t Taken() { return alloc::PageSpaceOf(Space::kScanned).taken(); }
+size_t Taken() { return alloc::PageSpaceOf(Space::kScanned).taken().value(); }
 // On the lists of threads and nodes.
 size_t Free() {
   size_t free = 0;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "alloc/address_space.h"
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "platform/os/lock.h"

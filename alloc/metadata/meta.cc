@@ -1,4 +1,4 @@
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 
 namespace gleaner::alloc {
 namespace {
