@@ -4,7 +4,6 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
-#include "malloc/process.h"
 #include "malloc/process_roots.h"
 #include "platform/os/filters.h"
 #include "runtime/collect/collect.h"
@@ -12,10 +11,6 @@
 #include "runtime/process/runtime.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/dead_stack.h"
-
-namespace gleaner::runtime {
-void (*const g_start_malloc)() = [] { (void)malloc_proxy::Start(); };
-}  // namespace gleaner::runtime
 
 namespace gleaner::malloc_proxy {
 namespace {
@@ -153,9 +148,15 @@ auto AsMutator(F f) {
   Fatal("%s(%p): invalid pointer, or freed before: no block begins there", call, p);
 }
 
+// Written by Start; published by the state of the process's start.
+constinit bool g_collecting = false;
+
 }  // namespace
 
+bool IsCollecting() { return g_collecting; }
+
 bool Collecting::Start() {
+  g_collecting = true;  // already for calls of malloc during the start
   runtime::g_malloc_support = {.never_wait = true,
                                .find_roots = ProcessRoots::Find,
                                .add_roots = AddRoots,
@@ -167,7 +168,10 @@ bool Collecting::Start() {
   // ProcessRoots finds the segments of loaded objects among the mappings.
   GC_no_dls = 1;
   runtime::g_static_roots.main_data_cleared = true;
-  if (!runtime::TryInit()) return false;
+  if (!runtime::TryInit()) {
+    g_collecting = false;
+    return false;
+  }
   // A program may keep only an interior pointer to a block.
   GC_all_interior_pointers = 1;
   // Another collector in the process may use the default suspend signal.

@@ -11,7 +11,6 @@
 
 #include "alloc/metadata/meta.h"
 #include "malloc/leaks.h"
-#include "malloc/process.h"
 #include "malloc/suppressions.h"
 #include "malloc/symbols.h"
 #include "platform/os/process.h"
