@@ -7,7 +7,6 @@ Programs that are made up note each of their runs. With --bin there is also a ti
 """
 
 import argparse
-import csv
 import json
 import os
 import resource

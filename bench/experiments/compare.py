@@ -101,30 +101,24 @@ def make_rows(against=""):
 class Result:
     """The runs of one row."""
 
-    def __init__(self, row):
+    def __init__(self, row, a=(), b=()):
         self.row = row
-        self.runs = {"a": [], "b": []}
+        self.runs = {"a": list(a), "b": list(b)}
 
-    def add(self, key, run):
-        """Raises RunFailed if the checksum is another one than that of the runs before."""
-        checksums = {run.values["checksum"] for runs in self.runs.values() for run in runs}
-        checksums.add(run.values["checksum"])
-        if len(checksums) > 1:
-            raise RunFailed(f"{self.row.name}: different checksums {sorted(checksums)}")
-        self.runs[key].append(run)
+    def numbers(self, key, name=None):
+        name = name or self.row.metric
+        return [run.rss_mb if name == "rss_mb" else float(run.values[name])
+                for run in self.runs[key]]
 
-    def numbers(self, key, name):
-        return [float(run.values[name]) for run in self.runs[key]]
-
-    def median(self, key):
-        return statistics.median(self.numbers(key, self.row.metric))
+    def median(self, key, name=None):
+        return statistics.median(self.numbers(key, name))
 
     def ratio(self):
         return self.median("a") / self.median("b")
 
     def differs(self):
         """Whether the ranges of the two sides have nothing in common."""
-        a, b = (self.numbers(key, self.row.metric) for key in ("a", "b"))
+        a, b = self.numbers("a"), self.numbers("b")
         return max(a) < min(b) or max(b) < min(a)
 
     def met(self):
@@ -134,24 +128,17 @@ class Result:
         return "yes" if self.ratio() >= least else "no"
 
     def time_text(self, key):
-        numbers = self.numbers(key, self.row.metric)
+        numbers = self.numbers(key)
         unit = "ms" if self.row.metric == "collect_ms_median" else "s"
         low, mid, high = map(three_digits,
                              (min(numbers), statistics.median(numbers), max(numbers)))
         return f"{mid} {unit} ({low}-{high})"
 
-    def rss(self, key):
-        return statistics.median(run.rss_mb for run in self.runs[key])
-
-    def collections(self, key):
-        return f"{statistics.median(self.numbers(key, 'collections')):.0f}"
-
     def stall_text(self, key):
         """The longest stall of a mutator where the program measures it, else the longest pause."""
-        values = self.runs[key][0].values
         for name in ("max_stall_ms", "pause_max_ms"):
-            if name in values:
-                return three_digits(statistics.median(self.numbers(key, name)))
+            if name in self.runs[key][0].values:
+                return three_digits(self.median(key, name))
         return "-"
 
 
@@ -167,11 +154,12 @@ def table_line(result, labels=(THEIRS, OURS)):
     name = row.name
     if (row.a.label, row.b.label) != labels:
         name += f" ({row.a.label} : {row.b.label})"
+    rss = [result.median(key, "rss_mb") for key in "ab"]
     return [name, str(row.threads), result.time_text("a"), result.time_text("b"),
             f"{result.ratio():.2f}", f"{row.target:g}" if row.target else "info", result.met(),
-            f"{result.rss('a'):.0f}", f"{result.rss('b'):.0f}",
-            f"{result.rss('b') / result.rss('a'):.2f}",
-            f"{result.collections('a')} / {result.collections('b')}",
+            f"{rss[0]:.0f}", f"{rss[1]:.0f}",
+            f"{rss[1] / rss[0]:.2f}",
+            " / ".join(f"{result.median(key, 'collections'):.0f}" for key in "ab"),
             f"{result.stall_text('a')} / {result.stall_text('b')}"]
 
 
@@ -227,6 +215,21 @@ def parse_arguments(arguments=None):
     return options
 
 
+def measure(session, row, options):
+    """Raises RunFailed, also if a checksum is another one than before."""
+    checksums = set()
+
+    def accept(_, run):
+        checksums.add(run.values["checksum"])
+        if len(checksums) > 1:
+            raise RunFailed(f"{row.name}: different checksums {sorted(checksums)}")
+
+    series = session.in_turn(f"{row.name}, threads {row.threads}", {"a": row.a, "b": row.b},
+                             options.runs, lambda side: run_once(side, options), accept,
+                             patient=False)
+    return Result(row, series["a"].runs, series["b"].runs)
+
+
 def main(arguments):
     options = parse_arguments(arguments)
     rows = [row for row in make_rows(options.against)
@@ -244,14 +247,10 @@ def main(arguments):
     results, failures = [], []
     session = Session.of_command("bench", options, arguments, total=2 * options.runs * len(rows))
     for row in rows:
-        result = Result(row)
-        name = f"{row.name}, threads {row.threads}"
         try:
-            session.in_turn(name, {"a": row.a, "b": row.b}, options.runs,
-                            lambda side: run_once(side, options), result.add, patient=False)
-            results.append(result)
+            results.append(measure(session, row, options))
         except RunFailed as failure:
-            failures.append(f"{name}: {failure}")
+            failures.append(f"{row.name}, threads {row.threads}: {failure}")
     session.remove()
 
     print_results(results, options.against)

@@ -2,7 +2,7 @@
 
 usage: bench-malloc [--build DIR] [--out DIR] [--runs N] [--only TEXT] EXPERIMENT...
 
-  classic   larson, xmalloc-test, cfrac, espresso, barnes, pairs of malloc and free
+  classic   larson, xmalloc-test, pairs of malloc and free
   sizes     64 allocations and frees of each size from 4 B to 128 MB
   resident  a million replacements among 256 to 16,384 resident blocks
   replay    traces of real programs, recorded now, on each allocator and on each policy
@@ -157,10 +157,8 @@ class Experiment:
         tables.write_records(self.path(".csv"), records)
         print(f"== {self.path('.csv')}")
         self.write_table()
-        plot = pictures.pyplot()
-        if plot is None or not self.results:
-            return
-        self.draw(plot)
+        if self.results and pictures.draw_panels(self.path(".png"), self.name, "", *self.picture()):
+            print(f"== {self.path('.png')}")
 
     def write_table(self):
         """As Markdown: medians, and in parentheses the peak resident set in MB."""
@@ -177,7 +175,7 @@ class Experiment:
                 print(f"| {' | '.join(cells)} |", file=file)
         print(f"== {self.path('.md')}")
 
-    def draw(self, plot):
+    def picture(self):
         """Bars: how many times as fast as glibc, or as the first allocator there is."""
         names = self.names()
         lines = {}
@@ -187,67 +185,41 @@ class Experiment:
             for name in names:
                 ratio = self.ratio(row, base, self.results.get((row.name, name)))
                 lines.setdefault(name, []).append((row.name, ratio))
-        figure, axes = plot.subplots(figsize=(max(7, 1.3 * len(self.rows) + 2), 4.5))
-        pictures.draw_bars(axes, lines)
-        axes.axhline(1, color="black", linewidth=0.5)
-        axes.set_ylabel("times as fast as glibc")
-        axes.legend(fontsize="small")
-        self.save(plot, figure)
-
-    def save(self, plot, figure):
-        figure.tight_layout()
-        pictures.save(plot, figure, self.path(".png"), 120)
-        print(f"== {self.path('.png')}")
+        return "", 1, [("", "times as fast as glibc", False, lines)]
 
 
 # --- Programs of our own: one line of key=value pairs ---
 
-class Benchmarks:
-    def __init__(self, options):
-        self.folder = os.path.join(options.build, "bench")
-        self.smoke = options.smoke
+def benchmarks(options, program, name, metric="seconds", unit="s", higher_is_better=False):
+    """A row for one thread and one for two; none if the program is not built."""
+    path = os.path.join(options.build, "bench", program)
+    if not os.path.exists(path):
+        print(f"not built: {path}", file=sys.stderr)
+        return []
 
-    def row(self, name, program, *arguments, metric="seconds", unit="s", higher_is_better=False):
-        """None if the program is not built."""
-        path = os.path.join(self.folder, program)
-        if not os.path.exists(path):
-            print(f"not built: {path}", file=sys.stderr)
-            return None
-
+    def row(threads):
         def measure(allocator):
-            result = run([path, *arguments, *(["--smoke"] if self.smoke else [])], allocator)
+            result = run([path, "--threads", threads, *(["--smoke"] if options.smoke else [])],
+                         allocator)
             values = parse_values(result.output, path)
-            answer = [values["checksum"]] if "checksum" in values else []
-            return float(values[metric]), int(values["peak_rss_kb"]), *answer
+            return float(values[metric]), int(values["peak_rss_kb"])
 
-        return Row(name, measure, unit, higher_is_better)
+        return Row(f"{name}, {threads} threads", measure, unit, higher_is_better)
 
-
-def existing(rows):
-    return [row for row in rows if row is not None]
+    return [row("1"), row("2")]
 
 
 def classic(options, _):
-    benchmarks = Benchmarks(options)
-    rate = dict(metric="ops_per_second", unit="/s", higher_is_better=True)
-    rows = []
-    for threads in "1", "2":
-        rows.append(benchmarks.row(f"larson, {threads} threads", "larson", "--threads", threads,
-                                   **rate))
-    rows.append(benchmarks.row("xmalloc-test", "xmalloc_test", "--threads", "2", **rate))
-    for name in "cfrac", "espresso", "barnes":
-        for threads in "1", "2":
-            rows.append(benchmarks.row(f"{name}, {threads} threads", name, "--threads", threads))
-    for threads in "1", "2":
-        rows.append(benchmarks.row(f"pairs, {threads} threads", "malloc_pairs", "--threads",
-                                   threads, metric="ns_per_pair", unit="ns"))
-    return existing(rows)
+    rate = ("ops_per_second", "/s", True)
+    xmalloc = benchmarks(options, "xmalloc_test", "xmalloc-test", *rate)[1:]  # it has pairs of them
+    for row in xmalloc:
+        row.name = "xmalloc-test"
+    return [*benchmarks(options, "larson", "larson", *rate), *xmalloc,
+            *benchmarks(options, "malloc_pairs", "pairs", "ns_per_pair", "ns")]
 
 
 def tbb(options, _):
-    benchmarks = Benchmarks(options)
-    return existing(benchmarks.row(f"new double, {threads} threads", "tbb_doubles", "--threads",
-                                   threads) for threads in ("1", "2"))
+    return benchmarks(options, "tbb_doubles", "new double")
 
 
 # --- SWAlloc's experiments: programs that print a line of CSV for each point ---
@@ -289,19 +261,10 @@ class Sweep(Experiment):
             self.print_row(row, list(self.sides))
         self.write()
 
-    def draw(self, plot):
-        figure, axes = plot.subplots(figsize=(8, 5))
-        for name in self.sides:
-            points = [(int(row.name), value_of(self.results[row.name, name])) for row in self.rows
-                      if (row.name, name) in self.results]
-            if points:
-                axes.plot(*zip(*points), marker="o", markersize=3, linewidth=1, label=name)
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xlabel(self.point)
-        axes.set_ylabel("ns")
-        axes.legend(fontsize="small")
-        self.save(plot, figure)
+    def picture(self):
+        lines = {name: [(int(row.name), value_of(self.results[row.name, name])) for row in self.rows
+                        if (row.name, name) in self.results] for name in self.sides}
+        return self.point, 1, [("", "ns", True, lines)]
 
 
 def sizes(options, allocators):
@@ -312,7 +275,6 @@ def sizes(options, allocators):
 def resident(options, allocators):
     return [Sweep(f"resident_{touch}", "gleaner_bench_resident", "blocks", "ns_per_operation",
                   ["--touch", touch], allocators, options) for touch in ("none", "first", "all")]
-
 
 
 # --- Real programs ---
@@ -374,33 +336,26 @@ def replay(options, allocators):
 
 def draw_courses(options, rows):
     """Requested, resident and address space over the course of each trace."""
-    plot = pictures.pyplot()
-    if plot is None:
-        return
     for row in rows:
-        figure, axes = plot.subplots(1, 2, figsize=(11, 4.5), sharex=True)
-        requested = None
+        resident, space = {}, {}
         for label in row.allocators:
             path = os.path.join(options.out, f"replay_{row.name}_{label}.csv")
             if not os.path.exists(path):
                 continue
             with open(path) as file:
-                lines = list(csv.DictReader(file))
-            x = [int(line["operation"]) for line in lines]
-            for axis, column in zip(axes, ("resident_bytes", "address_space_bytes")):
-                axis.plot(x, [int(line[column]) / 1e6 for line in lines], label=label, linewidth=1)
-            requested = requested or (x, [int(line["requested_bytes"]) / 1e6 for line in lines])
-        for axis, title in zip(axes, ("resident", "address space")):
-            if requested:
-                axis.plot(*requested, label="requested", color="black", linewidth=1.5)
-            axis.set_title(f"{row.name}: {title}, MB")
-            axis.set_xlabel("operations")
-        axes[1].set_yscale("log")  # a buddy spreads its blocks over its pool
-        axes[0].legend(fontsize="small", loc="upper left")
-        figure.tight_layout()
+                for line in csv.DictReader(file):
+                    x, (requested, its, spaces) = int(line["operation"]), (
+                        int(line[f"{what}_bytes"]) / 1e6
+                        for what in ("requested", "resident", "address_space"))
+                    resident.setdefault(label, []).append((x, its))
+                    space.setdefault(label, []).append((x, spaces))
+                    if label == next(iter(row.allocators)):
+                        resident.setdefault("requested", []).append((x, requested))
         path = os.path.join(options.out, f"replay_{row.name}.png")
-        pictures.save(plot, figure, path)
-        print(f"== {path}")
+        # The second is logarithmic: a buddy spreads its blocks over its pool.
+        if pictures.draw_panels(path, f"the course of {row.name}", "", "operations", 2, [
+                ("resident", "MB", False, resident), ("address space", "MB", True, space)]):
+            print(f"== {path}")
 
 
 def programs_of(names):

@@ -5,6 +5,8 @@ import sys
 
 from . import tables
 
+MANY = 40  # points of a line, or marks of an axis
+
 
 def pyplot():
     """matplotlib's interface for drawing into files, or None, with a message."""
@@ -28,8 +30,9 @@ def save(plot, figure, path, dpi=110):
 
 
 def draw_panels(path, title, foot, x_label, columns, panels):
-    """Panels (title, y label, logarithmic, lines); lines are pairs (x, y) by label. Words on the
-    horizontal axis make bars, numbers make lines. Returns whether there is a picture."""
+    """Panels (title, y label, logarithmic, lines); lines are pairs (x, y) by label, or triples with
+    what stands beside the point. Words on the horizontal axis make bars, numbers make lines.
+    Returns whether there is a picture."""
     plot = pyplot()
     if plot is None:
         return False
@@ -41,21 +44,27 @@ def draw_panels(path, title, foot, x_label, columns, panels):
     for axis, (panel, y_label, logarithmic, lines) in zip(axes.flat, panels):
         if not lines:
             axis.text(0.5, 0.5, "no figures", ha="center", transform=axis.transAxes)
-        elif any(isinstance(x, str) for points in lines.values() for x, _ in points):
+        elif any(isinstance(x, str) for points in lines.values() for x, *_ in points):
             draw_bars(axis, lines)
         else:
             for label, points in lines.items():
-                axis.plot(*zip(*points), marker="o", markersize=3, linewidth=1, label=label)
-            xs = sorted({x for points in lines.values() for x, _ in points})
-            if xs[-1] > 8 * xs[0]:
-                axis.set_xscale("log", base=2)
-            axis.set_xticks(xs, [str(x) for x in xs])
-            axis.tick_params(axis="x", which="minor", bottom=False)
+                xs, ys, *notes = zip(*points)
+                axis.plot(xs, ys, marker="o", markersize=3 if len(xs) <= MANY else 0, linewidth=1,
+                          label=label)
+                for x, y, note in zip(xs, ys, *notes) if notes else ():
+                    axis.annotate(str(note), (x, y), fontsize=7, xytext=(3, 3),
+                                  textcoords="offset points")
+            xs = sorted({x for points in lines.values() for x, *_ in points})
+            if not notes and len(xs) <= MANY:
+                if xs[-1] > 8 * xs[0]:
+                    axis.set_xscale("log", base=2)
+                axis.set_xticks(xs, [str(x) for x in xs])
+                axis.tick_params(axis="x", which="minor", bottom=False)
             axis.set_xlabel(x_label)
         if logarithmic:
             axis.set_yscale("log")
         else:
-            highest = max((y for points in lines.values() for _, y in points), default=0)
+            highest = max((point[1] for points in lines.values() for point in points), default=0)
             axis.set_ylim(0, 1.08 * highest or 1)
         axis.set_title(panel, fontsize="medium")
         axis.set_ylabel(y_label, fontsize="small")

@@ -155,11 +155,10 @@ class Session:
 
 
 def digests(options, programs, files=()):
-    """Of the programs of --bin, of what they read, of both libraries and of other files: a change of
-    any makes figures incomparable."""
+    """Of the programs of --bin, of both libraries and of other files: a change of any makes figures
+    incomparable."""
     paths = [os.path.join(options.bin, program) for program in programs]
     paths += [library_file(directory) for directory in (getattr(options, "ours", None),
                                                         getattr(options, "theirs", None))
               if directory]
-    paths += glob.glob(os.path.join(machine.SOURCE, "bench", "cky", "*.grammar"))
     return {path: digest_of_file(path) for path in [*paths, *files] if os.path.isfile(path)}
