@@ -35,66 +35,67 @@ class Row:
     metric: str = "seconds"
 
 
+WAKE = " --wake-markers"
+SHAPES = ("graph", "arrays", "huge", "tree", "list")
+# Name, command, and the ratio wanted on one thread and on two; None: there is no such row. Debian's
+# libgc starts its markers with the first thread. A program without threads is run in the way that
+# suits it better: with markers where marking dominates, without where it does not.
+ON_BOTH = [
+    ("GC_MALLOC(16), nothing kept", "malloc_peak", 7, 20),
+    ("binary trees", "binary_trees" + WAKE, 1.5, 2),
+    ("GCBench", "gcbench" + WAKE, 1.6, 2.5),
+    ("atomic strings of 8-2000 bytes", "strings", 4, 6),
+    ("hash table, 400 MB", "hash_table" + WAKE, 1.2, 1.4),
+    ("hash table, without collection", "hash_table --no-collect" + WAKE, 0, 0),
+    *((f"a heap fixed at {percent / 100:g} times 40 MB live",
+       f"stable_heap --live-mb 40 --heap-percent {percent}" + WAKE, 1, 1)
+      for percent in (150, 200, 400)),
+    *((f"full collection, {shape}", f"mark_shapes --shape {shape}" + WAKE, target, None)
+      for shape, target in zip(SHAPES, (4, 4, 4, 1.3, 1))),
+    ("BH-pt", "bh --variant pt" + WAKE, 1.3, 2),
+    ("BH-pt, interaction lists", "bh --variant pt --lists" + WAKE, 1.3, 2),
+    ("BH-st", "bh --variant st" + WAKE, 0, 0),
+]
+# Kind, arguments of mark_shapes, and how many times as fast two markers are to be.
+ON_MARKERS = [("graph", "--shape graph", 1.8)] + [
+    (f"small {shape}", f"--shape {shape} --objects {objects} --repeats 201", 1)
+    for shape, objects in (("graph", 60_000), ("tree", 80_000), ("list", 80_000), ("arrays", 500),
+                           ("huge", 300_000))]
+
+
 def make_rows(against=""):
     """All rows; with `against`, of that commit's library and ours, and no others."""
     rows = []
-    a_label, b_label = (against, "this tree") if against else (THEIRS, OURS)
 
-    def against_libgc(name, command, targets, metric="seconds", alone=()):
-        """Both libraries on 1, 2 ... threads; `alone` holds arguments for one thread only."""
-        for threads, target in targets.items():
-            argv = command + ["--threads", str(threads)]
-            if threads == 1:
-                argv += alone
-            rows.append(Row(name, threads, Side(a_label, argv, THEIRS), Side(b_label, argv, OURS),
-                            0 if against else target, metric))
+    def add(name, threads, a, b, target):
+        metric = "collect_ms_median" if b.command[0] == "mark_shapes" else "seconds"
+        rows.append(Row(name, threads, a, b, 0 if against else target, metric))
 
-    def markers(name, command, target):
-        """Our library with one marker against itself with two, or two libraries with each."""
-        if against:
-            for count in ("1", "2"):
-                a, b = (Side(label, command, library, {"GC_MARKERS": count})
-                        for label, library in ((a_label, THEIRS), (b_label, OURS)))
-                kind = name.removeprefix("2 markers against 1, ")
-                rows.append(Row(f"full collection, {kind}, markers {count}", 1, a, b, 0,
-                                "collect_ms_median"))
-            return
-        one = Side(f"{OURS}, 1 marker", command, OURS, {"GC_MARKERS": "1"})
-        two = Side(f"{OURS}, 2 markers", command, OURS, {"GC_MARKERS": "2"})
-        rows.append(Row(name, 1, one, two, target, "collect_ms_median"))
+    def both(command, environment=()):
+        return [Side(label, command, library, dict(environment)) for label, library in (
+            (against or THEIRS, THEIRS), ("this tree" if against else OURS, OURS))]
 
-    # Debian's libgc starts its markers with the first thread. A program without threads is run in
-    # the way that suits it better: with markers where marking dominates, without where it does not.
-    wake = ["--wake-markers"]
-    against_libgc("GC_MALLOC(16), nothing kept", ["malloc_peak"], {1: 7, 2: 20})
-    against_libgc("binary trees", ["binary_trees"], {1: 1.5, 2: 2}, alone=wake)
-    against_libgc("GCBench", ["gcbench"], {1: 1.6, 2: 2.5}, alone=wake)
-    against_libgc("atomic strings of 8-2000 bytes", ["strings"], {1: 4, 2: 6})
-    against_libgc("hash table, 400 MB", ["hash_table"], {1: 1.2, 2: 1.4}, alone=wake)
-    against_libgc("hash table, without collection", ["hash_table", "--no-collect"], {1: 0, 2: 0},
-                  alone=wake)
-    for percent in (150, 200, 400):
-        against_libgc(f"a heap fixed at {percent / 100:g} times 40 MB live",
-                      ["stable_heap", "--live-mb", "40", "--heap-percent", str(percent)],
-                      {1: 1, 2: 1}, alone=wake)
-    for shape, target in (("graph", 4), ("arrays", 4), ("huge", 4), ("tree", 1.3), ("list", 1)):
-        against_libgc(f"full collection, {shape}",
-                      ["mark_shapes", "--shape", shape] + wake, {1: target}, "collect_ms_median")
-    markers("2 markers against 1, graph", ["mark_shapes", "--shape", "graph"] + wake, 1.8)
-    small = {"graph": 60_000, "tree": 80_000, "list": 80_000, "arrays": 500, "huge": 300_000}
-    for shape, objects in small.items():
-        markers(f"2 markers against 1, small {shape}",
-                ["mark_shapes", "--shape", shape, "--objects", str(objects), "--repeats", "201"]
-                + wake, 1)
-    against_libgc("BH-pt", ["bh", "--variant", "pt"], {1: 1.3, 2: 2}, alone=wake)
-    against_libgc("BH-pt, interaction lists", ["bh", "--variant", "pt", "--lists"], {1: 1.3, 2: 2},
-                  alone=wake)
-    against_libgc("BH-st", ["bh", "--variant", "st"], {1: 0, 2: 0}, alone=wake)
-    for shape in ("graph", "tree", "list", "arrays", "huge") if not against else ():
-        rows.append(Row(f"floor against our 1 marker, {shape}", 1,
-                        Side("floor", ["mark_floor", "--shape", shape]),
-                        Side(f"{OURS}, 1 marker", ["mark_shapes", "--shape", shape], OURS,
-                             {"GC_MARKERS": "1"}), 0, "collect_ms_median"))
+    def ours(command, count):
+        return Side(f"{OURS}, {count} marker{'s' * (count - 1)}", command, OURS,
+                    {"GC_MARKERS": str(count)})
+
+    for name, command, *targets in ON_BOTH:
+        for threads, target in enumerate(targets, 1):
+            if target is not None:
+                argv = command.split() if threads == 1 else command.removesuffix(WAKE).split()
+                argv[1:1] = ["--threads", str(threads)]
+                add(name, threads, *both(argv), target)
+    for kind, arguments, target in ON_MARKERS:
+        command = f"mark_shapes {arguments}{WAKE}".split()
+        if not against:
+            add(f"2 markers against 1, {kind}", 1, ours(command, 1), ours(command, 2), target)
+        for count in (1, 2) if against else ():
+            add(f"full collection, {kind}, markers {count}", 1,
+                *both(command, {"GC_MARKERS": str(count)}.items()), 0)
+    for shape in SHAPES if not against else ():
+        add(f"floor against our 1 marker, {shape}", 1,
+            Side("floor", ["mark_floor", "--shape", shape]),
+            ours(["mark_shapes", "--shape", shape], 1), 0)
     return rows
 
 

@@ -239,13 +239,13 @@ class Measured:
         checksums = {}
 
         def accept(label, run):
-            for metric in self.figure.metrics:
-                if metric.key not in OF_RUN:
-                    number_of(run.values, metric.key)
             point = its[label][0].point
             incremental = run.values.get("incremental")
             if SWITCH.get(point.get("incremental"), incremental) != incremental:
                 raise RunFailed(f"the program reports incremental={incremental}")
+            for metric in self.figure.metrics:
+                if metric.key not in OF_RUN:
+                    number_of(run.values, metric.key)
             threads = point.get("threads")
             checksum = run.values.get("checksum")
             if checksums.setdefault(threads, checksum) != checksum:

@@ -221,7 +221,7 @@ size_t PackedBytes(bench::ShapeKind kind, uint64_t objects) {
            LeavesOf(objects * kArrayLength) * sizeof(Leaf);
   }
   if (kind == ShapeKind::kHuge) return objects * sizeof(Leaf*) + LeavesOf(objects) * sizeof(Leaf);
-  return objects * ObjectBytes(kind);
+  return objects * SizeOf(kind).object_bytes;
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ __attribute__((noinline)) void Build(bench::ShapeKind kind, uint64_t objects) {
 
 // Fills at most 4 MB of new objects of the structure's own size with ones.
 __attribute__((noinline)) void OverwriteFreed() {
-  const size_t bytes = bench::ObjectBytes(g_shape.kind);
+  const size_t bytes = bench::SizeOf(g_shape.kind).object_bytes;
   const uint64_t count = std::min<uint64_t>(g_shape.objects, (4u << 20) / bytes);
   GC_disable();
   for (uint64_t i = 0; i < count; ++i) std::memset(GC_malloc(bytes), 0xff, bytes);

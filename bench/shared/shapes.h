@@ -58,22 +58,20 @@ struct LeafArray {
   Leaf* items[kArrayLength];
 };
 
-// Objects of the full-size structure: arrays for kArrays, elements for kHuge.
-inline uint64_t DefaultObjects(ShapeKind kind) {
-  switch (kind) {
-    case ShapeKind::kGraph:
-      return 4'000'000;  // 160 MB of payload.
-    case ShapeKind::kTree:
-      return (UINT64_C(1) << 23) - 1;  // 268 MB in cells of 32 bytes.
-    case ShapeKind::kList:
-      return UINT64_C(1) << 22;  // 134 MB in cells of 32 bytes.
-    case ShapeKind::kArrays:
-      return 65'536;  // 268 MB.
-    case ShapeKind::kHuge:
-      return UINT64_C(1) << 25;  // 268 MB.
-  }
-  return 0;
-}
+// Of a kind of shape: the objects of the full size (arrays for kArrays, elements for kHuge), and
+// the size of those that are most numerous, or for kHuge lie behind its array.
+struct ShapeSize {
+  uint64_t objects;
+  size_t object_bytes;
+};
+inline constexpr ShapeSize kShapeSizes[] = {
+    {4'000'000, sizeof(GraphNode)},               // 160 MB of payload
+    {(UINT64_C(1) << 23) - 1, sizeof(TreeNode)},  // 268 MB in cells of 32 bytes
+    {UINT64_C(1) << 22, sizeof(ListNode)},        // 134 MB in cells of 32 bytes
+    {65'536, sizeof(LeafArray)},                  // 268 MB
+    {UINT64_C(1) << 25, sizeof(Leaf)},            // 268 MB
+};
+inline const ShapeSize& SizeOf(ShapeKind kind) { return kShapeSizes[static_cast<int>(kind)]; }
 
 // What mark_shapes and mark_floor are asked for.
 struct ShapeOptions {
@@ -90,7 +88,7 @@ struct ShapeOptions {
     options->Real("scale", &scale, 1, 1e-6, 1e3, "multiplies the objects");
     options->Number("repeats", &repeats, 7, 3, 1, 1'000'000, "collections or traversals timed");
     options->Parse(argc, argv);
-    if (objects == 0) objects = DefaultObjects(kind());
+    if (objects == 0) objects = SizeOf(kind()).objects;
     objects = std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(objects) * scale));
   }
 
@@ -107,23 +105,6 @@ struct ShapeOptions {
 // The number of leaves that `elements` pointers lead to.
 inline uint64_t LeavesOf(uint64_t elements) {
   return std::clamp<uint64_t>(elements / 64, 1, kMaxLeaves);
-}
-
-// The size of the objects that are most numerous in a shape, or for kHuge lie behind its array.
-inline size_t ObjectBytes(ShapeKind kind) {
-  switch (kind) {
-    case ShapeKind::kGraph:
-      return sizeof(GraphNode);
-    case ShapeKind::kTree:
-      return sizeof(TreeNode);
-    case ShapeKind::kList:
-      return sizeof(ListNode);
-    case ShapeKind::kArrays:
-      return sizeof(LeafArray);
-    case ShapeKind::kHuge:
-      return sizeof(Leaf);
-  }
-  return 0;
 }
 
 // A table of all objects while a shape is built and checked. It is mapped memory, which a
@@ -308,25 +289,19 @@ inline void CheckHuge(Leaf* const* array, uint64_t count, uint64_t* checksum) {
 template <typename Allocator>
 __attribute__((noinline)) Shape BuildShape(Allocator& allocator, ShapeKind kind, uint64_t objects) {
   using namespace shapes_internal;
-  Shape shape{kind, objects, nullptr};
   switch (kind) {
     case ShapeKind::kGraph:
-      shape.root = BuildGraph(allocator, objects);
-      break;
+      return {kind, objects, BuildGraph(allocator, objects)};
     case ShapeKind::kTree:
-      shape.root = BuildTree(allocator, 0, objects);
-      break;
+      return {kind, objects, BuildTree(allocator, 0, objects)};
     case ShapeKind::kList:
-      shape.root = BuildList(allocator, objects);
-      break;
+      return {kind, objects, BuildList(allocator, objects)};
     case ShapeKind::kArrays:
-      shape.root = BuildArrays(allocator, objects);
-      break;
+      return {kind, objects, BuildArrays(allocator, objects)};
     case ShapeKind::kHuge:
-      shape.root = BuildHuge(allocator, objects);
-      break;
+      return {kind, objects, BuildHuge(allocator, objects)};
   }
-  return shape;
+  return {};
 }
 
 // Visits the whole structure and fails if anything differs from what was built. The checksum
