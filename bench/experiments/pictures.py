@@ -41,16 +41,18 @@ def draw_panels(path, title, foot, x_label, columns, panels):
     rows = -(-len(panels) // columns)
     figure, axes = plot.subplots(rows, columns, figsize=(max(9, 4.2 * columns + 1), 3.6 * rows + 1),
                                  squeeze=False)
+    labels = list(dict.fromkeys(label for *_, lines in panels for label in lines))
+    colours = dict(zip(labels, plot.get_cmap("tab10" if len(labels) <= 10 else "tab20").colors))
     for axis, (panel, y_label, logarithmic, lines) in zip(axes.flat, panels):
         if not lines:
             axis.text(0.5, 0.5, "no figures", ha="center", transform=axis.transAxes)
         elif any(isinstance(x, str) for points in lines.values() for x, *_ in points):
-            draw_bars(axis, lines)
+            draw_bars(axis, lines, colours)
         else:
             for label, points in lines.items():
                 xs, ys, *notes = zip(*points)
                 axis.plot(xs, ys, marker="o", markersize=3 if len(xs) <= MANY else 0, linewidth=1,
-                          label=label)
+                          label=label, color=colours.get(label))
                 for x, y, note in zip(xs, ys, *notes) if notes else ():
                     axis.annotate(str(note), (x, y), fontsize=7, xytext=(3, 3),
                                   textcoords="offset points")
@@ -60,7 +62,7 @@ def draw_panels(path, title, foot, x_label, columns, panels):
                     axis.set_xscale("log", base=2)
                 axis.set_xticks(xs, [str(x) for x in xs])
                 axis.tick_params(axis="x", which="minor", bottom=False)
-            axis.set_xlabel(x_label)
+        axis.set_xlabel(x_label)
         if logarithmic:
             axis.set_yscale("log")
         else:
@@ -83,12 +85,12 @@ def draw_panels(path, title, foot, x_label, columns, panels):
     return True
 
 
-def draw_bars(axis, lines):
+def draw_bars(axis, lines, colours):
     """Groups of bars, one for each x in the order in which they come."""
     names = list(dict.fromkeys(x for points in lines.values() for x, _ in points))
     width = 0.8 / max(1, len(lines))
     for number, (label, points) in enumerate(lines.items()):
         axis.bar([names.index(x) + number * width for x, _ in points], [y for _, y in points], width,
-                 label=label)
+                 label=label, color=colours.get(label))
     axis.set_xticks([at + 0.4 - width / 2 for at in range(len(names))], names, rotation=20,
                     fontsize="small")
