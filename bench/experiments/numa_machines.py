@@ -1,5 +1,5 @@
 """Machines of several memory nodes as the simulation knows them: published figures, what is derived
-from them, and what is assumed. docs/numa_effect.md has them as a table, with the sources."""
+from them, and what is assumed. docs/figures/numa_effect.md has them as a table, with the sources."""
 
 import dataclasses
 import itertools
