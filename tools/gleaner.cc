@@ -313,7 +313,7 @@ int Execute(int argc, char** argv) {
   const bool takes_program = TakesProgram(argc, argv);
   CLI::App* options = app.add_subcommand("options", "List the collector's options");
   bool markdown = false;
-  options->add_flag("--markdown", markdown, "Print the text of docs/options.md");
+  options->add_flag("--markdown", markdown, "Print the text of docs/reference/options.md");
 
   RunOptions run_options;
   const CLI::App* run = AddRun(&app, &run_options);

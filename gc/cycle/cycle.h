@@ -1,4 +1,4 @@
-// A cycle that marks concurrently, up to and including its final stop: docs/concurrent_cycle.md,
+// A cycle that marks concurrently, up to and including its final stop: docs/design/concurrent_cycle.md,
 // steps 1 to 6.
 //
 //   kIdle       no cycle, or a cycle that sweeps (gc/finish/sweeper.h)
@@ -90,7 +90,7 @@ class Cycle {
   // Another tracker may be enabled afterwards. pre: kIdle, and no page is pinned.
   void CloseTracker();
 
-  // --- Generational mode (docs/generational.md). Guarded by the collector lock. ---
+  // --- Generational mode (docs/design/generational.md). Guarded by the collector lock. ---
   // Writes may be tracked from one collection to the next without a cycle under way. Result as for
   // Enable. `kind`: any but kNone.
   [[nodiscard]] bool EnableMemory(platform::TrackingKind kind);

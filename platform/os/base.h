@@ -2,7 +2,7 @@
 //
 // Three strengths of check: GLEANER_CHECK is in every build and guards what a caller or the
 // operating system may get wrong; GLEANER_DCHECK is in debug and verify builds; kVerifyBuild
-// wraps the expensive invariants of docs/invariants.md and exists only in the verify builds.
+// wraps the expensive invariants of docs/design/invariants.md and exists only in the verify builds.
 #pragma once
 
 #include <cstddef>

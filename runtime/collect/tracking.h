@@ -2,7 +2,7 @@
 // of the write tracker for them.
 //
 // The program asks for a mode (options, GC_enable_incremental). Unless it has, and with the option
-// mode=auto, the collector turns both on once collections have taken some time: docs/modes.md. Then
+// mode=auto, the collector turns both on once collections have taken some time: docs/design/modes.md. Then
 // no mechanism is used that a correct program can notice.
 //
 // One tracker serves both modes. It is chosen when the first mode is turned on: the first mechanism
@@ -13,7 +13,7 @@
 //   auto                            platform::kBestFirst
 // The system may stop supporting a mechanism later. The next collection is then followed by a
 // choice from the rest of the list. When no mechanism is left, the modes are off, and one line says
-// why. docs/write_tracking.md, "Choice".
+// why. docs/design/write_tracking.md, "Choice".
 #pragma once
 
 #include "platform/tracking/write_tracking.h"

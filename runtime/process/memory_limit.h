@@ -1,4 +1,4 @@
-// The process's memory outside the heap, and the soft limit on all of it: docs/collection_cycle.md,
+// The process's memory outside the heap, and the soft limit on all of it: docs/design/collection.md,
 // "The memory limit".
 #pragma once
 

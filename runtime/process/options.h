@@ -39,7 +39,7 @@ void ReadOptions();
 // neither.
 void StartTestDevices();
 
-// Prints the table on standard output, as text or as the body of docs/options.md. False if that
+// Prints the table on standard output, as text or as the body of docs/reference/options.md. False if that
 // cannot be written.
 [[nodiscard]] __attribute__((visibility("default"))) bool PrintOptions(bool markdown);
 

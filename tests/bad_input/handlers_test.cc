@@ -195,7 +195,7 @@ void* CollectToTheEnd(void*) {
 }
 
 // What the program blocks and waits for arrives, whoever else is stopped meanwhile: all that it can
-// have but the signals that docs/compatibility.md names.
+// have but the signals that docs/reference/compatibility.md names.
 TEST(HandlersTest, SignalsThatAreWaitedForArrive) {
   InEachMode([] {
     sigset_t waited;

@@ -1,4 +1,4 @@
-/* The rules of generational mode (docs/generational.md) for two mutators: minor collections that scan
+/* The rules of generational mode (docs/design/generational.md) for two mutators: minor collections that scan
  * roots and written old objects only, and full ones, for which old and young are both white.
  * After a full one objects may be born old; then the next is full, too.
  *

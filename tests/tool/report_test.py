@@ -268,7 +268,7 @@ class Contents(ReportTest):
     def test_advice_names_sections_that_exist(self):
         with open(os.path.join(SOURCE, "tools/report/report_advice.cc"), encoding="utf-8") as file:
             source = file.read()
-        links = re.findall(r'"(docs/\w+\.md)#([\w-]+)"', source)
+        links = re.findall(r'"(docs/[\w/]+\.md)#([\w-]+)"', source)
         rules = re.findall(r'^    \{"([a-z-]+)", "', source, re.MULTILINE)
         self.assertEqual(len(links), len(rules))
         self.assertGreater(len(links), 10)
@@ -278,7 +278,7 @@ class Contents(ReportTest):
             slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
                      for heading in headings]
             self.assertIn(section, slugs, document)
-        with open(os.path.join(SOURCE, "docs/report.md"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "docs/reference/report.md"), encoding="utf-8") as file:
             documented = re.findall(r"^\| `([a-z-]+)` \|", file.read(), re.MULTILINE)
         self.assertEqual(documented, rules)
 

@@ -1,4 +1,4 @@
-// A machine as the predictor sees it (docs/predictor.md, "Machines").
+// A machine as the predictor sees it (docs/design/predictor.md, "Machines").
 //
 // Times are in nanoseconds, one processor busy, unless said otherwise.
 #pragma once

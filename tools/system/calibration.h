@@ -1,4 +1,4 @@
-// Measures this machine for the predictor: docs/predictor.md, "Machines".
+// Measures this machine for the predictor: docs/design/predictor.md, "Machines".
 #pragma once
 
 #include <string>
