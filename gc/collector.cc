@@ -63,7 +63,7 @@ const char* NameOf(Cause cause) {
 bool Collector::Init(const World& world, int max_markers) {
   world_ = world;
   pool_.SetSize(max_markers);
-  cycle_.Init(&world_, &marker_, &pool_);
+  cycle_.Init(&world_.handshakes, &marker_, &pool_);
   if (!roots_.Init() || !finalizers_.Init() || !marker_.Init(&pool_, pool_.size())) return false;
   Tunables tunables;
   world_.read_tunables(&tunables);
@@ -97,7 +97,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   if (!StopUnlessGivenUp(give_up, &clock)) return false;
   alloc::g_collections.Store(collection.report.number, platform::memory_order_relaxed);  // a count
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint to threads without lock_
-  cycle_pacer_.BeginStop();
+  schedule_.BeginStop();
 
   world_.event(CycleEvent::kMarkStart);
   Mark(&collection, stack_pointer, &clock);
@@ -154,7 +154,7 @@ GLEANER_COLD void Collector::TraceCollection(const PauseClock& clock) const {
 Collector::Collection Collector::Prepare(Cause cause) {
   Collection collection;
   Tunables& tunables = collection.tunables;
-  cycle_.KeepsTracker();  // a filter may have come: then this collection is as one without
+  cycle_.LoseTrackerIfBarred();  // a filter of system calls may have come since the last collection
   world_.read_tunables(&tunables);
   // A collection that is asked for has to free objects that have died since the cycle began.
   collection.gives_up_cycle = IsAskedFor(cause) || !tunables.concurrent_mark;
@@ -166,11 +166,12 @@ Collector::Collection Collector::Prepare(Cause cause) {
   CycleReport& report = collection.report;
   report.cause = cause;
   report.number = collections() + 1;
-  collection.reason = cycle_pacer_.reason();
+  collection.reason = schedule_.decision().reason;
   report.expected_ns = cycle_pacer_.ExpectedStopNs();
-  collection.cycle_was_possible = tunables.concurrent_mark &&
-                                  cycle_pacer_.FitsIntoAllowance(tunables.background_markers) &&
-                                  !cycle_pacer_.IsDear(tunables);
+  if (tunables.concurrent_mark) {
+    const Measurements found = Measure(tunables);
+    collection.cycle_was_possible = FitsIntoAllowance(found) && !IsDear(tunables, found);
+  }
   return collection;
 }
 
@@ -315,9 +316,7 @@ void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
         pause, {scanned_bytes_, collection.young_bytes, resident_at_sweep_ >> alloc::kPageShift,
                 marker_.times(), !report.concurrent, !collection.sweeps_concurrently});
   }
-  const bool is_minor_long =
-      tunables.automatic && generations_.ExpectedMinorNs() > CyclePacer::PauseGoalNs(tunables);
-  cycle_pacer_.NoteStop(end_ns, tunables.processor_clocks, is_minor_long);
+  cycle_pacer_.EndStop(end_ns, tunables.processor_clocks);
 }
 
 void Collector::AfterResume() {
@@ -436,15 +435,19 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
     report->reason = collection->reason;
   }
   report->overrun = report->concurrent && collection->is_early;
-  collection->bytes_in_cycle = report->concurrent ? cycle_pacer_.NoteCycle(tunables) : 0;
+  if (report->concurrent) {
+    const ptrdiff_t bytes = cycle_pacer_.EndCycle(tunables);
+    schedule_.EndCycle(bytes);
+    collection->bytes_in_cycle = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+  }
 }
 
 // --- Generational mode ---
 
 bool Collector::MayBeMinor(Cause cause, const Tunables& tunables) const {
   // If a setting that decides which words are pointers has changed, old objects are scanned again.
-  return cause == Cause::kAllocation && IsMinorNext() && cycle_.Remembers() && MayTrack(tunables) &&
-         cycle_.state() == CycleState::kIdle &&
+  return cause == Cause::kAllocation && schedule_.IsMinorNext() && cycle_.Remembers() &&
+         MayTrack(tunables) && cycle_.state() == CycleState::kIdle &&
          tunables.mark.all_interior_pointers == last_config_.all_interior_pointers &&
          tunables.mark.pad_objects == last_config_.pad_objects;
 }
@@ -464,7 +467,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
   // Where a concurrent cycle could take its place, a minor collection keeps to the pause goal.
   const bool keeps_goal = tunables.automatic && collection.cycle_was_possible;
   generations_.Configure(tunables.generational, tunables.max_minors,
-                         keeps_goal ? CyclePacer::PauseGoalNs(tunables) : UINT64_MAX,
+                         keeps_goal ? PauseGoalNs(tunables) : UINT64_MAX,
                          tunables.weighs_cost ? &budget_ : nullptr);
   if (report.minor) {
     outcome.cost_ns += cycle_.fault_ns();
@@ -485,12 +488,13 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
       !pacer_.IsNearLimit()) {
     cycle_.RememberWorldStopped(!collection.sweeps_concurrently);
   }
-  // Relaxed, both stores: the world is stopped, and the resume publishes them.
-  minor_next_.Store(cycle_.Remembers(), platform::memory_order_relaxed);
+  schedule_.PrepareMinor(cycle_.Remembers(), tunables.automatic && generations_.ExpectedMinorNs() >
+                                                                       PauseGoalNs(tunables));
   if (cycle_.Remembers()) return;
   // Slots that threads hold already stay young; a full collection takes young for white, too.
   alloc::g_idle_allocation_colour = alloc::g_epoch;
-  alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour, platform::memory_order_relaxed);
+  alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,
+                                   platform::memory_order_relaxed);  // the world is stopped
 }
 
 void Collector::SweepJob(void* collector, int worker) {
@@ -599,7 +603,7 @@ void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
   cycle_pacer_.ResetAfterFork();
   cycle_.ResetAfterFork();
-  minor_next_.Store(false, platform::memory_order_relaxed);  // a single thread is left
+  schedule_.PrepareMinor(false, false);
   driver_.ResetAfterFork(alone);
   pool_.ResetAfterFork(alone);
   sweeper_.ResetAfterFork();

@@ -16,11 +16,11 @@
 
 #include "alloc/hooks.h"
 #include "gc/cycle/cycle.h"
+#include "gc/cycle/cycle_pacer.h"
 #include "gc/cycle/driver.h"
 #include "gc/finish/sweeper.h"
-#include "gc/pause.h"
-#include "gc/policy/cycle_pacer.h"
-#include "gc/policy/reason.h"
+#include "gc/policy/next_collection.h"
+#include "gc/policy/pause.h"
 #include "gc/policy/stop_forecast.h"
 #include "gc/world.h"
 
@@ -147,26 +147,26 @@ class Collector {
   // Whether Advance may have something to do; a few loads.
   bool MayAdvance() const {
     return cycle_.state() != CycleState::kIdle || sweeper_.IsConcurrent() ||
-           cycle_pacer_.IsWanted() || (CanMarkConcurrently() && cycle_pacer_.IsDue(IsMinorNext()));
+           schedule_.IsCycleWanted() || (schedule_.MayBeConcurrent() && schedule_.IsTimeToDecide());
   }
-  // The next Advance starts a cycle, whether one is due or not. Any thread.
-  void WantCycle() { cycle_pacer_.Want(); }
+  // Whether the collection that is due may be left to a cycle, which is under way or may still
+  // begin. Any thread, as a hint.
+  bool MayLeaveToCycle() const {
+    return schedule_.MayBeConcurrent() && !schedule_.IsMinorNext() && !IsOverrun();
+  }
+  // The next Advance starts a cycle, whether it is time or not. Any thread.
+  void WantCycle() { schedule_.WantCycle(); }
   // A collection is due before the allowance is used up. True if the next polls see to it, by a
   // cycle; false if the caller has to call Collect(Cause::kAllocation). Any thread.
   bool HurryCycle();
   // A collection is due, and perhaps stop-parallel only because the program allocated too fast for
-  // a cycle. Whether it has slowed down since, so that the next Advance begins a cycle instead. Any
-  // thread.
-  bool MayBeginAfterAll();
-  bool CanMarkConcurrently() const { return cycle_pacer_.CanBegin(); }
+  // a cycle. Then decides again. Whether the next Advance begins a cycle instead. Any thread.
+  bool DecideAgain();
+  // The kind of the next collection, as far as it is decided. Guarded by lock().
+  const Decision& decision() const { return schedule_.decision(); }
   // Guarded by lock().
   StopForecast& forecast() { return forecast_; }
   uint64_t ExpectedStopNs() const { return cycle_pacer_.ExpectedStopNs(); }
-  // Whether the next collection that allocation causes is a minor one. A minor collection does not
-  // mark concurrently.
-  bool IsMinorNext() const {
-    return minor_next_.Load(platform::memory_order_relaxed) && !pacer_.WantsFull();  // a hint
-  }
   // An object was given a finalizer, which weighs as much as `weight` bytes. Whether a collection
   // is due. `process_bytes` reads what the process has outside the heap; false if it may not now.
   // Guarded by lock().
@@ -233,7 +233,12 @@ class Collector {
   bool MayBeMinor(Cause cause, const Tunables& tunables) const;
   // Whether writes may be tracked until the next collection, so that it may be minor.
   bool MayTrack(const Tunables& tunables) const;
-  // Guarded by lock(). False if no cycle is due or none may begin now.
+  // What the kind of the next collection depends on. Guarded by lock(), as the next three.
+  Measurements Measure(const Tunables& tunables) const;
+  // Decides the kind anew (gc/policy/next_collection.h).
+  const Decision& DecideNext(const Tunables& tunables);
+  const Decision& DecideNext();  // reads the settings
+  // False if it is not time for a cycle, another kind is decided, or no cycle can begin now.
   bool TryStartCycle();
   // Advance for the case that the driver runs.
   bool AdvanceWithDriver(Addr stack_pointer);
@@ -267,13 +272,13 @@ class Collector {
   StopForecast forecast_;
   LossBudget budget_;
   CyclePacer cycle_pacer_{pacer_, cycle_, pool_, forecast_, &budget_};
+  Schedule schedule_{pacer_};
   Driver driver_;
   // The driver has done all that can be done concurrently. A hint: the collecting thread asks
   // cycle_. Written under lock_.
   platform::Atomic<bool> stop_wanted_{false};
   Generations generations_;
-  MarkConfig last_config_;                    // the last collection's settings
-  platform::Atomic<bool> minor_next_{false};  // written under lock_
+  MarkConfig last_config_;  // the last collection's settings
   Sweeper sweeper_;
   SweepTotals sweep_totals_[kMaxWorkers];
   Finalizers finalizers_;

@@ -29,9 +29,26 @@ constexpr size_t kClosingReportBytes = 4 * kKiB;
 // When the calling thread's last throttling wait ended.
 constinit __thread uint64_t t_went_on_ns = 0;
 
+Measurements Collector::Measure(const Tunables& tunables) const {
+  Measurements found = cycle_pacer_.Measure(tunables);
+  schedule_.AddTo(&found);
+  return found;
+}
+
+const Decision& Collector::DecideNext() {
+  Tunables tunables;
+  world_.read_tunables(&tunables);
+  return DecideNext(tunables);
+}
+
+const Decision& Collector::DecideNext(const Tunables& tunables) {
+  schedule_.Set(Decide(tunables, Measure(tunables)));
+  return schedule_.decision();
+}
+
 bool Collector::TryStartCycle() {
-  if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
-  if (!cycle_pacer_.IsWanted() && cycle_pacer_.HasChosenStop()) return false;
+  if (!schedule_.IsTimeToDecide()) return false;
+  if (schedule_.decision().stands && !schedule_.IsCycleWanted()) return false;
   if (sweeper_.IsConcurrent()) {
     if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
     if (!sweeper_.IsDone()) return false;
@@ -39,10 +56,12 @@ bool Collector::TryStartCycle() {
   }
   Tunables tunables;
   world_.read_tunables(&tunables);
-  if (!cycle_pacer_.MayBegin(tunables, IsMinorNext()) || !cycle_.KeepsTracker()) return false;
+  if (DecideNext(tunables).next != NextCollection::kConcurrent) return false;
+  cycle_.LoseTrackerIfBarred();
+  if (!cycle_.IsTracking()) return false;
   cycle_pacer_.Begin(tunables);
+  schedule_.BeginCycle();
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
-  minor_next_.Store(false, platform::memory_order_relaxed);  // a hint to others
   if (has_driver) pool_.StartHelpers();
   const ptrdiff_t allocated = cycle_pacer_.started_at();
   cycle_.Start(tunables.mark, allocated > 0 ? static_cast<uint64_t>(allocated) : 0, has_driver,
@@ -56,36 +75,32 @@ bool Collector::TryStartCycle() {
 }
 
 bool Collector::HurryCycle() {
-  if (!cycle_.enabled() || (IsMinorNext() && !cycle_pacer_.IsMinorLong()) || IsOverrun() ||
-      !CanMarkConcurrently()) {
+  if (!cycle_.enabled() || (schedule_.IsMinorNext() && !schedule_.IsMinorLong()) || IsOverrun() ||
+      !schedule_.MayBeConcurrent()) {
     return false;
   }
-  if (cycle_.IsUnderWay() || cycle_pacer_.IsHurried()) return true;
+  if (cycle_.IsUnderWay() || schedule_.IsHurried()) return true;
   const platform::HandlersWait no_handlers;
   // If the lock is taken, its holder collects, or another poll decides.
   if (lock_.TryAcquire()) {
-    Tunables tunables;
-    world_.read_tunables(&tunables);
-    if (cycle_.state() == CycleState::kIdle) cycle_pacer_.MayBegin(tunables, IsMinorNext());
+    if (cycle_.state() == CycleState::kIdle) DecideNext();
     lock_.Release();
   }
-  if (!CanMarkConcurrently()) return false;
-  cycle_pacer_.HurryUp();
+  // By this thread's decision, or by that of a thread that has the lock.
+  if (!schedule_.MayBeConcurrent()) return false;
+  schedule_.Hurry();
   return true;
 }
 
-bool Collector::MayBeginAfterAll() {
+bool Collector::DecideAgain() {
   const platform::HandlersWait no_handlers;
   // If the lock is taken, its holder collects.
   if (!lock_.TryAcquire()) return false;
-  bool may = false;
-  if (cycle_.state() == CycleState::kIdle && cycle_pacer_.reason() == Reason::kFastAllocation) {
-    Tunables tunables;
-    world_.read_tunables(&tunables);
-    may = cycle_pacer_.MayBegin(tunables, IsMinorNext());
-  }
+  const bool is_open =
+      cycle_.state() == CycleState::kIdle && schedule_.decision().reason == Reason::kFastAllocation;
+  const bool begins = is_open && DecideNext().next == NextCollection::kConcurrent;
   lock_.Release();
-  return may;
+  return begins;
 }
 
 // While the caller waits, the markers can use its processor.
@@ -109,7 +124,7 @@ bool Collector::AdvanceWithDriver(Addr stack_pointer) {
     Throttle(stack_pointer);
     return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
   }
-  if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
+  if (!schedule_.IsTimeToDecide()) return false;
   const platform::HandlersWait no_handlers;
   if (!lock_.TryAcquire()) return false;
   if (cycle_.state() == CycleState::kIdle) TryStartCycle();

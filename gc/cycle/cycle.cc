@@ -23,7 +23,7 @@ PageNumber PagesIn(size_t bytes) { return static_cast<PageNumber>(bytes >> alloc
 
 constexpr platform::Refusal kNoMemoryForTables = {"no memory for tables", ENOMEM};
 
-void SetDirty(void* rescan_set, Addr from, Addr to) {
+void SetPending(void* rescan_set, Addr from, Addr to) {
   static_cast<RescanSet*>(rescan_set)->Set(from, to - from);
 }
 
@@ -175,22 +175,22 @@ Cycle::Next Cycle::Arm() {
   alloc::g_allocation_colour.Store(marker_->black(), memory_order_relaxed);
   words_.Clear();
   position_ = {};
-  world_->begin_handshakes();
+  handshakes_->begin_handshakes();
   SetState(CycleState::kRoots);
   return Next::kAgain;
 }
 
 Cycle::Next Cycle::Handshake(Addr stack_pointer) {
   platform::MaybeDelay();  // between two threads
-  if (world_->handshake(stack_pointer, &roots_, &words_)) return Next::kAgain;
-  if (world_->copy_roots(&position_, &words_)) return Next::kAgain;
+  if (handshakes_->handshake(stack_pointer, &roots_, &words_)) return Next::kAgain;
+  if (handshakes_->copy_roots(&position_, &words_)) return Next::kAgain;
   roots_.Clear();
   words_.AddTo(&roots_);
   roots_.AddUncollectablePages();
   begun_ = drained_ = false;
   rounds_ = 0;
   is_last_round_ = false;
-  last_dirty_cards_ = 0;
+  last_pending_cards_ = 0;
   fetched_ = 0;
   SetState(CycleState::kMarking);
   return Next::kAgain;
@@ -215,13 +215,13 @@ void Cycle::AwaitSlice() {
 
 void Cycle::Fetch(PageNumber begin, PageNumber end) {
   const size_t bytes = tracker_.FetchAndRearm(g_space.AddressOfPage(begin),
-                                              g_space.AddressOfPage(end), SetDirty, &rescan_set_);
+                                              g_space.AddressOfPage(end), SetPending, &rescan_set_);
   written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
 }
 
-// Dirty cards; a wholly dirty unit with a shadow copy counts as one, since comparing it is cheap.
-// pre: no thread has a slice.
-size_t Cycle::DirtyCards() const {
+// Pending cards; a wholly pending unit with a shadow copy counts as one, since comparing it is
+// cheap. pre: no thread has a slice.
+size_t Cycle::PendingCards() const {
   size_t cards = 0;
   rescan_set_.ForEachUnit([this, &cards](PageNumber page, size_t unit, size_t count) {
     cards += count == RescanSet::kCardsPerOsPage && shadows_.Has(page, unit) ? 1 : count;
@@ -243,7 +243,7 @@ Cycle::Next Cycle::Round() {
     fetched_ = end;
     if (end < armed_end_) return Next::kAgain;
     tracker_.FinishRound();
-    // Pages committed since the arming become dirty as a whole, and are tracked from now on.
+    // Pages committed since the arming become pending as a whole, and are tracked from now on.
     const PageNumber frontier = EndCommitted(Space::kScanned);
     if (armed_end_ < frontier && Cover(frontier) && ArmObjects(armed_end_, frontier)) {
       tracker_.FinishRound();
@@ -252,14 +252,14 @@ Cycle::Next Cycle::Round() {
       armed_end_ = fetched_ = frontier;
     }
   }
-  const size_t dirty_cards = DirtyCards();
-  const bool shrinks = rounds_ == 0 || dirty_cards < last_dirty_cards_;
+  const size_t pending_cards = PendingCards();
+  const bool shrinks = rounds_ == 0 || pending_cards < last_pending_cards_;
   if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
   // The last round, too, is scanned concurrently; the stop scans what is written after its fetch.
-  is_last_round_ = dirty_cards <= quota_ || !shrinks || rounds_ > kMaxRounds;
+  is_last_round_ = pending_cards <= quota_ || !shrinks || rounds_ > kMaxRounds;
   // Throttled mutators write little, so that the next round is short; all workers mark it.
   if (!is_last_round_) Raise(Urgency::kClosing);
-  last_dirty_cards_ = dirty_cards;
+  last_pending_cards_ = pending_cards;
   fetched_ = 0;
   drained_ = false;
   marker_->BeginRescan();
@@ -280,7 +280,7 @@ uint64_t Cycle::WorkLeft() const {
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
   const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // written under the lock
   const uint64_t left = scanned < all ? all - scanned : 0;
-  return (left > all / 16 ? left : all / 16) + last_dirty_cards_ * RescanSet::kCardBytes;
+  return (left > all / 16 ? left : all / 16) + last_pending_cards_ * RescanSet::kCardBytes;
 }
 
 void Cycle::Raise(Urgency urgency) {
@@ -338,8 +338,8 @@ void Cycle::FetchPieces(void* cycle, int) {
     if (piece >= pieces) return;
     const PageNumber begin = piece * pages;
     const size_t bytes = self->tracker_.FetchLast(
-        g_space.AddressOfPage(begin), g_space.AddressOfPage(PieceEnd(begin, end, pages)), SetDirty,
-        &self->rescan_set_);
+        g_space.AddressOfPage(begin), g_space.AddressOfPage(PieceEnd(begin, end, pages)),
+        SetPending, &self->rescan_set_);
     self->written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
   }
 }

@@ -27,12 +27,13 @@
 //
 // Who may touch what: state_, the tracker, words_ and armed_end_ under the lock; drained_ and the
 // marker by the thread that has the slice, else under the lock; the rescan set as
-// gc/cycle/rescan_set.h says.
+// gc/mark/rescan_set.h says.
 #pragma once
 
-#include "gc/cycle/rescan_set.h"
+#include "gc/cycle/handshakes.h"
 #include "gc/mark/marker.h"
-#include "gc/world.h"
+#include "gc/mark/rescan_set.h"
+#include "gc/mark/shadow_copies.h"
 #include "observe/trace.h"
 #include "platform/tracking/write_tracking.h"
 
@@ -46,9 +47,9 @@ constexpr const char* NameOf(CycleState state) {
 
 class Cycle {
  public:
-  void Init(const World* world, Marker* marker, WorkerPool* pool) {
+  void Init(const Handshakes* handshakes, Marker* marker, WorkerPool* pool) {
     pool_ = pool;
-    world_ = world;
+    handshakes_ = handshakes;
     marker_ = marker;
   }
 
@@ -80,11 +81,9 @@ class Cycle {
   // tracked any more.
   bool HasLostTracker() const { return lost_; }
   const platform::Refusal& refusal() const { return refusal_; }
-  // Loses the tracker if a filter of system calls bars it (platform/os/filters.h). Whether writes
-  // are still tracked.
-  bool KeepsTracker() {
+  // Loses the tracker if a filter of system calls bars it (platform/os/filters.h).
+  void LoseTrackerIfBarred() {
     if (IsTracking() && tracker_.IsBarred()) LoseTracker(tracker_.refusal());
-    return IsTracking();
   }
   void RespectFilters(bool respect) { tracker_.RespectFilters(respect); }
   // Another tracker may be enabled afterwards. pre: kIdle, and no page is pinned.
@@ -128,7 +127,8 @@ class Cycle {
   // How urgent the end of the cycle is to threads that allocate; any thread, as a hint.
   //   kNone      the marking keeps up: threads run undisturbed
   //   kPressing  the marking does not keep up: threads leave most processor time to it
-  //   kClosing   what threads write has to be scanned again soon: threads wait
+  //   kClosing   threads that allocate wait, so that the cycle ends: marking is in its last rounds,
+  //              the allowance is used up, or the whole cycle is expected to be short
   enum class Urgency : uint32_t { kNone, kPressing, kClosing };
   Urgency urgency() const {
     return static_cast<Urgency>(urgency_.Load(platform::memory_order_relaxed));  // a hint
@@ -149,13 +149,13 @@ class Cycle {
 
   // --- With the world stopped, runs retired, and no slice. ---
   // Whether the marks of the cycle count in this stop. True: the marker is ready for MarkFromRoots
-  // with the current roots, and all cards that may have changed are dirty. False: there is no
+  // with the current roots, and all cards that may have changed are pending. False: there is no
   // cycle, or it is given up (`give_up`, Abandon or a fork), and all objects are white.
   bool GoOnWorldStopped(bool give_up);
   // After MarkFromRoots; only if GoOnWorldStopped or BeginMinorWorldStopped returned true. Rescans
-  // until no card is dirty, and ends the cycle.
+  // until no card is pending, and ends the cycle.
   void RescanLastWorldStopped();
-  // Begins a minor collection: what has been written since the last collection becomes dirty, and
+  // Begins a minor collection: what has been written since the last collection becomes pending, and
   // the marker is ready for MarkFromRoots. False if this collection has to be a full one. pre:
   // Remembers(), no cycle is under way. RescanLastWorldStopped comes after MarkFromRoots.
   bool BeginMinorWorldStopped(const MarkConfig& config);
@@ -194,11 +194,11 @@ class Cycle {
   // A gap of fewer pages without objects is armed with its neighbours: each arming call interrupts
   // all processors that run the program.
   static constexpr alloc::PageNumber kMinGapPages = 16;
-  // Maximum of rounds. Another round is made while more cards are dirty than the quota and fewer
+  // Maximum of rounds. Another round is made while more cards are pending than the quota and fewer
   // than before the last round: a program may write faster than the markers scan.
   static constexpr int kMaxRounds = 12;
   static constexpr uint64_t kUsualPauseTargetNs = 2'000'000;
-  static constexpr uint64_t kNsPerCard = 1000;  // to rescan a dirty card in the final stop
+  static constexpr uint64_t kNsPerCard = 1000;  // to rescan a card in the final stop
 
   // State of a page of the scanned space at the end of a collection.
   enum Memory : uint8_t {
@@ -213,13 +213,13 @@ class Cycle {
   Next Arm();
   Next Handshake(Addr stack_pointer);
   Next Round();
-  size_t DirtyCards() const;
+  size_t PendingCards() const;
   // Fetches from all armed pages, in pieces that workers claim. All workers take part if the
   // tracker allows it.
   void FetchLastWorldStopped();
   static void FetchPieces(void* cycle, int worker);
-  // Reported cards become dirty; writes that are not reported are visible from now on [inv.fetch].
-  // Counts the bytes reported.
+  // Reported cards become pending; writes that are not reported are visible from now on
+  // [inv.fetch]. Counts the bytes reported.
   void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
     platform::MaybeDelay();
@@ -232,7 +232,7 @@ class Cycle {
     platform::MaybeDelay();
   }
 
-  const World* world_ = nullptr;
+  const Handshakes* handshakes_ = nullptr;
   Marker* marker_ = nullptr;
   WorkerPool* pool_ = nullptr;
   // Guarded by the collector lock, except where a field says otherwise.
@@ -260,14 +260,14 @@ class Cycle {
   alloc::PageNumber fetched_ = 0;                // the next page to fetch in this round
   alloc::PageNumber to_disarm_ = 0;              // after the cycle: pages below may be armed
   bool abandon_ = false;                         // the cycle's marks must not decide what lives
-  size_t quota_ = 0;                             // a round with no more dirty cards is the last one
+  size_t quota_ = 0;                             // a round with no more pending cards is the last
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;
   int rounds_ = 0;
   bool is_last_round_ = false;       // when this round is scanned, the state becomes kReady
   uint64_t scanned_once_bytes_ = 0;  // bytes scanned before the first round
-  size_t last_dirty_cards_ = 0;      // dirty cards when the last round began
+  size_t last_pending_cards_ = 0;    // pending cards when the last round began
   uint64_t last_scanned_bytes_ = 0;
   // Bytes to scan in this cycle: as many as in the last, and those allocated since. Written under
   // the lock; elsewhere a hint.

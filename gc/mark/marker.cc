@@ -104,8 +104,9 @@ bool Marker::Continue(uint64_t slice_bytes) {
   const uint64_t busy_before = is_whole ? statistics().busy_ns : 0;
   const uint64_t begin_ns = platform::NowNs();
   pool_->Begin(RunJob, this);
-  // All begin if there are dirty pages, which workers claim and do not share; and without
-  // balancing, since then no worker wakes helpers later.
+  // All begin in a concurrent cycle, in its stop and in a minor collection, where there may be
+  // dirty pages, which workers claim and do not share; and without balancing, since then no worker
+  // wakes helpers later.
   const bool all_begin = rescan_set_ != nullptr || !config_.balance;
   pool_->WakeAll(all_begin || at_start_ > MaxWorkersNow() ? MaxWorkersNow() : at_start_);
   while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "gc/mark/loss_budget.h"
+#include "gc/policy/loss_budget.h"
 
 namespace gleaner::gc {
 
@@ -48,8 +48,9 @@ class Generations {
 
   // Whether the next collection that allocation causes should be minor.
   bool WantsMinor() const { return wants_minor_; }
-  // How long a minor collection is expected to stop the program: as long a part of the last full
-  // stop as the last minor one was; as long as a full one if there was none.
+  // How long a minor collection is expected to stop the program: the last full stop, times the
+  // ratio of the last minor stop to the full stop before it; the full stop if there was no minor
+  // one.
   uint64_t ExpectedMinorNs() const {
     return static_cast<uint64_t>(minor_share_ * static_cast<double>(full_stop_ns_));
   }

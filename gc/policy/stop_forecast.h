@@ -3,7 +3,7 @@
 //
 //   stop = rest + mark time per byte * bytes to scan / parallelism + sweep time per page * pages
 //
-// The parallelism is the mean of the markers at work (gc/policy/marker_count.h), the higher one of
+// The parallelism is the mean of the markers at work (gc/mark/marker_count.h), the higher one of
 // the last two collections that marked in their stop, and at most the number of markers. Where more
 // than twice as many bytes are to be scanned it is the number of markers: they may have more work
 // for all. The rest is the shorter of those of the last two collections. Each rate is the lower of
@@ -18,8 +18,8 @@
 
 #include <limits>
 
-#include "gc/pause.h"
-#include "gc/policy/marker_count.h"
+#include "gc/mark/marker_count.h"
+#include "gc/policy/pause.h"
 
 namespace gleaner::gc {
 

@@ -105,12 +105,12 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
       ReadRoot(&job_.heap.root_tasks()[task]);
       for (const uint32_t cell : tasks[task].cells) {
         AddWord(SimulatedHeap::BeginOf(cell));
-        if (stack_.size() > kDrainRootsAt) DrainAll();
+        if (stack_.size() > kDrainRootsAt) Drain();
       }
-      DrainAll();
+      Drain();
       if (HasUnclaimed(gc::kHelpWithRootBytes)) HelpWithRoots();
     }
-    for (uint64_t steals = 0; DrainAll() && FindWork(job_.options.balance);) {
+    for (uint64_t steals = 0; Drain() && FindWork(job_.options.balance);) {
       if (statistics.steals == steals) continue;  // it has taken its own segment back
       steals = statistics.steals;
       cold_parts_ = job_.live_parts;
@@ -316,7 +316,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
       if (Mark(words_[i], &begin, &bytes, false)) PushOrNote({begin, bytes});
     }
     pending_ = 0;
-    if (stack_.size() >= deep_at_) is_deep_ = true;
+    ChooseOrder();
   }
   void ScanDescribed(Addr base) {
     const uint32_t id = SimulatedHeap::CellAt(base);

@@ -9,7 +9,7 @@
 // that are not scanned are not copied.
 //
 // A copy is made when a unit is rescanned for the second time in a cycle. Only the worker that has
-// claimed the page in a round (gc/cycle/rescan_set.h) touches the copies of its units. The end of
+// claimed the page in a round (gc/mark/rescan_set.h) touches the copies of its units. The end of
 // the job between two rounds orders the claims.
 #pragma once
 
