@@ -165,9 +165,9 @@ class Pacer {
     size_t step = resident_bytes / 16;
     if (step < kMinGrowthStep) step = kMinGrowthStep;
     // Relaxed: a threshold.
-    const size_t most = most_heap_bytes_.Load(platform::memory_order_relaxed);
-    if (most > resident_bytes + kMinGrowthStep && most < resident_bytes + step) {
-      step = most - resident_bytes;
+    const size_t limit = heap_bytes_at_limit_.Load(platform::memory_order_relaxed);
+    if (limit > resident_bytes + kMinGrowthStep && limit < resident_bytes + step) {
+      step = limit - resident_bytes;
     }
     return NotBelowWanted(resident_bytes + step);
   }
@@ -175,13 +175,14 @@ class Pacer {
   // it.
   size_t NotBelowWanted(size_t bytes) const {
     // Relaxed: a threshold.
-    const size_t most = most_heap_bytes_.Load(platform::memory_order_relaxed);
-    const size_t wanted = wanted_bytes() < most ? wanted_bytes() : most;
+    const size_t limit = heap_bytes_at_limit_.Load(platform::memory_order_relaxed);
+    const size_t wanted = wanted_bytes() < limit ? wanted_bytes() : limit;
     return bytes < wanted ? wanted : bytes;
   }
   // Whether a heap of `resident_bytes` would pass the soft limit. Any thread.
   bool PassesLimit(size_t resident_bytes) const {
-    return resident_bytes > most_heap_bytes_.Load(platform::memory_order_relaxed);  // a threshold
+    return resident_bytes >
+           heap_bytes_at_limit_.Load(platform::memory_order_relaxed);  // a threshold
   }
   // Whether the heap should be collected before it grows to `resident_bytes`.
   bool ShouldCollectToGrow(size_t resident_bytes) const {
@@ -189,7 +190,7 @@ class Pacer {
     const ptrdiff_t allocated = allocated_.Load(platform::memory_order_relaxed);
     return allocated >= share_.Load(platform::memory_order_relaxed) ||
            (PassesLimit(resident_bytes) &&
-            allocated >= least_.Load(platform::memory_order_relaxed));
+            allocated >= let_go_at_.Load(platform::memory_order_relaxed));
   }
   // Whether the heap is collected rather than that it takes `bytes` of memory: if a stop is
   // expected to take less than an eighth of the time of the first access to so much, it costs
@@ -217,9 +218,9 @@ class Pacer {
     if (since_full * kMinReleaseShare < static_cast<double>(config_.min_allowance_bytes)) {
       return false;
     }
-    const auto most = static_cast<double>(release_bytes_);
-    if (since_full < most &&
-        (since_full + bytes < most || ran_ns() < kRest * found_.full_stop_ns)) {
+    const auto enough = static_cast<double>(release_bytes_);
+    if (since_full < enough &&
+        (since_full + bytes < enough || ran_ns() < kRest * found_.full_stop_ns)) {
       return false;
     }
     WantFull(finalizable);
@@ -299,7 +300,21 @@ class Pacer {
   }
   uint64_t BytesThatFit(uint64_t heap_bytes, bool early) const;
   uint64_t HeapBytesInLimit() const;
-  void KeepLimit(uint64_t* allowance);
+  // What the soft limit makes of the allowance.
+  struct SoftLimit {
+    uint64_t heap_bytes;     // the heap's size at the limit
+    uint64_t let_go_at;      // an allowance of so much lets the limit go
+    uint64_t fitting_bytes;  // the allowance that fits below it
+    bool IsLetGo() const { return fitting_bytes < let_go_at; }
+    uint64_t MaxAllowance() const { return IsLetGo() ? let_go_at : fitting_bytes; }
+  };
+  uint64_t AllowanceByLaw() const;
+  uint64_t AllowanceByFreeMemory() const;
+  uint64_t AllowanceByAskedHeap() const;
+  uint64_t MaxAllowanceByHeap() const;
+  SoftLimit FindSoftLimit() const;
+  bool MayPass(const SoftLimit& limit, uint64_t allowance) const;
+  size_t ReportBytes(uint64_t share) const;
 
   // Guarded by the collector lock.
   PacerConfig config_;
@@ -346,8 +361,8 @@ class Pacer {
   platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without regard to free memory
   // The heap's size at the soft limit, and the allowance at which the limit is let go.
-  platform::Atomic<size_t> most_heap_bytes_{SIZE_MAX};
-  platform::Atomic<ptrdiff_t> least_{PTRDIFF_MAX};
+  platform::Atomic<size_t> heap_bytes_at_limit_{SIZE_MAX};
+  platform::Atomic<ptrdiff_t> let_go_at_{PTRDIFF_MAX};
   platform::Atomic<size_t> pays_from_{SIZE_MAX};  // the least request for PaysToCollectFor
   platform::Atomic<double> touch_ns_per_byte_{0};
 };
