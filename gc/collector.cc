@@ -32,7 +32,7 @@ struct RootSink : MarkSink {
   RootSink(RootTasks* r, Marker* m) : MarkSink{PushObject, PushRange}, roots(r), marker(m) {}
   static void PushObject(MarkSink* self, Addr word) {
     Marker* marker = static_cast<RootSink*>(self)->marker;
-    marker->NoteExplicitMark();
+    marker->SetMarkedExplicitly();
     MarkSink* objects = marker->worker(0).sink();
     objects->push(objects, word);
   }
@@ -128,7 +128,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.resume();
   collection.report.pause = clock.End();
   collection.report.end_ns = clock.end_ns();
-  NoteStop(collection, clock.end_ns());
+  LearnFromStop(collection, clock.end_ns());
   last_ = collection.report;
   totals_.Add(last_, collection.sweeps_concurrently);
   if (platform::IsTracing()) TraceCollection(clock);
@@ -157,10 +157,10 @@ Collector::Collection Collector::Prepare(Cause cause) {
   cycle_.LoseTrackerIfBarred();  // a filter of system calls may have come since the last collection
   world_.read_tunables(&tunables);
   // A collection that is asked for has to free objects that have died since the cycle began.
-  collection.gives_up_cycle = IsAskedFor(cause) || !tunables.concurrent_mark;
+  collection.discards_cycle = IsAskedFor(cause) || !tunables.concurrent_mark;
   collection.report.minor = MayBeMinor(cause, tunables);
   // The settings cannot change during a cycle.
-  if (!collection.gives_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
+  if (!collection.discards_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
   collection.is_early = cycle_.state() != CycleState::kReady;
   if (alloc::ResidentBytes() >= kHelpersFromBytes && !platform::HasFilter()) pool_.StartHelpers();
   CycleReport& report = collection.report;
@@ -197,7 +197,7 @@ void Collector::ActOnUnreachable(Collection* collection) {
   if (alloc::g_sample_mean_bytes != 0) g_heap_samples.ForgetUnreachable(marker_);
   const Tunables& tunables = collection->tunables;
   if (world_.inspect != nullptr) world_.inspect(marker_, roots_, tunables.mark);
-  if (tunables.verify && MayTrack(tunables)) NoteOldWords(marker_);
+  if (tunables.verify && MayTrack(tunables)) RecordOldWords(marker_);
   collection->report.markers = pool_.last_workers();
   collection->report.steals = marker_.statistics().steals;
 }
@@ -254,17 +254,17 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_at_sweep_;
   live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
-  NoteLive(&report, swept.live_bytes());
+  SetLive(&report, swept.live_bytes());
   allocated_at_last_ = allocated;
 }
 
-bool Collector::NoteFinalizable(size_t weight, bool (*process_bytes)(uint64_t*)) {
+bool Collector::WeighFinalizable(size_t weight, bool (*process_bytes)(uint64_t*)) {
   const size_t finalizable = finalizers_.registered();
   const auto ran_ns = [this] { return platform::NowNs() - cycle_pacer_.last_end_ns(); };
-  if (pacer_.NoteFinalizable(finalizable, weight, ran_ns)) return true;
+  if (pacer_.WeighFinalizable(finalizable, weight, ran_ns)) return true;
   uint64_t bytes;
   return weight != 0 && pacer_.IsLookDue(finalizable) && process_bytes(&bytes) &&
-         pacer_.NoteProcessBytes(finalizable, bytes, ran_ns());
+         pacer_.WeighProcessBytes(finalizable, bytes, ran_ns());
 }
 
 uint64_t Collector::FullStopNs(const Collection& collection) const {
@@ -304,15 +304,15 @@ AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
   return period;
 }
 
-void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
+void Collector::LearnFromStop(const Collection& collection, uint64_t end_ns) {
   const CycleReport& report = collection.report;
   const Tunables& tunables = collection.tunables;
   if (report.minor) {
-    forecast_.NoteMinor(collection.young_bytes);
+    forecast_.LearnFromMinor(collection.young_bytes);
   } else {
     PauseTimes pause = report.pause;
     if (report.cause == Cause::kInspection) pause.all_ns -= pause.of(PausePart::kWeak);
-    forecast_.NoteFull(
+    forecast_.LearnFromFull(
         pause, {scanned_bytes_, collection.young_bytes, resident_at_sweep_ >> alloc::kPageShift,
                 marker_.times(), !report.concurrent, !collection.sweeps_concurrently});
   }
@@ -400,7 +400,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RetireRunsWorldStopped();
   clock->Enter(PausePart::kDirty);
   report->minor = report->minor && cycle_.BeginMinorWorldStopped(tunables.mark);
-  report->concurrent = !report->minor && cycle_.GoOnWorldStopped(collection->gives_up_cycle);
+  report->concurrent = !report->minor && cycle_.GoOnWorldStopped(collection->discards_cycle);
   clock->Enter(PausePart::kRoots);
   if (!report->minor && !report->concurrent) marker_.Begin(tunables.mark);
   roots_.Clear();
@@ -419,7 +419,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
     cycle_.RescanLastWorldStopped();
   }
   if (!report->minor) {
-    scanned_bytes_ = cycle_.NoteScanned();
+    scanned_bytes_ = cycle_.EndMarking();
     alloc::g_huge_bytes.Store(0, platform::memory_order_relaxed);  // the world is stopped
   }
   if (tunables.verify) {
@@ -471,7 +471,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
                          tunables.weighs_cost ? &budget_ : nullptr);
   if (report.minor) {
     outcome.cost_ns += cycle_.fault_ns();
-    generations_.NoteMinor(outcome);
+    generations_.LearnFromMinor(outcome);
   } else {
     if (report.cause == Cause::kInspection) {
       outcome.stop_ns = outcome.cost_ns = report.expected_ns;
@@ -480,7 +480,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
       outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
     }
     outcome.max_fault_ns = cycle_.FaultNs(pacer_.found().live_scanned_bytes);
-    generations_.NoteFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
+    generations_.LearnFromFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;
   // Old objects that die stay until the next full collection.
@@ -520,7 +520,7 @@ uint64_t Collector::FreeBytes(const SweepTotals& swept) const {
   return resident_at_sweep_ > used_bytes ? resident_at_sweep_ - used_bytes : 0;
 }
 
-void Collector::NoteLive(CycleReport* report, uint64_t live_bytes) const {
+void Collector::SetLive(CycleReport* report, uint64_t live_bytes) const {
   report->live_bytes = live_bytes;
   report->freed_bytes = live_before_ > live_bytes ? live_before_ - live_bytes : 0;
 }
@@ -575,7 +575,7 @@ void Collector::EndSweep() {
   if (!sweeper_.TotalsOfSteps(&swept)) return;  // keep the estimate
   pacer_.Amend(swept.live_scanned_bytes, swept.live_pointer_free_bytes, FreeBytes(swept));
   totals_.freed_bytes -= last_.freed_bytes;
-  NoteLive(&last_, swept.live_bytes());
+  SetLive(&last_, swept.live_bytes());
   last_.live_objects = swept.live_objects;
   totals_.freed_bytes += last_.freed_bytes;
 }
@@ -595,7 +595,7 @@ void Collector::ValidateDisplacement(size_t displacement) {
   if (g_valid_displacement[displacement] != 0) return;
   g_valid_displacement[displacement] = 1;
   // The cycle may have skipped pointers with this displacement.
-  if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.Abandon();
+  if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.DiscardMarks();
   cycle_.Forget();
 }
 

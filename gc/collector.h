@@ -170,7 +170,7 @@ class Collector {
   // An object was given a finalizer, which weighs as much as `weight` bytes. Whether a collection
   // is due. `process_bytes` reads what the process has outside the heap; false if it may not now.
   // Guarded by lock().
-  bool NoteFinalizable(size_t weight, bool (*process_bytes)(uint64_t*));
+  bool WeighFinalizable(size_t weight, bool (*process_bytes)(uint64_t*));
   // Whether the program has allocated too much during the cycle to wait for the cycle's end.
   bool IsOverrun() const {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
@@ -195,7 +195,7 @@ class Collector {
   struct Collection {
     Tunables tunables;
     CycleReport report;
-    bool gives_up_cycle = false;  // marks of the cycle under way are not used
+    bool discards_cycle = false;  // marks of the cycle under way are not used
     bool is_early = false;        // the cycle is not ready for the stop
     bool sweeps_concurrently = false;
     // Processor time before the stop, of the process and of this thread; 0 if it is not known.
@@ -226,7 +226,7 @@ class Collector {
   // Decides whether the next collection may be minor, and prepares it.
   void EndGeneration(const Collection& collection, const PauseClock& clock);
   // Tells the forecast and the pacing of cycles of the stop that is over.
-  void NoteStop(const Collection& collection, uint64_t end_ns);
+  void LearnFromStop(const Collection& collection, uint64_t end_ns);
   void AfterResume();
   void TraceCollection(const PauseClock& clock) const;
 
@@ -245,7 +245,6 @@ class Collector {
   // The driver thread makes one step of the sweep or the cycle. False if there is nothing to do.
   bool Drive();
   static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }
-  void Throttle(Addr stack_pointer);
   // Sweeps in the stop and returns the sum of the workers' totals. Slots whose mark byte has a bit
   // of `dead` are unreachable.
   SweepTotals Sweep(uint8_t dead);
@@ -259,33 +258,34 @@ class Collector {
   GLEANER_COLD void TryEndSweep();
   static void StepJob(void* collector, int worker);
   uint64_t FreeBytes(const SweepTotals& swept) const;
-  void NoteLive(CycleReport* report, uint64_t live_bytes) const;
+  void SetLive(CycleReport* report, uint64_t live_bytes) const;
 
-  World world_ = {};
-  // Guards all fields below, except atomics, pool_ and marker_ while a slice is open, sweeper_'s
-  // steps, and the functions of cycle_ and pacer_ that any mutator may call.
+  World world_ = {};  // constant after Init
   platform::Lock lock_{platform::LockRank::kCollector};
+
+  // --- Guarded by lock_; while a slice is open, by the slice (gc/cycle/cycle.h). ---
   WorkerPool pool_;
-  RootTasks roots_;
   Marker marker_;
+
+  // --- Guarded by lock_, but for the functions that say otherwise. ---
   Cycle cycle_;
+  Pacer pacer_;
+  Schedule schedule_{pacer_};
+  Sweeper sweeper_;
+  Driver driver_;
+
+  // --- Guarded by lock_. ---
+  RootTasks roots_;
   StopForecast forecast_;
   LossBudget budget_;
   CyclePacer cycle_pacer_{pacer_, cycle_, pool_, forecast_, &budget_};
-  Schedule schedule_{pacer_};
-  Driver driver_;
-  // The driver has done all that can be done concurrently. A hint: the collecting thread asks
-  // cycle_. Written under lock_.
-  platform::Atomic<bool> stop_wanted_{false};
   Generations generations_;
-  MarkConfig last_config_;  // the last collection's settings
-  Sweeper sweeper_;
-  SweepTotals sweep_totals_[kMaxWorkers];
+  MarkConfig last_config_;                 // the last collection's settings
+  SweepTotals sweep_totals_[kMaxWorkers];  // in a job, each worker has its own
   Finalizers finalizers_;
   Links short_links_;
   Links long_links_;
   ToggleRefs toggle_refs_;
-  Pacer pacer_;
   CycleReport last_;
   CollectorTotals totals_;
   // All heaps' allocated less freed bytes at the last collection.
@@ -293,6 +293,11 @@ class Collector {
   uint64_t live_before_ = 0;        // bytes of objects just before the last collection
   uint64_t resident_at_sweep_ = 0;  // resident bytes when the last sweep began
   uint64_t scanned_bytes_ = 0;      // bytes the last full collection scanned
+
+  // --- Any thread reads it as a hint; written under lock_. ---
+  // The driver has done all that can be done concurrently: one mutator collects. The collecting
+  // thread asks cycle_.
+  platform::Atomic<bool> stop_wanted_{false};
 };
 
 extern Collector g_collector;

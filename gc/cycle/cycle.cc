@@ -98,16 +98,14 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
   remembers_ = false;                             // arming drops the record of writes
   frontier_ = EndCommitted(Space::kScanned);
-  // Relaxed: written under the lock, no mutator is throttled. The urgency may still be that of a
-  // cycle whose arming failed.
-  urgency_.Store(0, memory_order_relaxed);
-  abandon_ = false;
+  throttle_.Reset();  // the urgency may still be that of a cycle whose arming failed
+  discards_marks_ = false;
   scanned_.Store(0, memory_order_relaxed);  // a hint
   SetState(CycleState::kArming);
 }
 
 Cycle::Next Cycle::Advance(Addr stack_pointer) {
-  if (abandon_) return Next::kStop;
+  if (discards_marks_) return Next::kStop;
   // Acquire: pairs with the end of the slice, which publishes drained_ and the marker's state.
   if (slice_.Load(memory_order_acquire) != 0) return Next::kNothing;
   const platform::TraceScope step(platform::TraceEvent::kStep, static_cast<uint64_t>(state()));
@@ -266,13 +264,13 @@ Cycle::Next Cycle::Round() {
   return Next::kAgain;
 }
 
-void Cycle::Abandon() {
+void Cycle::DiscardMarks() {
   if (state() < CycleState::kRoots) {
     if (state() == CycleState::kArming) SetState(CycleState::kIdle);
     return;
   }
   AwaitSlice();
-  abandon_ = true;
+  discards_marks_ = true;
 }
 
 uint64_t Cycle::WorkLeft() const {
@@ -284,24 +282,7 @@ uint64_t Cycle::WorkLeft() const {
 }
 
 void Cycle::Raise(Urgency urgency) {
-  const auto value = static_cast<uint32_t>(urgency);
-  if (!has_driver_ || !IsUnderWay() || state() == CycleState::kReady ||
-      urgency_.Load(memory_order_relaxed) >= value) {  // guarded by the lock
-    return;
-  }
-  urgency_.Store(value, memory_order_seq_cst);
-}
-
-void Cycle::Throttle(Addr stack_pointer, uint64_t max_ns) {
-  const uint32_t seen = urgency_.Load(memory_order_seq_cst);
-  if (seen == 0) return;
-  const platform::BlockingWait section(platform::t_stop_record, stack_pointer);
-  platform::FutexWaitFor(&urgency_, seen, max_ns);
-}
-
-void Cycle::EndThrottle() {
-  urgency_.Store(0, memory_order_seq_cst);
-  FutexWakeAll(&urgency_);
+  if (has_driver_ && IsUnderWay() && state() != CycleState::kReady) throttle_.Raise(urgency);
 }
 
 double Cycle::Progress() const {
@@ -318,7 +299,7 @@ double Cycle::FaultNs(uint64_t bytes) const {
          first_write_ns_;
 }
 
-uint64_t Cycle::NoteScanned() {
+uint64_t Cycle::EndMarking() {
   last_scanned_bytes_ =
       scanned_once_bytes_ != 0 ? scanned_once_bytes_ : marker_->statistics().bytes_scanned;
   scanned_once_bytes_ = 0;
@@ -355,7 +336,7 @@ void Cycle::FetchLastWorldStopped() {
   tracker_.FinishRound();
 }
 
-bool Cycle::GoOnWorldStopped(bool give_up) {
+bool Cycle::GoOnWorldStopped(bool discard) {
   remembers_ = false;
   if (memory_.committed() != 0) memset(memory_.data(), kNothingOld, memory_.committed());
   if (state() == CycleState::kIdle) {
@@ -364,16 +345,16 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   }
   const bool marked = state() != CycleState::kArming;
   const PageNumber frontier = EndCommitted(Space::kScanned);
-  EndThrottle();
-  const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
-                        !rescan_set_.Cover(frontier);
+  throttle_.End();
+  const bool discards = discard || discards_marks_ || state() == CycleState::kAbandoned ||
+                        !marked || !rescan_set_.Cover(frontier);
   SetState(CycleState::kIdle);
   to_disarm_ = armed_end_;
-  abandon_ = false;
+  discards_marks_ = false;
   if (!marked) return false;
-  if (gives_up) {
+  if (discards) {
     scanned_once_bytes_ = 0;
-    marker_->Abandon();
+    marker_->DiscardMarks();
     alloc::FreeDeferredWorldStopped();
     alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,
                                      memory_order_relaxed);  // the world is stopped
@@ -485,8 +466,8 @@ void Cycle::ResetAfterFork() {
   to_disarm_ = 0;
   tracker_.ResetInChild();
   remembers_ = false;
-  urgency_.Store(0, memory_order_relaxed);  // the only thread
-  slice_.Store(0, memory_order_relaxed);    // the only thread; PrepareFork has awaited the slice
+  throttle_.Reset();
+  slice_.Store(0, memory_order_relaxed);  // the only thread; PrepareFork has awaited the slice
   if (state() == CycleState::kArming) SetState(CycleState::kIdle);
   if (IsUnderWay()) SetState(CycleState::kAbandoned);
 }

@@ -6,13 +6,16 @@
 //   kRoots      new objects are black; a handshake with each thread in turn, then the other roots
 //   kMarking    slices of marking; when all is drained, a fetch and a round of rescanning
 //   kReady      the final stop is next
-//   kAbandoned  the next stop turns black objects white again
+//   kAbandoned  a fork has ended the cycle; the next stop turns black objects white again
 //
 //   kIdle -> kArming -> kRoots -> kMarking -> kReady -> kIdle   Start, Advance, the stop
-//   kArming -> kIdle                  the system refuses to track (the tracker is lost), or Abandon
+//   kArming -> kIdle                  the system refuses to track (the tracker is lost), or
+//                                     DiscardMarks
 //   kRoots, kMarking -> kIdle         the stop comes early, and marks what is left
 //   kRoots, kMarking, kReady -> kAbandoned   a fork, in the child
-//   kArming, kRoots, kMarking, kReady, kAbandoned -> kIdle   a stop that gives the cycle up
+//   kArming, kRoots, kMarking, kReady, kAbandoned -> kIdle   a stop that discards the marks
+//
+// From kRoots on, DiscardMarks leaves the state as it is, and Advance asks for the stop.
 //
 // Call order: Init; Enable; then for each cycle Start, Advance until it returns kStop, and in the
 // stop GoOnWorldStopped, Marker::MarkFromRoots, RescanLastWorldStopped; then DisarmSome until it
@@ -31,6 +34,7 @@
 #pragma once
 
 #include "gc/cycle/handshakes.h"
+#include "gc/cycle/throttle.h"
 #include "gc/mark/marker.h"
 #include "gc/mark/rescan_set.h"
 #include "gc/mark/shadow_copies.h"
@@ -120,26 +124,13 @@ class Cycle {
   // Returns when no thread has a slice. pre: not in a critical section.
   void AwaitSlice();
   // The marks of the cycle under way must not decide which objects live. Awaits the slice.
-  void Abandon();
+  void DiscardMarks();
 
   // Estimated bytes that are left to scan.
   uint64_t WorkLeft() const;
-  // How urgent the end of the cycle is to threads that allocate; any thread, as a hint.
-  //   kNone      the marking keeps up: threads run undisturbed
-  //   kPressing  the marking does not keep up: threads leave most processor time to it
-  //   kClosing   threads that allocate wait, so that the cycle ends: marking is in its last rounds,
-  //              the allowance is used up, or the whole cycle is expected to be short
-  enum class Urgency : uint32_t { kNone, kPressing, kClosing };
-  Urgency urgency() const {
-    return static_cast<Urgency>(urgency_.Load(platform::memory_order_relaxed));  // a hint
-  }
   // Makes the urgency at least `urgency`. No effect without a driver. Guarded by the lock.
   void Raise(Urgency urgency);
-  // Returns when the urgency changes, or after `max_ns`. The caller counts as blocked meanwhile.
-  // Any mutator, not in a critical section.
-  void Throttle(Addr stack_pointer, uint64_t max_ns);
-  // Wakes all throttled mutators. Guarded by the lock.
-  void EndThrottle();
+  Throttle& throttle() { return throttle_; }
   // The estimated part of the marking that is done, 1 for all; any thread, as a hint.
   double Progress() const;
 
@@ -150,8 +141,9 @@ class Cycle {
   // --- With the world stopped, runs retired, and no slice. ---
   // Whether the marks of the cycle count in this stop. True: the marker is ready for MarkFromRoots
   // with the current roots, and all cards that may have changed are pending. False: there is no
-  // cycle, or it is given up (`give_up`, Abandon or a fork), and all objects are white.
-  bool GoOnWorldStopped(bool give_up);
+  // cycle, or its marks are discarded (`discard`, DiscardMarks or a fork), and all objects are
+  // white.
+  bool GoOnWorldStopped(bool discard);
   // After MarkFromRoots; only if GoOnWorldStopped or BeginMinorWorldStopped returned true. Rescans
   // until no card is pending, and ends the cycle.
   void RescanLastWorldStopped();
@@ -180,7 +172,7 @@ class Cycle {
 
   // Called once after the marking of a full collection. Returns the bytes that it scanned, without
   // those scanned again in rounds and without objects allocated during the cycle.
-  uint64_t NoteScanned();
+  uint64_t EndMarking();
   uint64_t last_scanned_bytes() const { return last_scanned_bytes_; }
 
   // In a forked child.
@@ -259,7 +251,7 @@ class Cycle {
   alloc::PageNumber frontier_ = 0;               // kArming ends when pages up to here are armed
   alloc::PageNumber fetched_ = 0;                // the next page to fetch in this round
   alloc::PageNumber to_disarm_ = 0;              // after the cycle: pages below may be armed
-  bool abandon_ = false;                         // the cycle's marks must not decide what lives
+  bool discards_marks_ = false;                  // the cycle's marks must not decide what lives
   size_t quota_ = 0;                             // a round with no more pending cards is the last
   RootTasks roots_;
   RootBuffer words_;
@@ -277,10 +269,10 @@ class Cycle {
   platform::Atomic<uint64_t> scanned_{0};
 
   bool has_driver_ = false;
-  platform::Atomic<uint32_t> urgency_{0};  // throttled mutators sleep on it
-  bool begun_ = false;                     // MarkFromRoots was called
-  bool drained_ = false;                   // the last slice left no work; published by slice_
-  platform::Atomic<uint32_t> slice_{0};    // 1 while a thread has a slice
+  Throttle throttle_;
+  bool begun_ = false;                   // MarkFromRoots was called
+  bool drained_ = false;                 // the last slice left no work; published by slice_
+  platform::Atomic<uint32_t> slice_{0};  // 1 while a thread has a slice
 };
 
 }  // namespace gleaner::gc

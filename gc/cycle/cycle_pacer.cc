@@ -135,7 +135,7 @@ ptrdiff_t CyclePacer::EndCycle(const Tunables& tunables) {
   const ptrdiff_t bytes = pacer_.allocated() - started_at_;
   written_bytes_ = cycle_.written_bytes();
   LearnSlowdown(bytes);
-  if (tunables.weighs_cost) budget_.Note(ExpectedLossNs(tunables));
+  if (tunables.weighs_cost) budget_.AddLoss(ExpectedLossNs(tunables));
   return bytes;
 }
 

@@ -12,7 +12,7 @@
 //   void MarkPending()       marks the objects of all pending words, sets pending_ to 0, and calls
 //                            ChooseOrder
 //   void ScanDescribed(Addr) scans an object that is not scanned word by word
-//   void NoteOverflow(PackedRange)  the stack has no room for the range
+//   void LeaveForRescan(PackedRange)  the stack has no room for the range
 //   void Prefetch(PackedRange)  the range is scanned soon
 //   bool pads_objects()      as in MarkConfig
 //   bool MustPause(), IsPauseWanted()  docs: gc/mark/marker.h, "Pausing"
@@ -182,13 +182,13 @@ class MarkLoop {
   void PushSpan(Addr begin, size_t bytes) {
     while (bytes > kSpanBytes) {
       const size_t whole = AlignDown(bytes - 1, kSpanBytes);
-      PushOrNote({begin + whole, bytes - whole});
+      PushOrLeave({begin + whole, bytes - whole});
       bytes = whole;
     }
-    PushOrNote({begin, bytes});
+    PushOrLeave({begin, bytes});
   }
-  void PushOrNote(PackedRange range) {
-    if (GLEANER_UNLIKELY(!stack_.Push(range))) self().NoteOverflow(range);
+  void PushOrLeave(PackedRange range) {
+    if (GLEANER_UNLIKELY(!stack_.Push(range))) self().LeaveForRescan(range);
   }
 
   // Called when pending words have been marked, which pushes ranges.
@@ -226,7 +226,7 @@ class MarkLoop {
   bool IsFull() const { return stack_.size() > 2 * batch_.max(); }
   void TakeSegment(const Segment& segment) {
     for (size_t i = 0; i < segment.count; ++i) {
-      PushOrNote(PackedRange::FromBits(segment.ranges[i]));
+      PushOrLeave(PackedRange::FromBits(segment.ranges[i]));
     }
   }
   // Takes a segment that another worker offers. Where there are several nodes: one that lies on
@@ -281,11 +281,11 @@ PackedRange MarkLoop<Worker, Clock>::Split(PackedRange range, size_t first_bytes
   size_t bytes = range.bytes();
   while (bytes > kSplitBytes) {
     const size_t half = AlignDown(bytes / 2, kScanBytes);
-    PushOrNote({begin + half, bytes - half});
+    PushOrLeave({begin + half, bytes - half});
     bytes = half;
   }
   if (bytes <= first_bytes) return {begin, bytes};
-  PushOrNote({begin + first_bytes, bytes - first_bytes});
+  PushOrLeave({begin + first_bytes, bytes - first_bytes});
   return {begin, first_bytes};
 }
 
@@ -375,11 +375,11 @@ bool MarkLoop<Worker, Clock>::Drain() {
       in_hand = ShareWork(in_hand);
       if (GLEANER_UNLIKELY(order_ == Order::kBatch) && in_hand.bytes() != 0 &&
           stack_.size() >= batch_.max()) {
-        PushOrNote(in_hand);
+        PushOrLeave(in_hand);
         in_hand = PackedRange();
       }
       if (GLEANER_UNLIKELY(self().MustPause())) {
-        if (in_hand.bytes() != 0) PushOrNote(in_hand);
+        if (in_hand.bytes() != 0) PushOrLeave(in_hand);
         paused = true;
         break;
       }

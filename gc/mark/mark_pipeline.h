@@ -86,7 +86,7 @@ class MarkWorker::Pipeline {
     Addr begin;
     size_t bytes;
     if (Mark(found, &begin, &bytes) && GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
-      worker_->NoteOverflow({begin, bytes});
+      worker_->LeaveForRescan({begin, bytes});
     }
   }
 

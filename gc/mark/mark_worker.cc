@@ -43,7 +43,7 @@ void MarkWorker::BeginCycle() {
       has_hole_ ? alloc::FirstCommitted(alloc::Space::kPointerFree) - hole_begin_ : PageNumber{0};
 }
 
-GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
+GLEANER_COLD void MarkWorker::LeaveForRescan(PackedRange range) {
   ++statistics.overflows;
   if (marker_->rescan_set_ == nullptr) {
     marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
@@ -58,7 +58,7 @@ GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
 }
 
 // A range of 0 bytes on the stack stands for the object that begins there.
-void MarkWorker::PushForDescription(Addr base) { PushOrNote({base, 0}); }
+void MarkWorker::PushForDescription(Addr base) { PushOrLeave({base, 0}); }
 
 void MarkWorker::PushContents(const ObjectRef& object) {
   switch (g_space.info[object.page].contents) {

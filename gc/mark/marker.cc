@@ -162,7 +162,7 @@ void Marker::EndSlice() {
   crew_.WakeSleepers();
 }
 
-void Marker::Abandon() {
+void Marker::DiscardMarks() {
   for (int i = 0; i < worker_count_; ++i) workers_[i]->Forget();
   is_concurrent_ = false;
   slice_over_.Store(false, memory_order_seq_cst);
@@ -183,7 +183,7 @@ void Marker::SetMark(const ObjectRef& object, bool marked) {
       __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
     return;
   }
-  NoteExplicitMark();
+  SetMarkedExplicitly();
   if (!marked && black_ == alloc::g_epoch) {
     // Objects that refer to this object need not be scanned in this collection.
     kept_explicitly_.Store(true, memory_order_relaxed);  // published by the end of the job

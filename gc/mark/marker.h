@@ -45,7 +45,7 @@
 // pause. A worker that pauses pushes the range it is scanning back and leaves the job; its pending
 // words and the entries of its stack, batch, ring and queue stay there. When all workers have left,
 // Continue opens the job again. While marking is paused no grey object is lost [inv.no-lost-grey],
-// and Abandon may discard all of them.
+// and DiscardMarks may drop all of them.
 //
 // Rescanning: with a rescan set (UseRescanSet), a round of BeginRescan and Continue takes each
 // pending card and scans the words in it of every black object; a described object is scanned
@@ -137,7 +137,7 @@ class MarkWorker : private MarkLoop<MarkWorker, RealClock> {
   void PushForDescription(Addr base);
   void ScanDescribed(Addr base);
 
-  void NoteOverflow(PackedRange range);
+  void LeaveForRescan(PackedRange range);
   void RescanPage(alloc::PageNumber page);
   bool MustRescan(alloc::PageNumber page, const uint8_t* mark) const;
   void RescanRange(alloc::PageNumber page, size_t begin, size_t end);
@@ -194,9 +194,9 @@ extern template bool MarkLoop<MarkWorker, RealClock>::Drain();
 // Call order: Init once. For a stop-parallel collection, with the world stopped: Begin,
 // MarkFromRoots, MarkMore any number of times, End. For a concurrent cycle: BeginConcurrent,
 // MarkFromRoots and Continue in slices; then with the world stopped GoOnWorldStopped, BeginRescan,
-// MarkFromRoots, MarkMore, End; or Abandon. The caller has the collector lock, or the slice of a
-// concurrent cycle (gc/cycle/cycle.h). Only Pause and Resume may be called while workers are in the
-// job.
+// MarkFromRoots, MarkMore, End; or DiscardMarks. The caller has the collector lock, or the slice of
+// a concurrent cycle (gc/cycle/cycle.h). Only Pause and Resume may be called while workers are in
+// the job.
 class Marker {
  public:
   // False if the workers' metadata cannot be had.
@@ -242,9 +242,9 @@ class Marker {
   // Resume. Any thread.
   void Pause();
   void Resume() { pause_.Store(false, platform::memory_order_seq_cst); }
-  // Gives the cycle up: black objects become white again. pre: the world is stopped, no worker is
+  // Ends the cycle: black objects become white again. pre: the world is stopped, no worker is
   // in the job.
-  void Abandon();
+  void DiscardMarks();
   // Marks from the objects that worker 0 was given since (finalizers). Serial.
   void MarkMore();
 
@@ -258,7 +258,7 @@ class Marker {
   bool marked_explicitly() const {
     return marked_explicitly_.Load(platform::memory_order_relaxed);  // no worker is in the job
   }
-  void NoteExplicitMark() {
+  void SetMarkedExplicitly() {
     marked_explicitly_.Store(true, platform::memory_order_relaxed);  // published by the job's end
   }
   // Whether the program has tried to unmark an old object in this minor collection.

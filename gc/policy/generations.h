@@ -2,8 +2,8 @@
 //
 // When it may be minor, no old object holds a pointer to a young one [inv.no-old-to-young].
 //
-// Guarded by the collector lock. At the end of each collection: Configure, then NoteFull or
-// NoteMinor, then WantsMinor.
+// Guarded by the collector lock. At the end of each collection: Configure, then LearnFromFull or
+// LearnFromMinor, then WantsMinor.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ class Generations {
     double max_fault_ns = 0;
   };
   // A collection of the whole heap is over. `allowance_bytes`: until the next collection.
-  void NoteFull(const Outcome& outcome, uint64_t allowance_bytes);
-  void NoteMinor(const Outcome& outcome);
+  void LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes);
+  void LearnFromMinor(const Outcome& outcome);
 
   // Whether the next collection that allocation causes should be minor.
   bool WantsMinor() const { return wants_minor_; }

@@ -44,13 +44,13 @@ void Pacer::StartCycle(const PacerInput& found) {
   DiscountAllocatedInCycle();
   max_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
-  NoteReleased();
+  LearnReleased();
   allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes),
                    platform::memory_order_relaxed);  // the world is stopped
   found_.period.footprint_bytes = FootprintBytes();
   found_.period.touch_ns_per_byte = config_.touch_ns_per_byte;
-  law_.Note(found_.period);
-  NoteSurplus();
+  law_.Learn(found_.period);
+  CountSurplus();
   SetAllowance();
   SetWorth();
 }
@@ -71,13 +71,13 @@ void Pacer::SetWorth() {
 
 // Minor collections take from what is registered what dies young. Most of what the program keeps
 // is found to be kept after some collections that were not worth it, so these become rare.
-void Pacer::NoteReleased() {
+void Pacer::LearnReleased() {
   if (found_.is_minor) {
     allocated_before_ += allocated();
     ran_before_ns_ += found_.period.run_ns;
     return;
   }
-  NoteOutside();
+  LearnOutside();
   constexpr double kMemory = 8;
   const uint64_t before = found_.finalizable + found_.finalized;
   if (before > finalizable_) {
@@ -90,7 +90,7 @@ void Pacer::NoteReleased() {
   wants_full_.Store(false, platform::memory_order_relaxed);  // the world is stopped
 }
 
-void Pacer::NoteOutside() {
+void Pacer::LearnOutside() {
   if (outside_is_due_ && !outside_has_grown_ && ++outside_quiet_ >= outside_trust_) {
     outside_weight_ /= 2;
     outside_quiet_ = 0;
@@ -102,7 +102,7 @@ void Pacer::NoteOutside() {
   ran_before_ns_ = 0;
 }
 
-bool Pacer::NoteProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns) {
+bool Pacer::WeighProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns) {
   if (outside_bytes_ > process_bytes) outside_bytes_ = process_bytes;
   const uint64_t grown = process_bytes - outside_bytes_;
   if (grown < kMinOutsideBytes / 4) {
@@ -141,7 +141,7 @@ void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
   found_.live_pointer_free_bytes = live_pointer_free_bytes;
   found_.free_resident_bytes = free_resident_bytes;
   DiscountAllocatedInCycle();
-  NoteSurplus();
+  CountSurplus();
   SetAllowance();
 }
 
@@ -157,7 +157,7 @@ void Pacer::DiscountAllocatedInCycle() {
   }
 }
 
-void Pacer::NoteSurplus() {
+void Pacer::CountSurplus() {
   const bool surplus =
       found_.free_resident_bytes > MaxUsefulFreeBytes() && found_.resident_bytes > wanted_bytes();
   surplus_cycles_ = surplus ? surplus_cycles_before_ + 1 : 0;

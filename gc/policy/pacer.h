@@ -153,7 +153,7 @@ class Pacer {
             resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
   }
   // Counts net allocation; a collection that is due comes with the next report. Any thread.
-  void NoteAllocated(ptrdiff_t bytes) {
+  void CountAllocated(ptrdiff_t bytes) {
     allocated_.FetchAdd(bytes, platform::memory_order_relaxed);  // a count
   }
   // There are `threads` mutators now. If they are more than at the last collection, each reports
@@ -209,7 +209,7 @@ class Pacer {
   // there is one. It is not due for the weight alone before the program has run kRest times as long
   // as it takes. Guarded by the collector lock.
   template <class RanNs>
-  bool NoteFinalizable(size_t finalizable, size_t weight, RanNs ran_ns) {
+  bool WeighFinalizable(size_t finalizable, size_t weight, RanNs ran_ns) {
     if (finalizable <= finalizable_ || WantsFull()) return WantsFull();
     const double bytes = finalized_part_ * static_cast<double>(finalizable - finalizable_) *
                          static_cast<double>(weight);
@@ -234,8 +234,8 @@ class Pacer {
     return static_cast<double>(finalizable - due_at_) /
            static_cast<double>(due_at_ > finalizable_ ? due_at_ - finalizable_ : 1);
   }
-  // Whether NoteProcessBytes should be called, for there are `finalizable` objects now. Guarded by
-  // the collector lock, as is NoteProcessBytes.
+  // Whether WeighProcessBytes should be called, for there are `finalizable` objects now. Guarded by
+  // the collector lock, as is WeighProcessBytes.
   bool IsLookDue(size_t finalizable) {
     if (finalizable < next_look_ || WantsFull()) return false;
     const size_t added = finalizable > finalizable_ ? finalizable - finalizable_ : 0;
@@ -244,7 +244,7 @@ class Pacer {
   }
   // The process has `process_bytes` outside the heap now. `ran_ns` as above. True if a full
   // collection is due, as above.
-  bool NoteProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns);
+  bool WeighProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns);
   // Any thread.
   bool WantsFull() const { return wants_full_.Load(platform::memory_order_relaxed); }  // a hint
   // Reported net bytes since the last collection, or since the beginning of its concurrent cycle.
@@ -285,10 +285,10 @@ class Pacer {
     due_at_ = finalizable;
     wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
   }
-  void NoteReleased();
-  void NoteOutside();
+  void LearnReleased();
+  void LearnOutside();
   void DiscountAllocatedInCycle();
-  void NoteSurplus();
+  void CountSurplus();
   void SetAllowance();
   void SetWorth();
   uint64_t LiveBytes() const { return found_.live_scanned_bytes + found_.live_pointer_free_bytes; }

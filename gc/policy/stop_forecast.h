@@ -34,9 +34,9 @@ class StopForecast {
     bool swept_in_stop;
   };
   // A collection of the whole heap is over.
-  void NoteFull(const PauseTimes& pause, const Full& full);
+  void LearnFromFull(const PauseTimes& pause, const Full& full);
   // A minor collection is over.
-  void NoteMinor(uint64_t allocated_bytes) { allocated_bytes_ += allocated_bytes; }
+  void LearnFromMinor(uint64_t allocated_bytes) { allocated_bytes_ += allocated_bytes; }
 
   // The part of what is allocated that is expected to stay; 0 to 1.
   double growth() const { return growth_; }
@@ -68,7 +68,7 @@ class StopForecast {
     static constexpr double kNone = std::numeric_limits<double>::infinity();
     double used;
     double last = kNone;
-    void Note(double measured) {
+    void Add(double measured) {
       used = measured < last ? measured : last;
       last = measured;
     }

@@ -284,7 +284,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     Branch(&has_words_, (cell.flags & SimulatedHeap::kPointerFree) == 0);
     if ((cell.flags & SimulatedHeap::kPointerFree) != 0) return false;
     if ((cell.flags & SimulatedHeap::kDescribed) != 0) {
-      PushOrNote({word, 0});
+      PushOrLeave({word, 0});
       return false;
     }
     const uint64_t all = job_.heap.BytesOf(id);
@@ -313,7 +313,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     for (size_t i = 0; i < pending_; ++i) {
       Addr begin;
       size_t bytes;
-      if (Mark(words_[i], &begin, &bytes, false)) PushOrNote({begin, bytes});
+      if (Mark(words_[i], &begin, &bytes, false)) PushOrLeave({begin, bytes});
     }
     pending_ = 0;
     ChooseOrder();
@@ -337,7 +337,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     }
     statistics.bytes_scanned += bytes;
   }
-  void NoteOverflow(gc::PackedRange) { job_.overflowed = true; }
+  void LeaveForRescan(gc::PackedRange) { job_.overflowed = true; }
   void Prefetch(gc::PackedRange range) { job_.heap.PrefetchReferences(CellAt(range.begin())); }
   bool pads_objects() const { return false; }
   bool MustPause() {

@@ -469,7 +469,7 @@ TEST_F(CycleTest, AGivenUpCycleDoesNotDecide) {
     void* dead = Dead();
     {
       platform::LockGuard guard(g_collector.lock());
-      cycle().Abandon();
+      cycle().DiscardMarks();
     }
     EXPECT_TRUE(g_collector.Advance(0, 0));
     EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));

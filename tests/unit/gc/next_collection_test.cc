@@ -194,7 +194,7 @@ TEST(NextCollectionTest, EachRowOfTheTable) {
               [](Tunables*, Measurements* m) {
                 m->loss_ns = kDear * 1.01;
                 m->budget.Run(static_cast<uint64_t>(50 * kDear * 1.01) + 1);
-                m->budget.Note(kDear);
+                m->budget.AddLoss(kDear);
               }),
       Changed("K8", kConcurrent, kLongStop, false, [](Tunables*, Measurements*) {}),
       Changed("K8: a cycle gains", kConcurrent, kLongStop, false,
@@ -262,7 +262,7 @@ TEST(NextCollectionTest, TheRuleToldFromTheKinds) {
     m.loss_ns = any_of(-1e9, 0, 1, kDear, 1e9, 1e12);
     m.run_ns = any_of(0, 1e9, 1e12);
     m.budget.Run(static_cast<uint64_t>(any_of(0, 50, 1e11)));
-    m.budget.Note(any_of(0, 1e9));
+    m.budget.AddLoss(any_of(0, 1e9));
     const Decision expected = Expected(t, m);
     const Decision decision = Decide(t, m);
     ++seen[static_cast<int>(decision.reason)];
@@ -294,7 +294,7 @@ class ScheduleTest : public ::testing::Test {
     pacer_->Configure(config);
     ASSERT_EQ(pacer_->allowance(), kAllowance);
   }
-  void AllocateUpTo(ptrdiff_t bytes) { pacer_->NoteAllocated(bytes - pacer_->allocated()); }
+  void AllocateUpTo(ptrdiff_t bytes) { pacer_->CountAllocated(bytes - pacer_->allocated()); }
 
   const std::unique_ptr<Pacer> pacer_ = std::make_unique<Pacer>();
   Schedule schedule_{*pacer_};
@@ -366,7 +366,7 @@ TEST_F(ScheduleTest, AFullCollectionThatIsDueForFinalizersIsNotMinor) {
   schedule_.PrepareMinor(true, false);
   const auto no_time = [] { return uint64_t{0}; };
   AllocateUpTo(kAllowance);
-  ASSERT_TRUE(pacer_->NoteFinalizable(1000, 1 * kMiB, no_time));
+  ASSERT_TRUE(pacer_->WeighFinalizable(1000, 1 * kMiB, no_time));
   EXPECT_FALSE(schedule_.IsMinorNext());
   EXPECT_TRUE(schedule_.IsTimeToDecide());
 }
