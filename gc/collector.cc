@@ -32,7 +32,7 @@ struct RootSink : MarkSink {
   RootSink(RootTasks* r, Marker* m) : MarkSink{PushObject, PushRange}, roots(r), marker(m) {}
   static void PushObject(MarkSink* self, Addr word) {
     Marker* marker = static_cast<RootSink*>(self)->marker;
-    marker->NoteExplicitMark();
+    marker->SetMarkedExplicitly();
     MarkSink* objects = marker->worker(0).sink();
     objects->push(objects, word);
   }
@@ -63,7 +63,7 @@ const char* NameOf(Cause cause) {
 bool Collector::Init(const World& world, int max_markers) {
   world_ = world;
   pool_.SetSize(max_markers);
-  cycle_.Init(&world_, &marker_, &pool_);
+  cycle_.Init(&world_.handshakes, &marker_, &pool_);
   if (!roots_.Init() || !finalizers_.Init() || !marker_.Init(&pool_, pool_.size())) return false;
   Tunables tunables;
   world_.read_tunables(&tunables);
@@ -97,7 +97,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   if (!StopUnlessGivenUp(give_up, &clock)) return false;
   alloc::g_collections.Store(collection.report.number, platform::memory_order_relaxed);  // a count
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint to threads without lock_
-  cycle_pacer_.BeginStop();
+  schedule_.BeginStop();
 
   world_.event(CycleEvent::kMarkStart);
   Mark(&collection, stack_pointer, &clock);
@@ -128,7 +128,7 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   world_.resume();
   collection.report.pause = clock.End();
   collection.report.end_ns = clock.end_ns();
-  NoteStop(collection, clock.end_ns());
+  LearnFromStop(collection, clock.end_ns());
   last_ = collection.report;
   totals_.Add(last_, collection.sweeps_concurrently);
   if (platform::IsTracing()) TraceCollection(clock);
@@ -154,23 +154,24 @@ GLEANER_COLD void Collector::TraceCollection(const PauseClock& clock) const {
 Collector::Collection Collector::Prepare(Cause cause) {
   Collection collection;
   Tunables& tunables = collection.tunables;
-  cycle_.KeepsTracker();  // a filter may have come: then this collection is as one without
+  cycle_.LoseTrackerIfBarred();  // a filter of system calls may have come since the last collection
   world_.read_tunables(&tunables);
   // A collection that is asked for has to free objects that have died since the cycle began.
-  collection.gives_up_cycle = IsAskedFor(cause) || !tunables.concurrent_mark;
+  collection.discards_cycle = IsAskedFor(cause) || !tunables.concurrent_mark;
   collection.report.minor = MayBeMinor(cause, tunables);
   // The settings cannot change during a cycle.
-  if (!collection.gives_up_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
+  if (!collection.discards_cycle && cycle_.IsUnderWay()) tunables.mark = cycle_.config();
   collection.is_early = cycle_.state() != CycleState::kReady;
   if (alloc::ResidentBytes() >= kHelpersFromBytes && !platform::HasFilter()) pool_.StartHelpers();
   CycleReport& report = collection.report;
   report.cause = cause;
   report.number = collections() + 1;
-  collection.reason = cycle_pacer_.reason();
+  collection.reason = schedule_.decision().reason;
   report.expected_ns = cycle_pacer_.ExpectedStopNs();
-  collection.cycle_was_possible = tunables.concurrent_mark &&
-                                  cycle_pacer_.FitsIntoAllowance(tunables.background_markers) &&
-                                  !cycle_pacer_.IsDear(tunables);
+  if (tunables.concurrent_mark) {
+    const Measurements found = Measure(tunables);
+    collection.cycle_was_possible = FitsIntoAllowance(found) && !IsDear(tunables, found);
+  }
   return collection;
 }
 
@@ -196,7 +197,7 @@ void Collector::ActOnUnreachable(Collection* collection) {
   if (alloc::g_sample_mean_bytes != 0) g_heap_samples.ForgetUnreachable(marker_);
   const Tunables& tunables = collection->tunables;
   if (world_.inspect != nullptr) world_.inspect(marker_, roots_, tunables.mark);
-  if (tunables.verify && MayTrack(tunables)) NoteOldWords(marker_);
+  if (tunables.verify && MayTrack(tunables)) RecordOldWords(marker_);
   collection->report.markers = pool_.last_workers();
   collection->report.steals = marker_.statistics().steals;
 }
@@ -253,17 +254,17 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
   report.live_objects = swept.live_objects;
   report.resident_bytes = resident_at_sweep_;
   live_before_ = last_.live_bytes + (allocated - allocated_at_last_);
-  NoteLive(&report, swept.live_bytes());
+  SetLive(&report, swept.live_bytes());
   allocated_at_last_ = allocated;
 }
 
-bool Collector::NoteFinalizable(size_t weight, bool (*process_bytes)(uint64_t*)) {
+bool Collector::WeighFinalizable(size_t weight, bool (*process_bytes)(uint64_t*)) {
   const size_t finalizable = finalizers_.registered();
   const auto ran_ns = [this] { return platform::NowNs() - cycle_pacer_.last_end_ns(); };
-  if (pacer_.NoteFinalizable(finalizable, weight, ran_ns)) return true;
+  if (pacer_.WeighFinalizable(finalizable, weight, ran_ns)) return true;
   uint64_t bytes;
   return weight != 0 && pacer_.IsLookDue(finalizable) && process_bytes(&bytes) &&
-         pacer_.NoteProcessBytes(finalizable, bytes, ran_ns());
+         pacer_.WeighProcessBytes(finalizable, bytes, ran_ns());
 }
 
 uint64_t Collector::FullStopNs(const Collection& collection) const {
@@ -303,21 +304,19 @@ AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
   return period;
 }
 
-void Collector::NoteStop(const Collection& collection, uint64_t end_ns) {
+void Collector::LearnFromStop(const Collection& collection, uint64_t end_ns) {
   const CycleReport& report = collection.report;
   const Tunables& tunables = collection.tunables;
   if (report.minor) {
-    forecast_.NoteMinor(collection.young_bytes);
+    forecast_.LearnFromMinor(collection.young_bytes);
   } else {
     PauseTimes pause = report.pause;
     if (report.cause == Cause::kInspection) pause.all_ns -= pause.of(PausePart::kWeak);
-    forecast_.NoteFull(
+    forecast_.LearnFromFull(
         pause, {scanned_bytes_, collection.young_bytes, resident_at_sweep_ >> alloc::kPageShift,
                 marker_.times(), !report.concurrent, !collection.sweeps_concurrently});
   }
-  const bool is_minor_long =
-      tunables.automatic && generations_.ExpectedMinorNs() > CyclePacer::PauseGoalNs(tunables);
-  cycle_pacer_.NoteStop(end_ns, tunables.processor_clocks, is_minor_long);
+  cycle_pacer_.EndStop(end_ns, tunables.processor_clocks);
 }
 
 void Collector::AfterResume() {
@@ -401,7 +400,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RetireRunsWorldStopped();
   clock->Enter(PausePart::kDirty);
   report->minor = report->minor && cycle_.BeginMinorWorldStopped(tunables.mark);
-  report->concurrent = !report->minor && cycle_.GoOnWorldStopped(collection->gives_up_cycle);
+  report->concurrent = !report->minor && cycle_.GoOnWorldStopped(collection->discards_cycle);
   clock->Enter(PausePart::kRoots);
   if (!report->minor && !report->concurrent) marker_.Begin(tunables.mark);
   roots_.Clear();
@@ -420,7 +419,7 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
     cycle_.RescanLastWorldStopped();
   }
   if (!report->minor) {
-    scanned_bytes_ = cycle_.NoteScanned();
+    scanned_bytes_ = cycle_.EndMarking();
     alloc::g_huge_bytes.Store(0, platform::memory_order_relaxed);  // the world is stopped
   }
   if (tunables.verify) {
@@ -436,15 +435,19 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
     report->reason = collection->reason;
   }
   report->overrun = report->concurrent && collection->is_early;
-  collection->bytes_in_cycle = report->concurrent ? cycle_pacer_.NoteCycle(tunables) : 0;
+  if (report->concurrent) {
+    const ptrdiff_t bytes = cycle_pacer_.EndCycle(tunables);
+    schedule_.EndCycle(bytes);
+    collection->bytes_in_cycle = bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+  }
 }
 
 // --- Generational mode ---
 
 bool Collector::MayBeMinor(Cause cause, const Tunables& tunables) const {
   // If a setting that decides which words are pointers has changed, old objects are scanned again.
-  return cause == Cause::kAllocation && IsMinorNext() && cycle_.Remembers() && MayTrack(tunables) &&
-         cycle_.state() == CycleState::kIdle &&
+  return cause == Cause::kAllocation && schedule_.IsMinorNext() && cycle_.Remembers() &&
+         MayTrack(tunables) && cycle_.state() == CycleState::kIdle &&
          tunables.mark.all_interior_pointers == last_config_.all_interior_pointers &&
          tunables.mark.pad_objects == last_config_.pad_objects;
 }
@@ -464,11 +467,11 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
   // Where a concurrent cycle could take its place, a minor collection keeps to the pause goal.
   const bool keeps_goal = tunables.automatic && collection.cycle_was_possible;
   generations_.Configure(tunables.generational, tunables.max_minors,
-                         keeps_goal ? CyclePacer::PauseGoalNs(tunables) : UINT64_MAX,
+                         keeps_goal ? PauseGoalNs(tunables) : UINT64_MAX,
                          tunables.weighs_cost ? &budget_ : nullptr);
   if (report.minor) {
     outcome.cost_ns += cycle_.fault_ns();
-    generations_.NoteMinor(outcome);
+    generations_.LearnFromMinor(outcome);
   } else {
     if (report.cause == Cause::kInspection) {
       outcome.stop_ns = outcome.cost_ns = report.expected_ns;
@@ -477,7 +480,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
       outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
     }
     outcome.max_fault_ns = cycle_.FaultNs(pacer_.found().live_scanned_bytes);
-    generations_.NoteFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
+    generations_.LearnFromFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;
   // Old objects that die stay until the next full collection.
@@ -485,12 +488,13 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
       !pacer_.IsNearLimit()) {
     cycle_.RememberWorldStopped(!collection.sweeps_concurrently);
   }
-  // Relaxed, both stores: the world is stopped, and the resume publishes them.
-  minor_next_.Store(cycle_.Remembers(), platform::memory_order_relaxed);
+  schedule_.PrepareMinor(cycle_.Remembers(), tunables.automatic && generations_.ExpectedMinorNs() >
+                                                                       PauseGoalNs(tunables));
   if (cycle_.Remembers()) return;
   // Slots that threads hold already stay young; a full collection takes young for white, too.
   alloc::g_idle_allocation_colour = alloc::g_epoch;
-  alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour, platform::memory_order_relaxed);
+  alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,
+                                   platform::memory_order_relaxed);  // the world is stopped
 }
 
 void Collector::SweepJob(void* collector, int worker) {
@@ -516,7 +520,7 @@ uint64_t Collector::FreeBytes(const SweepTotals& swept) const {
   return resident_at_sweep_ > used_bytes ? resident_at_sweep_ - used_bytes : 0;
 }
 
-void Collector::NoteLive(CycleReport* report, uint64_t live_bytes) const {
+void Collector::SetLive(CycleReport* report, uint64_t live_bytes) const {
   report->live_bytes = live_bytes;
   report->freed_bytes = live_before_ > live_bytes ? live_before_ - live_bytes : 0;
 }
@@ -571,7 +575,7 @@ void Collector::EndSweep() {
   if (!sweeper_.TotalsOfSteps(&swept)) return;  // keep the estimate
   pacer_.Amend(swept.live_scanned_bytes, swept.live_pointer_free_bytes, FreeBytes(swept));
   totals_.freed_bytes -= last_.freed_bytes;
-  NoteLive(&last_, swept.live_bytes());
+  SetLive(&last_, swept.live_bytes());
   last_.live_objects = swept.live_objects;
   totals_.freed_bytes += last_.freed_bytes;
 }
@@ -591,7 +595,7 @@ void Collector::ValidateDisplacement(size_t displacement) {
   if (g_valid_displacement[displacement] != 0) return;
   g_valid_displacement[displacement] = 1;
   // The cycle may have skipped pointers with this displacement.
-  if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.Abandon();
+  if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.DiscardMarks();
   cycle_.Forget();
 }
 
@@ -599,7 +603,7 @@ void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
   cycle_pacer_.ResetAfterFork();
   cycle_.ResetAfterFork();
-  minor_next_.Store(false, platform::memory_order_relaxed);  // a single thread is left
+  schedule_.PrepareMinor(false, false);
   driver_.ResetAfterFork(alone);
   pool_.ResetAfterFork(alone);
   sweeper_.ResetAfterFork();

@@ -16,11 +16,11 @@
 
 #include "alloc/hooks.h"
 #include "gc/cycle/cycle.h"
+#include "gc/cycle/cycle_pacer.h"
 #include "gc/cycle/driver.h"
 #include "gc/finish/sweeper.h"
-#include "gc/pause.h"
-#include "gc/policy/cycle_pacer.h"
-#include "gc/policy/reason.h"
+#include "gc/policy/next_collection.h"
+#include "gc/policy/pause.h"
 #include "gc/policy/stop_forecast.h"
 #include "gc/world.h"
 
@@ -147,30 +147,30 @@ class Collector {
   // Whether Advance may have something to do; a few loads.
   bool MayAdvance() const {
     return cycle_.state() != CycleState::kIdle || sweeper_.IsConcurrent() ||
-           cycle_pacer_.IsWanted() || (CanMarkConcurrently() && cycle_pacer_.IsDue(IsMinorNext()));
+           schedule_.IsCycleWanted() || (schedule_.MayBeConcurrent() && schedule_.IsTimeToDecide());
   }
-  // The next Advance starts a cycle, whether one is due or not. Any thread.
-  void WantCycle() { cycle_pacer_.Want(); }
+  // Whether the collection that is due may be left to a cycle, which is under way or may still
+  // begin. Any thread, as a hint.
+  bool MayLeaveToCycle() const {
+    return schedule_.MayBeConcurrent() && !schedule_.IsMinorNext() && !IsOverrun();
+  }
+  // The next Advance starts a cycle, whether it is time or not. Any thread.
+  void WantCycle() { schedule_.WantCycle(); }
   // A collection is due before the allowance is used up. True if the next polls see to it, by a
   // cycle; false if the caller has to call Collect(Cause::kAllocation). Any thread.
   bool HurryCycle();
   // A collection is due, and perhaps stop-parallel only because the program allocated too fast for
-  // a cycle. Whether it has slowed down since, so that the next Advance begins a cycle instead. Any
-  // thread.
-  bool MayBeginAfterAll();
-  bool CanMarkConcurrently() const { return cycle_pacer_.CanBegin(); }
+  // a cycle. Then decides again. Whether the next Advance begins a cycle instead. Any thread.
+  bool DecideAgain();
+  // The kind of the next collection, as far as it is decided. Guarded by lock().
+  const Decision& decision() const { return schedule_.decision(); }
   // Guarded by lock().
   StopForecast& forecast() { return forecast_; }
   uint64_t ExpectedStopNs() const { return cycle_pacer_.ExpectedStopNs(); }
-  // Whether the next collection that allocation causes is a minor one. A minor collection does not
-  // mark concurrently.
-  bool IsMinorNext() const {
-    return minor_next_.Load(platform::memory_order_relaxed) && !pacer_.WantsFull();  // a hint
-  }
   // An object was given a finalizer, which weighs as much as `weight` bytes. Whether a collection
   // is due. `process_bytes` reads what the process has outside the heap; false if it may not now.
   // Guarded by lock().
-  bool NoteFinalizable(size_t weight, bool (*process_bytes)(uint64_t*));
+  bool WeighFinalizable(size_t weight, bool (*process_bytes)(uint64_t*));
   // Whether the program has allocated too much during the cycle to wait for the cycle's end.
   bool IsOverrun() const {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
@@ -195,7 +195,7 @@ class Collector {
   struct Collection {
     Tunables tunables;
     CycleReport report;
-    bool gives_up_cycle = false;  // marks of the cycle under way are not used
+    bool discards_cycle = false;  // marks of the cycle under way are not used
     bool is_early = false;        // the cycle is not ready for the stop
     bool sweeps_concurrently = false;
     // Processor time before the stop, of the process and of this thread; 0 if it is not known.
@@ -226,21 +226,25 @@ class Collector {
   // Decides whether the next collection may be minor, and prepares it.
   void EndGeneration(const Collection& collection, const PauseClock& clock);
   // Tells the forecast and the pacing of cycles of the stop that is over.
-  void NoteStop(const Collection& collection, uint64_t end_ns);
+  void LearnFromStop(const Collection& collection, uint64_t end_ns);
   void AfterResume();
   void TraceCollection(const PauseClock& clock) const;
 
   bool MayBeMinor(Cause cause, const Tunables& tunables) const;
   // Whether writes may be tracked until the next collection, so that it may be minor.
   bool MayTrack(const Tunables& tunables) const;
-  // Guarded by lock(). False if no cycle is due or none may begin now.
+  // What the kind of the next collection depends on. Guarded by lock(), as the next three.
+  Measurements Measure(const Tunables& tunables) const;
+  // Decides the kind anew (gc/policy/next_collection.h).
+  const Decision& DecideNext(const Tunables& tunables);
+  const Decision& DecideNext();  // reads the settings
+  // False if it is not time for a cycle, another kind is decided, or no cycle can begin now.
   bool TryStartCycle();
   // Advance for the case that the driver runs.
   bool AdvanceWithDriver(Addr stack_pointer);
   // The driver thread makes one step of the sweep or the cycle. False if there is nothing to do.
   bool Drive();
   static bool DriveStep(void* collector) { return static_cast<Collector*>(collector)->Drive(); }
-  void Throttle(Addr stack_pointer);
   // Sweeps in the stop and returns the sum of the workers' totals. Slots whose mark byte has a bit
   // of `dead` are unreachable.
   SweepTotals Sweep(uint8_t dead);
@@ -254,33 +258,34 @@ class Collector {
   GLEANER_COLD void TryEndSweep();
   static void StepJob(void* collector, int worker);
   uint64_t FreeBytes(const SweepTotals& swept) const;
-  void NoteLive(CycleReport* report, uint64_t live_bytes) const;
+  void SetLive(CycleReport* report, uint64_t live_bytes) const;
 
-  World world_ = {};
-  // Guards all fields below, except atomics, pool_ and marker_ while a slice is open, sweeper_'s
-  // steps, and the functions of cycle_ and pacer_ that any mutator may call.
+  World world_ = {};  // constant after Init
   platform::Lock lock_{platform::LockRank::kCollector};
+
+  // --- Guarded by lock_; while a slice is open, by the slice (gc/cycle/cycle.h). ---
   WorkerPool pool_;
-  RootTasks roots_;
   Marker marker_;
+
+  // --- Guarded by lock_, but for the functions that say otherwise. ---
   Cycle cycle_;
+  Pacer pacer_;
+  Schedule schedule_{pacer_};
+  Sweeper sweeper_;
+  Driver driver_;
+
+  // --- Guarded by lock_. ---
+  RootTasks roots_;
   StopForecast forecast_;
   LossBudget budget_;
   CyclePacer cycle_pacer_{pacer_, cycle_, pool_, forecast_, &budget_};
-  Driver driver_;
-  // The driver has done all that can be done concurrently. A hint: the collecting thread asks
-  // cycle_. Written under lock_.
-  platform::Atomic<bool> stop_wanted_{false};
   Generations generations_;
-  MarkConfig last_config_;                    // the last collection's settings
-  platform::Atomic<bool> minor_next_{false};  // written under lock_
-  Sweeper sweeper_;
-  SweepTotals sweep_totals_[kMaxWorkers];
+  MarkConfig last_config_;                 // the last collection's settings
+  SweepTotals sweep_totals_[kMaxWorkers];  // in a job, each worker has its own
   Finalizers finalizers_;
   Links short_links_;
   Links long_links_;
   ToggleRefs toggle_refs_;
-  Pacer pacer_;
   CycleReport last_;
   CollectorTotals totals_;
   // All heaps' allocated less freed bytes at the last collection.
@@ -288,6 +293,11 @@ class Collector {
   uint64_t live_before_ = 0;        // bytes of objects just before the last collection
   uint64_t resident_at_sweep_ = 0;  // resident bytes when the last sweep began
   uint64_t scanned_bytes_ = 0;      // bytes the last full collection scanned
+
+  // --- Any thread reads it as a hint; written under lock_. ---
+  // The driver has done all that can be done concurrently: one mutator collects. The collecting
+  // thread asks cycle_.
+  platform::Atomic<bool> stop_wanted_{false};
 };
 
 extern Collector g_collector;

@@ -13,25 +13,35 @@ constexpr int kStepsAtOnce = 64;  // steps of the sweep in one Drive: some 150 u
 constexpr uint64_t kDriverSliceBytes = 2 * kMiB;
 static_assert(kDriverSliceBytes >= kMinSortingSlice);
 constexpr uint64_t kPressingSliceBytes = 16 * kMiB;
-// Maximum of one throttling wait. With urgency kPressing a thread waits five times as long as it
-// has run since its last wait; with kClosing it waits the maximum.
-constexpr uint64_t kThrottleNs = 3'000'000;
 // A pressing cycle that is expected to be shorter than this has urgency kClosing from the
 // beginning.
 constexpr uint64_t kShortCycleNs = 50'000'000;
-constexpr uint64_t kMinThrottleNs = 100'000;  // a shorter wait is omitted
 constexpr uint64_t kYieldNs = 20'000;
 // Threads report at least every kCycleReportBytes in a cycle, so that each thread's share is small;
 // every kClosingReportBytes near its end, so that they run for tens of microseconds between waits.
 constexpr size_t kCycleReportBytes = 128 * kKiB;
 constexpr size_t kClosingReportBytes = 4 * kKiB;
 
-// When the calling thread's last throttling wait ended.
-constinit __thread uint64_t t_went_on_ns = 0;
+Measurements Collector::Measure(const Tunables& tunables) const {
+  Measurements found = cycle_pacer_.Measure(tunables);
+  schedule_.AddTo(&found);
+  return found;
+}
+
+const Decision& Collector::DecideNext() {
+  Tunables tunables;
+  world_.read_tunables(&tunables);
+  return DecideNext(tunables);
+}
+
+const Decision& Collector::DecideNext(const Tunables& tunables) {
+  schedule_.Set(Decide(tunables, Measure(tunables)));
+  return schedule_.decision();
+}
 
 bool Collector::TryStartCycle() {
-  if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
-  if (!cycle_pacer_.IsWanted() && cycle_pacer_.HasChosenStop()) return false;
+  if (!schedule_.IsTimeToDecide()) return false;
+  if (schedule_.decision().stands && !schedule_.IsCycleWanted()) return false;
   if (sweeper_.IsConcurrent()) {
     if (pacer_.allocated() >= pacer_.allowance()) FinishSweep();
     if (!sweeper_.IsDone()) return false;
@@ -39,16 +49,18 @@ bool Collector::TryStartCycle() {
   }
   Tunables tunables;
   world_.read_tunables(&tunables);
-  if (!cycle_pacer_.MayBegin(tunables, IsMinorNext()) || !cycle_.KeepsTracker()) return false;
+  if (DecideNext(tunables).next != NextCollection::kConcurrent) return false;
+  cycle_.LoseTrackerIfBarred();
+  if (!cycle_.IsTracking()) return false;
   cycle_pacer_.Begin(tunables);
+  schedule_.BeginCycle();
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
-  minor_next_.Store(false, platform::memory_order_relaxed);  // a hint to others
   if (has_driver) pool_.StartHelpers();
   const ptrdiff_t allocated = cycle_pacer_.started_at();
   cycle_.Start(tunables.mark, allocated > 0 ? static_cast<uint64_t>(allocated) : 0, has_driver,
                tunables.pause_target_ns);
   const bool closes = cycle_pacer_.IsPressingAndShorterThan(kShortCycleNs);
-  if (closes) cycle_.Raise(Cycle::Urgency::kClosing);
+  if (closes) cycle_.Raise(Urgency::kClosing);
   pacer_.ReportAfter(closes ? kClosingReportBytes : kCycleReportBytes);
   stop_wanted_.Store(false, platform::memory_order_relaxed);  // a hint to others
   if (has_driver) driver_.Wake();
@@ -56,60 +68,42 @@ bool Collector::TryStartCycle() {
 }
 
 bool Collector::HurryCycle() {
-  if (!cycle_.enabled() || (IsMinorNext() && !cycle_pacer_.IsMinorLong()) || IsOverrun() ||
-      !CanMarkConcurrently()) {
+  if (!cycle_.enabled() || (schedule_.IsMinorNext() && !schedule_.IsMinorLong()) || IsOverrun() ||
+      !schedule_.MayBeConcurrent()) {
     return false;
   }
-  if (cycle_.IsUnderWay() || cycle_pacer_.IsHurried()) return true;
+  if (cycle_.IsUnderWay() || schedule_.IsHurried()) return true;
   const platform::HandlersWait no_handlers;
   // If the lock is taken, its holder collects, or another poll decides.
   if (lock_.TryAcquire()) {
-    Tunables tunables;
-    world_.read_tunables(&tunables);
-    if (cycle_.state() == CycleState::kIdle) cycle_pacer_.MayBegin(tunables, IsMinorNext());
+    if (cycle_.state() == CycleState::kIdle) DecideNext();
     lock_.Release();
   }
-  if (!CanMarkConcurrently()) return false;
-  cycle_pacer_.HurryUp();
+  // By this thread's decision, or by that of a thread that has the lock.
+  if (!schedule_.MayBeConcurrent()) return false;
+  schedule_.Hurry();
   return true;
 }
 
-bool Collector::MayBeginAfterAll() {
+bool Collector::DecideAgain() {
   const platform::HandlersWait no_handlers;
   // If the lock is taken, its holder collects.
   if (!lock_.TryAcquire()) return false;
-  bool may = false;
-  if (cycle_.state() == CycleState::kIdle && cycle_pacer_.reason() == Reason::kFastAllocation) {
-    Tunables tunables;
-    world_.read_tunables(&tunables);
-    may = cycle_pacer_.MayBegin(tunables, IsMinorNext());
-  }
+  const bool is_open =
+      cycle_.state() == CycleState::kIdle && schedule_.decision().reason == Reason::kFastAllocation;
+  const bool begins = is_open && DecideNext().next == NextCollection::kConcurrent;
   lock_.Release();
-  return may;
-}
-
-// While the caller waits, the markers can use its processor.
-void Collector::Throttle(Addr stack_pointer) {
-  const Cycle::Urgency urgency = cycle_.urgency();
-  if (urgency == Cycle::Urgency::kNone) return;
-  uint64_t wait_ns = kThrottleNs;
-  if (urgency == Cycle::Urgency::kPressing) {
-    const uint64_t ran_ns = platform::NowNs() - t_went_on_ns;
-    if (ran_ns < wait_ns / 5) wait_ns = ran_ns * 5;
-    if (wait_ns < kMinThrottleNs) return;
-  }
-  cycle_.Throttle(stack_pointer, wait_ns);
-  t_went_on_ns = platform::NowNs();
+  return begins;
 }
 
 bool Collector::AdvanceWithDriver(Addr stack_pointer) {
   if (stop_wanted_.Load(platform::memory_order_relaxed)) return true;  // a hint
   if (cycle_.IsUnderWay()) {
     if (IsOverrun()) return true;
-    Throttle(stack_pointer);
+    cycle_.throttle().Wait(stack_pointer);
     return stop_wanted_.Load(platform::memory_order_relaxed);  // a hint
   }
-  if (!cycle_pacer_.IsDue(IsMinorNext())) return false;
+  if (!schedule_.IsTimeToDecide()) return false;
   const platform::HandlersWait no_handlers;
   if (!lock_.TryAcquire()) return false;
   if (cycle_.state() == CycleState::kIdle) TryStartCycle();
@@ -140,27 +134,27 @@ bool Collector::Drive() {
     const double used = cycle_pacer_.PartUsed(finalizers_.registered());
     if (cycle_.state() == CycleState::kMarking &&
         (cycle_pacer_.IsPressing() || cycle_pacer_.IsBehind(used))) {
-      cycle_.Raise(Cycle::Urgency::kPressing);
+      cycle_.Raise(Urgency::kPressing);
     }
-    if (used >= 1) cycle_.Raise(Cycle::Urgency::kClosing);
+    if (used >= 1) cycle_.Raise(Urgency::kClosing);
     const Cycle::Next next = cycle_.Advance(0);
-    const Cycle::Urgency urgency = cycle_.urgency();
-    const bool closing = urgency == Cycle::Urgency::kClosing;
+    const Urgency urgency = cycle_.throttle().urgency();
+    const bool closing = urgency == Urgency::kClosing;
     if (closing) pacer_.ReportAfter(kClosingReportBytes);
     switch (next) {
       case Cycle::Next::kAgain:
         break;
       case Cycle::Next::kMark:
-        marker_.SetConcurrentWorkers(
-            urgency != Cycle::Urgency::kNone ? pool_.size() : cycle_pacer_.background_markers());
+        marker_.SetConcurrentWorkers(urgency != Urgency::kNone ? pool_.size()
+                                                               : cycle_pacer_.background_markers());
         lock_.Release();
-        cycle_.Mark(closing                                ? kNeverPause
-                    : urgency == Cycle::Urgency::kPressing ? kPressingSliceBytes
-                                                           : kDriverSliceBytes);
+        cycle_.Mark(closing                         ? kNeverPause
+                    : urgency == Urgency::kPressing ? kPressingSliceBytes
+                                                    : kDriverSliceBytes);
         return true;
       case Cycle::Next::kStop:
         stop_wanted_.Store(true, platform::memory_order_relaxed);  // a hint to others
-        cycle_.EndThrottle();                                      // one mutator collects
+        cycle_.throttle().End();                                   // one mutator collects
         more = false;
         break;
       case Cycle::Next::kNothing:

@@ -3,12 +3,12 @@
 // held.
 #pragma once
 
+#include "gc/cycle/handshakes.h"
 #include "gc/finish/finalize.h"
 #include "gc/finish/toggle_refs.h"
 #include "gc/mark/marker.h"
 #include "gc/mark/roots.h"
-#include "gc/policy/generations.h"
-#include "gc/policy/pacer.h"
+#include "gc/policy/tunables.h"
 
 namespace gleaner::gc {
 
@@ -23,46 +23,6 @@ enum class CycleEvent : uint8_t {
   kBeforeResume,
   kResumed,
   kEnd,
-};
-
-// Settings, read anew at each collection: clients write the variables behind them directly.
-struct Tunables {
-  MarkConfig mark;
-  PacerConfig pacer;
-  bool verify = false;
-  // The clocks of processor time may be read: it takes system calls, which a filter may forbid.
-  bool processor_clocks = true;
-  // Collections that allocation causes sweep after the pause, concurrently.
-  bool concurrent_sweep = false;
-  // Collections that allocation causes mark concurrently, if writes can be tracked.
-  bool concurrent_mark = false;
-  // A collector thread leads the concurrent cycle; else allocating threads do, in turns.
-  bool driver = false;
-  // Workers that mark concurrently while the marking keeps up, the driver included.
-  int background_markers = 1;
-  // Bytes that one slice of marking scans; 0: the collector decides.
-  uint64_t slice_bytes = 0;
-  // How long the final stop of a concurrent cycle should take; 0: the collector's default.
-  uint64_t pause_target_ns = 0;
-  // A stop-parallel collection that is expected to be shorter replaces a concurrent cycle.
-  uint64_t short_pause_ns = 0;
-  // Of the kinds of collection that are possible, the collector chooses (docs/design/modes.md). Else it
-  // uses concurrent and minor collections wherever they are possible.
-  bool automatic = false;
-  // Concurrent cycles and minor collections that cost the program more than a stop-parallel one are
-  // avoided. False if the program has set the pause goal, which is kept at any price then.
-  bool weighs_cost = false;
-  // Marking per byte allocated during a cycle, in tenths of the default (10).
-  int rate = 10;
-  // Allocate objects young and collect only those at times, if writes can be tracked.
-  GenerationalMode generational = GenerationalMode::kOff;
-  uint64_t max_minors = 0;  // maximum between two collections of the whole heap
-};
-
-// How far World::copy_roots has come.
-struct RootPosition {
-  size_t static_bytes = 0;  // of static data, copied
-  size_t fiber = 0;         // index of the next fiber
 };
 
 struct World {
@@ -82,17 +42,7 @@ struct World {
   // Called in the stop when it is decided which objects live. Unmarked objects are freed next,
   // unless this function turns their mark bytes black. May be null.
   void (*inspect)(const Marker& marker, const RootTasks& roots, const MarkConfig& config) = nullptr;
-
-  // --- For concurrent cycles; null where there are none. ---
-  // Starts a round of handshakes: every registered mutator needs one.
-  void (*begin_handshakes)() = nullptr;
-  // Does the handshake with one mutator that needs one: stops it (unless it is the caller), gives
-  // the slots it holds the allocation colour, and copies its roots. A mutator that registers during
-  // the round needs none. False if no mutator needs one any more. `stack_pointer` as for add_roots;
-  // `scratch` is for the callee.
-  bool (*handshake)(Addr stack_pointer, RootTasks* scratch, RootBuffer* words) = nullptr;
-  // Copies some 64 KiB of the other roots. False if there are no more.
-  bool (*copy_roots)(RootPosition* position, RootBuffer* words) = nullptr;
+  Handshakes handshakes = {};  // for concurrent cycles; all null where there are none
 };
 
 }  // namespace gleaner::gc

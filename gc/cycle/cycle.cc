@@ -23,7 +23,7 @@ PageNumber PagesIn(size_t bytes) { return static_cast<PageNumber>(bytes >> alloc
 
 constexpr platform::Refusal kNoMemoryForTables = {"no memory for tables", ENOMEM};
 
-void SetDirty(void* rescan_set, Addr from, Addr to) {
+void SetPending(void* rescan_set, Addr from, Addr to) {
   static_cast<RescanSet*>(rescan_set)->Set(from, to - from);
 }
 
@@ -98,16 +98,14 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
   remembers_ = false;                             // arming drops the record of writes
   frontier_ = EndCommitted(Space::kScanned);
-  // Relaxed: written under the lock, no mutator is throttled. The urgency may still be that of a
-  // cycle whose arming failed.
-  urgency_.Store(0, memory_order_relaxed);
-  abandon_ = false;
+  throttle_.Reset();  // the urgency may still be that of a cycle whose arming failed
+  discards_marks_ = false;
   scanned_.Store(0, memory_order_relaxed);  // a hint
   SetState(CycleState::kArming);
 }
 
 Cycle::Next Cycle::Advance(Addr stack_pointer) {
-  if (abandon_) return Next::kStop;
+  if (discards_marks_) return Next::kStop;
   // Acquire: pairs with the end of the slice, which publishes drained_ and the marker's state.
   if (slice_.Load(memory_order_acquire) != 0) return Next::kNothing;
   const platform::TraceScope step(platform::TraceEvent::kStep, static_cast<uint64_t>(state()));
@@ -175,22 +173,22 @@ Cycle::Next Cycle::Arm() {
   alloc::g_allocation_colour.Store(marker_->black(), memory_order_relaxed);
   words_.Clear();
   position_ = {};
-  world_->begin_handshakes();
+  handshakes_->begin_handshakes();
   SetState(CycleState::kRoots);
   return Next::kAgain;
 }
 
 Cycle::Next Cycle::Handshake(Addr stack_pointer) {
   platform::MaybeDelay();  // between two threads
-  if (world_->handshake(stack_pointer, &roots_, &words_)) return Next::kAgain;
-  if (world_->copy_roots(&position_, &words_)) return Next::kAgain;
+  if (handshakes_->handshake(stack_pointer, &roots_, &words_)) return Next::kAgain;
+  if (handshakes_->copy_roots(&position_, &words_)) return Next::kAgain;
   roots_.Clear();
   words_.AddTo(&roots_);
   roots_.AddUncollectablePages();
   begun_ = drained_ = false;
   rounds_ = 0;
   is_last_round_ = false;
-  last_dirty_cards_ = 0;
+  last_pending_cards_ = 0;
   fetched_ = 0;
   SetState(CycleState::kMarking);
   return Next::kAgain;
@@ -215,13 +213,13 @@ void Cycle::AwaitSlice() {
 
 void Cycle::Fetch(PageNumber begin, PageNumber end) {
   const size_t bytes = tracker_.FetchAndRearm(g_space.AddressOfPage(begin),
-                                              g_space.AddressOfPage(end), SetDirty, &rescan_set_);
+                                              g_space.AddressOfPage(end), SetPending, &rescan_set_);
   written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
 }
 
-// Dirty cards; a wholly dirty unit with a shadow copy counts as one, since comparing it is cheap.
-// pre: no thread has a slice.
-size_t Cycle::DirtyCards() const {
+// Pending cards; a wholly pending unit with a shadow copy counts as one, since comparing it is
+// cheap. pre: no thread has a slice.
+size_t Cycle::PendingCards() const {
   size_t cards = 0;
   rescan_set_.ForEachUnit([this, &cards](PageNumber page, size_t unit, size_t count) {
     cards += count == RescanSet::kCardsPerOsPage && shadows_.Has(page, unit) ? 1 : count;
@@ -243,7 +241,7 @@ Cycle::Next Cycle::Round() {
     fetched_ = end;
     if (end < armed_end_) return Next::kAgain;
     tracker_.FinishRound();
-    // Pages committed since the arming become dirty as a whole, and are tracked from now on.
+    // Pages committed since the arming become pending as a whole, and are tracked from now on.
     const PageNumber frontier = EndCommitted(Space::kScanned);
     if (armed_end_ < frontier && Cover(frontier) && ArmObjects(armed_end_, frontier)) {
       tracker_.FinishRound();
@@ -252,27 +250,27 @@ Cycle::Next Cycle::Round() {
       armed_end_ = fetched_ = frontier;
     }
   }
-  const size_t dirty_cards = DirtyCards();
-  const bool shrinks = rounds_ == 0 || dirty_cards < last_dirty_cards_;
+  const size_t pending_cards = PendingCards();
+  const bool shrinks = rounds_ == 0 || pending_cards < last_pending_cards_;
   if (rounds_++ == 0) scanned_once_bytes_ = marker_->statistics().bytes_scanned;
   // The last round, too, is scanned concurrently; the stop scans what is written after its fetch.
-  is_last_round_ = dirty_cards <= quota_ || !shrinks || rounds_ > kMaxRounds;
+  is_last_round_ = pending_cards <= quota_ || !shrinks || rounds_ > kMaxRounds;
   // Throttled mutators write little, so that the next round is short; all workers mark it.
   if (!is_last_round_) Raise(Urgency::kClosing);
-  last_dirty_cards_ = dirty_cards;
+  last_pending_cards_ = pending_cards;
   fetched_ = 0;
   drained_ = false;
   marker_->BeginRescan();
   return Next::kAgain;
 }
 
-void Cycle::Abandon() {
+void Cycle::DiscardMarks() {
   if (state() < CycleState::kRoots) {
     if (state() == CycleState::kArming) SetState(CycleState::kIdle);
     return;
   }
   AwaitSlice();
-  abandon_ = true;
+  discards_marks_ = true;
 }
 
 uint64_t Cycle::WorkLeft() const {
@@ -280,28 +278,11 @@ uint64_t Cycle::WorkLeft() const {
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
   const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // written under the lock
   const uint64_t left = scanned < all ? all - scanned : 0;
-  return (left > all / 16 ? left : all / 16) + last_dirty_cards_ * RescanSet::kCardBytes;
+  return (left > all / 16 ? left : all / 16) + last_pending_cards_ * RescanSet::kCardBytes;
 }
 
 void Cycle::Raise(Urgency urgency) {
-  const auto value = static_cast<uint32_t>(urgency);
-  if (!has_driver_ || !IsUnderWay() || state() == CycleState::kReady ||
-      urgency_.Load(memory_order_relaxed) >= value) {  // guarded by the lock
-    return;
-  }
-  urgency_.Store(value, memory_order_seq_cst);
-}
-
-void Cycle::Throttle(Addr stack_pointer, uint64_t max_ns) {
-  const uint32_t seen = urgency_.Load(memory_order_seq_cst);
-  if (seen == 0) return;
-  const platform::BlockingWait section(platform::t_stop_record, stack_pointer);
-  platform::FutexWaitFor(&urgency_, seen, max_ns);
-}
-
-void Cycle::EndThrottle() {
-  urgency_.Store(0, memory_order_seq_cst);
-  FutexWakeAll(&urgency_);
+  if (has_driver_ && IsUnderWay() && state() != CycleState::kReady) throttle_.Raise(urgency);
 }
 
 double Cycle::Progress() const {
@@ -318,7 +299,7 @@ double Cycle::FaultNs(uint64_t bytes) const {
          first_write_ns_;
 }
 
-uint64_t Cycle::NoteScanned() {
+uint64_t Cycle::EndMarking() {
   last_scanned_bytes_ =
       scanned_once_bytes_ != 0 ? scanned_once_bytes_ : marker_->statistics().bytes_scanned;
   scanned_once_bytes_ = 0;
@@ -338,8 +319,8 @@ void Cycle::FetchPieces(void* cycle, int) {
     if (piece >= pieces) return;
     const PageNumber begin = piece * pages;
     const size_t bytes = self->tracker_.FetchLast(
-        g_space.AddressOfPage(begin), g_space.AddressOfPage(PieceEnd(begin, end, pages)), SetDirty,
-        &self->rescan_set_);
+        g_space.AddressOfPage(begin), g_space.AddressOfPage(PieceEnd(begin, end, pages)),
+        SetPending, &self->rescan_set_);
     self->written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
   }
 }
@@ -355,7 +336,7 @@ void Cycle::FetchLastWorldStopped() {
   tracker_.FinishRound();
 }
 
-bool Cycle::GoOnWorldStopped(bool give_up) {
+bool Cycle::GoOnWorldStopped(bool discard) {
   remembers_ = false;
   if (memory_.committed() != 0) memset(memory_.data(), kNothingOld, memory_.committed());
   if (state() == CycleState::kIdle) {
@@ -364,16 +345,16 @@ bool Cycle::GoOnWorldStopped(bool give_up) {
   }
   const bool marked = state() != CycleState::kArming;
   const PageNumber frontier = EndCommitted(Space::kScanned);
-  EndThrottle();
-  const bool gives_up = give_up || abandon_ || state() == CycleState::kAbandoned || !marked ||
-                        !rescan_set_.Cover(frontier);
+  throttle_.End();
+  const bool discards = discard || discards_marks_ || state() == CycleState::kAbandoned ||
+                        !marked || !rescan_set_.Cover(frontier);
   SetState(CycleState::kIdle);
   to_disarm_ = armed_end_;
-  abandon_ = false;
+  discards_marks_ = false;
   if (!marked) return false;
-  if (gives_up) {
+  if (discards) {
     scanned_once_bytes_ = 0;
-    marker_->Abandon();
+    marker_->DiscardMarks();
     alloc::FreeDeferredWorldStopped();
     alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,
                                      memory_order_relaxed);  // the world is stopped
@@ -485,8 +466,8 @@ void Cycle::ResetAfterFork() {
   to_disarm_ = 0;
   tracker_.ResetInChild();
   remembers_ = false;
-  urgency_.Store(0, memory_order_relaxed);  // the only thread
-  slice_.Store(0, memory_order_relaxed);    // the only thread; PrepareFork has awaited the slice
+  throttle_.Reset();
+  slice_.Store(0, memory_order_relaxed);  // the only thread; PrepareFork has awaited the slice
   if (state() == CycleState::kArming) SetState(CycleState::kIdle);
   if (IsUnderWay()) SetState(CycleState::kAbandoned);
 }

@@ -6,13 +6,16 @@
 //   kRoots      new objects are black; a handshake with each thread in turn, then the other roots
 //   kMarking    slices of marking; when all is drained, a fetch and a round of rescanning
 //   kReady      the final stop is next
-//   kAbandoned  the next stop turns black objects white again
+//   kAbandoned  a fork has ended the cycle; the next stop turns black objects white again
 //
 //   kIdle -> kArming -> kRoots -> kMarking -> kReady -> kIdle   Start, Advance, the stop
-//   kArming -> kIdle                  the system refuses to track (the tracker is lost), or Abandon
+//   kArming -> kIdle                  the system refuses to track (the tracker is lost), or
+//                                     DiscardMarks
 //   kRoots, kMarking -> kIdle         the stop comes early, and marks what is left
 //   kRoots, kMarking, kReady -> kAbandoned   a fork, in the child
-//   kArming, kRoots, kMarking, kReady, kAbandoned -> kIdle   a stop that gives the cycle up
+//   kArming, kRoots, kMarking, kReady, kAbandoned -> kIdle   a stop that discards the marks
+//
+// From kRoots on, DiscardMarks leaves the state as it is, and Advance asks for the stop.
 //
 // Call order: Init; Enable; then for each cycle Start, Advance until it returns kStop, and in the
 // stop GoOnWorldStopped, Marker::MarkFromRoots, RescanLastWorldStopped; then DisarmSome until it
@@ -27,12 +30,14 @@
 //
 // Who may touch what: state_, the tracker, words_ and armed_end_ under the lock; drained_ and the
 // marker by the thread that has the slice, else under the lock; the rescan set as
-// gc/cycle/rescan_set.h says.
+// gc/mark/rescan_set.h says.
 #pragma once
 
-#include "gc/cycle/rescan_set.h"
+#include "gc/cycle/handshakes.h"
+#include "gc/cycle/throttle.h"
 #include "gc/mark/marker.h"
-#include "gc/world.h"
+#include "gc/mark/rescan_set.h"
+#include "gc/mark/shadow_copies.h"
 #include "observe/trace.h"
 #include "platform/tracking/write_tracking.h"
 
@@ -46,9 +51,9 @@ constexpr const char* NameOf(CycleState state) {
 
 class Cycle {
  public:
-  void Init(const World* world, Marker* marker, WorkerPool* pool) {
+  void Init(const Handshakes* handshakes, Marker* marker, WorkerPool* pool) {
     pool_ = pool;
-    world_ = world;
+    handshakes_ = handshakes;
     marker_ = marker;
   }
 
@@ -80,11 +85,9 @@ class Cycle {
   // tracked any more.
   bool HasLostTracker() const { return lost_; }
   const platform::Refusal& refusal() const { return refusal_; }
-  // Loses the tracker if a filter of system calls bars it (platform/os/filters.h). Whether writes
-  // are still tracked.
-  bool KeepsTracker() {
+  // Loses the tracker if a filter of system calls bars it (platform/os/filters.h).
+  void LoseTrackerIfBarred() {
     if (IsTracking() && tracker_.IsBarred()) LoseTracker(tracker_.refusal());
-    return IsTracking();
   }
   void RespectFilters(bool respect) { tracker_.RespectFilters(respect); }
   // Another tracker may be enabled afterwards. pre: kIdle, and no page is pinned.
@@ -121,25 +124,13 @@ class Cycle {
   // Returns when no thread has a slice. pre: not in a critical section.
   void AwaitSlice();
   // The marks of the cycle under way must not decide which objects live. Awaits the slice.
-  void Abandon();
+  void DiscardMarks();
 
   // Estimated bytes that are left to scan.
   uint64_t WorkLeft() const;
-  // How urgent the end of the cycle is to threads that allocate; any thread, as a hint.
-  //   kNone      the marking keeps up: threads run undisturbed
-  //   kPressing  the marking does not keep up: threads leave most processor time to it
-  //   kClosing   what threads write has to be scanned again soon: threads wait
-  enum class Urgency : uint32_t { kNone, kPressing, kClosing };
-  Urgency urgency() const {
-    return static_cast<Urgency>(urgency_.Load(platform::memory_order_relaxed));  // a hint
-  }
   // Makes the urgency at least `urgency`. No effect without a driver. Guarded by the lock.
   void Raise(Urgency urgency);
-  // Returns when the urgency changes, or after `max_ns`. The caller counts as blocked meanwhile.
-  // Any mutator, not in a critical section.
-  void Throttle(Addr stack_pointer, uint64_t max_ns);
-  // Wakes all throttled mutators. Guarded by the lock.
-  void EndThrottle();
+  Throttle& throttle() { return throttle_; }
   // The estimated part of the marking that is done, 1 for all; any thread, as a hint.
   double Progress() const;
 
@@ -149,13 +140,14 @@ class Cycle {
 
   // --- With the world stopped, runs retired, and no slice. ---
   // Whether the marks of the cycle count in this stop. True: the marker is ready for MarkFromRoots
-  // with the current roots, and all cards that may have changed are dirty. False: there is no
-  // cycle, or it is given up (`give_up`, Abandon or a fork), and all objects are white.
-  bool GoOnWorldStopped(bool give_up);
+  // with the current roots, and all cards that may have changed are pending. False: there is no
+  // cycle, or its marks are discarded (`discard`, DiscardMarks or a fork), and all objects are
+  // white.
+  bool GoOnWorldStopped(bool discard);
   // After MarkFromRoots; only if GoOnWorldStopped or BeginMinorWorldStopped returned true. Rescans
-  // until no card is dirty, and ends the cycle.
+  // until no card is pending, and ends the cycle.
   void RescanLastWorldStopped();
-  // Begins a minor collection: what has been written since the last collection becomes dirty, and
+  // Begins a minor collection: what has been written since the last collection becomes pending, and
   // the marker is ready for MarkFromRoots. False if this collection has to be a full one. pre:
   // Remembers(), no cycle is under way. RescanLastWorldStopped comes after MarkFromRoots.
   bool BeginMinorWorldStopped(const MarkConfig& config);
@@ -180,7 +172,7 @@ class Cycle {
 
   // Called once after the marking of a full collection. Returns the bytes that it scanned, without
   // those scanned again in rounds and without objects allocated during the cycle.
-  uint64_t NoteScanned();
+  uint64_t EndMarking();
   uint64_t last_scanned_bytes() const { return last_scanned_bytes_; }
 
   // In a forked child.
@@ -194,11 +186,11 @@ class Cycle {
   // A gap of fewer pages without objects is armed with its neighbours: each arming call interrupts
   // all processors that run the program.
   static constexpr alloc::PageNumber kMinGapPages = 16;
-  // Maximum of rounds. Another round is made while more cards are dirty than the quota and fewer
+  // Maximum of rounds. Another round is made while more cards are pending than the quota and fewer
   // than before the last round: a program may write faster than the markers scan.
   static constexpr int kMaxRounds = 12;
   static constexpr uint64_t kUsualPauseTargetNs = 2'000'000;
-  static constexpr uint64_t kNsPerCard = 1000;  // to rescan a dirty card in the final stop
+  static constexpr uint64_t kNsPerCard = 1000;  // to rescan a card in the final stop
 
   // State of a page of the scanned space at the end of a collection.
   enum Memory : uint8_t {
@@ -213,13 +205,13 @@ class Cycle {
   Next Arm();
   Next Handshake(Addr stack_pointer);
   Next Round();
-  size_t DirtyCards() const;
+  size_t PendingCards() const;
   // Fetches from all armed pages, in pieces that workers claim. All workers take part if the
   // tracker allows it.
   void FetchLastWorldStopped();
   static void FetchPieces(void* cycle, int worker);
-  // Reported cards become dirty; writes that are not reported are visible from now on [inv.fetch].
-  // Counts the bytes reported.
+  // Reported cards become pending; writes that are not reported are visible from now on
+  // [inv.fetch]. Counts the bytes reported.
   void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
     platform::MaybeDelay();
@@ -232,7 +224,7 @@ class Cycle {
     platform::MaybeDelay();
   }
 
-  const World* world_ = nullptr;
+  const Handshakes* handshakes_ = nullptr;
   Marker* marker_ = nullptr;
   WorkerPool* pool_ = nullptr;
   // Guarded by the collector lock, except where a field says otherwise.
@@ -259,15 +251,15 @@ class Cycle {
   alloc::PageNumber frontier_ = 0;               // kArming ends when pages up to here are armed
   alloc::PageNumber fetched_ = 0;                // the next page to fetch in this round
   alloc::PageNumber to_disarm_ = 0;              // after the cycle: pages below may be armed
-  bool abandon_ = false;                         // the cycle's marks must not decide what lives
-  size_t quota_ = 0;                             // a round with no more dirty cards is the last one
+  bool discards_marks_ = false;                  // the cycle's marks must not decide what lives
+  size_t quota_ = 0;                             // a round with no more pending cards is the last
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;
   int rounds_ = 0;
   bool is_last_round_ = false;       // when this round is scanned, the state becomes kReady
   uint64_t scanned_once_bytes_ = 0;  // bytes scanned before the first round
-  size_t last_dirty_cards_ = 0;      // dirty cards when the last round began
+  size_t last_pending_cards_ = 0;    // pending cards when the last round began
   uint64_t last_scanned_bytes_ = 0;
   // Bytes to scan in this cycle: as many as in the last, and those allocated since. Written under
   // the lock; elsewhere a hint.
@@ -277,10 +269,10 @@ class Cycle {
   platform::Atomic<uint64_t> scanned_{0};
 
   bool has_driver_ = false;
-  platform::Atomic<uint32_t> urgency_{0};  // throttled mutators sleep on it
-  bool begun_ = false;                     // MarkFromRoots was called
-  bool drained_ = false;                   // the last slice left no work; published by slice_
-  platform::Atomic<uint32_t> slice_{0};    // 1 while a thread has a slice
+  Throttle throttle_;
+  bool begun_ = false;                   // MarkFromRoots was called
+  bool drained_ = false;                 // the last slice left no work; published by slice_
+  platform::Atomic<uint32_t> slice_{0};  // 1 while a thread has a slice
 };
 
 }  // namespace gleaner::gc

@@ -43,7 +43,7 @@ void ToggleRefs::MarkStrong(Marker* marker) const {
   for (size_t i = 0; i < count_; ++i) {
     alloc::ObjectRef object;
     if (!refs_[i].strong || !alloc::FindSlot(refs_[i].object, &object)) continue;
-    marker->NoteExplicitMark();
+    marker->SetMarkedExplicitly();
     marker->worker(0).MarkObject(object);
   }
 }

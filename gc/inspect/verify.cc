@@ -186,7 +186,7 @@ class SerialMarker {
 
 }  // namespace
 
-void NoteOldWords(const Marker& marker) {
+void RecordOldWords(const Marker& marker) {
   g_old_words.Clear();
   g_all_noted = true;
   alloc::ForEachSlot([&](const ObjectRef& object) {

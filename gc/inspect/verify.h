@@ -24,6 +24,6 @@ void VerifyMarks(const Marker& marker, const MarkConfig& config, const RootTasks
                  const VerifyOptions& options);
 // Records the words of all live objects, for VerifyMarks after a minor collection that may follow.
 // pre: the world is stopped, it is decided which objects live.
-void NoteOldWords(const Marker& marker);
+void RecordOldWords(const Marker& marker);
 
 }  // namespace gleaner::gc

@@ -9,9 +9,10 @@
 // A class `Worker` that derives from MarkLoop<Worker, Clock> has:
 //   Pipeline                 constructed from Worker*; Filter, Resolve<false>, Mark,
 //                            MarkObjectsBefore as in gc/mark/mark_pipeline.h
-//   void MarkPending()       marks the objects of all pending words, and sets pending_ to 0
+//   void MarkPending()       marks the objects of all pending words, sets pending_ to 0, and calls
+//                            ChooseOrder
 //   void ScanDescribed(Addr) scans an object that is not scanned word by word
-//   void NoteOverflow(PackedRange)  the stack has no room for the range
+//   void LeaveForRescan(PackedRange)  the stack has no room for the range
 //   void Prefetch(PackedRange)  the range is scanned soon
 //   bool pads_objects()      as in MarkConfig
 //   bool MustPause(), IsPauseWanted()  docs: gc/mark/marker.h, "Pausing"
@@ -113,6 +114,13 @@ class MarkLoop {
   static_assert(kPendingWords % kFilterSlack == 0);  // so select stays within the pending words
   static_assert((kScanRing & (kScanRing - 1)) == 0);
 
+  // What feeds the ring.
+  enum class Order : bool {
+    kStack,  // the newest range of the stack
+    kBatch,  // the batch: there is one, or the stack was deep when it was last looked at
+  };
+  static constexpr size_t kNoBatches = SIZE_MAX;
+
   // False if there is no memory.
   [[nodiscard]] bool InitLoop(int id, size_t max_stack_entries, size_t heap_bytes,
                               int max_workers) {
@@ -126,12 +134,14 @@ class MarkLoop {
   void BeginLoop(Addr base, size_t address_bytes, size_t heap_bytes, size_t min_batch,
                  bool splits) {
     statistics = {};
-    is_deep_ = false;
+    order_ = Order::kStack;
     split_ = splits;
     help_at_objects_ = kHelpAfterObjects;
     batch_.BeginCycle(base, address_bytes, heap_bytes, min_batch);
-    deep_at_ = batch_.min();
+    AllowBatches(true);
   }
+  // Whether batches may be made in the next job, if the heap and the memory allow it.
+  void AllowBatches(bool allowed) { deep_at_ = allowed ? batch_.min() : kNoBatches; }
 
   // Gives the memory back. pre: nothing is left.
   void Release() {
@@ -148,17 +158,18 @@ class MarkLoop {
   }
   // Works until stack, batch and ring are empty and no word is pending (true), or the worker has to
   // pause (false). Offers some of the work to idle workers.
-  bool DrainAll();
+  bool Drain();
   // Waits until the worker has work (true), or marking is over or paused (false). `balances`:
   // whether workers take work from each other in this job.
   bool FindWork(bool balances);
 
-  // Whether stack, batch, ring and queue are empty and no word is pending.
-  bool HasNothingLeft() const {
+  // Whether stack, batch, ring and queue are empty and no word is pending. No worker is in the job.
+  bool HasNothing() const {
     return stack_.empty() && batch_.empty() && pending_ == 0 && scan_head_ == scan_tail_ &&
            queue.LooksEmpty();
   }
-  void ForgetAll() {
+  // Empties stack, batch, ring and queue, and drops the pending words. No worker is in the job.
+  void Forget() {
     stack_.Rewind();
     batch_.Clear();
     pending_ = 0;
@@ -171,21 +182,26 @@ class MarkLoop {
   void PushSpan(Addr begin, size_t bytes) {
     while (bytes > kSpanBytes) {
       const size_t whole = AlignDown(bytes - 1, kSpanBytes);
-      PushOrNote({begin + whole, bytes - whole});
+      PushOrLeave({begin + whole, bytes - whole});
       bytes = whole;
     }
-    PushOrNote({begin, bytes});
+    PushOrLeave({begin, bytes});
   }
-  void PushOrNote(PackedRange range) {
-    if (GLEANER_UNLIKELY(!stack_.Push(range))) self().NoteOverflow(range);
+  void PushOrLeave(PackedRange range) {
+    if (GLEANER_UNLIKELY(!stack_.Push(range))) self().LeaveForRescan(range);
+  }
+
+  // Called when pending words have been marked, which pushes ranges.
+  void ChooseOrder() {
+    if (GLEANER_UNLIKELY(stack_.size() >= deep_at_)) order_ = Order::kBatch;
   }
 
   int id_ = 0;
   bool split_ = true;
   RangeStack stack_;
   SortedBatch batch_;
-  size_t deep_at_ = SIZE_MAX;  // the stack is deep, and batches are made, from this size on
-  bool is_deep_ = false;       // there is a batch, or the stack was deep when it was last looked at
+  size_t deep_at_ = kNoBatches;  // the stack is deep from this size on
+  Order order_ = Order::kStack;
   size_t pending_ = 0;  // number of pending words; from kPendingWords on, MarkPending is called
   // First the pending words, fewer than kPendingWords. Behind them a filter has room for the words
   // of one call.
@@ -199,6 +215,8 @@ class MarkLoop {
 
  private:
   Worker& self() { return static_cast<Worker&>(*this); }
+  // Whether the worker makes batches in this job, once its stack is deep.
+  bool MakesBatches() const { return deep_at_ != kNoBatches; }
 
   GLEANER_ALWAYS_INLINE void PutIntoRing(size_t place, PackedRange range);
   size_t FillRing(size_t head, size_t tail, bool has_range_in_hand);
@@ -208,7 +226,7 @@ class MarkLoop {
   bool IsFull() const { return stack_.size() > 2 * batch_.max(); }
   void TakeSegment(const Segment& segment) {
     for (size_t i = 0; i < segment.count; ++i) {
-      PushOrNote(PackedRange::FromBits(segment.ranges[i]));
+      PushOrLeave(PackedRange::FromBits(segment.ranges[i]));
     }
   }
   // Takes a segment that another worker offers. Where there are several nodes: one that lies on
@@ -242,11 +260,11 @@ GLEANER_NOINLINE size_t MarkLoop<Worker, Clock>::FillRing(size_t head, size_t ta
                                                           bool has_range_in_hand) {
   while (tail - head < kScanRing) {
     if (batch_.empty()) {
-      is_deep_ = stack_.size() >= deep_at_;
-      if (!is_deep_ || has_range_in_hand) break;
+      order_ = stack_.size() >= deep_at_ ? Order::kBatch : Order::kStack;
+      if (order_ == Order::kStack || has_range_in_hand) break;
       if (!batch_.Fill(&stack_, [this]() { return self().IsPauseWanted(); })) {
-        if (batch_.min() == SIZE_MAX) deep_at_ = SIZE_MAX;
-        is_deep_ = false;  // until the next words are marked
+        deep_at_ = batch_.min();  // no batches where the memory is lacking
+        order_ = Order::kStack;   // until the next words are marked
         break;
       }
       ++statistics.batches;
@@ -263,22 +281,25 @@ PackedRange MarkLoop<Worker, Clock>::Split(PackedRange range, size_t first_bytes
   size_t bytes = range.bytes();
   while (bytes > kSplitBytes) {
     const size_t half = AlignDown(bytes / 2, kScanBytes);
-    PushOrNote({begin + half, bytes - half});
+    PushOrLeave({begin + half, bytes - half});
     bytes = half;
   }
   if (bytes <= first_bytes) return {begin, bytes};
-  PushOrNote({begin + first_bytes, bytes - first_bytes});
+  PushOrLeave({begin + first_bytes, bytes - first_bytes});
   return {begin, first_bytes};
 }
 
 template <class Worker, class Clock>
-bool MarkLoop<Worker, Clock>::DrainAll() {
+bool MarkLoop<Worker, Clock>::Drain() {
   if (self().MustPause()) return false;
   bool paused = false;
   typename Worker::Pipeline pipeline(&self());
-  size_t scan_head = scan_head_;
-  size_t scan_tail = scan_tail_;
-  size_t pending = pending_;  // in a register while objects are scanned
+  // In registers while objects are scanned. From here to their store at the end, the fields are
+  // stale: of what is called, only MarkPending and ScanDescribed may use one, pending_, which is
+  // stored before. (Members of a struct would not all be in registers.)
+  size_t head = scan_head_;
+  size_t tail = scan_tail_;
+  size_t pending = pending_;
   const auto mark_pending = [this, &pending]() {
     pending_ = pending;
     self().MarkPending();
@@ -288,27 +309,27 @@ bool MarkLoop<Worker, Clock>::DrainAll() {
   // The rest of a long range that is being scanned.
   PackedRange in_hand;
   for (;;) {
-    if (GLEANER_UNLIKELY(is_deep_)) {
-      scan_tail = FillRing(scan_head, scan_tail, in_hand.bytes() != 0);
+    if (GLEANER_UNLIKELY(order_ == Order::kBatch)) {
+      tail = FillRing(head, tail, in_hand.bytes() != 0);
     }
-    if (GLEANER_LIKELY(!is_deep_)) {
-      while (scan_tail - scan_head < kScanRing && !stack_.empty()) {
+    if (GLEANER_LIKELY(order_ == Order::kStack)) {
+      while (tail - head < kScanRing && !stack_.empty()) {
         PackedRange range = stack_.Pop();
         // Others can take the rest from the stack, but nothing from the ring.
-        if (GLEANER_UNLIKELY(range.bytes() > kScanBytes) && split_ && deep_at_ == SIZE_MAX) {
+        if (GLEANER_UNLIKELY(range.bytes() > kScanBytes) && split_ && !MakesBatches()) {
           range = Split(range, kScanBytes);
         }
-        PutIntoRing(scan_tail++, range);
+        PutIntoRing(tail++, range);
       }
     }
     PackedRange range = in_hand;
     if (GLEANER_LIKELY(range.bytes() == 0)) {
-      if (scan_head == scan_tail) {
+      if (head == tail) {
         if (pending == 0) break;  // nothing is left: the worker may turn idle [inv.termination]
         mark_pending();
         continue;
       }
-      range = scan_ring_[scan_head++ % kScanRing];
+      range = scan_ring_[head++ % kScanRing];
       if (GLEANER_UNLIKELY(range.bytes() == 0)) {
         pending_ = pending;
         self().ScanDescribed(range.begin());
@@ -318,7 +339,7 @@ bool MarkLoop<Worker, Clock>::DrainAll() {
     }
     in_hand = PackedRange();
     if (GLEANER_UNLIKELY(range.bytes() > kScanBytes)) {
-      if (split_ && range.bytes() > kSplitBytes && (deep_at_ == SIZE_MAX || IsFull())) {
+      if (split_ && range.bytes() > kSplitBytes && (!MakesBatches() || IsFull())) {
         range = Split(range, kSplitBytes);
       }
       in_hand = {range.begin() + kScanBytes, range.bytes() - kScanBytes};
@@ -331,8 +352,8 @@ bool MarkLoop<Worker, Clock>::DrainAll() {
     size_t kept = pipeline.Filter(begin, bytes, words_ + pending, &last);
     // A chain: one pointer and no other work. Follow it directly, since the latency of stack and
     // ring would dominate.
-    while (kept == 1 && pending == 0 && scan_head == scan_tail && stack_.empty() &&
-           !self().pads_objects() && scanned < kShareEveryBytes) {
+    while (kept == 1 && pending == 0 && head == tail && stack_.empty() && !self().pads_objects() &&
+           scanned < kShareEveryBytes) {
       kept = 0;
       uint8_t* mark = pipeline.template Resolve<false>(last);
       if (mark == nullptr || !pipeline.Mark({mark, last}, &begin, &bytes)) break;
@@ -352,20 +373,21 @@ bool MarkLoop<Worker, Clock>::DrainAll() {
       statistics.bytes_scanned += scanned;
       scanned = 0;
       in_hand = ShareWork(in_hand);
-      if (GLEANER_UNLIKELY(is_deep_) && in_hand.bytes() != 0 && stack_.size() >= batch_.max()) {
-        PushOrNote(in_hand);
+      if (GLEANER_UNLIKELY(order_ == Order::kBatch) && in_hand.bytes() != 0 &&
+          stack_.size() >= batch_.max()) {
+        PushOrLeave(in_hand);
         in_hand = PackedRange();
       }
       if (GLEANER_UNLIKELY(self().MustPause())) {
-        if (in_hand.bytes() != 0) PushOrNote(in_hand);
+        if (in_hand.bytes() != 0) PushOrLeave(in_hand);
         paused = true;
         break;
       }
     }
   }
   statistics.bytes_scanned += scanned;
-  scan_head_ = scan_head;
-  scan_tail_ = scan_tail;
+  scan_head_ = head;
+  scan_tail_ = tail;
   pending_ = pending;
   if (paused) return false;
   stack_.Rewind();

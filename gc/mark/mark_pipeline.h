@@ -86,37 +86,12 @@ class MarkWorker::Pipeline {
     Addr begin;
     size_t bytes;
     if (Mark(found, &begin, &bytes) && GLEANER_UNLIKELY(!worker_->stack_.Push({begin, bytes}))) {
-      worker_->NoteOverflow({begin, bytes});
+      worker_->LeaveForRescan({begin, bytes});
     }
   }
 
-  // Second step, for the words of many objects at once: marks the objects that the words point to,
-  // and pushes their contents. Changes the array. pre: all words are inside the reservation.
-  GLEANER_ALWAYS_INLINE void MarkWords(Addr* words, size_t count) {
-    if (worker_->select_ == nullptr || count < worker_->min_select_words_) {
-      return MarkInBatches(words, count);
-    }
-    // The mark bytes of the words that select keeps are in the cache.
-    const size_t kept = worker_->select_(
-        {base_, info_, marks_, white_, worker_->hole_begin_, worker_->hole_pages_}, words, count);
-    for (size_t i = 0; i < kept; ++i) {
-      uint8_t* mark = Resolve<false>(words[i]);
-      if (GLEANER_LIKELY(mark != nullptr)) Settle({mark, words[i]});
-    }
-  }
-
-  // With pad_objects, for words of heap objects alone: marks the objects that end where the words
-  // point to. A pointer one past the end of an object is the base of the next.
-  GLEANER_NOINLINE void MarkObjectsBefore(const Addr* words, size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      if (!InHeap(words[i] - 1)) continue;
-      uint8_t* mark = Resolve<false>(words[i] - 1);
-      if (mark != nullptr) Settle({mark, words[i] - 1});
-    }
-  }
-
-  // First step of a scan: copies the words of the range that point into the reservation to `out`,
-  // and returns their number. *last is the last of them, in a register for chains.
+  // Filters: copies the words of the range that point into the reservation to `out`, and returns
+  // their number. *last is the last of them, in a register for chains.
   GLEANER_ALWAYS_INLINE size_t Filter(Addr begin, size_t bytes, Addr* out, Addr* last) const {
     platform::MaybeDelay();  // the object is black and not scanned
     const Addr* words = PointerAt<const Addr>(begin);
@@ -138,6 +113,32 @@ class MarkWorker::Pipeline {
     }
     *last = newest;
     return kept;
+  }
+
+  // Selects, resolves and marks, for the words of many objects at once: marks the objects that the
+  // words point to, and pushes their contents. Changes the array. pre: all words are inside the
+  // reservation.
+  GLEANER_ALWAYS_INLINE void MarkWords(Addr* words, size_t count) {
+    if (worker_->select_ == nullptr || count < worker_->min_select_words_) {
+      return MarkInBatches(words, count);
+    }
+    // The mark bytes of the words that select keeps are in the cache.
+    const size_t kept = worker_->select_(
+        {base_, info_, marks_, white_, worker_->hole_begin_, worker_->hole_pages_}, words, count);
+    for (size_t i = 0; i < kept; ++i) {
+      uint8_t* mark = Resolve<false>(words[i]);
+      if (GLEANER_LIKELY(mark != nullptr)) Settle({mark, words[i]});
+    }
+  }
+
+  // With pad_objects, for words of heap objects alone: marks the objects that end where the words
+  // point to. A pointer one past the end of an object is the base of the next.
+  GLEANER_NOINLINE void MarkObjectsBefore(const Addr* words, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!InHeap(words[i] - 1)) continue;
+      uint8_t* mark = Resolve<false>(words[i] - 1);
+      if (mark != nullptr) Settle({mark, words[i] - 1});
+    }
   }
 
  private:

@@ -15,6 +15,8 @@ using alloc::PageNumber;
 using platform::memory_order_relaxed;
 using platform::memory_order_seq_cst;
 
+template bool MarkLoop<MarkWorker, RealClock>::Drain();
+
 bool MarkWorker::Init(Marker* marker, int id, size_t max_stack_entries, int max_workers) {
   marker_ = marker;
   return InitLoop(id, max_stack_entries, g_space.bytes, max_workers);
@@ -41,7 +43,7 @@ void MarkWorker::BeginCycle() {
       has_hole_ ? alloc::FirstCommitted(alloc::Space::kPointerFree) - hole_begin_ : PageNumber{0};
 }
 
-GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
+GLEANER_COLD void MarkWorker::LeaveForRescan(PackedRange range) {
   ++statistics.overflows;
   if (marker_->rescan_set_ == nullptr) {
     marker_->overflowed_.Store(true, memory_order_relaxed);  // read after all workers are done
@@ -56,7 +58,7 @@ GLEANER_COLD void MarkWorker::NoteOverflow(PackedRange range) {
 }
 
 // A range of 0 bytes on the stack stands for the object that begins there.
-void MarkWorker::PushForDescription(Addr base) { PushOrNote({base, 0}); }
+void MarkWorker::PushForDescription(Addr base) { PushOrLeave({base, 0}); }
 
 void MarkWorker::PushContents(const ObjectRef& object) {
   switch (g_space.info[object.page].contents) {
@@ -86,7 +88,7 @@ void MarkWorker::PushFoundRange(MarkSink* sink, Addr begin, Addr end, bool inter
 GLEANER_NOINLINE void MarkWorker::MarkPending() {
   Pipeline(this).MarkWords(words_, pending_);
   pending_ = 0;
-  if (GLEANER_UNLIKELY(stack_.size() >= deep_at_)) is_deep_ = true;
+  ChooseOrder();
 }
 
 // Marks the object of a word for which any displacement counts where those of the pending words are
@@ -162,8 +164,6 @@ void MarkWorker::Prefetch(PackedRange range) const {
   __builtin_prefetch(PointerAt<void>(range.begin() + near - 1), 0, 3);
 }
 
-bool MarkWorker::Drain() { return DrainAll(); }
-
 bool MarkWorker::IsPausing() const { return marker_->IsPausing(); }
 bool MarkWorker::Shares() const { return marker_->config_.balance && !marker_->IsAlone(); }
 bool MarkWorker::WakeHelper() { return marker_->pool_->WakeOne(marker_->MaxWorkersNow()); }
@@ -218,8 +218,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   RootTasks& roots = *marker_->roots_;
   pause_at_bytes_ =
       slice_bytes == kNeverPause ? kNeverPause : statistics.bytes_scanned + slice_bytes;
-  const bool sorts = slice_bytes >= kMinSortingSlice || marker_->config_.min_batch != 0;
-  deep_at_ = sorts ? batch_.min() : SIZE_MAX;
+  AllowBatches(slice_bytes >= kMinSortingSlice || marker_->config_.min_batch != 0);
   OrderVictims();
   marker_->crew_.termination.SetBusy(id_);
   const platform::TraceSpan span;

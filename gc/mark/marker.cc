@@ -104,8 +104,9 @@ bool Marker::Continue(uint64_t slice_bytes) {
   const uint64_t busy_before = is_whole ? statistics().busy_ns : 0;
   const uint64_t begin_ns = platform::NowNs();
   pool_->Begin(RunJob, this);
-  // All begin if there are dirty pages, which workers claim and do not share; and without
-  // balancing, since then no worker wakes helpers later.
+  // All begin in a concurrent cycle, in its stop and in a minor collection, where there may be
+  // dirty pages, which workers claim and do not share; and without balancing, since then no worker
+  // wakes helpers later.
   const bool all_begin = rescan_set_ != nullptr || !config_.balance;
   pool_->WakeAll(all_begin || at_start_ > MaxWorkersNow() ? MaxWorkersNow() : at_start_);
   while (pool_->last_workers() <= last && pool_->CanWake()) pool_->WakeOne();
@@ -161,7 +162,7 @@ void Marker::EndSlice() {
   crew_.WakeSleepers();
 }
 
-void Marker::Abandon() {
+void Marker::DiscardMarks() {
   for (int i = 0; i < worker_count_; ++i) workers_[i]->Forget();
   is_concurrent_ = false;
   slice_over_.Store(false, memory_order_seq_cst);
@@ -182,7 +183,7 @@ void Marker::SetMark(const ObjectRef& object, bool marked) {
       __atomic_load_n(object.mark(), __ATOMIC_RELAXED) == alloc::kFreeSlot) {
     return;
   }
-  NoteExplicitMark();
+  SetMarkedExplicitly();
   if (!marked && black_ == alloc::g_epoch) {
     // Objects that refer to this object need not be scanned in this collection.
     kept_explicitly_.Store(true, memory_order_relaxed);  // published by the end of the job

@@ -2,7 +2,7 @@
 //
 // Each worker runs this pipeline:
 //
-//                         root tasks, dirty cards, descriptors
+//                         root tasks, pending cards, descriptors
 //                                          |
 //   [scan ring] -> filter words -> [pending words] -> select, resolve to the mark byte
 //        ^                                                          |
@@ -31,7 +31,7 @@
 //   [inv.marked-allocated]  black is only ever stored over white, and white slots are allocated.
 //   [inv.no-lost-grey]      an object whose byte turned black is on a stack, in a batch, in a ring,
 //                           in a segment, being scanned or done, or words of it are pending; or its
-//                           cards are dirty; or the rescan flag is up.
+//                           cards are pending; or the rescan flag is up.
 // Two markers may find the same byte white. Both then store black and push, which is harmless; so a
 // relaxed load and store suffice (Note [mark-race] in docs/design/memory_ordering.md).
 //
@@ -45,41 +45,31 @@
 // pause. A worker that pauses pushes the range it is scanning back and leaves the job; its pending
 // words and the entries of its stack, batch, ring and queue stay there. When all workers have left,
 // Continue opens the job again. While marking is paused no grey object is lost [inv.no-lost-grey],
-// and Abandon may discard all of them.
+// and DiscardMarks may drop all of them.
 //
 // Rescanning: with a rescan set (UseRescanSet), a round of BeginRescan and Continue takes each
-// dirty card and scans the words in it of every black object; a described object is scanned whole.
-// For kinds that keep the contents of unreachable objects, every allocated object is scanned. Where
-// there is a shadow copy (gc/cycle/shadow_copies.h), only words that differ from it are scanned.
+// pending card and scans the words in it of every black object; a described object is scanned
+// whole. For kinds that keep the contents of unreachable objects, every allocated object is
+// scanned. Where there is a shadow copy (gc/mark/shadow_copies.h), only words that differ from it
+// are scanned.
 //
 // Stack memory exhausted: with a rescan set, the cards of the range that was not pushed become
-// dirty. Without it the object stays black, the rescan flag goes up, and when all other work is
+// pending. Without it the object stays black, the rescan flag goes up, and when all other work is
 // done every black object of the heap is scanned again. The marker never aborts or allocates.
 #pragma once
 
 #include "alloc/object.h"
 #include "alloc/page_node.h"
-#include "gc/cycle/rescan_set.h"
-#include "gc/cycle/shadow_copies.h"
 #include "gc/mark/kinds.h"
+#include "gc/mark/mark_config.h"
 #include "gc/mark/mark_loop.h"
+#include "gc/mark/marker_count.h"
+#include "gc/mark/rescan_set.h"
 #include "gc/mark/roots.h"
+#include "gc/mark/shadow_copies.h"
 #include "gc/mark/worker_pool.h"
-#include "gc/policy/marker_count.h"
 
 namespace gleaner::gc {
-
-// Constant during a cycle. balance, split and termination select variants of the thesis.
-struct MarkConfig {
-  bool all_interior_pointers = true;
-  bool past_the_end = true;    // one-past-the-end pointers count in roots
-  bool pad_objects = false;    // one-past-the-end pointers count in the heap, too
-  bool balance = true;         // work stealing
-  bool split = true;           // splitting of large ranges
-  size_t min_batch = 0;        // ranges of a sorted batch; 0: the heap's size decides
-  bool adapts_markers = true;  // else all begin if the last marking had work for several
-  TerminationMethod termination = TerminationMethod::kStates;
-};
 
 inline constexpr uint64_t kNeverPause = ~uint64_t{0};
 // A shorter slice is a mutator's (CyclePacer::SliceBytes), which must not wait until a batch is
@@ -93,6 +83,9 @@ class Marker;
 // once, BeginCycle before the first job of a cycle.
 class MarkWorker : private MarkLoop<MarkWorker, RealClock> {
  public:
+  using MarkLoop::Drain;
+  using MarkLoop::Forget;
+  using MarkLoop::HasNothing;
   using MarkLoop::queue;
   using MarkLoop::statistics;
 
@@ -109,15 +102,8 @@ class MarkWorker : private MarkLoop<MarkWorker, RealClock> {
   void PushContentsButSelf(const alloc::ObjectRef& object);
   // Where the program's procedures push the objects that they find.
   MarkSink* sink() { return &sink_; }
-  // Works until stack, batch and ring are empty and no word is pending (true), or the worker has to
-  // pause (false). Offers some of the work to idle workers.
-  bool Drain();
   // The whole job of one worker in parallel marking. Pauses after scanning about `slice_bytes`.
   void Run(uint64_t slice_bytes);
-  // Whether stack, batch, ring and queue are empty and no word is pending. No worker is in the job.
-  bool HasNothing() const { return HasNothingLeft(); }
-  // Empties stack, batch, ring and queue, and drops the pending words. No worker is in the job.
-  void Forget() { ForgetAll(); }
 
  private:
   template <class, class>
@@ -125,7 +111,7 @@ class MarkWorker : private MarkLoop<MarkWorker, RealClock> {
 
   // Where there are several memory nodes and they are known: orders the other workers by nearness.
   void OrderVictims();
-  // While roots or dirty cards are scanned, the stack is drained when it is deeper than this.
+  // While roots or pending cards are scanned, the stack is drained when it is deeper than this.
   static constexpr size_t kDrainRootsAt = 256;
 
   // A local copy of worker state for the compiler to keep in registers: a store to a mark byte may
@@ -151,7 +137,7 @@ class MarkWorker : private MarkLoop<MarkWorker, RealClock> {
   void PushForDescription(Addr base);
   void ScanDescribed(Addr base);
 
-  void NoteOverflow(PackedRange range);
+  void LeaveForRescan(PackedRange range);
   void RescanPage(alloc::PageNumber page);
   bool MustRescan(alloc::PageNumber page, const uint8_t* mark) const;
   void RescanRange(alloc::PageNumber page, size_t begin, size_t end);
@@ -203,12 +189,14 @@ class MarkWorker : private MarkLoop<MarkWorker, RealClock> {
   uint64_t pause_at_bytes_ = kNeverPause;  // pause when statistics.bytes_scanned reaches this
 };
 
+extern template bool MarkLoop<MarkWorker, RealClock>::Drain();
+
 // Call order: Init once. For a stop-parallel collection, with the world stopped: Begin,
 // MarkFromRoots, MarkMore any number of times, End. For a concurrent cycle: BeginConcurrent,
 // MarkFromRoots and Continue in slices; then with the world stopped GoOnWorldStopped, BeginRescan,
-// MarkFromRoots, MarkMore, End; or Abandon. The caller has the collector lock, or the slice of a
-// concurrent cycle (gc/cycle/cycle.h). Only Pause and Resume may be called while workers are in the
-// job.
+// MarkFromRoots, MarkMore, End; or DiscardMarks. The caller has the collector lock, or the slice of
+// a concurrent cycle (gc/cycle/cycle.h). Only Pause and Resume may be called while workers are in
+// the job.
 class Marker {
  public:
   // False if the workers' metadata cannot be had.
@@ -219,7 +207,8 @@ class Marker {
 
   // Decides which values are white and which is black. After that worker 0 may be given objects.
   // `minor`: only young objects are white. Old objects are black from the beginning, and those that
-  // may refer to young objects have to be dirty. pre: the world is stopped, runs are retired.
+  // may refer to young objects have to be on pending cards. pre: the world is stopped, runs are
+  // retired.
   void Begin(const MarkConfig& config, bool minor = false);
   // Called when it is decided which objects live: no object is white any more, and outside cycles
   // black is the live epoch. pre: the world is stopped.
@@ -227,7 +216,7 @@ class Marker {
   // Begins a concurrent cycle. Until GoOnWorldStopped only the thread that calls MarkFromRoots or
   // Continue marks (unless SetConcurrentWorkers allows more workers). That thread may be a mutator
   // in a critical section; it pauses if a stop is wanted. Mark procedures are not called: the
-  // objects that need one become dirty. Dirty pages in which threads allocate stay dirty.
+  // objects that need one become pending. Pending pages in which threads allocate stay pending.
   void BeginConcurrent(const MarkConfig& config, RescanSet* rescan_set, ShadowCopies* shadows);
   // Sets how many workers mark from now on in a concurrent cycle. More than one only for a caller
   // that is no mutator. pre: no worker is in the job.
@@ -239,10 +228,10 @@ class Marker {
   // the slice or of Pause; then Continue has to be called.
   bool MarkFromRoots(RootTasks* roots, uint64_t slice_bytes = kNeverPause);
   bool Continue(uint64_t slice_bytes = kNeverPause);
-  // Sets the rescan set of this cycle. With null, cards that are dirty are not scanned any more.
+  // Sets the rescan set of this cycle. With null, pending cards are not scanned any more.
   // After Begin; no worker is in the job.
   void UseRescanSet(RescanSet* rescan_set) { rescan_set_ = rescan_set; }
-  // The next Continue scans all cards that are dirty now. Cards that become dirty during that
+  // The next Continue scans all cards that are pending now. Cards that become pending during that
   // Continue may be left for the next round. pre: no worker is in the job.
   void BeginRescan() {
     next_rescanned_.Store(0,
@@ -253,9 +242,9 @@ class Marker {
   // Resume. Any thread.
   void Pause();
   void Resume() { pause_.Store(false, platform::memory_order_seq_cst); }
-  // Gives the cycle up: black objects become white again. pre: the world is stopped, no worker is
+  // Ends the cycle: black objects become white again. pre: the world is stopped, no worker is
   // in the job.
-  void Abandon();
+  void DiscardMarks();
   // Marks from the objects that worker 0 was given since (finalizers). Serial.
   void MarkMore();
 
@@ -269,7 +258,7 @@ class Marker {
   bool marked_explicitly() const {
     return marked_explicitly_.Load(platform::memory_order_relaxed);  // no worker is in the job
   }
-  void NoteExplicitMark() {
+  void SetMarkedExplicitly() {
     marked_explicitly_.Store(true, platform::memory_order_relaxed);  // published by the job's end
   }
   // Whether the program has tried to unmark an old object in this minor collection.
@@ -278,8 +267,8 @@ class Marker {
   }
   MarkWorker& worker(int i) { return *workers_[i]; }
   MarkStatistics statistics() const;
-  // Of the marking from the roots in a stop; nothing where dirty pages are scanned. The collecting
-  // thread.
+  // Of the marking from the roots in a stop; nothing where pending cards are scanned. The
+  // collecting thread.
   const MarkingTimes& times() const { return times_; }
 
   uint8_t white() const { return white_; }  // a mask

@@ -1,4 +1,4 @@
-// Rescanning of dirty cards, which the program has written while marking was under way: functions
+// Rescanning of pending cards, which the program has written while marking was under way: functions
 // of MarkWorker.
 #include "alloc/walk.h"
 #include "gc/mark/mark_pipeline.h"

@@ -6,11 +6,12 @@
 // (golang/go issue 73581): it queues pages, and keeps a colour for grey objects. Here an object is
 // black from the moment it is found, as ever, and a batch holds ranges, as the stack does.
 //
-// Order gains the more, the denser the ranges are: what matters is their number for each page of
-// the heap. A batch has at most 32, all workers together, so that it takes at most 1/64 of the
-// heap. It is made when there are 8. None is made in a heap that a processor's caches may hold, nor
-// by more than four workers, whose shares are too thin (docs/figures/performance.md, "In the order of
-// addresses"). The heap is here what is committed of it for objects that are scanned.
+// Order gains the more, the denser the ranges are. Density is ranges per page of the heap. The
+// batches of all workers together hold at most 32 ranges a page, which take 1/64 of the heap's
+// bytes. A worker makes a batch when it has its share of 8 ranges a page. None is made in a heap
+// that a processor's caches may hold, nor by more than four workers, whose shares are too thin
+// (docs/figures/performance.md, "In the order of addresses"). The heap is here what is committed of it for
+// objects that are scanned.
 #pragma once
 
 #include "alloc/address_space.h"

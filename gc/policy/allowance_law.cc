@@ -14,7 +14,7 @@ void Add(double* sum, double value, double memory) { *sum += value - *sum / memo
 // a tick of the scheduler. So it only tells, over several periods, how many processors the program
 // keeps busy. In a stop they stand still. The collecting thread's own clock does not lag, and does
 // not count the time in which the thread waits for a processor.
-void AllowanceLaw::Note(const Period& period) {
+void AllowanceLaw::Learn(const Period& period) {
   const auto run_ns = static_cast<double>(period.run_ns);
   const auto concurrent_ns = static_cast<double>(period.concurrent_processor_ns);
   Add(&run_ns_, run_ns, kMemory);

@@ -48,7 +48,7 @@ class AllowanceLaw {
     uint64_t footprint_bytes = 0;  // M at the end of the period
     double touch_ns_per_byte = 0;  // c
   };
-  void Note(const Period& period);
+  void Learn(const Period& period);
 
   // The cost ratio r; 0 before the first period.
   double cost_ratio() const;

@@ -2,7 +2,7 @@
 
 namespace gleaner::gc {
 
-void Generations::NoteFull(const Outcome& outcome, uint64_t allowance_bytes) {
+void Generations::LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes) {
   full_ns_ = outcome.cost_ns;
   full_stop_ns_ = outcome.stop_ns;
   max_live_bytes_ = outcome.live_bytes + allowance_bytes / kGrowthShare;
@@ -17,7 +17,7 @@ void Generations::NoteFull(const Outcome& outcome, uint64_t allowance_bytes) {
       IsShortEnough();
 }
 
-void Generations::NoteMinor(const Outcome& outcome) {
+void Generations::LearnFromMinor(const Outcome& outcome) {
   ++minors_;
   // A full one would have freed about as much as was allocated.
   const auto young_bytes = static_cast<double>(outcome.young_bytes);
@@ -27,7 +27,7 @@ void Generations::NoteMinor(const Outcome& outcome) {
           : static_cast<double>(full_ns_) * static_cast<double>(outcome.freed_bytes) / young_bytes;
   loss_ns_ = static_cast<double>(outcome.cost_ns) - worth;
   is_loss_known_ = true;
-  if (budget_ != nullptr) budget_->Note(loss_ns_);
+  if (budget_ != nullptr) budget_->AddLoss(loss_ns_);
   const bool pays = loss_ns_ < 0;
   unpaid_ = pays ? 0 : unpaid_ + 1;
   if (pays) next_rest_ = kFirstRest;

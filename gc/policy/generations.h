@@ -2,13 +2,13 @@
 //
 // When it may be minor, no old object holds a pointer to a young one [inv.no-old-to-young].
 //
-// Guarded by the collector lock. At the end of each collection: Configure, then NoteFull or
-// NoteMinor, then WantsMinor.
+// Guarded by the collector lock. At the end of each collection: Configure, then LearnFromFull or
+// LearnFromMinor, then WantsMinor.
 #pragma once
 
 #include <cstdint>
 
-#include "gc/mark/loss_budget.h"
+#include "gc/policy/loss_budget.h"
 
 namespace gleaner::gc {
 
@@ -43,13 +43,14 @@ class Generations {
     double max_fault_ns = 0;
   };
   // A collection of the whole heap is over. `allowance_bytes`: until the next collection.
-  void NoteFull(const Outcome& outcome, uint64_t allowance_bytes);
-  void NoteMinor(const Outcome& outcome);
+  void LearnFromFull(const Outcome& outcome, uint64_t allowance_bytes);
+  void LearnFromMinor(const Outcome& outcome);
 
   // Whether the next collection that allocation causes should be minor.
   bool WantsMinor() const { return wants_minor_; }
-  // How long a minor collection is expected to stop the program: as long a part of the last full
-  // stop as the last minor one was; as long as a full one if there was none.
+  // How long a minor collection is expected to stop the program: the last full stop, times the
+  // ratio of the last minor stop to the full stop before it; the full stop if there was no minor
+  // one.
   uint64_t ExpectedMinorNs() const {
     return static_cast<uint64_t>(minor_share_ * static_cast<double>(full_stop_ns_));
   }

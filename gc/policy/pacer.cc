@@ -10,10 +10,13 @@ namespace {
 constexpr size_t kReportsPerAllowance = 16;
 constexpr size_t kMinReportBytes = 4 * kKiB;
 
+constexpr uint64_t Max(uint64_t a, uint64_t b) { return a < b ? b : a; }
+constexpr uint64_t Min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
 // As a threshold: sums of two of them are in range.
 ptrdiff_t Threshold(uint64_t bytes) {
-  constexpr uint64_t kMost = PTRDIFF_MAX / 4;
-  return static_cast<ptrdiff_t>(bytes < kMost ? bytes : kMost);
+  constexpr uint64_t kMax = PTRDIFF_MAX / 4;
+  return static_cast<ptrdiff_t>(bytes < kMax ? bytes : kMax);
 }
 
 // After a minor collection at least 1/kMinShareLeft of the allowance is left, whatever it has kept.
@@ -41,13 +44,13 @@ void Pacer::StartCycle(const PacerInput& found) {
   DiscountAllocatedInCycle();
   max_report_bytes_ = kMaxReportBytes;
   surplus_cycles_before_ = surplus_cycles_;
-  NoteReleased();
+  LearnReleased();
   allocated_.Store(static_cast<ptrdiff_t>(found_.in_cycle_bytes),
                    platform::memory_order_relaxed);  // the world is stopped
   found_.period.footprint_bytes = FootprintBytes();
   found_.period.touch_ns_per_byte = config_.touch_ns_per_byte;
-  law_.Note(found_.period);
-  NoteSurplus();
+  law_.Learn(found_.period);
+  CountSurplus();
   SetAllowance();
   SetWorth();
 }
@@ -68,13 +71,13 @@ void Pacer::SetWorth() {
 
 // Minor collections take from what is registered what dies young. Most of what the program keeps
 // is found to be kept after some collections that were not worth it, so these become rare.
-void Pacer::NoteReleased() {
+void Pacer::LearnReleased() {
   if (found_.is_minor) {
     allocated_before_ += allocated();
     ran_before_ns_ += found_.period.run_ns;
     return;
   }
-  NoteOutside();
+  LearnOutside();
   constexpr double kMemory = 8;
   const uint64_t before = found_.finalizable + found_.finalized;
   if (before > finalizable_) {
@@ -87,7 +90,7 @@ void Pacer::NoteReleased() {
   wants_full_.Store(false, platform::memory_order_relaxed);  // the world is stopped
 }
 
-void Pacer::NoteOutside() {
+void Pacer::LearnOutside() {
   if (outside_is_due_ && !outside_has_grown_ && ++outside_quiet_ >= outside_trust_) {
     outside_weight_ /= 2;
     outside_quiet_ = 0;
@@ -99,7 +102,7 @@ void Pacer::NoteOutside() {
   ran_before_ns_ = 0;
 }
 
-bool Pacer::NoteProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns) {
+bool Pacer::WeighProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns) {
   if (outside_bytes_ > process_bytes) outside_bytes_ = process_bytes;
   const uint64_t grown = process_bytes - outside_bytes_;
   if (grown < kMinOutsideBytes / 4) {
@@ -138,7 +141,7 @@ void Pacer::Amend(uint64_t live_scanned_bytes, uint64_t live_pointer_free_bytes,
   found_.live_pointer_free_bytes = live_pointer_free_bytes;
   found_.free_resident_bytes = free_resident_bytes;
   DiscountAllocatedInCycle();
-  NoteSurplus();
+  CountSurplus();
   SetAllowance();
 }
 
@@ -154,7 +157,7 @@ void Pacer::DiscountAllocatedInCycle() {
   }
 }
 
-void Pacer::NoteSurplus() {
+void Pacer::CountSurplus() {
   const bool surplus =
       found_.free_resident_bytes > MaxUsefulFreeBytes() && found_.resident_bytes > wanted_bytes();
   surplus_cycles_ = surplus ? surplus_cycles_before_ + 1 : 0;
@@ -184,22 +187,48 @@ uint64_t Pacer::HeapBytesInLimit() const {
   return limit > config_.process_bytes ? limit - config_.process_bytes : 0;
 }
 
-void Pacer::KeepLimit(uint64_t* allowance) {
-  const uint64_t heap_bytes = HeapBytesInLimit();
-  uint64_t most = BytesThatFit(heap_bytes, true);
-  most -= found_.kept_bytes < most ? found_.kept_bytes : most;
-  most += found_.in_cycle_bytes;
-  uint64_t least = law_.BytesAllocatedIn(found_.full_stop_ns);
-  if (least < config_.min_allowance_bytes) least = config_.min_allowance_bytes;
-  // In the worst case nothing fits into the partly used pages.
+// What the law gives, less what a minor collection keeps.
+uint64_t Pacer::AllowanceByLaw() const {
+  const uint64_t by_law = BytesByLaw();
+  const bool is_kept_most = found_.kept_bytes > by_law - by_law / kMinShareLeft;
+  return Max(is_kept_most ? by_law / kMinShareLeft : by_law - found_.kept_bytes,
+             config_.min_allowance_bytes);
+}
+
+// What fits into the free pages, as far as they are no surplus.
+uint64_t Pacer::AllowanceByFreeMemory() const {
+  const uint64_t free = Min(found_.free_resident_bytes, MaxUsefulFreeBytes());
+  return free - free / 8 + found_.in_cycle_bytes;
+}
+
+// What fits into the heap that the program has asked for.
+uint64_t Pacer::AllowanceByAskedHeap() const {
+  return BytesThatFit(wanted_bytes(), config_.early) + found_.in_cycle_bytes;
+}
+
+// What fits into the largest heap that the program allows. Without `early` a collection comes when
+// no pages are left.
+uint64_t Pacer::MaxAllowanceByHeap() const {
+  if (!config_.early || config_.max_heap_bytes == 0) return UINT64_MAX;
+  return Max(BytesThatFit(config_.max_heap_bytes, true) + found_.in_cycle_bytes,
+             config_.min_allowance_bytes);
+}
+
+// The limit is let go where stop-parallel collections would otherwise take half of the time.
+Pacer::SoftLimit Pacer::FindSoftLimit() const {
+  SoftLimit limit;
+  limit.heap_bytes = HeapBytesInLimit();
+  limit.let_go_at = Max(law_.BytesAllocatedIn(found_.full_stop_ns), config_.min_allowance_bytes);
+  const uint64_t fit = BytesThatFit(limit.heap_bytes, true);
+  limit.fitting_bytes = fit - Min(found_.kept_bytes, fit) + found_.in_cycle_bytes;
+  return limit;
+}
+
+// Whether `allowance` might not fit below the limit. In the worst case nothing fits into the partly
+// used pages.
+bool Pacer::MayPass(const SoftLimit& limit, uint64_t allowance) const {
   const uint64_t used = found_.resident_bytes - found_.free_resident_bytes;
-  is_near_limit_ = *allowance > most || *allowance + used > heap_bytes;
-  misses_limit_ = most < least && found_.resident_bytes > heap_bytes;
-  if (most < least) most = least;
-  if (*allowance > most) *allowance = most;
-  // Relaxed, both: thresholds.
-  most_heap_bytes_.Store(heap_bytes, platform::memory_order_relaxed);
-  least_.Store(Threshold(least), platform::memory_order_relaxed);
+  return allowance > limit.fitting_bytes || allowance + used > limit.heap_bytes;
 }
 
 void Pacer::OnThreads(size_t threads) {
@@ -212,46 +241,49 @@ void Pacer::OnThreads(size_t threads) {
   }
 }
 
+// At the end, unless stress_bytes overrules everything:
+//   min_allowance_bytes <= share <= allowance
+//   allowance <= what fits below the soft limit, or what lets the limit go
+//   allowance <= what fits into the largest heap, with PacerConfig::early, or the minimum
+// The maxima come before all else, the soft limit first. Below them the allowance is the largest of
+// what the heap asked for has room for, what the free memory has room for, what the law gives, and
+// the minimum; the share is what the law gives, or the minimum.
 void Pacer::SetAllowance() {
-  uint64_t allowance = BytesByLaw();
-  if (found_.kept_bytes > allowance - allowance / kMinShareLeft) {
-    allowance /= kMinShareLeft;
-  } else {
-    allowance -= found_.kept_bytes;
-  }
-  if (allowance < config_.min_allowance_bytes) allowance = config_.min_allowance_bytes;
-  release_bytes_ = (2 * found_.live_scanned_bytes + found_.live_pointer_free_bytes / 4) /
-                   config_.free_space_divisor;
-  if (release_bytes_ < config_.min_allowance_bytes) release_bytes_ = config_.min_allowance_bytes;
-  if (release_bytes_ > allowance) release_bytes_ = allowance;
-  uint64_t share = allowance;
-  uint64_t free = found_.free_resident_bytes;
-  if (free > MaxUsefulFreeBytes()) free = MaxUsefulFreeBytes();
-  free -= free / 8;
-  free += found_.in_cycle_bytes;
-  if (allowance < free) allowance = free;
-  const uint64_t fit = BytesThatFit(wanted_bytes(), config_.early) + found_.in_cycle_bytes;
-  if (allowance < fit) allowance = fit;
-  if (config_.early && config_.max_heap_bytes != 0) {
-    uint64_t most = BytesThatFit(config_.max_heap_bytes, true) + found_.in_cycle_bytes;
-    if (most < config_.min_allowance_bytes) most = config_.min_allowance_bytes;
-    if (allowance > most) allowance = most;
-  }
-  KeepLimit(&allowance);
-  if (share > allowance) share = allowance;
+  const uint64_t by_law = AllowanceByLaw();
+  const SoftLimit limit = FindSoftLimit();
+  uint64_t allowance = Max(by_law, Max(AllowanceByFreeMemory(), AllowanceByAskedHeap()));
+  allowance = Min(allowance, MaxAllowanceByHeap());
+  is_near_limit_ = MayPass(limit, allowance);
+  misses_limit_ = limit.IsLetGo() && found_.resident_bytes > limit.heap_bytes;
+  allowance = Min(allowance, limit.MaxAllowance());
+  uint64_t share = Min(by_law, allowance);
+  GLEANER_DCHECK(config_.min_allowance_bytes <= share && share <= allowance &&
+                     allowance <= limit.MaxAllowance() && allowance <= MaxAllowanceByHeap(),
+                 "an allowance of %zu bytes with a share of %zu", size_t{allowance}, size_t{share});
   if (config_.stress_bytes != 0) allowance = share = config_.stress_bytes;
+  const uint64_t to_release = (2 * found_.live_scanned_bytes + found_.live_pointer_free_bytes / 4) /
+                              config_.free_space_divisor;
+  release_bytes_ = Min(Max(to_release, config_.min_allowance_bytes), by_law);
   // Relaxed, all: a thread that sees an old threshold collects a little early or late.
+  heap_bytes_at_limit_.Store(limit.heap_bytes, platform::memory_order_relaxed);
+  let_go_at_.Store(Threshold(limit.let_go_at), platform::memory_order_relaxed);
   share_.Store(Threshold(share), platform::memory_order_relaxed);
+  // NotBelowWanted reads heap_bytes_at_limit_.
   grown_beyond_.Store(NotBelowWanted(found_.resident_bytes + found_.resident_bytes / 16),
-                      platform::memory_order_relaxed);  // a threshold
+                      platform::memory_order_relaxed);
   allowance_.Store(Threshold(allowance), platform::memory_order_relaxed);
+  alloc::g_poll_bytes.Store(static_cast<ptrdiff_t>(ReportBytes(share)),
+                            platform::memory_order_relaxed);
+}
+
+// After how many allocated bytes each thread reports, with this share.
+size_t Pacer::ReportBytes(uint64_t share) const {
   const bool often = max_report_bytes_ < kMaxReportBytes;
   size_t report = share / (kReportsPerAllowance * (often ? 4 : 1) * found_.threads);
   if (report < kMinReportBytes) report = kMinReportBytes;
   if (report > max_report_bytes_) report = max_report_bytes_;
   if (config_.stress_bytes != 0 && report > config_.stress_bytes) report = config_.stress_bytes;
-  alloc::g_poll_bytes.Store(static_cast<ptrdiff_t>(report),
-                            platform::memory_order_relaxed);  // a threshold
+  return report;
 }
 
 }  // namespace gleaner::gc

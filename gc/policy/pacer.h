@@ -153,7 +153,7 @@ class Pacer {
             resident_bytes > grown_beyond_.Load(platform::memory_order_relaxed));
   }
   // Counts net allocation; a collection that is due comes with the next report. Any thread.
-  void NoteAllocated(ptrdiff_t bytes) {
+  void CountAllocated(ptrdiff_t bytes) {
     allocated_.FetchAdd(bytes, platform::memory_order_relaxed);  // a count
   }
   // There are `threads` mutators now. If they are more than at the last collection, each reports
@@ -165,9 +165,9 @@ class Pacer {
     size_t step = resident_bytes / 16;
     if (step < kMinGrowthStep) step = kMinGrowthStep;
     // Relaxed: a threshold.
-    const size_t most = most_heap_bytes_.Load(platform::memory_order_relaxed);
-    if (most > resident_bytes + kMinGrowthStep && most < resident_bytes + step) {
-      step = most - resident_bytes;
+    const size_t limit = heap_bytes_at_limit_.Load(platform::memory_order_relaxed);
+    if (limit > resident_bytes + kMinGrowthStep && limit < resident_bytes + step) {
+      step = limit - resident_bytes;
     }
     return NotBelowWanted(resident_bytes + step);
   }
@@ -175,13 +175,14 @@ class Pacer {
   // it.
   size_t NotBelowWanted(size_t bytes) const {
     // Relaxed: a threshold.
-    const size_t most = most_heap_bytes_.Load(platform::memory_order_relaxed);
-    const size_t wanted = wanted_bytes() < most ? wanted_bytes() : most;
+    const size_t limit = heap_bytes_at_limit_.Load(platform::memory_order_relaxed);
+    const size_t wanted = wanted_bytes() < limit ? wanted_bytes() : limit;
     return bytes < wanted ? wanted : bytes;
   }
   // Whether a heap of `resident_bytes` would pass the soft limit. Any thread.
   bool PassesLimit(size_t resident_bytes) const {
-    return resident_bytes > most_heap_bytes_.Load(platform::memory_order_relaxed);  // a threshold
+    return resident_bytes >
+           heap_bytes_at_limit_.Load(platform::memory_order_relaxed);  // a threshold
   }
   // Whether the heap should be collected before it grows to `resident_bytes`.
   bool ShouldCollectToGrow(size_t resident_bytes) const {
@@ -189,7 +190,7 @@ class Pacer {
     const ptrdiff_t allocated = allocated_.Load(platform::memory_order_relaxed);
     return allocated >= share_.Load(platform::memory_order_relaxed) ||
            (PassesLimit(resident_bytes) &&
-            allocated >= least_.Load(platform::memory_order_relaxed));
+            allocated >= let_go_at_.Load(platform::memory_order_relaxed));
   }
   // Whether the heap is collected rather than that it takes `bytes` of memory: if a stop is
   // expected to take less than an eighth of the time of the first access to so much, it costs
@@ -208,7 +209,7 @@ class Pacer {
   // there is one. It is not due for the weight alone before the program has run kRest times as long
   // as it takes. Guarded by the collector lock.
   template <class RanNs>
-  bool NoteFinalizable(size_t finalizable, size_t weight, RanNs ran_ns) {
+  bool WeighFinalizable(size_t finalizable, size_t weight, RanNs ran_ns) {
     if (finalizable <= finalizable_ || WantsFull()) return WantsFull();
     const double bytes = finalized_part_ * static_cast<double>(finalizable - finalizable_) *
                          static_cast<double>(weight);
@@ -217,9 +218,9 @@ class Pacer {
     if (since_full * kMinReleaseShare < static_cast<double>(config_.min_allowance_bytes)) {
       return false;
     }
-    const auto most = static_cast<double>(release_bytes_);
-    if (since_full < most &&
-        (since_full + bytes < most || ran_ns() < kRest * found_.full_stop_ns)) {
+    const auto enough = static_cast<double>(release_bytes_);
+    if (since_full < enough &&
+        (since_full + bytes < enough || ran_ns() < kRest * found_.full_stop_ns)) {
       return false;
     }
     WantFull(finalizable);
@@ -233,8 +234,8 @@ class Pacer {
     return static_cast<double>(finalizable - due_at_) /
            static_cast<double>(due_at_ > finalizable_ ? due_at_ - finalizable_ : 1);
   }
-  // Whether NoteProcessBytes should be called, for there are `finalizable` objects now. Guarded by
-  // the collector lock, as is NoteProcessBytes.
+  // Whether WeighProcessBytes should be called, for there are `finalizable` objects now. Guarded by
+  // the collector lock, as is WeighProcessBytes.
   bool IsLookDue(size_t finalizable) {
     if (finalizable < next_look_ || WantsFull()) return false;
     const size_t added = finalizable > finalizable_ ? finalizable - finalizable_ : 0;
@@ -243,7 +244,7 @@ class Pacer {
   }
   // The process has `process_bytes` outside the heap now. `ran_ns` as above. True if a full
   // collection is due, as above.
-  bool NoteProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns);
+  bool WeighProcessBytes(size_t finalizable, uint64_t process_bytes, uint64_t ran_ns);
   // Any thread.
   bool WantsFull() const { return wants_full_.Load(platform::memory_order_relaxed); }  // a hint
   // Reported net bytes since the last collection, or since the beginning of its concurrent cycle.
@@ -284,10 +285,10 @@ class Pacer {
     due_at_ = finalizable;
     wants_full_.Store(true, platform::memory_order_relaxed);  // a hint to others
   }
-  void NoteReleased();
-  void NoteOutside();
+  void LearnReleased();
+  void LearnOutside();
   void DiscountAllocatedInCycle();
-  void NoteSurplus();
+  void CountSurplus();
   void SetAllowance();
   void SetWorth();
   uint64_t LiveBytes() const { return found_.live_scanned_bytes + found_.live_pointer_free_bytes; }
@@ -299,7 +300,21 @@ class Pacer {
   }
   uint64_t BytesThatFit(uint64_t heap_bytes, bool early) const;
   uint64_t HeapBytesInLimit() const;
-  void KeepLimit(uint64_t* allowance);
+  // What the soft limit makes of the allowance.
+  struct SoftLimit {
+    uint64_t heap_bytes;     // the heap's size at the limit
+    uint64_t let_go_at;      // an allowance of so much lets the limit go
+    uint64_t fitting_bytes;  // the allowance that fits below it
+    bool IsLetGo() const { return fitting_bytes < let_go_at; }
+    uint64_t MaxAllowance() const { return IsLetGo() ? let_go_at : fitting_bytes; }
+  };
+  uint64_t AllowanceByLaw() const;
+  uint64_t AllowanceByFreeMemory() const;
+  uint64_t AllowanceByAskedHeap() const;
+  uint64_t MaxAllowanceByHeap() const;
+  SoftLimit FindSoftLimit() const;
+  bool MayPass(const SoftLimit& limit, uint64_t allowance) const;
+  size_t ReportBytes(uint64_t share) const;
 
   // Guarded by the collector lock.
   PacerConfig config_;
@@ -346,8 +361,8 @@ class Pacer {
   platform::Atomic<size_t> grown_beyond_{SIZE_MAX};
   platform::Atomic<ptrdiff_t> share_{PTRDIFF_MAX};  // the allowance without regard to free memory
   // The heap's size at the soft limit, and the allowance at which the limit is let go.
-  platform::Atomic<size_t> most_heap_bytes_{SIZE_MAX};
-  platform::Atomic<ptrdiff_t> least_{PTRDIFF_MAX};
+  platform::Atomic<size_t> heap_bytes_at_limit_{SIZE_MAX};
+  platform::Atomic<ptrdiff_t> let_go_at_{PTRDIFF_MAX};
   platform::Atomic<size_t> pays_from_{SIZE_MAX};  // the least request for PaysToCollectFor
   platform::Atomic<double> touch_ns_per_byte_{0};
 };

@@ -2,7 +2,7 @@
 
 namespace gleaner::gc {
 
-void StopForecast::NoteFull(const PauseTimes& pause, const Full& full) {
+void StopForecast::LearnFromFull(const PauseTimes& pause, const Full& full) {
   const uint64_t allocated = allocated_bytes_ + full.allocated_bytes;
   const uint64_t added =
       full.scanned_bytes > scanned_bytes_ ? full.scanned_bytes - scanned_bytes_ : 0;
@@ -21,19 +21,19 @@ void StopForecast::NoteFull(const PauseTimes& pause, const Full& full) {
   const uint64_t sweep_ns = pause.of(PausePart::kSweep);
   if (full.marked_in_stop && full.scanned_bytes >= kMinBytes) {
     const double parallelism = full.marking.Parallelism();
-    mark_ns_per_byte_.Note(static_cast<double>(mark_ns) * parallelism /
-                           static_cast<double>(full.scanned_bytes));
+    mark_ns_per_byte_.Add(static_cast<double>(mark_ns) * parallelism /
+                          static_cast<double>(full.scanned_bytes));
     parallel_bytes_ = full.scanned_bytes;
     parallelism_ = parallelism > last_parallelism_ ? parallelism : last_parallelism_;
     last_parallelism_ = parallelism;
   }
   if (full.swept_in_stop && full.pages != 0) {
-    sweep_ns_per_page_.Note(static_cast<double>(sweep_ns) / static_cast<double>(full.pages));
+    sweep_ns_per_page_.Add(static_cast<double>(sweep_ns) / static_cast<double>(full.pages));
   }
   uint64_t rest_ns = pause.all_ns - mark_ns - sweep_ns;
   // A stop that ends a cycle scans what was written meanwhile: no part of a stop-parallel one.
   if (!full.marked_in_stop) rest_ns -= pause.of(PausePart::kDirty);
-  rest_ns_.Note(static_cast<double>(rest_ns));
+  rest_ns_.Add(static_cast<double>(rest_ns));
 }
 
 uint64_t StopForecast::ScanBytes(uint64_t allocated_bytes) const {

@@ -3,7 +3,7 @@
 //
 //   stop = rest + mark time per byte * bytes to scan / parallelism + sweep time per page * pages
 //
-// The parallelism is the mean of the markers at work (gc/policy/marker_count.h), the higher one of
+// The parallelism is the mean of the markers at work (gc/mark/marker_count.h), the higher one of
 // the last two collections that marked in their stop, and at most the number of markers. Where more
 // than twice as many bytes are to be scanned it is the number of markers: they may have more work
 // for all. The rest is the shorter of those of the last two collections. Each rate is the lower of
@@ -18,8 +18,8 @@
 
 #include <limits>
 
-#include "gc/pause.h"
-#include "gc/policy/marker_count.h"
+#include "gc/mark/marker_count.h"
+#include "gc/policy/pause.h"
 
 namespace gleaner::gc {
 
@@ -34,9 +34,9 @@ class StopForecast {
     bool swept_in_stop;
   };
   // A collection of the whole heap is over.
-  void NoteFull(const PauseTimes& pause, const Full& full);
+  void LearnFromFull(const PauseTimes& pause, const Full& full);
   // A minor collection is over.
-  void NoteMinor(uint64_t allocated_bytes) { allocated_bytes_ += allocated_bytes; }
+  void LearnFromMinor(uint64_t allocated_bytes) { allocated_bytes_ += allocated_bytes; }
 
   // The part of what is allocated that is expected to stay; 0 to 1.
   double growth() const { return growth_; }
@@ -68,7 +68,7 @@ class StopForecast {
     static constexpr double kNone = std::numeric_limits<double>::infinity();
     double used;
     double last = kNone;
-    void Note(double measured) {
+    void Add(double measured) {
       used = measured < last ? measured : last;
       last = measured;
     }

@@ -34,8 +34,8 @@ void Register(const char* call, FinalizeOrder order, void* object, GC_finalizati
       platform::LockGuard guard(g_collector.lock());
       done = g_collector.finalizers().Register(AddressOf(object), {fn, data, order}, &old);
       is_due = done && fn != nullptr && old.function == nullptr &&
-               g_collector.NoteFinalizable(runtime::g_allocd_bytes_per_finalizer,
-                                           runtime::TryReadProcessBytes);
+               g_collector.WeighFinalizable(runtime::g_allocd_bytes_per_finalizer,
+                                            runtime::TryReadProcessBytes);
     }
     if (!done) {
       runtime::OutOfMemory(sizeof(Finalizer));

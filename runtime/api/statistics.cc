@@ -63,7 +63,7 @@ void GC_incr_bytes_allocd(size_t bytes) {
   if (!runtime::AttachToHeap()) return;
   platform::AddToOwn(&alloc::t_heap->allocated_bytes, bytes);
   // What the program allocates elsewhere makes collections due.
-  g_collector.pacer().NoteAllocated(
+  g_collector.pacer().CountAllocated(
       static_cast<ptrdiff_t>(bytes < PTRDIFF_MAX / 4 ? bytes : PTRDIFF_MAX / 4));
 }
 void GC_incr_bytes_freed(size_t bytes) {

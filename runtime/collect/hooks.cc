@@ -28,13 +28,10 @@ bool PollConcurrent(ptrdiff_t bytes) {
       !AutomaticCollectionAllowed()) {
     return false;
   }
-  const auto a_cycle_will_do = [] {
-    return g_collector.CanMarkConcurrently() && !g_collector.IsMinorNext() &&
-           !g_collector.IsOverrun();
-  };
-  if (HasLittleStack(self, AddressOf(__builtin_frame_address(0)))) return a_cycle_will_do();
+  if (HasLittleStack(self, AddressOf(__builtin_frame_address(0))))
+    return g_collector.MayLeaveToCycle();
   RefreshIfStale();
-  if (!g_collector.MayAdvance()) return a_cycle_will_do();
+  if (!g_collector.MayAdvance()) return g_collector.MayLeaveToCycle();
   struct Call {
     uint64_t bytes;
     bool collect;
@@ -54,7 +51,7 @@ bool PollConcurrent(ptrdiff_t bytes) {
   if (call.collect && g_collector.collections() == seen) {
     Collect(Cause::kAllocation, g_stop_func);
   }
-  return call.collect || a_cycle_will_do();
+  return call.collect || g_collector.MayLeaveToCycle();
 }
 
 namespace {
@@ -83,7 +80,7 @@ void OnAllocated(ptrdiff_t bytes) {
   }
   // Another thread may have collected while this one waited for the end of a cycle.
   if (!AutomaticCollectionAllowed() || g_collector.collections() != seen) return;
-  if (IsConcurrent() && !platform::IsInSection() && g_collector.MayBeginAfterAll() &&
+  if (IsConcurrent() && !platform::IsInSection() && g_collector.DecideAgain() &&
       PollConcurrent(0)) {
     return;
   }

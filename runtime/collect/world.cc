@@ -97,7 +97,7 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->pause_target_ns =
       GC_time_limit == GC_TIME_UNLIMITED ? 0 : GC_time_limit * 1'000'000 + g_time_limit_ns;
   tunables->pacer.longest_stop_ns =
-      tunables->concurrent_mark ? gc::CyclePacer::PauseGoalNs(*tunables) : UINT64_MAX;
+      tunables->concurrent_mark ? gc::PauseGoalNs(*tunables) : UINT64_MAX;
   tunables->weighs_cost = tunables->automatic && tunables->pause_target_ns == 0 &&
                           !g_goal_is_set.Load(platform::memory_order_relaxed);  // a flag
   // The program's procedure that decides which segments are roots must run on its own threads. A
@@ -244,15 +244,14 @@ void DescribePhase(const char* reason) {
   for (;;) pause();
 }
 
-constinit const gc::World kWorld = {StopWorld,
-                                    ResumeWorld,
-                                    AddRoots,
-                                    ReadTunables,
-                                    OnEvent,
-                                    WarnCycle,
-                                    ToggleFunction,
-                                    InspectWorldStopped,
-                                    Threads::BeginHandshakes,
-                                    Threads::Handshake,
-                                    Threads::CopyRoots};
+constinit const gc::World kWorld = {
+    StopWorld,
+    ResumeWorld,
+    AddRoots,
+    ReadTunables,
+    OnEvent,
+    WarnCycle,
+    ToggleFunction,
+    InspectWorldStopped,
+    {Threads::BeginHandshakes, Threads::Handshake, Threads::CopyRoots}};
 }  // namespace gleaner::runtime

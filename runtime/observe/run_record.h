@@ -7,7 +7,7 @@
 // their figures.
 #pragma once
 
-#include "gc/pause.h"
+#include "gc/policy/pause.h"
 #include "platform/os/atomic.h"
 #include "runtime/collect/tracking.h"
 

@@ -54,7 +54,7 @@ void OnThreadExit(void* value) {
 void RemoveLocked(Thread* thread) {
   Fibers::AbandonLocked(thread);
   // What the thread has allocated since its last report: many short threads may make none.
-  gc::g_collector.pacer().NoteAllocated(thread->heap->unpolled_bytes);
+  gc::g_collector.pacer().CountAllocated(thread->heap->unpolled_bytes);
   alloc::ThreadHeaps::Abandon(thread->heap);
   platform::StopRecord* last = g_registry.records[--g_registry.count];
   g_registry.records[thread->index] = last;

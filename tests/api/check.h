@@ -1,7 +1,7 @@
 /*
  * Checks for the programs in tests/api. Each program is one test: it prints every check that fails,
  * with its values, and returns check_result(). A rule in the head of one is a row of the table of
- * rules in docs/compatibility.md.
+ * rules in docs/reference/compatibility.md.
  *
  * A program must pass on Debian's libgc 8.2.2 too. What only Gleaner promises stands under
  * `if (on_gleaner())`; where the two differ on purpose, the reason stands there. Whether garbage is

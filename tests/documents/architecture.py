@@ -38,7 +38,8 @@ for folder in FOLDERS:
     problems += [f"{folder}/README.md has {name}, which is not there" for name in listed
                  if not (SOURCE / folder / name).exists()]
 
-for file, struct in (("alloc/hooks.h", "Hooks"), ("gc/world.h", "World")):
+for file, struct in (("alloc/hooks.h", "Hooks"), ("gc/world.h", "World"),
+                     ("gc/cycle/handshakes.h", "Handshakes")):
     body = re.search(rf"^struct {struct} {{\n(.*?)^}};", (SOURCE / file).read_text(), re.M | re.S)[1]
     functions = re.findall(r"^  [^/\n]*?\(\*(?:\(\*)?(\w+)\)", body, re.M)
     assert len(functions) >= 3, (struct, functions)

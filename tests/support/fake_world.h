@@ -35,22 +35,22 @@ inline void StartCollector(int markers = 1) {
       [](const gc::Marker& marker, const gc::RootTasks& roots, const gc::MarkConfig& config) {
         if (g_inspect != nullptr) g_inspect(marker, roots, config);
       },
-      [] { g_handshakes = 1; },
-      [](Addr, gc::RootTasks*, gc::RootBuffer*) {
-        if (g_handshakes == 0) return false;
-        --g_handshakes;
-        alloc::t_heap->ReviveRunsStopped();
-        return true;
-      },
-      [](gc::RootPosition* position, gc::RootBuffer* words) {
-        const Addr begin = AddressOf(g_roots.data());
-        const bool more = position->static_bytes == 0;
-        if (more) {
-          words->Copy(gc::RootKind::kData, begin, begin + g_roots.size() * sizeof(void*));
-        }
-        position->static_bytes = 1;
-        return more;
-      },
+      {[] { g_handshakes = 1; },
+       [](Addr, gc::RootTasks*, gc::RootBuffer*) {
+         if (g_handshakes == 0) return false;
+         --g_handshakes;
+         alloc::t_heap->ReviveRunsStopped();
+         return true;
+       },
+       [](gc::RootPosition* position, gc::RootBuffer* words) {
+         const Addr begin = AddressOf(g_roots.data());
+         const bool more = position->static_bytes == 0;
+         if (more) {
+           words->Copy(gc::RootKind::kData, begin, begin + g_roots.size() * sizeof(void*));
+         }
+         position->static_bytes = 1;
+         return more;
+       }},
   };
   alloc::g_hooks.sweep = gc::Collector::SweepSome;
   ASSERT_TRUE(gc::g_collector.Init(kWorld, markers));

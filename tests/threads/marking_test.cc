@@ -194,7 +194,7 @@ TEST_F(MarkingTest, AbandonedAtAnyDepth) {
         for (size_t more = random.Below(4); !done && more != 0; --more) {
           done = machine.marker.Continue(1 + random.Below(500 * kKiB));
         }
-        machine.marker.Abandon();
+        machine.marker.DiscardMarks();
         size_t others = 0;
         for (const Object& object : graph.objects) others += (*object.mark & white) != 0 ? 0 : 1;
         ASSERT_EQ(others, 0u);

@@ -826,7 +826,7 @@ last collection found."""
                  ("sweep", self.sweep(instance, sweeper)),
                  ("tracking", name(cycle["tracker_"]["kind_"]) if number(cycle["opened_"]) and
                   not number(cycle["lost_"]) else "no"),
-                 ("next", "minor" if number(collector["minor_next_"]) else "full"),
+                 ("next", "minor" if number(collector["schedule_"]["is_minor_prepared_"]) else "full"),
                  ("allocated", f"{number(pacer['allocated_'])} bytes since the last collection, as "
                   "far as reported"),
                  ("allowance", f"{number(pacer['allowance_'])} bytes"),
@@ -852,7 +852,7 @@ last collection found."""
         if text == "idle" or not number(cycle["enabled_"]):
             return text
         scanned, expected = number(cycle["scanned_"]), number(cycle["expected_bytes_"])
-        urgency = ("", ", pressing", ", closing")[number(cycle["urgency_"])]
+        urgency = ("", ", pressing", ", closing")[number(cycle["throttle_"]["urgency_"])]
         slice_ = ", a slice is open" if number(cycle["slice_"]) else ""
         return (f"{text}, round {number(cycle['rounds_'])}, {size(scanned)} of about "
                 f"{size(expected)} scanned{urgency}{slice_}")

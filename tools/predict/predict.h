@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gc/policy/marker_count.h"
+#include "gc/mark/marker_count.h"
 #include "tools/predict/prediction.h"
 
 struct PredictOptions {

@@ -41,7 +41,7 @@ struct Prediction {
   double width = 0;       // objects for each of these levels
   std::vector<PredictedMarking> markings;
   // With as many markers as the last of `markings` has, or 64, if the collector chooses how many
-  // begin (gc/policy/marker_count.h); `markers`: how many took part. Where there are several
+  // begin (gc/mark/marker_count.h); `markers`: how many took part. Where there are several
   // markings.
   PredictedMarking adaptive;
   size_t best = 0;       // index of the fewest markers within 5 % of the shortest time

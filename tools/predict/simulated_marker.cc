@@ -105,12 +105,12 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
       ReadRoot(&job_.heap.root_tasks()[task]);
       for (const uint32_t cell : tasks[task].cells) {
         AddWord(SimulatedHeap::BeginOf(cell));
-        if (stack_.size() > kDrainRootsAt) DrainAll();
+        if (stack_.size() > kDrainRootsAt) Drain();
       }
-      DrainAll();
+      Drain();
       if (HasUnclaimed(gc::kHelpWithRootBytes)) HelpWithRoots();
     }
-    for (uint64_t steals = 0; DrainAll() && FindWork(job_.options.balance);) {
+    for (uint64_t steals = 0; Drain() && FindWork(job_.options.balance);) {
       if (statistics.steals == steals) continue;  // it has taken its own segment back
       steals = statistics.steals;
       cold_parts_ = job_.live_parts;
@@ -284,7 +284,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     Branch(&has_words_, (cell.flags & SimulatedHeap::kPointerFree) == 0);
     if ((cell.flags & SimulatedHeap::kPointerFree) != 0) return false;
     if ((cell.flags & SimulatedHeap::kDescribed) != 0) {
-      PushOrNote({word, 0});
+      PushOrLeave({word, 0});
       return false;
     }
     const uint64_t all = job_.heap.BytesOf(id);
@@ -313,10 +313,10 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     for (size_t i = 0; i < pending_; ++i) {
       Addr begin;
       size_t bytes;
-      if (Mark(words_[i], &begin, &bytes, false)) PushOrNote({begin, bytes});
+      if (Mark(words_[i], &begin, &bytes, false)) PushOrLeave({begin, bytes});
     }
     pending_ = 0;
-    if (stack_.size() >= deep_at_) is_deep_ = true;
+    ChooseOrder();
   }
   void ScanDescribed(Addr base) {
     const uint32_t id = SimulatedHeap::CellAt(base);
@@ -337,7 +337,7 @@ class SimulatedMarker::Worker : private gc::MarkLoop<Worker, VirtualClock> {
     }
     statistics.bytes_scanned += bytes;
   }
-  void NoteOverflow(gc::PackedRange) { job_.overflowed = true; }
+  void LeaveForRescan(gc::PackedRange) { job_.overflowed = true; }
   void Prefetch(gc::PackedRange range) { job_.heap.PrefetchReferences(CellAt(range.begin())); }
   bool pads_objects() const { return false; }
   bool MustPause() {

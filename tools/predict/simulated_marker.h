@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gc/mark/mark_loop.h"
-#include "gc/policy/marker_count.h"
+#include "gc/mark/marker_count.h"
 #include "tools/predict/cache_simulation.h"
 #include "tools/predict/machine.h"
 #include "tools/predict/simulated_heap.h"
@@ -24,9 +24,8 @@ struct SimulationOptions {
   bool balance = true;
   bool split = true;
   gc::TerminationMethod termination = gc::TerminationMethod::kStates;
-  int at_start =
-      VirtualClock::kMaxWorkers;  // that are awake at the start (gc/policy/marker_count.h)
-  size_t min_batch = 0;           // as in gc::MarkConfig
+  int at_start = VirtualClock::kMaxWorkers;  // that are awake at the start (gc/mark/marker_count.h)
+  size_t min_batch = 0;                      // as in gc::MarkConfig
 };
 
 // All times in picoseconds; sums over the workers unless said otherwise.

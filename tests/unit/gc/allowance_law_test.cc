@@ -31,9 +31,9 @@ TEST(AllowanceLawTest, GivesNothingBeforeItHasLearned) {
 
 TEST(AllowanceLawTest, APeriodWithoutTimeOrBytesDividesByNothing) {
   AllowanceLaw law;
-  law.Note({});
+  law.Learn({});
   EXPECT_EQ(law.Bytes(1 * kGiB, 1 * kGiB, 0, 3), 0u);
-  law.Note(PeriodOf(0, 1 * kMs, 100, 0));
+  law.Learn(PeriodOf(0, 1 * kMs, 100, 0));
   EXPECT_EQ(law.Bytes(1 * kGiB, 1 * kGiB, 0, 3), 0u);
 }
 
@@ -48,7 +48,7 @@ TEST(AllowanceLawTest, NoOtherAllowanceCostsLess) {
       return bytes / kFootprint + 2 * 200.0 * kMs / (10 * (bytes - kept));
     };
     AllowanceLaw law;
-    law.Note(PeriodOf(10 * kMiB * 10, 200 * kMs, 10 * kMiB, 100 * kMiB));
+    law.Learn(PeriodOf(10 * kMiB * 10, 200 * kMs, 10 * kMiB, 100 * kMiB));
     const double best = static_cast<double>(law.Bytes(100 * kMiB, 100 * kMiB, in_cycle, 3)) - kept;
     for (double factor = 0.1; factor < 10; factor *= 1.25) {
       EXPECT_LE(cost(kept + best), cost(kept + best * factor) * (1 + 1e-6)) << factor;
@@ -58,7 +58,7 @@ TEST(AllowanceLawTest, NoOtherAllowanceCostsLess) {
 
 TEST(AllowanceLawTest, TheHeapAtMostDoubles) {
   AllowanceLaw law;
-  law.Note(PeriodOf(1 * kMs, 1000 * kMs, 100 * kMiB, 90 * kMiB));
+  law.Learn(PeriodOf(1 * kMs, 1000 * kMs, 100 * kMiB, 90 * kMiB));
   EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 90 * kMiB, 0, 3)), 90.0 * kMiB, 2);
   EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 90 * kMiB, 0, 1)), 270.0 * kMiB, 2);
 }
@@ -66,7 +66,7 @@ TEST(AllowanceLawTest, TheHeapAtMostDoubles) {
 TEST(AllowanceLawTest, CheapCollectionsAreNotAllTheMoreFrequent) {
   for (const uint64_t stop_ns : {0, 1}) {
     AllowanceLaw law;
-    law.Note(PeriodOf(1000 * kMs, stop_ns, 100 * kMiB, 90 * kMiB));
+    law.Learn(PeriodOf(1000 * kMs, stop_ns, 100 * kMiB, 90 * kMiB));
     EXPECT_NEAR(static_cast<double>(law.Bytes(90 * kMiB, 90 * kMiB, 0, 3)), 30.0 * kMiB, 2)
         << stop_ns;
   }
@@ -74,7 +74,7 @@ TEST(AllowanceLawTest, CheapCollectionsAreNotAllTheMoreFrequent) {
 
 TEST(AllowanceLawTest, MemoryOutsideTheHeapIsNoReasonForALeastAllowance) {
   AllowanceLaw law;
-  law.Note(PeriodOf(1000 * kMs, 1, 100 * kMiB, 501 * kMiB));
+  law.Learn(PeriodOf(1000 * kMs, 1, 100 * kMiB, 501 * kMiB));
   EXPECT_LT(law.Bytes(501 * kMiB, 1 * kMiB, 0, 3), 1 * kMiB);
 }
 
@@ -84,7 +84,7 @@ TEST(AllowanceLawTest, FreshMemoryHasToPay) {
     AllowanceLaw law;
     AllowanceLaw::Period period = PeriodOf(40 * kMs, 1 * kMs, 40 * kMiB, 500 * kMiB);
     period.touch_ns_per_byte = touch_ns_per_byte;
-    for (int i = 0; i < periods; ++i) law.Note(period);
+    for (int i = 0; i < periods; ++i) law.Learn(period);
     return static_cast<double>(law.Bytes(500 * kMiB, 1 * kMiB, 0, 3));
   };
   const double free = bytes_after(100, 0);
@@ -103,7 +103,7 @@ TEST(AllowanceLawTest, SettlesWhereverItBegins) {
     AllowanceLaw law;
     uint64_t allowance = first;
     for (int i = 0; i < 100; ++i) {
-      law.Note(PeriodOf(allowance * 10, 200 * kMs, allowance, kFootprint));
+      law.Learn(PeriodOf(allowance * 10, 200 * kMs, allowance, kFootprint));
       allowance = law.Bytes(kFootprint, kFootprint, 0, 3);
     }
     EXPECT_NEAR(static_cast<double>(allowance), wanted, wanted / 1000) << first;
@@ -112,7 +112,7 @@ TEST(AllowanceLawTest, SettlesWhereverItBegins) {
 
 TEST(AllowanceLawTest, TheDivisorDivides) {
   AllowanceLaw law;
-  law.Note(PeriodOf(40 * kMs, 10 * kMs, 100 * kMiB, 100 * kMiB));
+  law.Learn(PeriodOf(40 * kMs, 10 * kMs, 100 * kMiB, 100 * kMiB));
   EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 100 * kMiB, 0, 3)),
               std::sqrt(0.5) * 100.0 * kMiB, 2);
   EXPECT_NEAR(static_cast<double>(law.Bytes(100 * kMiB, 100 * kMiB, 0, 6)),
@@ -125,30 +125,30 @@ TEST(AllowanceLawTest, TheDivisorDivides) {
 // Threads that a stop holds up lose its time each; a program that waits most of the time does not.
 TEST(AllowanceLawTest, ProcessorTimeCounts) {
   AllowanceLaw one;
-  one.Note(PeriodOf(40 * kMs, 10 * kMs, 100 * kMiB, 100 * kMiB));
+  one.Learn(PeriodOf(40 * kMs, 10 * kMs, 100 * kMiB, 100 * kMiB));
   AllowanceLaw two;
   AllowanceLaw::Period period = PeriodOf(40 * kMs, 10 * kMs, 100 * kMiB, 100 * kMiB);
   period.run_processor_ns = 80 * kMs;
-  two.Note(period);
+  two.Learn(period);
   EXPECT_DOUBLE_EQ(two.cost_ratio(), one.cost_ratio());
   EXPECT_EQ(two.BytesAllocatedIn(10 * kMs), one.BytesAllocatedIn(10 * kMs));
   AllowanceLaw waiting;
   period.run_ns = 400 * kMs;
   period.run_processor_ns = 40 * kMs;
-  waiting.Note(period);
+  waiting.Learn(period);
   EXPECT_DOUBLE_EQ(waiting.cost_ratio(), one.cost_ratio());
   EXPECT_EQ(waiting.BytesAllocatedIn(10 * kMs), one.BytesAllocatedIn(10 * kMs));
   AllowanceLaw concurrent;
   period = PeriodOf(40 * kMs, 1 * kMs, 100 * kMiB, 100 * kMiB);
   period.concurrent_processor_ns = 9 * kMs;
-  concurrent.Note(period);
+  concurrent.Learn(period);
   EXPECT_DOUBLE_EQ(concurrent.cost_ratio(), one.cost_ratio());
 }
 
 TEST(AllowanceLawTest, MinorCollectionsAndFullOnesAreAveraged) {
   AllowanceLaw law;
   for (int i = 0; i < 400; ++i) {
-    law.Note(PeriodOf(40 * kMs, (i % 4 == 0 ? 37 : 1) * kMs, 100 * kMiB, 100 * kMiB));
+    law.Learn(PeriodOf(40 * kMs, (i % 4 == 0 ? 37 : 1) * kMs, 100 * kMiB, 100 * kMiB));
   }
   EXPECT_NEAR(law.cost_ratio(), 10.0 / 40, 0.08);
 }

@@ -226,7 +226,7 @@ TEST_F(CycleTest, ACycleIsChosenForAStopThatIsLong) {
       testing::SleepNs(pause_ns);
       g_collector.pacer().OnAllocated(g_collector.pacer().allowance(), 0);
       g_collector.Advance(0, 0);
-      EXPECT_EQ(cycle().IsUnderWay(), g_collector.CanMarkConcurrently());
+      EXPECT_EQ(cycle().IsUnderWay(), g_collector.decision().next == NextCollection::kConcurrent);
       if (!cycle().IsUnderWay()) {
         g_collector.Collect(Cause::kAllocation, 0);
       } else {
@@ -312,18 +312,19 @@ TEST_F(CycleTest, FastAllocationIsWeighedAgainWhenTheCollectionIsDue) {
     g_collector.pacer().OnAllocated(allowance * 3 / 4, 0);
     g_collector.Advance(0, 0);
     ASSERT_FALSE(cycle().IsUnderWay()) << "it was at once";
-    EXPECT_FALSE(g_collector.CanMarkConcurrently());
-    EXPECT_FALSE(g_collector.MayBeginAfterAll());
+    EXPECT_EQ(g_collector.decision().next, NextCollection::kStop);
+    EXPECT_FALSE(g_collector.MayLeaveToCycle());
+    EXPECT_FALSE(g_collector.DecideAgain());
     testing::SleepNs(1'000'000'000);
     g_collector.pacer().OnAllocated(allowance / 4, 0);
     g_collector.Advance(0, 0);
     EXPECT_FALSE(cycle().IsUnderWay());
-    EXPECT_TRUE(g_collector.MayBeginAfterAll());
+    EXPECT_TRUE(g_collector.DecideAgain());
     g_collector.Advance(0, 0);
     ASSERT_TRUE(cycle().IsUnderWay());
     FinishCycle();
     EXPECT_EQ(g_collector.last().reason, Reason::kLongStop);
-    EXPECT_FALSE(g_collector.MayBeginAfterAll()) << "nothing has been chosen";
+    EXPECT_FALSE(g_collector.DecideAgain()) << "nothing has been chosen";
   });
 }
 
@@ -468,7 +469,7 @@ TEST_F(CycleTest, AGivenUpCycleDoesNotDecide) {
     void* dead = Dead();
     {
       platform::LockGuard guard(g_collector.lock());
-      cycle().Abandon();
+      cycle().DiscardMarks();
     }
     EXPECT_TRUE(g_collector.Advance(0, 0));
     EXPECT_TRUE(g_collector.Collect(Cause::kAllocation, 0));

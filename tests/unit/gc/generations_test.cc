@@ -18,21 +18,21 @@ constexpr Generations::Outcome kCheap = {10'000'000, 10'000'000, kAllowance, kAl
 Generations Adaptive(uint64_t max_minors = 19) {
   Generations generations;
   generations.Configure(GenerationalMode::kAdaptive, max_minors);
-  generations.NoteFull(kFull, kAllowance);
+  generations.LearnFromFull(kFull, kAllowance);
   return generations;
 }
 
 // Minor collections until one of the whole heap is due.
 int MinorsInARow(Generations* generations, const Generations::Outcome& outcome) {
   int minors = 0;
-  for (; generations->WantsMinor() && minors < 1000; ++minors) generations->NoteMinor(outcome);
+  for (; generations->WantsMinor() && minors < 1000; ++minors) generations->LearnFromMinor(outcome);
   return minors;
 }
 
 TEST(GenerationsTest, OffAndZeroMeanNone) {
   Generations generations;
   EXPECT_FALSE(generations.WantsMinor());
-  generations.NoteFull(kFull, kAllowance);
+  generations.LearnFromFull(kFull, kAllowance);
   EXPECT_FALSE(generations.WantsMinor());
   EXPECT_FALSE(Adaptive(0).WantsMinor());
 }
@@ -42,7 +42,7 @@ TEST(GenerationsTest, AsManyAsAreAllowedBetweenFullOnes) {
     Generations generations = Adaptive(most);
     for (int round = 0; round < 3; ++round) {
       EXPECT_EQ(MinorsInARow(&generations, kCheap), static_cast<int>(most));
-      generations.NoteFull(kFull, kAllowance);
+      generations.LearnFromFull(kFull, kAllowance);
     }
   }
 }
@@ -54,7 +54,7 @@ TEST(GenerationsTest, AFullOneWhenWhatIsKeptHasGrown) {
   int minors = 0;
   for (; generations.WantsMinor(); ++minors) {
     outcome.live_bytes += kAllowance / 10;
-    generations.NoteMinor(outcome);
+    generations.LearnFromMinor(outcome);
   }
   EXPECT_EQ(minors, 3);
 }
@@ -64,10 +64,10 @@ TEST(GenerationsTest, NoneIsTriedWhileAllThatIsYoungLives) {
   Generations::Outcome growing = kFull;
   growing.freed_bytes = kAllowance / 4;
   for (int i = 0; i < 10; ++i) {
-    generations.NoteFull(growing, kAllowance);
+    generations.LearnFromFull(growing, kAllowance);
     EXPECT_FALSE(generations.WantsMinor());
   }
-  generations.NoteFull(kFull, kAllowance);
+  generations.LearnFromFull(kFull, kAllowance);
   EXPECT_TRUE(generations.WantsMinor());
 }
 
@@ -75,41 +75,41 @@ TEST(GenerationsTest, NoneThatIsExpectedToStopForTooLong) {
   Generations generations;
   constexpr uint64_t kMaxStopNs = 20'000'000;
   generations.Configure(GenerationalMode::kAdaptive, 19, kMaxStopNs);
-  generations.NoteFull(kFull, kAllowance);
+  generations.LearnFromFull(kFull, kAllowance);
   EXPECT_FALSE(generations.WantsMinor()) << "it may take as long as a full one";
 
   Generations::Outcome small_full = kFull;
   small_full.stop_ns = kMaxStopNs;
-  generations.NoteFull(small_full, kAllowance);
+  generations.LearnFromFull(small_full, kAllowance);
   EXPECT_TRUE(generations.WantsMinor());
-  generations.NoteMinor(kCheap);
+  generations.LearnFromMinor(kCheap);
   EXPECT_TRUE(generations.WantsMinor());
   EXPECT_EQ(generations.ExpectedMinorNs(), kCheap.stop_ns);
   // A minor one takes half of a full one: that bounds it where full ones take longer.
   small_full.stop_ns = 2 * kMaxStopNs;
-  generations.NoteFull(small_full, kAllowance);
+  generations.LearnFromFull(small_full, kAllowance);
   EXPECT_TRUE(generations.WantsMinor());
   small_full.stop_ns = 2 * kMaxStopNs + 1000;
-  generations.NoteFull(small_full, kAllowance);
+  generations.LearnFromFull(small_full, kAllowance);
   EXPECT_FALSE(generations.WantsMinor());
 
   small_full.stop_ns = 2 * kMaxStopNs;
-  generations.NoteFull(small_full, kAllowance);
+  generations.LearnFromFull(small_full, kAllowance);
   EXPECT_TRUE(generations.WantsMinor());
   Generations::Outcome longer = kCheap;
   longer.stop_ns = kMaxStopNs + 1000;
-  generations.NoteMinor(longer);
+  generations.LearnFromMinor(longer);
   EXPECT_FALSE(generations.WantsMinor()) << "that one was too long";
   // One that takes longer than a full one was held up.
   small_full.stop_ns = kMaxStopNs;
-  generations.NoteFull(small_full, kAllowance);
+  generations.LearnFromFull(small_full, kAllowance);
   longer.stop_ns = 10 * kMaxStopNs;
-  generations.NoteMinor(longer);
+  generations.LearnFromMinor(longer);
   EXPECT_EQ(generations.ExpectedMinorNs(), kMaxStopNs);
   EXPECT_TRUE(generations.WantsMinor());
 
   generations.Configure(GenerationalMode::kAlways, 19, kMaxStopNs);
-  generations.NoteFull(kFull, kAllowance);
+  generations.LearnFromFull(kFull, kAllowance);
   EXPECT_TRUE(generations.WantsMinor()) << "always";
 }
 
@@ -123,19 +123,19 @@ TEST(GenerationsTest, WhatDoesNotPayIsTriedMoreAndMoreRarely) {
     int last = 0;
     for (int trial = 0; trial < 8; ++trial) {
       int fulls = 0;
-      for (; !generations.WantsMinor(); ++fulls) generations.NoteFull(kFull, kAllowance);
+      for (; !generations.WantsMinor(); ++fulls) generations.LearnFromFull(kFull, kAllowance);
       EXPECT_EQ(fulls, trial == 0 ? 8 : last == 256 ? 256 : 2 * last);
       last = fulls;
       EXPECT_EQ(MinorsInARow(&generations, outcome), 1) << "one trial";
     }
     EXPECT_EQ(last, 256);
     // One that pays makes up for it.
-    while (!generations.WantsMinor()) generations.NoteFull(kFull, kAllowance);
+    while (!generations.WantsMinor()) generations.LearnFromFull(kFull, kAllowance);
     EXPECT_EQ(MinorsInARow(&generations, kCheap), 19);
-    generations.NoteFull(kFull, kAllowance);
+    generations.LearnFromFull(kFull, kAllowance);
     EXPECT_EQ(MinorsInARow(&generations, outcome), 2);
     int fulls = 0;
-    for (; !generations.WantsMinor(); ++fulls) generations.NoteFull(kFull, kAllowance);
+    for (; !generations.WantsMinor(); ++fulls) generations.LearnFromFull(kFull, kAllowance);
     EXPECT_EQ(fulls, 8);
   }
 }
@@ -153,20 +153,20 @@ TEST(GenerationsTest, NoneIsTriedWhereTheFaultsMayCostMoreThanTheBudgetAllows) {
     generations.Configure(GenerationalMode::kAdaptive, 19, UINT64_MAX, &budget);
     Generations::Outcome full = kFull;
     full.max_fault_ns = AllFaultsNs(first_write_ns);
-    generations.NoteFull(full, kAllowance);
+    generations.LearnFromFull(full, kAllowance);
     // 400 MB are 102,400 pages: 72 ms, 0.3 s, 4 s, 20 s. Full ones take 0.1 s.
     EXPECT_EQ(generations.WantsMinor(), full.max_fault_ns <= 4 * 100e6) << first_write_ns;
     // After fifty times as long a first one is tried wherever it is.
     const auto run_ns = static_cast<uint64_t>(50 * full.max_fault_ns);
     budget.Run(run_ns == 0 ? 0 : run_ns - 1'000);
-    generations.NoteFull(full, kAllowance);
+    generations.LearnFromFull(full, kAllowance);
     EXPECT_EQ(generations.WantsMinor(), full.max_fault_ns <= 4 * 100e6) << first_write_ns;
     budget.Run(2'000);
-    generations.NoteFull(full, kAllowance);
+    generations.LearnFromFull(full, kAllowance);
     EXPECT_TRUE(generations.WantsMinor()) << first_write_ns;
     // Not weighed, as where the program has asked for minor collections.
     generations.Configure(GenerationalMode::kAdaptive, 19);
-    generations.NoteFull(full, kAllowance);
+    generations.LearnFromFull(full, kAllowance);
     EXPECT_TRUE(generations.WantsMinor());
   }
 }
@@ -175,17 +175,17 @@ TEST(GenerationsTest, OneThatHasLostIsTriedAgainWhenTheProgramHasRunFiftyTimesAs
   LossBudget budget;
   Generations generations;
   generations.Configure(GenerationalMode::kAdaptive, 19, UINT64_MAX, &budget);
-  generations.NoteFull(kFull, kAllowance);
+  generations.LearnFromFull(kFull, kAllowance);
   EXPECT_TRUE(generations.WantsMinor());
   Generations::Outcome bad = kCheap;
   bad.cost_ns = 400'000'000;  // 0.3 s more than a full one
-  generations.NoteMinor(bad);
+  generations.LearnFromMinor(bad);
   EXPECT_FALSE(generations.WantsMinor()) << "not even a second time";
   EXPECT_EQ(budget.lost_ns(), 300e6);
   uint64_t run_ms = 0;
   for (; !generations.WantsMinor() && run_ms < 100'000; run_ms += 100) {
     budget.Run(100'000'000);
-    generations.NoteFull(kFull, kAllowance);
+    generations.LearnFromFull(kFull, kAllowance);
   }
   EXPECT_EQ(run_ms, 30'000u) << "50 times what is lost then, twice 0.3 s";
   // One that pays is followed by others.
@@ -197,7 +197,7 @@ TEST(GenerationsTest, AlwaysMeansAlways) {
   Generations generations;
   generations.Configure(GenerationalMode::kAlways, 19);
   Generations::Outcome outcome = {1'000'000'000, 1'000'000'000, kAllowance, 0, kLive};
-  generations.NoteFull(outcome, kAllowance);
+  generations.LearnFromFull(outcome, kAllowance);
   EXPECT_EQ(MinorsInARow(&generations, outcome), 19);
 }
 

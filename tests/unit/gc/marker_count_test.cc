@@ -1,5 +1,5 @@
 // How many markers begin, by the parallelism of the last marking.
-#include "gc/policy/marker_count.h"
+#include "gc/mark/marker_count.h"
 
 #include <gtest/gtest.h>
 

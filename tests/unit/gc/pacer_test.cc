@@ -115,21 +115,21 @@ TEST(PacerTest, ACollectionPaysForMemoryWhoseFirstAccessTakesEightTimesAsLong) {
   pacer.StartCycle(found);
   constexpr size_t kLeast = 32'000'000;  // 8 ms
   EXPECT_FALSE(pacer.PaysToCollectFor(kLeast));
-  pacer.NoteAllocated(kLeast);
+  pacer.CountAllocated(kLeast);
   EXPECT_FALSE(pacer.PaysToCollectFor(kLeast)) << "there is no other object since";
-  pacer.NoteAllocated(1);
+  pacer.CountAllocated(1);
   EXPECT_TRUE(pacer.PaysToCollectFor(kLeast));
   EXPECT_FALSE(pacer.PaysToCollectFor(kLeast - 1));
   // A stop that is too long, and memory that costs nothing.
   found.full_stop_ns = config.longest_stop_ns;
   pacer.StartCycle(found);
-  pacer.NoteAllocated(1 << 30);
+  pacer.CountAllocated(1 << 30);
   EXPECT_FALSE(pacer.PaysToCollectFor((1 << 30) - 1));
   config.touch_ns_per_byte = 0;
   found.full_stop_ns = 0;
   pacer.Configure(config);
   pacer.StartCycle(found);
-  pacer.NoteAllocated(1 << 30);
+  pacer.CountAllocated(1 << 30);
   EXPECT_FALSE(pacer.PaysToCollectFor((1 << 30) - 1));
 }
 
@@ -137,7 +137,7 @@ TEST(PacerTest, ACollectionPaysForMemoryWhoseFirstAccessTakesEightTimesAsLong) {
 // collection. How many there are when a collection is due; `finalizable` if none is.
 size_t RegisterUntilDue(Pacer* pacer, size_t from, size_t finalizable, uint64_t ran_ns = 1 << 30) {
   for (size_t n = from; n < finalizable; ++n) {
-    if (pacer->NoteFinalizable(n, 10'000, [ran_ns] { return ran_ns; })) return n;
+    if (pacer->WeighFinalizable(n, 10'000, [ran_ns] { return ran_ns; })) return n;
   }
   return finalizable;
 }
@@ -167,7 +167,7 @@ TEST(PacerTest, FinalizableObjectsMakeACollectionDue) {
   EXPECT_EQ(RegisterUntilDue(&pacer, 0, 10'000, 4'000'000), 14 * kMiB / 10'000 + 1);
   // Nothing is due for objects that weigh nothing.
   pacer.StartCycle(found);
-  EXPECT_FALSE(pacer.NoteFinalizable(1'000'000, 0, [] { return uint64_t{1} << 40; }));
+  EXPECT_FALSE(pacer.WeighFinalizable(1'000'000, 0, [] { return uint64_t{1} << 40; }));
 }
 
 // A few files may wait for as long as libgc lets them.
@@ -233,8 +233,8 @@ size_t AddUntilDue(Pacer* pacer, const Outside& outside, size_t from, size_t mos
   for (size_t n = 1; n <= most; ++n) {
     const uint64_t bytes = n * outside.each;
     if (pacer->IsLookDue(from + n) &&
-        pacer->NoteProcessBytes(from + n, bytes > outside.kept ? bytes : outside.kept,
-                                n * outside.ns_each)) {
+        pacer->WeighProcessBytes(from + n, bytes > outside.kept ? bytes : outside.kept,
+                                 n * outside.ns_each)) {
       return n;
     }
   }
@@ -274,7 +274,7 @@ TEST(PacerTest, NothingIsDueForGrowthWhileNothingCanBeReleased) {
   found.finalizable = 1000;
   pacer.StartCycle(found);
   for (size_t n = 0; n < 1000; ++n) {
-    EXPECT_FALSE(pacer.IsLookDue(1000) && pacer.NoteProcessBytes(1000, n * kGiB, n << 30));
+    EXPECT_FALSE(pacer.IsLookDue(1000) && pacer.WeighProcessBytes(1000, n * kGiB, n << 30));
   }
 }
 
@@ -299,7 +299,7 @@ TEST(PacerTest, GrowthThatIsNotOfTheObjectsIsForgotten) {
   pacer.StartCycle(FoundFull({}, 0));
   size_t collections = 0;
   for (size_t n = 1; n <= 1000; ++n) {
-    if (pacer.IsLookDue(1 + n % 10) && pacer.NoteProcessBytes(1 + n % 10, n * 2 * kMiB, n << 20)) {
+    if (pacer.IsLookDue(1 + n % 10) && pacer.WeighProcessBytes(1 + n % 10, n * 2 * kMiB, n << 20)) {
       ++collections;
       pacer.StartCycle(FoundFull({}, n % 10));
     }

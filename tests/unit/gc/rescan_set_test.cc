@@ -1,5 +1,5 @@
 // Granules set by one thread while another takes them.
-#include "gc/cycle/rescan_set.h"
+#include "gc/mark/rescan_set.h"
 
 #include <gtest/gtest.h>
 

@@ -23,8 +23,8 @@ PauseTimes Pause(uint64_t mark_ns, uint64_t sweep_ns, uint64_t rest_ns) {
 void NoteInStop(StopForecast* forecast, const PauseTimes& pause, uint64_t scanned_bytes,
                 uint64_t allocated_bytes) {
   const uint64_t mark_ns = pause.of(PausePart::kMark);
-  forecast->NoteFull(pause,
-                     {scanned_bytes, allocated_bytes, 1000, {mark_ns, 2 * mark_ns, 2}, true, true});
+  forecast->LearnFromFull(
+      pause, {scanned_bytes, allocated_bytes, 1000, {mark_ns, 2 * mark_ns, 2}, true, true});
 }
 
 TEST(StopForecastTest, WhatTookThatLongTakesThatLongAgain) {
@@ -46,11 +46,11 @@ TEST(StopForecastTest, AHeapThatGrowsIsExpectedToGrowOn) {
   NoteInStop(&forecast, Pause(kLive, 0, 0), kLive, kLive / 2);
   EXPECT_EQ(forecast.ScanBytes(kMiB), kLive + kMiB) << "everything stayed";
   // Of what was allocated since, a minor collection in between included, a quarter stayed.
-  forecast.NoteMinor(3 * kMiB);
+  forecast.LearnFromMinor(3 * kMiB);
   NoteInStop(&forecast, Pause(kLive, 0, 0), kLive + kMiB, kMiB);
   EXPECT_EQ(forecast.ScanBytes(0), kLive + kMiB);
   EXPECT_EQ(forecast.ScanBytes(8 * kMiB), kLive + 3 * kMiB);
-  forecast.NoteMinor(4 * kMiB);
+  forecast.LearnFromMinor(4 * kMiB);
   EXPECT_EQ(forecast.ScanBytes(4 * kMiB), kLive + 3 * kMiB);
   // It does not grow any more.
   NoteInStop(&forecast, Pause(kLive, 0, 0), kLive, 100 * kMiB);
@@ -74,12 +74,13 @@ TEST(StopForecastTest, AStopThatIsHeldUpOnceDoesNotCount) {
 TEST(StopForecastTest, MarkersWithoutWorkDoNotCount) {
   StopForecast forecast;
   // A list: two markers take as long as one.
-  forecast.NoteFull(Pause(kLive, 0, 0), {kLive, 0, 1000, {kLive, kLive, 2}, true, true});
+  forecast.LearnFromFull(Pause(kLive, 0, 0), {kLive, 0, 1000, {kLive, kLive, 2}, true, true});
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive);
   EXPECT_EQ(forecast.StopNs(kLive, 1, 1000), kLive);
   // Of four markers three are at work in the mean: once is enough.
   NoteInStop(&forecast, Pause(kLive, 0, 0), kLive, 0);
-  forecast.NoteFull(Pause(kLive / 3, 0, 0), {kLive, 0, 1000, {kLive / 3, kLive, 4}, true, true});
+  forecast.LearnFromFull(Pause(kLive / 3, 0, 0),
+                         {kLive, 0, 1000, {kLive / 3, kLive, 4}, true, true});
   EXPECT_NEAR(static_cast<double>(forecast.StopNs(kLive, 4, 1000)), kLive / 3.0, 10);
   EXPECT_NEAR(static_cast<double>(forecast.StopNs(kLive, 2, 1000)), kLive / 2.0, 10)
       << "no more than there are";
@@ -88,7 +89,7 @@ TEST(StopForecastTest, MarkersWithoutWorkDoNotCount) {
 TEST(StopForecastTest, AHeapThatHasGrownMuchMayHaveWorkForAll) {
   StopForecast forecast;
   // So small that no helper was woken.
-  forecast.NoteFull(Pause(kMiB, 0, 0), {kMiB, 0, 1000, {kMiB, kMiB, 1}, true, true});
+  forecast.LearnFromFull(Pause(kMiB, 0, 0), {kMiB, 0, 1000, {kMiB, kMiB, 1}, true, true});
   EXPECT_EQ(forecast.StopNs(2 * kMiB, 2, 1000), 2 * kMiB);
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive / 2);
 }
@@ -96,10 +97,11 @@ TEST(StopForecastTest, AHeapThatHasGrownMuchMayHaveWorkForAll) {
 TEST(StopForecastTest, WhatWasDoneConcurrentlyMeasuresNoRate) {
   StopForecast forecast;
   NoteInStop(&forecast, Pause(2 * kLive, 50'000, 3'000), kLive, 0);
-  forecast.NoteFull(Pause(100, 0, 100), {2 * kLive, 0, 1000, {}, false, false});
+  forecast.LearnFromFull(Pause(100, 0, 100), {2 * kLive, 0, 1000, {}, false, false});
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), 2 * kLive + 50'100) << "the rest is measured";
   // Marked in the stop, swept afterwards.
-  forecast.NoteFull(Pause(kLive, 0, 7'000), {kLive, 0, 1000, {kLive, 2 * kLive, 2}, true, false});
+  forecast.LearnFromFull(Pause(kLive, 0, 7'000),
+                         {kLive, 0, 1000, {kLive, 2 * kLive, 2}, true, false});
   EXPECT_EQ(forecast.StopNs(kLive, 2, 1000), kLive + 50'100) << "the shorter rest";
   // Too little to measure.
   NoteInStop(&forecast, Pause(1'000'000, 10'000, 1'000), 1000, 0);

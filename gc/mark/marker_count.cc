@@ -1,4 +1,4 @@
-#include "gc/policy/marker_count.h"
+#include "gc/mark/marker_count.h"
 
 namespace gleaner::gc {
 

@@ -1,4 +1,4 @@
-#include "gc/policy/cycle_pacer.h"
+#include "gc/cycle/cycle_pacer.h"
 
 #include "alloc/hooks.h"
 #include "alloc/page_space.h"
@@ -11,11 +11,6 @@ namespace {
 // A cycle takes this times as long as marking everything once: what is written meanwhile is scanned
 // again.
 constexpr double kRescanFactor = 1.5;
-// A cycle begins when at least the allowance less 1/kMaxRunwayShare is used up.
-constexpr int kMaxRunwayShare = 2;
-// A cycle may cost the program 1/kGoalPrice of its time more than a stop: that is what the pause
-// goal is worth if the program has not set it.
-constexpr double kGoalPrice = 32;
 
 }  // namespace
 
@@ -36,12 +31,6 @@ uint64_t CyclePacer::ExpectedStopNs() const {
                           alloc::ResidentBytes() >> alloc::kPageShift);
 }
 
-uint64_t CyclePacer::PauseGoalNs(const Tunables& tunables) {
-  return tunables.pause_target_ns != 0 && tunables.pause_target_ns < tunables.short_pause_ns
-             ? tunables.pause_target_ns
-             : tunables.short_pause_ns;
-}
-
 // What the program allocates during a cycle, at its pace since the last collection. If all
 // processors are busy, the markers slow the program down as much as the program slows them down.
 double CyclePacer::BytesAllocatedWhileMarking(int background_markers) const {
@@ -53,11 +42,6 @@ double CyclePacer::Pace() const {
   const uint64_t now = platform::NowNs();
   if (last_end_ns_ == 0 || now <= last_end_ns_) return 0;
   return static_cast<double>(pacer_.AllocatedSinceStop()) / static_cast<double>(now - last_end_ns_);
-}
-
-bool CyclePacer::FitsIntoAllowance(int background_markers) const {
-  return (1 - forecast_.growth()) * BytesAllocatedWhileMarking(background_markers) <=
-         static_cast<double>(pacer_.allowance()) / kMaxRunwayShare;
 }
 
 // Processor time of the program from the last stop until the allowance is used up, at the pace
@@ -106,10 +90,15 @@ double CyclePacer::ExpectedLossNs(const Tunables& tunables) const {
   return ExpectedSlowdownNs(tunables) - static_cast<double>(ExpectedStopNs()) * busy;
 }
 
-bool CyclePacer::IsDear(const Tunables& tunables) const {
-  if (!tunables.weighs_cost) return false;
-  const double loss = ExpectedLossNs(tunables);
-  return loss * kGoalPrice > RunNs() && !budget_.Allows(loss);
+Measurements CyclePacer::Measure(const Tunables& tunables) const {
+  Measurements found;
+  found.expected_stop_ns = ExpectedStopNs();
+  found.garbage_in_cycle_bytes =
+      (1 - forecast_.growth()) * BytesAllocatedWhileMarking(tunables.background_markers);
+  found.loss_ns = ExpectedLossNs(tunables);
+  found.run_ns = RunNs();
+  found.budget = budget_;
+  return found;
 }
 
 bool CyclePacer::IsAllocationPressing() const {
@@ -121,40 +110,6 @@ bool CyclePacer::IsAllocationPressing() const {
          static_cast<double>(pacer_.allowance()) / 4;
 }
 
-// How many bytes before the end of the allowance a cycle begins.
-ptrdiff_t CyclePacer::Runway() const {
-  const ptrdiff_t allowance = pacer_.allowance();
-  const ptrdiff_t usual = cycle_bytes_.Load(platform::memory_order_relaxed);  // a hint
-  const ptrdiff_t least = allowance / 16;
-  const ptrdiff_t most = allowance / kMaxRunwayShare;
-  if (usual >= most) return most;
-  return usual + usual / 4 > least ? usual + usual / 4 : least;
-}
-
-bool CyclePacer::IsDue(bool minor_next) const {
-  return IsWanted() || ((!minor_next || IsMinorLong()) &&
-                        (IsHurried() || pacer_.allocated() >= pacer_.allowance() - Runway()));
-}
-
-Reason CyclePacer::Choose(const Tunables& tunables, bool minor_next) const {
-  if (!tunables.concurrent_mark) return Reason::kOnlyKind;
-  if (IsWanted()) return Reason::kAsked;
-  const bool fits = !tunables.automatic || FitsIntoAllowance(tunables.background_markers);
-  const bool is_dear = fits && IsDear(tunables);
-  if (minor_next && !(IsMinorLong() && fits && !is_dear)) return Reason::kYoungDie;
-  if (tunables.automatic && pacer_.IsNearLimit()) return Reason::kMemoryLimit;
-  if (ExpectedStopNs() < PauseGoalNs(tunables)) return Reason::kShortStop;
-  if (!fits) return Reason::kFastAllocation;
-  return is_dear ? Reason::kDearCycle : Reason::kLongStop;
-}
-
-bool CyclePacer::MayBegin(const Tunables& tunables, bool minor_next) {
-  reason_ = Choose(tunables, minor_next);
-  const bool can = tunables.concurrent_mark && !HasChosenStop();
-  can_begin_.Store(can, platform::memory_order_relaxed);  // a hint to others
-  return can;
-}
-
 void CyclePacer::Begin(const Tunables& tunables) {
   started_at_ = pacer_.allocated();
   started_ns_ = platform::NowNs();
@@ -163,12 +118,11 @@ void CyclePacer::Begin(const Tunables& tunables) {
   slice_bytes_ = tunables.slice_bytes;
   rate_ = tunables.rate / 10.0;
   pressing_ = IsAllocationPressing();
-  wanted_.Store(false, platform::memory_order_relaxed);  // a hint to others
 }
 
 // The program has allocated `cycle_bytes` in the cycle. At its pace before, that would have taken
 // it less time.
-void CyclePacer::NoteSlowdown(ptrdiff_t cycle_bytes) {
+void CyclePacer::LearnSlowdown(ptrdiff_t cycle_bytes) {
   if (pace_before_ <= 0) return;
   const auto took = static_cast<double>(platform::NowNs() - started_ns_);
   const double lost = took - static_cast<double>(cycle_bytes) / pace_before_;
@@ -177,21 +131,16 @@ void CyclePacer::NoteSlowdown(ptrdiff_t cycle_bytes) {
   slowdown_ = slowdown_ < 0 ? slowdown : slowdown_ + (slowdown - slowdown_) / 4;
 }
 
-uint64_t CyclePacer::NoteCycle(const Tunables& tunables) {
-  const ptrdiff_t last = pacer_.allocated() - started_at_;
+ptrdiff_t CyclePacer::EndCycle(const Tunables& tunables) {
+  const ptrdiff_t bytes = pacer_.allocated() - started_at_;
   written_bytes_ = cycle_.written_bytes();
-  NoteSlowdown(last);
-  if (tunables.weighs_cost) budget_.Note(ExpectedLossNs(tunables));
-  const ptrdiff_t before = cycle_bytes_.Load(platform::memory_order_relaxed);  // under the lock
-  const ptrdiff_t smoothed = before == PTRDIFF_MAX ? last : before + (last - before) / 4;
-  cycle_bytes_.Store(smoothed > last ? smoothed : last,
-                     platform::memory_order_relaxed);  // a hint to others
-  return last > 0 ? static_cast<uint64_t>(last) : 0;
+  LearnSlowdown(bytes);
+  if (tunables.weighs_cost) budget_.AddLoss(ExpectedLossNs(tunables));
+  return bytes;
 }
 
-void CyclePacer::NoteStop(uint64_t end_ns, bool processor_clocks, bool is_minor_long) {
+void CyclePacer::EndStop(uint64_t end_ns, bool processor_clocks) {
   last_end_ns_ = end_ns;
-  is_minor_long_.Store(is_minor_long, platform::memory_order_relaxed);  // a hint to others
   last_end_processor_ns_ = processor_clocks ? platform::ProcessorNs() : 0;
 }
 

@@ -1,4 +1,4 @@
-// The rescan set: a byte for each card of the scanned space. A card is dirty (its byte is 1) if
+// The rescan set: a byte for each card of the scanned space. A card is pending (its byte is 1) if
 // black objects in it may have changed since they were scanned, or could not be scanned.
 //
 // Any thread sets cards. A worker that has claimed a page takes its cards, then scans them. A card
@@ -34,7 +34,7 @@ class RescanSet {
     const size_t pages = alloc::g_space.page_count();
     return bytes_.Reserve(pages * kCardsPerPage) && groups_.Reserve(GroupsFor(pages));
   }
-  // Covers pages [0, pages). The caller has to treat pages beyond as dirty. False if the system
+  // Covers pages [0, pages). The caller has to treat pages beyond as pending. False if the system
   // refuses the memory. One thread at a time; other threads may call Set meanwhile.
   [[nodiscard]] bool Cover(alloc::PageNumber pages) {
     if (!bytes_.EnsureCommitted(size_t{pages} * kCardsPerPage) ||

@@ -19,7 +19,7 @@ class LossBudget {
   void Run(uint64_t processor_ns) { run_ns_ += static_cast<double>(processor_ns); }
   // A collection has cost so much more than one of another kind would have; what is gained
   // (negative) does not count, since it is no reason to lose again.
-  void Note(double loss_ns) {
+  void AddLoss(double loss_ns) {
     if (loss_ns > 0) lost_ns_ += loss_ns;
   }
   // Whether a collection may be tried that loses at most this much.
