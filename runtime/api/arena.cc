@@ -1,30 +1,20 @@
 // gleaner.h: arenas.
 #include "alloc/arenas/arena.h"
 
-#include <cerrno>
-#include <cstring>
-
-#include "gleaner.h"
 #include "runtime/api/api.h"
 #include "runtime/api/placement.h"
 #include "runtime/nodes/arenas.h"
-#include "runtime/process/fork.h"
-#include "runtime/process/runtime.h"
+#include "runtime/start/fork.h"
 
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::Complain;
+using alloc::Arena;
+using alloc::ArenaConfig;
+using alloc::ArenaPolicy;
+using alloc::Pattern;
+using alloc::Placement;
+using alloc::Residency;
+using alloc::SlabTier;
 using gleaner::IsPowerOfTwo;
-using gleaner::alloc::Arena;
-using gleaner::alloc::ArenaConfig;
-using gleaner::alloc::ArenaPolicy;
-using gleaner::alloc::Pattern;
-using gleaner::alloc::Placement;
-using gleaner::alloc::Residency;
-using gleaner::alloc::SlabTier;
-using gleaner::runtime::Arenas;
-using gleaner::runtime::RejectNull;
+using runtime::Arenas;
 
 namespace {
 

@@ -10,23 +10,13 @@
 #include "runtime/api/api.h"
 #include "runtime/debug/debug_objects.h"
 #include "runtime/debug/findings.h"
-#include "runtime/process/runtime.h"
 
-namespace alloc = gleaner::alloc;
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::PointerAt;
-using gleaner::alloc::ObjectRef;
-using gleaner::alloc::PageNumber;
-using gleaner::alloc::Space;
-using gleaner::gc::BackReferences;
-using gleaner::gc::g_collector;
-using gleaner::runtime::DebugObject;
-using gleaner::runtime::DebugObjects;
-using gleaner::runtime::kDebugHeaderBytes;
-using gleaner::runtime::RejectNull;
+using alloc::PageNumber;
+using alloc::Space;
+using gc::BackReferences;
+using runtime::DebugObject;
+using runtime::DebugObjects;
+using runtime::kDebugHeaderBytes;
 
 namespace {
 

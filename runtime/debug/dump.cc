@@ -2,11 +2,11 @@
 
 #include "alloc/walk.h"
 #include "gc/collector.h"
+#include "runtime/collect/statistics.h"
 #include "runtime/debug/debug_objects.h"
 #include "runtime/debug/findings.h"
 #include "runtime/debug/latency.h"
-#include "runtime/debug/printing.h"
-#include "runtime/observe/statistics.h"
+#include "runtime/process/printing.h"
 #include "runtime/threads/threads.h"
 
 namespace gleaner::runtime {

@@ -1,7 +1,10 @@
 #include "runtime/debug/latency.h"
 
+#include <cstdio>
+
 #include "gc/collector.h"
 #include "platform/os/stalls.h"
+#include "runtime/collect/tracking.h"
 
 namespace gleaner::runtime {
 
@@ -40,6 +43,32 @@ void PrintStallsOf(Stream stream, const char* name, const StallHistogram& stalls
 }
 
 }  // namespace
+
+void PrintCollection() {
+  const gc::CycleReport& r = gc::g_collector.last();
+  char parts[gc::kPauseParts * 32];
+  size_t length = 0;
+  for (int i = 0; i < gc::kPauseParts; ++i) {
+    length += static_cast<size_t>(
+        snprintf(parts + length, sizeof parts - length, "%s%s %.3f", i == 0 ? "" : ", ",
+                 NameOf(static_cast<gc::PausePart>(i)), Ms(r.pause.part_ns[i])));
+    if (length >= sizeof parts) length = sizeof parts - 1;
+  }
+  Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause "
+      "%.3f ms (%s), %d marker%s, %llu finalizable%s\n",
+      AsNumber(r.number), NameOf(r.cause), static_cast<double>(r.live_bytes) / 1e6,
+      AsNumber(r.live_objects), static_cast<double>(r.freed_bytes) / 1e6,
+      static_cast<double>(r.resident_bytes) / 1e6, Ms(r.pause.all_ns), parts, r.markers,
+      r.markers == 1 ? "" : "s", AsNumber(r.finalizable),
+      r.minor        ? ", minor"
+      : r.overrun    ? ", overrun"
+      : r.concurrent ? ", marked beside the program"
+                     : "");
+  if (IsAutomatic() && r.reason != gc::Reason::kOnlyKind) {
+    Log("gleaner: gc %llu was chosen for: %s; expected stop %.3f ms\n", AsNumber(r.number),
+        NameOf(r.reason), Ms(r.expected_ns));
+  }
+}
 
 void PrintLatency(Stream stream) {
   PrintPauses(stream);

@@ -6,8 +6,8 @@
 #include "alloc/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
+#include "runtime/collect/statistics.h"
 #include "runtime/collect/tracking.h"
-#include "runtime/observe/statistics.h"
 #include "runtime/threads/registry.h"
 
 namespace gleaner::runtime {
@@ -99,7 +99,7 @@ void ShowHeapTables() {
   Show(tables);
 }
 
-void NoteCollectionInLiveFigures() {
+void RecordCollectionInLiveFigures() {
   auto* f = static_cast<LiveFigures*>(g_live_figures);
   if (f == nullptr) return;
   const gc::CycleReport& last = g_collector.last();

@@ -13,12 +13,11 @@
 #include "platform/threads/request_signal.h"
 #include "runtime/collect/collect.h"
 #include "runtime/observe/snapshot_content.h"
-#include "runtime/observe/snapshot_turns.h"
+#include "runtime/observe/writer_lock.h"
 #include "runtime/process/options.h"
 #include "runtime/process/output_path.h"
-#include "runtime/process/runtime.h"
 #include "runtime/process/variables.h"
-#include "runtime/threads/threads.h"
+#include "runtime/threads/mutator.h"
 
 namespace gleaner::runtime {
 
@@ -29,16 +28,15 @@ namespace {
 
 constexpr size_t kMaxPath = 4096;
 
-// The thread that takes a snapshot has the turn.
-constinit SnapshotTurns g_turns;
-constexpr int kMaxMoments = 60'000;
+// Of the thread that takes a snapshot.
+constinit WriterLock g_taking;
 
 // The thread that has asked for a snapshot by the collection that it makes next; null: none. Used
-// by that thread while it has the turn; others compare it with themselves. Relaxed: a thread sees
+// by that thread while it has g_taking; others compare it with themselves. Relaxed: a thread sees
 // what it has stored itself.
 constinit platform::Atomic<const Thread*> g_asking{nullptr};
 
-// What follows is guarded by g_turns.
+// What follows is guarded by g_taking.
 constinit SnapshotFile g_file;
 constinit SnapshotContent g_content;
 constinit int g_error = 0;
@@ -75,7 +73,7 @@ bool Write(void*, const void* data, size_t bytes) {
   return g_error == 0;
 }
 
-// Collects, and writes the snapshot in the stop. pre: the caller has the turn; the file is open;
+// Collects, and writes the snapshot in the stop. pre: the caller has g_taking; the file is open;
 // finalizers wait.
 int WriteToOpenFile(const SnapshotFile::Head& head, const char* reason) {
   g_error = g_file.Append(&head, sizeof head);
@@ -98,6 +96,14 @@ int WhyNoCollection() {
   const Thread* self = Threads::Current();
   if (self->under_lock != 0 || platform::IsInSection() || IsAsking(self)) return EBUSY;
   return 0;
+}
+
+// Begins a snapshot. False if other threads have been taking some for a minute.
+bool TryBegin() {
+  constexpr int kMaxMoments = 60'000;
+  // A child whose fork handlers have not run. What its parent had under way is none of its own.
+  if (g_taking.holder() != 0 && g_taking.holder() != getpid()) ResetSnapshotsAfterFork();
+  return g_taking.AcquireWithin(kMaxMoments);
 }
 
 struct Named {
@@ -160,7 +166,7 @@ void RunFinalizers() {
 
 // One of the snapshots that the options ask for.
 void TakeNamed(const char* reason) {
-  static char name[kMaxPath + 64];  // guarded by g_turns
+  static char name[kMaxPath + 64];  // guarded by g_taking
   const int saved_errno = errno;
   int error = WhyNoCollection();
   if (error != 0) {
@@ -171,7 +177,7 @@ void TakeNamed(const char* reason) {
   }
   {
     const Preparations prepared(Threads::Current());
-    if (!g_turns.Begin(kMaxMoments)) {
+    if (!TryBegin()) {
       Complain("no snapshot %s: other threads have been taking some for too long", g_path);
       errno = saved_errno;
       return;
@@ -197,7 +203,7 @@ void TakeNamed(const char* reason) {
         Complain("the snapshot %s: all its names are in use; there is none", g_path);
         break;
     }
-    g_turns.End();
+    g_taking.Release();
   }
   errno = saved_errno;
 }
@@ -219,10 +225,9 @@ void StartSnapshots() {
     }
     return;
   }
-  if (!ExpandOutputPath(g_options.snapshot, g_path, sizeof g_path)) {
+  if (!ExpandOutputPath("snapshot", g_options.snapshot, g_path, sizeof g_path)) {
     g_path[0] = 0;
-    return Complain("the path is too long, or there is no current folder; there is no snapshot %s",
-                    g_options.snapshot);
+    return;
   }
   g_first_process = Self();
   if (atexit(TakeLast) != 0) Complain("no memory: there is no snapshot %s at the end", g_path);
@@ -259,7 +264,7 @@ int TakeSnapshot(const char* path) {
   int error = WhyNoCollection();
   if (error == 0) {
     const Preparations prepared(Threads::Current());
-    if (!g_turns.Begin(kMaxMoments)) {
+    if (!TryBegin()) {
       errno = saved_errno;
       return EBUSY;
     }
@@ -279,7 +284,7 @@ int TakeSnapshot(const char* path) {
         error = EBUSY;
         break;
     }
-    g_turns.End();
+    g_taking.Release();
   }
   if (error == 0) RunFinalizers();
   errno = saved_errno;
@@ -295,12 +300,12 @@ void WriteSnapshotWorldStopped(const gc::Marker& marker, const gc::RootTasks& ro
 }
 
 void ResetSnapshotsAfterFork() {
-  if (g_turns.IsTaken()) {
+  if (g_taking.holder() != 0) {
     g_file.LeaveAfterFork();
     g_content.Release();
   }
   g_asking.Store(nullptr, memory_order_relaxed);  // the process has one thread
-  g_turns.Reset();
+  g_taking.ResetAfterFork();
 }
 
 }  // namespace gleaner::runtime

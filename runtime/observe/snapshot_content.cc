@@ -13,7 +13,7 @@
 #include "platform/os/process.h"
 #include "runtime/debug/findings.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/variables.h"
 #include "runtime/threads/registry.h"
 
 namespace gleaner::runtime {

@@ -14,20 +14,18 @@
 #include "gc/collector.h"
 #include "observe/trace_file.h"
 #include "platform/os/cancellation.h"
-#include "platform/os/lock.h"
 #include "platform/os/process.h"
 #include "platform/os/stalls.h"
 #include "platform/threads/stop_world.h"
 #include "runtime/collect/tracking.h"
 #include "runtime/observe/heap_sample.h"
+#include "runtime/observe/writer_lock.h"
 #include "runtime/process/options.h"
 #include "runtime/process/output_path.h"
 
 namespace gleaner::runtime {
 
-using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
-using platform::memory_order_release;
 
 namespace {
 
@@ -35,6 +33,9 @@ constexpr uint64_t kDrainEveryNs = 100'000'000;
 constexpr uint64_t kLevelsEveryNs = 10'000'000;
 constexpr uint64_t kSampleEveryNs = 1'000'000'000;
 constexpr size_t kMaxPath = 4096;
+
+// Of the thread that drains. Nobody waits for it but the process's last drain.
+constinit WriterLock g_draining;
 
 // Guarded by g_draining.
 constinit platform::TraceFile g_file;
@@ -44,9 +45,6 @@ constinit uint64_t g_began_ns = 0;
 // The process that g_file belongs to; 0: it is to be opened. Written under g_draining.
 constinit platform::Atomic<uint64_t> g_process{0};
 
-// A lock that threads try to get, with the number of the process that has it: a child may be forked
-// while another thread of its parent has it. 0: free.
-constinit platform::Atomic<uint64_t> g_draining{0};
 // Hints: when rings were last drained, and levels last emitted.
 constinit platform::Atomic<uint64_t> g_drained_ns{0};
 constinit platform::Atomic<uint64_t> g_levels_ns{0};
@@ -171,15 +169,6 @@ void DrainLocked(bool all) {
   (void)platform::DrainTrace(all, Append, nullptr);
 }
 
-bool TryBeginDrain() {
-  const uint64_t self = Self();
-  uint64_t holder = 0;
-  // Acquire, both: pair with the release in EndDrain.
-  return g_draining.CompareExchange(holder, self, memory_order_acquire) ||
-         (holder != self && g_draining.CompareExchange(holder, self, memory_order_acquire));
-}
-void EndDrain() { g_draining.Store(0, memory_order_release); }
-
 void EmitLevels() {
   size_t free_pages = 0;
   for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
@@ -203,10 +192,7 @@ void EndTracing() {
     return;
   }
   constexpr int kMaxMoments = 1000;  // the holder may have ended with the process's last thread
-  for (int i = 0; !TryBeginDrain(); ++i) {
-    if (i == kMaxMoments) return;
-    platform::FutexSleep(1'000'000);
-  }
+  if (!g_draining.AcquireWithin(kMaxMoments)) return;
   DrainLocked(true);
   if (platform::HasTrace()) {
     EmitLevels();
@@ -223,14 +209,14 @@ void EndTracing() {
                                   platform::UntracedThreads()};
     if (Append(nullptr, end, kWords)) g_file.Close();
   }
-  EndDrain();
+  g_draining.Release();
 }
 
 // Relaxed, both: hints; two threads may both find that it is time.
 bool IsTime(const platform::Atomic<uint64_t>& last, uint64_t period) {
   return platform::CoarseNowNs() - last.Load(memory_order_relaxed) >= period;
 }
-void NoteTime(platform::Atomic<uint64_t>* last) {
+void SetToNow(platform::Atomic<uint64_t>* last) {
   last->Store(platform::CoarseNowNs(), memory_order_relaxed);
 }
 
@@ -246,10 +232,7 @@ void StartTracing() {
   platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);
   g_began_ns = platform::NowNs();
   if (g_options.trace == nullptr) return;
-  if (!ExpandOutputPath(g_options.trace, g_path, sizeof g_path)) {
-    return Complain("the path is too long, or there is no current folder; there is no trace %s",
-                    g_options.trace);
-  }
+  if (!ExpandOutputPath("trace", g_options.trace, g_path, sizeof g_path)) return;
   if (!OpenFile(g_path)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
   if (!platform::StartTrace()) Complain("no memory: the trace %s is empty", g_path);
@@ -258,7 +241,7 @@ void StartTracing() {
 void ContinueTracing() {
   if (!platform::IsTracing()) return;
   if (IsTime(g_levels_ns, kLevelsEveryNs)) {
-    NoteTime(&g_levels_ns);
+    SetToNow(&g_levels_ns);
     EmitLevels();
   }
   if (!platform::HasTrace()) return;
@@ -275,15 +258,15 @@ void ContinueTracing() {
     // In this order: a handler that jumps away must not leave the thread uncancellable.
     const platform::HandlersWait no_handlers;
     const platform::UncancellableSection section;  // malloc is no point of cancellation
-    if (TryBeginDrain()) {
+    if (g_draining.TryAcquire()) {
       DrainLocked(all);
-      if (all) NoteTime(&g_drained_ns);
+      if (all) SetToNow(&g_drained_ns);
       // With rings that have just been emptied, so that there is room.
       if (all && platform::CoarseNowNs() - g_sampled_ns >= kSampleEveryNs) {
         g_sampled_ns = platform::CoarseNowNs();
         EmitHeapSample();
       }
-      EndDrain();
+      g_draining.Release();
     }
   }
   errno = saved_errno;
@@ -291,7 +274,7 @@ void ContinueTracing() {
 
 void ResetTracingAfterFork() {
   // Relaxed, all: the process has one thread.
-  g_draining.Store(0, memory_order_relaxed);
+  g_draining.ResetAfterFork();
   g_drained_ns.Store(0, memory_order_relaxed);
   g_levels_ns.Store(0, memory_order_relaxed);
   g_sampled_ns = 0;

@@ -4,12 +4,13 @@
 #include <new>
 
 #include "alloc/thread_heaps.h"
+#include "gc/collector.h"
 #include "observe/trace.h"
 #include "platform/loader/loaded_objects.h"
 #include "platform/mprotect/fault_signal.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/malloc_support.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/dead_stack.h"
 #include "runtime/threads/registry.h"

@@ -39,9 +39,9 @@ size_t MetadataBytes();
 size_t OccupiedBytes();
 
 // Called at the end of a sweep, with the world stopped.
-void NoteCollection();
+void RecordHeapFigures();
 
-// What NoteCollection found last: what all threads had allocated, and given to GC_free, by then.
+// What RecordHeapFigures found last: what all threads had allocated, and given to GC_free, by then.
 // Any thread.
 struct AllocatedBefore {
   uint64_t allocated_bytes;

@@ -1,4 +1,4 @@
-#include "runtime/observe/statistics.h"
+#include "runtime/collect/statistics.h"
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
@@ -62,7 +62,7 @@ size_t MaxHeapBytes() {
   return now > before ? now : before;
 }
 
-void NoteCollection() {
+void RecordHeapFigures() {
   const Sums sums = ReadSums();
   // Relaxed: the world is stopped.
   g_allocated_before.Store(sums.allocated, memory_order_relaxed);
