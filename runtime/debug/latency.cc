@@ -62,7 +62,7 @@ void PrintCollection() {
       r.markers == 1 ? "" : "s", AsNumber(r.finalizable),
       r.minor        ? ", minor"
       : r.overrun    ? ", overrun"
-      : r.concurrent ? ", marked beside the program"
+      : r.concurrent ? ", concurrent"
                      : "");
   if (IsAutomatic() && r.reason != gc::Reason::kOnlyKind) {
     Log("gleaner: gc %llu was chosen for: %s; expected stop %.3f ms\n", AsNumber(r.number),
