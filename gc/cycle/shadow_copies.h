@@ -36,9 +36,9 @@ class ShadowCopies {
     if (units_ != 0) memset(numbers_.data(), 0, units_ * sizeof(uint32_t));
     const size_t units = size_t{pages} * kUnitsPerPage;
     units_ = numbers_.EnsureCommitted(units) ? units : 0;
-    most_ = words_.EnsureCommitted(units / kMinShare * kUnitWords)
-                ? static_cast<uint32_t>(units / kMinShare)
-                : 0;
+    max_ = words_.EnsureCommitted(units / kMinShare * kUnitWords)
+               ? static_cast<uint32_t>(units / kMinShare)
+               : 0;
     made_.Store(0, platform::memory_order_relaxed);  // no worker is in the job
   }
 
@@ -56,9 +56,9 @@ class ShadowCopies {
     if (!*fresh) return ShadowOf(number);
     // Relaxed: only uniqueness counts.
     const uint32_t made = made_.Load(platform::memory_order_relaxed);
-    if (made >= most_) return nullptr;
+    if (made >= max_) return nullptr;
     const uint32_t mine = made_.FetchAdd(1, platform::memory_order_relaxed);  // a unique number
-    if (mine >= most_) return nullptr;
+    if (mine >= max_) return nullptr;
     number = mine + kFirst;
     return static_cast<Addr*>(memset(ShadowOf(number), 0, kUnitBytes));
   }
@@ -80,8 +80,8 @@ class ShadowCopies {
   alloc::ReservedArray<uint32_t> numbers_;  // by unit
   alloc::ReservedArray<Addr> words_;        // of the copies
   size_t units_ = 0;                        // units that numbers_ has room for
-  uint32_t most_ = 0;                       // maximum of copies
-  platform::Atomic<uint32_t> made_{0};      // copies made; may exceed most_
+  uint32_t max_ = 0;                        // maximum of copies
+  platform::Atomic<uint32_t> made_{0};      // copies made; may exceed max_
 };
 
 }  // namespace gleaner::gc

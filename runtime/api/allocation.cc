@@ -172,13 +172,13 @@ void* GC_realloc(void* old, size_t bytes) {
   if (IsUncollectable(object.kind())) AddNonGcBytes(NonGcBytesOf(moved));
   const size_t kept = bytes < usable ? bytes : usable;
   memcpy(moved, old, kept);
-  runtime::NoteWritten(moved, kept);
+  runtime::MarkWritten(moved, kept);
   ObjectRef found;
   // An out-of-memory procedure may return any pointer.
   if (trailer != 0 && alloc::FindSlot(AddressOf(moved), &found) && found.kind() == object.kind()) {
     void* end = static_cast<char*>(moved) + found.bytes - trailer;
     memcpy(end, static_cast<char*>(old) + usable, trailer);
-    runtime::NoteWritten(end, trailer);
+    runtime::MarkWritten(end, trailer);
   }
   runtime::MoveRegistered(old, moved, bytes);
   Free("GC_realloc", old);

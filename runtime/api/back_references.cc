@@ -10,6 +10,7 @@
 #include "runtime/api/api.h"
 #include "runtime/debug/debug_objects.h"
 #include "runtime/debug/findings.h"
+#include "runtime/process/printing.h"
 
 using alloc::PageNumber;
 using alloc::Space;
@@ -150,7 +151,7 @@ void GC_print_backtrace(void* address) {
         GC_printf("  kept for a finalizer\n");
         return;
       case BackReferences::From::kRoot:
-        GC_printf("  kept by the root at %#llx\n", static_cast<unsigned long long>(reference.word));
+        GC_printf("  kept by the root at %#llx\n", runtime::AsNumber(reference.word));
         return;
       case BackReferences::From::kHeap:
         break;

@@ -14,6 +14,7 @@
 #include "runtime/collect/collect.h"
 #include "runtime/debug/debug_objects.h"
 #include "runtime/process/options.h"
+#include "runtime/process/printing.h"
 
 using runtime::DebugObject;
 using runtime::DebugObjects;
@@ -71,7 +72,7 @@ struct Freeing {
 Freeing BeginFreeing(const ObjectRef& object) {
   Freeing freeing;
   runtime::CollectorLockGuard guard;
-  if (!DebugObjects::NoteFreed(object.base, &freeing.known)) return freeing;
+  if (!DebugObjects::SetFreed(object.base, &freeing.known)) return freeing;
   freeing.is_debugged = true;
   freeing.was_freed = freeing.known.freed;
   if (freeing.was_freed) return freeing;
@@ -113,7 +114,7 @@ void Free(const char* call, void* p) {
         "%s(%p): the object (%s, sz=%zu) is damaged: something was written at %#llx, outside "
         "of it",
         call, p, Describe(freeing.known.place, place), freeing.known.bytes,
-        static_cast<unsigned long long>(freeing.damage));
+        runtime::AsNumber(freeing.damage));
   }
   if (freeing.give_back) {
     GC_free(PointerAt<void>(object.base));
@@ -149,7 +150,7 @@ void* Resize(const char* call, void* old, size_t bytes, Place place) {
   if (moved == nullptr) return nullptr;
   const size_t kept = bytes < known.bytes ? bytes : known.bytes;
   memcpy(moved, old, kept);
-  runtime::NoteWritten(moved, kept);
+  runtime::MarkWritten(moved, kept);
   runtime::MoveRegistered(PointerAt<void>(base),
                           PointerAt<void>(AddressOf(moved) - kDebugHeaderBytes),
                           kDebugHeaderBytes + bytes);

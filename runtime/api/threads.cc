@@ -125,7 +125,7 @@ int GC_thread_is_registered(void) { return Threads::Current() != nullptr ? 1 : 0
 void GC_register_altstack(void* stack, GC_word stack_size, void*, GC_word) {
   if (!runtime::AttachThread()) return;
   const Addr low = AddressOf(stack);
-  Threads::NoteOwnStack({low, low + stack_size});
+  Threads::SetOwnStack({low, low + stack_size});
 }
 
 // --- Stack bases ---

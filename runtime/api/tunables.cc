@@ -33,14 +33,14 @@ GLEANER_SETTING(GC_start_callback_proc, start_callback, runtime::g_start_callbac
 
 // --- Words with a range ---
 
-#define SETTING_FROM(type, format, name, least, variable)                             \
-  void GC_set_##name(type value) {                                                    \
-    if (value >= (least)) {                                                           \
-      variable = value;                                                               \
-    } else {                                                                          \
-      Complain("GC_set_" #name "(" format "): at least %d; ignored", value, (least)); \
-    }                                                                                 \
-  }                                                                                   \
+#define SETTING_FROM(type, format, name, min, variable)                             \
+  void GC_set_##name(type value) {                                                  \
+    if (value >= (min)) {                                                           \
+      variable = value;                                                             \
+    } else {                                                                        \
+      Complain("GC_set_" #name "(" format "): at least %d; ignored", value, (min)); \
+    }                                                                               \
+  }                                                                                 \
   type GC_get_##name(void) { return variable; }
 SETTING_FROM(GC_word, "%lu", free_space_divisor, 1, GC_free_space_divisor)
 SETTING_FROM(int, "%d", full_freq, 0, GC_full_freq)

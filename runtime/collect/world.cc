@@ -12,6 +12,7 @@
 #include "runtime/process/malloc_support.h"
 #include "runtime/process/memory_limit.h"
 #include "runtime/process/options.h"
+#include "runtime/process/printing.h"
 #include "runtime/process/runtime_state.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/threads.h"
@@ -198,7 +199,7 @@ void DescribePhase(const char* reason) {
   // Relaxed: pairs with nothing; text for people.
   const int event = g_last_event.Load(platform::memory_order_relaxed);
   Complain("thread %d; collections so far: %llu; the collector's last event: %s",
-           platform::CurrentThreadId(), static_cast<unsigned long long>(g_collector.collections()),
+           platform::CurrentThreadId(), AsNumber(g_collector.collections()),
            event < 0 ? "none" : names[event]);
   TellOfAbort(reason);
   if (!g_options.loop_on_abort) return;

@@ -5,6 +5,7 @@
 #include "gc/collector.h"
 #include "platform/os/stalls.h"
 #include "runtime/collect/tracking.h"
+#include "runtime/process/printing.h"
 
 namespace gleaner::runtime {
 
@@ -23,7 +24,7 @@ void PrintPauses(Stream stream) {
           Ms(max_ns));
   };
   Print(stream, "gleaner: pauses of %llu collections, ms:\n",
-        static_cast<unsigned long long>(totals.collections - totals.inspections));
+        AsNumber(totals.collections - totals.inspections));
   Print(stream, "gleaner:   %-12s %12s %12s %12s\n", "part", "total", "in longest", "longest");
   for (int i = 0; i < gc::kPauseParts; ++i) {
     line(NameOf(static_cast<gc::PausePart>(i)), totals.pauses.part_ns[i],
@@ -31,15 +32,14 @@ void PrintPauses(Stream stream) {
   }
   line("all", totals.pauses.all_ns, totals.longest_pause.all_ns, totals.longest_parts.all_ns);
   if (totals.minors == 0) return;
-  Print(stream, "gleaner: of these, %llu minor collections, %.3f ms\n",
-        static_cast<unsigned long long>(totals.minors), Ms(totals.minor_ns));
+  Print(stream, "gleaner: of these, %llu minor collections, %.3f ms\n", AsNumber(totals.minors),
+        Ms(totals.minor_ns));
 }
 
 void PrintStallsOf(Stream stream, const char* name, const StallHistogram& stalls) {
   Print(stream, "gleaner:   %-12s %12llu %12.3f %10.4f %10.4f %10.4f %10.4f\n", name,
-        static_cast<unsigned long long>(stalls.count), Ms(stalls.total_ns),
-        Ms(stalls.Quantile(500)), Ms(stalls.Quantile(990)), Ms(stalls.Quantile(999)),
-        Ms(stalls.max_ns));
+        AsNumber(stalls.count), Ms(stalls.total_ns), Ms(stalls.Quantile(500)),
+        Ms(stalls.Quantile(990)), Ms(stalls.Quantile(999)), Ms(stalls.max_ns));
 }
 
 }  // namespace

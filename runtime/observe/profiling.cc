@@ -171,12 +171,9 @@ void ComplainOf(const char* path, const Written& written) {
 // so on while others write them; and begins the file. False after a message if there is none.
 bool BeginFile(bool is_child) {
   constexpr int kMaxNames = 100;
-  static char name[kMaxPath + 32];  // guarded by g_writing: a thread may have a small stack
+  static char name[kMaxPath];  // guarded by g_writing: a thread may have a small stack
   for (int i = is_child ? 1 : 0; i <= kMaxNames; ++i) {
-    const int n = i == 0   ? snprintf(name, sizeof name, "%s", g_path)
-                  : i == 1 ? snprintf(name, sizeof name, "%s.%d", g_path, getpid())
-                           : snprintf(name, sizeof name, "%s.%d.%d", g_path, getpid(), i - 1);
-    if (n < 0 || static_cast<size_t>(n) >= kMaxPath) break;
+    if (!NameAttempt(g_path, i, name, sizeof name)) break;
     const Written written = Write(name, false);
     if (written.opened == ProfileFile::Opened::kInUse) continue;
     if (written.IsDone()) {

@@ -13,6 +13,7 @@
 #include "platform/os/process.h"
 #include "runtime/debug/findings.h"
 #include "runtime/process/options.h"
+#include "runtime/process/printing.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/registry.h"
 
@@ -61,11 +62,9 @@ void SnapshotContent::WriteDescription(const char* reason) {
       "version=%s\nprocess=%d\nparent=%d\nhost=%s\nwall_ns=%llu\nreason=%s\nmode=%s\n"
       "collections=%llu\nmarkers=%d\npage_bytes=%zu\nheap_begin=%llu\nresident_bytes=%zu\n"
       "interior_pointers=%d\ncommand=%s\n",
-      GLEANER_VERSION, getpid(), getppid(), host, static_cast<unsigned long long>(wall_ns), reason,
-      kModes[g_options.mode], static_cast<unsigned long long>(g_collector.collections()),
-      g_collector.pool().size(), alloc::kPageBytes,
-      static_cast<unsigned long long>(alloc::g_space.base), alloc::ResidentBytes(),
-      GC_all_interior_pointers, command);
+      GLEANER_VERSION, getpid(), getppid(), host, AsNumber(wall_ns), reason, kModes[g_options.mode],
+      AsNumber(g_collector.collections()), g_collector.pool().size(), alloc::kPageBytes,
+      AsNumber(alloc::g_space.base), alloc::ResidentBytes(), GC_all_interior_pointers, command);
   writer_.Begin(SnapshotBlock::kDescription);
   writer_.Bytes(text, n < 0 ? 0 : static_cast<size_t>(n));
   writer_.End();

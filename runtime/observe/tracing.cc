@@ -22,6 +22,7 @@
 #include "runtime/observe/writer_lock.h"
 #include "runtime/process/options.h"
 #include "runtime/process/output_path.h"
+#include "runtime/process/printing.h"
 
 namespace gleaner::runtime {
 
@@ -77,10 +78,9 @@ size_t Describe(char* text, size_t capacity) {
       text, capacity,
       "version=%s\nprocess=%d\nparent=%d\nrank=%s\nhost=%s\nbegan_ns=%llu\nbegan_wall_ns=%llu\n"
       "markers=%d\nmode=%s\npolicy=%s\nk=%g\npage_bytes=%zu\ncommand=%s\n",
-      GLEANER_VERSION, getpid(), getppid(), rank != nullptr ? rank : "", host,
-      static_cast<unsigned long long>(g_began_ns), static_cast<unsigned long long>(WallClockNs()),
-      gc::g_collector.pool().size(), kModes[g_options.mode], kPolicies[g_options.policy],
-      g_options.k, alloc::kPageBytes, command);
+      GLEANER_VERSION, getpid(), getppid(), rank != nullptr ? rank : "", host, AsNumber(g_began_ns),
+      AsNumber(WallClockNs()), gc::g_collector.pool().size(), kModes[g_options.mode],
+      kPolicies[g_options.policy], g_options.k, alloc::kPageBytes, command);
   return n < 0 ? 0 : static_cast<size_t>(n) < capacity ? static_cast<size_t>(n) : capacity - 1;
 }
 
@@ -97,13 +97,13 @@ bool Append(void*, const uint64_t* words, size_t count) {
   return error == 0;
 }
 
-// Opens `path`, or else PATH.PROCESS, PATH.PROCESS.1 and so on while they are in use.
-bool OpenFirstFree(const char* path) {
+// Opens the first file of g_path, g_path.PROCESS, g_path.PROCESS.1 and so on that is not in use.
+bool OpenFirstFree(bool is_child) {
   using Opened = platform::TraceFile::Opened;
   constexpr int kMaxNames = 100;
-  static char other[kMaxPath + 32];  // guarded by g_draining: a thread may have a small stack
-  const char* name = path;
-  for (int i = 0; i <= kMaxNames; ++i) {
+  static char name[kMaxPath + 32];  // guarded by g_draining: a thread may have a small stack
+  for (int i = is_child ? 1 : 0; i <= kMaxNames; ++i) {
+    if (!NameAttempt(g_path, i, name, sizeof name)) break;
     switch (g_file.Open(name)) {
       case Opened::kYes:
         return true;
@@ -116,18 +116,14 @@ bool OpenFirstFree(const char* path) {
       case Opened::kInUse:
         break;
     }
-    const int n = i == 0 ? snprintf(other, sizeof other, "%s.%d", g_path, getpid())
-                         : snprintf(other, sizeof other, "%s.%d.%d", g_path, getpid(), i);
-    if (n < 0) break;
-    name = other;
   }
-  Complain("the trace %s: all its names are in use; there is none", path);
+  Complain("the trace %s: all its names are in use; there is none", g_path);
   return false;
 }
 
 // Opens the file and writes its head.
-bool OpenFile(const char* path) {
-  if (!OpenFirstFree(path)) return false;
+bool OpenFile(bool is_child) {
+  if (!OpenFirstFree(is_child)) return false;
   static char text[kMaxPath];
   platform::TraceFileHead head = platform::TraceFile::OwnHead();
   g_process.Store(head.process, memory_order_relaxed);  // guarded by g_draining
@@ -143,9 +139,7 @@ bool OpenFile(const char* path) {
 // The process is a child, by fork or by a plain clone: its trace is a file of its own.
 bool OpenChildsFile() {
   g_file.Leave();
-  static char path[kMaxPath + 32];  // guarded by g_draining
-  const int n = snprintf(path, sizeof path, "%s.%d", g_path, getpid());
-  if (n > 0 && OpenFile(path)) return true;
+  if (OpenFile(true)) return true;
   platform::StopTrace();
   return false;
 }
@@ -233,7 +227,7 @@ void StartTracing() {
   g_began_ns = platform::NowNs();
   if (g_options.trace == nullptr) return;
   if (!ExpandOutputPath("trace", g_options.trace, g_path, sizeof g_path)) return;
-  if (!OpenFile(g_path)) return;
+  if (!OpenFile(false)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
   if (!platform::StartTrace()) Complain("no memory: the trace %s is empty", g_path);
 }

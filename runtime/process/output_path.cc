@@ -42,4 +42,11 @@ bool ExpandOutputPath(const char* what, const char* given, char* out, size_t cap
   return false;
 }
 
+bool NameAttempt(const char* path, int i, char* out, size_t capacity) {
+  const int n = i == 0   ? snprintf(out, capacity, "%s", path)
+                : i == 1 ? snprintf(out, capacity, "%s.%d", path, getpid())
+                         : snprintf(out, capacity, "%s.%d.%d", path, getpid(), i - 1);
+  return n >= 0 && static_cast<size_t>(n) < capacity;
+}
+
 }  // namespace gleaner::runtime

@@ -10,4 +10,8 @@ namespace gleaner::runtime {
 // message that there is no `what`, if that does not fit, or there is no current folder.
 bool ExpandOutputPath(const char* what, const char* given, char* out, size_t capacity);
 
+// The name for attempt i of a file that other processes may write, too: `path`, then PATH.PROCESS,
+// then PATH.PROCESS.1 and so on. False if it does not fit.
+bool NameAttempt(const char* path, int i, char* out, size_t capacity);
+
 }  // namespace gleaner::runtime
