@@ -210,9 +210,7 @@ size_t gleaner_arena_get_stats(gleaner_arena* handle, gleaner_arena_stats* stats
   all.frees = now.frees;
   all.failures = now.failures;
   all.bad_frees = now.bad_frees;
-  const size_t bytes = size < sizeof all ? size : sizeof all;
-  memcpy(stats, &all, bytes);
-  return bytes;
+  return CopyOut(stats, size, &all, sizeof all);
 }
 
 int gleaner_arena_destroy(gleaner_arena* handle) {

@@ -70,12 +70,6 @@ void RecordHeapFigures() {
   g_max_heap_bytes.Store(MaxHeapBytes(), memory_order_relaxed);
 }
 
-AllocatedBefore AllocatedAtLastCollection() {
-  // Relaxed: see above.
-  return {g_allocated_before.Load(memory_order_relaxed),
-          g_explicitly_freed_before.Load(memory_order_relaxed)};
-}
-
 HeapFigures ReadHeapFigures() {
   const gc::CycleReport& last = g_collector.last();
   const Sums sums = ReadSums();
