@@ -8,7 +8,6 @@
 
 #include "alloc/page_space.h"
 #include "gc/collector.h"
-#include "platform/loader/mappings.h"
 #include "platform/os/clock.h"
 #include "platform/os/process.h"
 #include "runtime/debug/findings.h"
@@ -212,22 +211,13 @@ void SnapshotContent::WriteThread(const Thread& thread) {
   }
 }
 
-// The words are copied by the system: other memory may begin before the assumed end.
 void SnapshotContent::WriteStack(uint32_t number, Range words) {
   words.begin = AlignDown(words.begin, kWordBytes);
   if (words.bytes() > kMaxStackBytes) words.end = words.begin + kMaxStackBytes;
   writer_.Begin(SnapshotBlock::kStack);
   const uint64_t head[] = {number, words.begin};
   writer_.Bytes(head, sizeof head);
-  char copy[4096];
-  for (Addr at = words.begin; at < words.end;) {
-    const size_t left = AlignDown(words.end - at, kWordBytes);
-    const size_t want = left < sizeof copy ? left : sizeof copy;
-    const size_t got = AlignDown(platform::CopyIfMapped(copy, at, want), kWordBytes);
-    writer_.Bytes(copy, got);
-    if (got == 0 || got < want) break;
-    at += got;
-  }
+  ForEachCopy(words, [this](Addr, const Addr* copy, size_t bytes) { writer_.Bytes(copy, bytes); });
   writer_.End();
 }
 
