@@ -2,7 +2,7 @@
 # command, headers, package files.
 
 # The interposed pthread_create and its like: for programs that link libgleaner, not in the drop-in.
-add_library(gleaner_interpose OBJECT runtime/process/interpose.cc)
+add_library(gleaner_interpose OBJECT runtime/threads/interpose.cc)
 target_link_libraries(gleaner_interpose PRIVATE gleaner_library_flags)
 target_include_directories(gleaner_interpose PRIVATE include/gleaner)
 

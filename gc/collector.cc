@@ -298,8 +298,8 @@ AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
     period.concurrent_processor_ns += forecast_.MarkNs(marker_.statistics().bytes_scanned, 1);
   }
   // An estimate: the program had some of the time.
-  const uint64_t most = period.run_processor_ns / 2;
-  if (period.concurrent_processor_ns > most) period.concurrent_processor_ns = most;
+  const uint64_t max = period.run_processor_ns / 2;
+  if (period.concurrent_processor_ns > max) period.concurrent_processor_ns = max;
   period.run_processor_ns -= period.concurrent_processor_ns;
   return period;
 }

@@ -8,9 +8,11 @@
 #include "platform/os/filters.h"
 #include "runtime/collect/collect.h"
 #include "runtime/observe/profiling.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/malloc_support.h"
+#include "runtime/process/options.h"
 #include "runtime/process/variables.h"
-#include "runtime/threads/dead_stack.h"
+#include "runtime/start/start.h"
+#include "runtime/threads/mutator.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

@@ -17,7 +17,7 @@
 #include "platform/os/standard_error.h"
 #include "platform/threads/stop_world.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
+#include "runtime/threads/mutator.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

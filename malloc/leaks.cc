@@ -4,8 +4,8 @@
 #include "alloc/walk.h"
 #include "platform/unwind/unwind.h"
 #include "runtime/collect/collect.h"
+#include "runtime/process/malloc_support.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

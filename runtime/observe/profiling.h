@@ -23,9 +23,6 @@ void OnSampled(Addr object, size_t bytes);
 // with a lock, or in a callback of the collector.
 [[nodiscard]] int WriteHeapProfile(const char* path);
 
-// Objects have been unloaded: others may get their addresses.
-void ForgetUnloadedCode();
-
 // In a forked child, by its only thread. The first only forgets what the parent wrote and sampled:
 // it may be called in a handler that has interrupted the allocator.
 void ResetProfileFileAfterFork();

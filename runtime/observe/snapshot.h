@@ -6,7 +6,7 @@
 // changes roots, threads, finalizers and links. Memory and file are had before the stop; in the
 // stop nothing is allocated and no lock is taken but the loader's, which the stop has had before.
 //
-// One snapshot at a time, in turns (runtime/observe/snapshot_turns.h).
+// One snapshot at a time; other threads wait for a minute at most (runtime/observe/writer_lock.h).
 #pragma once
 
 #include "gc/mark/marker.h"

@@ -180,23 +180,10 @@ void FormatRange(const Row& row, char* out, size_t capacity) {
   }
 }
 
-const char* NameOfType(Type type) {
-  switch (type) {
-    case Type::Bool:
-      return "switch";
-    case Type::Count:
-      return "count";
-    case Type::Bytes:
-      return "bytes";
-    case Type::Real:
-      return "number";
-    case Type::Choice:
-      return "choice";
-    case Type::Text:
-      return "text";
-  }
-  return "?";
-}
+// In the order of Type.
+constexpr const char* kTypeNames[] = {"switch", "count", "bytes", "number", "choice", "text"};
+
+const char* NameOf(Type type) { return kTypeNames[static_cast<size_t>(type)]; }
 
 void Set(const Row& row, const char* variable, const char* text) {
   if (row.type == Type::Text) {
@@ -259,13 +246,13 @@ void ReportUnknown(const char* entry) {
   name[length] = 0;
   char variable[kMaxName];
   char nearest[kMaxName] = "";
-  size_t least = kMaxName;
+  size_t min = kMaxName;
   for (const Row& row : g_rows) {
     VariableOf(row, variable);
     if (strcmp(variable, name) == 0) return;
     const size_t distance = Distance(name, variable);
-    if (distance < least) {
-      least = distance;
+    if (distance < min) {
+      min = distance;
       memcpy(nearest, variable, sizeof nearest);
     }
   }
@@ -394,10 +381,10 @@ bool PrintOptions(bool markdown) {
       char libgc[kMaxName] = "";
       if (row.libgc_variable != nullptr) snprintf(libgc, sizeof libgc, "`%s`", row.libgc_variable);
       is_written &= dprintf(STDOUT_FILENO, "| `%s` | %s | %s | %s | %s | %s |\n", variable, libgc,
-                            NameOfType(row.type), default_text, range, row.doc) >= 0;
+                            NameOf(row.type), default_text, range, row.doc) >= 0;
     } else {
       is_written &= dprintf(STDOUT_FILENO, "%-30s %-7s default %-8s range %s%s%s\n    %s\n",
-                            variable, NameOfType(row.type), default_text, range,
+                            variable, NameOf(row.type), default_text, range,
                             row.libgc_variable != nullptr ? "; libgc: " : "",
                             row.libgc_variable != nullptr ? row.libgc_variable : "", row.doc) >= 0;
     }

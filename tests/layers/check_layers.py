@@ -3,6 +3,7 @@
 
   platform <- observe <- alloc <- gc <- runtime <- malloc <- record <- tools: a folder includes itself and those to
   its left.
+  The rooms of runtime/ have an order, too (ROOMS).
   The public headers (include/gleaner) are included from runtime/ on.
   cplusplus/ and cord/ include themselves and the public headers.
   Only sources of platform/ and observe/, and system/*.cc of any folder, include <sys/*>, <signal.h> and other headers of
@@ -17,6 +18,8 @@ import re
 import sys
 
 LAYERS = ["platform", "observe", "alloc", "gc", "runtime", "malloc", "record", "tools"]
+# In order, as the layers.
+ROOMS = {"runtime": ["process", "threads", "collect", "debug", "nodes", "observe", "start", "api"]}
 # Libraries that are built on the API alone.
 BESIDE = ["cplusplus", "cord"]
 ENVIRONMENT_READER = "runtime/process/options.cc"
@@ -48,6 +51,12 @@ def include_error(root, path, layer, quoted, system):
             return f'includes "{quoted}", which is in no layer'
         if LAYERS.index(target) > LAYERS.index(layer):
             return f'includes "{quoted}": {target}/ is above {layer}/'
+        if target == layer and layer in ROOMS:
+            room, own = quoted.split("/")[1], path.relative_to(root).parts[1]
+            if room not in ROOMS[layer]:
+                return f'includes "{quoted}", which is in no room of {layer}/'
+            if own in ROOMS[layer] and ROOMS[layer].index(room) > ROOMS[layer].index(own):
+                return f'includes "{quoted}": {room}/ is above {own}/'
         return None
     if (root / "include/gleaner" / quoted).is_file():
         if LAYERS.index(layer) < LAYERS.index("runtime"):

@@ -99,6 +99,18 @@ class CheckLayers(unittest.TestCase):
         self.expect_one("gc/bad.h", '#include "runtime/process/options.h"\n', 1, "runtime/ is above gc/")
         self.expect_one("runtime/api/bad.cc", '#  include "tools/gleaner.cc"\n', 1, "tools/ is above")
 
+    def test_include_of_a_room_above(self):
+        includes = '#include "runtime/process/options.h"\n#include "runtime/new/a.h"\n'
+        rooms = {"runtime/new/a.h": "", "runtime/threads/good.cc": includes.splitlines()[0] + "\n"}
+        self.assertEqual(self.found(rooms), [])
+        found = self.found({**rooms, "runtime/threads/bad.cc": includes})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("bad.cc:2: includes \"runtime/new/a.h\", which is in no room", found[0])
+        found = self.found({"runtime/process/bad.cc": '#include "runtime/threads/a.h"\n',
+                            "runtime/threads/a.h": '#include "runtime/process/options.h"\n'})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("threads/ is above process/", found[0])
+
     def test_public_header_below_runtime(self):
         self.expect_one("gc/bad.cc", '#include "gc/gc_mark.h"\n', 1, "public headers")
 

@@ -208,7 +208,7 @@ bool LiveHeap::ReadOnce(const ProcessMemory& memory, uint64_t address, HeapSampl
   uint64_t before;
   uint64_t after;
   if (!memory.Read(sequence_at, &before, sizeof before)) return false;
-  // Pairs with the release of the even number in NoteCollectionInLiveFigures.
+  // Pairs with the release of the even number in RecordCollectionInLiveFigures.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!memory.Read(address, &figures, sizeof figures) || !ReadPlaces(memory, sample) ||
       !ReadAllocation(memory, sample) || !ReadStalls(memory, sample)) {

@@ -25,12 +25,13 @@
 #include <random>
 
 #include "alloc/walk.h"
+#include "gc/collector.h"
 #include "platform/faults/delays.h"
 #include "platform/faults/failures.h"
 #include "platform/os/lock.h"
 #include "runtime/collect/tracking.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/runtime_state.h"
 #include "runtime/threads/threads.h"
 #include "tests/support/at_steps.h"
 #include "tests/support/child.h"

@@ -1,19 +1,23 @@
-#include "runtime/threads/dead_stack.h"
+#include "runtime/threads/mutator.h"
 
 #include "platform/loader/mappings.h"
 #include "platform/os/filters.h"
-#include "runtime/threads/fibers.h"
-#include "runtime/threads/threads.h"
+#include "runtime/process/runtime_state.h"
+#include "runtime/threads/blocking.h"
+#include "runtime/threads/dead_stack.h"
 
 namespace gleaner::runtime {
 
-// A loop, since AddressSanitizer checks calls of memset: where a thread has the stack of one that
-// is gone (in the child of a fork), it still knows that one's variables. Compilers make it a memset
-// elsewhere.
-GLEANER_NOINLINE GLEANER_NO_SANITIZE void ClearDeadStack(size_t bytes) {
-  auto* dead = static_cast<Addr*>(__builtin_alloca(bytes));
-  for (size_t i = 0; i < bytes / sizeof(Addr); ++i) dead[i] = 0;
-  asm volatile("" : : "r"(dead) : "memory");  // keeps the memset, whose result is never read
+bool AttachThread() {
+  if (GLEANER_LIKELY(Threads::Current() != nullptr)) return true;
+  Init();
+  return Threads::Current() != nullptr || Threads::Register() != nullptr;
+}
+
+bool AttachToHeap() {
+  if (GLEANER_LIKELY(HasHeap())) return true;
+  EndBlocking();
+  return AttachThread();
 }
 
 // A conservative collector sees dead pointers in the stack: a new frame that does not write all of

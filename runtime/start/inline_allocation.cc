@@ -1,12 +1,16 @@
-#include "runtime/process/inline_allocation.h"
-
+// The fast path of GC_malloc that programs compile in (include/gleaner/gc/gc_bump.h).
 #include "alloc/thread_heap.h"
 #include "gc/gc_bump.h"
 #include "platform/threads/thread.h"
-#include "runtime/api/own_functions.h"
+#include "runtime/start/start.h"
 
 extern "C" {
 ptrdiff_t gleaner_bumps_at_1 = 0;
+
+// GC_malloc and GC_malloc_atomic of this library, under names that no other object can take
+// (runtime/api/allocation.cc).
+__attribute__((visibility("hidden"))) void* gleaner_own_malloc(size_t);
+__attribute__((visibility("hidden"))) void* gleaner_own_malloc_atomic(size_t);
 }
 
 namespace gleaner::runtime {
@@ -37,7 +41,9 @@ bool IsLayoutOne() {
 }  // namespace
 
 void OfferInlineAllocation() {
-  if (!IsLayoutOne() || !AreAllocationFunctionsOwn()) return;
+  if (!IsLayoutOne()) return;
+  // Calls may reach another object's functions.
+  if (&GC_malloc != &gleaner_own_malloc || &GC_malloc_atomic != &gleaner_own_malloc_atomic) return;
   // The variable is in static thread-local storage, at the same distance in all threads.
   const Addr distance = AddressOf(&alloc::t_heap) - platform::CurrentThreadPointer();
   // Relaxed: a thread that reads the old word calls GC_malloc. The new word leads to what only the

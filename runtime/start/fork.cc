@@ -1,9 +1,12 @@
-#include "runtime/process/fork.h"
+#include "runtime/start/fork.h"
 
 #include <pthread.h>
 
+#include <iterator>
+
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
+#include "gc/collector.h"
 #include "gc/finish/heap_samples.h"
 #include "platform/os/filters.h"
 #include "platform/os/memory.h"
@@ -14,46 +17,59 @@
 #include "runtime/observe/profiling.h"
 #include "runtime/observe/snapshot.h"
 #include "runtime/observe/tracing.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
+#include "runtime/process/malloc_support.h"
+#include "runtime/process/printing.h"
+#include "runtime/process/runtime_state.h"
+#include "runtime/threads/threads.h"
 
 namespace gleaner::runtime {
 
 using gc::g_collector;
-
-constinit bool g_child_is_stale = false;
 
 namespace {
 
 // The calling thread has taken the locks for a fork. In the child: so had its only thread.
 constinit __thread bool t_fork_is_prepared = false;
 
+// What a fork takes, in the order of the locks' ranks, in which every thread takes them
+// [inv.lock-rank]: so the forking thread waits for no thread that waits for it. They are given back
+// in the reverse order.
+//
+// Of the other ranks, kCommit, kMeta, kLog, kTracking and kReservations are made free in the child,
+// and the lists that kOwner guards are rebuilt there. Those of arenas, which come behind these
+// rows, are taken also where the runtime is not started (BeforeFork).
+constexpr struct {
+  void (*take)();
+  void (*give_back)();
+} kParts[] = {
+    {[] {
+       g_collector.lock().Acquire();
+       g_collector.cycle().AwaitSlice();
+       if (!g_malloc_support.never_wait) Threads::PrepareFork();  // a malloc never asks the loader
+     },
+     [] { g_collector.lock().Release(); }},
+    {[] { Threads::lock().Acquire(); }, [] { Threads::lock().Release(); }},
+    {alloc::ThreadHeaps::LockForFork, alloc::ThreadHeaps::UnlockAfterFork},
+    {[] { alloc::PageSpaceOf(alloc::Space::kScanned).LockForFork(); },
+     [] { alloc::PageSpaceOf(alloc::Space::kScanned).UnlockAfterFork(); }},
+    {[] { alloc::PageSpaceOf(alloc::Space::kPointerFree).LockForFork(); },
+     [] { alloc::PageSpaceOf(alloc::Space::kPointerFree).UnlockAfterFork(); }},
+    {DebugObjects::LockForFork, DebugObjects::UnlockAfterFork},
+    {[] { gc::g_heap_samples.LockForFork(); }, [] { gc::g_heap_samples.UnlockAfterFork(); }},
+};
+
 }  // namespace
 
 void PrepareFork() {
   if (!IsInitialised() || platform::IsInSection()) return;
   t_fork_is_prepared = true;
-  g_collector.lock().Acquire();
-  g_collector.cycle().AwaitSlice();
-  if (!g_malloc_support.never_wait) Threads::PrepareFork();  // a malloc never asks the loader
-  Threads::lock().Acquire();
-  alloc::ThreadHeaps::LockForFork();
-  alloc::PageSpaceOf(alloc::Space::kScanned).LockForFork();
-  alloc::PageSpaceOf(alloc::Space::kPointerFree).LockForFork();
-  DebugObjects::LockForFork();
-  gc::g_heap_samples.LockForFork();
+  for (const auto& part : kParts) part.take();
 }
 
 void ParentAfterFork() {
   if (!t_fork_is_prepared) return;
   t_fork_is_prepared = false;
-  gc::g_heap_samples.UnlockAfterFork();
-  DebugObjects::UnlockAfterFork();
-  alloc::PageSpaceOf(alloc::Space::kPointerFree).UnlockAfterFork();
-  alloc::PageSpaceOf(alloc::Space::kScanned).UnlockAfterFork();
-  alloc::ThreadHeaps::UnlockAfterFork();
-  Threads::lock().Release();
-  g_collector.lock().Release();
+  for (size_t i = std::size(kParts); i-- > 0;) kParts[i].give_back();
 }
 
 void ChildAfterFork() {
@@ -61,7 +77,7 @@ void ChildAfterFork() {
   // A thread that may have asked this one to stop is gone.
   platform::ResetStopAfterFork();
   if (!t_fork_is_prepared) {
-    g_child_is_stale = true;
+    g_unprepared_child = true;
     gc::g_heap_samples.SuspendAfterFork();
     ResetProfileFileAfterFork();
     return;
@@ -86,12 +102,12 @@ void ChildAfterFork() {
 }
 
 // Locks held at this point are held by threads that are gone.
-void RefreshStaleChild() {
-  if (!g_child_is_stale) {  // no handler has run
+void RepairUnpreparedChild() {
+  if (!g_unprepared_child) {  // no handler has run
     platform::ResetReservationsAfterFork();
     ChildAfterFork();
   }
-  g_child_is_stale = false;
+  g_unprepared_child = false;
   g_collector.ResetAfterFork(false);
   Threads::ResetAfterFork();
   DebugObjects::ResetAfterFork();
@@ -105,7 +121,7 @@ namespace {
 constinit __thread bool t_arenas_are_locked = false;
 
 void BeforeFork() {
-  HoldInit();
+  HoldStart();
   PrepareFork();
   t_arenas_are_locked = t_fork_is_prepared || !platform::IsInSection();
   if (t_arenas_are_locked) Arenas::LockForFork();
@@ -117,13 +133,13 @@ void UnlockArenasAfterFork() {
 void AfterForkInParent() {
   UnlockArenasAfterFork();
   ParentAfterFork();
-  LetInit();
+  LetStart();
 }
 void AfterForkInChild() {
   platform::ResetReservationsAfterFork();
   UnlockArenasAfterFork();
   ChildAfterFork();
-  LetInit();
+  LetStart();
 }
 
 constexpr platform::ForkHandlers kForkHandlers = {BeforeFork, AfterForkInParent, AfterForkInChild};

@@ -8,13 +8,10 @@
 //
 // A signal handler that has interrupted the library may fork, too. Then no lock is taken: it may be
 // held by this thread, or by a thread that waits for this one to stop. In the child the interrupted
-// call goes on, and the state that the other threads left is repaired before the next collection.
-// If another thread, collector threads included, was inside the library as well, the child is
-// limited to async-signal-safe functions, as POSIX says.
+// call goes on, and the state that the other threads left is repaired before the next collection
+// (RepairIfUnprepared). If another thread, collector threads included, was inside the library as
+// well, the child is limited to async-signal-safe functions, as POSIX says.
 #pragma once
-
-#include "platform/os/atomic.h"
-#include "platform/os/process.h"
 
 namespace gleaner::runtime {
 
@@ -27,15 +24,7 @@ void ChildAfterFork();
 // any case lock the arenas. False without memory. Any thread, without locks.
 bool InstallForkHandlers();
 
-// This process is the child of a fork that was not prepared. Read and written by its only thread.
-extern bool g_child_is_stale;
-// The same, also if no handler of fork has run, in a child of _Fork or of a clone that is none of
-// the C library's: its memory tells (platform/os/process.h). Some loads.
-inline bool ChildIsStale() { return g_child_is_stale || platform::MemoryIsCopy(); }
-// Repairs such a child. pre: the call that was interrupted by the fork has returned.
-void RefreshStaleChild();
-inline void RefreshIfStale() {
-  if (GLEANER_UNLIKELY(ChildIsStale())) RefreshStaleChild();
-}
+// RepairIfUnprepared (process/runtime_state.h), in such a child.
+void RepairUnpreparedChild();
 
 }  // namespace gleaner::runtime

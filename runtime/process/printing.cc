@@ -1,4 +1,4 @@
-#include "runtime/debug/printing.h"
+#include "runtime/process/printing.h"
 
 #include <unistd.h>
 

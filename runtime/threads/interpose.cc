@@ -9,7 +9,8 @@
 #include <ctime>
 
 #include "platform/mprotect/system_calls.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/runtime_state.h"
+#include "runtime/threads/threads.h"
 
 // A statically linked program gets of the C library what something refers to: with this function
 // comes __pthread_create (platform/threads/thread.cc), since pthread_create is the one below.

@@ -1,4 +1,4 @@
-#include "runtime/observe/statistics.h"
+#include "runtime/collect/statistics.h"
 
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
@@ -62,18 +62,12 @@ size_t MaxHeapBytes() {
   return now > before ? now : before;
 }
 
-void NoteCollection() {
+void RecordHeapFigures() {
   const Sums sums = ReadSums();
   // Relaxed: the world is stopped.
   g_allocated_before.Store(sums.allocated, memory_order_relaxed);
   g_explicitly_freed_before.Store(sums.explicitly_freed, memory_order_relaxed);
   g_max_heap_bytes.Store(MaxHeapBytes(), memory_order_relaxed);
-}
-
-AllocatedBefore AllocatedAtLastCollection() {
-  // Relaxed: see above.
-  return {g_allocated_before.Load(memory_order_relaxed),
-          g_explicitly_freed_before.Load(memory_order_relaxed)};
 }
 
 HeapFigures ReadHeapFigures() {

@@ -38,15 +38,7 @@ size_t MetadataBytes();
 // Bytes of pages that hold objects. Reads the descriptor of every page.
 size_t OccupiedBytes();
 
-// Called at the end of a sweep, with the world stopped.
-void NoteCollection();
-
-// What NoteCollection found last: what all threads had allocated, and given to GC_free, by then.
-// Any thread.
-struct AllocatedBefore {
-  uint64_t allocated_bytes;
-  uint64_t explicitly_freed_bytes;
-};
-AllocatedBefore AllocatedAtLastCollection();
+// Called at the end of a sweep, with the world stopped: the last collection of the figures.
+void RecordHeapFigures();
 
 }  // namespace gleaner::runtime

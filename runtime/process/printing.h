@@ -15,7 +15,7 @@ enum class Stream : uint8_t { kOutput, kError, kLog };
 // The longest text of one call; longer text is cut off.
 inline constexpr size_t kMaxPrintedBytes = 1023;
 
-// An address as %llx prints it.
+// An address, or a count, as %llx or %llu prints it.
 inline unsigned long long AsNumber(Addr a) { return a; }
 
 void Print(Stream stream, const char* format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,8 +1,8 @@
 // The order of fork handlers. In the library's own shared objects alone: a static program has the C
 // library's function from where that defines others, too.
 #include "platform/os/next_call.h"
-#include "runtime/process/fork.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/malloc_support.h"
+#include "runtime/start/fork.h"
 
 namespace {
 

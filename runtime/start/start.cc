@@ -1,14 +1,11 @@
-#include "runtime/process/runtime.h"
+#include "runtime/start/start.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "platform/loader/loaded_objects.h"
@@ -28,48 +25,25 @@
 #include "runtime/observe/run_record.h"
 #include "runtime/observe/snapshot.h"
 #include "runtime/observe/tracing.h"
-#include "runtime/process/fork.h"
-#include "runtime/process/inline_allocation.h"
 #include "runtime/process/limits.h"
+#include "runtime/process/malloc_support.h"
+#include "runtime/process/options.h"
+#include "runtime/process/printing.h"
+#include "runtime/process/runtime_state.h"
 #include "runtime/process/variables.h"
-#include "runtime/threads/blocking.h"
-#include "runtime/threads/dead_stack.h"
+#include "runtime/start/fork.h"
 
 namespace gleaner::runtime {
-
-constinit MallocSupport g_malloc_support;
 
 using gc::Cause;
 using gc::g_collector;
 
 namespace {
 
-// kNot becomes kHeld and kNot again while a thread forks, so that no child has half of a start
-// whose thread it does not have.
-enum class InitState : uint32_t { kNot, kHeld, kRunning, kDone };
-constinit platform::Atomic<uint32_t> g_init_state{static_cast<uint32_t>(InitState::kNot)};
-constinit __thread bool t_starts = false;      // this thread has made it kRunning
-constinit __thread bool t_holds_init = false;  // this thread forks, and has made it kHeld
-
-bool ChangeInitState(InitState from, InitState to) {
-  uint32_t expected = static_cast<uint32_t>(from);
-  return g_init_state.CompareExchange(expected, static_cast<uint32_t>(to),
-                                      platform::memory_order_seq_cst);
-}
-
-// Waits while another thread starts the runtime or holds the start back.
-void AwaitInitState() {
-  // Relaxed: the caller looks again.
-  const uint32_t state = g_init_state.Load(platform::memory_order_relaxed);
-  if (state == static_cast<uint32_t>(InitState::kRunning) ||
-      state == static_cast<uint32_t>(InitState::kHeld)) {
-    platform::FutexWait(&g_init_state, state);
-  }
-}
-
 // A program that has a limit on address space may do without the collector, which could not start.
 void InitBeforeFilter() {
-  if (!t_starts && !platform::IsInSection() && platform::AddressSpaceLimit() == SIZE_MAX) Init();
+  if (!HasBegunStart() && !platform::IsInSection() && platform::AddressSpaceLimit() == SIZE_MAX)
+    Init();
 }
 
 // At load there is no other thread that may bind, prioritise or fork anything meanwhile. (One that
@@ -85,9 +59,6 @@ __attribute__((constructor)) void AtLoad() {
   (void)InstallForkHandlers();  // or Init does it
 }
 
-// The client set a limit before Init, which the option must not replace.
-constinit bool g_max_heap_set = false;
-
 // At exit: finds objects that became unreachable after the last collection.
 void FindLastLeaks() {
   if (GC_find_leak != 0) Collect(Cause::kInspection);
@@ -101,11 +72,10 @@ bool IsKnownToOverrun(const char* program) { return strcmp(program, "g2c") == 0;
 // Which of the spaces the program will fill is not known: half of it in each, and a limited part,
 // as collections look at all pages that are committed.
 void CommitInitialHeap() {
-  constexpr uint64_t kMostBytes = kGiB;
+  constexpr uint64_t kMaxBytes = kGiB;
   const uint64_t half = g_options.initial_heap / 2;
   for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
-    alloc::PageSpaceOf(space).CommitAhead(
-        static_cast<size_t>(half < kMostBytes ? half : kMostBytes));
+    alloc::PageSpaceOf(space).CommitAhead(static_cast<size_t>(half < kMaxBytes ? half : kMaxBytes));
   }
 }
 
@@ -143,11 +113,10 @@ const char* InitOnce() {
   ok = ok && alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k);
   ok = ok && Threads::Init();
   if (!ok) return kNoAddressSpace;
-  if (!g_max_heap_set) alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
+  ApplyOptionsToVariables();
   CommitInitialHeap();
   GC_least_plausible_heap_addr = PointerAt<void>(alloc::g_space.base);
   GC_greatest_plausible_heap_addr = PointerAt<void>(alloc::g_space.base + alloc::g_space.bytes);
-  ApplyOptionsToVariables();
   const int markers = g_options.markers != 0  ? static_cast<int>(g_options.markers)
                       : g_markers_wanted != 0 ? g_markers_wanted
                       : g_options.processors != 0
@@ -184,101 +153,26 @@ const char* InitOnce() {
   return nullptr;
 }
 
-}  // namespace
-
-bool IsInitialised() {
-  // Acquire: pairs with the release store in AnnounceInit.
-  return g_init_state.Load(platform::memory_order_acquire) ==
-         static_cast<uint32_t>(InitState::kDone);
-}
-
-bool IsInitialisationCalled() {
-  return g_init_state.Load(platform::memory_order_relaxed) >=  // a hint
-         static_cast<uint32_t>(InitState::kRunning);
-}
-
-namespace {
-void AnnounceInit() {
-  // Release: pairs with IsInitialised, so that a thread that sees kDone sees all that was set up.
-  g_init_state.Store(static_cast<uint32_t>(InitState::kDone), platform::memory_order_release);
-  platform::FutexWakeAll(&g_init_state);
-}
-}  // namespace
-
-void Init() {
-  if (IsInitialised()) return;
+void Start() {
   const platform::UncancellableSection section;
-  // A thread that forks may be the first to allocate, in a fork handler of the program's.
-  while (!ChangeInitState(t_holds_init ? InitState::kHeld : InitState::kNot, InitState::kRunning)) {
-    AwaitInitState();
-    if (IsInitialised()) return;
-  }
-  t_starts = true;
+  if (!BeginStart()) return;
   const char* refused = InitOnce();
   // Checked last: the tables are allocated by now.
   if (refused == nullptr && !alloc::AddressSpace::CanCommit(kMinHeap)) refused = kNoAddressSpace;
   if (refused != nullptr) Fatal("cannot start: %s", refused);
-  AnnounceInit();
+  EndStart(true);
 }
 
-void HoldInit() {
-  // A handler that has interrupted either of the two must not wait for its own thread.
-  while (!IsInitialised() && !t_starts && !t_holds_init) {
-    if (ChangeInitState(InitState::kNot, InitState::kHeld)) {
-      t_holds_init = true;
-      return;
-    }
-    AwaitInitState();
-  }
-}
-
-void LetInit() {
-  if (!t_holds_init) return;
-  t_holds_init = false;
-  if (ChangeInitState(InitState::kHeld, InitState::kNot)) platform::FutexWakeAll(&g_init_state);
-}
+}  // namespace
 
 bool TryInit() {
-  // Relaxed: no other thread is inside the library yet.
-  g_init_state.Store(static_cast<uint32_t>(InitState::kRunning), platform::memory_order_relaxed);
-  t_starts = true;
-  if (InitOnce() != nullptr) {
-    alloc::g_space.Release();
-    // Relaxed: as above. Forks must not wait for an end of this start.
-    g_init_state.Store(static_cast<uint32_t>(InitState::kNot), platform::memory_order_relaxed);
-    return false;
-  }
-  AnnounceInit();
-  return true;
+  if (!BeginStart()) return true;
+  const bool is_done = InitOnce() == nullptr;
+  if (!is_done) alloc::g_space.Release();
+  EndStart(is_done);
+  return is_done;
 }
 
-bool AttachThread() {
-  if (GLEANER_LIKELY(Threads::Current() != nullptr)) return true;
-  Init();
-  return Threads::Current() != nullptr || Threads::Register() != nullptr;
-}
-
-bool AttachToHeap() {
-  if (GLEANER_LIKELY(HasHeap())) return true;
-  EndBlocking();
-  return AttachThread();
-}
-
-void SetMaxHeap(size_t bytes) {
-  g_max_heap_set = true;
-  alloc::SetHeapLimit(bytes);
-}
-
-void* OutOfMemory(size_t bytes) {
-  errno = ENOMEM;
-  return GC_oom_fn != nullptr ? GC_oom_fn(bytes) : nullptr;
-}
-
-void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment, bool ignore_off_page) {
-  void* p =
-      AttachToHeap() ? alloc::AllocateObject(kind, bytes, alignment, ignore_off_page) : nullptr;
-  ClearDeadStackIfDue();  // not where bytes are counted, since the library's own frames lie between
-  return p != nullptr ? p : OutOfMemory(bytes);
-}
+constinit const WholeRuntime kWholeRuntime = {Start, RepairUnpreparedChild};
 
 }  // namespace gleaner::runtime
