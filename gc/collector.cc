@@ -9,7 +9,7 @@
 #include "gc/finish/heap_samples.h"
 #include "gc/inspect/verify.h"
 #include "observe/trace.h"
-#include "platform/mprotect/fault_signal.h"
+#include "platform/threads/fault_signal.h"
 #include "platform/os/clock.h"
 #include "platform/os/filters.h"
 #include "platform/threads/stop_world.h"

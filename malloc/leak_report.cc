@@ -11,11 +11,11 @@
 
 #include "alloc/meta.h"
 #include "malloc/leaks.h"
-#include "malloc/process.h"
 #include "malloc/suppressions.h"
 #include "malloc/symbols.h"
 #include "platform/os/process.h"
 #include "platform/os/standard_error.h"
+#include "platform/os/write_all.h"
 #include "platform/threads/stop_world.h"
 #include "runtime/process/options.h"
 #include "runtime/process/runtime.h"

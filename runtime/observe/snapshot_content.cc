@@ -8,9 +8,9 @@
 
 #include "alloc/page_space.h"
 #include "gc/collector.h"
-#include "platform/loader/mappings.h"
 #include "platform/os/clock.h"
 #include "platform/os/process.h"
+#include "platform/os/readable.h"
 #include "runtime/debug/findings.h"
 #include "runtime/process/options.h"
 #include "runtime/process/runtime.h"

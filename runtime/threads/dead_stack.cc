@@ -1,7 +1,7 @@
 #include "runtime/threads/dead_stack.h"
 
-#include "platform/loader/mappings.h"
 #include "platform/os/filters.h"
+#include "platform/os/readable.h"
 #include "runtime/threads/fibers.h"
 #include "runtime/threads/threads.h"
 

@@ -6,7 +6,6 @@
 #include "alloc/thread_heaps.h"
 #include "observe/trace.h"
 #include "platform/loader/loaded_objects.h"
-#include "platform/mprotect/fault_signal.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
 #include "runtime/process/runtime.h"
