@@ -198,7 +198,6 @@ bool DeferFree(PageNumber head) {
 
 }  // namespace
 
-constinit platform::Atomic<uint64_t> g_uncollectable_units{0};
 constinit platform::Atomic<uint64_t> g_huge_bytes{0};
 constinit __thread const Placement* t_placement __attribute__((tls_model("initial-exec"))) =
     nullptr;

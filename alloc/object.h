@@ -1,18 +1,9 @@
 // From an address to the object it lies in, and giving objects back.
 #pragma once
 
-#include "alloc/address_space.h"
+#include "alloc/object_ref.h"
 
 namespace gleaner::alloc {
-
-struct ObjectRef {
-  Addr base;
-  size_t bytes;     // usable size
-  PageNumber page;  // of the base
-  uint32_t slot;    // index of the mark byte in that page
-  uint8_t* mark() const { return g_space.MarksOf(page) + slot; }
-  Kind kind() const { return g_space.info[page].kind; }
-};
 
 // The slot that `a` points into, allocated or not. False for foreign addresses, free pages and the
 // waste at the end of a page. Interior pointers resolve to their slot.
@@ -59,10 +50,6 @@ void FreeLargeWorldStopped(PageNumber head);
 // of them and must not find objects of another kind there. Markers may have blackened them since.
 // pre: no marker has work left.
 void FreeDeferredWorldStopped();
-
-// Pages and large objects of uncollectable kinds ever made. While it is 0, the collector need not
-// search for uncollectable objects as roots.
-extern platform::Atomic<uint64_t> g_uncollectable_units;
 
 // Bytes of objects of at least kHugeBytes that may hold pointers, allocated since the last full
 // collection. Each takes the collector long to scan, and the last collection's figures do not

@@ -5,7 +5,7 @@
 // old slots and its new state, and pages that are committed meanwhile may be left out.
 #pragma once
 
-#include "alloc/object.h"
+#include "alloc/object_ref.h"
 
 namespace gleaner::alloc {
 

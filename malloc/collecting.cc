@@ -4,7 +4,6 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
-#include "malloc/process.h"
 #include "malloc/process_roots.h"
 #include "platform/os/filters.h"
 #include "runtime/collect/collect.h"
@@ -12,10 +11,6 @@
 #include "runtime/process/runtime.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/dead_stack.h"
-
-namespace gleaner::runtime {
-void (*const g_start_malloc)() = [] { (void)malloc_proxy::Start(); };
-}  // namespace gleaner::runtime
 
 namespace gleaner::malloc_proxy {
 namespace {
@@ -25,6 +20,9 @@ using alloc::g_space;
 using alloc::Kind;
 using alloc::ObjectRef;
 using runtime::Threads;
+
+// Written by the thread that starts malloc; published by that start (process.h).
+constinit bool g_collecting = false;
 
 // --- Before the heap is ready ---
 
@@ -155,7 +153,14 @@ auto AsMutator(F f) {
 
 }  // namespace
 
+bool IsCollecting() { return g_collecting; }
+
 bool Collecting::Start() {
+  g_collecting = true;  // already for calls of malloc during the start
+  return g_collecting = MakeHeap();
+}
+
+bool Collecting::MakeHeap() {
   runtime::g_malloc_support = {.never_wait = true,
                                .find_roots = ProcessRoots::Find,
                                .add_roots = AddRoots,

@@ -17,6 +17,10 @@
 
 namespace gleaner::malloc_proxy {
 
+// Whether this file serves all calls (GLEANER_COLLECT or GLEANER_LEAKS). Constant once Start of
+// process.h has returned.
+bool IsCollecting();
+
 class Collecting {
  public:
   // Once, at the start of the process's malloc. False if the system refuses the address space.
@@ -44,6 +48,9 @@ class Collecting {
 
   // An uncollectable block, whose contents are roots. Null if there is no memory.
   static void* AllocateRoot(size_t bytes);
+
+ private:
+  static bool MakeHeap();
 };
 
 }  // namespace gleaner::malloc_proxy

@@ -17,6 +17,11 @@
 #include "runtime/observe/live_figures.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/options.h"
+#include "runtime/process/runtime.h"
+
+namespace gleaner::runtime {
+void (*const g_start_malloc)() = [] { (void)malloc_proxy::Start(); };
+}  // namespace gleaner::runtime
 
 namespace gleaner::malloc_proxy {
 
@@ -70,7 +75,6 @@ void UnlockAllInChild() {
 
 // The calling thread is in MakeHeap: functions called there may call malloc.
 constinit __thread bool t_starting = false;
-constinit bool g_collecting = false;  // written by MakeHeap; published by g_start
 
 // An output that the program's user has asked for in vain.
 void TellOfIdle(const char* option) {
@@ -87,10 +91,9 @@ bool MakeHeap() {
     g_options.snapshot = nullptr;
   }
   if (g_options.collect || g_options.leaks || g_options.profile != nullptr) {
-    g_collecting = true;  // already for calls of malloc during the start
-    g_collecting = Collecting::Start();
-    if (g_collecting && g_options.leaks) PrepareLeakReport();
-    return g_collecting;
+    const bool started = Collecting::Start();
+    if (started && g_options.leaks) PrepareLeakReport();
+    return started;
   }
   if (g_options.trace != nullptr) TellOfIdle("GLEANER_TRACE");
   runtime::StartTestDevices();
@@ -126,7 +129,7 @@ bool Start() {
     FindSignalFunctions();
     runtime::FindLimitFunctions();
     // While other threads wait: the handlers of nobody come before these (__register_atfork).
-    if (ok && !g_collecting && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
+    if (ok && !IsCollecting() && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
       Complain("malloc: no memory for fork handlers: fork() is unsafe with several threads");
     }
     t_starting = false;
@@ -145,19 +148,17 @@ bool Start() {
   return state == kStarted;
 }
 
-bool IsCollecting() { return g_collecting; }
-
 bool ChecksEveryCall() { return g_options.malloc_check; }
 
 bool Trim() {
-  if (g_collecting) return Collecting::Trim();
+  if (IsCollecting()) return Collecting::Trim();
   Shelf::Clear();
   alloc::ThreadHeaps::FlushFreePages(kSpace);
   return alloc::PageSpaceOf(kSpace).Trim() != 0;
 }
 
 Figures CountMemory() {
-  if (g_collecting) {
+  if (IsCollecting()) {
     Figures figures = {};
     figures.large_bytes = alloc::TakenPages() << alloc::kPageShift;
     figures.idle_bytes = alloc::ResidentBytes() - figures.large_bytes;
