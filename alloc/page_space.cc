@@ -1,7 +1,7 @@
 #include "alloc/page_space.h"
 
 #include "alloc/page_node.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/os/clock.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
@@ -84,9 +84,7 @@ void PageSpace::SetState(PageNumber first, PageNumber count, PageState state) {
 }
 
 bool PageSpace::Grow(PageNumber count) {
-  platform::StallScope stall(platform::StallCause::kAllocation);
-  const platform::TraceScope path(platform::TraceEvent::kSlowPath,
-                                  static_cast<uint64_t>(platform::TracePath::kGrowth));
+  const platform::SlowPathEvent slow(platform::TracePath::kGrowth);
   // A sixteenth more than there is, so that the number of system calls stays logarithmic.
   PageNumber want = committed_ / 16 > count ? committed_ / 16 : count;
   want = static_cast<PageNumber>(AlignUp(want, kPagesPerChunk));

@@ -6,11 +6,10 @@
 #include "alloc/hooks.h"
 #include "alloc/mark_bytes.h"
 #include "alloc/meta.h"
-#include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
 
@@ -300,9 +299,7 @@ PageNumber ThreadHeap::TakeFree(Space space) {
 }
 
 PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
-  platform::StallScope stall(platform::StallCause::kAllocation);
-  const platform::TraceScope path(platform::TraceEvent::kSlowPath,
-                                  static_cast<uint64_t>(platform::TracePath::kFreshPage));
+  const platform::SlowPathEvent slow(platform::TracePath::kFreshPage);
   PageNumber page = ThreadHeaps::TakeOfNode(space, node());
   if (page != kNoPage) return page;
   if (ThreadHeaps::ShouldShare(space, 1)) page = ThreadHeaps::Steal(space, this);

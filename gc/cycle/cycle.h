@@ -33,7 +33,7 @@
 #include "gc/cycle/rescan_set.h"
 #include "gc/mark/marker.h"
 #include "gc/world.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/tracking/write_tracking.h"
 
 namespace gleaner::gc {
@@ -225,10 +225,7 @@ class Cycle {
     platform::MaybeDelay();
     // Relaxed: guarded by the lock; without the lock, the state is a hint.
     state_.Store(state, platform::memory_order_relaxed);
-    if (platform::IsTracing()) {
-      platform::EmitTrace(platform::TraceEvent::kCycleState, platform::NowNs(),
-                          {static_cast<uint64_t>(state)});
-    }
+    platform::OnCycleState(state);
     platform::MaybeDelay();
   }
 
