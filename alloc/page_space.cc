@@ -1,5 +1,6 @@
 #include "alloc/page_space.h"
 
+#include "alloc/hooks.h"
 #include "alloc/page_node.h"
 #include "observe/events.h"
 #include "platform/os/clock.h"
@@ -49,10 +50,12 @@ void LimitGrowth(size_t resident_bytes) {
 size_t GrowthLimit() {
   return g_growth_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a limit
 }
-bool TakeGrowthRefusal() {
-  const bool refused = t_growth_refused;
+bool MakeRoom(size_t bytes, Attempts* attempts) {
+  // The limit itself cannot tell, since another thread's collection may have moved it meanwhile.
+  if (!t_growth_refused) return g_hooks.exhausted(bytes, attempts);
   t_growth_refused = false;
-  return refused;
+  g_hooks.grow(bytes, *attempts);
+  return true;
 }
 size_t ResidentBytes() {
   return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a statistic

@@ -106,11 +106,7 @@ void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
     Account(0);
     if (GLEANER_LIKELY(p != nullptr)) return p;
     platform::StallScope stall(platform::StallCause::kAllocation);
-    if (TakeGrowthRefusal()) {
-      g_hooks.grow(kSlotBytes[size_class], attempts);
-    } else if (!g_hooks.exhausted(kSlotBytes[size_class], &attempts)) {
-      return nullptr;
-    }
+    if (!MakeRoom(kSlotBytes[size_class], &attempts)) return nullptr;
   }
 }
 
