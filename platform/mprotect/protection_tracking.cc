@@ -55,20 +55,20 @@ __thread StaleFaults t_stale __attribute__((tls_model("initial-exec"))) = {};
 // The open tracker. There is one signal handler, hence one tracker.
 constinit Atomic<ProtectionTracking*> g_tracker{nullptr};
 
-// For MakeResident: the regions that overlap the range are pinned as for a system call.
-constexpr WritePins kWritePins = {[](Range range) -> WritePins::Pinned {
-                                    const auto regions =
-                                        ProtectionTracking::RegionsForCall(range.begin, range.end);
-                                    if (regions.first != regions.end) {
-                                      const int saved = errno;
-                                      ProtectionTracking::PinForCall(regions);
-                                      errno = saved;
-                                    }
-                                    return {regions.first, regions.end};
-                                  },
-                                  [](WritePins::Pinned pinned) {
-                                    ProtectionTracking::UnpinAfterCall({pinned.first, pinned.end});
-                                  }};
+// For MakeResident: what overlaps the range is pinned as for a system call.
+WritePins::Pinned PinRange(Range range) {
+  const auto regions = ProtectionTracking::RegionsForCall(range.begin, range.end);
+  if (regions.first != regions.end) {
+    const int saved = errno;
+    ProtectionTracking::PinForCall(regions);
+    errno = saved;
+  }
+  return {regions.first, regions.end};
+}
+void UnpinRange(WritePins::Pinned pinned) {
+  ProtectionTracking::UnpinAfterCall({pinned.first, pinned.end});
+}
+constexpr WritePins kWritePins = {PinRange, UnpinRange};
 
 constexpr size_t kUsualMaxMappings = 65530;
 
