@@ -4,7 +4,7 @@
   platform <- observe <- alloc <- gc <- runtime <- malloc <- record <- tools: a folder includes itself and those to
   its left.
   The rooms of a layer have an order as well, ROOMS: a room includes itself and those to its left.
-  In platform/ only the file that chooses among write trackers includes platform/mprotect/.
+  Only the file that chooses among write trackers, and runtime/, include platform/mprotect/.
   Files include each other in circles of at most MAX_CIRCLE, a header and its source taken for one.
   The public headers (include/gleaner) are included from runtime/ on.
   cplusplus/ and cord/ include themselves and the public headers.
@@ -33,8 +33,8 @@ ROOMS = {
     "record": ["system", "."],
     "tools": ["common", "system", "run", "heap", "top", "predict", "report", "numa", "replay", "trace", "."],
 }
-# What a room of platform/ includes only by these files: everything else works without that room.
-ONLY_BY = {"platform/mprotect": ["platform/tracking/write_tracking.h"]}
+# A room that nothing else includes than the file or the layer named here: everything else works without it.
+ONLY_BY = {"platform/mprotect": ("platform/tracking/write_tracking.h", "runtime/")}
 
 # Files in a circle can only be understood, tested and changed together. Two that belong together, such as a structure and
 # the one that fills it, sometimes name each other, and a third may share a type with them. From four on a circle is a part
@@ -69,9 +69,6 @@ def room_error(name, target):
     layer, room = room_of(name)
     order = ROOMS[layer]
     other = room_of(target)[1]
-    only = ONLY_BY.get(f"{layer}/{other}")
-    if only and other != room and name not in only:
-        return f'includes "{target}": only {", ".join(only)} may'
     if order is UNORDERED or other == room:
         return None
     for one in (room, other):
@@ -98,7 +95,11 @@ def include_error(root, path, layer, quoted, system):
             return f'includes "{quoted}", which is in no layer'
         if LAYERS.index(target) > LAYERS.index(layer):
             return f'includes "{quoted}": {target}/ is above {layer}/'
-        return room_error(path.relative_to(root).as_posix(), quoted) if target == layer else None
+        name = path.relative_to(root).as_posix()
+        room = "/".join(room_of(quoted))
+        if not name.startswith((f"{room}/", *ONLY_BY.get(room, [""]))):
+            return f'includes "{quoted}": only {" and ".join(ONLY_BY[room])} may'
+        return room_error(name, quoted) if target == layer else None
     if (root / "include/gleaner" / quoted).is_file():
         if LAYERS.index(layer) < LAYERS.index("runtime"):
             return f'includes "{quoted}": the public headers are for runtime/ and tools/'
