@@ -137,10 +137,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
     ThreadHeaps::FlushFreePages(space);
     span = take();
     if (span != kNoPage) break;
-    const size_t span_bytes = pages.bytes();
-    if (TakeGrowthRefusal()) {
-      g_hooks.grow(span_bytes, attempts);
-    } else if (!g_hooks.exhausted(span_bytes, &attempts)) {
+    if (!MakeRoom(pages.bytes(), &attempts)) {
       g_hooks.allocated(-static_cast<ptrdiff_t>(bytes));  // takes the report above back
       return nullptr;
     }

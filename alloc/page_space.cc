@@ -1,8 +1,9 @@
 #include "alloc/page_space.h"
 
+#include "alloc/hooks.h"
 #include "alloc/page_node.h"
 #include "alloc/span_space.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
 
@@ -51,10 +52,12 @@ void LimitGrowth(size_t resident_bytes) {
 size_t GrowthLimit() {
   return g_growth_limit_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a limit
 }
-bool TakeGrowthRefusal() {
-  const bool refused = t_growth_refused;
+bool MakeRoom(size_t bytes, Attempts* attempts) {
+  // The limit itself cannot tell, since another thread's collection may have moved it meanwhile.
+  if (!t_growth_refused) return g_hooks.exhausted(bytes, attempts);
   t_growth_refused = false;
-  return refused;
+  g_hooks.grow(bytes, *attempts);
+  return true;
 }
 size_t ResidentBytes() {
   return g_resident_pages.Load(platform::memory_order_relaxed) << kPageShift;  // a statistic
@@ -83,9 +86,7 @@ void PageSpace::SetState(PageNumber first, PageCount count, PageState state) {
 }
 
 bool PageSpace::Grow(PageCount count) {
-  platform::StallScope stall(platform::StallCause::kAllocation);
-  const platform::TraceScope path(platform::TraceEvent::kSlowPath,
-                                  static_cast<uint64_t>(platform::TracePath::kGrowth));
+  const platform::SlowPathEvent slow(platform::TracePath::kGrowth);
   // A sixteenth more than there is, so that the number of system calls stays logarithmic.
   const PageCount share(committed_.value() / 16);
   PageCount want = WholeChunks(share > count ? share : count);

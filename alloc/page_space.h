@@ -12,6 +12,7 @@
 
 namespace gleaner::alloc {
 
+struct Attempts;
 class SpanSpace;
 
 class PageSpace {
@@ -113,12 +114,13 @@ size_t HeapLimit();
 size_t HeapLimitPages();
 
 // Makes the heap ask the pacer before it grows beyond `resident_bytes`: a request that would pass
-// this limit fails, and the allocator calls Hooks::grow. No limit at first.
+// this limit fails, and MakeRoom calls Hooks::grow. No limit at first.
 void LimitGrowth(size_t resident_bytes);
 size_t GrowthLimit();
-// Whether the growth limit made the calling thread's last request fail; the call clears the answer.
-// The limit itself cannot tell, since another thread's collection may have moved it meanwhile.
-bool TakeGrowthRefusal();
+// Asks the layer above for room, after a request of the calling thread for `bytes` has failed: by
+// Hooks::grow if the growth limit made it fail, else by Hooks::exhausted. Whether the request
+// should be tried again. Outside critical sections and without locks.
+[[nodiscard]] bool MakeRoom(size_t bytes, Attempts* attempts);
 
 // Bytes of resident pages, in use or free. A page counts from the time it is handed out.
 size_t ResidentBytes();

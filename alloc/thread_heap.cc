@@ -8,7 +8,7 @@
 #include "alloc/metadata/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
 
@@ -104,11 +104,7 @@ void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
     Poll();
     if (GLEANER_LIKELY(p != nullptr)) return p;
     platform::StallScope stall(platform::StallCause::kAllocation);
-    if (TakeGrowthRefusal()) {
-      g_hooks.grow(kSlotBytes[size_class], attempts);
-    } else if (!g_hooks.exhausted(kSlotBytes[size_class], &attempts)) {
-      return nullptr;
-    }
+    if (!MakeRoom(kSlotBytes[size_class], &attempts)) return nullptr;
   }
 }
 
@@ -297,9 +293,7 @@ PageNumber ThreadHeap::TakeFree(Space space) {
 }
 
 PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
-  platform::StallScope stall(platform::StallCause::kAllocation);
-  const platform::TraceScope path(platform::TraceEvent::kSlowPath,
-                                  static_cast<uint64_t>(platform::TracePath::kFreshPage));
+  const platform::SlowPathEvent slow(platform::TracePath::kFreshPage);
   PageNumber page = ThreadHeaps::TakeOfNode(space, node());
   if (page != kNoPage) return page;
   if (ThreadHeaps::ShouldShare(space, PageCount(1))) page = ThreadHeaps::Steal(space, this);

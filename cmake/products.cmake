@@ -60,7 +60,7 @@ set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
 # What a library without a heap needs: messages, locks and the options.
 set(start_of_platform platform/os/base.cc platform/os/cancellation.cc platform/os/descriptor.cc
-  platform/os/lock.cc platform/os/os_page.cc platform/os/process.cc platform/os/stalls.cc
+  platform/os/lock.cc platform/os/os_page.cc platform/os/process.cc platform/os/stalls.cc platform/os/write_all.cc
   platform/faults/delays.cc platform/faults/failures.cc runtime/process/options.cc)
 
 # The recorder of `gleaner record`, preloaded into any program: nothing of the heap is in it.

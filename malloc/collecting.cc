@@ -23,6 +23,9 @@ using alloc::Kind;
 using alloc::ObjectRef;
 using runtime::Threads;
 
+// Written by the thread that starts malloc; published by that start (process.h).
+constinit bool g_collecting = false;
+
 // --- Before the heap is ready ---
 
 constexpr size_t kEarlyBytes = 64 * kKiB;

@@ -15,6 +15,7 @@
 #include "malloc/symbols.h"
 #include "platform/os/process.h"
 #include "platform/os/standard_error.h"
+#include "platform/os/write_all.h"
 #include "platform/threads/stop_world.h"
 #include "runtime/process/options.h"
 #include "runtime/threads/mutator.h"

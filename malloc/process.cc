@@ -16,8 +16,8 @@
 #include "runtime/nodes/placement.h"
 #include "runtime/observe/live_figures.h"
 #include "runtime/process/limits.h"
+#include "runtime/process/malloc_support.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
 
 namespace gleaner::runtime {
 void (*const g_start_malloc)() = [] { (void)malloc_proxy::Start(); };

@@ -108,7 +108,7 @@ Cycle::Next Cycle::Advance(Addr stack_pointer) {
   if (discards_marks_) return Next::kStop;
   // Acquire: pairs with the end of the slice, which publishes drained_ and the marker's state.
   if (slice_.Load(memory_order_acquire) != 0) return Next::kNothing;
-  const platform::TraceScope step(platform::TraceEvent::kStep, static_cast<uint64_t>(state()));
+  const platform::StepEvent event(state());
   switch (state()) {
     case CycleState::kArming:
       return Arm();

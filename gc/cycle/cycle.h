@@ -38,7 +38,7 @@
 #include "gc/mark/marker.h"
 #include "gc/mark/rescan_set.h"
 #include "gc/mark/shadow_copies.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/tracking/write_tracking.h"
 
 namespace gleaner::gc {
@@ -217,10 +217,7 @@ class Cycle {
     platform::MaybeDelay();
     // Relaxed: guarded by the lock; without the lock, the state is a hint.
     state_.Store(state, platform::memory_order_relaxed);
-    if (platform::IsTracing()) {
-      platform::EmitTrace(platform::TraceEvent::kCycleState, platform::NowNs(),
-                          {static_cast<uint64_t>(state)});
-    }
+    platform::OnCycleState(state);
     platform::MaybeDelay();
   }
 

@@ -17,8 +17,8 @@
 
 #include "alloc/address_space.h"
 #include "alloc/metadata/meta.h"
+#include "platform/common/bits.h"
 #include "platform/faults/delays.h"
-#include "platform/os/bits.h"
 
 namespace gleaner::gc {
 

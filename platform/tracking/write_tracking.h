@@ -35,10 +35,10 @@
 // armed memory; armed memory may be discarded and reused.
 #pragma once
 
+#include "platform/common/dirty_ranges.h"
+#include "platform/common/refusal.h"
 #include "platform/mprotect/protection_tracking.h"
-#include "platform/os/refusal.h"
 #include "platform/tracking/card_tracking.h"
-#include "platform/tracking/dirty_ranges.h"
 #include "platform/tracking/soft_dirty_tracking.h"
 #include "platform/tracking/userfaultfd_tracking.h"
 

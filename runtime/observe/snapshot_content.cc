@@ -10,6 +10,7 @@
 #include "gc/collector.h"
 #include "platform/os/clock.h"
 #include "platform/os/process.h"
+#include "platform/os/readable.h"
 #include "runtime/debug/findings.h"
 #include "runtime/process/options.h"
 #include "runtime/process/printing.h"

@@ -1,5 +1,6 @@
 // The roots of a heap snapshot: the tasks of the collector's list, named by what their memory is.
 #include "gc/collector.h"
+#include "platform/os/readable.h"
 #include "runtime/observe/snapshot_content.h"
 #include "runtime/threads/registry.h"
 

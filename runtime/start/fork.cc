@@ -8,7 +8,7 @@
 #include "alloc/thread_heaps.h"
 #include "gc/collector.h"
 #include "gc/finish/heap_samples.h"
-#include "platform/os/filters.h"
+#include "platform/os/interposed_calls.h"
 #include "platform/os/memory.h"
 #include "platform/os/process.h"
 #include "runtime/debug/debug_objects.h"

@@ -1,7 +1,7 @@
 #include "runtime/threads/mutator.h"
 
-#include "platform/loader/mappings.h"
 #include "platform/os/filters.h"
+#include "platform/os/readable.h"
 #include "runtime/process/runtime_state.h"
 #include "runtime/threads/blocking.h"
 #include "runtime/threads/dead_stack.h"

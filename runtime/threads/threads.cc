@@ -7,7 +7,6 @@
 #include "gc/collector.h"
 #include "observe/trace.h"
 #include "platform/loader/loaded_objects.h"
-#include "platform/mprotect/fault_signal.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
 #include "runtime/process/malloc_support.h"

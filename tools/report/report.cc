@@ -11,10 +11,10 @@
 #include "tools/common/text.h"
 #include "tools/predict/predict.h"
 #include "tools/report/collector_trace.h"
+#include "tools/report/ranks.h"
 #include "tools/report/report_page.h"
 #include "tools/report/report_ranks.h"
 #include "tools/run/launch.h"
-#include "tools/run/ranks.h"
 #include "tools/system/run_program.h"
 #include "tools/system/whole_file.h"
 

@@ -1,4 +1,4 @@
-#include "platform/nodes/number_set.h"
+#include "platform/common/number_set.h"
 
 #include <cstdio>
 

@@ -2,8 +2,8 @@
 // / 64. Allocates nothing.
 #pragma once
 
-#include "platform/os/base.h"
-#include "platform/os/bits.h"
+#include "platform/common/bits.h"
+#include "platform/common/units.h"
 
 namespace gleaner::platform {
 

@@ -1,4 +1,4 @@
-#include "platform/mprotect/fault_signal.h"
+#include "platform/threads/fault_signal.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -10,9 +10,9 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "platform/mprotect/alternate_stacks.h"
 #include "platform/os/atomic.h"
 #include "platform/os/filters.h"
+#include "platform/os/next_call.h"
 #include "platform/os/process.h"
 #include "platform/threads/stop_world.h"
 #include "platform/threads/thread.h"
@@ -225,33 +225,6 @@ bool InstallFaultHandler(FaultHandler handler) {
 }
 
 constinit Atomic<uint32_t> g_fault_handler{0};
-__thread uint32_t t_fault_signal_open_for __attribute__((tls_model("initial-exec"))) = 0;
-
-void UnblockFaultSignalSlow() {
-  // Acquire: pairs with the stores that install and remove the handler.
-  t_fault_signal_open_for = g_fault_handler.Load(memory_order_acquire);
-  if (t_fault_signal_open_for == 0) return;
-  sigset_t fault;
-  sigemptyset(&fault);
-  sigaddset(&fault, SIGSEGV);
-  RealSigmask(SIG_UNBLOCK, &fault, nullptr);
-  stack_t stack;
-  if (sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_DISABLE) != 0) return;
-  const Range own = t_stop_record != nullptr ? t_stop_record->stack : CurrentStackBounds();
-  if (KeepAlternateStackApart(stack.ss_flags, &stack.ss_sp, &stack.ss_size, own)) {
-    sigaltstack(&stack, nullptr);
-  }
-}
-
-bool KeepAlternateStackApart(int flags, void** base, size_t* bytes, Range own_stack) {
-  return g_fault_handler.Load(memory_order_acquire) != 0 &&  // pairs with Install
-         (flags & (SS_DISABLE | SS_ONSTACK)) == 0 && MoveOffOwnStack(base, bytes, own_stack);
-}
-
-void KeepFaultSignalOpen(sigset_t* mask) {
-  // Acquire: pairs with the stores that install and remove the handler.
-  if (g_fault_handler.Load(memory_order_acquire) != 0) sigdelset(mask, SIGSEGV);
-}
 
 void OpenFaultSignalForProgram() {
   // Acquire: pairs with the stores that install and remove the handler.

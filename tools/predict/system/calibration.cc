@@ -1,4 +1,4 @@
-#include "tools/system/calibration.h"
+#include "tools/predict/system/calibration.h"
 
 #include <sched.h>
 #include <sys/mman.h>

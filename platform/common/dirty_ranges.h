@@ -2,7 +2,7 @@
 // order.
 #pragma once
 
-#include "platform/os/base.h"
+#include "platform/common/units.h"
 
 namespace gleaner::platform {
 

@@ -1,7 +1,7 @@
 // Sets of processors, by their numbers in the system, and on which of them threads may run.
 #pragma once
 
-#include "platform/nodes/number_set.h"
+#include "platform/common/number_set.h"
 
 namespace gleaner::platform {
 

@@ -18,14 +18,12 @@
 //   SIG_IGN       a signal that was sent is ignored; a fault ends the program.
 //
 // A fault of a thread that blocks SIGSEGV ends the process, a fault of ours included: the kernel
-// does not deliver it. docs/design/write_tracking.md says which calls the library interposes to prevent
-// that.
+// does not deliver it. Whoever installs the handler prevents that
+// (platform/mprotect/open_signal.h).
 #pragma once
 
-#include <spawn.h>  // sigset_t; <signal.h> is for .cc files alone
-
 #include "platform/os/atomic.h"
-#include "platform/threads/thread.h"
+#include "platform/os/base.h"
 
 struct sigaction;
 
@@ -59,33 +57,10 @@ using FaultTeller = void (*)(Addr address);
 void BeginTellingOfFaults(FaultTeller tell);
 void EndTellingOfFaults();
 
-// --- SIGSEGV stays unblocked: a fault of a thread that blocks it ends the process. ---
-//
-// A thread that blocked SIGSEGV before the handler was installed unblocks it when it registers, at
-// the end of a stop, and when it leaves a blocking section (a thread in such a section is not
-// stopped). From then on no thread can block it (platform/mprotect/system_calls.h).
-
 // The number of the present installation of our handler, or 0 if it is not installed. Stored with
 // release, loaded with acquire.
 extern Atomic<uint32_t> g_fault_handler;
-// The installation for which the thread has unblocked SIGSEGV.
-extern __thread uint32_t t_fault_signal_open_for __attribute__((tls_model("initial-exec")));
-void UnblockFaultSignalSlow();
 
-// Unblocks SIGSEGV for the calling thread, if our handler is installed. Async-signal-safe, but the
-// return of a signal handler undoes it.
-inline void UnblockFaultSignal() {
-  if (GLEANER_UNLIKELY(g_fault_handler.Load(memory_order_acquire) != t_fault_signal_open_for)) {
-    UnblockFaultSignalSlow();
-  }
-}
-// Removes SIGSEGV from a mask that the thread is about to get, if our handler is installed.
-// Async-signal-safe.
-void KeepFaultSignalOpen(sigset_t* mask);
-// Replaces an alternate stack that the thread is about to get, with these flags, by memory of ours
-// if the stack lies in `own_stack` (alternate_stacks.h) and our handler is installed. Returns
-// whether it has. Async-signal-safe.
-bool KeepAlternateStackApart(int flags, void** base, size_t* bytes, Range own_stack);
 // Notes that the program unblocks SIGSEGV for the calling thread: if the thread is in the program's
 // handler, a further fault goes to the handler again. Async-signal-safe; may change errno.
 void OpenFaultSignalForProgram();

@@ -1,4 +1,4 @@
-#include "tools/run/ranks.h"
+#include "tools/report/ranks.h"
 
 #include <algorithm>
 #include <charconv>

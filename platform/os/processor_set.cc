@@ -1,4 +1,4 @@
-#include "platform/nodes/processor_set.h"
+#include "platform/os/processor_set.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
