@@ -22,7 +22,7 @@ cache 32768 64 8 0 0 0 0 0
 memory 100 10 12 2
 tlb 1536 4096 30 3 3 0
 word_ns 0.5
-wake_ns 5000
+wake_call_ns 1500
 """
 
 

@@ -233,7 +233,7 @@ def sensitivity(predictor, machine, snapshots):
     records = []
     for name in ("cache", "memory", "further_ns", "tlb", "occupancy_ns", "range_ns", "word_ns",
                  "reference_ns", "object_ns", "chain_ns", "surprise_ns", "start_ns", "atomic_ns",
-                 "transfer_ns", "relax_ns", "yield_ns", "wake_call_ns", "wake_ns"):
+                 "transfer_ns", "wake_call_ns"):
         after = times(with_larger(text, name))
         records.append({"figure, x 1.5": name, **{
             f"{number} markers, %": 100 * (statistics.mean(

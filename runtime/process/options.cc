@@ -323,13 +323,7 @@ bool NameTrace(const char* path, uint64_t limit_bytes, bool children) {
 
 bool NameRunRecord(const char* path) { return setenv("GLEANER_RUN_RECORD", path, 1) == 0; }
 
-bool NameReportFiles(const char* trace, const char* profile) {
-  bool done = setenv("GLEANER_TRACE", trace, 1) == 0;
-  for (const Row& row : g_rows) {
-    if (strcmp(row.name, "profile") == 0) done &= setenv("GLEANER_PROFILE", profile, 1) == 0;
-  }
-  return done;
-}
+bool NameReportTrace(const char* path) { return setenv("GLEANER_TRACE", path, 1) == 0; }
 
 bool AskForLeaks() { return setenv("GLEANER_LEAKS", "1", 1) == 0; }
 

@@ -7,21 +7,17 @@
 #include <cstring>
 #include <iterator>
 
-#include "platform/os/stalls.h"
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/report/collector_trace.h"
 
 namespace gleaner::tools {
-
-using platform::TraceEvent;
 
 namespace {
 
 constexpr int kFailed = 1;
 constexpr int kIncomplete = 2;
 
-// Times of a damaged trace may be anything. None is later than this, 11 days, after its beginning.
-constexpr uint64_t kMaxNs = 1'000'000'000'000'000;
 // An exchange of one clock ends on no rank before it has begun on all. Wall clocks of several hosts
 // may differ by this much, which NTP keeps even over the internet; two runs differ by more.
 constexpr uint64_t kWallClocksDifferNs = 100'000'000;
@@ -46,126 +42,65 @@ uint64_t Covered(const std::vector<Interval>& spans, uint64_t begin, uint64_t en
   return covered;
 }
 
+// Sets the rank. False if there is one that is no number.
+bool TakeRank(const std::string& text, RankTrace* out) {
+  if (text.empty()) return true;
+  uint64_t rank = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  out->rank = std::to_string(rank);
+  return true;
+}
+
 // Reads a trace. Its times become those of the wall clock if the processes of the run have
-// different monotonic clocks.
-class Reader {
- public:
-  explicit Reader(RankTrace* out) : out_(*out) {}
-
-  // False if the file is no trace. What is wrong with it is in error().
-  bool Read(const std::string& path, bool by_wall_clock) {
-    out_.path = path;
-    CollectorTrace trace;
-    if (!trace.Open(path)) {
-      error_ = trace.error();
-      return false;
-    }
-    const bool has_rank = TakeRank(trace.description());
-    const auto command = trace.description().find("command");
-    if (command != trace.description().end()) out_.command = command->second;
-    out_.process = trace.Number("process");
-    began_ns_ = trace.Number("began_ns");
-    out_.has_wall_clock = by_wall_clock;
-    shared_began_ns_ =
-        std::min(by_wall_clock ? trace.Number("began_wall_ns") : began_ns_, UINT64_MAX / 2);
-    out_.time = {shared_began_ns_, shared_began_ns_};
-    for (TraceRecord record; trace.Next(&record);) Add(record);
-    AddPauses();
-    KeepStallsOfExchangingThread();
-    out_.held = Union(std::move(out_.held));
-    std::sort(out_.exchanges.begin(), out_.exchanges.end(),
-              [](const Exchange& a, const Exchange& b) { return a.time.end_ns < b.time.end_ns; });
-    out_.is_whole =
-        has_rank && trace.error().empty() && trace.is_complete() && trace.dropped_events() == 0;
-    if (!trace.error().empty()) {
-      error_ = trace.error() + "; what comes before is used";
-    } else if (!has_rank) {
-      error_ = path + ": the rank is no number; it is left out";
-    } else if (!out_.is_whole) {
-      error_ = path + ": the end is missing, or events were dropped; what there is is used";
-    }
-    return true;
+// different monotonic clocks. False if the file is no trace. What is wrong with it is in *error.
+bool Read(const std::string& path, bool by_wall_clock, RankTrace* out, std::string* error) {
+  CollectorTrace trace;
+  if (!trace.Open(path)) {
+    *error = trace.error();
+    return false;
   }
-  const std::string& error() const { return error_; }
-
- private:
-  // False if there is a rank that is no number.
-  bool TakeRank(const std::map<std::string, std::string>& description) {
-    const auto found = description.find("rank");
-    if (found == description.end() || found->second.empty()) return true;
-    const std::string& text = found->second;
-    uint64_t rank = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-    if (error != std::errc() || end != text.data() + text.size()) return false;
-    out_.rank = std::to_string(rank);
-    return true;
-  }
-
-  uint64_t Shared(uint64_t ns) const {
-    return shared_began_ns_ + (ns < began_ns_ ? 0 : std::min(ns - began_ns_, kMaxNs));
-  }
-
-  void Add(const TraceRecord& record) {
-    const uint64_t end_ns = record.begin_ns + std::min(record.duration_ns, ~record.begin_ns);
-    const Interval time = {Shared(record.begin_ns), Shared(end_ns)};
-    out_.time.end_ns = std::max(out_.time.end_ns, time.end_ns);
-    if (record.event == TraceEvent::kPause) {
-      out_.held.push_back(time);
-    } else if (record.event == TraceEvent::kCollection) {
-      TakeCollection(time.end_ns, record.arguments[1]);
-    } else if (record.event == TraceEvent::kStall &&
-               record.arguments[0] != static_cast<uint64_t>(platform::StallCause::kPause)) {
-      stalls_.push_back({record.thread, time});
-    } else if (record.event == TraceEvent::kProgram) {
-      const std::string name = TextOfTrace(record.arguments, record.count);
-      if (!IsExchange(name)) return;
-      out_.exchanges.push_back({name, time});
-      exchanging_thread_ = record.thread;
-    }
-  }
-
-  // The stop of an inspection is no pause of the program. Its collection is on the same thread,
-  // behind it.
-  void TakeCollection(uint64_t at_ns, uint64_t cause) {
-    if (cause != static_cast<uint64_t>(gc::Cause::kInspection)) {
-      ++out_.collections;
-      return;
-    }
-    const auto pause = std::find_if(out_.held.rbegin(), out_.held.rend(),
-                                    [at_ns](const Interval& each) { return each.end_ns == at_ns; });
-    if (pause == out_.held.rend()) return;
-    inspections_.push_back(*pause);
-    out_.held.erase(std::next(pause).base());
-  }
-
-  // pre: `held` has the pauses alone.
-  void AddPauses() {
-    for (const Interval& pause : out_.held) {
-      out_.pause_ns = std::min(out_.pause_ns + LengthOf({pause}), kMaxNs);
-      out_.longest_pause_ns = std::max(out_.longest_pause_ns, LengthOf({pause}));
-    }
-    inspections_ = Union(std::move(inspections_));
-  }
-
-  void KeepStallsOfExchangingThread() {
-    for (const Stall& stall : stalls_) {
-      if (Overlap(inspections_, stall.time)) continue;
-      if (stall.thread == exchanging_thread_) out_.held.push_back(stall.time);
-    }
-  }
-
-  struct Stall {
-    uint32_t thread;
-    Interval time;
+  ReportModel model;
+  ReadModel(&trace, &model);
+  const uint64_t began_ns =
+      std::min(trace.Number(by_wall_clock ? "began_wall_ns" : "began_ns"), UINT64_MAX / 2);
+  const auto shared = [began_ns](const Interval& time) {
+    return Interval{began_ns + time.begin_ns, began_ns + time.end_ns};
   };
-  RankTrace& out_;
-  uint64_t began_ns_ = 0;         // by the clock of the process
-  uint64_t shared_began_ns_ = 0;  // the same time by the clock that the processes share
-  std::vector<Stall> stalls_;
-  std::vector<Interval> inspections_;
-  uint32_t exchanging_thread_ = 0;
-  std::string error_;
-};
+  const bool has_rank = TakeRank(model.Text("rank"), out);
+  out->path = path;
+  out->command = model.Text("command");
+  out->process = trace.Number("process");
+  out->has_wall_clock = by_wall_clock;
+  out->time = shared({0, model.run_ns});
+  out->collections = model.collections.size();
+  for (const Interval& pause : model.pauses) {
+    out->held.push_back(shared(pause));
+    out->pause_ns += LengthOf({pause});
+    out->longest_pause_ns = std::max(out->longest_pause_ns, LengthOf({pause}));
+  }
+  uint32_t exchanging_thread = 0;
+  for (const ProgramSpan& span : model.program) {
+    if (!IsExchange(span.name)) continue;
+    out->exchanges.push_back({span.name, shared(span.time)});
+    exchanging_thread = span.thread;
+  }
+  for (const Interval& wait : model.threads[exchanging_thread].waits) {
+    out->held.push_back(shared(wait));
+  }
+  out->held = Union(std::move(out->held));
+  std::sort(out->exchanges.begin(), out->exchanges.end(),
+            [](const Exchange& a, const Exchange& b) { return a.time.end_ns < b.time.end_ns; });
+  out->is_whole = has_rank && model.error.empty() && model.is_complete && model.dropped_events == 0;
+  if (!model.error.empty()) {
+    *error = model.error + "; what comes before is used";
+  } else if (!has_rank) {
+    *error = path + ": the rank is no number; it is left out";
+  } else if (!out->is_whole) {
+    *error = path + ": the end is missing, or events were dropped; what there is is used";
+  }
+  return true;
+}
 
 // Whether the processes ran on one host, so that one monotonic clock is that of all.
 bool HaveOneClock(const std::vector<std::string>& paths) {
@@ -224,21 +159,25 @@ void PrintSummary(const std::vector<RankTrace>& traces, const RunFigures& run) {
 }
 
 void PrintJson(const std::vector<RankTrace>& traces, const RunFigures& run) {
-  printf("{\"exchanges\":%" PRIu64 ",\"held_up_by_collector\":%" PRIu64 ",\"ranks\":[",
-         run.exchanges, run.held_up_by_collector);
+  Json ranks = Json::array();
   for (size_t i = 0; i < traces.size(); ++i) {
     const RankTrace& trace = traces[i];
     const RankFigures& rank = run.ranks[i];
-    printf("%s\n{\"rank\":%s,\"process\":%" PRIu64 ",\"duration_ns\":%" PRIu64
-           ",\"collections\":%" PRIu64 ",\"pause_ns\":%" PRIu64 ",\"longest_pause_ns\":%" PRIu64
-           ",\"last\":%" PRIu64 ",\"held_up_ns\":%" PRIu64 ",\"by_collector_ns\":%" PRIu64
-           ",\"waited_ns\":%" PRIu64 ",\"whole\":%s}",
-           i == 0 ? "" : ",", trace.rank.empty() ? "null" : trace.rank.c_str(), trace.process,
-           trace.time.end_ns - trace.time.begin_ns, trace.collections, trace.pause_ns,
-           trace.longest_pause_ns, rank.last, rank.held_up_ns, rank.by_collector_ns, rank.waited_ns,
-           trace.is_whole ? "true" : "false");
+    ranks.push_back({{"rank", trace.rank.empty() ? Json() : Json(std::stoull(trace.rank))},
+                     {"process", trace.process},
+                     {"duration_ns", LengthOf({trace.time})},
+                     {"collections", trace.collections},
+                     {"pause_ns", trace.pause_ns},
+                     {"longest_pause_ns", trace.longest_pause_ns},
+                     {"last", rank.last},
+                     {"held_up_ns", rank.held_up_ns},
+                     {"by_collector_ns", rank.by_collector_ns},
+                     {"waited_ns", rank.waited_ns},
+                     {"whole", trace.is_whole}});
   }
-  printf("\n]}\n");
+  Print({{"exchanges", run.exchanges},
+         {"held_up_by_collector", run.held_up_by_collector},
+         {"ranks", ranks}});
 }
 
 // Processes without a rank come first. A rank has no zeros before it.
@@ -363,13 +302,10 @@ bool ReadRanks(const std::vector<std::string>& paths, const char* command,
   traces->resize(paths.size());
   const bool by_wall_clock = !HaveOneClock(paths);
   for (size_t i = 0; i < paths.size(); ++i) {
-    RankTrace& trace = (*traces)[i];
-    Reader reader(&trace);
-    if (!reader.Read(paths[i], by_wall_clock)) {
-      tell(reader.error());
-      return false;
-    }
-    if (!reader.error().empty()) tell(reader.error());
+    std::string error;
+    const bool is_read = Read(paths[i], by_wall_clock, &(*traces)[i], &error);
+    if (!error.empty()) tell(error);
+    if (!is_read) return false;
   }
   std::sort(traces->begin(), traces->end(), ComesBefore);
   const std::string missing = MissingRanks(*traces);

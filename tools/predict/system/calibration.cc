@@ -323,32 +323,29 @@ double TransferNs() {
   });
 }
 
-// From the call that wakes a sleeper until it runs; and the call.
-void MeasureWaking(Machine* machine) {
-  constexpr int kRounds = 200;
+// The call that wakes a sleeper.
+double WakeCallNs() {
+  constexpr uint32_t kRounds = 200;
   platform::Atomic<uint32_t> word{0};
-  std::atomic<int64_t> woken{0};
+  std::atomic<uint32_t> woken{0};
   std::thread sleeper([&] {
     for (uint32_t round = 0; round < kRounds; ++round) {
       while (word.Load(platform::memory_order_seq_cst) == round) RealClock::Wait(&word, round);
-      woken.store(Clock::now().time_since_epoch().count());
+      woken.store(round + 1);
     }
   });
-  std::vector<double> calls, wakes;
-  for (int round = 0; round < kRounds; ++round) {
-    woken.store(0);
+  std::vector<double> calls;
+  for (uint32_t round = 0; round < kRounds; ++round) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
     const auto begin = Clock::now();
     word.FetchAdd(1, platform::memory_order_seq_cst);
     RealClock::Wake(&word, 1);
     calls.push_back(NsSince(begin));
-    while (woken.load() == 0) platform::CpuRelax();
-    wakes.push_back(static_cast<double>(woken.load() - begin.time_since_epoch().count()));
+    while (woken.load() == round) platform::CpuRelax();
   }
   sleeper.join();
-  // And at most a millisecond for these; a quota of processor time makes them longer.
-  machine->wake_call_ns = std::min(1e6, Median(calls));
-  machine->wake_ns = std::clamp(Median(wakes), 0.0, 1e6);
+  // And at most a millisecond; a quota of processor time makes it longer.
+  return std::min(1e6, Median(calls));
 }
 
 void MeasureThreads(Machine* machine) {
@@ -363,11 +360,8 @@ void MeasureThreads(Machine* machine) {
   };
   machine->atomic_ns = each([&] { count.fetch_add(1); });
   machine->load_ns = each([&] { (void)count.load(); });
-  // A description has at least 1 for these.
-  machine->relax_ns = std::max(1.0, each([] { RealClock::Relax(); }));
-  machine->yield_ns = std::max(1.0, each([] { RealClock::Yield(); }));
   machine->transfer_ns = machine->processors > 1 ? TransferNs() : 100;
-  MeasureWaking(machine);
+  machine->wake_call_ns = WakeCallNs();
 }
 
 // --- The marker, on heaps that differ in one thing each, in a process of its own ---
