@@ -12,8 +12,9 @@
 // byte that was white into 0. So the byte map is also the allocation map, and a word that points
 // into a free slot is no pointer. In generational mode objects are allocated with a young value (4
 // or 8), which is white, too; in a minor collection only young values are white, and black is the
-// live epoch itself (docs/design/generational.md). The value 16 marks an object that is neither free nor
-// reachable; it exists only between a sweep and the disclaim procedures that follow the sweep.
+// live epoch itself (docs/design/generational.md). The value 16 marks an object that is neither
+// free nor reachable; it exists only between a sweep and the disclaim procedures that follow the
+// sweep.
 //
 // Every value but 0 is one bit, so a set of values is a mask.
 //
@@ -208,7 +209,8 @@ enum class Listing : uint8_t {
 };
 
 // A page's listing and its number of free slots. Both are in one word, so that of two threads that
-// change it the later one sees what the other did (Note [standing] in docs/design/memory_ordering.md).
+// change it the later one sees what the other did (Note [standing] in
+// docs/design/memory_ordering.md).
 //
 // [inv.free-slots] `free` is not less than the number of the page's mark bytes that are 0. Who
 // turns bytes to 0 adds them to `free` afterwards, in the same critical section. Who takes slots is

@@ -1,5 +1,5 @@
-// A cycle that marks concurrently, up to and including its final stop: docs/design/concurrent_cycle.md,
-// steps 1 to 6.
+// A cycle that marks concurrently, up to and including its final stop:
+// docs/design/concurrent_cycle.md, steps 1 to 6.
 //
 //   kIdle       no cycle, or a cycle that sweeps (gc/finish/sweeper.h)
 //   kArming     the pages of the scanned space are armed, piece by piece

@@ -9,8 +9,8 @@
 // Order gains the more, the denser the ranges are: what matters is their number for each page of
 // the heap. A batch has at most 32, all workers together, so that it takes at most 1/64 of the
 // heap. It is made when there are 8. None is made in a heap that a processor's caches may hold, nor
-// by more than four workers, whose shares are too thin (docs/figures/performance.md, "In the order of
-// addresses"). The heap is here what is committed of it for objects that are scanned.
+// by more than four workers, whose shares are too thin (docs/figures/performance.md, "In the order
+// of addresses"). The heap is here what is committed of it for objects that are scanned.
 #pragma once
 
 #include "alloc/address_space.h"

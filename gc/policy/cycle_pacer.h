@@ -66,7 +66,8 @@ class CyclePacer {
   // during the marking, at its rate since the last collection, and does not need any more at the
   // end, is less than half of the allowance.
   bool FitsIntoAllowance(int background_markers) const;
-  // Whether a concurrent cycle would cost the program too much: docs/design/modes.md, "What a kind costs".
+  // Whether a concurrent cycle would cost the program too much: docs/design/modes.md, "What a kind
+  // costs".
   bool IsDear(const Tunables& tunables) const;
   void Begin(const Tunables& tunables);
   // Called when the cycle is over. Returns the bytes allocated since it began.

@@ -18,8 +18,8 @@
 //   SIG_IGN       a signal that was sent is ignored; a fault ends the program.
 //
 // A fault of a thread that blocks SIGSEGV ends the process, a fault of ours included: the kernel
-// does not deliver it. docs/design/write_tracking.md says which calls the library interposes to prevent
-// that.
+// does not deliver it. docs/design/write_tracking.md says which calls the library interposes to
+// prevent that.
 #pragma once
 
 #include <spawn.h>  // sigset_t; <signal.h> is for .cc files alone
