@@ -1,4 +1,4 @@
-// The samples of the heap profile (docs/reference/heap_profile.md): where each sampled object was
+// The samples of the heap profile (docs/reference/heap.md): where each sampled object was
 // allocated, and whether it is alive.
 //
 // A sample is noted inside the critical section in which its object is handed out (alloc/hooks.h),

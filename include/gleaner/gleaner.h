@@ -59,7 +59,7 @@ struct gleaner_stats {
    collection callback; takes the allocation lock. */
 GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
 
-/* Writes the heap profile to the file, for pprof (docs/reference/heap_profile.md): which objects
+/* Writes the heap profile to the file, for pprof (docs/reference/heap.md): which objects
    have been sampled so far, and which of these the last collection has not found dead. A heap
    profile of that name is replaced. Returns 0, or the number of an error: ENOTSUP if nothing is
    sampled (GLEANER_PROFILE), EINVAL if `path` is NULL, EEXIST if the file is something else, EBUSY
@@ -184,7 +184,7 @@ GLEANER_API void gleaner_mark_cards(const void *begin, size_t bytes);
 
 /*
  * Latency: the parts of pauses, and how long threads were kept from running the program;
- * docs/reference/latency.md. Times are nanoseconds of CLOCK_MONOTONIC. Later versions add fields
+ * docs/reference/statistics.md. Times are nanoseconds of CLOCK_MONOTONIC. Later versions add fields
  * and values only at the end of structures and enumerations.
  */
 enum gleaner_pause {
@@ -214,7 +214,7 @@ GLEANER_API size_t gleaner_get_pause_parts(int which, struct gleaner_pause_parts
 
 /*
  * Heap snapshots, for `gleaner why` and `gleaner snapshot`: all live objects and what refers to
- * them; docs/reference/heap_snapshot.md.
+ * them; docs/reference/heap.md.
  */
 /* Collects, and writes a snapshot to the file, which only its owner may read: it holds words of the
    program's stacks. The threads are stopped until it is written. A file of that name is replaced if

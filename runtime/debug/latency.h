@@ -1,4 +1,4 @@
-// Printing of pauses by part and stalls by cause (docs/reference/latency.md).
+// Printing of pauses by part and stalls by cause (docs/reference/statistics.md).
 #pragma once
 
 #include "runtime/debug/printing.h"

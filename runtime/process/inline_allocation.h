@@ -1,5 +1,5 @@
 // The fast path of GC_malloc that programs compile in (include/gleaner/gc/gc_bump.h):
-// docs/reference/inline_allocation.md.
+// docs/reference/fibers.md.
 #pragma once
 
 namespace gleaner::runtime {

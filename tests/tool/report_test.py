@@ -278,8 +278,9 @@ class Contents(ReportTest):
             slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
                      for heading in headings]
             self.assertIn(section, slugs, document)
-        with open(os.path.join(SOURCE, "docs/reference/report.md"), encoding="utf-8") as file:
-            documented = re.findall(r"^\| `([a-z-]+)` \|", file.read(), re.MULTILINE)
+        with open(os.path.join(SOURCE, "docs/reference/tracing.md"), encoding="utf-8") as file:
+            advice = re.search(r"^### Advice$(.*?)^#", file.read(), re.MULTILINE | re.DOTALL)[1]
+        documented = re.findall(r"^\| `([a-z-]+)` \|", advice, re.MULTILINE)
         self.assertEqual(documented, rules)
 
     def test_a_heap_profile(self):

@@ -309,7 +309,7 @@ const Rule kRules[] = {
      "Other programs, or more threads than there are processors, had them. Pauses and stalls are "
      "longer by that time, and no setting of the heap makes them shorter: measure where processors "
      "are free, or run fewer threads.",
-     "docs/reference/latency.md#stalls"},
+     "docs/reference/statistics.md#stalls"},
     {"heap-too-small", "The heap is too small for what is live", HeapTooSmall,
      "A larger heap is collected less often: lower GLEANER_FREE_SPACE_DIVISOR (1 or 2), or give a "
      "size with GLEANER_INITIAL_HEAP; see whether GLEANER_MAX_HEAP or a memory limit holds it "
@@ -372,7 +372,7 @@ const Rule kRules[] = {
      "Threads take pages that are new, or each other’s. Memory that is used again costs less: a "
      "higher GLEANER_FREE_SPACE_DIVISOR collects more often. A heap that begins large "
      "(GLEANER_INITIAL_HEAP) is spared the steps in which it grows, but not its new pages.",
-     "docs/reference/latency.md#stalls"},
+     "docs/reference/statistics.md#stalls"},
     {"overruns", "Cycles end too late", Overruns,
      "Have cycles begin and mark earlier: more room (GLEANER_FREE_SPACE_DIVISOR), more background "
      "markers (GLEANER_BACKGROUND_MARKERS).",

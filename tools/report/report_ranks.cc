@@ -67,7 +67,7 @@ std::string Advice(const std::vector<RankTrace>& traces, const RunFigures& run, 
                       Share(Ratio(sums.by_collector_ns, sums.run_ns)) + " of the run.",
                   "Have all ranks collect at the same exchange, or make the pauses shorter by the "
                   "concurrent mode.",
-                  "docs/reference/several_processes.md");
+                  "docs/reference/tracing.md");
   }
   const RankFigures& slowest = run.ranks[sums.slowest];
   const uint64_t by_itself_ns = slowest.held_up_ns - slowest.by_collector_ns;
@@ -79,7 +79,7 @@ std::string Advice(const std::vector<RankTrace>& traces, const RunFigures& run, 
                       Duration(by_itself_ns) + " for its work, apart from its collector.",
                   "Give it less of the work. With more ranks than processors it may only "
                   "have had to wait for a processor.",
-                  "docs/reference/several_processes.md");
+                  "docs/reference/tracing.md");
   }
   return out.empty() ? Paragraph("Nothing stands out.") : out;
 }
@@ -221,7 +221,7 @@ std::string Missing(const std::vector<RankTrace>& traces, const RunFigures& run)
   if (run.exchanges == 0) {
     out += MissingNote(
         "The traces have no exchange in common: link or preload gleaner_mpi.c "
-        "(docs/reference/several_processes.md).");
+        "(docs/reference/tracing.md).");
   }
   return out;
 }
@@ -233,7 +233,7 @@ std::string MakeRanksPage(const std::vector<RankTrace>& traces, const RunFigures
   return Drawn(Page{
       "The collectors of " + Count(traces.size()) + " ranks",
       traces[0].command,
-      "The figures are explained in docs/reference/several_processes.md.",
+      "The figures are explained in docs/reference/tracing.md.",
       Missing(traces, run),
       {
           {"summary", "Summary", Summary(traces, run, sums) + Files(traces)},
