@@ -1,8 +1,8 @@
 """What the place of memory changes on machines of several memory nodes: DGEMM, LU and marking.
 
 All of it is simulated, on a description of two machines from published latencies and bandwidths.
-Nothing is measured. docs/figures/numa_effect.md says how, and what the figures can mean. Equal arguments
-give equal figures.
+Nothing is measured. docs/figures/numa_effect.md says how, and what the figures can mean. Equal
+arguments give equal figures.
 """
 
 import argparse

@@ -90,7 +90,7 @@ class Cycle {
   // Another tracker may be enabled afterwards. pre: kIdle, and no page is pinned.
   void CloseTracker();
 
-  // --- Generational mode (docs/design/generational.md). Guarded by the collector lock. ---
+  // --- Generational mode (docs/design/collection.md). Guarded by the collector lock. ---
   // Writes may be tracked from one collection to the next without a cycle under way. Result as for
   // Enable. `kind`: any but kNone.
   [[nodiscard]] bool EnableMemory(platform::TrackingKind kind);

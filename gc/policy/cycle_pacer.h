@@ -4,7 +4,7 @@
 // Call order: for each cycle the collector calls MayBegin and Begin; then IsPressing, PartUsed,
 // IsBehind and SliceBytes while the cycle is under way; then BeginStop and NoteCycleBytes in the
 // final stop. It calls NoteStop at the end of each stop. The kinds of collection that are chosen
-// from: docs/design/modes.md.
+// from: docs/design/policy.md.
 #pragma once
 
 #include "gc/cycle/cycle.h"
@@ -66,7 +66,7 @@ class CyclePacer {
   // during the marking, at its rate since the last collection, and does not need any more at the
   // end, is less than half of the allowance.
   bool FitsIntoAllowance(int background_markers) const;
-  // Whether a concurrent cycle would cost the program too much: docs/design/modes.md, "What a kind
+  // Whether a concurrent cycle would cost the program too much: docs/design/policy.md, "What a kind
   // costs".
   bool IsDear(const Tunables& tunables) const;
   void Begin(const Tunables& tunables);

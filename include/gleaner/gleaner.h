@@ -91,7 +91,7 @@ GLEANER_API size_t gleaner_get_modes(struct gleaner_modes *modes, size_t size);
    the kind of collection (GLEANER_MODE=auto, the default): where a stop is expected to take longer,
    marking is concurrent, if the program leaves time for it. 0 is taken as 1. The next collection
    counts. Without this call and without GLEANER_PAUSE_GOAL it is 10 ms, as long as that costs the
-   program little: docs/design/modes.md. Any thread, at any time. */
+   program little: docs/design/policy.md. Any thread, at any time. */
 GLEANER_API void gleaner_set_pause_goal(uint64_t nanoseconds);
 GLEANER_API uint64_t gleaner_get_pause_goal(void);
 
@@ -111,7 +111,7 @@ struct gleaner_choice {
   int concurrent;       /* 1: it marked concurrently */
   int minor;            /* 1: it looked at young objects only */
   const char *reason;   /* "only kind", "asked for", "young die", "short stop", "long stop",
-                           "fast allocation", "memory limit" or "dear cycle": docs/design/modes.md */
+                           "fast allocation", "memory limit" or "dear cycle": docs/design/policy.md */
   uint64_t expected_ns; /* how long it was expected to stop the program; if it marked concurrently,
                            how long a stop-parallel one was expected to */
   uint64_t actual_ns;   /* how long it stopped the program */

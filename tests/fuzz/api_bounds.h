@@ -87,7 +87,7 @@ class Helper {
 //
 // Not in that bound are pages that went back to their space, resident, from which best fit may take
 // others that are not. But the heap asks before it has grown by a sixteenth, and does not grow if a
-// quarter of it is free (docs/design/collection.md, "Growth"). So it has no more than that bound,
+// quarter of it is free (docs/design/policy.md, "Growth"). So it has no more than that bound,
 // or four thirds of what is in use, and a sixteenth.
 class Frees {
  public:

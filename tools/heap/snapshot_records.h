@@ -1,5 +1,5 @@
 // Decoding the records of a snapshot's blocks of objects and roots
-// (docs/reference/heap.md).
+// (docs/reference/formats.md).
 //
 // Call order: Block for each block in the order of the file. A handler gets, in that order:
 //   bool Page(begin, slot bytes, kind, live, slots)   slots of one size, live or not; or one object
