@@ -363,7 +363,7 @@ static void take_descriptors(void) {
 }
 
 #ifdef __x86_64__
-/* Refuses all system calls but those that docs/reference/heap.md names, and those that end.
+/* Refuses all system calls but those that docs/reference/formats.md names, and those that end.
  */
 static void refuse_system_calls(void) {
   static const unsigned allowed[] = {
