@@ -197,10 +197,10 @@ class Figures(unittest.TestCase):
                    "GLEANER_CYCLE_THREAD": "0", "GLEANER_COLLECT_EVERY": "8m"}
         mode, counts, tracking = self.modes(GLEANER_CONCURRENT="1", **options)
         self.assertEqual((mode, tracking), ("concurrent", "mprotect"))
-        self.assertRegex(counts, "^[1-9][0-9]* beside the program, 0 minor$")
+        self.assertRegex(counts, "^[1-9][0-9]* concurrent, 0 minor$")
         mode, counts, tracking = self.modes(GLEANER_GENERATIONAL="2", **options)
         self.assertEqual((mode, tracking), ("generational", "mprotect"))
-        self.assertRegex(counts, "^0 beside the program, [1-9][0-9]* minor$")
+        self.assertRegex(counts, "^0 concurrent, [1-9][0-9]* minor$")
         mode, _, tracking = self.modes(GLEANER_GENERATIONAL="2", GLEANER_CONCURRENT="1")
         self.assertEqual(mode, "concurrent, generational")
         self.assertRegex(tracking, r"^(userfaultfd|mprotect \(userfaultfd: .*\))$")

@@ -868,7 +868,7 @@ last collection found."""
     def sweep(instance, sweeper):
         if not number(sweeper["is_concurrent_"]):
             return "done"
-        return (f"number {instance.g_sweep_number}, beside the program, "
+        return (f"number {instance.g_sweep_number}, concurrent, "
                 f"{number(sweeper['steps_left_'])} steps left; dead: "
                 f"{Cycle.bits(instance.g_dead_mark)}")
 
