@@ -411,8 +411,9 @@ bool PrintOptions(bool markdown) {
       }
       char libgc[kMaxName] = "";
       if (row.libgc_variable != nullptr) snprintf(libgc, sizeof libgc, "`%s`", row.libgc_variable);
+      const char* doc = row.doc + (purpose.empty() ? 0 : purpose.size() + strlen(": "));
       is_written &= dprintf(STDOUT_FILENO, "| `%s` | %s | %s | %s | %s | %s |\n", variable, libgc,
-                            NameOfType(row.type), default_text, range, row.doc) >= 0;
+                            NameOfType(row.type), default_text, range, doc) >= 0;
     } else {
       is_written &= dprintf(STDOUT_FILENO, "%-30s %-7s default %-8s range %s%s%s\n    %s\n",
                             variable, NameOfType(row.type), default_text, range,
