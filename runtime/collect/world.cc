@@ -190,7 +190,7 @@ void OnEvent(CycleEvent event) {
       static_cast<unsigned long long>(r.finalizable),
       r.minor        ? ", minor"
       : r.overrun    ? ", overrun"
-      : r.concurrent ? ", marked concurrently"
+      : r.concurrent ? ", concurrent"
                      : "");
   if (IsAutomatic() && r.reason != gc::Reason::kOnlyKind) {
     Log("gleaner: gc %llu was chosen for: %s; expected stop %.3f ms\n",

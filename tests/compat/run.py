@@ -171,7 +171,7 @@ class Machine:
                 text = file.read()
             run.collections = len(re.findall(r"^(?:Complete collection took|gleaner: gc \d+ )", text,
                                              re.MULTILINE))
-            run.concurrent = len(re.findall(r"^gleaner: gc .*, (?:marked concurrently|overrun)$",
+            run.concurrent = len(re.findall(r"^gleaner: gc .*, (?:concurrent|overrun)$",
                                             text, re.MULTILINE))
             run.minor = len(re.findall("^gleaner: gc .*, minor$", text, re.MULTILINE))
         return run
