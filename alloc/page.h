@@ -12,7 +12,7 @@
 // byte that was white into 0. So the byte map is also the allocation map, and a word that points
 // into a free slot is no pointer. In generational mode objects are allocated with a young value (4
 // or 8), which is white, too; in a minor collection only young values are white, and black is the
-// live epoch itself (docs/design/generational.md). The value 16 marks an object that is neither
+// live epoch itself (docs/design/collection.md). The value 16 marks an object that is neither
 // free nor reachable; it exists only between a sweep and the disclaim procedures that follow the
 // sweep.
 //

@@ -56,8 +56,8 @@ FIRST_S, EVERY_S, MOST = 0.3, 0.4, 6  # when the program is asked for snapshots
 
 
 def marking_of(path):
-    """The marking that a snapshot was taken with: live bytes, ns, markers (docs/reference/heap_snapshot.md,
-    "The file", kEnd)."""
+    """The marking that a snapshot was taken with: live bytes, ns, markers (`kEnd` of
+    docs/reference/formats.md)."""
     end_block, head_words = 10, 4
     with open(path, "rb") as file:
         file.seek(8 * head_words)

@@ -1,5 +1,5 @@
-// The samples of the heap profile (docs/reference/heap_profile.md): where each sampled object was allocated,
-// and whether it is alive.
+// The samples of the heap profile (docs/reference/heap.md): where each sampled object was
+// allocated, and whether it is alive.
 //
 // A sample is noted inside the critical section in which its object is handed out (alloc/hooks.h),
 // so a stop finds both or neither. The samples are neither roots nor references. A sample ends

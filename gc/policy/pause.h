@@ -1,4 +1,4 @@
-// A pause and its parts. docs/reference/latency.md tells what is done in which part.
+// A pause and its parts. docs/reference/statistics.md tells what is done in which part.
 #pragma once
 
 #include "observe/events.h"

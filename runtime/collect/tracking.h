@@ -2,8 +2,8 @@
 // of the write tracker for them.
 //
 // The program asks for a mode (options, GC_enable_incremental). Unless it has, and with the option
-// mode=auto, the collector turns both on once collections have taken some time: docs/design/modes.md. Then
-// no mechanism is used that a correct program can notice.
+// mode=auto, the collector turns both on once collections have taken some time:
+// docs/design/policy.md. Then no mechanism is used that a correct program can notice.
 //
 // One tracker serves both modes. It is chosen when the first mode is turned on: the first mechanism
 // that works, from

@@ -1,4 +1,5 @@
-// Printing of pauses by part and stalls by cause (docs/reference/latency.md), and of the last collection.
+// Printing of pauses by part and stalls by cause (docs/reference/statistics.md), and of the last
+// collection.
 #pragma once
 
 #include "runtime/process/printing.h"

@@ -1,5 +1,5 @@
 // What `gleaner top` and `gleaner numa` read of a running process, from outside and without its
-// help (docs/reference/top.md, docs/reference/numa_report.md).
+// help (docs/reference/formats.md).
 //
 // Most of it are addresses of what the library keeps anyway: nobody writes it for the reader. The
 // rest is written once for each collection, under a sequence number: the writer makes it odd,

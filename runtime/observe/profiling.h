@@ -1,5 +1,6 @@
-// GLEANER_PROFILE: the heap profile's file, and when it is written (docs/reference/heap_profile.md). What is
-// sampled: alloc/sampler.h. What is kept of it: gc/finish/heap_samples.h.
+// GLEANER_PROFILE: the heap profile's file, and when it is written
+// (docs/reference/heap.md). What is sampled: alloc/sampler.h. What is kept of it:
+// gc/finish/heap_samples.h.
 //
 // Stacks are walked where objects are handed out, in a critical section: the walk takes no lock,
 // the loader's neither, and allocates nothing (platform/unwind/unwind.h). The file is written

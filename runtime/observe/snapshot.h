@@ -1,4 +1,4 @@
-// Heap snapshots: GLEANER_SNAPSHOT and gleaner_heap_snapshot (docs/reference/heap_snapshot.md).
+// Heap snapshots: GLEANER_SNAPSHOT and gleaner_heap_snapshot (docs/reference/heap.md).
 //
 // A snapshot is part of an explicit collection, which is stop-parallel and marks the whole heap.
 // When it is decided which objects live, the collecting thread writes them, with the world stopped

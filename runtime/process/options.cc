@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <string_view>
 
 #include "platform/faults/delays.h"
 #include "platform/faults/failures.h"
@@ -48,6 +49,17 @@ constexpr size_t kMaxName = 64;
 void VariableOf(const Row& row, char* out) {
   snprintf(out, kMaxName, "%s%s", kPrefix, row.name);
   for (char* c = out; *c != 0; ++c) *c = static_cast<char>(toupper(static_cast<unsigned char>(*c)));
+}
+
+// What the option is for, if not for users: the word and ": " that its text begins with. Else
+// empty.
+std::string_view PurposeOf(const Row& row) {
+  for (const std::string_view purpose : {"Debugging", "Testing", "Research"}) {
+    if (strncmp(row.doc, purpose.data(), purpose.size()) == 0 && row.doc[purpose.size()] == ':') {
+      return purpose;
+    }
+  }
+  return {};
 }
 
 // Index of `text` in the names, or -1.
@@ -349,6 +361,9 @@ const char* CacheFolder() { return getenv("XDG_CACHE_HOME"); }
 const char* HomeFolder() { return getenv("HOME"); }
 
 bool PrintOptions(bool markdown) {
+  static constexpr char kTableHead[] =
+      "| variable | libgc's name | type | default | range | what it does |\n"
+      "|---|---|---|---|---|---|\n";
   bool is_written = true;
   if (markdown) {
     static constexpr char kHead[] =
@@ -359,11 +374,10 @@ bool PrintOptions(bool markdown) {
         "suffixes k, m, g and t (powers of 1,024). A value that is not allowed, or a `GLEANER_` "
         "variable that does not exist, is reported on standard error, and the default is used. "
         "The empty string counts as unset; but a switch by libgc's name, and GC_PRINT_STATS, is on "
-        "whatever the variable holds, the empty string too, except for 0.\n\n"
-        "| variable | libgc's name | type | default | range | what it does |\n"
-        "|---|---|---|---|---|---|\n";
-    is_written = dprintf(STDOUT_FILENO, "%s", kHead) >= 0;
+        "whatever the variable holds, the empty string too, except for 0.\n\n";
+    is_written = dprintf(STDOUT_FILENO, "%s%s", kHead, kTableHead) >= 0;
   }
+  std::string_view purpose;
   for (const Row& row : g_rows) {
     char variable[kMaxName];
     char default_text[64];
@@ -372,8 +386,13 @@ bool PrintOptions(bool markdown) {
     Format(row, row.default_value, default_text, sizeof default_text);
     FormatRange(row, range, sizeof range);
     if (markdown) {
+      if (purpose != PurposeOf(row)) {
+        purpose = PurposeOf(row);
+        is_written &= dprintf(STDOUT_FILENO, "\n## %s\n\n%s", purpose.data(), kTableHead) >= 0;
+      }
       char libgc[kMaxName] = "";
       if (row.libgc_variable != nullptr) snprintf(libgc, sizeof libgc, "`%s`", row.libgc_variable);
+      const char* doc = row.doc + (purpose.empty() ? 0 : purpose.size() + strlen(": "));
       is_written &= dprintf(STDOUT_FILENO, "| `%s` | %s | %s | %s | %s | %s |\n", variable, libgc,
                             NameOf(row.type), default_text, range, row.doc) >= 0;
     } else {

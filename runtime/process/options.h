@@ -39,8 +39,8 @@ void ReadOptions();
 // neither.
 void StartTestDevices();
 
-// Prints the table on standard output, as text or as the body of docs/reference/options.md. False if that
-// cannot be written.
+// Prints the table on standard output, as text or as the body of docs/reference/options.md. False
+// if that cannot be written.
 [[nodiscard]] __attribute__((visibility("default"))) bool PrintOptions(bool markdown);
 
 // For `gleaner run`, which changes its own environment before it executes the program. False

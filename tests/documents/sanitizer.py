@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The table of docs/design/memory_ordering.md of what ThreadSanitizer runs: each row names tests of the preset
-tsan or says why there are none, tests that exist cover what is not seen, and all tests of the preset
-are in it.
+"""The table of docs/design/memory_ordering.md of what ThreadSanitizer runs: each row names tests of
+the preset tsan or says why there are none, tests that exist cover what is not seen, and all tests of
+the preset are in it.
 
 usage: sanitizer.py SOURCE_DIR BUILD_DIR
 """

@@ -365,7 +365,8 @@ static void take_descriptors(void) {
 }
 
 #ifdef __x86_64__
-/* Refuses all system calls but those that docs/reference/heap_profile.md names, and those that end. */
+/* Refuses all system calls but those that docs/reference/formats.md names, and those that end.
+ */
 static void refuse_system_calls(void) {
   static const unsigned allowed[] = {
       SYS_open,      SYS_openat, SYS_fstat,  SYS_newfstatat, SYS_flock,          SYS_pread64,

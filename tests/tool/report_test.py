@@ -246,7 +246,7 @@ class Contents(ReportTest):
                      for heading in headings]
             self.assertIn(section, slugs, document)
         documented = re.findall(r"^\| `([a-z-]+)` \|",
-                                content(os.path.join(SOURCE, "docs/reference/report.md")), re.MULTILINE)
+                                content(os.path.join(SOURCE, "docs/reference/tracing.md")), re.MULTILINE)
         self.assertEqual(documented, rules)
 
     def test_a_heap_profile(self):

@@ -1,4 +1,4 @@
-"""Gleaner's heap in gdb: docs/reference/debugging.md.
+"""Gleaner's heap in gdb: docs/reference/heap.md.
 
     (gdb) source PREFIX/share/gleaner/gleaner_gdb.py
     (gdb) help gleaner

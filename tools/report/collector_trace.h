@@ -1,4 +1,4 @@
-// Reading a collector trace (docs/reference/tracing.md), whatever has become of it.
+// Reading a collector trace (docs/reference/formats.md), whatever has become of it.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ Writer WriterOf(const std::string& path) {
                                                                  : Writer{};
 }
 
-// Which process wrote a heap profile (docs/reference/heap_profile.md, "Files"). False after a message.
+// Which process wrote a heap profile (docs/reference/heap.md, "Files"). False after a message.
 bool ReadProfile(const std::string& path, Writer* writer) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);

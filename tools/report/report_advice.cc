@@ -309,17 +309,17 @@ const Rule kRules[] = {
      "Other programs, or more threads than there are processors, had them. Pauses and stalls are "
      "longer by that time, and no setting of the heap makes them shorter: measure where processors "
      "are free, or run fewer threads.",
-     "docs/reference/latency.md#stalls"},
+     "docs/reference/statistics.md#stalls"},
     {"heap-too-small", "The heap is too small for what is live", HeapTooSmall,
      "A larger heap is collected less often: lower GLEANER_FREE_SPACE_DIVISOR (1 or 2), or give a "
      "size with GLEANER_INITIAL_HEAP; see whether GLEANER_MAX_HEAP or a memory limit holds it "
      "down.",
-     "docs/design/collection.md#the-law"},
+     "docs/design/policy.md#the-law"},
     {"pauses-above-goal", "Pauses are longer than the goal", PausesAboveGoal,
      "Let collections run concurrently (GLEANER_MODE=concurrent) where they were stop-parallel; "
      "where the reason is “fast allocation”, the program builds data faster than it can be "
      "marked.",
-     "docs/design/modes.md#what-is-decided"},
+     "docs/design/policy.md#what-is-decided"},
     {"helpers-idle", "Markers find little to do", HelpersIdle,
      "The heap is a chain or has few references to share: fewer markers (GLEANER_MARKERS) do as "
      "well, and leave processors to the program.",
@@ -356,7 +356,7 @@ const Rule kRules[] = {
     {"much-free", "Most of the heap is free", MuchFree,
      "The heap has been larger: free memory goes back after six collections, or at once after "
      "GC_gcollect_and_unmap.",
-     "docs/design/collection.md#growth"},
+     "docs/design/policy.md#growth"},
     {"write-faults", "Write faults dominate the stalls", WriteFaults,
      "Each first write to a tracked page is a signal: let the kernel’s userfaultfd do it, or mark "
      "stop-parallel (GLEANER_MODE=stop).",
@@ -372,14 +372,14 @@ const Rule kRules[] = {
      "Threads take pages that are new, or each other’s. Memory that is used again costs less: a "
      "higher GLEANER_FREE_SPACE_DIVISOR collects more often. A heap that begins large "
      "(GLEANER_INITIAL_HEAP) is spared the steps in which it grows, but not its new pages.",
-     "docs/reference/latency.md#stalls"},
+     "docs/reference/statistics.md#stalls"},
     {"overruns", "Cycles end too late", Overruns,
      "Have cycles begin and mark earlier: more room (GLEANER_FREE_SPACE_DIVISOR), more background "
      "markers (GLEANER_BACKGROUND_MARKERS).",
      "docs/design/concurrent_cycle.md#who-is-throttled"},
     {"asked-for", "The program asks for collections itself", AskedFor,
      "Calls of GC_gcollect are seldom needed: the collector knows when one pays.",
-     "docs/design/collection.md#pacing"},
+     "docs/design/policy.md#pacing"},
 };
 
 }  // namespace

@@ -2,8 +2,8 @@
 // allows, and no page is lost or given away twice, whatever the nodes are.
 //
 // The machine is a model (fake_nodes.h), and one thread drives the threads' heaps, so the tests are
-// deterministic. [inv.lps-bound] holds with the slack of docs/design/lps_and_tree_fit.md: the batch of 16,
-// and eight pages that a search gives away.
+// deterministic. [inv.lps-bound] holds with the slack of docs/design/lps_and_tree_fit.md: the batch
+// of 16, and eight pages that a search gives away.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
