@@ -1,5 +1,5 @@
 """What the place of memory changes on machines of several memory nodes: DGEMM and LU on paper, and
-marking by `gleaner predict`. Nothing is measured on such a machine; docs/figures/numa_effect.md has the
+marking by `gleaner predict`. Nothing is measured on such a machine; docs/figures/experiments.md has the
 formulas, the sources of the figures, and what they can mean.
 """
 
