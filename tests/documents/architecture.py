@@ -38,6 +38,16 @@ for folder in FOLDERS:
     problems += [f"{folder}/README.md has {name}, which is not there" for name in listed
                  if not (SOURCE / folder / name).exists()]
 
+# Tables between rooms are named with the file that declares them.
+listed = set(re.findall(r"^\* `\w+::(\w+)` \([^)]*?`([\w/]+\.h)`\)", section("Calls upwards"), re.M))
+tables = {("Listeners", "runtime/collect/listeners.h"),
+          ("WholeRuntime", "runtime/process/runtime_state.h"),
+          ("WritePins", "platform/os/memory.h"), ("FaultSignalHooks", "platform/threads/stop_world.h")}
+problems += [f"tables between rooms: {name} of {file} in one of this test and the calls upwards"
+             for name, file in listed ^ tables]
+problems += [f"{file} has no struct {name}" for name, file in tables
+             if not re.search(rf"^struct {name} {{", (SOURCE / file).read_text(), re.M)]
+
 for file, struct in (("alloc/hooks.h", "Hooks"), ("gc/world.h", "World"),
                      ("gc/cycle/handshakes.h", "Handshakes")):
     body = re.search(rf"^struct {struct} {{\n(.*?)^}};", (SOURCE / file).read_text(), re.M | re.S)[1]
