@@ -1,6 +1,6 @@
 #include "alloc/address_space.h"
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "platform/nodes/topology.h"
 #include "platform/os/clock.h"
 

@@ -121,6 +121,26 @@ inline Space SpaceOfPage(PageNumber page) {
   return page < FirstCommitted(Space::kPointerFree) ? Space::kScanned : Space::kPointerFree;
 }
 
+// Walking the pages takes no lock. With the world stopped a walk sees one state of the heap. While
+// the world runs, threads change pages during the walk, and pages that are committed meanwhile may
+// be left out.
+inline size_t CommittedPages(Space space) { return EndCommitted(space) - FirstCommitted(space); }
+inline size_t CommittedPages() {
+  return CommittedPages(Space::kScanned) + CommittedPages(Space::kPointerFree);
+}
+
+// Calls f(page, info) for each committed page of the space, or of both, in ascending order.
+template <class F>
+void ForEachPage(Space space, const F& f) {
+  const PageNumber end = EndCommitted(space);
+  for (PageNumber page = FirstCommitted(space); page < end; ++page) f(page, g_space.info[page]);
+}
+template <class F>
+void ForEachPage(const F& f) {
+  ForEachPage(Space::kScanned, f);
+  ForEachPage(Space::kPointerFree, f);
+}
+
 // Pushes `page` to the front of a list of pages linked by PageMeta::next. Lock-free, any thread.
 inline void PushAtomic(platform::Atomic<PageNumber>& head, PageNumber page) {
   PageNumber first = head.Load(platform::memory_order_relaxed);  // the exchange decides

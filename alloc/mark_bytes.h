@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "alloc/page.h"
+#include "platform/common/bits.h"
 #include "platform/faults/delays.h"
-#include "platform/os/bits.h"
 
 namespace gleaner::alloc {
 

@@ -14,14 +14,10 @@ namespace {
 using platform::memory_order_acq_rel;
 using platform::memory_order_relaxed;
 
-PageNumber PagesFor(size_t bytes) {
-  return static_cast<PageNumber>(AlignUp(bytes, kPageBytes) >> kPageShift);
-}
-
 // Zeroes the first `bytes` from the page `first` on, except pages that are known to be zero. The
 // pages are kTaken: no marker looks at them, so the thread may be stopped meanwhile.
 void ZeroWhereNeeded(PageNumber first, size_t bytes) {
-  const PageNumber end = first + PagesFor(bytes);
+  const PageNumber end = first + PageCount::For(bytes);
   const Addr end_of_bytes = g_space.AddressOfPage(first) + bytes;
   for (PageNumber page = first; page < end;) {
     PageNumber clean = page;
@@ -41,9 +37,9 @@ void ZeroWhereNeeded(PageNumber first, size_t bytes) {
 // none.
 void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ignore_off_page) {
   platform::CriticalSection section;
-  const PageNumber pages = PagesFor(bytes);
+  const uint32_t pages = PageCount::For(bytes).value();
   for (PageNumber page = span; page < head; ++page) g_space.info[page].state = PageState::kPadding;
-  for (PageNumber i = 1; i < pages; ++i) {
+  for (uint32_t i = 1; i < pages; ++i) {
     PageInfo& info = g_space.info[head + i];
     info.StoreWord(i);  // pages_back
     info.kind = kind;
@@ -74,10 +70,10 @@ void Publish(PageNumber span, PageNumber head, size_t bytes, Kind kind, bool ign
 
 // If a concurrent sweep goes on, sweeps about as many pages as the caller is going to take, 256 at
 // most.
-void SweepFor(PageNumber pages) {
+void SweepFor(uint32_t pages) {
   constexpr PageNumber kMax = 256;
   if (pages > kMax) pages = kMax;
-  for (PageNumber i = 0; i < pages; i += 16) {
+  for (uint32_t i = 0; i < pages; i += 16) {
     platform::CriticalSection section;
     if (!SweepSome()) return;
   }
@@ -92,16 +88,16 @@ const Placement* DefaultPlacement(size_t bytes) {
 }
 
 // pre: there are several nodes, and the thread holds the pages.
-void NotePlacementOf(PageNumber span, PageNumber pages) {
+void NotePlacementOf(PageNumber span, PageCount pages) {
   for (PageNumber page = span; page < span + pages; ++page) NoteNodeOfPage(page, kPlaced);
 }
 
 // Puts the taken pages of a span where the placement says. Where there are several nodes, they are
 // zero afterwards.
-void PlaceSpan(PageNumber span, PageNumber pages, const Placement& placement,
+void PlaceSpan(PageNumber span, PageCount pages, const Placement& placement,
                PlacementResult* result) {
   void* memory = PointerAt<void>(g_space.AddressOfPage(span));
-  const size_t bytes = size_t{pages} << kPageShift;
+  const size_t bytes = pages.bytes();
   if (g_space.nodes != nullptr) {
     // What is resident lies where an earlier object was. PageSpace::Free takes the placement away
     // again.
@@ -119,10 +115,10 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   if (bytes > g_space.bytes || alignment > g_space.bytes - bytes) return nullptr;
   bytes = AlignUp(bytes == 0 ? 1 : bytes, kGranuleBytes);  // 0 only with a large alignment
   const Space space = SpaceOf(kind);
-  const PageNumber extra = alignment > kPageBytes ? PagesFor(alignment) - 1 : 0;
-  const PageNumber pages = PagesFor(bytes) + extra;
+  const PageCount extra(alignment > kPageBytes ? PageCount::For(alignment).value() - 1 : 0);
+  const PageCount pages = PageCount::For(bytes) + extra;
   g_hooks.allocated(static_cast<ptrdiff_t>(bytes));
-  SweepFor(pages);
+  SweepFor(pages.value());
   // Takes and notes the span in one critical section: a fork never sees a span taken and not noted.
   const auto take = [space, pages] {
     platform::CriticalSection section;
@@ -131,7 +127,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   PageNumber span = kNoPage;
   for (Attempts attempts;;) {
     attempts.Begin();
-    if (pages > 1 && ThreadHeaps::ShouldShare(space, pages)) {
+    if (pages > PageCount(1) && ThreadHeaps::ShouldShare(space, pages)) {
       platform::StallScope stall(platform::StallCause::kAllocation);
       ThreadHeaps::FlushFreePages(space);
     }
@@ -141,10 +137,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
     ThreadHeaps::FlushFreePages(space);
     span = take();
     if (span != kNoPage) break;
-    const size_t span_bytes = size_t{pages} << kPageShift;
-    if (TakeGrowthRefusal()) {
-      g_hooks.grow(span_bytes, attempts);
-    } else if (!g_hooks.exhausted(span_bytes, &attempts)) {
+    if (!MakeRoom(pages.bytes(), &attempts)) {
       g_hooks.allocated(-static_cast<ptrdiff_t>(bytes));  // takes the report above back
       return nullptr;
     }
@@ -198,7 +191,6 @@ bool DeferFree(PageNumber head) {
 
 }  // namespace
 
-constinit platform::Atomic<uint64_t> g_uncollectable_units{0};
 constinit platform::Atomic<uint64_t> g_huge_bytes{0};
 constinit __thread const Placement* t_placement __attribute__((tls_model("initial-exec"))) =
     nullptr;
@@ -289,7 +281,7 @@ GLEANER_ALWAYS_INLINE FreeResult GiveBack(void* p, size_t* bytes) {
       const bool drop = *bytes >= platform::kZeroedByDropping && IsZeroed(kind);
       PageSpace& space = PageSpaceOf(SpaceOf(kind));
       space.Free(space.SpanFirst(object.page),
-                 drop ? PageSpace::Contents::kDropped : PageSpace::Contents::kStay);
+                 drop ? PageSpace::Freed::kIsDropped : PageSpace::Freed::kStays);
     } else {
       NoteFreed(object.page, slots);
     }
@@ -305,7 +297,8 @@ FreeResult FreeObject(void* p) {
   ThreadHeap* heap = t_heap;
   if (result == FreeResult::kFreed && heap != &g_no_heap) {
     platform::AddToOwn(&heap->freed_bytes, bytes);
-    heap->Account(-static_cast<ptrdiff_t>(bytes));
+    heap->unpolled_bytes -= static_cast<ptrdiff_t>(bytes);
+    heap->Poll();
   }
   return result;
 }
@@ -323,7 +316,7 @@ void NotePlacement(void* p) {
   }
   PageSpace& space = PageSpaceOf(SpaceOfPage(object.page));
   const PageNumber span = space.SpanFirst(object.page);
-  NotePlacementOf(span, object.page - span + PagesFor(object.bytes));
+  NotePlacementOf(span, PageCount(object.page - span) + PageCount::For(object.bytes));
 }
 
 bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
@@ -332,19 +325,19 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
     return false;
   }
   const size_t wanted = AlignUp(bytes, kGranuleBytes);
-  const PageNumber have = PagesFor(info.object_bytes);
-  const PageNumber need = PagesFor(wanted);
+  const PageCount have = PageCount::For(info.object_bytes);
+  const PageCount need = PageCount::For(wanted);
   platform::CriticalSection section;
   // A marker may hold the old length: the object keeps its size.
   if (need < have && MarksConcurrently()) return true;
   if (need != have) {
     PageSpace& space = PageSpaceOf(SpaceOf(info.kind));
     const PageNumber first = space.SpanFirst(object.page);
-    if (!space.Resize(first, need + (object.page - first))) return false;
+    if (!space.Resize(first, need + PageCount(object.page - first))) return false;
     if (need > have && IsZeroed(info.kind)) {
-      ZeroWhereNeeded(object.page + have, size_t{need - have} << kPageShift);
+      ZeroWhereNeeded(object.page + have, (need - have).bytes());
     }
-    for (PageNumber i = have; i < need; ++i) {
+    for (uint32_t i = have.value(); i < need.value(); ++i) {
       PageInfo& tail = g_space.info[object.page + i];
       tail.pages_back = i;
       tail.kind = info.kind;
@@ -356,7 +349,7 @@ bool ResizeInPlace(const ObjectRef& object, size_t bytes) {
   // The memory between the old end and the next page may hold leftovers of an earlier object.
   if (wanted > info.object_bytes && IsZeroed(info.kind)) {
     const Addr old_end = object.base + info.object_bytes;
-    const Addr page_end = object.base + (size_t{have} << kPageShift);
+    const Addr page_end = object.base + have.bytes();
     const Addr end = object.base + wanted < page_end ? object.base + wanted : page_end;
     memset(PointerAt<void>(old_end), 0, end - old_end);
   }

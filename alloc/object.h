@@ -24,7 +24,9 @@ bool FindObject(Addr a, ObjectRef* out);
 
 enum class FreeResult : uint8_t { kFreed, kForeign, kInterior, kNotAllocated };
 
-// Gives an object back. Any thread. The slot may be handed out again from then on.
+// Gives an object back. Any thread. The slot may be handed out again from then on. Polls: it may
+// run a step of a cycle, a collection, and the program's finalizers on the caller's stack. No lock
+// held, outside critical sections.
 FreeResult FreeObject(void* p);
 // As FreeObject, but neither counts the bytes nor polls: the collector has counted them already.
 // For a caller that holds the collector lock.
@@ -59,10 +61,6 @@ void FreeLargeWorldStopped(PageNumber head);
 // of them and must not find objects of another kind there. Markers may have blackened them since.
 // pre: no marker has work left.
 void FreeDeferredWorldStopped();
-
-// Pages and large objects of uncollectable kinds ever made. While it is 0, the collector need not
-// search for uncollectable objects as roots.
-extern platform::Atomic<uint64_t> g_uncollectable_units;
 
 // Bytes of objects of at least kHugeBytes that may hold pointers, allocated since the last full
 // collection. Each takes the collector long to scan, and the last collection's figures do not

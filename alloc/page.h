@@ -12,8 +12,9 @@
 // byte that was white into 0. So the byte map is also the allocation map, and a word that points
 // into a free slot is no pointer. In generational mode objects are allocated with a young value (4
 // or 8), which is white, too; in a minor collection only young values are white, and black is the
-// live epoch itself (docs/generational.md). The value 16 marks an object that is neither free nor
-// reachable; it exists only between a sweep and the disclaim procedures that follow the sweep.
+// live epoch itself (docs/design/collection.md). The value 16 marks an object that is neither
+// free nor reachable; it exists only between a sweep and the disclaim procedures that follow the
+// sweep.
 //
 // Every value but 0 is one bit, so a set of values is a mask.
 //
@@ -28,6 +29,7 @@
 //   any but kSmall -> kUnused   given back to the PageSpace
 #pragma once
 
+#include <compare>
 #include <cstring>
 
 #include "alloc/size_class.h"
@@ -79,6 +81,37 @@ enum class PageState : uint8_t {
 // Number of a page in the reservation. 2^32 of them are 64 TiB.
 using PageNumber = uint32_t;
 inline constexpr PageNumber kNoPage = ~PageNumber{0};
+
+// A number of pages, which is no PageNumber: a place plus a count is a place, and counts do not
+// fall below 0.
+class PageCount {
+ public:
+  constexpr PageCount() = default;
+  template <class T>
+  explicit constexpr PageCount(T count) : count_(static_cast<uint32_t>(count)) {}
+  // Whole pages for `bytes`.
+  static constexpr PageCount For(size_t bytes) {
+    return PageCount((bytes + kPageBytes - 1) >> kPageShift);
+  }
+
+  constexpr uint32_t value() const { return count_; }
+  constexpr size_t bytes() const { return size_t{count_} << kPageShift; }
+
+  friend constexpr PageCount operator+(PageCount a, PageCount b) {
+    return PageCount(a.count_ + b.count_);
+  }
+  friend constexpr PageCount operator-(PageCount a, PageCount b) {
+    GLEANER_DCHECK(a.count_ >= b.count_, "%u pages less %u", a.count_, b.count_);
+    return PageCount(a.count_ - b.count_);
+  }
+  friend constexpr PageNumber operator+(PageNumber page, PageCount count) {
+    return page + count.count_;
+  }
+  friend constexpr auto operator<=>(PageCount, PageCount) = default;
+
+ private:
+  uint32_t count_ = 0;
+};
 
 // The first word tells the marker at once whether a page has slots: slot_count is 0 in every state
 // but kSmall, since object_bytes and pages_back are below 2^48 and the other states keep the word 0
@@ -171,9 +204,18 @@ extern platform::Atomic<uint8_t> g_allocation_colour;
 // with release, which pairs with the fence of FindObject, which serves other threads, too.
 extern platform::Atomic<uint8_t> g_dead_mark;
 
-// The number of the last concurrent sweep. Changes only with the world stopped; a change makes all
-// pages with objects unswept.
+// Pages and large objects of uncollectable kinds ever made. While it is 0, the collector need not
+// search for uncollectable objects as roots.
+extern platform::Atomic<uint64_t> g_uncollectable_units;
+
+// The number of the last concurrent sweep, modulo 2^16. Changes only with the world stopped; a
+// change makes all pages with objects unswept. Each sweep reaches every page with objects before
+// the next begins (Collector::FinishSweep), so a page's number is this one or the one before.
 extern uint16_t g_sweep_number;
+
+// Pages and large objects of uncollectable kinds ever made. While it is 0, the collector need not
+// search for uncollectable objects as roots.
+extern platform::Atomic<uint64_t> g_uncollectable_units;
 
 inline uint8_t AllocationColour() {
   return g_allocation_colour.Load(platform::memory_order_relaxed);
@@ -208,7 +250,8 @@ enum class Listing : uint8_t {
 };
 
 // A page's listing and its number of free slots. Both are in one word, so that of two threads that
-// change it the later one sees what the other did (Note [standing] in docs/memory_ordering.md).
+// change it the later one sees what the other did (Note [standing] in
+// docs/design/memory_ordering.md).
 //
 // [inv.free-slots] `free` is not less than the number of the page's mark bytes that are 0. Who
 // turns bytes to 0 adds them to `free` afterwards, in the same critical section. Who takes slots is

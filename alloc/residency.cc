@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "platform/os/bits.h"
+#include "platform/common/bits.h"
 
 namespace gleaner::alloc {
 

@@ -27,7 +27,7 @@
 // never discarded.
 #pragma once
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "platform/os/base.h"
 
 namespace gleaner::alloc {

@@ -1,4 +1,4 @@
-// Which allocated objects the heap profile samples (docs/heap_profile.md).
+// Which allocated objects the heap profile samples (docs/reference/heap.md).
 //
 // The bytes that a thread allocates, object after object of one kind and size class, are a line on
 // which points lie at random: the distance from one to the next is exponential with the mean

@@ -5,12 +5,10 @@
 
 #include "alloc/hooks.h"
 #include "alloc/mark_bytes.h"
-#include "alloc/meta.h"
-#include "alloc/object.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
-#include "alloc/walk.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
 
@@ -86,8 +84,7 @@ void ThreadHeap::PrepareKinds(Kind last) {
   }
 }
 
-void ThreadHeap::Account(ptrdiff_t bytes) {
-  unpolled_bytes += bytes;
+void ThreadHeap::Poll() {
   const ptrdiff_t poll = g_poll_bytes.Load(memory_order_relaxed);  // may be out of date
   if (unpolled_bytes >= poll || unpolled_bytes <= -poll) {
     const ptrdiff_t report = unpolled_bytes;
@@ -104,14 +101,10 @@ void* ThreadHeap::AllocateSlow(Kind kind, size_t size_class) {
       platform::CriticalSection section;
       p = TryAllocate(kind, size_class);
     }
-    Account(0);
+    Poll();
     if (GLEANER_LIKELY(p != nullptr)) return p;
     platform::StallScope stall(platform::StallCause::kAllocation);
-    if (TakeGrowthRefusal()) {
-      g_hooks.grow(kSlotBytes[size_class], attempts);
-    } else if (!g_hooks.exhausted(kSlotBytes[size_class], &attempts)) {
-      return nullptr;
-    }
+    if (!MakeRoom(kSlotBytes[size_class], &attempts)) return nullptr;
   }
 }
 
@@ -300,12 +293,10 @@ PageNumber ThreadHeap::TakeFree(Space space) {
 }
 
 PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
-  platform::StallScope stall(platform::StallCause::kAllocation);
-  const platform::TraceScope path(platform::TraceEvent::kSlowPath,
-                                  static_cast<uint64_t>(platform::TracePath::kFreshPage));
+  const platform::SlowPathEvent slow(platform::TracePath::kFreshPage);
   PageNumber page = ThreadHeaps::TakeOfNode(space, node());
   if (page != kNoPage) return page;
-  if (ThreadHeaps::ShouldShare(space, 1)) page = ThreadHeaps::Steal(space, this);
+  if (ThreadHeaps::ShouldShare(space, PageCount(1))) page = ThreadHeaps::Steal(space, this);
   if (page == kNoPage) page = TakeFresh(space);
   // Under every policy another thread's page is better than failure.
   return page != kNoPage ? page : ThreadHeaps::Steal(space, this);
@@ -316,7 +307,7 @@ PageNumber ThreadHeap::TakeFreeOfOthers(Space space) {
 // are dropped, so that the next touch makes it local.
 PageNumber ThreadHeap::TakeFromSpace(Space space, bool* untouched, PageNumber* given_away) {
   for (;;) {
-    const PageNumber page = PageSpaceOf(space).Allocate(1, untouched);
+    const PageNumber page = PageSpaceOf(space).Allocate(PageCount(1), untouched);
     if (GLEANER_LIKELY(!g_space.by_node) || page == kNoPage || *untouched) return page;
     if (NodeOfPage(page) == kNoNode) LookUpNodes(&page, 1, kNoNode);
     if (!IsElsewhere(page)) return page;
@@ -360,7 +351,7 @@ PageNumber ThreadHeap::TakeFresh(Space space) {
   const bool may_populate = t_fresh_pages > kClassCount;
   t_fresh_pages += count;
   if (may_populate && all_untouched && count == kMaxBatch && highest - lowest == kMaxBatch - 1 &&
-      PageSpaceOf(space).taken() >= kPopulateFrom) {
+      PageSpaceOf(space).taken().value() >= kPopulateFrom) {
     platform::Populate(PointerAt<void>(g_space.AddressOfPage(lowest)), kMaxBatch * kPageBytes);
     for (const PageNumber page : batch) g_space.meta[page].toucher = ToucherOf(index);
     if (GLEANER_UNLIKELY(g_space.by_node)) LookUpNodes(batch, count, node());

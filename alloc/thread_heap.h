@@ -78,8 +78,11 @@ struct Run {
   uint16_t counted;
 };
 
-// cur and limit of a bump without a run. An exhausted bump has cur = limit.
+// cur and limit of a bump without a run. At least the largest slot, since TryBump subtracts before
+// it compares; below every page, since GiveBackAfterFork tells a run from none by its address. An
+// exhausted bump has cur = limit.
 inline constexpr Addr kNoRun = kPageBytes;
+static_assert(kNoRun >= kMaxSmallBytes);
 
 // Whether a page's free slots are so many that the page is worth a search for them.
 inline constexpr uint32_t kShareOfFree = 8;  // of what GC_free gives back
@@ -115,9 +118,10 @@ class ThreadHeap {
   // the thread has had memory of the kind; inside a critical section.
   void* TryAllocate(Kind kind, size_t size_class);
 
-  // Counts `bytes` (negative when freed) towards the next collection. Owner thread only, outside
-  // critical sections.
-  void Account(ptrdiff_t bytes);
+  // Reports what was allocated since the last report if that is g_poll_bytes or more, less what was
+  // freed. May run a step of a cycle, a collection, and the program's finalizers on the caller's
+  // stack. Owner thread only, no lock held, outside critical sections.
+  void Poll();
 
   // --- For the collector, with the world stopped. ---
   // Takes the part of each run back that the thread's fast path cannot reach, and hides the rest
@@ -164,7 +168,7 @@ class ThreadHeap {
   // Owner thread, and the collector with the world stopped.
   Bump bumps[kMaxKinds][kClassCount];
   Run runs[kMaxKinds][kClassCount];
-  ptrdiff_t unpolled_bytes = 0;
+  ptrdiff_t unpolled_bytes = 0;  // allocated less freed since the last report (Poll)
   // Counts. The owner adds to them (AddToOwn), any thread may read them.
   uint64_t allocated_bytes = 0;  // since the heap was made; runs count when taken
   uint64_t freed_bytes = 0;      // by GC_free

@@ -3,9 +3,8 @@
 #include <new>
 
 #include "alloc/mark_bytes.h"
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/page_space.h"
-#include "alloc/walk.h"
 #include "platform/nodes/topology.h"
 
 namespace gleaner::alloc {
@@ -33,7 +32,7 @@ struct Shared {
   // By NodeMark; null: the node has no list. Constant after Init.
   ThreadHeap* of_node[kPlaced + 1] = {};
   // The largest number of pages of each space seen in use (the thesis's max(l)).
-  platform::Atomic<PageNumber> max_live[2] = {};
+  platform::Atomic<uint32_t> max_live[2] = {};
   platform::Lock create{platform::LockRank::kHeaps};  // serialises creation and adoption
 };
 constinit Shared g_shared;
@@ -233,8 +232,8 @@ bool ThreadHeaps::WantsPartialOfAnyNode(Space space) {
   if (!g_space.by_node || g_shared.policy == Policy::kPageShared) return true;
   if (g_shared.policy == Policy::kAllLocal) return false;
   // Relaxed: a statistic.
-  const PageNumber max = g_shared.max_live[static_cast<size_t>(space)].Load(memory_order_relaxed);
-  return PageSpaceOf(space).taken() + 1 > g_shared.k * max;
+  const uint32_t max = g_shared.max_live[static_cast<size_t>(space)].Load(memory_order_relaxed);
+  return PageSpaceOf(space).taken().value() + 1 > g_shared.k * max;
 }
 
 PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class, const ThreadHeap* thief,
@@ -253,17 +252,17 @@ PageNumber ThreadHeaps::StealPartial(Kind kind, size_t size_class, const ThreadH
   });
 }
 
-bool ThreadHeaps::ShouldShare(Space space, PageNumber pages) {
+bool ThreadHeaps::ShouldShare(Space space, PageCount pages) {
   if (g_shared.policy != Policy::kLps) return false;
-  PageNumber free = 0;
+  uint32_t free = 0;
   const size_t heaps = count();
   for (size_t i = 0; i < heaps; ++i) free += at(i).free_pages(space);
-  const PageNumber taken = PageSpaceOf(space).taken();
-  const PageNumber live = (taken > free ? taken - free : 0) + pages;
+  const uint32_t taken = PageSpaceOf(space).taken().value();
+  const uint32_t live = (taken > free ? taken - free : 0) + pages.value();
   auto& max_live = g_shared.max_live[static_cast<size_t>(space)];
   // Relaxed: the next miss repeats a lost update.
   if (live > max_live.Load(memory_order_relaxed)) max_live.Store(live, memory_order_relaxed);
-  return free != 0 && taken + pages > g_shared.k * max_live.Load(memory_order_relaxed);
+  return free != 0 && taken + pages.value() > g_shared.k * max_live.Load(memory_order_relaxed);
 }
 
 void ThreadHeaps::FlushFreePages(Space space) {
@@ -272,7 +271,7 @@ void ThreadHeaps::FlushFreePages(Space space) {
 }
 
 size_t ThreadHeaps::ResidentFreePages(Space space) {
-  size_t free = PageSpaceOf(space).resident_free();
+  size_t free = PageSpaceOf(space).resident_free().value();
   for (size_t i = 0; i < count(); ++i) free += at(i).free_pages(space);
   return free;
 }
@@ -311,9 +310,9 @@ size_t ThreadHeaps::Trade(Space space, size_t bytes) {
   FlushFreePages(space);
   // Long spans first: best fit takes the short ones first, so these should stay resident.
   size_t traded = 0;
-  for (PageNumber min_pages = PageSpace::kDiscardPages; min_pages != 0 && traded < enough;
+  for (uint32_t min_pages = PageSpace::kDiscardPages.value(); min_pages != 0 && traded < enough;
        min_pages /= 8) {
-    traded += PageSpaceOf(space).DiscardFree(min_pages, enough - traded) >> kPageShift;
+    traded += PageSpaceOf(space).DiscardFree(PageCount(min_pages), enough - traded) >> kPageShift;
   }
   return traded << kPageShift;
 }
@@ -375,7 +374,7 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
       }
       // Also for small pages: a span that could not be split is larger than the request, and the
       // pages at its end are not spans.
-      const PageNumber pages = space.SpanPages(page);
+      const PageCount pages = space.SpanPages(page);
       const bool left_half_way = state == PageState::kSmall && meta.listing() == Listing::kFree;
       if (left_half_way) {
         // The thread that found it empty has not put it on a list of free pages.
@@ -387,14 +386,14 @@ void ThreadHeaps::ResetAfterFork(ThreadHeap* survivor) {
         while (g_space.info[head].state == PageState::kPadding) ++head;
         const bool is_in_hand = survivor != nullptr && survivor->span_in_hand == page;
         if (g_space.info[head].state == PageState::kTaken && !is_in_hand) {
-          if (pages == 1) {
+          if (pages == PageCount(1)) {
             home.PushFree(page);
           } else {
             space.Free(page);
           }
         }
       }
-      page += pages;
+      page = page + pages;
     }
   }
 }

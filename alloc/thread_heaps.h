@@ -53,7 +53,7 @@ class ThreadHeaps {
   static bool GiveToNode(PageNumber page);
   // Whether `pages` more from the system would break the bound of LPS while free pages exist. False
   // under other policies.
-  static bool ShouldShare(Space space, PageNumber pages);
+  static bool ShouldShare(Space space, PageCount pages);
   // Gives all free pages of all heaps back to the page space, where neighbours coalesce.
   static void FlushFreePages(Space space);
   // Resident pages without objects, in the page space and on the heaps' lists. A snapshot.

@@ -1,4 +1,4 @@
-// Walking the heap: every committed page, every slot.
+// Walking the heap: every slot of every committed page.
 //
 // Takes no lock. With the world stopped a walk sees one state of the heap. While the world runs,
 // threads change pages during the walk: a page is visited as it was at some instant, or with its
@@ -8,23 +8,6 @@
 #include "alloc/object.h"
 
 namespace gleaner::alloc {
-
-inline size_t CommittedPages(Space space) { return EndCommitted(space) - FirstCommitted(space); }
-inline size_t CommittedPages() {
-  return CommittedPages(Space::kScanned) + CommittedPages(Space::kPointerFree);
-}
-
-// Calls f(page, info) for each committed page of the space, or of both, in ascending order.
-template <class F>
-void ForEachPage(Space space, const F& f) {
-  const PageNumber end = EndCommitted(space);
-  for (PageNumber page = FirstCommitted(space); page < end; ++page) f(page, g_space.info[page]);
-}
-template <class F>
-void ForEachPage(const F& f) {
-  ForEachPage(Space::kScanned, f);
-  ForEachPage(Space::kPointerFree, f);
-}
 
 // Calls f(object) for each slot of the page, allocated or not. A large object that begins on the
 // page counts as one slot; a page without objects has none. f may free the object.

@@ -118,6 +118,29 @@ class Malloc(WithPrograms):
         self.assertIn("none: LD_PRELOAD cannot name a path with a blank", self.run_it(status=1))
 
 
+class Results(unittest.TestCase):
+    def test_a_failure_may_be_one(self):
+        """Of one library; of the other it is the experiment's."""
+        workload = sweep.Workload("trees", ["trees"], ["trees"])
+        axes = [{"library": [running.THEIRS, running.OURS], "incremental": ["on"]}]
+        figure = sweep.Figure("latency", "", [workload], [sweep.SECONDS], "library", axes, axes,
+                              libraries=(running.OURS,))
+        with tempfile.TemporaryDirectory() as folder:
+            options = argparse.Namespace(quick=False, smoke=False, seed=None, runs=1, out=folder,
+                                         again=False, bin=folder)
+            measured = sweep.Measured(figure, options)
+
+            def fail(side, *_):
+                raise running.RunFailed(f"{side.label}: exit status -6")
+
+            workload.measure = fail
+            measured.open()
+            measured.run()
+            self.assertEqual(measured.failures, [
+                "latency, trees, gleaner, incremental on: gleaner, incremental on: exit status -6"])
+            self.assertEqual(measured.table()[1:], [["trees", "libgc, incremental on", "signal 6", "-"]])
+
+
 class Pictures(unittest.TestCase):
     def measured(self, *failing):
         """Of marking; no run has succeeded with these numbers of markers."""

@@ -7,7 +7,6 @@ Programs that are made up note each of their runs. With --bin there is also a ti
 """
 
 import argparse
-import csv
 import json
 import os
 import resource
@@ -77,6 +76,23 @@ class Files(WithPrograms):
                            "--policy", "ps,lps:3", status=1)  # the program prints no pauses
         self.assertEqual(self.calls(), 3)  # policies are nothing to libgc
         self.assertIn("FAILED: sweep, malloc_peak, gleaner, policy lps:3: the program prints no", text)
+
+    def test_axes_of_the_collector(self):
+        self.run_it("sweep", "--program", "malloc_peak", "--barrier", "cards", "--divisor", "5",
+                    "--generational", "on", status=1)  # the program prints no pauses
+        self.assertIn("--barrier", (self.bin / "calls").read_text())
+        lines = (self.bin / "environment").read_text().splitlines()
+        for variable in ("GLEANER_WRITE_TRACKING=cards", "GC_FREE_SPACE_DIVISOR=5",
+                         "GLEANER_GENERATIONAL=1"):
+            self.assertIn(variable, lines)
+        text = self.run_it("sweep", "--program", "malloc_peak", "--incremental", "on", status=1)
+        self.assertIn("the program reports incremental=None", text)
+        self.assertIn("GC_ENABLE_INCREMENTAL=1", (self.bin / "environment").read_text())
+
+    def test_some_points(self):
+        self.run_it("allocation", "--only", "threads 2", "--skip", "libgc|lps:[12]")
+        self.assertEqual([record["policy"] for record in self.records()], ["al", "ps", "lps:4"])
+        self.assertIn("nothing is left to run", self.run_it("allocation", "--only", "no", status=1))
 
     def test_what_is_named_twice_is_measured_once(self):
         self.run_it("sweep", "--program", "malloc_peak,malloc_peak", "--policy", "ps,ps", status=1)

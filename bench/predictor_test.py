@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The experiment `predictor`: what it makes of snapshots; and a run on a small graph.
+"""The experiments `predictor` and `numa-effect`: what they make of figures; and runs on a small graph.
 
 usage: predictor_test.py BENCH_DIR OURS [unittest's arguments]
 """
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from experiments import predictor
+from experiments import numa_effect, predictor
 from experiments.running import Run
 
 BIN, OURS = (os.path.abspath(path) for path in sys.argv[1:3])
@@ -22,7 +22,7 @@ cache 32768 64 8 0 0 0 0 0
 memory 100 10 12 2
 tlb 1536 4096 30 3 3 0
 word_ns 0.5
-wake_ns 5000
+wake_call_ns 1500
 """
 
 
@@ -67,6 +67,37 @@ class Command(unittest.TestCase):
             self.assertGreater(record["measured ms"], 0.1)
             self.assertGreater(record["predicted ms"], 0.1)
         self.assertIn("Mean error", output.getvalue())
+
+
+class OnPaper(unittest.TestCase):
+    def test_memory_counts_where_it_takes_longer(self):
+        for record in numa_effect.on_paper():
+            machine = next(one for one in numa_effect.MACHINES if one.name == record["machine"])
+            # What memory takes, for what computing takes.
+            load = 8 * machine.flops / (machine.bandwidth * record["K"])
+            self.assertAlmostEqual(record["times as fast"],
+                                   max(1, load) / max(1, load / machine.nodes))
+            self.assertAlmostEqual(record["apart"], (1 + load) / (1 + load / machine.nodes))
+            self.assertAlmostEqual(record["one node, ms"],
+                                   max(record["computing, ms"], record["moving, ms"]))
+
+    def test_figures_by_hand(self):
+        first = numa_effect.on_paper()[0]  # 2 n^2 K / F and 16 n^2 / B, on Skylake
+        self.assertAlmostEqual(first["computing, ms"], 10.76, places=2)
+        self.assertAlmostEqual(first["moving, ms"], 54.80, places=2)
+
+    def test_the_command(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                contextlib.redirect_stdout(io.StringIO()) as output:
+            self.assertEqual(numa_effect.main(["--bin", BIN, "--ours", OURS, "--theirs", OURS,
+                                               "--quick", "--out", folder]), 0)
+            with open(os.path.join(folder, "numa_effect.json"), encoding="utf-8") as file:
+                records = json.load(file)["marking"]
+        self.assertEqual(len(records), 2 * 3 * 4)
+        waiting = {(record["machine"], record["heap"]): record["of it waiting for memory, %"]
+                   for record in records if record["markers"] > 32}
+        self.assertGreater(waiting["origin2000", "one node"], waiting["origin2000", "spread"])
+        self.assertIn("Nothing is measured", output.getvalue())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 # command, headers, package files.
 
 # The interposed pthread_create and its like: for programs that link libgleaner, not in the drop-in.
-add_library(gleaner_interpose OBJECT runtime/process/interpose.cc)
+add_library(gleaner_interpose OBJECT runtime/threads/interpose.cc)
 target_link_libraries(gleaner_interpose PRIVATE gleaner_library_flags)
 target_include_directories(gleaner_interpose PRIVATE include/gleaner)
 
@@ -60,7 +60,7 @@ set_target_properties(cord PROPERTIES LINKER_LANGUAGE C)
 
 # What a library without a heap needs: messages, locks and the options.
 set(start_of_platform platform/os/base.cc platform/os/cancellation.cc platform/os/descriptor.cc
-  platform/os/lock.cc platform/os/os_page.cc platform/os/process.cc platform/os/stalls.cc
+  platform/os/lock.cc platform/os/os_page.cc platform/os/process.cc platform/os/stalls.cc platform/os/write_all.cc
   platform/faults/delays.cc platform/faults/failures.cc runtime/process/options.cc)
 
 # The recorder of `gleaner record`, preloaded into any program: nothing of the heap is in it.
@@ -97,12 +97,13 @@ pkg_check_modules(LIBDW REQUIRED IMPORTED_TARGET libdw)
 file(GLOB_RECURSE tool_sources CONFIGURE_DEPENDS tools/*.cc)
 list(REMOVE_ITEM tool_sources ${tool_parts})
 
-# What is the same in all pages of `gleaner report`, as C++: its own style and script, and dygraphs.
+# What is the same in all pages of `gleaner report`, as C++: its own HTML, style and script, and dygraphs.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(dygraphs /usr/share/javascript/dygraphs)
 if(NOT EXISTS ${dygraphs}/dygraph.min.js)
   message(FATAL_ERROR "${dygraphs}/dygraph.min.js is missing: install libjs-dygraphs")
 endif()
+set(report_page ${CMAKE_SOURCE_DIR}/tools/report/report.html)
 set(report_styles ${dygraphs}/dygraph.min.css ${CMAKE_SOURCE_DIR}/tools/report/report.css)
 set(report_scripts ${dygraphs}/dygraph.min.js ${dygraphs}/extras/synchronizer.js
     ${CMAKE_SOURCE_DIR}/tools/report/report.js)
@@ -110,8 +111,8 @@ set(report_licence /usr/share/doc/libjs-dygraphs/copyright)
 set(report_parts ${CMAKE_BINARY_DIR}/report_parts.cc)
 add_custom_command(OUTPUT ${report_parts}
   COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tools/report/embed.py ${report_parts}
-          --style ${report_styles} --script ${report_scripts} --licence ${report_licence}
-  DEPENDS tools/report/embed.py ${report_styles} ${report_scripts} ${report_licence}
+          --page ${report_page} --style ${report_styles} --script ${report_scripts} --licence ${report_licence}
+  DEPENDS tools/report/embed.py ${report_page} ${report_styles} ${report_scripts} ${report_licence}
   VERBATIM)
 
 add_executable(gleaner ${tool_sources} ${report_parts} record/trace_reader.cc

@@ -1,5 +1,5 @@
 // A server that leaks: what a collector cannot free, as a global map refers to it.
-// docs/finding_leaks.md finds the place with heap snapshots.
+// docs/reference/heap.md finds the place with heap snapshots.
 //
 // Each request opens a session, which is closed with the answer. A request that fails leaves Serve
 // before that, and its session stays in the map for good.

@@ -8,10 +8,10 @@
 #include "alloc/walk.h"
 #include "gc/finish/heap_samples.h"
 #include "gc/inspect/verify.h"
-#include "observe/trace.h"
-#include "platform/mprotect/fault_signal.h"
+#include "observe/events.h"
 #include "platform/os/clock.h"
 #include "platform/os/filters.h"
+#include "platform/threads/fault_signal.h"
 #include "platform/threads/stop_world.h"
 
 namespace gleaner::gc {
@@ -298,8 +298,8 @@ AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
     period.concurrent_processor_ns += forecast_.MarkNs(marker_.statistics().bytes_scanned, 1);
   }
   // An estimate: the program had some of the time.
-  const uint64_t most = period.run_processor_ns / 2;
-  if (period.concurrent_processor_ns > most) period.concurrent_processor_ns = most;
+  const uint64_t max = period.run_processor_ns / 2;
+  if (period.concurrent_processor_ns > max) period.concurrent_processor_ns = max;
   period.run_processor_ns -= period.concurrent_processor_ns;
   return period;
 }
@@ -371,13 +371,13 @@ void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* co
 }
 
 void Collector::ReturnFreeMemory() {
-  const platform::TraceSpan span;
+  const platform::ReturnEvent event;
   size_t bytes = 0;
   for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
     ThreadHeaps::FlushFreePages(space);
     bytes += alloc::PageSpaceOf(space).DiscardFree();
   }
-  span.End(platform::TraceEvent::kReturned, bytes);
+  event.End(bytes);
 }
 
 void Collector::TellOfFault(Addr address) {
@@ -550,7 +550,7 @@ bool Collector::SweepSome() { return g_collector.sweeper_.Step(); }
 bool Collector::SweepRest() {
   bool any = false;
   if (!sweeper_.IsConcurrent()) return any;
-  const platform::TraceScope sweep(platform::TraceEvent::kSweep);
+  const platform::SweepEvent event;
   for (bool more = true; more; any |= more) {
     platform::CriticalSection section;
     more = sweeper_.Step();

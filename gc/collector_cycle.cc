@@ -1,7 +1,7 @@
 // The collector's part of concurrent cycles: it starts a cycle, and mutators or the driver advance
 // it a step at a time.
 #include "gc/collector.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/os/clock.h"
 #include "platform/threads/stop_world.h"
 
@@ -119,7 +119,7 @@ bool Collector::Drive() {
     // Disarming comes before the sweep: the program takes faults until it is done.
   } else if (sweeper_.IsConcurrent()) {
     {
-      const platform::TraceScope sweep(platform::TraceEvent::kSweep);
+      const platform::SweepEvent event;
       for (int i = 0; i < kStepsAtOnce && more; ++i) more = sweeper_.Step();
     }
     if (sweeper_.IsDone()) {

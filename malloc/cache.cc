@@ -6,7 +6,7 @@
 #include <climits>
 #include <cstdint>
 
-#include "alloc/page_space.h"
+#include "alloc/span_space.h"
 #include "malloc/collecting.h"
 #include "malloc/leak_report.h"
 #include "malloc/leaks.h"
@@ -158,9 +158,8 @@ bool MayUseAside() {
 // there is a surplus the thread's magazines are set aside, so that it calls this again.
 void TendSurplus() {
   t_state.unwatched = kUnwatchedCalls;
-  alloc::PageSpace& space = alloc::PageSpaceOf(kSpace);
-  if (GLEANER_UNLIKELY(space.DecaySurplus())) ThreadCache::Flush();
-  const bool waits = space.HasSurplus();
+  if (GLEANER_UNLIKELY(alloc::g_spans.DecaySurplus())) ThreadCache::Flush();
+  const bool waits = alloc::g_spans.HasSurplus();
   if (waits == t_state.set_aside || t_state.heap == nullptr) return;
   waits ? SetAside() : PutInPlace();
 }
@@ -436,8 +435,7 @@ void FreeSlow(void* p) {
     } else if (size_class == kLargeClass) {
       error = FreeSpan(p);
       // FreeSpan has made the step of the decay itself.
-      if (alloc::PageSpaceOf(kSpace).HasSurplus() && !t_state.set_aside &&
-          t_state.heap != nullptr) {
+      if (alloc::g_spans.HasSurplus() && !t_state.set_aside && t_state.heap != nullptr) {
         SetAside();
       }
     } else {

@@ -4,18 +4,15 @@
 #include "alloc/object.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
-#include "malloc/process.h"
 #include "malloc/process_roots.h"
 #include "platform/os/filters.h"
 #include "runtime/collect/collect.h"
 #include "runtime/observe/profiling.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/malloc_support.h"
+#include "runtime/process/options.h"
 #include "runtime/process/variables.h"
-#include "runtime/threads/dead_stack.h"
-
-namespace gleaner::runtime {
-void (*const g_start_malloc)() = [] { (void)malloc_proxy::Start(); };
-}  // namespace gleaner::runtime
+#include "runtime/start/start.h"
+#include "runtime/threads/mutator.h"
 
 namespace gleaner::malloc_proxy {
 namespace {
@@ -25,6 +22,9 @@ using alloc::g_space;
 using alloc::Kind;
 using alloc::ObjectRef;
 using runtime::Threads;
+
+// Written by the thread that starts malloc; published by that start (process.h).
+constinit bool g_collecting = false;
 
 // --- Before the heap is ready ---
 
@@ -153,9 +153,15 @@ auto AsMutator(F f) {
   Fatal("%s(%p): invalid pointer, or freed before: no block begins there", call, p);
 }
 
+// Written by Start; published by the state of the process's start.
+constinit bool g_collecting = false;
+
 }  // namespace
 
+bool IsCollecting() { return g_collecting; }
+
 bool Collecting::Start() {
+  g_collecting = true;  // already for calls of malloc during the start
   runtime::g_malloc_support = {.never_wait = true,
                                .find_roots = ProcessRoots::Find,
                                .add_roots = AddRoots,
@@ -167,7 +173,10 @@ bool Collecting::Start() {
   // ProcessRoots finds the segments of loaded objects among the mappings.
   GC_no_dls = 1;
   runtime::g_static_roots.main_data_cleared = true;
-  if (!runtime::TryInit()) return false;
+  if (!runtime::TryInit()) {
+    g_collecting = false;
+    return false;
+  }
   // A program may keep only an interior pointer to a block.
   GC_all_interior_pointers = 1;
   // Another collector in the process may use the default suspend signal.

@@ -17,9 +17,14 @@
 
 namespace gleaner::malloc_proxy {
 
+// Whether Collecting serves all calls (GLEANER_COLLECT, GLEANER_LEAKS or GLEANER_PROFILE). Constant
+// once the start of the process's malloc has ended.
+bool IsCollecting();
+
 class Collecting {
  public:
-  // Once, at the start of the process's malloc. False if the system refuses the address space.
+  // Once, at the start of the process's malloc. False if the system refuses the address space;
+  // then IsCollecting is false again.
   [[nodiscard]] static bool Start();
 
   // --- Any thread. pre: Start was called. ---

@@ -9,16 +9,16 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "malloc/leaks.h"
-#include "malloc/process.h"
 #include "malloc/suppressions.h"
 #include "malloc/symbols.h"
 #include "platform/os/process.h"
 #include "platform/os/standard_error.h"
+#include "platform/os/write_all.h"
 #include "platform/threads/stop_world.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
+#include "runtime/threads/mutator.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

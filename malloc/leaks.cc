@@ -1,11 +1,11 @@
 #include "malloc/leaks.h"
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/walk.h"
 #include "platform/unwind/unwind.h"
 #include "runtime/collect/collect.h"
+#include "runtime/process/malloc_support.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

@@ -1,4 +1,5 @@
-// GLEANER_LEAKS: which blocks the program has lost, and where it allocated them. See docs/leaks.md.
+// GLEANER_LEAKS: which blocks the program has lost, and where it allocated them. See
+// docs/reference/malloc.md.
 //
 // The heap is that of the collecting malloc (collecting.h), on which nothing is collected unless
 // GLEANER_COLLECT is set too. A side table has a word for each block, at the index of the block's

@@ -8,13 +8,13 @@
 // unloaded object, and another object may get these addresses. Else it only calls the C library's.
 #include <dlfcn.h>
 
+#include "alloc/sampler.h"
 #include "malloc/collecting.h"
 #include "malloc/leak_report.h"
 #include "malloc/next.h"
 #include "malloc/process.h"
 #include "malloc/symbols.h"
 #include "platform/unwind/unwind.h"
-#include "runtime/observe/profiling.h"
 
 namespace proxy = gleaner::malloc_proxy;
 
@@ -39,10 +39,8 @@ GLEANER_MALLOC_API void* dlmopen(Lmid_t space, const char* file, int mode) noexc
 GLEANER_MALLOC_API int dlclose(void* handle) noexcept {
   if (proxy::ReportsLeaks()) proxy::Symbols::NoteObjects();
   const int result = g_close.get()(handle);
-  if (proxy::ReportsLeaks()) {
+  if (proxy::ReportsLeaks() || gleaner::alloc::g_sample_mean_bytes != 0) {
     gleaner::platform::ForgetUnwindRules();
-  } else {
-    gleaner::runtime::ForgetUnloadedCode();
   }
   return result;
 }

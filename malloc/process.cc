@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "alloc/page_space.h"
+#include "alloc/span_space.h"
 #include "alloc/thread_heaps.h"
 #include "malloc/cache.h"
 #include "malloc/collecting.h"
@@ -16,7 +16,12 @@
 #include "runtime/nodes/placement.h"
 #include "runtime/observe/live_figures.h"
 #include "runtime/process/limits.h"
+#include "runtime/process/malloc_support.h"
 #include "runtime/process/options.h"
+
+namespace gleaner::runtime {
+void (*const g_start_malloc)() = [] { (void)malloc_proxy::Start(); };
+}  // namespace gleaner::runtime
 
 namespace gleaner::malloc_proxy {
 
@@ -70,7 +75,6 @@ void UnlockAllInChild() {
 
 // The calling thread is in MakeHeap: functions called there may call malloc.
 constinit __thread bool t_starting = false;
-constinit bool g_collecting = false;  // written by MakeHeap; published by g_start
 
 // An output that the program's user has asked for in vain.
 void TellOfIdle(const char* option) {
@@ -87,10 +91,9 @@ bool MakeHeap() {
     g_options.snapshot = nullptr;
   }
   if (g_options.collect || g_options.leaks || g_options.profile != nullptr) {
-    g_collecting = true;  // already for calls of malloc during the start
-    g_collecting = Collecting::Start();
-    if (g_collecting && g_options.leaks) PrepareLeakReport();
-    return g_collecting;
+    if (!Collecting::Start()) return false;
+    if (g_options.leaks) PrepareLeakReport();
+    return true;
   }
   if (g_options.trace != nullptr) TellOfIdle("GLEANER_TRACE");
   runtime::StartTestDevices();
@@ -100,7 +103,7 @@ bool MakeHeap() {
   const bool ok =
       space.Init(static_cast<size_t>(g_options.reserve), kMinHeap, g_options.malloc_huge_pages) &&
       alloc::InitPageSpaces(static_cast<alloc::FitPolicy>(g_options.tree_fit)) &&
-      alloc::PageSpaceOf(kSpace).InitResidency(kIdleBudgetBytes, kDecayNs) &&
+      alloc::g_spans.Init(kIdleBudgetBytes, kDecayNs) &&
       alloc::ThreadHeaps::Init(static_cast<alloc::Policy>(g_options.policy), g_options.k) &&
       SlotHeaps::Init();
   if (!ok) {
@@ -126,7 +129,7 @@ bool Start() {
     FindSignalFunctions();
     runtime::FindLimitFunctions();
     // While other threads wait: the handlers of nobody come before these (__register_atfork).
-    if (ok && !g_collecting && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
+    if (ok && !IsCollecting() && pthread_atfork(LockAll, UnlockAll, UnlockAllInChild) != 0) {
       Complain("malloc: no memory for fork handlers: fork() is unsafe with several threads");
     }
     t_starting = false;
@@ -145,26 +148,24 @@ bool Start() {
   return state == kStarted;
 }
 
-bool IsCollecting() { return g_collecting; }
-
 bool ChecksEveryCall() { return g_options.malloc_check; }
 
 bool Trim() {
-  if (g_collecting) return Collecting::Trim();
+  if (IsCollecting()) return Collecting::Trim();
   Shelf::Clear();
   alloc::ThreadHeaps::FlushFreePages(kSpace);
-  return alloc::PageSpaceOf(kSpace).Trim() != 0;
+  return alloc::g_spans.Trim() != 0;
 }
 
 Figures CountMemory() {
-  if (g_collecting) {
+  if (IsCollecting()) {
     Figures figures = {};
     figures.large_bytes = alloc::TakenPages() << alloc::kPageShift;
     figures.idle_bytes = alloc::ResidentBytes() - figures.large_bytes;
     return figures;
   }
   const SlotHeaps::Figures slots = SlotHeaps::Count();
-  const size_t pages = alloc::PageSpaceOf(kSpace).taken();
+  const size_t pages = alloc::PageSpaceOf(kSpace).taken().value();
   const size_t not_large = slots.small_pages + slots.free_pages;
   Figures figures;
   figures.small_bytes = (slots.small_pages << alloc::kPageShift) - slots.free_slot_bytes;
@@ -173,7 +174,7 @@ Figures CountMemory() {
   figures.free_page_bytes = slots.free_pages << alloc::kPageShift;
   figures.large_bytes = pages > not_large ? (pages - not_large) << alloc::kPageShift : 0;
   figures.waiting_bytes = Shelf::Bytes();
-  figures.idle_bytes = alloc::PageSpaceOf(kSpace).IdleBytes();
+  figures.idle_bytes = alloc::g_spans.IdleBytes();
   return figures;
 }
 

@@ -9,10 +9,6 @@ namespace gleaner::malloc_proxy {
 // allocator serves the program. Any thread, at any time after the loader has relocated the library.
 bool Start();
 
-// Whether collecting.h serves all calls (GLEANER_COLLECT or GLEANER_LEAKS). Constant once Start has
-// returned.
-bool IsCollecting();
-
 // Looks up the C library's functions that threads.cc replaces. Once, at the start.
 void FindSignalFunctions();
 

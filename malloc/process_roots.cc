@@ -3,6 +3,7 @@
 #include "alloc/address_space.h"
 #include "platform/loader/mappings.h"
 #include "platform/os/memory.h"
+#include "platform/os/readable.h"
 #include "runtime/threads/threads.h"
 
 namespace gleaner::malloc_proxy {

@@ -3,7 +3,7 @@
 #include <new>
 
 #include "alloc/mark_bytes.h"
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 

@@ -1,5 +1,5 @@
 // A thread's pages of small slots when nothing is collected, and how slots return to their pages.
-// docs/malloc_proxy.md has the model and the invariants.
+// docs/reference/malloc.md has the model and the invariants.
 //
 // All of a heap is guarded by its lock, which its own thread takes, too: it takes slots in batches.
 // Pages of a heap are in the scanned space of the reservation, where spans grow upwards; here the

@@ -1,6 +1,6 @@
 #include "malloc/spans.h"
 
-#include "alloc/page_space.h"
+#include "alloc/span_space.h"
 #include "alloc/thread_heaps.h"
 #include "malloc/magazines.h"
 #include "platform/os/memory.h"
@@ -62,16 +62,15 @@ PageNumber HeadOf(const void* p) {
   return is_head ? page : kNoPage;
 }
 
-alloc::PageSpace::Span TakePages(PageNumber pages) {
-  alloc::PageSpace& space = alloc::PageSpaceOf(kSpace);
-  if (pages > 1 && alloc::ThreadHeaps::ShouldShare(kSpace, pages)) {
+alloc::SpanSpace::Span TakePages(PageNumber pages) {
+  if (pages > 1 && alloc::ThreadHeaps::ShouldShare(kSpace, alloc::PageCount(pages))) {
     alloc::ThreadHeaps::FlushFreePages(kSpace);
   }
-  alloc::PageSpace::Span span = space.AllocateSpan(pages);
+  alloc::SpanSpace::Span span = alloc::g_spans.Allocate(alloc::PageCount(pages));
   if (GLEANER_UNLIKELY(span.first == kNoPage)) {
     Shelf::Clear();
     alloc::ThreadHeaps::FlushFreePages(kSpace);
-    span = space.AllocateSpan(pages);
+    span = alloc::g_spans.Allocate(alloc::PageCount(pages));
   }
   return span;
 }
@@ -80,7 +79,7 @@ void FreeHead(PageNumber head) {
   PageInfo& info = g_space.info[head];
   info.state = PageState::kTaken;
   info.magazine = DistanceOf(kLargeClass);
-  alloc::PageSpaceOf(kSpace).FreeSpan(BlockOf(info));
+  alloc::g_spans.Free(BlockOf(info));
 }
 
 constexpr size_t kMaxShelfBytes = 8 * kMiB;
@@ -103,13 +102,13 @@ void* AllocateSpan(size_t size_class, size_t bytes, size_t alignment, bool zeroe
   if (bytes > g_space.bytes || alignment > g_space.bytes) return nullptr;
   const PageNumber pages = size_class == kLargeClass ? PagesFor(bytes) : MediumPages(size_class);
   const PageNumber padding = alignment > kPageBytes ? PagesFor(alignment) - 1 : 0;
-  const alloc::PageSpace::Span span = TakePages(pages + padding);
+  const alloc::SpanSpace::Span span = TakePages(pages + padding);
   if (span.first == kNoPage) return nullptr;
   const Addr start = AlignUp(g_space.AddressOfPage(span.first), alignment);
   const PageNumber head = g_space.PageOf(start);
   // Frees the padding behind the block; if that fails, the padding stays.
   if (padding != 0) {
-    (void)alloc::PageSpaceOf(kSpace).ResizeSpan(span.block, head - span.first + pages);
+    (void)alloc::g_spans.Resize(span.block, alloc::PageCount(head - span.first + pages));
   }
   if (zeroed) {
     const Addr begin = span.unknown.begin > start ? span.unknown.begin : start;
@@ -145,7 +144,7 @@ BlockError FreeSpan(void* p) {
     g_moved.FetchSub(1, platform::memory_order_relaxed);             // a count
     if (!RenewPages(head, PagesOf(info))) return BlockError::kNone;  // the pages are not reused
   }
-  alloc::PageSpaceOf(kSpace).FreeSpan(BlockOf(info));
+  alloc::g_spans.Free(BlockOf(info));
   return BlockError::kNone;
 }
 
@@ -164,9 +163,8 @@ bool ResizeSpan(void* p, size_t bytes) {
   if (IsMoved(info) && need < PagesOf(info) && !RenewPages(head + need, PagesOf(info) - need)) {
     return false;
   }
-  alloc::PageSpace& space = alloc::PageSpaceOf(kSpace);
-  const PageNumber padding = head - space.FirstOf(BlockOf(info));
-  if (!space.ResizeSpan(BlockOf(info), padding + need)) return false;
+  const PageNumber padding = head - alloc::g_spans.FirstOf(BlockOf(info));
+  if (!alloc::g_spans.Resize(BlockOf(info), alloc::PageCount(padding + need))) return false;
   SetBlock(info, BlockOf(info), need);
   return true;
 }

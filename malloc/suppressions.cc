@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "platform/os/process.h"
 
 namespace gleaner::malloc_proxy {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "malloc/system/filter_program.h"
 #include "platform/loader/loaded_objects.h"
 #include "platform/os/process.h"

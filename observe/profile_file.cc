@@ -11,6 +11,7 @@
 
 #include "platform/os/descriptor.h"
 #include "platform/os/process.h"
+#include "platform/os/write_all.h"
 
 namespace gleaner::platform {
 

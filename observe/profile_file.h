@@ -1,6 +1,6 @@
 // Writing a file of text whose second line names the process that writes it, and which other
-// processes leave alone while that one runs (docs/heap_profile.md). Nothing is kept open between
-// two writings, as the program may close any descriptor.
+// processes leave alone while that one runs (docs/reference/heap.md). Nothing is kept open
+// between two writings, as the program may close any descriptor.
 //
 // Used by one thread. Call order: Open, Append any number of times, Close.
 #pragma once

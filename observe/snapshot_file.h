@@ -1,5 +1,5 @@
-// The file of one heap snapshot (docs/heap_snapshot.md): private to the user, as it holds words of
-// the program's stacks.
+// The file of one heap snapshot (docs/reference/heap.md): private to the user, as it holds
+// words of the program's stacks.
 //
 // Used by one thread. Call order: Open, Append any number of times, Close.
 #pragma once

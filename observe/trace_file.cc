@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "platform/os/process.h"
+#include "platform/os/write_all.h"
 
 namespace gleaner::platform {
 

@@ -1,4 +1,4 @@
-// The byte layout of the allocation trace (docs/trace_format.md), shared by the writer and the
+// The byte layout of the allocation trace (docs/reference/formats.md), shared by the writer and the
 // reader.
 //
 // A trace is a row of blocks of one size. The first block is the header. Each other block holds the

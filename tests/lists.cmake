@@ -20,9 +20,9 @@ set(quick_but_for "api\\.(foreign_stacks|limits|thread_churn).*")
 # What only the whole list has: the same in another language standard, page policy or mode, or
 # where another preset runs it.
 set(whole_alone
-  "(api|compat)\\..*\\.on_libgc"
+  "api\\..*\\.on_libgc"
   "api\\.(foreign_stacks|free_unregistered|limits)\\.(auto|concurrent|generational)"
-  "bench\\.(compare|experiment|latency|numa_effect|retention|tradeoff)"
+  "bench\\.(compare|experiment|latency|retention|tradeoff)"
   "compat\\.(.*\\.modes|crystal)"
   "headers\\.clang\\.c(89|99|17|2x|\\+\\+98|\\+\\+11|\\+\\+14|\\+\\+20|\\+\\+2b)"
   "headers\\.gcc\\.c(99|11|17|\\+\\+11|\\+\\+14|\\+\\+17|\\+\\+2b)"

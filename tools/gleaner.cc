@@ -17,9 +17,9 @@
 #include "tools/replay/record.h"
 #include "tools/replay/replay.h"
 #include "tools/replay/replay_heap.h"
+#include "tools/report/ranks.h"
 #include "tools/report/report.h"
 #include "tools/run/launch.h"
-#include "tools/run/ranks.h"
 #include "tools/run/run.h"
 #include "tools/system/standard_descriptors.h"
 #include "tools/top/top.h"
@@ -313,7 +313,7 @@ int Execute(int argc, char** argv) {
   const bool takes_program = TakesProgram(argc, argv);
   CLI::App* options = app.add_subcommand("options", "List the collector's options");
   bool markdown = false;
-  options->add_flag("--markdown", markdown, "Print the text of docs/options.md");
+  options->add_flag("--markdown", markdown, "Print the text of docs/reference/options.md");
 
   RunOptions run_options;
   const CLI::App* run = AddRun(&app, &run_options);

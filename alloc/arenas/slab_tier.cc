@@ -1,6 +1,6 @@
 #include "alloc/arenas/slab_tier.h"
 
-#include "platform/os/bits.h"
+#include "platform/common/bits.h"
 
 namespace gleaner::alloc {
 

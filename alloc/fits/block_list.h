@@ -10,7 +10,7 @@
 // Not thread-safe: the lock of the owning space guards all calls.
 #pragma once
 
-#include "alloc/meta.h"
+#include "alloc/metadata/reserved_array.h"
 #include "platform/os/base.h"
 
 namespace gleaner::alloc {

@@ -8,10 +8,12 @@ session    configurations in turn, with progress; uses the two above
 tables     Markdown, CSV, JSON
 pictures   matplotlib
 sweep      programs by policies, threads, markers and so on; figures lists those of the documents
-compare, latency, tradeoff, retention, malloc
-           experiments with tables of their own
+main       the command line of figures, which these measure, too:
+latency, retention, tradeoff
+           stalls by mode, what collections find after its last use, time against memory
+compare    rows of two sides: both libraries, or two commits
+malloc     programs with allocators preloaded
 predictor  `gleaner predict` against measurements and the thesis
 numa_effect
-           simulated: DGEMM, LU and marking on machines of several memory nodes (numa_machines), by
-           shares of bandwidth (numa_flows, numa_matrices) and miss by miss (numa_marking)
+           DGEMM, LU and marking on machines of several memory nodes, on paper and predicted
 """

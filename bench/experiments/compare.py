@@ -35,96 +35,91 @@ class Row:
     metric: str = "seconds"
 
 
+WAKE = " --wake-markers"
+SHAPES = ("graph", "arrays", "huge", "tree", "list")
+# Name, command, and the ratio wanted on one thread and on two; None: there is no such row. Debian's
+# libgc starts its markers with the first thread. A program without threads is run in the way that
+# suits it better: with markers where marking dominates, without where it does not.
+ON_BOTH = [
+    ("GC_MALLOC(16), nothing kept", "malloc_peak", 7, 20),
+    ("binary trees", "binary_trees" + WAKE, 1.5, 2),
+    ("GCBench", "gcbench" + WAKE, 1.6, 2.5),
+    ("atomic strings of 8-2000 bytes", "strings", 4, 6),
+    ("hash table, 400 MB", "hash_table" + WAKE, 1.2, 1.4),
+    ("hash table, without collection", "hash_table --no-collect" + WAKE, 0, 0),
+    *((f"a heap fixed at {percent / 100:g} times 40 MB live",
+       f"stable_heap --live-mb 40 --heap-percent {percent}" + WAKE, 1, 1)
+      for percent in (150, 200, 400)),
+    *((f"full collection, {shape}", f"mark_shapes --shape {shape}" + WAKE, target, None)
+      for shape, target in zip(SHAPES, (4, 4, 4, 1.3, 1))),
+    ("BH-pt", "bh --variant pt" + WAKE, 1.3, 2),
+    ("BH-pt, interaction lists", "bh --variant pt --lists" + WAKE, 1.3, 2),
+    ("BH-st", "bh --variant st" + WAKE, 0, 0),
+]
+# Kind, arguments of mark_shapes, and how many times as fast two markers are to be.
+ON_MARKERS = [("graph", "--shape graph", 1.8)] + [
+    (f"small {shape}", f"--shape {shape} --objects {objects} --repeats 201", 1)
+    for shape, objects in (("graph", 60_000), ("tree", 80_000), ("list", 80_000), ("arrays", 500),
+                           ("huge", 300_000))]
+
+
 def make_rows(against=""):
     """All rows; with `against`, of that commit's library and ours, and no others."""
     rows = []
-    a_label, b_label = (against, "this tree") if against else (THEIRS, OURS)
 
-    def against_libgc(name, command, targets, metric="seconds", alone=()):
-        """Both libraries on 1, 2 ... threads; `alone` holds arguments for one thread only."""
-        for threads, target in targets.items():
-            argv = command + ["--threads", str(threads)]
-            if threads == 1:
-                argv += alone
-            rows.append(Row(name, threads, Side(a_label, argv, THEIRS), Side(b_label, argv, OURS),
-                            0 if against else target, metric))
+    def add(name, threads, a, b, target):
+        metric = "collect_ms_median" if b.command[0] == "mark_shapes" else "seconds"
+        rows.append(Row(name, threads, a, b, 0 if against else target, metric))
 
-    def markers(name, command, target):
-        """Our library with one marker against itself with two, or two libraries with each."""
-        if against:
-            for count in ("1", "2"):
-                a, b = (Side(label, command, library, {"GC_MARKERS": count})
-                        for label, library in ((a_label, THEIRS), (b_label, OURS)))
-                kind = name.removeprefix("2 markers against 1, ")
-                rows.append(Row(f"full collection, {kind}, markers {count}", 1, a, b, 0,
-                                "collect_ms_median"))
-            return
-        one = Side(f"{OURS}, 1 marker", command, OURS, {"GC_MARKERS": "1"})
-        two = Side(f"{OURS}, 2 markers", command, OURS, {"GC_MARKERS": "2"})
-        rows.append(Row(name, 1, one, two, target, "collect_ms_median"))
+    def both(command, environment=()):
+        return [Side(label, command, library, dict(environment)) for label, library in (
+            (against or THEIRS, THEIRS), ("this tree" if against else OURS, OURS))]
 
-    # Debian's libgc starts its markers with the first thread. A program without threads is run in
-    # the way that suits it better: with markers where marking dominates, without where it does not.
-    wake = ["--wake-markers"]
-    against_libgc("GC_MALLOC(16), nothing kept", ["malloc_peak"], {1: 7, 2: 20})
-    against_libgc("binary trees", ["binary_trees"], {1: 1.5, 2: 2}, alone=wake)
-    against_libgc("GCBench", ["gcbench"], {1: 1.6, 2: 2.5}, alone=wake)
-    against_libgc("atomic strings of 8-2000 bytes", ["strings"], {1: 4, 2: 6})
-    against_libgc("hash table, 400 MB", ["hash_table"], {1: 1.2, 2: 1.4}, alone=wake)
-    against_libgc("hash table, without collection", ["hash_table", "--no-collect"], {1: 0, 2: 0},
-                  alone=wake)
-    for percent in (150, 200, 400):
-        against_libgc(f"a heap fixed at {percent / 100:g} times 40 MB live",
-                      ["stable_heap", "--live-mb", "40", "--heap-percent", str(percent)],
-                      {1: 1, 2: 1}, alone=wake)
-    for shape, target in (("graph", 4), ("arrays", 4), ("huge", 4), ("tree", 1.3), ("list", 1)):
-        against_libgc(f"full collection, {shape}",
-                      ["mark_shapes", "--shape", shape] + wake, {1: target}, "collect_ms_median")
-    markers("2 markers against 1, graph", ["mark_shapes", "--shape", "graph"] + wake, 1.8)
-    small = {"graph": 60_000, "tree": 80_000, "list": 80_000, "arrays": 500, "huge": 300_000}
-    for shape, objects in small.items():
-        markers(f"2 markers against 1, small {shape}",
-                ["mark_shapes", "--shape", shape, "--objects", str(objects), "--repeats", "201"]
-                + wake, 1)
-    against_libgc("BH-pt", ["bh", "--variant", "pt"], {1: 1.3, 2: 2}, alone=wake)
-    against_libgc("BH-pt, interaction lists", ["bh", "--variant", "pt", "--lists"], {1: 1.3, 2: 2},
-                  alone=wake)
-    against_libgc("BH-st", ["bh", "--variant", "st"], {1: 0, 2: 0}, alone=wake)
-    for shape in ("graph", "tree", "list", "arrays", "huge") if not against else ():
-        rows.append(Row(f"floor against our 1 marker, {shape}", 1,
-                        Side("floor", ["mark_floor", "--shape", shape]),
-                        Side(f"{OURS}, 1 marker", ["mark_shapes", "--shape", shape], OURS,
-                             {"GC_MARKERS": "1"}), 0, "collect_ms_median"))
+    def ours(command, count):
+        return Side(f"{OURS}, {count} marker{'s' * (count - 1)}", command, OURS,
+                    {"GC_MARKERS": str(count)})
+
+    for name, command, *targets in ON_BOTH:
+        for threads, target in enumerate(targets, 1):
+            if target is not None:
+                argv = command.split() if threads == 1 else command.removesuffix(WAKE).split()
+                argv[1:1] = ["--threads", str(threads)]
+                add(name, threads, *both(argv), target)
+    for kind, arguments, target in ON_MARKERS:
+        command = f"mark_shapes {arguments}{WAKE}".split()
+        if not against:
+            add(f"2 markers against 1, {kind}", 1, ours(command, 1), ours(command, 2), target)
+        for count in (1, 2) if against else ():
+            add(f"full collection, {kind}, markers {count}", 1,
+                *both(command, {"GC_MARKERS": str(count)}.items()), 0)
+    for shape in SHAPES if not against else ():
+        add(f"floor against our 1 marker, {shape}", 1,
+            Side("floor", ["mark_floor", "--shape", shape]),
+            ours(["mark_shapes", "--shape", shape], 1), 0)
     return rows
 
 
 class Result:
     """The runs of one row."""
 
-    def __init__(self, row):
+    def __init__(self, row, a=(), b=()):
         self.row = row
-        self.runs = {"a": [], "b": []}
+        self.runs = {"a": list(a), "b": list(b)}
 
-    def add(self, key, run):
-        """Raises RunFailed if the checksum is another one than that of the runs before."""
-        checksums = {run.values["checksum"] for runs in self.runs.values() for run in runs}
-        checksums.add(run.values["checksum"])
-        if len(checksums) > 1:
-            raise RunFailed(f"{self.row.name}: different checksums {sorted(checksums)}")
-        self.runs[key].append(run)
+    def numbers(self, key, name=None):
+        name = name or self.row.metric
+        return [run.rss_mb if name == "rss_mb" else float(run.values[name])
+                for run in self.runs[key]]
 
-    def numbers(self, key, name):
-        return [float(run.values[name]) for run in self.runs[key]]
-
-    def median(self, key):
-        return statistics.median(self.numbers(key, self.row.metric))
+    def median(self, key, name=None):
+        return statistics.median(self.numbers(key, name))
 
     def ratio(self):
         return self.median("a") / self.median("b")
 
     def differs(self):
         """Whether the ranges of the two sides have nothing in common."""
-        a, b = (self.numbers(key, self.row.metric) for key in ("a", "b"))
+        a, b = self.numbers("a"), self.numbers("b")
         return max(a) < min(b) or max(b) < min(a)
 
     def met(self):
@@ -134,24 +129,17 @@ class Result:
         return "yes" if self.ratio() >= least else "no"
 
     def time_text(self, key):
-        numbers = self.numbers(key, self.row.metric)
+        numbers = self.numbers(key)
         unit = "ms" if self.row.metric == "collect_ms_median" else "s"
         low, mid, high = map(three_digits,
                              (min(numbers), statistics.median(numbers), max(numbers)))
         return f"{mid} {unit} ({low}-{high})"
 
-    def rss(self, key):
-        return statistics.median(run.rss_mb for run in self.runs[key])
-
-    def collections(self, key):
-        return f"{statistics.median(self.numbers(key, 'collections')):.0f}"
-
     def stall_text(self, key):
         """The longest stall of a mutator where the program measures it, else the longest pause."""
-        values = self.runs[key][0].values
         for name in ("max_stall_ms", "pause_max_ms"):
-            if name in values:
-                return three_digits(statistics.median(self.numbers(key, name)))
+            if name in self.runs[key][0].values:
+                return three_digits(self.median(key, name))
         return "-"
 
 
@@ -167,11 +155,12 @@ def table_line(result, labels=(THEIRS, OURS)):
     name = row.name
     if (row.a.label, row.b.label) != labels:
         name += f" ({row.a.label} : {row.b.label})"
+    rss = [result.median(key, "rss_mb") for key in "ab"]
     return [name, str(row.threads), result.time_text("a"), result.time_text("b"),
             f"{result.ratio():.2f}", f"{row.target:g}" if row.target else "info", result.met(),
-            f"{result.rss('a'):.0f}", f"{result.rss('b'):.0f}",
-            f"{result.rss('b') / result.rss('a'):.2f}",
-            f"{result.collections('a')} / {result.collections('b')}",
+            f"{rss[0]:.0f}", f"{rss[1]:.0f}",
+            f"{rss[1] / rss[0]:.2f}",
+            " / ".join(f"{result.median(key, 'collections'):.0f}" for key in "ab"),
             f"{result.stall_text('a')} / {result.stall_text('b')}"]
 
 
@@ -227,6 +216,21 @@ def parse_arguments(arguments=None):
     return options
 
 
+def measure(session, row, options):
+    """Raises RunFailed, also if a checksum is another one than before."""
+    checksums = set()
+
+    def accept(_, run):
+        checksums.add(run.values["checksum"])
+        if len(checksums) > 1:
+            raise RunFailed(f"{row.name}: different checksums {sorted(checksums)}")
+
+    series = session.in_turn(f"{row.name}, threads {row.threads}", {"a": row.a, "b": row.b},
+                             options.runs, lambda side: run_once(side, options), accept,
+                             patient=False)
+    return Result(row, series["a"].runs, series["b"].runs)
+
+
 def main(arguments):
     options = parse_arguments(arguments)
     rows = [row for row in make_rows(options.against)
@@ -244,14 +248,10 @@ def main(arguments):
     results, failures = [], []
     session = Session.of_command("bench", options, arguments, total=2 * options.runs * len(rows))
     for row in rows:
-        result = Result(row)
-        name = f"{row.name}, threads {row.threads}"
         try:
-            session.in_turn(name, {"a": row.a, "b": row.b}, options.runs,
-                            lambda side: run_once(side, options), result.add, patient=False)
-            results.append(result)
+            results.append(measure(session, row, options))
         except RunFailed as failure:
-            failures.append(f"{name}: {failure}")
+            failures.append(f"{row.name}, threads {row.threads}: {failure}")
     session.remove()
 
     print_results(results, options.against)

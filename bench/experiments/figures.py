@@ -1,4 +1,4 @@
-"""The figures of docs/experiments.md, and the sweep that a command describes.
+"""The figures of docs/figures/experiments.md, and the sweep that a command describes.
 
 A command of the full form takes one to four seconds, of the quick form a few tenths.
 """

@@ -1,15 +1,18 @@
-"""The command line of the figures: `./dev experiment NAME|all`."""
+"""The command line of the figures: `./dev experiment NAME|all`; and what commands share that measure
+figures of their own."""
 
 import argparse
+import dataclasses
 import os
+import re
 import time
 
 from . import figures, machine, tables
 from .journal import JournalError
 from .running import add_places, check_places
-from .sweep import AXES, Measured, wrong_value
+from .sweep import AXES, Measured, expand, label_of, wrong_value
 
-# Experiments with tables of their own, and commands of ./dev.
+# Commands of their own.
 OTHERS = {
     "bench": "all benchmarks on both libraries, or on two commits",
     "bench-latency": "stalls and latencies of threads in every mode",
@@ -17,7 +20,7 @@ OTHERS = {
     "bench-retention": "objects that collections find after their last use",
     "tradeoff": "time against peak memory, by the free space divisor",
     "predictor": "gleaner predict against measurements and the thesis",
-    "numa-effect": "simulated: what the place of memory changes on machines of several nodes",
+    "numa-effect": "on paper: what the place of memory changes on machines of several nodes",
 }
 SWEEP = "sweep"
 
@@ -51,19 +54,45 @@ def program_list(text):
     return list(dict.fromkeys(text.split(",")))
 
 
-def parse_arguments(arguments):
-    parser = argparse.ArgumentParser(prog="experiment", description=__doc__)
+def make_parser(name, description):
+    """Of a command that measures figures."""
+    parser = argparse.ArgumentParser(prog=name, description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_places(parser)
-    parser.add_argument("names", metavar="NAME", nargs="*",
-                        help=f"{', '.join(figures.FIGURES)}, {SWEEP}, or all: all but {SWEEP}")
-    parser.add_argument("--list", action="store_true", help="print the experiments and exit")
+    parser.add_argument("--list", action="store_true", help="print what there is, and exit")
     parser.add_argument("--quick", action="store_true", help="small sizes, few points, one run")
     parser.add_argument("--smoke", action="store_true", help="tiny runs; the figures mean nothing")
-    parser.add_argument("--runs", type=int, help="runs of each point (3; --quick, --smoke: 1)")
+    parser.add_argument("--runs", type=int, help="runs of each point (--quick, --smoke: 1)")
     parser.add_argument("--seed", type=int, help="of the programs' pseudo-random numbers")
+    parser.add_argument("--only", metavar="REGEX", type=tables.regex, default="",
+                        help="points whose 'program, configuration' matches")
+    parser.add_argument("--skip", metavar="REGEX", type=tables.regex,
+                        help="points whose 'program, configuration' does not match")
     parser.add_argument("--again", action="store_true",
                         help="measure anew what has been measured already")
     parser.add_argument("--out", metavar="DIR", help="where the files go (BIN/../experiments)")
+    return parser
+
+
+def complete(parser, options, runs=3):
+    """Ends with a message if something is wrong."""
+    if options.runs is None:
+        options.runs = 1 if options.quick or options.smoke else runs
+    if options.seed is not None and options.seed < 0:
+        parser.error("--seed must be at least 0")
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
+    check_places(parser, options)
+    form = "smoke" if options.smoke else "quick" if options.quick else ""
+    options.usual_s = figures.RUN_S[form]
+    options.out = os.path.normpath(
+        options.out or os.path.join(options.bin, "..", "experiments", form))
+
+
+def parse_arguments(arguments):
+    parser = make_parser("experiment", __doc__)
+    parser.add_argument("names", metavar="NAME", nargs="*",
+                        help=f"{', '.join(figures.FIGURES)}, {SWEEP}, or all: all but {SWEEP}")
     group = parser.add_argument_group(
         f"of the experiment {SWEEP}: lists with commas, of which all combinations are measured")
     group.add_argument("--program", type=program_list, metavar="NAME,...")
@@ -89,17 +118,7 @@ def parse_arguments(arguments):
                        if figure.name in options.names or "all" in options.names]
     if SWEEP in options.names:
         options.figures.append(figures.sweep(figures.programs(*options.program), axes))
-    if options.runs is None:
-        options.runs = 1 if options.quick or options.smoke else 3
-    if options.seed is not None and options.seed < 0:
-        parser.error("--seed must be at least 0")
-    if options.runs < 1:
-        parser.error("--runs must be at least 1")
-    check_places(parser, options)
-    form = "smoke" if options.smoke else "quick" if options.quick else ""
-    options.usual_s = figures.RUN_S[form]
-    options.out = os.path.normpath(
-        options.out or os.path.join(options.bin, "..", "experiments", form))
+    complete(parser, options)
     return options
 
 
@@ -125,6 +144,9 @@ def show(measured):
     if loaded:
         print(f"\n* {loaded} run(s) under foreign load: other programs used "
               f"{machine.LOADED_SHARE:.0%} of the machine or more meanwhile.")
+    if measured.figure.judge:
+        print()
+        measured.failures += measured.figure.judge(measured)
     measured.write()
     kinds = [".csv", ".json"] + [".png"] * measured.draw()
     print(f"\n{', '.join(map(measured.path, kinds))}", flush=True)
@@ -148,11 +170,45 @@ def main(arguments):
     if options.list:
         list_experiments()
         return 0
+    return measure_all(options.figures, options)
+
+
+def list_points(its_figures, options):
+    for figure in its_figures:
+        for workload in figure.workloads:
+            command = " ".join(workload.quick if options.quick else workload.command)
+            print(f"{workload.name}: {command}".rstrip(": "))
+        for point in expand(figure.quick if options.quick else figure.points):
+            print(f"  {label_of(point)}")
+
+
+def choose(figure, options):
+    """Leaves out what --only and --skip do not want. """
+    fits = figure.fits
+
+    def chosen(workload, point):
+        name = f"{workload.name}, {label_of(point)}"
+        return fits(workload, point) and re.search(options.only, name) and not (
+            options.skip and re.search(options.skip, name))
+
+    figure = dataclasses.replace(figure, fits=chosen)
+    points = expand(figure.quick if options.quick else figure.points)
+    figure.workloads = [workload for workload in figure.workloads
+                        if any(chosen(workload, point) for point in points)]
+    return figure
+
+
+def measure_all(its_figures, options):
+    """Measures and shows figures; returns the status to exit with."""
+    its_figures = [figure for figure in (choose(each, options) for each in its_figures)
+                   if figure.workloads]
+    if not its_figures:
+        return tables.report_failures(["nothing is left to run; --list shows what there is"])
     began, others = time.monotonic(), machine.OtherPrograms()
     print(machine.sentence(machine.describe()))
     failures = []
     opened = []
-    for figure in options.figures:
+    for figure in its_figures:
         measured = Measured(figure, options)
         wrong = attempt(figure.name, measured.open)
         failures += wrong
@@ -160,9 +216,9 @@ def main(arguments):
             opened.append(measured)
     print(estimate(opened, options), flush=True)
     for measured in opened:
-        wrong = attempt(measured.figure.name, measured.run)
-        failures += measured.failures + (wrong or attempt(measured.figure.name,
-                                                          lambda one=measured: show(one)))
+        wrong = attempt(measured.figure.name, measured.run) or attempt(
+            measured.figure.name, lambda one=measured: show(one))
+        failures += measured.failures + wrong
     print(f"\n{options.runs} run(s) of each point, in turn; "
           f"{(time.monotonic() - began) / 60:.1f} minutes, {others.since_began()}.")
     return tables.report_failures(failures)

@@ -2,7 +2,7 @@
 
 usage: bench-malloc [--build DIR] [--out DIR] [--runs N] [--only TEXT] EXPERIMENT...
 
-  classic   larson, xmalloc-test, cfrac, espresso, barnes, pairs of malloc and free
+  classic   larson, xmalloc-test, pairs of malloc and free
   sizes     64 allocations and frees of each size from 4 B to 128 MB
   resident  a million replacements among 256 to 16,384 resident blocks
   replay    traces of real programs, recorded now, on each allocator and on each policy
@@ -41,14 +41,13 @@ from .session import Series, Session
 
 @dataclass
 class Row:
-    """A workload: `measure(allocator)` gives (value, peak resident KiB), and perhaps an answer that
-    must be the same on every allocator. `measured` are files that are worked on or run, apart from
-    the benchmarks."""
+    """A workload: `measure(side)` gives (value, peak resident KiB), and perhaps an answer that must be
+    the same on every side. `measured` are files that are worked on or run, apart from the
+    benchmarks."""
     name: str
     measure: object
     unit: str = "s"
     higher_is_better: bool = False
-    allocators: dict = None  # other sides than the preloaded ones
     measured: tuple = ()
 
 
@@ -65,20 +64,19 @@ def rss_mb_of(series):
 
 
 class Experiment:
-    """Rows by allocators, run in turns, printed, and written as CSV and picture."""
+    """Rows by sides, which are allocators, run in turns, printed, and written as CSV and picture."""
 
     SLOW_S = 10  # what takes longer is not repeated
 
-    def __init__(self, name, rows, allocators, options):
-        self.name, self.options = name, options
+    def __init__(self, name, rows, sides, options):
+        self.name, self.sides, self.options = name, sides, options
         self.rows = [row for row in rows if options.only in row.name]
-        self.allocators = allocators
-        self.results = {}  # (row name, allocator) -> Series
+        self.results = {}  # by the row's name and the side's, a Series
         self.failed = False
 
-    def in_turn(self, session, name, sides, measure, **more):
+    def in_turn(self, session, name, measure, **more):
         """The series of those that did not fail; reports the others."""
-        found = session.in_turn(f"{self.name}, {name}", sides, self.options.runs, measure,
+        found = session.in_turn(f"{self.name}, {name}", self.sides, self.options.runs, measure,
                                 rotate=True, **more)
         for label, series in found.items():
             if series.failure:
@@ -90,7 +88,6 @@ class Experiment:
 
     def run(self, session):
         for row in self.rows:
-            sides = row.allocators or self.allocators
             answers = []
 
             def measure(side, row=row):
@@ -102,29 +99,25 @@ class Experiment:
                 if answers[-1] != answers[0]:
                     raise RunFailed(f"{row.name}: another result than before: {answers.pop()[0]}")
 
-            found = self.in_turn(session, row.name, sides, measure, accept=accept,
-                                 enough=lambda run, row=row:
-                                 row.unit == "s" and run.values["value"] > self.SLOW_S,
-                                 measured=[digest_of_file(path) for path in row.measured])
-            self.results.update({(row.name, label): series for label, series in found.items()})
-            self.print_row(row, list(sides))
+            self.results[row.name] = self.in_turn(
+                session, row.name, measure, accept=accept,
+                enough=lambda run, row=row: row.unit == "s" and run.values["value"] > self.SLOW_S,
+                measured=[digest_of_file(path) for path in row.measured])
+            self.print_row(row)
         self.write()
 
-    def print_row(self, row, names):
-        base = self.results.get((row.name, GLIBC))
+    def print_row(self, row):
         print(f"{row.name} [{row.unit}]")
-        for name in names:
-            series = self.results.get((row.name, name))
-            if series is None:
+        its = self.results[row.name]
+        for name in self.sides:
+            if name not in its:
                 print(f"  {name:12} no result")
                 continue
-            values = values_of(series)
-            line = (f"  {name:12} {value_of(series):12.5g}  ({min(values):.5g} to "
-                    f"{max(values):.5g})  {rss_mb_of(series):9.1f} MB")
-            ratio = self.ratio(row, base, series)
-            if ratio:
-                line += f"  {ratio:7.2f} x glibc"
-            print(line)
+            values = values_of(its[name])
+            ratio = self.ratio(row, its.get(GLIBC), its[name])
+            print(f"  {name:12} {value_of(its[name]):12.5g}  ({min(values):.5g} to "
+                  f"{max(values):.5g})  {rss_mb_of(its[name]):9.1f} MB"
+                  + (f"  {ratio:7.2f} x glibc" if ratio else ""))
         sys.stdout.flush()
 
     @staticmethod
@@ -135,119 +128,72 @@ class Experiment:
         ratio = value_of(base) / value_of(series)
         return 1 / ratio if row.higher_is_better else ratio
 
-    def names(self):
-        return list(dict.fromkeys(name for row in self.rows
-                                  for name in row.allocators or self.allocators))
-
-    def path(self, suffix):
-        return os.path.join(self.options.out, self.name + suffix)
-
     def write(self):
+        """The CSV; a table of medians, with the peak resident set in MB in parentheses; a picture."""
+        csv_path, table_path, picture_path = (
+            os.path.join(self.options.out, self.name + suffix) for suffix in (".csv", ".md", ".png"))
         os.makedirs(self.options.out, exist_ok=True)
-        records = []
-        for row in self.rows:
-            for name in row.allocators or self.allocators:
-                series = self.results.get((row.name, name))
-                if series:
-                    values = values_of(series)
-                    records.append({"workload": row.name, "allocator": name, "unit": row.unit,
-                                    "median": value_of(series), "minimum": min(values),
-                                    "maximum": max(values), "runs": len(values),
-                                    "peak_rss_kb": rss_mb_of(series) * 1000})
-        tables.write_records(self.path(".csv"), records)
-        print(f"== {self.path('.csv')}")
-        self.write_table()
-        plot = pictures.pyplot()
-        if plot is None or not self.results:
-            return
-        self.draw(plot)
+        found = [(row, name, series) for row in self.rows
+                 for name, series in self.results[row.name].items()]
+        tables.write_records(csv_path, [
+            {"workload": row.name, "allocator": name, "unit": row.unit, "median": value_of(series),
+             "minimum": min(values_of(series)), "maximum": max(values_of(series)),
+             "runs": len(series.runs), "peak_rss_kb": rss_mb_of(series) * 1000}
+            for row, name, series in found])
+        cells = {(row.name, name): f"{value_of(series):.4g} ({rss_mb_of(series):.3g})"
+                 for row, name, series in found}
+        with open(table_path, "w", encoding="utf-8") as file:
+            tables.print_markdown([[self.name, *self.sides]] + [
+                [f"{row.name}, {row.unit}", *(cells.get((row.name, name), "-") for name in self.sides)]
+                for row in self.rows], file)
+        print(f"== {csv_path}\n== {table_path}")
+        if found and pictures.draw_panels(picture_path, self.name, "", *self.picture()):
+            print(f"== {picture_path}")
 
-    def write_table(self):
-        """As Markdown: medians, and in parentheses the peak resident set in MB."""
-        names = self.names()
-        with open(self.path(".md"), "w", encoding="utf-8") as file:
-            print(f"| {self.name} | {' | '.join(names)} |", file=file)
-            print("|---" * (len(names) + 1) + "|", file=file)
-            for row in self.rows:
-                cells = [f"{row.name}, {row.unit}"]
-                for name in names:
-                    series = self.results.get((row.name, name))
-                    cells.append(f"{value_of(series):.4g} ({rss_mb_of(series):.3g})" if series
-                                 else "-")
-                print(f"| {' | '.join(cells)} |", file=file)
-        print(f"== {self.path('.md')}")
-
-    def draw(self, plot):
+    def picture(self):
         """Bars: how many times as fast as glibc, or as the first allocator there is."""
-        names = self.names()
         lines = {}
         for row in self.rows:
-            its = [self.results.get((row.name, name)) for name in (GLIBC, *names)]
-            base = next((series for series in its if series), None)
-            for name in names:
-                ratio = self.ratio(row, base, self.results.get((row.name, name)))
-                lines.setdefault(name, []).append((row.name, ratio))
-        figure, axes = plot.subplots(figsize=(max(7, 1.3 * len(self.rows) + 2), 4.5))
-        pictures.draw_bars(axes, lines)
-        axes.axhline(1, color="black", linewidth=0.5)
-        axes.set_ylabel("times as fast as glibc")
-        axes.legend(fontsize="small")
-        self.save(plot, figure)
-
-    def save(self, plot, figure):
-        figure.tight_layout()
-        pictures.save(plot, figure, self.path(".png"), 120)
-        print(f"== {self.path('.png')}")
+            its = self.results[row.name]
+            base = its.get(GLIBC, next(iter(its.values()), None))
+            for name in self.sides:
+                lines.setdefault(name, []).append((row.name, self.ratio(row, base, its.get(name))))
+        return "", 1, [("", "times as fast as glibc", False, lines)]
 
 
 # --- Programs of our own: one line of key=value pairs ---
 
-class Benchmarks:
-    def __init__(self, options):
-        self.folder = os.path.join(options.build, "bench")
-        self.smoke = options.smoke
+def benchmarks(options, program, name, metric="seconds", unit="s", higher_is_better=False):
+    """A row for one thread and one for two; none if the program is not built."""
+    path = os.path.join(options.build, "bench", program)
+    if not os.path.exists(path):
+        print(f"not built: {path}", file=sys.stderr)
+        return []
 
-    def row(self, name, program, *arguments, metric="seconds", unit="s", higher_is_better=False):
-        """None if the program is not built."""
-        path = os.path.join(self.folder, program)
-        if not os.path.exists(path):
-            print(f"not built: {path}", file=sys.stderr)
-            return None
-
+    def row(threads):
         def measure(allocator):
-            result = run([path, *arguments, *(["--smoke"] if self.smoke else [])], allocator)
+            result = run([path, "--threads", threads, *(["--smoke"] if options.smoke else [])],
+                         allocator)
             values = parse_values(result.output, path)
-            answer = [values["checksum"]] if "checksum" in values else []
-            return float(values[metric]), int(values["peak_rss_kb"]), *answer
+            return float(values[metric]), int(values["peak_rss_kb"])
 
-        return Row(name, measure, unit, higher_is_better)
+        return Row(f"{name}, {threads} threads", measure, unit, higher_is_better)
 
-
-def existing(rows):
-    return [row for row in rows if row is not None]
+    return [row("1"), row("2")]
 
 
-def classic(options, _):
-    benchmarks = Benchmarks(options)
-    rate = dict(metric="ops_per_second", unit="/s", higher_is_better=True)
-    rows = []
-    for threads in "1", "2":
-        rows.append(benchmarks.row(f"larson, {threads} threads", "larson", "--threads", threads,
-                                   **rate))
-    rows.append(benchmarks.row("xmalloc-test", "xmalloc_test", "--threads", "2", **rate))
-    for name in "cfrac", "espresso", "barnes":
-        for threads in "1", "2":
-            rows.append(benchmarks.row(f"{name}, {threads} threads", name, "--threads", threads))
-    for threads in "1", "2":
-        rows.append(benchmarks.row(f"pairs, {threads} threads", "malloc_pairs", "--threads",
-                                   threads, metric="ns_per_pair", unit="ns"))
-    return existing(rows)
+def classic(options, allocators):
+    rate = ("ops_per_second", "/s", True)
+    xmalloc = benchmarks(options, "xmalloc_test", "xmalloc-test", *rate)[1:]  # it has pairs of them
+    for row in xmalloc:
+        row.name = "xmalloc-test"
+    return [Experiment("classic", [
+        *benchmarks(options, "larson", "larson", *rate), *xmalloc,
+        *benchmarks(options, "malloc_pairs", "pairs", "ns_per_pair", "ns")], allocators, options)]
 
 
-def tbb(options, _):
-    benchmarks = Benchmarks(options)
-    return existing(benchmarks.row(f"new double, {threads} threads", "tbb_doubles", "--threads",
-                                   threads) for threads in ("1", "2"))
+def tbb(options, allocators):
+    return [Experiment("tbb", benchmarks(options, "tbb_doubles", "new double"), allocators, options)]
 
 
 # --- SWAlloc's experiments: programs that print a line of CSV for each point ---
@@ -259,12 +205,11 @@ class Sweep(Experiment):
     ARENAS = ["arena-binned", "arena-tree", "arena-first-fit", "arena-buddy"]
 
     def __init__(self, name, program, point, value, arguments, allocators, options):
-        super().__init__(name, [], allocators, options)
+        sides = {side: ("malloc", allocator) for side, allocator in allocators.items()}
+        sides.update({side: (side, ()) for side in self.ARENAS if not options.allocators})
+        super().__init__(name, [], sides, options)
         self.program = os.path.join(options.build, "bench", program)
         self.point, self.value, self.arguments = point, value, arguments
-        chosen = not options.allocators
-        self.sides = {side: ("malloc", allocator) for side, allocator in allocators.items()}
-        self.sides.update({side: (side, ()) for side in self.ARENAS if chosen})
 
     def run(self, session):
         if not os.path.exists(self.program):
@@ -277,31 +222,20 @@ class Sweep(Experiment):
                           *(["--smoke"] if self.options.smoke else [])], allocator)
             return Run({"lines": list(csv.DictReader(result.output.splitlines()))}, 0)
 
-        points = {}
-        for label, found in self.in_turn(session, "all points", self.sides, measure).items():
+        for label, found in self.in_turn(session, "all points", measure).items():
             for line in (line for run in found.runs for line in run.values["lines"]):
-                point = line[self.point]
-                points[point] = Row(point, None, "ns", allocators=self.sides)
-                self.results.setdefault((point, label), Series()).runs.append(
+                its = self.results.setdefault(line[self.point], {})
+                its.setdefault(label, Series()).runs.append(
                     Run({"value": float(line[self.value])}, float(line.get("rss_mb", 0))))
-        self.rows = list(points.values())
+        self.rows = [Row(point, None, "ns") for point in self.results]
         for row in self.rows:
-            self.print_row(row, list(self.sides))
+            self.print_row(row)
         self.write()
 
-    def draw(self, plot):
-        figure, axes = plot.subplots(figsize=(8, 5))
-        for name in self.sides:
-            points = [(int(row.name), value_of(self.results[row.name, name])) for row in self.rows
-                      if (row.name, name) in self.results]
-            if points:
-                axes.plot(*zip(*points), marker="o", markersize=3, linewidth=1, label=name)
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xlabel(self.point)
-        axes.set_ylabel("ns")
-        axes.legend(fontsize="small")
-        self.save(plot, figure)
+    def picture(self):
+        lines = {name: [(int(point), value_of(its[name])) for point, its in self.results.items()
+                        if name in its] for name in self.sides}
+        return self.point, 1, [("", "ns", True, lines)]
 
 
 def sizes(options, allocators):
@@ -312,7 +246,6 @@ def sizes(options, allocators):
 def resident(options, allocators):
     return [Sweep(f"resident_{touch}", "gleaner_bench_resident", "blocks", "ns_per_operation",
                   ["--touch", touch], allocators, options) for touch in ("none", "first", "all")]
-
 
 
 # --- Real programs ---
@@ -368,39 +301,37 @@ def replay(options, allocators):
                       f"{figure('peak requested'):.1f} MB")
             return figure("time"), figure("peak resident") * 1000
 
-        rows.append(Row(name, measure, allocators=sides, measured=(trace,)))
-    return rows
+        rows.append(Row(name, measure, measured=(trace,)))
+    return [Replay("replay", rows, sides, options)]
 
 
-def draw_courses(options, rows):
-    """Requested, resident and address space over the course of each trace."""
-    plot = pictures.pyplot()
-    if plot is None:
-        return
-    for row in rows:
-        figure, axes = plot.subplots(1, 2, figsize=(11, 4.5), sharex=True)
-        requested = None
-        for label in row.allocators:
-            path = os.path.join(options.out, f"replay_{row.name}_{label}.csv")
+class Replay(Experiment):
+    def write(self):
+        super().write()
+        for row in self.rows:
+            self.draw_course(row.name)
+
+    def draw_course(self, name):
+        """Requested, resident and address space over the course of a trace."""
+        resident, space = {}, {}
+        for label in self.sides:
+            path = os.path.join(self.options.out, f"replay_{name}_{label}.csv")
             if not os.path.exists(path):
                 continue
             with open(path) as file:
-                lines = list(csv.DictReader(file))
-            x = [int(line["operation"]) for line in lines]
-            for axis, column in zip(axes, ("resident_bytes", "address_space_bytes")):
-                axis.plot(x, [int(line[column]) / 1e6 for line in lines], label=label, linewidth=1)
-            requested = requested or (x, [int(line["requested_bytes"]) / 1e6 for line in lines])
-        for axis, title in zip(axes, ("resident", "address space")):
-            if requested:
-                axis.plot(*requested, label="requested", color="black", linewidth=1.5)
-            axis.set_title(f"{row.name}: {title}, MB")
-            axis.set_xlabel("operations")
-        axes[1].set_yscale("log")  # a buddy spreads its blocks over its pool
-        axes[0].legend(fontsize="small", loc="upper left")
-        figure.tight_layout()
-        path = os.path.join(options.out, f"replay_{row.name}.png")
-        pictures.save(plot, figure, path)
-        print(f"== {path}")
+                for line in csv.DictReader(file):
+                    x, (requested, its, spaces) = int(line["operation"]), (
+                        int(line[f"{what}_bytes"]) / 1e6
+                        for what in ("requested", "resident", "address_space"))
+                    resident.setdefault(label, []).append((x, its))
+                    space.setdefault(label, []).append((x, spaces))
+                    if label == next(iter(self.sides)):
+                        resident.setdefault("requested", []).append((x, requested))
+        path = os.path.join(self.options.out, f"replay_{name}.png")
+        # The second is logarithmic: a buddy spreads its blocks over its pool.
+        if pictures.draw_panels(path, f"the course of {name}", "", "operations", 2, [
+                ("resident", "MB", False, resident), ("address space", "MB", True, space)]):
+            print(f"== {path}")
 
 
 def programs_of(names):
@@ -433,7 +364,7 @@ def programs(options, allocators):
             answer = "" if name == "cmake" else hashlib.sha1(result.output.encode()).hexdigest()
             return result.seconds, result.rss_kb, answer
 
-        rows.append(Row(name, measure, allocators=sides, measured=programs_of(argv[:1])))
+        rows.append(Row(name, measure, measured=programs_of(argv[:1])))
 
     servers = {
         "redis-server": (["redis-server", "redis-benchmark"], lambda: measure_redis(options), "s"),
@@ -446,8 +377,8 @@ def programs(options, allocators):
         if not all(shutil.which(each) or os.path.isdir(each) for each in needed):
             print(f"left out: {name}: not installed", file=sys.stderr)
             continue
-        rows.append(Row(name, make(), unit, unit == "/s", sides, programs_of(needed)))
-    return rows
+        rows.append(Row(name, make(), unit, unit == "/s", programs_of(needed)))
+    return [Experiment("programs", rows, sides, options)]
 
 
 EXPERIMENTS = {"classic": classic, "sizes": sizes, "resident": resident, "replay": replay,
@@ -488,14 +419,9 @@ def main(arguments):
         for name in chosen:
             print(f"== {name}; load average {os.getloadavg()[0]:.2f}")
             with tempfile.TemporaryDirectory() as options.scratch:
-                found = EXPERIMENTS[name](options, allocators)
-                if not found or isinstance(found[0], Row):
-                    found = [Experiment(name, found, allocators, options)]
-                for experiment in found:
+                for experiment in EXPERIMENTS[name](options, allocators):
                     experiment.run(session)
                     failed = failed or experiment.failed
-                if name == "replay":
-                    draw_courses(options, found[0].rows)
         session.remove()
     except RunFailed as error:
         sys.exit(f"bench-malloc: {error}")

@@ -56,8 +56,8 @@ FIRST_S, EVERY_S, MOST = 0.3, 0.4, 6  # when the program is asked for snapshots
 
 
 def marking_of(path):
-    """The marking that a snapshot was taken with: live bytes, ns, markers (docs/heap_snapshot.md,
-    "The file", kEnd)."""
+    """The marking that a snapshot was taken with: live bytes, ns, markers (`kEnd` of
+    docs/reference/formats.md)."""
     end_block, head_words = 10, 4
     with open(path, "rb") as file:
         file.seek(8 * head_words)
@@ -233,7 +233,7 @@ def sensitivity(predictor, machine, snapshots):
     records = []
     for name in ("cache", "memory", "further_ns", "tlb", "occupancy_ns", "range_ns", "word_ns",
                  "reference_ns", "object_ns", "chain_ns", "surprise_ns", "start_ns", "atomic_ns",
-                 "transfer_ns", "relax_ns", "yield_ns", "wake_call_ns", "wake_ns"):
+                 "transfer_ns", "wake_call_ns"):
         after = times(with_larger(text, name))
         records.append({"figure, x 1.5": name, **{
             f"{number} markers, %": 100 * (statistics.mean(

@@ -12,12 +12,9 @@ words that an interrupt or a first call of a function leaves. The exit status is
 more.
 """
 
-import argparse
-from dataclasses import dataclass, field
-
-from . import tables
-from .running import OURS, THEIRS, RunFailed, Side, add_places, check_places, run_once
-from .session import Session
+from .main import complete, list_points, make_parser, measure_all
+from .running import OURS, THEIRS
+from .sweep import Figure, Metric, Workload
 
 USES = ["locals", "registers", "arguments", "vector", "weak", "finalizers", "guardian"]
 THREADS = ["main", "other", "waiting", "blocked", "ended"]
@@ -25,88 +22,72 @@ DEPTHS = [0, 4, 16, 64, 256]
 OBJECTS_OF_ROUND = 8
 # Objects allocated between the last use and the collection.
 BETWEEN = {"at once": 0, "later": 1000}
+# On libgc, what is beside the generational mode is the incremental one.
+MODES = {"default": {"incremental": ["off"]}, "concurrent": {"incremental": ["on"]},
+         "generational": {"incremental": ["on"], "generational": ["on"]}}
+METRICS = [Metric(f"held_{depth}", f"depth {depth}") for depth in DEPTHS]
 
 
-@dataclass
-class Mode:
-    name: str
-    theirs: dict = field(default_factory=dict)  # variables of the environment
-    ours: dict = field(default_factory=dict)
-    incremental: str = "0"  # what the programs must report
+def workloads():
+    return [Workload(f"{thread}, {when}, {use}", *2 * [
+        ["retention", "--use", use, "--thread", thread, "--between", str(BETWEEN[when])]],
+                     has_seed=False, wake=False)
+            for thread in THREADS for when in BETWEEN for use in USES]
 
 
-INCREMENTAL = {"GC_ENABLE_INCREMENTAL": "1"}
-MODES = [
-    Mode("default"),
-    Mode("concurrent", INCREMENTAL, INCREMENTAL, "1"),
-    Mode("generational", INCREMENTAL, {**INCREMENTAL, "GLEANER_GENERATIONAL": "1"}, "1"),
-]
+def held(measured):
+    """Objects still held by depth, on libgc and on Gleaner, by mode, thread, when and use."""
+    by_point = {(cell.workload.name, tuple(sorted(cell.point.items()))):
+                [int(cell.median(metric)) for metric in METRICS]
+                for cell in measured.cells if cell.series.runs}
+    found = {}
+    for mode, axes in MODES.items():
+        ours = {axis: values[0] for axis, values in axes.items()}
+        theirs = {"library": THEIRS, "incremental": ours["incremental"]}
+        for workload in measured.figure.workloads:
+            pair = [by_point.get((workload.name, tuple(sorted(point.items()))))
+                    for point in (theirs, {"library": OURS, **ours})]
+            if all(pair):
+                found[(mode, *workload.name.split(", "))] = pair
+    return found
 
 
-def held(session, options, mode, environment, library, arguments):
-    """Objects still held, by depth, and how many there were."""
-    side = Side(library, ["retention"] + arguments, library, environment)
-
-    def measure():
-        run = run_once(side, options)
-        if run.values["incremental"] != mode.incremental:
-            raise RunFailed(f"{mode.name}: the program reports incremental="
-                            f"{run.values['incremental']}")
-        return run
-
-    name = f"{mode.name}, {' '.join(arguments)}, {library}"
-    values = session.once(name, name, measure).values
-    return [int(values[f"held_{depth}"]) for depth in DEPTHS], int(values["objects"])
+def table(measured):
+    lines = {}
+    for (mode, thread, when, use), pair in held(measured).items():
+        row = (mode, thread, when, use if measured.options.uses else "all")
+        sums = lines.setdefault(row, [[0] * len(DEPTHS), [0] * len(DEPTHS)])
+        lines[row] = [[sum(both) for both in zip(*sides)] for sides in zip(sums, pair)]
+    return [["mode", "thread", "collection", "use"] + [metric.label for metric in METRICS]] + [
+        [*row, *(f"{a} / {b}" for a, b in zip(*sides))] for row, sides in lines.items()]
 
 
-def rows(options):
-    """Mode, thread, when, use."""
-    for mode in MODES:
-        short = options.smoke and mode.name != "default"
-        for thread in THREADS[:1] if short else THREADS:
-            for when in BETWEEN:
-                for use in ("locals", "guardian") if short else USES:
-                    yield mode, thread, when, use
+def judge(measured):
+    cell = next(cell for cell in measured.cells if cell.series.runs)
+    print(f"libgc / Gleaner, of {cell.series.runs[0].values['objects']} objects of each use.")
+    return [f"{', '.join(row)}, depth {depth}: libgc holds {a}, Gleaner {b}"
+            for row, pair in held(measured).items() for depth, a, b in zip(DEPTHS, *pair)
+            if b > 2 * a + OBJECTS_OF_ROUND] if measured.options.check else []
 
 
-def main(cli_arguments):
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_places(parser)
+def main(arguments):
+    parser = make_parser("bench-retention", __doc__)
     parser.add_argument("--uses", action="store_true", help="a row for each use, not their sum")
     parser.add_argument("--check", action="store_true", help="test the law")
-    parser.add_argument("--smoke", action="store_true",
-                        help="fewer rows in the concurrent and generational modes")
-    options = parser.parse_args(cli_arguments)
-    check_places(parser, options)
+    options = parser.parse_args(arguments)
+    complete(parser, options, runs=1)
 
-    session = Session.of_command("bench-retention", options, cli_arguments)
-    counts, broken = {}, []  # counts: by mode, thread and when; for each use
-    for mode, thread, when, use in rows(options):
-        arguments = ["--use", use, "--thread", thread, "--between", str(BETWEEN[when])]
-        try:
-            theirs, objects = held(session, options, mode, mode.theirs, THEIRS, arguments)
-            ours, _ = held(session, options, mode, mode.ours, OURS, arguments)
-        except RunFailed as failure:
-            return tables.report_failures([failure])
-        counts.setdefault((mode.name, thread, when), {})[use] = (theirs, ours)
-        for depth, a, b in zip(DEPTHS, theirs, ours):
-            if b > 2 * a + OBJECTS_OF_ROUND:
-                broken.append(f"{mode.name}, {thread}, {when}, {use}, depth {depth}: "
-                              f"libgc holds {a} of {objects}, Gleaner {b}")
+    def fits(workload, point):
+        """Tiny runs are one thread and two uses but in the default mode."""
+        thread, _, use = workload.name.split(", ")
+        return not options.smoke or point["incremental"] == "off" or (
+            thread == "main" and use in ("locals", "guardian"))
 
-    session.remove()
-    lines = []
-    for row, uses in counts.items():
-        for use, (theirs, ours) in uses.items() if options.uses else [("all", sums(uses))]:
-            lines.append(list(row) + [use] + [f"{a} / {b}" for a, b in zip(theirs, ours)])
-    tables.print_markdown([["mode", "thread", "collection", "use"]
-                            + [f"depth {depth}" for depth in DEPTHS]] + lines)
-    print(f"\nlibgc / Gleaner, of {objects} objects of each use.")
-    return tables.report_failures(broken) if options.check else 0
-
-
-def sums(uses):
-    """Over the uses, for each depth: theirs and ours."""
-    return [[sum(counts) for counts in zip(*side)] for side in zip(*uses.values())]
-
+    points = [{"library": [THEIRS], "incremental": ["off", "on"]}, *MODES.values()]
+    figure = Figure("retention", "Objects held after their last use", workloads(), METRICS,
+                    "incremental", points, points, fits=fits, table=table, judge=judge,
+                    drawn=[])
+    if options.list:
+        list_points([figure], options)
+        return 0
+    return measure_all([figure], options)

@@ -19,45 +19,25 @@ PLAIN_LINE_S = 30  # Without a terminal, a line of progress that often.
 
 
 class Progress:
-    """Shows what is running: a bar on a terminal, else a line now and then, on standard error."""
+    """Shows what is running: a line on a terminal, else a line now and then, on standard error."""
 
     def __init__(self, total):
         self.total, self.done = total, 0
         self.shown = time.monotonic()
-        self.bar = None
-
-    def _start(self):
-        """With the first run: several experiments may be open, and one bar is shown."""
-        if self.total and sys.stderr.isatty():
-            try:
-                from tqdm import tqdm
-                self.bar = tqdm(total=self.total, unit="run", dynamic_ncols=True, leave=False)
-            except ImportError:
-                pass
 
     def begin(self, text):
-        if self.done == 0 and self.bar is None:
-            self._start()
-        if self.bar is not None:
-            self.bar.set_description(text)
-        elif sys.stderr.isatty():
-            print(f"\r\033[K{self._position()}{text}", end="", file=sys.stderr, flush=True)
+        place = f"{self.done} of {self.total}: " if self.total else ""
+        if sys.stderr.isatty():
+            print(f"\r\033[K{place}{text}", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - self.shown >= PLAIN_LINE_S:
             self.shown = time.monotonic()
-            print(f"{self._position()}{text}", file=sys.stderr, flush=True)
-
-    def _position(self):
-        return f"{self.done} of {self.total}: " if self.total else ""
+            print(f"{place}{text}", file=sys.stderr, flush=True)
 
     def end(self):
         self.done += 1
-        if self.bar is not None:
-            self.bar.update()
 
     def close(self):
-        if self.bar is not None:
-            self.bar.close()
-        elif sys.stderr.isatty():
+        if sys.stderr.isatty():
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
@@ -155,11 +135,10 @@ class Session:
 
 
 def digests(options, programs, files=()):
-    """Of the programs of --bin, of what they read, of both libraries and of other files: a change of
-    any makes figures incomparable."""
+    """Of the programs of --bin, of both libraries and of other files: a change of any makes figures
+    incomparable."""
     paths = [os.path.join(options.bin, program) for program in programs]
     paths += [library_file(directory) for directory in (getattr(options, "ours", None),
                                                         getattr(options, "theirs", None))
               if directory]
-    paths += glob.glob(os.path.join(machine.SOURCE, "bench", "cky", "*.grammar"))
     return {path: digest_of_file(path) for path in [*paths, *files] if os.path.isfile(path)}

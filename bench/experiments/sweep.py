@@ -1,10 +1,10 @@
-"""Programs by library, policy, threads, markers, balancing, splitting, termination, mode, blocks
-and allocator: the cross product of what is asked for, measured in turn, as table, CSV, JSON and
-picture.
+"""Programs by library, policy, threads, markers and so on (AXES): the cross product of what is asked
+for, measured in turn, as table, CSV, JSON and picture.
 """
 
 import itertools
 import os
+import re
 import statistics
 from dataclasses import dataclass, field
 
@@ -12,7 +12,6 @@ from . import machine, pictures, tables
 from .running import OURS, THEIRS, RunFailed, Side, number_of, run_once
 from .session import Session, digests
 
-RUN_TIMEOUT_S = 120
 MAX_COLUMNS = 7  # of panels in a picture
 
 # Each axis: the kind of its values, and which there are; wrong_value knows policies.
@@ -26,11 +25,16 @@ AXES = {
     "split": (WORD, ("on", "off")),
     "termination": (WORD, ("states", "counter")),
     "mode": (WORD, ("auto", "stop", "concurrent", "generational")),
+    "incremental": (WORD, ("on", "off")),
+    "generational": (WORD, ("on", "off")),
+    "barrier": (WORD, ("userfaultfd", "soft-dirty", "mprotect", "cards")),
+    "divisor": (NUMBER, None),
     "allocator": (WORD, None),
     "blocks": (NUMBER, None),
 }
 # What libgc knows, too. The others make no difference there.
-OF_LIBGC = ("library", "threads", "markers")
+OF_LIBGC = ("library", "threads", "markers", "incremental", "divisor")
+SWITCH = {"on": "1", "off": "0"}
 
 
 def environment_of(point):
@@ -41,13 +45,15 @@ def environment_of(point):
         environment["GLEANER_POLICY"] = policy
         if k:
             environment["GLEANER_K"] = k
-    for axis, variable in (("balance", "GLEANER_MARK_BALANCE"), ("split", "GLEANER_MARK_SPLIT")):
+    for axis, variable in (("balance", "GLEANER_MARK_BALANCE"), ("split", "GLEANER_MARK_SPLIT"),
+                           ("generational", "GLEANER_GENERATIONAL"), ("markers", "GC_MARKERS"),
+                           ("termination", "GLEANER_TERMINATION"), ("mode", "GLEANER_MODE"),
+                           ("barrier", "GLEANER_WRITE_TRACKING"),
+                           ("divisor", "GC_FREE_SPACE_DIVISOR")):
         if axis in point:
-            environment[variable] = {"on": "1", "off": "0"}[point[axis]]
-    for axis, variable in (("markers", "GC_MARKERS"), ("termination", "GLEANER_TERMINATION"),
-                           ("mode", "GLEANER_MODE")):
-        if axis in point:
-            environment[variable] = str(point[axis])
+            environment[variable] = SWITCH.get(point[axis], str(point[axis]))
+    if point.get("incremental") == "on":
+        environment["GC_ENABLE_INCREMENTAL"] = "1"
     return environment
 
 
@@ -71,16 +77,20 @@ class Workload:
     quick: list  # the command of the quick form
     has_seed: bool = True
     environment: dict = field(default_factory=dict)
+    threads: int = 1  # where they are no axis
+    wake: bool = True  # libgc's markers, which start with the first thread, if there is one thread
+    measure: object = None  # measure(side, options) for what is no benchmark
 
 
 @dataclass
 class Metric:
-    key: str  # of what the program prints, or rss_mb
+    key: str  # of what the program prints, or one of OF_RUN
     label: str  # with the unit
     logarithmic: bool = False
     factor: float = 1
 
 
+OF_RUN = ("rss_mb", "wall_s", "processor_s")
 SECONDS = Metric("seconds", "run time, s")
 MEMORY = Metric("rss_mb", "peak resident set, MB")
 
@@ -88,7 +98,8 @@ MEMORY = Metric("rss_mb", "peak resident set, MB")
 @dataclass
 class Figure:
     """`points` are cross products, each a dictionary of axes to lists. The axis `x` is horizontal
-    in the picture, each combination of the others is a line, each workload a panel."""
+    in the picture, each combination of the others is a line, each workload a panel; or the metric
+    `against` is horizontal, and `x` stands beside the points."""
     name: str
     title: str
     workloads: list
@@ -97,6 +108,14 @@ class Figure:
     points: list
     quick: list
     relative: bool = False  # how many times the value at the least x
+    against: Metric = None
+    drawn: list = None  # metrics, if not all; none: no picture
+    timeout_s: int = 120
+    libraries: tuple = (OURS, THEIRS)  # whose failures are the experiment's; others' are results
+    fits: object = lambda workload, point: True  # whether the point is measured
+    files: tuple = ()  # that runs depend on, beside the programs and the libraries
+    table: object = None  # table(measured): lines of text, the first the header
+    judge: object = None  # judge(measured): prints what follows, and returns failures
 
 
 @dataclass
@@ -107,8 +126,8 @@ class Cell:
     series: object = None
 
     def values(self, metric):
-        if metric.key == "rss_mb":
-            return [run.rss_mb for run in self.series.runs]
+        if metric.key in OF_RUN:
+            return [getattr(run, metric.key) for run in self.series.runs]
         return [float(run.values[metric.key]) * metric.factor for run in self.series.runs]
 
     def median(self, metric):
@@ -146,12 +165,22 @@ def side_of(workload, point, options):
     if "allocator" in point:  # a program without libgc
         command += ["--allocator", point["allocator"], "--blocks", str(point["blocks"])]
         return Side(label_of(point), command)
-    threads = point.get("threads", 1)
+    threads = point.get("threads", workload.threads)
     command += ["--threads", str(threads)]
-    if threads == 1:
-        command.append("--wake-markers")  # libgc starts its markers with the first thread
+    command += ["--barrier"] * (point.get("barrier") == "cards")
+    command += ["--wake-markers"] * (threads == 1 and workload.wake)
     return Side(label_of(point), command, point["library"],
                 {**workload.environment, **environment_of(point)})
+
+
+def how_it_ended(failure):
+    """A run, in a few words."""
+    status = re.search(r"exit status (-?\d+)", str(failure))
+    if not status:
+        return str(failure)
+    number = -int(status[1])
+    return "not done in time" if number == 9 else (
+        f"signal {number}" if number > 0 else f"exit status {-number}")
 
 
 class Measured:
@@ -160,7 +189,8 @@ class Measured:
     def __init__(self, figure, options):
         self.figure, self.options = figure, options
         points = expand(figure.quick if options.quick else figure.points)
-        self.cells = [Cell(workload, point) for workload in figure.workloads for point in points]
+        self.cells = [Cell(workload, point) for workload in figure.workloads for point in points
+                      if figure.fits(workload, point)]
         self.sides = [side_of(cell.workload, cell.point, options) for cell in self.cells]
         self.failures = []
         self.session = None
@@ -174,7 +204,7 @@ class Measured:
         return {"runs": self.options.runs, "smoke": self.options.smoke,
                 "configurations": [[side.label, *side.command, sorted(side.environment.items())]
                                    for side in self.sides],
-                "programs": digests(self.options, programs)}
+                "programs": digests(self.options, programs, self.figure.files)}
 
     def open(self):
         """Reads the journal. Raises JournalError."""
@@ -209,10 +239,14 @@ class Measured:
         checksums = {}
 
         def accept(label, run):
+            point = its[label][0].point
+            incremental = run.values.get("incremental")
+            if SWITCH.get(point.get("incremental"), incremental) != incremental:
+                raise RunFailed(f"the program reports incremental={incremental}")
             for metric in self.figure.metrics:
-                if metric.key != "rss_mb":
+                if metric.key not in OF_RUN:
                     number_of(run.values, metric.key)
-            threads = its[label][0].point.get("threads")
+            threads = point.get("threads")
             checksum = run.values.get("checksum")
             if checksums.setdefault(threads, checksum) != checksum:
                 raise RunFailed(f"checksum {checksum}, not {checksums[threads]} as before")
@@ -220,18 +254,26 @@ class Measured:
         series = session.in_turn(f"{self.figure.name}, {workload.name}",
                                  {label: side for label, (_, side) in its.items()},
                                  self.options.runs,
-                                 lambda side: run_once(side, self.options, RUN_TIMEOUT_S), accept)
+                                 lambda side: (workload.measure or run_once)(
+                                     side, self.options, self.figure.timeout_s), accept)
         for label, (cell, _) in its.items():
             cell.series = series[label]
-            if cell.series.failure:
+            if cell.series.failure and cell.point.get("library", OURS) in self.figure.libraries:
                 self.failures.append(f"{self.figure.name}, {workload.name}, {label}: "
                                      f"{cell.series.failure}")
 
     def table(self):
-        """The first line is the header. A star marks runs under foreign load."""
+        """The first line is the header. A star marks runs under foreign load. Where a failure is a
+        result, it stands there."""
+        if self.figure.table:
+            return self.figure.table(self)
         lines = [["program", "configuration", "runs"]
                  + [f"{metric.label}, median (min-max)" for metric in self.figure.metrics]]
         for cell in self.cells:
+            if cell.series.failure and cell.point.get("library") not in (
+                    None, *self.figure.libraries):
+                lines.append([cell.workload.name, label_of(cell.point), how_it_ended(
+                    cell.series.failure)] + ["-"] * len(self.figure.metrics))
             if not cell.series.runs:
                 continue
             line = [cell.workload.name, label_of(cell.point),
@@ -267,10 +309,12 @@ class Measured:
         """For the picture: by label, pairs (x, median) in rising order."""
         found = {}
         for cell in self.cells:
-            if cell.workload is workload and cell.series.runs:
+            if cell.workload is workload and cell.series.runs and not cell.series.failure:
                 x = cell.point.get(self.figure.x, "any")
                 label = label_of(cell.point, (self.figure.x,)) or "default"
-                found.setdefault(label, []).append((x, cell.median(metric)))
+                found.setdefault(label, []).append(
+                    (cell.median(self.figure.against), cell.median(metric), x)
+                    if self.figure.against else (x, cell.median(metric)))
         if self.figure.relative:
             least = min(cell.point.get(self.figure.x, "any") for cell in self.cells
                         if cell.workload is workload)
@@ -283,15 +327,19 @@ class Measured:
 
     def draw(self):
         """False if there is no picture."""
+        metrics = self.figure.metrics if self.figure.drawn is None else self.figure.drawn
+        if not metrics:
+            return False
         panels = [(f"{workload.name}", self._y_label(metric), metric.logarithmic,
                    self.lines(workload, metric))
-                  for metric in self.figure.metrics for workload in self.figure.workloads]
+                  for metric in metrics for workload in self.figure.workloads]
         form = " — tiny runs that mean nothing" if self.options.smoke else (
             " — quick form" if self.options.quick else "")
         count = len(self.figure.workloads)
         columns = -(-count // -(-count // MAX_COLUMNS))  # rows as full as can be
         return pictures.draw_panels(self.path(".png"), self.figure.title + form,
-                                    machine.sentence(self.described), self.figure.x, columns,
+                                    machine.sentence(self.described),
+                                    getattr(self.figure.against, "label", self.figure.x), columns,
                                     panels)
 
     def _y_label(self, metric):

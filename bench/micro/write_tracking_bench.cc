@@ -1,5 +1,5 @@
 // The costs of each mechanism of write tracking: arming, the program's first writes, fetching. The
-// table of docs/write_tracking.md is this program's output.
+// table of docs/design/write_tracking.md is this program's output.
 //
 //   write_tracking_bench [--pages N] [--rounds N] [--huge] [--smoke]
 //

@@ -28,8 +28,8 @@ void SetPending(void* rescan_set, Addr from, Addr to) {
 }
 
 // The end of the next piece of [from, end), which has at most `most` pages.
-PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber most) {
-  return end - from > most ? from + most : end;
+PageNumber PieceEnd(PageNumber from, PageNumber end, PageNumber max) {
+  return end - from > max ? from + max : end;
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ Cycle::Next Cycle::Advance(Addr stack_pointer) {
   if (discards_marks_) return Next::kStop;
   // Acquire: pairs with the end of the slice, which publishes drained_ and the marker's state.
   if (slice_.Load(memory_order_acquire) != 0) return Next::kNothing;
-  const platform::TraceScope step(platform::TraceEvent::kStep, static_cast<uint64_t>(state()));
+  const platform::StepEvent event(state());
   switch (state()) {
     case CycleState::kArming:
       return Arm();
@@ -384,8 +384,8 @@ void Cycle::RescanLastWorldStopped() {
 
 bool Cycle::DisarmSome() {
   if (to_disarm_ == 0) return false;
-  const PageNumber most = PagesIn(kArmBytes);
-  const PageNumber begin = to_disarm_ > most ? to_disarm_ - most : 0;
+  const PageNumber max = PagesIn(kArmBytes);
+  const PageNumber begin = to_disarm_ > max ? to_disarm_ - max : 0;
   tracker_.Disarm(g_space.AddressOfPage(begin), g_space.AddressOfPage(to_disarm_));
   to_disarm_ = begin;
   return begin != 0;

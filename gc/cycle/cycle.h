@@ -1,5 +1,5 @@
-// A cycle that marks concurrently, up to and including its final stop: docs/concurrent_cycle.md,
-// steps 1 to 6.
+// A cycle that marks concurrently, up to and including its final stop:
+// docs/design/concurrent_cycle.md, steps 1 to 6.
 //
 //   kIdle       no cycle, or a cycle that sweeps (gc/finish/sweeper.h)
 //   kArming     the pages of the scanned space are armed, piece by piece
@@ -38,7 +38,7 @@
 #include "gc/mark/marker.h"
 #include "gc/mark/rescan_set.h"
 #include "gc/mark/shadow_copies.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/tracking/write_tracking.h"
 
 namespace gleaner::gc {
@@ -93,7 +93,7 @@ class Cycle {
   // Another tracker may be enabled afterwards. pre: kIdle, and no page is pinned.
   void CloseTracker();
 
-  // --- Generational mode (docs/generational.md). Guarded by the collector lock. ---
+  // --- Generational mode (docs/design/collection.md). Guarded by the collector lock. ---
   // Writes may be tracked from one collection to the next without a cycle under way. Result as for
   // Enable. `kind`: any but kNone.
   [[nodiscard]] bool EnableMemory(platform::TrackingKind kind);
@@ -217,10 +217,7 @@ class Cycle {
     platform::MaybeDelay();
     // Relaxed: guarded by the lock; without the lock, the state is a hint.
     state_.Store(state, platform::memory_order_relaxed);
-    if (platform::IsTracing()) {
-      platform::EmitTrace(platform::TraceEvent::kCycleState, platform::NowNs(),
-                          {static_cast<uint64_t>(state)});
-    }
+    platform::OnCycleState(state);
     platform::MaybeDelay();
   }
 

@@ -1,5 +1,5 @@
-// Threads that allocate wait while the end of a cycle is urgent: docs/concurrent_cycle.md, "Who is
-// throttled".
+// Threads that allocate wait while the end of a cycle is urgent: docs/design/concurrent_cycle.md,
+// "Who is throttled".
 #pragma once
 
 #include "platform/os/atomic.h"

@@ -23,7 +23,7 @@
 // thread that frees an object and finds no note does not need the lock.
 #pragma once
 
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 #include "gc/mark/marker.h"
 
 namespace gleaner::gc {

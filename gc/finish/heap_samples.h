@@ -1,5 +1,5 @@
-// The samples of the heap profile (docs/heap_profile.md): where each sampled object was allocated,
-// and whether it is alive.
+// The samples of the heap profile (docs/reference/heap.md): where each sampled object was
+// allocated, and whether it is alive.
 //
 // A sample is noted inside the critical section in which its object is handed out (alloc/hooks.h),
 // so a stop finds both or neither. The samples are neither roots nor references. A sample ends
@@ -13,7 +13,7 @@
 // world stopped nobody has it.
 #pragma once
 
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 #include "gc/mark/marker.h"
 #include "platform/unwind/stack_table.h"
 

@@ -9,7 +9,7 @@
 // Guarded by the collector lock.
 #pragma once
 
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 #include "gc/mark/kinds.h"
 #include "gc/mark/marker.h"
 

@@ -1,4 +1,4 @@
-// The bytes of a heap snapshot (docs/heap_snapshot.md), for the writer and for readers.
+// The bytes of a heap snapshot (docs/reference/formats.md), for the writer and for readers.
 #pragma once
 
 #include "platform/os/base.h"

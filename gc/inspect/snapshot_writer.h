@@ -5,7 +5,7 @@
 // objects or roots BreakIfFull may end the block and begin another one of the same type.
 #pragma once
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "gc/inspect/snapshot_format.h"
 
 namespace gleaner::gc {

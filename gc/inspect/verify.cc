@@ -1,6 +1,6 @@
 #include "gc/inspect/verify.h"
 
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 #include "alloc/walk.h"
 
 namespace gleaner::gc {

@@ -8,7 +8,7 @@
 
 #include <sched.h>
 
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/os/clock.h"
 #include "platform/os/lock.h"
 
@@ -35,14 +35,13 @@ struct RealClock {
   // Lasts while a worker searches for work. Adds its length, in ns, to *idle.
   class IdleSpan {
    public:
-    IdleSpan(int worker, uint64_t* idle)
-        : scope_(platform::TraceEvent::kIdle, static_cast<uint64_t>(worker)), idle_(idle) {}
+    IdleSpan(int worker, uint64_t* idle) : event_(worker), idle_(idle) {}
     ~IdleSpan() { *idle_ += platform::NowNs() - begin_ns_; }
     IdleSpan(const IdleSpan&) = delete;
     IdleSpan& operator=(const IdleSpan&) = delete;
 
    private:
-    const platform::TraceScope scope_;
+    const platform::IdleEvent event_;
     uint64_t* const idle_;
     const uint64_t begin_ns_ = platform::NowNs();
   };

@@ -404,8 +404,8 @@ GLEANER_NOINLINE PackedRange MarkLoop<Worker, Clock>::ShareWork(PackedRange in_h
   if (!splits && stack_.size() < 2 && batch_.size() < 2) return in_hand;
   MarkCrew<Clock>& crew = self().crew();
   const size_t hungry = crew.idle.Load(platform::memory_order_relaxed);  // a hint
-  const size_t most = hungry < WorkQueueOf<Clock>::kSlots ? hungry : WorkQueueOf<Clock>::kSlots;
-  if (const size_t offered = queue.size(); offered != 0 && offered >= most) return in_hand;
+  const size_t max = hungry < WorkQueueOf<Clock>::kSlots ? hungry : WorkQueueOf<Clock>::kSlots;
+  if (const size_t offered = queue.size(); offered != 0 && offered >= max) return in_hand;
   if (hungry == 0) {
     if (statistics.bytes_scanned < kHelpAfterBytes || !self().WakeHelper()) return in_hand;
   }

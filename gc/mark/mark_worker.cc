@@ -1,7 +1,7 @@
 #include "alloc/walk.h"
 #include "gc/mark/mark_pipeline.h"
 #include "gc/mark/worker_nodes.h"
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/nodes/topology.h"
 #include "platform/os/clock.h"
 
@@ -221,7 +221,7 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   AllowBatches(slice_bytes >= kMinSortingSlice || marker_->config_.min_batch != 0);
   OrderVictims();
   marker_->crew_.termination.SetBusy(id_);
-  const platform::TraceSpan span;
+  const platform::MarkEvent event;
   const uint64_t begin_ns = platform::NowNs();
   const MarkStatistics before = statistics;
   // A claimed task is pushed whole even if the worker has to pause meanwhile.
@@ -239,8 +239,8 @@ void MarkWorker::Run(uint64_t slice_bytes) {
   if (MustPause()) marker_->EndSlice();
   pause_at_bytes_ = kNeverPause;
   statistics.busy_ns += platform::NowNs() - begin_ns - (statistics.idle - before.idle);
-  span.End(platform::TraceEvent::kMark, id_, statistics.steals - before.steals,
-           statistics.bytes_scanned - before.bytes_scanned, statistics.objects - before.objects);
+  event.End(id_, statistics.steals - before.steals, statistics.bytes_scanned - before.bytes_scanned,
+            statistics.objects - before.objects);
 }
 
 }  // namespace gleaner::gc

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/size_class.h"
 
 namespace gleaner::gc {

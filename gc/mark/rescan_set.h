@@ -16,9 +16,9 @@
 #pragma once
 
 #include "alloc/address_space.h"
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
+#include "platform/common/bits.h"
 #include "platform/faults/delays.h"
-#include "platform/os/bits.h"
 
 namespace gleaner::gc {
 

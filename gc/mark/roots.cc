@@ -4,7 +4,7 @@
 
 #include "alloc/object.h"
 #include "gc/mark/kinds.h"
-#include "platform/loader/mappings.h"
+#include "platform/os/readable.h"
 
 namespace gleaner::gc {
 

@@ -1,7 +1,7 @@
 // Root tasks of one collection, copied root words, and the ranges the program registered.
 #pragma once
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "platform/os/atomic.h"
 #include "platform/threads/thread.h"
 

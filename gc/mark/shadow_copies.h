@@ -14,7 +14,7 @@
 #pragma once
 
 #include "alloc/address_space.h"
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 
 namespace gleaner::gc {
 

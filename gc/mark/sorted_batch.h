@@ -10,8 +10,8 @@
 // batches of all workers together hold at most 32 ranges a page, which take 1/64 of the heap's
 // bytes. A worker makes a batch when it has its share of 8 ranges a page. None is made in a heap
 // that a processor's caches may hold, nor by more than four workers, whose shares are too thin
-// (docs/performance.md, "In the order of addresses"). The heap is here what is committed of it for
-// objects that are scanned.
+// (docs/figures/performance.md, "In the order of addresses"). The heap is here what is committed of
+// it for objects that are scanned.
 #pragma once
 
 #include "alloc/address_space.h"

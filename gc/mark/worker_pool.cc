@@ -2,8 +2,8 @@
 
 #include "gc/mark/worker_nodes.h"
 #include "observe/trace.h"
-#include "platform/mprotect/fault_signal.h"
 #include "platform/nodes/topology.h"
+#include "platform/threads/stop_world.h"
 
 namespace gleaner::gc {
 

@@ -1,4 +1,4 @@
-// How much memory is worth how much time: docs/collection_cycle.md, "The law".
+// How much memory is worth how much time: docs/design/policy.md, "The law".
 //
 // Between two collections the program allocates E bytes. A collection takes the processor time K,
 // the sweep left out, and the program takes the processor time u for each byte that it allocates.

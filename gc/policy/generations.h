@@ -1,4 +1,4 @@
-// Whether the next collection should be a minor one: docs/generational.md, "By yield".
+// Whether the next collection should be a minor one: docs/design/collection.md, "By yield".
 //
 // When it may be minor, no old object holds a pointer to a young one [inv.no-old-to-young].
 //

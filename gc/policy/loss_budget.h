@@ -1,5 +1,5 @@
 // How much the collector may lose by kinds of collection that do not pay, where it chooses the kind
-// itself (docs/modes.md, "What a kind costs").
+// itself (docs/design/policy.md, "What a kind costs").
 //
 // What tracking costs the program depends on the machine and on what the program writes, so whether
 // a concurrent cycle or a minor collection pays is known only after one has been tried. A trial may

@@ -1,7 +1,7 @@
-// A pause and its parts. docs/latency.md tells what is done in which part.
+// A pause and its parts. docs/reference/statistics.md tells what is done in which part.
 #pragma once
 
-#include "observe/trace.h"
+#include "observe/events.h"
 #include "platform/os/clock.h"
 
 namespace gleaner::gc {
@@ -64,10 +64,7 @@ class PauseClock {
  private:
   void Charge(uint64_t now) {
     times_.part_ns[static_cast<int>(part_)] += now - since_ns_;
-    if (platform::IsTracing()) {
-      platform::EmitTrace(platform::TraceEvent::kPausePart, since_ns_,
-                          {now - since_ns_, static_cast<uint64_t>(part_)});
-    }
+    platform::OnPausePart(part_, since_ns_, now - since_ns_);
     times_.all_ns = now - begin_ns_;
     since_ns_ = now;
   }

@@ -1,4 +1,4 @@
-// Why a collection is of its kind: docs/modes.md, "What is decided".
+// Why a collection is of its kind: docs/design/policy.md, "What is decided".
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// How long a stop-parallel collection of the whole heap would stop the program: docs/modes.md, "The
-// forecast".
+// How long a stop-parallel collection of the whole heap would stop the program.
 //
 //   stop = rest + mark time per byte * bytes to scan / parallelism + sweep time per page * pages
 //

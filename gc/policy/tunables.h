@@ -28,8 +28,8 @@ struct Tunables {
   uint64_t pause_target_ns = 0;
   // A stop-parallel collection that is expected to be shorter replaces a concurrent cycle.
   uint64_t short_pause_ns = 0;
-  // Of the kinds of collection that are possible, the collector chooses (docs/modes.md). Else it
-  // uses concurrent and minor collections wherever they are possible.
+  // Of the kinds of collection that are possible, the collector chooses (docs/design/policy.md).
+  // Else it uses concurrent and minor collections wherever they are possible.
   bool automatic = false;
   // Concurrent cycles and minor collections that cost the program more than a stop-parallel one are
   // avoided. False if the program has set the pause goal, which is kept at any price then.

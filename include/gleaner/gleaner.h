@@ -59,17 +59,17 @@ struct gleaner_stats {
    collection callback; takes the allocation lock. */
 GLEANER_API size_t gleaner_get_stats(struct gleaner_stats *stats, size_t size);
 
-/* Writes the heap profile to the file, for pprof (docs/heap_profile.md): which objects have been
-   sampled so far, and which of these the last collection has not found dead. A heap profile of that
-   name is replaced. Returns 0, or the number of an error: ENOTSUP if nothing is sampled
-   (GLEANER_PROFILE), EINVAL if `path` is NULL, EEXIST if the file is something else, EBUSY if
-   another thread writes a profile or another process this file; else what the system says. Any
+/* Writes the heap profile to the file, for pprof (docs/reference/heap.md): which objects
+   have been sampled so far, and which of these the last collection has not found dead. A heap
+   profile of that name is replaced. Returns 0, or the number of an error: ENOTSUP if nothing is
+   sampled (GLEANER_PROFILE), EINVAL if `path` is NULL, EEXIST if the file is something else, EBUSY
+   if another thread writes a profile or another process this file; else what the system says. Any
    thread, not inside a collection callback or a signal handler. */
 GLEANER_API int gleaner_write_heap_profile(const char *path);
 
 /*
  * Modes of collection that need to know what the program writes, and the mechanism that tracks
- * writes for them: docs/write_tracking.md.
+ * writes for them: docs/design/write_tracking.md.
  */
 struct gleaner_modes {
   int concurrent;       /* 1: collections that allocation causes mark concurrently */
@@ -91,7 +91,7 @@ GLEANER_API size_t gleaner_get_modes(struct gleaner_modes *modes, size_t size);
    the kind of collection (GLEANER_MODE=auto, the default): where a stop is expected to take longer,
    marking is concurrent, if the program leaves time for it. 0 is taken as 1. The next collection
    counts. Without this call and without GLEANER_PAUSE_GOAL it is 10 ms, as long as that costs the
-   program little: docs/modes.md. Any thread, at any time. */
+   program little: docs/design/policy.md. Any thread, at any time. */
 GLEANER_API void gleaner_set_pause_goal(uint64_t nanoseconds);
 GLEANER_API uint64_t gleaner_get_pause_goal(void);
 
@@ -111,7 +111,7 @@ struct gleaner_choice {
   int concurrent;       /* 1: it marked concurrently */
   int minor;            /* 1: it looked at young objects only */
   const char *reason;   /* "only kind", "asked for", "young die", "short stop", "long stop",
-                           "fast allocation", "memory limit" or "dear cycle": docs/modes.md */
+                           "fast allocation", "memory limit" or "dear cycle": docs/design/policy.md */
   uint64_t expected_ns; /* how long it was expected to stop the program; if it marked concurrently,
                            how long a stop-parallel one was expected to */
   uint64_t actual_ns;   /* how long it stopped the program */
@@ -127,7 +127,8 @@ GLEANER_API size_t gleaner_get_choice(struct gleaner_choice *choice, size_t size
  * With it, concurrent collections need no write tracking by the system. It is for programs and
  * compilers that use it for every such store, also for those that initialise a new object. They
  * declare that by GC_set_manual_vdb_allowed(1) before GC_enable_incremental, or run with
- * GLEANER_WRITE_TRACKING=cards: docs/write_tracking.md. In C++, gc::ptr of gleaner.hpp uses it.
+ * GLEANER_WRITE_TRACKING=cards: docs/design/write_tracking.md. In C++, gc::ptr of gleaner.hpp uses
+ * it.
  *
  *     GLEANER_STORE(&node->next, other);                           node->next = other
  *     memcpy(to, from, bytes); gleaner_mark_cards(to, bytes);      while `from` is reachable
@@ -183,8 +184,8 @@ GLEANER_API void gleaner_mark_cards(const void *begin, size_t bytes);
 
 /*
  * Latency: the parts of pauses, and how long threads were kept from running the program;
- * docs/latency.md. Times are nanoseconds of CLOCK_MONOTONIC. Later versions add fields and values
- * only at the end of structures and enumerations.
+ * docs/reference/statistics.md. Times are nanoseconds of CLOCK_MONOTONIC. Later versions add fields
+ * and values only at the end of structures and enumerations.
  */
 enum gleaner_pause {
   GLEANER_PAUSE_LAST,    /* of the last collection */
@@ -213,7 +214,7 @@ GLEANER_API size_t gleaner_get_pause_parts(int which, struct gleaner_pause_parts
 
 /*
  * Heap snapshots, for `gleaner why` and `gleaner snapshot`: all live objects and what refers to
- * them; docs/heap_snapshot.md.
+ * them; docs/reference/heap.md.
  */
 /* Collects, and writes a snapshot to the file, which only its owner may read: it holds words of the
    program's stacks. The threads are stopped until it is written. A file of that name is replaced if
@@ -269,7 +270,7 @@ GLEANER_API size_t gleaner_get_stall_histogram(int cause, struct gleaner_stall_b
 
 /*
  * What the program does, on the calling thread's track of the collector's trace (GLEANER_TRACE,
- * docs/tracing.md), as "program: NAME": between
+ * docs/reference/tracing.md), as "program: NAME": between
  *
  *     uint64_t begin = gleaner_trace_begin();
  *     gleaner_trace_end("exchange", begin);
@@ -286,7 +287,8 @@ GLEANER_API void gleaner_trace_end(const char *name, uint64_t begin);
 /*
  * Fibers: stacks that the program has made, on which coroutines run. Until its fiber is destroyed,
  * each collection searches a registered stack for pointers, from the stack pointer it was left with
- * to its end. Any thread may go on with a suspended fiber. docs/fibers.md has the rules in full.
+ * to its end. Any thread may go on with a suspended fiber. docs/reference/fibers.md has the rules
+ * in full.
  *
  * Wrong use is reported on standard error and changes nothing. Results are errno values.
  */
@@ -347,8 +349,9 @@ GLEANER_API gleaner_fiber *gleaner_fiber_current(void);
 GLEANER_API enum gleaner_fiber_state gleaner_fiber_get_state(const gleaner_fiber *fiber);
 
 /*
- * Memory nodes (NUMA): where memory lies on machines with several; docs/numa.md. Where there is one
- * node, placements are accepted and without effect. Sizes are bytes unless said otherwise.
+ * Memory nodes (NUMA): where memory lies on machines with several; docs/reference/numa.md. Where
+ * there is one node, placements are accepted and without effect. Sizes are bytes unless said
+ * otherwise.
  */
 enum gleaner_pattern {
   GLEANER_LOCAL,        /* on the node of the processor that touches the page first */
@@ -433,9 +436,10 @@ GLEANER_API int gleaner_count_pages(const void *memory, size_t bytes, uint64_t *
                                     size_t count);
 
 /*
- * Arenas: allocation from one range of memory by a policy of the program's choice; docs/arenas.md.
- * The collector neither searches an arena for pointers nor reclaims its blocks. The tables of an
- * arena lie outside its memory: a write past the end of a block damages other blocks only.
+ * Arenas: allocation from one range of memory by a policy of the program's choice;
+ * docs/reference/arenas.md. The collector neither searches an arena for pointers nor reclaims its
+ * blocks. The tables of an arena lie outside its memory: a write past the end of a block damages
+ * other blocks only.
  *
  * Wrong use is reported on standard error, with the call and the address, and changes nothing.
  */

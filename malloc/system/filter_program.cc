@@ -12,6 +12,7 @@
 
 #include "platform/os/memory.h"
 #include "platform/os/process.h"
+#include "platform/os/write_all.h"
 
 namespace gleaner::malloc_proxy {
 namespace {

@@ -19,7 +19,7 @@
 
 #include <cstdint>
 
-#include "platform/os/base.h"
+#include "platform/common/units.h"
 
 namespace gleaner::platform {
 

@@ -2,7 +2,7 @@
 
 #ifdef GLEANER_VERIFY
 
-#include "platform/os/base.h"
+#include "platform/common/units.h"
 
 namespace gleaner::platform {
 

@@ -3,8 +3,8 @@
 //
 // The shared libraries of that build are linked so that their calls, but not the program's, go to
 // platform/faults/failing_calls.cc (the linker's --wrap; the list is in cmake/failures.cmake). Each
-// function there asks Fails whether to fail instead of making the call. docs/failures.md says what
-// each failure leads to.
+// function there asks Fails whether to fail instead of making the call. docs/design/reliability.md
+// says what each failure leads to.
 //
 // The seed and the number of earlier calls of the same sort determine which calls fail, so a run
 // with one thread is repeatable. Depending on the seed, calls fail one by one, or 4, 16 or 64 of a

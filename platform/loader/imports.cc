@@ -8,10 +8,10 @@
 
 #include <cstring>
 
-#include "platform/loader/mappings.h"
 #include "platform/os/atomic.h"
 #include "platform/os/memory.h"
-#include "platform/threads/thread.h"
+#include "platform/os/next_call.h"
+#include "platform/os/readable.h"
 
 namespace gleaner::platform {
 

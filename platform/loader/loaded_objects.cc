@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "platform/loader/mappings.h"
+#include "platform/os/readable.h"
 
 namespace gleaner::platform {
 

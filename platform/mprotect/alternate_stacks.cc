@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "platform/os/atomic.h"
+#include "platform/os/os_page.h"
 #include "platform/threads/thread.h"
 
 namespace gleaner::platform {

@@ -7,7 +7,7 @@
 // such a stack by memory of its own.
 #pragma once
 
-#include "platform/os/memory.h"
+#include "platform/common/range.h"
 
 namespace gleaner::platform {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <iterator>
 
-#include "platform/loader/mappings.h"
+#include "platform/os/readable.h"
 
 namespace gleaner::platform {
 

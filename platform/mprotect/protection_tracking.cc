@@ -9,9 +9,10 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "platform/mprotect/fault_signal.h"
+#include "platform/mprotect/open_signal.h"
 #include "platform/os/critical.h"
 #include "platform/os/process.h"
+#include "platform/threads/fault_signal.h"
 #include "platform/threads/stop_world.h"
 
 namespace gleaner::platform {
@@ -53,6 +54,21 @@ __thread StaleFaults t_stale __attribute__((tls_model("initial-exec"))) = {};
 
 // The open tracker. There is one signal handler, hence one tracker.
 constinit Atomic<ProtectionTracking*> g_tracker{nullptr};
+
+// For MakeResident: what overlaps the range is pinned as for a system call.
+WritePins::Pinned PinRange(Range range) {
+  const auto regions = ProtectionTracking::RegionsForCall(range.begin, range.end);
+  if (regions.first != regions.end) {
+    const int saved = errno;
+    ProtectionTracking::PinForCall(regions);
+    errno = saved;
+  }
+  return {regions.first, regions.end};
+}
+void UnpinRange(WritePins::Pinned pinned) {
+  ProtectionTracking::UnpinAfterCall({pinned.first, pinned.end});
+}
+constexpr WritePins kWritePins = {PinRange, UnpinRange};
 
 constexpr size_t kUsualMaxMappings = 65530;
 
@@ -114,8 +130,10 @@ bool ProtectionTracking::Open(Addr base, size_t bytes, bool executable, size_t m
   max_runs_ = static_cast<int64_t>(max_mappings / 2);
   runs_.Store(0, memory_order_relaxed);          // no other thread uses it
   runs_counted_.Store(0, memory_order_relaxed);  // no other thread uses it
+  SetWritePins(&kWritePins);
+  KeepSignalOpenEverywhere();
   if (InstallFaultHandler(OnFault)) {
-    UnblockFaultSignal();
+    OpenFaultSignal();
     return true;
   }
   *why = {"a handler of SIGSEGV is refused", errno};

@@ -56,9 +56,9 @@
 // regions that it finds busy (MemoryIsCopy), until ResetInChild.
 #pragma once
 
-#include "platform/os/refusal.h"
-#include "platform/os/side_table.h"
-#include "platform/tracking/dirty_ranges.h"
+#include "platform/common/dirty_ranges.h"
+#include "platform/common/refusal.h"
+#include "platform/mprotect/side_table.h"
 
 namespace gleaner::platform {
 

@@ -54,7 +54,8 @@
 
 #include "platform/loader/imports.h"
 #include "platform/mprotect/call_buffers.h"
-#include "platform/mprotect/fault_signal.h"
+#include "platform/mprotect/open_signal.h"
+#include "platform/threads/fault_signal.h"
 
 namespace gleaner::platform {
 

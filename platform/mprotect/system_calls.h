@@ -2,7 +2,7 @@
 // tracking: where a store would raise a signal, the system refuses the call. So the program's
 // objects get functions that pin the buffers first (call_buffers.h), and functions that do not let
 // the program block or take SIGSEGV. Nothing is exported, and nothing changes before
-// InterposeSystemCalls. docs/write_tracking.md says what is covered.
+// InterposeSystemCalls. docs/design/write_tracking.md says what is covered.
 #pragma once
 
 #include "platform/threads/stop_world.h"

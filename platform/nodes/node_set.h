@@ -1,7 +1,7 @@
 // Sets of memory nodes, by their numbers in the system.
 #pragma once
 
-#include "platform/nodes/number_set.h"
+#include "platform/common/number_set.h"
 
 namespace gleaner::platform {
 

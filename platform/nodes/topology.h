@@ -10,7 +10,7 @@
 #pragma once
 
 #include "platform/nodes/node_set.h"
-#include "platform/nodes/processor_set.h"
+#include "platform/os/processor_set.h"
 
 namespace gleaner::platform {
 

@@ -12,8 +12,8 @@
 #include <cstdlib>
 
 #include "platform/os/cancellation.h"
-#include "platform/os/process.h"
 #include "platform/os/standard_error.h"
+#include "platform/os/write_all.h"
 
 namespace gleaner {
 

@@ -6,9 +6,8 @@
 // A library that has not started yet starts before the filter, since its start makes calls of its
 // own.
 //
-// The library replaces prctl and syscall, so that a filter is noted before it is installed. One
-// that is installed without the C library is not noticed. By way of syscall programs fork, too, for
-// flags that fork() has not (namespaces): the handlers of fork() are called around such a call.
+// The library replaces prctl and syscall (interposed_calls.h), so that a filter is noted before it
+// is installed. One that is installed without the C library is not noticed.
 //
 // A filter may come for all threads at once (SECCOMP_FILTER_FLAG_TSYNC), while another thread is in
 // a step: it has found no filter, and is about to make such a call. So steps have a lock, the
@@ -38,14 +37,5 @@ void SetStartBeforeFilters(void (*start)());
 // From now on NoteFilter calls `await`, which returns when no step of another thread is under way.
 // pre: OwnMemory has returned true (process.h).
 void SetAwaitSteps(void (*await)());
-
-// What is called around a system call that forks, by the thread that makes it.
-struct ForkHandlers {
-  void (*before)();
-  void (*after_in_parent)();
-  void (*after_in_child)();
-};
-// The handlers are never destroyed.
-void SetForkHandlers(const ForkHandlers* handlers);
 
 }  // namespace gleaner::platform

@@ -11,12 +11,10 @@
 #include <span>
 
 #include "platform/faults/failures.h"
-#include "platform/mprotect/call_buffers.h"
 #include "platform/os/clock.h"
 #include "platform/os/filters.h"
 #include "platform/os/lock.h"
 #include "platform/os/raw_call.h"
-#include "platform/threads/thread.h"
 
 namespace gleaner::platform {
 namespace {
@@ -418,6 +416,8 @@ bool Populate(void* p, size_t bytes) { return madvise(p, bytes, MADV_POPULATE_WR
 
 namespace {
 
+constinit Atomic<const WritePins*> g_write_pins{nullptr};
+
 // Whether the system knows the advice: it looks at that before it looks at the range.
 bool KnowsPopulate() { return madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0; }
 
@@ -435,6 +435,10 @@ int MakePartResident(void* p, size_t bytes) {
 
 }  // namespace
 
+void SetWritePins(const WritePins* pins) {
+  g_write_pins.Store(pins, memory_order_release);  // pairs with MakeResident
+}
+
 int MakeResident(void* p, size_t bytes) {
   // A thread cannot be stopped within a call: so a call makes a huge page resident, or as much.
   constexpr size_t kPart = 2 * kMiB;
@@ -442,10 +446,12 @@ int MakeResident(void* p, size_t bytes) {
   for (Addr from = AddressOf(p); from < end;) {
     const size_t part = AlignDown(from, kPart) + kPart - from;
     const size_t now = end - from < part ? end - from : part;
-    CallBuffers buffers;
-    buffers.Add(PointerAt<void>(from), now);
-    buffers.Pin();
+    // Acquire: pairs with SetWritePins.
+    const WritePins* pins = g_write_pins.Load(memory_order_acquire);
+    const WritePins::Pinned pinned =
+        pins != nullptr ? pins->pin({from, from + now}) : WritePins::Pinned{};
     const int error = MakePartResident(PointerAt<void>(from), now);
+    if (pins != nullptr) pins->unpin(pinned);
     if (error != 0) return error;
     from += now;
   }

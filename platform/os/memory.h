@@ -23,6 +23,7 @@
 // it has seen KeepWhole succeed.
 #pragma once
 
+#include "platform/common/range.h"
 #include "platform/os/base.h"
 #include "platform/os/os_page.h"
 
@@ -48,7 +49,6 @@ void AllowHole(void* reservation);
 
 // Calls f(context, range) for the mapped parts of all reservations. For the collecting thread with
 // the world stopped; reservations beyond the first thousand or so are missing.
-struct Range;
 void VisitReservations(void (*f)(void* context, Range range), void* context);
 
 // Gives reserved addresses back. pre: [p, p + bytes) is one reservation.
@@ -96,6 +96,25 @@ bool Populate(void* p, size_t bytes);
 // 5.14 ends the process instead. A thread that is to be stopped waits for 2 MiB at most. pre: whole
 // OS pages.
 int MakeResident(void* p, size_t bytes);
+
+// What MakeResident asks of a tracker that protects memory: the system refuses to make protected
+// memory resident. Both functions keep errno; any thread, outside signal handlers.
+struct WritePins {
+  struct Pinned {  // the tracker's own numbers; equal: nothing is pinned
+    size_t first, end;
+  };
+  // Makes the range, any memory, writable, and keeps it so until unpin is called with the result.
+  Pinned (*pin)(Range range);
+  void (*unpin)(Pinned pinned);
+};
+// Set by a tracker of the kind when it starts, before it protects any memory: each time to the same
+// constant, which is never taken away. Release in SetWritePins and acquire in MakeResident, so that
+// whoever sees the functions sees what they stand on. A call of MakeResident that sees none, or
+// whose `pin` finds no tracker, has come before the tracker. If the tracker protects the memory
+// during the call, MakeResident returns EACCES; a caller cannot rely on more, as it does not know
+// when trackers start. A forked child has a copy of the pointer, and of the tracker that the
+// functions look for.
+void SetWritePins(const WritePins* pins);
 
 // The processor time that the calling thread takes to touch fresh memory, in ns for each byte:
 // measured on some pages of its own, which is about as long as reading a small file. 0 if the

@@ -116,17 +116,6 @@ bool MakeAbsolute(const char* path, char* out, size_t capacity) {
   return true;
 }
 
-bool WriteAll(int fd, const char* text, size_t bytes) {
-  while (bytes != 0) {
-    const ssize_t n = write(fd, text, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
 bool IsWithinFileLimit(int fd, size_t bytes) {
   rlimit limit;
   struct stat status;

@@ -49,8 +49,6 @@ bool IsExecutable(const char* path);
 // does not fit.
 bool MakeAbsolute(const char* path, char* out, size_t capacity);
 
-// Writes all `bytes`. False if that fails.
-bool WriteAll(int fd, const char* text, size_t bytes);
 // Whether the limit on the size of files allows `bytes` more at the file's end: a file beyond it
 // would end the program by SIGXFSZ.
 bool IsWithinFileLimit(int fd, size_t bytes);

@@ -4,8 +4,8 @@
 // to work or wait for the collector to the moment it continues. Parts of a stall do not count
 // separately: a thread that finds a collection due, waits for the collector lock, is stopped, and
 // takes a page afterwards, has stalled once. The cause of a stall is the weightiest cause of its
-// parts, in the order of StallCause. docs/latency.md says what counts, and what is too short to
-// count.
+// parts, in the order of StallCause. docs/reference/statistics.md says what counts, and what is too
+// short to count.
 //
 // A StallState is used only by its thread and this thread's signal handlers. All threads that hash
 // to one shard share its counts, and add to them when a stall ends, never on a fast path.

@@ -9,14 +9,13 @@
 #include <csetjmp>
 #include <initializer_list>
 
-#include "platform/loader/mappings.h"
-#include "platform/mprotect/fault_signal.h"
 #include "platform/os/cancellation.h"
 #include "platform/os/clock.h"
 #include "platform/os/filters.h"
 #include "platform/os/lock.h"
 #include "platform/os/next_call.h"
 #include "platform/os/raw_call.h"
+#include "platform/os/readable.h"
 #include "platform/os/stalls.h"
 #include "platform/threads/thread.h"
 
@@ -29,6 +28,7 @@ constinit Atomic<bool> g_never_pending{false};
 
 constinit __thread CriticalState t_critical
     __attribute__((tls_model("initial-exec"))) = {0, &g_never_pending};
+constinit Atomic<const FaultSignalHooks*> g_fault_signal_hooks{nullptr};
 __thread StopRecord* t_stop_record __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
@@ -144,14 +144,25 @@ Addr SignalFrame(const void* context) {
   return frame - here < kHandlerBytes ? frame : here;
 }
 
+// FaultSignalHooks for what a return from a handler puts in force. Acquire, both: pairs with
+// SetFaultSignalHooks.
+void KeepMaskOpen(sigset_t* mask) {
+  const FaultSignalHooks* hooks = g_fault_signal_hooks.Load(memory_order_acquire);
+  if (hooks != nullptr) hooks->open_mask(mask);
+}
+void KeepStackApart(stack_t* stack, Range own_stack) {
+  const FaultSignalHooks* hooks = g_fault_signal_hooks.Load(memory_order_acquire);
+  if (hooks != nullptr) {
+    hooks->move_stack(stack->ss_flags, &stack->ss_sp, &stack->ss_size, own_stack);
+  }
+}
+
 void OnSuspendSignal(int, siginfo_t*, void* context) {
   auto* interrupted = static_cast<ucontext_t*>(context);
-  sigset_t* mask = &interrupted->uc_sigmask;
-  KeepFaultSignalOpen(mask);
+  KeepMaskOpen(&interrupted->uc_sigmask);
   StopRecord* self = t_stop_record;
   if (self == nullptr) return;
-  stack_t* stack = &interrupted->uc_stack;  // put in force by the return, like the mask
-  KeepAlternateStackApart(stack->ss_flags, &stack->ss_sp, &stack->ss_size, self->stack);
+  KeepStackApart(&interrupted->uc_stack, self->stack);
   if (t_critical.depth != 0) {
     self->stop_pending.Store(true, memory_order_relaxed);  // the thread itself reads it
     return;
@@ -160,8 +171,8 @@ void OnSuspendSignal(int, siginfo_t*, void* context) {
   self->signal_context = context;
   Park(self, SignalFrame(context));
   self->signal_context = nullptr;
-  KeepFaultSignalOpen(mask);
-  KeepAlternateStackApart(stack->ss_flags, &stack->ss_sp, &stack->ss_size, self->stack);
+  KeepMaskOpen(&interrupted->uc_sigmask);
+  KeepStackApart(&interrupted->uc_stack, self->stack);
   errno = saved;
 }
 
@@ -342,7 +353,7 @@ HandlersWait::HandlersWait() : is_outermost_(t_mask_of_program == nullptr) {
 }
 HandlersWait::~HandlersWait() {
   if (is_outermost_) t_mask_of_program = nullptr;
-  KeepFaultSignalOpen(&before_);
+  KeepMaskOpen(&before_);
   RestoreSigmask(&before_);
   UnblockFaultSignal();  // the handler may have been installed meanwhile
 }

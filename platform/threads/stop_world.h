@@ -20,7 +20,7 @@
 // A stopper claims a blocked thread: it writes the stop's number into the thread's state word. The
 // thread leaves the section by exchanging the word that it has read for kRunning, unless the word
 // has a claim of the stop under way. So a thread whose state is kRunning is never taken for
-// stopped: see docs/memory_ordering.md, Note [blocking].
+// stopped: see docs/design/memory_ordering.md, Note [blocking].
 //
 // Handlers of the program [inv.handlers-wait]. The collector reads a stack from the published stack
 // pointer upwards. So no handler may run below that pointer: it could take an object out of a
@@ -127,6 +127,38 @@ int SigmaskKeepingSuspend(int how, const sigset_t* set, sigset_t* old);
 // Restores an earlier mask of the calling thread, including signals that the C library does not let
 // programs block (fault_signal.cc).
 void RestoreSigmask(const sigset_t* mask);
+
+// What a tracker that needs SIGSEGV asks of threads: a fault of a thread that blocks the signal
+// ends the process. All three do nothing while the handler of SIGSEGV is not installed
+// (fault_signal.h). Async-signal-safe.
+struct FaultSignalHooks {
+  // Unblocks SIGSEGV for the calling thread.
+  void (*unblock)();
+  // Removes SIGSEGV from a mask that the thread is about to get.
+  void (*open_mask)(sigset_t* mask);
+  // Replaces an alternate stack that the thread is about to get, if it lies in `own_stack`. Whether
+  // it has.
+  bool (*move_stack)(int flags, void** base, size_t* bytes, Range own_stack);
+};
+// Set by such a tracker when it starts, before the handler is installed: each time to the same
+// constant, which is never taken away. Stored with release and loaded with acquire. The tracker's
+// thread stores the hooks first and the number of the handler's installation second. So a thread
+// that would see the number (its stop, its registration or its blocking section ends after the
+// installation) sees the hooks as well. A thread that loads null is like one that asks before the
+// installation: it may leave SIGSEGV blocked, until it asks again. A thread that sees the hooks and
+// not the number changes nothing. A forked child has copies of both.
+extern Atomic<const FaultSignalHooks*> g_fault_signal_hooks;
+inline void SetFaultSignalHooks(const FaultSignalHooks* hooks) {
+  g_fault_signal_hooks.Store(hooks, memory_order_release);  // pairs with UnblockFaultSignal
+}
+
+// Unblocks SIGSEGV for the calling thread where a tracker needs that. Async-signal-safe, but the
+// return of a signal handler undoes it.
+inline void UnblockFaultSignal() {
+  // Acquire: pairs with SetFaultSignalHooks.
+  const FaultSignalHooks* hooks = g_fault_signal_hooks.Load(memory_order_acquire);
+  if (GLEANER_UNLIKELY(hooks != nullptr)) hooks->unblock();
+}
 
 // The set without the suspend signal and its reserve, made in `copy`. Null for null.
 const sigset_t* WithoutSuspend(const sigset_t* set, sigset_t* copy);

@@ -19,12 +19,12 @@
 #include <cstring>
 
 #include "platform/faults/failures.h"
-#include "platform/loader/mappings.h"
-#include "platform/nodes/processor_set.h"
 #include "platform/os/control_group.h"
 #include "platform/os/filters.h"
 #include "platform/os/next_call.h"
 #include "platform/os/os_page.h"
+#include "platform/os/processor_set.h"
+#include "platform/os/readable.h"
 
 extern "C" {
 // The stack pointer at the entry of the program; ld.so exports it.
@@ -283,20 +283,6 @@ bool LifeMark::HolderHasEnded() {
   if (error == EOWNERDEAD) pthread_mutex_consistent(&mutex_);
   if (error == 0 || error == EOWNERDEAD) pthread_mutex_unlock(&mutex_);
   return error == EOWNERDEAD;
-}
-
-bool IsStaticProgram() { return &__pthread_create != nullptr; }
-
-void* NextFunction(const char* name, void* in_static_program) {
-  if (IsStaticProgram()) {
-    GLEANER_CHECK(in_static_program != nullptr, "no function %s in a static program", name);
-    return in_static_program;
-  }
-  if (void* next = dlsym(RTLD_NEXT, name); next != nullptr) return next;
-  // The C library comes before this library, and perhaps another library's function before both.
-  void* function = dlsym(RTLD_DEFAULT, name);
-  GLEANER_CHECK(function != nullptr, "the C library has no function %s", name);
-  return function;
 }
 
 namespace {

@@ -4,19 +4,13 @@
 
 #include <pthread.h>
 
+#include "platform/common/range.h"
 #include "platform/os/atomic.h"
 #include "platform/os/base.h"
 
 struct sigevent;
 
 namespace gleaner::platform {
-
-struct Range {
-  Addr begin = 0;
-  Addr end = 0;
-  bool Contains(Addr a) const { return a - begin < end - begin; }
-  size_t bytes() const { return end - begin; }
-};
 
 int32_t CurrentThreadId();
 
@@ -73,14 +67,6 @@ class LifeMark {
  private:
   pthread_mutex_t mutex_;
 };
-
-// The function of this name behind this library in the search order; the first one if there is none
-// behind it, as the C library comes before this library (a program may link it first). Never this
-// library's function.
-// Aborts if there is none. A statically linked program has one function of a name, so this
-// library's takes the place of the C library's: there the result is `in_static_program`.
-void* NextFunction(const char* name, void* in_static_program = nullptr);
-bool IsStaticProgram();
 
 // Whether the C library starts a thread for the event (SIGEV_THREAD).
 bool NotifiesByThread(const sigevent& event);

@@ -27,9 +27,9 @@
 // A forked child inherits the table, which lives as long as the tracker is open.
 #pragma once
 
+#include "platform/common/dirty_ranges.h"
 #include "platform/faults/delays.h"
 #include "platform/os/atomic.h"
-#include "platform/tracking/dirty_ranges.h"
 
 namespace gleaner::platform {
 

@@ -11,9 +11,9 @@
 // not yet cleared the witness keeps the read waiting.
 #pragma once
 
+#include "platform/common/dirty_ranges.h"
 #include "platform/os/atomic.h"
 #include "platform/os/descriptor.h"
-#include "platform/tracking/dirty_ranges.h"
 
 namespace gleaner::platform {
 

@@ -23,10 +23,10 @@
 // memory and must not be used; process_ tells the child apart.
 #pragma once
 
+#include "platform/common/dirty_ranges.h"
+#include "platform/common/refusal.h"
 #include "platform/os/descriptor.h"
 #include "platform/os/lock.h"
-#include "platform/os/refusal.h"
-#include "platform/tracking/dirty_ranges.h"
 
 namespace gleaner::platform {
 

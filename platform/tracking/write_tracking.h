@@ -1,7 +1,7 @@
 // Write tracking: which pages of the heap the program has written since the last fetch.
 //
-// There are several mechanisms, each in a file of its own; docs/write_tracking.md compares them,
-// argues why each loses no write, and says which writes none of them sees.
+// There are several mechanisms, each in a file of its own; docs/design/write_tracking.md compares
+// them, argues why each loses no write, and says which writes none of them sees.
 //
 //   kUserfaultfd  userfaultfd write-protection in asynchronous mode, fetched by PAGEMAP_SCAN
 //   kSoftDirty    the kernel's soft-dirty bits; fetched only with the world stopped
@@ -35,10 +35,10 @@
 // armed memory; armed memory may be discarded and reused.
 #pragma once
 
+#include "platform/common/dirty_ranges.h"
+#include "platform/common/refusal.h"
 #include "platform/mprotect/protection_tracking.h"
-#include "platform/os/refusal.h"
 #include "platform/tracking/card_tracking.h"
-#include "platform/tracking/dirty_ranges.h"
 #include "platform/tracking/soft_dirty_tracking.h"
 #include "platform/tracking/userfaultfd_tracking.h"
 
@@ -63,8 +63,8 @@ struct TrackingTraits {
 };
 const TrackingTraits& TraitsOf(TrackingKind kind);
 
-// The mechanisms tried if none is requested, in this order. docs/write_tracking.md, "Choice", says
-// why soft-dirty bits are not among them.
+// The mechanisms tried if none is requested, in this order. docs/design/write_tracking.md,
+// "Choice", says why soft-dirty bits are not among them.
 inline constexpr TrackingKind kBestFirst[] = {TrackingKind::kUserfaultfd,
                                               TrackingKind::kProtection};
 

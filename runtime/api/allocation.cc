@@ -1,27 +1,15 @@
 // The GC_ API: getting, resizing and freeing memory.
-#include <cerrno>
-#include <cstring>
 #include <cwchar>
 
-#include "alloc/object.h"
 #include "gc/mark/kinds.h"
 #include "runtime/api/api.h"
-#include "runtime/api/own_functions.h"
 #include "runtime/collect/barrier.h"
 #include "runtime/collect/collect.h"
 #include "runtime/debug/debug_objects.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
 #include "runtime/threads/blocking.h"
 
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::alloc::FreeResult;
-using gleaner::alloc::Kind;
-using gleaner::alloc::ObjectRef;
-using gleaner::runtime::DebugObjects;
-namespace alloc = gleaner::alloc;
-namespace runtime = gleaner::runtime;
+using alloc::FreeResult;
+using runtime::DebugObjects;
 
 namespace {
 
@@ -59,7 +47,7 @@ void* AllocateUncollectable(Kind kind, size_t bytes) {
 void EmptyIfDisclaimed(void* object) {
   ObjectRef found;
   if (!alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) return;
-  if (gleaner::gc::RowOf(found.kind()).disclaim != nullptr) memset(object, 0, found.bytes);
+  if (gc::RowOf(found.kind()).disclaim != nullptr) memset(object, 0, found.bytes);
 }
 
 void Free(const char* call, void* object) {
@@ -68,14 +56,14 @@ void Free(const char* call, void* object) {
   if (GLEANER_UNLIKELY(!runtime::HasHeap())) runtime::EndBlocking();
   // Relaxed: a thread that has an uncollectable object sees a count at least as new, by whatever
   // showed it the object.
-  const bool any = alloc::g_uncollectable_units.Load(gleaner::platform::memory_order_relaxed) != 0;
+  const bool any = alloc::g_uncollectable_units.Load(platform::memory_order_relaxed) != 0;
   const GC_word non_gc_bytes = any ? NonGcBytesOf(object) : 0;
   if (DebugObjects::Started()) DebugObjects::Forget(AddressOf(object));
-  if (GLEANER_UNLIKELY(gleaner::gc::MayBeRegistered(AddressOf(object)))) {
+  if (GLEANER_UNLIKELY(gc::MayBeRegistered(AddressOf(object)))) {
     runtime::ForgetRegistered(object);
   }
   const FreeResult result = runtime::AsMutator([object] {
-    if (GLEANER_UNLIKELY(gleaner::gc::g_any_disclaim)) EmptyIfDisclaimed(object);
+    if (GLEANER_UNLIKELY(gc::g_any_disclaim)) EmptyIfDisclaimed(object);
     return alloc::FreeObject(object);
   });
   switch (result) {
@@ -119,7 +107,7 @@ void GC_change_stubborn(const void*) {}
 void GC_end_stubborn_change(const void* object) {
   ObjectRef found;
   if (runtime::UsesCards() && alloc::FindObject(AddressOf(object), &found)) {
-    gleaner_mark_cards(gleaner::PointerAt<void>(found.base), found.bytes);
+    gleaner_mark_cards(PointerAt<void>(found.base), found.bytes);
   }
 }
 void GC_ptr_store_and_dirty(void* slot, const void* value) {
@@ -142,9 +130,9 @@ int GC_posix_memalign(void** result, size_t alignment, size_t bytes) {
   return p == nullptr ? ENOMEM : 0;
 }
 
-void* GC_valloc(size_t bytes) { return GC_memalign(gleaner::platform::OsPageBytes(), bytes); }
+void* GC_valloc(size_t bytes) { return GC_memalign(platform::OsPageBytes(), bytes); }
 void* GC_pvalloc(size_t bytes) {
-  const size_t os_page = gleaner::platform::OsPageBytes();
+  const size_t os_page = platform::OsPageBytes();
   const size_t rounded = gleaner::AlignUp(bytes, os_page);
   return rounded < bytes ? runtime::OutOfMemory(bytes) : GC_memalign(os_page, rounded);
 }
@@ -165,7 +153,7 @@ void* GC_realloc(void* old, size_t bytes) {
     return nullptr;
   }
   // The trailer, which describes the object's layout, stays at the end of the slot.
-  const size_t trailer = gleaner::gc::RowOf(object.kind()).trailer_bytes;
+  const size_t trailer = gc::RowOf(object.kind()).trailer_bytes;
   const size_t usable = object.bytes - trailer;
   // Moving is worth it only if the object outgrows its slot or would waste half of it.
   if (bytes <= usable && bytes * 2 > usable) {
@@ -184,13 +172,13 @@ void* GC_realloc(void* old, size_t bytes) {
   if (IsUncollectable(object.kind())) AddNonGcBytes(NonGcBytesOf(moved));
   const size_t kept = bytes < usable ? bytes : usable;
   memcpy(moved, old, kept);
-  runtime::NoteWritten(moved, kept);
+  runtime::MarkWritten(moved, kept);
   ObjectRef found;
   // An out-of-memory procedure may return any pointer.
   if (trailer != 0 && alloc::FindSlot(AddressOf(moved), &found) && found.kind() == object.kind()) {
     void* end = static_cast<char*>(moved) + found.bytes - trailer;
     memcpy(end, static_cast<char*>(old) + usable, trailer);
-    runtime::NoteWritten(end, trailer);
+    runtime::MarkWritten(end, trailer);
   }
   runtime::MoveRegistered(old, moved, bytes);
   Free("GC_realloc", old);
@@ -210,18 +198,10 @@ wchar_t* GC_wcsdup(const wchar_t* text) {
   return runtime::CopyText(GC_malloc_atomic((length + 1) * sizeof(wchar_t)), text, length);
 }
 
-// Names that no other object can take.
+// Names that no other object can take (runtime/start/inline_allocation.cc).
 #define OF_THIS_LIBRARY(function) __attribute__((visibility("hidden"), alias(#function)))
 GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1) OF_THIS_LIBRARY(GC_malloc) void* gleaner_own_malloc(size_t);
 GC_ATTR_MALLOC GC_ATTR_ALLOC_SIZE(1)
     OF_THIS_LIBRARY(GC_malloc_atomic) void* gleaner_own_malloc_atomic(size_t);
 
 }  // extern "C"
-
-namespace gleaner::runtime {
-
-bool AreAllocationFunctionsOwn() {
-  return &GC_malloc == &gleaner_own_malloc && &GC_malloc_atomic == &gleaner_own_malloc_atomic;
-}
-
-}  // namespace gleaner::runtime

@@ -1,14 +1,28 @@
-// Shared by the files of the GC_ API: gc.h, the report of null arguments, copies of structures and
-// texts.
+// Shared by the files of the API: gc.h, gleaner.h, the start and the calling thread, memory, the
+// report of null arguments, copies of structures and texts.
 #pragma once
 
 #include <cerrno>
 #include <cstring>
 
+#include "alloc/object.h"
+#include "gc/collector.h"
 #include "gc/javaxfc.h"
-#include "platform/os/base.h"
+#include "gleaner.h"
+#include "runtime/process/runtime_state.h"
+#include "runtime/process/variables.h"
+#include "runtime/threads/mutator.h"
 
 namespace gleaner::runtime {
+
+// Sets errno to ENOMEM, calls the client's out-of-memory procedure and returns its result; null if
+// there is none.
+void* OutOfMemory(size_t bytes);
+
+// Allocates for the API's allocation functions: initialises, attaches the thread, collects and
+// calls the out-of-memory procedure as needed.
+void* Allocate(alloc::Kind kind, size_t bytes, size_t alignment = alloc::kGranuleBytes,
+               bool ignore_off_page = false);
 
 // Prints a message and returns true if the argument is null. `p` is a pointer to an object or a
 // function.
@@ -42,3 +56,27 @@ Character* CopyText(void* memory, const Character* text, size_t length) {
 }
 
 }  // namespace gleaner::runtime
+
+// The functions of a setting that takes any value.
+#define GLEANER_SETTING(type, name, variable)          \
+  void GC_set_##name(type value) { variable = value; } \
+  type GC_get_##name(void) { return variable; }
+
+// Names that most of these files use, whose functions are in no namespace.
+namespace alloc = gleaner::alloc;
+namespace gc = gleaner::gc;
+namespace platform = gleaner::platform;
+namespace runtime = gleaner::runtime;
+using gleaner::Addr;
+using gleaner::AddressOf;
+using gleaner::Complain;
+using gleaner::Fatal;
+using gleaner::kWordBytes;
+using gleaner::PointerAt;
+using gleaner::alloc::Kind;
+using gleaner::alloc::ObjectRef;
+using gleaner::gc::g_collector;
+using gleaner::runtime::CopyOut;
+using gleaner::runtime::RejectNull;
+using gleaner::runtime::Thread;
+using gleaner::runtime::Threads;

@@ -1,30 +1,20 @@
 // gleaner.h: arenas.
 #include "alloc/arenas/arena.h"
 
-#include <cerrno>
-#include <cstring>
-
-#include "gleaner.h"
 #include "runtime/api/api.h"
 #include "runtime/api/placement.h"
 #include "runtime/nodes/arenas.h"
-#include "runtime/process/fork.h"
-#include "runtime/process/runtime.h"
+#include "runtime/start/fork.h"
 
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::Complain;
+using alloc::Arena;
+using alloc::ArenaConfig;
+using alloc::ArenaPolicy;
+using alloc::Pattern;
+using alloc::Placement;
+using alloc::Residency;
+using alloc::SlabTier;
 using gleaner::IsPowerOfTwo;
-using gleaner::alloc::Arena;
-using gleaner::alloc::ArenaConfig;
-using gleaner::alloc::ArenaPolicy;
-using gleaner::alloc::Pattern;
-using gleaner::alloc::Placement;
-using gleaner::alloc::Residency;
-using gleaner::alloc::SlabTier;
-using gleaner::runtime::Arenas;
-using gleaner::runtime::RejectNull;
+using runtime::Arenas;
 
 namespace {
 
@@ -220,9 +210,7 @@ size_t gleaner_arena_get_stats(gleaner_arena* handle, gleaner_arena_stats* stats
   all.frees = now.frees;
   all.failures = now.failures;
   all.bad_frees = now.bad_frees;
-  const size_t bytes = size < sizeof all ? size : sizeof all;
-  memcpy(stats, &all, bytes);
-  return bytes;
+  return CopyOut(stats, size, &all, sizeof all);
 }
 
 int gleaner_arena_destroy(gleaner_arena* handle) {

@@ -10,23 +10,14 @@
 #include "runtime/api/api.h"
 #include "runtime/debug/debug_objects.h"
 #include "runtime/debug/findings.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/printing.h"
 
-namespace alloc = gleaner::alloc;
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::PointerAt;
-using gleaner::alloc::ObjectRef;
-using gleaner::alloc::PageNumber;
-using gleaner::alloc::Space;
-using gleaner::gc::BackReferences;
-using gleaner::gc::g_collector;
-using gleaner::runtime::DebugObject;
-using gleaner::runtime::DebugObjects;
-using gleaner::runtime::kDebugHeaderBytes;
-using gleaner::runtime::RejectNull;
+using alloc::PageNumber;
+using alloc::Space;
+using gc::BackReferences;
+using runtime::DebugObject;
+using runtime::DebugObjects;
+using runtime::kDebugHeaderBytes;
 
 namespace {
 
@@ -160,7 +151,7 @@ void GC_print_backtrace(void* address) {
         GC_printf("  kept for a finalizer\n");
         return;
       case BackReferences::From::kRoot:
-        GC_printf("  kept by the root at %#llx\n", static_cast<unsigned long long>(reference.word));
+        GC_printf("  kept by the root at %#llx\n", runtime::AsNumber(reference.word));
         return;
       case BackReferences::From::kHeap:
         break;

@@ -2,28 +2,21 @@
 #include <cstdlib>
 
 #include "alloc/page_space.h"
-#include "gleaner.h"
 #include "runtime/api/api.h"
 #include "runtime/collect/collect.h"
+#include "runtime/collect/statistics.h"
 #include "runtime/collect/tracking.h"
-#include "runtime/observe/statistics.h"
 #include "runtime/process/memory_limit.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
+#include "runtime/process/options.h"
 
-namespace alloc = gleaner::alloc;
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::gc::Cause;
-using gleaner::gc::g_collector;
-using gleaner::platform::memory_order_relaxed;
-using gleaner::platform::TrackingKind;
+using gc::Cause;
+using platform::memory_order_relaxed;
+using platform::TrackingKind;
 
 namespace {
 
 // Set by GC_deinit. All accesses are relaxed: no other data depends on it.
-constinit gleaner::platform::Atomic<bool> g_deinitialised{false};
+constinit platform::Atomic<bool> g_deinitialised{false};
 
 // libgc's name of the mechanism; "soft" means that the kernel records writes by itself.
 unsigned VdbOf(TrackingKind kind) {
@@ -115,7 +108,7 @@ unsigned GC_get_supported_vdbs(void) {
   return vdbs;
 }
 unsigned GC_get_actual_vdb(void) {
-  return runtime::IsUnasked() ? GC_VDB_NONE : VdbOf(runtime::TrackingInUse());
+  return runtime::IsProgramsChoice() ? VdbOf(runtime::TrackingInUse()) : GC_VDB_NONE;
 }
 int GC_incremental_protection_needs(void) {
   runtime::Init();
@@ -125,7 +118,7 @@ int GC_incremental_protection_needs(void) {
 }
 
 size_t gleaner_get_modes(gleaner_modes* modes, size_t size) {
-  if (runtime::RejectNull("gleaner_get_modes", "the result", modes)) return 0;
+  if (RejectNull("gleaner_get_modes", "the result", modes)) return 0;
   runtime::Init();
   const runtime::Modes in_use = runtime::ModesInUse();
   const bool finds_leaks = GC_find_leak != 0;  // such collections stop the program
@@ -135,23 +128,23 @@ size_t gleaner_get_modes(gleaner_modes* modes, size_t size) {
   all.tracking = TraitsOf(runtime::TrackingInUse()).name;
   runtime::CopyReason(all.reason, sizeof all.reason);
   all.automatic = runtime::IsAutomatic() ? 1 : 0;
-  return runtime::CopyOut(modes, size, &all, sizeof all);
+  return CopyOut(modes, size, &all, sizeof all);
 }
 
 void gleaner_set_pause_goal(uint64_t nanoseconds) {
   // Relaxed, both: the next collection may see one of them late.
   runtime::g_pause_goal_ns.Store(nanoseconds == 0 ? 1 : nanoseconds,
-                                 gleaner::platform::memory_order_relaxed);
-  runtime::g_goal_is_set.Store(true, gleaner::platform::memory_order_relaxed);
+                                 platform::memory_order_relaxed);
+  runtime::g_goal_is_set.Store(true, platform::memory_order_relaxed);
 }
 uint64_t gleaner_get_pause_goal(void) {
   runtime::Init();
-  return runtime::g_pause_goal_ns.Load(gleaner::platform::memory_order_relaxed);  // one number
+  return runtime::g_pause_goal_ns.Load(platform::memory_order_relaxed);  // one number
 }
 
 void gleaner_set_memory_limit(uint64_t bytes) {
   runtime::Init();
-  runtime::g_memory_limit.Store(bytes, gleaner::platform::memory_order_relaxed);  // one number
+  runtime::g_memory_limit.Store(bytes, platform::memory_order_relaxed);  // one number
 }
 uint64_t gleaner_get_memory_limit(void) {
   runtime::Init();
@@ -159,12 +152,12 @@ uint64_t gleaner_get_memory_limit(void) {
 }
 
 size_t gleaner_get_choice(gleaner_choice* choice, size_t size) {
-  if (runtime::RejectNull("gleaner_get_choice", "the result", choice)) return 0;
+  if (RejectNull("gleaner_get_choice", "the result", choice)) return 0;
   runtime::Init();
   gleaner_choice all = {};
   {
     runtime::CollectorLockGuard guard;
-    const gleaner::gc::CycleReport& last = g_collector.last();
+    const gc::CycleReport& last = g_collector.last();
     all.collection = last.number;
     all.concurrent = last.concurrent ? 1 : 0;
     all.minor = last.minor ? 1 : 0;
@@ -172,24 +165,23 @@ size_t gleaner_get_choice(gleaner_choice* choice, size_t size) {
     all.expected_ns = last.expected_ns;
     all.actual_ns = last.pause.all_ns;
   }
-  return runtime::CopyOut(choice, size, &all, sizeof all);
+  return CopyOut(choice, size, &all, sizeof all);
 }
 
 void GC_disable(void) { __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST); }
 void GC_enable(void) {
   if (__atomic_sub_fetch(&GC_dont_gc, 1, __ATOMIC_SEQ_CST) < 0) {
     __atomic_fetch_add(&GC_dont_gc, 1, __ATOMIC_SEQ_CST);
-    gleaner::Complain("GC_enable: collection is not disabled; ignored");
+    Complain("GC_enable: collection is not disabled; ignored");
   }
 }
 int GC_is_disabled(void) { return GC_dont_gc != 0 ? 1 : 0; }
 
-void GC_set_disable_automatic_collection(int on) { runtime::g_disable_automatic = on; }
-int GC_get_disable_automatic_collection(void) { return runtime::g_disable_automatic; }
+GLEANER_SETTING(int, disable_automatic_collection, runtime::g_disable_automatic)
 
 int GC_expand_hp(size_t bytes) {
   runtime::Init();
-  gleaner::platform::LockGuard guard(g_collector.lock());
+  platform::LockGuard guard(g_collector.lock());
   const size_t limit = alloc::HeapLimit();
   const size_t heap = runtime::HeapBytes();
   if (bytes > alloc::g_space.bytes || (limit != 0 && heap + bytes > limit)) return 0;
@@ -202,7 +194,7 @@ int GC_expand_hp(size_t bytes) {
 void GC_set_max_heap_size(GC_word bytes) { runtime::SetMaxHeap(bytes); }
 
 void GC_abort_on_oom(void) {
-  gleaner::Complain("out of memory");
+  Complain("out of memory");
   if (GC_on_abort != nullptr) GC_on_abort(nullptr);
   exit(1);
 }

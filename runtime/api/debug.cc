@@ -2,11 +2,8 @@
 //
 // Each allocation makes a plain call for a somewhat larger object, which then becomes a debugged
 // one. So initialisation, collections and the out-of-memory function are those of the plain call.
-#include <cerrno>
-#include <cstring>
 #include <cwchar>
 
-#include "alloc/object.h"
 #include "alloc/sampler.h"
 #include "gc/finish/heap_samples.h"
 #include "gc/gc_gcj.h"
@@ -16,24 +13,15 @@
 #include "runtime/collect/barrier.h"
 #include "runtime/collect/collect.h"
 #include "runtime/debug/debug_objects.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
+#include "runtime/process/options.h"
+#include "runtime/process/printing.h"
 
-namespace alloc = gleaner::alloc;
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::PointerAt;
-using gleaner::alloc::Kind;
-using gleaner::alloc::ObjectRef;
-using gleaner::gc::g_collector;
-using gleaner::runtime::DebugObject;
-using gleaner::runtime::DebugObjects;
-using gleaner::runtime::Describe;
-using gleaner::runtime::kDebugHeaderBytes;
-using gleaner::runtime::kPlaceChars;
-using gleaner::runtime::Place;
+using runtime::DebugObject;
+using runtime::DebugObjects;
+using runtime::Describe;
+using runtime::kDebugHeaderBytes;
+using runtime::kPlaceChars;
+using runtime::Place;
 
 namespace {
 
@@ -84,7 +72,7 @@ struct Freeing {
 Freeing BeginFreeing(const ObjectRef& object) {
   Freeing freeing;
   runtime::CollectorLockGuard guard;
-  if (!DebugObjects::NoteFreed(object.base, &freeing.known)) return freeing;
+  if (!DebugObjects::SetFreed(object.base, &freeing.known)) return freeing;
   freeing.is_debugged = true;
   freeing.was_freed = freeing.known.freed;
   if (freeing.was_freed) return freeing;
@@ -94,7 +82,7 @@ Freeing BeginFreeing(const ObjectRef& object) {
   freeing.give_back =
       IsUncollectable(object.kind()) || (GC_find_leak != 0 && !runtime::g_options.delay_free);
   g_collector.MoveRegistered(object);
-  if (alloc::g_sample_mean_bytes != 0) gleaner::gc::g_heap_samples.Forget(object.base);
+  if (alloc::g_sample_mean_bytes != 0) gc::g_heap_samples.Forget(object.base);
   DebugObjects::Empty(object.base, freeing.known);
   return freeing;
 }
@@ -126,7 +114,7 @@ void Free(const char* call, void* p) {
         "%s(%p): the object (%s, sz=%zu) is damaged: something was written at %#llx, outside "
         "of it",
         call, p, Describe(freeing.known.place, place), freeing.known.bytes,
-        static_cast<unsigned long long>(freeing.damage));
+        runtime::AsNumber(freeing.damage));
   }
   if (freeing.give_back) {
     GC_free(PointerAt<void>(object.base));
@@ -162,7 +150,7 @@ void* Resize(const char* call, void* old, size_t bytes, Place place) {
   if (moved == nullptr) return nullptr;
   const size_t kept = bytes < known.bytes ? bytes : known.bytes;
   memcpy(moved, old, kept);
-  runtime::NoteWritten(moved, kept);
+  runtime::MarkWritten(moved, kept);
   runtime::MoveRegistered(PointerAt<void>(base),
                           PointerAt<void>(AddressOf(moved) - kDebugHeaderBytes),
                           kDebugHeaderBytes + bytes);
@@ -197,7 +185,7 @@ void RegisterFinalizer(const char* call, Registration registration, void* object
   if (GC_find_leak != 0) return;
   if (old_fn != nullptr) *old_fn = nullptr;
   if (old_data != nullptr) *old_data = nullptr;
-  if (runtime::RejectNull(call, "the object", object)) return;
+  if (RejectNull(call, "the object", object)) return;
   void* base = GC_base(object);
   if (base == nullptr) return;  // an object outside the heap is never finalized
   DebugObject known;
@@ -254,7 +242,7 @@ void* GC_debug_malloc_atomic_ignore_off_page(size_t bytes, const char* file, int
 }
 void* GC_debug_generic_or_special_malloc(size_t bytes, int kind, const char* file, int line) {
   const char* const call = "GC_debug_generic_or_special_malloc";
-  if (kind < 0 || static_cast<size_t>(kind) >= gleaner::gc::g_kind_count) {
+  if (kind < 0 || static_cast<size_t>(kind) >= gc::g_kind_count) {
     Complain("%s: there is no kind %d (%s:%d)", call, kind, file, line);
     errno = EINVAL;
     return nullptr;
@@ -295,11 +283,11 @@ char* GC_debug_strdup(const char* text, const char* file, int line) {
   return CopyString("GC_debug_strdup", text, strlen(text), {file, line});
 }
 char* GC_debug_strndup(const char* text, size_t max, const char* file, int line) {
-  if (runtime::RejectNull("GC_debug_strndup", "the text", text)) return nullptr;
+  if (RejectNull("GC_debug_strndup", "the text", text)) return nullptr;
   return CopyString("GC_debug_strndup", text, strnlen(text, max), {file, line});
 }
 wchar_t* GC_debug_wcsdup(const wchar_t* text, const char* file, int line) {
-  if (runtime::RejectNull("GC_debug_wcsdup", "the text", text)) return nullptr;
+  if (RejectNull("GC_debug_wcsdup", "the text", text)) return nullptr;
   const size_t length = wcslen(text);
   void* memory = AllocateOfKind("GC_debug_wcsdup", (length + 1) * sizeof(wchar_t), Kind::kAtomic,
                                 {file, line});

@@ -2,16 +2,6 @@
 #include "gc/gc_disclaim.h"
 #include "gc/mark/kinds.h"
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
-
-namespace gc = gleaner::gc;
-namespace runtime = gleaner::runtime;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::kWordBytes;
-using gleaner::alloc::Kind;
-using gleaner::gc::g_collector;
-using gleaner::runtime::RejectNull;
 
 namespace {
 
@@ -25,7 +15,7 @@ constinit int g_finalized_kind = 0;  // guarded by the collector lock; constant 
 int RunClosure(void* base) {
   const auto* header = static_cast<GC_word*>(base);
   if ((*header & kHasClosure) == 0) return 0;
-  const auto* closure = gleaner::PointerAt<const GC_finalizer_closure>(*header & ~kHasClosure);
+  const auto* closure = PointerAt<const GC_finalizer_closure>(*header & ~kHasClosure);
   closure->proc(static_cast<char*>(base) + kWordBytes, closure->cd);
   return 0;
 }
@@ -36,7 +26,7 @@ extern "C" {
 
 void GC_register_disclaim_proc(int kind, GC_disclaim_proc procedure, int mark_from_all) {
   runtime::Init();
-  gleaner::platform::LockGuard guard(g_collector.lock());
+  platform::LockGuard guard(g_collector.lock());
   if (kind < 0 || static_cast<size_t>(kind) >= gc::g_kind_count) {
     return Complain("GC_register_disclaim_proc: there is no kind %d; ignored", kind);
   }
@@ -45,10 +35,10 @@ void GC_register_disclaim_proc(int kind, GC_disclaim_proc procedure, int mark_fr
 
 void GC_init_finalized_malloc(void) {
   runtime::Init();
-  gleaner::platform::LockGuard guard(g_collector.lock());
+  platform::LockGuard guard(g_collector.lock());
   if (g_finalized_kind != 0) return;
   const int kind = gc::MakeKind(gc::kLength, true);
-  if (kind < 0) gleaner::Fatal("GC_init_finalized_malloc: all kinds are in use");
+  if (kind < 0) Fatal("GC_init_finalized_malloc: all kinds are in use");
   gc::SetDisclaim(static_cast<Kind>(kind), RunClosure, true);
   g_collector.ValidateDisplacement(kWordBytes);
   g_collector.ValidateDisplacement(kHasClosure);

@@ -7,14 +7,9 @@
 #include "gc/gc_mark.h"
 #include "runtime/api/api.h"
 #include "runtime/debug/findings.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/printing.h"
 
-namespace alloc = gleaner::alloc;
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::Complain;
-using gleaner::gc::g_collector;
-using gleaner::runtime::Stream;
+using runtime::Stream;
 
 #define PRINT_TO(stream)                                      \
   va_list arguments;                                          \

@@ -1,24 +1,11 @@
 // gleaner.h: fibers.
 #include "runtime/threads/fibers.h"
 
-#include <cerrno>
-
-#include "gleaner.h"
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
 
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::Complain;
 using gleaner::kKiB;
-using gleaner::kWordBytes;
-using gleaner::runtime::Fibers;
-using gleaner::runtime::FiberState;
-using gleaner::runtime::RejectNull;
-using gleaner::runtime::Thread;
-using gleaner::runtime::Threads;
+using runtime::Fibers;
+using runtime::FiberState;
 
 namespace {
 

@@ -3,16 +3,9 @@
 #include "runtime/collect/collect.h"
 #include "runtime/collect/hooks.h"
 #include "runtime/process/memory_limit.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
 
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::AddressOf;
-using gleaner::gc::FinalizeOrder;
-using gleaner::gc::Finalizer;
-using gleaner::gc::g_collector;
-using gleaner::runtime::RejectNull;
+using gc::FinalizeOrder;
+using gc::Finalizer;
 
 namespace {
 
@@ -81,29 +74,17 @@ void GC_finalize_all(void) {
   } while (runtime::InvokeFinalizers() != 0);
 }
 
-void GC_set_finalize_on_demand(int on) { GC_finalize_on_demand = on; }
-int GC_get_finalize_on_demand(void) { return GC_finalize_on_demand; }
-
-void GC_set_finalizer_notifier(GC_finalizer_notifier_proc notifier) {
-  GC_finalizer_notifier = notifier;
-}
-GC_finalizer_notifier_proc GC_get_finalizer_notifier(void) { return GC_finalizer_notifier; }
+GLEANER_SETTING(int, finalize_on_demand, GC_finalize_on_demand)
+GLEANER_SETTING(int, java_finalization, GC_java_finalization)
+GLEANER_SETTING(GC_finalizer_notifier_proc, finalizer_notifier, GC_finalizer_notifier)
+GLEANER_SETTING(GC_word, allocd_bytes_per_finalizer, runtime::g_allocd_bytes_per_finalizer)
 
 void GC_set_await_finalize_proc(GC_await_finalize_proc proc) {
   // Relaxed: see on_queued.
-  g_collector.finalizers().on_queued.Store(proc, gleaner::platform::memory_order_relaxed);
+  g_collector.finalizers().on_queued.Store(proc, platform::memory_order_relaxed);
 }
 GC_await_finalize_proc GC_get_await_finalize_proc(void) {
-  return g_collector.finalizers().on_queued.Load(
-      gleaner::platform::memory_order_relaxed);  // as set
+  return g_collector.finalizers().on_queued.Load(platform::memory_order_relaxed);  // as set
 }
-
-void GC_set_java_finalization(int on) { GC_java_finalization = on; }
-int GC_get_java_finalization(void) { return GC_java_finalization; }
-
-void GC_set_allocd_bytes_per_finalizer(GC_word bytes) {
-  runtime::g_allocd_bytes_per_finalizer = bytes;
-}
-GC_word GC_get_allocd_bytes_per_finalizer(void) { return runtime::g_allocd_bytes_per_finalizer; }
 
 }  // extern "C"

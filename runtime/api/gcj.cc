@@ -5,15 +5,6 @@
 #include "runtime/api/api.h"
 #include "runtime/collect/barrier.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
-
-namespace alloc = gleaner::alloc;
-namespace gc = gleaner::gc;
-namespace runtime = gleaner::runtime;
-using gleaner::Complain;
-using gleaner::kWordBytes;
-using gleaner::alloc::Kind;
-using gleaner::gc::g_collector;
 
 namespace {
 
@@ -38,7 +29,7 @@ int GC_gcj_debug_kind = 0;
 
 void GC_init_gcj_malloc(int index, void* procedure) {
   runtime::Init();
-  gleaner::platform::LockGuard guard(g_collector.lock());
+  platform::LockGuard guard(g_collector.lock());
   if (g_initialised) return;
   if (index < 0 || static_cast<size_t>(index) >= gc::kReservedMarkProcedures) {
     Complain("GC_init_gcj_malloc: procedure number %d is not below GC_RESERVED_MARK_PROCS; ignored",
@@ -48,10 +39,10 @@ void GC_init_gcj_malloc(int index, void* procedure) {
   gc::g_mark_procedures[index] = reinterpret_cast<gc::MarkProcedure>(procedure);
   // The descriptor is the second word of the memory that the first word points to.
   constexpr uint64_t kInType = (-kWordBytes - gc::kIndirectBias) | gc::kPerObject;
-  const bool ignore = gleaner::runtime::g_options.ignore_gcj_info;
+  const bool ignore = runtime::g_options.ignore_gcj_info;
   const int kind = ignore ? static_cast<int>(Kind::kNormal) : gc::MakeKind(kInType, false);
   const int debug_kind = ignore ? kind : gc::MakeKind(GC_MAKE_PROC(index, 1), false);
-  if (kind < 0 || debug_kind < 0) gleaner::Fatal("GC_init_gcj_malloc: all kinds are in use");
+  if (kind < 0 || debug_kind < 0) Fatal("GC_init_gcj_malloc: all kinds are in use");
   GC_gcj_kind = kind;
   GC_gcj_debug_kind = debug_kind;
   g_initialised = true;

@@ -1,26 +1,11 @@
 // The GC_ API: kinds of objects, mark procedures, and allocation by kind.
 #include "gc/mark/kinds.h"
 
-#include <cerrno>
-
-#include "alloc/object.h"
 #include "alloc/thread_heap.h"
 #include "gc/gc_inline.h"
 #include "gc/gc_mark.h"
 #include "runtime/api/api.h"
 #include "runtime/collect/barrier.h"
-#include "runtime/process/runtime.h"
-
-namespace alloc = gleaner::alloc;
-namespace gc = gleaner::gc;
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::Fatal;
-using gleaner::alloc::Kind;
-using gleaner::gc::g_collector;
-using gleaner::runtime::RejectNull;
 
 namespace {
 
@@ -39,7 +24,7 @@ bool RejectKind(const char* call, int kind) {
   return true;
 }
 
-void* AllocateKind(const char* call, size_t bytes, int kind, bool ignore_off_page = false) {
+void* AllocateKind(const char* call, size_t bytes, int kind, bool ignore_off_page) {
   if (RejectKind(call, kind)) return nullptr;
   // The calls for uncollectable memory count it in GC_non_gc_bytes.
   if (kind == static_cast<int>(Kind::kUncollectable)) return GC_malloc_uncollectable(bytes);
@@ -96,22 +81,15 @@ unsigned GC_new_proc(GC_mark_proc procedure) {
 }
 unsigned GC_new_proc_inner(GC_mark_proc procedure) { return NewProcedure(procedure); }
 
-void* GC_generic_malloc(size_t bytes, int kind) {
-  return AllocateKind("GC_generic_malloc", bytes, kind);
-}
-void* GC_generic_malloc_ignore_off_page(size_t bytes, int kind) {
-  return AllocateKind("GC_generic_malloc_ignore_off_page", bytes, kind, true);
-}
-void* GC_generic_malloc_uncollectable(size_t bytes, int kind) {
-  return AllocateKind("GC_generic_malloc_uncollectable", bytes, kind);
-}
-void* GC_generic_or_special_malloc(size_t bytes, int kind) {
-  return AllocateKind("GC_generic_or_special_malloc", bytes, kind);
-}
-void* GC_malloc_kind(size_t bytes, int kind) { return AllocateKind("GC_malloc_kind", bytes, kind); }
-void* GC_malloc_kind_global(size_t bytes, int kind) {
-  return AllocateKind("GC_malloc_kind_global", bytes, kind);
-}
+#define ALLOCATION_BY_KIND(name, ignore_off_page) \
+  void* name(size_t bytes, int kind) { return AllocateKind(#name, bytes, kind, (ignore_off_page)); }
+ALLOCATION_BY_KIND(GC_generic_malloc, false)
+ALLOCATION_BY_KIND(GC_generic_malloc_ignore_off_page, true)
+ALLOCATION_BY_KIND(GC_generic_malloc_uncollectable, false)
+ALLOCATION_BY_KIND(GC_generic_or_special_malloc, false)
+ALLOCATION_BY_KIND(GC_malloc_kind, false)
+ALLOCATION_BY_KIND(GC_malloc_kind_global, false)
+#undef ALLOCATION_BY_KIND
 
 void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   *result = nullptr;
@@ -126,7 +104,7 @@ void GC_generic_malloc_many(size_t bytes, int kind, void** result) {
   }
   const size_t count = bytes >= kManyBytes ? 1 : kManyBytes / bytes;
   const size_t size_class = alloc::SizeClassOf(bytes);
-  alloc::t_heap->Account(0);  // reports objects of earlier fast-path allocations
+  alloc::t_heap->Poll();  // reports objects of earlier fast-path allocations
   void* object = alloc::AllocateObject(static_cast<Kind>(kind), bytes);
   // Objects of most kinds hide the link in their first word from the collector, so a collection
   // would free the rest of the list. Inside the section there is no collection.

@@ -1,13 +1,7 @@
 // gleaner.h: pauses and stalls.
-#include "gc/collector.h"
-#include "gleaner.h"
 #include "platform/os/stalls.h"
 #include "runtime/api/api.h"
 
-namespace gc = gleaner::gc;
-namespace platform = gleaner::platform;
-using gleaner::runtime::CopyOut;
-using gleaner::runtime::RejectNull;
 using platform::StallCause;
 using platform::StallHistogram;
 
@@ -26,7 +20,7 @@ bool ReadStallsOf(const char* call, int cause, StallHistogram* out) {
     return true;
   }
   if (cause != GLEANER_STALL_ANY) {
-    gleaner::Complain("%s: there is no cause %d", call, cause);
+    Complain("%s: there is no cause %d", call, cause);
     return false;
   }
   StallHistogram part;
@@ -61,7 +55,7 @@ size_t gleaner_get_pause_parts(int which, gleaner_pause_parts* parts, size_t siz
         times = totals.longest_parts;
         break;
       default:
-        gleaner::Complain("gleaner_get_pause_parts: there is no pause %d", which);
+        Complain("gleaner_get_pause_parts: there is no pause %d", which);
         return 0;
     }
   }

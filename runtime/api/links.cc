@@ -1,27 +1,19 @@
 // The GC_ API: disappearing links, short and long.
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
 
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::gc::g_collector;
-using gleaner::gc::LinkResult;
-using gleaner::gc::Links;
-using gleaner::runtime::RejectNull;
+using gc::LinkResult;
+using gc::Links;
 
 namespace {
 
-bool IsAligned(const void* p) { return AddressOf(p) % gleaner::kWordBytes == 0; }
+bool IsAligned(const void* p) { return AddressOf(p) % kWordBytes == 0; }
 
 // Whether `link` is a word that can be cleared; prints a message if not.
 bool IsLink(const char* call, void** link) {
   if (RejectNull(call, "the link", link)) return false;
   if (IsAligned(link)) return true;
   Complain("%s: the link %p is no multiple of %zu; ignored", call, static_cast<void*>(link),
-           gleaner::kWordBytes);
+           kWordBytes);
   return false;
 }
 
@@ -35,7 +27,7 @@ int Register(const char* call, Links& links, void** link, const void* object) {
   }
   if (result == LinkResult::kDuplicate) return GC_DUPLICATE;
   if (result == LinkResult::kNew) return GC_SUCCESS;
-  runtime::OutOfMemory(2 * gleaner::kWordBytes);
+  runtime::OutOfMemory(2 * kWordBytes);
   return GC_NO_MEMORY;
 }
 
@@ -95,14 +87,13 @@ int GC_move_long_link(void** link, void** new_link) {
 }
 int GC_unregister_long_link(void** link) { return Unregister(g_collector.long_links(), link); }
 
-void GC_set_toggleref_func(GC_toggleref_func ask) { runtime::g_toggleref_func = ask; }
-GC_toggleref_func GC_get_toggleref_func(void) { return runtime::g_toggleref_func; }
+GLEANER_SETTING(GC_toggleref_func, toggleref_func, runtime::g_toggleref_func)
 
 int GC_toggleref_add(void* object, int is_strong) {
   if (RejectNull("GC_toggleref_add", "the object", object)) return GC_SUCCESS;
   if (runtime::g_toggleref_func == nullptr) return GC_SUCCESS;
-  gleaner::alloc::ObjectRef found;
-  if (!gleaner::alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) {
+  alloc::ObjectRef found;
+  if (!alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) {
     Complain("GC_toggleref_add(%p): not an object of the heap; ignored", object);
     return GC_SUCCESS;
   }

@@ -1,20 +1,11 @@
 // The GC_ API: what mark procedures and root procedures call, mark bits, all objects.
-#include "alloc/object.h"
 #include "gc/gc_mark.h"
 #include "gc/mark/kinds.h"
 #include "platform/threads/stop_world.h"
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
 
-namespace alloc = gleaner::alloc;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::PointerAt;
-using gleaner::alloc::ObjectRef;
-using gleaner::gc::g_collector;
-using gleaner::gc::MarkSink;
-using gleaner::gc::t_mark_sink;
-using gleaner::runtime::RejectNull;
+using gc::MarkSink;
+using gc::t_mark_sink;
 
 namespace {
 
@@ -70,8 +61,7 @@ int GC_is_marked(const void* base) {
   if (!alloc::FindSlot(AddressOf(base), &object)) return 0;
   // Marks are incomplete while a concurrent cycle marks, and for young objects: then every
   // allocated object counts as marked.
-  const bool undecided =
-      alloc::AllocationColour() != alloc::g_epoch && !gleaner::platform::WorldIsStopped();
+  const bool undecided = alloc::AllocationColour() != alloc::g_epoch && !platform::WorldIsStopped();
   return (undecided ? alloc::IsAllocated(alloc::LoadMark(object.mark()))
                     : g_collector.marker().IsMarked(object))
              ? 1

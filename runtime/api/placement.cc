@@ -1,26 +1,14 @@
 // gleaner.h: where memory lies on machines with several memory nodes.
 #include "runtime/nodes/placement.h"
 
-#include <cerrno>
-#include <cstring>
-
-#include "alloc/object.h"
-#include "gleaner.h"
 #include "platform/nodes/first_touch.h"
 #include "platform/nodes/numa.h"
 #include "runtime/api/api.h"
 #include "runtime/api/placement.h"
-#include "runtime/process/runtime.h"
-#include "runtime/threads/threads.h"
 
-namespace runtime = gleaner::runtime;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::alloc::Kind;
-using gleaner::alloc::Pattern;
-using gleaner::alloc::Placement;
-using gleaner::alloc::PlacementResult;
-using gleaner::runtime::RejectNull;
+using alloc::Pattern;
+using alloc::Placement;
+using alloc::PlacementResult;
 
 namespace gleaner::runtime {
 
@@ -64,7 +52,7 @@ void Report(const PlacementResult& result, gleaner_placed* placed, size_t size) 
   if (placed == nullptr) return;
   const gleaner_placed all = {result.pages,  result.placed,          result.elsewhere,
                               result.absent, result.reduced ? 1 : 0, result.error};
-  runtime::CopyOut(placed, size, &all, sizeof all);
+  CopyOut(placed, size, &all, sizeof all);
 }
 
 void* AllocatePlaced(const char* call, Kind kind, size_t bytes, const gleaner_placement* given,
@@ -75,9 +63,8 @@ void* AllocatePlaced(const char* call, Kind kind, size_t bytes, const gleaner_pl
     return nullptr;
   }
   PlacementResult result;
-  void* p = runtime::AttachToHeap()
-                ? gleaner::alloc::AllocatePlaced(kind, bytes, placement, &result)
-                : nullptr;
+  void* p =
+      runtime::AttachToHeap() ? alloc::AllocatePlaced(kind, bytes, placement, &result) : nullptr;
   if (p == nullptr) return runtime::OutOfMemory(bytes);
   Report(result, placed, size);
   return p;
@@ -85,7 +72,7 @@ void* AllocatePlaced(const char* call, Kind kind, size_t bytes, const gleaner_pl
 
 // Whether there may be such memory; false after a message.
 bool IsMemory(const char* call, const void* memory, size_t bytes) {
-  constexpr gleaner::Addr kEnd = gleaner::Addr{1} << 57;  // no system lets programs use more
+  constexpr Addr kEnd = Addr{1} << 57;  // no system lets programs use more
   if (RejectNull(call, "the memory", memory)) return false;
   if (AddressOf(memory) <= kEnd && bytes <= kEnd - AddressOf(memory)) return true;
   Complain("%s(%p, %zu): the memory wraps around; ignored", call, memory, bytes);
@@ -131,8 +118,8 @@ int gleaner_place(void* memory, size_t bytes, const gleaner_placement* given,
     return EINVAL;
   }
   PlacementResult result;
-  const int error = gleaner::alloc::Place(memory, bytes, placement, &result);
-  if (error == 0 && runtime::IsInitialised()) gleaner::alloc::NotePlacement(memory);
+  const int error = alloc::Place(memory, bytes, placement, &result);
+  if (error == 0 && runtime::IsInitialised()) alloc::NotePlacement(memory);
   Report(result, placed, size);
   return error;
 }
@@ -144,33 +131,31 @@ int gleaner_set_thread_placement(const gleaner_placement* given) {
     return EINVAL;
   }
   if (!runtime::AttachThread()) return ENOMEM;
-  gleaner::alloc::t_placement = nullptr;
+  alloc::t_placement = nullptr;
   if (given == nullptr) return 0;
-  runtime::Thread* self = runtime::Threads::Current();
+  Thread* self = Threads::Current();
   self->placement = placement;
-  gleaner::alloc::t_placement = &self->placement;
+  alloc::t_placement = &self->placement;
   return 0;
 }
 
 int gleaner_first_touch(void* memory, size_t bytes, size_t pattern, unsigned threads) {
   const char* const call = "gleaner_first_touch";
   if (!IsMemory(call, memory, bytes)) return EINVAL;
-  if (threads > gleaner::platform::kMaxTouchingThreads) {
-    Complain("%s: %u threads; at most %u", call, threads, gleaner::platform::kMaxTouchingThreads);
+  if (threads > platform::kMaxTouchingThreads) {
+    Complain("%s: %u threads; at most %u", call, threads, platform::kMaxTouchingThreads);
     return EINVAL;
   }
-  return gleaner::platform::FirstTouch(memory, bytes, pattern, threads);
+  return platform::FirstTouch(memory, bytes, pattern, threads);
 }
 
 int gleaner_count_pages(const void* memory, size_t bytes, uint64_t* pages, size_t count) {
   const char* const call = "gleaner_count_pages";
   if (!IsMemory(call, memory, bytes) || RejectNull(call, "the result", pages)) return EINVAL;
   for (size_t i = 0; i < count; ++i) pages[i] = 0;
-  return gleaner::alloc::ForEachPageWithNode(memory, bytes,
-                                             [pages, count](gleaner::Addr, int node) {
-                                               if (node >= 0 && static_cast<size_t>(node) < count)
-                                                 ++pages[node];
-                                             });
+  return alloc::ForEachPageWithNode(memory, bytes, [pages, count](Addr, int node) {
+    if (node >= 0 && static_cast<size_t>(node) < count) ++pages[node];
+  });
 }
 
 }  // extern "C"

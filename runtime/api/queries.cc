@@ -3,22 +3,7 @@
 // An address is looked up in a critical section, so that no collection changes page descriptors
 // during the look-up. A slot counts as an object unless its mark byte is that of a free slot. That
 // is right during a collection too, when a thread that is not stopped sees both epochs.
-#include <cstring>
-
-#include "alloc/object.h"
-#include "gc/collector.h"
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
-
-namespace alloc = gleaner::alloc;
-namespace platform = gleaner::platform;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::Fatal;
-using gleaner::PointerAt;
-using gleaner::alloc::ObjectRef;
-using gleaner::gc::g_collector;
 
 namespace {
 
@@ -118,7 +103,7 @@ void* GC_is_valid_displacement(void* p) {
   const bool in_object = ResolveSlot(AddressOf(p), &object);
   const size_t offset = in_object ? AddressOf(p) - object.base : 0;
   if (!in_object || (GC_all_interior_pointers == 0 &&
-                     (offset >= alloc::kPageBytes || !gleaner::gc::g_valid_displacement[offset]))) {
+                     (offset >= alloc::kPageBytes || !gc::g_valid_displacement[offset]))) {
     GC_is_valid_displacement_print_proc(p);
   }
   return p;
@@ -127,7 +112,7 @@ void* GC_is_valid_displacement(void* p) {
 void* GC_is_visible(void* p) {
   if (!IsInHeap(AddressOf(p))) return p;
   ObjectRef object;
-  if (AddressOf(p) % gleaner::kWordBytes != 0 || !ResolveSlot(AddressOf(p), &object) ||
+  if (AddressOf(p) % kWordBytes != 0 || !ResolveSlot(AddressOf(p), &object) ||
       IsPointerFree(object.kind())) {
     GC_is_visible_print_proc(p);
   }

@@ -2,15 +2,8 @@
 //
 // No call here needs an initialised runtime: the ranges are read by the next collection.
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
 
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::gc::g_collector;
-using gleaner::runtime::g_static_roots;
+using runtime::g_static_roots;
 
 namespace {
 
@@ -70,7 +63,7 @@ void GC_clear_exclusion_table(void) {
 int GC_is_tmp_root(void* address) {
   if (!runtime::IsInitialised() || GC_no_dls != 0) return 0;
   platform::LockGuard guard(g_collector.lock());
-  return runtime::Threads::IsDataOfLoadedObject(AddressOf(address)) ? 1 : 0;
+  return Threads::IsDataOfLoadedObject(AddressOf(address)) ? 1 : 0;
 }
 
 void GC_register_has_static_roots_callback(GC_has_static_roots_func filter) {
@@ -78,10 +71,7 @@ void GC_register_has_static_roots_callback(GC_has_static_roots_func filter) {
   runtime::g_has_static_roots = filter;
 }
 
-void GC_set_no_dls(int on) { GC_no_dls = on; }
-int GC_get_no_dls(void) { return GC_no_dls; }
-
-void GC_set_push_other_roots(GC_push_other_roots_proc proc) { GC_push_other_roots = proc; }
-GC_push_other_roots_proc GC_get_push_other_roots(void) { return GC_push_other_roots; }
+GLEANER_SETTING(int, no_dls, GC_no_dls)
+GLEANER_SETTING(GC_push_other_roots_proc, push_other_roots, GC_push_other_roots)
 
 }  // extern "C"

@@ -1,20 +1,10 @@
 // The GC_ API and gleaner.h: statistics.
-#include "runtime/observe/statistics.h"
-
-#include <cstring>
+#include "runtime/collect/statistics.h"
 
 #include "alloc/page_space.h"
-#include "gleaner.h"
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
 
-namespace alloc = gleaner::alloc;
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::gc::g_collector;
-using gleaner::runtime::CopyOut;
-using gleaner::runtime::HeapFigures;
-using gleaner::runtime::RejectNull;
+using runtime::HeapFigures;
 
 namespace {
 
@@ -129,7 +119,7 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     all.mean_pause_ns = pauses != 0 ? totals.pauses.all_ns / pauses : 0;
     all.max_pause_ns = totals.longest_pause.all_ns;
     all.total_pause_ns = totals.pauses.all_ns;
-    all.mark_ns = last.pause.of(gleaner::gc::PausePart::kMark);
+    all.mark_ns = last.pause.of(gc::PausePart::kMark);
     all.markers = static_cast<uint64_t>(last.markers);
     all.bytes_freed_last = last.freed_bytes;
     all.metadata_bytes = runtime::MetadataBytes();

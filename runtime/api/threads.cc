@@ -5,21 +5,8 @@
 #include "platform/os/unwinding.h"
 #include "runtime/api/api.h"
 #include "runtime/collect/world.h"
-#include "runtime/process/fork.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
+#include "runtime/start/fork.h"
 #include "runtime/threads/blocking.h"
-
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::PointerAt;
-using gleaner::gc::g_collector;
-using gleaner::runtime::RejectNull;
-using gleaner::runtime::Thread;
-using gleaner::runtime::Threads;
 
 namespace {
 
@@ -52,9 +39,9 @@ void AcquireForProgram() {
 void ReleaseForProgram() {
   if (Thread* self = Threads::Current(); self != nullptr) --self->under_lock;
   const bool is_awaited = g_collector.lock().IsAwaited();
-  if (is_awaited) runtime::NoteRelease(runtime::Release::kBegun);
+  if (is_awaited) runtime::SetLockHandover(runtime::LockHandover::kBegun);
   g_collector.lock().Release();
-  if (is_awaited) runtime::NoteRelease(runtime::Release::kDone);
+  if (is_awaited) runtime::SetLockHandover(runtime::LockHandover::kDone);
 }
 
 GLEANER_DEFINE_UNWOUND(gleaner_alloc_lock_unwound) { ReleaseForProgram(); }
@@ -138,7 +125,7 @@ int GC_thread_is_registered(void) { return Threads::Current() != nullptr ? 1 : 0
 void GC_register_altstack(void* stack, GC_word stack_size, void*, GC_word) {
   if (!runtime::AttachThread()) return;
   const Addr low = AddressOf(stack);
-  Threads::NoteOwnStack({low, low + stack_size});
+  Threads::SetOwnStack({low, low + stack_size});
 }
 
 // --- Stack bases ---
@@ -174,8 +161,7 @@ void GC_set_stackbottom(void* handle, const GC_stack_base* base) {
   }
 }
 
-void GC_set_sp_corrector(GC_sp_corrector_proc proc) { runtime::g_sp_corrector = proc; }
-GC_sp_corrector_proc GC_get_sp_corrector(void) { return runtime::g_sp_corrector; }
+GLEANER_SETTING(GC_sp_corrector_proc, sp_corrector, runtime::g_sp_corrector)
 
 // --- Blocking sections, the lock, the world ---
 
@@ -243,8 +229,7 @@ int GC_is_thread_suspended(pthread_t thread) {
   return runtime::IsInitialised() && Threads::IsSuspended(thread) ? 1 : 0;
 }
 
-void GC_set_on_thread_event(GC_on_thread_event_proc proc) { runtime::g_on_thread_event = proc; }
-GC_on_thread_event_proc GC_get_on_thread_event(void) { return runtime::g_on_thread_event; }
+GLEANER_SETTING(GC_on_thread_event_proc, on_thread_event, runtime::g_on_thread_event)
 
 // --- Fork ---
 
@@ -282,7 +267,7 @@ int GC_get_thr_restart_signal(void) { return platform::RestartSignal(); }
 // --- Marking threads ---
 
 void GC_set_markers_count(unsigned markers) {
-  constexpr unsigned kMax = gleaner::gc::kMaxWorkers;
+  constexpr unsigned kMax = gc::kMaxWorkers;
   runtime::g_markers_wanted = static_cast<int>(markers < kMax ? markers : kMax);
 }
 

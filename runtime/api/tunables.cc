@@ -4,12 +4,7 @@
 // time, also before initialisation. Some settings have no effect: they exist for programs that call
 // them, and the collector has no counterpart.
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
-#include "runtime/process/variables.h"
-
-namespace runtime = gleaner::runtime;
-using gleaner::Complain;
-using gleaner::runtime::RejectNull;
+#include "runtime/process/printing.h"
 
 namespace {
 
@@ -26,30 +21,26 @@ extern "C" {
 
 // --- Words that need no check ---
 
-#define SETTING(type, name, variable)                  \
-  void GC_set_##name(type value) { variable = value; } \
-  type GC_get_##name(void) { return variable; }
-SETTING(int, dont_expand, GC_dont_expand)
-SETTING(int, dont_precollect, GC_dont_precollect)
-SETTING(int, find_leak, GC_find_leak)
-SETTING(GC_word, max_retries, GC_max_retries)
-SETTING(GC_word, non_gc_bytes, GC_non_gc_bytes)
+GLEANER_SETTING(int, dont_expand, GC_dont_expand)
+GLEANER_SETTING(int, dont_precollect, GC_dont_precollect)
+GLEANER_SETTING(int, find_leak, GC_find_leak)
+GLEANER_SETTING(GC_word, max_retries, GC_max_retries)
+GLEANER_SETTING(GC_word, non_gc_bytes, GC_non_gc_bytes)
 // Callbacks that may be null.
-SETTING(GC_on_heap_resize_proc, on_heap_resize, GC_on_heap_resize)
-SETTING(GC_on_collection_event_proc, on_collection_event, runtime::g_on_collection_event)
-SETTING(GC_start_callback_proc, start_callback, runtime::g_start_callback)
-#undef SETTING
+GLEANER_SETTING(GC_on_heap_resize_proc, on_heap_resize, GC_on_heap_resize)
+GLEANER_SETTING(GC_on_collection_event_proc, on_collection_event, runtime::g_on_collection_event)
+GLEANER_SETTING(GC_start_callback_proc, start_callback, runtime::g_start_callback)
 
 // --- Words with a range ---
 
-#define SETTING_FROM(type, format, name, least, variable)                             \
-  void GC_set_##name(type value) {                                                    \
-    if (value >= (least)) {                                                           \
-      variable = value;                                                               \
-    } else {                                                                          \
-      Complain("GC_set_" #name "(" format "): at least %d; ignored", value, (least)); \
-    }                                                                                 \
-  }                                                                                   \
+#define SETTING_FROM(type, format, name, min, variable)                             \
+  void GC_set_##name(type value) {                                                  \
+    if (value >= (min)) {                                                           \
+      variable = value;                                                             \
+    } else {                                                                        \
+      Complain("GC_set_" #name "(" format "): at least %d; ignored", value, (min)); \
+    }                                                                               \
+  }                                                                                 \
   type GC_get_##name(void) { return variable; }
 SETTING_FROM(GC_word, "%lu", free_space_divisor, 1, GC_free_space_divisor)
 SETTING_FROM(int, "%d", full_freq, 0, GC_full_freq)
@@ -75,7 +66,7 @@ int GC_get_force_unmap_on_gcollect(void) { return runtime::g_force_unmap ? 1 : 0
 void GC_set_pages_executable(int on) {
   g_pages_executable = on != 0;
   // Without effect after initialisation: the heap is mapped then.
-  if (!runtime::IsInitialised()) gleaner::alloc::g_space.executable = g_pages_executable;
+  if (!runtime::IsInitialised()) alloc::g_space.executable = g_pages_executable;
 }
 int GC_get_pages_executable(void) { return g_pages_executable ? 1 : 0; }
 

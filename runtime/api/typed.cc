@@ -6,29 +6,13 @@
 // The last words of the slot belong to the library (KindRow::trailer_bytes) and come on top of the
 // size asked for. They are zero while the object is being set up, which means that no word of it is
 // a pointer yet. An array is read up to its trailer; the words behind its elements are zero.
-#include <cstring>
-
-#include "alloc/object.h"
 #include "gc/gc_mark.h"
 #include "gc/gc_typed.h"
 #include "gc/mark/kinds.h"
 #include "runtime/api/api.h"
-#include "runtime/process/runtime.h"
 
-namespace alloc = gleaner::alloc;
-namespace gc = gleaner::gc;
-namespace platform = gleaner::platform;
-namespace runtime = gleaner::runtime;
-using gleaner::Addr;
-using gleaner::AddressOf;
-using gleaner::Complain;
-using gleaner::kWordBytes;
-using gleaner::alloc::Kind;
-using gleaner::alloc::ObjectRef;
-using gleaner::gc::g_collector;
-using gleaner::gc::MarkSink;
-using gleaner::gc::t_mark_sink;
-using gleaner::runtime::RejectNull;
+using gc::MarkSink;
+using gc::t_mark_sink;
 
 namespace {
 
@@ -141,7 +125,7 @@ void MakeTypedKinds() {
   const int bitmap_procedure = gc::MakeMarkProcedure(MarkByBitmap);
   const int array_procedure = gc::MakeMarkProcedure(MarkArray);
   if (bitmap_procedure < 0 || array_procedure < 0) {
-    gleaner::Fatal("GC_make_descriptor: all numbers of mark procedures are in use");
+    Fatal("GC_make_descriptor: all numbers of mark procedures are in use");
   }
   g_bitmap_procedure = static_cast<unsigned>(bitmap_procedure);
   // The descriptor is the last word: at the object's size minus one word.
@@ -149,7 +133,7 @@ void MakeTypedKinds() {
   const int typed_kind = gc::MakeKind(kLastWord, true);
   const int array_kind = gc::MakeKind(GC_MAKE_PROC(array_procedure, 0), false);
   if (typed_kind < 0 || array_kind < 0) {
-    gleaner::Fatal("GC_make_descriptor: all kinds are in use");
+    Fatal("GC_make_descriptor: all kinds are in use");
   }
   gc::g_kinds[array_kind].trailer_bytes = kTrailerWords * kWordBytes;
   g_array_kind = static_cast<Kind>(array_kind);

@@ -23,7 +23,7 @@ inline bool UsesCards() { return __atomic_load_n(&gleaner_card_mask, __ATOMIC_RE
 
 // Marks the cards of [begin, begin + bytes) after the library has stored pointers there. The caller
 // holds references to the objects they point to until after this call.
-inline void NoteWritten(const void* begin, size_t bytes) {
+inline void MarkWritten(const void* begin, size_t bytes) {
   if (GLEANER_UNLIKELY(UsesCards())) gleaner_mark_cards(begin, bytes);
 }
 

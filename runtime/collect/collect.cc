@@ -7,13 +7,12 @@
 #include "platform/os/stalls.h"
 #include "platform/os/unwinding.h"
 #include "runtime/collect/hooks.h"
+#include "runtime/collect/listeners.h"
 #include "runtime/collect/tracking.h"
-#include "runtime/debug/findings.h"
-#include "runtime/observe/snapshot.h"
-#include "runtime/process/fork.h"
-#include "runtime/process/limits.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/malloc_support.h"
+#include "runtime/process/runtime_state.h"
 #include "runtime/process/variables.h"
+#include "runtime/threads/mutator.h"
 
 namespace gleaner::runtime {
 
@@ -56,10 +55,10 @@ uint64_t NewlyMissedLimit() {
 // that the program has set.
 void AfterCollection() {
   if (!platform::HasFilter()) platform::NoticeAddressSpaceLimit();
-  {
-    const platform::UncancellableSection section;
-    Findings::Report();
-  }
+  const Thread* self = Threads::Current();
+  const bool has_room =
+      self == nullptr || !HasLittleStack(self, AddressOf(__builtin_frame_address(0)));
+  kListeners.collected(has_room);
   size_t ready;
   bool needs_tracker;
   bool should_turn_on;
@@ -70,20 +69,16 @@ void AfterCollection() {
     missed_limit = NewlyMissedLimit();
     ready = g_collector.finalizers().ready();
     needs_tracker = NeedsTracker();
-    should_turn_on = ShouldTurnOnUnasked();
+    should_turn_on = ShouldTurnOnAutomatically();
     should_measure = ShouldMeasureAgain();
   }
-  const Thread* self = Threads::Current();
-  const bool has_room =
-      self == nullptr || !HasLittleStack(self, AddressOf(__builtin_frame_address(0)));
   if (missed_limit != 0) {
     Warn(
         "GC Warning: the memory limit of %lu bytes is not kept: the collections would take more "
         "than half of the time\n",
         missed_limit);
   }
-  if (has_room) ContinueSnapshots();
-  if (should_turn_on && has_room) TurnOnUnasked();
+  if (should_turn_on && has_room) TurnOnAutomatically();
   if (needs_tracker && has_room) ReplaceLostTracker();
   if (should_measure && has_room) MeasureAgain();
   if (ready == 0) return;
@@ -259,7 +254,7 @@ bool HasLittleStack(const Thread* self, Addr stack_pointer) {
 
 bool CollectForMallocFrom(Addr stack_pointer) {
   if (platform::IsInSection()) return false;
-  RefreshIfStale();
+  RepairIfUnprepared();
   CollectCall call{Cause::kInspection, nullptr};
   CollectForMalloc(Threads::Current(), stack_pointer, &call);
   return call.done;
@@ -276,7 +271,7 @@ bool CollectFrom(Addr stack_pointer, Cause cause, int (*give_up)()) {
     ComplainOf(Hindrance::kHandler);
     return false;
   }
-  RefreshIfStale();
+  RepairIfUnprepared();
   CollectCall call{cause, give_up};
   {
     platform::StallScope stall(platform::StallCause::kWait);
@@ -348,7 +343,7 @@ int InvokeFinalizers() {
 CollectorLockGuard::CollectorLockGuard()
     : taken_(Threads::Current() == nullptr || Threads::Current()->under_lock == 0) {
   if (!taken_) return;
-  if (!platform::IsInSection()) RefreshIfStale();
+  if (!platform::IsInSection()) RepairIfUnprepared();
   g_collector.lock().Acquire();
 }
 CollectorLockGuard::~CollectorLockGuard() {

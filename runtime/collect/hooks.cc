@@ -6,12 +6,9 @@
 #include "platform/os/clock.h"
 #include "platform/os/stalls.h"
 #include "runtime/collect/collect.h"
+#include "runtime/collect/listeners.h"
 #include "runtime/collect/tracking.h"
-#include "runtime/observe/profiling.h"
-#include "runtime/observe/run_record.h"
-#include "runtime/observe/snapshot.h"
-#include "runtime/observe/tracing.h"
-#include "runtime/process/fork.h"
+#include "runtime/process/runtime_state.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/threads.h"
 
@@ -30,7 +27,7 @@ bool PollConcurrent(ptrdiff_t bytes) {
   }
   if (HasLittleStack(self, AddressOf(__builtin_frame_address(0))))
     return g_collector.MayLeaveToCycle();
-  RefreshIfStale();
+  RepairIfUnprepared();
   if (!g_collector.MayAdvance()) return g_collector.MayLeaveToCycle();
   struct Call {
     uint64_t bytes;
@@ -59,11 +56,8 @@ namespace {
 void OnAllocated(ptrdiff_t bytes) {
   Thread* self = Threads::Current();
   if (self != nullptr && bytes > 0) self->bytes_since_cleared += static_cast<size_t>(bytes);
-  NoteAllocationInRunRecord();
-  if (self == nullptr || !HasLittleStack(self, AddressOf(__builtin_frame_address(0)))) {
-    ContinueTracing();
-    ContinueSnapshots();
-  }
+  kListeners.allocated(self == nullptr ||
+                       !HasLittleStack(self, AddressOf(__builtin_frame_address(0))));
   g_collector.EndSweepIfDone();
   const uint64_t seen = g_collector.collections();
   const bool due = g_collector.pacer().OnAllocated(bytes, alloc::ResidentBytes());
@@ -119,7 +113,7 @@ bool MayCollectForRequest(size_t bytes) {
   return true;
 }
 
-void NoteFailedRequest(size_t bytes, uint64_t collecting_ns) {
+void RecordFailedRequest(size_t bytes, uint64_t collecting_ns) {
   Thread* self = Threads::Current();
   if (self == nullptr) return;
   FailedRequests& failed = self->failed_requests;
@@ -135,7 +129,7 @@ bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
   if (MakeRoomInLimit(bytes, attempts->failed == 0 ? 8 : SIZE_MAX >> alloc::kPageShift))
     return true;
   if (attempts->failed > 1) {
-    NoteFailedRequest(bytes, attempts->collecting_ns);
+    RecordFailedRequest(bytes, attempts->collecting_ns);
     return false;
   }
   if (GC_dont_gc != 0 || (attempts->failed == 0 && !MayCollectForRequest(bytes))) return false;
@@ -196,7 +190,8 @@ void OnGrowth(size_t bytes, const alloc::Attempts& attempts) {
 }  // namespace
 
 void InstallHooks() {
-  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome, OnSampled};
+  alloc::g_hooks = {OnAllocated, OnExhausted, OnGrowth, gc::Collector::SweepSome,
+                    kListeners.sampled};
 }
 
 void CollectForFinalizers() {

@@ -12,9 +12,12 @@
 #include "platform/os/filters.h"
 #include "platform/os/process.h"
 #include "runtime/collect/barrier.h"
-#include "runtime/observe/run_record.h"
-#include "runtime/process/runtime.h"
+#include "runtime/collect/listeners.h"
+#include "runtime/process/malloc_support.h"
+#include "runtime/process/options.h"
+#include "runtime/process/printing.h"
 #include "runtime/process/variables.h"
+#include "runtime/threads/threads.h"
 
 namespace gleaner::runtime {
 
@@ -39,19 +42,19 @@ struct Candidates {
 };
 
 // Whether what was refused may be granted later: descriptors, memory.
-bool MayPass(const platform::Refusal& refusal) {
+bool IsTransient(const platform::Refusal& refusal) {
   return refusal.error == EMFILE || refusal.error == ENFILE || refusal.error == ENOMEM ||
          refusal.error == EAGAIN;
 }
 
 // Why mechanisms do not work.
 struct Reasons {
-  char text[160] = "";    // "userfaultfd: PAGEMAP_SCAN (errno 1); mprotect: ..."
-  bool may_pass = false;  // one of them
+  char text[160] = "";        // "userfaultfd: PAGEMAP_SCAN (errno 1); mprotect: ..."
+  bool is_transient = false;  // one of them
 
   void Clear() { *this = {}; }
   void Add(TrackingKind kind, const platform::Refusal& refusal) {
-    may_pass |= MayPass(refusal);
+    is_transient |= IsTransient(refusal);
     const size_t length = strlen(text);
     char* end = text + length;
     const size_t room = sizeof text - length;
@@ -70,11 +73,11 @@ struct Reasons {
 constinit Modes g_wanted = {};
 // Where the modes come from.
 enum class Source : uint8_t {
-  kUnasked,  // nobody has turned any on, or the collector is to try again
-  kOwn,      // the collector has turned them on, or has tried to
-  kProgram,  // the program has asked for them
+  kNobody,     // none has been turned on, or the collector is to try again
+  kCollector,  // the collector has turned them on, or has tried to
+  kProgram,    // the program has asked for them
 };
-constinit Source g_source = Source::kUnasked;
+constinit Source g_source = Source::kNobody;
 // Some thread is in TurnOn, which gives the lock up in between. A fork by another thread meanwhile
 // leaves it true in the child, where no thread is in TurnOn.
 constinit bool g_turning_on = false;
@@ -93,16 +96,16 @@ constinit uint64_t g_next_try_ns = 0;
 
 constinit platform::Atomic<TrackingKind> g_in_use{TrackingKind::kNone};
 constinit platform::Atomic<bool> g_is_generational{false};
-constinit platform::Atomic<bool> g_is_asked{false};
+constinit platform::Atomic<bool> g_is_programs_choice{false};
 
-// For modes that the program asks for, or (`unasked`) that the collector turns on itself.
-Candidates CandidatesWanted(bool unasked) {
+// For modes that the program asks for, or (`automatic`) that the collector turns on itself.
+Candidates CandidatesWanted(bool automatic) {
   Candidates candidates;
   if (const TrackingKind named = kNamed[g_options.write_tracking]; named != TrackingKind::kNone) {
     candidates.Add(named);
     return candidates;
   }
-  if (unasked) {
+  if (automatic) {
     for (const TrackingKind kind : platform::kUnnoticed) candidates.Add(kind);
     return candidates;
   }
@@ -112,7 +115,7 @@ Candidates CandidatesWanted(bool unasked) {
 }
 
 // Whether the tracker in use does not do for what the program asks for.
-bool MustReplaceOwnChoice() {
+bool MustReplaceCollectorsChoice() {
   const gc::Cycle& cycle = g_collector.cycle();
   return g_source == Source::kProgram && g_wanted.concurrent && cycle.IsTracking() &&
          !gc::Cycle::CanUse(cycle.tracker().kind()) &&
@@ -122,13 +125,13 @@ bool MustReplaceOwnChoice() {
 // The mechanism in use, or else the first candidate that works. `reasons`: why those before it do
 // not; unchanged if no candidate was tried. `first_write_ns` (unless null) as for Works. pre: the
 // collector lock is held.
-TrackingKind Choose(bool unasked, Reasons* reasons, uint32_t* first_write_ns = nullptr) {
+TrackingKind Choose(bool automatic, Reasons* reasons, uint32_t* first_write_ns = nullptr) {
   const gc::Cycle& cycle = g_collector.cycle();
-  if (cycle.IsTracking() && !MustReplaceOwnChoice()) return cycle.tracker().kind();
+  if (cycle.IsTracking() && !MustReplaceCollectorsChoice()) return cycle.tracker().kind();
   if (cycle.HasLostTracker()) return TrackingKind::kNone;
-  const Candidates candidates = CandidatesWanted(unasked);
+  const Candidates candidates = CandidatesWanted(automatic);
   reasons->Clear();
-  if (unasked && platform::HasAnyFilter()) {
+  if (automatic && platform::HasAnyFilter()) {
     snprintf(reasons->text, sizeof reasons->text, "%s", platform::kFilterRefusal.what);
     return TrackingKind::kNone;
   }
@@ -147,8 +150,8 @@ TrackingKind Choose(bool unasked, Reasons* reasons, uint32_t* first_write_ns = n
   return TrackingKind::kNone;
 }
 
-// Collector lock held.
-void NoteModes() {
+// pre: the collector lock is held.
+void PublishModes() {
   const gc::Cycle& cycle = g_collector.cycle();
   const bool is_generational = g_wanted.generational && cycle.CanRemember();
   const bool any = cycle.enabled() || is_generational;
@@ -156,10 +159,10 @@ void NoteModes() {
   g_in_use.Store(any ? cycle.tracker().kind() : TrackingKind::kNone,
                  platform::memory_order_relaxed);
   g_is_generational.Store(is_generational, platform::memory_order_relaxed);
-  g_is_asked.Store(g_source == Source::kProgram, platform::memory_order_relaxed);
-  NoteModesInRunRecord({cycle.enabled(), is_generational},
-                       platform::TraitsOf(any ? cycle.tracker().kind() : TrackingKind::kNone).name,
-                       g_reasons.text);
+  g_is_programs_choice.Store(g_source == Source::kProgram, platform::memory_order_relaxed);
+  kListeners.modes_changed(
+      {cycle.enabled(), is_generational},
+      platform::TraitsOf(any ? cycle.tracker().kind() : TrackingKind::kNone).name, g_reasons.text);
 }
 
 // Turns the wanted modes on with this mechanism. Returns those that failed, with the reason in
@@ -169,11 +172,11 @@ Modes Open(TrackingKind kind) {
   gc::Cycle& cycle = g_collector.cycle();
   // Another thread has opened a tracker since the choice, and it is lost: see ReplaceLostTracker.
   if (cycle.HasLostTracker()) return {};
-  if (MustReplaceOwnChoice()) cycle.CloseTracker();
+  if (MustReplaceCollectorsChoice()) cycle.CloseTracker();
   const bool was_closed = !cycle.IsTracking();
-  const bool unasked = g_source == Source::kOwn;
-  cycle.RespectFilters(unasked);
-  const bool concurrent = g_wanted.concurrent && (!unasked || gc::Cycle::CanUse(kind));
+  const bool automatic = g_source == Source::kCollector;
+  cycle.RespectFilters(automatic);
+  const bool concurrent = g_wanted.concurrent && (!automatic || gc::Cycle::CanUse(kind));
   Modes failed;
   failed.concurrent = concurrent && !cycle.enabled() && !cycle.Enable(kind);
   if (failed.concurrent) g_reasons.Add(kind, cycle.refusal());
@@ -234,11 +237,11 @@ void StopRespectingFilters() {
 // have taken twice as long, so that all attempts together cost little. pre: the collector lock is
 // held.
 void TryAgainLater() {
-  g_source = Source::kUnasked;
+  g_source = Source::kNobody;
   g_wanted = {};
   g_next_try_ns = 2 * g_collector.totals().pauses.all_ns;
   for (platform::Refusal& lost : g_lost) {
-    if (MayPass(lost)) lost = {};
+    if (IsTransient(lost)) lost = {};
   }
 }
 
@@ -247,7 +250,7 @@ constinit uint64_t g_next_measurement_ns = 0;
 
 // A measurement takes less than 0.5 ms of the program's time, 1/4000 of what is between two. pre:
 // the collector lock is held.
-void NoteFirstWrite(uint32_t ns) {
+void SetFirstWrite(uint32_t ns) {
   constexpr uint64_t kRestNs = 2'000'000'000;
   g_next_measurement_ns = platform::NowNs() + kRestNs;
   g_collector.cycle().SetFirstWriteNs(ns);
@@ -264,39 +267,39 @@ void TurnOnWanted() {
   for (;;) {
     TrackingKind kind;
     bool loader_can_be_asked;
-    bool unasked;
+    bool automatic;
     uint32_t first_write_ns;
     {
       platform::LockGuard guard(g_collector.lock());
-      if (g_source == Source::kUnasked) return;  // another thread was faster: TryAgainLater
-      unasked = g_source == Source::kOwn;
+      if (g_source == Source::kNobody) return;  // another thread was faster: TryAgainLater
+      automatic = g_source == Source::kCollector;
       first_write_ns = g_collector.cycle().first_write_ns();
-      kind = Choose(unasked, &g_reasons, &first_write_ns);
+      kind = Choose(automatic, &g_reasons, &first_write_ns);
       loader_can_be_asked = platform::LoaderCanBeAsked();
     }
     // Done before any page is protected, and without the collector lock: the loader's lock ranks
     // before it.
     if (kind == TrackingKind::kProtection) {
       platform::InterposeSystemCalls(loader_can_be_asked);
-    } else if (kind != TrackingKind::kNone && loader_can_be_asked && !unasked) {
+    } else if (kind != TrackingKind::kNone && loader_can_be_asked && !automatic) {
       platform::FindSystemCalls();  // a forked child that loses the tracker cannot look them up
     }
     platform::LockGuard guard(g_collector.lock());
-    if (g_source == Source::kUnasked) return;  // TryAgainLater
+    if (g_source == Source::kNobody) return;  // TryAgainLater
     const Modes failed = Open(kind);
     const gc::Cycle& cycle = g_collector.cycle();
-    NoteFirstWrite(first_write_ns);
+    SetFirstWrite(first_write_ns);
     if ((failed.concurrent || failed.generational) && kind != TrackingKind::kNone &&
         !cycle.IsTracking() && !cycle.HasLostTracker()) {
       // The mechanism works on a few pages but is refused for the whole heap: try the next one.
       g_lost[static_cast<size_t>(kind)] = cycle.refusal();
       continue;
     }
-    NoteModes();
+    PublishModes();
     g_turning_on = false;
     Tell(failed);
-    if (kind == TrackingKind::kNone && g_source == Source::kOwn && !cycle.IsTracking() &&
-        !cycle.HasLostTracker() && g_reasons.may_pass) {
+    if (kind == TrackingKind::kNone && g_source == Source::kCollector && !cycle.IsTracking() &&
+        !cycle.HasLostTracker() && g_reasons.is_transient) {
       TryAgainLater();
     }
     return;
@@ -336,7 +339,7 @@ void TurnOn(const Modes& modes) {
   {
     platform::LockGuard guard(g_collector.lock());
     // What the collector has turned on itself the program has not asked for.
-    if (g_source == Source::kOwn) {
+    if (g_source == Source::kCollector) {
       g_wanted = {};
       StopRespectingFilters();
     }
@@ -355,20 +358,20 @@ void TurnOnByOptions() {
 }
 
 bool IsAutomatic() {
-  return IsUnasked() && g_options.mode == kAutomatic && !g_malloc_support.never_wait;
+  return !IsProgramsChoice() && g_options.mode == kAutomatic && !g_malloc_support.never_wait;
 }
 
-bool ShouldTurnOnUnasked() {
+bool ShouldTurnOnAutomatically() {
   const uint64_t paused_ns = g_collector.totals().pauses.all_ns;
-  return g_source == Source::kUnasked && IsAutomatic() && paused_ns >= g_next_try_ns &&
+  return g_source == Source::kNobody && IsAutomatic() && paused_ns >= g_next_try_ns &&
          paused_ns + g_collector.ExpectedStopNs() >= uint64_t{g_options.auto_after} * 1000;
 }
 
-void TurnOnUnasked() {
+void TurnOnAutomatically() {
   {
     platform::LockGuard guard(g_collector.lock());
-    if (!ShouldTurnOnUnasked()) return;  // another thread was faster
-    g_source = Source::kOwn;
+    if (!ShouldTurnOnAutomatically()) return;  // another thread was faster
+    g_source = Source::kCollector;
     g_turning_on = true;
     g_wanted = {.concurrent = true, .generational = true};
   }
@@ -393,14 +396,16 @@ void MeasureAgain() {
   if (!platform::WriteTracking::Works(TrackingKind::kUserfaultfd, nullptr, &first_write_ns)) {
     first_write_ns = g_collector.cycle().first_write_ns();
   }
-  NoteFirstWrite(first_write_ns);
+  SetFirstWrite(first_write_ns);
 }
 
 bool IsConcurrent() { return g_collector.cycle().enabled(); }
 
-bool IsUnasked() { return !g_is_asked.Load(platform::memory_order_relaxed); }  // a hint
+bool IsProgramsChoice() {
+  return g_is_programs_choice.Load(platform::memory_order_relaxed);  // a hint
+}
 
-bool IsIncremental() { return IsConcurrent() && !IsUnasked(); }
+bool IsIncremental() { return IsConcurrent() && IsProgramsChoice(); }
 
 Modes ModesInUse() {
   return {IsConcurrent(), g_is_generational.Load(platform::memory_order_relaxed)};  // a hint
@@ -465,8 +470,8 @@ void ReplaceLostTracker() {
       g_reasons.Add(kind, lost);
       // Of mprotect the tracker stays open, since threads may be in system calls with pinned pages,
       // and no mechanism comes after it. Under a filter none may be tried, nor descriptors closed.
-      if (kind == TrackingKind::kProtection || (is_barred && g_source == Source::kOwn)) {
-        NoteModes();
+      if (kind == TrackingKind::kProtection || (is_barred && g_source == Source::kCollector)) {
+        PublishModes();
         return Tell(g_wanted);
       }
       if (is_barred) lost = {};  // the program has asked for the mode since

@@ -2,8 +2,8 @@
 // of the write tracker for them.
 //
 // The program asks for a mode (options, GC_enable_incremental). Unless it has, and with the option
-// mode=auto, the collector turns both on once collections have taken some time: docs/modes.md. Then
-// no mechanism is used that a correct program can notice.
+// mode=auto, the collector turns both on once collections have taken some time:
+// docs/design/policy.md. Then no mechanism is used that a correct program can notice.
 //
 // One tracker serves both modes. It is chosen when the first mode is turned on: the first mechanism
 // that works, from
@@ -13,7 +13,7 @@
 //   auto                            platform::kBestFirst
 // The system may stop supporting a mechanism later. The next collection is then followed by a
 // choice from the rest of the list. When no mechanism is left, the modes are off, and one line says
-// why. docs/write_tracking.md, "Choice".
+// why. docs/design/write_tracking.md, "Choice".
 #pragma once
 
 #include "platform/tracking/write_tracking.h"
@@ -38,9 +38,10 @@ void TurnOnByOptions();
 
 // Whether the collector is to turn both modes on now, without being asked. pre: the collector lock
 // is held.
-bool ShouldTurnOnUnasked();
-// Called after a collection for which ShouldTurnOnUnasked is true, on a mutator without locks.
-void TurnOnUnasked();
+bool ShouldTurnOnAutomatically();
+// Called after a collection for which ShouldTurnOnAutomatically is true, on a mutator without
+// locks.
+void TurnOnAutomatically();
 
 // Whether the cost of a first write to tracked memory is to be measured again, since the machine's
 // load may have changed. pre: the collector lock is held.
@@ -51,9 +52,9 @@ void MeasureAgain();
 // Any thread, at any time. The answer may change at once.
 bool IsConcurrent();
 Modes ModesInUse();
-// Whether the program has asked for no mode, so that the modes in use are the collector's choice.
-bool IsUnasked();
-// Whether the collector chooses: IsUnasked, and the option mode is auto.
+// Whether the program has asked for a mode, so that those in use are not the collector's choice.
+bool IsProgramsChoice();
+// Whether the collector chooses: not IsProgramsChoice, and the option mode is auto.
 bool IsAutomatic();
 // Whether the program has asked for concurrent collections, and they are on.
 bool IsIncremental();

@@ -2,24 +2,20 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "alloc/page_space.h"
+#include "gc/collector.h"
 #include "platform/os/filters.h"
 #include "platform/os/process.h"
+#include "runtime/collect/listeners.h"
+#include "runtime/collect/statistics.h"
 #include "runtime/collect/tracking.h"
-#include "runtime/debug/dump.h"
-#include "runtime/debug/findings.h"
-#include "runtime/nodes/topology_thread.h"
-#include "runtime/observe/live_figures.h"
-#include "runtime/observe/run_record.h"
-#include "runtime/observe/snapshot.h"
-#include "runtime/observe/statistics.h"
-#include "runtime/observe/tracing.h"
-#include "runtime/process/fork.h"
+#include "runtime/process/malloc_support.h"
 #include "runtime/process/memory_limit.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/options.h"
+#include "runtime/process/printing.h"
+#include "runtime/process/runtime_state.h"
 #include "runtime/process/variables.h"
+#include "runtime/threads/threads.h"
 
 namespace gleaner::runtime {
 
@@ -28,26 +24,25 @@ using gc::g_collector;
 
 namespace {
 
-// Of the thread that wrote it last. Relaxed: a hint; what a collector waits for happens in time,
-// not in memory.
-constinit platform::Atomic<Release> g_release{Release::kNone};
+// Relaxed: the collector waits a moment either way.
+constinit platform::Atomic<LockHandover> g_handover{LockHandover::kNone};
 
 // Comes before the stop, so that no pause has it in it.
-void AwaitRelease() {
+void AwaitHandover() {
   constexpr uint64_t kMomentNs = 50'000;
   constexpr int kMaxMoments = 200;  // a thread may be held up, or have ended by a fork
-  const auto is = [](Release release) {
-    return g_release.Load(platform::memory_order_relaxed) == release;  // a hint
+  const auto is = [](LockHandover handover) {
+    return g_handover.Load(platform::memory_order_relaxed) == handover;  // a hint
   };
-  if (is(Release::kNone)) return;
-  for (int i = 0; i < kMaxMoments && is(Release::kBegun); ++i) platform::FutexSleep(kMomentNs);
+  if (is(LockHandover::kNone)) return;
+  for (int i = 0; i < kMaxMoments && is(LockHandover::kBegun); ++i) platform::FutexSleep(kMomentNs);
   platform::FutexSleep(kMomentNs);
-  NoteRelease(Release::kNone);
+  SetLockHandover(LockHandover::kNone);
 }
 
 bool StopWorld() {
   // This stop belongs to a call that the fork has interrupted and that goes on in the child.
-  if (ChildIsStale()) Threads::ResetAfterFork();
+  if (IsUnpreparedChild()) Threads::ResetAfterFork();
   if (g_malloc_support.never_wait) return Threads::TryStop();
   Threads::Stop();
   return true;
@@ -129,17 +124,15 @@ constinit size_t g_announced_heap_bytes = 0;
 // The collector's last event, for the message of a fatal error. Relaxed: pairs with nothing.
 constinit platform::Atomic<int> g_last_event{-1};
 
-double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
-
 void OnEvent(CycleEvent event) {
   g_last_event.Store(static_cast<int>(event), platform::memory_order_relaxed);  // a hint
   switch (event) {
     case CycleEvent::kStart:
-      LoadTopologyForMarkers();
+      kListeners.begins();
       if (g_start_callback != nullptr) g_start_callback();
       return Notify(GC_EVENT_START);
     case CycleEvent::kBeforeStop:
-      AwaitRelease();
+      AwaitHandover();
       return Notify(GC_EVENT_PRE_STOP_WORLD);
     case CycleEvent::kStopped:
       return Notify(GC_EVENT_POST_STOP_WORLD);
@@ -152,7 +145,7 @@ void OnEvent(CycleEvent event) {
       return Notify(GC_EVENT_RECLAIM_START);
     case CycleEvent::kSweepEnd:
       alloc::LimitGrowth(g_collector.pacer().MayGrowTo(alloc::ResidentBytes()));
-      NoteCollection();
+      RecordHeapFigures();
       return Notify(GC_EVENT_RECLAIM_END);
     case CycleEvent::kBeforeResume:
       return Notify(GC_EVENT_PRE_START_WORLD);
@@ -161,41 +154,12 @@ void OnEvent(CycleEvent event) {
     case CycleEvent::kEnd:
       break;
   }
-  NoteCollectionInRunRecord();
-  NoteCollectionInLiveFigures();
-  TraceModesLocked();
-  ContinueTracing();
+  kListeners.ended();
   const size_t heap = HeapBytes();
   if (GC_on_heap_resize != nullptr && heap != g_announced_heap_bytes) GC_on_heap_resize(heap);
   g_announced_heap_bytes = heap;
   Notify(GC_EVENT_END);
-  if (g_options.print_address_map) PrintFile("/proc/self/maps");
-  if (g_options.dump_regularly) DumpState(nullptr);
-  if (g_options.print_stats == 0 && !g_options.print_verbose_stats) return;
-  const gc::CycleReport& r = g_collector.last();
-  char parts[gc::kPauseParts * 32];
-  size_t length = 0;
-  for (int i = 0; i < gc::kPauseParts; ++i) {
-    length += static_cast<size_t>(
-        snprintf(parts + length, sizeof parts - length, "%s%s %.3f", i == 0 ? "" : ", ",
-                 NameOf(static_cast<gc::PausePart>(i)), Ms(r.pause.part_ns[i])));
-    if (length >= sizeof parts) length = sizeof parts - 1;
-  }
-  Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause "
-      "%.3f ms (%s), %d marker%s, %llu finalizable%s\n",
-      static_cast<unsigned long long>(r.number), NameOf(r.cause),
-      static_cast<double>(r.live_bytes) / 1e6, static_cast<unsigned long long>(r.live_objects),
-      static_cast<double>(r.freed_bytes) / 1e6, static_cast<double>(r.resident_bytes) / 1e6,
-      Ms(r.pause.all_ns), parts, r.markers, r.markers == 1 ? "" : "s",
-      static_cast<unsigned long long>(r.finalizable),
-      r.minor        ? ", minor"
-      : r.overrun    ? ", overrun"
-      : r.concurrent ? ", marked beside the program"
-                     : "");
-  if (IsAutomatic() && r.reason != gc::Reason::kOnlyKind) {
-    Log("gleaner: gc %llu was chosen for: %s; expected stop %.3f ms\n",
-        static_cast<unsigned long long>(r.number), NameOf(r.reason), Ms(r.expected_ns));
-  }
+  kListeners.told();
 }
 
 void WarnCycle(Addr object) {
@@ -218,15 +182,14 @@ gc::ToggleStatus (*ToggleFunction())(void*) {
 
 void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
                          const gc::MarkConfig& config) {
-  WriteSnapshotWorldStopped(marker, roots, config);
-  Findings::InspectWorldStopped(marker, roots, config);
+  kListeners.inspect(marker, roots, config);
   if (g_malloc_support.inspect != nullptr) g_malloc_support.inspect(marker);
 }
 
 }  // namespace
 
-void NoteRelease(Release release) {
-  g_release.Store(release, platform::memory_order_relaxed);  // a hint
+void SetLockHandover(LockHandover handover) {
+  g_handover.Store(handover, platform::memory_order_relaxed);  // a hint
 }
 
 void DescribePhase(const char* reason) {
@@ -236,7 +199,7 @@ void DescribePhase(const char* reason) {
   // Relaxed: pairs with nothing; text for people.
   const int event = g_last_event.Load(platform::memory_order_relaxed);
   Complain("thread %d; collections so far: %llu; the collector's last event: %s",
-           platform::CurrentThreadId(), static_cast<unsigned long long>(g_collector.collections()),
+           platform::CurrentThreadId(), AsNumber(g_collector.collections()),
            event < 0 ? "none" : names[event]);
   TellOfAbort(reason);
   if (!g_options.loop_on_abort) return;

@@ -2,8 +2,11 @@
 
 #include <cstdio>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/hash_table.h"
+#include "alloc/metadata/meta.h"
+#include "alloc/size_class.h"
 #include "gc/collector.h"
+#include "runtime/process/printing.h"
 
 namespace gleaner::runtime {
 
@@ -28,14 +31,90 @@ constexpr Addr kFreedWord = 0xefbeaddedeadbeefu;
 Addr UserPart(Addr base) { return base + kDebugHeaderBytes; }
 Addr EndMarkOf(Addr base, size_t bytes) { return UserPart(base) + AlignUp(bytes, kWordBytes); }
 
+// Slots that hold a debugged object are no smaller than this.
+constexpr size_t kMinBytes = 3 * alloc::kGranuleBytes;
+constexpr size_t kMaxGroupedBytes = 256;
+constexpr size_t kGroupEntries = alloc::kPageBytes / kMinBytes;
+
+// The entries of a page: one for each kMinBytes of it, in which at most one slot begins. A group
+// that is put aside has no entry present.
+struct Group {
+  union {
+    size_t count;  // of entries that are present
+    Group* next;   // of the groups put aside
+  };
+  DebugObject entries[kGroupEntries];
+};
+static_assert(sizeof(Group) <= alloc::kPageBytes / 2);
+
+constinit platform::Lock g_lock{platform::LockRank::kDebugged};
+// Guarded by g_lock.
+constinit alloc::HashTable<Group*> g_groups;      // by the page's address
+constinit alloc::HashTable<DebugObject> g_large;  // by ~base
+constinit Group* g_aside = nullptr;
+constinit size_t g_grouped = 0;  // entries of all groups
+
+void PutAside(Group* group) {
+  group->next = g_aside;
+  g_aside = group;
+}
+
+// An empty group, or null.
+Group* TakeGroup() {
+  Group* group = g_aside;
+  if (group == nullptr) return static_cast<Group*>(alloc::MetaAllocate(sizeof(Group)));
+  g_aside = group->next;
+  group->next = nullptr;
+  group->count = 0;
+  return group;
+}
+
+bool InsertLocked(Addr base, size_t bytes, Place place) {
+  if (DebugObjects::BytesFor(bytes) > kMaxGroupedBytes) {
+    return g_large.Insert(~uint64_t{base}, {.bytes = bytes, .place = place}) != nullptr;
+  }
+  const Addr page = AlignDown(base, alloc::kPageBytes);
+  Group* group;
+  if (Group** known = g_groups.Find(page); known != nullptr) {
+    group = *known;
+  } else {
+    group = TakeGroup();
+    if (group == nullptr) return false;
+    if (g_groups.Insert(page, group) == nullptr) {
+      PutAside(group);
+      return false;
+    }
+  }
+  const size_t offset = base - page;
+  DebugObject& entry = group->entries[offset / kMinBytes];
+  GLEANER_DCHECK(!entry.present, "the debugged object at %#llx has an entry [inv.debugged]",
+                 AsNumber(base));
+  // Made as a whole: a field set alone in memory makes the load of the others wait for all stores
+  // before it, those to the object's header, too, which is in no cache.
+  entry = {.bytes = bytes,
+           .granule = offset % kMinBytes / alloc::kGranuleBytes,
+           .present = true,
+           .place = place};
+  ++group->count;
+  ++g_grouped;
+  return true;
+}
+
+DebugObject* FindLocked(Addr base) {
+  const Addr page = AlignDown(base, alloc::kPageBytes);
+  if (Group** group = g_groups.Find(page); group != nullptr) {
+    const size_t offset = base - page;
+    DebugObject& entry = (*group)->entries[offset / kMinBytes];
+    if (entry.present && entry.granule * alloc::kGranuleBytes == offset % kMinBytes) {
+      return &entry;
+    }
+  }
+  return g_large.Find(~uint64_t{base});
+}
+
 }  // namespace
 
-constinit platform::Lock DebugObjects::lock_{platform::LockRank::kDebugged};
 constinit bool DebugObjects::started_ = false;
-constinit alloc::HashTable<DebugObjects::Group*> DebugObjects::groups_;
-constinit alloc::HashTable<DebugObject> DebugObjects::large_;
-constinit DebugObjects::Group* DebugObjects::aside_ = nullptr;
-constinit size_t DebugObjects::grouped_ = 0;
 
 size_t DebugObjects::BytesFor(size_t bytes) {
   constexpr size_t kMax = SIZE_MAX / 2;
@@ -44,7 +123,7 @@ size_t DebugObjects::BytesFor(size_t bytes) {
 
 bool DebugObjects::Watch(Addr base, size_t bytes, Place place) {
   static_assert(alloc::kSlotBytes[1] < kDebugHeaderBytes + kWordBytes &&
-                alloc::kSlotBytes[2] >= kLeastBytes);
+                alloc::kSlotBytes[2] >= kMinBytes);
   if (!Started()) {
     platform::LockGuard guard(gc::g_collector.lock());
     // A pointer to the program's part keeps the object, also where other interior pointers do not.
@@ -59,72 +138,19 @@ bool DebugObjects::Watch(Addr base, size_t bytes, Place place) {
   }
   *PointerAt<Addr>(end) = kEndMark ^ base;
   // The marks come first: Inspect may look at the object once there is an entry.
-  platform::LockGuard guard(lock_);
+  platform::LockGuard guard(g_lock);
   return InsertLocked(base, bytes, place);
 }
 
-bool DebugObjects::InsertLocked(Addr base, size_t bytes, Place place) {
-  if (BytesFor(bytes) > kMaxGroupedBytes) {
-    return large_.Insert(~uint64_t{base}, {.bytes = bytes, .place = place}) != nullptr;
-  }
-  const Addr page = AlignDown(base, alloc::kPageBytes);
-  Group* group;
-  if (Group** known = groups_.Find(page); known != nullptr) {
-    group = *known;
-  } else {
-    group = TakeGroup();
-    if (group == nullptr) return false;
-    if (groups_.Insert(page, group) == nullptr) {
-      PutAside(group);
-      return false;
-    }
-  }
-  const size_t offset = base - page;
-  DebugObject& entry = group->entries[offset / kLeastBytes];
-  GLEANER_DCHECK(!entry.present, "the debugged object at %#llx has an entry [inv.debugged]",
-                 static_cast<unsigned long long>(base));
-  // Made as a whole: a field set alone in memory makes the load of the others wait for all stores
-  // before it, those to the object's header, too, which is in no cache.
-  entry = {.bytes = bytes,
-           .granule = offset % kLeastBytes / alloc::kGranuleBytes,
-           .present = true,
-           .place = place};
-  ++group->count;
-  ++grouped_;
-  return true;
-}
-
-// An empty group, or null.
-DebugObjects::Group* DebugObjects::TakeGroup() {
-  Group* group = aside_;
-  if (group == nullptr) return static_cast<Group*>(alloc::MetaAllocate(sizeof(Group)));
-  aside_ = group->next;
-  group->next = nullptr;
-  group->count = 0;
-  return group;
-}
-
-DebugObject* DebugObjects::FindLocked(Addr base) {
-  const Addr page = AlignDown(base, alloc::kPageBytes);
-  if (Group** group = groups_.Find(page); group != nullptr) {
-    const size_t offset = base - page;
-    DebugObject& entry = (*group)->entries[offset / kLeastBytes];
-    if (entry.present && entry.granule * alloc::kGranuleBytes == offset % kLeastBytes) {
-      return &entry;
-    }
-  }
-  return large_.Find(~uint64_t{base});
-}
-
 bool DebugObjects::Find(Addr base, DebugObject* found) {
-  platform::LockGuard guard(lock_);
+  platform::LockGuard guard(g_lock);
   const DebugObject* entry = FindLocked(base);
   if (entry != nullptr) *found = *entry;
   return entry != nullptr;
 }
 
-bool DebugObjects::NoteFreed(Addr base, DebugObject* before) {
-  platform::LockGuard guard(lock_);
+bool DebugObjects::SetFreed(Addr base, DebugObject* before) {
+  platform::LockGuard guard(g_lock);
   DebugObject* entry = FindLocked(base);
   if (entry == nullptr) return false;
   *before = *entry;
@@ -133,22 +159,71 @@ bool DebugObjects::NoteFreed(Addr base, DebugObject* before) {
 }
 
 void DebugObjects::Forget(Addr base) {
-  platform::LockGuard guard(lock_);
+  platform::LockGuard guard(g_lock);
   DebugObject* entry = FindLocked(base);
   if (entry == nullptr) return;
-  if (!entry->present) return (void)large_.Erase(~uint64_t{base});
+  if (!entry->present) return (void)g_large.Erase(~uint64_t{base});
   const Addr page = AlignDown(base, alloc::kPageBytes);
-  Group* group = *groups_.Find(page);
+  Group* group = *g_groups.Find(page);
   *entry = {};
-  --grouped_;
+  --g_grouped;
   if (--group->count != 0) return;
-  groups_.Erase(page);
+  g_groups.Erase(page);
   PutAside(group);
 }
 
+void DebugObjects::Inspect(const gc::Marker& marker,
+                           void (*damaged)(Addr base, const DebugObject& object, Addr where)) {
+  platform::LockGuard guard(g_lock);
+  const auto is_dead = [&](const alloc::ObjectRef& ref, DebugObject& object) {
+    GLEANER_DCHECK(*ref.mark() != alloc::kFreeSlot,
+                   "the debugged object at %#llx was given back [inv.debugged]",
+                   AsNumber(ref.base));
+    if (!marker.IsMarked(ref)) return true;
+    if (object.freed || object.reported) return false;
+    if (const Addr where = FindDamage(ref.base, object); where != 0) {
+      object.reported = true;
+      damaged(ref.base, object, where);
+    }
+    return false;
+  };
+  g_large.EraseIf([&](uint64_t hidden, DebugObject& object) {
+    const Addr base = ~static_cast<Addr>(hidden);
+    alloc::ObjectRef ref;
+    const bool found = alloc::FindSlot(base, &ref) && ref.base == base;
+    GLEANER_DCHECK(found, "no object at %#llx [inv.debugged]", AsNumber(base));
+    return !found || is_dead(ref, object);
+  });
+  g_groups.EraseIf([&](uint64_t address, Group*& group) {
+    const alloc::PageNumber page = alloc::g_space.PageOf(static_cast<Addr>(address));
+    const alloc::PageInfo& info = alloc::g_space.info[page];
+    GLEANER_DCHECK(info.LoadState() == alloc::PageState::kSmall,
+                   "page %u has entries of small objects [inv.debugged]", page);
+    for (size_t i = 0, left = group->count; left != 0; ++i) {
+      DebugObject& object = group->entries[i];
+      if (!object.present) continue;
+      --left;
+      const size_t offset = i * kMinBytes + object.granule * alloc::kGranuleBytes;
+      const alloc::ObjectRef ref{static_cast<Addr>(address) + offset, info.slot_bytes, page,
+                                 alloc::SlotIndex(offset, info.reciprocal)};
+      if (!is_dead(ref, object)) continue;
+      object.present = false;
+      --group->count;
+      --g_grouped;
+    }
+    if (group->count != 0) return false;
+    PutAside(group);
+    return true;
+  });
+}
+
+void DebugObjects::LockForFork() { g_lock.Acquire(); }
+void DebugObjects::UnlockAfterFork() { g_lock.Release(); }
+void DebugObjects::ResetAfterFork() { g_lock.ResetAfterFork(); }
+
 size_t DebugObjects::count() {
-  platform::LockGuard guard(lock_);
-  return grouped_ + large_.size();
+  platform::LockGuard guard(g_lock);
+  return g_grouped + g_large.size();
 }
 
 void DebugObjects::Empty(Addr base, const DebugObject& object) {

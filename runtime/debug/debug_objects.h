@@ -26,8 +26,6 @@
 // Nothing is written into objects under the lock, since tracking of writes may have a writer wait.
 #pragma once
 
-#include "alloc/hash_table.h"
-#include "alloc/size_class.h"
 #include "gc/mark/marker.h"
 
 namespace gleaner::runtime {
@@ -51,7 +49,7 @@ struct DebugObject {
 };
 static_assert(sizeof(DebugObject) == 24);
 
-// Call order for an object: Watch when it is allocated, NoteFreed and Empty when the program frees
+// Call order for an object: Watch when it is allocated, SetFreed and Empty when the program frees
 // it, Forget or Inspect when it is given back.
 class DebugObjects {
  public:
@@ -68,8 +66,8 @@ class DebugObjects {
 
   // Copies the entry of the object at `base`. False if there is none.
   static bool Find(Addr base, DebugObject* found);
-  // The same, and notes that the program has freed the object, which the copy does not tell.
-  static bool NoteFreed(Addr base, DebugObject* before);
+  // The same, and marks the object as freed by the program, which the copy does not tell.
+  static bool SetFreed(Addr base, DebugObject* before);
   // Removes the entry: the object is given back.
   static void Forget(Addr base);
   // Overwrites the program's part of the object with kFreedWord.
@@ -80,91 +78,18 @@ class DebugObjects {
 
   // With the world stopped, after marking: forgets unmarked objects, and calls damaged(base,
   // object, where) for each marked one that is damaged, not freed and not yet reported.
-  template <class F>
-  static void Inspect(const gc::Marker& marker, F damaged) {
-    platform::LockGuard guard(lock_);
-    const auto is_dead = [&](const alloc::ObjectRef& ref, DebugObject& object) {
-      GLEANER_DCHECK(*ref.mark() != alloc::kFreeSlot,
-                     "the debugged object at %#llx was given back [inv.debugged]",
-                     static_cast<unsigned long long>(ref.base));
-      if (!marker.IsMarked(ref)) return true;
-      if (object.freed || object.reported) return false;
-      if (const Addr where = FindDamage(ref.base, object); where != 0) {
-        object.reported = true;
-        damaged(ref.base, object, where);
-      }
-      return false;
-    };
-    large_.EraseIf([&](uint64_t hidden, DebugObject& object) {
-      const Addr base = ~static_cast<Addr>(hidden);
-      alloc::ObjectRef ref;
-      const bool found = alloc::FindSlot(base, &ref) && ref.base == base;
-      GLEANER_DCHECK(found, "no object at %#llx [inv.debugged]",
-                     static_cast<unsigned long long>(base));
-      return !found || is_dead(ref, object);
-    });
-    groups_.EraseIf([&](uint64_t address, Group*& group) {
-      const alloc::PageNumber page = alloc::g_space.PageOf(static_cast<Addr>(address));
-      const alloc::PageInfo& info = alloc::g_space.info[page];
-      GLEANER_DCHECK(info.LoadState() == alloc::PageState::kSmall,
-                     "page %u has entries of small objects [inv.debugged]", page);
-      for (size_t i = 0, left = group->count; left != 0; ++i) {
-        DebugObject& object = group->entries[i];
-        if (!object.present) continue;
-        --left;
-        const size_t offset = i * kLeastBytes + object.granule * alloc::kGranuleBytes;
-        const alloc::ObjectRef ref{static_cast<Addr>(address) + offset, info.slot_bytes, page,
-                                   alloc::SlotIndex(offset, info.reciprocal)};
-        if (!is_dead(ref, object)) continue;
-        object.present = false;
-        --group->count;
-        --grouped_;
-      }
-      if (group->count != 0) return false;
-      PutAside(group);
-      return true;
-    });
-  }
+  static void Inspect(const gc::Marker& marker,
+                      void (*damaged)(Addr base, const DebugObject& object, Addr where));
 
   static size_t count();
 
   // Take and release the lock for a fork; make it free in a child whose parent did not.
-  static void LockForFork() { lock_.Acquire(); }
-  static void UnlockAfterFork() { lock_.Release(); }
-  static void ResetAfterFork() { lock_.ResetAfterFork(); }
+  static void LockForFork();
+  static void UnlockAfterFork();
+  static void ResetAfterFork();
 
  private:
-  // Slots that hold a debugged object are no smaller than this.
-  static constexpr size_t kLeastBytes = 3 * alloc::kGranuleBytes;
-  static constexpr size_t kMaxGroupedBytes = 256;
-  static constexpr size_t kGroupEntries = alloc::kPageBytes / kLeastBytes;
-
-  // The entries of a page: one for each kLeastBytes of it, in which at most one slot begins. A
-  // group that is put aside has no entry present.
-  struct Group {
-    union {
-      size_t count;  // of entries that are present
-      Group* next;   // of the groups put aside
-    };
-    DebugObject entries[kGroupEntries];
-  };
-  static_assert(sizeof(Group) <= alloc::kPageBytes / 2);
-
-  static DebugObject* FindLocked(Addr base);
-  static bool InsertLocked(Addr base, size_t bytes, Place place);
-  static Group* TakeGroup();
-  static void PutAside(Group* group) {
-    group->next = aside_;
-    aside_ = group;
-  }
-
-  static platform::Lock lock_;
   static bool started_;
-  // Guarded by lock_.
-  static alloc::HashTable<Group*> groups_;      // by the page's address
-  static alloc::HashTable<DebugObject> large_;  // by ~base
-  static Group* aside_;
-  static size_t grouped_;  // entries of all groups
 };
 
 // "file.c:12" or "code at 0x...", for messages; `out` has room for kPlaceChars.

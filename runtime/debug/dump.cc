@@ -2,11 +2,11 @@
 
 #include "alloc/walk.h"
 #include "gc/collector.h"
+#include "runtime/collect/statistics.h"
 #include "runtime/debug/debug_objects.h"
 #include "runtime/debug/findings.h"
 #include "runtime/debug/latency.h"
-#include "runtime/debug/printing.h"
-#include "runtime/observe/statistics.h"
+#include "runtime/process/printing.h"
 #include "runtime/threads/threads.h"
 
 namespace gleaner::runtime {
@@ -47,9 +47,8 @@ void DumpRoots() {
 void DumpHeap() {
   const HeapFigures figures = ReadHeapFigures();
   OUT("Heap: %llu bytes, of these free %llu; returned to the system %llu; tables %zu\n",
-      static_cast<unsigned long long>(figures.heap_bytes),
-      static_cast<unsigned long long>(figures.free_bytes),
-      static_cast<unsigned long long>(figures.unmapped_bytes), MetadataBytes());
+      AsNumber(figures.heap_bytes), AsNumber(figures.free_bytes), AsNumber(figures.unmapped_bytes),
+      MetadataBytes());
   for (const alloc::Space space : {alloc::Space::kScanned, alloc::Space::kPointerFree}) {
     OUT("  %s pages from %#llx to %#llx\n",
         space == alloc::Space::kScanned ? "pointer-bearing" : "pointer-free",
@@ -72,7 +71,7 @@ void DumpUse() {
   alloc::ForEachPage([&](PageNumber page, const PageInfo& info) {
     if (info.state == PageState::kLarge) {
       OUT("  %#llx: %llu bytes, %s\n", AsNumber(g_space.AddressOfPage(page)),
-          static_cast<unsigned long long>(info.object_bytes), NameOf(info.kind));
+          AsNumber(info.object_bytes), NameOf(info.kind));
     } else if (info.state == PageState::kSmall) {
       const auto kind = static_cast<size_t>(info.kind);
       if (kind >= kMaxKinds || info.size_class >= kSizes) return;
@@ -91,8 +90,7 @@ void DumpUse() {
       const Row& row = rows[kind][size];
       if (row.pages == 0) continue;
       OUT("  %s, %zu, %u, %llu, %llu\n", NameOf(static_cast<Kind>(kind)),
-          size_t{alloc::kSlotBytes[size]}, row.pages, static_cast<unsigned long long>(row.slots),
-          static_cast<unsigned long long>(row.used));
+          size_t{alloc::kSlotBytes[size]}, row.pages, AsNumber(row.slots), AsNumber(row.used));
     }
   }
   OUT("Free pages: %zu, of these resident %zu\n", free_pages, resident_free_pages);
@@ -122,8 +120,7 @@ void DumpState(const char* name) {
   if (name != nullptr) {
     OUT("--- Gleaner dump: %s ---\n", name);
   } else {
-    OUT("--- Gleaner dump: collection %llu ---\n",
-        static_cast<unsigned long long>(g_collector.collections()));
+    OUT("--- Gleaner dump: collection %llu ---\n", AsNumber(g_collector.collections()));
   }
   DumpRoots();
   DumpHeap();
@@ -147,8 +144,7 @@ void DumpRegions() {
       if (info.state == PageState::kSmall) {
         OUT(" of %u bytes, %s", unsigned{info.slot_bytes}, runtime::NameOf(info.kind));
       } else if (info.state == PageState::kLarge) {
-        OUT(" of %llu bytes, %s", static_cast<unsigned long long>(info.object_bytes),
-            runtime::NameOf(info.kind));
+        OUT(" of %llu bytes, %s", AsNumber(info.object_bytes), runtime::NameOf(info.kind));
       }
       OUT("\n");
     }

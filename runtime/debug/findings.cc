@@ -3,9 +3,8 @@
 #include "alloc/walk.h"
 #include "gc/collector.h"
 #include "runtime/collect/collect.h"
-#include "runtime/debug/printing.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/printing.h"
 #include "runtime/process/variables.h"
 
 namespace gleaner::runtime {
@@ -19,13 +18,78 @@ namespace {
 constinit bool g_references_wanted = false;
 constinit uint64_t g_references_of = 0;  // number of the collection that recorded them; 0: none
 
+struct Leak {
+  Addr base;  // 0: printed and given back
+  alloc::Kind kind;
+  bool has_place;
+  size_t bytes;  // size that the program asked for, or that of the slot
+  Place place;
+};
+struct Damage {
+  Addr base;
+  Addr where;
+  size_t bytes;
+  Place place;
+};
+
+// Some finding is noted and not claimed.
+constinit bool g_any = false;
+
+// A list that grows in place, so that a reporter reads its batch without the lock.
+template <class T, size_t kMax>
+struct FindingList {
+  // Guarded by the collector lock.
+  alloc::ReservedArray<T> entries;
+  size_t noted = 0;
+  size_t claimed = 0;  // entries that a reporter has taken
+  size_t done = 0;
+  size_t lost = 0;  // findings that there was no room to note
+
+  // False if there is no room.
+  bool Add(const T& entry) {
+    g_any = true;
+    // Address space may be short, so it is reserved only in a program that has something to report.
+    const bool reserved = entries.max() != 0 || entries.Reserve(kMax);
+    if (!reserved || !entries.EnsureCommitted(noted + 1)) {
+      ++lost;
+      return false;
+    }
+    entries[noted++] = entry;
+    return true;
+  }
+
+  // If there are entries not yet claimed, or lost ones, calls begin with their number, and then
+  // each(entry) for those not lost. Whether there were any. Takes the collector lock.
+  template <class Begin, class Each>
+  bool Report(const char* kind, Begin begin, Each each) {
+    size_t from;
+    size_t to;
+    size_t lost_entries;
+    {
+      platform::LockGuard guard(g_collector.lock());
+      from = claimed;
+      to = claimed = noted;
+      lost_entries = lost;
+      lost = 0;
+    }
+    if (from == to && lost_entries == 0) return false;
+    begin(to - from + lost_entries);
+    for (size_t i = from; i < to; ++i) each(entries[i]);
+    if (lost_entries != 0) {
+      Print(Stream::kError, "gleaner: and %zu %s objects more\n", lost_entries, kind);
+    }
+    platform::LockGuard guard(g_collector.lock());
+    done += to - from;
+    if (done == noted) done = claimed = noted = 0;
+    return true;
+  }
+};
+constinit FindingList<Leak, (size_t{1} << 20)> g_leaks;
+constinit FindingList<Damage, 4096> g_damages;
+
 }  // namespace
 
 void (*g_describe_type[alloc::kMaxKinds])(void* object, char* out) = {};
-
-constinit decltype(Findings::leaks_) Findings::leaks_;
-constinit decltype(Findings::damages_) Findings::damages_;
-constinit bool Findings::any_ = false;
 
 const char* NameOf(alloc::Kind kind) {
   switch (kind) {
@@ -65,53 +129,9 @@ bool RecordBackReferences(Addr base) {
   return HasBackReferences(base);
 }
 
-template <class T, size_t kMax>
-void Findings::Log<T, kMax>::Add(const T& entry) {
-  any_ = true;
-  // Address space may be short, so it is reserved only in a program that has something to report.
-  const bool reserved = entries.max() != 0 || entries.Reserve(kMax);
-  if (reserved && entries.EnsureCommitted(noted + 1)) {
-    entries[noted++] = entry;
-  } else {
-    ++lost;
-  }
-}
+namespace {
 
-template <class T, size_t kMax>
-void Findings::Log<T, kMax>::Claim(size_t* begin, size_t* end, size_t* lost_entries) {
-  *begin = claimed;
-  *end = claimed = noted;
-  *lost_entries = lost;
-  lost = 0;
-}
-
-template <class T, size_t kMax>
-void Findings::Log<T, kMax>::Done(size_t count) {
-  done += count;
-  if (done == noted) done = claimed = noted = 0;
-}
-
-void Findings::InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
-                                   const gc::MarkConfig& config) {
-  if (g_references_wanted) {
-    g_references_wanted = false;
-    const bool done = g_back_references.RecordWorldStopped(marker, roots, config);
-    g_references_of = done ? g_collector.collections() : 0;
-  }
-  for (size_t i = 0; i < leaks_.noted; ++i) {
-    ObjectRef object;
-    if (leaks_.entries[i].base != 0 && alloc::FindSlot(leaks_.entries[i].base, &object)) {
-      *object.mark() = marker.black();
-    }
-  }
-  if (GC_find_leak != 0) FindLeaks(marker);
-  if (!DebugObjects::Started()) return;
-  DebugObjects::Inspect(marker, [](Addr base, const DebugObject& object, Addr where) {
-    damages_.Add({base, where, object.bytes, object.place});
-  });
-}
-
-void Findings::NoteIfLeaked(const gc::Marker& marker, const ObjectRef& object) {
+void AddIfLeaked(const gc::Marker& marker, const ObjectRef& object) {
   if (!marker.IsWhite(object)) return;
   Leak leak{object.base, object.kind(), false, object.bytes, {}};
   if (DebugObject known; DebugObjects::Find(object.base, &known)) {
@@ -120,16 +140,10 @@ void Findings::NoteIfLeaked(const gc::Marker& marker, const ObjectRef& object) {
     leak.bytes = known.bytes;
     leak.place = known.place;
   }
-  const size_t lost = leaks_.lost;
-  leaks_.Add(leak);
-  if (leaks_.lost == lost) *object.mark() = marker.black();
+  if (g_leaks.Add(leak)) *object.mark() = marker.black();
 }
 
-void Findings::FindLeaks(const gc::Marker& marker) {
-  alloc::ForEachSlot([&marker](const ObjectRef& object) { NoteIfLeaked(marker, object); });
-}
-
-void Findings::PrintLeak(const Leak& leak) {
+void PrintLeak(const Leak& leak) {
   const char* type = NameOf(leak.kind);
   char description[kTypeChars + 1] = "";
   const auto kind = static_cast<size_t>(leak.kind);
@@ -146,58 +160,60 @@ void Findings::PrintLeak(const Leak& leak) {
         type);
 }
 
-bool Findings::ReportLeaks() {
-  size_t begin;
-  size_t end;
-  size_t lost;
-  {
+bool ReportLeaks() {
+  const auto begin = [](size_t count) {
+    Print(Stream::kError, "gleaner: found %zu leaked objects:\n", count);
+  };
+  return g_leaks.Report("leaked", begin, [](Leak& leak) {
+    PrintLeak(leak);
     platform::LockGuard guard(g_collector.lock());
-    leaks_.Claim(&begin, &end, &lost);
-  }
-  if (begin == end && lost == 0) return false;
-  Print(Stream::kError, "gleaner: found %zu leaked objects:\n", end - begin + lost);
-  for (size_t i = begin; i < end; ++i) {
-    PrintLeak(leaks_.entries[i]);
-    platform::LockGuard guard(g_collector.lock());
-    DebugObjects::Forget(leaks_.entries[i].base);
-    alloc::FreeObjectUncounted(PointerAt<void>(leaks_.entries[i].base));
-    leaks_.entries[i].base = 0;
-  }
-  if (lost != 0) Print(Stream::kError, "gleaner: and %zu leaked objects more\n", lost);
-  platform::LockGuard guard(g_collector.lock());
-  leaks_.Done(end - begin);
-  return true;
+    DebugObjects::Forget(leak.base);
+    alloc::FreeObjectUncounted(PointerAt<void>(leak.base));
+    leak.base = 0;
+  });
 }
 
-bool Findings::ReportDamages() {
-  size_t begin;
-  size_t end;
-  size_t lost;
-  {
-    platform::LockGuard guard(g_collector.lock());
-    damages_.Claim(&begin, &end, &lost);
-  }
-  if (begin == end && lost == 0) return false;
-  for (size_t i = begin; i < end; ++i) {
-    const Damage& damage = damages_.entries[i];
+bool ReportDamages() {
+  const auto begin = [](size_t) {};
+  return g_damages.Report("damaged", begin, [](const Damage& damage) {
     char place[kPlaceChars];
     Print(Stream::kError,
           "gleaner: a collection found the object at %#llx (%s, sz=%zu) damaged: something was "
           "written at %#llx, outside of it\n",
           AsNumber(damage.base + kDebugHeaderBytes), Describe(damage.place, place), damage.bytes,
           AsNumber(damage.where));
-  }
-  if (lost != 0) Print(Stream::kError, "gleaner: and %zu damaged objects more\n", lost);
-  platform::LockGuard guard(g_collector.lock());
-  damages_.Done(end - begin);
-  return true;
+  });
 }
 
-void Findings::Report() {
+}  // namespace
+
+void InspectFindings(const gc::Marker& marker, const gc::RootTasks& roots,
+                     const gc::MarkConfig& config) {
+  if (g_references_wanted) {
+    g_references_wanted = false;
+    const bool done = g_back_references.RecordWorldStopped(marker, roots, config);
+    g_references_of = done ? g_collector.collections() : 0;
+  }
+  for (size_t i = 0; i < g_leaks.noted; ++i) {
+    ObjectRef object;
+    if (g_leaks.entries[i].base != 0 && alloc::FindSlot(g_leaks.entries[i].base, &object)) {
+      *object.mark() = marker.black();
+    }
+  }
+  if (GC_find_leak != 0) {
+    alloc::ForEachSlot([&marker](const ObjectRef& object) { AddIfLeaked(marker, object); });
+  }
+  if (!DebugObjects::Started()) return;
+  DebugObjects::Inspect(marker, [](Addr base, const DebugObject& object, Addr where) {
+    (void)g_damages.Add({base, where, object.bytes, object.place});
+  });
+}
+
+void ReportFindings() {
   // Relaxed: this thread sees what its own collection has set; findings of another thread's
   // collection are that thread's to report.
-  if (!__atomic_load_n(&any_, __ATOMIC_RELAXED)) return;
-  __atomic_store_n(&any_, false, __ATOMIC_RELAXED);
+  if (!__atomic_load_n(&g_any, __ATOMIC_RELAXED)) return;
+  __atomic_store_n(&g_any, false, __ATOMIC_RELAXED);
   const bool damaged = ReportDamages();
   const bool leaked = ReportLeaks();
   if ((damaged || leaked) && g_options.abort_on_leak) {

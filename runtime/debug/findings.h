@@ -14,58 +14,15 @@
 
 namespace gleaner::runtime {
 
-// Call order: each collection calls InspectWorldStopped, and the thread that made the collection
-// calls Report after the resume.
-class Findings {
- public:
-  // Notes leaks and damages. Called with the world stopped (gc::World::inspect).
-  static void InspectWorldStopped(const gc::Marker& marker, const gc::RootTasks& roots,
-                                  const gc::MarkConfig& config);
+// Each collection calls InspectFindings, and the thread that made the collection calls
+// ReportFindings after the resume.
 
-  // Prints what was found since the last call, and gives leaked objects back. Cheap if nothing was
-  // found. The caller holds no lock; the program's GC_describe_type_fn may be called.
-  static void Report();
-
- private:
-  struct Leak {
-    Addr base;  // 0: printed and given back
-    alloc::Kind kind;
-    bool has_place;
-    size_t bytes;  // size that the program asked for, or that of the slot
-    Place place;
-  };
-  struct Damage {
-    Addr base;
-    Addr where;
-    size_t bytes;
-    Place place;
-  };
-  // A list that grows in place, so that a reporter reads its batch without the lock.
-  template <class T, size_t kMax>
-  struct Log {
-    alloc::ReservedArray<T> entries;
-    size_t noted = 0;
-    size_t claimed = 0;  // entries that a reporter has taken
-    size_t done = 0;
-    size_t lost = 0;  // findings that there was no room to note
-
-    void Add(const T& entry);
-    // Takes all entries not yet claimed: [*begin, *end), and the number of lost ones.
-    void Claim(size_t* begin, size_t* end, size_t* lost_entries);
-    void Done(size_t count);
-  };
-
-  static void NoteIfLeaked(const gc::Marker& marker, const alloc::ObjectRef& object);
-  static void FindLeaks(const gc::Marker& marker);
-  static bool ReportLeaks();
-  static bool ReportDamages();
-  static void PrintLeak(const Leak& leak);
-
-  // Guarded by the collector lock, except `any_`.
-  static Log<Leak, (size_t{1} << 20)> leaks_;
-  static Log<Damage, 4096> damages_;
-  static bool any_;  // some finding is noted and not claimed
-};
+// Notes leaks and damages. Called with the world stopped (gc::World::inspect).
+void InspectFindings(const gc::Marker& marker, const gc::RootTasks& roots,
+                     const gc::MarkConfig& config);
+// Prints what was found since the last call, and gives leaked objects back. Cheap if nothing was
+// found. The caller holds no lock; the program's GC_describe_type_fn may be called.
+void ReportFindings();
 
 // The back references that the last collection asked for them has recorded. Guarded by the
 // collector lock.

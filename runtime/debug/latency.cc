@@ -1,7 +1,11 @@
 #include "runtime/debug/latency.h"
 
+#include <cstdio>
+
 #include "gc/collector.h"
 #include "platform/os/stalls.h"
+#include "runtime/collect/tracking.h"
+#include "runtime/process/printing.h"
 
 namespace gleaner::runtime {
 
@@ -20,7 +24,7 @@ void PrintPauses(Stream stream) {
           Ms(max_ns));
   };
   Print(stream, "gleaner: pauses of %llu collections, ms:\n",
-        static_cast<unsigned long long>(totals.collections - totals.inspections));
+        AsNumber(totals.collections - totals.inspections));
   Print(stream, "gleaner:   %-12s %12s %12s %12s\n", "part", "total", "in longest", "longest");
   for (int i = 0; i < gc::kPauseParts; ++i) {
     line(NameOf(static_cast<gc::PausePart>(i)), totals.pauses.part_ns[i],
@@ -28,18 +32,43 @@ void PrintPauses(Stream stream) {
   }
   line("all", totals.pauses.all_ns, totals.longest_pause.all_ns, totals.longest_parts.all_ns);
   if (totals.minors == 0) return;
-  Print(stream, "gleaner: of these, %llu minor collections, %.3f ms\n",
-        static_cast<unsigned long long>(totals.minors), Ms(totals.minor_ns));
+  Print(stream, "gleaner: of these, %llu minor collections, %.3f ms\n", AsNumber(totals.minors),
+        Ms(totals.minor_ns));
 }
 
 void PrintStallsOf(Stream stream, const char* name, const StallHistogram& stalls) {
   Print(stream, "gleaner:   %-12s %12llu %12.3f %10.4f %10.4f %10.4f %10.4f\n", name,
-        static_cast<unsigned long long>(stalls.count), Ms(stalls.total_ns),
-        Ms(stalls.Quantile(500)), Ms(stalls.Quantile(990)), Ms(stalls.Quantile(999)),
-        Ms(stalls.max_ns));
+        AsNumber(stalls.count), Ms(stalls.total_ns), Ms(stalls.Quantile(500)),
+        Ms(stalls.Quantile(990)), Ms(stalls.Quantile(999)), Ms(stalls.max_ns));
 }
 
 }  // namespace
+
+void PrintCollection() {
+  const gc::CycleReport& r = gc::g_collector.last();
+  char parts[gc::kPauseParts * 32];
+  size_t length = 0;
+  for (int i = 0; i < gc::kPauseParts; ++i) {
+    length += static_cast<size_t>(
+        snprintf(parts + length, sizeof parts - length, "%s%s %.3f", i == 0 ? "" : ", ",
+                 NameOf(static_cast<gc::PausePart>(i)), Ms(r.pause.part_ns[i])));
+    if (length >= sizeof parts) length = sizeof parts - 1;
+  }
+  Log("gleaner: gc %llu (%s): live %.3f MB in %llu objects, freed %.3f MB, heap %.3f MB, pause "
+      "%.3f ms (%s), %d marker%s, %llu finalizable%s\n",
+      AsNumber(r.number), NameOf(r.cause), static_cast<double>(r.live_bytes) / 1e6,
+      AsNumber(r.live_objects), static_cast<double>(r.freed_bytes) / 1e6,
+      static_cast<double>(r.resident_bytes) / 1e6, Ms(r.pause.all_ns), parts, r.markers,
+      r.markers == 1 ? "" : "s", AsNumber(r.finalizable),
+      r.minor        ? ", minor"
+      : r.overrun    ? ", overrun"
+      : r.concurrent ? ", concurrent"
+                     : "");
+  if (IsAutomatic() && r.reason != gc::Reason::kOnlyKind) {
+    Log("gleaner: gc %llu was chosen for: %s; expected stop %.3f ms\n", AsNumber(r.number),
+        NameOf(r.reason), Ms(r.expected_ns));
+  }
+}
 
 void PrintLatency(Stream stream) {
   PrintPauses(stream);

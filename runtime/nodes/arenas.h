@@ -27,21 +27,6 @@ class Arenas {
   // Locks the table and every thread-safe arena, so that the child of a fork finds them consistent.
   static void LockForFork();
   static void UnlockAfterFork();
-
- private:
-  struct alignas(64) Slot {
-    platform::Atomic<alloc::Arena*> arena;
-    uint32_t uses;       // changes only while the slot is free
-    uint32_t next_free;  // guarded by the table's lock
-  };
-  static constexpr uint32_t kNoSlot = UINT32_MAX;
-
-  static Slot* SlotOf(const void* handle);
-
-  static platform::Lock lock_;
-  static alloc::ReservedArray<Slot> slots_;
-  static platform::Atomic<uint32_t> slot_count_;  // slots that were ever used; written under lock_
-  static uint32_t first_free_, last_free_;        // guarded by lock_
 };
 
 }  // namespace gleaner::runtime

@@ -1,4 +1,4 @@
-// Placements in words, as GLEANER_NUMA has them (docs/numa.md), and the heap's own.
+// Placements in words, as GLEANER_NUMA has them (docs/reference/numa.md), and the heap's own.
 #pragma once
 
 #include "alloc/placement.h"

@@ -13,7 +13,7 @@ namespace {
 constinit bool g_started = false;  // guarded by the collector lock
 
 // Smaller heaps have no helpers.
-constexpr size_t kLeastHeapBytes = 2 * kMiB;
+constexpr size_t kMinHeapBytes = 2 * kMiB;
 
 // The thread is a mutator, which collections stop: it loads and unloads libraries, whose data are
 // roots, and that must not happen while a collection scans them.
@@ -29,7 +29,7 @@ void* Main(void*) {
 
 void LoadTopologyForMarkers() {
   if (g_started || alloc::g_space.nodes == nullptr || gc::g_collector.pool().size() == 1 ||
-      alloc::ResidentBytes() < kLeastHeapBytes || platform::HasFilter()) {
+      alloc::ResidentBytes() < kMinHeapBytes || platform::HasFilter()) {
     return;
   }
   g_started = true;

@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <new>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
+#include "runtime/collect/statistics.h"
 #include "runtime/collect/tracking.h"
-#include "runtime/observe/statistics.h"
 #include "runtime/threads/registry.h"
 
 namespace gleaner::runtime {
@@ -99,12 +99,12 @@ void ShowHeapTables() {
   Show(tables);
 }
 
-void NoteCollectionInLiveFigures() {
+void RecordCollectionInLiveFigures() {
   auto* f = static_cast<LiveFigures*>(g_live_figures);
   if (f == nullptr) return;
   const gc::CycleReport& last = g_collector.last();
   const gc::CollectorTotals& totals = g_collector.totals();
-  const AllocatedBefore before = AllocatedAtLastCollection();
+  const HeapFigures heap = ReadHeapFigures();
   // Relaxed: only the holder of the collector lock writes it. A child by fork may have it odd.
   const uint64_t odd = f->sequence.Load(memory_order_relaxed) | 1;
   f->sequence.Store(odd, memory_order_relaxed);
@@ -124,8 +124,8 @@ void NoteCollectionInLiveFigures() {
   Set(&f->freed_bytes, last.freed_bytes);
   Set(&f->steals, last.steals);
   Set(&f->finalizable, last.finalizable);
-  Set(&f->allocated_before, before.allocated_bytes);
-  Set(&f->freed_before, before.explicitly_freed_bytes);
+  Set(&f->allocated_before, heap.allocated_bytes - heap.allocated_since_gc_bytes);
+  Set(&f->freed_before, heap.explicitly_freed_bytes - heap.explicitly_freed_since_gc_bytes);
   LiveFigures::Pause& pause = f->pauses[(totals.collections - 1) % LiveFigures::kPauses];
   Set(&pause.end_ns, last.end_ns);
   Set(&pause.ns, last.cause == gc::Cause::kInspection ? 0 : last.pause.all_ns);

@@ -1,5 +1,5 @@
 // What `gleaner top` and `gleaner numa` read of a running process, from outside and without its
-// help (docs/top.md, docs/numa_report.md).
+// help (docs/reference/formats.md).
 //
 // Most of it are addresses of what the library keeps anyway: nobody writes it for the reader. The
 // rest is written once for each collection, under a sequence number: the writer makes it odd,
@@ -48,7 +48,7 @@ struct LiveFigures : HeapTables {
     uint64_t bytes;  // of the number: 1, 4 or 8
   };
   Place resident_pages;
-  Place wanted_bytes;        // the least size of the heap that the program has asked for
+  Place wanted_bytes;        // the minimum size of the heap that the program has asked for
   Place allowance_bytes;     // allocation from one collection to the next; signed
   Place charged_bytes;       // what threads have reported of it; signed
   Place cycle_state;         // gc::CycleState
@@ -104,6 +104,6 @@ void StartLiveFigures();
 // The same for a heap without a collector.
 void ShowHeapTables();
 // After a collection. pre: the collector lock is held.
-void NoteCollectionInLiveFigures();
+void RecordCollectionInLiveFigures();
 
 }  // namespace gleaner::runtime

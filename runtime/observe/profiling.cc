@@ -18,18 +18,18 @@
 #include "platform/os/process.h"
 #include "platform/threads/stop_world.h"
 #include "platform/unwind/unwind.h"
-#include "runtime/process/fork.h"
+#include "runtime/observe/writer_lock.h"
 #include "runtime/process/options.h"
 #include "runtime/process/output_path.h"
+#include "runtime/process/printing.h"
+#include "runtime/process/runtime_state.h"
 #include "runtime/threads/threads.h"
 
 namespace gleaner::runtime {
 
 using gc::g_heap_samples;
 using gc::SampleSite;
-using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
-using platform::memory_order_release;
 using platform::ProfileFile;
 using platform::StackTable;
 
@@ -47,9 +47,7 @@ constinit platform::Range g_own_code = {};
 // This process has sampled something since it was forked. A hint.
 constinit platform::Atomic<bool> g_has_sampled{false};
 
-// A lock that threads try to get, with the number of the process that has it: a child may be forked
-// while another thread of its parent has it. 0: free.
-constinit platform::Atomic<int> g_writing{0};
+constinit WriterLock g_writing;
 constinit ProfileFile g_file;  // guarded by g_writing
 
 // The samples of one moment, in memory of its own.
@@ -88,8 +86,6 @@ class Sites {
   gc::HeapSamples::Found found_;
   size_t bytes_ = 0;
 };
-
-unsigned long long AsNumber(uint64_t n) { return n; }
 
 void PrintCounts(uint64_t live, uint64_t live_bytes, uint64_t all, uint64_t all_bytes) {
   g_file.Print("%llu: %llu [%llu: %llu] @", AsNumber(live), AsNumber(live_bytes), AsNumber(all),
@@ -154,22 +150,13 @@ Written Write(const char* path, bool own) {
 }
 
 // The process is a child, by a plain clone, whose fork handlers have not run.
-bool IsUnpreparedCopy() { return platform::MemoryIsCopy() && !g_child_is_stale; }
+bool IsUnpreparedCopy() { return platform::MemoryIsCopy() && !g_unprepared_child; }
 
 // Whether locks can be waited for. The thread itself may have one, if a handler has interrupted it
 // and does not return; and in a child, a thread that is gone.
 bool MayLock() {
-  return !platform::IsInSection() && !g_child_is_stale && !platform::MemoryIsCopy();
+  return !platform::IsInSection() && !g_unprepared_child && !platform::MemoryIsCopy();
 }
-
-bool TryBeginWriting() {
-  const int self = getpid();
-  int holder = 0;
-  // Acquire, both: pair with the release in EndWriting.
-  return g_writing.CompareExchange(holder, self, memory_order_acquire) ||
-         (holder != self && g_writing.CompareExchange(holder, self, memory_order_acquire));
-}
-void EndWriting() { g_writing.Store(0, memory_order_release); }
 
 // Complains that the file cannot be written.
 void ComplainOf(const char* path, const Written& written) {
@@ -184,12 +171,9 @@ void ComplainOf(const char* path, const Written& written) {
 // so on while others write them; and begins the file. False after a message if there is none.
 bool BeginFile(bool is_child) {
   constexpr int kMaxNames = 100;
-  static char name[kMaxPath + 32];  // guarded by g_writing: a thread may have a small stack
+  static char name[kMaxPath];  // guarded by g_writing: a thread may have a small stack
   for (int i = is_child ? 1 : 0; i <= kMaxNames; ++i) {
-    const int n = i == 0   ? snprintf(name, sizeof name, "%s", g_path)
-                  : i == 1 ? snprintf(name, sizeof name, "%s.%d", g_path, getpid())
-                           : snprintf(name, sizeof name, "%s.%d.%d", g_path, getpid(), i - 1);
-    if (n < 0 || static_cast<size_t>(n) >= kMaxPath) break;
+    if (!NameAttempt(g_path, i, name, sizeof name)) break;
     const Written written = Write(name, false);
     if (written.opened == ProfileFile::Opened::kInUse) continue;
     if (written.IsDone()) {
@@ -219,27 +203,20 @@ void WriteLastProfile() {
   const platform::HandlersWait no_handlers;
   const platform::UncancellableSection section;
   constexpr int kMaxMoments = 5000;  // the holder may have ended with the process's last thread
-  for (int i = 0; !TryBeginWriting(); ++i) {
-    if (i == kMaxMoments) {
-      return Complain("cannot write the heap profile %s: another thread writes one", g_path);
-    }
-    platform::FutexSleep(1'000'000);
+  if (!g_writing.AcquireWithin(kMaxMoments)) {
+    return Complain("cannot write the heap profile %s: another thread writes one", g_path);
   }
   if (is_child) {
     (void)BeginFile(true);
   } else if (const Written written = Write(g_path, true); !written.IsDone()) {
     ComplainOf(g_path, written);
   }
-  EndWriting();
+  g_writing.Release();
 }
 
 // Begins the file that is written at the end. False after a message if there is none.
 bool PrepareLastProfile() {
-  if (!ExpandOutputPath(g_options.profile, g_path, sizeof g_path)) {
-    Complain("the path is too long, or there is no current folder; there is no heap profile %s",
-             g_options.profile);
-    return false;
-  }
+  if (!ExpandOutputPath("heap profile", g_options.profile, g_path, sizeof g_path)) return false;
   if (!BeginFile(false)) return false;
   if (atexit(WriteLastProfile) == 0) return true;
   Complain("no memory for an exit handler: the heap profile %s stays empty", g_path);
@@ -292,9 +269,9 @@ int WriteHeapProfile(const char* path) {
     // In this order: a handler that jumps away must not leave the thread uncancellable.
     const platform::HandlersWait no_handlers;
     const platform::UncancellableSection section;
-    if (!TryBeginWriting()) return EBUSY;
+    if (!g_writing.TryAcquire()) return EBUSY;
     written = Write(path, true);
-    EndWriting();
+    g_writing.Release();
   }
   errno = saved_errno;
   switch (written.opened) {
@@ -309,15 +286,10 @@ int WriteHeapProfile(const char* path) {
   return written.error;
 }
 
-void ForgetUnloadedCode() {
-  if (alloc::g_sample_mean_bytes != 0) platform::ForgetUnwindRules();
-}
-
 void ResetProfileFileAfterFork() {
-  // Relaxed, all: the process has one thread.
-  if (g_writing.Load(memory_order_relaxed) != 0) g_file.LeaveAfterFork();
-  g_writing.Store(0, memory_order_relaxed);
-  g_has_sampled.Store(false, memory_order_relaxed);
+  if (g_writing.holder() != 0) g_file.LeaveAfterFork();
+  g_writing.ResetAfterFork();
+  g_has_sampled.Store(false, memory_order_relaxed);  // the process has one thread
 }
 
 void ResetProfilingAfterFork() {

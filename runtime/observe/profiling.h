@@ -1,5 +1,6 @@
-// GLEANER_PROFILE: the heap profile's file, and when it is written (docs/heap_profile.md). What is
-// sampled: alloc/sampler.h. What is kept of it: gc/finish/heap_samples.h.
+// GLEANER_PROFILE: the heap profile's file, and when it is written
+// (docs/reference/heap.md). What is sampled: alloc/sampler.h. What is kept of it:
+// gc/finish/heap_samples.h.
 //
 // Stacks are walked where objects are handed out, in a critical section: the walk takes no lock,
 // the loader's neither, and allocates nothing (platform/unwind/unwind.h). The file is written
@@ -22,9 +23,6 @@ void OnSampled(Addr object, size_t bytes);
 // process this file, a handler has interrupted the allocator, or fork handlers have not run. Not
 // with a lock, or in a callback of the collector.
 [[nodiscard]] int WriteHeapProfile(const char* path);
-
-// Objects have been unloaded: others may get their addresses.
-void ForgetUnloadedCode();
 
 // In a forked child, by its only thread. The first only forgets what the parent wrote and sampled:
 // it may be called in a handler that has interrupted the allocator.

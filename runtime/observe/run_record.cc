@@ -8,7 +8,7 @@
 #include "gc/collector.h"
 #include "platform/os/process.h"
 #include "platform/os/stalls.h"
-#include "runtime/observe/statistics.h"
+#include "runtime/collect/statistics.h"
 #include "runtime/process/options.h"
 
 namespace gleaner::runtime {
@@ -40,8 +40,8 @@ bool IsOurs() {
 
 // Relaxed: each figure is true by itself, and is read after the process has ended (RunRecord). Two
 // threads that raise a figure at once may leave the smaller value, which the next report corrects.
-void Raise(Atomic<uint64_t>* most, uint64_t value) {
-  if (value > most->Load(memory_order_relaxed)) most->Store(value, memory_order_relaxed);
+void Raise(Atomic<uint64_t>* max, uint64_t value) {
+  if (value > max->Load(memory_order_relaxed)) max->Store(value, memory_order_relaxed);
 }
 
 void StoreSums() {
@@ -86,7 +86,7 @@ void AttachRunRecord() {
   if (atexit(AtExit) != 0) Complain("no memory: `gleaner run --stats` misses the last allocations");
 }
 
-void NoteCollectionInRunRecord() {
+void RecordCollectionInRunRecord() {
   if (!IsOurs()) return;
   const gc::CollectorTotals& totals = g_collector.totals();
   // Relaxed: read after the process has ended, written under the collector lock.
@@ -106,7 +106,7 @@ void NoteCollectionInRunRecord() {
   StoreSums();
 }
 
-void NoteModesInRunRecord(const Modes& modes, const char* tracking, const char* reason) {
+void RecordModesInRunRecord(const Modes& modes, const char* tracking, const char* reason) {
   if (!IsOurs()) return;
   // Relaxed: read after the process has ended, written under the collector lock.
   g_record->is_concurrent.Store(modes.concurrent ? 1 : 0, memory_order_relaxed);
@@ -115,7 +115,7 @@ void NoteModesInRunRecord(const Modes& modes, const char* tracking, const char* 
   snprintf(g_record->reason, sizeof g_record->reason, "%s", reason);
 }
 
-void NoteAllocationInRunRecord() {
+void RecordAllocationInRunRecord() {
   if (IsOurs()) StoreSums();
 }
 

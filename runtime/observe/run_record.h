@@ -47,10 +47,10 @@ struct RunRecord {
 // At initialisation: maps the record if the options name one and it is for this process.
 void AttachRunRecord();
 // After a collection. pre: the collector lock is held.
-void NoteCollectionInRunRecord();
+void RecordCollectionInRunRecord();
 // When the modes in use have changed. pre: the collector lock is held.
-void NoteModesInRunRecord(const Modes& modes, const char* tracking, const char* reason);
+void RecordModesInRunRecord(const Modes& modes, const char* tracking, const char* reason);
 // When a thread has reported what it allocated. Any thread.
-void NoteAllocationInRunRecord();
+void RecordAllocationInRunRecord();
 
 }  // namespace gleaner::runtime

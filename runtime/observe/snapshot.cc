@@ -13,12 +13,11 @@
 #include "platform/threads/request_signal.h"
 #include "runtime/collect/collect.h"
 #include "runtime/observe/snapshot_content.h"
-#include "runtime/observe/snapshot_turns.h"
+#include "runtime/observe/writer_lock.h"
 #include "runtime/process/options.h"
 #include "runtime/process/output_path.h"
-#include "runtime/process/runtime.h"
 #include "runtime/process/variables.h"
-#include "runtime/threads/threads.h"
+#include "runtime/threads/mutator.h"
 
 namespace gleaner::runtime {
 
@@ -29,16 +28,15 @@ namespace {
 
 constexpr size_t kMaxPath = 4096;
 
-// The thread that takes a snapshot has the turn.
-constinit SnapshotTurns g_turns;
-constexpr int kMaxMoments = 60'000;
+// Of the thread that takes a snapshot.
+constinit WriterLock g_taking;
 
 // The thread that has asked for a snapshot by the collection that it makes next; null: none. Used
-// by that thread while it has the turn; others compare it with themselves. Relaxed: a thread sees
+// by that thread while it has g_taking; others compare it with themselves. Relaxed: a thread sees
 // what it has stored itself.
 constinit platform::Atomic<const Thread*> g_asking{nullptr};
 
-// What follows is guarded by g_turns.
+// What follows is guarded by g_taking.
 constinit SnapshotFile g_file;
 constinit SnapshotContent g_content;
 constinit int g_error = 0;
@@ -75,7 +73,7 @@ bool Write(void*, const void* data, size_t bytes) {
   return g_error == 0;
 }
 
-// Collects, and writes the snapshot in the stop. pre: the caller has the turn; the file is open;
+// Collects, and writes the snapshot in the stop. pre: the caller has g_taking; the file is open;
 // finalizers wait.
 int WriteToOpenFile(const SnapshotFile::Head& head, const char* reason) {
   g_error = g_file.Append(&head, sizeof head);
@@ -100,10 +98,27 @@ int WhyNoCollection() {
   return 0;
 }
 
+// Begins a snapshot. False if other threads have been taking some for a minute.
+bool TryBegin() {
+  constexpr int kMaxMoments = 60'000;
+  // A child whose fork handlers have not run. What its parent had under way is none of its own.
+  if (g_taking.holder() != 0 && g_taking.holder() != getpid()) ResetSnapshotsAfterFork();
+  return g_taking.AcquireWithin(kMaxMoments);
+}
+
 struct Named {
   SnapshotFile::Opened opened;
-  int error;
+  int error;  // 0: it is open
 };
+
+Named Open(const char* name, const SnapshotFile::Head& head, bool own) {
+  const SnapshotFile::Opened opened = g_file.Open(name, head, own);
+  const int error = opened == SnapshotFile::Opened::kYes       ? 0
+                    : opened == SnapshotFile::Opened::kForeign ? EEXIST
+                    : opened == SnapshotFile::Opened::kInUse   ? EBUSY
+                                                               : errno;
+  return {opened, error};
+}
 
 // Opens one of the names that belong to the option: PATH, or PATH.PROCESS for a forked child and if
 // another process writes PATH; and for each next snapshot a number behind that, from 2 on.
@@ -114,15 +129,14 @@ Named OpenNextName(const SnapshotFile::Head& head, char* name, size_t capacity) 
     g_has_number = head.process != g_first_process;
     g_written = 0;
   }
-  Named named{SnapshotFile::Opened::kInUse, 0};
+  Named named{SnapshotFile::Opened::kInUse, EBUSY};
   for (int i = 0; i < kMaxTries && named.opened == SnapshotFile::Opened::kInUse; ++i) {
     char process[24] = "";
     char count[16] = "";
     if (g_has_number) snprintf(process, sizeof process, ".%d", getpid());
     if (g_written != 0) snprintf(count, sizeof count, ".%d", g_written + 1);
     snprintf(name, capacity, "%s%s%s", g_path, process, count);
-    named.opened = g_file.Open(name, head, false);
-    named.error = errno;
+    named = Open(name, head, false);
     if (named.opened == SnapshotFile::Opened::kInUse && !g_has_number) {
       g_has_number = true;
     } else {
@@ -152,54 +166,60 @@ class Preparations {
 };
 
 void RunFinalizers() {
+  const int saved_errno = errno;
   const Thread* self = Threads::Current();
   if (GC_finalize_on_demand == 0 && self != nullptr && !self->running_finalizers) {
     InvokeFinalizers();
   }
+  errno = saved_errno;
 }
 
-// One of the snapshots that the options ask for.
-void TakeNamed(const char* reason) {
-  static char name[kMaxPath + 64];  // guarded by g_turns
+// Complains if a snapshot that the options ask for is not written.
+void ComplainOf(const char* name, const Named& named, int error) {
+  switch (named.opened) {
+    case SnapshotFile::Opened::kYes:
+      if (error == 0) return;
+      return Complain("cannot write the snapshot %s: %s; it is empty", name,
+                      strerrordesc_np(error));
+    case SnapshotFile::Opened::kRefused:
+      return Complain("cannot write the snapshot %s: %s; there is none", name,
+                      strerrordesc_np(error));
+    case SnapshotFile::Opened::kForeign:
+      return Complain("the snapshot %s: the file exists and is no snapshot; there is none", name);
+    case SnapshotFile::Opened::kInUse:
+      return Complain("the snapshot %s: all its names are in use; there is none", g_path);
+  }
+}
+
+// Takes a snapshot; of those that the options ask for, where `path` is null. Returns 0 or the
+// number of the error, which the caller learns of, or the user by a message.
+int Take(const char* path, const char* reason) {
+  static char next_name[kMaxPath + 64];  // guarded by g_taking
   const int saved_errno = errno;
   int error = WhyNoCollection();
-  if (error != 0) {
-    Complain("no snapshot %s: %s", g_path,
-             error == ECANCELED ? "collections are disabled" : strerrordesc_np(error));
-    errno = saved_errno;
-    return;
-  }
-  {
+  const char* why = error == ECANCELED ? "collections are disabled" : strerrordesc_np(error);
+  if (error == 0) {
     const Preparations prepared(Threads::Current());
-    if (!g_turns.Begin(kMaxMoments)) {
-      Complain("no snapshot %s: other threads have been taking some for too long", g_path);
-      errno = saved_errno;
-      return;
-    }
-    const SnapshotFile::Head head = OwnHead();
-    const Named named = OpenNextName(head, name, sizeof name);
-    switch (named.opened) {
-      case SnapshotFile::Opened::kYes:
+    if (TryBegin()) {
+      const SnapshotFile::Head head = OwnHead();
+      const Named named = path != nullptr ? Open(path, head, true)
+                                          : OpenNextName(head, next_name, sizeof next_name);
+      error = named.error;
+      if (named.opened == SnapshotFile::Opened::kYes) {
         error = WriteToOpenFile(head, reason);
         if (const int closing = g_file.Close(error == 0); error == 0) error = closing;
-        if (error != 0) {
-          Complain("cannot write the snapshot %s: %s; it is empty", name, strerrordesc_np(error));
-        }
-        break;
-      case SnapshotFile::Opened::kRefused:
-        Complain("cannot write the snapshot %s: %s; there is none", name,
-                 strerrordesc_np(named.error));
-        break;
-      case SnapshotFile::Opened::kForeign:
-        Complain("the snapshot %s: the file exists and is no snapshot; there is none", name);
-        break;
-      case SnapshotFile::Opened::kInUse:
-        Complain("the snapshot %s: all its names are in use; there is none", g_path);
-        break;
+      }
+      if (path == nullptr) ComplainOf(next_name, named, error);
+      g_taking.Release();
+      why = nullptr;
+    } else {
+      error = EBUSY;
+      why = "other threads have been taking some for too long";
     }
-    g_turns.End();
   }
+  if (path == nullptr && why != nullptr) Complain("no snapshot %s: %s", g_path, why);
   errno = saved_errno;
+  return error;
 }
 
 // The process ends: finalizers that this collection finds due are not run.
@@ -207,7 +227,7 @@ void TakeLast() {
   if (g_path[0] == 0 || platform::MemoryIsAnothers()) return;
   // A child of fork that has not used the heap makes no file. Relaxed: a hint.
   if (Self() != g_first_process && g_continued.Load(memory_order_relaxed) != Self()) return;
-  TakeNamed("exit");
+  (void)Take(nullptr, "exit");
 }
 
 }  // namespace
@@ -219,10 +239,9 @@ void StartSnapshots() {
     }
     return;
   }
-  if (!ExpandOutputPath(g_options.snapshot, g_path, sizeof g_path)) {
+  if (!ExpandOutputPath("snapshot", g_options.snapshot, g_path, sizeof g_path)) {
     g_path[0] = 0;
-    return Complain("the path is too long, or there is no current folder; there is no snapshot %s",
-                    g_options.snapshot);
+    return;
   }
   g_first_process = Self();
   if (atexit(TakeLast) != 0) Complain("no memory: there is no snapshot %s at the end", g_path);
@@ -249,40 +268,14 @@ void ContinueSnapshots() {
       !platform::TakeRequest()) {
     return;
   }
-  TakeNamed("signal");
+  (void)Take(nullptr, "signal");
   RunFinalizers();
 }
 
 int TakeSnapshot(const char* path) {
   if (path == nullptr || path[0] == 0) return EINVAL;
-  const int saved_errno = errno;
-  int error = WhyNoCollection();
-  if (error == 0) {
-    const Preparations prepared(Threads::Current());
-    if (!g_turns.Begin(kMaxMoments)) {
-      errno = saved_errno;
-      return EBUSY;
-    }
-    const SnapshotFile::Head head = OwnHead();
-    switch (g_file.Open(path, head, true)) {
-      case SnapshotFile::Opened::kYes:
-        error = WriteToOpenFile(head, "call");
-        if (const int closing = g_file.Close(error == 0); error == 0) error = closing;
-        break;
-      case SnapshotFile::Opened::kRefused:
-        error = errno;
-        break;
-      case SnapshotFile::Opened::kForeign:
-        error = EEXIST;
-        break;
-      case SnapshotFile::Opened::kInUse:
-        error = EBUSY;
-        break;
-    }
-    g_turns.End();
-  }
+  const int error = Take(path, "call");
   if (error == 0) RunFinalizers();
-  errno = saved_errno;
   return error;
 }
 
@@ -295,12 +288,12 @@ void WriteSnapshotWorldStopped(const gc::Marker& marker, const gc::RootTasks& ro
 }
 
 void ResetSnapshotsAfterFork() {
-  if (g_turns.IsTaken()) {
+  if (g_taking.holder() != 0) {
     g_file.LeaveAfterFork();
     g_content.Release();
   }
   g_asking.Store(nullptr, memory_order_relaxed);  // the process has one thread
-  g_turns.Reset();
+  g_taking.ResetAfterFork();
 }
 
 }  // namespace gleaner::runtime

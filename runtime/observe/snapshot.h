@@ -1,4 +1,4 @@
-// Heap snapshots: GLEANER_SNAPSHOT and gleaner_heap_snapshot (docs/heap_snapshot.md).
+// Heap snapshots: GLEANER_SNAPSHOT and gleaner_heap_snapshot (docs/reference/heap.md).
 //
 // A snapshot is part of an explicit collection, which is stop-parallel and marks the whole heap.
 // When it is decided which objects live, the collecting thread writes them, with the world stopped
@@ -6,7 +6,7 @@
 // changes roots, threads, finalizers and links. Memory and file are had before the stop; in the
 // stop nothing is allocated and no lock is taken but the loader's, which the stop has had before.
 //
-// One snapshot at a time, in turns (runtime/observe/snapshot_turns.h).
+// One snapshot at a time; other threads wait for a minute at most (runtime/observe/writer_lock.h).
 #pragma once
 
 #include "gc/mark/marker.h"

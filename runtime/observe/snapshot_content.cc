@@ -8,12 +8,13 @@
 
 #include "alloc/page_space.h"
 #include "gc/collector.h"
-#include "platform/loader/mappings.h"
 #include "platform/os/clock.h"
 #include "platform/os/process.h"
+#include "platform/os/readable.h"
 #include "runtime/debug/findings.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/printing.h"
+#include "runtime/process/variables.h"
 #include "runtime/threads/registry.h"
 
 namespace gleaner::runtime {
@@ -61,11 +62,9 @@ void SnapshotContent::WriteDescription(const char* reason) {
       "version=%s\nprocess=%d\nparent=%d\nhost=%s\nwall_ns=%llu\nreason=%s\nmode=%s\n"
       "collections=%llu\nmarkers=%d\npage_bytes=%zu\nheap_begin=%llu\nresident_bytes=%zu\n"
       "interior_pointers=%d\ncommand=%s\n",
-      GLEANER_VERSION, getpid(), getppid(), host, static_cast<unsigned long long>(wall_ns), reason,
-      kModes[g_options.mode], static_cast<unsigned long long>(g_collector.collections()),
-      g_collector.pool().size(), alloc::kPageBytes,
-      static_cast<unsigned long long>(alloc::g_space.base), alloc::ResidentBytes(),
-      GC_all_interior_pointers, command);
+      GLEANER_VERSION, getpid(), getppid(), host, AsNumber(wall_ns), reason, kModes[g_options.mode],
+      AsNumber(g_collector.collections()), g_collector.pool().size(), alloc::kPageBytes,
+      AsNumber(alloc::g_space.base), alloc::ResidentBytes(), GC_all_interior_pointers, command);
   writer_.Begin(SnapshotBlock::kDescription);
   writer_.Bytes(text, n < 0 ? 0 : static_cast<size_t>(n));
   writer_.End();
@@ -213,22 +212,13 @@ void SnapshotContent::WriteThread(const Thread& thread) {
   }
 }
 
-// The words are copied by the system: other memory may begin before the assumed end.
 void SnapshotContent::WriteStack(uint32_t number, Range words) {
   words.begin = AlignDown(words.begin, kWordBytes);
   if (words.bytes() > kMaxStackBytes) words.end = words.begin + kMaxStackBytes;
   writer_.Begin(SnapshotBlock::kStack);
   const uint64_t head[] = {number, words.begin};
   writer_.Bytes(head, sizeof head);
-  char copy[4096];
-  for (Addr at = words.begin; at < words.end;) {
-    const size_t left = AlignDown(words.end - at, kWordBytes);
-    const size_t want = left < sizeof copy ? left : sizeof copy;
-    const size_t got = AlignDown(platform::CopyIfMapped(copy, at, want), kWordBytes);
-    writer_.Bytes(copy, got);
-    if (got == 0 || got < want) break;
-    at += got;
-  }
+  ForEachCopy(words, [this](Addr, const Addr* copy, size_t bytes) { writer_.Bytes(copy, bytes); });
   writer_.End();
 }
 

@@ -7,9 +7,25 @@
 
 #include "gc/inspect/snapshot_walk.h"
 #include "platform/loader/loaded_objects.h"
+#include "platform/loader/mappings.h"
 #include "runtime/threads/threads.h"
 
 namespace gleaner::runtime {
+
+// Calls f(at, copy, bytes) for copies of the range's words, piece after piece, as far as they can
+// be read. The system copies them: memory may be unmapped meanwhile, or end earlier than assumed.
+template <class F>
+void ForEachCopy(platform::Range range, F f) {
+  Addr copy[512];
+  for (Addr at = range.begin; at + kWordBytes <= range.end;) {
+    const size_t left = AlignDown(range.end - at, kWordBytes);
+    const size_t want = left < sizeof copy ? left : sizeof copy;
+    const size_t got = AlignDown(platform::CopyIfMapped(copy, at, want), kWordBytes);
+    f(at, copy, got);
+    if (got < want) return;
+    at += got;
+  }
+}
 
 class SnapshotContent {
  public:

@@ -1,6 +1,6 @@
 // The roots of a heap snapshot: the tasks of the collector's list, named by what their memory is.
 #include "gc/collector.h"
-#include "platform/loader/mappings.h"
+#include "platform/os/readable.h"
 #include "runtime/observe/snapshot_content.h"
 #include "runtime/threads/registry.h"
 
@@ -146,16 +146,10 @@ void SnapshotContent::WriteThreadLocals() {
 
 void SnapshotContent::WriteCopied(const RootSource& source, RootKind kind, Range range) {
   walk_.BeginRoot(source, range.begin, range.end);
-  Addr copy[512];
-  Addr at = AlignUp(range.begin, kWordBytes);
-  while (at + kWordBytes <= range.end) {
-    const size_t left = AlignDown(range.end - at, kWordBytes);
-    const size_t want = left < sizeof copy ? left : sizeof copy;
-    const size_t got = AlignDown(platform::CopyIfMapped(copy, at, want), kWordBytes);
-    walk_.AddCopiedWords(kind, at, copy, got / kWordBytes);
-    if (got < want) break;
-    at += got;
-  }
+  range.begin = AlignUp(range.begin, kWordBytes);
+  ForEachCopy(range, [this, kind](Addr at, const Addr* copy, size_t bytes) {
+    walk_.AddCopiedWords(kind, at, copy, bytes / kWordBytes);
+  });
   walk_.EndRoot();
 }
 

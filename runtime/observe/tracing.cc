@@ -8,26 +8,25 @@
 #include <cstring>
 #include <ctime>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/page_space.h"
 #include "alloc/thread_heaps.h"
 #include "gc/collector.h"
 #include "observe/trace_file.h"
 #include "platform/os/cancellation.h"
-#include "platform/os/lock.h"
 #include "platform/os/process.h"
 #include "platform/os/stalls.h"
 #include "platform/threads/stop_world.h"
 #include "runtime/collect/tracking.h"
 #include "runtime/observe/heap_sample.h"
+#include "runtime/observe/writer_lock.h"
 #include "runtime/process/options.h"
 #include "runtime/process/output_path.h"
+#include "runtime/process/printing.h"
 
 namespace gleaner::runtime {
 
-using platform::memory_order_acquire;
 using platform::memory_order_relaxed;
-using platform::memory_order_release;
 
 namespace {
 
@@ -35,6 +34,9 @@ constexpr uint64_t kDrainEveryNs = 100'000'000;
 constexpr uint64_t kLevelsEveryNs = 10'000'000;
 constexpr uint64_t kSampleEveryNs = 1'000'000'000;
 constexpr size_t kMaxPath = 4096;
+
+// Of the thread that drains. Nobody waits for it but the process's last drain.
+constinit WriterLock g_draining;
 
 // Guarded by g_draining.
 constinit platform::TraceFile g_file;
@@ -44,9 +46,6 @@ constinit uint64_t g_began_ns = 0;
 // The process that g_file belongs to; 0: it is to be opened. Written under g_draining.
 constinit platform::Atomic<uint64_t> g_process{0};
 
-// A lock that threads try to get, with the number of the process that has it: a child may be forked
-// while another thread of its parent has it. 0: free.
-constinit platform::Atomic<uint64_t> g_draining{0};
 // Hints: when rings were last drained, and levels last emitted.
 constinit platform::Atomic<uint64_t> g_drained_ns{0};
 constinit platform::Atomic<uint64_t> g_levels_ns{0};
@@ -79,10 +78,9 @@ size_t Describe(char* text, size_t capacity) {
       text, capacity,
       "version=%s\nprocess=%d\nparent=%d\nrank=%s\nhost=%s\nbegan_ns=%llu\nbegan_wall_ns=%llu\n"
       "markers=%d\nmode=%s\npolicy=%s\nk=%g\npage_bytes=%zu\ncommand=%s\n",
-      GLEANER_VERSION, getpid(), getppid(), rank != nullptr ? rank : "", host,
-      static_cast<unsigned long long>(g_began_ns), static_cast<unsigned long long>(WallClockNs()),
-      gc::g_collector.pool().size(), kModes[g_options.mode], kPolicies[g_options.policy],
-      g_options.k, alloc::kPageBytes, command);
+      GLEANER_VERSION, getpid(), getppid(), rank != nullptr ? rank : "", host, AsNumber(g_began_ns),
+      AsNumber(WallClockNs()), gc::g_collector.pool().size(), kModes[g_options.mode],
+      kPolicies[g_options.policy], g_options.k, alloc::kPageBytes, command);
   return n < 0 ? 0 : static_cast<size_t>(n) < capacity ? static_cast<size_t>(n) : capacity - 1;
 }
 
@@ -99,13 +97,13 @@ bool Append(void*, const uint64_t* words, size_t count) {
   return error == 0;
 }
 
-// Opens `path`, or else PATH.PROCESS, PATH.PROCESS.1 and so on while they are in use.
-bool OpenFirstFree(const char* path) {
+// Opens the first file of g_path, g_path.PROCESS, g_path.PROCESS.1 and so on that is not in use.
+bool OpenFirstFree(bool is_child) {
   using Opened = platform::TraceFile::Opened;
   constexpr int kMaxNames = 100;
-  static char other[kMaxPath + 32];  // guarded by g_draining: a thread may have a small stack
-  const char* name = path;
-  for (int i = 0; i <= kMaxNames; ++i) {
+  static char name[kMaxPath + 32];  // guarded by g_draining: a thread may have a small stack
+  for (int i = is_child ? 1 : 0; i <= kMaxNames; ++i) {
+    if (!NameAttempt(g_path, i, name, sizeof name)) break;
     switch (g_file.Open(name)) {
       case Opened::kYes:
         return true;
@@ -118,18 +116,14 @@ bool OpenFirstFree(const char* path) {
       case Opened::kInUse:
         break;
     }
-    const int n = i == 0 ? snprintf(other, sizeof other, "%s.%d", g_path, getpid())
-                         : snprintf(other, sizeof other, "%s.%d.%d", g_path, getpid(), i);
-    if (n < 0) break;
-    name = other;
   }
-  Complain("the trace %s: all its names are in use; there is none", path);
+  Complain("the trace %s: all its names are in use; there is none", g_path);
   return false;
 }
 
 // Opens the file and writes its head.
-bool OpenFile(const char* path) {
-  if (!OpenFirstFree(path)) return false;
+bool OpenFile(bool is_child) {
+  if (!OpenFirstFree(is_child)) return false;
   static char text[kMaxPath];
   platform::TraceFileHead head = platform::TraceFile::OwnHead();
   g_process.Store(head.process, memory_order_relaxed);  // guarded by g_draining
@@ -145,9 +139,7 @@ bool OpenFile(const char* path) {
 // The process is a child, by fork or by a plain clone: its trace is a file of its own.
 bool OpenChildsFile() {
   g_file.Leave();
-  static char path[kMaxPath + 32];  // guarded by g_draining
-  const int n = snprintf(path, sizeof path, "%s.%d", g_path, getpid());
-  if (n > 0 && OpenFile(path)) return true;
+  if (OpenFile(true)) return true;
   platform::StopTrace();
   return false;
 }
@@ -170,15 +162,6 @@ void DrainLocked(bool all) {
   }
   (void)platform::DrainTrace(all, Append, nullptr);
 }
-
-bool TryBeginDrain() {
-  const uint64_t self = Self();
-  uint64_t holder = 0;
-  // Acquire, both: pair with the release in EndDrain.
-  return g_draining.CompareExchange(holder, self, memory_order_acquire) ||
-         (holder != self && g_draining.CompareExchange(holder, self, memory_order_acquire));
-}
-void EndDrain() { g_draining.Store(0, memory_order_release); }
 
 void EmitLevels() {
   size_t free_pages = 0;
@@ -203,10 +186,7 @@ void EndTracing() {
     return;
   }
   constexpr int kMaxMoments = 1000;  // the holder may have ended with the process's last thread
-  for (int i = 0; !TryBeginDrain(); ++i) {
-    if (i == kMaxMoments) return;
-    platform::FutexSleep(1'000'000);
-  }
+  if (!g_draining.AcquireWithin(kMaxMoments)) return;
   DrainLocked(true);
   if (platform::HasTrace()) {
     EmitLevels();
@@ -223,14 +203,14 @@ void EndTracing() {
                                   platform::UntracedThreads()};
     if (Append(nullptr, end, kWords)) g_file.Close();
   }
-  EndDrain();
+  g_draining.Release();
 }
 
 // Relaxed, both: hints; two threads may both find that it is time.
 bool IsTime(const platform::Atomic<uint64_t>& last, uint64_t period) {
   return platform::CoarseNowNs() - last.Load(memory_order_relaxed) >= period;
 }
-void NoteTime(platform::Atomic<uint64_t>* last) {
+void SetToNow(platform::Atomic<uint64_t>* last) {
   last->Store(platform::CoarseNowNs(), memory_order_relaxed);
 }
 
@@ -246,11 +226,8 @@ void StartTracing() {
   platform::g_stall_listener.Store(EmitStall, memory_order_relaxed);
   g_began_ns = platform::NowNs();
   if (g_options.trace == nullptr) return;
-  if (!ExpandOutputPath(g_options.trace, g_path, sizeof g_path)) {
-    return Complain("the path is too long, or there is no current folder; there is no trace %s",
-                    g_options.trace);
-  }
-  if (!OpenFile(g_path)) return;
+  if (!ExpandOutputPath("trace", g_options.trace, g_path, sizeof g_path)) return;
+  if (!OpenFile(false)) return;
   if (atexit(EndTracing) != 0) Complain("no memory: the trace %s lacks its end", g_path);
   if (!platform::StartTrace()) Complain("no memory: the trace %s is empty", g_path);
 }
@@ -258,7 +235,7 @@ void StartTracing() {
 void ContinueTracing() {
   if (!platform::IsTracing()) return;
   if (IsTime(g_levels_ns, kLevelsEveryNs)) {
-    NoteTime(&g_levels_ns);
+    SetToNow(&g_levels_ns);
     EmitLevels();
   }
   if (!platform::HasTrace()) return;
@@ -275,15 +252,15 @@ void ContinueTracing() {
     // In this order: a handler that jumps away must not leave the thread uncancellable.
     const platform::HandlersWait no_handlers;
     const platform::UncancellableSection section;  // malloc is no point of cancellation
-    if (TryBeginDrain()) {
+    if (g_draining.TryAcquire()) {
       DrainLocked(all);
-      if (all) NoteTime(&g_drained_ns);
+      if (all) SetToNow(&g_drained_ns);
       // With rings that have just been emptied, so that there is room.
       if (all && platform::CoarseNowNs() - g_sampled_ns >= kSampleEveryNs) {
         g_sampled_ns = platform::CoarseNowNs();
         EmitHeapSample();
       }
-      EndDrain();
+      g_draining.Release();
     }
   }
   errno = saved_errno;
@@ -291,7 +268,7 @@ void ContinueTracing() {
 
 void ResetTracingAfterFork() {
   // Relaxed, all: the process has one thread.
-  g_draining.Store(0, memory_order_relaxed);
+  g_draining.ResetAfterFork();
   g_drained_ns.Store(0, memory_order_relaxed);
   g_levels_ns.Store(0, memory_order_relaxed);
   g_sampled_ns = 0;

@@ -36,17 +36,13 @@ int Noticing(int result, const void* limit) {
   return result;
 }
 
-int ReplacedSetrlimit(int resource, const void* limit) {
-  return Noticing(g_setrlimit.get()(resource, limit), limit);
+template <NextCall<SetLimit>& original>
+int Replaced(int resource, const void* limit) {
+  return Noticing(original.get()(resource, limit), limit);
 }
-int ReplacedSetrlimit64(int resource, const void* limit) {
-  return Noticing(g_setrlimit64.get()(resource, limit), limit);
-}
-int ReplacedPrlimit(int process, int resource, const void* limit, void* old) {
-  return Noticing(g_prlimit.get()(process, resource, limit, old), limit);
-}
-int ReplacedPrlimit64(int process, int resource, const void* limit, void* old) {
-  return Noticing(g_prlimit64.get()(process, resource, limit, old), limit);
+template <NextCall<ProcessLimit>& original>
+int Replaced(int process, int resource, const void* limit, void* old) {
+  return Noticing(original.get()(process, resource, limit, old), limit);
 }
 int ReplacedMlockall(int flags) {
   const int result = g_mlockall.get()(flags);
@@ -74,10 +70,10 @@ void FindLimitFunctions() {
                                     reinterpret_cast<void*>(original)};
   };
   g_imports[0] = import("mlockall", ReplacedMlockall, g_mlockall.get());
-  g_imports[1] = import("prlimit", ReplacedPrlimit, g_prlimit.get());
-  g_imports[2] = import("prlimit64", ReplacedPrlimit64, g_prlimit64.get());
-  g_imports[3] = import("setrlimit", ReplacedSetrlimit, g_setrlimit.get());
-  g_imports[4] = import("setrlimit64", ReplacedSetrlimit64, g_setrlimit64.get());
+  g_imports[1] = import("prlimit", Replaced<g_prlimit>, g_prlimit.get());
+  g_imports[2] = import("prlimit64", Replaced<g_prlimit64>, g_prlimit64.get());
+  g_imports[3] = import("setrlimit", Replaced<g_setrlimit>, g_setrlimit.get());
+  g_imports[4] = import("setrlimit64", Replaced<g_setrlimit64>, g_setrlimit64.get());
   g_bypassed = platform::IsBypassed("setrlimit");
   ReplaceLimitsInNewObjects();
 }
@@ -94,16 +90,16 @@ void ReplaceLimitsInNewObjects() {
 #define GLEANER_REPLACED extern "C" __attribute__((visibility("default")))
 
 GLEANER_REPLACED int setrlimit(int resource, const void* limit) noexcept {
-  return ReplacedSetrlimit(resource, limit);
+  return Replaced<g_setrlimit>(resource, limit);
 }
 GLEANER_REPLACED int setrlimit64(int resource, const void* limit) noexcept {
-  return ReplacedSetrlimit64(resource, limit);
+  return Replaced<g_setrlimit64>(resource, limit);
 }
 GLEANER_REPLACED int prlimit(int process, int resource, const void* limit, void* old) noexcept {
-  return ReplacedPrlimit(process, resource, limit, old);
+  return Replaced<g_prlimit>(process, resource, limit, old);
 }
 GLEANER_REPLACED int prlimit64(int process, int resource, const void* limit, void* old) noexcept {
-  return ReplacedPrlimit64(process, resource, limit, old);
+  return Replaced<g_prlimit64>(process, resource, limit, old);
 }
 GLEANER_REPLACED int mlockall(int flags) noexcept { return ReplacedMlockall(flags); }
 

@@ -1,5 +1,5 @@
-// The process's memory outside the heap, and the soft limit on all of it: docs/collection_cycle.md,
-// "The memory limit".
+// The process's memory outside the heap, and the soft limit on all of it:
+// docs/design/policy.md, "The memory limit".
 #pragma once
 
 #include <cstdint>

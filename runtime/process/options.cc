@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <string_view>
 
 #include "platform/faults/delays.h"
 #include "platform/faults/failures.h"
@@ -48,6 +49,17 @@ constexpr size_t kMaxName = 64;
 void VariableOf(const Row& row, char* out) {
   snprintf(out, kMaxName, "%s%s", kPrefix, row.name);
   for (char* c = out; *c != 0; ++c) *c = static_cast<char>(toupper(static_cast<unsigned char>(*c)));
+}
+
+// What the option is for, if not for users: the word and ": " that its text begins with. Else
+// empty.
+std::string_view PurposeOf(const Row& row) {
+  for (const std::string_view purpose : {"Debugging", "Testing", "Research"}) {
+    if (strncmp(row.doc, purpose.data(), purpose.size()) == 0 && row.doc[purpose.size()] == ':') {
+      return purpose;
+    }
+  }
+  return {};
 }
 
 // Index of `text` in the names, or -1.
@@ -180,23 +192,10 @@ void FormatRange(const Row& row, char* out, size_t capacity) {
   }
 }
 
-const char* NameOfType(Type type) {
-  switch (type) {
-    case Type::Bool:
-      return "switch";
-    case Type::Count:
-      return "count";
-    case Type::Bytes:
-      return "bytes";
-    case Type::Real:
-      return "number";
-    case Type::Choice:
-      return "choice";
-    case Type::Text:
-      return "text";
-  }
-  return "?";
-}
+// In the order of Type.
+constexpr const char* kTypeNames[] = {"switch", "count", "bytes", "number", "choice", "text"};
+
+const char* NameOf(Type type) { return kTypeNames[static_cast<size_t>(type)]; }
 
 void Set(const Row& row, const char* variable, const char* text) {
   if (row.type == Type::Text) {
@@ -259,13 +258,13 @@ void ReportUnknown(const char* entry) {
   name[length] = 0;
   char variable[kMaxName];
   char nearest[kMaxName] = "";
-  size_t least = kMaxName;
+  size_t min = kMaxName;
   for (const Row& row : g_rows) {
     VariableOf(row, variable);
     if (strcmp(variable, name) == 0) return;
     const size_t distance = Distance(name, variable);
-    if (distance < least) {
-      least = distance;
+    if (distance < min) {
+      min = distance;
       memcpy(nearest, variable, sizeof nearest);
     }
   }
@@ -336,13 +335,7 @@ bool NameTrace(const char* path, uint64_t limit_bytes, bool children) {
 
 bool NameRunRecord(const char* path) { return setenv("GLEANER_RUN_RECORD", path, 1) == 0; }
 
-bool NameReportFiles(const char* trace, const char* profile) {
-  bool done = setenv("GLEANER_TRACE", trace, 1) == 0;
-  for (const Row& row : g_rows) {
-    if (strcmp(row.name, "profile") == 0) done &= setenv("GLEANER_PROFILE", profile, 1) == 0;
-  }
-  return done;
-}
+bool NameReportTrace(const char* path) { return setenv("GLEANER_TRACE", path, 1) == 0; }
 
 bool AskForLeaks() { return setenv("GLEANER_LEAKS", "1", 1) == 0; }
 
@@ -368,6 +361,9 @@ const char* CacheFolder() { return getenv("XDG_CACHE_HOME"); }
 const char* HomeFolder() { return getenv("HOME"); }
 
 bool PrintOptions(bool markdown) {
+  static constexpr char kTableHead[] =
+      "| variable | libgc's name | type | default | range | what it does |\n"
+      "|---|---|---|---|---|---|\n";
   bool is_written = true;
   if (markdown) {
     static constexpr char kHead[] =
@@ -378,11 +374,10 @@ bool PrintOptions(bool markdown) {
         "suffixes k, m, g and t (powers of 1,024). A value that is not allowed, or a `GLEANER_` "
         "variable that does not exist, is reported on standard error, and the default is used. "
         "The empty string counts as unset; but a switch by libgc's name, and GC_PRINT_STATS, is on "
-        "whatever the variable holds, the empty string too, except for 0.\n\n"
-        "| variable | libgc's name | type | default | range | what it does |\n"
-        "|---|---|---|---|---|---|\n";
-    is_written = dprintf(STDOUT_FILENO, "%s", kHead) >= 0;
+        "whatever the variable holds, the empty string too, except for 0.\n\n";
+    is_written = dprintf(STDOUT_FILENO, "%s%s", kHead, kTableHead) >= 0;
   }
+  std::string_view purpose;
   for (const Row& row : g_rows) {
     char variable[kMaxName];
     char default_text[64];
@@ -391,13 +386,18 @@ bool PrintOptions(bool markdown) {
     Format(row, row.default_value, default_text, sizeof default_text);
     FormatRange(row, range, sizeof range);
     if (markdown) {
+      if (purpose != PurposeOf(row)) {
+        purpose = PurposeOf(row);
+        is_written &= dprintf(STDOUT_FILENO, "\n## %s\n\n%s", purpose.data(), kTableHead) >= 0;
+      }
       char libgc[kMaxName] = "";
       if (row.libgc_variable != nullptr) snprintf(libgc, sizeof libgc, "`%s`", row.libgc_variable);
+      const char* doc = row.doc + (purpose.empty() ? 0 : purpose.size() + strlen(": "));
       is_written &= dprintf(STDOUT_FILENO, "| `%s` | %s | %s | %s | %s | %s |\n", variable, libgc,
-                            NameOfType(row.type), default_text, range, row.doc) >= 0;
+                            NameOf(row.type), default_text, range, row.doc) >= 0;
     } else {
       is_written &= dprintf(STDOUT_FILENO, "%-30s %-7s default %-8s range %s%s%s\n    %s\n",
-                            variable, NameOfType(row.type), default_text, range,
+                            variable, NameOf(row.type), default_text, range,
                             row.libgc_variable != nullptr ? "; libgc: " : "",
                             row.libgc_variable != nullptr ? row.libgc_variable : "", row.doc) >= 0;
     }

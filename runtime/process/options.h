@@ -39,8 +39,8 @@ void ReadOptions();
 // neither.
 void StartTestDevices();
 
-// Prints the table on standard output, as text or as the body of docs/options.md. False if that
-// cannot be written.
+// Prints the table on standard output, as text or as the body of docs/reference/options.md. False
+// if that cannot be written.
 [[nodiscard]] __attribute__((visibility("default"))) bool PrintOptions(bool markdown);
 
 // For `gleaner run`, which changes its own environment before it executes the program. False
@@ -58,9 +58,8 @@ bool NameRunRecord(const char* path);
 // The number of this process among those that `mpirun` or `srun` have started together; null if it
 // is none of such. Digits only.
 const char* ProcessRank();
-// For `gleaner report`: the files of the collector trace and of the heap profile. False without
-// memory.
-bool NameReportFiles(const char* trace, const char* profile);
+// For `gleaner report`: the file of the collector trace. False without memory.
+bool NameReportTrace(const char* path);
 // The value of PATH; null if it is unset.
 const char* ProgramSearchPath();
 // For `gleaner calibrate`: the values of XDG_CACHE_HOME and HOME; null if they are unset.

@@ -10,7 +10,9 @@
 
 namespace gleaner::runtime {
 
-bool ExpandOutputPath(const char* given, char* out, size_t capacity) {
+namespace {
+
+bool Expand(const char* given, char* out, size_t capacity) {
   const char* const rank = ProcessRank();
   char process[24];
   snprintf(process, sizeof process, "%d", getpid());
@@ -30,6 +32,21 @@ bool ExpandOutputPath(const char* given, char* out, size_t capacity) {
   }
   path[length] = 0;
   return platform::MakeAbsolute(path, out, capacity);
+}
+
+}  // namespace
+
+bool ExpandOutputPath(const char* what, const char* given, char* out, size_t capacity) {
+  if (Expand(given, out, capacity)) return true;
+  Complain("the path is too long, or there is no current folder; there is no %s %s", what, given);
+  return false;
+}
+
+bool NameAttempt(const char* path, int i, char* out, size_t capacity) {
+  const int n = i == 0   ? snprintf(out, capacity, "%s", path)
+                : i == 1 ? snprintf(out, capacity, "%s.%d", path, getpid())
+                         : snprintf(out, capacity, "%s.%d.%d", path, getpid(), i - 1);
+  return n >= 0 && static_cast<size_t>(n) < capacity;
 }
 
 }  // namespace gleaner::runtime

@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "runtime/process/runtime.h"
+#include "alloc/page_space.h"
+#include "runtime/process/options.h"
+#include "runtime/process/printing.h"
 
 namespace {
 void* ReturnNull(size_t) { return nullptr; }
@@ -68,6 +70,9 @@ constinit int g_markers_wanted = 0;
 
 namespace {
 
+// The client has set a limit.
+constinit bool g_max_heap_is_set = false;
+
 void PrintWarning(char* format, GC_word argument) {
   char message[256];
   snprintf(message, sizeof message, format, argument);
@@ -87,7 +92,13 @@ void Warn(const char* format, GC_word argument) {
   g_warn_proc(const_cast<char*>(format), argument);
 }
 
+void SetMaxHeap(size_t bytes) {
+  g_max_heap_is_set = true;
+  alloc::SetHeapLimit(bytes);
+}
+
 void ApplyOptionsToVariables() {
+  if (!g_max_heap_is_set) alloc::SetHeapLimit(static_cast<size_t>(g_options.max_heap));
   if (GC_all_interior_pointers == 1)
     GC_all_interior_pointers = g_options.all_interior_pointers ? 1 : 0;
   if (GC_free_space_divisor == 3) GC_free_space_divisor = g_options.free_space_divisor;

@@ -36,8 +36,11 @@ extern int g_rate;  // GC_set_rate
 
 extern int g_markers_wanted;  // GC_set_markers_count; 0: the number of processors
 
-// Called after the options are read. Stores each option that has a variable in that variable,
-// unless the client wrote the variable before.
+// Limits the heap to `bytes`; 0 is no limit. Any thread, also before initialisation.
+void SetMaxHeap(size_t bytes);
+
+// Called after the options are read. Stores each option that has a variable in that variable, or
+// the heap's limit, unless the client has set it before.
 void ApplyOptionsToVariables();
 
 // Warns through the client's procedure; `format` has one %-conversion for the word. The text begins

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "platform/os/critical.h"
 #include "runtime/threads/threads.h"
 
@@ -63,9 +63,8 @@ bool OverlapsFiber(Range stack) {
 bool Reserve() {
   if (g_table.records.max() != 0) return true;
   const bool bounded = platform::AddressSpaceLimit() != SIZE_MAX;
-  const size_t most = bounded ? kMaxFibersWhenBounded : kMaxFibers;
-  return (g_table.sorted.max() != 0 || g_table.sorted.Reserve(most)) &&
-         g_table.records.Reserve(most);
+  const size_t max = bounded ? kMaxFibersWhenBounded : kMaxFibers;
+  return (g_table.sorted.max() != 0 || g_table.sorted.Reserve(max)) && g_table.records.Reserve(max);
 }
 
 // pre: the threads lock is held. Null without memory.

@@ -2,7 +2,7 @@
 // thread_roots.cc and static_roots.cc.
 #pragma once
 
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 #include "alloc/object.h"
 #include "platform/loader/loaded_objects.h"
 #include "runtime/process/variables.h"

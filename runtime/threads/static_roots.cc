@@ -1,10 +1,11 @@
 // The roots in static data, and what the loader has loaded.
 #include <cstring>
 
+#include "alloc/sampler.h"
 #include "platform/loader/loaded_objects.h"
 #include "platform/mprotect/system_calls.h"
 #include "platform/threads/stop_world.h"
-#include "runtime/observe/profiling.h"
+#include "platform/unwind/unwind.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/registry.h"
@@ -27,7 +28,7 @@ bool IsCollector(const char* name) {
          (strncmp(base, "libgc.so", 8) == 0 || strncmp(base, "libgleaner.so", 13) == 0);
 }
 
-void NoteSegment(void*, const char* name, Range range) {
+void AddSegment(void*, const char* name, Range range) {
   if (IsCollector(name)) platform::LeaveDefaultSuspendSignal();
   if (g_has_static_roots != nullptr &&
       !g_has_static_roots(name, PointerAt<void>(range.begin), range.bytes())) {
@@ -39,9 +40,9 @@ void NoteSegment(void*, const char* name, Range range) {
   }
 }
 
-// Notes a module with thread-local storage. A module in the static block is skipped: that block is
+// Adds a module with thread-local storage. A module in the static block is skipped: that block is
 // scanned as a whole, and a module that is in one thread's static block is in every thread's.
-void NoteTls(void*, TlsModule module) {
+void AddTls(void*, TlsModule module) {
   if (!g_registry.tls_is_known) return;
   const Addr block = platform::TlsTable(platform::CurrentThreadPointer()).BlockOf(module.id);
   if (platform::CurrentStaticTls().Contains(block)) return;
@@ -59,14 +60,17 @@ void RefreshLoadedObjects(void*) {
   const LoaderGeneration now = platform::CurrentLoaderGeneration();
   if (now != g_registry.generation || !g_registry.is_complete || g_has_static_roots != nullptr ||
       g_registry.filter != nullptr) {
-    if (now.unloads != g_registry.generation.unloads) ForgetUnloadedCode();
+    // Other objects may get the addresses of those that were unloaded.
+    if (now.unloads != g_registry.generation.unloads && alloc::g_sample_mean_bytes != 0) {
+      platform::ForgetUnwindRules();
+    }
     g_registry.generation = now;
     g_registry.filter = g_has_static_roots;
     g_registry.main_segments.Clear();
     g_registry.library_segments.Clear();
     g_registry.module_count = 0;
     g_registry.is_complete = true;
-    platform::VisitLoadedObjects({NoteSegment, NoteTls, nullptr});
+    platform::VisitLoadedObjects({AddSegment, AddTls, nullptr});
     platform::NoteLoaderIsKnown();
     platform::InterposeInNewObjects();
     ReplaceLimitsInNewObjects();

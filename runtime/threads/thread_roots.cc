@@ -1,7 +1,7 @@
 // The roots of one stopped thread: its stacks, its registers and its thread-local storage.
-#include "platform/loader/mappings.h"
 #include "platform/os/filters.h"
 #include "platform/os/memory.h"
+#include "platform/os/readable.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/registry.h"
 

@@ -1,8 +1,8 @@
 // Stops of the world and handshakes with single threads, with all roots noted before.
 #include "observe/trace.h"
 #include "platform/loader/loaded_objects.h"
-#include "platform/loader/mappings.h"
 #include "platform/os/clock.h"
+#include "platform/os/readable.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/registry.h"
 

@@ -4,12 +4,12 @@
 #include <new>
 
 #include "alloc/thread_heaps.h"
+#include "gc/collector.h"
 #include "observe/trace.h"
 #include "platform/loader/loaded_objects.h"
-#include "platform/mprotect/fault_signal.h"
 #include "platform/os/memory.h"
 #include "platform/os/stalls.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/malloc_support.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/dead_stack.h"
 #include "runtime/threads/registry.h"
@@ -69,10 +69,9 @@ void KeepUnjoined(const Thread& thread) {
   if (IsObject(thread.result)) g_registry.results.Insert(thread.id, thread.result);
   if (!thread.is_joinable) return;
   // Who joins or detaches by functions that are not ours leaves names behind.
-  constexpr size_t kMostEnded = 4096;
+  constexpr size_t kMaxEnded = 4096;
   alloc::HashTable<bool>& ended = g_registry.ended;
-  if (ended.size() >= kMostEnded)
-    ended.EraseIf([](uint64_t, bool suspended) { return !suspended; });
+  if (ended.size() >= kMaxEnded) ended.EraseIf([](uint64_t, bool suspended) { return !suspended; });
   // Relaxed: who suspends has the lock. Without memory the thread is forgotten.
   (void)ended.Insert(thread.id, thread.suspended.Load(platform::memory_order_relaxed) != 0);
 }
@@ -170,8 +169,8 @@ void RemoveFromList(Thread* thread) {
 // The calling thread has entered Register.
 constinit __thread bool t_came_to_register = false;
 
-// Notes whether a thread is suspended, if it has ended. pre: the threads lock is held.
-void NoteEndedLocked(pthread_t id, bool suspended) {
+// Sets whether a thread is suspended, if it has ended. pre: the threads lock is held.
+void SetSuspendedIfEndedLocked(pthread_t id, bool suspended) {
   if (bool* ended = g_registry.ended.Find(id); ended != nullptr) *ended = suspended;
 }
 
@@ -312,7 +311,7 @@ void Threads::Unregister() {
   if (has_result && !CurrentThreadIsJoinable()) ForgetUnjoined(pthread_self());
 }
 
-void Threads::NoteOwnStack(Range stack) {
+void Threads::SetOwnStack(Range stack) {
   if (Current() == nullptr || stack.begin == 0) return;
   platform::LockGuard guard(g_threads_lock);
   Current()->stack = stack;
@@ -387,7 +386,7 @@ void Threads::Suspend(pthread_t id) {
   Stop();
   Thread* thread = FindLocked(id);
   if (thread != nullptr) platform::Suspend(thread);
-  NoteEndedLocked(id, true);
+  SetSuspendedIfEndedLocked(id, true);
   Resume();
 }
 
@@ -395,7 +394,7 @@ void Threads::Unsuspend(pthread_t id) {
   platform::LockGuard guard(g_threads_lock);
   Thread* thread = FindLocked(id);
   if (thread != nullptr) platform::Unsuspend(thread);
-  NoteEndedLocked(id, false);
+  SetSuspendedIfEndedLocked(id, false);
 }
 
 bool Threads::IsSuspended(pthread_t id) {

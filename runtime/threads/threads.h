@@ -133,7 +133,7 @@ class Threads {
 
   // GC_register_altstack: sets the bounds of the calling thread's own stack. No effect if the range
   // is empty.
-  static void NoteOwnStack(platform::Range stack);
+  static void SetOwnStack(platform::Range stack);
 
   // pthread_create that returns when the child is registered. EAGAIN also if there is no memory to
   // register it; otherwise the same contract.

@@ -5,9 +5,6 @@
 
 #include "check.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-
 struct captured {
   char text[1 << 16]; /* of standard output and standard error; what does not fit is dropped */
   int status;         /* of waitpid */
@@ -71,6 +68,8 @@ static MAYBE_UNUSED size_t count_text(const struct captured *c, const char *text
 #define CHECK_SAYS(c, what) CHECK_CAPTURED(c, count_text(c, what) != 0)
 #define CHECK_SILENT_ABOUT(c, what) CHECK_CAPTURED(c, count_text(c, what) == 0)
 #define CHECK_ENDED_WELL(c) CHECK_CAPTURED(c, ended_well(c))
+/* What fn prints whose process must end well. */
+#define CAPTURE_WELL(c, fn) (capture(c, fn), CHECK_ENDED_WELL(c))
 
 /* Writes one byte that differs from what is there, `offset` bytes from `p`: wherever that may be,
    as far as the compiler can see. */

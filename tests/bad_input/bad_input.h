@@ -6,12 +6,14 @@
 #endif
 #include <gc.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <cstdlib>
 #include <initializer_list>
 #include <string>
 
 #include "tests/support/child.h"
+#include "tests/support/list.h"
 #include "tests/support/refusals.h"
 
 namespace gleaner::testing {
@@ -33,6 +35,29 @@ ChildResult RunWith(std::initializer_list<const char*> environment, F f, unsigne
         f();
       },
       seconds);
+}
+
+// A list that a program hides from the collector for a while. It is made on a thread that is gone,
+// so that no stack has a stale copy of the pointer to it.
+constexpr size_t kNodes = 1000;
+struct Slot {
+  Node* list;
+  void* link;  // a hidden pointer to the list, cleared when that is found dead
+};
+inline void Fill(Slot* slot) {
+  pthread_t thread;
+  const auto make = [](void* data) -> void* {
+    auto* of_list = static_cast<Slot*>(data);
+    of_list->list = MakeList(kNodes);
+    of_list->link = reinterpret_cast<void*>(GC_HIDE_POINTER(of_list->list));
+    EXPECT_EQ(GC_general_register_disappearing_link(&of_list->link, of_list->list), GC_SUCCESS);
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, nullptr, make, slot), 0);
+  ASSERT_EQ(pthread_join(thread, nullptr), 0);
+}
+inline size_t CountLost(const Slot& slot, const Node* list) {
+  return slot.link == nullptr ? kNodes : kNodes - CountList(list, kNodes);
 }
 
 struct Mode {

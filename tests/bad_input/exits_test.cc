@@ -3,7 +3,6 @@
 // as blocked.
 #define GC_NO_THREAD_REDIRECTS
 #include <gleaner.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 
 #include "platform/os/atomic.h"
 #include "tests/bad_input/bad_input.h"
-#include "tests/support/list.h"
 #include "tests/support/sleep.h"
 
 namespace {
@@ -20,25 +18,9 @@ namespace {
 using namespace gleaner::testing;
 using gleaner::testing::SleepNs;
 
-constexpr size_t kNodes = 1000;
+Slot g_slot;  // data of the program
 
-// Data of the program.
-Node* g_list;
-void* g_link;  // a hidden pointer to the list, cleared when that is found dead
-
-void Fill() {
-  pthread_t thread;
-  const auto make = [](void*) -> void* {
-    g_list = MakeList(kNodes);
-    g_link = reinterpret_cast<void*>(GC_HIDE_POINTER(g_list));
-    EXPECT_EQ(GC_general_register_disappearing_link(&g_link, g_list), GC_SUCCESS);
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, nullptr, make, nullptr), 0);
-  ASSERT_EQ(pthread_join(thread, nullptr), 0);
-}
-
-bool IsThereAndIntact(const Node* list) { return g_link != nullptr && IsIntact(list, kNodes); }
+bool IsThereAndIntact(const Node* list) { return CountLost(g_slot, list) == 0; }
 
 std::atomic<bool> g_collect{false};
 std::atomic<bool> g_collected{false};
@@ -57,18 +39,18 @@ __attribute__((noinline)) void TakeList(void (*await)() = AwaitCollection) {
   volatile char room[16384];
   room[0] = 0;
   asm volatile("" : : "r"(&mine), "r"(room) : "memory");
-  mine = g_list;
-  g_list = nullptr;
+  mine = g_slot.list;
+  g_slot.list = nullptr;
   await();
   g_is_intact = IsThereAndIntact(mine);
-  g_list = mine;
+  g_slot.list = mine;
 }
 
 // Runs f on a thread, which calls TakeList somewhere.
 void RunOnThread(void* (*f)(void*)) {
   InEachMode([f] {
     GC_INIT();
-    Fill();
+    Fill(&g_slot);
     pthread_t thread;
     ASSERT_EQ(pthread_create(&thread, nullptr, f, nullptr), 0);
     while (!g_collect) SleepNs(100'000);
@@ -77,7 +59,7 @@ void RunOnThread(void* (*f)(void*)) {
     g_collected = true;
     ASSERT_EQ(pthread_join(thread, nullptr), 0);
     EXPECT_TRUE(g_is_intact);
-    EXPECT_TRUE(IsThereAndIntact(g_list));
+    EXPECT_TRUE(IsThereAndIntact(g_slot.list));
     GC_gcollect();
   });
 }
@@ -206,24 +188,6 @@ TEST(ExitsTest, AThreadUnregistersInABlockingSection) {
 
 // --- The heap is used where the program has promised not to ---
 
-Node* MakeList(size_t length) {
-  Node* list = nullptr;
-  for (size_t i = 0; i < length; ++i) {
-    auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
-    if (node == nullptr || node->next != nullptr || node->number != 0) return nullptr;
-    node->next = list;
-    node->number = ~i;
-    list = node;
-  }
-  return list;
-}
-
-size_t CountNodes(const Node* list, size_t length) {
-  size_t count = 0;
-  for (; list != nullptr && list->number == ~(length - 1 - count); list = list->next) ++count;
-  return count;
-}
-
 // The section ends: what the thread makes there is kept, and no slot is handed out twice.
 TEST(ExitsTest, AThreadAllocatesInABlockingSection) {
   InEachMode([] {
@@ -235,19 +199,19 @@ TEST(ExitsTest, AThreadAllocatesInABlockingSection) {
           Node* kept = MakeList(500);
           for (int i = 0; i < 20; ++i) {
             Node* list = MakeList(500);
-            EXPECT_EQ(CountNodes(list, 500), 500u);
+            EXPECT_TRUE(IsIntact(list, 500));
             GC_free(list);
           }
-          EXPECT_EQ(CountNodes(kept, 500), 500u);
+          EXPECT_TRUE(IsIntact(kept, 500));
           return nullptr;
         });
-        EXPECT_EQ(CountNodes(MakeList(500), 500), 500u);
+        EXPECT_TRUE(IsIntact(MakeList(500), 500));
       }
       return nullptr;
     };
     for (pthread_t& thread : threads) ASSERT_EQ(pthread_create(&thread, nullptr, work, nullptr), 0);
     for (int i = 0; i < 200; ++i) {
-      EXPECT_EQ(CountNodes(MakeList(500), 500), 500u);
+      EXPECT_TRUE(IsIntact(MakeList(500), 500));
       GC_gcollect();
     }
     g_over = true;

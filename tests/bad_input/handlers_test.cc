@@ -2,7 +2,6 @@
 // of a global, uses them, and puts it back, whatever the thread does in the library meanwhile.
 #include <fcntl.h>
 #include <gleaner.h>
-#include <pthread.h>
 #include <sys/signalfd.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -15,7 +14,6 @@
 #include "platform/os/atomic.h"
 #include "platform/os/clock.h"
 #include "tests/bad_input/bad_input.h"
-#include "tests/support/list.h"
 #include "tests/support/sleep.h"
 #include "tests/support/thread_state.h"
 
@@ -24,33 +22,6 @@ namespace {
 using namespace gleaner::testing;
 using gleaner::platform::NowNs;
 using gleaner::testing::SleepNs;
-
-constexpr size_t kNodes = 1000;
-
-// What a handler hides is made on a thread that is gone, so that no stack has a stale copy of it.
-struct Slot {
-  Node* list;
-  void* link;  // a hidden pointer to the list, cleared when that is found dead
-};
-void Fill(Slot* slot) {
-  pthread_t thread;
-  const auto make = [](void* data) -> void* {
-    auto* of_list = static_cast<Slot*>(data);
-    of_list->list = MakeList(kNodes);
-    of_list->link = reinterpret_cast<void*>(GC_HIDE_POINTER(of_list->list));
-    EXPECT_EQ(GC_general_register_disappearing_link(&of_list->link, of_list->list), GC_SUCCESS);
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, nullptr, make, slot), 0);
-  ASSERT_EQ(pthread_join(thread, nullptr), 0);
-}
-
-size_t CountLost(const Slot& slot, const Node* list) {
-  if (slot.link == nullptr) return kNodes;
-  size_t left = kNodes;
-  for (; list != nullptr && left != 0 && list->number == ~(left - 1); list = list->next) --left;
-  return left;
-}
 
 // The slots of all that is dead get other contents.
 void Overwrite() {
@@ -195,7 +166,7 @@ void* CollectToTheEnd(void*) {
 }
 
 // What the program blocks and waits for arrives, whoever else is stopped meanwhile: all that it can
-// have but the signals that docs/compatibility.md names.
+// have but the signals that docs/reference/compatibility.md names.
 TEST(HandlersTest, SignalsThatAreWaitedForArrive) {
   InEachMode([] {
     sigset_t waited;

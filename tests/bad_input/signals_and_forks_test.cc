@@ -9,7 +9,6 @@
 #include <cstdlib>
 
 #include "tests/bad_input/bad_input.h"
-#include "tests/support/list.h"
 
 namespace {
 

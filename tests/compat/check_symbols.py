@@ -6,7 +6,7 @@ usage: check_symbols.py LIBRARY LIST
 All of the list must be there, functions as functions and data objects with the same sizes, since
 programs hold copies of them (copy relocations), each with default visibility and without a version.
 What is exported beyond the list must be of the collector's name spaces, or one of the C library's
-functions that runtime/process/limits.cc, runtime/process/fork_order.cc and platform/os/filters.cc replace.
+functions that runtime/process/limits.cc, runtime/start/fork_order.cc and platform/os/filters.cc replace.
 """
 
 import re

@@ -58,7 +58,7 @@ class Run:
     rss_mb: float
     outcome: dict  # What must be equal: name -> bytes.
     collections: int = 0
-    concurrent: int = 0  # Of these, those that marked beside the program.
+    concurrent: int = 0  # Of these, those that marked concurrently.
     minor: int = 0  # Of these, those of young objects alone.
 
 
@@ -171,7 +171,7 @@ class Machine:
                 text = file.read()
             run.collections = len(re.findall(r"^(?:Complete collection took|gleaner: gc \d+ )", text,
                                              re.MULTILINE))
-            run.concurrent = len(re.findall(r"^gleaner: gc .*, (?:marked beside the program|overrun)$",
+            run.concurrent = len(re.findall(r"^gleaner: gc .*, (?:concurrent|overrun)$",
                                             text, re.MULTILINE))
             run.minor = len(re.findall("^gleaner: gc .*, minor$", text, re.MULTILINE))
         return run

@@ -274,7 +274,7 @@ TEST(EventsTest, SystemCallsThatWriteReferences) {
   }
 }
 
-// mprotect does not see them: docs/write_tracking.md.
+// mprotect does not see them: docs/design/write_tracking.md.
 TEST(EventsTest, RingsThatWriteReferences) {
   if (!HasRing()) GTEST_SKIP() << "the system has no io_uring, or refuses it";
   for (const Tracking tracking : Trackings()) {

@@ -92,7 +92,7 @@ const Mode kModes[] = {
      {"GLEANER_GENERATIONAL=2", "GLEANER_COLLECT_EVERY=512k", "GLEANER_WRITE_TRACKING=mprotect"}},
 };
 
-// Ends that docs/failures.md has.
+// Ends that docs/design/reliability.md has.
 bool IsDocumentedEnd(const ChildResult& result) {
   if (!result.aborted()) return false;
   for (const char* message :

@@ -89,9 +89,9 @@ inline size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// Collections whose marking was beside the program, to the end or until memory was short.
+// Collections whose marking was concurrent, to the end or until memory was short.
 inline size_t ConcurrentCycles(const ChildResult& result) {
-  return Count(result.err, ", marked beside the program") + Count(result.err, ", overrun");
+  return Count(result.err, ", concurrent\n") + Count(result.err, ", overrun");
 }
 
 // All is well, and so many collections at least marked concurrently.

@@ -51,10 +51,6 @@ class Dev(unittest.TestCase):
         (self.root / ".ci").mkdir()
         for name in ("dev", ".ci/run"):
             shutil.copy(SOURCE / name, self.root / name)
-        fresh = self.root / "tests/install/fresh.sh"
-        fresh.parent.mkdir(parents=True)
-        fresh.write_text('#!/bin/sh\necho fresh "$@" >>"$CALLS"\n')
-        fresh.chmod(0o755)
         (self.root / ".gitignore").write_text("/build/\n")
         self.git("init", "--quiet")
         self.first = self.commit("first")
@@ -70,55 +66,46 @@ class Dev(unittest.TestCase):
         self.git("commit", "--quiet", "--message", text)
         return self.git("rev-parse", "HEAD")
 
-    def dev(self, *arguments, status=0, **options):
-        self.run_script("dev", *arguments, status=status, **options)
-
-    def run_script(self, name, *arguments, status, fails="nothing at all", missing="none"):
+    def dev(self, *arguments, script="dev", status=0, fails="nothing at all", missing="none"):
         self.calls_file.write_text("")
         environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        result = subprocess.run([self.root / name, *arguments], capture_output=True, text=True,
+        result = subprocess.run([self.root / script, *arguments], capture_output=True, text=True,
                                 env={**environment, "PATH": f"{self.bin}:{os.environ['PATH']}",
                                      "CALLS": str(self.calls_file), "FAILS": fails, "MISSING": missing})
         self.output = result.stdout + result.stderr
         self.calls = self.calls_file.read_text().splitlines()
         self.assertEqual(result.returncode, status, self.output)
 
-    def refused(self, *arguments):
-        """The message; nothing has been done."""
-        self.dev(*arguments, status=2)
-        self.assertEqual(self.calls, [])
-        return self.output
-
     def calls_of(self, name):
         return [call for call in self.calls if call.startswith(name + " ")]
 
-    def test_wrong_arguments_of_test(self):
-        for arguments, message in (
-                (["releas"], "unknown preset 'releas'; there are release debug verify asan-ubsan tsan"),
-                (["fuzz"], "unknown preset 'fuzz'"),
-                ([""], "unknown preset ''"),
-                (["--quik"], "unknown option '--quik'"),
-                (["--quick", "unit"], "--quick takes no argument"),
-                (["--all", "unit"], "--all takes no argument"),
-                (["release", "unit", "api"], "too many arguments"),
-                (["release", "unit("], "'unit(' is no regular expression"),
-                (["release", ""], "'' is no regular expression")):
-            with self.subTest(arguments):
-                self.assertIn(f"./dev test: {message}", self.refused("test", *arguments))
+    def test_what_is_wrong_is_named_and_nothing_is_done(self):
+        for command, message in (
+                (["test", "releas"], "unknown preset 'releas'; there are release debug verify"),
+                (["test", "--quik"], "unknown option '--quik'"),
+                (["test", "--all", "unit"], "--all takes no argument"),
+                (["test", "release", "unit", "api"], "too many arguments"),
+                (["test", "release", "unit("], "'unit(' is no regular expression"),
+                (["test", "release", ""], "'' is no regular expression"),
+                (["bench", "--against"], "--against needs a commit"),
+                (["bench", "--against="], "--against needs a commit"),
+                (["bench", "--against", "--runs"], "--against: there is no commit '--runs'")):
+            self.dev(*command, status=2)
+            self.assertIn(f"./dev {command[0]}: {message}", self.output)
+            self.assertEqual(self.calls, [])
 
     def test_four_presets(self):
+        presets = ["release", "verify", "asan-ubsan", "tsan"]
         for arguments, short in (["test"], True), (["test", "--all"], False):
-            with self.subTest(arguments):
-                self.dev(*arguments)
-                calls = self.calls_of("ctest")
-                self.assertEqual([call.split()[2] for call in calls],
-                                 ["release", "verify", "asan-ubsan", "tsan"])
-                self.assertIn("== passed in", self.output)
-                for preset, call in zip(("release", "verify", "asan-ubsan", "tsan"), calls):
-                    self.assertIn(f"{preset}: 7 of 7 passed", self.output)
-                    self.assertEqual("--label-regex (^|-)(quick|short)$" in call, short)
-                    self.assertEqual(f"--preset {preset} --target gleaner_short_tests"
-                                     in "\n".join(self.calls), short)
+            self.dev(*arguments)
+            calls = self.calls_of("ctest")
+            self.assertEqual([call.split()[2] for call in calls], presets)
+            self.assertIn("== passed in", self.output)
+            for preset, call in zip(presets, calls):
+                self.assertIn(f"{preset}: 7 of 7 passed", self.output)
+                self.assertEqual("--label-regex (^|-)(quick|short)$" in call, short)
+                self.assertEqual(f"--preset {preset} --target gleaner_short_tests"
+                                 in "\n".join(self.calls), short)
 
     def test_quick_builds_and_runs_what_has_the_label(self):
         self.dev("test", "--quick")
@@ -127,23 +114,15 @@ class Dev(unittest.TestCase):
         self.assertIn("--label-regex (^|-)quick$", self.calls_of("ctest")[0])
         self.assertIn("--build --preset release --target gleaner_quick_tests", self.output + "\n".join(self.calls))
 
-    def test_a_preset(self):
-        self.dev("test", "debug")
-        self.assertEqual(len(self.calls_of("ctest")), 1)
-        self.assertIn("--preset debug", self.calls_of("ctest")[0])
-        self.assertNotIn("regex", self.calls_of("ctest")[0])
-        self.assertIn("debug: 7 of 7 passed", self.output)
-
     def test_a_preset_and_names(self):
+        self.dev("test", "debug")
+        call, = self.calls_of("ctest")
+        self.assertIn("--preset debug", call)
+        self.assertNotIn("regex", call)
         self.dev("test", "verify", "^unit\\.(gc|alloc)")
         self.assertIn("--tests-regex ^unit\\.(gc|alloc)", self.calls_of("ctest")[0])
-
-    def test_no_such_test(self):
         self.dev("test", "verify", "nothing", status=1)
-        self.assertIn("== FAILED in", self.output)
         self.assertIn("verify has no test whose name matches 'nothing'", self.output)
-
-    def test_failures_are_counted(self):
         self.dev("test", "verify", "failing", status=1)
         self.assertIn("verify: 6 of 7 passed, 1 failed", self.output)
 
@@ -155,15 +134,13 @@ class Dev(unittest.TestCase):
         for_tests = {"libgtest-dev", "libgc-dev", "libopenmpi-dev", "openmpi-bin", "spin",
                      "systemtap-sdt-dev"}
         for arguments in (["install", "there"], ["demo"], ["compat"], ["bench"], ["bench-retention"]):
-            with self.subTest(arguments):
-                needed = self.needs(*arguments)
-                self.assertLess({"g++", "cmake", "libdw-dev"}, needed)
-                self.assertEqual(needed & for_tests, set())
-                self.assertEqual("libbenchmark-dev" in needed, arguments[0].startswith("bench"))
+            needed = self.needs(*arguments)
+            self.assertLess({"g++", "cmake", "libdw-dev", "nlohmann-json3-dev"}, needed)
+            self.assertEqual(needed & for_tests, set())
+            self.assertEqual("libbenchmark-dev" in needed, arguments[0].startswith("bench"))
         for arguments in (["test"], ["test", "--quick"], ["build"], ["failures"],
                           ["bench", "--against", "HEAD"]):
-            with self.subTest(arguments):
-                self.assertLess(for_tests, self.needs(*arguments))
+            self.assertLess(for_tests, self.needs(*arguments))
 
     def test_the_name_that_this_debian_has(self):
         self.dev("test", "verify", missing="libpcre*-dev")
@@ -171,39 +148,6 @@ class Dev(unittest.TestCase):
                          ["-qq", "libpcre2-dev"])
         self.dev("test", "verify", missing="libpcre3-dev")  # libpcre2-dev is there
         self.assertEqual(self.calls_of("apt-get"), [])
-
-    def test_targets_of_a_preset(self):
-        self.dev("build")
-        self.assertIn("cmake --build --preset release -- --quiet", self.calls)
-        self.dev("build", "verify", "one", "two")
-        self.assertIn("cmake --build --preset verify --target one --target two -- --quiet", self.calls)
-
-    def test_empty_systems(self):
-        for arguments, expected in ((["fresh"], "bookworm SOURCES"),
-                                    (["fresh", "echo trixie"], "bookworm SOURCES echo trixie"),
-                                    (["fresh", "trixie"], "trixie SOURCES"),
-                                    (["fresh", "trixie", "./dev lint"], "trixie SOURCES ./dev lint"),
-                                    (["fresh", "bookworm", "true"], "bookworm SOURCES true")):
-            with self.subTest(arguments):
-                self.dev(*arguments)
-                call = self.calls_of("fresh")[0].split(maxsplit=3)
-                self.assertEqual(" ".join([call[1], "SOURCES", *call[3:]]), expected)
-
-    def test_wrong_commits(self):
-        for arguments, message in (
-                (["--against"], "--against needs a commit"),
-                (["--against="], "--against needs a commit"),
-                (["--against", ""], "--against needs a commit"),
-                (["--against", "nowhere"], "--against: there is no commit 'nowhere'"),
-                (["--against", "--runs"], "--against: there is no commit '--runs'")):
-            with self.subTest(arguments):
-                self.assertIn(f"./dev bench: {message}", self.refused("bench", *arguments))
-
-    def test_experiments_with_commands_of_their_own(self):
-        self.dev("experiment", "bench", "--runs", "3")
-        call = self.calls_of("python3")[-1]
-        self.assertIn("bench/experiment.py bench --bin ", call)
-        self.assertTrue(call.endswith(" --runs 3"), call)
 
     def tree(self):
         return self.root / "build" / f"against-{self.first[:12]}"
@@ -218,18 +162,15 @@ class Dev(unittest.TestCase):
         self.assertTrue(call.endswith(f"--against {self.first[:12]} --runs 3 --only GC Bench"), call)
         self.assertIn("cmake --build --preset release --target gc_dropin", self.calls)
 
-    def test_its_build_is_used_again(self):
+    def test_its_build_is_used_again_while_it_is_that_commit(self):
         self.dev("bench", f"--against={self.first}")
         (self.tree() / "build" / "kept").touch()
         self.dev("bench", "--against", "HEAD~1")
         self.assertTrue((self.tree() / "build" / "kept").exists())
-
-    def test_unless_it_is_no_longer_that_commit(self):
         for spoil in (lambda: (self.tree() / "text").write_text("changed"),
                       lambda: (shutil.rmtree(self.tree()), self.tree().mkdir()),
                       lambda: subprocess.run(["git", "checkout", "--quiet", self.second],
                                              cwd=self.tree(), check=True)):
-            self.dev("bench", "--against", "HEAD~1")
             spoil()
             self.dev("bench", "--against", "HEAD~1")
             self.assertEqual((self.tree() / "text").read_text(), "first")
@@ -244,26 +185,13 @@ class Dev(unittest.TestCase):
         self.assertIn("cannot be built", self.output)
         self.assertEqual(self.calls_of("python3"), [])
 
-    def test_without_it_libgc_is_compared_with(self):
-        self.dev("bench", "--runs", "3")
-        call = self.calls_of("python3")[-1]
-        self.assertTrue(call.endswith("--theirs /usr/lib --runs 3"), call)
-
     def test_ci_lints_and_tests(self):
         for fails, status in (("nothing at all", 0), ("--preset lint", 1), ("--preset tsan", 1)):
-            with self.subTest(fails):
-                self.run_script(".ci/run", status=status, fails=fails)
-                self.assertIn("--build --preset lint --target lint" if fails != "--preset lint" else
-                              "--preset lint", "\n".join(self.calls_of("cmake")))
-                self.assertEqual(len(self.calls_of("ctest")), 3 if fails == "--preset tsan" else 4)
-                self.assertEqual("FAILED" in self.output, status == 1, self.output)
-
-    def test_help_has_the_forms(self):
-        self.dev("help")
-        for form in ("test --quick ", "test PRESET [REGEX]", "bench --against REV [ARGS]",
-                     "build [PRESET [TARGET...]]", "fresh [bookworm | trixie] [COMMAND]"):
-            self.assertIn(f"\n  {form}", self.output)
-
+            self.dev(script=".ci/run", status=status, fails=fails)
+            self.assertIn("--build --preset lint --target lint" if fails != "--preset lint" else
+                          "--preset lint", "\n".join(self.calls_of("cmake")))
+            self.assertEqual(len(self.calls_of("ctest")), 3 if fails == "--preset tsan" else 4)
+            self.assertEqual("FAILED" in self.output, status == 1, self.output)
 
 class Project(unittest.TestCase):
     def test_presets_are_those_that_can_be_tested(self):

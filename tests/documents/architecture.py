@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""docs/architecture.md and the READMEs of the layers list what there is: every room of a layer and every
-file that is in no room, every function of the calls upwards, every rank of a lock, which docs/invariants.md
-lists, too. Each of its six paths names at most three files of code to open first.
+"""docs/design/architecture.md and the READMEs of the layers list what there is: every room of a layer
+and every file that is in no room, every function of the calls upwards, every rank of a lock. Each of
+its six paths names at most three files of code to open first.
 
 usage: architecture.py SOURCE_DIR
 """
@@ -12,7 +12,7 @@ import sys
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 FOLDERS = ("platform", "observe", "alloc", "gc", "runtime", "malloc", "record", "tools")
-TEXT = (SOURCE / "docs/architecture.md").read_text()
+TEXT = (SOURCE / "docs/design/architecture.md").read_text()
 
 problems = []
 
@@ -55,12 +55,6 @@ documented = [(name, rank) for rank, name in
               re.findall(r"^\| (\d+) \| `(k\w+)` \|", section("Locks"), re.M)]
 if ranks != documented:
     problems.append(f"ranks of locks: {set(ranks) ^ set(documented)}")
-invariants = re.search(r"^## Lock ranks\n(.*?)(?=^## |\Z)",
-                       (SOURCE / "docs/invariants.md").read_text(), re.M | re.S)[1]
-in_prose = [(name, rank) for rank, name in re.findall(r"(\d+)\s+`(k\w+)`", invariants)]
-if ranks != in_prose:
-    problems.append(f"ranks of locks in docs/invariants.md: {set(ranks) ^ set(in_prose)}")
-
 paths = re.split(r"^\*\*(.*?\?)\*\*", section("Six paths"), flags=re.M)
 for question, answer in zip(paths[1::2], paths[2::2]):
     answer = re.sub(r"^\|.*$", "", answer, flags=re.M)  # a table is for reference

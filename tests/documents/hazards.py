@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every cell of the table of docs/hazards.md names a test that exists, or says that there is none and
-why; every case of tests/hazards is in it, in the mode of its column.
+"""Every cell of the table of hazards in docs/design/reliability.md names a test that exists, or says
+that there is none and why; every case of tests/hazards is in it, in the mode of its column.
 
 usage: hazards.py SOURCE_DIR BUILD_DIR
 """
@@ -16,14 +16,18 @@ MODES = ["stop", "auto", "concurrent", "generational", "malloc", "collecting"]
 
 tests = KnownTests(SOURCE, BUILD)
 problems, named, not_shown = [], set(), 0
-for number, line in enumerate((SOURCE / "docs/hazards.md").read_text().splitlines(), 1):
+PAGE = "docs/design/reliability.md"
+text = (SOURCE / PAGE).read_text()
+table = text.index("| hazard ")
+for number, line in enumerate(text[table:text.index("\n\n", table)].splitlines(),
+                              text.count("\n", 0, table) + 1):
     if not line.startswith("| ") or line.startswith("| hazard "):
         continue
     hazard, *cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
     if len(cells) != len(MODES):
-        problems.append(f"docs/hazards.md:{number}: {len(cells)} cells, not {len(MODES)}")
+        problems.append(f"{PAGE}:{number}: {len(cells)} cells, not {len(MODES)}")
     for mode, cell in zip(MODES, cells):
-        place = f"docs/hazards.md:{number}: {mode}"
+        place = f"{PAGE}:{number}: {mode}"
         if re.match(r"not shown: \S", cell):
             not_shown += 1
             continue
@@ -38,7 +42,7 @@ for number, line in enumerate((SOURCE / "docs/hazards.md").read_text().splitline
                 problems.append(f"{place}: {name} is of another mode")
 
 cases = re.findall(r'{"(\w+)", Of\w+}', (SOURCE / "tests/hazards/hazards.cc").read_text())
-problems += [f"docs/hazards.md: no hazards.{case}.{mode}" for case in cases for mode in MODES
+problems += [f"{PAGE}: no hazards.{case}.{mode}" for case in cases for mode in MODES
              if case != "nothing" and f"hazards.{case}.{mode}" not in named]
 print(f"{len(cases)} cases, {len(named)} tests named, {not_shown} cells not shown")
 if problems or len(cases) < 10:

@@ -7,8 +7,9 @@ usage: under_failures.py [--seed N] [--seeds N | --seconds N] [--rate N]... [--m
 
 Each seed is tried with each rate (GLEANER_FAILURES; 100 and 1000) and each mode (variables of the
 environment, separated by spaces), in turn. A program ends with status 0, or by a message that
-docs/failures.md has: the table there of messages that end a program. With --each the programs run
-one after the other, and checks of one may fail after a message of the table of what is denied there.
+docs/design/reliability.md has: the table there of messages that end a program. With --each the
+programs run one after the other, and checks of one may fail after a message of the table of what is
+denied there.
 At least half of the runs reach their end, with --each at least one: what fails at the start of one
 program does so in all. With --shows at least one run of each mode prints a line that matches.
 
@@ -32,10 +33,10 @@ PATIENCE = 180  # seconds for a program: more is a hang
 
 
 def documented(title):
-    text = (SOURCE / "docs/failures.md").read_text()
-    section = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.M | re.S)[1]
+    text = (SOURCE / "docs/design/reliability.md").read_text()
+    section = re.search(rf"^#+ {title}\n(.*?)(?=^#|\Z)", text, re.M | re.S)[1]
     messages = re.findall(r"^\| `([^`]+)` \|", section, re.M)
-    assert messages, f"docs/failures.md has no table of messages: {title}"
+    assert messages, f"docs/design/reliability.md has no table of messages: {title}"
     return messages
 
 

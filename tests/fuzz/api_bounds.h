@@ -80,15 +80,15 @@ class Helper {
 // The bound, for each of the two spaces (objects with pointers, and those without): let l be the
 // pages that the model's objects need, which is for those of the turn as many as they fill, and for
 // each one that has stayed a page. No more are taken than the largest l so far and a slack
-// (docs/lps_and_tree_fit.md, "The bound, and its slack"; k is 1): what is free in pages in part
-// used is hidden from other sizes in current pages alone, one for each thread, sort and size so far
-// [inv.free-slots]; and a thread takes up to 4 pages at a time. What is given back while a cycle
-// marks is hidden until its end: so one that is under way after a turn is brought to its end.
+// (docs/design/lps_and_tree_fit.md, "The bound, and its slack"; k is 1): what is free in pages in
+// part used is hidden from other sizes in current pages alone, one for each thread, sort and size
+// so far [inv.free-slots]; and a thread takes up to 4 pages at a time. What is given back while a
+// cycle marks is hidden until its end: so one that is under way after a turn is brought to its end.
 //
 // Not in that bound are pages that went back to their space, resident, from which best fit may take
 // others that are not. But the heap asks before it has grown by a sixteenth, and does not grow if a
-// quarter of it is free (docs/collection_cycle.md, "Growth"). So it has no more than that bound, or
-// four thirds of what is in use, and a sixteenth.
+// quarter of it is free (docs/design/policy.md, "Growth"). So it has no more than that bound,
+// or four thirds of what is in use, and a sixteenth.
 class Frees {
  public:
   explicit Frees(unsigned seed) : random_(seed) {}

@@ -115,7 +115,7 @@ void RandomCalls(unsigned seed) {
   gleaner_get_stats(&stats, sizeof stats);
   printf(
       "%zu threads, %zu objects, %zu of %zu links cleared, %zu finalized, %lu collections, %lu "
-      "beside the program, %lu minor\n",
+      "concurrent, %lu minor\n",
       threads, objects, cleared, linked, finalized, stats.collections, stats.concurrent_collections,
       stats.minor_collections);
   // Stale words may keep some.

@@ -28,7 +28,7 @@ static const unsigned known[] = {SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_
                                  SYS_madvise, SYS_futex, SYS_tgkill, SYS_getpid, SYS_gettid,
                                  SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_clock_gettime,
                                  SYS_sched_yield, SYS_write, SYS_exit, SYS_exit_group,
-                                 /* docs/hazards.md names these. */
+                                 /* docs/design/reliability.md names these. */
                                  SYS_ioctl, SYS_clone3, SYS_clone, SYS_rseq, SYS_set_robust_list,
                                  SYS_sched_getaffinity, SYS_rt_sigaction};
 enum { kAll = sizeof known / sizeof *known, kUsual = kAll - 7 };

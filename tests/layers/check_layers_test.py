@@ -99,6 +99,60 @@ class CheckLayers(unittest.TestCase):
         self.expect_one("gc/bad.h", '#include "runtime/process/options.h"\n', 1, "runtime/ is above gc/")
         self.expect_one("runtime/api/bad.cc", '#  include "tools/gleaner.cc"\n', 1, "tools/ is above")
 
+    def test_include_of_a_room_above(self):
+        header = {"platform/threads/thread.h": "", "alloc/arenas/arena.h": "", "alloc/fits/fit.h": "",
+                  "tools/report/report.h": "", "gc/cycle/cycle.h": "", "malloc/system/file.h": "",
+                  "tools/predict/system/clock.h": ""}
+        for name, target, part in (
+                ("platform/os/bad.cc", "platform/threads/thread.h", "in platform/ the room threads is above os"),
+                ("alloc/bad.h", "alloc/arenas/arena.h", "in alloc/ the room arenas is above ."),
+                ("alloc/fits/bad.cc", "alloc/page.h", "in alloc/ the room . is above fits"),
+                ("tools/run/bad.cc", "tools/report/report.h", "in tools/ the room report is above run"),
+                ("tools/system/bad.cc", "tools/predict/system/clock.h", "in tools/ the room predict is above system"),
+                ("platform/attic/bad.cc", "platform/os/memory.h", "platform/attic is not in the order")):
+            found = self.found({**header, name: f'\n#include "{target}"\n'})
+            self.assertEqual(len(found), 1, found)
+            self.assertTrue(found[0].startswith(f'{name}:2: includes "{target}": '), found)
+            self.assertIn(part, found[0])
+        # A room below, a system/ of the room, and rooms without an order.
+        for name, target in (("platform/threads/good.cc", "platform/os/memory.h"),
+                             ("tools/predict/good.cc", "tools/predict/system/clock.h"),
+                             ("malloc/good.cc", "malloc/system/file.h"),
+                             ("gc/mark/good.cc", "gc/cycle/cycle.h")):
+            self.assertEqual(self.found({**header, name: f'#include "{target}"\n'}), [], name)
+
+    def test_every_layer_has_rooms(self):
+        self.assertEqual(list(check_layers.ROOMS), check_layers.LAYERS)
+
+    def test_page_protection_is_optional(self):
+        name = "platform/mprotect/tracker.h"
+        include = f'#include "{name}"\n'
+        for user in ("platform/tracking/bad.cc", "platform/threads/bad.cc", "gc/mark/bad.cc", "malloc/bad.cc"):
+            found = self.found({name: "", user: include})
+            self.assertEqual(len(found), 1, found)
+            self.assertIn("only platform/tracking/write_tracking.h and runtime/ may", found[0])
+        for user in ("platform/tracking/write_tracking.h", "platform/mprotect/more.cc", "runtime/api/user.cc"):
+            self.assertEqual(self.found({name: "", user: include}), [], user)
+
+    def test_circles(self):
+        def ring(*names):
+            """Each file includes the next one, the last one the first one."""
+            return {name: f'#include "{after.replace(".cc", ".h")}"\n' for name, after in
+                    zip(names, names[1:] + names[:1])}
+
+        limit = check_layers.MAX_CIRCLE
+        self.assertEqual(limit, 3)
+        self.assertEqual(self.found(ring(*(f"gc/mark/f{i}.h" for i in range(limit)))), [])
+        found = self.found(ring(*(f"gc/mark/f{i}.h" for i in range(limit + 1))))
+        self.assertEqual(found, ["gc/mark/f0: is in a circle of 4 files, more than 3: "
+                                 "gc/mark/f0 gc/mark/f1 gc/mark/f2 gc/mark/f3"])
+        # By a source: it counts for its header.
+        files = ring("gc/a.h", "gc/cycle/b.cc", "gc/mark/c.h", "gc/finish/d.h")
+        found = self.found({**files, "gc/cycle/b.h": ""})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("circle of 4 files", found[0])
+        self.assertEqual(self.found(ring(*(f"runtime/api/f{i}.h" for i in range(limit + 1)))), [])
+
     def test_public_header_below_runtime(self):
         self.expect_one("gc/bad.cc", '#include "gc/gc_mark.h"\n', 1, "public headers")
 

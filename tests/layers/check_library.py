@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 POINTER_BYTES = 8
-# The compiler's own frame_dummy, and AtLoad in runtime/process/runtime.cc.
+# The compiler's own frame_dummy, and AtLoad in runtime/start/start.cc.
 MAX_CONSTRUCTORS = 2
 
 

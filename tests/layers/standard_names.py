@@ -107,7 +107,7 @@ def violations(root):
         while left:
             file = left.pop()
             for quoted, angled in INCLUDE.findall(file.read_text(errors="replace")):
-                for folder in (file.parent, root, root / "include/gleaner", root / "bench"):
+                for folder in (file.parent, root, root / "include/gleaner", root / "bench/shared"):
                     header = folder / (quoted or angled)
                     if header.is_file():
                         if header not in seen:

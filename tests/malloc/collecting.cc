@@ -511,8 +511,7 @@ void Signals() {
 
 // --- Threads that come and go ---
 
-// Detached ones: the C library unmaps stacks of others' while they end. Cancelled ones: a
-// collection is no point where a thread may end.
+// Detached ones: the C library unmaps stacks of others' while they end.
 void Threads() {
   std::atomic<int> running{0};
   static std::atomic<int>* count;
@@ -538,23 +537,6 @@ void Threads() {
     }
     Churn(kMiB);
     while (running.load() != 0) Churn(10'000);
-  }
-  for (int round = 0; round < 30; ++round) {
-    pthread_t thread;
-    CHECK(pthread_create(
-              &thread, nullptr,
-              [](void*) -> void* {
-                for (;;) {
-                  Churn(100'000);
-                  pthread_testcancel();
-                }
-              },
-              nullptr) == 0);
-    Churn(kMiB);
-    usleep(random() % 3000);
-    CHECK(pthread_cancel(thread) == 0);
-    void* result = nullptr;
-    CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
   }
 }
 

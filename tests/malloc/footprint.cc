@@ -1,6 +1,6 @@
-// The bounds that docs/malloc_proxy.md states: what one thread allocates and another one frees does
-// not pile up; empty pages of a thread that sleeps serve others, and go back to the system; freed
-// large blocks make room for larger ones; a peak goes back to the system.
+// The bounds that docs/reference/malloc.md states: what one thread allocates and another one frees
+// does not pile up; empty pages of a thread that sleeps serve others, and go back to the system;
+// freed large blocks make room for larger ones; a peak goes back to the system.
 #include <malloc.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-/* The protocol of docs/concurrent_cycle.md on a heap of a few objects, for two mutators.
+/* The protocol of docs/design/concurrent_cycle.md on a heap of a few objects, for two mutators.
  *
  * An object has a page of its own, one mark byte and one field. Colours are named from where the
  * cycle stands, so a flip renames them: LIVE is allocated, and white while marking; BLACK is marked,

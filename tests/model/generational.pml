@@ -1,5 +1,5 @@
-/* The rules of generational mode (docs/generational.md) for two mutators: minor collections that scan
- * roots and written old objects only, and full ones, for which old and young are both white.
+/* The rules of generational mode (docs/design/collection.md) for two mutators: minor collections
+ * that scan roots and written old objects only, and full ones, for which old and young are both white.
  * After a full one objects may be born old; then the next is full, too.
  *
  * An object has a page of its own, one mark byte and one field. Pages are armed in the stop that ends a

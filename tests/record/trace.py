@@ -1,4 +1,4 @@
-"""A second reader of allocation traces, written from docs/trace_format.md alone."""
+"""A second reader of allocation traces, written from docs/reference/formats.md alone."""
 
 import struct
 

@@ -13,12 +13,12 @@ struct Node {
   uintptr_t number;
 };
 
-// Null without memory.
+// Null without memory, or if an object is not zero: somebody else has it, too.
 inline Node* MakeList(size_t length) {
   Node* list = nullptr;
   for (size_t i = 0; i < length; ++i) {
     auto* node = static_cast<Node*>(GC_malloc(sizeof(Node)));
-    if (node == nullptr) return nullptr;
+    if (node == nullptr || node->next != nullptr || node->number != 0) return nullptr;
     node->next = list;
     node->number = ~i;
     list = node;

@@ -42,7 +42,7 @@ constexpr Setting kSettings[] = {{"lps, k = 1", Policy::kLps, 1},
                                  {"ps", Policy::kPageShared, 1}};
 constexpr size_t kThreads = 4;
 
-size_t Taken() { return PageSpaceOf(Space::kScanned).taken(); }
+size_t Taken() { return PageSpaceOf(Space::kScanned).taken().value(); }
 size_t FreeListed() {
   size_t free = 0;
   for (size_t i = 0; i < ThreadHeaps::count(); ++i) {

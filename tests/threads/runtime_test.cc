@@ -1,6 +1,7 @@
 // The whole library under threads that start, register, block, are suspended, end and are replaced
 // while others collect. Small enough for ThreadSanitizer, which runs it in each mode of collection
-// (docs/memory_ordering.md has what it sees of each protocol). The mode is that of the environment.
+// (docs/design/memory_ordering.md has what it sees of each protocol). The mode is that of the
+// environment.
 //
 // ThreadSanitizer hands a signal over when the thread makes a call that it knows; each step of a
 // thread makes one (Breathe).

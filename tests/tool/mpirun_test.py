@@ -5,14 +5,13 @@ libgleaner.a and MPI's compiler also a program that is linked to the archive.
 usage: mpirun_test.py GLEANER DROPIN BH BH_MPI MPIRUN [INCLUDE LIBRARY MPICC]
 """
 
-import glob
 import json
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
+
+from command import CommandTest, clean, put
 
 GLEANER, DROPIN, BH, BH_MPI, MPIRUN = (os.path.abspath(path) for path in sys.argv[1:6])
 INCLUDE, LIBRARY, MPICC = sys.argv[6:9] or (None, None, None)
@@ -38,63 +37,45 @@ int main(int argc, char **argv) {
 """
 
 
-def environment(**variables):
-    kept = {key: value for key, value in os.environ.items()
-            if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-    return {**kept, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **variables}
+class MpirunTest(CommandTest):
+    def output(self, *command, library=None, **variables):
+        return self.execute(*command, env=clean(
+            library, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+            **variables)).stdout
 
-
-class MpirunTest(unittest.TestCase):
     def test_four_ranks(self):
-        with tempfile.TemporaryDirectory() as folder:
-            arguments = ["--smoke", "--lists", "--bodies", "2000"]
+        arguments = ["--smoke", "--lists", "--bodies", "2000"]
 
-            def checksum(command, **variables):
-                result = subprocess.run(
-                    command, text=True, capture_output=True, timeout=100,
-                    env=environment(LD_LIBRARY_PATH=os.path.dirname(DROPIN), **variables))
-                self.assertEqual(result.returncode, 0, result.stderr)
-                return re.search(r"\bchecksum=(\S+)", result.stdout)[1]
+        def checksum(*command, **variables):
+            said = self.output(*command, *arguments, library=DROPIN, **variables)
+            return re.search(r"\bchecksum=(\S+)", said)[1]
 
-            alone = checksum([BH, "--variant", "st", *arguments])
-            together = checksum(
-                [MPIRUN, "--oversubscribe", "-np", "4", BH_MPI,
-                 "--collect-together", *arguments],
-                GLEANER_TRACE=os.path.join(folder, "run.%r.trace"), GLEANER_COLLECT_EVERY="1m")
-            self.assertEqual(alone, together)
-            traces = sorted(glob.glob(os.path.join(folder, "*")))
-            self.assertEqual([os.path.basename(path) for path in traces],
-                             [f"run.{rank}.trace" for rank in range(4)])
-            result = subprocess.run([GLEANER, "ranks", "--json", *traces], capture_output=True,
-                                    text=True, timeout=60)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            run = json.loads(result.stdout)
-            self.assertEqual([rank["rank"] for rank in run["ranks"]], [0, 1, 2, 3])
-            # Three steps, two exchanges at the beginning and the end, three comparisons, and whether
-            # all collect, before each step.
-            self.assertEqual(run["exchanges"], 3 + 2 * 2 + 3 + 3)
-            self.assertEqual(sum(rank["last"] for rank in run["ranks"]), run["exchanges"])
-            for rank in run["ranks"]:
-                self.assertGreater(rank["collections"], 0)
-                self.assertLessEqual(rank["by_collector_ns"], rank["held_up_ns"])
+        alone = checksum(BH, "--variant", "st")
+        together = checksum(MPIRUN, "--oversubscribe", "-np", "4", BH_MPI, "--collect-together",
+                            GLEANER_TRACE=self.path("run.%r.trace"), GLEANER_COLLECT_EVERY="1m")
+        self.assertEqual(alone, together)
+        self.assertEqual(self.files(), [f"run.{rank}.trace" for rank in range(4)])
+        run = json.loads(self.output(GLEANER, "ranks", "--json", *self.files()))
+        self.assertEqual([rank["rank"] for rank in run["ranks"]], [0, 1, 2, 3])
+        # Three steps, two exchanges at the beginning and the end, three comparisons, and whether
+        # all collect, before each step.
+        self.assertEqual(run["exchanges"], 3 + 2 * 2 + 3 + 3)
+        self.assertEqual(sum(rank["last"] for rank in run["ranks"]), run["exchanges"])
+        for rank in run["ranks"]:
+            self.assertGreater(rank["collections"], 0)
+            self.assertLessEqual(rank["by_collector_ns"], rank["held_up_ns"])
 
     @unittest.skipIf(LIBRARY is None, "no libgleaner.a")
     def test_the_archive(self):
-        with tempfile.TemporaryDirectory() as folder:
-            def run(*command, **variables):
-                result = subprocess.run(command, text=True, capture_output=True, timeout=60,
-                                        cwd=folder, env=environment(**variables))
-                self.assertEqual(result.returncode, 0, result.stderr)
-                return result.stdout
-
-            with open(os.path.join(folder, "program.c"), "w", encoding="utf-8") as file:
-                file.write(PROGRAM)
-            run(MPICC, "-I", INCLUDE, "program.c", os.path.abspath(CALLS), LIBRARY,
-                "-Wl,-u,gleaner_trace_begin", "-lpthread", "-ldl", "-o", "program")
-            run(MPIRUN, "--oversubscribe", "-np", "2", "./program", GLEANER_TRACE="run.%r.trace")
-            traces = ["run.0.trace", "run.1.trace"]
-            self.assertEqual(json.loads(run(GLEANER, "ranks", "--json", *traces))["exchanges"], 2)
-            self.assertIn("part MPI_Allgatherv", run(GLEANER, "trace", traces[1], "-o", "-"))
+        put(self.path("program.c"), PROGRAM)
+        self.output(MPICC, "-I", INCLUDE, "program.c", os.path.abspath(CALLS), LIBRARY,
+                    "-Wl,-u,gleaner_trace_begin", "-lpthread", "-ldl", "-o", "program")
+        self.output(MPIRUN, "--oversubscribe", "-np", "2", "./program",
+                    GLEANER_TRACE="run.%r.trace")
+        traces = ["run.0.trace", "run.1.trace"]
+        run = json.loads(self.output(GLEANER, "ranks", "--json", *traces))
+        self.assertEqual(run["exchanges"], 2)
+        self.assertIn("part MPI_Allgatherv", self.output(GLEANER, "trace", traces[1], "-o", "-"))
 
 
 if __name__ == "__main__":

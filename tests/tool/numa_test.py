@@ -17,14 +17,14 @@ import tempfile
 import time
 import unittest
 
+from command import Client, clean, content
+
 GLEANER, DROPIN, CLIENT, REFUSE, MALLOC = (os.path.abspath(path) for path in sys.argv[1:6])
 NOBODY = 65534
 LIMIT = 60  # seconds; nothing comes near
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GROUPS = ["heap", "C heap", "stacks", "text", "read-only", "data", "file", "shared", "code", "other"]
-ENVIRONMENT = {**{key: value for key, value in os.environ.items()
-                  if not key.startswith(("GC_", "GLEANER_", "LD_"))},
-               "LD_LIBRARY_PATH": os.path.dirname(DROPIN)}
+ENVIRONMENT = clean(DROPIN)
 
 
 def gleaner(*arguments, status=0, **options):
@@ -42,24 +42,12 @@ def numa(pid, *arguments, **options):
 
 class NumaTest(unittest.TestCase):
     def client(self, *words, command=(CLIENT,)):
-        process = subprocess.Popen([*command, *words], env=ENVIRONMENT, text=True,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for close in (process.stdin.close, process.stdout.close, process.wait, process.kill):
-            self.addCleanup(close)
-        process.said = {}
-        for line in process.stdout:
-            if line == "waiting\n":
-                break
-            key, value = line.split()
-            process.said[key] = int(value)
+        client = Client(*command, *words, environment=ENVIRONMENT)
+        self.addCleanup(client.close)
         # Nothing changes any more once it waits in read(0, ...).
-        while not re.match(r"\d+ 0x0 ", self.text_of(f"/proc/{process.pid}/syscall")):
+        while not re.match(r"\d+ 0x0 ", content(f"/proc/{client.pid}/syscall")):
             time.sleep(0.001)
-        return process
-
-    def text_of(self, path):
-        with open(path) as file:
-            return file.read()
+        return client
 
     def document(self, pid, *arguments, **options):
         return json.loads(numa(pid, "--json", *arguments, **options).stdout)
@@ -105,7 +93,7 @@ class Figures(NumaTest):
         client = self.client()
         document = self.document(client.pid)
         sums = {}
-        for line in self.text_of(f"/proc/{client.pid}/numa_maps").splitlines():
+        for line in content(f"/proc/{client.pid}/numa_maps").splitlines():
             page = int(re.search(r"kernelpagesize_kB=(\d+)|$", line)[1] or 4) << 10
             for node, pages in re.findall(r" N(\d+)=(\d+)", line):
                 sums[node] = sums.get(node, 0) + int(pages) * page
@@ -185,7 +173,7 @@ class Processes(NumaTest):
             tool = subprocess.Popen([GLEANER, "numa", "--json", str(client.pid)], text=True,
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             time.sleep(0.002)
-            client.kill()
+            client.process.kill()
             output, errors = tool.communicate(timeout=LIMIT)
             self.assertIn(tool.returncode, (0, 1), errors)
             if tool.returncode == 0:

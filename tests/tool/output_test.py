@@ -7,32 +7,20 @@ usage: output_test.py DROPIN CLIENT
 
 import os
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
+
+from command import CommandTest, clean
 
 DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:3])
 VARIABLES = ("GLEANER_TRACE", "GLEANER_PROFILE", "GLEANER_SNAPSHOT")
 
 
-class Output(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
+class Output(CommandTest):
     def client(self, how, variable):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-        environment["LD_LIBRARY_PATH"] = os.path.dirname(DROPIN)
-        environment[variable] = os.path.join(self.folder.name, variable)
-        result = subprocess.run([CLIENT, how], env=environment, capture_output=True, text=True,
-                                timeout=100, stdin=subprocess.DEVNULL)
-        self.assertEqual((result.returncode, result.stderr), (0, ""), variable)
+        result = self.execute(CLIENT, how, env=clean(DROPIN, **{variable: self.path(variable)}))
+        self.assertEqual(result.stderr, "", variable)
         return result.stdout
-
-    def files(self):
-        return sorted(os.listdir(self.folder.name))
 
     def test_the_numbers_of_closed_standard_streams_are_left_alone(self):
         variables = (*VARIABLES, "GC_LOG_FILE")

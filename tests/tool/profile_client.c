@@ -29,6 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client.h"
+
 #ifdef __clang__
 #define SITE __attribute__((__noinline__)) static
 #else
@@ -363,7 +365,8 @@ static void take_descriptors(void) {
 }
 
 #ifdef __x86_64__
-/* Refuses all system calls but those that docs/heap_profile.md names, and those that end. */
+/* Refuses all system calls but those that docs/reference/formats.md names, and those that end.
+ */
 static void refuse_system_calls(void) {
   static const unsigned allowed[] = {
       SYS_open,      SYS_openat, SYS_fstat,  SYS_newfstatat, SYS_flock,          SYS_pread64,
@@ -391,10 +394,9 @@ static void refuse_system_calls(void) { printf("unavailable\n"); }
 
 static void handle(int signal) { (void)signal; }
 
-static pid_t await(pid_t child) {
-  int status = 1;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(3);
-  return child;
+static void drop_and_collect(void) {
+  at_dropped();
+  GC_gcollect();
 }
 
 int main(int argc, char **argv) {
@@ -461,22 +463,14 @@ int main(int argc, char **argv) {
       at_freed(64);
       exit(0);
     }
-    printf("child %d\n", (int)await(child));
+    printf("child %d\n", (int)await_child(child));
   } else if (strcmp(what, "fork-exit") == 0) { /* makes no file */
-    const pid_t child = fork();
-    if (child == 0) exit(0);
-    await(child);
+    in_child(NULL);
   } else if (strcmp(what, "fork-threads") == 0) { /* from a process whose threads sample */
     for (int i = 0; i < 5; i++) {
       pthread_t thread;
       if (GC_pthread_create(&thread, NULL, model, NULL) != 0) return 5;
-      const pid_t child = fork();
-      if (child == 0) {
-        at_dropped();
-        GC_gcollect();
-        exit(0);
-      }
-      await(child);
+      in_child(drop_and_collect);
       GC_pthread_join(thread, NULL);
     }
   } else if (strcmp(what, "exec") == 0) { /* another program, the same process */
@@ -485,9 +479,7 @@ int main(int argc, char **argv) {
     return 4;
   } else if (strcmp(what, "spawn") == 0) { /* another process, which ends first */
     at_kept();
-    const pid_t child = fork();
-    if (child == 0) execl(argv[0], argv[0], "ends", (char *)NULL);
-    printf("child %d\n", (int)await(child));
+    printf("child %d\n", (int)in_program(argv[0], argv[0], "ends"));
   } else if (strcmp(what, "exhausted") == 0) {
     long n = 0;
     for (void *p; (p = GC_malloc(64)) != NULL; n++) keep(p);
@@ -515,7 +507,7 @@ int main(int argc, char **argv) {
     if (unlink(path) != 0 || rmdir(argv[3]) != 0) return 4;
   } else if (strcmp(what, "close") == 0) {
     at_kept();
-    for (int fd = 3; fd < 1024; fd++) close(fd);
+    close_descriptors();
   }
   return 0;
 }

@@ -6,7 +6,6 @@ usage: profile_test.py DROPIN CLIENT
 """
 
 import collections
-import glob
 import math
 import os
 import re
@@ -14,8 +13,9 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from command import CommandTest, clean, content, put
 
 DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:3])
 # With one thread the samples of a seed are always the same; GLEANER_PROFILE_SEED in the environment
@@ -95,28 +95,16 @@ class Profile:
         return Estimate(*sums)
 
 
-class ProfileTest(unittest.TestCase):
+class ProfileTest(CommandTest):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+        super().setUp()
         self.profile = self.path("run.heap")
 
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def files(self):
-        return sorted(os.path.basename(path) for path in glob.glob(self.path("*")))
-
     def client(self, *arguments, mean="1", profile=None, status=0, before=None, **variables):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-        environment.update(LD_LIBRARY_PATH=os.path.dirname(DROPIN),
-                           GLEANER_PROFILE=self.profile if profile is None else profile,
-                           GLEANER_PROFILE_BYTES=str(mean), GLEANER_PROFILE_SEED=SEED, **variables)
-        result = subprocess.run([CLIENT, *arguments], env=environment, capture_output=True,
-                                text=True, timeout=100, cwd=self.folder.name,
-                                stdin=subprocess.DEVNULL, preexec_fn=before)
-        self.assertEqual(result.returncode, status, result.stderr)
+        result = self.execute(
+            CLIENT, *arguments, status=status, preexec_fn=before,
+            env=clean(DROPIN, GLEANER_PROFILE=self.profile if profile is None else profile,
+                      GLEANER_PROFILE_BYTES=str(mean), GLEANER_PROFILE_SEED=SEED, **variables))
         self.stderr = result.stderr
         self.truth = {fields[0]: tuple(map(int, fields[1:]))
                       for fields in map(str.split, result.stdout.splitlines()) if len(fields) > 1}
@@ -316,18 +304,16 @@ class Files(ProfileTest):
 
     def test_what_cannot_be_written(self):
         foreign = self.path("foreign")
-        with open(foreign, "w", encoding="utf-8") as file:
-            file.write("precious")
+        put(foreign, "precious")
         for path, reason in ((foreign, "is no heap profile"), ("/dev/full", "is no heap profile"),
                              (self.path("none/here"), "No such file"),
-                             (self.folder.name, "Is a directory"),
+                             (self.folder, "Is a directory"),
                              (self.path("x" * 300), "File name too long"),
                              (self.path("y" * 5000), "too long, or there is no")):
             self.client("ends", profile=path)
             self.assertIn(path[:60], self.stderr)
             self.assertIn(reason, self.stderr)
-        with open(foreign, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "precious")
+        self.assertEqual(content(foreign), "precious")
 
     def test_files_that_cannot_be_written_at_the_end(self):
         self.client("limit")
@@ -369,8 +355,7 @@ class Files(ProfileTest):
 
     def test_writing_on_demand(self):
         foreign = self.path("foreign")
-        with open(foreign, "w", encoding="utf-8") as file:
-            file.write("precious")
+        put(foreign, "precious")
         self.client("write", self.path("one"), self.path("one"), foreign, self.path("none/here"),
                     profile="")
         self.assertEqual(self.words, ["0", "0", "EEXIST", "ENOENT", "EINVAL"])

@@ -4,18 +4,17 @@
 usage: ranks_test.py GLEANER
 """
 
-import html
 import json
 import os
 import random
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
+from command import SEED, CommandTest, ReportPage, damaged, put
+
 GLEANER = os.path.abspath(sys.argv[1])
-SEED = random.SystemRandom().randrange(2**32)
 PAUSE, COLLECTION, STALL, END, PROGRAM = 3, 4, 7, 16, 32  # observe/trace_events.def
 ASSIST, PAUSED = 2, 4
 MS = 1_000_000
@@ -43,23 +42,12 @@ def trace(rank, *records, host="here", began=0, wall=0, end=True):
     return head + text + b"".join(records) + (record(END, 0, 0, 0) if end else b"")
 
 
-class RanksTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
+class RanksTest(CommandTest):
     def write(self, *traces):
-        paths = []
-        for i, content in enumerate(traces):
-            paths.append(os.path.join(self.folder.name, f"{i}.trace"))
-            with open(paths[-1], "wb") as file:
-                file.write(content)
-        return paths
+        return [put(self.path(f"{i}.trace"), trace) for i, trace in enumerate(traces)]
 
     def ranks(self, *paths, status=0):
-        result = subprocess.run([GLEANER, "ranks", "--json", *paths], capture_output=True, text=True,
-                                timeout=60)
-        self.assertEqual(result.returncode, status, result.stderr)
+        result = self.execute(GLEANER, "ranks", "--json", *paths, status=status)
         self.message = result.stderr
         return json.loads(result.stdout) if result.stdout else None
 
@@ -116,7 +104,7 @@ class RanksTest(unittest.TestCase):
         paths = self.write(*(trace(rank) for rank in ("7", "1", "4")))
         self.ranks(*paths, status=2)
         self.assertIn("no trace of rank 0, 2-3, 5-6\n", self.message)
-        self.assertIn("There is no trace of rank 0, 2-3, 5-6.", self.report(*paths, status=2))
+        self.assertIn("There is no trace of rank 0, 2-3, 5-6.", self.report(*paths, status=2).notes)
 
     def test_a_rank_twice(self):
         barrier = call("MPI_Barrier", MS, 3 * MS)
@@ -132,7 +120,8 @@ class RanksTest(unittest.TestCase):
             run = self.ranks(*paths, status=2)
             self.assertEqual(self.figures(run, "rank"), [None, 0])
             self.assertIn("1.trace: the rank is no number; it is left out", self.message)
-            self.assertIn("<td>process 100</td>", self.report(*paths, status=2))
+            page = self.report(*paths, status=2)
+            self.assertEqual(page.blocks("bars")[0]["rows"][0]["label"], "process 100")
 
     def test_traces_of_different_runs(self):
         run = self.ranks(*self.write(
@@ -150,7 +139,8 @@ class RanksTest(unittest.TestCase):
         self.assertEqual((run["exchanges"], self.figures(run, "held_up_ns")), (1, [0, MS]))
         self.assertRegex(self.message, r"exchange 2 ended in .*0\.trace before it began in .*1\.trace: "
                                        "one of them lacks an exchange, they are of different runs\n")
-        self.assertIn("The traces do not match: exchange 2 ended", self.report(*paths, status=2))
+        self.assertIn("The traces do not match: exchange 2 ended",
+                      self.report(*paths, status=2).notes[0])
 
     def test_wall_clocks_may_differ_a_little(self):
         for difference, status in ((99 * MS, 0), (101 * MS, 2)):
@@ -189,49 +179,52 @@ class RanksTest(unittest.TestCase):
         self.assertIn("0.trace.absent: No such file", self.message)
 
     def report(self, *paths, status=0):
-        page = os.path.join(self.folder.name, "page.html")
-        result = subprocess.run([GLEANER, "report", *paths, "-o", page], capture_output=True,
-                                text=True, timeout=60)
-        self.assertEqual(result.returncode, status, result.stderr)
-        with open(page, encoding="utf-8") as file:
-            return html.unescape(file.read()).replace("\u00a0", " ")
+        page = self.path("page.html")
+        self.execute(GLEANER, "report", *paths, "-o", page, status=status)
+        return ReportPage(page)
 
     def test_the_page_has_the_figures(self):
         page = self.report(*self.write(
             trace("0", call("MPI_Barrier", 10 * MS, 20 * MS), call("MPI_Barrier", 30 * MS, 90 * MS)),
             trace("1", call("MPI_Barrier", 12 * MS, 20 * MS), pause(29 * MS, 69 * MS),
                   call("MPI_Barrier", 80 * MS, 90 * MS))))
-        for text in ("<h1>The collectors of 2 ranks</h1>", "<dt>Exchanges</dt><dd>2</dd>",
-                     "<dt>Held up by one rank</dt><dd>52.0 ms</dd>",
-                     "<dt>Of it by collectors</dt><dd>40.0 ms</dd>",
-                     "<dt>Waited for longest</dt><dd>rank 1</dd>",
-                     "<td>2</td><td>52.0 ms</td><td>40.0 ms</td><td>0</td>",
-                     "At 1 of 2 exchanges all ranks waited", "Last at 2 of 2 exchanges was rank 1"):
-            self.assertTrue(text in page, text)
-        self.assertFalse("<script" in page)
+        self.assertEqual(page.content["heading"], "The collectors of 2 ranks")
+        figures = page.figures()
+        for name, figure in (("Exchanges", "2"), ("Held up by one rank", "52.0 ms"),
+                             ("Of it by collectors", "40.0 ms"), ("Waited for longest", "rank 1")):
+            self.assertEqual(figures[name], figure)
+        waiting = page.blocks("bars")[0]
+        self.assertEqual([row["cells"] for row in waiting["rows"]],
+                         [["0", "0", "0", "52.0 ms"], ["2", "52.0 ms", "40.0 ms", "0"]])
+        self.assertEqual(waiting["rows"][1]["parts"], [[40e6, "k1"], [12e6, "k0"]])
+        advice = {each["rule"]: each["evidence"] for each in page.blocks("advice")}
+        self.assertIn("At 1 of 2 exchanges all ranks waited", advice["collect-together"])
+        self.assertIn("Last at 2 of 2 exchanges was rank 1", advice["slowest-rank"])
+        strips = page.blocks("strips")[0]["rows"]
+        self.assertEqual([(sum(row["k1"]) > 0, sum(row["rest"]) > 0) for row in strips],
+                         [(False, True), (True, True)])
 
     def test_the_page_says_what_is_missing(self):
         hostile = trace("1", call("MPI_Allreduce", MS, 3 * MS), end=False, host="<script>")
-        page = self.report(*self.write(trace("0", call("MPI_Barrier", MS, 3 * MS)), hostile), status=2)
-        for text in ("1 of the traces are not whole", "The traces do not match: exchange 1 is",
-                     "The traces have no exchange in common"):
-            self.assertTrue(text in page, text)
+        notes = self.report(*self.write(trace("0", call("MPI_Barrier", MS, 3 * MS)), hostile),
+                            status=2).notes
+        for note, text in zip(notes, ("1 of the traces are not whole",
+                                      "The traces do not match: exchange 1 is",
+                                      "The traces have no exchange in common")):
+            self.assertTrue(note.startswith(text), notes)
+        self.assertEqual(len(notes), 3)
 
     def test_a_profile_is_of_one_process(self):
         traces = self.write(trace("0"), trace("1"))
-        result = subprocess.run([GLEANER, "report", *traces, "--profile", traces[0]],
-                                capture_output=True, text=True, timeout=60, cwd=self.folder.name)
-        self.assertEqual(result.returncode, 1)
+        result = self.execute(GLEANER, "report", *traces, "--profile", traces[0], status=1)
         self.assertIn("--profile goes with one trace", result.stderr)
 
     def test_traces_cut_and_damaged(self):
         chance = random.Random(SEED)
         whole = trace("1", pause(2 * MS, 7 * MS), call("MPI_Barrier", 20 * MS, 21 * MS))
         for _ in range(60):
-            cut = bytearray(whole[:chance.randrange(len(whole) + 1)])
-            if cut and chance.random() < 0.5:
-                cut[chance.randrange(len(cut))] ^= 1 << chance.randrange(8)
-            result = subprocess.run([GLEANER, "ranks", *self.write(trace("0"), bytes(cut))],
+            result = subprocess.run([GLEANER, "ranks",
+                                     *self.write(trace("0"), damaged(whole, chance))],
                                     capture_output=True, timeout=60)
             self.assertIn(result.returncode, (0, 1, 2), f"seed {SEED}")
 

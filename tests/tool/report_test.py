@@ -7,7 +7,6 @@ usage: report_test.py GLEANER DROPIN CLIENT [PICTURES]
 With PICTURES, screenshots of a page go into that folder, to be looked at.
 """
 
-import html
 import json
 import os
 import random
@@ -19,17 +18,16 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import browser
+from command import SEED, CommandTest, ReportPage, clean, content, damaged, put
 from trace_writer import NUMBERS, TraceWriter
 
 GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
 PICTURES = os.path.abspath(sys.argv[4]) if len(sys.argv) > 4 else None
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SEED = random.SystemRandom().randrange(2**32)
 INCOMPLETE = 2
 COMMAND_FAILED = 125
 MOST_BYTES = 5_000_000
@@ -37,47 +35,29 @@ MS = 1_000_000
 SECOND = 1000 * MS
 
 
-class ReportTest(unittest.TestCase):
+class ReportTest(CommandTest):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.trace = self.path("run.trace")
-        self.page = self.path("run.html")
+        super().setUp()
+        self.trace, self.page = self.path("run.trace"), self.path("run.html")
 
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
+    def tool(self, *arguments, **options):
+        return self.execute(GLEANER, *arguments, **options)
 
-    def tool(self, *arguments, status=0, **keywords):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-        result = subprocess.run([GLEANER, *arguments], env=environment, capture_output=True,
-                                text=True, timeout=200, cwd=self.folder.name,
-                                stdin=subprocess.DEVNULL, **keywords)
-        self.assertEqual(result.returncode, status, result.stderr)
-        return result
-
-    def client(self, *arguments, status=0, **variables):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-        environment.update(LD_LIBRARY_PATH=os.path.dirname(DROPIN), GLEANER_TRACE=self.trace,
-                           **variables)
-        result = subprocess.run([CLIENT, *arguments], env=environment, capture_output=True,
-                                timeout=100, cwd=self.folder.name, stdin=subprocess.DEVNULL)
-        self.assertEqual(result.returncode, status, result.stderr)
+    def client(self, *arguments, **variables):
+        self.execute(CLIENT, *arguments, env=clean(DROPIN, GLEANER_TRACE=self.trace, **variables))
 
     def report(self, *arguments, status=0):
         result = self.tool("report", self.trace, "-o", self.page, *arguments, status=status)
-        with open(self.page, encoding="utf-8") as file:
-            self.text = file.read()
+        self.read_page()
         return result
 
-    def figures(self):
-        """The summary's figures, by name."""
-        return {name: html.unescape(value).replace("\u00a0", " ") for name, value in
-                re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", self.text)}
+    def read_page(self):
+        page = ReportPage(self.page)
+        self.text, self.notes, self.blocks, self.figures = (page.text, page.notes, page.blocks,
+                                                            page.figures)
 
     def advice(self):
-        return re.findall(r'class="advice" id="advice-([a-z-]+)"', self.text)
+        return [each["rule"] for each in self.blocks("advice")]
 
     def trace_events(self):
         return json.loads(self.tool("trace", self.trace, "-o", "-").stdout)["traceEvents"]
@@ -109,20 +89,25 @@ class Contents(ReportTest):
         self.assertAlmostEqual(float(figures["Most resident"].split()[0]), resident,
                                delta=0.006 * resident)
         self.assertEqual(figures["Threads of the program"], "5")
-        for panel in ("16 B", "Looking for work", "Pages of small objects by the heap"):
-            self.assertTrue(panel in self.text.replace("\u00a0", " "), panel)
+        tables = {table["caption"]: table for table in self.blocks("bars")}
+        slots = tables["Pages by size of slot, at the last sample"]
+        self.assertIn("16 B", [row["label"] for row in slots["rows"]])
+        self.assertIn("Looking for work", tables["Time of each marker while any marked"]["headings"])
+        self.assertIn("Pages of small objects by the heap that owns them, at the last sample", tables)
+        for table in tables.values():
+            self.assertTrue(table["rows"], table)
+            for row in table["rows"]:
+                self.assertEqual(len(row["cells"]) + 1, len(table["headings"]), row)
 
     def test_a_program_is_run(self):
         result = self.tool("report", "-o", self.page, "--", CLIENT, "threads")
         self.assertIn("collections ", result.stdout)
-        with open(self.page, encoding="utf-8") as file:
-            self.text = file.read()
+        self.read_page()
         self.assertGreater(int(self.figures()["Collections"]), 0)
         self.tool("report", "--", CLIENT)
-        self.assertEqual(sorted(os.listdir(self.folder.name)), ["report.html", "run.html"])
+        self.assertEqual(self.files(), ["report.html", "run.html"])
         result = self.tool("report", "-o", self.page, "--", CLIENT, "kill", status=-9)
-        with open(self.page, encoding="utf-8") as file:
-            self.assertTrue("The end of the trace is missing" in file.read())
+        self.assertTrue("The end of the trace is missing" in content(self.page))
 
     def test_a_program_that_cannot_be_run_or_is_not_traced(self):
         for arguments, reason, status in (
@@ -130,26 +115,10 @@ class Contents(ReportTest):
                 ([], "which program?", 125)):
             result = self.tool("report", "-o", self.page, "--", *arguments, status=status)
             self.assertIn(reason, result.stderr)
-            self.assertEqual(os.listdir(self.folder.name), [])
+            self.assertEqual(self.files(), [])
         result = self.tool("report", "-o", "/no/folder/x", "--", CLIENT, status=COMMAND_FAILED)
         self.assertIn("/no/folder/x: No such file", result.stderr)
         self.assertEqual(result.stdout, "", "the program has not been run")
-
-    def test_what_is_reached_by_keyboard_has_a_name_and_a_role(self):
-        traces = [self.path(f"{rank}.trace") for rank in range(2)]
-        for rank, path in enumerate(traces):
-            writer = TraceWriter(rank=rank)
-            writer.add_thread(1, "main")
-            writer.add_collection(1, SECOND, MS)
-            writer.end(2 * SECOND)
-            writer.write(path)
-        for arguments in (traces, traces[:1]):
-            self.tool("report", *arguments, "-o", self.page)
-            with open(self.page, encoding="utf-8") as file:
-                stops = re.findall(r'<[a-z][^>]* tabindex="0"[^>]*>', file.read())
-            self.assertGreater(len(stops), 1)
-            for stop in stops:
-                self.assertRegex(stop, r'role="[a-z]+" aria-label="')
 
     def test_nothing_stands_out(self):
         writer = TraceWriter()
@@ -161,7 +130,7 @@ class Contents(ReportTest):
         writer.write(self.trace)
         self.report()
         self.assertEqual(self.advice(), [])
-        self.assertTrue("Nothing stands out." in self.text)
+        self.assertIn("Nothing stands out.", self.blocks("text"))
 
     def test_no_tracker_and_no_collection(self):
         writer = TraceWriter()
@@ -183,7 +152,7 @@ class Contents(ReportTest):
         writer.write(self.trace)
         self.report()
         self.assertEqual(self.advice(), ["throttled"])
-        self.assertTrue("which is 50 % of the time" in self.text.replace("\u00a0", " "))
+        self.assertIn("which is 50 % of the time", self.blocks("advice")[0]["evidence"])
 
     def inspected(self, cause):
         """Of ten collections the last stops the program for half a second."""
@@ -216,7 +185,7 @@ class Contents(ReportTest):
                    if each["name"] == "collection"]
         self.assertEqual(self.figures()["Collections"], str(len(counted) - 1))
         self.assertEqual(counted.count("inspection"), 1)
-        self.assertNotIn("class=\"missing\"", self.text)
+        self.assertEqual(self.notes, [])
 
     def test_most_resident_is_not_less_than_live(self):
         writer = TraceWriter()
@@ -237,7 +206,7 @@ class Contents(ReportTest):
         self.client("work")
         result = self.report(*parts)
         for path in (snapshot, profile):
-            for text in (result.stderr, self.text):
+            for text in (result.stderr, " ".join(self.notes)):
                 self.assertIn(f"{path} is not of the traced process", text)
 
     def test_threads_that_wait_for_processors(self):
@@ -254,8 +223,7 @@ class Contents(ReportTest):
 
     def test_threads_end_in_a_trace(self):
         self.client("threads")
-        with open(self.trace, "rb") as file:
-            data = file.read()
+        data = content(self.trace, "rb")
         threads, ended, at = set(), set(), 32 + struct.unpack_from("<Q", data, 24)[0]
         while at < len(data):
             header, = struct.unpack_from("<Q", data, at)
@@ -266,47 +234,32 @@ class Contents(ReportTest):
         self.assertLess(ended, threads)
 
     def test_advice_names_sections_that_exist(self):
-        with open(os.path.join(SOURCE, "tools/report/report_advice.cc"), encoding="utf-8") as file:
-            source = file.read()
-        links = re.findall(r'"(docs/\w+\.md)#([\w-]+)"', source)
+        source = content(os.path.join(SOURCE, "tools/report/report_advice.cc"))
+        links = re.findall(r'"(docs/[\w/]+\.md)#([\w-]+)"', source)
         rules = re.findall(r'^    \{"([a-z-]+)", "', source, re.MULTILINE)
         self.assertEqual(len(links), len(rules))
         self.assertGreater(len(links), 10)
         for document, section in links:
-            with open(os.path.join(SOURCE, document), encoding="utf-8") as file:
-                headings = re.findall(r"^#+ (.+)$", file.read(), re.MULTILINE)
+            headings = re.findall(r"^#+ (.+)$", content(os.path.join(SOURCE, document)),
+                                  re.MULTILINE)
             slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
                      for heading in headings]
             self.assertIn(section, slugs, document)
-        with open(os.path.join(SOURCE, "docs/report.md"), encoding="utf-8") as file:
-            documented = re.findall(r"^\| `([a-z-]+)` \|", file.read(), re.MULTILINE)
+        documented = re.findall(r"^\| `([a-z-]+)` \|",
+                                content(os.path.join(SOURCE, "docs/reference/tracing.md")), re.MULTILINE)
         self.assertEqual(documented, rules)
 
     def test_a_heap_profile(self):
-        self.client("work")
         profile = self.path("profile")
-        lines = ["heap profile: 2: 128 [4: 256] @ heap_v2/1", "# process=1",
-                 "1: 64 [2: 128] @ 0x1000 0x2000", "1: 64 [2: 128] @ 0x1800 0x2000", "",
-                 "MAPPED_LIBRARIES:", "# end"]
-        with open(profile, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+        self.client("work", GLEANER_PROFILE=profile)
         self.report("--profile", profile)
-        for tip in ("0x1fff: 128 B, 100 %", "0xfff: 64 B, 50 %"):
-            self.assertTrue(f"<title>{tip}</title>" in self.text.replace("\u00a0", " "), tip)
-        with open(profile, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines[:4]))
+        self.assertIn(f"google-pprof --web {CLIENT} {profile}", self.blocks("text"))
+        self.assertEqual(self.notes, [])
+        put(profile, "heap profile: 0: 0 [0: 0] @ heap_v2/1\n")
         self.report("--profile", profile)
-        self.assertTrue("The end of the profile is missing" in self.text)
-        for weightless in ("heap profile: 1: 0 [1: 0] @ heap_v2/524288\n1: 0 [1: 0] @ 0x1000\n# end\n",
-                           "heap profile: 1: 8 [1: 8] @ heap_v2/nan\n1: 8 [1: 8] @ 0x1000\n# end\n",
-                           "heap profile: 1: 8 [1: 8] @ heap_v2/1e308\n1: 8 [1: 8] @ 0x1\n# end\n",
-                           "heap profile: 0: 0 [0: 0] @ heap_v2/1\n# end\n"):
-            with open(profile, "w", encoding="utf-8") as file:
-                file.write(weightless)
-            self.report("--profile", profile)
-            drawn = re.sub(r"(?s)<script.*?</script>", "", self.text)
-            self.assertIsNone(re.search(r"\b-?(nan|inf)\b", drawn), weightless)
-        for path, reason in ((self.path("none"), "No such file"), (CLIENT, "no heap profile")):
+        put(self.path("empty"), "")
+        for path, reason in ((self.path("none"), "No such file"), (CLIENT, "no heap profile"),
+                             (self.path("empty"), "empty")):
             result = self.report("--profile", path, status=1)
             self.assertIn(f"{path}: {reason}", result.stderr)
 
@@ -314,36 +267,30 @@ class Contents(ReportTest):
 class Accidents(ReportTest):
     def test_a_trace_that_is_cut_or_damaged(self):
         self.client("work")
-        with open(self.trace, "rb") as file:
-            data = file.read()
+        data = content(self.trace, "rb")
         draw = random.Random(SEED)
         for _ in range(25):
-            size = draw.randrange(400, len(data))
-            copy = bytearray(data[:size])
-            if draw.randrange(2):
-                copy = bytearray(data)
-                copy[draw.randrange(400, len(copy))] ^= 1 << draw.randrange(8)
-            with open(self.trace, "wb") as file:
-                file.write(copy)
+            copy = damaged(data, draw, 400)
+            put(self.trace, copy)
             result = subprocess.run([GLEANER, "report", self.trace, "-o", self.page],
                                     capture_output=True, text=True, timeout=100)
             self.assertIn(result.returncode, (0, 1, INCOMPLETE), f"seed {SEED}")
             if len(copy) < len(data):
-                self.assertEqual(result.returncode, INCOMPLETE, f"seed {SEED}, cut at {size}")
+                self.assertEqual(result.returncode, INCOMPLETE, f"seed {SEED}, cut at {len(copy)}")
             if result.returncode != 1:
-                with open(self.page, encoding="utf-8") as file:
-                    page = file.read()
-                self.assertTrue(page.endswith("</html>\n"))
+                self.read_page()
+                self.assertTrue(self.text.endswith("</html>\n"))
                 if result.returncode == INCOMPLETE:
-                    self.assertTrue(re.search("The end of the trace is missing|is damaged", page))
+                    self.assertRegex(self.notes[0],
+                                     "^The (end of the trace is missing|trace is damaged)")
                     self.assertIn(self.trace, result.stderr)
 
     def test_what_is_no_trace(self):
         for path, reason in ((self.path("none"), "No such file"), (CLIENT, "no collector trace"),
-                             (self.folder.name, "Is a directory")):
+                             (self.folder, "Is a directory")):
             result = self.tool("report", path, "-o", self.page, status=1)
             self.assertIn(f"gleaner report: {path}: {reason}", result.stderr)
-        self.assertEqual(os.listdir(self.folder.name), [], "no half page is left")
+        self.assertEqual(self.files(), [], "no half page is left")
 
     def test_outputs_that_are_no_files(self):
         self.client("work")
@@ -378,7 +325,7 @@ class Accidents(ReportTest):
             status = subprocess.run([GLEANER, "report", self.path("none"), *arguments],
                                     preexec_fn=close_all).returncode
             self.assertEqual(status, 1)
-            self.assertEqual(os.listdir(self.folder.name), ["run.trace"])
+            self.assertEqual(self.files(), ["run.trace"])
         status = subprocess.run([GLEANER, "report", self.trace, "-o", self.page],
                                 preexec_fn=close_all).returncode
         self.assertEqual(status, 0)
@@ -389,11 +336,11 @@ class Accidents(ReportTest):
     def test_a_signal_leaves_no_file(self):
         """It comes while the machine is measured for the prediction, long before the page."""
         try:
-            os.close(os.open(self.folder.name, os.O_TMPFILE | os.O_RDWR))
+            os.close(os.open(self.folder, os.O_TMPFILE | os.O_RDWR))
         except OSError:
             self.skipTest("the file system has no files without names")
         self.client("work", GLEANER_SNAPSHOT=self.path("snapshot"))
-        before = sorted(os.listdir(self.folder.name))
+        before = self.files()
         environment = dict(os.environ, XDG_CACHE_HOME=self.path("none"))
         for number in (signal.SIGTERM, signal.SIGKILL):
             with subprocess.Popen([GLEANER, "report", self.trace, "--snapshot",
@@ -403,17 +350,16 @@ class Accidents(ReportTest):
                 process.send_signal(number)
                 process.stderr.read()
                 self.assertEqual(process.wait(), -number)
-            self.assertEqual(sorted(os.listdir(self.folder.name)), before)
+            self.assertEqual(self.files(), before)
 
     def test_names_are_no_commands_to_the_terminal(self):
         name = self.path("\x1b[31mred")
         for arguments in (["trace", name], ["report", name], ["replay", name], ["ranks", name],
                           ["run", name], ["record", name], ["snapshot", name], ["why", name, "0"],
                           ["predict", name], ["topology", name], ["top", name]):
-            with open(name, "w", encoding="utf-8") as file:
-                file.write("junk")
+            put(name, "junk")
             result = subprocess.run([GLEANER, *arguments], capture_output=True, text=True,
-                                    timeout=100, cwd=self.folder.name)
+                                    timeout=100, cwd=self.folder)
             self.assertNotEqual(result.returncode, 0)
             self.assertNotIn("\x1b", result.stderr, arguments)
             self.assertIn("\\033[31mred", result.stderr)
@@ -422,12 +368,11 @@ class Accidents(ReportTest):
     def test_an_output_that_cannot_be_written(self):
         self.client("work")
         for output, reason in (("/dev/full", "No space left"), ("/no/folder/x", "No such file"),
-                               (self.folder.name, "Is a directory"),
+                               (self.folder, "Is a directory"),
                                (self.trace, "that is what the page is made of")):
             result = self.tool("report", self.trace, "-o", output, status=1)
             self.assertIn(f"{output}: {reason}", result.stderr)
-        with open(self.page, "w", encoding="utf-8") as file:
-            file.write("before")
+        put(self.page, "before")
 
         def small_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))
@@ -435,9 +380,8 @@ class Accidents(ReportTest):
         result = self.tool("report", self.trace, "-o", self.page, status=1,
                            preexec_fn=small_files)
         self.assertIn("File too large", result.stderr)
-        self.assertEqual(sorted(os.listdir(self.folder.name)), ["run.html", "run.trace"])
-        with open(self.page, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "before")
+        self.assertEqual(self.files(), ["run.html", "run.trace"])
+        self.assertEqual(content(self.page), "before")
 
 
 @unittest.skipIf(browser.PROGRAM is None, "chromium is not installed")
@@ -485,22 +429,36 @@ class Page(ReportTest):
                 ink = page.evaluate("getComputedStyle(document.body).color")
                 self.assertEqual(ink == "rgb(232, 234, 237)", dark, ink)
                 self.assertEqual(page.evaluate("document.querySelectorAll('.chart canvas').length"),
-                                 4)
+                                 6)
                 self.assertGreaterEqual(self.least_contrast(page), 3, name)
                 if PICTURES:
                     page.picture(os.path.join(PICTURES, f"{name}.png"))
-                self.assertEqual(page.evaluate("""[...document.querySelectorAll("svg.plot")]
-                    .flatMap((plot) => [...plot.querySelectorAll("text")].filter((text) => {
-                        const box = text.getBBox(), view = plot.viewBox.baseVal;
-                        return box.x < 0 || box.y < 0 || box.x + box.width > view.width ||
-                            box.y + box.height > view.height; })
-                        .map((text) => text.textContent))"""), [], f"{name}: cut labels")
+                self.assertEqual(page.evaluate("""[...document.querySelectorAll(".dygraph-axis-label")]
+                    .filter((label) => label.getBoundingClientRect().left < 0)
+                    .map((label) => label.textContent)"""), [], f"{name}: cut labels")
+                self.check_bars(page)
             shown = page.evaluate("document.querySelector('main').innerText")
             self.assertIn(self.figures()["Longest pause"], shown.replace("\u00a0", " "))
             self.by_keyboard(page)
             self.assertEqual(page.messages, [])
             self.assertEqual({url for url in page.requests if not url.startswith("data:")},
                              {f"file://{self.page}"})
+
+    def check_bars(self, page):
+        """Each part of a bar is as long as the content says, but that what is there is seen."""
+        drawn = page.evaluate("""[...document.querySelectorAll("table.bars")].map((table) =>
+            [...table.querySelectorAll("td.bar")].map((bar) => [...bar.querySelectorAll("span")]
+                .map((part) => part.getBoundingClientRect().width
+                    / bar.firstChild.getBoundingClientRect().width)))""")
+        tables = self.blocks("bars")
+        self.assertEqual(len(drawn), len(tables))
+        for table, rows in zip(tables, drawn):
+            self.assertEqual(len(rows), len(table["rows"]))
+            for row, parts in zip(table["rows"], rows):
+                lengths = [length / table["full"] for length, _ in row["parts"] if length > 0]
+                self.assertEqual(len(parts), len(lengths))
+                for part, length in zip(parts, lengths):
+                    self.assertAlmostEqual(part, length, delta=0.2, msg=table["caption"])
 
     @staticmethod
     def least_contrast(page):
@@ -522,10 +480,11 @@ class Page(ReportTest):
         page.press("Tab")
         self.assertEqual(page.evaluate("document.activeElement.className"), "skip")
         reached = set()
-        for _ in range(80):
+        for _ in range(90):
             page.press("Tab")
             reached.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
-        self.assertLessEqual({"A", "SUMMARY", "INPUT", "pauses-chart", "heap-chart"}, reached)
+        self.assertLessEqual({"A", "SUMMARY", "INPUT", "pauses-chart", "utilisation-chart",
+                              "heap-chart"}, reached)
         page.evaluate("document.getElementById('pauses-chart').focus()")
         page.press("ArrowRight")
         self.assertRegex(page.evaluate("document.getElementById('pauses-chart-values').innerText"),
@@ -534,8 +493,32 @@ class Page(ReportTest):
             self.assertTrue(page.evaluate("""document.getElementById('pauses-chart').dispatchEvent(
                 new KeyboardEvent('keydown', {key: '0', %s: true, cancelable: true}))""" % modifier),
                             "it is the browser's")
-        self.assertEqual(page.evaluate("""[...document.querySelectorAll('svg[role=img], [tabindex]')]
-            .filter((each) => each.id !== 'main' && !each.getAttribute('aria-label')).length"""), 0)
+        self.names_and_roles(page)
+
+    def names_and_roles(self, page):
+        """What is reached by keyboard, and what is a picture, says what it is."""
+        self.assertGreater(page.evaluate("document.querySelectorAll('[tabindex=\"0\"]').length"), 1)
+        self.assertEqual(page.evaluate("""[...document.querySelectorAll('svg, [tabindex]')]
+            .filter((each) => each.id !== 'main' && !(each.getAttribute('aria-label')
+                && each.getAttribute('role'))).length"""), 0)
+
+    def test_the_page_of_several_ranks(self):
+        traces = [self.path(f"{rank}.trace") for rank in range(2)]
+        for rank, path in enumerate(traces):
+            writer = TraceWriter(rank=rank)
+            writer.add_thread(1, "main")
+            writer.add_collection(1, SECOND, MS)
+            writer.end(2 * SECOND)
+            writer.write(path)
+        self.tool("report", *traces, "-o", self.page)
+        self.read_page()
+        with browser.Browser() as page:
+            page.load(self.page, width=360)
+            self.assertEqual(page.messages, [])
+            self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 360)
+            self.assertEqual(page.evaluate("document.querySelectorAll('svg.strips path').length"), 4)
+            self.names_and_roles(page)
+            self.check_bars(page)
 
     def test_a_long_trace_makes_a_small_page(self):
         self.long_trace()
@@ -550,9 +533,8 @@ class Page(ReportTest):
             ready = page.load(self.page)
             print(f"page of {len(self.text) >> 10} KiB in {took:.2f} s, usable in {ready:.2f} s")
             self.assertEqual(page.messages, [])
-            drawn = page.evaluate("""Math.max(...JSON.parse(document.getElementById('series')
-                .textContent)[0].series.flatMap((each) => each.v))""")
-            self.assertAlmostEqual(drawn, longest, delta=longest * 1e-5, msg="the extreme is kept")
+        drawn = max(value for series in self.blocks("chart")[0]["series"] for value in series["v"])
+        self.assertAlmostEqual(drawn, longest, delta=longest * 1e-5, msg="the extreme is kept")
 
     def test_hostile_names(self):
         self.hostile_trace()

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import unittest
 
+from command import CommandTest, clean, content, put
+
 GLEANER, DROPIN, CLIENT, MALLOC = (os.path.abspath(path) for path in sys.argv[1:5])
 ALLOCATED = 64 * 2**20 / 1e6  # by the client, MB
 EARLY_MB = 3  # a program: what a thread has not reported yet, or counts in advance, a run at a time
@@ -118,13 +120,12 @@ for i in range(0, 2000, 2): libc.free(blocks[i])
                 result = run("--malloc", *options, sys.executable, "-c", code,
                              env=dict(os.environ, GLEANER_PROFILE=path, GLEANER_PROFILE_BYTES="1"))
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
-                with open(path, encoding="utf-8") as file:
-                    sites = re.findall(r"^(\d+): (\d+) \[(\d+): \d+\] @ 0x", file.read(), re.M)
+                sites = re.findall(r"^(\d+): (\d+) \[(\d+): \d+\] @ 0x", content(path), re.M)
                 self.assertIn(("1000", "2000"), [(live, ever) for live, live_bytes, ever in sites
                                                  if int(live_bytes) >= 10000 * int(live)], options)
 
     def test_what_is_lost_is_collected(self):
-        environment = {key: value for key, value in os.environ.items() if key != "GLEANER_COLLECT"}
+        environment = clean()
         code = "import os; print(os.environ.get('GLEANER_COLLECT'))"
         result = run("--malloc", sys.executable, "-c", code, env=environment)
         self.assertEqual(result.stdout, "None\n")
@@ -184,8 +185,7 @@ class Figures(unittest.TestCase):
         self.assertNotIn("children", result.stderr)
 
     def modes(self, **options):
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("GC_", "GLEANER_"))}
-        result = run("--stats", CLIENT, "exit", "3", env={**environment, **options})
+        result = run("--stats", CLIENT, "exit", "3", env=clean(**options))
         self.assertEqual(result.returncode, 3, result.stderr)
         self.check(result)
         return re.findall(r"^gleaner: (?:mode|of these|tracking) +(.*)$", result.stderr, re.MULTILINE)
@@ -197,10 +197,10 @@ class Figures(unittest.TestCase):
                    "GLEANER_CYCLE_THREAD": "0", "GLEANER_COLLECT_EVERY": "8m"}
         mode, counts, tracking = self.modes(GLEANER_CONCURRENT="1", **options)
         self.assertEqual((mode, tracking), ("concurrent", "mprotect"))
-        self.assertRegex(counts, "^[1-9][0-9]* beside the program, 0 minor$")
+        self.assertRegex(counts, "^[1-9][0-9]* concurrent, 0 minor$")
         mode, counts, tracking = self.modes(GLEANER_GENERATIONAL="2", **options)
         self.assertEqual((mode, tracking), ("generational", "mprotect"))
-        self.assertRegex(counts, "^0 beside the program, [1-9][0-9]* minor$")
+        self.assertRegex(counts, "^0 concurrent, [1-9][0-9]* minor$")
         mode, _, tracking = self.modes(GLEANER_GENERATIONAL="2", GLEANER_CONCURRENT="1")
         self.assertEqual(mode, "concurrent, generational")
         self.assertRegex(tracking, r"^(userfaultfd|mprotect \(userfaultfd: .*\))$")
@@ -239,9 +239,7 @@ class Figures(unittest.TestCase):
 
     def test_scripts(self):
         with tempfile.TemporaryDirectory() as folder:
-            script = os.path.join(folder, "script")
-            with open(script, "w") as file:
-                file.write(f'#!/bin/sh\nexec "{CLIENT}" exit "$@"\n')
+            script = put(os.path.join(folder, "script"), f'#!/bin/sh\nexec "{CLIENT}" exit "$@"\n')
             os.chmod(script, 0o755)
             result = run("--stats", script, "4")
         self.assertEqual(result.returncode, 4)
@@ -325,18 +323,11 @@ class Figures(unittest.TestCase):
         self.assertEqual(result.returncode, 8)
 
 
-class Refusals(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
+class Refusals(CommandTest):
     def copy_of_client(self, change):
-        path = os.path.join(self.folder, "program")
-        with open(CLIENT, "rb") as file:
-            data = bytearray(file.read())
+        data = bytearray(content(CLIENT, "rb"))
         change(data)
-        with open(path, "wb") as file:
-            file.write(data)
+        path = put(self.path("program"), data)
         os.chmod(path, 0o755)
         return path
 
@@ -359,17 +350,13 @@ class Refusals(unittest.TestCase):
         self.refused(127, "no such program", "")
 
     def test_not_executable(self):
-        path = os.path.join(self.folder, "file")
-        with open(path, "w") as file:
-            file.write("#!/bin/sh\n")
+        path = put(self.path("file"), "#!/bin/sh\n")
         self.refused(126, "file: not executable", path)
         self.refused(126, "not executable", self.folder)
         self.refused(126, "not executable", "file", env={"PATH": self.folder})
 
     def test_interpreter_missing(self):
-        path = os.path.join(self.folder, "script")
-        with open(path, "w") as file:
-            file.write("#! /no/interpreter -x\n")
+        path = put(self.path("script"), "#! /no/interpreter -x\n")
         os.chmod(path, 0o755)
         self.refused(126, "script: its interpreter /no/interpreter does not exist", path)
 

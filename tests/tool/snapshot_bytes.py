@@ -1,4 +1,4 @@
-"""The bytes of a heap snapshot (docs/heap_snapshot.md), for tests that change them."""
+"""The bytes of a heap snapshot (docs/reference/formats.md), for tests that change them."""
 
 import struct
 

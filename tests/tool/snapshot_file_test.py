@@ -6,19 +6,17 @@ usage: snapshot_file_test.py LIST DROPIN CLIENT
 """
 
 import collections
-import glob
 import os
 import random
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 
+from command import SEED, CommandTest, clean, content, put
 from snapshot_bytes import HEAD_BYTES, checksummed
 
 LIST, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
-SEED = random.SystemRandom().randrange(2**31)
 MODES = ("auto", "stop", "concurrent", "generational")
 
 
@@ -65,32 +63,16 @@ class Listing:
                 if self.roots[root][0] == kind}
 
 
-class SnapshotTest(unittest.TestCase):
+class SnapshotTest(CommandTest):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+        super().setUp()
         self.snapshot = self.path("heap.snapshot")
 
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def files(self):
-        return sorted(os.path.basename(path) for path in glob.glob(self.path("*")))
-
-    def client(self, what, status=0, **variables):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-        environment.update(LD_LIBRARY_PATH=os.path.dirname(DROPIN), **variables)
-        result = subprocess.run([CLIENT, what, self.snapshot, str(SEED)], env=environment,
-                                capture_output=True, text=True, timeout=100,
-                                cwd=self.folder.name, stdin=subprocess.DEVNULL)
-        self.assertEqual(result.returncode, status, f"{result.stderr}, seed {SEED}")
-        return result
+    def client(self, what, **variables):
+        return self.execute(CLIENT, what, self.snapshot, str(SEED), env=clean(DROPIN, **variables))
 
     def list(self, path=None, status=0):
-        result = subprocess.run([LIST, path or self.snapshot], capture_output=True, text=True,
-                                timeout=100)
-        self.assertEqual(result.returncode, status, f"{result.stderr}, seed {SEED}")
+        result = self.execute(LIST, path or self.snapshot, status=status)
         self.message = result.stderr
         return Listing(result.stdout) if status == 0 else None
 
@@ -256,7 +238,7 @@ class Accidents(SnapshotTest):
 
     def test_files_that_cannot_be_written(self):
         for path, reason in ((self.path("no/such"), "No such file or directory"),
-                             (self.folder.name, "Is a directory"),
+                             (self.folder, "Is a directory"),
                              ("/dev/full", "the file exists and is no snapshot"),
                              (self.path("x" * 300), "File name too long")):
             result = self.client("empty", GLEANER_SNAPSHOT=path)
@@ -264,12 +246,10 @@ class Accidents(SnapshotTest):
             self.assertIn(path, result.stderr)
 
     def test_a_file_that_is_no_snapshot_is_left_alone(self):
-        with open(self.snapshot, "w", encoding="utf-8") as file:
-            file.write("precious")
+        put(self.snapshot, "precious")
         self.assertIn("is no snapshot",
                       self.client("work", GLEANER_SNAPSHOT=self.snapshot).stderr)
-        with open(self.snapshot, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "precious")
+        self.assertEqual(content(self.snapshot), "precious")
 
     def test_no_space(self):
         self.client("limit")
@@ -297,16 +277,14 @@ class Accidents(SnapshotTest):
 
     def damaged(self, data):
         path = self.path("damaged")
-        with open(path, "wb") as file:
-            file.write(data)
+        put(path, data)
         self.list(path, status=1)
         self.assertTrue(self.message.startswith(f"{path}: "), self.message)
         return self.message
 
     def test_a_file_that_is_cut_or_damaged_anywhere(self):
         self.client("exit", GLEANER_SNAPSHOT=self.snapshot)
-        with open(self.snapshot, "rb") as file:
-            data = file.read()
+        data = content(self.snapshot, "rb")
         draw = random.Random(SEED)
         for size in {0, 1, 7, 8, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 1, len(data) - 1,
                      *(draw.randrange(len(data)) for _ in range(60))}:
@@ -320,8 +298,7 @@ class Accidents(SnapshotTest):
 
     def test_nonsense_with_right_checksums_is_no_crash(self):
         self.client("empty", GLEANER_SNAPSHOT=self.path("x"))
-        with open(self.path("x"), "rb") as file:
-            data = file.read()
+        data = content(self.path("x"), "rb")
         self.assertEqual(checksummed(data), data)
         draw = random.Random(SEED)
         path = self.path("damaged")
@@ -329,14 +306,13 @@ class Accidents(SnapshotTest):
             copy = bytearray(data)
             for _ in range(draw.randrange(1, 4)):
                 copy[draw.randrange(len(copy))] = draw.randrange(256)
-            with open(path, "wb") as file:
-                file.write(checksummed(copy))
+            put(path, checksummed(copy))
             result = subprocess.run([LIST, path], capture_output=True, timeout=100)
             self.assertIn(result.returncode, (0, 1), f"seed {SEED}")
 
     def test_what_is_no_snapshot(self):
         for path, reason in ((self.path("missing"), "No such file"), (CLIENT, "no heap snapshot"),
-                             (self.folder.name, "Is a directory"), ("/dev/null", "Invalid")):
+                             (self.folder, "Is a directory"), ("/dev/null", "Invalid")):
             self.list(path, status=1)
             self.assertIn(f"{path}: {reason}", self.message)
 

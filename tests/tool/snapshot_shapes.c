@@ -19,9 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct node {
-  struct node *left, *right;
-};
+#include "client.h"
 
 void *g_root; /* a root in static data; not static, so that stores to it are not left out */
 void *g_other[8];
@@ -34,19 +32,12 @@ static unsigned draw(unsigned limit) {
   return (g_random >> 8) % limit;
 }
 
-static struct node *tree(int depth) {
-  struct node *node = GC_MALLOC(sizeof *node);
-  if (depth > 0) {
-    node->left = tree(depth - 1);
-    node->right = tree(depth - 1);
-  }
-  return node;
-}
-
 static void *work(void *unused) {
   for (int i = 0; i < 20; ++i) tree(13);
   return unused;
 }
+
+static void work_on(void) { work(NULL); }
 
 static void take(const char *path, int expected) {
   const int error = gleaner_heap_snapshot(path);
@@ -187,11 +178,6 @@ static void *block_in_thread(void *unused) {
   return unused;
 }
 
-static void await_child(pid_t child) {
-  int status = 1;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(4);
-}
-
 /* A child may have the file for a moment. */
 static void *take_until_stop(void *unused) {
   while (!g_stop) {
@@ -256,15 +242,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 4; ++i) pthread_join(threads[i], NULL);
   } else if (strcmp(what, "fork") == 0) {
     g_root = tree(6);
-    const pid_t child = fork();
-    if (child == 0) {
-      work(NULL);
-      exit(0);
-    }
-    await_child(child);
-    const pid_t idle = fork(); /* does not use the heap */
-    if (idle == 0) exit(0);
-    await_child(idle);
+    in_child(work_on);
+    in_child(NULL); /* does not use the heap */
   } else if (strcmp(what, "forked") == 0) {
     /* Children of a process that takes a snapshot take one. */
     char path[4200];
@@ -309,7 +288,7 @@ int main(int argc, char **argv) {
     setrlimit(RLIMIT_FSIZE, &limit);
     take(g_path, EFBIG);
   } else if (strcmp(what, "close") == 0) {
-    for (int fd = 3; fd < 1024; ++fd) close(fd);
+    close_descriptors();
     take(g_path, 0);
   } else if (strcmp(what, "descriptors") == 0) {
     const struct rlimit limit = {3, 3};

@@ -21,18 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct node {
-  struct node *left, *right;
-};
-
-static struct node *tree(int depth) {
-  struct node *node = GC_MALLOC(sizeof *node);
-  if (depth > 0) {
-    node->left = tree(depth - 1);
-    node->right = tree(depth - 1);
-  }
-  return node;
-}
+#include "client.h"
 
 static struct node *kept;
 

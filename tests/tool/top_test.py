@@ -17,65 +17,24 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import unittest
 
+from command import SEED, Client, CommandTest, clean, content, put
+
 GLEANER, DROPIN, CLIENT, SHARED, STATIC, MALLOC = (os.path.abspath(path) for path in sys.argv[1:7])
-SEED = random.SystemRandom().randrange(2**32)
 NOBODY = 65534
 LIMIT = 60  # seconds; nothing comes near
 
 
-class Client:
-    """A program up to its first wait."""
-
-    def __init__(self, *words, program=CLIENT, library=DROPIN, **variables):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-        environment.update(LD_LIBRARY_PATH=os.path.dirname(library), **variables)
-        self.process = subprocess.Popen([program, *words], env=environment, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pid = self.process.pid
-        self.said = {}
-        self.read()
-
-    def read(self):
-        for line in self.process.stdout:
-            if line == "waiting\n":
-                return
-            key, value = line.split()
-            self.said[key] = int(value)
-
-    def go_on(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        self.read()
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-
-class TopTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def client(self, *words, **options):
-        client = Client(*words, **options)
+class TopTest(CommandTest):
+    def client(self, *words, program=CLIENT, library=DROPIN, **variables):
+        client = Client(program, *words, environment=clean(library, **variables))
         self.addCleanup(client.close)
         return client
 
     def top(self, pid, *arguments, status=0, **options):
-        result = subprocess.run([GLEANER, "top", str(pid), *arguments], capture_output=True,
-                                text=True, timeout=LIMIT, **options)
-        self.assertEqual(result.returncode, status, result.stderr)
+        result = self.execute(GLEANER, "top", str(pid), *arguments, status=status, **options)
         if status != 0:
             self.assertEqual(result.stdout, "")
             self.assertTrue(result.stderr.startswith("gleaner top: "), result.stderr)
@@ -186,11 +145,9 @@ class Programs(TopTest):
 
     def test_a_library_of_another_version(self):
         library = self.path("libgc.so.1")
-        with open(DROPIN, "rb") as file:
-            data = file.read()
+        data = content(DROPIN, "rb")
         self.assertIn(b"GLNTOP3", data)
-        with open(library, "wb") as file:
-            file.write(data.replace(b"GLNTOP3", b"GLNTOP9"))
+        put(library, data.replace(b"GLNTOP3", b"GLNTOP9"))
         client = self.client("work", "wait", library=library)
         self.assertIn("its Gleaner is of another version", self.top(client.pid, "--once", status=1))
 
@@ -214,10 +171,8 @@ class Programs(TopTest):
 
     def test_a_malloc_without_a_collector(self):
         """There will never be anything to show."""
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
         with subprocess.Popen([sys.executable, "-c", "print('ready', flush=True); input()"],
-                              env=dict(environment, LD_PRELOAD=MALLOC), text=True,
+                              env=clean(LD_PRELOAD=MALLOC), text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             process.stdout.readline()
             for arguments in ([], ["--once"], ["--once", "--json"]):
@@ -308,7 +263,7 @@ class Errors(TopTest):
         client = self.client("work", "wait")
         # The command as that user: the folders above it may be root's.
         command = shutil.copy(GLEANER, self.path("gleaner"))
-        os.chmod(self.folder.name, 0o755)
+        os.chmod(self.folder, 0o755)
         result = subprocess.run([command, "top", str(client.pid)], capture_output=True, text=True,
                                 user=NOBODY, group=NOBODY, extra_groups=[], timeout=LIMIT)
         self.assertEqual(result.returncode, 1)
@@ -335,12 +290,11 @@ class Errors(TopTest):
                 data[draw.randrange(2048)] = draw.randrange(256)
             if i == 0:
                 data = bytearray(b"\x7fELF\x01" + bytes(4096))
-            with open(self.path(f"{i}"), "wb") as file:
-                file.write(data)
+            put(self.path(f"{i}"), data)
         program = ("import mmap,os,sys\nmaps=[]\nfor name in os.listdir():\n f=open(name,'rb')\n "
                    "maps.append(mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ))\n"
                    "print('ready',flush=True)\nsys.stdin.read()")
-        with subprocess.Popen([sys.executable, "-c", program], cwd=self.folder.name, text=True,
+        with subprocess.Popen([sys.executable, "-c", program], cwd=self.folder, text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             process.stdout.readline()
             result = subprocess.run([GLEANER, "top", str(process.pid), "--once"], timeout=LIMIT,
@@ -353,7 +307,7 @@ class Errors(TopTest):
 
     def test_a_file_of_many_notes_that_is_mapped_often(self):
         notes, note_bytes, maps = 65535, 65536, 1000
-        folder = self.folder.name
+        folder = self.folder
         with open(self.path("notes"), "wb") as file:
             file.write(struct.pack("<4s12BHHIQQQIHHHHHH", b"\x7fELF", 2, *bytes(11), 3, 62, 1, 0, 64,
                                    0, 0, 64, 56, notes, 0, 0, 0))

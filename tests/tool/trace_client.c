@@ -15,26 +15,16 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-struct node {
-  struct node *left, *right;
-};
-
-static struct node *tree(int depth) {
-  struct node *node = GC_MALLOC(sizeof *node);
-  if (depth > 0) {
-    node->left = tree(depth - 1);
-    node->right = tree(depth - 1);
-  }
-  return node;
-}
+#include "client.h"
 
 static void *work(void *unused) {
   for (int i = 0; i < 40; ++i) tree(14);
   return unused;
 }
+
+static void work_on(void) { work(NULL); }
 
 static void work_in_threads(int count) {
   pthread_t threads[16];
@@ -80,11 +70,6 @@ static void *wait_for_ever(void *unused) {
   return unused;
 }
 
-static void await_child(pid_t child) {
-  int status = 1;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) exit(3);
-}
-
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "work";
   GC_INIT();
@@ -121,31 +106,14 @@ int main(int argc, char **argv) {
     gleaner_trace_end("\"outer\" <&\n>", outer);
     gleaner_trace_end("", gleaner_trace_begin());
   } else if (strcmp(what, "fork") == 0) {
-    const pid_t child = fork();
-    if (child == 0) {
-      work(NULL);
-      exit(0);
-    }
-    await_child(child);
+    in_child(work_on);
     work(NULL);
   } else if (strcmp(what, "fork-exec") == 0) { /* the child makes no file */
-    const pid_t child = fork();
-    if (child == 0) {
-      execl("/bin/true", "true", (char *)NULL);
-      _exit(4);
-    }
-    await_child(child);
+    in_program("/bin/true", "true", NULL);
   } else if (strcmp(what, "fork-exit") == 0) { /* nor does this one */
-    const pid_t child = fork();
-    if (child == 0) exit(0);
-    await_child(child);
+    in_child(NULL);
   } else if (strcmp(what, "fork-briefly") == 0) { /* but this one, which ends at once */
-    const pid_t child = fork();
-    if (child == 0) {
-      GC_gcollect();
-      exit(0);
-    }
-    await_child(child);
+    in_child(GC_gcollect);
   } else if (strcmp(what, "clone") == 0) { /* a child that no handler of fork sees */
     const pid_t child = _Fork();
     if (child == 0) {
@@ -158,20 +126,10 @@ int main(int argc, char **argv) {
     await_child(child);
     work(NULL);
   } else if (strcmp(what, "spawn") == 0) { /* another traced program, while this one runs */
-    const pid_t child = fork();
-    if (child == 0) {
-      execl("/proc/self/exe", argv[0], "work", (char *)NULL);
-      _exit(4);
-    }
-    await_child(child);
+    in_program("/proc/self/exe", argv[0], "work");
   } else if (strcmp(what, "close-spawn") == 0) { /* the lock is gone, the process is not */
-    for (int fd = 3; fd < 4096; ++fd) close(fd);
-    const pid_t child = fork();
-    if (child == 0) {
-      execl("/proc/self/exe", argv[0], "work", (char *)NULL);
-      _exit(4);
-    }
-    await_child(child);
+    close_descriptors();
+    in_program("/proc/self/exe", argv[0], "work");
     work(NULL);
   } else if (strcmp(what, "vfork") == 0) { /* a child in this one's memory, with its rings */
     const pid_t child = vfork();
@@ -185,7 +143,7 @@ int main(int argc, char **argv) {
     execl("/proc/self/exe", argv[0], "work", (char *)NULL);
     return 4;
   } else if (strcmp(what, "close") == 0) {
-    for (int fd = 3; fd < 4096; ++fd) close(fd);
+    close_descriptors();
     work(NULL);
   } else if (strcmp(what, "replace") == 0) { /* the numbers are other files' now */
     for (int fd = 3; fd < 1024; ++fd) dup2(0, fd);

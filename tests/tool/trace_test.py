@@ -6,7 +6,6 @@ usage: trace_test.py GLEANER DROPIN CLIENT
 """
 
 import collections
-import glob
 import json
 import os
 import random
@@ -15,11 +14,11 @@ import resource
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
+from command import SEED, CommandTest, clean, content, put
+
 GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
-SEED = random.SystemRandom().randrange(2**32)
 INCOMPLETE = 2
 CAUSES = {"allocation", "explicit", "exhausted", "inspection"}
 
@@ -37,33 +36,17 @@ def strict_json(text):
     return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
 
 
-class TraceTest(unittest.TestCase):
+class TraceTest(CommandTest):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
+        super().setUp()
         self.trace = self.path("run.trace")
 
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def files(self):
-        return sorted(os.path.basename(path) for path in glob.glob(self.path("*")))
-
     def client(self, *arguments, trace=None, status=0, **variables):
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GC_", "GLEANER_", "LD_"))}
-        environment.update(LD_LIBRARY_PATH=os.path.dirname(DROPIN),
-                           GLEANER_TRACE=self.trace if trace is None else trace, **variables)
-        result = subprocess.run([CLIENT, *arguments], env=environment, capture_output=True,
-                                text=True, timeout=100, cwd=self.folder.name,
-                                stdin=subprocess.DEVNULL)
-        self.assertEqual(result.returncode, status, result.stderr)
-        return result
+        return self.execute(CLIENT, *arguments, status=status, env=clean(
+            DROPIN, GLEANER_TRACE=self.trace if trace is None else trace, **variables))
 
     def convert(self, trace=None, status=0):
-        result = subprocess.run([GLEANER, "trace", trace or self.trace, "-o", "-"],
-                                capture_output=True, text=True, timeout=100)
-        self.assertEqual(result.returncode, status, result.stderr)
+        result = self.execute(GLEANER, "trace", trace or self.trace, "-o", "-", status=status)
         self.message = result.stderr
         return self.check(strict_json(result.stdout)) if result.stdout else None
 
@@ -213,10 +196,8 @@ class Contents(TraceTest):
 
     def test_the_process_describes_itself(self):
         self.client("work", "two words", "line\nbreak", GLEANER_MODE="stop", GC_MARKERS="3")
-        result = subprocess.run([GLEANER, "trace", self.trace], capture_output=True, text=True)
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        with open(self.trace + ".json", encoding="utf-8") as file:
-            described = json.load(file)["otherData"]
+        self.assertEqual(self.execute(GLEANER, "trace", self.trace).stderr, "")
+        described = json.loads(content(self.trace + ".json"))["otherData"]
         self.assertEqual(described["mode"], "stop")
         self.assertEqual(described["markers"], "3")
         self.assertTrue(described["command"].endswith("work two words line\\012break"))
@@ -338,7 +319,7 @@ class Accidents(TraceTest):
 
     def test_files_that_cannot_be_opened(self):
         for path, reason in ((self.path("no/such/folder"), "No such file or directory"),
-                             (self.folder.name, "Is a directory"),
+                             (self.folder, "Is a directory"),
                              ("/dev/null", "the file exists and is no trace"),
                              (self.path("x" * 300), "File name too long"),
                              (self.path("y" * 5000), "the path is too long, or there is no")):
@@ -348,25 +329,21 @@ class Accidents(TraceTest):
         self.assertEqual(self.files(), [])
 
     def test_a_file_that_is_no_trace_is_left_alone(self):
-        with open(self.trace, "w", encoding="utf-8") as file:
-            file.write("precious")
+        put(self.trace, "precious")
         result = self.client("work")
         self.assertIn(f"the trace {self.trace}: the file exists and is no trace", result.stderr)
-        with open(self.trace, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "precious")
+        self.assertEqual(content(self.trace), "precious")
 
     def test_a_trace_that_is_cut_anywhere(self):
         self.client("work")
         whole = self.convert()
-        with open(self.trace, "rb") as file:
-            data = file.read()
+        data = content(self.trace, "rb")
         head = 32 + struct.unpack_from("<Q", data, 24)[0]
         draw = random.Random(SEED)
         cut = self.path("cut")
         for size in {0, 1, 31, 32, 33, head - 1, head, len(data) - 1,
                      *(draw.randrange(head, len(data)) for _ in range(40))}:
-            with open(cut, "wb") as file:
-                file.write(data[:size])
+            put(cut, data[:size])
             if size < head:
                 self.assertIsNone(self.convert(cut, status=1))
                 self.assertTrue(self.message.startswith(f"gleaner trace: {cut}: "), self.message)
@@ -376,15 +353,13 @@ class Accidents(TraceTest):
 
     def test_a_trace_that_is_damaged(self):
         self.client("work")
-        with open(self.trace, "rb") as file:
-            data = file.read()
+        data = content(self.trace, "rb")
         draw = random.Random(SEED)
         damaged = self.path("damaged")
         for _ in range(60):
             copy = bytearray(data)
             copy[draw.randrange(len(copy))] ^= 1 << draw.randrange(8)
-            with open(damaged, "wb") as file:
-                file.write(copy)
+            put(damaged, copy)
             result = subprocess.run([GLEANER, "trace", damaged, "-o", "-"], capture_output=True,
                                     timeout=100)
             self.assertIn(result.returncode, (0, 1, INCOMPLETE), f"seed {SEED}")
@@ -395,7 +370,7 @@ class Accidents(TraceTest):
 
     def test_what_is_no_trace(self):
         for path, reason in ((self.path("missing"), "No such file"), (CLIENT, "no collector trace"),
-                             (self.folder.name, "Is a directory")):
+                             (self.folder, "Is a directory")):
             self.assertIsNone(self.convert(path, status=1))
             self.assertIn(f"gleaner trace: {path}: {reason}", self.message)
 
@@ -404,9 +379,7 @@ class Accidents(TraceTest):
         size = os.path.getsize(self.trace)
         os.link(self.trace, self.path("linked"))
         for output in (self.trace, self.path("linked")):
-            result = subprocess.run([GLEANER, "trace", self.trace, "-o", output],
-                                    capture_output=True, text=True)
-            self.assertEqual(result.returncode, 1)
+            result = self.execute(GLEANER, "trace", self.trace, "-o", output, status=1)
             self.assertIn("that is the trace itself", result.stderr)
         self.assertEqual(os.path.getsize(self.trace), size)
 
@@ -419,25 +392,20 @@ class Accidents(TraceTest):
     def test_an_output_that_cannot_be_written(self):
         self.client("work")
         for output, reason in (("/dev/full", "No space left"), ("/no/folder/x", "No such file")):
-            result = subprocess.run([GLEANER, "trace", self.trace, "-o", output],
-                                    capture_output=True, text=True)
-            self.assertEqual(result.returncode, 1)
+            result = self.execute(GLEANER, "trace", self.trace, "-o", output, status=1)
             self.assertIn(f"{output}: {reason}", result.stderr)
 
     def test_a_good_output_stays_if_there_is_no_room_for_another(self):
         self.client("work")
         output = self.path("good")
-        with open(output, "w", encoding="utf-8") as file:
-            file.write("good")
-        files = os.listdir(os.path.dirname(output))
-        result = subprocess.run(
-            [GLEANER, "trace", self.trace, "-o", output], capture_output=True, text=True,
+        put(output, "good")
+        files = self.files()
+        result = self.execute(
+            GLEANER, "trace", self.trace, "-o", output, status=1,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)))
-        self.assertEqual(result.returncode, 1)
         self.assertIn(f"{output}: File too large", result.stderr)
-        with open(output, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "good")
-        self.assertEqual(os.listdir(os.path.dirname(output)), files)
+        self.assertEqual(content(output), "good")
+        self.assertEqual(self.files(), files)
 
 
 if __name__ == "__main__":

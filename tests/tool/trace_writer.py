@@ -1,4 +1,4 @@
-"""Writes collector traces that no program has made: docs/tracing.md has the format."""
+"""Writes collector traces that no program has made: docs/reference/formats.md has the format."""
 
 import struct
 

@@ -15,19 +15,17 @@ import sys
 import tempfile
 import unittest
 
+from command import SEED, CommandTest, clean, content, damaged, put
 from snapshot_bytes import blocks, checksummed
 
 GLEANER, DROPIN, CLIENT = (os.path.abspath(path) for path in sys.argv[1:4])
-SEED = random.SystemRandom().randrange(2**32)
 FOLDER = tempfile.TemporaryDirectory()
-CLEAN = {key: value for key, value in os.environ.items()
-         if not key.startswith(("GC_", "GLEANER_", "LD_"))}
 TABLE, ENTRIES, DOCUMENTS = 128, 500, 500
 
 
 def gleaner(*arguments):
     return subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=100,
-                          env=CLEAN)
+                          env=clean())
 
 
 class Case:
@@ -43,16 +41,14 @@ class Case:
     def take(self, name, client=CLIENT, file=None):
         self.file = file or os.path.join(FOLDER.name, f"{name}.snapshot")
         result = subprocess.run([client, name, self.file], capture_output=True, text=True,
-                                timeout=100, env={**CLEAN, "LD_LIBRARY_PATH": os.path.dirname(DROPIN)})
+                                timeout=100, env=clean(DROPIN))
         assert result.returncode == 0, result.stderr
         self.address = dict(line.split() for line in result.stdout.splitlines())
 
 
-class ToolTest(unittest.TestCase):
+class ToolTest(CommandTest):
     def run_tool(self, *arguments, status=0):
-        result = gleaner(*arguments)
-        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
-        return result
+        return self.execute(GLEANER, *arguments, status=status)
 
     def why(self, case, *arguments, status=0):
         return self.run_tool("why", case.file, *arguments, status=status)
@@ -307,15 +303,13 @@ class BadInput(ToolTest):
 
     def test_a_heap_without_roots(self):
         case = Case("map")
-        with open(case.file, "rb") as file:
-            data = bytearray(file.read())
+        data = bytearray(content(case.file, "rb"))
         roots, unknown = 7, 99
         for at, _ in blocks(data):
             if data[at] == roots:
                 data[at] = unknown
         path = os.path.join(FOLDER.name, "rootless")
-        with open(path, "wb") as file:
-            file.write(checksummed(data))
+        put(path, checksummed(data))
         self.assertIn("no root reaches any",
                       self.run_tool("why", path, "--largest", status=1).stderr)
         self.assertIn("No root reaches it",
@@ -345,27 +339,19 @@ class BadInput(ToolTest):
                         ("--help",), ("--version",), ("why", "--help"), ("symbolize",)):
             with open("/dev/full", "w") as full:
                 result = subprocess.run([GLEANER, *command], stdin=subprocess.DEVNULL, stdout=full,
-                                        stderr=subprocess.PIPE, text=True, timeout=100, env=CLEAN)
+                                        stderr=subprocess.PIPE, text=True, timeout=100, env=clean())
             self.assertEqual(result.returncode, 1)
             self.assertIn("cannot be written", result.stderr)
 
     def test_damaged_and_cut_files(self):
         case = Case("map")
-        with open(case.file, "rb") as file:
-            good = file.read()
+        good = content(case.file, "rb")
         choose = random.Random(SEED)
-        damaged = os.path.join(FOLDER.name, "damaged")
         for number in range(40):
-            if number % 2:
-                bad = good[:choose.randrange(len(good))]
-            else:
-                at = choose.randrange(len(good))
-                bad = good[:at] + bytes([good[at] ^ 1 << choose.randrange(8)]) + good[at + 1:]
-            with open(damaged, "wb") as file:
-                file.write(bad)
-            result = gleaner(*choose.choice((("snapshot", damaged), ("why", damaged, "--largest"))))
+            path = put(self.path("damaged"), damaged(good, choose))
+            result = gleaner(*choose.choice((("snapshot", path), ("why", path, "--largest"))))
             self.assertEqual(result.returncode, 1, f"{number}: {result.stdout}")
-            self.assertIn(damaged, result.stderr)
+            self.assertIn(path, result.stderr)
 
     def test_a_program_that_has_changed(self):
         program = os.path.join(FOLDER.name, "a\033program")

@@ -42,7 +42,6 @@ size_t LengthOfCharacter(const std::string& text, size_t i) {
 }
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; }
-bool EndsLine(char c) { return c == '\n' || c == '\t'; }
 
 // Three significant digits.
 std::string Significant(double value, const char* unit) {
@@ -53,52 +52,6 @@ std::string Significant(double value, const char* unit) {
 }
 
 }  // namespace
-
-std::string Quoted(const std::string& text) {
-  std::string out = "\"";
-  for (size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    const size_t length = LengthOfCharacter(text, i);
-    if (length == 0) {
-      out += "\\ufffd";
-      ++i;
-    } else if (IsControl(c) || c == '"' || c == '\\') {
-      char escaped[8];
-      snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(c));
-      out += escaped;
-      ++i;
-    } else {
-      out.append(text, i, length);
-      i += length;
-    }
-  }
-  return out + '"';
-}
-
-std::string Escaped(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = LengthOfCharacter(text, i);
-    const char c = text[i];
-    if (length == 0 || (IsControl(c) && !EndsLine(c))) {
-      out += "\xef\xbf\xbd";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else if (c == '\'') {
-      out += "&#39;";
-    } else {
-      out.append(text, i, length);
-    }
-    i += length == 0 ? 1 : length;
-  }
-  return out;
-}
 
 std::string ForTerminal(const std::string& text) {
   std::string out;
@@ -141,6 +94,17 @@ std::string Bytes(double bytes) {
   if (bytes < 999.5e6) return Significant(bytes / 1e6, "MB");
   return Significant(bytes / 1e9, "GB");
 }
+
+std::string SizeText(double bytes) {
+  static const char* const kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  int unit = 0;
+  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
+  char text[64];
+  snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+  return text;
+}
+
+std::string SizeText(uint64_t bytes) { return SizeText(static_cast<double>(bytes)); }
 
 std::string Share(double share) {
   char text[32];

@@ -1,4 +1,4 @@
-"""Gleaner's heap in gdb: docs/debugging.md.
+"""Gleaner's heap in gdb: docs/reference/heap.md.
 
     (gdb) source PREFIX/share/gleaner/gleaner_gdb.py
     (gdb) help gleaner
@@ -34,8 +34,6 @@ PAGE_SHIFT = 14
 PAGE = 1 << PAGE_SHIFT
 MARKS_PER_PAGE = PAGE // 16
 ONE_FREE_SLOT = 8  # Standing::kOneFree
-EVENTS = ("start", "before the stop", "stopped", "marking", "marked", "sweeping", "swept",
-          "before resuming", "resumed", "end")  # CycleEvent
 AT_ONCE = 1 << 20  # bytes read from the process
 
 # --- Values ---
@@ -119,13 +117,6 @@ def pointers(begin, end, low, high):
                 yield at + i * WORD, word
 
 
-def size(n):
-    for unit, text in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if n >= unit:
-            return f"{n / unit:.1f} {text}"
-    return f"{n} bytes"
-
-
 def symbol_at(address):
     text = gdb.execute(f"info symbol {address:#x}", to_string=True).strip()
     return "" if text.startswith("No symbol") else text
@@ -173,17 +164,15 @@ class Instance:
         self.info_fields, self.meta_fields = layout(info_type), layout(meta_type)
         self.states = enumerators(self.info_fields["state"][1].type)
         self.listings = enumerators(gdb.lookup_type(GLEANER + "alloc::Listing"))
-        for atomic in ("g_allocation_colour", "g_dead_mark", "g_epoch", "g_young",
-                       "g_idle_allocation_colour", "g_sweep_number"):
+        for atomic in ("g_dead_mark", "g_epoch", "g_young"):
             setattr(self, atomic, number(self.symbol("alloc", atomic)))
-        self.collector = self.symbol("gc", "g_collector")
-        marker = self.collector["marker_"]
+        marker = self.symbol("gc", "g_collector")["marker_"]
         self.white, self.black = number(marker["white_"]), number(marker["black_"])
         self.threads = [Thread(self, value) for value in self.thread_records()]
-        self.heaps = [heap.dereference() for heap in self.heap_pointers()]
         self.runs = {}
-        for heap in self.heaps:
-            for run in Run.all_of(heap):
+        shared = self.symbol("alloc", "g_shared")
+        for i in range(number(shared["count"])):
+            for run in Run.all_of(shared["heaps"]["data_"][i].dereference()):
                 self.runs.setdefault(run.page, []).append(run)
         return True
 
@@ -194,10 +183,6 @@ class Instance:
         data = self.registry["records"]["data_"]
         return [data[i].cast(record_type).dereference()
                 for i in range(number(self.registry["count"]))]
-
-    def heap_pointers(self):
-        shared = self.symbol("alloc", "g_shared")
-        return [shared["heaps"]["data_"][i] for i in range(number(shared["count"]))]
 
     def thread_of_heap(self, index):
         for thread in self.threads:
@@ -390,7 +375,6 @@ class Thread:
         self.stack_pointer = number(value["stack_pointer"])
         word = number(value["state"])
         self.state = ("running", "blocked", "parked")[word & 3]  # StateWord
-        self.claim = word & ~3
         self.gdb = None
         for thread in gdb.selected_inferior().threads():
             if self.tid in (thread.ptid[1], thread.ptid[2]):
@@ -399,20 +383,6 @@ class Thread:
     def __str__(self):
         number_ = f" (gdb thread {self.gdb.num})" if self.gdb else ""
         return f"thread {self.tid}{number_}"
-
-    def describe_state(self):
-        text = self.state
-        if self.state == "blocked":
-            text += " in a section without the heap"
-            if self.claim:
-                text += f", taken for stopped by stop {self.claim // 4}"
-        if number(self.value["asked"]):
-            text += ", asked to stop"
-        if number(self.value["suspended"]):
-            text += ", suspended alone"
-        if self.gdb is None:
-            text += ", gone"
-        return text
 
     def live_from(self, stack_pointer):
         """Where the part of the stack begins that is a root."""
@@ -460,15 +430,6 @@ def symbol_object(symbol):
     return text.split(" of ", 1)[1] if " of " in text else gdb.current_progspace().filename
 
 
-def each(show):
-    """Calls show(instance) for each heap, with a line before it if there are several."""
-    found = instances()
-    for instance in found:
-        if len(found) > 1:
-            print(f"== {instance.path}")
-        show(instance)
-
-
 def parse_address(text):
     if not text:
         raise gdb.GdbError("an address is missing: any expression of gdb's that is one")
@@ -493,12 +454,6 @@ def heap_of(address):
                            "been there")
     ranges = ", ".join(f"{i.base:#x} to {i.base + i.bytes:#x}" for i in found)
     raise gdb.GdbError(f"{address:#x} is not in the heap ({ranges})")
-
-
-def table(header, rows):
-    widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, *rows]:
-        print("  ".join(str(cell).rjust(width) for cell, width in zip(row, widths)))
 
 
 class Command(gdb.Command):
@@ -526,7 +481,7 @@ class Command(gdb.Command):
 
 
 class Prefix(gdb.Command):
-    """Gleaner's heap: pages, objects, roots, threads and the cycle of a process or core file."""
+    """Gleaner's heap: pages, objects and roots of a process or core file."""
 
     def __init__(self):
         super().__init__("gleaner", gdb.COMMAND_DATA, gdb.COMPLETE_NONE, True)
@@ -802,139 +757,7 @@ def frame_of(frames, address):
     return text
 
 
-class Cycle(Command):
-    """gleaner cycle: the collector's state: which cycle goes on, colours, sweep, pacing, and what the
-last collection found."""
-
-    def show(self, argument):
-        each(self.show_one)
-
-    def show_one(self, instance):
-        collector = instance.collector
-        cycle, sweeper, pacer = collector["cycle_"], collector["sweeper_"], collector["pacer_"]
-        collections = number(instance.symbol("alloc", "g_collections"))
-        event = number(instance.symbol("runtime", "g_last_event"))
-        stop = number(instance.symbol("platform", "g_stop"))
-        lines = [("collections", f"{collections}, last event: "
-                  f"{EVENTS[event] if event >= 0 else 'none'}"),
-                 ("world", f"stopped (stop {stop // 4})" if stop else "running"),
-                 ("cycle", self.state_of(cycle)),
-                 ("epoch", f"{instance.g_epoch}"),
-                 ("new objects", self.new_objects(instance)),
-                 ("marking", f"white {self.bits(instance.white)}, black {instance.black}"
-                  if instance.white else "no"),
-                 ("sweep", self.sweep(instance, sweeper)),
-                 ("tracking", name(cycle["tracker_"]["kind_"]) if number(cycle["opened_"]) and
-                  not number(cycle["lost_"]) else "no"),
-                 ("next", "minor" if number(collector["schedule_"]["is_minor_prepared_"]) else "full"),
-                 ("allocated", f"{number(pacer['allocated_'])} bytes since the last collection, as "
-                  "far as reported"),
-                 ("allowance", f"{number(pacer['allowance_'])} bytes"),
-                 ("resident", self.resident(instance))]
-        last = collector["last_"]
-        if number(last["number"]):
-            sort = "minor" if number(last["minor"]) else "full"
-            sort += ", concurrent" if number(last["concurrent"]) else ""
-            lines.append(("last", f"collection {number(last['number'])}, {sort}, cause "
-                          f"{name(last['cause'])}: live {number(last['live_bytes'])} bytes in "
-                          f"{number(last['live_objects'])} objects, freed "
-                          f"{number(last['freed_bytes'])}, pause "
-                          f"{number(last['pause']['all_ns']) / 1e6:.3f} ms"))
-        for label, text in lines:
-            print(f"{label:<12} {text}")
-
-    @staticmethod
-    def bits(mask):
-        return " or ".join(str(1 << i) for i in range(8) if mask >> i & 1)
-
-    def state_of(self, cycle):
-        text = name(cycle["state_"])
-        if text == "idle" or not number(cycle["enabled_"]):
-            return text
-        scanned, expected = number(cycle["scanned_"]), number(cycle["expected_bytes_"])
-        urgency = ("", ", pressing", ", closing")[number(cycle["throttle_"]["urgency_"])]
-        slice_ = ", a slice is open" if number(cycle["slice_"]) else ""
-        return (f"{text}, round {number(cycle['rounds_'])}, {size(scanned)} of about "
-                f"{size(expected)} scanned{urgency}{slice_}")
-
-    @staticmethod
-    def new_objects(instance):
-        mark = instance.g_allocation_colour
-        if mark != instance.g_idle_allocation_colour:
-            return f"{mark}: black, a cycle marks concurrently"
-        return f"{mark}: young" if mark == instance.g_young else f"{mark}: live"
-
-    @staticmethod
-    def sweep(instance, sweeper):
-        if not number(sweeper["is_concurrent_"]):
-            return "done"
-        return (f"number {instance.g_sweep_number}, beside the program, "
-                f"{number(sweeper['steps_left_'])} steps left; dead: "
-                f"{Cycle.bits(instance.g_dead_mark)}")
-
-    @staticmethod
-    def resident(instance):
-        pages = number(instance.symbol("alloc", "g_resident_pages"))
-        taken = sum(number(instance.symbol("alloc", space)["taken_"])
-                    for space in ("g_scanned", "g_pointer_free"))
-        return f"{pages} pages, {size(pages * PAGE)}; {taken} pages handed out"
-
-
-class Heaps(Command):
-    """gleaner heaps: the threads' heaps: their pages, the objects there, runs and lists of pages."""
-
-    def show(self, argument):
-        each(self.show_one)
-
-    def show_one(self, instance):
-        owned = {}  # of small objects, by heap: pages, objects, bytes
-        large = large_bytes = 0
-        for page in instance.all_pages():
-            if page.state == "small":
-                row = owned.setdefault(page.of_meta("owner"), [0, 0, 0])
-                allocated, _ = page.count()
-                row[0] += 1
-                row[1] += allocated
-                row[2] += allocated * page.slot_bytes
-            elif page.state == "large":
-                large += 1
-                large_bytes += page.slot_bytes
-        rows = []
-        for heap in instance.heaps:
-            index = number(heap["index"])
-            thread = instance.thread_of_heap(index)
-            runs = [run for page in instance.runs.values() for run in page if run.heap == index]
-            rows.append((index, thread.tid if thread else "-", *owned.get(index, (0, 0, 0)),
-                         len(runs), sum(run.end - run.begin for run in runs),
-                         *(number(heap["free_count_"][space]) for space in (0, 1)),
-                         number(heap["allocated_bytes"]), number(heap["freed_bytes"]),
-                         number(heap["unpolled_bytes"])))
-        table(("heap", "thread", "pages", "objects", "bytes", "current", "in runs", "free",
-               "free (pointer-free)", "allocated", "freed", "unpolled"), rows)
-        print(f"large objects: {large}, {large_bytes} bytes")
-
-
-class Threads(Command):
-    """gleaner threads: the registered threads: state, stack, and how much of it counts as roots."""
-
-    def show(self, argument):
-        each(self.show_one)
-
-    def show_one(self, instance):
-        rows = []
-        for thread in instance.threads:
-            number_ = live = "-"
-            if thread.gdb is not None:
-                number_ = thread.gdb.num
-                thread.gdb.switch()
-                live = thread.live_from(int(gdb.newest_frame().read_register("sp")) & (2**64 - 1))
-                live = f"{live:#x}"
-            rows.append((thread.tid, number_, thread.heap, f"{thread.stack[0]:#x}",
-                         f"{thread.stack[1]:#x}", live, thread.describe_state()))
-        table(("thread", "gdb", "heap", "stack from", "to", "roots from", "state"), rows)
-
-
 Prefix()
-for command in (Address, Roots, Cycle, Heaps, Threads):
+for command in (Address, Roots):
     command.__doc__ = command.__doc__.strip()
     command(command.__name__.lower())

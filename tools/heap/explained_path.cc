@@ -1,7 +1,6 @@
 #include "tools/heap/explained_path.h"
 
 #include <algorithm>
-#include <cinttypes>
 
 #include "tools/common/debug_info.h"
 #include "tools/common/text.h"
@@ -27,8 +26,6 @@ const char* NameOf(Certainty certainty) {
   static const char* const kNames[] = {"known", "probable", "doubtful"};
   return kNames[static_cast<int>(certainty)];
 }
-
-const char* Boolean(bool value) { return value ? "true" : "false"; }
 
 // Of the path's objects those that more than one word of other objects and roots refers to.
 std::vector<bool> FindShared(const HeapGraph& graph, const RootPath& path) {
@@ -191,24 +188,24 @@ std::string PathExplainer::CertaintyInWords(const ExplainedPath& path) const {
   return text;
 }
 
-void PathExplainer::PrintJson(const ExplainedPath& path, FILE* out) {
-  fprintf(out, "{\"root\":%s,\"root_group\":%s,\"certainty\":%s,\"explanation\":%s,\"objects\":[",
-          Quoted(path.root).c_str(), Quoted(path.group).c_str(),
-          Quoted(NameOf(path.certainty)).c_str(), Quoted(CertaintyInWords(path)).c_str());
+Json PathExplainer::JsonOf(const ExplainedPath& path) {
+  Json objects = Json::array();
   for (size_t i = 0; i < path.steps.size(); ++i) {
-    const PathStep& step = path.steps[i].step;
+    const ExplainedStep& explained = path.steps[i];
+    const PathStep& step = explained.step;
     const bool has_offset = i > 0 && step.offset != kNoOffset;
-    fprintf(out,
-            "%s{\"address\":%s,\"bytes\":%" PRIu64
-            ",\"kind\":%s,\"type\":%s,\"referred_at\":%s,"
-            "\"interior\":%s,\"known\":%s,\"only_reference\":%s}",
-            i == 0 ? "" : ",\n", Quoted(Hexadecimal(graph_.AddressOf(step.object))).c_str(),
-            graph_.BytesOf(step.object), Quoted(names_.Kind(graph_.KindOf(step.object))).c_str(),
-            Quoted(names_.Type(graph_.TypeOf(step.object))).c_str(),
-            has_offset ? std::to_string(step.offset).c_str() : "null", Boolean(step.is_interior),
-            Boolean(path.steps[i].is_known), Boolean(path.steps[i].is_only));
+    Json object = names_.JsonOf(step.object);
+    object.update({{"referred_at", has_offset ? Json(step.offset) : Json()},
+                   {"interior", step.is_interior},
+                   {"known", explained.is_known},
+                   {"only_reference", explained.is_only}});
+    objects.push_back(object);
   }
-  fprintf(out, "]}");
+  return {{"root", path.root},
+          {"root_group", path.group},
+          {"certainty", NameOf(path.certainty)},
+          {"explanation", CertaintyInWords(path)},
+          {"objects", objects}};
 }
 
 void PrintWrapped(const std::string& raw, int indent, FILE* out, bool is_begun) {

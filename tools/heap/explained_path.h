@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/common/json.h"
 #include "tools/heap/heap_graph.h"
 #include "tools/heap/root_paths.h"
 #include "tools/heap/snapshot_file.h"
@@ -46,8 +47,7 @@ class PathExplainer {
   void Print(const ExplainedPath& path, FILE* out);
   // What the path's certainty means, in a sentence, and for a doubtful one which words are meant.
   std::string CertaintyInWords(const ExplainedPath& path) const;
-  // An object of JSON.
-  void PrintJson(const ExplainedPath& path, FILE* out);
+  Json JsonOf(const ExplainedPath& path);
 
  private:
   // Steps of a path: one, or a row of `period` of them that is repeated.

@@ -1,7 +1,5 @@
 #include "tools/heap/live_heap.h"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -60,10 +58,6 @@ uint64_t PointerByNotes(const std::vector<char>& notes, uint64_t address, uint64
   return 0;
 }
 
-bool ReadHead(const ProcessMemory& memory, uint64_t address, Elf64_Ehdr* head) {
-  return memory.Read(address, head, sizeof *head) && memcmp(head->e_ident, ELFMAG, SELFMAG) == 0;
-}
-
 // As PointerByNotes, for the object file with this head that is mapped at `address`.
 uint64_t PointerOfFile(const ProcessMemory& memory, uint64_t address, const Elf64_Ehdr& head,
                        bool* has_32_bits) {
@@ -71,17 +65,9 @@ uint64_t PointerOfFile(const ProcessMemory& memory, uint64_t address, const Elf6
     *has_32_bits = *has_32_bits || head.e_ident[EI_CLASS] == ELFCLASS32;
     return 0;
   }
-  if (head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > kMaxSegments) return 0;
-  std::vector<Elf64_Phdr> segments(head.e_phnum);
-  if (segments.empty() ||
-      !memory.Read(address + head.e_phoff, segments.data(), segments.size() * sizeof segments[0])) {
-    return 0;
-  }
-  const auto first = std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& segment) {
-    return segment.p_type == PT_LOAD && segment.p_offset == 0;
-  });
-  if (first == segments.end()) return 0;
-  const uint64_t bias = address - first->p_vaddr;
+  std::vector<Elf64_Phdr> segments;
+  uint64_t bias;
+  if (!ReadSegments(memory, address, head, &segments, &bias)) return 0;
   size_t left_bytes = kMaxNoteBytes;
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type != PT_NOTE || segment.p_memsz > left_bytes) continue;
@@ -108,6 +94,29 @@ bool MayLeadToFigures(const ProcessMemory& memory, uint64_t pointer) {
 }
 
 }  // namespace
+
+bool ReadHead(const ProcessMemory& memory, uint64_t address, Elf64_Ehdr* head) {
+  return memory.Read(address, head, sizeof *head) && memcmp(head->e_ident, ELFMAG, SELFMAG) == 0;
+}
+
+bool ReadSegments(const ProcessMemory& memory, uint64_t address, const Elf64_Ehdr& head,
+                  std::vector<Elf64_Phdr>* segments, uint64_t* bias) {
+  if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr) ||
+      head.e_phnum == 0 || head.e_phnum > kMaxSegments) {
+    return false;
+  }
+  segments->resize(head.e_phnum);
+  if (!memory.Read(address + head.e_phoff, segments->data(),
+                   segments->size() * sizeof(Elf64_Phdr))) {
+    return false;
+  }
+  const auto first = std::find_if(segments->begin(), segments->end(), [](const Elf64_Phdr& each) {
+    return each.p_type == PT_LOAD && each.p_offset == 0;
+  });
+  if (first == segments->end()) return false;
+  *bias = address - first->p_vaddr;
+  return true;
+}
 
 std::vector<LiveHeap> LiveHeap::Find(const ProcessMemory& memory, bool* has_32_bits) {
   std::vector<LiveHeap> heaps;
@@ -208,7 +217,7 @@ bool LiveHeap::ReadOnce(const ProcessMemory& memory, uint64_t address, HeapSampl
   uint64_t before;
   uint64_t after;
   if (!memory.Read(sequence_at, &before, sizeof before)) return false;
-  // Pairs with the release of the even number in NoteCollectionInLiveFigures.
+  // Pairs with the release of the even number in RecordCollectionInLiveFigures.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!memory.Read(address, &figures, sizeof figures) || !ReadPlaces(memory, sample) ||
       !ReadAllocation(memory, sample) || !ReadStalls(memory, sample)) {

@@ -1,6 +1,8 @@
 // The figures of a heap in a running process (runtime/observe/live_figures.h), read from outside.
 #pragma once
 
+#include <elf.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -55,6 +57,14 @@ struct HeapSample {
   uint64_t stall_ns[platform::kStallCauses] = {};
   uint64_t longest_stall_ns[platform::kStallCauses] = {};
 };
+
+// The segments of the object file of 64 bits with this head, that is mapped at `address`, and where
+// its addresses count from. False if they cannot be read, or none begins the file.
+[[nodiscard]] bool ReadSegments(const ProcessMemory& memory, uint64_t address,
+                                const Elf64_Ehdr& head, std::vector<Elf64_Phdr>* segments,
+                                uint64_t* bias);
+// False if no object file is mapped there.
+[[nodiscard]] bool ReadHead(const ProcessMemory& memory, uint64_t address, Elf64_Ehdr* head);
 
 class LiveHeap {
  public:

@@ -1,7 +1,6 @@
 #include "tools/heap/snapshot.h"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,21 +12,9 @@
 #include "tools/heap/explained_path.h"
 #include "tools/heap/snapshot_summary.h"
 
-namespace {
+using namespace gleaner::tools;
 
-using gleaner::tools::Bytes;
-using gleaner::tools::Count;
-using gleaner::tools::ForTerminal;
-using gleaner::tools::Growth;
-using gleaner::tools::GrowthRow;
-using gleaner::tools::Hexadecimal;
-using gleaner::tools::PrintWrapped;
-using gleaner::tools::Quoted;
-using gleaner::tools::Share;
-using gleaner::tools::SnapshotSummary;
-using gleaner::tools::Summarize;
-using gleaner::tools::SummaryObject;
-using gleaner::tools::SummaryRow;
+namespace {
 
 constexpr int kFailed = 1;
 constexpr size_t kColumns = 80;
@@ -173,77 +160,65 @@ class Text {
   const size_t top_;
 };
 
-class Json {
- public:
-  explicit Json(size_t top) : top_(top) {}
+Json NamesOf(const SummaryRow& row) {
+  if (!row.root.empty()) return {{"root", row.root}};
+  return {{"kind", row.kind}, {"type", row.type}, {"object_bytes", row.object_bytes}};
+}
 
-  void Print(const SnapshotSummary& summary) const {
-    printf("{\"description\":{");
-    const char* separator = "";
-    for (const auto& [key, value] : summary.description) {
-      printf("%s%s:%s", separator, Quoted(key).c_str(), Quoted(value).c_str());
-      separator = ",";
-    }
-    printf("},\n\"file\":%s,\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"references\":%" PRIu64
-           ",\"reached_objects\":%" PRIu64 ",\"reached_bytes\":%" PRIu64
-           ",\"shared_objects\":%" PRIu64 ",\"shared_bytes\":%" PRIu64 ",\n\"roots\":[",
-           Quoted(summary.path).c_str(), summary.objects, summary.bytes, summary.references,
-           summary.reached_objects, summary.reached_bytes, summary.shared_objects,
-           summary.shared_bytes);
-    PrintRows(summary.roots);
-    printf("],\n\"largest\":[");
-    for (size_t i = 0; i < summary.largest.size(); ++i) {
-      const SummaryObject& object = summary.largest[i];
-      printf("%s\n{\"address\":%s,\"bytes\":%" PRIu64
-             ",\"kind\":%s,\"type\":%s,"
-             "\"retained_bytes\":%" PRIu64 ",\"retained_objects\":%" PRIu64 ",\"root\":%s}",
-             i == 0 ? "" : ",", Quoted(Hexadecimal(object.address)).c_str(), object.bytes,
-             Quoted(object.kind).c_str(), Quoted(object.type).c_str(), object.retained_bytes,
-             object.retained_objects, Quoted(object.root).c_str());
-    }
-    printf("],\n\"kinds\":[");
-    PrintRows(summary.kinds);
-    printf("]}");
+Json JsonOf(const std::vector<SummaryRow>& rows, size_t top) {
+  Json all = Json::array();
+  for (size_t i = 0; i < std::min(rows.size(), top); ++i) {
+    all.push_back(NamesOf(rows[i]));
+    all.back().update({{"objects", rows[i].objects}, {"bytes", rows[i].bytes}});
   }
+  return all;
+}
 
-  void PrintGrowth(const SnapshotSummary& before, const SnapshotSummary& after) const {
-    printf("{\"before\":");
-    Print(before);
-    printf(",\n\"after\":");
-    Print(after);
-    printf(",\n\"grown\":{\"roots\":[");
-    PrintGrown(Growth(before.roots, after.roots));
-    printf("],\n\"kinds\":[");
-    PrintGrown(Growth(before.kinds, after.kinds));
-    printf("]}}");
+Json JsonOf(const std::vector<GrowthRow>& rows, size_t top) {
+  Json all = Json::array();
+  for (size_t i = 0; i < std::min(rows.size(), top); ++i) {
+    const GrowthRow& row = rows[i];
+    all.push_back(NamesOf(row.after));
+    all.back().update({{"objects", row.after.objects},
+                       {"bytes", row.after.bytes},
+                       {"grown_objects", row.grown_objects()},
+                       {"grown_bytes", row.grown_bytes()}});
   }
+  return all;
+}
 
- private:
-  static std::string NameFields(const SummaryRow& row) {
-    if (!row.root.empty()) return "\"root\":" + Quoted(row.root);
-    return "\"kind\":" + Quoted(row.kind) + ",\"type\":" + Quoted(row.type) +
-           ",\"object_bytes\":" + std::to_string(row.object_bytes);
+Json JsonOf(const SnapshotSummary& summary, size_t top) {
+  Json largest = Json::array();
+  for (const SummaryObject& object : summary.largest) {
+    largest.push_back({{"address", Hexadecimal(object.address)},
+                       {"bytes", object.bytes},
+                       {"kind", object.kind},
+                       {"type", object.type},
+                       {"retained_bytes", object.retained_bytes},
+                       {"retained_objects", object.retained_objects},
+                       {"root", object.root}});
   }
+  return {{"description", summary.description},
+          {"file", summary.path},
+          {"objects", summary.objects},
+          {"bytes", summary.bytes},
+          {"references", summary.references},
+          {"reached_objects", summary.reached_objects},
+          {"reached_bytes", summary.reached_bytes},
+          {"shared_objects", summary.shared_objects},
+          {"shared_bytes", summary.shared_bytes},
+          {"roots", JsonOf(summary.roots, top)},
+          {"largest", largest},
+          {"kinds", JsonOf(summary.kinds, top)}};
+}
 
-  void PrintRows(const std::vector<SummaryRow>& rows) const {
-    for (size_t i = 0; i < std::min(rows.size(), top_); ++i) {
-      printf("%s\n{%s,\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", i == 0 ? "" : ",",
-             NameFields(rows[i]).c_str(), rows[i].objects, rows[i].bytes);
-    }
-  }
-
-  void PrintGrown(const std::vector<GrowthRow>& rows) const {
-    for (size_t i = 0; i < std::min(rows.size(), top_); ++i) {
-      const GrowthRow& row = rows[i];
-      printf("%s\n{%s,\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"grown_objects\":%" PRId64
-             ",\"grown_bytes\":%" PRId64 "}",
-             i == 0 ? "" : ",", NameFields(row.after).c_str(), row.after.objects, row.after.bytes,
-             row.grown_objects(), row.grown_bytes());
-    }
-  }
-
-  const size_t top_;
-};
+Json GrowthOf(const SnapshotSummary& before, const SnapshotSummary& after, size_t top) {
+  return {{"before", JsonOf(before, top)},
+          {"after", JsonOf(after, top)},
+          {"grown",
+           {{"roots", JsonOf(Growth(before.roots, after.roots), top)},
+            {"kinds", JsonOf(Growth(before.kinds, after.kinds), top)}}}};
+}
 
 bool Read(const std::string& path, size_t top, SnapshotSummary* summary) {
   std::string error;
@@ -269,9 +244,7 @@ int ShowSnapshot(const SnapshotOptions& options) {
   if (!Read(options.snapshot, options.top, &first)) return kFailed;
   if (are_two && !Read(options.other, options.top, &second)) return kFailed;
   if (options.json) {
-    const Json json(options.top);
-    are_two ? json.PrintGrowth(first, second) : json.Print(first);
-    printf("\n");
+    Print(are_two ? GrowthOf(first, second, options.top) : JsonOf(first, options.top));
   } else {
     const Text text(options.top);
     are_two ? text.PrintGrowth(first, second) : text.Print(first);

@@ -1,4 +1,4 @@
-// `gleaner snapshot`: the figures of a heap snapshot, or of two (docs/finding_leaks.md).
+// `gleaner snapshot`: the figures of a heap snapshot, or of two (docs/reference/heap.md).
 #pragma once
 
 #include <cstdint>

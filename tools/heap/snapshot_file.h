@@ -1,4 +1,4 @@
-// Reading a heap snapshot (docs/heap_snapshot.md), whatever has become of it.
+// Reading a heap snapshot (docs/reference/formats.md), whatever has become of it.
 //
 // The file is mapped, not copied. A block is decoded only after its checksum was compared.
 #pragma once

@@ -20,6 +20,13 @@ std::string SnapshotNames::KindAndType(uint32_t kind, uint32_t type) {
   return name.empty() ? Kind(kind) : Kind(kind) + " " + name;
 }
 
+Json SnapshotNames::JsonOf(ObjectId object) {
+  return {{"address", Hexadecimal(graph_.AddressOf(object))},
+          {"bytes", graph_.BytesOf(object)},
+          {"kind", Kind(graph_.KindOf(object))},
+          {"type", Type(graph_.TypeOf(object))}};
+}
+
 std::string SnapshotNames::Thread(const GraphRoot& root, bool in_full) const {
   if (root.thread >= file_.threads().size()) return "an unknown thread";
   const SnapshotThread& thread = file_.threads()[root.thread];

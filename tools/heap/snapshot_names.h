@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tools/common/json.h"
 #include "tools/heap/heap_graph.h"
 #include "tools/heap/process_image.h"
 #include "tools/heap/snapshot_file.h"
@@ -21,6 +22,9 @@ class SnapshotNames {
   const std::string& Type(uint32_t type);
   // "normal", or "normal Session" for an object with a vtable.
   std::string KindAndType(uint32_t kind, uint32_t type);
+
+  // Address, bytes, kind and type.
+  Json JsonOf(ObjectId object);
 
   // Short, and the same in another snapshot of the program: "static variable g_map (server)",
   // "stack of thread worker, in Serve()".

@@ -1,4 +1,5 @@
-// Decoding the records of a snapshot's blocks of objects and roots (docs/heap_snapshot.md).
+// Decoding the records of a snapshot's blocks of objects and roots
+// (docs/reference/formats.md).
 //
 // Call order: Block for each block in the order of the file. A handler gets, in that order:
 //   bool Page(begin, slot bytes, kind, live, slots)   slots of one size, live or not; or one object

@@ -20,29 +20,9 @@
 #include "tools/heap/snapshot_file.h"
 #include "tools/heap/snapshot_names.h"
 
-namespace {
+using namespace gleaner::tools;
 
-using gleaner::tools::Bytes;
-using gleaner::tools::Certainty;
-using gleaner::tools::Count;
-using gleaner::tools::Dominators;
-using gleaner::tools::ExplainedPath;
-using gleaner::tools::ForTerminal;
-using gleaner::tools::HeapGraph;
-using gleaner::tools::Hexadecimal;
-using gleaner::tools::kNoObject;
-using gleaner::tools::ObjectId;
-using gleaner::tools::PathExplainer;
-using gleaner::tools::PathShapes;
-using gleaner::tools::PrintWrapped;
-using gleaner::tools::ProcessImage;
-using gleaner::tools::Quoted;
-using gleaner::tools::RootPath;
-using gleaner::tools::RootPaths;
-using gleaner::tools::RootReference;
-using gleaner::tools::SearchRound;
-using gleaner::tools::SnapshotFile;
-using gleaner::tools::SnapshotNames;
+namespace {
 
 constexpr int kFailed = 1;
 
@@ -199,29 +179,22 @@ class Question {
     }
   }
 
+  Json PathsOf(const std::vector<ExplainedPath>& paths) {
+    Json all = Json::array();
+    for (const ExplainedPath& path : paths) all.push_back(explainer_.JsonOf(path));
+    return all;
+  }
+
   void PrintJson(ObjectId object, const std::vector<ExplainedPath>& paths,
                  const std::vector<ExplainedPath>& sure) {
-    printf("{\"address\":%s,\"bytes\":%llu,\"kind\":%s,\"type\":%s,",
-           Quoted(Hexadecimal(graph_.AddressOf(object))).c_str(),
-           static_cast<unsigned long long>(graph_.BytesOf(object)),
-           Quoted(names_.Kind(graph_.KindOf(object))).c_str(),
-           Quoted(names_.Type(graph_.TypeOf(object))).c_str());
+    Json all = names_.JsonOf(object);
     if (options_.largest) {
-      printf("\"retained_bytes\":%llu,\"retained_objects\":%u,",
-             static_cast<unsigned long long>(largest_bytes_), largest_objects_);
+      all["retained_bytes"] = largest_bytes_;
+      all["retained_objects"] = largest_objects_;
     }
-    printf("\"paths\":[");
-    for (size_t i = 0; i < paths.size(); ++i) {
-      printf("%s\n", i == 0 ? "" : ",");
-      explainer_.PrintJson(paths[i], stdout);
-    }
-    printf("],\"sure_path\":");
-    if (sure.empty()) {
-      printf("null");
-    } else {
-      explainer_.PrintJson(sure[0], stdout);
-    }
-    printf("}\n");
+    all["paths"] = PathsOf(paths);
+    all["sure_path"] = sure.empty() ? Json() : explainer_.JsonOf(sure[0]);
+    Print(all);
   }
 
   bool IsAskedFor(uint32_t kind, uint32_t type) {
@@ -247,40 +220,33 @@ class Question {
       return Fail(options_.snapshot + ": there are no objects of a kind or class with \"" +
                   options_.type + "\" in its name");
     }
-    if (options_.json) {
-      printf("{\"objects\":%llu,\"bytes\":%llu,\"groups\":[",
-             static_cast<unsigned long long>(shapes.objects()),
-             static_cast<unsigned long long>(shapes.bytes()));
-    } else {
+    Json all = {
+        {"objects", shapes.objects()}, {"bytes", shapes.bytes()}, {"groups", Json::array()}};
+    if (!options_.json) {
       printf("%s, %s, kept in %s\n", Objects(shapes.objects()).c_str(),
              Bytes(static_cast<double>(shapes.bytes())).c_str(),
              shapes.count() == 1 ? "1 way" : (Count(shapes.count()) + " ways").c_str());
     }
-    for (size_t i = 0; i < groups.size(); ++i) {
-      const PathShapes::Group& group = groups[i];
+    for (const PathShapes::Group& group : groups) {
       const RootPath path = paths_.PathTo(group.example);
+      const bool is_kept = !path.steps.empty();
       if (options_.json) {
-        printf("%s\n{\"objects\":%llu,\"bytes\":%llu,\"example\":", i == 0 ? "" : ",",
-               static_cast<unsigned long long>(group.objects),
-               static_cast<unsigned long long>(group.bytes));
-        if (path.steps.empty()) {
-          printf("null");
-        } else {
-          explainer_.PrintJson(explainer_.Explain(path), stdout);
-        }
-        printf("}");
+        all["groups"].push_back(
+            {{"objects", group.objects},
+             {"bytes", group.bytes},
+             {"example", is_kept ? explainer_.JsonOf(explainer_.Explain(path)) : Json()}});
         continue;
       }
       printf("\n%s, %s; one of them is %s\n", Objects(group.objects).c_str(),
              Bytes(static_cast<double>(group.bytes)).c_str(),
              Hexadecimal(graph_.AddressOf(group.example)).c_str());
-      if (path.steps.empty()) {
-        printf("  no root reaches them\n");
-      } else {
+      if (is_kept) {
         explainer_.Print(explainer_.Explain(path), stdout);
+      } else {
+        printf("  no root reaches them\n");
       }
     }
-    if (options_.json) printf("]}\n");
+    if (options_.json) Print(all);
     return 0;
   }
 

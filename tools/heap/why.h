@@ -1,4 +1,4 @@
-// `gleaner why`: what keeps objects of a heap snapshot (docs/finding_leaks.md).
+// `gleaner why`: what keeps objects of a heap snapshot (docs/reference/heap.md).
 #pragma once
 
 #include <cstdint>

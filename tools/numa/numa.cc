@@ -28,7 +28,7 @@ constexpr int kStandardError = 2;
 void Tell(const std::string& message) { gleaner::tools::Tell("numa", message); }
 
 std::string Shown(const NumaPlaces& places, const NumaOptions& options) {
-  return options.json ? NumaJson(places) : NumaTable(places, options.all);
+  return options.json ? tools::TextOf(NumaJson(places)) + "\n" : NumaTable(places, options.all);
 }
 
 // Reads the process, with a message if that is not possible.
@@ -74,11 +74,10 @@ int Fix(const ProcessMemory& memory, const NumaPlaces& before, const NumaOptions
   const std::string said = is_needed ? moves.Text() : WhyNothingToFix(before);
   std::string text;
   if (options.json) {
-    const auto without_end = [](const std::string& line) {
-      return line.substr(0, line.size() - 1);
-    };
-    text = "{\"before\": " + without_end(NumaJson(before)) + ", \"moved\": " + moves.Json() +
-           ", \"after\": " + without_end(NumaJson(after)) + "}\n";
+    text =
+        tools::TextOf(
+            {{"before", NumaJson(before)}, {"moved", moves.AsJson()}, {"after", NumaJson(after)}}) +
+        "\n";
   } else {
     text = "before\n" + Shown(before, options) + "\n" + said + "\n";
     if (is_needed) text += "\nafter\n" + Shown(after, options);

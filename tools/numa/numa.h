@@ -1,4 +1,4 @@
-// `gleaner numa`: which part of a process is on which node (docs/numa_report.md).
+// `gleaner numa`: which part of a process is on which node (docs/reference/numa.md).
 #pragma once
 
 #include <string>

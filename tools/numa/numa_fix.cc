@@ -79,16 +79,13 @@ std::string NumaMoves::Text() const {
   return text;
 }
 
-std::string NumaMoves::Json() const {
-  std::string text =
-      "{\"error\": " + std::to_string(error) + ", \"pages\": " + std::to_string(moved_pages) +
-      ", \"own_pages_only\": " + (own_pages_only ? "true" : "false") + ", \"stayed\": {";
-  const char* separator = "";
-  for (const auto& [reason, pages] : stayed_pages) {
-    text += separator + Quoted(strerrorname_np(reason)) + ": " + std::to_string(pages);
-    separator = ", ";
-  }
-  return text + "}}";
+Json NumaMoves::AsJson() const {
+  Json stayed = Json::object();
+  for (const auto& [reason, pages] : stayed_pages) stayed[strerrorname_np(reason)] = pages;
+  return {{"error", error},
+          {"pages", moved_pages},
+          {"own_pages_only", own_pages_only},
+          {"stayed", stayed}};
 }
 
 NumaMoves MoveMisplaced(const ProcessMemory& memory, const NumaPlaces& places) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "tools/common/json.h"
 #include "tools/numa/numa_places.h"
 
 namespace gleaner::tools {
@@ -17,8 +18,7 @@ struct NumaMoves {
   uint64_t Stayed() const;
   // What was done and what was not, and why, as a sentence or some.
   std::string Text() const;
-  // An object.
-  std::string Json() const;
+  Json AsJson() const;
 };
 
 NumaMoves MoveMisplaced(const ProcessMemory& memory, const NumaPlaces& places);

@@ -1,7 +1,5 @@
 #include "tools/numa/numa_places.h"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cinttypes>
@@ -82,25 +80,17 @@ bool StartsWithAny(const std::string& text, std::initializer_list<const char*> b
 // Where the memory of the object file ends whose head is mapped at the address: behind that of the
 // file, as far as it begins as zeroes. 0 if that is none.
 uint64_t EndOfObject(const ProcessMemory& memory, uint64_t address) {
-  constexpr size_t kMaxSegments = 256;  // that are believed
   Elf64_Ehdr head;
-  if (!memory.Read(address, &head, sizeof head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_phentsize != sizeof(Elf64_Phdr) ||
-      head.e_phnum > kMaxSegments) {
+  std::vector<Elf64_Phdr> segments;
+  uint64_t bias;
+  if (!ReadHead(memory, address, &head) || !ReadSegments(memory, address, head, &segments, &bias)) {
     return 0;
   }
-  std::vector<Elf64_Phdr> segments(head.e_phnum);
-  if (!memory.Read(address + head.e_phoff, segments.data(), segments.size() * sizeof segments[0])) {
-    return 0;
-  }
-  uint64_t first = UINT64_MAX;
   uint64_t end = 0;
   for (const Elf64_Phdr& segment : segments) {
-    if (segment.p_type != PT_LOAD) continue;
-    if (segment.p_offset == 0) first = std::min(first, segment.p_vaddr);
-    end = std::max(end, segment.p_vaddr + segment.p_memsz);
+    if (segment.p_type == PT_LOAD) end = std::max(end, segment.p_vaddr + segment.p_memsz);
   }
-  return first == UINT64_MAX ? 0 : address - first + end;
+  return bias + end;
 }
 
 class PlacesReader {
@@ -345,13 +335,13 @@ class PlacesReader {
 NumaNodes ReadNumaNodes() {
   NumaNodes nodes;
   const std::string folder = kNodeFolder;
-  nodes.online = ParseNumbers(SystemFile(folder + "online"));
+  nodes.online = ParseNumbers(FirstLine(folder + "online"));
   if (nodes.online.empty()) nodes.online = {0};  // a kernel without NUMA
-  nodes.with_memory = ParseNumbers(SystemFile(folder + "has_memory"));
+  nodes.with_memory = ParseNumbers(FirstLine(folder + "has_memory"));
   if (nodes.with_memory.empty()) nodes.with_memory = nodes.online;
   for (const int node : nodes.online) {
     nodes.processors[node] =
-        ParseNumbers(SystemFile(folder + "node" + std::to_string(node) + "/cpulist"));
+        ParseNumbers(FirstLine(folder + "node" + std::to_string(node) + "/cpulist"));
   }
   return nodes;
 }

@@ -14,12 +14,6 @@ constexpr size_t kGroupColumns = 11;
 constexpr size_t kNameColumns = 34;
 constexpr size_t kTextColumns = 100;
 
-std::string Format(const char* format, double value) {
-  char text[64];
-  snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 // The text with the length of `columns`, cut in front if it is longer: paths differ at their ends.
 std::string Left(const std::string& text, size_t columns) {
   if (text.size() <= columns) return text + std::string(columns - text.size(), ' ');
@@ -62,7 +56,9 @@ std::vector<int> ColumnsOf(const NumaPlaces& places) {
 std::string ShareText(uint64_t bytes, uint64_t of) {
   if (bytes == 0 || of == 0) return "-";
   const double share = 100 * static_cast<double>(bytes) / static_cast<double>(of);
-  return share < 0.05 ? "<0.1 %" : Format("%.1f %%", share);
+  char text[64];
+  snprintf(text, sizeof text, "%.1f %%", share);
+  return share < 0.05 ? "<0.1 %" : text;
 }
 
 std::string Row(const char* group, const std::string& name, const BytesByNode& nodes,
@@ -127,29 +123,13 @@ std::string LargeObjects(const NumaPlaces& places, const std::vector<int>& colum
   return rows.empty() ? rows : "\n" + rows;
 }
 
-std::string JsonOf(const BytesByNode& nodes) {
-  std::string text;
-  for (const auto& [node, bytes] : nodes) {
-    text += (text.empty() ? "\"" : ", \"") + std::to_string(node) + "\": " + std::to_string(bytes);
-  }
-  return "{" + text + "}";
-}
-
-std::string JsonOf(const std::vector<int>& numbers) {
-  std::string text;
-  for (const int number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
-  return "[" + text + "]";
+Json JsonOf(const BytesByNode& nodes) {
+  Json all = Json::object();
+  for (const auto& [node, bytes] : nodes) all[std::to_string(node)] = bytes;
+  return all;
 }
 
 }  // namespace
-
-std::string SizeText(uint64_t bytes) {
-  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
-  auto size = static_cast<double>(bytes);
-  int unit = 0;
-  for (; size >= 1000 && unit < 4; ++unit) size /= 1000;
-  return Format(unit == 0 ? "%.0f " : "%.1f ", size) + units[unit];
-}
 
 std::string NodesText(const BytesByNode& nodes) {
   std::string text;
@@ -179,41 +159,33 @@ std::string NumaTable(const NumaPlaces& places, bool all) {
   return text;
 }
 
-std::string NumaJson(const NumaPlaces& places) {
-  std::string text =
-      "{\"process\": " + std::to_string(places.process) + ", \"name\": " + Quoted(places.name) +
-      ", \"policy\": " + Quoted(places.policy) + ", \"nodes\": " + JsonOf(places.machine.online) +
-      ", \"allowed_nodes\": " + JsonOf(places.allowed_nodes);
-  if (places.processors_node >= 0) {
-    text += ", \"processors_node\": " + std::to_string(places.processors_node);
-  }
-  text += ", \"numa_maps\": " + std::string(places.has_numa_maps ? "true" : "false") +
-          ", \"bytes\": " + JsonOf(places.SumByNode()) +
-          ", \"elsewhere\": " + JsonOf(places.Elsewhere()) + ", \"parts\": [";
-  const char* separator = "";
+Json NumaJson(const NumaPlaces& places) {
+  Json all = {{"process", places.process},
+              {"name", places.name},
+              {"policy", places.policy},
+              {"nodes", places.machine.online},
+              {"allowed_nodes", places.allowed_nodes}};
+  if (places.processors_node >= 0) all["processors_node"] = places.processors_node;
+  all.update({{"numa_maps", places.has_numa_maps},
+              {"bytes", JsonOf(places.SumByNode())},
+              {"elsewhere", JsonOf(places.Elsewhere())},
+              {"parts", Json::array()},
+              {"large_objects", Json::array()},
+              {"findings", FindingsOf(places)}});
   for (const NumaPart& part : places.parts) {
-    text += separator + std::string("{\"group\": ") + Quoted(NameOf(part.group)) +
-            ", \"name\": " + Quoted(part.name) + ", \"policy\": " + Quoted(part.policy) +
-            ", \"bytes\": " + JsonOf(part.nodes) + ", \"elsewhere\": " + JsonOf(part.elsewhere) +
-            "}";
-    separator = ", ";
+    all["parts"].push_back({{"group", NameOf(part.group)},
+                            {"name", part.name},
+                            {"policy", part.policy},
+                            {"bytes", JsonOf(part.nodes)},
+                            {"elsewhere", JsonOf(part.elsewhere)}});
   }
-  text += "], \"large_objects\": [";
-  separator = "";
   for (const LargeObject& object : places.large_objects) {
-    text += separator + std::string("{\"address\": ") + std::to_string(object.address) +
-            ", \"object_bytes\": " + std::to_string(object.bytes) +
-            ", \"pointer_free\": " + (object.is_pointer_free ? "true" : "false") +
-            ", \"bytes\": " + JsonOf(object.nodes) + "}";
-    separator = ", ";
+    all["large_objects"].push_back({{"address", object.address},
+                                    {"object_bytes", object.bytes},
+                                    {"pointer_free", object.is_pointer_free},
+                                    {"bytes", JsonOf(object.nodes)}});
   }
-  text += "], \"findings\": [";
-  separator = "";
-  for (const std::string& finding : FindingsOf(places)) {
-    text += separator + Quoted(finding);
-    separator = ", ";
-  }
-  return text + "]}\n";
+  return all;
 }
 
 }  // namespace gleaner::tools

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/common/json.h"
 #include "tools/numa/numa_places.h"
 
 namespace gleaner::tools {
@@ -14,11 +15,9 @@ std::vector<std::string> FindingsOf(const NumaPlaces& places);
 
 // `all`: every part has a row; else the small ones of a group are joined.
 std::string NumaTable(const NumaPlaces& places, bool all);
-// An object on one line.
-std::string NumaJson(const NumaPlaces& places);
+Json NumaJson(const NumaPlaces& places);
 
 // "12.3 MB on node 0, 4.0 kB on node 2".
 std::string NodesText(const BytesByNode& nodes);
-std::string SizeText(uint64_t bytes);
 
 }  // namespace gleaner::tools

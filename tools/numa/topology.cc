@@ -12,11 +12,12 @@
 #include "platform/nodes/topology.h"
 #include "platform/os/control_group.h"
 #include "platform/threads/thread.h"
-#include "tools/common/text.h"
+#include "tools/common/json.h"
 
 namespace {
 
 using gleaner::platform::Topology;
+using gleaner::tools::Json;
 
 template <class Set>
 std::string List(const Set& set) {
@@ -27,17 +28,11 @@ std::string List(const Set& set) {
   return text;
 }
 
-// Both as an array of JSON.
-std::string Numbers(const std::vector<int>& numbers) {
-  std::string text;
-  for (const int n : numbers) text += (text.empty() ? "" : ", ") + std::to_string(n);
-  return "[" + text + "]";
-}
 template <class Set>
-std::string Numbers(const Set& set) {
+std::vector<int> Numbers(const Set& set) {
   std::vector<int> numbers;
   for (int n = set.First(); n >= 0; n = set.Next(n)) numbers.push_back(n);
-  return Numbers(numbers);
+  return numbers;
 }
 
 struct Marker {
@@ -81,8 +76,7 @@ const char* MemoryOf(const Topology& topology, int node) {
 
 std::vector<int> DistancesFrom(const Topology& topology, int from) {
   std::vector<int> distances;
-  const auto& nodes = topology.machine_nodes;
-  for (int to = nodes.First(); to >= 0; to = nodes.Next(to)) {
+  for (const int to : Numbers(topology.machine_nodes)) {
     distances.push_back(topology.distance(from, to));
   }
   return distances;
@@ -113,8 +107,7 @@ void PrintText(const Plan& plan) {
          t.is_this_machine ? "this machine" : "a machine that is not this one",
          t.from_hwloc ? "hwloc" : "the kernel");
   printf("%6s  %-11s  %-20s  distances\n", "node", "memory", "processors");
-  const auto& nodes = t.machine_nodes;
-  for (int node = nodes.First(); node >= 0; node = nodes.Next(node)) {
+  for (const int node : Numbers(t.machine_nodes)) {
     std::string own = List(t.ProcessorsOf(node));
     if (own.empty()) own = "none";
     printf("%6d  %-11s  %-20s ", node, MemoryOf(t, node), own.c_str());
@@ -134,31 +127,27 @@ void PrintText(const Plan& plan) {
 
 void PrintJson(const Plan& plan) {
   const Topology& t = plan.topology;
-  printf("{\n  \"source\": \"%s\",\n  \"is_this_machine\": %s,\n  \"problem\": %s,\n",
-         t.from_hwloc ? "hwloc" : "kernel", t.is_this_machine ? "true" : "false",
-         t.problem[0] == 0 ? "null" : gleaner::tools::Quoted(t.problem).c_str());
-  printf("  \"has_several_nodes\": %s,\n", gleaner::platform::HasSeveralNodes() ? "true" : "false");
-  printf("  \"memory_nodes\": %s,\n  \"machine_memory_nodes\": %s,\n", Numbers(t.nodes).c_str(),
-         Numbers(t.machine_memory_nodes).c_str());
-  printf("  \"processors\": %s,\n  \"machine_processors\": %s,\n", Numbers(t.processors).c_str(),
-         Numbers(t.machine_processors).c_str());
-  printf("  \"quota_processors\": %s,\n",
-         plan.quota == INT_MAX ? "null" : std::to_string(plan.quota).c_str());
-  printf("  \"nodes\": [");
-  const auto& nodes = t.machine_nodes;
-  for (int node = nodes.First(); node >= 0; node = nodes.Next(node)) {
-    printf("%s\n    {\"node\": %d, \"processors\": %s, \"distances\": %s}",
-           node == nodes.First() ? "" : ",", node, Numbers(t.ProcessorsOf(node)).c_str(),
-           Numbers(DistancesFrom(t, node)).c_str());
+  Json all = {{"source", t.from_hwloc ? "hwloc" : "kernel"},
+              {"is_this_machine", t.is_this_machine},
+              {"problem", t.problem[0] == 0 ? Json() : Json(t.problem)},
+              {"has_several_nodes", gleaner::platform::HasSeveralNodes()},
+              {"memory_nodes", Numbers(t.nodes)},
+              {"machine_memory_nodes", Numbers(t.machine_memory_nodes)},
+              {"processors", Numbers(t.processors)},
+              {"machine_processors", Numbers(t.machine_processors)},
+              {"quota_processors", plan.quota == INT_MAX ? Json() : Json(plan.quota)},
+              {"nodes", Json::array()},
+              {"markers", Json::array()}};
+  for (const int node : Numbers(t.machine_nodes)) {
+    all["nodes"].push_back({{"node", node},
+                            {"processors", Numbers(t.ProcessorsOf(node))},
+                            {"distances", DistancesFrom(t, node)}});
   }
-  printf("\n  ],\n  \"markers\": [");
-  for (size_t i = 0; i < plan.markers.size(); ++i) {
-    const Marker& marker = plan.markers[i];
-    printf("%s\n    {\"node\": %s, \"victims\": %s}", i == 0 ? "" : ",",
-           marker.node < 0 ? "null" : std::to_string(marker.node).c_str(),
-           Numbers(marker.victims).c_str());
+  for (const Marker& marker : plan.markers) {
+    all["markers"].push_back(
+        {{"node", marker.node < 0 ? Json() : Json(marker.node)}, {"victims", marker.victims}});
   }
-  printf("\n  ]\n}\n");
+  gleaner::tools::Print(all);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // `gleaner topology`: the machine's memory nodes, and where markers run on them
-// (docs/numa_topology.md).
+// (docs/reference/numa.md).
 #pragma once
 
 struct TopologyOptions {

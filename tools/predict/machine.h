@@ -1,4 +1,4 @@
-// A machine as the predictor sees it (docs/predictor.md, "Machines").
+// A machine as the predictor sees it (docs/design/predictor.md, "Machines").
 //
 // Times are in nanoseconds, one processor busy, unless said otherwise.
 #pragma once
@@ -62,11 +62,8 @@ struct Machine {
 
   double atomic_ns = 0;  // a read-modify-write of a line that is at hand
   double load_ns = 0;
-  double transfer_ns = 0;  // of a line from another processor
-  double relax_ns = 0;
-  double yield_ns = 0;
-  double wake_call_ns = 0;
-  double wake_ns = 0;
+  double transfer_ns = 0;   // of a line from another processor
+  double wake_call_ns = 0;  // waking a sleeper, for the one who wakes
 
   double doubtful = 0;  // 1: measured while the machine was busy (DoubtsOf)
 

@@ -11,7 +11,7 @@
 
 #include "platform/threads/thread.h"
 #include "runtime/process/options.h"
-#include "tools/system/calibration.h"
+#include "tools/predict/system/calibration.h"
 #include "tools/system/run_program.h"
 #include "tools/system/whole_file.h"
 

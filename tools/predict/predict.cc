@@ -11,23 +11,16 @@
 #include <vector>
 
 #include "gc/mark/mark_clock.h"
+#include "tools/common/json.h"
 #include "tools/common/text.h"
 #include "tools/heap/explained_path.h"
 #include "tools/heap/snapshot_file.h"
 #include "tools/predict/machine_files.h"
 #include "tools/predict/prediction.h"
 
-namespace {
+using namespace gleaner::tools;
 
-using gleaner::tools::Bytes;
-using gleaner::tools::Count;
-using gleaner::tools::Duration;
-using gleaner::tools::ForTerminal;
-using gleaner::tools::Machine;
-using gleaner::tools::PredictedMarking;
-using gleaner::tools::Prediction;
-using gleaner::tools::Quoted;
-using gleaner::tools::Share;
+namespace {
 
 constexpr uint64_t kMaxMarkNs = uint64_t{1} << 50;  // two weeks
 
@@ -39,8 +32,7 @@ int Fail(const std::string& message) {
 bool ReadNumber(const char** at, const char* end, int* number) {
   const auto [rest, error] = std::from_chars(*at, end, *number);
   *at = rest;
-  return error == std::errc() && *number >= 1 &&
-         *number <= gleaner::tools::VirtualClock::kMaxWorkers;
+  return error == std::errc() && *number >= 1 && *number <= VirtualClock::kMaxWorkers;
 }
 
 // Of a range, its ends and the powers of two between them.
@@ -120,79 +112,75 @@ void PrintText(const std::string& snapshot, const PredictedHeap& heap) {
       "\n# marking   m added misses   q waiting for memory   c contention   i no work   "
       "w waking\n\n");
   for (const std::string& sentence : AdviceOf(p, machine)) {
-    gleaner::tools::PrintWrapped(sentence, 0, stdout);
+    PrintWrapped(sentence, 0, stdout);
   }
 }
 
-void PrintJson(const PredictedMarking& m) {
-  printf(
-      "{\"markers\": %d, \"mark_ns\": %.0f, \"uncertainty\": %.3f, \"speed_up\": %.3f, "
-      "\"work\": %.4f, \"added_misses\": %.4f, \"waiting\": %.4f, \"contention\": %.4f, "
-      "\"idle\": %.4f, \"waking\": %.4f, \"steals\": %llu}",
-      m.markers, m.mark_ns, m.uncertainty, m.speed_up, m.work, m.added_misses, m.waiting,
-      m.contention, m.idle, m.waking, static_cast<unsigned long long>(m.steals));
+Json JsonOf(const PredictedMarking& m) {
+  return {{"markers", m.markers},
+          {"mark_ns", std::round(m.mark_ns)},
+          {"uncertainty", m.uncertainty},
+          {"speed_up", m.speed_up},
+          {"work", m.work},
+          {"added_misses", m.added_misses},
+          {"waiting", m.waiting},
+          {"contention", m.contention},
+          {"idle", m.idle},
+          {"waking", m.waking},
+          {"steals", m.steals}};
 }
 
 void PrintJson(const std::string& snapshot, const PredictedHeap& heap) {
   const Machine& machine = heap.machine;
   const Prediction& p = heap.prediction;
-  printf("{\"snapshot\": %s, \"machine\": %s, \"description\": %s,\n", Quoted(snapshot).c_str(),
-         Quoted(machine.name).c_str(), Quoted(machine.description).c_str());
-  printf(" \"objects\": %llu, \"scanned_bytes\": %llu, \"references\": %llu,\n",
-         static_cast<unsigned long long>(p.objects),
-         static_cast<unsigned long long>(p.scanned_bytes),
-         static_cast<unsigned long long>(p.references));
-  printf(" \"serial_ns\": %.0f, \"processor_ns\": %.0f, \"memory_ns\": %.0f,\n", p.serial_ns,
-         p.processor_ns, p.memory_ns);
-  printf(" \"accesses\": [");
-  for (size_t i = 0; i < p.served.size(); ++i) printf("%s%.0f", i == 0 ? "" : ", ", p.served[i]);
-  printf("], \"tlb_misses\": %.0f, \"live_lines\": %.1f, \"levels\": %llu, \"width\": %.1f,\n",
-         p.tlb_misses, p.live_lines, static_cast<unsigned long long>(p.levels), p.width);
-  printf(" \"best_markers\": %d,\n \"markings\": [", p.markings[p.best].markers);
-  for (const PredictedMarking& m : p.markings) {
-    printf("%s\n  ", &m == p.markings.data() ? "" : ",");
-    PrintJson(m);
-  }
-  printf("]");
-  if (p.markings.size() > 1) {
-    printf(",\n \"adaptive\": ");
-    PrintJson(p.adaptive);
-  }
+  Json all = {{"snapshot", snapshot},
+              {"machine", machine.name},
+              {"description", machine.description},
+              {"objects", p.objects},
+              {"scanned_bytes", p.scanned_bytes},
+              {"references", p.references},
+              {"serial_ns", std::round(p.serial_ns)},
+              {"processor_ns", std::round(p.processor_ns)},
+              {"memory_ns", std::round(p.memory_ns)},
+              {"accesses", p.served},
+              {"tlb_misses", p.tlb_misses},
+              {"live_lines", p.live_lines},
+              {"levels", p.levels},
+              {"width", p.width},
+              {"best_markers", p.markings[p.best].markers},
+              {"markings", Json::array()}};
+  for (const PredictedMarking& m : p.markings) all["markings"].push_back(JsonOf(m));
+  if (p.markings.size() > 1) all["adaptive"] = JsonOf(p.adaptive);
   if (heap.measured.workers > 0) {
-    printf(",\n \"measured\": {\"markers\": %d, \"mark_ns\": %llu, \"busy_ns\": %llu}",
-           heap.measured.workers, static_cast<unsigned long long>(heap.measured.elapsed_ns),
-           static_cast<unsigned long long>(heap.measured.busy_ns));
+    all["measured"] = {{"markers", heap.measured.workers},
+                       {"mark_ns", heap.measured.elapsed_ns},
+                       {"busy_ns", heap.measured.busy_ns}};
   }
-  printf(",\n \"advice\": [");
-  const std::vector<std::string> advice = AdviceOf(p, machine);
-  for (size_t i = 0; i < advice.size(); ++i) {
-    printf("%s%s", i == 0 ? "" : ", ", Quoted(advice[i]).c_str());
-  }
-  printf("]}\n");
+  all["advice"] = AdviceOf(p, machine);
+  Print(all);
 }
 
 }  // namespace
 
 bool PredictHeap(const std::string& snapshot, const std::string& machine,
                  const std::vector<int>& markers, PredictedHeap* heap, std::string* error) {
-  using gleaner::tools::HeapGraph;
-  gleaner::tools::SnapshotFile file;
+  SnapshotFile file;
   auto graph = std::make_unique<HeapGraph>();
   if (!file.Open(snapshot)) {
     *error = file.error();
     return false;
   }
-  if (!(machine.empty() ? gleaner::tools::ThisMachine(&heap->machine, error)
-                        : gleaner::tools::FindMachine(machine, &heap->machine, error))) {
+  if (!(machine.empty() ? ThisMachine(&heap->machine, error)
+                        : FindMachine(machine, &heap->machine, error))) {
     return false;
   }
   if (!file.Fill(graph.get())) {
     *error = file.error();
     return false;
   }
-  gleaner::tools::SimulatedHeap simulated(*graph, file.kinds());
+  SimulatedHeap simulated(*graph, file.kinds());
   graph.reset();
-  const gleaner::tools::SnapshotTotals& totals = file.totals();
+  const SnapshotTotals& totals = file.totals();
   // What no collector writes is not shown.
   if (totals.markers <= gleaner::gc::kMaxWorkers && totals.mark_ns < kMaxMarkNs &&
       totals.mark_busy_ns <= totals.markers * totals.mark_ns) {

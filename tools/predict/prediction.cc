@@ -16,7 +16,8 @@ namespace gleaner::tools {
 
 namespace {
 
-// How far a measured time is from the predicted one at most (docs/predictor.md, "Uncertainty").
+// How far a measured time is from the predicted one at most (docs/design/predictor.md,
+// "Uncertainty").
 constexpr double kUncertainty = 0.40;
 constexpr double kWorthWhile = 1.05;
 // From alloc/address_space.cc.

@@ -1,5 +1,5 @@
 // The predictor: how long a marking takes on any number of processors, and what is lost
-// (docs/predictor.md).
+// (docs/design/predictor.md).
 #pragma once
 
 #include <cstdint>

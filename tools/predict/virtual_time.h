@@ -27,9 +27,9 @@ struct VirtualCosts {
   uint64_t atomic_ps = 0;     // a read-modify-write of a line that is at hand
   uint64_t load_ps = 0;       // a load of a line that is at hand
   uint64_t transfer_ps = 0;   // a line comes from another processor
+  uint64_t wake_call_ps = 0;  // waking a sleeper, for the one who wakes
   uint64_t relax_ps = 0;      // a short wait (RealClock::Relax)
   uint64_t yield_ps = 0;      // a call of the system with nobody to run
-  uint64_t wake_call_ps = 0;  // waking a sleeper, for the one who wakes
   uint64_t wake_ps = 0;       // from that call on until the sleeper runs
 };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 
 using gleaner::record::Event;
 

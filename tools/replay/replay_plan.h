@@ -12,7 +12,7 @@
 
 #include <string>
 
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "record/trace_reader.h"
 
 enum class OperationKind : uint8_t {

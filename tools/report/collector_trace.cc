@@ -149,6 +149,15 @@ uint64_t CollectorTrace::Number(const char* key) const {
   return found == description_.end() ? 0 : strtoull(found->second.c_str(), nullptr, 10);
 }
 
+std::string CollectorTrace::Flaw(const std::string& output) const {
+  if (!error_.empty()) return error_ + "; what comes before is in " + output;
+  if (complete_) return "";
+  return path_ +
+         ": the end is missing: the process goes on, was killed, called _exit or exec, or could "
+         "not write; what there is is in " +
+         output;
+}
+
 std::map<uint32_t, std::string> CollectorTrace::ReadThreadNames() {
   std::map<uint32_t, std::string> names;
   const off_t begin = ftello(file_);

@@ -1,4 +1,4 @@
-// Reading a collector trace (docs/tracing.md), whatever has become of it.
+// Reading a collector trace (docs/reference/formats.md), whatever has become of it.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,8 @@ class CollectorTrace {
   uint64_t untraced_threads() const { return untraced_; }
   // What is wrong with the file; empty if nothing is. What came before is right.
   const std::string& error() const { return error_; }
+  // What is said of a trace that is not whole, of which `output` has what is good; empty if it is.
+  std::string Flaw(const std::string& output) const;
 
  private:
   bool ReadDescription(uint64_t bytes);

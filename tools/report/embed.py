@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the parts of a report's page as C++: its style, its script and their licence, with the
-hashes that the page's Content-Security-Policy allows.
+"""Writes what is the same in all pages of a report as C++: what stands before a page's content and
+behind it. The hashes are those that the page's Content-Security-Policy allows.
 
-usage: embed.py OUTPUT --style FILE... --script FILE... --licence FILE
+usage: embed.py OUTPUT --page FILE --style FILE... --script FILE... --licence FILE
 """
 
 import argparse
 import base64
 import hashlib
+import html
 import re
 
 
@@ -32,21 +33,22 @@ def literal(text):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("output")
-    for part in ("style", "script", "licence"):
+    for part in ("page", "style", "script", "licence"):
         parser.add_argument(f"--{part}", nargs="+", required=True)
     arguments = parser.parse_args()
-    parts = {"Style": read(arguments.style), "Script": read(arguments.script),
-             "Licence": read(arguments.licence)}
-    for end in ("</script", "</style"):
-        if any(end in parts[name].lower() for name in ("Style", "Script")):
-            raise SystemExit(f"embed.py: the page would end at a {end}")
+    parts = {"licence": html.escape(read(arguments.licence))}
+    for name in ("style", "script"):
+        text = parts[name] = read(getattr(arguments, name))
+        if re.search("</(script|style)", text, re.IGNORECASE):
+            raise SystemExit(f"embed.py: the {name} would end early")
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        parts[f"{name}_hash"] = f"sha256-{digest}"
+    halves = [re.sub(r"\{(\w+)\}", lambda place: parts[place.group(1)], half)
+              for half in (read(arguments.page) + "\n").split("{content}")]
     with open(arguments.output, "w", encoding="utf-8") as file:
-        file.write('#include "tools/report/report_parts.h"\n\nnamespace gleaner::tools {\n')
-        for name, text in parts.items():
-            digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-            file.write(f"\nconst char kReport{name}[] =\n{literal(text)};\n")
-            if name != "Licence":
-                file.write(f'const char kReport{name}Hash[] = "sha256-{digest}";\n')
+        file.write('#include "tools/report/report_blocks.h"\n\nnamespace gleaner::tools {\n')
+        for name, text in zip(("Before", "Behind"), halves):
+            file.write(f"\nconst char kPage{name}Content[] =\n{literal(text)};\n")
         file.write("\n}  // namespace gleaner::tools\n")
 
 

@@ -1,6 +1,7 @@
 #include "tools/report/report.h"
 
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -11,10 +12,10 @@
 #include "tools/common/text.h"
 #include "tools/predict/predict.h"
 #include "tools/report/collector_trace.h"
+#include "tools/report/ranks.h"
 #include "tools/report/report_page.h"
 #include "tools/report/report_ranks.h"
 #include "tools/run/launch.h"
-#include "tools/run/ranks.h"
 #include "tools/system/run_program.h"
 #include "tools/system/whole_file.h"
 
@@ -65,6 +66,24 @@ Writer WriterOf(const std::string& path) {
                                                                  : Writer{};
 }
 
+// Which process wrote a heap profile (docs/reference/heap.md, "Files"). False after a message.
+bool ReadProfile(const std::string& path, Writer* writer) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  if (!file || !std::getline(file, line)) {
+    Tell(path + ": " + (errno != 0 ? strerror(errno) : "empty"));
+    return false;
+  }
+  if (!line.starts_with("heap profile:") || line.find("@ heap_v2/") == std::string::npos) {
+    Tell(path + ": no heap profile");
+    return false;
+  }
+  std::getline(file, line);
+  (void)sscanf(line.c_str(), "# process=%" SCNu64 " %" SCNu64, &writer->process, &writer->start);
+  return true;
+}
+
 bool AreOfOneProcess(const Writer& a, const Writer& b) {
   return a.process == 0 || b.process == 0 ||
          (a.process == b.process && (a.start == 0 || b.start == 0 || a.start == b.start));
@@ -101,36 +120,23 @@ int Report(const ReportOptions& options, const std::string& output, tools::Whole
     Tell(trace.error());
     return kFailed;
   }
-  tools::HeapProfile profile;
-  std::string reason;
-  if (!options.profile.empty() && !profile.Read(options.profile, &reason)) {
-    Tell(reason);
-    return kFailed;
-  }
+  Writer profiled;
+  if (!options.profile.empty() && !ReadProfile(options.profile, &profiled)) return kFailed;
   PredictedHeap predicted;
   if (!options.snapshot.empty() && !PredictFor(options, &predicted)) return kFailed;
   tools::ReportModel model;
   tools::ReadModel(&trace, &model);
   const Writer traced = WriterOf(options.traces[0]);
-  TellOfStranger("heap profile", options.profile, {profile.process, profile.process_start}, traced,
-                 &model.strangers);
+  TellOfStranger("heap profile", options.profile, profiled, traced, &model.strangers);
   TellOfStranger("heap snapshot", options.snapshot, WriterOf(options.snapshot), traced,
                  &model.strangers);
-  const std::string text = tools::MakePage(model, options.profile.empty() ? nullptr : &profile,
-                                           options.snapshot.empty() ? nullptr : &predicted);
+  const std::string text =
+      tools::MakePage(model, options.profile, options.snapshot.empty() ? nullptr : &predicted);
   if (!WritePage(text, output, page)) return kFailed;
-  if (!trace.error().empty()) {
-    Tell(trace.error() + "; what comes before is in " + output);
-    return kIncomplete;
-  }
-  if (!trace.is_complete()) {
-    Tell(options.traces[0] +
-         ": the end is missing: the process goes on, was killed, called _exit or "
-         "exec, or could not write; what there is is in " +
-         output);
-    return kIncomplete;
-  }
-  return 0;
+  const std::string flaw = trace.Flaw(output);
+  if (flaw.empty()) return 0;
+  Tell(flaw);
+  return kIncomplete;
 }
 
 // A folder that goes with what is in it.
@@ -149,7 +155,7 @@ class TemporaryFolder {
   const std::string path_;
 };
 
-// Runs the program with a trace, and with a profile where the library makes one.
+// Runs the program with a trace.
 int RunTraced(char* const* arguments, const std::string& folder, tools::Ended* ended) {
   const char* program = arguments[0];
   std::string library;
@@ -158,8 +164,7 @@ int RunTraced(char* const* arguments, const std::string& folder, tools::Ended* e
     return status;
   }
   if (!gleaner::runtime::PrependToLoaderPath(library.c_str()) ||
-      !gleaner::runtime::NameReportFiles((folder + "/trace").c_str(),
-                                         (folder + "/profile").c_str())) {
+      !gleaner::runtime::NameReportTrace((folder + "/trace").c_str())) {
     Tell("no memory for the environment");
     return kCommandFailed;
   }
@@ -198,9 +203,6 @@ int ReportRun(char* const* arguments, const ReportOptions& options, tools::Ended
   if (others != 0) {
     Tell("the page shows one process; " + std::to_string(others) + " more left a trace: with " +
          "GLEANER_TRACE=FILE all of them stay");
-  }
-  if (files.profile.empty() && tools::IsReadableFile(folder.path() + "/profile")) {
-    files.profile = folder.path() + "/profile";
   }
   return Report(files, output, &page) == kFailed ? kCommandFailed : 0;
 }

@@ -1,10 +1,94 @@
-// Draws the series of the page as charts that can be zoomed, and read by keyboard.
+// Makes the page of its content, whose form tools/report/report_blocks.h says. Charts can be zoomed,
+// and read by keyboard.
 (function () {
   "use strict";
-  const charts = JSON.parse(document.getElementById("series").textContent);
+  const content = JSON.parse(document.getElementById("content").textContent);
+  const charts = [];  // with their places, which have to be in the page before they are drawn
   const drawn = [];
   // It would set an attribute that the page's policy forbids; the page has legends of its own.
   Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
+
+  // Text stays text, whatever is in it.
+  function make(tag, attributes, ...children) {
+    const element = ["svg", "path", "text"].includes(tag)
+      ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+    Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
+    element.append(...children.flat());
+    return element;
+  }
+  const scrolled = (name, tag, ...children) => make(tag,
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, ...children);
+  const cells = (row) => row.map((cell) => make("td", {}, cell));
+  const headings = (all) => all.map((heading) => make("th", { scope: "col" }, heading));
+  const keys = (all) => make("ul", { class: "keys" }, all.map(([name, colour]) =>
+    make("li", {}, make("span", { class: "swatch " + colour }), " " + name)));
+
+  function bar(parts, full) {
+    return make("td", { class: "bar" }, make("div", {}, parts
+      .filter(([length]) => length > 0 && full > 0).map(([length, colour]) => {
+        const part = make("span", { class: colour });
+        part.style.width = 100 * length / full + "%";
+        return part;
+      })));
+  }
+
+  const blocks = {
+    text: (text) => [make("p", {}, text)],
+    soft: (text) => [make("p", { class: "soft" }, text)],
+    heading: (text) => [make("h3", {}, text)],
+    figures: (figures) => [make("dl", { class: "figures" }, figures.map(([name, figure]) =>
+      make("div", {}, make("dt", {}, name), make("dd", {}, figure))))],
+    advice: (each) => [make("div", { class: "advice", id: "advice-" + each.rule },
+      make("h3", {}, each.title), make("p", {}, each.evidence), make("p", {}, each.action),
+      make("p", { class: "soft" }, "More: ", make("cite", {}, each.document)))],
+    table: (table) => [make("details", {}, make("summary", {}, table.name),
+      scrolled(table.name, "div", make("table", {},
+        make("thead", {}, make("tr", {}, headings(table.headings))),
+        make("tbody", {}, table.rows.map((row) => make("tr", {}, cells(row)))))))],
+    bars: (table) => [keys(table.keys), scrolled(table.caption, "div",
+      make("table", { class: "bars" },
+        make("caption", { class: "soft left" }, table.caption),
+        make("thead", {}, make("tr", {}, headings(table.headings.slice(0, 1)), make("td", {}),
+          headings(table.headings.slice(1)))),
+        make("tbody", {}, table.rows.map((row) => make("tr", {}, make("td", {}, row.label),
+          bar(row.parts, table.full), cells(row.cells))))))],
+    strips: (strips) => {
+      const height = 24 * strips.rows.length;
+      const path = (row, i, colour) => make("path", { class: colour, d: row[colour].map((percent, x) =>
+        (percent ? `M${x} ${24 * i + 24}v-${Math.max(1, 0.18 * percent)}h1V${24 * i + 24}z` : ""))
+        .join("") });
+      return [keys(strips.keys), scrolled("Over time", "figure", make("svg", { class: "strips",
+        viewBox: `-90 0 690 ${height + 20}`, role: "img", "aria-label": strips.label },
+      strips.rows.map((row, i) => [
+        make("text", { x: -6, y: 24 * i + 20, "text-anchor": "end" }, row.label),
+        path(row, i, "rest"), path(row, i, "k1")]).flat(),
+      make("text", { x: 0, y: height + 16 }, "0"),
+      make("text", { x: 600, y: height + 16, "text-anchor": "end" }, strips.end)))];
+    },
+    chart: (chart) => {
+      charts.push(chart);
+      chart.legend = make("div", { class: "legend" });
+      chart.place = make("div", { class: "chart", id: chart.id, tabindex: "0", role: "application",
+        "aria-label": chart.label
+          + "; arrow keys read values, plus and minus zoom, 0 shows all" });
+      chart.values = make("div", { class: "values", id: chart.id + "-values",
+        "aria-live": "polite" });
+      return [make("figure", {}, chart.legend, chart.place, chart.values)];
+    },
+  };
+
+  document.title += ": " + content.command.slice(0, 100);
+  document.querySelector("header").append(make("h1", {}, content.heading),
+    make("p", { class: "command" }, content.command),
+    make("p", { class: "soft" }, content.origin),
+    make("nav", { "aria-label": "Panels" }, make("ul", {}, content.sections.map((section) =>
+      make("li", {}, make("a", { href: "#" + section.id }, section.title))))),
+    ...content.notes.map((note) => make("p", { class: "missing", role: "note" }, note)));
+  document.querySelector("main").append(...content.sections.map(({ id, title, blocks: all }) =>
+    make("section", { id, "aria-labelledby": id + "-title" },
+      make("h2", { id: id + "-title" }, title),
+      all.flatMap((block) => Object.entries(block)
+        .flatMap(([kind, value]) => blocks[kind](value))))));
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const digits = (value) => {
@@ -31,7 +115,9 @@
     return [Math.min(...values) / 1.5, Math.max(...values) * 1.5];
   }
 
-  function options(chart, legend) {
+  function options(chart) {
+    const isLogarithmic = chart.form === "logarithmic";
+    const isOfWindows = chart.form === "windows";  // shares by lengths of time
     const perSeries = {};
     chart.series.forEach((each) => {
       perSeries[each.name] = {
@@ -48,11 +134,11 @@
       colors: chart.series.map((each) => colour(each.colour)),
       visibility: chart.series.map((each) => !each.hidden),
       connectSeparatedPoints: true,
-      logscale: chart.logscale,
-      dateWindow: [0, chart.run],
-      valueRange: chart.logscale ? logRange(chart) : null,
+      logscale: isLogarithmic,
+      dateWindow: isOfWindows ? [Math.min(1e-4, chart.end) / 1.1, chart.end * 1.1] : [0, chart.end],
+      valueRange: isLogarithmic ? logRange(chart) : isOfWindows ? [0, 102] : null,
       labelsKMB: false,
-      includeZero: !chart.logscale,
+      includeZero: !isLogarithmic,
       gridLineColor: colour("--line"),
       axisLineColor: colour("--line"),
       axisLabelFontSize: 12,
@@ -60,11 +146,12 @@
       animatedZooms: false,
       ylabel: chart.unit,
       axes: {
-        x: { axisLabelFormatter: (value) => seconds(value), axisLabelWidth: 64 },
+        x: { axisLabelFormatter: (value) => seconds(value), axisLabelWidth: 64,
+          logscale: isOfWindows, ticker: Dygraph.numericTicks },
         y: { axisLabelFormatter: (value) => digits(value), axisLabelWidth: 56 },
       },
       highlightCallback: (event, x, points) => {
-        legend.textContent = "At " + seconds(x) + ": " + points
+        chart.values.textContent = "At " + seconds(x) + ": " + points
           .filter((point) => point.yval !== null && !Number.isNaN(point.yval))
           .map((point) => point.name + " " + digits(point.yval) + " " + chart.unit).join(", ");
       },
@@ -111,18 +198,17 @@
   }
 
   charts.forEach((chart) => {
-    const element = document.getElementById(chart.id);
     const data = rows(chart.series);
     if (data.length === 0) return;
-    const values = document.getElementById(chart.id + "-values");
-    const graph = new Dygraph(element, data, options(chart, values));
-    addToggles(chart, graph, document.getElementById(chart.id + "-legend"));
-    addKeys(element, graph);
+    const graph = new Dygraph(chart.place, data, options(chart));
+    addToggles(chart, graph, chart.legend);
+    addKeys(chart.place, graph);
     drawn.push({ chart, graph });
   });
 
-  if (drawn.length > 1) {
-    Dygraph.synchronize(drawn.map((each) => each.graph),
+  const overTime = drawn.filter(({ chart }) => chart.form !== "windows");
+  if (overTime.length > 1) {
+    Dygraph.synchronize(overTime.map((each) => each.graph),
       { selection: false, zoom: true, range: false });
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {

@@ -309,77 +309,77 @@ const Rule kRules[] = {
      "Other programs, or more threads than there are processors, had them. Pauses and stalls are "
      "longer by that time, and no setting of the heap makes them shorter: measure where processors "
      "are free, or run fewer threads.",
-     "docs/latency.md#stalls"},
+     "docs/reference/statistics.md#stalls"},
     {"heap-too-small", "The heap is too small for what is live", HeapTooSmall,
      "A larger heap is collected less often: lower GLEANER_FREE_SPACE_DIVISOR (1 or 2), or give a "
      "size with GLEANER_INITIAL_HEAP; see whether GLEANER_MAX_HEAP or a memory limit holds it "
      "down.",
-     "docs/collection_cycle.md#the-law"},
+     "docs/design/policy.md#the-law"},
     {"pauses-above-goal", "Pauses are longer than the goal", PausesAboveGoal,
      "Let collections run concurrently (GLEANER_MODE=concurrent) where they were stop-parallel; "
      "where the reason is “fast allocation”, the program builds data faster than it can be "
      "marked.",
-     "docs/modes.md#what-is-decided"},
+     "docs/design/policy.md#what-is-decided"},
     {"helpers-idle", "Markers find little to do", HelpersIdle,
      "The heap is a chain or has few references to share: fewer markers (GLEANER_MARKERS) do as "
      "well, and leave processors to the program.",
-     "docs/collection_cycle.md#marking"},
+     "docs/design/collection.md#marking"},
     {"roots-dominate", "Roots dominate the pauses", RootsDominate,
      "Many threads, deep stacks or large static data are listed in each pause: keep large tables "
      "of pointers in the heap, exclude data that holds none (GC_exclude_static_roots).",
-     "docs/collection_cycle.md#roots"},
+     "docs/design/collection.md#roots"},
     {"stopping-dominates", "Stopping and resuming threads dominates the pauses", StoppingDominates,
      "More threads run than there are processors, or some block signals for long. Threads that "
      "wait, or compute without references to the heap, need no stop in GC_do_blocking.",
-     "docs/collection_cycle.md#stopping"},
+     "docs/design/collection.md#stopping"},
     {"rescanning-dominates", "Written memory dominates the pauses", DirtyDominates,
      "The program writes all over the heap while it is marked: fewer writes to old objects, or "
      "stop-parallel collections (GLEANER_MODE=stop) if their pauses do.",
-     "docs/concurrent_cycle.md#the-steps"},
+     "docs/design/concurrent_cycle.md#the-steps"},
     {"weak-dominates", "Finalizers and links dominate the pauses", WeakDominates,
      "Register finalizers and disappearing links for fewer objects: those that own something "
      "outside the heap.",
-     "docs/collection_cycle.md#finalizers-and-links"},
+     "docs/design/collection.md#finalizers-and-links"},
     {"live-grows", "Live memory grew all along", LiveGrows,
      "The program is still building its data; or it keeps what it does not need (a leak); or words "
      "that only look like references keep it (false retention): ask who keeps an object.",
-     "docs/finding_leaks.md#from-it-grows-to-the-line"},
+     "docs/reference/heap.md#from-it-grows-to-the-line"},
     {"live-jumps", "False retention suspected", LiveJumps,
      "Something large was live now and then: a phase of the program, or words left over in stacks "
      "and registers that kept dead structures. Clear pointers to large structures when they are "
      "done with.",
-     "docs/performance.md#what-is-found-after-its-last-use"},
+     "docs/figures/performance.md#what-is-found-after-its-last-use"},
     {"sparse-pages", "Pages of small objects are half empty", Sparse,
      "Few live objects keep many pages: objects that live long are scattered among those that die. "
      "Allocate them together, at a time of their own.",
-     "docs/lps_and_tree_fit.md#the-bound-and-its-slack"},
+     "docs/design/lps_and_tree_fit.md#the-bound-and-its-slack"},
     {"much-free", "Most of the heap is free", MuchFree,
      "The heap has been larger: free memory goes back after six collections, or at once after "
      "GC_gcollect_and_unmap.",
-     "docs/collection_cycle.md#growth"},
+     "docs/design/policy.md#growth"},
     {"write-faults", "Write faults dominate the stalls", WriteFaults,
      "Each first write to a tracked page is a signal: let the kernel’s userfaultfd do it, or mark "
      "stop-parallel (GLEANER_MODE=stop).",
-     "docs/write_tracking.md#what-it-costs"},
+     "docs/design/write_tracking.md#what-it-costs"},
     {"no-tracker", "Writes cannot be tracked", NoTracker,
      "Allow the mechanism that the system refuses, or choose one with GLEANER_WRITE_TRACKING.",
-     "docs/write_tracking.md#choice"},
+     "docs/design/write_tracking.md#choice"},
     {"throttled", "Threads wait for concurrent marking", Throttled,
      "The program allocates faster than the background markers mark: give them more processors "
      "(GLEANER_BACKGROUND_MARKERS), or the heap more room (GLEANER_FREE_SPACE_DIVISOR).",
-     "docs/concurrent_cycle.md#who-is-throttled"},
+     "docs/design/concurrent_cycle.md#who-is-throttled"},
     {"allocation-stalls", "Threads wait for memory", AllocationStalls,
      "Threads take pages that are new, or each other’s. Memory that is used again costs less: a "
      "higher GLEANER_FREE_SPACE_DIVISOR collects more often. A heap that begins large "
      "(GLEANER_INITIAL_HEAP) is spared the steps in which it grows, but not its new pages.",
-     "docs/latency.md#stalls"},
+     "docs/reference/statistics.md#stalls"},
     {"overruns", "Cycles end too late", Overruns,
      "Have cycles begin and mark earlier: more room (GLEANER_FREE_SPACE_DIVISOR), more background "
      "markers (GLEANER_BACKGROUND_MARKERS).",
-     "docs/concurrent_cycle.md#who-is-throttled"},
+     "docs/design/concurrent_cycle.md#who-is-throttled"},
     {"asked-for", "The program asks for collections itself", AskedFor,
      "Calls of GC_gcollect are seldom needed: the collector knows when one pays.",
-     "docs/collection_cycle.md#pacing"},
+     "docs/design/policy.md#pacing"},
 };
 
 }  // namespace

@@ -89,6 +89,9 @@ class Reader {
         return stalls_.push_back({span, arguments[0], &thread});
       case TraceEvent::kReturned:
         return model_.returned.push_back({span.end_ns, static_cast<double>(arguments[0])});
+      case TraceEvent::kProgram:
+        return model_.program.push_back(
+            {TextOfTrace(arguments, record.count), record.thread, span});
       case TraceEvent::kHeap:
         NoteResident(arguments[0]);
         return model_.levels.push_back({span.begin_ns, arguments[0], arguments[1], arguments[2],
@@ -146,6 +149,9 @@ class Reader {
   void AddStall(const Stall& stall) {
     const uint64_t ns = LengthOf({stall.span});
     stall.thread->stalls.push_back(stall.span);
+    if (stall.cause != static_cast<uint64_t>(platform::StallCause::kPause)) {
+      stall.thread->waits.push_back(stall.span);
+    }
     model_.stall_ns.push_back(ns);
     if (stall.cause >= model_.stalls.size()) return;
     StallSums& sums = model_.stalls[stall.cause];

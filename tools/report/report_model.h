@@ -59,6 +59,14 @@ struct ThreadRow {
   Interval life = {};
   bool has_ended = false;  // before the trace
   std::vector<Interval> stalls;
+  std::vector<Interval> waits;  // stalls for other causes than pauses, as they come
+};
+
+// What the program has measured and named.
+struct ProgramSpan {
+  std::string name;
+  uint32_t thread;
+  Interval time;
 };
 
 struct StallSums {
@@ -121,6 +129,7 @@ struct ReportModel {
   std::map<uint64_t, MarkerRow> markers;
   uint64_t marking_ns = 0;  // in which any marker marked
   std::vector<Interval> inspections;
+  std::vector<ProgramSpan> program;
   uint64_t most_resident_bytes = 0;  // of all levels and collections
   // Of the last sample.
   std::vector<SizeClassRow> classes;

@@ -1,16 +1,15 @@
-// The HTML page of a report: one file, nothing of which is fetched from elsewhere.
+// The page of a report on one process.
 #pragma once
 
 #include <string>
 
 #include "tools/predict/predict.h"
 #include "tools/report/report_model.h"
-#include "tools/report/report_profile.h"
 
 namespace gleaner::tools {
 
-// `profile` and `predicted` are null if there are none.
-std::string MakePage(const ReportModel& model, const HeapProfile* profile,
+// `profile` is the file of a heap profile, or empty; `predicted` is null if there is none.
+std::string MakePage(const ReportModel& model, const std::string& profile,
                      const PredictedHeap* predicted);
 
 }  // namespace gleaner::tools

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/run/ranks.h"
+#include "tools/report/ranks.h"
 
 namespace gleaner::tools {
 

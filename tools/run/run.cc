@@ -34,7 +34,7 @@ void ReportModes(const RunRecord& record) {
           : any        ? ""
                        : "stop-parallel");
   if (any) {
-    fprintf(stderr, "gleaner: of these     %llu beside the program, %llu minor\n",
+    fprintf(stderr, "gleaner: of these     %llu concurrent, %llu minor\n",
             number(record.concurrent), number(record.minors));
   }
   if (any || record.reason[0] != 0) {

@@ -18,7 +18,6 @@
 #include <thread>
 
 namespace gleaner::tools {
-namespace {
 
 std::string FirstLine(const std::string& path) {
   std::ifstream file(path);
@@ -26,6 +25,8 @@ std::string FirstLine(const std::string& path) {
   std::getline(file, line);
   return line;
 }
+
+namespace {
 
 std::string FolderOf(int process) { return "/proc/" + std::to_string(process) + "/"; }
 

@@ -8,6 +8,9 @@
 
 namespace gleaner::tools {
 
+// The content of a file of the system without the line's end; empty if there is none.
+std::string FirstLine(const std::string& path);
+
 // Call order: Open, then the others. A process that executes another program has other memory:
 // Read fails, state() is kOther, and Open leads to that memory.
 class ProcessMemory {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <thread>
 
 namespace gleaner::tools {
@@ -57,13 +56,6 @@ int MoveToNodes(int thread, const std::vector<uint64_t>& pages, const std::vecto
   results->assign(pages.size(), -EAGAIN);
   return CallMovePages(thread, pages, 0, pages.size(), nodes.data(),
                        of_others ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE, results->data());
-}
-
-std::string SystemFile(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 }  // namespace gleaner::tools

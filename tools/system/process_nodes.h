@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace gleaner::tools {
@@ -17,8 +16,5 @@ int QueryNodes(int thread, const std::vector<uint64_t>& pages, std::vector<int>*
 // -EACCES for a page that others map. Returns 0 or the error of the call.
 int MoveToNodes(int thread, const std::vector<uint64_t>& pages, const std::vector<int>& nodes,
                 bool of_others, std::vector<int>* results);
-
-// The content of a file of the system without the line's end; empty if there is none.
-std::string SystemFile(const std::string& path);
 
 }  // namespace gleaner::tools

@@ -17,13 +17,10 @@
 #include "tools/system/terminal.h"
 #include "tools/top/top_frame.h"
 
-namespace {
-
+using namespace gleaner::tools;
 using gleaner::platform::NowNs;
-using gleaner::tools::LiveHeap;
-using gleaner::tools::ProcessMemory;
-using gleaner::tools::Screen;
-using gleaner::tools::TopFrame;
+
+namespace {
 
 constexpr int kFailed = 1;
 // How long a program that is executed anew may take to map the library.
@@ -70,8 +67,7 @@ class TopRun {
   }
 
   std::string Whose() const {
-    return "process " + std::to_string(options_.process) + " (" +
-           gleaner::tools::Printable(memory_.name()) + "): ";
+    return "process " + std::to_string(options_.process) + " (" + Printable(memory_.name()) + "): ";
   }
 
   // Makes the next frame. False with a message, or if the process has ended.
@@ -111,7 +107,7 @@ class TopRun {
     bool is_uncollected = false;
     *is_readable = true;
     for (size_t i = 0; i < heaps_.size(); ++i) {
-      gleaner::tools::HeapSample sample;
+      HeapSample sample;
       switch (heaps_[i].Read(memory_, &sample)) {
         case LiveHeap::Found::kYes:
           if (i >= previous_.size()) previous_.resize(i + 1);
@@ -133,7 +129,7 @@ class TopRun {
       }
     }
     frame_ = frame.is_empty() && !options_.json ? Whose() + "the collector has not been used yet\n"
-             : options_.json                    ? frame.Json()
+             : options_.json                    ? frame.JsonText()
                                                 : frame.Text();
     if (!frame.is_empty() || (is_unused && options_.frames != 1)) return true;
     message_ =
@@ -158,12 +154,12 @@ class TopRun {
 
   int SayItHasEnded() {
     (void)screen_.LeaveLastFrame();
-    gleaner::tools::Tell("top", Whose() + "it has ended");
+    Tell("top", Whose() + "it has ended");
     return has_shown_ ? 0 : kFailed;
   }
   int Fail() {
     screen_.Leave();
-    gleaner::tools::Tell("top", message_);
+    Tell("top", message_);
     return kFailed;
   }
   int FailToWrite() {
@@ -175,7 +171,7 @@ class TopRun {
   Screen screen_;
   ProcessMemory memory_;
   std::vector<LiveHeap> heaps_;
-  std::vector<gleaner::tools::HeapSample> previous_;  // of each heap; time 0: there is none
+  std::vector<HeapSample> previous_;  // of each heap; time 0: there is none
   std::string frame_;
   std::string message_;
   uint64_t loading_until_ns_ = 0;

@@ -1,4 +1,4 @@
-// `gleaner top`: a running program's heap, without stopping it (docs/top.md).
+// `gleaner top`: a running program's heap, without stopping it (docs/reference/commands.md).
 #pragma once
 
 #include <cstdint>

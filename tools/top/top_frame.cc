@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
+
+#include "tools/common/text.h"
 
 namespace gleaner::tools {
 namespace {
@@ -24,16 +27,6 @@ __attribute__((format(printf, 2, 3))) void Append(std::string* text, const char*
 }
 
 double Ms(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
-
-std::string Size(double bytes) {
-  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
-  int unit = 0;
-  for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
-  std::string text;
-  Append(&text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
-  return text;
-}
-std::string Size(uint64_t bytes) { return Size(static_cast<double>(bytes)); }
 
 // How long the program was stopped between two times, as far as the sample knows.
 uint64_t PausedNs(const HeapSample& sample, uint64_t begin_ns, uint64_t end_ns) {
@@ -85,14 +78,15 @@ const char* ModeOf(const HeapSample& sample) {
                                   : "stop-parallel";
 }
 
-std::string Quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : Printable(text)) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
+// The name and, where the sample has one, the figure of each member of an enum.
+template <class Enum, class F>
+Json ByName(int count, const F& figure) {
+  Json all = Json::object();
+  for (int i = 0; i < count; ++i) all[NameOf(static_cast<Enum>(i))] = figure(i);
+  return all;
 }
+
+double Millionths(double value) { return std::round(value * 1e6) / 1e6; }
 
 void AppendBar(std::string* text, uint64_t part, uint64_t whole) {
   constexpr uint64_t kWidth = 20;
@@ -123,7 +117,8 @@ void AppendCollections(std::string* out, const HeapSample& now) {
   if (now.collections == 0) return;
   Append(out, "last        %.1f s ago, %s, %s: pause %.3f ms, freed %s\n",
          static_cast<double>(now.time_ns - std::min(now.time_ns, now.end_ns)) / 1e9,
-         NameOf(now.cause), NameOf(now.kind), Ms(now.last_pause_ns), Size(now.freed_bytes).c_str());
+         NameOf(now.cause), NameOf(now.kind), Ms(now.last_pause_ns),
+         SizeText(now.freed_bytes).c_str());
   Append(out, "pauses      longest %.3f ms, total %.3f s; %.1f %% of the last second\n",
          Ms(now.longest_pause_ns), static_cast<double>(now.pause_ns) / 1e9, 100 * PausedShare(now));
   Append(out, "            of the worst 100 ms %.0f %% were left to the program\n",
@@ -154,19 +149,19 @@ void TopFrame::Add(const LiveHeap& heap, const HeapSample& now, const HeapSample
   std::string* out = &text_;
   Append(out, "\n%s, Gleaner %s\n", Printable(heap.file()).c_str(),
          Printable(heap.version()).c_str());
-  Append(out, "heap        %s, free %s; metadata %s\n", Size(now.heap_bytes).c_str(),
-         Size(now.free_bytes).c_str(), Size(now.metadata_bytes).c_str());
+  Append(out, "heap        %s, free %s; metadata %s\n", SizeText(now.heap_bytes).c_str(),
+         SizeText(now.free_bytes).c_str(), SizeText(now.metadata_bytes).c_str());
   Append(out, "live        %s in %" PRIu64 " objects after the last collection\n",
-         Size(now.live_bytes).c_str(), now.live_objects);
-  Append(out, "allocated   %s since then", Size(now.allocated_since_bytes).c_str());
+         SizeText(now.live_bytes).c_str(), now.live_objects);
+  Append(out, "allocated   %s since then", SizeText(now.allocated_since_bytes).c_str());
   const double rate = AllocationRate(now, before);
-  if (rate >= 0) Append(out, ", %s a second", Size(rate).c_str());
+  if (rate >= 0) Append(out, ", %s a second", SizeText(rate).c_str());
   *out += '\n';
   if (now.allowance_bytes != 0) {
     *out += "next        ";
     AppendBar(out, now.charged_bytes, now.allowance_bytes);
-    Append(out, " %s of %s until the next collection\n", Size(now.charged_bytes).c_str(),
-           Size(now.allowance_bytes).c_str());
+    Append(out, " %s of %s until the next collection\n", SizeText(now.charged_bytes).c_str(),
+           SizeText(now.allowance_bytes).c_str());
   }
   Append(out, "threads     %" PRIu64 ", markers %" PRIu64 "; mode %s, cycle %s\n", now.threads,
          now.markers, ModeOf(now), NameOf(now.cycle_state));
@@ -174,62 +169,47 @@ void TopFrame::Add(const LiveHeap& heap, const HeapSample& now, const HeapSample
   AppendStalls(out, now);
   if (!now.is_whole) *out += "a collection's figures may be half those of the one before\n";
 
-  out = &json_;
-  if (!out->empty()) *out += ", ";
-  Append(out, "{\"file\": ");
-  *out += Quoted(heap.file()) + ", \"version\": " + Quoted(heap.version());
-  const auto number = [out](const char* name, uint64_t value) {
-    Append(out, ", \"%s\": %" PRIu64, name, value);
+  Json heap_json = {
+      {"file", Printable(heap.file())},
+      {"version", Printable(heap.version())},
+      {"whole", now.is_whole},
+      {"time_ns", now.time_ns},
+      {"heap_bytes", now.heap_bytes},
+      {"free_bytes", now.free_bytes},
+      {"metadata_bytes", now.metadata_bytes},
+      {"live_bytes", now.live_bytes},
+      {"live_objects", now.live_objects},
+      {"allocated_bytes", now.allocated_bytes},
+      {"allocated_since_bytes", now.allocated_since_bytes},
+      {"freed_since_bytes", now.freed_since_bytes},
+      {"charged_bytes", now.charged_bytes},
+      {"allowance_bytes", now.allowance_bytes},
   };
-  const auto fraction = [out](const char* name, double value) {
-    Append(out, ", \"%s\": %.6f", name, value);
-  };
-  Append(out, ", \"whole\": %s", now.is_whole ? "true" : "false");
-  number("time_ns", now.time_ns);
-  number("heap_bytes", now.heap_bytes);
-  number("free_bytes", now.free_bytes);
-  number("metadata_bytes", now.metadata_bytes);
-  number("live_bytes", now.live_bytes);
-  number("live_objects", now.live_objects);
-  number("allocated_bytes", now.allocated_bytes);
-  number("allocated_since_bytes", now.allocated_since_bytes);
-  number("freed_since_bytes", now.freed_since_bytes);
-  number("charged_bytes", now.charged_bytes);
-  number("allowance_bytes", now.allowance_bytes);
-  if (rate >= 0) fraction("allocated_bytes_per_second", rate);
-  number("threads", now.threads);
-  number("markers", now.markers);
-  Append(out, ", \"mode\": \"%s\", \"cycle\": \"%s\"", ModeOf(now), NameOf(now.cycle_state));
-  number("collections", now.collections);
-  for (int i = 0; i < gc::kCauses; ++i) {
-    Append(out, "%s\"%s\": %" PRIu64, i == 0 ? ", \"causes\": {" : ", ",
-           NameOf(static_cast<gc::Cause>(i)), now.causes[i]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    Append(out, "%s\"%s\": %" PRIu64, i == 0 ? "}, \"kinds\": {" : ", ",
-           NameOf(static_cast<gc::CollectionKind>(i)), now.kinds[i]);
-  }
-  *out += "}";
-  number("pause_ns", now.pause_ns);
-  number("longest_pause_ns", now.longest_pause_ns);
-  fraction("paused_share", now.pauses.empty() ? 0 : PausedShare(now));
-  fraction("least_utilisation", LeastUtilisation(now));
+  if (rate >= 0) heap_json["allocated_bytes_per_second"] = Millionths(rate);
+  heap_json.update({
+      {"threads", now.threads},
+      {"markers", now.markers},
+      {"mode", ModeOf(now)},
+      {"cycle", NameOf(now.cycle_state)},
+      {"collections", now.collections},
+      {"causes", ByName<gc::Cause>(gc::kCauses, [&](int i) { return now.causes[i]; })},
+      {"kinds", ByName<gc::CollectionKind>(4, [&](int i) { return now.kinds[i]; })},
+      {"pause_ns", now.pause_ns},
+      {"longest_pause_ns", now.longest_pause_ns},
+      {"paused_share", now.pauses.empty() ? 0 : Millionths(PausedShare(now))},
+      {"least_utilisation", Millionths(LeastUtilisation(now))},
+  });
   if (now.collections != 0) {
-    Append(out, ", \"last\": {\"cause\": \"%s\", \"kind\": \"%s\"", NameOf(now.cause),
-           NameOf(now.kind));
-    number("end_ns", now.end_ns);
-    number("pause_ns", now.last_pause_ns);
-    number("freed_bytes", now.freed_bytes);
-    number("steals", now.steals);
-    number("finalizable", now.finalizable);
-    *out += "}";
+    heap_json["last"] = {
+        {"cause", NameOf(now.cause)},     {"kind", NameOf(now.kind)},       {"end_ns", now.end_ns},
+        {"pause_ns", now.last_pause_ns},  {"freed_bytes", now.freed_bytes}, {"steals", now.steals},
+        {"finalizable", now.finalizable},
+    };
   }
-  for (int c = 0; c < platform::kStallCauses; ++c) {
-    Append(out, "%s\"%s\": {\"total_ns\": %" PRIu64 ", \"longest_ns\": %" PRIu64 "}",
-           c == 0 ? ", \"stalls\": {" : ", ", NameOf(static_cast<platform::StallCause>(c)),
-           now.stall_ns[c], now.longest_stall_ns[c]);
-  }
-  *out += "}}";
+  heap_json["stalls"] = ByName<platform::StallCause>(platform::kStallCauses, [&](int c) {
+    return Json{{"total_ns", now.stall_ns[c]}, {"longest_ns", now.longest_stall_ns[c]}};
+  });
+  heaps_.push_back(std::move(heap_json));
 }
 
 std::string TopFrame::Text() const {
@@ -238,10 +218,8 @@ std::string TopFrame::Text() const {
   return out + text_;
 }
 
-std::string TopFrame::Json() const {
-  std::string out;
-  Append(&out, "{\"process\": %d, \"name\": ", process_);
-  return out + Quoted(name_) + ", \"heaps\": [" + json_ + "]}\n";
+std::string TopFrame::JsonText() const {
+  return TextOf({{"process", process_}, {"name", name_}, {"heaps", heaps_}}) + "\n";
 }
 
 }  // namespace gleaner::tools

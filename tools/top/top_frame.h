@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tools/common/json.h"
 #include "tools/heap/live_heap.h"
 
 namespace gleaner::tools {
@@ -19,13 +20,13 @@ class TopFrame {
   // Lines.
   std::string Text() const;
   // An object on one line.
-  std::string Json() const;
+  std::string JsonText() const;
 
  private:
   int process_;
   std::string name_;
   std::string text_;
-  std::string json_;
+  Json heaps_ = Json::array();
 };
 
 }  // namespace gleaner::tools

@@ -135,7 +135,8 @@ GC_API void *GC_CALL GC_realloc(void *object, size_t size) GC_ATTR_ALLOC_SIZE(2)
 
 /* Gives an object back at once. `object` is NULL (nothing happens) or the base of an object that is
    not used any more. Its finalizer is not called any more, links in it are forgotten, and links to
-   it are cleared. Never needed, except for uncollectable objects. */
+   it are cleared. Never needed, except for uncollectable objects. May run a collection and
+   finalizers, as an allocation may. */
 GC_API void GC_CALL GC_free(void *object);
 
 /* Copies of strings into pointer-free objects. GC_strndup copies at most `max` characters and adds

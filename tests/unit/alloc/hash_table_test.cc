@@ -1,4 +1,4 @@
-#include "alloc/hash_table.h"
+#include "alloc/metadata/hash_table.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -2,8 +2,8 @@
 // allows, and no page is lost or given away twice, whatever the nodes are.
 //
 // The machine is a model (fake_nodes.h), and one thread drives the threads' heaps, so the tests are
-// deterministic. [inv.lps-bound] holds with the slack of docs/lps_and_tree_fit.md: the batch of 16,
-// and eight pages that a search gives away.
+// deterministic. [inv.lps-bound] holds with the slack of docs/design/lps_and_tree_fit.md: the batch
+// of 16, and eight pages that a search gives away.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -34,7 +34,7 @@ constexpr size_t kObjectBytes = 1024;
 constexpr size_t kObjectsAPage = alloc::kPageBytes / kObjectBytes;
 constexpr int kNodes = 4;
 
-size_t Taken() { return alloc::PageSpaceOf(Space::kScanned).taken(); }
+size_t Taken() { return alloc::PageSpaceOf(Space::kScanned).taken().value(); }
 // On the lists of threads and nodes.
 size_t Free() {
   size_t free = 0;

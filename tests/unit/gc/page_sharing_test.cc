@@ -62,7 +62,7 @@ class Heaps {
     size_t free = 0;
     for (size_t i = 0; i < ThreadHeaps::count(); ++i)
       free += ThreadHeaps::at(i).free_pages(Space::kScanned);
-    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken();
+    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken().value();
     const size_t live = taken - free;
     max_live_ = std::max(max_live_, live);
     max_taken_ = std::max(max_taken_, taken);
@@ -164,9 +164,9 @@ TEST(PageSharingTest, AnIdleOwnerLetsItsPagesGo) {
     heaps.Drop(0, 300);
     Collect();
     EXPECT_GE(heaps.heap(0).free_pages(Space::kScanned), 290u);
-    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken();
+    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken().value();
     heaps.Fill(1, 0, 290);
-    EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken(), taken + kBatch);
+    EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(), taken + kBatch);
     EXPECT_LE(heaps.heap(0).free_pages(Space::kScanned), kBatch);
   });
 }
@@ -211,7 +211,7 @@ TEST(PageSharingTest, WhatIsFreedServesEverySizeAndThread) {
         }
         ThreadHeaps::CheckForTesting();
         // Of each thread and class, one page may be current.
-        EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken(),
+        EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(),
                   kPages + kBatch + kThreads * (phases + 1));
       }
     }
@@ -294,10 +294,10 @@ TEST(PageSharingTest, TheHeapOfAThreadThatEndedIsUsed) {
       if (i % kObjectsAPage < kObjectsAPage / 2) g_roots[i] = nullptr;
     }
     Collect();
-    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken();
+    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken().value();
     ThreadHeaps::Abandon(&heaps.heap(1));
     heaps.Fill(2, 100 * kObjectsAPage, 40);  // of some 43 pages' worth of free slots
-    EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken(), taken + kBatch);
+    EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(), taken + kBatch);
     EXPECT_EQ(ThreadHeaps::Acquire(), &heaps.heap(1));
     EXPECT_NE(ThreadHeaps::Acquire(), &heaps.heap(1));
   });
@@ -368,7 +368,7 @@ TEST(PageSharingTest, PagesAddUpAfterCollections) {
           }
         });
         ASSERT_EQ(listed, free) << "pages on free lists";
-        ASSERT_EQ(used + free, alloc::PageSpaceOf(Space::kScanned).taken());
+        ASSERT_EQ(used + free, alloc::PageSpaceOf(Space::kScanned).taken().value());
         alloc::PageSpaceOf(Space::kScanned).CheckForTesting();
       }
     });

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "alloc/address_space.h"
-#include "alloc/meta.h"
+#include "alloc/metadata/meta.h"
 #include "alloc/thread_heaps.h"
 #include "alloc/walk.h"
 #include "platform/os/lock.h"
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(StepsTest, MarkingStepsTest, ::testing::ValuesIn(KindsW
 
 // --- Marking ---
 
-// Marks beside the program, and calls f at one in about `every` steps of that; then stops.
+// Marks concurrently, and calls f at one in about `every` steps of that; then stops.
 // `before` is called before each call of Advance.
 template <class Before, class F>
 void RunCycle(std::mt19937& random, size_t every, const Before& before, const F& f) {

@@ -1,4 +1,4 @@
-#include "platform/mprotect/fault_signal.h"
+#include "platform/threads/fault_signal.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "platform/os/memory.h"
+#include "platform/os/readable.h"
 #include "tests/support/child.h"
 #include "tests/support/refusals.h"
 

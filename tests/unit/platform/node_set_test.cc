@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "platform/nodes/processor_set.h"
+#include "platform/os/processor_set.h"
 
 namespace gleaner::platform {
 namespace {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "platform/common/bits.h"
 #include "platform/os/base.h"
-#include "platform/os/bits.h"
 #include "platform/os/clock.h"
 #include "platform/os/filters.h"
 #include "platform/os/memory.h"

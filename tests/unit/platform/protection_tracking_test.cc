@@ -9,9 +9,13 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <thread>
 
 #include "platform/faults/delays.h"
+#include "platform/threads/stop_world.h"
+#include "platform/threads/thread.h"
 #include "tests/support/refusals.h"
 #include "tests/unit/platform/tracked_heap.h"
 
@@ -247,6 +251,67 @@ TEST(ProtectionTest, WhatIsKeptOpenIsDirtyAndNeverProtected) {
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
+  });
+}
+
+TEST(ProtectionTest, ProtectedMemoryIsMadeResident) {
+  EXPECT_CHILD_OK([] {
+    TrackedHeap heap(TrackingKind::kProtection, 8 * kPagesPerRegion);
+    ASSERT_TRUE(heap.Start());
+    ASSERT_EQ(MakeResident(heap.page(3), 2 * kPage), 0);
+    unsigned char resident[3] = {};
+    ASSERT_EQ(mincore(heap.page(2), 3 * kPage, resident), 0);
+    EXPECT_EQ(resident[1] & resident[2] & 1, 1);
+    // It may have been written, and is protected again by the report.
+    heap.ExpectReported({3, 4}, heap.FetchAll());
+    EXPECT_EQ(heap.FetchAll(), Pages{});
+    // Beyond the heap nothing is pinned.
+    heap.tracking.Close();
+    EXPECT_EQ(MakeResident(heap.page(6), kPage), 0);
+  });
+}
+
+bool BlocksFaultSignal() {
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  return sigismember(&mask, SIGSEGV) == 1;
+}
+
+TEST(ProtectionTest, ThreadsThatBlockedTheSignalOpenIt) {
+  EXPECT_CHILD_OK([] {
+    sigset_t fault;
+    sigemptyset(&fault);
+    sigaddset(&fault, SIGSEGV);
+    char array[64 * 1024];
+    stack_t stack = {};
+    stack.ss_sp = array;
+    stack.ss_size = sizeof array;
+    ASSERT_EQ(sigaltstack(&stack, nullptr), 0);
+    StopRecord record;
+    record.tid = CurrentThreadId();
+    record.stack = CurrentStackBounds();
+    AdoptRecord(&record);
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &fault, nullptr), 0);
+    UnblockFaultSignal();
+    EXPECT_TRUE(BlocksFaultSignal()) << "no tracker needs the signal";
+    EnterBlocking(&record, AddressOf(__builtin_frame_address(0)));
+    std::unique_ptr<TrackedHeap> heap;
+    std::thread([&] {
+      heap = std::make_unique<TrackedHeap>(TrackingKind::kProtection, 8 * kPagesPerRegion);
+    }).join();
+    ASSERT_TRUE(heap->StartTouched());
+    EXPECT_TRUE(BlocksFaultSignal());
+    LeaveBlocking(&record);
+    EXPECT_FALSE(BlocksFaultSignal());
+    ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
+    EXPECT_FALSE(record.stack.Contains(AddressOf(stack.ss_sp))) << "faults would use this stack";
+    heap->Write(5);
+    heap->ExpectReported({5}, heap->FetchAll());
+    // A mask that the library restores has the signal open, too.
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &fault, nullptr), 0);
+    { const HandlersWait wait; }
+    EXPECT_FALSE(BlocksFaultSignal());
+    AdoptRecord(nullptr);
   });
 }
 

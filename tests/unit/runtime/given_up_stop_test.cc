@@ -5,8 +5,9 @@
 #include <thread>
 
 #include "gc.h"
+#include "gc/collector.h"
 #include "platform/threads/stop_world.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/runtime_state.h"
 #include "tests/support/child.h"
 
 namespace gleaner::runtime {

@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "alloc/object.h"
-#include "runtime/process/runtime.h"
+#include "gc/collector.h"
+#include "runtime/process/runtime_state.h"
 #include "runtime/process/variables.h"
 #include "runtime/threads/blocking.h"
+#include "runtime/threads/mutator.h"
 #include "tests/support/child.h"
 #include "tests/threads/concurrent.h"
 

@@ -4,8 +4,9 @@
 // again for each of them, or for as many as are drawn from a seed, and the event happens there.
 // Only in the verify build.
 //
-// Handlers may do what docs/compatibility.md says they may: moving pointers at any step; all the
-// rest where the thread has no lock of the library's and is in none of its critical sections.
+// Handlers may do what docs/reference/compatibility.md says they may: moving pointers at any step;
+// all the rest where the thread has no lock of the library's and is in none of its critical
+// sections.
 #define GC_THREADS
 #define GC_NO_THREAD_REDIRECTS
 #include <gc.h>
@@ -25,12 +26,13 @@
 #include <random>
 
 #include "alloc/walk.h"
+#include "gc/collector.h"
 #include "platform/faults/delays.h"
 #include "platform/faults/failures.h"
 #include "platform/os/lock.h"
 #include "runtime/collect/tracking.h"
 #include "runtime/process/options.h"
-#include "runtime/process/runtime.h"
+#include "runtime/process/runtime_state.h"
 #include "runtime/threads/threads.h"
 #include "tests/support/at_steps.h"
 #include "tests/support/child.h"

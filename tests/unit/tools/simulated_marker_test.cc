@@ -25,10 +25,7 @@ Machine FlatMachine() {
   machine.atomic_ns = 6;
   machine.load_ns = 0.5;
   machine.transfer_ns = 100;
-  machine.relax_ns = 500;
-  machine.yield_ns = 400;
   machine.wake_call_ns = 1500;
-  machine.wake_ns = 5000;
   return machine;
 }
 

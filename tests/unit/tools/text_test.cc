@@ -5,20 +5,6 @@
 namespace gleaner::tools {
 namespace {
 
-TEST(TextTest, NothingHostileIsLeftInHtml) {
-  EXPECT_EQ(Escaped("</script><b a=\"x\" b='y'>&amp;"),
-            "&lt;/script&gt;&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;");
-  EXPECT_EQ(Escaped("\x01\x7f\xff"), "\ufffd\ufffd\ufffd");
-  EXPECT_EQ(Escaped("é€\U0001f600\n"), "é€\U0001f600\n");
-  EXPECT_EQ(Escaped("\xe0\x80\x80"), "\ufffd\ufffd\ufffd");
-  EXPECT_EQ(Escaped("\xc3"), "\ufffd");
-}
-
-TEST(TextTest, JsonHasNoControlCharacters) {
-  EXPECT_EQ(Quoted("a\"b\\c\n"), "\"a\\u0022b\\u005cc\\u000a\"");
-  EXPECT_EQ(Quoted("\xf4\x90\x80\x80"), "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
-}
-
 TEST(TextTest, FiguresHaveThreeDigits) {
   EXPECT_EQ(Duration(0), "0");
   EXPECT_EQ(Duration(999), "999 ns");

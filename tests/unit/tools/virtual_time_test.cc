@@ -17,9 +17,9 @@ namespace {
 constexpr VirtualCosts kCosts = {.atomic_ps = 10,
                                  .load_ps = 1,
                                  .transfer_ps = 100,
+                                 .wake_call_ps = 30,
                                  .relax_ps = 50,
                                  .yield_ps = 60,
-                                 .wake_call_ps = 30,
                                  .wake_ps = 1000};
 
 // All workers but 0, which starts them.
