@@ -213,10 +213,6 @@ extern platform::Atomic<uint64_t> g_uncollectable_units;
 // the next begins (Collector::FinishSweep), so a page's number is this one or the one before.
 extern uint16_t g_sweep_number;
 
-// Pages and large objects of uncollectable kinds ever made. While it is 0, the collector need not
-// search for uncollectable objects as roots.
-extern platform::Atomic<uint64_t> g_uncollectable_units;
-
 inline uint8_t AllocationColour() {
   return g_allocation_colour.Load(platform::memory_order_relaxed);
 }  // relaxed: g_allocation_colour says why

@@ -153,9 +153,6 @@ auto AsMutator(F f) {
   Fatal("%s(%p): invalid pointer, or freed before: no block begins there", call, p);
 }
 
-// Written by Start; published by the state of the process's start.
-constinit bool g_collecting = false;
-
 }  // namespace
 
 bool IsCollecting() { return g_collecting; }

@@ -1,20 +1,26 @@
 // When the next collection that allocation causes comes, and of which kind. This file has the rule,
 // what is known of the last decision, and what the program has asked for.
 //
-// Three questions are asked, one after the other.
+// Whether there are cycles and minor collections at all, the runtime says by Tunables
+// (runtime/collect/tracking.h). A collection that the program asks for, or that comes because
+// memory is exhausted, is not decided on: it comes at once. For the others three questions are
+// asked.
 //
 // 1. Is a collection due? Every allocating thread asks at each report of what it has allocated, and
 // before the heap grows. The thresholds are set at the end of a collection (gc/policy/pacer.h).
 //
-//    row  condition                                                        asked by
-//    D1   the allowance is used up                                         Pacer::OnAllocated
-//    D2   the weight of the objects with finalizers is reached             Pacer::WantsFull
-//    D3   the share is used up, and the heap has grown                     Pacer::OnAllocated
-//    D4   the heap is to grow, and the share is used up                    ShouldCollectToGrow
-//    D5   the heap is to grow beyond the memory limit                      ShouldCollectToGrow
-//    D6   the first access to the new memory takes longer than a stop      Pacer::PaysToCollectFor
+//    row  condition                                               asked by
+//    D1   the allowance is used up                                Pacer::OnAllocated
+//    D2   the weight of objects with finalizers is reached        Pacer::WantsFull
+//    D3   the share is used up, and the heap has grown            Pacer::OnAllocated
+//    D4   the heap is to grow, and the share is used up           Pacer::ShouldCollectToGrow
+//    D5   the heap is to grow beyond the memory limit             Pacer::ShouldCollectToGrow
+//    D6   the first access to memory takes as long as 8 stops     Pacer::PaysToCollectFor
 //
-//    With concurrent cycles, D4 and D2 hurry the decision (Collector::HurryCycle) instead.
+//    A collection that is due by D1 or D3 is left to a cycle, if one is under way or may still
+//    begin, until the allowance is exceeded by an eighth (Collector::MayLeaveToCycle). By D2, D4
+//    and D5 the decision is hurried, and the collection left to the cycle if that is the decision
+//    (Collector::HurryCycle).
 //
 // 2. Is it time to decide the kind? A thread asks at each report, without the lock
 // (Schedule::IsTimeToDecide). A cycle has to begin before the collection is due, since the program
@@ -34,8 +40,9 @@
 //    row  condition                                       next         reason          stands
 //    K1   the collector does not mark concurrently        kStop        kOnlyKind       no
 //    K2   the program asks for a cycle                    kConcurrent  kAsked          no
-//    K3   the next collection is minor, and               kMinor       kYoungDie       yes
-//         is not long, or no cycle fits, or it is dear
+//    K3   the next collection is minor, and is not        kMinor       kYoungDie       yes
+//         expected to be long, or a cycle does not fit,
+//         or is dear
 //    K4   automatic, and the memory limit is near         kStop        kMemoryLimit    yes
 //    K5   the stop is expected to keep the pause goal     kStop        kShortStop      yes
 //    K6   a cycle does not fit                            kStop        kFastAllocation yes
@@ -44,12 +51,13 @@
 //
 // A decision that stands is not made again before the next stop, with two exceptions: the program
 // asks for a cycle, and K6, which is weighed again when the collection is due
-// (Collector::DecideAgain). A cycle that is decided begins at once, unless a sweep is under way or
-// the tracker is lost; then the next report asks again.
+// (Collector::DecideAgain). A cycle that is decided begins at once, unless the tracker is lost;
+// then a later report may decide again. While a sweep is under way nothing is decided
+// (Collector::TryStartCycle), unless the decision is hurried.
 //
 // When the collection comes, it is minor if the last one has prepared that (Collector::MayBeMinor);
-// else it ends the cycle under way, or is stop-parallel if there is none. docs/design/policy.md
-// says why the rule is as it is, and gc/policy/generations.h when a minor collection is prepared.
+// else it ends the cycle under way, or is stop-parallel if there is none. docs/design/policy.md says why
+// the rule is as it is, and gc/policy/generations.h when a minor collection is prepared.
 //
 // Invariants:
 //   - From a stop until Decide is called, the decision is kUndecided and the reason kOnlyKind.
@@ -103,11 +111,13 @@ struct Measurements {
   LossBudget budget;
 };
 
-// A cycle begins when at least the allowance less 1/kMaxRunwayShare is used up.
+// A cycle begins when all but 1/kMaxRunwayShare of the allowance is used up, if cycles take as much
+// or more, or none has been.
 inline constexpr int kMaxRunwayShare = 2;
 
-// How many bytes have been allocated when it is time to decide (T4). `usual_cycle_bytes`: what is
-// allocated during a cycle; PTRDIFF_MAX before the end of the first.
+// How many bytes have been allocated when it is time to decide (T4): a quarter more than cycles
+// take is left then. `usual_cycle_bytes`: what is allocated during a cycle; PTRDIFF_MAX before the
+// end of the first.
 constexpr ptrdiff_t BeginsAt(ptrdiff_t allowance_bytes, ptrdiff_t usual_cycle_bytes) {
   const ptrdiff_t min_runway = allowance_bytes / 16;
   const ptrdiff_t max_runway = allowance_bytes / kMaxRunwayShare;
@@ -125,8 +135,7 @@ constexpr uint64_t PauseGoalNs(const Tunables& tunables) {
 // Whether a concurrent cycle would keep little garbage: whether what the program allocates during
 // the marking, and does not need any more at the end, is at most half of the allowance.
 bool FitsIntoAllowance(const Measurements& found);
-// Whether a concurrent cycle would cost the program too much: docs/design/policy.md, "What a kind
-// costs".
+// Whether a concurrent cycle would cost the program too much: docs/design/policy.md, "What a kind costs".
 bool IsDear(const Tunables& tunables, const Measurements& found);
 
 Decision Decide(const Tunables& tunables, const Measurements& found);

@@ -7,7 +7,7 @@
 
 #include "gc/inspect/snapshot_walk.h"
 #include "platform/loader/loaded_objects.h"
-#include "platform/loader/mappings.h"
+#include "platform/os/readable.h"
 #include "runtime/threads/threads.h"
 
 namespace gleaner::runtime {

@@ -394,7 +394,7 @@ bool PrintOptions(bool markdown) {
       if (row.libgc_variable != nullptr) snprintf(libgc, sizeof libgc, "`%s`", row.libgc_variable);
       const char* doc = row.doc + (purpose.empty() ? 0 : purpose.size() + strlen(": "));
       is_written &= dprintf(STDOUT_FILENO, "| `%s` | %s | %s | %s | %s | %s |\n", variable, libgc,
-                            NameOf(row.type), default_text, range, row.doc) >= 0;
+                            NameOf(row.type), default_text, range, doc) >= 0;
     } else {
       is_written &= dprintf(STDOUT_FILENO, "%-30s %-7s default %-8s range %s%s%s\n    %s\n",
                             variable, NameOf(row.type), default_text, range,

@@ -100,6 +100,10 @@ static MAYBE_UNUSED NOINLINE void collect(void) {
   GC_gcollect();
 }
 
+/* A way to fail instead of hanging: after that time on an idle machine, several times as much on
+   any, and before ctest's TIMEOUT. */
+static MAYBE_UNUSED void fail_after(unsigned seconds) { alarm(4 * seconds - 10); }
+
 /* Waits for the child's end, with status 0. */
 static MAYBE_UNUSED void check_ended_well(const char *file, int line, const char *what,
                                           pid_t child) {
@@ -117,7 +121,7 @@ static MAYBE_UNUSED void check_in_child(const char *file, int line, const char *
   fflush(NULL);
   child = fork();
   if (child == 0) {
-    alarm(80);
+    fail_after(50);
     check_failures = 0;
     fn(arg);
     _exit(check_result());
@@ -271,9 +275,5 @@ static MAYBE_UNUSED void watch_end(struct watch *w) {
   free(w->links);
   w->links = NULL;
 }
-
-/* A way to fail instead of hanging: after that time on an idle machine, several times as much on
-   any, and before ctest's TIMEOUT. */
-static MAYBE_UNUSED void fail_after(unsigned seconds) { alarm(4 * seconds - 10); }
 
 #endif

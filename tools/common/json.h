@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 // On one line. Bytes that are no UTF-8 become U+FFFD: names of threads may be cut anywhere.
 std::string TextOf(const Json& value);
-// TextOf and the end of a line, on standard output.
-void Print(const Json& value);
+// On standard output, a line for each member.
+void Print(const Json& object);
 
 }  // namespace gleaner::tools

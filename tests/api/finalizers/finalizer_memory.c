@@ -3,7 +3,6 @@
 #include "check.h"
 
 #include <sys/mman.h>
-#include <time.h>
 
 enum { kInUse = 16, kObjects = 1200, kBlockBytes = 1 << 20, kStaying = 1 << 18 };
 

@@ -2,9 +2,7 @@
    contents are right. Where the memory lies is for tests/numa, which runs this program, too. */
 #include "check.h"
 
-#include <errno.h>
 #include <gleaner.h>
-#include <stdint.h>
 #include <sys/mman.h>
 
 enum { OS_PAGE = 4096, BYTES = 100000 };

@@ -2,8 +2,6 @@
  * collector wraps must still reach the C library. */
 #include "check.h"
 
-#include <signal.h>
-
 static void *allocate(void *arg) {
   CHECK(GC_malloc(100) != NULL);
   return arg;

@@ -374,11 +374,6 @@ static void stopping(void) {
   pthread_t thread;
   size_t before;
   int i;
-  GC_set_on_thread_event(on_thread_event);
-  CHECK(GC_get_on_thread_event() == on_thread_event);
-  GC_gcollect();
-  CHECK_EQ(suspended + resumed, 0); /* the caller is not suspended */
-  GC_set_on_thread_event(NULL);
   CHECK_EQ(pthread_create(&thread, NULL, count, NULL), 0);
   wait_for(&ready);
 
@@ -469,6 +464,11 @@ int main(void) {
   CHECK_EQ(pthread_key_create(&second_key, destroy), 0);
   sem_init(&go, 0, 0);
   sem_init(&ready, 0, 0);
+  GC_set_on_thread_event(on_thread_event);
+  CHECK(GC_get_on_thread_event() == on_thread_event);
+  GC_gcollect();
+  GC_set_on_thread_event(NULL);
+  CHECK_EQ(suspended + resumed, 0);     /* the caller is not suspended, and alone */
   run_in_thread(overwrite, (void *)64); /* this one is the first that allocates */
   run_in_thread(check_registered, NULL);
   check_registered(NULL);

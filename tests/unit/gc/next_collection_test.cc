@@ -277,7 +277,7 @@ TEST(NextCollectionTest, ACycleBeginsAsMuchBeforeTheEndAsCyclesTake) {
   EXPECT_EQ(BeginsAt(kAllowance, PTRDIFF_MAX), kAllowance / 2) << "before the first";
   EXPECT_EQ(BeginsAt(kAllowance, kAllowance), kAllowance / 2);
   EXPECT_EQ(BeginsAt(kAllowance, kAllowance / 2), kAllowance / 2);
-  // A quarter more than they take; as yet more than half is possible.
+  // A quarter more than they take, which may be more than half.
   EXPECT_EQ(BeginsAt(kAllowance, kAllowance / 2 - 4), kAllowance / 2 - kAllowance / 8 + 5);
   EXPECT_EQ(BeginsAt(kAllowance, 8 * kMiB), kAllowance - 10 * kMiB);
   EXPECT_EQ(BeginsAt(kAllowance, 0), kAllowance - kAllowance / 16);
