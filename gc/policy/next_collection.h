@@ -56,8 +56,8 @@
 // (Collector::TryStartCycle), unless the decision is hurried.
 //
 // When the collection comes, it is minor if the last one has prepared that (Collector::MayBeMinor);
-// else it ends the cycle under way, or is stop-parallel if there is none. docs/design/policy.md says why
-// the rule is as it is, and gc/policy/generations.h when a minor collection is prepared.
+// else it ends the cycle under way, or is stop-parallel if there is none. docs/design/policy.md
+// says why the rule is as it is, and gc/policy/generations.h when a minor collection is prepared.
 //
 // Invariants:
 //   - From a stop until Decide is called, the decision is kUndecided and the reason kOnlyKind.
@@ -135,7 +135,8 @@ constexpr uint64_t PauseGoalNs(const Tunables& tunables) {
 // Whether a concurrent cycle would keep little garbage: whether what the program allocates during
 // the marking, and does not need any more at the end, is at most half of the allowance.
 bool FitsIntoAllowance(const Measurements& found);
-// Whether a concurrent cycle would cost the program too much: docs/design/policy.md, "What a kind costs".
+// Whether a concurrent cycle would cost the program too much: docs/design/policy.md, "What a kind
+// costs".
 bool IsDear(const Tunables& tunables, const Measurements& found);
 
 Decision Decide(const Tunables& tunables, const Measurements& found);
