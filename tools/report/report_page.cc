@@ -157,6 +157,7 @@ Json LongestPauses(const ReportModel& model) {
   });
   if (rows.size() > kRows) rows.resize(kRows);
   std::vector<Cells> cells;
+  cells.reserve(rows.size());
   for (const CollectionRow& row : rows) {
     cells.push_back({Count(row.number), Duration(row.at_ns), Duration(row.pause_ns),
                      Duration(row.expected_ns), NameOf(row.kind), NameOf(row.reason),
@@ -423,7 +424,7 @@ Json Sites(const ReportModel& model, const std::string& profile) {
     return Only("pprof draws the functions that allocate: run with GLEANER_PROFILE=FILE.");
   }
   // Up to the end of the program's name.
-  const std::string command = model.Text("command");
+  const std::string& command = model.Text("command");
   return {Text("pprof draws the functions that allocate:"),
           Text("google-pprof --web " + command.substr(0, command.find(' ')) + " " + profile)};
 }
