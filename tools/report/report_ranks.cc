@@ -111,6 +111,7 @@ Json Waiting(const std::vector<RankTrace>& traces, const RunFigures& run) {
 
 Json Pauses(const std::vector<RankTrace>& traces) {
   std::vector<BarRow> rows;
+  rows.reserve(traces.size());
   for (const RankTrace& trace : traces) {
     rows.push_back(
         {NameOf(trace),
