@@ -95,8 +95,8 @@ class PageSpace {
   const Space space_;
   platform::Lock lock_;
   TreeFit& fit_;  // guarded by lock_
-  // Who hands out the space's memory instead, in a heap without a collector. Set before the first
-  // span is handed out.
+  // Who hands out the space's memory instead, in a heap without a collector. Written by the thread
+  // that starts malloc (SpanSpace::Init), before another one allocates; constant from then on.
   SpanSpace* spans_ = nullptr;
   PageCount committed_;                     // guarded by lock_
   platform::Atomic<uint32_t> resident_{0};  // written under lock_
