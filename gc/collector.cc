@@ -63,7 +63,8 @@ const char* NameOf(Cause cause) {
 bool Collector::Init(const World& world, int max_markers) {
   world_ = world;
   pool_.SetSize(max_markers);
-  cycle_.Init(&world_.handshakes, &marker_, &pool_);
+  writes_.Init(&pool_);
+  cycle_.Init(&world_.handshakes, &marker_);
   if (!roots_.Init() || !finalizers_.Init() || !marker_.Init(&pool_, pool_.size())) return false;
   Tunables tunables;
   world_.read_tunables(&tunables);
@@ -154,7 +155,8 @@ GLEANER_COLD void Collector::TraceCollection(const PauseClock& clock) const {
 Collector::Collection Collector::Prepare(Cause cause) {
   Collection collection;
   Tunables& tunables = collection.tunables;
-  cycle_.LoseTrackerIfBarred();  // a filter of system calls may have come since the last collection
+  writes_
+      .LoseTrackerIfBarred();  // a filter of system calls may have come since the last collection
   world_.read_tunables(&tunables);
   // A collection that is asked for has to free objects that have died since the cycle began.
   collection.discards_cycle = IsAskedFor(cause) || !tunables.concurrent_mark;
@@ -293,7 +295,7 @@ AllowanceLaw::Period Collector::PeriodOf(const Collection& collection,
     period.run_processor_ns = collection.begin_processor_ns - cycle_pacer_.last_end_processor_ns();
     period.stop_processor_ns = collection.sweep_thread_ns - collection.begin_thread_ns;
   }
-  period.concurrent_processor_ns = cycle_.fault_ns();
+  period.concurrent_processor_ns = writes_.fault_ns();
   if (collection.report.concurrent) {
     period.concurrent_processor_ns += forecast_.MarkNs(marker_.statistics().bytes_scanned, 1);
   }
@@ -321,7 +323,7 @@ void Collector::LearnFromStop(const Collection& collection, uint64_t end_ns) {
 
 void Collector::AfterResume() {
   // Disarm now: the program takes a fault for each armed page that it writes.
-  for (int i = 0; i < kDisarmsAtOnce && cycle_.DisarmSome(); ++i) {
+  for (int i = 0; i < kDisarmsAtOnce && writes_.DisarmSome(); ++i) {
   }
   if (g_any_disclaim) sweeper_.Disclaim();
   if (sweeper_.IsConcurrent() && driver_.running()) driver_.Wake();
@@ -399,10 +401,14 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   const size_t heaps = ThreadHeaps::count();
   for (size_t i = 0; i < heaps; ++i) ThreadHeaps::at(i).RetireRunsWorldStopped();
   clock->Enter(PausePart::kDirty);
-  report->minor = report->minor && cycle_.BeginMinorWorldStopped(tunables.mark);
+  report->minor = report->minor && writes_.RecallWorldStopped();
   report->concurrent = !report->minor && cycle_.GoOnWorldStopped(collection->discards_cycle);
   clock->Enter(PausePart::kRoots);
-  if (!report->minor && !report->concurrent) marker_.Begin(tunables.mark);
+  if (!report->concurrent) marker_.Begin(tunables.mark, report->minor);
+  if (report->minor) {
+    marker_.UseRescanSet(&writes_.rescan_set());
+    marker_.BeginRescan();
+  }
   roots_.Clear();
   RootSink sink(&roots_, &marker_);
   t_mark_sink = &sink;
@@ -416,7 +422,8 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   marker_.MarkFromRoots(&roots_);
   if (report->minor || report->concurrent) {
     clock->Enter(PausePart::kDirty);
-    cycle_.RescanLastWorldStopped();
+    marker_.FinishRescanWorldStopped();
+    alloc::FreeDeferredWorldStopped();
   }
   if (!report->minor) {
     scanned_bytes_ = cycle_.EndMarking();
@@ -446,14 +453,15 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
 
 bool Collector::MayBeMinor(Cause cause, const Tunables& tunables) const {
   // If a setting that decides which words are pointers has changed, old objects are scanned again.
-  return cause == Cause::kAllocation && schedule_.IsMinorNext() && cycle_.Remembers() &&
+  return cause == Cause::kAllocation && schedule_.IsMinorNext() && writes_.Remembers() &&
          MayTrack(tunables) && cycle_.state() == CycleState::kIdle &&
          tunables.mark.all_interior_pointers == last_config_.all_interior_pointers &&
          tunables.mark.pad_objects == last_config_.pad_objects;
 }
 
 bool Collector::MayTrack(const Tunables& tunables) const {
-  return tunables.generational != GenerationalMode::kOff && cycle_.CanRemember() && !g_any_disclaim;
+  return tunables.generational != GenerationalMode::kOff && writes_.ServesMinors() &&
+         !g_any_disclaim;
 }
 
 void Collector::EndGeneration(const Collection& collection, const PauseClock& clock) {
@@ -470,7 +478,7 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
                          keeps_goal ? PauseGoalNs(tunables) : UINT64_MAX,
                          tunables.weighs_cost ? &budget_ : nullptr);
   if (report.minor) {
-    outcome.cost_ns += cycle_.fault_ns();
+    outcome.cost_ns += writes_.fault_ns();
     generations_.LearnFromMinor(outcome);
   } else {
     if (report.cause == Cause::kInspection) {
@@ -479,18 +487,18 @@ void Collector::EndGeneration(const Collection& collection, const PauseClock& cl
       outcome.stop_ns = report.expected_ns;
       outcome.cost_ns = scanned_bytes_ / kScannedBytesPerNs;
     }
-    outcome.max_fault_ns = cycle_.FaultNs(pacer_.found().live_scanned_bytes);
+    outcome.max_fault_ns = writes_.FaultNs(pacer_.found().live_scanned_bytes);
     generations_.LearnFromFull(outcome, static_cast<uint64_t>(pacer_.allowance()));
   }
   last_config_ = tunables.mark;
   // Old objects that die stay until the next full collection.
   if (generations_.WantsMinor() && MayTrack(tunables) && !marker_.kept_explicitly() &&
       !pacer_.IsNearLimit()) {
-    cycle_.RememberWorldStopped(!collection.sweeps_concurrently);
+    writes_.RememberWorldStopped(!collection.sweeps_concurrently);
   }
-  schedule_.PrepareMinor(cycle_.Remembers(), tunables.automatic && generations_.ExpectedMinorNs() >
-                                                                       PauseGoalNs(tunables));
-  if (cycle_.Remembers()) return;
+  schedule_.PrepareMinor(writes_.Remembers(), tunables.automatic && generations_.ExpectedMinorNs() >
+                                                                        PauseGoalNs(tunables));
+  if (writes_.Remembers()) return;
   // Slots that threads hold already stay young; a full collection takes young for white, too.
   alloc::g_idle_allocation_colour = alloc::g_epoch;
   alloc::g_allocation_colour.Store(alloc::g_idle_allocation_colour,
@@ -596,12 +604,13 @@ void Collector::ValidateDisplacement(size_t displacement) {
   g_valid_displacement[displacement] = 1;
   // The cycle may have skipped pointers with this displacement.
   if (cycle_.IsUnderWay() && !cycle_.config().all_interior_pointers) cycle_.DiscardMarks();
-  cycle_.Forget();
+  writes_.Forget();
 }
 
 void Collector::ResetAfterFork(bool alone) {
   lock_.ResetAfterFork();
   cycle_pacer_.ResetAfterFork();
+  writes_.ResetAfterFork();
   cycle_.ResetAfterFork();
   schedule_.PrepareMinor(false, false);
   driver_.ResetAfterFork(alone);

@@ -139,6 +139,7 @@ class Collector {
   // --- Concurrent cycles. ---
   // Guarded by lock().
   Cycle& cycle() { return cycle_; }
+  HeapWrites& writes() { return writes_; }
   // A mutator calls this at each poll, after it has allocated `bytes`. Starts a cycle if one is
   // due. Does a share of the cycle under way if there is no driver, and is throttled if the driver
   // does not keep up. True if the caller has to call Collect(Cause::kAllocation) now. Not inside
@@ -268,7 +269,8 @@ class Collector {
   Marker marker_;
 
   // --- Guarded by lock_, but for the functions that say otherwise. ---
-  Cycle cycle_;
+  HeapWrites writes_;
+  Cycle cycle_{&writes_};
   Pacer pacer_;
   Schedule schedule_{pacer_};
   Sweeper sweeper_;
@@ -278,7 +280,7 @@ class Collector {
   RootTasks roots_;
   StopForecast forecast_;
   LossBudget budget_;
-  CyclePacer cycle_pacer_{pacer_, cycle_, pool_, forecast_, &budget_};
+  CyclePacer cycle_pacer_{pacer_, cycle_, writes_, pool_, forecast_, &budget_};
   Generations generations_;
   MarkConfig last_config_;                 // the last collection's settings
   SweepTotals sweep_totals_[kMaxWorkers];  // in a job, each worker has its own

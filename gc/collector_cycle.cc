@@ -50,8 +50,8 @@ bool Collector::TryStartCycle() {
   Tunables tunables;
   world_.read_tunables(&tunables);
   if (DecideNext(tunables).next != NextCollection::kConcurrent) return false;
-  cycle_.LoseTrackerIfBarred();
-  if (!cycle_.IsTracking()) return false;
+  writes_.LoseTrackerIfBarred();
+  if (!writes_.IsTracking()) return false;
   cycle_pacer_.Begin(tunables);
   schedule_.BeginCycle();
   const bool has_driver = tunables.driver && driver_.Start(DriveStep, this);
@@ -68,8 +68,8 @@ bool Collector::TryStartCycle() {
 }
 
 bool Collector::HurryCycle() {
-  if (!cycle_.enabled() || (schedule_.IsMinorNext() && !schedule_.IsMinorLong()) || IsOverrun() ||
-      !schedule_.MayBeConcurrent()) {
+  if (!writes_.ServesCycles() || (schedule_.IsMinorNext() && !schedule_.IsMinorLong()) ||
+      IsOverrun() || !schedule_.MayBeConcurrent()) {
     return false;
   }
   if (cycle_.IsUnderWay() || schedule_.IsHurried()) return true;
@@ -115,7 +115,7 @@ bool Collector::Drive() {
   lock_.Acquire();
   bool more = true;
   bool yield = false;
-  if (!cycle_.IsUnderWay() && cycle_.DisarmSome()) {
+  if (!cycle_.IsUnderWay() && writes_.DisarmSome()) {
     // Disarming comes before the sweep: the program takes faults until it is done.
   } else if (sweeper_.IsConcurrent()) {
     {

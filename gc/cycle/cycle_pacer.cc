@@ -71,10 +71,10 @@ double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
   if (taken < 0) taken = 0;
   double faults;
   if (written_bytes_ != UINT64_MAX) {
-    faults = cycle_.FaultNs(written_bytes_);
+    faults = writes_.FaultNs(written_bytes_);
   } else {
     const double most = marking / markers * busy;
-    faults = cycle_.FaultNs(ExpectedScanBytes());
+    faults = writes_.FaultNs(ExpectedScanBytes());
     if (faults > most) faults = most;
   }
   const double least = marking * taken + faults;
@@ -133,7 +133,7 @@ void CyclePacer::LearnSlowdown(ptrdiff_t cycle_bytes) {
 
 ptrdiff_t CyclePacer::EndCycle(const Tunables& tunables) {
   const ptrdiff_t bytes = pacer_.allocated() - started_at_;
-  written_bytes_ = cycle_.written_bytes();
+  written_bytes_ = writes_.written_bytes();
   LearnSlowdown(bytes);
   if (tunables.weighs_cost) budget_.AddLoss(ExpectedLossNs(tunables));
   return bytes;

@@ -20,9 +20,14 @@ namespace gleaner::gc {
 
 class CyclePacer {
  public:
-  constexpr CyclePacer(const Pacer& pacer, const Cycle& cycle, const WorkerPool& pool,
-                       const StopForecast& forecast, LossBudget* budget)
-      : pacer_(pacer), cycle_(cycle), pool_(pool), forecast_(forecast), budget_(*budget) {}
+  constexpr CyclePacer(const Pacer& pacer, const Cycle& cycle, const HeapWrites& writes,
+                       const WorkerPool& pool, const StopForecast& forecast, LossBudget* budget)
+      : pacer_(pacer),
+        cycle_(cycle),
+        writes_(writes),
+        pool_(pool),
+        forecast_(forecast),
+        budget_(*budget) {}
 
   // What the kind of the next collection depends on, but for what the schedule knows
   // (Schedule::AddTo).
@@ -81,6 +86,7 @@ class CyclePacer {
 
   const Pacer& pacer_;
   const Cycle& cycle_;
+  const HeapWrites& writes_;
   const WorkerPool& pool_;
   const StopForecast& forecast_;
   LossBudget& budget_;

@@ -147,6 +147,15 @@ bool Marker::HasNothing() const {
   return true;
 }
 
+void Marker::FinishRescanWorldStopped() {
+  for (uint64_t seen = 0; statistics().overflows != seen;) {
+    seen = statistics().overflows;
+    BeginRescan();
+    Continue();
+  }
+  UseRescanSet(nullptr);
+}
+
 void Marker::Pause() {
   pause_.Store(true, memory_order_seq_cst);
   crew_.WakeSleepers();

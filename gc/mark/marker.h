@@ -238,6 +238,9 @@ class Marker {
                           platform::memory_order_relaxed);  // published with the helpers' wake-up
     rescan_end_ = rescan_set_->pages();
   }
+  // After MarkFromRoots: rescans until no card is pending and no range is left that a full stack
+  // did not take. Pending cards are not scanned any more. pre: the world is stopped.
+  void FinishRescanWorldStopped();
   // Makes the workers leave the job within some 10 us of work each, and keeps them out of it until
   // Resume. Any thread.
   void Pause();

@@ -133,7 +133,7 @@ size_t gleaner_get_stats(gleaner_stats* stats, size_t size) {
     const HeapFigures figures = runtime::ReadHeapFigures();
     all.pages_taken = figures.pages_taken;
     all.remote_pages = figures.remote_pages;
-    all.first_write_ns = g_collector.cycle().first_write_ns();
+    all.first_write_ns = g_collector.writes().first_write_ns();
   }
   return CopyOut(stats, size, &all, sizeof all);
 }

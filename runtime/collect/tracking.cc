@@ -116,9 +116,9 @@ Candidates CandidatesWanted(bool automatic) {
 
 // Whether the tracker in use does not do for what the program asks for.
 bool MustReplaceCollectorsChoice() {
-  const gc::Cycle& cycle = g_collector.cycle();
-  return g_source == Source::kProgram && g_wanted.concurrent && cycle.IsTracking() &&
-         !gc::Cycle::CanUse(cycle.tracker().kind()) &&
+  const gc::HeapWrites& writes = g_collector.writes();
+  return g_source == Source::kProgram && g_wanted.concurrent && writes.IsTracking() &&
+         !gc::HeapWrites::CanServeCycles(writes.tracker().kind()) &&
          kNamed[g_options.write_tracking] == TrackingKind::kNone;
 }
 
@@ -126,9 +126,9 @@ bool MustReplaceCollectorsChoice() {
 // not; unchanged if no candidate was tried. `first_write_ns` (unless null) as for Works. pre: the
 // collector lock is held.
 TrackingKind Choose(bool automatic, Reasons* reasons, uint32_t* first_write_ns = nullptr) {
-  const gc::Cycle& cycle = g_collector.cycle();
-  if (cycle.IsTracking() && !MustReplaceCollectorsChoice()) return cycle.tracker().kind();
-  if (cycle.HasLostTracker()) return TrackingKind::kNone;
+  const gc::HeapWrites& writes = g_collector.writes();
+  if (writes.IsTracking() && !MustReplaceCollectorsChoice()) return writes.tracker().kind();
+  if (writes.HasLostTracker()) return TrackingKind::kNone;
   const Candidates candidates = CandidatesWanted(automatic);
   reasons->Clear();
   if (automatic && platform::HasAnyFilter()) {
@@ -152,45 +152,47 @@ TrackingKind Choose(bool automatic, Reasons* reasons, uint32_t* first_write_ns =
 
 // pre: the collector lock is held.
 void PublishModes() {
-  const gc::Cycle& cycle = g_collector.cycle();
-  const bool is_generational = g_wanted.generational && cycle.CanRemember();
-  const bool any = cycle.enabled() || is_generational;
+  const gc::HeapWrites& writes = g_collector.writes();
+  const bool is_generational = g_wanted.generational && writes.ServesMinors();
+  const bool any = writes.ServesCycles() || is_generational;
   // Relaxed: hints to others.
-  g_in_use.Store(any ? cycle.tracker().kind() : TrackingKind::kNone,
+  g_in_use.Store(any ? writes.tracker().kind() : TrackingKind::kNone,
                  platform::memory_order_relaxed);
   g_is_generational.Store(is_generational, platform::memory_order_relaxed);
   g_is_programs_choice.Store(g_source == Source::kProgram, platform::memory_order_relaxed);
   kListeners.modes_changed(
-      {cycle.enabled(), is_generational},
-      platform::TraitsOf(any ? cycle.tracker().kind() : TrackingKind::kNone).name, g_reasons.text);
+      {writes.ServesCycles(), is_generational},
+      platform::TraitsOf(any ? writes.tracker().kind() : TrackingKind::kNone).name, g_reasons.text);
 }
 
 // Turns the wanted modes on with this mechanism. Returns those that failed, with the reason in
 // g_reasons. pre: the collector lock is held.
 Modes Open(TrackingKind kind) {
   if (kind == TrackingKind::kNone) return g_wanted;
-  gc::Cycle& cycle = g_collector.cycle();
+  gc::HeapWrites& writes = g_collector.writes();
   // Another thread has opened a tracker since the choice, and it is lost: see ReplaceLostTracker.
-  if (cycle.HasLostTracker()) return {};
-  if (MustReplaceCollectorsChoice()) cycle.CloseTracker();
-  const bool was_closed = !cycle.IsTracking();
+  if (writes.HasLostTracker()) return {};
+  if (MustReplaceCollectorsChoice()) writes.CloseTracker();
+  const bool was_closed = !writes.IsTracking();
   const bool automatic = g_source == Source::kCollector;
-  cycle.RespectFilters(automatic);
-  const bool concurrent = g_wanted.concurrent && (!automatic || gc::Cycle::CanUse(kind));
+  writes.RespectFilters(automatic);
+  const bool concurrent =
+      g_wanted.concurrent && (!automatic || gc::HeapWrites::CanServeCycles(kind));
   Modes failed;
-  failed.concurrent = concurrent && !cycle.enabled() && !cycle.Enable(kind);
-  if (failed.concurrent) g_reasons.Add(kind, cycle.refusal());
-  failed.generational = g_wanted.generational && !cycle.CanRemember() && !cycle.EnableMemory(kind);
-  if (failed.generational) g_reasons.Add(kind, cycle.refusal());
+  failed.concurrent = concurrent && !writes.ServesCycles() && !g_collector.cycle().Enable(kind);
+  if (failed.concurrent) g_reasons.Add(kind, writes.refusal());
+  failed.generational =
+      g_wanted.generational && !writes.ServesMinors() && !writes.OpenForMinors(kind);
+  if (failed.generational) g_reasons.Add(kind, writes.refusal());
   // Threads that blocked SIGSEGV before the handler was installed unblock it in a stop.
-  if (was_closed && cycle.IsTracking() && kind == TrackingKind::kProtection &&
+  if (was_closed && writes.IsTracking() && kind == TrackingKind::kProtection &&
       Threads::count() > 1) {
     Threads::Stop();
     Threads::Resume();
   }
   // Tell the program's barriers where the cards are, if cards are the mechanism.
-  const platform::WriteTracking& tracker = cycle.tracker();
-  if (cycle.IsTracking() && tracker.kind() == TrackingKind::kCards) {
+  const platform::WriteTracking& tracker = writes.tracker();
+  if (writes.IsTracking() && tracker.kind() == TrackingKind::kCards) {
     UseCards(tracker.card_table(), tracker.card_mask());
   }
   return failed;
@@ -222,12 +224,12 @@ void Tell(const Modes& failed) {
 // What the collector has not done because of a filter may be done if the program asks for it. pre:
 // the collector lock is held.
 void StopRespectingFilters() {
-  gc::Cycle& cycle = g_collector.cycle();
-  if (cycle.HasLostTracker() && cycle.refusal().what == platform::kFilterRefusal.what &&
-      cycle.state() == gc::CycleState::kIdle) {
-    cycle.CloseTracker();
+  gc::HeapWrites& writes = g_collector.writes();
+  if (writes.HasLostTracker() && writes.refusal().what == platform::kFilterRefusal.what &&
+      g_collector.cycle().state() == gc::CycleState::kIdle) {
+    writes.CloseTracker();
   }
-  cycle.RespectFilters(false);
+  writes.RespectFilters(false);
   for (platform::Refusal& lost : g_lost) {
     if (lost.what == platform::kFilterRefusal.what) lost = {};
   }
@@ -253,7 +255,7 @@ constinit uint64_t g_next_measurement_ns = 0;
 void SetFirstWrite(uint32_t ns) {
   constexpr uint64_t kRestNs = 2'000'000'000;
   g_next_measurement_ns = platform::NowNs() + kRestNs;
-  g_collector.cycle().SetFirstWriteNs(ns);
+  g_collector.writes().SetFirstWriteNs(ns);
   if (ns != 0 && (g_options.print_stats != 0 || g_options.print_verbose_stats)) {
     Log("gleaner: a first write to tracked memory takes %u ns\n", ns);
   }
@@ -273,7 +275,7 @@ void TurnOnWanted() {
       platform::LockGuard guard(g_collector.lock());
       if (g_source == Source::kNobody) return;  // another thread was faster: TryAgainLater
       automatic = g_source == Source::kCollector;
-      first_write_ns = g_collector.cycle().first_write_ns();
+      first_write_ns = g_collector.writes().first_write_ns();
       kind = Choose(automatic, &g_reasons, &first_write_ns);
       loader_can_be_asked = platform::LoaderCanBeAsked();
     }
@@ -287,19 +289,19 @@ void TurnOnWanted() {
     platform::LockGuard guard(g_collector.lock());
     if (g_source == Source::kNobody) return;  // TryAgainLater
     const Modes failed = Open(kind);
-    const gc::Cycle& cycle = g_collector.cycle();
+    const gc::HeapWrites& writes = g_collector.writes();
     SetFirstWrite(first_write_ns);
     if ((failed.concurrent || failed.generational) && kind != TrackingKind::kNone &&
-        !cycle.IsTracking() && !cycle.HasLostTracker()) {
+        !writes.IsTracking() && !writes.HasLostTracker()) {
       // The mechanism works on a few pages but is refused for the whole heap: try the next one.
-      g_lost[static_cast<size_t>(kind)] = cycle.refusal();
+      g_lost[static_cast<size_t>(kind)] = writes.refusal();
       continue;
     }
     PublishModes();
     g_turning_on = false;
     Tell(failed);
-    if (kind == TrackingKind::kNone && g_source == Source::kCollector && !cycle.IsTracking() &&
-        !cycle.HasLostTracker() && g_reasons.is_transient) {
+    if (kind == TrackingKind::kNone && g_source == Source::kCollector && !writes.IsTracking() &&
+        !writes.HasLostTracker() && g_reasons.is_transient) {
       TryAgainLater();
     }
     return;
@@ -381,9 +383,9 @@ void TurnOnAutomatically() {
 // Of the mechanisms that the collector chooses itself, a second tracker by userfaultfd disturbs
 // nothing. One by soft-dirty bits would clear those of the first.
 bool ShouldMeasureAgain() {
-  const gc::Cycle& cycle = g_collector.cycle();
-  return IsAutomatic() && cycle.IsTracking() &&
-         cycle.tracker().kind() == TrackingKind::kUserfaultfd &&
+  const gc::HeapWrites& writes = g_collector.writes();
+  return IsAutomatic() && writes.IsTracking() &&
+         writes.tracker().kind() == TrackingKind::kUserfaultfd &&
          platform::NowNs() >= g_next_measurement_ns;
 }
 
@@ -394,12 +396,12 @@ void MeasureAgain() {
   if (!ShouldMeasureAgain() || platform::HasAnyFilter()) return;
   uint32_t first_write_ns;
   if (!platform::WriteTracking::Works(TrackingKind::kUserfaultfd, nullptr, &first_write_ns)) {
-    first_write_ns = g_collector.cycle().first_write_ns();
+    first_write_ns = g_collector.writes().first_write_ns();
   }
   SetFirstWrite(first_write_ns);
 }
 
-bool IsConcurrent() { return g_collector.cycle().enabled(); }
+bool IsConcurrent() { return g_collector.writes().ServesCycles(); }
 
 bool IsProgramsChoice() {
   return g_is_programs_choice.Load(platform::memory_order_relaxed);  // a hint
@@ -421,8 +423,8 @@ TrackingKind TrackingToUse() {
 
 bool CanTrack(TrackingKind kind) {
   platform::LockGuard guard(g_collector.lock());
-  const gc::Cycle& cycle = g_collector.cycle();
-  if (cycle.IsTracking() && cycle.tracker().kind() == kind) return true;
+  const gc::HeapWrites& writes = g_collector.writes();
+  if (writes.IsTracking() && writes.tracker().kind() == kind) return true;
   return platform::WriteTracking::Works(kind);
 }
 
@@ -451,21 +453,21 @@ void TraceModesLocked() {
 
 void ForgetTracedModes() { g_modes_are_traced = false; }
 
-bool NeedsTracker() { return g_collector.cycle().HasLostTracker() || g_turning_on; }
+bool NeedsTracker() { return g_collector.writes().HasLostTracker() || g_turning_on; }
 
 void ReplaceLostTracker() {
   {
     platform::LockGuard guard(g_collector.lock());
-    gc::Cycle& cycle = g_collector.cycle();
-    const TrackingKind kind = cycle.tracker().kind();
+    gc::HeapWrites& writes = g_collector.writes();
+    const TrackingKind kind = writes.tracker().kind();
     // Nothing to do if the loss was reported before. In the midst of a cycle, a later collection
     // comes back here.
     platform::Refusal& lost = g_lost[static_cast<size_t>(kind)];
     if (!NeedsTracker()) return;
-    if (cycle.HasLostTracker()) {
-      if (lost.what != nullptr || cycle.state() != gc::CycleState::kIdle) return;
-      const bool is_barred = cycle.refusal().what == platform::kFilterRefusal.what;
-      lost = cycle.refusal();
+    if (writes.HasLostTracker()) {
+      if (lost.what != nullptr || g_collector.cycle().state() != gc::CycleState::kIdle) return;
+      const bool is_barred = writes.refusal().what == platform::kFilterRefusal.what;
+      lost = writes.refusal();
       g_reasons.Clear();
       g_reasons.Add(kind, lost);
       // Of mprotect the tracker stays open, since threads may be in system calls with pinned pages,
@@ -475,7 +477,7 @@ void ReplaceLostTracker() {
         return Tell(g_wanted);
       }
       if (is_barred) lost = {};  // the program has asked for the mode since
-      cycle.CloseTracker();
+      writes.CloseTracker();
       g_turning_on = true;
     }
   }

@@ -268,7 +268,7 @@ void ExpectChoice(int markers, uint32_t first_write_ns, bool weighs_cost, Reason
     g_roots.assign(1, Allocate(Kind::kNormal, 16 * kMiB));
     testing::Collect();
     testing::Collect();
-    cycle().SetFirstWriteNs(first_write_ns);
+    g_collector.writes().SetFirstWriteNs(first_write_ns);
     g_collector.forecast().SetMarkTimeForTesting(40);
     const bool is_chosen = g_collector.HurryCycle();
     EXPECT_EQ(is_chosen, IsForConcurrent(expected));

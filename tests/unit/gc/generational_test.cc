@@ -38,7 +38,7 @@ void Start(int markers = 1) {
   g_tunables.generational = GenerationalMode::kAlways;
   g_tunables.max_minors = 1000;
   g_tunables.mark.past_the_end = false;  // so that a root keeps one object
-  ASSERT_TRUE(g_collector.cycle().EnableMemory(platform::WriteTracking::BestKind()));
+  ASSERT_TRUE(g_collector.writes().OpenForMinors(platform::WriteTracking::BestKind()));
   g_collector.pacer().ExpandHeapTo(64 * kMiB);  // nothing is due by itself
   CollectAll();
 }
@@ -314,7 +314,7 @@ TEST_F(GenerationalTest, FullCollectionsMayBeBesideTheProgram) {
           EXPECT_FALSE(CollectForAllocation());
           ++fulls;
         } else {
-          g_collector.cycle().Forget();
+          g_collector.writes().Forget();
           EXPECT_FALSE(CollectForAllocation());
         }
         graph.Check();
