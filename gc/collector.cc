@@ -65,7 +65,8 @@ bool Collector::Init(const World& world, int max_markers) {
   pool_.SetSize(max_markers);
   writes_.Init(&pool_);
   cycle_.Init(&world_.handshakes, &marker_);
-  if (!roots_.Init() || !finalizers_.Init() || !marker_.Init(&pool_, pool_.size())) return false;
+  if (!roots_.Init() || !registered_.finalizers.Init() || !marker_.Init(&pool_, pool_.size()))
+    return false;
   Tunables tunables;
   world_.read_tunables(&tunables);
   pacer_.Configure(tunables.pacer);
@@ -88,7 +89,8 @@ bool Collector::CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)())
   FinishSweep();
   Collection collection = Prepare(cause);
   world_.event(CycleEvent::kStart);
-  if (const auto ask = world_.toggle_function(); ask != nullptr) toggle_refs_.Update(ask);
+  if (const auto ask = world_.toggle_function(); ask != nullptr)
+    registered_.toggle_refs.Update(ask);
   world_.event(CycleEvent::kBeforeStop);
   if (collection.tunables.processor_clocks) {
     collection.begin_processor_ns = platform::ProcessorNs();
@@ -190,12 +192,7 @@ bool Collector::StopUnlessGivenUp(int (*give_up)(), PauseClock* clock) {
 }
 
 void Collector::ActOnUnreachable(Collection* collection) {
-  short_links_.ClearUnreachable(marker_);
-  toggle_refs_.ForgetUnreachable(marker_);
-  collection->report.finalizable = finalizers_.QueueUnreachable(&marker_, world_.warn_cycle);
-  short_links_.ForgetDangling(marker_);
-  long_links_.ClearUnreachable(marker_);
-  long_links_.ForgetDangling(marker_);
+  collection->report.finalizable = registered_.DecideWorldStopped(&marker_, world_.warn_cycle);
   if (alloc::g_sample_mean_bytes != 0) g_heap_samples.ForgetUnreachable(marker_);
   const Tunables& tunables = collection->tunables;
   if (world_.inspect != nullptr) world_.inspect(marker_, roots_, tunables.mark);
@@ -239,7 +236,7 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
                       collection->bytes_in_cycle,
                       0,
                       report.minor,
-                      finalizers_.registered(),
+                      registered_.finalizers.registered(),
                       report.finalizable,
                       FullStopNs(*collection),
                       PeriodOf(*collection, clock)};
@@ -261,7 +258,7 @@ void Collector::PaceNext(const SweepTotals& swept, const PauseClock& clock,
 }
 
 bool Collector::WeighFinalizable(size_t weight, bool (*process_bytes)(uint64_t*)) {
-  const size_t finalizable = finalizers_.registered();
+  const size_t finalizable = registered_.finalizers.registered();
   const auto ran_ns = [this] { return platform::NowNs() - cycle_pacer_.last_end_ns(); };
   if (pacer_.WeighFinalizable(finalizable, weight, ran_ns)) return true;
   uint64_t bytes;
@@ -347,16 +344,6 @@ void CollectorTotals::Add(const CycleReport& report, bool sweeps_concurrently) {
   freed_bytes += report.freed_bytes;
 }
 
-void Collector::MoveRegistered(const alloc::ObjectRef& object, Addr to, size_t bytes) {
-  const uint8_t registered = alloc::g_space.info[object.page].Registered();  // on its page
-  if ((registered & kFinalized) != 0) finalizers_.Move(object, to, bytes);
-  for (Links* links : {&short_links_, &long_links_}) {
-    if ((registered & kHoldsLink) != 0) links->MoveHeld(object, to, bytes);
-    if ((registered & kLinkTarget) != 0) links->ClearThoseTo(object);
-  }
-  if ((registered & kToggled) != 0) toggle_refs_.Move(object.base, to);
-}
-
 void Collector::ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context),
                               void* context) {
   cycle_.AwaitSlice();
@@ -414,11 +401,11 @@ void Collector::Mark(Collection* collection, Addr stack_pointer, PauseClock* clo
   t_mark_sink = &sink;
   world_.add_roots(&roots_, stack_pointer);
   t_mark_sink = nullptr;
-  finalizers_.AddRoots(&roots_);
+  registered_.finalizers.AddRoots(&roots_);
   roots_.AddUncollectablePages();
   clock->Enter(PausePart::kMark);
   platform::BeginTellingOfFaults(TellOfFault);
-  toggle_refs_.MarkStrong(&marker_);
+  registered_.toggle_refs.MarkStrong(&marker_);
   marker_.MarkFromRoots(&roots_);
   if (report->minor || report->concurrent) {
     clock->Enter(PausePart::kDirty);

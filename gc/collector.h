@@ -18,6 +18,7 @@
 #include "gc/cycle/cycle.h"
 #include "gc/cycle/cycle_pacer.h"
 #include "gc/cycle/driver.h"
+#include "gc/finish/registrations.h"
 #include "gc/finish/sweeper.h"
 #include "gc/policy/next_collection.h"
 #include "gc/policy/pause.h"
@@ -103,10 +104,7 @@ class Collector {
   // Collects. False if `give_up` says so or the world cannot be stopped.
   bool CollectLocked(Cause cause, Addr stack_pointer, int (*give_up)());
   platform::Lock& lock() { return lock_; }
-  Finalizers& finalizers() { return finalizers_; }
-  Links& short_links() { return short_links_; }
-  Links& long_links() { return long_links_; }
-  ToggleRefs& toggle_refs() { return toggle_refs_; }
+  Registrations& registered() { return registered_; }
   WorkerPool& pool() { return pool_; }
   Marker& marker() { return marker_; }
   const CycleReport& last() const { return last_; }
@@ -176,11 +174,6 @@ class Collector {
   bool IsOverrun() const {
     return pacer_.allocated() > pacer_.allowance() + pacer_.allowance() / 8;
   }
-
-  // Moves what is registered for the object (finalizers, links, toggle references) to the `bytes`
-  // at `to`, to which its contents have been copied; drops it if `to` is 0 (gc/finish/finalize.h).
-  // pre: lock() is held; the object is allocated.
-  void MoveRegistered(const alloc::ObjectRef& object, Addr to = 0, size_t bytes = 0);
 
   // Stops the world and calls `f` for every object. pre: lock() is held.
   void ForEachObject(void (*f)(const alloc::ObjectRef& object, void* context), void* context);
@@ -284,10 +277,7 @@ class Collector {
   Generations generations_;
   MarkConfig last_config_;                 // the last collection's settings
   SweepTotals sweep_totals_[kMaxWorkers];  // in a job, each worker has its own
-  Finalizers finalizers_;
-  Links short_links_;
-  Links long_links_;
-  ToggleRefs toggle_refs_;
+  Registrations registered_;
   CycleReport last_;
   CollectorTotals totals_;
   // All heaps' allocated less freed bytes at the last collection.

@@ -131,7 +131,7 @@ bool Collector::Drive() {
       }
     }
   } else {
-    const double used = cycle_pacer_.PartUsed(finalizers_.registered());
+    const double used = cycle_pacer_.PartUsed(registered_.finalizers.registered());
     if (cycle_.state() == CycleState::kMarking &&
         (cycle_pacer_.IsPressing() || cycle_pacer_.IsBehind(used))) {
       cycle_.Raise(Urgency::kPressing);

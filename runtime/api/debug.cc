@@ -81,7 +81,7 @@ Freeing BeginFreeing(const ObjectRef& object) {
   }
   freeing.give_back =
       IsUncollectable(object.kind()) || (GC_find_leak != 0 && !runtime::g_options.delay_free);
-  g_collector.MoveRegistered(object);
+  g_collector.registered().Move(object);
   if (alloc::g_sample_mean_bytes != 0) gc::g_heap_samples.Forget(object.base);
   DebugObjects::Empty(object.base, freeing.known);
   return freeing;

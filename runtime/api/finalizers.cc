@@ -25,7 +25,8 @@ void Register(const char* call, FinalizeOrder order, void* object, GC_finalizati
     bool done;
     {
       platform::LockGuard guard(g_collector.lock());
-      done = g_collector.finalizers().Register(AddressOf(object), {fn, data, order}, &old);
+      done =
+          g_collector.registered().finalizers.Register(AddressOf(object), {fn, data, order}, &old);
       is_due = done && fn != nullptr && old.function == nullptr &&
                g_collector.WeighFinalizable(runtime::g_allocd_bytes_per_finalizer,
                                             runtime::TryReadProcessBytes);
@@ -57,7 +58,9 @@ REGISTRATION(GC_register_finalizer_unreachable, kUnreachable)
 
 // Reads two words without the lock. If a collection changes them in between, the answer was right a
 // moment ago.
-int GC_should_invoke_finalizers(void) { return g_collector.finalizers().ready() != 0 ? 1 : 0; }
+int GC_should_invoke_finalizers(void) {
+  return g_collector.registered().finalizers.ready() != 0 ? 1 : 0;
+}
 
 int GC_invoke_finalizers(void) {
   // A finalizer may allocate, and the stack of this thread keeps its object.
@@ -69,7 +72,7 @@ void GC_finalize_all(void) {
   if (!runtime::AttachThread()) return;
   do {
     platform::LockGuard guard(g_collector.lock());
-    g_collector.finalizers().QueueAll();
+    g_collector.registered().finalizers.QueueAll();
     // No finalizer was queued: all have run, or there is no memory to queue them.
   } while (runtime::InvokeFinalizers() != 0);
 }
@@ -81,10 +84,11 @@ GLEANER_SETTING(GC_word, allocd_bytes_per_finalizer, runtime::g_allocd_bytes_per
 
 void GC_set_await_finalize_proc(GC_await_finalize_proc proc) {
   // Relaxed: see on_queued.
-  g_collector.finalizers().on_queued.Store(proc, platform::memory_order_relaxed);
+  g_collector.registered().finalizers.on_queued.Store(proc, platform::memory_order_relaxed);
 }
 GC_await_finalize_proc GC_get_await_finalize_proc(void) {
-  return g_collector.finalizers().on_queued.Load(platform::memory_order_relaxed);  // as set
+  return g_collector.registered().finalizers.on_queued.Load(
+      platform::memory_order_relaxed);  // as set
 }
 
 }  // extern "C"

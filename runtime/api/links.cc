@@ -66,26 +66,29 @@ int GC_register_disappearing_link(void** link) {
              static_cast<void*>(link));
     return GC_NOT_FOUND;
   }
-  return Register(call, g_collector.short_links(), link, object);
+  return Register(call, g_collector.registered().short_links, link, object);
 }
 
 int GC_general_register_disappearing_link(void** link, const void* object) {
-  return Register("GC_general_register_disappearing_link", g_collector.short_links(), link, object);
+  return Register("GC_general_register_disappearing_link", g_collector.registered().short_links,
+                  link, object);
 }
 int GC_move_disappearing_link(void** link, void** new_link) {
-  return Move("GC_move_disappearing_link", g_collector.short_links(), link, new_link);
+  return Move("GC_move_disappearing_link", g_collector.registered().short_links, link, new_link);
 }
 int GC_unregister_disappearing_link(void** link) {
-  return Unregister(g_collector.short_links(), link);
+  return Unregister(g_collector.registered().short_links, link);
 }
 
 int GC_register_long_link(void** link, const void* object) {
-  return Register("GC_register_long_link", g_collector.long_links(), link, object);
+  return Register("GC_register_long_link", g_collector.registered().long_links, link, object);
 }
 int GC_move_long_link(void** link, void** new_link) {
-  return Move("GC_move_long_link", g_collector.long_links(), link, new_link);
+  return Move("GC_move_long_link", g_collector.registered().long_links, link, new_link);
 }
-int GC_unregister_long_link(void** link) { return Unregister(g_collector.long_links(), link); }
+int GC_unregister_long_link(void** link) {
+  return Unregister(g_collector.registered().long_links, link);
+}
 
 GLEANER_SETTING(GC_toggleref_func, toggleref_func, runtime::g_toggleref_func)
 
@@ -98,8 +101,8 @@ int GC_toggleref_add(void* object, int is_strong) {
     return GC_SUCCESS;
   }
   platform::LockGuard guard(g_collector.lock());
-  return g_collector.toggle_refs().Add(AddressOf(object), is_strong != 0) ? GC_SUCCESS
-                                                                          : GC_NO_MEMORY;
+  return g_collector.registered().toggle_refs.Add(AddressOf(object), is_strong != 0) ? GC_SUCCESS
+                                                                                     : GC_NO_MEMORY;
 }
 
 }  // extern "C"

@@ -67,7 +67,7 @@ void AfterCollection() {
   {
     platform::LockGuard guard(g_collector.lock());
     missed_limit = NewlyMissedLimit();
-    ready = g_collector.finalizers().ready();
+    ready = g_collector.registered().finalizers.ready();
     needs_tracker = NeedsTracker();
     should_turn_on = ShouldTurnOnAutomatically();
     should_measure = ShouldMeasureAgain();
@@ -331,7 +331,7 @@ int InvokeFinalizers() {
     gc::Finalizers::Ready ready;
     {
       platform::LockGuard guard(g_collector.lock());
-      if (!g_collector.finalizers().Take(&ready)) break;
+      if (!g_collector.registered().finalizers.Take(&ready)) break;
     }
     CallFinalizer(ready);
     ++count;
@@ -362,7 +362,7 @@ void MoveRegistered(const void* object, const void* to, size_t bytes) {
   CollectorLockGuard guard;
   alloc::ObjectRef found;
   if (!alloc::FindObject(AddressOf(object), &found) || found.base != AddressOf(object)) return;
-  g_collector.MoveRegistered(found, AddressOf(to), bytes);
+  g_collector.registered().Move(found, AddressOf(to), bytes);
 }
 
 }  // namespace gleaner::runtime

@@ -126,8 +126,8 @@ void DumpState(const char* name) {
   DumpHeap();
   DumpUse();
   OUT("Finalizers: %zu registered, %zu due; links: %zu short, %zu long\n",
-      g_collector.finalizers().registered(), g_collector.finalizers().ready(),
-      g_collector.short_links().size(), g_collector.long_links().size());
+      g_collector.registered().finalizers.registered(), g_collector.registered().finalizers.ready(),
+      g_collector.registered().short_links.size(), g_collector.registered().long_links.size());
   PrintLatency(Stream::kOutput);
 }
 
@@ -168,13 +168,13 @@ void DumpRegions() {
 
 void DumpFinalization() {
   OUT("Disappearing links (link, object):\n");
-  g_collector.short_links().ForEach(
+  g_collector.registered().short_links.ForEach(
       [](Addr link, Addr object) { OUT("  %#llx, %#llx\n", AsNumber(link), AsNumber(object)); });
   OUT("Long links (link, object):\n");
-  g_collector.long_links().ForEach(
+  g_collector.registered().long_links.ForEach(
       [](Addr link, Addr object) { OUT("  %#llx, %#llx\n", AsNumber(link), AsNumber(object)); });
   OUT("Objects with finalizers:\n");
-  g_collector.finalizers().ForEach(
+  g_collector.registered().finalizers.ForEach(
       [](Addr object, const gc::Finalizer&) { OUT("  %#llx\n", AsNumber(object)); });
 }
 

@@ -235,9 +235,9 @@ void SnapshotContent::WriteFinalizers() {
     writer_.Number(is_queued ? 1 : 0);
     writer_.Number(AddressOf(&finalizer.data));
   };
-  g_collector.finalizers().ForEach(
+  g_collector.registered().finalizers.ForEach(
       [&write](Addr object, const gc::Finalizer& finalizer) { write(object, finalizer, false); });
-  g_collector.finalizers().ForEachReady([&write](const gc::Finalizers::Ready& ready) {
+  g_collector.registered().finalizers.ForEachReady([&write](const gc::Finalizers::Ready& ready) {
     write(AddressOf(ready.object), ready, true);
   });
   writer_.End();
@@ -247,7 +247,8 @@ void SnapshotContent::WriteLinks() {
   constexpr size_t kBytes = 64;
   writer_.Begin(SnapshotBlock::kLinks);
   for (const bool is_long : {false, true}) {
-    gc::Links& links = is_long ? g_collector.long_links() : g_collector.short_links();
+    gc::Links& links =
+        is_long ? g_collector.registered().long_links : g_collector.registered().short_links;
     links.ForEach([this, is_long](Addr link, Addr object) {
       writer_.BreakIfFull(kBytes);
       writer_.Number(link);

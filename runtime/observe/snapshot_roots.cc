@@ -72,7 +72,7 @@ RootSource SnapshotContent::SourceOf(Addr address, RootKind kind) const {
     return source;
   }
   if (kind != RootKind::kData && IsStatic(address, &source)) return source;
-  if (g_collector.finalizers().Holds(address)) {
+  if (g_collector.registered().finalizers.Holds(address)) {
     source.kind = SnapshotRoot::kFinalizer;
     source.name = "finalizers";
   } else if (address - g_registry.results.storage_begin() <
@@ -94,7 +94,7 @@ RootSource SnapshotContent::SourceOf(Addr address, RootKind kind) const {
 
 // Writes the tasks that hold copies of words, or the others.
 void SnapshotContent::WriteRoots(const gc::RootTasks& roots, bool copied) {
-  const Range queue = g_collector.finalizers().queue();
+  const Range queue = g_collector.registered().finalizers.queue();
   for (size_t i = 0; i < roots.size() && !writer_.failed();) {
     Range range = roots.at(i).range;
     const RootKind kind = roots.at(i).kind;
@@ -156,7 +156,7 @@ void SnapshotContent::WriteCopied(const RootSource& source, RootKind kind, Range
 // Objects that wait for their finalizers, and the data of these. The words of those that became due
 // in this collection were among the registered ones when the list of roots was made.
 void SnapshotContent::WriteReady() {
-  const gc::Finalizers& finalizers = g_collector.finalizers();
+  const gc::Finalizers& finalizers = g_collector.registered().finalizers;
   RootSource source;
   source.kind = SnapshotRoot::kFinalizer;
   source.name = "objects that wait for their finalizer";
@@ -178,7 +178,8 @@ void SnapshotContent::WriteToggleReferences() {
   RootSource source;
   source.name = "toggle references";
   walk_.BeginRoot(source, 0, 0);
-  g_collector.toggle_refs().ForEachStrong([this](Addr object) { walk_.AddTarget(object); });
+  g_collector.registered().toggle_refs.ForEachStrong(
+      [this](Addr object) { walk_.AddTarget(object); });
   walk_.EndRoot();
 }
 

@@ -156,7 +156,7 @@ TEST(BackReferencesTest, WhatAFinalizerKeepsIsKeptForIt) {
     {
       platform::LockGuard guard(g_collector.lock());
       Finalizer old;
-      ASSERT_TRUE(g_collector.finalizers().Register(
+      ASSERT_TRUE(g_collector.registered().finalizers.Register(
           AddressOf(object), {[](void*, void*) {}, nullptr, FinalizeOrder::kNormal}, &old));
     }
     Collect();

@@ -236,15 +236,15 @@ TEST_F(GenerationalTest, LinksAndFinalizersOfYoungObjectsAreDecided) {
     const Addr targets[] = {AddressOf(kept), AddressOf(lost), AddressOf(old[2])};
     for (int i = 0; i < 3; ++i) {
       links[i] = ~targets[i];
-      ASSERT_EQ(g_collector.short_links().Register(AddressOf(&links[i]), targets[i]),
+      ASSERT_EQ(g_collector.registered().short_links.Register(AddressOf(&links[i]), targets[i]),
                 LinkResult::kNew);
     }
     Node* finalized = NewNode(3);
     finalized->references[0] = NewNode(4);
     for (Node* node : {finalized, kept, old[2]}) {
       Finalizer before;
-      ASSERT_TRUE(g_collector.finalizers().Register(AddressOf(node), {[](void*, void*) {}, nullptr},
-                                                    &before));
+      ASSERT_TRUE(g_collector.registered().finalizers.Register(
+          AddressOf(node), {[](void*, void*) {}, nullptr}, &before));
     }
     lost = nullptr;
     CollectYoung();
@@ -252,15 +252,15 @@ TEST_F(GenerationalTest, LinksAndFinalizersOfYoungObjectsAreDecided) {
     EXPECT_EQ(links[1], 0u);
     EXPECT_EQ(links[2], ~targets[2]) << "of an old object";
     Finalizers::Ready ready;
-    ASSERT_TRUE(g_collector.finalizers().Take(&ready));
+    ASSERT_TRUE(g_collector.registered().finalizers.Take(&ready));
     EXPECT_EQ(ready.object, finalized);
     EXPECT_TRUE(IsOld(finalized->references[0]));
-    EXPECT_FALSE(g_collector.finalizers().Take(&ready));
+    EXPECT_FALSE(g_collector.registered().finalizers.Take(&ready));
     ready = {};
     CollectAll();
     EXPECT_EQ(links[0], ~targets[0]);
     EXPECT_EQ(links[2], 0u);
-    ASSERT_TRUE(g_collector.finalizers().Take(&ready));
+    ASSERT_TRUE(g_collector.registered().finalizers.Take(&ready));
     EXPECT_EQ(ready.object, old[2]);
   });
 }

@@ -56,7 +56,7 @@ class Model {
 
  private:
   size_t Below(size_t n) { return random_() % n; }
-  Links& links() { return g_collector.short_links(); }
+  Links& links() { return g_collector.registered().short_links; }
   static Addr Address(size_t link) { return AddressOf(&g_links[link]); }
 
   void Renew(size_t object) {
@@ -88,7 +88,7 @@ class Model {
   void GiveBack(size_t object) {
     alloc::ObjectRef found;
     ASSERT_TRUE(alloc::FindObject(AddressOf(objects_[object]), &found));
-    g_collector.MoveRegistered(found, 0, 0);
+    g_collector.registered().Move(found, 0, 0);
     ASSERT_EQ(alloc::FreeObject(objects_[object]), alloc::FreeResult::kFreed);
   }
   void Forget(size_t object) {
