@@ -247,7 +247,7 @@ enum class Listing : uint8_t {
 
 // A page's listing and its number of free slots. Both are in one word, so that of two threads that
 // change it the later one sees what the other did (Note [standing] in
-// docs/design/memory_ordering.md).
+// docs/design/invariants.md).
 //
 // [inv.free-slots] `free` is not less than the number of the page's mark bytes that are 0. Who
 // turns bytes to 0 adds them to `free` afterwards, in the same critical section. Who takes slots is

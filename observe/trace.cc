@@ -30,7 +30,7 @@ struct Ring {
   // else 0. Written by the owner.
   Atomic<uint64_t> nameable;
   Atomic<uint64_t> reserved;  // words ever reserved
-  // Both sides: the handover of docs/design/memory_ordering.md.
+  // Both sides: the handover of docs/design/invariants.md.
   Atomic<uint64_t> words[kRingWords];
   // The thread that drains.
   Atomic<uint64_t> consumed;  // words ever consumed

@@ -1,5 +1,5 @@
 // Events of a collector trace: rings that threads write to, and whoever drains them.
-// docs/design/memory_ordering.md has the argument why nothing is torn or lost without being counted
+// docs/design/invariants.md has the argument why nothing is torn or lost without being counted
 // [inv.trace-ring].
 //
 // Emitting makes no system call but the clock's, takes no lock and waits for nobody, so any code

@@ -1,6 +1,6 @@
 // The file that a collector trace is written to, in a process whose program may close any
 // descriptor, run others that write the same file, and come to its limits.
-// docs/reference/tracing.md says which files are replaced.
+// docs/reference/formats.md says which files are replaced.
 //
 // Not thread-safe. Call order: Open, Append until it fails, Close.
 #pragma once

@@ -5,7 +5,7 @@
 //
 // With --collect-together the ranks look, before they exchange, whether one of them has used more
 // than half of what it may allocate until its next collection; then all collect. So one does not
-// wait for the collection of another one (docs/reference/tracing.md).
+// wait for the collection of another one (docs/reference/commands.md).
 #define GC_THREADS
 #include <mpi.h>
 

@@ -1,5 +1,5 @@
 // From words to grey objects: filter, select, resolve, mark. Used by one worker, with what it
-// computes with in registers. See docs/design/life_of_an_object.md, "Found".
+// computes with in registers. See docs/design/architecture.md, "Found".
 #pragma once
 
 #include "alloc/mark_bytes.h"

@@ -33,7 +33,7 @@
 //                           in a segment, being scanned or done, or words of it are pending; or its
 //                           cards are pending; or the rescan flag is up.
 // Two markers may find the same byte white. Both then store black and push, which is harmless; so a
-// relaxed load and store suffice (Note [mark-race] in docs/design/memory_ordering.md).
+// relaxed load and store suffice (Note [mark-race] in docs/design/invariants.md).
 //
 // Pending words belong to their worker as its stack, batch and ring do; other workers cannot take
 // them. A worker turns idle only without pending words [inv.termination]: Drain marks them before

@@ -270,7 +270,7 @@ GLEANER_API size_t gleaner_get_stall_histogram(int cause, struct gleaner_stall_b
 
 /*
  * What the program does, on the calling thread's track of the collector's trace (GLEANER_TRACE,
- * docs/reference/tracing.md), as "program: NAME": between
+ * docs/reference/statistics.md), as "program: NAME": between
  *
  *     uint64_t begin = gleaner_trace_begin();
  *     gleaner_trace_end("exchange", begin);
@@ -287,7 +287,7 @@ GLEANER_API void gleaner_trace_end(const char *name, uint64_t begin);
 /*
  * Fibers: stacks that the program has made, on which coroutines run. Until its fiber is destroyed,
  * each collection searches a registered stack for pointers, from the stack pointer it was left with
- * to its end. Any thread may go on with a suspended fiber. docs/reference/fibers.md has the rules
+ * to its end. Any thread may go on with a suspended fiber. docs/reference/extensions.md has the rules
  * in full.
  *
  * Wrong use is reported on standard error and changes nothing. Results are errno values.
@@ -437,7 +437,7 @@ GLEANER_API int gleaner_count_pages(const void *memory, size_t bytes, uint64_t *
 
 /*
  * Arenas: allocation from one range of memory by a policy of the program's choice;
- * docs/reference/arenas.md. The collector neither searches an arena for pointers nor reclaims its
+ * docs/reference/extensions.md. The collector neither searches an arena for pointers nor reclaims its
  * blocks. The tables of an arena lie outside its memory: a write past the end of a block damages
  * other blocks only.
  *

@@ -2,7 +2,7 @@
 //
 // The allocation fast path must not execute an atomic read-modify-write; the verify
 // build counts them per thread so that a test can say so. Every call names its memory order, and
-// every order weaker than seq_cst is explained at the site or in docs/design/memory_ordering.md.
+// every order weaker than seq_cst is explained at the site or in docs/design/invariants.md.
 // In the verify build every operation stronger than relaxed may be delayed, before it takes effect
 // and after it (platform/faults/delays.h).
 #pragma once

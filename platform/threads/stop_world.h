@@ -20,7 +20,7 @@
 // A stopper claims a blocked thread: it writes the stop's number into the thread's state word. The
 // thread leaves the section by exchanging the word that it has read for kRunning, unless the word
 // has a claim of the stop under way. So a thread whose state is kRunning is never taken for
-// stopped: see docs/design/memory_ordering.md, Note [blocking].
+// stopped: see docs/design/invariants.md, Note [blocking].
 //
 // Handlers of the program [inv.handlers-wait]. The collector reads a stack from the published stack
 // pointer upwards. So no handler may run below that pointer: it could take an object out of a

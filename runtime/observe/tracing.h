@@ -1,4 +1,4 @@
-// GLEANER_TRACE: which file the collector's events go to, and when (docs/reference/tracing.md).
+// GLEANER_TRACE: which file the collector's events go to, and when (docs/reference/statistics.md).
 //
 // Draining: one thread at a time, which holds g_draining. Nobody waits for it but the process's
 // last drain.

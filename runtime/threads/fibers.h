@@ -1,4 +1,4 @@
-// The coroutine stacks that the program has registered (gleaner.h, docs/reference/fibers.md).
+// The coroutine stacks that the program has registered (gleaner.h, docs/reference/extensions.md).
 //
 // The stack that a thread is on is found from its stack pointer, never from what it announced
 // [inv.fiber-stack]. So a stop between the announcement of a switch and the switch itself loses no

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of docs/design/memory_ordering.md of what ThreadSanitizer runs: each row names tests of
+"""The table of docs/design/invariants.md of what ThreadSanitizer runs: each row names tests of
 the preset tsan or says why there are none, tests that exist cover what is not seen, and all tests of
 the preset are in it.
 
@@ -17,7 +17,7 @@ SOURCE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 
 tests = KnownTests(SOURCE, BUILD)
 under_tsan = {name for name in tests.names if name.startswith("threads.")}
-text = (SOURCE / "docs/design/memory_ordering.md").read_text()
+text = (SOURCE / "docs/design/invariants.md").read_text()
 section = re.search(r"^## What ThreadSanitizer runs\n(.*?)(?=^## |\Z)", text, re.M | re.S)[1]
 
 problems, named, rows = [], set(), 0

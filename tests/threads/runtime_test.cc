@@ -1,6 +1,6 @@
 // The whole library under threads that start, register, block, are suspended, end and are replaced
 // while others collect. Small enough for ThreadSanitizer, which runs it in each mode of collection
-// (docs/design/memory_ordering.md has what it sees of each protocol). The mode is that of the
+// (docs/design/invariants.md has what it sees of each protocol). The mode is that of the
 // environment.
 //
 // ThreadSanitizer hands a signal over when the thread makes a call that it knows; each step of a

@@ -245,7 +245,7 @@ class Contents(ReportTest):
             slugs = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
                      for heading in headings]
             self.assertIn(section, slugs, document)
-        advice = re.search(r"^### Advice$(.*?)^#", content(os.path.join(SOURCE, "docs/reference/tracing.md")),
+        advice = re.search(r"^### Advice$(.*?)^#", content(os.path.join(SOURCE, "docs/reference/commands.md")),
                            re.MULTILINE | re.DOTALL)[1]
         documented = re.findall(r"^\| `([a-z-]+)` \|", advice, re.MULTILINE)
         self.assertEqual(documented, rules)

@@ -1,5 +1,5 @@
 /*
- * MPI's blocking calls as spans of the collector's trace (docs/reference/tracing.md).
+ * MPI's blocking calls as spans of the collector's trace (docs/reference/commands.md).
  *
  * Compile this file with the mpicc of the program, and link it to the program, or preload it as a
  * shared object:

@@ -135,7 +135,7 @@ void PrintSummary(const std::vector<RankTrace>& traces, const RunFigures& run) {
   if (run.exchanges == 0) {
     printf(
         "No exchange that all ranks have in common is in the traces "
-        "(docs/reference/tracing.md).\n");
+        "(docs/reference/commands.md#gleaner-ranks).\n");
     return;
   }
   const auto slowest = std::max_element(

@@ -73,7 +73,7 @@ Json Advice(const std::vector<RankTrace>& traces, const RunFigures& run, const S
             Duration(sums.by_collector_ns) + " in all, " + Share(by_collectors) + " of the run.",
         "Have all ranks collect at the same exchange, or make the pauses shorter by the "
         "concurrent mode.",
-        "docs/reference/tracing.md"));
+        "docs/reference/commands.md#collecting-together"));
   }
   const RankFigures& slowest = run.ranks[sums.slowest];
   const uint64_t by_itself_ns = slowest.held_up_ns - slowest.by_collector_ns;
@@ -85,7 +85,7 @@ Json Advice(const std::vector<RankTrace>& traces, const RunFigures& run, const S
                       Duration(by_itself_ns) + " for its work, apart from its collector.",
                   "Give it less of the work. With more ranks than processors it may only "
                   "have had to wait for a processor.",
-                  "docs/reference/tracing.md"));
+                  "docs/reference/commands.md#gleaner-ranks"));
   }
   if (boxes.empty()) boxes.push_back(Text("Nothing stands out."));
   return boxes;
@@ -189,7 +189,7 @@ std::vector<std::string> Missing(const std::vector<RankTrace>& traces, const Run
   if (run.exchanges == 0) {
     notes.emplace_back(
         "The traces have no exchange in common: link or preload gleaner_mpi.c "
-        "(docs/reference/tracing.md).");
+        "(docs/reference/commands.md#gleaner-ranks).");
   }
   return notes;
 }
@@ -201,7 +201,7 @@ std::string MakeRanksPage(const std::vector<RankTrace>& traces, const RunFigures
   return PageOf({
       {"heading", "The collectors of " + Count(traces.size()) + " ranks"},
       {"command", traces[0].command},
-      {"origin", "The figures are explained in docs/reference/tracing.md."},
+      {"origin", "The figures are explained in docs/reference/commands.md#gleaner-ranks."},
       {"notes", Missing(traces, run)},
       {"sections",
        {

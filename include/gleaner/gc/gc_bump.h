@@ -8,7 +8,7 @@
  *
  * Where the library does not offer the path, each use is a call. So it is with other libraries than
  * Gleaner, with a Gleaner whose allocator is another one, without optimisation, under a sanitizer,
- * and on processors other than x86-64. docs/reference/fibers.md has the contract.
+ * and on processors other than x86-64. docs/reference/extensions.md has the contract.
  *
  * Any thread. Not for signal handlers, as GC_malloc is not.
  */

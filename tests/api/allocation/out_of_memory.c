@@ -13,6 +13,12 @@ static void *GC_CALLBACK count_oom(size_t size) {
   return oom_answer;
 }
 
+static int warnings;
+static void GC_CALLBACK count_warning(char *message, GC_word argument) {
+  (void)message, (void)argument;
+  warnings++;
+}
+
 static const size_t kImpossible[] = {SIZE_MAX,         SIZE_MAX - 1,     SIZE_MAX - 15,
                                      SIZE_MAX - 16,    SIZE_MAX - 4095,  SIZE_MAX - 4096,
                                      SIZE_MAX - 16383, SIZE_MAX - 16384, SIZE_MAX - 65536,
@@ -116,8 +122,11 @@ static void heap_limit(void) {
   }
   CHECK_EQ(GC_expand_hp(limit), 0);
   oom_calls = 0;
+  GC_set_warn_proc(count_warning);
   CHECK_NULL(GC_malloc(limit));
   CHECK_EQ(oom_calls, 1);
+  CHECK_EQ(warnings > 0, !on_gleaner()); /* libgc warns of it besides */
+  GC_set_warn_proc(GC_ignore_warn_proc);
   CHECK(GC_malloc(100) != NULL);
   GC_set_max_heap_size(0);
   CHECK(GC_malloc_atomic(limit) != NULL);
