@@ -1,5 +1,6 @@
 // Static probes (USDT) for bpftrace, perf and gdb at the points of a collector trace
-// (docs/reference/statistics.md), and the one word by which those points know whether anybody listens.
+// (docs/reference/statistics.md), and the one word by which those points know whether anybody
+// listens.
 //
 // All probes share one semaphore: it counts the tracers of any of them.
 #pragma once

@@ -287,8 +287,8 @@ GLEANER_API void gleaner_trace_end(const char *name, uint64_t begin);
 /*
  * Fibers: stacks that the program has made, on which coroutines run. Until its fiber is destroyed,
  * each collection searches a registered stack for pointers, from the stack pointer it was left with
- * to its end. Any thread may go on with a suspended fiber. docs/reference/extensions.md has the rules
- * in full.
+ * to its end. Any thread may go on with a suspended fiber. docs/reference/extensions.md has the
+ * rules in full.
  *
  * Wrong use is reported on standard error and changes nothing. Results are errno values.
  */
@@ -437,9 +437,9 @@ GLEANER_API int gleaner_count_pages(const void *memory, size_t bytes, uint64_t *
 
 /*
  * Arenas: allocation from one range of memory by a policy of the program's choice;
- * docs/reference/extensions.md. The collector neither searches an arena for pointers nor reclaims its
- * blocks. The tables of an arena lie outside its memory: a write past the end of a block damages
- * other blocks only.
+ * docs/reference/extensions.md. The collector neither searches an arena for pointers nor reclaims
+ * its blocks. The tables of an arena lie outside its memory: a write past the end of a block
+ * damages other blocks only.
  *
  * Wrong use is reported on standard error, with the call and the address, and changes nothing.
  */
