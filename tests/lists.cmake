@@ -37,7 +37,7 @@ if(GLEANER_SANITIZE STREQUAL "thread")
 elseif(GLEANER_SANITIZE)
   list(APPEND whole_alone
     "api\\..*\\.auto"
-    "threads\\.(deep_stack|marking|page_sharing|parallel_mark|termination|thread_heaps|work_queue)_test"
+    "threads\\.(deep_stack|marking|page_sharing|parallel_mark|termination|work_queue)_test"
     "examples\\..*"
     "gleaner_((limits|refusals)_test|unit_tools)")
 elseif(GLEANER_VERIFY)
@@ -54,7 +54,7 @@ else()
   # Sanitizers run the others in asan-ubsan and tsan.
   list(APPEND whole_alone
     "threads\\.runtime_test\\..+"
-    "threads\\.(deep_stack|marking|page_sharing|parallel_mark|termination|thread_heaps)_test"
+    "threads\\.(deep_stack|marking|page_sharing|parallel_mark|termination)_test"
     "torture\\.graph_torture\\.[a-z_]*_([2-9]|[1-9][0-9]+)")
 endif()
 

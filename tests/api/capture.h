@@ -15,10 +15,9 @@ static MAYBE_UNUSED void capture(struct captured *c, void (*fn)(void)) {
   int ends[2];
   size_t length = 0;
   char rest[1024];
-  pid_t child;
   CHECK_EQ(pipe(ends), 0);
   fflush(NULL);
-  child = fork();
+  pid_t child = fork();
   CHECK_GE(child, 0);
   if (child == 0) {
     check_failures = 0;
@@ -74,9 +73,8 @@ static MAYBE_UNUSED size_t count_text(const struct captured *c, const char *text
 /* Writes one byte that differs from what is there, `offset` bytes from `p`: wherever that may be,
    as far as the compiler can see. */
 static MAYBE_UNUSED NOINLINE void spoil(void *p, ptrdiff_t offset) {
-  volatile unsigned char *byte;
   __asm__ __volatile__("" : "+r"(p));
-  byte = (volatile unsigned char *)p + offset;
+  volatile unsigned char *byte = (volatile unsigned char *)p + offset;
   *byte = (unsigned char)(*byte ^ 0x5a);
 }
 

@@ -91,8 +91,7 @@ static MAYBE_UNUSED int on_gleaner(void) { return dlsym(RTLD_DEFAULT, "gleaner_v
 /* Overwrites what earlier calls left below the caller's frame. */
 static MAYBE_UNUSED NOINLINE void scrub_stack(void) {
   volatile char unused[32768];
-  size_t i;
-  for (i = 0; i < sizeof unused; i++) unused[i] = 0;
+  for (size_t i = 0; i < sizeof unused; i++) unused[i] = 0;
 }
 
 static MAYBE_UNUSED NOINLINE void collect(void) {
@@ -117,9 +116,8 @@ static MAYBE_UNUSED void check_ended_well(const char *file, int line, const char
 /* Runs fn(arg) in a child of fork, whose checks are the parent's. */
 static MAYBE_UNUSED void check_in_child(const char *file, int line, const char *what,
                                         void (*fn)(void *), void *arg) {
-  pid_t child;
   fflush(NULL);
-  child = fork();
+  pid_t child = fork();
   if (child == 0) {
     fail_after(50);
     check_failures = 0;
@@ -141,9 +139,8 @@ static MAYBE_UNUSED void *run_in_thread(void *(*fn)(void *), void *arg) {
 
 /* The same, and no collection comes meanwhile. */
 static MAYBE_UNUSED void *make_in_thread(void *(*fn)(void *), void *arg) {
-  void *result;
   GC_disable();
-  result = run_in_thread(fn, arg);
+  void *result = run_in_thread(fn, arg);
   GC_enable();
   return result;
 }
@@ -152,20 +149,18 @@ static MAYBE_UNUSED void *make_in_thread(void *(*fn)(void *), void *arg) {
 static MAYBE_UNUSED void run_in_threads(size_t count, void *(*fn)(void *), void *arg,
                                         size_t collections) {
   pthread_t threads[16];
-  size_t i;
-  for (i = 0; i < count; i++) CHECK_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
-  for (i = 0; i < collections; i++) GC_gcollect();
-  for (i = 0; i < count; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < count; i++) CHECK_EQ(pthread_create(&threads[i], NULL, fn, arg), 0);
+  for (size_t i = 0; i < collections; i++) GC_gcollect();
+  for (size_t i = 0; i < count; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
 /* For such threads: resizes and replaces objects of many sizes, and frees them all, by the macros
    of gc.h, which GC_DEBUG makes the calls of the debugging allocator. */
 static MAYBE_UNUSED void *use_and_free(void *arg) {
   void *some[50];
-  size_t i;
   (void)arg;
   memset(some, 0, sizeof some);
-  for (i = 0; i < 20000; i++) {
+  for (size_t i = 0; i < 20000; i++) {
     void **slot = &some[i * 7 % 50];
     const size_t size = i % 300 + 1;
     if (i % 5 == 0) {
@@ -176,14 +171,13 @@ static MAYBE_UNUSED void *use_and_free(void *arg) {
     }
     memset(*slot, (int)i, size);
   }
-  for (i = 0; i < 50; i++) GC_FREE(some[i]);
+  for (size_t i = 0; i < 50; i++) GC_FREE(some[i]);
   return NULL;
 }
 
 /* Overwrites what a collection has freed, with objects of that size. */
 static MAYBE_UNUSED void *overwrite(void *size) {
-  size_t i;
-  for (i = 0; i < 100000; i++) memset(GC_malloc((size_t)size), 0xff, (size_t)size);
+  for (size_t i = 0; i < 100000; i++) memset(GC_malloc((size_t)size), 0xff, (size_t)size);
   return NULL;
 }
 
@@ -264,14 +258,25 @@ static MAYBE_UNUSED void watch_object(struct watch *w, size_t i, void *object) {
 }
 
 static MAYBE_UNUSED size_t watch_gone(const struct watch *w) {
-  size_t i, gone = 0;
-  for (i = 0; i < w->count; i++) gone += w->links[i] == 0;
+  size_t gone = 0;
+  for (size_t i = 0; i < w->count; i++) gone += w->links[i] == 0;
   return gone;
 }
 
+/* A collection, after which all of them are there, or at most one in ten. */
+#define CHECK_KEPT(w)           \
+  do {                          \
+    collect();                  \
+    CHECK_EQ(watch_gone(w), 0); \
+  } while (0)
+#define CHECK_GONE(w)                        \
+  do {                                       \
+    collect();                               \
+    CHECK_MOSTLY(watch_gone(w), (w)->count); \
+  } while (0)
+
 static MAYBE_UNUSED void watch_end(struct watch *w) {
-  size_t i;
-  for (i = 0; i < w->count; i++) GC_unregister_disappearing_link((void **)&w->links[i]);
+  for (size_t i = 0; i < w->count; i++) GC_unregister_disappearing_link((void **)&w->links[i]);
   free(w->links);
   w->links = NULL;
 }

@@ -1,22 +1,17 @@
 // What happens in the middle of a cycle: forks, threads that begin and end, libraries that come and
-// go, system calls that write into the heap, finalizers, links, large objects.
+// go, system calls that write into the heap, finalizers, links.
 //
 // Cycles are made a step at a time, each of at most 2 KiB of marking, with the event between two
 // steps: once after each, so that it meets every state of a cycle. Each cycle is verified at its
 // end: whatever is reachable is marked.
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <libgen.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "tests/concurrent/workload.h"
-#include "tests/support/ring.h"
+#include "tests/support/by_system.h"
 
 // As a program that has not been compiled for the collector calls it.
 #undef pthread_create
@@ -164,83 +159,9 @@ const Plugin* g_plugin = nullptr;
 
 // --- System calls that write into the heap ---
 
-// How the eight bytes of a reference get from one object into another.
-enum class Way {
-  kRead,
-  kReadv,
-  kPread,
-  kPreadv,
-  kRecv,
-  kRecvfrom,
-  kRecvmsg,
-  kFread,
-  kReadInLibrary,
-  kRing,
-};
-constexpr Way kWays[] = {Way::kRead,     Way::kReadv,   Way::kPread, Way::kPreadv,       Way::kRecv,
-                         Way::kRecvfrom, Way::kRecvmsg, Way::kFread, Way::kReadInLibrary};
-
-// Moves the reference that way; nobody else has it meanwhile. False if the system refuses.
-bool MoveBySystem(Way way, void* from, void* to) {
-  constexpr size_t kBytes = sizeof(void*);
-  int ends[2];
-  // Datagrams are lost if the buffer is refused.
-  if (socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) != 0) return false;
-  const int file = memfd_create("gleaner", 0);
-  const bool by_file = way == Way::kPread || way == Way::kPreadv || way == Way::kFread;
-  if (file < 0 || write(by_file ? file : ends[1], from, kBytes) != kBytes) return false;
-  memset(from, 0, kBytes);
-  iovec part = {to, kBytes};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  ssize_t got = -1;
-  switch (way) {
-    case Way::kRead:
-      got = read(ends[0], to, kBytes);
-      break;
-    case Way::kReadv:
-      got = readv(ends[0], &part, 1);
-      break;
-    case Way::kPread:
-      got = pread(file, to, kBytes, 0);
-      break;
-    case Way::kPreadv:
-      got = preadv(file, &part, 1, 0);
-      break;
-    case Way::kRecv:
-      got = recv(ends[0], to, kBytes, 0);
-      break;
-    case Way::kRecvfrom:
-      got = recvfrom(ends[0], to, kBytes, 0, nullptr, nullptr);
-      break;
-    case Way::kRecvmsg:
-      got = recvmsg(ends[0], &message, 0);
-      break;
-    case Way::kFread: {
-      FILE* stream = fdopen(dup(file), "r");
-      setvbuf(stream, nullptr, _IONBF, 0);
-      rewind(stream);
-      got = static_cast<ssize_t>(fread(to, 1, kBytes, stream));
-      fclose(stream);
-      break;
-    }
-    case Way::kReadInLibrary:
-      got = g_plugin->read(ends[0], to, kBytes);
-      break;
-    case Way::kRing:
-      got = ReadByRing(ends[0], to, kBytes, 0);
-      break;
-  }
-  close(ends[0]);
-  close(ends[1]);
-  close(file);
-  return got == kBytes;
-}
-
 // References that only the system writes are followed.
-void CheckReferencesBySystem(Tracking tracking, Way way) {
-  const auto result = RunIncremental(tracking, kSteps, [way] {
+void CheckReferencesBySystem(Tracking tracking, const Way& way) {
+  const auto result = RunIncremental(tracking, kSteps, [&way] {
     GC_INIT();
     const Plugin plugin;
     ASSERT_NE(plugin.read, nullptr) << dlerror();
@@ -254,14 +175,14 @@ void CheckReferencesBySystem(Tracking tracking, Way way) {
         if (step % 4 != 0 || moved == kHolders || ::testing::Test::HasFailure()) return;
         Holder** from = &g_from->of[moved]->reference;
         Holder** to = &g_to->of[moved]->reference;
-        ASSERT_TRUE(MoveBySystem(way, from, to)) << "object " << moved;
+        ASSERT_TRUE(MoveBySystem(way, from, to, sizeof *to)) << "object " << moved;
         ++moved;
       });
     }
     UseFreeMemory();
     CheckMoved(moved);
   });
-  EXPECT_CONCURRENT(result, 1) << NameOf(tracking) << ", way " << static_cast<int>(way);
+  EXPECT_CONCURRENT(result, 1) << NameOf(tracking) << ", by " << way.name;
 }
 
 TEST(EventsTest, SystemCallsThatWriteReferences) {
@@ -270,7 +191,11 @@ TEST(EventsTest, SystemCallsThatWriteReferences) {
     // The sanitizer's functions take the place of these, and call the system themselves.
     if (tracking == Tracking::kProtection) continue;
 #endif
-    for (const Way way : kWays) CheckReferencesBySystem(tracking, way);
+    for (const Way& way : kWays) CheckReferencesBySystem(tracking, way);
+    const Way in_library = {"read in a library", false, [](int from, void* to, size_t bytes) {
+                              return static_cast<ssize_t>(g_plugin->read(from, to, bytes));
+                            }};
+    CheckReferencesBySystem(tracking, in_library);
   }
 }
 
@@ -279,7 +204,7 @@ TEST(EventsTest, RingsThatWriteReferences) {
   if (!HasRing()) GTEST_SKIP() << "the system has no io_uring, or refuses it";
   for (const Tracking tracking : Trackings()) {
     if (tracking == Tracking::kUserfaultfd) {
-      CheckReferencesBySystem(tracking, Way::kRing);
+      CheckReferencesBySystem(tracking, kRing);
       return;
     }
   }
@@ -316,9 +241,7 @@ TEST(EventsTest, Fork) {
       }
       ASSERT_GT(child, 0);
       change(20);
-      int status = -1;
-      ASSERT_EQ(waitpid(child, &status, 0), child);
-      ASSERT_EQ(status, 0);
+      ASSERT_EQ(StatusOf(child), 0);
     });
     fprintf(stderr, "%zu forks\n", forks);
     EXPECT_GT(forks, 10u);
@@ -493,76 +416,6 @@ TEST(EventsTest, LibrariesComeAndGo) {
     for (size_t i = loads; i < kHolders; ++i) {
       ASSERT_TRUE(IsRight(g_from->of[i]->reference, 1000 + i)) << i;
     }
-  });
-}
-
-// --- Large objects ---
-
-TEST(EventsTest, LargeObjectsAreFreedAndMadeAgainAndGrow) {
-  ForEachTracking([] {
-    GC_INIT();
-    constexpr size_t kObjects = 12;
-    struct Large {
-      Holder** of[kObjects];
-    };
-    auto* large = static_cast<Large*>(GC_malloc(sizeof(Large)));
-    uint64_t numbers[kObjects] = {};
-    size_t words[kObjects] = {};
-    std::mt19937 random(4);
-    uint64_t next = 1;
-    // Its last word has the only reference to a node.
-    const auto make = [&](size_t i) {
-      words[i] = 8192 + random() % 20000;
-      large->of[i] = static_cast<Holder**>(GC_malloc(words[i] * sizeof(Holder*)));
-      numbers[i] = next++;
-      large->of[i][words[i] - 1] = NewHolder(numbers[i]);
-    };
-    const auto check = [&](size_t i) {
-      ASSERT_TRUE(IsRight(large->of[i][words[i] - 1], numbers[i])) << i;
-    };
-    for (size_t i = 0; i < kObjects; ++i) make(i);
-    for (int cycles = 0; cycles < 4; ++cycles) {
-      AfterEachStep([&](size_t) {
-        const size_t i = random() % kObjects;
-        check(i);
-        switch (random() % 8) {
-          case 0:
-            GC_free(large->of[i]);
-            make(i);
-            break;
-          case 1: {
-            // Of the other sort, in the same place perhaps; what is in it does not count.
-            GC_free(large->of[i]);
-            void* atomic = GC_malloc_atomic(words[i] * sizeof(Holder*));
-            memset(atomic, 0x5a, words[i] * sizeof(Holder*));
-            make(i);
-            GC_free(atomic);
-            break;
-          }
-          case 2: {
-            const size_t more = words[i] + random() % 20000;
-            large->of[i] = static_cast<Holder**>(GC_realloc(large->of[i], more * sizeof(Holder*)));
-            MoveReference(&large->of[i][words[i] - 1], &large->of[i][more - 1]);
-            words[i] = more;
-            break;
-          }
-          case 3: {
-            const size_t less = words[i] / 2 + 1;
-            MoveReference(&large->of[i][words[i] - 1], &large->of[i][less - 1]);
-            large->of[i] = static_cast<Holder**>(GC_realloc(large->of[i], less * sizeof(Holder*)));
-            words[i] = less;
-            if (less < 4096) {
-              GC_free(large->of[i]);
-              make(i);
-            }
-            break;
-          }
-          default:
-            break;
-        }
-      });
-    }
-    for (size_t i = 0; i < kObjects; ++i) check(i);
   });
 }
 

@@ -392,25 +392,6 @@ TEST(FaultHandlerTest, TheProgramsOwnFaultsGoToItsHandler) {
   }
 }
 
-// Who blocks all signals but that of the collector stores into the heap nevertheless.
-TEST(FaultHandlerTest, ThreadsMayBlockAllSignals) {
-  const auto result = RunIncremental(Tracking::kProtection, kVerified, [] {
-    GC_INIT();
-    sigset_t all;
-    sigset_t blocked;
-    sigfillset(&all);
-    for (const int open : {GC_get_suspend_signal(), GC_get_thr_restart_signal(), SIGALRM}) {
-      sigdelset(&all, open);
-    }
-    ASSERT_EQ(sigprocmask(SIG_SETMASK, &all, nullptr), 0);
-    ASSERT_EQ(sigprocmask(SIG_SETMASK, nullptr, &blocked), 0);
-    EXPECT_EQ(sigismember(&blocked, SIGUSR1), 1);
-    EXPECT_EQ(sigismember(&blocked, SIGSEGV), 0);
-    ChangeGraphs(2, 40);
-  });
-  EXPECT_CONCURRENT(result, 3);
-}
-
 // Objects count their scans, as Guile notes in a stack of its virtual machine that it was scanned;
 // helpers mark, too.
 struct Counting {

@@ -21,7 +21,6 @@
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -153,8 +152,9 @@ int Socket() {
   EXPECT_EQ(send(g_packets[1], "datagram", 8, 0), 8);
   return g_packets[0];
 }
+FILE* Buffered() { return fdopen(dup(File()), "r"); }
 FILE* Stream() {
-  FILE* stream = fdopen(dup(File()), "r");
+  FILE* stream = Buffered();
   setvbuf(stream, nullptr, _IONBF, 0);
   return stream;
 }
@@ -257,18 +257,54 @@ int Connected() {
   return g_listening;
 }
 constexpr timespec kNoTime = {};
+constexpr itimerspec kNoTimer = {};
+constexpr itimerval kNoInterval = {};
+
+// Arguments that the system reads.
+char g_bytes[100] = "some bytes";
+iovec* Part(char* p, size_t bytes = sizeof g_bytes) {
+  static iovec parts[2];
+  static int last;
+  return &(parts[++last % 2] = {p, bytes});
+}
+msghdr* Message(iovec* part) {
+  static msghdr message;
+  message = {};
+  message.msg_iov = part;
+  message.msg_iovlen = 1;
+  return &message;
+}
+// The call that takes this time is interrupted by an alarm, and writes the rest.
+const timespec* InterruptedTime() {
+  static constexpr timespec kTime = {100, 0};
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};
+  sigaction(SIGALRM, &action, nullptr);
+  ualarm(2000, 0);
+  return &kTime;
+}
+void PrepareRead(char* p) {
+  auto* block = Set<aiocb>(p, {});
+  block->aio_buf = p + kGranule;
+  block->aio_nbytes = 100;
+  block->aio_lio_opcode = LIO_READ;
+}
+aiocb* ReadOfFile(char* p) {
+  As<aiocb>(p)->aio_fildes = g_file;
+  return As<aiocb>(p);
+}
 
 // The address of a function in data, as tables of operations have it.
 ssize_t (*g_read_of_table)(int, void*, size_t) = read;
 
 struct Case {
   const char* name;
-  long (*call)(char* p);     // writes to p, which the pattern fills; what comes out
-  void (*prepare)(char* p);  // writes what is to be there before; or null
+  long (*call)(char* p);               // writes to p, which the pattern fills; what comes out
+  void (*prepare)(char* p) = nullptr;  // writes what is to be there before
 };
-#define WRITES(name, expression)                                                          \
-  {                                                                                       \
-    name, [](char* p) -> long { return Outcome(static_cast<long>(expression)); }, nullptr \
+#define WRITES(name, expression)                                                 \
+  {                                                                              \
+    name, [](char* p) -> long { return Outcome(static_cast<long>(expression)); } \
   }
 // With arguments that are read in the memory, too.
 #define PREPARED(name, preparation, expression)                                   \
@@ -286,42 +322,12 @@ const Case kCases[] = {
     WRITES("__pread64", __pread64(g_file, p, 100, 5)),
     WRITES("__pread_chk", __pread_chk(g_file, p, 100, 5, 4096)),
     WRITES("__pread64_chk", __pread64_chk(g_file, p, 100, 5, 4096)),
-    {"readv",
-     [](char* p) -> long {
-       const iovec part = {p, 100};
-       return Outcome(readv(File(), &part, 1));
-     },
-     nullptr},
-    {"preadv",
-     [](char* p) -> long {
-       const iovec part = {p, 100};
-       return Outcome(preadv(g_file, &part, 1, 3));
-     },
-     nullptr},
-    {"preadv2",
-     [](char* p) -> long {
-       const iovec part = {p, 100};
-       return Outcome(preadv2(g_file, &part, 1, 3, 0));
-     },
-     nullptr},
-    {"process_vm_readv",
-     [](char* p) -> long {
-       const iovec to = {p, sizeof g_address}, from = {&g_address, sizeof g_address};
-       return Outcome(process_vm_readv(getpid(), &to, 1, &from, 1, 0));
-     },
-     nullptr},
-    {"process_vm_writev",
-     [](char* p) -> long {
-       const iovec to = {p, sizeof g_address}, from = {&g_address, sizeof g_address};
-       return Outcome(process_vm_writev(getpid(), &from, 1, &to, 1, 0));
-     },
-     nullptr},
-    {"vmsplice",
-     [](char* p) -> long {
-       const iovec part = {p, 8};
-       return Outcome(vmsplice(Pipe(), &part, 1, 0));
-     },
-     nullptr},
+    WRITES("readv", readv(File(), Part(p), 1)),
+    WRITES("preadv", preadv(g_file, Part(p), 1, 3)),
+    WRITES("preadv2", preadv2(g_file, Part(p), 1, 3, 0)),
+    WRITES("process_vm_readv", process_vm_readv(getpid(), Part(p), 1, Part(g_bytes), 1, 0)),
+    WRITES("process_vm_writev", process_vm_writev(getpid(), Part(g_bytes), 1, Part(p), 1, 0)),
+    WRITES("vmsplice", vmsplice(Pipe(), Part(p, 8), 1, 0)),
     PREPARED("splice", (Set<off_t>(p, 7)), splice(g_file, As<off_t>(p), g_pipe[1], nullptr, 5, 0)),
     PREPARED("sendfile", (Set<off_t>(p, 7)), sendfile(g_socket[0], g_file, As<off_t>(p), 5)),
     PREPARED("sendfile64", (Set<off_t>(p, 7)), sendfile64(g_socket[0], g_file, As<off_t>(p), 5)),
@@ -333,62 +339,48 @@ const Case kCases[] = {
     WRITES("fread_unlocked", fread_unlocked(p, 10, 10, Stream())),
     WRITES("__fread_chk", __fread_chk(p, 4096, 10, 10, Stream())),
     WRITES("__fread_unlocked_chk", __fread_unlocked_chk(p, 4096, 10, 10, Stream())),
-    {"fread, large",
-     [](char* p) -> long { return static_cast<long>(fread(p, 1, 8000, fdopen(dup(File()), "r"))); },
-     nullptr},
+    WRITES("fread, large", fread(p, 1, 8000, Buffered())),
     {"setvbuf, fgetc",
      [](char* p) -> long {
-       FILE* stream = fdopen(dup(File()), "r");
+       FILE* stream = Buffered();
        EXPECT_EQ(setvbuf(stream, p, _IOFBF, 4096), 0);
        return fgetc(stream);
-     },
-     nullptr},
+     }},
     {"setbuf, getline",
      [](char* p) -> long {
-       FILE* stream = fdopen(dup(File()), "r");
+       FILE* stream = Buffered();
        setbuf(stream, p);
        char* line = nullptr;
        size_t size = 0;
        return getline(&line, &size, stream);
-     },
-     nullptr},
+     }},
     {"setbuffer, fscanf",
      [](char* p) -> long {
-       FILE* stream = fdopen(dup(File()), "r");
+       FILE* stream = Buffered();
        setbuffer(stream, p, 4096);
        char c;
        return fscanf(stream, "%c", &c);
-     },
-     nullptr},
+     }},
     {"fmemopen",
      [](char* p) -> long {
        FILE* stream = fmemopen(p, 100, "w");
        fputs("some text", stream);
        return fclose(stream);
-     },
-     nullptr},
+     }},
     {"getdelim into its memory",
      [](char* p) -> long {
-       FILE* stream = fdopen(dup(File()), "r");
+       FILE* stream = Buffered();
        size_t size = 60000;
        return getdelim(&p, &size, '\n', stream);
-     },
-     nullptr},
+     }},
     {"aio_read",
      [](char* p) -> long {
-       auto* block = As<aiocb>(p);
-       block->aio_fildes = g_file;
-       const int begun = aio_read(block);
-       if (begun != 0) return -errno;
+       aiocb* block = ReadOfFile(p);
+       if (aio_read(block) != 0) return -errno;
        while (aio_error(block) == EINPROGRESS) usleep(100);
        return aio_error(block) != 0 ? -aio_error(block) : aio_return(block);
      },
-     [](char* p) {
-       aiocb block = {};
-       block.aio_buf = p + kGranule;
-       block.aio_nbytes = 100;
-       Set(p, block);
-     }},
+     PrepareRead},
     WRITES("stat", stat("/", As<struct stat>(p))),
     WRITES("lstat", lstat("/", As<struct stat>(p))),
     WRITES("fstat", fstat(g_file, As<struct stat>(p))),
@@ -435,34 +427,13 @@ const Case kCases[] = {
     PREPARED("recvfrom", (Set<socklen_t>(p + 8192, 100)), recvfrom(Socket(), p, 100, 0, As<sockaddr>(p + 4096), As<socklen_t>(p + 8192))),
     PREPARED("__recvfrom_chk", (Set<socklen_t>(p + 8192, 100)), __recvfrom_chk(Socket(), p, 100, 4096, 0, As<sockaddr>(p + 4096),
                           As<socklen_t>(p + 8192))),
-    {"recvmsg",
-     [](char* p) -> long {
-       iovec part = {p, 100};
-       msghdr message = {};
-       message.msg_iov = &part;
-       message.msg_iovlen = 1;
-       return Outcome(recvmsg(Socket(), &message, 0));
-     },
-     nullptr},
-    {"recvmsg, header in its memory",
-     [](char* p) -> long {
-       return Outcome(recvmsg(Socket(), As<msghdr>(p), 0));
-     },
-     [](char* p) {
-       msghdr message = {};
-       message.msg_iov = Set<iovec>(p + 256, {p + 512, 100});
-       message.msg_iovlen = 1;
-       Set(p, message);
-     }},
+    WRITES("recvmsg", recvmsg(Socket(), Message(Part(p)), 0)),
+    PREPARED("recvmsg, header in its memory", Set(p, *Message(Set(p + 256, *Part(p + 512)))), recvmsg(Socket(), As<msghdr>(p), 0)),
     {"recvmmsg",
      [](char* p) -> long {
-       iovec part = {p, 100};
-       mmsghdr message = {};
-       message.msg_hdr.msg_iov = &part;
-       message.msg_hdr.msg_iovlen = 1;
+       mmsghdr message = {*Message(Part(p)), 0};
        return Outcome(recvmmsg(Socket(), &message, 1, MSG_DONTWAIT, nullptr));
-     },
-     nullptr},
+     }},
     PREPARED("accept", (Set<socklen_t>(p + 4096, 100)), accept(Connected(), As<sockaddr>(p), As<socklen_t>(p + 4096)) < 0),
     PREPARED("accept4", (Set<socklen_t>(p + 4096, 100)), accept4(Connected(), As<sockaddr>(p), As<socklen_t>(p + 4096), SOCK_CLOEXEC) < 0),
     PREPARED("getsockname", (Set<socklen_t>(p + 4096, 100)), getsockname(g_listening, As<sockaddr>(p), As<socklen_t>(p + 4096))),
@@ -489,31 +460,9 @@ const Case kCases[] = {
     WRITES("posix_spawn", Spawned(posix_spawn, As<pid_t>(p))),
     WRITES("posix_spawnp", Spawned(posix_spawnp, As<pid_t>(p))),
     WRITES("waitid", waitid(P_PID, static_cast<id_t>(Ended()), As<siginfo_t>(p), WEXITED)),
-    {"nanosleep",
-     [](char* p) -> long {
-       // Interrupted by an alarm, it writes the rest.
-       struct sigaction action = {};
-       action.sa_handler = [](int) {};
-       sigaction(SIGALRM, &action, nullptr);
-       ualarm(2000, 0);
-       const timespec time = {100, 0};
-       return Outcome(nanosleep(&time, As<timespec>(p)));
-     },
-     nullptr},
-    {"clock_nanosleep",
-     [](char* p) -> long {
-       ualarm(2000, 0);
-       const timespec time = {100, 0};
-       return clock_nanosleep(CLOCK_MONOTONIC, 0, &time, As<timespec>(p));
-     },
-     nullptr},
-    {"thrd_sleep",
-     [](char* p) -> long {
-       ualarm(2000, 0);
-       const timespec time = {100, 0};
-       return thrd_sleep(&time, As<timespec>(p));
-     },
-     nullptr},
+    WRITES("nanosleep", nanosleep(InterruptedTime(), As<timespec>(p))),
+    WRITES("clock_nanosleep", clock_nanosleep(CLOCK_MONOTONIC, 0, InterruptedTime(), As<timespec>(p))),
+    WRITES("thrd_sleep", thrd_sleep(InterruptedTime(), As<timespec>(p))),
     {"msgrcv",
      [](char* p) -> long {
        const int queue = msgget(IPC_PRIVATE, 0600);
@@ -526,24 +475,21 @@ const Case kCases[] = {
        EXPECT_EQ(msgctl(queue, IPC_STAT, As<msqid_ds>(p + 4096)), 0);
        msgctl(queue, IPC_RMID, nullptr);
        return result;
-     },
-     nullptr},
+     }},
     {"semctl",
      [](char* p) -> long {
        const int set = semget(IPC_PRIVATE, 3, 0600);
        const long result = Outcome(semctl(set, 0, IPC_STAT, p) | semctl(set, 0, GETALL, p + 4096));
        semctl(set, 0, IPC_RMID);
        return result;
-     },
-     nullptr},
+     }},
     {"shmctl",
      [](char* p) -> long {
        const int segment = shmget(IPC_PRIVATE, 4096, 0600);
        const long result = Outcome(shmctl(segment, IPC_STAT, As<shmid_ds>(p)));
        shmctl(segment, IPC_RMID, nullptr);
        return result;
-     },
-     nullptr},
+     }},
     {"mq_receive",
      [](char* p) -> long {
        char name[32];
@@ -558,8 +504,7 @@ const Case kCases[] = {
        EXPECT_EQ(mq_getattr(queue, As<mq_attr>(p + 8192)), queue < 0 ? -1 : 0);
        mq_close(queue);
        return result;
-     },
-     nullptr},
+     }},
     WRITES("clock_gettime(cpu)", clock_gettime(CLOCK_PROCESS_CPUTIME_ID, As<timespec>(p))),
     WRITES("__clock_gettime", __clock_gettime(CLOCK_THREAD_CPUTIME_ID, As<timespec>(p))),
     WRITES("clock_gettime", clock_gettime(CLOCK_MONOTONIC, As<timespec>(p))),
@@ -572,26 +517,11 @@ const Case kCases[] = {
     PREPARED("ntp_adjtime", (As<timex>(p)->modes = 0), ntp_adjtime(As<timex>(p)) >= 0),
     PREPARED("clock_adjtime", (As<timex>(p)->modes = 0), clock_adjtime(CLOCK_REALTIME, As<timex>(p)) >= 0),
     WRITES("getitimer", getitimer(ITIMER_VIRTUAL, As<itimerval>(p))),
-    {"setitimer",
-     [](char* p) -> long {
-       const itimerval none = {};
-       return Outcome(setitimer(ITIMER_VIRTUAL, &none, As<itimerval>(p)));
-     },
-     nullptr},
+    WRITES("setitimer", setitimer(ITIMER_VIRTUAL, &kNoInterval, As<itimerval>(p))),
     WRITES("timer_gettime", timer_gettime(g_clock, As<itimerspec>(p))),
-    {"timer_settime",
-     [](char* p) -> long {
-       const itimerspec none = {};
-       return Outcome(timer_settime(g_clock, 0, &none, As<itimerspec>(p)));
-     },
-     nullptr},
+    WRITES("timer_settime", timer_settime(g_clock, 0, &kNoTimer, As<itimerspec>(p))),
     WRITES("timerfd_gettime", timerfd_gettime(g_timer, As<itimerspec>(p))),
-    {"timerfd_settime",
-     [](char* p) -> long {
-       const itimerspec none = {};
-       return Outcome(timerfd_settime(g_timer, 0, &none, As<itimerspec>(p)));
-     },
-     nullptr},
+    WRITES("timerfd_settime", timerfd_settime(g_timer, 0, &kNoTimer, As<itimerspec>(p))),
     WRITES("getrusage", getrusage(RUSAGE_SELF, As<rusage>(p))),
     WRITES("getrlimit", getrlimit(RLIMIT_STACK, As<rlimit>(p))),
     WRITES("__getrlimit", __getrlimit(RLIMIT_STACK, As<rlimit>(p))),
@@ -612,14 +542,7 @@ const Case kCases[] = {
     WRITES("__getgroups_chk", __getgroups_chk(100, As<gid_t>(p), 4096)),
     WRITES("getresuid", getresuid(As<uid_t>(p), As<uid_t>(p + 4), As<uid_t>(p + 8))),
     WRITES("getresgid", getresgid(As<gid_t>(p), As<gid_t>(p + 4), As<gid_t>(p + 8))),
-    {"capget",
-     [](char* p) -> long {
-       return Outcome(capget(p, p + 4096));
-     },
-     [](char* p) {
-       const uint32_t header[2] = {0x20080522, 0};
-       memcpy(p, header, sizeof header);
-     }},
+    PREPARED("capget", (Set<uint32_t>(p, 0x20080522), Set<uint32_t>(p + 4, 0)), capget(p, p + 4096)),
     WRITES("prctl(PR_GET_NAME)", prctl(PR_GET_NAME, p)),
     WRITES("prctl(PR_GET_PDEATHSIG)", prctl(PR_GET_PDEATHSIG, p)),
     WRITES("syscall(SYS_getrandom)", syscall(SYS_getrandom, p, 100, 0)),
@@ -652,12 +575,7 @@ const Case kCases[] = {
     WRITES("SYS_sigaltstack", syscall(SYS_sigaltstack, nullptr, p)),
     WRITES("SYS_timer_create", syscall(SYS_timer_create, CLOCK_MONOTONIC, nullptr, p)),
     WRITES("SYS_timer_gettime", syscall(SYS_timer_gettime, g_kernel_clock, p)),
-    {"SYS_timer_settime",
-     [](char* p) -> long {
-       const itimerspec none = {};
-       return Outcome(syscall(SYS_timer_settime, g_kernel_clock, 0, &none, p));
-     },
-     nullptr},
+    WRITES("SYS_timer_settime", syscall(SYS_timer_settime, g_kernel_clock, 0, &kNoTimer, p)),
     WRITES("SYS_get_robust_list", syscall(SYS_get_robust_list, 0, p, p + 4096)),
     WRITES("SYS_get_mempolicy", syscall(SYS_get_mempolicy, p, p + 4096, 1024, nullptr, 0)),
     PREPARED("SYS_io_setup", (Set<long>(p, 0)), syscall(SYS_io_setup, 4, p)),
@@ -673,29 +591,18 @@ const Case kCases[] = {
     WRITES("res_nsend", Answered(res_nsend(&_res, g_question, g_question_bytes, As<unsigned char>(p), 512))),
     {"lio_listio",
      [](char* p) -> long {
-       auto* block = As<aiocb>(p);
-       block->aio_fildes = g_file;
-       block->aio_lio_opcode = LIO_READ;
+       aiocb* block = ReadOfFile(p);
        if (lio_listio(LIO_WAIT, &block, 1, nullptr) != 0) return -errno;
        return aio_error(block) != 0 ? -aio_error(block) : aio_return(block);
      },
-     [](char* p) {
-       aiocb block = {};
-       block.aio_buf = p + kGranule;
-       block.aio_nbytes = 100;
-       Set(p, block);
-     }},
+     PrepareRead},
     {"getaddrinfo_a",
      [](char* p) -> long {
        auto* request = As<gaicb>(p);
        const int done = getaddrinfo_a(GAI_WAIT, &request, 1, nullptr);
        return done != 0 ? done : gai_error(request);
      },
-     [](char* p) {
-       gaicb request = {};
-       request.ar_name = "127.0.0.1";
-       Set(p, request);
-     }},
+     [](char* p) { Set<gaicb>(p, {})->ar_name = "127.0.0.1"; }},
     WRITES("pthread_sigmask", pthread_sigmask(SIG_BLOCK, nullptr, As<sigset_t>(p))),
     WRITES("GC_pthread_sigmask", GC_pthread_sigmask(SIG_BLOCK, nullptr, As<sigset_t>(p))),
     WRITES("sigprocmask", sigprocmask(SIG_BLOCK, nullptr, As<sigset_t>(p))),
@@ -712,8 +619,7 @@ const Case kCases[] = {
        const long first = Outcome(sigtimedwait(&set, As<siginfo_t>(p), &kNoTime));
        raise(SIGUSR2);
        return first + 1000 * Outcome(sigwaitinfo(&set, As<siginfo_t>(p + 4096)));
-     },
-     nullptr},
+     }},
 };
 constexpr size_t kCaseCount = std::size(kCases);
 
@@ -1046,8 +952,7 @@ TEST(SystemCallsTest, MemoryThatTheSystemMayUseAtAnyTimeStaysOpen) {
       pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
       EXPECT_EQ(pthread_barrier_init(As<pthread_barrier_t>(p), &attributes, 2), 0);
     });
-    expect_open("setvbuf",
-                [](char* p) { EXPECT_EQ(setvbuf(fdopen(dup(File()), "r"), p, _IOFBF, 4096), 0); });
+    expect_open("setvbuf", [](char* p) { EXPECT_EQ(setvbuf(Buffered(), p, _IOFBF, 4096), 0); });
     // Stacks: of the frame of the signal that would open them, and of a thread.
     expect_open("sigaltstack", [](char* p) {
       stack_t stack = {};
@@ -1089,6 +994,10 @@ TEST(SystemCallsTest, NobodyBlocksTheFault) {
     write_armed("GC_pthread_sigmask");
     EXPECT_EQ(sigprocmask(SIG_SETMASK, &all, nullptr), 0);
     write_armed("sigprocmask");
+    sigset_t blocked;
+    EXPECT_EQ(sigprocmask(SIG_SETMASK, nullptr, &blocked), 0);
+    EXPECT_EQ(sigismember(&blocked, SIGUSR1), 1);
+    EXPECT_EQ(sigismember(&blocked, SIGSEGV), 0);
     sigblock(~0);
     write_armed("sigblock");
     sigsetmask(~0);
@@ -1276,8 +1185,7 @@ TEST(SystemCallsTest, AFaultInTheProgramsHandlerOfFaultsEndsIt) {
     ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
     FaultInOwnPage();
   });
-  EXPECT_TRUE(WIFSIGNALED(result.status)) << result.err;
-  EXPECT_EQ(WTERMSIG(result.status), SIGSEGV) << result.err;
+  EXPECT_TRUE(result.ended_by(SIGSEGV)) << result.err;
   EXPECT_EQ(*calls, 1);
 }
 

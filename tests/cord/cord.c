@@ -122,7 +122,6 @@ static size_t model_find(const struct model *m, size_t from, const char *text, s
 static void check_against_model(const struct model *m) {
   struct cursor cursor;
   CORD_pos pos;
-  size_t i, start;
   long wrong = 0;
   CHECK_EQ(CORD_len(m->cord), m->length);
   if (m->length == 0) {
@@ -131,7 +130,7 @@ static void check_against_model(const struct model *m) {
   }
   CHECK_EQ(memcmp(CORD_to_char_star(m->cord), m->text, m->length + 1), 0);
 
-  i = 0;
+  size_t i = 0;
   CORD_FOR(pos, m->cord) {
     wrong += CORD_pos_fetch(pos) != m->text[i] || CORD_pos_to_index(pos) != i;
     i++;
@@ -139,7 +138,7 @@ static void check_against_model(const struct model *m) {
   CHECK_EQ(i, m->length);
   CHECK_PTR(CORD_pos_to_cord(pos), m->cord);
 
-  start = random_below(m->length);
+  size_t start = random_below(m->length);
   i = start;
   for (CORD_set_pos(pos, m->cord, start); CORD_pos_valid(pos); CORD_prev(pos)) {
     wrong += CORD_pos_fetch(pos) != m->text[i];
@@ -215,8 +214,7 @@ static void check_against_model(const struct model *m) {
 static void against_model(void) {
   enum { kModels = 40, kSteps = 6000 };
   static struct model models[kModels];
-  int step, i;
-  for (step = 0; step < kSteps; step++) {
+  for (int step = 0; step < kSteps; step++) {
     struct model *a = &models[random_below(kModels)];
     const struct model *b = &models[random_below(kModels)];
     struct model *to = &models[random_below(kModels)];
@@ -256,8 +254,7 @@ static void against_model(void) {
       const size_t length = random_below(200);
       const size_t data = random_below(251);
       char *text = (char *)malloc(length + 1);
-      size_t n;
-      for (n = 0; n < length; n++) text[n] = pattern(n, (void *)data);
+      for (size_t n = 0; n < length; n++) text[n] = pattern(n, (void *)data);
       text[length] = '\0';
       model_set(to, CORD_from_fn(pattern, (void *)data, length), text, length);
     } else {
@@ -275,7 +272,7 @@ static void against_model(void) {
     }
     if (step % 500 == 0) collect();
   }
-  for (i = 0; i < kModels; i++) {
+  for (int i = 0; i < kModels; i++) {
     check_against_model(&models[i]);
     model_set(&models[i], CORD_EMPTY, NULL, 0);
   }
@@ -319,8 +316,7 @@ static void growing_leaves(void) {
   size_t starts[kLeaves + 1];
   size_t length = 1, before = 1, total = 0;
   CORD x = CORD_EMPTY, y = CORD_EMPTY;
-  int i;
-  for (i = 0; i < kLeaves; i++) {
+  for (int i = 0; i < kLeaves; i++) {
     const size_t sum = length + before;
     const char c = (char)('0' + i);
     starts[i] = total;
@@ -331,11 +327,10 @@ static void growing_leaves(void) {
     length = sum;
   }
   starts[kLeaves] = total;
-  for (i = 0; i < 3; i++) {
-    int leaf;
+  for (int i = 0; i < 3; i++) {
     CHECK_EQ(CORD_len(x), total);
     CHECK_EQ(CORD_len(y), total);
-    for (leaf = 0; leaf < kLeaves; leaf++) {
+    for (int leaf = 0; leaf < kLeaves; leaf++) {
       CORD_pos pos;
       CHECK_EQ(CORD_fetch(x, starts[leaf]), '0' + leaf);
       CHECK_EQ(CORD_fetch(x, starts[leaf + 1] - 1), '0' + leaf);
@@ -385,9 +380,8 @@ static void *walk(void *argument) {
 static int descriptors[50];
 
 static void *open_lazily(void *unused) {
-  int i;
   (void)unused;
-  for (i = 0; i < 50; i++) {
+  for (int i = 0; i < 50; i++) {
     FILE *f = fopen(file_name, "r");
     CORD x = CORD_from_file_lazy(f);
     descriptors[i] = fileno(f);
@@ -397,15 +391,13 @@ static void *open_lazily(void *unused) {
 }
 
 static void files(void) {
-  size_t i;
   int pipe_ends[2];
   pthread_t threads[3];
   int closed = 0;
-  FILE *f;
   close(mkstemp(file_name));
-  for (i = 0; i < kFileLength; i++) file_text[i] = (char)(i * i % 127 + i / 4096);
+  for (size_t i = 0; i < kFileLength; i++) file_text[i] = (char)(i * i % 127 + i / 4096);
 
-  for (i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 3; i++) {
     CORD (*const from[])(FILE *) = {CORD_from_file, CORD_from_file_eager, CORD_from_file_lazy};
     CHECK(from[i](file_with("", 0)) == CORD_EMPTY);
     CHECK(same_as(from[i](file_with("short", 5)), "short", 5));
@@ -418,13 +410,13 @@ static void files(void) {
   CHECK(same_as(CORD_from_file(fdopen(pipe_ends[0], "r")), file_text, 10000));
 
   big = CORD_from_file_lazy(fopen(file_name, "r"));
-  for (i = 0; i < 3; i++) CHECK_EQ(pthread_create(&threads[i], NULL, walk, (void *)big), 0);
-  for (i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 3; i++) CHECK_EQ(pthread_create(&threads[i], NULL, walk, (void *)big), 0);
+  for (size_t i = 0; i < 3; i++) {
     void *wrong;
     CHECK_EQ(pthread_join(threads[i], &wrong), 0);
     CHECK_NULL(wrong);
   }
-  f = tmpfile();
+  FILE *f = tmpfile();
   CHECK_EQ(CORD_put(big, f), 1);
   CHECK(same_as(CORD_from_file_eager(f), file_text, kFileLength));
   big = CORD_EMPTY;
@@ -434,7 +426,7 @@ static void files(void) {
 
   run_in_thread(open_lazily, NULL);
   collect();
-  for (i = 0; i < 50; i++) closed += fcntl(descriptors[i], F_GETFD) < 0;
+  for (size_t i = 0; i < 50; i++) closed += fcntl(descriptors[i], F_GETFD) < 0;
   CHECK_MOSTLY(closed, 50);
   remove(file_name);
 }
@@ -451,10 +443,9 @@ static void files(void) {
   } while (0)
 
 static int vformat(CORD *out, CORD format, ...) {
-  int result;
   va_list arguments;
   va_start(arguments, format);
-  result = CORD_vsprintf(out, format, arguments);
+  int result = CORD_vsprintf(out, format, arguments);
   va_end(arguments);
   return result;
 }
@@ -467,7 +458,6 @@ static void formatted(void) {
   short short_count = 0;
   long long_count = 0;
   signed char char_count = 0;
-  FILE *f;
   CHECK_FORMAT("plain");
   CHECK_FORMAT("%d %i %5d|%-5d|%05d|%+d|% d", 1, -2, 3, 4, 5, 6, 7);
   CHECK_FORMAT("%u %x %X %o %#x %#o", 1u, 0xabcu, 0xABCu, 8u, 255u, 8u);
@@ -504,7 +494,7 @@ static void formatted(void) {
   CHECK_EQ(vformat(&x, "%y", 1), -1);
   CHECK_EQ(CORD_cmp(x, "unchanged"), 0);
 
-  f = tmpfile();
+  FILE *f = tmpfile();
   CHECK_EQ(CORD_fprintf(f, "%r %d\n", "number", 7), 9);
   rewind(f);
   CHECK(fgets(text, sizeof text, f) != NULL);
@@ -517,17 +507,15 @@ static void formatted(void) {
 
 static void extensible(void) {
   CORD_ec x;
-  CORD result;
-  int i;
   CORD_ec_init(x);
   CHECK(CORD_ec_to_cord(x) == CORD_EMPTY);
-  for (i = 0; i < 10000; i++) CORD_ec_append(x, (char)('a' + i % 3));
+  for (int i = 0; i < 10000; i++) CORD_ec_append(x, (char)('a' + i % 3));
   CORD_ec_append_cord(x, CORD_chars('z', 50));
   CORD_ec_append(x, '\0');
   CORD_ec_append(x, 'e');
-  result = CORD_balance(CORD_ec_to_cord(x));
+  CORD result = CORD_balance(CORD_ec_to_cord(x));
   CHECK_EQ(CORD_len(result), 10052);
-  for (i = 0; i < 10000; i++) CHECK_EQ(CORD_fetch(result, (size_t)i), 'a' + i % 3);
+  for (int i = 0; i < 10000; i++) CHECK_EQ(CORD_fetch(result, (size_t)i), 'a' + i % 3);
   CHECK_EQ(CORD_fetch(result, 10049), 'z');
   CHECK_EQ(CORD_fetch(result, 10050), 0);
   CHECK_EQ(CORD_fetch(result, 10051), 'e');
@@ -548,17 +536,15 @@ static void overflow(void) { CORD_cat(CORD_chars('x', ~(size_t)0), CORD_chars('y
 /* Runs fn in a child and returns how that ended; its messages go to *message. */
 static int status_of(void (*fn)(void), char message[500]) {
   int ends[2], status = -1;
-  ssize_t length;
-  pid_t child;
   CHECK_EQ(pipe(ends), 0);
-  child = fork();
+  pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], 2);
     fn();
     _exit(0);
   }
   close(ends[1]);
-  length = read(ends[0], message, 499);
+  ssize_t length = read(ends[0], message, 499);
   message[length > 0 ? length : 0] = '\0';
   CHECK_EQ(waitpid(child, &status, 0), child);
   while (read(ends[0], message + 499, 1) > 0) {

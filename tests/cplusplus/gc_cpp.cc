@@ -42,8 +42,7 @@ void *MakeNodes(void *) {
 void Collected() {
   watch_init(&watched, kObjects);
   run_in_thread(MakeNodes, 0);
-  collect();
-  CHECK_EQ(watch_gone(&watched), 0);
+  CHECK_KEPT(&watched);
   long expected = kObjects;
   while (kept) {
     CHECK_EQ(kept->number, --expected);
@@ -52,8 +51,7 @@ void Collected() {
     kept = next;
   }
   CHECK_EQ(expected, 0);
-  collect();
-  CHECK_MOSTLY(watch_gone(&watched), kObjects);
+  CHECK_GONE(&watched);
   watch_end(&watched);
 }
 
@@ -86,11 +84,9 @@ void *DeletePlaced(void *) {
 void Uncollectable() {
   watch_init(&watched, kObjects);
   run_in_thread(MakePlaced, 0);
-  collect();
-  CHECK_EQ(watch_gone(&watched), 0);
+  CHECK_KEPT(&watched);
   run_in_thread(DeletePlaced, 0);
-  collect();
-  CHECK_MOSTLY(watch_gone(&watched), kObjects);
+  CHECK_GONE(&watched);
   watch_end(&watched);
 }
 
@@ -109,8 +105,7 @@ void *MakePointerFree(void *) {
 void PointerFree() {
   watch_init(&watched, kObjects);
   run_in_thread(MakePointerFree, 0);
-  collect();
-  CHECK_MOSTLY(watch_gone(&watched), kObjects);
+  CHECK_GONE(&watched);
   watch_end(&watched);
   unseen = 0;
 }
@@ -360,13 +355,11 @@ void ExtendedAlignment() {
   destroyed = cleanups = 0;
   watch_init(&watched, kObjects);
   run_in_thread(MakeAligned, 0);
-  collect();
-  CHECK_EQ(watch_gone(&watched), 0);
+  CHECK_KEPT(&watched);
   CHECK_MOSTLY(destroyed, kObjects);
   CHECK_MOSTLY(cleanups, kObjects);
   memset(lines, 0, sizeof lines);
-  collect();
-  CHECK_MOSTLY(watch_gone(&watched), kObjects);
+  CHECK_GONE(&watched);
   watch_end(&watched);
 
   delete Aligned(new Line);

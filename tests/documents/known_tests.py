@@ -24,7 +24,7 @@ class KnownTests:
         self.cases = {}  # name without instantiation and parameter: the source file
         for folder, prefix in CASES.items():
             for path in pathlib.Path(source, "tests", folder).glob("*_test.cc"):
-                for suite, name in re.findall(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)",
+                for suite, name in re.findall(r"^(?:[A-Z]+_)?TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)",
                                               path.read_text(), re.M):
                     self.cases[f"{prefix}{suite}.{name}"] = path
         self.sources = "\n".join(path.read_text() for path in pathlib.Path(source, "tests").rglob("*")

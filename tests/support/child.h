@@ -26,8 +26,15 @@ struct ChildResult {
   int status = -1;  // as of waitpid
   std::string err;  // what it wrote to standard error
   bool ok() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
-  bool aborted() const { return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT; }
+  bool ended_by(int signal) const { return WIFSIGNALED(status) && WTERMSIG(status) == signal; }
+  bool aborted() const { return ended_by(SIGABRT); }
 };
+
+// As of waitpid; -1 if there is no such child.
+inline int StatusOf(pid_t child) {
+  int status = -1;
+  return waitpid(child, &status, 0) == child ? status : -1;
+}
 
 // How many times longer than usual anything may take: the kernel test runs in an emulated machine.
 inline unsigned Patience() {
@@ -90,5 +97,21 @@ ChildResult RunInChild(F f, unsigned seconds = 220) {
     EXPECT_TRUE(child_result.ok()) << "status 0x" << std::hex << child_result.status << "\n" \
                                    << child_result.err;                                      \
   } while (false)
+
+// A test that is all done in a child.
+#define CHILD_TEST(suite, name)                                \
+  void suite##name##InChild();                                 \
+  TEST(suite, name) { EXPECT_CHILD_OK(suite##name##InChild); } \
+  void suite##name##InChild()
+
+// The same with a fixture, of which the child has the static members.
+#define CHILD_TEST_OF(kind, suite, name)                            \
+  struct suite##name##InChild : suite {                             \
+    static void Run();                                              \
+  };                                                                \
+  kind(suite, name) { EXPECT_CHILD_OK(suite##name##InChild::Run); } \
+  void suite##name##InChild::Run()
+#define CHILD_TEST_F(suite, name) CHILD_TEST_OF(TEST_F, suite, name)
+#define CHILD_TEST_P(suite, name) CHILD_TEST_OF(TEST_P, suite, name)
 
 }  // namespace gleaner::testing

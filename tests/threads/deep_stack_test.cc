@@ -105,48 +105,46 @@ TEST_F(DeepStackTest, ABatchDoesNotFillTheStack) {
 
 // A heap that is large enough to make batches by itself. A slice as the driver's makes them, a
 // mutator's does not.
-TEST_F(DeepStackTest, ALargeHeapIsMarkedInBatches) {
-  EXPECT_CHILD_OK([] {
-    testing::StartHeap();
-    constexpr size_t kObjects = 40000;
-    constexpr size_t kBytes = 1024;
-    Graph graph;
-    Random random(8);
-    auto** hub = static_cast<void**>(testing::Allocate(Kind::kNormal, kObjects * kWordBytes));
-    ASSERT_NE(hub, nullptr);
-    graph.objects.push_back(Describe(hub));
-    for (size_t i = 0; i < kObjects; ++i) {
-      auto** object = static_cast<void**>(testing::Allocate(Kind::kNormal, kBytes));
-      ASSERT_NE(object, nullptr);
-      object[random.Below(kBytes / kWordBytes)] = hub[i == 0 ? 0 : random.Below(i)];
-      hub[i] = object;
-      graph.objects.push_back(Describe(object));
-    }
-    AddRoots(&graph, {hub});
-    graph.Sort();
-    graph.TraceReference({});
-    for (const int workers : {1, 2, 4}) {
-      Machine& machine = NewMachine(workers);
-      for (const uint64_t slice : {kNeverPause, kMinSortingSlice, kMinSortingSlice / 2}) {
-        SCOPED_TRACE(std::to_string(workers) + " workers, slices of " + std::to_string(slice));
-        machine.Prepare(graph, {});
-        size_t slices = 1;
-        for (bool done = machine.marker.MarkFromRoots(&machine.tasks, slice); !done; ++slices) {
-          ASSERT_LT(slices, 1000u) << "no progress";
-          done = machine.marker.Continue(slice);
-        }
-        graph.Compare(machine.marker.white(), machine.marker.black());
-        const uint64_t batches = machine.marker.statistics().batches;
-        if (slice < kMinSortingSlice) {
-          EXPECT_EQ(batches, 0u);
-        } else if (workers == 1) {
-          EXPECT_GT(batches, 0u);
-        }
-        printf("%d workers: %zu slices, %llu batches\n", workers, slices,
-               static_cast<unsigned long long>(batches));
+CHILD_TEST_F(DeepStackTest, ALargeHeapIsMarkedInBatches) {
+  testing::StartHeap();
+  constexpr size_t kObjects = 40000;
+  constexpr size_t kBytes = 1024;
+  Graph graph;
+  Random random(8);
+  auto** hub = static_cast<void**>(testing::Allocate(Kind::kNormal, kObjects * kWordBytes));
+  ASSERT_NE(hub, nullptr);
+  graph.objects.push_back(Describe(hub));
+  for (size_t i = 0; i < kObjects; ++i) {
+    auto** object = static_cast<void**>(testing::Allocate(Kind::kNormal, kBytes));
+    ASSERT_NE(object, nullptr);
+    object[random.Below(kBytes / kWordBytes)] = hub[i == 0 ? 0 : random.Below(i)];
+    hub[i] = object;
+    graph.objects.push_back(Describe(object));
+  }
+  AddRoots(&graph, {hub});
+  graph.Sort();
+  graph.TraceReference({});
+  for (const int workers : {1, 2, 4}) {
+    Machine& machine = NewMachine(workers);
+    for (const uint64_t slice : {kNeverPause, kMinSortingSlice, kMinSortingSlice / 2}) {
+      SCOPED_TRACE(std::to_string(workers) + " workers, slices of " + std::to_string(slice));
+      machine.Prepare(graph, {});
+      size_t slices = 1;
+      for (bool done = machine.marker.MarkFromRoots(&machine.tasks, slice); !done; ++slices) {
+        ASSERT_LT(slices, 1000u) << "no progress";
+        done = machine.marker.Continue(slice);
       }
+      graph.Compare(machine.marker.white(), machine.marker.black());
+      const uint64_t batches = machine.marker.statistics().batches;
+      if (slice < kMinSortingSlice) {
+        EXPECT_EQ(batches, 0u);
+      } else if (workers == 1) {
+        EXPECT_GT(batches, 0u);
+      }
+      printf("%d workers: %zu slices, %llu batches\n", workers, slices,
+             static_cast<unsigned long long>(batches));
     }
-  });
+  }
 }
 
 }  // namespace

@@ -9,11 +9,7 @@
 namespace gleaner::platform {
 namespace {
 
-using testing::AwaitSleep;
-using testing::Deadline;
-using testing::Random;
-using testing::RunThreads;
-using testing::Sleeps;
+using namespace testing;
 
 class LockConcurrentTest : public testing::ConcurrentTest {};
 class FutexConcurrentTest : public testing::ConcurrentTest {};

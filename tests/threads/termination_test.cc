@@ -5,8 +5,6 @@
 // with plain relaxed stores, so that the counting adds no order of its own.
 #include "gc/mark/termination.h"
 
-#include <memory>
-
 #include "gc/mark/work_queue.h"
 #include "tests/threads/concurrent.h"
 
@@ -16,9 +14,7 @@ namespace {
 using platform::Atomic;
 using platform::memory_order_relaxed;
 using platform::memory_order_seq_cst;
-using testing::Deadline;
-using testing::Random;
-using testing::RunThreads;
+using namespace testing;
 
 // A token's value is how many generations may follow it.
 struct alignas(kCacheLineBytes) Worker {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <barrier>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "observe/trace.h"
+#include "tests/support/child.h"
 
 namespace gleaner::platform {
 namespace {
@@ -78,7 +78,7 @@ void CheckRecord(const Record& record) {
   }
 }
 
-class TraceTest : public testing::Test {
+class TraceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ResetTraceAfterFork();
@@ -248,9 +248,7 @@ TEST_F(TraceTest, AChildBeginsAnew) {
                     sink.records[0].thread == 1 && sink.threads == 1;
     _exit(ok ? 0 : 1);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(testing::StatusOf(child), 0);
   sink_.Drain();
   EXPECT_EQ(sink_.records.size(), 100u);
 }

@@ -11,8 +11,7 @@ namespace {
 
 using platform::Atomic;
 using platform::memory_order_seq_cst;
-using testing::Random;
-using testing::RunThreads;
+using namespace testing;
 
 class WorkQueueTest : public testing::ConcurrentTest {};
 

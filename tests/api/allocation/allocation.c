@@ -8,8 +8,7 @@
 
 static int is_filled(const void *object, int byte, size_t size) {
   const unsigned char *p = (const unsigned char *)object;
-  size_t i;
-  for (i = 0; i < size; i++)
+  for (size_t i = 0; i < size; i++)
     if (p[i] != (unsigned char)byte) return 0;
   return 1;
 }
@@ -23,12 +22,11 @@ enum { kSizeCount = sizeof kSizes / sizeof *kSizes };
 /* Every call's result, dirtied and dropped, so that later rounds get used memory. Pointer-free
    objects are not cleared. */
 static void zeroed_and_aligned(void) {
-  size_t round, i, not_cleared = 0;
-  for (round = 0; round < 20; round++)
-    for (i = 0; i < kSizeCount; i++) {
+  size_t not_cleared = 0;
+  for (size_t round = 0; round < 20; round++)
+    for (size_t i = 0; i < kSizeCount; i++) {
       size_t size = kSizes[i];
       void *zeroed[6], *uncollectable[2];
-      size_t k;
       zeroed[0] = GC_malloc(size);
       zeroed[1] = GC_MALLOC(size);
       zeroed[2] = GC_malloc_ignore_off_page(size);
@@ -37,7 +35,7 @@ static void zeroed_and_aligned(void) {
       zeroed[5] = GC_malloc_atomic(size);
       uncollectable[0] = GC_malloc_atomic_uncollectable(size);
       uncollectable[1] = zeroed[4];
-      for (k = 0; k < 6; k++) {
+      for (size_t k = 0; k < 6; k++) {
         CHECK(zeroed[k] != NULL);
         CHECK_EQ((uintptr_t)zeroed[k] % 16, 0);
         CHECK_PTR(GC_base(zeroed[k]), zeroed[k]);
@@ -56,11 +54,10 @@ static void zeroed_and_aligned(void) {
 }
 
 static void resizing(void) {
-  size_t i, j;
   char *p, *q;
   /* Any size to any size: the common part stays, the gain is zero. */
-  for (i = 1; i < kSizeCount; i++)
-    for (j = 1; j < kSizeCount; j++) {
+  for (size_t i = 1; i < kSizeCount; i++)
+    for (size_t j = 1; j < kSizeCount; j++) {
       size_t from = kSizes[i], to = kSizes[j], common = from < to ? from : to, old_size;
       p = (char *)GC_malloc(from);
       old_size = GC_size(p);
@@ -77,7 +74,7 @@ static void resizing(void) {
     }
   /* Grown in steps, zero behind what was written. */
   p = NULL;
-  for (i = 1; i < 3000; i += 7) {
+  for (size_t i = 1; i < 3000; i += 7) {
     p = (char *)GC_realloc(p, i * 16);
     CHECK(is_filled(p + (i > 7 ? i - 7 : 0), 0, 1));
     memset(p, 1, i);
@@ -106,11 +103,9 @@ static void resizing(void) {
 }
 
 static void alignments(void) {
-  size_t align;
-  for (align = 1; align <= 4096; align *= 2) {
+  for (size_t align = 1; align <= 4096; align *= 2) {
     static const size_t sizes[] = {1, 16, 33, 100, 500, 1000, 2500, 5000, 12000, 20000, 70000};
-    size_t i;
-    for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
       char *p = (char *)GC_memalign(align, sizes[i]);
       void *q = NULL;
       CHECK(p != NULL);
@@ -126,7 +121,7 @@ static void alignments(void) {
       memset(q, 9, sizes[i]);
     }
   }
-  for (align = 0; align < 100; align++) {
+  for (size_t align = 0; align < 100; align++) {
     void *q = &q;
     if (align >= 8 && (align & (align - 1)) == 0) continue;
     CHECK_EQ(GC_posix_memalign(&q, align, 10), EINVAL);
@@ -137,9 +132,8 @@ static void alignments(void) {
     /* Any power of two that there is room for, down to no bytes at all. An aligned object begins
        where its pointer says, so that it can be freed. */
     static const size_t sizes[] = {0, 1, 100, 10000, 100000};
-    size_t i;
-    for (align = 1; align <= 4 << 20; align *= 2)
-      for (i = 0; i < COUNT_OF(sizes); i++) {
+    for (size_t align = 1; align <= 4 << 20; align *= 2)
+      for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         p = GC_memalign(align, sizes[i]);
         CHECK_EQ((uintptr_t)p % align, 0);
         CHECK_PTR(GC_base(p), p);
@@ -156,10 +150,9 @@ static void alignments(void) {
 
 static void strings(void) {
   char text[1000];
-  char *copy;
   memset(text, 'x', sizeof text - 1);
   text[sizeof text - 1] = 0;
-  copy = GC_strdup(text);
+  char *copy = GC_strdup(text);
   CHECK(copy != text && strcmp(copy, text) == 0);
   CHECK_NULL(GC_STRDUP(NULL));
   CHECK(strcmp(GC_strdup(""), "") == 0);
@@ -173,20 +166,19 @@ static void strings(void) {
 static void freeing(void) {
   enum { kCount = 2000 };
   static unsigned char *objects[kCount];
-  size_t round, i;
   GC_free(NULL);
-  for (round = 0; round < 5; round++) {
-    for (i = 0; i < kCount; i++) {
+  for (size_t round = 0; round < 5; round++) {
+    for (size_t i = 0; i < kCount; i++) {
       size_t size = kSizes[1 + (i * 7 + round) % (kSizeCount - 3)];
       objects[i] = (unsigned char *)(i % 3 ? GC_malloc(size) : GC_malloc_atomic(size));
       memset(objects[i], (int)i, size);
     }
-    for (i = 0; i < kCount; i += 2) {
+    for (size_t i = 0; i < kCount; i += 2) {
       GC_free(objects[(i * 37) % kCount]);
       objects[(i * 37) % kCount] = NULL;
     }
     if (round == 2) GC_gcollect();
-    for (i = 0; i < kCount; i++) {
+    for (size_t i = 0; i < kCount; i++) {
       size_t size = kSizes[1 + (i * 7 + round) % (kSizeCount - 3)];
       if (objects[i]) CHECK(is_filled(objects[i], (int)i, size));
     }

@@ -48,8 +48,7 @@ static void give_back(struct object *object) {
 /* Replaces, moves and gives back objects. */
 static void *change(void *arg) {
   struct object **mine = (struct object **)arg;
-  size_t i;
-  for (i = 0; !stop; i++) {
+  for (size_t i = 0; !stop; i++) {
     struct object **slot = &mine[i * 7919 % kSlots], *old = *slot;
     if (old != NULL) {
       CHECK_EQ(old->alive, kAlive);
@@ -79,7 +78,6 @@ static size_t concurrent_collections(void) {
 
 int main(void) {
   pthread_t threads[kThreads];
-  size_t i;
   fail_after(55);
   GC_INIT();
   if (!on_gleaner()) return 0;
@@ -90,13 +88,13 @@ int main(void) {
   }
   kind = (int)GC_new_kind(GC_new_free_list(), GC_DS_LENGTH, 1, 1);
   GC_register_disclaim_proc(kind, disclaim, 1);
-  for (i = 0; i < kThreads; i++) {
+  for (size_t i = 0; i < kThreads; i++) {
     roots[i] = (struct object **)GC_malloc_uncollectable(kSlots * sizeof *roots[i]);
     CHECK_EQ(pthread_create(&threads[i], NULL, change, roots[i]), 0);
   }
   while (concurrent_collections() < 12) sleep_ms(1);
   stop = 1;
-  for (i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
   CHECK_GE(asked, 1000);
   return check_result();
 }

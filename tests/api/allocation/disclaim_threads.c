@@ -9,18 +9,12 @@ enum { kThreads = 3, kObjects = 60000 };
 
 static size_t finalized; /* under the allocation lock */
 
-static void finalize(void *object, void *data) {
-  (void)object;
-  (void)data;
-  finalized++;
-}
+static void finalize(void *object, void *data) { finalized++; }
 static const struct GC_finalizer_closure closure = {finalize, NULL};
 
 static void *allocate(void *arg) {
   static const size_t bytes[] = {24, 40, 100, 500, 2000};
-  size_t i;
-  (void)arg;
-  for (i = 0; i < kObjects; i++) {
+  for (size_t i = 0; i < kObjects; i++) {
     size_t *object = (size_t *)GC_finalized_malloc(bytes[i % 5], &closure);
     CHECK_EQ(object[2], 0);
     object[2] = i;
@@ -29,11 +23,10 @@ static void *allocate(void *arg) {
 }
 
 static void no_wrong(void) {
-  size_t heap;
   GC_INIT();
   GC_init_finalized_malloc();
   run_in_threads(kThreads, allocate, NULL, 0);
-  heap = GC_get_heap_size();
+  size_t heap = GC_get_heap_size();
   collect();
   collect();
   CHECK_MOSTLY(finalized, kThreads * kObjects);
@@ -41,17 +34,11 @@ static void no_wrong(void) {
   if (on_gleaner()) CHECK_LE(heap, 32 << 20);
 }
 
-static void finalize_and_collect(void *object, void *data) {
-  (void)object;
-  (void)data;
-  GC_gcollect();
-}
+static void finalize_and_collect(void *object, void *data) { GC_gcollect(); }
 static const struct GC_finalizer_closure wrong = {finalize_and_collect, NULL};
 
 static void *allocate_wrong(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < 50; i++) GC_finalized_malloc(40, &wrong);
+  for (size_t i = 0; i < 50; i++) GC_finalized_malloc(40, &wrong);
   return NULL;
 }
 
@@ -61,12 +48,11 @@ static void *collect_under_lock(void *arg) {
 }
 
 static void wrong_of_both_sorts(void) {
-  size_t i;
   GC_INIT();
   GC_init_finalized_malloc();
   run_in_threads(kThreads, allocate, NULL, 0); /* nothing is told yet */
   fprintf(stderr, "from here\n");
-  for (i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 3; i++) {
     GC_call_with_alloc_lock(collect_under_lock, NULL);
     run_in_thread(allocate_wrong, NULL);
     collect();

@@ -14,10 +14,9 @@ struct node {
 
 static struct node *make(struct node *next, GC_word number) {
   struct node *n = GC_NEW(struct node);
-  size_t i;
   CHECK_NULL(n->next);
   CHECK_EQ(n->number, 0);
-  for (i = 0; i < 4; i++) CHECK_EQ(n->rest[i], 0);
+  for (size_t i = 0; i < 4; i++) CHECK_EQ(n->rest[i], 0);
   n->next = next;
   n->number = number;
   memset(n->rest, 0x5a, sizeof n->rest);
@@ -53,8 +52,7 @@ static void check_list(struct node *n, GC_word length) {
   } while (0)
 
 static void sizes(void) {
-  int round;
-  for (round = 0; round < 3000; round++) {
+  for (int round = 0; round < 3000; round++) {
     ONE_SIZE(1);
     ONE_SIZE(8);
     ONE_SIZE(16);
@@ -75,10 +73,8 @@ static void sizes(void) {
 }
 
 static void *lists(void *arg) {
-  int round;
   GC_word i;
-  (void)arg;
-  for (round = 0; round < 20; round++) {
+  for (int round = 0; round < 20; round++) {
     struct node *list = NULL;
     void *tiny[GC_TINY_FREELISTS];
     void *pairs = NULL, *pair;
@@ -114,9 +110,8 @@ static void *lists(void *arg) {
 /* Inside a blocking section the path is closed: the call ends the section. */
 static void *allocate_blocked(void *arg) {
   struct node **list = (struct node **)arg;
-  GC_word i;
   if (on_gleaner()) {
-    for (i = 0; i < 1000; i++) *list = make(*list, i);
+    for (GC_word i = 0; i < 1000; i++) *list = make(*list, i);
   }
   return NULL;
 }
@@ -136,23 +131,16 @@ static void *short_life(void *arg) {
 
 static void short_threads(void) {
   static struct node *last[64];
-  size_t i;
-  for (i = 0; i < 64; i++) run_in_thread(short_life, &last[i]);
+  for (size_t i = 0; i < 64; i++) run_in_thread(short_life, &last[i]);
   GC_gcollect();
-  for (i = 0; i < 64; i++) check_list(last[i], 2);
+  for (size_t i = 0; i < 64; i++) check_list(last[i], 2);
   memset(last, 0, sizeof last);
 }
 
 static size_t gone;
-static void GC_CALLBACK count_gone(void *object, void *data) {
-  (void)object;
-  (void)data;
-  gone++;
-}
+static void GC_CALLBACK count_gone(void *object, void *data) { gone++; }
 static void *make_garbage(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < 1000; i++)
+  for (size_t i = 0; i < 1000; i++)
     GC_REGISTER_FINALIZER_NO_ORDER(make(NULL, i), count_gone, NULL, NULL, NULL);
   return NULL;
 }

@@ -13,10 +13,9 @@ void *GC_malloc(size_t bytes) {
 }
 
 int main(void) {
-  size_t i;
   GC_INIT();
   calls = 0;
-  for (i = 0; i < 1000; i++) CHECK(GC_MALLOC(32) != NULL);
+  for (size_t i = 0; i < 1000; i++) CHECK(GC_MALLOC(32) != NULL);
   CHECK_EQ(calls, 1000);
 #ifdef GLEANER_HAS_BUMP
   CHECK(!gleaner_offers_bump());

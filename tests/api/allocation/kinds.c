@@ -40,9 +40,6 @@ static struct GC_ms_entry *mark_second(GC_word *addr, struct GC_ms_entry *msp,
 }
 static struct GC_ms_entry *mark_nothing(GC_word *addr, struct GC_ms_entry *msp,
                                         struct GC_ms_entry *limit, GC_word env) {
-  (void)addr;
-  (void)limit;
-  (void)env;
   return msp;
 }
 
@@ -57,12 +54,11 @@ struct making {
 static GC_word **holders[kCount];
 static void *make(void *arg) {
   struct making *m = (struct making *)arg;
-  size_t i, j;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     GC_word *holder = (GC_word *)(i % 2 ? GC_malloc_kind(8 * kWords, m->kind)
                                         : GC_generic_malloc(8 * kWords, m->kind));
     CHECK_EQ(GC_get_kind_and_size(holder, NULL), m->kind);
-    for (j = 0; j < kWords; j++) {
+    for (size_t j = 0; j < kWords; j++) {
       void *p = GC_malloc(32);
       CHECK_EQ(holder[j], 0);
       holder[j] = (GC_word)p;
@@ -78,16 +74,15 @@ static void *make(void *arg) {
 static int check_kind(const char *what, GC_word descriptor, int add_size, unsigned expected,
                       size_t other, GC_word value) {
   struct making m;
-  size_t j, round;
   m.kind = (int)GC_new_kind(GC_new_free_list(), descriptor, add_size, 1);
   m.other = other;
   m.value = value;
-  for (j = 0; j < kWords; j++) watch_init(&m.watch[j], kCount);
+  for (size_t j = 0; j < kWords; j++) watch_init(&m.watch[j], kCount);
   make_in_thread(make, &m);
-  for (round = 0; round < 2; round++) {
+  for (size_t round = 0; round < 2; round++) {
     collect();
     collect();
-    for (j = 0; j < kWords; j++) {
+    for (size_t j = 0; j < kWords; j++) {
       size_t gone = watch_gone(&m.watch[j]);
       if ((expected >> j & 1) ? gone == 0 : gone >= kCount - kCount / 10) continue;
       fprintf(stderr, "%s: round %zu, word %zu: %zu of %d are gone\n", what, round, j, gone,
@@ -97,7 +92,7 @@ static int check_kind(const char *what, GC_word descriptor, int add_size, unsign
     memset(holders, 0, sizeof holders);
     expected = 0;
   }
-  for (j = 0; j < kWords; j++) watch_end(&m.watch[j]);
+  for (size_t j = 0; j < kWords; j++) watch_end(&m.watch[j]);
   return m.kind;
 }
 
@@ -106,12 +101,12 @@ static void descriptors(void) {
   const GC_word third = (GC_word)1 << 61 | GC_DS_BITMAP;
   const unsigned second = GC_new_proc(mark_second);
   size_t size = 0;
-  int by_procedure;
   check_kind("length", 0 | GC_DS_LENGTH, 1, 0xff, kNoWord, 0);
   check_kind("fixed length", 40 | GC_DS_LENGTH, 0, 0x1f, kNoWord, 0);
   check_kind("bitmap", (GC_word)0xa000000000000000 | GC_DS_BITMAP, 0, 0x05, kNoWord, 0);
   check_kind("nothing", GC_MAKE_PROC(GC_new_proc(mark_nothing), 0), 0, 0, kNoWord, 0);
-  by_procedure = check_kind("procedure", GC_MAKE_PROC(second, kEnvironment), 0, 0x02, kNoWord, 0);
+  int by_procedure =
+      check_kind("procedure", GC_MAKE_PROC(second, kEnvironment), 0, 0x02, kNoWord, 0);
   CHECK_GE(calls, kCount);
   CHECK_EQ(seen_environment, kEnvironment);
   check_kind("in word 0", 0 | GC_DS_PER_OBJECT, 0, 0x06, 0,
@@ -126,10 +121,10 @@ static void descriptors(void) {
 
 /* The library's own kinds. */
 static void kinds_and_sizes(void) {
-  size_t i, size;
+  size_t size;
   int kind;
   for (kind = 0; kind < 4; kind++)
-    for (i = 8; i <= 4096; i *= 4) {
+    for (size_t i = 8; i <= 4096; i *= 4) {
       void *p = GC_generic_or_special_malloc(i, kind);
       CHECK_EQ(GC_get_kind_and_size(p, &size), kind);
       CHECK_EQ(size, GC_size(p));
@@ -194,8 +189,7 @@ static void *enumerate(void *data) {
 void *kept; /* not static: the compiler would drop stores nobody reads */
 
 static void enumeration(void) {
-  struct tally tally;
-  memset(&tally, 0, sizeof tally);
+  struct tally tally = {0};
   kept = tally.wanted = GC_malloc(100000);
   collect();
   CHECK(GC_is_marked(kept));

@@ -134,14 +134,13 @@ static void lock_all_memory(void) {
   const struct rlimit enough = {1024 * MiB, 1024 * MiB};
   const int raised =
       limit(RLIMIT_MEMLOCK, 1024 * MiB) == 0 || setrlimit(RLIMIT_MEMLOCK, &enough) == 0;
-  int locked;
   fill(20 * MiB);
   if (raised && geteuid() == 0) {
     CHECK_EQ(setgroups(0, NULL), 0);
     CHECK_EQ(setresgid(65534, 65534, 65534), 0);
     CHECK_EQ(setresuid(65534, 65534, 65534), 0);
   }
-  locked = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
+  int locked = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
   if (raised) CHECK(locked);
   use_the_system();
   CHECK_GE(fill(100 * MiB), 99 * MiB);
@@ -172,8 +171,7 @@ int main(void) {
   static void (*const cases[])(void) = {
       lower_the_limit, lower_it_far,     lower_it_by_prlimit,    lower_it_from_outside,
       lock_all_memory, limit_of_a_child, limit_of_a_forked_child};
-  size_t i;
-  for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const pid_t child = fork();
     if (child == 0) {
       GC_INIT();

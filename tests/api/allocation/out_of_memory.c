@@ -46,8 +46,7 @@ static void check_refused(const char *what, void *result, size_t size) {
   } while (0)
 
 static void impossible_sizes(void) {
-  size_t i;
-  for (i = 0; i < kImpossibleCount; i++) {
+  for (size_t i = 0; i < kImpossibleCount; i++) {
     size_t size = opaque(kImpossible[i]);
     char *old = (char *)GC_malloc(100);
     void *unchanged = NULL;
@@ -109,10 +108,9 @@ static void *fill_in_thread(void *bytes) {
 static void heap_limit(void) {
   static const size_t sizes[] = {16, 1000, 8000, 100000};
   const size_t limit = 48 << 20;
-  size_t i;
   oom_answer = NULL;
   GC_set_max_heap_size(limit);
-  for (i = 0; i < 3 * COUNT_OF(sizes); i++) {
+  for (size_t i = 0; i < 3 * COUNT_OF(sizes); i++) {
     size_t bytes = sizes[i % COUNT_OF(sizes)];
     run_in_thread(fill_in_thread, &bytes);
     CHECK_GE(bytes, on_gleaner() ? limit * 5 / 8 : limit / 3);

@@ -8,21 +8,17 @@ static void GC_CALLBACK count_failure(void *p) {
   failed_pointer = p;
   failures++;
 }
-static void GC_CALLBACK count_failure_2(void *p, void *q) {
-  (void)q;
-  count_failure(p);
-}
+static void GC_CALLBACK count_failure_2(void *p, void *q) { count_failure(p); }
 
 static void bases(void) {
-  size_t size, offset;
-  for (size = 1; size < 1200000; size += size / 5 + 1) {
+  for (size_t size = 1; size < 1200000; size += size / 5 + 1) {
     char *p = (char *)GC_malloc(size);
     char *q = (char *)GC_malloc_atomic(size);
     char *r = (char *)GC_malloc_uncollectable(size);
     size_t step = size / 50 + 1;
     CHECK_GE(GC_size(p), size);
     CHECK_LE(GC_size(p), size + size / 2 + 64);
-    for (offset = 0; offset < size; offset += step) {
+    for (size_t offset = 0; offset < size; offset += step) {
       CHECK_PTR(GC_base(p + offset), p);
       CHECK_PTR(GC_base(q + offset), q);
       CHECK_PTR(GC_base(r + offset), r);
@@ -42,7 +38,6 @@ static void outside_the_heap(void) {
   int on_stack = 0;
   void *from_malloc = malloc(100);
   void *others[8];
-  size_t i;
   others[0] = &in_data;
   others[1] = &on_stack;
   others[2] = from_malloc;
@@ -51,7 +46,7 @@ static void outside_the_heap(void) {
   others[5] = (void *)(uintptr_t)-8;
   others[6] = (void *)(uintptr_t)-1;
   others[7] = (void *)8;
-  for (i = 0; i < COUNT_OF(others); i++) {
+  for (size_t i = 0; i < COUNT_OF(others); i++) {
     CHECK_NULL(GC_base(others[i]));
     CHECK(!GC_is_heap_ptr(others[i]));
   }
@@ -122,9 +117,8 @@ static void pointer_checks(void) {
 }
 
 static void size_map(void) {
-  int i;
   size_t previous = 0;
-  for (i = 0; i <= 2047; i++) {
+  for (int i = 0; i <= 2047; i++) {
     size_t size = GC_get_size_map_at(i);
     CHECK_GE(size, (size_t)i);
     CHECK_GE(size, previous);
@@ -136,7 +130,7 @@ static void size_map(void) {
       CHECK_EQ(size, on_gleaner() ? (i > 1 ? (i + 15) / 16 : 1) * 16 : i / 16 * 16 + 16);
     previous = size;
   }
-  for (i = 256; i <= 65536; i *= 2) {
+  for (int i = 256; i <= 65536; i *= 2) {
     CHECK_LE(GC_size(GC_malloc((size_t)i)), (size_t)(2 * i));
     /* Uncollectable objects have no padding in libgc either; it has fewer size classes. */
     if (on_gleaner() || i < 512 || i > 1024)

@@ -25,13 +25,11 @@ struct typed {
 static void *make_typed(void *arg) {
   struct typed *t = (struct typed *)arg;
   GC_word bits[2] = {0, 0};
-  GC_descr descriptor;
-  size_t i, j;
   GC_set_bit(bits, 1);
   if (!t->array && t->from > 64) GC_set_bit(bits, 65); /* no bitmap in a word */
-  descriptor = GC_make_descriptor(bits, t->array ? 4 : 66);
+  GC_descr descriptor = GC_make_descriptor(bits, t->array ? 4 : 66);
   t->conservative = (descriptor & GC_DS_TAGS) == GC_DS_LENGTH;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     const size_t words = t->array ? 4 * t->to : t->to;
     GC_word *object = (GC_word *)(t->array ? GC_calloc_explicitly_typed(t->from, 32, descriptor)
                                            : GC_malloc_explicitly_typed(8 * t->from, descriptor));
@@ -43,7 +41,7 @@ static void *make_typed(void *arg) {
     watch_object(&t->ignored, i, ignored);
     object = (GC_word *)GC_realloc(object, 8 * words);
     CHECK_EQ(object[last + 1], (GC_word)known);
-    for (j = t->array ? 4 * t->from : t->from; j < words; j++) CHECK_EQ(object[j], 0);
+    for (size_t j = t->array ? 4 * t->from : t->from; j < words; j++) CHECK_EQ(object[j], 0);
     if (t->array && t->to > t->from) { /* what is gained is elements, too */
       object[4 * (t->to - 1) + 1] = object[last + 1];
       object[last + 1] = 0;
@@ -76,9 +74,7 @@ static void typed(size_t from, size_t to, int array) {
 
 static struct GC_ms_entry *mark_all(GC_word *object, struct GC_ms_entry *top,
                                     struct GC_ms_entry *limit, GC_word environment) {
-  size_t i;
-  (void)environment;
-  for (i = 0; i < GC_size(object) / sizeof *object; i++) {
+  for (size_t i = 0; i < GC_size(object) / sizeof *object; i++) {
     top = GC_mark_and_push((void *)object[i], top, limit, NULL);
   }
   return top;
@@ -93,10 +89,10 @@ static void resize(int kind) {
   static const size_t sizes[] = {30,   17,     32,    20,    64,   40,    200,   130,   250,
                                  3000, 1700,   2990,  8000,  4100, 20000, 11000, 19999, 30000,
                                  9000, 100000, 70000, 99999, 16,   40000, 33000, 50000, 1};
-  size_t i, j, before = 24;
+  size_t j, before = 24;
   unsigned char *object = (unsigned char *)GC_generic_or_special_malloc(before, kind);
   fill(object, 0, before);
-  for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     const size_t size = sizes[i], kept = size < before ? size : before;
     object = (unsigned char *)GC_realloc(object, size);
     for (j = 0; j < kept && object[j] == 0xab; j++) {
@@ -113,14 +109,13 @@ static void resize(int kind) {
 }
 
 static void resize_all(void) {
-  int kind, round;
   const unsigned procedure = GC_new_proc(mark_all);
   const int by_procedure = (int)GC_new_kind(GC_new_free_list(), GC_MAKE_PROC(procedure, 0), 0, 1);
   const int by_length = (int)GC_new_kind(GC_new_free_list(), GC_DS_LENGTH, 1, 1);
   const int at_end =
       (int)GC_new_kind(GC_new_free_list(), (-sizeof(GC_word)) | GC_DS_PER_OBJECT, 1, 1);
-  for (round = 0; round < 3; round++) { /* from the second on of memory that was used before */
-    for (kind = GC_I_PTRFREE; kind <= 3; kind++) {
+  for (int round = 0; round < 3; round++) { /* from the second on of memory that was used before */
+    for (int kind = GC_I_PTRFREE; kind <= 3; kind++) {
       if (kind != 3) resize(kind);
     }
     resize(by_procedure);
@@ -134,7 +129,6 @@ static void resize_all(void) {
 
 static size_t refused;
 static void *refuse(size_t bytes) {
-  (void)bytes;
   refused++;
   return NULL;
 }
@@ -148,24 +142,17 @@ static void *volatile result; /* or the compiler knows better */
     CHECK_EQ(refused, 1);    \
   } while (0)
 
-static void finalize(void *object, void *data) {
-  (void)object;
-  (void)data;
-}
+static void finalize(void *object, void *data) {}
 
-static void *none(size_t bytes) {
-  (void)bytes;
-  return NULL;
-}
+static void *none(size_t bytes) { return NULL; }
 
 static void impossible_sizes(void) {
   static const struct GC_finalizer_closure closure = {finalize, NULL};
   static struct { GC_word name, descriptor; } type;
   GC_word bits[1] = {2};
   const GC_descr descriptor = GC_make_descriptor(bits, 2);
-  size_t i;
   GC_set_oom_fn(refuse);
-  for (i = 0; i < 40000; i += 1 + i / 2) {
+  for (size_t i = 0; i < 40000; i += 1 + i / 2) {
     const volatile size_t size = (size_t)-1 - i;
     void *list = &list;
     void *typed_object = GC_malloc_explicitly_typed(100, descriptor);

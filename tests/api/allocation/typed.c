@@ -28,7 +28,7 @@ static GC_descr expected_descriptor(GC_word bits, size_t length) {
 
 static void check_bitmaps(void) {
   GC_word bits[3], random = 4711;
-  size_t length, i;
+  size_t length;
   memset(bits, 0xff, sizeof bits);
   for (length = 0; length <= 150; length++) {
     CHECK_EQ(GC_make_descriptor(bits, length), (length * 8) | GC_DS_LENGTH);
@@ -42,11 +42,11 @@ static void check_bitmaps(void) {
   bits[1] = 2;
   CHECK_EQ(GC_make_descriptor(bits, 100) & GC_DS_TAGS, GC_DS_PROC);
   CHECK_EQ(GC_make_descriptor(bits, 2), 0x4000000000000001ul); /* the rest does not count */
-  for (i = 0; i < 62; i++) {
+  for (size_t i = 0; i < 62; i++) {
     bits[0] = (GC_word)1 << i;
     CHECK_EQ(GC_make_descriptor(bits, 62), expected_descriptor(bits[0], 62));
   }
-  for (i = 0; i < 200; i++) { /* some of few bits, some of many */
+  for (size_t i = 0; i < 200; i++) { /* some of few bits, some of many */
     random = random * 6364136223846793005ul + 1442695040888963407ul;
     length = 1 + (random >> 58) % 62;
     bits[0] = i % 3 ? random : i % 2 ? random & random << 7 & random << 21 : random | random << 9;
@@ -59,8 +59,7 @@ static void arrays(void) {
   const GC_word bits = 2;
   const GC_descr descriptor = GC_make_descriptor(&bits, 2);
   const volatile size_t impossible = (size_t)-8;
-  size_t i;
-  for (i = 0; i <= 1000; i = i * 3 + 1) {
+  for (size_t i = 0; i <= 1000; i = i * 3 + 1) {
     void *p = GC_calloc_explicitly_typed(i, 16, descriptor);
     CHECK_GE(GC_size(p), i * 16);
     CHECK_PTR(GC_base(p), p);
@@ -76,13 +75,11 @@ static void arrays(void) {
 static NOINLINE void fill(struct watch *counted, struct watch *ignored, size_t words, size_t step,
                           int in_arrays) {
   GC_word bits[11];
-  GC_descr descriptor;
-  size_t i, w;
   memset(bits, 0, sizeof bits);
-  for (w = 1; w < words; w += step) GC_set_bit(bits, w);
-  descriptor = GC_make_descriptor(bits, words);
+  for (size_t w = 1; w < words; w += step) GC_set_bit(bits, w);
+  GC_descr descriptor = GC_make_descriptor(bits, words);
   all = (void **)GC_malloc(COUNT * sizeof *all);
-  for (i = 0; i < COUNT; i++) {
+  for (size_t i = 0; i < COUNT; i++) {
     size_t elements = in_arrays ? 1 + i % 7 : 1;
     GC_word *object = in_arrays
                           ? (GC_word *)GC_CALLOC_EXPLICITLY_TYPED(elements, words * 8, descriptor)
@@ -90,7 +87,7 @@ static NOINLINE void fill(struct watch *counted, struct watch *ignored, size_t w
     GC_word *element = object + (elements - 1) * words;
     void *target = GC_malloc(32), *other = GC_malloc(32);
     size_t last = 1 + (words - 2) / step * step;
-    for (w = 0; w < elements * words; w++) CHECK_EQ(object[w], 0);
+    for (size_t w = 0; w < elements * words; w++) CHECK_EQ(object[w], 0);
     element[last] = (GC_word)target;
     element[last - 1] = (GC_word)other;
     watch_object(counted, i, target);
@@ -123,13 +120,11 @@ static void typed(size_t words, size_t step, int in_arrays) {
   watch_init(&ignored, COUNT);
   run_in_thread(fill_requested, &request);
   collect();
-  collect();
-  CHECK_EQ(watch_gone(&counted), 0);
+  CHECK_KEPT(&counted);
   CHECK_MOSTLY(watch_gone(&ignored), COUNT);
   all = NULL;
   collect();
-  collect();
-  CHECK_MOSTLY(watch_gone(&counted), COUNT);
+  CHECK_GONE(&counted);
   watch_end(&counted);
   watch_end(&ignored);
 }
@@ -150,8 +145,7 @@ struct entry {
 static struct entry **table;
 static void *strong_keys[COUNT];
 static void *fill_table(void *arg) {
-  size_t i;
-  for (i = 0; i < COUNT; i++) {
+  for (size_t i = 0; i < COUNT; i++) {
     struct entry *e = (struct entry *)GC_malloc_explicitly_typed(sizeof *e, *(GC_descr *)arg);
     char *value = (char *)GC_malloc(32);
     value[0] = (char)i;
@@ -166,14 +160,13 @@ static void *fill_table(void *arg) {
 }
 static void weak_table(void) {
   GC_word bits[1] = {0};
-  GC_descr weak_key;
-  size_t i, cleared = 0;
+  size_t cleared = 0;
   GC_set_bit(bits, GC_WORD_OFFSET(struct entry, value));
-  weak_key = GC_make_descriptor(bits, GC_WORD_LEN(struct entry));
+  GC_descr weak_key = GC_make_descriptor(bits, GC_WORD_LEN(struct entry));
   table = (struct entry **)GC_malloc(COUNT * sizeof *table);
   make_in_thread(fill_table, &weak_key);
   collect();
-  for (i = 0; i < COUNT; i++) {
+  for (size_t i = 0; i < COUNT; i++) {
     CHECK_EQ(table[i]->hash, i);
     CHECK_EQ(*(char *)table[i]->value, (char)i); /* the strong half is searched */
     if (i % 2)
@@ -192,9 +185,8 @@ static struct type by_bitmap = {0, (GC_word)1 << 59 | GC_DS_BITMAP};
 static struct type by_procedure = {0, 0};
 
 static NOINLINE void fill_gcj(struct watch *counted, struct watch *ignored) {
-  size_t i;
   all = (void **)GC_malloc(COUNT * sizeof *all);
-  for (i = 0; i < COUNT; i++) {
+  for (size_t i = 0; i < COUNT; i++) {
     struct type *type = i % 2 ? &by_bitmap : &by_procedure;
     GC_word *object =
         (GC_word *)(i % 3 ? GC_GCJ_MALLOC(48, type) : GC_GCJ_MALLOC_IGNORE_OFF_PAGE(48, type));
@@ -222,8 +214,7 @@ static void gcj(void) {
   watch_init(&ignored, COUNT);
   fill_gcj(&counted, &ignored);
   collect();
-  collect();
-  CHECK_EQ(watch_gone(&counted), 0);
+  CHECK_KEPT(&counted);
   CHECK_MOSTLY(watch_gone(&ignored), COUNT);
   all = NULL;
   watch_end(&counted);
@@ -251,9 +242,8 @@ static const struct GC_finalizer_closure closure = {last_rites, &closures};
 
 static void *make_chains(void *arg) {
   struct node *head = NULL;
-  size_t i;
   all = (void **)GC_malloc(COUNT * sizeof *all);
-  for (i = 0; i < COUNT; i++) {
+  for (size_t i = 0; i < COUNT; i++) {
     struct node *node = (struct node *)GC_finalized_malloc(sizeof *node, &closure);
     CHECK(node != NULL && node->next == NULL && node->value == 0);
     CHECK_EQ((GC_word)node % 8, 0);
@@ -266,13 +256,12 @@ static void *make_chains(void *arg) {
 }
 
 static void finalized(void) {
-  size_t round;
   GC_init_finalized_malloc();
   run_in_thread(make_chains, NULL);
   collect();
   CHECK_EQ(closures, 0);
   all = NULL;
-  for (round = 0; round < 2 * CHAIN; round++) collect();
+  for (size_t round = 0; round < 2 * CHAIN; round++) collect();
   GC_gcollect();
   CHECK_MOSTLY(closures, COUNT);
   CHECK_LE(closures, COUNT);
@@ -292,8 +281,7 @@ static int GC_CALLBACK may_go(void *object) {
 }
 
 static NOINLINE void make_disclaimed(int kind, size_t bytes, size_t count) {
-  size_t i;
-  for (i = 0; i < count; i++) {
+  for (size_t i = 0; i < count; i++) {
     GC_word *object = (GC_word *)GC_malloc_kind(bytes, kind);
     object[1] = 4711;
   }

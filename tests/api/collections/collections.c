@@ -33,13 +33,12 @@ static struct node *list;
 
 static void counting(void) {
   GC_word n;
-  size_t i;
   COUNT_COLLECTIONS(n, GC_gcollect());
   CHECK_EQ(n, 1);
   CHECK_EQ(GC_gc_no, GC_get_gc_no());
   COUNT_COLLECTIONS(n, GC_gcollect_and_unmap());
   CHECK_EQ(n, 1);
-  COUNT_COLLECTIONS(n, for (i = 0; i < 3000000; i++) GC_malloc(100));
+  COUNT_COLLECTIONS(n, for (size_t i = 0; i < 3000000; i++) GC_malloc(100));
   CHECK_GE(n, 1);
 }
 
@@ -69,9 +68,8 @@ static void stopping(void) {
 
 static void disabling(void) {
   GC_word n;
-  size_t i;
   CHECK(!GC_is_disabled());
-  for (i = 1; i <= 2; i++) {
+  for (size_t i = 1; i <= 2; i++) {
     GC_disable();
     CHECK(GC_is_disabled());
     CHECK_EQ(GC_dont_gc, i);
@@ -80,7 +78,7 @@ static void disabling(void) {
     GC_gcollect();
     GC_collect_a_little();
     CHECK_EQ(GC_try_to_collect(never_stop), 0);
-    for (i = 0; i < 1000000; i++) GC_malloc(100);
+    for (size_t i = 0; i < 1000000; i++) GC_malloc(100);
   });
   CHECK_EQ(n, 0);
   GC_enable();
@@ -102,7 +100,7 @@ static void disabling(void) {
 
   GC_set_disable_automatic_collection(1);
   CHECK(GC_get_disable_automatic_collection());
-  COUNT_COLLECTIONS(n, for (i = 0; i < 500000; i++) GC_malloc(100));
+  COUNT_COLLECTIONS(n, for (size_t i = 0; i < 500000; i++) GC_malloc(100));
   CHECK_EQ(n, 0);
   COUNT_COLLECTIONS(n, GC_gcollect());
   CHECK_EQ(n, 1);
@@ -126,10 +124,9 @@ static void GC_CALLBACK on_resize(GC_word bytes) {
 /* Each once, and in order; memory may be reclaimed while threads are stopped, as Gleaner does, or
    afterwards, as libgc does. */
 static void check_events(void) {
-  size_t i;
   CHECK_EQ(event_count, 10);
-  for (i = 0; i < event_count; i++) when[events[i]] = i;
-  for (i = 0; i < event_count; i++) CHECK_EQ(events[when[i]], i);
+  for (size_t i = 0; i < event_count; i++) when[events[i]] = i;
+  for (size_t i = 0; i < event_count; i++) CHECK_EQ(events[when[i]], i);
   CHECK_EQ(events[0], GC_EVENT_START);
   CHECK_EQ(events[1], GC_EVENT_PRE_STOP_WORLD);
   CHECK_EQ(events[2], GC_EVENT_POST_STOP_WORLD);
@@ -187,12 +184,11 @@ static void *take_lock_often(void *unused) {
 
 static void start_callback(void) {
   pthread_t thread;
-  size_t i;
   CHECK(GC_get_start_callback() == NULL);
   GC_set_start_callback(on_start);
   previous_push = GC_get_push_other_roots();
   GC_set_push_other_roots(push);
-  for (i = 1; i <= 5; i++) {
+  for (size_t i = 1; i <= 5; i++) {
     GC_gcollect();
     CHECK_EQ(starts, i);
     CHECK_EQ(pushed, 1);
@@ -201,14 +197,14 @@ static void start_callback(void) {
   CHECK_EQ(pthread_create(&thread, NULL, take_lock_often, NULL), 0);
   while (taker == 0) sleep_ms(1);
   look_for_taker = 1;
-  for (i = 0; i < 3; i++) GC_gcollect();
+  for (size_t i = 0; i < 3; i++) GC_gcollect();
   look_for_taker = 0;
   stop_taking = 1;
   CHECK_EQ(pthread_join(thread, NULL), 0);
   CHECK_EQ(lock_was_free, 0);
   /* Collections that allocation starts, too. */
   starts = 0;
-  for (i = 0; i < 2000000 && starts == 0; i++) GC_malloc(64);
+  for (size_t i = 0; i < 2000000 && starts == 0; i++) GC_malloc(64);
   CHECK_GE(starts, 1);
   GC_set_start_callback(NULL);
   starts = 0;
@@ -226,11 +222,10 @@ static size_t resident_bytes(void) {
 
 /* A list that is taken apart, so that a word that is left over keeps one object of it. */
 static __attribute__((noinline)) void make_peak(size_t bytes) {
-  size_t i;
   void **last = malloc(sizeof *last);
   GC_add_roots(last, last + 1);
   *last = NULL;
-  for (i = 0; i < bytes / 16; i++) {
+  for (size_t i = 0; i < bytes / 16; i++) {
     void **p = GC_MALLOC(16);
     *p = *last;
     *last = p;
@@ -248,9 +243,8 @@ static __attribute__((noinline)) void make_peak(size_t bytes) {
 /* What a peak of small objects took goes back, the collector's own tables about it, too: a byte for
    each 16, which would be 12 MB here. */
 static void shrinking(void) {
-  size_t before;
   GC_gcollect_and_unmap();
-  before = resident_bytes();
+  size_t before = resident_bytes();
   make_peak((size_t)192 << 20);
   GC_gcollect_and_unmap();
   CHECK_GE(before + ((size_t)6 << 20), resident_bytes());

@@ -24,11 +24,10 @@ static void settings(void) {
 }
 
 static void no_collection(void) {
-  GC_word before;
   setenv("GC_DONT_GC", "1", 1);
   GC_INIT();
   CHECK_NE(GC_is_disabled(), 0);
-  before = GC_get_gc_no();
+  GC_word before = GC_get_gc_no();
   GC_gcollect();
   CHECK_EQ(GC_get_gc_no(), before);
 }
@@ -78,8 +77,7 @@ static void without_meaning(void) {
                                              {"GC_DISABLE_INCREMENTAL", "1"},
                                              {"GC_COLLECT_AT_MALLOC", "100"},
                                              {"GC_TRACE", "0x1000"}};
-  size_t i;
-  for (i = 0; i < COUNT_OF(variables); i++) setenv(variables[i][0], variables[i][1], 1);
+  for (size_t i = 0; i < COUNT_OF(variables); i++) setenv(variables[i][0], variables[i][1], 1);
   GC_INIT();
   GC_gcollect();
 }

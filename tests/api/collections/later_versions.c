@@ -37,10 +37,9 @@ static void *wait_registered(void *arg) {
 static void every_thread_is_shown(void) {
   enum { kThreads = 3 };
   pthread_t threads[kThreads + 1];
-  size_t i, j;
   CHECK(GC_get_sp_corrector() == NULL);
   pthread_barrier_init(&g_barrier, NULL, kThreads + 1);
-  for (i = 0; i < kThreads; i++) {
+  for (size_t i = 0; i < kThreads; i++) {
     CHECK_EQ(pthread_create(&threads[i], NULL, wait_registered, NULL), 0);
   }
   threads[kThreads] = pthread_self();
@@ -50,9 +49,9 @@ static void every_thread_is_shown(void) {
   GC_gcollect();
   GC_set_sp_corrector(NULL);
   CHECK(GC_get_sp_corrector() == NULL);
-  for (i = 0; i <= kThreads; i++) {
+  for (size_t i = 0; i <= kThreads; i++) {
     size_t times = 0;
-    for (j = 0; j < g_shown_count; j++) {
+    for (size_t j = 0; j < g_shown_count; j++) {
       if (!pthread_equal(g_shown[j], threads[i])) continue;
       times++;
       CHECK(is_on_stack_of((const char *)g_stack_pointers[j], threads[i]));
@@ -60,7 +59,7 @@ static void every_thread_is_shown(void) {
     CHECK_GE(times, 1);
   }
   pthread_barrier_wait(&g_barrier);
-  for (i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
 /* --- What is done with them --- */

@@ -12,8 +12,7 @@ static int g_stops, g_stops_in_between;
 static GC_push_other_roots_proc g_other_roots;
 
 static void spin(int turns) {
-  volatile int i;
-  for (i = 0; i < turns; ++i) {
+  for (volatile int i = 0; i < turns; ++i) {
   }
 }
 
@@ -41,14 +40,14 @@ static void GC_CALLBACK look(void) {
 
 int main(void) {
   pthread_t thread;
-  int i, round, rounds_in_between = 0;
+  int rounds_in_between = 0;
   GC_INIT();
   g_other_roots = GC_get_push_other_roots();
   GC_set_push_other_roots(look);
   CHECK_EQ(pthread_create(&thread, NULL, keep_moving, NULL), 0);
-  for (round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     g_stops = g_stops_in_between = 0;
-    for (i = 0; i < kCollections; ++i) GC_gcollect();
+    for (int i = 0; i < kCollections; ++i) GC_gcollect();
     CHECK(g_stops >= kCollections);
     rounds_in_between += g_stops_in_between > g_stops / 5;
   }

@@ -58,28 +58,16 @@
   S(start_callback, 0, nothing, nothing)                  \
   S(toggleref_func, 0, keep, keep)
 
-static void *GC_CALLBACK no_memory(size_t bytes) {
-  (void)bytes;
-  return NULL;
-}
+static void *GC_CALLBACK no_memory(size_t bytes) { return NULL; }
 static void GC_CALLBACK nothing(void) {}
 static void GC_CALLBACK ignore_word(GC_word word) { (void)word; }
-static void GC_CALLBACK ignore_warning(char *format, GC_word word) {
-  (void)format;
-  (void)word;
-}
+static void GC_CALLBACK ignore_warning(char *format, GC_word word) {}
 static void GC_CALLBACK ignore_reason(const char *reason) { (void)reason; }
 static void GC_CALLBACK ignore_object(void *object) { (void)object; }
 static void GC_CALLBACK ignore_event(GC_EventType event) { (void)event; }
-static void GC_CALLBACK ignore_thread(GC_EventType event, void *thread) {
-  (void)event;
-  (void)thread;
-}
+static void GC_CALLBACK ignore_thread(GC_EventType event, void *thread) {}
 static int GC_CALLBACK never(void) { return 0; }
-static GC_ToggleRefStatus GC_CALLBACK keep(void *object) {
-  (void)object;
-  return GC_TOGGLE_REF_STRONG;
-}
+static GC_ToggleRefStatus GC_CALLBACK keep(void *object) { return GC_TOGGLE_REF_STRONG; }
 
 #define IS_DEFAULT(name, usual, one, two) CHECK_EQ(GC_get_##name(), usual);
 #define IS_DEFAULT_VARIABLE(name, usual, one, two) CHECK_EQ(GC_##name, usual);
@@ -220,7 +208,6 @@ static void after_the_start(void) {
 }
 
 static void defaults_after_the_start(void *unused) {
-  (void)unused;
   GC_init();
   defaults();
   /* Gleaner takes the first memory at the first allocation. */
@@ -236,8 +223,6 @@ static void defaults_after_the_start(void *unused) {
 #define SET(name, usual, one, two) GC_set_##name(one);
 #define IS_SET(name, usual, one, two) CHECK_EQ(GC_get_##name(), one);
 static void start_keeps_what_was_set(void *unused) {
-  int round;
-  (void)unused;
   VARIABLES(SET)
   FUNCTIONS_ALONE(SET)
   FIXED_AT_THE_START(SET)
@@ -246,7 +231,7 @@ static void start_keeps_what_was_set(void *unused) {
   GC_set_finalizer_notifier(nothing);
   GC_disable();
   CHECK_EQ(GC_is_init_called(), 0);
-  for (round = 0; round < 2; round++) {
+  for (int round = 0; round < 2; round++) {
     VARIABLES(IS_SET)
     FUNCTIONS_ALONE(IS_SET)
     FIXED_AT_THE_START(IS_SET)
@@ -263,15 +248,14 @@ static void start_keeps_what_was_set(void *unused) {
 }
 
 int main(void) {
-  size_t i, heap;
-  GC_word collections;
+  size_t i;
   CHECK_IN_CHILD(defaults_after_the_start, NULL);
   CHECK_IN_CHILD(start_keeps_what_was_set, NULL);
   before_the_start();
   GC_INIT();
   after_the_start();
-  collections = GC_get_gc_no();
-  heap = GC_get_heap_size();
+  GC_word collections = GC_get_gc_no();
+  size_t heap = GC_get_heap_size();
   for (i = 0; i < 20000; i++) { /* homfly does */
     GC_INIT();
     GC_init();

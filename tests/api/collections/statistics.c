@@ -5,11 +5,10 @@
 enum { kSlack = 256 * 1024 };
 
 static void allocated_bytes(void) {
-  size_t before, total, i;
   GC_disable();
-  before = GC_get_bytes_since_gc();
-  total = GC_get_total_bytes();
-  for (i = 0; i < 100000; i++) GC_malloc(112);
+  size_t before = GC_get_bytes_since_gc();
+  size_t total = GC_get_total_bytes();
+  for (size_t i = 0; i < 100000; i++) GC_malloc(112);
   CHECK_GE(GC_get_bytes_since_gc(), before + 112 * 100000 - kSlack);
   CHECK_LE(GC_get_bytes_since_gc(), before + 128 * 100000 + kSlack);
   CHECK_GE(GC_get_total_bytes(), total + 112 * 100000 - kSlack);
@@ -27,12 +26,11 @@ static void allocated_bytes(void) {
 
 static void freed_bytes(void) {
   void *objects[50];
-  size_t i, before;
   GC_gcollect();
-  for (i = 0; i < 50; i++) objects[i] = GC_malloc(100000);
+  for (size_t i = 0; i < 50; i++) objects[i] = GC_malloc(100000);
   GC_disable();
-  before = GC_get_expl_freed_bytes_since_gc();
-  for (i = 0; i < 50; i++) GC_free(objects[i]);
+  size_t before = GC_get_expl_freed_bytes_since_gc();
+  for (size_t i = 0; i < 50; i++) GC_free(objects[i]);
   CHECK_GE(GC_get_expl_freed_bytes_since_gc(), before + 50 * 100000);
   CHECK_LE(GC_get_expl_freed_bytes_since_gc(), before + 50 * 110000 + kSlack);
   GC_enable();
@@ -43,22 +41,20 @@ static void freed_bytes(void) {
 static void uncollectable_bytes(size_t size) {
   GC_word before = GC_get_non_gc_bytes();
   void *objects[100];
-  size_t i;
-  for (i = 0; i < 100; i++)
+  for (size_t i = 0; i < 100; i++)
     objects[i] = i % 2 ? GC_malloc_uncollectable(size) : GC_malloc_atomic_uncollectable(size);
   CHECK_GE(GC_get_non_gc_bytes(), before + 100 * size);
   CHECK_LE(GC_get_non_gc_bytes(), before + 140 * size);
-  for (i = 0; i < 100; i++) GC_free(objects[i]);
+  for (size_t i = 0; i < 100; i++) GC_free(objects[i]);
   CHECK_EQ(GC_get_non_gc_bytes(), before);
 }
 
 static void heap_size(void) {
   size_t before = GC_get_heap_size();
   static void *held[40];
-  size_t i;
   CHECK_EQ(GC_expand_hp(4 << 20), 1);
   CHECK_GE(GC_get_heap_size(), before + (4 << 20));
-  for (i = 0; i < 40; i++) held[i] = GC_malloc_atomic(1 << 20);
+  for (size_t i = 0; i < 40; i++) held[i] = GC_malloc_atomic(1 << 20);
   CHECK_GE(GC_get_heap_size(), 40 << 20);
   CHECK_GE(GC_get_obtained_from_os_bytes(), GC_get_heap_size());
   GC_gcollect();
@@ -75,7 +71,7 @@ static void heap_size(void) {
   GC_gcollect_and_unmap();
   CHECK_GE(GC_get_unmapped_bytes(), on_gleaner() ? 20 << 20 : 1 << 20);
   /* And it is still usable. */
-  for (i = 0; i < 40; i++) {
+  for (size_t i = 0; i < 40; i++) {
     held[i] = GC_malloc(1 << 20);
     CHECK(((char *)held[i])[12345] == 0);
   }
@@ -88,7 +84,6 @@ static void together(void) {
     struct GC_prof_stats_s known;
     GC_word unknown[2];
   } stats;
-  size_t size;
   CHECK_EQ(sizeof(struct GC_prof_stats_s), 96);
   GC_disable();
   GC_get_heap_usage_safe(&heap, &free_bytes, &unmapped, &since, &total);
@@ -114,7 +109,7 @@ static void together(void) {
   CHECK_EQ(stats.known.expl_freed_bytes_since_gc, GC_get_expl_freed_bytes_since_gc());
   CHECK_EQ(stats.known.obtained_from_os_bytes, GC_get_obtained_from_os_bytes());
 
-  for (size = 0; size < sizeof stats.known; size += 8) {
+  for (size_t size = 0; size < sizeof stats.known; size += 8) {
     memset(&stats, 0x55, sizeof stats);
     CHECK_EQ(GC_get_prof_stats((struct GC_prof_stats_s *)&stats, size), size);
     if (size != 0) CHECK_EQ(stats.known.heapsize_full, heap + unmapped);
@@ -129,11 +124,10 @@ static void together(void) {
 
 static void reclaimed_bytes(void) {
   struct GC_prof_stats_s before, after;
-  size_t i;
   collect();
   GC_get_prof_stats(&before, sizeof before);
   GC_disable();
-  for (i = 0; i < 20; i++) GC_malloc_atomic(1 << 20);
+  for (size_t i = 0; i < 20; i++) GC_malloc_atomic(1 << 20);
   GC_enable();
   collect();
   GC_gcollect();
@@ -143,17 +137,15 @@ static void reclaimed_bytes(void) {
 }
 
 static void collection_time(void) {
-  unsigned long before;
   static void *list;
-  size_t i;
   GC_start_performance_measurement();
-  for (i = 0; i < 1000000; i++) {
+  for (size_t i = 0; i < 1000000; i++) {
     void **n = (void **)GC_malloc(32);
     *n = list;
     list = n;
   }
-  before = GC_get_full_gc_total_time();
-  for (i = 0; i < 10; i++) GC_gcollect();
+  unsigned long before = GC_get_full_gc_total_time();
+  for (size_t i = 0; i < 10; i++) GC_gcollect();
   CHECK_GE(GC_get_full_gc_total_time(), before + 1);
   list = NULL;
   if (getenv("GLEANER_CONCURRENT") != NULL) return;

@@ -19,8 +19,7 @@ static void **volatile first; /* static data: a root */
 static void *make_chain(void *arg) {
   const int debug = arg != NULL;
   void **last = NULL;
-  size_t i;
-  for (i = 0; i < 5; i++) {
+  for (size_t i = 0; i < 5; i++) {
     void **p = (void **)(debug ? GC_debug_malloc(48, "chain.c", (int)i) : GC_malloc(48));
     p[2] = last;
     last = p;
@@ -31,11 +30,10 @@ static void *make_chain(void *arg) {
 
 static void follow(int debug) {
   size_t i;
-  void **p;
   GC_INIT();
   run_in_thread(make_chain, debug ? (void *)&first : NULL);
   GC_gcollect();
-  p = first;
+  void **p = first;
   for (i = 0; i < 5; i++) {
     void *source = NULL;
     size_t offset = 99;
@@ -66,23 +64,17 @@ static void *only_on_stack(void *arg) {
   void *p = GC_malloc(48);
   void *source = NULL;
   size_t offset = 0;
-  (void)arg;
   CHECK_EQ(info(p, &source, &offset), kFromRoot);
   CHECK_NE((intptr_t)source, 0);
   CHECK(!GC_is_heap_ptr(source));
   return p;
 }
 
-static void GC_CALLBACK nothing(void *object, void *data) {
-  (void)object;
-  (void)data;
-}
+static void GC_CALLBACK nothing(void *object, void *data) {}
 
 static GC_hidden_pointer hidden[100];
 static void *make_finalizable(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < 100; i++) {
+  for (size_t i = 0; i < 100; i++) {
     void *p = GC_malloc(48);
     GC_register_finalizer(p, nothing, NULL, NULL, NULL);
     hidden[i] = GC_HIDE_POINTER(p);
@@ -93,12 +85,11 @@ static void *make_finalizable(void *arg) {
 static void other_kinds(void) {
   void *source = NULL;
   size_t offset = 0, i, for_finalizer = 0;
-  void *uncollectable;
   int local;
   GC_set_finalize_on_demand(1);
   GC_INIT();
   run_in_thread(only_on_stack, NULL);
-  uncollectable = GC_malloc_uncollectable(48);
+  void *uncollectable = GC_malloc_uncollectable(48);
   CHECK_EQ(info(uncollectable, &source, &offset), kUnreferenced);
   ((void **)uncollectable)[1] = GC_malloc_atomic(48);
   CHECK_EQ(info(((void **)uncollectable)[1], &source, &offset), kFromHeap);
@@ -130,9 +121,8 @@ static void addresses(void) {
 static void disabled(void) {
   void *source = NULL;
   size_t offset = 0;
-  void *p;
   GC_INIT();
-  p = GC_malloc(48);
+  void *p = GC_malloc(48);
   GC_disable();
   CHECK_EQ(info(p, &source, &offset), kNoSpace);
   GC_enable();
@@ -140,10 +130,9 @@ static void disabled(void) {
 }
 
 static void wrong(void) {
-  void *p;
   size_t offset;
   GC_INIT();
-  p = GC_malloc(48);
+  void *p = GC_malloc(48);
   CHECK_EQ(info(p, NULL, &offset), kUnreferenced);
   CHECK_EQ(info(p, &p, NULL), kUnreferenced);
   print(NULL);

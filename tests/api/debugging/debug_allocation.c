@@ -11,7 +11,6 @@ enum { kCount = 2000 };
 
 static void check_object(void *p, size_t size, int zero) {
   unsigned char *bytes = (unsigned char *)p;
-  size_t i;
   CHECK_NE((intptr_t)p, 0);
   CHECK_PTR((char *)GC_base(p), (char *)p - 32);
   CHECK_PTR((char *)GC_base((char *)p + size / 2), (char *)p - 32);
@@ -19,7 +18,7 @@ static void check_object(void *p, size_t size, int zero) {
   CHECK_EQ((uintptr_t)p % 16, 0);
   CHECK_GE(GC_size(GC_base(p)), size + 32);
   if (zero) {
-    for (i = 0; i < size; i++) CHECK_EQ(bytes[i], 0);
+    for (size_t i = 0; i < size; i++) CHECK_EQ(bytes[i], 0);
   }
   memset(p, 0x77, size);
   GC_FREE(p);
@@ -27,11 +26,10 @@ static void check_object(void *p, size_t size, int zero) {
 
 static void all_sorts(void) {
   static const size_t sizes[] = {0, 1, 7, 8, 9, 16, 20, 100, 1000, 2000, 5000, 20000, 300000};
-  size_t i;
   GC_INIT();
   CHECK_EQ(GC_debug_header_size, 32);
   CHECK_EQ(GC_get_debug_header_size(), 32);
-  for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     check_object(GC_MALLOC(sizes[i]), sizes[i], 1);
     check_object(GC_MALLOC_ATOMIC(sizes[i]), sizes[i], 0);
     check_object(GC_MALLOC_UNCOLLECTABLE(sizes[i]), sizes[i], 1);
@@ -54,9 +52,8 @@ static void all_sorts(void) {
 }
 
 static void strings(void) {
-  char *copy;
   GC_INIT();
-  copy = GC_STRDUP("seven");
+  char *copy = GC_STRDUP("seven");
   CHECK_EQ(strcmp(copy, "seven"), 0);
   CHECK_PTR((char *)GC_base(copy), copy - 32);
   GC_FREE(copy);
@@ -68,19 +65,17 @@ static void strings(void) {
 }
 
 static void resizing(void) {
-  size_t i;
-  unsigned char *p;
   GC_INIT();
-  p = (unsigned char *)GC_REALLOC(NULL, 100);
+  unsigned char *p = (unsigned char *)GC_REALLOC(NULL, 100);
   CHECK_PTR((char *)GC_base(p), (char *)p - 32);
-  for (i = 0; i < 100; i++) p[i] = (unsigned char)i;
+  for (size_t i = 0; i < 100; i++) p[i] = (unsigned char)i;
   p = (unsigned char *)GC_REALLOC(p, 10000);
   CHECK_PTR((char *)GC_base(p), (char *)p - 32);
-  for (i = 0; i < 10000; i++) CHECK_EQ(p[i], i < 100 ? i : 0);
+  for (size_t i = 0; i < 10000; i++) CHECK_EQ(p[i], i < 100 ? i : 0);
   p = (unsigned char *)GC_REALLOC(p, 10);
-  for (i = 0; i < 10; i++) CHECK_EQ(p[i], i);
+  for (size_t i = 0; i < 10; i++) CHECK_EQ(p[i], i);
   p = (unsigned char *)GC_debug_realloc_replacement(p, 20);
-  for (i = 0; i < 10; i++) CHECK_EQ(p[i], i);
+  for (size_t i = 0; i < 10; i++) CHECK_EQ(p[i], i);
   CHECK_NULL(GC_REALLOC(p, 0));
   p = (unsigned char *)GC_REALLOC(GC_MALLOC_UNCOLLECTABLE(10), 20);
   GC_FREE(p);
@@ -93,8 +88,7 @@ static char *volatile kept_objects[kCount]; /* static: what it refers to is kept
 
 static void *make_kept(void *arg) {
   struct watch *w = (struct watch *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     kept_objects[i] = (char *)GC_MALLOC(24);
     watch_object(w, i, GC_base(kept_objects[i]));
   }
@@ -103,15 +97,13 @@ static void *make_kept(void *arg) {
 
 static void *make_garbage(void *arg) {
   struct watch *w = (struct watch *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) watch_object(w, i, GC_base(GC_MALLOC(24)));
+  for (size_t i = 0; i < kCount; i++) watch_object(w, i, GC_base(GC_MALLOC(24)));
   return NULL;
 }
 
 static void *make_freed(void *arg) {
   struct watch *w = (struct watch *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     void *p = GC_MALLOC(24);
     GC_FREE(p);
     watch_object(w, i, GC_base(p));
@@ -129,20 +121,17 @@ static void life(int interior) {
   run_in_thread(make_kept, &kept);
   run_in_thread(make_garbage, &garbage);
   run_in_thread(make_freed, &freed);
-  collect();
-  CHECK_EQ(watch_gone(&kept), 0);
+  CHECK_KEPT(&kept);
   CHECK_MOSTLY(watch_gone(&garbage), kCount);
   CHECK_MOSTLY(watch_gone(&freed), kCount);
   memset((void *)kept_objects, 0, sizeof kept_objects);
-  collect();
-  CHECK_MOSTLY(watch_gone(&kept), kCount);
+  CHECK_GONE(&kept);
 }
 
 /* Without interior pointers those to registered displacements count, from what the program sees. */
 static void *make_displaced(void *arg) {
   struct watch *w = (struct watch *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     char *p = (char *)GC_MALLOC(24);
     kept_objects[i] = p + (i % 2 ? 8 : 16);
     watch_object(w, i, GC_base(p));
@@ -152,14 +141,14 @@ static void *make_displaced(void *arg) {
 
 static void displaced(void) {
   struct watch w;
-  size_t i, even_gone = 0, odd_gone = 0;
+  size_t even_gone = 0, odd_gone = 0;
   GC_set_all_interior_pointers(0);
   GC_INIT();
   GC_REGISTER_DISPLACEMENT(8);
   watch_init(&w, kCount);
   run_in_thread(make_displaced, &w);
   collect();
-  for (i = 0; i < kCount; i++) *(i % 2 ? &odd_gone : &even_gone) += w.links[i] == 0;
+  for (size_t i = 0; i < kCount; i++) *(i % 2 ? &odd_gone : &even_gone) += w.links[i] == 0;
   CHECK_EQ(odd_gone, 0);
   CHECK_MOSTLY(even_gone, kCount / 2);
 }
@@ -169,10 +158,9 @@ static void life_without(void) { life(0); }
 
 /* The remains of debugged objects in memory that is used anew are no debugged objects. */
 static void remains(void) {
-  size_t round, i;
   GC_INIT();
-  for (round = 0; round < 3; round++) {
-    for (i = 0; i < kCount; i++) {
+  for (size_t round = 0; round < 3; round++) {
+    for (size_t i = 0; i < kCount; i++) {
       char *p = round == 0 ? (char *)GC_MALLOC_ATOMIC(88) : (char *)GC_malloc_atomic(128);
       if (round != 0) memset(p + 40, 0x33, 88);
     }
@@ -190,9 +178,8 @@ int main(void) {
       all_sorts,    strings,   resizing, life_with_interior_pointers,
       life_without, displaced, remains,  threads};
   static struct captured c;
-  size_t i;
   fail_after(50);
-  for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     CAPTURE_WELL(&c, cases[i]);
     if (on_gleaner()) CHECK_CAPTURED(&c, c.text[0] == 0);
     CHECK_SILENT_ABOUT(&c, "debug_allocation.c");

@@ -4,10 +4,9 @@
 static char *kept[6];
 
 static void damage(void) {
-  size_t i;
   GC_INIT();
-  for (i = 0; i < 6; i++) kept[i] = (char *)GC_debug_malloc(24, "kept.c", (int)i);
-  for (i = 6; i < 500; i++) {
+  for (size_t i = 0; i < 6; i++) kept[i] = (char *)GC_debug_malloc(24, "kept.c", (int)i);
+  for (size_t i = 6; i < 500; i++) {
     char *p = (char *)GC_debug_malloc_atomic(100, "intact.c", (int)i);
     memset(p, 0xff, 100);
   }
@@ -19,9 +18,8 @@ static void damage(void) {
 }
 
 static void freed_meanwhile(void) {
-  size_t i;
   GC_INIT();
-  for (i = 0; i < 6; i++) {
+  for (size_t i = 0; i < 6; i++) {
     kept[i] = (char *)GC_debug_malloc(24, "freed.c", (int)i);
     GC_debug_free(kept[i]);
   }
@@ -34,14 +32,13 @@ static char *kept_raw[kRaw];
 
 /* Given back behind the debug allocator's back. */
 static void freed_raw(void) {
-  size_t i, round;
   GC_INIT();
-  for (round = 0; round < 3; round++) {
-    for (i = 0; i < 1000; i++) {
+  for (size_t round = 0; round < 3; round++) {
+    for (size_t i = 0; i < 1000; i++) {
       kept_raw[i] = (char *)GC_base(GC_debug_malloc(24, "raw.c", (int)i));
     }
-    for (i = 0; i < 1000; i++) GC_free(kept_raw[i]);
-    for (i = 0; i < kRaw; i++) {
+    for (size_t i = 0; i < 1000; i++) GC_free(kept_raw[i]);
+    for (size_t i = 0; i < kRaw; i++) {
       kept_raw[i] = (char *)GC_malloc(64);
       memset(kept_raw[i], 0x11, 64);
     }
@@ -55,9 +52,8 @@ static void *damage_one(void *object) {
 }
 
 static void damage_by_thread(void) {
-  size_t i;
   GC_INIT();
-  for (i = 0; i < 6; i++) kept[i] = (char *)GC_debug_malloc(24, "thread.c", (int)i);
+  for (size_t i = 0; i < 6; i++) kept[i] = (char *)GC_debug_malloc(24, "thread.c", (int)i);
   run_in_thread(damage_one, kept[2]);
   GC_gcollect();
 }

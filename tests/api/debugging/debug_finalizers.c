@@ -12,18 +12,13 @@ static void GC_CALLBACK finalize(void *object, void *data) {
   called++;
   if (expected[i] != GC_HIDE_POINTER(object) || *(size_t *)object != i + 1) wrong++;
 }
-static void GC_CALLBACK other(void *object, void *data) {
-  (void)object;
-  (void)data;
-  wrong++;
-}
+static void GC_CALLBACK other(void *object, void *data) { wrong++; }
 
 typedef void (*register_fn)(void *, GC_finalization_proc, void *, GC_finalization_proc *, void **);
 
 static void *make(void *arg) {
   register_fn fn = *(register_fn *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     GC_finalization_proc old_fn = other;
     void *old_data = &called;
     size_t *p = (size_t *)GC_MALLOC_ATOMIC(20);
@@ -47,9 +42,8 @@ static void orders(void) {
   static const register_fn orders[] = {
       GC_debug_register_finalizer, GC_debug_register_finalizer_ignore_self,
       GC_debug_register_finalizer_no_order, GC_debug_register_finalizer_unreachable};
-  size_t i;
   GC_INIT();
-  for (i = 0; i < 4; i++) {
+  for (size_t i = 0; i < 4; i++) {
     called = 0;
     run_in_thread(make, (void *)&orders[i]);
     collect();
@@ -63,9 +57,8 @@ static void orders(void) {
 
 static void macros(void) {
   GC_finalization_proc old_fn;
-  void *p;
   GC_INIT();
-  p = GC_MALLOC(8);
+  void *p = GC_MALLOC(8);
   GC_REGISTER_FINALIZER(p, finalize, (void *)1, 0, 0);
   GC_REGISTER_FINALIZER_IGNORE_SELF(p, finalize, (void *)2, &old_fn, 0);
   CHECK(old_fn == finalize);
@@ -78,10 +71,9 @@ static void macros(void) {
 static void inside(void) {
   GC_finalization_proc old_fn = finalize;
   void *old_data = &called;
-  char *p;
   int local;
   GC_INIT();
-  p = (char *)GC_MALLOC(8);
+  char *p = (char *)GC_MALLOC(8);
   GC_REGISTER_FINALIZER(p + 1, finalize, (void *)1, &old_fn, &old_data);
   CHECK(old_fn == 0);
   old_fn = finalize;

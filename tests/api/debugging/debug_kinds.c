@@ -18,8 +18,7 @@ struct making {
 /* Parents of the kind, each with a plain child under watch. */
 static void *make_parents(void *arg) {
   struct making *m = (struct making *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     void **p = (void **)GC_debug_generic_or_special_malloc(24, m->kind, "kinds.c", 11);
     CHECK_PTR((char *)GC_base(p), (char *)p - GC_get_debug_header_size());
     p[0] = GC_malloc(40);
@@ -32,31 +31,27 @@ static void *make_parents(void *arg) {
 /* Pointer-free objects keep nothing, others do; the program's kind is searched by its length. */
 static void generic(void) {
   struct making m[3];
-  size_t i;
   GC_INIT();
   m[0].kind = 0;
   m[1].kind = 1;
   m[2].kind = (int)GC_new_kind(GC_new_free_list(), GC_DS_LENGTH, 1, 1);
-  for (i = 0; i < 3; i++) {
+  for (size_t i = 0; i < 3; i++) {
     watch_init(&m[i].watch, kCount);
     m[i].parents = parents[i];
     run_in_thread(make_parents, &m[i]);
   }
-  collect();
-  CHECK_MOSTLY(watch_gone(&m[0].watch), kCount);
+  CHECK_GONE(&m[0].watch);
   CHECK_EQ(watch_gone(&m[1].watch), 0);
   CHECK_EQ(watch_gone(&m[2].watch), 0);
   memset((void *)parents, 0, sizeof parents);
   collect();
-  for (i = 0; i < 3; i++) CHECK_MOSTLY(watch_gone(&m[i].watch), kCount);
+  for (size_t i = 0; i < 3; i++) CHECK_MOSTLY(watch_gone(&m[i].watch), kCount);
 }
 
 static void damaged(void) {
-  int kind;
-  char *p;
   GC_INIT();
-  kind = (int)GC_new_kind(GC_new_free_list(), GC_DS_LENGTH, 1, 1);
-  p = (char *)GC_debug_generic_or_special_malloc(40, kind, "damaged.c", 13);
+  int kind = (int)GC_new_kind(GC_new_free_list(), GC_DS_LENGTH, 1, 1);
+  char *p = (char *)GC_debug_generic_or_special_malloc(40, kind, "damaged.c", 13);
   if (on_gleaner()) { /* libgc aborts */
     p = (char *)GC_debug_realloc(p, 24, "damaged.c", 12);
     p = (char *)GC_debug_realloc(p, 40, "damaged.c", 13);
@@ -82,8 +77,7 @@ static GC_word type[2] = {0, 2 * sizeof(GC_word) | GC_DS_LENGTH};
 
 static void *make_typed(void *arg) {
   struct making *m = (struct making *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     void **p = (void **)GC_debug_gcj_malloc(24, type, "typed.c", 14);
     CHECK_PTR(p[0], type);
     CHECK_PTR((char *)GC_base(p), (char *)p - GC_get_debug_header_size());
@@ -101,14 +95,12 @@ static void typed(void) {
   watch_init(&m.watch, kCount);
   m.parents = parents[0];
   run_in_thread(make_typed, &m);
-  collect();
-  CHECK_EQ(watch_gone(&m.watch), 0);
+  CHECK_KEPT(&m.watch);
   CHECK_GE(with_debug_environment, kCount);
   CHECK_EQ(with_other, 0);
   GC_debug_free(parents[0][0]);
   memset((void *)parents, 0, sizeof parents);
-  collect();
-  CHECK_MOSTLY(watch_gone(&m.watch), kCount);
+  CHECK_GONE(&m.watch);
 }
 
 static void unknown(void) {

@@ -27,10 +27,8 @@ static void before_the_start(void) {
 }
 
 static void whole_header(void) {
-  char *p;
-  int i;
-  p = (char *)GC_debug_malloc_atomic(24, "header.c", 34);
-  for (i = 1; i <= 32; i++) spoil(p, -i);
+  char *p = (char *)GC_debug_malloc_atomic(24, "header.c", 34);
+  for (int i = 1; i <= 32; i++) spoil(p, -i);
   GC_debug_free(p);
 }
 
@@ -86,10 +84,9 @@ static void resized_foreign(void) {
 }
 
 static void resized_after_free(void) {
-  char *p, *q;
-  p = (char *)GC_debug_malloc(24, "stale.c", 68);
+  char *p = (char *)GC_debug_malloc(24, "stale.c", 68);
   GC_debug_free(p);
-  q = (char *)GC_debug_realloc(p, 48, "stale.c", 69);
+  char *q = (char *)GC_debug_realloc(p, 48, "stale.c", 69);
   CHECK_NE((intptr_t)q, 0);
   CHECK_NE((intptr_t)q, (intptr_t)p);
 }
@@ -177,13 +174,12 @@ static void run_chosen(void) {
 
 int main(void) {
   static struct captured c;
-  size_t i, j;
   fail_after(50);
-  for (i = 0; i < COUNT_OF(cases); i++) {
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
     if (!cases[i].on_libgc && !on_gleaner()) continue;
     chosen = cases[i].fn;
     CAPTURE_WELL(&c, run_chosen);
-    for (j = 0; j < COUNT_OF(cases[i].says) && cases[i].says[j] != NULL; j++)
+    for (size_t j = 0; j < COUNT_OF(cases[i].says) && cases[i].says[j] != NULL; j++)
       CHECK_SAYS(&c, cases[i].says[j]);
     if (cases[i].says_on_gleaner != NULL && on_gleaner()) CHECK_SAYS(&c, cases[i].says_on_gleaner);
     if (chosen == damaged_then_resized) CHECK_SILENT_ABOUT(&c, "later.c");

@@ -11,10 +11,7 @@ static void ignored_warning(void) { GC_ignore_warn_proc((char *)"a warning: %lu\
 static void GC_CALLBACK tell(const char *reason) {
   fprintf(stderr, "told %s\n", reason != NULL ? "a reason" : "no reason");
 }
-static void GC_CALLBACK leave(const char *reason) {
-  (void)reason;
-  _exit(33);
-}
+static void GC_CALLBACK leave(const char *reason) { _exit(33); }
 static void oom(void) { GC_abort_on_oom(); }
 static void oom_told(void) {
   GC_set_abort_func(tell);
@@ -35,8 +32,7 @@ static void beyond_its_end(void) {
 }
 static void invisible(void) { GC_is_visible(GC_malloc_atomic(10)); }
 static void many_kinds(void) {
-  int i;
-  for (i = 0; i < 20; i++) GC_new_kind(GC_new_free_list(), 0, 1, 1);
+  for (int i = 0; i < 20; i++) GC_new_kind(GC_new_free_list(), 0, 1, 1);
 }
 static void many_kinds_left(void) {
   GC_set_abort_func(leave);
@@ -44,14 +40,10 @@ static void many_kinds_left(void) {
 }
 static struct GC_ms_entry *mark_nothing(GC_word *addr, struct GC_ms_entry *msp,
                                         struct GC_ms_entry *limit, GC_word env) {
-  (void)addr;
-  (void)limit;
-  (void)env;
   return msp;
 }
 static void many_procedures(void) {
-  int i;
-  for (i = 0; i < 70; i++) GC_new_proc(mark_nothing);
+  for (int i = 0; i < 70; i++) GC_new_proc(mark_nothing);
 }
 static void procedure_of_others(void) { GC_init_gcj_malloc(20, (void *)(uintptr_t)mark_nothing); }
 
@@ -86,9 +78,8 @@ static void run_chosen(void) {
 
 int main(void) {
   static struct captured c;
-  size_t i;
   fail_after(50);
-  for (i = 0; i < COUNT_OF(cases); i++) {
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
     const int end = on_gleaner() ? cases[i].end_on_gleaner : cases[i].end_on_libgc;
     chosen = cases[i].fn;
     capture(&c, run_chosen);

@@ -10,9 +10,7 @@ enum { kCount = 20 };
 static void *reachable[kCount];
 
 static void *make(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     GC_debug_malloc(40 + i, "composite.c", 11);
     GC_debug_malloc_atomic(200, "pointerfree.c", 12);
     GC_debug_malloc(100000, "large.c", 13);
@@ -94,24 +92,20 @@ static void aborting(void) {
   fprintf(stderr, "went on\n");
 }
 
-static void GC_CALLBACK nothing(void *object, void *data) {
-  (void)object;
-  (void)data;
-}
+static void GC_CALLBACK nothing(void *object, void *data) {}
 
 static void *finalizable(void *arg) {
   GC_finalization_proc old_fn = nothing;
   void *old_data = arg;
   void **link = (void **)malloc(sizeof *link);
   void *p = GC_malloc(40);
-  size_t i;
   GC_register_finalizer(p, nothing, NULL, &old_fn, &old_data);
   CHECK(old_fn == nothing); /* unchanged: nothing is registered */
   *link = NULL;
   CHECK_EQ(GC_general_register_disappearing_link(link, p), GC_UNIMPLEMENTED);
   CHECK_EQ(GC_register_long_link(link, p), GC_UNIMPLEMENTED);
   free(link);
-  for (i = 0; i < 10; i++) {
+  for (size_t i = 0; i < 10; i++) {
     p = GC_debug_malloc(40, "finalizable.c", 17);
     GC_debug_register_finalizer(p, nothing, NULL, &old_fn, &old_data);
     CHECK(old_fn == nothing); /* unchanged: nothing is registered */
@@ -126,10 +120,9 @@ static void finalizers(void) {
 }
 
 static void delayed(void) {
-  void *p;
   setenv("GC_FINDLEAK_DELAY_FREE", "1", 1);
   start();
-  p = GC_debug_malloc(40, "delayed.c", 18);
+  void *p = GC_debug_malloc(40, "delayed.c", 18);
   GC_debug_free(p);
   GC_debug_free(p);
   p = NULL;
@@ -139,9 +132,7 @@ static void delayed(void) {
 /* What leaks refer to is leaked itself; a cycle is found. */
 static void *structures(void *arg) {
   void **a, **b;
-  size_t i;
-  (void)arg;
-  for (i = 0; i < 100; i++) {
+  for (size_t i = 0; i < 100; i++) {
     a = (void **)GC_debug_malloc(16, "cycle.c", 19);
     b = (void **)GC_debug_malloc(16, "cycle.c", 20);
     *a = b;
@@ -151,9 +142,8 @@ static void *structures(void *arg) {
 }
 
 static void many_at_once(void) {
-  size_t i;
   start();
-  for (i = 0; i < 10; i++) {
+  for (size_t i = 0; i < 10; i++) {
     run_in_thread(structures, NULL);
     collect();
   }
@@ -169,9 +159,7 @@ static void threads(void) {
 enum { kLeaksEach = 100 };
 
 static void *leak_and_collect(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < kLeaksEach; i++) {
+  for (size_t i = 0; i < kLeaksEach; i++) {
     GC_debug_malloc(40, "several.c", 22);
     if (i % 10 == 9) collect();
   }
@@ -193,13 +181,12 @@ static size_t not_what_it_was;
 static void *others[1000];
 
 static void GC_CALLBACK describe_late(void *object, char *text) {
-  size_t i;
-  for (i = 0; i < 1000; i++) {
+  for (size_t i = 0; i < 1000; i++) {
     others[i] = GC_malloc(80);
     memset(others[i], 0xff, 80);
   }
   GC_gcollect();
-  for (i = 0; i < 1000; i++) {
+  for (size_t i = 0; i < 1000; i++) {
     GC_free(others[i]);
     others[i] = GC_malloc(80);
     memset(others[i], 0xff, 80);
@@ -209,9 +196,7 @@ static void GC_CALLBACK describe_late(void *object, char *text) {
 }
 
 static void *make_described(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < 10; i++) *(int *)GC_debug_malloc(40, "described.c", 21) = 4711;
+  for (size_t i = 0; i < 10; i++) *(int *)GC_debug_malloc(40, "described.c", 21) = 4711;
   return NULL;
 }
 

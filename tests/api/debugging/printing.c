@@ -9,10 +9,7 @@ static char path[] = "/tmp/gleaner_printing_XXXXXX";
 static void *object;
 static void *link_to_it;
 
-static void GC_CALLBACK nothing(void *p, void *data) {
-  (void)p;
-  (void)data;
-}
+static void GC_CALLBACK nothing(void *p, void *data) {}
 
 /* What is in the file at `path`. */
 static const char *contents(void) {
@@ -99,11 +96,10 @@ static void free_list(void) {
 }
 
 static void counts(void) {
-  size_t allocated, freed;
   GC_INIT();
   GC_disable();
-  allocated = GC_get_bytes_since_gc();
-  freed = GC_get_expl_freed_bytes_since_gc();
+  size_t allocated = GC_get_bytes_since_gc();
+  size_t freed = GC_get_expl_freed_bytes_since_gc();
   GC_incr_bytes_allocd(100);
   GC_incr_bytes_freed(50);
   CHECK_EQ(GC_get_bytes_since_gc() - allocated, 100);
@@ -121,7 +117,6 @@ static void wrong_kinds(void) {
 int main(void) {
   static struct captured c;
   char text[64];
-  const char *at;
   fail_after(50);
   CHECK_GE(mkstemp(path), 0);
 
@@ -156,7 +151,7 @@ int main(void) {
   CHECK_SAYS(&c, "oots");
   CHECK_SAYS(&c, "eap");
   /* The addresses come back in the dump of finalizers and links. */
-  at = strchr(c.text, '<');
+  const char *at = strchr(c.text, '<');
   if (at != NULL && sscanf(at, "<%60[0-9a-fx]", text) == 1) {
     CHECK_CAPTURED(&c, count_text(&c, text) >= 3);
     at = strchr(at + 1, '<');

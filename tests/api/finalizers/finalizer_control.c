@@ -9,11 +9,7 @@ enum { kCount = 1000 };
 static size_t finalized, notified, awaited, awaited_before_run;
 static GC_word notified_at;
 
-static void GC_CALLBACK count(void *object, void *data) {
-  (void)object;
-  (void)data;
-  finalized++;
-}
+static void GC_CALLBACK count(void *object, void *data) { finalized++; }
 static void GC_CALLBACK notify(void) {
   notified++;
   CHECK_NE(GC_get_gc_no(), notified_at); /* at most once a collection */
@@ -22,15 +18,12 @@ static void GC_CALLBACK notify(void) {
   CHECK(GC_malloc(100) != NULL);
 }
 static void GC_CALLBACK await(void *object) {
-  (void)object;
   awaited++;
   if (finalized == 0) awaited_before_run++;
 }
 
 static void *make(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < kCount; i++) GC_register_finalizer(GC_malloc(40), count, NULL, NULL, NULL);
+  for (size_t i = 0; i < kCount; i++) GC_register_finalizer(GC_malloc(40), count, NULL, NULL, NULL);
   return NULL;
 }
 
@@ -50,7 +43,6 @@ static void by_themselves(void) {
 }
 
 static void on_demand(void) {
-  size_t i, ran;
   GC_set_finalize_on_demand(1);
   CHECK_EQ(GC_finalize_on_demand, 1);
   make_garbage();
@@ -58,9 +50,9 @@ static void on_demand(void) {
   CHECK_EQ(finalized, 0);
   CHECK_EQ(notified, 1);
   CHECK(GC_should_invoke_finalizers());
-  for (i = 0; i < 200000; i++) GC_malloc(64);
+  for (size_t i = 0; i < 200000; i++) GC_malloc(64);
   CHECK_EQ(finalized, 0);
-  ran = (size_t)GC_invoke_finalizers();
+  size_t ran = (size_t)GC_invoke_finalizers();
   CHECK_MOSTLY(ran, kCount);
   CHECK_EQ(finalized, ran);
   CHECK(!GC_should_invoke_finalizers());
@@ -98,15 +90,13 @@ static void awaiting(void) {
 /* Reachable objects, half of whose finalizers register another one. */
 static void *held[kCount];
 static void GC_CALLBACK count_and_register(void *object, void *data) {
-  (void)data;
   finalized++;
   GC_register_finalizer(object, count, NULL, NULL, NULL);
 }
 
 static void all(void) {
-  size_t i;
   finalized = notified = 0;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     held[i] = GC_malloc(40);
     GC_register_finalizer(held[i], i % 2 ? count : count_and_register, NULL, NULL, NULL);
   }
@@ -115,7 +105,7 @@ static void all(void) {
   GC_finalize_all();
   CHECK_EQ(finalized, kCount + kCount / 2);
   CHECK_EQ(notified, 0);
-  for (i = 0; i < kCount; i++) CHECK_PTR(GC_base(held[i]), held[i]);
+  for (size_t i = 0; i < kCount; i++) CHECK_PTR(GC_base(held[i]), held[i]);
   GC_finalize_all();
   CHECK_EQ(finalized, kCount + kCount / 2);
 }
@@ -126,14 +116,14 @@ static void promptly(void) {
   enum { kInUse = 256, kObjects = 8000, kStaying = 32768 };
   void **in_use = GC_malloc(kInUse * sizeof(void *));
   void **staying = GC_malloc(kStaying * sizeof(void *));
-  size_t i, j, most = 0;
-  for (i = 0; i < kStaying; i++) staying[i] = GC_malloc(64);
+  size_t most = 0;
+  for (size_t i = 0; i < kStaying; i++) staying[i] = GC_malloc(64);
   finalized = 0;
-  for (i = 0; i < kObjects; i++) {
+  for (size_t i = 0; i < kObjects; i++) {
     void *object = GC_malloc_atomic(16);
     GC_register_finalizer_no_order(object, count, NULL, NULL, NULL);
     in_use[i % kInUse] = object;
-    for (j = 0; j < 64; j++) GC_malloc(128);
+    for (size_t j = 0; j < 64; j++) GC_malloc(128);
     if (i - finalized > most) most = i - finalized;
   }
   CHECK_LE(most, 3000);

@@ -11,7 +11,6 @@ static uint64_t **staying;
 static size_t blocks;
 
 static void GC_CALLBACK unmap(void *object, void *data) {
-  (void)data;
   CHECK_EQ(munmap(*(void **)object, kBlockBytes), 0);
   blocks--;
 }
@@ -33,20 +32,19 @@ static uint64_t now_ns = 1000000000;
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
   const uint64_t ns = __atomic_add_fetch(&now_ns, kAskNs, __ATOMIC_RELAXED);
-  (void)clock;
   now->tv_sec = (time_t)(ns / 1000000000);
   now->tv_nsec = (long)(ns % 1000000000);
   return 0;
 }
 
 int main(void) {
-  size_t i, most = 0;
+  size_t most = 0;
   GC_INIT();
   /* A heap of 16 MiB, so that libgc's rule makes nothing due for a long time. */
   staying = GC_malloc(kStaying * sizeof(uint64_t *));
-  for (i = 0; i < kStaying; i++) staying[i] = GC_malloc(64);
+  for (size_t i = 0; i < kStaying; i++) staying[i] = GC_malloc(64);
   GC_gcollect();
-  for (i = 0; i < kObjects; i++) {
+  for (size_t i = 0; i < kObjects; i++) {
     add(i);
     __atomic_fetch_add(&now_ns, kStepNs, __ATOMIC_RELAXED);
     if (blocks > most) most = blocks;

@@ -77,24 +77,22 @@ static struct shape shapes[] = {
 
 static void *build(void *arg) {
   struct shape *s = (struct shape *)arg;
-  size_t i, k;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     struct node *all[3] = {NULL, NULL, NULL}, *next = NULL;
-    for (k = s->length; k-- > 0;) next = all[k] = new_node(k, next);
+    for (size_t k = s->length; k-- > 0;) next = all[k] = new_node(k, next);
     if (s->cyclic) all[s->length - 1]->next = all[0];
-    for (k = 0; k < s->length; k++)
+    for (size_t k = 0; k < s->length; k++)
       if (s->order[k]) s->order[k](all[k], count, s->finalized, NULL, NULL);
   }
   return NULL;
 }
 
 static void check_shape(struct shape *s) {
-  size_t round, k;
   memset(s->finalized, 0, sizeof s->finalized);
   make_in_thread(build, s);
-  for (round = 1; round <= kRounds; round++) {
+  for (size_t round = 1; round <= kRounds; round++) {
     collect();
-    for (k = 0; k < s->length; k++) {
+    for (size_t k = 0; k < s->length; k++) {
       const int is_due = s->by[k] != 0 && s->by[k] <= round;
       const size_t n = s->finalized[k];
       if (is_due ? n >= kCount - kCount / 10 && n <= kCount : n == 0) continue;
@@ -107,14 +105,12 @@ static void check_shape(struct shape *s) {
 
 static size_t warnings;
 static void GC_CALLBACK count_warning(char *format, GC_word argument) {
-  (void)argument;
   warnings++;
   CHECK_EQ(strncmp(format, "GC Warning: ", 12), 0);
 }
 
 static void orders(void) {
-  size_t i;
-  for (i = 0; i < COUNT_OF(shapes); i++) check_shape(&shapes[i]);
+  for (size_t i = 0; i < COUNT_OF(shapes); i++) check_shape(&shapes[i]);
   /* Some cycles are told of. */
   warnings = 0;
   GC_set_warn_proc(count_warning);
@@ -132,14 +128,12 @@ static void orders(void) {
 static struct node *rescued[kCount];
 static size_t rescued_count;
 static void GC_CALLBACK rescue(void *object, void *data) {
-  (void)data;
   rescued[rescued_count++] = (struct node *)object;
 }
 
 static void *build_rescued(void *arg) {
-  size_t i;
   struct watch *w = (struct watch *)arg;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     struct node *tail = new_node(1, NULL);
     struct node *n = new_node(0, tail);
     GC_register_finalizer_no_order(n, rescue, NULL, NULL, NULL);
@@ -152,35 +146,29 @@ static void *build_rescued(void *arg) {
 
 static void resurrection(void) {
   struct watch w;
-  size_t i;
   watch_init(&w, kCount);
   memset(finalized, 0, sizeof finalized);
   rescued_count = 0;
   make_in_thread(build_rescued, &w);
   collect();
   CHECK_MOSTLY(rescued_count, kCount);
-  for (i = 0; i < 3; i++) collect();
+  for (size_t i = 0; i < 3; i++) collect();
   CHECK_LE(rescued_count, kCount); /* once each */
   CHECK_EQ(watch_gone(&w), 0);
   CHECK_EQ(finalized[1], 0); /* the tails are reachable */
-  for (i = 0; i < rescued_count; i++)
+  for (size_t i = 0; i < rescued_count; i++)
     if (rescued[i]->magic != kMagic || rescued[i]->next->magic != kMagic) spoilt++;
   memset(rescued, 0, sizeof rescued);
-  collect();
-  CHECK_MOSTLY(watch_gone(&w), kCount);
+  CHECK_GONE(&w);
   CHECK_MOSTLY(finalized[1], kCount);
 }
 
 static void GC_CALLBACK other(void *object, void *data) {
-  (void)object;
-  (void)data;
   spoilt++; /* always replaced before it could run */
 }
 
 static void *replaced(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     struct node *n = new_node(0, NULL);
     GC_finalization_proc old_fn = other;
     void *old_data = &old_fn;
@@ -211,7 +199,6 @@ static void registrations(void) {
   static char outside[64];
   const register_fn orders[] = {PLAIN, SELF, NO_ORDER, UNREACHABLE};
   char *p = (char *)GC_malloc(100), *inside;
-  size_t i;
 
   memset(finalized, 0, sizeof finalized);
   make_in_thread(replaced, NULL);
@@ -219,7 +206,7 @@ static void registrations(void) {
   CHECK_MOSTLY(finalized[0], kCount / 2);
   CHECK_LE(finalized[0], kCount / 2);
 
-  for (i = 0; i < COUNT_OF(orders); i++) {
+  for (size_t i = 0; i < COUNT_OF(orders); i++) {
     /* Each says what it replaces, whatever the other's order. */
     old_fn = other;
     old_data = &old_fn;
@@ -259,8 +246,7 @@ static void GC_CALLBACK count_inside(void *object, void *data) {
   other_pointers += GC_HIDE_POINTER(object) != (GC_hidden_pointer)data;
 }
 static void *register_inside(void *arg) {
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     char *p = (char *)GC_NEW(struct node) + 1;
     if (arg) tagged[i] = p;
     GC_register_finalizer_no_order(p, count_inside, (void *)GC_HIDE_POINTER(p), NULL, NULL);
@@ -291,9 +277,7 @@ static void GC_CALLBACK check_data(void *object, void *data) {
 }
 
 static void *with_data(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     size_t *n = (size_t *)GC_malloc_atomic(20);
     *n = i;
     GC_register_finalizer(n, check_data, new_node(i, new_node(0, NULL)), NULL, NULL);
@@ -316,7 +300,6 @@ static void data_is_kept(void) {
 static size_t generations;
 static void GC_CALLBACK again(void *object, void *data) {
   size_t left = (size_t)data;
-  (void)object;
   generations++;
   memset(GC_malloc(1000), 1, 1000);
   if (left % 4 == 0) GC_gcollect();
@@ -324,23 +307,20 @@ static void GC_CALLBACK again(void *object, void *data) {
 }
 
 static void *start_again(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < 10; i++) GC_register_finalizer(GC_malloc(32), again, (void *)20, NULL, NULL);
+  for (size_t i = 0; i < 10; i++)
+    GC_register_finalizer(GC_malloc(32), again, (void *)20, NULL, NULL);
   return NULL;
 }
 
 static void busy_finalizers(void) {
-  size_t i;
   run_in_thread(start_again, NULL);
-  for (i = 0; i < 60; i++) collect();
+  for (size_t i = 0; i < 60; i++) collect();
   CHECK_MOSTLY(generations, 10 * 21);
 }
 
 /* Finalizers run without explicit calls, from allocation. */
 static void *allocate_until_finalized(void *shape) {
-  size_t i;
-  for (i = 0; i < 20000000 && ((struct shape *)shape)->finalized[0] < kCount / 2; i++)
+  for (size_t i = 0; i < 20000000 && ((struct shape *)shape)->finalized[0] < kCount / 2; i++)
     GC_malloc(100);
   return NULL;
 }

@@ -5,16 +5,8 @@
 enum { kCount = 100 };
 static size_t ran, gone;
 
-static void note_gone(void *object, void *data) {
-  (void)object;
-  (void)data;
-  gone++;
-}
-static void note_run(void *object, void *data) {
-  (void)object;
-  (void)data;
-  ran++;
-}
+static void note_gone(void *object, void *data) { gone++; }
+static void note_run(void *object, void *data) { ran++; }
 
 static void *watched(size_t bytes) {
   void *object = GC_MALLOC(bytes);
@@ -23,32 +15,26 @@ static void *watched(size_t bytes) {
 }
 
 static void *register_with_data(void *arg) {
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     GC_REGISTER_FINALIZER(GC_MALLOC(32), note_run, watched(4000), NULL, NULL);
   }
   return arg;
 }
 
-static void *return_object(void *arg) {
-  (void)arg;
-  return watched(4000);
-}
+static void *return_object(void *arg) { return watched(4000); }
 
 static void *join_all(void *arg) {
   pthread_t threads[kCount];
-  size_t i;
-  for (i = 0; i < kCount; i++)
+  for (size_t i = 0; i < kCount; i++)
     CHECK_EQ(GC_pthread_create(&threads[i], NULL, return_object, NULL), 0);
-  for (i = 0; i < kCount; i++) CHECK_EQ(GC_pthread_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < kCount; i++) CHECK_EQ(GC_pthread_join(threads[i], NULL), 0);
   return arg;
 }
 
 static void expect_gone(void *(*give_up)(void *)) {
-  int i;
   gone = 0;
   run_in_thread(give_up, NULL);
-  for (i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; i++) {
     collect();
     GC_invoke_finalizers();
   }

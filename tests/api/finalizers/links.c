@@ -59,8 +59,7 @@ struct making {
 
 static void *make(void *arg) {
   struct making *m = (struct making *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     void *object = i % 3 ? GC_malloc(48) : GC_malloc_atomic(48);
     m->links[i] = GC_HIDE_POINTER(object);
     CHECK_EQ(m->table->add((void **)&m->links[i], object), GC_SUCCESS);
@@ -80,30 +79,29 @@ static void make_links(struct making *m, const struct table *t) {
 
 /* Cleared links at places i with i % step == rest. */
 static size_t cleared(const GC_hidden_pointer *links, size_t rest, size_t step) {
-  size_t i, n = 0;
-  for (i = rest; i < kCount; i += step) n += links[i] == 0;
+  size_t n = 0;
+  for (size_t i = rest; i < kCount; i += step) n += links[i] == 0;
   return n;
 }
 
 static void clearing(const struct table *t) {
   struct making m;
-  size_t i;
   make_links(&m, t);
   collect();
   CHECK_MOSTLY(cleared(m.links, 0, 2), kCount / 2);
   CHECK_EQ(cleared(m.links, 1, 2), 0);
-  for (i = 1; i < kCount; i += 2) CHECK_PTR(GC_REVEAL_POINTER(m.links[i]), m.held[i]);
-  for (i = 0; i < kCount; i += 2)
+  for (size_t i = 1; i < kCount; i += 2) CHECK_PTR(GC_REVEAL_POINTER(m.links[i]), m.held[i]);
+  for (size_t i = 0; i < kCount; i += 2)
     if (m.links[i] == 0) CHECK_EQ(t->remove((void **)&m.links[i]), 0); /* cleared: forgotten */
   memset(m.held, 0, kCount * sizeof *m.held);
   collect();
   CHECK_MOSTLY(cleared(m.links, 1, 2), kCount / 2);
-  for (i = 0; i < kCount; i++) t->remove((void **)&m.links[i]);
+  for (size_t i = 0; i < kCount; i++) t->remove((void **)&m.links[i]);
   free(m.links);
 
   /* An unregistered link stays as it is. */
   make_links(&m, t);
-  for (i = 0; i < kCount; i++) CHECK_EQ(t->remove((void **)&m.links[i]), 1);
+  for (size_t i = 0; i < kCount; i++) CHECK_EQ(t->remove((void **)&m.links[i]), 1);
   memset(m.held, 0, kCount * sizeof *m.held);
   collect();
   CHECK_EQ(cleared(m.links, 0, 1), 0);
@@ -112,10 +110,9 @@ static void clearing(const struct table *t) {
 
 static void moving(const struct table *t) {
   struct making m;
-  size_t i;
   GC_hidden_pointer *moved = (GC_hidden_pointer *)calloc(kCount, sizeof *moved);
   make_links(&m, t);
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     moved[i] = m.links[i];
     CHECK_EQ(t->move((void **)&m.links[i], (void **)&moved[i]), GC_SUCCESS);
     m.links[i] = 1;
@@ -124,7 +121,7 @@ static void moving(const struct table *t) {
   collect();
   CHECK_MOSTLY(cleared(moved, 0, 1), kCount);
   CHECK_EQ(cleared(m.links, 0, 1), 0);
-  for (i = 0; i < kCount; i++) t->remove((void **)&moved[i]);
+  for (size_t i = 0; i < kCount; i++) t->remove((void **)&moved[i]);
   free(moved);
   free(m.links);
 }
@@ -134,8 +131,7 @@ static GC_hidden_pointer retargeted[kCount];
 static void **keep;
 static void *retarget(void *arg) {
   const struct table *t = (const struct table *)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     void *first = GC_malloc(32), *second = GC_malloc(32);
     retargeted[i] = GC_HIDE_POINTER(second);
     t->add((void **)&retargeted[i], first);
@@ -146,21 +142,19 @@ static void *retarget(void *arg) {
 }
 
 static void retargeting(const struct table *t) {
-  size_t i;
   keep = (void **)GC_malloc(kCount * sizeof *keep);
   make_in_thread(retarget, (void *)(uintptr_t)t);
   collect();
   CHECK_EQ(cleared(retargeted, 1, 2), 0);
   CHECK_MOSTLY(cleared(retargeted, 0, 2), kCount / 2);
   keep = NULL;
-  for (i = 0; i < kCount; i++) t->remove((void **)&retargeted[i]);
+  for (size_t i = 0; i < kCount; i++) t->remove((void **)&retargeted[i]);
 }
 
 /* Links inside objects that go: their registrations go too, and nothing is written there later. */
 static void *links_in_objects(void *arg) {
   void **targets = (void **)arg;
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     void **holder = (void **)GC_malloc_atomic(64);
     targets[i] = GC_malloc(32);
     holder[3] = targets[i];
@@ -173,16 +167,16 @@ static void *links_in_objects(void *arg) {
 static void links_that_go(void) {
   static void *targets[kCount];
   static void **reused[8 * kCount];
-  size_t i, wrong = 0;
+  size_t wrong = 0;
   make_in_thread(links_in_objects, targets);
   collect();
-  for (i = 0; i < 8 * kCount; i++) {
+  for (size_t i = 0; i < 8 * kCount; i++) {
     reused[i] = (void **)GC_malloc_atomic(64);
     reused[i][3] = &wrong;
   }
   memset(targets, 0, sizeof targets);
   collect();
-  for (i = 0; i < 8 * kCount; i++) wrong += reused[i][3] != &wrong;
+  for (size_t i = 0; i < 8 * kCount; i++) wrong += reused[i][3] != &wrong;
   CHECK_LE(wrong, kCount / 10); /* the holders that had stayed by chance */
   memset(reused, 0, sizeof reused);
 }
@@ -201,9 +195,7 @@ static void GC_CALLBACK check_links(void *object, void *data) {
 }
 
 static void *make_watched(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     void *object = GC_malloc(32);
     watched[i].short_link = watched[i].long_link = GC_HIDE_POINTER(object);
     GC_GENERAL_REGISTER_DISAPPEARING_LINK((void **)&watched[i].short_link, object);
@@ -214,7 +206,7 @@ static void *make_watched(void *arg) {
 }
 
 static void around_finalizers(void) {
-  size_t i, left = 0;
+  size_t left = 0;
   watched = (struct watched *)calloc(kCount, sizeof *watched);
   make_in_thread(make_watched, NULL);
   collect();
@@ -222,9 +214,9 @@ static void around_finalizers(void) {
   CHECK_EQ(short_set, 0);
   CHECK_EQ(long_cleared, 0);
   collect();
-  for (i = 0; i < kCount; i++) left += watched[i].long_link != 0;
+  for (size_t i = 0; i < kCount; i++) left += watched[i].long_link != 0;
   CHECK_LE(left, kCount / 10);
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     GC_unregister_disappearing_link((void **)&watched[i].short_link);
     GC_unregister_long_link((void **)&watched[i].long_link);
   }
@@ -237,14 +229,11 @@ struct self {
 };
 static size_t self_finalized;
 static void GC_CALLBACK finalize_self(void *object, void *data) {
-  (void)data;
   CHECK_NULL(((struct self *)object)->me);
   self_finalized++;
 }
 static void *make_selves(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     struct self *s = GC_NEW(struct self);
     s->me = s;
     GC_register_finalizer(s, finalize_self, NULL, NULL, NULL);
@@ -263,10 +252,8 @@ static void in_the_object(void) {
 /* Many links to one object. */
 static GC_hidden_pointer many[10 * kCount];
 static void *make_many(void *arg) {
-  size_t i;
   void *object = GC_malloc(100);
-  (void)arg;
-  for (i = 0; i < 10 * kCount; i++) {
+  for (size_t i = 0; i < 10 * kCount; i++) {
     many[i] = GC_HIDE_POINTER(object);
     GC_general_register_disappearing_link((void **)&many[i], object);
   }
@@ -274,10 +261,10 @@ static void *make_many(void *arg) {
 }
 
 static void many_links(void) {
-  size_t i, set = 0;
+  size_t set = 0;
   run_in_thread(make_many, NULL);
   collect();
-  for (i = 0; i < 10 * kCount; i++) set += many[i] != 0;
+  for (size_t i = 0; i < 10 * kCount; i++) set += many[i] != 0;
   /* A single object may stay by chance, but then with all its links. */
   CHECK(set == 0 || set == 10 * kCount);
 }
@@ -296,8 +283,8 @@ static void *GC_CALLBACK reveal(void *data) {
 
 static volatile int stop;
 static void *read_weakly(void *arg) {
-  size_t i, hits = 0;
-  for (i = 0; i < kReads || hits < kHits; i++) {
+  size_t hits = 0;
+  for (size_t i = 0; i < kReads || hits < kHits; i++) {
     const size_t n = (i * 7 + (size_t)arg) % kSlots;
     size_t *volatile object = (size_t *)GC_call_with_alloc_lock(reveal, &slots[n]);
     if (object == NULL) {
@@ -315,9 +302,8 @@ static void *read_weakly(void *arg) {
 /* Every slot gets a new object now and then, which nobody else refers to. */
 static volatile long renewing;
 static void *renew(void *unused) {
-  size_t i;
   renewing = task_self();
-  for (i = 0; !stop; i++) {
+  for (size_t i = 0; !stop; i++) {
     const size_t n = i % kSlots;
     if (slots[n] == 0) {
       void *object = new_object(n);
@@ -331,12 +317,12 @@ static void *renew(void *unused) {
 }
 
 static void *GC_CALLBACK hold(void *data) {
-  size_t i, before = 0, after = 0;
+  size_t before = 0, after = 0;
   const GC_word collections = GC_get_gc_no();
-  for (i = 0; i < kSlots; i++) before += slots[i] == 0;
+  for (size_t i = 0; i < kSlots; i++) before += slots[i] == 0;
   /* Meanwhile the renewing thread comes to wait for the lock, which it collects with. */
   await_task_state(renewing, 'S');
-  for (i = 0; i < kSlots; i++) after += slots[i] == 0;
+  for (size_t i = 0; i < kSlots; i++) after += slots[i] == 0;
   CHECK_LE(after, before); /* it may have filled some */
   CHECK_EQ(GC_get_gc_no(), collections);
   return data;
@@ -344,13 +330,12 @@ static void *GC_CALLBACK hold(void *data) {
 
 static void weak_references(void) {
   pthread_t readers[kReaders], writer;
-  size_t i;
   CHECK_EQ(pthread_create(&writer, NULL, renew, NULL), 0);
-  for (i = 0; i < kReaders; i++)
+  for (size_t i = 0; i < kReaders; i++)
     CHECK_EQ(pthread_create(&readers[i], NULL, read_weakly, (void *)i), 0);
   while (renewing == 0) sleep_ms(1);
-  for (i = 0; i < 5; i++) CHECK_PTR(GC_call_with_alloc_lock(hold, &slots), &slots);
-  for (i = 0; i < kReaders; i++) CHECK_EQ(pthread_join(readers[i], NULL), 0);
+  for (size_t i = 0; i < 5; i++) CHECK_PTR(GC_call_with_alloc_lock(hold, &slots), &slots);
+  for (size_t i = 0; i < kReaders; i++) CHECK_EQ(pthread_join(readers[i], NULL), 0);
   stop = 1;
   CHECK_EQ(pthread_join(writer, NULL), 0);
 }

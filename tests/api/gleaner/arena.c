@@ -3,7 +3,6 @@
 #include "check.h"
 
 #include <gleaner.h>
-#include <sched.h>
 
 enum { kKiB = 1024, kMiB = 1024 * 1024 };
 
@@ -28,12 +27,11 @@ static int is_all(const char *p, char value, size_t bytes) {
 static void basics(gleaner_arena *arena) {
   static const size_t sizes[] = {0, 1, 255, 256, 257, 4096, 100000, 131072, 131073, 1000000};
   char *blocks[sizeof sizes / sizeof *sizes];
-  size_t i;
   struct gleaner_arena_stats stats = stats_of(arena);
   CHECK_EQ(stats.used_blocks, 0);
   CHECK_EQ(stats.used_bytes, 0);
   CHECK_EQ(stats.free_blocks != 0, 1);
-  for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     const size_t alignment = (size_t)1 << (2 * i);
     blocks[i] = gleaner_arena_allocate(arena, sizes[i], alignment);
     CHECK(blocks[i] != NULL);
@@ -47,17 +45,17 @@ static void basics(gleaner_arena *arena) {
   CHECK_EQ(stats.allocations - stats.frees, stats.used_blocks);
   CHECK_LE(stats.used_bytes, stats.pool_bytes);
   CHECK_LE(stats.largest_free, stats.pool_bytes - stats.used_bytes);
-  for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     CHECK(is_all(blocks[i], (char)(i + 1), gleaner_arena_usable_size(arena, blocks[i])));
     CHECK_EQ(gleaner_arena_free(arena, blocks[i]), 0);
     CHECK_EQ(gleaner_arena_usable_size(arena, blocks[i]), 0);
   }
-  for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     blocks[i] = gleaner_arena_allocate_zeroed(arena, sizes[i], 0);
     CHECK(blocks[i] != NULL);
     CHECK(is_all(blocks[i], 0, gleaner_arena_usable_size(arena, blocks[i])));
   }
-  for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     CHECK_EQ(gleaner_arena_free(arena, blocks[i]), 0);
   }
   CHECK_EQ(gleaner_arena_free(arena, NULL), 0);
@@ -87,12 +85,10 @@ static void fill(gleaner_arena *arena) {
 
 static void residency(void) {
   struct gleaner_arena_options options = options_of(GLEANER_ARENA_BINNED, 0, 0);
-  gleaner_arena *arena;
-  char *block;
   options.resident_budget = 8 * kMiB;
   options.decay_ms = 0;
-  arena = gleaner_arena_create(64 * kMiB, &options);
-  block = gleaner_arena_allocate(arena, 32 * kMiB, 0);
+  gleaner_arena *arena = gleaner_arena_create(64 * kMiB, &options);
+  char *block = gleaner_arena_allocate(arena, 32 * kMiB, 0);
   memset(block, 1, 32 * kMiB);
   CHECK_EQ(gleaner_arena_free(arena, block), 0);
   CHECK_EQ(stats_of(arena).idle_bytes, 8 * kMiB);
@@ -110,18 +106,17 @@ static volatile int stop_threads;
 
 static void *churn(void *argument) {
   uint64_t state = (uintptr_t)argument;
-  int i;
-  for (i = 0; i < kRounds && !stop_threads; i++) {
-    size_t size, usable;
-    char *block, *old;
+  for (int i = 0; i < kRounds && !stop_threads; i++) {
+    size_t usable;
     state = state * 6364136223846793005u + 1442695040888963407u;
-    size = (state >> 33) % (state >> 62 ? 3000 : 200000);
-    block = gleaner_arena_allocate(shared_arena, size, 0);
+    size_t size = (state >> 33) % (state >> 62 ? 3000 : 200000);
+    char *block = gleaner_arena_allocate(shared_arena, size, 0);
     if (block != NULL) {
       usable = gleaner_arena_usable_size(shared_arena, block);
       block[0] = block[usable - 1] = (char)usable;
     }
-    old = __atomic_exchange_n(&shared_blocks[(state >> 40) % kShared], block, __ATOMIC_ACQ_REL);
+    char *old =
+        __atomic_exchange_n(&shared_blocks[(state >> 40) % kShared], block, __ATOMIC_ACQ_REL);
     if (old == NULL) continue;
     usable = gleaner_arena_usable_size(shared_arena, old);
     CHECK_NE(usable, 0);
@@ -132,26 +127,21 @@ static void *churn(void *argument) {
   return NULL;
 }
 
-static void churn_in_child(void *unused) {
-  (void)unused;
-  churn((void *)(uintptr_t)99);
-}
+static void churn_in_child(void *unused) { churn((void *)(uintptr_t)99); }
 
 static void threads(int policy) {
   struct gleaner_arena_options options =
       options_of(policy, GLEANER_ARENA_THREAD_SAFE, policy % 2 ? 0 : 65536);
   pthread_t ids[kThreads];
-  size_t i;
-  int forks;
   stop_threads = 0;
   shared_arena = gleaner_arena_create(32 * kMiB, &options);
-  for (i = 0; i < kThreads; i++) {
+  for (size_t i = 0; i < kThreads; i++) {
     CHECK_EQ(pthread_create(&ids[i], NULL, churn, (void *)(i + 1)), 0);
   }
   /* The child's copy is whole, whatever the threads were doing. */
-  for (forks = 0; forks < 5; forks++) CHECK_IN_CHILD(churn_in_child, NULL);
-  for (i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(ids[i], NULL), 0);
-  for (i = 0; i < kShared; i++) {
+  for (int forks = 0; forks < 5; forks++) CHECK_IN_CHILD(churn_in_child, NULL);
+  for (size_t i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(ids[i], NULL), 0);
+  for (size_t i = 0; i < kShared; i++) {
     CHECK_EQ(gleaner_arena_free(shared_arena, shared_blocks[i]), 0);
     shared_blocks[i] = NULL;
   }
@@ -162,14 +152,12 @@ static void threads(int policy) {
 
 int main(void) {
   static char memory[20 * kMiB];
-  int policy;
   gleaner_arena *arena = gleaner_arena_create(40 * kMiB, NULL);
   basics(arena);
   fill(arena);
   CHECK_EQ(gleaner_arena_destroy(arena), 0);
-  for (policy = GLEANER_ARENA_BINNED; policy <= GLEANER_ARENA_BUDDY; policy++) {
-    size_t threshold;
-    for (threshold = 0; threshold <= 131072; threshold += 131072) {
+  for (int policy = GLEANER_ARENA_BINNED; policy <= GLEANER_ARENA_BUDDY; policy++) {
+    for (size_t threshold = 0; threshold <= 131072; threshold += 131072) {
       struct gleaner_arena_options options =
           options_of(policy, GLEANER_ARENA_HUGE_PAGES, threshold);
       arena = gleaner_arena_create(64 * kMiB, &options);

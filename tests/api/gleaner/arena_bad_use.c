@@ -66,8 +66,7 @@ static void impossible_requests(void) {
   static const size_t sizes[] = {(1 << 20) + 1,  SIZE_MAX,     SIZE_MAX - 1,
                                  SIZE_MAX - 255, SIZE_MAX / 2, (size_t)1 << 63};
   gleaner_arena *arena = gleaner_arena_create(1 << 20, NULL);
-  size_t i;
-  for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     NOT_CREATED(gleaner_arena_allocate(arena, sizes[i], 0), ENOMEM);
     NOT_CREATED(gleaner_arena_allocate(arena, sizes[i], (size_t)1 << 63), ENOMEM);
     NOT_CREATED(gleaner_arena_allocate_zeroed(arena, sizes[i], 1), ENOMEM);
@@ -104,14 +103,13 @@ static void bad_frees(void) {
 static void bad_arenas(void) {
   struct gleaner_arena_stats stats;
   gleaner_arena *arena = gleaner_arena_create_on(memory, sizeof memory, NULL), *next;
-  int i;
   CHECK_EQ(gleaner_arena_get_stats(arena, NULL, sizeof stats), 0);
   CHECK_EQ(gleaner_arena_destroy(arena), 0);
   CHECK_EQ(gleaner_arena_destroy(arena), EINVAL);
   CHECK_EQ(gleaner_arena_destroy(NULL), EINVAL);
   CHECK_EQ(gleaner_arena_destroy((gleaner_arena *)memory), EINVAL);
   /* An arena made later is not taken for it. */
-  for (i = 0; i < 20; i++) {
+  for (int i = 0; i < 20; i++) {
     next = gleaner_arena_create_on(memory, sizeof memory, NULL);
     CHECK(next != NULL && next != arena);
     CHECK_EQ(gleaner_arena_destroy(arena), EINVAL);
@@ -132,15 +130,14 @@ static void refused_memory(void) {
   struct rlimit limit;
   gleaner_arena *arena = gleaner_arena_create(1 << 26, NULL), *small;
   void *block = gleaner_arena_allocate(arena, 5000, 0);
-  size_t bytes;
   getrlimit(RLIMIT_AS, &limit);
   limit.rlim_cur = 1 << 20; /* less than there is: every mapping is refused */
   CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-  for (bytes = 4096; bytes <= 1 << 24; bytes *= 2) {
+  for (size_t bytes = 4096; bytes <= 1 << 24; bytes *= 2) {
     NOT_CREATED(gleaner_arena_create(bytes, NULL), ENOMEM);
   }
   NOT_CREATED(gleaner_arena_create_on(memory, sizeof memory, NULL), ENOMEM);
-  for (bytes = 1; bytes < 1 << 22; bytes *= 3) {
+  for (size_t bytes = 1; bytes < 1 << 22; bytes *= 3) {
     CHECK(gleaner_arena_allocate(arena, bytes, 0) != NULL);
   }
   CHECK_EQ(gleaner_arena_free(arena, block), 0);

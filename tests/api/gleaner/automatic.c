@@ -18,8 +18,7 @@ static node *lists[LISTS];
 
 static node *make_list(long length) {
   node *list = NULL;
-  long i;
-  for (i = 0; i < length; i++) {
+  for (long i = 0; i < length; i++) {
     node *p = (node *)GC_MALLOC(sizeof *p);
     p->next = list;
     p->number = i;
@@ -49,8 +48,7 @@ static struct gleaner_stats statistics(void) {
 }
 
 static void change_lists(int rounds) {
-  int i;
-  for (i = 0; i < rounds; i++) {
+  for (int i = 0; i < rounds; i++) {
     int which = i * 7 % LISTS;
     CHECK(lists[which] == NULL || is_intact(lists[which], 2000 + which));
     lists[which] = make_list(2000 + which);
@@ -60,12 +58,11 @@ static void change_lists(int rounds) {
 /* What was chosen last is told, to a caller with any size of structure. */
 static void check_choice(void) {
   struct gleaner_choice choice, part;
-  size_t size;
   CHECK_EQ(gleaner_get_choice(&choice, sizeof choice), sizeof choice);
   CHECK_EQ(choice.collection, statistics().collections);
   CHECK_NE(strlen(choice.reason), 0);
   CHECK_NE(choice.actual_ns, 0);
-  for (size = 0; size < sizeof part; size++) {
+  for (size_t size = 0; size < sizeof part; size++) {
     memset(&part, 0x5a, sizeof part);
     CHECK_EQ(gleaner_get_choice(&part, size), size);
     CHECK_EQ(memcmp(&part, &choice, size), 0);
@@ -86,31 +83,28 @@ static struct gleaner_modes get_modes(void) {
 /* A program that has no descriptor to spare when the collector would track writes: collections stop
    the program until there are descriptors, and not for good. */
 static void refused_for_a_while(void *unused) {
-  struct rlimit before, none;
-  struct gleaner_modes refused, asked;
-  long collections;
-  (void)unused;
+  struct rlimit before;
   setenv("GLEANER_AUTO_AFTER", "0", 1);
   GC_INIT();
   if ((GC_get_supported_vdbs() & GC_VDB_SOFT) == 0) return; /* no userfaultfd */
 
   CHECK_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  none = before;
+  struct rlimit none = before;
   none.rlim_cur = 0;
   CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   GC_gcollect();
-  refused = get_modes();
+  struct gleaner_modes refused = get_modes();
   CHECK_EQ(refused.automatic, 1);
   CHECK_EQ(refused.concurrent + refused.generational, 0);
   CHECK_NE(strlen(refused.reason), 0);
 
   /* To ask what would be used changes nothing of what is told. */
   GC_incremental_protection_needs();
-  asked = get_modes();
+  struct gleaner_modes asked = get_modes();
   CHECK_EQ(strcmp(asked.reason, refused.reason), 0);
 
   CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  for (collections = 0; collections < 100000 && !get_modes().concurrent; collections++)
+  for (long collections = 0; collections < 100000 && !get_modes().concurrent; collections++)
     GC_gcollect();
   CHECK_EQ(get_modes().concurrent, 1);
   CHECK_EQ(get_modes().generational, 1);
@@ -118,7 +112,6 @@ static void refused_for_a_while(void *unused) {
 }
 
 int main(void) {
-  struct gleaner_modes modes;
   /* Of the environment nothing counts but what stands here. */
   unsetenv("GLEANER_MODE");
   unsetenv("GLEANER_CONCURRENT");
@@ -130,7 +123,7 @@ int main(void) {
   GC_INIT();
   CHECK_EQ(gleaner_get_pause_goal(), 1);
 
-  modes = get_modes();
+  struct gleaner_modes modes = get_modes();
   CHECK_EQ(modes.automatic, 1);
   CHECK_EQ(modes.concurrent + modes.generational, 0);
 

@@ -15,8 +15,7 @@ static struct watch on_thread; /* what hangs on the own stack of a thread that r
 /* A list of objects, under watch, with the numbers [0, kObjects). */
 static NOINLINE struct object *make_list_of(struct watch *watch) {
   struct object *list = NULL;
-  size_t i;
-  for (i = kObjects; i-- > 0;) {
+  for (size_t i = kObjects; i-- > 0;) {
     struct object *o = GC_NEW(struct object);
     o->number = i;
     o->next = list;
@@ -28,8 +27,7 @@ static NOINLINE struct object *make_list_of(struct watch *watch) {
 static struct object *make_list(void) { return make_list_of(&watched); }
 
 static NOINLINE int list_is_whole(const struct object *list) {
-  size_t i;
-  for (i = 0; i < kObjects; i++, list = list->next) {
+  for (size_t i = 0; i < kObjects; i++, list = list->next) {
     if (list == NULL || list->number != i) return 0;
   }
   return list == NULL;
@@ -50,8 +48,8 @@ static void set_stage(int value) { __atomic_store_n(&stage, value, __ATOMIC_RELE
 
 /* Churns the heap, so that memory given up wrongly is used again. */
 static NOINLINE void churn(void) {
-  size_t i;
-  for (i = 0; i < 20000; i++) memset(GC_MALLOC(sizeof(struct object)), 0x55, sizeof(struct object));
+  for (size_t i = 0; i < 20000; i++)
+    memset(GC_MALLOC(sizeof(struct object)), 0x55, sizeof(struct object));
   collect();
 }
 
@@ -63,17 +61,15 @@ static void *resume_in_thread(void *c) {
 /* --- Suspended: kept; destroyed: not. --- */
 
 static void suspended(void) {
-  struct coroutine *c;
-  int i;
   watch_init(&watched, kObjects);
-  c = coroutine_new(keep_and_yield, NULL);
+  struct coroutine *c = coroutine_new(keep_and_yield, NULL);
   CHECK_EQ(gleaner_fiber_get_state(c->fiber), GLEANER_FIBER_FRESH);
   CHECK_NULL(gleaner_fiber_current());
   run_in_thread(resume_in_thread, c);
   CHECK_EQ(gleaner_fiber_get_state(c->fiber), GLEANER_FIBER_SUSPENDED);
   churn();
   CHECK_EQ(watch_gone(&watched), 0);
-  for (i = 0; i < 4; i++) { /* each time on another thread */
+  for (int i = 0; i < 4; i++) { /* each time on another thread */
     run_in_thread(resume_in_thread, c);
     churn();
     CHECK_EQ(watch_gone(&watched), 0);
@@ -89,8 +85,7 @@ static void suspended(void) {
   watch_init(&watched, kObjects);
   c = coroutine_new(keep_and_yield, NULL);
   run_in_thread(resume_in_thread, c);
-  collect();
-  CHECK_EQ(watch_gone(&watched), 0);
+  CHECK_KEPT(&watched);
   coroutine_free(c);
   churn();
   CHECK_MOSTLY(watch_gone(&watched), kObjects);
@@ -101,8 +96,7 @@ static void suspended(void) {
 
 static NOINLINE void use_much_stack(void) {
   struct object *volatile objects[kObjects];
-  size_t i;
-  for (i = 0; i < kObjects; i++) {
+  for (size_t i = 0; i < kObjects; i++) {
     objects[i] = GC_NEW(struct object);
     watch_object(&watched, i, objects[i]);
   }
@@ -117,9 +111,8 @@ static void deep_and_back(struct coroutine *self) {
 }
 
 static void dead_part(void) {
-  struct coroutine *c;
   watch_init(&watched, kObjects);
-  c = coroutine_new(deep_and_back, NULL);
+  struct coroutine *c = coroutine_new(deep_and_back, NULL);
   run_in_thread(resume_in_thread, c);
   churn();
   CHECK_GE(watch_gone(&watched), kObjects / 2); /* yielding lies over a part */
@@ -174,11 +167,10 @@ static void end_both(void) {
 }
 
 static void running(void) {
-  struct coroutine *c;
   pthread_t thread;
   watch_both();
   stage = 0;
-  c = coroutine_new(spin_on_fiber, NULL);
+  struct coroutine *c = coroutine_new(spin_on_fiber, NULL);
   CHECK_EQ(pthread_create(&thread, NULL, hold_list_and_resume, c), 0);
   await_stage(1);
   CHECK_EQ(gleaner_fiber_get_state(c->fiber), GLEANER_FIBER_RUNNING);
@@ -203,14 +195,13 @@ struct half {
 /* In place of swapcontext: goes deep into the stack that is still in use, and waits there. */
 static NOINLINE int wait_deep(int depth) {
   struct object *volatile o = GC_NEW(struct object);
-  int sum;
   o->number = (size_t)depth;
   if (depth == 0) {
     set_stage(1);
     await_stage(2);
     return 0;
   }
-  sum = wait_deep(depth - 1);
+  int sum = wait_deep(depth - 1);
   CHECK_EQ(o->number, depth);
   return sum + 1;
 }
@@ -242,10 +233,9 @@ static void yield_slowly(struct coroutine *self) {
 }
 
 static void between(void) {
-  struct coroutine *c;
   pthread_t thread;
   watch_init(&watched, kObjects);
-  c = coroutine_new(yield_slowly, NULL);
+  struct coroutine *c = coroutine_new(yield_slowly, NULL);
   run_in_thread(resume_in_thread, c);
   /* Entering it. */
   stage = 0;
@@ -272,8 +262,7 @@ static void between(void) {
 
 static void by_announcement(struct coroutine *self) {
   struct object *list = make_list();
-  int i;
-  for (i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; i++) {
     CHECK_EQ(gleaner_fiber_announce(NULL), 0);
     swapcontext(&self->context, self->resumer);
   }
@@ -281,12 +270,10 @@ static void by_announcement(struct coroutine *self) {
 }
 
 static void announcement(void) {
-  struct coroutine *c;
-  int i;
   watch_init(&watched, kObjects);
-  c = coroutine_new(by_announcement, NULL);
+  struct coroutine *c = coroutine_new(by_announcement, NULL);
   CHECK_EQ(gleaner_fiber_set_context(c->fiber, &c->context, sizeof c->context), 0);
-  for (i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; i++) {
     run_in_thread(resume_in_thread, c);
     churn();
     if (i < 3) CHECK_EQ(watch_gone(&watched), 0);
@@ -340,7 +327,6 @@ static void fresh(void) {
 /* --- A handler on an alternate stack interrupts a fiber. --- */
 
 static void on_signal(int number) {
-  (void)number;
   set_stage(2);
   await_stage(3);
 }
@@ -354,9 +340,7 @@ static NOINLINE void hold_list_and_raise(struct coroutine *self) {
 static void interrupted(struct coroutine *self) { go_deep(hold_list_and_raise, self); }
 
 static void *resume_with_alternate_stack(void *c) {
-  stack_t alternate;
-  memset(&alternate, 0, sizeof alternate);
-  alternate.ss_size = 64 << 10;
+  stack_t alternate = {.ss_size = 64 << 10};
   alternate.ss_sp = malloc(alternate.ss_size);
   CHECK_EQ(sigaltstack(&alternate, NULL), 0);
   hold_list_and_resume(c);
@@ -367,16 +351,12 @@ static void *resume_with_alternate_stack(void *c) {
 }
 
 static void alternate_stack(void) {
-  struct sigaction action;
-  struct coroutine *c;
   pthread_t thread;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_ONSTACK;
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
   CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
   watch_both();
   stage = 0;
-  c = coroutine_new(interrupted, NULL);
+  struct coroutine *c = coroutine_new(interrupted, NULL);
   CHECK_EQ(pthread_create(&thread, NULL, resume_with_alternate_stack, c), 0);
   await_stage(2);
   check_both();
@@ -390,14 +370,12 @@ static void alternate_stack(void) {
 /* --- Blocking sections on a fiber. --- */
 
 static void *allocate(void *unused) {
-  (void)unused;
   GC_gcollect();
   return GC_MALLOC(100);
 }
 
 static void *wait_for_stage_2(void *unused) {
   struct GC_stack_base before, after;
-  (void)unused;
   /* That the thread is on a fiber does not move the end of its own stack. */
   GC_get_my_stackbottom(&before);
   CHECK(GC_call_with_gc_active(allocate, NULL) != NULL);
@@ -417,14 +395,13 @@ static NOINLINE void hold_list_and_block(struct coroutine *self) {
 static void block_on_fiber(struct coroutine *self) { go_deep(hold_list_and_block, self); }
 
 static void blocking(void) {
-  struct coroutine *c;
   pthread_t thread;
   pthread_attr_t attributes;
   char *own_stack, *unused[101];
-  int i, count = 0;
+  int count = 0;
   watch_both();
   stage = 0;
-  c = coroutine_new(block_on_fiber, NULL);
+  struct coroutine *c = coroutine_new(block_on_fiber, NULL);
   /* A thread whose own stack has lower addresses than the fiber's. */
   while ((own_stack = map_stack(kStackBytes)) > c->stack && count < 100)
     unused[count++] = own_stack;
@@ -441,7 +418,7 @@ static void blocking(void) {
   end_both();
   pthread_attr_destroy(&attributes);
   unused[count++] = own_stack;
-  for (i = 0; i < count; i++) unmap_stack(unused[i], kStackBytes);
+  for (int i = 0; i < count; i++) unmap_stack(unused[i], kStackBytes);
 }
 
 /* --- The end of a thread on a fiber. --- */
@@ -452,9 +429,8 @@ static void *end_on(void *c) {
 }
 
 static void abandoned(void) {
-  struct coroutine *c;
   watch_init(&watched, kObjects);
-  c = coroutine_new(keep_and_yield, NULL);
+  struct coroutine *c = coroutine_new(keep_and_yield, NULL);
   run_in_thread(resume_in_thread, c);
   run_in_thread(end_on, c);
   CHECK_EQ(gleaner_fiber_get_state(c->fiber), GLEANER_FIBER_ABANDONED);
@@ -468,19 +444,17 @@ static void abandoned(void) {
 /* --- fork: suspended fibers go on in the child, those of other threads do not. --- */
 
 static void forking(void) {
-  struct coroutine *suspended_one, *running_one;
   pthread_t thread;
-  pid_t child;
   watch_init(&watched, kObjects);
   stage = 0;
-  suspended_one = coroutine_new(keep_and_yield, NULL);
+  struct coroutine *suspended_one = coroutine_new(keep_and_yield, NULL);
   run_in_thread(resume_in_thread, suspended_one);
   watch_end(&watched);
   watch_both();
-  running_one = coroutine_new(spin_on_fiber, NULL);
+  struct coroutine *running_one = coroutine_new(spin_on_fiber, NULL);
   CHECK_EQ(pthread_create(&thread, NULL, hold_list_and_resume, running_one), 0);
   await_stage(1);
-  child = fork();
+  pid_t child = fork();
   if (child == 0) {
     churn();
     suspended_one->argument = suspended_one;
@@ -512,22 +486,21 @@ static void many(void) {
   char *memory = (char *)mmap(NULL, (size_t)kMany * kSmall, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   gleaner_fiber **fibers = (gleaner_fiber **)calloc(kMany, sizeof *fibers);
-  size_t i;
-  for (i = 0; i < kMany; i++) {
+  for (size_t i = 0; i < kMany; i++) {
     const size_t at = i * 1237 % kMany;
     fibers[at] = gleaner_fiber_create(memory + at * kSmall, kSmall);
     CHECK(fibers[at] != NULL);
   }
-  for (i = 0; i < kMany; i++) {
+  for (size_t i = 0; i < kMany; i++) {
     CHECK_EQ(gleaner_fiber_get_state(fibers[i]), GLEANER_FIBER_FRESH);
     *(void **)(memory + i * kSmall + kSmall - 8) = memset(GC_MALLOC(64), (int)(i & 127), 64);
   }
   churn();
-  for (i = 0; i < kMany; i++) {
+  for (size_t i = 0; i < kMany; i++) {
     const char *object = *(char **)(memory + i * kSmall + kSmall - 8);
     CHECK(object[0] == (char)(i & 127) && object[63] == (char)(i & 127));
   }
-  for (i = 0; i < kMany; i++) CHECK_EQ(gleaner_fiber_destroy(fibers[i * 1993 % kMany]), 0);
+  for (size_t i = 0; i < kMany; i++) CHECK_EQ(gleaner_fiber_destroy(fibers[i * 1993 % kMany]), 0);
   free(fibers);
   munmap(memory, (size_t)kMany * kSmall);
 }

@@ -16,11 +16,10 @@ static void listen(void) {
 /* What was written since listen(). */
 static void expect(const char *call, const char *reason) {
   char text[1024];
-  ssize_t n;
   dup2(real_stderr, 2);
   close(real_stderr);
   close(messages[1]);
-  n = read(messages[0], text, sizeof text - 1);
+  ssize_t n = read(messages[0], text, sizeof text - 1);
   close(messages[0]);
   text[n > 0 ? n : 0] = 0;
   CHECK(strstr(text, call) != NULL);
@@ -45,10 +44,7 @@ static void expect(const char *call, const char *reason) {
   } while (0)
 
 static int switches;
-static void count_switch(void *unused) {
-  (void)unused;
-  switches++;
-}
+static void count_switch(void *unused) { switches++; }
 
 static void bad_ranges(char *stack) {
   char local[4096] __attribute__((aligned(16)));
@@ -81,7 +77,6 @@ static void *own_stack_of_a_thread(void *unused) {
   pthread_attr_t attributes;
   void *stack;
   size_t bytes;
-  (void)unused;
   pthread_getattr_np(pthread_self(), &attributes);
   pthread_attr_getstack(&attributes, &stack, &bytes);
   pthread_attr_destroy(&attributes);
@@ -167,11 +162,10 @@ static void too_many(void) {
     static gleaner_fiber *fibers[kMax];
     struct rlimit limit;
     char *stacks = (char *)calloc(kMax + 1, kEach);
-    int i;
     limit.rlim_cur = limit.rlim_max = (rlim_t)1 << 30;
     CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-    for (i = kMax; i-- > 0;) fibers[i] = gleaner_fiber_create(stacks + i * kEach, kEach);
-    for (i = 0; i < kMax; i++) CHECK(fibers[i] != NULL);
+    for (int i = kMax; i-- > 0;) fibers[i] = gleaner_fiber_create(stacks + i * kEach, kEach);
+    for (int i = 0; i < kMax; i++) CHECK(fibers[i] != NULL);
     NOT_CREATED(gleaner_fiber_create(stacks + kMax * kEach, kEach), ENOMEM, "too many fibers");
     GC_gcollect();
     CHECK_EQ(gleaner_fiber_destroy(fibers[kMax / 2]), 0);
@@ -185,7 +179,6 @@ static void too_many(void) {
 
 int main(void) {
   char *stack;
-  struct coroutine *c;
   if (!on_gleaner()) return 0;
   fail_after(55);
   too_many();
@@ -198,7 +191,7 @@ int main(void) {
   bad_ranges(stack);
   run_in_thread(own_stack_of_a_thread, NULL);
   bad_handles(stack);
-  c = coroutine_new(on_fiber, NULL);
+  struct coroutine *c = coroutine_new(on_fiber, NULL);
   coroutine_resume(c);
   CHECK(c->done);
   run_in_thread(run_not_there, c);

@@ -14,12 +14,10 @@ int main(void) {
     struct gleaner_stats known;
     uint64_t unknown;
   } stats;
-  struct gleaner_stats previous;
-  size_t i;
   if (!on_gleaner()) return 0;
   CHECK(strcmp(gleaner_version(), GLEANER_VERSION) == 0);
   GC_INIT();
-  for (i = 0; i < 100000; i++) {
+  for (size_t i = 0; i < 100000; i++) {
     struct node *n = GC_NEW(struct node);
     n->next = list;
     list = n;
@@ -44,7 +42,7 @@ int main(void) {
   CHECK_GE(stats.known.pages_taken, 100000 * sizeof(struct node) >> 15);
   CHECK_EQ(stats.known.remote_pages, 0); /* there is one thread */
 
-  previous = stats.known;
+  struct gleaner_stats previous = stats.known;
   list = NULL;
   collect();
   CHECK_EQ(gleaner_get_stats(&stats.known, sizeof stats.known), sizeof stats.known);

@@ -8,7 +8,6 @@ static volatile int stop;
 static volatile size_t allocated;
 
 static void *allocate(void *unused) {
-  (void)unused;
   while (!stop) {
     GC_MALLOC(64);
     allocated++;
@@ -28,13 +27,12 @@ static uint64_t sum(struct gleaner_pause_parts p) {
 }
 
 static void pauses(void) {
-  struct gleaner_pause_parts total, longest, last, maxima;
   uint64_t before = get_pause(GLEANER_PAUSE_TOTAL).pause_ns;
   GC_gcollect();
-  total = get_pause(GLEANER_PAUSE_TOTAL);
-  longest = get_pause(GLEANER_PAUSE_LONGEST);
-  last = get_pause(GLEANER_PAUSE_LAST);
-  maxima = get_pause(GLEANER_PAUSE_MAXIMA);
+  struct gleaner_pause_parts total = get_pause(GLEANER_PAUSE_TOTAL);
+  struct gleaner_pause_parts longest = get_pause(GLEANER_PAUSE_LONGEST);
+  struct gleaner_pause_parts last = get_pause(GLEANER_PAUSE_LAST);
+  struct gleaner_pause_parts maxima = get_pause(GLEANER_PAUSE_MAXIMA);
   CHECK_GE(last.stop_ns, 1);
   CHECK_GE(last.mark_ns, 1);
   CHECK_GE(last.resume_ns, 1);
@@ -67,11 +65,10 @@ static void stalls(void) {
   static struct gleaner_stall_bucket buckets[1000];
   uint64_t before = count(GLEANER_STALL_PAUSE) + count(GLEANER_STALL_WAIT);
   uint64_t found = 0, causes = 0;
-  size_t i, n, seen;
-  int cause;
+  size_t seen;
   pthread_t thread;
   CHECK_EQ(pthread_create(&thread, NULL, allocate, NULL), 0);
-  for (i = 0; i < 10; i++) {
+  for (size_t i = 0; i < 10; i++) {
     /* It runs the program between any two collections, so that no stall of it covers both. */
     seen = allocated;
     while (allocated == seen) {
@@ -85,7 +82,7 @@ static void stalls(void) {
   CHECK_GE(count(GLEANER_STALL_PAUSE), 10);
 
   CHECK_EQ(gleaner_get_stall_stats(GLEANER_STALL_ANY, &all, sizeof all), sizeof all);
-  for (cause = GLEANER_STALL_ALLOCATION; cause <= GLEANER_STALL_PAUSE; cause++)
+  for (int cause = GLEANER_STALL_ALLOCATION; cause <= GLEANER_STALL_PAUSE; cause++)
     causes += count(cause);
   CHECK_EQ(all.count, causes);
   CHECK_LE(all.p50_ns, all.p99_ns);
@@ -94,10 +91,10 @@ static void stalls(void) {
   CHECK_LE(all.max_ns, all.total_ns);
   CHECK_GE(all.max_ns, 1);
 
-  n = gleaner_get_stall_histogram(GLEANER_STALL_ANY, buckets, 1000);
+  size_t n = gleaner_get_stall_histogram(GLEANER_STALL_ANY, buckets, 1000);
   CHECK_GE(n, 1);
   CHECK_LE(n, 592);
-  for (i = 0; i < n; i++) {
+  for (size_t i = 0; i < n; i++) {
     CHECK(buckets[i].from_ns < buckets[i].until_ns);
     if (i != 0) CHECK_LE(buckets[i - 1].until_ns, buckets[i].from_ns);
     CHECK_GE(buckets[i].count, 1);

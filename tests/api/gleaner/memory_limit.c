@@ -13,12 +13,10 @@ static void GC_CALLBACK on_warning(char *message, GC_word argument) {
 }
 
 static void allocate(size_t bytes) {
-  size_t i;
-  for (i = 0; i < bytes / 64; ++i) CHECK(GC_MALLOC(64) != NULL);
+  for (size_t i = 0; i < bytes / 64; ++i) CHECK(GC_MALLOC(64) != NULL);
 }
 
 int main(void) {
-  GC_word before;
   GC_INIT();
   GC_set_warn_proc(on_warning);
   /* No limit. */
@@ -30,7 +28,7 @@ int main(void) {
   /* One that cannot be kept is let go, with one warning, and the program goes on. */
   gleaner_set_memory_limit(4096);
   CHECK_EQ(gleaner_get_memory_limit(), 4096);
-  before = GC_get_gc_no();
+  GC_word before = GC_get_gc_no();
   allocate(40u << 20);
   CHECK_EQ(g_warnings, 1);
   CHECK_EQ(g_limit, 4096);

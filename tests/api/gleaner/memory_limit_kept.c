@@ -6,7 +6,6 @@
 static int g_warnings;
 
 static void GC_CALLBACK on_warning(char *message, GC_word argument) {
-  (void)argument;
   g_warnings += strstr(message, "memory limit") != NULL;
 }
 
@@ -25,8 +24,7 @@ enum { kLive = 8192, kBytes = 4096, kRounds = 6, kUses = 200 };
    also where markers wait for a processor that others keep busy. */
 static void *used_object(void) {
   volatile char *object = GC_MALLOC_ATOMIC(kBytes);
-  int i;
-  for (i = 0; i < kUses; ++i) memset((void *)object, i, kBytes);
+  for (int i = 0; i < kUses; ++i) memset((void *)object, i, kBytes);
   return (void *)object;
 }
 
@@ -37,12 +35,11 @@ static void stay_below(void) {
   struct gleaner_modes modes;
   void **live = GC_MALLOC(kLive * sizeof *live);
   size_t highest = 0;
-  int i;
-  for (i = 0; i < kLive; ++i) live[i] = used_object();
+  for (int i = 0; i < kLive; ++i) live[i] = used_object();
   GC_gcollect();
   gleaner_set_memory_limit(anonymous_bytes() - GC_get_heap_size() + most);
   GC_gcollect();
-  for (i = 0; i < kRounds * kLive; ++i) {
+  for (int i = 0; i < kRounds * kLive; ++i) {
     live[i % kLive] = used_object();
     if (GC_get_heap_size() > highest) highest = GC_get_heap_size();
   }

@@ -20,8 +20,7 @@ static char *map(size_t bytes, int protection) {
 }
 
 static int is_filled(const char *p, size_t bytes, char with) {
-  size_t i;
-  for (i = 0; i < bytes; i++) {
+  for (size_t i = 0; i < bytes; i++) {
     if (p[i] != with) return 0;
   }
   return 1;
@@ -30,12 +29,11 @@ static int is_filled(const char *p, size_t bytes, char with) {
 /* Memory of earlier objects, too, and without a collection between. */
 static void placed_objects_are_zero(void) {
   static const char *const texts[] = {"local", "interleave", "cyclic:all:4k", "cyclic:all:2m"};
-  size_t i, size;
-  for (i = 0; i < 40; i++) {
+  for (size_t i = 0; i < 40; i++) {
     const struct gleaner_placement placement = parsed(texts[i % 4]);
     struct gleaner_placed placed;
     char *p;
-    for (size = 1; size <= BYTES; size = size * 7 + 3) {
+    for (size_t size = 1; size <= BYTES; size = size * 7 + 3) {
       char *before = GC_MALLOC_ATOMIC(BYTES);
       memset(before, 0x5a, BYTES);
       GC_free(before);
@@ -55,8 +53,7 @@ static void placed_objects_are_zero(void) {
 static void try_all_patterns(char *memory, size_t bytes) {
   static const char *const texts[] = {"local",       "interleave", "cyclic:all:4k",
                                       "cyclic:0:8k", "bind:0",     "preferred:0"};
-  size_t i;
-  for (i = 0; i < sizeof texts / sizeof *texts; i++) {
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     const struct gleaner_placement placement = parsed(texts[i]);
     struct gleaner_placed placed;
     CHECK_EQ(gleaner_place(memory, bytes, &placement, &placed, sizeof placed), 0);
@@ -83,9 +80,8 @@ static void large_blocks(void) {
   char *memory = map(16 * OS_PAGE, PROT_READ | PROT_WRITE);
   struct gleaner_placement placement = parsed("cyclic");
   struct gleaner_placed placed;
-  size_t block;
   memset(memory, 7, 16 * OS_PAGE);
-  for (block = OS_PAGE; block != 0; block *= 2) {
+  for (size_t block = OS_PAGE; block != 0; block *= 2) {
     placement.block_bytes = block;
     CHECK_EQ(gleaner_place(memory, 16 * OS_PAGE, &placement, &placed, sizeof placed), 0);
     CHECK_EQ(placed.placed, 16);
@@ -126,9 +122,7 @@ static char *shared;
 
 static void *place_it(void *arg) {
   static const char *const texts[] = {"interleave", "cyclic:all:8k", "local"};
-  size_t i;
-  (void)arg;
-  for (i = 0; i < 30; i++) {
+  for (size_t i = 0; i < 30; i++) {
     const struct gleaner_placement placement = parsed(texts[i % 3]);
     char *own = gleaner_malloc_placed(20000, &placement, NULL, 0);
     CHECK_EQ(gleaner_place(shared, BYTES, &placement, NULL, 0), 0);

@@ -10,10 +10,9 @@ enum { kStack = 64 << 10, kPage = kGuardBytes };
 /* Some pages deeper than the caller. */
 static NOINLINE void collect_and_churn(void) {
   volatile char deeper[3 * kPage];
-  size_t i;
   deeper[0] = 1;
   collect();
-  for (i = 0; i < 30000; i++) memset(GC_malloc(64), 0xff, 64);
+  for (size_t i = 0; i < 30000; i++) memset(GC_malloc(64), 0xff, 64);
   collect();
   CHECK_EQ(deeper[0], 1);
 }
@@ -39,17 +38,15 @@ static void hold_on_coroutine(void) {
 /* Every other page has other flags, which makes it a mapping of its own: the pointers are not in
    that of the stack pointer. */
 static void split(char *stack) {
-  size_t i;
-  for (i = 1; i < kStack / kPage; i += 2) {
+  for (size_t i = 1; i < kStack / kPage; i += 2) {
     CHECK_EQ(madvise(stack + i * kPage, kPage, MADV_DONTDUMP), 0);
   }
 }
 
 static void on_coroutine(const char *where, int told, int is_split) {
-  struct GC_stack_base own;
   size_t *volatile objects[kHeld];
   char *stack = map_stack(kStack);
-  memset(&own, 0, sizeof own);
+  struct GC_stack_base own = {0};
   if (is_split) split(stack);
   if (told) {
     GC_get_my_stackbottom(&own);
@@ -73,8 +70,7 @@ static void collect_on_told(void) {
 }
 
 static void *coroutines(void *where) {
-  int is_split;
-  for (is_split = 0; is_split < 2; is_split++) {
+  for (int is_split = 0; is_split < 2; is_split++) {
     if (is_split) where = (void *)"split mapping";
     t_meanwhile = collect_on_told;
     on_coroutine((const char *)where, 1, is_split);
@@ -99,8 +95,7 @@ static void *map_and_unmap(void *above) {
 }
 
 static void collect_often(void) {
-  size_t i;
-  for (i = 0; i < 400; i++) {
+  for (size_t i = 0; i < 400; i++) {
     GC_gcollect();
     while (GC_collect_a_little()) {
     }
@@ -133,7 +128,6 @@ static void *GC_CALLBACK wait_blocked(void *data) {
 enum { kItself, kOther, kOtherBlocked, kWays };
 static volatile int way;
 static void on_signal(int number) {
-  (void)number;
   switch (way) {
     case kItself:
       collect_and_churn();
@@ -160,10 +154,7 @@ static void raise_here(void) {
 }
 
 static void use_alternate_stack(char *stack, size_t bytes) {
-  stack_t alternate;
-  memset(&alternate, 0, sizeof alternate);
-  alternate.ss_sp = stack;
-  alternate.ss_size = bytes;
+  stack_t alternate = {.ss_sp = stack, .ss_size = bytes};
   if (stack == NULL) alternate.ss_flags = SS_DISABLE;
   CHECK_EQ(sigaltstack(&alternate, NULL), 0);
 }
@@ -206,20 +197,18 @@ static NOINLINE size_t hidden_object(struct watch *w) {
   return ~(size_t)object;
 }
 static void in_red_zone(const char *where, char *alternate) {
-  size_t i, lost = 0;
-  for (i = 0; i < 10; i++) {
+  size_t lost = 0;
+  for (size_t i = 0; i < 10; i++) {
     pthread_t thread;
     struct watch watch;
-    size_t hidden;
-    const size_t *object;
     GC_disable();
     watch_init(&watch, 1);
-    hidden = hidden_object(&watch);
+    size_t hidden = hidden_object(&watch);
     scrub_stack();
     if (way != kItself) CHECK_EQ(pthread_create(&thread, NULL, collect_when_ready, NULL), 0);
     GC_enable();
     memset(alternate, 0, kStack); /* nothing of earlier handlers there either */
-    object = through_red_zone(hidden);
+    const size_t *object = through_red_zone(hidden);
     lost += watch_gone(&watch) != 0 || object[0] != 4711 || object[7] != 4711;
     watch_end(&watch);
     if (way != kItself) CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -229,10 +218,7 @@ static void in_red_zone(const char *where, char *alternate) {
   check_failures++;
 }
 #else
-static void in_red_zone(const char *where, char *alternate) {
-  (void)where;
-  (void)alternate;
-}
+static void in_red_zone(const char *where, char *alternate) {}
 #endif
 
 static void in_handlers(const char *where, char *alternate) {
@@ -270,18 +256,16 @@ static void above_and_below(void) {
   enum { kOwn = 512 << 10 };
   char *low = map_stack(kStack);
   char *own = map_stack(kOwn);
-  char *high;
   struct two_stacks s;
-  int i;
   char *all = map_stack(kStack + kPage + kOwn + kPage + kStack);
   unmap_stack(low, kStack);
   unmap_stack(own, kOwn);
   low = all;
   own = low + kStack + kPage;
-  high = own + kOwn + kPage;
+  char *high = own + kOwn + kPage;
   CHECK_EQ(mprotect(own - kPage, kPage, PROT_NONE), 0);
   CHECK_EQ(mprotect(own + kOwn, kPage, PROT_NONE), 0);
-  for (i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; i++) {
     pthread_t thread;
     pthread_attr_t attributes;
     s.alternate = i ? high : low;
@@ -305,11 +289,8 @@ static void everything(const char *on_main, const char *on_thread) {
 
 int main(void) {
   struct rlimit limit;
-  struct sigaction action;
   fail_after(50);
-  memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_ONSTACK;
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
   CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
   sem_init(&ready, 0, 0);
   sem_init(&go, 0, 0);

@@ -7,10 +7,7 @@ static char *data[kCount];
 static char **heap;
 
 static int complaints;
-static void GC_CALLBACK complain(void *p) {
-  (void)p;
-  complaints++;
-}
+static void GC_CALLBACK complain(void *p) { complaints++; }
 static int is_valid(char *p) {
   complaints = 0;
   CHECK_PTR(GC_is_valid_displacement(p), p);
@@ -22,8 +19,6 @@ static int is_valid(char *p) {
 static void not_counted(void *unused) {
   static const size_t ignored[] = {8, 16, 32, 60};
   char *stack[kCount];
-  size_t i;
-  (void)unused;
   GC_set_all_interior_pointers(0);
   GC_register_displacement(kDisplacement); /* ecl: pointer tags */
   GC_INIT();
@@ -33,7 +28,7 @@ static void not_counted(void *unused) {
   CHECK_EQ(count_gone(heap, kCount, 64, 0), 0);
   CHECK_EQ(count_gone(data, kCount, 64, kDisplacement), 0);
   CHECK_EQ(count_gone(heap, kCount, 64, kDisplacement), 0);
-  for (i = 0; i < COUNT_OF(ignored); i++) {
+  for (size_t i = 0; i < COUNT_OF(ignored); i++) {
     CHECK_MOSTLY(count_gone(data, kCount, 64, ignored[i]), kCount);
     CHECK_MOSTLY(count_gone(heap, kCount, 64, ignored[i]), kCount);
     CHECK_EQ(count_gone(stack, kCount, 64, ignored[i]), 0);
@@ -60,10 +55,8 @@ static void past_the_end(void *unused) {
   static const size_t sizes[] = {1,   8,   15,   16,   32,   48,   64,   96,   112,   128,  160,
                                  256, 512, 1000, 1024, 2048, 3000, 4096, 8192, 16384, 65536};
   char *stack[kCount];
-  size_t i;
-  (void)unused;
   GC_INIT();
-  for (i = 0; i < COUNT_OF(sizes); i++) {
+  for (size_t i = 0; i < COUNT_OF(sizes); i++) {
     CHECK_EQ(count_gone(stack, kCount / 2, sizes[i], sizes[i]), 0);
     CHECK_EQ(count_gone(data, kCount / 2, sizes[i], sizes[i]), 0);
   }

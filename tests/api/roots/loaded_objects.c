@@ -23,9 +23,7 @@ static void *symbol(const struct plugin *p, const char *name) {
 }
 
 static struct plugin load(void) {
-  struct plugin p;
-  memset(&p, 0, sizeof p);
-  p.handle = open_plugin("slots");
+  struct plugin p = {.handle = open_plugin("slots")};
   p.initialized = ((void **(*)(void))symbol(&p, "slots_initialized"))();
   p.zeroed = ((void **(*)(void))symbol(&p, "slots_zeroed"))();
   p.of_thread = (void **(*)(void))symbol(&p, "slots_of_thread");
@@ -67,8 +65,7 @@ static void opening(void) {
 }
 
 static void again_and_again(void) {
-  size_t i;
-  for (i = 0; i < 50; i++) {
+  for (size_t i = 0; i < 50; i++) {
     struct plugin p = load();
     p.zeroed[7] = GC_malloc(48);
     memset(p.zeroed[7], 0x3c, 48);
@@ -83,8 +80,6 @@ static void again_and_again(void) {
 /* Asked for each segment; the answer is kept to. */
 static size_t asked;
 static int GC_CALLBACK without_plugin(const char *file, void *start, size_t bytes) {
-  (void)start;
-  (void)bytes;
   if (strstr(file, "gleaner_api_plugin_slots") == NULL) return 1;
   asked++;
   return 0;
@@ -92,9 +87,8 @@ static int GC_CALLBACK without_plugin(const char *file, void *start, size_t byte
 
 static void filtered(void) {
   struct chains m;
-  struct plugin p;
   GC_register_has_static_roots_callback(without_plugin);
-  p = load();
+  struct plugin p = load();
   make_in(&m, p.zeroed, kCount, 0);
   expect_gone(&m, "data of a filtered object");
   CHECK_GE(asked, 1);
@@ -120,17 +114,15 @@ static void *thread_data(void *arg) {
 
 static void *use_thread_data(void *arg) {
   void **slots = ((struct plugin *)arg)->of_thread();
-  size_t i;
-  for (i = 0; i < kCount; i++) slots[i] = GC_malloc(48);
+  for (size_t i = 0; i < kCount; i++) slots[i] = GC_malloc(48);
   return NULL;
 }
 
 static void thread_local_data(void) {
   struct plugin p = load();
-  size_t i;
   thread_data(&p);
   run_in_thread(thread_data, &p);
-  for (i = 0; i < 20; i++) {
+  for (size_t i = 0; i < 20; i++) {
     run_in_thread(use_thread_data, &p);
     GC_gcollect();
   }
@@ -141,7 +133,6 @@ static void thread_local_data(void) {
 
 static volatile int stop;
 static void *load_and_unload(void *arg) {
-  (void)arg;
   while (!stop) {
     struct plugin p = load();
     p.zeroed[1] = GC_malloc(48);
@@ -153,9 +144,8 @@ static void *load_and_unload(void *arg) {
 /* While other threads load and unload. */
 static void meanwhile(void) {
   pthread_t thread;
-  size_t i;
   CHECK_EQ(pthread_create(&thread, NULL, load_and_unload, NULL), 0);
-  for (i = 0; i < 200; i++) {
+  for (size_t i = 0; i < 200; i++) {
     GC_gcollect();
     run_in_thread(overwrite, (void *)48);
   }
@@ -163,12 +153,7 @@ static void meanwhile(void) {
   CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-static int ignore_object(struct dl_phdr_info *info, size_t bytes, void *data) {
-  (void)info;
-  (void)bytes;
-  (void)data;
-  return 0;
-}
+static int ignore_object(struct dl_phdr_info *info, size_t bytes, void *data) { return 0; }
 static void *use_loader(void *arg) {
   while (!*(volatile int *)arg) {
     dl_iterate_phdr(ignore_object, NULL);
@@ -186,21 +171,18 @@ static void expect_kept_in_child(void *making) {
 }
 static void load_in_child(void *making) {
   struct chains m;
-  struct plugin p;
   collect();
-  p = load();
+  struct plugin p = load();
   make_in(&m, p.zeroed, kCount, 0);
   expect_kept(&m, "data of an object that a child loaded");
-  (void)making;
 }
 
 /* In the child the loader's locks may belong to a thread that is gone. */
 static void in_children(void (*f)(void *), void *arg) {
   volatile int enough = 0;
   pthread_t thread;
-  size_t i;
   CHECK_EQ(pthread_create(&thread, NULL, use_loader, (void *)&enough), 0);
-  for (i = 0; i < 20; i++) CHECK_IN_CHILD(f, arg);
+  for (size_t i = 0; i < 20; i++) CHECK_IN_CHILD(f, arg);
   enough = 1;
   CHECK_EQ(pthread_join(thread, NULL), 0);
 }

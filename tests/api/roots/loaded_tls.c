@@ -15,9 +15,8 @@ struct slots {
 };
 
 static NOINLINE void fill(struct slots *s) {
-  size_t i;
   watch_init(&s->watch, kSlots);
-  for (i = 0; i < kSlots; i++) {
+  for (size_t i = 0; i < kSlots; i++) {
     void *object = GC_malloc(48);
     watch_object(&s->watch, i, object);
     s->of_thread()[i] = object;
@@ -28,8 +27,7 @@ static void *fill_and_collect(void *arg) {
   struct slots *s = (struct slots *)arg;
   fill(s);
   scrub_stack();
-  collect();
-  CHECK_EQ(watch_gone(&s->watch), 0);
+  CHECK_KEPT(&s->watch);
   memset(s->of_thread(), 0, kSlots * sizeof(void *));
   watch_end(&s->watch);
   return NULL;
@@ -65,15 +63,13 @@ static void static_block(void) {
 /* --- Blocks of objects that were unloaded --- */
 
 static void *reuse_number(void *arg) {
-  size_t i;
-  for (i = 0; i < kRounds; i++) {
+  for (size_t i = 0; i < kRounds; i++) {
     void *small = open_plugin("small_tls");
-    void *large;
     memset(((char *(*)(void))dlsym(small, "tls_bytes"))(), 0x5c, 64);
     GC_gcollect();
     CHECK_EQ(dlclose(small), 0);
     GC_gcollect();
-    large = open_plugin("large_tls");
+    void *large = open_plugin("large_tls");
     GC_gcollect();
     CHECK_EQ(dlclose(large), 0);
   }

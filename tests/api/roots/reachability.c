@@ -11,8 +11,7 @@ static void *initialized_slots[kCount] = {static_slots};
 static void static_data(void) {
   struct chains c;
   static const size_t offsets[] = {0, 1, 8, 33, sizeof(struct node) - 1};
-  size_t i;
-  for (i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+  for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
     make_in(&c, static_slots, kCount, offsets[i]);
     expect_kept(&c, "static data");
     expect_gone_when_cleared(&c, "cleared static data");
@@ -31,7 +30,6 @@ static NOINLINE void on_the_stack(size_t offset, const char *what) {
 }
 
 static void *on_a_threads_stack(void *arg) {
-  (void)arg;
   on_the_stack(0, "a thread's stack");
   return NULL;
 }
@@ -61,8 +59,7 @@ static void uncollectable(void) {
   make_in(&c, holder, kCount, 0);
   holder = NULL;
   c.where = NULL;
-  collect();
-  CHECK_EQ(watch_gone(&c.watch), 0);
+  CHECK_KEPT(&c.watch);
   c.where = (void **)GC_REVEAL_POINTER(hidden);
   expect_kept(&c, "uncollectable object");
   GC_free(GC_REVEAL_POINTER(hidden));
@@ -78,13 +75,12 @@ static void uncollectable(void) {
 static void unsearched_memory(void) {
   struct chains c;
   void **holder = (void **)GC_malloc_atomic(kCount * sizeof(void *));
-  size_t i;
   make_in(&c, holder, kCount, 0);
   expect_gone(&c, "pointer-free object");
   GC_reachable_here(holder);
 
   make_in(&c, static_slots, kCount, 0);
-  for (i = 0; i < kCount; i++) static_slots[i] = (void *)GC_HIDE_POINTER(static_slots[i]);
+  for (size_t i = 0; i < kCount; i++) static_slots[i] = (void *)GC_HIDE_POINTER(static_slots[i]);
   expect_gone(&c, "hidden pointers");
   memset(static_slots, 0, sizeof static_slots);
 }
@@ -111,11 +107,10 @@ static void added_roots(void) {
 
   /* Many, so that a table of fixed size would not do, each removed by itself. */
   if (on_gleaner()) {
-    size_t i;
-    for (i = 0; i < kCount; i++) slots[i] = calloc(4, sizeof(void *));
-    for (i = 0; i < kCount; i++) GC_add_roots(slots[i], (void **)slots[i] + 4);
-    for (i = 0; i < kCount; i++) GC_remove_roots(slots[i], (void **)slots[i] + 4);
-    for (i = 0; i < kCount; i++) free(slots[i]);
+    for (size_t i = 0; i < kCount; i++) slots[i] = calloc(4, sizeof(void *));
+    for (size_t i = 0; i < kCount; i++) GC_add_roots(slots[i], (void **)slots[i] + 4);
+    for (size_t i = 0; i < kCount; i++) GC_remove_roots(slots[i], (void **)slots[i] + 4);
+    for (size_t i = 0; i < kCount; i++) free(slots[i]);
 
     /* Part of an added root. */
     GC_add_roots(slots, slots + kCount);

@@ -26,9 +26,8 @@ static void GC_CALLBACK push(void) {
 
 /* How many objects of 48 bytes a collection takes that are pushed that way. */
 static size_t gone(int procedure, size_t offset) {
-  size_t result;
   how = procedure;
-  result = count_gone((char **)memory, kCount, 48, offset);
+  size_t result = count_gone((char **)memory, kCount, 48, offset);
   how = 0;
   return result;
 }
@@ -36,8 +35,7 @@ static size_t gone(int procedure, size_t offset) {
 /* What is pushed is searched, too. */
 static struct watch children;
 static void *make_parents(void *unused) {
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     void **parent = (void **)(memory[i] = GC_malloc(48));
     parent[1] = GC_malloc(32);
     watch_object(&children, i, parent[1]);
@@ -48,12 +46,10 @@ static void expect_children_kept(int procedure) {
   watch_init(&children, kCount);
   how = procedure;
   make_in_thread(make_parents, NULL);
-  collect();
-  CHECK_EQ(watch_gone(&children), 0);
+  CHECK_KEPT(&children);
   CHECK(GC_is_marked(memory[0]));
   how = 0;
-  collect();
-  CHECK_MOSTLY(watch_gone(&children), kCount);
+  CHECK_GONE(&children);
   watch_end(&children);
 }
 
@@ -61,8 +57,7 @@ static void expect_children_kept(int procedure) {
 static struct watch hidden;
 static void *make_hidden(void *unused) {
   void **p = (void **)GC_malloc(kHidden * sizeof *p);
-  size_t i;
-  for (i = 0; i < kHidden; i++) {
+  for (size_t i = 0; i < kHidden; i++) {
     p[i] = GC_malloc(32);
     watch_object(&hidden, i, p[i]);
   }
@@ -71,13 +66,11 @@ static void *make_hidden(void *unused) {
   return unused;
 }
 static void hidden_objects(void) {
-  int i;
   watch_init(&hidden, kHidden + 1);
   make_in_thread(make_hidden, NULL);
   how = kAsEcl;
-  for (i = 0; i < 3; i++) {
-    collect();
-    CHECK_EQ(watch_gone(&hidden), 0);
+  for (int i = 0; i < 3; i++) {
+    CHECK_KEPT(&hidden);
   }
   how = kMarkAlone; /* it is not searched */
   collect();
@@ -108,11 +101,10 @@ static void GC_CALLBACK watch_the_others(void) {
 }
 static void in_a_stopped_world(void) {
   pthread_t thread;
-  int i;
   GC_set_push_other_roots(watch_the_others);
   CHECK_EQ(pthread_create(&thread, NULL, tick, NULL), 0);
   while (ticks == 0) sleep_ms(1);
-  for (i = 0; i < 5; i++) GC_gcollect();
+  for (int i = 0; i < 5; i++) GC_gcollect();
   stop = 1;
   CHECK_EQ(pthread_join(thread, NULL), 0);
   CHECK_EQ(ran_while_pushing, 0);

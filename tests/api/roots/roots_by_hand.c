@@ -10,8 +10,7 @@ static void *in_other_data[kCount];
 static struct watch w;
 
 static void *fill(void *unused) {
-  size_t i;
-  for (i = 0; i < kCount; i++) {
+  for (size_t i = 0; i < kCount; i++) {
     in_data[i] = GC_malloc(48);
     watch_object(&w, i, in_data[i]);
   }
@@ -26,11 +25,10 @@ static void make(void) {
 /* Of which thirds of the data the next collection keeps all objects, by bits: 1, 2 and 4. Of each
    other third it keeps hardly any. */
 static void expect_kept(int line, unsigned thirds) {
-  size_t i, third;
   collect();
-  for (third = 0; third < 3; third++) {
+  for (size_t third = 0; third < 3; third++) {
     size_t gone = 0;
-    for (i = third * kThird; i < (third + 1) * kThird; i++) gone += w.links[i] == 0;
+    for (size_t i = third * kThird; i < (third + 1) * kThird; i++) gone += w.links[i] == 0;
     if (thirds >> third & 1 ? gone == 0 : gone >= kThird - kThird / 10) continue;
     fprintf(stderr, "%d: of third %zu %zu are gone\n", line, third, gone);
     check_failures++;

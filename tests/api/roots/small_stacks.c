@@ -13,28 +13,21 @@ struct node {
 
 static size_t finalized;
 
-static void count(void *object, void *data) {
-  (void)object;
-  (void)data;
-  __sync_fetch_and_add(&finalized, 1);
-}
+static void count(void *object, void *data) { __sync_fetch_and_add(&finalized, 1); }
 
 /* The collector's own calls of the program are not to be short of stack either. */
 static void on_event(GC_EventType event) {
   volatile char words[20000];
-  size_t i;
-  for (i = 0; i < sizeof words; i += 512) words[i] = (char)event;
+  for (size_t i = 0; i < sizeof words; i += 512) words[i] = (char)event;
 }
 
 /* Most of them are lost, and one of them is looked at when others have been made. */
 static void *allocate(void *arg) {
   struct node *kept = NULL;
-  size_t list, i;
-  (void)arg;
-  for (list = 0; list < kLists; list++) {
+  for (size_t list = 0; list < kLists; list++) {
     struct node *first = NULL;
     size_t found = 0;
-    for (i = 0; i < kLength; i++) {
+    for (size_t i = 0; i < kLength; i++) {
       struct node *n = GC_NEW(struct node);
       n->next = first;
       n->number = i;
@@ -53,17 +46,15 @@ static void *allocate(void *arg) {
 int main(void) {
   pthread_attr_t attributes;
   pthread_t threads[kThreads];
-  GC_word before;
-  size_t i;
   fail_after(50);
   GC_INIT();
   GC_set_on_collection_event(on_event);
-  before = GC_get_gc_no();
+  GC_word before = GC_get_gc_no();
   CHECK_EQ(pthread_attr_init(&attributes), 0);
   CHECK_EQ(pthread_attr_setstacksize(&attributes, on_gleaner() ? PTHREAD_STACK_MIN : 131072), 0);
-  for (i = 0; i < kThreads; i++)
+  for (size_t i = 0; i < kThreads; i++)
     CHECK_EQ(pthread_create(&threads[i], &attributes, allocate, NULL), 0);
-  for (i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
   CHECK_GE(GC_get_gc_no() - before, 5);
   collect();
   collect();

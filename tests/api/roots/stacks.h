@@ -53,8 +53,7 @@ struct held {
 };
 static MAYBE_UNUSED void *make_held(void *arg) {
   struct held *h = (struct held *)arg;
-  size_t i;
-  for (i = 0; i < kHeld; i++) {
+  for (size_t i = 0; i < kHeld; i++) {
     size_t *object = new_object(0x7e57 + i);
     watch_object(&h->watch, i, object);
     h->objects[i] = object;

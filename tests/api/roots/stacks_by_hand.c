@@ -33,12 +33,11 @@ static GC_push_other_roots_proc others;
 
 /* libgc's own procedure pushes the stacks of the threads. */
 static void push_stacks(void) {
-  int i, j;
   if (others != NULL) others();
-  for (i = 0; i < kThreads; i++) {
+  for (int i = 0; i < kThreads; i++) {
     struct scheduler *s = schedulers[i];
     if (s == NULL) continue;
-    for (j = 0; j < kPerThread; j++) {
+    for (int j = 0; j < kPerThread; j++) {
       struct coroutine *c = &s->coroutines[j];
       if (c->stack_pointer != NULL) GC_push_all_eager(c->stack_pointer, c->bottom);
     }
@@ -100,11 +99,11 @@ static void *run_scheduler(void *argument) {
   const int number = (int)(intptr_t)argument;
   struct scheduler *s = (struct scheduler *)calloc(1, sizeof *s);
   struct node *own = GC_NEW(struct node);
-  int i, round, wrong = 0;
+  int wrong = 0;
   own->number = 4711;
   GC_get_my_stackbottom(&s->own);
   s->is_first = number == 0;
-  for (i = 0; i < kPerThread; i++) {
+  for (int i = 0; i < kPerThread; i++) {
     struct coroutine *c = &s->coroutines[i];
     c->stack = map_stack(kBytes);
     c->bottom = c->stack + kBytes;
@@ -115,15 +114,15 @@ static void *run_scheduler(void *argument) {
                 (unsigned)(uintptr_t)s, (unsigned)i);
   }
   schedulers[number] = s;
-  for (round = 0; round <= kRounds; round++) {
-    for (i = 0; i < kPerThread; i++) {
+  for (int round = 0; round <= kRounds; round++) {
+    for (int i = 0; i < kPerThread; i++) {
       struct coroutine *c = &s->coroutines[i];
       switch_stacks(s, &s->context, &c->context, &s->own_suspended, &c->stack_pointer, c->bottom);
     }
     if (round % 8 == number) really_collect();
   }
   schedulers[number] = NULL;
-  for (i = 0; i < kPerThread; i++) {
+  for (int i = 0; i < kPerThread; i++) {
     wrong += !s->coroutines[i].done + s->coroutines[i].wrong;
     unmap_stack(s->coroutines[i].stack, kBytes);
   }
@@ -134,17 +133,16 @@ static void *run_scheduler(void *argument) {
 
 int main(void) {
   pthread_t threads[kThreads];
-  intptr_t i;
   fail_after(55);
   GC_INIT();
   others = GC_get_push_other_roots();
   GC_set_push_other_roots(push_stacks);
   CHECK(GC_get_push_other_roots() == push_stacks);
-  for (i = 1; i < kThreads; i++) {
+  for (intptr_t i = 1; i < kThreads; i++) {
     CHECK_EQ(pthread_create(&threads[i], NULL, run_scheduler, (void *)i), 0);
   }
   run_scheduler(NULL);
-  for (i = 1; i < kThreads; i++) pthread_join(threads[i], NULL);
+  for (intptr_t i = 1; i < kThreads; i++) pthread_join(threads[i], NULL);
   CHECK_GE(GC_get_gc_no(), 5);
   GC_set_push_other_roots(others);
   return check_result();

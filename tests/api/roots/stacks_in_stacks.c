@@ -6,26 +6,21 @@ enum { kStackBytes = 32 * 1024, kWords = 512, kObjects = 20000 };
 static char *array;
 
 static void allocate(void) {
-  size_t i;
-  for (i = 0; i < kObjects; i++) *(void **)GC_MALLOC(64) = NULL;
+  for (size_t i = 0; i < kObjects; i++) *(void **)GC_MALLOC(64) = NULL;
 }
 
 static void switch_there(void) { run_on_stack(array, kStackBytes, allocate); }
 
-static void handler(int number) {
-  (void)number;
-  allocate();
-}
+static void handler(int number) { allocate(); }
 static void raise_signal(void) { raise(SIGUSR1); }
 
 /* Far below the array. */
 static NOINLINE void expect_frame_untouched(void (*leave)(void)) {
   volatile size_t words[kWords];
-  size_t i;
-  for (i = 0; i < kWords; i++) words[i] = i;
+  for (size_t i = 0; i < kWords; i++) words[i] = i;
   allocate();
   leave();
-  for (i = 0; i < kWords; i++) CHECK_EQ(words[i], i);
+  for (size_t i = 0; i < kWords; i++) CHECK_EQ(words[i], i);
 }
 
 static NOINLINE void *on_coroutine(void *arg) {
@@ -37,15 +32,9 @@ static NOINLINE void *on_coroutine(void *arg) {
 
 static NOINLINE void *on_alternate_stack(void *arg) {
   char memory[kStackBytes];
-  stack_t stack;
-  struct sigaction action;
-  memset(&stack, 0, sizeof stack);
-  stack.ss_sp = memory;
-  stack.ss_size = sizeof memory;
+  stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
   CHECK_EQ(sigaltstack(&stack, NULL), 0);
-  memset(&action, 0, sizeof action);
-  action.sa_handler = handler;
-  action.sa_flags = SA_ONSTACK;
+  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
   CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
   expect_frame_untouched(raise_signal);
   stack.ss_flags = SS_DISABLE;

@@ -13,8 +13,7 @@ struct known {
 
 static MAYBE_UNUSED void *make_known(void *arg) {
   struct known *k = (struct known *)arg;
-  size_t i;
-  for (i = 0; i < k->watch.count; i++) {
+  for (size_t i = 0; i < k->watch.count; i++) {
     char *p = (char *)GC_malloc(k->size);
     watch_object(&k->watch, i, p);
     k->where[i] = p + k->offset;
@@ -26,14 +25,13 @@ static MAYBE_UNUSED void *make_known(void *arg) {
    element of `where`. How many of them a collection takes; `where` is cleared then. */
 static MAYBE_UNUSED size_t count_gone(char **where, size_t count, size_t size, size_t offset) {
   struct known k;
-  size_t gone;
   k.where = where;
   k.size = size;
   k.offset = offset;
   watch_init(&k.watch, count);
   make_in_thread(make_known, &k);
   collect();
-  gone = watch_gone(&k.watch);
+  size_t gone = watch_gone(&k.watch);
   watch_end(&k.watch);
   memset(where, 0, count * sizeof *where);
   return gone;
@@ -53,8 +51,7 @@ struct chains {
 
 static MAYBE_UNUSED NOINLINE void *make_chains(void *arg) {
   struct chains *c = (struct chains *)arg;
-  size_t i;
-  for (i = 0; i < c->watch.count; i++) {
+  for (size_t i = 0; i < c->watch.count; i++) {
     struct node *n = GC_NEW(struct node);
     n->number = i;
     n->next = GC_NEW(struct node);
@@ -73,8 +70,8 @@ static MAYBE_UNUSED void make_in(struct chains *c, void **where, size_t count, s
 
 /* None is lost or overwritten. */
 static MAYBE_UNUSED void expect_whole(const struct chains *c, const char *what) {
-  size_t i, wrong = 0;
-  for (i = 0; i < c->watch.count; i++) {
+  size_t wrong = 0;
+  for (size_t i = 0; i < c->watch.count; i++) {
     const struct node *n = (const struct node *)((char *)c->where[i] - c->offset);
     wrong += c->watch.links[i] == 0 || n->number != i || n->next->number != i;
   }
@@ -88,9 +85,8 @@ static MAYBE_UNUSED void expect_kept(const struct chains *c, const char *what) {
 }
 /* Hardly any is left. */
 static MAYBE_UNUSED void expect_gone(struct chains *c, const char *what) {
-  size_t gone;
   collect();
-  gone = watch_gone(&c->watch);
+  size_t gone = watch_gone(&c->watch);
   watch_end(&c->watch);
   if (gone >= c->watch.count - c->watch.count / 10) return;
   fprintf(stderr, "%s: only %zu of %zu objects gone\n", what, gone, c->watch.count);

@@ -9,8 +9,7 @@ static struct tree *old_tree; /* from before the forks */
 static volatile int stop;
 
 static void *allocate(void *unused) {
-  size_t i;
-  for (i = 0; !stop; i++) {
+  for (size_t i = 0; !stop; i++) {
     CHECK_EQ(count_tree(make_tree(10), 10), 1024);
     if (i % 50 == 0) GC_gcollect();
   }
@@ -24,10 +23,10 @@ static void *allocate_some(void *arg) {
 
 /* The heap, collections, new threads. */
 static void use_heap(void) {
-  size_t i, leaves = 0;
+  size_t leaves = 0;
   CHECK_EQ(GC_thread_is_registered(), 1);
   CHECK_EQ(count_tree(old_tree, kOldDepth), 1 << kOldDepth);
-  for (i = 0; i < 5; i++) {
+  for (size_t i = 0; i < 5; i++) {
     GC_gcollect();
     CHECK_EQ(count_tree(make_tree(kDepth), kDepth), 1 << kDepth);
   }
@@ -37,9 +36,8 @@ static void use_heap(void) {
 }
 
 static pid_t fork_with_calls(void) {
-  pid_t child;
   GC_atfork_prepare();
-  child = fork();
+  pid_t child = fork();
   if (child == 0) {
     GC_atfork_child();
     GC_start_mark_threads();
@@ -58,13 +56,12 @@ struct mode {
 static void fork_often(void *arg) {
   const struct mode *mode = (const struct mode *)arg;
   pthread_t threads[kThreads];
-  size_t i;
   GC_set_handle_fork(mode->handle_fork);
   GC_INIT();
   old_tree = make_tree(kOldDepth);
-  for (i = 0; i < mode->threads; i++)
+  for (size_t i = 0; i < mode->threads; i++)
     CHECK_EQ(pthread_create(&threads[i], NULL, allocate, NULL), 0);
-  for (i = 0; i < kForks; i++) {
+  for (size_t i = 0; i < kForks; i++) {
     const pid_t child = mode->fork_function();
     if (child == 0) {
       fail_after(20);
@@ -75,14 +72,13 @@ static void fork_often(void *arg) {
     CHECK_CHILD(child);
   }
   stop = 1;
-  for (i = 0; i < mode->threads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < mode->threads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
   use_heap();
 }
 
 int main(void) {
   static struct mode modes[] = {{1, fork, kThreads}, {-1, fork_with_calls, kThreads}, {0, fork, 0}};
-  size_t i;
   fail_after(55);
-  for (i = 0; i < COUNT_OF(modes); i++) CHECK_IN_CHILD(fork_often, &modes[i]);
+  for (size_t i = 0; i < COUNT_OF(modes); i++) CHECK_IN_CHILD(fork_often, &modes[i]);
   return check_result();
 }

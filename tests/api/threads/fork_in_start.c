@@ -26,14 +26,13 @@ static void *start(void *arg) {
 
 int main(void) {
   pthread_t thread;
-  pid_t child;
   fail_after(50);
   /* libgc has its handlers of fork from the end of its start on. */
   if (!on_gleaner()) return 0;
   CHECK_EQ(pthread_create(&thread, NULL, start, NULL), 0);
   while (!starts) usleep(1000);
   forks = 1;
-  child = fork();
+  pid_t child = fork();
   if (child == 0) {
     void **list = NULL;
     size_t i;

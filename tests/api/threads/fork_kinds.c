@@ -13,15 +13,15 @@ static volatile int stop;
 /* Runs `allocate` on threads, and in the child of each of many forks `in_child`. */
 static void fork_among(void *(*allocate)(void *), void (*in_child)(void *)) {
   pthread_t threads[kThreads];
-  size_t i;
   stop = 0;
-  for (i = 0; i < kThreads; i++) CHECK_EQ(pthread_create(&threads[i], NULL, allocate, NULL), 0);
-  for (i = 0; i < kForks; i++) {
+  for (size_t i = 0; i < kThreads; i++)
+    CHECK_EQ(pthread_create(&threads[i], NULL, allocate, NULL), 0);
+  for (size_t i = 0; i < kForks; i++) {
     sleep_ms(2);
     CHECK_IN_CHILD(in_child, NULL);
   }
   stop = 1;
-  for (i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < kThreads; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
 /* --- A finalizer in the header --- */
@@ -33,7 +33,6 @@ enum { kAlive = 0x600d };
 
 static void finalize(void *object, void *data) {
   struct finalized *f = (struct finalized *)object;
-  (void)data;
   /* 0: the thread that asked for it has not written it yet. */
   if (f->alive != kAlive && f->alive != 0) check_fail(__FILE__, __LINE__, "finalized twice");
   f->alive = 0xdead;
@@ -41,9 +40,7 @@ static void finalize(void *object, void *data) {
 static const struct GC_finalizer_closure closure = {finalize, NULL};
 
 static void *allocate_finalized(void *arg) {
-  size_t i;
-  (void)arg;
-  for (i = 0; !stop; i++) {
+  for (size_t i = 0; !stop; i++) {
     struct finalized *f = (struct finalized *)GC_finalized_malloc(kBytes[i % kSizes], &closure);
     f->alive = kAlive;
   }
@@ -51,7 +48,6 @@ static void *allocate_finalized(void *arg) {
 }
 
 static void collect_in_child(void *unused) {
-  (void)unused;
   GC_gcollect();
   GC_gcollect();
 }
@@ -60,13 +56,11 @@ static void collect_in_child(void *unused) {
 
 static void *allocate_and_free(void *arg) {
   void *last[kSizes] = {NULL};
-  size_t i;
-  (void)arg;
-  for (i = 0; !stop; i++) {
+  for (size_t i = 0; !stop; i++) {
     GC_FREE(last[i % kSizes]);
     last[i % kSizes] = GC_MALLOC(kBytes[i % kSizes]);
   }
-  for (i = 0; i < kSizes; i++) GC_FREE(last[i]);
+  for (size_t i = 0; i < kSizes; i++) GC_FREE(last[i]);
   return NULL;
 }
 
@@ -76,7 +70,6 @@ static void count_leaks_in_child(void *unused) {
   int messages[2];
   const char *p = text;
   size_t leaks = 0, bytes = 0;
-  (void)unused;
   if (pipe2(messages, O_NONBLOCK) != 0 || fcntl(messages[1], F_SETPIPE_SZ, 1 << 20) < 0) _exit(4);
   dup2(messages[1], STDERR_FILENO);
   GC_gcollect();
@@ -95,7 +88,6 @@ static void count_leaks_in_child(void *unused) {
 }
 
 static void leaks(void *unused) {
-  (void)unused;
   GC_set_find_leak(1);
   GC_INIT();
   fork_among(allocate_and_free, count_leaks_in_child);

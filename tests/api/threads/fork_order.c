@@ -5,8 +5,7 @@
 static int prepared;
 
 static void *allocate(void *arg) {
-  size_t bytes;
-  for (bytes = 16; bytes < (size_t)8 << 20; bytes = bytes * 2 + 8) {
+  for (size_t bytes = 16; bytes < (size_t)8 << 20; bytes = bytes * 2 + 8) {
     char *p = GC_MALLOC(bytes);
     CHECK(p != NULL);
     p[0] = p[bytes - 1] = 1;
@@ -24,7 +23,6 @@ static void prepare(void) {
 }
 
 static void registering(int argc, char **argv, char **environment) {
-  (void)argc, (void)argv, (void)environment;
   if (pthread_atfork(prepare, after, after) != 0) _exit(9);
 }
 /* Called before the constructors of all libraries. */
@@ -37,12 +35,11 @@ static void use_heap(void *unused) {
 }
 
 int main(void) {
-  int i;
   alarm(60);                   /* a way to fail instead of hanging */
   if (!on_gleaner()) return 0; /* libgc hangs */
   GC_INIT();
   registering(0, NULL, NULL);
-  for (i = 0; i < 10; i++) CHECK_IN_CHILD(use_heap, NULL);
+  for (int i = 0; i < 10; i++) CHECK_IN_CHILD(use_heap, NULL);
   CHECK_EQ(prepared, 20);
   return check_result();
 }

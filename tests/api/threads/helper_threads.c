@@ -18,9 +18,8 @@ struct expected {
 static int is_as_expected(pid_t thread, const struct expected *expected, int *is_ours) {
   char path[64], name[64] = "";
   cpu_set_t own;
-  FILE *file;
   snprintf(path, sizeof path, "/proc/self/task/%d/comm", (int)thread);
-  file = fopen(path, "r");
+  FILE *file = fopen(path, "r");
   *is_ours = 0;
   if (file == NULL) return 1; /* it has ended */
   if (fgets(name, sizeof name, file) == NULL) name[0] = 0;
@@ -61,8 +60,6 @@ static size_t await_helpers(const struct expected *expected) {
 int main(void) {
   struct expected expected;
   cpu_set_t one;
-  struct tree *tree;
-  int i;
   fail_after(50);
   setenv("GLEANER_MARKERS", "3", 0);
   local[0] = local[sizeof local - 1] = 1;
@@ -83,8 +80,8 @@ int main(void) {
   if (geteuid() == 0 && expected.nice < 15) CHECK_EQ(setpriority(PRIO_PROCESS, 0, 15), 0);
 
   GC_INIT();
-  tree = make_tree(17);
-  for (i = 0; i < 5; i++) GC_gcollect();
+  struct tree *tree = make_tree(17);
+  for (int i = 0; i < 5; i++) GC_gcollect();
   CHECK_EQ(count_tree(tree, 17), 1 << 17);
   if (on_gleaner()) CHECK_GE(await_helpers(&expected), 2);
   CHECK_EQ(count_tree(tree, 17), 1 << 17);

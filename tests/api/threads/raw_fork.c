@@ -20,9 +20,8 @@ static struct object **table;
 /* Young objects at random old ones, and garbage. Each is looked at in each round. */
 static void mutate(unsigned seed) {
   static size_t number;
-  size_t round, i;
-  for (round = 0; round < kRounds; round++) {
-    for (i = 0; i < 5000; i++) {
+  for (size_t round = 0; round < kRounds; round++) {
+    for (size_t i = 0; i < 5000; i++) {
       struct object *young = GC_NEW(struct object);
       seed = seed * 1664525 + 1013904223;
       young->number = ++number;
@@ -30,7 +29,7 @@ static void mutate(unsigned seed) {
       table[(seed >> 8) % kObjects]->next = young;
       (void)GC_MALLOC(400);
     }
-    for (i = 0; i < kObjects; i++) {
+    for (size_t i = 0; i < kObjects; i++) {
       const struct object *young = table[i]->next;
       if (young != NULL && young->check != ~young->number) {
         check_fail(__FILE__, __LINE__, "lost");
@@ -78,26 +77,23 @@ struct way {
 };
 static void run(void *arg) {
   const struct way *way = (const struct way *)arg;
-  size_t i;
-  pid_t child;
   fail_after(50);
   GC_set_handle_fork(way->handle_fork);
   GC_INIT();
   table = (struct object **)GC_MALLOC(kObjects * sizeof *table);
-  for (i = 0; i < kObjects; i++) table[i] = GC_NEW(struct object);
+  for (size_t i = 0; i < kObjects; i++) table[i] = GC_NEW(struct object);
   mutate(way->seed);
-  child = way->handle_fork == 0 ? fork() : fork_by(way->how);
+  pid_t child = way->handle_fork == 0 ? fork() : fork_by(way->how);
   if (child == 0) fail_after(40);
   fork_and_mutate(child, way->seed + 1);
 }
 
 int main(int argc, char **argv) {
   struct way way;
-  int how;
   way.seed = argc > 1 ? (unsigned)atoi(argv[1]) : (unsigned)getpid();
   printf("seed %u\n", way.seed);
   fail_after(55);
-  for (how = 0; how <= kWays; how++) {
+  for (int how = 0; how <= kWays; how++) {
     way.how = (enum how)how;
     way.handle_fork = how != kWays;
     CHECK_IN_CHILD(run, &way);

@@ -12,25 +12,21 @@ typedef struct node {
 static node *kept;
 
 static void *allocate_a_little(void *unused) {
-  size_t done;
-  (void)unused;
-  for (done = 0; done < kBytes; done += 100) GC_MALLOC(100);
+  for (size_t done = 0; done < kBytes; done += 100) GC_MALLOC(100);
   return NULL;
 }
 
 int main(void) {
-  int i;
-  GC_word before;
   GC_INIT();
   /* A large heap may grow by much before a collection, so that threads report seldom. */
-  for (i = 0; i < 600000; i++) {
+  for (int i = 0; i < 600000; i++) {
     node *p = (node *)GC_MALLOC(sizeof *p);
     p->next = kept;
     kept = p;
   }
   GC_gcollect();
-  before = GC_get_gc_no();
-  for (i = 0; i < kThreads; i++) {
+  GC_word before = GC_get_gc_no();
+  for (int i = 0; i < kThreads; i++) {
     pthread_t thread;
     CHECK_EQ(GC_pthread_create(&thread, NULL, allocate_a_little, NULL), 0);
     CHECK_EQ(GC_pthread_join(thread, NULL), 0);

@@ -38,16 +38,14 @@ static volatile int stop;
 static void *disturb(void *arg) {
   struct node *list = NULL;
   size_t i, n = 0;
-  (void)arg;
   while (!stop) {
-    struct node *volatile keep;
     for (list = NULL, i = 0; i < 1000; i++) {
       struct node *m = GC_NEW(struct node);
       m->next = list;
       m->number = i;
       list = m;
     }
-    keep = list;
+    struct node *volatile keep = list;
     for (; list; list = list->next)
       if (list->number != --i) __sync_fetch_and_add(&wrong, 1);
     GC_reachable_here(keep);
@@ -67,15 +65,15 @@ static size_t metadata_bytes(void) {
 int main(int argc, char **argv) {
   const size_t threads = kBatch * (argc > 1 ? strtoul(argv[1], NULL, 10) : kBatches);
   pthread_t batch[kBatch], disturbing[2];
-  size_t i, k, metadata = 0, heap = 0;
+  size_t metadata = 0, heap = 0;
   fail_after(55);
   GC_INIT();
   watch_init(&objects, threads);
-  for (i = 0; i < 2; i++) CHECK_EQ(pthread_create(&disturbing[i], NULL, disturb, NULL), 0);
-  for (i = 0; i < threads; i += kBatch) {
-    for (k = 0; k < kBatch; k++)
+  for (size_t i = 0; i < 2; i++) CHECK_EQ(pthread_create(&disturbing[i], NULL, disturb, NULL), 0);
+  for (size_t i = 0; i < threads; i += kBatch) {
+    for (size_t k = 0; k < kBatch; k++)
       CHECK_EQ(pthread_create(&batch[k], NULL, work, (void *)(i + k)), 0);
-    for (k = 0; k < kBatch; k++) {
+    for (size_t k = 0; k < kBatch; k++) {
       void *result = NULL;
       CHECK_EQ(pthread_join(batch[k], &result), 0);
       if ((i + k) % 2) CHECK(result != NULL && ((struct node *)result)->number == i + k);
@@ -88,7 +86,7 @@ int main(int argc, char **argv) {
   CHECK_LE(metadata_bytes(), metadata + (4 << 20));
   CHECK_LE(GC_get_heap_size(), heap + (32 << 20));
   stop = 1;
-  for (i = 0; i < 2; i++) CHECK_EQ(pthread_join(disturbing[i], NULL), 0);
+  for (size_t i = 0; i < 2; i++) CHECK_EQ(pthread_join(disturbing[i], NULL), 0);
   memset(batch, 0, sizeof batch);
   collect();
   collect();

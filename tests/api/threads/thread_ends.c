@@ -59,20 +59,20 @@ static void run_and_unmap(void *(*start)(void *)) {
 
 static void end_again_and_again(void *(*start)(void *)) {
   size_t *volatile held[kHeld];
-  size_t i, j, wrong = 0;
-  for (i = 0; i < kHeld; i++) {
+  size_t wrong = 0;
+  for (size_t i = 0; i < kHeld; i++) {
     held[i] = (size_t *)GC_malloc(64);
     held[i][7] = i;
   }
-  for (j = 0; j < kRounds; j++) {
+  for (size_t j = 0; j < kRounds; j++) {
     run_and_unmap(start);
     if (j % 4 == 0) run_and_unmap(start);
     collect();
-    for (i = 0; i < 1000; i++) memset(GC_malloc(64), 0xff, 64);
+    for (size_t i = 0; i < 1000; i++) memset(GC_malloc(64), 0xff, 64);
     while (GC_collect_a_little()) {
     }
   }
-  for (i = 0; i < kHeld; i++) wrong += held[i][7] != i;
+  for (size_t i = 0; i < kHeld; i++) wrong += held[i][7] != i;
   CHECK_EQ(wrong, 0);
 }
 
@@ -80,11 +80,10 @@ static void end_again_and_again(void *(*start)(void *)) {
 static sem_t started;
 static void *go_on_alone(void *arg) {
   size_t *volatile object = (size_t *)GC_malloc(64);
-  size_t i;
   object[7] = 4711;
   sem_post(&started);
   await_task_state(getpid(), 'Z');
-  for (i = 0; i < 5; i++) collect();
+  for (size_t i = 0; i < 5; i++) collect();
   CHECK_EQ(object[7], 4711);
   exit(check_failures != 0);
   return arg;
@@ -98,10 +97,7 @@ static void first_thread_ends(void *unused) {
 }
 
 /* In a child of fork, too, where the surviving thread has another number. */
-static void in_child(void *unused) {
-  (void)unused;
-  end_again_and_again(exit_at_once);
-}
+static void in_child(void *unused) { end_again_and_again(exit_at_once); }
 
 int main(void) {
   fail_after(50);

@@ -13,7 +13,6 @@ static sigmask_fn system_sigmask;
 
 static void *check_registered(void *arg) {
   struct GC_stack_base base, mine;
-  (void)arg;
   CHECK(GC_thread_is_registered());
   CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
   CHECK(GC_get_my_stackbottom(&mine) != NULL);
@@ -46,17 +45,16 @@ static void *pass_on(void *arg) {
 static void arguments_and_results(void) {
   pthread_t threads[20];
   void *result;
-  size_t i;
   sem_init(&go, 0, 0);
-  for (i = 0; i < 20; i++)
+  for (size_t i = 0; i < 20; i++)
     CHECK_EQ(pthread_create(&threads[i], NULL, pass_on, new_object(0x1234)), 0);
   collect();
   run_in_thread(overwrite, (void *)64);
-  for (i = 0; i < 20; i++) sem_post(&go);
-  for (i = 0; i < 20; i++) wait_for_end(&passing[i]);
+  for (size_t i = 0; i < 20; i++) sem_post(&go);
+  for (size_t i = 0; i < 20; i++) wait_for_end(&passing[i]);
   collect();
   run_in_thread(overwrite, (void *)64);
-  for (i = 0; i < 20; i++) {
+  for (size_t i = 0; i < 20; i++) {
     result = NULL;
     CHECK_EQ(pthread_join(threads[i], &result), 0);
     CHECK(result != NULL && intact((size_t *)result, 0x4321));
@@ -69,8 +67,6 @@ static sem_t ready;
 static __thread void *tls_of_registered;
 static void *by_hand(void *arg) {
   struct GC_stack_base base;
-  size_t *volatile p;
-  (void)arg;
   CHECK(!GC_thread_is_registered());
   CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
   CHECK((char *)base.mem_base > (char *)__builtin_frame_address(0));
@@ -78,7 +74,7 @@ static void *by_hand(void *arg) {
   CHECK_EQ(GC_register_my_thread(&base), GC_SUCCESS);
   CHECK(GC_thread_is_registered());
   CHECK_EQ(GC_register_my_thread(&base), GC_DUPLICATE);
-  p = new_object(0x77);
+  size_t *volatile p = new_object(0x77);
   tls_of_registered = new_object(0x78);
   sem_post(&ready);
   wait_for(&go);
@@ -99,14 +95,13 @@ static void *by_hand(void *arg) {
 
 static void registered_by_hand(void) {
   pthread_t threads[10];
-  size_t i;
   GC_allow_register_threads();
-  for (i = 0; i < 10; i++) CHECK_EQ(system_create(&threads[i], NULL, by_hand, NULL), 0);
-  for (i = 0; i < 10; i++) wait_for(&ready);
+  for (size_t i = 0; i < 10; i++) CHECK_EQ(system_create(&threads[i], NULL, by_hand, NULL), 0);
+  for (size_t i = 0; i < 10; i++) wait_for(&ready);
   collect();
   run_in_thread(overwrite, (void *)64);
-  for (i = 0; i < 10; i++) sem_post(&go);
-  for (i = 0; i < 10; i++) CHECK_EQ(system_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < 10; i++) sem_post(&go);
+  for (size_t i = 0; i < 10; i++) CHECK_EQ(system_join(threads[i], NULL), 0);
   {
     struct GC_stack_base base;
     CHECK_EQ(GC_get_stack_base(&base), GC_SUCCESS);
@@ -125,7 +120,6 @@ static void *base_of_unregistered(void *arg) { return GC_call_with_stack_base(wi
  * them. */
 static void *sleep_blocked(void *arg) {
   sigset_t all;
-  (void)arg;
   sigfillset(&all);
   system_sigmask(SIG_BLOCK, &all, NULL);
   sem_post(&ready);
@@ -149,31 +143,20 @@ static void unregistered(void) {
 
 /* The C library's own: they block all signals, too. */
 static volatile int timer_runs;
-static void on_timer(union sigval value) {
-  (void)value;
-  timer_runs++;
-}
+static void on_timer(union sigval value) { timer_runs++; }
 static void helpers_of_the_c_library(void) {
-  struct sigevent event;
-  struct itimerspec when;
-  struct aiocb request;
   static char buffer[64];
   timer_t timer;
-  int pipes[2], i;
-  memset(&event, 0, sizeof event);
-  event.sigev_notify = SIGEV_THREAD;
-  event.sigev_notify_function = on_timer;
+  int pipes[2];
+  struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = on_timer};
   CHECK_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
-  memset(&when, 0, sizeof when);
+  struct itimerspec when = {0};
   when.it_value.tv_nsec = when.it_interval.tv_nsec = 2000000;
   CHECK_EQ(timer_settime(timer, 0, &when, NULL), 0);
   CHECK_EQ(pipe(pipes), 0);
-  memset(&request, 0, sizeof request);
-  request.aio_fildes = pipes[0];
-  request.aio_buf = buffer;
-  request.aio_nbytes = sizeof buffer;
+  struct aiocb request = {.aio_fildes = pipes[0], .aio_buf = buffer, .aio_nbytes = sizeof buffer};
   CHECK_EQ(aio_read(&request), 0); /* its thread waits in read() */
-  for (i = 0; i < 30 || timer_runs < 3; i++) {
+  for (int i = 0; i < 30 || timer_runs < 3; i++) {
     const GC_word before = GC_get_gc_no();
     GC_gcollect();
     CHECK_EQ(GC_get_gc_no(), before + 1);
@@ -228,12 +211,11 @@ static void *with_data(void *arg) {
 
 static void specific_data(int with_registration) {
   pthread_t threads[kWithData];
-  size_t i;
   register_in_destructor = with_registration;
   destructor_rounds = 0;
-  for (i = 0; i < kWithData; i++)
+  for (size_t i = 0; i < kWithData; i++)
     CHECK_EQ(pthread_create(&threads[i], NULL, with_data, i % 2 ? &threads : NULL), 0);
-  for (i = 0; i < kWithData; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+  for (size_t i = 0; i < kWithData; i++) CHECK_EQ(pthread_join(threads[i], NULL), 0);
   CHECK_EQ(destructor_rounds, kWithData * (kDataRounds + 1));
   use_heap();
 }
@@ -259,7 +241,6 @@ static void ends(void) {
   pthread_t thread;
   pthread_attr_t attr;
   void *result = NULL;
-  size_t i;
   CHECK_EQ(pthread_create(&thread, NULL, exits, (void *)0x55), 0);
   CHECK_EQ(pthread_join(thread, &result), 0);
   CHECK(intact((size_t *)result, 0x55));
@@ -273,13 +254,13 @@ static void ends(void) {
 
   pthread_attr_init(&attr);
   pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  for (i = 0; i < 30; i++) {
+  for (size_t i = 0; i < 30; i++) {
     CHECK_EQ(pthread_create(&thread, i % 3 == 0 ? &attr : NULL, ends_detached,
                             i % 3 == 1 ? &attr : NULL),
              0);
     if (i % 3 == 2) CHECK_EQ(pthread_detach(thread), 0);
   }
-  for (i = 0; i < 30; i++) {
+  for (size_t i = 0; i < 30; i++) {
     wait_for(&ready);
     GC_gcollect();
   }
@@ -317,7 +298,6 @@ static volatile long counting;
 static void *count(void *arg) {
   void *volatile p = new_object(0x66);
   sigset_t all;
-  (void)arg;
   sigfillset(&all);
   CHECK_EQ(pthread_sigmask(SIG_BLOCK, &all, NULL), 0); /* but for the one that suspends */
   counting = task_self();
@@ -344,12 +324,11 @@ static void GC_CALLBACK on_thread_event(GC_EventType event, void *thread) {
 /* Much more than is allocated between two collections. */
 static void allocate_in_a_stopped_world(void) {
   void **list = NULL;
-  size_t i, length = 0;
-  GC_word collections;
+  size_t length = 0;
   collect();
   GC_stop_world_external();
-  collections = GC_get_gc_no();
-  for (i = 0; i < 400000; i++) {
+  GC_word collections = GC_get_gc_no();
+  for (size_t i = 0; i < 400000; i++) {
     void **node = (void **)GC_malloc(64);
     node[0] = list;
     node[1] = (void *)~i;
@@ -373,12 +352,11 @@ static void *allocate_unregistered(void *arg) {
 static void stopping(void) {
   pthread_t thread;
   size_t before;
-  int i;
   CHECK_EQ(pthread_create(&thread, NULL, count, NULL), 0);
   wait_for(&ready);
 
   CHECK(!GC_is_thread_suspended(thread));
-  for (i = 0; i < 3; i++) {
+  for (int i = 0; i < 3; i++) {
     GC_suspend_thread(thread);
     GC_suspend_thread(thread);
     CHECK(GC_is_thread_suspended(thread));
@@ -423,8 +401,7 @@ static void *end_at_once(void *arg) {
 }
 static void suspended_at_their_end(void) {
   const size_t ways = on_gleaner() ? 2 : 1; /* libgc crashes later by the second */
-  size_t i;
-  for (i = 0; i < ways; i++) {
+  for (size_t i = 0; i < ways; i++) {
     pthread_t thread, next;
     ended = 0;
     CHECK_EQ(pthread_create(&thread, NULL, end_at_once, (void *)i), 0);

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tests/support/refusals.h"
+
 namespace gleaner::alloc {
 namespace {
 
@@ -25,20 +27,6 @@ class Table : public HashTable<Value> {
 };
 
 size_t CapacityOf(const HashTable<uint64_t>& table) { return table.MemoryBytes() / 16; }
-
-// Lowers the limit on address space for a scope, so that the system refuses.
-class NoMoreMemory {
- public:
-  NoMoreMemory() {
-    getrlimit(RLIMIT_AS, &old_);
-    const rlimit tight = {4096, old_.rlim_max};
-    setrlimit(RLIMIT_AS, &tight);
-  }
-  ~NoMoreMemory() { setrlimit(RLIMIT_AS, &old_); }
-
- private:
-  rlimit old_;
-};
 
 TEST(HashTableTest, AnEmptyTableHoldsNoMemory) {
   Table<Finalizer> table;
@@ -79,7 +67,7 @@ TEST(HashTableTest, AValueOfTheTableItselfMayBeInserted) {
 
 // Keys from a small set, so that insertions meet existing keys and erasures absent ones.
 void RunHistory(uint64_t seed, const std::vector<uint64_t>& keys, int operations) {
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::printf("history of %zu keys, seed %llu\n", keys.size(),
               static_cast<unsigned long long>(seed));
   std::mt19937_64 random(seed);
@@ -154,17 +142,6 @@ TEST(HashTableTest, RandomHistoriesOfCollidingKeys) {
   RunHistory(std::random_device{}(), keys, 20000);
 }
 
-TEST(HashTableTest, EraseIfCanEmptyTheTable) {
-  Table<uint64_t> table;
-  for (uint64_t key = 1; key <= 5000; ++key) ASSERT_NE(table.Insert(key, key), nullptr);
-  size_t calls = 0;
-  table.EraseIf([&](uint64_t, uint64_t&) { return ++calls > 0; });
-  EXPECT_EQ(calls, 5000u);
-  EXPECT_TRUE(table.empty());
-  table.CheckForTesting();
-  EXPECT_EQ(table.Find(17), nullptr);
-}
-
 TEST(HashTableTest, MemoryFollowsTheLoadAndGoesBack) {
   Table<uint64_t> table;
   constexpr uint64_t kEntries = 100000;
@@ -191,7 +168,7 @@ TEST(HashTableTest, RefusedMemoryChangesNothing) {
   Table<uint64_t> table;
   uint64_t* placed;
   {
-    NoMoreMemory refused;
+    const gleaner::testing::Limit refused(RLIMIT_AS, 4096);
     placed = table.Insert(1, 1);
   }
   EXPECT_EQ(placed, nullptr);
@@ -204,7 +181,7 @@ TEST(HashTableTest, RefusedMemoryChangesNothing) {
   ASSERT_EQ(table.MemoryBytes(), bytes);
   uint64_t* replaced;
   {
-    NoMoreMemory refused;
+    const gleaner::testing::Limit refused(RLIMIT_AS, 4096);
     placed = table.Insert(room + 1, 0);
     replaced = table.Insert(room, 99);  // needs no memory
   }

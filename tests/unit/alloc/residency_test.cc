@@ -7,7 +7,6 @@
 #include <iterator>
 #include <map>
 #include <random>
-#include <vector>
 
 #include "platform/os/memory.h"
 

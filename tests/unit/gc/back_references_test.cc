@@ -12,9 +12,7 @@ namespace gleaner::gc {
 namespace {
 
 using alloc::Kind;
-using testing::Allocate;
-using testing::Collect;
-using testing::g_roots;
+using namespace testing;
 
 constexpr int kFar = 1 << 30;
 constexpr size_t kLinks = 3;
@@ -80,112 +78,87 @@ void FindDistances(std::vector<Node>& nodes, const std::vector<size_t>& roots) {
   }
 }
 
-TEST(BackReferencesTest, LeadOnAShortestWayToARoot) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    std::mt19937 random(1);
-    for (int round = 0; round < 10; ++round) {
-      std::vector<Node> nodes = MakeGraph(random, 5000);
-      std::vector<size_t> roots;
-      g_roots.clear();
-      for (int i = 0; i < 5; ++i) {
-        roots.push_back(random() % nodes.size());
-        // Inside, so that the object in front does not count as one that ends here.
-        g_roots.push_back(nodes[roots.back()].object + 1);
-      }
-      FindDistances(nodes, roots);
-      Collect();
-      ASSERT_TRUE(g_recorded);
-      size_t reachable = 0;
-      for (const Node& node : nodes) {
-        const auto* reference = g_references.Find(AddressOf(node.object));
-        if (node.distance == kFar) {
-          EXPECT_EQ(reference, nullptr);
-          continue;
-        }
-        ++reachable;
-        ASSERT_NE(reference, nullptr);
-        if (node.distance == 0) {
-          EXPECT_EQ(reference->from, BackReferences::From::kRoot);
-          EXPECT_TRUE(IsInRoots(reference->word));
-          EXPECT_EQ(*PointerAt<Addr>(reference->word), AddressOf(node.object + 1));
-          continue;
-        }
-        EXPECT_EQ(reference->from, BackReferences::From::kHeap);
-        EXPECT_EQ(*PointerAt<Addr>(reference->word), AddressOf(node.object));
-        alloc::ObjectRef holder;
-        ASSERT_TRUE(alloc::FindObject(reference->word, &holder));
-        bool nearer = false;
-        for (const Node& other : nodes) {
-          nearer = nearer ||
-                   (AddressOf(other.object) == holder.base && other.distance == node.distance - 1);
-        }
-        EXPECT_TRUE(nearer) << "distance " << node.distance;
-      }
-      EXPECT_GT(reachable, 5u);
-    }
-  });
-}
-
-TEST(BackReferencesTest, UncollectableObjectsAreKeptByNothing) {
-  EXPECT_CHILD_OK([] {
-    Start();
+CHILD_TEST(BackReferencesTest, LeadOnAShortestWayToARoot) {
+  Start();
+  std::mt19937 random(1);
+  for (int round = 0; round < 10; ++round) {
+    std::vector<Node> nodes = MakeGraph(random, 5000);
+    std::vector<size_t> roots;
     g_roots.clear();
-    auto** holder = static_cast<void**>(Allocate(Kind::kUncollectable, 64));
-    void* held = Allocate(Kind::kAtomic, 64);
-    holder[3] = held;
+    for (int i = 0; i < 5; ++i) {
+      roots.push_back(random() % nodes.size());
+      // Inside, so that the object in front does not count as one that ends here.
+      g_roots.push_back(nodes[roots.back()].object + 1);
+    }
+    FindDistances(nodes, roots);
     Collect();
     ASSERT_TRUE(g_recorded);
-    const auto* reference = g_references.Find(AddressOf(holder));
-    ASSERT_NE(reference, nullptr);
-    EXPECT_EQ(reference->from, BackReferences::From::kNothing);
-    reference = g_references.Find(AddressOf(held));
-    ASSERT_NE(reference, nullptr);
-    EXPECT_EQ(reference->from, BackReferences::From::kHeap);
-    EXPECT_EQ(reference->word, AddressOf(holder + 3));
-  });
-}
-
-TEST(BackReferencesTest, WhatAFinalizerKeepsIsKeptForIt) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    g_roots.clear();
-    auto** object = static_cast<void**>(Allocate(Kind::kNormal, 64));
-    void* held = Allocate(Kind::kNormal, 64);
-    object[0] = held;
-    {
-      platform::LockGuard guard(g_collector.lock());
-      Finalizer old;
-      ASSERT_TRUE(g_collector.registered().finalizers.Register(
-          AddressOf(object), {[](void*, void*) {}, nullptr, FinalizeOrder::kNormal}, &old));
-    }
-    Collect();
-    ASSERT_TRUE(g_recorded);
-    for (void* p : {static_cast<void*>(object), held}) {
-      const auto* reference = g_references.Find(AddressOf(p));
+    size_t reachable = 0;
+    for (const Node& node : nodes) {
+      const auto* reference = g_references.Find(AddressOf(node.object));
+      if (node.distance == kFar) {
+        EXPECT_EQ(reference, nullptr);
+        continue;
+      }
+      ++reachable;
       ASSERT_NE(reference, nullptr);
-      EXPECT_EQ(reference->from, BackReferences::From::kFinalizer);
+      if (node.distance == 0) {
+        EXPECT_EQ(reference->from, BackReferences::From::kRoot);
+        EXPECT_TRUE(IsInRoots(reference->word));
+        EXPECT_EQ(*PointerAt<Addr>(reference->word), AddressOf(node.object + 1));
+        continue;
+      }
+      EXPECT_EQ(reference->from, BackReferences::From::kHeap);
+      EXPECT_EQ(*PointerAt<Addr>(reference->word), AddressOf(node.object));
+      alloc::ObjectRef holder;
+      ASSERT_TRUE(alloc::FindObject(reference->word, &holder));
+      bool nearer = false;
+      for (const Node& other : nodes) {
+        nearer = nearer ||
+                 (AddressOf(other.object) == holder.base && other.distance == node.distance - 1);
+      }
+      EXPECT_TRUE(nearer) << "distance " << node.distance;
     }
-  });
+    EXPECT_GT(reachable, 5u);
+  }
 }
 
-TEST(BackReferencesTest, RegisteredDisplacementsAloneCountWithoutInteriorPointers) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    testing::g_tunables.mark.all_interior_pointers = false;
-    g_valid_displacement[16] = 1;
-    auto** holder = static_cast<void**>(Allocate(Kind::kNormal, 64));
-    auto** at_16 = static_cast<void**>(Allocate(Kind::kNormal, 64));
-    auto** at_24 = static_cast<void**>(Allocate(Kind::kNormal, 64));
-    holder[0] = at_16 + 2;
-    holder[1] = at_24 + 3;
-    g_roots.assign(1, holder);
-    Collect();
-    ASSERT_TRUE(g_recorded);
-    ASSERT_NE(g_references.Find(AddressOf(at_16)), nullptr);
-    EXPECT_EQ(g_references.Find(AddressOf(at_16))->word, AddressOf(holder));
-    EXPECT_EQ(g_references.Find(AddressOf(at_24)), nullptr);
-  });
+CHILD_TEST(BackReferencesTest, WhatAFinalizerKeepsIsKeptForIt) {
+  Start();
+  g_roots.clear();
+  auto** object = static_cast<void**>(Allocate(Kind::kNormal, 64));
+  void* held = Allocate(Kind::kNormal, 64);
+  object[0] = held;
+  {
+    platform::LockGuard guard(g_collector.lock());
+    Finalizer old;
+    ASSERT_TRUE(g_collector.registered().finalizers.Register(
+        AddressOf(object), {[](void*, void*) {}, nullptr, FinalizeOrder::kNormal}, &old));
+  }
+  Collect();
+  ASSERT_TRUE(g_recorded);
+  for (void* p : {static_cast<void*>(object), held}) {
+    const auto* reference = g_references.Find(AddressOf(p));
+    ASSERT_NE(reference, nullptr);
+    EXPECT_EQ(reference->from, BackReferences::From::kFinalizer);
+  }
+}
+
+CHILD_TEST(BackReferencesTest, RegisteredDisplacementsAloneCountWithoutInteriorPointers) {
+  Start();
+  testing::g_tunables.mark.all_interior_pointers = false;
+  g_valid_displacement[16] = 1;
+  auto** holder = static_cast<void**>(Allocate(Kind::kNormal, 64));
+  auto** at_16 = static_cast<void**>(Allocate(Kind::kNormal, 64));
+  auto** at_24 = static_cast<void**>(Allocate(Kind::kNormal, 64));
+  holder[0] = at_16 + 2;
+  holder[1] = at_24 + 3;
+  g_roots.assign(1, holder);
+  Collect();
+  ASSERT_TRUE(g_recorded);
+  ASSERT_NE(g_references.Find(AddressOf(at_16)), nullptr);
+  EXPECT_EQ(g_references.Find(AddressOf(at_16))->word, AddressOf(holder));
+  EXPECT_EQ(g_references.Find(AddressOf(at_24)), nullptr);
 }
 
 }  // namespace

@@ -8,17 +8,7 @@ namespace gleaner::gc {
 namespace {
 
 using alloc::Kind;
-using testing::Allocate;
-using testing::Dead;
-using testing::g_roots;
-using testing::g_tunables;
-using testing::Graph;
-using testing::IsAllocated;
-using testing::MarkOf;
-using testing::NewNode;
-using testing::Node;
-
-class GenerationalTest : public ::testing::Test {};
+using namespace testing;
 
 void CollectAll() {
   testing::Collect();
@@ -53,220 +43,196 @@ std::vector<Node*> NewNodes(size_t count = 64) {
   return nodes;
 }
 void MakeRoots(const std::vector<Node*>& nodes) { g_roots.assign(nodes.begin(), nodes.end()); }
+std::vector<Node*> StartWithOld(size_t count = 64) {
+  Start();
+  std::vector<Node*> old = NewNodes(count);
+  MakeRoots(old);
+  CollectAll();
+  return old;
+}
 
-TEST_F(GenerationalTest, YoungObjectsLiveIfRootsOrWrittenOldOnesReferToThem) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    std::vector<Node*> old = NewNodes();
-    MakeRoots(old);
-    CollectAll();
-    for (Node* node : old) ASSERT_TRUE(IsOld(node));
-    for (int round = 0; round < 5; ++round) {
-      // On few of the pages, at some distance.
-      Node* chain = NewNode(1);
-      chain->references[0] = NewNode(2);
-      void* atomic = Allocate(Kind::kAtomic, 40);
-      chain->references[0]->references[3] = static_cast<Node*>(atomic);
-      old[static_cast<size_t>(round) * 3]->references[round % 4] = chain;
-      Node* of_root = NewNode(3);
-      g_roots.push_back(of_root);
-      void* dead = Dead();
-      Node* dead_node = NewNode(4);
-      for (void* p : {static_cast<void*>(chain), atomic, dead, static_cast<void*>(dead_node)}) {
-        ASSERT_TRUE(IsYoung(p));
-      }
-      CollectYoung();
-      EXPECT_TRUE(IsOld(chain));
-      EXPECT_TRUE(IsOld(chain->references[0]));
-      EXPECT_TRUE(IsOld(atomic));
-      EXPECT_TRUE(IsOld(of_root));
-      EXPECT_FALSE(IsAllocated(dead));
-      EXPECT_FALSE(IsAllocated(dead_node));
+CHILD_TEST(GenerationalTest, YoungObjectsLiveIfRootsOrWrittenOldOnesReferToThem) {
+  std::vector<Node*> old = StartWithOld();
+  for (Node* node : old) ASSERT_TRUE(IsOld(node));
+  for (int round = 0; round < 5; ++round) {
+    // On few of the pages, at some distance.
+    Node* chain = NewNode(1);
+    chain->references[0] = NewNode(2);
+    void* atomic = Allocate(Kind::kAtomic, 40);
+    chain->references[0]->references[3] = static_cast<Node*>(atomic);
+    old[static_cast<size_t>(round) * 3]->references[round % 4] = chain;
+    Node* of_root = NewNode(3);
+    g_roots.push_back(of_root);
+    void* dead = Dead();
+    Node* dead_node = NewNode(4);
+    for (void* p : {static_cast<void*>(chain), atomic, dead, static_cast<void*>(dead_node)}) {
+      ASSERT_TRUE(IsYoung(p));
     }
-    EXPECT_EQ(g_collector.totals().minors, 5u);
-  });
+    CollectYoung();
+    EXPECT_TRUE(IsOld(chain));
+    EXPECT_TRUE(IsOld(chain->references[0]));
+    EXPECT_TRUE(IsOld(atomic));
+    EXPECT_TRUE(IsOld(of_root));
+    EXPECT_FALSE(IsAllocated(dead));
+    EXPECT_FALSE(IsAllocated(dead_node));
+  }
+  EXPECT_EQ(g_collector.totals().minors, 5u);
 }
 
 // What is written after the last collection has to be noticed then, not only after the first.
-TEST_F(GenerationalTest, APageIsTrackedAnewAfterEachCollection) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    std::vector<Node*> old = NewNodes();
-    MakeRoots(old);
-    CollectAll();
-    for (int round = 0; round < 20; ++round) {
-      Node* node = NewNode(100);
-      old[1]->references[0] = node;  // the one of the last round dies, and stays
-      CollectYoung();
-      ASSERT_TRUE(IsOld(node)) << round;
-    }
-  });
+CHILD_TEST(GenerationalTest, APageIsTrackedAnewAfterEachCollection) {
+  std::vector<Node*> old = StartWithOld();
+  for (int round = 0; round < 20; ++round) {
+    Node* node = NewNode(100);
+    old[1]->references[0] = node;  // the one of the last round dies, and stays
+    CollectYoung();
+    ASSERT_TRUE(IsOld(node)) << round;
+  }
 }
 
-TEST_F(GenerationalTest, OldGarbageStaysUntilTheWholeHeapIsCollected) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    std::vector<Node*> old = NewNodes();
-    MakeRoots(old);
-    CollectAll();
-    g_roots[5] = nullptr;
-    CollectYoung();
-    EXPECT_TRUE(IsAllocated(old[5]));
-    CollectYoung();
-    EXPECT_TRUE(IsAllocated(old[5]));
-    CollectAll();
-    EXPECT_FALSE(IsAllocated(old[5]));
-    EXPECT_TRUE(IsAllocated(old[6]));
-  });
+CHILD_TEST(GenerationalTest, OldGarbageStaysUntilTheWholeHeapIsCollected) {
+  std::vector<Node*> old = StartWithOld();
+  g_roots[5] = nullptr;
+  CollectYoung();
+  EXPECT_TRUE(IsAllocated(old[5]));
+  CollectYoung();
+  EXPECT_TRUE(IsAllocated(old[5]));
+  CollectAll();
+  EXPECT_FALSE(IsAllocated(old[5]));
+  EXPECT_TRUE(IsAllocated(old[6]));
 }
 
-TEST_F(GenerationalTest, ASlotThatWasGivenBackHoldsAYoungObjectNext) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    std::vector<Node*> old = NewNodes(160);
-    MakeRoots(old);
-    CollectAll();
-    std::set<void*> freed;
-    for (size_t i = 0; i < 128; ++i) {
-      g_roots[i] = nullptr;
-      freed.insert(old[i]);
-      ASSERT_EQ(alloc::FreeObject(old[i]), alloc::FreeResult::kFreed);
-    }
-    size_t reused = 0;
-    std::vector<Node*> fresh = NewNodes(400);
-    for (Node* node : fresh) {
-      reused += freed.count(node);
-      ASSERT_TRUE(IsYoung(node));
-    }
-    EXPECT_GT(reused, 50u);
-    old[150]->references[0] = fresh[7];
-    CollectYoung();
-    for (size_t i = 0; i < fresh.size(); ++i) ASSERT_EQ(IsAllocated(fresh[i]), i == 7) << i;
-  });
+CHILD_TEST(GenerationalTest, ASlotThatWasGivenBackHoldsAYoungObjectNext) {
+  std::vector<Node*> old = StartWithOld(160);
+  std::set<void*> freed;
+  for (size_t i = 0; i < 128; ++i) {
+    g_roots[i] = nullptr;
+    freed.insert(old[i]);
+    ASSERT_EQ(alloc::FreeObject(old[i]), alloc::FreeResult::kFreed);
+  }
+  size_t reused = 0;
+  std::vector<Node*> fresh = NewNodes(400);
+  for (Node* node : fresh) {
+    reused += freed.count(node);
+    ASSERT_TRUE(IsYoung(node));
+  }
+  EXPECT_GT(reused, 50u);
+  old[150]->references[0] = fresh[7];
+  CollectYoung();
+  for (size_t i = 0; i < fresh.size(); ++i) ASSERT_EQ(IsAllocated(fresh[i]), i == 7) << i;
 }
 
-TEST_F(GenerationalTest, LargeObjects) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    constexpr size_t kBytes = 6 * alloc::kPageBytes;
-    constexpr size_t kWords = kBytes / sizeof(void*);
-    auto** old = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
-    g_roots.assign(1, old);
-    CollectAll();
-    for (const size_t at : {size_t{0}, kWords / 2, kWords - 1}) {
-      auto** young = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
-      Node* node = NewNode(1);
-      young[kWords - 1] = node;
-      old[at] = young;
-      void* dead = Allocate(Kind::kNormal, kBytes);
-      void* dead_atomic = Allocate(Kind::kAtomic, kBytes);
-      CollectYoung();
-      EXPECT_TRUE(IsOld(young));
-      EXPECT_TRUE(IsOld(node));
-      EXPECT_FALSE(IsAllocated(dead));
-      EXPECT_FALSE(IsAllocated(dead_atomic));
-    }
-  });
+CHILD_TEST(GenerationalTest, LargeObjects) {
+  Start();
+  constexpr size_t kBytes = 6 * alloc::kPageBytes;
+  constexpr size_t kWords = kBytes / sizeof(void*);
+  auto** old = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
+  g_roots.assign(1, old);
+  CollectAll();
+  for (const size_t at : {size_t{0}, kWords / 2, kWords - 1}) {
+    auto** young = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
+    Node* node = NewNode(1);
+    young[kWords - 1] = node;
+    old[at] = young;
+    void* dead = Allocate(Kind::kNormal, kBytes);
+    void* dead_atomic = Allocate(Kind::kAtomic, kBytes);
+    CollectYoung();
+    EXPECT_TRUE(IsOld(young));
+    EXPECT_TRUE(IsOld(node));
+    EXPECT_FALSE(IsAllocated(dead));
+    EXPECT_FALSE(IsAllocated(dead_atomic));
+  }
 }
 
 // An old object that has grown: nobody tracked its new pages.
-TEST_F(GenerationalTest, AnOldObjectMayGrowInPlace) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    constexpr size_t kBytes = 5 * alloc::kPageBytes;
-    auto** old = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
-    g_roots.assign(1, old);
-    CollectAll();
-    alloc::ObjectRef object;
-    ASSERT_TRUE(alloc::FindObject(AddressOf(old), &object));
-    ASSERT_TRUE(alloc::ResizeInPlace(object, 3 * kBytes));
-    Node* node = NewNode(1);
-    old[3 * kBytes / sizeof(void*) - 1] = node;
-    CollectYoung();
-    EXPECT_TRUE(IsOld(node));
-    Node* second = NewNode(2);
-    old[3 * kBytes / sizeof(void*) - 2] = second;
-    CollectYoung();
-    EXPECT_TRUE(IsOld(second));
-  });
+CHILD_TEST(GenerationalTest, AnOldObjectMayGrowInPlace) {
+  Start();
+  constexpr size_t kBytes = 5 * alloc::kPageBytes;
+  auto** old = static_cast<void**>(Allocate(Kind::kNormal, kBytes));
+  g_roots.assign(1, old);
+  CollectAll();
+  alloc::ObjectRef object;
+  ASSERT_TRUE(alloc::FindObject(AddressOf(old), &object));
+  ASSERT_TRUE(alloc::ResizeInPlace(object, 3 * kBytes));
+  Node* node = NewNode(1);
+  old[3 * kBytes / sizeof(void*) - 1] = node;
+  CollectYoung();
+  EXPECT_TRUE(IsOld(node));
+  Node* second = NewNode(2);
+  old[3 * kBytes / sizeof(void*) - 2] = second;
+  CollectYoung();
+  EXPECT_TRUE(IsOld(second));
 }
 
-TEST_F(GenerationalTest, UncollectableAndDescribedObjects) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    g_roots.clear();
-    // Of two words, the second one is a pointer.
-    const int kind = MakeKind(uint64_t{1} << 62 | kBitmap, false);
-    ASSERT_GE(kind, 0);
-    std::vector<void**> described;
-    std::vector<void**> uncollectable;
-    for (int i = 0; i < 200; ++i) {
-      described.push_back(static_cast<void**>(Allocate(static_cast<Kind>(kind), 1000)));
-      g_roots.push_back(described.back());
-      uncollectable.push_back(static_cast<void**>(Allocate(Kind::kUncollectable, 1000)));
-    }
-    auto** young = static_cast<void**>(Allocate(Kind::kUncollectable, 1000));
-    young[3] = NewNode(1);
-    CollectYoung();
-    EXPECT_TRUE(IsOld(young));
-    EXPECT_TRUE(IsOld(young[3]));
-    Node* nodes[] = {NewNode(2), NewNode(3), NewNode(4)};
-    Node* hidden = NewNode(5);
-    described[50][1] = nodes[0];
-    described[60][0] = hidden;  // where no pointer is
-    uncollectable[70][100] = nodes[1];
-    young[5] = nodes[2];
-    CollectYoung();
-    for (Node* node : nodes) EXPECT_TRUE(IsOld(node));
-    EXPECT_FALSE(IsAllocated(hidden));
-  });
+CHILD_TEST(GenerationalTest, UncollectableAndDescribedObjects) {
+  Start();
+  g_roots.clear();
+  // Of two words, the second one is a pointer.
+  const int kind = MakeKind(uint64_t{1} << 62 | kBitmap, false);
+  ASSERT_GE(kind, 0);
+  std::vector<void**> described;
+  std::vector<void**> uncollectable;
+  for (int i = 0; i < 200; ++i) {
+    described.push_back(static_cast<void**>(Allocate(static_cast<Kind>(kind), 1000)));
+    g_roots.push_back(described.back());
+    uncollectable.push_back(static_cast<void**>(Allocate(Kind::kUncollectable, 1000)));
+  }
+  auto** young = static_cast<void**>(Allocate(Kind::kUncollectable, 1000));
+  young[3] = NewNode(1);
+  CollectYoung();
+  EXPECT_TRUE(IsOld(young));
+  EXPECT_TRUE(IsOld(young[3]));
+  Node* nodes[] = {NewNode(2), NewNode(3), NewNode(4)};
+  Node* hidden = NewNode(5);
+  described[50][1] = nodes[0];
+  described[60][0] = hidden;  // where no pointer is
+  uncollectable[70][100] = nodes[1];
+  young[5] = nodes[2];
+  CollectYoung();
+  for (Node* node : nodes) EXPECT_TRUE(IsOld(node));
+  EXPECT_FALSE(IsAllocated(hidden));
 }
 
-TEST_F(GenerationalTest, LinksAndFinalizersOfYoungObjectsAreDecided) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    std::vector<Node*> old = NewNodes();
-    MakeRoots(old);
-    CollectAll();
-    g_roots[2] = nullptr;  // old garbage
-    Node* kept = NewNode(1);
-    Node* lost = NewNode(2);
-    old[1]->references[0] = kept;
-    static uintptr_t links[3];
-    const Addr targets[] = {AddressOf(kept), AddressOf(lost), AddressOf(old[2])};
-    for (int i = 0; i < 3; ++i) {
-      links[i] = ~targets[i];
-      ASSERT_EQ(g_collector.registered().short_links.Register(AddressOf(&links[i]), targets[i]),
-                LinkResult::kNew);
-    }
-    Node* finalized = NewNode(3);
-    finalized->references[0] = NewNode(4);
-    for (Node* node : {finalized, kept, old[2]}) {
-      Finalizer before;
-      ASSERT_TRUE(g_collector.registered().finalizers.Register(
-          AddressOf(node), {[](void*, void*) {}, nullptr}, &before));
-    }
-    lost = nullptr;
-    CollectYoung();
-    EXPECT_EQ(links[0], ~targets[0]);
-    EXPECT_EQ(links[1], 0u);
-    EXPECT_EQ(links[2], ~targets[2]) << "of an old object";
-    Finalizers::Ready ready;
-    ASSERT_TRUE(g_collector.registered().finalizers.Take(&ready));
-    EXPECT_EQ(ready.object, finalized);
-    EXPECT_TRUE(IsOld(finalized->references[0]));
-    EXPECT_FALSE(g_collector.registered().finalizers.Take(&ready));
-    ready = {};
-    CollectAll();
-    EXPECT_EQ(links[0], ~targets[0]);
-    EXPECT_EQ(links[2], 0u);
-    ASSERT_TRUE(g_collector.registered().finalizers.Take(&ready));
-    EXPECT_EQ(ready.object, old[2]);
-  });
+CHILD_TEST(GenerationalTest, LinksAndFinalizersOfYoungObjectsAreDecided) {
+  std::vector<Node*> old = StartWithOld();
+  g_roots[2] = nullptr;  // old garbage
+  Node* kept = NewNode(1);
+  Node* lost = NewNode(2);
+  old[1]->references[0] = kept;
+  static uintptr_t links[3];
+  const Addr targets[] = {AddressOf(kept), AddressOf(lost), AddressOf(old[2])};
+  for (int i = 0; i < 3; ++i) {
+    links[i] = ~targets[i];
+    ASSERT_EQ(g_collector.registered().short_links.Register(AddressOf(&links[i]), targets[i]),
+              LinkResult::kNew);
+  }
+  Node* finalized = NewNode(3);
+  finalized->references[0] = NewNode(4);
+  for (Node* node : {finalized, kept, old[2]}) {
+    Finalizer before;
+    ASSERT_TRUE(g_collector.registered().finalizers.Register(
+        AddressOf(node), {[](void*, void*) {}, nullptr}, &before));
+  }
+  lost = nullptr;
+  CollectYoung();
+  EXPECT_EQ(links[0], ~targets[0]);
+  EXPECT_EQ(links[1], 0u);
+  EXPECT_EQ(links[2], ~targets[2]) << "of an old object";
+  Finalizers::Ready ready;
+  ASSERT_TRUE(g_collector.registered().finalizers.Take(&ready));
+  EXPECT_EQ(ready.object, finalized);
+  EXPECT_TRUE(IsOld(finalized->references[0]));
+  EXPECT_FALSE(g_collector.registered().finalizers.Take(&ready));
+  ready = {};
+  CollectAll();
+  EXPECT_EQ(links[0], ~targets[0]);
+  EXPECT_EQ(links[2], 0u);
+  ASSERT_TRUE(g_collector.registered().finalizers.Take(&ready));
+  EXPECT_EQ(ready.object, old[2]);
 }
 
 // A model that knows what there must be, for many collections of both kinds.
-TEST_F(GenerationalTest, NothingIsLostWhateverChanges) {
+TEST(GenerationalTest, NothingIsLostWhateverChanges) {
   for (const int markers : {1, 3}) {
     EXPECT_CHILD_OK([markers] {
       Start(markers);
@@ -289,7 +255,7 @@ TEST_F(GenerationalTest, NothingIsLostWhateverChanges) {
 }
 
 // Full collections that mark or sweep concurrently, with minor ones between them.
-TEST_F(GenerationalTest, FullCollectionsMayBeBesideTheProgram) {
+TEST(GenerationalTest, FullCollectionsMayBeBesideTheProgram) {
   for (const bool concurrent_mark : {false, true}) {
     EXPECT_CHILD_OK([concurrent_mark] {
       Start();
@@ -324,116 +290,103 @@ TEST_F(GenerationalTest, FullCollectionsMayBeBesideTheProgram) {
   }
 }
 
-TEST_F(GenerationalTest, WhenTheWholeHeapIsCollected) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    g_roots.assign(1, NewNode(1));
-    CollectYoung();
-    EXPECT_TRUE(g_collector.Collect(Cause::kExhausted, 0));
-    EXPECT_FALSE(g_collector.last().minor);
-    CollectYoung();
-    g_collector.ValidateDisplacement(24);
-    EXPECT_FALSE(CollectForAllocation());
-    CollectYoung();
-    g_tunables.mark.all_interior_pointers = false;
-    EXPECT_FALSE(CollectForAllocation());
-    CollectYoung();
-    g_tunables.max_minors = 3;
-    CollectAll();
-    for (int i = 0; i < 3; ++i) CollectYoung();
-    EXPECT_FALSE(CollectForAllocation());
-    g_tunables.max_minors = 0;
-    CollectYoung();
-    for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
-    EXPECT_EQ(alloc::AllocationColour(), alloc::g_epoch);
-    g_tunables.max_minors = 10;
-    EXPECT_FALSE(CollectForAllocation());
-    EXPECT_EQ(alloc::AllocationColour(), alloc::g_young);
-    SetDisclaim(
-        Kind::kNormal, [](void*) { return 0; }, false);
-    for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
-    EXPECT_EQ(alloc::AllocationColour(), alloc::g_epoch);
-  });
+CHILD_TEST(GenerationalTest, WhenTheWholeHeapIsCollected) {
+  Start();
+  g_roots.assign(1, NewNode(1));
+  CollectYoung();
+  EXPECT_TRUE(g_collector.Collect(Cause::kExhausted, 0));
+  EXPECT_FALSE(g_collector.last().minor);
+  CollectYoung();
+  g_collector.ValidateDisplacement(24);
+  EXPECT_FALSE(CollectForAllocation());
+  CollectYoung();
+  g_tunables.mark.all_interior_pointers = false;
+  EXPECT_FALSE(CollectForAllocation());
+  CollectYoung();
+  g_tunables.max_minors = 3;
+  CollectAll();
+  for (int i = 0; i < 3; ++i) CollectYoung();
+  EXPECT_FALSE(CollectForAllocation());
+  g_tunables.max_minors = 0;
+  CollectYoung();
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
+  EXPECT_EQ(alloc::AllocationColour(), alloc::g_epoch);
+  g_tunables.max_minors = 10;
+  EXPECT_FALSE(CollectForAllocation());
+  EXPECT_EQ(alloc::AllocationColour(), alloc::g_young);
+  SetDisclaim(
+      Kind::kNormal, [](void*) { return 0; }, false);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(CollectForAllocation());
+  EXPECT_EQ(alloc::AllocationColour(), alloc::g_epoch);
 }
 
 // Turned off, nothing is born young, and what was goes on as if it had not been.
-TEST_F(GenerationalTest, ItMayBeTurnedOffAndOn) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    Graph graph(3);
-    for (int round = 0; round < 60; ++round) {
-      const bool on = round / 10 % 2 == 0;
-      g_tunables.generational = on ? GenerationalMode::kAlways : GenerationalMode::kOff;
-      for (int i = 0; i < 40; ++i) graph.Change();
-      void* dead = Dead();
-      EXPECT_EQ(CollectForAllocation(), on && (round == 0 || round % 10 != 0)) << round;
-      EXPECT_FALSE(IsAllocated(dead));
-      graph.Check();
-    }
-  });
+CHILD_TEST(GenerationalTest, ItMayBeTurnedOffAndOn) {
+  Start();
+  Graph graph(3);
+  for (int round = 0; round < 60; ++round) {
+    const bool on = round / 10 % 2 == 0;
+    g_tunables.generational = on ? GenerationalMode::kAlways : GenerationalMode::kOff;
+    for (int i = 0; i < 40; ++i) graph.Change();
+    void* dead = Dead();
+    EXPECT_EQ(CollectForAllocation(), on && (round == 0 || round % 10 != 0)) << round;
+    EXPECT_FALSE(IsAllocated(dead));
+    graph.Check();
+  }
 }
 
 // In a child nothing is tracked.
-TEST_F(GenerationalTest, AForkedChildCollectsTheWholeHeapFirst) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    std::vector<Node*> old = NewNodes();
-    MakeRoots(old);
-    CollectYoung();
-    Node* node = NewNode(1);
-    old[3]->references[0] = node;
-    g_collector.ResetAfterFork(true);
-    EXPECT_FALSE(CollectForAllocation());
-    EXPECT_TRUE(IsOld(node));
-    node->references[0] = NewNode(2);
-    CollectYoung();
-    EXPECT_TRUE(IsOld(node->references[0]));
-  });
+CHILD_TEST(GenerationalTest, AForkedChildCollectsTheWholeHeapFirst) {
+  Start();
+  std::vector<Node*> old = NewNodes();
+  MakeRoots(old);
+  CollectYoung();
+  Node* node = NewNode(1);
+  old[3]->references[0] = node;
+  g_collector.ResetAfterFork(true);
+  EXPECT_FALSE(CollectForAllocation());
+  EXPECT_TRUE(IsOld(node));
+  node->references[0] = NewNode(2);
+  CollectYoung();
+  EXPECT_TRUE(IsOld(node->references[0]));
 }
 
 // The program's own marks, in a minor collection.
-TEST_F(GenerationalTest, MarksByHand) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    std::vector<Node*> old = NewNodes();
-    MakeRoots(old);
-    CollectAll();
-    static Node* set;
-    static Node* cleared;
-    set = NewNode(1);
-    cleared = old[9];
-    void* dead = Dead();
-    testing::g_inspect = [](const Marker&, const RootTasks&, const MarkConfig&) {
-      alloc::ObjectRef object;
-      ASSERT_TRUE(alloc::FindSlot(AddressOf(set), &object));
-      g_collector.marker().SetMark(object, true);
-      ASSERT_TRUE(alloc::FindSlot(AddressOf(cleared), &object));
-      g_collector.marker().SetMark(object, false);
-    };
-    CollectYoung();
-    testing::g_inspect = nullptr;
-    EXPECT_TRUE(IsOld(set));
-    EXPECT_TRUE(IsOld(cleared)) << "old ones may refer to it, and were not looked at";
-    EXPECT_FALSE(IsAllocated(dead));
-    EXPECT_FALSE(CollectForAllocation()) << "so that it is decided";
-    EXPECT_FALSE(IsAllocated(set));
-  });
+CHILD_TEST(GenerationalTest, MarksByHand) {
+  std::vector<Node*> old = StartWithOld();
+  static Node* set;
+  static Node* cleared;
+  set = NewNode(1);
+  cleared = old[9];
+  void* dead = Dead();
+  testing::g_inspect = [](const Marker&, const RootTasks&, const MarkConfig&) {
+    alloc::ObjectRef object;
+    ASSERT_TRUE(alloc::FindSlot(AddressOf(set), &object));
+    g_collector.marker().SetMark(object, true);
+    ASSERT_TRUE(alloc::FindSlot(AddressOf(cleared), &object));
+    g_collector.marker().SetMark(object, false);
+  };
+  CollectYoung();
+  testing::g_inspect = nullptr;
+  EXPECT_TRUE(IsOld(set));
+  EXPECT_TRUE(IsOld(cleared)) << "old ones may refer to it, and were not looked at";
+  EXPECT_FALSE(IsAllocated(dead));
+  EXPECT_FALSE(CollectForAllocation()) << "so that it is decided";
+  EXPECT_FALSE(IsAllocated(set));
 }
 
-TEST_F(GenerationalTest, WithAFullMarkStack) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    // Long lists and wide trees, to be found from one old object.
-    std::vector<Node*> old = NewNodes();
-    MakeRoots(old);
-    CollectAll();
-    std::vector<Node*> young;
-    auto** wide = static_cast<Node**>(Allocate(Kind::kNormal, 40000 * sizeof(Node*)));
-    old[0]->references[0] = reinterpret_cast<Node*>(wide);
-    for (size_t i = 0; i < 40000; ++i) young.push_back(wide[i] = NewNode(i));
-    CollectYoung();
-    for (Node* node : young) ASSERT_TRUE(IsOld(node));
-  });
+CHILD_TEST(GenerationalTest, WithAFullMarkStack) {
+  Start();
+  // Long lists and wide trees, to be found from one old object.
+  std::vector<Node*> old = NewNodes();
+  MakeRoots(old);
+  CollectAll();
+  std::vector<Node*> young;
+  auto** wide = static_cast<Node**>(Allocate(Kind::kNormal, 40000 * sizeof(Node*)));
+  old[0]->references[0] = reinterpret_cast<Node*>(wide);
+  for (size_t i = 0; i < 40000; ++i) young.push_back(wide[i] = NewNode(i));
+  CollectYoung();
+  for (Node* node : young) ASSERT_TRUE(IsOld(node));
 }
 
 }  // namespace

@@ -61,144 +61,71 @@ void MakeMinor(Measurements* found, bool is_long) {
   found->is_minor_long = is_long;
 }
 
+// With the changes at the end.
+#define ROW(name, next, reason, stands, ...) \
+  Changed(name, next, reason, stands,        \
+          []([[maybe_unused]] Tunables* t, [[maybe_unused]] Measurements* m) { __VA_ARGS__; })
+
 TEST(NextCollectionTest, EachRowOfTheTable) {
   using enum NextCollection;
   using enum Reason;
   const Row kRows[] = {
-      Changed("K1", kStop, kOnlyKind, false,
-              [](Tunables* t, Measurements*) { t->concurrent_mark = false; }),
-      Changed("K1 before K2", kStop, kOnlyKind, false,
-              [](Tunables* t, Measurements* m) {
-                t->concurrent_mark = false;
-                m->is_cycle_wanted = true;
-              }),
-      Changed("K1 before K3", kStop, kOnlyKind, false,
-              [](Tunables* t, Measurements* m) {
-                t->concurrent_mark = false;
-                MakeMinor(m, false);
-              }),
-      Changed("K2", kConcurrent, kAsked, false,
-              [](Tunables*, Measurements* m) { m->is_cycle_wanted = true; }),
-      Changed("K2 before all below", kConcurrent, kAsked, false,
-              [](Tunables*, Measurements* m) {
-                m->is_cycle_wanted = true;
-                MakeMinor(m, false);
-                m->is_near_limit = true;
-                m->expected_stop_ns = 0;
-                m->garbage_in_cycle_bytes = 2 * kHalf;
-                m->loss_ns = 1e12;
-              }),
-      Changed("K3, short", kMinor, kYoungDie, true,
-              [](Tunables*, Measurements* m) { MakeMinor(m, false); }),
-      Changed("K3, long, and no cycle fits", kMinor, kYoungDie, true,
-              [](Tunables*, Measurements* m) {
-                MakeMinor(m, true);
-                m->garbage_in_cycle_bytes = kHalf + 1;
-              }),
-      Changed("K3, long, and a cycle is dear", kMinor, kYoungDie, true,
-              [](Tunables*, Measurements* m) {
-                MakeMinor(m, true);
-                m->loss_ns = kDear * 1.01;
-              }),
-      Changed("K3 before K4", kMinor, kYoungDie, true,
-              [](Tunables*, Measurements* m) {
-                MakeMinor(m, false);
-                m->is_near_limit = true;
-              }),
-      Changed("not K3: long, and a cycle fits", kConcurrent, kLongStop, false,
-              [](Tunables*, Measurements* m) { MakeMinor(m, true); }),
-      Changed("not K3: long, and the mode does not ask whether a cycle fits", kConcurrent,
-              kLongStop, false,
-              [](Tunables* t, Measurements* m) {
-                t->automatic = false;
-                MakeMinor(m, true);
-                m->garbage_in_cycle_bytes = kHalf + 1;
-              }),
-      Changed("not K3: no minor one is prepared", kConcurrent, kLongStop, false,
-              [](Tunables*, Measurements* m) { m->is_minor_long = true; }),
-      Changed("K4", kStop, kMemoryLimit, true,
-              [](Tunables*, Measurements* m) { m->is_near_limit = true; }),
-      Changed("K4 for a long minor one", kStop, kMemoryLimit, true,
-              [](Tunables*, Measurements* m) {
-                MakeMinor(m, true);
-                m->is_near_limit = true;
-              }),
-      Changed("K4 before K5", kStop, kMemoryLimit, true,
-              [](Tunables*, Measurements* m) {
-                m->is_near_limit = true;
-                m->expected_stop_ns = 0;
-              }),
-      Changed("not K4: the mode is not automatic", kConcurrent, kLongStop, false,
-              [](Tunables* t, Measurements* m) {
-                t->automatic = false;
-                m->is_near_limit = true;
-              }),
-      Changed("K5", kStop, kShortStop, true,
-              [](Tunables*, Measurements* m) { m->expected_stop_ns = kGoalNs - 1; }),
-      Changed("not K5: as long as the goal", kConcurrent, kLongStop, false,
-              [](Tunables*, Measurements* m) { m->expected_stop_ns = kGoalNs; }),
-      Changed("K5 in the mode concurrent", kStop, kShortStop, true,
-              [](Tunables* t, Measurements* m) {
-                t->automatic = t->weighs_cost = false;
-                m->expected_stop_ns = kGoalNs - 1;
-              }),
-      Changed("not K5: the program's goal is shorter", kConcurrent, kLongStop, false,
-              [](Tunables* t, Measurements* m) {
-                t->pause_target_ns = kGoalNs / 2;
-                m->expected_stop_ns = kGoalNs / 2;
-              }),
-      Changed("K5: the program's goal is longer", kStop, kShortStop, true,
-              [](Tunables* t, Measurements* m) {
-                t->pause_target_ns = 2 * kGoalNs;
-                m->expected_stop_ns = kGoalNs - 1;
-              }),
-      Changed("not K5: a goal of 0", kConcurrent, kLongStop, false,
-              [](Tunables* t, Measurements* m) {
-                t->short_pause_ns = 0;
-                m->expected_stop_ns = 0;
-              }),
-      Changed("K5 before K6", kStop, kShortStop, true,
-              [](Tunables*, Measurements* m) {
-                m->expected_stop_ns = 0;
-                m->garbage_in_cycle_bytes = kHalf + 1;
-              }),
-      Changed("K6", kStop, kFastAllocation, true,
-              [](Tunables*, Measurements* m) { m->garbage_in_cycle_bytes = kHalf + 1; }),
-      Changed("not K6: half of the allowance", kConcurrent, kLongStop, false,
-              [](Tunables*, Measurements* m) { m->garbage_in_cycle_bytes = kHalf; }),
-      Changed("not K6: the mode is not automatic", kConcurrent, kLongStop, false,
-              [](Tunables* t, Measurements* m) {
-                t->automatic = false;
-                m->garbage_in_cycle_bytes = kHalf + 1;
-              }),
-      Changed("K6 before K7", kStop, kFastAllocation, true,
-              [](Tunables*, Measurements* m) {
-                m->garbage_in_cycle_bytes = kHalf + 1;
-                m->loss_ns = 1e12;
-              }),
-      Changed("K7", kStop, kDearCycle, true,
-              [](Tunables*, Measurements* m) { m->loss_ns = kDear * 1.01; }),
-      Changed("not K7: a thirty-second of the time", kConcurrent, kLongStop, false,
-              [](Tunables*, Measurements* m) { m->loss_ns = kDear; }),
-      Changed("not K7: the goal is set", kConcurrent, kLongStop, false,
-              [](Tunables* t, Measurements* m) {
-                t->weighs_cost = false;
-                m->loss_ns = 1e12;
-              }),
-      Changed("not K7: the budget has as much", kConcurrent, kLongStop, false,
-              [](Tunables*, Measurements* m) {
-                m->loss_ns = kDear * 1.01;
-                m->budget.Run(static_cast<uint64_t>(50 * kDear * 1.01) + 1);
-              }),
-      Changed("K7: the budget has lost it", kStop, kDearCycle, true,
-              [](Tunables*, Measurements* m) {
-                m->loss_ns = kDear * 1.01;
-                m->budget.Run(static_cast<uint64_t>(50 * kDear * 1.01) + 1);
-                m->budget.AddLoss(kDear);
-              }),
-      Changed("K8", kConcurrent, kLongStop, false, [](Tunables*, Measurements*) {}),
-      Changed("K8: a cycle gains", kConcurrent, kLongStop, false,
-              [](Tunables*, Measurements* m) { m->loss_ns = -1e9; }),
+      ROW("K1", kStop, kOnlyKind, false, t->concurrent_mark = false),
+      ROW("K1 before K2", kStop, kOnlyKind, false, t->concurrent_mark = false,
+          m->is_cycle_wanted = true),
+      ROW("K1 before K3", kStop, kOnlyKind, false, t->concurrent_mark = false, MakeMinor(m, false)),
+      ROW("K2", kConcurrent, kAsked, false, m->is_cycle_wanted = true),
+      ROW("K2 before all below", kConcurrent, kAsked, false, m->is_cycle_wanted = true,
+          MakeMinor(m, false), m->is_near_limit = true, m->expected_stop_ns = 0,
+          m->garbage_in_cycle_bytes = 2 * kHalf, m->loss_ns = 1e12),
+      ROW("K3, short", kMinor, kYoungDie, true, MakeMinor(m, false)),
+      ROW("K3, long, and no cycle fits", kMinor, kYoungDie, true, MakeMinor(m, true),
+          m->garbage_in_cycle_bytes = kHalf + 1),
+      ROW("K3, long, and a cycle is dear", kMinor, kYoungDie, true, MakeMinor(m, true),
+          m->loss_ns = kDear * 1.01),
+      ROW("K3 before K4", kMinor, kYoungDie, true, MakeMinor(m, false), m->is_near_limit = true),
+      ROW("not K3: long, and a cycle fits", kConcurrent, kLongStop, false, MakeMinor(m, true)),
+      ROW("not K3: long, and the mode does not ask whether a cycle fits", kConcurrent, kLongStop,
+          false, t->automatic = false, MakeMinor(m, true), m->garbage_in_cycle_bytes = kHalf + 1),
+      ROW("not K3: no minor one is prepared", kConcurrent, kLongStop, false,
+          m->is_minor_long = true),
+      ROW("K4", kStop, kMemoryLimit, true, m->is_near_limit = true),
+      ROW("K4 for a long minor one", kStop, kMemoryLimit, true, MakeMinor(m, true),
+          m->is_near_limit = true),
+      ROW("K4 before K5", kStop, kMemoryLimit, true, m->is_near_limit = true,
+          m->expected_stop_ns = 0),
+      ROW("not K4: the mode is not automatic", kConcurrent, kLongStop, false, t->automatic = false,
+          m->is_near_limit = true),
+      ROW("K5", kStop, kShortStop, true, m->expected_stop_ns = kGoalNs - 1),
+      ROW("not K5: as long as the goal", kConcurrent, kLongStop, false,
+          m->expected_stop_ns = kGoalNs),
+      ROW("K5 in the mode concurrent", kStop, kShortStop, true,
+          t->automatic = t->weighs_cost = false, m->expected_stop_ns = kGoalNs - 1),
+      ROW("not K5: the program's goal is shorter", kConcurrent, kLongStop, false,
+          t->pause_target_ns = kGoalNs / 2, m->expected_stop_ns = kGoalNs / 2),
+      ROW("K5: the program's goal is longer", kStop, kShortStop, true,
+          t->pause_target_ns = 2 * kGoalNs, m->expected_stop_ns = kGoalNs - 1),
+      ROW("not K5: a goal of 0", kConcurrent, kLongStop, false, t->short_pause_ns = 0,
+          m->expected_stop_ns = 0),
+      ROW("K5 before K6", kStop, kShortStop, true, m->expected_stop_ns = 0,
+          m->garbage_in_cycle_bytes = kHalf + 1),
+      ROW("K6", kStop, kFastAllocation, true, m->garbage_in_cycle_bytes = kHalf + 1),
+      ROW("not K6: half of the allowance", kConcurrent, kLongStop, false,
+          m->garbage_in_cycle_bytes = kHalf),
+      ROW("not K6: the mode is not automatic", kConcurrent, kLongStop, false, t->automatic = false,
+          m->garbage_in_cycle_bytes = kHalf + 1),
+      ROW("K6 before K7", kStop, kFastAllocation, true, m->garbage_in_cycle_bytes = kHalf + 1,
+          m->loss_ns = 1e12),
+      ROW("K7", kStop, kDearCycle, true, m->loss_ns = kDear * 1.01),
+      ROW("not K7: a thirty-second of the time", kConcurrent, kLongStop, false, m->loss_ns = kDear),
+      ROW("not K7: the goal is set", kConcurrent, kLongStop, false, t->weighs_cost = false,
+          m->loss_ns = 1e12),
+      ROW("not K7: the budget has as much", kConcurrent, kLongStop, false,
+          m->loss_ns = kDear * 1.01, m->budget.Run(static_cast<uint64_t>(50 * kDear * 1.01) + 1)),
+      ROW("K7: the budget has lost it", kStop, kDearCycle, true, m->loss_ns = kDear * 1.01,
+          m->budget.Run(static_cast<uint64_t>(50 * kDear * 1.01) + 1), m->budget.AddLoss(kDear)),
+      ROW("K8", kConcurrent, kLongStop, false),
+      ROW("K8: a cycle gains", kConcurrent, kLongStop, false, m->loss_ns = -1e9),
   };
   for (const Row& row : kRows) {
     const Decision decision = Decide(row.tunables, row.found);

@@ -26,9 +26,7 @@ using alloc::Policy;
 using alloc::Space;
 using alloc::ThreadHeap;
 using alloc::ThreadHeaps;
-using testing::Collect;
-using testing::g_current_node;
-using testing::g_roots;
+using namespace testing;
 
 constexpr size_t kObjectBytes = 1024;
 constexpr size_t kObjectsAPage = alloc::kPageBytes / kObjectBytes;
@@ -176,24 +174,22 @@ TEST(NodePagesTest, ThreadsInTurnKeepToTheirNodesWhileTheBoundAllows) {
 }
 
 // What a thread has left on a node when it went to another is for the threads there.
-TEST(NodePagesTest, FreePagesGoToTheListOfTheirNode) {
-  EXPECT_CHILD_OK([] {
-    Nodes nodes({Policy::kLps, 4, 4});
-    EXPECT_TRUE(nodes.FillPages(1, 0, 200));
-    nodes.Move(1, 2);
-    EXPECT_TRUE(nodes.FillPages(1, 200 * kObjectsAPage, 4));
-    nodes.DropPages(0, 200);
-    Collect();
-    Nodes::Check();
-    EXPECT_LE(nodes.heap(1).free_pages(Space::kScanned), 8u);
-    nodes.Start(1);  // thread 4
-    const size_t taken = Taken();
-    nodes.ForgetFigures();
-    EXPECT_TRUE(nodes.FillPages(4, 0, 190));
-    EXPECT_EQ(Taken(), taken);
-    EXPECT_EQ(nodes.elsewhere(), 0u);
-    EXPECT_EQ(nodes.heap(4).remote_pages, 0u);
-  });
+CHILD_TEST(NodePagesTest, FreePagesGoToTheListOfTheirNode) {
+  Nodes nodes({Policy::kLps, 4, 4});
+  EXPECT_TRUE(nodes.FillPages(1, 0, 200));
+  nodes.Move(1, 2);
+  EXPECT_TRUE(nodes.FillPages(1, 200 * kObjectsAPage, 4));
+  nodes.DropPages(0, 200);
+  Collect();
+  Nodes::Check();
+  EXPECT_LE(nodes.heap(1).free_pages(Space::kScanned), 8u);
+  nodes.Start(1);  // thread 4
+  const size_t taken = Taken();
+  nodes.ForgetFigures();
+  EXPECT_TRUE(nodes.FillPages(4, 0, 190));
+  EXPECT_EQ(Taken(), taken);
+  EXPECT_EQ(nodes.elsewhere(), 0u);
+  EXPECT_EQ(nodes.heap(4).remote_pages, 0u);
 }
 
 // Large objects are given back to the page space. Threads find out on which node such pages are.
@@ -293,24 +289,22 @@ TEST(NodePagesTest, PartialPagesOfAnyNodeAreBetterThanFailure) {
   }
 }
 
-TEST(NodePagesTest, AHeapIsAdoptedOnItsNodeAndElsewhereIfThereIsNoOther) {
-  EXPECT_CHILD_OK([] {
-    Nodes nodes({Policy::kLps, 1, 4});
-    ThreadHeap* left = &nodes.heap(1);
-    nodes.End(1);
-    g_current_node = 0;
-    EXPECT_NE(ThreadHeaps::Acquire(), left);
-    g_current_node = 1;
-    EXPECT_EQ(ThreadHeaps::Acquire(), left);
-    ThreadHeaps::Abandon(left);
-    g_current_node = 0;
-    const rlimit none = {1, 1};
-    ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
-    for (ThreadHeap* next = nullptr; next != left;) {
-      next = ThreadHeaps::Acquire();
-      ASSERT_NE(next, nullptr);
-    }
-  });
+CHILD_TEST(NodePagesTest, AHeapIsAdoptedOnItsNodeAndElsewhereIfThereIsNoOther) {
+  Nodes nodes({Policy::kLps, 1, 4});
+  ThreadHeap* left = &nodes.heap(1);
+  nodes.End(1);
+  g_current_node = 0;
+  EXPECT_NE(ThreadHeaps::Acquire(), left);
+  g_current_node = 1;
+  EXPECT_EQ(ThreadHeaps::Acquire(), left);
+  ThreadHeaps::Abandon(left);
+  g_current_node = 0;
+  const rlimit none = {1, 1};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  for (ThreadHeap* next = nullptr; next != left;) {
+    next = ThreadHeaps::Acquire();
+    ASSERT_NE(next, nullptr);
+  }
 }
 
 }  // namespace

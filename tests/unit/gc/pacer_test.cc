@@ -19,6 +19,10 @@ PacerConfig Config(size_t divisor = 3) {
   return config;
 }
 
+struct ConfiguredPacer : Pacer {
+  explicit ConfiguredPacer(const PacerConfig& config = Config()) { Configure(config); }
+};
+
 // A period whose cost ratio is an eighth: the law gives half of the footprint.
 AllowanceLaw::Period OfRatioEighth(uint64_t footprint_bytes) {
   AllowanceLaw::Period period;
@@ -45,8 +49,7 @@ TEST(PacerTest, NothingIsDueBeforeItIsConfigured) {
 }
 
 TEST(PacerTest, TheAllowanceIsNeverBelowTheMinimum) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(512 * kKiB));
   EXPECT_FALSE(pacer.OnAllocated(512 * kKiB - 1, 0));
   EXPECT_TRUE(pacer.OnAllocated(1, 0));
@@ -95,8 +98,7 @@ TEST(PacerTest, TheAllowanceIsThatOfTheLaw) {
   EXPECT_NEAR(static_cast<double>(pacer.allowance()), 100.0 * kMiB, 10);
   // What the process has outside the heap counts as live bytes do.
   config.process_bytes = 50 * kMiB;
-  Pacer large;
-  large.Configure(config);
+  ConfiguredPacer large(config);
   PacerInput found = Found(250 * kMiB, 100 * kMiB);
   found.period = OfRatioEighth(400 * kMiB);
   large.StartCycle(found);
@@ -107,8 +109,7 @@ TEST(PacerTest, ACollectionPaysForMemoryWhoseFirstAccessTakesEightTimesAsLong) {
   PacerConfig config = Config();
   config.touch_ns_per_byte = 0.25;
   config.longest_stop_ns = 10'000'000;
-  Pacer pacer;
-  pacer.Configure(config);
+  ConfiguredPacer pacer(config);
   EXPECT_FALSE(pacer.PaysToCollectFor(SIZE_MAX / 4));  // nothing is known yet
   PacerInput found = Found(30 * kMiB);
   found.full_stop_ns = 1'000'000;
@@ -143,8 +144,7 @@ size_t RegisterUntilDue(Pacer* pacer, size_t from, size_t finalizable, uint64_t 
 }
 
 TEST(PacerTest, FinalizableObjectsMakeACollectionDue) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   // Not before a twelfth of the least allowance, which is 512 KiB, has been allocated.
   pacer.OnAllocated(512 * kKiB / 12, 0);
   EXPECT_EQ(RegisterUntilDue(&pacer, 0, 1000), 1000u);
@@ -172,8 +172,7 @@ TEST(PacerTest, FinalizableObjectsMakeACollectionDue) {
 
 // A few files may wait for as long as libgc lets them.
 TEST(PacerTest, MinorCollectionsDoNotReleaseWhatIsOld) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   PacerInput found = Found(30 * kMiB);
   found.full_stop_ns = 1 << 30;
   pacer.StartCycle(found);
@@ -196,8 +195,7 @@ TEST(PacerTest, MinorCollectionsDoNotReleaseWhatIsOld) {
 
 // A program that gives finalizers to what it keeps pays with few collections.
 TEST(PacerTest, CollectionsThatReleaseNothingBecomeRare) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   PacerInput found = Found(1 * kMiB);
   size_t collections = 0;
   for (size_t n = 0; n < 1'000'000; ++collections) {
@@ -251,8 +249,7 @@ PacerInput FoundFull(const Outside& outside, size_t finalized) {
 
 TEST(PacerTest, GrowthOutsideTheHeapMakesACollectionDue) {
   const Outside blocks{.each = 10 * kMiB};
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   pacer.StartCycle(FoundFull(blocks, 0));
   for (int i = 0; i < 30; ++i) {
     const size_t due = AddUntilDue(&pacer, blocks, 1, 1000);
@@ -268,8 +265,7 @@ TEST(PacerTest, GrowthOutsideTheHeapMakesACollectionDue) {
 }
 
 TEST(PacerTest, NothingIsDueForGrowthWhileNothingCanBeReleased) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   PacerInput found = FoundFull({}, 0);
   found.finalizable = 1000;
   pacer.StartCycle(found);
@@ -281,8 +277,7 @@ TEST(PacerTest, NothingIsDueForGrowthWhileNothingCanBeReleased) {
 // What finalizers give back, a malloc may keep.
 TEST(PacerTest, MemoryThatAMallocKeepsDoesNotGrowForEver) {
   Outside blocks{.each = 10 * kMiB};
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   pacer.StartCycle(FoundFull(blocks, 0));
   for (int i = 0; i < 5000; ++i) {
     const size_t due = AddUntilDue(&pacer, blocks, 1, 10'000);
@@ -294,8 +289,7 @@ TEST(PacerTest, MemoryThatAMallocKeepsDoesNotGrowForEver) {
 
 // The program's own memory grows once, while a few objects are registered that hold nothing.
 TEST(PacerTest, GrowthThatIsNotOfTheObjectsIsForgotten) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   pacer.StartCycle(FoundFull({}, 0));
   size_t collections = 0;
   for (size_t n = 1; n <= 1000; ++n) {
@@ -325,8 +319,7 @@ TEST(PacerTest, ADivisorOfZeroIsOne) {
 }
 
 TEST(PacerTest, FreeResidentMemoryIsUsedBeforeCollectingUnlessItIsSurplus) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   pacer.StartCycle(Found(100 * kMiB, 0, 240 * kMiB));
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(210 * kMiB));
   pacer.StartCycle(Found(1 * kMiB, 0, 800 * kMiB));
@@ -334,11 +327,9 @@ TEST(PacerTest, FreeResidentMemoryIsUsedBeforeCollectingUnlessItIsSurplus) {
 }
 
 TEST(PacerTest, WhatIsBornInACycleCountsAsAllocatedAndNotAsLive) {
-  Pacer stopped;
-  stopped.Configure(Config());
+  ConfiguredPacer stopped;
   stopped.StartCycle(Found(300 * kMiB, 60 * kMiB));
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   // A sixth of all that was found.
   PacerInput found = Found(360 * kMiB, 72 * kMiB);
   found.period = OfRatioEighth(360 * kMiB);
@@ -440,8 +431,7 @@ PacerConfig LimitedTo(uint64_t soft_limit_bytes) {
 
 TEST(PacerTest, NearTheSoftLimitCollectionsComeSooner) {
   const auto allowance_with = [](uint64_t limit) {
-    Pacer pacer;
-    pacer.Configure(LimitedTo(limit));
+    ConfiguredPacer pacer(LimitedTo(limit));
     pacer.StartCycle(UnderALimit());
     EXPECT_FALSE(pacer.MissesLimit()) << limit;
     EXPECT_FALSE(pacer.ShouldReturnFreeMemory()) << limit;
@@ -457,8 +447,7 @@ TEST(PacerTest, NearTheSoftLimitCollectionsComeSooner) {
 
 TEST(PacerTest, ASoftLimitIsLetGoWhenCollectionsTakeHalfOfTheTime) {
   for (const uint64_t limit : {uint64_t{1}, 10 * kMiB, 30 * kMiB, 56 * kMiB}) {
-    Pacer pacer;
-    pacer.Configure(LimitedTo(limit));
+    ConfiguredPacer pacer(LimitedTo(limit));
     pacer.StartCycle(UnderALimit());
     EXPECT_NEAR(static_cast<double>(pacer.allowance()), 6.25 * kMiB, 10) << limit;
     // Nobody is told of a limit that is kept all the same.
@@ -468,8 +457,7 @@ TEST(PacerTest, ASoftLimitIsLetGoWhenCollectionsTakeHalfOfTheTime) {
 }
 
 TEST(PacerTest, WhatAMinorCollectionKeepsDoesNotFitBelowTheSoftLimitAgain) {
-  Pacer pacer;
-  pacer.Configure(LimitedTo(74 * kMiB));
+  ConfiguredPacer pacer(LimitedTo(74 * kMiB));
   PacerInput found = UnderALimit();
   found.kept_bytes = 8 * kMiB;
   pacer.StartCycle(found);
@@ -479,8 +467,7 @@ TEST(PacerTest, WhatAMinorCollectionKeepsDoesNotFitBelowTheSoftLimitAgain) {
 TEST(PacerTest, TheHeapIsCollectedBeforeItGrowsBeyondTheSoftLimit) {
   PacerConfig config = LimitedTo(66 * kMiB);
   config.initial_heap_bytes = 100 * kMiB;
-  Pacer pacer;
-  pacer.Configure(config);
+  ConfiguredPacer pacer(config);
   pacer.StartCycle(UnderALimit());
   EXPECT_EQ(pacer.allowance(), static_cast<ptrdiff_t>(14 * kMiB));
   // The least allowance is 6.25 MiB.
@@ -496,8 +483,7 @@ TEST(PacerTest, TheHeapIsCollectedBeforeItGrowsBeyondTheSoftLimit) {
 }
 
 TEST(PacerTest, AHeapOfHolesIsNearTheSoftLimit) {
-  Pacer pacer;
-  pacer.Configure(LimitedTo(100 * kMiB));
+  ConfiguredPacer pacer(LimitedTo(100 * kMiB));
   PacerInput found = UnderALimit();
   found.resident_bytes = 60 * kMiB;
   pacer.StartCycle(found);
@@ -508,8 +494,7 @@ TEST(PacerTest, AHeapOfHolesIsNearTheSoftLimit) {
 }
 
 TEST(PacerTest, AboveTheSoftLimitFreeMemoryReturns) {
-  Pacer pacer;
-  pacer.Configure(LimitedTo(70 * kMiB));
+  ConfiguredPacer pacer(LimitedTo(70 * kMiB));
   PacerInput found = UnderALimit();
   found.resident_bytes = 60 * kMiB;
   found.free_resident_bytes = 20 * kMiB;
@@ -534,8 +519,7 @@ TEST(PacerTest, StressOverrulesTheRest) {
 }
 
 TEST(PacerTest, FreeingTakesBackAllocation) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   EXPECT_FALSE(pacer.OnAllocated(500 * kKiB, 0));
   EXPECT_FALSE(pacer.OnAllocated(-400 * static_cast<ptrdiff_t>(kKiB), 0));
   EXPECT_EQ(pacer.allocated(), static_cast<ptrdiff_t>(100 * kKiB));
@@ -546,8 +530,7 @@ TEST(PacerTest, FreeingTakesBackAllocation) {
 // All threads together may pass the allowance by a sixteenth before one of them notices, unless
 // that is less than the least amount that is worth a report each.
 TEST(PacerTest, ThreadsReportOftenEnough) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   for (const size_t threads : {1, 2, 7, 64, 1000}) {
     for (const uint64_t live : {0ull, 1ull << 20, 100ull << 20, 10ull << 30}) {
       pacer.StartCycle(Found(live, 0, 0, threads));
@@ -561,8 +544,7 @@ TEST(PacerTest, ThreadsReportOftenEnough) {
 
 // Free pages into which the objects do not fit are no reason to let the heap grow.
 TEST(PacerTest, FreeMemoryCountsOnlyWhileTheHeapDoesNotGrow) {
-  Pacer pacer;
-  pacer.Configure(Config());
+  ConfiguredPacer pacer;
   PacerInput found = Found(1 * kMiB, 0, 16 * kMiB);
   found.resident_bytes = 18 * kMiB;
   pacer.StartCycle(found);

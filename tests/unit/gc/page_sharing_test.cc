@@ -24,8 +24,7 @@ using alloc::Policy;
 using alloc::Space;
 using alloc::ThreadHeap;
 using alloc::ThreadHeaps;
-using testing::Collect;
-using testing::g_roots;
+using namespace testing;
 
 constexpr size_t kBatch = 16;
 constexpr size_t kObjectBytes = 1024;
@@ -94,32 +93,26 @@ void TakeTurns(Heaps& heaps, size_t threads, size_t pages) {
   }
 }
 
-TEST(PageSharingTest, AllLocalKeepsWhatEachThreadNeededOnce) {
-  EXPECT_CHILD_OK([] {
-    Heaps heaps(Policy::kAllLocal, 1, 4);
-    TakeTurns(heaps, 4, 200);
-    EXPECT_GE(heaps.max_taken(), 4 * 200u);
-    EXPECT_LE(heaps.max_taken(), 4 * (200u + kBatch + 1));
-  });
+CHILD_TEST(PageSharingTest, AllLocalKeepsWhatEachThreadNeededOnce) {
+  Heaps heaps(Policy::kAllLocal, 1, 4);
+  TakeTurns(heaps, 4, 200);
+  EXPECT_GE(heaps.max_taken(), 4 * 200u);
+  EXPECT_LE(heaps.max_taken(), 4 * (200u + kBatch + 1));
 }
 
-TEST(PageSharingTest, PageSharedConsumesWhatIsLive) {
-  EXPECT_CHILD_OK([] {
-    Heaps heaps(Policy::kPageShared, 1, 4);
-    TakeTurns(heaps, 4, 200);
-    EXPECT_LE(heaps.max_taken(), heaps.max_live() + 4 * kBatch);
-    EXPECT_LE(heaps.max_taken(), 200u + 4 * (kBatch + 1));
-  });
+CHILD_TEST(PageSharingTest, PageSharedConsumesWhatIsLive) {
+  Heaps heaps(Policy::kPageShared, 1, 4);
+  TakeTurns(heaps, 4, 200);
+  EXPECT_LE(heaps.max_taken(), heaps.max_live() + 4 * kBatch);
+  EXPECT_LE(heaps.max_taken(), 200u + 4 * (kBatch + 1));
 }
 
-TEST(PageSharingTest, PageSharedUsesEveryPageOfABatch) {
-  EXPECT_CHILD_OK([] {
-    Heaps heaps(Policy::kPageShared, 1, 2);
-    heaps.Fill(0, 0, 500);
-    EXPECT_LE(heaps.max_taken(), 500u + kBatch);
-    heaps.Fill(1, 500 * kObjectsAPage, 500);
-    EXPECT_LE(heaps.max_taken(), 1000u + 2 * kBatch);
-  });
+CHILD_TEST(PageSharingTest, PageSharedUsesEveryPageOfABatch) {
+  Heaps heaps(Policy::kPageShared, 1, 2);
+  heaps.Fill(0, 0, 500);
+  EXPECT_LE(heaps.max_taken(), 500u + kBatch);
+  heaps.Fill(1, 500 * kObjectsAPage, 500);
+  EXPECT_LE(heaps.max_taken(), 1000u + 2 * kBatch);
 }
 
 TEST(PageSharingTest, LocalityAwareKeepsItsBoundForEveryK) {
@@ -157,65 +150,59 @@ TEST(PageSharingTest, RandomLoadsKeepTheBound) {
 }
 
 // An owner that does nothing any more: its empty pages serve others once the bound would be passed.
-TEST(PageSharingTest, AnIdleOwnerLetsItsPagesGo) {
-  EXPECT_CHILD_OK([] {
-    Heaps heaps(Policy::kLps, 1, 2);
-    heaps.Fill(0, 0, 300);
-    heaps.Drop(0, 300);
-    Collect();
-    EXPECT_GE(heaps.heap(0).free_pages(Space::kScanned), 290u);
-    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken().value();
-    heaps.Fill(1, 0, 290);
-    EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(), taken + kBatch);
-    EXPECT_LE(heaps.heap(0).free_pages(Space::kScanned), kBatch);
-  });
+CHILD_TEST(PageSharingTest, AnIdleOwnerLetsItsPagesGo) {
+  Heaps heaps(Policy::kLps, 1, 2);
+  heaps.Fill(0, 0, 300);
+  heaps.Drop(0, 300);
+  Collect();
+  EXPECT_GE(heaps.heap(0).free_pages(Space::kScanned), 290u);
+  const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken().value();
+  heaps.Fill(1, 0, 290);
+  EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(), taken + kBatch);
+  EXPECT_LE(heaps.heap(0).free_pages(Space::kScanned), kBatch);
 }
 
 // Thread 0 only allocates and thread 1 only frees: what it frees is found again by thread 0.
-TEST(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsedAgain) {
-  EXPECT_CHILD_OK([] {
-    Heaps heaps(Policy::kLps, 1, 2);
-    for (int round = 0; round < 30; ++round) {
-      alloc::t_heap = &heaps.heap(0);
-      heaps.Fill(0, 0, 100);
-      alloc::t_heap = &heaps.heap(1);
-      for (size_t i = 0; i < 100 * kObjectsAPage; ++i) {
-        ASSERT_EQ(alloc::FreeObject(g_roots[i]), alloc::FreeResult::kFreed);
-        g_roots[i] = nullptr;
-      }
+CHILD_TEST(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsedAgain) {
+  Heaps heaps(Policy::kLps, 1, 2);
+  for (int round = 0; round < 30; ++round) {
+    alloc::t_heap = &heaps.heap(0);
+    heaps.Fill(0, 0, 100);
+    alloc::t_heap = &heaps.heap(1);
+    for (size_t i = 0; i < 100 * kObjectsAPage; ++i) {
+      ASSERT_EQ(alloc::FreeObject(g_roots[i]), alloc::FreeResult::kFreed);
+      g_roots[i] = nullptr;
     }
-    EXPECT_LE(heaps.max_taken(), 100 + 2 * kBatch);
-    EXPECT_EQ(heaps.heap(1).free_pages(Space::kScanned), 0u);
-  });
+  }
+  EXPECT_LE(heaps.max_taken(), 100 + 2 * kBatch);
+  EXPECT_EQ(heaps.heap(1).free_pages(Space::kScanned), 0u);
 }
 
 // Phases of one size each, by threads in turn, of which GC_free gets everything: no collection, and
 // no more pages than the largest phase needs.
-TEST(PageSharingTest, WhatIsFreedServesEverySizeAndThread) {
-  EXPECT_CHILD_OK([] {
-    constexpr size_t kThreads = 4;
-    constexpr size_t kPages = 200;
-    Heaps heaps(Policy::kLps, 1, kThreads);
-    std::mt19937 random(21);
-    size_t phases = 0;
-    for (size_t c = 0; c < alloc::kClassCount; c += 3, ++phases) {
-      for (size_t t = 0; t < kThreads; ++t) {
-        std::vector<void*> objects(kPages * (alloc::kPageBytes / alloc::kSlotBytes[c]));
-        for (void*& object : objects) {
-          object = heaps.heap(t).Allocate(Kind::kNormal, c);
-          ASSERT_NE(object, nullptr);
-        }
-        std::shuffle(objects.begin(), objects.end(), random);
-        for (void* object : objects) {
-          ASSERT_EQ(alloc::FreeObject(object), alloc::FreeResult::kFreed);
-        }
-        ThreadHeaps::CheckForTesting();
-        // Of each thread and class, one page may be current.
-        EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(),
-                  kPages + kBatch + kThreads * (phases + 1));
+CHILD_TEST(PageSharingTest, WhatIsFreedServesEverySizeAndThread) {
+  constexpr size_t kThreads = 4;
+  constexpr size_t kPages = 200;
+  Heaps heaps(Policy::kLps, 1, kThreads);
+  std::mt19937 random(21);
+  size_t phases = 0;
+  for (size_t c = 0; c < alloc::kClassCount; c += 3, ++phases) {
+    for (size_t t = 0; t < kThreads; ++t) {
+      std::vector<void*> objects(kPages * (alloc::kPageBytes / alloc::kSlotBytes[c]));
+      for (void*& object : objects) {
+        object = heaps.heap(t).Allocate(Kind::kNormal, c);
+        ASSERT_NE(object, nullptr);
       }
+      std::shuffle(objects.begin(), objects.end(), random);
+      for (void* object : objects) {
+        ASSERT_EQ(alloc::FreeObject(object), alloc::FreeResult::kFreed);
+      }
+      ThreadHeaps::CheckForTesting();
+      // Of each thread and class, one page may be current.
+      EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(),
+                kPages + kBatch + kThreads * (phases + 1));
     }
-  });
+  }
 }
 
 // Heap 0 of one, and the objects of eight pages.
@@ -285,34 +272,30 @@ TEST(PageSharingTest, APageThatHasSlotsItDoesNotCountIsLeft) {
 }
 
 // A thread that ended: the next one adopts its heap, and meanwhile others use what is free in it.
-TEST(PageSharingTest, TheHeapOfAThreadThatEndedIsUsed) {
-  EXPECT_CHILD_OK([] {
-    Heaps heaps(Policy::kLps, 1, 3);
-    heaps.Fill(1, 0, 100);
-    // Half of each page dies, but for the slot that a pointer to the base of the next one keeps.
-    for (size_t i = 0; i < 100 * kObjectsAPage; ++i) {
-      if (i % kObjectsAPage < kObjectsAPage / 2) g_roots[i] = nullptr;
-    }
-    Collect();
-    const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken().value();
-    ThreadHeaps::Abandon(&heaps.heap(1));
-    heaps.Fill(2, 100 * kObjectsAPage, 40);  // of some 43 pages' worth of free slots
-    EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(), taken + kBatch);
-    EXPECT_EQ(ThreadHeaps::Acquire(), &heaps.heap(1));
-    EXPECT_NE(ThreadHeaps::Acquire(), &heaps.heap(1));
-  });
+CHILD_TEST(PageSharingTest, TheHeapOfAThreadThatEndedIsUsed) {
+  Heaps heaps(Policy::kLps, 1, 3);
+  heaps.Fill(1, 0, 100);
+  // Half of each page dies, but for the slot that a pointer to the base of the next one keeps.
+  for (size_t i = 0; i < 100 * kObjectsAPage; ++i) {
+    if (i % kObjectsAPage < kObjectsAPage / 2) g_roots[i] = nullptr;
+  }
+  Collect();
+  const size_t taken = alloc::PageSpaceOf(Space::kScanned).taken().value();
+  ThreadHeaps::Abandon(&heaps.heap(1));
+  heaps.Fill(2, 100 * kObjectsAPage, 40);  // of some 43 pages' worth of free slots
+  EXPECT_LE(alloc::PageSpaceOf(Space::kScanned).taken().value(), taken + kBatch);
+  EXPECT_EQ(ThreadHeaps::Acquire(), &heaps.heap(1));
+  EXPECT_NE(ThreadHeaps::Acquire(), &heaps.heap(1));
 }
 
-TEST(PageSharingTest, AllLocalSharesRatherThanFails) {
-  EXPECT_CHILD_OK([] {
-    Heaps heaps(Policy::kAllLocal, 1, 2);
-    alloc::SetHeapLimit(8 * kMiB);  // 512 pages
-    heaps.Fill(0, 0, 480);
-    heaps.Drop(0, 480);
-    Collect();
-    heaps.Fill(1, 0, 440);
-    EXPECT_LE(alloc::ResidentBytes(), 8 * kMiB);
-  });
+CHILD_TEST(PageSharingTest, AllLocalSharesRatherThanFails) {
+  Heaps heaps(Policy::kAllLocal, 1, 2);
+  alloc::SetHeapLimit(8 * kMiB);  // 512 pages
+  heaps.Fill(0, 0, 480);
+  heaps.Drop(0, 480);
+  Collect();
+  heaps.Fill(1, 0, 440);
+  EXPECT_LE(alloc::ResidentBytes(), 8 * kMiB);
 }
 
 // Many empty pages of small objects make room for a large one.

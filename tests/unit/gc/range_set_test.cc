@@ -64,7 +64,6 @@ class Pair {
     }
     ASSERT_EQ(set_.Overlaps({begin, end}), overlaps);
   }
-  RangeSet& set() { return set_; }
   void Clear() {
     set_.Clear();
     bits_.assign(kUnits, false);
@@ -100,18 +99,6 @@ TEST(RangeSetTest, AgreesWithABitmap) {
   }
 }
 
-TEST(RangeSetTest, RangesThatTouchBecomeOne) {
-  Pair pair;
-  pair.Add(10, 20);
-  pair.Add(30, 40);
-  EXPECT_EQ(pair.set().size(), 2u);
-  pair.Add(20, 30);
-  EXPECT_EQ(pair.set().size(), 1u);
-  pair.Remove(15, 16);
-  EXPECT_EQ(pair.set().size(), 2u);
-  pair.Compare();
-}
-
 TEST(RangeSetTest, EmptyAndBackwardRangesChangeNothing) {
   RangeSet set;
   EXPECT_TRUE(set.Remove({5, 9}));
@@ -125,31 +112,29 @@ TEST(RangeSetTest, EmptyAndBackwardRangesChangeNothing) {
 
 // A refusal is over at some time. What was added, or cut, meanwhile is there, before and
 // afterwards.
-TEST(RangeSetTest, TheFirstRangesNeedNoMemory) {
-  EXPECT_CHILD_OK([] {
-    RangeSet set;
-    size_t count = 0;
-    {
-      const testing::MemoryRefused refused;
-      while (count < 100 && set.Add({100 * (count + 1), 100 * (count + 1) + 50})) ++count;
-      ASSERT_GE(count, 20u);
-      ASSERT_LT(count, 100u);
-      EXPECT_FALSE(set.Remove({110, 120}));  // two ranges of one
-      EXPECT_TRUE(set.Contains(110));
-      EXPECT_TRUE(set.Remove({200, 250}));
-      EXPECT_TRUE(set.Remove({110, 120}));
-    }
-    for (; count < 100; ++count) {
-      ASSERT_TRUE(set.Add({100 * (count + 1), 100 * (count + 1) + 50}));
-    }
-    EXPECT_EQ(set.size(), 100u);
-    for (size_t i = 0; i < 100; ++i) {
-      const Addr begin = 100 * (i + 1);
-      EXPECT_EQ(set.Contains(begin + 49), i != 1) << i;
-      EXPECT_EQ(set.Contains(begin + 15), i > 1) << i;
-      EXPECT_FALSE(set.Contains(begin + 50)) << i;
-    }
-  });
+CHILD_TEST(RangeSetTest, TheFirstRangesNeedNoMemory) {
+  RangeSet set;
+  size_t count = 0;
+  {
+    const testing::MemoryRefused refused;
+    while (count < 100 && set.Add({100 * (count + 1), 100 * (count + 1) + 50})) ++count;
+    ASSERT_GE(count, 20u);
+    ASSERT_LT(count, 100u);
+    EXPECT_FALSE(set.Remove({110, 120}));  // two ranges of one
+    EXPECT_TRUE(set.Contains(110));
+    EXPECT_TRUE(set.Remove({200, 250}));
+    EXPECT_TRUE(set.Remove({110, 120}));
+  }
+  for (; count < 100; ++count) {
+    ASSERT_TRUE(set.Add({100 * (count + 1), 100 * (count + 1) + 50}));
+  }
+  EXPECT_EQ(set.size(), 100u);
+  for (size_t i = 0; i < 100; ++i) {
+    const Addr begin = 100 * (i + 1);
+    EXPECT_EQ(set.Contains(begin + 49), i != 1) << i;
+    EXPECT_EQ(set.Contains(begin + 15), i > 1) << i;
+    EXPECT_FALSE(set.Contains(begin + 50)) << i;
+  }
 }
 
 TEST(RootTasksTest, CutsRangesIntoTasksAndEachIsClaimedOnce) {

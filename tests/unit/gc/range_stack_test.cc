@@ -1,10 +1,11 @@
 #include "gc/mark/range_stack.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <deque>
 #include <random>
+
+#include "tests/support/refusals.h"
 
 namespace gleaner::gc {
 namespace {
@@ -25,18 +26,6 @@ TEST(PackedRangeTest, HoldsEveryAddressAndLength) {
     }
   }
   EXPECT_EQ(PackedRange::kMaxBytes, 16 * kMiB - 16);
-}
-
-TEST(RangeStackTest, NewestFromOneEndOldestFromTheOther) {
-  RangeStack stack;
-  ASSERT_TRUE(stack.Init(100000));
-  EXPECT_TRUE(stack.empty());
-  for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(stack.Push(Range(i)));
-  EXPECT_EQ(stack.size(), 10u);
-  EXPECT_EQ(stack.Pop().bits(), Range(9).bits());
-  EXPECT_EQ(stack.TakeOldest().bits(), Range(0).bits());
-  EXPECT_EQ(stack.TakeOldest().bits(), Range(1).bits());
-  EXPECT_EQ(stack.size(), 7u);
 }
 
 // Against std::deque, with growth, moves to the front and rewinds on the way.
@@ -102,12 +91,10 @@ TEST(RangeStackTest, RefusesWhenTheSystemHasNoMemory) {
   ASSERT_TRUE(stack.Init(1 << 20));
   size_t pushed = 0;
   for (; pushed < 100; ++pushed) ASSERT_TRUE(stack.Push(Range(pushed)));
-  rlimit old;
-  ASSERT_EQ(getrlimit(RLIMIT_DATA, &old), 0);
-  const rlimit tight = {4096, old.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_DATA, &tight), 0);
-  while (pushed < (1 << 20) && stack.Push(Range(pushed))) ++pushed;
-  ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
+  {
+    const testing::MemoryRefused refused;
+    while (pushed < (1 << 20) && stack.Push(Range(pushed))) ++pushed;
+  }
   EXPECT_LT(pushed, size_t{1} << 20);
   ASSERT_TRUE(stack.Push(Range(pushed)));  // memory is back
   ++pushed;

@@ -30,28 +30,26 @@ size_t TakeAll(RescanSet& rescan_set) {
 
 // [inv.group] One card in each group, so that no other makes up for it if its group is set
 // first: delays, where the build has them, let that be seen.
-TEST(RescanSetTest, WhatIsSetWhileOthersTakeIsFoundByItsGroup) {
-  EXPECT_CHILD_OK([] {
-    testing::StartHeap();
-    RescanSet rescan_set;
-    ASSERT_TRUE(rescan_set.Init());
-    ASSERT_TRUE(rescan_set.Cover(kPages));
-    platform::SetDelays(4);
-    for (size_t round = 0; round < 20; ++round) {
-      std::atomic<bool> over{false};
-      size_t taken = 0;
-      std::thread taker([&] {
-        while (!over.load()) taken += TakeAll(rescan_set);
-      });
-      for (size_t group = 0; group < kGroups; ++group) {
-        const size_t page = group * RescanSet::kPagesPerGroup + round;
-        rescan_set.Set(alloc::g_space.AddressOfPage(static_cast<alloc::PageNumber>(page)), 1);
-      }
-      over.store(true);
-      taker.join();
-      EXPECT_EQ(taken + TakeAll(rescan_set), kGroups) << "round " << round;
+CHILD_TEST(RescanSetTest, WhatIsSetWhileOthersTakeIsFoundByItsGroup) {
+  testing::StartHeap();
+  RescanSet rescan_set;
+  ASSERT_TRUE(rescan_set.Init());
+  ASSERT_TRUE(rescan_set.Cover(kPages));
+  platform::SetDelays(4);
+  for (size_t round = 0; round < 20; ++round) {
+    std::atomic<bool> over{false};
+    size_t taken = 0;
+    std::thread taker([&] {
+      while (!over.load()) taken += TakeAll(rescan_set);
+    });
+    for (size_t group = 0; group < kGroups; ++group) {
+      const size_t page = group * RescanSet::kPagesPerGroup + round;
+      rescan_set.Set(alloc::g_space.AddressOfPage(static_cast<alloc::PageNumber>(page)), 1);
     }
-  });
+    over.store(true);
+    taker.join();
+    EXPECT_EQ(taken + TakeAll(rescan_set), kGroups) << "round " << round;
+  }
 }
 
 }  // namespace

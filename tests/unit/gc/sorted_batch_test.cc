@@ -1,12 +1,13 @@
 #include "gc/mark/sorted_batch.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <random>
 #include <vector>
+
+#include "tests/support/refusals.h"
 
 namespace gleaner::gc {
 namespace {
@@ -126,13 +127,10 @@ TEST(SortedBatchTest, WithoutMemoryTheStackKeepsAll) {
   ASSERT_TRUE(stack.Init(1 << 20));
   std::mt19937_64 random(6);
   for (int i = 0; i < 1 << 20; ++i) ASSERT_TRUE(stack.Push(RandomRange(&random)));
-  rlimit old;
-  ASSERT_EQ(getrlimit(RLIMIT_DATA, &old), 0);
-  const rlimit tight = {4096, old.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_DATA, &tight), 0);
-  const bool filled = batch.Fill(&stack, Never);
-  ASSERT_EQ(setrlimit(RLIMIT_DATA, &old), 0);
-  EXPECT_FALSE(filled);
+  {
+    const testing::MemoryRefused refused;
+    EXPECT_FALSE(batch.Fill(&stack, Never));
+  }
   EXPECT_TRUE(batch.empty());
   EXPECT_EQ(batch.min(), SIZE_MAX);
   EXPECT_EQ(stack.size(), size_t{1} << 20);

@@ -22,18 +22,7 @@ using alloc::Kind;
 using alloc::ThreadHeap;
 using alloc::ThreadHeaps;
 using platform::TrackingKind;
-using testing::Allocate;
-using testing::AtStep;
-using testing::AtSteps;
-using testing::cycle;
-using testing::FinishSweep;
-using testing::g_roots;
-using testing::g_tunables;
-using testing::Graph;
-using testing::IsAllocated;
-using testing::NoteStore;
-using testing::OneIn;
-using testing::TakeTurns;
+using namespace testing;
 
 class StepsTest : public ::testing::Test {
  protected:
@@ -181,34 +170,32 @@ TEST_P(MarkingStepsTest, WhatIsStoredAtAnyStepCounts) {
 }
 
 // The same for a graph that grows and shrinks: objects are born, moved, dropped and given back.
-TEST_P(MarkingStepsTest, NothingIsLostWhateverChangesAtAnyStep) {
-  EXPECT_CHILD_OK([] {
-    testing::StartCycles(0, GetParam());
-    g_tunables.pause_target_ns = 1;
-    const unsigned seed = testing::Seed();
-    std::mt19937 random(seed);
-    Graph graph(seed);
-    size_t changes = 0;
-    size_t most = 0;
-    for (size_t round = 0; round < 100; ++round) {
-      for (int i = 0; i < 300; ++i) graph.Change();
-      g_tunables.slice_bytes = round % 3 == 0 ? 1 : round % 3 == 1 ? 4 * kKiB : 1 * kGiB;
-      RunCycle(
-          random, 8 + random() % 60, [&graph] { graph.Change(); },
-          [&graph, &changes] {
-            if (platform::HoldsDeferringLock()) return;  // it may want the same
-            graph.Change();
-            ++changes;
-          });
-      const size_t reached = graph.Check();
-      if (reached > most) most = reached;
-      FinishSweep();
-      ThreadHeaps::CheckForTesting();
-    }
-    printf("%zu changes, up to %zu nodes\n", changes, most);
-    EXPECT_GT(changes, 2000u);
-    EXPECT_GT(most, 50u);
-  });
+CHILD_TEST_P(MarkingStepsTest, NothingIsLostWhateverChangesAtAnyStep) {
+  testing::StartCycles(0, GetParam());
+  g_tunables.pause_target_ns = 1;
+  const unsigned seed = testing::Seed();
+  std::mt19937 random(seed);
+  Graph graph(seed);
+  size_t changes = 0;
+  size_t most = 0;
+  for (size_t round = 0; round < 100; ++round) {
+    for (int i = 0; i < 300; ++i) graph.Change();
+    g_tunables.slice_bytes = round % 3 == 0 ? 1 : round % 3 == 1 ? 4 * kKiB : 1 * kGiB;
+    RunCycle(
+        random, 8 + random() % 60, [&graph] { graph.Change(); },
+        [&graph, &changes] {
+          if (platform::HoldsDeferringLock()) return;  // it may want the same
+          graph.Change();
+          ++changes;
+        });
+    const size_t reached = graph.Check();
+    if (reached > most) most = reached;
+    FinishSweep();
+    ThreadHeaps::CheckForTesting();
+  }
+  printf("%zu changes, up to %zu nodes\n", changes, most);
+  EXPECT_GT(changes, 2000u);
+  EXPECT_GT(most, 50u);
 }
 
 // --- Sweeping, allocating, giving back ---
@@ -405,43 +392,39 @@ class TwoThreads {
 };
 
 // [inv.swept-list], [inv.listed-once]
-TEST_F(StepsTest, WhatIsDoneAtAnyStepOfASweepIsInOrder) {
-  EXPECT_CHILD_OK([] {
-    TwoThreads threads(testing::Seed());
-    for (size_t round = 0; round < 300; ++round) {
-      threads.BeginSweep();
-      threads.WithOther(1 + threads.random()() % 40, [] { g_collector.SweepRest(); });
-      g_collector.EndSweepIfDone();
-      ASSERT_NO_FATAL_FAILURE(threads.Check()) << "round " << round;
-    }
-    printf("%zu times\n", threads.done_by_other());
-    EXPECT_GT(threads.done_by_other(), 2000u);
-  });
+CHILD_TEST_F(StepsTest, WhatIsDoneAtAnyStepOfASweepIsInOrder) {
+  TwoThreads threads(testing::Seed());
+  for (size_t round = 0; round < 300; ++round) {
+    threads.BeginSweep();
+    threads.WithOther(1 + threads.random()() % 40, [] { g_collector.SweepRest(); });
+    g_collector.EndSweepIfDone();
+    ASSERT_NO_FATAL_FAILURE(threads.Check()) << "round " << round;
+  }
+  printf("%zu times\n", threads.done_by_other());
+  EXPECT_GT(threads.done_by_other(), 2000u);
 }
 
 // The same where both are in the midst of something.
-TEST_F(StepsTest, WhatTwoThreadsDoWhilePagesAreSweptIsInOrder) {
-  EXPECT_CHILD_OK([] {
-    TwoThreads threads(testing::Seed());
-    for (size_t round = 0; round < 250; ++round) {
-      threads.BeginSweep();
-      std::mt19937& random = threads.random();
-      // So that one may do much while the other makes a step.
-      OneIn is_time[2] = {OneIn(random, size_t{1} << random() % 10),
-                          OneIn(random, size_t{1} << random() % 10)};
-      TakeTurns(
-          [&threads] {
-            for (int i = 0; i < 60; ++i) threads.Do();
-          },
-          [&threads] {
-            alloc::t_heap = threads.other();
-            for (int i = 0; i < 60; ++i) threads.Do();
-          },
-          [&is_time](size_t self) { return is_time[self](); });
-      FinishSweep();
-      ASSERT_NO_FATAL_FAILURE(threads.Check()) << "round " << round;
-    }
-  });
+CHILD_TEST_F(StepsTest, WhatTwoThreadsDoWhilePagesAreSweptIsInOrder) {
+  TwoThreads threads(testing::Seed());
+  for (size_t round = 0; round < 250; ++round) {
+    threads.BeginSweep();
+    std::mt19937& random = threads.random();
+    // So that one may do much while the other makes a step.
+    OneIn is_time[2] = {OneIn(random, size_t{1} << random() % 10),
+                        OneIn(random, size_t{1} << random() % 10)};
+    TakeTurns(
+        [&threads] {
+          for (int i = 0; i < 60; ++i) threads.Do();
+        },
+        [&threads] {
+          alloc::t_heap = threads.other();
+          for (int i = 0; i < 60; ++i) threads.Do();
+        },
+        [&is_time](size_t self) { return is_time[self](); });
+    FinishSweep();
+    ASSERT_NO_FATAL_FAILURE(threads.Check()) << "round " << round;
+  }
 }
 
 // So that each time is like the last.
@@ -453,165 +436,157 @@ void Clear() {
 
 // An object whose page is found empty, and has other uses, before who gives it back has listed the
 // page: at each pair of steps of both.
-TEST_F(StepsTest, APageThatIsFoundEmptyWhileItsLastObjectIsGivenBackIsNotListed) {
-  EXPECT_CHILD_OK([] {
-    testing::StartHeap();
-    testing::StartCollector();
-    g_tunables.concurrent_sweep = true;
-    ThreadHeap* other = ThreadHeaps::Acquire();
-    size_t pairs = 0;
-    size_t steps[2];
-    size_t ends[2] = {0, 0};
+CHILD_TEST_F(StepsTest, APageThatIsFoundEmptyWhileItsLastObjectIsGivenBackIsNotListed) {
+  testing::StartHeap();
+  testing::StartCollector();
+  g_tunables.concurrent_sweep = true;
+  ThreadHeap* other = ThreadHeaps::Acquire();
+  size_t pairs = 0;
+  size_t steps[2];
+  size_t ends[2] = {0, 0};
+  do {
     do {
-      do {
-        Clear();
-        void* last = Allocate(Kind::kNormal, 4096);
-        const alloc::PageInfo& page = alloc::g_space.info[alloc::g_space.PageOf(AddressOf(last))];
-        g_roots.assign(1, static_cast<char*>(last) + 8);
-        for (int i = 0; i < 7; ++i) Allocate(Kind::kNormal, 4096);  // not on the current page
-        ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
-        steps[0] = steps[1] = 0;
-        TakeTurns([last] { ASSERT_EQ(alloc::FreeObject(last), FreeResult::kFreed); },
-                  [other, &page] {
-                    alloc::t_heap = other;
-                    while (TwoThreads::SweepSome()) {
-                    }
-                    Collector::ReturnFreeMemory();
-                    for (int i = 0; i < 100 && page.state != alloc::PageState::kLarge; ++i) {
-                      Allocate(Kind::kNormal, 12000);
-                    }
-                  },
-                  [&steps, &ends](size_t self) { return steps[self]++ == ends[self]; });
-        FinishSweep();
-        ThreadHeaps::CheckForTesting();
-        ++pairs;
-      } while (++ends[1] < steps[1]);
-      ends[1] = 0;
-    } while (++ends[0] < steps[0]);
-    printf("%zu pairs\n", pairs);
-    EXPECT_GT(pairs, 1000u);
-  });
+      Clear();
+      void* last = Allocate(Kind::kNormal, 4096);
+      const alloc::PageInfo& page = alloc::g_space.info[alloc::g_space.PageOf(AddressOf(last))];
+      g_roots.assign(1, static_cast<char*>(last) + 8);
+      for (int i = 0; i < 7; ++i) Allocate(Kind::kNormal, 4096);  // not on the current page
+      ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+      steps[0] = steps[1] = 0;
+      TakeTurns([last] { ASSERT_EQ(alloc::FreeObject(last), FreeResult::kFreed); },
+                [other, &page] {
+                  alloc::t_heap = other;
+                  while (TwoThreads::SweepSome()) {
+                  }
+                  Collector::ReturnFreeMemory();
+                  for (int i = 0; i < 100 && page.state != alloc::PageState::kLarge; ++i) {
+                    Allocate(Kind::kNormal, 12000);
+                  }
+                },
+                [&steps, &ends](size_t self) { return steps[self]++ == ends[self]; });
+      FinishSweep();
+      ThreadHeaps::CheckForTesting();
+      ++pairs;
+    } while (++ends[1] < steps[1]);
+    ends[1] = 0;
+  } while (++ends[0] < steps[0]);
+  printf("%zu pairs\n", pairs);
+  EXPECT_GT(pairs, 1000u);
 }
 
 // A large object that is given back, and whose page has others, before its sweeper has counted it.
-TEST_F(StepsTest, ALargeObjectThatIsGivenBackWhileItIsSweptIsNotCounted) {
-  EXPECT_CHILD_OK([] {
-    testing::StartHeap();
-    testing::StartCollector();
-    g_tunables.concurrent_sweep = true;
-    bool more = true;
-    for (size_t step = 0; more; ++step) {
-      Clear();
-      void* large = Allocate(Kind::kNormal, 12000);
-      const alloc::PageInfo& page = alloc::g_space.info[alloc::g_space.PageOf(AddressOf(large))];
-      g_roots.assign(1, static_cast<char*>(large) + 8);
-      ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
-      more = AtStep(
-          step, [] { g_collector.SweepRest(); },
-          [large, &page] {
-            if (platform::HoldsDeferringLock()) return;
-            ASSERT_EQ(alloc::FreeObject(large), FreeResult::kFreed);
-            for (int i = 0; i < 1000 && page.state != alloc::PageState::kSmall; ++i) {
-              Allocate(Kind::kNormal, 8192);
-            }
-          });
-      g_collector.EndSweepIfDone();
-      ASSERT_LE(g_collector.last().live_bytes, alloc::ResidentBytes()) << "step " << step;
-    }
-  });
+CHILD_TEST_F(StepsTest, ALargeObjectThatIsGivenBackWhileItIsSweptIsNotCounted) {
+  testing::StartHeap();
+  testing::StartCollector();
+  g_tunables.concurrent_sweep = true;
+  bool more = true;
+  for (size_t step = 0; more; ++step) {
+    Clear();
+    void* large = Allocate(Kind::kNormal, 12000);
+    const alloc::PageInfo& page = alloc::g_space.info[alloc::g_space.PageOf(AddressOf(large))];
+    g_roots.assign(1, static_cast<char*>(large) + 8);
+    ASSERT_TRUE(g_collector.Collect(Cause::kAllocation, 0));
+    more = AtStep(
+        step, [] { g_collector.SweepRest(); },
+        [large, &page] {
+          if (platform::HoldsDeferringLock()) return;
+          ASSERT_EQ(alloc::FreeObject(large), FreeResult::kFreed);
+          for (int i = 0; i < 1000 && page.state != alloc::PageState::kSmall; ++i) {
+            Allocate(Kind::kNormal, 8192);
+          }
+        });
+    g_collector.EndSweepIfDone();
+    ASSERT_LE(g_collector.last().live_bytes, alloc::ResidentBytes()) << "step " << step;
+  }
 }
 
 // What a vanished thread held and had not handed out is free in the child, and nothing else is: at
 // each of its steps, from its first page to its end.
-TEST_F(StepsTest, AForkAtAnyStepOfAnAllocationMakesNoObjects) {
-  EXPECT_CHILD_OK([] {
-    TwoThreads threads(testing::Seed());
-    static constexpr size_t kSizes[] = {2048, 48, 4096, 2048};
-    std::vector<void*> handed_out;
-    std::vector<void*> kept;
-    bool more = true;
-    size_t step = 0;
-    for (; more; ++step) {
-      // Pages with free slots here and there.
-      g_roots.clear();
-      testing::Collect();
-      kept.clear();
-      for (int i = 0; i < 64; ++i) {
-        void* object = Allocate(Kind::kNormal, kSizes[i % 4]);
-        if (i % 8 < 3) kept.push_back(object);
-      }
-      for (void* object : kept) g_roots.push_back(static_cast<char*>(object) + 8);
-      testing::Collect();
-      handed_out = kept;
-      handed_out.reserve(kept.size() + 64);
-      ThreadHeap* const mine = alloc::t_heap;
-      more = AtStep(
-          step,
-          [&handed_out, mine] {
-            for (int i = 0; i < 48; ++i) {
-              handed_out.push_back(Allocate(Kind::kNormal, kSizes[i % 4]));
-            }
-            ThreadHeaps::Abandon(mine);
-          },
-          [&threads, &handed_out] {
-            if (platform::HoldsDeferringLock()) return;  // a fork waits for these
-            EXPECT_CHILD_OK([&threads, &handed_out] {
-              threads.StayAlone();
-              size_t allocated = 0;
-              {
-                platform::LockGuard guard(g_collector.lock());
-                g_collector.ForEachObject(
-                    [](const alloc::ObjectRef&, void* count) { ++*static_cast<size_t*>(count); },
-                    &allocated);
-              }
-              // One more may have been on its way out.
-              EXPECT_GE(allocated, handed_out.size());
-              EXPECT_LE(allocated, handed_out.size() + 1);
-              for (void* object : handed_out) EXPECT_TRUE(IsAllocated(object));
-              g_roots.clear();
-              for (void* object : handed_out) g_roots.push_back(static_cast<char*>(object) + 8);
-              testing::Collect();
-              for (void* object : handed_out) EXPECT_TRUE(IsAllocated(object));
-              ThreadHeaps::CheckForTesting();
-            });
-          });
-      alloc::t_heap = ThreadHeaps::Acquire();
-      ASSERT_EQ(alloc::t_heap, mine);
-      ASSERT_FALSE(::testing::Test::HasFailure()) << "step " << step;
+CHILD_TEST_F(StepsTest, AForkAtAnyStepOfAnAllocationMakesNoObjects) {
+  TwoThreads threads(testing::Seed());
+  static constexpr size_t kSizes[] = {2048, 48, 4096, 2048};
+  std::vector<void*> handed_out;
+  std::vector<void*> kept;
+  bool more = true;
+  size_t step = 0;
+  for (; more; ++step) {
+    // Pages with free slots here and there.
+    g_roots.clear();
+    testing::Collect();
+    kept.clear();
+    for (int i = 0; i < 64; ++i) {
+      void* object = Allocate(Kind::kNormal, kSizes[i % 4]);
+      if (i % 8 < 3) kept.push_back(object);
     }
-    printf("%zu steps\n", step);
-    EXPECT_GT(step, 100u);
-  });
+    for (void* object : kept) g_roots.push_back(static_cast<char*>(object) + 8);
+    testing::Collect();
+    handed_out = kept;
+    handed_out.reserve(kept.size() + 64);
+    ThreadHeap* const mine = alloc::t_heap;
+    more = AtStep(
+        step,
+        [&handed_out, mine] {
+          for (int i = 0; i < 48; ++i) {
+            handed_out.push_back(Allocate(Kind::kNormal, kSizes[i % 4]));
+          }
+          ThreadHeaps::Abandon(mine);
+        },
+        [&threads, &handed_out] {
+          if (platform::HoldsDeferringLock()) return;  // a fork waits for these
+          EXPECT_CHILD_OK([&threads, &handed_out] {
+            threads.StayAlone();
+            size_t allocated = 0;
+            {
+              platform::LockGuard guard(g_collector.lock());
+              g_collector.ForEachObject(
+                  [](const alloc::ObjectRef&, void* count) { ++*static_cast<size_t*>(count); },
+                  &allocated);
+            }
+            // One more may have been on its way out.
+            EXPECT_GE(allocated, handed_out.size());
+            EXPECT_LE(allocated, handed_out.size() + 1);
+            for (void* object : handed_out) EXPECT_TRUE(IsAllocated(object));
+            g_roots.clear();
+            for (void* object : handed_out) g_roots.push_back(static_cast<char*>(object) + 8);
+            testing::Collect();
+            for (void* object : handed_out) EXPECT_TRUE(IsAllocated(object));
+            ThreadHeaps::CheckForTesting();
+          });
+        });
+    alloc::t_heap = ThreadHeaps::Acquire();
+    ASSERT_EQ(alloc::t_heap, mine);
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "step " << step;
+  }
+  printf("%zu steps\n", step);
+  EXPECT_GT(step, 100u);
 }
 
 // The child finishes the sweep, whatever the thread that swept had done.
-TEST_F(StepsTest, AForkAtAnyStepOfASweepLosesNothing) {
-  EXPECT_CHILD_OK([] {
-    TwoThreads threads(testing::Seed());
-    for (size_t round = 0; round < 60; ++round) {
-      threads.BeginSweep();
-      bool forked = false;
-      threads.WithOther(
-          1 + threads.random()() % 60, [] { g_collector.SweepRest(); },
-          [&threads, &forked] {
-            if (platform::HoldsDeferringLock()) return;  // Free may want it, and a fork waits
-            if (threads.random()() % 4 != 0) return threads.Free();
-            if (forked) return;
-            forked = true;
-            EXPECT_CHILD_OK([&threads] {
-              threads.StayAlone();
-              FinishSweep();
-              ASSERT_EQ(alloc::g_dead_mark.Load(platform::memory_order_relaxed), 0);
-              threads.BeginSweep();
-              FinishSweep();
-              threads.Check();
-            });
+CHILD_TEST_F(StepsTest, AForkAtAnyStepOfASweepLosesNothing) {
+  TwoThreads threads(testing::Seed());
+  for (size_t round = 0; round < 60; ++round) {
+    threads.BeginSweep();
+    bool forked = false;
+    threads.WithOther(
+        1 + threads.random()() % 60, [] { g_collector.SweepRest(); },
+        [&threads, &forked] {
+          if (platform::HoldsDeferringLock()) return;  // Free may want it, and a fork waits
+          if (threads.random()() % 4 != 0) return threads.Free();
+          if (forked) return;
+          forked = true;
+          EXPECT_CHILD_OK([&threads] {
+            threads.StayAlone();
+            FinishSweep();
+            ASSERT_EQ(alloc::g_dead_mark.Load(platform::memory_order_relaxed), 0);
+            threads.BeginSweep();
+            FinishSweep();
+            threads.Check();
           });
-      g_collector.EndSweepIfDone();
-      ASSERT_NO_FATAL_FAILURE(threads.Check()) << "round " << round;
-    }
-    EXPECT_GT(threads.done_by_other(), 1000u);
-  });
+        });
+    g_collector.EndSweepIfDone();
+    ASSERT_NO_FATAL_FAILURE(threads.Check()) << "round " << round;
+  }
+  EXPECT_GT(threads.done_by_other(), 1000u);
 }
 
 }  // namespace

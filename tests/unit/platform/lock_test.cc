@@ -11,37 +11,33 @@
 namespace gleaner::platform {
 namespace {
 
-TEST(LockTest, TryAcquireFailsWhileHeld) {
-  EXPECT_CHILD_OK([] {
-    Lock lock(LockRank::kThreads);
-    EXPECT_FALSE(lock.IsHeld());
-    ASSERT_TRUE(lock.TryAcquire());
-    EXPECT_TRUE(lock.IsHeld());
-    EXPECT_FALSE(lock.TryAcquire());
-    lock.Release();
-    EXPECT_FALSE(lock.IsHeld());
-    ASSERT_TRUE(lock.TryAcquire());
-    lock.ResetAfterFork();
-    EXPECT_FALSE(lock.IsHeld());
-  });
+CHILD_TEST(LockTest, TryAcquireFailsWhileHeld) {
+  Lock lock(LockRank::kThreads);
+  EXPECT_FALSE(lock.IsHeld());
+  ASSERT_TRUE(lock.TryAcquire());
+  EXPECT_TRUE(lock.IsHeld());
+  EXPECT_FALSE(lock.TryAcquire());
+  lock.Release();
+  EXPECT_FALSE(lock.IsHeld());
+  ASSERT_TRUE(lock.TryAcquire());
+  lock.ResetAfterFork();
+  EXPECT_FALSE(lock.IsHeld());
 }
 
 // [inv.no-lock-in-stopped-thread]
-TEST(LockTest, HoldingAHighRankIsACriticalSection) {
-  EXPECT_CHILD_OK([] {
-    Lock low(LockRank::kThreads);
-    Lock high(LockRank::kOwner);
-    ASSERT_EQ(t_critical.depth, 0u);
-    low.Acquire();
-    EXPECT_EQ(t_critical.depth, 0u);
-    high.Acquire();
-    EXPECT_EQ(t_critical.depth, 1u);
-    EXPECT_FALSE(high.TryAcquire());
-    EXPECT_EQ(t_critical.depth, 1u);
-    high.Release();
-    EXPECT_EQ(t_critical.depth, 0u);
-    low.Release();
-  });
+CHILD_TEST(LockTest, HoldingAHighRankIsACriticalSection) {
+  Lock low(LockRank::kThreads);
+  Lock high(LockRank::kOwner);
+  ASSERT_EQ(t_critical.depth, 0u);
+  low.Acquire();
+  EXPECT_EQ(t_critical.depth, 0u);
+  high.Acquire();
+  EXPECT_EQ(t_critical.depth, 1u);
+  EXPECT_FALSE(high.TryAcquire());
+  EXPECT_EQ(t_critical.depth, 1u);
+  high.Release();
+  EXPECT_EQ(t_critical.depth, 0u);
+  low.Release();
 }
 
 #ifdef GLEANER_VERIFY

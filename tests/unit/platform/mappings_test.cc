@@ -98,12 +98,10 @@ TEST(MappingsTest, CopiesWithoutTheSystemsService) {
   }
 }
 
-TEST(MappingsTest, LowestMappedWithoutTheSystemsAnswer) {
-  EXPECT_CHILD_OK([] {
-    testing::Refuse(SYS_mincore, 0, 0, EAGAIN);
-    const Pages pages(" r rrr");
-    EXPECT_EQ(LowestMapped({pages.at(0), pages.at(6)}), pages.at(3));
-  });
+CHILD_TEST(MappingsTest, LowestMappedWithoutTheSystemsAnswer) {
+  testing::Refuse(SYS_mincore, 0, 0, EAGAIN);
+  const Pages pages(" r rrr");
+  EXPECT_EQ(LowestMapped({pages.at(0), pages.at(6)}), pages.at(3));
 }
 
 }  // namespace

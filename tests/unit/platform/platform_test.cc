@@ -240,17 +240,15 @@ TEST(MemoryTest, RefusalIsNull) {
   EXPECT_EQ(ReserveZeroes(size_t{1} << 60), nullptr);
 }
 
-TEST(MemoryTest, AddressSpaceLimitIsTheSystems) {
-  EXPECT_CHILD_OK([] {
-    rlimit limit;
-    ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
-    if (limit.rlim_cur == RLIM_INFINITY) {
-      EXPECT_EQ(AddressSpaceLimit(), SIZE_MAX);
-    }
-    limit.rlim_cur = 5 * kGiB;
-    ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-    EXPECT_EQ(AddressSpaceLimit(), 5 * kGiB);
-  });
+CHILD_TEST(MemoryTest, AddressSpaceLimitIsTheSystems) {
+  rlimit limit;
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  if (limit.rlim_cur == RLIM_INFINITY) {
+    EXPECT_EQ(AddressSpaceLimit(), SIZE_MAX);
+  }
+  limit.rlim_cur = 5 * kGiB;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  EXPECT_EQ(AddressSpaceLimit(), 5 * kGiB);
 }
 
 // A reservation that a limit makes a hole in, and what Commit then does there.
@@ -393,15 +391,13 @@ TEST(ThreadTest, TheLayoutOfThreadLocalStorageIsKnown) {
   std::thread([] { EXPECT_TRUE(TlsLayoutIsKnown()); }).join();
 }
 
-TEST(ThreadTest, TheCpuCountRespectsTheAffinityMask) {
-  EXPECT_CHILD_OK([] {
-    EXPECT_GE(UsableCpuCount(), 1);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    EXPECT_EQ(UsableCpuCount(), 1);
-  });
+CHILD_TEST(ThreadTest, TheCpuCountRespectsTheAffinityMask) {
+  EXPECT_GE(UsableCpuCount(), 1);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(UsableCpuCount(), 1);
 }
 
 TEST(MessagesTest, ComplainWritesOneLineAndLongOnesAreCut) {
@@ -427,15 +423,13 @@ TEST(MessagesTest, FatalDescribesAndAborts) {
   EXPECT_NE(result.err.find("gleaner: the context\n"), std::string::npos);
 }
 
-TEST(FiltersTest, ARefusedFilterHidesNone) {
-  EXPECT_CHILD_OK([] {
-    EXPECT_TRUE(!HasFilter());
-    NoteFilter();  // is refused below
-    NoteFilter();
-    ForgetFilter();
-    EXPECT_TRUE(HasFilter());
-    EXPECT_TRUE(HasAnyFilter());
-  });
+CHILD_TEST(FiltersTest, ARefusedFilterHidesNone) {
+  EXPECT_TRUE(!HasFilter());
+  NoteFilter();  // is refused below
+  NoteFilter();
+  ForgetFilter();
+  EXPECT_TRUE(HasFilter());
+  EXPECT_TRUE(HasAnyFilter());
 }
 
 }  // namespace

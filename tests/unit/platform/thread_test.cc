@@ -72,26 +72,24 @@ Bounds BoundsOfThread(const pthread_attr_t& attributes) {
 }
 
 // The values of pthread_setspecific lie there: nobody else has them, maybe.
-TEST(ThreadTest, TheStackHasTheDescriptorWithoutTheSystemsAnswer) {
-  EXPECT_CHILD_OK([] {
-    pthread_attr_t attributes;
-    ASSERT_EQ(pthread_attr_init(&attributes), 0);
-    for (const size_t bytes : {size_t{64} << 10, size_t{1} << 20}) {
-      ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
-      const Bounds found = BoundsOfThread(attributes);
-      EXPECT_EQ(found.refused.begin, found.told.begin);
-      EXPECT_EQ(found.refused.end, found.told.end);
-    }
-    // A block of the program's.
-    constexpr size_t kMinAlignment = 64;  // of the descriptor
-    for (const size_t shift : {0, 16, 64, 2000, 4032, 4080}) {
-      std::vector<char> memory((256 << 10) + shift);
-      ASSERT_EQ(pthread_attr_setstack(&attributes, memory.data() + shift, 256 << 10), 0);
-      const Bounds found = BoundsOfThread(attributes);
-      EXPECT_GT(found.refused.end + kMinAlignment, found.told.end) << shift;
-      EXPECT_LT(found.refused.end, found.told.end + kMinAlignment) << shift;
-    }
-  });
+CHILD_TEST(ThreadTest, TheStackHasTheDescriptorWithoutTheSystemsAnswer) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  for (const size_t bytes : {size_t{64} << 10, size_t{1} << 20}) {
+    ASSERT_EQ(pthread_attr_setstacksize(&attributes, bytes), 0);
+    const Bounds found = BoundsOfThread(attributes);
+    EXPECT_EQ(found.refused.begin, found.told.begin);
+    EXPECT_EQ(found.refused.end, found.told.end);
+  }
+  // A block of the program's.
+  constexpr size_t kMinAlignment = 64;  // of the descriptor
+  for (const size_t shift : {0, 16, 64, 2000, 4032, 4080}) {
+    std::vector<char> memory((256 << 10) + shift);
+    ASSERT_EQ(pthread_attr_setstack(&attributes, memory.data() + shift, 256 << 10), 0);
+    const Bounds found = BoundsOfThread(attributes);
+    EXPECT_GT(found.refused.end + kMinAlignment, found.told.end) << shift;
+    EXPECT_LT(found.refused.end, found.told.end + kMinAlignment) << shift;
+  }
 }
 
 }  // namespace

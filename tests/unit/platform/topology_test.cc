@@ -4,11 +4,9 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -186,15 +184,13 @@ TEST(TopologyTest, FromAFile) {
   });
 }
 
-TEST(TopologyTest, NothingOfHwlocStays) {
-  EXPECT_CHILD_OK([] {
-    ASSERT_FALSE(ProcessMaps("libhwloc"));
-    errno = 77;
-    EXPECT_TRUE(LoadTopology()->from_hwloc);
-    EXPECT_EQ(errno, 77);
-    EXPECT_FALSE(ProcessMaps("libhwloc"));
-    EXPECT_FALSE(ProcessMaps("libudev"));
-  });
+CHILD_TEST(TopologyTest, NothingOfHwlocStays) {
+  ASSERT_FALSE(ProcessMaps("libhwloc"));
+  errno = 77;
+  EXPECT_TRUE(LoadTopology()->from_hwloc);
+  EXPECT_EQ(errno, 77);
+  EXPECT_FALSE(ProcessMaps("libhwloc"));
+  EXPECT_FALSE(ProcessMaps("libudev"));
 }
 
 // What every machine has, whoever tells of it.
@@ -288,17 +284,15 @@ TEST(TopologyTest, WhereTheSystemRefuses) {
   }
 }
 
-TEST(TopologyTest, UnderAFilterOfTheProgramNothingIsAsked) {
-  EXPECT_CHILD_OK([] {
-    testing::Refuse(SYS_get_mempolicy);
-    NoteFilter();
-    EXPECT_FALSE(HasSeveralNodes());
-    const Topology* t = LoadTopology();
-    EXPECT_FALSE(t->is_this_machine);
-    EXPECT_EQ(t->node_count, 0);
-    EXPECT_EQ(t->distance(0, 0), kUnknownDistance);
-    EXPECT_EQ(t->NodeOfProcessor(0), -1);
-  });
+CHILD_TEST(TopologyTest, UnderAFilterOfTheProgramNothingIsAsked) {
+  testing::Refuse(SYS_get_mempolicy);
+  NoteFilter();
+  EXPECT_FALSE(HasSeveralNodes());
+  const Topology* t = LoadTopology();
+  EXPECT_FALSE(t->is_this_machine);
+  EXPECT_EQ(t->node_count, 0);
+  EXPECT_EQ(t->distance(0, 0), kUnknownDistance);
+  EXPECT_EQ(t->NodeOfProcessor(0), -1);
 }
 
 TEST(TopologyTest, ItSaysOnceWhatIsNotKnown) {
@@ -324,15 +318,13 @@ TEST(TopologyTest, ThereIsNoMemory) {
   });
 }
 
-TEST(TopologyTest, AllThreadsGetTheSame) {
-  EXPECT_CHILD_OK([] {
-    std::vector<std::thread> threads;
-    std::vector<const Topology*> loaded(4);
-    for (const Topology*& mine : loaded) threads.emplace_back([&] { mine = LoadTopology(); });
-    for (std::thread& thread : threads) thread.join();
-    for (const Topology* each : loaded) EXPECT_EQ(each, LoadedTopology());
-    EXPECT_TRUE(loaded[0] != nullptr && loaded[0]->from_hwloc);
-  });
+CHILD_TEST(TopologyTest, AllThreadsGetTheSame) {
+  std::vector<std::thread> threads;
+  std::vector<const Topology*> loaded(4);
+  for (const Topology*& mine : loaded) threads.emplace_back([&] { mine = LoadTopology(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Topology* each : loaded) EXPECT_EQ(each, LoadedTopology());
+  EXPECT_TRUE(loaded[0] != nullptr && loaded[0]->from_hwloc);
 }
 
 // The load reads a pipe that nobody writes to, as if it were a file of a topology. So it lasts
@@ -354,9 +346,7 @@ TEST(TopologyTest, ForkInTheMidstOfALoad) {
       EXPECT_STREQ(t->problem, "forked while libhwloc was being loaded");
       _exit(testing::CountFailures());
     }
-    int status = -1;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+    EXPECT_EQ(testing::StatusOf(child), 0);
     EXPECT_EQ(LoadedTopology(), nullptr);
     close(writer);
     while (LoadedTopology() == nullptr) {  // hwloc may open the file again

@@ -5,7 +5,6 @@
 #include <link.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -18,9 +18,7 @@
 namespace gleaner::platform {
 namespace {
 
-using gleaner::testing::BecomeAnOrdinaryUser;
-using gleaner::testing::Refuse;
-using gleaner::testing::RefuseUserfaultfd;
+using namespace gleaner::testing;
 
 void ExpectProtectionInstead() {
   EXPECT_FALSE(WriteTracking::Works(TrackingKind::kUserfaultfd));
@@ -31,35 +29,10 @@ void ExpectProtectionInstead() {
   heap.ExpectReported({3}, heap.FetchAll());
 }
 
-TEST(FallbackTest, UserfaultfdRefusedBySeccompProtectionTakesItsPlace) {
-  EXPECT_CHILD_OK([] {
-    RefuseUserfaultfd();
-    ExpectProtectionInstead();
-  });
-}
-
-TEST(FallbackTest, WithoutPagemapScanProtectionTakesItsPlace) {
-  EXPECT_CHILD_OK([] {
-    Refuse(SYS_ioctl, static_cast<uint32_t>(_IOWR('f', 16, char[96])));
-    ExpectProtectionInstead();
-  });
-}
-
-TEST(FallbackTest, WithoutSignalHandlersEitherNothingIsTracked) {
-  EXPECT_CHILD_OK([] {
-    RefuseUserfaultfd();
-    Refuse(SYS_rt_sigaction);
-    EXPECT_FALSE(WriteTracking::Works(TrackingKind::kProtection));
-    EXPECT_EQ(WriteTracking::BestKind(), TrackingKind::kNone);
-  });
-}
-
-TEST(FallbackTest, AnOrdinaryUserWhoIsRefusedUserfaultfdGetsProtection) {
-  EXPECT_CHILD_OK([] {
-    BecomeAnOrdinaryUser();
-    Refuse(SYS_userfaultfd);  // /dev/userfaultfd is root's
-    ExpectProtectionInstead();
-  });
+CHILD_TEST(FallbackTest, AnOrdinaryUserWhoIsRefusedUserfaultfdGetsProtection) {
+  BecomeAnOrdinaryUser();
+  Refuse(SYS_userfaultfd);  // /dev/userfaultfd is root's
+  ExpectProtectionInstead();
 }
 
 // Whether the system has it, as its documents say: asynchronous mode, which came together with

@@ -54,19 +54,17 @@ TEST(FinalizersTest, NothingIsUnreachableThatARefusedObjectRefersTo) {
 }
 
 // Finalizers that earlier collections have found due do not count again.
-TEST(FinalizersTest, ACollectionThatFindsNoneDueCountsNone) {
-  EXPECT_CHILD_OK([] {
-    GC_init();
-    MakePairs();
-    GC_gcollect();
-    EXPECT_GE(gc::g_collector.last().finalizable, kPairs / 2);
-    for (int i = 0; i < 3; ++i) GC_gcollect();
-    void* object = GC_malloc(16);
-    GC_register_finalizer(object, FinalizeHead, nullptr, nullptr, nullptr);
-    GC_gcollect();
-    EXPECT_EQ(gc::g_collector.last().finalizable, 0u);
-    GC_reachable_here(object);
-  });
+CHILD_TEST(FinalizersTest, ACollectionThatFindsNoneDueCountsNone) {
+  GC_init();
+  MakePairs();
+  GC_gcollect();
+  EXPECT_GE(gc::g_collector.last().finalizable, kPairs / 2);
+  for (int i = 0; i < 3; ++i) GC_gcollect();
+  void* object = GC_malloc(16);
+  GC_register_finalizer(object, FinalizeHead, nullptr, nullptr, nullptr);
+  GC_gcollect();
+  EXPECT_EQ(gc::g_collector.last().finalizable, 0u);
+  GC_reachable_here(object);
 }
 
 }  // namespace

@@ -73,20 +73,18 @@ class DeafThread {
 
 // A handler that runs while its thread has the collector lock may jump away with it. In mode stop
 // no other thread takes the lock.
-TEST(GivenUpStopTest, TheHandlerOfATimerWaitsForTheLock) {
-  EXPECT_CHILD_OK([] {
-    putenv(const_cast<char*>("GLEANER_MODE=stop"));
-    GC_init();
-    GC_allow_register_threads();
-    HandleWith(SIGALRM);
-    DeafThread thread(pthread_self());
-    for (int round = 1; round <= 5; ++round) {
-      thread.BeginDeafness();
-      GC_gcollect();
-      EXPECT_EQ(g_handled.load(), round);
-      EXPECT_EQ(g_with_lock.load(), 0);
-    }
-  });
+CHILD_TEST(GivenUpStopTest, TheHandlerOfATimerWaitsForTheLock) {
+  putenv(const_cast<char*>("GLEANER_MODE=stop"));
+  GC_init();
+  GC_allow_register_threads();
+  HandleWith(SIGALRM);
+  DeafThread thread(pthread_self());
+  for (int round = 1; round <= 5; ++round) {
+    thread.BeginDeafness();
+    GC_gcollect();
+    EXPECT_EQ(g_handled.load(), round);
+    EXPECT_EQ(g_with_lock.load(), 0);
+  }
 }
 
 }  // namespace

@@ -32,6 +32,11 @@ std::string Read(std::initializer_list<Variable> variables, F f) {
   return result.err;
 }
 
+template <class F>
+void ExpectTaken(std::initializer_list<Variable> variables, F f) {
+  EXPECT_EQ(Read(variables, f), "");
+}
+
 // Reads one option that must be refused: the message names variable, value, range and default.
 void ExpectRefused(const char* name, const char* value, const char* range,
                    const char* default_text) {
@@ -42,37 +47,34 @@ void ExpectRefused(const char* name, const char* value, const char* range,
 }
 
 TEST(OptionsTest, Defaults) {
-  EXPECT_EQ(Read({},
-                 [] {
-                   EXPECT_EQ(g_options.policy, 0u);
-                   EXPECT_EQ(g_options.k, 1.0);
-                   EXPECT_EQ(g_options.markers, 0u);
-                   EXPECT_EQ(g_options.free_space_divisor, 3u);
-                   EXPECT_EQ(g_options.min_allowance, 448 * kKiB);
-                   EXPECT_EQ(g_options.reserve, 0u);
-                   EXPECT_TRUE(g_options.huge_pages);
-                   EXPECT_TRUE(g_options.all_interior_pointers);
-                   EXPECT_EQ(g_options.log_file, nullptr);
-                 }),
-            "");
+  ExpectTaken({}, [] {
+    EXPECT_EQ(g_options.policy, 0u);
+    EXPECT_EQ(g_options.k, 1.0);
+    EXPECT_EQ(g_options.markers, 0u);
+    EXPECT_EQ(g_options.free_space_divisor, 3u);
+    EXPECT_EQ(g_options.min_allowance, 448 * kKiB);
+    EXPECT_EQ(g_options.reserve, 0u);
+    EXPECT_TRUE(g_options.huge_pages);
+    EXPECT_TRUE(g_options.all_interior_pointers);
+    EXPECT_EQ(g_options.log_file, nullptr);
+  });
 }
 
 TEST(OptionsTest, EveryTypeIsRead) {
-  EXPECT_EQ(Read({{"GLEANER_POLICY", "PS"},
-                  {"GLEANER_K", "2.5"},
-                  {"GLEANER_MARKERS", "7"},
-                  {"GLEANER_MAX_HEAP", "64m"},
-                  {"GLEANER_HUGE_PAGES", "off"},
-                  {"GLEANER_LOG_FILE", "/tmp/x"}},
-                 [] {
-                   EXPECT_EQ(g_options.policy, 2u);
-                   EXPECT_EQ(g_options.k, 2.5);
-                   EXPECT_EQ(g_options.markers, 7u);
-                   EXPECT_EQ(g_options.max_heap, 64 * kMiB);
-                   EXPECT_FALSE(g_options.huge_pages);
-                   EXPECT_STREQ(g_options.log_file, "/tmp/x");
-                 }),
-            "");
+  ExpectTaken({{"GLEANER_POLICY", "PS"},
+               {"GLEANER_K", "2.5"},
+               {"GLEANER_MARKERS", "7"},
+               {"GLEANER_MAX_HEAP", "64m"},
+               {"GLEANER_HUGE_PAGES", "off"},
+               {"GLEANER_LOG_FILE", "/tmp/x"}},
+              [] {
+                EXPECT_EQ(g_options.policy, 2u);
+                EXPECT_EQ(g_options.k, 2.5);
+                EXPECT_EQ(g_options.markers, 7u);
+                EXPECT_EQ(g_options.max_heap, 64 * kMiB);
+                EXPECT_FALSE(g_options.huge_pages);
+                EXPECT_STREQ(g_options.log_file, "/tmp/x");
+              });
 }
 
 TEST(OptionsTest, BytesTakeSuffixes) {
@@ -85,30 +87,27 @@ TEST(OptionsTest, BytesTakeSuffixes) {
                {"1MiB", kMiB},    {"1.5m", 3 * kMiB / 2},
                {"2g", 2 * kGiB},  {"1t", uint64_t{1} << 40}};
   for (const auto& test : cases) {
-    EXPECT_EQ(Read({{"GLEANER_COLLECT_EVERY", test.text}},
-                   [&] { EXPECT_EQ(g_options.collect_every, test.bytes) << test.text; }),
-              "");
+    ExpectTaken({{"GLEANER_COLLECT_EVERY", test.text}},
+                [&] { EXPECT_EQ(g_options.collect_every, test.bytes) << test.text; });
   }
 }
 
 TEST(OptionsTest, SwitchesTakeWords) {
   for (const char* yes : {"1", "true", "TRUE", "yes", "on"}) {
-    EXPECT_EQ(Read({{"GLEANER_DONT_GC", yes}}, [] { EXPECT_TRUE(g_options.dont_gc); }), "");
+    ExpectTaken({{"GLEANER_DONT_GC", yes}}, [] { EXPECT_TRUE(g_options.dont_gc); });
   }
   for (const char* no : {"0", "false", "No", "off"}) {
-    EXPECT_EQ(Read({{"GLEANER_MARK_SPLIT", no}}, [] { EXPECT_FALSE(g_options.mark_split); }), "");
+    ExpectTaken({{"GLEANER_MARK_SPLIT", no}}, [] { EXPECT_FALSE(g_options.mark_split); });
   }
 }
 
 TEST(OptionsTest, RangesAreInclusive) {
-  EXPECT_EQ(
-      Read({{"GLEANER_MARKERS", "64"}, {"GLEANER_K", "65535"}, {"GLEANER_MIN_ALLOWANCE", "64k"}},
-           [] {
-             EXPECT_EQ(g_options.markers, 64u);
-             EXPECT_EQ(g_options.k, 65535.0);
-             EXPECT_EQ(g_options.min_allowance, 64 * kKiB);
-           }),
-      "");
+  ExpectTaken({{"GLEANER_MARKERS", "64"}, {"GLEANER_K", "65535"}, {"GLEANER_MIN_ALLOWANCE", "64k"}},
+              [] {
+                EXPECT_EQ(g_options.markers, 64u);
+                EXPECT_EQ(g_options.k, 65535.0);
+                EXPECT_EQ(g_options.min_allowance, 64 * kKiB);
+              });
 }
 
 TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
@@ -135,42 +134,38 @@ TEST(OptionsTest, WhatIsNotAllowedIsNamedWithRangeAndDefault) {
 }
 
 TEST(OptionsTest, AnEmptyValueIsNone) {
-  EXPECT_EQ(Read({{"GLEANER_POLICY", ""},
-                  {"GLEANER_K", ""},
-                  {"GLEANER_MARKERS", ""},
-                  {"GLEANER_MAX_HEAP", ""},
-                  {"GLEANER_HUGE_PAGES", ""},
-                  {"GLEANER_DONT_GC", ""},
-                  {"GLEANER_LOG_FILE", ""},
-                  {"GC_INITIAL_HEAP_SIZE", ""},
-                  {"GC_LOG_FILE", ""}},
-                 [] {
-                   EXPECT_EQ(g_options.policy, 0u);
-                   EXPECT_EQ(g_options.k, 1.0);
-                   EXPECT_EQ(g_options.markers, 0u);
-                   EXPECT_EQ(g_options.max_heap, 0u);
-                   EXPECT_TRUE(g_options.huge_pages);
-                   EXPECT_FALSE(g_options.dont_gc);
-                   EXPECT_EQ(g_options.initial_heap, 0u);
-                   EXPECT_EQ(g_options.log_file, nullptr);
-                 }),
-            "");
+  ExpectTaken({{"GLEANER_POLICY", ""},
+               {"GLEANER_K", ""},
+               {"GLEANER_MARKERS", ""},
+               {"GLEANER_MAX_HEAP", ""},
+               {"GLEANER_HUGE_PAGES", ""},
+               {"GLEANER_DONT_GC", ""},
+               {"GLEANER_LOG_FILE", ""},
+               {"GC_INITIAL_HEAP_SIZE", ""},
+               {"GC_LOG_FILE", ""}},
+              [] {
+                EXPECT_EQ(g_options.policy, 0u);
+                EXPECT_EQ(g_options.k, 1.0);
+                EXPECT_EQ(g_options.markers, 0u);
+                EXPECT_EQ(g_options.max_heap, 0u);
+                EXPECT_TRUE(g_options.huge_pages);
+                EXPECT_FALSE(g_options.dont_gc);
+                EXPECT_EQ(g_options.initial_heap, 0u);
+                EXPECT_EQ(g_options.log_file, nullptr);
+              });
 }
 
 TEST(OptionsTest, AnEmptyValueLeavesTheWordToLibgcsName) {
-  EXPECT_EQ(Read({{"GLEANER_MARKERS", ""}, {"GC_MARKERS", "5"}},
-                 [] { EXPECT_EQ(g_options.markers, 5u); }),
-            "");
+  ExpectTaken({{"GLEANER_MARKERS", ""}, {"GC_MARKERS", "5"}},
+              [] { EXPECT_EQ(g_options.markers, 5u); });
 }
 
 // Programs and scripts that set GC_DONT_GC= for libgc mean it.
 TEST(OptionsTest, LibgcsSwitchesAreOnThoughEmpty) {
-  EXPECT_EQ(Read({{"GC_DONT_GC", ""}, {"GC_PRINT_STATS", ""}},
-                 [] {
-                   EXPECT_TRUE(g_options.dont_gc);
-                   EXPECT_EQ(g_options.print_stats, 1u);
-                 }),
-            "");
+  ExpectTaken({{"GC_DONT_GC", ""}, {"GC_PRINT_STATS", ""}}, [] {
+    EXPECT_TRUE(g_options.dont_gc);
+    EXPECT_EQ(g_options.print_stats, 1u);
+  });
 }
 
 TEST(OptionsTest, ARefusedValueLeavesTheDefault) {
@@ -203,27 +198,23 @@ TEST(OptionsTest, AnyMisspeltNameIsReported) {
 }
 
 TEST(OptionsTest, LibgcsNamesWorkAndOursWin) {
-  EXPECT_EQ(Read({{"GC_MARKERS", "3"}, {"GC_FREE_SPACE_DIVISOR", "9"}, {"GC_DONT_GC", "1"}},
-                 [] {
-                   EXPECT_EQ(g_options.markers, 3u);
-                   EXPECT_EQ(g_options.free_space_divisor, 9u);
-                   EXPECT_TRUE(g_options.dont_gc);
-                 }),
-            "");
-  EXPECT_EQ(Read({{"GC_MARKERS", "3"}, {"GLEANER_MARKERS", "5"}},
-                 [] { EXPECT_EQ(g_options.markers, 5u); }),
-            "");
+  ExpectTaken({{"GC_MARKERS", "3"}, {"GC_FREE_SPACE_DIVISOR", "9"}, {"GC_DONT_GC", "1"}}, [] {
+    EXPECT_EQ(g_options.markers, 3u);
+    EXPECT_EQ(g_options.free_space_divisor, 9u);
+    EXPECT_TRUE(g_options.dont_gc);
+  });
+  ExpectTaken({{"GC_MARKERS", "3"}, {"GLEANER_MARKERS", "5"}},
+              [] { EXPECT_EQ(g_options.markers, 5u); });
   // A switch of libgc's is on when it exists.
-  EXPECT_EQ(Read({{"GC_DONT_GC", ""}}, [] { EXPECT_TRUE(g_options.dont_gc); }), "");
-  EXPECT_EQ(Read({{"GC_DONT_GC", "0"}}, [] { EXPECT_FALSE(g_options.dont_gc); }), "");
+  ExpectTaken({{"GC_DONT_GC", ""}}, [] { EXPECT_TRUE(g_options.dont_gc); });
+  ExpectTaken({{"GC_DONT_GC", "0"}}, [] { EXPECT_FALSE(g_options.dont_gc); });
   const std::string said = Read({{"GC_MARKERS", "1000"}}, [] { EXPECT_EQ(g_options.markers, 0u); });
   EXPECT_NE(said.find("GC_MARKERS"), std::string::npos);
   EXPECT_NE(said.find("0 to 64"), std::string::npos);
 }
 
 TEST(OptionsTest, OtherVariablesAreNotLookedAt) {
-  EXPECT_EQ(Read({{"GC_NO_SUCH_THING", "1"}, {"GLEANER", "1"}, {"XGLEANER_MARKERS", "99"}}, [] {}),
-            "");
+  ExpectTaken({{"GC_NO_SUCH_THING", "1"}, {"GLEANER", "1"}, {"XGLEANER_MARKERS", "99"}}, [] {});
 }
 
 }  // namespace

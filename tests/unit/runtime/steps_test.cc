@@ -44,8 +44,7 @@ namespace {
 
 // --- Objects ---
 
-using testing::MakeList;
-using testing::Node;
+using namespace testing;
 
 constexpr size_t kNodes = 10;
 
@@ -431,21 +430,19 @@ void HideAndCollect(int) {
   errno = saved;
 }
 
-TEST_P(StepsTest, AHandlerHidesAPointerAndCollects) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    HandleWith(HideAndCollect);
-    const size_t events = AtSteps(40, Signal, [](const Attempt&) {
-      AwaitOther();
-      EXPECT_EQ(g_lost, 0u);
-      EXPECT_TRUE(IsSlotIntact(g_slot.list));
-    });
-    EXPECT_GT(events, 100u);
-    // A third of the events are in activities that unregister or block the thread, where the
-    // handler does nothing at some steps.
-    EXPECT_GT(g_handled * 2, events);
-    EXPECT_TRUE(IsInOrder());
+CHILD_TEST_P(StepsTest, AHandlerHidesAPointerAndCollects) {
+  Start();
+  HandleWith(HideAndCollect);
+  const size_t events = AtSteps(40, Signal, [](const Attempt&) {
+    AwaitOther();
+    EXPECT_EQ(g_lost, 0u);
+    EXPECT_TRUE(IsSlotIntact(g_slot.list));
   });
+  EXPECT_GT(events, 100u);
+  // A third of the events are in activities that unregister or block the thread, where the
+  // handler does nothing at some steps.
+  EXPECT_GT(g_handled * 2, events);
+  EXPECT_TRUE(IsInOrder());
 }
 
 // The child goes on where the signal came, and looks at all when it is done there; or at once, if
@@ -470,32 +467,28 @@ void Fork(int) {
   errno = saved;
 }
 
-TEST_P(StepsTest, AHandlerForks) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    HandleWith(Fork);
-    const size_t events = AtSteps(40, Signal, [](const Attempt&) { EXPECT_EQ(g_lost, 0u); });
-    EXPECT_GT(events, 100u);
-    EXPECT_GE(g_handled, events);
-    EXPECT_TRUE(IsInOrder());
-  });
+CHILD_TEST_P(StepsTest, AHandlerForks) {
+  Start();
+  HandleWith(Fork);
+  const size_t events = AtSteps(40, Signal, [](const Attempt&) { EXPECT_EQ(g_lost, 0u); });
+  EXPECT_GT(events, 100u);
+  EXPECT_GE(g_handled, events);
+  EXPECT_TRUE(IsInOrder());
 }
 
-TEST_P(StepsTest, AHandlerJumps) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    HandleWith([](int) {
-      if (platform::IsInSection() || Threads::Current() == nullptr) return;
-      ++g_handled;
-      siglongjmp(t_before, 1);
-    });
-    const size_t events = AtSteps(40, Signal, [](const Attempt& attempt) {
-      EXPECT_TRUE(attempt.is_in_order_after_jump);
-      EXPECT_TRUE(IsInOrder());
-    });
-    EXPECT_GT(events, 100u);
-    EXPECT_GE(g_handled, 10u);
+CHILD_TEST_P(StepsTest, AHandlerJumps) {
+  Start();
+  HandleWith([](int) {
+    if (platform::IsInSection() || Threads::Current() == nullptr) return;
+    ++g_handled;
+    siglongjmp(t_before, 1);
   });
+  const size_t events = AtSteps(40, Signal, [](const Attempt& attempt) {
+    EXPECT_TRUE(attempt.is_in_order_after_jump);
+    EXPECT_TRUE(IsInOrder());
+  });
+  EXPECT_GT(events, 100u);
+  EXPECT_GE(g_handled, 10u);
 }
 
 // A filter of system calls waits for the steps of others, of which there are some then: the thread
@@ -508,18 +501,16 @@ void InstallFilter(int) {
   errno = saved;
 }
 
-TEST_P(StepsTest, AHandlerInstallsAFilter) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    HandleWith(InstallFilter);
-    const size_t events = AtSteps(40, Signal, [](const Attempt&) {
-      AwaitOther();
-      EXPECT_EQ(g_lost, 0u);
-    });
-    EXPECT_GT(events, 100u);
-    EXPECT_GE(g_handled, events);
-    EXPECT_TRUE(IsInOrder());
+CHILD_TEST_P(StepsTest, AHandlerInstallsAFilter) {
+  Start();
+  HandleWith(InstallFilter);
+  const size_t events = AtSteps(40, Signal, [](const Attempt&) {
+    AwaitOther();
+    EXPECT_EQ(g_lost, 0u);
   });
+  EXPECT_GT(events, 100u);
+  EXPECT_GE(g_handled, events);
+  EXPECT_TRUE(IsInOrder());
 }
 
 // A handler that runs while its thread has the collector lock may jump away with it. The first
@@ -557,38 +548,34 @@ TEST(TurningOnTest, NoHandlerRunsWhileTheThreadHasTheLock) {
 
 // --- Cancellation ---
 
-TEST_P(StepsTest, TheThreadIsCancelled) {
-  EXPECT_CHILD_OK([] {
-    Start();
-    size_t cancelled = 0;
-    const size_t events = AtSteps(
-        40, [] { pthread_cancel(pthread_self()); },
-        [&cancelled](const Attempt& attempt) {
-          cancelled += attempt.result == PTHREAD_CANCELED ? 1 : 0;
-          EXPECT_TRUE(IsInOrder());
-        });
-    EXPECT_GT(cancelled * 10, events * 8);
-  });
+CHILD_TEST_P(StepsTest, TheThreadIsCancelled) {
+  Start();
+  size_t cancelled = 0;
+  const size_t events = AtSteps(
+      40, [] { pthread_cancel(pthread_self()); },
+      [&cancelled](const Attempt& attempt) {
+        cancelled += attempt.result == PTHREAD_CANCELED ? 1 : 0;
+        EXPECT_TRUE(IsInOrder());
+      });
+  EXPECT_GT(cancelled * 10, events * 8);
 }
 
 // --- No more memory, no more descriptors ---
 
-TEST_P(StepsTest, MemoryRunsOut) {
-  EXPECT_CHILD_OK([] {
-    // Under mprotect a write waits for its page to be opened, which a system never refuses for
-    // long.
-    putenv(const_cast<char*>("GLEANER_WRITE_TRACKING=userfaultfd"));
-    Start();
-    const auto refuse = [] {
-      platform::SetFailures(1, testing::Seed(), SetOf(platform::Failing::kMapping));
-    };
-    const size_t events = AtSteps(40, refuse, [](const Attempt&) {
-      platform::SetFailures(0, 0);
-      EXPECT_TRUE(IsInOrder());
-      GC_gcollect_and_unmap();
-    });
-    EXPECT_GT(events, 100u);
+CHILD_TEST_P(StepsTest, MemoryRunsOut) {
+  // Under mprotect a write waits for its page to be opened, which a system never refuses for
+  // long.
+  putenv(const_cast<char*>("GLEANER_WRITE_TRACKING=userfaultfd"));
+  Start();
+  const auto refuse = [] {
+    platform::SetFailures(1, testing::Seed(), SetOf(platform::Failing::kMapping));
+  };
+  const size_t events = AtSteps(40, refuse, [](const Attempt&) {
+    platform::SetFailures(0, 0);
+    EXPECT_TRUE(IsInOrder());
+    GC_gcollect_and_unmap();
   });
+  EXPECT_GT(events, 100u);
 }
 
 void CloseAll() {
@@ -668,12 +655,10 @@ void ExpectResultsStay(int (*let_go)(pthread_t)) {
   EXPECT_GE(had_the_name, 1u);
 }
 
-TEST(ResultsTest, AThreadOfTheSameNameKeepsItsResult) {
-  EXPECT_CHILD_OK([] {
-    GC_init();
-    ExpectResultsStay([](pthread_t thread) { return GC_pthread_join(thread, nullptr); });
-    ExpectResultsStay([](pthread_t thread) { return GC_pthread_detach(thread); });
-  });
+CHILD_TEST(ResultsTest, AThreadOfTheSameNameKeepsItsResult) {
+  GC_init();
+  ExpectResultsStay([](pthread_t thread) { return GC_pthread_join(thread, nullptr); });
+  ExpectResultsStay([](pthread_t thread) { return GC_pthread_detach(thread); });
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 #include "runtime/observe/writer_lock.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <random>
 #include <thread>
 #include <vector>
+
+#include "tests/support/child.h"
 
 namespace gleaner::runtime {
 namespace {
@@ -94,9 +95,7 @@ TEST(WriterLockTest, AChildGetsItsParents) {
     lock.ResetAfterFork();
     _exit(is_right && lock.holder() == 0 && lock.TryAcquire() ? 0 : 1);
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(testing::StatusOf(child), 0);
   EXPECT_EQ(lock.holder(), parent);
 }
 
