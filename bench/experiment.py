@@ -7,16 +7,24 @@ import os
 import signal
 import sys
 
-from experiments import signals
 from experiments.journal import JournalError
+from experiments.running import ENDING
 
 MODULES = {"figures": "main", "bench": "compare", "bench-latency": "latency",
            "bench-malloc": "malloc", "bench-retention": "retention", "tradeoff": "tradeoff",
            "numa-effect": "numa_effect", "predictor": "predictor"}
 
 
+def end(number, _frame):
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
+
+
 def main(name, arguments):
-    signals.install()
+    for number in ENDING:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, end)
     try:
         return importlib.import_module(f"experiments.{MODULES[name]}").main(arguments)
     except JournalError as error:

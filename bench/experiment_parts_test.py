@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Parts of the harness: damaged journals, resumed replays, pictures of runs that failed.
+"""Parts of the harness: journals that were cut off, resumed replays, pictures of runs that failed.
 
 usage: experiment_parts_test.py [unittest's arguments]
 """
@@ -19,13 +19,12 @@ SEED = int(os.environ.get("SEED", "1"))
 
 
 class Journals(unittest.TestCase):
-    """Files that were cut off or damaged."""
+    """Files that were cut off, or are something else."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.path = os.path.join(folder.name, "runs")
-        self.random = random.Random(SEED)
         self.stderr, sys.stderr = sys.stderr, open(os.devnull, "w", encoding="utf-8")
         self.addCleanup(self.restore)
         self.runs = {number: {"values": {"seconds": str(number)}} for number in range(5)}
@@ -57,14 +56,8 @@ class Journals(unittest.TestCase):
         for length in range(0, len(self.content), 7):
             self.check(self.content[:length])
 
-    def test_damaged_anywhere(self):
-        for _ in range(60):
-            content = bytearray(self.content)
-            content[self.random.randrange(len(content))] ^= 1 << self.random.randrange(8)
-            self.check(bytes(content))
-
     def test_something_else(self):
-        for content in (b"\0" * 100, b"[]\n{}\n", b"\n\n", self.random.randbytes(1000)):
+        for content in (b"\0" * 100, b"[]\n{}\n", b"\n\n", random.Random(SEED).randbytes(1000)):
             self.check(content)
 
 

@@ -1,8 +1,7 @@
 """Experiments: programs run in turn on several configurations, and what is made of the figures.
 
-running    one run of a program: environment, limit of time, what it used
+running    one run of a program, which ends with the harness: environment, limit of time, what it used
 machine    what the machine is, and what other programs do on it
-signals    the program that runs ends with the harness
 journal    finished runs on disk, so that an interrupted experiment goes on
 session    configurations in turn, with progress; uses the two above
 tables     Markdown, CSV, JSON

@@ -1,10 +1,9 @@
 """Finished runs on disk, so that an experiment that was interrupted goes on where it was.
 
-A journal is a file of lines, each a CRC-32 and JSON: a header with the settings and a description of
-the machine, then one line for each run, written when the run has ended. Runs whose settings
-(arguments, programs, libraries, what the machine is) are others than those that are asked for do not
-count; the journal of before is kept beside the new one. A line that was cut off, or is damaged, is a
-run that is missing.
+A journal is a file of lines of JSON: a header with the settings and a description of the machine,
+then one line for each run, written when the run has ended. Runs whose settings (arguments, programs,
+libraries, what the machine is) are others than those that are asked for do not count. A line that was
+cut off is a run that is missing.
 """
 
 import fcntl
@@ -13,11 +12,6 @@ import json
 import os
 import stat
 import sys
-import zlib
-
-from .tables import replace_file
-
-VERSION = 2
 
 
 class JournalError(Exception):
@@ -30,19 +24,6 @@ def digest_of_file(path):
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return "missing"
-
-
-def line_of(content):
-    text = json.dumps(content).encode()
-    return b"%08x %s\n" % (zlib.crc32(text), text)
-
-
-def content_of(line):
-    """Raises ValueError if the line is not as line_of made it."""
-    crc, _, text = line.partition(b" ")
-    if int(crc, 16) != zlib.crc32(text):
-        raise ValueError
-    return json.loads(text)
 
 
 class Journal:
@@ -67,76 +48,62 @@ class Journal:
             raise JournalError(f"{path}: another process measures this just now") from None
         self.reused = self._read(again)
         if not self.reused:
-            self._write({"version": VERSION, "settings": self.settings, "described": described},
-                        anew=True)
+            self.file.truncate(0)
+            self._append({"settings": self.settings, "described": described})
 
     def _read(self, again):
-        """Takes over what counts, or keeps what does not. Returns the number of runs that count."""
+        """Takes over what counts. Returns the number of runs that count."""
         self.file.seek(0)
-        lines = []
-        damaged = 0
         content = self.file.read()
         if content and not content.endswith(b"\n"):
-            self._append(b"\n")  # what was cut off stays a line of its own
-        for line in content.split(b"\n"):
-            try:
-                if line:
-                    lines.append(content_of(line))
-            except ValueError:
-                damaged += 1
-        if damaged:
-            print(f"{self.path}: {damaged} damaged line(s): what they held is measured again",
-                  file=sys.stderr)
-        header = lines[0] if lines else {}
-        same = header.get("version") == VERSION and header.get("settings") == self.settings
-        if again or not same:
-            if len(lines) > 1:
-                reason = "as you wish" if same else self._difference(header)
-                print(f"measured anew: {reason}; the runs before are in {self.path}.before",
-                      file=sys.stderr)
-                self._do(lambda _: replace_file(self.path + ".before",
-                                                lambda file: file.write(content), "wb"), None)
+            self._write(b"\n")  # what was cut off stays a line of its own
+        header, *lines = [line_of(text) for text in content.split(b"\n")]
+        if again or header.get("settings") != self.settings:
+            if any(lines):
+                reason = "as you wish" if again else self._difference(header)
+                print(f"measured anew: {reason}", file=sys.stderr)
             return 0
         self.described = header["described"]
-        for line in lines[1:]:
+        for line in filter(None, lines):
             self.runs[json.dumps(line["key"])] = line["run"]
         return len(self.runs)
 
     def _difference(self, header):
-        before = header.get("settings")
-        if header.get("version") != VERSION or before is None:
-            return "another version, or its settings are lost"
-        names = sorted(name for name in {*before, *self.settings}
-                       if before.get(name) != self.settings.get(name))
-        return f"other {', '.join(names)}"
+        before = header.get("settings", {})
+        return "other " + ", ".join(sorted(
+            name for name in {*before, *self.settings}
+            if before.get(name) != self.settings.get(name)))
 
-    def _write(self, line, anew=False):
-        if anew:
-            self._do(self.file.truncate, 0)
-        self._append(line_of(line))
+    def _append(self, line):
+        self._write(json.dumps(line).encode() + b"\n")
 
-    def _append(self, data):
-        if self._do(self.file.write, data) != len(data):
-            raise JournalError(f"{self.path}: not all of a line could be written")
-
-    def _do(self, operation, argument):
+    def _write(self, data):
         try:
-            return operation(argument)
+            written = self.file.write(data)
         except OSError as error:
             raise JournalError(f"{self.path}: {error.strerror}") from error
+        if written != len(data):
+            raise JournalError(f"{self.path}: not all of a line could be written")
 
     def get(self, key):
         return self.runs.get(json.dumps(key))
 
     def put(self, key, run):
         self.runs[json.dumps(key)] = run
-        self._write({"key": key, "run": run})
+        self._append({"key": key, "run": run})
 
     def close(self):
         self.file.close()
 
     def remove(self):
-        for path in (self.path, self.path + ".before"):
-            if os.path.exists(path):
-                os.remove(path)
+        os.remove(self.path)
         self.close()
+
+
+def line_of(text):
+    """What a line says; an empty dictionary if it was cut off."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {}

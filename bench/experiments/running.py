@@ -1,6 +1,7 @@
 """One run of a program: its environment, a limit of time, and what it used."""
 
 import csv
+import functools
 import math
 import os
 import re
@@ -11,8 +12,6 @@ import tempfile
 import threading
 import time
 from dataclasses import asdict, dataclass, field
-
-from . import signals
 
 THEIRS = "libgc"
 OURS = "gleaner"
@@ -66,6 +65,12 @@ def clean_environment(**more):
     return {**kept, "LC_ALL": "C.UTF-8", "TZ": "UTC", **more}
 
 
+# The signals that end the harness as exceptions. They wait while a program is being started: it could
+# not be ended before its number is known.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+let_end = functools.partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, ENDING)
+
+
 def kill_group(process):
     try:
         os.killpg(process.pid, signal.SIGKILL)
@@ -79,16 +84,17 @@ def run_program(argv, environment, timeout_s=RUN_TIMEOUT_S, started=None):
     event, which is set when the program has ended."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = watch = ended = None
-        signals.hold()
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             began = time.monotonic()
             process = subprocess.Popen(argv, env=environment, stdin=subprocess.DEVNULL,
-                                       stdout=output, stderr=errors, start_new_session=True)
+                                       stdout=output, stderr=errors, start_new_session=True,
+                                       preexec_fn=let_end)
             watch = threading.Timer(timeout_s, kill_group, [process])
             watch.start()
             if started is not None:
                 ended = started(process)
-            signals.release()
+            let_end()
             # wait4 gives this child's own rusage. Popen.wait with a timeout would poll.
             _, status, usage = os.wait4(process.pid, 0)
             wall_s = time.monotonic() - began
@@ -103,7 +109,7 @@ def run_program(argv, environment, timeout_s=RUN_TIMEOUT_S, started=None):
         finally:
             if watch is not None:
                 watch.cancel()
-            signals.release()
+            let_end()
         texts = []
         for file in (output, errors):
             file.seek(0)

@@ -7,8 +7,6 @@
 // average. The operations are the same for every allocator, since they depend on --seed alone.
 // --sizes log spreads the sizes evenly over the orders of magnitude, so that most blocks are small:
 // with it, and --threshold, one sees from which size on a block should be the tree's own.
-//
-// --tail reports the slowest operations too, at the price of reading the clock around each.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,22 +20,14 @@ namespace {
 
 struct Result {
   double seconds = 0;
-  double p50_ns = 0, p999_ns = 0, max_ns = 0;
   uint64_t faults = 0;
   uint64_t rss_kb = 0;
 };
-
-// Of a list that is sorted.
-double Quantile(const std::vector<uint32_t>& sorted, double q) {
-  if (sorted.empty()) return 0;
-  return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
-}
 
 }  // namespace
 
 int main(int argc, char** argv) {
   uint64_t only, operations, max_bytes, seed, memory_mb, repeats;
-  bool tail = false;
   int touch, sizes;
   bench::Options options("gleaner_bench_resident",
                          "frees and allocations among resident blocks, as CSV");
@@ -52,12 +42,11 @@ int main(int argc, char** argv) {
                  "MiB that blocks may hold when all pages are touched");
   options.Number("repeats", &repeats, 1, 1, 1, 1000, "runs; the median time is printed");
   options.Number("seed", &seed, 1, 1, 0, UINT64_MAX, "of the operations");
-  options.Flag("tail", &tail, "also the slowest operations");
   options.Parse(argc, argv);
 
   std::puts(
-      "allocator,threshold,touch,blocks,operations,ns_per_operation,p50_ns,p999_ns,max_ns,"
-      "page_faults_per_operation,rss_mb");
+      "allocator,threshold,touch,blocks,operations,ns_per_operation,page_faults_per_operation,"
+      "rss_mb");
   const auto how = static_cast<Touch>(touch);
   for (uint64_t blocks = only != 0 ? only : 256; blocks <= (only != 0 ? only : 16384);
        blocks *= 2) {
@@ -92,28 +81,12 @@ int main(int argc, char** argv) {
         // To the steady state: every block is replaced a few times.
         for (uint64_t i = 0; i < std::min(4 * blocks, operations); ++i) replace();
 
-        std::vector<uint32_t> times;
-        if (tail) times.reserve(operations);
         const uint64_t faults = bench::PageFaults();
         const uint64_t start = bench::NowNs();
-        if (tail) {
-          uint64_t before = start;
-          for (uint64_t i = 0; i < operations; ++i) {
-            replace();
-            const uint64_t now = bench::NowNs();
-            times.push_back(static_cast<uint32_t>(std::min(now - before, uint64_t{UINT32_MAX})));
-            before = now;
-          }
-        } else {
-          for (uint64_t i = 0; i < operations; ++i) replace();
-        }
+        for (uint64_t i = 0; i < operations; ++i) replace();
         result.seconds = static_cast<double>(bench::NowNs() - start) / 1e9;
         result.faults = bench::PageFaults() - faults;
         result.rss_kb = bench::StatusKb("VmRSS:");
-        std::sort(times.begin(), times.end());
-        result.p50_ns = Quantile(times, 0.5);
-        result.p999_ns = Quantile(times, 0.999);
-        result.max_ns = Quantile(times, 1);
         for (void* block : held) release(block);
       });
       if (arena != nullptr) gleaner_arena_destroy(arena);
@@ -121,12 +94,12 @@ int main(int argc, char** argv) {
       last = result;
     }
     const auto count = static_cast<double>(operations);
-    std::printf("%s,%lu,%s,%lu,%lu,%.1f,%.0f,%.0f,%.0f,%.3f,%.1f\n", allocator.name().c_str(),
+    std::printf("%s,%lu,%s,%lu,%lu,%.1f,%.3f,%.1f\n", allocator.name().c_str(),
                 static_cast<unsigned long>(allocator.threshold()),
                 bench::kTouchNames[static_cast<size_t>(touch)].c_str(),
                 static_cast<unsigned long>(blocks), static_cast<unsigned long>(operations),
-                bench::Median(seconds) * 1e9 / count, last.p50_ns, last.p999_ns, last.max_ns,
-                static_cast<double>(last.faults) / count, static_cast<double>(last.rss_kb) / 1024);
+                bench::Median(seconds) * 1e9 / count, static_cast<double>(last.faults) / count,
+                static_cast<double>(last.rss_kb) / 1024);
     std::fflush(stdout);
   }
 }

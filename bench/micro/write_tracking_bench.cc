@@ -6,7 +6,6 @@
 // Every figure is the median of the rounds, in nanoseconds. Pages of 4 KiB, written to before, in
 // small pages unless --huge. "scattered" writes go to every 64th page, so each in a granule of its
 // own under mprotect; "dense" ones to all pages.
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,10 +32,7 @@ class Samples {
   void Add(uint64_t ns, size_t divisor) {
     values_.push_back(static_cast<double>(ns) / static_cast<double>(divisor));
   }
-  double Median() {
-    std::sort(values_.begin(), values_.end());
-    return values_[values_.size() / 2];
-  }
+  double Median() const { return bench::Median(values_); }
 
  private:
   std::vector<double> values_;

@@ -130,12 +130,10 @@ Grammar::Grammar() {
 
 void Grammar::Index() {
   by_left_.resize(symbols());
-  by_right_.resize(symbols());
   by_child_.resize(symbols());
   partners_.resize(symbols());
   for (const BinaryRule& rule : binary_) {
     by_left_[rule.left].push_back(rule);
-    by_right_[rule.right].push_back(rule);
     partners_[rule.left].Add(rule.right);
   }
   for (std::vector<BinaryRule>& rules : by_left_) {

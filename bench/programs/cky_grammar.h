@@ -80,7 +80,6 @@ class Grammar {
 
   // Rules by what is on their right-hand sides; those of a left symbol ascend by the right one.
   const std::vector<BinaryRule>& WithLeft(Symbol left) const { return by_left_[left]; }
-  const std::vector<BinaryRule>& WithRight(Symbol right) const { return by_right_[right]; }
   const std::vector<UnaryRule>& WithChild(Symbol child) const { return by_child_[child]; }
   const std::vector<LexicalRule>& WithWord(Word word) const { return by_word_[word]; }
   // The symbols that a rule has to the right of `left`.
@@ -103,7 +102,6 @@ class Grammar {
   std::vector<UnaryRule> unary_;
   std::vector<LexicalRule> lexical_;
   std::vector<std::vector<BinaryRule>> by_left_;
-  std::vector<std::vector<BinaryRule>> by_right_;
   std::vector<std::vector<UnaryRule>> by_child_;
   std::vector<std::vector<LexicalRule>> by_word_;
   std::vector<SymbolSet> partners_;

@@ -1,5 +1,5 @@
-// Random sentences of a grammar, and what a parser must find in a sentence, computed in plain
-// arrays: nothing here is in collected memory.
+// Random sentences of a grammar, and what a parser finds in a sentence: nothing here is in
+// collected memory.
 #ifndef GLEANER_BENCH_CKY_SENTENCES_H_
 #define GLEANER_BENCH_CKY_SENTENCES_H_
 
@@ -33,11 +33,7 @@ struct Findings {
   uint64_t items = 0;        // Pairs of a span and a symbol that derives it.
   uint64_t derivations = 0;  // Ways to make an item of its parts, all items together.
   uint64_t trees = 0;        // Parse trees of the start symbol over all words, modulo kPrime.
-
-  bool operator==(const Findings&) const = default;
 };
-
-Findings FindingsOf(const Grammar& grammar, const Sentence& sentence);
 
 // Draws derivations of a given length at random, each with a probability in proportion to the
 // product of the weights of its rules.

@@ -2,8 +2,7 @@
 // anew, an array of pointers to rows each. Row i belongs to thread i mod threads, which allocates
 // it, fills it and computes it.
 // The entries are small integers, so that every sum is exact in any order and the checksum does
-// not depend on the number of threads. Each product passes Freivalds' check with a random vector;
-// the first --reference products are compared with the definition, too.
+// not depend on the number of threads. Each product passes Freivalds' check with a random vector.
 #define GC_THREADS
 #include <algorithm>
 #include <bit>
@@ -29,7 +28,6 @@ static_assert(kBlock % kUnroll == 0);
 struct Parameters {
   uint64_t size;
   uint64_t products;
-  uint64_t reference;
   bench::RandomWork work;
   uint64_t threads;
 };
@@ -111,7 +109,6 @@ class Thread {
       Allocate(seed);
       Multiply();
       Verify(p);
-      if (p < parameters_.reference) CompareWithDefinition(p);
       checksum += Checksum(seed);
     }
     return checksum;
@@ -171,23 +168,6 @@ class Thread {
     });
   }
 
-  void CompareWithDefinition(uint64_t number) {
-    const uint64_t size = parameters_.size;
-    ForOwnRows([&](uint64_t i) {
-      for (uint64_t j = 0; j < size; ++j) {
-        int64_t expected = 0;
-        for (uint64_t k = 0; k < size; ++k) {
-          expected +=
-              static_cast<int64_t>(g_state.left[i][k]) * static_cast<int64_t>(g_state.right[k][j]);
-        }
-        if (g_state.product[i][j] != static_cast<double>(expected)) {
-          bench::Fail("element %lu, %lu of product %lu is %.17g, not %ld", i, j, number,
-                      g_state.product[i][j], static_cast<long>(expected));
-        }
-      }
-    });
-  }
-
   // Of the thread's rows of this product.
   uint64_t Checksum(uint64_t seed) {
     uint64_t checksum = 0;
@@ -212,8 +192,6 @@ int main(int argc, char** argv) {
   bench::Options options("matmul", "dense matrix products, rows dealt to the threads cyclically");
   options.Number("size", &parameters.size, 1'000, 150, 1, kMaxSize, "rows and columns");
   options.Number("products", &parameters.products, 30, 4, 1, 1'000'000, "products");
-  options.Number("reference", &parameters.reference, 0, 4, 0, 1'000'000,
-                 "products, from the first, that are compared with the definition");
   options.SeedAndScale(&parameters.work);
   options.Parse(argc, argv);
   parameters.products = parameters.work.Scaled(parameters.products);

@@ -10,7 +10,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "bench_util.h"
 #include "gc.h"
@@ -41,9 +40,6 @@ struct Version {
   uint64_t sum;  // Of Digest over the leaves.
 };
 
-// Values by key, 0 for none. Holds no pointers, so it need not be in the heap.
-using Model = std::vector<uint64_t>;
-
 // In static data, so that versions are rooted.
 struct alignas(128) Owner {
   // Owner thread only.
@@ -51,8 +47,6 @@ struct alignas(128) Owner {
   Version* ring;
   uint64_t left;  // Versions that have left the ring.
   uint64_t found;
-  Model model;
-  std::vector<Model> ring_models;
   // Read by all threads.
   std::atomic<Node*> published;
 };
@@ -63,7 +57,6 @@ struct Parameters {
   uint64_t operations;
   uint64_t versions;
   uint64_t version_every;
-  bool compare;  // With the model.
 };
 
 uint64_t Digest(const Leaf* leaf) { return bench::Mix64(leaf->key ^ bench::Mix64(~leaf->value)); }
@@ -174,7 +167,7 @@ Node* Remove(const Node* node, uint64_t hash, int shift) {
 }
 
 // Adds the leaves to the version's size and sum; each must be where its hash says.
-void Walk(const Node* node, uint64_t prefix, int shift, Version* seen, const Model* model) {
+void Walk(const Node* node, uint64_t prefix, int shift, Version* seen) {
   for (uint32_t rest = node->leaves; rest != 0; rest &= rest - 1) {
     const Leaf* leaf = LeafAt(node, rest & -rest);
     Verify(leaf, leaf->key);
@@ -183,23 +176,18 @@ void Walk(const Node* node, uint64_t prefix, int shift, Version* seen, const Mod
     if ((bench::Mix64(leaf->key) & mask) != place) {
       bench::Fail("the leaf of key %lu is at a wrong place", leaf->key);
     }
-    if (model != nullptr && (*model)[leaf->key] != leaf->value) {
-      bench::Fail("key %lu has the value %lx, not %lx", leaf->key, leaf->value,
-                  (*model)[leaf->key]);
-    }
     ++seen->size;
     seen->sum += Digest(leaf);
   }
   for (uint32_t rest = node->children; rest != 0; rest &= rest - 1) {
     const uint64_t digit = static_cast<uint64_t>(std::countr_zero(rest));
-    Walk(ChildAt(node, rest & -rest), prefix | digit << shift, shift + kBits, seen, model);
+    Walk(ChildAt(node, rest & -rest), prefix | digit << shift, shift + kBits, seen);
   }
 }
 
-// `model` is null if there is none.
-void CheckVersion(const Version& version, const Model* model) {
+void CheckVersion(const Version& version) {
   Version seen{version.root, 0, 0};
-  Walk(version.root, 0, 0, &seen, model);
+  Walk(version.root, 0, 0, &seen);
   if (seen.size != version.size || seen.sum != version.sum) {
     bench::Fail("a version has %lu leaves of sum %lx, not %lu of %lx", seen.size, seen.sum,
                 version.size, version.sum);
@@ -214,7 +202,6 @@ void Put(Owner* owner, uint64_t key, const Leaf* old, uint64_t number) {
   now.root = Insert(now.root, bench::Mix64(key), 0, leaf);
   now.size += old == nullptr;
   now.sum += Digest(leaf) - (old == nullptr ? 0 : Digest(old));
-  if (!owner->model.empty()) owner->model[key] = leaf->value;
 }
 
 void Delete(Owner* owner, const Leaf* old) {
@@ -222,7 +209,6 @@ void Delete(Owner* owner, const Leaf* old) {
   now.root = Remove(now.root, bench::Mix64(old->key), 0);
   --now.size;
   now.sum -= Digest(old);
-  if (!owner->model.empty()) owner->model[old->key] = 0;
 }
 
 void Operate(Owner* owner, uint64_t key, uint64_t random, uint64_t number) {
@@ -243,12 +229,8 @@ void Operate(Owner* owner, uint64_t key, uint64_t random, uint64_t number) {
 void KeepVersion(Owner* owner, const Parameters& parameters, bench::Rng* rng) {
   const uint64_t slot = rng->Below(parameters.versions);
   const Version& old = owner->ring[slot];
-  const Model* model = parameters.compare ? &owner->ring_models[slot] : nullptr;
-  if (old.root != nullptr && (parameters.compare || ++owner->left % kWalkEvery == 0)) {
-    CheckVersion(old, model);
-  }
+  if (old.root != nullptr && ++owner->left % kWalkEvery == 0) CheckVersion(old);
   owner->ring[slot] = owner->now;
-  if (parameters.compare) owner->ring_models[slot] = owner->model;
   owner->published = owner->now.root;
 }
 
@@ -263,10 +245,6 @@ void LookIntoOther(int thread, int threads, uint64_t key, uint64_t random) {
 void Build(Owner* owner, const Parameters& parameters, uint64_t seed) {
   owner->ring = static_cast<Version*>(GC_malloc(parameters.versions * sizeof(Version)));
   owner->now.root = CopyOf(nullptr, 0, 0);
-  if (parameters.compare) {
-    owner->model.resize(parameters.keys);
-    owner->ring_models.resize(parameters.versions);
-  }
   // Where operations keep the number of keys: two of three.
   bench::Rng rng(seed);
   for (uint64_t key = 0; key < parameters.keys; ++key) {
@@ -288,11 +266,11 @@ void Run(int thread, int threads, const Parameters& parameters, uint64_t seed) {
 }
 
 uint64_t Finish(const Owner& owner, const Parameters& parameters) {
-  CheckVersion(owner.now, parameters.compare ? &owner.model : nullptr);
+  CheckVersion(owner.now);
   uint64_t checksum = bench::Mix64(owner.found) + owner.now.sum;
   for (uint64_t i = 0; i < parameters.versions; ++i) {
     if (owner.ring[i].root == nullptr) continue;
-    CheckVersion(owner.ring[i], parameters.compare ? &owner.ring_models[i] : nullptr);
+    CheckVersion(owner.ring[i]);
     checksum = bench::Mix64(checksum ^ owner.ring[i].sum);
   }
   return checksum;
@@ -301,7 +279,7 @@ uint64_t Finish(const Owner& owner, const Parameters& parameters) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t keys, operations, versions, version_every, compare;
+  uint64_t keys, operations, versions, version_every;
   bench::RandomWork work;
   bench::Options options("persistent_map", "an immutable map and its old versions");
   options.Number("operations", &operations, 3'000'000, 40'000, 1, UINT64_C(1) << 40,
@@ -311,13 +289,11 @@ int main(int argc, char** argv) {
   options.Number("versions", &versions, 16, 8, 1, 1 << 20, "old versions that each thread keeps");
   options.Number("version-every", &version_every, 20'000, 500, 1, UINT64_MAX,
                  "operations between two versions that are kept");
-  options.Number("compare", &compare, 0, 1, 0, 1,
-                 "1 to compare each version that is kept with an array");
   options.SeedAndScale(&work);
   options.Parse(argc, argv);
   const int threads = options.threads();
   const Parameters parameters{(keys - 1) / static_cast<uint64_t>(threads) + 1,
-                              work.Scaled(operations), versions, version_every, compare != 0};
+                              work.Scaled(operations), versions, version_every};
 
   bench::InitGc(options);
   bench::RunThreads(threads, [&](int t) { Build(&g_owners[t], parameters, work.SeedOf(t)); });

@@ -157,7 +157,7 @@ class Machine:
         busybox = find_program(BUSYBOX, "busybox-static")
         init = INIT.format(busybox=busybox, huge_pages=self.huge_pages)
         with open(self._path("initramfs"), "wb") as file:
-            file.write(pack(init, [busybox, *self.files], self.environment))
+            file.write(pack(init, busybox, self.files, self.environment))
         self.places = {"output": 0, "errors": 0}
         self.kernel = kernel(self.kernel_folder)
         lines = ("file:console", "file:output", "file:errors", "stdio")

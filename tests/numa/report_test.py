@@ -212,15 +212,15 @@ class Report(OnMachine):
         self.run_there(*BOUND, CLIENT, GLEANER_TRACE="/tmp/run.trace")
         self.run_there(GLEANER, "report", "-o", "/tmp/run.html", "/tmp/run.trace")
         page = "\n".join(self.read_there("/tmp/run.html"))
-        caption = "Memory of the process by memory node, at its end"
-        table = page[page.index(caption):]
-        rows = re.findall(r"<tr.*?</tr>", table[:table.index("</table>")], re.S)
-        cells = [re.findall(r"<t[dh][^>]*>([^<]*)<", row) for row in rows[1:]]
-        self.assertEqual([row[0] for row in cells], ["0", "1"])
-        heap = [row[-3] for row in cells]
-        self.assertEqual(heap[0], "0 B")
-        self.assertRegex(heap[1], r"2\d.\d MB")
-        self.assertRegex(cells[0][-2], r"MB")  # text is on node 0
+        found = re.search('<script type="application/json" id="content">(.*?)</script>', page, re.S)
+        sections = json.loads(found[1].replace("\u00a0", " "))["sections"]
+        bars, = (block["bars"] for section in sections for block in section["blocks"]
+                 if "Memory of the process by memory node" in json.dumps(block))
+        self.assertEqual([row["label"] for row in bars["rows"]], ["0", "1"])
+        node_0, node_1 = (row["cells"] for row in bars["rows"])
+        self.assertEqual(node_0[0], "0 B")  # the heap
+        self.assertRegex(node_1[0], r"2\d.\d MB")
+        self.assertRegex(node_0[1], r"MB")  # text is on node 0
 
     def test_the_node_of_its_processors(self):
         document, maps = self.report(["taskset", "4", CLIENT])

@@ -11,23 +11,14 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from trace import Trace
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tool"))
+from command import CommandTest, content, put
+
 GLEANER, CLIENT = (os.path.abspath(path) for path in sys.argv[1:3])
-ALLOCATORS = None  # set below: what the tool says it has
-
-
-def tool(*arguments, **options):
-    return subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=280,
-                          **options)
-
-
-def allocators():
-    refused = tool("replay", os.devnull, "--allocator", "none")
-    return re.search(r"there are (.*) \(", refused.stderr)[1].split(", ")
 
 
 def figure(result, name):
@@ -36,22 +27,22 @@ def figure(result, name):
     return float(found[1])
 
 
-class Case(unittest.TestCase):
+class Case(CommandTest):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.trace = os.path.join(self.folder, "trace")
+        super().setUp()
+        self.trace = self.path("trace")
 
     def record(self, *arguments, status=0, options=(), **more):
-        result = tool("record", "-o", self.trace, *options, "--", *arguments, **more)
-        self.assertEqual(result.returncode, status, result.stderr)
-        return result
+        return self.execute(GLEANER, "record", "-o", self.trace, *options, "--", *arguments,
+                            status=status, **more)
 
-    def replay(self, *options, status=0, trace=None):
-        result = tool("replay", trace or self.trace, *options)
-        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
-        return result
+    def replay(self, *options, status=0, trace=None, **more):
+        return self.execute(GLEANER, "replay", trace or self.trace, *options, status=status, **more)
+
+    def allocators(self):
+        """What the tool says it has."""
+        refused = self.replay("--allocator", "none", trace=os.devnull, status=125)
+        return re.search(r"there are (.*) \(", refused.stderr)[1].split(", ")
 
 
 class Recording(Case):
@@ -79,7 +70,8 @@ class Recording(Case):
         trace.lives()
 
     def test_exit_status_signals_and_streams_are_the_programs(self):
-        result = self.record("sh", "-c", "cat; echo to stderr >&2; exit 7", status=7, input="in\n")
+        result = self.record("sh", "-c", "cat; echo to stderr >&2; exit 7", status=7, input="in\n",
+                             stdin=None)
         self.assertEqual(result.stdout, "in\n")
         self.assertTrue(result.stderr.startswith("to stderr\n"), result.stderr)
         self.record("sh", "-c", "kill -TERM $$", status=-signal.SIGTERM)
@@ -90,7 +82,7 @@ class Recording(Case):
         self.assertEqual(len({event[1] for event in trace.events}), 9)
         self.assertGreater(len(trace.events), 320_000)
         self.assertEqual(trace.lives(), 0)
-        for allocator in ALLOCATORS:
+        for allocator in self.allocators():
             result = self.replay("--allocator", allocator)
             self.assertEqual(figure(result, "threads"), 9)
             self.assertNotIn("unknown", result.stdout)
@@ -171,16 +163,14 @@ class Recording(Case):
         self.assertEqual(Trace(self.trace).state, "refused")
 
     def test_a_full_file_system(self):
-        mount = os.path.join(self.folder, "small")
+        mount = self.path("small")
         os.mkdir(mount)
         script = (f"mount -t tmpfs -o size=200k none {mount} && "
                   f"{GLEANER} record -o {mount}/trace -- {CLIENT} threads; status=$?; "
                   f"cp {mount}/trace {self.trace}; exit $status")
-        result = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True,
-                                text=True, timeout=280)
-        if "unshare" in result.stderr or "mount:" in result.stderr:
-            self.skipTest("no mounts for this user: " + result.stderr.strip())
-        self.assertEqual(result.returncode, 0, result.stderr)
+        if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", mount]).returncode:
+            self.skipTest("no mounts for this user")
+        result = self.execute("unshare", "-rm", "sh", "-c", script)
         self.assertIn("refused more space", result.stderr)
         self.assertEqual(Trace(self.trace).state, "refused")
 
@@ -190,15 +180,11 @@ class Recording(Case):
         self.assertEqual(Trace(self.trace).command[-1], b"calls")
 
     def test_what_is_refused(self):
-        fifo = os.path.join(self.folder, "fifo")
+        fifo = self.path("fifo")
         os.mkfifo(fifo)
-        for path, text in (fifo, "not a regular file"), (self.folder, "directory"):
-            result = tool("replay", path)
-            self.assertNotEqual(result.returncode, 0)
-            self.assertIn(text, result.stderr)
+        self.assertIn("not a regular file", self.replay(trace=fifo, status=1).stderr)
         for arguments, text in (
                 ([], "which program?"),
-                (["no-such-program"], "no such program"),
                 (["-o", self.folder, "true"], "directory"),
                 (["-o", os.devnull, "true"], "not a regular file"),
                 (["-o", fifo, "true"], "not a regular file"),
@@ -206,13 +192,13 @@ class Recording(Case):
                 (["--limit", "1k", "true"], "limit"),
                 (["--limit", "many", "true"], "limit"),
                 (["--no-such-option", "true"], "--no-such-option")):
-            result = tool("record", *arguments, cwd=self.folder)
-            self.assertIn(result.returncode, (125, 127), result.stderr)
-            self.assertIn(text, result.stderr + result.stdout)
+            self.assertIn(text, self.execute(GLEANER, "record", *arguments, status=125).stderr)
+        result = self.execute(GLEANER, "record", "no-such-program", status=127)
+        self.assertIn("no such program", result.stderr)
 
     def test_a_program_runs_though_it_cannot_be_recorded(self):
         # A sub-process finds the file of its forerunner, and cannot make one of its own.
-        inner = os.path.join(self.folder, "inner")
+        inner = self.path("inner")
         os.mkdir(inner)
         self.trace = os.path.join(inner, "trace")
         result = self.record("sh", "-c", f"rm -r {inner}; {CLIENT} calls")
@@ -227,7 +213,7 @@ class Replaying(Case):
                     env={**os.environ, "PYTHONMALLOC": "malloc"})
         events = len(Trace(self.trace).events)
         self.assertGreater(events, 30_000)
-        ways = [["--allocator", allocator] for allocator in ALLOCATORS]
+        ways = [["--allocator", allocator] for allocator in self.allocators()]
         ways += [["--one-thread"], ["--touch", "none"], ["--touch", "first"]]
         for way in ways:
             result = self.replay(*way)
@@ -242,11 +228,10 @@ class Replaying(Case):
 
     def test_the_course_of_memory(self):
         self.record(CLIENT, "calls")
-        table = os.path.join(self.folder, "table.csv")
-        for allocator in ALLOCATORS:
+        table = self.path("table.csv")
+        for allocator in self.allocators():
             self.replay("--allocator", allocator, "--csv", table, "--points", "7")
-            with open(table) as file:
-                head, *lines = file.read().splitlines()
+            head, *lines = content(table).splitlines()
             self.assertEqual(head, "operation,trace_ms,requested_bytes,blocks,resident_bytes,"
                                    "address_space_bytes")
             rows = [[int(field) for field in line.split(",")] for line in lines]
@@ -271,8 +256,7 @@ class Replaying(Case):
         offset = 5 * whole.block_bytes + 1000
         data = bytearray(whole.data)
         data[offset] ^= 4
-        with open(self.trace, "wb") as file:
-            file.write(data)
+        put(self.trace, data)
         damaged = self.replay(status=2)
         self.assertIn(f"damaged at byte {5 * whole.block_bytes}: the checksum of block 5",
                       damaged.stderr)
@@ -280,49 +264,37 @@ class Replaying(Case):
         self.assertGreater(figure(damaged, "events"), 1000)
         self.assertLess(figure(damaged, "events"), events)
 
-        with open(self.trace, "wb") as file:
-            file.write(whole.data[:offset])
+        put(self.trace, whole.data[:offset])
         cut = self.replay(status=2)
         self.assertIn(f"damaged at byte {offset}: the file is cut", cut.stderr)
         self.assertEqual(figure(cut, "events"), figure(damaged, "events"))
 
     def test_what_is_refused(self):
         self.record(CLIENT, "calls")
-        empty = os.path.join(self.folder, "empty")
-        open(empty, "w").close()
-        text = os.path.join(self.folder, "text")
-        with open(text, "w") as file:
-            file.write("no trace at all\n" * 4000)
-        for arguments, message in (
-                ([empty], "the file is empty"),
-                ([text], "damaged at byte 0: not an allocation trace"),
-                ([self.folder], "Is a directory"),
-                ([os.devnull], "not a regular file"),
-                ([os.path.join(self.folder, "none")], "No such file"),
-                ([self.trace, "--csv", "/no/such/folder/table"], "No such file")):
-            result = tool("replay", *arguments)
-            self.assertEqual(result.returncode, 1, arguments)
-            self.assertIn(message, result.stderr)
-        table = os.path.join(self.folder, "table")
-        with open(table, "w") as file:
-            file.write("good")
-        result = subprocess.run(
-            [GLEANER, "replay", self.trace, "--csv", table], capture_output=True, text=True,
+        for trace, message in (
+                (put(self.path("empty"), ""), "the file is empty"),
+                (put(self.path("text"), "no trace at all\n" * 4000),
+                 "damaged at byte 0: not an allocation trace"),
+                (self.folder, "Is a directory"),
+                (os.devnull, "not a regular file"),
+                (self.path("none"), "No such file")):
+            self.assertIn(message, self.replay(trace=trace, status=1).stderr)
+        self.assertIn("No such file",
+                      self.replay("--csv", "/no/such/folder/table", status=1).stderr)
+        table = put(self.path("table"), "good")
+        result = self.replay(
+            "--csv", table, status=1,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
-        self.assertEqual(result.returncode, 1)
         self.assertIn(f"{table}: File too large", result.stderr)
-        with open(table) as file:
-            self.assertEqual(file.read(), "good")
+        self.assertEqual(content(table), "good")
         for option, value in (("--allocator", "best"), ("--touch", "twice"), ("--points", "0")):
-            result = tool("replay", self.trace, option, value)
-            self.assertEqual(result.returncode, 125)
+            result = self.replay(option, value, status=125)
             self.assertIn(option, result.stderr)
             self.assertIn(value, result.stderr)
         if os.geteuid() != 0:
             os.chmod(self.trace, 0)
-            self.assertIn("Permission denied", tool("replay", self.trace).stderr)
+            self.assertIn("Permission denied", self.replay(status=1).stderr)
 
 
 if __name__ == "__main__":
-    ALLOCATORS = allocators()
     unittest.main(argv=sys.argv[:1], verbosity=1)

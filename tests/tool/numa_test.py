@@ -13,11 +13,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from command import Client, clean, content
+from command import Client, CommandTest, clean, content
 
 GLEANER, DROPIN, CLIENT, REFUSE, MALLOC = (os.path.abspath(path) for path in sys.argv[1:6])
 NOBODY = 65534
@@ -27,20 +26,13 @@ GROUPS = ["heap", "C heap", "stacks", "text", "read-only", "data", "file", "shar
 ENVIRONMENT = clean(DROPIN)
 
 
-def gleaner(*arguments, status=0, **options):
-    result = subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=LIMIT,
-                            env=ENVIRONMENT, **options)
-    if result.returncode != status:
-        raise AssertionError(f"{arguments}: status {result.returncode}\n{result.stdout}"
-                             f"{result.stderr}")
-    return result
+class NumaTest(CommandTest):
+    def gleaner(self, *arguments, **options):
+        return self.execute(GLEANER, *arguments, **{"env": ENVIRONMENT, **options})
 
+    def numa(self, pid, *arguments):
+        return self.gleaner("numa", str(pid), *arguments)
 
-def numa(pid, *arguments, **options):
-    return gleaner("numa", str(pid), *arguments, **options)
-
-
-class NumaTest(unittest.TestCase):
     def client(self, *words, command=(CLIENT,)):
         client = Client(*command, *words, environment=ENVIRONMENT)
         self.addCleanup(client.close)
@@ -49,11 +41,11 @@ class NumaTest(unittest.TestCase):
             time.sleep(0.001)
         return client
 
-    def document(self, pid, *arguments, **options):
-        return json.loads(numa(pid, "--json", *arguments, **options).stdout)
+    def document(self, pid, *arguments):
+        return json.loads(self.numa(pid, "--json", *arguments).stdout)
 
-    def failure(self, *arguments, status=1, **options):
-        result = gleaner("numa", *arguments, status=status, **options)
+    def failure(self, *arguments):
+        result = self.gleaner("numa", *arguments, status=1)
         self.assertEqual(result.stdout, "")
         return result.stderr
 
@@ -107,13 +99,13 @@ class Figures(NumaTest):
 
     def test_the_table_has_the_same(self):
         client = self.client()
-        table = numa(client.pid).stdout
+        table = self.numa(client.pid).stdout
         self.assertRegex(table, rf"\Agleaner numa: process {client.pid} \(\S+\), policy \S+\n\npart ")
         for row in (r"heap +small objects +4\.\d MB +100\.0 %", r"large +0x[0-9a-f]+, pointer-free ",
                     r"all +\d+\.\d MB"):
             self.assertRegex(table, rf"(?m)^{row}")
         self.assertLessEqual(max(map(len, table.splitlines())), 100)
-        self.assertNotIn("more  ", numa(client.pid, "--all").stdout)
+        self.assertNotIn("more  ", self.numa(client.pid, "--all").stdout)
 
     def test_a_process_without_gleaner_and_the_malloc(self):
         for command in ((sys.executable,), (GLEANER, "run", "--malloc", sys.executable)):
@@ -159,12 +151,11 @@ class Processes(NumaTest):
         if os.geteuid() != 0:
             self.skipTest("only root can be somebody else")
         client = self.client()
-        with tempfile.TemporaryDirectory() as folder:  # nobody may not reach the build's
-            os.chmod(folder, 0o755)
-            tool = shutil.copy(GLEANER, folder)
-            result = subprocess.run([tool, "numa", str(client.pid)], capture_output=True, text=True,
-                                    user=NOBODY, group=NOBODY, extra_groups=[])
-        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        os.chmod(self.folder, 0o755)  # nobody may not reach the build's
+        tool = shutil.copy(GLEANER, self.folder)
+        result = self.execute(tool, "numa", str(client.pid), status=1, user=NOBODY, group=NOBODY,
+                              extra_groups=[])
+        self.assertEqual(result.stdout, "")
         self.assertIn("its memory cannot be read: Permission denied", result.stderr)
 
     def test_that_end_while_they_are_read(self):
@@ -193,48 +184,45 @@ class Outputs(NumaTest):
     def test_options_that_are_wrong(self):
         for words in ((), ("x",), ("0",), ("-1",), ("99999999999",), ("1", "2"), ("--jsn", "1"),
                       ("--after", "1", "1"), ("--after", "x", "--", "true"), ("--",)):
-            result = gleaner("numa", *words, status=125)
+            result = self.gleaner("numa", *words, status=125)
             self.assertRegex(result.stderr, r"\Agleaner( numa)?: .+\n\Z", words)
 
     def test_closed_and_full(self):
         client = self.client()
         for redirection, reason in ((">&-", "Bad file"), (">/dev/full", "No space")):
-            result = subprocess.run(["sh", "-c", f'"$0" numa {client.pid} {redirection}', GLEANER],
-                                    capture_output=True, text=True, timeout=LIMIT)
-            self.assertEqual(result.returncode, 1)
+            result = self.execute("sh", "-c", f'"$0" numa {client.pid} {redirection}', GLEANER,
+                                  status=1)
             self.assertIn(reason, result.stderr)
 
     def test_a_file(self):
         client = self.client()
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "report")
-            self.assertEqual(numa(client.pid, "-o", path, "--json").stdout, "")
-            with open(path) as file:
-                self.assertEqual(json.load(file)["process"], client.pid)
-            self.assertIn("No such file", self.failure(str(client.pid), "-o", folder + "/no/file"))
+        path = self.path("report")
+        self.assertEqual(self.numa(client.pid, "-o", path, "--json").stdout, "")
+        self.assertEqual(json.loads(content(path))["process"], client.pid)
+        self.assertIn("No such file", self.failure(str(client.pid), "-o", self.path("no/file")))
 
     def test_nothing_to_fix(self):
         client = self.client()
         document = self.document(client.pid, "--fix")
         self.assertEqual(document["moved"]["pages"], 0)
         self.assertEqual(document["before"]["bytes"], document["after"]["bytes"])
-        self.assertIn("Nothing is", numa(client.pid, "--fix").stdout)
+        self.assertIn("Nothing is", self.numa(client.pid, "--fix").stdout)
 
 
 class Programs(NumaTest):
     def test_report_at_the_end(self):
-        result = gleaner("numa", "--", "sh", "-c", "echo out; exit 7", status=7)
+        result = self.gleaner("numa", "--", "sh", "-c", "echo out; exit 7", status=7)
         self.assertEqual(result.stdout, "out\n")
         self.assertRegex(result.stderr, r"\Agleaner numa: process \d+ \(sh\)")
-        result = gleaner("numa", "--json", "--", CLIENT, stdin=subprocess.DEVNULL)
+        result = self.gleaner("numa", "--json", "--", CLIENT, stdin=subprocess.DEVNULL)
         document = json.loads(result.stderr)
         self.assertGreaterEqual(parts(document, "heap")["large objects"], 6 << 20)
-        gleaner("numa", "--json", "--", CLIENT, "exit")
+        self.gleaner("numa", "--json", "--", CLIENT, "exit")
 
     def test_ends_by_signals(self):
         for name in ("TERM", "SEGV", "KILL"):
             number = getattr(signal, f"SIG{name}")
-            result = gleaner("numa", "--", "sh", "-c", f"kill -{name} $$", status=-number)
+            result = self.gleaner("numa", "--", "sh", "-c", f"kill -{name} $$", status=-number)
             if name == "KILL":  # the kernel may not wait for anybody then
                 continue
             self.assertIn("gleaner numa: process ", result.stderr)
@@ -242,32 +230,31 @@ class Programs(NumaTest):
     def test_signals_and_stops_reach_the_program(self):
         program = ("trap 'echo caught' USR1; kill -USR1 $$; (sleep 0.3; kill -CONT $PPID) & "
                    "kill -STOP $$; wait; echo end")
-        result = gleaner("numa", "--", "sh", "-c", program)
+        result = self.gleaner("numa", "--", "sh", "-c", program)
         self.assertEqual(result.stdout, "caught\nend\n")
 
     def test_a_program_that_executes_another(self):
-        result = gleaner("numa", "--json", "--", "sh", "-c", "exec env sleep 0")
+        result = self.gleaner("numa", "--json", "--", "sh", "-c", "exec env sleep 0")
         self.assertEqual(json.loads(result.stderr)["name"], "sleep")
 
     def test_after_a_time(self):
-        result = gleaner("numa", "--after", "0.2", "--json", "--", "sleep", "0.6")
+        result = self.gleaner("numa", "--after", "0.2", "--json", "--", "sleep", "0.6")
         self.assertEqual(json.loads(result.stderr)["name"], "sleep")
-        result = gleaner("numa", "--after", "30", "--", "false", status=1)
+        result = self.gleaner("numa", "--after", "30", "--", "false", status=1)
         self.assertIn("false had ended before there was something to report", result.stderr)
 
     def test_that_cannot_be_run(self):
         for after in ((), ("--after", "0")):
             for program, status, reason in (("/no/program", 127, "No such file or directory"),
                                             ("/etc/passwd", 126, "Permission denied")):
-                result = gleaner("numa", *after, "--", program, status=status)
+                result = self.gleaner("numa", *after, "--", program, status=status)
                 self.assertEqual(result.stderr, f"gleaner numa: {program}: {reason}\n")
-        result = gleaner("numa", "--json", "--after", "0", "--", "sleep", "0.2")
+        result = self.gleaner("numa", "--json", "--after", "0", "--", "sleep", "0.2")
         self.assertEqual(json.loads(result.stderr)["name"], "sleep")
 
     def test_without_ptrace(self):
-        result = subprocess.run([REFUSE, "ptrace", str(errno.EPERM), GLEANER, "numa", "--", "sh",
-                                 "-c", "exit 3"], capture_output=True, text=True, timeout=LIMIT)
-        self.assertEqual(result.returncode, 3)
+        result = self.execute(REFUSE, "ptrace", str(errno.EPERM), GLEANER, "numa", "--", "sh", "-c",
+                              "exit 3", status=3)
         self.assertIn("its end cannot be observed: ptrace fails", result.stderr)
 
 
@@ -282,43 +269,42 @@ class LocalText(NumaTest):
                 self.assertTrue(name.endswith(" (copy)"), names)
             self.assertIn(f"{DROPIN} (copy)", names)
         self.assertIn("small objects", parts(document, "heap"))  # the note is found in the copy
-        with open(f"/proc/{client.pid}/maps") as file:
-            self.assertEqual([line for line in file if re.search("r-xp.*/", line)], [])
-        top = json.loads(gleaner("top", str(client.pid), "--once", "--json").stdout)
+        self.assertEqual(re.findall("r-xp.*/.*", content(f"/proc/{client.pid}/maps")), [])
+        top = json.loads(self.gleaner("top", str(client.pid), "--once", "--json").stdout)
         self.assertEqual(top["heaps"][0]["file"], DROPIN)
 
     def test_programs_work(self):
         program = "import json, ssl, threading; print(json.dumps([1]))"
         for options in ((), ("--malloc",)):
-            result = gleaner("run", "--local-text", *options, sys.executable, "-c", program)
+            result = self.gleaner("run", "--local-text", *options, sys.executable, "-c", program)
             self.assertEqual((result.stdout, result.stderr), ("[1]\n", ""))
-        result = gleaner("run", "--local-text", "sh", "-c", "ls -d /; kill -TERM $$",
+        result = self.gleaner("run", "--local-text", "sh", "-c", "ls -d /; kill -TERM $$",
                          status=-signal.SIGTERM)
         self.assertEqual(result.stdout, "/\n")
 
     def test_before_and_after(self):
-        result = gleaner("numa", "--fix", "--", "sh", "-c", "ls -d /")
+        result = self.gleaner("numa", "--fix", "--", "sh", "-c", "ls -d /")
         self.assertRegex(result.stderr, r"(?s)\Agleaner: sh: text and read-only data of \d+ objects, "
                          r"\d+ kB, copied\ngleaner:   in memory before: node 0: \d+ pages\n"
                          r"gleaner:   after: node 0: \d+ pages\ngleaner numa: process \d+ \(sh\)")
 
     def test_refused(self):
-        result = subprocess.run([REFUSE, "mprotect", str(errno.EACCES), GLEANER, "run",
-                                 "--local-text", "echo", "a"], capture_output=True, text=True)
-        self.assertEqual((result.returncode, result.stdout), (0, "a\n"))
+        result = self.execute(REFUSE, "mprotect", str(errno.EACCES), GLEANER, "run", "--local-text",
+                              "echo", "a")
+        self.assertEqual(result.stdout, "a\n")
         self.assertRegex(result.stderr, r"\Agleaner: local text: that of the program stays where it "
                          r"is: mprotect: Permission denied\n\Z")
         for error in (errno.ENOSYS, errno.EPERM):
-            result = subprocess.run([REFUSE, "move_pages", str(error), GLEANER, "numa", "--fix",
-                                     "--", "echo", "a"], capture_output=True, text=True)
-            self.assertEqual((result.returncode, result.stdout), (0, "a\n"))
+            result = self.execute(REFUSE, "move_pages", str(error), GLEANER, "numa", "--fix", "--",
+                                  "echo", "a")
+            self.assertEqual(result.stdout, "a\n")
             self.assertIn("where it was and is, move_pages does not tell", result.stderr)
 
     def test_programs_that_load_nothing(self):
         busybox = shutil.which("busybox")
         if busybox:
             for command in (("run", "--local-text"), ("numa", "--fix", "--")):
-                result = gleaner(*command, busybox, "true", status=125)
+                result = self.gleaner(*command, busybox, "true", status=125)
                 self.assertIn("is statically linked", result.stderr)
 
 

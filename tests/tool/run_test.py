@@ -13,7 +13,6 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from command import CommandTest, clean, content, put
@@ -23,86 +22,82 @@ ALLOCATED = 64 * 2**20 / 1e6  # by the client, MB
 EARLY_MB = 3  # a program: what a thread has not reported yet, or counts in advance, a run at a time
 
 
-def run(*arguments, tool=GLEANER, **options):
-    return subprocess.run([tool, "run", *arguments], capture_output=True, text=True, timeout=280,
-                          **options)
-
-
 def figure(result, name):
     found = re.search(rf"^gleaner: {name} +([\d.]+)", result.stderr, re.MULTILINE)
     assert found, f"no {name} in: {result.stderr}"
     return float(found[1])
 
 
-class WithoutFigures(unittest.TestCase):
+class RunTest(CommandTest):
+    def run_it(self, *arguments, tool=GLEANER, **options):
+        return self.execute(tool, "run", *arguments, **options)
+
+    def waiting(self, *options):
+        """The command with a client that waits."""
+        process = subprocess.Popen([GLEANER, "run", *options, CLIENT, "wait"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), "waiting\n")
+        return process
+
+
+class WithoutFigures(RunTest):
     def test_exit_status_and_streams_are_the_programs(self):
-        result = run("sh", "-c", "cat; echo to stderr >&2; exit 7", input="to stdout\n")
-        self.assertEqual((result.returncode, result.stdout, result.stderr),
-                         (7, "to stdout\n", "to stderr\n"))
+        result = self.run_it("sh", "-c", "cat; echo to stderr >&2; exit 7", status=7, stdin=None,
+                             input="to stdout\n")
+        self.assertEqual((result.stdout, result.stderr), ("to stdout\n", "to stderr\n"))
 
     def test_options_after_the_program_are_its_own(self):
-        self.assertEqual(run("echo", "--stats", "--", "--help").stdout, "--stats -- --help\n")
-        self.assertEqual(run("--", "echo", "--stats").stdout, "--stats\n")
+        self.assertEqual(self.run_it("echo", "--stats", "--", "--help").stdout, "--stats -- --help\n")
+        self.assertEqual(self.run_it("--", "echo", "--stats").stdout, "--stats\n")
 
     def test_the_rest_of_the_loader_path_is_kept(self):
         folder = os.path.dirname(DROPIN)
         for before, after in ((None, ""), ("", ""), ("/a:/b", ":/a:/b")):
-            environment = {key: value for key, value in os.environ.items()
-                           if key != "LD_LIBRARY_PATH"}
-            if before is not None:
-                environment["LD_LIBRARY_PATH"] = before
-            result = run("sh", "-c", "echo $LD_LIBRARY_PATH", env=environment)
+            more = {} if before is None else {"LD_LIBRARY_PATH": before}
+            result = self.run_it("sh", "-c", "echo $LD_LIBRARY_PATH", env=clean(**more))
             self.assertEqual(result.stdout, folder + after + "\n")
 
     def test_the_program_has_the_drop_in(self):
-        process = subprocess.Popen([GLEANER, "run", CLIENT, "wait"], stdout=subprocess.PIPE)
-        process.stdout.readline()
-        with open(f"/proc/{process.pid}/maps") as maps:
-            self.assertIn(os.path.realpath(DROPIN), maps.read())
+        process = self.waiting()
+        self.assertIn(os.path.realpath(DROPIN), content(f"/proc/{process.pid}/maps"))
         process.kill()
         process.communicate()
 
     def test_a_signal_ends_it_as_it_ends_the_program(self):
-        self.assertEqual(run(CLIENT, "crash").returncode, -signal.SIGSEGV)
+        self.run_it(CLIENT, "crash", status=-signal.SIGSEGV)
 
 
-class Malloc(unittest.TestCase):
+class Malloc(RunTest):
     def test_the_library_is_preloaded_and_the_rest_kept(self):
         for before, after in ((None, ""), ("", ""), ("libm.so.6", ":libm.so.6")):
-            environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-            if before is not None:
-                environment["LD_PRELOAD"] = before
-            result = run("--malloc", "sh", "-c", "echo $LD_PRELOAD; cat /proc/self/maps; exit 7",
-                         env=environment)
-            self.assertEqual(result.returncode, 7)
+            more = {} if before is None else {"LD_PRELOAD": before}
+            result = self.run_it("--malloc", "sh", "-c", "echo $LD_PRELOAD; cat /proc/self/maps; exit 7",
+                                 status=7, env=clean(**more))
             self.assertEqual(result.stdout.split("\n")[0], MALLOC + after)
             self.assertIn(os.path.realpath(MALLOC), result.stdout.split("\n", 1)[1])
             self.assertEqual(result.stderr, "")
 
     def test_figures_are_for_the_collector(self):
-        result = run("--malloc", "--stats", "true")
-        self.assertEqual(result.returncode, 125)
+        result = self.run_it("--malloc", "--stats", "true", status=125)
         self.assertIn("--collect", result.stderr)
-        result = run("--collect", "true")
-        self.assertEqual(result.returncode, 125)
+        result = self.run_it("--collect", "true", status=125)
         self.assertIn("--malloc", result.stderr)
 
     def test_outputs_are_written_or_refused_by_name(self):
         program = [sys.executable, "-c", "print('done')"]
-        with tempfile.TemporaryDirectory() as folder:
-            for options in ([], ["--leaks"], ["--collect"]):
-                for name in ("TRACE", "PROFILE", "SNAPSHOT"):
-                    path = os.path.join(folder, name)
-                    result = run("--malloc", *options, *program,
-                                 env=dict(os.environ, **{"GLEANER_" + name: path}))
-                    self.assertEqual((result.returncode, result.stdout), (0, "done\n"))
-                    is_written = os.path.exists(path) and os.path.getsize(path) != 0
-                    is_refused = "GLEANER_" + name in result.stderr or path in result.stderr
-                    self.assertNotEqual(is_written, is_refused, (options, name, result.stderr))
-                    if name == "PROFILE" or options == ["--collect"]:
-                        self.assertTrue(is_written, (options, name, result.stderr))
-                    if os.path.exists(path):
-                        os.remove(path)
+        for options in ([], ["--leaks"], ["--collect"]):
+            for name in ("TRACE", "PROFILE", "SNAPSHOT"):
+                path = self.path(name)
+                result = self.run_it("--malloc", *options, *program,
+                                     env=clean(**{"GLEANER_" + name: path}))
+                self.assertEqual(result.stdout, "done\n")
+                is_written = os.path.exists(path) and os.path.getsize(path) != 0
+                is_refused = "GLEANER_" + name in result.stderr or path in result.stderr
+                self.assertNotEqual(is_written, is_refused, (options, name, result.stderr))
+                if name == "PROFILE" or options == ["--collect"]:
+                    self.assertTrue(is_written, (options, name, result.stderr))
+                if os.path.exists(path):
+                    os.remove(path)
 
     def test_a_profile_shows_what_grows(self):
         """What malloc has given out and nobody has freed, also where nothing is collected."""
@@ -114,50 +109,44 @@ blocks = (ctypes.c_void_p * 2000)()  # words that a collection sees
 for i in range(2000): blocks[i] = libc.malloc(10000)
 for i in range(0, 2000, 2): libc.free(blocks[i])
 """
-        with tempfile.TemporaryDirectory() as folder:
-            for options in ([], ["--collect"]):
-                path = os.path.join(folder, "profile" + "".join(options))
-                result = run("--malloc", *options, sys.executable, "-c", code,
-                             env=dict(os.environ, GLEANER_PROFILE=path, GLEANER_PROFILE_BYTES="1"))
-                self.assertEqual((result.returncode, result.stderr), (0, ""))
-                sites = re.findall(r"^(\d+): (\d+) \[(\d+): \d+\] @ 0x", content(path), re.M)
-                self.assertIn(("1000", "2000"), [(live, ever) for live, live_bytes, ever in sites
-                                                 if int(live_bytes) >= 10000 * int(live)], options)
+        for options in ([], ["--collect"]):
+            path = self.path("profile" + "".join(options))
+            result = self.run_it("--malloc", *options, sys.executable, "-c", code,
+                                 env=clean(GLEANER_PROFILE=path, GLEANER_PROFILE_BYTES="1"))
+            self.assertEqual(result.stderr, "")
+            sites = re.findall(r"^(\d+): (\d+) \[(\d+): \d+\] @ 0x", content(path), re.M)
+            self.assertIn(("1000", "2000"), [(live, ever) for live, live_bytes, ever in sites
+                                             if int(live_bytes) >= 10000 * int(live)], options)
 
     def test_what_is_lost_is_collected(self):
-        environment = clean()
         code = "import os; print(os.environ.get('GLEANER_COLLECT'))"
-        result = run("--malloc", sys.executable, "-c", code, env=environment)
+        result = self.run_it("--malloc", sys.executable, "-c", code)
         self.assertEqual(result.stdout, "None\n")
         code += """
 import ctypes
 malloc = ctypes.CDLL(None).malloc
 for i in range(100000): malloc(1000)
 """
-        result = run("--malloc", "--collect", "--stats", sys.executable, "-c", code, env=environment)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.run_it("--malloc", "--collect", "--stats", sys.executable, "-c", code)
         self.assertEqual(result.stdout, "1\n")
         self.assertGreater(figure(result, "collections"), 3)
         self.assertGreater(figure(result, "allocated"), 100)
         self.assertLess(figure(result, "peak memory"), 60)
 
     def test_refusals_name_the_variable(self):
-        result = run("--malloc", "no-such-program")
-        self.assertEqual(result.returncode, 127)
-        with tempfile.TemporaryDirectory(suffix="a b") as folder:
-            os.makedirs(folder + "/bin")
-            os.makedirs(folder + "/lib/gleaner")
-            tool = shutil.copy(GLEANER, folder + "/bin/gleaner")
-            result = run("--malloc", "true", tool=tool)
-            self.assertEqual(result.returncode, 125)
-            self.assertIn("library is missing", result.stderr)
-            shutil.copy(MALLOC, folder + "/lib/gleaner")
-            result = run("--malloc", "true", tool=tool)
-            self.assertEqual(result.returncode, 125)
-            self.assertIn("no blanks, no colons", result.stderr)
+        result = self.run_it("--malloc", "no-such-program", status=127)
+        folder = self.path("a b")
+        os.makedirs(folder + "/bin")
+        os.makedirs(folder + "/lib/gleaner")
+        tool = shutil.copy(GLEANER, folder + "/bin/gleaner")
+        result = self.run_it("--malloc", "true", tool=tool, status=125)
+        self.assertIn("library is missing", result.stderr)
+        shutil.copy(MALLOC, folder + "/lib/gleaner")
+        result = self.run_it("--malloc", "true", tool=tool, status=125)
+        self.assertIn("no blanks, no colons", result.stderr)
 
 
-class Figures(unittest.TestCase):
+class Figures(RunTest):
     def check(self, result, programs=1):
         allocated = programs * ALLOCATED
         early = programs * EARLY_MB
@@ -179,14 +168,12 @@ class Figures(unittest.TestCase):
         self.assertEqual(result.stdout, "")
 
     def test_after_exit(self):
-        result = run("--stats", CLIENT, "exit", "3")
-        self.assertEqual(result.returncode, 3)
+        result = self.run_it("--stats", CLIENT, "exit", "3", status=3)
         self.check(result)
         self.assertNotIn("children", result.stderr)
 
     def modes(self, **options):
-        result = run("--stats", CLIENT, "exit", "3", env=clean(**options))
-        self.assertEqual(result.returncode, 3, result.stderr)
+        result = self.run_it("--stats", CLIENT, "exit", "3", env=clean(**options), status=3)
         self.check(result)
         return re.findall(r"^gleaner: (?:mode|of these|tracking) +(.*)$", result.stderr, re.MULTILINE)
 
@@ -209,46 +196,37 @@ class Figures(unittest.TestCase):
         self.assertRegex(tracking, r"^none \(soft-dirty: .*\)$")
 
     def test_a_collecting_malloc_says_that_it_has_no_modes(self):
-        environment = {**os.environ, "GLEANER_CONCURRENT": "1", "GLEANER_GENERATIONAL": "1"}
-        result = run("--malloc", "--collect", "--stats", sys.executable, "-c", "", env=environment)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.run_it("--malloc", "--collect", "--stats", sys.executable, "-c", "",
+                             env=clean(GLEANER_CONCURRENT="1", GLEANER_GENERATIONAL="1"))
         self.assertEqual(re.findall("^gleaner: no .*$", result.stderr, re.MULTILINE),
                          ["gleaner: no concurrent or generational collections: not in a malloc that "
                           "collects"])
         self.assertIn("gleaner: mode         stop-parallel\n", result.stderr)
 
     def test_after__exit(self):
-        result = run("--stats", CLIENT, "_exit")
-        self.assertEqual(result.returncode, 5)
+        result = self.run_it("--stats", CLIENT, "_exit", status=5)
         self.check(result)
 
     def test_after_a_crash(self):
-        result = run("--stats", CLIENT, "crash")
-        self.assertEqual(result.returncode, -signal.SIGSEGV)
+        result = self.run_it("--stats", CLIENT, "crash", status=-signal.SIGSEGV)
         self.check(result)
 
     def test_programs_that_a_process_executes_add_up(self):
-        result = run("--stats", CLIENT, "exec")
-        self.assertEqual(result.returncode, 6)
+        result = self.run_it("--stats", CLIENT, "exec", status=6)
         self.check(result, programs=2)
 
     def test_children_do_not_count(self):
-        result = run("--stats", CLIENT, "child")
-        self.assertEqual(result.returncode, 0)
+        result = self.run_it("--stats", CLIENT, "child")
         self.check(result)
 
     def test_scripts(self):
-        with tempfile.TemporaryDirectory() as folder:
-            script = put(os.path.join(folder, "script"), f'#!/bin/sh\nexec "{CLIENT}" exit "$@"\n')
-            os.chmod(script, 0o755)
-            result = run("--stats", script, "4")
-        self.assertEqual(result.returncode, 4)
+        script = put(self.path("script"), f'#!/bin/sh\nexec "{CLIENT}" exit "$@"\n')
+        os.chmod(script, 0o755)
+        result = self.run_it("--stats", script, "4", status=4)
         self.check(result)
 
     def test_signals_reach_the_program(self):
-        process = subprocess.Popen([GLEANER, "run", "--stats", CLIENT, "wait"], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(process.stdout.readline(), "waiting\n")
+        process = self.waiting("--stats")
         process.terminate()
         result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=280))
         self.assertEqual(process.returncode, 42)
@@ -256,14 +234,12 @@ class Figures(unittest.TestCase):
 
     def test_a_signal_that_kills_the_program_kills_the_command(self):
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-            result = run("--stats", "sh", "-c", f"kill -{number.name[3:]} $$")
-            self.assertEqual(result.returncode, -number)
+            kill = f"kill -{number.name[3:]} $$"
+            result = self.run_it("--stats", "sh", "-c", kill, status=-number)
             self.assertIn("wall time", result.stderr)
 
     def test_figures_of_a_program_that_is_killed(self):
-        process = subprocess.Popen([GLEANER, "run", "--stats", CLIENT, "wait"], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.assertEqual(process.stdout.readline(), "waiting\n")
+        process = self.waiting("--stats")
         with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
             os.kill(int(children.read()), signal.SIGKILL)
         result = subprocess.CompletedProcess([], 0, *process.communicate(timeout=280))
@@ -310,20 +286,18 @@ class Figures(unittest.TestCase):
 
     def test_a_program_that_does_not_use_the_library(self):
         for program in (["true"], [CLIENT, "idle"]):
-            result = run("--stats", *program)
-            self.assertEqual(result.returncode, 0)
+            result = self.run_it("--stats", *program)
             self.assertIn("has not used the library", result.stderr)
             self.assertIn("wall time", result.stderr)
             self.assertNotIn("collections", result.stderr)
 
     def test_ignored_signals_stay_ignored(self):
-        result = run("--stats", "sh", "-c", "kill -HUP $$; kill -CHLD $$; exit 8",
-                     preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN)
-                                         for s in (signal.SIGHUP, signal.SIGCHLD)])
-        self.assertEqual(result.returncode, 8)
+        self.run_it("--stats", "sh", "-c", "kill -HUP $$; kill -CHLD $$; exit 8", status=8,
+                    preexec_fn=lambda: [signal.signal(s, signal.SIG_IGN)
+                                        for s in (signal.SIGHUP, signal.SIGCHLD)])
 
 
-class Refusals(CommandTest):
+class Refusals(RunTest):
     def copy_of_client(self, change):
         data = bytearray(content(CLIENT, "rb"))
         change(data)
@@ -333,8 +307,8 @@ class Refusals(CommandTest):
 
     def refused(self, status, message, *command, **options):
         for flags in ([], ["--stats"]):
-            result = run(*flags, *command, **options)
-            self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
+            result = self.run_it(*flags, *command, status=status, **options)
+            self.assertEqual(result.stdout, "")
             self.assertRegex(result.stderr, message)
             self.assertNotIn("wall time", result.stderr)
 
@@ -402,12 +376,12 @@ class Refusals(CommandTest):
         tool = shutil.copy(GLEANER, self.folder + "/bin/gleaner")
         shutil.copy(DROPIN, self.folder + "/lib/gleaner/libgc.so.1")
         os.symlink(tool, self.folder + "/link")
-        result = run("sh", "-c", "echo $LD_LIBRARY_PATH", tool=self.folder + "/link",
-                     env={"PATH": os.environ["PATH"]})
+        result = self.run_it("sh", "-c", "echo $LD_LIBRARY_PATH", tool=self.folder + "/link",
+                             env={"PATH": os.environ["PATH"]})
         self.assertEqual(result.stdout, os.path.realpath(self.folder) + "/lib/gleaner\n")
 
 
-class CommandLine(unittest.TestCase):
+class CommandLine(CommandTest):
     def test_what_is_wrong_is_named_and_has_one_status(self):
         for arguments, named in (
                 ("", "command"), ("frob", "frob"), ("--frob", "--frob"), ("--frob run true", "--frob"),
@@ -418,16 +392,14 @@ class CommandLine(unittest.TestCase):
                 ("replay", "TRACE"), ("replay one two", "two"), ("replay one --frob", "--frob"),
                 ("replay one --allocator frob", "frob"), ("replay one --touch frob", "frob"),
                 ("replay one --points 0", "--points")):
-            result = subprocess.run([GLEANER, *arguments.split()], capture_output=True, text=True,
-                                    stdin=subprocess.DEVNULL, timeout=280)
-            self.assertEqual((result.returncode, result.stdout), (125, ""), arguments)
+            result = self.execute(GLEANER, *arguments.split(), status=125)
+            self.assertEqual(result.stdout, "", arguments)
             self.assertRegex(result.stderr, f"^gleaner.*{named}", arguments)
             self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 
     def test_help_is_no_error(self):
         for arguments in (["--help"], ["run", "--help"], ["record", "--help"], ["replay", "--help"]):
-            result = subprocess.run([GLEANER, *arguments], capture_output=True, text=True, timeout=280)
-            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual(self.execute(GLEANER, *arguments).stderr, "")
 
 
 if __name__ == "__main__":

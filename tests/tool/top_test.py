@@ -41,6 +41,22 @@ class TopTest(CommandTest):
             return result.stderr
         return result.stdout
 
+    def shown(self, client):
+        """The command, which shows the client again and again."""
+        top = self.enterContext(subprocess.Popen(
+            [GLEANER, "top", str(client.pid), "-d", "0.01"], text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE))
+        self.first_line = top.stdout.readline()
+        return top
+
+    def check_ended(self, top, message, status=0):
+        """It says so, and nothing more is shown; all that it has shown."""
+        shown = top.stdout.read()
+        said = top.stderr.read()
+        self.assertRegex(said, message)
+        self.assertEqual(top.wait(LIMIT), status, said)
+        return shown
+
     def heaps(self, pid):
         document = json.loads(self.top(pid, "--once", "--json"))
         self.assertEqual(document["process"], pid)
@@ -160,14 +176,12 @@ class Programs(TopTest):
     def test_a_heap_that_is_not_used_yet(self):
         client = self.client("wait", "work", "wait")
         self.assertIn("the collector has not been used yet", self.top(client.pid, "--once", status=1))
-        with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
-                              stdout=subprocess.PIPE) as top:
-            self.assertIn("the collector has not been used yet", top.stdout.readline())
-            client.go_on()
-            self.assertTrue(any(line.startswith("heap ") for line in top.stdout))
-            top.send_signal(signal.SIGINT)
-            top.stdout.read()
-            self.assertEqual(top.wait(LIMIT), 0)
+        top = self.shown(client)
+        self.assertIn("the collector has not been used yet", self.first_line)
+        client.go_on()
+        self.assertTrue(any(line.startswith("heap ") for line in top.stdout))
+        top.send_signal(signal.SIGINT)
+        self.check_ended(top, "^$")
 
     def test_a_malloc_without_a_collector(self):
         """There will never be anything to show."""
@@ -182,43 +196,30 @@ class Programs(TopTest):
     def test_a_program_that_executes_another(self):
         for words, status in ((["exec", STATIC, "work", "wait"], 0), (["exec", "/bin/sleep", "9"], 1)):
             client = self.client("work", "wait", *words)
-            with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
-                top.stdout.readline()
-                client.process.stdin.write("\n")
-                client.process.stdin.flush()
-                if status == 0:
-                    self.assertTrue(any(line.startswith(STATIC + ", ") for line in top.stdout))
-                    client.process.kill()
-                top.stdout.read()
-                message = top.stderr.read()
-                self.assertEqual(top.wait(LIMIT), status, message)
-            self.assertIn("it has ended" if status == 0 else "there is no Gleaner in it", message)
+            top = self.shown(client)
+            client.process.stdin.write("\n")
+            client.process.stdin.flush()
+            if status == 0:
+                self.assertTrue(any(line.startswith(STATIC + ", ") for line in top.stdout))
+                client.process.kill()
+            self.check_ended(top, "there is no Gleaner in it" if status else "it has ended", status)
             client.close()
 
     def test_a_process_whose_first_thread_has_ended(self):
         client = self.client("leave", "work", "tell", "wait", "exec", CLIENT, "work", "wait")
         self.assertEqual(self.heap(client.pid)["heap_bytes"], client.said["heap_bytes"])
-        with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
-            top.stdout.readline()
-            client.go_on()
-            self.heap(client.pid)
-            client.process.kill()
-            top.stdout.read()
-            self.assertIn("it has ended", top.stderr.read())
-            self.assertEqual(top.wait(LIMIT), 0)
+        top = self.shown(client)
+        client.go_on()
+        self.heap(client.pid)
+        client.process.kill()
+        self.check_ended(top, "it has ended")
 
     def test_a_process_that_takes_long_to_end(self):
         """Its memory is gone before it is."""
         client = self.client("work", "fill", "wait")
-        with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
-            top.stdout.readline()
-            client.process.kill()
-            self.assertNotIn("executes another program", top.stdout.read())
-            self.assertIn("it has ended", top.stderr.read())
-            self.assertEqual(top.wait(LIMIT), 0)
+        top = self.shown(client)
+        client.process.kill()
+        self.assertNotIn("executes another program", self.check_ended(top, "it has ended"))
 
     def test_a_library_that_is_mapped_as_data_too(self):
         """As a debugger may: the note is there, the pointer is not."""
@@ -227,14 +228,10 @@ class Programs(TopTest):
 
     def test_a_process_that_ends(self):
         client = self.client("work", "wait")
-        with subprocess.Popen([GLEANER, "top", str(client.pid), "-d", "0.01"], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as top:
-            top.stdout.readline()
-            client.go_on()
-            client.process.wait()
-            top.stdout.read()
-            self.assertRegex(top.stderr.read(), r"^gleaner top: process \d+ \(.*\): it has ended\n$")
-            self.assertEqual(top.wait(LIMIT), 0)
+        top = self.shown(client)
+        client.go_on()
+        client.process.wait()
+        self.check_ended(top, r"^gleaner top: process \d+ \(.*\): it has ended\n$")
 
 
 class Errors(TopTest):
@@ -248,8 +245,7 @@ class Errors(TopTest):
     def test_wrong_arguments(self):
         for arguments in (["0"], ["-5"], ["x"], [], ["1", "--json"], ["1", "-d", "0"],
                           ["1", "-n", "0"], ["1", "--once", "-n", "2"]):
-            result = subprocess.run([GLEANER, "top", *arguments], capture_output=True, text=True)
-            self.assertNotEqual(result.returncode, 0, arguments)
+            result = self.execute(GLEANER, "top", *arguments, status=125)
             self.assertTrue(result.stderr.startswith("gleaner: "), result.stderr)
             self.assertLess(len(result.stderr), 200, "no number of 300 digits")
 

@@ -6,24 +6,12 @@ usage: topology_test.py GLEANER MALLOC TORTURE
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import unittest
 
+import command
+
 GLEANER, MALLOC, TORTURE = (os.path.abspath(path) for path in sys.argv[1:4])
-
-
-def topology(*arguments, status=0, **environment):
-    result = subprocess.run([GLEANER, "topology", *arguments], capture_output=True, text=True,
-                            env={**os.environ, **environment})
-    if result.returncode != status:
-        raise AssertionError(f"status {result.returncode}\n{result.stdout}{result.stderr}")
-    return result.stdout if status == 0 else result.stderr
-
-
-def synthetic(text, *arguments):
-    return json.loads(topology("--json", *arguments, HWLOC_SYNTHETIC=text))
 
 
 def file_of_lstopo(place):
@@ -52,34 +40,39 @@ def file_of_lstopo(place):
     return text + "</object>\n</topology>\n"
 
 
-def loads_hwloc(*command, **environment):
-    """Whether a program loads libhwloc, or looks for it, in its life."""
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run(command, stdout=subprocess.DEVNULL, check=True,
-                       env={**os.environ, **environment, "LD_DEBUG": "libs,files",
-                            "LD_DEBUG_OUTPUT": os.path.join(folder, "loader")})
+class TopologyTest(command.CommandTest):
+    def topology(self, *arguments, status=0, **environment):
+        result = self.execute(GLEANER, "topology", *arguments, status=status,
+                              env={**os.environ, **environment})
+        return result.stdout if status == 0 else result.stderr
+
+    def described(self, *arguments, **environment):
+        return json.loads(self.topology("--json", *arguments, **environment))
+
+    def loads_hwloc(self, *program, **environment):
+        """Whether a program loads libhwloc, or looks for it, in its life."""
+        self.execute(*program, env={**os.environ, **environment, "LD_DEBUG": "libs,files",
+                                    "LD_DEBUG_OUTPUT": self.path("loader")})
         said = ""
-        for name in os.listdir(folder):
-            with open(os.path.join(folder, name)) as file:
-                said += file.read()
-    if "libc.so.6" not in said:
-        raise AssertionError(f"the loader has said nothing: {said}")
-    return "hwloc" in said
+        for path in map(self.path, self.files()):
+            said += command.content(path)
+            os.remove(path)
+        self.assertIn("libc.so.6", said, "the loader has said nothing")
+        return "hwloc" in said
 
-
-class TopologyTest(unittest.TestCase):
     def test_programs_on_one_node_do_not_load_hwloc(self):
-        self.assertTrue(loads_hwloc(GLEANER, "topology"))
-        if json.loads(topology("--json"))["memory_nodes"] != [0]:
+        self.assertTrue(self.loads_hwloc(GLEANER, "topology"))
+        if self.described()["memory_nodes"] != [0]:
             self.skipTest("this machine has several nodes")
-        self.assertFalse(loads_hwloc(TORTURE, "--seed", "1", "--seconds", "1", "--threads", "4",
-                                     "--nodes", "3000", GC_MARKERS="4", GLEANER_MODE="stop"))
-        self.assertFalse(loads_hwloc("ls", "/", LD_PRELOAD=MALLOC))
-        self.assertFalse(loads_hwloc("ls", "/", LD_PRELOAD=MALLOC, GLEANER_COLLECT="1",
-                                     GLEANER_NUMA="interleave"))
+        self.assertFalse(self.loads_hwloc(TORTURE, "--seed", "1", "--seconds", "1", "--threads",
+                                          "4", "--nodes", "3000", GC_MARKERS="4",
+                                          GLEANER_MODE="stop"))
+        self.assertFalse(self.loads_hwloc("ls", "/", LD_PRELOAD=MALLOC))
+        self.assertFalse(self.loads_hwloc("ls", "/", LD_PRELOAD=MALLOC, GLEANER_COLLECT="1",
+                                          GLEANER_NUMA="interleave"))
 
     def test_another_machine(self):
-        found = synthetic("node:4 core:8 pu:1", "--markers", "8")
+        found = self.described("--markers", "8", HWLOC_SYNTHETIC="node:4 core:8 pu:1")
         self.assertEqual((found["source"], found["is_this_machine"], found["problem"]),
                          ("hwloc", False, None))
         self.assertEqual(found["memory_nodes"], [0, 1, 2, 3])
@@ -97,13 +90,13 @@ class TopologyTest(unittest.TestCase):
         self.assertEqual([victims[n][1] for n in range(2, 8)], [5, 6, 7, 0, 1, 2])
 
     def test_as_many_markers_as_the_library_starts(self):
-        self.assertEqual(len(synthetic("node:2 pu:3")["markers"]), 6)
-        self.assertEqual(len(synthetic("node:8 pu:32")["markers"]), 64)
-        here = json.loads(topology("--json"))
+        self.assertEqual(len(self.described(HWLOC_SYNTHETIC="node:2 pu:3")["markers"]), 6)
+        self.assertEqual(len(self.described(HWLOC_SYNTHETIC="node:8 pu:32")["markers"]), 64)
+        here = self.described()
         self.assertLessEqual(len(here["markers"]), len(here["processors"]))
 
     def test_this_machine(self):
-        found = json.loads(topology("--json"))
+        found = self.described()
         self.assertTrue(found["is_this_machine"])
         self.assertEqual(found["has_several_nodes"], len(found["memory_nodes"]) > 1)
         self.assertEqual(set(found["processors"]), os.sched_getaffinity(0))
@@ -111,31 +104,27 @@ class TopologyTest(unittest.TestCase):
                          found["processors"])
 
     def test_affinity(self):
-        here = json.loads(topology("--json"))
+        here = self.described()
         one = here["processors"][-1]
-        result = subprocess.run(["taskset", "-c", str(one), GLEANER, "topology", "--json"],
-                                capture_output=True, text=True, check=True)
+        result = self.execute("taskset", "-c", str(one), GLEANER, "topology", "--json")
         found = json.loads(result.stdout)
         self.assertEqual(found["processors"], [one])
         self.assertEqual(found["machine_processors"], here["machine_processors"])
         self.assertEqual(len(found["markers"]), 1)
 
     def test_files_of_lstopo(self):
-        with tempfile.TemporaryDirectory() as folder:
-            name = os.path.join(folder, "machine.xml")
-            for place in ("Package", "Die", "Group", "L3Cache", "L2Cache", "L1Cache", "Core"):
-                with open(name, "w") as file:
-                    file.write(file_of_lstopo(place))
-                found = json.loads(topology("--json", HWLOC_XMLFILE=name))
-                self.assertFalse(found["is_this_machine"], place)
-                self.assertEqual([node["processors"] for node in found["nodes"]],
-                                 [[0, 1], [2, 3]], place)
+        for place in ("Package", "Die", "Group", "L3Cache", "L2Cache", "L1Cache", "Core"):
+            file = command.put(self.path("machine.xml"), file_of_lstopo(place))
+            found = self.described(HWLOC_XMLFILE=file)
+            self.assertFalse(found["is_this_machine"], place)
+            self.assertEqual([node["processors"] for node in found["nodes"]], [[0, 1], [2, 3]],
+                             place)
 
     def test_a_description_that_is_wrong(self):
-        self.assertTrue(synthetic("nonsense:2")["is_this_machine"])
+        self.assertTrue(self.described(HWLOC_SYNTHETIC="nonsense:2")["is_this_machine"])
 
     def test_for_people(self):
-        text = topology("--markers", "3", HWLOC_SYNTHETIC="node:2 pu:2")
+        text = self.topology("--markers", "3", HWLOC_SYNTHETIC="node:2 pu:2")
         self.assertEqual(text, """\
 memory nodes of a machine that is not this one, by hwloc
 
@@ -150,8 +139,8 @@ marker  node      looks for work at
 """)
 
     def test_wrong_use(self):
-        self.assertIn("--markers", topology("--markers", "0", status=125))
-        self.assertIn("65", topology("--markers", "65", status=125))
+        self.assertIn("--markers", self.topology("--markers", "0", status=125))
+        self.assertIn("65", self.topology("--markers", "65", status=125))
 
 
 if __name__ == "__main__":
