@@ -149,7 +149,7 @@ void* AllocateLarge(Kind kind, size_t bytes, size_t alignment, bool ignore_off_p
   if (IsUncollectable(kind)) g_uncollectable_units.FetchAdd(1, memory_order_relaxed);  // grows only
   Publish(span, head, bytes, kind, ignore_off_page);
   if (bytes >= kHugeBytes && space == Space::kScanned) {
-    g_huge_bytes.FetchAdd(bytes, memory_order_relaxed);  // a count
+    g_huge_bytes.Add(bytes);
   }
   platform::AddToOwn(&t_heap->allocated_bytes, bytes);
   return PointerAt<void>(start);
@@ -191,7 +191,7 @@ bool DeferFree(PageNumber head) {
 
 }  // namespace
 
-constinit platform::Atomic<uint64_t> g_huge_bytes{0};
+constinit platform::Count<uint64_t> g_huge_bytes{0};
 constinit __thread const Placement* t_placement __attribute__((tls_model("initial-exec"))) =
     nullptr;
 

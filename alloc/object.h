@@ -64,9 +64,8 @@ void FreeDeferredWorldStopped();
 
 // Bytes of objects of at least kHugeBytes that may hold pointers, allocated since the last full
 // collection. Each takes the collector long to scan, and the last collection's figures do not
-// include them. Any thread adds, relaxed (a count); the collector sets it to 0 with the world
-// stopped.
+// include them. The collector sets it to 0 with the world stopped.
 constexpr size_t kHugeBytes = 1 * kMiB;
-extern platform::Atomic<uint64_t> g_huge_bytes;
+extern platform::Count<uint64_t> g_huge_bytes;
 
 }  // namespace gleaner::alloc

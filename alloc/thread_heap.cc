@@ -85,7 +85,7 @@ void ThreadHeap::PrepareKinds(Kind last) {
 }
 
 void ThreadHeap::Poll() {
-  const ptrdiff_t poll = g_poll_bytes.Load(memory_order_relaxed);  // may be out of date
+  const ptrdiff_t poll = g_poll_bytes.Get();
   if (unpolled_bytes >= poll || unpolled_bytes <= -poll) {
     const ptrdiff_t report = unpolled_bytes;
     unpolled_bytes = 0;
@@ -273,7 +273,7 @@ void ThreadHeap::CountPage(PageNumber page) {
 
 void ThreadHeap::NoteNode() {
   if (GLEANER_LIKELY(!g_space.by_node)) return;
-  node_.Store(NodeMarkOf(platform::CurrentNode()), memory_order_relaxed);  // a hint
+  node_.Set(NodeMarkOf(platform::CurrentNode()));
 }
 
 bool ThreadHeap::IsElsewhere(PageNumber page) const {
@@ -488,7 +488,7 @@ void ThreadHeap::PushFreeLocked(PageNumber page) {
   g_space.meta[page].SetStanding({Listing::kFree, 0});  // no other thread knows the page
   g_space.meta[page].next = free_head_[s];
   free_head_[s] = page;
-  free_count_[s].Store(free_pages(space) + 1, memory_order_relaxed);  // written under lock_
+  free_count_[s].Set(free_pages(space) + 1);
 }
 
 PageNumber ThreadHeap::PopFree(Space space) {
@@ -507,7 +507,7 @@ PageNumber ThreadHeap::PopFree(Space space) {
     __builtin_prefetch(&g_space.info[next], 1);
     __builtin_prefetch(g_space.MarksOf(next), 1);
   }
-  heap.free_count_[s].Store(heap.free_pages(space) - 1, memory_order_relaxed);  // under lock_
+  heap.free_count_[s].Set(heap.free_pages(space) - 1);
   return page;
 }
 
@@ -519,7 +519,7 @@ void ThreadHeap::FlushFreePages(Space space) {
     free_head_[s] = g_space.meta[page].next;
     PageSpaceOf(space).Free(page);
   }
-  free_count_[s].Store(0, memory_order_relaxed);  // under lock_
+  free_count_[s].Set(0);
 }
 
 // --- With the world stopped ---

@@ -93,14 +93,14 @@ void Cycle::Start(const MarkConfig& config, uint64_t allocated_bytes, bool has_d
   config_ = config;
   quota_ = (pause_target_ns != 0 ? pause_target_ns : kUsualPauseTargetNs) / kNsPerCard;
   has_driver_ = has_driver;
-  expected_bytes_.Store(last_scanned_bytes_ + allocated_bytes, memory_order_relaxed);  // a hint
+  expected_bytes_.Set(last_scanned_bytes_ + allocated_bytes);
   armed_end_ = to_disarm_ = 0;
-  written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
-  remembers_ = false;                             // arming drops the record of writes
+  written_bytes_.Set(0);
+  remembers_ = false;  // arming drops the record of writes
   frontier_ = EndCommitted(Space::kScanned);
   throttle_.Reset();  // the urgency may still be that of a cycle whose arming failed
   discards_marks_ = false;
-  scanned_.Store(0, memory_order_relaxed);  // a hint
+  scanned_.Set(0);
   SetState(CycleState::kArming);
 }
 
@@ -197,7 +197,7 @@ Cycle::Next Cycle::Handshake(Addr stack_pointer) {
 void Cycle::Mark(uint64_t slice_bytes) {
   drained_ = begun_ ? marker_->Continue(slice_bytes) : marker_->MarkFromRoots(&roots_, slice_bytes);
   begun_ = true;
-  scanned_.Store(marker_->statistics().bytes_scanned, memory_order_relaxed);  // a hint to others
+  scanned_.Set(marker_->statistics().bytes_scanned);
   // Publishes drained_ and the marker's state to the load in Advance.
   slice_.Store(0, memory_order_seq_cst);
   FutexWakeAll(&slice_);
@@ -214,7 +214,7 @@ void Cycle::AwaitSlice() {
 void Cycle::Fetch(PageNumber begin, PageNumber end) {
   const size_t bytes = tracker_.FetchAndRearm(g_space.AddressOfPage(begin),
                                               g_space.AddressOfPage(end), SetPending, &rescan_set_);
-  written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
+  written_bytes_.Add(bytes);
 }
 
 // Pending cards; a wholly pending unit with a shadow copy counts as one, since comparing it is
@@ -276,7 +276,7 @@ void Cycle::DiscardMarks() {
 uint64_t Cycle::WorkLeft() const {
   const uint64_t scanned =
       state() == CycleState::kMarking ? marker_->statistics().bytes_scanned : 0;
-  const uint64_t all = expected_bytes_.Load(memory_order_relaxed);  // written under the lock
+  const uint64_t all = expected_bytes_.Get();
   const uint64_t left = scanned < all ? all - scanned : 0;
   return (left > all / 16 ? left : all / 16) + last_pending_cards_ * RescanSet::kCardBytes;
 }
@@ -287,10 +287,8 @@ void Cycle::Raise(Urgency urgency) {
 
 double Cycle::Progress() const {
   if (state() == CycleState::kReady) return 1;
-  // Relaxed, both: the result is an estimate.
-  const uint64_t expected = expected_bytes_.Load(memory_order_relaxed);
-  return static_cast<double>(scanned_.Load(memory_order_relaxed)) /
-         static_cast<double>(expected + 1);
+  const uint64_t expected = expected_bytes_.Get();
+  return static_cast<double>(scanned_.Get()) / static_cast<double>(expected + 1);
 }
 
 double Cycle::FaultNs(uint64_t bytes) const {
@@ -313,20 +311,19 @@ void Cycle::FetchPieces(void* cycle, int) {
   const PageNumber end = self->armed_end_;
   const uint32_t pieces = end / pages + (end % pages != 0);
   for (;;) {
-    // Relaxed: only uniqueness counts. The helpers' wake-up publishes the pieces, the end of the
-    // job the cards that were set.
-    const uint32_t piece = self->next_piece_.FetchAdd(1, memory_order_relaxed);
+    // The helpers' wake-up publishes the pieces, the end of the job the cards that were set.
+    const uint32_t piece = self->next_piece_.Take();
     if (piece >= pieces) return;
     const PageNumber begin = piece * pages;
     const size_t bytes = self->tracker_.FetchLast(
         g_space.AddressOfPage(begin), g_space.AddressOfPage(PieceEnd(begin, end, pages)),
         SetPending, &self->rescan_set_);
-    self->written_bytes_.FetchAdd(bytes, memory_order_relaxed);  // a count
+    self->written_bytes_.Add(bytes);
   }
 }
 
 void Cycle::FetchLastWorldStopped() {
-  next_piece_.Store(0, memory_order_relaxed);  // published with the helpers' wake-up
+  next_piece_.Restart();
   pool_->Begin(FetchPieces, this);
   if (tracker_.traits().last_fetch_is_shared && armed_end_ >= PagesIn(kMinSharedFetchBytes)) {
     pool_->WakeAll();
@@ -340,7 +337,7 @@ bool Cycle::GoOnWorldStopped(bool discard) {
   remembers_ = false;
   if (memory_.committed() != 0) memset(memory_.data(), kNothingOld, memory_.committed());
   if (state() == CycleState::kIdle) {
-    written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
+    written_bytes_.Set(0);
     return false;
   }
   const bool marked = state() != CycleState::kArming;
@@ -397,7 +394,7 @@ bool Cycle::BeginMinorWorldStopped(const MarkConfig& config) {
   const PageNumber end = EndCommitted(Space::kScanned);
   remembers_ = false;
   if (!rescan_set_.Cover(end)) return false;
-  written_bytes_.Store(0, memory_order_relaxed);  // no worker fetches
+  written_bytes_.Set(0);
   for (PageNumber page = 0; page < end;) {
     const auto memory = page < memory_.committed() ? Memory{memory_[page]} : kNothingOld;
     PageNumber next = page + 1;

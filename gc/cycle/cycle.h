@@ -60,9 +60,9 @@ class Cycle {
   // --- Any thread: hints without the lock. ---
   // Acquire: pairs with the release in Enable, so that the opened tracker is visible.
   bool enabled() const { return enabled_.Load(platform::memory_order_acquire); }
-  CycleState state() const { return state_.Load(platform::memory_order_relaxed); }
+  CycleState state() const { return state_.Get(); }
   // For readers of another process.
-  const platform::Atomic<CycleState>& state_place() const { return state_; }
+  const platform::Hint<CycleState>& state_place() const { return state_; }
   bool IsUnderWay() const {
     return state() != CycleState::kIdle && state() != CycleState::kAbandoned;
   }
@@ -163,7 +163,7 @@ class Cycle {
   // Bytes that the program has written to for the first time in the last collection's period, as
   // far as the collection fetched them: it was a minor one, or marked concurrently; else 0.
   uint64_t written_bytes() const {
-    return written_bytes_.Load(platform::memory_order_relaxed);  // the fetches are over
+    return written_bytes_.Get();  // the fetches are over
   }
   // Nanoseconds that these writes have taken.
   uint64_t fault_ns() const { return static_cast<uint64_t>(FaultNs(written_bytes())); }
@@ -215,8 +215,7 @@ class Cycle {
   void Fetch(alloc::PageNumber begin, alloc::PageNumber end);
   void SetState(CycleState state) {
     platform::MaybeDelay();
-    // Relaxed: guarded by the lock; without the lock, the state is a hint.
-    state_.Store(state, platform::memory_order_relaxed);
+    state_.Set(state);
     platform::OnCycleState(state);
     platform::MaybeDelay();
   }
@@ -225,8 +224,8 @@ class Cycle {
   Marker* marker_ = nullptr;
   WorkerPool* pool_ = nullptr;
   // Guarded by the collector lock, except where a field says otherwise.
-  platform::Atomic<bool> enabled_{false};                  // written under the lock
-  platform::Atomic<CycleState> state_{CycleState::kIdle};  // written under the lock
+  platform::Atomic<bool> enabled_{false};                // written under the lock
+  platform::Hint<CycleState> state_{CycleState::kIdle};  // written under the lock
   platform::WriteTracking tracker_;
   enum class Tables : uint8_t { kUntried, kReserved, kRefused };
   Tables tables_ = Tables::kUntried;  // reserving the tables is tried once
@@ -243,13 +242,13 @@ class Cycle {
 
   // Pages below are armed. Writes to pages beyond are not tracked: those pages count as written.
   alloc::PageNumber armed_end_ = 0;
-  platform::Atomic<uint64_t> written_bytes_{0};  // fetched since the cycle began, or by a minor one
-  platform::Atomic<uint32_t> next_piece_{0};     // the next piece that FetchPieces claims
-  alloc::PageNumber frontier_ = 0;               // kArming ends when pages up to here are armed
-  alloc::PageNumber fetched_ = 0;                // the next page to fetch in this round
-  alloc::PageNumber to_disarm_ = 0;              // after the cycle: pages below may be armed
-  bool discards_marks_ = false;                  // the cycle's marks must not decide what lives
-  size_t quota_ = 0;                             // a round with no more pending cards is the last
+  platform::Count<uint64_t> written_bytes_{0};  // fetched since the cycle began, or by a minor one
+  platform::Tickets<uint32_t> next_piece_{0};   // pieces that FetchPieces claims
+  alloc::PageNumber frontier_ = 0;              // kArming ends when pages up to here are armed
+  alloc::PageNumber fetched_ = 0;               // the next page to fetch in this round
+  alloc::PageNumber to_disarm_ = 0;             // after the cycle: pages below may be armed
+  bool discards_marks_ = false;                 // the cycle's marks must not decide what lives
+  size_t quota_ = 0;                            // a round with no more pending cards is the last
   RootTasks roots_;
   RootBuffer words_;
   RootPosition position_;
@@ -259,11 +258,11 @@ class Cycle {
   size_t last_pending_cards_ = 0;    // pending cards when the last round began
   uint64_t last_scanned_bytes_ = 0;
   // Bytes to scan in this cycle: as many as in the last, and those allocated since. Written under
-  // the lock; elsewhere a hint.
-  platform::Atomic<uint64_t> expected_bytes_{0};
+  // the lock.
+  platform::Hint<uint64_t> expected_bytes_{0};
   // Bytes scanned in this cycle before the slice under way. Written by the thread that has the
-  // slice; elsewhere a hint.
-  platform::Atomic<uint64_t> scanned_{0};
+  // slice.
+  platform::Hint<uint64_t> scanned_{0};
 
   bool has_driver_ = false;
   Throttle throttle_;

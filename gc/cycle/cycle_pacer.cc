@@ -21,8 +21,7 @@ uint64_t CyclePacer::ExpectedScanBytes() const {
   const ptrdiff_t allocated = pacer_.AllocatedSinceStop();
   const ptrdiff_t at_stop = allocated > due ? allocated : due;
   const uint64_t expected = forecast_.ScanBytes(at_stop > 0 ? static_cast<uint64_t>(at_stop) : 0);
-  const uint64_t with_huge =
-      forecast_.ScanBytes(0) + alloc::g_huge_bytes.Load(platform::memory_order_relaxed);  // a count
+  const uint64_t with_huge = forecast_.ScanBytes(0) + alloc::g_huge_bytes.Get();
   return expected > with_huge ? expected : with_huge;
 }
 

@@ -56,7 +56,7 @@ class Touch {
   // Takes shares until none is left.
   void TouchShares(bool binds) {
     for (;;) {
-      const unsigned share = next_.FetchAdd(1, memory_order_relaxed);  // only uniqueness counts
+      const unsigned share = next_.Take();
       if (share >= threads_) return;
       if (binds) KeepOn(ProcessorAt(uint64_t{share} * processor_count_ / threads_));
       const size_t all = end_ - begin_;
@@ -117,7 +117,7 @@ class Touch {
   unsigned threads_;
   const Topology* topology_ = nullptr;  // of this machine
   unsigned processor_count_ = 0;
-  Atomic<unsigned> next_{0};
+  Tickets<unsigned> next_{0};
   Atomic<uint32_t> running_{0};  // threads that may still use this object; Run sleeps on it
   Atomic<int> error_{0};
 };

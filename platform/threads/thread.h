@@ -124,7 +124,7 @@ class HelperPlacement {
   void Forget();
 
  private:
-  Atomic<int32_t> tid_{0};  // written by the helper
+  Hint<int32_t> tid_{0};  // written by the helper; 0: the waker leaves it where it is
   // Used by the waker only.
   int kept_off_ = 0;         // 1 + the processor removed from the helper's mask, or 0
   uint64_t set_digest_ = 0;  // of the mask set last, to see whether it is still in force

@@ -141,7 +141,7 @@ bool OnExhausted(size_t bytes, alloc::Attempts* attempts) {
 }
 
 // From when on memory is given back again rather than that the heap grows. Any thread.
-constinit platform::Atomic<uint64_t> g_next_trade_ns{0};
+constinit platform::Hint<uint64_t> g_next_trade_ns{0};
 
 // Gives about `bytes` of free memory back, as ReleaseToMakeRoom. It has to be touched anew when a
 // request fits it, and that is to take an eighth of the time at most: where requests come faster,
@@ -150,16 +150,14 @@ bool Trade(size_t bytes, size_t least_share) {
   constexpr double kRest = 8;
   const gc::Pacer& pacer = g_collector.pacer();
   const uint64_t now = platform::NowNs();
-  // Relaxed, both: a time. Of two threads that trade at once the later one decides.
-  if (now < g_next_trade_ns.Load(platform::memory_order_relaxed) &&
-      !pacer.PassesLimit(alloc::ResidentBytes() + bytes)) {
+  // Of two threads that trade at once the later one decides.
+  if (now < g_next_trade_ns.Get() && !pacer.PassesLimit(alloc::ResidentBytes() + bytes)) {
     return false;
   }
   const size_t traded = alloc::ThreadHeaps::ReleaseToMakeRoom(bytes, least_share);
   if (traded == 0) return false;
   const double touch_ns = pacer.touch_ns_per_byte() * static_cast<double>(traded);
-  g_next_trade_ns.Store(now + static_cast<uint64_t>(kRest * touch_ns),
-                        platform::memory_order_relaxed);
+  g_next_trade_ns.Set(now + static_cast<uint64_t>(kRest * touch_ns));
   return true;
 }
 

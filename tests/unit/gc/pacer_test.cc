@@ -8,8 +8,7 @@ namespace gleaner::gc {
 namespace {
 
 size_t PollBytes() {
-  return static_cast<size_t>(
-      alloc::g_poll_bytes.Load(platform::memory_order_relaxed));  // one thread
+  return static_cast<size_t>(alloc::g_poll_bytes.Get());  // one thread
 }
 
 PacerConfig Config(size_t divisor = 3) {

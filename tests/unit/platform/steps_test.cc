@@ -12,13 +12,13 @@
 namespace gleaner::platform {
 namespace {
 
-void Count(void* calls) { ++*static_cast<int*>(calls); }
+void CountCall(void* calls) { ++*static_cast<int*>(calls); }
 
 TEST(StepsTest, EachStepOfTheThreadCalls) {
   EXPECT_CHILD_OK([] {
     Atomic<uint32_t> word{0};
     int calls = 0;
-    CallAtSteps(Count, &calls);
+    CallAtSteps(CountCall, &calls);
     MaybeDelay();
     EXPECT_EQ(calls, 1);
     word.Store(1, memory_order_release);
@@ -39,7 +39,7 @@ TEST(StepsTest, ACallIsNotDelayedAndItsOwnStepsDoNotCall) {
     CallAtSteps(
         [](void* context) {
           MaybeDelay();
-          Count(context);
+          CountCall(context);
           errno = 42;
         },
         &calls);
