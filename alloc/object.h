@@ -42,9 +42,9 @@ void* AllocateObject(Kind kind, size_t bytes, size_t alignment = kGranuleBytes,
 // placement is without effect.
 void* AllocatePlaced(Kind kind, size_t bytes, const Placement& placement, PlacementResult* result);
 
-// Notes that memory of the object at p, if it is a large one, has been put into place: the page
+// Records that memory of the object at p, if it is a large one, has been put into place: the page
 // space undoes that when the object is freed. pre: the caller keeps the object.
-void NotePlacement(void* p);
+void RecordPlacement(void* p);
 
 // The placement of large objects that the calling thread allocates; null: none of its own. The
 // placement must live as long as it is in use.

@@ -22,7 +22,7 @@ void LookUpNodes(const PageNumber* pages, PageNumber count, NodeMark otherwise) 
   }
   (void)platform::NodesOfPages(addresses, count, nodes);
   for (PageNumber i = 0; i < count; ++i) {
-    NoteNodeOfPage(pages[i], nodes[i] < 0 ? otherwise : NodeMarkOf(nodes[i]));
+    SetNodeOfPage(pages[i], nodes[i] < 0 ? otherwise : NodeMarkOf(nodes[i]));
   }
 }
 

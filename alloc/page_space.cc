@@ -170,7 +170,7 @@ void PageSpace::Take(PageNumber first, PageCount count, PageCount fresh) {
     if (g_space.info[i].resident) continue;
     g_space.info[i].resident = true;
     g_space.meta[i].toucher = 0;
-    if (GLEANER_UNLIKELY(g_space.nodes != nullptr)) NoteNodeOfPage(i, kNoNode);
+    if (GLEANER_UNLIKELY(g_space.nodes != nullptr)) SetNodeOfPage(i, kNoNode);
   }
   if (fresh != PageCount()) AddResident(fresh);
   SetTaken(taken() + count);
@@ -273,7 +273,7 @@ bool PageSpace::ForgetPlacement(PageNumber first, PageCount count) {
   // The pattern may have asked for small pages. Advice that the memory around has not had would
   // leave a mapping of its own behind.
   if (g_space.WantsHugePages(first)) platform::AdviseHugePages(memory, bytes);
-  for (PageNumber page = first; page < first + count; ++page) NoteNodeOfPage(page, kNoNode);
+  for (PageNumber page = first; page < first + count; ++page) SetNodeOfPage(page, kNoNode);
   return true;
 }
 

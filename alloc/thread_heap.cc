@@ -225,7 +225,7 @@ void ThreadHeap::Format(PageNumber page, Kind kind, size_t size_class, Run& run)
 }
 
 PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is_empty) {
-  NoteNode();
+  RecordNode();
   PageNumber page = FindPartial(kind, size_class);
   const Space space = SpaceOf(kind);
   PageNumber free = kNoPage;
@@ -255,7 +255,7 @@ PageNumber ThreadHeap::NextPage(Kind kind, size_t size_class, Run& run, bool* is
   }
   if (free == kNoPage) return kNoPage;
   if (GLEANER_UNLIKELY(g_space.by_node) && NodeOfPage(free) == kNoNode) {
-    NoteNodeOfPage(free, node());  // where the first touch that follows puts it
+    SetNodeOfPage(free, node());  // where the first touch that follows puts it
   }
   Format(free, kind, size_class, run);
   CountPage(free);
@@ -271,7 +271,7 @@ void ThreadHeap::CountPage(PageNumber page) {
   if (is_remote) platform::AddToOwn(&remote_pages, 1);
 }
 
-void ThreadHeap::NoteNode() {
+void ThreadHeap::RecordNode() {
   if (GLEANER_LIKELY(!g_space.by_node)) return;
   node_.Set(NodeMarkOf(platform::CurrentNode()));
 }
@@ -287,7 +287,7 @@ PageNumber ThreadHeap::FindPartial(Kind kind, size_t size_class) {
 }
 
 PageNumber ThreadHeap::TakeFree(Space space) {
-  NoteNode();
+  RecordNode();
   const PageNumber page = PopFree(space);
   return page != kNoPage ? page : TakeFreeOfOthers(space);
 }
@@ -317,7 +317,7 @@ PageNumber ThreadHeap::TakeFromSpace(Space space, bool* untouched, PageNumber* g
       case Policy::kAllLocal:
         platform::Discard(PointerAt<void>(g_space.AddressOfPage(page)), kPageBytes);
         g_space.info[page].needs_zeroing = false;
-        NoteNodeOfPage(page, node());
+        SetNodeOfPage(page, node());
         return page;
       case Policy::kLps:
         if (*given_away == kMaxGivenAway || !ThreadHeaps::GiveToNode(page)) return page;

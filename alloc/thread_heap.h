@@ -214,8 +214,8 @@ class ThreadHeap {
   PageNumber FindPartial(Kind kind, size_t size_class);
   void Format(PageNumber page, Kind kind, size_t size_class, Run& run);
   void CountPage(PageNumber page);
-  // Where there are several nodes: notes on which one the owner runs.
-  void NoteNode();
+  // Where there are several nodes: records on which one the owner runs.
+  void RecordNode();
   // Whether the page's memory is known to be on another node.
   bool IsElsewhere(PageNumber page) const;
   // Gives up run.page, of which `taken` slots are not free any more, and settles it.

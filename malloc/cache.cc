@@ -392,7 +392,7 @@ void* AllocateOrFail(size_t bytes, size_t alignment, bool zeroed) {
   if (IsCollecting()) {
     void* p = Collecting::Allocate(bytes, alignment);
     if (p == nullptr) return OutOfMemory();
-    if (ReportsLeaks()) Leaks::Note(p, bytes);
+    if (ReportsLeaks()) Leaks::Record(p, bytes);
     errno = saved;
     return p;
   }
@@ -484,14 +484,14 @@ void* Reallocate(void* p, size_t bytes) {
   }
   if (bytes > PTRDIFF_MAX) return OutOfMemory();
   if (IsCollecting() && bytes > kMaxSmallBytes && Collecting::Resize(p, bytes)) {
-    if (ReportsLeaks()) Leaks::Note(p, bytes);
+    if (ReportsLeaks()) Leaks::Record(p, bytes);
     return p;
   }
   if (!IsCollecting() && have > kMaxMediumBytes && bytes > kMaxMediumBytes) {
     if (ResizeSpan(p, bytes)) return p;
     if (void* moved = bytes > have ? MoveSpan(p, bytes) : nullptr; moved != nullptr) return moved;
   } else if (bytes <= have && bytes + kGranuleBytes > have / 2) {
-    if (ReportsLeaks()) Leaks::Note(p, bytes);
+    if (ReportsLeaks()) Leaks::Record(p, bytes);
     return p;
   }
   void* fresh = Allocate(bytes);

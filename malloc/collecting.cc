@@ -236,7 +236,7 @@ bool Collecting::Trim() {
   return alloc::ResidentBytes() < before;
 }
 
-void Collecting::NoteOpened(const char* file) {
+void Collecting::TurnOffFor(const char* file) {
   if (!IsCollecting() || !runtime::g_options.collect || file == nullptr) return;
   const char* name = strrchr(file, '/');
   if (strcmp(name != nullptr ? name + 1 : file, "libjvm.so") != 0) return;

@@ -207,7 +207,7 @@ void Run(Cache* cache, uint64_t seed, uint64_t operations) {
   for (uint64_t i = 0; i < operations; ++i) {
     const auto rank = static_cast<uint64_t>(std::exp(log_keys * rng.Unit()));
     Get(cache, (rank + i / kMovesEvery) % keys);
-    bench::NoteProgress();
+    bench::RecordProgress();
   }
 }
 

@@ -174,7 +174,7 @@ constinit Hint<bool> g_distrusted{false};
 
 }  // namespace
 
-void NoteLoaderIsKnown() { g_known_digest = DigestOfList(); }
+void RecordLoaderList() { g_known_digest = DigestOfList(); }
 void DistrustLoader() { g_distrusted.Set(true); }
 bool LoaderIsTrusted() { return !g_distrusted.Get(); }
 bool LoaderCanBeAsked() {

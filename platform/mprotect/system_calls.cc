@@ -351,7 +351,7 @@ const sigset_t* WithoutFault(const sigset_t* set, sigset_t* copy) {
   sigdelset(copy, SIGSEGV);
   return copy;
 }
-void NoteUnblocked(const sigset_t* set) {
+void OpenIfUnblocked(const sigset_t* set) {
   sigset_t copy;
   if (set == nullptr || !CopyFromProgram(&copy, set, sizeof copy)) return;
   if (sigismember(&copy, SIGSEGV) == 1) OpenFaultSignalForProgram();
@@ -363,7 +363,7 @@ int ChangeMask(int (*change)(int, const sigset_t*, sigset_t*), int how, const si
   buffers.Pin();
   sigset_t open;
   if (how != SIG_UNBLOCK) return change(how, WithoutFault(set, &open), old);
-  NoteUnblocked(set);
+  OpenIfUnblocked(set);
   return change(how, set, old);
 }
 int Sigmask(int how, const sigset_t* set, sigset_t* old) {

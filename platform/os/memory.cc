@@ -72,8 +72,8 @@ size_t ReadLimit() {
 
 // pre for the functions down to LookAtLimit: g_lock is held, so relaxed loads see the last stores.
 
-// Notes a new reservation. False if the table is full.
-bool NoteReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
+// Records a new reservation. False if the table is full.
+bool RecordReservation(Addr begin, size_t bytes, size_t mapped, size_t used, CommitFrom from) {
   if (g_process.Load(memory_order_relaxed) == 0) g_process.Store(getpid(), memory_order_relaxed);
   const uint32_t end = g_end.Load(memory_order_relaxed);
   uint32_t i = 0;
@@ -249,8 +249,8 @@ void* ReserveAs(int protection, size_t bytes, size_t alignment, CommitFrom from)
   if (bytes > kSmallBytes) {
     if (const Addr begin = FarAway(bytes, alignment); begin != 0) {
       const bool mapped = g_known_limit.Get() == SIZE_MAX;
-      if (mapped ? MapAt(begin, bytes, protection) : NoteReservation(begin, bytes, 0, 0, from)) {
-        if (mapped) (void)NoteReservation(begin, bytes, bytes, 0, from);
+      if (mapped ? MapAt(begin, bytes, protection) : RecordReservation(begin, bytes, 0, 0, from)) {
+        if (mapped) (void)RecordReservation(begin, bytes, bytes, 0, from);
         g_next_end = begin;
         return PointerAt<void>(begin);
       }
@@ -263,7 +263,7 @@ void* ReserveAs(int protection, size_t bytes, size_t alignment, CommitFrom from)
   if (aligned != start) munmap(raw, aligned - start);
   const Addr end = start + bytes + slack;
   if (end != aligned + bytes) munmap(PointerAt<void>(aligned + bytes), end - (aligned + bytes));
-  (void)NoteReservation(aligned, bytes, bytes, 0, from);
+  (void)RecordReservation(aligned, bytes, bytes, 0, from);
   return PointerAt<void>(aligned);
 }
 
@@ -277,7 +277,7 @@ void* ReserveZeroes(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ, kReserved, -1, 0);
   if (p == MAP_FAILED) return nullptr;
   const Guard guard;
-  (void)NoteReservation(AddressOf(p), bytes, bytes, bytes, CommitFrom::kBegin);
+  (void)RecordReservation(AddressOf(p), bytes, bytes, bytes, CommitFrom::kBegin);
   return p;
 }
 

@@ -373,8 +373,8 @@ int CreateHelper(const ProcessorSet* processors, void* (*start)(void*), void* ar
 
 }  // namespace
 
-void NoteSchedulingOfProcess() {
-  NoteAffinityOfProcess();
+void RecordSchedulingOfProcess() {
+  RecordAffinityOfProcess();
   if (!g_of_process.is_noted) g_of_process = SchedulingOf(getpid());
 }
 

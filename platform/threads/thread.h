@@ -91,7 +91,7 @@ int NextPthreadCreate(pthread_t* thread, const pthread_attr_t* attributes, void*
 // inherit, as a memory policy and filters of system calls.
 //
 // Notes the policy, the priority and the processors; the first call counts. For a constructor.
-void NoteSchedulingOfProcess();
+void RecordSchedulingOfProcess();
 
 // Looks for ThreadSanitizer in the program; it need not have compiled this library. Once, before
 // the functions below; may take the loader's lock.

@@ -235,7 +235,7 @@ void OnSampled(Addr object, size_t bytes) {
     stack = StackTable::Intern(frames, count);
     g_has_sampled.Set(true);
   }
-  g_heap_samples.Note(object, bytes, stack);
+  g_heap_samples.Record(object, bytes, stack);
   errno = saved_errno;
 }
 

@@ -238,7 +238,7 @@ class PlacesReader {
     if (is_misplaced) part.most_mappers = std::max(part.most_mappers, mapping.most_mappers);
   }
 
-  void NoteMisplaced(const NumaMapping& mapping) {
+  void RecordMisplaced(const NumaMapping& mapping) {
     const std::vector<int> expected = NodesFor(mapping);
     if (expected.empty() || mapping.end <= mapping.begin) return;
     for (const auto& [node, bytes] : mapping.nodes) {
@@ -251,7 +251,7 @@ class PlacesReader {
   // Adds the mapping to the parts. `before`: the mapping of an object file before it, or null.
   void Place(const NumaMapping& mapping, const NumaMapping* before, bool has_stack) {
     if (mapping.nodes.empty()) return;
-    NoteMisplaced(mapping);
+    RecordMisplaced(mapping);
     for (NumaHeap& heap : heaps_) {
       if (heap.HasPages(mapping)) return PlaceHeap(&heap, mapping);
       if (const std::string table = heap.TableOf(mapping); !table.empty()) {

@@ -31,8 +31,8 @@ using testing::g_roots;
 using testing::g_tunables;
 using testing::Graph;
 using testing::IsAllocated;
-using testing::NoteStore;
 using testing::OneIn;
+using testing::RecordStore;
 using testing::TakeTurns;
 
 class StepsTest : public ::testing::Test {
@@ -114,7 +114,7 @@ class HotMemory {
     for (size_t i = first_unit * cards_.size() / kUnits; i < cards_.size(); ++i) {
       void** place = cards_[i] + random() % kWords;
       std::swap(*place, registers_[random() % kRegisters]);
-      NoteStore(place);
+      RecordStore(place);
     }
   }
 

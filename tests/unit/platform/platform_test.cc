@@ -430,8 +430,8 @@ TEST(MessagesTest, FatalDescribesAndAborts) {
 TEST(FiltersTest, ARefusedFilterHidesNone) {
   EXPECT_CHILD_OK([] {
     EXPECT_TRUE(!HasFilter());
-    NoteFilter();  // is refused below
-    NoteFilter();
+    RecordFilter();  // is refused below
+    RecordFilter();
     ForgetFilter();
     EXPECT_TRUE(HasFilter());
     EXPECT_TRUE(HasAnyFilter());

@@ -291,7 +291,7 @@ TEST(TopologyTest, WhereTheSystemRefuses) {
 TEST(TopologyTest, UnderAFilterOfTheProgramNothingIsAsked) {
   EXPECT_CHILD_OK([] {
     testing::Refuse(SYS_get_mempolicy);
-    NoteFilter();
+    RecordFilter();
     EXPECT_FALSE(HasSeveralNodes());
     const Topology* t = LoadTopology();
     EXPECT_FALSE(t->is_this_machine);
