@@ -14,9 +14,9 @@ uint16_t DistanceBetween(NodeMark one, NodeMark other) {
 }
 
 void LookUpNodes(const PageNumber* pages, PageNumber count, NodeMark otherwise) {
-  constexpr PageNumber kMost = 8;
-  void* addresses[kMost] = {};
-  int nodes[kMost] = {};
+  constexpr PageNumber kMaxPages = 8;
+  void* addresses[kMaxPages] = {};
+  int nodes[kMaxPages] = {};
   for (PageNumber i = 0; i < count; ++i) {
     addresses[i] = PointerAt<void>(g_space.AddressOfPage(pages[i]));
   }

@@ -273,10 +273,10 @@ size_t ThreadHeaps::ResidentFreePages(Space space) {
   return free;
 }
 
-size_t ThreadHeaps::ReleaseToMakeRoom(size_t bytes, size_t least_share) {
+size_t ThreadHeaps::ReleaseToMakeRoom(size_t bytes, size_t min_share) {
   size_t free = 0;
   for (const Space space : {Space::kScanned, Space::kPointerFree}) free += ResidentFreePages(space);
-  if (free * least_share < (ResidentBytes() >> kPageShift)) return 0;
+  if (free * min_share < (ResidentBytes() >> kPageShift)) return 0;
   const size_t traded = Trade(Space::kScanned, bytes);
   return traded >= bytes ? traded : traded + Trade(Space::kPointerFree, bytes - traded);
 }
@@ -302,8 +302,8 @@ void ThreadHeaps::CheckForTesting() {
 }
 
 size_t ThreadHeaps::Trade(Space space, size_t bytes) {
-  const size_t least = ResidentBytes() / kReleasedAtOnce;
-  const size_t enough = AlignUp(bytes < least ? least : bytes, kPageBytes) >> kPageShift;
+  const size_t min = ResidentBytes() / kReleasedAtOnce;
+  const size_t enough = AlignUp(bytes < min ? min : bytes, kPageBytes) >> kPageShift;
   FlushFreePages(space);
   // Long spans first: best fit takes the short ones first, so these should stay resident.
   size_t traded = 0;

@@ -62,8 +62,8 @@ Cache g_caches[bench::kMaxThreads];
 
 uint64_t LengthOf(uint64_t key) {
   const uint64_t random = bench::Mix64(~key);
-  const uint64_t least = kMinWords << random % kSizes;
-  return least + (random >> 32) % least;
+  const uint64_t min = kMinWords << random % kSizes;
+  return min + (random >> 32) % min;
 }
 
 uint64_t WordOf(uint64_t key, uint64_t index) { return bench::Mix64(key * 0x10001 + index); }

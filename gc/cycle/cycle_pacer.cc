@@ -72,13 +72,13 @@ double CyclePacer::ExpectedSlowdownNs(const Tunables& tunables) const {
   if (written_bytes_ != UINT64_MAX) {
     faults = cycle_.FaultNs(written_bytes_);
   } else {
-    const double most = marking / markers * busy;
+    const double max = marking / markers * busy;
     faults = cycle_.FaultNs(ExpectedScanBytes());
-    if (faults > most) faults = most;
+    if (faults > max) faults = max;
   }
-  const double least = marking * taken + faults;
+  const double min = marking * taken + faults;
   const double seen = slowdown_ * static_cast<double>(ExpectedScanBytes());
-  return seen > least ? seen : least;
+  return seen > min ? seen : min;
 }
 
 // What a concurrent cycle costs the program more than a stop-parallel collection, in processor
@@ -162,10 +162,10 @@ uint64_t CyclePacer::SliceBytes(uint64_t allocated_bytes) const {
   constexpr uint64_t kMax = 1 * kMiB;  // some 0.5 ms
   if (slice_bytes_ != 0) return slice_bytes_;
   const ptrdiff_t allowance = pacer_.allowance();
-  const ptrdiff_t least_room = allowance / 64 + 1;
+  const ptrdiff_t min_room = allowance / 64 + 1;
   const ptrdiff_t room = allowance - pacer_.allocated();
   const double ratio = static_cast<double>(cycle_.WorkLeft()) /
-                       static_cast<double>(room > least_room ? room : least_room);
+                       static_cast<double>(room > min_room ? room : min_room);
   const double wanted = ratio * rate_ * static_cast<double>(allocated_bytes);
   return wanted < kMin ? kMin : wanted > kMax ? kMax : static_cast<uint64_t>(wanted);
 }

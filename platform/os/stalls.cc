@@ -26,12 +26,12 @@ constexpr uint64_t kOpened = kDepth + 1;
 // Orders accesses of a thread for its own signal handlers.
 void Fence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
-// Raises *most to at least `value`. Relaxed would do; acquire is the weakest order of
+// Raises *max to at least `value`. Relaxed would do; acquire is the weakest order of
 // Atomic::CompareExchange. Two threads that raise it at once each retry until their value is stored
 // or is not the largest.
-void Raise(Atomic<uint64_t>* most, uint64_t value) {
-  uint64_t seen = most->Load(memory_order_relaxed);
-  while (value > seen && !most->CompareExchange(seen, value, memory_order_acquire)) {
+void Raise(Atomic<uint64_t>* max, uint64_t value) {
+  uint64_t seen = max->Load(memory_order_relaxed);
+  while (value > seen && !max->CompareExchange(seen, value, memory_order_acquire)) {
   }
 }
 

@@ -68,8 +68,8 @@ void ReadTunables(gc::Tunables* tunables) {
   tunables->mark.min_batch = static_cast<size_t>(g_options.mark_batch);
   tunables->mark.termination = static_cast<gc::TerminationMethod>(g_options.termination);
   tunables->pacer.free_space_divisor = GC_free_space_divisor;
-  const auto least = static_cast<size_t>(g_options.min_allowance);
-  tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > least ? g_min_bytes_allocd : least;
+  const auto min = static_cast<size_t>(g_options.min_allowance);
+  tunables->pacer.min_allowance_bytes = g_min_bytes_allocd > min ? g_min_bytes_allocd : min;
   tunables->pacer.initial_heap_bytes = static_cast<size_t>(g_options.initial_heap);
   tunables->pacer.max_heap_bytes = alloc::HeapLimit();
   tunables->pacer.process_bytes = ProcessBytes();

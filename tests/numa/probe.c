@@ -24,7 +24,7 @@
 #define HUGE_PAGE (2ul << 20)
 #define BYTES (8ul << 20)
 #define PAGES (BYTES / PAGE)
-#define MOST_NODES 16
+#define MAX_NODES 16
 
 static void fail(const char *format, ...) {
   const int error = errno;
@@ -42,7 +42,7 @@ static int parse_nodes(const char *text, int *nodes) {
   do {
     nodes[count++] = (int)strtol(text, &end, 10);
     text = end + 1;
-  } while (*end == ',' && count < MOST_NODES);
+  } while (*end == ',' && count < MAX_NODES);
   return count;
 }
 
@@ -117,7 +117,7 @@ static const char *after(const char *prefix, const char *text) {
 }
 
 static void place(char *memory, const char *pattern) {
-  int nodes[MOST_NODES];
+  int nodes[MAX_NODES];
   const char *rest;
   if ((rest = after("small+", pattern)) != NULL) {
     if (madvise(memory, BYTES, MADV_NOHUGEPAGE) != 0) fail("madvise");

@@ -464,15 +464,15 @@ TEST_F(PageSharingTest, WhatAFreeOnlyThreadFreesIsUsed) {
         team.Fill(1, 2, 20);
       }
     });
-    const size_t most = taken + 20 + kBatch;
-    EXPECT_LE(Taken(), most);
+    const size_t max = taken + 20 + kBatch;
+    EXPECT_LE(Taken(), max);
     RunThreads(1, [&](size_t) { team.Fill(0, 0, 195); });
-    EXPECT_LE(Taken(), most) << "the owner does not use what others free";
+    EXPECT_LE(Taken(), max) << "the owner does not use what others free";
     team.Measure();
 
     team.Drop(0, 0, &kFreeOnly);
     RunThreads(1, [&](size_t) { team.Fill(2, 3, 190); });
-    EXPECT_LE(Taken(), most) << "others do not use what was freed";
+    EXPECT_LE(Taken(), max) << "others do not use what was freed";
     team.Measure();
     EXPECT_EQ(team.heap(kFreeOnly).free_pages(Space::kScanned), 0u);
     EXPECT_EQ(team.heap(kFreeOnly).allocated_bytes, 0u);

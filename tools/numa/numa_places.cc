@@ -235,7 +235,7 @@ class PlacesReader {
       if (files_left != 0) part.elsewhere_of_files[node] += std::min(files_left, bytes);
       files_left -= std::min(files_left, bytes);
     }
-    if (is_misplaced) part.most_mappers = std::max(part.most_mappers, mapping.most_mappers);
+    if (is_misplaced) part.max_mappers = std::max(part.max_mappers, mapping.max_mappers);
   }
 
   void RecordMisplaced(const NumaMapping& mapping) {

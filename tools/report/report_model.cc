@@ -135,7 +135,7 @@ class Reader {
   }
 
   void RecordResident(uint64_t bytes) {
-    model_.most_resident_bytes = std::max(model_.most_resident_bytes, bytes);
+    model_.max_resident_bytes = std::max(model_.max_resident_bytes, bytes);
   }
 
   void AddMark(const Mark& mark) {
